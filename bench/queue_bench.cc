@@ -1,0 +1,119 @@
+// The waiting queue: one push and one pop at a constant length, against std::priority_queue of the same keys.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <tuple>
+#include <vector>
+
+#include "takt/base/random.h"
+#include "takt/policy/any_policy.h"
+#include "takt/policy/indexed_heap.h"
+#include "takt/policy/rank_queue.h"
+#include "takt/policy/sjf.h"
+
+namespace takt {
+namespace {
+
+// Keys like SJF's: log-normal lengths, arrivals in order.
+class Keys {
+ public:
+  FullKey Next() {
+    ++last_;
+    return {random_.LogNormal(5, 1), TimePoint(Duration(static_cast<std::int64_t>(last_ * 1000))), {last_}};
+  }
+
+ private:
+  Random random_{7};
+  std::uint64_t last_ = 0;
+};
+
+// Drawn in advance, so that no queue is charged for drawing.
+std::vector<FullKey> Draw(std::size_t n) {
+  Keys keys;
+  std::vector<FullKey> drawn(n);
+  for (FullKey& key : drawn) key = keys.Next();
+  return drawn;
+}
+
+constexpr std::size_t kDrawn = 1 << 16;
+
+struct StdEntry {
+  double key;
+  TimePoint arrival;
+  std::uint64_t id;
+  Slot slot;
+
+  friend bool operator>(const StdEntry& a, const StdEntry& b) {
+    return std::tie(a.key, a.arrival, a.id) > std::tie(b.key, b.arrival, b.id);
+  }
+};
+
+void BM_QueuePushPop_std_priority_queue(benchmark::State& state) {
+  const auto n = static_cast<std::size_t>(state.range(0));
+  const std::vector<FullKey> keys = Draw(n + kDrawn);
+  const auto entry = [&](std::size_t i, Slot slot) {
+    return StdEntry{keys[i].key, keys[i].arrival, keys[i].id.value, slot};
+  };
+  std::priority_queue<StdEntry, std::vector<StdEntry>, std::greater<>> queue;
+  for (Slot slot = 0; slot < n; ++slot) queue.push(entry(slot, slot));
+  std::size_t next = 0;
+  for (auto _ : state) {
+    const Slot slot = queue.top().slot;
+    queue.pop();
+    queue.push(entry(n + next, slot));
+    next = (next + 1) % kDrawn;
+    benchmark::DoNotOptimize(slot);
+  }
+}
+
+void BM_QueuePushPop_indexed_heap(benchmark::State& state) {
+  const auto n = static_cast<std::size_t>(state.range(0));
+  const std::vector<FullKey> keys = Draw(n + kDrawn);
+  IndexedHeap heap;
+  heap.Reserve(n);
+  for (Slot slot = 0; slot < n; ++slot) heap.Push(slot, keys[slot]);
+  std::size_t next = 0;
+  for (auto _ : state) {
+    const Slot slot = heap.Pop();
+    heap.Push(slot, keys[n + next]);
+    next = (next + 1) % kDrawn;
+    benchmark::DoNotOptimize(slot);
+  }
+}
+
+// The whole queue of the scheduler, policy called.
+template <class P>
+void BM_QueuePushPop_rank_queue(benchmark::State& state) {
+  const auto n = static_cast<std::size_t>(state.range(0));
+  const std::vector<FullKey> keys = Draw(n + kDrawn);
+  RankQueue<P> queue{P(Sjf{})};
+  queue.Reserve(n);
+  RequestState request;
+  const auto set = [&](std::size_t i) {
+    request.request.id = keys[i].id;
+    request.request.arrival = keys[i].arrival;
+    request.request.output_tokens.mean = keys[i].key;
+  };
+  for (Slot slot = 0; slot < n; ++slot) set(slot), queue.Push(slot, request, {});
+  std::size_t next = 0;
+  for (auto _ : state) {
+    const Slot slot = queue.Top();
+    queue.Erase(slot);
+    set(n + next);
+    queue.Push(slot, request, {});
+    next = (next + 1) % kDrawn;
+    benchmark::DoNotOptimize(slot);
+  }
+}
+
+void Lengths(benchmark::internal::Benchmark* b) { b->RangeMultiplier(10)->Range(1'000, 1'000'000); }
+
+BENCHMARK(BM_QueuePushPop_std_priority_queue)->Name("BM_QueuePushPop/std_priority_queue")->Apply(Lengths);
+BENCHMARK(BM_QueuePushPop_indexed_heap)->Name("BM_QueuePushPop/indexed_heap")->Apply(Lengths);
+BENCHMARK(BM_QueuePushPop_rank_queue<Sjf>)->Name("BM_QueuePushPop/rank_queue_sjf")->Apply(Lengths);
+BENCHMARK(BM_QueuePushPop_rank_queue<AnyPolicy>)->Name("BM_QueuePushPop/rank_queue_any")->Apply(Lengths);
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,92 @@
+// The simulator through the real scheduler: requests per second of wall time on a real trace, on one thread.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "takt/policy/any_policy.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/sjf.h"
+#include "takt/scheduler.h"
+#include "takt/sim/profiles.h"
+#include "takt/sim/replay.h"
+#include "takt/sim/virtual_cluster.h"
+#include "takt/workload/read.h"
+
+namespace takt {
+namespace {
+
+std::string DataDir() {
+  const char* dir = std::getenv("TAKT_DATA");
+  return dir != nullptr ? dir : TAKT_SOURCE_DIR "/../shared/data";
+}
+
+// The trace, five times as fast as it was: 27.6 requests per second.
+absl::StatusOr<Workload> AzureConv() { return ReadWorkload(DataDir() + "/traces/azure_llm_2023_conv.csv.gz"); }
+
+ReplayOptions OptionsFor(EstimateSpec estimates) {
+  ReplayOptions options;
+  options.profile = *FindProfile("aic/llama-3.1-8b/h100/bf16/tp1");
+  options.rate_scale = 5;
+  options.estimates = estimates;
+  return options;
+}
+
+void Count(benchmark::State& state, std::int64_t requests, std::int64_t request_steps) {
+  const auto done = static_cast<double>(state.iterations());
+  state.counters["requests"] = benchmark::Counter(done * static_cast<double>(requests), benchmark::Counter::kIsRate);
+  state.counters["per_request_step"] = benchmark::Counter(done * static_cast<double>(request_steps),
+                                                          benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+// The run alone, with the scheduler's policy known to the compiler or not.
+template <class Policy>
+void Run(benchmark::State& state, Policy policy, EstimateSpec estimates) {
+  const absl::StatusOr<Workload> workload = AzureConv();
+  if (!workload.ok()) return state.SkipWithError(std::string(workload.status().message()).c_str());
+  const ReplayOptions options = OptionsFor(estimates);
+  const PreparedCostModel cost(options.profile.cost);
+  using Engine = BasicScheduler<Policy>;
+  SchedulerOptions scheduler_options;
+  scheduler_options.max_running = options.limits.max_seqs;
+  scheduler_options.kv_blocks = {static_cast<std::int32_t>(options.profile.kv_capacity_tokens / 16)};
+  std::int64_t request_steps = 0;
+  for (auto _ : state) {
+    VirtualCluster<Engine> cluster(*workload, options.estimates, 1, {.rate_scale = options.rate_scale});
+    cluster.AddEngine(*Engine::Create(scheduler_options, policy), cost, {.limits = options.limits});
+    if (!cluster.Run()) return state.SkipWithError("the run did not end");
+    request_steps = cluster.engines()[0].request_steps();
+  }
+  Count(state, static_cast<std::int64_t>(workload->calls.size()), request_steps);
+}
+
+void BM_ReplayAzureConv_fcfs_static(benchmark::State& state) { Run(state, Fcfs{}, {}); }
+void BM_ReplayAzureConv_fcfs_erased(benchmark::State& state) { Run(state, AnyPolicy(Fcfs{}), {}); }
+void BM_ReplayAzureConv_sjf_static(benchmark::State& state) { Run(state, Sjf{}, {EstimateKind::kOracle, 0}); }
+void BM_ReplayAzureConv_sjf_erased(benchmark::State& state) {
+  Run(state, AnyPolicy(Sjf{}), {EstimateKind::kOracle, 0});
+}
+BENCHMARK(BM_ReplayAzureConv_fcfs_static)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ReplayAzureConv_fcfs_erased)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ReplayAzureConv_sjf_static)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ReplayAzureConv_sjf_erased)->Unit(benchmark::kMillisecond);
+
+// All that `takt replay` does but for reading the trace: metrics included.
+void BM_ReplayAzureConv_with_metrics(benchmark::State& state) {
+  const absl::StatusOr<Workload> workload = AzureConv();
+  if (!workload.ok()) return state.SkipWithError(std::string(workload.status().message()).c_str());
+  ReplayOptions options = OptionsFor({});
+  options.rate_scale = static_cast<double>(state.range(0));
+  std::int64_t request_steps = 0;
+  for (auto _ : state) {
+    const absl::StatusOr<ReplayResult> result = Replay(*workload, options);
+    if (!result.ok()) return state.SkipWithError(std::string(result.status().message()).c_str());
+    request_steps = result->request_steps;
+  }
+  Count(state, static_cast<std::int64_t>(workload->calls.size()), request_steps);
+}
+BENCHMARK(BM_ReplayAzureConv_with_metrics)->ArgName("rate_scale")->Arg(1)->Arg(5)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace takt

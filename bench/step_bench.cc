@@ -1,0 +1,159 @@
+// One step of a busy engine: Plan and Commit at 256 running, with churn, against the least such a step can cost.
+//
+// Read the two as a ratio: absolute times depend on the machine.
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "takt/base/random.h"
+#include "takt/policy/sjf.h"
+#include "takt/scheduler.h"
+
+namespace {
+std::uint64_t allocations = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* p = std::malloc(size)) return p;
+  std::abort();
+}
+void* operator new(std::size_t size, std::align_val_t align) {
+  ++allocations;
+  const auto a = static_cast<std::size_t>(align);
+  if (void* p = std::aligned_alloc(a, (size + a - 1) / a * a)) return p;
+  std::abort();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace takt {
+namespace {
+
+constexpr double kChurn = 1.2;  // requests that finish, arrive and are admitted in a step, on average
+
+// A host whose requests all look alike to the engine, and all different to the policy.
+template <class SchedulerT>
+class Host {
+ public:
+  Host(SchedulerT scheduler, int running, std::int64_t waiting)
+      : scheduler_(std::move(scheduler)), limits_{.tokens = {8192}, .max_seqs = running} {
+    for (std::int64_t i = 0; i < running + waiting; ++i) Arrive();
+    rows_.reserve(static_cast<std::size_t>(running));
+  }
+
+  // The time that On, Plan and Commit of one step took.
+  std::chrono::duration<double> Step() {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    const StepPlan& plan = scheduler_.Plan(Now(), limits_);
+    const auto planned = Clock::now();
+
+    rows_.clear();
+    for (const PlanEntry& e : plan.run) {
+      rows_.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples() ? 1 : 0), 0, 0});
+    }
+    int ends = random_.Chance(kChurn - 1) ? 2 : 1;
+    while (ends > 0) {
+      RowResult& row = rows_[random_.Below(rows_.size())];
+      if (row.tokens == 0) continue;
+      row.flags = RowResult::kFinished;
+      --ends;
+    }
+    std::int64_t ended = 0;
+    for (const RowResult& row : rows_) ended += row.finished() ? 1 : 0;
+
+    const auto computed = Clock::now();
+    scheduler_.Commit({plan.id, rows_}, Now());
+    for (; ended > 0; --ended) Arrive();
+    return (planned - start) + (Clock::now() - computed);
+  }
+
+ private:
+  TimePoint Now() { return TimePoint(Duration(now_ += 1'000'000)); }
+
+  void Arrive() {
+    event_.request.id = {++last_id_};
+    event_.request.prompt_tokens = {32};
+    event_.request.output_tokens = Estimate::Exact(1 + static_cast<double>(random_.Below(1'000'000)));
+    scheduler_.On(event_, TimePoint(Duration(now_)));
+  }
+
+  SchedulerT scheduler_;
+  StepLimits limits_;
+  std::vector<RowResult> rows_;
+  Arrived event_;
+  Random random_{1};
+  std::uint64_t last_id_ = 0;
+  std::int64_t now_ = 0;
+};
+
+template <class SchedulerT, class Policy>
+void Steps(benchmark::State& state, Policy policy) {
+  const auto running = static_cast<int>(state.range(0));
+  const std::int64_t waiting = state.range(1);
+  auto scheduler = SchedulerT::Create(
+      {.max_running = running, .reserve_requests = running + waiting + 64, .kv_blocks = {1 << 20}}, std::move(policy));
+  Host host(*std::move(scheduler), running, waiting);
+  for (int i = 0; i < 2000; ++i) host.Step();
+  const std::uint64_t before = allocations;
+  std::uint64_t in_bench = 0;
+  for (auto _ : state) {
+    state.SetIterationTime(host.Step().count());
+    ++in_bench;
+  }
+  state.counters["allocs_per_step"] = static_cast<double>(allocations - before) / static_cast<double>(in_bench);
+  state.counters["ns_per_row"] = benchmark::Counter(static_cast<double>(running) * static_cast<double>(in_bench) * 1e-9,
+                                                    benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void BM_Step(benchmark::State& state) { Steps<BasicScheduler<Sjf>>(state, Sjf{}); }
+BENCHMARK(BM_Step)
+    ->ArgNames({"running", "waiting"})
+    ->ArgsProduct({{256}, {1'000, 10'000, 100'000, 1'000'000}})
+    ->UseManualTime();
+
+void BM_StepErased(benchmark::State& state) { Steps<Scheduler>(state, AnyPolicy(Sjf{})); }
+BENCHMARK(BM_StepErased)->ArgNames({"running", "waiting"})->Args({256, 10'000})->UseManualTime();
+
+// The floor: one cache line a row read and written, one entry written, and a second pass that takes the results in.
+void BM_StepFloor(benchmark::State& state) {
+  struct alignas(64) FloorRow {
+    std::uint64_t id = 0;
+    std::int32_t known = 0, computed = 0, scheduled = 0, ceiling = 1 << 30;
+    std::int32_t rest[10] = {};
+  };
+  const auto running = static_cast<std::size_t>(state.range(0));
+  std::vector<FloorRow> rows(running);
+  std::vector<PlanEntry> entries(running);
+  std::vector<RowResult> results(running);
+  std::uint64_t in_bench = 0;
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < running; ++i) {
+      FloorRow& row = rows[i];
+      entries[i] = {{row.id}, static_cast<std::uint32_t>(i), 1, row.scheduled, 0, PlanEntry::kSamples};
+      row.scheduled += row.scheduled < row.ceiling ? 1 : 0;
+    }
+    benchmark::DoNotOptimize(entries.data());
+    benchmark::ClobberMemory();
+    for (std::size_t i = 0; i < running; ++i) {
+      FloorRow& row = rows[entries[i].lane];
+      row.computed += entries[i].tokens;
+      row.known += results[i].tokens;
+    }
+    benchmark::ClobberMemory();
+    ++in_bench;
+  }
+  state.counters["ns_per_row"] = benchmark::Counter(static_cast<double>(running) * static_cast<double>(in_bench) * 1e-9,
+                                                    benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(BM_StepFloor)->ArgName("running")->Arg(256);
+
+}  // namespace
+}  // namespace takt

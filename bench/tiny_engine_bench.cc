@@ -1,0 +1,64 @@
+// What a batch is worth to a real engine, and what takt costs it: a step of 54.6 M parameters in which all requests
+// decode, and how much of it went into Plan and Commit: the median, and of the mean its share.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "engine.h"
+
+namespace {
+
+const tiny::Model& BenchModel() {
+  static const tiny::Model model = tiny::Model::Random(
+      {.layers = 16, .hidden = 512, .heads = 8, .kv_heads = 4, .ffn = 1536, .vocab = 8192, .max_context = 512}, 1);
+  return model;
+}
+
+takt::TimePoint Now() {
+  return takt::TimePoint(
+      std::chrono::duration_cast<takt::Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+void BM_Decode(benchmark::State& state) {
+  const std::int64_t batch = state.range(0);
+  tiny::EngineOptions options;
+  options.limits = {.tokens = {2048}, .max_seqs = 64};
+  options.gpu_blocks = {64 * 512 / 16};
+  options.threads = static_cast<std::size_t>(state.range(1));
+  options.overlap = state.range(2) != 0;
+  options.clock = Now;
+  options.output = [](const tiny::Output&) {};
+  const auto engine = tiny::Engine::Create(BenchModel(), options);
+  if (!engine.ok()) return state.SkipWithError("no engine");
+  for (std::int32_t id = 1; id <= batch; ++id) {
+    tiny::EngineRequest request{.about = {.id = {static_cast<std::uint64_t>(id)}}, .max_output_tokens = 440};
+    for (std::int32_t i = 0; i < 64; ++i) request.prompt.push_back((id * 71 + i * 13) % 8192);
+    if (!(*engine)->Submit(request).ok()) return state.SkipWithError("refused");
+  }
+  while ((*engine)->counters().rows < batch * 64) (*engine)->Step();
+
+  const tiny::EngineCounters before = (*engine)->counters();
+  std::vector<double> scheduling;  // [us] by step
+  for (auto _ : state) {
+    const takt::Duration so_far = (*engine)->counters().scheduling;
+    (*engine)->Step();
+    scheduling.push_back(takt::ToSeconds((*engine)->counters().scheduling - so_far) * 1e6);
+  }
+  const tiny::EngineCounters after = (*engine)->counters();
+  std::ranges::sort(scheduling);
+  state.SetItemsProcessed(after.rows - before.rows);
+  state.counters["plan_commit_us"] = scheduling[scheduling.size() / 2];
+  state.counters["share"] =
+      takt::ToSeconds(after.scheduling - before.scheduling) / takt::ToSeconds(after.computing - before.computing);
+}
+BENCHMARK(BM_Decode)
+    ->ArgNames({"batch", "threads", "overlap"})
+    ->ArgsProduct({{1, 4, 16, 64}, {1, 2}, {0}})
+    ->Args({64, 1, 1})
+    ->Iterations(30)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace

@@ -1,0 +1,327 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "takt/policy/registry.h"
+
+namespace tiny {
+namespace {
+
+absl::StatusOr<takt::AnyPause> MakePause(const std::string& name) {
+  if (name == takt::KeepAll::kName) return takt::AnyPause(takt::KeepAll{});
+  if (name == takt::DropAll::kName) return takt::AnyPause(takt::DropAll{});
+  if (name == takt::SwapAll::kName) return takt::AnyPause(takt::SwapAll{});
+  return absl::InvalidArgumentError("pause is " + name + ": must be keep_all, drop_all or swap_all");
+}
+
+takt::Tokens Count(std::size_t n) { return {static_cast<std::int32_t>(n)}; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Model& model, EngineOptions options) {
+  if (!options.clock || !options.output) return absl::InvalidArgumentError("clock and output are needed");
+  if (options.block_tokens.value < 1) return absl::InvalidArgumentError("block_tokens must be positive");
+  if (options.gpu_blocks.value < 1) return absl::InvalidArgumentError("gpu_blocks must be positive");
+  if (options.threads < 1) return absl::InvalidArgumentError("threads must be positive");
+  auto policy = takt::MakePolicy(options.policy);
+  if (!policy.ok()) return policy.status();
+  auto pause = MakePause(options.pause);
+  if (!pause.ok()) return pause.status();
+  options.scheduler.kv = takt::KvMode::kOracle;
+  options.scheduler.cpu_blocks = options.cpu_blocks;
+  if (absl::Status status = options.scheduler.Validate(); !status.ok()) return status;
+
+  const KvLayout layout(model.config(), static_cast<std::size_t>(options.block_tokens.value));
+  auto kv = std::make_unique<KvMemory>(layout.block(), options.block_tokens, options.gpu_blocks, options.cpu_blocks,
+                                       options.prefix_cache);
+  auto scheduler = takt::Scheduler::Create(options.scheduler, *std::move(policy), *std::move(pause), kv.get());
+  if (!scheduler.ok()) return scheduler.status();
+  return std::unique_ptr<Engine>(new Engine(model, std::move(options), std::move(kv), *std::move(scheduler)));
+}
+
+Engine::Engine(const Model& model, EngineOptions options, std::unique_ptr<KvMemory> kv, takt::Scheduler scheduler)
+    : model_(model),
+      options_(std::move(options)),
+      kv_(std::move(kv)),
+      scheduler_(std::move(scheduler)),
+      runner_(model, KvLayout(model.config(), static_cast<std::size_t>(options_.block_tokens.value)), kv_->arena(),
+              options_.threads) {}
+
+Engine::~Engine() {
+  if (flight_.running.valid()) flight_.running.wait();
+}
+
+// ---- what comes in --------------------------------------------------------------------------------------------------
+
+absl::Status Engine::Submit(EngineRequest request) {
+  const auto wrong = [&](const char* what) {
+    return absl::InvalidArgumentError("request " + std::to_string(request.about.id.value) + " " + what);
+  };
+  const auto in_vocab = [this](const std::vector<std::int32_t>& tokens) {
+    return std::ranges::all_of(
+        tokens, [this](std::int32_t t) { return t >= 0 && static_cast<std::size_t>(t) < model_.config().vocab; });
+  };
+  if (!request.about.id) return wrong("has no id");
+  if (requests_.contains(request.about.id)) return wrong("is served already");
+  if (request.prompt.empty()) return wrong("has an empty prompt");
+  if (request.max_output_tokens < 1) return wrong("has max_output_tokens below 1");
+  if (!in_vocab(request.prompt)) return wrong("has a token outside the vocabulary");
+  std::size_t most = request.prompt.size() + static_cast<std::size_t>(request.max_output_tokens);
+  for (const ToolCall& tool : request.tools) {
+    if (!in_vocab(tool.answer)) return wrong("has a tool that answers outside the vocabulary");
+    most += tool.answer.size();
+  }
+  if (most > model_.config().max_context) return wrong("is longer than the model's context");
+
+  takt::Request& about = request.about;
+  about.prompt_tokens = Count(request.prompt.size());
+  about.max_output_tokens = {request.max_output_tokens};
+  about.sequences = 1;
+  if (options_.prefix_cache) {
+    auto prefix = std::make_shared<takt::PrefixBlocks>();
+    prefix->block_tokens = options_.block_tokens;
+    ExtendChain(prefix->hashes, request.prompt, static_cast<std::size_t>(options_.block_tokens.value));
+    about.prefix = std::move(prefix);
+  }
+  scheduler_.On(takt::Arrived{about}, options_.clock());
+  Live& live = requests_[about.id];
+  live.context = request.prompt;
+  live.request = std::move(request);
+  return absl::OkStatus();
+}
+
+void Engine::Cancel(takt::RequestId id) {
+  Live* live = Find(id);
+  if (live == nullptr || live->ended) return;
+  ++counters_.cancelled;
+  Finish(*live, {.request = id, .end = End::kCancelled});
+  scheduler_.On(takt::Cancelled{id}, options_.clock());
+}
+
+void Engine::On(const takt::Event& event) { scheduler_.On(event, options_.clock()); }
+
+Engine::Live* Engine::Find(takt::RequestId id) {
+  const auto found = requests_.find(id);
+  return found == requests_.end() ? nullptr : &found->second;
+}
+
+// ---- the step loop --------------------------------------------------------------------------------------------------
+
+bool Engine::Step() {
+  bool busy = ReturnTools();
+  const takt::StepPlan& plan = Plan();
+  busy |= Heed(plan) || !plan.run.empty();
+  if (options_.overlap) {
+    counters_.overlapped += flight_.plan != nullptr && !plan.run.empty() ? 1 : 0;
+    busy |= Land();
+    Launch(plan);
+  } else {
+    Launch(plan);
+    Land();
+  }
+  if (!tools_.empty()) wake_at_ = std::min(wake_at_, tools_.begin()->first);
+  return busy;
+}
+
+const takt::StepPlan& Engine::Plan() {
+  const takt::TimePoint now = options_.clock();
+  const takt::StepPlan& plan = scheduler_.Plan(now, options_.limits);
+  counters_.scheduling += options_.clock() - now;
+  last_plan_ = plan.id.value;
+  idle_ = plan.idle;
+  wake_at_ = plan.wake_at;
+  return plan;
+}
+
+void Engine::Commit(const takt::StepPlan& plan) {
+  const takt::TimePoint now = options_.clock();
+  scheduler_.Commit({plan.id, results_}, now);
+  counters_.scheduling += options_.clock() - now;
+}
+
+// All that a plan says besides what to run. True where the scheduler may have more to say because of it.
+bool Engine::Heed(const takt::StepPlan& plan) {
+  for (const takt::Preemption& preemption : plan.preempted) {
+    ++(preemption.action == takt::KvAction::kOut ? counters_.preempted_swap : counters_.preempted_recompute);
+    if (Live* live = Find(preemption.request)) live->void_through = plan.id.value - 1;
+  }
+  for (const takt::Failure& failure : plan.failed) {
+    Live* live = Find(failure.request);
+    if (live == nullptr || live->ended) continue;
+    ++counters_.failed;
+    Finish(*live, {.request = failure.request, .end = End::kFailed, .reason = failure.reason});
+  }
+  for (takt::RequestId id : plan.released) {
+    kv_->Forget(id);
+    requests_.erase(id);
+  }
+  for (const takt::KvMove& move : plan.moves) Move(move);
+  return !plan.moves.empty();
+}
+
+// Here a copy takes no time but its own. The scheduler has seen to it that no step in flight touches the blocks.
+void Engine::Move(const takt::KvMove& move) {
+  if (move.action == takt::KvAction::kOut) {
+    ++counters_.swapped_out;
+    kv_->CopyOut(move.request, move.count);
+  } else {
+    ++counters_.swapped_in;
+    kv_->CopyIn(move.request);
+    if (Live* live = Find(move.request); live != nullptr && live->resume == Resume::kReturned) {
+      live->resume = Resume::kSwappedIn;
+    }
+  }
+  scheduler_.On(takt::MoveDone{move.id}, options_.clock());
+}
+
+// Starts to compute a plan. Entries whose request has ended, or lost its place, since it was planned are left out:
+// the scheduler knows that they are void, and will give back their memory when this step is committed.
+void Engine::Launch(const takt::StepPlan& plan) {
+  if (plan.run.empty()) return;
+  ++counters_.steps;
+  flight_.plan = &plan;
+  flight_.rows.clear(), flight_.tables.clear(), flight_.entries.clear();
+  std::size_t blocks = 0;
+  for (const takt::PlanEntry& entry : plan.run) blocks += kv_->table(entry.request).size();
+  flight_.tables.reserve(blocks);  // rows point into it
+  for (const takt::PlanEntry& entry : plan.run) {
+    Live* live = Find(entry.request);
+    const bool counts = live != nullptr && !live->ended && live->void_through < plan.id.value;
+    flight_.entries.push_back(counts ? live : nullptr);
+    if (!counts) {
+      ++counters_.entries_void;
+      continue;
+    }
+    counters_.chunked += entry.prefill() && !entry.samples() ? 1 : 0;
+    CountResume(*live, entry);
+    AddRows(entry, *live);
+  }
+  counters_.rows += static_cast<std::int64_t>(flight_.rows.size());
+  if (options_.overlap) {
+    flight_.running = std::async(std::launch::async, [this] { Compute(); });
+  } else {
+    Compute();
+  }
+}
+
+// One row for each of the entry's tokens. The scheduler may change the block table while the step runs; so it is
+// copied.
+void Engine::AddRows(const takt::PlanEntry& entry, const Live& live) {
+  const auto table = kv_->table(entry.request);
+  const std::size_t at = flight_.tables.size();
+  flight_.tables.insert(flight_.tables.end(), table.begin(), table.end());
+  const auto blocks = std::span(flight_.tables).subspan(at, table.size());
+  const std::int32_t end = entry.position + entry.tokens;
+  for (std::int32_t position = entry.position; position < end; ++position) {
+    flight_.rows.push_back({.token = live.context[static_cast<std::size_t>(position)],
+                            .position = position,
+                            .blocks = blocks,
+                            .samples = entry.samples() && position == end - 1});
+  }
+}
+
+void Engine::Compute() {
+  flight_.begin = options_.clock();
+  flight_.samples = runner_.Step(flight_.rows);
+  flight_.end = options_.clock();
+}
+
+// Ends the step in flight: its tokens go out, and the scheduler hears of it. False where there is none.
+bool Engine::Land() {
+  if (flight_.plan == nullptr) return false;
+  if (flight_.running.valid()) flight_.running.get();
+  const takt::StepPlan& plan = *std::exchange(flight_.plan, nullptr);
+  results_.clear();
+  const Sample* sample = flight_.samples.data();
+  for (std::size_t i = 0; i < plan.run.size(); ++i) {
+    const takt::PlanEntry& entry = plan.run[i];
+    Live* live = flight_.entries[i];
+    const Sample* mine = live != nullptr && entry.samples() ? sample++ : nullptr;
+    const bool counts = live != nullptr && !live->ended && live->void_through < plan.id.value;
+    // A result for what does not count is ignored; but a complete list is read fastest.
+    results_.push_back(counts ? Take(entry, *live, mine) : takt::RowResult{entry.request, entry.lane});
+  }
+  counters_.computing += flight_.end - flight_.begin;
+  if (options_.on_step) options_.on_step({plan, flight_.begin, flight_.end});
+  Commit(plan);
+  CallTools();
+  return true;
+}
+
+// One entry's result: its KV is there, and perhaps a token.
+takt::RowResult Engine::Take(const takt::PlanEntry& entry, Live& live, const Sample* sample) {
+  takt::RowResult result{.request = entry.request, .lane = entry.lane};
+  kv_->Publish(entry.request, live.context, static_cast<std::size_t>(entry.position + entry.tokens));
+  if (sample == nullptr) return result;
+  live.context.push_back(sample->token);
+  ++live.generated;
+  result.tokens = 1;
+  const EngineRequest& r = live.request;
+  Output output{.request = entry.request, .token = sample->token, .logit = sample->logit};
+  if (sample->token == r.end_token) {
+    output.end = End::kEndToken;
+  } else if (live.generated >= r.max_output_tokens) {
+    output.end = End::kLength;
+  } else if (live.next_tool < r.tools.size() && live.generated >= r.tools[live.next_tool].after_tokens) {
+    calling_.push_back(entry.request);
+  }
+  if (output.end == End::kNotYet) {
+    options_.output(output);
+    return result;
+  }
+  result.flags = takt::RowResult::kFinished;
+  ++counters_.finished;
+  Finish(live, output);
+  return result;
+}
+
+void Engine::Finish(Live& live, Output output) {
+  live.ended = true;
+  if (live.resume == Resume::kInTool) {
+    std::erase_if(tools_, [&](const auto& tool) { return tool.second == output.request; });
+  }
+  options_.output(output);
+}
+
+// ---- tools ----------------------------------------------------------------------------------------------------------
+
+void Engine::CallTools() {
+  for (takt::RequestId id : calling_) {
+    Live& live = *Find(id);
+    const ToolCall& tool = live.request.tools[live.next_tool];
+    const takt::TimePoint now = options_.clock();
+    scheduler_.On(takt::ToolCalled{id, tool.duration, Count(tool.answer.size())}, now);
+    live.void_through = last_plan_;
+    live.resume = Resume::kInTool;
+    tools_.emplace(now + tool.duration, id);
+  }
+  calling_.clear();
+}
+
+// True where one has answered.
+bool Engine::ReturnTools() {
+  const takt::TimePoint now = options_.clock();
+  bool any = false;
+  for (; !tools_.empty() && tools_.begin()->first <= now; any = true) {
+    const takt::RequestId id = tools_.begin()->second;
+    tools_.erase(tools_.begin());
+    Live& live = *Find(id);
+    const std::vector<std::int32_t>& answer = live.request.tools[live.next_tool++].answer;
+    live.context.insert(live.context.end(), answer.begin(), answer.end());
+    live.resume = Resume::kReturned;
+    scheduler_.On(takt::ToolReturned{id, Count(answer.size())}, now);
+  }
+  return any;
+}
+
+// A request's first entry after a tool call tells what became of its KV.
+void Engine::CountResume(Live& live, const takt::PlanEntry& entry) {
+  const Resume resume = std::exchange(live.resume, Resume::kNone);
+  if (resume == Resume::kNone) return;
+  const std::size_t answer = live.request.tools[live.next_tool - 1].answer.size();
+  const bool there = static_cast<std::size_t>(entry.position) + 1 + answer == live.context.size();
+  ++(resume == Resume::kSwappedIn ? counters_.tools_swapped : there ? counters_.tools_kept : counters_.tools_dropped);
+}
+
+}  // namespace tiny

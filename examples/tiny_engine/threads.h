@@ -1,0 +1,65 @@
+// A few threads that split a loop among them.
+#ifndef TAKT_EXAMPLES_TINY_ENGINE_THREADS_H_
+#define TAKT_EXAMPLES_TINY_ENGINE_THREADS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace tiny {
+
+// Used by one thread at a time, which takes its share of the work.
+class Threads {
+ public:
+  explicit Threads(std::size_t count = 1) {
+    for (std::size_t i = 1; i < count; ++i) helpers_.emplace_back([this, i] { Help(i); });
+  }
+
+  ~Threads() {
+    stop_ = true;
+    ++round_;
+    round_.notify_all();
+    for (std::thread& helper : helpers_) helper.join();
+  }
+
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+  std::size_t count() const { return helpers_.size() + 1; }
+
+  // Calls f(thread, begin, end) for ranges that cover [0, n) once; returns when all are done.
+  template <class F>
+  void For(std::size_t n, F&& f) {
+    if (helpers_.empty() || n < 2) return f(std::size_t{0}, std::size_t{0}, n);
+    share_ = [&](std::size_t i) { f(i, n * i / count(), n * (i + 1) / count()); };
+    busy_ = helpers_.size();
+    ++round_;
+    round_.notify_all();
+    share_(0);
+    for (std::size_t left; (left = busy_) != 0;) busy_.wait(left);
+  }
+
+ private:
+  void Help(std::size_t i) {
+    for (std::uint32_t seen = 0;;) {
+      round_.wait(seen);
+      seen = round_;
+      if (stop_) return;
+      share_(i);
+      if (--busy_ == 0) busy_.notify_one();
+    }
+  }
+
+  std::function<void(std::size_t)> share_ = {};
+  std::atomic<std::uint32_t> round_ = 0;
+  std::atomic<std::size_t> busy_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::vector<std::thread> helpers_ = {};
+};
+
+}  // namespace tiny
+
+#endif  // TAKT_EXAMPLES_TINY_ENGINE_THREADS_H_

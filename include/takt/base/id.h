@@ -1,0 +1,39 @@
+// Strong identifiers: they compare and hash, and no kind of id is mistaken for another.
+#ifndef TAKT_BASE_ID_H_
+#define TAKT_BASE_ID_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace takt {
+
+// A host's name for something. Zero means "none".
+template <class Tag>
+struct Id {
+  std::uint64_t value = 0;
+
+  constexpr explicit operator bool() const { return value != 0; }
+  friend constexpr bool operator==(Id, Id) = default;
+  friend constexpr auto operator<=>(Id, Id) = default;
+};
+
+using RequestId = Id<struct RequestTag>;    // one LLM call
+using WorkflowId = Id<struct WorkflowTag>;  // an agentic program: a graph of calls
+using StageId = Id<struct StageTag>;        // a call site in a workflow
+using AgentId = Id<struct AgentTag>;        // a role that makes calls
+using TenantId = Id<struct TenantTag>;      // who pays: the unit of fair sharing
+using AdapterId = Id<struct AdapterTag>;    // a LoRA adapter
+using InstanceId = Id<struct InstanceTag>;  // an engine replica with its own KV cache
+using StepId = Id<struct StepTag>;          // one plan of one scheduler; counts up from 1
+using MoveId = Id<struct MoveTag>;          // one KV move of one scheduler; counts up from 1
+
+}  // namespace takt
+
+template <class Tag>
+struct std::hash<takt::Id<Tag>> {
+  std::size_t operator()(takt::Id<Tag> id) const noexcept { return std::hash<std::uint64_t>{}(id.value); }
+};
+
+#endif  // TAKT_BASE_ID_H_

@@ -1,0 +1,37 @@
+// Time as the host tells it. EngineClock has no now(): reading a clock inside the library does not compile.
+#ifndef TAKT_BASE_TIME_H_
+#define TAKT_BASE_TIME_H_
+
+#include <chrono>
+#include <cstdint>
+
+namespace takt {
+
+struct EngineClock {
+  using rep = std::int64_t;
+  using period = std::nano;
+  using duration = std::chrono::nanoseconds;
+  using time_point = std::chrono::time_point<EngineClock>;
+  static constexpr bool is_steady = true;
+};
+
+using Duration = EngineClock::duration;
+using TimePoint = EngineClock::time_point;
+
+inline constexpr TimePoint kNever = TimePoint::max();  // a deadline that never comes
+inline constexpr TimePoint kUnset = TimePoint::min();  // "not told": the event's own time is taken
+
+constexpr double ToSeconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }
+constexpr double ToSeconds(TimePoint t) { return ToSeconds(t.time_since_epoch()); }
+
+// Rounded to whole nanoseconds, half away from zero; saturates, and NaN becomes zero.
+constexpr Duration FromSeconds(double seconds) {
+  const double ns = seconds * 1e9;
+  if (!(ns < 9.2e18)) return ns != ns ? Duration::zero() : Duration::max();
+  if (ns < -9.2e18) return Duration::min();
+  return Duration(static_cast<std::int64_t>(ns < 0 ? ns - 0.5 : ns + 0.5));
+}
+
+}  // namespace takt
+
+#endif  // TAKT_BASE_TIME_H_

@@ -1,0 +1,23 @@
+// What a host may replace before it includes takt.
+#ifndef TAKT_CONFIG_H_
+#define TAKT_CONFIG_H_
+
+// TAKT_ASSERT(condition): a broken contract of takt's or of its host's. Define it yourself to route it to
+// your own handler; by default it is the standard assert, and nothing where NDEBUG is defined.
+#ifndef TAKT_ASSERT
+#ifdef NDEBUG
+#define TAKT_ASSERT(condition) static_cast<void>(0)
+#else
+#include <cassert>
+#define TAKT_ASSERT(condition) assert(condition)
+#endif
+#endif
+
+// TAKT_PLANTED_BUG(n): true only in the builds that check that the tests can fail (docs/testing.md).
+#ifdef TAKT_PLANT
+#define TAKT_PLANTED_BUG(n) (TAKT_PLANT == (n))
+#else
+#define TAKT_PLANTED_BUG(n) false
+#endif
+
+#endif  // TAKT_CONFIG_H_

@@ -1,0 +1,76 @@
+// Events from many threads to the one loop that owns a scheduler or a router.
+//
+//   Inbox inbox;
+//   if (inbox.Push(Cancelled{id}) == Pushed::kFirst) wake_the_loop();              // any thread
+//   inbox.Drain([&](const Event& event) { scheduler.On(event, now); });            // the loop, before Plan
+#ifndef TAKT_INBOX_H_
+#define TAKT_INBOX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "takt/model/event.h"
+#include "takt/model/instance.h"
+
+namespace takt {
+
+enum class Pushed : std::uint8_t {
+  kFull,    // not taken; the caller still has it
+  kQueued,  // taken, behind others
+  kFirst,   // taken, and the inbox was empty: the moment to wake a loop that sleeps
+};
+
+// Keeps the order of each producer; events of different producers mix as they come. Producers and the loop swap two
+// buffers, so that the lock is held for the time of one move or one swap, and nothing is allocated once both have
+// grown to the largest batch.
+template <class E>
+class BasicInbox {
+ public:
+  static constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
+
+  explicit BasicInbox(std::size_t capacity = kUnbounded) : capacity_(capacity) {}
+
+  // From any thread. Accepts an E or one of its alternatives; moves from it only where it is taken.
+  template <class T>
+  [[nodiscard]] Pushed Push(T&& event) {
+    const std::lock_guard lock(mutex_);
+    if (events_.size() >= capacity_) return Pushed::kFull;
+    events_.emplace_back(std::forward<T>(event));
+    return events_.size() == 1 ? Pushed::kFirst : Pushed::kQueued;
+  }
+
+  // From the loop only: what has come so far, in order, replaces the content of `events`.
+  void TakeAll(std::vector<E>& events) {
+    events.clear();
+    const std::lock_guard lock(mutex_);
+    events_.swap(events);
+  }
+
+  // From the loop only: calls f(event) for what has come so far, in order, and returns how many. The lock is not
+  // held meanwhile; f may Push, not Drain.
+  template <class F>
+  std::size_t Drain(F&& f) {
+    TakeAll(taken_);
+    for (E& event : taken_) f(event);
+    const std::size_t n = taken_.size();
+    taken_.clear();  // what events hold (prefixes, policies) is given back now, not at the next Drain
+    return n;
+  }
+
+ private:
+  const std::size_t capacity_;
+  std::mutex mutex_;
+  std::vector<E> events_;  // guarded by mutex_
+  std::vector<E> taken_;   // the loop's
+};
+
+using Inbox = BasicInbox<Event>;
+using RouterInbox = BasicInbox<RouterEvent>;
+
+}  // namespace takt
+
+#endif  // TAKT_INBOX_H_

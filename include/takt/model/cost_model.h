@@ -1,0 +1,301 @@
+// How long an iteration of an engine takes: a calibrated model in a dozen coefficients.
+//
+//   SP(x, n)  = x0 + (x1^x3 + (x2 n)^x3)^(1/x3)      from the time to read the weights to the time to compute
+//   layer     = SP(gemm, n) + [Q > 0] (p0 + p1 Q + p2 W) + [B > 0] (d0 + d1 B + d2 S) + [tp > 1] 2 AR(2 n hidden)
+//   step      = layers/pp layer + SP(head, samples) + o0 + o1 samples + [pp > 1] SR(2 n hidden)
+//
+// in milliseconds, with n = Q + B; AR and SR, the all-reduce and the transfer between pipeline stages, are linear
+// between measured points in bytes (bf16 activations). Prefill and decode attention of a mixed step add up, as in
+// Vidur (Agrawal et al., MLSys 2024). Not modelled: speculative heads, LoRA, mixture-of-experts routing. The last
+// comes as a fit to served runs instead: step = a0 + aB B + aS S + aQ Q + o0 + o1 samples.
+#ifndef TAKT_MODEL_COST_MODEL_H_
+#define TAKT_MODEL_COST_MODEL_H_
+
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "takt/base/time.h"
+
+namespace takt {
+
+// What one iteration runs. All sums are exact, so the order in which requests are added does not matter.
+struct StepLoad {
+  std::int64_t prefill_tokens = 0;  // Q
+  double prefill_work = 0;          // W: sum over prefill chunks of q (context before it + q/2), in tokens squared
+  std::int64_t decodes = 0;         // B: sequences that decode one token
+  std::int64_t decode_context = 0;  // S: sum of their contexts, in tokens
+  std::int64_t samples = 0;         // sequences that yield a token: the decodes, and prefills that finish
+
+  constexpr std::int64_t tokens() const { return prefill_tokens + decodes; }
+
+  // A chunk of q tokens after `context` computed ones. A decode that verifies k drafts is a chunk of k + 1 tokens.
+  constexpr void AddPrefill(std::int64_t q, std::int64_t context, bool finishes) {
+    prefill_tokens += q;
+    prefill_work += static_cast<double>(q) * (static_cast<double>(context) + static_cast<double>(q) / 2);
+    samples += finishes ? 1 : 0;
+  }
+
+  constexpr void AddDecode(std::int64_t context) {
+    ++decodes;
+    decode_context += context;
+    ++samples;
+  }
+
+  friend constexpr bool operator==(const StepLoad&, const StepLoad&) = default;
+};
+
+// SP above: the floor where n is small, the slope where it is large, and a bend between the two whose radius the
+// sharpness sets (1: their sum, infinity: their maximum).
+struct SoftFloor {
+  double offset_ms = 0;
+  double floor_ms = 0;
+  double slope_ms = 0;  // per n
+  double sharpness = 1;
+
+  double At(double n) const {
+    const double line = slope_ms * n;
+    const double large = floor_ms > line ? floor_ms : line;
+    if (!(large > 0)) return offset_ms;
+    const double small = floor_ms > line ? line : floor_ms;
+    // Read at run time, so that no compiler folds or rewrites pow: its result then comes from the C library alone.
+    const volatile double exponent = sharpness;
+    return offset_ms + large * std::pow(1 + std::pow(small / large, exponent), 1 / exponent);
+  }
+};
+
+// Time of a transfer: linear between points in ascending bytes, flat before the first, the last slope beyond the end.
+struct TransferCurve {
+  struct Point {
+    double bytes = 0;
+    double ms = 0;
+    friend constexpr bool operator==(const Point&, const Point&) = default;
+  };
+  std::vector<Point> points;
+
+  double At(double bytes) const {
+    if (points.empty()) return 0;
+    if (points.size() == 1 || !(bytes > points.front().bytes)) return points.front().ms;
+    std::size_t i = 1;
+    while (i + 1 < points.size() && bytes >= points[i].bytes) ++i;
+    const Point& a = points[i - 1];
+    const Point& b = points[i];
+    return a.ms + (b.ms - a.ms) * (bytes - a.bytes) / (b.bytes - a.bytes);
+  }
+
+  friend bool operator==(const TransferCurve&, const TransferCurve&) = default;
+};
+
+struct CostModel {
+  // Attention of one layer: constant + per_token (Q or B) + per_context (W or S).
+  struct Attention {
+    double constant_ms = 0;
+    double per_token_ms = 0;
+    double per_context_ms = 0;
+  };
+  // The fit to served runs; what the framework adds is in it.
+  struct Served {
+    double constant_ms = 0;     // a0
+    double per_decode_ms = 0;   // aB, per decoding sequence
+    double per_context_ms = 0;  // aS, per token of decode context
+    double per_prefill_ms = 0;  // aQ, per prefill token
+  };
+
+  std::int32_t layers = 1;
+  std::int32_t hidden = 0;  // width of the model
+  std::int32_t tp = 1;      // tensor-parallel GPUs
+  std::int32_t pp = 1;      // pipeline stages
+
+  SoftFloor gemm = {};  // per layer, of n: projections, MLP, norms
+  Attention prefill = {};
+  Attention decode = {};
+  SoftFloor head = {};  // per iteration, of the samples: LM head
+  TransferCurve all_reduce = {};
+  TransferCurve send_recv = {};
+
+  double overhead_ms = 0;             // o0: scheduler and launch, per iteration
+  double overhead_per_sample_ms = 0;  // o1
+
+  std::optional<Served> served = {};  // where set, it stands for all of the above but the overhead
+
+  double kv_bytes_per_token = 0;  // of the whole replica
+  double host_link_gb_s = 25;     // 1e9 bytes/s per GPU and direction; PCIe 4.0 x16
+
+  std::int32_t gpus() const { return tp * pp; }
+
+  // One iteration; with pp > 1 its slowest stage (the last), so the pace of a full pipeline. Nothing to run: zero.
+  Duration StepTime(const StepLoad& load) const {
+    if (load.tokens() <= 0) return Duration::zero();
+    return Total(load, TokenMs(load.tokens()), SampleMs(load.samples));
+  }
+
+  // From the start of a step to its tokens: all pp stages. A full pipeline has pp steps in flight.
+  Duration StepLatency(const StepLoad& load) const { return StepTime(load) * pp; }
+
+  // T_fwd of InferCept and LAMPS: a step whose only content is a chunk of this many tokens after `context`.
+  Duration ForwardTime(std::int64_t query_tokens, std::int64_t context = 0) const {
+    StepLoad load;
+    load.AddPrefill(query_tokens, context, true);
+    return StepTime(load);
+  }
+
+  // T_swap of InferCept and LAMPS: one way over the host links, each GPU moving its share.
+  Duration SwapTime(std::int64_t tokens) const {
+    const double bytes = static_cast<double>(tokens) * kv_bytes_per_token;
+    return FromSeconds(bytes / (host_link_gb_s * 1e9 * gpus()));
+  }
+
+  // Query tokens beyond which an iteration is bound by compute: where the slope meets the floor. Zero without slope.
+  double SaturationTokens() const {
+    const double floor = served ? served->constant_ms : gemm.floor_ms;
+    const double slope = served ? served->per_prefill_ms : gemm.slope_ms;
+    return slope > 0 ? floor / slope : 0;
+  }
+
+  // Every field that no cost can have, with its value; empty: none.
+  std::string Faults() const;
+
+ private:
+  friend class PreparedCostModel;
+
+  // The parts of a step that only n and only the samples decide: what PreparedCostModel tabulates.
+  double TokenMs(std::int64_t n) const {
+    if (served) return served->constant_ms;
+    const double tokens = static_cast<double>(n);
+    const double bytes = tokens * hidden * 2;
+    const double layer = gemm.At(tokens) + (tp > 1 ? 2 * all_reduce.At(bytes) : 0);
+    return stage_layers() * layer + (pp > 1 ? send_recv.At(bytes) : 0);
+  }
+  double SampleMs(std::int64_t samples) const {
+    const double seqs = static_cast<double>(samples);
+    return overhead_ms + overhead_per_sample_ms * seqs + (served ? 0 : head.At(seqs));
+  }
+  double ContextMs(const StepLoad& load) const {
+    const double q = static_cast<double>(load.prefill_tokens);
+    const double b = static_cast<double>(load.decodes);
+    const double s = static_cast<double>(load.decode_context);
+    if (served) return served->per_decode_ms * b + served->per_context_ms * s + served->per_prefill_ms * q;
+    double layer = 0;
+    if (load.prefill_tokens > 0) {
+      layer += prefill.constant_ms + prefill.per_token_ms * q + prefill.per_context_ms * load.prefill_work;
+    }
+    if (load.decodes > 0) layer += decode.constant_ms + decode.per_token_ms * b + decode.per_context_ms * s;
+    return stage_layers() * layer;
+  }
+  Duration Total(const StepLoad& load, double token_ms, double sample_ms) const {
+    return FromSeconds((token_ms + ContextMs(load) + sample_ms) * 1e-3);
+  }
+  double stage_layers() const { return static_cast<double>(layers) / pp; }
+};
+
+// The same model with its powers and curves tabulated: a step costs about ten flops. Same result to the last bit;
+// beyond the tables it computes.
+class PreparedCostModel {
+ public:
+  explicit PreparedCostModel(CostModel model, std::int64_t max_tokens = 8192, std::int64_t max_samples = 1024)
+      : model_(std::move(model)) {
+    for (std::int64_t n = 0; n <= max_tokens; ++n) token_ms_.push_back(model_.TokenMs(n));
+    for (std::int64_t n = 0; n <= max_samples; ++n) sample_ms_.push_back(model_.SampleMs(n));
+  }
+
+  const CostModel& model() const { return model_; }
+
+  Duration StepTime(const StepLoad& load) const {
+    const std::int64_t n = load.tokens();
+    if (n <= 0) return Duration::zero();
+    const auto token = static_cast<std::size_t>(n);
+    const auto sample = static_cast<std::size_t>(load.samples);
+    return model_.Total(load, token < token_ms_.size() ? token_ms_[token] : model_.TokenMs(n),
+                        sample < sample_ms_.size() ? sample_ms_[sample] : model_.SampleMs(load.samples));
+  }
+
+  Duration StepLatency(const StepLoad& load) const { return StepTime(load) * model_.pp; }
+
+ private:
+  CostModel model_;
+  std::vector<double> token_ms_;   // of n
+  std::vector<double> sample_ms_;  // of the samples
+};
+
+namespace internal {
+
+// Collects "field is value" for each value that is not finite or lies below its least.
+class CostFaults {
+ public:
+  void AtLeast(std::string_view field, double value, double least) {
+    if (value >= least && value < 1e300) return;
+    if (!text_.empty()) text_ += "; ";
+    text_.append(field).append(" is ").append(Text(value)).append(", must be finite and at least ").append(Text(least));
+  }
+  void Check(const std::string& name, const SoftFloor& f) {
+    AtLeast(name + ".offset_ms", f.offset_ms, 0);
+    AtLeast(name + ".floor_ms", f.floor_ms, 0);
+    AtLeast(name + ".slope_ms", f.slope_ms, 0);
+    AtLeast(name + ".sharpness", f.sharpness, 1);
+  }
+  void Check(const std::string& name, const CostModel::Attention& a) {
+    AtLeast(name + ".constant_ms", a.constant_ms, 0);
+    AtLeast(name + ".per_token_ms", a.per_token_ms, 0);
+    AtLeast(name + ".per_context_ms", a.per_context_ms, 0);
+  }
+  void Check(const std::string& name, const TransferCurve& curve) {
+    double least = 0;
+    for (std::size_t i = 0; i < curve.points.size(); ++i) {
+      const std::string point = name + ".points[" + std::to_string(i) + "]";
+      AtLeast(point + ".bytes", curve.points[i].bytes, least);
+      AtLeast(point + ".ms", curve.points[i].ms, 0);
+      least = curve.points[i].bytes + 1;
+    }
+  }
+  void NotEmpty(const std::string& name, const TransferCurve& curve) {
+    AtLeast("size of " + name + ".points", static_cast<double>(curve.points.size()), 1);
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  static std::string Text(double value) {
+    char buffer[32];
+    return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
+  }
+  std::string text_;
+};
+
+}  // namespace internal
+
+inline std::string CostModel::Faults() const {
+  internal::CostFaults faults;
+  faults.AtLeast("tp", tp, 1);
+  faults.AtLeast("pp", pp, 1);
+  faults.AtLeast("overhead_ms", overhead_ms, 0);
+  faults.AtLeast("overhead_per_sample_ms", overhead_per_sample_ms, 0);
+  faults.AtLeast("kv_bytes_per_token", kv_bytes_per_token, 0);
+  faults.AtLeast("host_link_gb_s", host_link_gb_s, 1e-9);
+  if (served) {
+    faults.AtLeast("served.constant_ms", served->constant_ms, 0);
+    faults.AtLeast("served.per_decode_ms", served->per_decode_ms, 0);
+    faults.AtLeast("served.per_context_ms", served->per_context_ms, 0);
+    faults.AtLeast("served.per_prefill_ms", served->per_prefill_ms, 0);
+    return faults.Take();
+  }
+  faults.AtLeast("layers", layers, 1);
+  faults.AtLeast("hidden", hidden, 1);
+  faults.Check("gemm", gemm);
+  faults.Check("prefill", prefill);
+  faults.Check("decode", decode);
+  faults.Check("head", head);
+  faults.Check("all_reduce", all_reduce);
+  faults.Check("send_recv", send_recv);
+  if (tp > 1) faults.NotEmpty("all_reduce", all_reduce);
+  if (pp > 1) faults.NotEmpty("send_recv", send_recv);
+  return faults.Take();
+}
+
+}  // namespace takt
+
+#endif  // TAKT_MODEL_COST_MODEL_H_

@@ -1,0 +1,61 @@
+// An instance (an engine replica with its own KV cache), and what a router is told of instances.
+#ifndef TAKT_MODEL_INSTANCE_H_
+#define TAKT_MODEL_INSTANCE_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+
+#include "takt/base/count.h"
+#include "takt/base/id.h"
+#include "takt/model/event.h"
+
+namespace takt {
+
+struct Instance {
+  static constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+
+  InstanceId id;                        // unique among those that are up; zero is refused
+  std::string profile{};                // model, GPU and parallelism, as the host calls them; may be empty
+  Tokens kv_tokens{0};                  // size of its KV cache; 0: not told, everything fits
+  std::int64_t capacity = kUnbounded;   // requests that it may hold at once, its own queue included; 0: no new ones
+};
+
+// Counts that an instance tells of itself.
+struct InstanceReport {
+  std::int64_t waiting = 0;    // requests in its own queue
+  std::int64_t running = 0;
+  std::int64_t preempted = 0;  // preemptions since it came up
+  Tokens kv_used{0};
+
+  friend constexpr bool operator==(const InstanceReport&, const InstanceReport&) = default;
+};
+
+// The instance takes requests from here on. Told again, its description is replaced and nothing else changes.
+struct InstanceUp {
+  Instance instance;
+};
+
+// The instance is gone, with all that it held: its requests go back to the queue and are placed again.
+struct InstanceDown {
+  InstanceId instance;
+};
+
+struct InstanceReported {
+  InstanceId instance;
+  InstanceReport report;
+};
+
+// A request has left its instance: finished or failed. `instance`: the one that says so, so that the late word of
+// an instance that the request had to leave is not taken for its end; none: wherever it is.
+struct RequestEnded {
+  RequestId request;
+  InstanceId instance;
+};
+
+using RouterEvent = std::variant<Arrived, Revised, Cancelled, RequestEnded, InstanceUp, InstanceDown, InstanceReported>;
+
+}  // namespace takt
+
+#endif  // TAKT_MODEL_INSTANCE_H_

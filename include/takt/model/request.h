@@ -1,0 +1,47 @@
+// A request: one LLM call, as its host describes it. Nothing in here is a true output length.
+#ifndef TAKT_MODEL_REQUEST_H_
+#define TAKT_MODEL_REQUEST_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "takt/base/count.h"
+#include "takt/base/id.h"
+#include "takt/base/time.h"
+#include "takt/model/estimate.h"
+
+namespace takt {
+
+// The prompt's leading tokens, cut into blocks; hash i names block i *and all before it*, so equal hashes mean
+// equal prefixes.
+struct PrefixBlocks {
+  Tokens block_tokens{512};
+  std::vector<std::uint64_t> hashes = {};
+};
+
+struct Request {
+  RequestId id = {};           // unique among the living; zero is refused
+  WorkflowId workflow = {};    // none: a workflow of its own
+  StageId stage = {};          // call site, where the host knows it
+  AgentId agent = {};          // role, where the host knows it
+  TenantId tenant = {};        // for fair sharing
+  AdapterId adapter = {};      // LoRA adapter it needs while it runs
+  TimePoint arrival = kUnset;           // of this call; unset: the time of the event
+  TimePoint workflow_arrival = kUnset;  // of the whole workflow; unset: `arrival`
+  TimePoint deadline = kNever;          // of this call's end
+  TimePoint expires_at = kNever;        // waits no longer than this for its first step, then is failed
+  Tokens prompt_tokens{0};
+  Tokens max_output_tokens{0};          // the host's cap on output, which it enforces itself; 0: none told
+  std::int32_t sequences = 1;           // parallel samples of one prompt; they share its KV blocks
+  std::int32_t priority = 0;            // lower is sooner
+  bool chunkable = true;                // false: the whole prompt in one step
+  bool preemptible = true;
+  Estimate output_tokens = {};               // of this call, per sequence [tokens]
+  Estimate workflow_tokens_left = {};        // output of this call and all that follow in its workflow [tokens]
+  std::shared_ptr<const PrefixBlocks> prefix = {};  // for the prefix cache; null: no sharing
+};
+
+}  // namespace takt
+
+#endif  // TAKT_MODEL_REQUEST_H_

@@ -1,0 +1,157 @@
+// One iteration of an engine: its limits, the plan, and what became of it.
+#ifndef TAKT_MODEL_STEP_H_
+#define TAKT_MODEL_STEP_H_
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "takt/base/count.h"
+#include "takt/base/id.h"
+#include "takt/base/time.h"
+
+namespace takt {
+
+// What the host allows this iteration. May change from step to step.
+struct StepLimits {
+  Tokens tokens{2048};                  // token budget: prefill and decode together
+  std::int32_t max_seqs = 256;          // sequences that run at once
+  Tokens prefill_tokens = Tokens::Max();  // share of the budget that prefill may take
+  Tokens chunk_tokens = Tokens::Max();    // longest prefill chunk of one request
+  std::int32_t adapters = std::numeric_limits<std::int32_t>::max();  // distinct adapters that run at once
+  Blocks swap_out = Blocks::Max();        // KV blocks that may start to move to the host's memory
+  Blocks swap_in = Blocks::Max();         // and back
+
+  friend constexpr bool operator==(const StepLimits&, const StepLimits&) = default;
+};
+
+// One request's part of a step: token counts, not phases. 32 bits of lane name the row, so that neither side
+// hashes per running request.
+struct PlanEntry {
+  enum Flag : std::uint16_t {
+    kPrefill = 1,   // computes known tokens (prompt, or context lost to a preemption or a tool's answer)
+    kSamples = 2,   // ends at the last known token: yields a new one per sequence
+    kAdmitted = 4,  // first step since it left the waiting queue
+  };
+
+  RequestId request = {};
+  std::uint32_t lane = 0;         // the scheduler's row; stable while the request runs
+  std::int32_t tokens = 0;        // known tokens to compute in this step, all sequences together
+  std::int32_t position = 0;      // tokens of its context that are computed, or in flight, before this step
+  std::uint16_t speculative = 0;  // draft tokens to verify on top
+  std::uint16_t flags = 0;
+
+  constexpr bool prefill() const { return (flags & kPrefill) != 0; }
+  constexpr bool samples() const { return (flags & kSamples) != 0; }
+  constexpr bool admitted() const { return (flags & kAdmitted) != 0; }
+  friend constexpr bool operator==(const PlanEntry&, const PlanEntry&) = default;
+};
+static_assert(sizeof(PlanEntry) == 24);
+
+enum class KvAction : std::uint8_t {
+  kKeep,  // stays on the GPU while the request does not run
+  kDrop,  // freed; to be computed again
+  kOut,   // copied to the host's memory, then freed
+  kIn,    // copied back
+};
+
+// A KV move that the host carries out and reports by MoveDone. Blocks [first, first + count) of the request.
+struct KvMove {
+  MoveId id = {};
+  RequestId request = {};
+  KvAction action = KvAction::kKeep;
+  Blocks first{0};
+  Blocks count{0};
+
+  friend constexpr bool operator==(const KvMove&, const KvMove&) = default;
+};
+
+// A running request that lost its place. Its tokens in flight are void: the host discards what those steps yield
+// for it. kDrop frees at once (or when its steps in flight have resolved); kOut is followed by a KvMove.
+struct Preemption {
+  RequestId request = {};
+  KvAction action = KvAction::kDrop;
+
+  friend constexpr bool operator==(const Preemption&, const Preemption&) = default;
+};
+
+enum class FailReason : std::uint8_t {
+  kInvalid,      // contradicts itself: no prompt and nothing to compute, sequences < 1, id zero or alive already
+  kNeverFits,    // more KV, tokens per step or sequences than the engine has
+  kKvExhausted,  // its context outgrew the whole KV cache
+  kExpired,      // waited past expires_at
+  kShed,         // bounded waiting: no place
+  kDraining,     // arrived after Drain
+  kHost,         // the host said that the step failed for it
+};
+
+// A request that the host must fail towards its client. The library has forgotten it.
+struct Failure {
+  RequestId request = {};
+  FailReason reason = FailReason::kInvalid;
+
+  friend constexpr bool operator==(const Failure&, const Failure&) = default;
+};
+
+// Why a plan runs nothing.
+enum class Idle : std::uint8_t {
+  kBusy,           // it does run something
+  kNoRequests,     // nothing lives here
+  kDrained,        // nothing lives here, and Drain was asked for
+  kStepsInFlight,  // all that could run is in flight, or too many steps are: Commit first
+  kMovesInFlight,  // waits for KV moves to be done
+  kKvPending,      // waits for KV that the host frees later
+  kPaused,         // all that lives waits for tools
+  kBlocked,        // all that lives is blocked (or blocked and paused)
+  kNoBudget,       // the limits of this step allow nothing
+  kKvHeld,         // what waits does not fit beside KV that is in use elsewhere
+};
+
+struct StepPlan {
+  StepId id = {};
+  std::span<const PlanEntry> run = {};
+  std::vector<KvMove> moves = {};
+  std::vector<Preemption> preempted = {};
+  std::vector<Failure> failed = {};
+  std::vector<RequestId> released = {};  // ended, and no step or move in flight names them: forget all about them
+  Tokens tokens{0};                 // of all entries, drafts included
+  Idle idle = Idle::kNoRequests;
+  TimePoint wake_at = kNever;       // without an event before, ask again then
+};
+
+// What a step did for one request. 16 bytes.
+struct RowResult {
+  enum Flag : std::uint8_t { kFinished = 1, kFailed = 2 };
+
+  RequestId request = {};
+  std::uint32_t lane = 0;    // as in the plan's entry
+  std::uint16_t tokens = 0;  // new tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0
+  std::uint8_t drafts = 0;   // draft tokens to verify next time
+  std::uint8_t flags = 0;
+
+  constexpr bool finished() const { return (flags & kFinished) != 0; }
+  constexpr bool failed() const { return (flags & kFailed) != 0; }
+};
+static_assert(sizeof(RowResult) == 16);
+
+// Rows in any order, those in plan order are fastest. An absent row made no progress.
+struct StepResult {
+  StepId step = {};
+  std::span<const RowResult> rows = {};
+};
+
+constexpr std::string_view kIdleNames[] = {"busy",       "no_requests", "drained", "steps_in_flight", "moves_in_flight",
+                                           "kv_pending", "paused",      "blocked", "no_budget",       "kv_held"};
+constexpr std::string_view kFailReasonNames[] = {"invalid", "never_fits", "kv_exhausted", "expired",
+                                                 "shed",    "draining",   "host"};
+constexpr std::string_view kKvActionNames[] = {"keep", "drop", "out", "in"};
+
+inline std::string_view Name(Idle idle) { return kIdleNames[static_cast<std::size_t>(idle)]; }
+inline std::string_view Name(FailReason reason) { return kFailReasonNames[static_cast<std::size_t>(reason)]; }
+inline std::string_view Name(KvAction action) { return kKvActionNames[static_cast<std::size_t>(action)]; }
+
+}  // namespace takt
+
+#endif  // TAKT_MODEL_STEP_H_

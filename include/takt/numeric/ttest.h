@@ -1,0 +1,111 @@
+// Student's t: is the difference between two means more than chance?
+#ifndef TAKT_NUMERIC_TTEST_H_
+#define TAKT_NUMERIC_TTEST_H_
+
+#include <cmath>
+#include <limits>
+
+#include "takt/numeric/summary.h"
+
+namespace takt {
+
+namespace internal {
+
+// log Gamma(x) for x > 0 by Lanczos' series (g = 7, nine terms), relative error below 1e-14. std::lgamma writes a
+// global.
+inline double LogGamma(double x) {
+  constexpr double kTerms[] = {676.5203681218851,  -1259.1392167224028,  771.32342877765313,    -176.61502916214059,
+                               12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7};
+  double series = 0.99999999999980993;
+  for (int i = 0; i < 8; ++i) series += kTerms[i] / (x + i);
+  const double t = x + 6.5;
+  constexpr double kHalfLogTwoPi = 0.91893853320467274178;
+  return kHalfLogTwoPi + (x - 0.5) * std::log(t) - t + std::log(series);
+}
+
+// The continued fraction of the incomplete beta function by Lentz' method (Numerical Recipes, 6.4).
+inline double BetaFraction(double a, double b, double x) {
+  constexpr double kTiny = 1e-300;
+  const auto keep = [](double v) { return std::abs(v) < kTiny ? kTiny : v; };
+  double c = 1;
+  double d = 1 / keep(1 - (a + b) * x / (a + 1));
+  double result = d;
+  for (int m = 1; m <= 10'000; ++m) {
+    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    d = 1 / keep(1 + even * d);
+    c = keep(1 + even / c);
+    result *= d * c;
+    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+    d = 1 / keep(1 + odd * d);
+    c = keep(1 + odd / c);
+    result *= d * c;
+    if (std::abs(d * c - 1) < 1e-15) break;
+  }
+  return result;
+}
+
+}  // namespace internal
+
+// The regularised incomplete beta function I_x(a, b), a and b positive, x in [0, 1].
+inline double IncompleteBeta(double a, double b, double x) {
+  if (!(x > 0)) return 0;
+  if (!(x < 1)) return 1;
+  const double front = std::exp(internal::LogGamma(a + b) - internal::LogGamma(a) - internal::LogGamma(b) +
+                                a * std::log(x) + b * std::log1p(-x));
+  if (x < (a + 1) / (a + b + 2)) return front * internal::BetaFraction(a, b, x) / a;
+  return 1 - front * internal::BetaFraction(b, a, 1 - x) / b;
+}
+
+// P(T > t) for Student's t with `freedom` degrees of freedom; a million and more are taken as a normal.
+inline double StudentTail(double t, double freedom) {
+  if (freedom >= 1e6) return 0.5 * std::erfc(t / std::sqrt(2.0));
+  const double tail = 0.5 * IncompleteBeta(freedom / 2, 0.5, freedom / (freedom + t * t));
+  return t > 0 ? tail : 1 - tail;
+}
+
+// p_greater is the chance of a difference this large or larger where in truth there is none: small where the first
+// mean is the greater beyond doubt. With too few values to tell, t is 0 and both chances are 1.
+struct TTest {
+  double t = 0;
+  double freedom = 0;
+  double p_greater = 1;
+  double p_less = 1;
+};
+
+namespace internal {
+
+inline TTest TestOf(double difference, double variance_of_it, double freedom) {
+  if (!(variance_of_it > 0)) {
+    // No scatter at all: any difference is beyond doubt.
+    if (difference == 0) return {0, freedom, 0.5, 0.5};
+    const double infinity = std::numeric_limits<double>::infinity();
+    return difference > 0 ? TTest{infinity, freedom, 0, 1} : TTest{-infinity, freedom, 1, 0};
+  }
+  const double t = difference / std::sqrt(variance_of_it);
+  return {t, freedom, StudentTail(t, freedom), StudentTail(-t, freedom)};
+}
+
+}  // namespace internal
+
+// Two independent samples whose variances may differ (Welch, 1947).
+inline TTest WelchTest(const Moments& a, const Moments& b) {
+  if (a.count() < 2 || b.count() < 2) return {};
+  const auto n = static_cast<double>(a.count());
+  const auto m = static_cast<double>(b.count());
+  const double va = a.variance() / n;
+  const double vb = b.variance() / m;
+  const double sum = va + vb;
+  const double freedom = sum > 0 ? sum * sum / (va * va / (n - 1) + vb * vb / (m - 1)) : n + m - 2;
+  return internal::TestOf(a.mean() - b.mean(), sum, freedom);
+}
+
+// Is the mean of these differences (say, of two policies on the same seeds) other than zero?
+inline TTest PairedTest(const Moments& differences) {
+  if (differences.count() < 2) return {};
+  const auto n = static_cast<double>(differences.count());
+  return internal::TestOf(differences.mean(), differences.variance() / n, n - 1);
+}
+
+}  // namespace takt
+
+#endif  // TAKT_NUMERIC_TTEST_H_

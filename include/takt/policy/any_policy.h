@@ -1,0 +1,124 @@
+// A ranking policy chosen at run time.
+#ifndef TAKT_POLICY_ANY_POLICY_H_
+#define TAKT_POLICY_ANY_POLICY_H_
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "takt/fwd.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/policy_spec.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// A value like the policy it holds: copies share nothing. It has every optional hook; `hooks()` says which of them
+// the policy inside has, and the others do nothing. A key costs one virtual call. Never empty, except where it has
+// been moved from.
+class AnyPolicy {
+ public:
+  AnyPolicy() : AnyPolicy(Fcfs{}) {}
+
+  template <RankPolicy P>
+    requires(!std::same_as<P, AnyPolicy>)
+  AnyPolicy(P policy)  // NOLINT: any policy is one of these
+      : name_(NameOf(policy)), spec_(SpecOf(policy)), hooks_(HooksOf(policy)) {
+    held_ = std::make_unique<Held<P>>(std::move(policy));
+  }
+
+  AnyPolicy(const AnyPolicy& other)
+      : held_(other.held_->Clone()), name_(other.name_), spec_(other.spec_), hooks_(other.hooks_) {}
+  AnyPolicy& operator=(const AnyPolicy& other) { return *this = AnyPolicy(other); }
+  AnyPolicy(AnyPolicy&&) noexcept = default;
+  AnyPolicy& operator=(AnyPolicy&&) noexcept = default;
+  ~AnyPolicy() = default;
+
+  const std::string& name() const { return name_; }  // "aged(stjf)"
+  const std::string& spec() const { return spec_; }  // "aged(stjf,threshold=50)": MakePolicy makes the same of it
+  PolicyHooks hooks() const { return hooks_; }
+  bool wants_scheduled() const { return hooks_.scheduled; }
+  bool wants_events() const { return hooks_.observes; }
+
+  RankKey Key(const RequestState& r) const { return held_->Key(r); }
+  RankKey KeyAt(const RequestState& r, TimePoint now) const { return held_->KeyAt(r, now); }
+  std::uint64_t Group(const RequestState& r) const { return held_->Group(r); }
+  RankKey GroupKey(std::uint64_t group) const { return held_->GroupKey(group); }
+  std::vector<std::uint64_t>& moved_groups() { return held_->moved_groups(); }
+  void GroupWakes(std::uint64_t group, RankKey least) { held_->GroupWakes(group, least); }
+  void Observe(const Event& event, TimePoint now) { held_->Observe(event, now); }
+  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) { held_->Scheduled(r, prefill, output); }
+  RankKey VictimKey(const RequestState& r) const { return held_->VictimKey(r); }
+  const AgingOptions* aging() const { return held_->aging(); }
+
+ private:
+  struct Base {
+    virtual ~Base() = default;
+    virtual std::unique_ptr<Base> Clone() const = 0;
+    virtual RankKey Key(const RequestState&) const = 0;
+    virtual RankKey KeyAt(const RequestState&, TimePoint) const = 0;
+    virtual std::uint64_t Group(const RequestState&) const = 0;
+    virtual RankKey GroupKey(std::uint64_t) const = 0;
+    virtual std::vector<std::uint64_t>& moved_groups() = 0;
+    virtual void GroupWakes(std::uint64_t, RankKey) = 0;
+    virtual void Observe(const Event&, TimePoint) = 0;
+    virtual void Scheduled(const RequestState&, Tokens, Tokens) = 0;
+    virtual RankKey VictimKey(const RequestState&) const = 0;
+    virtual const AgingOptions* aging() const = 0;
+  };
+
+  template <class P>
+  struct Held final : Base {
+    explicit Held(P p) : policy(std::move(p)) {}
+
+    std::unique_ptr<Base> Clone() const override { return std::make_unique<Held>(policy); }
+    RankKey Key(const RequestState& r) const override { return policy.Key(r); }
+    RankKey KeyAt(const RequestState& r, TimePoint now) const override {
+      if constexpr (MovingPolicy<P>) return policy.KeyAt(r, now);
+      return policy.Key(r);
+    }
+    std::uint64_t Group(const RequestState& r) const override {
+      if constexpr (GroupPolicy<P>) return policy.Group(r);
+      return 0;
+    }
+    RankKey GroupKey(std::uint64_t group) const override {
+      if constexpr (GroupPolicy<P>) return policy.GroupKey(group);
+      return {};
+    }
+    std::vector<std::uint64_t>& moved_groups() override {
+      if constexpr (GroupLogPolicy<P>) return policy.moved_groups();
+      return nothing;
+    }
+    void GroupWakes(std::uint64_t group, RankKey least) override {
+      if constexpr (GroupWakePolicy<P>) policy.GroupWakes(group, least);
+    }
+    void Observe(const Event& event, TimePoint now) override {
+      if constexpr (ObservingPolicy<P>) policy.Observe(event, now);
+    }
+    void Scheduled(const RequestState& r, Tokens prefill, Tokens output) override {
+      if constexpr (ScheduledPolicy<P>) policy.Scheduled(r, prefill, output);
+    }
+    RankKey VictimKey(const RequestState& r) const override {
+      if constexpr (VictimPolicy<P>) return policy.VictimKey(r);
+      return policy.Key(r);
+    }
+    const AgingOptions* aging() const override {
+      if constexpr (AgingPolicy<P>) return policy.aging();
+      return nullptr;
+    }
+
+    P policy;
+    std::vector<std::uint64_t> nothing;
+  };
+
+  std::unique_ptr<Base> held_;
+  std::string name_, spec_;
+  PolicyHooks hooks_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_ANY_POLICY_H_

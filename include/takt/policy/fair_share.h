@@ -1,0 +1,97 @@
+// Fair share among tenants: whoever was served least comes first (VTC).
+#ifndef TAKT_POLICY_FAIR_SHARE_H_
+#define TAKT_POLICY_FAIR_SHARE_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "takt/base/id_map.h"
+#include "takt/policy/policy_spec.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// A group policy: a tenant's key is its virtual counter, the sum of w_in * (prompt tokens computed for it) +
+// w_out * (output tokens) so far, divided by its weight; inside a tenant, the order of arrival. A tenant that had
+// nobody waiting is lifted to the least counter among those that wait, so that idling earns no credit.
+// Source: Sheng et al., Fairness in Serving Large Language Models (OSDI 2024), Algorithm 2.
+// Departures: tokens are charged when a step has computed them, not when a request is admitted: several requests of
+// one tenant may be admitted by one plan, prefixes found in the cache cost nothing, and what a preemption makes the
+// engine compute again is charged again.
+class FairShare {
+ public:
+  static constexpr std::string_view kName = "fair_share";
+
+  struct Options {
+    double w_in = 1, w_out = 2;  // VTC's: an output token costs about two of input
+  };
+
+  FairShare() = default;
+  explicit FairShare(Options options) : options_(options) {}
+
+  RankKey Key(const RequestState&) const { return {}; }
+  std::uint64_t Group(const RequestState& r) const { return r.request.tenant.value; }
+  RankKey GroupKey(std::uint64_t tenant) const {
+    const std::uint32_t i = index_.Find(tenant);
+    return {i == IdMap::kAbsent ? 0 : tenants_[i].served};
+  }
+
+  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
+    Tenant& tenant = At(r.request.tenant.value);
+    tenant.served += (options_.w_in * prefill.value + options_.w_out * output.value) / tenant.weight;
+    Log(tenant);
+  }
+
+  void GroupWakes(std::uint64_t group, RankKey least) {
+    Tenant& tenant = At(group);
+    if (!(tenant.served < least.key)) return;
+    tenant.served = least.key;
+    Log(tenant);
+  }
+
+  std::vector<std::uint64_t>& moved_groups() {
+    for (std::uint64_t id : moved_) At(id).logged = false;
+    return moved_;
+  }
+
+  // Twice the weight, twice the share. Must be positive; 1 where none is set.
+  void SetWeight(TenantId id, double weight) { At(id.value).weight = weight; }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("w_in", self.options_.w_in, OptionText{"", "cost of a prompt token"});
+    visit("w_out", self.options_.w_out, OptionText{"", "cost of an output token"});
+  }
+
+ private:
+  struct Tenant {
+    std::uint64_t id = 0;
+    double served = 0, weight = 1;
+    bool logged = false;  // in moved_
+  };
+
+  Tenant& At(std::uint64_t id) {
+    std::uint32_t i = index_.Find(id);
+    if (i == IdMap::kAbsent) {
+      i = static_cast<std::uint32_t>(tenants_.size());
+      tenants_.push_back({.id = id});
+      index_.Insert(id, i);
+    }
+    return tenants_[i];
+  }
+
+  void Log(Tenant& tenant) {
+    if (!tenant.logged) moved_.push_back(tenant.id);
+    tenant.logged = true;
+  }
+
+  Options options_;
+  std::vector<Tenant> tenants_;  // in order of appearance
+  IdMap index_;
+  std::vector<std::uint64_t> moved_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_FAIR_SHARE_H_

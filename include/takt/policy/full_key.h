@@ -1,0 +1,55 @@
+// The total order of requests: a policy's key, completed by arrival and id.
+#ifndef TAKT_POLICY_FULL_KEY_H_
+#define TAKT_POLICY_FULL_KEY_H_
+
+#include <bit>
+#include <compare>
+#include <cstdint>
+
+#include "takt/base/id.h"
+#include "takt/base/time.h"
+
+namespace takt {
+
+// A double's bits as an integer of the same order; the two zeros are one.
+constexpr std::uint64_t OrderedBits(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x + 0.0);
+  return (bits >> 63) != 0 ? ~bits : bits | (std::uint64_t{1} << 63);
+}
+
+// Smaller is sooner. Total also where a key is not a number, which then comes last.
+struct FullKey {
+  double key = 0;
+  TimePoint arrival{};
+  RequestId id;
+
+  friend constexpr bool operator==(const FullKey& a, const FullKey& b) { return (a <=> b) == 0; }
+  friend constexpr std::strong_ordering operator<=>(const FullKey& a, const FullKey& b) {
+    if (const auto order = OrderedBits(a.key) <=> OrderedBits(b.key); order != 0) return order;
+    if (const auto order = a.arrival <=> b.arrival; order != 0) return order;
+    return a.id <=> b.id;
+  }
+};
+
+// The same as three integers: what heaps compare.
+struct PackedKey {
+  std::uint64_t key = 0;
+  std::int64_t arrival = 0;
+  std::uint64_t id = 0;
+
+  constexpr PackedKey() = default;
+  constexpr PackedKey(const FullKey& k)  // NOLINT: the same value
+      : key(OrderedBits(k.key)), arrival(k.arrival.time_since_epoch().count()), id(k.id.value) {}
+  constexpr PackedKey(double k, TimePoint at, RequestId request) : PackedKey(FullKey{k, at, request}) {}
+
+  constexpr std::uint64_t lead() const { return key; }
+  friend constexpr bool operator<(const PackedKey& a, const PackedKey& b) {
+    if (a.key != b.key) return a.key < b.key;
+    if (a.arrival != b.arrival) return a.arrival < b.arrival;
+    return a.id < b.id;
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_FULL_KEY_H_

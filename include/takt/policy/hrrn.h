@@ -1,0 +1,44 @@
+// Highest response ratio next: short requests first, but waiting counts, the more the shorter the request.
+#ifndef TAKT_POLICY_HRRN_H_
+#define TAKT_POLICY_HRRN_H_
+
+#include <algorithm>
+#include <string_view>
+
+#include "takt/policy/policy_spec.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// Key: -(wait + service) / service, where wait is counted from arrival and service is the predicted time of the
+// call alone on the engine, affine in its tokens. Source: Brinch Hansen (1971). A moving policy: every plan reads
+// the keys of all that wait, O(waiting).
+struct Hrrn {
+  static constexpr std::string_view kName = "hrrn";
+
+  double output_s = 0.02;     // of service per output token [s]: a decode step of a busy engine
+  double prompt_s = 0.0001;   // and per prompt token: chunked prefill at 10,000 tokens/s
+  double unknown = 256;       // output tokens taken where nobody predicted them
+
+  // At the moment of arrival all ratios are one.
+  RankKey Key(const RequestState&) const { return {-1}; }
+
+  RankKey KeyAt(const RequestState& r, TimePoint now) const {
+    const Estimate& tokens = r.request.output_tokens;
+    const double service = output_s * (tokens.known() ? tokens.mean : unknown) +
+                           prompt_s * static_cast<double>(r.request.prompt_tokens.value);
+    const double wait = std::max(0.0, ToSeconds(now) - ToSeconds(r.request.arrival));
+    return {-1 - wait / std::max(service, 1e-9)};
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("output_s", self.output_s, OptionText{"s/token", "service per output token"});
+    visit("prompt_s", self.prompt_s, OptionText{"s/token", "service per prompt token"});
+    visit("unknown", self.unknown, OptionText{"tokens", "of output, taken where nobody predicted them"});
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_HRRN_H_

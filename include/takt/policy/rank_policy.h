@@ -1,0 +1,113 @@
+// What a ranking policy is: a value with a key. Composition wraps; nothing inherits from a policy.
+#ifndef TAKT_POLICY_RANK_POLICY_H_
+#define TAKT_POLICY_RANK_POLICY_H_
+
+#include <compare>
+#include <concepts>
+#include <cstdint>
+#include <vector>
+
+#include "takt/model/event.h"
+#include "takt/state/request_state.h"
+
+namespace takt {
+
+// Smaller is sooner. The queue completes it with (arrival, id), so that every order is total; a NaN key is taken
+// as +infinity and counted.
+struct RankKey {
+  double key = 0;
+};
+
+// The one thing a policy must say. Key is read when a request joins the queue and when it is revised; it must not
+// depend on the current time: never key on `now - x`, key on `x`.
+template <class P>
+concept RankPolicy = requires(const P& p, const RequestState& r) {
+  { p.Key(r) } -> std::same_as<RankKey>;
+};
+
+// Optional: an order that really moves with time. KeyAt replaces Key and is read again for every waiting request
+// whenever the queue is asked for candidates: O(waiting).
+template <class P>
+concept MovingPolicy = RankPolicy<P> && requires(const P& p, const RequestState& r, TimePoint now) {
+  { p.KeyAt(r, now) } -> std::same_as<RankKey>;
+};
+
+// Optional: requests form groups (a tenant, an agent). Requests are ordered by their group's GroupKey, then by Key.
+// GroupKey may change through Scheduled, Observe and GroupWakes; the queue reads it again before the next plan.
+template <class P>
+concept GroupPolicy = RankPolicy<P> && requires(const P& p, const RequestState& r, std::uint64_t group) {
+  { p.Group(r) } -> std::same_as<std::uint64_t>;
+  { p.GroupKey(group) } -> std::same_as<RankKey>;
+};
+
+// Optional: says whose keys to read again, so that the queue need not ask for all groups that wait. The policy
+// appends the groups whose keys may have changed, each at least once; the queue clears the list.
+template <class P>
+concept GroupLogPolicy = GroupPolicy<P> && requires(P& p) {
+  { p.moved_groups() } -> std::same_as<std::vector<std::uint64_t>&>;
+};
+
+// Optional: is told when a group of which nobody waited gets a waiting member while other groups wait; `least` is
+// the smallest GroupKey of those.
+template <class P>
+concept GroupWakePolicy =
+    GroupPolicy<P> && requires(P& p, std::uint64_t group, RankKey least) { p.GroupWakes(group, least); };
+
+// Optional: is told every event that the scheduler is told.
+template <class P>
+concept ObservingPolicy = requires(P& p, const Event& event, TimePoint now) { p.Observe(event, now); };
+
+// Optional: is told, at Commit, of the tokens that a step computed for a request (`prefill` known ones, `output`
+// new ones).
+template <class P>
+concept ScheduledPolicy =
+    requires(P& p, const RequestState& r, Tokens prefill, Tokens output) { p.Scheduled(r, prefill, output); };
+
+// Optional: whom to preempt first, larger is sooner; by default the worst Key.
+template <class P>
+concept VictimPolicy = requires(const P& p, const RequestState& r) {
+  { p.VictimKey(r) } -> std::same_as<RankKey>;
+};
+
+// How long a request may be passed over. See docs/policies/aged.md.
+struct AgingOptions {
+  // Plans in which something ran, and this request did not, after which it is promoted (S). LTR's scripts and
+  // Chimera give no figure or 200; LAMPS 100.
+  std::int64_t threshold = 100;
+  // Steps that a promotion lasts (Q), counted in steps that ran the request; kForever: until it ends (LAMPS).
+  std::int64_t quantum = 10;
+  enum class CountFrom : std::uint8_t { kArrival, kFirstRun } count_from = CountFrom::kArrival;  // LAMPS: first run
+  bool reset_at_tool_call = false;  // LAMPS: a tool call ends a promotion and the count
+
+  static constexpr std::int64_t kForever = INT64_MAX;
+  friend constexpr bool operator==(const AgingOptions&, const AgingOptions&) = default;
+};
+
+// Optional: promotes who waited too long; null: does not. See Aged.
+template <class P>
+concept AgingPolicy = requires(const P& p) {
+  { p.aging() } -> std::same_as<const AgingOptions*>;
+};
+
+// Which optional hooks a policy has. A policy whose type does not tell (AnyPolicy, and what wraps it) has all of
+// them, and says with `hooks()` which of them mean anything.
+struct PolicyHooks {
+  bool moving = false, groups = false, group_log = false, group_wake = false;
+  bool observes = false, scheduled = false, victims = false;
+
+  friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
+};
+
+template <RankPolicy P>
+constexpr PolicyHooks HooksOf(const P& policy) {
+  if constexpr (requires { policy.hooks(); }) {
+    return policy.hooks();
+  } else {
+    return {MovingPolicy<P>,    GroupPolicy<P>,     GroupLogPolicy<P>, GroupWakePolicy<P>,
+            ObservingPolicy<P>, ScheduledPolicy<P>, VictimPolicy<P>};
+  }
+}
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_RANK_POLICY_H_

@@ -1,0 +1,295 @@
+// The waiting requests of a scheduler, ranked by a policy.
+#ifndef TAKT_POLICY_RANK_QUEUE_H_
+#define TAKT_POLICY_RANK_QUEUE_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "takt/policy/aging.h"
+#include "takt/policy/full_key.h"
+#include "takt/policy/group_heap.h"
+#include "takt/policy/indexed_heap.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// Requests are named by slots, small numbers of the owner's choice. An event costs O(log n), and no plan costs
+// anything per waiting request, unless the policy moves with time. Thread-compatible.
+//
+// Order: promoted requests first, by when they were promoted; then by group key where the policy groups; then by
+// (key, arrival, id).
+template <RankPolicy P>
+class RankQueue {
+ public:
+  explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) {}
+
+  // Slots 0..n-1 can all wait without allocation.
+  void Reserve(std::size_t slots) {
+    reserved_ = slots;
+    if (grouped()) {
+      groups_.Reserve(slots);
+    } else {
+      heap_.Reserve(slots);
+    }
+    if (aging() != nullptr) aging_.Reserve(slots);
+  }
+
+  std::size_t size() const { return heap_.size() + groups_.size() + aging_.promoted().size(); }
+  bool empty() const { return size() == 0; }
+  bool contains(Slot slot) const {
+    return heap_.contains(slot) || (kMayGroup && groups_.contains(slot)) ||
+           (kMayAge && aging_.promoted().contains(slot));
+  }
+
+  // Joins the queue. `steps_run`: steps that ran this request since it was last picked; 0 at arrival.
+  void Push(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run = 0) {
+    if (const AgingOptions* options = aging()) {
+      aging_.Ran(slot, steps_run);
+      if (aging_.Join(slot, Counts(*options, state))) return;
+    }
+    Insert(slot, state, now);
+  }
+
+  // Steps ran this request since it was picked, and it now leaves its lane for something else than waiting.
+  void Ran(Slot slot, std::int64_t steps_run) {
+    if (kMayAge) aging_.Ran(slot, steps_run);
+  }
+
+  // Leaves the queue, picked or not; what is known about its waiting stays.
+  void Erase(Slot slot) {
+    if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
+    if (kMayAge) aging_.Delist(slot);
+    Remove(slot);
+  }
+
+  // The request has ended (and does not wait): the slot's next one starts afresh.
+  void Forget(Slot slot) {
+    if (kMayAge) aging_.Reset(slot);
+  }
+
+  // The request has called a tool, and leaves the queue if it waits.
+  void ToolCalled(Slot slot) {
+    if (const AgingOptions* options = aging(); options != nullptr && options->reset_at_tool_call) aging_.Reset(slot);
+  }
+
+  // A waiting request's key, or group, may have changed.
+  void Update(Slot slot, const RequestState& state, TimePoint now) {
+    if (kMayAge && aging_.promoted().contains(slot)) return;
+    if constexpr (kMayGroup) {
+      if (hooks_.groups) {
+        if (groups_.GroupOf(slot) == policy_.Group(state)) return groups_.Update(slot, KeyOf(state, now));
+        groups_.Erase(slot);
+        return Insert(slot, state, now);
+      }
+    }
+    heap_.Update(slot, KeyOf(state, now));
+  }
+
+  // To be called before a plan asks for candidates: promotes, and takes in group keys that changed. With a moving
+  // policy it reads all keys again, O(n). `state_of(slot)` returns the state of a waiting request.
+  template <class StateOf>
+  void BeginPlan(TimePoint now, StateOf&& state_of) {
+    if (const AgingOptions* options = aging()) {
+      for (Slot slot; (slot = aging_.Overdue(options->threshold)) != kNoSlot;) {
+        Remove(slot);
+        aging_.Promote(slot, options->quantum);
+      }
+    }
+    if (moving()) ReadKeysAgain(now, state_of);
+    if (grouped()) TakeInGroupKeys();
+  }
+
+  // Waiting is counted in plans in which something ran.
+  void EndPlan(bool something_ran) {
+    if (kMayAge) aging_.PlanEnds(something_ran);
+  }
+
+  // The first of the order; kNoSlot where nobody waits.
+  Slot Top() const {
+    if (kMayAge && !aging_.promoted().empty()) return aging_.promoted().Top();
+    return grouped() ? groups_.Top() : heap_.Top();
+  }
+
+  // f(slot) in order until it returns false; f must leave the queue as it is. k visits cost O(k log k).
+  template <class F>
+  void ForEachInOrder(F&& f) const {
+    bool more = true;
+    const auto visit = [&](Slot slot) { return more = f(slot); };
+    if (kMayAge) aging_.promoted().VisitInOrder(visit);
+    if (more && kMayGroup) groups_.VisitInOrder(visit);
+    if (more) heap_.VisitInOrder(visit);
+  }
+
+  // f(slot) for the first k in order.
+  template <class F>
+  void TopK(std::size_t k, F&& f) const {
+    if (k == 0) return;
+    ForEachInOrder([&](Slot slot) {
+      f(slot);
+      return --k > 0;
+    });
+  }
+
+  // Whether it has been promoted and, as far as it was told of steps, has quantum left; waiting or not.
+  bool promoted(Slot slot) const { return PromotedWith(slot, 0); }
+  // The same after `steps_run` more steps.
+  bool PromotedWith(Slot slot, std::int64_t steps_run) const { return kMayAge && aging_.PromotedWith(slot, steps_run); }
+
+  // Its rank among the unpromoted of its group.
+  FullKey KeyOf(const RequestState& r, TimePoint now) const {
+    if constexpr (MovingPolicy<P>) {
+      if (hooks_.moving) return Complete(policy_.KeyAt(r, now), r);
+    }
+    return Complete(policy_.Key(r), r);
+  }
+  // Whether a may displace b: its key is better by more than `margin`, and its group is not worse.
+  bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) const {
+    if constexpr (kMayGroup) {
+      if (hooks_.groups && GroupBits(policy_.Group(a)) > GroupBits(policy_.Group(b))) return false;
+    }
+    return KeyOf(a, now).key + margin < KeyOf(b, now).key;
+  }
+  // Its rank as a victim of preemption: larger is sooner.
+  FullKey VictimKeyOf(const RequestState& r, TimePoint now) const {
+    if constexpr (VictimPolicy<P>) {
+      if (hooks_.victims) return Complete(policy_.VictimKey(r), r);
+    }
+    return KeyOf(r, now);
+  }
+
+  std::uint64_t nan_keys() const { return nan_keys_; }  // keys that were not numbers: taken as +infinity
+  std::uint64_t promotions() const { return aging_.promotions(); }
+  P& policy() { return policy_; }
+  const P& policy() const { return policy_; }
+
+  // Ranks all that wait by another policy: O(n), O(n log n) where it groups. Waiting counts and promotions survive,
+  // except where the new policy does not age; with one that does after one that did not, counting begins.
+  template <class StateOf>
+  void ChangePolicy(P policy, TimePoint now, StateOf&& state_of) {
+    std::vector<Slot> ranked;  // the unpromoted
+    const std::size_t slots = std::max({heap_.slots(), groups_.slots(), aging_.promoted().slots()});
+    const bool aged = aging() != nullptr;
+    policy_ = std::move(policy);
+    hooks_ = HooksOf(policy_);
+    const bool ages = aging() != nullptr;
+    for (Slot slot = 0; slot < slots; ++slot) {
+      const bool is_promoted = aging_.promoted().contains(slot);
+      if (is_promoted ? !ages : contains(slot)) ranked.push_back(slot);
+    }
+    heap_.Clear();
+    groups_.Clear();
+    if (aged && !ages) aging_.ResetAll();
+    Reserve(reserved_);
+    for (Slot slot : ranked) {
+      if (ages) Recount(slot, Counts(*aging(), state_of(slot)));
+      Insert(slot, state_of(slot), now);
+    }
+  }
+
+ private:
+  static constexpr bool kMayAge = AgingPolicy<P>;
+  static constexpr bool kMayGroup = GroupPolicy<P>;
+
+  const AgingOptions* aging() const {
+    if constexpr (kMayAge) {
+      return policy_.aging();
+    } else {
+      return nullptr;
+    }
+  }
+  bool grouped() const { return kMayGroup && hooks_.groups; }
+  bool moving() const { return MovingPolicy<P> && hooks_.moving; }
+
+  static bool Counts(const AgingOptions& options, const RequestState& state) {
+    return options.count_from == AgingOptions::CountFrom::kArrival || state.has_run;
+  }
+
+  void Recount(Slot slot, bool counts) {
+    if (counts) {
+      aging_.Join(slot, true);
+    } else {
+      aging_.Delist(slot);
+    }
+  }
+
+  double Number(RankKey key) const {
+    if (!std::isnan(key.key)) return key.key;
+    ++nan_keys_;
+    return std::numeric_limits<double>::infinity();
+  }
+  FullKey Complete(RankKey key, const RequestState& r) const { return {Number(key), r.request.arrival, r.request.id}; }
+
+  void Insert(Slot slot, const RequestState& state, TimePoint now) {
+    if constexpr (kMayGroup) {
+      if (hooks_.groups) return InsertInGroup(slot, policy_.Group(state), KeyOf(state, now));
+    }
+    heap_.Push(slot, KeyOf(state, now));
+  }
+
+  void InsertInGroup(Slot slot, std::uint64_t group, const FullKey& key) {
+    if (!groups_.waits(group) && !groups_.empty()) WakeGroup(group);
+    groups_.Push(slot, group, key, GroupBits(group));
+  }
+
+  void WakeGroup(std::uint64_t group) {
+    if constexpr (GroupWakePolicy<P>) {
+      if (!hooks_.group_wake) return;
+      TakeInGroupKeys();
+      policy_.GroupWakes(group, policy_.GroupKey(groups_.TopGroup()));
+    }
+  }
+
+  std::uint64_t GroupBits(std::uint64_t group) const {
+    if constexpr (kMayGroup) {
+      return OrderedBits(Number(policy_.GroupKey(group)));
+    } else {
+      return 0;
+    }
+  }
+
+  void TakeInGroupKeys() {
+    if constexpr (GroupLogPolicy<P>) {
+      if (hooks_.group_log) {
+        std::vector<std::uint64_t>& moved = policy_.moved_groups();
+        for (std::uint64_t group : moved) groups_.SetGroupKey(group, GroupBits(group));
+        return moved.clear();
+      }
+    }
+    groups_.SetGroupKeys([this](std::uint64_t group) { return GroupBits(group); });
+  }
+
+  // Out of the unpromoted.
+  void Remove(Slot slot) {
+    if (grouped()) {
+      groups_.Erase(slot);
+    } else {
+      heap_.Erase(slot);
+    }
+  }
+
+  template <class StateOf>
+  void ReadKeysAgain(TimePoint now, StateOf&& state_of) {
+    if (grouped()) {
+      groups_.UpdateAll([&](Slot slot) { return PackedKey(KeyOf(state_of(slot), now)); });
+    } else {
+      heap_.UpdateAll([&](Slot slot) { return PackedKey(KeyOf(state_of(slot), now)); });
+    }
+  }
+
+  P policy_;
+  PolicyHooks hooks_;
+  IndexedHeap heap_;  // unpromoted, where the policy does not group
+  GroupHeap groups_;  // and where it does
+  Aging aging_;
+  std::size_t reserved_ = 0;
+  mutable std::uint64_t nan_keys_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_RANK_QUEUE_H_

@@ -1,0 +1,33 @@
+// Policies by name.
+#ifndef TAKT_POLICY_REGISTRY_H_
+#define TAKT_POLICY_REGISTRY_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "takt/policy/any_policy.h"
+
+namespace takt {
+
+// Makes a policy from "NAME", "NAME(k=v,...)" or "aged(POLICY,k=v,...)", where POLICY is one of the former two.
+// `options` are further "k=v", for whichever part of the spec knows k. InvalidArgument names what is unknown or out of
+// bounds, and what there is instead.
+absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options = {});
+
+// What can be made, aged last, for people to read.
+struct PolicyInfo {
+  struct Option {
+    std::string name, default_value, unit, meaning;
+  };
+
+  std::string name, summary;
+  std::vector<Option> options;
+};
+std::vector<PolicyInfo> PolicyInfos();
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_REGISTRY_H_

@@ -1,0 +1,220 @@
+// The order alone, for hosts that keep admission and KV to themselves (level L1): what waits, ranked by a policy.
+#ifndef TAKT_POLICY_WAITING_QUEUE_H_
+#define TAKT_POLICY_WAITING_QUEUE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "takt/policy/rank_queue.h"
+#include "takt/state/request_table.h"
+
+namespace takt {
+
+// A loop over it: TopK says who comes first; the host admits whom it can; EndIteration names those. What was picked
+// stays known here until Erase: it counts as run by every iteration until Return or Pause.
+//
+// Total functions: ids that are not known, or not where the call expects them, change nothing, and the call returns
+// false. No allocation once as many requests have lived here at the same time. Thread-compatible.
+template <RankPolicy Policy>
+class WaitingQueue {
+ public:
+  // A request on the host's engine, and the KV that preempting it would free.
+  struct Running {
+    RequestId request;
+    Blocks blocks{0};
+  };
+
+  explicit WaitingQueue(Policy policy, std::size_t reserve = 0) : queue_(std::move(policy)) {
+    table_.Reserve(reserve);
+    queue_.Reserve(reserve);
+    picked_at_.reserve(reserve);
+  }
+
+  std::size_t size() const { return queue_.size(); }  // who waits
+  bool empty() const { return queue_.empty(); }
+  bool contains(RequestId id) const { return In(id, Status::kWaiting) != kNoSlot; }
+  const Policy& policy() const { return queue_.policy(); }
+  Policy& policy() { return queue_.policy(); }
+
+  // A new request; unset times are taken as the present. False where its id is zero or known already.
+  bool Push(const Request& request, TimePoint now) {
+    if (!request.id || table_.Find(request.id) != IdMap::kAbsent) return false;
+    const Slot slot = table_.Insert(request);
+    if (slot >= picked_at_.size()) picked_at_.resize(std::size_t{slot} + 1);
+    Request& r = table_[slot].state.request;
+    if (r.arrival == kUnset) r.arrival = now;
+    if (r.workflow_arrival == kUnset) r.workflow_arrival = r.arrival;
+    Tell(Arrived{r}, now);
+    Wait(slot, now, 0);
+    return true;
+  }
+
+  // Ended or cancelled, wherever it was.
+  bool Erase(RequestId id) {
+    const Slot slot = table_.Find(id);
+    if (slot == IdMap::kAbsent) return false;
+    Leave(slot);
+    queue_.Forget(slot);
+    table_.Erase(slot);
+    return true;
+  }
+
+  // New knowledge about a request, waiting or not.
+  bool Update(const Revised& e, TimePoint now) {
+    const Slot slot = table_.Find(e.request);
+    if (slot == IdMap::kAbsent) return false;
+    Request& r = table_[slot].state.request;
+    if (e.output_tokens) r.output_tokens = *e.output_tokens;
+    if (e.workflow_tokens_left) r.workflow_tokens_left = *e.workflow_tokens_left;
+    if (e.deadline) r.deadline = *e.deadline;
+    if (e.expires_at) r.expires_at = *e.expires_at;
+    if (e.priority) r.priority = *e.priority;
+    if (e.sequences) r.sequences = *e.sequences;
+    Tell(e, now);
+    if (table_[slot].status == Status::kWaiting) queue_.Update(slot, table_[slot].state, now);
+    return true;
+  }
+
+  // Replaces `first` by the best k, or all if fewer wait, best first. Once per iteration: it promotes who is due.
+  void TopK(std::size_t k, TimePoint now, std::vector<RequestId>& first) {
+    first.clear();
+    queue_.BeginPlan(now, [this](Slot slot) -> const RequestState& { return table_[slot].state; });
+    queue_.TopK(k, [&](Slot slot) { first.push_back(table_[slot].state.request.id); });
+  }
+
+  // An iteration is over: `picked` left the queue for it. Waiting is counted in iterations in which anything ran.
+  void EndIteration(std::span<const RequestId> picked) {
+    for (RequestId id : picked) {
+      const Slot slot = In(id, Status::kWaiting);
+      if (slot == kNoSlot) continue;
+      Leave(slot);
+      table_[slot].status = Status::kRunning;
+      table_[slot].state.has_run = true;
+      picked_at_[slot] = iterations_;
+      ++running_;
+    }
+    const bool something_ran = running_ > 0;
+    queue_.EndPlan(something_ran);
+    iterations_ += something_ran ? 1 : 0;
+  }
+
+  // For policies that charge for tokens: what an iteration computed for a request that was picked.
+  bool Computed(RequestId id, Tokens prefill, Tokens output) {
+    const Slot slot = In(id, Status::kRunning);
+    if (slot == kNoSlot) return false;
+    RequestState& state = table_[slot].state;
+    state.generated += output;
+    if constexpr (ScheduledPolicy<Policy>) queue_.policy().Scheduled(state, prefill, output);
+    return true;
+  }
+
+  // A request that was picked waits again: preempted, or back from a tool.
+  bool Return(RequestId id, TimePoint now) {
+    const Slot slot = table_.Find(id);
+    if (slot == IdMap::kAbsent || table_[slot].status == Status::kWaiting) return false;
+    const std::int64_t steps_run = Leave(slot);
+    Wait(slot, now, steps_run);
+    return true;
+  }
+
+  // A request leaves for a tool call; Return brings it back.
+  bool Pause(RequestId id, TimePoint now) {
+    const Slot slot = table_.Find(id);
+    if (slot == IdMap::kAbsent || table_[slot].status == Status::kPaused) return false;
+    Tell(ToolCalled{.request = id}, now);
+    queue_.ToolCalled(slot);
+    queue_.Ran(slot, Leave(slot));
+    table_[slot].status = Status::kPaused;
+    return true;
+  }
+
+  // Whom of `running` to preempt for `needed` blocks: fills `victims`, worst rank first, promoted ones last, never
+  // one that is not preemptible or was not picked here. With a waiting `beneficiary`, only requests that it outranks;
+  // equal keys never swap. False, and no victims, where all together would not free enough. O(running log running).
+  bool ChooseVictims(std::span<const Running> running, Blocks needed, TimePoint now, std::vector<RequestId>& victims,
+                     RequestId beneficiary = {}) {
+    victims.clear();
+    candidates_.clear();
+    const Slot better = In(beneficiary, Status::kWaiting);
+    for (const Running& r : running) {
+      const Slot slot = In(r.request, Status::kRunning);
+      if (slot == kNoSlot || !table_[slot].state.request.preemptible) continue;
+      const Rank rank = VictimRank(slot, now);
+      if (better == kNoSlot || Outranks(better, rank, now)) candidates_.push_back({rank, r.blocks});
+    }
+    std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) { return b.rank < a.rank; });
+    std::int64_t missing = needed.value;
+    for (auto c = candidates_.begin(); missing > 0 && c != candidates_.end(); ++c) {
+      victims.push_back(c->rank.key.id);
+      missing -= c->blocks.value;
+    }
+    if (missing > 0) victims.clear();
+    return missing <= 0;
+  }
+
+ private:
+  // Promoted before unpromoted, then by key.
+  struct Rank {
+    bool unpromoted = true;
+    FullKey key;
+
+    friend bool operator<(const Rank& a, const Rank& b) {
+      return a.unpromoted != b.unpromoted ? b.unpromoted : a.key < b.key;
+    }
+  };
+  struct Candidate {
+    Rank rank;
+    Blocks blocks{0};
+  };
+
+  Rank VictimRank(Slot slot, TimePoint now) const {
+    return {!queue_.PromotedWith(slot, StepsRun(slot)), queue_.VictimKeyOf(table_[slot].state, now)};
+  }
+  bool Outranks(Slot waiting, const Rank& victim, TimePoint now) const {
+    if (!victim.unpromoted) return false;
+    return queue_.promoted(waiting) || queue_.KeyOf(table_[waiting].state, now).key < victim.key.key;
+  }
+
+  Slot In(RequestId id, Status status) const {
+    const Slot slot = table_.Find(id);
+    return slot != IdMap::kAbsent && table_[slot].status == status ? slot : kNoSlot;
+  }
+
+  std::int64_t StepsRun(Slot slot) const {
+    return table_[slot].status == Status::kRunning ? iterations_ - picked_at_[slot] : 0;
+  }
+
+  void Wait(Slot slot, TimePoint now, std::int64_t steps_run) {
+    table_[slot].status = Status::kWaiting;
+    table_[slot].state.enqueued = now;
+    queue_.Push(slot, table_[slot].state, now, steps_run);
+  }
+
+  // Out of wherever it is. The steps that ran it since it was picked.
+  std::int64_t Leave(Slot slot) {
+    const std::int64_t steps_run = StepsRun(slot);
+    if (table_[slot].status == Status::kWaiting) queue_.Erase(slot);
+    if (table_[slot].status == Status::kRunning) --running_;
+    return steps_run;
+  }
+
+  template <class E>
+  void Tell(const E& event, TimePoint now) {
+    if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(Event(event), now);
+  }
+
+  RankQueue<Policy> queue_;
+  RequestTable table_;
+  std::vector<std::int64_t> picked_at_;  // by slot: iterations_ when it was picked
+  std::int64_t iterations_ = 0;  // in which something ran
+  std::int64_t running_ = 0;
+  std::vector<Candidate> candidates_;  // of ChooseVictims
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_WAITING_QUEUE_H_

@@ -1,0 +1,419 @@
+// The front of one or several engines: requests in, and to which instance each goes out.
+//
+//   auto router = *Router::Create({}, Fcfs{}, LeastLoaded{});
+//   router.On(InstanceUp{{.id = {1}}}, now);
+//   router.On(Arrived{request}, now);
+//   for (const Placement& p : router.Place(now)) { ... }   // hand p.request to p.instance
+//   router.On(RequestEnded{request.id, instance}, now);     // finished or failed there
+//   router.On(InstanceReported{instance, counts}, now);     // say every 100 ms
+//
+// Call Place after events, and at wake_at(). A request that fits nowhere now waits here, under the router's policy.
+// After InstanceDown the host forgets what that instance held: Place names those requests again, each once.
+#ifndef TAKT_ROUTER_H_
+#define TAKT_ROUTER_H_
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "takt/model/instance.h"
+#include "takt/model/step.h"
+#include "takt/placement/any_placement.h"
+#include "takt/placement/placement_policy.h"
+#include "takt/policy/any_policy.h"
+#include "takt/policy/indexed_heap.h"
+#include "takt/policy/rank_policy.h"
+#include "takt/policy/rank_queue.h"
+#include "takt/state/instance_state.h"
+#include "takt/state/request_table.h"
+
+namespace takt {
+
+struct RouterOptions {
+  std::int64_t max_outstanding = Instance::kUnbounded;  // requests per instance at once, beside its own capacity
+  std::int32_t window = 16;              // waiting requests looked at past the first one that must wait
+  std::int64_t reserve_requests = 1024;  // storage made ready at creation; up to here On and Place allocate nothing
+
+  // InvalidArgument names every field at fault, with its value.
+  absl::Status Validate() const {
+    std::string faults;
+    const auto demand = [&faults](const char* field, std::int64_t value, std::int64_t least) {
+      if (value < least) faults += std::string(faults.empty() ? "" : "; ") + field + ": " + std::to_string(value);
+    };
+    demand("max_outstanding", max_outstanding, 1);
+    demand("window", window, 0);
+    demand("reserve_requests", reserve_requests, 0);
+    return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError("router options too small: " + faults);
+  }
+};
+
+struct Placement {
+  RequestId request;
+  InstanceId instance;
+
+  friend constexpr bool operator==(const Placement&, const Placement&) = default;
+};
+
+// X(name, what one unit of it is)
+#define TAKT_ROUTER_STATS(X)                                                               \
+  X(arrived, "requests accepted")                                                          \
+  X(placed, "placements, repeated ones included")                                          \
+  X(ended, "requests that ended on their instance")                                        \
+  X(cancelled, "requests cancelled while alive")                                           \
+  X(failed_invalid, "requests refused: no id, an id that is alive, or nothing to compute") \
+  X(failed_expired, "requests that waited here past expires_at")                           \
+  X(returned, "requests that came back because their instance went down")                  \
+  X(instances_lost, "instances that went down")                                            \
+  X(ends_late, "ends told by an instance that the request had left; ignored")              \
+  X(events_unknown, "events that name no living request, or no instance that is up")       \
+  X(events_invalid, "instances without an id, reports with negative counts; ignored")      \
+  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")
+
+struct RouterStats {
+#define TAKT_ROUTER_STATS_FIELD(name, text) std::uint64_t name = 0;
+  TAKT_ROUTER_STATS(TAKT_ROUTER_STATS_FIELD)
+#undef TAKT_ROUTER_STATS_FIELD
+
+  friend constexpr bool operator==(const RouterStats&, const RouterStats&) = default;
+};
+
+// Thread-compatible: one loop owns it. Nothing here throws, blocks, reads a clock or, after warm-up, allocates.
+// A decision costs O(instances) and O(log waiting); a change of the instances O(requests alive).
+template <RankPolicy Policy, PlacementPolicy Placer>
+class BasicRouter {
+ public:
+  // InvalidArgument names every option at fault.
+  static absl::StatusOr<BasicRouter> Create(RouterOptions options, Policy policy, Placer placer) {
+    if (absl::Status status = options.Validate(); !status.ok()) return status;
+    return BasicRouter(options, std::move(policy), std::move(placer));
+  }
+
+  void On(const RouterEvent& event, TimePoint now) {
+    Clock(now);
+    std::visit([this](const auto& e) { this->Tell(e), this->Handle(e); }, event);
+  }
+
+  // Sends what can be sent, in rank order. Valid until the next call; so is failed().
+  std::span<const Placement> Place(TimePoint now) {
+    Clock(now);
+    placed_.clear();
+    failed_.clear();
+    failed_.swap(refused_);
+    Expire();
+    queue_.BeginPlan(now_, StateOf());
+    PlaceFromTop();
+    while (PlacePastTop()) PlaceFromTop();
+    queue_.EndPlan(!placed_.empty());
+    return placed_;
+  }
+
+  // Requests that the host must fail towards their clients, as of the last Place.
+  std::span<const Failure> failed() const { return failed_; }
+
+  // Without an event before, Place again then: a request expires.
+  TimePoint wake_at() const { return expiries_.empty() ? kNever : expiries_.TopKey().first; }
+
+  // Where a living request was placed; none: it waits here, or is not alive.
+  InstanceId InstanceOf(RequestId request) const {
+    const std::uint32_t slot = table_.Find(request);
+    return slot == IdMap::kAbsent ? InstanceId{} : place_of_[slot];
+  }
+
+  // The description of a living request, as revised; null where there is none. Valid until the next On.
+  const RequestState* Find(RequestId request) const {
+    const std::uint32_t slot = table_.Find(request);
+    return slot == IdMap::kAbsent ? nullptr : &table_[slot].state;
+  }
+
+  std::int64_t alive() const { return static_cast<std::int64_t>(table_.size()); }
+  std::int64_t waiting() const { return alive() - outstanding_; }  // in the router's own queue
+  std::span<const InstanceState> instances() const { return instances_; }  // those that are up, by id
+  const RouterStats& stats() const { return stats_; }
+
+ private:
+  BasicRouter(const RouterOptions& options, Policy policy, Placer placer)
+      : options_(options), queue_(std::move(policy)), placer_(std::move(placer)) {
+    const auto n = static_cast<std::size_t>(options.reserve_requests);
+    table_.Reserve(n);
+    queue_.Reserve(n);
+    expiries_.Reserve(n);
+    place_of_.reserve(n);
+    placed_.reserve(n);
+    window_.reserve(static_cast<std::size_t>(options.window));
+  }
+
+  // ---- events -------------------------------------------------------------------------------------------------
+
+  void Clock(TimePoint now) {
+    if (now < now_) ++stats_.clock_stepped_back;
+    now_ = std::max(now_, now);
+  }
+
+  // A policy that observes is told what the router shares with a scheduler.
+  template <class E>
+  void Tell([[maybe_unused]] const E& event) {
+    if constexpr (ObservingPolicy<Policy> && std::constructible_from<Event, const E&>) {
+      queue_.policy().Observe(event, now_);
+    }
+  }
+
+  // The slot of a living request; IdMap::kAbsent, and counted, where there is none.
+  Slot Living(RequestId id) {
+    const Slot slot = table_.Find(id);
+    stats_.events_unknown += slot == IdMap::kAbsent ? 1 : 0;
+    return slot;
+  }
+
+  void Handle(const Arrived& e) {
+    const Request& r = e.request;
+    if (!r.id || table_.Find(r.id) != IdMap::kAbsent) {  // to name it as failed would fail the living one
+      ++stats_.failed_invalid;
+      return;
+    }
+    if (r.prompt_tokens.value < 1 || r.sequences < 1) {
+      ++stats_.failed_invalid;
+      refused_.push_back({r.id, FailReason::kInvalid});
+      return;
+    }
+    ++stats_.arrived;
+    const Slot slot = table_.Insert(r);
+    Request& kept = table_[slot].state.request;
+    if (kept.arrival == kUnset) kept.arrival = now_;
+    if (kept.workflow_arrival == kUnset) kept.workflow_arrival = kept.arrival;
+    kept.output_tokens = Sane(r.output_tokens);
+    kept.workflow_tokens_left = Sane(r.workflow_tokens_left);
+    if (slot >= place_of_.size()) place_of_.resize(slot + 1);
+    Enqueue(slot);
+    ExpectExpiry(slot);
+  }
+
+  void Handle(const Revised& e) {
+    const Slot slot = Living(e.request);
+    if (slot == IdMap::kAbsent) return;
+    RequestState& state = table_[slot].state;
+    Request& r = state.request;
+    if (e.output_tokens) r.output_tokens = Sane(*e.output_tokens);
+    if (e.workflow_tokens_left) r.workflow_tokens_left = Sane(*e.workflow_tokens_left);
+    if (e.deadline) r.deadline = *e.deadline;
+    if (e.priority) r.priority = *e.priority;
+    if (e.sequences && *e.sequences >= 1 && *e.sequences < r.sequences) r.sequences = *e.sequences;
+    if (table_[slot].status == Status::kWaiting) queue_.Update(slot, state, now_);
+    if (!e.expires_at) return;
+    r.expires_at = *e.expires_at;
+    ForgetExpiry(slot);
+    if (table_[slot].status != Status::kRunning) ExpectExpiry(slot);
+  }
+
+  void Handle(const Cancelled& e) {
+    const Slot slot = Living(e.request);
+    if (slot == IdMap::kAbsent) return;
+    ++stats_.cancelled;
+    End(slot);
+  }
+
+  void Handle(const RequestEnded& e) {
+    const Slot slot = Living(e.request);
+    if (slot == IdMap::kAbsent) return;
+    if (e.instance && e.instance != place_of_[slot]) {
+      ++stats_.ends_late;
+      return;
+    }
+    ++stats_.ended;
+    End(slot);
+  }
+
+  void Handle(const InstanceUp& e) {
+    if (!e.instance.id) {
+      ++stats_.events_invalid;
+      return;
+    }
+    const auto at = std::ranges::lower_bound(instances_, e.instance.id, {}, IdOf);
+    if (at != instances_.end() && IdOf(*at) == e.instance.id) {
+      at->instance = e.instance;
+    } else {
+      instances_.insert(at, {.instance = e.instance});
+    }
+    // What fitted no instance may fit this one.
+    for (Slot slot = 0; slot < table_.slots(); ++slot) {
+      if (table_[slot].status == Status::kBlocked) Enqueue(slot);
+    }
+  }
+
+  void Handle(const InstanceDown& e) {
+    InstanceState* lost = Up(e.instance);
+    if (lost == nullptr) return;
+    ++stats_.instances_lost;
+    instances_.erase(instances_.begin() + (lost - instances_.data()));
+    for (Slot slot = 0; slot < table_.slots(); ++slot) {
+      if (table_[slot].status != Status::kRunning || place_of_[slot] != e.instance) continue;
+      ++stats_.returned;
+      --outstanding_;
+      Enqueue(slot);
+      ExpectExpiry(slot);
+    }
+  }
+
+  void Handle(const InstanceReported& e) {
+    InstanceState* instance = Up(e.instance);
+    if (instance == nullptr) return;
+    if (e.report.waiting < 0 || e.report.running < 0 || e.report.preempted < 0 || e.report.kv_used < Tokens{0}) {
+      ++stats_.events_invalid;
+      return;
+    }
+    instance->report = e.report;
+    instance->reported = true;
+    instance->since_report = 0;
+  }
+
+  // ---- requests -----------------------------------------------------------------------------------------------
+  // Status here: kWaiting in the ranked queue; kBlocked: fits no instance that is up; kRunning: placed.
+
+  static Estimate Sane(const Estimate& estimate) { return estimate.known() ? estimate : Estimate{}; }
+
+  void Enqueue(Slot slot) {
+    Record& record = table_[slot];
+    record.status = Status::kWaiting;
+    record.state.enqueued = now_;
+    place_of_[slot] = {};
+    queue_.Push(slot, record.state, now_);
+  }
+
+  void ExpectExpiry(Slot slot) {
+    const Request& r = table_[slot].state.request;
+    if (r.expires_at == kNever) return;
+    expiries_.Push(slot, {r.expires_at, r.id});
+  }
+
+  void ForgetExpiry(Slot slot) {
+    if (expiries_.contains(slot)) expiries_.Erase(slot);
+  }
+
+  // Forgets a living request, wherever it is.
+  void End(Slot slot) {
+    if (table_[slot].status == Status::kRunning) --Up(place_of_[slot])->outstanding, --outstanding_;
+    if (table_[slot].status == Status::kWaiting) queue_.Erase(slot);
+    ForgetExpiry(slot);
+    queue_.Forget(slot);
+    table_.Erase(slot);
+  }
+
+  void Expire() {
+    while (wake_at() <= now_) {
+      const Slot slot = expiries_.Top();
+      ++stats_.failed_expired;
+      failed_.push_back({table_[slot].state.request.id, FailReason::kExpired});
+      End(slot);
+    }
+  }
+
+  auto StateOf() const {
+    return [this](Slot slot) -> const RequestState& { return table_[slot].state; };
+  }
+
+  // ---- placing ------------------------------------------------------------------------------------------------
+
+  static InstanceId IdOf(const InstanceState& i) { return i.instance.id; }
+
+  // Null, and counted, where the instance is not up.
+  InstanceState* Up(InstanceId id) {
+    const auto at = std::ranges::lower_bound(instances_, id, {}, IdOf);
+    if (at != instances_.end() && IdOf(*at) == id) return &*at;
+    ++stats_.events_unknown;
+    return nullptr;
+  }
+
+  bool HasRoom(const InstanceState& i) const {
+    return i.outstanding < std::min(i.instance.capacity, options_.max_outstanding);
+  }
+
+  bool AnyRoom() const {
+    return std::ranges::any_of(instances_, [this](const InstanceState& i) { return HasRoom(i); });
+  }
+
+  // The prompt and one token more.
+  static bool Fits(const Request& r, const Instance& i) {
+    return i.kv_tokens.value == 0 || r.prompt_tokens < i.kv_tokens;
+  }
+
+  void PlaceFromTop() {
+    while (!queue_.empty() && AnyRoom() && TryPlace(queue_.Top())) {
+    }
+  }
+
+  // Looks past a first request that must wait, in rank order. True where that placed anything.
+  bool PlacePastTop() {
+    if (queue_.empty() || !AnyRoom()) return false;
+    window_.clear();
+    queue_.ForEachInOrder([this](Slot slot) {
+      if (std::cmp_greater(window_.size(), options_.window)) return false;
+      window_.push_back(slot);
+      return true;
+    });
+    bool moved = false;
+    for (std::size_t i = 1; i < window_.size(); ++i) moved |= TryPlace(window_[i]);
+    return moved;
+  }
+
+  // True where the request has left the ranked queue: placed, or set aside because it fits no instance that is up.
+  bool TryPlace(Slot slot) {
+    Record& record = table_[slot];
+    InstanceState* best = nullptr;
+    double best_score = -std::numeric_limits<double>::infinity();
+    bool fits = false;
+    for (InstanceState& i : instances_) {
+      if (!Fits(record.state.request, i.instance)) continue;
+      fits = true;
+      if (!HasRoom(i)) continue;
+      const double score = placer_.Score(record.state, i, now_);
+      if (score > best_score) best = &i, best_score = score;
+    }
+    if (fits && best == nullptr) return false;
+    queue_.Erase(slot);
+    record.status = Status::kBlocked;
+    if (best != nullptr) Assign(slot, *best);
+    return true;
+  }
+
+  void Assign(Slot slot, InstanceState& instance) {
+    Record& record = table_[slot];
+    record.status = Status::kRunning;
+    place_of_[slot] = IdOf(instance);
+    ForgetExpiry(slot);
+    ++instance.outstanding;
+    ++outstanding_;
+    ++instance.since_report;
+    instance.last_placed = ++stats_.placed;
+    placed_.push_back({record.state.request.id, IdOf(instance)});
+  }
+
+  RouterOptions options_;
+  RankQueue<Policy> queue_;
+  Placer placer_;
+  RequestTable table_;
+  IndexedHeapOf<std::pair<TimePoint, RequestId>> expiries_;  // of requests that wait here
+  std::vector<InstanceId> place_of_;      // by slot
+  std::vector<InstanceState> instances_;  // by id
+  std::vector<Placement> placed_;
+  std::vector<Failure> failed_;
+  std::vector<Failure> refused_;  // since the last Place
+  std::vector<Slot> window_;
+  std::int64_t outstanding_ = 0;  // requests on instances
+  TimePoint now_ = kUnset;
+  RouterStats stats_;
+};
+
+// The router with policies chosen at run time.
+using Router = BasicRouter<AnyPolicy, AnyPlacement>;
+
+}  // namespace takt
+
+#endif  // TAKT_ROUTER_H_

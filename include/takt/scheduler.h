@@ -1,0 +1,379 @@
+// One engine's end of takt: events in, a plan for the next iteration out, results back in.
+#ifndef TAKT_SCHEDULER_H_
+#define TAKT_SCHEDULER_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "takt/config.h"
+#include "takt/model/event.h"
+#include "takt/model/step.h"
+#include "takt/pause/any_pause.h"
+#include "takt/pause/pause_policy.h"
+#include "takt/policy/any_policy.h"
+#include "takt/policy/indexed_heap.h"
+#include "takt/policy/rank_policy.h"
+#include "takt/policy/rank_queue.h"
+#include "takt/scheduler_options.h"
+#include "takt/state/kv_ledger.h"
+#include "takt/state/kv_oracle.h"
+#include "takt/state/request_table.h"
+#include "takt/state/running_set.h"
+#include "takt/state/stats.h"
+
+namespace takt {
+
+// What a request waits for.
+enum class WaitsFor : std::uint8_t {
+  kNothing,   // it runs
+  kItsTurn,   // requests of better rank come first
+  kSequences, // max_seqs, or rows, are taken
+  kKv,        // it is first, and there is no KV memory for it
+  kBudget,    // it is first, and the last step's token budget was spent
+  kAdapter,   // the last step's adapter limit was reached
+  kMove,      // its KV is being moved, or steps that name it are in flight
+  kTool,
+  kUnblock,
+};
+
+// Where a request stands, and why. For people: found by looking, at O(waiting), and not kept.
+struct Explanation {
+  Status status = Status::kUnknown;
+  WaitsFor waits_for = WaitsFor::kNothing;
+  FullKey key = {};               // its rank; smaller is sooner
+  bool promoted = false;     // by aging: before all that are not
+  std::int64_t ahead = 0;    // waiting requests before it
+  Tokens known{0}, computed{0}, in_flight{0}, generated{0};
+  Blocks kv_blocks{0}, cpu_blocks{0};
+};
+
+// Decides, at every iteration of one engine replica, what runs. Thread-compatible: the step loop owns it.
+//
+// Events may come at any time and in any order; what names no living request is counted and ignored. Each plan
+// stays valid until its own Commit, an empty one until the next Plan. Up to three plans may be outstanding; a plan
+// with an empty `run` needs no Commit. Time never runs backwards in here: an earlier `now` is taken as the latest.
+//
+// No call throws, blocks or reads a clock. After warm-up (storage as reserved in the options) none allocates.
+template <RankPolicy Policy, PausePolicy Pause = KeepAll>
+class BasicScheduler {
+ public:
+  static constexpr int kMaxStepsInFlight = 3;
+
+  // InvalidArgument names every option at fault. kOracle needs an oracle, which must outlive the scheduler.
+  static absl::StatusOr<BasicScheduler> Create(SchedulerOptions options, Policy policy, Pause pause = {},
+                                               KvOracle* oracle = nullptr) {
+    if (absl::Status status = options.Validate(); !status.ok()) return status;
+    if ((options.kv == KvMode::kOracle) != (oracle != nullptr)) {
+      return absl::InvalidArgumentError("kv: an oracle is needed for kOracle, and for nothing else");
+    }
+    return BasicScheduler(options, std::move(policy), std::move(pause), oracle);
+  }
+
+  void On(const Event& event, TimePoint now) {
+    Tell(event, now);
+    std::visit([&](const auto& e) { Handle(e, Clock(now)); }, event);
+  }
+
+  // The same without the detour over a variant.
+  template <class E>
+    requires std::constructible_from<Event, const E&> && (!std::same_as<E, Event>)
+  void On(const E& event, TimePoint now) {
+    if constexpr (ObservingPolicy<Policy>) {
+      On(Event(event), now);
+    } else {
+      Handle(event, Clock(now));
+    }
+  }
+
+  const StepPlan& Plan(TimePoint now, const StepLimits& limits);
+
+  void Commit(const StepResult& result, TimePoint now);
+
+  Explanation Explain(RequestId id) const;
+
+  const Stats& stats() const {
+    stats_.promoted = queue_.promotions();
+    stats_.keys_not_a_number = queue_.nan_keys();
+    return stats_;
+  }
+
+  KvUse kv() const {
+    if (oracle_ == nullptr) return ledger_.use();
+    const Blocks total = oracle_->total_blocks(), free = oracle_->free_blocks();
+    return {total,
+            total - free,
+            free,
+            {0},
+            oracle_->pending_blocks(),
+            {options_.cpu_blocks},
+            options_.cpu_blocks - Blocks{ledger_.cpu_free()}};
+  }
+
+  std::int64_t alive() const { return static_cast<std::int64_t>(table_.size() - forgotten_.size()); }
+  std::int64_t waiting() const { return static_cast<std::int64_t>(queue_.size()); }
+  std::int64_t running() const { return running_rows_; }
+  std::int64_t paused() const { return paused_; }
+  std::int64_t blocked() const { return blocked_; }
+  bool draining() const { return draining_; }
+  const SchedulerOptions& options() const { return options_; }
+  const Policy& policy() const { return queue_.policy(); }
+
+  // Checks every redundant count against a recount; for tests, O(all). Empty where they agree.
+  const char* Inconsistency() const;
+
+ private:
+  enum class Fit : std::uint8_t { kAdmitted, kGone, kSkip, kStop };
+
+  struct Buffer {
+    StepPlan plan;
+    std::vector<PlanEntry> entries;  // storage of plan.run, which the first so many of them are
+    bool in_flight = false;
+  };
+
+  struct Move {
+    MoveId id;
+    std::uint32_t slot = 0;
+    KvAction action = KvAction::kOut;
+  };
+
+  // What a plan will say besides its entries.
+  struct Notices {
+    std::vector<KvMove> moves;
+    std::vector<Preemption> preempted;
+    std::vector<Failure> failed;
+    std::vector<RequestId> released;
+  };
+
+  struct AdapterUse {
+    AdapterId id;
+    std::int32_t requests = 0;
+  };
+
+  // An admission that waits for the oracle's answer; no tokens: it is swapped in.
+  struct Candidate {
+    Slot slot = 0;
+    std::int32_t start = 0, tokens = 0;
+  };
+
+  BasicScheduler(const SchedulerOptions& options, Policy policy, Pause pause, KvOracle* oracle)
+      : options_(options),
+        queue_(std::move(policy)),
+        pause_(std::move(pause)),
+        oracle_(oracle),
+        ledger_(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks, options.prefix_cache) {
+    const auto requests = static_cast<std::size_t>(options.reserve_requests);
+    const auto rows = static_cast<std::size_t>(options.max_running);
+    table_.Reserve(requests);
+    queue_.Reserve(requests);
+    running_.Reserve(rows + 64);
+    row_keys_.reserve(rows + 64);
+    entry_of_lane_.reserve(rows + 64);
+    for (Buffer& b : buffers_) b.entries.resize(rows);
+    for (Buffer& b : buffers_) b.plan.released.reserve(2 * rows);
+    notices_.released.reserve(2 * rows);
+    forgotten_.reserve(2 * rows);
+    if (Counts()) {
+      block_tokens_ = options.kv_block_tokens.value;
+      watermark_ = static_cast<std::int32_t>(options.kv_watermark * options.kv_blocks.value);
+    }
+    if (oracle_ != nullptr) block_tokens_ = oracle_->block_tokens().value;
+  }
+
+  // ---- events -------------------------------------------------------------------------------------------------
+
+  TimePoint Clock(TimePoint now) {
+    if (now < now_) ++stats_.clock_stepped_back;
+    now_ = std::max(now, now_);
+    ++changes_;
+    return now_;
+  }
+
+  void Tell(const Event& event, TimePoint now) {
+    if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(event, now);
+  }
+
+  // The slot of a request that has not ended; kNoSlot, and counted, where there is none.
+  Slot Living(RequestId id) {
+    const Slot slot = table_.Find(id);
+    if (slot != IdMap::kAbsent && table_[slot].status != Status::kDead) return slot;
+    ++stats_.events_unknown;
+    return kNoSlot;
+  }
+
+  void Handle(const Arrived& e, TimePoint now);
+  void Handle(const Revised& e, TimePoint now);
+  void Handle(const Blocked& e, TimePoint now);
+  void Handle(const Unblocked& e, TimePoint now);
+  void Handle(const ToolCalled& e, TimePoint now);
+  void Handle(const ToolReturned& e, TimePoint now);
+  void Handle(const Cancelled& e, TimePoint);
+  void Handle(const MoveDone& e, TimePoint now);
+  void Handle(const KvFreed&, TimePoint) {}
+  void Handle(const PolicyChanged& e, TimePoint now);
+  void Handle(const Drain&, TimePoint) { draining_ = true; }
+
+  // ---- lives --------------------------------------------------------------------------------------------------
+
+  void Enqueue(Slot slot, std::int64_t steps_run);
+  void LeaveQueue(Slot slot);
+  void Shelve(Slot slot, Status status, KvAction action);
+  void Depart(std::uint32_t lane, KvAction action, Status status);
+  void DropAtSettling(Record& record);
+  void Settle(Slot slot);
+  void End(Slot slot);
+  void Fail(Slot slot, FailReason reason);
+  void Refuse(RequestId id, FailReason reason);
+  void Release(Slot slot);
+  void Void(Row& row);
+  void Shrink(Row& row, Record& record);
+  bool ShedFor(const Request& request);
+  void Expire(TimePoint now);
+  std::uint64_t& Failures(FailReason reason);
+
+  // ---- KV -----------------------------------------------------------------------------------------------------
+
+  std::int32_t BlocksFor(const Record& record) const;
+  std::int32_t CapacityOf(const Record& record, std::int32_t blocks) const;
+  std::int32_t TotalBlocks() const;
+  bool Counts() const { return options_.kv == KvMode::kLedger; }
+  std::int32_t ChunkBlocks(const Record& record) const {
+    return ledger_.ChunkBlocks(record.state.request.prefix.get());
+  }
+  std::span<const std::uint64_t> Hashes(const Record& record, std::int32_t first, std::int32_t last) const {
+    const auto& hashes = record.state.request.prefix->hashes;
+    return std::span(hashes).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  }
+  void FreeKv(Record& record, KvAction action = KvAction::kDrop);
+  void FreeCpu(Record& record);
+  bool HasOwnKv(const Row& row) const;
+  bool Grow(Row& row);
+  bool Room(std::uint32_t lane, std::int32_t want);
+  bool Reclaim(Slot spared);
+  void PublishPrefix(const Row& row, Record& record);
+  std::int64_t Pending() const { return leaving_blocks_ + (oracle_ != nullptr ? oracle_->pending_blocks().value : 0); }
+
+  // ---- planning -----------------------------------------------------------------------------------------------
+
+  void Build();
+  void PlanRunning();
+  void PlanPrefills();
+  void PlanDecodes();
+  void PlanRow(std::uint32_t lane);
+  std::int32_t Chunk(const Request& r, std::int32_t start, std::int32_t left) const;
+  void Emit(std::uint32_t lane, std::int32_t tokens, std::int32_t drafts, std::uint16_t flags);
+  void Unplan(std::uint32_t lane);
+  void WithdrawBlocks(Row& row, const KvReservation& wish);
+  void AdmitWaiting();
+  void AdmitPastTop();
+  Fit TryAdmit(Slot slot);
+  Fit TrySwapIn(Slot slot);
+  void SwapIn(Slot slot, std::int32_t blocks);
+  void Wish(Slot slot, const Candidate& candidate, std::int32_t blocks);
+  void Admit(Slot slot, std::int32_t start, std::int32_t tokens);
+  std::uint32_t AddRow(Slot slot, std::int32_t start, RowState state);
+  void AskOracle();
+  std::int32_t FreeBlocks() const;
+  std::int32_t WishedBlocks() const;
+  bool AdapterFits(AdapterId id) const;
+  void UseAdapter(AdapterId id, std::int32_t change);
+  void Preempt(std::uint32_t lane, bool by_rank);
+  std::uint32_t Worst(bool preemptible_only) const;
+  bool WorseThan(std::uint32_t lane, std::uint32_t other) const;
+  bool Outranks(Slot slot, std::uint32_t lane);
+  bool MakeWayFor(Slot slot);
+  bool Unstick();
+  bool AdmitWhoeverFits();
+  Idle WhyIdle() const;
+  bool Runs(const Row& row) const { return row.state == RowState::kSteady || row.state == RowState::kUnsteady; }
+  std::int32_t OutputCap(const Record& record) const;
+  void Refresh(Row& row, const Record& record);
+  std::int32_t Sequences(const Record& record) const { return record.state.request.sequences; }
+
+  // ---- results ------------------------------------------------------------------------------------------------
+
+  void Apply(const PlanEntry& entry, const RowResult& result, std::uint64_t step);
+  void Absent(const PlanEntry& entry, std::uint64_t step);
+  static bool Counts(const Row& row, std::uint64_t step) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(step) - row.void_through) > 0;
+  }
+  bool Voided(const PlanEntry& entry, std::uint64_t step);
+  void CommitScattered(const StepPlan& plan, std::span<const RowResult> rows, std::size_t first);
+  void TellScheduled(const Row& row, std::int32_t prefill, std::int32_t output);
+
+  auto StateOf() const {
+    return [this](Slot slot) -> const RequestState& { return table_[slot].state; };
+  }
+
+  SchedulerOptions options_;
+  RankQueue<Policy> queue_;
+  Pause pause_;
+  KvOracle* oracle_ = nullptr;
+  KvLedger ledger_;
+  RequestTable table_;
+  RunningSet running_;
+  std::vector<FullKey> row_keys_;  // by lane: rank as a victim
+  IndexedHeap expiries_;           // waiting requests by expires_at
+  IndexedHeap worst_waiting_;      // Shed::kWorst: waiting requests by reversed rank
+  std::vector<AdapterUse> adapters_;
+  std::vector<Move> moves_;
+  Notices notices_;
+  std::vector<Slot> forgotten_;    // named as released by the next plan, and erased by it
+  mutable Stats stats_;
+
+  TimePoint now_ = kUnset;
+  std::array<Buffer, kMaxStepsInFlight + 1> buffers_;
+  std::uint64_t last_step_ = 0;
+  std::uint64_t last_move_ = 0;
+  int steps_in_flight_ = 0;
+  bool draining_ = false;
+
+  std::int64_t paused_ = 0, blocked_ = 0;
+  std::int32_t running_rows_ = 0;
+  std::int32_t running_seqs_ = 0;
+  std::int64_t leaving_blocks_ = 0;  // of rows that drain or move out: free soon
+  std::int32_t block_tokens_ = 0;    // of the ledger or the oracle; 0: KV is not accounted for
+  std::int32_t watermark_ = 0;
+  std::int32_t most_seqs_ = 0;       // of any step's limits so far: what more can never fit
+  std::int32_t most_tokens_ = 0;
+
+  // Of the plan being built.
+  StepPlan* plan_ = nullptr;
+  PlanEntry* entries_ = nullptr;
+  std::size_t planned_ = 0;  // entries so far
+  StepLimits limits_;
+  std::int32_t budget_ = 0, prefill_left_ = 0, seqs_left_ = 0, swap_in_left_ = 0, swap_out_left_ = 0,
+               candidate_seqs_ = 0;
+  bool short_of_kv_ = false;
+  bool displaced_ = false;  // somebody, by rank
+  std::uint64_t changes_ = 0;        // events and commits so far
+  std::uint64_t searched_at_ = UINT64_MAX;  // a search for anyone who fits found none, and would again
+  StepLimits searched_limits_;
+  WaitsFor top_waits_for_ = WaitsFor::kItsTurn;
+  std::vector<KvReservation> wishes_;
+  std::vector<std::uint32_t> wish_lanes_;  // of rows that run and were not yet answered
+  std::vector<Candidate> candidates_;
+  std::vector<Slot> scratch_;
+  std::vector<std::uint32_t> entry_of_lane_;  // of the result being read: index + 1; 0 elsewhere
+};
+
+// The scheduler with policies chosen at run time.
+using Scheduler = BasicScheduler<AnyPolicy, AnyPause>;
+
+}  // namespace takt
+
+#include "takt/scheduler_impl/events.h"
+#include "takt/scheduler_impl/plan.h"
+#include "takt/scheduler_impl/commit.h"
+
+#endif  // TAKT_SCHEDULER_H_

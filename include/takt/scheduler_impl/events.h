@@ -1,0 +1,573 @@
+// BasicScheduler, continued: events, and the lives of requests.
+#ifndef TAKT_SCHEDULER_IMPL_EVENTS_H_
+#define TAKT_SCHEDULER_IMPL_EVENTS_H_
+
+#include "takt/scheduler.h"
+
+namespace takt {
+
+// Nanoseconds as a double are exact for a hundred days; beyond, what expires within a microsecond may swap.
+inline FullKey ExpiryKey(const Request& r) {
+  return {static_cast<double>(r.expires_at.time_since_epoch().count()), r.arrival, r.id};
+}
+
+// The same order, backwards.
+inline FullKey Reversed(const FullKey& key) {
+  return {-key.key, TimePoint(-key.arrival.time_since_epoch()), RequestId{~key.id.value}};
+}
+
+// ---- what events say ------------------------------------------------------------------------------------------
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
+  const Request& r = e.request;
+  if (!r.id || table_.Find(r.id) != IdMap::kAbsent) {
+    // Naming it as failed would make the host fail the living one.
+    ++stats_.failed_invalid;
+    return;
+  }
+  if (draining_) return Refuse(r.id, FailReason::kDraining);
+  constexpr std::int32_t kMostTokens = 1 << 28;  // so that no sum of a request's counts overflows
+  if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostTokens || r.max_output_tokens.value < 0 ||
+      r.sequences < 1) {
+    return Refuse(r.id, FailReason::kInvalid);
+  }
+  if (r.sequences > options_.max_running || r.sequences > UINT16_MAX) return Refuse(r.id, FailReason::kNeverFits);
+  if (r.expires_at <= now) return Refuse(r.id, FailReason::kExpired);
+
+  const Slot slot = table_.Insert(r);
+  Record& record = table_[slot];
+  Request& kept = record.state.request;
+  if (kept.arrival == kUnset) kept.arrival = now;
+  if (kept.workflow_arrival == kUnset) kept.workflow_arrival = kept.arrival;
+  for (Estimate* estimate : {&kept.output_tokens, &kept.workflow_tokens_left}) {
+    if (estimate->known() || *estimate == Estimate{}) continue;
+    ++stats_.estimates_absurd;
+    *estimate = {};
+  }
+  record.known = kept.prompt_tokens.value;
+  if (BlocksFor(record) > TotalBlocks()) {
+    table_.Erase(slot);
+    return Refuse(r.id, FailReason::kNeverFits);
+  }
+  if (waiting() >= options_.max_waiting && !ShedFor(kept)) {
+    table_.Erase(slot);
+    return Refuse(r.id, FailReason::kShed);
+  }
+  ++stats_.arrived;
+  Enqueue(slot, 0);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint now) {
+  const Slot slot = Living(e.request);
+  if (slot == kNoSlot) return;
+  Record& record = table_[slot];
+  Request& r = record.state.request;
+  const auto revise = [this](Estimate& estimate, const std::optional<Estimate>& news) {
+    if (!news) return;
+    const bool absurd = !news->known() && !(*news == Estimate{});
+    stats_.estimates_absurd += absurd ? 1 : 0;
+    estimate = absurd ? Estimate{} : *news;
+  };
+  revise(r.output_tokens, e.output_tokens);
+  revise(r.workflow_tokens_left, e.workflow_tokens_left);
+  if (e.deadline) r.deadline = *e.deadline;
+  if (e.priority) r.priority = *e.priority;
+  if (e.expires_at) {
+    r.expires_at = *e.expires_at;
+    if (expiries_.contains(slot)) expiries_.Erase(slot);
+    if (record.status == Status::kWaiting && !record.state.has_run && r.expires_at != kNever) {
+      expiries_.Push(slot, ExpiryKey(r));
+    }
+  }
+  if (e.sequences) {
+    if (*e.sequences < 1 || *e.sequences > r.sequences) {
+      ++stats_.events_out_of_place;
+    } else if (*e.sequences < r.sequences) {
+      const std::int32_t ended = r.sequences - *e.sequences;
+      r.sequences = *e.sequences;
+      if (record.status == Status::kRunning) {
+        // Its row follows as soon as no step in flight counts the old ones.
+        Row& row = running_[record.lane];
+        if (row.state == RowState::kSteady) row.state = RowState::kUnsteady;
+      } else {
+        if (record.transit == Transit::kNone) FreeKv(record), FreeCpu(record);
+        if (record.lane != kNoLane) DropAtSettling(record);  // its row is laid out for more sequences
+        record.known -= ended * record.state.generated.value;
+        record.computed = std::max(std::min(record.computed, record.known - r.sequences), 0);
+      }
+    }
+  }
+  if (record.status == Status::kWaiting) {
+    queue_.Update(slot, record.state, now);
+    if (worst_waiting_.contains(slot)) {
+      worst_waiting_.Erase(slot);
+      worst_waiting_.Push(slot, Reversed(queue_.KeyOf(record.state, now)));
+    }
+  }
+  if (record.status == Status::kRunning) row_keys_[record.lane] = queue_.VictimKeyOf(record.state, now);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const Blocked& e, TimePoint) {
+  const Slot slot = Living(e.request);
+  if (slot == kNoSlot) return;
+  const Status status = table_[slot].status;
+  if (status != Status::kWaiting && status != Status::kRunning) {
+    ++stats_.events_out_of_place;
+    return;
+  }
+  Shelve(slot, Status::kBlocked, KvAction::kKeep);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const Unblocked& e, TimePoint) {
+  const Slot slot = Living(e.request);
+  if (slot == kNoSlot) return;
+  if (table_[slot].status != Status::kBlocked) {
+    ++stats_.events_out_of_place;
+    return;
+  }
+  --blocked_;
+  Enqueue(slot, 0);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const ToolCalled& e, TimePoint) {
+  const Slot slot = Living(e.request);
+  if (slot == kNoSlot) return;
+  Record& record = table_[slot];
+  // Waiting is possible: it may have been preempted while the step that called the tool was in flight.
+  if ((record.status != Status::kWaiting && record.status != Status::kRunning) || Sequences(record) != 1) {
+    ++stats_.events_out_of_place;
+    return;
+  }
+  const std::int32_t context = record.status == Status::kRunning ? running_[record.lane].computed : record.computed;
+  std::int64_t running_tokens = 0;
+  for (std::uint32_t lane : running_.order()) {
+    if (Runs(running_[lane])) running_tokens += running_[lane].computed;
+  }
+  const PauseView view{{context}, running_tokens, kv().free, {ledger_.cpu_free()}};
+  KvAction action = pause_.AtCall(record.state, e, view);
+  if (action == KvAction::kIn) action = KvAction::kKeep;
+  queue_.ToolCalled(slot);
+  Shelve(slot, Status::kPaused, action);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const ToolReturned& e, TimePoint) {
+  const Slot slot = Living(e.request);
+  if (slot == kNoSlot) return;
+  Record& record = table_[slot];
+  constexpr std::int32_t kMostTokens = 1 << 28;
+  if (record.status != Status::kPaused || e.returned.value < 0) {
+    ++stats_.events_out_of_place;
+    return;
+  }
+  --paused_;
+  if (e.returned.value > kMostTokens - record.known) {
+    record.status = Status::kBlocked, ++blocked_;  // a status that Fail knows how to leave
+    return Fail(slot, FailReason::kKvExhausted);
+  }
+  record.known += e.returned.value;
+  record.state.returned += e.returned;
+  Enqueue(slot, 0);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const Cancelled& e, TimePoint) {
+  const Slot slot = Living(e.request);
+  if (slot == kNoSlot) return;
+  ++stats_.cancelled;
+  End(slot);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const MoveDone& e, TimePoint) {
+  const auto move = std::ranges::find(moves_, e.move, &Move::id);
+  if (move == moves_.end()) {
+    ++stats_.events_unknown;
+    return;
+  }
+  const Slot slot = move->slot;
+  const KvAction action = move->action;
+  moves_.erase(move);
+  if (e.failed) ++stats_.moves_failed;
+
+  Record& record = table_[slot];
+  record.transit = Transit::kNone;
+  if (action == KvAction::kOut) {
+    const std::int32_t computed = record.computed;
+    leaving_blocks_ -= record.blocks;
+    FreeKv(record, KvAction::kOut);
+    if (e.failed) {
+      FreeCpu(record);
+    } else {
+      record.computed = computed;
+    }
+    if (record.status == Status::kDead) FreeCpu(record), Release(slot);
+    return;
+  }
+  FreeCpu(record);
+  Row& row = running_[record.lane];
+  if (e.failed) {
+    record.was_computed = std::max(record.was_computed, row.computed);
+    row.computed = row.scheduled = 0;
+  }
+  if (row.state == RowState::kLeaving) return Settle(slot);
+  row.state = RowState::kUnsteady;
+  Refresh(row, record);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now) {
+  if constexpr (std::is_same_v<Policy, AnyPolicy>) {
+    if (e.policy == nullptr) {
+      ++stats_.events_out_of_place;
+      return;
+    }
+    queue_.ChangePolicy(*e.policy, now, StateOf());
+    for (std::uint32_t lane : running_.order()) {
+      if (Runs(running_[lane])) row_keys_[lane] = queue_.VictimKeyOf(table_[running_[lane].slot].state, now);
+    }
+    if (options_.shed == Shed::kWorst) {
+      queue_.ForEachInOrder([&](Slot slot) {
+        if (worst_waiting_.contains(slot)) worst_waiting_.Erase(slot);
+        worst_waiting_.Push(slot, Reversed(queue_.KeyOf(table_[slot].state, now)));
+        return true;
+      });
+    }
+  } else {
+    ++stats_.events_out_of_place;  // a policy composed at compile time stays
+  }
+}
+
+// ---- lives ----------------------------------------------------------------------------------------------------
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
+  Record& record = table_[slot];
+  const Request& r = record.state.request;
+  record.status = Status::kWaiting;
+  record.state.enqueued = now_;
+  queue_.Push(slot, record.state, now_, steps_run);
+  if (!record.state.has_run && r.expires_at != kNever) {
+    expiries_.Push(slot, ExpiryKey(r));
+  }
+  if (options_.shed == Shed::kWorst) worst_waiting_.Push(slot, Reversed(queue_.KeyOf(record.state, now_)));
+  if (BlocksFor(record) > TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::LeaveQueue(Slot slot) {
+  queue_.Erase(slot);
+  if (expiries_.contains(slot)) expiries_.Erase(slot);
+  if (worst_waiting_.contains(slot)) worst_waiting_.Erase(slot);
+}
+
+// Out of the ranked set, or out of its lane, to wait for something else.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Shelve(Slot slot, Status status, KvAction action) {
+  Record& record = table_[slot];
+  ++(status == Status::kPaused ? paused_ : blocked_);
+  if (record.status == Status::kRunning) {
+    const Row& row = running_[record.lane];
+    const bool movable =
+        HasOwnKv(row) && row.blocks <= ledger_.cpu_free() && row.state != RowState::kMoving;
+    if (action == KvAction::kOut && !movable) action = KvAction::kDrop;
+    return Depart(record.lane, action, status);
+  }
+  LeaveQueue(slot);
+  record.status = status;
+}
+
+// Takes a row out of the running set. Its lane and KV follow when no step or move in flight names them.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, Status status) {
+  Row& row = running_[lane];
+  const Slot slot = row.slot;
+  Record& record = table_[slot];
+  const bool moving = row.state == RowState::kMoving;
+  Void(row);
+  row.state = RowState::kLeaving;
+  --running_rows_;
+  running_seqs_ -= row.sequences;
+  UseAdapter(record.state.request.adapter, -1);
+
+  if (row.sequences != Sequences(record)) {  // sequences that ended and were not yet taken out
+    row.known -= (row.sequences - Sequences(record)) * row.generated;
+    row.expected = row.known;
+    row.computed = row.scheduled = std::min(row.computed, row.known);
+    action = KvAction::kDrop;
+  }
+  record.known = row.known;
+  record.state.generated = {row.generated};
+  record.state.has_run |= row.generated > 0;
+  record.leave_action = action;
+  record.status = status;
+  if (action == KvAction::kOut) {
+    record.cpu_blocks = row.blocks;
+    ledger_.AllocateCpu(row.blocks);
+  }
+  if (action != KvAction::kKeep) leaving_blocks_ += row.blocks;
+  if (!moving) record.transit = Transit::kDraining;
+  if (status == Status::kWaiting) {
+    Enqueue(slot, row.steps);
+  } else {
+    queue_.Ran(slot, row.steps);
+  }
+  if (row.in_flight == 0 && !moving) Settle(slot);
+}
+
+// A row that is leaving will give up its KV, whatever was decided.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::DropAtSettling(Record& record) {
+  if (record.leave_action == KvAction::kKeep) leaving_blocks_ += running_[record.lane].blocks;
+  if (record.leave_action == KvAction::kOut) FreeCpu(record);
+  record.leave_action = KvAction::kDrop;
+}
+
+// Nothing in flight names the row any more: frees its lane, and does with its KV what was decided.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Settle(Slot slot) {
+  Record& record = table_[slot];
+  Row& row = running_[record.lane];
+  record.computed = std::min(row.computed, record.known);
+  record.blocks = row.blocks;
+  running_.Free(record.lane);
+  record.lane = kNoLane;
+  record.transit = Transit::kNone;
+  if (record.leave_action != KvAction::kKeep) leaving_blocks_ -= record.blocks;
+  if (record.status == Status::kDead) {
+    FreeKv(record), FreeCpu(record);
+    return Release(slot);
+  }
+  if (record.leave_action == KvAction::kDrop) return FreeKv(record);
+  if (record.leave_action == KvAction::kOut) {
+    record.transit = Transit::kMovingOut;
+    leaving_blocks_ += record.blocks;
+    const MoveId id{++last_move_};
+    moves_.push_back({id, slot, KvAction::kOut});
+    notices_.moves.push_back({id, record.state.request.id, KvAction::kOut, {0}, {record.blocks}});
+    ++stats_.moves_out;
+  }
+}
+
+// Ends a living request, wherever it is.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::End(Slot slot) {
+  Record& record = table_[slot];
+  switch (record.status) {
+    case Status::kRunning: return Depart(record.lane, KvAction::kDrop, Status::kDead);
+    case Status::kWaiting: LeaveQueue(slot); break;
+    case Status::kPaused: --paused_; break;
+    case Status::kBlocked: --blocked_; break;
+    case Status::kUnknown:
+    case Status::kDead: return;
+  }
+  record.status = Status::kDead;
+  if (record.transit != Transit::kNone) return;  // what is in flight settles it
+  FreeKv(record), FreeCpu(record);
+  Release(slot);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Fail(Slot slot, FailReason reason) {
+  ++Failures(reason);
+  notices_.failed.push_back({table_[slot].state.request.id, reason});
+  End(slot);
+}
+
+// Fails a request that was never let in.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Refuse(RequestId id, FailReason reason) {
+  ++Failures(reason);
+  notices_.failed.push_back({id, reason});
+  notices_.released.push_back(id);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+std::uint64_t& BasicScheduler<Policy, Pause>::Failures(FailReason reason) {
+  switch (reason) {
+    case FailReason::kInvalid: return stats_.failed_invalid;
+    case FailReason::kNeverFits: return stats_.failed_never_fits;
+    case FailReason::kKvExhausted: return stats_.failed_kv_exhausted;
+    case FailReason::kExpired: return stats_.failed_expired;
+    case FailReason::kShed: return stats_.failed_shed;
+    case FailReason::kDraining: return stats_.failed_draining;
+    case FailReason::kHost: break;
+  }
+  return stats_.failed_host;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Release(Slot slot) {
+  notices_.released.push_back(table_[slot].state.request.id);
+  queue_.Forget(slot);
+  table_[slot].status = Status::kDead;
+  table_.PrefetchErase(slot);
+  forgotten_.push_back(slot);
+}
+
+// What is in flight for this row does not count.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Void(Row& row) {
+  stats_.tokens_void += static_cast<std::uint64_t>(row.scheduled - row.computed);
+  row.void_through = static_cast<std::uint32_t>(last_step_);
+  row.scheduled = row.computed;
+  row.expected = row.known;
+}
+
+// Takes sequences that have ended out of a row; no step in flight may name it.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Shrink(Row& row, Record& record) {
+  const std::int32_t left = Sequences(record);
+  const std::int32_t base = row.known - row.sequences * row.generated;
+  const std::int32_t behind = row.known - row.computed;
+  running_seqs_ -= row.sequences - left;
+  row.known = base + left * row.generated;
+  // Decoding, each sequence lacks its last token; recomputing, the share that is there is kept.
+  row.computed = behind == row.sequences ? row.known - left
+                 : row.computed <= base  ? row.computed
+                                         : base + (row.computed - base) / row.sequences * left;
+  row.sequences = static_cast<std::uint16_t>(left);
+  row.scheduled = row.computed;
+  row.expected = row.known;
+  record.known = row.known;
+  record.state.generated = {row.generated};
+  if (Counts()) {
+    const std::int32_t blocks = std::min(row.blocks, BlocksFor(record));
+    ledger_.Free(row.blocks - blocks);
+    row.blocks = blocks;
+  }
+  row.capacity = CapacityOf(record, row.blocks);
+  Refresh(row, record);
+}
+
+// Bounded waiting: makes room for a newcomer by shedding the worst, if the newcomer is better.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::ShedFor(const Request& request) {
+  if (options_.shed == Shed::kNewest) return false;
+  // Who is promoted is nobody's worst, for as long as it waits.
+  while (!worst_waiting_.empty() && queue_.promoted(worst_waiting_.Top())) worst_waiting_.Erase(worst_waiting_.Top());
+  if (worst_waiting_.empty()) return false;
+  const RequestState newcomer{.request = request};
+  const Slot worst = worst_waiting_.Top();
+  if (!(queue_.KeyOf(newcomer, now_) < queue_.KeyOf(table_[worst].state, now_))) return false;
+  Fail(worst, FailReason::kShed);
+  return true;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Expire(TimePoint now) {
+  while (!expiries_.empty()) {
+    const Slot slot = expiries_.Top();
+    if (table_[slot].state.request.expires_at > now) return;
+    Fail(slot, FailReason::kExpired);
+  }
+}
+
+// ---- KV -------------------------------------------------------------------------------------------------------
+
+// Blocks that hold its known tokens. Sequences share the blocks of the prompt that they cannot write to.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::BlocksFor(const Record& record) const {
+  if (block_tokens_ == 0) return 0;
+  const std::int32_t n = Sequences(record);
+  if (n == 1) return (record.known + block_tokens_ - 1) / block_tokens_;
+  const std::int32_t generated = record.state.generated.value;
+  const std::int32_t base = record.known - n * generated;
+  return base / block_tokens_ + n * ((base % block_tokens_ + generated + block_tokens_ - 1) / block_tokens_);
+}
+
+// Known tokens that fit into so many blocks; the inverse of BlocksFor. What the sequences cannot share evenly is spare.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::CapacityOf(const Record& record, std::int32_t blocks) const {
+  if (block_tokens_ == 0) return std::numeric_limits<std::int32_t>::max();
+  const std::int32_t n = Sequences(record);
+  if (n == 1) return blocks * block_tokens_;
+  const std::int32_t base = record.known - n * record.state.generated.value;
+  return base + n * ((blocks - base / block_tokens_) / n * block_tokens_ - base % block_tokens_);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::TotalBlocks() const {
+  if (oracle_ != nullptr) return oracle_->total_blocks().value;
+  return Counts() ? ledger_.total() : std::numeric_limits<std::int32_t>::max();
+}
+
+// Whether there is anything to swap: KV beyond prefix chunks that others may share.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::HasOwnKv(const Row& row) const {
+  const Record& record = table_[row.slot];
+  const std::int32_t chunks = record.shared_chunks;
+  return row.blocks > 0 && row.computed > (chunks > 0 ? chunks * record.state.request.prefix->block_tokens.value : 0);
+}
+
+// Gives back the GPU's blocks of a request without a lane; its tokens have to be computed again.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::FreeKv(Record& record, KvAction action) {
+  record.was_computed = std::max(record.was_computed, record.computed);
+  record.computed = 0;
+  if (record.blocks == 0) return;
+  if (oracle_ != nullptr) {
+    oracle_->Release(record.state.request.id, action);
+  } else if (Counts()) {
+    std::int32_t shared = 0;
+    if (record.shared_chunks > 0) {
+      shared = record.shared_chunks * ChunkBlocks(record);
+      ledger_.Release(Hashes(record, 0, record.shared_chunks));
+      record.shared_chunks = 0;
+    }
+    ledger_.Free(record.blocks - shared);
+  }
+  record.blocks = 0;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::FreeCpu(Record& record) {
+  ledger_.FreeCpu(record.cpu_blocks);
+  record.cpu_blocks = 0;
+}
+
+// Nothing can run for want of memory: drops KV that is kept for somebody who cannot use it now. The worst waiting
+// holder first, then whoever is paused or blocked; never `spared`. False where there is none.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared) {
+  Slot worst = kNoSlot;
+  FullKey worst_key;
+  bool worst_waits = false;
+  for (Slot slot = 0; slot < table_.slots(); ++slot) {
+    const Record& record = table_[slot];
+    if (slot == spared || record.blocks == 0 || record.lane != kNoLane || record.transit != Transit::kNone) continue;
+    const bool waits = record.status == Status::kWaiting;
+    const FullKey key = queue_.VictimKeyOf(record.state, now_);
+    if (worst == kNoSlot || std::pair(waits, key) > std::pair(worst_waits, worst_key)) {
+      worst = slot, worst_key = key, worst_waits = waits;
+    }
+  }
+  if (worst == kNoSlot) return false;
+  ++stats_.kv_reclaimed;
+  FreeKv(table_[worst]);
+  return true;
+}
+
+// Chunks of the prompt that are computed now become shared.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PublishPrefix(const Row& row, Record& record) {
+  const std::int32_t chunk_blocks = ChunkBlocks(record);
+  if (chunk_blocks == 0) return;
+  const PrefixBlocks& prefix = *record.state.request.prefix;
+  const std::int32_t whole =
+      std::min(row.computed, record.state.request.prompt_tokens.value) / prefix.block_tokens.value;
+  const std::int32_t last = std::min(whole, static_cast<std::int32_t>(prefix.hashes.size()));
+  while (record.shared_chunks < last) {
+    if (!ledger_.Publish(prefix.hashes[static_cast<std::size_t>(record.shared_chunks)], chunk_blocks)) return;
+    ++record.shared_chunks;
+  }
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SCHEDULER_IMPL_EVENTS_H_

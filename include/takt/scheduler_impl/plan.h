@@ -1,0 +1,733 @@
+// BasicScheduler, continued: building a plan.
+#ifndef TAKT_SCHEDULER_IMPL_PLAN_H_
+#define TAKT_SCHEDULER_IMPL_PLAN_H_
+
+#include "takt/scheduler.h"
+
+namespace takt {
+
+template <RankPolicy Policy, PausePolicy Pause>
+const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLimits& limits) {
+  Clock(now);
+  --changes_;  // asking changes nothing
+  ++stats_.plans;
+  Buffer& buffer = *std::ranges::find(buffers_, false, &Buffer::in_flight);
+  plan_ = &buffer.plan;
+  plan_->id = {++last_step_};
+  plan_->tokens = {0};
+  entries_ = buffer.entries.data();
+  planned_ = 0;
+  limits_ = limits;
+  most_seqs_ = std::max(most_seqs_, std::min(limits.max_seqs, limits.tokens.value));  // each takes a token
+  most_tokens_ = std::max(most_tokens_, std::min(limits.tokens.value, limits.prefill_tokens.value));
+
+  Expire(now_);
+  if (steps_in_flight_ < kMaxStepsInFlight) {
+    if (!queue_.empty()) queue_.BeginPlan(now_, StateOf());
+    do {
+      Build();
+    } while (planned_ == 0 && Unstick());
+  }
+
+  // What was noted since the last plan, and while this one was built.
+  plan_->moves.clear(), plan_->preempted.clear(), plan_->failed.clear(), plan_->released.clear();
+  plan_->moves.swap(notices_.moves);
+  plan_->preempted.swap(notices_.preempted);
+  plan_->failed.swap(notices_.failed);
+  plan_->released.swap(notices_.released);
+
+  for (Slot slot : forgotten_) table_.Erase(slot);
+  forgotten_.clear();
+
+  plan_->run = std::span(entries_, planned_);
+  const bool runs = planned_ > 0;
+  queue_.EndPlan(runs);
+  buffer.in_flight = runs;
+  steps_in_flight_ += runs ? 1 : 0;
+  stats_.plans_idle += runs ? 0 : 1;
+  stats_.rows_scheduled += planned_;
+  plan_->idle = runs ? Idle::kBusy : WhyIdle();
+  plan_->wake_at = expiries_.empty() ? kNever : table_[expiries_.Top()].state.request.expires_at;
+  if (const Slot next = queue_.Top(); next != kNoSlot) table_.Prefetch(next);
+  return *plan_;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Build() {
+  budget_ = std::max(limits_.tokens.value, 0);
+  prefill_left_ = std::clamp(limits_.prefill_tokens.value, 0, budget_);
+  seqs_left_ = limits_.max_seqs;
+  swap_in_left_ = limits_.swap_in.value;
+  swap_out_left_ = limits_.swap_out.value;
+  // Who had no memory last time is asked first: else what was freed for it goes to admissions, again and again.
+  const bool running_first = options_.order == StepOrder::kRunningFirst || short_of_kv_;
+  short_of_kv_ = displaced_ = false;
+  top_waits_for_ = WaitsFor::kItsTurn;
+  wishes_.clear(), wish_lanes_.clear(), candidates_.clear();
+  candidate_seqs_ = 0;
+
+  if (running_first) {
+    PlanRunning();
+    AdmitWaiting();
+  } else {
+    PlanPrefills();
+    AdmitWaiting();
+    PlanDecodes();
+  }
+  if (!wishes_.empty()) AskOracle();
+}
+
+// ---- rows that run ----------------------------------------------------------------------------------------------
+
+// All rows in the order of admission; those that have left drop out of the order on the way.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanRunning() {
+  running_.BeginWalk();
+  std::vector<std::uint32_t>& order = running_.order();
+  std::size_t kept = 0;
+  std::size_t planned = planned_;
+  std::int32_t budget = budget_;
+  const bool crowded = running_seqs_ > limits_.max_seqs;  // the limit has fallen: not all may run
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::uint32_t lane = order[i];
+    Row& row = running_[lane];
+    const std::int32_t n = row.sequences;
+    if (row.state == RowState::kSteady && n <= budget && !crowded &&
+        (row.scheduled + n <= row.ceiling || (row.expected < row.cap && Grow(row)))) [[likely]] {
+      order[kept++] = lane;
+      entries_[planned++] = {row.request, lane, n, row.scheduled, 0, PlanEntry::kSamples};
+      row.scheduled += n;
+      row.expected += n;
+      ++row.steps;
+      ++row.in_flight;
+      budget -= n;
+    } else if (row.state != RowState::kFree && row.state != RowState::kLeaving) {
+      order[kept++] = lane;
+      planned_ = planned, budget_ = budget;
+      PlanRow(lane);
+      planned = planned_, budget = budget_;
+    }
+  }
+  order.resize(kept);
+  planned_ = planned, budget_ = budget;
+  plan_->tokens = {std::max(limits_.tokens.value, 0) - budget};
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanPrefills() {
+  running_.BeginWalk();
+  std::erase_if(running_.order(), [this](std::uint32_t lane) {
+    const RowState state = running_[lane].state;
+    return state == RowState::kFree || state == RowState::kLeaving;
+  });
+  for (std::size_t i = 0; i < running_.order().size(); ++i) {
+    const std::uint32_t lane = running_.order()[i];
+    if (running_[lane].prefilling) PlanRow(lane);
+  }
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanDecodes() {
+  const auto mark = static_cast<std::uint8_t>(last_step_);
+  for (std::size_t i = 0; i < running_.order().size(); ++i) {
+    const std::uint32_t lane = running_.order()[i];
+    const Row& row = running_[lane];
+    const bool planned = row.mark == mark && row.in_flight > 0;  // in this step's first pass
+    if (!row.prefilling && !planned) PlanRow(lane);
+  }
+}
+
+// One row, whatever its state; leaves it out where nothing can be done for it in this step.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
+  Row& row = running_[lane];
+  if (!Runs(row)) return;
+  Record& record = table_[row.slot];
+  if (row.sequences != Sequences(record)) {
+    if (row.in_flight > 0) return;
+    Shrink(row, record);
+  }
+  Refresh(row, record);
+  if (row.sequences > seqs_left_ && running_seqs_ > limits_.max_seqs) return;
+  std::int32_t n = row.expected - row.scheduled;
+  std::int32_t drafts = 0;
+  if (row.prefilling) {
+    const Request& r = record.state.request;
+    n = Chunk(r, row.scheduled, n);
+    // Nobody starts before a prompt that must be computed whole, if it fits an empty step.
+    const std::int32_t whole = r.prompt_tokens.value - row.scheduled;
+    if (n == 0 && !r.chunkable && whole <= std::min(limits_.tokens.value, limits_.prefill_tokens.value))
+      prefill_left_ = 0;
+  } else {
+    if (n > budget_) return;
+    if (row.expected >= row.cap) return;  // its last token is in flight
+    if (row.sequences == 1) drafts = std::clamp(std::min(budget_ - n, row.cap - row.expected - 1), 0, +row.drafts);
+  }
+  if (n <= 0) return;
+  if (drafts > 0 && row.scheduled + n + drafts > row.capacity && !Room(lane, row.scheduled + n + drafts)) drafts = 0;
+  if (!Runs(row)) return;  // room was made at its own cost
+  if (row.scheduled + n > row.capacity && !Room(lane, row.scheduled + n)) return;
+  Emit(lane, n, drafts, static_cast<std::uint16_t>(row.prefilling ? PlanEntry::kPrefill : 0));
+}
+
+// How many of the `left` known tokens from `start` on this step may compute; 0: none.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::Chunk(const Request& r, std::int32_t start, std::int32_t left) const {
+  const std::int32_t allowed = std::max(std::min(budget_, prefill_left_), 0);
+  if (r.chunkable || start >= r.prompt_tokens.value)
+    return std::max(std::min({left, allowed, limits_.chunk_tokens.value}), 0);
+  return r.prompt_tokens.value - start <= allowed ? std::min(left, allowed) : 0;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens, std::int32_t drafts,
+                                         std::uint16_t flags) {
+  Row& row = running_[lane];
+  const bool samples = row.scheduled + tokens == row.expected;
+  if (samples) flags |= PlanEntry::kSamples;
+  if (row.steps == 0) flags |= PlanEntry::kAdmitted;
+  entries_[planned_++] = {row.request, lane, tokens, row.scheduled, static_cast<std::uint16_t>(drafts), flags};
+  row.scheduled += tokens + drafts;
+  budget_ -= tokens + drafts;
+  seqs_left_ -= row.sequences;
+  plan_->tokens += {tokens + drafts};
+  if (row.prefilling) prefill_left_ -= tokens;
+  if (samples) {
+    row.expected += row.sequences + drafts;
+    row.prefilling = false;
+    if (row.sequences == Sequences(table_[row.slot])) row.state = RowState::kSteady;
+  }
+  row.drafts = 0;
+  row.mark = static_cast<std::uint8_t>(last_step_);
+  ++row.steps;
+  ++row.in_flight;
+}
+
+// Takes a row's entry out of the plan being built, if it is in there.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
+  PlanEntry* const end = entries_ + planned_;
+  PlanEntry* const entry = std::find_if(entries_, end, [lane](const PlanEntry& e) { return e.lane == lane; });
+  if (entry == end) return;
+  Row& row = running_[lane];
+  if (const auto wish = std::ranges::find(wish_lanes_, lane); wish != wish_lanes_.end()) {
+    WithdrawBlocks(row, wishes_[static_cast<std::size_t>(wish - wish_lanes_.begin())]);
+    wishes_.erase(wishes_.begin() + (wish - wish_lanes_.begin()));
+    wish_lanes_.erase(wish);
+  }
+  const std::int32_t tokens = entry->tokens + entry->speculative;
+  row.scheduled -= tokens;
+  if (entry->samples()) row.expected -= row.sequences + entry->speculative;
+  row.prefilling = entry->prefill();
+  if (entry->prefill()) row.state = RowState::kUnsteady, prefill_left_ += entry->tokens;
+  --row.steps;
+  --row.in_flight;
+  budget_ += tokens;
+  seqs_left_ += row.sequences;
+  plan_->tokens -= {tokens};
+  std::copy(entry + 1, end, entry);
+  --planned_;
+}
+
+// A row does not get what was wished for it.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::WithdrawBlocks(Row& row, const KvReservation& wish) {
+  const std::int32_t blocks = (wish.want.value - wish.have.value) / block_tokens_;
+  row.blocks -= blocks;
+  row.capacity -= blocks * block_tokens_;
+  row.ceiling = std::min(row.capacity, row.cap - 1);
+}
+
+// One more block per sequence, if the ledger has them.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Grow(Row& row) {
+  const std::int32_t n = row.sequences;
+  if (!Counts() || ledger_.free() < n) return false;
+  ledger_.Allocate(n);
+  row.blocks += n;
+  row.capacity += n * block_tokens_;
+  row.ceiling = std::min(row.capacity, row.cap - 1);
+  return true;
+}
+
+// Room for `want` tokens of context in a row that runs. False: not in this step; somebody may have been preempted,
+// the row itself included.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) {
+  if (block_tokens_ == 0) return true;
+  const Slot slot = running_[lane].slot;
+  const std::int32_t blocks = running_[lane].blocks, capacity = running_[lane].capacity;  // held
+  while (running_[lane].capacity < want) {
+    Row& row = running_[lane];
+    const std::int32_t n = row.sequences;
+    if (Grow(row)) continue;
+    if (oracle_ != nullptr && oracle_->free_blocks().value >= n + (row.blocks - blocks) + WishedBlocks()) {
+      row.blocks += n;
+      row.capacity += n * block_tokens_;
+      continue;
+    }
+    if (oracle_ != nullptr) row.blocks = blocks, row.capacity = capacity;  // nothing was asked for yet
+    short_of_kv_ = true;
+    ++stats_.kv_stalls;
+    if (row.blocks + n > TotalBlocks()) {
+      Unplan(lane);
+      Fail(slot, FailReason::kKvExhausted);
+      return false;
+    }
+    // Memory that is about to be free makes a further victim pointless.
+    if (options_.preempt == takt::Preempt::kOff || Pending() >= n) return false;
+    const std::uint32_t victim = Worst(true);
+    if (victim == kNoLane) return false;
+    // Its own steps in flight would be void: it would give way and come back, and never get further.
+    if (victim == lane && running_[lane].in_flight > 0) return false;
+    Preempt(victim, false);
+    if (victim == lane) return false;
+  }
+  if (oracle_ != nullptr) {
+    running_[lane].ceiling = std::min(running_[lane].capacity, running_[lane].cap - 1);
+    wishes_.push_back(
+        {running_[lane].request, {blocks * block_tokens_}, {running_[lane].blocks * block_tokens_}, false, false});
+    wish_lanes_.push_back(lane);
+  }
+  return true;
+}
+
+// ---- admission --------------------------------------------------------------------------------------------------
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AdmitWaiting() {
+  if (queue_.empty()) return;
+  if (short_of_kv_) {
+    top_waits_for_ = WaitsFor::kKv;  // who runs comes first
+    return;
+  }
+  if (oracle_ != nullptr) {  // candidates stay in the queue until it has answered
+    do {
+      AdmitPastTop();
+    } while (candidates_.empty() && options_.preempt == takt::Preempt::kByRank && MakeWayFor(queue_.Top()));
+    return;
+  }
+  while (!queue_.empty()) {
+    const Slot slot = queue_.Top();
+    switch (TryAdmit(slot)) {
+      case Fit::kAdmitted:
+      case Fit::kGone: continue;
+      case Fit::kSkip: return AdmitPastTop();
+      case Fit::kStop:
+        // Where who was displaced comes first even so (its key follows what it has done), it would displace back.
+        if (options_.preempt == takt::Preempt::kByRank && MakeWayFor(slot) && queue_.Top() == slot) continue;
+        return;
+    }
+  }
+}
+
+// Looks a bounded number of candidates past those that cannot run for reasons of their own.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AdmitPastTop() {
+  scratch_.clear();
+  const std::int32_t window = oracle_ != nullptr
+                                  ? std::max(limits_.max_seqs - running_seqs_, 0) + options_.admission_window
+                                  : options_.admission_window;
+  queue_.TopK(static_cast<std::size_t>(window), [this](Slot slot) { scratch_.push_back(slot); });
+  for (Slot slot : scratch_) {
+    if (TryAdmit(slot) == Fit::kStop) return;
+  }
+}
+
+// Moves a waiting request to the running set if it fits this step.
+template <RankPolicy Policy, PausePolicy Pause>
+auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
+  const auto stop = [this](WaitsFor reason) {
+    top_waits_for_ = reason;
+    return Fit::kStop;
+  };
+  Record& record = table_[slot];
+  const Request& r = record.state.request;
+  if (record.lane != kNoLane || record.transit != Transit::kNone) {
+    top_waits_for_ = WaitsFor::kMove;
+    return Fit::kSkip;
+  }
+  if (r.sequences > most_seqs_ && most_seqs_ > 0) {
+    Fail(slot, FailReason::kNeverFits);
+    return Fit::kGone;
+  }
+  const auto rows = running_rows_ + static_cast<std::int32_t>(candidates_.size());
+  if (running_seqs_ + candidate_seqs_ + r.sequences > limits_.max_seqs || rows >= options_.max_running) {
+    return stop(WaitsFor::kSequences);
+  }
+  if (r.adapter && !AdapterFits(r.adapter)) {
+    top_waits_for_ = WaitsFor::kAdapter;
+    return Fit::kSkip;
+  }
+  if (record.cpu_blocks > 0) return TrySwapIn(slot);
+
+  // What is there already: kept KV, or a prefix; but the last token is always computed, to sample from.
+  std::int32_t start = record.computed;
+  PrefixCache::Hit hit;
+  std::int32_t chunk_blocks = 0;
+  if (start == 0 && record.blocks == 0) {
+    if (oracle_ != nullptr) {
+      start = std::clamp(oracle_->CachedTokens(r).value, 0, r.prompt_tokens.value - 1);
+    } else if (chunk_blocks = ChunkBlocks(record); chunk_blocks > 0) {
+      const auto chunks = std::min(static_cast<std::int32_t>(r.prefix->hashes.size()),
+                                   (r.prompt_tokens.value - 1) / r.prefix->block_tokens.value);
+      hit = ledger_.Find(Hashes(record, 0, chunks));
+      start = hit.chunks * r.prefix->block_tokens.value;
+    }
+  }
+  std::int32_t n = record.known - start;
+  const bool decodes = n == r.sequences && record.state.generated.value > 0;
+  if (decodes) {
+    if (n > budget_) return stop(WaitsFor::kBudget);
+  } else {
+    n = Chunk(r, start, n);
+    if (n == 0) {
+      if (r.chunkable || r.prompt_tokens.value - start <= most_tokens_ || most_tokens_ <= 0) {
+        return stop(WaitsFor::kBudget);
+      }
+      Fail(slot, FailReason::kNeverFits);
+      return Fit::kGone;
+    }
+  }
+
+  const std::int32_t blocks = std::max(BlocksFor(record), record.blocks);
+  if (block_tokens_ > 0) {
+    // Idle chunks that it would take over count as free memory until then.
+    const std::int32_t need = blocks - record.blocks - (hit.chunks - hit.idle) * chunk_blocks;
+    if (need > FreeBlocks() - (running_rows_ > 0 ? watermark_ : 0)) return stop(WaitsFor::kKv);
+  }
+  if (oracle_ != nullptr) {
+    Wish(slot, {slot, start, n}, blocks);
+    budget_ -= n;
+    if (!decodes) prefill_left_ -= n;
+    return Fit::kAdmitted;
+  }
+  if (Counts()) {
+    if (hit.chunks > 0) {
+      ledger_.Acquire(Hashes(record, 0, hit.chunks));
+      record.shared_chunks = hit.chunks;
+    }
+    ledger_.Allocate(blocks - record.blocks - hit.chunks * chunk_blocks);
+  }
+  record.blocks = blocks;
+  Admit(slot, start, n);
+  return Fit::kAdmitted;
+}
+
+// KV comes back from the host's memory.
+template <RankPolicy Policy, PausePolicy Pause>
+auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
+  const Record& record = table_[slot];
+  const std::int32_t blocks = std::max(BlocksFor(record), record.cpu_blocks);
+  const bool fits = blocks <= FreeBlocks() - (running_rows_ > 0 ? watermark_ : 0);
+  // The first of a step may exceed the step's allowance: else what is larger than it would never move.
+  const bool allowed =
+      record.cpu_blocks <= swap_in_left_ || (swap_in_left_ == limits_.swap_in.value && swap_in_left_ > 0);
+  if (!fits || !allowed) {
+    top_waits_for_ = fits ? WaitsFor::kMove : WaitsFor::kKv;
+    return Fit::kStop;
+  }
+  swap_in_left_ -= record.cpu_blocks;
+  if (oracle_ != nullptr) {
+    Wish(slot, {.slot = slot, .start = record.computed, .tokens = 0}, blocks);
+  } else {
+    ledger_.Allocate(blocks);
+    SwapIn(slot, blocks);
+  }
+  return Fit::kAdmitted;
+}
+
+// Takes a row now, runs when the move is done.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::SwapIn(Slot slot, std::int32_t blocks) {
+  Record& record = table_[slot];
+  record.blocks = blocks;
+  AddRow(slot, record.computed, RowState::kMoving);
+  record.transit = Transit::kMovingIn;
+  const MoveId id{++last_move_};
+  moves_.push_back({id, slot, KvAction::kIn});
+  notices_.moves.push_back({id, record.state.request.id, KvAction::kIn, {0}, {record.cpu_blocks}});
+  ++stats_.moves_in;
+}
+
+// An admission that the oracle will be asked about.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Wish(Slot slot, const Candidate& candidate, std::int32_t blocks) {
+  const Record& record = table_[slot];
+  candidates_.push_back(candidate);
+  candidate_seqs_ += Sequences(record);
+  wishes_.push_back({record.state.request.id, {record.blocks * block_tokens_}, {blocks * block_tokens_}, true, false});
+  wish_lanes_.push_back(kNoLane);
+  UseAdapter(record.state.request.adapter, 1);
+}
+
+// Takes a request out of the queue and into a lane, with its first entry.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Admit(Slot slot, std::int32_t start, std::int32_t tokens) {
+  Record& record = table_[slot];
+  stats_.tokens_cached += static_cast<std::uint64_t>(std::max(start - record.computed, 0));
+  const std::uint32_t lane = AddRow(slot, start, RowState::kUnsteady);
+  Emit(lane, tokens, 0, static_cast<std::uint16_t>(running_[lane].prefilling ? PlanEntry::kPrefill : 0));
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t start, RowState state) {
+  LeaveQueue(slot);
+  Record& record = table_[slot];
+  const Request& r = record.state.request;
+  Row row;
+  row.request = r.id;
+  row.slot = slot;
+  row.void_through = static_cast<std::uint32_t>(last_step_ - 1);
+  row.known = row.expected = record.known;
+  row.computed = row.scheduled = start;
+  row.blocks = record.blocks;
+  row.generated = record.state.generated.value;
+  row.sequences = static_cast<std::uint16_t>(r.sequences);
+  row.state = state;
+  row.capacity = CapacityOf(record, record.blocks);
+  Refresh(row, record);
+  const std::uint32_t lane = running_.Add(row);
+  if (lane >= row_keys_.size()) row_keys_.resize(lane + 1), entry_of_lane_.resize(lane + 1);
+  row_keys_[lane] = queue_.VictimKeyOf(record.state, now_);
+  record.lane = lane;
+  record.status = Status::kRunning;
+  ++running_rows_;
+  running_seqs_ += r.sequences;
+  UseAdapter(r.adapter, 1);
+  ++stats_.admitted;
+  return lane;
+}
+
+// Brings up to date what is derived from a row's other fields.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Refresh(Row& row, const Record& record) {
+  if (row.in_flight == 0) row.prefilling = row.generated == 0 || row.known - row.computed != row.sequences;
+  row.cap = OutputCap(record);
+  row.ceiling = std::min(row.capacity, row.cap - 1);
+}
+
+// Known tokens after which nothing more is computed: the host's own cap on output.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::OutputCap(const Record& record) const {
+  const Request& r = record.state.request;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (r.max_output_tokens.value == 0) return kMost;
+  return static_cast<std::int32_t>(std::min(kMost, std::int64_t{r.prompt_tokens.value} + record.state.returned.value +
+                                                       std::int64_t{r.sequences} * r.max_output_tokens.value));
+}
+
+// Blocks that admissions may still take.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::FreeBlocks() const {
+  if (oracle_ != nullptr) return oracle_->free_blocks().value - WishedBlocks();
+  return Counts() ? ledger_.free() : std::numeric_limits<std::int32_t>::max();
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::WishedBlocks() const {
+  std::int32_t tokens = 0;
+  for (const KvReservation& wish : wishes_) tokens += wish.want.value - wish.have.value;
+  return tokens / block_tokens_;
+}
+
+// Asks the host's oracle for all that this plan needs, and takes back what it refuses.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AskOracle() {
+  oracle_->Reserve(plan_->id, wishes_);
+  bool refused_running = false;
+  for (std::size_t i = 0; i < wishes_.size(); ++i) {
+    const std::uint32_t lane = std::exchange(wish_lanes_[i], kNoLane);
+    if (wishes_[i].granted) continue;
+    ++stats_.oracle_refused;
+    top_waits_for_ = WaitsFor::kKv;
+    if (lane == kNoLane) continue;
+    refused_running = true;
+    short_of_kv_ = true;
+    Unplan(lane);
+    WithdrawBlocks(running_[lane], wishes_[i]);
+  }
+  if (refused_running && options_.preempt != takt::Preempt::kOff && Pending() == 0) {
+    if (const std::uint32_t victim = Worst(true); victim != kNoLane) Preempt(victim, false);
+  }
+  std::size_t candidate = 0;
+  for (std::size_t i = 0; i < wishes_.size(); ++i) {
+    if (!wishes_[i].admission) continue;
+    const Candidate c = candidates_[candidate++];
+    UseAdapter(table_[c.slot].state.request.adapter, -1);
+    if (!wishes_[i].granted) continue;
+    if (refused_running) {  // who runs comes first
+      oracle_->Rollback(plan_->id, std::span(&wishes_[i], 1));
+      continue;
+    }
+    Record& record = table_[c.slot];
+    if (record.cpu_blocks > 0) {
+      SwapIn(c.slot, std::max(BlocksFor(record), record.cpu_blocks));
+    } else {
+      record.blocks = std::max(BlocksFor(record), record.blocks);
+      Admit(c.slot, c.start, c.tokens);
+    }
+  }
+  wishes_.clear(), wish_lanes_.clear(), candidates_.clear();
+  candidate_seqs_ = 0;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::AdapterFits(AdapterId id) const {
+  std::int32_t distinct = 0;
+  for (const AdapterUse& use : adapters_) {
+    if (use.id == id) return true;
+    ++distinct;
+  }
+  return distinct < limits_.adapters;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::UseAdapter(AdapterId id, std::int32_t change) {
+  if (!id) return;
+  auto use = std::ranges::find(adapters_, id, &AdapterUse::id);
+  if (use == adapters_.end()) use = adapters_.insert(use, {id, 0});
+  use->requests += change;
+  if (use->requests == 0) adapters_.erase(use);
+}
+
+// ---- giving way -------------------------------------------------------------------------------------------------
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
+  Unplan(lane);
+  const Row& row = running_[lane];
+  const bool swap = options_.preempt_action == KvAction::kOut && HasOwnKv(row) &&
+                    row.blocks <= ledger_.cpu_free() && row.blocks <= swap_out_left_ &&
+                    row.sequences == Sequences(table_[row.slot]);
+  if (swap) swap_out_left_ -= row.blocks;
+  const KvAction action = swap ? KvAction::kOut : KvAction::kDrop;
+  ++(swap ? stats_.preempted_swap : stats_.preempted_recompute);
+  stats_.preempted_by_rank += by_rank ? 1 : 0;
+  notices_.preempted.push_back({row.request, action});
+  Depart(lane, action, Status::kWaiting);
+}
+
+// Promoted rows are better than all others; then by rank.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::WorseThan(std::uint32_t lane, std::uint32_t other) const {
+  const bool promoted = queue_.PromotedWith(running_[lane].slot, running_[lane].steps);
+  const bool other_promoted = queue_.PromotedWith(running_[other].slot, running_[other].steps);
+  if (promoted != other_promoted) return other_promoted;
+  return row_keys_[other] < row_keys_[lane];
+}
+
+// The row to preempt first; kNoLane where there is none.
+template <RankPolicy Policy, PausePolicy Pause>
+std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) const {
+  std::uint32_t worst = kNoLane;
+  for (std::uint32_t lane : running_.order()) {
+    const Row& row = running_[lane];
+    if (!Runs(row) || (preemptible_only && !table_[row.slot].state.request.preemptible)) continue;
+    if (worst == kNoLane || WorseThan(lane, worst)) worst = lane;
+  }
+  return worst;
+}
+
+// A waiting request may displace a running one; equal ranks never swap. Who was let in runs a step first: else two
+// requests whose keys follow their waiting could displace each other for ever.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Outranks(Slot slot, std::uint32_t lane) {
+  const Row& row = running_[lane];
+  if (row.steps == 0 || (row.steps == 1 && row.mark == static_cast<std::uint8_t>(last_step_))) return false;
+  if (queue_.PromotedWith(row.slot, row.steps)) return false;
+  if (queue_.promoted(slot)) return true;
+  RequestState& state = table_[row.slot].state;
+  state.generated = {row.generated};
+  state.has_run |= row.generated > 0;
+  return queue_.Outranks(table_[slot].state, state, options_.preempt_margin, now_);
+}
+
+// Preempt::kByRank: frees a row's place, or its memory, for the first of the queue. False: nothing to gain.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
+  if (slot == kNoSlot || (top_waits_for_ != WaitsFor::kSequences && top_waits_for_ != WaitsFor::kKv)) return false;
+  const Record& record = table_[slot];
+  const Request& r = record.state.request;
+  if (r.adapter && !AdapterFits(r.adapter)) return false;
+  const std::uint32_t worst = Worst(true);
+  if (worst == kNoLane || !Outranks(slot, worst)) return false;
+  if (block_tokens_ > 0) {
+    // All that it outranks together must be enough, or nobody gains.
+    std::int64_t blocks = FreeBlocks() + Pending();
+    for (std::uint32_t lane : running_.order()) {
+      const Row& row = running_[lane];
+      if (Runs(row) && table_[row.slot].state.request.preemptible && Outranks(slot, lane)) blocks += row.blocks;
+    }
+    if (blocks < std::max(BlocksFor(record), record.cpu_blocks) - record.blocks + watermark_) return false;
+    if (top_waits_for_ == WaitsFor::kKv && Pending() > 0) return false;
+  }
+  const bool resolved = running_[worst].in_flight == 0;
+  Preempt(worst, true);
+  displaced_ = true;
+  return resolved || top_waits_for_ == WaitsFor::kSequences;
+}
+
+// The plan is empty. If something could run, were it not for memory that idles, or for its rank, this sees to it.
+// True: memory was freed, so build again. Each round frees something, so that it ends.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Unstick() {
+  if (limits_.tokens.value <= 0 || steps_in_flight_ > 0) return false;
+  // Rows gave up their places, and nobody took them: with fewer rows it is another question.
+  if (displaced_ || (short_of_kv_ && Worst(false) == kNoLane)) return true;
+  const bool more_kv_soon = !moves_.empty() || Pending() > 0;
+  if ((!short_of_kv_ || more_kv_soon) && AdmitWhoeverFits()) return false;
+  if (more_kv_soon) return false;
+  searched_at_ = UINT64_MAX;
+  if (running_rows_ == 0) return top_waits_for_ == WaitsFor::kKv && !queue_.empty() && Reclaim(queue_.Top());
+  if (!short_of_kv_) return false;
+  // All rows need memory that none has to give.
+  if (!Reclaim(kNoSlot)) {
+    const std::uint32_t worst = Worst(true);
+    if (worst != kNoLane && running_rows_ > 1) {
+      Preempt(worst, false);
+    } else {
+      Fail(running_[worst != kNoLane ? worst : Worst(false)].slot, FailReason::kKvExhausted);
+    }
+  }
+  return true;
+}
+
+// Whoever is first does not fit; but nothing runs that it could wait for, so whoever fits may run: one at a time.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
+  if (queue_.empty() || (searched_at_ == changes_ && searched_limits_ == limits_)) return false;
+  const WaitsFor top_waits_for = top_waits_for_;
+  scratch_.clear();
+  queue_.ForEachInOrder([&](Slot slot) {
+    const Record& record = table_[slot];
+    const std::int32_t blocks = std::max(record.cpu_blocks, BlocksFor(record)) - record.blocks;
+    if (top_waits_for != WaitsFor::kKv || blocks <= FreeBlocks()) scratch_.push_back(slot);
+    return true;
+  });
+  for (Slot slot : scratch_) {
+    if (TryAdmit(slot) != Fit::kAdmitted) continue;
+    if (oracle_ != nullptr) AskOracle();
+    if (planned_ > 0) return true;  // else its KV is on the way back, and somebody else may run
+  }
+  top_waits_for_ = top_waits_for;
+  searched_at_ = changes_, searched_limits_ = limits_;
+  return false;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+Idle BasicScheduler<Policy, Pause>::WhyIdle() const {
+  if (table_.size() == 0) return draining_ ? Idle::kDrained : Idle::kNoRequests;
+  if (limits_.tokens.value <= 0 || limits_.max_seqs <= 0) return Idle::kNoBudget;
+  if (steps_in_flight_ > 0) return Idle::kStepsInFlight;
+  if (!moves_.empty()) return Idle::kMovesInFlight;
+  if (Pending() > 0) return Idle::kKvPending;
+  if (!queue_.empty() || running_rows_ > 0) {
+    return top_waits_for_ == WaitsFor::kKv || short_of_kv_ ? Idle::kKvHeld : Idle::kNoBudget;
+  }
+  return blocked_ > 0 ? Idle::kBlocked : Idle::kPaused;
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SCHEDULER_IMPL_PLAN_H_

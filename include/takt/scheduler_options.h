@@ -1,0 +1,57 @@
+// How a scheduler behaves, whatever its policy.
+#ifndef TAKT_SCHEDULER_OPTIONS_H_
+#define TAKT_SCHEDULER_OPTIONS_H_
+
+#include <cstdint>
+#include "absl/status/status.h"
+#include "takt/base/count.h"
+#include "takt/model/step.h"
+
+namespace takt {
+
+enum class KvMode : std::uint8_t {
+  kNone,    // the host sees to memory by itself; nothing is accounted for
+  kLedger,  // the library counts blocks
+  kOracle,  // the host counts; a KvOracle answers
+};
+
+enum class StepOrder : std::uint8_t {
+  kRunningFirst,  // decodes and started prefills take the budget first, admissions what is left
+  kPrefillFirst,  // started prefills and admissions first, decodes what is left
+};
+
+enum class Preempt : std::uint8_t {
+  kOff,       // who runs keeps its place; a row that cannot grow waits for KV
+  kOnMemory,  // the worst by rank gives way when a row cannot grow
+  kByRank,    // also to a waiting request that is better by more than the margin
+};
+
+enum class Shed : std::uint8_t { kNewest, kWorst };
+
+struct SchedulerOptions {
+  std::int32_t max_running = 1024;     // rows reserved for running requests; StepLimits.max_seqs may ask for less
+  std::int64_t max_waiting = INT64_MAX;  // bounded waiting: more are shed
+  std::int64_t reserve_requests = 1024;  // storage made ready at creation; up to here On allocates nothing
+  Shed shed = Shed::kNewest;           // whom, where the queue is full: the newcomer, or the worst by rank
+
+  StepOrder order = StepOrder::kRunningFirst;
+  Preempt preempt = Preempt::kOnMemory;
+  KvAction preempt_action = KvAction::kDrop;  // kDrop: recompute; kOut: swap while the host's memory has room
+  double preempt_margin = 0;           // kByRank: a waiting key must be smaller than the victim's by more than this
+
+  KvMode kv = KvMode::kLedger;
+  Tokens kv_block_tokens{16};          // vLLM's default block
+  Blocks kv_blocks{0};                 // kLedger: size of the cache
+  Blocks cpu_blocks{0};                // host memory for swapped KV; 0: no swapping
+  double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free for growth (vLLM's figure)
+  bool prefix_cache = false;  // kLedger: keep finished prefixes, least recently used out first
+
+  std::int32_t admission_window = 16;  // waiting requests looked at past one whose adapter has no place
+
+  // InvalidArgument names every field at fault, with its value, one a line.
+  absl::Status Validate() const;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_SCHEDULER_OPTIONS_H_

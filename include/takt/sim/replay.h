@@ -1,0 +1,86 @@
+// A workload, a policy, a profile: what its users would have seen.
+#ifndef TAKT_SIM_REPLAY_H_
+#define TAKT_SIM_REPLAY_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "takt/base/time.h"
+#include "takt/model/step.h"
+#include "takt/scheduler_options.h"
+#include "takt/sim/estimates.h"
+#include "takt/sim/metrics.h"
+#include "takt/sim/profiles.h"
+#include "takt/sim/virtual_engine.h"
+#include "takt/state/stats.h"
+#include "takt/workload/workload.h"
+
+namespace takt {
+
+struct ReplayOptions {
+  std::string policy = "fcfs";          // as MakePolicy takes it (policy/registry.h)
+  std::vector<std::string> policy_options;  // likewise: "k=v"
+  std::string pause = "keep_all";       // keep_all, drop_all, swap_all
+  EstimateSpec estimates;               // what schedulers are told of lengths
+  std::uint64_t seed = 1;               // of the estimates' noise
+
+  Profile profile;                      // what a step costs, and how much KV there is
+  std::int64_t kv_tokens = 0;           // > 0: so much KV instead of the profile's
+  std::int32_t instances = 1;
+  std::string placement = "least_loaded";  // as MakePlacement takes it; of interest to several instances only
+  StepLimits limits;                    // of every step
+  SchedulerOptions scheduler;           // kv_blocks and max_running are set here from kv_tokens and limits
+  int overlap = 0;                      // plans made ahead of the step that runs: 0 .. 2
+
+  double rate_scale = 1;                // arrivals come so many times as fast
+  bool all_at_once = false;             // every workflow arrives at time zero
+  std::int64_t closed_loop = 0;         // > 0: so many workflows in flight, the next starts when one ends
+  std::int64_t limit = 0;               // > 0: the first so many workflows only
+  SloTarget slo;
+
+  std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
+  std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
+
+  // InvalidArgument names every field at fault, with its value.
+  absl::Status Validate() const;
+};
+
+struct ReplayResult {
+  Metrics metrics;
+  std::vector<RequestRecord> requests;  // by call of the workload; those of the first `limit` workflows
+  std::vector<WorkflowRecord> workflows;
+  std::vector<SeriesPoint> series;  // of all instances together
+  std::int64_t kv_blocks = 0;  // of all instances together
+  Stats stats;  // likewise
+  std::int64_t steps = 0;
+  std::int64_t request_steps = 0;  // rows of all steps
+  bool stopped = false;  // by `progress`: what had not ended is pending
+};
+
+// Runs the workload through the scheduler, and the router where there are several instances, to the end. The same
+// arguments give the same result, to the last bit. InvalidArgument: of the options, names included, or of the workload;
+// Internal: requests live that nothing will ever run (a fault of takt's).
+absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOptions& options);
+
+// Requests per second that the same instances serve in order of arrival, with no estimates, when every workflow is
+// there from time zero: what they can do at most with such a mix. Measured while anything waits, so that the end of the
+// run, when the last long requests have the engines to themselves, does not count against them: requests times the
+// share of all tokens that were computed until then, over the time it took.
+absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options);
+
+// The rate_scale at which requests come at `load` times `saturation`. Zero where the workload has no rate: all arrive
+// together.
+double RateScaleForLoad(const Workload& workload, double load, double saturation, std::int64_t limit = 0);
+
+// What each request, and each workflow, would take alone on an empty engine: prefill in chunks of the token budget,
+// decodes, tools. A workflow takes its longest path, delays included: calls side by side are taken not to slow each
+// other.
+IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits);
+
+}  // namespace takt
+
+#endif  // TAKT_SIM_REPLAY_H_

@@ -1,0 +1,477 @@
+// A workload against several engines in virtual time: the host of their schedulers, and of the router before them.
+#ifndef TAKT_SIM_VIRTUAL_CLUSTER_H_
+#define TAKT_SIM_VIRTUAL_CLUSTER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "takt/base/time.h"
+#include "takt/model/event.h"
+#include "takt/router.h"
+#include "takt/sim/estimates.h"
+#include "takt/sim/metrics.h"
+#include "takt/sim/virtual_engine.h"
+#include "takt/state/stats.h"
+#include "takt/workload/workload.h"
+
+namespace takt {
+
+struct VirtualClusterOptions {
+  double rate_scale = 1;             // arrivals come so many times as fast
+  bool all_at_once = false;          // every workflow arrives at time zero
+  std::int64_t closed_loop = 0;      // > 0: so many workflows in flight, the next starts when one ends
+  bool send_prefixes = false;        // tell schedulers the prompts' prefix hashes
+  Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
+  std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
+  std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
+};
+
+// Runs a workload to its end. Deterministic: what happens at one moment happens in the order timers (by when they were
+// set), arrivals (in the order of the workload), step ends (by instance), placement, new steps (by instance).
+//
+// A call is made when its predecessors have ended, plus its delay; calls whose predecessor failed are never made. All
+// calls of a workflow carry its arrival, and its deadline. One engine has no router before it.
+template <class Scheduler>
+class VirtualCluster {
+ public:
+  // `workload` must outlive this.
+  VirtualCluster(const Workload& workload, EstimateSpec estimates, std::uint64_t seed, VirtualClusterOptions options);
+
+  VirtualCluster(const VirtualCluster&) = delete;  // engines point into it
+  VirtualCluster& operator=(const VirtualCluster&) = delete;
+
+  // At least one; `cost` must outlive this.
+  void AddEngine(Scheduler scheduler, const PreparedCostModel& cost, VirtualEngineOptions options);
+  // Where there are several engines. Its instances are the engines in their order, ids counting from 1.
+  void SetRouter(Router router) { router_ = std::make_unique<Router>(std::move(router)); }
+
+  // False where it was stopped, or where requests live that nothing will ever run: then stalled() says so.
+  bool Run();
+
+  bool stalled() const { return stalled_; }
+  const VirtualRequests& requests() const { return requests_; }
+  const std::vector<WorkflowRecord>& workflows() const { return workflows_; }
+  const std::vector<VirtualEngine<Scheduler>>& engines() const { return engines_; }
+  const std::vector<SeriesPoint>& series() const { return series_.points(); }
+  VirtualRequests TakeRequests() { return std::move(requests_); }
+
+ private:
+  enum class Timed : std::uint8_t { kCall, kToolReturn, kMoveDone };
+
+  struct Timer {
+    TimePoint time{};
+    std::uint64_t order = 0;
+    Timed what = Timed::kCall;
+    std::uint32_t index = 0;  // of the call, or of the instance
+    MoveId move;
+
+    // A heap's top is its largest: the soonest.
+    friend bool operator<(const Timer& a, const Timer& b) {
+      return a.time != b.time ? a.time > b.time : a.order > b.order;
+    }
+  };
+
+  const WorkloadCall& CallOf(std::uint32_t call) const { return workload_->calls[call]; }
+  bool routed() const { return engines_.size() > 1; }
+
+  void ExpectArrival();
+  TimePoint NextTime() const;
+  void At(TimePoint time, Timed what, std::uint32_t index, MoveId move = {});
+  void Fire(const Timer& timer);
+  void Moment();
+
+  void StartWorkflow(std::uint32_t workflow);
+  void MakeCall(std::uint32_t call);
+  Request RequestFor(std::uint32_t call);
+  void SetLeg(std::uint32_t call);
+  void Left(std::uint32_t call, Outcome outcome, FailReason reason);
+  void Ended(std::uint32_t call, Outcome outcome, FailReason reason);
+  void Succeed(std::uint32_t call);
+  void NeverMake(std::uint32_t workflow);
+  void EndWorkflow(std::uint32_t workflow);
+  void CallTool(std::uint32_t call);
+  void ReturnFromTool(std::uint32_t call);
+
+  template <class E>
+  void Tell(std::uint32_t instance, const E& event) {
+    engines_[instance].On(event, now_);
+    Touch(instance);
+  }
+  void Touch(std::uint32_t instance) {
+    if (!touched_flag_[instance]) touched_.push_back(instance);
+    touched_flag_[instance] = true;
+  }
+  void Resolve(std::uint32_t instance);
+  void Place();
+  void Start(std::uint32_t instance);
+  void Report();
+  void Sample();
+
+  const Workload* workload_;
+  VirtualClusterOptions options_;
+  Estimator estimator_;
+  std::vector<VirtualEngine<Scheduler>> engines_;
+  std::unique_ptr<Router> router_;
+
+  VirtualRequests requests_;
+  std::vector<WorkflowRecord> workflows_;
+  std::vector<std::uint32_t> calls_left_;  // by workflow
+  std::vector<std::uint32_t> waits_for_;  // by call: predecessors that have not ended; empty where none has any
+  std::vector<std::uint32_t> tool_of_;  // by call: the next tool; empty where none has any
+
+  std::vector<Timer> timers_;  // a heap
+  std::uint64_t timers_set_ = 0;
+  std::size_t next_workflow_ = 0;
+  std::vector<TimePoint> next_;  // by instance: its step's end, or when it wants to be asked again
+  std::vector<std::uint32_t> touched_;  // instances that something has been told since they last started
+  std::vector<bool> touched_flag_;
+  std::vector<Failure> refused_;  // by the router
+  TimePoint next_arrival_ = kNever;
+  TimePoint next_report_ = kNever;  // of all instances to the router
+  TimePoint now_{};
+  std::size_t calls_over_ = 0;
+  bool stalled_ = false;
+  Series series_;
+};
+
+template <class Scheduler>
+VirtualCluster<Scheduler>::VirtualCluster(const Workload& workload, EstimateSpec estimates, std::uint64_t seed,
+                                          VirtualClusterOptions options)
+    : workload_(&workload), options_(std::move(options)), estimator_(workload, estimates, seed) {
+  const std::size_t calls = workload.calls.size();
+  requests_.state.resize(calls);
+  requests_.records.resize(calls);
+  workflows_.resize(workload.workflows.size());
+  calls_left_.resize(workflows_.size());
+  if (!workload.predecessors.empty()) waits_for_.resize(calls);
+  if (!workload.tools.empty()) tool_of_.resize(calls);
+  for (std::uint32_t w = 0; w < workflows_.size(); ++w) {
+    const WorkloadWorkflow& workflow = workload.workflows[w];
+    calls_left_[w] = workflow.calls;
+    for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+      requests_.records[c].workflow = w;
+      if (!waits_for_.empty()) waits_for_[c] = CallOf(c).predecessors;
+      if (!tool_of_.empty()) tool_of_[c] = CallOf(c).first_tool;
+      requests_.state[c].prompt = CallOf(c).prompt_tokens;
+      SetLeg(c);
+    }
+  }
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::AddEngine(Scheduler scheduler, const PreparedCostModel& cost,
+                                          VirtualEngineOptions options) {
+  options.instance = static_cast<std::uint16_t>(engines_.size());
+  engines_.emplace_back(std::move(scheduler), cost, options, requests_);
+  next_.push_back(kNever);
+  touched_flag_.push_back(false);
+}
+
+// ---- time ----------------------------------------------------------------------------------------------------------
+
+// Sets the time of the next arrival; a closed loop has none.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::ExpectArrival() {
+  next_arrival_ = kNever;
+  if (options_.closed_loop > 0 || next_workflow_ == workflows_.size()) return;
+  const TimePoint arrival = workload_->workflows[next_workflow_].arrival;
+  next_arrival_ = options_.all_at_once       ? TimePoint{}
+                  : options_.rate_scale == 1 ? arrival
+                                             : TimePoint(FromSeconds(ToSeconds(arrival) / options_.rate_scale));
+}
+
+template <class Scheduler>
+TimePoint VirtualCluster<Scheduler>::NextTime() const {
+  if (!touched_.empty()) return now_;
+  TimePoint soonest = std::min(next_arrival_, timers_.empty() ? kNever : timers_.front().time);
+  for (const TimePoint next : next_) soonest = std::min(soonest, next);
+  return soonest == kNever ? kNever : std::min(soonest, next_report_);
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::At(TimePoint time, Timed what, std::uint32_t index, MoveId move) {
+  timers_.push_back({time, timers_set_++, what, index, move});
+  std::push_heap(timers_.begin(), timers_.end());
+}
+
+template <class Scheduler>
+bool VirtualCluster<Scheduler>::Run() {
+  ExpectArrival();
+  if (options_.closed_loop > 0) {
+    const auto first = std::min(workflows_.size(), static_cast<std::size_t>(options_.closed_loop));
+    while (next_workflow_ < first) StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
+  }
+  if (routed()) next_report_ = now_ + options_.report_interval;
+  for (std::uint64_t moments = 1; calls_over_ < requests_.records.size(); ++moments) {
+    const TimePoint next = NextTime();
+    if (next == kNever) {
+      stalled_ = true;
+      return false;
+    }
+    now_ = std::max(now_, next);
+    Moment();
+    if (options_.progress && moments % 4096 == 0 &&
+        !options_.progress(static_cast<double>(calls_over_) / static_cast<double>(requests_.records.size()))) {
+      return false;
+    }
+  }
+  Sample();
+  return true;
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Moment() {
+  while (!timers_.empty() && timers_.front().time <= now_) {
+    std::pop_heap(timers_.begin(), timers_.end());
+    const Timer timer = timers_.back();
+    timers_.pop_back();
+    Fire(timer);
+  }
+  while (next_arrival_ <= now_) {
+    StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
+    ExpectArrival();
+  }
+  for (std::uint32_t i = 0; i < engines_.size(); ++i) {
+    if (next_[i] > now_) continue;
+    if (engines_[i].busy()) Resolve(i);
+    Touch(i);
+  }
+  if (next_report_ <= now_) Report();
+  if (routed()) Place();
+  // What starts may fail requests, and so end workflows and start others: those are for the next moment, at this time.
+  std::sort(touched_.begin(), touched_.end());
+  const std::size_t starting = touched_.size();
+  for (std::size_t i = 0; i < starting; ++i) touched_flag_[touched_[i]] = false;
+  for (std::size_t i = 0; i < starting; ++i) Start(touched_[i]);
+  touched_.erase(touched_.begin(), touched_.begin() + static_cast<std::ptrdiff_t>(starting));
+  if (series_.due(now_)) Sample();
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Fire(const Timer& timer) {
+  switch (timer.what) {
+    case Timed::kCall: MakeCall(timer.index); break;
+    case Timed::kToolReturn: ReturnFromTool(timer.index); break;
+    case Timed::kMoveDone: Tell(timer.index, MoveDone{timer.move}); break;
+  }
+}
+
+// ---- engines -------------------------------------------------------------------------------------------------------
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Resolve(std::uint32_t instance) {
+  VirtualEngine<Scheduler>& engine = engines_[instance];
+  engine.Resolve(now_);
+  for (const std::uint32_t call : engine.finished()) Left(call, Outcome::kCompleted, {});
+  for (const std::uint32_t call : engine.tool_calls()) CallTool(call);
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
+  VirtualEngine<Scheduler>& engine = engines_[instance];
+  const bool ran = engine.busy();
+  engine.Start(now_);
+  if (engine.busy()) {
+    next_[instance] = engine.step_end();
+    if (!ran && options_.on_step) options_.on_step(engine.step());
+  } else {
+    // A time that is over would never pass.
+    next_[instance] = engine.wake_at() > now_ ? engine.wake_at() : kNever;
+  }
+  for (const auto& move : engine.moves()) At(move.done, Timed::kMoveDone, instance, move.id);
+  engine.moves().clear();
+  for (const Failure& f : engine.failed()) Left(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
+  engine.failed().clear();
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Place() {
+  for (const Placement& p : router_->Place(now_)) {
+    Tell(static_cast<std::uint32_t>(p.instance.value - 1), Arrived{router_->Find(p.request)->request});
+  }
+  refused_.assign(router_->failed().begin(), router_->failed().end());  // ends may make calls, and so change them
+  for (const Failure& f : refused_) Ended(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Report() {
+  for (std::size_t i = 0; i < engines_.size(); ++i) {
+    const Scheduler& scheduler = engines_[i].scheduler();
+    const Stats& stats = scheduler.stats();
+    const auto preempted = static_cast<std::int64_t>(stats.preempted_recompute + stats.preempted_swap);
+    const Tokens kv_used{scheduler.kv().used.value * scheduler.options().kv_block_tokens.value};
+    router_->On(InstanceReported{{i + 1}, {scheduler.waiting(), scheduler.running(), preempted, kv_used}}, now_);
+  }
+  next_report_ = now_ + options_.report_interval;
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Sample() {
+  SeriesPoint point{now_};
+  for (const auto& engine : engines_) {
+    point.waiting += engine.scheduler().waiting();
+    point.running += engine.scheduler().running();
+    point.kv_blocks += engine.scheduler().kv().used.value;
+  }
+  if (routed()) point.waiting += router_->waiting();
+  series_.Add(point);
+}
+
+// ---- workflows -----------------------------------------------------------------------------------------------------
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::StartWorkflow(std::uint32_t index) {
+  const WorkloadWorkflow& workflow = workload_->workflows[index];
+  workflows_[index].arrival = now_;
+  for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+    if (CallOf(c).predecessors == 0) Succeed(c);
+  }
+}
+
+// All that the call waited for has ended.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
+  const Duration delay = CallOf(call).delay;
+  if (delay > Duration::zero()) {
+    At(now_ + delay, Timed::kCall, call);
+  } else {
+    MakeCall(call);
+  }
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
+  requests_.records[call].arrival = now_;
+  const Arrived arrived{RequestFor(call)};
+  if (routed()) {
+    router_->On(arrived, now_);
+  } else {
+    Tell(0, arrived);
+  }
+}
+
+template <class Scheduler>
+Request VirtualCluster<Scheduler>::RequestFor(std::uint32_t index) {
+  const WorkloadCall& call = CallOf(index);
+  const std::uint32_t workflow_index = requests_.records[index].workflow;
+  const WorkloadWorkflow& workflow = workload_->workflows[workflow_index];
+  const TimePoint workflow_arrival = workflows_[workflow_index].arrival;
+  Request r;
+  r.id = VirtualRequests::IdOf(index);
+  r.workflow = {std::uint64_t{workflow_index} + 1};
+  r.stage = {call.stage};
+  r.agent = {call.agent};
+  r.tenant = {workflow.tenant};
+  r.arrival = now_;
+  r.workflow_arrival = workflow_arrival;
+  if (workflow.deadline < kNever - workflow_arrival) r.deadline = workflow_arrival + workflow.deadline;
+  r.prompt_tokens = {call.prompt_tokens};
+  r.priority = workflow.priority;
+  estimator_.Describe(workflow_index, index, r);
+  if (options_.send_prefixes && call.hashes > 0) {
+    const auto hashes = workload_->hashes_of(call);
+    r.prefix = std::make_shared<const PrefixBlocks>(
+        PrefixBlocks{{workload_->prefix_block_tokens}, {hashes.begin(), hashes.end()}});
+  }
+  return r;
+}
+
+// Where the call stops next.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::SetLeg(std::uint32_t index) {
+  const WorkloadCall& call = CallOf(index);
+  VirtualRequest& state = requests_.state[index];
+  const std::int32_t generated = state.generated();
+  state.last_stop = tool_of_.empty() || tool_of_[index] == call.first_tool + call.tools;
+  state.stop_at = state.last_stop ? call.output_tokens : workload_->tools[tool_of_[index]].after_tokens;
+  state.to_stop = state.stop_at - generated;
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::CallTool(std::uint32_t call) {
+  const std::uint32_t tool = tool_of_[call];
+  const auto expected = estimator_.Tool(tool);
+  Tell(requests_.records[call].instance, ToolCalled{VirtualRequests::IdOf(call), expected.duration, expected.returned});
+  At(now_ + workload_->tools[tool].duration, Timed::kToolReturn, call);
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
+  if (requests_.records[call].outcome != Outcome::kPending) return;  // failed while it waited
+  const std::uint32_t tool = tool_of_[call]++;
+  const std::int32_t returned = workload_->tools[tool].returned_tokens;
+  estimator_.ToolEnded(tool);
+  requests_.state[call].returned += returned;
+  SetLeg(call);
+  Tell(requests_.records[call].instance, ToolReturned{VirtualRequests::IdOf(call), {returned}});
+}
+
+// The call has left its engine.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailReason reason) {
+  if (routed()) router_->On(RequestEnded{VirtualRequests::IdOf(call), {}}, now_);
+  Ended(call, outcome, reason);
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Ended(std::uint32_t call, Outcome outcome, FailReason reason) {
+  RequestRecord& record = requests_.records[call];
+  record.end = now_;
+  record.outcome = outcome;
+  record.reason = reason;
+  record.output_tokens = requests_.state[call].generated();
+  ++calls_over_;
+
+  const std::uint32_t index = record.workflow;
+  const WorkloadWorkflow& workflow = workload_->workflows[index];
+  --calls_left_[index];
+  if (outcome == Outcome::kCompleted) {
+    estimator_.Ended(index, call);
+    const std::uint32_t own = call - workflow.first_call;
+    for (std::uint32_t c = call + 1; !waits_for_.empty() && c < workflow.first_call + workflow.calls; ++c) {
+      const auto before = workload_->predecessors_of(CallOf(c));
+      if (std::find(before.begin(), before.end(), own) != before.end() && --waits_for_[c] == 0) Succeed(c);
+    }
+  } else {
+    workflows_[index].outcome = Outcome::kFailed;
+    NeverMake(index);
+  }
+  if (calls_left_[index] == 0) EndWorkflow(index);
+}
+
+// Gives up the calls that wait for one that will never end well.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::NeverMake(std::uint32_t index) {
+  const WorkloadWorkflow& workflow = workload_->workflows[index];
+  for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+    RequestRecord& record = requests_.records[c];
+    if (record.outcome != Outcome::kPending) continue;
+    for (const std::uint32_t before : workload_->predecessors_of(CallOf(c))) {
+      const Outcome outcome = requests_.records[workflow.first_call + before].outcome;
+      if (outcome != Outcome::kFailed && outcome != Outcome::kNeverMade) continue;
+      record.outcome = Outcome::kNeverMade;
+      --calls_left_[index];
+      ++calls_over_;
+      break;
+    }
+  }
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::EndWorkflow(std::uint32_t index) {
+  WorkflowRecord& record = workflows_[index];
+  record.end = now_;
+  if (record.outcome == Outcome::kPending) record.outcome = Outcome::kCompleted;
+  if (options_.closed_loop > 0 && next_workflow_ < workflows_.size()) {
+    StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
+  }
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SIM_VIRTUAL_CLUSTER_H_

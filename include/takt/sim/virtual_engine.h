@@ -1,0 +1,345 @@
+// One engine in virtual time: a host of the scheduler like any other, whose steps take as long as a cost model says.
+#ifndef TAKT_SIM_VIRTUAL_ENGINE_H_
+#define TAKT_SIM_VIRTUAL_ENGINE_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "takt/base/time.h"
+#include "takt/config.h"
+#include "takt/model/cost_model.h"
+#include "takt/model/event.h"
+#include "takt/model/step.h"
+#include "takt/sim/metrics.h"
+#include "takt/state/kv_ledger.h"
+
+namespace takt {
+
+// What an engine knows of a request and its scheduler does not. Request i of a run has the id i + 1.
+struct VirtualRequest {
+  static constexpr std::uint32_t kNoLane = UINT32_MAX;
+
+  std::int32_t prompt = 0;
+  std::int32_t returned = 0;  // tokens that tools have added
+  std::int32_t stop_at = 0;   // output tokens at which it stops next: a tool call, or the end
+  std::int32_t to_stop = 0;   // output tokens until then; while it runs, its lane's count holds instead
+  std::int32_t computed = 0;  // tokens whose KV was computed at some time: more of the same is recomputation
+  std::uint32_t lane = kNoLane;
+  std::uint64_t void_through = 0;  // plans of its engine up to this one do not count for it
+  bool last_stop = true;           // stop_at is the end
+  bool decoding = false;           // its prefill has finished since it was admitted
+
+  std::int32_t generated() const { return stop_at - to_stop; }
+};
+
+// The requests of a run, shared by the engines of a cluster.
+struct VirtualRequests {
+  std::vector<VirtualRequest> state;
+  std::vector<RequestRecord> records;
+
+  static std::uint32_t IndexOf(RequestId id) { return static_cast<std::uint32_t>(id.value - 1); }
+  static RequestId IdOf(std::uint32_t index) { return {std::uint64_t{index} + 1}; }
+};
+
+struct VirtualEngineOptions {
+  StepLimits limits;
+  std::int32_t kv_block_tokens = 16;  // the scheduler's, for the time that moves take
+  int overlap = 0;                    // plans made ahead of the step that runs: 0 .. 2
+  std::uint16_t instance = 0;         // index, for the records
+};
+
+// One of `parts` equal micro-batches, rounded up.
+constexpr StepLoad ShareOf(const StepLoad& load, std::int64_t parts) {
+  const auto share = [parts](std::int64_t count) { return (count + parts - 1) / parts; };
+  return {share(load.prefill_tokens), load.prefill_work / static_cast<double>(parts), share(load.decodes),
+          share(load.decode_context), share(load.samples)};
+}
+
+// With pp pipeline stages a step stands for pp micro-batches that share its load equally and go through the pipeline
+// one behind the other: it takes pp times the slowest stage. At least a nanosecond, or virtual time would stand still.
+inline Duration VirtualStepTime(const PreparedCostModel& cost, const StepLoad& load) {
+  const std::int32_t pp = cost.model().pp;
+  return std::max(pp <= 1 ? cost.StepTime(load) : cost.StepTime(ShareOf(load, pp)) * pp, Duration(1));
+}
+
+// A step as it began: for traces of the schedule. Rows that turned out dead are in the plan and not among the rows.
+struct VirtualStep {
+  std::uint16_t instance = 0;
+  TimePoint start{}, end{};
+  std::int64_t waiting = 0;  // requests that the plan has left waiting
+  const StepPlan& plan;
+  std::span<const RowResult> rows;
+};
+
+// Scheduler: any BasicScheduler. The loop that owns it calls, at each moment at which something happens:
+//   On(event, now)   for each event of that moment
+//   Resolve(now)     where now == step_end(): the step's results are in; finished() and tool_calls() name who stopped
+//   Start(now)       once all of that has been told: plans, and starts a step where none runs
+// Start() answers with what the owner must see to: failed() and moves(). One sequence per request; no drafts.
+template <class Scheduler>
+class VirtualEngine {
+ public:
+  struct Move {
+    MoveId id;
+    TimePoint done{};
+  };
+
+  // `cost` and `requests` must outlive the engine.
+  VirtualEngine(Scheduler scheduler, const PreparedCostModel& cost, const VirtualEngineOptions& options,
+                VirtualRequests& requests)
+      : scheduler_(std::move(scheduler)), cost_(&cost), options_(options), requests_(&requests) {
+    options_.overlap = std::clamp(options.overlap, 0, static_cast<int>(planned_.size()) - 1);
+  }
+
+  template <class E>
+  void On(const E& event, TimePoint now) {
+    scheduler_.On(event, now);
+    news_ = true;
+  }
+
+  bool busy() const { return busy_; }
+  TimePoint step_end() const { return busy_ ? step_end_ : kNever; }
+  TimePoint wake_at() const { return busy_ ? kNever : wake_at_; }  // Start again then, whatever happens
+
+  void Resolve(TimePoint now);
+  void Start(TimePoint now);
+
+  // Of the last Resolve, by index.
+  std::span<const std::uint32_t> finished() const { return finished_; }
+  std::span<const std::uint32_t> tool_calls() const { return tool_calls_; }
+  // Since they were last cleared.
+  std::vector<Failure>& failed() { return failed_; }
+  std::vector<Move>& moves() { return moves_; }
+
+  // The step that runs.
+  VirtualStep step() const {
+    return {options_.instance, step_start_, step_end_, scheduler_.waiting(), *planned_[0], rows_};
+  }
+  std::int64_t steps() const { return steps_; }
+  std::int64_t request_steps() const { return request_steps_; }
+  Idle idle() const { return idle_; }
+  const TimeMean& kv_blocks_used() const { return kv_blocks_used_; }
+  const Scheduler& scheduler() const { return scheduler_; }
+
+ private:
+  struct Lane {
+    std::uint32_t request = 0;  // its id; 0: nobody who counts
+    std::int32_t to_stop = 0;
+  };
+
+  bool PlanOne(TimePoint now);
+  void Begin(TimePoint now);
+  bool BeginClosely(const PlanEntry& entry, StepId step, TimePoint now, StepLoad& load, RowResult& row);
+  void Stop(RowResult& row);
+  bool Seat(const PlanEntry& entry, StepId step);
+  void Unseat(RequestId id);
+  void StartMove(const KvMove& move, TimePoint now);
+
+  Scheduler scheduler_;
+  const PreparedCostModel* cost_;
+  VirtualEngineOptions options_;
+  VirtualRequests* requests_;
+
+  std::array<const StepPlan*, 3> planned_ = {};  // [0] runs where busy_
+  int plans_ = 0;
+  std::uint64_t newest_step_ = 0;
+  bool busy_ = false;
+  bool news_ = false;  // there has been an event since the last plan
+  TimePoint step_start_{}, step_end_{};
+  TimePoint wake_at_ = kNever;
+  Idle idle_ = Idle::kNoRequests;
+
+  std::vector<Lane> lanes_;
+  std::vector<RowResult> rows_;           // of the step that runs
+  std::vector<std::uint32_t> stops_;      // requests that stop with it, by index
+  std::vector<std::uint32_t> first_tokens_;
+  std::vector<std::uint32_t> finished_, tool_calls_;
+  std::vector<Failure> failed_;
+  std::vector<Move> moves_;
+  TimePoint link_free_out_{}, link_free_in_{};
+
+  TimeMean kv_blocks_used_;
+  std::int64_t steps_ = 0, request_steps_ = 0;
+};
+
+template <class Scheduler>
+void VirtualEngine<Scheduler>::Start(TimePoint now) {
+  if (busy_) return;
+  if (plans_ == 0 && !news_ && now < wake_at_) return;
+  news_ = false;
+  while (plans_ <= options_.overlap && PlanOne(now)) {
+  }
+  if (plans_ > 0) Begin(now);
+  kv_blocks_used_.Set(now, scheduler_.kv().used.value);
+}
+
+// False where nothing can run.
+template <class Scheduler>
+bool VirtualEngine<Scheduler>::PlanOne(TimePoint now) {
+  const StepPlan& plan = scheduler_.Plan(now, options_.limits);
+  for (const Preemption& p : plan.preempted) {
+    Unseat(p.request);
+    ++requests_->records[VirtualRequests::IndexOf(p.request)].preemptions;
+  }
+  for (const Failure& f : plan.failed) {
+    Unseat(f.request);
+    failed_.push_back(f);
+  }
+  for (const KvMove& move : plan.moves) StartMove(move, now);
+  idle_ = plan.idle;
+  wake_at_ = plan.wake_at;
+  if (plan.run.empty()) return false;
+  planned_[static_cast<std::size_t>(plans_++)] = &plan;
+  newest_step_ = plan.id.value;
+  return true;
+}
+
+// Computes the step: what it costs, and what each row comes to.
+template <class Scheduler>
+void VirtualEngine<Scheduler>::Begin(TimePoint now) {
+  const StepPlan& plan = *planned_[0];
+  StepLoad load;
+  rows_.resize(plan.run.size());
+  RowResult* row = rows_.data();
+  // Plain decodes are most of all rows, and these are registers.
+  std::span<Lane> lanes = lanes_;
+  std::int64_t decodes = 0, positions = 0;
+  for (const PlanEntry& entry : plan.run) {
+    if (entry.flags == PlanEntry::kSamples && entry.lane < lanes.size()) [[likely]] {
+      Lane& lane = lanes[entry.lane];
+      if (lane.request == entry.request.value) [[likely]] {
+        ++decodes;
+        positions += entry.position;
+        *row = {entry.request, entry.lane, 1, 0, 0};
+        if (--lane.to_stop == 0) [[unlikely]]
+          Stop(*row);
+        ++row;
+        continue;
+      }
+    }
+    if (BeginClosely(entry, plan.id, now, load, *row)) ++row;
+    lanes = lanes_;
+  }
+  rows_.resize(static_cast<std::size_t>(row - rows_.data()));
+  load.decodes += decodes;
+  load.decode_context += positions + decodes;  // each attends to itself too
+  load.samples += decodes;
+
+  busy_ = true;
+  step_start_ = now;
+  step_end_ = now + VirtualStepTime(*cost_, load);
+  for (const std::uint32_t index : first_tokens_) requests_->records[index].first_token = step_end_;
+  first_tokens_.clear();
+  ++steps_;
+  request_steps_ += static_cast<std::int64_t>(rows_.size());
+}
+
+// Any entry, and so those that are not plain decodes. False where the plan is void for the request: the dead cost, and
+// yield nothing.
+template <class Scheduler>
+bool VirtualEngine<Scheduler>::BeginClosely(const PlanEntry& entry, StepId step, TimePoint now, StepLoad& load,
+                                            RowResult& row) {
+  const std::int32_t end = entry.position + entry.tokens;
+  if (entry.prefill()) {
+    load.AddPrefill(entry.tokens, entry.position, entry.samples());
+  } else {
+    load.AddDecode(end);
+  }
+  if (!Seat(entry, step)) return false;
+  const std::uint32_t index = VirtualRequests::IndexOf(entry.request);
+  VirtualRequest& request = requests_->state[index];
+  RequestRecord& record = requests_->records[index];
+  if (record.first_step == kNever) {
+    record.first_step = now;
+    record.instance = options_.instance;
+    record.cached_tokens = entry.position;
+  }
+  if (entry.prefill()) record.recomputed_tokens += std::max(0, std::min(end, request.computed) - entry.position);
+  request.computed = std::max(request.computed, end);
+  row = {entry.request, entry.lane, 0, 0, 0};
+  if (!entry.samples()) return true;
+  request.decoding = true;
+  if (record.first_token == kNever) first_tokens_.push_back(index);
+  row.tokens = 1;
+  if (--lanes_[entry.lane].to_stop == 0) Stop(row);
+  return true;
+}
+
+// The row's request stops with this step.
+template <class Scheduler>
+void VirtualEngine<Scheduler>::Stop(RowResult& row) {
+  const std::uint32_t index = VirtualRequests::IndexOf(row.request);
+  if (requests_->state[index].last_stop) row.flags = RowResult::kFinished;
+  stops_.push_back(index);
+}
+
+// Sees to it that the request has the entry's lane. False where the plan is void for it.
+template <class Scheduler>
+bool VirtualEngine<Scheduler>::Seat(const PlanEntry& entry, StepId step) {
+  if (entry.lane >= lanes_.size()) lanes_.resize(entry.lane + 1);
+  Lane& lane = lanes_[entry.lane];
+  if (lane.request == entry.request.value) return true;
+  VirtualRequest& request = requests_->state[VirtualRequests::IndexOf(entry.request)];
+  if (step.value <= request.void_through) return false;
+  lane = {static_cast<std::uint32_t>(entry.request.value), request.to_stop};
+  request.lane = entry.lane;
+  request.decoding = !entry.prefill();
+  return true;
+}
+
+// Takes a request out of its lane, with what it has come to. The plans made so far that have not run are void for it.
+template <class Scheduler>
+void VirtualEngine<Scheduler>::Unseat(RequestId id) {
+  VirtualRequest& request = requests_->state[VirtualRequests::IndexOf(id)];
+  request.void_through = newest_step_;
+  if (request.lane == VirtualRequest::kNoLane) return;
+  Lane& lane = lanes_[request.lane];
+  TAKT_ASSERT(lane.request == id.value);
+  request.to_stop = lane.to_stop;
+  // Decoding computes every token but the newest.
+  if (request.decoding) {
+    request.computed = std::max(request.computed, request.prompt + request.returned + request.generated() - 1);
+  }
+  request.lane = VirtualRequest::kNoLane;
+  lane = {};
+}
+
+template <class Scheduler>
+void VirtualEngine<Scheduler>::Resolve(TimePoint now) {
+  TAKT_ASSERT(busy_ && now == step_end_);
+  finished_.clear();
+  tool_calls_.clear();
+  scheduler_.Commit({planned_[0]->id, rows_}, now);
+  for (const std::uint32_t index : stops_) {
+    const VirtualRequest& request = requests_->state[index];
+    Unseat(VirtualRequests::IdOf(index));
+    (request.last_stop ? finished_ : tool_calls_).push_back(index);
+  }
+  stops_.clear();
+  std::copy(planned_.begin() + 1, planned_.end(), planned_.begin());
+  --plans_;
+  busy_ = false;
+  news_ = true;
+}
+
+// Copies queue up on the link of their direction; keeping and dropping take no time.
+template <class Scheduler>
+void VirtualEngine<Scheduler>::StartMove(const KvMove& move, TimePoint now) {
+  const bool copies = move.action == KvAction::kOut || move.action == KvAction::kIn;
+  if (!copies) {
+    moves_.push_back({move.id, now});
+    return;
+  }
+  TimePoint& link = move.action == KvAction::kOut ? link_free_out_ : link_free_in_;
+  link = std::max(link, now) + cost_->model().SwapTime(std::int64_t{move.count.value} * options_.kv_block_tokens);
+  moves_.push_back({move.id, link});
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SIM_VIRTUAL_ENGINE_H_

@@ -1,0 +1,22 @@
+// What a placement policy sees of an instance.
+#ifndef TAKT_STATE_INSTANCE_STATE_H_
+#define TAKT_STATE_INSTANCE_STATE_H_
+
+#include <cstdint>
+
+#include "takt/model/instance.h"
+
+namespace takt {
+
+struct InstanceState {
+  Instance instance;
+  InstanceReport report{};         // the newest; zeros before the first
+  bool reported = false;           // there has been one
+  std::int64_t outstanding = 0;    // requests placed here that have not ended
+  std::int64_t since_report = 0;   // requests placed here since the newest report
+  std::uint64_t last_placed = 0;   // number of the router's placement that came here last, from 1; 0: none yet
+};
+
+}  // namespace takt
+
+#endif  // TAKT_STATE_INSTANCE_STATE_H_

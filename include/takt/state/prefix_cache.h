@@ -1,0 +1,118 @@
+// Which prompt prefixes are in the KV cache: shared blocks with reference counts, least recently used out first.
+#ifndef TAKT_STATE_PREFIX_CACHE_H_
+#define TAKT_STATE_PREFIX_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "takt/base/id_map.h"
+
+namespace takt {
+
+// Counts chunks: prefix blocks of one size, each named by the hash of itself and all before it. A chunk that nobody
+// refers to stays until Evict takes it.
+class PrefixCache {
+ public:
+  struct Hit {
+    std::int32_t chunks = 0;  // leading chunks that are there
+    std::int32_t idle = 0;    // of these, how many nobody refers to now
+  };
+
+  std::int32_t referenced() const { return referenced_; }  // chunks somebody refers to
+  std::int32_t idle() const { return idle_; }              // chunks that could be evicted
+
+  Hit Find(std::span<const std::uint64_t> hashes) const {
+    Hit hit;
+    for (std::uint64_t hash : hashes) {
+      const std::uint32_t i = index_.Find(hash);
+      if (i == IdMap::kAbsent) break;
+      ++hit.chunks;
+      hit.idle += chunks_[i].references == 0 ? 1 : 0;
+    }
+    return hit;
+  }
+
+  // Refers to chunks that Find has found.
+  void Acquire(std::span<const std::uint64_t> hashes) {
+    for (std::uint64_t hash : hashes) {
+      const std::uint32_t i = index_.Find(hash);
+      if (chunks_[i].references++ == 0) {
+        Unlink(i);
+        --idle_;
+        ++referenced_;
+      }
+    }
+  }
+
+  // Adds a chunk with one reference; false where it is there already.
+  bool Publish(std::uint64_t hash) {
+    if (index_.Find(hash) != IdMap::kAbsent) return false;
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(chunks_.size()));
+      chunks_.push_back({});
+    }
+    const std::uint32_t i = free_.back();
+    free_.pop_back();
+    chunks_[i] = {.hash = hash, .references = 1};
+    index_.Insert(hash, i);
+    ++referenced_;
+    return true;
+  }
+
+  // Gives references back, the deepest first: a chunk without those before it is of no use.
+  void Release(std::span<const std::uint64_t> hashes) {
+    for (std::size_t n = hashes.size(); n-- > 0;) {
+      const std::uint32_t i = index_.Find(hashes[n]);
+      if (--chunks_[i].references == 0) {
+        Link(i);
+        ++idle_;
+        --referenced_;
+      }
+    }
+  }
+
+  // Forgets the chunk that has been idle longest; false where none is idle.
+  bool Evict() {
+    if (oldest_ == kNone) return false;
+    const std::uint32_t i = oldest_;
+    Unlink(i);
+    --idle_;
+    index_.Erase(chunks_[i].hash);
+    free_.push_back(i);
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+
+  struct Chunk {
+    std::uint64_t hash = 0;
+    std::int32_t references = 0;
+    std::uint32_t older = kNone, newer = kNone;  // while idle
+  };
+
+  void Link(std::uint32_t i) {
+    chunks_[i].older = newest_;
+    chunks_[i].newer = kNone;
+    (newest_ == kNone ? oldest_ : chunks_[newest_].newer) = i;
+    newest_ = i;
+  }
+
+  void Unlink(std::uint32_t i) {
+    const Chunk& c = chunks_[i];
+    (c.older == kNone ? oldest_ : chunks_[c.older].newer) = c.newer;
+    (c.newer == kNone ? newest_ : chunks_[c.newer].older) = c.older;
+  }
+
+  IdMap index_;
+  std::vector<Chunk> chunks_;
+  std::vector<std::uint32_t> free_;
+  std::uint32_t oldest_ = kNone, newest_ = kNone;
+  std::int32_t referenced_ = 0, idle_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_STATE_PREFIX_CACHE_H_

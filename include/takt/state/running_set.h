@@ -1,0 +1,97 @@
+// The rows of the requests that run: dense, one cache line each, outside every heap.
+#ifndef TAKT_STATE_RUNNING_SET_H_
+#define TAKT_STATE_RUNNING_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/base/id.h"
+
+namespace takt {
+
+enum class RowState : std::uint8_t {
+  kFree,
+  kSteady,    // decodes one token per sequence and step: nothing else to look at
+  kUnsteady,  // prefills, has drafts to verify, or is to change
+  kMoving,    // its KV is being moved in
+  kLeaving,   // lost its place; steps or moves in flight name it
+};
+
+// Token counts are over all sequences together. Invariants: computed <= scheduled <= expected, known <= expected; and
+// expected = scheduled + sequences where the row is steady.
+struct alignas(64) Row {
+  RequestId request = {};
+  std::uint32_t void_through = 0;  // results of steps up to this one do not count; low bits, compared modulo 2^32
+  std::uint32_t slot = 0;
+  std::int32_t known = 0;      // tokens whose values the host has
+  std::int32_t computed = 0;   // tokens with KV
+  std::int32_t scheduled = 0;  // computed, or to be computed by steps in flight
+  std::int32_t expected = 0;   // known, or to be known after the steps in flight
+  std::int32_t capacity = 0;   // tokens that its KV blocks hold
+  std::int32_t cap = 0;        // known tokens after which nothing more is computed: the host's cap on output
+  std::int32_t ceiling = 0;    // `scheduled` may rise so far without a closer look: min(capacity, cap - 1)
+  std::int32_t blocks = 0;     // KV blocks, shared ones included
+  std::int32_t generated = 0;  // output per sequence
+  std::int32_t steps = 0;      // plans with this row since it was admitted
+  std::uint16_t sequences = 1;
+  std::uint8_t drafts = 0;     // draft tokens to verify next
+  RowState state = RowState::kFree;
+  std::uint8_t in_flight = 0;  // steps
+  bool prefilling = false;     // has not sampled since it was admitted
+  std::uint8_t mark = 0;       // low bits of the step that last planned it, set off the fast path
+};
+static_assert(sizeof(Row) == 64);
+
+// Lanes are stable while a request runs, and given out last in, first out, so that few are touched.
+class RunningSet {
+ public:
+  void Reserve(std::size_t lanes) {
+    rows_.reserve(lanes);
+    order_.reserve(lanes);
+    free_.reserve(lanes);
+    resting_.reserve(lanes);
+  }
+
+  Row& operator[](std::uint32_t lane) { return rows_[lane]; }
+  const Row& operator[](std::uint32_t lane) const { return rows_[lane]; }
+  std::size_t lanes() const { return rows_.size(); }
+
+  // Lanes in the order of admission. Rows that have left stay among them until the next walk, which must drop them.
+  std::vector<std::uint32_t>& order() { return order_; }
+  const std::vector<std::uint32_t>& order() const { return order_; }
+
+  // A lane for a new row, last in order.
+  std::uint32_t Add(const Row& row) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(rows_.size()));
+      rows_.emplace_back();
+    }
+    const std::uint32_t lane = free_.back();
+    free_.pop_back();
+    rows_[lane] = row;
+    order_.push_back(lane);
+    return lane;
+  }
+
+  // Whoever calls this walks the whole order next, before Add: lanes freed until now may then be given out again.
+  void BeginWalk() {
+    free_.insert(free_.end(), resting_.begin(), resting_.end());
+    resting_.clear();
+  }
+
+  void Free(std::uint32_t lane) {
+    rows_[lane].state = RowState::kFree;
+    resting_.push_back(lane);
+  }
+
+ private:
+  std::vector<Row> rows_ = {};
+  std::vector<std::uint32_t> order_ = {};
+  std::vector<std::uint32_t> free_ = {};
+  std::vector<std::uint32_t> resting_ = {};  // free, but still in the order
+};
+
+}  // namespace takt
+
+#endif  // TAKT_STATE_RUNNING_SET_H_

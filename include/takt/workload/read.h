@@ -1,0 +1,65 @@
+// Traces in, one Workload out. The formats are described in docs/workloads.md.
+#ifndef TAKT_WORKLOAD_READ_H_
+#define TAKT_WORKLOAD_READ_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "takt/workload/workload.h"
+
+namespace takt {
+
+enum class WorkloadFormat : std::uint8_t {
+  kAuto,      // by the first line, never by the file's name
+  kWorkflow,  // takt's own: one workflow per line of JSON
+  kAzure,     // CSV: TIMESTAMP, ContextTokens, GeneratedTokens (Azure LLM inference traces of 2023 and 2024)
+  kMooncake,  // one JSON object per line: timestamp [ms], input_length, output_length, hash_ids
+  kBurstGpt,  // CSV: Timestamp [s], Model, Request tokens, Response tokens, Log Type
+  kShareGpt,  // CSV: num_prefill_tokens, num_decode_tokens; no times
+};
+inline constexpr std::array<std::string_view, 6> kWorkloadFormatNames = {"auto",     "workflow", "azure",
+                                                                         "mooncake", "burstgpt", "sharegpt"};
+
+inline std::string_view Name(WorkloadFormat format) { return kWorkloadFormatNames[static_cast<std::size_t>(format)]; }
+
+// The format of that name; the error lists them all.
+absl::StatusOr<WorkloadFormat> ParseWorkloadFormat(std::string_view name);
+
+struct ReadOptions {
+  WorkloadFormat format = WorkloadFormat::kAuto;
+  std::int64_t limit = 0;       // the file's first workflows only; 0: all
+  bool skip_bad_lines = false;  // count them in the report instead of failing at the first
+  double rate = 1;              // where the file has no times: Poisson arrivals [per second]
+  std::uint64_t seed = 1;       // of those
+  std::int64_t max_bytes = std::int64_t{4} << 30;  // of text, unpacked: more is refused (a gzip bomb, or a mistake)
+};
+
+struct ReadReport {
+  WorkloadFormat format = WorkloadFormat::kAuto;  // as detected
+  std::int64_t lines = 0;                         // of data that became workflows
+  std::int64_t bad_lines = 0;                     // skipped
+  std::vector<std::string> bad_line_messages = {};  // the first few of them
+  std::int64_t raised_lengths = 0;                // prompts or outputs of no tokens, read as one token
+  bool sorted = true;                             // false: the file was not in the order of arrival
+  bool arrivals_generated = false;                // the file has no times
+};
+
+// Reads a file, gzip or plain, or generates what a spec says where `path` begins with "gen:" (workload/generate.h).
+// Arrivals are sorted, stably, and counted from the first. A prompt or output of no tokens becomes one token (a
+// prefill always yields one) and is counted. Errors: NotFound or what the system says of the file; else
+// InvalidArgument, naming file, line, field and value: `trace.csv:17: ContextTokens: "12x" is not a whole number`;
+// ResourceExhausted beyond max_bytes. `report` may be null.
+absl::StatusOr<Workload> ReadWorkload(const std::string& path, const ReadOptions& options = {},
+                                      ReadReport* report = nullptr);
+
+// The same from memory; `name` stands for the file in messages.
+absl::StatusOr<Workload> ParseWorkload(std::string_view text, const std::string& name, const ReadOptions& options = {},
+                                       ReadReport* report = nullptr);
+
+}  // namespace takt
+
+#endif  // TAKT_WORKLOAD_READ_H_

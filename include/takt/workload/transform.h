@@ -1,0 +1,38 @@
+// One workload into another. All of them keep the promises of workload.h.
+#ifndef TAKT_WORKLOAD_TRANSFORM_H_
+#define TAKT_WORKLOAD_TRANSFORM_H_
+
+#include <cstddef>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "takt/base/time.h"
+#include "takt/workload/workload.h"
+
+namespace takt {
+
+// The same workload with its arrays in the order of the workflows, nothing in between, and its names in the order of
+// their use. Readers, generators and all below leave it so.
+Workload Tidied(const Workload& workload);
+
+// Divides arrivals by `factor`: 2 is twice the load. Delays, tools and deadlines stay. InvalidArgument for a factor
+// that is not a positive number, or under which arrivals lie beyond kMaxWorkloadTime.
+absl::Status ScaleRate(Workload& workload, double factor);
+
+// The first workflows only, with what belongs to them.
+void Truncate(Workload& workload, std::size_t workflows);
+
+// A workload in a merged one: it starts `starts` after the beginning.
+struct Part {
+  const Workload* workload = nullptr;
+  Duration starts{0};
+};
+
+// All parts in one, by arrival; ties in the order of the parts. Beginning at zero side by side is a mixed run; each at
+// the end of the one before, a sequence. Prefixes are shared within a part, never between parts. InvalidArgument for
+// different block sizes of prefixes, a negative start, or arrivals beyond kMaxWorkloadTime.
+absl::StatusOr<Workload> Merge(std::span<const Part> parts);
+
+}  // namespace takt
+
+#endif  // TAKT_WORKLOAD_TRANSFORM_H_

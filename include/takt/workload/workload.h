@@ -1,0 +1,83 @@
+// A workload: what arrives when, with the true lengths. Only a host (the simulator, the example engine) may look at
+// the true lengths; a Request never carries them.
+#ifndef TAKT_WORKLOAD_WORKLOAD_H_
+#define TAKT_WORKLOAD_WORKLOAD_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "takt/base/time.h"
+
+namespace takt {
+
+inline constexpr std::int32_t kMaxContextTokens = 1'000'000'000;  // of one call: prompt, output and tools' answers
+inline constexpr Duration kMaxWorkloadTime{1'000'000'000'000'000'000};  // an arrival, or a workflow's delays and tools
+
+// A tool call inside an LLM call.
+struct WorkloadTool {
+  std::int32_t after_tokens = 0;  // of the call's output, when the tool is called: 1 .. output_tokens - 1
+  std::int32_t returned_tokens = 0;  // that join the context
+  Duration duration{0};
+  std::uint32_t name = 0;  // index into Workload::names: the tool's class
+
+  friend bool operator==(const WorkloadTool&, const WorkloadTool&) = default;
+};
+
+// One LLM call of a workflow.
+struct WorkloadCall {
+  std::int32_t prompt_tokens = 0;  // at least 1
+  std::int32_t output_tokens = 0;  // true; at least 1
+  std::uint32_t stage = 0;  // index into Workload::names; 0 is the empty name
+  std::uint32_t agent = 0;  // likewise
+  std::uint32_t first_predecessor = 0, predecessors = 0;  // into Workload::predecessors
+  std::uint32_t first_hash = 0, hashes = 0;  // into Workload::prefix_hashes
+  std::uint32_t first_tool = 0, tools = 0;  // into Workload::tools, after_tokens rising
+  Duration delay{0};  // from the end of the last predecessor (or the arrival) until the call is made
+
+  friend bool operator==(const WorkloadCall&, const WorkloadCall&) = default;
+};
+
+struct WorkloadWorkflow {
+  TimePoint arrival{};
+  Duration deadline = Duration::max();  // of the whole workflow, from its arrival
+  std::uint32_t name = 0;  // index into Workload::names: its class
+  std::uint32_t tenant = 0;  // 0: none
+  std::int32_t priority = 0;  // lower is sooner
+  std::uint32_t first_call = 0, calls = 0;  // into Workload::calls; at least one
+
+  friend bool operator==(const WorkloadWorkflow&, const WorkloadWorkflow&) = default;
+};
+
+// Flat arrays: a million one-call workflows take 88 MB. Validate() (workload/validate.h) checks what is promised here.
+struct Workload {
+  std::string name;
+  std::vector<WorkloadWorkflow> workflows;  // by arrival; the first arrives at time zero
+  std::vector<WorkloadCall> calls;  // of one workflow together, predecessors before their successors
+  std::vector<std::uint32_t> predecessors;  // indices of calls, counted from the workflow's first; rising
+  std::vector<WorkloadTool> tools;
+  std::vector<std::uint64_t> prefix_hashes;  // chained: hash i names block i and all before it
+  std::int32_t prefix_block_tokens = 512;
+  std::vector<std::string> names = {""};
+
+  friend bool operator==(const Workload&, const Workload&) = default;
+
+  std::span<const WorkloadCall> calls_of(const WorkloadWorkflow& w) const {
+    return std::span(calls).subspan(w.first_call, w.calls);
+  }
+  std::span<const std::uint32_t> predecessors_of(const WorkloadCall& c) const {
+    return std::span(predecessors).subspan(c.first_predecessor, c.predecessors);
+  }
+  std::span<const WorkloadTool> tools_of(const WorkloadCall& c) const {
+    return std::span(tools).subspan(c.first_tool, c.tools);
+  }
+  std::span<const std::uint64_t> hashes_of(const WorkloadCall& c) const {
+    return std::span(prefix_hashes).subspan(c.first_hash, c.hashes);
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_WORKLOAD_WORKLOAD_H_

@@ -1,0 +1,81 @@
+// What was said on the command line.
+#ifndef TAKT_SRC_CLI_ARGUMENTS_H_
+#define TAKT_SRC_CLI_ARGUMENTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace takt::cli {
+
+struct WorkloadArguments {
+  std::string file = "bundled";
+  std::string format = "auto";
+  bool skip_bad_lines = false;
+  std::int64_t limit = 0;
+  std::uint64_t seed = 1;
+};
+
+struct ReplayArguments {
+  WorkloadArguments workload;
+  std::vector<std::string> policies;
+  std::vector<std::string> estimates;
+
+  std::string profile = "aic/llama-3.1-8b/h100/bf16/tp1";
+  std::string profiles_file;
+  std::int32_t instances = 1;
+  std::string placement = "least_loaded";
+  std::int32_t token_budget = 2048;
+  std::int32_t max_seqs = 256;
+  std::int64_t kv_tokens = 0;
+  bool prefix_cache = false;
+  std::vector<std::string> options;
+
+  double rate_scale = 1;
+  std::optional<double> load;
+  std::vector<double> sweep;
+  std::int64_t closed_loop = 0;
+
+  double slo_ttft = 2;    // s
+  double slo_tpot = 0.1;  // s
+  bool regret = false;
+
+  std::string json, csv, csv_summary, html, perfetto;
+  std::int64_t perfetto_limit = 300;  // requests
+  bool no_wall = false;
+  bool quiet = false;
+  int threads = 0;  // 0: as many as there are cores
+};
+
+struct PoliciesArguments {};
+
+struct ProfilesArguments {
+  std::string file;
+};
+
+struct InspectArguments {
+  WorkloadArguments workload;
+  std::string output;
+};
+
+struct GenerateArguments {
+  std::string spec;
+  std::string output = "-";
+};
+
+struct ReplayLogArguments {
+  std::string file;
+  bool dump = false;
+};
+
+using Arguments = std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments,
+                               GenerateArguments, ReplayLogArguments>;
+
+// The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
+std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);
+
+}  // namespace takt::cli
+
+#endif  // TAKT_SRC_CLI_ARGUMENTS_H_

@@ -1,0 +1,33 @@
+// What the tool can do. Each command prints what goes wrong on standard error and returns the exit code.
+#ifndef TAKT_SRC_CLI_COMMANDS_H_
+#define TAKT_SRC_CLI_COMMANDS_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/arguments.h"
+#include "takt/workload/workload.h"
+
+namespace takt::cli {
+
+int RunCommand(const ReplayArguments& arguments);
+int RunCommand(const PoliciesArguments& arguments);
+int RunCommand(const ProfilesArguments& arguments);
+int RunCommand(const InspectArguments& arguments);
+int RunCommand(const GenerateArguments& arguments);
+int RunCommand(const ReplayLogArguments& arguments);
+
+// Says what is wrong on standard error, under the command's name; returns `exit_code`.
+int Complain(std::string_view command, const absl::Status& status, int exit_code);
+
+// Writes to standard output; the exit code says whether it could.
+int Print(std::string_view command, std::string_view text);
+
+// The file, the bundled workload or a generated one. Notes on lines that were skipped and the like go to standard
+// error.
+absl::StatusOr<Workload> LoadWorkload(const WorkloadArguments& arguments);
+
+}  // namespace takt::cli
+
+#endif  // TAKT_SRC_CLI_COMMANDS_H_

@@ -1,0 +1,113 @@
+#include "cli/json_writer.h"
+#include "cli/metric_fields.h"
+#include "cli/reports.h"
+#include "takt/version.h"
+
+namespace takt::cli {
+namespace {
+
+void WriteSummary(JsonWriter& json, const Summary& summary) {
+  json.BeginObject();
+  for (const StatisticField& field : kStatistics) json.Field(field.key, summary.*field.member);
+  json.Field("count", summary.count).EndObject();
+}
+
+void WriteMetrics(JsonWriter& json, const Metrics& metrics) {
+  json.BeginObject();
+  for (const SummaryField& field : kSummaries) {
+    json.Key(field.key);
+    WriteSummary(json, metrics.*field.member);
+  }
+  for (const ScalarField& field : kScalars) json.Field(field.key, metrics.*field.member);
+  if (metrics.regret) json.Field("regret", *metrics.regret);
+  for (const CountField& field : kTotals) json.Field(field.key, metrics.*field.member);
+  json.EndObject();
+}
+
+void WriteRun(JsonWriter& json, const Run& run) {
+  json.BeginObject();
+  json.Field("policy", run.settings.policy);
+  json.Field("estimates", run.settings.estimates.ToString());
+  json.Key("load");
+  if (run.settings.load) json.Value(*run.settings.load);
+  else json.Value(std::numeric_limits<double>::quiet_NaN());
+  json.Field("rate_scale", run.settings.rate_scale);
+  for (const CountField& field : kRunCounts) json.Field(field.key, run.metrics.*field.member);
+  json.Field("partial", run.stopped);
+  json.Key("failures").BeginObject();
+  for (std::size_t reason = 0; reason < run.failed.size(); ++reason) {
+    if (run.failed[reason] > 0) json.Field(kFailReasonNames[reason], run.failed[reason]);
+  }
+  json.EndObject();
+  json.Key("metrics");
+  WriteMetrics(json, run.metrics);
+  json.Field("steps", run.steps);
+  json.Key("stats").BeginObject();
+#define TAKT_WRITE_STAT(name, text) json.Field(#name, run.stats.name);
+  TAKT_STATS(TAKT_WRITE_STAT)
+#undef TAKT_WRITE_STAT
+  json.EndObject();
+  json.EndObject();
+}
+
+void WriteConditions(JsonWriter& json, const Comparison& comparison) {
+  const ReplayArguments& arguments = comparison.arguments;
+  json.Key("workload").BeginObject();
+  json.Field("source", arguments.workload.file);
+  json.Field("name", comparison.workload.name);
+  json.Field("workflows", comparison.workload.workflows.size());
+  json.Field("requests", comparison.workload.calls.size());
+  json.Field("offered_rps", OfferedRps(comparison.workload));
+  json.EndObject();
+  json.Key("engine").BeginObject();
+  json.Field("profile", comparison.profile.id);
+  json.Field("derived", comparison.profile.derived);
+  json.Field("instances", arguments.instances);
+  json.Field("placement", arguments.placement);
+  json.Field("token_budget", arguments.token_budget);
+  json.Field("max_seqs", arguments.max_seqs);
+  json.Field("kv_tokens", arguments.kv_tokens > 0 ? arguments.kv_tokens : comparison.profile.kv_capacity_tokens);
+  json.Field("prefix_cache", arguments.prefix_cache);
+  json.Key("options").BeginArray();
+  for (const std::string& option : arguments.options) json.Value(option);
+  json.EndArray().EndObject();
+  if (comparison.saturation_rps > 0) json.Field("saturation_rps", comparison.saturation_rps);
+  if (arguments.closed_loop > 0) json.Field("closed_loop", arguments.closed_loop);
+  json.Key("slo").BeginObject();
+  json.Field("ttft_s", arguments.slo_ttft).Field("tpot_s", arguments.slo_tpot).EndObject();
+  json.Field("seed", arguments.workload.seed);
+}
+
+void WriteWall(JsonWriter& json, const Comparison& comparison) {
+  double requests = 0, run_s = 0;
+  json.Key("wall").BeginObject().Field("total_s", comparison.wall_s);
+  json.Key("run_s").BeginArray();
+  for (const Run& run : comparison.runs) {
+    if (!run.ended) continue;
+    json.Value(run.wall_s);
+    run_s += run.wall_s;
+    requests += static_cast<double>(run.metrics.requests - run.metrics.pending);
+  }
+  json.EndArray();
+  json.Field("requests_per_s_and_thread", run_s > 0 ? requests / run_s : 0).EndObject();
+}
+
+}  // namespace
+
+std::string JsonReport(const Comparison& comparison) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Field("takt", TAKT_VERSION);
+  WriteConditions(json, comparison);
+  json.Field("partial", comparison.interrupted);
+  json.Key("runs").BeginArray();
+  for (const Run& run : comparison.runs) {
+    if (run.ended) WriteRun(json, run);
+  }
+  json.EndArray();
+  if (!comparison.arguments.no_wall) WriteWall(json, comparison);
+  json.EndObject();
+  return json.Take() + "\n";
+}
+
+}  // namespace takt::cli

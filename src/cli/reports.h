@@ -1,0 +1,45 @@
+// A comparison, in the forms in which it can be had. All but the text are the same for the same runs, to the last byte,
+// but for what is said to be wall-clock time.
+#ifndef TAKT_SRC_CLI_REPORTS_H_
+#define TAKT_SRC_CLI_REPORTS_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/comparison.h"
+#include "cli/output.h"
+#include "cli/table.h"
+
+namespace takt::cli {
+
+// A table for people, what it was made under, and what it says in a sentence.
+std::string TextReport(const Comparison& comparison, bool colour);
+
+// What the comparison was made under.
+struct Condition {
+  std::string name, text;
+};
+std::vector<Condition> Conditions(const Comparison& comparison);
+
+// A row per run that was begun. There must be a run.
+Table RunTable(const Comparison& comparison);
+
+// Which policy does best, against the first, at each load; before that what failed, after it what is missing. A line
+// each.
+std::string Notes(const Comparison& comparison);
+
+// docs/cli.md lists the keys.
+std::string JsonReport(const Comparison& comparison);
+
+void WriteRequestCsv(const Comparison& comparison, OutputFile& out);
+void WriteRunCsv(const Comparison& comparison, OutputFile& out);
+
+// One page that needs nothing else.
+std::string HtmlReport(const Comparison& comparison);
+
+// A process per run and instance, a track per request.
+void WritePerfetto(const Comparison& comparison, OutputFile& out);
+
+}  // namespace takt::cli
+
+#endif  // TAKT_SRC_CLI_REPORTS_H_

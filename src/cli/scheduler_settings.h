@@ -1,0 +1,21 @@
+// --option key=value: how the scheduler behaves.
+#ifndef TAKT_SRC_CLI_SCHEDULER_SETTINGS_H_
+#define TAKT_SRC_CLI_SCHEDULER_SETTINGS_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "takt/sim/replay.h"
+
+namespace takt::cli {
+
+// False where there is no such key: it may be one of a policy. InvalidArgument names the key and the value.
+absl::StatusOr<bool> ApplySetting(std::string_view setting, ReplayOptions& options);
+
+// The keys there are: "order, preempt, ...".
+std::string SettingNames();
+
+}  // namespace takt::cli
+
+#endif  // TAKT_SRC_CLI_SCHEDULER_SETTINGS_H_

@@ -1,0 +1,140 @@
+#include <cstdio>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "fmt/format.h"
+#include "takt/workload/generate.h"
+#include "takt/workload/read.h"
+#include "takt/workload/summary.h"
+#include "takt/workload/transform.h"
+#include "takt/workload/write.h"
+
+namespace takt::cli {
+namespace {
+
+// Packed where the path says so.
+absl::Status Write(const Workload& workload, const std::string& path) {
+  if (!IsStdout(path)) return WriteWorkload(workload, path);
+  absl::StatusOr<OutputFile> out = OutputFile::Open(path);
+  if (!out.ok()) return out.status();
+  out->Write(ToJsonl(workload));
+  return out->Close();
+}
+
+void NoteReading(const std::string& file, const ReadReport& report) {
+  const auto note = [&](const std::string& text) {
+    std::fputs(fmt::format("takt: {}: {}\n", file, text).c_str(), stderr);
+  };
+  if (report.bad_lines > 0) {
+    note(fmt::format("{} skipped", Counted(report.bad_lines, "bad line")));
+    for (const std::string& message : report.bad_line_messages) std::fputs(("  " + message + "\n").c_str(), stderr);
+  }
+  if (report.raised_lengths > 0) {
+    note(fmt::format("{} of no tokens read as one token", Counted(report.raised_lengths, "length")));
+  }
+  if (report.arrivals_generated && !file.starts_with("gen:"))
+    note("has no times: arrivals are drawn at random, 1 per second on average");
+}
+
+void AddRow(Table& table, const char* name, const Summary& summary) {
+  table.BeginRow();
+  table.Text(name);
+  for (const double number : {summary.mean, summary.p50, summary.p90, summary.p99, summary.max}) table.Number(number);
+}
+
+std::string Describe(const Workload& workload, const std::string& source) {
+  const WorkloadSummary s = Summarise(workload);
+  std::string text = fmt::format("{}: {}, {}", source, Counted(s.workflows, "workflow"), Counted(s.calls, "request"));
+  if (s.tools > 0) text += ", " + Counted(s.tools, "tool call");
+  if (s.tenants > 0) text += ", " + Counted(s.tenants, "tenant");
+  text += s.rate > 0 ? fmt::format(
+                           "\n{} workflows/s over {} s; gaps between arrivals vary by {} of their mean "
+                           "(Poisson: 1)\n",
+                           Short(s.rate), Short(s.span_s), Short(s.gap_cv))
+                     : std::string("\nall at once\n");
+
+  Table table({{"", "", false}, {"", "mean"}, {"", "p50"}, {"", "p90"}, {"", "p99"}, {"", "max"}});
+  AddRow(table, "prompt tokens of a request", s.prompt_tokens);
+  AddRow(table, "output tokens of a request", s.output_tokens);
+  if (s.calls > s.workflows) {
+    AddRow(table, "requests of a workflow", s.calls_per_workflow);
+    AddRow(table, "output tokens of a workflow", s.workflow_output_tokens);
+  }
+  if (s.tools > 0) AddRow(table, "seconds of a tool call", s.tool_s);
+  text += "\n" + table.ToString();
+
+  if (s.stages.size() > 1 || (s.stages.size() == 1 && !s.stages[0].stage.empty())) {
+    Table stages({{"", "stage", false}, {"", "requests"}, {"mean tokens", "prompt"}, {"mean tokens", "output"}});
+    for (const StageSummary& stage : s.stages) {
+      stages.BeginRow();
+      stages.Text(stage.stage.empty() ? "(none)" : stage.stage);
+      stages.Number(static_cast<double>(stage.calls));
+      stages.Number(stage.mean_prompt_tokens);
+      stages.Number(stage.mean_output_tokens);
+    }
+    text += "\n" + stages.ToString();
+  }
+  if (s.prefix_blocks > 0) {
+    text += fmt::format("\nPrefixes: {} of {} tokens, {} distinct; an endless cache would find {:.1f} % of them\n",
+                        Counted(s.prefix_blocks, "block"), workload.prefix_block_tokens,
+                        Grouped(s.distinct_prefix_blocks), s.prefix_hit_share * 100);
+  }
+  return text;
+}
+
+}  // namespace
+
+int Complain(std::string_view command, const absl::Status& status, int exit_code) {
+  const std::string name = command.empty() ? "takt" : fmt::format("takt {}", command);
+  std::fputs(fmt::format("{}: {}\n", name, std::string(status.message())).c_str(), stderr);
+  return exit_code;
+}
+
+int Print(std::string_view command, std::string_view text) {
+  OutputFile out = OutputFile::Open("-").value();
+  out.Write(text);
+  const absl::Status written = out.Close();
+  return written.ok() ? kDone : Complain(command, written, kFailed);
+}
+
+absl::StatusOr<Workload> LoadWorkload(const WorkloadArguments& arguments) {
+  absl::StatusOr<Workload> workload;
+  if (arguments.file == "bundled") {
+    workload = BundledWorkload();
+  } else {
+    ReadReport report;
+    workload = ReadWorkload(arguments.file,
+                            {.format = ParseWorkloadFormat(arguments.format).value(),
+                             .limit = arguments.limit,
+                             .skip_bad_lines = arguments.skip_bad_lines,
+                             .seed = arguments.seed},
+                            &report);
+    if (!workload.ok()) return workload;
+    NoteReading(arguments.file, report);
+  }
+  if (arguments.limit > 0) Truncate(*workload, static_cast<std::size_t>(arguments.limit));
+  return workload;
+}
+
+int RunCommand(const InspectArguments& arguments) {
+  const absl::StatusOr<Workload> workload = LoadWorkload(arguments.workload);
+  if (!workload.ok()) return Complain("workload", workload.status(), kFailed);
+  if (!IsStdout(arguments.output)) {
+    const int printed = Print("workload", Describe(*workload, arguments.workload.file));
+    if (printed != kDone || arguments.output.empty()) return printed;
+  }
+  const absl::Status written = Write(*workload, arguments.output);
+  return written.ok() ? kDone : Complain("workload", written, kFailed);
+}
+
+int RunCommand(const GenerateArguments& arguments) {
+  const absl::StatusOr<Workload> workload = GenerateWorkload(arguments.spec);
+  if (!workload.ok()) return Complain("generate", workload.status(), kUsage);
+  const absl::Status written = Write(*workload, arguments.output);
+  return written.ok() ? kDone : Complain("generate", written, kFailed);
+}
+
+}  // namespace takt::cli

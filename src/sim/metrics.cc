@@ -1,0 +1,135 @@
+#include "takt/sim/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "takt/numeric/quantile.h"
+
+namespace takt {
+namespace {
+
+double Seconds(TimePoint from, TimePoint to) { return ToSeconds(to - from); }
+
+double Tpot(const RequestRecord& r) {
+  return r.output_tokens > 1 ? Seconds(r.first_token, r.end) / (r.output_tokens - 1) : 0;
+}
+
+bool Meets(const RequestRecord& r, const SloTarget& slo) {
+  return r.first_token - r.arrival <= slo.ttft && Tpot(r) <= ToSeconds(slo.tpot);
+}
+
+// The summary of `value(i)` over those i below `count` for which it is not negative.
+template <class Value>
+Summary Over(std::size_t count, std::vector<double>& scratch, Value value) {
+  scratch.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (const double x = value(i); x >= 0) scratch.push_back(x);
+  }
+  return Summary::Of(scratch);
+}
+
+double Ratio(Duration latency, Duration alone) {
+  return alone > Duration::zero() ? ToSeconds(latency) / ToSeconds(alone) : -1;
+}
+
+double SloScale95(std::span<const WorkflowRecord> workflows, std::span<const Duration> alone) {
+  std::vector<double> scales;
+  scales.reserve(workflows.size());
+  for (std::size_t i = 0; i < workflows.size(); ++i) {
+    const WorkflowRecord& w = workflows[i];
+    scales.push_back(w.outcome == Outcome::kCompleted ? Ratio(w.end - w.arrival, alone[i])
+                                                      : std::numeric_limits<double>::infinity());
+  }
+  return scales.empty() ? 0 : Quantile(scales, 0.95, QuantileKind::kNearestRank);
+}
+
+}  // namespace
+
+void Series::Add(const SeriesPoint& point) {
+  if (points_.size() == limit_) {
+    // Every second point stays.
+    for (std::size_t i = 0; 2 * i < limit_; ++i) points_[i] = points_[2 * i];
+    points_.resize((limit_ + 1) / 2);
+    const Duration mean = (point.time - points_.front().time) / static_cast<std::int64_t>(points_.size());
+    interval_ = std::max(2 * interval_, mean);
+  }
+  points_.push_back(point);
+  next_ = point.time + interval_;
+}
+
+void TimeMean::Set(TimePoint now, double value) {
+  if (started_ && now > since_) {
+    const double span = Seconds(since_, now);
+    sum_ += value_ * span;
+    span_ += span;
+  }
+  if (!started_ || now > since_) since_ = now;
+  started_ = true;
+  value_ = value;
+  peak_ = std::max(peak_, value);
+}
+
+Metrics Summarize(std::span<const RequestRecord> requests, std::span<const WorkflowRecord> workflows,
+                  const IsolatedLatencies& isolated, const SloTarget& slo) {
+  Metrics m;
+  m.requests = static_cast<std::int64_t>(requests.size());
+  m.workflows = static_cast<std::int64_t>(workflows.size());
+
+  TimePoint first = kNever, last = kUnset;
+  std::int64_t met = 0;
+  for (const RequestRecord& r : requests) {
+    first = std::min(first, r.arrival);
+    m.preemptions += r.preemptions;
+    m.recomputed_tokens += r.recomputed_tokens;
+    m.cached_tokens += r.cached_tokens;
+    m.output_tokens += r.output_tokens;
+    if (r.end != kNever) last = std::max(last, r.end);
+    switch (r.outcome) {
+      case Outcome::kCompleted: ++m.completed, met += Meets(r, slo); break;
+      case Outcome::kFailed: ++m.failed; break;
+      case Outcome::kNeverMade: ++m.never_made; break;
+      case Outcome::kPending: ++m.pending; break;
+    }
+  }
+  for (const WorkflowRecord& w : workflows) m.workflows_completed += w.outcome == Outcome::kCompleted;
+  if (m.requests > 0) m.slo_attainment = static_cast<double>(met) / static_cast<double>(m.requests);
+  if (first < last) {
+    m.makespan = Seconds(first, last);
+    m.throughput_rps = static_cast<double>(m.completed) / m.makespan;
+    m.throughput_tokens = static_cast<double>(m.output_tokens) / m.makespan;
+    m.goodput_rps = static_cast<double>(met) / m.makespan;
+  }
+
+  std::vector<double> scratch;
+  scratch.reserve(std::max(requests.size(), workflows.size()));
+  const auto over_requests = [&](auto value) {
+    return Over(requests.size(), scratch,
+                [&](std::size_t i) { return requests[i].outcome == Outcome::kCompleted ? value(requests[i], i) : -1; });
+  };
+  const auto over_workflows = [&](auto value) {
+    return Over(workflows.size(), scratch, [&](std::size_t i) {
+      return workflows[i].outcome == Outcome::kCompleted ? value(workflows[i], i) : -1;
+    });
+  };
+  using R = const RequestRecord&;
+  m.queue = over_requests([](R r, std::size_t) { return Seconds(r.arrival, r.first_step); });
+  m.ttft = over_requests([](R r, std::size_t) { return Seconds(r.arrival, r.first_token); });
+  m.tpot = over_requests([](R r, std::size_t) { return r.output_tokens > 1 ? Tpot(r) : -1; });
+  m.e2e = over_requests([](R r, std::size_t) { return Seconds(r.arrival, r.end); });
+  m.per_token =
+      over_requests([](R r, std::size_t) { return Seconds(r.arrival, r.end) / std::max(r.output_tokens, 1); });
+  m.workflow = over_workflows([](const WorkflowRecord& w, std::size_t) { return Seconds(w.arrival, w.end); });
+  if (isolated.requests.size() == requests.size()) {
+    m.slowdown = over_requests([&](R r, std::size_t i) { return Ratio(r.end - r.arrival, isolated.requests[i]); });
+    m.max_slowdown = m.slowdown.max;
+  }
+  if (isolated.workflows.size() == workflows.size()) {
+    m.workflow_slowdown = over_workflows(
+        [&](const WorkflowRecord& w, std::size_t i) { return Ratio(w.end - w.arrival, isolated.workflows[i]); });
+    m.slo_scale_95 = SloScale95(workflows, isolated.workflows);
+  }
+  return m;
+}
+
+}  // namespace takt

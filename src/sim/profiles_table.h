@@ -1,0 +1,84 @@
+// The compiled-in profiles as plain rows.
+#ifndef TAKT_SRC_SIM_PROFILES_TABLE_H_
+#define TAKT_SRC_SIM_PROFILES_TABLE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "takt/model/cost_model.h"
+#include "takt/sim/profiles.h"
+
+namespace takt::internal {
+
+// Times in ms, as in cost_model.h.
+struct LayerRow {
+  std::string_view family, model, gpu, dtype;
+  std::int32_t tp, layers, hidden;
+  std::int64_t weight_bytes, kv_bytes_per_token;
+  std::int32_t kv_heads;
+  SoftFloor gemm;
+  CostModel::Attention prefill, decode;
+  SoftFloor head;
+  std::string_view network;  // of the all-reduce: "allreduce/<network>/tp<tp>" in CurveRows
+  double decode_error_pct, prefill_error_pct;
+};
+
+struct ServedRow {
+  std::string_view id, model, gpu, dtype;
+  std::int32_t tp;
+  std::int64_t weight_bytes, kv_bytes_per_token;
+  CostModel::Served cost;
+  double error_pct;
+  std::int64_t kv_capacity_tokens;
+};
+
+struct CurveRow {
+  std::string_view name;
+  std::span<const TransferCurve::Point> points;
+};
+
+std::span<const LayerRow> LayerRows();
+std::span<const ServedRow> ServedRows();
+std::span<const CurveRow> CurveRows();
+
+// Empty where there is none of that name.
+TransferCurve FindCurve(std::string_view name);
+
+// The network whose measured transfers between pipeline stages stand for those of this GPU: its own server, else
+// that of the nearest interconnect.
+std::string_view SendRecvNetwork(std::string_view gpu);
+
+// The network of this GPU's all-reduces, likewise.
+std::string_view AllReduceNetwork(std::string_view gpu);
+
+// Null where there is none.
+const GpuSpec* FindGpu(std::string_view name);
+const ModelSpec* FindModel(std::string_view name);
+
+// The parts of an id between its slashes.
+std::vector<std::string_view> SplitId(std::string_view id);
+
+// The number that follows these letters in the part: 2 of "tp2" and of "tp2ep4". Zero where there is none.
+std::int32_t NumberAfter(std::string_view letters, std::string_view part);
+
+// The profile of "derived/<model>/<gpu>/<dtype>/tp<N>" from the nearest of the candidates.
+absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile> candidates);
+
+// Their names, with commas between.
+template <class Range>
+std::string Names(const Range& specs) {
+  std::string names;
+  for (const auto& spec : specs) names.append(names.empty() ? "" : ", ").append(spec.name);
+  return names;
+}
+
+// Whose measurements a family rests on.
+std::string SourceOf(std::string_view family);
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SRC_SIM_PROFILES_TABLE_H_

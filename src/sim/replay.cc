@@ -1,0 +1,286 @@
+#include "takt/sim/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "takt/pause/any_pause.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/any_policy.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/registry.h"
+#include "takt/router.h"
+#include "takt/scheduler.h"
+#include "takt/sim/virtual_cluster.h"
+#include "takt/workload/transform.h"
+#include "takt/workload/validate.h"
+
+namespace takt {
+namespace {
+
+absl::StatusOr<AnyPause> PauseOf(std::string_view name) {
+  if (name == KeepAll::kName) return AnyPause(KeepAll{});
+  if (name == DropAll::kName) return AnyPause(DropAll{});
+  if (name == SwapAll::kName) return AnyPause(SwapAll{});
+  return absl::InvalidArgumentError(
+      fmt::format("no pause policy '{}'; known are keep_all, drop_all and swap_all", name));
+}
+
+std::int64_t KvTokens(const ReplayOptions& options) {
+  return options.kv_tokens > 0 ? options.kv_tokens : options.profile.kv_capacity_tokens;
+}
+
+SchedulerOptions SchedulerOptionsOf(const ReplayOptions& options) {
+  SchedulerOptions s = options.scheduler;
+  s.max_running = options.limits.max_seqs;
+  if (s.kv == KvMode::kLedger) {
+    const std::int64_t blocks = KvTokens(options) / std::max(s.kv_block_tokens.value, 1);
+    s.kv_blocks = {static_cast<std::int32_t>(std::min<std::int64_t>(blocks, Blocks::Max().value))};
+  }
+  return s;
+}
+
+PreparedCostModel Prepare(const ReplayOptions& options) {
+  const std::int64_t most = std::int64_t{options.limits.tokens.value} + options.limits.max_seqs;
+  return PreparedCostModel(options.profile.cost, std::min<std::int64_t>(most, 1 << 16),
+                           std::min(options.limits.max_seqs, 1 << 14));
+}
+
+absl::StatusOr<Router> RouterOf(const ReplayOptions& options) {
+  absl::StatusOr<AnyPolicy> policy = MakePolicy(options.policy, options.policy_options);
+  if (!policy.ok()) return policy.status();
+  absl::StatusOr<AnyPlacement> placement = MakePlacement(options.placement);
+  if (!placement.ok()) return placement.status();
+  absl::StatusOr<Router> router = Router::Create({}, *std::move(policy), *std::move(placement));
+  if (!router.ok()) return router;
+  for (std::int32_t i = 1; i <= options.instances; ++i) {
+    const auto kv = static_cast<std::int32_t>(std::min<std::int64_t>(KvTokens(options), Tokens::Max().value));
+    const Instance instance{.id = {static_cast<std::uint64_t>(i)}, .profile = options.profile.id, .kv_tokens = {kv}};
+    router->On(InstanceUp{instance}, TimePoint{});
+  }
+  return router;
+}
+
+void Add(Stats& sum, const Stats& more) {
+#define TAKT_ADD_STAT(name, text) sum.name += more.name;
+  TAKT_STATS(TAKT_ADD_STAT)
+#undef TAKT_ADD_STAT
+}
+
+// What the engines have counted.
+template <class Scheduler>
+void AddEngines(const VirtualCluster<Scheduler>& cluster, ReplayResult& result) {
+  double used = 0, peak = 0;
+  for (const VirtualEngine<Scheduler>& engine : cluster.engines()) {
+    Add(result.stats, engine.scheduler().stats());
+    result.steps += engine.steps();
+    result.request_steps += engine.request_steps();
+    result.kv_blocks += engine.scheduler().kv().total.value;
+    used += engine.kv_blocks_used().mean();
+    peak += engine.kv_blocks_used().peak();
+  }
+  if (result.kv_blocks > 0) {
+    result.metrics.kv_mean = used / static_cast<double>(result.kv_blocks);
+    result.metrics.kv_peak = peak / static_cast<double>(result.kv_blocks);
+  }
+}
+
+// `make_scheduler()`: a status or a scheduler, for each instance anew.
+template <class Scheduler, class MakeScheduler>
+absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options, MakeScheduler make_scheduler) {
+  const PreparedCostModel cost = Prepare(options);
+  VirtualCluster<Scheduler> cluster(workload, options.estimates, options.seed,
+                                    {.rate_scale = options.rate_scale,
+                                     .all_at_once = options.all_at_once,
+                                     .closed_loop = options.closed_loop,
+                                     .send_prefixes = options.scheduler.prefix_cache,
+                                     .progress = options.progress,
+                                     .on_step = options.on_step});
+  for (std::int32_t i = 0; i < options.instances; ++i) {
+    absl::StatusOr<Scheduler> scheduler = make_scheduler();
+    if (!scheduler.ok()) return scheduler.status();
+    cluster.AddEngine(*std::move(scheduler), cost,
+                      {.limits = options.limits,
+                       .kv_block_tokens = options.scheduler.kv_block_tokens.value,
+                       .overlap = options.overlap});
+  }
+  if (options.instances > 1) {
+    absl::StatusOr<Router> router = RouterOf(options);
+    if (!router.ok()) return router.status();
+    cluster.SetRouter(*std::move(router));
+  }
+
+  ReplayResult result;
+  result.stopped = !cluster.Run();
+  if (cluster.stalled()) {
+    std::string states;
+    for (const auto& engine : cluster.engines()) {
+      states += fmt::format(" [{} alive, idle: {}]", engine.scheduler().alive(), Name(engine.idle()));
+    }
+    return absl::InternalError(fmt::format("the run has stalled under '{}':{}", options.policy, states));
+  }
+  const IsolatedLatencies isolated = MeasureIsolated(workload, cost, options.limits);
+  result.metrics = Summarize(cluster.requests().records, cluster.workflows(), isolated, options.slo);
+  AddEngines(cluster, result);
+  result.series = cluster.series();
+  result.workflows = cluster.workflows();
+  result.requests = cluster.TakeRequests().records;
+  return result;
+}
+
+// ---- latencies alone ------------------------------------------------------------------------------------------------
+
+// One request by itself on an engine.
+class Alone {
+ public:
+  Alone(const PreparedCostModel& cost, const StepLimits& limits) : cost_(cost) {
+    chunk_ = std::max(1, std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value}));
+  }
+
+  Duration Call(const Workload& workload, const WorkloadCall& call) const {
+    State state;
+    state.known = call.prompt_tokens;
+    Duration total{0};
+    for (const WorkloadTool& tool : workload.tools_of(call)) {
+      total += Generate(state, tool.after_tokens) + tool.duration;
+      state.known += tool.returned_tokens;
+    }
+    return total + Generate(state, call.output_tokens);
+  }
+
+ private:
+  struct State {
+    std::int64_t known = 0, computed = 0, generated = 0;  // tokens
+  };
+
+  // Computes what is known, and decodes until `stop` tokens have been generated.
+  Duration Generate(State& state, std::int64_t stop) const {
+    Duration total{0};
+    while (state.known - state.computed > 1 || state.computed == 0) {
+      const std::int64_t tokens = std::min(state.known - state.computed, chunk_);
+      StepLoad load;
+      load.AddPrefill(tokens, state.computed, state.computed + tokens == state.known);
+      total += VirtualStepTime(cost_, load);
+      state.computed += tokens;
+      if (state.computed == state.known) ++state.known, ++state.generated;
+    }
+    const std::int64_t decodes = stop - state.generated;
+    if (decodes <= 0) return total;
+    // The time of a decode is linear in its context, so that the first and the last tell the mean.
+    total += (Decode(state.known) + Decode(state.known + decodes - 1)) * decodes / 2;
+    state.known += decodes;
+    state.computed += decodes;
+    state.generated = stop;
+    return total;
+  }
+
+  Duration Decode(std::int64_t context) const {
+    StepLoad load;
+    load.AddDecode(context);
+    return VirtualStepTime(cost_, load);
+  }
+
+  const PreparedCostModel& cost_;
+  std::int64_t chunk_ = 1;
+};
+
+}  // namespace
+
+IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits) {
+  const Alone alone(cost, limits);
+  IsolatedLatencies latencies;
+  latencies.requests.resize(workload.calls.size());
+  latencies.workflows.reserve(workload.workflows.size());
+  std::vector<Duration> end;  // of the workflow's calls, from its arrival
+  for (const WorkloadWorkflow& workflow : workload.workflows) {
+    end.assign(workflow.calls, Duration{0});
+    for (std::uint32_t i = 0; i < workflow.calls; ++i) {
+      const WorkloadCall& call = workload.calls[workflow.first_call + i];
+      Duration start{0};
+      for (const std::uint32_t before : workload.predecessors_of(call)) start = std::max(start, end[before]);
+      const Duration own = alone.Call(workload, call);
+      latencies.requests[workflow.first_call + i] = own;
+      end[i] = start + call.delay + own;
+    }
+    latencies.workflows.push_back(*std::max_element(end.begin(), end.end()));
+  }
+  return latencies;
+}
+
+absl::Status ReplayOptions::Validate() const {
+  std::string faults;
+  const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
+    if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
+  };
+  expect(instances >= 1 && instances <= 1024, "instances", instances, "must be 1 to 1024");
+  expect(rate_scale > 0 && rate_scale <= 1e9, "rate_scale", rate_scale, "must be a positive number up to 1e9");
+  expect(closed_loop >= 0, "closed_loop", closed_loop, "must not be negative");
+  expect(limit >= 0, "limit", limit, "must not be negative");
+  expect(overlap >= 0 && overlap <= 2, "overlap", overlap, "must be 0, 1 or 2");
+  expect(limits.tokens.value >= 1, "limits.tokens", limits.tokens.value, "must be at least 1");
+  expect(limits.max_seqs >= 1, "limits.max_seqs", limits.max_seqs, "must be at least 1");
+  expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle", "the simulator owns no memory to answer for");
+  expect(scheduler.kv != KvMode::kLedger || KvTokens(*this) > 0, "kv_tokens", kv_tokens,
+         "the profile tells of no room for KV, so say how many tokens");
+  if (const std::string cost = profile.cost.Faults(); !cost.empty()) {
+    faults += fmt::format("{}profile '{}': {}", faults.empty() ? "" : "\n", profile.id, cost);
+  }
+  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+}
+
+absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOptions& options) {
+  if (absl::Status status = options.Validate(); !status.ok()) return status;
+  if (absl::Status status = takt::Validate(workload); !status.ok()) return status;
+  if (options.limit > 0 && std::cmp_less(options.limit, workload.workflows.size())) {
+    Workload first = workload;
+    Truncate(first, static_cast<std::size_t>(options.limit));
+    ReplayOptions rest = options;
+    rest.limit = 0;
+    return Replay(first, rest);
+  }
+  const absl::StatusOr<AnyPause> pause = PauseOf(options.pause);
+  if (!pause.ok()) return pause.status();
+  return Run<Scheduler>(workload, options, [&]() -> absl::StatusOr<Scheduler> {
+    absl::StatusOr<AnyPolicy> policy = MakePolicy(options.policy, options.policy_options);
+    if (!policy.ok()) return policy.status();
+    return Scheduler::Create(SchedulerOptionsOf(options), *std::move(policy), *pause);
+  });
+}
+
+absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options) {
+  options.policy = "fcfs";
+  options.estimates = {};
+  options.all_at_once = true;
+  options.closed_loop = 0;
+  std::int64_t tokens = 0, tokens_full = 0;  // in all, and by the end of the last step that left anything waiting
+  TimePoint full_until{};
+  options.on_step = [&](const VirtualStep& step) {
+    tokens += step.plan.tokens.value;
+    if (step.waiting == 0) return;
+    tokens_full = tokens;
+    full_until = std::max(full_until, step.end);
+  };
+  const absl::StatusOr<ReplayResult> result = Replay(workload, options);
+  if (!result.ok()) return result.status();
+  if (tokens_full == 0) return result->metrics.throughput_rps;
+  const double share = static_cast<double>(tokens_full) / static_cast<double>(tokens);
+  return static_cast<double>(result->metrics.completed) * share / ToSeconds(full_until);
+}
+
+double RateScaleForLoad(const Workload& workload, double load, double saturation, std::int64_t limit) {
+  std::size_t workflows = workload.workflows.size();
+  if (limit > 0) workflows = std::min(workflows, static_cast<std::size_t>(limit));
+  if (workflows < 2) return 0;
+  std::size_t calls = 0;
+  for (std::size_t w = 0; w + 1 < workflows; ++w) calls += workload.workflows[w].calls;
+  const double span = ToSeconds(workload.workflows[workflows - 1].arrival - workload.workflows[0].arrival);
+  return span > 0 ? load * saturation * span / static_cast<double>(calls) : 0;
+}
+
+}  // namespace takt

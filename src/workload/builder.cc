@@ -1,0 +1,199 @@
+#include "workload/builder.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <utility>
+
+#include "fmt/format.h"
+#include "takt/workload/transform.h"
+#include "takt/workload/validate.h"
+
+namespace takt {
+namespace {
+
+using Order = std::vector<std::uint32_t>;
+
+std::string CallName(const Workload& w, std::span<const CallDraft> drafts, std::size_t i) {
+  const std::string& stage = w.names[drafts[i].call.stage];
+  return stage.empty() ? fmt::format("calls[{}]", i) : fmt::format("calls[{}] (stage \"{}\")", i, stage);
+}
+
+bool InOrder(std::span<const CallDraft> drafts) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    if (std::ranges::any_of(drafts[i].after, [&](std::uint32_t p) { return p >= i; })) return false;
+  }
+  return true;
+}
+
+// Predecessors first, otherwise as given (Kahn's algorithm, the first of the ready calls each time). Shorter than
+// `drafts` where they wait for one another in a circle.
+Order TopologicalOrder(std::span<const CallDraft> drafts) {
+  std::vector<Order> successors(drafts.size());
+  std::vector<std::size_t> open(drafts.size());
+  std::priority_queue<std::uint32_t, Order, std::greater<>> ready;
+  for (std::uint32_t i = 0; i < drafts.size(); ++i) {
+    for (const std::uint32_t p : drafts[i].after) successors[p].push_back(i);
+    open[i] = drafts[i].after.size();
+    if (open[i] == 0) ready.push(i);
+  }
+  Order order;
+  while (!ready.empty()) {
+    order.push_back(ready.top());
+    ready.pop();
+    for (const std::uint32_t s : successors[order.back()]) {
+      if (--open[s] == 0) ready.push(s);
+    }
+  }
+  return order;
+}
+
+// A call on a circle: walk backwards from one that was never ready, over such calls only, until one comes again.
+std::uint32_t OnCycle(std::span<const CallDraft> drafts, const Order& order) {
+  std::vector<bool> done(drafts.size());
+  for (const std::uint32_t i : order) done[i] = true;
+  auto at = static_cast<std::uint32_t>(std::ranges::find(done, false) - done.begin());
+  std::vector<bool> seen(drafts.size());
+  while (!seen[at]) {
+    seen[at] = true;
+    at = *std::ranges::find_if(drafts[at].after, [&](std::uint32_t p) { return !done[p]; });
+  }
+  return at;
+}
+
+}  // namespace
+
+std::uint32_t WorkloadBuilder::Name(std::string_view name) {
+  if (name.empty()) return 0;
+  if (const auto found = index_of_name_.find(name); found != index_of_name_.end()) return found->second;
+  const auto index = static_cast<std::uint32_t>(workload_.names.size());
+  workload_.names.emplace_back(name);
+  index_of_name_.emplace(name, index);
+  return index;
+}
+
+void WorkloadBuilder::Add(TimePoint arrival, std::int32_t prompt_tokens, std::int32_t output_tokens, std::uint32_t name,
+                          std::uint32_t stage, std::span<const std::uint64_t> hashes) {
+  Workload& w = workload_;
+  w.workflows.push_back(
+      {.arrival = arrival, .name = name, .first_call = static_cast<std::uint32_t>(w.calls.size()), .calls = 1});
+  w.calls.push_back({.prompt_tokens = prompt_tokens,
+                     .output_tokens = output_tokens,
+                     .stage = stage,
+                     .first_predecessor = static_cast<std::uint32_t>(w.predecessors.size()),
+                     .first_hash = static_cast<std::uint32_t>(w.prefix_hashes.size()),
+                     .hashes = static_cast<std::uint32_t>(hashes.size()),
+                     .first_tool = static_cast<std::uint32_t>(w.tools.size())});
+  w.prefix_hashes.insert(w.prefix_hashes.end(), hashes.begin(), hashes.end());
+}
+
+absl::Status WorkloadBuilder::Add(WorkloadWorkflow head, std::span<const CallDraft> drafts) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    for (const std::uint32_t p : drafts[i].after) {
+      if (p < drafts.size()) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{}: after: {} is not one of the {} calls", CallName(workload_, drafts, i), p, drafts.size()));
+    }
+  }
+  Order position(drafts.size());
+  for (std::uint32_t i = 0; i < drafts.size(); ++i) position[i] = i;
+  Order order = position;
+  if (!InOrder(drafts)) {
+    order = TopologicalOrder(drafts);
+    if (order.size() < drafts.size()) {
+      return absl::InvalidArgumentError(CallName(workload_, drafts, OnCycle(drafts, order)) +
+                                        ": after: waits for itself, in a circle");
+    }
+    for (std::uint32_t i = 0; i < order.size(); ++i) position[order[i]] = i;
+    tidy_ = false;
+  }
+
+  Workload& w = workload_;
+  head.first_call = static_cast<std::uint32_t>(w.calls.size());
+  head.calls = static_cast<std::uint32_t>(drafts.size());
+  const std::size_t predecessors = w.predecessors.size(), tools = w.tools.size(), hashes = w.prefix_hashes.size();
+  w.workflows.push_back(head);
+  for (const std::uint32_t i : order) Append(drafts[i], position);
+
+  absl::Status status = ValidateWorkflow(w, w.workflows.size() - 1);
+  if (!status.ok()) {
+    w.workflows.pop_back();
+    w.calls.resize(head.first_call);
+    w.predecessors.resize(predecessors);
+    w.tools.resize(tools);
+    w.prefix_hashes.resize(hashes);
+  }
+  return status;
+}
+
+void WorkloadBuilder::Append(const CallDraft& draft, std::span<const std::uint32_t> position) {
+  Workload& w = workload_;
+  WorkloadCall call = draft.call;
+  call.first_predecessor = static_cast<std::uint32_t>(w.predecessors.size());
+  for (const std::uint32_t p : draft.after) w.predecessors.push_back(position[p]);
+  const auto first = w.predecessors.begin() + call.first_predecessor;
+  std::sort(first, w.predecessors.end());
+  w.predecessors.erase(std::unique(first, w.predecessors.end()), w.predecessors.end());
+  call.predecessors = static_cast<std::uint32_t>(w.predecessors.size()) - call.first_predecessor;
+
+  call.first_hash = static_cast<std::uint32_t>(w.prefix_hashes.size());
+  call.hashes = static_cast<std::uint32_t>(draft.hashes.size());
+  w.prefix_hashes.insert(w.prefix_hashes.end(), draft.hashes.begin(), draft.hashes.end());
+
+  call.first_tool = static_cast<std::uint32_t>(w.tools.size());
+  call.tools = static_cast<std::uint32_t>(draft.tools.size());
+  w.tools.insert(w.tools.end(), draft.tools.begin(), draft.tools.end());
+  std::sort(w.tools.begin() + call.first_tool, w.tools.end(),
+            [](const WorkloadTool& a, const WorkloadTool& b) { return a.after_tokens < b.after_tokens; });
+  w.calls.push_back(call);
+}
+
+bool WorkloadBuilder::Finish() {
+  auto& workflows = workload_.workflows;
+  // The first call counts up in the order of adding: the sort is stable.
+  const auto earlier = [](const WorkloadWorkflow& a, const WorkloadWorkflow& b) {
+    return std::pair(a.arrival, a.first_call) < std::pair(b.arrival, b.first_call);
+  };
+  const bool sorted = std::ranges::is_sorted(workflows, earlier);
+  if (!sorted) std::ranges::sort(workflows, earlier);
+  if (!sorted || !tidy_) workload_ = Tidied(workload_);
+  if (!workflows.empty()) {
+    const Duration first = workflows[0].arrival.time_since_epoch();
+    for (WorkloadWorkflow& w : workflows) w.arrival -= first;
+  }
+  workflows.shrink_to_fit();
+  workload_.calls.shrink_to_fit();
+  workload_.predecessors.shrink_to_fit();
+  workload_.tools.shrink_to_fit();
+  workload_.prefix_hashes.shrink_to_fit();
+  return sorted;
+}
+
+void Copy(const Workload& from, const WorkloadWorkflow& workflow, WorkloadBuilder& to,
+          const std::function<std::uint64_t(std::uint64_t)>& rehash) {
+  Workload& w = to.workload();
+  WorkloadWorkflow head = workflow;
+  head.name = to.Name(from.names[workflow.name]);
+  head.first_call = static_cast<std::uint32_t>(w.calls.size());
+  w.workflows.push_back(head);
+  for (WorkloadCall call : from.calls_of(workflow)) {
+    const auto predecessors = from.predecessors_of(call);
+    const auto tools = from.tools_of(call);
+    const auto hashes = from.hashes_of(call);
+    call.stage = to.Name(from.names[call.stage]);
+    call.agent = to.Name(from.names[call.agent]);
+    call.first_predecessor = static_cast<std::uint32_t>(w.predecessors.size());
+    call.first_tool = static_cast<std::uint32_t>(w.tools.size());
+    call.first_hash = static_cast<std::uint32_t>(w.prefix_hashes.size());
+    w.predecessors.insert(w.predecessors.end(), predecessors.begin(), predecessors.end());
+    for (WorkloadTool tool : tools) {
+      tool.name = to.Name(from.names[tool.name]);
+      w.tools.push_back(tool);
+    }
+    for (const std::uint64_t hash : hashes) w.prefix_hashes.push_back(rehash ? rehash(hash) : hash);
+    w.calls.push_back(call);
+  }
+}
+
+}  // namespace takt

@@ -1,0 +1,66 @@
+// What the readers of all formats have in common.
+#ifndef TAKT_SRC_WORKLOAD_FORMAT_H_
+#define TAKT_SRC_WORKLOAD_FORMAT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "takt/workload/read.h"
+#include "workload/builder.h"
+
+namespace takt {
+
+inline absl::Status BadField(std::string_view field, const std::string& what) {
+  return absl::InvalidArgumentError(std::string(field) + ": " + what);
+}
+
+// Turns lines into workflows. A line that fails leaves nothing behind but names; its message names field and value.
+class LineParser {
+ public:
+  virtual ~LineParser() = default;
+  virtual absl::Status Header(std::string_view line) = 0;  // CSV only
+
+  absl::Status Line(std::string_view line) {
+    const std::int64_t raised = raised_;
+    absl::Status status = Parse(line);
+    if (!status.ok()) raised_ = raised;
+    return status;
+  }
+
+  std::int64_t raised_lengths() const { return raised_; }
+
+ protected:
+  virtual absl::Status Parse(std::string_view line) = 0;
+
+  std::int32_t AtLeastOne(std::int64_t tokens) {
+    raised_ += tokens == 0;
+    return tokens == 0 ? 1 : static_cast<std::int32_t>(tokens);
+  }
+
+ private:
+  std::int64_t raised_ = 0;
+};
+
+std::unique_ptr<LineParser> MakeCsvParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
+std::unique_ptr<LineParser> MakeJsonParser(WorkloadFormat format, WorkloadBuilder& builder);
+
+// The format that a first line belongs to; kAuto: none.
+WorkloadFormat DetectCsv(std::string_view line);
+WorkloadFormat DetectJson(std::string_view line);
+
+// Numbers as a whole field; the message says what is wrong with the value.
+absl::StatusOr<std::int64_t> ParseWhole(std::string_view text, std::int64_t most);
+absl::StatusOr<Duration> ParseSeconds(std::string_view text);
+
+// YYYY-MM-DD, a blank or T, HH:MM:SS, up to nine digits of a fraction, Z or +HH:MM or nothing.
+absl::StatusOr<TimePoint> ParseTimestamp(std::string_view text);
+
+// What a message shows of a value: quoted, not too long.
+std::string Quoted(std::string_view value);
+
+}  // namespace takt
+
+#endif  // TAKT_SRC_WORKLOAD_FORMAT_H_

@@ -1,0 +1,164 @@
+// Generators from strings: gen:NAME,key=value,...
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "takt/workload/generate.h"
+#include "takt/workload/read.h"
+#include "workload/format.h"
+
+namespace takt {
+namespace {
+
+using Process = Arrivals::Process;
+
+constexpr std::array<std::string_view, 5> kNames = {"constant", "poisson", "gamma", "weibull", "multi_stage"};
+constexpr std::array<std::string_view, 6> kShapes = {
+    "N", "constant:N", "uniform:LEAST:MOST", "lognormal:MEDIAN:SIGMA", "lognormal_mean:MEAN:SD", "empirical:FILE"};
+
+std::vector<std::string_view> Split(std::string_view text, char at, std::size_t most = SIZE_MAX) {
+  std::vector<std::string_view> parts;
+  while (parts.size() + 1 < most && text.find(at) != std::string_view::npos) {
+    parts.push_back(text.substr(0, text.find(at)));
+    text.remove_prefix(text.find(at) + 1);
+  }
+  parts.push_back(text);
+  return parts;
+}
+
+absl::StatusOr<double> Number(std::string_view text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && stop == end && std::isfinite(value)) return value;
+  return absl::InvalidArgumentError(Quoted(text) + " is not a number");
+}
+
+absl::Status Set(double& field, std::string_view text) {
+  const absl::StatusOr<double> value = Number(text);
+  if (value.ok()) field = *value;
+  return value.status();
+}
+
+template <class Whole>
+absl::Status Set(Whole& field, std::string_view text) {
+  const absl::StatusOr<std::int64_t> value = ParseWhole(text, INT64_MAX);
+  if (value.ok()) field = static_cast<Whole>(*value);
+  return value.status();
+}
+
+// The prompts or outputs of a file.
+absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const Workload&)) {
+  const std::vector<std::string_view> parts = Split(text, ':', text.starts_with("empirical:") ? 2 : SIZE_MAX);
+  if (parts.size() == 2 && parts[0] == "empirical") {
+    if (parts[1].starts_with("gen:")) return absl::InvalidArgumentError("empirical: needs a file");
+    const absl::StatusOr<Workload> workload = ReadWorkload(std::string(parts[1]));
+    if (!workload.ok()) return workload.status();
+    return of(*workload);
+  }
+  std::vector<double> numbers;
+  for (std::size_t i = parts.size() == 1 ? 0 : 1; i < parts.size(); ++i) {
+    const absl::StatusOr<double> number = Number(parts[i]);
+    if (!number.ok()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}; lengths are {}", std::string(number.status().message()), fmt::join(kShapes, ", ")));
+    }
+    numbers.push_back(*number);
+  }
+  const bool two = numbers.size() == 2;
+  if (numbers.size() == 1 && (parts.size() == 1 || parts[0] == "constant")) return Lengths::Constant(numbers[0]);
+  if (two && parts[0] == "uniform") return Lengths::Uniform(numbers[0], numbers[1]);
+  if (two && parts[0] == "lognormal") return Lengths::LogNormal(numbers[0], numbers[1]);
+  if (two && parts[0] == "lognormal_mean") return Lengths::LogNormalWithMean(numbers[0], numbers[1]);
+  return absl::InvalidArgumentError(fmt::format("{} is not one of {}", Quoted(text), fmt::join(kShapes, ", ")));
+}
+
+absl::Status Set(Lengths& field, std::string_view text, Lengths (*of)(const Workload&)) {
+  absl::StatusOr<Lengths> lengths = ParseLengths(text, of);
+  if (lengths.ok()) field = *lengths;
+  return lengths.status();
+}
+
+absl::Status SetDeadline(GeneratorOptions& options, std::string_view text) {
+  const std::vector<std::string_view> parts = Split(text, ':');
+  if (parts.size() > 2) return absl::InvalidArgumentError(Quoted(text) + " is not SECONDS or LEAST:MOST");
+  if (absl::Status s = Set(options.least_deadline_s, parts.front()); !s.ok()) return s;
+  return Set(options.most_deadline_s, parts.back());
+}
+
+struct Key {
+  std::string_view name;
+  std::function<absl::Status(std::string_view)> set;
+};
+
+// The keys that a generator knows.
+std::vector<Key> KeysOf(GeneratorOptions& options) {
+  const auto into = [](auto& field) { return [&field](std::string_view text) { return Set(field, text); }; };
+  const bool stages = options.name == "multi_stage";
+  std::vector<Key> keys = {{stages ? "workflows" : "requests", into(options.workflows)},
+                           {"rate", into(options.arrivals.rate)},
+                           {"seed", into(options.seed)},
+                           {"deadline", [&](std::string_view text) { return SetDeadline(options, text); }}};
+  if (options.arrivals.process == Process::kGamma) keys.push_back({"cv", into(options.arrivals.cv)});
+  if (options.arrivals.process == Process::kWeibull) keys.push_back({"shape", into(options.arrivals.shape)});
+  if (!stages) {
+    StageTemplate& call = options.templates[0].stages[0];
+    keys.push_back({"prompt", [&](std::string_view text) { return Set(call.prompt, text, &Lengths::PromptsOf); }});
+    keys.push_back({"output", [&](std::string_view text) { return Set(call.output, text, &Lengths::OutputsOf); }});
+  }
+  return keys;
+}
+
+// One call per workflow, of the lengths that Azure's conversations have on average.
+GeneratorOptions SingleCalls(std::size_t process) {
+  return {
+      .name = std::string(kNames[process]),
+      .arrivals = {.process = static_cast<Process>(process)},
+      .templates = {{.stages = {{.prompt = Lengths::LogNormal(1000, 0.8), .output = Lengths::LogNormal(200, 0.8)}}}}};
+}
+
+}  // namespace
+
+absl::StatusOr<GeneratorOptions> ParseGeneratorSpec(std::string_view spec) {
+  std::string_view text = spec;
+  if (text.starts_with("gen:")) text.remove_prefix(4);
+  const std::vector<std::string_view> parts = Split(text, ',');
+  const auto known = static_cast<std::size_t>(std::ranges::find(kNames, parts[0]) - kNames.begin());
+  if (known == kNames.size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("gen: {} is no generator; there are {}", Quoted(parts[0]), fmt::join(kNames, ", ")));
+  }
+  GeneratorOptions options = parts[0] == "multi_stage" ? BundledOptions() : SingleCalls(known);
+  const std::vector<Key> keys = KeysOf(options);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::string_view key = parts[i].substr(0, parts[i].find('='));
+    const auto found = std::ranges::find(keys, key, &Key::name);
+    if (found == keys.end() || key.size() == parts[i].size()) {
+      std::vector<std::string_view> names;
+      for (const Key& k : keys) names.push_back(k.name);
+      return absl::InvalidArgumentError(fmt::format("gen:{}: {} is not key=value with a key of {}", parts[0],
+                                                    Quoted(parts[i]), fmt::join(names, ", ")));
+    }
+    const absl::Status status = found->set(parts[i].substr(key.size() + 1));
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(fmt::format("gen:{}: {}: {}", parts[0], key, std::string(status.message())));
+    }
+  }
+  if (const absl::Status s = options.Validate(); !s.ok()) {
+    return absl::InvalidArgumentError(fmt::format("gen:{}: {}", parts[0], std::string(s.message())));
+  }
+  return options;
+}
+
+absl::StatusOr<Workload> GenerateWorkload(std::string_view spec) {
+  const absl::StatusOr<GeneratorOptions> options = ParseGeneratorSpec(spec);
+  if (!options.ok()) return options.status();
+  return GenerateWorkload(*options);
+}
+
+}  // namespace takt

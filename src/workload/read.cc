@@ -1,0 +1,165 @@
+#include "takt/workload/read.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "takt/workload/generate.h"
+#include "takt/workload/transform.h"
+#include "workload/builder.h"
+#include "workload/format.h"
+#include "workload/lines.h"
+
+namespace takt {
+namespace {
+
+constexpr std::size_t kMessages = 5;
+
+// The same kind of error, with the place in front.
+absl::Status At(const std::string& place, const absl::Status& status) {
+  return absl::Status(status.code(), place + ": " + std::string(status.message()));
+}
+
+absl::Status Check(const ReadOptions& options) {
+  if (options.limit < 0) return absl::InvalidArgumentError(fmt::format("limit: {} is negative", options.limit));
+  if (options.max_bytes < 1) {
+    return absl::InvalidArgumentError(fmt::format("max_bytes: {} is below 1", options.max_bytes));
+  }
+  if (!(options.rate > 0) || !std::isfinite(options.rate)) {
+    return absl::InvalidArgumentError(fmt::format("rate: {} is not a positive number", options.rate));
+  }
+  return absl::OkStatus();
+}
+
+class Reader {
+ public:
+  Reader(std::unique_ptr<ByteSource> source, std::string name, const ReadOptions& options, ReadReport& report)
+      : lines_(Unpacked(std::move(source), options.max_bytes)),
+        name_(std::move(name)),
+        options_(options),
+        report_(report) {}
+
+  absl::StatusOr<Workload> Read() {
+    builder_.workload().name = name_.substr(name_.rfind('/') + 1);
+    absl::StatusOr<bool> more = lines_.Next();
+    if (more.ok() && !*more) return absl::InvalidArgumentError(name_ + ": is empty");
+    if (more.ok()) {
+      if (absl::Status s = Begin(); !s.ok()) return At(Place(), s);
+      if (IsCsv(report_.format)) more = lines_.Next();
+    }
+    for (; more.ok() && *more && !Full(); more = lines_.Next()) {
+      const absl::Status status = Line();
+      if (!status.ok()) return status;
+    }
+    if (!more.ok()) return At(fmt::format("{}: after line {}", name_, lines_.number()), more.status());
+    return Finish();
+  }
+
+ private:
+  static bool IsCsv(WorkloadFormat format) {
+    return format != WorkloadFormat::kWorkflow && format != WorkloadFormat::kMooncake;
+  }
+
+  std::string Place() const { return fmt::format("{}:{}", name_, lines_.number()); }
+  std::int64_t Workflows() { return std::ssize(builder_.workload().workflows); }
+  bool Full() { return options_.limit > 0 && Workflows() >= options_.limit; }
+
+  // Finds the format by the first line, and reads that line where it is a header.
+  absl::Status Begin() {
+    const std::string_view line = lines_.line();
+    WorkloadFormat format = options_.format;
+    if (format == WorkloadFormat::kAuto) format = DetectJson(line);
+    if (format == WorkloadFormat::kAuto) format = DetectCsv(line);
+    if (format == WorkloadFormat::kAuto) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} begins no known format; known are workflow (JSON with calls), mooncake (JSON with "
+                      "input_length), and CSV with a header: azure (TIMESTAMP,ContextTokens,GeneratedTokens), burstgpt "
+                      "(Timestamp,Model,Request tokens,Response tokens), sharegpt (num_prefill_tokens,"
+                      "num_decode_tokens)",
+                      Quoted(line)));
+    }
+    report_.format = format;
+    report_.arrivals_generated = format == WorkloadFormat::kShareGpt;
+    parser_ = IsCsv(format) ? MakeCsvParser(options_, format, builder_) : MakeJsonParser(format, builder_);
+    return parser_->Header(line);
+  }
+
+  absl::Status Line() {
+    const std::int64_t before = Workflows();
+    const absl::Status status = parser_->Line(lines_.line());
+    if (status.ok()) {
+      report_.lines += Workflows() - before;
+      return status;
+    }
+    const absl::Status fault = At(Place(), status);
+    if (!options_.skip_bad_lines) return fault;
+    ++report_.bad_lines;
+    if (report_.bad_line_messages.size() < kMessages) report_.bad_line_messages.emplace_back(fault.message());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Workload> Finish() {
+    if (Workflows() == 0) {
+      const bool all_bad = report_.bad_lines > 0;
+      return absl::InvalidArgumentError(all_bad ? fmt::format("{} (and no line is good)", report_.bad_line_messages[0])
+                                                : name_ + ": holds no requests");
+    }
+    const Workload& w = builder_.workload();
+    if (std::max({w.calls.size(), w.predecessors.size(), w.tools.size(), w.prefix_hashes.size()}) > UINT32_MAX) {
+      return absl::ResourceExhaustedError(name_ + ": more than 2^32 calls, predecessors, tools or hashes; set a limit");
+    }
+    report_.raised_lengths = parser_->raised_lengths();
+    report_.sorted = builder_.Finish();
+    if (report_.bad_lines > 0) return Tidied(builder_.workload());  // without the names that only bad lines used
+    return std::move(builder_.workload());
+  }
+
+  LineReader lines_;
+  std::string name_;
+  const ReadOptions& options_;
+  ReadReport& report_;
+  WorkloadBuilder builder_;
+  std::unique_ptr<LineParser> parser_;
+};
+
+absl::StatusOr<Workload> Read(std::unique_ptr<ByteSource> source, const std::string& name, const ReadOptions& options,
+                              ReadReport* report) {
+  if (absl::Status s = Check(options); !s.ok()) return s;
+  ReadReport unread;
+  ReadReport& told = report != nullptr ? *report : unread;
+  told = {};
+  return Reader(std::move(source), name, options, told).Read();
+}
+
+absl::StatusOr<Workload> Generate(const std::string& spec, const ReadOptions& options, ReadReport* report) {
+  if (absl::Status s = Check(options); !s.ok()) return s;
+  absl::StatusOr<Workload> workload = GenerateWorkload(spec);
+  if (!workload.ok()) return workload;
+  if (options.limit > 0) Truncate(*workload, static_cast<std::size_t>(options.limit));
+  if (report != nullptr) *report = {.lines = std::ssize(workload->workflows), .arrivals_generated = true};
+  return workload;
+}
+
+}  // namespace
+
+absl::StatusOr<WorkloadFormat> ParseWorkloadFormat(std::string_view name) {
+  const auto found = std::ranges::find(kWorkloadFormatNames, name);
+  if (found != kWorkloadFormatNames.end()) return static_cast<WorkloadFormat>(found - kWorkloadFormatNames.begin());
+  return absl::InvalidArgumentError(
+      fmt::format("format: {} is unknown; known are {}", Quoted(name), fmt::join(kWorkloadFormatNames, ", ")));
+}
+
+absl::StatusOr<Workload> ReadWorkload(const std::string& path, const ReadOptions& options, ReadReport* report) {
+  if (path.starts_with("gen:")) return Generate(path, options, report);
+  absl::StatusOr<std::unique_ptr<ByteSource>> file = OpenFile(path);
+  if (!file.ok()) return At(path, file.status());
+  return Read(std::move(*file), path, options, report);
+}
+
+absl::StatusOr<Workload> ParseWorkload(std::string_view text, const std::string& name, const ReadOptions& options,
+                                       ReadReport* report) {
+  return Read(OpenMemory(text), name, options, report);
+}
+
+}  // namespace takt

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "fmt/format.h"
+#include "workload/format.h"
+
+namespace takt {
+namespace {
+
+absl::Status Bad(std::string_view value, std::string_view what) {
+  return absl::InvalidArgumentError(fmt::format("{} {}", Quoted(value), what));
+}
+
+// Takes `digits` digits off the front; -1 where there are fewer.
+int TakeDigits(std::string_view& text, std::size_t digits) {
+  if (text.size() < digits) return -1;
+  int value = 0;
+  for (std::size_t i = 0; i < digits; ++i) {
+    if (text[i] < '0' || text[i] > '9') return -1;
+    value = value * 10 + (text[i] - '0');
+  }
+  text.remove_prefix(digits);
+  return value;
+}
+
+bool Take(std::string_view& text, char c) {
+  if (text.empty() || text[0] != c) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+// Nanoseconds of what follows a decimal point: one to nine digits; -1 for anything else.
+std::int64_t TakeFraction(std::string_view& text) {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (end < 1 || end > 9) return -1;
+  std::int64_t nanoseconds = TakeDigits(text, end);
+  for (std::size_t i = end; i < 9; ++i) nanoseconds *= 10;
+  return nanoseconds;
+}
+
+struct Clock {
+  std::chrono::minutes offset{0};
+  bool ok = false;
+};
+
+// The zone at the end of a timestamp: nothing, Z, +HH:MM or -HH:MM.
+Clock TakeZone(std::string_view text) {
+  if (text.empty() || text == "Z") return {.ok = true};
+  const int sign = text[0] == '-' ? -1 : 1;
+  if (!Take(text, '+') && !Take(text, '-')) return {};
+  const int hours = TakeDigits(text, 2);
+  Take(text, ':');
+  const int minutes = TakeDigits(text, 2);
+  return {std::chrono::minutes(sign * (60 * hours + minutes)),
+          hours >= 0 && hours < 24 && minutes >= 0 && minutes < 60 && text.empty()};
+}
+
+}  // namespace
+
+std::string Quoted(std::string_view value) {
+  constexpr std::size_t kMost = 60;
+  std::string text;
+  for (const char c : value.substr(0, kMost)) text += c >= ' ' && c <= '~' ? c : '?';
+  return fmt::format("\"{}{}\"", text, value.size() > kMost ? "..." : "");
+}
+
+absl::StatusOr<std::int64_t> ParseWhole(std::string_view text, std::int64_t most) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (text.empty()) return absl::InvalidArgumentError("is empty");
+  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is not a whole number");
+  if (text[0] == '-' && (error != std::errc() || value < 0)) return Bad(text, "is negative");
+  if (error != std::errc() || value > most) return Bad(text, fmt::format("is above {}", most));
+  return value;
+}
+
+absl::StatusOr<Duration> ParseSeconds(std::string_view text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (text.empty()) return absl::InvalidArgumentError("is empty");
+  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is not a number");
+  if (std::isnan(value) || std::isinf(value)) return Bad(text, "is not a finite number");
+  if (value < 0) return Bad(text, "is negative");
+  if (error != std::errc() || value > ToSeconds(kMaxWorkloadTime)) {
+    return Bad(text, fmt::format("is not between 0 and {} s", kMaxWorkloadTime / std::chrono::seconds(1)));
+  }
+  return FromSeconds(value);
+}
+
+absl::StatusOr<TimePoint> ParseTimestamp(std::string_view text) {
+  const auto bad = [text] { return Bad(text, "is not a time such as 2023-11-16 18:15:46.6805900"); };
+  std::string_view rest = text;
+  const int year = TakeDigits(rest, 4);
+  const bool dash = Take(rest, '-');
+  const int month = TakeDigits(rest, 2);
+  const bool dash2 = Take(rest, '-');
+  const int day = TakeDigits(rest, 2);
+  const bool blank = Take(rest, ' ') || Take(rest, 'T');
+  const int hour = TakeDigits(rest, 2);
+  const bool colon = Take(rest, ':');
+  const int minute = TakeDigits(rest, 2);
+  const bool colon2 = Take(rest, ':');
+  const int second = TakeDigits(rest, 2);
+  const std::int64_t fraction = Take(rest, '.') ? TakeFraction(rest) : 0;
+  const Clock zone = TakeZone(rest);
+  if (!dash || !dash2 || !blank || !colon || !colon2 || fraction < 0 || !zone.ok) return bad();
+  if (year < 1970 || year > 2200 || month < 1 || day < 1) return bad();
+  if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60) return bad();
+  const std::chrono::year_month_day date(std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day)));
+  if (!date.ok()) return bad();
+  const auto days = std::chrono::sys_days(date).time_since_epoch();
+  return TimePoint(days + std::chrono::hours(hour) + std::chrono::minutes(minute) - zone.offset +
+                   std::chrono::seconds(second) + Duration(fraction));
+}
+
+}  // namespace takt

@@ -1,0 +1,123 @@
+#include "takt/workload/validate.h"
+
+#include <cstdint>
+#include <string>
+
+#include "fmt/format.h"
+
+namespace takt {
+namespace {
+
+absl::Status Fault(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+
+template <class T>
+bool Within(std::uint64_t first, std::uint64_t count, const std::vector<T>& all) {
+  return first + count <= all.size();
+}
+
+bool BoundedTime(Duration d) { return d >= Duration::zero() && d <= kMaxWorkloadTime; }
+
+// The times of a workflow one after another, so that no sum of them overflows.
+struct TimeSum {
+  Duration sum{0};
+
+  bool Add(Duration d) {
+    if (!BoundedTime(d) || d > kMaxWorkloadTime - sum) return false;
+    sum += d;
+    return true;
+  }
+};
+
+absl::Status CheckTools(const Workload& w, const WorkloadCall& call, TimeSum& time) {
+  std::int64_t context = std::int64_t{call.prompt_tokens} + call.output_tokens;
+  std::int32_t before = 0;
+  for (std::uint32_t i = 0; i < call.tools; ++i) {
+    const WorkloadTool& tool = w.tools[call.first_tool + i];
+    if (tool.after_tokens < 1 || tool.after_tokens >= call.output_tokens) {
+      return Fault(fmt::format("tools[{}].after: {} is not in 1..{}, inside the output", i, tool.after_tokens,
+                               call.output_tokens - 1));
+    }
+    if (tool.after_tokens == before) {
+      return Fault(fmt::format("tools[{}].after: two tools after {} tokens", i, tool.after_tokens));
+    }
+    if (tool.after_tokens < before) return Fault(fmt::format("tools[{}].after: not in rising order", i));
+    before = tool.after_tokens;
+    if (tool.returned_tokens < 0)
+      return Fault(fmt::format("tools[{}].returned: {} is negative", i, tool.returned_tokens));
+    if (!time.Add(tool.duration)) return Fault(fmt::format("tools[{}].duration: negative, or too long", i));
+    if (tool.name >= w.names.size()) return Fault(fmt::format("tools[{}].name: {} is no name", i, tool.name));
+    context += tool.returned_tokens;
+  }
+  if (context <= kMaxContextTokens) return absl::OkStatus();
+  return Fault(fmt::format("a context of {} tokens is above {}", context, kMaxContextTokens));
+}
+
+absl::Status CheckPredecessors(const Workload& w, const WorkloadCall& call, std::uint32_t self) {
+  std::int64_t before = -1;
+  for (const std::uint32_t p : w.predecessors_of(call)) {
+    if (p >= self) return Fault(fmt::format("after: call {} is not an earlier one", p));
+    if (p <= before) return Fault("after: not in rising order");
+    before = p;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCall(const Workload& w, const WorkloadCall& call, std::uint32_t self, TimeSum& time) {
+  if (call.prompt_tokens < 1) return Fault(fmt::format("prompt_tokens: {} is below 1", call.prompt_tokens));
+  if (call.output_tokens < 1) return Fault(fmt::format("output_tokens: {} is below 1", call.output_tokens));
+  if (call.stage >= w.names.size()) return Fault(fmt::format("stage: {} is no name", call.stage));
+  if (call.agent >= w.names.size()) return Fault(fmt::format("agent: {} is no name", call.agent));
+  if (!Within(call.first_predecessor, call.predecessors, w.predecessors)) return Fault("after: out of bounds");
+  if (!Within(call.first_hash, call.hashes, w.prefix_hashes)) return Fault("prefix: out of bounds");
+  if (!Within(call.first_tool, call.tools, w.tools)) return Fault("tools: out of bounds");
+  // The last block may be cut short by the end of the prompt.
+  if (call.hashes > 0 && std::int64_t{call.hashes - 1} * w.prefix_block_tokens >= call.prompt_tokens) {
+    return Fault(fmt::format("prefix: {} blocks of {} tokens for a prompt of {}", call.hashes, w.prefix_block_tokens,
+                             call.prompt_tokens));
+  }
+  if (!time.Add(call.delay)) return Fault("delay: negative, or too long");
+  if (absl::Status s = CheckPredecessors(w, call, self); !s.ok()) return s;
+  return CheckTools(w, call, time);
+}
+
+}  // namespace
+
+absl::Status ValidateWorkflow(const Workload& workload, std::size_t index) {
+  const WorkloadWorkflow& w = workload.workflows[index];
+  if (!BoundedTime(w.arrival.time_since_epoch())) return Fault("arrival: before zero, or too late");
+  if (w.deadline != Duration::max() && !BoundedTime(w.deadline)) return Fault("deadline: negative, or too long");
+  if (w.name >= workload.names.size()) return Fault(fmt::format("class: {} is no name", w.name));
+  if (w.calls < 1) return Fault("calls: none");
+  if (!Within(w.first_call, w.calls, workload.calls)) return Fault("calls: out of bounds");
+  TimeSum time;
+  for (std::uint32_t i = 0; i < w.calls; ++i) {
+    const WorkloadCall& call = workload.calls[w.first_call + i];
+    const absl::Status status = CheckCall(workload, call, i, time);
+    if (status.ok()) continue;
+    const std::string stage = call.stage > 0 && call.stage < workload.names.size()
+                                  ? fmt::format(" (stage \"{}\")", workload.names[call.stage])
+                                  : "";
+    return Fault(fmt::format("calls[{}]{}: {}", i, stage, std::string(status.message())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Validate(const Workload& workload) {
+  if (workload.names.empty() || !workload.names[0].empty()) return Fault("names[0]: must be the empty name");
+  if (workload.prefix_block_tokens < 1 || workload.prefix_block_tokens > kMaxContextTokens) {
+    return Fault(fmt::format("prefix_block_tokens: {} is out of bounds", workload.prefix_block_tokens));
+  }
+  TimePoint before{};
+  for (std::size_t i = 0; i < workload.workflows.size(); ++i) {
+    if (const absl::Status s = ValidateWorkflow(workload, i); !s.ok()) {
+      return Fault(fmt::format("workflows[{}]: {}", i, std::string(s.message())));
+    }
+    const TimePoint arrival = workload.workflows[i].arrival;
+    if (i == 0 && arrival != TimePoint{}) return Fault("workflows[0]: arrival: the first is not at zero");
+    if (arrival < before) return Fault(fmt::format("workflows[{}]: arrival: earlier than the one before", i));
+    before = arrival;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace takt

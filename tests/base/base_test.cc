@@ -1,0 +1,83 @@
+#include <cmath>
+#include <limits>
+
+#include "catch.h"
+#include "takt/base/count.h"
+#include "takt/base/id.h"
+#include "takt/base/random.h"
+#include "takt/base/time.h"
+#include "takt/model/estimate.h"
+#include "takt/model/event.h"
+#include "takt/model/step.h"
+#include "takt/policy/rank_policy.h"
+#include "takt/state/kv_oracle.h"
+#include "takt/state/stats.h"
+
+namespace takt {
+namespace {
+
+TEST_CASE("seconds become whole nanoseconds, rounded, saturating, never undefined") {
+  CHECK(FromSeconds(1.5) == Duration(1'500'000'000));
+  CHECK(FromSeconds(1.4e-9) == Duration(1));
+  CHECK(FromSeconds(1.6e-9) == Duration(2));
+  CHECK(FromSeconds(-1.6e-9) == Duration(-2));
+  CHECK(FromSeconds(1e300) == Duration::max());
+  CHECK(FromSeconds(-1e300) == Duration::min());
+  CHECK(FromSeconds(std::numeric_limits<double>::quiet_NaN()) == Duration::zero());
+  CHECK(FromSeconds(std::numeric_limits<double>::infinity()) == Duration::max());
+}
+
+TEST_CASE("the same seed gives the same numbers on every compiler") {
+  Random random(42);
+  CHECK(random.Bits() == Random(42).Bits());
+  Random a(7), b(8);
+  CHECK(a.Bits() != b.Bits());
+  for (int i = 0; i < 1000; ++i) {
+    const double u = a.Uniform();
+    CHECK((u >= 0 && u < 1));
+    CHECK(a.Below(10) < 10);
+  }
+  CHECK(a.Below(0) == 0);
+}
+
+TEST_CASE("distributions have the moments they promise") {
+  Random random(1);
+  constexpr int kDraws = 200'000;
+  double exponential = 0, normal = 0, square = 0, gamma = 0, gamma_small = 0, weibull = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    exponential += random.Exponential();
+    const double z = random.Normal();
+    normal += z;
+    square += z * z;
+    gamma += random.Gamma(2.5);
+    gamma_small += random.Gamma(0.25);
+    weibull += random.Weibull(0.8);
+  }
+  CHECK(exponential / kDraws == Approx(1).margin(0.015));
+  CHECK(normal / kDraws == Approx(0).margin(0.015));
+  CHECK(square / kDraws == Approx(1).margin(0.02));
+  CHECK(gamma / kDraws == Approx(2.5).margin(0.03));
+  CHECK(gamma_small / kDraws == Approx(0.25).margin(0.01));
+  CHECK(weibull / kDraws == Approx(std::tgamma(1 + 1 / 0.8)).margin(0.02));
+}
+
+TEST_CASE("an estimate interpolates its quantiles and shrugs off rubbish") {
+  CHECK_FALSE(Estimate{}.known());
+  CHECK(Estimate{}.Quantile(0.5) == -1);
+  CHECK(Estimate::Exact(300).Quantile(0.99) == 300);
+  const Estimate e{10, {1, 2, 4, 8, 16}};
+  CHECK(e.Quantile(0) == 1);
+  CHECK(e.Quantile(0.5) == 4);
+  CHECK(e.Quantile(0.625) == Approx(6));
+  CHECK(e.Quantile(1) == 16);
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  CHECK_FALSE(Estimate{nan}.known());
+  CHECK_FALSE(Estimate{inf}.known());
+  CHECK_FALSE(Estimate{-3}.known());
+  const auto bad = std::numeric_limits<float>::quiet_NaN();
+  CHECK(Estimate{5, {bad, bad, bad, bad, bad}}.Quantile(0.5) == 5);
+}
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,12 @@
+// Catch2 2.13 and 3 through one door.
+#ifndef TAKT_TESTS_CATCH_H_
+#define TAKT_TESTS_CATCH_H_
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+using Catch::Approx;
+#else
+#include <catch2/catch.hpp>
+#endif
+
+#endif  // TAKT_TESTS_CATCH_H_

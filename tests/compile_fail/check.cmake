@@ -1,0 +1,10 @@
+# cmake -DCOMPILER= -DSOURCE= -DINCLUDE= -P check.cmake
+set(compile ${COMPILER} -std=c++20 -fsyntax-only -I${INCLUDE} ${SOURCE})
+execute_process(COMMAND ${compile} RESULT_VARIABLE failed ERROR_VARIABLE message)
+if(failed)
+  message(FATAL_ERROR "does not compile without TAKT_MUST_FAIL either:\n${message}")
+endif()
+execute_process(COMMAND ${compile} -DTAKT_MUST_FAIL RESULT_VARIABLE failed ERROR_VARIABLE message)
+if(NOT failed)
+  message(FATAL_ERROR "compiles, and must not: ${SOURCE}")
+endif()

@@ -1,0 +1,9 @@
+#include "takt/base/count.h"
+
+auto Sum(takt::Tokens tokens, [[maybe_unused]] takt::Blocks blocks) {
+#ifdef TAKT_MUST_FAIL
+  return tokens + blocks;
+#else
+  return tokens + tokens;
+#endif
+}

@@ -1,0 +1,473 @@
+// What holds for every policy, plain, aged in all variants, and erased.
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "catch.h"
+#include "takt/base/random.h"
+#include "takt/policy/aged.h"
+#include "takt/policy/any_policy.h"
+#include "takt/policy/edf.h"
+#include "takt/policy/fair_share.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/hrrn.h"
+#include "takt/policy/priority.h"
+#include "takt/policy/rank_queue.h"
+#include "takt/policy/registry.h"
+#include "takt/policy/sjf.h"
+#include "takt/policy/stjf.h"
+#include "takt/policy/workflow_fcfs.h"
+
+namespace takt {
+namespace {
+
+// ---- what is fed ----------------------------------------------------------------------------------------------
+
+double Absurd(Random& random, double sane) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr double kAbsurd[] = {std::numeric_limits<double>::quiet_NaN(), kInf, -kInf, 0, -1, 1e308, -0.0, 5e-324};
+  return random.Chance(0.3) ? kAbsurd[random.Below(std::size(kAbsurd))] : sane;
+}
+
+Estimate AnyEstimate(Random& random) {
+  if (random.Chance(0.3)) return {};
+  Estimate e = Estimate::Exact(static_cast<double>(random.Below(50)));
+  e.mean = Absurd(random, e.mean);
+  for (float& q : e.quantiles) q = static_cast<float>(Absurd(random, static_cast<double>(q)));
+  return e;
+}
+
+TimePoint AnyTime(Random& random) {
+  switch (random.Below(6)) {
+    case 0: return kNever;
+    case 1: return TimePoint{};
+    default: return TimePoint(FromSeconds(static_cast<double>(random.Below(20))));
+  }
+}
+
+RequestState AnyRequest(Random& random, std::uint64_t id) {
+  RequestState s;
+  Request& r = s.request;
+  r.id = {id};
+  r.workflow = {random.Below(5)};
+  r.agent = {random.Below(3)};
+  r.tenant = {random.Below(4)};
+  r.arrival = TimePoint(FromSeconds(static_cast<double>(random.Below(20))));
+  r.workflow_arrival = TimePoint(FromSeconds(static_cast<double>(random.Below(20))));
+  r.deadline = AnyTime(random);
+  r.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(10))};
+  r.priority = static_cast<std::int32_t>(random.Below(7)) - 3;
+  r.output_tokens = AnyEstimate(random);
+  r.workflow_tokens_left = AnyEstimate(random);
+  s.has_run = random.Chance(0.3);
+  s.generated = {static_cast<std::int32_t>(random.Below(5))};
+  return s;
+}
+
+std::vector<RequestState> AnyRequests(Random& random, std::size_t n) {
+  std::vector<RequestState> requests;
+  for (std::uint64_t id = 1; id <= n; ++id) requests.push_back(AnyRequest(random, id));
+  return requests;
+}
+
+std::vector<Event> EventsAbout(RequestId id) {
+  Request arrived;
+  arrived.id = id;
+  return {Arrived{arrived},
+          Revised{.request = id, .output_tokens = Estimate::Exact(3)},
+          Blocked{id},
+          Unblocked{id},
+          ToolCalled{.request = id},
+          ToolReturned{.request = id},
+          Cancelled{id},
+          MoveDone{.move = {7}},
+          KvFreed{},
+          Drain{}};
+}
+
+template <class P>
+void Observe(P& policy, const Event& event) {
+  if constexpr (ObservingPolicy<P>) policy.Observe(event, TimePoint{});
+}
+template <class P>
+void Scheduled(P& policy, const RequestState& r, Tokens prefill, Tokens output) {
+  if constexpr (ScheduledPolicy<P>) policy.Scheduled(r, prefill, output);
+}
+
+// ---- a queue that is driven -------------------------------------------------------------------------------------
+
+constexpr TimePoint kNow(std::chrono::seconds(30));
+
+template <class P>
+class Driven {
+ public:
+  Driven(P policy, std::vector<RequestState> requests) : queue(std::move(policy)), requests_(std::move(requests)) {
+    for (Slot slot = 0; slot < requests_.size(); ++slot) queue.Push(slot, requests_[slot], kNow);
+  }
+
+  void Begin(TimePoint now = kNow) {
+    queue.BeginPlan(now, [this](Slot slot) -> const RequestState& { return requests_[slot]; });
+  }
+  std::vector<Slot> Order() const {
+    std::vector<Slot> order;
+    queue.ForEachInOrder([&](Slot slot) {
+      order.push_back(slot);
+      return true;
+    });
+    return order;
+  }
+  // The order, by taking the first again and again.
+  std::vector<Slot> Drain() {
+    std::vector<Slot> order;
+    for (Slot top; (top = queue.Top()) != kNoSlot; queue.Erase(top)) order.push_back(top);
+    return order;
+  }
+  RequestState& state(Slot slot) { return requests_[slot]; }
+
+  RankQueue<P> queue;
+
+ private:
+  std::vector<RequestState> requests_;
+};
+
+// ---- the suite --------------------------------------------------------------------------------------------------
+
+template <class P>
+void KeysAreNumbers(const P& policy, const std::vector<RequestState>& requests) {
+  RankQueue<P> queue(policy);
+  for (const RequestState& a : requests) {
+    CHECK_FALSE(std::isnan(policy.Key(a).key));
+    CHECK_FALSE(std::isnan(queue.KeyOf(a, kNow).key));
+    CHECK_FALSE(std::isnan(queue.VictimKeyOf(a, kNow).key));
+    CHECK(policy.Key(a).key == policy.Key(a).key);
+    for (const RequestState& b : requests) {
+      const bool same = a.request.id == b.request.id;
+      const FullKey key_a = queue.KeyOf(a, kNow), key_b = queue.KeyOf(b, kNow);
+      CHECK((key_a < key_b) + (key_b < key_a) == (same ? 0 : 1));
+    }
+  }
+  CHECK(queue.nan_keys() == 0);
+}
+
+template <class P>
+void EmptyAndOne(const P& policy, const RequestState& request) {
+  Driven<P> empty(policy, {});
+  empty.Begin();
+  CHECK(empty.queue.empty());
+  CHECK(empty.queue.Top() == kNoSlot);
+  CHECK(empty.Order().empty());
+  empty.queue.EndPlan(false);
+
+  Driven<P> one(policy, {request});
+  one.Begin();
+  CHECK(one.queue.Top() == 0);
+  one.queue.Update(0, request, kNow);
+  CHECK(one.Drain() == std::vector<Slot>{0});
+  CHECK(one.queue.empty());
+}
+
+template <class P>
+void SameInputSameOutput(const P& policy, const std::vector<RequestState>& requests) {
+  Driven<P> a(policy, requests), b(policy, requests);
+  Driven<AnyPolicy> erased(AnyPolicy(policy), requests);
+  a.Begin(), b.Begin(), erased.Begin();
+  const std::vector<Slot> order = a.Order();
+  CHECK(order.size() == requests.size());
+  CHECK(b.Order() == order);
+  CHECK(erased.Order() == order);
+  CHECK(a.Drain() == order);
+  CHECK(erased.Drain() == order);
+}
+
+// The order does not depend on who came when into the queue, or in which slot. Groups may be lifted when they wake,
+// so that theirs does.
+template <class P>
+void OrderIsOfTheRequests(const P& policy, std::vector<RequestState> requests) {
+  if (HooksOf(policy).group_wake) return;
+  const auto ids = [](Driven<P>& driven) {
+    std::vector<std::uint64_t> order;
+    for (Slot slot : driven.Order()) order.push_back(driven.state(slot).request.id.value);
+    return order;
+  };
+  Driven<P> forwards(policy, requests);
+  std::ranges::reverse(requests);
+  Driven<P> backwards(policy, requests);
+  forwards.Begin(), backwards.Begin();
+  CHECK(ids(forwards) == ids(backwards));
+}
+
+template <class P>
+void UnknownIdsAreHarmless(const P& policy, const std::vector<RequestState>& requests) {
+  P told = policy;
+  for (const Event& event : EventsAbout({999})) Observe(told, event);
+  for (const Event& event : EventsAbout({0})) Observe(told, event);
+  Driven<P> plain(policy, requests), driven(told, requests);
+  for (const Event& event : EventsAbout({998})) Observe(driven.queue.policy(), event);
+  plain.Begin(), driven.Begin();
+  CHECK(driven.Order() == plain.Order());
+}
+
+// Whatever is charged to whom, everybody is served in the end, once.
+template <class P>
+void NobodyIsLost(P policy, const std::vector<RequestState>& requests, Random& random) {
+  Driven<P> driven(std::move(policy), requests);
+  std::vector<int> served(requests.size());
+  for (TimePoint now = kNow; !driven.queue.empty(); now += std::chrono::seconds(1)) {
+    driven.Begin(now);
+    const Slot top = driven.queue.Top();
+    driven.queue.Erase(top);
+    Scheduled(driven.queue.policy(), driven.state(top), {static_cast<std::int32_t>(random.Below(100))}, {1});
+    driven.queue.EndPlan(true);
+    if (random.Chance(0.3) && served[top] == 0) {
+      driven.queue.Push(top, driven.state(top), now, 1);
+      served[top] = -1;
+    } else {
+      served[top] = 1;
+      driven.queue.Forget(top);
+    }
+  }
+  CHECK(std::ranges::count(served, 1) == std::ssize(served));
+}
+
+template <class P>
+void Conforms(const P& policy) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Random random(seed);
+    const std::vector<RequestState> requests = AnyRequests(random, 40);
+    KeysAreNumbers(policy, requests);
+    EmptyAndOne(policy, requests.front());
+    SameInputSameOutput(policy, requests);
+    OrderIsOfTheRequests(policy, requests);
+    UnknownIdsAreHarmless(policy, requests);
+    NobodyIsLost(policy, requests, random);
+  }
+}
+
+// One request against a stream of newcomers that all are better: it must be promoted after exactly `threshold` plans
+// that ran something, and be first, whatever the policy thinks of it. The promotion lasts for its quantum.
+template <class P>
+void StarvesNobody(const P& policy, const AgingOptions& options, RequestState victim) {
+  victim.has_run = true;
+  RankQueue<P> queue(policy);
+  constexpr Slot kVictim = 0;
+  std::vector<RequestState> states = {victim};
+  const auto state_of = [&](Slot slot) -> const RequestState& { return states[slot]; };
+  queue.Push(kVictim, victim, kNow);
+  Random random(3);
+  for (std::int64_t plan = 0; plan < options.threshold; ++plan) {
+    queue.BeginPlan(kNow, state_of);
+    REQUIRE_FALSE(queue.promoted(kVictim));
+    queue.EndPlan(false);  // a plan that ran nothing does not count
+    states.push_back(AnyRequest(random, states.size() + 1000));
+    queue.Push(static_cast<Slot>(states.size() - 1), states.back(), kNow);
+    queue.EndPlan(true);
+  }
+  queue.BeginPlan(kNow, state_of);
+  REQUIRE(queue.promoted(kVictim));
+  REQUIRE(queue.Top() == kVictim);
+
+  queue.Erase(kVictim);
+  const bool forever = options.quantum == AgingOptions::kForever;
+  const std::int64_t steps = forever ? 1'000'000 : options.quantum;
+  CHECK(queue.PromotedWith(kVictim, steps - 1));
+  CHECK(queue.PromotedWith(kVictim, steps) == forever);
+  queue.Push(kVictim, victim, kNow, steps - 1);
+  CHECK(queue.promoted(kVictim));
+  CHECK(queue.Top() == kVictim);
+  queue.Erase(kVictim);
+  queue.ToolCalled(kVictim);
+  CHECK(queue.promoted(kVictim) == !options.reset_at_tool_call);
+  queue.Push(kVictim, victim, kNow, 1);
+  CHECK(queue.promoted(kVictim) == (forever && !options.reset_at_tool_call));
+  queue.Erase(kVictim);
+  queue.Forget(kVictim);
+  CHECK_FALSE(queue.promoted(kVictim));
+}
+
+// Those that have never run are not counted from first run on.
+template <class P>
+void CountsFromFirstRun(const P& policy, RequestState newcomer) {
+  newcomer.has_run = false;
+  Driven<P> driven(policy, {newcomer});
+  for (int plan = 0; plan < 50; ++plan) {
+    driven.Begin();
+    driven.queue.EndPlan(true);
+  }
+  CHECK_FALSE(driven.queue.promoted(0));
+}
+
+std::vector<AgingOptions> AgingVariants() {
+  using From = AgingOptions::CountFrom;
+  std::vector<AgingOptions> variants;
+  for (std::int64_t quantum : {std::int64_t{1}, std::int64_t{10}, AgingOptions::kForever}) {
+    for (From from : {From::kArrival, From::kFirstRun}) {
+      for (bool reset : {false, true}) {
+        variants.push_back({.threshold = 7, .quantum = quantum, .count_from = from, .reset_at_tool_call = reset});
+      }
+    }
+  }
+  return variants;
+}
+
+template <class P>
+void ConformsInAllForms(const P& policy) {
+  Conforms(policy);
+  Conforms(AnyPolicy(policy));
+  Random random(9);
+  for (const AgingOptions& options : AgingVariants()) {
+    const RequestState request = AnyRequest(random, 1);
+    Conforms(Aged(policy, options));
+    StarvesNobody(Aged(policy, options), options, request);
+    StarvesNobody(AnyPolicy(Aged(policy, options)), options, request);
+    if (options.count_from == AgingOptions::CountFrom::kFirstRun) {
+      CountsFromFirstRun(Aged(policy, options), request);
+      CountsFromFirstRun(AnyPolicy(Aged(policy, options)), request);
+    }
+  }
+}
+
+TEST_CASE("fcfs conforms") { ConformsInAllForms(Fcfs{}); }
+TEST_CASE("workflow_fcfs conforms") { ConformsInAllForms(WorkflowFcfs{}); }
+TEST_CASE("priority conforms") { ConformsInAllForms(Priority{}); }
+TEST_CASE("edf conforms") { ConformsInAllForms(Edf{}); }
+TEST_CASE("sjf conforms") { ConformsInAllForms(Sjf{}); }
+TEST_CASE("stjf conforms") {
+  ConformsInAllForms(Stjf{});
+  Conforms(Stjf{.quantile = Stjf::kMean});
+}
+TEST_CASE("hrrn conforms") { ConformsInAllForms(Hrrn{}); }
+TEST_CASE("fair_share conforms") { ConformsInAllForms(FairShare{}); }
+
+TEST_CASE("whatever the registry makes conforms") {
+  for (const PolicyInfo& info : PolicyInfos()) {
+    if (info.name == "aged") continue;
+    INFO(info.name);
+    Conforms(*MakePolicy(info.name));
+    Conforms(*MakePolicy("aged(" + info.name + ")"));
+  }
+}
+
+// ---- changing the policy while requests wait --------------------------------------------------------------------
+
+TEST_CASE("a queue that changes its policy is the new policy's queue") {
+  std::vector<AnyPolicy> policies;
+  for (const PolicyInfo& info : PolicyInfos()) {
+    if (info.name != "aged") policies.push_back(*MakePolicy(info.name));
+  }
+  Random random(5);
+  const std::vector<RequestState> requests = AnyRequests(random, 40);
+  for (const AnyPolicy& from : policies) {
+    for (const AnyPolicy& to : policies) {
+      Driven<AnyPolicy> changed(from, requests), fresh(to, requests);
+      changed.Begin();
+      const auto state_of = [&](Slot slot) -> const RequestState& { return requests[slot]; };
+      changed.queue.ChangePolicy(to, kNow, state_of);
+      changed.Begin(), fresh.Begin();
+      CHECK(changed.queue.policy().name() == to.name());
+      CHECK(changed.Order() == fresh.Order());
+    }
+  }
+}
+
+TEST_CASE("waiting counts and promotions survive a change between policies that age") {
+  Random random(5);
+  const std::vector<RequestState> requests = AnyRequests(random, 4);
+  const auto state_of = [&](Slot slot) -> const RequestState& { return requests[slot]; };
+  RankQueue<AnyPolicy> queue(Aged(Fcfs{}, {.threshold = 3, .quantum = 5}));
+  const auto plan = [&] {
+    queue.BeginPlan(kNow, state_of);
+    queue.EndPlan(true);
+  };
+  queue.Push(0, requests[0], kNow);
+  plan(), plan();
+  queue.Push(1, requests[1], kNow);
+  plan();
+  queue.BeginPlan(kNow, state_of);
+  CHECK(queue.promoted(0));
+  queue.ChangePolicy(Aged(Sjf{}, {.threshold = 3, .quantum = 5}), kNow, state_of);
+  CHECK(queue.promoted(0));
+  CHECK(queue.Top() == 0);
+  plan(), plan();
+  queue.BeginPlan(kNow, state_of);
+  CHECK(queue.promoted(1));  // one plan before the change, two after
+
+  queue.ChangePolicy(Fcfs{}, kNow, state_of);
+  CHECK_FALSE(queue.promoted(0));
+  CHECK(queue.size() == 2);
+  CHECK(queue.promotions() == 2);
+  queue.ChangePolicy(Aged(Sjf{}, {.threshold = 1}), kNow, state_of);
+  plan();
+  queue.BeginPlan(kNow, state_of);
+  CHECK(queue.promotions() == 4);
+}
+
+// ---- the policies' hooks ----------------------------------------------------------------------------------------
+
+struct AllHooks {
+  static constexpr std::string_view kName = "all_hooks";
+  RankKey Key(const RequestState&) const { return {1}; }
+  RankKey KeyAt(const RequestState&, TimePoint) const { return {2}; }
+  std::uint64_t Group(const RequestState&) const { return 3; }
+  RankKey GroupKey(std::uint64_t) const { return {4}; }
+  std::vector<std::uint64_t>& moved_groups() { return moved; }
+  void GroupWakes(std::uint64_t group, RankKey) { woken = group; }
+  void Observe(const Event&, TimePoint) { ++observed; }
+  void Scheduled(const RequestState&, Tokens prefill, Tokens output) { tokens += prefill.value + output.value; }
+  RankKey VictimKey(const RequestState&) const { return {static_cast<double>(tokens)}; }
+
+  std::vector<std::uint64_t> moved;
+  std::uint64_t woken = 0;
+  int observed = 0, tokens = 0;
+};
+
+template <class P>
+void ForwardsAll(P policy) {
+  static_assert(RankPolicy<P> && MovingPolicy<P> && GroupPolicy<P> && GroupLogPolicy<P> && GroupWakePolicy<P> &&
+                ObservingPolicy<P> && ScheduledPolicy<P> && VictimPolicy<P>);
+  const PolicyHooks hooks = HooksOf(policy);
+  CHECK(hooks == PolicyHooks{true, true, true, true, true, true, true});
+  CHECK(policy.Key({}).key == 1);
+  CHECK(policy.KeyAt({}, {}).key == 2);
+  CHECK(policy.Group({}) == 3);
+  CHECK(policy.GroupKey(3).key == 4);
+  policy.moved_groups().push_back(5);
+  CHECK(policy.moved_groups().size() == 1);
+  policy.Observe(Drain{}, {});
+  policy.Scheduled({}, {2}, {3});
+  CHECK(policy.VictimKey({}).key == 5);
+}
+
+TEST_CASE("wrappers forward every hook, and have none that the policy has not") {
+  ForwardsAll(AllHooks{});
+  ForwardsAll(Aged(AllHooks{}));
+  ForwardsAll(AnyPolicy(AllHooks{}));
+  ForwardsAll(AnyPolicy(Aged(AllHooks{})));
+  ForwardsAll(Aged(AnyPolicy(AllHooks{})));
+  using Plain = Aged<Sjf>;
+  static_assert(RankPolicy<Plain> && AgingPolicy<Plain> && !MovingPolicy<Plain> && !GroupPolicy<Plain> &&
+                !ObservingPolicy<Plain> && !ScheduledPolicy<Plain> && !VictimPolicy<Plain>);
+  CHECK(AnyPolicy(Plain{}).hooks() == PolicyHooks{});
+  CHECK(AnyPolicy(Sjf{}).aging() == nullptr);
+}
+
+struct Broken {
+  RankKey Key(const RequestState& r) const {
+    return {r.request.id.value % 2 == 0 ? std::numeric_limits<double>::quiet_NaN() : 1e300};
+  }
+};
+
+TEST_CASE("a key that is not a number is counted, and comes last") {
+  Random random(1);
+  Driven<Broken> driven(Broken{}, AnyRequests(random, 10));
+  CHECK(driven.queue.nan_keys() == 5);
+  const std::vector<Slot> order = driven.Order();
+  CHECK(order.size() == 10);
+  for (std::size_t i = 0; i < 10; ++i) CHECK((driven.state(order[i]).request.id.value % 2 == 0) == (i >= 5));
+}
+
+}  // namespace
+}  // namespace takt

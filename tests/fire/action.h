@@ -1,0 +1,67 @@
+// What a random host does, as values: a seed and a list of actions replay to the same run.
+#ifndef TAKT_TESTS_FIRE_ACTION_H_
+#define TAKT_TESTS_FIRE_ACTION_H_
+
+#include <array>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace takt::fire {
+
+enum class Do : std::uint8_t {
+  kArrive,
+  kRevise,
+  kBlock,
+  kUnblock,
+  kCallTool,
+  kReturnTool,
+  kCancel,
+  kFinishMove,
+  kFreeKv,
+  kChangePolicy,
+  kDrain,
+  kPlan,
+  kCommit,
+};
+inline constexpr std::array<std::string_view, 13> kVerbs = {
+    "arrive",      "revise",  "block",         "unblock", "call_tool", "return_tool", "cancel",
+    "finish_move", "free_kv", "change_policy", "drain",   "plan",      "commit"};
+
+// `name`: a request, a step or a move. `bits`: all that is random about it. `dt`: nanoseconds that pass before.
+struct Action {
+  Do what = Do::kPlan;
+  std::uint64_t name = 0;
+  std::uint64_t bits = 0;
+  std::int64_t dt = 0;
+};
+
+inline std::string Text(const Action& a) {
+  std::array<char, 128> line;
+  std::snprintf(line.data(), line.size(), "%-13s %" PRIu64 " bits=%" PRIx64 " dt=%" PRId64,
+                kVerbs[static_cast<std::size_t>(a.what)].data(), a.name, a.bits, a.dt);
+  return line.data();
+}
+
+// The inverse of Text; what follows the numbers is a comment.
+inline std::optional<Action> ParseAction(const std::string& line) {
+  std::array<char, 16> verb{};
+  Action a;
+  if (std::sscanf(line.c_str(), "%15s %" SCNu64 " bits=%" SCNx64 " dt=%" SCNd64, verb.data(), &a.name, &a.bits,
+                  &a.dt) != 4) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < kVerbs.size(); ++i) {
+    if (kVerbs[i] != verb.data()) continue;
+    a.what = static_cast<Do>(i);
+    return a;
+  }
+  return std::nullopt;
+}
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_ACTION_H_

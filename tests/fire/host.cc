@@ -1,0 +1,444 @@
+#include "host.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace takt::fire {
+namespace {
+
+constexpr std::int32_t kUnbounded = std::numeric_limits<std::int32_t>::max();
+
+Estimate EstimateOf(Dice& dice, double truth, double absurd) {
+  if (dice.Chance(absurd)) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return {.mean = dice.Of({std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity, 0.0, -7.0, 1e300})};
+  }
+  if (dice.Chance(0.3)) return {};
+  return Estimate::Exact(static_cast<double>(static_cast<std::int64_t>(truth) + dice.Between(0, 3)));
+}
+
+std::uint64_t Mixed(std::uint64_t hash, std::uint64_t x) { return Mix64(hash ^ x); }
+
+std::uint64_t HashOf(const StepPlan& plan) {
+  std::uint64_t hash = plan.id.value;
+  const auto add = [&hash](auto x) { hash = Mixed(hash, static_cast<std::uint64_t>(x)); };
+  for (const PlanEntry& e : plan.run) add(e.request.value), add(e.lane), add(e.tokens), add(e.position), add(e.flags);
+  for (const KvMove& m : plan.moves) add(m.id.value), add(m.request.value), add(m.count.value);
+  for (const Preemption& p : plan.preempted) add(p.request.value), add(p.action);
+  for (const Failure& f : plan.failed) add(f.request.value), add(f.reason);
+  for (RequestId id : plan.released) add(id.value);
+  add(plan.idle);
+  return hash;
+}
+
+}  // namespace
+
+template <class... Args>
+void World::Note(const char* format, const Args&... args) {
+  if (comment != nullptr) *comment += fmt::format(fmt::runtime(format), args...);
+}
+
+Scheduler World::MakeScheduler(const Setup& setup, HostKv* kv) {
+  return *Scheduler::Create(setup.options, PolicyOf(setup.policy), PauseOf(setup.pausing), kv);
+}
+
+World::World(std::uint64_t seed)
+    : setup_(Setup::OfSeed(seed)),
+      shadow_(setup_, setup_.options.kv == KvMode::kOracle
+                          ? &kv_.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens)
+                          : nullptr) {
+  scheduler_.emplace(MakeScheduler(setup_, kv_ ? &*kv_ : nullptr));
+}
+
+void World::Pass(std::int64_t nanoseconds) { now_ += Duration(nanoseconds); }
+
+void World::Carry(const Action& action) {
+  ++tally_.events;
+  try {
+    Do(action);
+  } catch (const Broken& broken) {
+    shadow_.Violate(broken.what());
+  }
+}
+
+void World::Do(const Action& a) {
+  Pass(a.dt);
+  if (a.dt < 0 || a.dt > 1'000'000'000) ++tally_.clock_faults;
+  if (kv_) kv_->Behave(setup_.refusals, setup_.deferred_frees, a.bits);
+  const RequestId id{a.name};
+  switch (a.what) {
+    case Do::kArrive: return Arrive(a);
+    case Do::kRevise: return Revise(a);
+    case Do::kBlock: ++tally_.blocked; return Tell(Blocked{id});
+    case Do::kUnblock: return Tell(Unblocked{id});
+    case Do::kCallTool: ++tally_.tools; return Tell(ToolCalled{id, Duration(1000), {10}});
+    case Do::kReturnTool: {
+      const std::int32_t tokens = a.bits % 997 == 0  ? kUnbounded
+                                  : a.bits % 97 == 0 ? -3
+                                                     : static_cast<std::int32_t>(a.bits % 9);
+      const Life& life = shadow_.life(id);
+      if (tokens >= 0 && tokens < 1000) longest_ = std::max(longest_, life.known + tokens + setup_.most_output * 4);
+      Note("{} tokens", tokens);
+      return Tell(ToolReturned{id, {tokens}});
+    }
+    case Do::kCancel: ++tally_.cancels; return Tell(Cancelled{id});
+    case Do::kFinishMove: {
+      if (a.name > shadow_.moves_told()) return;  // nobody can have done what was not asked for yet
+      const bool failed = Dice(a.bits).Chance(setup_.failed_moves);
+      ++tally_.moves;
+      tally_.failed_moves += failed ? 1 : 0;
+      Note(failed ? "fails" : "done");
+      return Tell(MoveDone{{a.name}, failed});
+    }
+    case Do::kFreeKv:
+      if (kv_) kv_->FreePending();
+      return Tell(KvFreed{});
+    case Do::kChangePolicy: {
+      ++tally_.policy_changes;
+      if (a.bits % 50 == 0) return Tell(PolicyChanged{});
+      auto policy = std::make_shared<const AnyPolicy>(PolicyOf(a.bits));
+      Note("{}", policy->spec());
+      return Tell(PolicyChanged{policy});
+    }
+    case Do::kDrain: ++tally_.drains; return Tell(takt::Drain{});
+    case Do::kPlan: return Plan(LimitsOf(a.bits));
+    case Do::kCommit: return Commit({a.name}, a.bits, true);
+  }
+}
+
+template <class E>
+void World::Tell(const E& event) {
+  scheduler_->On(event, now_);
+  shadow_.Told(event, now_, *scheduler_);
+}
+
+void World::Arrive(const Action& a) {
+  Dice dice(a.bits);
+  // A host that has been told that an id was refused, or is about to be, does not use it before that.
+  if (shadow_.life({a.name}).must_fail) return;
+  ++tally_.arrivals;
+  Request r;
+  r.id = {a.name};
+  r.prompt_tokens = {dice.Int(1, setup_.most_prompt)};
+  r.sequences = dice.Int(1, setup_.most_sequences);
+  r.tenant = {dice.Bits() % 3};
+  std::int32_t length = dice.Int(1, setup_.most_output);
+  if (dice.Chance(0.3)) {
+    r.max_output_tokens = {dice.Int(1, setup_.most_output)};
+    length = std::min(length, r.max_output_tokens.value);
+  }
+  if (setup_.adapters > 0 && dice.Chance(0.7))
+    r.adapter = {1 + dice.Bits() % static_cast<std::uint64_t>(setup_.adapters)};
+  r.chunkable = !dice.Chance(setup_.share_odd);
+  r.preemptible = !dice.Chance(setup_.share_odd);
+  r.priority = dice.Int(-2, 2);
+  if (dice.Chance(0.2)) r.arrival = TimePoint(Duration(dice.Between(-5, 1'000'000)));
+  if (dice.Chance(0.2)) r.deadline = now_ + Duration(dice.Between(-10, 1'000'000'000));
+  if (dice.Chance(setup_.share_expiring)) r.expires_at = now_ + Duration(dice.Between(-1, 3'000'000));
+  r.output_tokens = EstimateOf(dice, length, setup_.absurd);
+  r.workflow_tokens_left = EstimateOf(dice, length, setup_.absurd);
+  if (setup_.families > 0 && dice.Chance(0.8)) {
+    auto prefix = std::make_shared<PrefixBlocks>();
+    prefix->block_tokens = {setup_.chunk_tokens};
+    const std::uint64_t family = dice.Bits() % static_cast<std::uint64_t>(setup_.families);
+    const std::int32_t chunks = std::min(dice.Int(0, 7), r.prompt_tokens.value / setup_.chunk_tokens);
+    for (std::int32_t c = 0; c < chunks; ++c) prefix->hashes.push_back(1 + family * 16 + static_cast<std::uint64_t>(c));
+    r.prefix = std::move(prefix);
+  }
+  if (dice.Chance(setup_.absurd * 0.1)) {
+    ++tally_.absurd;
+    switch (dice.Index(6)) {
+      case 0: r.prompt_tokens = {0}; break;
+      case 1: r.prompt_tokens = {kUnbounded}; break;
+      case 2: r.sequences = 0; break;
+      case 3: r.sequences = 70000; break;
+      case 4: r.max_output_tokens = {-1}; break;
+      default: r.id = {}; break;
+    }
+  }
+  if (a.name >= lengths_.size()) lengths_.resize(a.name + 256);
+  if (shadow_.life({a.name}).is == Is::kNowhere) lengths_[a.name] = length;
+  longest_ = std::max(longest_, std::min(r.prompt_tokens.value, 1000) + length * 4);
+  Note("prompt {}, output {}, {} sequences{}{}{}{}", r.prompt_tokens.value, length, r.sequences,
+       r.chunkable ? "" : ", whole", r.preemptible ? "" : ", not preemptible", r.adapter ? ", adapter" : "",
+       r.expires_at == kNever ? "" : ", expires");
+  if (r.prefix) Note(", prefix of {}", r.prefix->hashes.size());
+  Tell(Arrived{r});
+}
+
+void World::Revise(const Action& a) {
+  Dice dice(a.bits);
+  Revised r{.request = {a.name}};
+  if (dice.Chance(0.5)) r.output_tokens = EstimateOf(dice, 5, setup_.absurd);
+  if (dice.Chance(0.2)) r.workflow_tokens_left = EstimateOf(dice, 50, setup_.absurd);
+  if (dice.Chance(0.2)) r.priority = dice.Int(-3, 3);
+  if (dice.Chance(0.2)) r.deadline = now_ + Duration(dice.Between(0, 1'000'000));
+  if (dice.Chance(setup_.share_expiring * 0.3)) r.expires_at = now_ + Duration(dice.Between(-5, 1'000'000));
+  if (dice.Chance(0.3)) r.sequences = dice.Int(dice.Chance(0.1) ? 0 : 1, setup_.most_sequences);
+  if (r.sequences) Note("{} sequences", *r.sequences);
+  Tell(r);
+}
+
+StepLimits World::LimitsOf(std::uint64_t bits) const {
+  StepLimits limits = setup_.limits;
+  Dice dice(bits);
+  if (!dice.Chance(setup_.odd_limits)) return limits;
+  switch (dice.Index(8)) {
+    case 0: limits.tokens = {dice.Int(-1, 2)}; break;
+    case 1: limits.max_seqs = dice.Int(-1, 2); break;
+    case 2: limits.prefill_tokens = {dice.Int(-1, 1)}; break;
+    case 3: limits.chunk_tokens = {dice.Int(-1, 1)}; break;
+    case 4: limits.adapters = dice.Int(-1, 1); break;
+    case 5: limits.swap_in = {dice.Int(-1, 1)}; break;
+    case 6: limits.swap_out = {dice.Int(-1, 1)}; break;
+    default: limits.tokens = {dice.Int(1, 2 * setup_.limits.tokens.value)}; break;
+  }
+  return limits;
+}
+
+void World::Plan(const StepLimits& limits) {
+  ++tally_.plans;
+  tally_.odd_limits += limits == setup_.limits ? 0u : 1u;
+  const StepPlan& plan = scheduler_->Plan(now_, limits);
+  tally_.plan_hash = Mixed(tally_.plan_hash, HashOf(plan));
+  tally_.preempted += plan.preempted.size();
+  tally_.finished += plan.released.size();
+  for (const Failure& f : plan.failed) {
+    tally_.expired += f.reason == FailReason::kExpired;
+    tally_.shed += f.reason == FailReason::kShed;
+    tally_.kv_exhausted += f.reason == FailReason::kKvExhausted;
+  }
+  if (comment != nullptr) {
+    if (!(limits == setup_.limits)) {
+      Note("[limits {} tokens, {} seqs, prefill {}, chunk {}, adapters {}] ", limits.tokens.value, limits.max_seqs,
+           limits.prefill_tokens.value, limits.chunk_tokens.value, limits.adapters);
+    }
+    Note("step {}:", plan.id.value);
+    for (const Preemption& p : plan.preempted) Note(" preempts {} ({})", p.request.value, Name(p.action));
+    for (const Failure& f : plan.failed) Note(" fails {} ({})", f.request.value, Name(f.reason));
+    for (const KvMove& m : plan.moves) Note(" move {} of {} ({})", m.id.value, m.request.value, Name(m.action));
+    for (const PlanEntry& e : plan.run) {
+      Note(" {}@{}+{}{}{}{}", e.request.value, e.position, e.tokens, e.speculative > 0 ? "d" : "",
+           e.prefill() ? "p" : "", e.samples() ? "s" : "");
+    }
+    for (RequestId id : plan.released) Note(" releases {}", id.value);
+    if (plan.run.empty()) Note(" idle: {}", Name(plan.idle));
+  }
+  if (plan.run.empty()) {
+    ++tally_.idle;
+  } else {
+    given_.push_back({plan.id, &plan});
+  }
+  shadow_.Planned(plan, limits, now_, *scheduler_);
+  if (plan.id.value % 16 == 0) shadow_.Compare(*scheduler_, Mix64(plan.id.value));
+}
+
+std::int32_t World::OutputLeft(RequestId id, const Life& life) const { return lengths_[id.value] - life.generated; }
+
+void World::Commit(StepId step, std::uint64_t bits, bool faults) {
+  ++tally_.commits;
+  Dice dice(bits);
+  rows_.clear();
+  const auto given = std::ranges::find(given_, step, &Given::id);
+  if (given == given_.end()) {
+    ++tally_.unknown_steps;
+    const StepResult result{step, {}};
+    scheduler_->Commit(result, now_);
+    shadow_.Committed(result, now_, *scheduler_);
+    return;
+  }
+  if (given != given_.begin()) ++tally_.out_of_order;
+  // A plan must have stayed as it was given.
+  const auto known = std::ranges::find(shadow_.steps(), step, &Shadow::Step::id);
+  if (known == shadow_.steps().end() || given->plan->id != step ||
+      !std::ranges::equal(given->plan->run, known->entries)) {
+    return shadow_.Violate("a plan has changed while it was in flight");
+  }
+  const bool bad = faults && dice.Chance(setup_.bad_results);
+  for (const PlanEntry& e : given->plan->run) {
+    const Life& life = shadow_.life(e.request);
+    RowResult row{.request = e.request, .lane = e.lane};
+    if (e.samples()) {
+      const std::int32_t left = std::max(OutputLeft(e.request, life), 1);
+      const std::int32_t accepted = e.speculative > 0 ? dice.Int(0, e.speculative) : 0;
+      row.tokens = static_cast<std::uint16_t>(std::min(1 + accepted, left));
+      if (row.tokens == left) row.flags |= RowResult::kFinished;
+      if (setup_.most_drafts > 0 && dice.Chance(0.6))
+        row.drafts = static_cast<std::uint8_t>(dice.Int(0, setup_.most_drafts));
+    }
+    if (bad && dice.Chance(0.3)) {
+      ++tally_.bad_rows;
+      switch (dice.Index(10)) {
+        case 0:
+        case 1: ++tally_.absent_rows; continue;
+        case 2: row.flags |= RowResult::kFailed, ++tally_.failed_rows; break;
+        case 3: row.tokens = static_cast<std::uint16_t>(dice.Of({0, 1, 2, 65535})); break;
+        case 4: row.lane = dice.Chance(0.5) ? row.lane + 1 : UINT32_MAX - 3; break;
+        case 5: row.request = {row.request.value + 1}; break;
+        case 6: rows_.push_back(row); break;
+        case 7: row.drafts = 255; break;
+        case 8: rows_.push_back({.request = {row.request.value + 7}, .lane = row.lane, .tokens = 1}); break;
+        default: row.flags |= RowResult::kFinished; break;
+      }
+    }
+    rows_.push_back(row);
+  }
+  if (bad && dice.Chance(0.3) && rows_.size() > 1) {
+    for (std::size_t i = 1; i < rows_.size(); ++i) std::swap(rows_[i], rows_[dice.Index(i + 1)]);
+  }
+  if (bad && dice.Chance(0.02)) rows_.clear();
+  if (comment != nullptr) {
+    for (const RowResult& r : rows_) {
+      Note(" {}+{}{}{}", r.request.value, r.tokens, r.finished() ? "f" : "", r.failed() ? "!" : "");
+    }
+  }
+  given_.erase(given);
+  const StepResult result{step, rows_};
+  scheduler_->Commit(result, now_);
+  shadow_.Committed(result, now_, *scheduler_);
+}
+
+// ---- the quiet at the end -------------------------------------------------------------------------------------
+
+void World::Drain() {
+  try {
+    const std::int64_t fresh = PlansOfFreshDrain();
+    const std::int64_t plans = PlansToDrain();
+    tally_.promoted = scheduler_->stats().promoted;
+    tally_.kv_refused = scheduler_->stats().oracle_refused;
+    if (!shadow_.violation().empty()) return;
+    if (plans < 0) return shadow_.Violate("what lives does not end");
+    shadow_.CheckEmpty(*scheduler_);
+    if (plans > 2 * fresh) shadow_.Violate(fmt::format("drains in {} plans, and afresh in {}", plans, fresh));
+  } catch (const Broken& broken) {
+    shadow_.Violate(broken.what());
+  }
+}
+
+StepLimits QuietLimits(std::int32_t longest, std::int32_t max_running) {
+  return {.tokens = {std::max(longest, 64) + 1024 * 4}, .max_seqs = max_running};
+}
+
+// Plans from the moment that faults stop, one step in flight at a time; -1: it does not end.
+std::int64_t World::PlansToDrain() {
+  setup_.refusals = setup_.deferred_frees = 0;
+  const auto quiet = [this] {
+    if (kv_) {
+      kv_->Behave(0, 0, 0);
+      kv_->FreePending();
+    }
+    while (!shadow_.steps().empty() && violation().empty()) Commit(shadow_.steps().front().id, 1, false);
+    while (!shadow_.moves().empty() && violation().empty()) Tell(MoveDone{shadow_.moves().front().id, false});
+    const std::vector<RequestId> ids = shadow_.unreleased();
+    for (RequestId id : ids) {
+      if (!violation().empty()) return;
+      if (shadow_.life(id).is == Is::kBlocked) Tell(Unblocked{id});
+      if (shadow_.life(id).is == Is::kPaused) Tell(ToolReturned{id, {0}});
+    }
+  };
+  const StepLimits limits = QuietLimits(longest_, setup_.options.max_running);
+  std::int64_t most = 1000 + 40 * static_cast<std::int64_t>(shadow_.unreleased().size() + 1) * setup_.most_output;
+  for (std::int64_t plans = 0; plans < most; ++plans) {
+    quiet();
+    if (!violation().empty()) return 0;
+    if (shadow_.unreleased().empty()) return plans;
+    Pass(1000);
+    Plan(limits);
+  }
+  return -1;
+}
+
+// What is left, as new requests to a fresh scheduler with the same options, without any fault.
+std::int64_t World::PlansOfFreshDrain() const {
+  std::optional<HostKv> kv;
+  if (kv_) kv.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens);
+  Setup setup = setup_;
+  setup.options.max_waiting = std::numeric_limits<std::int64_t>::max();
+  Scheduler fresh = MakeScheduler(setup, kv ? &*kv : nullptr);
+  std::vector<std::int32_t> left(lengths_.size());
+  for (RequestId id : shadow_.unreleased()) {
+    const Life& life = shadow_.life(id);
+    if (!life.living()) continue;
+    Request r = life.state.request;
+    r.prompt_tokens = {life.base + life.generated};
+    if (r.max_output_tokens.value > 0)
+      r.max_output_tokens.value -= std::min(life.generated, r.max_output_tokens.value - 1);
+    r.expires_at = kNever;
+    r.prefix = nullptr;
+    left[id.value] = std::max(OutputLeft(id, life), 1);
+    fresh.On(Arrived{r}, now_);
+  }
+  const StepLimits limits = QuietLimits(longest_, setup_.options.max_running);
+  std::vector<RowResult> rows;
+  for (std::int64_t plans = 4;; ++plans) {  // the steps in flight, and a move, are its own
+    const StepPlan& plan = fresh.Plan(now_, limits);
+    for (const KvMove& move : plan.moves) fresh.On(MoveDone{move.id}, now_);
+    if (fresh.alive() == 0 || plans > 1'000'000) return plans;
+    if (plan.run.empty()) continue;
+    rows.clear();
+    for (const PlanEntry& e : plan.run) {
+      RowResult row{.request = e.request, .lane = e.lane};
+      if (e.samples()) {
+        row.tokens = 1;
+        if (--left[e.request.value] <= 0) row.flags |= RowResult::kFinished;
+      }
+      rows.push_back(row);
+    }
+    fresh.Commit({plan.id, rows}, now_);
+  }
+}
+
+// ---- drawing ----------------------------------------------------------------------------------------------------
+
+RequestId RandomHost::Anyone(const World& world) {
+  const std::vector<RequestId>& ids = world.shadow().unreleased();
+  if (ids.empty() || dice_.Chance(0.02)) return {dice_.Bits() % (last_id_ + 3)};
+  return ids[dice_.Index(ids.size())];
+}
+
+Action RandomHost::Next(const World& world) {
+  const Setup& s = world.setup();
+  const Shadow& shadow = world.shadow();
+  Action a{.bits = dice_.Bits(), .dt = 0};
+  a.dt = dice_.Chance(s.clock) ? dice_.Of<std::int64_t>({0, -1, -1'000'000, 5'000'000'000, 60'000'000'000})
+                               : dice_.Between(0, 20'000);
+  const auto with = [&a](Do what, std::uint64_t name) {
+    a.what = what;
+    a.name = name;
+    return a;
+  };
+  if (dice_.Chance(s.cancels)) return with(Do::kCancel, Anyone(world).value);
+  if (dice_.Chance(s.blocks)) return with(Do::kBlock, Anyone(world).value);
+  if (dice_.Chance(s.policy_changes)) return with(Do::kChangePolicy, 0);
+  if (s.drains && dice_.Chance(0.0005)) return with(Do::kDrain, 0);
+  if (dice_.Chance(0.02)) return with(Do::kRevise, Anyone(world).value);
+  if (dice_.Chance(0.2)) {  // whoever waits for the host
+    const RequestId id = Anyone(world);
+    const Life& life = shadow.life(id);
+    if (life.is == Is::kBlocked) return with(Do::kUnblock, id.value);
+    if (life.is == Is::kPaused) return with(Do::kReturnTool, id.value);
+    if (life.is == Is::kRunning && life.generated > 0 && dice_.Chance(s.share_tools * 0.4)) {
+      return with(Do::kCallTool, id.value);
+    }
+    if (dice_.Chance(0.002)) return with(dice_.Of({Do::kUnblock, Do::kReturnTool, Do::kCallTool}), id.value);
+  }
+  if (!shadow.moves().empty() && !dice_.Chance(s.slow_moves)) {
+    return with(Do::kFinishMove, shadow.moves()[dice_.Index(shadow.moves().size())].id.value);
+  }
+  if (s.options.kv == KvMode::kOracle && dice_.Chance(0.15)) return with(Do::kFreeKv, 0);
+  if (std::cmp_less(shadow.unreleased().size(), s.population) && dice_.Chance(0.5)) {
+    const bool again = last_id_ > 0 && dice_.Chance(0.02);  // an id that lives, or lived
+    return with(Do::kArrive, again ? 1 + dice_.Bits() % last_id_ : ++last_id_);
+  }
+  const std::size_t in_flight = shadow.steps().size();
+  if (in_flight > 0 && (std::cmp_greater(in_flight, s.depth) ? !dice_.Chance(0.05) : dice_.Chance(0.4))) {
+    const std::size_t which = dice_.Chance(s.out_of_order) ? dice_.Index(in_flight) : 0;
+    return with(Do::kCommit, shadow.steps()[which].id.value);
+  }
+  if (dice_.Chance(s.bad_results * 0.02)) return with(Do::kCommit, dice_.Bits() % 1000);
+  return with(Do::kPlan, 0);
+}
+
+}  // namespace takt::fire

@@ -1,0 +1,102 @@
+// A host with a seed: it draws actions, carries them out on a scheduler, and lets a shadow judge.
+#ifndef TAKT_TESTS_FIRE_HOST_H_
+#define TAKT_TESTS_FIRE_HOST_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "action.h"
+#include "broken.h"
+#include "dice.h"
+#include "host_kv.h"
+#include "setup.h"
+#include "shadow.h"
+#include "takt/scheduler.h"
+
+namespace takt::fire {
+
+// What happened, by kind.
+struct Tally {
+  std::uint64_t events = 0, plans = 0, commits = 0, arrivals = 0, cancels = 0, blocked = 0, tools = 0,
+                policy_changes = 0;
+  std::uint64_t bad_rows = 0, absent_rows = 0, failed_rows = 0, out_of_order = 0, unknown_steps = 0;
+  std::uint64_t absurd = 0, clock_faults = 0, moves = 0, failed_moves = 0, odd_limits = 0, preempted = 0, promoted = 0;
+  std::uint64_t kv_refused = 0, kv_exhausted = 0, expired = 0, shed = 0, idle = 0, drains = 0, finished = 0;
+  std::uint64_t plan_hash = 0;  // of all plans, in order
+};
+
+// The scheduler of a seed under actions. Deterministic: the same seed and actions, the same run.
+class World {
+ public:
+  explicit World(std::uint64_t seed);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // What cannot be done (a request that is not there) is passed over or done all the same, as faulty hosts do.
+  void Carry(const Action& action);
+
+  // Faults stop; all that lives must end, within twice the plans that a fresh scheduler needs for what is left.
+  void Drain();
+
+  const Setup& setup() const { return setup_; }
+  const Shadow& shadow() const { return shadow_; }
+  const Scheduler& scheduler() const { return *scheduler_; }
+  std::string violation() const { return shadow_.violation(); }
+  const Tally& tally() const { return tally_; }
+
+  // Where set, every action leaves a comment on what it did.
+  std::string* comment = nullptr;
+
+ private:
+  void Do(const Action& action);
+  template <class E>
+  void Tell(const E& event);
+  void Arrive(const Action& action);
+  void Revise(const Action& action);
+  void Plan(const StepLimits& limits);
+  void Commit(StepId step, std::uint64_t bits, bool faults);
+  StepLimits LimitsOf(std::uint64_t bits) const;
+  void Pass(std::int64_t nanoseconds);
+  std::int32_t OutputLeft(RequestId id, const Life& life) const;
+  std::int64_t PlansToDrain();
+  std::int64_t PlansOfFreshDrain() const;
+  static Scheduler MakeScheduler(const Setup& setup, HostKv* kv);
+  template <class... Args>
+  void Note(const char* format, const Args&... args);
+
+  Setup setup_;
+  std::optional<HostKv> kv_;
+  std::optional<Scheduler> scheduler_;
+  Shadow shadow_;
+  TimePoint now_{};
+  std::vector<std::int32_t> lengths_;  // true output lengths, by request
+  struct Given {
+    StepId id;
+    const StepPlan* plan;
+  };
+  std::vector<Given> given_;  // plans in flight, as the scheduler gave them
+  std::vector<RowResult> rows_;
+  Tally tally_;
+  std::int32_t longest_ = 1;  // context of any request
+};
+
+// Draws the next action for a world.
+class RandomHost {
+ public:
+  explicit RandomHost(std::uint64_t seed) : dice_(seed ^ 0xac7105u) {}
+  Action Next(const World& world);
+
+ private:
+  RequestId Anyone(const World& world);
+
+  Dice dice_;
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_HOST_H_

@@ -1,0 +1,118 @@
+// A host's own block manager, as a KvOracle that defers frees and refuses at random, and checks what it is asked.
+#ifndef TAKT_TESTS_FIRE_HOST_KV_H_
+#define TAKT_TESTS_FIRE_HOST_KV_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dice.h"
+#include "takt/state/kv_oracle.h"
+
+namespace takt::fire {
+
+class HostKv final : public KvOracle {
+ public:
+  HostKv(Blocks total, Tokens block_tokens) : total_(total.value), free_(total.value), block_tokens_(block_tokens) {}
+
+  // Chances from here on, decided by the bits of the action at hand.
+  void Behave(double refuse, double defer, std::uint64_t bits) {
+    refuse_ = refuse;
+    defer_ = defer;
+    dice_ = Dice(bits ^ 0xfeedu);
+    refused_.clear();
+  }
+
+  void FreePending() {
+    free_ += pending_;
+    pending_ = 0;
+  }
+
+  std::int32_t held(RequestId id) const { return id.value < held_.size() ? held_[id.value] : 0; }
+  bool refused(RequestId id) const {
+    for (RequestId r : refused_) {
+      if (r == id) return true;
+    }
+    return false;
+  }
+  const std::string& fault() const { return fault_; }
+
+  Tokens block_tokens() const override { return block_tokens_; }
+  Blocks total_blocks() const override { return {total_}; }
+  Blocks free_blocks() const override { return {free_}; }
+  Blocks pending_blocks() const override { return {pending_}; }
+
+  // Says anything, but the same for a request at all times.
+  static std::int32_t Cached(const Request& r) {
+    switch (Mix64(r.id.value) % 6) {
+      case 0: return r.prompt_tokens.value / 2;
+      case 1: return r.prompt_tokens.value;
+      case 2: return INT32_MAX;
+      case 3: return -5;
+      default: return 0;
+    }
+  }
+  Tokens CachedTokens(const Request& request) override { return {Cached(request)}; }
+
+  void Reserve(StepId, std::span<KvReservation> wishes) override {
+    if (wishes.empty()) Fault("reserves nothing", {});
+    for (KvReservation& wish : wishes) {
+      const std::int32_t blocks = BlocksOf(wish);
+      if (wish.granted) Fault("a wish comes as granted", wish.request);
+      wish.granted = blocks <= free_ && !(refuse_ > 0 && dice_.Chance(refuse_));
+      if (wish.granted) {
+        Hold(wish.request) += blocks;
+        free_ -= blocks;
+      } else {
+        refused_.push_back(wish.request);
+      }
+    }
+  }
+
+  Blocks Release(RequestId request, KvAction) override {
+    const std::int32_t blocks = Hold(request);
+    if (blocks == 0) Fault("releases what is not held", request);
+    Hold(request) = 0;
+    const bool later = defer_ > 0 && dice_.Chance(defer_);
+    (later ? pending_ : free_) += blocks;
+    return {later ? 0 : blocks};
+  }
+
+  void Rollback(StepId, std::span<const KvReservation> granted) override {
+    for (const KvReservation& wish : granted) {
+      const std::int32_t blocks = BlocksOf(wish);
+      if (!wish.granted || Hold(wish.request) < blocks) Fault("rolls back what was not granted", wish.request);
+      Hold(wish.request) -= blocks;
+      free_ += blocks;
+    }
+  }
+
+ private:
+  std::int32_t& Hold(RequestId id) {
+    if (id.value >= held_.size()) held_.resize(id.value + 64);
+    return held_[id.value];
+  }
+
+  std::int32_t BlocksOf(const KvReservation& wish) {
+    const std::int32_t tokens = wish.want.value - wish.have.value;
+    if (tokens < 0 || tokens % block_tokens_.value != 0) Fault("a wish is not in whole blocks", wish.request);
+    return tokens / block_tokens_.value;
+  }
+
+  void Fault(const char* text, RequestId id) {
+    if (fault_.empty()) fault_ = "oracle: " + std::string(text) + ", request " + std::to_string(id.value);
+  }
+
+  std::int32_t total_, free_, pending_ = 0;
+  Tokens block_tokens_;
+  std::vector<std::int32_t> held_;
+  std::vector<RequestId> refused_;  // in this plan
+  double refuse_ = 0, defer_ = 0;
+  Dice dice_{0};
+  std::string fault_;
+};
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_HOST_KV_H_

@@ -1,0 +1,197 @@
+#include "setup.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+#include <vector>
+
+#include "takt/policy/aged.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/sjf.h"
+
+namespace takt::fire {
+namespace {
+
+// Many equal keys: the order is that of arrival and id.
+struct Ties {
+  static constexpr std::string_view kName = "ties";
+  RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.id.value % 3)}; }
+};
+
+// Keys that are no numbers.
+struct Absurd {
+  static constexpr std::string_view kName = "absurd";
+  RankKey Key(const RequestState& r) const {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    switch (r.request.id.value % 5) {
+      case 0: return {std::numeric_limits<double>::quiet_NaN()};
+      case 1: return {kInfinity};
+      case 2: return {-kInfinity};
+      default: return {-0.0};
+    }
+  }
+};
+
+// By what has been done already, and by when the wait began: state that changes from turn to turn.
+struct LeastServed {
+  static constexpr std::string_view kName = "least_served";
+  RankKey Key(const RequestState& r) const {
+    return {r.generated.value + ToSeconds(r.enqueued) + (r.has_run ? 0.5 : 0.0)};
+  }
+};
+
+// Moves with time: response ratio.
+struct Moving {
+  static constexpr std::string_view kName = "moving";
+  RankKey Key(const RequestState& r) const { return KeyAt(r, r.enqueued); }
+  RankKey KeyAt(const RequestState& r, TimePoint now) const {
+    return {-(ToSeconds(now) - ToSeconds(r.request.arrival)) / (1.0 + std::max(r.request.output_tokens.mean, 0.0))};
+  }
+};
+
+// Fair share of tenants, told of all that is scheduled.
+struct Fair {
+  static constexpr std::string_view kName = "fair";
+  RankKey Key(const RequestState&) const { return {}; }
+  std::uint64_t Group(const RequestState& r) const { return r.request.tenant.value; }
+  RankKey GroupKey(std::uint64_t group) const {
+    const auto at = served.find(group);
+    return {at == served.end() ? 0 : at->second};
+  }
+  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
+    served[r.request.tenant.value] += prefill.value + 2.0 * output.value;
+  }
+  std::unordered_map<std::uint64_t, double> served = {};
+};
+
+// The same, but it logs whose key has moved, lifts groups that wake, and picks victims by an order of its own.
+struct LoggedFair : Fair {
+  static constexpr std::string_view kName = "logged_fair";
+  std::vector<std::uint64_t>& moved_groups() { return moved; }
+  void GroupWakes(std::uint64_t group, RankKey least) {
+    served[group] = std::max(served[group], least.key);
+    moved.push_back(group);
+  }
+  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
+    Fair::Scheduled(r, prefill, output);
+    moved.push_back(r.request.tenant.value);
+  }
+  RankKey VictimKey(const RequestState& r) const { return {static_cast<double>(r.generated.value)}; }
+  std::vector<std::uint64_t> moved = {};
+};
+
+// Learns from events: whose output was revised last goes first.
+struct Observing {
+  static constexpr std::string_view kName = "observing";
+  RankKey Key(const RequestState& r) const { return {r.request.id == last ? -1.0 : 0.0}; }
+  void Observe(const Event& event, TimePoint) {
+    if (const auto* revised = std::get_if<Revised>(&event)) last = revised->request;
+  }
+  RequestId last = {};
+};
+
+template <RankPolicy P>
+AnyPolicy MaybeAged(P policy, Dice& dice) {
+  if (dice.Chance(0.35)) return AnyPolicy(std::move(policy));
+  AgingOptions aging;
+  aging.threshold = dice.Of<std::int64_t>({1, 2, 5, 20, 100});
+  aging.quantum = dice.Of<std::int64_t>({1, 2, 10, AgingOptions::kForever});
+  aging.count_from = dice.Of({AgingOptions::CountFrom::kArrival, AgingOptions::CountFrom::kFirstRun});
+  aging.reset_at_tool_call = dice.Chance(0.3);
+  return AnyPolicy(Aged(std::move(policy), aging));
+}
+
+}  // namespace
+
+AnyPolicy PolicyOf(std::uint64_t bits) {
+  Dice dice(bits);
+  switch (dice.Index(9)) {
+    case 0: return MaybeAged(Fcfs{}, dice);
+    case 1: return MaybeAged(Ties{}, dice);
+    case 2: return MaybeAged(Absurd{}, dice);
+    case 3: return MaybeAged(LeastServed{}, dice);
+    case 4: return MaybeAged(Moving{}, dice);
+    case 5: return MaybeAged(Fair{}, dice);
+    case 6: return MaybeAged(LoggedFair{}, dice);
+    case 7: return MaybeAged(Observing{}, dice);
+    default: return MaybeAged(Sjf{}, dice);
+  }
+}
+
+AnyPause PauseOf(Pausing pausing) {
+  switch (pausing) {
+    case Pausing::kKeep: return KeepAll{};
+    case Pausing::kDrop: return DropAll{};
+    case Pausing::kSwap: break;
+  }
+  return SwapAll{};
+}
+
+Setup Setup::OfSeed(std::uint64_t seed) {
+  Dice dice(seed ^ 0x5e7u);
+  Setup s;
+  const auto sometimes = [&dice](double rate) { return dice.Chance(0.5) ? rate * dice.Of({0.1, 0.5, 1.0}) : 0.0; };
+
+  s.most_prompt = dice.Of({4, 16, 64, 300});
+  s.most_output = dice.Of({1, 6, 24});
+  s.most_sequences = dice.Chance(0.3) ? 4 : 1;
+  s.most_drafts = dice.Chance(0.3) ? dice.Of({1, 3, 9}) : 0;
+  s.adapters = dice.Chance(0.3) ? 4 : 0;
+  s.share_odd = sometimes(0.3);
+  s.share_expiring = sometimes(0.3);
+  s.share_tools = sometimes(0.5);
+  s.population = dice.Of({3, 8, 20, 40});
+
+  SchedulerOptions& o = s.options;
+  o.max_running = dice.Of({1, 2, 4, 8, 16});
+  o.reserve_requests = dice.Of<std::int64_t>({0, 64});
+  if (dice.Chance(0.3)) o.max_waiting = dice.Between(0, 12);
+  o.shed = dice.Of({Shed::kNewest, Shed::kWorst});
+  o.order = dice.Of({StepOrder::kRunningFirst, StepOrder::kPrefillFirst});
+  o.preempt = dice.Of({Preempt::kOff, Preempt::kOnMemory, Preempt::kByRank, Preempt::kByRank});
+  o.preempt_action = dice.Of({KvAction::kDrop, KvAction::kOut});
+  o.preempt_margin = dice.Of({0.0, 0.0, 1.0, 8.0});
+  o.kv = dice.Of({KvMode::kLedger, KvMode::kLedger, KvMode::kLedger, KvMode::kOracle, KvMode::kNone});
+  o.kv_block_tokens = {dice.Of({1, 3, 4, 16})};
+  const std::int32_t context = s.most_prompt + s.most_output * s.most_sequences;
+  const double caches = dice.Of({0.5, 1.0, 1.3, 2.0, 5.0, 20.0});
+  o.kv_blocks = {1 + static_cast<std::int32_t>(caches * context) / o.kv_block_tokens.value};
+  o.cpu_blocks = {dice.Chance(0.5) ? 0 : o.kv_blocks.value * dice.Int(1, 4) / 2};
+  o.kv_watermark = dice.Of({0.0, 0.01, 0.1, 0.5});
+  o.prefix_cache = o.kv == KvMode::kLedger && dice.Chance(0.4);
+  o.admission_window = dice.Of({1, 2, 16});
+  if (o.prefix_cache) {
+    s.families = dice.Int(1, 4);
+    s.chunk_tokens = o.kv_block_tokens.value * dice.Int(1, 3);
+  }
+
+  s.pausing = dice.Of({Pausing::kKeep, Pausing::kDrop, Pausing::kSwap});
+  s.policy = dice.Bits();
+  s.depth = dice.Int(0, 2);
+
+  s.limits.tokens = {dice.Of({3, 12, 60, 400})};
+  s.limits.max_seqs = dice.Of({1, 4, 8, 64});
+  if (dice.Chance(0.3)) s.limits.prefill_tokens = {dice.Int(1, s.limits.tokens.value)};
+  if (dice.Chance(0.3)) s.limits.chunk_tokens = {dice.Int(1, s.limits.tokens.value)};
+  if (s.adapters > 0) s.limits.adapters = dice.Int(1, 4);
+  if (dice.Chance(0.3)) s.limits.swap_out = {dice.Int(1, 20)};
+  if (dice.Chance(0.3)) s.limits.swap_in = {dice.Int(1, 20)};
+  s.odd_limits = sometimes(0.3);
+
+  s.cancels = sometimes(0.03);
+  s.blocks = sometimes(0.06);
+  s.absurd = sometimes(0.2);
+  s.clock = sometimes(0.1);
+  s.bad_results = sometimes(0.3);
+  s.out_of_order = sometimes(0.3);
+  s.failed_moves = sometimes(0.5);
+  s.slow_moves = sometimes(0.9);
+  s.deferred_frees = sometimes(0.9);
+  s.refusals = sometimes(0.2);
+  s.policy_changes = sometimes(0.01);
+  s.drains = dice.Chance(0.05);
+  return s;
+}
+
+}  // namespace takt::fire

@@ -1,0 +1,51 @@
+// The world of one seed: a scheduler's options, its policy, and how rough its host is.
+#ifndef TAKT_TESTS_FIRE_SETUP_H_
+#define TAKT_TESTS_FIRE_SETUP_H_
+
+#include <cstdint>
+#include <string>
+
+#include "dice.h"
+#include "takt/pause/any_pause.h"
+#include "takt/policy/any_policy.h"
+#include "takt/scheduler_options.h"
+
+namespace takt::fire {
+
+enum class Pausing : std::uint8_t { kKeep, kDrop, kSwap };
+
+struct Setup {
+  SchedulerOptions options;
+  Pausing pausing = Pausing::kKeep;
+  std::uint64_t policy = 0;  // bits for PolicyOf
+  int depth = 0;             // further steps in flight beyond the oldest
+
+  // Work.
+  int population = 0;  // requests that the host keeps alive
+  std::int32_t most_prompt = 0, most_output = 0, most_sequences = 1, most_drafts = 0, adapters = 0;
+  double share_odd = 0;      // non-chunkable, non-preemptible
+  double share_expiring = 0, share_tools = 0;
+  int families = 0;          // of shared prefixes; 0: none
+  std::int32_t chunk_tokens = 0;
+
+  // Limits of an ordinary step.
+  StepLimits limits;
+  double odd_limits = 0;  // share of steps with other ones
+
+  // Faults.
+  double cancels = 0, blocks = 0, absurd = 0, clock = 0;
+  double bad_results = 0;  // share of commits with anything wrong
+  double out_of_order = 0, failed_moves = 0, slow_moves = 0, deferred_frees = 0, refusals = 0;
+  double policy_changes = 0;
+  bool drains = false;
+
+  static Setup OfSeed(std::uint64_t seed);
+};
+
+// Any of the policies, aged or not, with any options.
+AnyPolicy PolicyOf(std::uint64_t bits);
+AnyPause PauseOf(Pausing pausing);
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_SETUP_H_

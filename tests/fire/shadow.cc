@@ -1,0 +1,1076 @@
+#include "shadow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace takt::fire {
+namespace {
+
+#define FIRE_CHECK(condition, ...)              \
+  do {                                          \
+    if (!(condition)) [[unlikely]]              \
+      return Violate(fmt::format(__VA_ARGS__)); \
+  } while (false)
+
+constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+
+}  // namespace
+
+Shadow::Shadow(const Setup& setup, const HostKv* host_kv)
+    : setup_(setup), host_kv_(host_kv), policy_(PolicyOf(setup.policy)), seen_(4096) {
+  const PolicyHooks hooks = policy_.hooks();
+  static_order_ = !hooks.moving && !hooks.groups && !hooks.observes && !hooks.scheduled;
+}
+
+Life& Shadow::At(RequestId id) {
+  if (id.value >= lives_.size()) lives_.resize(id.value + 256);
+  return lives_[id.value];
+}
+
+Life* Shadow::Living(RequestId id) {
+  Life& life = At(id);
+  if (life.living()) return &life;
+  ++ours_.events_unknown;
+  return nullptr;
+}
+
+FullKey Shadow::KeyOf(const Life& life) const {
+  const double key = policy_.Key(life.state).key;
+  return {std::isnan(key) ? std::numeric_limits<double>::infinity() : key, life.state.request.arrival,
+          life.state.request.id};
+}
+
+FullKey Shadow::VictimKeyOf(const Life& life) const {
+  if (!policy_.hooks().victims) return KeyOf(life);
+  return {policy_.VictimKey(life.state).key, life.state.request.arrival, life.state.request.id};
+}
+
+std::int32_t Shadow::TotalBlocks() const {
+  return setup_.options.kv == KvMode::kNone ? kMost : setup_.options.kv_blocks.value;
+}
+
+// By the rule of the docs: the prompt's whole blocks are shared by all sequences, the rest is each one's own.
+std::int32_t Shadow::BlocksOf(const Life& life, std::int32_t tokens) const {
+  if (setup_.options.kv == KvMode::kNone || tokens <= 0) return 0;
+  const std::int32_t b = setup_.options.kv_block_tokens.value;
+  const std::int32_t n = life.in_lane ? life.row_sequences : life.state.request.sequences;
+  const auto blocks = [b](std::int32_t t) { return t / b + (t % b != 0 ? 1 : 0); };
+  if (tokens <= life.base && n > 1 && life.generated == 0) {
+    return life.base / b + n * blocks(life.base % b);
+  }
+  const std::int32_t own = n == 1 ? 0 : (std::max(tokens - life.base, 0) + n - 1) / n;
+  return n == 1 ? blocks(tokens) : life.base / b + n * blocks(life.base % b + own);
+}
+
+std::span<const std::uint64_t> Shadow::HashesOf(const Life& life) const {
+  const auto& prefix = life.state.request.prefix;
+  return prefix == nullptr ? std::span<const std::uint64_t>() : std::span(prefix->hashes);
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------
+
+void Shadow::Told(const Event& event, TimePoint now, const Scheduler& scheduler) {
+  now_ = std::max(now_, now);
+  if (const auto* arrived = std::get_if<Arrived>(&event)) return On(*arrived, scheduler);
+  std::visit(
+      [this](const auto& e) {
+        if constexpr (!std::is_same_v<std::decay_t<decltype(e)>, Arrived>) On(e);
+      },
+      event);
+}
+
+void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
+  const Request& r = e.request;
+  if (!r.id || At(r.id).is != Is::kNowhere) {
+    ++ours_.failed_invalid;
+    return;
+  }
+  Life& life = At(r.id);
+  life = {};
+  life.state.request = r;
+  Request& kept = life.state.request;
+  if (kept.arrival == kUnset) kept.arrival = now_;
+  if (kept.workflow_arrival == kUnset) kept.workflow_arrival = kept.arrival;
+  for (Estimate* estimate : {&kept.output_tokens, &kept.workflow_tokens_left}) {
+    if (!estimate->known()) *estimate = {};
+  }
+  life.base = life.known = r.prompt_tokens.value;
+  life.row_sequences = r.sequences;
+  life.is = Is::kBlocked;  // for a moment
+  unreleased_.push_back(r.id);
+  if (draining_) return FailWith(life, FailReason::kDraining);
+  if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > 1 << 28 || r.max_output_tokens.value < 0 ||
+      r.sequences < 1) {
+    return FailWith(life, FailReason::kInvalid);
+  }
+  if (r.sequences > setup_.options.max_running) return FailWith(life, FailReason::kNeverFits);
+  if (r.expires_at <= now_) return FailWith(life, FailReason::kExpired);
+  if (BlocksOf(life, life.known) > TotalBlocks()) return FailWith(life, FailReason::kNeverFits);
+
+  std::int64_t waiting = 0;
+  for (RequestId id : unreleased_) waiting += lives_[id.value].is == Is::kWaiting;
+  if (waiting >= setup_.options.max_waiting) {
+    FIRE_CHECK(scheduler.stats().failed_shed == ours_.failed_shed + 1, "the queue is full, and nobody was shed");
+    if (setup_.options.shed == Shed::kNewest) return FailWith(life, FailReason::kShed);
+    FindShed(scheduler, r.id);
+    if (life.is == Is::kEnded) return;
+  }
+  ++ours_.arrived;
+  Enqueue(life);
+}
+
+// The worst by rank is shed, the newcomer where none is worse.
+void Shadow::FindShed(const Scheduler& scheduler, RequestId newcomer) {
+  Life& fresh = At(newcomer);
+  Life* shed = &fresh;
+  if (scheduler.Explain(newcomer).status == Status::kWaiting) {
+    shed = nullptr;
+    for (RequestId id : unreleased_) {
+      Life& life = lives_[id.value];
+      if (life.is != Is::kWaiting || scheduler.Explain(id).status == Status::kWaiting) continue;
+      FIRE_CHECK(shed == nullptr, "two requests shed for one");
+      shed = &life;
+    }
+    FIRE_CHECK(shed != nullptr, "a shed request is still there");
+  }
+  if (static_order_) {
+    fresh.key = KeyOf(fresh);
+    for (RequestId id : unreleased_) {
+      const Life& other = lives_[id.value];
+      if (&other == shed || (other.is != Is::kWaiting && &other != &fresh)) continue;
+      if (other.promoted()) continue;
+      FIRE_CHECK(!(shed->key < other.key), "request {} was shed, and {} is worse", shed->state.request.id.value,
+                 id.value);
+    }
+  }
+  FIRE_CHECK(!shed->promoted(), "request {} was shed, and is promoted", shed->state.request.id.value);
+  FailWith(*shed, FailReason::kShed);
+}
+
+void Shadow::On(const Revised& e) {
+  Life* life = Living(e.request);
+  if (life == nullptr) return;
+  Request& r = life->state.request;
+  const auto revise = [](Estimate& estimate, const std::optional<Estimate>& news) {
+    if (news) estimate = news->known() ? *news : Estimate{};
+  };
+  revise(r.output_tokens, e.output_tokens);
+  revise(r.workflow_tokens_left, e.workflow_tokens_left);
+  if (e.deadline) r.deadline = *e.deadline;
+  if (e.priority) r.priority = *e.priority;
+  if (e.expires_at) r.expires_at = *e.expires_at;
+  if (e.sequences && (*e.sequences < 1 || *e.sequences > r.sequences)) {
+    ++ours_.events_out_of_place;
+  } else if (e.sequences && *e.sequences < r.sequences) {
+    r.sequences = *e.sequences;
+    if (life->is != Is::kRunning) {
+      life->row_sequences = r.sequences;
+      life->known = life->base + r.sequences * life->generated;
+      if (life->in_lane) {
+        life->tokens_held = std::min(life->tokens_held, life->base);
+        life->leave = Life::Leave::kDrop;  // what the row holds is laid out for more sequences
+      } else if (life->moving_out || life->maybe_out) {
+        life->computed = std::max(std::min(life->computed, life->known - r.sequences), 0);
+      } else {
+        DropKv(*life);
+        life->copied = false;
+      }
+    }
+  }
+  if (life->is == Is::kWaiting) life->key = KeyOf(*life);
+  if (life->is == Is::kRunning) life->victim_key = VictimKeyOf(*life);
+}
+
+void Shadow::On(const Blocked& e) {
+  Life* life = Living(e.request);
+  if (life == nullptr) return;
+  if (life->is == Is::kRunning) return Depart(*life, Life::Leave::kKeep, Is::kBlocked);
+  if (life->is != Is::kWaiting) {
+    ++ours_.events_out_of_place;
+    return;
+  }
+  life->is = Is::kBlocked;
+  life->counting = false;
+}
+
+void Shadow::On(const Unblocked& e) {
+  Life* life = Living(e.request);
+  if (life == nullptr) return;
+  if (life->is != Is::kBlocked) {
+    ++ours_.events_out_of_place;
+    return;
+  }
+  Enqueue(*life);
+}
+
+void Shadow::On(const ToolCalled& e) {
+  Life* life = Living(e.request);
+  if (life == nullptr) return;
+  if ((life->is != Is::kRunning && life->is != Is::kWaiting) || life->state.request.sequences != 1) {
+    ++ours_.events_out_of_place;
+    return;
+  }
+  if (const AgingOptions* aging = policy_.aging(); aging != nullptr && aging->reset_at_tool_call) {
+    life->waited = life->quantum = 0;
+  }
+  if (life->is == Is::kRunning) {
+    const auto leave = setup_.pausing == Pausing::kKeep   ? Life::Leave::kKeep
+                       : setup_.pausing == Pausing::kDrop ? Life::Leave::kDrop
+                                                          : Life::Leave::kMaybeOut;
+    return Depart(*life, leave, Is::kPaused);
+  }
+  life->is = Is::kPaused;
+  life->counting = false;
+}
+
+void Shadow::On(const ToolReturned& e) {
+  Life* life = Living(e.request);
+  if (life == nullptr) return;
+  if (life->is != Is::kPaused || e.returned.value < 0) {
+    ++ours_.events_out_of_place;
+    return;
+  }
+  if (e.returned.value > (1 << 28) - life->known) return FailWith(*life, FailReason::kKvExhausted);
+  life->base += e.returned.value;
+  life->known += e.returned.value;
+  life->state.returned += e.returned;
+  Enqueue(*life);
+}
+
+void Shadow::On(const Cancelled& e) {
+  Life* life = Living(e.request);
+  if (life == nullptr) return;
+  ++ours_.cancelled;
+  End(*life);
+}
+
+void Shadow::On(const MoveDone& e) {
+  const auto move = std::ranges::find(moves_, e.move, &Move::id);
+  if (move == moves_.end()) {
+    ++ours_.events_unknown;
+    return;
+  }
+  Life& life = At(move->request);
+  const KvAction action = move->action;
+  moves_.erase(move);
+  ours_.moves_failed += e.failed ? 1 : 0;
+  if (action == KvAction::kOut) {
+    life.moving_out = false;
+    const std::int32_t computed = life.computed;
+    DropKv(life);
+    life.copied = !e.failed;
+    if (!e.failed) life.computed = computed;
+    if (life.is == Is::kEnded) life.copied = false, Due(life);
+    return;
+  }
+  life.moving_in = false;
+  life.copied = false;
+  if (e.failed) life.computed = life.scheduled = 0;
+  if (life.is != Is::kRunning) Settle(life);
+}
+
+void Shadow::On(const PolicyChanged& e) {
+  if (e.policy == nullptr) {
+    ++ours_.events_out_of_place;
+    return;
+  }
+  built_ = false;
+  const bool aged = policy_.aging() != nullptr;
+  policy_ = *e.policy;
+  const AgingOptions* aging = policy_.aging();
+  const PolicyHooks hooks = policy_.hooks();
+  static_order_ = !hooks.moving && !hooks.groups && !hooks.observes && !hooks.scheduled;
+  for (RequestId id : unreleased_) {
+    Life& life = lives_[id.value];
+    if (aged && aging == nullptr) life.waited = life.quantum = 0, life.counting = false;
+    if (life.is == Is::kWaiting) {
+      life.key = KeyOf(life);
+      if (aging != nullptr && !life.promoted()) {
+        life.counting = aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run;
+      }
+    }
+    if (life.is == Is::kRunning) life.victim_key = VictimKeyOf(life);
+  }
+}
+
+// ---- lives ----------------------------------------------------------------------------------------------------
+
+void Shadow::Enqueue(Life& life) {
+  life.is = Is::kWaiting;
+  life.state.enqueued = now_;
+  life.state.generated = {life.generated};
+  life.joined_in = last_step_;
+  life.key = KeyOf(life);
+  if (const AgingOptions* aging = policy_.aging()) {
+    life.counting = !life.promoted() && (aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run);
+  }
+  if (BlocksOf(life, life.known) > TotalBlocks()) FailWith(life, FailReason::kKvExhausted);
+}
+
+void Shadow::Ran(Life& life) {
+  if (life.steps <= 0) return;
+  life.waited = 0;
+  if (life.quantum != AgingOptions::kForever) life.quantum = std::max<std::int64_t>(life.quantum - life.steps, 0);
+}
+
+void Shadow::Void(Life& life) {
+  life.void_through = last_step_;
+  ours_.tokens_void += static_cast<std::uint64_t>(life.scheduled - life.computed);
+  life.scheduled = life.computed;
+  life.expected = life.known;
+}
+
+void Shadow::Depart(Life& life, Life::Leave leave, Is is) {
+  Void(life);
+  if (life.row_sequences != life.state.request.sequences) {
+    leave = Life::Leave::kDrop;
+    life.row_sequences = life.state.request.sequences;
+    life.known = life.expected = life.base + life.row_sequences * life.generated;
+    life.tokens_held = std::min(life.tokens_held, life.base);
+  }
+  if (leave == Life::Leave::kMaybeOut && life.moving_in) leave = Life::Leave::kDrop;
+  life.leave = leave;
+  Ran(life);
+  life.is = is;
+  life.state.generated = {life.generated};
+  if (is == Is::kWaiting) Enqueue(life);
+  if (life.in_flight == 0 && !life.moving_in) Settle(life);
+}
+
+void Shadow::Settle(Life& life) {
+  life.in_lane = false;
+  life.computed = std::min(life.computed, life.known);
+  if (life.is == Is::kEnded) return Due(life);
+  if (life.leave == Life::Leave::kDrop) DropKv(life);
+  if (life.leave == Life::Leave::kOut) life.moving_out = true;
+  if (life.leave == Life::Leave::kMaybeOut) life.maybe_out = true;
+}
+
+void Shadow::DropKv(Life& life) {
+  life.computed = life.tokens_held = life.most_blocks = life.spare_blocks = life.hit_chunks = 0;
+  life.sure = true;
+}
+
+void Shadow::End(Life& life) {
+  life.counting = false;
+  if (life.is == Is::kRunning) return Depart(life, Life::Leave::kDrop, Is::kEnded);
+  life.is = Is::kEnded;
+  if (!life.in_transit()) Due(life);
+}
+
+void Shadow::FailWith(Life& life, FailReason reason) {
+  life.must_fail = reason;
+  ++must_fail_;
+  switch (reason) {
+    case FailReason::kInvalid: ++ours_.failed_invalid; break;
+    case FailReason::kNeverFits: ++ours_.failed_never_fits; break;
+    case FailReason::kKvExhausted: ++ours_.failed_kv_exhausted; break;
+    case FailReason::kExpired: ++ours_.failed_expired; break;
+    case FailReason::kShed: ++ours_.failed_shed; break;
+    case FailReason::kDraining: ++ours_.failed_draining; break;
+    case FailReason::kHost: ++ours_.failed_host; break;
+  }
+  End(life);
+}
+
+// Ended, and nothing in flight names it.
+void Shadow::Due(Life& life) {
+  DropKv(life);
+  life.copied = false;
+  ++due_;
+}
+
+// Sequences that have ended leave the row once no step in flight counts them.
+void Shadow::Shrink(Life& life) {
+  const std::int32_t left = life.state.request.sequences, before = life.row_sequences;
+  const std::int32_t behind = life.known - life.computed;
+  life.known = life.base + left * life.generated;
+  if (behind == before) {
+    life.computed = life.known - left;
+  } else if (life.computed > life.base) {
+    life.computed = life.base + (life.computed - life.base) / before * left;
+  }
+  life.scheduled = life.computed;
+  life.expected = life.known;
+  life.row_sequences = left;
+  life.spare_blocks = left - 1;
+  life.tokens_held = std::min(life.tokens_held, life.known);
+}
+
+// ---- plans ----------------------------------------------------------------------------------------------------
+
+void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint now, const Scheduler& scheduler) {
+  now_ = std::max(now_, now);
+  FIRE_CHECK(plan.id.value == last_step_ + 1, "plan {} follows plan {}", plan.id.value, last_step_);
+  last_step_ = plan.id.value;
+  built_ = steps_.size() < static_cast<std::size_t>(Scheduler::kMaxStepsInFlight);
+  most_seqs_ = std::max(most_seqs_, std::min(limits.max_seqs, limits.tokens.value));
+  most_tokens_ = std::max(most_tokens_, std::min(limits.tokens.value, limits.prefill_tokens.value));
+  ++ours_.plans;
+
+  // Who has waited past its time goes first of all, whatever else happens.
+  for (std::size_t i = 0; i < unreleased_.size(); ++i) {
+    Life& life = lives_[unreleased_[i].value];
+    if (life.is == Is::kWaiting && !life.state.has_run && life.state.request.expires_at <= now_) {
+      FailWith(life, FailReason::kExpired);
+    }
+  }
+  if (built_) {
+    Promote();
+    for (RequestId id : unreleased_) {
+      Life& life = lives_[id.value];
+      if (life.is != Is::kRunning || life.moving_in) continue;
+      if (life.in_flight == 0) {
+        if (life.row_sequences != life.state.request.sequences) Shrink(life);
+        life.prefilling = life.generated == 0 || life.known - life.computed != life.row_sequences;
+      }
+      life.most_blocks = std::max(
+          life.most_blocks, BlocksOf(life, life.expected + life.drafts + (life.prefilling ? 0 : life.row_sequences)));
+    }
+  }
+  if (scheduler.stats().kv_reclaimed != before_.kv_reclaimed) {
+    for (RequestId id : unreleased_) {
+      Life& life = lives_[id.value];
+      if (!life.in_lane && life.tokens_held > 0) life.sure = false;
+    }
+  }
+  ResolveMaybeOut(plan);
+  CheckPreempted(plan, scheduler);
+  CheckFailed(plan, limits);
+  CheckMoves(plan);
+  CheckEntries(plan, limits);
+  CheckOrder(plan, limits);
+  CheckReleased(plan);
+  if (!violation_.empty()) return;
+
+  if (!plan.run.empty()) {
+    steps_.push_back({plan.id, {plan.run.begin(), plan.run.end()}});
+    if (policy_.aging() != nullptr) {
+      for (RequestId id : unreleased_) {
+        Life& life = lives_[id.value];
+        if (life.is == Is::kWaiting && life.counting && !life.promoted()) ++life.waited;
+      }
+    }
+  } else {
+    ++ours_.plans_idle;
+    CheckIdle(plan, limits, scheduler);
+  }
+  TimePoint wake_at = kNever;
+  for (RequestId id : unreleased_) {
+    const Life& life = lives_[id.value];
+    if (life.is == Is::kWaiting && !life.state.has_run) wake_at = std::min(wake_at, life.state.request.expires_at);
+  }
+  FIRE_CHECK(plan.wake_at == wake_at, "wake_at is {}, the next to expire does at {}",
+             plan.wake_at.time_since_epoch().count(), wake_at.time_since_epoch().count());
+  CheckMemory(scheduler);
+  before_ = scheduler.stats();
+}
+
+void Shadow::Promote() {
+  const AgingOptions* aging = policy_.aging();
+  if (aging == nullptr) return;
+  for (RequestId id : unreleased_) {
+    Life& life = lives_[id.value];
+    if (life.is != Is::kWaiting || !life.counting || life.promoted() || life.waited < aging->threshold) continue;
+    life.quantum = aging->quantum;
+    life.promoted_in = last_step_;
+    life.promoted_after = life.waited;
+    life.waited = 0;
+    life.counting = false;
+    ++ours_.promoted;
+  }
+}
+
+// Whether a paused request's KV went out or was dropped depends on room in the host's memory; the plan tells.
+void Shadow::ResolveMaybeOut(const StepPlan& plan) {
+  for (RequestId id : unreleased_) {
+    Life& life = lives_[id.value];
+    if (!life.maybe_out) continue;
+    life.maybe_out = false;
+    if (std::ranges::find(plan.moves, id, &KvMove::request) != plan.moves.end()) {
+      life.moving_out = true;
+    } else {
+      life.copied = false;
+      DropKv(life);
+      if (life.is == Is::kEnded) Due(life);
+    }
+  }
+}
+
+void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
+  const std::uint64_t by_rank = scheduler.stats().preempted_by_rank - before_.preempted_by_rank;
+  FIRE_CHECK(by_rank == 0 || setup_.options.preempt == Preempt::kByRank, "preempted by rank without leave");
+  for (const Preemption& p : plan.preempted) {
+    Life& life = At(p.request);
+    FIRE_CHECK(life.is == Is::kRunning || life.is == Is::kWaiting, "request {} is preempted and does not run",
+               p.request.value);
+    FIRE_CHECK(life.state.request.preemptible, "request {} is not preemptible", p.request.value);
+    FIRE_CHECK(p.action == KvAction::kDrop || p.action == KvAction::kOut, "preempted by {}", Name(p.action));
+    ++(p.action == KvAction::kOut ? ours_.preempted_swap : ours_.preempted_recompute);
+    const bool was_running = life.is == Is::kRunning;
+    if (by_rank == plan.preempted.size() && static_order_ && was_running) {
+      FIRE_CHECK(life.quantum <= life.steps + 1, "request {} is promoted and was displaced", p.request.value);
+      bool gains = false;
+      life.state.generated = {life.generated};
+      for (RequestId id : unreleased_) {
+        const Life& other = lives_[id.value];
+        if (&other == &life || (other.is != Is::kWaiting && !other.must_fail)) continue;
+        gains |= other.promoted() || KeyOf(other).key + setup_.options.preempt_margin < KeyOf(life).key;
+      }
+      FIRE_CHECK(gains, "request {} was displaced, and nobody is better by the margin", p.request.value);
+    }
+    if (!was_running) {  // admitted and preempted within this plan
+      ++ours_.admitted;
+      life.in_lane = true;
+      life.counting = false;
+      life.steps = 0;
+      life.in_flight = 0;
+      life.scheduled = life.computed;
+    }
+    Depart(life, p.action == KvAction::kOut ? Life::Leave::kOut : Life::Leave::kDrop, Is::kWaiting);
+  }
+}
+
+void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
+  for (const Failure& f : plan.failed) {
+    Life& life = At(f.request);
+    FIRE_CHECK(life.is != Is::kNowhere, "request {} fails, and is not there", f.request.value);
+    if (life.must_fail) {
+      FIRE_CHECK(*life.must_fail == f.reason, "request {} fails as {}, not {}", f.request.value, Name(f.reason),
+                 Name(*life.must_fail));
+      life.must_fail.reset();
+      --must_fail_;
+      continue;
+    }
+    FIRE_CHECK(life.living(), "request {} fails twice", f.request.value);
+    const Request& r = life.state.request;
+    if (f.reason == FailReason::kNeverFits) {
+      const bool whole = !r.chunkable && r.prompt_tokens.value > most_tokens_;
+      FIRE_CHECK(life.is == Is::kWaiting && (r.sequences > most_seqs_ || whole), "request {} fits, and fails",
+                 f.request.value);
+      ++ours_.failed_never_fits;
+    } else {
+      FIRE_CHECK(f.reason == FailReason::kKvExhausted, "request {} fails as {}", f.request.value, Name(f.reason));
+      ++ours_.failed_kv_exhausted;
+      // It may fail only where it needs more than there is, or where it alone is left and cannot grow.
+      std::int64_t running = 0;
+      for (RequestId id : unreleased_) running += lives_[id.value].is == Is::kRunning;
+      const std::int32_t needs =
+          BlocksOf(life, life.expected + life.row_sequences + (life.prefilling ? 0 : life.drafts)) + life.row_sequences;
+      FIRE_CHECK(running <= 1 || !r.preemptible || needs > TotalBlocks(), "request {} fails for want of KV, beside {}",
+                 f.request.value, running - 1);
+    }
+    End(life);
+  }
+  FIRE_CHECK(must_fail_ == 0, "{} requests have failed, and no plan says so", must_fail_);
+}
+
+void Shadow::CheckMoves(const StepPlan& plan) {
+  for (const KvMove& move : plan.moves) {
+    Life& life = At(move.request);
+    FIRE_CHECK(move.count.value > 0 && move.first.value == 0, "a move of {} blocks from {}", move.count.value,
+               move.first.value);
+    if (move.action == KvAction::kOut) {
+      FIRE_CHECK(life.moving_out && !life.move, "request {} is moved out unasked", move.request.value);
+      ++ours_.moves_out;
+    } else {
+      FIRE_CHECK(move.action == KvAction::kIn && life.is == Is::kWaiting && life.copied && !life.in_transit(),
+                 "request {} is moved in", move.request.value);
+      life.is = Is::kRunning;
+      life.in_lane = life.moving_in = true;
+      life.counting = false;
+      life.row_sequences = life.state.request.sequences;
+      life.scheduled = life.computed;
+      life.expected = life.known;
+      life.drafts = life.steps = 0;
+      life.void_through = last_step_ - 1;
+      life.most_blocks = std::max(BlocksOf(life, life.known), move.count.value);
+      life.tokens_held = life.computed;
+      life.victim_key = VictimKeyOf(life);
+      life.lane = kNoLane;
+      ++ours_.moves_in;
+      ++ours_.admitted;
+    }
+    moves_.push_back({move.id, move.request, move.action});
+  }
+  for (const Move& move : moves_) {
+    if (move.action == KvAction::kOut) At(move.request).move = move.id;
+  }
+  for (RequestId id : unreleased_) {
+    Life& life = lives_[id.value];
+    FIRE_CHECK(!life.moving_out || life.move, "request {} should be moved out", id.value);
+    if (!life.moving_out) life.move = {};
+  }
+}
+
+void Shadow::CheckEntries(const StepPlan& plan, const StepLimits& limits) {
+  FIRE_CHECK(built_ || plan.run.empty(), "a plan with {} steps in flight", steps_.size());
+  std::int64_t tokens = 0, prefill = 0, seqs = 0;
+  for (const PlanEntry& entry : plan.run) {
+    CheckEntry(entry, plan.id, limits);
+    if (!violation_.empty()) return;
+    tokens += entry.tokens + entry.speculative;
+    if (entry.prefill()) prefill += entry.tokens;
+    seqs += At(entry.request).row_sequences;
+  }
+  ours_.rows_scheduled += plan.run.size();
+  FIRE_CHECK(tokens <= std::max(limits.tokens.value, 0), "{} tokens, of {}", tokens, limits.tokens.value);
+  FIRE_CHECK(plan.tokens.value == tokens, "{} tokens, said to be {}", tokens, plan.tokens.value);
+  FIRE_CHECK(prefill <= std::max(limits.prefill_tokens.value, 0), "{} tokens of prefill, of {}", prefill,
+             limits.prefill_tokens.value);
+  FIRE_CHECK(seqs <= std::max(limits.max_seqs, 0), "{} sequences, of {}", seqs, limits.max_seqs);
+
+  // What runs, or is moved in to run, altogether: limits bind admissions.
+  std::int64_t rows = 0, running_seqs = 0;
+  std::vector<AdapterId> adapters;
+  const auto in_use = [&adapters](AdapterId id) { return !id || std::ranges::find(adapters, id) != adapters.end(); };
+  for (RequestId id : unreleased_) {
+    const Life& life = lives_[id.value];
+    if (life.is != Is::kRunning) continue;
+    ++rows;
+    running_seqs += life.row_sequences;
+    if (life.picked_in != last_step_ && !in_use(life.state.request.adapter))
+      adapters.push_back(life.state.request.adapter);
+  }
+  FIRE_CHECK(rows <= setup_.options.max_running, "{} rows, of {}", rows, setup_.options.max_running);
+  for (const PlanEntry& entry : plan.run) {
+    const Life& life = At(entry.request);
+    if (life.picked_in != last_step_) continue;
+    FIRE_CHECK(running_seqs <= limits.max_seqs, "admits to {} sequences, of {}", running_seqs, limits.max_seqs);
+    if (in_use(life.state.request.adapter) || !plan.preempted.empty()) continue;
+    adapters.push_back(life.state.request.adapter);
+    FIRE_CHECK(std::cmp_less_equal(adapters.size(), limits.adapters), "admits to {} adapters, of {}", adapters.size(),
+               limits.adapters);
+  }
+}
+
+void Shadow::CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& limits) {
+  const std::uint64_t id = entry.request.value;
+  Life& life = At(entry.request);
+  FIRE_CHECK(life.planned_in != step.value || life.steps == 0, "request {} twice in one plan", id);
+  if (life.is == Is::kWaiting) {
+    Admitted(life, entry, limits);
+  } else {
+    FIRE_CHECK(life.is == Is::kRunning, "request {} is planned and cannot run", id);
+    FIRE_CHECK(!life.moving_in, "request {} is planned before it has been moved in", id);
+    FIRE_CHECK(entry.admitted() == (life.steps == 0), "request {} {} admitted", id, entry.admitted() ? "is not" : "is");
+    if (life.lane == kNoLane) life.lane = entry.lane;
+    FIRE_CHECK(life.lane == entry.lane, "request {} goes from lane {} to {}", id, life.lane, entry.lane);
+  }
+  if (!violation_.empty()) return;
+  FIRE_CHECK(life.row_sequences == life.state.request.sequences, "request {} runs with ended sequences", id);
+  for (const Step& other : steps_) {
+    for (const PlanEntry& e : other.entries) {
+      FIRE_CHECK(e.lane != entry.lane || e.request == entry.request,
+                 "lane {} is given to {}, and {} is in flight in it", entry.lane, id, e.request.value);
+    }
+  }
+
+  FIRE_CHECK(entry.position == life.scheduled, "request {} goes on at {}, not {}", id, entry.position, life.scheduled);
+  FIRE_CHECK(entry.tokens > 0, "request {} gets {} tokens", id, entry.tokens);
+  const std::int32_t end = entry.position + entry.tokens;
+  FIRE_CHECK(end <= life.expected, "request {} computes {} tokens of {}", id, end, life.expected);
+  FIRE_CHECK(entry.samples() == (end == life.expected), "request {} samples at {} of {}", id, end, life.expected);
+  FIRE_CHECK(entry.prefill() == life.prefilling, "request {} {}", id,
+             life.prefilling ? "prefills, unsaid" : "does not prefill");
+  if (life.prefilling) {
+    const bool whole = !life.state.request.chunkable && entry.position < life.state.request.prompt_tokens.value;
+    FIRE_CHECK(!whole || end >= life.state.request.prompt_tokens.value, "request {} is chunked", id);
+    FIRE_CHECK(whole || entry.tokens <= limits.chunk_tokens.value, "request {}: a chunk of {}", id, entry.tokens);
+    FIRE_CHECK(entry.speculative == 0, "request {} speculates while it prefills", id);
+  } else {
+    FIRE_CHECK(entry.tokens == life.row_sequences, "request {} decodes {} tokens", id, entry.tokens);
+    FIRE_CHECK(entry.speculative <= life.drafts, "request {} has {} drafts, {} are planned", id, life.drafts,
+               entry.speculative);
+    FIRE_CHECK(life.row_sequences == 1 || entry.speculative == 0, "request {} speculates with sequences", id);
+  }
+  const Tokens cap = life.state.request.max_output_tokens;
+  if (cap.value > 0 && entry.samples()) {
+    FIRE_CHECK(life.expected + life.row_sequences + entry.speculative <= life.base + life.row_sequences * cap.value,
+               "request {} is planned past its cap", id);
+  }
+  life.scheduled = end + entry.speculative;
+  if (entry.samples()) {
+    life.expected += life.row_sequences + entry.speculative;
+    life.prefilling = false;
+  }
+  life.drafts = 0;
+  ++life.steps;
+  ++life.in_flight;
+  life.planned_in = step.value;
+  life.tokens_held = std::max(life.tokens_held, life.scheduled);
+  life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.scheduled));
+  if (host_kv_ != nullptr) {
+    FIRE_CHECK(host_kv_->held(entry.request) >= BlocksOf(life, life.scheduled),
+               "request {} runs with {} blocks, and needs {}", id, host_kv_->held(entry.request),
+               BlocksOf(life, life.scheduled));
+  }
+}
+
+// A request may start at what it kept, at zero, or past a prefix that somebody has computed.
+bool Shadow::StartFits(const Life& life, std::int32_t start) const {
+  const bool kept = life.computed > 0;
+  if (kept && start == life.computed) return true;
+  if (kept && life.sure) return false;
+  if (start == 0) return true;
+  const Request& r = life.state.request;
+  if (host_kv_ != nullptr) return start == std::clamp(HostKv::Cached(r), 0, r.prompt_tokens.value - 1);
+  const std::span<const std::uint64_t> hashes = HashesOf(life);
+  if (hashes.empty() || start % r.prefix->block_tokens.value != 0 || start >= r.prompt_tokens.value) return false;
+  const std::int32_t chunks = start / r.prefix->block_tokens.value;
+  if (std::cmp_greater(chunks, hashes.size())) return false;
+  return std::ranges::all_of(hashes.first(static_cast<std::size_t>(chunks)),
+                             [this](std::uint64_t h) { return seen_[h]; });
+}
+
+void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
+  const std::uint64_t id = entry.request.value;
+  FIRE_CHECK(entry.admitted(), "request {} runs without admission", id);
+  FIRE_CHECK(!life.in_transit(), "request {} is admitted while it is in flight", id);
+  FIRE_CHECK(!life.copied, "request {} runs, and its KV is in the host's memory", id);
+  FIRE_CHECK(StartFits(life, entry.position), "request {} starts at {}, with {} computed", id, entry.position,
+             life.computed);
+  if (host_kv_ == nullptr && !HashesOf(life).empty()) {
+    if (life.computed == 0 || entry.position != life.computed) {
+      life.hit_chunks = entry.position / life.state.request.prefix->block_tokens.value;
+    }
+  }
+  if (life.computed != entry.position) life.most_blocks = 0;
+  if (life.computed != entry.position || !life.sure) life.tokens_held = 0;
+  ours_.tokens_cached += static_cast<std::uint64_t>(entry.position - std::min(life.computed, entry.position));
+  life.is = Is::kRunning;
+  life.in_lane = true;
+  life.picked_in = last_step_;
+  life.lane = entry.lane;
+  life.counting = false;
+  life.sure = true;
+  life.row_sequences = life.state.request.sequences;
+  life.computed = life.scheduled = entry.position;
+  life.expected = life.known;
+  life.drafts = life.steps = life.in_flight = 0;
+  life.void_through = last_step_ - 1;
+  life.prefilling = life.generated == 0 || life.known - life.computed != life.row_sequences;
+  life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));
+  life.victim_key = VictimKeyOf(life);
+  ++ours_.admitted;
+}
+
+// Whether a must be picked before b, as far as can be told from outside.
+bool Shadow::Before(const Life& a, const Life& b) const {
+  if (a.promoted() != b.promoted()) return a.promoted();
+  if (a.promoted()) {
+    return a.promoted_in != b.promoted_in ? a.promoted_in < b.promoted_in : a.promoted_after > b.promoted_after;
+  }
+  return static_order_ && a.key < b.key;
+}
+
+void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
+  // Where nothing else can run, whoever fits may; CheckIdle looks after the others.
+  if (plan.run.size() == 1) return;
+  for (const PlanEntry& entry : plan.run) {
+    const Life& picked = At(entry.request);
+    if (picked.picked_in != last_step_) continue;
+    for (RequestId id : unreleased_) {
+      const Life& passed = lives_[id.value];
+      if (passed.is != Is::kWaiting || passed.in_transit() || passed.joined_in == last_step_) continue;
+      if (passed.state.request.adapter && limits.adapters < setup_.adapters) continue;
+      if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
+      FIRE_CHECK(!Before(passed, picked), "request {} was picked before {}{}", entry.request.value, id.value,
+                 passed.promoted() ? ", which is promoted" : "");
+    }
+  }
+}
+
+void Shadow::CheckReleased(const StepPlan& plan) {
+  for (RequestId id : plan.released) {
+    Life& life = At(id);
+    FIRE_CHECK(life.is == Is::kEnded && !life.in_transit(), "request {} is released, and has not ended", id.value);
+    FIRE_CHECK(host_kv_ == nullptr || host_kv_->held(id) == 0, "request {} is released with {} blocks", id.value,
+               host_kv_->held(id));
+    life = {};
+    unreleased_.erase(std::ranges::find(unreleased_, id));
+    --due_;
+  }
+  FIRE_CHECK(due_ == 0, "{} ended requests are not released", due_);
+}
+
+// A waiting request that this step's limits and the free memory allow.
+bool Shadow::Fits(const Life& life, const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const {
+  if (life.is != Is::kWaiting || life.in_transit()) return false;
+  if (life.copied && !plan.moves.empty()) return false;  // they may have used up what may move in one step
+  const Request& r = life.state.request;
+  std::int64_t rows = 0, seqs = 0;
+  std::vector<AdapterId> adapters;
+  for (RequestId id : unreleased_) {
+    const Life& other = lives_[id.value];
+    if (other.is != Is::kRunning) continue;
+    ++rows, seqs += other.row_sequences;
+    if (const AdapterId a = other.state.request.adapter; a && std::ranges::find(adapters, a) == adapters.end()) {
+      adapters.push_back(a);
+    }
+  }
+  if (rows >= setup_.options.max_running || seqs + r.sequences > limits.max_seqs) return false;
+  if (r.adapter && std::ranges::find(adapters, r.adapter) == adapters.end() &&
+      std::cmp_greater_equal(adapters.size(), limits.adapters)) {
+    return false;
+  }
+  const auto watermark =
+      rows == 0 ? 0 : static_cast<std::int32_t>(setup_.options.kv_watermark * setup_.options.kv_blocks.value);
+  const std::int32_t free = Counts() ? scheduler.kv().free.value - watermark : kMost;
+  if (life.copied) {
+    return limits.swap_in.value > 0 && std::max(BlocksOf(life, life.known), life.most_blocks) <= free &&
+           scheduler.Explain(r.id).cpu_blocks.value <= free;
+  }
+  const std::int32_t start = life.sure ? life.computed : 0;
+  const std::int32_t n = life.known - start;
+  if (BlocksOf(life, life.known) - (life.sure ? BlocksOf(life, life.tokens_held) : 0) > free) return false;
+  if (life.generated > 0 && n == r.sequences) return n <= limits.tokens.value;
+  const std::int32_t allowed = std::min(limits.tokens.value, limits.prefill_tokens.value);
+  return r.chunkable ? std::min(allowed, limits.chunk_tokens.value) >= 1
+                     : std::max(r.prompt_tokens.value - start, 1) <= allowed;
+}
+
+// A row that this step's limits and the free memory allow.
+bool Shadow::CouldRun(const Life& life, const StepLimits& limits, const Scheduler& scheduler) const {
+  if (life.is != Is::kRunning || life.moving_in || life.row_sequences > limits.max_seqs) return false;
+  if (life.prefilling) {
+    const std::int32_t allowed = std::min(limits.tokens.value, limits.prefill_tokens.value);
+    const Request& r = life.state.request;
+    if (!r.chunkable && life.scheduled < r.prompt_tokens.value)
+      return r.prompt_tokens.value - life.scheduled <= allowed;
+    return std::min(allowed, limits.chunk_tokens.value) >= 1;
+  }
+  return life.row_sequences <= limits.tokens.value && (!Counts() || life.row_sequences <= scheduler.kv().free.value);
+}
+
+void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) {
+  std::int64_t waiting = 0, running = 0, paused = 0, blocked = 0;
+  for (RequestId id : unreleased_) {
+    const Life& life = lives_[id.value];
+    waiting += life.is == Is::kWaiting, running += life.is == Is::kRunning;
+    paused += life.is == Is::kPaused, blocked += life.is == Is::kBlocked;
+  }
+  const bool pending = host_kv_ != nullptr && host_kv_->pending_blocks().value > 0;
+  switch (plan.idle) {
+    case Idle::kBusy: return Violate("busy, and runs nothing");
+    case Idle::kNoRequests:
+    case Idle::kDrained:
+      FIRE_CHECK(unreleased_.empty(), "idle for want of requests, with {}", unreleased_.size());
+      FIRE_CHECK((plan.idle == Idle::kDrained) == draining_, "drained, or not");
+      return;
+    case Idle::kStepsInFlight: FIRE_CHECK(!steps_.empty(), "idle for steps in flight, of which there are none"); return;
+    case Idle::kMovesInFlight: FIRE_CHECK(!moves_.empty(), "idle for moves in flight, of which there are none"); break;
+    case Idle::kKvPending: FIRE_CHECK(pending, "idle for pending KV, of which there is none"); break;
+    case Idle::kPaused: FIRE_CHECK(waiting + running + blocked == 0 && paused > 0, "idle for tools"); break;
+    case Idle::kBlocked: FIRE_CHECK(waiting + running == 0 && blocked > 0, "idle for blocked requests"); break;
+    case Idle::kNoBudget:
+    case Idle::kKvHeld: break;
+  }
+  FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
+  if (!steps_.empty() || host_kv_ != nullptr || limits.tokens.value <= 0) return;
+  for (RequestId id : unreleased_) {
+    const Life& life = lives_[id.value];
+    FIRE_CHECK(!CouldRun(life, limits, scheduler), "idle as {}, and request {} could run on", Name(plan.idle),
+               id.value);
+    FIRE_CHECK(!Fits(life, plan, limits, scheduler), "idle as {}, and request {} fits", Name(plan.idle), id.value);
+  }
+}
+
+// The ledger against two counts of our own: what must be held at least, and what can be at most.
+void Shadow::CheckMemory(const Scheduler& scheduler) {
+  if (host_kv_ != nullptr) {
+    if (!host_kv_->fault().empty()) Violate(host_kv_->fault());
+    return;
+  }
+  if (!Counts()) return;
+  const KvUse use = scheduler.kv();
+  FIRE_CHECK(use.used <= use.total && use.used + use.free == use.total, "{} of {} blocks used, {} free", use.used.value,
+             use.total.value, use.free.value);
+  FIRE_CHECK(use.cpu_used.value >= 0 && use.cpu_used <= use.cpu_total, "{} of {} blocks in the host's memory",
+             use.cpu_used.value, use.cpu_total.value);
+  FIRE_CHECK(use.cached <= use.free, "{} blocks cached, {} free", use.cached.value, use.free.value);
+
+  std::int64_t least = 0, most = 0;
+  const std::int32_t chunk_blocks = setup_.chunk_tokens / setup_.options.kv_block_tokens.value;
+  std::vector<std::int32_t> holders(setup_.families > 0 ? seen_.size() : 0);
+  std::vector<bool> shared(holders.size());
+  for (RequestId id : unreleased_) {
+    const Life& life = lives_[id.value];
+    most += life.most_blocks + life.spare_blocks;
+    if (life.tokens_held == 0 || !life.sure || life.maybe_out) continue;
+    least += BlocksOf(life, life.tokens_held);
+  }
+  if (setup_.families > 0) {
+    for (RequestId id : unreleased_) {
+      const Life& life = lives_[id.value];
+      const std::span<const std::uint64_t> hashes = HashesOf(life);
+      for (std::size_t c = 0; c < hashes.size(); ++c) {
+        const auto end = static_cast<std::int32_t>(c + 1) * setup_.chunk_tokens;
+        // Held for certain at least once.
+        if (life.tokens_held >= end && life.sure && !life.maybe_out && holders[hashes[c]]++ > 0) least -= chunk_blocks;
+        // Shared for certain with whoever holds it too.
+        if (std::cmp_less(c, life.hit_chunks) && life.most_blocks > 0) {
+          most -= chunk_blocks;
+          if (!shared[hashes[c]]) most += chunk_blocks, shared[hashes[c]] = true;
+        }
+      }
+    }
+  }
+  FIRE_CHECK(least <= use.total.value, "{} blocks are needed, and there are {}", least, use.total.value);
+  FIRE_CHECK(least <= use.used.value, "{} blocks are needed, and the ledger says {}", least, use.used.value);
+  FIRE_CHECK(most >= use.used.value, "{} blocks at most, and the ledger says {}", most, use.used.value);
+}
+
+// ---- results --------------------------------------------------------------------------------------------------
+
+void Shadow::Committed(const StepResult& result, TimePoint now, const Scheduler& scheduler) {
+  now_ = std::max(now_, now);
+  const auto step = std::ranges::find(steps_, result.step, &Step::id);
+  if (step == steps_.end()) {
+    ++ours_.commits_unknown;
+    return;
+  }
+  ++ours_.commits;
+  const Step done = std::move(*step);
+  steps_.erase(step);
+  // The first row that names an entry's request and lane is its result.
+  for (const PlanEntry& entry : done.entries) {
+    const RowResult* found = nullptr;
+    for (const RowResult& row : result.rows) {
+      if (row.request == entry.request && row.lane == entry.lane) {
+        found = &row;
+        break;
+      }
+    }
+    Apply(At(entry.request), entry, found, done.id);
+  }
+  FIRE_CHECK(scheduler.stats().tokens_output == ours_.tokens_output, "output of {} tokens, not {}",
+             scheduler.stats().tokens_output, ours_.tokens_output);
+  CheckMemory(scheduler);
+}
+
+void Shadow::Apply(Life& life, const PlanEntry& entry, const RowResult* row, StepId step) {
+  --life.in_flight;
+  if (step.value <= life.void_through) {
+    ++ours_.rows_dead;
+    if (life.is != Is::kRunning && life.in_lane && life.in_flight == 0 && !life.moving_in) Settle(life);
+    return;
+  }
+  if (row != nullptr && row->failed()) return FailWith(life, FailReason::kHost);
+  const std::int32_t most = entry.samples() ? 1 + entry.speculative : 0;
+  const std::int32_t sampled = row == nullptr ? 0 : std::min<std::int32_t>(row->tokens, most);
+  if (row == nullptr || (entry.samples() && sampled == 0 && !row->finished())) {
+    ++ours_.rows_absent;
+    Void(life);
+    life.drafts = 0;
+    life.prefilling = life.generated == 0 || life.known - life.computed != life.row_sequences;
+    return;
+  }
+  const std::int32_t accepted = std::max(sampled - 1, 0), rejected = entry.speculative - accepted;
+  const std::int32_t fresh = sampled > 0 ? life.row_sequences + accepted : 0;
+  life.computed += entry.tokens + accepted;
+  life.scheduled -= rejected;
+  life.expected -= rejected;
+  life.known += fresh;
+  life.generated += sampled;
+  life.drafts = row->drafts;
+  life.state.has_run = true;
+  if (entry.prefill()) ours_.tokens_prefill += static_cast<std::uint64_t>(entry.tokens);
+  ours_.tokens_output += static_cast<std::uint64_t>(fresh);
+  const std::span<const std::uint64_t> hashes = HashesOf(life);
+  for (std::size_t c = 0; c < hashes.size(); ++c) {
+    const auto end = static_cast<std::int32_t>(c + 1) * life.state.request.prefix->block_tokens.value;
+    if (end <= std::min(life.computed, life.state.request.prompt_tokens.value)) seen_[hashes[c]] = true;
+  }
+  if (row->finished()) {
+    ++ours_.finished;
+    Depart(life, Life::Leave::kDrop, Is::kEnded);
+  }
+}
+
+// ---- now and then ---------------------------------------------------------------------------------------------
+
+void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
+  if (const char* fault = scheduler.Inconsistency(); fault != nullptr)
+    return Violate(fmt::format("inconsistent: {}", fault));
+  std::int64_t waiting = 0, running = 0, paused = 0, blocked = 0;
+  for (RequestId id : unreleased_) {
+    const Life& life = lives_[id.value];
+    waiting += life.is == Is::kWaiting, running += life.is == Is::kRunning;
+    paused += life.is == Is::kPaused, blocked += life.is == Is::kBlocked;
+  }
+  FIRE_CHECK(scheduler.waiting() == waiting, "{} wait, not {}", scheduler.waiting(), waiting);
+  FIRE_CHECK(scheduler.running() == running, "{} run, not {}", scheduler.running(), running);
+  FIRE_CHECK(scheduler.paused() == paused, "{} are paused, not {}", scheduler.paused(), paused);
+  FIRE_CHECK(scheduler.blocked() == blocked, "{} are blocked, not {}", scheduler.blocked(), blocked);
+  const Stats& theirs = scheduler.stats();
+#define FIRE_SAME(name) FIRE_CHECK(theirs.name == ours_.name, #name " is {}, not {}", theirs.name, ours_.name)
+  FIRE_SAME(arrived);
+  FIRE_SAME(finished);
+  FIRE_SAME(cancelled);
+  FIRE_SAME(failed_invalid);
+  FIRE_SAME(failed_never_fits);
+  FIRE_SAME(failed_kv_exhausted);
+  FIRE_SAME(failed_expired);
+  FIRE_SAME(failed_shed);
+  FIRE_SAME(failed_draining);
+  FIRE_SAME(failed_host);
+  FIRE_SAME(plans);
+  FIRE_SAME(plans_idle);
+  FIRE_SAME(commits);
+  FIRE_SAME(commits_unknown);
+  FIRE_SAME(rows_scheduled);
+  FIRE_SAME(rows_absent);
+  FIRE_SAME(rows_dead);
+  FIRE_SAME(tokens_prefill);
+  FIRE_SAME(tokens_output);
+  FIRE_SAME(tokens_void);
+  FIRE_SAME(preempted_recompute);
+  FIRE_SAME(preempted_swap);
+  FIRE_SAME(moves_out);
+  FIRE_SAME(moves_in);
+  FIRE_SAME(moves_failed);
+  FIRE_SAME(promoted);
+  FIRE_SAME(events_unknown);
+  FIRE_SAME(events_out_of_place);
+#undef FIRE_SAME
+  if (unreleased_.empty()) return;
+  const RequestId id = unreleased_[bits % unreleased_.size()];
+  const Life& life = lives_[id.value];
+  const Explanation e = scheduler.Explain(id);
+  constexpr Status kStatus[] = {Status::kUnknown, Status::kWaiting, Status::kRunning,
+                                Status::kPaused,  Status::kBlocked, Status::kDead};
+  FIRE_CHECK(e.status == kStatus[static_cast<std::size_t>(life.is)], "request {}: status {}, not {}", id.value,
+             static_cast<int>(e.status), static_cast<int>(life.is));
+  if (!life.living()) return;
+  FIRE_CHECK(e.generated.value == life.generated, "request {}: {} generated, not {}", id.value, e.generated.value,
+             life.generated);
+  FIRE_CHECK(e.known.value == life.known, "request {}: {} known, not {}", id.value, e.known.value, life.known);
+  FIRE_CHECK(e.computed.value == life.computed || (!life.sure && e.computed.value == 0) || life.maybe_out,
+             "request {}: {} computed, not {}", id.value, e.computed.value, life.computed);
+  if (life.is == Is::kWaiting) {
+    FIRE_CHECK(e.promoted == life.promoted(), "request {}: promoted {}, not {}", id.value, e.promoted, life.promoted());
+    const AgingOptions* aging = policy_.aging();
+    FIRE_CHECK(!built_ || aging == nullptr || !life.counting || life.waited <= aging->threshold,
+               "request {} has waited for {} plans", id.value, life.waited);
+    std::int64_t ahead = 0;
+    for (RequestId other : unreleased_) {
+      ahead += lives_[other.value].is == Is::kWaiting && Before(lives_[other.value], life);
+    }
+    FIRE_CHECK(e.ahead >= ahead, "request {}: {} ahead, not {}", id.value, e.ahead, ahead);
+  }
+}
+
+void Shadow::CheckEmpty(const Scheduler& scheduler) {
+  FIRE_CHECK(unreleased_.empty(), "{} requests are left", unreleased_.size());
+  FIRE_CHECK(scheduler.alive() == 0 && scheduler.waiting() == 0 && scheduler.running() == 0, "somebody is left");
+  const KvUse use = scheduler.kv();
+  FIRE_CHECK(use.used.value == 0 && use.cpu_used.value == 0, "{} blocks and {} in the host's memory are left",
+             use.used.value, use.cpu_used.value);
+  Compare(scheduler, 0);
+}
+
+}  // namespace takt::fire

@@ -1,0 +1,179 @@
+// A second opinion on everything a scheduler does: requests as a host knows them, from events, plans and results
+// alone, and what must hold of each plan. Nothing in here looks inside the scheduler.
+#ifndef TAKT_TESTS_FIRE_SHADOW_H_
+#define TAKT_TESTS_FIRE_SHADOW_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host_kv.h"
+#include "setup.h"
+#include "takt/scheduler.h"
+
+namespace takt::fire {
+
+enum class Is : std::uint8_t { kNowhere, kWaiting, kRunning, kPaused, kBlocked, kEnded };
+
+// One request from its arrival until a plan names it as released.
+struct Life {
+  RequestState state = {};
+  Is is = Is::kNowhere;
+  std::optional<FailReason> must_fail = {};  // the next plan names it so
+
+  // Tokens, all sequences together, except `generated`.
+  std::int32_t base = 0, generated = 0, known = 0, computed = 0, scheduled = 0, expected = 0;
+  std::int32_t row_sequences = 1;  // as long as it has a lane; state.request.sequences: as told
+  std::int32_t drafts = 0;         // offered, and not yet planned
+  std::int32_t in_flight = 0;      // steps
+  std::int32_t steps = 0;          // since it was admitted
+  std::uint64_t void_through = 0;  // results of steps up to this one do not count
+  std::uint64_t planned_in = 0;    // the last step that names it
+  std::uint64_t picked_in = 0;     // the plan that took it from the queue, with an entry
+  std::uint64_t joined_in = 0;     // the plan after which, or in which, it joined the queue
+  std::uint32_t lane = 0;
+  bool in_lane = false;  // runs, or has left with steps or a move in flight
+  bool prefilling = false;
+
+  // KV.
+  enum class Leave : std::uint8_t { kKeep, kDrop, kOut, kMaybeOut } leave = Leave::kDrop;
+  bool moving_in = false, moving_out = false, maybe_out = false;
+  bool copied = false;            // its KV is in the host's memory
+  bool sure = true;               // what it is thought to hold may not have been reclaimed
+  MoveId move = {};               // as told
+  std::int32_t tokens_held = 0;   // least number of tokens that have room
+  std::int32_t most_blocks = 0;   // that it can have been given
+  std::int32_t spare_blocks = 0;  // left over where the sequences that remain cannot share evenly
+  std::int32_t hit_chunks = 0;    // of its prefix, that were there when it was admitted
+
+  // Aging.
+  std::int64_t waited = 0, quantum = 0;
+  bool counting = false;
+  std::uint64_t promoted_in = 0;
+  std::int64_t promoted_after = 0;
+
+  FullKey key = {}, victim_key = {};
+
+  bool living() const { return is != Is::kNowhere && is != Is::kEnded; }
+  bool in_transit() const { return in_lane || moving_out || maybe_out; }
+  bool promoted() const { return quantum > 0; }
+};
+
+class Shadow {
+ public:
+  Shadow(const Setup& setup, const HostKv* host_kv);
+
+  // To be told after the scheduler was.
+  void Told(const Event& event, TimePoint now, const Scheduler& scheduler);
+  void Planned(const StepPlan& plan, const StepLimits& limits, TimePoint now, const Scheduler& scheduler);
+  void Committed(const StepResult& result, TimePoint now, const Scheduler& scheduler);
+
+  // Recounts everything; for now and then.
+  void Compare(const Scheduler& scheduler, std::uint64_t bits);
+  // All has ended: nothing may be left.
+  void CheckEmpty(const Scheduler& scheduler);
+
+  // What is wrong; empty: nothing.
+  const std::string& violation() const { return violation_; }
+  void Violate(const std::string& text) {
+    if (violation_.empty()) violation_ = text;
+  }
+
+  struct Step {
+    StepId id;
+    std::vector<PlanEntry> entries;
+  };
+  struct Move {
+    MoveId id;
+    RequestId request;
+    KvAction action;
+  };
+
+  const Life& life(RequestId id) const { return id.value < lives_.size() ? lives_[id.value] : nobody_; }
+  const std::vector<RequestId>& unreleased() const { return unreleased_; }
+  const std::vector<Step>& steps() const { return steps_; }  // in flight, oldest first
+  const std::vector<Move>& moves() const { return moves_; }  // in flight
+  std::uint64_t moves_told() const { return ours_.moves_out + ours_.moves_in; }
+  bool draining() const { return draining_; }
+  std::int32_t BlocksOf(const Life& life, std::int32_t tokens) const;
+
+ private:
+  Life& At(RequestId id);
+  Life* Living(RequestId id);
+
+  void On(const Arrived& e, const Scheduler& scheduler);
+  void On(const Revised& e);
+  void On(const Blocked& e);
+  void On(const Unblocked& e);
+  void On(const ToolCalled& e);
+  void On(const ToolReturned& e);
+  void On(const Cancelled& e);
+  void On(const MoveDone& e);
+  void On(const KvFreed&) {}
+  void On(const PolicyChanged& e);
+  void On(const Drain&) { draining_ = true; }
+
+  void Enqueue(Life& life);
+  void Depart(Life& life, Life::Leave leave, Is is);
+  void Settle(Life& life);
+  void End(Life& life);
+  void FailWith(Life& life, FailReason reason);
+  void Due(Life& life);
+  void DropKv(Life& life);
+  void Void(Life& life);
+  void Shrink(Life& life);
+  void Ran(Life& life);
+  void FindShed(const Scheduler& scheduler, RequestId newcomer);
+
+  void Promote();
+  void ResolveMaybeOut(const StepPlan& plan);
+  void CheckPreempted(const StepPlan& plan, const Scheduler& scheduler);
+  void CheckFailed(const StepPlan& plan, const StepLimits& limits);
+  void CheckMoves(const StepPlan& plan);
+  void CheckEntries(const StepPlan& plan, const StepLimits& limits);
+  void CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& limits);
+  void Admitted(Life& life, const PlanEntry& entry, const StepLimits& limits);
+  void CheckReleased(const StepPlan& plan);
+  void CheckOrder(const StepPlan& plan, const StepLimits& limits);
+  void CheckIdle(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);
+  void CheckMemory(const Scheduler& scheduler);
+  bool StartFits(const Life& life, std::int32_t start) const;
+  bool Fits(const Life& life, const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const;
+  bool CouldRun(const Life& life, const StepLimits& limits, const Scheduler& scheduler) const;
+  bool Before(const Life& a, const Life& b) const;
+
+  void Apply(Life& life, const PlanEntry& entry, const RowResult* row, StepId step);
+
+  FullKey KeyOf(const Life& life) const;
+  FullKey VictimKeyOf(const Life& life) const;
+  bool Counts() const { return setup_.options.kv == KvMode::kLedger; }
+  std::int32_t TotalBlocks() const;
+  std::span<const std::uint64_t> HashesOf(const Life& life) const;
+
+  const Setup& setup_;
+  const HostKv* host_kv_;
+  AnyPolicy policy_;
+  bool static_order_ = false;  // the policy's keys depend on the request alone
+  std::vector<Life> lives_;    // by id
+  Life nobody_;
+  std::vector<RequestId> unreleased_;
+  std::vector<Step> steps_;
+  std::vector<Move> moves_;
+  std::vector<bool> seen_;  // prefix chunks, by hash: computed by anyone at any time
+  std::int64_t due_ = 0;    // ended, with nothing in flight: the next plan releases so many
+  std::int64_t must_fail_ = 0;
+  TimePoint now_ = kUnset;
+  std::uint64_t last_step_ = 0;
+  std::int32_t most_seqs_ = 0, most_tokens_ = 0;
+  bool draining_ = false;
+  bool built_ = false;  // the last plan looked at anything
+  Stats before_;        // as of the last plan
+  Stats ours_;
+  std::string violation_;
+};
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_SHADOW_H_

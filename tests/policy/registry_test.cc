@@ -1,0 +1,100 @@
+#include "takt/policy/registry.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catch.h"
+#include "takt/policy/aged.h"
+#include "takt/policy/fair_share.h"
+#include "takt/policy/sjf.h"
+#include "takt/policy/stjf.h"
+
+namespace takt {
+namespace {
+
+std::string Fault(std::string_view spec, const std::vector<std::string>& options = {}) {
+  const absl::StatusOr<AnyPolicy> policy = MakePolicy(spec, options);
+  return policy.ok() ? "" : std::string(policy.status().message());
+}
+
+bool Names(const std::string& fault, std::initializer_list<std::string_view> parts) {
+  return std::ranges::all_of(parts, [&](std::string_view part) { return fault.find(part) != std::string::npos; });
+}
+
+TEST_CASE("every policy is made from its name, and its spec makes it again") {
+  for (const PolicyInfo& info : PolicyInfos()) {
+    const std::string spec = info.name == "aged" ? "aged(fcfs)" : info.name;
+    const absl::StatusOr<AnyPolicy> policy = MakePolicy(spec);
+    REQUIRE(policy.ok());
+    CHECK(policy->name() == spec);
+    CHECK(policy->spec() == spec);
+    CHECK_FALSE(info.summary.empty());
+    for (const PolicyInfo::Option& option : info.options) {
+      const std::string given = option.name + "=" + option.default_value;
+      CHECK(MakePolicy(spec, std::vector{given})->spec() == spec);
+    }
+  }
+}
+
+TEST_CASE("options stand in the spec or beside it") {
+  RequestState r;
+  r.request.workflow_tokens_left = {.mean = 100, .quantiles = {10, 20, 30, 40, 50}};
+  CHECK(MakePolicy("stjf")->Key(r).key == 30);
+  CHECK(MakePolicy("stjf(quantile=0.9)")->Key(r).key == 50);
+  CHECK(MakePolicy(" stjf ( quantile = -1 ) ")->Key(r).key == 100);
+  CHECK(MakePolicy("stjf", std::vector<std::string>{"quantile=0.25"})->Key(r).key == 20);
+
+  const auto aged = MakePolicy("aged(stjf(quantile=0.9), threshold=50, quantum=forever)",
+                               std::vector<std::string>{"unknown=7", "reset_at_tool_call=true"});
+  REQUIRE(aged.ok());
+  CHECK(aged->Key(r).key == 50);
+  CHECK(aged->Key({}).key == 7);
+  REQUIRE(aged->aging() != nullptr);
+  CHECK(*aged->aging() == AgingOptions{.threshold = 50, .quantum = AgingOptions::kForever, .reset_at_tool_call = true});
+  CHECK(aged->name() == "aged(stjf)");
+  CHECK(aged->spec() == "aged(stjf(quantile=0.9,unknown=7),threshold=50,quantum=forever,reset_at_tool_call=true)");
+  CHECK(*MakePolicy(aged->spec())->aging() == *aged->aging());
+  CHECK(MakePolicy("aged(sjf,count_from=first_run)")->aging()->count_from == AgingOptions::CountFrom::kFirstRun);
+  CHECK(MakePolicy("sjf")->aging() == nullptr);
+}
+
+TEST_CASE("a fault names what was wrong and what there is") {
+  CHECK(Names(Fault("sjff"), {"'sjff'", "fcfs", "aged(POLICY)"}));
+  CHECK(Names(Fault(""), {"unknown policy ''"}));
+  CHECK(Names(Fault("aged(lifo)"), {"'lifo'"}));
+  CHECK(Names(Fault("aged"), {"aged takes one policy"}));
+  CHECK(Names(Fault("aged(sjf,stjf)"), {"aged takes one policy"}));
+  CHECK(Names(Fault("aged(aged(sjf))"), {"ages once"}));
+  CHECK(Names(Fault("stjf(quantil=0.5)"), {"'quantil'", "quantile, unknown"}));
+  CHECK(Names(Fault("fcfs(x=1)"), {"there are: none"}));
+  CHECK(Names(Fault("stjf(quantile=2)"), {"quantile=2", "at most 1"}));
+  CHECK(Names(Fault("stjf(quantile=0.5x)"), {"quantile=0.5x"}));
+  CHECK(Names(Fault("stjf(quantile=nan)"), {"quantile=nan"}));
+  CHECK(Names(Fault("aged(sjf,quantum=0)"), {"quantum=0", "at least 1"}));
+  CHECK(Names(Fault("aged(sjf,threshold=99999999999999999999)"), {"threshold"}));
+  CHECK(Names(Fault("sjf", {"threshold=3"}), {"'threshold'", "there are: unknown"}));
+  CHECK(Names(Fault("aged(sjf)", {"frobnicate=3"}), {"'frobnicate'", "threshold"}));
+  CHECK(Names(Fault("sjf", {"unknown"}), {"NAME=VALUE"}));
+  CHECK(Names(Fault("sjf(fcfs)"), {"'fcfs' is no option"}));
+  for (std::string_view broken : {"sjf(", "sjf)", "sjf(unknown=1", "aged(sjf))", "aged((sjf)", "sjf()x"}) {
+    CHECK_FALSE(Fault(broken).empty());
+  }
+}
+
+TEST_CASE("copies of an erased policy share nothing") {
+  AnyPolicy a(FairShare{});
+  AnyPolicy b = a;
+  RequestState r;
+  r.request.tenant = {3};
+  a.Scheduled(r, {10}, {5});
+  CHECK(a.GroupKey(3).key == 20);
+  CHECK(b.GroupKey(3).key == 0);
+  b = a;
+  CHECK(b.GroupKey(3).key == 20);
+}
+
+}  // namespace
+}  // namespace takt

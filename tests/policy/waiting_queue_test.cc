@@ -1,0 +1,180 @@
+#include "takt/policy/waiting_queue.h"
+
+#include <map>
+#include <vector>
+
+#include "catch.h"
+#include "takt/base/random.h"
+#include "takt/policy/aged.h"
+#include "takt/policy/any_policy.h"
+#include "takt/policy/fair_share.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/sjf.h"
+
+namespace takt {
+namespace {
+
+using Ids = std::vector<RequestId>;
+
+Request Of(std::uint64_t id, double tokens) {
+  Request r;
+  r.id = {id};
+  r.output_tokens = Estimate::Exact(tokens);
+  return r;
+}
+
+template <class P>
+Ids First(WaitingQueue<P>& queue, std::size_t k = 100) {
+  Ids first;
+  queue.TopK(k, {}, first);
+  return first;
+}
+
+TEST_CASE("the best k, and those that were picked are gone") {
+  WaitingQueue queue(Sjf{});
+  CHECK(First(queue).empty());
+  for (std::uint64_t id = 1; id <= 5; ++id) CHECK(queue.Push(Of(id, 100.0 - static_cast<double>(id)), {}));
+  CHECK(First(queue, 2) == Ids{{5}, {4}});
+  queue.EndIteration(Ids{{5}, {3}, {77}, {5}});
+  CHECK(queue.size() == 3);
+  CHECK(First(queue) == Ids{{4}, {2}, {1}});
+  CHECK(queue.Return({3}, {}));
+  CHECK(First(queue) == Ids{{4}, {3}, {2}, {1}});
+  CHECK(queue.Erase({4}));
+  CHECK(queue.Erase({5}));
+  CHECK(queue.Update({.request = {1}, .output_tokens = Estimate::Exact(1)}, {}));
+  CHECK(First(queue) == Ids{{1}, {3}, {2}});
+}
+
+TEST_CASE("calls that make no sense are refused") {
+  WaitingQueue queue(Fcfs{});
+  CHECK_FALSE(queue.Push(Of(0, 1), {}));
+  CHECK(queue.Push(Of(1, 1), {}));
+  CHECK_FALSE(queue.Push(Of(1, 1), {}));
+  CHECK_FALSE(queue.Return({1}, {}));  // it waits
+  CHECK_FALSE(queue.Return({2}, {}));
+  CHECK_FALSE(queue.Erase({2}));
+  CHECK_FALSE(queue.Update({.request = {2}}, {}));
+  CHECK_FALSE(queue.Pause({2}, {}));
+  CHECK_FALSE(queue.Computed({1}, {1}, {1}));
+  CHECK(queue.Pause({1}, {}));
+  CHECK_FALSE(queue.Pause({1}, {}));
+  CHECK(queue.empty());
+  CHECK(queue.Return({1}, {}));
+  CHECK(First(queue) == Ids{{1}});
+}
+
+TEST_CASE("who is passed over is promoted, for as many steps as were granted") {
+  WaitingQueue queue(Aged(Sjf{}, {.threshold = 3, .quantum = 2}));
+  queue.Push(Of(1, 1000), {});
+  queue.Push(Of(2, 1), {});
+  CHECK(First(queue) == Ids{{2}, {1}});
+  queue.EndIteration(Ids{{2}});
+  for (int i = 0; i < 5; ++i) queue.EndIteration({});  // 2 runs on
+  queue.Push(Of(3, 1), {});
+  CHECK(First(queue) == Ids{{1}, {3}});  // waited for 6 >= 3
+  queue.EndIteration(Ids{{1}});
+  queue.Return({1}, {});  // ran once
+  CHECK(First(queue) == Ids{{1}, {3}});
+  queue.EndIteration(Ids{{1}});
+  queue.Return({1}, {});  // twice
+  CHECK(First(queue) == Ids{{3}, {1}});
+}
+
+TEST_CASE("iterations in which nothing ran do not count") {
+  WaitingQueue queue(Aged(Sjf{}, {.threshold = 1, .quantum = 2}));
+  queue.Push(Of(1, 1000), {});
+  for (int i = 0; i < 5; ++i) queue.EndIteration({});
+  queue.Push(Of(2, 1), {});
+  CHECK(First(queue) == Ids{{2}, {1}});
+}
+
+TEST_CASE("victims: worst first, as few as suffice, promoted ones last") {
+  using Queue = WaitingQueue<Aged<Sjf>>;
+  Queue queue(Aged(Sjf{}, {.threshold = 2, .quantum = 100}));
+  queue.Push(Of(9, 9000), {});
+  queue.Push(Of(1, 10), {});
+  queue.EndIteration(Ids{{1}});
+  queue.EndIteration({});
+  CHECK(First(queue) == Ids{{9}});  // promoted
+  Request fixed = Of(4, 8000);
+  fixed.preemptible = false;
+  for (const Request& r : {Of(2, 200), Of(3, 300), fixed, Of(5, 50)}) queue.Push(r, {});
+  queue.EndIteration(Ids{{9}, {2}, {3}, {4}});
+
+  const std::vector<Queue::Running> running = {{{1}, {5}}, {{2}, {5}}, {{3}, {5}}, {{4}, {5}}, {{9}, {5}}, {{77}, {5}}};
+  Ids victims;
+  CHECK(queue.ChooseVictims(running, {6}, {}, victims));
+  CHECK(victims == Ids{{3}, {2}});
+  CHECK(queue.ChooseVictims(running, {20}, {}, victims));
+  CHECK(victims == Ids{{3}, {2}, {1}, {9}});
+  CHECK_FALSE(queue.ChooseVictims(running, {21}, {}, victims));
+  CHECK(victims.empty());
+  CHECK(queue.ChooseVictims(running, {0}, {}, victims));
+  CHECK(victims.empty());
+  CHECK(queue.ChooseVictims(running, {10}, {}, victims, {5}));
+  CHECK(victims == Ids{{3}, {2}});
+  CHECK_FALSE(queue.ChooseVictims(running, {11}, {}, victims, {5}));  // it outranks neither 1 nor the promoted 9
+}
+
+TEST_CASE("a policy that charges for tokens is told of them") {
+  WaitingQueue queue(FairShare{});
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    Request r = Of(id, 1);
+    r.tenant = {id < 3 ? 1u : 2u};
+    queue.Push(r, {});
+  }
+  CHECK(First(queue) == Ids{{1}, {2}, {3}});
+  queue.EndIteration(Ids{{1}});
+  CHECK(queue.Computed({1}, {100}, {1}));
+  CHECK(First(queue) == Ids{{3}, {2}});
+}
+
+TEST_CASE("whatever a host does, nobody is lost or named twice") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Random random(seed);
+    WaitingQueue queue(AnyPolicy(Aged(Sjf{}, {.threshold = 4, .quantum = 3})), 10);
+    enum class Where { kWaiting, kRunning, kPaused };
+    std::map<std::uint64_t, Where> model;
+    for (int i = 0; i < 2000; ++i) {
+      const std::uint64_t id = random.Below(30);
+      const auto at = model.find(id);
+      switch (random.Below(5)) {
+        case 0:
+          REQUIRE(queue.Push(Of(id, static_cast<double>(random.Below(9))), {}) == (id != 0 && at == model.end()));
+          if (id != 0) model.emplace(id, Where::kWaiting);
+          break;
+        case 1:
+          REQUIRE(queue.Return({id}, {}) == (at != model.end() && at->second != Where::kWaiting));
+          if (at != model.end()) at->second = Where::kWaiting;
+          break;
+        case 2:
+          if (!random.Chance(0.3)) break;
+          REQUIRE(queue.Erase({id}) == (at != model.end()));
+          model.erase(id);
+          break;
+        case 3:
+          REQUIRE(queue.Pause({id}, {}) == (at != model.end() && at->second != Where::kPaused));
+          if (at != model.end()) at->second = Where::kPaused;
+          break;
+        default: {
+          const Ids first = First(queue, random.Below(4));
+          queue.EndIteration(first);
+          for (RequestId picked : first) {
+            REQUIRE(model.at(picked.value) == Where::kWaiting);
+            model.at(picked.value) = Where::kRunning;
+          }
+        }
+      }
+      std::size_t waiting = 0;
+      for (const auto& [key, where] : model) {
+        REQUIRE(queue.contains({key}) == (where == Where::kWaiting));
+        waiting += where == Where::kWaiting ? 1 : 0;
+      }
+      REQUIRE(queue.size() == waiting);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,524 @@
+#include "takt/record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "takt/base/random.h"
+#include "takt/policy/sjf.h"
+#include "takt/scheduler.h"
+
+namespace takt {
+namespace {
+
+TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
+
+std::vector<LogRecord> ReadAll(std::string_view bytes) {
+  std::vector<LogRecord> records;
+  auto reader = LogReader::Open(bytes);
+  REQUIRE(reader.ok());
+  for (;;) {
+    auto record = reader->Next();
+    REQUIRE(record.ok());
+    if (!*record) return records;
+    records.push_back(**record);
+  }
+}
+
+// ---- values ---------------------------------------------------------------------------------------------------
+
+Estimate SomeEstimate(Random& random) {
+  constexpr double kOdd[] = {
+      -1, 0, 17, 1e300, 0.1, -0.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
+  const double mean = random.Chance(0.5) ? kOdd[random.Below(std::size(kOdd))] : random.Uniform() * 1000;
+  Estimate estimate{mean, {}};
+  if (random.Chance(0.5) && mean >= 0 && mean < 1e9) return Estimate::Exact(mean);
+  for (float& q : estimate.quantiles) q = static_cast<float>(random.Normal());
+  return estimate;
+}
+
+TimePoint SomeTime(Random& random) {
+  switch (random.Below(4)) {
+    case 0: return kNever;
+    case 1: return kUnset;
+    default: return TimePoint(Duration(static_cast<std::int64_t>(random.Bits())));
+  }
+}
+
+Request SomeRequest(Random& random) {
+  const auto number = [&] { return static_cast<std::int32_t>(random.Bits()); };
+  Request r;
+  r.id = {random.Bits() >> random.Below(64)};
+  if (random.Chance(0.5)) {
+    r.workflow = {random.Below(9)}, r.stage = {random.Below(9)}, r.agent = {random.Below(9)};
+    r.tenant = {random.Bits()}, r.adapter = {random.Below(9)};
+  }
+  r.arrival = SomeTime(random), r.workflow_arrival = SomeTime(random);
+  r.deadline = SomeTime(random), r.expires_at = SomeTime(random);
+  r.prompt_tokens = {number()}, r.max_output_tokens = {number()};
+  r.sequences = number(), r.priority = number();
+  r.chunkable = random.Chance(0.5), r.preemptible = random.Chance(0.5);
+  r.output_tokens = SomeEstimate(random), r.workflow_tokens_left = SomeEstimate(random);
+  if (random.Chance(0.3)) {
+    PrefixBlocks prefix;
+    prefix.block_tokens = {number()};
+    for (std::uint64_t n = random.Below(5); n > 0; --n) prefix.hashes.push_back(random.Bits());
+    r.prefix = std::make_shared<const PrefixBlocks>(prefix);
+  }
+  return r;
+}
+
+Event SomeEvent(Random& random) {
+  const RequestId id{random.Below(100)};
+  const auto number = [&] { return static_cast<std::int32_t>(random.Bits()); };
+  switch (random.Below(11)) {
+    case 0: return Arrived{SomeRequest(random)};
+    case 1: {
+      Revised e;
+      e.request = id;
+      if (random.Chance(0.5)) e.output_tokens = SomeEstimate(random);
+      if (random.Chance(0.5)) e.workflow_tokens_left = SomeEstimate(random);
+      if (random.Chance(0.5)) e.deadline = SomeTime(random);
+      if (random.Chance(0.5)) e.expires_at = SomeTime(random);
+      if (random.Chance(0.5)) e.priority = number();
+      if (random.Chance(0.5)) e.sequences = number();
+      return e;
+    }
+    case 2: return Blocked{id};
+    case 3: return Unblocked{id};
+    case 4: return ToolCalled{id, Duration(static_cast<std::int64_t>(random.Bits())), {number()}};
+    case 5: return ToolReturned{id, {number()}};
+    case 6: return Cancelled{id};
+    case 7: return MoveDone{{random.Bits()}, random.Chance(0.5)};
+    case 8: return KvFreed{};
+    case 9: return PolicyChanged{random.Chance(0.5) ? std::make_shared<const AnyPolicy>(Sjf{}) : nullptr};
+    default: return Drain{};
+  }
+}
+
+bool SameBits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+
+TEST_CASE("every event comes back as it was, bit for bit") {
+  Random random(3);
+  Recorder first, second;
+  std::vector<Event> events;
+  std::vector<TimePoint> times;
+  for (int i = 0; i < 5000; ++i) {
+    events.push_back(SomeEvent(random));
+    times.push_back(SomeTime(random));
+    first.On(events.back(), times.back());
+  }
+  const std::vector<LogRecord> records = ReadAll(first.bytes());
+  REQUIRE(records.size() == events.size());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    LogEvent e = std::get<LogEvent>(records[i]);
+    REQUIRE(e.now == times[i]);
+    REQUIRE(e.event.index() == events[i].index());
+    if (const auto* arrived = std::get_if<Arrived>(&e.event)) {
+      const Request &a = arrived->request, &b = std::get<Arrived>(events[i]).request;
+      REQUIRE(a.id == b.id);
+      REQUIRE(a.tenant == b.tenant);
+      REQUIRE(a.arrival == b.arrival);
+      REQUIRE(a.expires_at == b.expires_at);
+      REQUIRE(a.prompt_tokens == b.prompt_tokens);
+      REQUIRE(a.priority == b.priority);
+      REQUIRE(a.preemptible == b.preemptible);
+      REQUIRE(SameBits(a.output_tokens.mean, b.output_tokens.mean));
+      REQUIRE(std::bit_cast<std::array<std::uint32_t, 5>>(a.workflow_tokens_left.quantiles) ==
+              std::bit_cast<std::array<std::uint32_t, 5>>(b.workflow_tokens_left.quantiles));
+      REQUIRE((a.prefix == nullptr) == (b.prefix == nullptr));
+      if (a.prefix) REQUIRE(a.prefix->hashes == b.prefix->hashes);
+      if (a.prefix) REQUIRE(a.prefix->block_tokens == b.prefix->block_tokens);
+    }
+    if (const auto* change = std::get_if<PolicyChanged>(&events[i])) {
+      REQUIRE(e.policy == (change->policy ? "sjf" : ""));
+      e.event = *change;
+    }
+    second.On(e.event, e.now);  // what was lost on the way would be missing here
+  }
+  CHECK(second.bytes() == first.bytes());
+}
+
+TEST_CASE("limits, results, answers and plans come back as they were") {
+  SchedulerOptions options;
+  options.kv_blocks = {777};
+  options.preempt = Preempt::kByRank;
+  options.preempt_margin = 0.25;
+  const StepLimits limits{.tokens = {512}, .max_seqs = 3, .swap_in = {0}};
+  const std::vector<RowResult> rows = {
+      {{9}, 0, 1, 0, 0}, {{8}, 1, 0, 3, RowResult::kFailed}, {{1}, 70000, 65535, 255, 1}};
+  const std::vector<PlanEntry> run = {{{9}, 0, 512, 64, 0, PlanEntry::kPrefill},
+                                      {{7}, 3, 1, 100000, 4, PlanEntry::kSamples}};
+  const StepPlan plan{{5},
+                      run,
+                      {{{1}, {2}, KvAction::kOut, {3}, {4}}},
+                      {{{6}, KvAction::kDrop}},
+                      {{{7}, FailReason::kShed}},
+                      {{8}, {9}},
+                      {513},
+                      Idle::kBusy,
+                      At(3)};
+  std::vector<KvReservation> wishes(11);
+  wishes[0].granted = wishes[8].granted = wishes[10].granted = true;
+
+  Recorder recorder(nullptr, {.plan_contents = true});
+  recorder.Start(options, "aged(sjf)", "drop_all");
+  recorder.Answer(OracleQuestion::kTotalBlocks, 100);
+  recorder.Plan(At(1), limits);
+  recorder.Answer(wishes);
+  recorder.Planned(plan);
+  recorder.Answer(OracleQuestion::kFreeBlocks, 1);  // asked between operations: not part of the log
+  recorder.Plan(At(2), limits);
+  recorder.Commit({{5}, rows}, At(0.5));  // time may stand back
+
+  const std::vector<LogRecord> records = ReadAll(recorder.bytes());
+  REQUIRE(records.size() == 7);
+  const auto& start = std::get<LogStart>(records[0]);
+  CHECK(start.policy == "aged(sjf)");
+  CHECK(start.pause == "drop_all");
+  CHECK(start.options.kv_blocks == Blocks{777});
+  CHECK(start.options.preempt == Preempt::kByRank);
+  CHECK(start.options.preempt_margin == 0.25);
+  CHECK(start.options.max_waiting == INT64_MAX);
+  CHECK(std::get<LogAnswer>(records[1]).value == 100);
+  CHECK(std::get<LogPlan>(records[2]).limits == limits);
+  CHECK(std::get<LogPlan>(records[2]).now == At(1));
+  const auto& granted = std::get<LogAnswer>(records[3]).granted;
+  REQUIRE(granted.size() == wishes.size());
+  for (std::size_t i = 0; i < wishes.size(); ++i) CHECK(granted[i] == wishes[i].granted);
+  const auto& step = std::get<LogStep>(records[4]);
+  REQUIRE(step.plan);
+  CHECK(step.plan->run == run);
+  CHECK(step.plan->moves == plan.moves);
+  CHECK(step.plan->preempted == plan.preempted);
+  CHECK(step.plan->failed == plan.failed);
+  CHECK(step.plan->released == plan.released);
+  CHECK(step.plan->wake_at == plan.wake_at);
+  CHECK(step.digest == Digest(plan));
+  CHECK(std::get<LogPlan>(records[5]).limits == limits);
+  const auto& commit = std::get<LogCommit>(records[6]);
+  CHECK(commit.now == At(0.5));
+  CHECK(commit.step == StepId{5});
+  REQUIRE(commit.rows.size() == rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CHECK(std::bit_cast<std::array<char, 16>>(commit.rows[i]) == std::bit_cast<std::array<char, 16>>(rows[i]));
+  }
+}
+
+TEST_CASE("rows come back however they differ from those of the commit before, and cost little where they do not") {
+  Random random(8);
+  std::vector<std::vector<RowResult>> commits;
+  std::vector<RowResult> rows;
+  Recorder recorder;
+  std::uint64_t last_id = 0;
+  for (int i = 0; i < 300; ++i) {
+    for (std::uint64_t n = random.Below(4); n > 0 && !rows.empty(); --n) {
+      const auto at = rows.begin() + static_cast<std::ptrdiff_t>(random.Below(rows.size()));
+      if (random.Chance(0.5)) rows.erase(at);
+      else at->tokens = static_cast<std::uint16_t>(random.Below(3));
+    }
+    for (std::uint64_t n = random.Below(4); n > 0; --n)
+      rows.push_back({{++last_id}, static_cast<std::uint32_t>(last_id % 16), 1, 0, 0});
+    if (random.Chance(0.02)) rows.clear();
+    if (random.Chance(0.02)) std::ranges::reverse(rows);
+    commits.push_back(rows);
+    recorder.Commit({{1}, rows}, {});
+  }
+  const std::vector<LogRecord> records = ReadAll(recorder.bytes());
+  REQUIRE(records.size() == commits.size());
+  const auto bits = [](const RowResult& row) { return std::bit_cast<std::array<char, 16>>(row); };
+  for (std::size_t i = 0; i < commits.size(); ++i) {
+    REQUIRE(std::ranges::equal(std::get<LogCommit>(records[i]).rows, commits[i], {}, bits, bits));
+  }
+  rows.clear();
+  for (std::uint64_t id = 1; id <= 256; ++id) rows.push_back({{id}, static_cast<std::uint32_t>(id), 1, 0, 0});
+  recorder.Commit({{1}, rows}, {});
+  const std::size_t before = recorder.bytes().size();
+  recorder.Commit({{2}, rows}, {});
+  CHECK(recorder.bytes().size() - before < 20);
+}
+
+TEST_CASE("a digest tells plans apart by every part") {
+  const std::vector<PlanEntry> run = {{{9}, 0, 512, 64, 0, PlanEntry::kPrefill}};
+  const std::vector<PlanEntry> other = {{{9}, 0, 512, 65, 0, PlanEntry::kPrefill}};
+  const StepPlan plan{{5}, run, {}, {}, {}, {{1}, {2}}, {512}, Idle::kBusy, kNever};
+  StepPlan changed = plan;
+  changed.run = other;
+  CHECK(Digest(changed).run != Digest(plan).run);
+  changed = plan;
+  std::swap(changed.released[0], changed.released[1]);
+  CHECK(Digest(changed).released != Digest(plan).released);
+  CHECK(Digest(plan).moves == 0);
+  CHECK(Digest(plan) == Digest(plan));
+}
+
+// ---- whole logs -----------------------------------------------------------------------------------------------
+
+// Counts blocks, frees late.
+class CountingOracle final : public KvOracle {
+ public:
+  Tokens block_tokens() const override { return {16}; }
+  Blocks total_blocks() const override { return {64}; }
+  Blocks free_blocks() const override { return {free_}; }
+  Blocks pending_blocks() const override { return {pending_}; }
+  Tokens CachedTokens(const Request& request) override { return {request.prompt_tokens.value / 2}; }
+  void Reserve(StepId, std::span<KvReservation> wishes) override {
+    for (KvReservation& w : wishes) {
+      std::int32_t& held = held_[w.request.value];
+      const std::int32_t more = std::max(0, (w.want.value + 15) / 16 - held);
+      w.granted = more <= free_;
+      if (w.granted) held += more, free_ -= more;
+    }
+  }
+  Blocks Release(RequestId request, KvAction) override {
+    pending_ += std::exchange(held_[request.value], 0);
+    return {0};
+  }
+  void Rollback(StepId, std::span<const KvReservation>) override {}
+  void Settle() { free_ += std::exchange(pending_, 0); }
+
+ private:
+  std::int32_t free_ = 64, pending_ = 0;
+  std::map<std::uint64_t, std::int32_t> held_;
+};
+
+// A host under random load; returns its log.
+std::string RecordHost(std::uint64_t seed, RecorderOptions recorder_options = {}, bool with_oracle = false,
+                       int steps = 120) {
+  Random random(seed);
+  std::string log;
+  Recorder recorder([&log](std::string_view bytes) { log += bytes; }, recorder_options);
+  SchedulerOptions options;
+  options.max_running = 8;
+  options.kv = with_oracle ? KvMode::kOracle : KvMode::kLedger;
+  options.kv_blocks = {64};
+  options.cpu_blocks = {32};
+  options.preempt = Preempt::kByRank;
+  options.reserve_requests = 16;
+  CountingOracle oracle;
+  auto scheduler = Recorded<Scheduler>::Create(recorder, options, AnyPolicy(Sjf{}), AnyPause(DropAll{}),
+                                               with_oracle ? &oracle : nullptr);
+  REQUIRE(scheduler.ok());
+  std::uint64_t last_id = 0;
+  std::vector<KvMove> moves;
+  std::vector<RowResult> rows;
+  for (int i = 0; i < steps; ++i) {
+    const TimePoint now = At(0.01 * i);
+    for (std::uint64_t n = random.Below(3); n > 0; --n) {
+      Arrived arrived;
+      arrived.request.id = {++last_id};
+      arrived.request.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(200))};
+      arrived.request.output_tokens = Estimate::Exact(static_cast<double>(random.Below(50)));
+      scheduler->On(arrived, now);
+    }
+    const RequestId some{1 + random.Below(last_id + 1)};
+    if (random.Chance(0.1)) scheduler->On(Cancelled{some}, now);
+    if (random.Chance(0.1)) scheduler->On(ToolCalled{some, {}, {}}, now);
+    if (random.Chance(0.2)) scheduler->On(ToolReturned{some, {5}}, now);
+    if (random.Chance(0.02)) scheduler->On(PolicyChanged{std::make_shared<AnyPolicy>(Fcfs{})}, now);
+    for (const KvMove& move : std::exchange(moves, {})) scheduler->On(MoveDone{move.id, random.Chance(0.1)}, now);
+    oracle.Settle();
+    if (with_oracle) scheduler->On(KvFreed{}, now);
+    const StepPlan& plan = scheduler->Plan(now, {.tokens = {256}, .max_seqs = 6});
+    moves = plan.moves;
+    rows.clear();
+    for (const PlanEntry& e : plan.run) {
+      const bool last = e.samples() && random.Chance(0.1);
+      rows.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0,
+                      static_cast<std::uint8_t>(last ? RowResult::kFinished : 0)});
+    }
+    if (!plan.run.empty()) scheduler->Commit({plan.id, rows}, now + FromSeconds(0.005));
+    static_cast<void>(scheduler->scheduler().kv());  // asks the oracle between operations
+  }
+  REQUIRE(scheduler->scheduler().stats().finished > static_cast<std::uint64_t>(steps) / 40);
+  recorder.Flush();
+  CHECK(recorder.bytes().empty());
+  return log;
+}
+
+TEST_CASE("a log replays to the same plans") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    for (const bool contents : {false, true}) {
+      const std::string log = RecordHost(seed, {.plan_contents = contents});
+      const auto replay = ReplayLog(log);
+      REQUIRE(replay.ok());
+      INFO((replay->difference ? replay->difference->what : ""));
+      CHECK(!replay->difference);
+      CHECK(replay->plans == 120);
+      CHECK(replay->plans_compared == 120);
+      CHECK(replay->events > 120);
+      CHECK(!replay->truncated);
+      CHECK(replay->bytes == log.size());
+      CHECK(replay->stats.finished > 5);
+    }
+  }
+}
+
+TEST_CASE("the host's oracle is in the log: it replays without one") {
+  const std::string log = RecordHost(1, {}, true);
+  const auto replay = ReplayLog(log);
+  REQUIRE(replay.ok());
+  INFO((replay->difference ? replay->difference->what : ""));
+  CHECK(!replay->difference);
+  CHECK(replay->plans_compared == 120);
+  CHECK(replay->stats.finished > 5);
+}
+
+TEST_CASE("a scheduler composed at compile time is recorded too, and replays with the erased one") {
+  Recorder recorder;
+  SchedulerOptions options;
+  options.kv_blocks = {100};
+  auto scheduler = Recorded<BasicScheduler<Sjf, DropAll>>::Create(recorder, options, Sjf{}, DropAll{});
+  REQUIRE(scheduler.ok());
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    Arrived arrived;
+    arrived.request.id = {id};
+    arrived.request.prompt_tokens = {10};
+    arrived.request.output_tokens = Estimate::Exact(static_cast<double>(9 - id));
+    scheduler->On(arrived, At(1));
+  }
+  const StepPlan& plan = scheduler->Plan(At(1), {.max_seqs = 1});
+  REQUIRE(plan.run.size() == 1);
+  CHECK(plan.run[0].request == RequestId{3});
+  const auto replay = ReplayLog(recorder.bytes());
+  REQUIRE(replay.ok());
+  CHECK(replay->plans_compared == 1);
+  CHECK(!replay->difference);
+}
+
+TEST_CASE("with flush_bytes 0 the sink gets every record at once, what is asked before it is answered") {
+  std::vector<std::size_t> sizes;
+  Recorder recorder([&](std::string_view bytes) { sizes.push_back(bytes.size()); }, {.flush_bytes = 0});
+  recorder.Start({}, "sjf", "keep_all");
+  recorder.Plan(At(1), {});
+  CHECK(sizes.size() == 2);
+  recorder.Planned({});
+  CHECK(sizes.size() == 3);
+  CHECK(recorder.bytes().empty());
+}
+
+TEST_CASE("a scheduler that decides otherwise is found out, with the step and the part") {
+  LogReplayOptions otherwise;
+  otherwise.make_policy = [](std::string_view) { return AnyPolicy(Fcfs{}); };
+  for (const bool contents : {false, true}) {
+    const auto replay = ReplayLog(RecordHost(2, {.plan_contents = contents}), otherwise);
+    REQUIRE(replay.ok());
+    REQUIRE(replay->difference);
+    CHECK(replay->difference->step.value == static_cast<std::uint64_t>(replay->plans));
+    CHECK(replay->difference->step.value > 1);
+    CHECK(replay->plans < 120);
+    CHECK(!replay->difference->what.empty());
+  }
+}
+
+TEST_CASE("a log that is cut off anywhere replays up to the cut") {
+  const std::string log = RecordHost(3, {}, false, 30);
+  const std::size_t header = 9;
+  std::int64_t events = 0, whole = 0;
+  for (std::size_t cut = header; cut <= log.size(); ++cut) {
+    INFO("cut at " << cut);
+    const auto replay = ReplayLog(std::string_view(log).substr(0, cut));
+    REQUIRE(replay.ok());
+    REQUIRE(!replay->difference);
+    REQUIRE(replay->events >= events);
+    events = replay->events;
+    REQUIRE(replay->truncated == (replay->bytes != cut));
+    whole += replay->truncated ? 0 : 1;
+  }
+  CHECK(whole > 60);
+  CHECK(!ReplayLog(std::string_view(log).substr(0, header - 1)).ok());
+}
+
+TEST_CASE("a damaged log is an error that names the byte, or at its very end a cut") {
+  const std::string log = RecordHost(4, {}, false, 12);
+  std::vector<std::size_t> starts;  // of records
+  for (auto reader = *LogReader::Open(log);;) {
+    starts.push_back(reader.offset());
+    if (!*reader.Next()) break;
+  }
+  const std::size_t header = starts.front();
+  for (std::size_t at = 0; at < log.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = log;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      const auto replay = ReplayLog(damaged);
+      INFO("byte " << at << ", bit " << bit);
+      if (at < header) {
+        REQUIRE(!replay.ok());
+        continue;
+      }
+      const std::size_t start = *std::prev(std::ranges::upper_bound(starts, at));
+      if (replay.ok()) {
+        REQUIRE(replay->truncated);
+        REQUIRE(replay->bytes == start);
+        REQUIRE(log.size() - start < 200);
+      } else {
+        REQUIRE(std::string(replay.status().message()).find(" byte " + std::to_string(start) + ":") !=
+                std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("rubbish is refused") {
+  CHECK(!LogReader::Open("").ok());
+  CHECK(!LogReader::Open("takt log").ok());
+  CHECK(!LogReader::Open("something else entirely").ok());
+  const auto newer = LogReader::Open(std::string("takt log") + '\x02');
+  REQUIRE(!newer.ok());
+  CHECK(std::string(newer.status().message()).find("version 2") != std::string::npos);
+  const auto empty = ReplayLog(std::string("takt log") + '\x01');
+  REQUIRE(empty.ok());
+  CHECK(empty->plans == 0);
+}
+
+TEST_CASE("records in an order that no recorder writes are errors") {
+  Recorder recorder;
+  recorder.Commit({}, {});
+  CHECK(ReplayLog(recorder.bytes()).status().code() == absl::StatusCode::kDataLoss);
+  Recorder unknown;
+  unknown.Start({}, "a policy of the host's own", "keep_all");
+  CHECK(!ReplayLog(unknown.bytes()).ok());
+}
+
+TEST_CASE("a dump has a line a record") {
+  Recorder recorder;
+  SchedulerOptions options;
+  options.kv_blocks = {100};
+  recorder.Start(options, "sjf", "keep_all");
+  Arrived arrived;
+  arrived.request.id = {7};
+  arrived.request.prompt_tokens = {300};
+  arrived.request.output_tokens = Estimate::Exact(12.5);
+  recorder.On(arrived, At(1.5));
+  recorder.On(PolicyChanged{std::make_shared<AnyPolicy>(Fcfs{})}, At(2));
+  recorder.On(Drain{}, At(2));
+  recorder.Plan(At(2), {});
+  recorder.Planned({});
+  const std::vector<RowResult> rows = {{{7}, 1, 1, 0, 1}};
+  recorder.Commit({{3}, rows}, At(3));
+  std::string text;
+  const auto append = [&text](std::string_view line) { text += std::string(line) + '\n'; };
+  CHECK(DumpLog(recorder.bytes(), append).ok());
+  CHECK(text ==
+        "start policy=sjf pause=keep_all kv_blocks=100\n"
+        "1.500000000s arrived request={id=7 prompt_tokens=300 output_tokens=12.5}\n"
+        "2.000000000s policy_changed fcfs\n"
+        "2.000000000s drain\n"
+        "2.000000000s plan\n"
+        "  step\n"
+        "3.000000000s commit step=3 rows=[{request=7 lane=1 tokens=1 flags=1}]\n");
+  text.clear();
+  const std::string_view all = recorder.bytes();
+  CHECK(DumpLog(all.substr(0, all.size() - 1), append).ok());
+  CHECK(text.find("(cut off at byte") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,401 @@
+#include "takt/router.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "catch.h"
+#include "takt/base/random.h"
+#include "takt/placement/round_robin.h"
+#include "takt/policy/fcfs.h"
+
+namespace takt {
+namespace {
+
+TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
+
+Arrived Arrival(std::uint64_t id, std::int32_t prompt = 10) {
+  Arrived arrived;
+  arrived.request.id = {id};
+  arrived.request.prompt_tokens = {prompt};
+  return arrived;
+}
+
+InstanceUp Up(std::uint64_t id, std::int64_t capacity = Instance::kUnbounded, std::int32_t kv_tokens = 0) {
+  return {{.id = {id}, .kv_tokens = {kv_tokens}, .capacity = capacity}};
+}
+
+struct ByPriority {
+  RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
+};
+
+template <class Policy = Fcfs, class Placer = RoundRobin>
+BasicRouter<Policy, Placer> Make(RouterOptions options = {}, Policy policy = {}, Placer placer = {}) {
+  return *BasicRouter<Policy, Placer>::Create(options, policy, placer);
+}
+
+// Placements as pairs of plain numbers.
+using Pairs = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+template <class RouterT>
+Pairs Place(RouterT& router, double seconds) {
+  Pairs pairs;
+  for (const Placement& p : router.Place(At(seconds))) pairs.emplace_back(p.request.value, p.instance.value);
+  return pairs;
+}
+
+TEST_CASE("round robin goes around, whoever comes or goes") {
+  auto router = Make();
+  for (std::uint64_t i : {3u, 1u, 2u}) router.On(Up(i), At(0));
+  for (std::uint64_t i = 1; i <= 5; ++i) router.On(Arrival(i), At(0));
+  CHECK(Place(router, 0) == Pairs{{1, 1}, {2, 2}, {3, 3}, {4, 1}, {5, 2}});
+  router.On(Up(4), At(1));
+  for (std::uint64_t i = 6; i <= 9; ++i) router.On(Arrival(i), At(1));
+  CHECK(Place(router, 1) == Pairs{{6, 4}, {7, 3}, {8, 1}, {9, 2}});
+}
+
+TEST_CASE("least loaded counts those that wait four times, and what it placed since the report as waiting") {
+  auto router = Make<Fcfs, LeastLoaded>();
+  router.On(Up(1), At(0));
+  router.On(Up(2), At(0));
+  router.On(InstanceReported{{1}, {.waiting = 2, .running = 1}}, At(0));  // 9
+  router.On(InstanceReported{{2}, {.waiting = 0, .running = 6}}, At(0));  // 6
+  for (std::uint64_t i = 1; i <= 4; ++i) router.On(Arrival(i), At(0));
+  // 9 against 6, 10, 10 (both 9 + 4 = 13 against 10), 14.
+  CHECK(Place(router, 0) == Pairs{{1, 2}, {2, 1}, {3, 2}, {4, 1}});
+  router.On(InstanceReported{{1}, {.waiting = 0, .running = 0}}, At(0.1));  // all has moved on there
+  router.On(Arrival(5), At(0.1));
+  CHECK(Place(router, 0.1) == Pairs{{5, 1}});
+}
+
+TEST_CASE("an instance that never reports is judged by what it was given and has not ended") {
+  auto router = Make<Fcfs, LeastLoaded>();
+  router.On(Up(1), At(0));
+  router.On(Up(2), At(0));
+  for (std::uint64_t i = 1; i <= 4; ++i) router.On(Arrival(i), At(0));
+  CHECK(Place(router, 0) == Pairs{{1, 1}, {2, 2}, {3, 1}, {4, 2}});
+  router.On(RequestEnded{{2}, {2}}, At(1));
+  router.On(Arrival(5), At(1));
+  CHECK(Place(router, 1) == Pairs{{5, 2}});
+}
+
+TEST_CASE("without instances all waits, and comes out in rank order") {
+  auto router = Make<ByPriority, RoundRobin>();
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    Arrived arrival = Arrival(i);
+    arrival.request.priority = static_cast<std::int32_t>(10 - i);
+    router.On(arrival, At(static_cast<double>(i)));
+  }
+  CHECK(Place(router, 4).empty());
+  CHECK(router.waiting() == 3);
+  router.On(Revised{.request = {1},
+                    .output_tokens = {},
+                    .workflow_tokens_left = {},
+                    .deadline = {},
+                    .expires_at = {},
+                    .priority = 0,
+                    .sequences = {}},
+            At(5));
+  router.On(Up(1), At(5));
+  CHECK(Place(router, 5) == Pairs{{1, 1}, {3, 1}, {2, 1}});
+  CHECK(router.waiting() == 0);
+}
+
+TEST_CASE("an instance holds no more than its capacity and the router's bound") {
+  auto router = Make<Fcfs, RoundRobin>({.max_outstanding = 2});
+  router.On(Up(1, 1), At(0));
+  router.On(Up(2), At(0));
+  for (std::uint64_t i = 1; i <= 5; ++i) router.On(Arrival(i), At(0));
+  CHECK(Place(router, 0) == Pairs{{1, 1}, {2, 2}, {3, 2}});
+  CHECK(Place(router, 0).empty());
+  router.On(RequestEnded{{1}, {}}, At(1));
+  CHECK(Place(router, 1) == Pairs{{4, 1}});
+  router.On(Cancelled{{2}}, At(2));
+  CHECK(Place(router, 2) == Pairs{{5, 2}});
+}
+
+TEST_CASE("told again with capacity 0, an instance drains") {
+  auto router = Make();
+  router.On(Up(1), At(0));
+  router.On(Arrival(1), At(0));
+  CHECK(Place(router, 0) == Pairs{{1, 1}});
+  router.On(Up(1, 0), At(1));
+  router.On(Arrival(2), At(1));
+  CHECK(Place(router, 1).empty());
+  CHECK(router.InstanceOf({1}) == InstanceId{1});
+  router.On(RequestEnded{{1}, {1}}, At(2));
+  CHECK(router.alive() == 1);
+}
+
+TEST_CASE("what fits no instance stands in nobody's way, and goes where it fits once that is up") {
+  auto router = Make();
+  router.On(Up(1, Instance::kUnbounded, 100), At(0));
+  router.On(Arrival(1, 100), At(0));  // no room for a single new token
+  router.On(Arrival(2, 99), At(0));
+  CHECK(Place(router, 0) == Pairs{{2, 1}});
+  CHECK(router.waiting() == 1);
+  router.On(Up(2, Instance::kUnbounded, 101), At(1));
+  router.On(Arrival(3), At(1));
+  CHECK(Place(router, 1) == Pairs{{1, 2}, {3, 1}});
+}
+
+TEST_CASE("past a first request whose instances are full, a window is looked at") {
+  for (const std::int32_t window : {0, 2}) {
+    auto router = Make<Fcfs, RoundRobin>({.window = window});
+    router.On(Up(1, 1, 1000), At(0));
+    router.On(Up(2, 10, 100), At(0));
+    for (std::uint64_t i = 1; i <= 4; ++i) router.On(Arrival(i, 500), At(0));
+    router.On(Arrival(5, 50), At(0));
+    // 1 takes the only large place. 5 lies three behind the first that waits.
+    CHECK(Place(router, 0) == Pairs{{1, 1}});
+    router.On(Cancelled{{3}}, At(0));
+    CHECK(Place(router, 0) == (window == 2 ? Pairs{{5, 2}} : Pairs{}));
+  }
+}
+
+TEST_CASE("a placement policy may decline, also with NaN") {
+  struct Picky {
+    double Score(const RequestState& r, const InstanceState&, TimePoint now) const {
+      return now < At(1) ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(r.request.id.value);
+    }
+  };
+  auto router = Make<Fcfs, Picky>();
+  router.On(Up(1), At(0));
+  router.On(Arrival(1), At(0));
+  CHECK(Place(router, 0.5).empty());
+  CHECK(Place(router, 1) == Pairs{{1, 1}});
+}
+
+TEST_CASE("an instance that goes down gives back its requests, each once, in their old order") {
+  auto router = Make();
+  router.On(Up(1), At(0));
+  router.On(Up(2), At(0));
+  for (std::uint64_t i = 1; i <= 4; ++i) router.On(Arrival(i), At(static_cast<double>(i) * 0.1));
+  CHECK(Place(router, 1) == Pairs{{1, 1}, {2, 2}, {3, 1}, {4, 2}});
+  router.On(RequestEnded{{1}, {1}}, At(2));
+  router.On(Arrival(5), At(2));
+  router.On(InstanceDown{{1}}, At(2));
+  router.On(InstanceDown{{1}}, At(2));
+  CHECK(router.stats().returned == 1);
+  CHECK(Place(router, 2) == Pairs{{3, 2}, {5, 2}});
+  CHECK(Place(router, 2).empty());
+  router.On(RequestEnded{{3}, {1}}, At(3));  // the late word of the lost instance
+  CHECK(router.stats().ends_late == 1);
+  CHECK(router.InstanceOf({3}) == InstanceId{2});
+  router.On(Up(1), At(3));
+  router.On(RequestEnded{{3}, {2}}, At(3));
+  CHECK(router.alive() == 3);
+  router.On(Arrival(6), At(3));
+  CHECK(Place(router, 3) == Pairs{{6, 1}});  // it came back empty
+}
+
+TEST_CASE("a request that waits past expires_at is named, and wake_at says when") {
+  auto router = Make();
+  Arrived arrival = Arrival(1);
+  arrival.request.expires_at = At(5);
+  router.On(arrival, At(0));
+  CHECK(router.wake_at() == At(5));
+  CHECK(Place(router, 4.999).empty());
+  CHECK(router.failed().empty());
+  router.On(Up(1), At(5));
+  CHECK(Place(router, 5).empty());
+  REQUIRE(router.failed().size() == 1);
+  CHECK(router.failed()[0] == Failure{{1}, FailReason::kExpired});
+  CHECK(router.wake_at() == kNever);
+  CHECK(router.alive() == 0);
+  // Placed in time, it is its instance's to expire.
+  arrival.request.id = {2};
+  arrival.request.expires_at = At(7);
+  router.On(arrival, At(6));
+  CHECK(Place(router, 6) == Pairs{{2, 1}});
+  CHECK(router.wake_at() == kNever);
+  router.On(InstanceDown{{1}}, At(6.5));
+  CHECK(router.wake_at() == At(7));
+}
+
+TEST_CASE("nonsense is harmless and counted") {
+  auto router = Make();
+  router.On(Arrival(0), At(0));
+  router.On(Arrival(1), At(0));
+  router.On(Arrival(1), At(0));
+  CHECK(router.stats().failed_invalid == 2);
+  router.On(Arrival(2, 0), At(0));
+  CHECK(Place(router, 0).empty());
+  REQUIRE(router.failed().size() == 1);
+  CHECK(router.failed()[0] == Failure{{2}, FailReason::kInvalid});
+  router.On(Cancelled{{9}}, At(0));
+  router.On(RequestEnded{{9}, {9}}, At(0));
+  router.On(InstanceDown{{9}}, At(0));
+  router.On(InstanceReported{{9}, {}}, At(0));
+  CHECK(router.stats().events_unknown == 4);
+  router.On(Up(0), At(0));
+  router.On(Up(1), At(0));
+  router.On(InstanceReported{{1}, {.waiting = -1}}, At(0));
+  CHECK(router.stats().events_invalid == 2);
+  router.On(Cancelled{{1}}, At(0));
+  router.On(Cancelled{{1}}, At(0));
+  CHECK(router.stats().cancelled == 1);
+  CHECK(router.alive() == 0);
+  CHECK(Place(router, -1).empty());
+  CHECK(router.stats().clock_stepped_back == 1);
+}
+
+TEST_CASE("options out of range are named with their values") {
+  const auto router = BasicRouter<Fcfs, RoundRobin>::Create({.max_outstanding = 0, .window = -3}, {}, {});
+  REQUIRE(!router.ok());
+  CHECK(std::string(router.status().message()).find("max_outstanding: 0; window: -3") != std::string::npos);
+}
+
+// ---- against a model that is slow and plain -------------------------------------------------------------------
+
+// Least loaded over FCFS with bounds and KV sizes: every request in order of (arrival, id), all waiting ones looked
+// at, every instance scored.
+class Model {
+ public:
+  struct Waiting {
+    std::int64_t arrival;
+    std::int32_t prompt;
+    std::int64_t expires;
+    std::optional<std::uint64_t> instance;
+  };
+  struct Replica {
+    std::int64_t capacity;
+    std::int32_t kv;
+    InstanceReport report{};
+    bool reported = false;
+    std::int64_t since = 0;
+  };
+
+  std::int64_t Outstanding(std::uint64_t instance) const {
+    return std::ranges::count_if(requests, [&](const auto& r) { return r.second.instance == instance; });
+  }
+
+  Pairs Place(std::int64_t now, std::vector<std::uint64_t>& expired) {
+    std::set<std::tuple<std::int64_t, std::uint64_t>> order;
+    for (auto it = requests.begin(); it != requests.end();) {
+      if (!it->second.instance && it->second.expires <= now) {
+        expired.push_back(it->first);
+        it = requests.erase(it);
+        continue;
+      }
+      if (!it->second.instance) order.insert({it->second.arrival, it->first});
+      ++it;
+    }
+    Pairs pairs;
+    for (const auto& [arrival, id] : order) {
+      Waiting& r = requests.at(id);
+      std::optional<double> best;
+      for (const auto& [instance, i] : instances) {
+        if ((i.kv != 0 && r.prompt >= i.kv) || Outstanding(instance) >= i.capacity) continue;
+        const double load = i.reported ? static_cast<double>(4 * (i.report.waiting + i.since) + i.report.running)
+                                       : static_cast<double>(4 * Outstanding(instance));
+        if (best && load >= *best) continue;
+        best = load;
+        r.instance = instance;
+      }
+      if (!best) continue;
+      ++instances.at(*r.instance).since;
+      pairs.emplace_back(id, *r.instance);
+    }
+    return pairs;
+  }
+
+  std::map<std::uint64_t, Waiting> requests;
+  std::map<std::uint64_t, Replica> instances;
+};
+
+TEST_CASE("the router agrees with a plain model under random hosts") {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Random random(seed);
+    auto router = Make<Fcfs, LeastLoaded>({.window = 1 << 20, .reserve_requests = 0});
+    Model model;
+    std::uint64_t last_id = 0;
+    std::int64_t now = 0;
+    const auto some_id = [&] { return 1 + random.Below(last_id + 2); };
+    for (int step = 0; step < 400; ++step) {
+      INFO("seed " << seed << ", step " << step);
+      now += static_cast<std::int64_t>(random.Below(3));
+      const TimePoint t{Duration(now)};
+      switch (random.Below(9)) {
+        case 0:
+        case 1:
+        case 2: {
+          const std::uint64_t id = random.Chance(0.1) ? some_id() : ++last_id;  // at times one that is alive
+          Arrived arrival = Arrival(id, static_cast<std::int32_t>(1 + random.Below(120)));
+          if (random.Chance(0.3)) arrival.request.expires_at = t + Duration(1 + random.Below(50));
+          router.On(arrival, t);
+          model.requests.insert(
+              {id,
+               {now, arrival.request.prompt_tokens.value, arrival.request.expires_at.time_since_epoch().count(), {}}});
+          last_id = std::max(last_id, id);
+          break;
+        }
+        case 3: {
+          const std::uint64_t id = some_id();
+          router.On(Cancelled{{id}}, t);
+          model.requests.erase(id);
+          break;
+        }
+        case 4:
+        case 5: {
+          const std::uint64_t id = some_id(), instance = random.Below(5);  // 0: does not say which
+          router.On(RequestEnded{{id}, {instance}}, t);
+          const auto it = model.requests.find(id);
+          if (it != model.requests.end() && (instance == 0 || it->second.instance == instance))
+            model.requests.erase(it);
+          break;
+        }
+        case 6: {
+          const std::uint64_t id = 1 + random.Below(4);
+          const auto capacity = static_cast<std::int64_t>(random.Below(6));
+          const auto kv = static_cast<std::int32_t>(random.Chance(0.5) ? 0 : 20 + random.Below(100));
+          router.On(Up(id, capacity, kv), t);
+          Model::Replica& i = model.instances[id];
+          i.capacity = capacity, i.kv = kv;
+          break;
+        }
+        case 7: {
+          const std::uint64_t id = 1 + random.Below(4);
+          router.On(InstanceDown{{id}}, t);
+          model.instances.erase(id);
+          for (auto& [request, r] : model.requests) {
+            if (r.instance == id) r.instance.reset();
+          }
+          break;
+        }
+        default: {
+          const std::uint64_t id = 1 + random.Below(4);
+          const InstanceReport report{.waiting = static_cast<std::int64_t>(random.Below(4)),
+                                      .running = static_cast<std::int64_t>(random.Below(9))};
+          router.On(InstanceReported{{id}, report}, t);
+          if (const auto it = model.instances.find(id); it != model.instances.end()) {
+            it->second.report = report, it->second.reported = true, it->second.since = 0;
+          }
+        }
+      }
+      if (random.Chance(0.3)) continue;
+      std::vector<std::uint64_t> expired, named;
+      const Pairs expected = model.Place(now, expired);
+      Pairs placed;
+      for (const Placement& p : router.Place(t)) placed.emplace_back(p.request.value, p.instance.value);
+      for (const Failure& f : router.failed()) named.push_back(f.request.value);
+      std::ranges::sort(named);
+      REQUIRE(placed == expected);
+      REQUIRE(named == expired);
+      REQUIRE(router.alive() == static_cast<std::int64_t>(model.requests.size()));
+      std::int64_t outstanding = 0;
+      for (const InstanceState& i : router.instances()) {
+        REQUIRE(i.outstanding == model.Outstanding(i.instance.id.value));
+        outstanding += i.outstanding;
+      }
+      REQUIRE(router.waiting() == router.alive() - outstanding);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace takt

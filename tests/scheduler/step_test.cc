@@ -1,0 +1,580 @@
+// One behaviour of the step loop a case, worked out by hand.
+#include "scheduler/host.h"
+
+namespace takt {
+namespace {
+
+using testing::Host;
+using testing::Ms;
+using testing::Prompt;
+using testing::Shape;
+using Released = std::vector<RequestId>;
+using Failed = std::vector<Failure>;
+
+// Blocks of 16 tokens, and no watermark, so that counts are easy to follow.
+SchedulerOptions Blocks16(std::int32_t blocks) { return {.kv_blocks = {blocks}, .kv_watermark = 0}; }
+
+TEST_CASE("a prompt is computed in chunks under the token budget, then decodes") {
+  Host host(Blocks16(10), {.tokens = {16}});
+  host.Arrive(1, 40);
+  CHECK(host.Step() == "1:16");
+  CHECK(host.Step() == "1:16");
+  CHECK(host.used() == 3);  // all of the prompt is reserved at admission
+  const StepPlan& last = host.Plan();
+  CHECK(Shape(last) == "1:8");
+  CHECK((last.run[0].prefill() && last.run[0].samples() && last.run[0].position == 32));
+  host.Commit(last);
+  const StepPlan& decode = host.Plan();
+  CHECK((Shape(decode) == "1:1" && decode.run[0].position == 40 && !decode.run[0].prefill()));
+  host.Commit(decode, {1});
+  const StepPlan& end = host.Plan();
+  CHECK(end.run.empty());
+  CHECK(end.idle == Idle::kNoRequests);
+  CHECK(end.released == Released{{1}});
+  CHECK(host.used() == 0);
+  CHECK(host.scheduler.stats().tokens_prefill == 40);
+  CHECK(host.scheduler.stats().tokens_output == 2);
+}
+
+TEST_CASE("running first: decodes come before chunks, admissions get what is left") {
+  Host host(Blocks16(100), {.tokens = {20}});
+  host.Arrive(1, 16);
+  host.Step();
+  host.Arrive(2, 64);
+  host.Arrive(3, 8);
+  CHECK(host.Step() == "1:1 2:19");
+  CHECK(host.Step() == "1:1 2:19");
+  CHECK(host.Step() == "1:1 2:19");
+  CHECK(host.Step() == "1:1 2:7 3:8");
+}
+
+TEST_CASE("prefill first: prompts take the budget before decodes") {
+  SchedulerOptions options = Blocks16(100);
+  options.order = StepOrder::kPrefillFirst;
+  Host host(options, {.tokens = {20}});
+  host.Arrive(1, 16);
+  host.Step();
+  host.Arrive(2, 38);
+  CHECK(host.Step() == "2:20");
+  CHECK(host.Step() == "2:18 1:1");
+}
+
+TEST_CASE("prefill and chunk limits hold beside the budget") {
+  Host host(Blocks16(100), {.tokens = {100}, .prefill_tokens = {30}, .chunk_tokens = {20}});
+  host.Arrive(1, 50);
+  host.Arrive(2, 50);
+  CHECK(host.Step() == "1:20 2:10");
+}
+
+TEST_CASE("max_seqs bounds who runs; the next comes in when one ends") {
+  Host host(Blocks16(100), {.max_seqs = 2});
+  for (std::uint64_t id : {1u, 2u, 3u}) host.Arrive(id, 8);
+  CHECK(host.Step() == "1:8 2:8");
+  CHECK(host.scheduler.Explain({3}).waits_for == WaitsFor::kSequences);
+  CHECK(host.Step({1}) == "1:1 2:1");
+  CHECK(host.Step() == "2:1 3:8");
+}
+
+TEST_CASE("a row that cannot grow preempts the worst by rank, which computes its context again") {
+  Host host(Blocks16(4));
+  host.Arrive(1, 32);
+  host.Arrive(2, 32);
+  CHECK(host.Step() == "1:32 2:32");
+  const StepPlan& plan = host.Plan();  // both want a third block, none is free
+  CHECK(Shape(plan) == "1:1");
+  CHECK(plan.preempted == std::vector<Preemption>{{{2}, KvAction::kDrop}});
+  host.Commit(plan, {1});
+  const StepPlan& again = host.Plan();
+  CHECK(Shape(again) == "2:33");  // its prompt and the token it had
+  CHECK(again.run[0].prefill());
+  host.Commit(again, {2});
+  CHECK(host.scheduler.stats().tokens_recomputed == 32);
+  CHECK(host.scheduler.stats().preempted_recompute == 1);
+}
+
+TEST_CASE("preemption by swap: out, and in again, without computing anything twice") {
+  SchedulerOptions options = Blocks16(4);
+  options.preempt_action = KvAction::kOut;
+  options.cpu_blocks = {8};
+  Host host(options);
+  host.Arrive(1, 32);
+  host.Arrive(2, 32);
+  host.Step();
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.run.empty());  // the blocks are free only when the move is done
+  CHECK(plan.preempted == std::vector<Preemption>{{{2}, KvAction::kOut}});
+  CHECK(plan.moves == std::vector<KvMove>{{{1}, {2}, KvAction::kOut, {0}, {2}}});
+  CHECK(plan.idle == Idle::kMovesInFlight);
+  CHECK(host.used() == 4);
+  host.On(MoveDone{{1}});
+  CHECK(host.used() == 2);
+  CHECK(host.scheduler.kv().cpu_used == Blocks{2});
+  CHECK(host.Step({1}) == "1:1");
+  const StepPlan& in = host.Plan();
+  CHECK(in.moves == std::vector<KvMove>{{{2}, {2}, KvAction::kIn, {0}, {2}}});
+  CHECK(in.idle == Idle::kMovesInFlight);
+  host.On(MoveDone{{2}});
+  CHECK(host.scheduler.kv().cpu_used == Blocks{0});
+  CHECK(host.Step({2}) == "2:1");
+  CHECK(host.scheduler.stats().tokens_recomputed == 0);
+}
+
+TEST_CASE("a move that failed means computing again") {
+  SchedulerOptions options = Blocks16(4);
+  options.preempt_action = KvAction::kOut;
+  options.cpu_blocks = {8};
+  Host host(options);
+  host.Arrive(1, 32);
+  host.Arrive(2, 32);
+  host.Step();
+  host.Plan();
+  host.On(MoveDone{{1}, true});
+  CHECK(host.scheduler.kv().cpu_used == Blocks{0});
+  host.Step({1});
+  CHECK(host.Step() == "2:33");
+}
+
+TEST_CASE("without preemption a row waits for memory, unless nothing at all could run") {
+  SchedulerOptions options = Blocks16(4);
+  options.preempt = Preempt::kOff;
+  Host host(options);
+  host.Arrive(1, 32);
+  host.Arrive(2, 31);
+  host.Step();
+  CHECK(host.Step() == "2:1");  // 1 has no block for its next token, 2 has one place left
+  CHECK(host.Step() == "1:1");  // both are stuck: 2 gives way
+  CHECK(host.scheduler.stats().preempted_recompute == 1);
+}
+
+TEST_CASE("by rank: a better waiting request displaces a running one where only max_seqs is full") {
+  SchedulerOptions options = Blocks16(100);
+  options.preempt = Preempt::kByRank;
+  options.preempt_margin = 2;
+  Host<Priority> host(options, {.max_seqs = 1});
+  const auto arrive = [&](std::uint64_t id, std::int32_t priority) {
+    Request r = Prompt(id, 8);
+    r.priority = priority;
+    host.Arrive(r);
+  };
+  arrive(1, 5);
+  CHECK(host.Step() == "1:8");
+  arrive(2, 5);
+  CHECK(host.Step() == "1:1");  // equal ranks never swap
+  arrive(3, 3);
+  CHECK(host.Step() == "1:1");  // better, but not by more than the margin
+  arrive(4, 2);
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "4:8");
+  CHECK(plan.preempted == std::vector<Preemption>{{{1}, KvAction::kDrop}});
+  host.Commit(plan, {4});
+  CHECK(host.scheduler.stats().preempted_by_rank == 1);
+  CHECK(host.Step() == "3:8");
+}
+
+TEST_CASE("a request that is not preemptible keeps its place") {
+  Host host(Blocks16(4));
+  host.Arrive(1, 32);
+  Request fixed = Prompt(2, 32);
+  fixed.preemptible = false;
+  host.Arrive(fixed);
+  host.Step();
+  CHECK(host.Step() == "2:1");  // 2 is worse by rank, and 1 gives way all the same
+}
+
+TEST_CASE("shared prefixes are found at admission and count once") {
+  SchedulerOptions options = Blocks16(20);
+  options.prefix_cache = true;
+  Host host(options);
+  const auto prefix = std::make_shared<PrefixBlocks>(PrefixBlocks{{32}, {7, 8}});
+  for (std::uint64_t id : {1u, 2u}) {
+    Request r = Prompt(id, 80);
+    r.prefix = prefix;
+    host.Arrive(r);
+    const StepPlan& plan = host.Plan();
+    const PlanEntry& mine = plan.run.back();
+    CHECK(mine.position == (id == 1 ? 0 : 64));
+    host.Commit(plan);
+  }
+  CHECK(host.used() == 4 + 1 + 1 + 1);  // the shared four, each one's own fifth, and 1's growth to 81 tokens
+  CHECK(host.scheduler.stats().tokens_cached == 64);
+  host.Step({1, 2});
+  host.Plan();
+  CHECK(host.used() == 0);
+  CHECK(host.scheduler.kv().cached == Blocks{4});
+  host.Arrive(3, 20 * 16);  // needs all memory: idle prefixes make room
+  CHECK(host.Step() == "3:320");
+  CHECK(host.scheduler.kv().cached == Blocks{0});
+}
+
+TEST_CASE("drafts: accepted ones count, rejected ones are taken back") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 8);
+  const StepPlan& prefill = host.Plan();
+  host.CommitRows(prefill, {{{1}, prefill.run[0].lane, 1, 3, 0}});
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "1:1+3");
+  CHECK(plan.tokens == Tokens{4});
+  host.CommitRows(plan, {{{1}, plan.run[0].lane, 3, 0, 0}});  // two of three accepted, and one new
+  CHECK(host.scheduler.Explain({1}).generated == Tokens{4});
+  CHECK(host.scheduler.Explain({1}).computed == Tokens{11});
+  CHECK(host.Plan().run[0].position == 11);
+}
+
+TEST_CASE("several sequences share the prompt's whole blocks and decode together") {
+  Host host(Blocks16(20), {.max_seqs = 3});
+  Request r = Prompt(1, 40);  // two whole blocks, and 8 tokens that each sequence has for itself
+  r.sequences = 3;
+  host.Arrive(r);
+  host.Arrive(2, 8);
+  CHECK(host.Step() == "1:40");
+  CHECK(host.used() == 2 + 3);
+  for (int i = 0; i < 8; ++i) CHECK(host.Step() == "1:3");  // to 16 tokens in each own block
+  CHECK(host.used() == 2 + 3);
+  CHECK(host.Step() == "1:3");
+  CHECK(host.used() == 2 + 6);
+  Revised fewer{.request = {1}};
+  fewer.sequences = 1;
+  host.On(fewer);
+  CHECK(host.Step() == "1:1 2:8");  // one row, and room for the other request
+  CHECK(host.used() == 2 + 2 + 1);
+}
+
+TEST_CASE("no more adapters than allowed run at once; others pass by") {
+  Host host(Blocks16(100), {.adapters = 1});
+  for (std::uint64_t id : {1u, 2u, 3u, 4u}) {
+    Request r = Prompt(id, 8);
+    r.adapter = {id == 2 ? 20u : id == 4 ? 0u : 10u};
+    host.Arrive(r);
+  }
+  CHECK(host.Step({1, 3}) == "1:8 3:8 4:8");
+  CHECK(host.Step() == "4:1 2:8");
+}
+
+TEST_CASE("a prompt that may not be chunked waits for a step that takes it whole") {
+  Host host(Blocks16(100), {.tokens = {20}});
+  host.Arrive(1, 16);
+  host.Step();
+  Request whole = Prompt(2, 20);
+  whole.chunkable = false;
+  host.Arrive(whole);
+  host.Arrive(3, 4);
+  CHECK(host.Step({1}) == "1:1");
+  CHECK(host.Step() == "2:20");
+  Request larger = Prompt(4, 21);
+  larger.chunkable = false;
+  host.Arrive(larger);
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.failed == Failed{{{4}, FailReason::kNeverFits}});
+}
+
+TEST_CASE("who waits too long expires, and wake_at says when") {
+  Host host(Blocks16(100), {.max_seqs = 1});
+  host.Arrive(1, 8);
+  host.Step();
+  Request r = Prompt(2, 8);
+  r.expires_at = Ms(3);
+  host.Arrive(r);
+  CHECK(host.Plan().wake_at == Ms(3));
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.failed == Failed{{{2}, FailReason::kExpired}});
+  CHECK(plan.released == Released{{2}});
+  CHECK(plan.wake_at == kNever);
+}
+
+TEST_CASE("bounded waiting sheds the newcomer, or the worst") {
+  SchedulerOptions options = Blocks16(100);
+  options.max_waiting = 2;
+  const auto fill = [](Host<Priority>& host) {
+    for (std::uint64_t id : {1u, 2u, 3u}) {
+      Request r = Prompt(id, 8);
+      r.priority = static_cast<std::int32_t>(10 - id);
+      host.Arrive(r);
+    }
+  };
+  Host<Priority> newest(options, {.max_seqs = 0});
+  fill(newest);
+  CHECK(newest.Plan().failed == Failed{{{3}, FailReason::kShed}});
+  options.shed = Shed::kWorst;
+  Host<Priority> worst(options, {.max_seqs = 0});
+  fill(worst);
+  CHECK(worst.Plan().failed == Failed{{{1}, FailReason::kShed}});
+}
+
+TEST_CASE("cancel is legal at any time, and twice") {
+  Host host(Blocks16(100), {.max_seqs = 1});
+  host.Arrive(1, 8);
+  host.Arrive(2, 8);
+  const StepPlan& plan = host.Plan();
+  host.On(Cancelled{{1}});  // in flight: its blocks stay until the step has resolved
+  host.On(Cancelled{{1}});
+  host.On(Cancelled{{2}});  // waiting: at once
+  CHECK(host.used() == 1);
+  CHECK(host.scheduler.alive() == 1);
+  host.Commit(plan);
+  CHECK(host.used() == 0);
+  CHECK(host.Plan().released == Released{{2}, {1}});
+  CHECK(host.scheduler.stats().cancelled == 2);
+  CHECK(host.scheduler.stats().rows_dead == 1);
+  CHECK(host.scheduler.stats().events_unknown == 1);
+}
+
+TEST_CASE("blocked requests are out of the way until unblocked, and keep their KV") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 20);
+  host.Step();
+  host.On(Blocked{{1}});
+  const StepPlan& plan = host.Plan();
+  CHECK((plan.run.empty() && plan.idle == Idle::kBlocked));
+  CHECK(host.used() == 2);
+  host.On(Unblocked{{1}});
+  CHECK(host.Step() == "1:1");  // nothing is computed again
+}
+
+TEST_CASE("a tool call voids what is in flight; the answer joins the context") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 20);
+  host.Step();
+  const StepPlan& plan = host.Plan();
+  host.On(ToolCalled{{1}});
+  CHECK(host.Plan().idle == Idle::kStepsInFlight);
+  host.Commit(plan);
+  CHECK(host.scheduler.Explain({1}).generated == Tokens{1});
+  CHECK(host.Plan().idle == Idle::kPaused);
+  host.On(ToolReturned{{1}, {5}});
+  CHECK(host.Step() == "1:6");  // the token before the call, and five returned
+}
+
+TEST_CASE("two further steps may be planned while one is in flight") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 8);
+  const StepPlan& a = host.Plan();
+  const StepPlan& b = host.Plan();
+  const StepPlan& c = host.Plan();
+  CHECK((Shape(a) == "1:8" && Shape(b) == "1:1" && Shape(c) == "1:1"));
+  CHECK((b.run[0].position == 8 && c.run[0].position == 9));
+  CHECK(host.Plan().idle == Idle::kStepsInFlight);
+  host.Commit(a);
+  CHECK(Shape(b) == "1:1");
+  host.Commit(b, {1});
+  host.Commit(c);  // names a request that has ended
+  CHECK(host.scheduler.stats().rows_dead == 1);
+  CHECK(host.used() == 0);
+}
+
+TEST_CASE("an absent row made no progress, and neither did what was planned on top of it") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 8);
+  host.Arrive(2, 8);
+  const StepPlan& a = host.Plan();
+  const StepPlan& b = host.Plan();
+  host.CommitRows(a, {{{2}, a.run[1].lane, 1, 0, 0}});
+  host.Commit(b);
+  CHECK(host.scheduler.stats().rows_absent == 1);
+  CHECK(host.scheduler.stats().rows_dead == 1);
+  const StepPlan& again = host.Plan();
+  CHECK(Shape(again) == "1:8 2:1");
+  CHECK(again.run[1].position == 9);
+}
+
+TEST_CASE("late, double, unknown and impossible results are counted and harmless") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 8);
+  const StepPlan& plan = host.Plan();
+  std::vector<RowResult> rows = Host<>::Answer(plan);
+  rows.push_back(rows[0]);
+  rows.push_back({{77}, 5000, 1, 0, 0});
+  rows[0].tokens = 9;
+  host.CommitRows(plan, rows);
+  host.CommitRows(plan, rows);
+  CHECK(host.scheduler.Explain({1}).generated == Tokens{1});
+  CHECK(host.scheduler.stats().rows_unknown == 2);
+  CHECK(host.scheduler.stats().rows_invalid == 1);
+  CHECK(host.scheduler.stats().commits_unknown == 1);
+}
+
+TEST_CASE("who can never fit is named, not left waiting") {
+  Host host(Blocks16(4), {.max_seqs = 4});
+  host.Arrive(1, 65);
+  Request many = Prompt(2, 8);
+  many.sequences = 5;
+  host.Arrive(many);
+  Request nothing = Prompt(3, 0);
+  host.Arrive(nothing);
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.failed ==
+        Failed{{{1}, FailReason::kNeverFits}, {{2}, FailReason::kNeverFits}, {{3}, FailReason::kInvalid}});
+  CHECK(plan.released.size() == 3);
+  CHECK(plan.idle == Idle::kNoRequests);
+}
+
+TEST_CASE("a context that outgrows the whole cache ends its request") {
+  Host host(Blocks16(1));
+  host.Arrive(1, 16);
+  CHECK(host.Step() == "1:16");
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.failed == Failed{{{1}, FailReason::kKvExhausted}});
+  CHECK(host.used() == 0);
+}
+
+TEST_CASE("no step is planned past the host's cap on output") {
+  Host host(Blocks16(100));
+  Request r = Prompt(1, 8);
+  r.max_output_tokens = {2};
+  host.Arrive(r);
+  host.Plan(), host.Plan();
+  CHECK(host.Plan().idle == Idle::kStepsInFlight);  // both its tokens are in flight
+}
+
+TEST_CASE("drain lets in nobody and finishes who is there") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 8);
+  host.On(Drain{});
+  host.Arrive(2, 8);
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "1:8");
+  CHECK(plan.failed == Failed{{{2}, FailReason::kDraining}});
+  host.Commit(plan, {1});
+  CHECK(host.Plan().idle == Idle::kDrained);
+}
+
+TEST_CASE("an empty plan says why") {
+  Host host(Blocks16(4), {.tokens = {0}});
+  CHECK(host.Plan().idle == Idle::kNoRequests);
+  host.Arrive(1, 8);
+  CHECK(host.Plan().idle == Idle::kNoBudget);
+  host.limits = {};
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.idle == Idle::kBusy);
+  host.Commit(plan);
+  CHECK(host.scheduler.Explain({1}).status == Status::kRunning);
+  CHECK(host.scheduler.Explain({9}).status == Status::kUnknown);
+}
+
+TEST_CASE("kept KV gives way where nothing else could run") {
+  Host host(Blocks16(4));
+  host.Arrive(1, 60);
+  host.Step();
+  host.On(ToolCalled{{1}});  // keeps its four blocks
+  host.Arrive(2, 20);
+  CHECK(host.Step({2}) == "2:20");
+  CHECK(host.scheduler.stats().kv_reclaimed == 1);
+  host.On(ToolReturned{{1}, {1}});
+  CHECK(host.Step() == "1:62");
+}
+
+TEST_CASE("a policy may change while requests wait and run") {
+  auto made = Scheduler::Create(Blocks16(100), AnyPolicy(Fcfs{}));
+  REQUIRE(made.ok());
+  Scheduler scheduler = *std::move(made);
+  const StepLimits one{.max_seqs = 1};
+  for (std::uint64_t id : {1u, 2u, 3u}) {
+    Request r = Prompt(id, 8);
+    r.priority = static_cast<std::int32_t>(10 - id);
+    scheduler.On(Arrived{r}, Ms(0));
+  }
+  const StepPlan& plan = scheduler.Plan(Ms(1), one);
+  CHECK(Shape(plan) == "1:8");
+  scheduler.On(PolicyChanged{std::make_shared<AnyPolicy>(Priority{})}, Ms(1));
+  scheduler.Commit({plan.id, Host<>::Answer(plan, {1})}, Ms(1));
+  CHECK(Shape(scheduler.Plan(Ms(2), one)) == "3:8");
+  CHECK(scheduler.Inconsistency() == nullptr);
+}
+
+TEST_CASE("time never runs backwards in here, and absurd estimates are unknown") {
+  Host host(Blocks16(100));
+  host.now = 10;
+  Request r = Prompt(1, 8);
+  r.output_tokens.mean = std::numeric_limits<double>::quiet_NaN();
+  host.Arrive(r);
+  host.now = 2;
+  host.Plan();
+  CHECK(host.scheduler.stats().clock_stepped_back == 1);
+  CHECK(host.scheduler.stats().estimates_absurd == 1);
+}
+
+TEST_CASE("an id that is alive cannot arrive again; a released one can") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 8);
+  host.Arrive(1, 99);
+  const StepPlan& plan = host.Plan();
+  CHECK((Shape(plan) == "1:8" && plan.failed.empty()));
+  host.Commit(plan, {1});
+  host.Plan();
+  host.Arrive(1, 12);
+  CHECK(host.Step() == "1:12");
+  CHECK(host.scheduler.stats().failed_invalid == 1);
+}
+
+TEST_CASE("options at fault are all named at once") {
+  const auto made = BasicScheduler<Fcfs>::Create({.max_running = 0, .kv_blocks = {0}, .kv_watermark = 2}, Fcfs{});
+  REQUIRE_FALSE(made.ok());
+  const std::string message(made.status().message());
+  for (const char* field : {"max_running is 0", "kv_blocks is 0", "kv_watermark is 2"}) {
+    CHECK(message.find(field) != std::string::npos);
+  }
+}
+
+// A host that owns its KV: 4 blocks of 16, frees come late, and it may refuse.
+class Oracle : public KvOracle {
+ public:
+  Tokens block_tokens() const override { return {16}; }
+  Blocks total_blocks() const override { return {4}; }
+  Blocks free_blocks() const override { return {free}; }
+  Blocks pending_blocks() const override { return {pending}; }
+  Tokens CachedTokens(const Request&) override { return {cached}; }
+  void Reserve(StepId, std::span<KvReservation> wishes) override {
+    ++reserves;
+    for (KvReservation& wish : wishes) {
+      const std::int32_t blocks = (wish.want - wish.have).value / 16;
+      wish.granted = !refuse && blocks <= free;
+      if (wish.granted) free -= blocks, held[wish.request.value] += blocks;
+    }
+  }
+  Blocks Release(RequestId request, KvAction) override {
+    const std::int32_t blocks = std::exchange(held[request.value], 0);
+    (defer ? pending : free) += blocks;
+    return {defer ? 0 : blocks};
+  }
+  void Rollback(StepId, std::span<const KvReservation> granted) override {
+    for (const KvReservation& wish : granted) {
+      const std::int32_t blocks = (wish.want - wish.have).value / 16;
+      free += blocks, held[wish.request.value] -= blocks;
+    }
+  }
+
+  std::int32_t free = 4, pending = 0, cached = 0, reserves = 0;
+  std::int32_t held[10] = {};
+  bool refuse = false, defer = false;
+};
+
+TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for, refusals survived") {
+  Oracle oracle;
+  oracle.cached = 16;
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  Host<Fcfs> host(options, {}, {}, &oracle);
+  host.Arrive(1, 32);
+  host.Arrive(2, 32);
+  CHECK(host.Step() == "1:16 2:16");  // half of each prompt was cached
+  CHECK(oracle.reserves == 1);
+  CHECK((oracle.held[1] == 2 && oracle.held[2] == 2));
+  oracle.defer = true;
+  const StepPlan& plan = host.Plan();  // 1 wants a third block; 2 gives way, but its blocks come later
+  CHECK(plan.run.empty());
+  CHECK(plan.idle == Idle::kKvPending);
+  CHECK(plan.preempted.size() == 1);
+  CHECK(host.Plan().preempted.empty());  // nobody else is preempted meanwhile
+  oracle.free = std::exchange(oracle.pending, 0);
+  host.On(KvFreed{});
+  CHECK(host.Step() == "1:1");
+  oracle.defer = false;
+  oracle.refuse = true;
+  host.Arrive(3, 8);
+  CHECK(host.Step({1}) == "1:1");
+  CHECK(host.Plan().idle == Idle::kKvHeld);
+  oracle.refuse = false;
+  CHECK(host.Step() == "2:17 3:1");  // all but the last token of 3's prompt was cached
+}
+
+}  // namespace
+}  // namespace takt

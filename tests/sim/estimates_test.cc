@@ -1,0 +1,221 @@
+#include "takt/sim/estimates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "catch.h"
+#include "takt/base/random.h"
+
+namespace takt {
+namespace {
+
+constexpr EstimateSpec kOracle{EstimateKind::kOracle, 0};
+constexpr EstimateSpec kClassMean{EstimateKind::kClassMean, 0};
+
+// Workflows given by the output lengths of their calls; call i bears the stage name i + 1.
+Workload Chains(const std::vector<std::vector<std::int32_t>>& outputs) {
+  Workload w;
+  w.names = {"", "first", "second", "third"};
+  for (const auto& chain : outputs) {
+    WorkloadWorkflow workflow;
+    workflow.first_call = static_cast<std::uint32_t>(w.calls.size());
+    workflow.calls = static_cast<std::uint32_t>(chain.size());
+    w.workflows.push_back(workflow);
+    for (std::size_t i = 0; i < chain.size(); ++i) {
+      WorkloadCall call;
+      call.prompt_tokens = 100;
+      call.output_tokens = chain[i];
+      call.stage = static_cast<std::uint32_t>(i + 1);
+      w.calls.push_back(call);
+    }
+  }
+  return w;
+}
+
+Workload LogNormalCalls(std::size_t n, double mu, double sigma) {
+  Random random(11);
+  Workload w;
+  for (std::size_t i = 0; i < n; ++i) {
+    w.workflows.push_back({});
+    w.workflows.back().first_call = static_cast<std::uint32_t>(i);
+    w.workflows.back().calls = 1;
+    w.calls.push_back({});
+    w.calls.back().output_tokens = static_cast<std::int32_t>(1 + random.LogNormal(mu, sigma));
+  }
+  return w;
+}
+
+Request Described(Estimator& estimator, std::uint32_t workflow, std::uint32_t call) {
+  Request request;
+  estimator.Describe(workflow, call, request);
+  return request;
+}
+
+TEST_CASE("kinds are read from their names, and faults are named") {
+  CHECK(*EstimateSpec::Parse("oracle") == kOracle);
+  CHECK(*EstimateSpec::Parse("class-mean") == kClassMean);
+  CHECK(*EstimateSpec::Parse("none") == EstimateSpec{});
+  CHECK(*EstimateSpec::Parse("noise:0.5") == EstimateSpec{EstimateKind::kNoise, 0.5});
+  CHECK(EstimateSpec::Parse("calibrated:1.2")->ToString() == "calibrated:1.2");
+  for (const char* text :
+       {"", "orakel", "noise", "noise:", "noise:x", "noise:0.5x", "noise:-1", "noise:nan", "oracle:1"}) {
+    INFO(text);
+    CHECK_FALSE(EstimateSpec::Parse(text).ok());
+  }
+}
+
+TEST_CASE("the oracle knows the call and what its workflow has left") {
+  const Workload w = Chains({{10, 20, 30}});
+  Estimator estimator(w, kOracle, 1);
+  CHECK(Described(estimator, 0, 0).output_tokens == Estimate::Exact(10));
+  CHECK(Described(estimator, 0, 0).workflow_tokens_left == Estimate::Exact(60));
+  estimator.Ended(0, 0);
+  CHECK(Described(estimator, 0, 1).workflow_tokens_left == Estimate::Exact(50));
+}
+
+TEST_CASE("nothing is known without estimates") {
+  const Workload w = Chains({{10, 20}});
+  Estimator estimator(w, {}, 1);
+  estimator.Ended(0, 0);
+  CHECK_FALSE(Described(estimator, 0, 1).output_tokens.known());
+  CHECK_FALSE(Described(estimator, 0, 1).workflow_tokens_left.known());
+}
+
+TEST_CASE("noise belongs to the seed and the call, not to the order of events") {
+  const Workload w = Chains({{100, 100}, {100, 100}});
+  Estimator forward(w, {EstimateKind::kNoise, 1}, 5), backward(w, {EstimateKind::kNoise, 1}, 5);
+  std::vector<Estimate> there, back;
+  for (std::uint32_t c = 0; c < 4; ++c) there.push_back(Described(forward, c / 2, c).output_tokens);
+  for (std::uint32_t c = 4; c-- > 0;) back.push_back(Described(backward, c / 2, c).output_tokens);
+  std::reverse(back.begin(), back.end());
+  CHECK(there == back);
+  CHECK(there[0] != there[1]);
+  Estimator other(w, {EstimateKind::kNoise, 1}, 6);
+  CHECK(Described(other, 0, 0).output_tokens != there[0]);
+}
+
+TEST_CASE("noise is log-normal around the truth") {
+  const Workload w = LogNormalCalls(20'000, 5, 1);
+  Estimator estimator(w, {EstimateKind::kNoise, 0.7}, 3);
+  double sum = 0, squares = 0;
+  for (std::uint32_t c = 0; c < w.calls.size(); ++c) {
+    const Request r = Described(estimator, c, c);
+    CHECK(r.output_tokens == r.workflow_tokens_left);
+    const double error = std::log(r.output_tokens.mean / w.calls[c].output_tokens);
+    sum += error;
+    squares += error * error;
+  }
+  const double n = static_cast<double>(w.calls.size());
+  CHECK(sum / n == Approx(0).margin(0.02));
+  CHECK(std::sqrt(squares / n) == Approx(0.7).margin(0.02));
+}
+
+TEST_CASE("calibrated estimates are unbiased whatever they say, and their quantiles hold") {
+  const Workload w = LogNormalCalls(40'000, 5, 1);
+  Estimator estimator(w, {EstimateKind::kCalibrated, 0.8}, 3);
+  struct Pair {
+    Estimate estimate;
+    double truth;
+  };
+  std::vector<Pair> pairs;
+  for (std::uint32_t c = 0; c < w.calls.size(); ++c) {
+    pairs.push_back({Described(estimator, c, c).output_tokens, static_cast<double>(w.calls[c].output_tokens)});
+  }
+  std::sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.estimate.mean < b.estimate.mean; });
+  // In each quarter by prediction the mean truth is the mean prediction: a raw prediction fails this by far.
+  for (std::size_t quarter = 0; quarter < 4; ++quarter) {
+    double predicted = 0, truth = 0;
+    for (std::size_t i = quarter * 10'000; i < (quarter + 1) * 10'000; ++i) {
+      predicted += pairs[i].estimate.mean;
+      truth += pairs[i].truth;
+    }
+    CHECK(truth / predicted == Approx(1).margin(0.03));
+  }
+  for (const double p : {0.1, 0.25, 0.5, 0.75, 0.9}) {
+    const auto below =
+        std::count_if(pairs.begin(), pairs.end(), [p](const Pair& x) { return x.truth <= x.estimate.Quantile(p); });
+    CHECK(static_cast<double>(below) / 40'000 == Approx(p).margin(0.015));
+  }
+}
+
+TEST_CASE("calibration shrinks towards the workload, by hand") {
+  // Log lengths 2 and 4: mean 3, variance 1. Sigma 0 leaves the truth; a huge sigma leaves the prior.
+  Workload w = Chains({{static_cast<std::int32_t>(std::lround(std::exp(10)))}, {1}});
+  const double mu = std::log(w.calls[0].output_tokens) / 2;
+  Estimator exact(w, {EstimateKind::kCalibrated, 0}, 1);
+  CHECK(Described(exact, 0, 0).output_tokens.mean == Approx(w.calls[0].output_tokens));
+  Estimator vague(w, {EstimateKind::kCalibrated, 10}, 1);
+  const double variance = mu * mu * 100 / (mu * mu + 100);
+  const Estimate e = Described(vague, 0, 0).output_tokens;
+  // median = exp(posterior mean of the log), mean = median * exp(variance / 2)
+  CHECK(e.mean / e.Quantile(0.5) == Approx(std::exp(variance / 2)));
+}
+
+TEST_CASE("class means know what has finished, and a workflow's rest only when it has ended") {
+  const Workload w = Chains({{10, 30}, {20, 50}, {7, 7}});
+  Estimator estimator(w, kClassMean, 1);
+  CHECK_FALSE(Described(estimator, 0, 0).output_tokens.known());
+  CHECK_FALSE(Described(estimator, 1, 2).output_tokens.known());
+  estimator.Ended(0, 0);
+  CHECK(Described(estimator, 1, 2).output_tokens.mean == 10);
+  CHECK(Described(estimator, 0, 1).output_tokens.mean == 10);  // nothing of its class: the mean over all
+  CHECK_FALSE(Described(estimator, 0, 1).workflow_tokens_left.known());
+  estimator.Ended(0, 1);
+  CHECK(Described(estimator, 2, 4).workflow_tokens_left.mean == 40);
+  estimator.Ended(1, 2);
+  CHECK(Described(estimator, 2, 4).output_tokens.mean == 15);
+  CHECK(Described(estimator, 2, 4).workflow_tokens_left.mean == 40);  // the second has not ended
+  CHECK(Described(estimator, 1, 3).workflow_tokens_left.mean == 30);
+  estimator.Ended(1, 3);
+  CHECK(Described(estimator, 2, 4).workflow_tokens_left.mean == 55);  // (40 + 70) / 2
+  CHECK(Described(estimator, 2, 5).workflow_tokens_left.mean == 40);  // (30 + 50) / 2
+}
+
+TEST_CASE("the nameless are classed by the size of their prompt") {
+  Workload w = LogNormalCalls(3, 5, 1);
+  for (std::size_t i = 0; i < 3; ++i) {
+    w.calls[i].prompt_tokens = i == 1 ? 1000 : 40;
+    w.calls[i].output_tokens = i == 1 ? 500 : 8;
+  }
+  Estimator estimator(w, kClassMean, 1);
+  estimator.Ended(0, 0);
+  estimator.Ended(1, 1);
+  CHECK(Described(estimator, 2, 2).output_tokens.mean == 8);
+}
+
+TEST_CASE("unobserved lengths change nothing that is told without an oracle") {
+  const Workload a = Chains({{10, 30}, {20, 50}});
+  Workload b = a;
+  for (WorkloadCall& call : b.calls) call.output_tokens *= 3;
+  b.calls[0].output_tokens = a.calls[0].output_tokens;  // the only one that is observed
+  for (const EstimateSpec spec : {EstimateSpec{}, kClassMean}) {
+    Estimator of_a(a, spec, 1), of_b(b, spec, 1);
+    for (Estimator* e : {&of_a, &of_b}) {
+      Described(*e, 0, 0);
+      e->Ended(0, 0);
+    }
+    for (std::uint32_t c = 1; c < 4; ++c) {
+      const Request x = Described(of_a, c / 2, c), y = Described(of_b, c / 2, c);
+      CHECK(x.output_tokens == y.output_tokens);
+      CHECK(x.workflow_tokens_left == y.workflow_tokens_left);
+    }
+  }
+}
+
+TEST_CASE("a tool's mean duration is known by its name") {
+  Workload w = Chains({{10}});
+  w.names.push_back("search");
+  w.tools = {{5, 100, FromSeconds(2), 4}, {5, 300, FromSeconds(4), 4}};
+  Estimator estimator(w, kClassMean, 1);
+  CHECK(estimator.Tool(1).duration == Duration::zero());
+  estimator.ToolEnded(0);
+  estimator.ToolEnded(1);
+  CHECK(estimator.Tool(0).duration == FromSeconds(3));
+  CHECK(estimator.Tool(0).returned == Tokens{200});
+  Estimator oracle(w, kOracle, 1);
+  CHECK(oracle.Tool(1).duration == FromSeconds(4));
+}
+
+}  // namespace
+}  // namespace takt

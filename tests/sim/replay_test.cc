@@ -1,0 +1,506 @@
+#include "takt/sim/replay.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "catch.h"
+#include "sim/sim_workloads.h"
+
+namespace takt {
+namespace {
+
+using testing::AddWorkflow;
+using testing::AtMs;
+using testing::Call;
+using testing::ConstantSteps;
+using testing::LinearSteps;
+using testing::Ms;
+using testing::RandomWorkload;
+using testing::Requests;
+
+ReplayResult MustReplay(const Workload& workload, const ReplayOptions& options) {
+  absl::StatusOr<ReplayResult> result = Replay(workload, options);
+  INFO(result.status());
+  REQUIRE(result.ok());
+  return *std::move(result);
+}
+
+EstimateSpec Oracle() { return {EstimateKind::kOracle, 0}; }
+
+TEST_CASE("two requests with steps of 10 ms, by hand") {
+  // The second arrives during the second step and joins the third.
+  const Workload w = Requests({{AtMs(0), {100, 3}}, {AtMs(15), {50, 2}}});
+  const ReplayResult result = MustReplay(w, ConstantSteps());
+  const RequestRecord& a = result.requests[0];
+  CHECK(a.arrival == AtMs(0));
+  CHECK(a.first_step == AtMs(0));
+  CHECK(a.first_token == AtMs(10));
+  CHECK(a.end == AtMs(30));
+  CHECK(a.output_tokens == 3);
+  CHECK(a.outcome == Outcome::kCompleted);
+  const RequestRecord& b = result.requests[1];
+  CHECK(b.arrival == AtMs(15));
+  CHECK(b.first_step == AtMs(20));
+  CHECK(b.first_token == AtMs(30));
+  CHECK(b.end == AtMs(40));
+  CHECK(result.steps == 4);
+  CHECK(result.request_steps == 5);
+  CHECK(result.metrics.completed == 2);
+  CHECK(result.metrics.queue.max == Approx(0.005));
+}
+
+TEST_CASE("a prompt beyond the token budget is computed in chunks") {
+  ReplayOptions options = ConstantSteps();
+  options.limits.tokens = {64};
+  const ReplayResult result = MustReplay(Requests({{AtMs(0), {150, 1}}}), options);
+  CHECK(result.requests[0].first_token == AtMs(30));
+  CHECK(result.requests[0].end == AtMs(30));
+}
+
+TEST_CASE("steps cost what the model says, and a request alone takes its isolated latency") {
+  // Prefill 1 + 10 ms, decodes 3 + 1.01 and 3 + 1.02 ms.
+  const Workload w = Requests({{AtMs(0), {100, 3}}});
+  const ReplayOptions options = LinearSteps();
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.requests[0].first_token - AtMs(0) == FromSeconds(11e-3));
+  CHECK(result.requests[0].end - AtMs(0) == FromSeconds(19.03e-3));
+  CHECK(result.metrics.slowdown.max == Approx(1).epsilon(1e-6));
+}
+
+TEST_CASE("every workflow alone takes its isolated latency, where its calls do not overlap") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Workload w = RandomWorkload(seed, 1, 1, true);
+    // A chain: each call waits for the one before.
+    w.predecessors.clear();
+    for (std::uint32_t c = 0; c < w.calls.size(); ++c) {
+      w.calls[c].first_predecessor = static_cast<std::uint32_t>(w.predecessors.size());
+      w.calls[c].predecessors = c > 0 ? 1 : 0;
+      if (c > 0) w.predecessors.push_back(c - 1);
+    }
+    ReplayOptions options = LinearSteps();
+    options.limits.tokens = {128};
+    const ReplayResult result = MustReplay(w, options);
+    INFO("seed " << seed);
+    CHECK(result.metrics.slowdown.max == Approx(1).epsilon(1e-6));
+    CHECK(result.metrics.slo_scale_95 == Approx(1).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("one place: first come first, or shortest first") {
+  const Workload w = Requests({{AtMs(0), {10, 4}}, {AtMs(1), {10, 3}}, {AtMs(2), {10, 1}}});
+  ReplayOptions options = ConstantSteps();
+  options.limits.max_seqs = 1;
+  ReplayResult result = MustReplay(w, options);
+  CHECK(result.requests[0].end == AtMs(40));
+  CHECK(result.requests[1].end == AtMs(70));
+  CHECK(result.requests[2].end == AtMs(80));
+  options.policy = "sjf";
+  options.estimates = Oracle();
+  result = MustReplay(w, options);
+  CHECK(result.requests[0].end == AtMs(40));
+  CHECK(result.requests[2].end == AtMs(50));
+  CHECK(result.requests[1].end == AtMs(80));
+}
+
+TEST_CASE("calls wait for their predecessors and their delay") {
+  // 0 -> 1 (5 ms later), 0 -> 2, {1, 2} -> 3; another workflow is over before.
+  Workload w;
+  AddWorkflow(w, AtMs(0), {{10, 1}});
+  AddWorkflow(w, AtMs(13), {{10, 2}, {10, 1, {0}, Ms(5)}, {10, 4, {0}}, {10, 1, {1, 2}}});
+  const ReplayResult result = MustReplay(w, ConstantSteps());
+  CHECK(result.requests[1].end == AtMs(33));
+  CHECK(result.requests[2].arrival == AtMs(38));
+  CHECK(result.requests[2].first_step == AtMs(43));
+  CHECK(result.requests[2].end == AtMs(53));
+  CHECK(result.requests[3].arrival == AtMs(33));
+  CHECK(result.requests[3].end == AtMs(73));
+  CHECK(result.requests[4].arrival == AtMs(73));
+  CHECK(result.requests[4].end == AtMs(83));
+  CHECK(result.workflows[1].arrival == AtMs(13));
+  CHECK(result.workflows[1].end == AtMs(83));
+  CHECK(result.metrics.workflow.max == Approx(0.070));
+}
+
+TEST_CASE("a tool takes its time, and its answer is computed") {
+  // Two tokens (0 .. 20 ms), the tool until 50 ms, its answer and two more tokens (50 .. 70 ms).
+  const Workload w = Requests({{AtMs(0), {.prompt = 10, .output = 4, .tools = {{2, 30, Ms(30), 0}}}}});
+  for (const char* pause : {"keep_all", "drop_all"}) {
+    ReplayOptions options = ConstantSteps();
+    options.pause = pause;
+    const ReplayResult result = MustReplay(w, options);
+    INFO(pause);
+    CHECK(result.requests[0].first_token == AtMs(10));
+    CHECK(result.requests[0].end == AtMs(70));
+    CHECK(result.requests[0].output_tokens == 4);
+    // Dropped: prompt and first token again; the second token's KV was never there.
+    CHECK(result.requests[0].recomputed_tokens == (options.pause == "keep_all" ? 0 : 11));
+    CHECK(result.stats.tokens_recomputed == static_cast<std::uint64_t>(result.requests[0].recomputed_tokens));
+  }
+}
+
+TEST_CASE("a closed loop starts the next workflow when one ends") {
+  const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(0), {10, 1}}, {AtMs(0), {10, 1}}, {AtMs(0), {10, 1}}});
+  ReplayOptions options = ConstantSteps();
+  options.closed_loop = 2;
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.requests[0].end == AtMs(30));
+  CHECK(result.requests[1].end == AtMs(10));
+  CHECK(result.requests[2].arrival == AtMs(10));
+  CHECK(result.requests[3].arrival == AtMs(20));
+  CHECK(result.requests[3].end == AtMs(30));
+}
+
+TEST_CASE("rates scale, and a limit takes the first workflows") {
+  const Workload w = Requests({{AtMs(0), {10, 1}}, {AtMs(100), {10, 1}}, {AtMs(300), {10, 1}}});
+  ReplayOptions options = ConstantSteps();
+  options.rate_scale = 4;
+  options.limit = 2;
+  const ReplayResult result = MustReplay(w, options);
+  REQUIRE(result.requests.size() == 2);
+  CHECK(result.requests[1].arrival == AtMs(25));
+  CHECK(RateScaleForLoad(w, 1, 20) == Approx(3));     // 2 requests in 300 ms are 6.67 per second
+  CHECK(RateScaleForLoad(w, 0.5, 20) == Approx(1.5));
+}
+
+TEST_CASE("saturation is what is served with everything there") {
+  // Two at a time, each two steps.
+  const Workload w = Requests({{AtMs(0), {10, 2}}, {AtMs(900), {10, 2}}, {AtMs(1800), {10, 2}}, {AtMs(9900), {10, 2}}});
+  ReplayOptions options = ConstantSteps();
+  options.limits.max_seqs = 2;
+  const absl::StatusOr<double> rate = MeasureSaturation(w, options);
+  REQUIRE(rate.ok());
+  CHECK(*rate == Approx(100));
+}
+
+TEST_CASE("what can never fit is named, and what waits for it is never made") {
+  Workload w;
+  AddWorkflow(w, AtMs(0), {{5000, 2}, {10, 1}, {10, 1, {0}}, {10, 1, {1, 2}}});
+  AddWorkflow(w, AtMs(1), {{10, 1}});
+  ReplayOptions options = ConstantSteps();
+  options.kv_tokens = 1000;
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.requests[0].outcome == Outcome::kFailed);
+  CHECK(result.requests[0].reason == FailReason::kNeverFits);
+  CHECK(result.requests[1].outcome == Outcome::kCompleted);
+  CHECK(result.requests[2].outcome == Outcome::kNeverMade);
+  CHECK(result.requests[3].outcome == Outcome::kNeverMade);
+  CHECK(result.workflows[0].outcome == Outcome::kFailed);
+  CHECK(result.workflows[1].outcome == Outcome::kCompleted);
+  CHECK(result.metrics.failed == 1);
+  CHECK(result.metrics.never_made == 2);
+}
+
+TEST_CASE("a closed loop goes on past failures") {
+  const Workload w = Requests({{AtMs(0), {5000, 2}}, {AtMs(0), {5000, 1}}, {AtMs(0), {10, 1}}});
+  ReplayOptions options = ConstantSteps();
+  options.kv_tokens = 1000;
+  options.closed_loop = 1;
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.metrics.failed == 2);
+  CHECK(result.requests[2].end == AtMs(10));
+}
+
+TEST_CASE("when memory runs out the newest gives way and computes again what it lost") {
+  // Eight blocks of 16 tokens: 64 + 60 tokens fit, and no more.
+  const Workload w = Requests({{AtMs(0), {60, 30}}, {AtMs(0), {60, 30}}});
+  ReplayOptions options = ConstantSteps();
+  options.kv_tokens = 128;
+  options.scheduler.kv_watermark = 0;
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.metrics.completed == 2);
+  CHECK(result.requests[0].preemptions == 0);
+  CHECK(result.requests[0].end == AtMs(300));
+  CHECK(result.requests[1].preemptions == 1);
+  CHECK(result.requests[1].recomputed_tokens > 60);
+  CHECK(result.requests[1].output_tokens == 30);
+  CHECK(result.requests[1].first_token == AtMs(10));
+  CHECK(static_cast<std::uint64_t>(result.requests[1].recomputed_tokens) == result.stats.tokens_recomputed);
+  CHECK(result.metrics.kv_peak == Approx(1));
+}
+
+TEST_CASE("a swap out and in takes the time of the link") {
+  const Workload w = Requests({{AtMs(0), {60, 30}}, {AtMs(0), {60, 30}}});
+  ReplayOptions options = ConstantSteps();
+  options.kv_tokens = 128;
+  options.scheduler.kv_watermark = 0;
+  options.scheduler.preempt_action = KvAction::kOut;
+  options.scheduler.cpu_blocks = {100};
+  options.profile.cost.kv_bytes_per_token = 1e6;
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.metrics.completed == 2);
+  CHECK(result.stats.preempted_swap == 1);
+  CHECK(result.stats.moves_out == 1);
+  CHECK(result.stats.moves_in == 1);
+  CHECK(result.requests[1].recomputed_tokens == 0);
+}
+
+// The plainest engine there is: no KV limit, FCFS, running first in order of admission, admissions with what is left.
+std::vector<RequestRecord> PlainEngine(const Workload& w, const CostModel& cost, const StepLimits& limits) {
+  struct Row {
+    std::size_t call;
+    std::int32_t context, left;  // tokens computed; output tokens to come
+  };
+  std::vector<RequestRecord> records(w.calls.size());
+  std::deque<std::size_t> waiting;
+  std::vector<Row> running;
+  std::size_t next = 0, over = 0;
+  TimePoint now{};
+  while (over < w.calls.size()) {
+    if (running.empty() && waiting.empty()) now = std::max(now, w.workflows[next].arrival);
+    for (; next < w.workflows.size() && w.workflows[next].arrival <= now; ++next) {
+      records[next].arrival = w.workflows[next].arrival;
+      waiting.push_back(next);
+    }
+    StepLoad load;
+    std::int32_t budget = limits.tokens.value;
+    std::vector<std::size_t> samples;  // rows
+    const auto plan = [&](std::size_t i) {
+      Row& row = running[i];
+      const std::int32_t prompt = w.calls[row.call].prompt_tokens;
+      if (row.context >= prompt) {
+        if (budget < 1) return;
+        --budget;
+        load.AddDecode(++row.context);
+        samples.push_back(i);
+        return;
+      }
+      const std::int32_t chunk = std::min(prompt - row.context, budget);
+      if (chunk < 1) return;
+      budget -= chunk;
+      load.AddPrefill(chunk, row.context, row.context + chunk == prompt);
+      row.context += chunk;
+      if (row.context == prompt) samples.push_back(i);
+    };
+    for (std::size_t i = 0; i < running.size(); ++i) plan(i);
+    while (!waiting.empty() && budget > 0 && running.size() < static_cast<std::size_t>(limits.max_seqs)) {
+      const std::size_t call = waiting.front();
+      waiting.pop_front();
+      records[call].first_step = now;
+      running.push_back({call, 0, w.calls[call].output_tokens});
+      plan(running.size() - 1);
+    }
+    now += cost.StepTime(load);
+    for (const std::size_t i : samples) {
+      RequestRecord& r = records[running[i].call];
+      if (r.first_token == kNever) r.first_token = now;
+      if (--running[i].left == 0) r.end = now, ++over;
+    }
+    std::erase_if(running, [](const Row& row) { return row.left == 0; });
+  }
+  return records;
+}
+
+TEST_CASE("with room for all, FCFS does what the plainest engine does") {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const Workload w = RandomWorkload(seed, 80, seed % 3 == 0 ? 2.0 : 40.0, false);
+    Workload plain = w;
+    for (WorkloadCall& call : plain.calls) call.delay = Duration{0};
+    ReplayOptions options = LinearSteps();
+    options.limits.tokens = {seed % 2 == 0 ? 100 : 600};
+    options.limits.max_seqs = seed % 5 == 0 ? 4 : 64;
+    const ReplayResult result = MustReplay(plain, options);
+    const std::vector<RequestRecord> expected = PlainEngine(plain, options.profile.cost, options.limits);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      INFO("seed " << seed << " request " << i);
+      CHECK(result.requests[i].first_step == expected[i].first_step);
+      CHECK(result.requests[i].first_token == expected[i].first_token);
+      CHECK(result.requests[i].end == expected[i].end);
+    }
+  }
+}
+
+// Times in order, nothing lost, nothing served twice.
+void CheckSound(const Workload& w, const ReplayResult& result) {
+  std::int64_t expected_tokens = 0;
+  for (std::size_t i = 0; i < w.calls.size(); ++i) {
+    const RequestRecord& r = result.requests[i];
+    INFO("request " << i);
+    REQUIRE(r.outcome == Outcome::kCompleted);
+    CHECK(r.output_tokens == w.calls[i].output_tokens);
+    CHECK(r.arrival <= r.first_step);
+    CHECK(r.first_step < r.first_token);
+    CHECK(r.first_token <= r.end);
+    expected_tokens += w.calls[i].output_tokens;
+  }
+  CHECK(result.metrics.output_tokens == expected_tokens);
+  CHECK(result.stats.finished == w.calls.size());
+  CHECK(result.stats.rows_invalid == 0);
+  CHECK(result.stats.rows_unknown == 0);
+  CHECK(result.stats.commits_unknown == 0);
+  CHECK(result.stats.events_unknown == 0);
+  CHECK(result.stats.events_out_of_place == 0);
+  CHECK(result.stats.clock_stepped_back == 0);
+}
+
+ReplayOptions Varied(std::uint64_t seed) {
+  ReplayOptions options = LinearSteps();
+  options.seed = seed;
+  options.limits.tokens = {seed % 2 == 0 ? 64 : 512};
+  options.limits.max_seqs = seed % 3 == 0 ? 4 : 32;
+  options.kv_tokens = seed % 4 == 0 ? 100'000 : 900;
+  options.overlap = static_cast<int>(seed % 3);
+  options.policy = seed % 2 == 0 ? "fcfs" : "sjf";
+  options.estimates = {seed % 5 == 0 ? EstimateKind::kNoise : EstimateKind::kClassMean, 0.5};
+  options.scheduler.preempt = seed % 7 == 0 ? Preempt::kByRank : Preempt::kOnMemory;
+  options.pause = seed % 3 == 1 ? "drop_all" : "keep_all";
+  if (seed % 6 == 5) {
+    options.scheduler.preempt_action = KvAction::kOut;
+    options.scheduler.cpu_blocks = {40};
+    options.profile.cost.kv_bytes_per_token = 1e6;
+    options.pause = "swap_all";
+  }
+  return options;
+}
+
+TEST_CASE("whatever the options, every request ends, and twice the same way") {
+  for (std::uint64_t seed = 1; seed <= 84; ++seed) {
+    const Workload w = RandomWorkload(seed, 25, 60, true);
+    ReplayOptions options = Varied(seed);
+    if (seed % 4 == 3) options.closed_loop = 6;
+    INFO("seed " << seed);
+    const ReplayResult result = MustReplay(w, options);
+    CheckSound(w, result);
+    const ReplayResult again = MustReplay(w, options);
+    CHECK(again.requests == result.requests);
+    CHECK(again.workflows == result.workflows);
+    CHECK(again.series == result.series);
+    CHECK(again.stats == result.stats);
+  }
+}
+
+TEST_CASE("several instances serve everything, and twice the same way") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const Workload w = RandomWorkload(seed, 40, 20, true);
+    ReplayOptions options = Varied(seed);
+    options.instances = 2 + static_cast<std::int32_t>(seed % 3);
+    options.placement = seed % 2 == 0 ? "round_robin" : "least_loaded";
+    INFO("seed " << seed);
+    const ReplayResult result = MustReplay(w, options);
+    CheckSound(w, result);
+    std::vector<int> served(static_cast<std::size_t>(options.instances));
+    for (const RequestRecord& r : result.requests) ++served[r.instance];
+    CHECK(*std::min_element(served.begin(), served.end()) > 0);
+    CHECK(MustReplay(w, options).requests == result.requests);
+  }
+}
+
+TEST_CASE("round robin deals requests out in turn") {
+  const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(1), {10, 3}}, {AtMs(2), {10, 3}}, {AtMs(3), {10, 3}}});
+  ReplayOptions options = ConstantSteps();
+  options.instances = 2;
+  options.placement = "round_robin";
+  const ReplayResult result = MustReplay(w, options);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(result.requests[i].instance == i % 2);
+  CHECK(result.requests[1].end == AtMs(31));
+}
+
+TEST_CASE("a plan made ahead costs no time when nobody arrives") {
+  const Workload w = Requests({{AtMs(0), {100, 20}}, {AtMs(0), {50, 10}}});
+  ReplayOptions options = ConstantSteps();
+  const ReplayResult plain = MustReplay(w, options);
+  for (options.overlap = 1; options.overlap <= 2; ++options.overlap) {
+    const ReplayResult ahead = MustReplay(w, options);
+    CHECK(ahead.requests[0].end == plain.requests[0].end);
+    CHECK(ahead.requests[1].end == plain.requests[1].end);
+    // The step after the last one was planned before its requests were known to have ended.
+    CHECK(ahead.stats.tokens_output == plain.stats.tokens_output);
+  }
+}
+
+TEST_CASE("a pipeline's step is its slowest stage, once per stage") {
+  ReplayOptions options = LinearSteps();
+  CHECK(ShareOf(StepLoad{10, 31, 5, 7, 6}, 2) == StepLoad{5, 15.5, 3, 4, 3});
+  options.profile.cost.pp = 2;
+  const PreparedCostModel cost(options.profile.cost);
+  StepLoad load;
+  load.AddPrefill(100, 0, true);
+  CHECK(VirtualStepTime(cost, load) == FromSeconds(12e-3));  // two stages of 1 + 0.1 * 50 ms
+}
+
+// All that a run planned up to the first end of a request.
+std::vector<std::vector<PlanEntry>> PlansUntilFirstEnd(const Workload& w, ReplayOptions options) {
+  std::vector<std::vector<PlanEntry>> plans;
+  bool ended = false;
+  options.on_step = [&](const VirtualStep& step) {
+    if (!ended) plans.emplace_back(step.plan.run.begin(), step.plan.run.end());
+    for (const RowResult& row : step.rows) ended = ended || row.finished();
+  };
+  MustReplay(w, options);
+  return plans;
+}
+
+TEST_CASE("no true length is known before it has been observed") {
+  Random random(9);
+  Workload a = RandomWorkload(4, 60, 5, false);
+  for (WorkloadCall& call : a.calls) call.output_tokens = 40 + static_cast<std::int32_t>(random.Below(100));
+  Workload b = a;
+  for (WorkloadCall& call : b.calls) call.output_tokens = 40 + static_cast<std::int32_t>(random.Below(100));
+  for (const EstimateKind kind : {EstimateKind::kNone, EstimateKind::kClassMean}) {
+    for (const char* policy : {"fcfs", "sjf", "stjf"}) {
+      ReplayOptions options = LinearSteps();
+      options.policy = policy;
+      options.estimates = {kind, 0};
+      options.limits.max_seqs = 8;
+      const auto of_a = PlansUntilFirstEnd(a, options), of_b = PlansUntilFirstEnd(b, options);
+      const std::size_t common = std::min(of_a.size(), of_b.size());
+      CHECK(common >= 40);
+      CHECK(std::equal(of_a.begin(), of_a.begin() + static_cast<std::ptrdiff_t>(common), of_b.begin()));
+    }
+  }
+}
+
+TEST_CASE("shared prefixes are computed once") {
+  Workload w = Requests({{AtMs(0), {100, 5}}, {AtMs(100), {100, 5}}});
+  w.prefix_block_tokens = 32;
+  w.prefix_hashes = {11, 12, 13};
+  for (WorkloadCall& call : w.calls) call.first_hash = 0, call.hashes = 3;
+  ReplayOptions options = LinearSteps();
+  CHECK(MustReplay(w, options).requests[1].cached_tokens == 0);
+  options.scheduler.prefix_cache = true;
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.requests[0].cached_tokens == 0);
+  CHECK(result.requests[1].cached_tokens == 96);
+  CHECK(result.requests[1].first_token - AtMs(100) == FromSeconds(1.4e-3));
+}
+
+TEST_CASE("a run can be watched, and stopped") {
+  const Workload w = RandomWorkload(1, 3000, 1, false);
+  ReplayOptions options = LinearSteps();
+  double last = 0;
+  options.progress = [&](double share) {
+    CHECK(share >= last);
+    last = share;
+    return true;
+  };
+  CHECK_FALSE(MustReplay(w, options).stopped);
+  CHECK(last > 0);
+  options.progress = [](double) { return false; };
+  const ReplayResult stopped = MustReplay(w, options);
+  CHECK(stopped.stopped);
+  CHECK(stopped.metrics.pending > 0);
+}
+
+TEST_CASE("faults of the options are all named at once") {
+  const Workload w = Requests({{AtMs(0), {10, 1}}});
+  ReplayOptions options = ConstantSteps();
+  options.instances = 0;
+  options.rate_scale = -1;
+  options.kv_tokens = 0;
+  const absl::Status status = Replay(w, options).status();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  for (const char* field : {"instances", "rate_scale", "kv_tokens"}) {
+    CHECK(std::string(status.message()).find(field) != std::string::npos);
+  }
+  CHECK_FALSE(Replay(Requests({{AtMs(0), {10, 0}}}), ConstantSteps()).ok());
+  options = ConstantSteps();
+  options.policy = "no_such_policy";
+  CHECK_FALSE(Replay(w, options).ok());
+  options = ConstantSteps();
+  options.pause = "no_such_pause";
+  CHECK_FALSE(Replay(w, options).ok());
+}
+
+}  // namespace
+}  // namespace takt

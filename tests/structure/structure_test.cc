@@ -1,0 +1,307 @@
+// Reads takt's own sources: which room includes which, what public headers show, and the habits that a compiler does
+// not enforce. Each rule is first shown a planted file, so that it is known to be able to fail.
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+
+namespace takt {
+namespace {
+
+struct File {
+  std::string path;  // from the project's root, '/' between
+  std::string text;
+};
+
+using Faults = std::vector<std::string>;
+using Rule = std::function<Faults(const File&)>;
+
+bool StartsWith(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
+
+std::string Read(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<File> FilesUnder(const std::vector<std::string>& places, const std::vector<std::string>& extensions) {
+  namespace fs = std::filesystem;
+  const fs::path root = TAKT_SOURCE_DIR;
+  std::vector<File> files;
+  const auto add = [&](const fs::path& path) {
+    const std::string extension = path.extension().string();
+    if (std::find(extensions.begin(), extensions.end(), extension) == extensions.end()) return;
+    files.push_back({fs::relative(path, root).generic_string(), Read(path)});
+  };
+  for (const std::string& place : places) {
+    if (fs::is_regular_file(root / place)) add(root / place);
+    if (!fs::is_directory(root / place)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / place)) {
+      if (entry.is_regular_file()) add(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.path < b.path; });
+  return files;
+}
+
+// Where the comment, string or character literal that begins at `at` ends; `at` itself where none begins.
+std::size_t EndOfNonCode(const std::string& text, std::size_t at) {
+  const auto after = [&](const std::string& end, std::size_t from) {
+    const std::size_t found = text.find(end, from);
+    return found == std::string::npos ? text.size() : found + end.size();
+  };
+  if (text.compare(at, 2, "//") == 0) return after("\n", at) - 1;
+  if (text.compare(at, 2, "/*") == 0) return after("*/", at + 2);
+  if (text.compare(at, 3, "R\"(") == 0) return after(")\"", at + 3);
+  const bool digit_separator = text[at] == '\'' && at > 0 && std::isxdigit(static_cast<unsigned char>(text[at - 1]));
+  if ((text[at] != '"' && text[at] != '\'') || digit_separator) return at;
+  std::size_t end = at + 1;
+  while (end < text.size() && text[end] != text[at]) end += text[end] == '\\' ? 2u : 1u;
+  return std::min(end + 1, text.size());
+}
+
+std::string CodeOf(const std::string& text) {
+  std::string code;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = EndOfNonCode(text, at);
+    if (end == at) code += text[at++];
+    else at = end;
+  }
+  return code;
+}
+
+struct Include {
+  std::string target;
+  bool angled = false;
+};
+
+std::vector<Include> IncludesOf(const File& file) {
+  static const std::regex kInclude(R"((^|\n)[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"])");
+  std::vector<Include> includes;
+  for (std::sregex_iterator match(file.text.begin(), file.text.end(), kInclude), end; match != end; ++match) {
+    includes.push_back({(*match)[3], (*match)[2] == "<"});
+  }
+  return includes;
+}
+
+// --- The house: a room includes only rooms of lower floors; on one floor, only itself. ---
+
+const std::map<std::string, int>& Floors() {
+  static const std::map<std::string, int> kFloors = {{"config", 0},    {"version", 0},   {"fwd", 0},   {"base", 1},
+                                                     {"numeric", 2},   {"model", 3},     {"state", 4}, {"policy", 5},
+                                                     {"pause", 5},     {"placement", 5}, {"batch", 5}, {"learning", 6},
+                                                     {"scheduler", 7}, {"workload", 8},  {"sim", 9},   {"planning", 10},
+                                                     {"takt", 11},     {"c", 12},        {"cli", 13}};
+  return kFloors;
+}
+
+// "policy" of "policy/fcfs.h". Headers at the top (router.h, record.h and their like) are one room with scheduler.h.
+std::string RoomOf(const std::string& path) {
+  const std::size_t slash = path.find('/');
+  const std::string name = path.substr(0, std::min(slash, path.find('.')));
+  if (slash != std::string::npos && name != "scheduler_impl") return name;
+  return name == "config" || name == "version" || name == "fwd" || name == "takt" ? name : "scheduler";
+}
+
+std::optional<std::string> WithinTakt(const std::string& path) {
+  for (const std::string root : {"include/takt/", "src/"}) {
+    if (StartsWith(path, root)) return path.substr(root.size());
+  }
+  return std::nullopt;
+}
+
+Faults ArrowsUpward(const File& file) {
+  const std::string from = RoomOf(WithinTakt(file.path).value());
+  const auto floor = Floors().find(from);
+  if (floor == Floors().end()) return {"a room that the house does not know: " + from};
+  Faults faults;
+  for (const Include& include : IncludesOf(file)) {
+    const bool is_public = StartsWith(include.target, "takt/");
+    const std::string to = RoomOf(is_public ? include.target.substr(5) : include.target);
+    const auto target = Floors().find(to);
+    const bool foreign = !is_public && (target == Floors().end() || include.target.find('/') == std::string::npos);
+    if (foreign || to == from || (target != Floors().end() && target->second < floor->second)) continue;
+    faults.push_back(from + " may not include " + include.target);
+  }
+  return faults;
+}
+
+Faults ForeignIncludes(const File& file) {
+  Faults faults;
+  const bool c_abi = StartsWith(file.path, "include/takt/c/");
+  for (const Include& include : IncludesOf(file)) {
+    const bool standard = include.angled && include.target.find_first_of("./") == std::string::npos;
+    const bool c_standard = c_abi && include.angled && StartsWith(include.target, "std");
+    const bool own = !include.angled && StartsWith(include.target, "takt/");
+    const bool status = include.target == "absl/status/status.h" || include.target == "absl/status/statusor.h";
+    if (!standard && !c_standard && !own && !status) faults.push_back("a public header shows " + include.target);
+  }
+  return faults;
+}
+
+Faults Iostream(const File& file) {
+  for (const Include& include : IncludesOf(file)) {
+    if (include.target == "iostream") return {"includes <iostream>"};
+  }
+  return {};
+}
+
+Faults GuardUnlikePath(const File& file) {
+  const std::string include = "include/takt/";
+  std::string guard = "TAKT_" + (StartsWith(file.path, include) ? file.path.substr(include.size()) : file.path) + "_";
+  std::transform(guard.begin(), guard.end(), guard.begin(),
+                 [](unsigned char c) { return std::isalnum(c) ? static_cast<char>(std::toupper(c)) : '_'; });
+  const auto has = [&](const std::string& line) { return file.text.find(line + "\n") != std::string::npos; };
+  if (has("#ifndef " + guard) && has("#define " + guard) && has("#endif  // " + guard)) return {};
+  return {"the include guard is not " + guard};
+}
+
+// --- The embeddable's oath, as far as words can tell; tests/embed looks at the symbols. ---
+
+Faults BrokenOath(const File& file) {
+  static const std::regex kWord(
+      R"(\b(throw|try|catch|dynamic_cast|typeid|getenv|random_device|printf|thread_local|jthread)\b)"
+      R"(|\bstd::(cout|cerr|clog|thread)\b|(steady|system|high_resolution)_clock\b|\bclock_gettime\b)");
+  Faults faults;
+  const std::string code = CodeOf(file.text);
+  for (std::sregex_iterator match(code.begin(), code.end(), kWord), end; match != end; ++match) {
+    faults.push_back("the library may not use " + match->str());
+  }
+  return faults;
+}
+
+// --- Text. ---
+
+Faults NotAscii(const File& file) {
+  const auto odd = std::find_if(file.text.begin(), file.text.end(),
+                                [](char c) { return static_cast<unsigned char>(c) > 126 || (c < ' ' && c != '\n'); });
+  if (odd == file.text.end()) return {};
+  return {"not printable ASCII in line " + std::to_string(1 + std::count(file.text.begin(), odd, '\n'))};
+}
+
+// In pieces, so that this file keeps its own rule.
+Faults LeftLying(const File& file) {
+  static const std::regex kLeft(
+      "TO"
+      "DO|FIX"
+      "ME|(^|[^A-Za-z0-9_.])/(ho"
+      "me|wo"
+      "rk|ro"
+      "ot|tm"
+      "p)/");
+  std::smatch match;
+  if (!std::regex_search(file.text, match, kLeft)) return {};
+  return {"left lying: " + match.str()};
+}
+
+void HoldsFor(const std::vector<File>& files, const Rule& rule) {
+  REQUIRE_FALSE(files.empty());
+  for (const File& file : files) {
+    for (const std::string& fault : rule(file)) {
+      UNSCOPED_INFO(file.path << ": " << fault);
+      CHECK(fault.empty());
+    }
+  }
+}
+
+bool Catches(const Rule& rule, const std::string& path, const std::string& text) { return !rule({path, text}).empty(); }
+
+std::vector<File> PublicHeaders() { return FilesUnder({"include/takt"}, {".h"}); }
+std::vector<File> Sources() { return FilesUnder({"include/takt", "src"}, {".h", ".cc"}); }
+std::vector<File> Library() {
+  std::vector<File> files = Sources();
+  std::erase_if(files, [](const File& file) { return StartsWith(file.path, "src/cli/"); });
+  return files;
+}
+std::vector<File> Everything() {
+  return FilesUnder({"include", "src", "tests", "examples", "bench", "cmake", "docs", "scripts", "CMakeLists.txt",
+                     "CMakePresets.json", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"},
+                    {".h", ".cc", ".cmake", ".txt", ".md", ".json", ".in", ".sh", ".py", ""});
+}
+
+TEST_CASE("no arrow between rooms runs upward") {
+  const std::string state = "include/takt/state/kv.h";
+  CHECK(Catches(ArrowsUpward, state, "#include \"takt/policy/fcfs.h\"\n"));
+  CHECK(Catches(ArrowsUpward, state, "#include \"takt/scheduler_options.h\"\n"));
+  CHECK(Catches(ArrowsUpward, "src/policy/a.cc", "#include \"takt/pause/keep.h\"\n"));
+  CHECK(Catches(ArrowsUpward, "include/takt/router.h", "// One.\n  # include \"takt/sim/engine.h\"\n"));
+  CHECK(Catches(ArrowsUpward, "src/workload/a.cc", "#include \"sim/profiles_table.h\"\n"));
+  CHECK(Catches(ArrowsUpward, "include/takt/attic/a.h", ""));
+  CHECK_FALSE(Catches(ArrowsUpward, "include/takt/policy/a.h", "#include \"takt/state/kv.h\"\n"));
+  CHECK_FALSE(Catches(ArrowsUpward, "src/sim/a.cc", "#include \"fmt/format.h\"\n#include \"sim/profiles_table.h\"\n"));
+  CHECK_FALSE(Catches(ArrowsUpward, "include/takt/router.h", "#include \"takt/scheduler.h\"\n"));
+  HoldsFor(Sources(), ArrowsUpward);
+}
+
+TEST_CASE("public headers show the standard library and absl::Status alone") {
+  const std::string path = "include/takt/base/a.h";
+  CHECK(Catches(ForeignIncludes, path, "#include <Eigen/Core>\n"));
+  CHECK(Catches(ForeignIncludes, path, "#include <zlib.h>\n"));
+  CHECK(Catches(ForeignIncludes, path, "#include \"fmt/format.h\"\n"));
+  CHECK(Catches(ForeignIncludes, path, "#include \"absl/container/flat_hash_map.h\"\n"));
+  CHECK_FALSE(Catches(ForeignIncludes, path, "#include <vector>\n#include \"absl/status/status.h\"\n"));
+  HoldsFor(PublicHeaders(), ForeignIncludes);
+}
+
+TEST_CASE("nothing includes <iostream>") {
+  CHECK(Catches(Iostream, "src/a.cc", "#include <iostream>\n"));
+  HoldsFor(Sources(), Iostream);
+}
+
+TEST_CASE("include guards are the path") {
+  CHECK(Catches(GuardUnlikePath, "include/takt/base/a.h",
+                "#ifndef TAKT_BASE_B_H_\n#define TAKT_BASE_B_H_\n#endif  // TAKT_BASE_B_H_\n"));
+  CHECK_FALSE(Catches(GuardUnlikePath, "src/sim/a_b.h",
+                      "#ifndef TAKT_SRC_SIM_A_B_H_\n#define TAKT_SRC_SIM_A_B_H_\n#endif  // TAKT_SRC_SIM_A_B_H_\n"));
+  HoldsFor(FilesUnder({"include/takt", "src", "tests"}, {".h"}), GuardUnlikePath);
+}
+
+TEST_CASE(
+    "the library throws nothing, prints nothing, reads no clock, no chance and no environment, starts no thread") {
+  CHECK(Catches(BrokenOath, "src/a.cc", "int f() { throw 1; }"));
+  CHECK(Catches(BrokenOath, "src/a.cc", "auto now = std::chrono::steady_clock::now();"));
+  CHECK(Catches(BrokenOath, "src/a.cc", "const auto n = 1'000; std::cout << n; const char c = 'x';"));
+  CHECK_FALSE(Catches(BrokenOath, "src/a.cc", "// throw\nauto s = \"try \\\" catch\"; /* typeid */ lock.try_lock();"));
+  HoldsFor(Library(), BrokenOath);
+}
+
+TEST_CASE("sources are ASCII") {
+  CHECK(Catches(NotAscii, "src/a.cc", "// caf\xc3\xa9\n"));
+  CHECK(Catches(NotAscii, "src/a.cc", "\tint a;\n"));
+  HoldsFor(FilesUnder({"include", "src", "examples", "bench", "cmake"}, {".h", ".cc", ".cmake"}), NotAscii);
+}
+
+// What stands between the fences of the first block of a language.
+std::string FirstBlock(const std::string& markdown, const std::string& language) {
+  const std::string fence = "```" + language + "\n";
+  const std::size_t begin = markdown.find(fence);
+  if (begin == std::string::npos) return {};
+  return markdown.substr(begin + fence.size(), markdown.find("```", begin + fence.size()) - begin - fence.size());
+}
+
+TEST_CASE("the README's first code is an example that is compiled and run") {
+  CHECK(FirstBlock("Text\n```cpp\nint a;\n```\n```cpp\nint b;\n```\n", "cpp") == "int a;\n");
+  const std::filesystem::path root = TAKT_SOURCE_DIR;
+  CHECK(FirstBlock(Read(root / "README.md"), "cpp") == Read(root / "examples/step_loop.cc"));
+}
+
+TEST_CASE("nothing is left lying about") {
+  CHECK(Catches(LeftLying, "src/a.cc",
+                "// TO"
+                "DO: later\n"));
+  CHECK(Catches(LeftLying, "docs/a.md",
+                "see /ho"
+                "me/someone/takt\n"));
+  HoldsFor(Everything(), LeftLying);
+}
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,252 @@
+#include "takt/workload/generate.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "catch.h"
+#include "takt/workload/read.h"
+#include "takt/workload/validate.h"
+
+namespace takt {
+namespace {
+
+Workload Generated(std::string_view spec) {
+  absl::StatusOr<Workload> workload = GenerateWorkload(spec);
+  INFO(std::string(workload.status().message()));
+  REQUIRE(workload.ok());
+  CHECK(Validate(*workload).ok());
+  return *workload;
+}
+
+std::string Error(std::string_view spec) {
+  const absl::StatusOr<Workload> workload = GenerateWorkload(spec);
+  return workload.ok() ? "no error" : std::string(workload.status().message());
+}
+
+struct Moments {
+  double mean = 0, cv = 0;
+};
+
+Moments MomentsOf(const std::vector<double>& values) {
+  double sum = 0, squares = 0;
+  for (const double v : values) sum += v;
+  const double mean = sum / static_cast<double>(values.size());
+  for (const double v : values) squares += (v - mean) * (v - mean);
+  return {mean, std::sqrt(squares / static_cast<double>(values.size())) / mean};
+}
+
+Moments Gaps(const Workload& w) {
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < w.workflows.size(); ++i) {
+    gaps.push_back(ToSeconds(w.workflows[i].arrival - w.workflows[i - 1].arrival));
+  }
+  return MomentsOf(gaps);
+}
+
+std::vector<double> Outputs(const Workload& w) {
+  std::vector<double> values;
+  for (const WorkloadCall& c : w.calls) values.push_back(c.output_tokens);
+  return values;
+}
+
+TEST_CASE("arrival processes have the rate and the burstiness that they promise") {
+  const Moments constant = Gaps(Generated("gen:constant,requests=1000,rate=4"));
+  CHECK(constant.mean == Approx(0.25));
+  CHECK(constant.cv == Approx(0).margin(1e-6));
+  const Moments poisson = Gaps(Generated("gen:poisson,requests=100000,rate=4"));
+  CHECK(poisson.mean == Approx(0.25).epsilon(0.02));
+  CHECK(poisson.cv == Approx(1).epsilon(0.02));
+  const Moments gamma = Gaps(Generated("gen:gamma,requests=200000,rate=4,cv=3"));
+  CHECK(gamma.mean == Approx(0.25).epsilon(0.04));
+  CHECK(gamma.cv == Approx(3).epsilon(0.04));
+  const Moments weibull = Gaps(Generated("gen:weibull,requests=200000,rate=4,shape=0.7"));
+  const double mean = std::tgamma(1 + 1 / 0.7), second = std::tgamma(1 + 2 / 0.7);
+  CHECK(weibull.mean == Approx(0.25).epsilon(0.02));
+  CHECK(weibull.cv == Approx(std::sqrt(second / (mean * mean) - 1)).epsilon(0.03));
+}
+
+TEST_CASE("length distributions have the moments that they promise") {
+  const auto outputs = [](const std::string& lengths) {
+    return MomentsOf(Outputs(Generated("gen:poisson,requests=100000,output=" + lengths)));
+  };
+  CHECK(outputs("17").mean == 17);
+  CHECK(outputs("constant:17").cv == 0);
+  CHECK(outputs("uniform:10:19").mean == Approx(14.5).epsilon(0.01));
+  CHECK(outputs("lognormal:200:0.5").mean == Approx(200 * std::exp(0.125)).epsilon(0.01));
+  const Moments by_mean = outputs("lognormal_mean:580:700");
+  CHECK(by_mean.mean == Approx(580).epsilon(0.015));
+  CHECK(by_mean.cv == Approx(700.0 / 580).epsilon(0.04));
+}
+
+TEST_CASE("uniform lengths take both ends and nothing else") {
+  std::set<int> seen;
+  for (const WorkloadCall& c : Generated("gen:poisson,requests=1000,output=uniform:3:5").calls)
+    seen.insert(c.output_tokens);
+  CHECK(seen == std::set<int>{3, 4, 5});
+}
+
+TEST_CASE("empirical lengths are those of the sample") {
+  Workload source;
+  for (const int tokens : {5, 70, 900}) source.calls.push_back({.prompt_tokens = tokens, .output_tokens = 2 * tokens});
+  Random random(1);
+  std::set<double> prompts, outputs;
+  for (int i = 0; i < 100; ++i) {
+    prompts.insert(Lengths::PromptsOf(source).Draw(random));
+    outputs.insert(Lengths::OutputsOf(source).Draw(random));
+  }
+  CHECK(prompts == std::set<double>{5, 70, 900});
+  CHECK(outputs == std::set<double>{10, 140, 1800});
+}
+
+TEST_CASE("one seed, one workload; the rate does not change the sizes") {
+  const Workload w = Generated("gen:multi_stage,workflows=50,seed=7");
+  CHECK(w == Generated("gen:multi_stage,workflows=50,seed=7"));
+  CHECK_FALSE(w == Generated("gen:multi_stage,workflows=50,seed=8"));
+  const Workload faster = Generated("gen:multi_stage,workflows=50,seed=7,rate=6");
+  CHECK(faster.calls == w.calls);
+  CHECK(ToSeconds(faster.workflows.back().arrival) == Approx(ToSeconds(w.workflows.back().arrival) / 2));
+}
+
+TEST_CASE("the bundled workload: three shapes, stages in order, a heavy tail") {
+  const Workload w = BundledWorkload();
+  CHECK(Validate(w).ok());
+  CHECK(w == Generated("gen:multi_stage"));
+  REQUIRE(w.workflows.size() == 1200);
+  CHECK(w.calls.size() > 2500);
+  CHECK(w.calls.size() < 3500);
+  std::map<std::string, int> shapes;
+  std::map<std::size_t, int> coders;
+  int second_coders = 0;
+  std::vector<double> totals;
+  for (const WorkloadWorkflow& f : w.workflows) {
+    const std::string& shape = w.names[f.name];
+    ++shapes[shape];
+    double total = 0;
+    std::map<std::string, std::vector<std::uint32_t>> stages;
+    for (std::uint32_t i = 0; i < f.calls; ++i) {
+      const WorkloadCall& call = w.calls_of(f)[i];
+      stages[w.names[call.stage]].push_back(i);
+      total += call.output_tokens;
+    }
+    totals.push_back(total);
+    if (shape != "plan_code_review") continue;
+    ++coders[stages["coder"].size()];
+    second_coders += !stages["second_coder"].empty();
+    const WorkloadCall& reviewer = w.calls_of(f)[stages["reviewer"][0]];
+    const auto after = w.predecessors_of(reviewer);
+    CHECK(std::vector<std::uint32_t>(after.begin(), after.end()) == stages["coder"]);  // the join
+    for (const std::uint32_t c : stages["coder"]) CHECK(w.predecessors_of(w.calls_of(f)[c]).size() == 1);
+    CHECK(f.deadline >= std::chrono::seconds(30));
+    CHECK(f.deadline <= std::chrono::seconds(120));
+  }
+  for (const char* shape : {"plan_code_review", "plan_code", "code"}) CHECK(shapes[shape] == Approx(400).margin(60));
+  CHECK(coders.size() == 3);
+  for (const auto& [number, times] : coders) CHECK(times == Approx(shapes["plan_code_review"] / 3).margin(40));
+  CHECK(second_coders == Approx(shapes["plan_code_review"] / 2).margin(40));
+  const Moments total = MomentsOf(totals);
+  CHECK(total.mean == Approx(2400).epsilon(0.15));
+  CHECK(total.cv > 1);
+}
+
+TEST_CASE("the bundled workload is the same on every compiler") {
+  const Workload w = BundledWorkload();
+  std::uint64_t digest = 0;
+  const auto add = [&](std::int64_t value) { digest = Mix64(digest ^ static_cast<std::uint64_t>(value)); };
+  for (const WorkloadWorkflow& f : w.workflows) {
+    add(f.arrival.time_since_epoch() / std::chrono::microseconds(1));
+    add(f.deadline / std::chrono::microseconds(1));
+  }
+  for (const WorkloadCall& c : w.calls) {
+    add(c.prompt_tokens);
+    add(c.output_tokens);
+  }
+  CHECK(digest == 0x22d74c31c7080c6du);
+}
+
+TEST_CASE("what a stage reads is in its prompt") {
+  StageTemplate a{.stage = "a", .output = Lengths::Constant(100), .least_calls = 2, .most_calls = 2};
+  StageTemplate b{.stage = "b", .prompt = Lengths::Constant(7), .output = Lengths::Constant(5), .reads = 0.5};
+  StageTemplate c{.stage = "c", .prompt = Lengths::Constant(3), .reads = 1};
+  a.next = {{1, {1, 2}}};
+  b.next = {{1, {2}}};
+  GeneratorOptions options;
+  options.workflows = 20;
+  options.templates.push_back({.name = "t", .stages = {a, b, c}});
+  const absl::StatusOr<Workload> w = GenerateWorkload(options);
+  REQUIRE(w.ok());
+  const auto calls = w->calls_of(w->workflows[3]);
+  REQUIRE(calls.size() == 4);
+  CHECK(calls[2].prompt_tokens == 7 + 100);
+  CHECK(calls[3].prompt_tokens == 3 + 100 + 100 + 5);  // both calls of a, and b
+  CHECK(w->predecessors_of(calls[3]).size() == 3);
+}
+
+TEST_CASE("branches are taken with their probabilities, and one at most") {
+  GeneratorOptions options;
+  options.workflows = 20000;
+  StageTemplate router{.stage = "router"};
+  router.next = {{0.5, {1}}, {0.3, {2}}};
+  options.templates.push_back({.stages = {router, {.stage = "math"}, {.stage = "arts"}}});
+  const absl::StatusOr<Workload> w = GenerateWorkload(options);
+  REQUIRE(w.ok());
+  std::map<std::string, int> ends;
+  for (const WorkloadWorkflow& f : w->workflows) {
+    REQUIRE(f.calls <= 2);
+    ++ends[w->names[w->calls_of(f).back().stage]];
+  }
+  CHECK(ends["math"] == Approx(10000).margin(300));
+  CHECK(ends["arts"] == Approx(6000).margin(300));
+  CHECK(ends["router"] == Approx(4000).margin(300));
+}
+
+TEST_CASE("options are validated, all faults at once") {
+  GeneratorOptions options;
+  options.workflows = 0;
+  options.arrivals.rate = std::nan("");
+  StageTemplate stage{.output = Lengths::LogNormal(-1, 1), .least_calls = 3};
+  stage.next = {{0.7, {0}}, {0.7, {}}};
+  options.templates.push_back({.stages = {stage}});
+  const std::string message(options.Validate().message());
+  for (const char* fault : {"workflows: 0 is not in 1..", "arrivals: rate nan",
+                            "templates[0].stages[0].output: ", ".calls: 3..1 is not within",
+                            ".next: 0 is not a later stage", ".next: the probabilities sum to 1.4"}) {
+    INFO(message);
+    CHECK(message.find(fault) != std::string::npos);
+  }
+  CHECK(std::string(GeneratorOptions().Validate().message()) == "templates: none, or none with a weight");
+}
+
+TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what exists") {
+  ReadReport report;
+  const absl::StatusOr<Workload> w =
+      ReadWorkload("gen:poisson,requests=10,rate=5,prompt=8,deadline=1:2", {.limit = 4}, &report);
+  REQUIRE(w.ok());
+  CHECK(w->workflows.size() == 4);
+  CHECK(w->calls.size() == 4);
+  CHECK(w->calls[0].prompt_tokens == 8);
+  CHECK(report.arrivals_generated);
+  CHECK(Error("gen:possion") ==
+        "gen: \"possion\" is no generator; there are constant, poisson, gamma, weibull, multi_stage");
+  CHECK(Error("gen:poisson,cv=2") ==
+        "gen:poisson: \"cv=2\" is not key=value with a key of requests, rate, seed, deadline, prompt, output");
+  CHECK(Error("gen:gamma,cv") ==
+        "gen:gamma: \"cv\" is not key=value with a key of requests, rate, seed, deadline, cv, prompt, output");
+  CHECK(Error("gen:poisson,rate=fast") == "gen:poisson: rate: \"fast\" is not a number");
+  CHECK(Error("gen:poisson,requests=-5") == "gen:poisson: requests: \"-5\" is negative");
+  CHECK(Error("gen:poisson,prompt=normal:5:1") ==
+        "gen:poisson: prompt: \"normal:5:1\" is not one of N, constant:N, uniform:LEAST:MOST, lognormal:MEDIAN:SIGMA, "
+        "lognormal_mean:MEAN:SD, empirical:FILE");
+  CHECK(Error("gen:poisson,prompt=uniform:a:1").find("gen:poisson: prompt: \"a\" is not a number; lengths are N, ") ==
+        0);
+  CHECK(Error("gen:poisson,prompt=uniform:9:1")
+            .find("gen:poisson: templates[0].stages[0].prompt: not a length distribution") == 0);
+  CHECK(Error("gen:poisson,prompt=empirical:/no/file").find("gen:poisson: prompt: /no/file: cannot be opened") == 0);
+  CHECK(Error("gen:poisson,rate=0").find("gen:poisson: arrivals: rate 0 per second") == 0);
+  CHECK(Error("gen:poisson,requests=99999999999").find("gen:poisson: workflows: 99999999999 is not in 1..") == 0);
+  CHECK(Error("gen:poisson,rate=1e-9") == "rate: too low, arrivals beyond 1e9 s");
+  CHECK(Error("gen:multi_stage,deadline=9:2").find("gen:multi_stage: deadline: 9..2 s is not a range") == 0);
+}
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,406 @@
+#include "takt/workload/read.h"
+
+#include <zlib.h>
+
+#include <string>
+
+#include "catch.h"
+#include "takt/workload/validate.h"
+
+namespace takt {
+namespace {
+
+Workload Parsed(std::string_view text, const ReadOptions& options = {}, ReadReport* report = nullptr) {
+  absl::StatusOr<Workload> workload = ParseWorkload(text, "t", options, report);
+  INFO(std::string(workload.status().message()));
+  REQUIRE(workload.ok());
+  CHECK(Validate(*workload).ok());
+  return *workload;
+}
+
+std::string Error(std::string_view text, const ReadOptions& options = {}) {
+  const absl::StatusOr<Workload> workload = ParseWorkload(text, "t", options);
+  return workload.ok() ? "no error" : std::string(workload.status().message());
+}
+
+// In the same way, with a header that is known to be right.
+std::string AzureError(const std::string& line) { return Error("TIMESTAMP,ContextTokens,GeneratedTokens\n" + line); }
+std::string CallsError(const std::string& calls) { return Error(R"({"arrival_s": 0, "calls": [)" + calls + "]}"); }
+
+std::string Gzipped(std::string_view text) {
+  std::string packed(compressBound(text.size()) + 64, '\0');
+  z_stream stream = {};
+  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string copy(text);
+  stream.next_in = reinterpret_cast<Bytef*>(copy.data());
+  stream.avail_in = static_cast<uInt>(copy.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+constexpr std::string_view kAzure =
+    "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+    "2023-11-16 18:15:46.6805900,374,44\n"
+    "2023-11-16 18:15:50.9951690,396,109\n";
+
+TEST_CASE("Azure: times to a tenth of a microsecond, counted from the first") {
+  ReadReport report;
+  const Workload w = Parsed(kAzure, {}, &report);
+  REQUIRE(w.workflows.size() == 2);
+  CHECK(w.name == "t");
+  CHECK(w.workflows[0].arrival == TimePoint{});
+  CHECK(w.workflows[1].arrival == TimePoint(Duration(4'314'579'000)));
+  CHECK(w.calls[1].prompt_tokens == 396);
+  CHECK(w.calls[1].output_tokens == 109);
+  CHECK(w.workflows[1].deadline == Duration::max());
+  CHECK(report.format == WorkloadFormat::kAzure);
+  CHECK(report.lines == 2);
+  CHECK(report.sorted);
+  CHECK_FALSE(report.arrivals_generated);
+}
+
+TEST_CASE("Azure 2024: a zone at the end, with or without a fraction, over midnight") {
+  const Workload w = Parsed(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+      "2024-05-11 23:59:59.500000+00:00,1,2\n"
+      "2024-05-12 00:00:00+00:00,3,4\n"
+      "2024-05-12T02:00:01.25+02:00,5,6\n"
+      "2024-05-12T00:00:02Z,7,8\n");
+  CHECK(w.workflows[1].arrival == TimePoint(std::chrono::milliseconds(500)));
+  CHECK(w.workflows[2].arrival == TimePoint(std::chrono::milliseconds(1750)));
+  CHECK(w.workflows[3].arrival == TimePoint(std::chrono::milliseconds(2500)));
+}
+
+TEST_CASE("columns are found by name, others ignored, quotes and blanks taken off") {
+  const Workload w = Parsed(
+      "GeneratedTokens, NumImages ,\"TIMESTAMP\",ContextTokens\n"
+      "7,\"a, b\",\"2023-11-16 18:15:46\", 9 \n");
+  CHECK(w.calls[0].prompt_tokens == 9);
+  CHECK(w.calls[0].output_tokens == 7);
+}
+
+TEST_CASE("a byte order mark, carriage returns, blank lines and a missing last newline do no harm") {
+  const Workload w = Parsed(
+      "\xef\xbb\xbfTIMESTAMP,ContextTokens,GeneratedTokens\r\n\r\n"
+      "2023-11-16 18:15:46,1,2\r\n   \r\n2023-11-16 18:15:47,3,4");
+  REQUIRE(w.calls.size() == 2);
+  CHECK(w.calls[1].output_tokens == 4);
+}
+
+TEST_CASE("arrivals are sorted, and equal ones keep their order") {
+  ReadReport report;
+  const Workload w = Parsed(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+      "2023-11-16 18:15:48,1,1\n2023-11-16 18:15:46,2,1\n2023-11-16 18:15:48,3,1\n2023-11-16 18:15:46,4,1\n",
+      {}, &report);
+  CHECK_FALSE(report.sorted);
+  std::vector<int> prompts;
+  for (const WorkloadWorkflow& f : w.workflows) prompts.push_back(w.calls_of(f)[0].prompt_tokens);
+  CHECK(prompts == std::vector<int>{2, 4, 1, 3});
+  CHECK(w.workflows[2].arrival == TimePoint(std::chrono::seconds(2)));
+  CHECK(w.calls[0].prompt_tokens == 2);  // laid out in that order, too
+}
+
+TEST_CASE("no tokens count as one, and are counted") {
+  ReadReport report;
+  const Workload w = Parsed("num_prefill_tokens,num_decode_tokens\n0,5\n3,0\n1,1\n", {}, &report);
+  CHECK(w.calls[0].prompt_tokens == 1);
+  CHECK(w.calls[1].output_tokens == 1);
+  CHECK(report.raised_lengths == 2);
+}
+
+TEST_CASE("Mooncake: milliseconds and prefix blocks") {
+  const Workload w =
+      Parsed(R"({"timestamp": 0, "input_length": 1030, "output_length": 500, "hash_ids": [0, 14, 15]})"
+             "\n"
+             R"({"timestamp": 3001, "input_length": 512, "output_length": 3, "hash_ids": [0], "more": null})");
+  REQUIRE(w.workflows.size() == 2);
+  CHECK(w.workflows[1].arrival == TimePoint(std::chrono::milliseconds(3001)));
+  CHECK(w.prefix_block_tokens == 512);
+  const auto hashes = w.hashes_of(w.calls[0]);
+  CHECK(std::vector<std::uint64_t>(hashes.begin(), hashes.end()) == std::vector<std::uint64_t>{0, 14, 15});
+  CHECK(w.hashes_of(w.calls[1]).size() == 1);
+}
+
+TEST_CASE("BurstGPT: model and log type become class and stage, in both variants") {
+  const Workload w = Parsed(
+      "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+      "5,ChatGPT,472,18,490,Conversation log\n45,GPT-4,1087,230,1317,API log\n");
+  CHECK(w.workflows[1].arrival == TimePoint(std::chrono::seconds(40)));
+  CHECK(w.names[w.workflows[0].name] == "ChatGPT");
+  CHECK(w.names[w.workflows[1].name] == "GPT-4");
+  CHECK(w.names[w.calls[1].stage] == "API log");
+  const Workload with_sessions = Parsed(
+      "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+      "5.5,,12.5,ChatGPT,472,18,490,Conversation log\n6,17,,ChatGPT,1,2,3,Conversation log\n");
+  CHECK(with_sessions.workflows[1].arrival == TimePoint(std::chrono::milliseconds(500)));
+  CHECK(with_sessions.calls[1].output_tokens == 2);
+}
+
+TEST_CASE("ShareGPT lengths: Poisson arrivals at the stated rate, by the seed") {
+  std::string text = "num_prefill_tokens,num_decode_tokens\n";
+  for (int i = 0; i < 4000; ++i) text += "374,44\n";
+  ReadReport report;
+  const Workload w = Parsed(text, {.rate = 4, .seed = 3}, &report);
+  CHECK(report.arrivals_generated);
+  CHECK(ToSeconds(w.workflows.back().arrival) == Approx(1000).epsilon(0.05));
+  CHECK(Parsed(text, {.rate = 4, .seed = 3}) == w);
+  CHECK_FALSE(Parsed(text, {.rate = 4, .seed = 4}) == w);
+}
+
+TEST_CASE("a workflow: calls, predecessors, tools, prefixes") {
+  const Workload w = Parsed(
+      R"({"takt_workload": 1, "name": "hand-made", "prefix_block_tokens": 16})"
+      "\n"
+      R"({"id": "a", "class": "agents", "arrival_s": 2.5, "deadline_s": 30, "tenant": 7, "priority": -1, "calls": [)"
+      R"({"stage": "plan", "agent": "planner", "prompt": 100, "output": 50, "prefix": [18446744073709551615, 2]},)"
+      R"({"stage": "code", "prompt": 10, "output": 20, "after": [0]}, {"stage": "code", "prompt": 10, "output": 21, "after": [0]},)"
+      R"({"stage": "review", "prompt": 10, "output": 22, "after": ["code", 0, 1], "delay_s": 0.25, "tools": [)"
+      R"({"after": 9, "duration_s": 1.5, "returned": 4, "class": "search"}, {"after": 3, "duration_s": 0}]}]})"
+      "\n"
+      R"({"arrival_s": 2, "calls": [{"prompt": 1, "output": 1}]})");
+  CHECK(w.name == "hand-made");
+  CHECK(w.prefix_block_tokens == 16);
+  REQUIRE(w.workflows.size() == 2);
+  CHECK(w.workflows[0].calls == 1);
+  const WorkloadWorkflow& a = w.workflows[1];
+  CHECK(a.arrival == TimePoint(std::chrono::milliseconds(500)));
+  CHECK(a.deadline == std::chrono::seconds(30));
+  CHECK(a.tenant == 7);
+  CHECK(a.priority == -1);
+  CHECK(w.names[a.name] == "agents");
+  const auto calls = w.calls_of(a);
+  REQUIRE(calls.size() == 4);
+  CHECK(w.names[calls[0].agent] == "planner");
+  CHECK(w.names[calls[2].stage] == "code");
+  CHECK(w.hashes_of(calls[0])[0] == UINT64_MAX);
+  const auto after = w.predecessors_of(calls[3]);
+  CHECK(std::vector<std::uint32_t>(after.begin(), after.end()) == std::vector<std::uint32_t>{0, 1, 2});
+  CHECK(calls[3].delay == std::chrono::milliseconds(250));
+  const auto tools = w.tools_of(calls[3]);
+  REQUIRE(tools.size() == 2);
+  CHECK(tools[0].after_tokens == 3);
+  CHECK(tools[1].duration == std::chrono::milliseconds(1500));
+  CHECK(tools[1].returned_tokens == 4);
+  CHECK(w.names[tools[1].name] == "search");
+}
+
+TEST_CASE("calls may come in any order of the line") {
+  const Workload w =
+      Parsed(R"({"arrival_s": 0, "calls": [{"stage": "c", "prompt": 3, "output": 1, "after": ["a", "b"]},)"
+             R"({"stage": "b", "prompt": 2, "output": 1, "after": [2]}, {"stage": "a", "prompt": 1, "output": 1}]})");
+  CHECK(w.calls[0].prompt_tokens == 1);
+  CHECK(w.calls[1].prompt_tokens == 2);
+  CHECK(w.calls[2].prompt_tokens == 3);
+  CHECK(w.predecessors == std::vector<std::uint32_t>{0, 0, 1});
+}
+
+TEST_CASE("gzip is unpacked, by content; several members are one file") {
+  CHECK(Parsed(Gzipped(kAzure)) == Parsed(kAzure));
+  CHECK(Parsed(Gzipped(kAzure.substr(0, 50)) + Gzipped(kAzure.substr(50))) == Parsed(kAzure));
+}
+
+TEST_CASE("gzip that is cut off, damaged or a bomb is refused") {
+  const std::string packed = Gzipped(kAzure);
+  for (std::size_t size = 2; size < packed.size(); ++size) {
+    CHECK(Error(packed.substr(0, size)).find("gzip data is cut off") != std::string::npos);
+  }
+  std::string damaged = packed;
+  damaged[packed.size() - 6] ^= 1;  // the checksum
+  CHECK(Error(damaged) == "t: after line 0: the gzip data is damaged: incorrect data check");
+  CHECK(Error(packed + "rest").find("gzip data is damaged") != std::string::npos);
+  std::string blank(50'000'000, '\n');
+  const absl::StatusOr<Workload> bomb = ParseWorkload(Gzipped(blank), "t", {.max_bytes = 1'000'000});
+  CHECK(bomb.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(std::string(bomb.status().message()).find("unpacks to more than 1000000 bytes") != std::string::npos);
+}
+
+TEST_CASE("a limit takes the first workflows of the file") {
+  CHECK(Parsed(kAzure, {.limit = 1}).workflows.size() == 1);
+  CHECK(Parsed(std::string(kAzure) + "rubbish\n", {.limit = 2}).workflows.size() == 2);
+}
+
+TEST_CASE("a bad line names file, line, field and value") {
+  CHECK(AzureError("2023-11-16 18:15:46,12x,1\n") == "t:2: ContextTokens: \"12x\" is not a whole number");
+  CHECK(AzureError("2023-11-16 18:15:46,1.5,1\n") == "t:2: ContextTokens: \"1.5\" is not a whole number");
+  CHECK(AzureError("2023-11-16 18:15:46,1,-1\n") == "t:2: GeneratedTokens: \"-1\" is negative");
+  CHECK(AzureError("2023-11-16 18:15:46,1,-99999999999999999999\n") ==
+        "t:2: GeneratedTokens: \"-99999999999999999999\" is negative");
+  CHECK(AzureError("2023-11-16 18:15:46,99999999999999999999,1\n") ==
+        "t:2: ContextTokens: \"99999999999999999999\" is above 500000000");
+  CHECK(AzureError("2023-11-16 18:15:46,500000001,1\n") == "t:2: ContextTokens: \"500000001\" is above 500000000");
+  CHECK(AzureError("2023-11-16 18:15:46,,1\n") == "t:2: ContextTokens: is empty");
+  CHECK(AzureError("2023-11-16 18:15:46,1\n") == "t:2: 2 fields, but the header has 3");
+  CHECK(AzureError("2023-11-16 18:15:46,1,1\n\n2023-11-16 18:15:46,1,1,1\n") == "t:4: 4 fields, but the header has 3");
+  CHECK(AzureError("2300-11-16 18:15:46,1,1\n") ==
+        "t:2: TIMESTAMP: \"2300-11-16 18:15:46\" is not a time such as 2023-11-16 18:15:46.6805900");
+  for (const char* time : {"2023-02-29 00:00:00", "2023-11-16", "2023-11-16 24:00:00", "2023-11-16 18:60:00", "now",
+                           "2023-11-16 18:15:46.", "2023-11-16 18:15:46.1234567890", "2023-11-16 18:15:46 UTC",
+                           "2023-11-16 18:15:46+1:00", "2023-13-16 18:15:46", "-023-11-16 18:15:46"}) {
+    CHECK(AzureError(std::string(time) + ",1,1\n").find("t:2: TIMESTAMP: ") == 0);
+  }
+  CHECK(AzureError("2023-11-16 18:15:46,1,1\n1990-11-16 18:15:46,1,1\n") ==
+        "t:3: TIMESTAMP: \"1990-11-16 18:15:46\" is too far from the first");
+}
+
+TEST_CASE("times in seconds must be finite and not negative") {
+  const std::string header = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
+  const std::string rest = ",ChatGPT,1,1,2,API log\n";
+  CHECK(Error(header + "-1" + rest) == "t:2: Timestamp: \"-1\" is negative");
+  CHECK(Error(header + "nan" + rest) == "t:2: Timestamp: \"nan\" is not a finite number");
+  CHECK(Error(header + "inf" + rest) == "t:2: Timestamp: \"inf\" is not a finite number");
+  CHECK(Error(header + "1e999" + rest) == "t:2: Timestamp: \"1e999\" is not between 0 and 1000000000 s");
+  CHECK(Error(header + "1e10" + rest) == "t:2: Timestamp: \"1e10\" is not between 0 and 1000000000 s");
+  CHECK(Error(header + "0x1" + rest) == "t:2: Timestamp: \"0x1\" is not a number");
+  CHECK(Error(header + rest) == "t:2: Timestamp: is empty");
+}
+
+TEST_CASE("headers: missing, incomplete, doubled") {
+  CHECK(Error("2023-11-16 18:15:46.6805900,374,44\n")
+            .find("t:1: \"2023-11-16 18:15:46.6805900,374,44\" begins no known format") == 0);
+  CHECK(Error("TIMESTAMP,ContextTokens\n") == "t:1: header: no column GeneratedTokens");
+  CHECK(Error("TIMESTAMP,ContextTokens,ContextTokens,GeneratedTokens\n") ==
+        "t:1: ContextTokens: this column is there twice");
+  CHECK(Error(kAzure, {.format = WorkloadFormat::kShareGpt}) == "t:1: header: no column num_prefill_tokens");
+  CHECK(Error("TIMESTAMP,ContextTokens,GeneratedTokens\n") == "t: holds no requests");
+  CHECK(Error("") == "t: is empty");
+  CHECK(Error("\n \r\n") == "t: is empty");
+  CHECK(Error("{}").find("t:1: \"{}\" begins no known format") == 0);
+}
+
+TEST_CASE("Mooncake's faults") {
+  CHECK(Error(R"({"timestamp": -1, "input_length": 1, "output_length": 1})") == "t:1: timestamp: -1 is negative");
+  CHECK(Error(R"({"timestamp": "0", "input_length": 1, "output_length": 1})") ==
+        "t:1: timestamp: \"0\" is not a number");
+  CHECK(Error(R"({"timestamp": 1e300, "input_length": 1, "output_length": 1})") ==
+        "t:1: timestamp: 1e+300 is above 1000000000000");
+  CHECK(Error(R"({"input_length": 1, "output_length": 1})") == "t:1: timestamp: is missing");
+  CHECK(Error(R"({"timestamp": 0, "input_length": 1.5, "output_length": 1})") ==
+        "t:1: input_length: 1.5 is not a whole number");
+  CHECK(Error(R"({"timestamp": 0, "input_length": -3, "output_length": 1})") == "t:1: input_length: -3 is negative");
+  CHECK(Error(R"({"timestamp": 0, "input_length": 18446744073709551615, "output_length": 1})") ==
+        "t:1: input_length: 18446744073709551615 is above 500000000");
+  CHECK(Error(R"({"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [1, 2]})") ==
+        "t:1: hash_ids: 2 blocks of 512 tokens, but the input has 1");
+  CHECK(Error(R"({"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [-1]})") ==
+        "t:1: hash_ids: -1 is not a whole number from 0 to 2^64-1");
+  CHECK(Error(R"({"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": 5})") ==
+        "t:1: hash_ids: 5 is not an array");
+  const std::string good = R"({"timestamp": 0, "input_length": 1, "output_length": 1})";
+  CHECK(Error(good + "\n{\"timestamp\": 0, \"input_length\": }\n").find("t:2: column 34: not valid JSON near ") == 0);
+  CHECK(Error(good + "\n[1]\n") == "t:2: an array is not an object");
+  CHECK(Error(good + "\n{\"timestamp\": 1e999}\n").find("t:2: column ") == 0);
+}
+
+TEST_CASE("a workflow's faults name call, stage and field") {
+  CHECK(Error(R"({"arrival_s": 0, "calls": []})") == "t:1: calls: there is none");
+  CHECK(Error(R"({"arrival_s": 0, "calls": 3})") == "t:1: calls: 3 is not an array");
+  CHECK(Error(R"({"arrival_s": 0, "cals": [], "calls": [{"prompt": 1, "output": 1}]})") ==
+        "t:1: unknown key \"cals\"; known are id, class, arrival_s, deadline_s, tenant, priority, calls");
+  CHECK(Error(R"({"calls": [{"prompt": 1, "output": 1}]})") == "t:1: arrival_s: is missing");
+  CHECK(Error(R"({"arrival_s": 0, "tenant": -1, "calls": [{"prompt": 1, "output": 1}]})") ==
+        "t:1: tenant: -1 is negative");
+  CHECK(Error(R"({"arrival_s": 0, "priority": 1e3, "calls": [{"prompt": 1, "output": 1}]})") ==
+        "t:1: priority: 1000.0 is not a whole number");
+  CHECK(Error(R"({"arrival_s": 0, "priority": -3000000000, "calls": [{"prompt": 1, "output": 1}]})") ==
+        "t:1: priority: -3000000000 is below -2147483648");
+  CHECK(Error(R"({"arrival_s": 0, "class": 5, "calls": [{"prompt": 1, "output": 1}]})") ==
+        "t:1: class: 5 is not a string");
+  CHECK(CallsError("7") == "t:1: calls[0]: 7 is not an object");
+  CHECK(CallsError(R"({"prompt": 1})") == "t:1: calls[0].output: is missing");
+  CHECK(CallsError(R"({"prompt": 1, "output": 1}, {"prompt": -5, "output": 1})") ==
+        "t:1: calls[1].prompt: -5 is negative");
+  CHECK(CallsError(R"({"prompt": 1, "output": 1, "after": [1]})") ==
+        "t:1: calls[0].after: 1 is none of the 1 calls, by position from 0 or by stage");
+  CHECK(CallsError(R"({"prompt": 1, "output": 1, "after": ["plan"]})") ==
+        "t:1: calls[0].after: \"plan\" is none of the 1 calls, by position from 0 or by stage");
+  CHECK(CallsError(R"({"stage": "code", "prompt": 1, "output": 1, "after": [0]})") ==
+        "t:1: calls[0] (stage \"code\"): after: waits for itself, in a circle");
+  CHECK(
+      CallsError(R"({"stage": "a", "prompt": 1, "output": 1}, {"stage": "b", "prompt": 1, "output": 1, "after": [2]},)"
+                 R"({"stage": "c", "prompt": 1, "output": 1, "after": [0, 1]},)"
+                 R"({"stage": "d", "prompt": 1, "output": 1, "after": [1]})") ==
+      "t:1: calls[1] (stage \"b\"): after: waits for itself, in a circle");
+  CHECK(CallsError(R"({"stage": "s", "prompt": 1, "output": 5, "tools": [{"after": 5, "duration_s": 1}]})") ==
+        "t:1: calls[0] (stage \"s\"): tools[0].after: 5 is not in 1..4, inside the output");
+  CHECK(CallsError(R"({"prompt": 1, "output": 5, "tools": [{"after": 0, "duration_s": 1}]})") ==
+        "t:1: calls[0].tools[0].after: 0 is below 1");
+  CHECK(CallsError(
+            R"({"prompt": 1, "output": 5, "tools": [{"after": 2, "duration_s": 1}, {"after": 2, "duration_s": 1}]})") ==
+        "t:1: calls[0]: tools[1].after: two tools after 2 tokens");
+  CHECK(CallsError(R"({"prompt": 1, "output": 5, "tools": [{"after": 2}]})") ==
+        "t:1: calls[0].tools[0].duration_s: is missing");
+  CHECK(CallsError(R"({"prompt": 1, "output": 5, "delay_s": -1})") == "t:1: calls[0].delay_s: -1 is negative");
+  CHECK(CallsError(R"({"prompt": 1, "output": 5, "delay_s": 1e9}, {"prompt": 1, "output": 5, "delay_s": 1})") ==
+        "t:1: calls[1]: delay: negative, or too long");
+  CHECK(
+      CallsError(
+          R"({"prompt": 400000000, "output": 400000000, "tools": [{"after": 1, "duration_s": 1, "returned": 400000000}]})") ==
+      "t:1: calls[0]: a context of 1200000000 tokens is above 1000000000");
+  CHECK(CallsError(R"({"prompt": 512, "output": 5, "prefix": [1, 2]})") ==
+        "t:1: calls[0]: prefix: 2 blocks of 512 tokens for a prompt of 512");
+  const std::string good = R"({"arrival_s": 0, "calls": [{"prompt": 1, "output": 1}]})";
+  CHECK(Error(good + "\n{\"takt_workload\": 1}") == "t:2: takt_workload: belongs on the first line");
+  CHECK(Error("{\"takt_workload\": 2}\n" + good) == "t:1: takt_workload: 2 is above 1");
+  CHECK(Error("{\"takt_workload\": 1}\n") == "t: holds no requests");
+}
+
+TEST_CASE("a short line cannot ask for endless memory") {
+  std::string calls, after = "\"s\"";
+  for (int i = 0; i < 3; ++i) after += "," + after;  // eight times
+  for (int i = 0; i < 2000; ++i) calls += R"({"stage": "s", "prompt": 1, "output": 1, "after": [)" + after + "]},";
+  calls.pop_back();
+  CHECK(CallsError(calls) == "t:1: calls[625].after: more than 10000000 in one workflow");
+}
+
+TEST_CASE("bad lines can be skipped: they are counted, and leave nothing behind") {
+  const ReadOptions skip{.skip_bad_lines = true};
+  ReadReport report;
+  const std::string bad = "2023-11-16 18:15:46,x,1\n";
+  const Workload w =
+      Parsed(std::string(kAzure) + bad + bad + bad + bad + bad + bad + "2023-11-16 18:15:51,0,z\n", skip, &report);
+  CHECK(w == Parsed(kAzure));
+  CHECK(report.bad_lines == 7);
+  REQUIRE(report.bad_line_messages.size() == 5);
+  CHECK(report.bad_line_messages[0] == "t:4: ContextTokens: \"x\" is not a whole number");
+  CHECK(report.raised_lengths == 0);
+
+  const std::string good = R"({"arrival_s": 0, "calls": [{"stage": "good", "prompt": 1, "output": 1}]})";
+  const std::string half =
+      R"({"arrival_s": 0, "calls": [{"stage": "bad", "prompt": 0, "output": 9, "tools": [{"after": 1, "duration_s": 1}]},)"
+      R"({"prompt": 1, "output": 5, "after": [0, 1], "prefix": [1]}]})";
+  CHECK(Parsed(good + "\n" + half + "\n" + good, skip, &report) == Parsed(good + "\n" + good));
+  CHECK(report.bad_lines == 1);
+  CHECK(report.raised_lengths == 0);
+
+  const std::string lengths = "num_prefill_tokens,num_decode_tokens\n1,2\n";
+  CHECK(Parsed(lengths + "x,1\n1,x\n3,4\n5,6\n", skip) == Parsed(lengths + "3,4\n5,6\n"));
+
+  CHECK(Error("num_prefill_tokens,num_decode_tokens\nx,1\n", skip) ==
+        "t:2: num_prefill_tokens: \"x\" is not a whole number (and no line is good)");
+}
+
+TEST_CASE("options and files are checked") {
+  CHECK(Error(kAzure, {.limit = -1}) == "limit: -1 is negative");
+  CHECK(Error(kAzure, {.rate = 0}) == "rate: 0 is not a positive number");
+  CHECK(Error(kAzure, {.max_bytes = 0}) == "max_bytes: 0 is below 1");
+  const absl::StatusOr<Workload> none = ReadWorkload("/no/such/file.csv");
+  CHECK(none.status().code() == absl::StatusCode::kNotFound);
+  CHECK(std::string(none.status().message()) == "/no/such/file.csv: cannot be opened: No such file or directory");
+  CHECK(std::string(ReadWorkload("/").status().message()).find("/: after line 0: cannot be read: ") == 0);
+  CHECK(*ParseWorkloadFormat("mooncake") == WorkloadFormat::kMooncake);
+  CHECK(std::string(ParseWorkloadFormat("csv").status().message()) ==
+        "format: \"csv\" is unknown; known are auto, workflow, azure, mooncake, burstgpt, sharegpt");
+}
+
+TEST_CASE("values in messages are short and printable") {
+  const std::string message = AzureError("2023-11-16 18:15:46," + std::string(1000, '\x01') + ",1\n");
+  CHECK(message == "t:2: ContextTokens: \"" + std::string(60, '?') + "...\" is not a whole number");
+}
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,244 @@
+#include "takt/workload/transform.h"
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "catch.h"
+#include "takt/workload/generate.h"
+#include "takt/workload/read.h"
+#include "takt/workload/summary.h"
+#include "takt/workload/validate.h"
+#include "takt/workload/write.h"
+
+namespace takt {
+namespace {
+
+using std::chrono::seconds;
+
+Workload Parsed(std::string_view text) {
+  absl::StatusOr<Workload> workload = ParseWorkload(text, "t");
+  INFO(std::string(workload.status().message()));
+  REQUIRE(workload.ok());
+  return *workload;
+}
+
+// Two workflows with all there is.
+Workload Rich() {
+  return Parsed(
+      R"({"takt_workload": 1, "name": "rich \" é", "prefix_block_tokens": 16})"
+      "\n"
+      R"({"class": "x", "arrival_s": 0.000000001, "deadline_s": 0.5, "tenant": 4294967295, "priority": -2147483648, "calls": [)"
+      R"({"stage": "b", "prompt": 2, "output": 1, "after": [1], "delay_s": 0.1},)"
+      R"({"stage": "a", "agent": "y", "prompt": 40, "output": 9, "prefix": [1, 18446744073709551615, 3],)"
+      R"( "tools": [{"after": 8, "duration_s": 1e-9, "returned": 3, "class": "z"}, {"after": 1, "duration_s": 0}]},)"
+      R"({"stage": "b", "prompt": 3, "output": 1, "after": ["a", 0]}]})"
+      "\n"
+      R"({"class": "x2", "arrival_s": 0, "tenant": 2, "calls": [{"stage": "a", "prompt": 17, "output": 2, "prefix": [1, 7]}]})");
+}
+
+TEST_CASE("what is written is read back unchanged") {
+  for (const Workload& w : {Rich(), BundledWorkload(), *GenerateWorkload("gen:gamma,requests=300,rate=0.001,cv=4"),
+                            Parsed("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+                                   "5,ChatGPT,472,18,490,Conversation log\n7,GPT-4,1087,230,1317,API log\n")}) {
+    CHECK(Validate(w).ok());
+    CHECK(Tidied(w) == w);
+    CHECK(Parsed(ToJsonl(w)) == w);
+  }
+}
+
+TEST_CASE("a file, plain or packed by its ending, holds the same") {
+  const Workload w = BundledWorkload();
+  for (const std::string path : {"write_test.jsonl", "write_test.jsonl.gz"}) {
+    REQUIRE(WriteWorkload(w, path).ok());
+    const absl::StatusOr<Workload> read = ReadWorkload(path);
+    REQUIRE(read.ok());
+    CHECK(*read == w);
+    std::ifstream in(path, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    CHECK((bytes == ToJsonl(w)) == (path == "write_test.jsonl"));
+    std::remove(path.c_str());
+  }
+  const absl::Status none = WriteWorkload(w, "/no/such/folder/file");
+  CHECK(std::string(none.message()) == "/no/such/folder/file: cannot be written: No such file or directory");
+}
+
+TEST_CASE("names that are no UTF-8 are still written as JSON") {
+  Workload w = Rich();
+  w.names[1] = "\xff";
+  CHECK(Parsed(ToJsonl(w)).names[1] == "\xef\xbf\xbd");
+}
+
+TEST_CASE("the rate scales arrivals and nothing else") {
+  Workload w = Rich();
+  const Workload before = w;
+  REQUIRE(ScaleRate(w, 0.5).ok());
+  CHECK(w.workflows[1].arrival == TimePoint(Duration(2)));
+  w.workflows[1].arrival = before.workflows[1].arrival;
+  CHECK(w == before);
+  for (const double factor : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity(), 1e-300}) {
+    CHECK_FALSE(ScaleRate(w, factor).ok());
+    CHECK(w == before);
+  }
+}
+
+TEST_CASE("truncation keeps the first workflows and only what is theirs") {
+  Workload w = Rich();
+  Truncate(w, 2);
+  CHECK(w == Rich());
+  Truncate(w, 1);
+  CHECK(Validate(w).ok());
+  CHECK(w.workflows.size() == 1);
+  CHECK(w.calls.size() == 1);
+  CHECK(w.prefix_hashes.size() == 2);
+  CHECK(w.predecessors.empty());
+  CHECK(w.names == std::vector<std::string>{"", "x2", "a"});
+  Truncate(w, 0);
+  CHECK(w.workflows.empty());
+  CHECK(Validate(w).ok());
+}
+
+TEST_CASE("a merged workload mixes its parts by arrival, and prefixes stay apart") {
+  const Workload a =
+      Parsed(R"({"arrival_s": 0, "calls": [{"stage": "s", "prompt": 600, "output": 1, "prefix": [5, 6]}]})"
+             "\n"
+             R"({"arrival_s": 4, "calls": [{"prompt": 1, "output": 2}]})");
+  const Workload b =
+      Parsed(R"({"arrival_s": 0, "class": "s", "calls": [{"stage": "r", "prompt": 600, "output": 3, "prefix": [5]}]})"
+             "\n"
+             R"({"arrival_s": 1, "calls": [{"prompt": 600, "output": 4, "prefix": [5]}]})");
+  const Part parts[] = {{&a}, {&b, seconds(2)}};
+  const absl::StatusOr<Workload> merged = Merge(parts);
+  REQUIRE(merged.ok());
+  const Workload& m = *merged;
+  CHECK(Validate(m).ok());
+  CHECK(Tidied(m) == m);
+  CHECK(m.name == "t+t");
+  std::vector<int> outputs;
+  std::vector<double> arrivals;
+  for (const WorkloadWorkflow& w : m.workflows) {
+    outputs.push_back(m.calls_of(w)[0].output_tokens);
+    arrivals.push_back(ToSeconds(w.arrival));
+  }
+  CHECK(outputs == std::vector<int>{1, 3, 4, 2});
+  CHECK(arrivals == std::vector<double>{0, 2, 3, 4});
+  CHECK(m.names[m.workflows[1].name] == "s");
+  CHECK(m.names[m.calls_of(m.workflows[1])[0].stage] == "r");
+  const auto first = m.hashes_of(m.calls_of(m.workflows[0])[0]);
+  const auto second = m.hashes_of(m.calls_of(m.workflows[1])[0]);
+  const auto third = m.hashes_of(m.calls_of(m.workflows[2])[0]);
+  CHECK(first[0] == 5);
+  CHECK(second[0] != 5);
+  CHECK(second[0] == third[0]);
+
+  Workload other = b;
+  other.prefix_block_tokens = 16;
+  const Part different[] = {{&a}, {&other}};
+  CHECK(std::string(Merge(different).status().message()) == "merge: prefix blocks of 512 and of 16 tokens");
+  const Part negative[] = {{&a, seconds(-1)}};
+  CHECK_FALSE(Merge(negative).ok());
+  const Part late[] = {{&a, kMaxWorkloadTime - seconds(3)}};
+  CHECK_FALSE(Merge(late).ok());
+}
+
+TEST_CASE("ties in a merge go by part") {
+  const Workload a = Parsed(R"({"arrival_s": 0, "calls": [{"prompt": 1, "output": 1}]})");
+  const Workload b = Parsed(R"({"arrival_s": 0, "calls": [{"prompt": 1, "output": 2}]})");
+  const Part parts[] = {{&b}, {&a}, {&b}};
+  const Workload m = *Merge(parts);
+  CHECK(m.calls[0].output_tokens == 2);
+  CHECK(m.calls[1].output_tokens == 1);
+  CHECK(m.calls[2].output_tokens == 2);
+}
+
+TEST_CASE("the summary, by hand") {
+  const WorkloadSummary s = Summarise(Rich());
+  CHECK(s.workflows == 2);
+  CHECK(s.calls == 4);
+  CHECK(s.tools == 2);
+  CHECK(s.tenants == 2);
+  CHECK(s.span_s == Approx(1e-9));
+  CHECK(s.rate == Approx(1e9));
+  CHECK(s.prompt_tokens.mean == Approx((17 + 40 + 2 + 3) / 4.0));
+  CHECK(s.prompt_tokens.p50 == Approx(10));
+  CHECK(s.output_tokens.max == 9);
+  CHECK(s.calls_per_workflow.mean == 2);
+  CHECK(s.workflow_output_tokens.max == 11);
+  CHECK(s.tool_s.max == Approx(1e-9));
+  REQUIRE(s.stages.size() == 2);
+  CHECK(s.stages[0].stage == "a");
+  CHECK(s.stages[0].calls == 2);
+  CHECK(s.stages[0].mean_prompt_tokens == Approx(28.5));
+  CHECK(s.stages[1].mean_output_tokens == Approx(1));
+  CHECK(s.prefix_blocks == 5);
+  CHECK(s.distinct_prefix_blocks == 4);
+  CHECK(s.prefix_hit_share == Approx(0.2));  // block 1 of the second workflow
+
+  const Workload even = Parsed(
+      "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log "
+      "Type\n1,m,1,1,2,l\n3,m,1,1,2,l\n4,m,1,1,2,l\n8,m,1,1,2,l\n");
+  const WorkloadSummary t = Summarise(even);
+  CHECK(t.span_s == 7);
+  CHECK(t.rate == Approx(3.0 / 7));
+  const double mean = 7.0 / 3,
+               variance = ((2 - mean) * (2 - mean) + (1 - mean) * (1 - mean) + (4 - mean) * (4 - mean)) / 2;
+  CHECK(t.gap_cv == Approx(std::sqrt(variance) / mean));
+
+  const WorkloadSummary none = Summarise(Workload());
+  CHECK(none.calls == 0);
+  CHECK(none.rate == 0);
+}
+
+TEST_CASE("a broken promise is found and named") {
+  const auto fault = [](auto&& breaks) {
+    Workload w = Rich();
+    breaks(w);
+    return std::string(Validate(w).message());
+  };
+  CHECK(Validate(Rich()).ok());
+  CHECK(fault([](Workload& w) { w.calls[2].output_tokens = 0; }) ==
+        "workflows[1]: calls[1] (stage \"b\"): output_tokens: 0 is below 1");
+  CHECK(fault([](Workload& w) { w.calls[0].prompt_tokens = -1; }) ==
+        "workflows[0]: calls[0] (stage \"a\"): prompt_tokens: -1 is below 1");
+  CHECK(fault([](Workload& w) { w.calls[0].stage = 99; }) == "workflows[0]: calls[0]: stage: 99 is no name");
+  CHECK(fault([](Workload& w) { w.calls[0].agent = 99; }) ==
+        "workflows[0]: calls[0] (stage \"a\"): agent: 99 is no name");
+  CHECK(fault([](Workload& w) { w.calls[3].first_predecessor = 99; }) ==
+        "workflows[1]: calls[2] (stage \"b\"): after: out of bounds");
+  CHECK(fault([](Workload& w) { w.predecessors[0] = 1; }) ==
+        "workflows[1]: calls[1] (stage \"b\"): after: call 1 is not an earlier one");
+  CHECK(fault([](Workload& w) { std::swap(w.predecessors[1], w.predecessors[2]); }) ==
+        "workflows[1]: calls[2] (stage \"b\"): after: not in rising order");
+  CHECK(fault([](Workload& w) { w.calls[0].hashes = 99; }) ==
+        "workflows[0]: calls[0] (stage \"a\"): prefix: out of bounds");
+  CHECK(fault([](Workload& w) { w.prefix_block_tokens = 0; }) == "prefix_block_tokens: 0 is out of bounds");
+  CHECK(fault([](Workload& w) {
+          w.prefix_block_tokens = 17;
+        }).find("workflows[0]: calls[0] (stage \"a\"): prefix: 2 blocks of 17") == 0);
+  CHECK(fault([](Workload& w) { w.calls[1].tools = 99; }) ==
+        "workflows[1]: calls[0] (stage \"a\"): tools: out of bounds");
+  CHECK(fault([](Workload& w) { std::swap(w.tools[0], w.tools[1]); }) ==
+        "workflows[1]: calls[0] (stage \"a\"): tools[1].after: not in rising order");
+  CHECK(fault([](Workload& w) { w.tools[0].returned_tokens = -1; }) ==
+        "workflows[1]: calls[0] (stage \"a\"): tools[0].returned: -1 is negative");
+  CHECK(fault([](Workload& w) { w.tools[0].duration = Duration(-1); }) ==
+        "workflows[1]: calls[0] (stage \"a\"): tools[0].duration: negative, or too long");
+  CHECK(fault([](Workload& w) { w.tools[1].name = 99; }) ==
+        "workflows[1]: calls[0] (stage \"a\"): tools[1].name: 99 is no name");
+  CHECK(fault([](Workload& w) { w.workflows[0].calls = 0; }) == "workflows[0]: calls: none");
+  CHECK(fault([](Workload& w) { w.workflows[1].calls = 9; }) == "workflows[1]: calls: out of bounds");
+  CHECK(fault([](Workload& w) { w.workflows[1].name = 99; }) == "workflows[1]: class: 99 is no name");
+  CHECK(fault([](Workload& w) { w.workflows[1].deadline = Duration(-1); }) ==
+        "workflows[1]: deadline: negative, or too long");
+  CHECK(fault([](Workload& w) { w.workflows[1].arrival = TimePoint(Duration(-1)); }) ==
+        "workflows[1]: arrival: before zero, or too late");
+  CHECK(fault([](Workload& w) { w.workflows[0].arrival += seconds(1); }) ==
+        "workflows[0]: arrival: the first is not at zero");
+  CHECK(fault([](Workload& w) { w.workflows.push_back(w.workflows[0]); }) ==
+        "workflows[2]: arrival: earlier than the one before");
+  CHECK(fault([](Workload& w) { w.names[0] = "x"; }) == "names[0]: must be the empty name");
+}
+
+}  // namespace
+}  // namespace takt
