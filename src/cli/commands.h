@@ -5,9 +5,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "cli/arguments.h"
-#include "takt/workload/workload.h"
 
 namespace takt::cli {
 
@@ -23,10 +21,6 @@ int Complain(std::string_view command, const absl::Status& status, int exit_code
 
 // Writes to standard output; the exit code says whether it could.
 int Print(std::string_view command, std::string_view text);
-
-// The file, the bundled workload or a generated one. Notes on lines that were skipped and the like go to standard
-// error.
-absl::StatusOr<Workload> LoadWorkload(const WorkloadArguments& arguments);
 
 }  // namespace takt::cli
 

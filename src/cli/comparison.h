@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/arguments.h"
@@ -48,6 +49,7 @@ struct Run {
   std::vector<RequestRecord> requests;    // where a report wants them
   std::unique_ptr<ScheduleTrace> trace;  // likewise
   double wall_s = 0;
+  std::vector<std::pair<std::string, double>> measured;  // further figures by name, of a real engine
 };
 
 struct Comparison {
@@ -56,6 +58,7 @@ struct Comparison {
   Profile profile;
   double saturation_rps = 0;  // 0: not measured
   std::vector<Run> runs;      // in the order in which they were asked for
+  std::string postscript;     // what else the text tells
   bool interrupted = false;
   double wall_s = 0;
 
@@ -63,6 +66,9 @@ struct Comparison {
   bool sweeps() const { return arguments.sweep.size() > 1; }
   bool several_estimates() const { return arguments.estimates.size() > 1; }
 };
+
+// Keeps of a run's result what the reports need; its requests too where `requests`.
+void Keep(ReplayResult result, bool requests, Run& run);
 
 // Mean rate at which requests come, as the workload has it; 0 where all come at once.
 double OfferedRps(const Workload& workload);

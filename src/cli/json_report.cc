@@ -42,6 +42,11 @@ void WriteRun(JsonWriter& json, const Run& run) {
   json.Key("metrics");
   WriteMetrics(json, run.metrics);
   json.Field("steps", run.steps);
+  if (!run.measured.empty()) {
+    json.Key("measured").BeginObject();
+    for (const auto& [name, figure] : run.measured) json.Field(name, figure);
+    json.EndObject();
+  }
   json.Key("stats").BeginObject();
 #define TAKT_WRITE_STAT(name, text) json.Field(#name, run.stats.name);
   TAKT_STATS(TAKT_WRITE_STAT)

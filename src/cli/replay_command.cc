@@ -1,7 +1,7 @@
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <chrono>
-#include <cstdio>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,47 +9,18 @@
 #include "cli/commands.h"
 #include "cli/comparison.h"
 #include "cli/exit_code.h"
-#include "cli/output.h"
+#include "cli/load_workload.h"
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "cli/runner.h"
 #include "cli/scheduler_settings.h"
 #include "cli/terminal.h"
-#include "fmt/format.h"
 #include "takt/placement/registry.h"
-#include "takt/policy/registry.h"
 
 namespace takt::cli {
 namespace {
 
 // ---- what is asked for ---------------------------------------------------------------------------------------------
-
-// The specs of the policies with those of `options` that they know. Every option must be known to one of them.
-absl::Status GiveOptions(std::vector<std::string>& policies, const std::vector<std::string>& options) {
-  for (std::string& spec : policies) {
-    absl::StatusOr<AnyPolicy> policy = MakePolicy(spec);
-    if (!policy.ok()) return policy.status();
-    spec = policy->spec();
-  }
-  for (const std::string& option : options) {
-    absl::Status fault;
-    bool known = false;
-    for (std::string& spec : policies) {
-      const absl::StatusOr<AnyPolicy> policy = MakePolicy(spec, std::span(&option, 1));
-      if (policy.ok()) {
-        spec = policy->spec();
-        known = true;
-      } else {
-        fault = policy.status();
-      }
-    }
-    if (!known) {
-      return absl::InvalidArgumentError(
-          fmt::format("--option {}: the scheduler has {}; {}", option, SettingNames(), std::string(fault.message())));
-    }
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<Profile> LoadProfile(const ReplayArguments& arguments) {
   if (arguments.profiles_file.empty()) return FindProfile(arguments.profile);
@@ -126,42 +97,6 @@ ReplayOptions OptionsOf(const ReplayOptions& common, const RunSettings& settings
   return options;
 }
 
-// `seconds` of each record that has both ends.
-template <class Records, class From, class To>
-Quantiles QuantilesOf(const Records& records, From from, To to) {
-  constexpr std::size_t kSteps = 200;
-  std::vector<double> seconds;
-  for (const auto& record : records) {
-    if (record.outcome == Outcome::kCompleted) seconds.push_back(ToSeconds(record.*to - record.*from));
-  }
-  if (seconds.empty()) return {};
-  std::sort(seconds.begin(), seconds.end());
-  Quantiles quantiles;
-  for (std::size_t i = 0; i <= kSteps; ++i) {
-    quantiles.push_back(QuantileOfSorted(seconds, static_cast<double>(i) / kSteps));
-  }
-  return quantiles;
-}
-
-// Keeps of a result what the reports need.
-void Keep(ReplayResult result, bool requests, Run& run) {
-  run.ended = true;
-  run.stopped = result.stopped;
-  run.metrics = result.metrics;
-  run.stats = result.stats;
-  run.steps = result.steps;
-  run.kv_blocks = result.kv_blocks;
-  run.series = std::move(result.series);
-  for (const RequestRecord& record : result.requests) {
-    if (record.outcome == Outcome::kFailed) ++run.failed[static_cast<std::size_t>(record.reason)];
-  }
-  run.ttft = QuantilesOf(result.requests, &RequestRecord::arrival, &RequestRecord::first_token);
-  run.e2e = QuantilesOf(result.requests, &RequestRecord::arrival, &RequestRecord::end);
-  run.workflow = QuantilesOf(result.workflows, &WorkflowRecord::arrival, &WorkflowRecord::end);
-  if (run.trace) run.trace->Finish(result.requests);
-  if (requests) run.requests = std::move(result.requests);
-}
-
 // The first error; runs that it hit have not ended.
 absl::Status RunRuns(const ReplayOptions& common, std::string_view what, ProgressBar& bar, Comparison& comparison,
                      std::vector<Run>& runs) {
@@ -216,62 +151,6 @@ absl::Status FindRegret(const ReplayOptions& common, ProgressBar& bar, Compariso
     if (run.ended && reference != exact.end()) run.metrics.regret = run.metrics.e2e.mean / reference->metrics.e2e.mean;
   }
   return absl::OkStatus();
-}
-
-// ---- reporting -----------------------------------------------------------------------------------------------------
-
-using Writer = void (*)(const Comparison&, OutputFile&);
-
-struct Report {
-  std::string ReplayArguments::* path;
-  Writer write;
-};
-
-constexpr Report kReports[] = {
-    {&ReplayArguments::json, [](const Comparison& c, OutputFile& out) { out.Write(JsonReport(c)); }},
-    {&ReplayArguments::csv, WriteRequestCsv},
-    {&ReplayArguments::csv_summary, WriteRunCsv},
-    {&ReplayArguments::html, [](const Comparison& c, OutputFile& out) { out.Write(HtmlReport(c)); }},
-    {&ReplayArguments::perfetto, WritePerfetto},
-};
-
-struct OpenReport {
-  Writer write;
-  OutputFile out;
-};
-
-// Before anything long begins, so that a file that cannot be written is known at once.
-absl::StatusOr<std::vector<OpenReport>> OpenReports(const ReplayArguments& arguments) {
-  std::vector<OpenReport> open;
-  for (const Report& report : kReports) {
-    const std::string& path = arguments.*report.path;
-    if (path.empty()) continue;
-    absl::StatusOr<OutputFile> out = OutputFile::Open(path);
-    if (!out.ok()) return out.status();
-    open.push_back({report.write, *std::move(out)});
-  }
-  return open;
-}
-
-std::ptrdiff_t StdoutReports(const ReplayArguments& arguments) {
-  return std::count_if(std::begin(kReports), std::end(kReports),
-                       [&](const Report& report) { return IsStdout(arguments.*report.path); });
-}
-
-// Every report is tried; the first error is told.
-absl::Status WriteReports(const Comparison& comparison, std::vector<OpenReport>& reports) {
-  absl::Status fault;
-  for (OpenReport& report : reports) {
-    report.write(comparison, report.out);
-    fault.Update(report.out.Close());
-  }
-  if (comparison.arguments.quiet) return fault;
-  std::FILE* stream = StdoutReports(comparison.arguments) > 0 ? stderr : stdout;
-  const std::string text = TextReport(comparison, WantsColour(stream));
-  if (std::fputs(text.c_str(), stream) < 0 || std::fflush(stream) != 0) {
-    fault.Update(absl::UnavailableError("cannot write the table"));
-  }
-  return fault;
 }
 
 void SetDefaults(ReplayArguments& arguments) {

@@ -3,9 +3,12 @@
 #ifndef TAKT_SRC_CLI_REPORTS_H_
 #define TAKT_SRC_CLI_REPORTS_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cli/comparison.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -39,6 +42,22 @@ std::string HtmlReport(const Comparison& comparison);
 
 // A process per run and instance, a track per request.
 void WritePerfetto(const Comparison& comparison, OutputFile& out);
+
+// Files that are to be written once a comparison is there.
+using ReportWriter = void (*)(const Comparison&, OutputFile&);
+struct OpenReport {
+  ReportWriter write;
+  OutputFile out;
+};
+
+// Before anything long begins, so that a file that cannot be written is known at once.
+absl::StatusOr<std::vector<OpenReport>> OpenReports(const ReplayArguments& arguments);
+
+// How many of them go to standard output.
+std::ptrdiff_t StdoutReports(const ReplayArguments& arguments);
+
+// Writes the files, and the text unless it is to be quiet. Every report is tried; the first error is told.
+absl::Status WriteReports(const Comparison& comparison, std::vector<OpenReport>& reports);
 
 }  // namespace takt::cli
 

@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "takt/policy/registry.h"
 
 namespace takt::cli {
 namespace {
@@ -99,6 +100,32 @@ absl::StatusOr<bool> ApplySetting(std::string_view setting, ReplayOptions& optio
   const std::string_view value = key.size() < setting.size() ? setting.substr(key.size() + 1) : "";
   if (found->apply(value, options)) return true;
   return absl::InvalidArgumentError(fmt::format("--option {}: '{}' is not {}", key, value, found->values));
+}
+
+absl::Status GiveOptions(std::vector<std::string>& policies, const std::vector<std::string>& options) {
+  for (std::string& spec : policies) {
+    absl::StatusOr<AnyPolicy> policy = MakePolicy(spec);
+    if (!policy.ok()) return policy.status();
+    spec = policy->spec();
+  }
+  for (const std::string& option : options) {
+    absl::Status fault;
+    bool known = false;
+    for (std::string& spec : policies) {
+      const absl::StatusOr<AnyPolicy> policy = MakePolicy(spec, std::span(&option, 1));
+      if (policy.ok()) {
+        spec = policy->spec();
+        known = true;
+      } else {
+        fault = policy.status();
+      }
+    }
+    if (!known) {
+      return absl::InvalidArgumentError(
+          fmt::format("--option {}: the scheduler has {}; {}", option, SettingNames(), std::string(fault.message())));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace takt::cli

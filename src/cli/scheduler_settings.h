@@ -4,7 +4,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "takt/sim/replay.h"
 
@@ -12,6 +14,9 @@ namespace takt::cli {
 
 // False where there is no such key: it may be one of a policy. InvalidArgument names the key and the value.
 absl::StatusOr<bool> ApplySetting(std::string_view setting, ReplayOptions& options);
+
+// The specs of the policies with those of `options` that they know. Every option must be known to one of them.
+absl::Status GiveOptions(std::vector<std::string>& policies, const std::vector<std::string>& options);
 
 // The keys there are: "order, preempt, ...".
 std::string SettingNames();

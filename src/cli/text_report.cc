@@ -225,7 +225,7 @@ std::string TextReport(const Comparison& comparison, bool colour) {
   text += "\n";
   if (ended > 0) text += RunTable(comparison).ToString(colour);
   if (ended > 1) text += "  * the best of its column\n";
-  return text + "\n" + Notes(comparison);
+  return text + "\n" + Notes(comparison) + comparison.postscript;
 }
 
 }  // namespace takt::cli

@@ -3,13 +3,12 @@
 
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/load_workload.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "fmt/format.h"
 #include "takt/workload/generate.h"
-#include "takt/workload/read.h"
 #include "takt/workload/summary.h"
-#include "takt/workload/transform.h"
 #include "takt/workload/write.h"
 
 namespace takt::cli {
@@ -22,21 +21,6 @@ absl::Status Write(const Workload& workload, const std::string& path) {
   if (!out.ok()) return out.status();
   out->Write(ToJsonl(workload));
   return out->Close();
-}
-
-void NoteReading(const std::string& file, const ReadReport& report) {
-  const auto note = [&](const std::string& text) {
-    std::fputs(fmt::format("takt: {}: {}\n", file, text).c_str(), stderr);
-  };
-  if (report.bad_lines > 0) {
-    note(fmt::format("{} skipped", Counted(report.bad_lines, "bad line")));
-    for (const std::string& message : report.bad_line_messages) std::fputs(("  " + message + "\n").c_str(), stderr);
-  }
-  if (report.raised_lengths > 0) {
-    note(fmt::format("{} of no tokens read as one token", Counted(report.raised_lengths, "length")));
-  }
-  if (report.arrivals_generated && !file.starts_with("gen:"))
-    note("has no times: arrivals are drawn at random, 1 per second on average");
 }
 
 void AddRow(Table& table, const char* name, const Summary& summary) {
@@ -86,38 +70,6 @@ std::string Describe(const Workload& workload, const std::string& source) {
 }
 
 }  // namespace
-
-int Complain(std::string_view command, const absl::Status& status, int exit_code) {
-  const std::string name = command.empty() ? "takt" : fmt::format("takt {}", command);
-  std::fputs(fmt::format("{}: {}\n", name, std::string(status.message())).c_str(), stderr);
-  return exit_code;
-}
-
-int Print(std::string_view command, std::string_view text) {
-  OutputFile out = OutputFile::Open("-").value();
-  out.Write(text);
-  const absl::Status written = out.Close();
-  return written.ok() ? kDone : Complain(command, written, kFailed);
-}
-
-absl::StatusOr<Workload> LoadWorkload(const WorkloadArguments& arguments) {
-  absl::StatusOr<Workload> workload;
-  if (arguments.file == "bundled") {
-    workload = BundledWorkload();
-  } else {
-    ReadReport report;
-    workload = ReadWorkload(arguments.file,
-                            {.format = ParseWorkloadFormat(arguments.format).value(),
-                             .limit = arguments.limit,
-                             .skip_bad_lines = arguments.skip_bad_lines,
-                             .seed = arguments.seed},
-                            &report);
-    if (!workload.ok()) return workload;
-    NoteReading(arguments.file, report);
-  }
-  if (arguments.limit > 0) Truncate(*workload, static_cast<std::size_t>(arguments.limit));
-  return workload;
-}
 
 int RunCommand(const InspectArguments& arguments) {
   const absl::StatusOr<Workload> workload = LoadWorkload(arguments.workload);

@@ -1,6 +1,8 @@
 #include "takt/workload/transform.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
 
 #include "fmt/format.h"
@@ -24,6 +26,38 @@ absl::Status ScaleRate(Workload& workload, double factor) {
         fmt::format("rate scale: {} is not a positive number, or puts arrivals beyond 1e9 s", factor));
   }
   for (WorkloadWorkflow& w : workload.workflows) w.arrival = TimePoint(FromSeconds(ToSeconds(w.arrival) / factor));
+  return absl::OkStatus();
+}
+
+absl::Status ScaleLengths(Workload& workload, double factor) {
+  const auto wrong = [factor] {
+    return absl::InvalidArgumentError(fmt::format(
+        "length scale: {} is not a positive number, or makes contexts longer than {}", factor, kMaxContextTokens));
+  };
+  if (!(factor > 0) || !std::isfinite(factor)) return wrong();
+  const auto scaled = [factor](std::int32_t tokens, std::int64_t least) {
+    const double most = kMaxContextTokens;
+    const auto rounded = static_cast<std::int64_t>(std::min(std::round(tokens * factor), most));
+    return static_cast<std::int32_t>(std::min<std::int64_t>(std::max(least, rounded), kMaxContextTokens));
+  };
+  workload.prefix_block_tokens = scaled(workload.prefix_block_tokens, 1);
+  for (WorkloadCall& call : workload.calls) {
+    const auto tools = static_cast<std::int32_t>(call.tools);
+    // The last of its blocks must begin inside the prompt.
+    const std::int64_t before_last = call.hashes > 0 ? std::int64_t{call.hashes - 1} * workload.prefix_block_tokens : 0;
+    call.prompt_tokens = scaled(call.prompt_tokens, before_last + 1);
+    call.output_tokens = scaled(call.output_tokens, std::int64_t{tools} + 1);
+    std::int64_t context = std::int64_t{call.prompt_tokens} + call.output_tokens;
+    std::int32_t before = 0;
+    for (std::int32_t i = 0; i < tools; ++i) {
+      WorkloadTool& tool = workload.tools[call.first_tool + static_cast<std::uint32_t>(i)];
+      before = std::clamp(scaled(tool.after_tokens, 1), before + 1, call.output_tokens - (tools - i));
+      tool.after_tokens = before;
+      tool.returned_tokens = scaled(tool.returned_tokens, 0);
+      context += tool.returned_tokens;
+    }
+    if (context > kMaxContextTokens) return wrong();
+  }
   return absl::OkStatus();
 }
 

@@ -83,6 +83,34 @@ TEST_CASE("the rate scales arrivals and nothing else") {
   }
 }
 
+TEST_CASE("lengths are scaled together, and what was shared stays shared") {
+  const Workload rich = Rich();
+  for (const double factor : {0.001, 0.05, 0.3, 1.0, 2.5, 1000.0}) {
+    Workload w = rich;
+    REQUIRE(ScaleLengths(w, factor).ok());
+    CHECK(Validate(w).ok());
+    CHECK(w.prefix_hashes == rich.prefix_hashes);
+    CHECK((w == rich) == (factor == 1));
+  }
+  Workload w = rich;
+  REQUIRE(ScaleLengths(w, 10).ok());
+  const std::size_t with_tools = 1;
+  CHECK(w.calls[with_tools].prompt_tokens == 400);
+  CHECK(w.calls[with_tools].output_tokens == 90);
+  CHECK(w.tools[0].after_tokens == 10);
+  CHECK(w.tools[1].after_tokens == 80);
+  CHECK(w.tools[1].returned_tokens == 30);
+  CHECK(w.prefix_block_tokens == 160);
+  REQUIRE(ScaleLengths(w, 1e-9).ok());
+  CHECK(Validate(w).ok());
+  CHECK(w.calls[with_tools].prompt_tokens == 3);  // its third block begins there
+  CHECK(w.calls[with_tools].output_tokens == 3);  // room for two tools
+  for (const double factor : {0.0, -1.0, 1e12, std::nan(""), HUGE_VAL}) {
+    Workload wrong = rich;
+    CHECK_FALSE(ScaleLengths(wrong, factor).ok());
+  }
+}
+
 TEST_CASE("truncation keeps the first workflows and only what is theirs") {
   Workload w = Rich();
   Truncate(w, 2);

@@ -16,6 +16,7 @@
 #include "takt/sim/estimates.h"
 #include "takt/sim/metrics.h"
 #include "takt/sim/virtual_engine.h"
+#include "takt/sim/workload_progress.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
 
@@ -34,8 +35,7 @@ struct VirtualClusterOptions {
 // Runs a workload to its end. Deterministic: what happens at one moment happens in the order timers (by when they were
 // set), arrivals (in the order of the workload), step ends (by instance), placement, new steps (by instance).
 //
-// A call is made when its predecessors have ended, plus its delay; calls whose predecessor failed are never made. All
-// calls of a workflow carry its arrival, and its deadline. One engine has no router before it.
+// One engine has no router before it.
 template <class Scheduler>
 class VirtualCluster {
  public:
@@ -55,7 +55,7 @@ class VirtualCluster {
 
   bool stalled() const { return stalled_; }
   const VirtualRequests& requests() const { return requests_; }
-  const std::vector<WorkflowRecord>& workflows() const { return workflows_; }
+  const std::vector<WorkflowRecord>& workflows() const { return progress_.workflows(); }
   const std::vector<VirtualEngine<Scheduler>>& engines() const { return engines_; }
   const std::vector<SeriesPoint>& series() const { return series_.points(); }
   VirtualRequests TakeRequests() { return std::move(requests_); }
@@ -87,13 +87,10 @@ class VirtualCluster {
 
   void StartWorkflow(std::uint32_t workflow);
   void MakeCall(std::uint32_t call);
-  Request RequestFor(std::uint32_t call);
   void SetLeg(std::uint32_t call);
   void Left(std::uint32_t call, Outcome outcome, FailReason reason);
   void Ended(std::uint32_t call, Outcome outcome, FailReason reason);
   void Succeed(std::uint32_t call);
-  void NeverMake(std::uint32_t workflow);
-  void EndWorkflow(std::uint32_t workflow);
   void CallTool(std::uint32_t call);
   void ReturnFromTool(std::uint32_t call);
 
@@ -114,14 +111,10 @@ class VirtualCluster {
 
   const Workload* workload_;
   VirtualClusterOptions options_;
-  Estimator estimator_;
+  VirtualRequests requests_;
+  WorkloadProgress progress_;
   std::vector<VirtualEngine<Scheduler>> engines_;
   std::unique_ptr<Router> router_;
-
-  VirtualRequests requests_;
-  std::vector<WorkflowRecord> workflows_;
-  std::vector<std::uint32_t> calls_left_;  // by workflow
-  std::vector<std::uint32_t> waits_for_;  // by call: predecessors that have not ended; empty where none has any
   std::vector<std::uint32_t> tool_of_;  // by call: the next tool; empty where none has any
 
   std::vector<Timer> timers_;  // a heap
@@ -134,7 +127,6 @@ class VirtualCluster {
   TimePoint next_arrival_ = kNever;
   TimePoint next_report_ = kNever;  // of all instances to the router
   TimePoint now_{};
-  std::size_t calls_over_ = 0;
   bool stalled_ = false;
   Series series_;
 };
@@ -142,24 +134,14 @@ class VirtualCluster {
 template <class Scheduler>
 VirtualCluster<Scheduler>::VirtualCluster(const Workload& workload, EstimateSpec estimates, std::uint64_t seed,
                                           VirtualClusterOptions options)
-    : workload_(&workload), options_(std::move(options)), estimator_(workload, estimates, seed) {
+    : workload_(&workload), options_(std::move(options)), progress_(workload, estimates, seed, requests_.records) {
   const std::size_t calls = workload.calls.size();
   requests_.state.resize(calls);
-  requests_.records.resize(calls);
-  workflows_.resize(workload.workflows.size());
-  calls_left_.resize(workflows_.size());
-  if (!workload.predecessors.empty()) waits_for_.resize(calls);
   if (!workload.tools.empty()) tool_of_.resize(calls);
-  for (std::uint32_t w = 0; w < workflows_.size(); ++w) {
-    const WorkloadWorkflow& workflow = workload.workflows[w];
-    calls_left_[w] = workflow.calls;
-    for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
-      requests_.records[c].workflow = w;
-      if (!waits_for_.empty()) waits_for_[c] = CallOf(c).predecessors;
-      if (!tool_of_.empty()) tool_of_[c] = CallOf(c).first_tool;
-      requests_.state[c].prompt = CallOf(c).prompt_tokens;
-      SetLeg(c);
-    }
+  for (std::uint32_t c = 0; c < calls; ++c) {
+    if (!tool_of_.empty()) tool_of_[c] = CallOf(c).first_tool;
+    requests_.state[c].prompt = CallOf(c).prompt_tokens;
+    SetLeg(c);
   }
 }
 
@@ -178,7 +160,7 @@ void VirtualCluster<Scheduler>::AddEngine(Scheduler scheduler, const PreparedCos
 template <class Scheduler>
 void VirtualCluster<Scheduler>::ExpectArrival() {
   next_arrival_ = kNever;
-  if (options_.closed_loop > 0 || next_workflow_ == workflows_.size()) return;
+  if (options_.closed_loop > 0 || next_workflow_ == workload_->workflows.size()) return;
   const TimePoint arrival = workload_->workflows[next_workflow_].arrival;
   next_arrival_ = options_.all_at_once       ? TimePoint{}
                   : options_.rate_scale == 1 ? arrival
@@ -203,11 +185,11 @@ template <class Scheduler>
 bool VirtualCluster<Scheduler>::Run() {
   ExpectArrival();
   if (options_.closed_loop > 0) {
-    const auto first = std::min(workflows_.size(), static_cast<std::size_t>(options_.closed_loop));
+    const auto first = std::min(workload_->workflows.size(), static_cast<std::size_t>(options_.closed_loop));
     while (next_workflow_ < first) StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
   }
   if (routed()) next_report_ = now_ + options_.report_interval;
-  for (std::uint64_t moments = 1; calls_over_ < requests_.records.size(); ++moments) {
+  for (std::uint64_t moments = 1; !progress_.over(); ++moments) {
     const TimePoint next = NextTime();
     if (next == kNever) {
       stalled_ = true;
@@ -216,7 +198,8 @@ bool VirtualCluster<Scheduler>::Run() {
     now_ = std::max(now_, next);
     Moment();
     if (options_.progress && moments % 4096 == 0 &&
-        !options_.progress(static_cast<double>(calls_over_) / static_cast<double>(requests_.records.size()))) {
+        !options_.progress(static_cast<double>(progress_.calls_over()) /
+                           static_cast<double>(requests_.records.size()))) {
       return false;
     }
   }
@@ -326,11 +309,7 @@ void VirtualCluster<Scheduler>::Sample() {
 
 template <class Scheduler>
 void VirtualCluster<Scheduler>::StartWorkflow(std::uint32_t index) {
-  const WorkloadWorkflow& workflow = workload_->workflows[index];
-  workflows_[index].arrival = now_;
-  for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
-    if (CallOf(c).predecessors == 0) Succeed(c);
-  }
+  progress_.Start(index, now_, [this](std::uint32_t call) { Succeed(call); });
 }
 
 // All that the call waited for has ended.
@@ -346,39 +325,16 @@ void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
 
 template <class Scheduler>
 void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
-  requests_.records[call].arrival = now_;
-  const Arrived arrived{RequestFor(call)};
+  Arrived arrived{progress_.Make(call, now_)};
+  if (const auto hashes = workload_->hashes_of(CallOf(call)); options_.send_prefixes && !hashes.empty()) {
+    arrived.request.prefix = std::make_shared<const PrefixBlocks>(
+        PrefixBlocks{{workload_->prefix_block_tokens}, {hashes.begin(), hashes.end()}});
+  }
   if (routed()) {
     router_->On(arrived, now_);
   } else {
     Tell(0, arrived);
   }
-}
-
-template <class Scheduler>
-Request VirtualCluster<Scheduler>::RequestFor(std::uint32_t index) {
-  const WorkloadCall& call = CallOf(index);
-  const std::uint32_t workflow_index = requests_.records[index].workflow;
-  const WorkloadWorkflow& workflow = workload_->workflows[workflow_index];
-  const TimePoint workflow_arrival = workflows_[workflow_index].arrival;
-  Request r;
-  r.id = VirtualRequests::IdOf(index);
-  r.workflow = {std::uint64_t{workflow_index} + 1};
-  r.stage = {call.stage};
-  r.agent = {call.agent};
-  r.tenant = {workflow.tenant};
-  r.arrival = now_;
-  r.workflow_arrival = workflow_arrival;
-  if (workflow.deadline < kNever - workflow_arrival) r.deadline = workflow_arrival + workflow.deadline;
-  r.prompt_tokens = {call.prompt_tokens};
-  r.priority = workflow.priority;
-  estimator_.Describe(workflow_index, index, r);
-  if (options_.send_prefixes && call.hashes > 0) {
-    const auto hashes = workload_->hashes_of(call);
-    r.prefix = std::make_shared<const PrefixBlocks>(
-        PrefixBlocks{{workload_->prefix_block_tokens}, {hashes.begin(), hashes.end()}});
-  }
-  return r;
 }
 
 // Where the call stops next.
@@ -395,7 +351,7 @@ void VirtualCluster<Scheduler>::SetLeg(std::uint32_t index) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::CallTool(std::uint32_t call) {
   const std::uint32_t tool = tool_of_[call];
-  const auto expected = estimator_.Tool(tool);
+  const auto expected = progress_.estimator().Tool(tool);
   Tell(requests_.records[call].instance, ToolCalled{VirtualRequests::IdOf(call), expected.duration, expected.returned});
   At(now_ + workload_->tools[tool].duration, Timed::kToolReturn, call);
 }
@@ -405,7 +361,7 @@ void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
   if (requests_.records[call].outcome != Outcome::kPending) return;  // failed while it waited
   const std::uint32_t tool = tool_of_[call]++;
   const std::int32_t returned = workload_->tools[tool].returned_tokens;
-  estimator_.ToolEnded(tool);
+  progress_.estimator().ToolEnded(tool);
   requests_.state[call].returned += returned;
   SetLeg(call);
   Tell(requests_.records[call].instance, ToolReturned{VirtualRequests::IdOf(call), {returned}});
@@ -420,54 +376,9 @@ void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailRe
 
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Ended(std::uint32_t call, Outcome outcome, FailReason reason) {
-  RequestRecord& record = requests_.records[call];
-  record.end = now_;
-  record.outcome = outcome;
-  record.reason = reason;
-  record.output_tokens = requests_.state[call].generated();
-  ++calls_over_;
-
-  const std::uint32_t index = record.workflow;
-  const WorkloadWorkflow& workflow = workload_->workflows[index];
-  --calls_left_[index];
-  if (outcome == Outcome::kCompleted) {
-    estimator_.Ended(index, call);
-    const std::uint32_t own = call - workflow.first_call;
-    for (std::uint32_t c = call + 1; !waits_for_.empty() && c < workflow.first_call + workflow.calls; ++c) {
-      const auto before = workload_->predecessors_of(CallOf(c));
-      if (std::find(before.begin(), before.end(), own) != before.end() && --waits_for_[c] == 0) Succeed(c);
-    }
-  } else {
-    workflows_[index].outcome = Outcome::kFailed;
-    NeverMake(index);
-  }
-  if (calls_left_[index] == 0) EndWorkflow(index);
-}
-
-// Gives up the calls that wait for one that will never end well.
-template <class Scheduler>
-void VirtualCluster<Scheduler>::NeverMake(std::uint32_t index) {
-  const WorkloadWorkflow& workflow = workload_->workflows[index];
-  for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
-    RequestRecord& record = requests_.records[c];
-    if (record.outcome != Outcome::kPending) continue;
-    for (const std::uint32_t before : workload_->predecessors_of(CallOf(c))) {
-      const Outcome outcome = requests_.records[workflow.first_call + before].outcome;
-      if (outcome != Outcome::kFailed && outcome != Outcome::kNeverMade) continue;
-      record.outcome = Outcome::kNeverMade;
-      --calls_left_[index];
-      ++calls_over_;
-      break;
-    }
-  }
-}
-
-template <class Scheduler>
-void VirtualCluster<Scheduler>::EndWorkflow(std::uint32_t index) {
-  WorkflowRecord& record = workflows_[index];
-  record.end = now_;
-  if (record.outcome == Outcome::kPending) record.outcome = Outcome::kCompleted;
-  if (options_.closed_loop > 0 && next_workflow_ < workflows_.size()) {
+  requests_.records[call].output_tokens = requests_.state[call].generated();
+  const bool last = progress_.End(call, outcome, reason, now_, [this](std::uint32_t next) { Succeed(next); });
+  if (last && options_.closed_loop > 0 && next_workflow_ < workload_->workflows.size()) {
     StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
   }
 }

@@ -19,6 +19,12 @@ Workload Tidied(const Workload& workload);
 // that is not a positive number, or under which arrivals lie beyond kMaxWorkloadTime.
 absl::Status ScaleRate(Workload& workload, double factor);
 
+// Multiplies all lengths by `factor`, to the nearest token: prompts, outputs, what tools return, and the blocks of
+// prefixes, so that prompts share what they shared before. A prompt stays at least one token, an output long enough
+// for each of its tools to be called at a place of its own. InvalidArgument for a factor that is not a positive number,
+// or under which a context grows beyond kMaxContextTokens.
+absl::Status ScaleLengths(Workload& workload, double factor);
+
 // The first workflows only, with what belongs to them.
 void Truncate(Workload& workload, std::size_t workflows);
 

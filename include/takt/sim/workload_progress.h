@@ -1,0 +1,141 @@
+// How far the workflows of a run have come: which call may be made next, and what is known of it then.
+#ifndef TAKT_SIM_WORKLOAD_PROGRESS_H_
+#define TAKT_SIM_WORKLOAD_PROGRESS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/base/time.h"
+#include "takt/model/request.h"
+#include "takt/sim/estimates.h"
+#include "takt/sim/metrics.h"
+#include "takt/sim/virtual_engine.h"
+#include "takt/workload/workload.h"
+
+namespace takt {
+
+// Shared by hosts that play a workload, in virtual time or in real time. Calls are named by their index in
+// Workload::calls; the host keeps time, waits out a call's delay, and tells when it is made and how it ends.
+//
+// A call may be made when its predecessors have completed; calls whose predecessor failed are never made. All calls of
+// a workflow carry its arrival, and its deadline. Request i of a run has the id i + 1.
+class WorkloadProgress {
+ public:
+  // `workload` must outlive this. `records` too: one per call, set up here.
+  WorkloadProgress(const Workload& workload, EstimateSpec estimates, std::uint64_t seed,
+                   std::vector<RequestRecord>& records)
+      : workload_(&workload), records_(&records), estimator_(workload, estimates, seed) {
+    const std::size_t calls = workload.calls.size();
+    records.assign(calls, {});
+    workflows_.resize(workload.workflows.size());
+    calls_left_.resize(workflows_.size());
+    if (!workload.predecessors.empty()) waits_for_.resize(calls);
+    for (std::uint32_t w = 0; w < workflows_.size(); ++w) {
+      const WorkloadWorkflow& workflow = workload.workflows[w];
+      calls_left_[w] = workflow.calls;
+      for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+        records[c].workflow = w;
+        if (!waits_for_.empty()) waits_for_[c] = workload.calls[c].predecessors;
+      }
+    }
+  }
+
+  // The workflow arrives. ready(call): for each that has no predecessor.
+  template <class Ready>
+  void Start(std::uint32_t index, TimePoint now, Ready ready) {
+    const WorkloadWorkflow& workflow = workload_->workflows[index];
+    workflows_[index].arrival = now;
+    for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+      if (workload_->calls[c].predecessors == 0) ready(c);
+    }
+  }
+
+  // The call is made: its request, without prefix.
+  Request Make(std::uint32_t index, TimePoint now) {
+    const WorkloadCall& call = workload_->calls[index];
+    RequestRecord& record = (*records_)[index];
+    const WorkloadWorkflow& workflow = workload_->workflows[record.workflow];
+    const TimePoint workflow_arrival = workflows_[record.workflow].arrival;
+    record.arrival = now;
+    Request r;
+    r.id = VirtualRequests::IdOf(index);
+    r.workflow = {std::uint64_t{record.workflow} + 1};
+    r.stage = {call.stage};
+    r.agent = {call.agent};
+    r.tenant = {workflow.tenant};
+    r.arrival = now;
+    r.workflow_arrival = workflow_arrival;
+    if (workflow.deadline < kNever - workflow_arrival) r.deadline = workflow_arrival + workflow.deadline;
+    r.prompt_tokens = {call.prompt_tokens};
+    r.priority = workflow.priority;
+    estimator_.Describe(record.workflow, index, r);
+    return r;
+  }
+
+  // The call has completed, or failed. ready(call): for each that waited for nothing else. True where it was the last
+  // of its workflow.
+  template <class Ready>
+  bool End(std::uint32_t call, Outcome outcome, FailReason reason, TimePoint now, Ready ready) {
+    RequestRecord& record = (*records_)[call];
+    record.end = now;
+    record.outcome = outcome;
+    record.reason = reason;
+    ++calls_over_;
+
+    const std::uint32_t index = record.workflow;
+    const WorkloadWorkflow& workflow = workload_->workflows[index];
+    --calls_left_[index];
+    if (outcome == Outcome::kCompleted) {
+      estimator_.Ended(index, call);
+      const std::uint32_t own = call - workflow.first_call;
+      for (std::uint32_t c = call + 1; !waits_for_.empty() && c < workflow.first_call + workflow.calls; ++c) {
+        const auto before = workload_->predecessors_of(workload_->calls[c]);
+        if (std::find(before.begin(), before.end(), own) != before.end() && --waits_for_[c] == 0) ready(c);
+      }
+    } else {
+      workflows_[index].outcome = Outcome::kFailed;
+      NeverMake(index);
+    }
+    if (calls_left_[index] > 0) return false;
+    workflows_[index].end = now;
+    if (workflows_[index].outcome == Outcome::kPending) workflows_[index].outcome = Outcome::kCompleted;
+    return true;
+  }
+
+  bool over() const { return calls_over_ == records_->size(); }
+  std::size_t calls_over() const { return calls_over_; }  // that have ended, or will never be made
+  const std::vector<WorkflowRecord>& workflows() const { return workflows_; }
+  Estimator& estimator() { return estimator_; }
+
+ private:
+  // Gives up the calls that wait for one that will never end well.
+  void NeverMake(std::uint32_t index) {
+    const WorkloadWorkflow& workflow = workload_->workflows[index];
+    for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+      RequestRecord& record = (*records_)[c];
+      if (record.outcome != Outcome::kPending) continue;
+      for (const std::uint32_t before : workload_->predecessors_of(workload_->calls[c])) {
+        const Outcome outcome = (*records_)[workflow.first_call + before].outcome;
+        if (outcome != Outcome::kFailed && outcome != Outcome::kNeverMade) continue;
+        record.outcome = Outcome::kNeverMade;
+        --calls_left_[index];
+        ++calls_over_;
+        break;
+      }
+    }
+  }
+
+  const Workload* workload_;
+  std::vector<RequestRecord>* records_;
+  Estimator estimator_;
+  std::vector<WorkflowRecord> workflows_;
+  std::vector<std::uint32_t> calls_left_;  // by workflow
+  std::vector<std::uint32_t> waits_for_;   // by call: predecessors that have not ended; empty where none has any
+  std::size_t calls_over_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_SIM_WORKLOAD_PROGRESS_H_
