@@ -232,6 +232,7 @@ class BasicScheduler {
   void DropAtSettling(Record& record);
   void Settle(Slot slot);
   void End(Slot slot);
+  void Finish(Slot slot);
   void Fail(Slot slot, FailReason reason);
   void Refuse(RequestId id, FailReason reason);
   void Release(Slot slot);

@@ -13,9 +13,7 @@ namespace takt::cli {
 namespace {
 
 void NoteReading(const std::string& file, const ReadReport& report) {
-  const auto note = [&](const std::string& text) {
-    std::fputs(fmt::format("{}: {}\n", file, text).c_str(), stderr);
-  };
+  const auto note = [&](const std::string& text) { std::fputs(fmt::format("{}: {}\n", file, text).c_str(), stderr); };
   if (report.bad_lines > 0) {
     note(fmt::format("{} skipped", Counted(report.bad_lines, "bad line")));
     for (const std::string& message : report.bad_line_messages) std::fputs(("  " + message + "\n").c_str(), stderr);

@@ -307,7 +307,19 @@ void Shadow::Enqueue(Life& life) {
   if (const AgingOptions* aging = policy_.aging()) {
     life.counting = !life.promoted() && (aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run);
   }
+  if (AtCap(life)) return Finish(life);
   if (BlocksOf(life, life.known) > TotalBlocks()) FailWith(life, FailReason::kKvExhausted);
+}
+
+// All the output that its host allows.
+bool Shadow::AtCap(const Life& life) const {
+  const Tokens cap = life.state.request.max_output_tokens;
+  return cap.value > 0 && life.generated >= cap.value;
+}
+
+void Shadow::Finish(Life& life) {
+  ++ours_.finished;
+  End(life);
 }
 
 void Shadow::Ran(Life& life) {
@@ -397,7 +409,9 @@ void Shadow::Shrink(Life& life) {
   life.expected = life.known;
   life.row_sequences = left;
   life.spare_blocks = left - 1;
-  life.tokens_held = std::min(life.tokens_held, life.known);
+  if (life.tokens_held > life.base) {
+    life.tokens_held = std::min(life.base + (life.tokens_held - life.base) / before * left, life.known);
+  }
 }
 
 // ---- plans ----------------------------------------------------------------------------------------------------
@@ -439,6 +453,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   }
   ResolveMaybeOut(plan);
   CheckPreempted(plan, scheduler);
+  if (built_) FinishAtCap();
   CheckFailed(plan, limits);
   CheckMoves(plan);
   CheckEntries(plan, limits);
@@ -531,6 +546,14 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
       life.scheduled = life.computed;
     }
     Depart(life, p.action == KvAction::kOut ? Life::Leave::kOut : Life::Leave::kDrop, Is::kWaiting);
+  }
+}
+
+// Nobody told that they have finished; there is nothing left to run for them.
+void Shadow::FinishAtCap() {
+  for (RequestId id : unreleased_) {
+    Life& life = lives_[id.value];
+    if (life.is == Is::kRunning && !life.moving_in && life.in_flight == 0 && AtCap(life)) Finish(life);
   }
 }
 
@@ -824,13 +847,14 @@ bool Shadow::Fits(const Life& life, const StepPlan& plan, const StepLimits& limi
     return limits.swap_in.value > 0 && std::max(BlocksOf(life, life.known), life.most_blocks) <= free &&
            scheduler.Explain(r.id).cpu_blocks.value <= free;
   }
-  const std::int32_t start = life.sure ? life.computed : 0;
-  const std::int32_t n = life.known - start;
   if (BlocksOf(life, life.known) - (life.sure ? BlocksOf(life, life.tokens_held) : 0) > free) return false;
-  if (life.generated > 0 && n == r.sequences) return n <= limits.tokens.value;
-  const std::int32_t allowed = std::min(limits.tokens.value, limits.prefill_tokens.value);
-  return r.chunkable ? std::min(allowed, limits.chunk_tokens.value) >= 1
-                     : std::max(r.prompt_tokens.value - start, 1) <= allowed;
+  const auto from = [&](std::int32_t start) {
+    if (life.generated > 0 && life.known - start == r.sequences) return r.sequences <= limits.tokens.value;
+    const std::int32_t allowed = std::min(limits.tokens.value, limits.prefill_tokens.value);
+    const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
+    return whole > 0 ? whole <= allowed : std::min(allowed, limits.chunk_tokens.value) >= 1;
+  };
+  return from(life.computed) && (life.sure || from(0));
 }
 
 // A row that this step's limits and the free memory allow.

@@ -121,6 +121,8 @@ class Shadow {
   void End(Life& life);
   void FailWith(Life& life, FailReason reason);
   void Due(Life& life);
+  void Finish(Life& life);
+  bool AtCap(const Life& life) const;
   void DropKv(Life& life);
   void Void(Life& life);
   void Shrink(Life& life);
@@ -130,6 +132,7 @@ class Shadow {
   void Promote();
   void ResolveMaybeOut(const StepPlan& plan);
   void CheckPreempted(const StepPlan& plan, const Scheduler& scheduler);
+  void FinishAtCap();
   void CheckFailed(const StepPlan& plan, const StepLimits& limits);
   void CheckMoves(const StepPlan& plan);
   void CheckEntries(const StepPlan& plan, const StepLimits& limits);

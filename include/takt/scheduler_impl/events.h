@@ -256,6 +256,7 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
     expiries_.Push(slot, ExpiryKey(r));
   }
   if (options_.shed == Shed::kWorst) worst_waiting_.Push(slot, Reversed(queue_.KeyOf(record.state, now_)));
+  if (record.known >= OutputCap(record)) return Finish(slot);
   if (BlocksFor(record) > TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
 }
 
@@ -273,8 +274,7 @@ void BasicScheduler<Policy, Pause>::Shelve(Slot slot, Status status, KvAction ac
   ++(status == Status::kPaused ? paused_ : blocked_);
   if (record.status == Status::kRunning) {
     const Row& row = running_[record.lane];
-    const bool movable =
-        HasOwnKv(row) && row.blocks <= ledger_.cpu_free() && row.state != RowState::kMoving;
+    const bool movable = HasOwnKv(row) && row.blocks <= ledger_.cpu_free() && row.state != RowState::kMoving;
     if (action == KvAction::kOut && !movable) action = KvAction::kDrop;
     return Depart(record.lane, action, status);
   }
@@ -376,6 +376,13 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Fail(Slot slot, FailReason reason) {
   ++Failures(reason);
   notices_.failed.push_back({table_[slot].state.request.id, reason});
+  End(slot);
+}
+
+// All its output is there, though no result said that it was the last: it would wait for ever.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Finish(Slot slot) {
+  ++stats_.finished;
   End(slot);
 }
 

@@ -148,6 +148,7 @@ void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
     Shrink(row, record);
   }
   Refresh(row, record);
+  if (row.in_flight == 0 && row.known >= row.cap) return Finish(row.slot);
   if (row.sequences > seqs_left_ && running_seqs_ > limits_.max_seqs) return;
   std::int32_t n = row.expected - row.scheduled;
   std::int32_t drafts = 0;
@@ -156,7 +157,7 @@ void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
     n = Chunk(r, row.scheduled, n);
     // Nobody starts before a prompt that must be computed whole, if it fits an empty step.
     const std::int32_t whole = r.prompt_tokens.value - row.scheduled;
-    if (n == 0 && !r.chunkable && whole <= std::min(limits_.tokens.value, limits_.prefill_tokens.value))
+    if (n == 0 && !r.chunkable && whole > 0 && whole <= std::min(limits_.tokens.value, limits_.prefill_tokens.value))
       prefill_left_ = 0;
   } else {
     if (n > budget_) return;
@@ -597,9 +598,8 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
   Unplan(lane);
   const Row& row = running_[lane];
-  const bool swap = options_.preempt_action == KvAction::kOut && HasOwnKv(row) &&
-                    row.blocks <= ledger_.cpu_free() && row.blocks <= swap_out_left_ &&
-                    row.sequences == Sequences(table_[row.slot]);
+  const bool swap = options_.preempt_action == KvAction::kOut && HasOwnKv(row) && row.blocks <= ledger_.cpu_free() &&
+                    row.blocks <= swap_out_left_ && row.sequences == Sequences(table_[row.slot]);
   if (swap) swap_out_left_ -= row.blocks;
   const KvAction action = swap ? KvAction::kOut : KvAction::kDrop;
   ++(swap ? stats_.preempted_swap : stats_.preempted_recompute);

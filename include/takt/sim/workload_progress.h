@@ -132,7 +132,7 @@ class WorkloadProgress {
   Estimator estimator_;
   std::vector<WorkflowRecord> workflows_;
   std::vector<std::uint32_t> calls_left_;  // by workflow
-  std::vector<std::uint32_t> waits_for_;   // by call: predecessors that have not ended; empty where none has any
+  std::vector<std::uint32_t> waits_for_;  // by call: predecessors that have not ended; empty where none has any
   std::size_t calls_over_ = 0;
 };
 
