@@ -169,10 +169,10 @@ void Shadow::On(const Revised& e) {
     if (life->is != Is::kRunning) {
       life->row_sequences = r.sequences;
       life->known = life->base + r.sequences * life->generated;
+      if (life->in_transit()) life->tokens_held = std::min(life->tokens_held, life->base);
       if (life->in_lane) {
-        life->tokens_held = std::min(life->tokens_held, life->base);
         life->leave = Life::Leave::kDrop;  // what the row holds is laid out for more sequences
-      } else if (life->moving_out || life->maybe_out) {
+      } else if (life->in_transit()) {
         life->computed = std::max(std::min(life->computed, life->known - r.sequences), 0);
       } else {
         DropKv(*life);
