@@ -35,12 +35,13 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Model& model, Engin
   const KvLayout layout(model.config(), static_cast<std::size_t>(options.block_tokens.value));
   auto kv = std::make_unique<KvMemory>(layout.block(), options.block_tokens, options.gpu_blocks, options.cpu_blocks,
                                        options.prefix_cache);
-  auto scheduler = takt::Scheduler::Create(options.scheduler, *std::move(policy), *std::move(pause), kv.get());
+  auto scheduler =
+      Scheduler::Create(options.recorder, options.scheduler, *std::move(policy), *std::move(pause), kv.get());
   if (!scheduler.ok()) return scheduler.status();
   return std::unique_ptr<Engine>(new Engine(model, std::move(options), std::move(kv), *std::move(scheduler)));
 }
 
-Engine::Engine(const Model& model, EngineOptions options, std::unique_ptr<KvMemory> kv, takt::Scheduler scheduler)
+Engine::Engine(const Model& model, EngineOptions options, std::unique_ptr<KvMemory> kv, Scheduler scheduler)
     : model_(model),
       options_(std::move(options)),
       kv_(std::move(kv)),
@@ -76,7 +77,6 @@ absl::Status Engine::Submit(EngineRequest request) {
 
   takt::Request& about = request.about;
   about.prompt_tokens = Count(request.prompt.size());
-  about.max_output_tokens = {request.max_output_tokens};
   about.sequences = 1;
   if (options_.prefix_cache) {
     auto prefix = std::make_shared<takt::PrefixBlocks>();
@@ -127,17 +127,31 @@ bool Engine::Step() {
 const takt::StepPlan& Engine::Plan() {
   const takt::TimePoint now = options_.clock();
   const takt::StepPlan& plan = scheduler_.Plan(now, options_.limits);
-  counters_.scheduling += options_.clock() - now;
+  planning_ = options_.clock() - now;
+  counters_.scheduling += planning_;
   last_plan_ = plan.id.value;
   idle_ = plan.idle;
   wake_at_ = plan.wake_at;
   return plan;
 }
 
-void Engine::Commit(const takt::StepPlan& plan) {
+takt::Duration Engine::Commit(const takt::StepPlan& plan) {
   const takt::TimePoint now = options_.clock();
   scheduler_.Commit({plan.id, results_}, now);
-  counters_.scheduling += options_.clock() - now;
+  const takt::Duration committing = options_.clock() - now;
+  counters_.scheduling += committing;
+  return committing;
+}
+
+void Engine::KeepForReport(const takt::StepPlan& plan) {
+  reported_entries_.clear(), reported_rows_.clear();
+  for (std::size_t i = 0; i < plan.run.size(); ++i) {
+    if (flight_.entries[i] == nullptr) continue;
+    reported_entries_.push_back(plan.run[i]);
+    reported_rows_.push_back(results_[i]);
+  }
+  reported_ = plan;
+  reported_.run = reported_entries_;
 }
 
 // All that a plan says besides what to run. True where the scheduler may have more to say because of it.
@@ -180,6 +194,8 @@ void Engine::Move(const takt::KvMove& move) {
 void Engine::Launch(const takt::StepPlan& plan) {
   if (plan.run.empty()) return;
   ++counters_.steps;
+  flight_.begin = options_.clock();
+  flight_.planning = planning_;
   flight_.plan = &plan;
   flight_.rows.clear(), flight_.tables.clear(), flight_.entries.clear();
   std::size_t blocks = 0;
@@ -222,7 +238,6 @@ void Engine::AddRows(const takt::PlanEntry& entry, const Live& live) {
 }
 
 void Engine::Compute() {
-  flight_.begin = options_.clock();
   flight_.samples = runner_.Step(flight_.rows);
   flight_.end = options_.clock();
 }
@@ -243,9 +258,10 @@ bool Engine::Land() {
     results_.push_back(counts ? Take(entry, *live, mine) : takt::RowResult{entry.request, entry.lane});
   }
   counters_.computing += flight_.end - flight_.begin;
-  if (options_.on_step) options_.on_step({plan, flight_.begin, flight_.end});
-  Commit(plan);
+  if (options_.on_step) KeepForReport(plan);
+  const takt::Duration scheduling = flight_.planning + Commit(plan);
   CallTools();
+  if (options_.on_step) options_.on_step({reported_, reported_rows_, flight_.begin, flight_.end, scheduling});
   return true;
 }
 
@@ -291,7 +307,7 @@ void Engine::CallTools() {
     Live& live = *Find(id);
     const ToolCall& tool = live.request.tools[live.next_tool];
     const takt::TimePoint now = options_.clock();
-    scheduler_.On(takt::ToolCalled{id, tool.duration, Count(tool.answer.size())}, now);
+    scheduler_.On(takt::ToolCalled{id, tool.expected, tool.expected_returned}, now);
     live.void_through = last_plan_;
     live.resume = Resume::kInTool;
     tools_.emplace(now + tool.duration, id);

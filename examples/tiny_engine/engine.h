@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "kv_memory.h"
 #include "model.h"
+#include "takt/record.h"
 #include "takt/scheduler.h"
 
 namespace tiny {
@@ -38,10 +39,12 @@ struct ToolCall {
   std::int32_t after_tokens = 1;
   takt::Duration duration{0};
   std::vector<std::int32_t> answer = {};
+  takt::Duration expected{0};         // as predicted; 0: nobody knows
+  takt::Tokens expected_returned{0};  // likewise, of the answer
 };
 
 struct EngineRequest {
-  takt::Request about = {};  // id, workflow, agent, estimates ...; tokens and prefix are filled in
+  takt::Request about = {};  // id, workflow, agent, estimates ...; prompt_tokens and prefix are filled in
   std::vector<std::int32_t> prompt = {};
   std::int32_t max_output_tokens = 16;
   std::int32_t end_token = -1;  // ends the output, which contains it; -1: none
@@ -59,9 +62,12 @@ struct Output {
   takt::FailReason reason = {};  // of kFailed
 };
 
+// A step that is over.
 struct StepReport {
-  const takt::StepPlan& plan;
-  takt::TimePoint begin, end;  // of its computation
+  const takt::StepPlan& plan;  // without the entries that were void when it began
+  std::span<const takt::RowResult> rows;  // of plan.run
+  takt::TimePoint begin, end;  // of its computation, from the plan to the samples
+  takt::Duration scheduling{0};  // its Plan and its Commit
 };
 
 struct EngineOptions {
@@ -75,6 +81,7 @@ struct EngineOptions {
   bool prefix_cache = true;
   bool overlap = false;
   std::size_t threads = 1;
+  takt::Recorder* recorder = nullptr;  // writes down all that takt is told and answers; must outlive the engine
 
   std::function<takt::TimePoint()> clock = {};           // must never run backwards
   std::function<void(const Output&)> output = {};        // must not call the engine
@@ -120,7 +127,7 @@ class Engine {
 
   takt::StepLimits& limits() { return options_.limits; }
   const EngineCounters& counters() const { return counters_; }
-  const takt::Scheduler& scheduler() const { return scheduler_; }
+  const takt::Scheduler& scheduler() const { return scheduler_.scheduler(); }
   const KvMemory& kv() const { return *kv_; }
   const EngineOptions& options() const { return options_; }
 
@@ -145,14 +152,18 @@ class Engine {
     std::vector<Live*> entries;          // of the plan; null: left out
     std::span<const Sample> samples;
     takt::TimePoint begin, end;
+    takt::Duration planning{0};
     std::future<void> running;
   };
 
-  Engine(const Model& model, EngineOptions options, std::unique_ptr<KvMemory> kv, takt::Scheduler scheduler);
+  using Scheduler = takt::Recorded<takt::Scheduler>;
+
+  Engine(const Model& model, EngineOptions options, std::unique_ptr<KvMemory> kv, Scheduler scheduler);
 
   Live* Find(takt::RequestId id);
   const takt::StepPlan& Plan();
-  void Commit(const takt::StepPlan& plan);
+  takt::Duration Commit(const takt::StepPlan& plan);
+  void KeepForReport(const takt::StepPlan& plan);
   bool Heed(const takt::StepPlan& plan);
   void Move(const takt::KvMove& move);
   void Launch(const takt::StepPlan& plan);
@@ -168,14 +179,18 @@ class Engine {
   const Model& model_;
   EngineOptions options_;
   std::unique_ptr<KvMemory> kv_;  // the scheduler holds its address
-  takt::Scheduler scheduler_;
+  Scheduler scheduler_;
   Runner runner_;
   std::unordered_map<takt::RequestId, Live> requests_;
   std::multimap<takt::TimePoint, takt::RequestId> tools_;  // that run, by the time of their return
   std::vector<takt::RequestId> calling_;                   // tools to be called when the step is committed
   std::uint64_t last_plan_ = 0;
   Flight flight_;
+  takt::Duration planning_{0};  // of the newest plan
   std::vector<takt::RowResult> results_;
+  takt::StepPlan reported_;  // a plan does not outlive its Commit
+  std::vector<takt::PlanEntry> reported_entries_;
+  std::vector<takt::RowResult> reported_rows_;
   EngineCounters counters_;
   takt::Idle idle_ = takt::Idle::kNoRequests;
   takt::TimePoint wake_at_ = takt::kNever;

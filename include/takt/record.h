@@ -202,48 +202,59 @@ class RecordedOracle final : public KvOracle {
   Recorder& recorder_;
 };
 
-// A scheduler that is recorded. The recorder, and the oracle if there is one, must outlive it.
+// A scheduler that is recorded, or, without a recorder, just that scheduler. The recorder and the oracle, where there
+// are any, must outlive it.
 template <class SchedulerT>
 class Recorded {
  public:
   template <class Policy, class Pause = KeepAll>
-  static absl::StatusOr<Recorded> Create(Recorder& recorder, const SchedulerOptions& options, Policy policy,
+  static absl::StatusOr<Recorded> Create(Recorder* recorder, const SchedulerOptions& options, Policy policy,
                                          Pause pause = {}, KvOracle* oracle = nullptr) {
-    recorder.Start(options, AnyPolicy(policy).spec(), AnyPause(pause).name());
-    auto recorded = oracle != nullptr ? std::make_unique<RecordedOracle>(*oracle, recorder) : nullptr;
-    auto scheduler = SchedulerT::Create(options, std::move(policy), std::move(pause), recorded.get());
-    recorder.Done();
+    std::unique_ptr<RecordedOracle> recorded;
+    if (recorder != nullptr) {
+      recorder->Start(options, AnyPolicy(policy).spec(), AnyPause(pause).name());
+      if (oracle != nullptr) recorded = std::make_unique<RecordedOracle>(*oracle, *recorder);
+    }
+    auto scheduler =
+        SchedulerT::Create(options, std::move(policy), std::move(pause), recorded ? recorded.get() : oracle);
+    if (recorder != nullptr) recorder->Done();
     if (!scheduler.ok()) return scheduler.status();
     return Recorded(recorder, std::move(recorded), *std::move(scheduler));
   }
 
+  template <class Policy, class Pause = KeepAll>
+  static absl::StatusOr<Recorded> Create(Recorder& recorder, const SchedulerOptions& options, Policy policy,
+                                         Pause pause = {}, KvOracle* oracle = nullptr) {
+    return Create(&recorder, options, std::move(policy), std::move(pause), oracle);
+  }
+
   void On(const Event& event, TimePoint now) {
-    recorder_->On(event, now);
+    if (recorder_ != nullptr) recorder_->On(event, now);
     scheduler_.On(event, now);
-    recorder_->Done();
+    if (recorder_ != nullptr) recorder_->Done();
   }
 
   const StepPlan& Plan(TimePoint now, const StepLimits& limits) {
-    recorder_->Plan(now, limits);
+    if (recorder_ != nullptr) recorder_->Plan(now, limits);
     const StepPlan& plan = scheduler_.Plan(now, limits);
-    recorder_->Planned(plan);
+    if (recorder_ != nullptr) recorder_->Planned(plan);
     return plan;
   }
 
   void Commit(const StepResult& result, TimePoint now) {
-    recorder_->Commit(result, now);
+    if (recorder_ != nullptr) recorder_->Commit(result, now);
     scheduler_.Commit(result, now);
-    recorder_->Done();
+    if (recorder_ != nullptr) recorder_->Done();
   }
 
   // For all that only looks: stats, Explain, kv and counts.
   const SchedulerT& scheduler() const { return scheduler_; }
 
  private:
-  Recorded(Recorder& recorder, std::unique_ptr<RecordedOracle> oracle, SchedulerT scheduler)
-      : recorder_(&recorder), oracle_(std::move(oracle)), scheduler_(std::move(scheduler)) {}
+  Recorded(Recorder* recorder, std::unique_ptr<RecordedOracle> oracle, SchedulerT scheduler)
+      : recorder_(recorder), oracle_(std::move(oracle)), scheduler_(std::move(scheduler)) {}
 
-  Recorder* recorder_;
+  Recorder* recorder_;                      // may be null
   std::unique_ptr<RecordedOracle> oracle_;  // at an address that stays
   SchedulerT scheduler_;
 };

@@ -148,6 +148,7 @@ std::vector<Client> RandomClients(Random& random, std::size_t n) {
       r.tools.push_back({after, takt::Duration(static_cast<std::int64_t>(random.Below(30) * 1'000'000)),
                          RandomTokens(random, random.Below(10))});
     }
+    if (random.Chance(0.5)) r.about.max_output_tokens = {r.max_output_tokens};
     r.about.output_tokens = takt::Estimate::Exact(static_cast<double>(r.max_output_tokens));
     r.about.workflow_tokens_left =
         takt::Estimate::Exact(static_cast<double>(r.max_output_tokens + static_cast<std::int32_t>(random.Below(50))));

@@ -1,0 +1,45 @@
+// What was said on tiny_engine's command line.
+#ifndef TAKT_EXAMPLES_TINY_ENGINE_ARGUMENTS_H_
+#define TAKT_EXAMPLES_TINY_ENGINE_ARGUMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "cli/arguments.h"
+#include "model.h"
+
+namespace tiny {
+
+struct ModelArguments {
+  std::string size = "3M";
+  std::string weights;       // a file instead
+  std::string save_weights;
+  std::uint64_t seed = 1;
+  std::size_t max_context = 4096;
+};
+
+struct Arguments {
+  // Policies, estimates, limits, load and reports mean here what they mean to takt replay.
+  takt::cli::ReplayArguments common;
+  bool trace = false;  // common.workload is to be played
+  ModelArguments model;
+  std::size_t threads = 2;
+  std::int32_t kv_blocks = 1024;
+  std::int32_t block_tokens = 16;
+  std::int32_t cpu_blocks = 0;
+  bool overlap = false;
+  std::string log, steps;
+};
+
+// Named sizes, ascending: "1M" ... "100M". InvalidArgument lists them.
+absl::StatusOr<ModelConfig> SizeNamed(const std::string& name);
+
+// The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
+std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);
+
+}  // namespace tiny
+
+#endif  // TAKT_EXAMPLES_TINY_ENGINE_ARGUMENTS_H_

@@ -1,0 +1,46 @@
+// What each step took: for people as a table, for cost models as a file.
+#ifndef TAKT_EXAMPLES_TINY_ENGINE_STEP_LOG_H_
+#define TAKT_EXAMPLES_TINY_ENGINE_STEP_LOG_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/output.h"
+#include "engine.h"
+
+namespace tiny {
+
+class StepLog {
+ public:
+  // With a file, a line of JSON per step, seconds and tokens, a row per entry of the plan:
+  //   {"step":7,"begin_s":0.031,"time_s":0.0042,"plan_s":0.0000011,"rows":[[tokens,position,prefill],...]}
+  // time_s: from the plan to the samples; plan_s: Plan and Commit; position: tokens computed before the step; prefill:
+  // 1 or 0. docs/tiny_engine.md
+  explicit StepLog(takt::cli::OutputFile* file) : file_(file) {}
+
+  void Add(const StepReport& report);
+
+  // By the number of requests in the step: how many steps, what they took, and what of it went into Plan and Commit.
+  std::string Table() const;
+
+  // Medians over the steps that had the most requests (at least 90 % of the largest number).
+  struct Peak {
+    std::size_t requests = 0;  // the largest number
+    double step_s = 0, plan_s = 0;
+  };
+  Peak peak() const;
+
+ private:
+  struct Times {
+    std::vector<double> step_s, plan_s;
+  };
+
+  takt::cli::OutputFile* file_;
+  std::map<std::size_t, Times> by_requests_;
+};
+
+}  // namespace tiny
+
+#endif  // TAKT_EXAMPLES_TINY_ENGINE_STEP_LOG_H_

@@ -1,0 +1,40 @@
+// A workload played through the engine in real time, and what its users saw: the counterpart of takt::Replay.
+#ifndef TAKT_EXAMPLES_TINY_ENGINE_TRACE_RUN_H_
+#define TAKT_EXAMPLES_TINY_ENGINE_TRACE_RUN_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "engine.h"
+#include "takt/sim/estimates.h"
+#include "takt/sim/replay.h"
+#include "takt/workload/workload.h"
+
+namespace tiny {
+
+struct TraceOptions {
+  EngineOptions engine = {};  // clock, output and on_step are set here
+  takt::EstimateSpec estimates = {};
+  std::uint64_t seed = 1;       // of prompts, tools' answers and the estimates' noise
+  double rate_scale = 1;        // arrivals come so many times as fast
+  std::int64_t closed_loop = 0;  // > 0: so many workflows in flight, the next starts when one ends
+  takt::SloTarget slo = {};
+
+  std::function<void(const StepReport&, std::int64_t waiting)> on_step = {};
+  std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
+};
+
+struct TraceResult {
+  takt::ReplayResult result = {};  // times since the run began
+  EngineCounters counters = {};
+  std::int64_t cut_running = 0, cut_waiting = 0;  // where it was stopped: requests inside the engine by then
+};
+
+// Serves the workload to its end. Prompts are random tokens; those that share prefixes in the workload begin alike. A
+// request that the model cannot hold has failed (kNeverFits). Internal: requests live that nothing will ever run.
+absl::StatusOr<TraceResult> RunTrace(const Model& model, const takt::Workload& workload, const TraceOptions& options);
+
+}  // namespace tiny
+
+#endif  // TAKT_EXAMPLES_TINY_ENGINE_TRACE_RUN_H_
