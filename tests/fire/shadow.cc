@@ -847,7 +847,8 @@ bool Shadow::Fits(const Life& life, const StepPlan& plan, const StepLimits& limi
     return limits.swap_in.value > 0 && std::max(BlocksOf(life, life.known), life.most_blocks) <= free &&
            scheduler.Explain(r.id).cpu_blocks.value <= free;
   }
-  if (BlocksOf(life, life.known) - (life.sure ? BlocksOf(life, life.tokens_held) : 0) > free) return false;
+  const std::int32_t blocks = BlocksOf(life, life.known) - (life.sure ? BlocksOf(life, life.tokens_held) : 0);
+  if (blocks > 0 && blocks > free) return false;
   const auto from = [&](std::int32_t start) {
     if (life.generated > 0 && life.known - start == r.sequences) return r.sequences <= limits.tokens.value;
     const std::int32_t allowed = std::min(limits.tokens.value, limits.prefill_tokens.value);

@@ -192,8 +192,8 @@ class IndexedHeapOf {
     for (std::uint32_t first = FirstChild(hole); first < end; first = FirstChild(hole)) {
       const std::uint32_t grandchild = FirstChild(first);
       if (grandchild < end) {
-        const Block* block = &blocks_[grandchild / kArity];
-        for (std::uint32_t i = 0; i < kArity; ++i) __builtin_prefetch(block + i);
+        const char* lines = reinterpret_cast<const char*>(&blocks_[grandchild / kArity]);
+        for (std::size_t at = 0; at < kArity * sizeof(Block); at += 64) __builtin_prefetch(lines + at);
       }
       const std::uint32_t child = SmallestOf(first, end);
       Put(hole, At(child));

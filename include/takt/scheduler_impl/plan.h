@@ -395,7 +395,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
   if (block_tokens_ > 0) {
     // Idle chunks that it would take over count as free memory until then.
     const std::int32_t need = blocks - record.blocks - (hit.chunks - hit.idle) * chunk_blocks;
-    if (need > FreeBlocks() - (running_rows_ > 0 ? watermark_ : 0)) return stop(WaitsFor::kKv);
+    if (need > 0 && need > FreeBlocks() - (running_rows_ > 0 ? watermark_ : 0)) return stop(WaitsFor::kKv);
   }
   if (oracle_ != nullptr) {
     Wish(slot, {slot, start, n}, blocks);
