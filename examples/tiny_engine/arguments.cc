@@ -19,6 +19,9 @@ constexpr const char* kHelp =
 Weights are random: what it says means nothing, how long it takes does.)";
 
 constexpr const char* kExamples = R"(Examples
+  A server, and a question:
+    tiny_engine --serve 8000 --policy sjf
+    curl localhost:8000/v1/completions -d '{"prompt": "Once", "max_tokens": 20, "stream": true}'
   A real trace, shortened to an eighth, under three policies:
     tiny_engine --trace azure_llm_2023_conv.csv.gz --limit 200 --length-scale 0.125 --rate-scale 4 \
       --policy fcfs --policy sjf --policy stjf
@@ -26,7 +29,8 @@ constexpr const char* kExamples = R"(Examples
     tiny_engine --trace bundled --length-scale 0.1 --steps steps.jsonl --log run.log
     takt replay-log run.log
 
-Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted (what had ended by then is reported).)";
+Exit code: 0 done, 1 failed, or requests were cut, 2 wrong usage, 130 a trace was interrupted (what had ended by
+then is reported).)";
 
 // kv_heads = heads / 2 in all of them.
 const std::pair<const char*, ModelConfig> kSizes[] = {
@@ -77,6 +81,18 @@ void AddTrace(CLI::App& app, Arguments& to) {
       ->excludes(scale);
 }
 
+void AddServer(CLI::App& app, Arguments& to) {
+  Group group(app, "A server");
+  group
+      .Add("--serve", to.http.port, "PORT", "answer HTTP requests at this port; 0: at any that is free",
+           Whole(0, 65535))
+      ->each([&to](const std::string&) { to.serve = true; });
+  group.Add("--host", to.http.host, "ADDRESS", "where to listen");
+  group.Add("--connections", to.http.connections, "N", "clients that are served at once", Whole(1, 2048));
+  group.Add("--max-body", to.http.max_body, "BYTES", "longest body of a request", Whole(1, 1 << 30));
+  group.Add("--drain", to.drain_s, "S", "when asked to end, requests have S seconds to come to theirs", Positive());
+}
+
 void AddOutput(Group group, Arguments& to) {
   AddReports(group, to.common);
   group.Add("--steps", to.steps, "FILE", "what every step computed and how long it took, one a line (of one policy)");
@@ -104,6 +120,7 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   app.set_version_flag("--version", "tiny_engine of takt " TAKT_VERSION);
   app.footer(kExamples);
   AddTrace(app, arguments);
+  AddServer(app, arguments);
   AddModel({app, "Model"}, arguments.model);
   AddEngine({app, "Engine"}, arguments);
   AddOutput({app, "Output (a file, or - for standard output)"}, arguments);

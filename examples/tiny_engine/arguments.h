@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/arguments.h"
+#include "http_server.h"
 #include "model.h"
 
 namespace tiny {
@@ -32,6 +33,10 @@ struct Arguments {
   std::int32_t cpu_blocks = 0;
   bool overlap = false;
   std::string log, steps;
+
+  bool serve = false;
+  HttpOptions http;
+  double drain_s = 10;
 };
 
 // Named sizes, ascending: "1M" ... "100M". InvalidArgument lists them.

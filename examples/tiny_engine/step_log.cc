@@ -17,26 +17,26 @@ void Append(std::vector<double>& to, const std::vector<double>& from) { to.inser
 
 }  // namespace
 
-void StepLog::Add(const StepReport& report) {
-  const double step_s = takt::ToSeconds(report.end - report.begin), plan_s = takt::ToSeconds(report.scheduling);
-  Times& times = by_requests_[report.plan.run.size()];
-  times.step_s.push_back(step_s);
-  times.plan_s.push_back(plan_s);
-  if (file_ == nullptr) return;
-  fmt::memory_buffer line;
-  fmt::format_to(std::back_inserter(line), R"({{"step":{},"begin_s":{:.9f},"time_s":{:.9f},"plan_s":{:.9f},"rows":[)",
-                 report.plan.id.value, takt::ToSeconds(report.begin), step_s, plan_s);
+std::string StepLine(const StepReport& report) {
+  std::string line = fmt::format(R"({{"step":{},"begin_s":{:.9f},"time_s":{:.9f},"plan_s":{:.9f},"rows":[)",
+                                 report.plan.id.value, takt::ToSeconds(report.begin),
+                                 takt::ToSeconds(report.end - report.begin), takt::ToSeconds(report.scheduling));
   const char* comma = "";
   for (const takt::PlanEntry& entry : report.plan.run) {
     fmt::format_to(std::back_inserter(line), "{}[{},{},{}]", comma, entry.tokens, entry.position,
                    entry.prefill() ? 1 : 0);
     comma = ",";
   }
-  fmt::format_to(std::back_inserter(line), "]}}\n");
-  file_->Write({line.data(), line.size()});
+  return line + "]}\n";
 }
 
-std::string StepLog::Table() const {
+void StepTimes::Add(const StepReport& report) {
+  Times& times = by_requests_[report.plan.run.size()];
+  times.step_s.push_back(takt::ToSeconds(report.end - report.begin));
+  times.plan_s.push_back(takt::ToSeconds(report.scheduling));
+}
+
+std::string StepTimes::Table() const {
   takt::cli::Table table({{"", "requests", false},
                           {"", "steps"},
                           {"step [ms]", "median"},
@@ -63,7 +63,7 @@ std::string StepLog::Table() const {
   return table.ToString();
 }
 
-StepLog::Peak StepLog::peak() const {
+StepTimes::Peak StepTimes::peak() const {
   Peak peak;
   if (by_requests_.empty()) return peak;
   peak.requests = by_requests_.rbegin()->first;

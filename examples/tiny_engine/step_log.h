@@ -2,24 +2,23 @@
 #ifndef TAKT_EXAMPLES_TINY_ENGINE_STEP_LOG_H_
 #define TAKT_EXAMPLES_TINY_ENGINE_STEP_LOG_H_
 
+#include <cstddef>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/output.h"
 #include "engine.h"
 
 namespace tiny {
 
-class StepLog {
- public:
-  // With a file, a line of JSON per step, seconds and tokens, a row per entry of the plan:
-  //   {"step":7,"begin_s":0.031,"time_s":0.0042,"plan_s":0.0000011,"rows":[[tokens,position,prefill],...]}
-  // time_s: from the plan to the samples; plan_s: Plan and Commit; position: tokens computed before the step; prefill:
-  // 1 or 0. docs/tiny_engine.md
-  explicit StepLog(takt::cli::OutputFile* file) : file_(file) {}
+// A line of JSON per step, seconds and tokens, a row per entry of the plan:
+//   {"step":7,"begin_s":0.031,"time_s":0.0042,"plan_s":0.0000011,"rows":[[tokens,position,prefill],...]}
+// time_s: from the plan to the samples; plan_s: Plan and Commit; position: tokens computed before the step; prefill: 1
+// or 0. docs/tiny_engine.md
+std::string StepLine(const StepReport& report);
 
+class StepTimes {
+ public:
   void Add(const StepReport& report);
 
   // By the number of requests in the step: how many steps, what they took, and what of it went into Plan and Commit.
@@ -37,7 +36,6 @@ class StepLog {
     std::vector<double> step_s, plan_s;
   };
 
-  takt::cli::OutputFile* file_;
   std::map<std::size_t, Times> by_requests_;
 };
 

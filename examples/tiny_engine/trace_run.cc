@@ -96,8 +96,7 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
       Submit(due);
     }
     if (engine_->Step()) continue;
-    const TimePoint wake =
-        std::min({engine_->wake_at(), NextArrival(), due_.empty() ? takt::kNever : due_.top().time});
+    const TimePoint wake = std::min({engine_->wake_at(), NextArrival(), due_.empty() ? takt::kNever : due_.top().time});
     if (wake == takt::kNever && !progress_.over()) {
       return absl::InternalError("the run has stalled: " + std::string(takt::Name(engine_->idle())));
     }
@@ -131,9 +130,8 @@ TimePoint TraceRun::NextArrival() const {
 void TraceRun::Submit(const Due& due) {
   const takt::WorkloadCall& call = workload_.calls[due.call];
   const std::size_t vocab = model_.config().vocab;
-  EngineRequest request{.about = progress_.Make(due.call, due.time),
-                        .prompt = Prompt(due.call),
-                        .max_output_tokens = call.output_tokens};
+  EngineRequest request{
+      .about = progress_.Make(due.call, due.time), .prompt = Prompt(due.call), .max_output_tokens = call.output_tokens};
   for (std::uint32_t t = call.first_tool; t < call.first_tool + call.tools; ++t) {
     const takt::WorkloadTool& tool = workload_.tools[t];
     const auto expected = progress_.estimator().Tool(t);

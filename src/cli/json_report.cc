@@ -30,7 +30,7 @@ void WriteRun(JsonWriter& json, const Run& run) {
   json.Field("estimates", run.settings.estimates.ToString());
   json.Key("load");
   if (run.settings.load) json.Value(*run.settings.load);
-  else json.Value(std::numeric_limits<double>::quiet_NaN());
+  else json.Null();
   json.Field("rate_scale", run.settings.rate_scale);
   for (const CountField& field : kRunCounts) json.Field(field.key, run.metrics.*field.member);
   json.Field("partial", run.stopped);

@@ -28,6 +28,7 @@ class JsonWriter {
   JsonWriter& Value(const char* text) { return Value(std::string_view(text)); }
   JsonWriter& Value(bool yes) { return Raw(yes ? "true" : "false"); }
   JsonWriter& Value(double number);  // null where it is not finite
+  JsonWriter& Null() { return Raw("null"); }
   template <std::integral I>
   JsonWriter& Value(I number) {
     return Raw(std::to_string(number));

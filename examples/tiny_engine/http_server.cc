@@ -1,0 +1,292 @@
+#include "http_server.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <charconv>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "fmt/format.h"
+#include "httplib.h"
+#include "metrics_text.h"
+#include "takt/base/random.h"
+#include "text.h"
+
+namespace tiny {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGlance{50};  // between two looks at whether a client is still there
+constexpr int kClientLeft = 499;     // for the counts; nobody reads it
+
+// An id for any text, the same for the same; none for none.
+std::uint64_t IdOfText(const std::string& text) {
+  if (text.empty()) return 0;
+  std::uint64_t id = 1;
+  for (const char c : text) id = takt::Mix64(id ^ static_cast<unsigned char>(c));
+  return id == 0 ? 1 : id;
+}
+
+// The library does not hand out a request's socket; it is the one whose other end is the request's.
+int SocketOf(const httplib::Request& request) {
+  for (int fd = 0; fd < 4096; ++fd) {
+    sockaddr_storage peer = {};
+    socklen_t size = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    char text[INET6_ADDRSTRLEN] = {};
+    int port = -1;
+    if (peer.ss_family == AF_INET) {
+      const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+      inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+      port = ntohs(v4.sin_port);
+    } else if (peer.ss_family == AF_INET6) {
+      const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
+      inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+      port = ntohs(v6.sin6_port);
+    }
+    if (port == request.remote_port && text == request.remote_addr) return fd;
+  }
+  return -1;
+}
+
+bool HasLeft(int socket) {
+  pollfd look = {socket, POLLRDHUP, 0};
+  return socket >= 0 && poll(&look, 1, 0) > 0;
+}
+
+void SetError(const ApiError& error, httplib::Response& response) {
+  response.status = error.status;
+  if (error.status == 503) response.set_header("Retry-After", "1");
+  response.set_content(ErrorBody(error) + "\n", "application/json");
+}
+
+// What the library itself refuses.
+ApiError ErrorOfStatus(int status, std::size_t max_body) {
+  switch (status) {
+    case 404: return {404, "there is no such path", "", "not_found"};
+    case 413: return {413, fmt::format("the body is longer than {} bytes", max_body), "", "body_too_long"};
+    case 500: return {500, "something went wrong", "", "internal"};
+    default: return {status, "the request is no HTTP that is understood here", "", "bad_request"};
+  }
+}
+
+}  // namespace
+
+// ---- one answer ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// What is known of a request's answer so far.
+struct Answering {
+  Service& service;
+  Service::Ticket ticket;
+  ApiAnswer answer;
+  int socket = -1;
+  Decoder decoder = {};
+  Reply::News news = {};  // not told to the client yet
+  bool opened = false;    // the stream has begun
+  bool over = false;
+
+  // Waits for more; false where the client has left meanwhile, and its request was cancelled.
+  bool WaitForNews(milliseconds most = std::chrono::hours(1000)) {
+    const auto until = std::chrono::steady_clock::now() + most;
+    while (news.tokens.empty() && news.end == End::kNotYet && std::chrono::steady_clock::now() < until) {
+      news = ticket.reply->Wait(kGlance);
+      if (!HasLeft(socket)) continue;
+      Cancel();
+      return false;
+    }
+    return true;
+  }
+
+  void Cancel() {
+    if (!std::exchange(over, true)) service.Cancel(ticket.id);
+  }
+
+  // The news as text; they are told then.
+  std::string Text() {
+    answer.output_tokens += news.tokens.size();
+    std::string text = decoder.Add(news.tokens);
+    news.tokens.clear();
+    if (news.end != End::kNotYet) text += decoder.Finish(), over = true;
+    return text;
+  }
+};
+
+void AnswerAtOnce(Answering& a, httplib::Response& response) {
+  std::string text;
+  while (!a.over) {
+    if (!a.WaitForNews()) {
+      response.status = kClientLeft;
+      return;
+    }
+    text += a.Text();
+  }
+  if (a.news.end == End::kFailed) return SetError(ErrorOf(a.news.reason), response);
+  response.set_content(AnswerBody(a.answer, text, a.news.end) + "\n", "application/json");
+}
+
+// Called by the library again and again until it is done. False ends the connection.
+bool StreamMore(Answering& a, httplib::DataSink& sink) {
+  if (!a.WaitForNews(kGlance)) return false;
+  if (a.news.tokens.empty() && a.news.end == End::kNotYet) return true;
+  const std::string text = a.Text();
+  std::string events;
+  if (a.news.end == End::kFailed || a.news.end == End::kCancelled) {
+    if (!text.empty()) events = StreamEvent(a.answer, text, !a.opened, End::kNotYet);
+    events += StreamError(ErrorOf(a.news.reason));
+  } else {
+    events = StreamEvent(a.answer, text, !a.opened, a.news.end);
+  }
+  a.opened = true;
+  if (a.over) events += kStreamDone;
+  if (!sink.write(events.data(), events.size())) return false;
+  if (a.over) sink.done();
+  return true;
+}
+
+}  // namespace
+
+// ---- the server ----------------------------------------------------------------------------------------------------
+
+class HttpServer::Impl {
+ public:
+  Impl(Service& service, ApiLimits limits, HttpOptions options)
+      : service_(service), limits_(std::move(limits)), options_(std::move(options)) {
+    server_.new_task_queue = [this] { return new httplib::ThreadPool(options_.connections); };
+    server_.set_payload_max_length(options_.max_body);
+    server_.set_tcp_nodelay(true);
+    server_.set_keep_alive_timeout(2);
+    server_.set_keep_alive_max_count(1000);
+    server_.set_read_timeout(options_.patience);
+    server_.set_write_timeout(options_.patience);
+    server_.set_socket_options([this](int socket) {
+      httplib::default_socket_options(socket);
+      listener_ = socket;
+    });
+    Route();
+  }
+
+  absl::Status Start() {
+    port_ = options_.port == 0 ? server_.bind_to_any_port(options_.host)
+                               : server_.bind_to_port(options_.host, options_.port) ? options_.port : -1;
+    if (port_ <= 0) {
+      return absl::UnavailableError(fmt::format("cannot listen at {}:{}", options_.host, options_.port));
+    }
+    listen(listener_, 1024);  // the library lets 5 wait
+    listening_ = std::thread([this] { server_.listen_after_bind(); });
+    return absl::OkStatus();
+  }
+
+  void Stop() {
+    Refuse();
+    if (!listening_.joinable()) return;
+    while (!server_.is_running()) std::this_thread::sleep_for(milliseconds(1));  // stop() would not be heard before
+    server_.stop();
+    listening_.join();
+  }
+
+  void Refuse() { refusing_ = true; }
+  int port() const { return port_; }
+
+ private:
+  void Route() {
+    server_.Post("/v1/completions", [this](const auto& q, auto& r) { Complete(Api::kCompletion, q, r); });
+    server_.Post("/v1/chat/completions", [this](const auto& q, auto& r) { Complete(Api::kChat, q, r); });
+    server_.Get("/v1/models", [this](const auto&, auto& response) {
+      response.set_content(ModelsBody(limits_) + "\n", "application/json");
+    });
+    server_.Get("/health", [this](const auto&, auto& response) {
+      response.status = refusing_ ? 503 : 200;
+      response.set_content(refusing_ ? "{\"status\":\"draining\"}\n" : "{\"status\":\"ok\"}\n", "application/json");
+    });
+    server_.Get("/metrics", [this](const auto&, auto& response) { Metrics(response); });
+    server_.set_error_handler([this](const auto&, auto& response) {
+      if (response.body.empty()) SetError(ErrorOfStatus(response.status, options_.max_body), response);
+    });
+    server_.set_logger([this](const auto&, const auto& response) {
+      const std::lock_guard lock(mutex_);
+      ++responses_[response.status];
+    });
+  }
+
+  void Complete(Api api, const httplib::Request& request, httplib::Response& response) {
+    auto parsed = ParseRequest(api, request.body, limits_);
+    if (const ApiError* error = std::get_if<ApiError>(&parsed)) return SetError(*error, response);
+    ApiRequest& asked = std::get<ApiRequest>(parsed);
+    EngineRequest wanted;
+    if (!ReadPriority(request, wanted.about.priority)) {
+      return SetError({400, "X-Priority is no whole number", "X-Priority"}, response);
+    }
+    if (refusing_) return SetError(ErrorOf(takt::FailReason::kDraining), response);
+    wanted.about.workflow = {IdOfText(request.get_header_value("X-Workflow-Id"))};
+    wanted.about.agent = {IdOfText(request.get_header_value("X-Agent"))};
+    wanted.about.max_output_tokens = {asked.max_tokens};
+    wanted.max_output_tokens = asked.max_tokens;
+    wanted.end_token = asked.end_token;
+    wanted.prompt = std::move(asked.prompt);
+    const std::size_t prompt_tokens = wanted.prompt.size();
+    auto a = std::make_shared<Answering>(Answering{service_, service_.Submit(std::move(wanted)), {}, SocketOf(request)});
+    a->answer = {api, a->ticket.id.value, UnixSeconds(), limits_.model, prompt_tokens, 0};
+
+    // The status is open until the first token is there.
+    if (!a->WaitForNews()) {
+      response.status = kClientLeft;
+      return;
+    }
+    if (a->news.end == End::kFailed && a->news.tokens.empty()) return SetError(ErrorOf(a->news.reason), response);
+    if (!asked.stream) return AnswerAtOnce(*a, response);
+    response.set_header("Cache-Control", "no-cache");
+    response.set_chunked_content_provider(
+        "text/event-stream", [a](std::size_t, httplib::DataSink& sink) { return StreamMore(*a, sink); },
+        [a](bool) { a->Cancel(); });
+  }
+
+  static bool ReadPriority(const httplib::Request& request, std::int32_t& to) {
+    const std::string text = request.get_header_value("X-Priority");
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), to);
+    return text.empty() || (error == std::errc() && stop == text.data() + text.size());
+  }
+
+  static std::int64_t UnixSeconds() {
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  }
+
+  void Metrics(httplib::Response& response) {
+    const std::optional<ServiceReport> report = service_.Report(std::chrono::seconds(5));
+    if (!report) return SetError({503, "the engine does not answer", "", "busy"}, response);
+    std::map<int, std::int64_t> responses;
+    {
+      const std::lock_guard lock(mutex_);
+      responses = responses_;
+    }
+    response.set_content(MetricsText(*report, responses), "text/plain; version=0.0.4");
+  }
+
+  Service& service_;
+  const ApiLimits limits_;
+  const HttpOptions options_;
+  httplib::Server server_;
+  std::thread listening_;
+  int listener_ = -1;
+  int port_ = -1;
+  std::atomic<bool> refusing_ = false;
+  std::mutex mutex_;
+  std::map<int, std::int64_t> responses_;  // guarded by mutex_
+};
+
+HttpServer::HttpServer(Service& service, ApiLimits limits, HttpOptions options)
+    : impl_(std::make_unique<Impl>(service, std::move(limits), std::move(options))) {}
+HttpServer::~HttpServer() { Stop(); }
+absl::Status HttpServer::Start() { return impl_->Start(); }
+int HttpServer::port() const { return impl_->port(); }
+void HttpServer::Refuse() { impl_->Refuse(); }
+void HttpServer::Stop() { impl_->Stop(); }
+
+}  // namespace tiny

@@ -1,0 +1,273 @@
+#include "protocol.h"
+
+#include <optional>
+#include <utility>
+
+#include "cli/json_writer.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "text.h"
+
+namespace tiny {
+namespace {
+
+using Json = nlohmann::json;
+using takt::cli::JsonWriter;
+
+constexpr std::int32_t kDefaultTokens = 16;
+
+// ---- in ------------------------------------------------------------------------------------------------------------
+
+// Fields at which an answer would have to be another one, and the only value that is served.
+struct Fixed {
+  const char* field;
+  Json value;
+  const char* why;
+};
+const std::vector<Fixed>& FixedFields() {
+  static const std::vector<Fixed> kFields = {
+      {"temperature", 0, "the most likely token is always taken"},
+      {"n", 1, "there is one choice"},
+      {"best_of", 1, "there is one choice"},
+      {"echo", false, "the prompt is not repeated"},
+      {"logprobs", false, "there are none"},
+      {"frequency_penalty", 0, "there are no penalties"},
+      {"presence_penalty", 0, "there are no penalties"},
+  };
+  return kFields;
+}
+constexpr const char* kNotServed[] = {"stop", "suffix", "tools", "functions", "response_format", "logit_bias"};
+
+class Parser {
+ public:
+  Parser(Api api, const ApiLimits& limits) : api_(api), limits_(limits) { request_.api = api; }
+
+  std::variant<ApiRequest, ApiError> Parse(std::string_view text) {
+    try {
+      body_ = Json::parse(text);
+    } catch (const Json::parse_error& error) {
+      return ApiError{.message = fmt::format("the body is no JSON: at byte {}", error.byte), .code = "invalid_json"};
+    }
+    if (!body_.is_object()) return ApiError{.message = "the body is no JSON object", .code = "invalid_json"};
+    const bool fine = CheckModel() && CheckFixed() && ReadStream() && ReadPrompt() && ReadMaxTokens() && ReadEnd();
+    if (!fine) return std::move(error_);
+    return std::move(request_);
+  }
+
+ private:
+  // Null where it is absent, or null.
+  const Json* Find(const char* field) const {
+    const auto found = body_.find(field);
+    return found == body_.end() || found->is_null() ? nullptr : &*found;
+  }
+  bool Wrong(std::string field, const std::string& what) {
+    error_.message = field + " " + what;
+    error_.param = std::move(field);
+    return false;
+  }
+
+  bool CheckModel() {
+    const Json* model = Find("model");
+    if (model == nullptr) return true;  // there is but one
+    if (!model->is_string()) return Wrong("model", "is no string");
+    if (*model == limits_.model) return true;
+    error_.status = 404;
+    error_.code = "model_not_found";
+    return Wrong("model", fmt::format("is unknown here: there is {}", limits_.model));
+  }
+
+  bool CheckFixed() {
+    for (const Fixed& fixed : FixedFields()) {
+      const Json* value = Find(fixed.field);
+      if (value != nullptr && *value != fixed.value) {
+        return Wrong(fixed.field, fmt::format("must be {} or absent: {}", fixed.value.dump(), fixed.why));
+      }
+    }
+    for (const char* field : kNotServed) {
+      if (const Json* value = Find(field); value != nullptr && !value->empty()) return Wrong(field, "is not served here");
+    }
+    return true;
+  }
+
+  bool ReadBool(const char* field, bool& to) {
+    const Json* value = Find(field);
+    if (value == nullptr) return true;
+    if (!value->is_boolean()) return Wrong(field, "is neither true nor false");
+    to = value->get<bool>();
+    return true;
+  }
+  bool ReadStream() { return ReadBool("stream", request_.stream); }
+
+  bool ReadPrompt() {
+    if (api_ == Api::kChat) return ReadMessages();
+    const Json* prompt = Find("prompt");
+    if (prompt == nullptr) return Wrong("prompt", "is missing");
+    if (prompt->is_string()) {
+      Encode(prompt->get_ref<const std::string&>(), request_.prompt);
+    } else if (!prompt->is_array()) {
+      return Wrong("prompt", "is neither a string nor a list of tokens");
+    } else {
+      for (const Json& token : *prompt) {
+        const bool known = token.is_number_unsigned() && token.get<std::uint64_t>() < limits_.vocab;
+        if (!known) return Wrong("prompt", fmt::format("has something other than tokens below {}", limits_.vocab));
+        request_.prompt.push_back(token.get<std::int32_t>());
+      }
+    }
+    return !request_.prompt.empty() || Wrong("prompt", "is empty");
+  }
+
+  // Each message: a mark for who speaks, the text, a mark for the end. Then it is the assistant's turn.
+  bool ReadMessages() {
+    const Json* messages = Find("messages");
+    if (messages == nullptr) return Wrong("messages", "is missing");
+    if (!messages->is_array() || messages->empty()) return Wrong("messages", "is no list of messages");
+    for (std::size_t i = 0; i < messages->size(); ++i) {
+      const Json& message = (*messages)[i];
+      const std::string name = fmt::format("messages[{}]", i);
+      if (!message.is_object()) return Wrong(name, "is no object");
+      const Json role = message.value("role", Json()), content = message.value("content", Json());
+      const Mark mark = role == "system" ? kSystem : role == "user" ? kUser : role == "assistant" ? kAssistant : kEndOfText;
+      if (mark == kEndOfText) return Wrong(name + ".role", "is none of system, user and assistant");
+      if (!content.is_string()) return Wrong(name + ".content", "is no string");
+      request_.prompt.push_back(mark);
+      Encode(content.get_ref<const std::string&>(), request_.prompt);
+      request_.prompt.push_back(kEndOfTurn);
+    }
+    request_.prompt.push_back(kAssistant);
+    return true;
+  }
+
+  bool ReadMaxTokens() {
+    const char* field = Find("max_completion_tokens") != nullptr ? "max_completion_tokens" : "max_tokens";
+    std::int64_t tokens = kDefaultTokens;
+    if (const Json* value = Find(field); value != nullptr) {
+      if (!value->is_number_integer()) return Wrong(field, "is no whole number");
+      const bool huge = value->is_number_unsigned() && value->get<std::uint64_t>() > INT32_MAX;
+      tokens = huge ? INT32_MAX : value->get<std::int64_t>();
+      if (tokens < 1) return Wrong(field, fmt::format("is {}: must be at least 1", tokens));
+    }
+    const std::size_t prompt = request_.prompt.size();
+    if (prompt + static_cast<std::size_t>(tokens) > limits_.max_context) {
+      const char* at_fault = prompt < limits_.max_context ? field : api_ == Api::kChat ? "messages" : "prompt";
+      error_.code = "context_length_exceeded";
+      return Wrong(at_fault, fmt::format("asks for too much: a prompt of {} tokens and {} more are above the context "
+                                         "of {}", prompt, tokens, limits_.max_context));
+    }
+    request_.max_tokens = static_cast<std::int32_t>(tokens);
+    return true;
+  }
+
+  bool ReadEnd() {
+    bool ignore_eos = false;
+    if (!ReadBool("ignore_eos", ignore_eos)) return false;
+    if (!ignore_eos) request_.end_token = api_ == Api::kChat ? kEndOfTurn : kEndOfText;
+    return true;
+  }
+
+  Api api_;
+  const ApiLimits& limits_;
+  Json body_;
+  ApiRequest request_;
+  ApiError error_;
+};
+
+// ---- out -----------------------------------------------------------------------------------------------------------
+
+void WriteNullable(JsonWriter& json, std::string_view key, std::string_view value) {
+  json.Key(key);
+  if (value.empty()) json.Null();
+  else json.Value(value);
+}
+
+void WriteHead(JsonWriter& json, const ApiAnswer& answer, const char* object) {
+  json.BeginObject();
+  json.Field("id", fmt::format("{}-{}", answer.api == Api::kChat ? "chatcmpl" : "cmpl", answer.id));
+  json.Field("object", object).Field("created", answer.created).Field("model", answer.model);
+}
+
+void WriteUsage(JsonWriter& json, const ApiAnswer& answer) {
+  json.Key("usage").BeginObject();
+  json.Field("prompt_tokens", answer.prompt_tokens).Field("completion_tokens", answer.output_tokens);
+  json.Field("total_tokens", answer.prompt_tokens + answer.output_tokens).EndObject();
+}
+
+std::string Event(const std::string& data) { return "data: " + data + "\n\n"; }
+
+}  // namespace
+
+std::variant<ApiRequest, ApiError> ParseRequest(Api api, std::string_view body, const ApiLimits& limits) {
+  return Parser(api, limits).Parse(body);
+}
+
+std::string ErrorBody(const ApiError& error) {
+  JsonWriter json(0);
+  json.BeginObject().Key("error").BeginObject();
+  json.Field("message", error.message);
+  json.Field("type", error.status < 500 ? "invalid_request_error" : "server_error");
+  WriteNullable(json, "param", error.param);
+  WriteNullable(json, "code", error.code);
+  json.EndObject().EndObject();
+  return json.Take();
+}
+
+ApiError ErrorOf(takt::FailReason reason) {
+  const std::string name(takt::Name(reason));
+  switch (reason) {
+    case takt::FailReason::kNeverFits:
+      return {400, "the request needs more KV memory, or more tokens in a step, than the engine has", "prompt", name};
+    case takt::FailReason::kKvExhausted: return {400, "the answer outgrew the engine's KV memory", "max_tokens", name};
+    case takt::FailReason::kShed: return {503, "too many requests wait already", "", name};
+    case takt::FailReason::kDraining: return {503, "the server is shutting down", "", name};
+    default: return {500, "the engine gave up on the request: " + name, "", name};
+  }
+}
+
+std::string_view FinishReason(End end) { return end == End::kLength ? "length" : end == End::kEndToken ? "stop" : ""; }
+
+std::string AnswerBody(const ApiAnswer& answer, std::string_view text, End end) {
+  const bool chat = answer.api == Api::kChat;
+  JsonWriter json(0);
+  WriteHead(json, answer, chat ? "chat.completion" : "text_completion");
+  json.Key("choices").BeginArray().BeginObject().Field("index", 0);
+  if (chat) {
+    json.Key("message").BeginObject().Field("role", "assistant").Field("content", text).EndObject();
+  } else {
+    json.Field("text", text);
+  }
+  json.Field("finish_reason", FinishReason(end)).EndObject().EndArray();
+  WriteUsage(json, answer);
+  json.EndObject();
+  return json.Take();
+}
+
+std::string StreamEvent(const ApiAnswer& answer, std::string_view text, bool opens, End end) {
+  const bool chat = answer.api == Api::kChat;
+  JsonWriter json(0);
+  WriteHead(json, answer, chat ? "chat.completion.chunk" : "text_completion");
+  json.Key("choices").BeginArray().BeginObject().Field("index", 0);
+  if (chat) {
+    json.Key("delta").BeginObject();
+    if (opens) json.Field("role", "assistant");
+    if (!text.empty()) json.Field("content", text);
+    json.EndObject();
+  } else {
+    json.Field("text", text);
+  }
+  WriteNullable(json, "finish_reason", FinishReason(end));
+  json.EndObject().EndArray();
+  if (end != End::kNotYet) WriteUsage(json, answer);
+  json.EndObject();
+  return Event(json.Take());
+}
+
+std::string StreamError(const ApiError& error) { return Event(ErrorBody(error)); }
+
+std::string ModelsBody(const ApiLimits& limits) {
+  JsonWriter json(0);
+  json.BeginObject().Field("object", "list").Key("data").BeginArray().BeginObject();
+  json.Field("id", limits.model).Field("object", "model").Field("owned_by", "takt");
+  json.Field("max_model_len", limits.max_context).EndObject().EndArray().EndObject();
+  return json.Take();
+}
+
+}  // namespace tiny

@@ -1,0 +1,74 @@
+#include "setup.h"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "cli/scheduler_settings.h"
+#include "fmt/format.h"
+
+namespace tiny {
+
+absl::StatusOr<Model> MakeModel(const ModelArguments& arguments) {
+  absl::StatusOr<Model> model;
+  if (!arguments.weights.empty()) {
+    model = Model::Load(arguments.weights);
+  } else {
+    absl::StatusOr<ModelConfig> config = SizeNamed(arguments.size);
+    if (!config.ok()) return config.status();
+    config->max_context = arguments.max_context;
+    model = Model::Random(*config, arguments.seed);
+  }
+  if (!model.ok() || arguments.save_weights.empty()) return model;
+  if (absl::Status saved = model->Save(arguments.save_weights); !saved.ok()) return saved;
+  return model;
+}
+
+absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
+  takt::cli::ReplayArguments& common = arguments.common;
+  takt::ReplayOptions settings;
+  settings.overlap = arguments.overlap ? 1 : 0;
+  settings.scheduler.cpu_blocks = {arguments.cpu_blocks};
+  settings.scheduler.kv_block_tokens = {arguments.block_tokens};
+  std::vector<std::string> of_policies;
+  for (const std::string& option : common.options) {
+    if (option.starts_with("kv=") || option.starts_with("kv_watermark=")) {
+      return absl::InvalidArgumentError("--option " + option + ": this engine owns its memory; takt only asks for it");
+    }
+    const absl::StatusOr<bool> known = takt::cli::ApplySetting(option, settings);
+    if (!known.ok()) return known.status();
+    if (!*known) of_policies.push_back(option);
+  }
+  if (settings.overlap > 1) {
+    return absl::InvalidArgumentError("--option overlap: this engine plans one step ahead at most");
+  }
+  if (absl::Status given = takt::cli::GiveOptions(common.policies, of_policies); !given.ok()) return given;
+  EngineOptions options;
+  options.pause = settings.pause;
+  options.scheduler = settings.scheduler;
+  options.scheduler.max_running = common.max_seqs;
+  options.limits = settings.limits;
+  options.limits.tokens = {common.token_budget};
+  options.limits.max_seqs = common.max_seqs;
+  options.block_tokens = settings.scheduler.kv_block_tokens;
+  options.gpu_blocks = {arguments.kv_blocks};
+  options.cpu_blocks = settings.scheduler.cpu_blocks;
+  options.prefix_cache = common.prefix_cache;
+  options.overlap = settings.overlap > 0;
+  options.threads = arguments.threads;
+  return options;
+}
+
+absl::StatusOr<std::optional<takt::cli::OutputFile>> OpenIfNamed(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  absl::StatusOr<takt::cli::OutputFile> file = takt::cli::OutputFile::Open(path);
+  if (!file.ok()) return file.status();
+  return std::optional<takt::cli::OutputFile>(*std::move(file));
+}
+
+int Complain(const absl::Status& status, int exit_code) {
+  std::fputs(fmt::format("tiny_engine: {}\n", std::string(status.message())).c_str(), stderr);
+  return exit_code;
+}
+
+}  // namespace tiny
