@@ -5,33 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
+#include "counting_new.h"
 #include "takt/base/random.h"
 #include "takt/policy/sjf.h"
 #include "takt/scheduler.h"
-
-namespace {
-std::uint64_t allocations = 0;
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* p = std::malloc(size)) return p;
-  std::abort();
-}
-void* operator new(std::size_t size, std::align_val_t align) {
-  ++allocations;
-  const auto a = static_cast<std::size_t>(align);
-  if (void* p = std::aligned_alloc(a, (size + a - 1) / a * a)) return p;
-  std::abort();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
 
 namespace takt {
 namespace {
@@ -102,7 +81,7 @@ void Steps(benchmark::State& state, Policy policy) {
       {.max_running = running, .reserve_requests = running + waiting + 64, .kv_blocks = {1 << 20}}, std::move(policy));
   Host host(*std::move(scheduler), running, waiting);
   for (int i = 0; i < 2000; ++i) host.Step();
-  const std::uint64_t before = allocations;
+  const std::size_t before = allocations;
   std::uint64_t in_bench = 0;
   for (auto _ : state) {
     state.SetIterationTime(host.Step().count());

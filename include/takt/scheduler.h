@@ -179,10 +179,14 @@ class BasicScheduler {
     running_.Reserve(rows + 64);
     row_keys_.reserve(rows + 64);
     entry_of_lane_.reserve(rows + 64);
-    for (Buffer& b : buffers_) b.entries.resize(rows);
-    for (Buffer& b : buffers_) b.plan.released.reserve(2 * rows);
-    notices_.released.reserve(2 * rows);
+    const auto reserve_lists = [rows](auto& lists) {
+      lists.moves.reserve(rows), lists.preempted.reserve(rows);
+      lists.failed.reserve(2 * rows), lists.released.reserve(2 * rows);
+    };
+    for (Buffer& b : buffers_) b.entries.resize(rows), reserve_lists(b.plan);
+    reserve_lists(notices_);
     forgotten_.reserve(2 * rows);
+    moves_.reserve(rows);
     if (Counts()) {
       block_tokens_ = options.kv_block_tokens.value;
       watermark_ = static_cast<std::int32_t>(options.kv_watermark * options.kv_blocks.value);

@@ -2,40 +2,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 
 #include "catch.h"
+#include "counting_new.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/policy/fcfs.h"
 #include "takt/router.h"
-
-namespace {
-
-std::size_t allocations = 0;
-
-void* Allocate(std::size_t size, std::size_t align = alignof(std::max_align_t)) {
-  ++allocations;
-  return std::aligned_alloc(align, (size + align - 1) / align * align);
-}
-
-void* AllocateOrEnd(std::size_t size, std::size_t align = alignof(std::max_align_t)) {
-  if (void* p = Allocate(size, align)) return p;
-  std::abort();
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return AllocateOrEnd(size); }
-void* operator new(std::size_t size, std::align_val_t align) {
-  return AllocateOrEnd(size, static_cast<std::size_t>(align));
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return Allocate(size); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
 
 namespace takt {
 namespace {

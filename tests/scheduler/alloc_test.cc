@@ -1,0 +1,111 @@
+// A scheduler that has warmed up allocates nothing, whatever happens to its requests: counted in operator new.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "catch.h"
+#include "counting_new.h"
+#include "takt/base/random.h"
+#include "takt/pause/any_pause.h"
+#include "takt/policy/registry.h"
+#include "takt/scheduler.h"
+
+namespace takt {
+namespace {
+
+// 200 requests alive on memory for a quarter of them: they are chunked, preempted, moved, cancelled, call tools.
+class Host {
+ public:
+  Host(SchedulerOptions options, AnyPolicy policy, AnyPause pause)
+      : scheduler_(*Scheduler::Create(options, std::move(policy), std::move(pause))) {
+    arrival_.request.prompt_tokens = {1};
+    lengths_.resize(kMost), output_.resize(kMost);
+    rows_.reserve(64), paused_.reserve(256), moves_.reserve(256);
+  }
+
+  void Step() {
+    now_ += FromSeconds(0.01);
+    for (; scheduler_.alive() < 200; Arrive()) {
+    }
+    for (MoveId move : moves_) scheduler_.On(MoveDone{move}, now_);
+    moves_.clear();
+    if (!paused_.empty() && random_.Chance(0.5)) {
+      scheduler_.On(ToolReturned{paused_.back(), {20}}, now_);
+      paused_.pop_back();
+    }
+    const StepPlan& plan = scheduler_.Plan(now_, {.tokens = {128}, .max_seqs = 48});
+    for (const KvMove& move : plan.moves) moves_.push_back(move.id);
+    rows_.clear();
+    RequestId calls{};
+    for (const PlanEntry& e : plan.run) {
+      std::int32_t& length = output_[e.request.value % kMost];
+      length += e.samples() ? 1 : 0;
+      const bool last = length >= lengths_[e.request.value % kMost];
+      rows_.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0,
+                       static_cast<std::uint8_t>(last ? RowResult::kFinished : 0)});
+      if (!last && e.samples() && random_.Chance(0.01)) calls = e.request;
+    }
+    if (!plan.run.empty()) scheduler_.Commit({plan.id, rows_}, now_);
+    if (calls) {
+      scheduler_.On(ToolCalled{.request = calls}, now_);
+      if (scheduler_.Explain(calls).status == Status::kPaused) paused_.push_back(calls);
+    }
+    if (random_.Chance(0.05)) scheduler_.On(Cancelled{{last_ - random_.Below(150)}}, now_);
+  }
+
+  const Stats& stats() const { return scheduler_.stats(); }
+
+ private:
+  static constexpr std::uint64_t kMost = 4096;
+
+  void Arrive() {
+    arrival_.request.id = {++last_};
+    arrival_.request.tenant = {last_ % 7};
+    arrival_.request.prompt_tokens = {1 + static_cast<std::int32_t>(random_.Below(300))};
+    arrival_.request.expires_at = now_ + FromSeconds(100);
+    lengths_[last_ % kMost] = 1 + static_cast<std::int32_t>(random_.Below(60));
+    output_[last_ % kMost] = 0;
+    arrival_.request.output_tokens = Estimate::Exact(lengths_[last_ % kMost]);
+    scheduler_.On(arrival_, now_);
+  }
+
+  Scheduler scheduler_;
+  Arrived arrival_;
+  std::vector<std::int32_t> lengths_, output_;  // by id
+  std::vector<RowResult> rows_;
+  std::vector<RequestId> paused_;
+  std::vector<MoveId> moves_;
+  Random random_{5};
+  TimePoint now_{};
+  std::uint64_t last_ = 0;
+};
+
+TEST_CASE("after warm-up no call allocates") {
+  for (const char* policy : {"fcfs", "sjf", "aged(sjf,threshold=20)", "aged(fair_share)", "hrrn"}) {
+    for (KvAction action : {KvAction::kDrop, KvAction::kOut}) {
+      CAPTURE(policy, action);
+      const AnyPause pause = action == KvAction::kOut ? AnyPause(SwapAll{}) : AnyPause(KeepAll{});
+      Host host({.max_running = 64,
+                 .reserve_requests = 512,
+                 .preempt_action = action,
+                 .kv_blocks = {200},
+                 .cpu_blocks = {action == KvAction::kOut ? 2000 : 0}},
+                *MakePolicy(policy), pause);
+      for (int i = 0; i < 20'000; ++i) host.Step();
+      const Stats before = host.stats();
+      const std::size_t warm = allocations;
+      for (int i = 0; i < 20'000; ++i) host.Step();
+      const std::size_t after = allocations;
+      CHECK(after == warm);
+      CHECK(warm > 0);
+      const Stats& stats = host.stats();
+      CHECK(stats.finished > before.finished + 300);
+      CHECK(stats.cancelled > before.cancelled + 100);
+      CHECK(stats.preempted_recompute + stats.preempted_swap > before.preempted_recompute + before.preempted_swap);
+      if (action == KvAction::kOut) CHECK(stats.moves_in > before.moves_in + 10);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace takt
