@@ -611,6 +611,7 @@ void Shadow::CheckMoves(const StepPlan& plan) {
       life.drafts = life.steps = 0;
       life.void_through = last_step_ - 1;
       life.most_blocks = std::max(BlocksOf(life, life.known), move.count.value);
+      life.spare_blocks = life.row_sequences - 1;  // as they were moved out
       life.tokens_held = life.computed;
       life.victim_key = VictimKeyOf(life);
       life.lane = kNoLane;
