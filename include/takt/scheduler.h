@@ -277,7 +277,7 @@ class BasicScheduler {
   void PlanRow(std::uint32_t lane);
   std::int32_t Chunk(const Request& r, std::int32_t start, std::int32_t left) const;
   void Emit(std::uint32_t lane, std::int32_t tokens, std::int32_t drafts, std::uint16_t flags);
-  void Unplan(std::uint32_t lane);
+  bool Unplan(std::uint32_t lane);
   void WithdrawBlocks(Row& row, const KvReservation& wish);
   void AdmitWaiting();
   void AdmitPastTop();
@@ -360,7 +360,7 @@ class BasicScheduler {
   std::int32_t budget_ = 0, prefill_left_ = 0, seqs_left_ = 0, swap_in_left_ = 0, swap_out_left_ = 0,
                candidate_seqs_ = 0;
   bool short_of_kv_ = false;
-  bool displaced_ = false;  // somebody, by rank
+  bool displaced_ = false;  // somebody, by rank or out of the plan
   std::uint64_t changes_ = 0;        // events and commits so far
   std::uint64_t searched_at_ = UINT64_MAX;  // a search for anyone who fits found none, and would again
   StepLimits searched_limits_;

@@ -204,12 +204,12 @@ void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens
   ++row.in_flight;
 }
 
-// Takes a row's entry out of the plan being built, if it is in there.
+// Takes a row's entry out of the plan being built; false where there is none.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
+bool BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
   PlanEntry* const end = entries_ + planned_;
   PlanEntry* const entry = std::find_if(entries_, end, [lane](const PlanEntry& e) { return e.lane == lane; });
-  if (entry == end) return;
+  if (entry == end) return false;
   Row& row = running_[lane];
   if (const auto wish = std::ranges::find(wish_lanes_, lane); wish != wish_lanes_.end()) {
     WithdrawBlocks(row, wishes_[static_cast<std::size_t>(wish - wish_lanes_.begin())]);
@@ -228,6 +228,7 @@ void BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
   plan_->tokens -= {tokens};
   std::copy(entry + 1, end, entry);
   --planned_;
+  return true;
 }
 
 // A row does not get what was wished for it.
@@ -596,7 +597,7 @@ void BasicScheduler<Policy, Pause>::UseAdapter(AdapterId id, std::int32_t change
 
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
-  Unplan(lane);
+  displaced_ |= Unplan(lane);
   const Row& row = running_[lane];
   const bool swap = options_.preempt_action == KvAction::kOut && HasOwnKv(row) && row.blocks <= ledger_.cpu_free() &&
                     row.blocks <= swap_out_left_ && row.sequences == Sequences(table_[row.slot]);
@@ -673,7 +674,7 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Unstick() {
   if (limits_.tokens.value <= 0 || steps_in_flight_ > 0) return false;
-  // Rows gave up their places, and nobody took them: with fewer rows it is another question.
+  // Rows gave up their places, or their share of the step, and nobody took it: with fewer rows it is another question.
   if (displaced_ || (short_of_kv_ && Worst(false) == kNoLane)) return true;
   const bool more_kv_soon = !moves_.empty() || Pending() > 0;
   if ((!short_of_kv_ || more_kv_soon) && AdmitWhoeverFits()) return false;
