@@ -1,12 +1,12 @@
 #include "step_log.h"
 
 #include <bit>
-#include <iterator>
 #include <numeric>
 
 #include "cli/table.h"
 #include "fmt/format.h"
 #include "takt/numeric/quantile.h"
+#include "takt/sim/step_log.h"
 
 namespace tiny {
 namespace {
@@ -18,16 +18,7 @@ void Append(std::vector<double>& to, const std::vector<double>& from) { to.inser
 }  // namespace
 
 std::string StepLine(const StepReport& report) {
-  std::string line = fmt::format(R"({{"step":{},"begin_s":{:.9f},"time_s":{:.9f},"plan_s":{:.9f},"rows":[)",
-                                 report.plan.id.value, takt::ToSeconds(report.begin),
-                                 takt::ToSeconds(report.end - report.begin), takt::ToSeconds(report.scheduling));
-  const char* comma = "";
-  for (const takt::PlanEntry& entry : report.plan.run) {
-    fmt::format_to(std::back_inserter(line), "{}[{},{},{}]", comma, entry.tokens, entry.position,
-                   entry.prefill() ? 1 : 0);
-    comma = ",";
-  }
-  return line + "]}\n";
+  return takt::StepLogLine(report.plan, report.begin, report.end, report.scheduling) + "\n";
 }
 
 void StepTimes::Add(const StepReport& report) {

@@ -11,10 +11,8 @@
 
 namespace tiny {
 
-// A line of JSON per step, seconds and tokens, a row per entry of the plan:
-//   {"step":7,"begin_s":0.031,"time_s":0.0042,"plan_s":0.0000011,"rows":[[tokens,position,prefill],...]}
-// time_s: from the plan to the samples; plan_s: Plan and Commit; position: tokens computed before the step; prefill: 1
-// or 0. docs/tiny_engine.md
+// A line for takt calibrate (takt/sim/step_log.h): time_s is that of the arithmetic, from the plan to the samples, plan_s
+// that of Plan and Commit.
 std::string StepLine(const StepReport& report);
 
 class StepTimes {

@@ -46,6 +46,16 @@ Examples
   takt generate gen:multi_stage,workflows=500,rate=2,seed=7 --output stages.jsonl.gz
   takt replay --workload gen:multi_stage,rate=6)";
 
+constexpr const char* kCalibrateExamples =
+    R"(The log is JSON, one step a line: {"time_s": 0.031, "rows": [[1, 812, 0, 1], [512, 0, 1, 0]]}, where a row is
+[tokens computed, context computed before, prefill, yields a token]; or CSV with totals. docs/calibrate.md tells how to
+obtain one from takt, vLLM or llama.cpp.
+
+Examples
+  takt calibrate steps.jsonl --html fit.html
+  takt calibrate steps.jsonl --id own/llama-3.1-8b/h100/bf16/tp1 --kv-tokens 430000 --out own.json
+  takt replay --profiles own.json --profile own/llama-3.1-8b/h100/bf16/tp1)";
+
 void AddPolicies(Group group, ReplayArguments& to) {
   group.Add("--policy", to.policies, "NAME",
             "which request first; several times to compare with the first [fcfs, sjf, stjf]; see 'takt policies'");
@@ -118,6 +128,34 @@ void AddReplay(CLI::App& tool, Arguments& chosen) {
   AddOutput({*app, "Output (a file, or - for standard output)"}, to);
 }
 
+void AddCalibrate(CLI::App& tool, Arguments& chosen) {
+  const auto [app, to] = AddCommand<CalibrateArguments>(
+      tool, chosen, "calibrate", "fit a profile to the log of an engine's steps, and say how good it is",
+      kCalibrateExamples);
+  Group log(*app, "Log");
+  log.Add("log", to.log, "FILE", "what each step held, and how long it took; plain or gzip")->required();
+  log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
+  log.AddFlag("--no-plan-time", to.no_plan_time, "leave out what the log says that planning took");
+  Group fit(*app, "Fit");
+  fit.Add("--form", to.form, "NAME", "auto: the better one; linear; saturating",
+          CLI::IsMember({"auto", "linear", "saturating"}));
+  fit.Add("--holdout", to.holdout, "SHARE", "of the steps, on which the forms are compared", Share(0.5));
+  fit.Add("--token-budget", to.token_budget, "N", "warn where the log has no steps of so many prefill tokens",
+          Whole(1));
+  fit.Add("--max-seqs", to.max_seqs, "N", "... of so many decode rows", Whole(1));
+  fit.Add("--max-context", to.max_context, "N", "... of such a context [not checked]", Whole(1, INT64_MAX));
+  Group profile(*app, "Profile");
+  profile.Add("--id", to.id, "ID", "its name: FAMILY/MODEL/GPU/DTYPE/tpN");
+  profile.Add("--kv-tokens", to.kv_tokens, "N", "tokens that the KV cache holds", Whole(1, INT64_MAX));
+  profile.Add("--kv-bytes-per-token", to.kv_bytes_per_token, "N", "what swaps and pause policies reckon with",
+              Whole(1, INT64_MAX));
+  profile.Add("--weight-bytes", to.weight_bytes, "N", "of the model", Whole(1, INT64_MAX));
+  Group output(*app, "Output (a file, or - for standard output)");
+  output.Add("--out", to.out, "FILE", "the profile, for --profiles");
+  output.Add("--html", to.html, "FILE", "a page with plots of the errors, which needs nothing else");
+  output.Add("--json", to.json, "FILE", "all figures");
+}
+
 void AddOthers(CLI::App& tool, Arguments& chosen) {
   const std::string group = "Options";
   AddCommand<PoliciesArguments>(tool, chosen, "policies", "list the policies: what each does, and its options");
@@ -158,6 +196,7 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   tool.footer(kToolExamples);
   Arguments chosen;
   AddReplay(tool, chosen);
+  AddCalibrate(tool, chosen);
   AddOthers(tool, chosen);
   if (argc < 2) {
     std::fputs(tool.help().c_str(), stderr);

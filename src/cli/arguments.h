@@ -71,8 +71,24 @@ struct ReplayLogArguments {
   bool dump = false;
 };
 
+struct CalibrateArguments {
+  std::string log;
+  std::string id = "own/model/host/any/tp1";
+  std::string form = "auto";
+  std::string out, html, json;
+  double holdout = 0.2;
+  std::int32_t token_budget = 2048;
+  std::int32_t max_seqs = 256;
+  std::int64_t max_context = 0;
+  std::int64_t kv_tokens = 0;
+  std::int64_t kv_bytes_per_token = 0;
+  std::int64_t weight_bytes = 0;
+  bool no_plan_time = false;
+  bool skip_bad_lines = false;
+};
+
 using Arguments = std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments,
-                               GenerateArguments, ReplayLogArguments>;
+                               GenerateArguments, ReplayLogArguments, CalibrateArguments>;
 
 // The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
 std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);

@@ -8,7 +8,6 @@
 #include "cli/reports.h"
 #include "fmt/format.h"
 #include "takt/base/time.h"
-#include "takt/version.h"
 
 namespace takt::cli {
 namespace {
@@ -143,13 +142,7 @@ std::string SweepPlots(const Comparison& comparison, const std::vector<Runs>& lo
 
 std::string Legend(const Comparison& comparison, const Runs& runs) {
   std::string html = "<div class=legend>";
-  for (const Run* run : runs) {
-    const std::size_t style = StyleOf(comparison, *run) % kLineStyles;
-    html += fmt::format(
-        "<button data-style={0} title='show or hide'><svg viewBox='0 0 28 10'><path class='line s{0}' "
-        "d='M0 5H28'/></svg>{1}</button>",
-        style, HtmlText(LabelOf(comparison, *run)));
-  }
+  for (const Run* run : runs) html += LegendButton(StyleOf(comparison, *run), LabelOf(comparison, *run));
   return html + "</div>\n";
 }
 
@@ -163,20 +156,6 @@ std::size_t FirstShown(const std::vector<Runs>& loads) {
   const auto shown =
       std::max_element(loads.begin(), loads.end(), [&](const Runs& a, const Runs& b) { return spread(a) < spread(b); });
   return static_cast<std::size_t>(shown - loads.begin());
-}
-
-// Seven colours, then the same again in dashes, then in dots.
-std::string LineStyles() {
-  constexpr std::size_t kColours = 7;
-  constexpr const char* kDashes[] = {"none", "7 4", "2 3"};
-  std::string css;
-  for (std::size_t i = 0; i < kLineStyles; ++i) {
-    css += fmt::format(
-        ".line.s{0} {{ stroke: var(--c{1}); stroke-dasharray: {2}; }} .mark.s{0} {{ fill: var(--c{1}); }} "
-        ".h{0} figure .s{0} {{ display: none; }}\n",
-        i, i % kColours, kDashes[i / kColours]);
-  }
-  return css;
 }
 
 std::string Header(const Comparison& comparison) {
@@ -200,11 +179,7 @@ std::string Header(const Comparison& comparison) {
 
 std::string HtmlReport(const Comparison& comparison) {
   const std::vector<Runs> loads = ByLoad(comparison);
-  std::string html = fmt::format(
-      "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>\n"
-      "<title>takt: {}</title>\n<style>{}{}</style></head><body>\n",
-      HtmlText(comparison.arguments.workload.file), kStyleSheet, LineStyles());
-  html += Header(comparison);
+  std::string html = Header(comparison);
   if (!loads.empty()) {
     html += "<h2>Figures</h2>\n<div class=wide>" + RunTable(comparison).ToHtml() + "</div>\n";
     html += fmt::format(
@@ -223,7 +198,7 @@ std::string HtmlReport(const Comparison& comparison) {
     }
     html += "<p class=soft>A curve further left serves sooner. Time is that of the virtual engine.</p>\n";
   }
-  return html + fmt::format("<p class=soft>takt {}</p>\n<script>{}</script></body></html>\n", TAKT_VERSION, kScript);
+  return HtmlPage(comparison.arguments.workload.file, html);
 }
 
 }  // namespace takt::cli

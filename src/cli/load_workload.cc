@@ -14,10 +14,7 @@ namespace {
 
 void NoteReading(const std::string& file, const ReadReport& report) {
   const auto note = [&](const std::string& text) { std::fputs(fmt::format("{}: {}\n", file, text).c_str(), stderr); };
-  if (report.bad_lines > 0) {
-    note(fmt::format("{} skipped", Counted(report.bad_lines, "bad line")));
-    for (const std::string& message : report.bad_line_messages) std::fputs(("  " + message + "\n").c_str(), stderr);
-  }
+  NoteBadLines(file, report.bad_lines, report.bad_line_messages);
   if (report.raised_lengths > 0) {
     note(fmt::format("{} of no tokens read as one token", Counted(report.raised_lengths, "length")));
   }
@@ -26,6 +23,12 @@ void NoteReading(const std::string& file, const ReadReport& report) {
 }
 
 }  // namespace
+
+void NoteBadLines(const std::string& file, std::int64_t lines, const std::vector<std::string>& messages) {
+  if (lines == 0) return;
+  std::fputs(fmt::format("{}: {} skipped\n", file, Counted(lines, "bad line")).c_str(), stderr);
+  for (const std::string& message : messages) std::fputs(("  " + message + "\n").c_str(), stderr);
+}
 
 absl::StatusOr<Workload> LoadWorkload(const WorkloadArguments& arguments) {
   absl::StatusOr<Workload> workload;

@@ -101,6 +101,16 @@ CLI::Validator Positive() {
       "");
 }
 
+CLI::Validator Share(double most) {
+  return CLI::Validator(
+      [most](std::string& text) -> std::string {
+        double number = 0;
+        const bool fine = ParseNumber(text, number) && number >= 0 && number <= most;
+        return fine ? "" : fmt::format("'{}' is not a number from 0 to {}", text, most);
+      },
+      "");
+}
+
 CLI::Validator Whole(std::int64_t least, std::int64_t most) {
   return CLI::Validator(
       [least, most](std::string& text) -> std::string {

@@ -13,6 +13,7 @@
 namespace takt::cli {
 
 CLI::Validator Positive();
+CLI::Validator Share(double most);  // a number from 0 to that
 CLI::Validator Whole(std::int64_t least, std::int64_t most = INT32_MAX);
 
 // Names and values to the left, what they are to the right, in lines that fit.

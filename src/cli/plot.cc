@@ -58,10 +58,12 @@ std::vector<double> Ticks(const Axis& axis, int count) {
 struct Range {
   double least = std::numeric_limits<double>::infinity();  // above zero
   double most = 0;
+  double size = 0;  // of any value
 
   void Add(double value) {
     if (!std::isfinite(value)) return;
     most = std::max(most, value);
+    size = std::max(size, std::abs(value));
     if (value > 0) least = std::min(least, value);
   }
 };
@@ -78,6 +80,11 @@ Axis MakeAxis(Range range, Scale scale, double most, double from, double to) {
     const double margin = (range.most - range.least) * 0.04;
     axis.least = range.least - margin;
     axis.most = range.most + margin;
+    return axis;
+  }
+  if (scale == Scale::kSigned) {
+    axis.most = most > 0 ? most : range.size > 0 ? range.size * 1.04 : 1;
+    axis.least = -axis.most;
     return axis;
   }
   axis.most = most > 0 ? most : range.most > 0 ? range.most * 1.04 : 1;
@@ -108,7 +115,8 @@ std::string DrawAxes(const Plot& plot, const Axis& x, const Axis& y) {
         "<text x={0:.1f} y={3:.1f} text-anchor=middle>{4}</text>\n",
         x(tick), y.from, y.to, y.from + 17, TickText(tick));
   }
-  svg += fmt::format("<line class=axis x1={0:.1f} x2={1:.1f} y1={2:.1f} y2={2:.1f} />\n", x.from, x.to, y.from);
+  svg += fmt::format("<line class=axis x1={0:.1f} x2={1:.1f} y1={2:.1f} y2={2:.1f} />\n", x.from, x.to,
+                     y.least < 0 ? y(0) : y.from);
   svg += fmt::format("<text class=label x={:.1f} y={:.1f} text-anchor=middle>{}{}</text>\n", (x.from + x.to) / 2,
                      kHeight - 6, HtmlText(plot.x_label), x.log ? ", logarithmic" : "");
   svg += fmt::format("<text class=label transform='translate(13 {:.1f}) rotate(-90)' text-anchor=middle>{}{}</text>\n",
@@ -130,7 +138,7 @@ std::string DataOf(const Plot& plot, const Axis& x, const Axis& y) {
   json.Field("xLabel", plot.x_label).Field("yLabel", plot.y_label).Field("stairs", plot.stairs);
   json.Key("lines").BeginArray();
   for (const PlotLine& line : plot.lines) {
-    json.BeginObject().Field("name", line.name).Field("style", line.style % kLineStyles);
+    json.BeginObject().Field("name", line.name).Field("style", line.style % kLineStyles).Field("cloud", line.cloud);
     json.Key("points").BeginArray();
     for (const PlotPoint& p : line.points) {
       json.Value(std::stod(fmt::format("{:.5g}", p.x))).Value(std::stod(fmt::format("{:.5g}", p.y)));
@@ -169,10 +177,11 @@ std::string ToFigure(const Plot& plot) {
   svg += DrawAxes(plot, x, y);
   for (const PlotLine& line : plot.lines) {
     const std::size_t style = line.style % kLineStyles;
-    svg += fmt::format("<path class='line s{}' d='{}'/>\n", style, PathOf(line, x, y, plot.stairs));
-    if (!plot.marks) continue;
+    if (!line.cloud) svg += fmt::format("<path class='line s{}' d='{}'/>\n", style, PathOf(line, x, y, plot.stairs));
+    if (!plot.marks && !line.cloud) continue;
     for (const PlotPoint& p : line.points) {
-      svg += fmt::format("<circle class='mark s{}' cx={:.1f} cy={:.1f} r=3.5 />\n", style, x(p.x), y(p.y));
+      svg += fmt::format("<circle class='{} s{}' cx={:.1f} cy={:.1f} r={} />\n", line.cloud ? "mark cloud" : "mark",
+                         style, x(p.x), y(p.y), line.cloud ? 2 : 3.5);
     }
   }
   svg += "<line class=cursor y1=0 y2=0 x1=0 x2=0 /></svg>";

@@ -1,4 +1,4 @@
-// Line plots as inline SVG.
+// Line and point plots as inline SVG.
 #ifndef TAKT_SRC_CLI_PLOT_H_
 #define TAKT_SRC_CLI_PLOT_H_
 
@@ -16,12 +16,14 @@ struct PlotLine {
   std::string name;
   std::size_t style = 0;  // lines of one style look alike in all plots
   std::vector<PlotPoint> points;  // by x
+  bool cloud = false;             // points alone
 };
 
 enum class Scale : unsigned char {
   kLinear,  // from zero
   kFit,     // from the least value
   kAuto,    // logarithmic where the values span much
+  kSigned,  // as far below zero as above; what lies beyond the end is drawn there
 };
 
 struct Plot {

@@ -181,9 +181,7 @@ class Reader {
     p.model = fields.Text("model");
     p.gpu = fields.Text("gpu");
     p.dtype = fields.Text("dtype");
-    p.weight_bytes = fields.Integer("weight_bytes", 1, kMostBytes);
-    p.kv_bytes_per_token = fields.Integer("kv_bytes_per_token", 1, kMostBytes);
-    p.kv_heads = fields.Integer32("kv_heads", 1);
+    if (fields.Find("kv_heads")) p.kv_heads = fields.Integer32("kv_heads", 1);
     p.cost.tp = fields.Integer32("tp", 1);
     p.cost.layers = fields.Integer32("layers", 1);
     p.cost.hidden = fields.Integer32("hidden", 1);
@@ -199,8 +197,10 @@ class Reader {
       p.decode_error_pct = Error(fit, "iter_decode");
       p.prefill_error_pct = Error(fit, "iter_prefill");
     }
-    Complete(p);
-    p.kv_capacity_tokens = fields.Object("kv_capacity_tokens").Integer("pp1", 0, kMostBytes);
+    Complete(fields, p);
+    if (fields.Find("kv_capacity_tokens")) {
+      p.kv_capacity_tokens = fields.Object("kv_capacity_tokens").Integer("pp1", 0, kMostBytes);
+    }
     return p;
   }
 
@@ -219,16 +219,16 @@ class Reader {
     p.cost.served =
         CostModel::Served{fields.Number("a0"), fields.Number("aB"), fields.Number("aS"), fields.Number("aQ")};
     p.decode_error_pct = fields.NumberOr("tpot_mape", -1);
-    if (fields.Find("weight_bytes")) p.weight_bytes = fields.Integer("weight_bytes", 1, kMostBytes);
-    if (fields.Find("kv_bytes_per_token")) p.kv_bytes_per_token = fields.Integer("kv_bytes_per_token", 1, kMostBytes);
-    Complete(p);
+    Complete(fields, p);
     return p;
   }
 
-  // What the entry's GPU and family tell.
-  void Complete(Profile& p) {
+  // What all entries may say, and what the entry's GPU and family tell.
+  void Complete(Fields& fields, Profile& p) {
+    if (fields.Find("weight_bytes")) p.weight_bytes = fields.Integer("weight_bytes", 1, kMostBytes);
+    if (fields.Find("kv_bytes_per_token")) p.kv_bytes_per_token = fields.Integer("kv_bytes_per_token", 1, kMostBytes);
     p.cost.kv_bytes_per_token = static_cast<double>(p.kv_bytes_per_token);
-    p.source = internal::SourceOf(internal::SplitId(p.id)[0]);
+    p.source = fields.Find("source") ? fields.Text("source") : internal::SourceOf(internal::SplitId(p.id)[0]);
     if (const GpuSpec* gpu = internal::FindGpu(p.gpu)) p.gpu_memory_gib = gpu->memory_gib;
     Fields file(file_, path_ + ":", status_);
     if (file.Find("gpus")) {

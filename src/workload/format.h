@@ -17,6 +17,11 @@ inline absl::Status BadField(std::string_view field, const std::string& what) {
   return absl::InvalidArgumentError(std::string(field) + ": " + what);
 }
 
+// The same kind of error, with the place in front.
+inline absl::Status AtPlace(const std::string& place, const absl::Status& status) {
+  return absl::Status(status.code(), place + ": " + std::string(status.message()));
+}
+
 // Turns lines into workflows. A line that fails leaves nothing behind but names; its message names field and value.
 class LineParser {
  public:

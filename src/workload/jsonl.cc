@@ -1,147 +1,17 @@
 // The formats with one JSON object per line: Mooncake's and takt's own.
 #include <algorithm>
-#include <initializer_list>
-#include <optional>
 #include <span>
 
 #include "fmt/format.h"
-#include "fmt/ranges.h"
-#include "nlohmann/json.hpp"
 #include "workload/format.h"
+#include "workload/json_members.h"
 
 namespace takt {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::int64_t kMaxTokens = kMaxContextTokens / 2;
 constexpr std::size_t kMaxCalls = 100'000;     // of one workflow
 constexpr std::size_t kMaxLinks = 10'000'000;  // between them
-
-std::string Shown(const Json& value) {
-  if (value.is_structured()) return fmt::format("an {}", value.type_name());
-  return value.is_string() ? Quoted(value.get_ref<const std::string&>()) : value.dump();
-}
-
-// Reads the members of one JSON object. The first fault is kept, with its path, and whatever is read after it is
-// harmless: ask for everything, then look at the fault once.
-class Members {
- public:
-  Members(const Json& object, std::string path, absl::Status& fault)
-      : object_(object), path_(std::move(path)), fault_(fault) {
-    if (!object.is_object()) Fault("", Shown(object) + " is not an object");
-  }
-
-  const Json* Find(const char* key) const {
-    if (!object_.is_object()) return nullptr;
-    const auto found = object_.find(key);
-    return found == object_.end() ? nullptr : &*found;
-  }
-
-  // What has no `otherwise` must be there.
-  std::int64_t Whole(const char* key, std::int64_t least, std::int64_t most,
-                     std::optional<std::int64_t> otherwise = {}) {
-    const Json* value = Find(key, otherwise.has_value());
-    if (value == nullptr) return otherwise.value_or(least);
-    if (!value->is_number_integer()) return Fault(key, Shown(*value) + " is not a whole number"), least;
-    const bool huge = value->is_number_unsigned() && value->get<std::uint64_t>() > std::uint64_t{INT64_MAX};
-    const std::int64_t whole = huge ? INT64_MAX : value->get<std::int64_t>();
-    if (whole >= least && whole <= most) return whole;
-    if (whole > most) return Fault(key, fmt::format("{} is above {}", Shown(*value), most)), least;
-    return Fault(key, Shown(*value) + (least == 0 ? " is negative" : fmt::format(" is below {}", least))), least;
-  }
-
-  // A time in units of one second over `per_second`.
-  Duration Time(const char* key, std::int64_t per_second, std::optional<Duration> otherwise = {}) {
-    constexpr Duration kZero{0};
-    const Json* value = Find(key, otherwise.has_value());
-    if (value == nullptr) return otherwise.value_or(kZero);
-    if (!value->is_number()) return Fault(key, Shown(*value) + " is not a number"), kZero;
-    const double time = value->get<double>();
-    const std::int64_t most = kMaxWorkloadTime / std::chrono::seconds(1) * per_second;
-    if (time < 0) return Fault(key, Shown(*value) + " is negative"), kZero;
-    if (time > static_cast<double>(most)) return Fault(key, fmt::format("{} is above {}", Shown(*value), most)), kZero;
-    return FromSeconds(time / static_cast<double>(per_second));
-  }
-
-  std::string_view Text(const char* key) {
-    const Json* value = Find(key, true);
-    if (value == nullptr) return "";
-    if (!value->is_string()) return Fault(key, Shown(*value) + " is not a string"), "";
-    return value->get_ref<const std::string&>();
-  }
-
-  std::span<const Json> Array(const char* key, bool optional = true) {
-    const Json* value = Find(key, optional);
-    if (value == nullptr) return {};
-    if (!value->is_array()) return Fault(key, Shown(*value) + " is not an array"), std::span<const Json>();
-    return value->get_ref<const Json::array_t&>();
-  }
-
-  void Hashes(const char* key, std::vector<std::uint64_t>& hashes) {
-    hashes.clear();
-    for (const Json& hash : Array(key)) {
-      if (!hash.is_number_unsigned()) return Fault(key, Shown(hash) + " is not a whole number from 0 to 2^64-1");
-      hashes.push_back(hash.get<std::uint64_t>());
-    }
-  }
-
-  // Any other key is most likely a misspelt one.
-  void Only(std::initializer_list<std::string_view> known) {
-    if (!object_.is_object()) return;
-    for (const auto& [key, value] : object_.items()) {
-      if (std::ranges::find(known, key) != known.end()) continue;
-      return Fault("", fmt::format("unknown key {}; known are {}", Quoted(key), fmt::join(known, ", ")));
-    }
-  }
-
-  void Fault(const std::string& key, const std::string& what) {
-    if (!fault_.ok()) return;
-    const std::string path = path_ + (path_.empty() || key.empty() ? "" : ".") + key;
-    fault_ = path.empty() ? absl::InvalidArgumentError(what) : BadField(path, what);
-  }
-
- private:
-  const Json* Find(const char* key, bool optional) {
-    const Json* value = Find(key);
-    if (value == nullptr && !optional) Fault(key, "is missing");
-    return value;
-  }
-
-  const Json& object_;
-  std::string path_;
-  absl::Status& fault_;
-};
-
-// Where a line stops being JSON; the parser that builds values keeps that to itself.
-struct FaultFinder : Json::json_sax_t {
-  std::size_t position = 0;
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(Json::number_integer_t) override { return true; }
-  bool number_unsigned(Json::number_unsigned_t) override { return true; }
-  bool number_float(Json::number_float_t, const std::string&) override { return true; }
-  bool string(std::string&) override { return true; }
-  bool binary(Json::binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return true; }
-  bool key(std::string&) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(std::size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception&) override {
-    position = at;
-    return false;
-  }
-};
-
-absl::Status NotJson(std::string_view line) {
-  FaultFinder finder;
-  Json::sax_parse(line.begin(), line.end(), &finder);
-  const std::size_t from = finder.position > 20 ? finder.position - 20 : 0;
-  return absl::InvalidArgumentError(
-      fmt::format("column {}: not valid JSON near {}", finder.position, Quoted(line.substr(from, 40))));
-}
 
 class JsonParser : public LineParser {
  public:
@@ -150,8 +20,8 @@ class JsonParser : public LineParser {
   absl::Status Header(std::string_view) final { return absl::OkStatus(); }
 
   absl::Status Parse(std::string_view line) final {
-    const Json json = Json::parse(line.begin(), line.end(), nullptr, false);
-    return json.is_discarded() ? NotJson(line) : Object(json);
+    const absl::StatusOr<Json> json = ParseJsonLine(line);
+    return json.ok() ? Object(*json) : json.status();
   }
 
  protected:

@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::size_t kMessages = 5;
 
-// The same kind of error, with the place in front.
-absl::Status At(const std::string& place, const absl::Status& status) {
-  return absl::Status(status.code(), place + ": " + std::string(status.message()));
-}
-
 absl::Status Check(const ReadOptions& options) {
   if (options.limit < 0) return absl::InvalidArgumentError(fmt::format("limit: {} is negative", options.limit));
   if (options.max_bytes < 1) {
@@ -45,14 +40,14 @@ class Reader {
     absl::StatusOr<bool> more = lines_.Next();
     if (more.ok() && !*more) return absl::InvalidArgumentError(name_ + ": is empty");
     if (more.ok()) {
-      if (absl::Status s = Begin(); !s.ok()) return At(Place(), s);
+      if (absl::Status s = Begin(); !s.ok()) return AtPlace(Place(), s);
       if (IsCsv(report_.format)) more = lines_.Next();
     }
     for (; more.ok() && *more && !Full(); more = lines_.Next()) {
       const absl::Status status = Line();
       if (!status.ok()) return status;
     }
-    if (!more.ok()) return At(fmt::format("{}: after line {}", name_, lines_.number()), more.status());
+    if (!more.ok()) return AtPlace(fmt::format("{}: after line {}", name_, lines_.number()), more.status());
     return Finish();
   }
 
@@ -92,7 +87,7 @@ class Reader {
       report_.lines += Workflows() - before;
       return status;
     }
-    const absl::Status fault = At(Place(), status);
+    const absl::Status fault = AtPlace(Place(), status);
     if (!options_.skip_bad_lines) return fault;
     ++report_.bad_lines;
     if (report_.bad_line_messages.size() < kMessages) report_.bad_line_messages.emplace_back(fault.message());
@@ -153,7 +148,7 @@ absl::StatusOr<WorkloadFormat> ParseWorkloadFormat(std::string_view name) {
 absl::StatusOr<Workload> ReadWorkload(const std::string& path, const ReadOptions& options, ReadReport* report) {
   if (path.starts_with("gen:")) return Generate(path, options, report);
   absl::StatusOr<std::unique_ptr<ByteSource>> file = OpenFile(path);
-  if (!file.ok()) return At(path, file.status());
+  if (!file.ok()) return AtPlace(path, file.status());
   return Read(std::move(*file), path, options, report);
 }
 

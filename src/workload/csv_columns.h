@@ -1,0 +1,95 @@
+// Tables of text: their fields, and their columns by name.
+#ifndef TAKT_SRC_WORKLOAD_CSV_COLUMNS_H_
+#define TAKT_SRC_WORKLOAD_CSV_COLUMNS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "fmt/format.h"
+#include "workload/format.h"
+
+namespace takt {
+
+// Walks over the fields of a line. A field may be quoted; blanks around one that is not are taken off.
+class CsvFields {
+ public:
+  explicit CsvFields(std::string_view line) : rest_(line) {}
+
+  bool Next() {
+    if (!more_) return false;
+    std::size_t comma;
+    if (!rest_.empty() && rest_[0] == '"') {
+      const std::size_t quote = std::min(rest_.find('"', 1), rest_.size());
+      field_ = rest_.substr(1, quote - 1);
+      comma = rest_.find(',', quote);
+    } else {
+      comma = rest_.find(',');
+      field_ = rest_.substr(0, comma);
+      while (!field_.empty() && field_.front() == ' ') field_.remove_prefix(1);
+      while (!field_.empty() && field_.back() == ' ') field_.remove_suffix(1);
+    }
+    more_ = comma != std::string_view::npos;
+    rest_.remove_prefix(more_ ? comma + 1 : rest_.size());
+    return true;
+  }
+
+  std::string_view field() const { return field_; }
+
+ private:
+  std::string_view rest_, field_;
+  bool more_ = true;
+};
+
+// Finds columns by their names in the header, in any order; others are ignored.
+class CsvColumns {
+ public:
+  // Without a name: there is no such column, and its field is empty. The first `needed` of those with one must be
+  // there. `names` must outlive this.
+  CsvColumns(std::span<const std::string_view> names, std::size_t needed)
+      : names_(names), needed_(needed), found_(names.size()), fields_(names.size()) {}
+
+  absl::Status Header(std::string_view line) {
+    for (CsvFields fields(line); fields.Next();) {
+      const std::size_t column = Find(fields.field());
+      if (column < names_.size() && found_[column]) return BadField(fields.field(), "this column is there twice");
+      if (column < names_.size()) found_[column] = true;
+      column_of_.push_back(column);
+    }
+    for (std::size_t i = 0; i < needed_; ++i) {
+      if (!names_[i].empty() && !found_[i]) return BadField("header", fmt::format("no column {}", names_[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Split(std::string_view line) {
+    std::size_t n = 0;
+    for (CsvFields fields(line); fields.Next(); ++n) {
+      if (n < column_of_.size() && column_of_[n] < names_.size()) fields_[column_of_[n]] = fields.field();
+    }
+    if (n == column_of_.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format("{} fields, but the header has {}", n, column_of_.size()));
+  }
+
+  bool has(std::size_t column) const { return found_[column]; }
+  std::string_view field(std::size_t column) const { return fields_[column]; }  // of the line that was split last
+
+ private:
+  std::size_t Find(std::string_view name) const {
+    if (name.empty()) return names_.size();
+    return static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
+  }
+
+  std::span<const std::string_view> names_;
+  std::size_t needed_;
+  std::vector<bool> found_;
+  std::vector<std::size_t> column_of_ = {};  // by position in the line; names_.size() for what is ignored
+  std::vector<std::string_view> fields_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_SRC_WORKLOAD_CSV_COLUMNS_H_
