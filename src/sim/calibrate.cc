@@ -550,7 +550,7 @@ absl::Status CheckLog(const StepLog& log) {
       loads.emplace(load.prefill_tokens, load.prefill_work, load.decodes, load.decode_context);
   }
   if (std::ssize(log.steps) < kLeastSteps) {
-    return refuse(fmt::format("{} steps are too few to fit a cost model to: at least {}, better thousands",
+    return refuse(fmt::format("too few steps to fit a cost model to: {}; at least {}, better thousands",
                               log.steps.size(), kLeastSteps));
   }
   if (prefill == 0) return refuse("no step computes prefill tokens: what they cost cannot be told");

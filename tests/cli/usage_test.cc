@@ -25,6 +25,7 @@ TEST_CASE("help and version go to standard output") {
                                             {"workload", "-h"},
                                             {"generate", "--help"},
                                             {"replay-log", "--help"},
+                                            {"calibrate", "--help"},
                                             {"policies", "--help"},
                                             {"profiles", "--help"}}) {
     const Ended help = RunTool(args);

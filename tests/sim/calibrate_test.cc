@@ -182,8 +182,8 @@ TEST_CASE("a log that cannot tell what a step costs is refused, and says why") {
   };
   StepLog few = good;
   few.steps.resize(29);
-  contains(refusal(few), "29 steps are too few");
-  contains(refusal({}), "0 steps are too few");
+  contains(refusal(few), "too few steps to fit a cost model to: 29");
+  contains(refusal({}), "too few steps to fit a cost model to: 0");
 
   StepLog decodes, prefills;
   for (std::int64_t i = 1; i <= 100; ++i) {
