@@ -137,6 +137,7 @@ bool StreamMore(Answering& a, httplib::DataSink& sink) {
   if (!a.WaitForNews(kGlance)) return false;
   if (a.news.tokens.empty() && a.news.end == End::kNotYet) return true;
   const std::string text = a.Text();
+  if (text.empty() && !a.over) return true;  // half a character
   std::string events;
   if (a.news.end == End::kFailed || a.news.end == End::kCancelled) {
     if (!text.empty()) events = StreamEvent(a.answer, text, !a.opened, End::kNotYet);
@@ -174,8 +175,9 @@ class HttpServer::Impl {
   }
 
   absl::Status Start() {
-    port_ = options_.port == 0 ? server_.bind_to_any_port(options_.host)
-                               : server_.bind_to_port(options_.host, options_.port) ? options_.port : -1;
+    port_ = options_.port == 0                                   ? server_.bind_to_any_port(options_.host)
+            : server_.bind_to_port(options_.host, options_.port) ? options_.port
+                                                                 : -1;
     if (port_ <= 0) {
       return absl::UnavailableError(fmt::format("cannot listen at {}:{}", options_.host, options_.port));
     }
@@ -232,7 +234,8 @@ class HttpServer::Impl {
     wanted.end_token = asked.end_token;
     wanted.prompt = std::move(asked.prompt);
     const std::size_t prompt_tokens = wanted.prompt.size();
-    auto a = std::make_shared<Answering>(Answering{service_, service_.Submit(std::move(wanted)), {}, SocketOf(request)});
+    auto a =
+        std::make_shared<Answering>(Answering{service_, service_.Submit(std::move(wanted)), {}, SocketOf(request)});
     a->answer = {api, a->ticket.id.value, UnixSeconds(), limits_.model, prompt_tokens, 0};
 
     // The status is open until the first token is there.
@@ -255,7 +258,8 @@ class HttpServer::Impl {
   }
 
   static std::int64_t UnixSeconds() {
-    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
   }
 
   void Metrics(httplib::Response& response) {

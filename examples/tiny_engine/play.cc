@@ -29,8 +29,9 @@ using takt::cli::Run;
 // For reports, which speak of profiles.
 takt::Profile ProfileOf(const Model& model, const Arguments& arguments) {
   takt::Profile profile;
-  profile.id = fmt::format("tiny_engine, {:.1f} M parameters, {}", static_cast<double>(model.config().parameters()) / 1e6,
-                           takt::cli::Counted(static_cast<long long>(arguments.threads), "thread"));
+  profile.id =
+      fmt::format("tiny_engine, {:.1f} M parameters, {}", static_cast<double>(model.config().parameters()) / 1e6,
+                  takt::cli::Counted(static_cast<long long>(arguments.threads), "thread"));
   profile.kv_capacity_tokens = std::int64_t{arguments.kv_blocks} * arguments.block_tokens;
   return profile;
 }
@@ -60,7 +61,8 @@ absl::Status CheckUsage(const Arguments& arguments) {
   if (common.policies.size() > 1 && !(arguments.log.empty() && arguments.steps.empty())) {
     return absl::InvalidArgumentError("--log and --steps are of one run: give one --policy");
   }
-  if (takt::cli::StdoutReports(common) + takt::cli::IsStdout(arguments.steps) + takt::cli::IsStdout(arguments.log) > 1) {
+  if (takt::cli::StdoutReports(common) + takt::cli::IsStdout(arguments.steps) + takt::cli::IsStdout(arguments.log) >
+      1) {
     return absl::InvalidArgumentError("only one file can go to standard output");
   }
   return absl::OkStatus();
@@ -76,8 +78,8 @@ std::string Postscript(const std::string& policy, const TraceResult& traced, con
   return text;
 }
 
-absl::Status RunPolicy(const Model& model, const EngineOptions& engine, TraceFiles& files,
-                       takt::cli::ProgressBar& bar, Comparison& comparison, Run& run) {
+absl::Status RunPolicy(const Model& model, const EngineOptions& engine, TraceFiles& files, takt::cli::ProgressBar& bar,
+                       Comparison& comparison, Run& run) {
   const takt::cli::ReplayArguments& common = comparison.arguments;
   TraceOptions options;
   options.engine = engine;

@@ -84,7 +84,8 @@ class Parser {
       }
     }
     for (const char* field : kNotServed) {
-      if (const Json* value = Find(field); value != nullptr && !value->empty()) return Wrong(field, "is not served here");
+      if (const Json* value = Find(field); value != nullptr && !value->empty())
+        return Wrong(field, "is not served here");
     }
     return true;
   }
@@ -126,7 +127,10 @@ class Parser {
       const std::string name = fmt::format("messages[{}]", i);
       if (!message.is_object()) return Wrong(name, "is no object");
       const Json role = message.value("role", Json()), content = message.value("content", Json());
-      const Mark mark = role == "system" ? kSystem : role == "user" ? kUser : role == "assistant" ? kAssistant : kEndOfText;
+      const Mark mark = role == "system"      ? kSystem
+                        : role == "user"      ? kUser
+                        : role == "assistant" ? kAssistant
+                                              : kEndOfText;
       if (mark == kEndOfText) return Wrong(name + ".role", "is none of system, user and assistant");
       if (!content.is_string()) return Wrong(name + ".content", "is no string");
       request_.prompt.push_back(mark);
@@ -151,7 +155,8 @@ class Parser {
       const char* at_fault = prompt < limits_.max_context ? field : api_ == Api::kChat ? "messages" : "prompt";
       error_.code = "context_length_exceeded";
       return Wrong(at_fault, fmt::format("asks for too much: a prompt of {} tokens and {} more are above the context "
-                                         "of {}", prompt, tokens, limits_.max_context));
+                                         "of {}",
+                                         prompt, tokens, limits_.max_context));
     }
     request_.max_tokens = static_cast<std::int32_t>(tokens);
     return true;

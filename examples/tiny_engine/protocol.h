@@ -60,8 +60,8 @@ std::string_view FinishReason(End end);
 
 std::string AnswerBody(const ApiAnswer& answer, std::string_view text, End end);
 
-// A piece of a streamed answer: `data: {...}` and an empty line. The last has a finish reason (end != kNotYet); the first
-// of a chat (`opens`) names the role.
+// A piece of a streamed answer: `data: {...}` and an empty line. The last has a finish reason (end != kNotYet); the
+// first of a chat (`opens`) names the role.
 std::string StreamEvent(const ApiAnswer& answer, std::string_view text, bool opens, End end);
 std::string StreamError(const ApiError& error);
 inline constexpr std::string_view kStreamDone = "data: [DONE]\n\n";

@@ -68,7 +68,8 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Arguments& arguments, const Mod
   server.Refuse();
   const std::int64_t cut = (*service)->Drain(takt::FromSeconds(arguments.drain_s));
   server.Stop();
-  Say(cut == 0 ? std::string("all requests have been answered") : fmt::format("{} cut: no time was left", Counted(cut, "request")));
+  Say(cut == 0 ? std::string("all requests have been answered")
+               : fmt::format("{} cut: no time was left", Counted(cut, "request")));
   return cut == 0;
 }
 

@@ -7,7 +7,7 @@ namespace tiny {
 namespace {
 
 // What is remembered of workflows and agents; a host that meets more of them begins anew.
-constexpr std::size_t kMostRemembered = 10'000;
+constexpr std::size_t kMostRemembered = 1000;
 
 const Output kTooLate = {.end = End::kFailed, .reason = takt::FailReason::kDraining};
 
@@ -86,9 +86,7 @@ bool Service::Push(Command command) {
 
 void Service::Run() {
   while (true) {
-    inbox_.Drain([this](Command& command) {
-      std::visit([this](auto& c) { Do(c); }, command);
-    });
+    inbox_.Drain([this](Command& command) { std::visit([this](auto& c) { Do(c); }, command); });
     if (drain_until_ && *drain_until_ <= Now()) CutAll();
     if (engine_->Step()) continue;
     if (drain_until_ && engine_->empty()) break;

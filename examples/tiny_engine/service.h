@@ -122,7 +122,7 @@ class Service {
   struct Mean {
     double sum = 0, count = 0;
   };
-  std::unordered_map<takt::AgentId, Mean> outputs_;                    // lengths of what has finished
+  std::unordered_map<takt::AgentId, Mean> outputs_;  // lengths of what has finished
   std::unordered_map<takt::WorkflowId, takt::TimePoint> workflows_;  // first arrivals
   ServiceReport report_;
   std::optional<takt::TimePoint> drain_until_;

@@ -94,7 +94,10 @@ class Tool {
     while (seen_.find(text) == std::string::npos && Read()) {
     }
   }
+  const std::string& seen() const { return seen_; }  // on the terminal so far
   void Interrupt() { REQUIRE(kill(pid_, SIGINT) == 0); }
+  void Terminate() { REQUIRE(kill(pid_, SIGTERM) == 0); }
+  pid_t pid() const { return pid_; }
 
   Ended Wait() {
     while (terminal_ >= 0 && Read()) {

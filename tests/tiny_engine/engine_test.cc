@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "alone.h"
 #include "catch.h"
 #include "scale.h"
 #include "takt/base/random.h"
@@ -33,33 +34,6 @@ const Model& TestModel() {
                                             .tied = false},
                                            11);
   return model;
-}
-
-// The request served alone, without a scheduler: its whole context in one step, then token by token.
-std::vector<Sample> Alone(const EngineRequest& request) {
-  const KvLayout layout(TestModel().config(), kMaxContext);
-  std::vector<float> kv(layout.block());
-  Runner runner(TestModel(), layout, kv);
-  const std::vector<std::int32_t> table = {0};
-  std::vector<std::int32_t> context = request.prompt;
-  std::vector<Sample> output;
-  std::vector<Row> rows;
-  std::size_t computed = 0, tool = 0;
-  while (true) {
-    rows.clear();
-    for (; computed < context.size(); ++computed) {
-      const bool last = computed + 1 == context.size();
-      rows.push_back({context[computed], static_cast<std::int32_t>(computed), table, last});
-    }
-    output.push_back(runner.Step(rows).front());
-    context.push_back(output.back().token);
-    const auto generated = static_cast<std::int32_t>(output.size());
-    if (output.back().token == request.end_token || generated == request.max_output_tokens) return output;
-    if (tool < request.tools.size() && generated >= request.tools[tool].after_tokens) {
-      const auto& answer = request.tools[tool++].answer;
-      context.insert(context.end(), answer.begin(), answer.end());
-    }
-  }
 }
 
 std::vector<std::int32_t> RandomTokens(Random& random, std::uint64_t n) {
@@ -153,7 +127,7 @@ std::vector<Client> RandomClients(Random& random, std::size_t n) {
     r.about.workflow_tokens_left =
         takt::Estimate::Exact(static_cast<double>(r.max_output_tokens + static_cast<std::int32_t>(random.Below(50))));
     if (random.Chance(0.08)) c.leaves_after = random.Below(static_cast<std::uint64_t>(r.max_output_tokens));
-    c.alone = Alone(r);
+    c.alone = Alone(TestModel(), r);
   }
   return clients;
 }
@@ -339,7 +313,7 @@ TEST_CASE("an id may come again once its request is gone, and a policy may chang
     while (bench.Step()) {
     }
     CHECK(bench.end({1}) == End::kCancelled);
-    CHECK(bench.tokens({2}) == Alone(second));
+    CHECK(bench.tokens({2}) == Alone(TestModel(), second));
     CHECK(engine.counters().cancelled == 1);
     REQUIRE(engine.empty());
   }
