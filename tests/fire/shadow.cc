@@ -451,11 +451,12 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
       if (!life.in_lane && life.tokens_held > 0) life.sure = false;
     }
   }
+  joined_others_ = false;
   ResolveMaybeOut(plan);
   CheckPreempted(plan, scheduler);
   if (built_) FinishAtCap();
   CheckFailed(plan, limits);
-  CheckMoves(plan);
+  CheckMoves(plan, limits);
   CheckEntries(plan, limits);
   CheckOrder(plan, limits);
   CheckReleased(plan);
@@ -481,6 +482,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   FIRE_CHECK(plan.wake_at == wake_at, "wake_at is {}, the next to expire does at {}",
              plan.wake_at.time_since_epoch().count(), wake_at.time_since_epoch().count());
   CheckMemory(scheduler);
+  CheckWatermark(plan, scheduler);
   before_ = scheduler.stats();
 }
 
@@ -526,6 +528,7 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
     FIRE_CHECK(p.action == KvAction::kDrop || p.action == KvAction::kOut, "preempted by {}", Name(p.action));
     ++(p.action == KvAction::kOut ? ours_.preempted_swap : ours_.preempted_recompute);
     const bool was_running = life.is == Is::kRunning;
+    if (was_running) CheckWorst(life, plan);
     if (by_rank == plan.preempted.size() && static_order_ && was_running) {
       FIRE_CHECK(life.quantum <= life.steps + 1, "request {} is promoted and was displaced", p.request.value);
       bool gains = false;
@@ -554,6 +557,24 @@ void Shadow::FinishAtCap() {
   for (RequestId id : unreleased_) {
     Life& life = lives_[id.value];
     if (life.is == Is::kRunning && !life.moving_in && life.in_flight == 0 && AtCap(life)) Finish(life);
+  }
+}
+
+// No row that runs could have given way instead, and ranks worse; as far as ranks can be told from outside.
+void Shadow::CheckWorst(const Life& victim, const StepPlan& plan) {
+  const auto settled = [this](const Life& life) {  // its rank has not changed since it was admitted
+    Life now = life;
+    now.state.generated = {life.generated};
+    return life.quantum == 0 && VictimKeyOf(now) == life.victim_key;
+  };
+  if (!static_order_ || !settled(victim)) return;
+  for (RequestId id : unreleased_) {
+    const Life& other = lives_[id.value];
+    if (other.is != Is::kRunning || other.moving_in || !other.state.request.preemptible || !settled(other)) continue;
+    if (other.in_flight == 0 && AtCap(other)) continue;  // it ends before
+    if (std::ranges::find(plan.failed, id, &Failure::request) != plan.failed.end()) continue;
+    FIRE_CHECK(!(victim.victim_key < other.victim_key), "request {} was preempted, and {} is worse",
+               victim.state.request.id.value, id.value);
   }
 }
 
@@ -591,7 +612,17 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
   FIRE_CHECK(must_fail_ == 0, "{} requests have failed, and no plan says so", must_fail_);
 }
 
-void Shadow::CheckMoves(const StepPlan& plan) {
+void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
+  std::int64_t in = 0, ins = 0, out = 0;
+  for (const KvMove& move : plan.moves) {
+    const bool comes = move.action == KvAction::kIn;
+    if (comes) in += move.count.value, ++ins;
+    const bool gave_way = std::ranges::find(plan.preempted, move.request, &Preemption::request) != plan.preempted.end();
+    if (!comes && gave_way) out += move.count.value;
+  }
+  FIRE_CHECK(ins == 0 || in <= limits.swap_in.value || (ins == 1 && limits.swap_in.value > 0),
+             "{} blocks are moved in, of {}", in, limits.swap_in.value);
+  FIRE_CHECK(out <= std::max(limits.swap_out.value, 0), "{} blocks are moved out, of {}", out, limits.swap_out.value);
   for (const KvMove& move : plan.moves) {
     Life& life = At(move.request);
     FIRE_CHECK(move.count.value > 0 && move.first.value == 0, "a move of {} blocks from {}", move.count.value,
@@ -611,7 +642,6 @@ void Shadow::CheckMoves(const StepPlan& plan) {
       life.drafts = life.steps = 0;
       life.void_through = last_step_ - 1;
       life.most_blocks = std::max(BlocksOf(life, life.known), move.count.value);
-      life.spare_blocks = life.row_sequences - 1;  // as they were moved out
       life.tokens_held = life.computed;
       life.victim_key = VictimKeyOf(life);
       life.lane = kNoLane;
@@ -762,6 +792,10 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
       life.hit_chunks = entry.position / life.state.request.prefix->block_tokens.value;
     }
   }
+  const bool holds_nothing = life.sure && life.tokens_held == 0;
+  joined_others_ |= holds_nothing && std::ranges::any_of(unreleased_, [this](RequestId other) {
+                      return lives_[other.value].is == Is::kRunning;
+                    });
   if (life.computed != entry.position) life.most_blocks = 0;
   if (life.computed != entry.position || !life.sure) life.tokens_held = 0;
   ours_.tokens_cached += static_cast<std::uint64_t>(entry.position - std::min(life.computed, entry.position));
@@ -948,6 +982,15 @@ void Shadow::CheckMemory(const Scheduler& scheduler) {
   FIRE_CHECK(least <= use.total.value, "{} blocks are needed, and there are {}", least, use.total.value);
   FIRE_CHECK(least <= use.used.value, "{} blocks are needed, and the ledger says {}", least, use.used.value);
   FIRE_CHECK(most >= use.used.value, "{} blocks at most, and the ledger says {}", most, use.used.value);
+}
+
+// Who is let in beside others leaves room for their growth; only where rows grow first is it still there at the end.
+void Shadow::CheckWatermark(const StepPlan& plan, const Scheduler& scheduler) {
+  const SchedulerOptions& o = setup_.options;
+  if (!joined_others_ || !Counts() || o.order != StepOrder::kRunningFirst || !plan.preempted.empty()) return;
+  const auto watermark = static_cast<std::int32_t>(o.kv_watermark * o.kv_blocks.value);
+  FIRE_CHECK(scheduler.kv().free.value >= watermark, "admits to {} free blocks, and the watermark is {}",
+             scheduler.kv().free.value, watermark);
 }
 
 // ---- results --------------------------------------------------------------------------------------------------

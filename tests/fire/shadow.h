@@ -134,7 +134,8 @@ class Shadow {
   void CheckPreempted(const StepPlan& plan, const Scheduler& scheduler);
   void FinishAtCap();
   void CheckFailed(const StepPlan& plan, const StepLimits& limits);
-  void CheckMoves(const StepPlan& plan);
+  void CheckWorst(const Life& victim, const StepPlan& plan);
+  void CheckMoves(const StepPlan& plan, const StepLimits& limits);
   void CheckEntries(const StepPlan& plan, const StepLimits& limits);
   void CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& limits);
   void Admitted(Life& life, const PlanEntry& entry, const StepLimits& limits);
@@ -142,6 +143,7 @@ class Shadow {
   void CheckOrder(const StepPlan& plan, const StepLimits& limits);
   void CheckIdle(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);
   void CheckMemory(const Scheduler& scheduler);
+  void CheckWatermark(const StepPlan& plan, const Scheduler& scheduler);
   bool StartFits(const Life& life, std::int32_t start) const;
   bool Fits(const Life& life, const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const;
   bool CouldRun(const Life& life, const StepLimits& limits, const Scheduler& scheduler) const;
@@ -172,6 +174,7 @@ class Shadow {
   std::int32_t most_seqs_ = 0, most_tokens_ = 0;
   bool draining_ = false;
   bool built_ = false;  // the last plan looked at anything
+  bool joined_others_ = false;  // the last plan let in somebody without any KV beside others
   Stats before_;        // as of the last plan
   Stats ours_;
   std::string violation_;

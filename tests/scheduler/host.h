@@ -34,7 +34,7 @@ inline std::string Shape(const StepPlan& plan) {
   return text;
 }
 
-template <class Policy = Fcfs>
+template <class Policy = Fcfs, class Pause = KeepAll>
 class Host {
  public:
   explicit Host(SchedulerOptions options, StepLimits allowed = {}, Policy policy = {}, KvOracle* oracle = nullptr)
@@ -85,14 +85,14 @@ class Host {
   void Check() { REQUIRE(std::string(scheduler.Inconsistency() == nullptr ? "" : scheduler.Inconsistency()).empty()); }
   std::int32_t used() const { return scheduler.kv().used.value; }
 
-  BasicScheduler<Policy> scheduler;
+  BasicScheduler<Policy, Pause> scheduler;
   StepLimits limits;
   std::int64_t now = 0;
   std::uint32_t lane_of[100] = {};
 
  private:
-  static BasicScheduler<Policy> Create(const SchedulerOptions& options, Policy policy, KvOracle* oracle) {
-    auto scheduler = BasicScheduler<Policy>::Create(options, std::move(policy), {}, oracle);
+  static BasicScheduler<Policy, Pause> Create(const SchedulerOptions& options, Policy policy, KvOracle* oracle) {
+    auto scheduler = BasicScheduler<Policy, Pause>::Create(options, std::move(policy), {}, oracle);
     REQUIRE(scheduler.ok());
     return *std::move(scheduler);
   }

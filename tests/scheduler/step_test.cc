@@ -134,6 +134,70 @@ TEST_CASE("a move that failed means computing again") {
   CHECK(host.Step() == "2:33");
 }
 
+TEST_CASE("no more KV is moved in by one step than allowed, but the first may be larger") {
+  SchedulerOptions options = Blocks16(20);
+  options.cpu_blocks = {20};
+  Host<Fcfs, SwapAll> host(options, {.swap_in = {3}});
+  for (std::uint64_t id : {1u, 2u, 3u}) host.Arrive(id, id == 3 ? 64 : 32);
+  host.Step();
+  for (std::uint64_t id : {1u, 2u, 3u}) host.On(ToolCalled{{id}});
+  CHECK(host.Plan().moves.size() == 3);
+  for (std::uint64_t move : {1u, 2u, 3u}) host.On(MoveDone{{move}});
+  for (std::uint64_t id : {1u, 2u, 3u}) host.On(ToolReturned{{id}, {1}});
+  CHECK(host.Plan().moves == std::vector<KvMove>{{{4}, {1}, KvAction::kIn, {0}, {2}}});
+  CHECK(host.Plan().moves == std::vector<KvMove>{{{5}, {2}, KvAction::kIn, {0}, {2}}});
+  CHECK(host.Plan().moves == std::vector<KvMove>{{{6}, {3}, KvAction::kIn, {0}, {4}}});
+}
+
+TEST_CASE("who gives way does not renew what one step may move in") {
+  SchedulerOptions options = Blocks16(10);
+  options.cpu_blocks = {10};
+  options.preempt = Preempt::kByRank;
+  Host<Priority, SwapAll> host(options, {.swap_in = {2}});
+  host.Arrive(1, 32);
+  host.Arrive(2, 32);
+  host.Step();
+  for (std::uint64_t id : {1u, 2u}) host.On(ToolCalled{{id}});
+  host.Plan();
+  for (std::uint64_t move : {1u, 2u}) host.On(MoveDone{{move}});
+  Request worse = Prompt(3, 96);
+  worse.priority = 1;
+  host.Arrive(worse);
+  CHECK(host.Step() == "3:96");
+  for (std::uint64_t id : {1u, 2u}) host.On(ToolReturned{{id}, {1}});
+  const StepPlan& plan =
+      host.Plan();  // 1 takes the last free blocks; 3 gives way for 2, which comes with the next step
+  CHECK(plan.preempted.size() == 1);
+  CHECK(plan.moves == std::vector<KvMove>{{{3}, {1}, KvAction::kIn, {0}, {2}}});
+}
+
+TEST_CASE("admissions leave the watermark free, except where nothing runs") {
+  Host host({.kv_blocks = {10}, .kv_watermark = 0.2});
+  host.Arrive(1, 144);
+  CHECK(host.Step({1}) == "1:144");  // alone: 9 of 10 blocks
+  host.Arrive(2, 80);
+  CHECK(host.Step() == "2:80");
+  host.Arrive(3, 48);
+  CHECK(host.Step({2}) == "2:1");  // 4 blocks are free, and 3 would leave less than two
+  CHECK(host.scheduler.Explain({3}).waits_for == WaitsFor::kKv);
+  CHECK(host.Step() == "3:48");
+}
+
+TEST_CASE("what did not fit under narrow limits is tried again under wider ones, without an event between") {
+  SchedulerOptions options = Blocks16(4);
+  options.cpu_blocks = {4};
+  Host<Fcfs, SwapAll> host(options);
+  host.Arrive(1, 48);
+  host.Step();
+  host.On(ToolCalled{{1}});  // its three blocks are on their way out
+  host.Arrive(2, 32);
+  host.Arrive(3, 16);
+  host.limits.max_seqs = 0;
+  CHECK(host.Plan().run.empty());
+  host.limits.max_seqs = 2;
+  CHECK(host.Step() == "3:16");  // 2 comes first, and does not fit into the fourth
+}
+
 TEST_CASE("without preemption a row waits for memory, unless nothing at all could run") {
   SchedulerOptions options = Blocks16(4);
   options.preempt = Preempt::kOff;
@@ -478,6 +542,49 @@ TEST_CASE("a policy may change while requests wait and run") {
   scheduler.Commit({plan.id, Host<>::Answer(plan, {1})}, Ms(1));
   CHECK(Shape(scheduler.Plan(Ms(2), one)) == "3:8");
   CHECK(scheduler.Inconsistency() == nullptr);
+}
+
+TEST_CASE("after a change of policy the worst by the new one gives way") {
+  auto made = Scheduler::Create(Blocks16(4), AnyPolicy(Fcfs{}));
+  REQUIRE(made.ok());
+  Scheduler scheduler = *std::move(made);
+  for (std::uint64_t id : {1u, 2u}) {
+    Request r = Prompt(id, 32);
+    r.priority = static_cast<std::int32_t>(10 - id);
+    scheduler.On(Arrived{r}, Ms(0));
+  }
+  const StepPlan& plan = scheduler.Plan(Ms(1), {});
+  scheduler.Commit({plan.id, Host<>::Answer(plan)}, Ms(1));
+  scheduler.On(PolicyChanged{std::make_shared<AnyPolicy>(Priority{})}, Ms(1));
+  const StepPlan& tight = scheduler.Plan(Ms(2), {});  // both want a third block
+  CHECK(Shape(tight) == "2:1");
+  CHECK(tight.preempted == std::vector<Preemption>{{{1}, KvAction::kDrop}});
+}
+
+TEST_CASE("a change of policy also ranks who is being moved in") {
+  SchedulerOptions options = Blocks16(4);
+  options.cpu_blocks = {4};
+  auto made = Scheduler::Create(options, AnyPolicy(Fcfs{}), SwapAll{});
+  REQUIRE(made.ok());
+  Scheduler scheduler = *std::move(made);
+  for (std::uint64_t id : {1u, 2u}) {
+    Request r = Prompt(id, id == 1 ? 32 : 31);
+    r.priority = static_cast<std::int32_t>(7 + id);
+    scheduler.On(Arrived{r}, Ms(0));
+  }
+  const StepPlan& plan = scheduler.Plan(Ms(1), {});
+  scheduler.Commit({plan.id, Host<>::Answer(plan)}, Ms(1));
+  const StepLimits moves_only{.tokens = {0}};
+  scheduler.On(ToolCalled{{2}}, Ms(1));
+  scheduler.Plan(Ms(1), moves_only);
+  scheduler.On(MoveDone{{1}}, Ms(1));
+  scheduler.On(ToolReturned{{2}, {0}}, Ms(1));
+  CHECK(scheduler.Plan(Ms(1), moves_only).moves == std::vector<KvMove>{{{2}, {2}, KvAction::kIn, {0}, {2}}});
+  scheduler.On(PolicyChanged{std::make_shared<AnyPolicy>(Priority{})}, Ms(1));
+  scheduler.On(MoveDone{{2}}, Ms(1));
+  const StepPlan& tight = scheduler.Plan(Ms(2), {});  // 1 wants a third block
+  CHECK(Shape(tight) == "1:1");
+  CHECK(tight.preempted == std::vector<Preemption>{{{2}, KvAction::kDrop}});
 }
 
 TEST_CASE("time never runs backwards in here, and absurd estimates are unknown") {

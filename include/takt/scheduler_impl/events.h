@@ -229,7 +229,9 @@ void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now
     }
     queue_.ChangePolicy(*e.policy, now, StateOf());
     for (std::uint32_t lane : running_.order()) {
-      if (Runs(running_[lane])) row_keys_[lane] = queue_.VictimKeyOf(table_[running_[lane].slot].state, now);
+      const Row& row = running_[lane];
+      if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
+      row_keys_[lane] = queue_.VictimKeyOf(table_[row.slot].state, now);
     }
     if (options_.shed == Shed::kWorst) {
       queue_.ForEachInOrder([&](Slot slot) {

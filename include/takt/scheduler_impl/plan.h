@@ -21,6 +21,8 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   most_seqs_ = std::max(most_seqs_, std::min(limits.max_seqs, limits.tokens.value));  // each takes a token
   most_tokens_ = std::max(most_tokens_, std::min(limits.tokens.value, limits.prefill_tokens.value));
 
+  swap_in_left_ = limits_.swap_in.value;  // of the whole plan, however often it is built
+  swap_out_left_ = limits_.swap_out.value;
   Expire(now_);
   if (steps_in_flight_ < kMaxStepsInFlight) {
     if (!queue_.empty()) queue_.BeginPlan(now_, StateOf());
@@ -57,8 +59,6 @@ void BasicScheduler<Policy, Pause>::Build() {
   budget_ = std::max(limits_.tokens.value, 0);
   prefill_left_ = std::clamp(limits_.prefill_tokens.value, 0, budget_);
   seqs_left_ = limits_.max_seqs;
-  swap_in_left_ = limits_.swap_in.value;
-  swap_out_left_ = limits_.swap_out.value;
   // Who had no memory last time is asked first: else what was freed for it goes to admissions, again and again.
   const bool running_first = options_.order == StepOrder::kRunningFirst || short_of_kv_;
   short_of_kv_ = displaced_ = false;
