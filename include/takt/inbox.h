@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "takt/config.h"
 #include "takt/model/event.h"
 #include "takt/model/instance.h"
 
@@ -57,7 +58,8 @@ class BasicInbox {
     TakeAll(taken_);
     for (E& event : taken_) f(event);
     const std::size_t n = taken_.size();
-    taken_.clear();  // what events hold (prefixes, policies) is given back now, not at the next Drain
+    // What events hold (prefixes, policies) is given back now, not at the next Drain.
+    (TAKT_PLANTED_BUG(21) ? events_ : taken_).clear();
     return n;
   }
 

@@ -25,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/config.h"
 #include "takt/model/instance.h"
 #include "takt/model/step.h"
 #include "takt/placement/any_placement.h"
@@ -223,7 +224,7 @@ class BasicRouter {
   void Handle(const RequestEnded& e) {
     const Slot slot = Living(e.request);
     if (slot == IdMap::kAbsent) return;
-    if (e.instance && e.instance != place_of_[slot]) {
+    if (e.instance && e.instance != place_of_[slot] && !TAKT_PLANTED_BUG(20)) {
       ++stats_.ends_late;
       return;
     }
@@ -253,7 +254,7 @@ class BasicRouter {
     if (lost == nullptr) return;
     ++stats_.instances_lost;
     instances_.erase(instances_.begin() + (lost - instances_.data()));
-    for (Slot slot = 0; slot < table_.slots(); ++slot) {
+    for (Slot slot = TAKT_PLANTED_BUG(19) ? 1 : 0; slot < table_.slots(); ++slot) {
       if (table_[slot].status != Status::kRunning || place_of_[slot] != e.instance) continue;
       ++stats_.returned;
       --outstanding_;

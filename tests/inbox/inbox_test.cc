@@ -1,5 +1,6 @@
 #include "takt/inbox.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -77,18 +78,21 @@ void Hammer(std::size_t capacity, std::uint64_t per_producer) {
   constexpr std::uint64_t kProducers = 8;
   Inbox inbox(capacity);
   std::vector<std::thread> producers;
+  std::atomic<std::uint64_t> at_work = kProducers;
   for (std::uint64_t p = 0; p < kProducers; ++p) {
-    producers.emplace_back([&inbox, p, per_producer] {
+    producers.emplace_back([&inbox, &at_work, p, per_producer] {
       for (std::uint64_t i = 0; i < per_producer; ++i) {
         while (inbox.Push(Cancelled{{p << 32 | i}}) == Pushed::kFull) std::this_thread::yield();
       }
+      --at_work;
     });
   }
   std::vector<std::uint64_t> next(kProducers, 0);
   std::uint64_t total = 0;
   bool in_order = true;
   std::size_t largest = 0;
-  while (total < kProducers * per_producer) {
+  for (bool over = false; !over;) {
+    over = at_work == 0;  // and then drains what is left
     const std::size_t n = inbox.Drain([&](const Event& event) {
       const std::uint64_t id = IdOf(event).value;
       in_order &= next[id >> 32]++ == (id & 0xffffffff);
@@ -98,6 +102,7 @@ void Hammer(std::size_t capacity, std::uint64_t per_producer) {
     total += n;
   }
   for (std::thread& producer : producers) producer.join();
+  CHECK(total == kProducers * per_producer);
   CHECK(in_order);
   CHECK(largest <= capacity);
   CHECK(inbox.Drain([](const Event&) {}) == 0);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "takt/config.h"
 #include "takt/policy/aging.h"
 #include "takt/policy/full_key.h"
 #include "takt/policy/group_heap.h"
@@ -228,7 +229,9 @@ class RankQueue {
     if constexpr (kMayGroup) {
       if (hooks_.groups) return InsertInGroup(slot, policy_.Group(state), KeyOf(state, now));
     }
-    heap_.Push(slot, KeyOf(state, now));
+    FullKey key = KeyOf(state, now);
+    if (TAKT_PLANTED_BUG(8)) key.id = {slot};
+    heap_.Push(slot, key);
   }
 
   void InsertInGroup(Slot slot, std::uint64_t group, const FullKey& key) {

@@ -26,7 +26,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
     ++stats_.failed_invalid;
     return;
   }
-  if (draining_) return Refuse(r.id, FailReason::kDraining);
+  if (draining_ && !TAKT_PLANTED_BUG(18)) return Refuse(r.id, FailReason::kDraining);
   constexpr std::int32_t kMostTokens = 1 << 28;  // so that no sum of a request's counts overflows
   if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostTokens || r.max_output_tokens.value < 0 ||
       r.sequences < 1) {
@@ -230,7 +230,7 @@ void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now
     queue_.ChangePolicy(*e.policy, now, StateOf());
     for (std::uint32_t lane : running_.order()) {
       const Row& row = running_[lane];
-      if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
+      if (TAKT_PLANTED_BUG(11) || row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
       row_keys_[lane] = queue_.VictimKeyOf(table_[row.slot].state, now);
     }
     if (options_.shed == Shed::kWorst) {
@@ -319,7 +319,7 @@ void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, 
   } else {
     queue_.Ran(slot, row.steps);
   }
-  if (row.in_flight == 0 && !moving) Settle(slot);
+  if ((row.in_flight == 0 || TAKT_PLANTED_BUG(13)) && !moving) Settle(slot);
 }
 
 // A row that is leaving will give up its KV, whatever was decided.
@@ -342,7 +342,7 @@ void BasicScheduler<Policy, Pause>::Settle(Slot slot) {
   record.transit = Transit::kNone;
   if (record.leave_action != KvAction::kKeep) leaving_blocks_ -= record.blocks;
   if (record.status == Status::kDead) {
-    FreeKv(record), FreeCpu(record);
+    if (!TAKT_PLANTED_BUG(2)) FreeKv(record), FreeCpu(record);
     return Release(slot);
   }
   if (record.leave_action == KvAction::kDrop) return FreeKv(record);
@@ -369,7 +369,7 @@ void BasicScheduler<Policy, Pause>::End(Slot slot) {
     case Status::kDead: return;
   }
   record.status = Status::kDead;
-  if (record.transit != Transit::kNone) return;  // what is in flight settles it
+  if (record.transit != Transit::kNone && !TAKT_PLANTED_BUG(3)) return;  // what is in flight settles it
   FreeKv(record), FreeCpu(record);
   Release(slot);
 }
@@ -472,7 +472,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Expire(TimePoint now) {
   while (!expiries_.empty()) {
     const Slot slot = expiries_.Top();
-    if (table_[slot].state.request.expires_at > now) return;
+    if (table_[slot].state.request.expires_at + Duration(TAKT_PLANTED_BUG(17)) > now) return;
     Fail(slot, FailReason::kExpired);
   }
 }
@@ -484,7 +484,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::BlocksFor(const Record& record) const {
   if (block_tokens_ == 0) return 0;
   const std::int32_t n = Sequences(record);
-  if (n == 1) return (record.known + block_tokens_ - 1) / block_tokens_;
+  if (n == 1) return (record.known + block_tokens_ - 1 + TAKT_PLANTED_BUG(1)) / block_tokens_;
   const std::int32_t generated = record.state.generated.value;
   const std::int32_t base = record.known - n * generated;
   return base / block_tokens_ + n * ((base % block_tokens_ + generated + block_tokens_ - 1) / block_tokens_);

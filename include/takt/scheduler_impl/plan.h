@@ -354,7 +354,8 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
     return Fit::kGone;
   }
   const auto rows = running_rows_ + static_cast<std::int32_t>(candidates_.size());
-  if (running_seqs_ + candidate_seqs_ + r.sequences > limits_.max_seqs || rows >= options_.max_running) {
+  const std::int32_t seqs = TAKT_PLANTED_BUG(16) ? rows + 1 : running_seqs_ + candidate_seqs_ + r.sequences;
+  if (seqs > limits_.max_seqs || rows >= options_.max_running) {
     return stop(WaitsFor::kSequences);
   }
   if (r.adapter && !AdapterFits(r.adapter)) {
@@ -396,7 +397,8 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
   if (block_tokens_ > 0) {
     // Idle chunks that it would take over count as free memory until then.
     const std::int32_t need = blocks - record.blocks - (hit.chunks - hit.idle) * chunk_blocks;
-    if (need > 0 && need > FreeBlocks() - (running_rows_ > 0 ? watermark_ : 0)) return stop(WaitsFor::kKv);
+    const std::int32_t spared = running_rows_ > 0 && !TAKT_PLANTED_BUG(4) ? watermark_ : 0;
+    if (need > 0 && need > FreeBlocks() - spared) return stop(WaitsFor::kKv);
   }
   if (oracle_ != nullptr) {
     Wish(slot, {slot, start, n}, blocks);
@@ -429,7 +431,7 @@ auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
     top_waits_for_ = fits ? WaitsFor::kMove : WaitsFor::kKv;
     return Fit::kStop;
   }
-  swap_in_left_ -= record.cpu_blocks;
+  if (!TAKT_PLANTED_BUG(5)) swap_in_left_ -= record.cpu_blocks;
   if (oracle_ != nullptr) {
     Wish(slot, {.slot = slot, .start = record.computed, .tokens = 0}, blocks);
   } else {
@@ -581,7 +583,7 @@ bool BasicScheduler<Policy, Pause>::AdapterFits(AdapterId id) const {
     if (use.id == id) return true;
     ++distinct;
   }
-  return distinct < limits_.adapters;
+  return distinct - TAKT_PLANTED_BUG(15) < limits_.adapters;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -697,7 +699,8 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
 // Whoever is first does not fit; but nothing runs that it could wait for, so whoever fits may run: one at a time.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
-  if (queue_.empty() || (searched_at_ == changes_ && searched_limits_ == limits_)) return false;
+  const bool same_limits = searched_limits_ == limits_ || TAKT_PLANTED_BUG(6);
+  if (queue_.empty() || (searched_at_ == changes_ && same_limits)) return false;
   const WaitsFor top_waits_for = top_waits_for_;
   scratch_.clear();
   queue_.ForEachInOrder([&](Slot slot) {

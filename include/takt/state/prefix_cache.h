@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "takt/base/id_map.h"
+#include "takt/config.h"
 
 namespace takt {
 
@@ -65,7 +66,7 @@ class PrefixCache {
   void Release(std::span<const std::uint64_t> hashes) {
     for (std::size_t n = hashes.size(); n-- > 0;) {
       const std::uint32_t i = index_.Find(hashes[n]);
-      if (--chunks_[i].references == 0) {
+      if (--chunks_[i].references == (TAKT_PLANTED_BUG(12) ? 1 : 0)) {
         Link(i);
         ++idle_;
         --referenced_;
