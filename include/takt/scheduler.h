@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -77,12 +78,18 @@ class BasicScheduler {
     if ((options.kv == KvMode::kOracle) != (oracle != nullptr)) {
       return absl::InvalidArgumentError("kv: an oracle is needed for kOracle, and for nothing else");
     }
-    return BasicScheduler(options, std::move(policy), std::move(pause), oracle);
+    BasicScheduler scheduler(options, std::move(policy), std::move(pause), oracle);
+    if (const std::int32_t tokens = scheduler.block_tokens_; oracle != nullptr && (tokens < 1 || tokens > 1 << 20)) {
+      return absl::InvalidArgumentError("oracle: block_tokens() is " + std::to_string(tokens) +
+                                        ": must be 1 to 1048576");
+    }
+    return scheduler;
   }
 
   void On(const Event& event, TimePoint now) {
-    Tell(event, now);
-    std::visit([&](const auto& e) { Handle(e, Clock(now)); }, event);
+    const TimePoint at = Clock(now);
+    Tell(event, at);
+    std::visit([&](const auto& e) { Handle(e, at); }, event);
   }
 
   // The same without the detour over a variant.
@@ -164,6 +171,7 @@ class BasicScheduler {
   struct Candidate {
     Slot slot = 0;
     std::int32_t start = 0, tokens = 0;
+    bool prefill = false;
   };
 
   BasicScheduler(const SchedulerOptions& options, Policy policy, Pause pause, KvOracle* oracle)
@@ -263,6 +271,7 @@ class BasicScheduler {
   void FreeCpu(Record& record);
   bool HasOwnKv(const Row& row) const;
   bool Grow(Row& row);
+  bool SpareRoom(std::uint32_t lane, std::int32_t want);
   bool Room(std::uint32_t lane, std::int32_t want);
   bool Reclaim(Slot spared);
   void PublishPrefix(const Row& row, Record& record);

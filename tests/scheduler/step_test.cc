@@ -284,6 +284,32 @@ TEST_CASE("drafts: accepted ones count, rejected ones are taken back") {
   CHECK(host.Plan().run[0].position == 11);
 }
 
+TEST_CASE("drafts take what memory is free, and cost nobody anything") {
+  Host host(Blocks16(2));
+  const auto drafts_next = [&host](const StepPlan& plan, std::vector<std::uint64_t> finished = {}) {
+    std::vector<RowResult> rows = Host<>::Answer(plan, std::move(finished));
+    for (RowResult& row : rows) row.drafts = 4;
+    host.CommitRows(plan, rows);
+  };
+  host.Arrive(1, 10);
+  host.Arrive(2, 12);
+  drafts_next(host.Plan());
+  const StepPlan& both = host.Plan();
+  CHECK(Shape(both) == "1:1+4 2:1");  // 17 tokens would need a block that only a preemption could give
+  CHECK(both.preempted.empty());
+  drafts_next(both, {1});
+  const StepPlan& alone = host.Plan();
+  CHECK(Shape(alone) == "2:1+4");
+  host.CommitRows(alone, {{{2}, alone.run[0].lane, 5, 4, 0}});
+  for (int i = 0; i < 12; ++i) {  // 18 tokens to 30; 32 is all there is
+    const StepPlan& plan = host.Plan();
+    CHECK(plan.failed.empty());
+    REQUIRE(plan.run.size() == 1);
+    drafts_next(plan);
+  }
+  CHECK(host.scheduler.stats().failed_kv_exhausted == 0);
+}
+
 TEST_CASE("several sequences share the prompt's whole blocks and decode together") {
   Host host(Blocks16(20), {.max_seqs = 3});
   Request r = Prompt(1, 40);  // two whole blocks, and 8 tokens that each sequence has for itself
@@ -624,7 +650,7 @@ TEST_CASE("options at fault are all named at once") {
 // A host that owns its KV: 4 blocks of 16, frees come late, and it may refuse.
 class Oracle : public KvOracle {
  public:
-  Tokens block_tokens() const override { return {16}; }
+  Tokens block_tokens() const override { return {block}; }
   Blocks total_blocks() const override { return {4}; }
   Blocks free_blocks() const override { return {free}; }
   Blocks pending_blocks() const override { return {pending}; }
@@ -633,7 +659,7 @@ class Oracle : public KvOracle {
     ++reserves;
     for (KvReservation& wish : wishes) {
       const std::int32_t blocks = (wish.want - wish.have).value / 16;
-      wish.granted = !refuse && blocks <= free;
+      wish.granted = !refuse && wish.request != refused && blocks <= free;
       if (wish.granted) free -= blocks, held[wish.request.value] += blocks;
     }
   }
@@ -649,10 +675,21 @@ class Oracle : public KvOracle {
     }
   }
 
-  std::int32_t free = 4, pending = 0, cached = 0, reserves = 0;
+  std::int32_t block = 16, free = 4, pending = 0, cached = 0, reserves = 0;
   std::int32_t held[10] = {};
   bool refuse = false, defer = false;
+  RequestId refused = {};  // for reasons of the host's own
 };
+
+TEST_CASE("an oracle without a block size is refused") {
+  Oracle oracle;
+  oracle.block = 0;
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  const auto made = BasicScheduler<Fcfs>::Create(options, Fcfs{}, {}, &oracle);
+  REQUIRE_FALSE(made.ok());
+  CHECK(made.status().message() == "oracle: block_tokens() is 0: must be 1 to 1048576");
+}
 
 TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for, refusals survived") {
   Oracle oracle;
@@ -681,6 +718,22 @@ TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for
   CHECK(host.Plan().idle == Idle::kKvHeld);
   oracle.refuse = false;
   CHECK(host.Step() == "2:17 3:1");  // all but the last token of 3's prompt was cached
+}
+
+TEST_CASE("whom the host refuses takes no budget from others") {
+  Oracle oracle;
+  oracle.refused = {1};
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  Host<Fcfs> host(options, {.tokens = {16}}, {}, &oracle);
+  host.Arrive(1, 16);
+  host.Arrive(2, 8);
+  CHECK(host.Step() == "2:8");
+  CHECK(host.Step({2}) == "2:1");
+  CHECK(host.Plan().idle == Idle::kKvHeld);
+  oracle.refused = {};
+  host.On(KvFreed{});
+  CHECK(host.Step() == "1:16");
 }
 
 }  // namespace

@@ -11,9 +11,9 @@ inline FullKey ExpiryKey(const Request& r) {
   return {static_cast<double>(r.expires_at.time_since_epoch().count()), r.arrival, r.id};
 }
 
-// The same order, backwards.
+// The same order, backwards. Complements, since the earliest time has no negative.
 inline FullKey Reversed(const FullKey& key) {
-  return {-key.key, TimePoint(-key.arrival.time_since_epoch()), RequestId{~key.id.value}};
+  return {-key.key, TimePoint(Duration(~key.arrival.time_since_epoch().count())), RequestId{~key.id.value}};
 }
 
 // ---- what events say ------------------------------------------------------------------------------------------

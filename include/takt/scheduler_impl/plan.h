@@ -165,8 +165,9 @@ void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
     if (row.sequences == 1) drafts = std::clamp(std::min(budget_ - n, row.cap - row.expected - 1), 0, +row.drafts);
   }
   if (n <= 0) return;
-  if (drafts > 0 && row.scheduled + n + drafts > row.capacity && !Room(lane, row.scheduled + n + drafts)) drafts = 0;
-  if (!Runs(row)) return;  // room was made at its own cost
+  // Nobody gives way to drafts.
+  if (drafts > 0 && row.scheduled + n + drafts > row.capacity && !SpareRoom(lane, row.scheduled + n + drafts))
+    drafts = 0;
   if (row.scheduled + n > row.capacity && !Room(lane, row.scheduled + n)) return;
   Emit(lane, n, drafts, static_cast<std::uint16_t>(row.prefilling ? PlanEntry::kPrefill : 0));
 }
@@ -252,23 +253,38 @@ bool BasicScheduler<Policy, Pause>::Grow(Row& row) {
   return true;
 }
 
-// Room for `want` tokens of context in a row that runs. False: not in this step; somebody may have been preempted,
-// the row itself included.
+// Room for `want` tokens of context in a row that runs, from blocks that are free. False: there are too few.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::SpareRoom(std::uint32_t lane, std::int32_t want) {
+  Row& row = running_[lane];
+  const std::int32_t blocks = row.blocks, capacity = row.capacity, n = row.sequences;  // held
+  while (row.capacity < want) {
+    if (Grow(row)) continue;
+    if (oracle_ == nullptr) return false;
+    if (oracle_->free_blocks().value < n + (row.blocks - blocks) + WishedBlocks()) {
+      row.blocks = blocks, row.capacity = capacity;  // nothing was asked for yet
+      return false;
+    }
+    row.blocks += n;
+    row.capacity += n * block_tokens_;
+  }
+  if (oracle_ != nullptr) {
+    row.ceiling = std::min(row.capacity, row.cap - 1);
+    wishes_.push_back({row.request, {blocks * block_tokens_}, {row.blocks * block_tokens_}, false, false});
+    wish_lanes_.push_back(lane);
+  }
+  return true;
+}
+
+// The same, also at the cost of others. False: not in this step; somebody may have been preempted, the row itself
+// included.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) {
   if (block_tokens_ == 0) return true;
   const Slot slot = running_[lane].slot;
-  const std::int32_t blocks = running_[lane].blocks, capacity = running_[lane].capacity;  // held
-  while (running_[lane].capacity < want) {
-    Row& row = running_[lane];
+  while (!SpareRoom(lane, want)) {
+    const Row& row = running_[lane];
     const std::int32_t n = row.sequences;
-    if (Grow(row)) continue;
-    if (oracle_ != nullptr && oracle_->free_blocks().value >= n + (row.blocks - blocks) + WishedBlocks()) {
-      row.blocks += n;
-      row.capacity += n * block_tokens_;
-      continue;
-    }
-    if (oracle_ != nullptr) row.blocks = blocks, row.capacity = capacity;  // nothing was asked for yet
     short_of_kv_ = true;
     ++stats_.kv_stalls;
     if (row.blocks + n > TotalBlocks()) {
@@ -284,12 +300,6 @@ bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) 
     if (victim == lane && running_[lane].in_flight > 0) return false;
     Preempt(victim, false);
     if (victim == lane) return false;
-  }
-  if (oracle_ != nullptr) {
-    running_[lane].ceiling = std::min(running_[lane].capacity, running_[lane].cap - 1);
-    wishes_.push_back(
-        {running_[lane].request, {blocks * block_tokens_}, {running_[lane].blocks * block_tokens_}, false, false});
-    wish_lanes_.push_back(lane);
   }
   return true;
 }
@@ -401,7 +411,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
     if (need > 0 && need > FreeBlocks() - spared) return stop(WaitsFor::kKv);
   }
   if (oracle_ != nullptr) {
-    Wish(slot, {slot, start, n}, blocks);
+    Wish(slot, {slot, start, n, !decodes}, blocks);
     budget_ -= n;
     if (!decodes) prefill_left_ -= n;
     return Fit::kAdmitted;
@@ -530,9 +540,9 @@ std::int32_t BasicScheduler<Policy, Pause>::FreeBlocks() const {
 
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::WishedBlocks() const {
-  std::int32_t tokens = 0;
-  for (const KvReservation& wish : wishes_) tokens += wish.want.value - wish.have.value;
-  return tokens / block_tokens_;
+  std::int32_t blocks = 0;
+  for (const KvReservation& wish : wishes_) blocks += (wish.want.value - wish.have.value) / block_tokens_;
+  return blocks;
 }
 
 // Asks the host's oracle for all that this plan needs, and takes back what it refuses.
@@ -558,13 +568,17 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
   for (std::size_t i = 0; i < wishes_.size(); ++i) {
     if (!wishes_[i].admission) continue;
     const Candidate c = candidates_[candidate++];
-    UseAdapter(table_[c.slot].state.request.adapter, -1);
-    if (!wishes_[i].granted) continue;
-    if (refused_running) {  // who runs comes first
-      oracle_->Rollback(plan_->id, std::span(&wishes_[i], 1));
+    Record& record = table_[c.slot];
+    // What was set aside for it: Admit takes it again, and whoever is refused leaves it to others.
+    budget_ += c.tokens;
+    if (c.prefill) prefill_left_ += c.tokens;
+    UseAdapter(record.state.request.adapter, -1);
+    if (!wishes_[i].granted || refused_running) {
+      if (c.tokens == 0) swap_in_left_ += record.cpu_blocks;
+      // Who runs comes first.
+      if (wishes_[i].granted) oracle_->Rollback(plan_->id, std::span(&wishes_[i], 1));
       continue;
     }
-    Record& record = table_[c.slot];
     if (record.cpu_blocks > 0) {
       SwapIn(c.slot, std::max(BlocksFor(record), record.cpu_blocks));
     } else {

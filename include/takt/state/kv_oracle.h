@@ -27,7 +27,7 @@ class KvOracle {
  public:
   virtual ~KvOracle() = default;
 
-  virtual Tokens block_tokens() const = 0;  // granularity of reservations, > 0
+  virtual Tokens block_tokens() const = 0;  // granularity of reservations: 1 to 2^20, the same always
   virtual Blocks total_blocks() const = 0;  // of an empty cache, for "can never fit"
   virtual Blocks free_blocks() const = 0;  // usable now
   virtual Blocks pending_blocks() const = 0;  // released, usable after a KvFreed event
