@@ -117,6 +117,23 @@ TEST_CASE("victims: worst first, as few as suffice, promoted ones last") {
   CHECK_FALSE(queue.ChooseVictims(running, {11}, {}, victims, {5}));  // it outranks neither 1 nor the promoted 9
 }
 
+// Shortest first, but whoever came last is the first victim.
+struct OwnVictims : Sjf {
+  RankKey VictimKey(const RequestState& r) const { return {static_cast<double>(r.request.id.value)}; }
+};
+
+TEST_CASE("who outranks whom is told by rank, whoever would be the first victim") {
+  WaitingQueue queue(OwnVictims{});
+  for (const Request& r : {Of(1, 900), Of(2, 10), Of(3, 500)}) queue.Push(r, {});
+  queue.EndIteration(Ids{{1}, {2}, {3}});
+  queue.Push(Of(4, 100), {});
+  const std::vector<WaitingQueue<OwnVictims>::Running> running = {{{1}, {5}}, {{2}, {5}}, {{3}, {5}}};
+  Ids victims;
+  CHECK(queue.ChooseVictims(running, {10}, {}, victims, {4}));
+  CHECK(victims == Ids{{3}, {1}});
+  CHECK_FALSE(queue.ChooseVictims(running, {11}, {}, victims, {4}));
+}
+
 TEST_CASE("a policy that charges for tokens is told of them") {
   WaitingQueue queue(FairShare{});
   for (std::uint64_t id = 1; id <= 3; ++id) {

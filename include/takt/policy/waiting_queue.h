@@ -144,7 +144,7 @@ class WaitingQueue {
       const Slot slot = In(r.request, Status::kRunning);
       if (slot == kNoSlot || !table_[slot].state.request.preemptible) continue;
       const Rank rank = VictimRank(slot, now);
-      if (better == kNoSlot || Outranks(better, rank, now)) candidates_.push_back({rank, r.blocks});
+      if (better == kNoSlot || Outranks(better, slot, now)) candidates_.push_back({rank, r.blocks});
     }
     std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) { return b.rank < a.rank; });
     std::int64_t missing = needed.value;
@@ -174,9 +174,10 @@ class WaitingQueue {
   Rank VictimRank(Slot slot, TimePoint now) const {
     return {!queue_.PromotedWith(slot, StepsRun(slot)), queue_.VictimKeyOf(table_[slot].state, now)};
   }
-  bool Outranks(Slot waiting, const Rank& victim, TimePoint now) const {
-    if (!victim.unpromoted) return false;
-    return queue_.promoted(waiting) || queue_.KeyOf(table_[waiting].state, now).key < victim.key.key;
+  // By rank, as the scheduler does; a policy's own order of victims only says who goes first.
+  bool Outranks(Slot waiting, Slot running, TimePoint now) const {
+    if (queue_.PromotedWith(running, StepsRun(running))) return false;
+    return queue_.promoted(waiting) || queue_.Outranks(table_[waiting].state, table_[running].state, 0, now);
   }
 
   Slot In(RequestId id, Status status) const {
