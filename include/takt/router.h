@@ -137,6 +137,7 @@ class BasicRouter {
 
   std::int64_t alive() const { return static_cast<std::int64_t>(table_.size()); }
   std::int64_t waiting() const { return alive() - outstanding_; }  // in the router's own queue
+  std::int64_t set_aside() const { return set_aside_; }  // of these, too large for every instance that is up
   std::span<const InstanceState> instances() const { return instances_; }  // those that are up, by id
   const RouterStats& stats() const { return stats_; }
 
@@ -247,6 +248,7 @@ class BasicRouter {
     for (Slot slot = 0; slot < table_.slots(); ++slot) {
       if (table_[slot].status == Status::kBlocked) Enqueue(slot);
     }
+    set_aside_ = 0;
   }
 
   void Handle(const InstanceDown& e) {
@@ -302,6 +304,7 @@ class BasicRouter {
   void End(Slot slot) {
     if (table_[slot].status == Status::kRunning) --Up(place_of_[slot])->outstanding, --outstanding_;
     if (table_[slot].status == Status::kWaiting) queue_.Erase(slot);
+    if (table_[slot].status == Status::kBlocked) --set_aside_;
     ForgetExpiry(slot);
     queue_.Forget(slot);
     table_.Erase(slot);
@@ -379,8 +382,12 @@ class BasicRouter {
     }
     if (fits && best == nullptr) return false;
     queue_.Erase(slot);
-    record.status = Status::kBlocked;
-    if (best != nullptr) Assign(slot, *best);
+    if (best != nullptr) {
+      Assign(slot, *best);
+    } else {
+      record.status = Status::kBlocked;
+      ++set_aside_;
+    }
     return true;
   }
 
@@ -408,6 +415,7 @@ class BasicRouter {
   std::vector<Failure> refused_;  // since the last Place
   std::vector<Slot> window_;
   std::int64_t outstanding_ = 0;  // requests on instances
+  std::int64_t set_aside_ = 0;
   TimePoint now_ = kUnset;
   RouterStats stats_;
 };

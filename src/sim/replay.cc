@@ -60,8 +60,9 @@ absl::StatusOr<Router> RouterOf(const ReplayOptions& options) {
   absl::StatusOr<Router> router = Router::Create({}, *std::move(policy), *std::move(placement));
   if (!router.ok()) return router;
   for (std::int32_t i = 1; i <= options.instances; ++i) {
-    const auto kv = static_cast<std::int32_t>(std::min<std::int64_t>(KvTokens(options), Tokens::Max().value));
-    const Instance instance{.id = {static_cast<std::uint64_t>(i)}, .profile = options.profile.id, .kv_tokens = {kv}};
+    // Without kv_tokens: no other instance will come that what is too large for one could wait for, so an instance
+    // shall name it.
+    const Instance instance{.id = {static_cast<std::uint64_t>(i)}, .profile = options.profile.id};
     router->On(InstanceUp{instance}, TimePoint{});
   }
   return router;
@@ -228,6 +229,8 @@ absl::Status ReplayOptions::Validate() const {
   expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle", "the simulator owns no memory to answer for");
   expect(scheduler.kv != KvMode::kLedger || KvTokens(*this) > 0, "kv_tokens", kv_tokens,
          "the profile tells of no room for KV, so say how many tokens");
+  expect(scheduler.kv != KvMode::kLedger || KvTokens(*this) <= 0 || KvTokens(*this) >= scheduler.kv_block_tokens.value,
+         "kv_tokens", KvTokens(*this), "must hold at least one block of kv_block_tokens");
   if (const std::string cost = profile.cost.Faults(); !cost.empty()) {
     faults += fmt::format("{}profile '{}': {}", faults.empty() ? "" : "\n", profile.id, cost);
   }

@@ -136,11 +136,15 @@ TEST_CASE("what fits no instance stands in nobody's way, and goes where it fits 
   router.On(Up(1, Instance::kUnbounded, 100), At(0));
   router.On(Arrival(1, 100), At(0));  // no room for a single new token
   router.On(Arrival(2, 99), At(0));
+  router.On(Arrival(4, 500), At(0));
   CHECK(Place(router, 0) == Pairs{{2, 1}});
-  CHECK(router.waiting() == 1);
+  CHECK((router.waiting() == 2 && router.set_aside() == 2));
+  router.On(Cancelled{{4}}, At(0));
+  CHECK(router.set_aside() == 1);
   router.On(Up(2, Instance::kUnbounded, 101), At(1));
   router.On(Arrival(3), At(1));
   CHECK(Place(router, 1) == Pairs{{1, 2}, {3, 1}});
+  CHECK(router.set_aside() == 0);
 }
 
 TEST_CASE("past a first request whose instances are full, a window is looked at") {
