@@ -71,7 +71,7 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.Add("--placement", to.placement, "NAME", "which instance a request goes to; see 'takt policies'");
   group.Add("--token-budget", to.token_budget, "N",
             "tokens that one step computes at most, prefill and decode together", Whole(1));
-  group.Add("--max-seqs", to.max_seqs, "N", "requests that run at once at most", Whole(1));
+  group.Add("--max-seqs", to.max_seqs, "N", "requests that run at once at most", Whole(1, 1 << 20));
   group.Add("--kv-tokens", to.kv_tokens, "N", "size of each instance's KV cache instead of the profile's",
             Whole(1, INT64_MAX));
   group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompts' beginnings for requests that share them");

@@ -20,14 +20,21 @@ std::string StatsText(const Stats& stats) {
   return text;
 }
 
-int Dump(std::string_view log) {
+// Of what is in the file.
+int Fault(const ReplayLogArguments& arguments, const absl::Status& status) {
+  const std::string named = fmt::format("{}: {}", arguments.file, std::string(status.message()));
+  return Complain("replay-log", absl::Status(status.code(), named), kFailed);
+}
+
+int Dump(const ReplayLogArguments& arguments, std::string_view log) {
   OutputFile out = OutputFile::Open("-").value();
-  absl::Status status = DumpLog(log, [&](std::string_view line) {
+  const absl::Status read = DumpLog(log, [&](std::string_view line) {
     out.Write(line);
     out.Write("\n");
   });
-  status.Update(out.Close());
-  return status.ok() ? kDone : Complain("replay-log", status, kFailed);
+  const absl::Status written = out.Close();
+  if (!read.ok()) return Fault(arguments, read);
+  return written.ok() ? kDone : Complain("replay-log", written, kFailed);
 }
 
 }  // namespace
@@ -35,9 +42,9 @@ int Dump(std::string_view log) {
 int RunCommand(const ReplayLogArguments& arguments) {
   const absl::StatusOr<std::string> log = ReadFile(arguments.file);
   if (!log.ok()) return Complain("replay-log", log.status(), kFailed);
-  if (arguments.dump) return Dump(*log);
+  if (arguments.dump) return Dump(arguments, *log);
   const absl::StatusOr<LogReplay> replay = ReplayLog(*log);
-  if (!replay.ok()) return Complain("replay-log", replay.status(), kFailed);
+  if (!replay.ok()) return Fault(arguments, replay.status());
 
   std::string text = fmt::format("{}: {}, {}, {}\n", arguments.file, Counted(replay->events, "event"),
                                  Counted(replay->plans, "plan"), Counted(replay->commits, "commit"));

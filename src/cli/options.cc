@@ -118,8 +118,9 @@ CLI::Validator Whole(std::int64_t least, std::int64_t most) {
         const char* end = text.data() + text.size();
         const auto [stop, error] = std::from_chars(text.data(), end, number);
         if (error == std::errc() && stop == end && number >= least && number <= most) return "";
+        const bool bounded = most < INT64_MAX || error == std::errc::result_out_of_range;
         const std::string range =
-            most >= INT32_MAX ? fmt::format("of at least {}", least) : fmt::format("from {} to {}", least, most);
+            bounded ? fmt::format("from {} to {}", least, most) : fmt::format("of at least {}", least);
         return fmt::format("'{}' is not a whole number {}", text, range);
       },
       "");

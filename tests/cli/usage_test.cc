@@ -78,6 +78,8 @@ TEST_CASE("wrong usage exits with 2 and names what is wrong, and what there is")
       {{"replay", "-j", "0"}, {"'0'"}},
       {{"replay", "--workload", "gen:multi_stage,workflows=1", "--load", "1"}, {"--load"}},
       {{"replay", "--profile", "aic/llama-3.1-70b/h100/bf16/tp1"}, {"kv_tokens"}},
+      {{"replay", "--kv-tokens", "10"}, {"kv_tokens", "10", "one block"}},
+      {{"replay", "--max-seqs", "2000000"}, {"--max-seqs", "2000000", "1 to 1048576"}},
       {{"generate"}, {"spec"}},
       {{"generate", "gen:storm"}, {"storm", "poisson"}},
       {{"generate", "gen:poisson,rate=fast"}, {"rate", "fast"}},
@@ -110,7 +112,8 @@ TEST_CASE("files that cannot be read or written exit with 1 and are named") {
       {Replay({"--json", dir / "no/such/folder.json"}), {"no/such/folder.json", "No such file"}},
       {Replay({"--html", "/dev/full"}), {"/dev/full", "No space left"}},
       {{"replay-log", dir / "none"}, {"none", "No such file"}},
-      {{"replay-log", bad}, {""}},
+      {{"replay-log", bad}, {"bad.csv", "takt log"}},
+      {{"replay-log", bad, "--dump"}, {"bad.csv", "takt log"}},
       {{"workload", "bundled", "--output", "/dev/full"}, {"/dev/full"}},
       {{"generate", "gen:poisson,requests=9", "--output", dir / "no/such.jsonl"}, {"no/such.jsonl"}},
   };
