@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "catch.h"
+#include "takt/policy/registry.h"
+#include "takt/state/stats.h"
 
 namespace takt {
 namespace {
@@ -291,6 +293,24 @@ TEST_CASE("the README's first code is an example that is compiled and run") {
   CHECK(FirstBlock("Text\n```cpp\nint a;\n```\n```cpp\nint b;\n```\n", "cpp") == "int a;\n");
   const std::filesystem::path root = TAKT_SOURCE_DIR;
   CHECK(FirstBlock(Read(root / "README.md"), "cpp") == Read(root / "examples/step_loop.cc"));
+}
+
+TEST_CASE("docs list every counter, and every policy has a page and a row in the README") {
+  const std::filesystem::path root = TAKT_SOURCE_DIR;
+  std::string counters;
+#define TAKT_ROW(name, text) counters += "| `" #name "` | " text " |\n";
+  TAKT_STATS(TAKT_ROW)
+#undef TAKT_ROW
+  CHECK(Read(root / "docs/stats.md").find(counters) != std::string::npos);
+
+  const std::string readme = Read(root / "README.md");
+  for (const PolicyInfo& policy : PolicyInfos()) {
+    CAPTURE(policy.name);
+    const std::string page = Read(root / "docs/policies" / (policy.name + ".md"));
+    CHECK(page.find("## Measured\n") != std::string::npos);
+    for (const auto& option : policy.options) CHECK(page.find("| `" + option.name + "` |") != std::string::npos);
+    CHECK(readme.find("\n| `" + policy.name) != std::string::npos);
+  }
 }
 
 TEST_CASE("nothing is left lying about") {
