@@ -49,10 +49,6 @@ Engine::Engine(const Model& model, EngineOptions options, std::unique_ptr<KvMemo
       runner_(model, KvLayout(model.config(), static_cast<std::size_t>(options_.block_tokens.value)), kv_->arena(),
               options_.threads) {}
 
-Engine::~Engine() {
-  if (flight_.running.valid()) flight_.running.wait();
-}
-
 // ---- what comes in --------------------------------------------------------------------------------------------------
 
 absl::Status Engine::Submit(EngineRequest request) {
@@ -215,7 +211,7 @@ void Engine::Launch(const takt::StepPlan& plan) {
   }
   counters_.rows += static_cast<std::int64_t>(flight_.rows.size());
   if (options_.overlap) {
-    flight_.running = std::async(std::launch::async, [this] { Compute(); });
+    background_.Begin([this] { Compute(); });
   } else {
     Compute();
   }
@@ -245,7 +241,7 @@ void Engine::Compute() {
 // Ends the step in flight: its tokens go out, and the scheduler hears of it. False where there is none.
 bool Engine::Land() {
   if (flight_.plan == nullptr) return false;
-  if (flight_.running.valid()) flight_.running.get();
+  background_.Wait();
   const takt::StepPlan& plan = *std::exchange(flight_.plan, nullptr);
   results_.clear();
   const Sample* sample = flight_.samples.data();

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <span>
@@ -30,6 +29,7 @@
 #include "model.h"
 #include "takt/record.h"
 #include "takt/scheduler.h"
+#include "threads.h"
 
 namespace tiny {
 
@@ -107,7 +107,6 @@ class Engine {
  public:
   // InvalidArgument names what is wrong. The model must outlive the engine.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const Model& model, EngineOptions options);
-  ~Engine();
 
   // InvalidArgument where the request contradicts itself or the model; then nothing is kept, and no output follows.
   absl::Status Submit(EngineRequest request);
@@ -153,7 +152,6 @@ class Engine {
     std::span<const Sample> samples;
     takt::TimePoint begin, end;
     takt::Duration planning{0};
-    std::future<void> running;
   };
 
   using Scheduler = takt::Recorded<takt::Scheduler>;
@@ -194,6 +192,7 @@ class Engine {
   EngineCounters counters_;
   takt::Idle idle_ = takt::Idle::kNoRequests;
   takt::TimePoint wake_at_ = takt::kNever;
+  Background background_;  // computes the step in flight; goes first
 };
 
 }  // namespace tiny

@@ -14,6 +14,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "fmt/format.h"
+#include "gains.h"
 #include "setup.h"
 #include "step_log.h"
 #include "takt/record.h"
@@ -118,7 +119,7 @@ absl::Status RunPolicy(const Model& model, const EngineOptions& engine, TraceFil
                   {"computing_s", takt::ToSeconds(traced->counters.computing)},
                   {"plan_commit_s", takt::ToSeconds(traced->counters.scheduling)}};
   comparison.postscript += Postscript(run.settings.policy, *traced, steps);
-  takt::cli::Keep(std::move(traced->result), !common.csv.empty(), run);
+  takt::cli::Keep(std::move(traced->result), true, run);
   return absl::OkStatus();
 }
 
@@ -159,6 +160,7 @@ int PlayTrace(Arguments arguments) {
   }
   bar.Clear();
   comparison.interrupted = takt::cli::Interrupted();
+  comparison.postscript = GainTable(comparison) + comparison.postscript;
   comparison.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   absl::Status written = takt::cli::WriteReports(comparison, files->reports);
   if (files->steps) written.Update(files->steps->Close());

@@ -11,8 +11,8 @@
 
 namespace tiny {
 
-// A line for takt calibrate (takt/sim/step_log.h): time_s is that of the arithmetic, from the plan to the samples, plan_s
-// that of Plan and Commit.
+// A line for takt calibrate (takt/sim/step_log.h): time_s is that of the arithmetic, from the plan to the samples,
+// plan_s that of Plan and Commit.
 std::string StepLine(const StepReport& report);
 
 class StepTimes {

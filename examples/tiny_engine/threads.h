@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tiny {
@@ -58,6 +59,52 @@ class Threads {
   std::atomic<std::size_t> busy_ = 0;
   std::atomic<bool> stop_ = false;
   std::vector<std::thread> helpers_ = {};
+};
+
+// One thread that does one thing after another, while somebody else does something.
+class Background {
+ public:
+  ~Background() {
+    Wait();
+    if (!thread_.joinable()) return;
+    stop_ = true;
+    Begin({});
+    thread_.join();
+  }
+  Background() = default;
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
+  // Not before what was begun last is done.
+  void Begin(std::function<void()> job) {
+    job_ = std::move(job);
+    ++begun_;
+    if (thread_.joinable()) {
+      begun_.notify_one();
+    } else {
+      thread_ = std::thread([this] { Run(); });
+    }
+  }
+
+  void Wait() {
+    for (std::uint32_t done; (done = done_) != begun_;) done_.wait(done);
+  }
+
+ private:
+  void Run() {
+    for (std::uint32_t next = 1;; ++next) {
+      begun_.wait(next - 1);
+      if (stop_) return;
+      job_();
+      done_ = next;
+      done_.notify_one();
+    }
+  }
+
+  std::function<void()> job_ = {};
+  std::atomic<std::uint32_t> begun_ = 0, done_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_ = {};
 };
 
 }  // namespace tiny

@@ -30,14 +30,8 @@ const std::string kChatPath = "/v1/chat/completions";
 
 // Half a millisecond a token.
 const Model& TestModel() {
-  static const Model model = Model::Random({.layers = 4,
-                                            .hidden = 128,
-                                            .heads = 4,
-                                            .kv_heads = 2,
-                                            .ffn = 352,
-                                            .vocab = 272,
-                                            .max_context = 6000},
-                                           3);
+  static const Model model = Model::Random(
+      {.layers = 4, .hidden = 128, .heads = 4, .kv_heads = 2, .ffn = 352, .vocab = 272, .max_context = 6000}, 3);
   return model;
 }
 
@@ -111,7 +105,8 @@ TEST_CASE("many clients at once are answered as if each were alone, streamed or 
       const Answer& answer = answers[static_cast<std::size_t>(i)];
       INFO(answer.body);
       REQUIRE(answer.status == 200);
-      const std::string alone = TextAlone("A prompt that many share, and its end: " + std::to_string(i / 2), 20 + i / 2);
+      const std::string alone =
+          TextAlone("A prompt that many share, and its end: " + std::to_string(i / 2), 20 + i / 2);
       if (i % 2 == 0) {
         const Answer::Stream stream = answer.stream();
         CHECK(stream.done);
@@ -130,7 +125,8 @@ TEST_CASE("many clients at once are answered as if each were alone, streamed or 
 
 TEST_CASE("a chat, the list of models, health, and what is not there") {
   Site site;
-  const Answer chat = Post(site.port, kChatPath, R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3})");
+  const Answer chat =
+      Post(site.port, kChatPath, R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3})");
   CHECK(chat.status == 200);
   CHECK(chat.json()["choices"][0]["message"]["role"] == "assistant");
   CHECK(chat.json()["usage"]["prompt_tokens"] == 5);

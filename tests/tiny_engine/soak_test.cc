@@ -30,8 +30,8 @@ double ResidentBytes(pid_t pid) {
 bool Ask(int port, takt::Random& random) {
   const std::string path = "/v1/completions";
   const bool stream = random.Chance(0.5);
-  const std::string workflow = fmt::format("X-Workflow-Id: {}\r\nX-Agent: {}\r\n", random.Below(1'000'000'000),
-                                           random.Below(1'000'000'000));
+  const std::string workflow =
+      fmt::format("X-Workflow-Id: {}\r\nX-Agent: {}\r\n", random.Below(1'000'000'000), random.Below(1'000'000'000));
   json body = {{"prompt", std::string(1 + random.Below(60), 'x') + std::to_string(random.Below(1000))},
                {"max_tokens", 1 + random.Below(20)},
                {"stream", stream}};
@@ -56,9 +56,7 @@ bool Ask(int port, takt::Random& random) {
       client.Send(noise);
       return true;
     }
-    case 3:
-      body["max_tokens"] = -1;
-      return Post(port, path, body.dump(), workflow).status == 400;
+    case 3: body["max_tokens"] = -1; return Post(port, path, body.dump(), workflow).status == 400;
     default: {
       const Answer answer = Post(port, path, body.dump(), workflow);
       return answer.status == 200 && (!stream || answer.stream().done);
@@ -68,9 +66,27 @@ bool Ask(int port, takt::Random& random) {
 
 TEST_CASE("memory does not grow with the number of requests") {
   const std::int64_t requests = takt::Scaled(2000);
-  takt::Tool server({"--serve", "0", "--model", "1M", "--max-context", "1024", "--kv-blocks", "256", "--cpu-blocks",
-                     "64", "--prefix-cache", "--max-seqs", "16", "--policy", "sjf", "--connections", "64", "--option",
-                     "preempt=by_rank", "--option", "preempt_action=out"},
+  takt::Tool server({"--serve",
+                     "0",
+                     "--model",
+                     "1M",
+                     "--max-context",
+                     "1024",
+                     "--kv-blocks",
+                     "256",
+                     "--cpu-blocks",
+                     "64",
+                     "--prefix-cache",
+                     "--max-seqs",
+                     "16",
+                     "--policy",
+                     "sjf",
+                     "--connections",
+                     "64",
+                     "--option",
+                     "preempt=by_rank",
+                     "--option",
+                     "preempt_action=out"},
                     takt::Tool::Where::kTerminal);
   server.WaitFor(" at http://127.0.0.1:");
   server.WaitFor("\n");

@@ -23,17 +23,20 @@ using takt::Tool;
 
 // Two hundred short requests in about a second.
 Args Trace(Args more) {
-  Args args = {"--trace", "gen:multi_stage,workflows=40,rate=60,seed=3", "--length-scale", "0.02", "--model", "1M",
-               "--threads", "1", "--max-context", "512"};
+  Args args = {"--trace",        "gen:multi_stage,workflows=40,rate=60,seed=3",
+               "--length-scale", "0.02",
+               "--model",        "1M",
+               "--threads",      "1",
+               "--max-context",  "512"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
 
 TEST_CASE("a trace is played, and told about as by takt replay") {
   const TempDir dir;
-  const Ended run = RunTool(Trace({"--json", dir / "run.json", "--csv", dir / "run.csv", "--perfetto",
-                                   dir / "run.perfetto", "--html", dir / "run.html", "--policy", "fcfs", "--policy",
-                                   "stjf", "--prefix-cache"}));
+  const Ended run =
+      RunTool(Trace({"--json", dir / "run.json", "--csv", dir / "run.csv", "--perfetto", dir / "run.perfetto", "--html",
+                     dir / "run.html", "--policy", "fcfs", "--policy", "stjf", "--prefix-cache"}));
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
   CHECK(run.out.find("Steps under stjf") != std::string::npos);
@@ -60,9 +63,9 @@ TEST_CASE("a trace is played, and told about as by takt replay") {
 TEST_CASE("what every step took is written, and the log replays") {
   for (const char* overlap : {"overlap=0", "overlap=1"}) {
     const TempDir dir;
-    const Ended run = RunTool(Trace({"--steps", dir / "steps", "--log", dir / "log", "--json", dir / "run.json",
-                                     "--option", overlap, "--option", "preempt=by_rank", "--policy", "sjf",
-                                     "--max-seqs", "6", "--closed-loop", "12"}));
+    const Ended run =
+        RunTool(Trace({"--steps", dir / "steps", "--log", dir / "log", "--json", dir / "run.json", "--option", overlap,
+                       "--option", "preempt=by_rank", "--policy", "sjf", "--max-seqs", "6", "--closed-loop", "12"}));
     INFO(run.err);
     REQUIRE(run.exit_code == 0);
     const json report = json::parse(takt::ReadWhole(dir / "run.json"))["runs"][0];
@@ -165,8 +168,9 @@ TEST_CASE("a server that is asked to end while busy answers what it can, and say
                "--drain", time_enough ? "600" : "0.2", "--log", dir / "log"},
               Tool::Where::kTerminal);
     const int port = PortOf(tool);
-    const std::string body = json({{"prompt", "busy"}, {"max_tokens", time_enough ? 200 : 19'000}, {"ignore_eos", true},
-                                   {"stream", true}}).dump();
+    const std::string body =
+        json({{"prompt", "busy"}, {"max_tokens", time_enough ? 200 : 19'000}, {"ignore_eos", true}, {"stream", true}})
+            .dump();
     std::array<Answer, 6> answers;
     std::vector<std::thread> clients;
     for (Answer& answer : answers) {

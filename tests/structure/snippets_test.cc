@@ -1,0 +1,75 @@
+// Code in the documentation is code of the examples.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+
+namespace takt {
+namespace {
+
+const std::filesystem::path kRoot = TAKT_SOURCE_DIR;
+
+std::string Read(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Snippet {
+  std::string file;                 // that it stands in
+  std::vector<std::string> pieces;  // what stands between lines of "..."
+};
+
+// The blocks that name a file: ```cpp FILE.
+std::vector<Snippet> SnippetsOf(const std::string& markdown) {
+  std::vector<Snippet> snippets;
+  std::istringstream lines(markdown);
+  const std::string fence = "```cpp ";
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(fence)) continue;
+    Snippet snippet{line.substr(fence.size()), {""}};
+    while (std::getline(lines, line) && line != "```") {
+      if (line == "...") {
+        snippet.pieces.emplace_back();
+      } else {
+        snippet.pieces.back() += line + "\n";
+      }
+    }
+    snippets.push_back(snippet);
+  }
+  return snippets;
+}
+
+// The first piece that does not follow the others in the text; empty where all do.
+std::string Missing(const std::vector<std::string>& pieces, const std::string& text) {
+  std::size_t at = 0;
+  for (const std::string& piece : pieces) {
+    at = text.find(piece, at);
+    if (piece.empty() || at == std::string::npos) return piece.empty() ? "an empty piece" : piece;
+    at += piece.size();
+  }
+  return "";
+}
+
+TEST_CASE("code in the documentation stands in the examples, word for word") {
+  CHECK(SnippetsOf("```cpp a.cc\nx\n...\ny\n```\n```cpp\nz\n```\n").size() == 1);
+  CHECK(Missing({"a\n", "c\n"}, "a\nb\nc\n").empty());
+  CHECK(Missing({"c\n", "a\n"}, "a\nb\nc\n") == "a\n");
+  int count = 0;
+  for (const char* page : {"docs/embedding.md", "docs/tiny_engine.md"}) {
+    for (const Snippet& snippet : SnippetsOf(Read(kRoot / page))) {
+      ++count;
+      const std::string source = Read(kRoot / snippet.file);
+      UNSCOPED_INFO(page << ": " << snippet.file);
+      CHECK_FALSE(source.empty());
+      CHECK(Missing(snippet.pieces, source) == "");
+    }
+  }
+  CHECK(count >= 10);
+}
+
+}  // namespace
+}  // namespace takt
