@@ -156,6 +156,19 @@ void AddCalibrate(CLI::App& tool, Arguments& chosen) {
   output.Add("--json", to.json, "FILE", "all figures");
 }
 
+void AddCompare(CLI::App& tool, Arguments& chosen) {
+  const auto [app, to] = AddCommand<CompareArguments>(
+      tool, chosen, "compare", "say how far reports of the same runs are apart: an engine's and the simulator's",
+      "Reports are those of --json, of takt replay or of a host such as tiny_engine. Runs stand against each other in "
+      "the\n"
+      "order of the files; policies are ranked among runs of the same workload and rate.\n\nExample\n"
+      "  takt compare --measured engine.json --predicted simulator.json");
+  Group options(*app, "Options");
+  options.Add("--measured", to.measured, "FILE", "one or several")->required();
+  options.Add("--predicted", to.predicted, "FILE", "as many runs, in the same order")->required();
+  options.Add("--tie", to.tie, "PCT", "policies that are so close count as equal", Share(100));
+}
+
 void AddOthers(CLI::App& tool, Arguments& chosen) {
   const std::string group = "Options";
   AddCommand<PoliciesArguments>(tool, chosen, "policies", "list the policies: what each does, and its options");
@@ -197,6 +210,7 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   Arguments chosen;
   AddReplay(tool, chosen);
   AddCalibrate(tool, chosen);
+  AddCompare(tool, chosen);
   AddOthers(tool, chosen);
   if (argc < 2) {
     std::fputs(tool.help().c_str(), stderr);

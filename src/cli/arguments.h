@@ -87,8 +87,13 @@ struct CalibrateArguments {
   bool skip_bad_lines = false;
 };
 
+struct CompareArguments {
+  std::vector<std::string> measured, predicted;  // files
+  double tie = 2;  // %
+};
+
 using Arguments = std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments,
-                               GenerateArguments, ReplayLogArguments, CalibrateArguments>;
+                               GenerateArguments, ReplayLogArguments, CalibrateArguments, CompareArguments>;
 
 // The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
 std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);

@@ -26,6 +26,7 @@ TEST_CASE("help and version go to standard output") {
                                             {"generate", "--help"},
                                             {"replay-log", "--help"},
                                             {"calibrate", "--help"},
+                                            {"compare", "--help"},
                                             {"policies", "--help"},
                                             {"profiles", "--help"}}) {
     const Ended help = RunTool(args);
