@@ -79,6 +79,9 @@ void AddTrace(CLI::App& app, Arguments& to) {
       .Add("--closed-loop", to.common.closed_loop, "N",
            "N workflows in flight: one starts when another ends, whenever it had come", Whole(1, INT64_MAX))
       ->excludes(scale);
+  group.AddFlag("--processor-time", to.processor_time,
+                "count the time in which the engine has a processor, and skip what it waits: for a machine that others "
+                "use too; needs --threads 1");
 }
 
 void AddServer(CLI::App& app, Arguments& to) {

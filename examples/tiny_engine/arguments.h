@@ -33,6 +33,7 @@ struct Arguments {
   std::int32_t cpu_blocks = 0;
   bool overlap = false;
   std::string log, steps;
+  bool processor_time = false;
 
   bool serve = false;
   HttpOptions http;

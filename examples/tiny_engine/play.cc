@@ -31,8 +31,9 @@ using takt::cli::Run;
 takt::Profile ProfileOf(const Model& model, const Arguments& arguments) {
   takt::Profile profile;
   profile.id =
-      fmt::format("tiny_engine, {:.1f} M parameters, {}", static_cast<double>(model.config().parameters()) / 1e6,
-                  takt::cli::Counted(static_cast<long long>(arguments.threads), "thread"));
+      fmt::format("tiny_engine, {:.1f} M parameters, {}{}", static_cast<double>(model.config().parameters()) / 1e6,
+                  takt::cli::Counted(static_cast<long long>(arguments.threads), "thread"),
+                  arguments.processor_time ? ", processor time" : "");
   profile.kv_capacity_tokens = std::int64_t{arguments.kv_blocks} * arguments.block_tokens;
   return profile;
 }
@@ -79,8 +80,8 @@ std::string Postscript(const std::string& policy, const TraceResult& traced, con
   return text;
 }
 
-absl::Status RunPolicy(const Model& model, const EngineOptions& engine, TraceFiles& files, takt::cli::ProgressBar& bar,
-                       Comparison& comparison, Run& run) {
+absl::Status RunPolicy(const Model& model, const Arguments& arguments, const EngineOptions& engine, TraceFiles& files,
+                       takt::cli::ProgressBar& bar, Comparison& comparison, Run& run) {
   const takt::cli::ReplayArguments& common = comparison.arguments;
   TraceOptions options;
   options.engine = engine;
@@ -89,6 +90,7 @@ absl::Status RunPolicy(const Model& model, const EngineOptions& engine, TraceFil
   options.seed = common.workload.seed;
   options.rate_scale = common.rate_scale;
   options.closed_loop = common.closed_loop;
+  options.processor_time = arguments.processor_time;
   options.slo = {takt::FromSeconds(common.slo_ttft), takt::FromSeconds(common.slo_tpot)};
   options.progress = [&](double share) {
     bar.Show(share, "serving under " + run.settings.policy);
@@ -101,9 +103,9 @@ absl::Status RunPolicy(const Model& model, const EngineOptions& engine, TraceFil
     run.trace = std::make_unique<takt::cli::ScheduleTrace>(comparison.workload,
                                                            static_cast<std::size_t>(common.perfetto_limit));
   }
-  options.on_step = [&](const StepReport& report, std::int64_t waiting) {
+  options.on_step = [&](const StepReport& report, std::int64_t waiting, takt::Duration between) {
     steps.Add(report);
-    if (files.steps) files.steps->Write(StepLine(report));
+    if (files.steps) files.steps->Write(StepLine(report, between));
     if (run.trace) run.trace->OnStep({0, report.begin, report.end, waiting, report.plan, report.rows});
   };
 
@@ -155,7 +157,7 @@ int PlayTrace(Arguments arguments) {
   const auto begin = std::chrono::steady_clock::now();
   for (Run& run : comparison.runs) {
     if (takt::cli::Interrupted()) break;
-    absl::Status ran = RunPolicy(*model, *engine, *files, bar, comparison, run);
+    absl::Status ran = RunPolicy(*model, arguments, *engine, *files, bar, comparison, run);
     if (!ran.ok()) return Complain(ran, kFailed);
   }
   bar.Clear();

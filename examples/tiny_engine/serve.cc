@@ -90,7 +90,8 @@ int Serve(Arguments arguments) {
   options->policy = arguments.common.policies[0];
   takt::Recorder recorder([&](std::string_view bytes) { (*log)->Write(bytes); });
   if (*log) options->recorder = &recorder;
-  if (*steps) options->on_step = [&](const StepReport& report) { (*steps)->Write(StepLine(report)); };
+  if (*steps)
+    options->on_step = [&](const StepReport& report) { (*steps)->Write(StepLine(report, report.scheduling)); };
   takt::cli::CatchInterrupts();
   const absl::StatusOr<bool> all_answered = ServeUntilInterrupted(arguments, *model, *std::move(options));
   recorder.Flush();

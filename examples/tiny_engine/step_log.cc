@@ -17,8 +17,8 @@ void Append(std::vector<double>& to, const std::vector<double>& from) { to.inser
 
 }  // namespace
 
-std::string StepLine(const StepReport& report) {
-  return takt::StepLogLine(report.plan, report.begin, report.end, report.scheduling) + "\n";
+std::string StepLine(const StepReport& report, takt::Duration between) {
+  return takt::StepLogLine(report.plan, report.begin, report.end, between) + "\n";
 }
 
 void StepTimes::Add(const StepReport& report) {

@@ -12,8 +12,8 @@
 namespace tiny {
 
 // A line for takt calibrate (takt/sim/step_log.h): time_s is that of the arithmetic, from the plan to the samples,
-// plan_s that of Plan and Commit.
-std::string StepLine(const StepReport& report);
+// `between` what came between the last step and this one without waiting, Plan and Commit included.
+std::string StepLine(const StepReport& report, takt::Duration between);
 
 class StepTimes {
  public:

@@ -1,5 +1,7 @@
 #include "trace_run.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <queue>
@@ -25,6 +27,34 @@ std::vector<std::int32_t> RandomTokens(std::uint64_t seed, std::size_t n, std::s
   return tokens;
 }
 
+// Of this thread.
+takt::Duration ProcessorTime() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + takt::Duration(time.tv_nsec);
+}
+
+// Time since Start.
+class RunClock {
+ public:
+  explicit RunClock(bool processor_time) : processor_time_(processor_time) {}
+
+  void Start() { start_ = Read(); }
+  TimePoint Now() const { return TimePoint(Read() - start_ + skipped_); }
+  void SleepUntil(TimePoint wake) {
+    if (processor_time_) skipped_ += std::max(wake - Now(), takt::Duration(0));
+    else std::this_thread::sleep_for(std::min(wake - Now(), kLongestSleep));
+  }
+
+ private:
+  takt::Duration Read() const {
+    return processor_time_ ? ProcessorTime() : std::chrono::steady_clock::now().time_since_epoch();
+  }
+
+  bool processor_time_;
+  takt::Duration start_ = Read(), skipped_{0};
+};
+
 class TraceRun {
  public:
   TraceRun(const Model& model, const takt::Workload& workload, const TraceOptions& options)
@@ -32,7 +62,8 @@ class TraceRun {
         workload_(workload),
         options_(options),
         progress_(workload, options.estimates, options.seed, result_.requests),
-        computed_(workload.calls.size()) {}
+        computed_(workload.calls.size()),
+        clock_(options.processor_time) {}
 
   absl::StatusOr<TraceResult> Run();
 
@@ -43,7 +74,7 @@ class TraceRun {
     friend bool operator>(const Due& a, const Due& b) { return a.time > b.time; }
   };
 
-  TimePoint Now() const { return TimePoint(std::chrono::steady_clock::now() - start_); }
+  TimePoint Now() const { return clock_.Now(); }
   TimePoint NextArrival() const;
   void StartWorkflow(TimePoint at) {
     progress_.Start(next_workflow_++, at, [&](std::uint32_t call) { Ready(call, at); });
@@ -64,7 +95,8 @@ class TraceRun {
   std::vector<std::int32_t> computed_;  // by call: tokens whose KV was computed at some time
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;  // calls to be made
   std::uint32_t next_workflow_ = 0;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  RunClock clock_;
+  TimePoint busy_since_ = {};  // the end of the last step, or of a wait since then
   std::unique_ptr<Engine> engine_;
   takt::Series series_;
   takt::TimeMean kv_used_;
@@ -72,6 +104,9 @@ class TraceRun {
 
 absl::StatusOr<TraceResult> TraceRun::Run() {
   EngineOptions engine = options_.engine;
+  if (options_.processor_time && (engine.threads > 1 || engine.overlap)) {
+    return absl::InvalidArgumentError("processor time is that of one thread, without overlap");
+  }
   engine.clock = [this] { return Now(); };
   engine.output = [this](const Output& output) { Hear(output); };
   engine.on_step = [this](const StepReport& report) { OnStep(report); };
@@ -79,7 +114,7 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
   if (!made.ok()) return made.status();
   engine_ = *std::move(made);
 
-  start_ = std::chrono::steady_clock::now();
+  clock_.Start();
   const auto workflows = static_cast<std::int64_t>(workload_.workflows.size());
   for (std::int64_t i = 0; i < std::min(options_.closed_loop, workflows); ++i) StartWorkflow({});
   while (!progress_.over()) {
@@ -100,7 +135,8 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
     if (wake == takt::kNever && !progress_.over()) {
       return absl::InternalError("the run has stalled: " + std::string(takt::Name(engine_->idle())));
     }
-    std::this_thread::sleep_for(std::min(wake - Now(), kLongestSleep));
+    clock_.SleepUntil(wake);
+    busy_since_ = Now();
   }
 
   while (!result_.stopped && !engine_->empty()) engine_->Step();  // hears what is released
@@ -199,7 +235,8 @@ void TraceRun::OnStep(const StepReport& report) {
   result_.request_steps += static_cast<std::int64_t>(report.plan.run.size());
   kv_used_.Set(report.end, engine_->scheduler().kv().used.value);
   if (series_.due(report.end)) Sample();
-  if (options_.on_step) options_.on_step(report, engine_->scheduler().waiting());
+  const takt::Duration between = report.begin - std::exchange(busy_since_, report.end);
+  if (options_.on_step) options_.on_step(report, engine_->scheduler().waiting(), between);
 }
 
 void TraceRun::Sample() {

@@ -20,8 +20,12 @@ struct TraceOptions {
   double rate_scale = 1;        // arrivals come so many times as fast
   std::int64_t closed_loop = 0;  // > 0: so many workflows in flight, the next starts when one ends
   takt::SloTarget slo = {};
+  // Time is what this thread had a processor for, and waiting is skipped: on a machine that others use too, the run
+  // then tells what the engine takes, and not what it was kept waiting. For one thread, without overlap.
+  bool processor_time = false;
 
-  std::function<void(const StepReport&, std::int64_t waiting)> on_step = {};
+  // `between`: from the end of the last step, or of a wait since then, to the beginning of this one.
+  std::function<void(const StepReport&, std::int64_t waiting, takt::Duration between)> on_step = {};
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
 };
 
