@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "fmt/format.h"
-#include "takt/base/random.h"
 #include "workload/csv_columns.h"
 #include "workload/format.h"
 
@@ -27,11 +26,7 @@ constexpr std::array<Scheme, 3> kSchemes = {{
 class CsvParser : public LineParser {
  public:
   CsvParser(const Scheme& scheme, const ReadOptions& options, WorkloadBuilder& builder)
-      : scheme_(scheme),
-        builder_(builder),
-        columns_(scheme.columns, kOutput + 1),
-        rate_(options.rate),
-        random_(options.seed) {}
+      : scheme_(scheme), builder_(builder), columns_(scheme.columns, kOutput + 1), generated_(options) {}
 
   absl::Status Header(std::string_view line) override { return columns_.Header(line); }
 
@@ -41,8 +36,9 @@ class CsvParser : public LineParser {
     if (!prompt.ok()) return Bad(kPrompt, prompt.status());
     const absl::StatusOr<std::int64_t> output = ParseWhole(columns_.field(kOutput), kMaxContextTokens / 2);
     if (!output.ok()) return Bad(kOutput, output.status());
-    const absl::StatusOr<TimePoint> arrival = Arrival();  // last: it changes what the next arrival is
+    const absl::StatusOr<TimePoint> arrival = Arrival();
     if (!arrival.ok()) return Bad(kTime, arrival.status());
+    generated_.Next();
     const std::uint32_t model = builder_.Name(columns_.field(kModel));
     const std::uint32_t log_type = builder_.Name(columns_.field(kLogType));
     builder_.Add(*arrival, AtLeastOne(*prompt), AtLeastOne(*output), model, log_type);
@@ -52,7 +48,7 @@ class CsvParser : public LineParser {
  private:
   absl::StatusOr<TimePoint> Arrival() {
     if (scheme_.format == WorkloadFormat::kAzure) return NearTheFirst(ParseTimestamp(columns_.field(kTime)));
-    if (scheme_.format == WorkloadFormat::kShareGpt) return TimePoint(Generated());
+    if (scheme_.format == WorkloadFormat::kShareGpt) return generated_.now();
     const absl::StatusOr<Duration> arrival = ParseSeconds(columns_.field(kTime));
     if (!arrival.ok()) return arrival.status();
     return TimePoint(*arrival);
@@ -66,12 +62,6 @@ class CsvParser : public LineParser {
     return absl::InvalidArgumentError(Quoted(columns_.field(kTime)) + " is too far from the first");
   }
 
-  Duration Generated() {
-    const Duration now = generated_;
-    generated_ += std::min(FromSeconds(random_.Exponential() / rate_), kMaxWorkloadTime - now);
-    return now;
-  }
-
   absl::Status Bad(Column column, const absl::Status& status) const {
     return BadField(scheme_.columns[column], std::string(status.message()));
   }
@@ -80,9 +70,7 @@ class CsvParser : public LineParser {
   WorkloadBuilder& builder_;
   CsvColumns columns_;
   std::optional<TimePoint> first_;
-  double rate_;
-  Random random_;
-  Duration generated_{0};
+  GeneratedArrivals generated_;
 };
 
 }  // namespace

@@ -2,12 +2,15 @@
 #ifndef TAKT_SRC_WORKLOAD_FORMAT_H_
 #define TAKT_SRC_WORKLOAD_FORMAT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "takt/base/random.h"
+#include "takt/base/time.h"
 #include "takt/workload/read.h"
 #include "workload/builder.h"
 
@@ -49,8 +52,22 @@ class LineParser {
   std::int64_t raised_ = 0;
 };
 
+// Poisson arrivals for a file that has none. Next() only once the line is good.
+class GeneratedArrivals {
+ public:
+  explicit GeneratedArrivals(const ReadOptions& options) : rate_(options.rate), random_(options.seed) {}
+
+  TimePoint now() const { return TimePoint(now_); }
+  void Next() { now_ += std::min(FromSeconds(random_.Exponential() / rate_), kMaxWorkloadTime - now_); }
+
+ private:
+  double rate_;
+  Random random_;
+  Duration now_{0};
+};
+
 std::unique_ptr<LineParser> MakeCsvParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
-std::unique_ptr<LineParser> MakeJsonParser(WorkloadFormat format, WorkloadBuilder& builder);
+std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
 
 // The format that a first line belongs to; kAuto: none.
 WorkloadFormat DetectCsv(std::string_view line);

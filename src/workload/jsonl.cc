@@ -1,4 +1,4 @@
-// The formats with one JSON object per line: Mooncake's and takt's own.
+// The formats with one JSON object per line: Mooncake's, InferCept's requests with tool calls, and takt's own.
 #include <algorithm>
 #include <span>
 
@@ -52,6 +52,77 @@ class MooncakeParser : public JsonParser {
 
  private:
   std::vector<std::uint64_t> hashes_;
+};
+
+// InferCept's requests: one call each, cut into segments by the tools that it calls.
+class InferCeptParser : public JsonParser {
+ public:
+  InferCeptParser(const ReadOptions& options, WorkloadBuilder& builder) : JsonParser(builder), arrivals_(options) {}
+
+  absl::Status Object(const Json& json) override {
+    absl::Status fault;
+    Members line(json, "", fault);
+    line.Only({"id", "key", "class", "prompt", "total_gen", "total_ret", "n_api", "segments"});
+    const WorkloadWorkflow head{.arrival = arrivals_.now(), .name = builder_.Name(line.Text("class"))};
+    CallDraft draft;
+    draft.call.prompt_tokens = AtLeastOne(line.Whole("prompt", 0, kMaxTokens));
+    const std::span<const Json> segments = line.Array("segments", false);
+    if (segments.empty()) line.Fault("segments", "there is none");
+    if (segments.size() > kMaxCalls) line.Fault("segments", fmt::format("more than {}", kMaxCalls));
+    Sums sums;
+    std::int64_t output = 0;
+    for (std::size_t i = 0; i < segments.size() && fault.ok(); ++i) {
+      Segment(segments[i], i, i + 1 == segments.size(), draft, output, sums, fault);
+    }
+    CheckSum(line, "total_gen", sums.generated);
+    CheckSum(line, "total_ret", sums.returned);
+    CheckSum(line, "n_api", std::ssize(draft.tools));
+    if (!fault.ok()) return fault;
+    draft.call.output_tokens = static_cast<std::int32_t>(output);
+    absl::Status added = builder_.Add(head, {&draft, 1});
+    if (added.ok()) arrivals_.Next();
+    return added;
+  }
+
+ private:
+  struct Sums {
+    std::int64_t generated = 0, returned = 0;
+  };
+
+  // What a segment generates, and the tool that ends it. Its `ctx` is not read: the context is the sum of what came
+  // before. A request that ends with a tool's answer is resumed for a last token, as any other.
+  void Segment(const Json& json, std::size_t index, bool last, CallDraft& draft, std::int64_t& output, Sums& sums,
+               absl::Status& fault) {
+    Members members(json, fmt::format("segments[{}]", index), fault);
+    members.Only({"ctx", "gen", "api", "api_s", "ret", "ret_raw"});
+    const std::int64_t generated = members.Whole("gen", 0, kMaxTokens);
+    output += AtLeastOne(generated);
+    sums.generated += generated;
+    if (output > kMaxTokens) return members.Fault("gen", fmt::format("an output of more than {} tokens", kMaxTokens));
+    if (members.Find("api") == nullptr) {
+      if (!last) members.Fault("api", "is missing, but more segments follow");
+      for (const char* key : {"api_s", "ret"}) {
+        if (members.Find(key) != nullptr) members.Fault(key, "is there without an api");
+      }
+      return;
+    }
+    WorkloadTool tool;
+    tool.after_tokens = static_cast<std::int32_t>(output);
+    tool.duration = members.Time("api_s", 1);
+    tool.returned_tokens = static_cast<std::int32_t>(members.Whole("ret", 0, kMaxTokens));
+    tool.name = builder_.Name(members.Text("api"));
+    if (tool.name == 0) members.Fault("api", "is empty");
+    draft.tools.push_back(tool);
+    sums.returned += tool.returned_tokens;
+    if (last) output += AtLeastOne(0);
+  }
+
+  void CheckSum(Members& line, const char* key, std::int64_t sum) {
+    const std::int64_t told = line.Whole(key, 0, INT64_MAX, sum);
+    if (told != sum) line.Fault(key, fmt::format("{}, but its segments make {}", told, sum));
+  }
+
+  GeneratedArrivals arrivals_;
 };
 
 class WorkflowParser : public JsonParser {
@@ -149,7 +220,9 @@ class WorkflowParser : public JsonParser {
 
 }  // namespace
 
-std::unique_ptr<LineParser> MakeJsonParser(WorkloadFormat format, WorkloadBuilder& builder) {
+std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadFormat format,
+                                           WorkloadBuilder& builder) {
+  if (format == WorkloadFormat::kInferCept) return std::make_unique<InferCeptParser>(options, builder);
   if (format == WorkloadFormat::kMooncake) return std::make_unique<MooncakeParser>(builder);
   return std::make_unique<WorkflowParser>(builder);
 }
@@ -159,6 +232,7 @@ WorkloadFormat DetectJson(std::string_view line) {
   if (!json.is_object()) return WorkloadFormat::kAuto;
   if (json.contains("calls") || json.contains("takt_workload")) return WorkloadFormat::kWorkflow;
   if (json.contains("input_length") || json.contains("hash_ids")) return WorkloadFormat::kMooncake;
+  if (json.contains("segments")) return WorkloadFormat::kInferCept;
   return WorkloadFormat::kAuto;
 }
 

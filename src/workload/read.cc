@@ -53,7 +53,8 @@ class Reader {
 
  private:
   static bool IsCsv(WorkloadFormat format) {
-    return format != WorkloadFormat::kWorkflow && format != WorkloadFormat::kMooncake;
+    return format == WorkloadFormat::kAzure || format == WorkloadFormat::kBurstGpt ||
+           format == WorkloadFormat::kShareGpt;
   }
 
   std::string Place() const { return fmt::format("{}:{}", name_, lines_.number()); }
@@ -69,14 +70,15 @@ class Reader {
     if (format == WorkloadFormat::kAuto) {
       return absl::InvalidArgumentError(
           fmt::format("{} begins no known format; known are workflow (JSON with calls), mooncake (JSON with "
-                      "input_length), and CSV with a header: azure (TIMESTAMP,ContextTokens,GeneratedTokens), burstgpt "
+                      "input_length), infercept (JSON with segments), and CSV with a header: azure "
+                      "(TIMESTAMP,ContextTokens,GeneratedTokens), burstgpt "
                       "(Timestamp,Model,Request tokens,Response tokens), sharegpt (num_prefill_tokens,"
                       "num_decode_tokens)",
                       Quoted(line)));
     }
     report_.format = format;
-    report_.arrivals_generated = format == WorkloadFormat::kShareGpt;
-    parser_ = IsCsv(format) ? MakeCsvParser(options_, format, builder_) : MakeJsonParser(format, builder_);
+    report_.arrivals_generated = format == WorkloadFormat::kShareGpt || format == WorkloadFormat::kInferCept;
+    parser_ = IsCsv(format) ? MakeCsvParser(options_, format, builder_) : MakeJsonParser(options_, format, builder_);
     return parser_->Header(line);
   }
 

@@ -6,6 +6,7 @@
 
 #include "catch.h"
 #include "takt/workload/validate.h"
+#include "takt/workload/write.h"
 
 namespace takt {
 namespace {
@@ -152,6 +153,54 @@ TEST_CASE("ShareGPT lengths: Poisson arrivals at the stated rate, by the seed") 
   CHECK_FALSE(Parsed(text, {.rate = 4, .seed = 4}) == w);
 }
 
+// Made by hand in the shape of InferCept's requests: one that goes on after its calls, one that ends in a call.
+constexpr std::string_view kInferCept =
+    R"({"id":0,"key":"ab","class":"math","prompt":40,"total_gen":35,"total_ret":9,"n_api":2,"segments":[)"
+    R"({"ctx":40,"gen":12,"api":"math","api_s":8.5e-05,"ret":9},{"ctx":61,"gen":20,"api":"math","api_s":0,"ret":0},)"
+    R"({"ctx":81,"gen":3}]})"
+    "\n"
+    R"({"id":1,"key":"cd","class":"image","prompt":7,"total_gen":58,"total_ret":30,"n_api":2,"segments":[)"
+    R"({"ctx":7,"gen":50,"api":"image","api_s":11.25,"ret":8},{"ctx":63,"gen":8,"api":"chatbot","api_s":60,"ret":22}]})"
+    "\n"
+    R"({"id":2,"class":"ve","prompt":2047,"segments":[{"gen":4,"api":"ve","api_s":0.09,"ret":0,"ret_raw":-2}]})"
+    "\n"
+    R"({"id":3,"class":"qa","prompt":9,"segments":[{"gen":5}]})"
+    "\n";
+
+TEST_CASE("InferCept: a request is a call, and its segments end in tools") {
+  ReadReport report;
+  const Workload w = Parsed(kInferCept, {.rate = 4, .seed = 3}, &report);
+  CHECK(report.format == WorkloadFormat::kInferCept);
+  CHECK(report.arrivals_generated);
+  CHECK(report.lines == 4);
+  CHECK(report.raised_lengths == 2);  // the token after a last tool
+  REQUIRE(w.workflows.size() == 4);
+  CHECK(w.names[w.workflows[0].name] == "math");
+  const WorkloadCall& math = w.calls[0];
+  CHECK(math.prompt_tokens == 40);
+  CHECK(math.output_tokens == 35);
+  REQUIRE(math.tools == 2);
+  const auto tools = w.tools_of(math);
+  CHECK(tools[0] == WorkloadTool{.after_tokens = 12, .returned_tokens = 9, .duration = Duration(85'000), .name = 1});
+  CHECK(tools[1] == WorkloadTool{.after_tokens = 32, .returned_tokens = 0, .duration = Duration(0), .name = 1});
+
+  const WorkloadCall& image = w.calls[1];
+  CHECK(image.output_tokens == 59);
+  CHECK(w.names[w.tools_of(image)[0].name] == "image");
+  CHECK(w.tools_of(image)[0].duration == std::chrono::milliseconds(11'250));
+  CHECK(w.names[w.tools_of(image)[1].name] == "chatbot");
+  CHECK(w.tools_of(image)[1].after_tokens == 58);
+  CHECK(w.calls[2].output_tokens == 5);
+  CHECK(w.tools_of(w.calls[2])[0].returned_tokens == 0);
+  CHECK(w.calls[3].output_tokens == 5);
+  CHECK(w.calls[3].tools == 0);
+
+  // The arrivals are those of any file without times.
+  const Workload lengths = Parsed("num_prefill_tokens,num_decode_tokens\n1,1\n1,1\n1,1\n1,1\n", {.rate = 4, .seed = 3});
+  for (std::size_t i = 0; i < 4; ++i) CHECK(w.workflows[i].arrival == lengths.workflows[i].arrival);
+  CHECK(*ParseWorkload(ToJsonl(w), "t") == w);
+}
+
 TEST_CASE("a workflow: calls, predecessors, tools, prefixes") {
   const Workload w = Parsed(
       R"({"takt_workload": 1, "name": "hand-made", "prefix_block_tokens": 16})"
@@ -296,6 +345,57 @@ TEST_CASE("Mooncake's faults") {
   CHECK(Error(good + "\n{\"timestamp\": 1e999}\n").find("t:2: column ") == 0);
 }
 
+TEST_CASE("InferCept's faults") {
+  const auto error = [](const std::string& segments) {
+    return Error(R"({"class":"qa","prompt":9,"segments":[)" + segments + "]}");
+  };
+  const std::string call = R"({"gen":4,"api":"qa","api_s":0.5,"ret":7})";
+  CHECK(error("") == "t:1: segments: there is none");
+  CHECK(error("5") == "t:1: segments[0]: 5 is not an object");
+  CHECK(error("{}") == "t:1: segments[0].gen: is missing");
+  CHECK(error(R"({"gen":-4})") == "t:1: segments[0].gen: -4 is negative");
+  CHECK(error(R"({"gen":1.5})") == "t:1: segments[0].gen: 1.5 is not a whole number");
+  CHECK(error(R"({"gen":4},{"gen":4})") == "t:1: segments[0].api: is missing, but more segments follow");
+  CHECK(error(R"({"gen":4,"ret":1})") == "t:1: segments[0].ret: is there without an api");
+  CHECK(error(R"({"gen":4,"api_s":1})") == "t:1: segments[0].api_s: is there without an api");
+  CHECK(error(call + R"(,{"gen":4,"api":"qa","ret":1})") == "t:1: segments[1].api_s: is missing");
+  CHECK(error(R"({"gen":4,"api":"qa","api_s":1})") == "t:1: segments[0].ret: is missing");
+  CHECK(error(R"({"gen":4,"api":"qa","api_s":-1,"ret":1})") == "t:1: segments[0].api_s: -1 is negative");
+  CHECK(error(R"({"gen":4,"api":"qa","api_s":"1","ret":1})") == "t:1: segments[0].api_s: \"1\" is not a number");
+  CHECK(error(R"({"gen":4,"api":"qa","api_s":1e10,"ret":1})") ==
+        "t:1: segments[0].api_s: 10000000000.0 is above 1000000000");
+  CHECK(error(R"({"gen":4,"api":"qa","api_s":1,"ret":-2})") == "t:1: segments[0].ret: -2 is negative");
+  CHECK(error(R"({"gen":4,"api":7,"api_s":1,"ret":2})") == "t:1: segments[0].api: 7 is not a string");
+  CHECK(error(R"({"gen":4,"api":"","api_s":1,"ret":2})") == "t:1: segments[0].api: is empty");
+  CHECK(error(R"({"gen":4,"apo":"qa"})") ==
+        "t:1: segments[0]: unknown key \"apo\"; known are ctx, gen, api, api_s, ret, ret_raw");
+  CHECK(error(R"({"gen":500000000},{"gen":1})") == "t:1: segments[0].api: is missing, but more segments follow");
+  CHECK(error(R"({"gen":499999999,"api":"qa","api_s":1,"ret":0},{"gen":2})") ==
+        "t:1: segments[1].gen: an output of more than 500000000 tokens");
+  CHECK(error(R"({"gen":1,"api":"qa","api_s":1,"ret":500000000},{"gen":1,"api":"qa","api_s":1,"ret":500000000})") ==
+        "t:1: calls[0]: a context of 1000000012 tokens is above 1000000000");
+  CHECK(Error(R"({"class":"qa","segments":[{"gen":4}]})") == "t:1: prompt: is missing");
+  CHECK(Error(R"({"class":"qa","prompt":9,"segments":4})") == "t:1: segments: 4 is not an array");
+  const auto sum = [&](const std::string& key) {
+    return Error(R"({"class":"qa","prompt":9,)" + key + R"(,"segments":[)" + call + R"(,{"gen":4}]})");
+  };
+  CHECK(sum(R"("total_gen":9)") == "t:1: total_gen: 9, but its segments make 8");
+  CHECK(sum(R"("total_ret":0)") == "t:1: total_ret: 0, but its segments make 7");
+  CHECK(sum(R"("n_api":2)") == "t:1: n_api: 2, but its segments make 1");
+  CHECK(Error(std::string(kInferCept) + "{\"segments\": [}\n").find("t:5: column 15: not valid JSON near ") == 0);
+}
+
+TEST_CASE("a segment of no tokens, and one without an end, count as one token") {
+  ReadReport report;
+  const Workload w =
+      Parsed(R"({"prompt":0,"segments":[{"gen":0,"api":"a","api_s":1,"ret":0},{"gen":0,"api":"b","api_s":1,"ret":0}]})",
+             {}, &report);
+  CHECK(report.raised_lengths == 4);
+  CHECK(w.calls[0].prompt_tokens == 1);
+  CHECK(w.calls[0].output_tokens == 3);
+  CHECK(w.tools[1].after_tokens == 2);
+}
+
 TEST_CASE("a workflow's faults name call, stage and field") {
   CHECK(Error(R"({"arrival_s": 0, "calls": []})") == "t:1: calls: there is none");
   CHECK(Error(R"({"arrival_s": 0, "calls": 3})") == "t:1: calls: 3 is not an array");
@@ -377,6 +477,13 @@ TEST_CASE("bad lines can be skipped: they are counted, and leave nothing behind"
   CHECK(report.bad_lines == 1);
   CHECK(report.raised_lengths == 0);
 
+  const std::string requests(kInferCept);
+  ReadReport report_of_tools;
+  CHECK(Parsed("{\"segments\":[]}\n" + requests + R"({"prompt":1,"segments":[{"gen":0,"api":"x","api_s":1}]})" + "\n",
+               skip, &report_of_tools) == Parsed(requests));
+  CHECK(report_of_tools.bad_lines == 2);
+  CHECK(report_of_tools.raised_lengths == 2);
+
   const std::string lengths = "num_prefill_tokens,num_decode_tokens\n1,2\n";
   CHECK(Parsed(lengths + "x,1\n1,x\n3,4\n5,6\n", skip) == Parsed(lengths + "3,4\n5,6\n"));
 
@@ -394,7 +501,7 @@ TEST_CASE("options and files are checked") {
   CHECK(std::string(ReadWorkload("/").status().message()).find("/: after line 0: cannot be read: ") == 0);
   CHECK(*ParseWorkloadFormat("mooncake") == WorkloadFormat::kMooncake);
   CHECK(std::string(ParseWorkloadFormat("csv").status().message()) ==
-        "format: \"csv\" is unknown; known are auto, workflow, azure, mooncake, burstgpt, sharegpt");
+        "format: \"csv\" is unknown; known are auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept");
 }
 
 TEST_CASE("values in messages are short and printable") {

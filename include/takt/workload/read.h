@@ -20,9 +20,10 @@ enum class WorkloadFormat : std::uint8_t {
   kMooncake,  // one JSON object per line: timestamp [ms], input_length, output_length, hash_ids
   kBurstGpt,  // CSV: Timestamp [s], Model, Request tokens, Response tokens, Log Type
   kShareGpt,  // CSV: num_prefill_tokens, num_decode_tokens; no times
+  kInferCept,  // one JSON object per line: prompt, segments that end in tool calls; no times
 };
-inline constexpr std::array<std::string_view, 6> kWorkloadFormatNames = {"auto",     "workflow", "azure",
-                                                                         "mooncake", "burstgpt", "sharegpt"};
+inline constexpr std::array<std::string_view, 7> kWorkloadFormatNames = {"auto",     "workflow", "azure",    "mooncake",
+                                                                         "burstgpt", "sharegpt", "infercept"};
 
 inline std::string_view Name(WorkloadFormat format) { return kWorkloadFormatNames[static_cast<std::size_t>(format)]; }
 
@@ -43,9 +44,9 @@ struct ReadReport {
   std::int64_t lines = 0;                         // of data that became workflows
   std::int64_t bad_lines = 0;                     // skipped
   std::vector<std::string> bad_line_messages = {};  // the first few of them
-  std::int64_t raised_lengths = 0;                // prompts or outputs of no tokens, read as one token
-  bool sorted = true;                             // false: the file was not in the order of arrival
-  bool arrivals_generated = false;                // the file has no times
+  std::int64_t raised_lengths = 0;  // prompts, outputs or parts of them of no tokens, read as one token
+  bool sorted = true;  // false: the file was not in the order of arrival
+  bool arrivals_generated = false;  // the file has no times
 };
 
 // Reads a file, gzip or plain, or generates what a spec says where `path` begins with "gen:" (workload/generate.h).
