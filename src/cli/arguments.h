@@ -15,6 +15,7 @@ struct WorkloadArguments {
   std::string format = "auto";
   bool skip_bad_lines = false;
   std::int64_t limit = 0;
+  std::int64_t draw = 0;
   double length_scale = 1;
   std::uint64_t seed = 1;
 };

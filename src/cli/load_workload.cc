@@ -46,6 +46,10 @@ absl::StatusOr<Workload> LoadWorkload(const WorkloadArguments& arguments) {
     NoteReading(arguments.file, report);
   }
   if (arguments.limit > 0) Truncate(*workload, static_cast<std::size_t>(arguments.limit));
+  if (arguments.draw > 0) {
+    workload = Draw(*workload, arguments.draw, Arrivals{}, arguments.seed);
+    if (!workload.ok()) return workload;
+  }
   if (arguments.length_scale != 1) {
     if (absl::Status scaled = ScaleLengths(*workload, arguments.length_scale); !scaled.ok()) return scaled;
   }

@@ -130,15 +130,18 @@ std::shared_ptr<CLI::FormatterBase> HelpFormat() { return std::make_shared<Forma
 
 void AddWorkload(Group group, WorkloadArguments& to) {
   group.Add("--format", to.format, "NAME",
-            "of the file: auto, workflow, azure, mooncake, burstgpt, sharegpt; auto looks at its first line",
+            "of the file: auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept; auto looks at its first line",
             KnownFormat());
   group.Add("--length-scale", to.length_scale, "X",
             "all lengths times X: for an engine that is smaller than the one that the trace is of", Positive());
   group.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
   group.Add("--limit", to.limit, "N", "only the first N workflows (in most traces a workflow is one request)",
             Whole(1, INT64_MAX));
+  group.Add("--draw", to.draw, "N",
+            "N workflows drawn from them at random, with replacement, and Poisson arrivals, 1 per second",
+            Whole(1, 50'000'000));
   group.Add("--seed", to.seed, "N",
-            "of all that is drawn at random: the errors of estimates, and arrivals where a file has none",
+            "of all that is drawn at random: the errors of estimates, workflows, and arrivals where a file has none",
             Whole(0, INT64_MAX));
 }
 

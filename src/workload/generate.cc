@@ -78,6 +78,21 @@ std::int32_t Rounded(double tokens, std::int32_t most) {
   return static_cast<std::int32_t>(std::lround(std::clamp(tokens, 1.0, static_cast<double>(most))));
 }
 
+// Steps to the next arrival; whole nanoseconds add up without rounding.
+absl::Status Advance(const Arrivals& arrivals, Random& gaps, Duration& now) {
+  const Duration gap = FromSeconds(arrivals.Gap(gaps));
+  if (gap > kMaxWorkloadTime - now) return absl::InvalidArgumentError("rate: too low, arrivals beyond 1e9 s");
+  now += gap;
+  return absl::OkStatus();
+}
+
+void Expect(std::int64_t workflows, const Arrivals& arrivals, Faults& faults) {
+  faults.Expect(workflows >= 1 && workflows <= kMostWorkflows,
+                fmt::format("workflows: {} is not in 1..{}", workflows, kMostWorkflows));
+  faults.Expect(Valid(arrivals), fmt::format("arrivals: rate {} per second, cv {} or shape {} is out of bounds",
+                                             arrivals.rate, arrivals.cv, arrivals.shape));
+}
+
 // Draws workflows of one set of options.
 class Generator {
  public:
@@ -86,11 +101,11 @@ class Generator {
 
   absl::StatusOr<Workload> Run() {
     builder_.workload().name = options_.name;
-    Duration now{0};  // whole nanoseconds add up without rounding
+    Duration now{0};
     for (std::int64_t i = 0; i < options_.workflows; ++i) {
-      const Duration gap = i > 0 ? FromSeconds(options_.arrivals.Gap(gaps_)) : Duration(0);
-      if (gap > kMaxWorkloadTime - now) return absl::InvalidArgumentError("rate: too low, arrivals beyond 1e9 s");
-      now += gap;
+      if (i > 0) {
+        if (absl::Status s = Advance(options_.arrivals, gaps_, now); !s.ok()) return s;
+      }
       if (absl::Status s = Add(TimePoint(now)); !s.ok()) return s;
     }
     builder_.Finish();
@@ -217,10 +232,7 @@ double Lengths::Draw(Random& random) const {
 
 absl::Status GeneratorOptions::Validate() const {
   Faults faults;
-  faults.Expect(workflows >= 1 && workflows <= kMostWorkflows,
-                fmt::format("workflows: {} is not in 1..{}", workflows, kMostWorkflows));
-  faults.Expect(Valid(arrivals), fmt::format("arrivals: rate {} per second, cv {} or shape {} is out of bounds",
-                                             arrivals.rate, arrivals.cv, arrivals.shape));
+  Expect(workflows, arrivals, faults);
   faults.Expect(max_prompt_tokens >= 1 && max_prompt_tokens <= kMaxContextTokens / 2,
                 "max_prompt_tokens: out of bounds");
   faults.Expect(max_output_tokens >= 1 && max_output_tokens <= kMaxContextTokens / 2,
@@ -239,6 +251,29 @@ absl::Status GeneratorOptions::Validate() const {
 absl::StatusOr<Workload> GenerateWorkload(const GeneratorOptions& options) {
   if (absl::Status s = options.Validate(); !s.ok()) return s;
   return Generator(options).Run();
+}
+
+absl::StatusOr<Workload> Draw(const Workload& from, std::int64_t workflows, const Arrivals& arrivals,
+                              std::uint64_t seed) {
+  Faults faults;
+  Expect(workflows, arrivals, faults);
+  faults.Expect(!from.workflows.empty(), "draw: a workload without workflows");
+  if (absl::Status s = faults.status(); !s.ok()) return s;
+  Random gaps(Mix64(seed)), picks(Mix64(seed + 1));
+  WorkloadBuilder builder;
+  builder.workload().name = from.name;
+  builder.workload().prefix_block_tokens = from.prefix_block_tokens;
+  Duration now{0};
+  for (std::int64_t i = 0; i < workflows; ++i) {
+    if (i > 0) {
+      if (absl::Status s = Advance(arrivals, gaps, now); !s.ok()) return s;
+    }
+    WorkloadWorkflow workflow = from.workflows[picks.Below(from.workflows.size())];
+    workflow.arrival = TimePoint(now);
+    Copy(from, workflow, builder);
+  }
+  builder.Finish();
+  return std::move(builder.workload());
 }
 
 std::vector<WorkflowTemplate> MultiStageTemplates() {

@@ -61,6 +61,15 @@ absl::Status ScaleLengths(Workload& workload, double factor) {
   return absl::OkStatus();
 }
 
+void LimitTools(Workload& workload, std::uint32_t most) {
+  for (WorkloadCall& call : workload.calls) {
+    if (call.tools <= most) continue;
+    call.output_tokens = workload.tools[call.first_tool + most].after_tokens;
+    call.tools = most;
+  }
+  workload = Tidied(workload);
+}
+
 void Truncate(Workload& workload, std::size_t workflows) {
   if (workflows >= workload.workflows.size()) return;
   workload.workflows.resize(workflows);

@@ -63,6 +63,7 @@ TEST_CASE("wrong usage exits with 2 and names what is wrong, and what there is")
       {{"replay", "--token-budget", "-1"}, {"--token-budget", "'-1'"}},
       {{"replay", "--seed", "-1"}, {"--seed", "'-1'"}},
       {{"replay", "--seed", "12345678901234567890123"}, {"--seed"}},
+      {{"replay", "--draw", "0"}, {"--draw", "'0'"}},
       {{"replay", "--rate-scale", "0"}, {"--rate-scale", "'0'"}},
       {{"replay", "--load", "nan"}, {"--load", "'nan'"}},
       {{"replay", "--load", "inf"}, {"--load", "'inf'"}},
@@ -161,6 +162,19 @@ TEST_CASE("a workload is described, and written so that it can be read back") {
   CHECK(generated.exit_code == 0);
   const std::string path = dir.Write("five.jsonl", generated.out);
   CHECK(Has(RunTool({"workload", path}).out, "5 requests"));
+  CHECK(Has(RunTool({"workload", path, "--draw", "300"}).out, "300 requests"));
+}
+
+TEST_CASE("requests with tool calls are read by their first line, and drawn") {
+  const TempDir dir;
+  const std::string path = dir.Write(
+      "calls.jsonl", "{\"prompt\":9,\"segments\":[{\"gen\":4,\"api\":\"search\",\"api_s\":0.5,\"ret\":7}]}\n");
+  const Ended read = RunTool({"workload", path});
+  CHECK(read.exit_code == 0);
+  CHECK(Has(read.err, "has no times"));
+  CHECK(Has(read.err, "1 length of no tokens"));
+  CHECK(RunTool({"workload", path, "--format", "infercept"}).out == read.out);
+  CHECK(Has(RunTool({"workload", path, "--draw", "50"}).out, "50 requests"));
 }
 
 // Three requests through a recorded scheduler.

@@ -248,5 +248,40 @@ TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what e
   CHECK(Error("gen:multi_stage,deadline=9:2").find("gen:multi_stage: deadline: 9..2 s is not a range") == 0);
 }
 
+TEST_CASE("workflows are drawn with replacement, and the rate changes arrivals alone") {
+  const Workload from = Generated("gen:multi_stage,workflows=50,seed=4");
+  const Workload w = *Draw(from, 5000, {.rate = 4}, 7);
+  CHECK(Validate(w).ok());
+  REQUIRE(w.workflows.size() == 5000);
+  CHECK(Gaps(w).mean == Approx(0.25).epsilon(0.05));
+  CHECK(Gaps(w).cv == Approx(1).epsilon(0.05));
+  CHECK(*Draw(from, 5000, {.rate = 4}, 7) == w);
+  CHECK_FALSE(*Draw(from, 5000, {.rate = 4}, 8) == w);
+  const Workload faster = *Draw(from, 5000, {.rate = 8}, 7);
+  CHECK(faster.calls == w.calls);
+  CHECK(faster.workflows.back().arrival < w.workflows.back().arrival);
+
+  // Each of them, about as often as any other: 100 times, with a standard deviation of 10.
+  std::map<std::vector<std::int32_t>, int> drawn, present;
+  const auto outputs = [](const Workload& of, const WorkloadWorkflow& f) {
+    std::vector<std::int32_t> tokens;
+    for (const WorkloadCall& c : of.calls_of(f)) tokens.push_back(c.output_tokens);
+    return tokens;
+  };
+  for (const WorkloadWorkflow& f : from.workflows) ++present[outputs(from, f)];
+  for (const WorkloadWorkflow& f : w.workflows) ++drawn[outputs(w, f)];
+  REQUIRE(drawn.size() == present.size());
+  for (const auto& [tokens, times] : drawn) CHECK(times == Approx(100 * present[tokens]).margin(45));
+}
+
+TEST_CASE("what cannot be drawn is refused") {
+  const Workload from = Generated("gen:constant,requests=2");
+  const auto fault = [](const absl::StatusOr<Workload>& w) { return std::string(w.status().message()); };
+  CHECK(fault(Draw({}, 1, {}, 1)) == "draw: a workload without workflows");
+  CHECK(fault(Draw(from, 0, {}, 1)) == "workflows: 0 is not in 1..50000000");
+  CHECK(fault(Draw(from, 1, {.rate = -1}, 1)).find("arrivals: rate -1 per second") == 0);
+  CHECK(fault(Draw(from, 1000, {.rate = 1e-9}, 1)) == "rate: too low, arrivals beyond 1e9 s");
+}
+
 }  // namespace
 }  // namespace takt

@@ -1,9 +1,14 @@
 // The real traces, where they are at hand: their counts, means and percentiles, as counted by other means.
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <tuple>
 
 #include "catch.h"
+#include "takt/numeric/summary.h"
 #include "takt/workload/read.h"
 #include "takt/workload/summary.h"
 #include "takt/workload/transform.h"
@@ -14,12 +19,12 @@ namespace takt {
 namespace {
 
 // The trace of that name, or one without workflows where it is absent.
-Workload Trace(const std::string& name) {
+Workload Trace(const std::string& name, std::int64_t raised_lengths = 0) {
   const char* data = std::getenv("TAKT_DATA");
   const std::filesystem::path folder = data != nullptr ? data : std::string(TAKT_SOURCE_DIR) + "/../shared/data";
-  const std::string path = (folder / "traces" / name).string();
+  const std::string path = (folder / name).string();
   if (!std::filesystem::exists(path)) {
-    WARN("skipped: no " << path << "; TAKT_DATA names the folder above traces/");
+    WARN("skipped: no " << path << "; TAKT_DATA names the folder above " << name);
     return {};
   }
   ReadReport report;
@@ -27,7 +32,7 @@ Workload Trace(const std::string& name) {
   INFO(std::string(workload.status().message()));
   REQUIRE(workload.ok());
   CHECK(report.bad_lines == 0);
-  CHECK(report.raised_lengths == 0);
+  CHECK(report.raised_lengths == raised_lengths);
   CHECK(Validate(*workload).ok());
   CHECK(*ParseWorkload(ToJsonl(*workload), "t") == *workload);
   return *workload;
@@ -42,7 +47,7 @@ void Check(const Summary& s, double mean, double p50, double p90, double p99, do
 }
 
 TEST_CASE("Azure 2023, conversations") {
-  const Workload w = Trace("azure_llm_2023_conv.csv.gz");
+  const Workload w = Trace("traces/azure_llm_2023_conv.csv.gz");
   if (w.workflows.empty()) return;
   const WorkloadSummary s = Summarise(w);
   CHECK(s.calls == 19366);
@@ -54,7 +59,7 @@ TEST_CASE("Azure 2023, conversations") {
 }
 
 TEST_CASE("Azure 2023, code") {
-  const Workload w = Trace("azure_llm_2023_code.csv.gz");
+  const Workload w = Trace("traces/azure_llm_2023_code.csv.gz");
   if (w.workflows.empty()) return;
   const WorkloadSummary s = Summarise(w);
   CHECK(s.calls == 8819);
@@ -66,7 +71,7 @@ TEST_CASE("Azure 2023, code") {
 }
 
 TEST_CASE("Mooncake, conversations: prefixes, too") {
-  const Workload w = Trace("mooncake_fast25_conversation.jsonl.gz");
+  const Workload w = Trace("traces/mooncake_fast25_conversation.jsonl.gz");
   if (w.workflows.empty()) return;
   const WorkloadSummary s = Summarise(w);
   CHECK(s.calls == 12031);
@@ -79,13 +84,107 @@ TEST_CASE("Mooncake, conversations: prefixes, too") {
 }
 
 TEST_CASE("ShareGPT lengths") {
-  const Workload w = Trace("sharegpt_10k_lengths.csv.gz");
+  const Workload w = Trace("traces/sharegpt_10k_lengths.csv.gz");
   if (w.workflows.empty()) return;
   const WorkloadSummary s = Summarise(w);
   CHECK(s.calls == 10000);
   CHECK(s.rate == Approx(1).margin(0.05));
   Check(s.prompt_tokens, 246, 35, 761, 2862, 3973);
   Check(s.output_tokens, 326, 286, 681, 1000, 1734);
+}
+
+// What a kind, of conversations or of calls, has counted.
+struct Kind {
+  std::int64_t requests = 0, instant = 0;
+  Moments calls, seconds, returned, prompt, context;
+};
+using Kinds = std::map<std::string, Kind>;
+
+// By the class of the request, or of its tools.
+Kinds Count(const Workload& w, bool by_tool) {
+  Kinds kinds;
+  for (const WorkloadWorkflow& f : w.workflows) {
+    Kind& of = kinds[w.names[f.name]];
+    const WorkloadCall& call = w.calls_of(f)[0];
+    ++of.requests;
+    of.calls.Add(call.tools);
+    of.prompt.Add(call.prompt_tokens);
+    double context = call.prompt_tokens + call.output_tokens;
+    for (const WorkloadTool& tool : w.tools_of(call)) {
+      Kind& kind = by_tool ? kinds[w.names[tool.name]] : of;
+      kind.instant += tool.duration == Duration(0);
+      kind.seconds.Add(ToSeconds(tool.duration));
+      kind.returned.Add(tool.returned_tokens);
+      context += tool.returned_tokens;
+    }
+    of.context.Add(context);
+  }
+  return kinds;
+}
+
+struct Told {
+  const char* name;
+  std::int64_t requests;
+  double calls, seconds, deviation, prompt, returned;
+};
+
+void Check(Kinds& kinds, const Told& t) {
+  INFO(t.name);
+  const Kind& k = kinds[t.name];
+  CHECK(k.requests == t.requests);
+  CHECK(k.calls.mean() == Approx(t.calls).margin(0.005));
+  CHECK(k.seconds.mean() == Approx(t.seconds).epsilon(1e-5));
+  const auto n = static_cast<double>(k.seconds.count());  // told with n below the line, where Moments has n - 1
+  CHECK(k.seconds.deviation() * std::sqrt(1 - 1 / n) == Approx(t.deviation).epsilon(2e-3));
+  CHECK(k.prompt.mean() == Approx(t.prompt).margin(0.5));
+  CHECK(k.returned.mean() == Approx(t.returned).margin(0.051));
+}
+
+TEST_CASE("InferCept, several calls a request: the statistics of each class") {
+  const Workload w = Trace("tools/infercept_multi_api.jsonl", 184);
+  if (w.workflows.empty()) return;
+  CHECK(w.workflows.size() == 397);
+  CHECK(w.tools.size() == 1841);
+  Kinds classes = Count(w, false), kinds = Count(w, true);
+  REQUIRE(classes.size() == 6);
+  CHECK(classes["math"].instant + classes["qa"].instant == 15);
+  Check(classes, {"chatbot", 65, 3.46, 28.2324, 18.35, 108, 39.7});
+  Check(classes, {"image", 65, 6.92, 19.8879, 15.44, 108, 23.9});
+  Check(classes, {"math", 99, 2.79, 8.29834e-05, 4.82e-05, 411, 21.0});
+  Check(classes, {"qa", 49, 3.08, 0.713266, 0.2017, 934, 56.8});
+  Check(classes, {"tts", 65, 6.92, 17.1477, 17.17, 108, 24.4});
+  Check(classes, {"ve", 54, 5.35, 0.0850887, 0.01468, 1973, 10.2});
+  for (const auto& [name, calls, seconds] : {std::tuple("chatbot", 675, 28.232381),
+                                             {"image", 225, 11.543467},
+                                             {"math", 276, 8.3e-05},
+                                             {"qa", 151, 0.713266},
+                                             {"tts", 225, 6.063001},
+                                             {"ve", 289, 0.085089}}) {
+    INFO(name);
+    CHECK(kinds[name].seconds.count() == calls);
+    CHECK(kinds[name].seconds.mean() == Approx(seconds).epsilon(5e-4));
+  }
+  CHECK(classes["qa"].context.mean() == Approx(1851).margin(0.5));
+  CHECK(classes["ve"].context.mean() == Approx(2049 + 1).margin(0.5));  // and the token after the last answer
+}
+
+TEST_CASE("InferCept, the first call of each request: the statistics of its workload of single calls") {
+  Workload w = Trace("tools/infercept_multi_api.jsonl", 184);
+  if (w.workflows.empty()) return;
+  LimitTools(w, 1);
+  CHECK(Validate(w).ok());
+  CHECK(w.tools.size() == 397);
+  Kinds classes = Count(w, false);
+  Check(classes, {"chatbot", 65, 1, 28.9556, 19.17, 108, 60.1});
+  Check(classes, {"image", 65, 1, 11.4802, 0.9195, 108, 8.0});
+  Check(classes, {"math", 99, 1, 8.82319e-05, 5.88e-05, 411, 21.3});
+  Check(classes, {"qa", 49, 1, 0.674855, 0.248, 934, 56.4});
+  Check(classes, {"tts", 65, 1, 5.77288, 2.644, 108, 9.0});
+  Check(classes, {"ve", 54, 1, 0.0852199, 0.01466, 1973, 2.0});
+  for (const auto& [name, context] : {std::tuple("chatbot", 341), {"math", 711}, {"qa", 1462}, {"ve", 1983}}) {
+    INFO(name);
+    CHECK(classes[name].context.mean() == Approx(context).margin(0.5));
+  }
 }
 
 }  // namespace

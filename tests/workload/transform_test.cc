@@ -1,5 +1,6 @@
 #include "takt/workload/transform.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -125,6 +126,26 @@ TEST_CASE("truncation keeps the first workflows and only what is theirs") {
   Truncate(w, 0);
   CHECK(w.workflows.empty());
   CHECK(Validate(w).ok());
+}
+
+TEST_CASE("a call with fewer tools ends where the next one would be called") {
+  Workload w = Rich();
+  LimitTools(w, 2);
+  CHECK(w == Rich());
+  LimitTools(w, 1);
+  CHECK(Validate(w).ok());
+  CHECK(Tidied(w) == w);
+  const auto with_tool = [&] {
+    return *std::ranges::find_if(w.calls, [](const WorkloadCall& c) { return c.prompt_tokens == 40; });
+  };
+  CHECK(with_tool().tools == 1);
+  CHECK(with_tool().output_tokens == 8);
+  CHECK(w.tools.size() == 1);
+  CHECK(w.tools[0].after_tokens == 1);
+  LimitTools(w, 0);
+  CHECK(Validate(w).ok());
+  CHECK(with_tool().output_tokens == 1);
+  CHECK(w.tools.empty());
 }
 
 TEST_CASE("a merged workload mixes its parts by arrival, and prefixes stay apart") {

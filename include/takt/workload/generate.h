@@ -95,6 +95,13 @@ struct GeneratorOptions {
 // with the rate. InvalidArgument as Validate() says.
 absl::StatusOr<Workload> GenerateWorkload(const GeneratorOptions& options);
 
+// As many workflows, drawn from it with replacement, with arrivals of their own: how InferCept's and LAMPS' benchmarks
+// make a load from a file without times. The same seed draws the same; picks and arrivals have random streams of their
+// own, so that another rate meets the same workflows. InvalidArgument where there is nothing to draw from, for a number
+// that is not in 1 .. 50 million, or arrivals that are out of bounds or lie beyond kMaxWorkloadTime.
+absl::StatusOr<Workload> Draw(const Workload& from, std::int64_t workflows, const Arrivals& arrivals,
+                              std::uint64_t seed);
+
 // Coding agents in the shape of Chimera's (Planner, Coder, QA, Coder in four stages, two or one with equal
 // probability, the stages' shares of the output 0.25, 0.35, 0.15, 0.25), where up to three coders work side by side,
 // and only every second review asks for more code. The output of a workflow is log-normal with the mean 2,400 and the

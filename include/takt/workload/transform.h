@@ -3,6 +3,7 @@
 #define TAKT_WORKLOAD_TRANSFORM_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,10 @@ absl::Status ScaleRate(Workload& workload, double factor);
 // for each of its tools to be called at a place of its own. InvalidArgument for a factor that is not a positive number,
 // or under which a context grows beyond kMaxContextTokens.
 absl::Status ScaleLengths(Workload& workload, double factor);
+
+// Each call with its first `most` tools only: it ends where the next one would be called. With 1, InferCept's requests
+// of several calls are those of its workload of single calls.
+void LimitTools(Workload& workload, std::uint32_t most);
 
 // The first workflows only, with what belongs to them.
 void Truncate(Workload& workload, std::size_t workflows);
