@@ -121,6 +121,72 @@ TEST_CASE("a histogram of widening bins") {
   CHECK(h.edge(3) == Approx(1000));
 }
 
+TEST_CASE("a histogram of bins of one width") {
+  LinearHistogram h(10, 3);
+  for (const double x : {-5.0, 0.0, 9.9, 10.0, 29.0, 30.0, 1e300, kInfinity, kNan}) h.Add(x);
+  CHECK(std::vector<std::int64_t>(h.counts().begin(), h.counts().end()) == std::vector<std::int64_t>{3, 1, 4});
+  CHECK(h.edge(2) == 20);
+  h.Halve();
+  CHECK(std::vector<std::int64_t>(h.counts().begin(), h.counts().end()) == std::vector<std::int64_t>{1, 0, 2});
+}
+
+TEST_CASE("quantiles of a histogram lie within a bin of the exact ones") {
+  const std::vector<double> levels = {0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1};
+  std::vector<double> told(levels.size());
+  Random random(3);
+  for (int run = 0; run < 20; ++run) {
+    LogHistogram log(1e-3, 1e6, 512);
+    LinearHistogram linear(5, 100);
+    std::vector<double> values;
+    for (int i = 0; i < 1000; ++i) {
+      values.push_back(random.LogNormal(4, 0.1 * run));
+      log.Add(values.back(), 3);
+      linear.Add(values.back());
+    }
+    std::sort(values.begin(), values.end());
+    const double width = log.edge(1) / log.edge(0);
+    QuantilesOf(log, levels, values.front(), values.back(), told.begin());
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      // The rank may fall between two values, which the bins need not tell apart.
+      const double p = levels[i];
+      CHECK(told[i] >= QuantileOfSorted(values, p - 0.001) / width);
+      CHECK(told[i] <= QuantileOfSorted(values, p + 0.001) * width);
+    }
+    CHECK(told.front() == values.front());
+    CHECK(told.back() == values.back());
+    if (values.back() >= 500) continue;
+    QuantilesOf(linear, levels, values.front(), values.back(), told.begin());
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      CHECK(told[i] >= QuantileOfSorted(values, levels[i] - 0.001) - 5);
+      CHECK(told[i] <= QuantileOfSorted(values, levels[i] + 0.001) + 5);
+    }
+  }
+}
+
+TEST_CASE("quantiles of a histogram: nothing counted, one value, beyond the bins") {
+  const std::vector<double> levels = {0, 0.5, 1};
+  std::vector<double> told(3);
+  LinearHistogram h(10, 4);
+  QuantilesOf(h, levels, 7, 9, told.begin());
+  CHECK(told == std::vector<double>{7, 7, 7});
+  h.Add(12, 5);
+  QuantilesOf(h, levels, 12, 12, told.begin());
+  CHECK(told == std::vector<double>{12, 12, 12});
+  h.Add(700, 5);
+  QuantilesOf(h, levels, 12, 700, told.begin());
+  CHECK(told == std::vector<double>{12, 20, 700});
+}
+
+TEST_CASE("moments of what is known of them alone") {
+  Moments all = Moments::Of(std::vector<double>{1, 2, 6});
+  Moments told = Moments::From(3, all.mean(), all.deviation());
+  CHECK(told.deviation() == Approx(all.deviation()).epsilon(1e-14));
+  for (Moments* m : {&all, &told}) m->Add(11);
+  CHECK(told.mean() == Approx(all.mean()).epsilon(1e-14));
+  CHECK(told.deviation() == Approx(all.deviation()).epsilon(1e-14));
+  CHECK(Moments::From(1, 5, 3).deviation() == 0);
+}
+
 PairCounts CountPairsOneByOne(const std::vector<double>& x, const std::vector<double>& y) {
   PairCounts c;
   for (std::size_t i = 0; i < x.size(); ++i) {

@@ -25,6 +25,7 @@ using StageId = Id<struct StageTag>;        // a call site in a workflow
 using AgentId = Id<struct AgentTag>;        // a role that makes calls
 using TenantId = Id<struct TenantTag>;      // who pays: the unit of fair sharing
 using AdapterId = Id<struct AdapterTag>;    // a LoRA adapter
+using ToolId = Id<struct ToolTag>;          // a class of tools whose calls resemble each other
 using InstanceId = Id<struct InstanceTag>;  // an engine replica with its own KV cache
 using StepId = Id<struct StepTag>;          // one plan of one scheduler; counts up from 1
 using MoveId = Id<struct MoveTag>;          // one KV move of one scheduler; counts up from 1

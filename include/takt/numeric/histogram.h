@@ -1,10 +1,12 @@
-// A histogram whose bins widen with the value, as latencies and lengths ask for.
+// Counts by bins, of one width or widening with the value, and the quantiles they tell in bounded memory.
 #ifndef TAKT_NUMERIC_HISTOGRAM_H_
 #define TAKT_NUMERIC_HISTOGRAM_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -32,6 +34,11 @@ class LogHistogram {
     return bin < static_cast<double>(counts_.size()) ? static_cast<std::size_t>(bin) : counts_.size() - 1;
   }
 
+  // Every count by half, so that what is added from now on counts twice as much as what was.
+  void Halve() {
+    for (std::int64_t& count : counts_) count /= 2;
+  }
+
   double edge(std::size_t i) const { return low_ * std::exp(step_ * static_cast<double>(i)); }
   std::span<const std::int64_t> counts() const { return counts_; }
 
@@ -40,6 +47,59 @@ class LogHistogram {
   double step_;  // of the logarithm, per bin
   std::vector<std::int64_t> counts_;
 };
+
+// The same with edges `width` apart, from zero.
+class LinearHistogram {
+ public:
+  // width > 0, bins > 0.
+  LinearHistogram(double width, std::size_t bins) : width_(width), counts_(bins) { TAKT_ASSERT(width > 0 && bins > 0); }
+
+  void Add(double x, std::int64_t times = 1) {
+    if (x == x) counts_[BinOf(x)] += times;
+  }
+
+  std::size_t BinOf(double x) const {
+    if (!(x > 0)) return 0;
+    const double bin = x / width_;
+    return bin < static_cast<double>(counts_.size()) ? static_cast<std::size_t>(bin) : counts_.size() - 1;
+  }
+
+  void Halve() {
+    for (std::int64_t& count : counts_) count /= 2;
+  }
+
+  double edge(std::size_t i) const { return width_ * static_cast<double>(i); }
+  std::span<const std::int64_t> counts() const { return counts_; }
+
+ private:
+  double width_;
+  std::vector<std::int64_t> counts_;
+};
+
+// Quantiles of what a histogram has counted, at levels `ps` that ascend; `least` and `most` are the extremes of that.
+// Within a bin values are taken as spread evenly, so that the error is below the bin's width; the first bin begins at
+// `least`, the last ends at `most`. `least` where nothing was counted. O(bins), allocates nothing.
+template <class Histogram, class Out>
+void QuantilesOf(const Histogram& histogram, std::span<const double> ps, double least, double most, Out out) {
+  const std::span<const std::int64_t> counts = histogram.counts();
+  const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  double below = 0;  // bin `i`
+  std::size_t i = 0;
+  for (const double p : ps) {
+    const double rank = total * std::clamp(p, 0.0, 1.0);
+    while (i < counts.size() && (counts[i] == 0 || below + static_cast<double>(counts[i]) < rank)) {
+      below += static_cast<double>(counts[i++]);
+    }
+    if (i == counts.size()) {
+      *out++ = least;
+      continue;
+    }
+    const double from = i > 0 ? std::max(histogram.edge(i), least) : least;
+    const double to = i + 1 < counts.size() ? std::min(histogram.edge(i + 1), most) : most;
+    const double share = (rank - below) / static_cast<double>(counts[i]);
+    *out++ = std::clamp(from + (to - from) * share, least, most);
+  }
+}
 
 }  // namespace takt
 

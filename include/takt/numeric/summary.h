@@ -56,6 +56,15 @@ class Moments {
     return moments;
   }
 
+  // As if of `count` values, of which only this is known.
+  static Moments From(std::int64_t count, double mean, double deviation) {
+    Moments moments;
+    moments.count_ = count;
+    moments.mean_ = mean;
+    moments.squares_ = count > 1 ? deviation * deviation * static_cast<double>(count - 1) : 0;
+    return moments;
+  }
+
   std::int64_t count() const { return count_; }
   double mean() const { return mean_; }  // 0 of nothing
   // Of the population that the sample is drawn from (n - 1 below the line); 0 below two values.
