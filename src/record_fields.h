@@ -32,16 +32,17 @@ namespace takt::internal {
   constexpr std::string_view FieldNames(const Type*) { return ""; }
 
 TAKT_FIELDS(PrefixBlocks, block_tokens, hashes)
+TAKT_FIELDS(NextCall, tool, after, returned, duration)
 TAKT_FIELDS(Request, id, workflow, stage, agent, tenant, adapter, arrival, workflow_arrival, deadline, expires_at,
             prompt_tokens, max_output_tokens, sequences, priority, chunkable, preemptible, output_tokens,
-            workflow_tokens_left, prefix)
+            workflow_tokens_left, prefix, next_call)
 
 TAKT_FIELDS(Arrived, request)
-TAKT_FIELDS(Revised, request, output_tokens, workflow_tokens_left, deadline, expires_at, priority, sequences)
+TAKT_FIELDS(Revised, request, output_tokens, workflow_tokens_left, deadline, expires_at, priority, sequences, next_call)
 TAKT_FIELDS(Blocked, request)
 TAKT_FIELDS(Unblocked, request)
-TAKT_FIELDS(ToolCalled, request, expected, expected_returned)
-TAKT_FIELDS(ToolReturned, request, returned)
+TAKT_FIELDS(ToolCalled, request, expected, expected_returned, tool)
+TAKT_FIELDS(ToolReturned, request, returned, next_call)
 TAKT_FIELDS(Cancelled, request)
 TAKT_FIELDS(MoveDone, move, failed)
 TAKT_NO_FIELDS(KvFreed)

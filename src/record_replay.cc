@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "record_text.h"
+#include "takt/pause/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/record.h"
 #include "takt/scheduler.h"
@@ -35,13 +36,6 @@ void ReplayOracle::Reserve(StepId, std::span<KvReservation> wishes) {
 }
 
 namespace {
-
-absl::StatusOr<AnyPause> MakePauseByName(std::string_view name) {
-  if (name == KeepAll::kName) return AnyPause(KeepAll{});
-  if (name == DropAll::kName) return AnyPause(DropAll{});
-  if (name == SwapAll::kName) return AnyPause(SwapAll{});
-  return absl::NotFoundError(fmt::format("pause policy \"{}\" is not known", name));
-}
 
 template <class T>
 std::string TextOf(const T& x) {
@@ -159,7 +153,7 @@ class Replayer {
     options.reserve_requests = std::min(options.reserve_requests, kMostReserved);
     auto policy = MakeAnyPolicy(s.policy);
     if (!policy.ok()) return policy.status();
-    auto pause = options_.make_pause ? options_.make_pause(s.pause) : MakePauseByName(s.pause);
+    auto pause = options_.make_pause ? options_.make_pause(s.pause) : MakePause(s.pause);
     if (!pause.ok()) return pause.status();
     if (absl::Status status = Prepare(); !status.ok()) return status;
     auto scheduler = Scheduler::Create(options, *std::move(policy), *std::move(pause),

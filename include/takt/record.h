@@ -42,7 +42,7 @@ namespace takt {
 struct LogStart {
   SchedulerOptions options;
   std::string policy;   // as AnyPolicy::spec() gives and MakePolicy takes it
-  std::string pause;    // as AnyPause::name() gives it
+  std::string pause;    // as AnyPause::spec() gives it
 };
 
 struct LogEvent {
@@ -212,7 +212,7 @@ class Recorded {
                                          Pause pause = {}, KvOracle* oracle = nullptr) {
     std::unique_ptr<RecordedOracle> recorded;
     if (recorder != nullptr) {
-      recorder->Start(options, AnyPolicy(policy).spec(), AnyPause(pause).name());
+      recorder->Start(options, AnyPolicy(policy).spec(), AnyPause(pause).spec());
       if (oracle != nullptr) recorded = std::make_unique<RecordedOracle>(*oracle, *recorder);
     }
     auto scheduler =

@@ -195,6 +195,7 @@ class BasicScheduler {
     reserve_lists(notices_);
     forgotten_.reserve(2 * rows);
     moves_.reserve(rows);
+    holders_.reserve(2 * rows);
     if (Counts()) {
       block_tokens_ = options.kv_block_tokens.value;
       watermark_ = static_cast<std::int32_t>(options.kv_watermark * options.kv_blocks.value);
@@ -239,10 +240,15 @@ class BasicScheduler {
 
   void Enqueue(Slot slot, std::int64_t steps_run);
   void LeaveQueue(Slot slot);
+  void WatchExpiry(Slot slot);
+  void Score(Record& record);
+  void Rank(Slot slot);
+  void RefreshScores();
   void Shelve(Slot slot, Status status, KvAction action);
   void Depart(std::uint32_t lane, KvAction action, Status status);
   void DropAtSettling(Record& record);
   void Settle(Slot slot);
+  void MoveOut(Slot slot);
   void End(Slot slot);
   void Finish(Slot slot);
   void Fail(Slot slot, FailReason reason);
@@ -253,6 +259,19 @@ class BasicScheduler {
   bool ShedFor(const Request& request);
   void Expire(TimePoint now);
   std::uint64_t& Failures(FailReason reason);
+
+  // ---- paused requests ----------------------------------------------------------------------------------------
+
+  // A tool call that the pause policy wants to be asked about again.
+  struct PausedCall {
+    ToolCalled call;
+    TimePoint since{}, review_at{};
+  };
+  std::int64_t RunningTokens();
+  PauseView ViewOf(const Record& record);
+  void ReviewAt(Slot slot, TimePoint at, const PausedCall& call);
+  void EndReviews(Slot slot);
+  void Review();
 
   // ---- KV -----------------------------------------------------------------------------------------------------
 
@@ -269,11 +288,12 @@ class BasicScheduler {
   }
   void FreeKv(Record& record, KvAction action = KvAction::kDrop);
   void FreeCpu(Record& record);
-  bool HasOwnKv(const Row& row) const;
+  bool HasOwnKv(const Record& record, std::int32_t blocks, std::int32_t computed) const;
+  bool HasOwnKv(const Row& row) const { return HasOwnKv(table_[row.slot], row.blocks, row.computed); }
   bool Grow(Row& row);
   bool SpareRoom(std::uint32_t lane, std::int32_t want);
   bool Room(std::uint32_t lane, std::int32_t want);
-  bool Reclaim(Slot spared);
+  bool Reclaim(Slot spared, bool waiting);
   void PublishPrefix(const Row& row, Record& record);
   std::int64_t Pending() const { return leaving_blocks_ + (oracle_ != nullptr ? oracle_->pending_blocks().value : 0); }
 
@@ -339,8 +359,11 @@ class BasicScheduler {
   std::vector<FullKey> row_keys_;  // by lane: rank as a victim
   IndexedHeap expiries_;           // waiting requests by expires_at
   IndexedHeap worst_waiting_;      // Shed::kWorst: waiting requests by reversed rank
+  IndexedHeap reviews_;            // paused requests by when to ask about them again
+  std::vector<PausedCall> calls_;  // by slot; grows with the first review
   std::vector<AdapterUse> adapters_;
   std::vector<Move> moves_;
+  std::vector<Slot> holders_;  // those that were left KV when they lost their lanes, and some that have it no more
   Notices notices_;
   std::vector<Slot> forgotten_;    // named as released by the next plan, and erased by it
   mutable Stats stats_;
@@ -353,6 +376,9 @@ class BasicScheduler {
   bool draining_ = false;
 
   std::int64_t paused_ = 0, blocked_ = 0;
+  std::int64_t running_tokens_ = 0;
+  std::uint64_t running_tokens_at_ = UINT64_MAX;  // the plan that it was counted after
+  Slot refresh_next_ = 0;
   std::int32_t running_rows_ = 0;
   std::int32_t running_seqs_ = 0;
   std::int64_t leaving_blocks_ = 0;  // of rows that drain or move out: free soon

@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "takt/pause/registry.h"
 #include "takt/policy/registry.h"
 
 namespace takt::cli {
@@ -43,6 +44,12 @@ bool Parse(std::string_view value, N& to, N least, N most = std::numeric_limits<
   return true;
 }
 
+std::string PauseNames() {
+  std::string names;
+  for (const PauseInfo& info : PauseInfos()) names += (names.empty() ? "" : ", ") + info.name;
+  return names;
+}
+
 const std::vector<Setting>& Settings() {
   using V = std::string_view;
   using O = ReplayOptions;
@@ -62,10 +69,10 @@ const std::vector<Setting>& Settings() {
          return Choose(v, o.scheduler.preempt_action, {{"drop", KvAction::kDrop}, {"out", KvAction::kOut}});
        }},
       {"preempt_margin", "a number", [](V v, O& o) { return Parse(v, o.scheduler.preempt_margin, 0.0); }},
-      {"pause", "keep_all, drop_all or swap_all",
+      {"pause", PauseNames(),
        [](V v, O& o) {
          o.pause = v;
-         return v == "keep_all" || v == "drop_all" || v == "swap_all";
+         return MakePause(v).ok();
        }},
       {"max_waiting", "a number of requests",
        [](V v, O& o) { return Parse<std::int64_t>(v, o.scheduler.max_waiting, 0); }},

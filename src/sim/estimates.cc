@@ -29,6 +29,9 @@ double NormalOf(std::uint64_t seed, std::uint64_t index) {
   }
 }
 
+// Salts, so that a tool call's errors are not those of a request.
+constexpr std::uint64_t kToolNoise = 0x746f6f6cu, kOutputNoise = 0x6f757470u;
+
 // Standard normal quantiles at Estimate::kLevels.
 constexpr std::array<double, 5> kNormalQuantiles = {-1.2815515655446004, -0.6744897501960817, 0, 0.6744897501960817,
                                                     1.2815515655446004};
@@ -198,19 +201,41 @@ void Estimator::Ended(std::uint32_t workflow_index, std::uint32_t call) {
   }
 }
 
-Estimator::ToolEstimate Estimator::Tool(std::uint32_t index) const {
+NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
   const WorkloadTool& tool = workload_->tools[index];
-  if (spec_.kind == EstimateKind::kOracle) return {tool.duration, {tool.returned_tokens}};
-  if (spec_.kind != EstimateKind::kClassMean || tools_[tool.name].seconds.count == 0) return {};
-  const ToolMeans& means = tools_[tool.name];
-  return {FromSeconds(means.seconds.value()), {static_cast<std::int32_t>(means.returned.value())}};
+  const auto tokens = [](double count) { return Tokens{static_cast<std::int32_t>(std::clamp(count, 0.0, 1e9))}; };
+  NextCall next{.tool = {std::uint64_t{tool.name} + 1}};
+  switch (spec_.kind) {
+    case EstimateKind::kNone: return {};
+    case EstimateKind::kOracle:
+    case EstimateKind::kNoise:
+    case EstimateKind::kCalibrated: {
+      const bool noisy = spec_.kind != EstimateKind::kOracle;
+      const double call = noisy ? std::exp(spec_.sigma * NormalOf(seed_ ^ kToolNoise, index)) : 1;
+      const double output = noisy ? std::exp(spec_.sigma * NormalOf(seed_ ^ kOutputNoise, index)) : 1;
+      next.after = tokens(output * (tool.after_tokens - generated));
+      next.returned = tokens(call * tool.returned_tokens);
+      next.duration = FromSeconds(std::min(call * ToSeconds(tool.duration), 1e9));
+      return next;
+    }
+    case EstimateKind::kClassMean: {
+      const ToolMeans& means = tools_[tool.name];
+      if (means.seconds.count == 0) return {};
+      next.after = tokens(means.after.value());
+      next.returned = tokens(means.returned.value());
+      next.duration = FromSeconds(means.seconds.value());
+      return next;
+    }
+  }
+  return {};
 }
 
-void Estimator::ToolEnded(std::uint32_t index) {
+void Estimator::ToolEnded(std::uint32_t index, std::int32_t generated) {
   if (spec_.kind != EstimateKind::kClassMean) return;
   const WorkloadTool& tool = workload_->tools[index];
   tools_[tool.name].seconds.Add(ToSeconds(tool.duration));
   tools_[tool.name].returned.Add(tool.returned_tokens);
+  tools_[tool.name].after.Add(tool.after_tokens - generated);
 }
 
 }  // namespace takt

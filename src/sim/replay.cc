@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "takt/pause/any_pause.h"
+#include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/fcfs.h"
@@ -24,12 +24,11 @@
 namespace takt {
 namespace {
 
-absl::StatusOr<AnyPause> PauseOf(std::string_view name) {
-  if (name == KeepAll::kName) return AnyPause(KeepAll{});
-  if (name == DropAll::kName) return AnyPause(DropAll{});
-  if (name == SwapAll::kName) return AnyPause(SwapAll{});
-  return absl::InvalidArgumentError(
-      fmt::format("no pause policy '{}'; known are keep_all, drop_all and swap_all", name));
+// Of the profile's engine, with a batch of ordinary size.
+MemoryPace PaceOf(const ReplayOptions& options) {
+  constexpr std::int64_t kBatch = 32, kContext = 1024;
+  const std::int64_t chunk = std::min(options.limits.tokens.value, options.limits.prefill_tokens.value);
+  return MemoryPace::From(options.profile.cost, kBatch, kContext, std::clamp<std::int64_t>(chunk, 1, 512));
 }
 
 std::int64_t KvTokens(const ReplayOptions& options) {
@@ -53,7 +52,8 @@ PreparedCostModel Prepare(const ReplayOptions& options) {
 }
 
 absl::StatusOr<Router> RouterOf(const ReplayOptions& options) {
-  absl::StatusOr<AnyPolicy> policy = MakePolicy(options.policy, options.policy_options);
+  const MemoryPace pace = PaceOf(options);
+  absl::StatusOr<AnyPolicy> policy = MakePolicy(options.policy, options.policy_options, &pace);
   if (!policy.ok()) return policy.status();
   absl::StatusOr<AnyPlacement> placement = MakePlacement(options.placement);
   if (!placement.ok()) return placement.status();
@@ -247,10 +247,11 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     rest.limit = 0;
     return Replay(first, rest);
   }
-  const absl::StatusOr<AnyPause> pause = PauseOf(options.pause);
+  const MemoryPace pace = PaceOf(options);
+  const absl::StatusOr<AnyPause> pause = MakePause(options.pause, &pace);
   if (!pause.ok()) return pause.status();
   return Run<Scheduler>(workload, options, [&]() -> absl::StatusOr<Scheduler> {
-    absl::StatusOr<AnyPolicy> policy = MakePolicy(options.policy, options.policy_options);
+    absl::StatusOr<AnyPolicy> policy = MakePolicy(options.policy, options.policy_options, &pace);
     if (!policy.ok()) return policy.status();
     return Scheduler::Create(SchedulerOptionsOf(options), *std::move(policy), *pause);
   });

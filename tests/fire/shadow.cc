@@ -341,6 +341,7 @@ void Shadow::Depart(Life& life, Life::Leave leave, Is is) {
     leave = Life::Leave::kDrop;
     life.row_sequences = life.state.request.sequences;
     life.known = life.expected = life.base + life.row_sequences * life.generated;
+    life.computed = life.scheduled = std::min(life.computed, life.known);
     life.tokens_held = std::min(life.tokens_held, life.base);
   }
   if (leave == Life::Leave::kMaybeOut && life.moving_in) leave = Life::Leave::kDrop;
@@ -428,7 +429,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   // Who has waited past its time goes first of all, whatever else happens.
   for (std::size_t i = 0; i < unreleased_.size(); ++i) {
     Life& life = lives_[unreleased_[i].value];
-    if (life.is == Is::kWaiting && !life.state.has_run && life.state.request.expires_at <= now_) {
+    if (life.may_expire() && life.state.request.expires_at <= now_) {
       FailWith(life, FailReason::kExpired);
     }
   }
@@ -477,7 +478,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   TimePoint wake_at = kNever;
   for (RequestId id : unreleased_) {
     const Life& life = lives_[id.value];
-    if (life.is == Is::kWaiting && !life.state.has_run) wake_at = std::min(wake_at, life.state.request.expires_at);
+    if (life.may_expire()) wake_at = std::min(wake_at, life.state.request.expires_at);
   }
   FIRE_CHECK(plan.wake_at == wake_at, "wake_at is {}, the next to expire does at {}",
              plan.wake_at.time_since_epoch().count(), wake_at.time_since_epoch().count());

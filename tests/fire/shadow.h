@@ -59,6 +59,7 @@ struct Life {
   bool living() const { return is != Is::kNowhere && is != Is::kEnded; }
   bool in_transit() const { return in_lane || moving_out || maybe_out; }
   bool promoted() const { return quantum > 0; }
+  bool may_expire() const { return (is == Is::kWaiting || is == Is::kBlocked) && !state.has_run; }
 };
 
 class Shadow {

@@ -35,7 +35,7 @@ TEST_CASE("the memory integral is the area under the memory") {
   for (KvAction action : {KvAction::kKeep, KvAction::kDrop, KvAction::kOut}) {
     for (double t : {0.0, 0.7, 28.6}) {
       const std::vector<MemorySegment> segments{{392, 127, t, action}, {21, 47}};
-      CHECK(MemoryIntegral(pace, segments) == Approx(AreaByHand(392, 127, t, 21, 47, pace, action)));
+      CHECK(AreaOfMemory(pace, segments) == Approx(AreaByHand(392, 127, t, 21, 47, pace, action)));
     }
   }
 }
@@ -43,9 +43,9 @@ TEST_CASE("the memory integral is the area under the memory") {
 TEST_CASE("several calls: segment by segment, each from where the last one left off") {
   const MemoryPace pace{.decode_s = 0.02, .forward_s = 2e-4, .swap_s = 4e-5};
   const std::vector<MemorySegment> all{{100, 10, 1, KvAction::kKeep}, {20, 5, 2, KvAction::kKeep}, {30, 7}};
-  const double first = MemoryIntegral(pace, std::span(all).first(1));
-  const double rest = MemoryIntegral(pace, std::span(all).subspan(1), 110);
-  CHECK(MemoryIntegral(pace, all) == Approx(first + 110 * 1.0 + rest));
+  const double first = AreaOfMemory(pace, std::span(all).first(1));
+  const double rest = AreaOfMemory(pace, std::span(all).subspan(1), 110);
+  CHECK(AreaOfMemory(pace, all) == Approx(first + 110 * 1.0 + rest));
 }
 
 TEST_CASE("wastes: keeping grows with time, dropping and swapping with context and company") {
@@ -145,7 +145,7 @@ TEST_CASE("golden vectors of the authors' code, and where takt departs from it")
     const std::string mode = v["mode"];
     const KvAction action = mode == "P" ? KvAction::kKeep : mode == "D" ? KvAction::kDrop : KvAction::kOut;
     const std::vector<MemorySegment> segments{{v["p"], v["g"], v["T"], action}, {v["r"], v["q"]}};
-    CHECK(MemoryIntegral(pace, segments) == Approx(v["area"].get<double>()).epsilon(1e-12));
+    CHECK(AreaOfMemory(pace, segments) == Approx(v["area"].get<double>()).epsilon(1e-12));
     ++integrals;
   }
   CHECK(integrals == 16);

@@ -203,18 +203,26 @@ TEST_CASE("unobserved lengths change nothing that is told without an oracle") {
   }
 }
 
-TEST_CASE("a tool's mean duration is known by its name") {
-  Workload w = Chains({{10}});
+TEST_CASE("a tool is known by the means of its name, and what precedes it likewise") {
+  Workload w = Chains({{400}});
   w.names.push_back("search");
   w.tools = {{5, 100, FromSeconds(2), 4}, {5, 300, FromSeconds(4), 4}};
-  Estimator estimator(w, kClassMean, 1);
-  CHECK(estimator.Tool(1).duration == Duration::zero());
-  estimator.ToolEnded(0);
-  estimator.ToolEnded(1);
-  CHECK(estimator.Tool(0).duration == FromSeconds(3));
-  CHECK(estimator.Tool(0).returned == Tokens{200});
-  Estimator oracle(w, kOracle, 1);
-  CHECK(oracle.Tool(1).duration == FromSeconds(4));
+  w.tools[0].after_tokens = 30, w.tools[1].after_tokens = 50;
+  Estimator means(w, kClassMean, 1);
+  CHECK_FALSE(means.Tool(1, 0));
+  means.ToolEnded(0, 0);
+  means.ToolEnded(1, 30);
+  CHECK(means.Tool(0, 0).duration == FromSeconds(3));
+  CHECK(means.Tool(0, 0).returned == Tokens{200});
+  CHECK(means.Tool(0, 0).after == Tokens{25});
+  const Estimator oracle(w, kOracle, 1);
+  CHECK(oracle.Tool(1, 30).duration == FromSeconds(4));
+  CHECK(oracle.Tool(1, 30).after == Tokens{20});
+  const Estimator nothing(w, {}, 1);
+  CHECK_FALSE(nothing.Tool(1, 30));
+  const Estimator noisy(w, {EstimateKind::kNoise, 0.5}, 1);
+  CHECK(noisy.Tool(0, 0) != oracle.Tool(0, 0));
+  CHECK(noisy.Tool(0, 0) == Estimator(w, {EstimateKind::kNoise, 0.5}, 1).Tool(0, 0));
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ struct Revised {
   std::optional<TimePoint> expires_at = {};
   std::optional<std::int32_t> priority = {};
   std::optional<std::int32_t> sequences = {};  // may only fall: sequences that have ended
+  std::optional<NextCall> next_call = {};
 };
 
 // The request cannot run until Unblocked (a grammar being compiled, KV that comes from elsewhere). It keeps what
@@ -41,11 +42,13 @@ struct ToolCalled {
   RequestId request = {};
   Duration expected{0};        // predicted duration; 0: unknown
   Tokens expected_returned{0};  // predicted length of the answer
+  ToolId tool = {};
 };
 // The tool has answered with this many tokens, which join the context.
 struct ToolReturned {
   RequestId request = {};
   Tokens returned{0};
+  NextCall next_call = {};  // what is expected from here on
 };
 
 struct Cancelled {

@@ -22,6 +22,7 @@ struct MemoryPace {
   double swap_s = 0;               // per token and direction
   double swap_memory_share = 0.5;  // kappa: of the context, held on average while it moves; 1: blocks go all at once
   double chunk_overhead_s = 0;     // of an iteration of its own: what `forward_s` does not explain
+  double chunk_tokens = 512;       // of prefill in such an iteration
 
   // `batch`: sequences that decode beside it, of `context` tokens each; `chunk`: prefill tokens in an iteration.
   static MemoryPace From(const CostModel& cost, std::int64_t batch, std::int64_t context, std::int64_t chunk) {
@@ -35,7 +36,8 @@ struct MemoryPace {
     return {.decode_s = step,
             .forward_s = std::max(added, 0.0) / static_cast<double>(std::max<std::int64_t>(chunk, 1)),
             .swap_s = ToSeconds(cost.SwapTime(1'000'000)) / 1e6,
-            .chunk_overhead_s = step};
+            .chunk_overhead_s = step,
+            .chunk_tokens = static_cast<double>(std::max<std::int64_t>(chunk, 1))};
   }
 };
 
@@ -81,7 +83,7 @@ struct MemorySegment {
 
 // The area under a request's memory over time, from a context of `held` tokens on: ramps while it computes and
 // decodes, a plateau or nothing while a tool runs, ramps again while KV is computed again or moves.
-inline double MemoryIntegral(const MemoryPace& pace, std::span<const MemorySegment> segments, double held = 0) {
+inline double AreaOfMemory(const MemoryPace& pace, std::span<const MemorySegment> segments, double held = 0) {
   double area = 0, context = held;
   KvAction before = KvAction::kKeep;  // how the context got through the call before
   for (const MemorySegment& s : segments) {

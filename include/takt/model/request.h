@@ -20,6 +20,17 @@ struct PrefixBlocks {
   std::vector<std::uint64_t> hashes = {};
 };
 
+// The tool call that a request is expected to make next. Without a time and an output before it: none is expected.
+struct NextCall {
+  ToolId tool = {};
+  Tokens after{0};      // output tokens before it, from when this was told
+  Tokens returned{0};   // that the answer will add to the context
+  Duration duration{0};
+
+  constexpr explicit operator bool() const { return after.value > 0 || duration > Duration::zero(); }
+  friend constexpr bool operator==(const NextCall&, const NextCall&) = default;
+};
+
 struct Request {
   RequestId id = {};           // unique among the living; zero is refused
   WorkflowId workflow = {};    // none: a workflow of its own
@@ -30,16 +41,17 @@ struct Request {
   TimePoint arrival = kUnset;           // of this call; unset: the time of the event
   TimePoint workflow_arrival = kUnset;  // of the whole workflow; unset: `arrival`
   TimePoint deadline = kNever;          // of this call's end
-  TimePoint expires_at = kNever;        // waits no longer than this for its first step, then is failed
+  TimePoint expires_at = kNever;  // waits, or is blocked, no longer than this before its first step, then is failed
   Tokens prompt_tokens{0};
-  Tokens max_output_tokens{0};          // the host's cap on output, which it enforces itself; 0: none told
-  std::int32_t sequences = 1;           // parallel samples of one prompt; they share its KV blocks
-  std::int32_t priority = 0;            // lower is sooner
-  bool chunkable = true;                // false: the whole prompt in one step
+  Tokens max_output_tokens{0};  // the host's cap on output, which it enforces itself; 0: none told
+  std::int32_t sequences = 1;  // parallel samples of one prompt; they share its KV blocks
+  std::int32_t priority = 0;  // lower is sooner
+  bool chunkable = true;  // false: the whole prompt in one step
   bool preemptible = true;
-  Estimate output_tokens = {};               // of this call, per sequence [tokens]
-  Estimate workflow_tokens_left = {};        // output of this call and all that follow in its workflow [tokens]
+  Estimate output_tokens = {};  // of this call, per sequence [tokens]
+  Estimate workflow_tokens_left = {};  // output of this call and all that follow in its workflow [tokens]
   std::shared_ptr<const PrefixBlocks> prefix = {};  // for the prefix cache; null: no sharing
+  NextCall next_call = {};  // what is known of its next tool call
 };
 
 }  // namespace takt

@@ -2,43 +2,69 @@
 #ifndef TAKT_PAUSE_ANY_PAUSE_H_
 #define TAKT_PAUSE_ANY_PAUSE_H_
 
+#include <concepts>
 #include <memory>
-#include <string_view>
+#include <string>
 #include <utility>
 
+#include "takt/model/spec.h"
 #include "takt/pause/pause_policy.h"
 
 namespace takt {
 
-// Copyable handle; copies share one immutable policy.
+// Copyable handle; copies share one immutable policy. It has every optional hook; `predicts()` and `reviews()` say
+// which the policy inside has.
 class AnyPause {
  public:
   AnyPause() : AnyPause(KeepAll{}) {}
 
   template <PausePolicy P>
-  AnyPause(P policy) : held_(std::make_shared<const Held<P>>(std::move(policy))), name_(P::kName) {}  // NOLINT
+    requires(!std::same_as<P, AnyPause>)
+  AnyPause(P policy)  // NOLINT: any policy is one of these
+      : spec_(SpecOf(policy)), predicts_(PredictingPause<P>), reviews_(ReviewingPause<P>) {
+    held_ = std::make_shared<const Held<P>>(std::move(policy));
+  }
 
-  std::string_view name() const { return name_; }
-  KvAction AtCall(const RequestState& r, const ToolCalled& call, const PauseView& view) const {
+  const std::string& spec() const { return spec_; }  // MakePause makes the same of it
+  bool predicts() const { return predicts_; }
+  bool reviews() const { return reviews_; }
+
+  PauseDecision AtCall(const RequestState& r, const ToolCalled& call, const PauseView& view) const {
     return held_->AtCall(r, call, view);
+  }
+  KvAction Predict(const RequestState& r, const PauseView& view) const { return held_->Predict(r, view); }
+  PauseDecision Review(const RequestState& r, const ToolCalled& call, TimePoint since, const PauseView& view) const {
+    return held_->Review(r, call, since, view);
   }
 
  private:
   struct Base {
     virtual ~Base() = default;
-    virtual KvAction AtCall(const RequestState&, const ToolCalled&, const PauseView&) const = 0;
+    virtual PauseDecision AtCall(const RequestState&, const ToolCalled&, const PauseView&) const = 0;
+    virtual KvAction Predict(const RequestState&, const PauseView&) const = 0;
+    virtual PauseDecision Review(const RequestState&, const ToolCalled&, TimePoint, const PauseView&) const = 0;
   };
   template <class P>
   struct Held final : Base {
     explicit Held(P p) : policy(std::move(p)) {}
-    KvAction AtCall(const RequestState& r, const ToolCalled& call, const PauseView& view) const override {
+    PauseDecision AtCall(const RequestState& r, const ToolCalled& call, const PauseView& view) const override {
       return policy.AtCall(r, call, view);
+    }
+    KvAction Predict(const RequestState& r, const PauseView& view) const override {
+      if constexpr (PredictingPause<P>) return policy.Predict(r, view);
+      return KvAction::kKeep;
+    }
+    PauseDecision Review(const RequestState& r, const ToolCalled& call, TimePoint since,
+                         const PauseView& view) const override {
+      if constexpr (ReviewingPause<P>) return policy.Review(r, call, since, view);
+      return {};
     }
     P policy;
   };
 
   std::shared_ptr<const Base> held_;
-  std::string_view name_;
+  std::string spec_;
+  bool predicts_ = false, reviews_ = false;
 };
 
 }  // namespace takt

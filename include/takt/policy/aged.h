@@ -78,6 +78,11 @@ class Aged {
   {
     inner_.Scheduled(r, prefill, output);
   }
+  std::int64_t refresh_interval() const
+    requires RefreshingPolicy<P>
+  {
+    return inner_.refresh_interval();
+  }
   RankKey VictimKey(const RequestState& r) const
     requires VictimPolicy<P>
   {

@@ -53,6 +53,7 @@ class AnyPolicy {
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) { held_->Scheduled(r, prefill, output); }
   RankKey VictimKey(const RequestState& r) const { return held_->VictimKey(r); }
   const AgingOptions* aging() const { return held_->aging(); }
+  std::int64_t refresh_interval() const { return held_->refresh_interval(); }
 
  private:
   struct Base {
@@ -68,6 +69,7 @@ class AnyPolicy {
     virtual void Scheduled(const RequestState&, Tokens, Tokens) = 0;
     virtual RankKey VictimKey(const RequestState&) const = 0;
     virtual const AgingOptions* aging() const = 0;
+    virtual std::int64_t refresh_interval() const = 0;
   };
 
   template <class P>
@@ -108,6 +110,10 @@ class AnyPolicy {
     const AgingOptions* aging() const override {
       if constexpr (AgingPolicy<P>) return policy.aging();
       return nullptr;
+    }
+    std::int64_t refresh_interval() const override {
+      if constexpr (RefreshingPolicy<P>) return policy.refresh_interval();
+      return 0;
     }
 
     P policy;

@@ -53,6 +53,14 @@ template <class P>
 concept GroupWakePolicy =
     GroupPolicy<P> && requires(P& p, std::uint64_t group, RankKey least) { p.GroupWakes(group, least); };
 
+// Optional: a key that depends on what runs beside a request (RequestState::beside, at_call), so that those that wait
+// are scored again, a slice in each plan and everyone once in so many plans. 0: it does not; kForever: it does, and a
+// score from the time of joining the queue is good enough.
+template <class P>
+concept RefreshingPolicy = requires(const P& p) {
+  { p.refresh_interval() } -> std::same_as<std::int64_t>;
+};
+
 // Optional: is told every event that the scheduler is told.
 template <class P>
 concept ObservingPolicy = requires(P& p, const Event& event, TimePoint now) { p.Observe(event, now); };

@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "takt/model/memory_time.h"
 #include "takt/policy/any_policy.h"
 
 namespace takt {
 
 // Makes a policy from "NAME", "NAME(k=v,...)" or "aged(POLICY,k=v,...)", where POLICY is one of the former two.
 // `options` are further "k=v", for whichever part of the spec knows k. InvalidArgument names what is unknown or out of
-// bounds, and what there is instead.
-absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options = {});
+// bounds, and what there is instead. `pace`: how fast the engine is, for what neither says.
+absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options = {},
+                                     const MemoryPace* pace = nullptr);
 
 // What can be made, aged last, for people to read.
 struct PolicyInfo {

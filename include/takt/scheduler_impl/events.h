@@ -72,14 +72,13 @@ void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint now) {
   };
   revise(r.output_tokens, e.output_tokens);
   revise(r.workflow_tokens_left, e.workflow_tokens_left);
+  if (e.next_call) r.next_call = *e.next_call;
   if (e.deadline) r.deadline = *e.deadline;
   if (e.priority) r.priority = *e.priority;
   if (e.expires_at) {
     r.expires_at = *e.expires_at;
     if (expiries_.contains(slot)) expiries_.Erase(slot);
-    if (record.status == Status::kWaiting && !record.state.has_run && r.expires_at != kNever) {
-      expiries_.Push(slot, ExpiryKey(r));
-    }
+    if (record.status == Status::kWaiting || record.status == Status::kBlocked) WatchExpiry(slot);
   }
   if (e.sequences) {
     if (*e.sequences < 1 || *e.sequences > r.sequences) {
@@ -99,13 +98,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint now) {
       }
     }
   }
-  if (record.status == Status::kWaiting) {
-    queue_.Update(slot, record.state, now);
-    if (worst_waiting_.contains(slot)) {
-      worst_waiting_.Erase(slot);
-      worst_waiting_.Push(slot, Reversed(queue_.KeyOf(record.state, now)));
-    }
-  }
+  if (record.status == Status::kWaiting) Rank(slot);
   if (record.status == Status::kRunning) row_keys_[record.lane] = queue_.VictimKeyOf(record.state, now);
 }
 
@@ -143,16 +136,14 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolCalled& e, TimePoint) {
     ++stats_.events_out_of_place;
     return;
   }
-  const std::int32_t context = record.status == Status::kRunning ? running_[record.lane].computed : record.computed;
-  std::int64_t running_tokens = 0;
-  for (std::uint32_t lane : running_.order()) {
-    if (Runs(running_[lane])) running_tokens += running_[lane].computed;
-  }
-  const PauseView view{{context}, running_tokens, kv().free, {ledger_.cpu_free()}};
-  KvAction action = pause_.AtCall(record.state, e, view);
-  if (action == KvAction::kIn) action = KvAction::kKeep;
+  PauseDecision decision = pause_.AtCall(record.state, e, ViewOf(record));
+  if (decision.action == KvAction::kIn) decision.action = KvAction::kKeep;
   queue_.ToolCalled(slot);
-  Shelve(slot, Status::kPaused, action);
+  record.state.request.next_call = {};  // it has come
+  Shelve(slot, Status::kPaused, decision.action);
+  if constexpr (ReviewingPause<Pause>) {
+    if (decision.action == KvAction::kKeep) ReviewAt(slot, decision.review_at, {e, now_});
+  }
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -166,12 +157,14 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolReturned& e, TimePoint) {
     return;
   }
   --paused_;
+  EndReviews(slot);
   if (e.returned.value > kMostTokens - record.known) {
     record.status = Status::kBlocked, ++blocked_;  // a status that Fail knows how to leave
     return Fail(slot, FailReason::kKvExhausted);
   }
   record.known += e.returned.value;
   record.state.returned += e.returned;
+  record.state.request.next_call = e.next_call;
   Enqueue(slot, 0);
 }
 
@@ -250,16 +243,144 @@ void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   Record& record = table_[slot];
-  const Request& r = record.state.request;
   record.status = Status::kWaiting;
   record.state.enqueued = now_;
+  Score(record);
   queue_.Push(slot, record.state, now_, steps_run);
-  if (!record.state.has_run && r.expires_at != kNever) {
-    expiries_.Push(slot, ExpiryKey(r));
-  }
+  WatchExpiry(slot);
   if (options_.shed == Shed::kWorst) worst_waiting_.Push(slot, Reversed(queue_.KeyOf(record.state, now_)));
   if (record.known >= OutputCap(record)) return Finish(slot);
   if (BlocksFor(record) > TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
+}
+
+// What a key may depend on besides the request itself, as it is now.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Score(Record& record) {
+  RequestState& state = record.state;
+  const bool leaves = record.lane != kNoLane && record.leave_action != KvAction::kKeep;
+  state.computed = {leaves && record.leave_action == KvAction::kDrop ? 0
+                    : record.lane != kNoLane                         ? running_[record.lane].computed
+                                                                     : record.computed};
+  if constexpr (RefreshingPolicy<Policy>) {
+    if (queue_.policy().refresh_interval() > 0) {
+      state.beside = static_cast<std::int32_t>(std::min<std::int64_t>(RunningTokens(), INT32_MAX));
+    }
+  }
+  if constexpr (PredictingPause<Pause>) {
+    if constexpr (requires { pause_.predicts(); }) {
+      if (!pause_.predicts()) return;
+    }
+    if (!state.request.next_call) return;
+    PauseView view = ViewOf(record);
+    view.context = {record.known};  // it will all have been computed
+    state.at_call = pause_.Predict(state, view);
+  }
+}
+
+// A waiting request's key may have changed.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Rank(Slot slot) {
+  Record& record = table_[slot];
+  Score(record);
+  queue_.Update(slot, record.state, now_);
+  if (!worst_waiting_.contains(slot)) return;
+  worst_waiting_.Erase(slot);
+  worst_waiting_.Push(slot, Reversed(queue_.KeyOf(record.state, now_)));
+}
+
+// The next slice of those that wait is scored again.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::RefreshScores() {
+  if constexpr (RefreshingPolicy<Policy>) {
+    const std::int64_t interval = queue_.policy().refresh_interval();
+    if (interval <= 0 || interval == kForever) return;
+    const auto slots = static_cast<std::int64_t>(table_.slots());
+    for (std::int64_t n = (slots + interval - 1) / interval; n > 0; --n) {
+      if (refresh_next_ >= table_.slots()) refresh_next_ = 0;
+      const Slot slot = refresh_next_++;
+      if (table_[slot].status == Status::kWaiting) Rank(slot);
+    }
+  }
+}
+
+// Context of all that run; counted once a plan.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int64_t BasicScheduler<Policy, Pause>::RunningTokens() {
+  if (running_tokens_at_ == last_step_) return running_tokens_;
+  running_tokens_at_ = last_step_;
+  running_tokens_ = 0;
+  for (std::uint32_t lane : running_.order()) {
+    if (Runs(running_[lane])) running_tokens_ += running_[lane].computed;
+  }
+  return running_tokens_;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+PauseView BasicScheduler<Policy, Pause>::ViewOf(const Record& record) {
+  const bool runs = record.status == Status::kRunning && record.lane != kNoLane;
+  return {.now = now_,
+          .context = {runs ? running_[record.lane].computed : record.computed},
+          .running_tokens = RunningTokens(),
+          .held = {runs ? running_[record.lane].blocks : record.blocks},
+          .kv_free = kv().free,
+          .swap_free = {std::min(ledger_.cpu_free(), std::max(swap_out_left_, 0))}};
+}
+
+// ---- paused requests ------------------------------------------------------------------------------------------
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::ReviewAt(Slot slot, TimePoint at, const PausedCall& call) {
+  if (at == kNever) return;
+  if (slot >= calls_.size()) calls_.resize(std::max<std::size_t>(slot + 1, table_.slots()));
+  calls_[slot] = call;
+  calls_[slot].review_at = at;
+  reviews_.Push(slot, FullKey{static_cast<double>(at.time_since_epoch().count()), {}, table_[slot].state.request.id});
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::EndReviews(Slot slot) {
+  if (reviews_.contains(slot)) reviews_.Erase(slot);
+}
+
+// The pause policy is asked again about those whose tool takes long.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Review() {
+  if constexpr (ReviewingPause<Pause>) {
+    constexpr Duration kSoon = std::chrono::milliseconds(1);
+    while (!reviews_.empty() && calls_[reviews_.Top()].review_at <= now_) {
+      const Slot slot = reviews_.Pop();
+      Record& record = table_[slot];
+      const PausedCall call = calls_[slot];
+      if (record.transit != Transit::kNone) {  // steps in flight name it
+        ReviewAt(slot, now_ + kSoon, call);
+        continue;
+      }
+      if (record.blocks == 0) continue;  // others needed it more
+      const PauseDecision decision = pause_.Review(record.state, call.call, call.since, ViewOf(record));
+      if (decision.action == KvAction::kKeep || decision.action == KvAction::kIn) {
+        if (decision.review_at != kNever) ReviewAt(slot, std::max(decision.review_at, now_ + kSoon), call);
+        continue;
+      }
+      ++stats_.pauses_let_go;
+      const bool out = decision.action == KvAction::kOut && HasOwnKv(record, record.blocks, record.computed) &&
+                       record.blocks <= ledger_.cpu_free();
+      if (!out) {
+        FreeKv(record);
+        continue;
+      }
+      record.cpu_blocks = record.blocks;
+      ledger_.AllocateCpu(record.blocks);
+      MoveOut(slot);
+    }
+  }
+}
+
+// Waiting or blocked, it expires before its first step.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::WatchExpiry(Slot slot) {
+  const RequestState& state = table_[slot].state;
+  if (state.has_run || state.request.expires_at == kNever || expiries_.contains(slot)) return;
+  expiries_.Push(slot, ExpiryKey(state.request));
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -282,6 +403,7 @@ void BasicScheduler<Policy, Pause>::Shelve(Slot slot, Status status, KvAction ac
   }
   LeaveQueue(slot);
   record.status = status;
+  if (status == Status::kBlocked) WatchExpiry(slot);
 }
 
 // Takes a row out of the running set. Its lane and KV follow when no step or move in flight names them.
@@ -318,6 +440,7 @@ void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, 
     Enqueue(slot, row.steps);
   } else {
     queue_.Ran(slot, row.steps);
+    if (status == Status::kBlocked) WatchExpiry(slot);
   }
   if ((row.in_flight == 0 || TAKT_PLANTED_BUG(13)) && !moving) Settle(slot);
 }
@@ -346,14 +469,22 @@ void BasicScheduler<Policy, Pause>::Settle(Slot slot) {
     return Release(slot);
   }
   if (record.leave_action == KvAction::kDrop) return FreeKv(record);
-  if (record.leave_action == KvAction::kOut) {
-    record.transit = Transit::kMovingOut;
-    leaving_blocks_ += record.blocks;
-    const MoveId id{++last_move_};
-    moves_.push_back({id, slot, KvAction::kOut});
-    notices_.moves.push_back({id, record.state.request.id, KvAction::kOut, {0}, {record.blocks}});
-    ++stats_.moves_out;
+  if (record.leave_action == KvAction::kKeep && record.blocks > 0 && !std::exchange(record.holds, true)) {
+    holders_.push_back(slot);
   }
+  if (record.leave_action == KvAction::kOut) MoveOut(slot);
+}
+
+// The KV of a request without a lane starts on its way; its place in the host's memory is taken already.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::MoveOut(Slot slot) {
+  Record& record = table_[slot];
+  record.transit = Transit::kMovingOut;
+  leaving_blocks_ += record.blocks;
+  const MoveId id{++last_move_};
+  moves_.push_back({id, slot, KvAction::kOut});
+  notices_.moves.push_back({id, record.state.request.id, KvAction::kOut, {0}, {record.blocks}});
+  ++stats_.moves_out;
 }
 
 // Ends a living request, wherever it is.
@@ -363,8 +494,14 @@ void BasicScheduler<Policy, Pause>::End(Slot slot) {
   switch (record.status) {
     case Status::kRunning: return Depart(record.lane, KvAction::kDrop, Status::kDead);
     case Status::kWaiting: LeaveQueue(slot); break;
-    case Status::kPaused: --paused_; break;
-    case Status::kBlocked: --blocked_; break;
+    case Status::kPaused:
+      --paused_;
+      EndReviews(slot);
+      break;
+    case Status::kBlocked:
+      --blocked_;
+      if (expiries_.contains(slot)) expiries_.Erase(slot);
+      break;
     case Status::kUnknown:
     case Status::kDead: return;
   }
@@ -508,10 +645,9 @@ std::int32_t BasicScheduler<Policy, Pause>::TotalBlocks() const {
 
 // Whether there is anything to swap: KV beyond prefix chunks that others may share.
 template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::HasOwnKv(const Row& row) const {
-  const Record& record = table_[row.slot];
+bool BasicScheduler<Policy, Pause>::HasOwnKv(const Record& record, std::int32_t blocks, std::int32_t computed) const {
   const std::int32_t chunks = record.shared_chunks;
-  return row.blocks > 0 && row.computed > (chunks > 0 ? chunks * record.state.request.prefix->block_tokens.value : 0);
+  return blocks > 0 && computed > (chunks > 0 ? chunks * record.state.request.prefix->block_tokens.value : 0);
 }
 
 // Gives back the GPU's blocks of a request without a lane; its tokens have to be computed again.
@@ -540,17 +676,22 @@ void BasicScheduler<Policy, Pause>::FreeCpu(Record& record) {
   record.cpu_blocks = 0;
 }
 
-// Nothing can run for want of memory: drops KV that is kept for somebody who cannot use it now. The worst waiting
-// holder first, then whoever is paused or blocked; never `spared`. False where there is none.
+// Drops KV that is kept for somebody who does not run: the worst of those that wait, and where none does and not only
+// they are `waiting`, of those that are paused or blocked; never `spared`. False where there is none.
 template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared) {
+bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared, bool waiting) {
+  std::erase_if(holders_, [this](Slot slot) {
+    Record& record = table_[slot];
+    record.holds = record.blocks > 0 && record.lane == kNoLane;
+    return !record.holds;
+  });
   Slot worst = kNoSlot;
   FullKey worst_key;
   bool worst_waits = false;
-  for (Slot slot = 0; slot < table_.slots(); ++slot) {
+  for (Slot slot : holders_) {
     const Record& record = table_[slot];
-    if (slot == spared || record.blocks == 0 || record.lane != kNoLane || record.transit != Transit::kNone) continue;
     const bool waits = record.status == Status::kWaiting;
+    if (slot == spared || record.transit != Transit::kNone || (waiting && !waits)) continue;
     const FullKey key = queue_.VictimKeyOf(record.state, now_);
     if (worst == kNoSlot || std::pair(waits, key) > std::pair(worst_waits, worst_key)) {
       worst = slot, worst_key = key, worst_waits = waits;
@@ -562,7 +703,6 @@ bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared) {
   return true;
 }
 
-// Chunks of the prompt that are computed now become shared.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::PublishPrefix(const Row& row, Record& record) {
   const std::int32_t chunk_blocks = ChunkBlocks(record);

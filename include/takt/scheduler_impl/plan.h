@@ -24,6 +24,8 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   swap_in_left_ = limits_.swap_in.value;  // of the whole plan, however often it is built
   swap_out_left_ = limits_.swap_out.value;
   Expire(now_);
+  Review();
+  RefreshScores();
   if (steps_in_flight_ < kMaxStepsInFlight) {
     if (!queue_.empty()) queue_.BeginPlan(now_, StateOf());
     do {
@@ -50,6 +52,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   stats_.rows_scheduled += planned_;
   plan_->idle = runs ? Idle::kBusy : WhyIdle();
   plan_->wake_at = expiries_.empty() ? kNever : table_[expiries_.Top()].state.request.expires_at;
+  if (!reviews_.empty()) plan_->wake_at = std::min(plan_->wake_at, calls_[reviews_.Top()].review_at);
   if (const Slot next = queue_.Top(); next != kNoSlot) table_.Prefetch(next);
   return *plan_;
 }
@@ -293,7 +296,10 @@ bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) 
       return false;
     }
     // Memory that is about to be free makes a further victim pointless.
-    if (options_.preempt == takt::Preempt::kOff || Pending() >= n) return false;
+    if (Pending() >= n) return false;
+    // Who waits can be computed again at no loss to who runs; not where an oracle is to be asked to let it in.
+    if (candidates_.empty() && Reclaim(kNoSlot, true)) continue;
+    if (options_.preempt == takt::Preempt::kOff) return false;
     const std::uint32_t victim = Worst(true);
     if (victim == kNoLane) return false;
     // Its own steps in flight would be void: it would give way and come back, and never get further.
@@ -696,10 +702,10 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
   if ((!short_of_kv_ || more_kv_soon) && AdmitWhoeverFits()) return false;
   if (more_kv_soon) return false;
   searched_at_ = UINT64_MAX;
-  if (running_rows_ == 0) return top_waits_for_ == WaitsFor::kKv && !queue_.empty() && Reclaim(queue_.Top());
+  if (running_rows_ == 0) return top_waits_for_ == WaitsFor::kKv && !queue_.empty() && Reclaim(queue_.Top(), false);
   if (!short_of_kv_) return false;
   // All rows need memory that none has to give.
-  if (!Reclaim(kNoSlot)) {
+  if (!Reclaim(kNoSlot, false)) {
     const std::uint32_t worst = Worst(true);
     if (worst != kNoLane && running_rows_ > 1) {
       Preempt(worst, false);
@@ -716,6 +722,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   const bool same_limits = searched_limits_ == limits_ || TAKT_PLANTED_BUG(6);
   if (queue_.empty() || (searched_at_ == changes_ && same_limits)) return false;
   const WaitsFor top_waits_for = top_waits_for_;
+  bool moves = false;
   scratch_.clear();
   queue_.ForEachInOrder([&](Slot slot) {
     const Record& record = table_[slot];
@@ -726,10 +733,12 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   for (Slot slot : scratch_) {
     if (TryAdmit(slot) != Fit::kAdmitted) continue;
     if (oracle_ != nullptr) AskOracle();
-    if (planned_ > 0) return true;  // else its KV is on the way back, and somebody else may run
+    if (planned_ > 0) return true;
+    moves = true;  // its KV is on the way back, and somebody else may run
   }
   top_waits_for_ = top_waits_for;
-  searched_at_ = changes_, searched_limits_ = limits_;
+  // What may move in one step has been used up, perhaps: the next one may find more.
+  searched_at_ = moves ? UINT64_MAX : changes_, searched_limits_ = limits_;
   return false;
 }
 

@@ -58,14 +58,11 @@ class Estimator {
   // The call has completed: its length is known from here on.
   void Ended(std::uint32_t workflow, std::uint32_t call);
 
-  struct ToolEstimate {
-    Duration duration{0};  // 0: unknown
-    Tokens returned{0};
-  };
-  // Of a tool call that begins. Oracle knows; class means are by the tool's name; of noise there is none here, for
-  // a tool's duration is no length of text.
-  ToolEstimate Tool(std::uint32_t tool) const;
-  void ToolEnded(std::uint32_t tool);
+  // Of a tool call, an index into Workload::tools, that comes after `generated` tokens of its call's output. Oracle
+  // knows; class means are by the tool's name; noise, raw or calibrated, is the same factor exp(sigma z) on duration
+  // and returned tokens of a call, and another on the output before it.
+  NextCall Tool(std::uint32_t tool, std::int32_t generated) const;
+  void ToolEnded(std::uint32_t tool, std::int32_t generated);
 
  private:
   struct Mean {
@@ -79,7 +76,7 @@ class Estimator {
     Mean output, left;
   };
   struct ToolMeans {
-    Mean seconds, returned;
+    Mean seconds, returned, after;
   };
   // A log-normal belief by its first two moments; a variance of zero is a point.
   struct Belief {

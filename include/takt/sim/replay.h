@@ -24,7 +24,7 @@ namespace takt {
 struct ReplayOptions {
   std::string policy = "fcfs";          // as MakePolicy takes it (policy/registry.h)
   std::vector<std::string> policy_options;  // likewise: "k=v"
-  std::string pause = "keep_all";       // keep_all, drop_all, swap_all
+  std::string pause = "keep_all";       // as MakePause takes it (pause/registry.h), at the profile's pace
   EstimateSpec estimates;               // what schedulers are told of lengths
   std::uint64_t seed = 1;               // of the estimates' noise
 

@@ -91,6 +91,7 @@ class VirtualCluster {
   void Left(std::uint32_t call, Outcome outcome, FailReason reason);
   void Ended(std::uint32_t call, Outcome outcome, FailReason reason);
   void Succeed(std::uint32_t call);
+  NextCall NextTool(std::uint32_t call) const;
   void CallTool(std::uint32_t call);
   void ReturnFromTool(std::uint32_t call);
 
@@ -326,6 +327,7 @@ void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
   Arrived arrived{progress_.Make(call, now_)};
+  arrived.request.next_call = NextTool(call);
   if (const auto hashes = workload_->hashes_of(CallOf(call)); options_.send_prefixes && !hashes.empty()) {
     arrived.request.prefix = std::make_shared<const PrefixBlocks>(
         PrefixBlocks{{workload_->prefix_block_tokens}, {hashes.begin(), hashes.end()}});
@@ -348,11 +350,19 @@ void VirtualCluster<Scheduler>::SetLeg(std::uint32_t index) {
   state.to_stop = state.stop_at - generated;
 }
 
+// What is expected of the call's next tool; nothing where none comes.
+template <class Scheduler>
+NextCall VirtualCluster<Scheduler>::NextTool(std::uint32_t call) const {
+  if (requests_.state[call].last_stop) return {};
+  return progress_.estimator().Tool(tool_of_[call], requests_.state[call].generated());
+}
+
 template <class Scheduler>
 void VirtualCluster<Scheduler>::CallTool(std::uint32_t call) {
   const std::uint32_t tool = tool_of_[call];
-  const auto expected = progress_.estimator().Tool(tool);
-  Tell(requests_.records[call].instance, ToolCalled{VirtualRequests::IdOf(call), expected.duration, expected.returned});
+  const NextCall expected = progress_.estimator().Tool(tool, requests_.state[call].generated());
+  Tell(requests_.records[call].instance,
+       ToolCalled{VirtualRequests::IdOf(call), expected.duration, expected.returned, expected.tool});
   At(now_ + workload_->tools[tool].duration, Timed::kToolReturn, call);
 }
 
@@ -361,10 +371,11 @@ void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
   if (requests_.records[call].outcome != Outcome::kPending) return;  // failed while it waited
   const std::uint32_t tool = tool_of_[call]++;
   const std::int32_t returned = workload_->tools[tool].returned_tokens;
-  progress_.estimator().ToolEnded(tool);
+  const bool first = tool == CallOf(call).first_tool;
+  progress_.estimator().ToolEnded(tool, first ? 0 : workload_->tools[tool - 1].after_tokens);
   requests_.state[call].returned += returned;
   SetLeg(call);
-  Tell(requests_.records[call].instance, ToolReturned{VirtualRequests::IdOf(call), {returned}});
+  Tell(requests_.records[call].instance, ToolReturned{VirtualRequests::IdOf(call), {returned}, NextTool(call)});
 }
 
 // The call has left its engine.

@@ -108,6 +108,7 @@ class WorkloadProgress {
   std::size_t calls_over() const { return calls_over_; }  // that have ended, or will never be made
   const std::vector<WorkflowRecord>& workflows() const { return workflows_; }
   Estimator& estimator() { return estimator_; }
+  const Estimator& estimator() const { return estimator_; }
 
  private:
   // Gives up the calls that wait for one that will never end well.

@@ -37,6 +37,7 @@ struct Record {
   Status status = Status::kUnknown;
   Transit transit = Transit::kNone;
   KvAction leave_action = KvAction::kDrop;  // what becomes of the KV once the transit is over
+  bool holds = false;                       // is in the scheduler's list of those that may hold KV without a lane
   std::uint32_t lane = kNoLane;
   // Known tokens are prompt, tools' answers and output of all sequences together.
   std::int32_t known = 0;
@@ -73,7 +74,7 @@ class RequestTable {
     const std::uint32_t slot = free_.back();
     free_.pop_back();
     ids_.Insert(request.id.value, slot);
-    records_[slot] = {.state = {.request = request}};
+    records_[slot] = {.state = {.request = request}, .holds = records_[slot].holds};
     return slot;
   }
 

@@ -7,46 +7,47 @@
 namespace takt {
 
 // X(name, what one unit of it is)
-#define TAKT_STATS(X)                                                                           \
-  X(arrived, "requests accepted")                                                               \
-  X(finished, "requests that the host reported as finished")                                    \
-  X(cancelled, "requests cancelled while alive")                                                \
-  X(failed_invalid, "requests refused because they contradict themselves or are alive already") \
-  X(failed_never_fits, "requests that no empty engine could hold")                              \
-  X(failed_kv_exhausted, "requests whose context outgrew the whole KV cache")                   \
-  X(failed_expired, "requests that waited past expires_at")                                     \
-  X(failed_shed, "requests shed because the queue was full")                                    \
-  X(failed_draining, "requests that arrived after Drain")                                       \
-  X(failed_host, "requests that the host reported as failed")                                   \
-  X(plans, "calls of Plan")                                                                     \
-  X(plans_idle, "plans that ran nothing")                                                       \
-  X(commits, "steps resolved")                                                                  \
-  X(commits_unknown, "results for a step that is not in flight")                                \
-  X(rows_scheduled, "entries of all plans")                                                     \
-  X(rows_absent, "entries without a result: no progress")                                       \
-  X(rows_dead, "results for requests that had ended, or lost their place, since the plan")      \
-  X(rows_unknown, "results that match no entry of their step")                                  \
-  X(rows_invalid, "results with a number that the entry does not allow, cut to what it does")   \
-  X(tokens_prefill, "known tokens computed")                                                    \
-  X(tokens_output, "new tokens, over all sequences")                                            \
-  X(tokens_cached, "prompt tokens found in the prefix cache at admission")                      \
-  X(tokens_recomputed, "known tokens computed again after their KV was dropped")                \
-  X(tokens_void, "tokens in flight that were discarded")                                        \
-  X(admitted, "requests moved from waiting to running")                                         \
-  X(preempted_recompute, "preemptions that dropped the KV")                                     \
-  X(preempted_swap, "preemptions that swapped the KV out")                                      \
-  X(preempted_by_rank, "preemptions in favour of a better rank, contained in the two above")    \
-  X(kv_reclaimed, "idle requests whose kept KV was dropped so that anything could run")         \
-  X(kv_stalls, "rows left out of a step for want of KV")                                        \
-  X(moves_out, "KV moves to the host's memory")                                                 \
-  X(moves_in, "KV moves back")                                                                  \
-  X(moves_failed, "KV moves that the host reported as failed")                                  \
-  X(promoted, "promotions by aging")                                                            \
-  X(events_unknown, "events that name no living request, or no move in flight")                 \
-  X(events_out_of_place, "events that the state of their request does not allow; ignored")      \
-  X(keys_not_a_number, "rank keys that were NaN, taken as +infinity")                           \
-  X(estimates_absurd, "predictions that were NaN, infinite or negative, taken as unknown")      \
-  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")          \
+#define TAKT_STATS(X)                                                                            \
+  X(arrived, "requests accepted")                                                                \
+  X(finished, "requests that the host reported as finished")                                     \
+  X(cancelled, "requests cancelled while alive")                                                 \
+  X(failed_invalid, "requests refused because they contradict themselves or are alive already")  \
+  X(failed_never_fits, "requests that no empty engine could hold")                               \
+  X(failed_kv_exhausted, "requests whose context outgrew the whole KV cache")                    \
+  X(failed_expired, "requests that waited past expires_at")                                      \
+  X(failed_shed, "requests shed because the queue was full")                                     \
+  X(failed_draining, "requests that arrived after Drain")                                        \
+  X(failed_host, "requests that the host reported as failed")                                    \
+  X(plans, "calls of Plan")                                                                      \
+  X(plans_idle, "plans that ran nothing")                                                        \
+  X(commits, "steps resolved")                                                                   \
+  X(commits_unknown, "results for a step that is not in flight")                                 \
+  X(rows_scheduled, "entries of all plans")                                                      \
+  X(rows_absent, "entries without a result: no progress")                                        \
+  X(rows_dead, "results for requests that had ended, or lost their place, since the plan")       \
+  X(rows_unknown, "results that match no entry of their step")                                   \
+  X(rows_invalid, "results with a number that the entry does not allow, cut to what it does")    \
+  X(tokens_prefill, "known tokens computed")                                                     \
+  X(tokens_output, "new tokens, over all sequences")                                             \
+  X(tokens_cached, "prompt tokens found in the prefix cache at admission")                       \
+  X(tokens_recomputed, "known tokens computed again after their KV was dropped")                 \
+  X(tokens_void, "tokens in flight that were discarded")                                         \
+  X(admitted, "requests moved from waiting to running")                                          \
+  X(preempted_recompute, "preemptions that dropped the KV")                                      \
+  X(preempted_swap, "preemptions that swapped the KV out")                                       \
+  X(preempted_by_rank, "preemptions in favour of a better rank, contained in the two above")     \
+  X(kv_reclaimed, "idle requests whose kept KV was dropped so that anything could run")          \
+  X(kv_stalls, "rows left out of a step for want of KV")                                         \
+  X(moves_out, "KV moves to the host's memory")                                                  \
+  X(moves_in, "KV moves back")                                                                   \
+  X(pauses_let_go, "paused requests whose KV was dropped or swapped because the tool took long") \
+  X(moves_failed, "KV moves that the host reported as failed")                                   \
+  X(promoted, "promotions by aging")                                                             \
+  X(events_unknown, "events that name no living request, or no move in flight")                  \
+  X(events_out_of_place, "events that the state of their request does not allow; ignored")       \
+  X(keys_not_a_number, "rank keys that were NaN, taken as +infinity")                            \
+  X(estimates_absurd, "predictions that were NaN, infinite or negative, taken as unknown")       \
+  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")           \
   X(oracle_refused, "KV reservations that the host's oracle refused")
 
 struct Stats {

@@ -1,0 +1,105 @@
+// Keep, drop or swap: whatever wastes least memory over time.
+#ifndef TAKT_PAUSE_LEAST_WASTE_H_
+#define TAKT_PAUSE_LEAST_WASTE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "takt/model/memory_time.h"
+#include "takt/model/spec.h"
+#include "takt/pause/pause_policy.h"
+
+namespace takt {
+
+// What the decisions below know of an engine. Options of each pause policy that has one.
+struct PauseCosts {
+  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4, .swap_s = 5e-6, .chunk_overhead_s = 0.02};
+  double overlap = 0;
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a step that only decodes"});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step"});
+    visit("swap_s", self.pace.swap_s, OptionText{"s/token", "to move a token's KV one way"});
+    visit("chunk_overhead_s", self.pace.chunk_overhead_s, OptionText{"s", "of a step, beside its prefill"});
+    visit("chunk", self.pace.chunk_tokens, OptionText{"tokens", "of prefill in a step", 1});
+    visit("overlap", self.overlap, OptionText{"share", "of a swap during which others run on", 0, 1});
+  }
+
+  MemoryBeside Beside(const PauseView& view) const {
+    const std::int64_t others = std::max<std::int64_t>(view.running_tokens - view.context.value, 0);
+    return {static_cast<double>(others), pace.chunk_tokens};
+  }
+  double Drop(const PauseView& view) const {
+    return WasteOfDropping(pace, Beside(view), static_cast<double>(view.context.value));
+  }
+  double Swap(const PauseView& view) const {
+    return WasteOfSwapping(pace, Beside(view), static_cast<double>(view.context.value), overlap);
+  }
+  // Dropped or swapped, whichever wastes less; swapped only where there is room for it.
+  KvAction Away(const PauseView& view) const {
+    return Swap(view) < Drop(view) && view.held <= view.swap_free ? KvAction::kOut : KvAction::kDrop;
+  }
+  // When what keeping has wasted so far, from `since` on, is as much as the cheapest alternative: the moment at which
+  // whoever knows nothing of the call's duration should let go (ski rental: at most twice the waste of who knew).
+  TimePoint LetGoAt(TimePoint since, const PauseView& view) const {
+    const double context = static_cast<double>(std::max(view.context.value, 1));
+    const double least = std::min(Drop(view), view.held <= view.swap_free ? Swap(view) : Drop(view));
+    return since + FromSeconds(std::min(least / context, 1e6));
+  }
+};
+
+// LAMPS: the strategy of least waste by equations 1 to 3, from the predicted duration of the call; ties go to keeping,
+// then to swapping. Decided before the request runs, from the context that it will have at the call, so that its rank
+// can follow from it (RequestState::at_call), and again at the call with the context that is there. A duration that
+// is not known counts as none, and the call is let go when keeping has wasted as much as the alternative (InferCept's
+// rule for elapsed time); so is one that takes longer than predicted.
+//
+// Departures: dropping is reckoned chunk by chunk (InferCept's equation 4), as the authors' code does, with the last
+// chunk that it loses; at a resume the context is the current one and not the original prompt.
+struct LeastWaste {
+  static constexpr std::string_view kName = "least_waste";
+  PauseCosts costs = {};
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    PauseCosts::VisitOptions(self.costs, visit);
+  }
+
+  KvAction Predict(const RequestState& r, const PauseView& now) const {
+    if (!r.request.next_call) return KvAction::kKeep;
+    PauseView at_call = now;
+    const NextCall& next = r.request.next_call;
+    at_call.context += next.after;
+    at_call.running_tokens += at_call.context.value;
+    at_call.held = {0};  // whether there will be room for a swap is not known yet
+    return Best(at_call, ToSeconds(next.duration));
+  }
+
+  PauseDecision AtCall(const RequestState&, const ToolCalled& call, const PauseView& view) const {
+    const KvAction action = Best(view, ToSeconds(call.expected));
+    if (action != KvAction::kKeep) return action;
+    return {KvAction::kKeep, std::max(view.now + call.expected, costs.LetGoAt(view.now, view))};
+  }
+
+  PauseDecision Review(const RequestState&, const ToolCalled&, TimePoint since, const PauseView& view) const {
+    const TimePoint let_go = costs.LetGoAt(since, view);
+    if (view.now < let_go) return {KvAction::kKeep, let_go};
+    return costs.Away(view);
+  }
+
+ private:
+  KvAction Best(const PauseView& view, double seconds) const {
+    const double keep = WasteOfKeeping(static_cast<double>(view.context.value), seconds);
+    const double drop = costs.Drop(view);
+    const bool room = view.held <= view.swap_free;
+    const double swap = room ? costs.Swap(view) : drop + 1;
+    if (keep <= swap && keep <= drop) return KvAction::kKeep;
+    return room && swap <= drop ? KvAction::kOut : KvAction::kDrop;
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PAUSE_LEAST_WASTE_H_

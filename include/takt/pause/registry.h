@@ -1,0 +1,27 @@
+// Pause policies by name.
+#ifndef TAKT_PAUSE_REGISTRY_H_
+#define TAKT_PAUSE_REGISTRY_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "takt/model/memory_time.h"
+#include "takt/pause/any_pause.h"
+
+namespace takt {
+
+// Makes a pause policy from "NAME" or "NAME(k=v,...)". `pace`: how fast the engine is, for what the spec does not say.
+// InvalidArgument names what is unknown or out of bounds, and what there is instead.
+absl::StatusOr<AnyPause> MakePause(std::string_view spec, const MemoryPace* pace = nullptr);
+
+// What can be made, for people to read.
+struct PauseInfo {
+  std::string name, summary;
+};
+std::vector<PauseInfo> PauseInfos();
+
+}  // namespace takt
+
+#endif  // TAKT_PAUSE_REGISTRY_H_

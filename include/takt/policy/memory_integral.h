@@ -1,0 +1,73 @@
+// KV memory over time, to the end of the request: who occupies least goes first.
+#ifndef TAKT_POLICY_MEMORY_INTEGRAL_H_
+#define TAKT_POLICY_MEMORY_INTEGRAL_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include "takt/model/memory_time.h"
+#include "takt/policy/policy_spec.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// Key [token-seconds]: the area under the request's memory from now to its end, through the tool call that it is
+// expected to make (Request::next_call) by the strategy that the pause policy means to take (RequestState::at_call);
+// where the predicted output is unknown, the request comes last of those that are known. Source: LAMPS, section 4.2.
+// A request that comes back from a tool is ranked by what is left, from the context that it has.
+//
+// `stall`: weight of the time that the others lose to its recomputation or swap (equations 1 and 3, the terms with
+// C_other); 0 is the plain integral. With 1 the order of the paper's three-request example comes out (R3, R2, R1);
+// the plain integral's is R2, R3, R1, and serves that example sooner (29/3 against 10).
+//
+// Departures: the authors' code counts a decode as if a whole chunk were made in each step, and swaps in squared
+// blocks; it ranks by the original prompt where the context has grown. As published, with running requests served
+// first and a guard against starvation: aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,
+// reset_at_tool_call=true). Preemptive: Preempt::kByRank.
+struct MemoryIntegral {
+  static constexpr std::string_view kName = "memory_integral";
+  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4, .swap_s = 5e-6};
+  double stall = 0;
+  std::int64_t refresh = 0;
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step"});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step"});
+    visit("swap_s", self.pace.swap_s, OptionText{"s/token", "to move a token's KV one way"});
+    visit("stall", self.stall, OptionText{"", "weight of the time that others lose; 0: the plain integral"});
+    visit("refresh", self.refresh, OptionText{"plans", "after which all that wait are scored again; 0: never"});
+  }
+
+  std::int64_t refresh_interval() const { return stall > 0 ? (refresh > 0 ? refresh : kForever) : 0; }
+
+  RankKey Key(const RequestState& r) const {
+    const Request& q = r.request;
+    if (!q.output_tokens.known()) return {std::numeric_limits<double>::max()};
+    const double held = r.computed.value;
+    const double known = q.prompt_tokens.value + r.returned.value + r.generated.value * q.sequences;
+    const double left = std::max(q.output_tokens.mean - r.generated.value, 1.0) * q.sequences;
+    const NextCall& next = q.next_call;
+    const double before = next ? std::min(static_cast<double>(next.after.value), left) : left;
+    const std::array<MemorySegment, 2> segments{
+        MemorySegment{std::max(known - held, 0.0), before, ToSeconds(next.duration), r.at_call},
+        MemorySegment{static_cast<double>(next.returned.value), left - before}};
+    double area = AreaOfMemory(pace, std::span(segments).first(next ? 2 : 1), held);
+    if (stall > 0) {
+      const double context = known + before;
+      double seconds = pace.forward_s * std::max(known - held, 0.0);
+      if (next && r.at_call == KvAction::kDrop) seconds += pace.forward_s * context;
+      if (next && r.at_call == KvAction::kOut) seconds += 2 * pace.swap_s * context;
+      area += stall * seconds * r.beside;
+    }
+    return {area};
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_MEMORY_INTEGRAL_H_

@@ -1,0 +1,243 @@
+// What becomes of KV while a tool runs, by the hand of a host; and the order that follows from it.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "takt/pause/infercept.h"
+#include "takt/pause/least_waste.h"
+#include "takt/pause/registry.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/memory_integral.h"
+#include "takt/scheduler.h"
+
+namespace takt {
+namespace {
+
+// A token a second, by decode and by prefill; moves cost nothing beside that.
+constexpr MemoryPace kUnits{.decode_s = 1, .forward_s = 1, .swap_s = 0, .chunk_tokens = 1000};
+
+TimePoint At(double s) { return TimePoint(FromSeconds(s)); }
+
+PauseView View(std::int32_t context, std::int64_t running, std::int32_t swap_free) {
+  return {.now = At(100),
+          .context = {context},
+          .running_tokens = running + context,
+          .held = {1},
+          .kv_free = {100},
+          .swap_free = {swap_free}};
+}
+
+TEST_CASE("least waste: short calls keep, long ones swap where there is room, else drop") {
+  const LeastWaste pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5, .chunk_tokens = 512}}};
+  const auto action = [&](double seconds, std::int32_t swap_free, std::int64_t beside = 1000) {
+    return pause.AtCall({}, {.expected = FromSeconds(seconds)}, View(400, beside, swap_free)).action;
+  };
+  // Dropping wastes 1e-4 * 400 * (1000 + 400) = 56 token-seconds, swapping 2e-5 * 400 * (200 + 1000) = 9.6.
+  CHECK(action(0.01, 10) == KvAction::kKeep);
+  CHECK(action(0.023, 10) == KvAction::kKeep);
+  CHECK(action(0.025, 10) == KvAction::kOut);
+  CHECK(action(0.025, 0) == KvAction::kKeep);
+  CHECK(action(0.13, 0) == KvAction::kKeep);
+  CHECK(action(0.15, 0) == KvAction::kDrop);
+  CHECK(action(0.15, 0, 100'000) == KvAction::kKeep);  // recomputing would hold up many
+}
+
+TEST_CASE("a call of unknown duration is kept until it has wasted what the alternative would") {
+  const LeastWaste pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5, .chunk_tokens = 512}}};
+  const PauseDecision decision = pause.AtCall({}, {}, View(400, 1000, 0));
+  CHECK(decision.action == KvAction::kKeep);
+  CHECK(ToSeconds(decision.review_at - At(100)) == Approx(56.0 / 400));
+  PauseView later = View(400, 1000, 0);
+  later.now = decision.review_at;
+  CHECK(pause.Review({}, {}, At(100), later).action == KvAction::kDrop);
+  later.running_tokens = 100'000;  // it would hold up more than it did
+  const PauseDecision again = pause.Review({}, {}, At(100), later);
+  CHECK(again.action == KvAction::kKeep);
+  CHECK(again.review_at > later.now);
+}
+
+TEST_CASE("InferCept keeps by waste; with `elapsed` it believes no duration") {
+  InferCept pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5, .chunk_tokens = 512}}};
+  const ToolCalled shortly{.expected = FromSeconds(0.1)}, longer{.expected = FromSeconds(0.2)};
+  CHECK(pause.AtCall({}, shortly, View(400, 1000, 10)).action == KvAction::kKeep);
+  CHECK(pause.AtCall({}, longer, View(400, 1000, 10)).action == KvAction::kOut);
+  CHECK(pause.AtCall({}, longer, View(400, 1000, 0)).action == KvAction::kDrop);
+  pause.elapsed = true;
+  CHECK(pause.AtCall({}, longer, View(400, 1000, 0)).action == KvAction::kKeep);
+}
+
+RequestState Expecting(std::uint64_t id, double output, std::int32_t after, double seconds, KvAction action) {
+  RequestState r;
+  r.request.id = {id};
+  r.request.output_tokens = Estimate::Exact(output);
+  r.request.next_call = {.after = {after}, .duration = FromSeconds(seconds)};
+  r.at_call = action;
+  return r;
+}
+
+TEST_CASE("the paper's three requests: the plain integral orders 2, 3, 1; with the stall of others 3, 2, 1") {
+  const std::vector<RequestState> three = {Expecting(1, 6, 5, 2, KvAction::kKeep),
+                                           Expecting(2, 2, 1, 7, KvAction::kDrop),
+                                           Expecting(3, 3, 2, 1, KvAction::kOut)};
+  MemoryIntegral plain{.pace = kUnits};
+  // Areas of 31, 3.5 (its recomputation is a ramp, not a step) and 6 token-seconds.
+  CHECK(plain.Key(three[0]).key == Approx(31));
+  CHECK(plain.Key(three[1]).key == Approx(3.5));
+  CHECK(plain.Key(three[2]).key == Approx(6));
+
+  MemoryIntegral stall = plain;
+  stall.stall = 1;
+  std::vector<RequestState> beside = three;
+  for (RequestState& r : beside) r.beside = 5;
+  CHECK(stall.Key(beside[2]).key < stall.Key(beside[1]).key);
+  CHECK(stall.Key(beside[1]).key < stall.Key(beside[0]).key);
+
+  RequestState unknown;
+  CHECK(plain.Key(unknown).key > plain.Key(three[0]).key);
+}
+
+TEST_CASE("what was computed already, and generated already, costs no more") {
+  const MemoryIntegral policy{.pace = {.decode_s = 0.02, .forward_s = 1e-4, .swap_s = 0}};
+  RequestState r;
+  r.request.prompt_tokens = {1000};
+  r.request.output_tokens = Estimate::Exact(100);
+  const double fresh = policy.Key(r).key;
+  r.computed = {1000};
+  const double computed = policy.Key(r).key;
+  CHECK(computed == Approx(fresh - 1e-4 * 1000 * 500));
+  r.generated = {60};
+  CHECK(policy.Key(r).key < computed);
+}
+
+// One scheduler, a request that calls a tool after its first token, and a tool that may never answer.
+struct OneCall {
+  explicit OneCall(AnyPause pause, std::int32_t cpu_blocks = 0)
+      : scheduler(*Scheduler::Create({.kv_block_tokens = {16}, .kv_blocks = {100}, .cpu_blocks = {cpu_blocks}}, Fcfs{},
+                                     std::move(pause))) {}
+
+  void Step(bool finished = false) {
+    const StepPlan& plan = scheduler.Plan(now, {});
+    std::vector<RowResult> rows;
+    for (const PlanEntry& e : plan.run) {
+      rows.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0,
+                      static_cast<std::uint8_t>(finished ? RowResult::kFinished : 0)});
+    }
+    if (!plan.run.empty()) scheduler.Commit({plan.id, rows}, now);
+    REQUIRE(scheduler.Inconsistency() == nullptr);
+  }
+  void CallAfterFirstToken(double expected_s) {
+    Request r{.id = {1}, .prompt_tokens = {160}};
+    r.next_call = {.after = {1}, .duration = FromSeconds(expected_s)};
+    scheduler.On(Arrived{r}, now);
+    Step();
+    scheduler.On(ToolCalled{.request = {1}, .expected = FromSeconds(expected_s)}, now);
+  }
+
+  Scheduler scheduler;
+  TimePoint now = At(1);
+};
+
+TEST_CASE("an overdue call is reconsidered: a plan says when, and its KV is let go") {
+  for (const bool elapsed : {false, true}) {
+    const LeastWaste least{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5}}};
+    OneCall host(elapsed ? AnyPause(InferCept{.costs = least.costs, .elapsed = true}) : AnyPause(least));
+    host.CallAfterFirstToken(1e-3);
+    const StepPlan& idle = host.scheduler.Plan(host.now, {});
+    CHECK(idle.idle == Idle::kPaused);
+    REQUIRE(idle.wake_at != kNever);
+    CHECK(host.scheduler.kv().used.value > 0);
+    host.now = idle.wake_at;
+    host.Step();
+    CHECK(host.scheduler.kv().used.value == 0);
+    CHECK(host.scheduler.stats().pauses_let_go == 1);
+    host.scheduler.On(ToolReturned{{1}, {20}}, host.now);
+    host.Step();
+    host.Step(true);
+    host.Step();
+    CHECK(host.scheduler.alive() == 0);
+  }
+}
+
+TEST_CASE("who answers in time is not asked about again, nor who was cancelled") {
+  for (const bool cancelled : {false, true}) {
+    OneCall host(LeastWaste{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5}}});
+    host.CallAfterFirstToken(1e-3);
+    if (cancelled) {
+      host.scheduler.On(Cancelled{{1}}, host.now);
+    } else {
+      host.scheduler.On(ToolReturned{{1}, {20}}, host.now);
+    }
+    CHECK(host.scheduler.Plan(host.now, {}).wake_at == kNever);
+    CHECK(host.scheduler.stats().pauses_let_go == 0);
+  }
+}
+
+TEST_CASE("an overdue call may be swapped where the host's memory has room") {
+  OneCall host(LeastWaste{.costs = {.pace = {.forward_s = 1, .swap_s = 1e-9}}}, 100);
+  host.CallAfterFirstToken(0);
+  host.now = host.scheduler.Plan(host.now, {}).wake_at;
+  REQUIRE(host.now != kNever);
+  const StepPlan& plan = host.scheduler.Plan(host.now, {});
+  REQUIRE(plan.moves.size() == 1);
+  CHECK(plan.moves[0].action == KvAction::kOut);
+  const MoveId move = plan.moves[0].id;
+  host.scheduler.On(MoveDone{move}, host.now);
+  CHECK(host.scheduler.kv().used.value == 0);
+  CHECK(host.scheduler.kv().cpu_used.value > 0);
+  REQUIRE(host.scheduler.Inconsistency() == nullptr);
+}
+
+TEST_CASE("the strategy is predicted before the request runs, and again when a tool has answered") {
+  LeastWaste pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1}}};
+  RequestState r;
+  r.request.next_call = {.after = {100}, .duration = FromSeconds(0.001)};
+  PauseView view = View(0, 0, 0);
+  CHECK(pause.Predict(r, view) == KvAction::kKeep);
+  r.request.next_call.duration = FromSeconds(10);
+  CHECK(pause.Predict(r, view) == KvAction::kDrop);
+  r.request.next_call = {};
+  CHECK(pause.Predict(r, view) == KvAction::kKeep);
+}
+
+TEST_CASE("pause policies by name") {
+  for (const PauseInfo& info : PauseInfos()) {
+    const auto pause = MakePause(info.name);
+    REQUIRE(pause.ok());
+    CHECK(pause->spec() == info.name);
+  }
+  const auto made = MakePause("infercept(elapsed=true,chunk=256)");
+  REQUIRE(made.ok());
+  CHECK(MakePause(made->spec())->spec() == made->spec());
+  CHECK(MakePause("least_wast").status().message().find("least_waste") != std::string::npos);
+  CHECK(MakePause("least_waste(overlap=2)").status().message().find("overlap") != std::string::npos);
+  const MemoryPace pace{.decode_s = 0.5};
+  CHECK(MakePause("least_waste", &pace)->spec().find("decode_s=0.5") != std::string::npos);
+}
+
+TEST_CASE("scores that depend on others are refreshed, a slice in each plan") {
+  const MemoryIntegral policy{.pace = kUnits, .stall = 1, .refresh = 4};
+  auto scheduler = *BasicScheduler<MemoryIntegral, LeastWaste>::Create({.kv_blocks = {100}}, policy);
+  TimePoint now = At(1);
+  for (std::uint64_t id = 1; id <= 9; ++id) {
+    Request r{.id = {id}, .prompt_tokens = {10}};
+    r.output_tokens = Estimate::Exact(5);
+    scheduler.On(Arrived{r}, now);
+  }
+  const double before = scheduler.Explain({9}).key.key;
+  std::vector<RowResult> rows;
+  for (int step = 0; step < 8; ++step) {
+    now += FromSeconds(1);
+    const StepPlan& plan = scheduler.Plan(now, {.max_seqs = 4});
+    rows.clear();
+    for (const PlanEntry& e : plan.run) {
+      rows.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples())});
+    }
+    scheduler.Commit({plan.id, rows}, now);
+  }
+  CHECK(scheduler.Explain({9}).key.key > before);  // its prefill would now hold up four
+  REQUIRE(scheduler.Inconsistency() == nullptr);
+}
+
+}  // namespace
+}  // namespace takt
