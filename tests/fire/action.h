@@ -26,23 +26,36 @@ enum class Do : std::uint8_t {
   kDrain,
   kPlan,
   kCommit,
+  // Of a host with a router in front of several instances.
+  kPlace,
+  kUp,
+  kDown,
+  kDie,
+  kPost,
+  kHear,
+  kReport,
 };
-inline constexpr std::array<std::string_view, 13> kVerbs = {
+inline constexpr std::array<std::string_view, 20> kVerbs = {
     "arrive",      "revise",  "block",         "unblock", "call_tool", "return_tool", "cancel",
-    "finish_move", "free_kv", "change_policy", "drain",   "plan",      "commit"};
+    "finish_move", "free_kv", "change_policy", "drain",   "plan",      "commit",      "place",
+    "up",          "down",    "die",           "post",    "hear",      "report"};
 
-// `name`: a request, a step or a move. `bits`: all that is random about it. `dt`: nanoseconds that pass before.
+// `name`: a request, a step or a move. `bits`: all that is random about it. `dt`: nanoseconds that pass before. `at`:
+// the instance, where there are several; 0: the router, or the only one.
 struct Action {
   Do what = Do::kPlan;
   std::uint64_t name = 0;
   std::uint64_t bits = 0;
   std::int64_t dt = 0;
+  std::uint32_t at = 0;
 };
 
 inline std::string Text(const Action& a) {
   std::array<char, 128> line;
-  std::snprintf(line.data(), line.size(), "%-13s %" PRIu64 " bits=%" PRIx64 " dt=%" PRId64,
-                kVerbs[static_cast<std::size_t>(a.what)].data(), a.name, a.bits, a.dt);
+  const int n = std::snprintf(line.data(), line.size(), "%-13s %" PRIu64 " bits=%" PRIx64 " dt=%" PRId64,
+                              kVerbs[static_cast<std::size_t>(a.what)].data(), a.name, a.bits, a.dt);
+  const auto written = static_cast<std::size_t>(n);
+  if (a.at > 0) std::snprintf(line.data() + written, line.size() - written, " at=%" PRIu32, a.at);
   return line.data();
 }
 
@@ -50,8 +63,8 @@ inline std::string Text(const Action& a) {
 inline std::optional<Action> ParseAction(const std::string& line) {
   std::array<char, 16> verb{};
   Action a;
-  if (std::sscanf(line.c_str(), "%15s %" SCNu64 " bits=%" SCNx64 " dt=%" SCNd64, verb.data(), &a.name, &a.bits,
-                  &a.dt) != 4) {
+  if (std::sscanf(line.c_str(), "%15s %" SCNu64 " bits=%" SCNx64 " dt=%" SCNd64 " at=%" SCNu32, verb.data(), &a.name,
+                  &a.bits, &a.dt, &a.at) < 4) {
     return std::nullopt;
   }
   for (std::size_t i = 0; i < kVerbs.size(); ++i) {

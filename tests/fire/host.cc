@@ -35,6 +35,77 @@ std::uint64_t HashOf(const StepPlan& plan) {
 
 }  // namespace
 
+void Print(const HostTally& t, std::uint64_t seeds) {
+  fmt::print(
+      "{} events over {} seeds: {} plans ({} idle, {} with odd limits), {} results ({} out of order, {} of unknown "
+      "steps)\n"
+      "{} arrivals ({} absurd), {} released, {} cancels, {} blocked, {} tool calls, {} policy changes, {} drains\n"
+      "{} bad rows ({} absent, {} failed), {} moves ({} failed), {} clock faults, {} refusals of KV\n"
+      "{} preempted, {} promoted, {} out of KV, {} expired, {} shed\n"
+      "no violation; all plans hash to {:016x}\n",
+      t.events, seeds, t.plans, t.idle, t.odd_limits, t.commits, t.out_of_order, t.unknown_steps, t.arrivals, t.absurd,
+      t.finished, t.cancels, t.blocked, t.tools, t.policy_changes, t.drains, t.bad_rows, t.absent_rows, t.failed_rows,
+      t.moves, t.failed_moves, t.clock_faults, t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed,
+      t.plan_hash);
+}
+
+Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
+  Dice dice(bits);
+  Drawn drawn;
+  Request& r = drawn.request;
+  std::int32_t& length = drawn.length;
+  r.id = id;
+  r.prompt_tokens = {dice.Int(1, setup.most_prompt)};
+  r.sequences = dice.Int(1, setup.most_sequences);
+  r.tenant = {dice.Bits() % 3};
+  length = dice.Int(1, setup.most_output);
+  if (dice.Chance(0.3)) {
+    r.max_output_tokens = {dice.Int(1, setup.most_output)};
+    length = std::min(length, r.max_output_tokens.value);
+  }
+  if (setup.adapters > 0 && dice.Chance(0.7))
+    r.adapter = {1 + dice.Bits() % static_cast<std::uint64_t>(setup.adapters)};
+  r.chunkable = !dice.Chance(setup.share_odd);
+  r.preemptible = !dice.Chance(setup.share_odd);
+  r.priority = dice.Int(-2, 2);
+  if (dice.Chance(0.2)) r.arrival = TimePoint(Duration(dice.Between(-5, 1'000'000)));
+  if (dice.Chance(0.2)) r.deadline = now + Duration(dice.Between(-10, 1'000'000'000));
+  if (dice.Chance(setup.share_expiring)) r.expires_at = now + Duration(dice.Between(-1, 3'000'000));
+  r.output_tokens = EstimateOf(dice, length, setup.absurd);
+  r.workflow_tokens_left = EstimateOf(dice, length, setup.absurd);
+  if (setup.families > 0 && dice.Chance(0.8)) {
+    auto prefix = std::make_shared<PrefixBlocks>();
+    prefix->block_tokens = {setup.chunk_tokens};
+    const std::uint64_t family = dice.Bits() % static_cast<std::uint64_t>(setup.families);
+    const std::int32_t chunks = std::min(dice.Int(0, 7), r.prompt_tokens.value / setup.chunk_tokens);
+    for (std::int32_t c = 0; c < chunks; ++c) prefix->hashes.push_back(1 + family * 16 + static_cast<std::uint64_t>(c));
+    r.prefix = std::move(prefix);
+  }
+  drawn.absurd = dice.Chance(setup.absurd * 0.1);
+  if (!drawn.absurd) return drawn;
+  switch (dice.Index(6)) {
+    case 0: r.prompt_tokens = {0}; break;
+    case 1: r.prompt_tokens = {kUnbounded}; break;
+    case 2: r.sequences = 0; break;
+    case 3: r.sequences = 70000; break;
+    case 4: r.max_output_tokens = {-1}; break;
+    default: r.id = {}; break;
+  }
+  return drawn;
+}
+
+Revised DrawRevised(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
+  Dice dice(bits);
+  Revised r{.request = id};
+  if (dice.Chance(0.5)) r.output_tokens = EstimateOf(dice, 5, setup.absurd);
+  if (dice.Chance(0.2)) r.workflow_tokens_left = EstimateOf(dice, 50, setup.absurd);
+  if (dice.Chance(0.2)) r.priority = dice.Int(-3, 3);
+  if (dice.Chance(0.2)) r.deadline = now + Duration(dice.Between(0, 1'000'000));
+  if (dice.Chance(setup.share_expiring * 0.3)) r.expires_at = now + Duration(dice.Between(-5, 1'000'000));
+  if (dice.Chance(0.3)) r.sequences = dice.Int(dice.Chance(0.1) ? 0 : 1, setup.most_sequences);
+  return r;
+}
+
 template <class... Args>
 void World::Note(const char* format, const Args&... args) {
   if (comment != nullptr) *comment += fmt::format(fmt::runtime(format), args...);
@@ -44,12 +115,19 @@ Scheduler World::MakeScheduler(const Setup& setup, HostKv* kv) {
   return *Scheduler::Create(setup.options, PolicyOf(setup.policy), PauseOf(setup.pausing), kv);
 }
 
-World::World(std::uint64_t seed)
-    : setup_(Setup::OfSeed(seed)),
+World::World(const Setup& setup)
+    : setup_(setup),
       shadow_(setup_, setup_.options.kv == KvMode::kOracle
                           ? &kv_.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens)
                           : nullptr) {
   scheduler_.emplace(MakeScheduler(setup_, kv_ ? &*kv_ : nullptr));
+}
+
+std::string World::Description() const {
+  const SchedulerOptions& o = setup_.options;
+  return fmt::format("{}, {} rows, {} blocks of {}, {} in the host's memory, {} tokens and {} seqs a step",
+                     PolicyOf(setup_.policy).spec(), o.max_running, o.kv_blocks.value, o.kv_block_tokens.value,
+                     o.cpu_blocks.value, setup_.limits.tokens.value, setup_.limits.max_seqs);
 }
 
 void World::Pass(std::int64_t nanoseconds) { now_ += Duration(nanoseconds); }
@@ -105,61 +183,28 @@ void World::Do(const Action& a) {
     case Do::kDrain: ++tally_.drains; return Tell(takt::Drain{});
     case Do::kPlan: return Plan(LimitsOf(a.bits));
     case Do::kCommit: return Commit({a.name}, a.bits, true);
+    case Do::kPlace:
+    case Do::kUp:
+    case Do::kDown:
+    case Do::kDie:
+    case Do::kPost:
+    case Do::kHear:
+    case Do::kReport: return;  // of hosts with a router
   }
-}
-
-template <class E>
-void World::Tell(const E& event) {
-  scheduler_->On(event, now_);
-  shadow_.Told(event, now_, *scheduler_);
 }
 
 void World::Arrive(const Action& a) {
-  Dice dice(a.bits);
   // A host that has been told that an id was refused, or is about to be, does not use it before that.
   if (shadow_.life({a.name}).must_fail) return;
+  const Drawn drawn = DrawRequest({a.name}, setup_, now_, a.bits);
+  tally_.absurd += drawn.absurd ? 1 : 0;
+  Arrive(drawn.request, drawn.length);
+}
+
+void World::Arrive(const Request& r, std::int32_t length) {
   ++tally_.arrivals;
-  Request r;
-  r.id = {a.name};
-  r.prompt_tokens = {dice.Int(1, setup_.most_prompt)};
-  r.sequences = dice.Int(1, setup_.most_sequences);
-  r.tenant = {dice.Bits() % 3};
-  std::int32_t length = dice.Int(1, setup_.most_output);
-  if (dice.Chance(0.3)) {
-    r.max_output_tokens = {dice.Int(1, setup_.most_output)};
-    length = std::min(length, r.max_output_tokens.value);
-  }
-  if (setup_.adapters > 0 && dice.Chance(0.7))
-    r.adapter = {1 + dice.Bits() % static_cast<std::uint64_t>(setup_.adapters)};
-  r.chunkable = !dice.Chance(setup_.share_odd);
-  r.preemptible = !dice.Chance(setup_.share_odd);
-  r.priority = dice.Int(-2, 2);
-  if (dice.Chance(0.2)) r.arrival = TimePoint(Duration(dice.Between(-5, 1'000'000)));
-  if (dice.Chance(0.2)) r.deadline = now_ + Duration(dice.Between(-10, 1'000'000'000));
-  if (dice.Chance(setup_.share_expiring)) r.expires_at = now_ + Duration(dice.Between(-1, 3'000'000));
-  r.output_tokens = EstimateOf(dice, length, setup_.absurd);
-  r.workflow_tokens_left = EstimateOf(dice, length, setup_.absurd);
-  if (setup_.families > 0 && dice.Chance(0.8)) {
-    auto prefix = std::make_shared<PrefixBlocks>();
-    prefix->block_tokens = {setup_.chunk_tokens};
-    const std::uint64_t family = dice.Bits() % static_cast<std::uint64_t>(setup_.families);
-    const std::int32_t chunks = std::min(dice.Int(0, 7), r.prompt_tokens.value / setup_.chunk_tokens);
-    for (std::int32_t c = 0; c < chunks; ++c) prefix->hashes.push_back(1 + family * 16 + static_cast<std::uint64_t>(c));
-    r.prefix = std::move(prefix);
-  }
-  if (dice.Chance(setup_.absurd * 0.1)) {
-    ++tally_.absurd;
-    switch (dice.Index(6)) {
-      case 0: r.prompt_tokens = {0}; break;
-      case 1: r.prompt_tokens = {kUnbounded}; break;
-      case 2: r.sequences = 0; break;
-      case 3: r.sequences = 70000; break;
-      case 4: r.max_output_tokens = {-1}; break;
-      default: r.id = {}; break;
-    }
-  }
-  if (a.name >= lengths_.size()) lengths_.resize(a.name + 256);
-  if (shadow_.life({a.name}).is == Is::kNowhere) lengths_[a.name] = length;
+  if (r.id.value >= lengths_.size()) lengths_.resize(r.id.value + 256);
+  if (shadow_.life(r.id).is == Is::kNowhere) lengths_[r.id.value] = length;
   longest_ = std::max(longest_, std::min(r.prompt_tokens.value, 1000) + length * 4);
   Note("prompt {}, output {}, {} sequences{}{}{}{}", r.prompt_tokens.value, length, r.sequences,
        r.chunkable ? "" : ", whole", r.preemptible ? "" : ", not preemptible", r.adapter ? ", adapter" : "",
@@ -169,14 +214,7 @@ void World::Arrive(const Action& a) {
 }
 
 void World::Revise(const Action& a) {
-  Dice dice(a.bits);
-  Revised r{.request = {a.name}};
-  if (dice.Chance(0.5)) r.output_tokens = EstimateOf(dice, 5, setup_.absurd);
-  if (dice.Chance(0.2)) r.workflow_tokens_left = EstimateOf(dice, 50, setup_.absurd);
-  if (dice.Chance(0.2)) r.priority = dice.Int(-3, 3);
-  if (dice.Chance(0.2)) r.deadline = now_ + Duration(dice.Between(0, 1'000'000));
-  if (dice.Chance(setup_.share_expiring * 0.3)) r.expires_at = now_ + Duration(dice.Between(-5, 1'000'000));
-  if (dice.Chance(0.3)) r.sequences = dice.Int(dice.Chance(0.1) ? 0 : 1, setup_.most_sequences);
+  const Revised r = DrawRevised({a.name}, setup_, now_, a.bits);
   if (r.sequences) Note("{} sequences", *r.sequences);
   Tell(r);
 }

@@ -20,7 +20,7 @@
 namespace takt::fire {
 
 // What happened, by kind.
-struct Tally {
+struct HostTally {
   std::uint64_t events = 0, plans = 0, commits = 0, arrivals = 0, cancels = 0, blocked = 0, tools = 0,
                 policy_changes = 0;
   std::uint64_t bad_rows = 0, absent_rows = 0, failed_rows = 0, out_of_order = 0, unknown_steps = 0;
@@ -29,15 +29,37 @@ struct Tally {
   std::uint64_t plan_hash = 0;  // of all plans, in order
 };
 
+void Print(const HostTally& tally, std::uint64_t seeds);
+
+// A request, and how long its output will be.
+struct Drawn {
+  Request request;
+  std::int32_t length = 0;
+  bool absurd = false;
+};
+Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits);
+Revised DrawRevised(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits);
+
 // The scheduler of a seed under actions. Deterministic: the same seed and actions, the same run.
 class World {
  public:
-  explicit World(std::uint64_t seed);
+  using Tally = HostTally;
+  static constexpr const char* kLogPrefix = "";
+
+  explicit World(std::uint64_t seed) : World(Setup::OfSeed(seed)) {}
+  explicit World(const Setup& setup);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   // What cannot be done (a request that is not there) is passed over or done all the same, as faulty hosts do.
   void Carry(const Action& action);
+
+  // For a host that has its requests from elsewhere: `length` is that of the output.
+  void Arrive(const Request& request, std::int32_t length);
+  template <class E>
+  void Tell(const E& event);
+  void Pass(std::int64_t nanoseconds);
+  TimePoint now() const { return now_; }
 
   // Faults stop; all that lives must end, within twice the plans that a fresh scheduler needs for what is left.
   void Drain();
@@ -48,19 +70,18 @@ class World {
   std::string violation() const { return shadow_.violation(); }
   const Tally& tally() const { return tally_; }
 
+  std::string Description() const;
+
   // Where set, every action leaves a comment on what it did.
   std::string* comment = nullptr;
 
  private:
   void Do(const Action& action);
-  template <class E>
-  void Tell(const E& event);
   void Arrive(const Action& action);
   void Revise(const Action& action);
   void Plan(const StepLimits& limits);
   void Commit(StepId step, std::uint64_t bits, bool faults);
   StepLimits LimitsOf(std::uint64_t bits) const;
-  void Pass(std::int64_t nanoseconds);
   std::int32_t OutputLeft(RequestId id, const Life& life) const;
   std::int64_t PlansToDrain();
   std::int64_t PlansOfFreshDrain() const;
@@ -83,6 +104,12 @@ class World {
   Tally tally_;
   std::int32_t longest_ = 1;  // context of any request
 };
+
+template <class E>
+void World::Tell(const E& event) {
+  scheduler_->On(event, now_);
+  shadow_.Told(event, now_, *scheduler_);
+}
 
 // Draws the next action for a world.
 class RandomHost {

@@ -1,19 +1,13 @@
 #include "shadow.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "check.h"
+
 namespace takt::fire {
 namespace {
-
-#define FIRE_CHECK(condition, ...)              \
-  do {                                          \
-    if (!(condition)) [[unlikely]]              \
-      return Violate(fmt::format(__VA_ARGS__)); \
-  } while (false)
 
 constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
 

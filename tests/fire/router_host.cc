@@ -1,0 +1,449 @@
+#include "router_host.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "takt/placement/least_loaded.h"
+#include "takt/placement/round_robin.h"
+#include "takt/policy/edf.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/priority.h"
+#include "takt/policy/sjf.h"
+#include "takt/policy/workflow_fcfs.h"
+
+namespace takt::fire {
+namespace {
+
+constexpr std::uint32_t kMostInstances = 5;
+
+// Wants an instance at some times and not at others, and says so in every way there is.
+struct Picky {
+  static constexpr std::string_view kName = "picky";
+  double Score(const RequestState& r, const InstanceState& i, TimePoint now) const {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const auto tens_of_us = static_cast<std::uint64_t>(now.time_since_epoch().count()) / 10'000;
+    switch (Mix64(tens_of_us ^ r.request.id.value << 20 ^ i.instance.id.value << 50) % 5) {
+      case 0: return std::numeric_limits<double>::quiet_NaN();
+      case 1: return -kInfinity;
+      case 2: return kInfinity;
+      default: return -static_cast<double>(i.outstanding);
+    }
+  }
+};
+
+AnyPlacement PlacementOf(std::uint64_t bits) {
+  switch (bits % 5) {
+    case 0:
+    case 1: return RoundRobin{};
+    case 2: return Picky{};
+    default: return LeastLoaded{};
+  }
+}
+
+AnyPolicy PlainPolicy(std::uint64_t bits) {
+  switch (bits % 5) {
+    case 0: return Fcfs{};
+    case 1: return Sjf{};
+    case 2: return Priority{};
+    case 3: return Edf{};
+    default: return WorkflowFcfs{};
+  }
+}
+
+Router MakeRouter(const RouterSetup& setup) {
+  return *Router::Create(setup.rules.options, setup.rules.policy, PlacementOf(setup.placement));
+}
+
+Setup MemberSetup(const RouterSetup& setup, std::uint32_t at) {
+  Setup own = setup.instance;
+  std::int32_t& blocks = own.options.kv_blocks.value;
+  blocks = std::max(blocks * static_cast<std::int32_t>(1 + at % 3) / 2, 1);
+  return own;
+}
+
+}  // namespace
+
+void Print(const RouterTally& t, std::uint64_t seeds) {
+  fmt::print(
+      "{} events over {} seeds: {} arrivals, {} placements in {} answers, {} ended, {} steps of instances\n"
+      "{} instances started, {} lost with {} requests that came back, {} of them unnoticed at first, {} drained\n"
+      "{} cancels ({} in the router's queue), {} expired there, {} reports, {} ends told late, {} twice, {} of unknown "
+      "requests or instances, {} messages to the dead, {} clock faults\n"
+      "no violation; all placements and plans hash to {:016x}\n",
+      t.events, seeds, t.arrivals, t.placed, t.places, t.ended, t.steps, t.starts, t.lost, t.returned, t.died, t.drains,
+      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.ends_late, t.twice, t.unknown, t.unheard, t.clock_faults,
+      t.plan_hash);
+}
+
+RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
+  Dice dice(seed ^ 0x40a7e4u);
+  RouterSetup s;
+  const auto sometimes = [&dice](double rate) { return dice.Chance(0.6) ? rate * dice.Of({0.1, 0.5, 1.0}) : 0.0; };
+  s.instance = Setup::OfSeed(seed);
+  s.instance.population = 0;  // all come through the router
+  s.instance.drains = false;
+  s.rules.plain = dice.Chance(0.5);
+  s.rules.policy = s.rules.plain ? PlainPolicy(dice.Bits()) : PolicyOf(dice.Bits());
+  s.rules.options.max_outstanding = dice.Of<std::int64_t>({1, 3, 10, Instance::kUnbounded, Instance::kUnbounded});
+  s.rules.options.window = dice.Of({0, 1, 16});
+  s.rules.options.reserve_requests = dice.Of<std::int64_t>({0, 64});
+  s.placement = dice.Bits();
+  s.rules.willing = PlacementOf(s.placement).name() != Picky::kName;
+  s.instances = static_cast<std::uint32_t>(dice.Int(1, static_cast<std::int32_t>(kMostInstances)));
+  s.tells_size = dice.Chance(0.5);
+  s.population = s.instances * dice.Of<std::size_t>({2, 6, 20});
+  s.losses = sometimes(0.01);
+  s.silent = sometimes(0.8);
+  s.redescribed = sometimes(0.01);
+  s.slow = sometimes(0.95);
+  s.slow_reports = sometimes(0.95);
+  s.cancels = sometimes(0.02);
+  s.clock = sometimes(0.05);
+  s.twice = sometimes(0.2);
+  s.absurd = sometimes(0.2);
+  return s;
+}
+
+// ---- the world ------------------------------------------------------------------------------------------------
+
+RouterWorld::RouterWorld(std::uint64_t seed)
+    : setup_(RouterSetup::OfSeed(seed)),
+      router_(MakeRouter(setup_)),
+      shadow_(setup_.rules),
+      members_(setup_.instances + 1) {}
+
+std::string RouterWorld::Description() const {
+  return fmt::format("{}, {}, {} instances, at most {} on one, window {}", setup_.rules.policy.spec(),
+                     PlacementOf(setup_.placement).name(), setup_.instances, setup_.rules.options.max_outstanding,
+                     setup_.rules.options.window);
+}
+
+template <class... Args>
+void RouterWorld::Note(const char* format, const Args&... args) {
+  if (comment != nullptr) *comment += fmt::format(fmt::runtime(format), args...);
+}
+
+void RouterWorld::Carry(const Action& action) {
+  ++tally_.events;
+  try {
+    Do(action);
+    if (tally_.events % 16 == 0 && violation().empty()) shadow_.Compare(router_);
+  } catch (const Broken& broken) {
+    shadow_.Violate(broken.what());
+  }
+}
+
+void RouterWorld::Do(const Action& a) {
+  now_ += Duration(a.dt);
+  if (a.dt < 0 || a.dt > 1'000'000'000) ++tally_.clock_faults;
+  if (a.at >= members_.size()) return;
+  switch (a.what) {
+    case Do::kPlace: return Place();
+    case Do::kUp: return Up(a.at, a.bits);
+    case Do::kDown: return Down(a.at);
+    case Do::kDie: ++tally_.died; return Die(a.at);
+    case Do::kPost: return Post(a.at);
+    case Do::kHear: return Hear(a.at, a.bits);
+    case Do::kReport: return Report(a.at, a.bits);
+    default: break;
+  }
+  if (a.at > 0) return Run(a);
+  switch (a.what) {
+    case Do::kArrive: return Arrive(a);
+    case Do::kRevise: {
+      const Revised r = DrawRevised({a.name}, setup_.instance, now_, a.bits);
+      const InstanceId place = shadow_.request({a.name}).place;
+      if (place && members_[place.value].world) members_[place.value].to.push_back({r});
+      return Tell(r);
+    }
+    case Do::kCancel: return Cancel({a.name});
+    default: return;
+  }
+}
+
+void RouterWorld::Tell(const RouterEvent& event) {
+  router_.On(event, now_);
+  shadow_.Told(event, now_, router_);
+  tally_.ended = router_.stats().ended, tally_.ends_late = router_.stats().ends_late;
+  tally_.returned = router_.stats().returned, tally_.lost = router_.stats().instances_lost;
+  tally_.unknown = router_.stats().events_unknown;
+}
+
+void RouterWorld::Arrive(const Action& a) {
+  const Drawn drawn = DrawRequest({a.name}, setup_.instance, now_, a.bits);
+  ++tally_.arrivals;
+  if (a.name >= lengths_.size()) lengths_.resize(a.name + 256), cancelled_.resize(lengths_.size());
+  if (!shadow_.request({a.name}).alive) lengths_[a.name] = drawn.length;
+  Note("prompt {}, output {}", drawn.request.prompt_tokens.value, drawn.length);
+  Tell(Arrived{drawn.request});
+}
+
+// The instance that has it is told, too.
+void RouterWorld::Cancel(RequestId id) {
+  const RouterShadow::Request& request = shadow_.request(id);
+  ++tally_.cancels;
+  tally_.cancelled_waiting += request.alive && !request.place ? 1u : 0u;
+  if (request.alive) cancelled_[id.value] = true;
+  const InstanceId place = request.place;
+  if (place && members_[place.value].world) members_[place.value].to.push_back({Cancelled{id}});
+  Tell(Cancelled{id});
+}
+
+void RouterWorld::Place() {
+  ++tally_.places;
+  const std::span<const Placement> placements = router_.Place(now_);
+  shadow_.Placed(placements, now_, router_);
+  if (!violation().empty()) return;
+  tally_.expired = router_.stats().failed_expired;
+  for (const Failure& f : router_.failed()) Note(" fails {} ({})", f.request.value, Name(f.reason));
+  for (const Placement& p : placements) {
+    ++tally_.placed;
+    tally_.plan_hash = Mix64(Mix64(tally_.plan_hash ^ p.request.value) ^ p.instance.value);
+    Note(" {} to {}", p.request.value, p.instance.value);
+    Member& member = members_[p.instance.value];
+    if (!member.world) {
+      ++tally_.unheard;  // until its loss is noticed
+      continue;
+    }
+    member.to.push_back({Arrived{router_.Find(p.request)->request}, lengths_[p.request.value]});
+  }
+}
+
+Instance RouterWorld::Described(std::uint32_t at, std::int64_t capacity) const {
+  const SchedulerOptions& o = members_[at].world->setup().options;
+  const bool told = setup_.tells_size && o.kv != KvMode::kNone;
+  return {.id = {at},
+          .profile = {},
+          .kv_tokens = {told ? o.kv_blocks.value * o.kv_block_tokens.value : 0},
+          .capacity = capacity};
+}
+
+// Starts an instance, or says something new about one that runs.
+void RouterWorld::Up(std::uint32_t at, std::uint64_t bits) {
+  if (at == 0) return;
+  Member& member = members_[at];
+  Dice dice(bits);
+  std::int64_t capacity = dice.Of<std::int64_t>({1, 4, 20, Instance::kUnbounded, Instance::kUnbounded});
+  if (member.world == nullptr) {
+    if (shadow_.up({at})) Down(at);  // its loss went unnoticed
+    member = {.world = std::make_unique<World>(MemberSetup(setup_, at)),
+              .held = {},
+              .to = {},
+              .from = {},
+              .starts = member.starts + 1};
+    ++tally_.starts;
+    Synchronise(*member.world);
+  } else if (dice.Chance(0.3) || member.draining) {
+    capacity = 0;
+    if (!member.draining && dice.Chance(0.5)) {
+      member.draining = true;
+      member.to.push_back({takt::Drain{}});
+      ++tally_.drains;
+    }
+  }
+  Note("capacity {}", capacity);
+  Tell(InstanceUp{Described(at, capacity)});
+}
+
+void RouterWorld::Down(std::uint32_t at) {
+  if (at > 0) Die(at);
+  Tell(InstanceDown{{at}});
+}
+
+// Nobody tells the router.
+void RouterWorld::Die(std::uint32_t at) {
+  Member& member = members_[at];
+  if (member.world == nullptr) return;
+  tally_.unheard += member.to.size();
+  member.world.reset();
+  member.held.clear();
+  member.to.clear();
+  member.draining = false;
+}
+
+// The next message arrives at its instance.
+void RouterWorld::Post(std::uint32_t at) {
+  Member& member = members_[at];
+  if (member.world == nullptr || member.to.empty()) return;
+  const Message message = std::move(member.to.front());
+  member.to.pop_front();
+  World& world = *member.world;
+  Synchronise(world);
+  if (const auto* arrived = std::get_if<Arrived>(&message.event)) {
+    Note("request {} arrives", arrived->request.id.value);
+    member.held.push_back(arrived->request.id);
+    world.Arrive(arrived->request, message.length);
+  } else {
+    world.Tell(message.event);
+  }
+  Watch(at);
+}
+
+// The next message of an instance arrives at the router. A lost instance's words are still heard until it is back.
+void RouterWorld::Hear(std::uint32_t at, std::uint64_t bits) {
+  Member& member = members_[at];
+  if (member.from.empty()) return;
+  RouterEvent event = std::move(member.from.front());
+  member.from.pop_front();
+  Dice dice(bits);
+  if (auto* ended = std::get_if<RequestEnded>(&event)) {
+    Note("request {} has ended", ended->request.value);
+    if (shadow_.request(ended->request).place == InstanceId{at} && dice.Chance(0.2)) ended->instance = {};
+  }
+  Tell(event);
+  if (!dice.Chance(setup_.twice)) return;
+  ++tally_.twice;
+  Tell(event);
+}
+
+void RouterWorld::Report(std::uint32_t at, std::uint64_t bits) {
+  Member& member = members_[at];
+  if (member.world == nullptr) return;
+  const Scheduler& s = member.world->scheduler();
+  InstanceReport report{.waiting = s.waiting(),
+                        .running = s.running(),
+                        .preempted = static_cast<std::int64_t>(s.stats().preempted_recompute),
+                        .kv_used = {s.kv().used.value}};
+  Dice dice(bits);
+  if (dice.Chance(setup_.absurd * 0.2)) report.waiting = -1;
+  ++tally_.reports;
+  member.from.push_back(InstanceReported{{at}, report});
+}
+
+// An instance's own host does something.
+void RouterWorld::Run(const Action& a) {
+  Member& member = members_[a.at];
+  if (member.world == nullptr || a.what == Do::kArrive) return;
+  Action own = a;
+  own.dt = (now_ - member.world->now()).count();
+  own.at = 0;
+  member.world->comment = comment;
+  member.world->Carry(own);
+  member.world->comment = nullptr;
+  Watch(a.at);
+}
+
+// What an instance runs must be placed there; what has ended there is told, in time.
+void RouterWorld::Watch(std::uint32_t at) {
+  Member& member = members_[at];
+  const Shadow& theirs = member.world->shadow();
+  if (!theirs.violation().empty()) return shadow_.Violate(fmt::format("instance {}: {}", at, theirs.violation()));
+  if (!theirs.steps().empty() && theirs.steps().back().id.value > member.last_step) {
+    const Shadow::Step& step = theirs.steps().back();
+    member.last_step = step.id.value;
+    ++tally_.steps;
+    for (const PlanEntry& entry : step.entries) {
+      tally_.plan_hash = Mix64(tally_.plan_hash ^ entry.request.value);
+      const RouterShadow::Request& request = shadow_.request(entry.request);
+      if (cancelled_[entry.request.value] || (request.alive && request.place == InstanceId{at})) continue;
+      return shadow_.Violate(fmt::format("request {} runs on {}, and is {}", entry.request.value, at,
+                                         request.alive ? "elsewhere" : "over"));
+    }
+  }
+  std::erase_if(member.held, [&](RequestId id) {
+    const Life& life = theirs.life(id);
+    if (life.is != Is::kNowhere && (life.is != Is::kEnded || life.must_fail)) return false;
+    member.from.push_back(RequestEnded{id, {at}});
+    return true;
+  });
+}
+
+// ---- the quiet at the end -------------------------------------------------------------------------------------
+
+// All that is on its way arrives.
+void RouterWorld::Exchange() {
+  for (std::uint32_t at = 1; at < members_.size(); ++at) {
+    while (!members_[at].to.empty() && members_[at].world && violation().empty()) Post(at);
+    while (!members_[at].from.empty() && violation().empty()) Hear(at, 0);
+  }
+}
+
+void RouterWorld::Drain() {
+  try {
+    setup_.twice = 0;
+    // Losses are noticed, and a last instance takes whatever is left.
+    for (std::uint32_t at = 1; at < members_.size(); ++at) {
+      if (members_[at].world == nullptr && shadow_.up({at})) Down(at);
+    }
+    Member& last = members_.emplace_back();
+    last.world = std::make_unique<World>(MemberSetup(setup_, members()));
+    Synchronise(*last.world);
+    Instance described = Described(members(), Instance::kUnbounded);
+    described.kv_tokens = {0};
+    Tell(InstanceUp{described});
+
+    std::size_t rounds = 100 + 20 * shadow_.alive().size();
+    for (; rounds > 0 && !shadow_.alive().empty() && violation().empty(); --rounds) {
+      now_ += Duration(100'000);
+      Place();
+      Exchange();
+      for (std::uint32_t at = 1; at < members_.size() && violation().empty(); ++at) {
+        if (members_[at].world == nullptr) continue;
+        Synchronise(*members_[at].world);
+        members_[at].world->Drain();
+        Watch(at);
+      }
+      Exchange();
+    }
+    if (!violation().empty()) return;
+    if (!shadow_.alive().empty()) return shadow_.Violate(fmt::format("{} requests do not end", shadow_.alive().size()));
+    shadow_.Compare(router_);
+    for (const Member& member : members_) {
+      if (!member.held.empty()) shadow_.Violate("an instance holds requests, and the router none");
+    }
+  } catch (const Broken& broken) {
+    shadow_.Violate(broken.what());
+  }
+}
+
+// ---- drawing --------------------------------------------------------------------------------------------------
+
+RouterHost::RouterHost(std::uint64_t seed) : dice_(seed ^ 0x4057u) {
+  for (std::uint32_t at = 0; at <= kMostInstances; ++at) hosts_.emplace_back(Mix64(seed) + at);
+}
+
+RequestId RouterHost::Anyone(const RouterWorld& world) {
+  const std::vector<RequestId>& ids = world.shadow().alive();
+  if (ids.empty() || dice_.Chance(0.02)) return {dice_.Bits() % (last_id_ + 3)};
+  return ids[dice_.Index(ids.size())];
+}
+
+Action RouterHost::Next(const RouterWorld& world) {
+  const RouterSetup& s = world.setup();
+  Action a{.bits = dice_.Bits(), .dt = 0};
+  a.dt = dice_.Chance(s.clock) ? dice_.Of<std::int64_t>({0, -1, -1'000'000, 5'000'000'000}) : dice_.Between(0, 20'000);
+  const auto with = [&a](Do what, std::uint64_t name, std::uint32_t at = 0) {
+    a.what = what, a.name = name, a.at = at;
+    return a;
+  };
+  if (dice_.Chance(s.cancels)) return with(Do::kCancel, Anyone(world).value);
+  if (dice_.Chance(0.01)) return with(Do::kRevise, Anyone(world).value);
+  if (world.shadow().alive().size() < s.population && dice_.Chance(0.2)) {
+    const bool again = !world.shadow().alive().empty() && dice_.Chance(0.02);  // an id that is alive
+    return with(Do::kArrive, again ? Anyone(world).value : ++last_id_);
+  }
+  if (dice_.Chance(0.15)) return with(Do::kPlace, 0);
+
+  const auto at = static_cast<std::uint32_t>(1 + dice_.Index(world.members()));
+  const RouterWorld::Member& member = world.member(at);
+  if (!member.from.empty() && !dice_.Chance(s.slow_reports)) return with(Do::kHear, 0, at);
+  if (member.world == nullptr) {
+    if (world.shadow().up({at}) && dice_.Chance(0.3)) return with(Do::kDown, 0, at);
+    if (dice_.Chance(0.1)) return with(Do::kUp, 0, at);
+    return with(Do::kPlace, 0);
+  }
+  if (dice_.Chance(s.losses)) return with(dice_.Chance(s.silent) ? Do::kDie : Do::kDown, 0, at);
+  if (dice_.Chance(s.redescribed)) return with(Do::kUp, 0, at);
+  if (member.draining && member.held.empty() && dice_.Chance(0.05)) return with(Do::kDown, 0, at);
+  if (dice_.Chance(0.02)) return with(Do::kReport, 0, at);
+  if (!member.to.empty() && !dice_.Chance(s.slow)) return with(Do::kPost, 0, at);
+  Action own = hosts_[at].Next(*member.world);
+  own.at = at;
+  own.dt = a.dt;
+  return own;
+}
+
+}  // namespace takt::fire

@@ -1,0 +1,134 @@
+// A host with a seed that has a router and several instances, each a World of its own: it places, hands over, loses and
+// restarts instances, and tells the router late; a shadow judges the router, and each instance's own shadow that
+// instance.
+#ifndef TAKT_TESTS_FIRE_ROUTER_HOST_H_
+#define TAKT_TESTS_FIRE_ROUTER_HOST_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "action.h"
+#include "dice.h"
+#include "host.h"
+#include "router_shadow.h"
+#include "setup.h"
+#include "takt/router.h"
+
+namespace takt::fire {
+
+struct RouterTally {
+  std::uint64_t events = 0, steps = 0, places = 0, placed = 0, arrivals = 0, ended = 0, ends_late = 0, expired = 0;
+  std::uint64_t cancels = 0, cancelled_waiting = 0, starts = 0, died = 0, lost = 0, returned = 0, drains = 0,
+                reports = 0;
+  std::uint64_t unheard = 0, twice = 0, unknown = 0, clock_faults = 0;
+  std::uint64_t plan_hash = 0;  // of all placements and plans
+};
+void Print(const RouterTally& tally, std::uint64_t seeds);
+
+struct RouterSetup {
+  Setup instance;  // of each, but for the size of its KV cache
+  RouterRules rules;
+  std::uint64_t placement = 0;  // bits for its kind
+  std::uint32_t instances = 1;
+  bool tells_size = false;  // the router knows how large a KV cache is
+  std::size_t population = 0;  // requests that the host keeps alive
+
+  double losses = 0, silent = 0, redescribed = 0;  // instances that go down; of these, unnoticed at first
+  double slow = 0, slow_reports = 0;  // messages that wait
+  double cancels = 0, clock = 0, twice = 0, absurd = 0;
+
+  static RouterSetup OfSeed(std::uint64_t seed);
+};
+
+// Deterministic: the same seed and actions, the same run.
+class RouterWorld {
+ public:
+  using Tally = RouterTally;
+  static constexpr const char* kLogPrefix = "router ";
+
+  explicit RouterWorld(std::uint64_t seed);
+  RouterWorld(const RouterWorld&) = delete;
+  RouterWorld& operator=(const RouterWorld&) = delete;
+
+  // What cannot be done is passed over.
+  void Carry(const Action& action);
+
+  // Faults stop; all that lives must end, and nothing may be left anywhere.
+  void Drain();
+
+  struct Message {  // to an instance
+    Event event;
+    std::int32_t length = 0;  // of an arrival's output
+  };
+  struct Member {
+    std::unique_ptr<World> world;  // null: it does not run
+    std::vector<RequestId> held;  // handed over, and not known to have ended
+    std::deque<Message> to;  // on their way there, in order
+    std::deque<RouterEvent> from;  // and back
+    std::uint64_t starts = 0;
+    std::uint64_t last_step = 0;
+    bool draining = false;  // takes no more, until it is started again
+  };
+
+  const RouterSetup& setup() const { return setup_; }
+  const RouterShadow& shadow() const { return shadow_; }
+  // By instance id, from 1; 0 is nobody.
+  const Member& member(std::uint32_t at) const { return members_[at]; }
+  std::uint32_t members() const { return static_cast<std::uint32_t>(members_.size()) - 1; }
+  std::string violation() const { return shadow_.violation(); }
+  const Tally& tally() const { return tally_; }
+  std::string Description() const;
+
+  std::string* comment = nullptr;
+
+ private:
+  void Do(const Action& action);
+  void Tell(const RouterEvent& event);
+  void Arrive(const Action& action);
+  void Cancel(RequestId id);
+  void Place();
+  void Up(std::uint32_t at, std::uint64_t bits);
+  void Down(std::uint32_t at);
+  void Die(std::uint32_t at);
+  void Post(std::uint32_t at);
+  void Hear(std::uint32_t at, std::uint64_t bits);
+  void Report(std::uint32_t at, std::uint64_t bits);
+  void Run(const Action& action);
+  void Watch(std::uint32_t at);
+  void Synchronise(World& world) { world.Pass((now_ - world.now()).count()); }
+  void Exchange();
+  Instance Described(std::uint32_t at, std::int64_t capacity) const;
+  template <class... Args>
+  void Note(const char* format, const Args&... args);
+
+  RouterSetup setup_;
+  Router router_;
+  RouterShadow shadow_;
+  TimePoint now_{};
+  std::vector<Member> members_;
+  std::vector<std::int32_t> lengths_;  // true output lengths, by request
+  std::vector<bool> cancelled_;  // by request
+  Tally tally_;
+};
+
+// Draws the next action for a world.
+class RouterHost {
+ public:
+  explicit RouterHost(std::uint64_t seed);
+  Action Next(const RouterWorld& world);
+
+ private:
+  RequestId Anyone(const RouterWorld& world);
+
+  Dice dice_;
+  std::vector<RandomHost> hosts_;  // by instance
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_ROUTER_HOST_H_

@@ -1,0 +1,275 @@
+#include "router_shadow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "check.h"
+
+namespace takt::fire {
+
+void RouterShadow::Clock(TimePoint now) {
+  ours_.clock_stepped_back += now < now_ ? 1u : 0u;
+  now_ = std::max(now_, now);
+}
+
+RouterShadow::Request* RouterShadow::Living(RequestId id) {
+  if (id.value < requests_.size() && requests_[id.value].alive) return &requests_[id.value];
+  ++ours_.events_unknown;
+  return nullptr;
+}
+
+const RouterShadow::Up* RouterShadow::Find(InstanceId id) const {
+  const auto at = std::ranges::find(up_, id, [](const Up& u) { return u.instance.id; });
+  return at == up_.end() ? nullptr : &*at;
+}
+RouterShadow::Up* RouterShadow::Find(InstanceId id) { return const_cast<Up*>(std::as_const(*this).Find(id)); }
+
+bool RouterShadow::HasRoom(const Up& up) const {
+  return up.outstanding < std::min(up.instance.capacity, rules_.options.max_outstanding);
+}
+
+bool RouterShadow::Fits(const Request& request, const Up& up) {
+  return up.instance.kv_tokens.value == 0 || request.state.request.prompt_tokens < up.instance.kv_tokens;
+}
+
+bool RouterShadow::Before(const Request& a, const Request& b) const {
+  const auto key = [this](const Request& r) {
+    return FullKey{rules_.policy.Key(r.state).key, r.state.request.arrival, r.state.request.id};
+  };
+  return key(a) < key(b);
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------
+
+void RouterShadow::Told(const RouterEvent& event, TimePoint now, const Router& router) {
+  Clock(now);
+  std::visit([this](const auto& e) { On(e); }, event);
+  CheckStats(router);
+}
+
+void RouterShadow::On(const Arrived& e) {
+  const takt::Request& r = e.request;
+  if (!r.id || request(r.id).alive) {
+    ++ours_.failed_invalid;
+    return;
+  }
+  if (r.prompt_tokens.value < 1 || r.sequences < 1) {
+    ++ours_.failed_invalid;
+    refused_.push_back(r.id);
+    return;
+  }
+  ++ours_.arrived;
+  if (r.id.value >= requests_.size()) requests_.resize(r.id.value + 256);
+  Request& fresh = requests_[r.id.value];
+  fresh = {.state = {.request = r}, .alive = true};
+  takt::Request& kept = fresh.state.request;
+  if (kept.arrival == kUnset) kept.arrival = now_;
+  if (kept.workflow_arrival == kUnset) kept.workflow_arrival = kept.arrival;
+  for (Estimate* estimate : {&kept.output_tokens, &kept.workflow_tokens_left}) {
+    if (!estimate->known()) *estimate = {};
+  }
+  alive_.push_back(r.id);
+}
+
+void RouterShadow::On(const Revised& e) {
+  Request* life = Living(e.request);
+  if (life == nullptr) return;
+  takt::Request& r = life->state.request;
+  const auto revise = [](Estimate& estimate, const std::optional<Estimate>& news) {
+    if (news) estimate = news->known() ? *news : Estimate{};
+  };
+  revise(r.output_tokens, e.output_tokens);
+  revise(r.workflow_tokens_left, e.workflow_tokens_left);
+  if (e.deadline) r.deadline = *e.deadline;
+  if (e.expires_at) r.expires_at = *e.expires_at;
+  if (e.priority) r.priority = *e.priority;
+  if (e.sequences && *e.sequences >= 1) r.sequences = std::min(r.sequences, *e.sequences);
+}
+
+void RouterShadow::On(const Cancelled& e) {
+  Request* life = Living(e.request);
+  if (life == nullptr) return;
+  ++ours_.cancelled;
+  End(*life);
+}
+
+void RouterShadow::On(const RequestEnded& e) {
+  Request* life = Living(e.request);
+  if (life == nullptr) return;
+  if (e.instance && e.instance != life->place) {
+    ++ours_.ends_late;
+    return;
+  }
+  ++ours_.ended;
+  End(*life);
+}
+
+void RouterShadow::On(const InstanceUp& e) {
+  if (!e.instance.id) {
+    ++ours_.events_invalid;
+  } else if (Up* known = Find(e.instance.id)) {
+    known->instance = e.instance;
+  } else {
+    up_.push_back({.instance = e.instance});
+  }
+}
+
+// All that it held comes back, each once.
+void RouterShadow::On(const InstanceDown& e) {
+  Up* lost = Find(e.instance);
+  if (lost == nullptr) {
+    ++ours_.events_unknown;
+    return;
+  }
+  ++ours_.instances_lost;
+  up_.erase(up_.begin() + (lost - up_.data()));
+  for (RequestId id : alive_) {
+    Request& life = requests_[id.value];
+    if (life.place != e.instance) continue;
+    ++ours_.returned;
+    life.place = {};
+  }
+}
+
+void RouterShadow::On(const InstanceReported& e) {
+  const InstanceReport& r = e.report;
+  if (Find(e.instance) == nullptr) {
+    ++ours_.events_unknown;
+  } else if (r.waiting < 0 || r.running < 0 || r.preempted < 0 || r.kv_used < Tokens{0}) {
+    ++ours_.events_invalid;
+  }
+}
+
+void RouterShadow::End(Request& request) {
+  if (Up* up = Find(request.place)) --up->outstanding;
+  alive_.erase(std::ranges::find(alive_, request.state.request.id));
+  request = {};
+}
+
+// ---- placements -----------------------------------------------------------------------------------------------
+
+void RouterShadow::Placed(std::span<const Placement> placements, TimePoint now, const Router& router) {
+  Clock(now);
+  CheckFailed(router);
+  CheckPlaced(placements);
+  CheckLeft(placements);
+  if (violation_.empty()) CheckStats(router);
+}
+
+// Who was refused, then who has waited past its time, each once.
+void RouterShadow::CheckFailed(const Router& router) {
+  std::size_t seen = 0;
+  for (const Failure& f : router.failed()) {
+    const std::uint64_t id = f.request.value;
+    if (seen < refused_.size()) {
+      FIRE_CHECK(f.reason == FailReason::kInvalid && f.request == refused_[seen],
+                 "request {} fails, and {} was refused", id, refused_[seen].value);
+      ++seen;
+      continue;
+    }
+    const Request& life = request(f.request);
+    FIRE_CHECK(f.reason == FailReason::kExpired && life.alive && !life.place, "request {} fails as {}", id,
+               Name(f.reason));
+    FIRE_CHECK(life.state.request.expires_at <= now_, "request {} expires early", id);
+    ++ours_.failed_expired;
+    End(requests_[id]);
+  }
+  FIRE_CHECK(seen == refused_.size(), "{} requests were refused, and nobody says so", refused_.size() - seen);
+  refused_.clear();
+  for (RequestId id : alive_) {
+    const Request& life = requests_[id.value];
+    FIRE_CHECK(life.place || life.state.request.expires_at > now_, "request {} waits past its time", id.value);
+  }
+}
+
+void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
+  for (const Placement& p : placements) {
+    const std::uint64_t id = p.request.value;
+    const Request& life = request(p.request);
+    FIRE_CHECK(life.alive, "request {} is placed, and is not alive", id);
+    FIRE_CHECK(!life.place, "request {} is placed on {}, and is on {}", id, p.instance.value, life.place.value);
+    Up* up = Find(p.instance);
+    FIRE_CHECK(up != nullptr, "request {} is placed on {}, which is not up", id, p.instance.value);
+    FIRE_CHECK(HasRoom(*up), "request {} is placed on {}, which is full", id, p.instance.value);
+    FIRE_CHECK(Fits(life, *up), "request {} is placed on {}, where it cannot fit", id, p.instance.value);
+    requests_[id].place = p.instance;
+    ++up->outstanding;
+    ++ours_.placed;
+  }
+}
+
+// Nobody is left who could have been placed, beyond the window; and nobody was passed over on the way.
+void RouterShadow::CheckLeft(std::span<const Placement> placements) {
+  if (!rules_.willing) return;
+  std::int64_t stuck = 0, idle = 0;
+  for (RequestId id : alive_) {
+    const Request& life = requests_[id.value];
+    if (life.place) continue;
+    const auto fits = [&life](const Up& up) { return Fits(life, up); };
+    const bool room = std::ranges::any_of(up_, [&](const Up& up) { return fits(up) && HasRoom(up); });
+    idle += room ? 1 : 0;
+    stuck += !room && std::ranges::any_of(up_, fits) ? 1 : 0;
+  }
+  FIRE_CHECK(idle == 0 || stuck > rules_.options.window, "{} requests could be placed, and {} are before them", idle,
+             stuck);
+  if (!rules_.plain) return;
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    const Request& placed = requests_[placements[i].request.value];
+    for (std::size_t j = i + 1; j < placements.size(); ++j) {
+      const Request& later = requests_[placements[j].request.value];
+      FIRE_CHECK(!Before(later, placed), "request {} was placed before {}", placements[i].request.value,
+                 placements[j].request.value);
+    }
+    for (RequestId id : alive_) {
+      const Request& left = requests_[id.value];
+      FIRE_CHECK(left.place || !Before(left, placed) || !Fits(left, *Find(placed.place)),
+                 "request {} was placed, and {} was not", placements[i].request.value, id.value);
+    }
+  }
+}
+
+// ---- counts ---------------------------------------------------------------------------------------------------
+
+void RouterShadow::CheckStats(const Router& router) {
+  const RouterStats& theirs = router.stats();
+#define FIRE_SAME(name, text) FIRE_CHECK(theirs.name == ours_.name, #name " is {}, not {}", theirs.name, ours_.name);
+  TAKT_ROUTER_STATS(FIRE_SAME)
+#undef FIRE_SAME
+  FIRE_CHECK(router.alive() == static_cast<std::int64_t>(alive_.size()), "{} are alive, not {}", router.alive(),
+             alive_.size());
+}
+
+void RouterShadow::Compare(const Router& router) {
+  std::int64_t waiting = 0, too_large = 0;
+  TimePoint wake_at = kNever;
+  for (RequestId id : alive_) {
+    const Request& life = requests_[id.value];
+    FIRE_CHECK(router.InstanceOf(id) == life.place, "request {} is on {}, not {}", id.value,
+               router.InstanceOf(id).value, life.place.value);
+    const RequestState* theirs = router.Find(id);
+    FIRE_CHECK(theirs != nullptr && theirs->request.id == id && theirs->request.priority == life.state.request.priority,
+               "request {} is not as it was told", id.value);
+    if (life.place) continue;
+    ++waiting;
+    too_large += std::ranges::none_of(up_, [&](const Up& up) { return Fits(life, up); }) ? 1 : 0;
+    wake_at = std::min(wake_at, life.state.request.expires_at);
+  }
+  FIRE_CHECK(router.waiting() == waiting, "{} wait, not {}", router.waiting(), waiting);
+  FIRE_CHECK(router.set_aside() >= 0 && router.set_aside() <= too_large, "{} are set aside, and {} are too large",
+             router.set_aside(), too_large);
+  FIRE_CHECK(router.wake_at() == wake_at, "wake_at is {}, the next to expire does at {}",
+             router.wake_at().time_since_epoch().count(), wake_at.time_since_epoch().count());
+  FIRE_CHECK(router.instances().size() == up_.size(), "{} instances are up, not {}", router.instances().size(),
+             up_.size());
+  for (const InstanceState& theirs : router.instances()) {
+    const Up* up = Find(theirs.instance.id);
+    FIRE_CHECK(up != nullptr, "instance {} is not up", theirs.instance.id.value);
+    FIRE_CHECK(theirs.instance.capacity == up->instance.capacity, "instance {} is not as it was told",
+               theirs.instance.id.value);
+    FIRE_CHECK(theirs.outstanding == up->outstanding, "instance {} holds {}, not {}", theirs.instance.id.value,
+               theirs.outstanding, up->outstanding);
+  }
+}
+
+}  // namespace takt::fire
