@@ -303,7 +303,7 @@ void Engine::CallTools() {
     Live& live = *Find(id);
     const ToolCall& tool = live.request.tools[live.next_tool];
     const takt::TimePoint now = options_.clock();
-    scheduler_.On(takt::ToolCalled{id, tool.expected, tool.expected_returned}, now);
+    scheduler_.On(takt::ToolCalled{id, tool.expected.duration, tool.expected.returned, tool.expected.tool}, now);
     live.void_through = last_plan_;
     live.resume = Resume::kInTool;
     tools_.emplace(now + tool.duration, id);
@@ -322,7 +322,9 @@ bool Engine::ReturnTools() {
     const std::vector<std::int32_t>& answer = live.request.tools[live.next_tool++].answer;
     live.context.insert(live.context.end(), answer.begin(), answer.end());
     live.resume = Resume::kReturned;
-    scheduler_.On(takt::ToolReturned{id, Count(answer.size())}, now);
+    const bool more = live.next_tool < live.request.tools.size();
+    const takt::NextCall next = more ? live.request.tools[live.next_tool].expected : takt::NextCall{};
+    scheduler_.On(takt::ToolReturned{id, Count(answer.size()), next}, now);
   }
   return any;
 }

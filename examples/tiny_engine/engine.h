@@ -39,8 +39,7 @@ struct ToolCall {
   std::int32_t after_tokens = 1;
   takt::Duration duration{0};
   std::vector<std::int32_t> answer = {};
-  takt::Duration expected{0};         // as predicted; 0: nobody knows
-  takt::Tokens expected_returned{0};  // likewise, of the answer
+  takt::NextCall expected = {};  // as predicted; nothing: nobody knows
 };
 
 struct EngineRequest {

@@ -168,13 +168,16 @@ void TraceRun::Submit(const Due& due) {
   const std::size_t vocab = model_.config().vocab;
   EngineRequest request{
       .about = progress_.Make(due.call, due.time), .prompt = Prompt(due.call), .max_output_tokens = call.output_tokens};
+  std::int32_t generated = 0;
   for (std::uint32_t t = call.first_tool; t < call.first_tool + call.tools; ++t) {
     const takt::WorkloadTool& tool = workload_.tools[t];
-    const auto expected = progress_.estimator().Tool(t);
+    const takt::NextCall expected = progress_.estimator().Tool(t, generated);
+    if (t == call.first_tool) request.about.next_call = expected;
+    generated = tool.after_tokens;
     request.tools.push_back({tool.after_tokens, tool.duration,
                              RandomTokens(takt::Mix64(options_.seed ^ (std::uint64_t{t} << 32)),
                                           static_cast<std::size_t>(tool.returned_tokens), vocab),
-                             expected.duration, expected.returned});
+                             expected});
   }
   if (!engine_->Submit(std::move(request)).ok()) End(due.call, Outcome::kFailed, takt::FailReason::kNeverFits);
 }
@@ -210,7 +213,11 @@ void TraceRun::Hear(const Output& output) {
 void TraceRun::End(std::uint32_t call, Outcome outcome, takt::FailReason reason) {
   const takt::WorkloadCall& c = workload_.calls[call];
   if (outcome == Outcome::kCompleted) {
-    for (std::uint32_t t = c.first_tool; t < c.first_tool + c.tools; ++t) progress_.estimator().ToolEnded(t);
+    std::int32_t generated = 0;
+    for (std::uint32_t t = c.first_tool; t < c.first_tool + c.tools; ++t) {
+      progress_.estimator().ToolEnded(t, generated);
+      generated = workload_.tools[t].after_tokens;
+    }
   }
   const TimePoint now = Now();
   const bool last = progress_.End(call, outcome, reason, now, [&](std::uint32_t next) { Ready(next, now); });
