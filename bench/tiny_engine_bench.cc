@@ -1,5 +1,5 @@
 // What a batch is worth to a real engine, and what takt costs it: steps in which all requests decode, and what of them
-// went into Plan and Commit: the median, and of all time its share.
+// went into Plan and Commit: the median, and of all time its share. Overlap 2: the engine's thread waits awake.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -37,6 +37,7 @@ void Decode(benchmark::State& state, const Model& model) {
   options.gpu_blocks = {64 * 512 / 16};
   options.threads = static_cast<std::size_t>(state.range(1));
   options.overlap = state.range(2) != 0;
+  options.awake = state.range(2) == 2;
   options.clock = Now;
   options.output = [](const tiny::Output&) {};
   const auto engine = tiny::Engine::Create(model, options);
@@ -67,6 +68,7 @@ BENCHMARK(BM_Decode)
     ->ArgNames({"batch", "threads", "overlap"})
     ->ArgsProduct({{1, 4, 16, 64}, {1, 2}, {0}})
     ->Args({64, 1, 1})
+    ->Args({64, 1, 2})
     ->Iterations(30)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
@@ -76,6 +78,7 @@ BENCHMARK(BM_DecodeSmall)
     ->ArgNames({"batch", "threads", "overlap"})
     ->Args({64, 1, 0})
     ->Args({64, 1, 1})
+    ->Args({64, 1, 2})
     ->Iterations(350)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);

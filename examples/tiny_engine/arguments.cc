@@ -59,6 +59,7 @@ void AddEngine(Group group, Arguments& to) {
   group.Add("--cpu-blocks", to.cpu_blocks, "N", "blocks of the memory that KV is swapped out to", Whole(0, 1 << 24));
   group.AddFlag("--prefix-cache", to.common.prefix_cache, "keep the KV of prompts for others that begin alike");
   group.AddFlag("--overlap", to.overlap, "plan a step while the one before it runs");
+  group.AddFlag("--awake", to.awake, "with --overlap: wait for the step without sleeping; takes a core of its own");
   group.Add("--policy", to.common.policies, "NAME",
             "which request first; with --trace several times, to compare with the first [fcfs]; see 'takt policies'");
   group.Add("--option", to.common.options, "K=V",

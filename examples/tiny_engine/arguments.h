@@ -32,6 +32,7 @@ struct Arguments {
   std::int32_t block_tokens = 16;
   std::int32_t cpu_blocks = 0;
   bool overlap = false;
+  bool awake = false;
   std::string log, steps;
   bool processor_time = false;
 

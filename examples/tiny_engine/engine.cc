@@ -241,7 +241,7 @@ void Engine::Compute() {
 // Ends the step in flight: its tokens go out, and the scheduler hears of it. False where there is none.
 bool Engine::Land() {
   if (flight_.plan == nullptr) return false;
-  background_.Wait();
+  background_.Wait(options_.awake);
   const takt::StepPlan& plan = *std::exchange(flight_.plan, nullptr);
   results_.clear();
   const Sample* sample = flight_.samples.data();

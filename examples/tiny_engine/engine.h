@@ -79,6 +79,7 @@ struct EngineOptions {
   takt::Blocks cpu_blocks{0};
   bool prefix_cache = true;
   bool overlap = false;
+  bool awake = false;  // with overlap: wait for the step in flight without sleeping; takes a core
   std::size_t threads = 1;
   takt::Recorder* recorder = nullptr;  // writes down all that takt is told and answers; must outlive the engine
 

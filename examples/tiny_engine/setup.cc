@@ -55,6 +55,7 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   options.cpu_blocks = settings.scheduler.cpu_blocks;
   options.prefix_cache = common.prefix_cache;
   options.overlap = settings.overlap > 0;
+  options.awake = arguments.awake;
   options.threads = arguments.threads;
   return options;
 }

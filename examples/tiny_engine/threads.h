@@ -86,8 +86,11 @@ class Background {
     }
   }
 
-  void Wait() {
-    for (std::uint32_t done; (done = done_) != begun_;) done_.wait(done);
+  // Awake, the caller keeps its core, and what it needs next stays in that core's cache.
+  void Wait(bool awake = false) {
+    for (std::uint32_t done; (done = done_) != begun_;) {
+      if (!awake) done_.wait(done);
+    }
   }
 
  private:

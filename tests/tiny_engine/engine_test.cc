@@ -146,6 +146,7 @@ EngineOptions RandomOptions(Random& random) {
   if (random.Chance(0.8)) o.cpu_blocks = {static_cast<std::int32_t>(random.Below(static_cast<std::uint64_t>(6 * one)))};
   o.prefix_cache = random.Chance(0.7);
   o.overlap = random.Chance(0.5);
+  o.awake = random.Chance(0.2);
   o.threads = 1 + random.Below(2);
   o.scheduler.order = random.Chance(0.5) ? takt::StepOrder::kRunningFirst : takt::StepOrder::kPrefillFirst;
   o.scheduler.preempt = random.Chance(0.1)   ? takt::Preempt::kOff
