@@ -60,8 +60,8 @@ void AddPolicies(Group group, ReplayArguments& to) {
   group.Add("--policy", to.policies, "NAME",
             "which request first; several times to compare with the first [fcfs, sjf, stjf]; see 'takt policies'");
   group.Add("--estimates", to.estimates, "KIND",
-            "what is known of lengths that have not been seen: oracle, noise:SIGMA, calibrated:SIGMA, class-mean, "
-            "none; several times to compare [oracle]");
+            "what is known of lengths that have not been seen: oracle, noise:SIGMA, gaussian:SIGMA, "
+            "calibrated:SIGMA, class-mean, none; several times to compare [oracle]");
 }
 
 void AddEngine(Group group, ReplayArguments& to) {
@@ -169,6 +169,28 @@ void AddCompare(CLI::App& tool, Arguments& chosen) {
   options.Add("--tie", to.tie, "PCT", "policies that are so close count as equal", Share(100));
 }
 
+void AddScenario(CLI::App& tool, Arguments& chosen) {
+  const auto [app, to] = AddCommand<ScenarioArguments>(
+      tool, chosen, "scenario", "repeat a paper's experiments, and put its claims next to what comes out",
+      "Without a name: which scenarios there are. docs/scenarios.md tells what each needs, and what was measured.\n\n"
+      "Example\n"
+      "  takt scenario lamps --data infercept_multi_api.jsonl --html lamps.html");
+  Group options(*app, "Options");
+  options.Add("name", to.name, "NAME", "which one");
+  options.Add("--data", to.data, "PATH",
+              "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
+  options.AddFlag("--full", to.full, "longer runs, and 20 seeds");
+  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [10, with --full 20]", Whole(1, 1000));
+  options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/scenarios.md says]", Positive());
+  options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
+              Whole(1, 1024));
+  Group output(*app, "Output (a file, or - for standard output)");
+  output.Add("--json", to.json, "FILE", "all figures and claims");
+  output.Add("--html", to.html, "FILE", "a page with plots, which needs nothing else");
+  output.AddFlag("--no-wall", to.no_wall, "leave out how long it all took, so that equal runs give equal files");
+  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
+}
+
 void AddOthers(CLI::App& tool, Arguments& chosen) {
   const std::string group = "Options";
   AddCommand<PoliciesArguments>(tool, chosen, "policies", "list the policies: what each does, and its options");
@@ -211,6 +233,7 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   AddReplay(tool, chosen);
   AddCalibrate(tool, chosen);
   AddCompare(tool, chosen);
+  AddScenario(tool, chosen);
   AddOthers(tool, chosen);
   if (argc < 2) {
     std::fputs(tool.help().c_str(), stderr);

@@ -93,8 +93,21 @@ struct CompareArguments {
   double tie = 2;  // %
 };
 
-using Arguments = std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments,
-                               GenerateArguments, ReplayLogArguments, CalibrateArguments, CompareArguments>;
+struct ScenarioArguments {
+  std::string name;  // empty: list what there is
+  std::string data;  // a file, or a folder that holds it; empty: where docs/scenarios.md says
+  bool full = false;
+  int seeds = 0;  // 0: as many as the scenario takes
+  double minutes = 0;  // of arrivals in every run; 0: as the scenario has it
+  std::string json, html;
+  bool no_wall = false;
+  bool quiet = false;
+  int threads = 0;  // 0: as many as there are cores
+};
+
+using Arguments =
+    std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments, GenerateArguments,
+                 ReplayLogArguments, CalibrateArguments, CompareArguments, ScenarioArguments>;
 
 // The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
 std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);

@@ -101,21 +101,20 @@ ReplayOptions OptionsOf(const ReplayOptions& common, const RunSettings& settings
 absl::Status RunRuns(const ReplayOptions& common, std::string_view what, ProgressBar& bar, Comparison& comparison,
                      std::vector<Run>& runs) {
   const ReplayArguments& arguments = comparison.arguments;
-  std::vector<ReplayOptions> options;
+  std::vector<ReplayTask> tasks;
   for (Run& run : runs) {
-    options.push_back(OptionsOf(common, run.settings));
+    tasks.push_back({&comparison.workload, OptionsOf(common, run.settings)});
     if (arguments.perfetto.empty()) continue;
     run.trace =
         std::make_unique<ScheduleTrace>(comparison.workload, static_cast<std::size_t>(arguments.perfetto_limit));
-    options.back().on_step = [trace = run.trace.get()](const VirtualStep& step) { trace->OnStep(step); };
+    tasks.back().options.on_step = [trace = run.trace.get()](const VirtualStep& step) { trace->OnStep(step); };
   }
   std::vector<absl::Status> faults(runs.size());
-  RunAll(comparison.workload, options, arguments.threads, what, bar,
-         [&](std::size_t i, absl::StatusOr<ReplayResult> result, double wall_s) {
-           faults[i] = result.status();
-           runs[i].wall_s = wall_s;
-           if (result.ok()) Keep(*std::move(result), !arguments.csv.empty(), runs[i]);
-         });
+  RunAll(tasks, arguments.threads, what, bar, [&](std::size_t i, absl::StatusOr<ReplayResult> result, double wall_s) {
+    faults[i] = result.status();
+    runs[i].wall_s = wall_s;
+    if (result.ok()) Keep(*std::move(result), !arguments.csv.empty(), runs[i]);
+  });
   for (const absl::Status& fault : faults) {
     if (!fault.ok()) return fault;
   }

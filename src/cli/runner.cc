@@ -13,9 +13,8 @@
 
 namespace takt::cli {
 
-void RunAll(const Workload& workload, std::span<ReplayOptions> options, int threads, std::string_view what,
-            ProgressBar& bar, const OnRun& on_run) {
-  const std::size_t runs = options.size();
+void RunAll(std::span<ReplayTask> tasks, int threads, std::string_view what, ProgressBar& bar, const OnRun& on_run) {
+  const std::size_t runs = tasks.size();
   std::vector<std::atomic<double>> shares(runs);
   std::atomic<std::size_t> next = 0, over = 0;
   std::mutex mutex;
@@ -23,12 +22,12 @@ void RunAll(const Workload& workload, std::span<ReplayOptions> options, int thre
 
   const auto work = [&] {
     for (std::size_t run = next++; run < runs && !Interrupted(); run = next++) {
-      options[run].progress = [&share = shares[run]](double done) {
+      tasks[run].options.progress = [&share = shares[run]](double done) {
         share = done;
         return !Interrupted();
       };
       const auto begin = std::chrono::steady_clock::now();
-      absl::StatusOr<ReplayResult> result = Replay(workload, options[run]);
+      absl::StatusOr<ReplayResult> result = Replay(*tasks[run].workload, tasks[run].options);
       on_run(run, std::move(result), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
       shares[run] = 1;
       ++over;

@@ -20,6 +20,9 @@ std::string Known(const EstimateSpec& estimates) {
     case EstimateKind::kNoise:
       return fmt::format("predicted lengths, off by a factor of {:.1f} either way ({})", std::exp(estimates.sigma),
                          estimates.ToString());
+    case EstimateKind::kGaussian:
+      return fmt::format("predicted lengths, off by {:.0f} % either way ({})", kPercent * estimates.sigma,
+                         estimates.ToString());
     case EstimateKind::kCalibrated:
       return fmt::format("what predictions that are off by a factor of {:.1f} tell of the length ({})",
                          std::exp(estimates.sigma), estimates.ToString());

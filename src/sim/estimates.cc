@@ -29,6 +29,11 @@ double NormalOf(std::uint64_t seed, std::uint64_t index) {
   }
 }
 
+// What a noisy prediction is of the truth.
+double ErrorFactor(const EstimateSpec& spec, double z) {
+  return spec.kind == EstimateKind::kGaussian ? std::max(0.0, 1 + spec.sigma * z) : std::exp(spec.sigma * z);
+}
+
 // Salts, so that a tool call's errors are not those of a request.
 constexpr std::uint64_t kToolNoise = 0x746f6f6cu, kOutputNoise = 0x6f757470u;
 
@@ -61,27 +66,33 @@ ClassKey KeyOf(const WorkloadWorkflow& workflow, const WorkloadCall& call) {
 absl::StatusOr<EstimateSpec> EstimateSpec::Parse(std::string_view text) {
   const auto fail = [text](std::string_view why) {
     return absl::InvalidArgumentError(fmt::format(
-        "estimates '{}': {}; known are oracle, noise:SIGMA, calibrated:SIGMA, class-mean and none", text, why));
+        "estimates '{}': {}; known are oracle, noise:SIGMA, gaussian:SIGMA, calibrated:SIGMA, class-mean and none",
+        text, why));
   };
   if (text == "oracle") return EstimateSpec{EstimateKind::kOracle, 0};
   if (text == "class-mean") return EstimateSpec{EstimateKind::kClassMean, 0};
   if (text == "none") return EstimateSpec{EstimateKind::kNone, 0};
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
-  if (name != "noise" && name != "calibrated") return fail("unknown kind");
+  const EstimateKind kind = name == "noise"        ? EstimateKind::kNoise
+                            : name == "gaussian"   ? EstimateKind::kGaussian
+                            : name == "calibrated" ? EstimateKind::kCalibrated
+                                                   : EstimateKind::kNone;
+  if (kind == EstimateKind::kNone) return fail("unknown kind");
   if (colon == std::string_view::npos) return fail("a sigma is missing");
   const std::string_view number = text.substr(colon + 1);
   double sigma = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), sigma);
   if (error != std::errc() || end != number.data() + number.size()) return fail("sigma is not a number");
   if (!(sigma >= 0 && sigma <= 10)) return fail("sigma must lie in [0, 10]");
-  return EstimateSpec{name == "noise" ? EstimateKind::kNoise : EstimateKind::kCalibrated, sigma};
+  return EstimateSpec{kind, sigma};
 }
 
 std::string EstimateSpec::ToString() const {
   switch (kind) {
     case EstimateKind::kOracle: return "oracle";
     case EstimateKind::kNoise: return fmt::format("noise:{}", sigma);
+    case EstimateKind::kGaussian: return fmt::format("gaussian:{}", sigma);
     case EstimateKind::kCalibrated: return fmt::format("calibrated:{}", sigma);
     case EstimateKind::kClassMean: return "class-mean";
     case EstimateKind::kNone: break;
@@ -133,7 +144,7 @@ Estimator::Belief Estimator::BeliefOf(std::uint32_t call) const {
   const double truth = OutputOf(call);
   if (spec_.kind == EstimateKind::kOracle) return {truth, 0};
   const double z = NormalOf(seed_, call);
-  if (spec_.kind == EstimateKind::kNoise) return {truth * std::exp(spec_.sigma * z), 0};
+  if (spec_.kind != EstimateKind::kCalibrated) return {truth * ErrorFactor(spec_, z), 0};
   // Normal prior, normal observation, in logs.
   const double noise = spec_.sigma * spec_.sigma;
   const double total = prior_variance_ + noise;
@@ -158,6 +169,7 @@ void Estimator::Describe(std::uint32_t workflow_index, std::uint32_t call, Reque
     case EstimateKind::kNone: return;
     case EstimateKind::kOracle:
     case EstimateKind::kNoise:
+    case EstimateKind::kGaussian:
     case EstimateKind::kCalibrated: {
       const Belief own = BeliefOf(call);
       Belief left;
@@ -209,10 +221,11 @@ NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
     case EstimateKind::kNone: return {};
     case EstimateKind::kOracle:
     case EstimateKind::kNoise:
+    case EstimateKind::kGaussian:
     case EstimateKind::kCalibrated: {
       const bool noisy = spec_.kind != EstimateKind::kOracle;
-      const double call = noisy ? std::exp(spec_.sigma * NormalOf(seed_ ^ kToolNoise, index)) : 1;
-      const double output = noisy ? std::exp(spec_.sigma * NormalOf(seed_ ^ kOutputNoise, index)) : 1;
+      const double call = noisy ? ErrorFactor(spec_, NormalOf(seed_ ^ kToolNoise, index)) : 1;
+      const double output = noisy ? ErrorFactor(spec_, NormalOf(seed_ ^ kOutputNoise, index)) : 1;
       next.after = tokens(output * (tool.after_tokens - generated));
       next.returned = tokens(call * tool.returned_tokens);
       next.duration = FromSeconds(std::min(call * ToSeconds(tool.duration), 1e9));

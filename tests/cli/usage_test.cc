@@ -27,6 +27,7 @@ TEST_CASE("help and version go to standard output") {
                                             {"replay-log", "--help"},
                                             {"calibrate", "--help"},
                                             {"compare", "--help"},
+                                            {"scenario", "--help"},
                                             {"policies", "--help"},
                                             {"profiles", "--help"}}) {
     const Ended help = RunTool(args);

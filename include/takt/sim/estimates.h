@@ -18,15 +18,16 @@ namespace takt {
 enum class EstimateKind : std::uint8_t {
   kOracle,      // the true length
   kNoise,       // true * exp(sigma * z), z standard normal: a raw prediction
+  kGaussian,    // true * (1 + sigma * z), at least 0: LAMPS, section 6.4
   kCalibrated,  // the posterior of the length, given that prediction and the workload's own distribution of lengths
   kClassMean,   // running mean of what has finished in the same class
   kNone,
 };
 
-// "oracle", "noise:SIGMA", "calibrated:SIGMA", "class-mean", "none".
+// "oracle", "noise:SIGMA", "gaussian:SIGMA", "calibrated:SIGMA", "class-mean", "none".
 struct EstimateSpec {
   EstimateKind kind = EstimateKind::kNone;
-  double sigma = 0;  // of the log of the prediction's error
+  double sigma = 0;  // of the log of the prediction's error; Gaussian: of the error as a share of the truth
 
   // InvalidArgument names what is wrong with `text`.
   static absl::StatusOr<EstimateSpec> Parse(std::string_view text);
@@ -38,7 +39,7 @@ struct EstimateSpec {
 // Fills in the estimates of one run's requests. A call's noise depends on the seed and its index alone, not on the
 // order of events.
 //
-// Noise and calibrated: what a workflow has left is the sum over its calls that have not ended, each with its own
+// Noise of any kind: what a workflow has left is the sum over its calls that have not ended, each with its own
 // error, so that a workflow of one call has left what that call is estimated at. Calibrated: log lengths are taken
 // as normal with the mean and variance of the workload's; the posterior given log true + sigma * z is log-normal,
 // and a sum is matched to one by its first two moments (Fenton, 1960).
@@ -59,8 +60,8 @@ class Estimator {
   void Ended(std::uint32_t workflow, std::uint32_t call);
 
   // Of a tool call, an index into Workload::tools, that comes after `generated` tokens of its call's output. Oracle
-  // knows; class means are by the tool's name; noise, raw or calibrated, is the same factor exp(sigma z) on duration
-  // and returned tokens of a call, and another on the output before it.
+  // knows; class means are by the tool's name; noise of any kind is the same factor, exp(sigma z) or 1 + sigma z, on
+  // duration and returned tokens of a call, and another on the output before it.
   NextCall Tool(std::uint32_t tool, std::int32_t generated) const;
   void ToolEnded(std::uint32_t tool, std::int32_t generated);
 

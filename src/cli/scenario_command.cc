@@ -1,0 +1,97 @@
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/scenario.h"
+#include "cli/terminal.h"
+#include "fmt/format.h"
+
+namespace takt::cli {
+namespace {
+
+constexpr std::string_view kName = "scenario";
+
+constexpr Scenario kScenarios[] = {
+    {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunLamps},
+};
+
+std::string List() {
+  std::string text = "Scenarios\n";
+  for (const Scenario& s : Scenarios()) text += fmt::format("  {:<10}  {}\n", s.name, s.text);
+  return text;
+}
+
+// The exit code of writing all that was asked for; every file is tried.
+int Write(const ScenarioArguments& arguments, const ScenarioReport& report, std::optional<OutputFile>& json,
+          std::optional<OutputFile>& html) {
+  absl::Status fault;
+  if (json) json->Write(ScenarioJson(arguments, report)), fault.Update(json->Close());
+  if (html) html->Write(ScenarioHtml(report)), fault.Update(html->Close());
+  if (!arguments.quiet) {
+    std::FILE* stream = IsStdout(arguments.json) || IsStdout(arguments.html) ? stderr : stdout;
+    if (std::fputs(ScenarioText(report, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0) {
+      fault.Update(absl::UnavailableError("cannot write the table"));
+    }
+  }
+  if (!fault.ok()) return Complain(kName, fault, kFailed);
+  return report.interrupted ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+std::span<const Scenario> Scenarios() { return kScenarios; }
+
+absl::StatusOr<std::string> FindData(const std::string& given, const std::string& folder, const std::string& file) {
+  namespace fs = std::filesystem;
+  const char* named = std::getenv("TAKT_DATA");
+  const fs::path root = !given.empty() ? given : named != nullptr && *named != '\0' ? named : "../shared/data";
+  std::error_code ignored;
+  if (!given.empty() && !fs::is_directory(root, ignored)) return given;  // reading it tells what is wrong with it
+  for (const fs::path& path : {root / folder / file, root / file}) {
+    if (fs::is_regular_file(path, ignored)) return path.string();
+  }
+  return absl::NotFoundError(fmt::format("neither {} nor {} is there; --data says where {} is",
+                                         (root / folder / file).string(), (root / file).string(), file));
+}
+
+int RunCommand(const ScenarioArguments& arguments) {
+  if (arguments.name.empty()) return Print(kName, List());
+  const auto begin = std::chrono::steady_clock::now();
+  CatchInterrupts();
+  const Scenario* scenario = nullptr;
+  for (const Scenario& s : Scenarios()) {
+    if (s.name == arguments.name) scenario = &s;
+  }
+  if (scenario == nullptr) {
+    return Complain(kName, absl::InvalidArgumentError(fmt::format("there is no '{}'\n{}", arguments.name, List())),
+                    kUsage);
+  }
+  if (IsStdout(arguments.json) && IsStdout(arguments.html)) {
+    return Complain(kName, absl::InvalidArgumentError("only one report can go to standard output"), kUsage);
+  }
+  std::optional<OutputFile> json, html;
+  for (auto& [path, file] : {std::pair<const std::string&, std::optional<OutputFile>&>{arguments.json, json},
+                             {arguments.html, html}}) {
+    if (path.empty()) continue;
+    absl::StatusOr<OutputFile> out = OutputFile::Open(path);
+    if (!out.ok()) return Complain(kName, out.status(), kFailed);
+    file.emplace(*std::move(out));
+  }
+
+  ProgressBar bar(!arguments.quiet);
+  absl::StatusOr<ScenarioReport> report = scenario->run(arguments, bar);
+  bar.Clear();
+  if (!report.ok()) return Complain(kName, report.status(), kFailed);
+  report->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return Write(arguments, *report, json, html);
+}
+
+}  // namespace takt::cli
