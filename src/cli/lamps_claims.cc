@@ -142,8 +142,8 @@ class Claims {
     const auto claim = [&](const std::string& name, bool increase, LampsFigure figure) {
       if (guarded == nullptr || free == nullptr) return Lacking(name, 0, "%", kNotRun);
       const Reduction change = increase ? Increase(*guarded, *free, figure) : ReductionOf(*guarded, *free, figure);
-      Judge(name, change, 0, true, fmt::format("{} against {} without", Short(guarded->Mean(figure)),
-                                               Short(free->Mean(figure))));
+      Judge(name, change, 0, true,
+            fmt::format("{} against {} without", Short(guarded->Mean(figure)), Short(free->Mean(figure))));
     };
     claim(where + ", p99 latency below that without a guard", false, &LampsFigures::latency_p99);
     claim(where + ", throughput above that without a guard", true, &LampsFigures::in_time);
@@ -188,9 +188,9 @@ class Claims {
                                        : ReductionOf(*noisy, *exact, &LampsFigures::in_time);
       if (grows) return Judge(name, change, 0, true, "");
       const bool small = change.low <= 5;
-      claims_.push_back({name, change.mean, std::nullopt, 5, "%", small,
-                         fmt::format("95 % interval {} to {}; at most 5 % is taken as none", Short(change.low),
-                                     Short(change.high))});
+      claims_.push_back(
+          {name, change.mean, std::nullopt, 5, "%", small,
+           fmt::format("95 % interval {} to {}; at most 5 % is taken as none", Short(change.low), Short(change.high))});
     };
     for (const double rate : {8.0, 10.0}) {
       const std::string where = fmt::format("GPT-J 6B, multi-call at {:g}/s: ", rate);
@@ -202,7 +202,8 @@ class Claims {
 
   void Predictor() {
     const std::string here = fmt::format(
-        "{}; class means on InferCept's requests ({} calls): within 5 tokens {} %, within 15 {} %, mean error {} tokens, "
+        "{}; class means on InferCept's requests ({} calls): within 5 tokens {} %, within 15 {} %, mean error {} "
+        "tokens, "
         "{} in the first 20 bins",
         kToolBench, predictor_.calls, Short(predictor_.acc_5), Short(predictor_.acc_15), Short(predictor_.mae),
         Short(predictor_.mae_first_20));
@@ -210,7 +211,8 @@ class Claims {
     Lacking("predictor on ToolBench: Acc-15", 78.3, "%", here);
     Lacking("predictor on ToolBench: mean absolute error", 3.06, "words", here);
     Lacking("predictor on ToolBench: mean absolute error of the first 20 bins", 1.366, "words", here);
-    Lacking("predictor: time of a prediction", 13.7, "ms", "takt runs no language model to predict: it looks up a mean");
+    Lacking("predictor: time of a prediction", 13.7, "ms",
+            "takt runs no language model to predict: it looks up a mean");
     constexpr double kAcc5[] = {0, .75, .834, .813, .713, .769, .568, .5, .321, .333, .3};
     constexpr double kAcc15[] = {0, .75, .921, .933, .867, .851, .691, .545, .321, .462, .3};
     for (std::size_t bin = 0; bin < std::size(kAcc5); ++bin) {
@@ -223,7 +225,8 @@ class Claims {
 
   void Conclusion() {
     const auto claim = [&](const Measure& measure, double low, double high) {
-      const std::string name = fmt::format("{} below InferCept's, at the best rate, model and kind of calls", measure.name);
+      const std::string name =
+          fmt::format("{} below InferCept's, at the best rate, model and kind of calls", measure.name);
       std::optional<Reduction> best;
       std::string where;
       for (const LampsModel model : kLampsModels) {
@@ -298,7 +301,8 @@ class Claims {
   static std::string Why(const LampsCell& ours, const LampsCell& other, LampsFigure figure) {
     const double waits = other.Mean(&LampsFigures::queue);
     const std::string shown = fmt::format("{} s against {} s", Short(ours.Mean(figure)), Short(other.Mean(figure)));
-    if (waits < kQueueSeconds) return fmt::format("{}; no queue forms: its requests wait {} s before they first run", shown, Short(waits));
+    if (waits < kQueueSeconds)
+      return fmt::format("{}; no queue forms: its requests wait {} s before they first run", shown, Short(waits));
     return fmt::format("{}; its requests wait {} s before they first run", shown, Short(waits));
   }
 

@@ -206,11 +206,11 @@ ScenarioRow RowOf(const LampsStudy& study, const Part& part, std::size_t i) {
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())},
                      {"requests", s.requests()}};
   const std::pair<const char*, LampsFigure> figures[] = {
-      {"latency_mean_s", &LampsFigures::latency}, {"latency_p50_s", &LampsFigures::latency_p50},
+      {"latency_mean_s", &LampsFigures::latency},    {"latency_p50_s", &LampsFigures::latency_p50},
       {"latency_p99_s", &LampsFigures::latency_p99}, {"ttft_mean_s", &LampsFigures::ttft},
-      {"ttft_p99_s", &LampsFigures::ttft_p99}, {"queue_mean_s", &LampsFigures::queue},
-      {"completed", &LampsFigures::completed}, {"completed_in_time", &LampsFigures::in_time},
-      {"drained_s", &LampsFigures::drained}, {"kv_mean", &LampsFigures::kv},
+      {"ttft_p99_s", &LampsFigures::ttft_p99},       {"queue_mean_s", &LampsFigures::queue},
+      {"completed", &LampsFigures::completed},       {"completed_in_time", &LampsFigures::in_time},
+      {"drained_s", &LampsFigures::drained},         {"kv_mean", &LampsFigures::kv},
       {"requests_per_step", &LampsFigures::running}, {"recomputed_tokens", &LampsFigures::recomputed}};
   for (const auto& [key, figure] : figures) row.emplace_back(key, cell.Mean(figure));
   row.emplace_back("throughput_rps", cell.Mean(&LampsFigures::in_time) / (s.minutes * 60));
@@ -219,8 +219,8 @@ ScenarioRow RowOf(const LampsStudy& study, const Part& part, std::size_t i) {
   for (const auto& [name, other] : {std::pair{"infercept", lamps::InferCept()}, std::pair{"vllm", lamps::Vllm()}}) {
     const LampsCell* against = study.Find({s.model, s.calls, other, s.rate, s.minutes});
     if (against == nullptr || against == &cell) continue;
-    for (const auto& [what, figure] : {std::pair{"latency", &LampsFigures::latency},
-                                       std::pair{"ttft", &LampsFigures::ttft}}) {
+    for (const auto& [what, figure] :
+         {std::pair{"latency", &LampsFigures::latency}, std::pair{"ttft", &LampsFigures::ttft}}) {
       const Reduction r = ReductionOf(cell, *against, figure);
       row.emplace_back(fmt::format("{}_below_{}_pct", what, name), r.mean);
       row.emplace_back(fmt::format("{}_below_{}_p", what, name), r.p);
@@ -230,9 +230,12 @@ ScenarioRow RowOf(const LampsStudy& study, const Part& part, std::size_t i) {
 }
 
 ScenarioRow RowOf(const LampsPredictor& predictor) {
-  return {{"part", std::string("predictor")},      {"estimates", std::string("class-mean")},
-          {"tool_calls", predictor.calls},         {"acc_5_pct", predictor.acc_5},
-          {"acc_15_pct", predictor.acc_15},        {"mae_tokens", predictor.mae},
+  return {{"part", std::string("predictor")},
+          {"estimates", std::string("class-mean")},
+          {"tool_calls", predictor.calls},
+          {"acc_5_pct", predictor.acc_5},
+          {"acc_15_pct", predictor.acc_15},
+          {"mae_tokens", predictor.mae},
           {"mae_first_20_bins_tokens", predictor.mae_first_20}};
 }
 
@@ -277,9 +280,18 @@ Table RateTable(const LampsStudy& study, const LampsPlan& plan, LampsModel model
 
 // A line per set of conditions.
 Table CellTable(const LampsStudy& study, const Part& part) {
-  Table table({{"", "model", false}, {"", "calls", false}, {"", "rate"}, {"", "system", false},
-               {"", "estimates", false}, {"latency [s]", "mean"}, {"latency [s]", "median"}, {"latency [s]", "p99"},
-               {"TTFT [s]", "mean"}, {"TTFT [s]", "p99"}, {"completed", "in time"}, {"completed", "of"}});
+  Table table({{"", "model", false},
+               {"", "calls", false},
+               {"", "rate"},
+               {"", "system", false},
+               {"", "estimates", false},
+               {"latency [s]", "mean"},
+               {"latency [s]", "median"},
+               {"latency [s]", "p99"},
+               {"TTFT [s]", "mean"},
+               {"TTFT [s]", "p99"},
+               {"completed", "in time"},
+               {"completed", "of"}});
   const LampsSetup* before = nullptr;
   for (std::size_t i = 0; i < part.cells.size(); ++i) {
     const LampsCell& cell = study[part.cells[i]];
@@ -314,7 +326,7 @@ Plot RatePlot(const LampsStudy& study, const std::vector<LampsSystem>& systems, 
             .x_scale = Scale::kFit,
             .y_scale = Scale::kAuto,
             .marks = true,
-              .lines = {}};
+            .lines = {}};
   const std::vector<LampsSystem> all = MainSystems();
   for (const LampsSystem& system : systems) {
     const auto style = static_cast<std::size_t>(std::find(all.begin(), all.end(), system) - all.begin());
@@ -336,11 +348,10 @@ std::vector<ScenarioPlots> PlotsOf(const LampsStudy& study, const LampsPlan& pla
   ScenarioPlots& rates = groups.emplace_back(ScenarioPlots{"Latency and time to first token against load", {}});
   for (const LampsModel model : kLampsModels) {
     for (const LampsCalls calls : {LampsCalls::kMulti, LampsCalls::kSingle}) {
-      for (const Shown& shown : {kMeanLatency, Shown{"p99 latency [s]", &LampsFigures::latency_p99},
-                                 Shown{"mean TTFT [s]", &LampsFigures::ttft},
-                                 Shown{"p99 TTFT [s]", &LampsFigures::ttft_p99}}) {
-        rates.plots.push_back(
-            RatePlot(study, MainSystems(), plan.RatesOf(calls), model, calls, plan.minutes, shown));
+      for (const Shown& shown :
+           {kMeanLatency, Shown{"p99 latency [s]", &LampsFigures::latency_p99},
+            Shown{"mean TTFT [s]", &LampsFigures::ttft}, Shown{"p99 TTFT [s]", &LampsFigures::ttft_p99}}) {
+        rates.plots.push_back(RatePlot(study, MainSystems(), plan.RatesOf(calls), model, calls, plan.minutes, shown));
       }
     }
   }
@@ -382,7 +393,7 @@ std::vector<ScenarioPlots> PlotsOf(const LampsStudy& study, const LampsPlan& pla
                 .x_label = x,
                 .y_label = shown.name,
                 .marks = true,
-              .lines = {}};
+                .lines = {}};
       PlotLine line{heading, style, {}};
       for (const int value : values) {
         const LampsCell* c = study.Find({gptj, multi, system(value), plan.rate, plan.minutes});
@@ -407,12 +418,14 @@ std::vector<Condition> ConditionsOf(const std::string& file, const LampsStudy& s
       {"Engines", fmt::format("{} and {}; a step: 2,048 tokens, 256 requests; 32,000 tokens of host memory for swaps "
                               "(chosen)",
                               ProfileOf(LampsModel::kGptJ), ProfileOf(LampsModel::kVicuna))},
-      {"Systems", "vLLM: fcfs, drop; InferCept: fcfs, least waste at the call; no order: fcfs, least waste predicted; "
-                  "LAMPS: memory integral, threshold 100; LAMPS means: with class means. All in one scheduler"},
+      {"Systems",
+       "vLLM: fcfs, drop; InferCept: fcfs, least waste at the call; no order: fcfs, least waste predicted; "
+       "LAMPS: memory integral, threshold 100; LAMPS means: with class means. All in one scheduler"},
       {"Known", "exact lengths and durations, but for LAMPS means; sweeps: normal errors, as in the paper"},
-      {"Runs", fmt::format("{} paired seeds; arrivals for {:g} minutes ({:g} where throughput is counted), then all are "
-                           "served to the end",
-                           study.seeds(), plan.minutes, plan.throughput_minutes)}};
+      {"Runs",
+       fmt::format("{} paired seeds; arrivals for {:g} minutes ({:g} where throughput is counted), then all are "
+                   "served to the end",
+                   study.seeds(), plan.minutes, plan.throughput_minutes)}};
 }
 
 }  // namespace
@@ -448,10 +461,10 @@ absl::StatusOr<ScenarioReport> RunLamps(const ScenarioArguments& arguments, Prog
   for (const LampsModel model : kLampsModels) {
     for (const LampsCalls calls : {LampsCalls::kMulti, LampsCalls::kSingle}) {
       const std::string heading = fmt::format("{}, {}, rates in requests per second", Name(model), Name(calls));
-      report.tables.push_back({heading + ": means", RateTable(study, plan, model, calls,
-                                                              {{"mean latency [s]", &LampsFigures::latency},
-                                                               {"mean TTFT [s]", &LampsFigures::ttft}},
-                                                              true)});
+      report.tables.push_back(
+          {heading + ": means",
+           RateTable(study, plan, model, calls,
+                     {{"mean latency [s]", &LampsFigures::latency}, {"mean TTFT [s]", &LampsFigures::ttft}}, true)});
       report.tables.push_back({heading + ": tails", RateTable(study, plan, model, calls,
                                                               {{"p99 latency [s]", &LampsFigures::latency_p99},
                                                                {"p99 TTFT [s]", &LampsFigures::ttft_p99}},

@@ -88,8 +88,8 @@ Reduction ReductionOf(const LampsCell& ours, const LampsCell& other, LampsFigure
   const TTest test = PairedTest(differences);
   Reduction r{.mean = shares.mean(), .p = std::min(1.0, 2 * std::min(test.p_less, test.p_greater))};
   const auto n = static_cast<double>(shares.count());
-  const double around = n > 1 ? StudentQuantile(n - 1) * shares.deviation() / std::sqrt(n)
-                              : std::numeric_limits<double>::infinity();
+  const double around =
+      n > 1 ? StudentQuantile(n - 1) * shares.deviation() / std::sqrt(n) : std::numeric_limits<double>::infinity();
   r.low = r.mean - around;
   r.high = r.mean + around;
   return r;

@@ -78,8 +78,8 @@ int RunCommand(const ScenarioArguments& arguments) {
     return Complain(kName, absl::InvalidArgumentError("only one report can go to standard output"), kUsage);
   }
   std::optional<OutputFile> json, html;
-  for (auto& [path, file] : {std::pair<const std::string&, std::optional<OutputFile>&>{arguments.json, json},
-                             {arguments.html, html}}) {
+  for (auto& [path, file] :
+       {std::pair<const std::string&, std::optional<OutputFile>&>{arguments.json, json}, {arguments.html, html}}) {
     if (path.empty()) continue;
     absl::StatusOr<OutputFile> out = OutputFile::Open(path);
     if (!out.ok()) return Complain(kName, out.status(), kFailed);

@@ -23,7 +23,11 @@ std::string PaperText(const ScenarioClaim& claim) {
 
 // Those that were measured, or all.
 Table ClaimTable(const ScenarioReport& report, bool all) {
-  Table table({{"", "claim", false}, {"", "paper"}, {"", "here"}, {"", "unit", false}, {"", "holds", false},
+  Table table({{"", "claim", false},
+               {"", "paper"},
+               {"", "here"},
+               {"", "unit", false},
+               {"", "holds", false},
                {"", "because", false}});
   for (const ScenarioClaim& claim : report.claims) {
     if (!all && !claim.ours) continue;

@@ -1,4 +1,5 @@
-// takt scenario: its rows and claims are there, with the keys that other programs read, and equal runs give equal bytes.
+// takt scenario: its rows and claims are there, with the keys that other programs read, and equal runs give equal
+// bytes.
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -19,13 +20,14 @@ bool Has(const std::string& text, const std::string& part) { return text.find(pa
 std::string Requests(const TempDir& dir, const std::string& name = "infercept_multi_api.jsonl") {
   std::string text;
   for (int i = 0; i < 12; ++i) {
-    text += fmt::format(
-        R"({{"prompt": {}, "class": "qa", "segments": [{{"gen": {}, "api": "qa", "api_s": 0.4, "ret": 9}},)"
-        R"({{"gen": 30, "api": "math", "api_s": 0.001, "ret": 4}}, {{"gen": 12}}]}})",
-        300 + 90 * i, 20 + 7 * i);
+    text +=
+        fmt::format(R"({{"prompt": {}, "class": "qa", "segments": [{{"gen": {}, "api": "qa", "api_s": 0.4, "ret": 9}},)"
+                    R"({{"gen": 30, "api": "math", "api_s": 0.001, "ret": 4}}, {{"gen": 12}}]}})",
+                    300 + 90 * i, 20 + 7 * i);
     text += "\n";
   }
-  text += R"({"prompt": 50, "segments": [{"gen": 9}]})" "\n";
+  text += R"({"prompt": 50, "segments": [{"gen": 9}]})"
+          "\n";
   return dir.Write(name, text);
 }
 
