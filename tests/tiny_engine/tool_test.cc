@@ -214,11 +214,16 @@ TEST_CASE("a server that is asked to end while busy answers what it can, and say
     INFO(run.out);
     CHECK(run.exit_code == (time_enough ? 0 : 1));
     CHECK(run.out.find(time_enough ? "all requests have been answered" : "6 requests cut") != std::string::npos);
+    int told = 0;
     for (const Answer& answer : answers) {
       const Answer::Stream stream = answer.stream();
-      if (time_enough) CHECK(stream.done);
-      if (!time_enough) CHECK((answer.error("code") == "draining" || stream.last["error"]["code"] == "draining"));
+      const bool object = stream.last.is_object() && stream.last.contains("error");
+      const bool cut = answer.error("code") == "draining" || (object && stream.last["error"]["code"] == "draining");
+      told += cut;
+      // Nobody takes a cut answer for a whole one; a connection may be gone before its last words are through.
+      CHECK((time_enough ? stream.done && !cut : cut || !stream.done));
     }
+    CHECK((told > 0) != time_enough);
     const auto replay = takt::ReplayLog(takt::ReadWhole(dir / "log"));
     REQUIRE(replay.ok());
     CHECK(replay->difference == std::nullopt);
