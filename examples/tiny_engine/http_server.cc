@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGlance{50};  // between two looks at whether a client is still there
 constexpr int kClientLeft = 499;     // for the counts; nobody reads it
+constexpr char kRequestId[] = "X-Request-Id";
 
 // An id for any text, the same for the same; none for none.
 std::uint64_t IdOfText(const std::string& text) {
@@ -141,12 +142,12 @@ bool StreamMore(Answering& a, httplib::DataSink& sink) {
   std::string events;
   if (a.news.end == End::kFailed || a.news.end == End::kCancelled) {
     if (!text.empty()) events = StreamEvent(a.answer, text, !a.opened, End::kNotYet);
-    events += StreamError(ErrorOf(a.news.reason));
+    events += StreamError(ErrorOf(a.news.reason));  // and no [DONE]: nobody takes it for a whole answer
   } else {
     events = StreamEvent(a.answer, text, !a.opened, a.news.end);
+    if (a.over) events += kStreamDone;
   }
   a.opened = true;
-  if (a.over) events += kStreamDone;
   if (!sink.write(events.data(), events.size())) return false;
   if (a.over) sink.done();
   return true;
@@ -190,6 +191,8 @@ class HttpServer::Impl {
     Refuse();
     if (!listening_.joinable()) return;
     while (!server_.is_running()) std::this_thread::sleep_for(milliseconds(1));  // stop() would not be heard before
+    // The library cuts streams off when it is stopped, last words included.
+    while (answering_ > 0) std::this_thread::sleep_for(milliseconds(1));
     server_.stop();
     listening_.join();
   }
@@ -212,7 +215,8 @@ class HttpServer::Impl {
     server_.set_error_handler([this](const auto&, auto& response) {
       if (response.body.empty()) SetError(ErrorOfStatus(response.status, options_.max_body), response);
     });
-    server_.set_logger([this](const auto&, const auto& response) {
+    server_.set_logger([this](const auto&, const auto& response) {  // when all of it has been written, or cannot be
+      if (response.has_header(kRequestId)) --answering_;
       const std::lock_guard lock(mutex_);
       ++responses_[response.status];
     });
@@ -237,6 +241,8 @@ class HttpServer::Impl {
     auto a =
         std::make_shared<Answering>(Answering{service_, service_.Submit(std::move(wanted)), {}, SocketOf(request)});
     a->answer = {api, a->ticket.id.value, UnixSeconds(), limits_.model, prompt_tokens, 0};
+    response.set_header(kRequestId, std::to_string(a->ticket.id.value));
+    ++answering_;
 
     // The status is open until the first token is there.
     if (!a->WaitForNews()) {
@@ -281,6 +287,7 @@ class HttpServer::Impl {
   int listener_ = -1;
   int port_ = -1;
   std::atomic<bool> refusing_ = false;
+  std::atomic<int> answering_ = 0;  // requests that the engine has been given, and whose answer is not written yet
   std::mutex mutex_;
   std::map<int, std::int64_t> responses_;  // guarded by mutex_
 };

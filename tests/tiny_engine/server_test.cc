@@ -291,7 +291,9 @@ TEST_CASE("memory for three requests only, and forty clients") {
     CHECK(grows.status == 400);
     CHECK((grows.error("code") == "kv_exhausted" || grows.error("code") == "never_fits"));
     const Answer::Stream stream = Post(site.port, kPath, Body("grows", 400, true)).stream();
-    CHECK_FALSE(stream.last.is_null());
+    REQUIRE(stream.last.is_object());
+    CHECK(stream.last["error"]["code"] == grows.error("code"));
+    CHECK_FALSE(stream.done);
     CHECK(site.End() == 0);
   }
 }
@@ -358,7 +360,9 @@ TEST_CASE("who is cut by the end is told, and counted") {
   for (const Answer& answer : answers) {
     INFO(answer.body.substr(0, 300));
     if (answer.status == 200) {  // a stream that had begun
+      REQUIRE(answer.stream().last.is_object());
       CHECK(answer.stream().last["error"]["code"] == "draining");
+      CHECK_FALSE(answer.stream().done);
     } else {
       CHECK(answer.status == 503);
       CHECK(answer.error("code") == "draining");
