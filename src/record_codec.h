@@ -228,6 +228,9 @@ class Writer {
   void Put(const std::shared_ptr<const PrefixBlocks>& x, const std::shared_ptr<const PrefixBlocks>&) {
     Put(x ? *x : PrefixBlocks{}, PrefixBlocks{});
   }
+  void Put(const std::shared_ptr<const AgentRanks>& x, const std::shared_ptr<const AgentRanks>&) {
+    Put(x ? *x : AgentRanks{}, AgentRanks{});
+  }
   void Put(const std::shared_ptr<const AnyPolicy>&, const std::shared_ptr<const AnyPolicy>&) {}  // see LogEvent::policy
 
   template <HasFields T>
@@ -368,6 +371,11 @@ class Reader {
     PrefixBlocks blocks;
     Get(blocks);
     x = std::make_shared<const PrefixBlocks>(std::move(blocks));
+  }
+  void Get(std::shared_ptr<const AgentRanks>& x) {
+    AgentRanks ranks;
+    Get(ranks);
+    x = std::make_shared<const AgentRanks>(std::move(ranks));
   }
   void Get(std::shared_ptr<const AnyPolicy>&) {}
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kEventNames[] = {"arrived",     "revised",        "blocked",   "unblocked",
                                             "tool_called", "tool_returned",  "cancelled", "move_done",
-                                            "kv_freed",    "policy_changed", "drain"};
+                                            "kv_freed",    "policy_changed", "drain",     "epoch"};
 static_assert(std::size(kEventNames) == std::variant_size_v<Event>);
 
 struct LineOf {

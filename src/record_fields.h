@@ -32,6 +32,8 @@ namespace takt::internal {
   constexpr std::string_view FieldNames(const Type*) { return ""; }
 
 TAKT_FIELDS(PrefixBlocks, block_tokens, hashes)
+TAKT_FIELDS(AgentRank, agent, rank)
+TAKT_FIELDS(AgentRanks, ranks, otherwise)
 TAKT_FIELDS(NextCall, tool, after, returned, duration)
 TAKT_FIELDS(Request, id, workflow, stage, agent, tenant, adapter, arrival, workflow_arrival, deadline, expires_at,
             prompt_tokens, max_output_tokens, sequences, priority, chunkable, preemptible, output_tokens,
@@ -48,6 +50,7 @@ TAKT_FIELDS(MoveDone, move, failed)
 TAKT_NO_FIELDS(KvFreed)
 TAKT_FIELDS(PolicyChanged, policy)
 TAKT_NO_FIELDS(Drain)
+TAKT_FIELDS(Epoch, agent_ranks, alpha)
 
 TAKT_FIELDS(SchedulerOptions, max_running, max_waiting, reserve_requests, shed, order, preempt, preempt_action,
             preempt_margin, kv, kv_block_tokens, kv_blocks, cpu_blocks, kv_watermark, prefix_cache, admission_window)

@@ -80,6 +80,7 @@ class Printer {
     out_ += ']';
   }
   void Text(const std::shared_ptr<const PrefixBlocks>& x) { Text(x ? *x : PrefixBlocks{}); }
+  void Text(const std::shared_ptr<const AgentRanks>& x) { Text(x ? *x : AgentRanks{}); }
   void Text(const std::shared_ptr<const AnyPolicy>&) {}
 
   template <HasFields T>

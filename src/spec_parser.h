@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -119,6 +120,28 @@ absl::Status SetOwn(std::string_view kind, std::string_view spec, P& policy, std
     if (!fault->empty()) return Invalid(kind, spec, *fault);
   }
   return absl::OkStatus();
+}
+
+// What the policies of a kind without others inside make of a spec. for_each(visit): visit(policy, summary) for each at
+// its defaults; prepare(policy): what it is given before its options.
+template <class Any, class ForEach, class Prepare>
+absl::StatusOr<Any> MakeByName(std::string_view kind, std::string_view spec, ForEach for_each, Prepare prepare) {
+  const absl::StatusOr<Call> call = Parse(kind, spec);
+  if (!call.ok()) return call.status();
+  if (!call->policies.empty()) {
+    return Invalid(kind, spec, Quoted(call->policies.front()) + " is no option: options are NAME=VALUE");
+  }
+  std::string names;
+  for_each([&](const auto& policy, std::string_view) { names += (names.empty() ? "" : ", ") + NameOf(policy); });
+  absl::StatusOr<Any> made =
+      Invalid(kind, spec, "unknown " + std::string(kind) + " " + Quoted(call->name) + "; there are: " + names);
+  for_each([&](auto policy, std::string_view) {
+    if (call->name != NameOf(policy)) return;
+    prepare(policy);
+    const absl::Status status = SetOwn(kind, spec, policy, call->options);
+    made = status.ok() ? absl::StatusOr<Any>(Any(std::move(policy))) : status;
+  });
+  return made;
 }
 
 }  // namespace takt::internal

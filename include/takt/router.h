@@ -42,6 +42,8 @@ namespace takt {
 struct RouterOptions {
   std::int64_t max_outstanding = Instance::kUnbounded;  // requests per instance at once, beside its own capacity
   std::int32_t window = 16;              // waiting requests looked at past the first one that must wait
+  bool fail_unfit = false;  // fail what is too large for every instance that is up, instead of setting it
+                            // aside until a larger one comes
   std::int64_t reserve_requests = 1024;  // storage made ready at creation; up to here On and Place allocate nothing
 
   // InvalidArgument names every field at fault, with its value.
@@ -72,9 +74,10 @@ struct Placement {
   X(cancelled, "requests cancelled while alive")                                           \
   X(failed_invalid, "requests refused: no id, an id that is alive, or nothing to compute") \
   X(failed_expired, "requests that waited here past expires_at")                           \
+  X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")    \
   X(returned, "requests that came back because their instance went down")                  \
   X(instances_lost, "instances that went down")                                            \
-  X(ends_late, "ends told by an instance that the request had left; ignored")              \
+  X(told_late, "starts and ends told by an instance that the request had left; ignored")   \
   X(events_unknown, "events that name no living request, or no instance that is up")       \
   X(events_invalid, "instances without an id, reports with negative counts; ignored")      \
   X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")
@@ -100,6 +103,7 @@ class BasicRouter {
 
   void On(const RouterEvent& event, TimePoint now) {
     Clock(now);
+    if constexpr (ObservingPlacement<Placer>) placer_.Observe(event, now_);
     std::visit([this](const auto& e) { this->Tell(e), this->Handle(e); }, event);
   }
 
@@ -226,24 +230,39 @@ class BasicRouter {
     const Slot slot = Living(e.request);
     if (slot == IdMap::kAbsent) return;
     if (e.instance && e.instance != place_of_[slot] && !TAKT_PLANTED_BUG(20)) {
-      ++stats_.ends_late;
+      ++stats_.told_late;
       return;
     }
     ++stats_.ended;
     End(slot);
   }
 
+  void Handle(const RequestStarted& e) {
+    const Slot slot = Living(e.request);
+    if (slot == IdMap::kAbsent) return;
+    if (table_[slot].status != Status::kRunning || e.instance != place_of_[slot]) {
+      ++stats_.told_late;
+      return;
+    }
+    if constexpr (StartingPlacement<Placer>) placer_.Started(table_[slot].state, *Up(e.instance), now_);
+  }
+
+  void Handle(const Epoch&) {}  // for those that observe
+
   void Handle(const InstanceUp& e) {
     if (!e.instance.id) {
       ++stats_.events_invalid;
       return;
     }
-    const auto at = std::ranges::lower_bound(instances_, e.instance.id, {}, IdOf);
+    auto at = std::ranges::lower_bound(instances_, e.instance.id, {}, IdOf);
     if (at != instances_.end() && IdOf(*at) == e.instance.id) {
       at->instance = e.instance;
     } else {
-      instances_.insert(at, {.instance = e.instance});
+      if (free_slots_.empty()) free_slots_.push_back(static_cast<std::uint32_t>(instances_.size()));
+      at = instances_.insert(at, {.instance = e.instance, .slot = free_slots_.back()});
+      free_slots_.pop_back();
     }
+    if constexpr (InstancePlacement<Placer>) placer_.Up(*at, now_);
     // What fitted no instance may fit this one.
     for (Slot slot = 0; slot < table_.slots(); ++slot) {
       if (table_[slot].status == Status::kBlocked) Enqueue(slot);
@@ -255,11 +274,14 @@ class BasicRouter {
     InstanceState* lost = Up(e.instance);
     if (lost == nullptr) return;
     ++stats_.instances_lost;
+    const InstanceState gone = *lost;
+    free_slots_.push_back(gone.slot);
     instances_.erase(instances_.begin() + (lost - instances_.data()));
     for (Slot slot = TAKT_PLANTED_BUG(19) ? 1 : 0; slot < table_.slots(); ++slot) {
       if (table_[slot].status != Status::kRunning || place_of_[slot] != e.instance) continue;
       ++stats_.returned;
       --outstanding_;
+      if constexpr (AccountingPlacement<Placer>) placer_.Released(table_[slot].state, gone, now_);
       Enqueue(slot);
       ExpectExpiry(slot);
     }
@@ -302,7 +324,12 @@ class BasicRouter {
 
   // Forgets a living request, wherever it is.
   void End(Slot slot) {
-    if (table_[slot].status == Status::kRunning) --Up(place_of_[slot])->outstanding, --outstanding_;
+    if (table_[slot].status == Status::kRunning) {
+      InstanceState& instance = *Up(place_of_[slot]);
+      --instance.outstanding;
+      --outstanding_;
+      if constexpr (AccountingPlacement<Placer>) placer_.Released(table_[slot].state, instance, now_);
+    }
     if (table_[slot].status == Status::kWaiting) queue_.Erase(slot);
     if (table_[slot].status == Status::kBlocked) --set_aside_;
     ForgetExpiry(slot);
@@ -367,12 +394,14 @@ class BasicRouter {
     return moved;
   }
 
-  // True where the request has left the ranked queue: placed, or set aside because it fits no instance that is up.
+  // True where the request has left the ranked queue: placed, or set aside or failed because it fits no instance that
+  // is up.
   bool TryPlace(Slot slot) {
     Record& record = table_[slot];
     InstanceState* best = nullptr;
     double best_score = -std::numeric_limits<double>::infinity();
     bool fits = false;
+    if constexpr (PreparingPlacement<Placer>) placer_.Prepare(record.state, now_);
     for (InstanceState& i : instances_) {
       if (!Fits(record.state.request, i.instance)) continue;
       fits = true;
@@ -381,6 +410,12 @@ class BasicRouter {
       if (score > best_score) best = &i, best_score = score;
     }
     if (fits && best == nullptr) return false;
+    if (!fits && options_.fail_unfit && !instances_.empty()) {
+      ++stats_.failed_unfit;
+      failed_.push_back({record.state.request.id, FailReason::kNeverFits});
+      End(slot);
+      return true;
+    }
     queue_.Erase(slot);
     if (best != nullptr) {
       Assign(slot, *best);
@@ -401,6 +436,7 @@ class BasicRouter {
     ++instance.since_report;
     instance.last_placed = ++stats_.placed;
     placed_.push_back({record.state.request.id, IdOf(instance)});
+    if constexpr (AccountingPlacement<Placer>) placer_.Placed(record.state, instance, now_);
   }
 
   RouterOptions options_;
@@ -408,8 +444,9 @@ class BasicRouter {
   Placer placer_;
   RequestTable table_;
   IndexedHeapOf<std::pair<TimePoint, RequestId>> expiries_;  // of requests that wait here
-  std::vector<InstanceId> place_of_;      // by slot
+  std::vector<InstanceId> place_of_;  // by slot
   std::vector<InstanceState> instances_;  // by id
+  std::vector<std::uint32_t> free_slots_;  // of instances that went down
   std::vector<Placement> placed_;
   std::vector<Failure> failed_;
   std::vector<Failure> refused_;  // since the last Place

@@ -234,6 +234,7 @@ class BasicScheduler {
   void Handle(const MoveDone& e, TimePoint now);
   void Handle(const KvFreed&, TimePoint) {}
   void Handle(const PolicyChanged& e, TimePoint now);
+  void Handle(const Epoch&, TimePoint) {}  // for policies that observe
   void Handle(const Drain&, TimePoint) { draining_ = true; }
 
   // ---- lives --------------------------------------------------------------------------------------------------

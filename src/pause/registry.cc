@@ -9,8 +9,6 @@
 namespace takt {
 namespace {
 
-constexpr std::string_view kKind = "pause policy";
-
 // visit(policy, summary) for each, at its defaults.
 template <class V>
 void ForEachPause(V&& visit) {
@@ -24,25 +22,13 @@ void ForEachPause(V&& visit) {
 }  // namespace
 
 absl::StatusOr<AnyPause> MakePause(std::string_view spec, const MemoryPace* pace) {
-  const absl::StatusOr<internal::Call> call = internal::Parse(kKind, spec);
-  if (!call.ok()) return call.status();
-  if (!call->policies.empty()) {
-    return internal::Invalid(kKind, spec,
-                             internal::Quoted(call->policies.front()) + " is no option: options are NAME=VALUE");
-  }
-  std::string names;
-  ForEachPause([&](const auto& pause, std::string_view) { names += (names.empty() ? "" : ", ") + NameOf(pause); });
-  absl::StatusOr<AnyPause> made =
-      internal::Invalid(kKind, spec, "unknown pause policy " + internal::Quoted(call->name) + "; there are: " + names);
-  ForEachPause([&](auto pause, std::string_view) {
-    if (call->name != NameOf(pause)) return;
-    if constexpr (requires { pause.costs; }) {
-      if (pace != nullptr) pause.costs.pace = *pace;
-    }
-    const absl::Status status = internal::SetOwn(kKind, spec, pause, call->options);
-    made = status.ok() ? absl::StatusOr<AnyPause>(AnyPause(std::move(pause))) : status;
-  });
-  return made;
+  return internal::MakeByName<AnyPause>(
+      "pause policy", spec, [](auto&& visit) { ForEachPause(visit); },
+      [pace](auto& policy) {
+        if constexpr (requires { policy.costs; }) {
+          if (pace != nullptr) policy.costs.pace = *pace;
+        }
+      });
 }
 
 std::vector<PauseInfo> PauseInfos() {

@@ -1,38 +1,31 @@
 #include "takt/placement/registry.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <iterator>
-
-#include "absl/status/status.h"
+#include "spec_parser.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/round_robin.h"
 
 namespace takt {
 namespace {
 
-constexpr PlacementInfo kInfos[] = {
-    {LeastLoaded::kName, "fewest requests, those that wait counted four times (vLLM's balancer)"},
-    {RoundRobin::kName, "each instance in turn"},
-};
-
-AnyPlacement (*const kMakers[])() = {
-    [] { return AnyPlacement(LeastLoaded{}); },
-    [] { return AnyPlacement(RoundRobin{}); },
-};
-static_assert(std::size(kInfos) == std::size(kMakers));
+// visit(policy, summary) for each, at its defaults.
+template <class V>
+void ForEachPlacement(V&& visit) {
+  visit(LeastLoaded{}, "fewest requests, those that wait counted four times (vLLM's balancer)");
+  visit(RoundRobin{}, "each instance in turn");
+}
 
 }  // namespace
 
-std::span<const PlacementInfo> PlacementInfos() { return kInfos; }
+std::vector<PlacementInfo> PlacementInfos() {
+  std::vector<PlacementInfo> infos;
+  ForEachPlacement(
+      [&](const auto& policy, std::string_view text) { infos.push_back({NameOf(policy), std::string(text)}); });
+  return infos;
+}
 
-absl::StatusOr<AnyPlacement> MakePlacement(std::string_view name) {
-  const auto* info = std::ranges::find(kInfos, name, &PlacementInfo::name);
-  if (info != std::end(kInfos)) return kMakers[info - kInfos]();
-  std::string names;
-  for (const PlacementInfo& i : kInfos) names += fmt::format("{}{}", names.empty() ? "" : ", ", i.name);
-  return absl::InvalidArgumentError(fmt::format("there is no placement \"{}\"; there are: {}", name, names));
+absl::StatusOr<AnyPlacement> MakePlacement(std::string_view spec) {
+  return internal::MakeByName<AnyPlacement>(
+      "placement", spec, [](auto&& visit) { ForEachPlacement(visit); }, [](const auto&) {});
 }
 
 }  // namespace takt

@@ -24,45 +24,70 @@
 namespace takt {
 namespace {
 
-// Of the profile's engine, with a batch of ordinary size.
-MemoryPace PaceOf(const ReplayOptions& options) {
+// Of an instance, with a batch of ordinary size.
+MemoryPace PaceOf(const ReplayOptions& options, std::int32_t instance) {
   constexpr std::int64_t kBatch = 32, kContext = 1024;
   const std::int64_t chunk = std::min(options.limits.tokens.value, options.limits.prefill_tokens.value);
-  return MemoryPace::From(options.profile.cost, kBatch, kContext, std::clamp<std::int64_t>(chunk, 1, 512));
+  return MemoryPace::From(options.profile_of(instance).cost, kBatch, kContext, std::clamp<std::int64_t>(chunk, 1, 512));
 }
 
-std::int64_t KvTokens(const ReplayOptions& options) {
-  return options.kv_tokens > 0 ? options.kv_tokens : options.profile.kv_capacity_tokens;
+std::int64_t KvTokens(const ReplayOptions& options, std::int32_t instance) {
+  return options.kv_tokens > 0 ? options.kv_tokens : options.profile_of(instance).kv_capacity_tokens;
 }
 
-SchedulerOptions SchedulerOptionsOf(const ReplayOptions& options) {
+SchedulerOptions SchedulerOptionsOf(const ReplayOptions& options, std::int32_t instance) {
   SchedulerOptions s = options.scheduler;
   s.max_running = options.limits.max_seqs;
   if (s.kv == KvMode::kLedger) {
-    const std::int64_t blocks = KvTokens(options) / std::max(s.kv_block_tokens.value, 1);
+    const std::int64_t blocks = KvTokens(options, instance) / std::max(s.kv_block_tokens.value, 1);
     s.kv_blocks = {static_cast<std::int32_t>(std::min<std::int64_t>(blocks, Blocks::Max().value))};
   }
   return s;
 }
 
-PreparedCostModel Prepare(const ReplayOptions& options) {
+PreparedCostModel Prepare(const Profile& profile, const ReplayOptions& options) {
   const std::int64_t most = std::int64_t{options.limits.tokens.value} + options.limits.max_seqs;
-  return PreparedCostModel(options.profile.cost, std::min<std::int64_t>(most, 1 << 16),
+  return PreparedCostModel(profile.cost, std::min<std::int64_t>(most, 1 << 16),
                            std::min(options.limits.max_seqs, 1 << 14));
 }
 
-absl::StatusOr<Router> RouterOf(const ReplayOptions& options) {
-  const MemoryPace pace = PaceOf(options);
-  absl::StatusOr<AnyPolicy> policy = MakePolicy(options.policy, options.policy_options, &pace);
+using Costs = std::vector<std::shared_ptr<const PreparedCostModel>>;  // by instance
+
+Costs CostsOf(const ReplayOptions& options) {
+  Costs costs;
+  if (options.engines.empty()) {
+    costs.assign(static_cast<std::size_t>(options.instances),
+                 std::make_shared<const PreparedCostModel>(Prepare(options.profile, options)));
+  }
+  for (const Profile& profile : options.engines) {
+    costs.push_back(std::make_shared<const PreparedCostModel>(Prepare(profile, options)));
+  }
+  return costs;
+}
+
+absl::StatusOr<AnyPolicy> PolicyOf(const ReplayOptions& options, std::int32_t instance) {
+  const MemoryPace pace = PaceOf(options, instance);
+  return MakePolicy(options.policy, options.policy_options, &pace);
+}
+
+absl::StatusOr<Router> RouterOf(const ReplayOptions& options, const Costs& costs) {
+  const MemoryPace pace = PaceOf(options, 0);
+  absl::StatusOr<AnyPolicy> policy =
+      options.router_policy.empty() ? PolicyOf(options, 0) : MakePolicy(options.router_policy, {}, &pace);
   if (!policy.ok()) return policy.status();
   absl::StatusOr<AnyPlacement> placement = MakePlacement(options.placement);
   if (!placement.ok()) return placement.status();
-  absl::StatusOr<Router> router = Router::Create({}, *std::move(policy), *std::move(placement));
+  absl::StatusOr<Router> router = Router::Create({.max_outstanding = options.max_outstanding, .fail_unfit = true},
+                                                 *std::move(policy), *std::move(placement));
   if (!router.ok()) return router;
-  for (std::int32_t i = 1; i <= options.instances; ++i) {
-    // Without kv_tokens: no other instance will come that what is too large for one could wait for, so an instance
-    // shall name it.
-    const Instance instance{.id = {static_cast<std::uint64_t>(i)}, .profile = options.profile.id};
+  for (std::int32_t i = 0; i < options.instance_count(); ++i) {
+    Instance instance{.id = {static_cast<std::uint64_t>(i) + 1},
+                      .profile = options.profile_of(i).id,
+                      .cost = costs[static_cast<std::size_t>(i)]};
+    if (options.scheduler.kv == KvMode::kLedger) {
+      const std::int64_t tokens = KvTokens(options, i);
+      instance.kv_tokens = {static_cast<std::int32_t>(std::min<std::int64_t>(tokens, Tokens::Max().value))};
+    }
     router->On(InstanceUp{instance}, TimePoint{});
   }
   return router;
@@ -92,10 +117,23 @@ void AddEngines(const VirtualCluster<Scheduler>& cluster, ReplayResult& result) 
   }
 }
 
-// `make_scheduler()`: a status or a scheduler, for each instance anew.
+IsolatedLatencies Isolated(const Workload& workload, const ReplayOptions& options, const Costs& costs) {
+  IsolatedLatencies least = MeasureIsolated(workload, *costs.front(), options.limits);
+  for (std::size_t i = 1; i < options.engines.size(); ++i) {
+    const IsolatedLatencies other = MeasureIsolated(workload, *costs[i], options.limits);
+    const auto take_less = [](std::vector<Duration>& all, const std::vector<Duration>& others) {
+      for (std::size_t j = 0; j < all.size(); ++j) all[j] = std::min(all[j], others[j]);
+    };
+    take_less(least.requests, other.requests);
+    take_less(least.workflows, other.workflows);
+  }
+  return least;
+}
+
+// `make_scheduler(instance)`: a status or a scheduler.
 template <class Scheduler, class MakeScheduler>
 absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options, MakeScheduler make_scheduler) {
-  const PreparedCostModel cost = Prepare(options);
+  const Costs costs = CostsOf(options);
   VirtualCluster<Scheduler> cluster(workload, options.estimates, options.seed,
                                     {.rate_scale = options.rate_scale,
                                      .all_at_once = options.all_at_once,
@@ -103,16 +141,16 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
                                      .send_prefixes = options.scheduler.prefix_cache,
                                      .progress = options.progress,
                                      .on_step = options.on_step});
-  for (std::int32_t i = 0; i < options.instances; ++i) {
-    absl::StatusOr<Scheduler> scheduler = make_scheduler();
+  for (std::int32_t i = 0; i < options.instance_count(); ++i) {
+    absl::StatusOr<Scheduler> scheduler = make_scheduler(i);
     if (!scheduler.ok()) return scheduler.status();
-    cluster.AddEngine(*std::move(scheduler), cost,
+    cluster.AddEngine(*std::move(scheduler), *costs[static_cast<std::size_t>(i)],
                       {.limits = options.limits,
                        .kv_block_tokens = options.scheduler.kv_block_tokens.value,
                        .overlap = options.overlap});
   }
-  if (options.instances > 1) {
-    absl::StatusOr<Router> router = RouterOf(options);
+  if (options.instance_count() > 1) {
+    absl::StatusOr<Router> router = RouterOf(options, costs);
     if (!router.ok()) return router.status();
     cluster.SetRouter(*std::move(router));
   }
@@ -126,7 +164,7 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
     }
     return absl::InternalError(fmt::format("the run has stalled under '{}':{}", options.policy, states));
   }
-  const IsolatedLatencies isolated = MeasureIsolated(workload, cost, options.limits);
+  const IsolatedLatencies isolated = Isolated(workload, options, costs);
   result.metrics = Summarize(cluster.requests().records, cluster.workflows(), isolated, options.slo);
   AddEngines(cluster, result);
   result.series = cluster.series();
@@ -219,7 +257,8 @@ absl::Status ReplayOptions::Validate() const {
   const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
     if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
   };
-  expect(instances >= 1 && instances <= 1024, "instances", instances, "must be 1 to 1024");
+  expect(instance_count() >= 1 && instance_count() <= 1024, "instances", instance_count(), "must be 1 to 1024");
+  expect(max_outstanding >= 1, "max_outstanding", max_outstanding, "must be at least 1");
   expect(rate_scale > 0 && rate_scale <= 1e9, "rate_scale", rate_scale, "must be a positive number up to 1e9");
   expect(closed_loop >= 0, "closed_loop", closed_loop, "must not be negative");
   expect(limit >= 0, "limit", limit, "must not be negative");
@@ -227,12 +266,17 @@ absl::Status ReplayOptions::Validate() const {
   expect(limits.tokens.value >= 1, "limits.tokens", limits.tokens.value, "must be at least 1");
   expect(limits.max_seqs >= 1, "limits.max_seqs", limits.max_seqs, "must be at least 1");
   expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle", "the simulator owns no memory to answer for");
-  expect(scheduler.kv != KvMode::kLedger || KvTokens(*this) > 0, "kv_tokens", kv_tokens,
-         "the profile tells of no room for KV, so say how many tokens");
-  expect(scheduler.kv != KvMode::kLedger || KvTokens(*this) <= 0 || KvTokens(*this) >= scheduler.kv_block_tokens.value,
-         "kv_tokens", KvTokens(*this), "must hold at least one block of kv_block_tokens");
-  if (const std::string cost = profile.cost.Faults(); !cost.empty()) {
-    faults += fmt::format("{}profile '{}': {}", faults.empty() ? "" : "\n", profile.id, cost);
+  const auto profiles = static_cast<std::int32_t>(std::max<std::size_t>(engines.size(), 1));
+  for (std::int32_t i = 0; i < profiles; ++i) {
+    if (scheduler.kv == KvMode::kLedger) {
+      const std::int64_t tokens = KvTokens(*this, i);
+      expect(tokens > 0, "kv_tokens", kv_tokens, "the profile tells of no room for KV, so say how many tokens");
+      expect(tokens <= 0 || tokens >= scheduler.kv_block_tokens.value, "kv_tokens", tokens,
+             "must hold at least one block of kv_block_tokens");
+    }
+    if (const std::string cost = profile_of(i).cost.Faults(); !cost.empty()) {
+      faults += fmt::format("{}profile '{}': {}", faults.empty() ? "" : "\n", profile_of(i).id, cost);
+    }
   }
   return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
 }
@@ -247,13 +291,13 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     rest.limit = 0;
     return Replay(first, rest);
   }
-  const MemoryPace pace = PaceOf(options);
-  const absl::StatusOr<AnyPause> pause = MakePause(options.pause, &pace);
-  if (!pause.ok()) return pause.status();
-  return Run<Scheduler>(workload, options, [&]() -> absl::StatusOr<Scheduler> {
-    absl::StatusOr<AnyPolicy> policy = MakePolicy(options.policy, options.policy_options, &pace);
+  return Run<Scheduler>(workload, options, [&](std::int32_t instance) -> absl::StatusOr<Scheduler> {
+    const MemoryPace pace = PaceOf(options, instance);
+    absl::StatusOr<AnyPause> pause = MakePause(options.pause, &pace);
+    if (!pause.ok()) return pause.status();
+    absl::StatusOr<AnyPolicy> policy = PolicyOf(options, instance);
     if (!policy.ok()) return policy.status();
-    return Scheduler::Create(SchedulerOptionsOf(options), *std::move(policy), *pause);
+    return Scheduler::Create(SchedulerOptionsOf(options, instance), *std::move(policy), *std::move(pause));
   });
 }
 

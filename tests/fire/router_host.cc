@@ -19,10 +19,35 @@ namespace {
 
 constexpr std::uint32_t kMostInstances = 5;
 
-// Wants an instance at some times and not at others, and says so in every way there is.
+// Wants an instance at some times and not at others, and says so in every way there is. Its accounts must be the
+// router's.
 struct Picky {
   static constexpr std::string_view kName = "picky";
+
+  std::vector<std::int64_t> held = {};  // requests, by the slot of their instance
+  std::vector<bool> placed = {};        // by slot
+
+  void Up(const InstanceState& i, TimePoint) {
+    if (i.slot >= held.size()) held.resize(i.slot + 1);
+    TAKT_ASSERT(held[i.slot] == i.outstanding);
+  }
+  void Prepare(const RequestState& r, TimePoint) {
+    if (r.slot >= placed.size()) placed.resize(r.slot + 1);
+    TAKT_ASSERT(!placed[r.slot]);
+  }
+  void Placed(const RequestState& r, const InstanceState& i, TimePoint) {
+    ++held[i.slot];
+    TAKT_ASSERT(!placed[r.slot] && held[i.slot] == i.outstanding);
+    placed[r.slot] = true;
+  }
+  void Started(const RequestState& r, const InstanceState&, TimePoint) { TAKT_ASSERT(placed[r.slot]); }
+  void Released(const RequestState& r, const InstanceState& i, TimePoint) {
+    --held[i.slot];
+    TAKT_ASSERT(placed[r.slot] && held[i.slot] >= 0);
+    placed[r.slot] = false;
+  }
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const {
+    TAKT_ASSERT(held[i.slot] == i.outstanding);
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const auto tens_of_us = static_cast<std::uint64_t>(now.time_since_epoch().count()) / 10'000;
     switch (Mix64(tens_of_us ^ r.request.id.value << 20 ^ i.instance.id.value << 50) % 5) {
@@ -70,11 +95,11 @@ void Print(const RouterTally& t, std::uint64_t seeds) {
   fmt::print(
       "{} events over {} seeds: {} arrivals, {} placements in {} answers, {} ended, {} steps of instances\n"
       "{} instances started, {} lost with {} requests that came back, {} of them unnoticed at first, {} drained\n"
-      "{} cancels ({} in the router's queue), {} expired there, {} reports, {} ends told late, {} twice, {} of unknown "
+      "{} cancels ({} in the router's queue), {} expired there, {} reports, {} told late, {} twice, {} of unknown "
       "requests or instances, {} messages to the dead, {} clock faults\n"
       "no violation; all placements and plans hash to {:016x}\n",
       t.events, seeds, t.arrivals, t.placed, t.places, t.ended, t.steps, t.starts, t.lost, t.returned, t.died, t.drains,
-      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.ends_late, t.twice, t.unknown, t.unheard, t.clock_faults,
+      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.told_late, t.twice, t.unknown, t.unheard, t.clock_faults,
       t.plan_hash);
 }
 
@@ -167,7 +192,7 @@ void RouterWorld::Do(const Action& a) {
 void RouterWorld::Tell(const RouterEvent& event) {
   router_.On(event, now_);
   shadow_.Told(event, now_, router_);
-  tally_.ended = router_.stats().ended, tally_.ends_late = router_.stats().ends_late;
+  tally_.ended = router_.stats().ended, tally_.told_late = router_.stats().told_late;
   tally_.returned = router_.stats().returned, tally_.lost = router_.stats().instances_lost;
   tally_.unknown = router_.stats().events_unknown;
 }
@@ -337,6 +362,7 @@ void RouterWorld::Watch(std::uint32_t at) {
     ++tally_.steps;
     for (const PlanEntry& entry : step.entries) {
       tally_.plan_hash = Mix64(tally_.plan_hash ^ entry.request.value);
+      if (tally_.plan_hash % 8 == 0) member.from.push_back(RequestStarted{entry.request, {at}});
       const RouterShadow::Request& request = shadow_.request(entry.request);
       if (cancelled_[entry.request.value] || (request.alive && request.place == InstanceId{at})) continue;
       return shadow_.Violate(fmt::format("request {} runs on {}, and is {}", entry.request.value, at,

@@ -94,11 +94,16 @@ void RouterShadow::On(const Cancelled& e) {
   End(*life);
 }
 
+void RouterShadow::On(const RequestStarted& e) {
+  const Request* life = Living(e.request);
+  if (life != nullptr && (!life->place || e.instance != life->place)) ++ours_.told_late;
+}
+
 void RouterShadow::On(const RequestEnded& e) {
   Request* life = Living(e.request);
   if (life == nullptr) return;
   if (e.instance && e.instance != life->place) {
-    ++ours_.ends_late;
+    ++ours_.told_late;
     return;
   }
   ++ours_.ended;

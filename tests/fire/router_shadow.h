@@ -53,10 +53,12 @@ class RouterShadow {
   void On(const Arrived& e);
   void On(const Revised& e);
   void On(const Cancelled& e);
+  void On(const RequestStarted& e);
   void On(const RequestEnded& e);
   void On(const InstanceUp& e);
   void On(const InstanceDown& e);
   void On(const InstanceReported& e);
+  void On(const Epoch&) {}
 
   void Clock(TimePoint now);
   Request* Living(RequestId id);

@@ -115,6 +115,7 @@ class Shadow {
   void On(const KvFreed&) {}
   void On(const PolicyChanged& e);
   void On(const Drain&) { draining_ = true; }
+  void On(const Epoch&) {}
 
   void Enqueue(Life& life);
   void Depart(Life& life, Life::Leave leave, Is is);

@@ -77,7 +77,7 @@ Request SomeRequest(Random& random) {
 Event SomeEvent(Random& random) {
   const RequestId id{random.Below(100)};
   const auto number = [&] { return static_cast<std::int32_t>(random.Bits()); };
-  switch (random.Below(11)) {
+  switch (random.Below(12)) {
     case 0: return Arrived{SomeRequest(random)};
     case 1: {
       Revised e;
@@ -98,7 +98,15 @@ Event SomeEvent(Random& random) {
     case 7: return MoveDone{{random.Bits()}, random.Chance(0.5)};
     case 8: return KvFreed{};
     case 9: return PolicyChanged{random.Chance(0.5) ? std::make_shared<const AnyPolicy>(Sjf{}) : nullptr};
-    default: return Drain{};
+    case 10: return Drain{};
+    default: {
+      Epoch e;
+      if (random.Chance(0.5)) {
+        e.agent_ranks = std::make_shared<const AgentRanks>(AgentRanks{{{{1}, 0.5}, {{random.Bits()}, -1}}, 0.25});
+      }
+      if (random.Chance(0.5)) e.alpha = random.Uniform();
+      return e;
+    }
   }
 }
 
@@ -120,6 +128,12 @@ TEST_CASE("every event comes back as it was, bit for bit") {
     LogEvent e = std::get<LogEvent>(records[i]);
     REQUIRE(e.now == times[i]);
     REQUIRE(e.event.index() == events[i].index());
+    if (const auto* epoch = std::get_if<Epoch>(&e.event)) {
+      const auto& was = std::get<Epoch>(events[i]);
+      REQUIRE(epoch->alpha == was.alpha);
+      REQUIRE((epoch->agent_ranks != nullptr) == (was.agent_ranks != nullptr));
+      if (was.agent_ranks != nullptr) REQUIRE(*epoch->agent_ranks == *was.agent_ranks);
+    }
     if (const auto* arrived = std::get_if<Arrived>(&e.event)) {
       const Request &a = arrived->request, &b = std::get<Arrived>(events[i]).request;
       REQUIRE(a.id == b.id);

@@ -174,6 +174,20 @@ TEST_CASE("a placement policy may decline, also with NaN") {
   CHECK(Place(router, 1) == Pairs{{1, 1}});
 }
 
+TEST_CASE("with fail_unfit, what is too large for all that are up is failed") {
+  auto router = Make<Fcfs, RoundRobin>({.fail_unfit = true});
+  router.On(Arrival(1, 500), At(0));
+  CHECK(Place(router, 0).empty());  // nothing is up yet
+  CHECK(router.failed().empty());
+  router.On(Up(1, 10, 100), At(0));
+  router.On(Arrival(2, 50), At(0));
+  CHECK(Place(router, 1) == Pairs{{2, 1}});
+  REQUIRE(router.failed().size() == 1);
+  CHECK(router.failed()[0] == Failure{{1}, FailReason::kNeverFits});
+  CHECK(router.stats().failed_unfit == 1);
+  CHECK(router.alive() == 1);
+}
+
 TEST_CASE("an instance that goes down gives back its requests, each once, in their old order") {
   auto router = Make();
   router.On(Up(1), At(0));
@@ -188,7 +202,7 @@ TEST_CASE("an instance that goes down gives back its requests, each once, in the
   CHECK(Place(router, 2) == Pairs{{3, 2}, {5, 2}});
   CHECK(Place(router, 2).empty());
   router.On(RequestEnded{{3}, {1}}, At(3));  // the late word of the lost instance
-  CHECK(router.stats().ends_late == 1);
+  CHECK(router.stats().told_late == 1);
   CHECK(router.InstanceOf({3}) == InstanceId{2});
   router.On(Up(1), At(3));
   router.On(RequestEnded{{3}, {2}}, At(3));

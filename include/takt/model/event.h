@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "takt/fwd.h"
+#include "takt/model/agent_ranks.h"
 #include "takt/model/request.h"
 
 namespace takt {
@@ -69,11 +70,18 @@ struct PolicyChanged {
   std::shared_ptr<const AnyPolicy> policy = {};
 };
 
+// Tables from slow work (learning, tuning), which from here on hold; what is absent stays as it was. Read by the
+// policies and placements that observe it.
+struct Epoch {
+  std::shared_ptr<const AgentRanks> agent_ranks = {};
+  std::optional<double> alpha = {};  // of workload_balance: 0 .. 1
+};
+
 // No new work from here on; what lives is finished.
 struct Drain {};
 
 using Event = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone, KvFreed,
-                           PolicyChanged, Drain>;
+                           PolicyChanged, Drain, Epoch>;
 
 }  // namespace takt
 

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <variant>
 
 #include "takt/base/count.h"
 #include "takt/base/id.h"
+#include "takt/model/cost_model.h"
 #include "takt/model/event.h"
 
 namespace takt {
@@ -20,6 +22,7 @@ struct Instance {
   std::string profile{};                // model, GPU and parallelism, as the host calls them; may be empty
   Tokens kv_tokens{0};                  // size of its KV cache; 0: not told, everything fits
   std::int64_t capacity = kUnbounded;   // requests that it may hold at once, its own queue included; 0: no new ones
+  std::shared_ptr<const PreparedCostModel> cost = {};  // of its iterations; null: not told
 };
 
 // Counts that an instance tells of itself.
@@ -47,6 +50,13 @@ struct InstanceReported {
   InstanceReport report;
 };
 
+// The first step of a request on its instance begins. For placements that count what waits there apart from what runs;
+// others need not be told.
+struct RequestStarted {
+  RequestId request;
+  InstanceId instance;
+};
+
 // A request has left its instance: finished or failed. `instance`: the one that says so, so that the late word of
 // an instance that the request had to leave is not taken for its end; none: wherever it is.
 struct RequestEnded {
@@ -54,7 +64,8 @@ struct RequestEnded {
   InstanceId instance;
 };
 
-using RouterEvent = std::variant<Arrived, Revised, Cancelled, RequestEnded, InstanceUp, InstanceDown, InstanceReported>;
+using RouterEvent = std::variant<Arrived, Revised, Cancelled, RequestStarted, RequestEnded, InstanceUp, InstanceDown,
+                                 InstanceReported, Epoch>;
 
 }  // namespace takt
 

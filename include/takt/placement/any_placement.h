@@ -4,46 +4,88 @@
 
 #include <concepts>
 #include <memory>
-#include <string_view>
+#include <string>
 #include <utility>
 
+#include "takt/model/spec.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/placement_policy.h"
 
 namespace takt {
 
-// Copyable handle; copies share one immutable policy.
+// A value like the policy it holds: copies share nothing. It has every optional hook; those that the policy inside
+// lacks do nothing. A score costs one virtual call. Never empty, except where it has been moved from.
 class AnyPlacement {
  public:
   AnyPlacement() : AnyPlacement(LeastLoaded{}) {}
 
   template <PlacementPolicy P>
     requires(!std::same_as<P, AnyPlacement>)
-  AnyPlacement(P policy) : held_(std::make_shared<const Held<P>>(std::move(policy))) {  // NOLINT: any policy is one
-    if constexpr (requires { P::kName; }) name_ = P::kName;
+  AnyPlacement(P policy)  // NOLINT: any policy is one
+      : name_(NameOf(policy)), spec_(SpecOf(policy)) {
+    held_ = std::make_unique<Held<P>>(std::move(policy));
   }
 
-  std::string_view name() const { return name_; }
-  double Score(const RequestState& request, const InstanceState& instance, TimePoint now) const {
-    return held_->Score(request, instance, now);
-  }
+  AnyPlacement(const AnyPlacement& other) : held_(other.held_->Clone()), name_(other.name_), spec_(other.spec_) {}
+  AnyPlacement& operator=(const AnyPlacement& other) { return *this = AnyPlacement(other); }
+  AnyPlacement(AnyPlacement&&) noexcept = default;
+  AnyPlacement& operator=(AnyPlacement&&) noexcept = default;
+  ~AnyPlacement() = default;
+
+  const std::string& name() const { return name_; }
+  const std::string& spec() const { return spec_; }  // MakePlacement makes the same of it
+
+  double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return held_->Score(r, i, now); }
+  void Observe(const RouterEvent& event, TimePoint now) { held_->Observe(event, now); }
+  void Prepare(const RequestState& r, TimePoint now) { held_->Prepare(r, now); }
+  void Up(const InstanceState& i, TimePoint now) { held_->Up(i, now); }
+  void Placed(const RequestState& r, const InstanceState& i, TimePoint now) { held_->Placed(r, i, now); }
+  void Started(const RequestState& r, const InstanceState& i, TimePoint now) { held_->Started(r, i, now); }
+  void Released(const RequestState& r, const InstanceState& i, TimePoint now) { held_->Released(r, i, now); }
 
  private:
   struct Base {
     virtual ~Base() = default;
+    virtual std::unique_ptr<Base> Clone() const = 0;
     virtual double Score(const RequestState&, const InstanceState&, TimePoint) const = 0;
+    virtual void Observe(const RouterEvent&, TimePoint) = 0;
+    virtual void Prepare(const RequestState&, TimePoint) = 0;
+    virtual void Up(const InstanceState&, TimePoint) = 0;
+    virtual void Placed(const RequestState&, const InstanceState&, TimePoint) = 0;
+    virtual void Started(const RequestState&, const InstanceState&, TimePoint) = 0;
+    virtual void Released(const RequestState&, const InstanceState&, TimePoint) = 0;
   };
   template <class P>
   struct Held final : Base {
     explicit Held(P p) : policy(std::move(p)) {}
-    double Score(const RequestState& request, const InstanceState& instance, TimePoint now) const override {
-      return policy.Score(request, instance, now);
+
+    std::unique_ptr<Base> Clone() const override { return std::make_unique<Held>(policy); }
+    double Score(const RequestState& r, const InstanceState& i, TimePoint now) const override {
+      return policy.Score(r, i, now);
+    }
+    void Observe(const RouterEvent& event, TimePoint now) override {
+      if constexpr (ObservingPlacement<P>) policy.Observe(event, now);
+    }
+    void Prepare(const RequestState& r, TimePoint now) override {
+      if constexpr (PreparingPlacement<P>) policy.Prepare(r, now);
+    }
+    void Up(const InstanceState& i, TimePoint now) override {
+      if constexpr (InstancePlacement<P>) policy.Up(i, now);
+    }
+    void Placed(const RequestState& r, const InstanceState& i, TimePoint now) override {
+      if constexpr (AccountingPlacement<P>) policy.Placed(r, i, now);
+    }
+    void Started(const RequestState& r, const InstanceState& i, TimePoint now) override {
+      if constexpr (StartingPlacement<P>) policy.Started(r, i, now);
+    }
+    void Released(const RequestState& r, const InstanceState& i, TimePoint now) override {
+      if constexpr (AccountingPlacement<P>) policy.Released(r, i, now);
     }
     P policy;
   };
 
-  std::shared_ptr<const Base> held_;
-  std::string_view name_ = "unnamed";
+  std::unique_ptr<Base> held_;
+  std::string name_, spec_;
 };
 
 }  // namespace takt

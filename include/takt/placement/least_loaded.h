@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "takt/model/spec.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
 
@@ -16,6 +17,11 @@ struct LeastLoaded {
   static constexpr std::string_view kName = "least_loaded";
 
   double waiting_weight = 4;
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("waiting_weight", self.waiting_weight, OptionText{"", "what a waiting request counts; a running one is 1"});
+  }
 
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {
     const std::int64_t waiting = i.reported ? i.report.waiting + i.since_report : i.outstanding;

@@ -1,9 +1,10 @@
-// What a placement policy is: a value with a score.
+// What a placement policy is: a value with a score, and what else it may want to be told.
 #ifndef TAKT_PLACEMENT_PLACEMENT_POLICY_H_
 #define TAKT_PLACEMENT_PLACEMENT_POLICY_H_
 
 #include <concepts>
 
+#include "takt/model/instance.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
 
@@ -17,6 +18,27 @@ concept PlacementPolicy =
     requires(const P& p, const RequestState& request, const InstanceState& instance, TimePoint now) {
       { p.Score(request, instance, now) } -> std::same_as<double>;
     };
+
+// Optional hooks, for policies that keep accounts of their own: by RequestState::slot and InstanceState::slot.
+
+// Every event, before the router acts on it; it may name the unknown.
+template <class P>
+concept ObservingPlacement = requires(P& p, const RouterEvent& event, TimePoint now) { p.Observe(event, now); };
+// Once before the scores of a request: what is the same for all instances.
+template <class P>
+concept PreparingPlacement = requires(P& p, const RequestState& r, TimePoint now) { p.Prepare(r, now); };
+// The instance is up with this slot, or its description was replaced.
+template <class P>
+concept InstancePlacement = requires(P& p, const InstanceState& i, TimePoint now) { p.Up(i, now); };
+// A request was placed; its first step has begun; it has left: ended, cancelled, or back because the instance is gone.
+template <class P>
+concept AccountingPlacement = requires(P& p, const RequestState& r, const InstanceState& i, TimePoint now) {
+  p.Placed(r, i, now);
+  p.Released(r, i, now);
+};
+template <class P>
+concept StartingPlacement =
+    requires(P& p, const RequestState& r, const InstanceState& i, TimePoint now) { p.Started(r, i, now); };
 
 }  // namespace takt
 

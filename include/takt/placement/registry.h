@@ -2,8 +2,9 @@
 #ifndef TAKT_PLACEMENT_REGISTRY_H_
 #define TAKT_PLACEMENT_REGISTRY_H_
 
-#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "takt/placement/any_placement.h"
@@ -11,15 +12,15 @@
 namespace takt {
 
 struct PlacementInfo {
-  std::string_view name;
-  std::string_view text;  // what it does, in one line
+  std::string name;
+  std::string text;  // what it does, in one line
 };
 
 // All there are, in the order of their names.
-std::span<const PlacementInfo> PlacementInfos();
+std::vector<PlacementInfo> PlacementInfos();
 
-// InvalidArgument, with the names that exist, where there is none of this one.
-absl::StatusOr<AnyPlacement> MakePlacement(std::string_view name);
+// "round_robin", "least_loaded(waiting_weight=2)". InvalidArgument names what is wrong, and what there is.
+absl::StatusOr<AnyPlacement> MakePlacement(std::string_view spec);
 
 }  // namespace takt
 

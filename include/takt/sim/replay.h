@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "takt/base/time.h"
+#include "takt/model/instance.h"
 #include "takt/model/step.h"
 #include "takt/scheduler_options.h"
 #include "takt/sim/estimates.h"
@@ -31,7 +32,11 @@ struct ReplayOptions {
   Profile profile;                      // what a step costs, and how much KV there is
   std::int64_t kv_tokens = 0;           // > 0: so much KV instead of the profile's
   std::int32_t instances = 1;
-  std::string placement = "least_loaded";  // as MakePlacement takes it; of interest to several instances only
+  std::vector<Profile> engines = {};    // not empty: an instance each, instead of `instances` of `profile`
+  // Of interest to several instances only:
+  std::string placement = "least_loaded";  // as MakePlacement takes it
+  std::string router_policy = {};          // of the router's own queue, as MakePolicy takes it; empty: `policy`
+  std::int64_t max_outstanding = Instance::kUnbounded;  // requests that an instance is given at once
   StepLimits limits;                    // of every step
   SchedulerOptions scheduler;           // kv_blocks and max_running are set here from kv_tokens and limits
   int overlap = 0;                      // plans made ahead of the step that runs: 0 .. 2
@@ -44,6 +49,13 @@ struct ReplayOptions {
 
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
   std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
+
+  std::int32_t instance_count() const {
+    return engines.empty() ? instances : static_cast<std::int32_t>(engines.size());
+  }
+  const Profile& profile_of(std::int32_t instance) const {
+    return engines.empty() ? profile : engines[static_cast<std::size_t>(instance)];
+  }
 
   // InvalidArgument names every field at fault, with its value.
   absl::Status Validate() const;
@@ -76,9 +88,9 @@ absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions
 // together.
 double RateScaleForLoad(const Workload& workload, double load, double saturation, std::int64_t limit = 0);
 
-// What each request, and each workflow, would take alone on an empty engine: prefill in chunks of the token budget,
-// decodes, tools. A workflow takes its longest path, delays included: calls side by side are taken not to slow each
-// other.
+// What each request, and each workflow, would take alone on an empty engine (of several kinds: on the fastest for it):
+// prefill in chunks of the token budget, decodes, tools. A workflow takes its longest path, delays included: calls side
+// by side are taken not to slow each other.
 IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits);
 
 }  // namespace takt

@@ -267,6 +267,10 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
     // A time that is over would never pass.
     next_[instance] = engine.wake_at() > now_ ? engine.wake_at() : kNever;
   }
+  for (const std::uint32_t call : engine.started()) {
+    if (routed()) router_->On(RequestStarted{VirtualRequests::IdOf(call), {instance + 1u}}, now_);
+  }
+  engine.started().clear();
   for (const auto& move : engine.moves()) At(move.done, Timed::kMoveDone, instance, move.id);
   engine.moves().clear();
   for (const Failure& f : engine.failed()) Left(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);

@@ -112,7 +112,8 @@ class VirtualEngine {
   // Of the last Resolve, by index.
   std::span<const std::uint32_t> finished() const { return finished_; }
   std::span<const std::uint32_t> tool_calls() const { return tool_calls_; }
-  // Since they were last cleared.
+  // Since they were last cleared: whose first step has begun, by index; and what the owner must see to.
+  std::vector<std::uint32_t>& started() { return started_; }
   std::vector<Failure>& failed() { return failed_; }
   std::vector<Move>& moves() { return moves_; }
 
@@ -158,7 +159,7 @@ class VirtualEngine {
   std::vector<RowResult> rows_;           // of the step that runs
   std::vector<std::uint32_t> stops_;      // requests that stop with it, by index
   std::vector<std::uint32_t> first_tokens_;
-  std::vector<std::uint32_t> finished_, tool_calls_;
+  std::vector<std::uint32_t> finished_, tool_calls_, started_;
   std::vector<Failure> failed_;
   std::vector<Move> moves_;
   TimePoint link_free_out_{}, link_free_in_{};
@@ -256,6 +257,7 @@ bool VirtualEngine<Scheduler>::BeginClosely(const PlanEntry& entry, StepId step,
   RequestRecord& record = requests_->records[index];
   if (record.first_step == kNever) {
     record.first_step = now;
+    started_.push_back(index);
     record.instance = options_.instance;
     record.cached_tokens = entry.position;
   }

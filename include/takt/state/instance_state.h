@@ -10,6 +10,7 @@ namespace takt {
 
 struct InstanceState {
   Instance instance;
+  std::uint32_t slot = 0;          // small index, unique among the instances that are up; reused
   InstanceReport report{};         // the newest; zeros before the first
   bool reported = false;           // there has been one
   std::int64_t outstanding = 0;    // requests placed here that have not ended

@@ -2,6 +2,8 @@
 #ifndef TAKT_STATE_REQUEST_STATE_H_
 #define TAKT_STATE_REQUEST_STATE_H_
 
+#include <cstdint>
+
 #include "takt/model/request.h"
 #include "takt/model/step.h"
 
@@ -17,6 +19,7 @@ struct RequestState {
   std::int32_t beside = 0;  // tokens of context of all that run
   KvAction at_call = KvAction::kKeep;  // what the pause policy means to do at its next tool call
   bool has_run = false;     // a step has made progress for it
+  std::uint32_t slot = 0;   // small index, unique among the living of its scheduler or router; reused
 };
 
 }  // namespace takt

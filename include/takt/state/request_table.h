@@ -74,7 +74,7 @@ class RequestTable {
     const std::uint32_t slot = free_.back();
     free_.pop_back();
     ids_.Insert(request.id.value, slot);
-    records_[slot] = {.state = {.request = request}, .holds = records_[slot].holds};
+    records_[slot] = {.state = {.request = request, .slot = slot}, .holds = records_[slot].holds};
     return slot;
   }
 

@@ -1,0 +1,34 @@
+// The order of agents, as learning hands it to whoever ranks.
+#ifndef TAKT_MODEL_AGENT_RANKS_H_
+#define TAKT_MODEL_AGENT_RANKS_H_
+
+#include <algorithm>
+#include <vector>
+
+#include "takt/base/id.h"
+
+namespace takt {
+
+struct AgentRank {
+  AgentId agent = {};
+  double rank = 0;  // smaller is sooner; finite
+
+  friend constexpr bool operator==(const AgentRank&, const AgentRank&) = default;
+};
+
+// Immutable once it is shared.
+struct AgentRanks {
+  std::vector<AgentRank> ranks = {};  // by agent, each once
+  double otherwise = 0;               // of agents that are not in it
+
+  double Of(AgentId agent) const {
+    const auto at = std::ranges::lower_bound(ranks, agent, {}, &AgentRank::agent);
+    return at != ranks.end() && at->agent == agent ? at->rank : otherwise;
+  }
+
+  friend bool operator==(const AgentRanks&, const AgentRanks&) = default;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_MODEL_AGENT_RANKS_H_
