@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "takt/policy/any_policy.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/sjf.h"
 #include "takt/scheduler.h"
+#include "takt/sim/fast_path.h"
 #include "takt/sim/profiles.h"
 #include "takt/sim/replay.h"
 #include "takt/sim/virtual_cluster.h"
@@ -71,6 +73,32 @@ BENCHMARK(BM_ReplayAzureConv_fcfs_static)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_fcfs_erased)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_static)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_erased)->Unit(benchmark::kMillisecond);
+
+// The same run for tables: no scheduler, and no request touched but where something happens to it.
+void BM_FastPathAzureConv(benchmark::State& state) {
+  const absl::StatusOr<Workload> workload = AzureConv();
+  if (!workload.ok()) return state.SkipWithError(std::string(workload.status().message()).c_str());
+  const ReplayOptions options = OptionsFor({});
+  const PreparedCostModel cost(options.profile.cost);
+  std::vector<FastRequest> requests;
+  for (const WorkloadWorkflow& w : workload->workflows) {
+    const WorkloadCall& call = workload->calls[w.first_call];
+    requests.push_back(
+        {ToSeconds(w.arrival) / static_cast<double>(state.range(0)), call.prompt_tokens, call.output_tokens});
+  }
+  std::vector<FastRecord> records(requests.size());
+  FastPath fast(cost, {.kv_tokens = options.profile.kv_capacity_tokens});
+  FastRun run;
+  for (auto _ : state) {
+    run = fast.Run(requests, records);
+    benchmark::DoNotOptimize(records.data());
+  }
+  const auto done = static_cast<double>(state.iterations());
+  state.counters["requests"] =
+      benchmark::Counter(done * static_cast<double>(requests.size()), benchmark::Counter::kIsRate);
+  state.counters["steps"] = benchmark::Counter(done * static_cast<double>(run.steps), benchmark::Counter::kIsRate);
+}
+BENCHMARK(BM_FastPathAzureConv)->ArgName("rate_scale")->Arg(1)->Arg(5)->Unit(benchmark::kMillisecond);
 
 // All that `takt replay` does but for reading the trace: metrics included.
 void BM_ReplayAzureConv_with_metrics(benchmark::State& state) {

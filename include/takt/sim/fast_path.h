@@ -1,0 +1,424 @@
+// One engine in virtual time without its scheduler: first come first served, continuous batching, chunked prefill
+// within a token budget, KV in blocks. For planners, which ask for thousands of runs.
+//
+// It does what Replay (sim/replay.h) does for one instance under "fcfs" with StepLimits of `token_budget` and
+// `max_seqs`, all else by default, but touches a request only where something happens to it: when it is admitted, at
+// the end of its prefill, at its end, and where it gives way. An iteration costs O(1), and iterations in which all
+// rows only decode are taken together: their times are an arithmetic series, since a decode's time is linear in its
+// context. Ends lie in a calendar of iterations.
+//
+// Departures from Replay: times are not rounded to nanoseconds between such iterations; a request that cannot fit
+// beside nothing fails at once, and not when its context has outgrown the cache; prefix hits are a share of each
+// prompt (Cascadia, Appendix M, equation 1) whose KV counts for each request.
+#ifndef TAKT_SIM_FAST_PATH_H_
+#define TAKT_SIM_FAST_PATH_H_
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "takt/base/time.h"
+#include "takt/config.h"
+#include "takt/model/cost_model.h"
+#include "takt/sim/virtual_engine.h"
+
+namespace takt {
+
+struct FastRequest {
+  double arrival = 0;        // [s]
+  std::int32_t prompt = 1;   // tokens; less than 1 counts as 1
+  std::int32_t output = 1;   // likewise
+
+  friend constexpr bool operator==(const FastRequest&, const FastRequest&) = default;
+};
+
+// Seconds on the clock of the arrivals; infinite where the request never fits the cache.
+struct FastRecord {
+  double first_token = 0;
+  double end = 0;
+
+  friend constexpr bool operator==(const FastRecord&, const FastRecord&) = default;
+};
+
+struct FastPathOptions {
+  std::int32_t token_budget = 2048;    // of an iteration, decodes and prefill together; StepLimits' default
+  std::int32_t max_seqs = 256;  // requests that run at once; likewise. More than the budget count as the budget
+  std::int64_t kv_tokens = 0;  // size of the cache
+  std::int32_t kv_block_tokens = 16;  // SchedulerOptions' default, as are the following
+  double kv_watermark = 0.01;  // share of the cache that admissions leave free for growth
+  double prefix_hit_rate = 0;  // share of each prompt that need not be computed; cut to [0, 1]
+};
+
+struct FastRun {
+  std::int64_t steps = 0;
+  std::int64_t preemptions = 0;
+  std::int64_t failed = 0;
+  double busy = 0;  // [s] in which an iteration ran
+  double end = 0;  // [s] of the last iteration
+};
+
+// Thread-compatible; one that is used again allocates nothing for runs that are no larger.
+class FastPath {
+ public:
+  // `cost` must outlive it.
+  FastPath(const PreparedCostModel& cost, const FastPathOptions& options) : cost_(&cost), options_(options) {
+    options_.token_budget = std::max(options.token_budget, 1);
+    options_.max_seqs = std::clamp(options.max_seqs, 1, options_.token_budget);
+    options_.kv_block_tokens = std::max(options.kv_block_tokens, 1);
+    options_.prefix_hit_rate = options.prefix_hit_rate > 0 ? std::min(options.prefix_hit_rate, 1.0) : 0;
+    blocks_ = std::max<std::int64_t>(options.kv_tokens, 0) / options_.kv_block_tokens;
+    watermark_ = static_cast<std::int64_t>(options_.kv_watermark * static_cast<double>(blocks_));
+    phase_.resize(static_cast<std::size_t>(options_.kv_block_tokens));
+    decode_s_.reserve(static_cast<std::size_t>(options_.max_seqs) + 1);
+    for (std::int64_t b = 0; b <= options_.max_seqs; ++b) decode_s_.push_back(DecodeSeconds(b, 0));
+    constexpr std::int64_t kFar = 100'000'000;
+    const std::int64_t rows = cost.model().pp;
+    context_s_ = (DecodeSeconds(rows, kFar) - DecodeSeconds(rows, 0)) / static_cast<double>(kFar);
+  }
+
+  // Requests in the order of arrival; `records` is as long. All of them run to their end.
+  FastRun Run(std::span<const FastRequest> requests, std::span<FastRecord> records);
+
+  const FastPathOptions& options() const { return options_; }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+
+  struct Row {
+    std::int64_t finish = -1;  // iteration that yields its last token; -1: it does not decode
+    std::int32_t known = 0;  // tokens to compute when it is next admitted
+    std::uint32_t next = kNone;  // in its bucket of the calendar
+    bool running = false;
+  };
+
+  double DecodeSeconds(std::int64_t rows, std::int64_t context) const {
+    if (rows == 0) return 0;
+    return ToSeconds(VirtualStepTime(*cost_, {.decodes = rows, .decode_context = context, .samples = rows}));
+  }
+
+  std::int32_t Prompt(std::uint32_t r) const { return std::max(requests_[r].prompt, 1); }
+  std::int32_t Output(std::uint32_t r) const { return std::max(requests_[r].output, 1); }
+  std::int64_t BlocksOf(std::int64_t tokens) const {
+    return (tokens + options_.kv_block_tokens - 1) / options_.kv_block_tokens;
+  }
+  // Tokens of a row that decodes, the newest included, before iteration step_.
+  std::int64_t KnownOf(std::uint32_t r) const {
+    return std::int64_t{Prompt(r)} + Output(r) - (rows_[r].finish - step_ + 1);
+  }
+  std::size_t PhaseOf(std::int64_t step) const {
+    const auto period = static_cast<std::int64_t>(phase_.size());
+    const std::int64_t at = step % period;
+    return static_cast<std::size_t>(at < 0 ? at + period : at);
+  }
+  // The phase in which a row that starts to decode at `step` with so many tokens computed takes its next block.
+  std::size_t PhaseOfRow(std::int64_t step, std::int64_t computed) const { return PhaseOf(step - computed); }
+
+  void Begin(std::span<const FastRequest> requests, std::span<FastRecord> records);
+  std::uint32_t Head();
+  bool Admissible(std::uint32_t r) const;
+  bool PlanPrefill(bool admit, StepLoad& load);
+  void AddChunk(std::uint32_t r, StepLoad& load, std::int64_t& budget);
+  void MakeRoom();
+  void PreemptLast();
+  void StepWithPrefill(StepLoad& load);
+  void Decode();
+  std::int64_t BlocksTaken(std::int64_t steps) const;
+  void StartDecoding(std::uint32_t r);
+  void EndRows();
+  void End(std::uint32_t r, std::int64_t tokens);
+  void Enter(std::uint32_t r, std::int64_t step);
+  void Leave(std::uint32_t r, std::int64_t step);
+  std::int64_t NextEnd() const;
+
+  const PreparedCostModel* cost_;
+  FastPathOptions options_;
+  std::int64_t blocks_ = 0, watermark_ = 0;
+  std::vector<double> decode_s_;  // [s] by rows, of an iteration without context
+  double context_s_ = 0;  // [s] per token of context
+
+  std::span<const FastRequest> requests_;
+  std::span<FastRecord> records_;
+  FastRun run_;
+  double now_ = 0;
+  std::int64_t step_ = 0;
+  std::int64_t free_ = 0;
+  std::int64_t decodes_ = 0;  // rows that decode
+  std::int64_t context_ = 0;  // theirs in the next iteration
+  std::int64_t done_ = 0;
+  std::uint32_t next_ = 0;  // that has not been admitted yet
+  std::uint32_t prefill_ = kNone;  // whose prompt is computed in part
+  std::int64_t prefill_done_ = 0;  // tokens of it
+  std::vector<std::uint32_t> back_;  // gave way; the last came first
+  std::vector<std::uint32_t> order_;  // who runs, as admitted; those that have ended are taken out at the end
+  std::vector<std::uint32_t> starts_;  // whose prefill ends in this iteration
+  std::vector<Row> rows_;
+  std::vector<std::int64_t> phase_;  // rows that take a block, by iteration modulo the block's tokens
+  std::vector<std::uint32_t> calendar_;  // first row by last iteration, modulo its size
+  std::vector<std::uint64_t> calendar_bits_;  // whether there is one
+};
+
+inline void FastPath::Begin(std::span<const FastRequest> requests, std::span<FastRecord> records) {
+  TAKT_ASSERT(requests.size() == records.size());
+  requests_ = requests;
+  records_ = records;
+  run_ = {};
+  now_ = 0;
+  step_ = done_ = decodes_ = context_ = 0;
+  free_ = blocks_;
+  next_ = 0;
+  prefill_ = kNone;
+  back_.clear();
+  order_.clear();
+  rows_.assign(requests.size(), {});
+  std::fill(phase_.begin(), phase_.end(), 0);
+  std::int64_t longest = 1;
+  for (std::uint32_t r = 0; r < requests.size(); ++r) {
+    const std::int64_t most = std::int64_t{Prompt(r)} + Output(r) - 1;
+    if (BlocksOf(most) <= blocks_) longest = std::max<std::int64_t>(longest, Output(r));
+    rows_[r].known = Prompt(r);
+  }
+  const std::size_t size = std::max<std::size_t>(64, std::bit_ceil(static_cast<std::size_t>(longest) + 2));
+  calendar_.assign(size, kNone);
+  calendar_bits_.assign(size / 64, 0);
+}
+
+inline FastRun FastPath::Run(std::span<const FastRequest> requests, std::span<FastRecord> records) {
+  Begin(requests, records);
+  const auto all = static_cast<std::int64_t>(requests.size());
+  while (done_ < all) {
+    if (decodes_ == 0 && prefill_ == kNone) {
+      const std::uint32_t head = Head();
+      if (head == kNone) break;
+      now_ = std::max(now_, requests_[head].arrival);
+    }
+    StepLoad load;
+    const bool crowded = phase_[PhaseOf(step_)] > free_;
+    if (crowded) MakeRoom();
+    if (PlanPrefill(!crowded, load)) {
+      StepWithPrefill(load);
+    } else if (decodes_ > 0) {
+      Decode();
+    }
+  }
+  run_.end = now_;
+  return run_;
+}
+
+// Who is admitted next, arrived or not. Those that could never run fail on the way.
+inline std::uint32_t FastPath::Head() {
+  if (!back_.empty()) return back_.back();
+  while (next_ < requests_.size()) {
+    if (BlocksOf(std::int64_t{Prompt(next_)} + Output(next_) - 1) <= blocks_) return next_;
+    records_[next_] = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+    ++run_.failed;
+    ++done_;
+    ++next_;
+  }
+  return kNone;
+}
+
+inline bool FastPath::Admissible(std::uint32_t r) const {
+  if (requests_[r].arrival > now_) return false;
+  const std::int64_t running = decodes_ + static_cast<std::int64_t>(starts_.size()) + (prefill_ == kNone ? 0 : 1);
+  if (running >= options_.max_seqs) return false;
+  return BlocksOf(rows_[r].known) <= free_ - (running > 0 ? watermark_ : 0);
+}
+
+// What the budget leaves for prompts: the one that has been begun, then newcomers. False: nothing.
+inline bool FastPath::PlanPrefill(bool admit, StepLoad& load) {
+  starts_.clear();
+  std::int64_t budget = options_.token_budget - decodes_;
+  if (budget <= 0) return false;
+  const std::int64_t need = phase_[PhaseOf(step_)];  // who runs comes first
+  free_ -= need;
+  if (prefill_ != kNone) AddChunk(prefill_, load, budget);
+  while (admit && budget > 0) {
+    const std::uint32_t r = Head();
+    if (r == kNone || !Admissible(r)) break;
+    if (back_.empty()) {
+      ++next_;
+    } else {
+      back_.pop_back();
+    }
+    free_ -= BlocksOf(rows_[r].known);
+    rows_[r].running = true;
+    order_.push_back(r);
+    const auto cached = static_cast<std::int64_t>(options_.prefix_hit_rate * Prompt(r));
+    prefill_done_ = std::min<std::int64_t>(cached, Prompt(r) - 1);
+    AddChunk(r, load, budget);
+  }
+  free_ += need;
+  return load.prefill_tokens > 0;
+}
+
+inline void FastPath::AddChunk(std::uint32_t r, StepLoad& load, std::int64_t& budget) {
+  const std::int64_t left = rows_[r].known - prefill_done_;
+  const std::int64_t tokens = std::min(left, budget);
+  load.AddPrefill(tokens, prefill_done_, tokens == left);
+  budget -= tokens;
+  prefill_done_ += tokens;
+  prefill_ = tokens == left ? kNone : r;
+  if (tokens == left) starts_.push_back(r);
+}
+
+// The rows of this iteration need more blocks than are free: the last to be admitted give way.
+inline void FastPath::MakeRoom() {
+  while (phase_[PhaseOf(step_)] > free_) PreemptLast();
+}
+
+inline void FastPath::PreemptLast() {
+  while (!rows_[order_.back()].running) order_.pop_back();
+  const std::uint32_t r = order_.back();
+  order_.pop_back();
+  Row& row = rows_[r];
+  row.running = false;
+  ++run_.preemptions;
+  if (r == prefill_) {
+    free_ += BlocksOf(row.known);
+    prefill_ = kNone;
+  } else {
+    const std::int64_t known = KnownOf(r);
+    Leave(r, row.finish);
+    --phase_[PhaseOfRow(step_, known - 1)];
+    --decodes_;
+    context_ -= known;
+    free_ += BlocksOf(known - 1);
+    row.known = static_cast<std::int32_t>(known);
+    row.finish = -1;
+  }
+  back_.push_back(r);
+}
+
+inline void FastPath::StepWithPrefill(StepLoad& load) {
+  load.decodes = decodes_;
+  load.decode_context = context_;
+  load.samples += decodes_;
+  const double seconds = ToSeconds(VirtualStepTime(*cost_, load));
+  now_ += seconds;
+  run_.busy += seconds;
+  ++run_.steps;
+  free_ -= phase_[PhaseOf(step_)];
+  context_ += decodes_;
+  ++step_;
+  EndRows();
+  for (const std::uint32_t r : starts_) StartDecoding(r);
+  starts_.clear();
+}
+
+// A prefill has ended, and with it came a token.
+inline void FastPath::StartDecoding(std::uint32_t r) {
+  Row& row = rows_[r];
+  const std::int32_t generated = row.known - Prompt(r) + 1;
+  if (generated == 1) records_[r].first_token = now_;
+  const std::int64_t left = Output(r) - generated;
+  if (left == 0) return End(r, row.known);
+  row.finish = step_ + left - 1;
+  ++phase_[PhaseOfRow(step_, row.known)];
+  ++decodes_;
+  context_ += row.known + 1;
+  Enter(r, row.finish);
+}
+
+// Iterations in which nothing but decodes happens: up to the next end, or the next arrival that could be admitted.
+inline void FastPath::Decode() {
+  std::int64_t steps = NextEnd() - step_ + 1;
+  const double first = decode_s_[static_cast<std::size_t>(decodes_)] + context_s_ * static_cast<double>(context_);
+  const double grows = context_s_ * static_cast<double>(decodes_);  // per iteration
+  const auto seconds = [&](std::int64_t n) {
+    const auto count = static_cast<double>(n);
+    return count * (first + grows * 0.5 * (count - 1));
+  };
+  double span = seconds(steps);
+  const std::uint32_t head = prefill_ == kNone ? Head() : kNone;
+  if (head != kNone && requests_[head].arrival > now_ && requests_[head].arrival < now_ + span) {
+    const double wait = requests_[head].arrival - now_;
+    const double p = first - 0.5 * grows;
+    const double n = std::ceil(2 * wait / (p + std::sqrt(p * p + 2 * grows * wait)));
+    steps = std::clamp(static_cast<std::int64_t>(n), std::int64_t{1}, steps);
+    span = seconds(steps);
+  }
+  if (BlocksTaken(steps) > free_) {
+    // In every period each row takes one block.
+    steps = std::clamp(free_ / decodes_ * options_.kv_block_tokens, std::int64_t{1}, steps);
+    span = seconds(steps);
+  }
+  free_ -= BlocksTaken(steps);
+  now_ += span;
+  run_.busy += span;
+  run_.steps += steps;
+  context_ += decodes_ * steps;
+  step_ += steps;
+  EndRows();
+}
+
+// By the rows that decode, in the next so many iterations.
+inline std::int64_t FastPath::BlocksTaken(std::int64_t steps) const {
+  const auto period = static_cast<std::int64_t>(phase_.size());
+  std::int64_t blocks = steps / period * decodes_;
+  std::size_t at = PhaseOf(step_);
+  for (std::int64_t left = steps % period; left > 0; --left) {
+    blocks += phase_[at];
+    if (++at == phase_.size()) at = 0;
+  }
+  return blocks;
+}
+
+// Those whose last token the last iteration has yielded.
+inline void FastPath::EndRows() {
+  const std::int64_t last = step_ - 1;
+  const std::size_t bucket = static_cast<std::size_t>(last) & (calendar_.size() - 1);
+  if (calendar_[bucket] == kNone) return;
+  for (std::uint32_t r = calendar_[bucket]; r != kNone; r = rows_[r].next) {
+    const std::int64_t tokens = std::int64_t{Prompt(r)} + Output(r);
+    --phase_[PhaseOfRow(step_, tokens - 1)];
+    --decodes_;
+    context_ -= tokens;
+    End(r, tokens - 1);
+  }
+  calendar_[bucket] = kNone;
+  calendar_bits_[bucket / 64] &= ~(std::uint64_t{1} << (bucket % 64));
+}
+
+inline void FastPath::End(std::uint32_t r, std::int64_t tokens) {
+  records_[r].end = now_;
+  free_ += BlocksOf(tokens);
+  rows_[r].running = false;
+  ++done_;
+}
+
+inline void FastPath::Enter(std::uint32_t r, std::int64_t step) {
+  const std::size_t bucket = static_cast<std::size_t>(step) & (calendar_.size() - 1);
+  rows_[r].next = calendar_[bucket];
+  calendar_[bucket] = r;
+  calendar_bits_[bucket / 64] |= std::uint64_t{1} << (bucket % 64);
+}
+
+inline void FastPath::Leave(std::uint32_t r, std::int64_t step) {
+  const std::size_t bucket = static_cast<std::size_t>(step) & (calendar_.size() - 1);
+  std::uint32_t* at = &calendar_[bucket];
+  while (*at != r) at = &rows_[*at].next;
+  *at = rows_[r].next;
+  if (calendar_[bucket] == kNone) calendar_bits_[bucket / 64] &= ~(std::uint64_t{1} << (bucket % 64));
+}
+
+// The first iteration from step_ on that is a row's last; some row decodes.
+inline std::int64_t FastPath::NextEnd() const {
+  const std::size_t start = static_cast<std::size_t>(step_) & (calendar_.size() - 1);
+  std::size_t word = start / 64;
+  std::uint64_t bits = calendar_bits_[word] & (~std::uint64_t{0} << (start % 64));
+  while (bits == 0) {
+    if (++word == calendar_bits_.size()) word = 0;
+    bits = calendar_bits_[word];
+  }
+  const std::size_t found = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+  return step_ + static_cast<std::int64_t>((found - start) & (calendar_.size() - 1));
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SIM_FAST_PATH_H_
