@@ -1,15 +1,11 @@
 #include "cli/lamps_study.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <limits>
+#include <optional>
 #include <utility>
 
-#include "cli/runner.h"
 #include "cli/terminal.h"
-#include "takt/numeric/summary.h"
-#include "takt/numeric/ttest.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/transform.h"
 
@@ -17,25 +13,8 @@ namespace takt::cli {
 namespace {
 
 constexpr double kMinute = 60;  // s
-constexpr double kPercent = 100;
 // Chosen, not told by the paper: where KV goes that is swapped out, 32,000 tokens.
 constexpr Blocks kCpuBlocks = {2000};
-
-// So far from the mean that 2.5 % lie beyond.
-double StudentQuantile(double freedom) {
-  double low = 0, high = 1000;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (StudentTail(middle, freedom) > 0.025 ? low : high) = middle;
-  }
-  return high;
-}
-
-Moments MomentsOf(const LampsCell& cell, LampsFigure figure) {
-  Moments moments;
-  for (const LampsFigures& seed : cell.seeds) moments.Add(seed.*figure);
-  return moments;
-}
 
 LampsFigures FiguresOf(const LampsSetup& setup, const ReplayResult& result) {
   const Metrics& m = result.metrics;
@@ -75,55 +54,20 @@ ReplayOptions OptionsOf(const LampsSetup& setup, const Profile& profile, std::ui
 
 std::int64_t LampsSetup::requests() const { return std::max(1LL, std::llround(rate * minutes * kMinute)); }
 
-double LampsCell::Mean(LampsFigure figure) const { return MomentsOf(*this, figure).mean(); }
-double LampsCell::Deviation(LampsFigure figure) const { return MomentsOf(*this, figure).deviation(); }
-
-Reduction ReductionOf(const LampsCell& ours, const LampsCell& other, LampsFigure figure) {
-  Moments differences, shares;
-  for (std::size_t i = 0; i < std::min(ours.seeds.size(), other.seeds.size()); ++i) {
-    const double a = ours.seeds[i].*figure, b = other.seeds[i].*figure;
-    differences.Add(a - b);
-    shares.Add(b != 0 ? kPercent * (1 - a / b) : 0);
-  }
-  const TTest test = PairedTest(differences);
-  Reduction r{.mean = shares.mean(), .p = std::min(1.0, 2 * std::min(test.p_less, test.p_greater))};
-  const auto n = static_cast<double>(shares.count());
-  const double around =
-      n > 1 ? StudentQuantile(n - 1) * shares.deviation() / std::sqrt(n) : std::numeric_limits<double>::infinity();
-  r.low = r.mean - around;
-  r.high = r.mean + around;
-  return r;
-}
-
-LampsStudy::LampsStudy(Workload requests, int seeds) : seeds_(seeds) {
+LampsStudy::LampsStudy(Workload requests, int seeds) : Study(seeds) {
   workloads_[0] = requests;
   LimitTools(workloads_[0], 1);
   workloads_[1] = std::move(requests);
 }
 
-std::size_t LampsStudy::Add(const LampsSetup& setup) {
-  const auto found = std::find_if(cells_.begin(), cells_.end(), [&](const LampsCell& c) { return c.setup == setup; });
-  const auto index = static_cast<std::size_t>(found - cells_.begin());
-  if (found == cells_.end()) cells_.push_back({setup, {}});
-  return index;
-}
-
-const LampsCell* LampsStudy::Find(const LampsSetup& setup) const {
-  for (const LampsCell& c : cells_) {
-    if (c.setup == setup && c.complete()) return &c;
-  }
-  return nullptr;
-}
-
 absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
   // One draw per seed and kind of requests serves all rates: fewer requests are its beginning.
   std::int64_t most = 1;
-  for (const LampsCell& c : cells_) most = std::max(most, c.setup.requests());
-  const auto seeds = static_cast<std::size_t>(seeds_);
+  for (std::size_t c = 0; c < size(); ++c) most = std::max(most, (*this)[c].setup.requests());
   std::vector<Workload> drawn[2];
   for (const LampsCalls calls : kLampsCalls) {
-    for (std::size_t s = 0; s < seeds; ++s) {
-      absl::StatusOr<Workload> w = Draw(requests(calls), most, Arrivals{}, s + 1);
+    for (int s = 1; s <= seeds(); ++s) {
+      absl::StatusOr<Workload> w = Draw(requests(calls), most, Arrivals{}, static_cast<std::uint64_t>(s));
       if (!w.ok()) return w.status();
       drawn[static_cast<std::size_t>(calls)].push_back(*std::move(w));
     }
@@ -135,31 +79,17 @@ absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
     profiles.push_back(*std::move(profile));
   }
 
-  std::vector<ReplayTask> tasks;
-  for (const LampsCell& c : cells_) {
-    for (std::size_t s = 0; s < seeds; ++s) {
-      tasks.push_back({&drawn[static_cast<std::size_t>(c.setup.calls)][s],
-                       OptionsOf(c.setup, profiles[static_cast<std::size_t>(c.setup.model)], s + 1)});
-    }
-  }
-  std::vector<LampsFigures> figures(tasks.size());
-  std::vector<unsigned char> ended(tasks.size(), 0);
-  std::vector<absl::Status> faults(tasks.size());
-  RunAll(tasks, threads, "replaying", bar, [&](std::size_t i, absl::StatusOr<ReplayResult> result, double) {
-    faults[i] = result.status();
-    if (!result.ok() || result->stopped) return;
-    figures[i] = FiguresOf(cells_[i / seeds].setup, *result);
-    ended[i] = 1;
-  });
-  for (const absl::Status& fault : faults) {
-    if (!fault.ok()) return fault;
-  }
-  for (std::size_t c = 0; c < cells_.size(); ++c) {
-    const auto from = static_cast<std::ptrdiff_t>(c * seeds), to = static_cast<std::ptrdiff_t>((c + 1) * seeds);
-    if (std::count(ended.begin() + from, ended.begin() + to, 1) < to - from) continue;
-    cells_[c].seeds.assign(figures.begin() + from, figures.begin() + to);
-  }
-  return absl::OkStatus();
+  return RunCells(threads, "replaying", bar,
+                  [&](const LampsSetup& setup, std::uint64_t seed,
+                      const RunProgress& progress) -> absl::StatusOr<std::optional<LampsFigures>> {
+                    ReplayOptions options = OptionsOf(setup, profiles[static_cast<std::size_t>(setup.model)], seed);
+                    options.progress = progress;
+                    const Workload& workload = drawn[static_cast<std::size_t>(setup.calls)][seed - 1];
+                    const absl::StatusOr<ReplayResult> result = Replay(workload, options);
+                    if (!result.ok()) return result.status();
+                    if (result->stopped) return std::nullopt;
+                    return FiguresOf(setup, *result);
+                  });
 }
 
 }  // namespace takt::cli

@@ -1,4 +1,4 @@
-// The runs of the LAMPS scenario: conditions, each under the same seeds, and how they compare seed by seed.
+// The runs of the LAMPS scenario.
 #ifndef TAKT_SRC_CLI_LAMPS_STUDY_H_
 #define TAKT_SRC_CLI_LAMPS_STUDY_H_
 
@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "cli/progress_bar.h"
+#include "cli/study.h"
 #include "takt/sim/replay.h"
 #include "takt/workload/workload.h"
 
@@ -63,42 +63,19 @@ struct LampsFigures {
 };
 using LampsFigure = double LampsFigures::*;
 
-struct LampsCell {
-  LampsSetup setup;
-  std::vector<LampsFigures> seeds;  // empty: not all of them have ended
+using LampsCell = Cell<LampsSetup, LampsFigures>;
 
-  bool complete() const { return !seeds.empty(); }
-  double Mean(LampsFigure figure) const;
-  double Deviation(LampsFigure figure) const;
-};
-
-// By how much `ours` is lower than `other`, in % of other, over paired seeds.
-struct Reduction {
-  double mean = 0, low = 0, high = 0;  // with its 95 % confidence interval by Student's t
-  double p = 1;  // of a paired t test of the figures themselves, two-sided
-};
-Reduction ReductionOf(const LampsCell& ours, const LampsCell& other, LampsFigure figure);
-
-class LampsStudy {
+class LampsStudy : public Study<LampsSetup, LampsFigures> {
  public:
   // Requests of several calls; those of single calls are their first.
   LampsStudy(Workload requests, int seeds);
 
-  // The cell of these conditions, which is made where there is none. Valid until the next.
-  std::size_t Add(const LampsSetup& setup);
-  const LampsCell& operator[](std::size_t cell) const { return cells_[cell]; }
-  const LampsCell* Find(const LampsSetup& setup) const;  // null where it is not complete, or was never added
-
-  // The first error. After an interrupt some cells stay incomplete.
   absl::Status Run(int threads, ProgressBar& bar);
 
-  int seeds() const { return seeds_; }
   const Workload& requests(LampsCalls calls) const { return workloads_[static_cast<std::size_t>(calls)]; }
 
  private:
   Workload workloads_[2];  // by LampsCalls
-  int seeds_;
-  std::vector<LampsCell> cells_;
 };
 
 }  // namespace takt::cli

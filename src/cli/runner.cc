@@ -13,22 +13,19 @@
 
 namespace takt::cli {
 
-void RunAll(std::span<ReplayTask> tasks, int threads, std::string_view what, ProgressBar& bar, const OnRun& on_run) {
-  const std::size_t runs = tasks.size();
+void RunEach(std::size_t runs, int threads, std::string_view what, ProgressBar& bar,
+             const std::function<void(std::size_t, const RunProgress&)>& work) {
   std::vector<std::atomic<double>> shares(runs);
   std::atomic<std::size_t> next = 0, over = 0;
   std::mutex mutex;
   std::condition_variable changed;
 
-  const auto work = [&] {
+  const auto work_on = [&] {
     for (std::size_t run = next++; run < runs && !Interrupted(); run = next++) {
-      tasks[run].options.progress = [&share = shares[run]](double done) {
+      work(run, [&share = shares[run]](double done) {
         share = done;
         return !Interrupted();
-      };
-      const auto begin = std::chrono::steady_clock::now();
-      absl::StatusOr<ReplayResult> result = Replay(*tasks[run].workload, tasks[run].options);
-      on_run(run, std::move(result), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      });
       shares[run] = 1;
       ++over;
     }
@@ -40,7 +37,7 @@ void RunAll(std::span<ReplayTask> tasks, int threads, std::string_view what, Pro
   std::vector<std::jthread> pool;
   for (std::size_t i = working; i > 0; --i) {
     pool.emplace_back([&] {
-      work();
+      work_on();
       const std::lock_guard lock(mutex);
       --working;
       changed.notify_one();
@@ -53,6 +50,15 @@ void RunAll(std::span<ReplayTask> tasks, int threads, std::string_view what, Pro
     bar.Show(sum / static_cast<double>(runs),
              runs == 1 ? std::string(what) : fmt::format("{}, {} of {} done", what, over.load(), runs));
   }
+}
+
+void RunAll(std::span<ReplayTask> tasks, int threads, std::string_view what, ProgressBar& bar, const OnRun& on_run) {
+  RunEach(tasks.size(), threads, what, bar, [&](std::size_t run, const RunProgress& progress) {
+    tasks[run].options.progress = progress;
+    const auto begin = std::chrono::steady_clock::now();
+    absl::StatusOr<ReplayResult> result = Replay(*tasks[run].workload, tasks[run].options);
+    on_run(run, std::move(result), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  });
 }
 
 }  // namespace takt::cli

@@ -272,6 +272,13 @@ TEST_CASE("the tail of Student's t") {
   CHECK(IncompleteBeta(2, 3, 0.9) + IncompleteBeta(3, 2, 0.1) == Approx(1).epsilon(1e-13));
 }
 
+TEST_CASE("quantiles of Student's t are those of tables") {
+  CHECK(StudentQuantile(0.975, 1) == Approx(12.7062).epsilon(1e-5));
+  CHECK(StudentQuantile(0.975, 9) == Approx(2.26216).epsilon(1e-5));
+  CHECK(StudentQuantile(0.025, 9) == Approx(-2.26216).epsilon(1e-5));
+  CHECK(StudentQuantile(0.99, 19) == Approx(2.53948).epsilon(1e-5));
+}
+
 TEST_CASE("Welch's test") {
   const std::vector<double> a = {27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1,
                                  21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4};

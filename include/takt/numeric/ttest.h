@@ -63,6 +63,16 @@ inline double StudentTail(double t, double freedom) {
   return t > 0 ? tail : 1 - tail;
 }
 
+// The t that Student's t lies below with probability p, within (-1000, 1000), by bisection.
+inline double StudentQuantile(double p, double freedom) {
+  double low = -1000, high = 1000;
+  for (int i = 0; i < 64; ++i) {
+    const double middle = (low + high) / 2;
+    (StudentTail(middle, freedom) > 1 - p ? low : high) = middle;
+  }
+  return high;
+}
+
 // p_greater is the chance of a difference this large or larger where in truth there is none: small where the first
 // mean is the greater beyond doubt. With too few values to tell, t is 0 and both chances are 1.
 struct TTest {
