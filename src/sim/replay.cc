@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "takt/model/call_time.h"
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/any_policy.h"
@@ -175,64 +176,21 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
 
 // ---- latencies alone ------------------------------------------------------------------------------------------------
 
-// One request by itself on an engine.
-class Alone {
- public:
-  Alone(const PreparedCostModel& cost, const StepLimits& limits) : cost_(cost) {
-    chunk_ = std::max(1, std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value}));
+Duration AloneWithTools(const Workload& workload, const WorkloadCall& call, const PreparedCostModel& cost,
+                        std::int64_t chunk) {
+  LoneCall alone(cost, chunk, call.prompt_tokens);
+  Duration total{0};
+  for (const WorkloadTool& tool : workload.tools_of(call)) {
+    total += alone.Generate(tool.after_tokens) + tool.duration;
+    alone.Return(tool.returned_tokens);
   }
-
-  Duration Call(const Workload& workload, const WorkloadCall& call) const {
-    State state;
-    state.known = call.prompt_tokens;
-    Duration total{0};
-    for (const WorkloadTool& tool : workload.tools_of(call)) {
-      total += Generate(state, tool.after_tokens) + tool.duration;
-      state.known += tool.returned_tokens;
-    }
-    return total + Generate(state, call.output_tokens);
-  }
-
- private:
-  struct State {
-    std::int64_t known = 0, computed = 0, generated = 0;  // tokens
-  };
-
-  // Computes what is known, and decodes until `stop` tokens have been generated.
-  Duration Generate(State& state, std::int64_t stop) const {
-    Duration total{0};
-    while (state.known - state.computed > 1 || state.computed == 0) {
-      const std::int64_t tokens = std::min(state.known - state.computed, chunk_);
-      StepLoad load;
-      load.AddPrefill(tokens, state.computed, state.computed + tokens == state.known);
-      total += VirtualStepTime(cost_, load);
-      state.computed += tokens;
-      if (state.computed == state.known) ++state.known, ++state.generated;
-    }
-    const std::int64_t decodes = stop - state.generated;
-    if (decodes <= 0) return total;
-    // The time of a decode is linear in its context, so that the first and the last tell the mean.
-    total += (Decode(state.known) + Decode(state.known + decodes - 1)) * decodes / 2;
-    state.known += decodes;
-    state.computed += decodes;
-    state.generated = stop;
-    return total;
-  }
-
-  Duration Decode(std::int64_t context) const {
-    StepLoad load;
-    load.AddDecode(context);
-    return VirtualStepTime(cost_, load);
-  }
-
-  const PreparedCostModel& cost_;
-  std::int64_t chunk_ = 1;
-};
+  return total + alone.Generate(call.output_tokens);
+}
 
 }  // namespace
 
 IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits) {
-  const Alone alone(cost, limits);
+  const std::int64_t chunk = std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value});
   IsolatedLatencies latencies;
   latencies.requests.resize(workload.calls.size());
   latencies.workflows.reserve(workload.workflows.size());
@@ -243,7 +201,7 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostMo
       const WorkloadCall& call = workload.calls[workflow.first_call + i];
       Duration start{0};
       for (const std::uint32_t before : workload.predecessors_of(call)) start = std::max(start, end[before]);
-      const Duration own = alone.Call(workload, call);
+      const Duration own = AloneWithTools(workload, call, cost, chunk);
       latencies.requests[workflow.first_call + i] = own;
       end[i] = start + call.delay + own;
     }

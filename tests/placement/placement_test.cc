@@ -51,7 +51,7 @@ TEST_CASE("an unknown placement is named, with those that exist") {
   REQUIRE(!placement.ok());
   const auto message = std::string(placement.status().message());
   CHECK(message.find("'best'") != std::string::npos);
-  CHECK(message.find("least_loaded, round_robin") != std::string::npos);
+  CHECK(message.find("least_loaded, least_outstanding_tokens, random, round_robin") != std::string::npos);
 }
 
 TEST_CASE("a host's own placement needs no name") {

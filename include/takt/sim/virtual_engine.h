@@ -12,6 +12,7 @@
 
 #include "takt/base/time.h"
 #include "takt/config.h"
+#include "takt/model/call_time.h"
 #include "takt/model/cost_model.h"
 #include "takt/model/event.h"
 #include "takt/model/step.h"
@@ -52,20 +53,6 @@ struct VirtualEngineOptions {
   int overlap = 0;                    // plans made ahead of the step that runs: 0 .. 2
   std::uint16_t instance = 0;         // index, for the records
 };
-
-// One of `parts` equal micro-batches, rounded up.
-constexpr StepLoad ShareOf(const StepLoad& load, std::int64_t parts) {
-  const auto share = [parts](std::int64_t count) { return (count + parts - 1) / parts; };
-  return {share(load.prefill_tokens), load.prefill_work / static_cast<double>(parts), share(load.decodes),
-          share(load.decode_context), share(load.samples)};
-}
-
-// With pp pipeline stages a step stands for pp micro-batches that share its load equally and go through the pipeline
-// one behind the other: it takes pp times the slowest stage. At least a nanosecond, or virtual time would stand still.
-inline Duration VirtualStepTime(const PreparedCostModel& cost, const StepLoad& load) {
-  const std::int32_t pp = cost.model().pp;
-  return std::max(pp <= 1 ? cost.StepTime(load) : cost.StepTime(ShareOf(load, pp)) * pp, Duration(1));
-}
 
 // A step as it began: for traces of the schedule. Rows that turned out dead are in the plan and not among the rows.
 struct VirtualStep {

@@ -1,0 +1,104 @@
+// How long the answers of a stage's calls are, learnt as they end: by the length of the prompt.
+#ifndef TAKT_LEARNING_LENGTH_TABLE_H_
+#define TAKT_LEARNING_LENGTH_TABLE_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/base/id.h"
+#include "takt/base/id_map.h"
+#include "takt/model/estimate.h"
+#include "takt/numeric/summary.h"
+
+namespace takt {
+
+struct LengthTableOptions {
+  std::uint32_t max_stages = 1024;  // calls of more stages are learnt as those of none; about 3 KB each
+  std::int64_t window = 1024;       // calls: whenever a cell has so many, what was learnt counts half; at least 2
+};
+
+// A table of stages by octaves of prompt tokens (1, 2-3, 4-7, ...), as the paper's estimate of the output from the
+// input, per stage. What a cell has not seen is taken from its stage as a whole, and what that has not, from all calls;
+// before the first, nothing is known. Quantiles are those of the log-normal with the mean and spread of the logarithms.
+// Deterministic and total: lengths below one count as one.
+class LengthTable {
+ public:
+  explicit LengthTable(const LengthTableOptions& options = {}) : options_(options) {
+    options_.window = std::max<std::int64_t>(options_.window, 2);
+  }
+
+  // A call has ended. Allocates only where its stage is new.
+  void Observe(StageId stage, std::int64_t prompt_tokens, std::int64_t output_tokens) {
+    const auto output = static_cast<double>(std::max<std::int64_t>(output_tokens, 1));
+    all_.Add(output, options_.window);
+    std::uint32_t index = index_of_.Find(stage.value);
+    if (index == IdMap::kAbsent) {
+      if (stages_.size() >= options_.max_stages) return;
+      index = static_cast<std::uint32_t>(stages_.size());
+      index_of_.Insert(stage.value, index);
+      stages_.emplace_back();
+    }
+    stages_[index].whole.Add(output, options_.window);
+    stages_[index].cells[Octave(prompt_tokens)].Add(output, options_.window);
+  }
+
+  // Output tokens of a call that begins.
+  Estimate Expect(StageId stage, std::int64_t prompt_tokens) const {
+    const std::uint32_t index = index_of_.Find(stage.value);
+    if (index == IdMap::kAbsent) return all_.Told();
+    const Cell& cell = stages_[index].cells[Octave(prompt_tokens)];
+    return cell.tokens.count() > 0 ? cell.Told() : stages_[index].whole.Told();
+  }
+
+  std::size_t stages() const { return stages_.size(); }
+
+ private:
+  struct Cell {
+    Moments tokens, logs;
+
+    void Add(double output, std::int64_t window) {
+      if (tokens.count() >= window) {
+        tokens = Moments::From(tokens.count() / 2, tokens.mean(), tokens.deviation());
+        logs = Moments::From(logs.count() / 2, logs.mean(), logs.deviation());
+      }
+      tokens.Add(output);
+      logs.Add(std::log(output));
+    }
+
+    Estimate Told() const {
+      if (tokens.count() == 0) return {};
+      // Of the normal distribution, at Estimate::kLevels.
+      constexpr std::array<double, 5> kNormal = {-1.2815515655446004, -0.6744897501960817, 0, 0.6744897501960817,
+                                                 1.2815515655446004};
+      Estimate e{.mean = tokens.mean()};
+      for (std::size_t i = 0; i < kNormal.size(); ++i) {
+        e.quantiles[i] = static_cast<float>(std::exp(logs.mean() + kNormal[i] * logs.deviation()));
+      }
+      return e;
+    }
+  };
+  static constexpr std::size_t kOctaves = 32;
+  struct Stage {
+    Cell whole;
+    std::array<Cell, kOctaves> cells;
+  };
+
+  static std::size_t Octave(std::int64_t tokens) {
+    return std::min<std::size_t>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(tokens, 0))),
+                                 kOctaves - 1);
+  }
+
+  LengthTableOptions options_;
+  Cell all_;
+  std::vector<Stage> stages_;
+  IdMap index_of_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_LEARNING_LENGTH_TABLE_H_

@@ -1,0 +1,81 @@
+// How long a call takes by itself on an engine that is otherwise empty.
+#ifndef TAKT_MODEL_CALL_TIME_H_
+#define TAKT_MODEL_CALL_TIME_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "takt/base/time.h"
+#include "takt/model/cost_model.h"
+
+namespace takt {
+
+// One of `parts` equal micro-batches, rounded up.
+constexpr StepLoad ShareOf(const StepLoad& load, std::int64_t parts) {
+  const auto share = [parts](std::int64_t count) { return (count + parts - 1) / parts; };
+  return {share(load.prefill_tokens), load.prefill_work / static_cast<double>(parts), share(load.decodes),
+          share(load.decode_context), share(load.samples)};
+}
+
+// With pp pipeline stages a step stands for pp micro-batches that share its load equally and go through the pipeline
+// one behind the other: it takes pp times the slowest stage. At least a nanosecond, or virtual time would stand still.
+inline Duration VirtualStepTime(const PreparedCostModel& cost, const StepLoad& load) {
+  const std::int32_t pp = cost.model().pp;
+  return std::max(pp <= 1 ? cost.StepTime(load) : cost.StepTime(ShareOf(load, pp)) * pp, Duration(1));
+}
+
+// A call on its way: prefill in chunks, then decodes, then perhaps a tool's answer and more of both.
+class LoneCall {
+ public:
+  // `cost` must outlive it; `chunk` tokens, at least one, is the longest prefill of a step.
+  LoneCall(const PreparedCostModel& cost, std::int64_t chunk, std::int64_t prompt_tokens)
+      : cost_(cost), chunk_(std::max<std::int64_t>(chunk, 1)), known_(prompt_tokens) {}
+
+  // A tool has answered.
+  void Return(std::int64_t tokens) { known_ += tokens; }
+
+  // Computes what is known, and decodes until `stop` tokens have been generated in all.
+  Duration Generate(std::int64_t stop) {
+    Duration total{0};
+    while (known_ - computed_ > 1 || computed_ == 0) {
+      const std::int64_t tokens = std::min(known_ - computed_, chunk_);
+      StepLoad load;
+      load.AddPrefill(tokens, computed_, computed_ + tokens == known_);
+      total += VirtualStepTime(cost_, load);
+      computed_ += tokens;
+      if (computed_ == known_) ++known_, ++generated_;
+    }
+    const std::int64_t decodes = stop - generated_;
+    if (decodes <= 0) return total;
+    // The time of a decode is linear in its context, so that the first and the last tell the mean.
+    total += (Decode(known_) + Decode(known_ + decodes - 1)) * decodes / 2;
+    known_ += decodes;
+    computed_ += decodes;
+    generated_ = stop;
+    return total;
+  }
+
+ private:
+  Duration Decode(std::int64_t context) const {
+    StepLoad load;
+    load.AddDecode(context);
+    return VirtualStepTime(cost_, load);
+  }
+
+  const PreparedCostModel& cost_;
+  std::int64_t chunk_;
+  std::int64_t known_, computed_ = 0, generated_ = 0;  // tokens
+};
+
+// t_comp of HexGen-Flow (Peng et al., 2025, equation 2): prefill of the prompt and decodes of the output. Both are cut
+// to 1 .. 10^6 tokens, so that no estimate overflows.
+inline Duration CallTime(const PreparedCostModel& cost, std::int64_t prompt_tokens, std::int64_t output_tokens,
+                         std::int64_t chunk = 2048) {
+  constexpr std::int64_t kMost = 1'000'000;
+  return LoneCall(cost, chunk, std::clamp<std::int64_t>(prompt_tokens, 1, kMost))
+      .Generate(std::clamp<std::int64_t>(output_tokens, 1, kMost));
+}
+
+}  // namespace takt
+
+#endif  // TAKT_MODEL_CALL_TIME_H_

@@ -1,0 +1,33 @@
+// The instance that has the fewest tokens still to serve.
+#ifndef TAKT_PLACEMENT_LEAST_OUTSTANDING_TOKENS_H_
+#define TAKT_PLACEMENT_LEAST_OUTSTANDING_TOKENS_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "takt/placement/call_costs.h"
+#include "takt/state/work_in_flight.h"
+
+namespace takt {
+
+// Prompt and estimated output of what was placed there and has not ended, whatever the instance's speed. A call without
+// an estimate counts CallCosts::kUnknownOutput tokens of output.
+class LeastOutstandingTokens {
+ public:
+  static constexpr std::string_view kName = "least_outstanding_tokens";
+
+  double Score(const RequestState&, const InstanceState& i, TimePoint) const {
+    return -static_cast<double>(tokens_.outstanding(i.slot));
+  }
+  void Placed(const RequestState& r, const InstanceState& i, TimePoint) {
+    tokens_.Placed(r.slot, i.slot, r.request.prompt_tokens.value + CallCosts::OutputTokens(r.request));
+  }
+  void Released(const RequestState& r, const InstanceState&, TimePoint) { tokens_.Released(r.slot); }
+
+ private:
+  WorkInFlight tokens_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_LEAST_OUTSTANDING_TOKENS_H_

@@ -1,0 +1,37 @@
+// Any instance, with equal chances.
+#ifndef TAKT_PLACEMENT_RANDOM_H_
+#define TAKT_PLACEMENT_RANDOM_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "takt/base/random.h"
+#include "takt/model/spec.h"
+#include "takt/state/instance_state.h"
+#include "takt/state/request_state.h"
+
+namespace takt {
+
+// Every instance draws a number for every request, from the seed and the two ids alone; the largest wins. So the choice
+// does not depend on what came before, an instance that comes or goes moves only what is or was its own, and a request
+// that is placed again goes to the same one if that is up.
+struct RandomPlacement {
+  static constexpr std::string_view kName = "random";
+
+  std::int64_t seed = 1;
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("seed", self.seed, OptionText{"", "of the draws"});
+  }
+
+  double Score(const RequestState& r, const InstanceState& i, TimePoint) const {
+    const std::uint64_t drawn =
+        Mix64(Mix64(Mix64(static_cast<std::uint64_t>(seed)) ^ r.request.id.value) ^ i.instance.id.value);
+    return static_cast<double>(drawn >> 11) * 0x1p-53;
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_RANDOM_H_
