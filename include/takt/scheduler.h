@@ -196,6 +196,11 @@ class BasicScheduler {
     forgotten_.reserve(2 * rows);
     moves_.reserve(rows);
     holders_.reserve(2 * rows);
+    if constexpr (ReviewingPause<Pause>) {
+      bool reviews = true;
+      if constexpr (requires { pause_.reviews(); }) reviews = pause_.reviews();
+      if (reviews) reviews_.Reserve(requests), calls_.reserve(requests), holders_.reserve(requests);
+    }
     if (Counts()) {
       block_tokens_ = options.kv_block_tokens.value;
       watermark_ = static_cast<std::int32_t>(options.kv_watermark * options.kv_blocks.value);
