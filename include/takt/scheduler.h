@@ -229,6 +229,8 @@ class BasicScheduler {
     return kNoSlot;
   }
 
+  NextCall Believed(const NextCall& told);
+
   void Handle(const Arrived& e, TimePoint now);
   void Handle(const Revised& e, TimePoint now);
   void Handle(const Blocked& e, TimePoint now);
@@ -250,8 +252,8 @@ class BasicScheduler {
   void Score(Record& record);
   void Rank(Slot slot);
   void RefreshScores();
-  void Shelve(Slot slot, Status status, KvAction action);
-  void Depart(std::uint32_t lane, KvAction action, Status status);
+  void Shelve(Slot slot, Status status, KvAction action, std::int32_t out = 0);
+  void Depart(std::uint32_t lane, KvAction action, Status status, std::int32_t out = 0);
   void DropAtSettling(Record& record);
   void Settle(Slot slot);
   void MoveOut(Slot slot);
@@ -275,6 +277,8 @@ class BasicScheduler {
   };
   std::int64_t RunningTokens();
   PauseView ViewOf(const Record& record);
+  std::int32_t BlocksOut(const Record& record, const PauseDecision& decision, const PauseView& view) const;
+  void LetGo(Slot slot, std::int32_t out);
   void ReviewAt(Slot slot, TimePoint at, const PausedCall& call);
   void EndReviews(Slot slot);
   void Review();
@@ -293,6 +297,7 @@ class BasicScheduler {
     return std::span(hashes).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
   }
   void FreeKv(Record& record, KvAction action = KvAction::kDrop);
+  void AllocateCpu(Record& record, std::int32_t blocks);
   void FreeCpu(Record& record);
   bool HasOwnKv(const Record& record, std::int32_t blocks, std::int32_t computed) const;
   bool HasOwnKv(const Row& row) const { return HasOwnKv(table_[row.slot], row.blocks, row.computed); }
@@ -398,11 +403,11 @@ class BasicScheduler {
   PlanEntry* entries_ = nullptr;
   std::size_t planned_ = 0;  // entries so far
   StepLimits limits_;
-  std::int32_t budget_ = 0, prefill_left_ = 0, seqs_left_ = 0, swap_in_left_ = 0, swap_out_left_ = 0,
-               candidate_seqs_ = 0;
+  std::int32_t budget_ = 0, prefill_left_ = 0, seqs_left_ = 0, swap_in_left_ = 0, candidate_seqs_ = 0;
+  std::int32_t swap_out_left_ = Blocks::Max().value;  // between plans: what is left of the next one's, as far as known
   bool short_of_kv_ = false;
   bool displaced_ = false;  // somebody, by rank or out of the plan
-  std::uint64_t changes_ = 0;        // events and commits so far
+  std::uint64_t changes_ = 0;  // events and commits so far
   std::uint64_t searched_at_ = UINT64_MAX;  // a search for anyone who fits found none, and would again
   StepLimits searched_limits_;
   WaitsFor top_waits_for_ = WaitsFor::kItsTurn;

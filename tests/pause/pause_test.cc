@@ -67,6 +67,21 @@ TEST_CASE("InferCept keeps by waste; with `elapsed` it believes no duration") {
   CHECK(pause.AtCall({}, longer, View(400, 1000, 0)).action == KvAction::kKeep);
 }
 
+TEST_CASE("InferCept moves what the link and the host's memory have room for, and drops the rest") {
+  const InferCept pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5, .chunk_tokens = 512}}};
+  const auto away = [&](std::int32_t swap_free) {
+    PauseView view = View(400, 1000, swap_free);
+    view.held = {25};
+    return pause.AtCall({}, {.expected = FromSeconds(1)}, view);
+  };
+  CHECK(away(30).action == KvAction::kOut);
+  CHECK(away(30).out.value == 25);
+  CHECK(away(24).action == KvAction::kOut);
+  CHECK(away(24).out.value == 24);
+  CHECK(away(0).action == KvAction::kDrop);
+  CHECK(away(-1).action == KvAction::kDrop);
+}
+
 RequestState Expecting(std::uint64_t id, double output, std::int32_t after, double seconds, KvAction action) {
   RequestState r;
   r.request.id = {id};
@@ -186,6 +201,80 @@ TEST_CASE("an overdue call may be swapped where the host's memory has room") {
   CHECK(host.scheduler.kv().used.value == 0);
   CHECK(host.scheduler.kv().cpu_used.value > 0);
   REQUIRE(host.scheduler.Inconsistency() == nullptr);
+}
+
+// 160 tokens of prompt and one of output: 11 blocks, of which 10 have been computed.
+TEST_CASE("a part of a request's KV moves out and back, and the rest is computed again") {
+  for (const bool fails : {false, true}) {
+    OneCall host(InferCept{.costs = {.pace = {.forward_s = 1e-9, .swap_s = 1e-9}}}, 6);
+    host.CallAfterFirstToken(10);
+    CHECK(host.scheduler.kv().cpu_used.value == 6);
+    const StepPlan& out = host.scheduler.Plan(host.now, {});
+    REQUIRE(out.moves.size() == 1);
+    CHECK(out.moves[0] == KvMove{out.moves[0].id, {1}, KvAction::kOut, {0}, {6}});
+    host.scheduler.On(MoveDone{out.moves[0].id}, host.now);
+    CHECK(host.scheduler.kv().used.value == 0);
+    CHECK(host.scheduler.Explain({1}).computed.value == 96);
+    CHECK(host.scheduler.Explain({1}).cpu_blocks.value == 6);
+
+    host.scheduler.On(ToolReturned{{1}, {20}}, host.now);
+    const StepPlan& in = host.scheduler.Plan(host.now, {});
+    REQUIRE(in.moves.size() == 1);
+    CHECK(in.moves[0] == KvMove{in.moves[0].id, {1}, KvAction::kIn, {0}, {6}});
+    host.scheduler.On(MoveDone{in.moves[0].id, fails}, host.now);
+    CHECK(host.scheduler.kv().cpu_used.value == 0);
+    CHECK(host.scheduler.kv().used.value == 12);  // 181 tokens
+    const StepPlan& again = host.scheduler.Plan(host.now, {.tokens = {50}});
+    REQUIRE(again.run.size() == 1);
+    CHECK(again.run[0].position == (fails ? 0 : 96));
+    CHECK(again.run[0].tokens == 50);
+    CHECK(again.run[0].prefill());
+    const RowResult row{{1}, again.run[0].lane};
+    host.scheduler.Commit({again.id, {&row, 1}}, host.now);
+    host.Step(), host.Step(true), host.Step();
+    CHECK(host.scheduler.alive() == 0);
+    CHECK(host.scheduler.kv().used.value == 0);
+    CHECK(host.scheduler.stats().tokens_recomputed == (fails ? 160 : 64));
+  }
+}
+
+TEST_CASE("calls share what may move out until the next plan, and that plan what they have left") {
+  auto scheduler = *Scheduler::Create({.kv_block_tokens = {16}, .kv_blocks = {100}, .cpu_blocks = {100}}, Fcfs{},
+                                      InferCept{.costs = {.pace = {.forward_s = 1e-9, .swap_s = 1e-9}}});
+  TimePoint now = At(1);
+  for (std::uint64_t id = 1; id <= 3; ++id) scheduler.On(Arrived{{.id = {id}, .prompt_tokens = {100}}}, now);
+  const StepLimits limits{.swap_out = {10}};
+  const StepPlan& plan = scheduler.Plan(now, limits);
+  std::vector<RowResult> rows;
+  for (const PlanEntry& e : plan.run) rows.push_back({e.request, e.lane, 1});
+  scheduler.Commit({plan.id, rows}, now);
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    scheduler.On(ToolCalled{.request = {id}, .expected = FromSeconds(10)}, now);
+  }
+  CHECK(scheduler.kv().cpu_used.value == 10);
+  const StepPlan& next = scheduler.Plan(now, limits);
+  REQUIRE(next.moves.size() == 2);
+  CHECK(next.moves[0].count.value == 7);  // all of it: 101 tokens
+  CHECK(next.moves[1].count.value == 3);
+  CHECK(scheduler.Explain({3}).computed.value == 0);
+  REQUIRE(scheduler.Inconsistency() == nullptr);
+}
+
+TEST_CASE("predictions that nobody can mean are not believed") {
+  OneCall host(LeastWaste{});
+  for (const Duration absurd : {Duration::max(), Duration::min(), Duration(-1)}) {
+    const std::uint64_t id = host.scheduler.stats().arrived + 1;
+    Request r{.id = {id}, .prompt_tokens = {160}};
+    r.next_call = {.after = {INT32_MAX}, .returned = {-1}, .duration = absurd};
+    host.scheduler.On(Arrived{r}, host.now);
+    host.Step();
+    host.scheduler.On(ToolCalled{.request = {id}, .expected = absurd, .expected_returned = {-5}}, host.now);
+    const TimePoint wake_at = host.scheduler.Plan(host.now, {}).wake_at;
+    CHECK((wake_at > host.now && wake_at < kNever));  // as of a call of which nothing is known
+    host.scheduler.On(ToolReturned{{id}, {1}, {.after = {-1}, .duration = absurd}}, host.now);
+    host.scheduler.On(Cancelled{{id}}, host.now);
+  }
+  CHECK(host.scheduler.stats().estimates_absurd == 9);
 }
 
 TEST_CASE("the strategy is predicted before the request runs, and again when a tool has answered") {

@@ -57,7 +57,8 @@ enum class KvAction : std::uint8_t {
   kIn,    // copied back
 };
 
-// A KV move that the host carries out and reports by MoveDone. Blocks [first, first + count) of the request.
+// A KV move that the host carries out and reports by MoveDone. Blocks [first, first + count) of the request. What lies
+// behind blocks that move out is dropped: the host frees it with them, and its tokens are computed again.
 struct KvMove {
   MoveId id = {};
   RequestId request = {};

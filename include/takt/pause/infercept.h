@@ -11,13 +11,15 @@ namespace takt {
 
 // Equation 5 at the call: keep where T_int C <= the waste of dropping by chunks (equation 4). What is not kept is
 // swapped as far as the step's budget and the host's memory go (`StepLimits::swap_out`: by the paper so many tokens
-// that moving them takes no longer than the step), and dropped otherwise. Source: InferCept (ICML 2024), section 4.
+// that moving them takes no longer than the step), and the rest is dropped. Source: InferCept (ICML 2024), section 4.
 //
 // The duration: as told, or, with `elapsed`, by the paper's section 4.4 the time since the call, so that every request
 // is kept at first and let go when it has wasted as much as dropping it would.
 //
-// Departure: a request moves as a whole, not its tail alone; an overdue call is let go by the elapsed time, where the
-// authors' code would keep it for ever.
+// Departures: the budget goes to calls as they come, not to the most wasteful of a step; of a request that it does not
+// suffice for, the head moves and the tail is dropped, where the authors' code moves blocks from the tail on (the head
+// stays on the GPU there until it goes too); an overdue call is let go by the elapsed time, where that code would keep
+// it for ever.
 struct InferCept {
   static constexpr std::string_view kName = "infercept";
   PauseCosts costs = {};
@@ -43,7 +45,10 @@ struct InferCept {
   }
 
  private:
-  static KvAction Away(const PauseView& view) { return view.held <= view.swap_free ? KvAction::kOut : KvAction::kDrop; }
+  static PauseDecision Away(const PauseView& view) {
+    if (view.swap_free.value <= 0) return KvAction::kDrop;
+    return {KvAction::kOut, kNever, std::min(view.held, view.swap_free)};
+  }
   TimePoint LetGoAt(TimePoint since, const PauseView& view) const {
     const double context = static_cast<double>(std::max(view.context.value, 1));
     return since + FromSeconds(std::min(costs.Drop(view) / context, 1e6));

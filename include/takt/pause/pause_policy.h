@@ -23,12 +23,16 @@ struct PauseView {
 };
 
 struct PauseDecision {
-  KvAction action = KvAction::kKeep;  // kKeep, kDrop or kOut; kOut becomes kDrop where the host's memory has no room
+  KvAction action = KvAction::kKeep;  // kKeep, kDrop or kOut
   TimePoint review_at = kNever;       // kKeep: when to ask again if the tool has not answered
+  // kOut: so many of its leading blocks move, and what lies behind them is dropped. The leading ones, since KV is a
+  // prefix: a request can go on from a head that comes back, while a tail is of no use before all that lies before it.
+  // Where more would move than PauseView::swap_free, all is dropped.
+  Blocks out = Blocks::Max();
 
   constexpr PauseDecision() = default;
-  constexpr PauseDecision(KvAction a, TimePoint review = kNever)
-      : action(a), review_at(review) {}  // NOLINT: a decision
+  constexpr PauseDecision(KvAction a, TimePoint review = kNever, Blocks moved = Blocks::Max())
+      : action(a), review_at(review), out(moved) {}  // NOLINT: a decision
 };
 
 // Asked when a request calls a tool.

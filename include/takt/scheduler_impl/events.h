@@ -11,12 +11,28 @@ inline FullKey ExpiryKey(const Request& r) {
   return {static_cast<double>(r.expires_at.time_since_epoch().count()), r.arrival, r.id};
 }
 
+inline constexpr std::int32_t kMostRequestTokens = 1 << 28;  // so that no sum of a request's counts overflows
+
+// A prediction that cannot be meant, or that sums would overflow with: nothing of it is believed.
+inline bool Absurd(Duration duration, Tokens returned, Tokens after = {0}) {
+  constexpr Duration kLongest = FromSeconds(1e9);
+  const auto outside = [](Tokens t) { return t.value < 0 || t.value > kMostRequestTokens; };
+  return duration < Duration::zero() || duration > kLongest || outside(returned) || outside(after);
+}
+
 // The same order, backwards. Complements, since the earliest time has no negative.
 inline FullKey Reversed(const FullKey& key) {
   return {-key.key, TimePoint(Duration(~key.arrival.time_since_epoch().count())), RequestId{~key.id.value}};
 }
 
 // ---- what events say ------------------------------------------------------------------------------------------
+
+template <RankPolicy Policy, PausePolicy Pause>
+NextCall BasicScheduler<Policy, Pause>::Believed(const NextCall& told) {
+  if (!Absurd(told.duration, told.returned, told.after)) return told;
+  ++stats_.estimates_absurd;
+  return {};
+}
 
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
@@ -27,8 +43,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
     return;
   }
   if (draining_ && !TAKT_PLANTED_BUG(18)) return Refuse(r.id, FailReason::kDraining);
-  constexpr std::int32_t kMostTokens = 1 << 28;  // so that no sum of a request's counts overflows
-  if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostTokens || r.max_output_tokens.value < 0 ||
+  if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostRequestTokens || r.max_output_tokens.value < 0 ||
       r.sequences < 1) {
     return Refuse(r.id, FailReason::kInvalid);
   }
@@ -45,6 +60,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
     ++stats_.estimates_absurd;
     *estimate = {};
   }
+  kept.next_call = Believed(kept.next_call);
   record.known = kept.prompt_tokens.value;
   if (BlocksFor(record) > TotalBlocks()) {
     table_.Erase(slot);
@@ -72,7 +88,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint now) {
   };
   revise(r.output_tokens, e.output_tokens);
   revise(r.workflow_tokens_left, e.workflow_tokens_left);
-  if (e.next_call) r.next_call = *e.next_call;
+  if (e.next_call) r.next_call = Believed(*e.next_call);
   if (e.deadline) r.deadline = *e.deadline;
   if (e.priority) r.priority = *e.priority;
   if (e.expires_at) {
@@ -136,13 +152,20 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolCalled& e, TimePoint) {
     ++stats_.events_out_of_place;
     return;
   }
-  PauseDecision decision = pause_.AtCall(record.state, e, ViewOf(record));
-  if (decision.action == KvAction::kIn) decision.action = KvAction::kKeep;
+  ToolCalled call = e;
+  if (Absurd(call.expected, call.expected_returned)) {
+    ++stats_.estimates_absurd;
+    call.expected = {}, call.expected_returned = {0};
+  }
+  const PauseView view = ViewOf(record);
+  const PauseDecision decision = pause_.AtCall(record.state, call, view);
+  const std::int32_t out = BlocksOut(record, decision, view);
+  const bool keep = decision.action == KvAction::kKeep || decision.action == KvAction::kIn;
   queue_.ToolCalled(slot);
   record.state.request.next_call = {};  // it has come
-  Shelve(slot, Status::kPaused, decision.action);
+  Shelve(slot, Status::kPaused, keep ? KvAction::kKeep : out > 0 ? KvAction::kOut : KvAction::kDrop, out);
   if constexpr (ReviewingPause<Pause>) {
-    if (decision.action == KvAction::kKeep) ReviewAt(slot, decision.review_at, {e, now_});
+    if (keep) ReviewAt(slot, decision.review_at, {call, now_});
   }
 }
 
@@ -151,20 +174,19 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolReturned& e, TimePoint) {
   const Slot slot = Living(e.request);
   if (slot == kNoSlot) return;
   Record& record = table_[slot];
-  constexpr std::int32_t kMostTokens = 1 << 28;
   if (record.status != Status::kPaused || e.returned.value < 0) {
     ++stats_.events_out_of_place;
     return;
   }
   --paused_;
   EndReviews(slot);
-  if (e.returned.value > kMostTokens - record.known) {
+  if (e.returned.value > kMostRequestTokens - record.known) {
     record.status = Status::kBlocked, ++blocked_;  // a status that Fail knows how to leave
     return Fail(slot, FailReason::kKvExhausted);
   }
   record.known += e.returned.value;
   record.state.returned += e.returned;
-  record.state.request.next_call = e.next_call;
+  record.state.request.next_call = Believed(e.next_call);
   Enqueue(slot, 0);
 }
 
@@ -257,10 +279,14 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Score(Record& record) {
   RequestState& state = record.state;
-  const bool leaves = record.lane != kNoLane && record.leave_action != KvAction::kKeep;
-  state.computed = {leaves && record.leave_action == KvAction::kDrop ? 0
-                    : record.lane != kNoLane                         ? running_[record.lane].computed
-                                                                     : record.computed};
+  state.computed = {record.computed};
+  if (record.lane != kNoLane) {
+    const Row& row = running_[record.lane];
+    const bool part = record.leave_action == KvAction::kOut && record.cpu_blocks < row.blocks;
+    state.computed = {record.leave_action == KvAction::kDrop ? 0
+                      : part                                 ? std::min(row.computed, record.cpu_blocks * block_tokens_)
+                                                             : row.computed};
+  }
   if constexpr (RefreshingPolicy<Policy>) {
     if (queue_.policy().refresh_interval() > 0) {
       state.beside = static_cast<std::int32_t>(std::min<std::int64_t>(RunningTokens(), INT32_MAX));
@@ -328,6 +354,26 @@ PauseView BasicScheduler<Policy, Pause>::ViewOf(const Record& record) {
 
 // ---- paused requests ------------------------------------------------------------------------------------------
 
+// How many blocks move out by a decision; 0: none, or none may.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::BlocksOut(const Record& record, const PauseDecision& decision,
+                                                      const PauseView& view) const {
+  if (decision.action != KvAction::kOut || record.cpu_blocks > 0) return 0;
+  const std::int32_t blocks = std::clamp(decision.out.value, 0, view.held.value);
+  const bool may = blocks <= std::min(ledger_.cpu_free(), swap_out_left_) &&
+                   HasOwnKv(record, blocks, std::min(view.context.value, blocks * block_tokens_));
+  return may ? blocks : 0;
+}
+
+// KV that a paused request without a lane holds: so many blocks move out, and the rest is dropped.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::LetGo(Slot slot, std::int32_t out) {
+  Record& record = table_[slot];
+  if (out == 0) return FreeKv(record);
+  AllocateCpu(record, out);
+  MoveOut(slot);
+}
+
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::ReviewAt(Slot slot, TimePoint at, const PausedCall& call) {
   if (at == kNever) return;
@@ -356,21 +402,14 @@ void BasicScheduler<Policy, Pause>::Review() {
         continue;
       }
       if (record.blocks == 0) continue;  // others needed it more
-      const PauseDecision decision = pause_.Review(record.state, call.call, call.since, ViewOf(record));
+      const PauseView view = ViewOf(record);
+      const PauseDecision decision = pause_.Review(record.state, call.call, call.since, view);
       if (decision.action == KvAction::kKeep || decision.action == KvAction::kIn) {
         if (decision.review_at != kNever) ReviewAt(slot, std::max(decision.review_at, now_ + kSoon), call);
         continue;
       }
       ++stats_.pauses_let_go;
-      const bool out = decision.action == KvAction::kOut && HasOwnKv(record, record.blocks, record.computed) &&
-                       record.blocks <= ledger_.cpu_free();
-      if (!out) {
-        FreeKv(record);
-        continue;
-      }
-      record.cpu_blocks = record.blocks;
-      ledger_.AllocateCpu(record.blocks);
-      MoveOut(slot);
+      LetGo(slot, BlocksOut(record, decision, view));
     }
   }
 }
@@ -392,23 +431,21 @@ void BasicScheduler<Policy, Pause>::LeaveQueue(Slot slot) {
 
 // Out of the ranked set, or out of its lane, to wait for something else.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Shelve(Slot slot, Status status, KvAction action) {
+void BasicScheduler<Policy, Pause>::Shelve(Slot slot, Status status, KvAction action, std::int32_t out) {
   Record& record = table_[slot];
   ++(status == Status::kPaused ? paused_ : blocked_);
-  if (record.status == Status::kRunning) {
-    const Row& row = running_[record.lane];
-    const bool movable = HasOwnKv(row) && row.blocks <= ledger_.cpu_free() && row.state != RowState::kMoving;
-    if (action == KvAction::kOut && !movable) action = KvAction::kDrop;
-    return Depart(record.lane, action, status);
-  }
+  if (record.status == Status::kRunning) return Depart(record.lane, action, status, out);
   LeaveQueue(slot);
   record.status = status;
   if (status == Status::kBlocked) WatchExpiry(slot);
+  if (action == KvAction::kKeep) return;
+  if (record.lane != kNoLane && record.leave_action == KvAction::kKeep) DropAtSettling(record);
+  if (record.transit == Transit::kNone && record.blocks > 0) LetGo(slot, out);
 }
 
 // Takes a row out of the running set. Its lane and KV follow when no step or move in flight names them.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, Status status) {
+void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, Status status, std::int32_t out) {
   Row& row = running_[lane];
   const Slot slot = row.slot;
   Record& record = table_[slot];
@@ -430,10 +467,7 @@ void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, 
   record.state.has_run |= row.generated > 0;
   record.leave_action = action;
   record.status = status;
-  if (action == KvAction::kOut) {
-    record.cpu_blocks = row.blocks;
-    ledger_.AllocateCpu(row.blocks);
-  }
+  if (action == KvAction::kOut) AllocateCpu(record, out);
   if (action != KvAction::kKeep) leaving_blocks_ += row.blocks;
   if (!moving) record.transit = Transit::kDraining;
   if (status == Status::kWaiting) {
@@ -481,9 +515,13 @@ void BasicScheduler<Policy, Pause>::MoveOut(Slot slot) {
   Record& record = table_[slot];
   record.transit = Transit::kMovingOut;
   leaving_blocks_ += record.blocks;
+  if (record.cpu_blocks < record.blocks) {
+    record.was_computed = std::max(record.was_computed, record.computed);
+    record.computed = std::min(record.computed, record.cpu_blocks * block_tokens_);
+  }
   const MoveId id{++last_move_};
   moves_.push_back({id, slot, KvAction::kOut});
-  notices_.moves.push_back({id, record.state.request.id, KvAction::kOut, {0}, {record.blocks}});
+  notices_.moves.push_back({id, record.state.request.id, KvAction::kOut, {0}, {record.cpu_blocks}});
   ++stats_.moves_out;
 }
 
@@ -668,6 +706,14 @@ void BasicScheduler<Policy, Pause>::FreeKv(Record& record, KvAction action) {
     ledger_.Free(record.blocks - shared);
   }
   record.blocks = 0;
+}
+
+// A place in the host's memory for blocks that are to move out.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AllocateCpu(Record& record, std::int32_t blocks) {
+  record.cpu_blocks = blocks;
+  ledger_.AllocateCpu(blocks);
+  swap_out_left_ -= blocks;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>

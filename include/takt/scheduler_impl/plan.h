@@ -17,12 +17,13 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   plan_->tokens = {0};
   entries_ = buffer.entries.data();
   planned_ = 0;
+  const std::int32_t promised = std::max(limits_.swap_out.value, 0) - swap_out_left_;  // to tool calls since then
   limits_ = limits;
   most_seqs_ = std::max(most_seqs_, std::min(limits.max_seqs, limits.tokens.value));  // each takes a token
   most_tokens_ = std::max(most_tokens_, std::min(limits.tokens.value, limits.prefill_tokens.value));
 
   swap_in_left_ = limits_.swap_in.value;  // of the whole plan, however often it is built
-  swap_out_left_ = limits_.swap_out.value;
+  swap_out_left_ = std::max(limits_.swap_out.value, 0) - promised;
   Expire(now_);
   Review();
   RefreshScores();
@@ -39,6 +40,8 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   plan_->preempted.swap(notices_.preempted);
   plan_->failed.swap(notices_.failed);
   plan_->released.swap(notices_.released);
+
+  swap_out_left_ = std::max(limits_.swap_out.value, 0);
 
   for (Slot slot : forgotten_) table_.Erase(slot);
   forgotten_.clear();
@@ -623,12 +626,11 @@ void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
   const Row& row = running_[lane];
   const bool swap = options_.preempt_action == KvAction::kOut && HasOwnKv(row) && row.blocks <= ledger_.cpu_free() &&
                     row.blocks <= swap_out_left_ && row.sequences == Sequences(table_[row.slot]);
-  if (swap) swap_out_left_ -= row.blocks;
   const KvAction action = swap ? KvAction::kOut : KvAction::kDrop;
   ++(swap ? stats_.preempted_swap : stats_.preempted_recompute);
   stats_.preempted_by_rank += by_rank ? 1 : 0;
   notices_.preempted.push_back({row.request, action});
-  Depart(lane, action, Status::kWaiting);
+  Depart(lane, action, Status::kWaiting, row.blocks);
 }
 
 // Promoted rows are better than all others; then by rank.

@@ -46,7 +46,7 @@ namespace takt {
   X(events_unknown, "events that name no living request, or no move in flight")                  \
   X(events_out_of_place, "events that the state of their request does not allow; ignored")       \
   X(keys_not_a_number, "rank keys that were NaN, taken as +infinity")                            \
-  X(estimates_absurd, "predictions that were NaN, infinite or negative, taken as unknown")       \
+  X(estimates_absurd, "absurd predictions (NaN, infinite, negative, endless), taken as unknown") \
   X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")           \
   X(oracle_refused, "KV reservations that the host's oracle refused")
 
