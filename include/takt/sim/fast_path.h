@@ -25,7 +25,7 @@
 #include "takt/base/time.h"
 #include "takt/config.h"
 #include "takt/model/cost_model.h"
-#include "takt/sim/virtual_engine.h"
+#include "takt/model/call_time.h"
 
 namespace takt {
 
