@@ -61,7 +61,7 @@ void AddPolicies(Group group, ReplayArguments& to) {
             "which request first; several times to compare with the first [fcfs, sjf, stjf]; see 'takt policies'");
   group.Add("--estimates", to.estimates, "KIND",
             "what is known of lengths that have not been seen: oracle, noise:SIGMA, gaussian:SIGMA, "
-            "calibrated:SIGMA, class-mean, none; several times to compare [oracle]");
+            "calibrated:SIGMA, class-mean, lengths, none; several times to compare [oracle]");
 }
 
 void AddEngine(Group group, ReplayArguments& to) {

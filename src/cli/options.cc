@@ -130,7 +130,8 @@ std::shared_ptr<CLI::FormatterBase> HelpFormat() { return std::make_shared<Forma
 
 void AddWorkload(Group group, WorkloadArguments& to) {
   group.Add("--format", to.format, "NAME",
-            "of the file: auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept; auto looks at its first line",
+            "of the file: auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, text2sql; auto looks at its "
+            "first line",
             KnownFormat());
   group.Add("--length-scale", to.length_scale, "X",
             "all lengths times X: for an engine that is smaller than the one that the trace is of", Positive());

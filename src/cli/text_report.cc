@@ -27,6 +27,7 @@ std::string Known(const EstimateSpec& estimates) {
       return fmt::format("what predictions that are off by a factor of {:.1f} tell of the length ({})",
                          std::exp(estimates.sigma), estimates.ToString());
     case EstimateKind::kClassMean: return "the mean length of what has ended in the same stage (class-mean)";
+    case EstimateKind::kLengths: return "what has ended in the same stage with a prompt of like length (lengths)";
     case EstimateKind::kNone: return "nothing of lengths (none)";
   }
   return "";

@@ -65,12 +65,14 @@ ClassKey KeyOf(const WorkloadWorkflow& workflow, const WorkloadCall& call) {
 
 absl::StatusOr<EstimateSpec> EstimateSpec::Parse(std::string_view text) {
   const auto fail = [text](std::string_view why) {
-    return absl::InvalidArgumentError(fmt::format(
-        "estimates '{}': {}; known are oracle, noise:SIGMA, gaussian:SIGMA, calibrated:SIGMA, class-mean and none",
-        text, why));
+    return absl::InvalidArgumentError(
+        fmt::format("estimates '{}': {}; known are oracle, noise:SIGMA, gaussian:SIGMA, calibrated:SIGMA, class-mean, "
+                    "lengths and none",
+                    text, why));
   };
   if (text == "oracle") return EstimateSpec{EstimateKind::kOracle, 0};
   if (text == "class-mean") return EstimateSpec{EstimateKind::kClassMean, 0};
+  if (text == "lengths") return EstimateSpec{EstimateKind::kLengths, 0};
   if (text == "none") return EstimateSpec{EstimateKind::kNone, 0};
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
@@ -95,6 +97,7 @@ std::string EstimateSpec::ToString() const {
     case EstimateKind::kGaussian: return fmt::format("gaussian:{}", sigma);
     case EstimateKind::kCalibrated: return fmt::format("calibrated:{}", sigma);
     case EstimateKind::kClassMean: return "class-mean";
+    case EstimateKind::kLengths: return "lengths";
     case EstimateKind::kNone: break;
   }
   return "none";
@@ -182,6 +185,9 @@ void Estimator::Describe(std::uint32_t workflow_index, std::uint32_t call, Reque
       request.workflow_tokens_left = LogNormalEstimate(left.mean, left.variance);
       return;
     }
+    case EstimateKind::kLengths:
+      request.output_tokens = lengths_.Expect(request.stage, request.prompt_tokens.value);
+      return;
     case EstimateKind::kClassMean: {
       std::int64_t left = 0;
       ForCallsLeft(workflow, [&](std::uint32_t c) { left += OutputOf(c); });
@@ -199,6 +205,10 @@ void Estimator::Describe(std::uint32_t workflow_index, std::uint32_t call, Reque
 void Estimator::Ended(std::uint32_t workflow_index, std::uint32_t call) {
   if (spec_.kind == EstimateKind::kNone) return;
   ended_[call] = true;
+  if (spec_.kind == EstimateKind::kLengths) {
+    const WorkloadCall& ended = workload_->calls[call];
+    lengths_.Observe({ended.stage}, ended.prompt_tokens, ended.output_tokens);
+  }
   if (spec_.kind != EstimateKind::kClassMean) return;
   classes_[class_of_[call]].output.Add(OutputOf(call));
   all_.output.Add(OutputOf(call));
@@ -218,6 +228,7 @@ NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
   const auto tokens = [](double count) { return Tokens{static_cast<std::int32_t>(std::clamp(count, 0.0, 1e9))}; };
   NextCall next{.tool = {std::uint64_t{tool.name} + 1}};
   switch (spec_.kind) {
+    case EstimateKind::kLengths:
     case EstimateKind::kNone: return {};
     case EstimateKind::kOracle:
     case EstimateKind::kNoise:

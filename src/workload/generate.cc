@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -197,6 +198,20 @@ std::vector<std::int32_t> All(const Workload& workload, std::int32_t WorkloadCal
 }
 
 }  // namespace
+
+std::vector<TimePoint> NumpyPoissonArrivals(double rate, std::uint32_t seed, std::size_t n) {
+  std::mt19937 bits(seed);  // whose sequence the standard fixes
+  std::vector<TimePoint> arrivals;
+  arrivals.reserve(n);
+  double now = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto high = static_cast<double>(bits() >> 5), low = static_cast<double>(bits() >> 6);
+    const double uniform = (high * 67108864 + low) / 9007199254740992;
+    now += -std::log(1 - uniform) * (1 / rate);
+    arrivals.emplace_back(std::min(FromSeconds(now), kMaxWorkloadTime));
+  }
+  return arrivals;
+}
 
 double Arrivals::Gap(Random& random) const {
   switch (process) {

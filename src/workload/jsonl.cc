@@ -1,4 +1,5 @@
-// The formats with one JSON object per line: Mooncake's, InferCept's requests with tool calls, and takt's own.
+// The formats with one JSON object per line: Mooncake's, InferCept's requests with tool calls, HexGen-Flow's
+// text-to-SQL workflows, and takt's own.
 #include <algorithm>
 #include <span>
 
@@ -125,6 +126,55 @@ class InferCeptParser : public JsonParser {
   GeneratedArrivals arrivals_;
 };
 
+// HexGen-Flow's workflows (Peng et al., 2025): calls that wait for all calls of the stage before them.
+class Text2SqlParser : public JsonParser {
+ public:
+  Text2SqlParser(const ReadOptions& options, WorkloadBuilder& builder) : JsonParser(builder), arrivals_(options) {}
+
+  absl::Status Object(const Json& json) override {
+    absl::Status fault;
+    Members line(json, "", fault);
+    line.Only({"id", "trace", "index", "n_calls", "n_stages", "sig", "first_copy", "calls"});
+    const WorkloadWorkflow head{.arrival = arrivals_.now(), .name = builder_.Name(line.Text("trace"))};
+    const std::span<const Json> calls = line.Array("calls", false);
+    if (calls.empty()) line.Fault("calls", "there is none");
+    if (calls.size() > kMaxCalls) line.Fault("calls", fmt::format("more than {}", kMaxCalls));
+    const std::int64_t told = line.Whole("n_calls", 0, INT64_MAX, std::ssize(calls));
+    if (told != std::ssize(calls)) line.Fault("n_calls", fmt::format("{}, but there are {}", told, calls.size()));
+    std::vector<CallDraft> drafts;
+    std::size_t links = 0;
+    for (std::size_t i = 0; i < calls.size() && fault.ok(); ++i) {
+      drafts.push_back(Call(calls[i], i, calls.size(), fault));
+      links += drafts.back().after.size();
+      if (links > kMaxLinks) line.Fault("calls", fmt::format("more than {} predecessors", kMaxLinks));
+    }
+    if (!fault.ok()) return fault;
+    absl::Status added = builder_.Add(head, drafts);
+    if (added.ok()) arrivals_.Next();
+    return added;
+  }
+
+ private:
+  CallDraft Call(const Json& json, std::size_t index, std::size_t calls, absl::Status& fault) {
+    Members members(json, fmt::format("calls[{}]", index), fault);
+    members.Only({"i", "step", "stage", "preds", "in", "out", "paper_stage"});
+    CallDraft draft;
+    draft.call.stage = builder_.Name(members.Text("step"));
+    // The paper's stage, of which a step is a part, takes the place of the role.
+    const std::int64_t part = members.Whole("paper_stage", 0, 1'000'000, 0);
+    if (part > 0) draft.call.agent = builder_.Name(fmt::format("stage {}", part));
+    draft.call.prompt_tokens = AtLeastOne(members.Whole("in", 0, kMaxTokens));
+    draft.call.output_tokens = AtLeastOne(members.Whole("out", 0, kMaxTokens));
+    for (const Json& before : members.Array("preds")) {
+      draft.after.push_back(
+          static_cast<std::uint32_t>(members.WholeOf(before, "preds", 0, static_cast<std::int64_t>(calls) - 1)));
+    }
+    return draft;
+  }
+
+  GeneratedArrivals arrivals_;
+};
+
 class WorkflowParser : public JsonParser {
  public:
   using JsonParser::JsonParser;
@@ -223,6 +273,7 @@ class WorkflowParser : public JsonParser {
 std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadFormat format,
                                            WorkloadBuilder& builder) {
   if (format == WorkloadFormat::kInferCept) return std::make_unique<InferCeptParser>(options, builder);
+  if (format == WorkloadFormat::kText2Sql) return std::make_unique<Text2SqlParser>(options, builder);
   if (format == WorkloadFormat::kMooncake) return std::make_unique<MooncakeParser>(builder);
   return std::make_unique<WorkflowParser>(builder);
 }
@@ -230,6 +281,7 @@ std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadF
 WorkloadFormat DetectJson(std::string_view line) {
   const Json json = Json::parse(line.begin(), line.end(), nullptr, false);
   if (!json.is_object()) return WorkloadFormat::kAuto;
+  if (json.contains("calls") && json.contains("n_stages")) return WorkloadFormat::kText2Sql;
   if (json.contains("calls") || json.contains("takt_workload")) return WorkloadFormat::kWorkflow;
   if (json.contains("input_length") || json.contains("hash_ids")) return WorkloadFormat::kMooncake;
   if (json.contains("segments")) return WorkloadFormat::kInferCept;

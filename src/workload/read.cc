@@ -68,16 +68,17 @@ class Reader {
     if (format == WorkloadFormat::kAuto) format = DetectJson(line);
     if (format == WorkloadFormat::kAuto) format = DetectCsv(line);
     if (format == WorkloadFormat::kAuto) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} begins no known format; known are workflow (JSON with calls), mooncake (JSON with "
-                      "input_length), infercept (JSON with segments), and CSV with a header: azure "
-                      "(TIMESTAMP,ContextTokens,GeneratedTokens), burstgpt "
-                      "(Timestamp,Model,Request tokens,Response tokens), sharegpt (num_prefill_tokens,"
-                      "num_decode_tokens)",
-                      Quoted(line)));
+      return absl::InvalidArgumentError(fmt::format(
+          "{} begins no known format; known are workflow (JSON with calls), mooncake (JSON with "
+          "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), and CSV with a header: azure "
+          "(TIMESTAMP,ContextTokens,GeneratedTokens), burstgpt "
+          "(Timestamp,Model,Request tokens,Response tokens), sharegpt (num_prefill_tokens,"
+          "num_decode_tokens)",
+          Quoted(line)));
     }
     report_.format = format;
-    report_.arrivals_generated = format == WorkloadFormat::kShareGpt || format == WorkloadFormat::kInferCept;
+    report_.arrivals_generated = format == WorkloadFormat::kShareGpt || format == WorkloadFormat::kInferCept ||
+                                 format == WorkloadFormat::kText2Sql;
     parser_ = IsCsv(format) ? MakeCsvParser(options_, format, builder_) : MakeJsonParser(options_, format, builder_);
     return parser_->Header(line);
   }

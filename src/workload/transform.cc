@@ -61,6 +61,37 @@ absl::Status ScaleLengths(Workload& workload, double factor) {
   return absl::OkStatus();
 }
 
+absl::Status SetArrivals(Workload& workload, std::span<const TimePoint> arrivals) {
+  if (arrivals.size() != workload.workflows.size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("arrivals: {} for {} workflows", arrivals.size(), workload.workflows.size()));
+  }
+  for (std::size_t i = 1; i < arrivals.size(); ++i) {
+    if (arrivals[i] >= arrivals[i - 1] && arrivals[i] - arrivals[0] <= kMaxWorkloadTime) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("arrivals[{}]: {} s lies before the one before it, or beyond 1e9 s", i, ToSeconds(arrivals[i])));
+  }
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    workload.workflows[i].arrival = TimePoint(arrivals[i] - arrivals[0]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetDeadlines(Workload& workload, std::span<const Duration> alone, double scale) {
+  if (alone.size() != workload.workflows.size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("deadlines: {} durations for {} workflows", alone.size(), workload.workflows.size()));
+  }
+  if (!(scale >= 0) || !std::isfinite(scale)) {
+    return absl::InvalidArgumentError(fmt::format("deadline scale: {} is not a number from 0", scale));
+  }
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    const Duration deadline = FromSeconds(std::max(0.0, ToSeconds(alone[i])) * scale);
+    workload.workflows[i].deadline = deadline <= kMaxWorkloadTime ? deadline : Duration::max();
+  }
+  return absl::OkStatus();
+}
+
 void LimitTools(Workload& workload, std::uint32_t most) {
   for (WorkloadCall& call : workload.calls) {
     if (call.tools <= most) continue;

@@ -20,8 +20,8 @@
 namespace takt {
 namespace {
 
-std::shared_ptr<const StageCosts> CostsOf(const std::vector<std::array<double, 3>>& seconds) {
-  auto costs = std::make_shared<StageCosts>();
+std::shared_ptr<const StageTimes> CostsOf(const std::vector<std::array<double, 3>>& seconds) {
+  auto costs = std::make_shared<StageTimes>();
   for (std::size_t s = 0; s < seconds.size(); ++s) {
     for (std::size_t g = 0; g < text2sql::kGpus.size(); ++g) {
       costs->Set({s + 1}, text2sql::kGpus[g], FromSeconds(seconds[s][g]));
@@ -96,7 +96,7 @@ TEST_CASE("without measured stages the cost model decides; alike instances share
 }
 
 TEST_CASE("at alpha 1 all goes to the first of the fastest, as the authors' code does") {
-  auto costs = std::make_shared<StageCosts>();
+  auto costs = std::make_shared<StageTimes>();
   costs->Set({1}, "slow", std::chrono::seconds(2));
   costs->Set({1}, "fast", std::chrono::seconds(1));
   auto router = RouterOf(CodeRatio(1, costs), {"slow", "fast", "fast"});

@@ -25,8 +25,8 @@ using std::chrono::seconds;
 using TestRouter = BasicRouter<Fcfs, WorkloadBalance>;
 
 // A stage s takes s seconds on "one", twice that on "two".
-std::shared_ptr<const StageCosts> Costs() {
-  auto costs = std::make_shared<StageCosts>();
+std::shared_ptr<const StageTimes> Costs() {
+  auto costs = std::make_shared<StageTimes>();
   for (std::uint64_t s = 1; s <= 100; ++s) {
     costs->Set({s}, "one", seconds(s));
     costs->Set({s}, "two", seconds(2 * s));

@@ -55,6 +55,7 @@ Request Described(Estimator& estimator, std::uint32_t workflow, std::uint32_t ca
 TEST_CASE("kinds are read from their names, and faults are named") {
   CHECK(*EstimateSpec::Parse("oracle") == kOracle);
   CHECK(*EstimateSpec::Parse("class-mean") == kClassMean);
+  CHECK(EstimateSpec::Parse("lengths")->ToString() == "lengths");
   CHECK(*EstimateSpec::Parse("none") == EstimateSpec{});
   CHECK(*EstimateSpec::Parse("noise:0.5") == EstimateSpec{EstimateKind::kNoise, 0.5});
   CHECK(EstimateSpec::Parse("calibrated:1.2")->ToString() == "calibrated:1.2");
@@ -170,6 +171,16 @@ TEST_CASE("class means know what has finished, and a workflow's rest only when i
   estimator.Ended(1, 3);
   CHECK(Described(estimator, 2, 4).workflow_tokens_left.mean == 55);  // (40 + 70) / 2
   CHECK(Described(estimator, 2, 5).workflow_tokens_left.mean == 40);  // (30 + 50) / 2
+}
+
+TEST_CASE("lengths know what has finished of the same stage and size of prompt, and nothing of the rest") {
+  const Workload w = Chains({{10, 30}, {20, 50}});
+  Estimator estimator(w, {EstimateKind::kLengths, 0}, 1);
+  CHECK_FALSE(Described(estimator, 0, 0).output_tokens.known());
+  estimator.Ended(0, 0);
+  estimator.Ended(0, 1);
+  CHECK(Described(estimator, 1, 2).output_tokens.known());
+  CHECK_FALSE(Described(estimator, 1, 2).workflow_tokens_left.known());
 }
 
 TEST_CASE("the nameless are classed by the size of their prompt") {

@@ -385,6 +385,38 @@ TEST_CASE("InferCept's faults") {
   CHECK(Error(std::string(kInferCept) + "{\"segments\": [}\n").find("t:5: column 15: not valid JSON near ") == 0);
 }
 
+TEST_CASE("text to SQL: calls in stages, Poisson arrivals at the stated rate") {
+  const std::string calls =
+      R"({"i":0,"step":"x","stage":0,"preds":[],"in":301,"out":26,"paper_stage":1},)"
+      R"({"i":1,"step":"y","stage":1,"preds":[0],"in":9,"out":2,"paper_stage":2},)"
+      R"({"i":2,"step":"y","stage":1,"preds":[0],"in":8,"out":0},{"i":3,"step":"z","preds":[1,2],"in":7,"out":4}])";
+  const std::string line = R"({"id":"a","trace":"trace1","n_calls":4,"n_stages":3,"calls":[)" + calls + "}\n";
+  ReadReport report;
+  const Workload w = Parsed(line + line + line, {.rate = 0.5, .seed = 3}, &report);
+  CHECK(report.format == WorkloadFormat::kText2Sql);
+  CHECK(report.arrivals_generated);
+  CHECK(report.raised_lengths == 3);
+  REQUIRE(w.workflows.size() == 3);
+  CHECK(w.workflows[2].arrival > w.workflows[1].arrival);
+  CHECK(w.names[w.workflows[0].name] == "trace1");
+  const auto own = w.calls_of(w.workflows[1]);
+  REQUIRE(own.size() == 4);
+  CHECK(w.names[own[1].stage] == "y");
+  CHECK(w.names[own[1].agent] == "stage 2");
+  CHECK(own[3].agent == 0);
+  CHECK(own[0].prompt_tokens == 301);
+  CHECK(w.predecessors_of(own[3]).size() == 2);
+
+  const auto error = [](const std::string& call) { return Error(R"({"n_stages":1,"calls":[)" + call + "]}"); };
+  CHECK(error("") == "t:1: calls: there is none");
+  CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[1]})") == "t:1: calls[0].preds: 1 is above 0");
+  CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[-1]})") == "t:1: calls[0].preds: -1 is negative");
+  CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[0]})").find("t:1: calls[0] (stage \"x\")") == 0);  // a circle
+  CHECK(error(R"({"step":"x","out":1})") == "t:1: calls[0].in: is missing");
+  CHECK(error(R"({"stp":"x","in":1,"out":1})").find("t:1: calls[0]: unknown key \"stp\"") == 0);
+  CHECK(Error(R"({"n_stages":1,"n_calls":2,"calls":[{"in":1,"out":1}]})") == "t:1: n_calls: 2, but there are 1");
+}
+
 TEST_CASE("a segment of no tokens, and one without an end, count as one token") {
   ReadReport report;
   const Workload w =
@@ -501,7 +533,8 @@ TEST_CASE("options and files are checked") {
   CHECK(std::string(ReadWorkload("/").status().message()).find("/: after line 0: cannot be read: ") == 0);
   CHECK(*ParseWorkloadFormat("mooncake") == WorkloadFormat::kMooncake);
   CHECK(std::string(ParseWorkloadFormat("csv").status().message()) ==
-        "format: \"csv\" is unknown; known are auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept");
+        "format: \"csv\" is unknown; known are auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, "
+        "text2sql");
 }
 
 TEST_CASE("values in messages are short and printable") {

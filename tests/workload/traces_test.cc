@@ -1,14 +1,17 @@
 // The real traces, where they are at hand: their counts, means and percentiles, as counted by other means.
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <tuple>
 
 #include "catch.h"
 #include "takt/numeric/summary.h"
+#include "takt/workload/generate.h"
 #include "takt/workload/read.h"
 #include "takt/workload/summary.h"
 #include "takt/workload/transform.h"
@@ -138,6 +141,37 @@ void Check(Kinds& kinds, const Told& t) {
   CHECK(k.seconds.deviation() * std::sqrt(1 - 1 / n) == Approx(t.deviation).epsilon(2e-3));
   CHECK(k.prompt.mean() == Approx(t.prompt).margin(0.5));
   CHECK(k.returned.mean() == Approx(t.returned).margin(0.051));
+}
+
+TEST_CASE("text to SQL: as many workflows and calls as the authors count, and their arrivals to the bit") {
+  struct Counts {
+    const char* name;
+    std::int64_t workflows, calls;
+    double mean, variance;
+  };
+  for (const Counts& c : {Counts{"text2sql/trace1.jsonl", 90, 1732, 19.24, 13.4},
+                          Counts{"text2sql/trace2.jsonl", 96, 1984, 20.67, 14.7}}) {
+    const Workload w = Trace(c.name);
+    if (w.workflows.empty()) return;
+    const WorkloadSummary s = Summarise(w);
+    CHECK(s.workflows == c.workflows);
+    CHECK(s.calls == c.calls);
+    CHECK(s.calls_per_workflow.mean == Approx(c.mean).margin(0.01));
+    CHECK(std::pow(s.calls_per_workflow.deviation, 2) == Approx(c.variance).margin(0.2));
+    CHECK(s.stages.size() == 7);
+  }
+  const char* data = std::getenv("TAKT_DATA");
+  std::ifstream in((data != nullptr ? data : std::string(TAKT_SOURCE_DIR) + "/../shared/data") +
+                   "/text2sql/arrivals.csv");
+  std::string line;
+  std::getline(in, line);
+  std::int64_t lines = 0;
+  for (double rate, seed, n, index, arrival; std::getline(in, line); ++lines) {
+    REQUIRE(std::sscanf(line.c_str(), "%lf,%lf,%lf,%lf,%lf", &rate, &seed, &n, &index, &arrival) == 5);
+    const auto times = NumpyPoissonArrivals(rate, static_cast<std::uint32_t>(seed), static_cast<std::size_t>(n));
+    CHECK(times[static_cast<std::size_t>(index)] == TimePoint(FromSeconds(arrival)));
+  }
+  CHECK(lines == 660);
 }
 
 TEST_CASE("InferCept, several calls a request: the statistics of each class") {

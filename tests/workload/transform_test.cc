@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -287,6 +288,32 @@ TEST_CASE("a broken promise is found and named") {
   CHECK(fault([](Workload& w) { w.workflows.push_back(w.workflows[0]); }) ==
         "workflows[2]: arrival: earlier than the one before");
   CHECK(fault([](Workload& w) { w.names[0] = "x"; }) == "names[0]: must be the empty name");
+}
+
+TEST_CASE("arrivals and deadlines are set workflow by workflow, or not at all") {
+  Workload w = Rich();
+  const std::vector<TimePoint> times = {TimePoint(seconds(3)), TimePoint(seconds(10))};
+  REQUIRE(SetArrivals(w, times).ok());
+  CHECK(w.workflows[0].arrival == TimePoint{});
+  CHECK(w.workflows[1].arrival == TimePoint(seconds(7)));
+  const std::vector<Duration> alone = {seconds(2), seconds(5)};
+  REQUIRE(SetDeadlines(w, alone, 1.5).ok());
+  CHECK(w.workflows[0].deadline == seconds(3));
+  CHECK(Validate(w).ok());
+  REQUIRE(SetDeadlines(w, alone, 1e300).ok());
+  CHECK(w.workflows[1].deadline == Duration::max());
+  CHECK(Validate(w).ok());
+
+  const Workload before = w;
+  const std::vector<TimePoint> falling = {TimePoint(seconds(3)), TimePoint(seconds(2))};
+  const std::vector<TimePoint> far = {TimePoint{}, TimePoint(kMaxWorkloadTime + seconds(1))};
+  CHECK(SetArrivals(w, falling).message().find("arrivals[1]: 2 s") == 0);
+  CHECK_FALSE(SetArrivals(w, far).ok());
+  CHECK(SetArrivals(w, {}).message() == "arrivals: 0 for 2 workflows");
+  CHECK(SetDeadlines(w, {}, 1).message() == "deadlines: 0 durations for 2 workflows");
+  for (const double scale : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
+    CHECK_FALSE(SetDeadlines(w, alone, scale).ok());
+  CHECK(w == before);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "takt/model/call_time.h"
-#include "takt/model/stage_costs.h"
+#include "takt/model/stage_times.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
 
@@ -24,7 +24,7 @@ class CallCosts {
  public:
   static constexpr std::int64_t kUnknownOutput = 256;  // tokens, where no estimate is known and no cap is told
 
-  explicit CallCosts(std::shared_ptr<const StageCosts> measured = nullptr) : measured_(std::move(measured)) {}
+  explicit CallCosts(std::shared_ptr<const StageTimes> measured = nullptr) : measured_(std::move(measured)) {}
 
   // As estimated, never above the cap and never above a million.
   static std::int64_t OutputTokens(const Request& r) {
@@ -84,7 +84,7 @@ class CallCosts {
     return std::chrono::milliseconds(r.prompt_tokens.value + std::max<std::int64_t>(output, 1));
   }
 
-  std::shared_ptr<const StageCosts> measured_;
+  std::shared_ptr<const StageTimes> measured_;
   std::vector<Profile> profiles_;
   std::vector<std::uint32_t> profile_of_;  // by slot
 };

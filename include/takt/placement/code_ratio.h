@@ -33,7 +33,7 @@ class CodeRatio {
   double alpha = 0.2;
 
   CodeRatio() = default;
-  explicit CodeRatio(double weight, std::shared_ptr<const StageCosts> measured = nullptr)
+  explicit CodeRatio(double weight, std::shared_ptr<const StageTimes> measured = nullptr)
       : alpha(weight), costs_(std::move(measured)) {}
 
   template <class Self, class V>

@@ -62,7 +62,7 @@ class WorkloadBalance {
   QueueWork queue = QueueWork::kOutstanding;
 
   WorkloadBalance() = default;
-  explicit WorkloadBalance(std::shared_ptr<const StageCosts> measured) : costs_(std::move(measured)) {}
+  explicit WorkloadBalance(std::shared_ptr<const StageTimes> measured) : costs_(std::move(measured)) {}
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {

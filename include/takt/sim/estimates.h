@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "takt/base/time.h"
+#include "takt/learning/length_table.h"
 #include "takt/model/estimate.h"
 #include "takt/model/request.h"
 #include "takt/workload/workload.h"
@@ -21,10 +22,11 @@ enum class EstimateKind : std::uint8_t {
   kGaussian,    // true * (1 + sigma * z), at least 0: LAMPS, section 6.4
   kCalibrated,  // the posterior of the length, given that prediction and the workload's own distribution of lengths
   kClassMean,   // running mean of what has finished in the same class
+  kLengths,     // what has finished of the same stage with a prompt of like length (learning/length_table.h)
   kNone,
 };
 
-// "oracle", "noise:SIGMA", "gaussian:SIGMA", "calibrated:SIGMA", "class-mean", "none".
+// "oracle", "noise:SIGMA", "gaussian:SIGMA", "calibrated:SIGMA", "class-mean", "lengths", "none".
 struct EstimateSpec {
   EstimateKind kind = EstimateKind::kNone;
   double sigma = 0;  // of the log of the prediction's error; Gaussian: of the error as a share of the truth
@@ -47,6 +49,8 @@ struct EstimateSpec {
 // Class means: a class is what bears the same names (workflow, stage, agent), or, where stage and agent are
 // nameless, what has a prompt of the same bit length. Until something of the class has finished the mean over all
 // stands in, and until anything has, nothing is known. What is left of a workflow is observed when it ends.
+//
+// Lengths: of the call as the table tells; nothing is known of the rest of its workflow, nor of tools.
 class Estimator {
  public:
   // `workload` must outlive this.
@@ -102,6 +106,7 @@ class Estimator {
   ClassMeans all_;
   std::vector<std::int64_t> left_at_arrival_;   // by call; looked at when its workflow has ended
   std::vector<ToolMeans> tools_;                // by name
+  LengthTable lengths_;                         // kLengths only
 };
 
 }  // namespace takt

@@ -32,6 +32,10 @@ struct Arrivals {
   double Gap(Random& random) const;
 };
 
+// n arrivals of a Poisson process as `numpy.random.seed(seed); numpy.random.gamma(1, 1/rate)` yields them, which
+// HexGen-Flow's simulator does (Peng et al., 2025). The first is one gap after zero.
+std::vector<TimePoint> NumpyPoissonArrivals(double rate, std::uint32_t seed, std::size_t n);
+
 // How many tokens.
 struct Lengths {
   enum class Kind : std::uint8_t { kConstant, kUniform, kLogNormal, kEmpirical };

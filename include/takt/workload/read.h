@@ -21,9 +21,10 @@ enum class WorkloadFormat : std::uint8_t {
   kBurstGpt,  // CSV: Timestamp [s], Model, Request tokens, Response tokens, Log Type
   kShareGpt,  // CSV: num_prefill_tokens, num_decode_tokens; no times
   kInferCept,  // one JSON object per line: prompt, segments that end in tool calls; no times
+  kText2Sql,  // one JSON object per line: n_stages, calls with step, preds, in, out (HexGen-Flow's traces); no times
 };
-inline constexpr std::array<std::string_view, 7> kWorkloadFormatNames = {"auto",     "workflow", "azure",    "mooncake",
-                                                                         "burstgpt", "sharegpt", "infercept"};
+inline constexpr std::array<std::string_view, 8> kWorkloadFormatNames = {
+    "auto", "workflow", "azure", "mooncake", "burstgpt", "sharegpt", "infercept", "text2sql"};
 
 inline std::string_view Name(WorkloadFormat format) { return kWorkloadFormatNames[static_cast<std::size_t>(format)]; }
 
@@ -32,17 +33,17 @@ absl::StatusOr<WorkloadFormat> ParseWorkloadFormat(std::string_view name);
 
 struct ReadOptions {
   WorkloadFormat format = WorkloadFormat::kAuto;
-  std::int64_t limit = 0;       // the file's first workflows only; 0: all
+  std::int64_t limit = 0;  // the file's first workflows only; 0: all
   bool skip_bad_lines = false;  // count them in the report instead of failing at the first
-  double rate = 1;              // where the file has no times: Poisson arrivals [per second]
-  std::uint64_t seed = 1;       // of those
+  double rate = 1;  // where the file has no times: Poisson arrivals [per second]
+  std::uint64_t seed = 1;  // of those
   std::int64_t max_bytes = std::int64_t{4} << 30;  // of text, unpacked: more is refused (a gzip bomb, or a mistake)
 };
 
 struct ReadReport {
   WorkloadFormat format = WorkloadFormat::kAuto;  // as detected
-  std::int64_t lines = 0;                         // of data that became workflows
-  std::int64_t bad_lines = 0;                     // skipped
+  std::int64_t lines = 0;  // of data that became workflows
+  std::int64_t bad_lines = 0;  // skipped
   std::vector<std::string> bad_line_messages = {};  // the first few of them
   std::int64_t raised_lengths = 0;  // prompts, outputs or parts of them of no tokens, read as one token
   bool sorted = true;  // false: the file was not in the order of arrival

@@ -30,6 +30,15 @@ absl::Status ScaleLengths(Workload& workload, double factor);
 // of several calls are those of its workload of single calls.
 void LimitTools(Workload& workload, std::uint32_t most);
 
+// Lets the workflows, in their order, arrive at these times, which rise; the first at zero. InvalidArgument: another
+// number of times than workflows, a time before the one before it, or an arrival beyond kMaxWorkloadTime.
+absl::Status SetArrivals(Workload& workload, std::span<const TimePoint> arrivals);
+
+// Deadlines of `scale` times what each workflow takes alone (sim/replay.h measures it); beyond kMaxWorkloadTime, none.
+// InvalidArgument: another number
+// of durations than workflows, or a scale that is negative or not finite.
+absl::Status SetDeadlines(Workload& workload, std::span<const Duration> alone, double scale);
+
 // The first workflows only, with what belongs to them.
 void Truncate(Workload& workload, std::size_t workflows);
 

@@ -1,6 +1,6 @@
 // What the calls of a stage take, as measured: for hosts that know it better than a cost model does.
-#ifndef TAKT_MODEL_STAGE_COSTS_H_
-#define TAKT_MODEL_STAGE_COSTS_H_
+#ifndef TAKT_MODEL_STAGE_TIMES_H_
+#define TAKT_MODEL_STAGE_TIMES_H_
 
 #include <algorithm>
 #include <string>
@@ -14,7 +14,7 @@
 namespace takt {
 
 // By stage and profile (Instance::profile). Immutable once it is shared.
-class StageCosts {
+class StageTimes {
  public:
   // Told again, the last holds. Negative times are taken as zero.
   void Set(StageId stage, std::string_view profile, Duration time) {
@@ -52,4 +52,4 @@ class StageCosts {
 
 }  // namespace takt
 
-#endif  // TAKT_MODEL_STAGE_COSTS_H_
+#endif  // TAKT_MODEL_STAGE_TIMES_H_
