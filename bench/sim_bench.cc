@@ -14,6 +14,7 @@
 #include "takt/sim/profiles.h"
 #include "takt/sim/replay.h"
 #include "takt/sim/virtual_cluster.h"
+#include "takt/workload/generate.h"
 #include "takt/workload/read.h"
 
 namespace takt {
@@ -73,6 +74,37 @@ BENCHMARK(BM_ReplayAzureConv_fcfs_static)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_fcfs_erased)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_static)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_erased)->Unit(benchmark::kMillisecond);
+
+// Requests that call tools, as `takt scenario lamps` runs them: every request of the workload's 397 drawn fifty times over.
+void Tools(benchmark::State& state, const char* policy, const char* pause) {
+  const absl::StatusOr<Workload> all = ReadWorkload(DataDir() + "/tools/infercept_multi_api.jsonl");
+  if (!all.ok()) return state.SkipWithError(std::string(all.status().message()).c_str());
+  const Workload drawn = *Draw(*all, 20'000, Arrivals{}, 1);
+  ReplayOptions options;
+  options.policy = policy;
+  options.pause = pause;
+  options.profile = *FindProfile("lamps/gpt-j-6b/a100-40gb/fp16/tp1");
+  options.rate_scale = static_cast<double>(state.range(0));
+  options.estimates = {EstimateKind::kOracle, 0};
+  options.scheduler.cpu_blocks = {2000};
+  std::int64_t request_steps = 0;
+  for (auto _ : state) {
+    const absl::StatusOr<ReplayResult> result = Replay(drawn, options);
+    if (!result.ok()) return state.SkipWithError(std::string(result.status().message()).c_str());
+    request_steps = result->request_steps;
+  }
+  Count(state, static_cast<std::int64_t>(drawn.calls.size()), request_steps);
+}
+
+void BM_ReplayTools_lamps(benchmark::State& state) {
+  Tools(state, "aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,reset_at_tool_call=true)",
+        "least_waste");
+}
+void BM_ReplayTools_infercept(benchmark::State& state) { Tools(state, "fcfs", "infercept"); }
+void BM_ReplayTools_vllm(benchmark::State& state) { Tools(state, "fcfs", "drop_all"); }
+BENCHMARK(BM_ReplayTools_lamps)->ArgName("rate")->Arg(3)->Arg(10)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ReplayTools_infercept)->ArgName("rate")->Arg(3)->Arg(10)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ReplayTools_vllm)->ArgName("rate")->Arg(3)->Arg(10)->Unit(benchmark::kMillisecond);
 
 // The same run for tables: no scheduler, and no request touched but where something happens to it.
 void BM_FastPathAzureConv(benchmark::State& state) {

@@ -724,19 +724,26 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   const bool same_limits = searched_limits_ == limits_ || TAKT_PLANTED_BUG(6);
   if (queue_.empty() || (searched_at_ == changes_ && same_limits)) return false;
   const WaitsFor top_waits_for = top_waits_for_;
-  bool moves = false;
-  scratch_.clear();
-  queue_.ForEachInOrder([&](Slot slot) {
+  const auto may_fit = [&](Slot slot) {
     const Record& record = table_[slot];
     const std::int32_t blocks = std::max(record.cpu_blocks, BlocksFor(record)) - record.blocks;
-    if (top_waits_for != WaitsFor::kKv || blocks <= FreeBlocks()) scratch_.push_back(slot);
-    return true;
-  });
-  for (Slot slot : scratch_) {
-    if (TryAdmit(slot) != Fit::kAdmitted) continue;
-    if (oracle_ != nullptr) AskOracle();
-    if (planned_ > 0) return true;
-    moves = true;  // its KV is on the way back, and somebody else may run
+    return top_waits_for != WaitsFor::kKv || blocks <= FreeBlocks();
+  };
+  bool moves = false;
+  // Mostly the first that seems to fit does; and where nobody does, the order of the queue does not matter.
+  for (const std::size_t most : {std::size_t{1}, SIZE_MAX}) {
+    scratch_.clear();
+    queue_.ForEachInOrder([&](Slot slot) {
+      if (may_fit(slot)) scratch_.push_back(slot);
+      return scratch_.size() < most;
+    });
+    for (Slot slot : scratch_) {
+      if (TryAdmit(slot) != Fit::kAdmitted) continue;
+      if (oracle_ != nullptr) AskOracle();
+      if (planned_ > 0) return true;
+      moves = true;  // its KV is on the way back, and somebody else may run
+    }
+    if (scratch_.size() < most) break;
   }
   top_waits_for_ = top_waits_for;
   // What may move in one step has been used up, perhaps: the next one may find more.
