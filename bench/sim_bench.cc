@@ -75,7 +75,8 @@ BENCHMARK(BM_ReplayAzureConv_fcfs_erased)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_static)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_erased)->Unit(benchmark::kMillisecond);
 
-// Requests that call tools, as `takt scenario lamps` runs them: every request of the workload's 397 drawn fifty times over.
+// Requests that call tools, as `takt scenario lamps` runs them: every request of the workload's 397 drawn fifty times
+// over.
 void Tools(benchmark::State& state, const char* policy, const char* pause) {
   const absl::StatusOr<Workload> all = ReadWorkload(DataDir() + "/tools/infercept_multi_api.jsonl");
   if (!all.ok()) return state.SkipWithError(std::string(all.status().message()).c_str());

@@ -196,10 +196,12 @@ class BasicScheduler {
     forgotten_.reserve(2 * rows);
     moves_.reserve(rows);
     holders_.reserve(2 * rows);
+    came_back_.reserve(2 * rows);
     if constexpr (ReviewingPause<Pause>) {
       bool reviews = true;
       if constexpr (requires { pause_.reviews(); }) reviews = pause_.reviews();
-      if (reviews) reviews_.Reserve(requests), calls_.reserve(requests), holders_.reserve(requests);
+      if (reviews)
+        reviews_.Reserve(requests), calls_.reserve(requests), holders_.reserve(requests), came_back_.reserve(requests);
     }
     if (Counts()) {
       block_tokens_ = options.kv_block_tokens.value;
@@ -246,6 +248,7 @@ class BasicScheduler {
 
   // ---- lives --------------------------------------------------------------------------------------------------
 
+  void NoteKept(Slot slot);
   void Enqueue(Slot slot, std::int64_t steps_run);
   void LeaveQueue(Slot slot);
   void WatchExpiry(Slot slot);
@@ -320,6 +323,7 @@ class BasicScheduler {
   bool Unplan(std::uint32_t lane);
   void WithdrawBlocks(Row& row, const KvReservation& wish);
   void AdmitWaiting();
+  void AdmitKept();
   void AdmitPastTop();
   Fit TryAdmit(Slot slot);
   Fit TrySwapIn(Slot slot);
@@ -374,6 +378,7 @@ class BasicScheduler {
   std::vector<PausedCall> calls_;  // by slot; grows with the first review
   std::vector<AdapterUse> adapters_;
   std::vector<Move> moves_;
+  std::vector<Slot> came_back_;  // those that wait with KV of theirs, as they joined the queue, and some others
   std::vector<Slot> holders_;  // those that were left KV when they lost their lanes, and some that have it no more
   Notices notices_;
   std::vector<Slot> forgotten_;    // named as released by the next plan, and erased by it

@@ -791,6 +791,7 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   joined_others_ |= holds_nothing && std::ranges::any_of(unreleased_, [this](RequestId other) {
                       return lives_[other.value].is == Is::kRunning;
                     });
+  life.went_on = life.tokens_held > 0 || (!life.sure && entry.position > 0);
   if (life.computed != entry.position) life.most_blocks = 0;
   if (life.computed != entry.position || !life.sure) life.tokens_held = 0;
   ours_.tokens_cached += static_cast<std::uint64_t>(entry.position - std::min(life.computed, entry.position));
@@ -825,7 +826,8 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
   if (plan.run.size() == 1) return;
   for (const PlanEntry& entry : plan.run) {
     const Life& picked = At(entry.request);
-    if (picked.picked_in != last_step_) continue;
+    // Where the first waits for memory, those that hold some go on.
+    if (picked.picked_in != last_step_ || picked.went_on) continue;
     for (RequestId id : unreleased_) {
       const Life& passed = lives_[id.value];
       if (passed.is != Is::kWaiting || passed.in_transit() || passed.joined_in == last_step_) continue;

@@ -43,6 +43,7 @@ struct Life {
   bool copied = false;            // its KV is in the host's memory
   bool sure = true;               // what it is thought to hold may not have been reclaimed
   MoveId move = {};               // as told
+  bool went_on = false;           // was admitted to KV that it held
   std::int32_t tokens_held = 0;   // least number of tokens that have room
   std::int32_t most_blocks = 0;   // that it can have been given
   std::int32_t spare_blocks = 0;  // left over where the sequences that remain cannot share evenly

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "scheduler/host.h"
 #include "takt/pause/infercept.h"
 #include "takt/pause/least_waste.h"
 #include "takt/pause/registry.h"
@@ -152,6 +153,21 @@ struct OneCall {
   Scheduler scheduler;
   TimePoint now = At(1);
 };
+
+TEST_CASE("where the first waits for memory, who comes back to KV that was kept goes on") {
+  testing::Host<Priority, KeepAll> host({.kv_blocks = {10}, .kv_watermark = 0}, {.tokens = {512}});
+  host.On(Arrived{{.id = {1}, .prompt_tokens = {60}, .priority = 5}});
+  host.On(Arrived{{.id = {2}, .prompt_tokens = {10}, .priority = 5}});
+  CHECK(host.Step() == "1:60 2:10");
+  host.On(ToolCalled{.request = {1}});
+  host.On(Arrived{{.id = {3}, .prompt_tokens = {160}, .priority = 0}});  // all there is
+  host.On(Arrived{{.id = {4}, .prompt_tokens = {10}, .priority = 5}});
+  CHECK(host.Step() == "2:1");
+  host.On(ToolReturned{{1}, {3}});
+  CHECK(host.Step() == "2:1 1:4");  // its last token and the answer; 4, which holds nothing, waits behind 3
+  CHECK(host.Step({1, 2}) == "2:1 1:1");
+  CHECK(host.Step() == "3:160");
+}
 
 TEST_CASE("an overdue call is reconsidered: a plan says when, and its KV is let go") {
   for (const bool elapsed : {false, true}) {

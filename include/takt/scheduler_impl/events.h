@@ -271,8 +271,17 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   queue_.Push(slot, record.state, now_, steps_run);
   WatchExpiry(slot);
   if (options_.shed == Shed::kWorst) worst_waiting_.Push(slot, Reversed(queue_.KeyOf(record.state, now_)));
+  NoteKept(slot);
   if (record.known >= OutputCap(record)) return Finish(slot);
   if (BlocksFor(record) > TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
+}
+
+// It waits with KV of its own, perhaps.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::NoteKept(Slot slot) {
+  Record& record = table_[slot];
+  if (record.status != Status::kWaiting || record.lane != kNoLane || record.blocks == 0) return;
+  if (!std::exchange(record.came_back, true)) came_back_.push_back(slot);
 }
 
 // What a key may depend on besides the request itself, as it is now.
@@ -506,6 +515,7 @@ void BasicScheduler<Policy, Pause>::Settle(Slot slot) {
   if (record.leave_action == KvAction::kKeep && record.blocks > 0 && !std::exchange(record.holds, true)) {
     holders_.push_back(slot);
   }
+  NoteKept(slot);
   if (record.leave_action == KvAction::kOut) MoveOut(slot);
 }
 

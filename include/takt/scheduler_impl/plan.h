@@ -337,9 +337,26 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
       case Fit::kStop:
         // Where who was displaced comes first even so (its key follows what it has done), it would displace back.
         if (options_.preempt == takt::Preempt::kByRank && MakeWayFor(slot) && queue_.Top() == slot) continue;
+        if (top_waits_for_ == WaitsFor::kKv) AdmitKept();
         return;
     }
   }
+}
+
+// The first waits for memory, and some of that is held by who has come back from a tool to the KV kept for it: it goes
+// on, since nobody else gets that memory before it ends. So do InferCept and LAMPS.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AdmitKept() {
+  std::size_t left = 0;
+  for (Slot slot : came_back_) {
+    Record& record = table_[slot];
+    record.came_back = record.status == Status::kWaiting && record.lane == kNoLane && record.blocks > 0;
+    if (!record.came_back) continue;
+    came_back_[left++] = slot;
+    if (record.transit == Transit::kNone && BlocksFor(record) - record.blocks <= FreeBlocks()) TryAdmit(slot);
+  }
+  came_back_.resize(left);
+  top_waits_for_ = WaitsFor::kKv;
 }
 
 // Looks a bounded number of candidates past those that cannot run for reasons of their own.

@@ -37,13 +37,14 @@ struct Record {
   Status status = Status::kUnknown;
   Transit transit = Transit::kNone;
   KvAction leave_action = KvAction::kDrop;  // what becomes of the KV once the transit is over
-  bool holds = false;                       // is in the scheduler's list of those that may hold KV without a lane
+  bool came_back = false;  // is in the scheduler's list of those that wait, perhaps, with KV of theirs
+  bool holds = false;  // is in the scheduler's list of those that may hold KV without a lane
   std::uint32_t lane = kNoLane;
   // Known tokens are prompt, tools' answers and output of all sequences together.
   std::int32_t known = 0;
-  std::int32_t computed = 0;    // of these, with KV on the GPU or in the host's memory; valid without a lane
+  std::int32_t computed = 0;  // of these, with KV on the GPU or in the host's memory; valid without a lane
   std::int32_t was_computed = 0;  // before its KV was last dropped: what is computed below is work done twice
-  std::int32_t blocks = 0;      // KV blocks on the GPU; valid without a lane
+  std::int32_t blocks = 0;  // KV blocks on the GPU; valid without a lane
   std::int32_t cpu_blocks = 0;  // KV blocks in the host's memory
   std::int32_t shared_chunks = 0;  // leading prefix chunks it refers to; contained in blocks
 };
@@ -74,7 +75,9 @@ class RequestTable {
     const std::uint32_t slot = free_.back();
     free_.pop_back();
     ids_.Insert(request.id.value, slot);
-    records_[slot] = {.state = {.request = request, .slot = slot}, .holds = records_[slot].holds};
+    records_[slot] = {.state = {.request = request, .slot = slot},
+                      .came_back = records_[slot].came_back,
+                      .holds = records_[slot].holds};
     return slot;
   }
 
