@@ -1,0 +1,342 @@
+#include "takt/planning/cascade.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "scale.h"
+#include "takt/base/random.h"
+
+namespace takt {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr std::int32_t kTp[] = {1, 2, 4, 8};
+constexpr std::int32_t kPp[] = {1, 2};
+
+ServedModel Llama(const std::string& size) {
+  return {.name = size, .shapes = *FindShapes("aic/llama-3.1-" + size + "/h100/bf16", kTp, kPp)};
+}
+
+// Scores that rise from model to model and hang together; lengths of a conversation.
+std::vector<CascadeSample> Sample(std::size_t models, int requests, std::uint64_t seed = 4) {
+  Random random(seed);
+  std::vector<CascadeSample> sample;
+  for (int i = 0; i < requests; ++i) {
+    CascadeSample s;
+    s.prompt = 1 + static_cast<std::int32_t>(random.LogNormal(std::log(400), 0.8));
+    const double z = random.Normal();
+    for (std::size_t m = 0; m < models; ++m) {
+      const double score = 60 + 15 * static_cast<double>(m) + 12 * (0.7 * z + 0.7 * random.Normal());
+      s.scores.push_back(std::clamp(std::round(score), 0.0, 100.0));
+      s.outputs.push_back(1 + static_cast<std::int32_t>(random.LogNormal(std::log(300), 0.6)));
+    }
+    sample.push_back(s);
+  }
+  return sample;
+}
+
+CascadeProblem TwoModels(std::int32_t gpus = 16, double rate = 4) {
+  return {.models = {Llama("8b"), Llama("70b")}, .sample = Sample(2, 300), .rate = rate, .gpus = gpus};
+}
+
+CascadeOptions Quick() {
+  CascadeOptions options;
+  options.rates.most_requests = 1000;
+  options.rates.runs = 12;
+  options.simulated = 1500;
+  return options;
+}
+
+CascadePlanner MustCreate(const CascadeProblem& problem, const CascadeOptions& options = Quick()) {
+  auto planner = CascadePlanner::Create(problem, options);
+  INFO(planner.status());
+  REQUIRE(planner.ok());
+  return *std::move(planner);
+}
+
+TEST_CASE("the penalty of the paper's worked example") {
+  CHECK(QualityPenalised(11.0, 0.88, 0.90, 0.95, 0.75, 100) == Approx(21.0));
+  CHECK(QualityPenalised(11.4, 0.91, 0.90, 0.95, 0.75, 100) == Approx(11.4));
+  CHECK(QualityPenalised(12.2, 0.93, 0.90, 0.95, 0.75, 100) == Approx(12.2));
+  CHECK(QualityPenalised(5, 0.9, 0.9, 0.9, 0.9, kInf) == 5);
+  CHECK(QualityPenalised(5, 0.8, 0.9, 0.9, 0.9, kInf) == kInf);
+  // Appendix C
+  CHECK(LatencyPenalised(0.9, 10, 12, 5, 15, 100) == -0.9);
+  CHECK(LatencyPenalised(0.9, 13, 12, 5, 15, 100) == Approx(-0.9 + 10));
+  CHECK(LatencyPenalised(0.9, 13, 12, 5, 15, kInf) == kInf);
+}
+
+TEST_CASE("quality is the mean score of accepted answers, shares who reaches each model") {
+  CascadeProblem problem = TwoModels();
+  problem.sample = {
+      {100, {10, 10}, {20, 90}}, {100, {10, 10}, {60, 80}}, {100, {10, 10}, {80, 70}}, {100, {10, 10}, {100, 95}}};
+  CascadeOptions options = Quick();
+  options.grid = {0, 50, 55, 80, 100, 101};
+  const CascadePlanner planner = MustCreate(problem, options);
+  CHECK(planner.nadir() == 65);
+  CHECK(planner.utopia() == 83.75);
+  REQUIRE(planner.routings() == 5);  // 50 and 55 let the same request through
+  const double quality[] = {65, 82.5, 87.5, 85, 83.75};
+  const double thresholds[] = {0, 50, 80, 100, 101};
+  for (std::size_t r = 0; r < 5; ++r) {
+    CHECK(planner.thresholds(r) == std::vector<double>{thresholds[r]});
+    CHECK(planner.quality(r) == Approx(quality[r]));
+    CHECK(planner.shares(r)[0] == 1);
+    CHECK(planner.shares(r)[1] == Approx(0.25 * static_cast<double>(r)));
+  }
+  CHECK(planner.best_quality() == 87.5);
+}
+
+// All thresholds, all allocations.
+double Exhaustive(const CascadePlanner& planner, double rate,
+                  const std::function<double(double latency, double quality)>& objective) {
+  double best = kInf;
+  for (std::size_t r = 0; r < planner.routings(); ++r) {
+    const LatencyTable table = planner.table().Latencies(planner.RatesOf(r, rate));
+    const std::function<double(std::size_t, std::int32_t)> least = [&](std::size_t m, std::int32_t left) {
+      if (m == table.models()) return 0.0;
+      double latency = kInf;
+      for (std::int32_t f = 0; f <= left; ++f)
+        latency = std::min(latency, std::max(table.at(m, f), least(m + 1, left - f)));
+      return latency;
+    };
+    if (const double latency = least(0, table.gpus()); latency < kInf) {
+      best = std::min(best, objective(latency, planner.quality(r)));
+    }
+  }
+  return best;
+}
+
+TEST_CASE("on one table the plan is the optimum, and the paper's alternation is not below it") {
+  int above = 0;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    CascadeProblem problem = TwoModels(12);
+    problem.models.insert(problem.models.begin() + 1, Llama("8b"));
+    problem.sample = Sample(3, 200, seed);
+    CascadeOptions options = Quick();
+    options.grid = {0, 30, 50, 60, 70, 75, 80, 85, 90, 101};
+    options.simulated = 0;
+    const CascadePlanner planner = MustCreate(problem, options);
+    for (const double load : {0.1, 0.6, 0.95}) {
+      for (const double floor : {65.0, 75.0, 80.0}) {
+        const double rate = load * planner.SustainableRate(floor);
+        for (const double penalty : {100.0, kInf}) {
+          const CascadeGoal goal{.quality_floor = floor, .penalty = penalty};
+          const auto plan = planner.Plan(goal, rate);
+          const double best = Exhaustive(planner, rate, [&](double l, double q) {
+            return QualityPenalised(l, q, floor, planner.utopia(), planner.nadir(), penalty);
+          });
+          INFO("seed " << seed << ", rate " << rate << ", floor " << floor << ": " << plan.status());
+          REQUIRE(plan.ok() == (best < kInf));
+          if (!plan.ok()) continue;
+          CHECK(plan->objective == best);
+          CHECK(plan->gpus <= 12);
+          if (penalty == kInf) CHECK(plan->quality >= floor);
+          MinMaxDp dp;
+          std::vector<std::int32_t> gpus(3);
+          const auto rates = [&] {
+            for (std::size_t r = 0; r < planner.routings(); ++r) {
+              if (planner.thresholds(r) == plan->thresholds) return planner.RatesOf(r, rate);
+            }
+            return std::vector<double>{};
+          }();
+          CHECK(dp.Solve(planner.table().Latencies(rates), gpus) == plan->latency);
+          const auto alternation = planner.Alternate(goal, rate);
+          if (!alternation.ok()) continue;
+          CHECK(alternation->objective >= plan->objective);
+          CHECK(alternation->rounds >= 5);
+          above += alternation->objective > plan->objective ? 1 : 0;
+        }
+      }
+    }
+    const CascadeGoal budget{.kind = CascadeGoal::Kind::kLatencyBudget, .latency_budget = 15};
+    const auto plan = planner.Plan(budget, 2);
+    const double best = Exhaustive(planner, 2, [&](double l, double q) { return l <= 15 ? -q : kInf; });
+    REQUIRE(plan.ok() == (best < kInf));
+    if (plan.ok()) {
+      CHECK(-plan->quality == best);
+      CHECK(plan->latency <= 15);
+    }
+  }
+  CHECK(above > 0);  // else the comparison says nothing
+}
+
+TEST_CASE("a plan keeps what its tables promise when it is simulated") {
+  CascadeOptions options = Quick();
+  options.rates = {};
+  options.simulated = std::max<std::int64_t>(Scaled(8000), 3000);
+  const CascadePlanner planner = MustCreate(TwoModels(), options);
+  for (const double floor : {62.0, 70.0, 74.0}) {
+    const auto plan = planner.Plan({.quality_floor = floor});
+    INFO("floor " << floor << ": " << plan.status());
+    REQUIRE(plan.ok());
+    INFO("promised " << plan->latency << " s, simulated " << plan->simulated_latency);
+    CHECK(plan->simulated_latency < 1.1 * plan->latency);
+    CHECK(plan->simulated_latency > 0.7 * plan->latency);
+    CHECK(plan->simulated_quality == Approx(plan->quality).epsilon(0.02));
+    // Who escalates waits for both; nobody is faster than the first model.
+    CHECK(plan->simulated_e2e >= plan->models[0].simulated_p95);
+    double gpus = 0;
+    for (const ModelPlan& m : plan->models) {
+      std::int32_t own = 0;
+      for (const ReplicaCount& r : m.replicas) {
+        own += r.count *
+               planner.problem().models[static_cast<std::size_t>(&m - plan->models.data())].shapes[r.shape].cost.gpus();
+      }
+      CHECK(own <= m.gpus);
+      gpus += m.gpus;
+    }
+    CHECK(gpus <= 16);
+  }
+}
+
+TEST_CASE("no GPUs for a model that nobody reaches") {
+  const CascadePlanner planner = MustCreate(TwoModels());
+  const auto plan = planner.Plan({.quality_floor = 0});
+  REQUIRE(plan.ok());
+  CHECK(plan->models[1].gpus == 0);
+  CHECK(plan->models[1].replicas.empty());
+  CHECK(plan->models[1].share == 0);
+  CHECK(plan->models[1].p95 == 0);
+  CHECK(plan->models[0].gpus > 0);
+  CHECK(plan->simulated_quality == Approx(planner.nadir()).epsilon(0.05));
+}
+
+TEST_CASE("a model that gets the longer requests has a higher rate of work") {
+  CascadeProblem problem = TwoModels();
+  for (CascadeSample& s : problem.sample) s.outputs[1] = s.scores[0] < 60 ? 1000 : 100;
+  const CascadePlanner planner = MustCreate(problem);
+  for (std::size_t r = 0; r < planner.routings(); ++r) {
+    const double share = planner.shares(r)[1];
+    if (share > 0.1 && share < 0.5) CHECK(planner.RatesOf(r, 1)[1] > 1.3 * share);
+  }
+}
+
+TEST_CASE("the frontier holds what no other routing beats") {
+  const CascadePlanner planner = MustCreate(TwoModels());
+  const std::vector<FrontierPoint> frontier = planner.Frontier();
+  REQUIRE(frontier.size() > 5);
+  for (std::size_t i = 1; i < frontier.size(); ++i) {
+    CHECK(frontier[i].quality < frontier[i - 1].quality);
+    CHECK(frontier[i].latency < frontier[i - 1].latency);
+  }
+  for (const FrontierPoint& point : frontier) {
+    const auto plan = planner.Plan({.quality_floor = point.quality});
+    REQUIRE(plan.ok());
+    CHECK(plan->latency == point.latency);
+    CHECK(plan->quality >= point.quality);
+  }
+}
+
+TEST_CASE("what is sustainable has a plan, and a little more has none") {
+  const CascadePlanner planner = MustCreate(TwoModels(8));
+  for (const double floor : {60.0, 72.0}) {
+    const double rate = planner.SustainableRate(floor);
+    CHECK(rate > 0);
+    CHECK(planner.Plan({.quality_floor = floor}, rate).ok());
+    CHECK(!planner.Plan({.quality_floor = floor}, 1.01 * rate).ok());
+  }
+  CHECK(planner.SustainableRate(60) > planner.SustainableRate(72));
+  CHECK(planner.SustainableRate(100) == 0);
+}
+
+bool Says(const absl::Status& status, const std::string& text) {
+  INFO(status);
+  return std::string(status.message()).find(text) != std::string::npos;
+}
+
+TEST_CASE("where there is no plan, the message says what is missing") {
+  const CascadePlanner planner = MustCreate(TwoModels(4, 1));
+  const absl::Status quality = planner.Plan({.quality_floor = 99}).status();
+  CHECK(quality.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(Says(quality, "quality"));
+  CHECK(Says(quality, "are missing"));
+  const absl::Status rate = planner.Plan({.quality_floor = 70}, 1000).status();
+  CHECK(Says(rate, "GPUs: 4 serve at most"));
+  CHECK(Says(rate, "it takes at least"));
+  const absl::Status latency =
+      planner.Plan({.kind = CascadeGoal::Kind::kLatencyBudget, .latency_budget = 0.1}).status();
+  CHECK(Says(latency, "latency: the least p95"));
+  CHECK(Says(planner.Plan({.quality_floor = std::nan("")}).status(), "quality_floor"));
+  CHECK(
+      Says(planner.Plan({.kind = CascadeGoal::Kind::kLatencyBudget, .latency_budget = -1}).status(), "latency_budget"));
+  CHECK(Says(planner.Plan({.penalty = 0}).status(), "penalty"));
+  CHECK(!planner.Alternate({.quality_floor = 99}).ok());
+
+  // One GPU holds the small model alone.
+  const CascadePlanner one = MustCreate(TwoModels(1, 0.5));
+  CHECK(one.Plan({.quality_floor = 50}).ok());
+  CHECK(Says(one.Plan({.quality_floor = 70}).status(), "GPUs: 1 serve at most 0 of the 0.5 requests/s"));
+}
+
+TEST_CASE("one model is a cascade too") {
+  CascadeProblem problem = TwoModels();
+  problem.models.erase(problem.models.begin());
+  problem.sample = Sample(1, 200);
+  const CascadePlanner planner = MustCreate(problem);
+  CHECK(planner.routings() == 1);
+  CHECK(planner.utopia() == planner.nadir());
+  const auto plan = planner.Plan({.quality_floor = 50});
+  REQUIRE(plan.ok());
+  CHECK(plan->thresholds.empty());
+  CHECK(plan->models[0].gpus <= 16);
+  CHECK(plan->simulated_e2e == plan->simulated_latency);
+  CHECK(Says(planner.Plan({.quality_floor = 90}).status(), "quality"));
+  CHECK(planner.Alternate({.quality_floor = 50}).ok());
+}
+
+TEST_CASE("bad input is refused, all of it at once") {
+  CascadeProblem problem = TwoModels();
+  problem.sample[3].scores[1] = std::nan("");
+  problem.sample[5].scores = {1};
+  problem.sample[7].outputs[0] = 0;
+  problem.rate = -1;
+  problem.gpus = 0;
+  const absl::Status status = CascadePlanner::Create(problem, Quick()).status();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  for (const char* part :
+       {"sample 4, model 2: score nan", "sample 6", "sample 8, model 1", "rate is -1", "gpus is 0"}) {
+    CHECK(Says(status, part));
+  }
+  problem = TwoModels();
+  problem.sample.clear();
+  CHECK(Says(CascadePlanner::Create(problem, Quick()).status(), "sample: empty"));
+  problem = TwoModels();
+  problem.models.clear();
+  CHECK(Says(CascadePlanner::Create(problem, Quick()).status(), "models: none"));
+
+  CascadeOptions options = Quick();
+  options.grid = {0, 50, 40};
+  CHECK(Says(CascadePlanner::Create(TwoModels(), options).status(), "40 comes after 50; they must rise"));
+  options.grid = {0, std::nan("")};
+  CHECK(Says(CascadePlanner::Create(TwoModels(), options).status(), "not a number"));
+  options.grid = {};
+  options.grids = {{1}, {2}};
+  CHECK(Says(CascadePlanner::Create(TwoModels(), options).status(), "2 grids for a cascade of 2 models"));
+
+  problem = TwoModels();
+  problem.models[1].shapes = {*FindProfile("aic/llama-3.1-70b/h100/bf16/tp1")};
+  CHECK(Says(CascadePlanner::Create(problem, Quick()).status(), "fits into no shape of replica"));
+
+  const auto never = [](double) { return false; };
+  CHECK(CascadePlanner::Create(TwoModels(), Quick(), SerialFor, never).status().code() == absl::StatusCode::kCancelled);
+}
+
+TEST_CASE("progress rises to the end") {
+  double last = -1;
+  const auto progress = [&](double done) {
+    CHECK(done >= last);
+    last = done;
+    return true;
+  };
+  REQUIRE(CascadePlanner::Create(TwoModels(), Quick(), SerialFor, progress).ok());
+  CHECK(last == 1);
+}
+
+}  // namespace
+}  // namespace takt
