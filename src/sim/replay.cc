@@ -141,7 +141,9 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
                                      .closed_loop = options.closed_loop,
                                      .send_prefixes = options.scheduler.prefix_cache,
                                      .progress = options.progress,
-                                     .on_step = options.on_step});
+                                     .on_step = options.on_step,
+                                     .control_interval = options.control_interval,
+                                     .control = options.control});
   for (std::int32_t i = 0; i < options.instance_count(); ++i) {
     absl::StatusOr<Scheduler> scheduler = make_scheduler(i);
     if (!scheduler.ok()) return scheduler.status();
@@ -208,6 +210,10 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostMo
     latencies.workflows.push_back(*std::max_element(end.begin(), end.end()));
   }
   return latencies;
+}
+
+IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options) {
+  return Isolated(workload, options, CostsOf(options));
 }
 
 absl::Status ReplayOptions::Validate() const {

@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "takt/base/time.h"
+#include "takt/model/event.h"
 #include "takt/model/instance.h"
 #include "takt/model/step.h"
 #include "takt/scheduler_options.h"
@@ -49,6 +52,10 @@ struct ReplayOptions {
 
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
   std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
+  // As VirtualClusterOptions (sim/virtual_cluster.h): slow work beside the engines.
+  Duration control_interval{0};
+  std::function<std::optional<Epoch>(TimePoint now, const VirtualRequests&, std::span<const WorkflowRecord>)> control =
+      {};
 
   std::int32_t instance_count() const {
     return engines.empty() ? instances : static_cast<std::int32_t>(engines.size());
@@ -92,6 +99,7 @@ double RateScaleForLoad(const Workload& workload, double load, double saturation
 // prefill in chunks of the token budget, decodes, tools. A workflow takes its longest path, delays included: calls side
 // by side are taken not to slow each other.
 IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits);
+IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);  // on its engines
 
 }  // namespace takt
 

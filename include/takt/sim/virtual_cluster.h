@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,10 @@ struct VirtualClusterOptions {
   Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
   std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
+  // Slow work beside the engines (tuning, learning): asked every so often, what it answers reaches router and engines.
+  Duration control_interval{0};  // zero: never
+  std::function<std::optional<Epoch>(TimePoint now, const VirtualRequests&, std::span<const WorkflowRecord>)> control =
+      {};
 };
 
 // Runs a workload to its end. Deterministic: what happens at one moment happens in the order timers (by when they were
@@ -108,6 +114,7 @@ class VirtualCluster {
   void Place();
   void Start(std::uint32_t instance);
   void Report();
+  void Control();
   void Sample();
 
   const Workload* workload_;
@@ -127,6 +134,7 @@ class VirtualCluster {
   std::vector<Failure> refused_;  // by the router
   TimePoint next_arrival_ = kNever;
   TimePoint next_report_ = kNever;  // of all instances to the router
+  TimePoint next_control_ = kNever;
   TimePoint now_{};
   bool stalled_ = false;
   Series series_;
@@ -173,7 +181,7 @@ TimePoint VirtualCluster<Scheduler>::NextTime() const {
   if (!touched_.empty()) return now_;
   TimePoint soonest = std::min(next_arrival_, timers_.empty() ? kNever : timers_.front().time);
   for (const TimePoint next : next_) soonest = std::min(soonest, next);
-  return soonest == kNever ? kNever : std::min(soonest, next_report_);
+  return soonest == kNever ? kNever : std::min({soonest, next_report_, next_control_});
 }
 
 template <class Scheduler>
@@ -190,6 +198,7 @@ bool VirtualCluster<Scheduler>::Run() {
     while (next_workflow_ < first) StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
   }
   if (routed()) next_report_ = now_ + options_.report_interval;
+  if (options_.control && options_.control_interval > Duration{0}) next_control_ = now_ + options_.control_interval;
   for (std::uint64_t moments = 1; !progress_.over(); ++moments) {
     const TimePoint next = NextTime();
     if (next == kNever) {
@@ -226,6 +235,7 @@ void VirtualCluster<Scheduler>::Moment() {
     Touch(i);
   }
   if (next_report_ <= now_) Report();
+  if (next_control_ <= now_) Control();
   if (routed()) Place();
   // What starts may fail requests, and so end workflows and start others: those are for the next moment, at this time.
   std::sort(touched_.begin(), touched_.end());
@@ -296,6 +306,15 @@ void VirtualCluster<Scheduler>::Report() {
     router_->On(InstanceReported{{i + 1}, {scheduler.waiting(), scheduler.running(), preempted, kv_used}}, now_);
   }
   next_report_ = now_ + options_.report_interval;
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::Control() {
+  if (const std::optional<Epoch> epoch = options_.control(now_, requests_, progress_.workflows())) {
+    if (routed()) router_->On(*epoch, now_);
+    for (std::uint32_t i = 0; i < engines_.size(); ++i) Tell(i, *epoch);
+  }
+  next_control_ = now_ + options_.control_interval;
 }
 
 template <class Scheduler>

@@ -1,0 +1,300 @@
+#include "takt/planning/alpha_tuner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "fmt/format.h"
+#include "takt/base/random.h"
+#include "takt/numeric/quantile.h"
+#include "takt/numeric/ttest.h"
+#include "takt/workload/transform.h"
+#include "takt/workload/validate.h"
+#include "workload/builder.h"
+
+namespace takt {
+namespace {
+
+// "name" or "name(k=v)" with alpha as its last option, which is the one that holds.
+std::string WithAlpha(const std::string& placement, double alpha) {
+  const std::size_t end = placement.rfind(')');
+  if (end == std::string::npos) return fmt::format("{}(alpha={})", placement, alpha);
+  const bool empty = end > 0 && placement[end - 1] == '(';
+  return fmt::format("{}{}alpha={})", placement.substr(0, end), empty ? "" : ",", alpha);
+}
+
+// The quantile of the latencies of all workflows; one that did not complete counts as endless.
+double TailOf(const ReplayResult& result, double quantile) {
+  std::vector<double> latencies;
+  for (const WorkflowRecord& w : result.workflows) {
+    latencies.push_back(w.outcome == Outcome::kCompleted ? ToSeconds(w.end - w.arrival) : 1e9);
+  }
+  return Quantile(latencies, quantile);
+}
+
+// The runs of all pairs of alpha and seed.
+class Runs {
+ public:
+  Runs(const AlphaSearch& search, const Progress& progress) : search_(search), progress_(progress) {
+    for (std::int32_t s = 0; s < search.seeds; ++s) {
+      workloads_.push_back(Reshuffled(search.workload, static_cast<std::uint64_t>(s)));
+    }
+    tails_.resize(workloads_.size() * search.alphas.size());
+    faults_.resize(tails_.size());
+  }
+
+  absl::Status Run(const ParallelFor& parallel) {
+    // In slices, so that progress is told on the caller's thread.
+    const std::size_t slice = search_.alphas.size();
+    for (std::size_t done = 0; done < tails_.size(); done += slice) {
+      if (progress_ && !progress_(static_cast<double>(done) / static_cast<double>(tails_.size()))) {
+        return absl::CancelledError("the search for alpha was stopped");
+      }
+      parallel(slice, [&](std::size_t i) { RunOne(done + i); });
+    }
+    for (const absl::Status& fault : faults_) {
+      if (!fault.ok()) return fault;
+    }
+    return absl::OkStatus();
+  }
+
+  double Tail(std::size_t alpha, std::size_t seed) const { return tails_[seed * search_.alphas.size() + alpha]; }
+
+ private:
+  void RunOne(std::size_t index) {
+    ReplayOptions options = search_.replay;
+    options.placement = WithAlpha(options.placement, search_.alphas[index % search_.alphas.size()]);
+    const std::size_t seed = index / search_.alphas.size();
+    options.seed = search_.replay.seed + seed;
+    const absl::StatusOr<ReplayResult> result = Replay(workloads_[seed], options);
+    faults_[index] = result.status();
+    if (result.ok()) tails_[index] = TailOf(*result, search_.quantile);
+  }
+
+  const AlphaSearch& search_;
+  const Progress& progress_;
+  std::vector<Workload> workloads_;
+  std::vector<double> tails_;  // by seed, then alpha [s]
+  std::vector<absl::Status> faults_;
+};
+
+}  // namespace
+
+Workload Reshuffled(const Workload& workload, std::uint64_t seed) {
+  if (seed == 0 || workload.workflows.size() < 2) return workload;
+  Workload shuffled = workload;
+  std::vector<WorkloadWorkflow>& flows = shuffled.workflows;
+  std::vector<Duration> gaps;
+  for (std::size_t i = 1; i < flows.size(); ++i) gaps.push_back(flows[i].arrival - flows[i - 1].arrival);
+  Random random(seed);
+  const auto shuffle = [&random](auto& values) {
+    for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.Below(i)]);
+  };
+  shuffle(gaps);
+  shuffle(flows);
+  TimePoint now{};
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    if (i > 0) now += gaps[i - 1];
+    flows[i].arrival = now;
+  }
+  return Tidied(shuffled);
+}
+
+absl::Status AlphaSearch::Validate() const {
+  std::string faults;
+  const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
+    if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
+  };
+  expect(!alphas.empty(), "alphas", "empty", "must hold at least one");
+  for (std::size_t i = 0; i < alphas.size(); ++i) {
+    expect(alphas[i] >= 0 && alphas[i] <= 1, "alphas", alphas[i], "must lie in 0 .. 1");
+    expect(i == 0 || alphas[i] > alphas[i - 1], "alphas", alphas[i], "must be larger than the one before it");
+  }
+  expect(seeds >= 1 && seeds <= 10'000, "seeds", seeds, "must be 1 to 10000");
+  expect(quantile >= 0 && quantile <= 1, "quantile", quantile, "must lie in 0 .. 1");
+  expect(noise_p >= 0 && noise_p <= 1, "noise_p", noise_p, "must lie in 0 .. 1");
+  expect(replay.placement.starts_with("workload_balance") || replay.placement.starts_with("code_ratio"), "placement",
+         replay.placement, "must be one that has an alpha: workload_balance or code_ratio");
+  expect(!workload.workflows.empty(), "workload", "empty", "must hold workflows");
+  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+}
+
+absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const ParallelFor& parallel,
+                                        const Progress& progress) {
+  if (absl::Status status = search.Validate(); !status.ok()) return status;
+  if (absl::Status status = search.replay.Validate(); !status.ok()) return status;
+  if (absl::Status status = Validate(search.workload); !status.ok()) return status;
+  Runs runs(search, progress);
+  if (absl::Status status = runs.Run(parallel); !status.ok()) return status;
+
+  AlphaChoice choice{.replays = std::ssize(search.alphas) * search.seeds};
+  const auto seeds = static_cast<std::size_t>(search.seeds);
+  for (std::size_t a = 0; a < search.alphas.size(); ++a) {
+    Moments tails;
+    for (std::size_t s = 0; s < seeds; ++s) tails.Add(runs.Tail(a, s));
+    choice.points.push_back({search.alphas[a], tails.mean(), tails.deviation(), 1});
+  }
+  const auto best =
+      static_cast<std::size_t>(std::ranges::min_element(choice.points, {}, &AlphaPoint::mean) - choice.points.begin());
+  choice.best = search.alphas[best];
+  for (std::size_t a = 0; a < search.alphas.size(); ++a) {
+    Moments worse;
+    for (std::size_t s = 0; s < seeds; ++s) worse.Add(runs.Tail(a, s) - runs.Tail(best, s));
+    // One seed tells nothing of chance: then only what is no worse at all is as good.
+    AlphaPoint& point = choice.points[a];
+    point.p_worse = seeds > 1 ? PairedTest(worse).p_greater : worse.mean() > 0 ? 0.0 : 1.0;
+  }
+  const auto chosen = std::ranges::find_if(
+      choice.points, [&](const AlphaPoint& p) { return p.alpha == choice.best || p.p_worse > search.noise_p; });
+  choice.alpha = chosen->alpha;
+  const AlphaPoint& least = choice.points[best];
+  choice.why =
+      choice.alpha == choice.best
+          ? fmt::format("alpha {} has the least p{:.0f} of {} replays each, {:.1f} s", choice.alpha,
+                        100 * search.quantile, seeds, least.mean)
+          : fmt::format(
+                "alpha {} ({:.1f} s at p{:.0f}) is not told apart from the best, {} ({:.1f} s), by {} replays "
+                "each (p = {:.2f})",
+                choice.alpha, chosen->mean, 100 * search.quantile, choice.best, least.mean, seeds, chosen->p_worse);
+  return choice;
+}
+
+// ---- when to search ------------------------------------------------------------------------------------------------
+
+absl::Status AlphaTunerOptions::Validate() const {
+  std::string faults;
+  const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
+    if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
+  };
+  expect(window > Duration{0}, "window", ToSeconds(window), "must be longer than nothing [s]");
+  expect(p >= 0 && p <= 1, "p", p, "must lie in 0 .. 1");
+  expect(tail >= 0 && tail < 1, "tail", tail, "must lie in 0 .. 1, and below 1");
+  expect(least >= 2, "least", least, "must be at least 2");
+  expect(most >= 1, "most", most, "must be at least 1");
+  expect(history >= 1, "history", history, "must be at least 1");
+  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+}
+
+absl::StatusOr<AlphaTuner> AlphaTuner::Create(AlphaTunerOptions options, ReplayOptions replay) {
+  if (absl::Status status = options.Validate(); !status.ok()) return status;
+  if (absl::Status status = replay.Validate(); !status.ok()) return status;
+  return AlphaTuner(options, std::move(replay));
+}
+
+void AlphaTuner::Ended(ServedWorkflow workflow) {
+  const auto n = workflow.calls.size();
+  const auto sound = [n](const std::vector<std::uint32_t>& before) {
+    return std::ranges::all_of(before, [n](std::uint32_t b) { return b < n; });
+  };
+  const auto sane = [](const WorkloadCall& c) { return c.prompt_tokens >= 1 && c.output_tokens >= 1; };
+  if (n == 0 || workflow.predecessors.size() != n || workflow.end < workflow.arrival ||
+      !std::ranges::all_of(workflow.predecessors, sound) || !std::ranges::all_of(workflow.calls, sane)) {
+    ++ignored_;
+    return;
+  }
+  latencies_.push_back(ToSeconds(workflow.end - workflow.arrival));
+  served_.push_back(std::move(workflow));
+  while (std::cmp_greater(served_.size(), options_.most)) served_.pop_front();
+}
+
+std::optional<AlphaSearch> AlphaTuner::Advance(TimePoint now) {
+  if (!started_) started_ = true, window_end_ = now + options_.window;
+  if (now < window_end_) return std::nullopt;
+  AlphaDecision decision = EndWindow();
+  // Windows in which the host slept are one: there is nothing to tell them apart by.
+  window_end_ += options_.window * ((now - window_end_) / options_.window + 1);
+  const bool worse = decision.p < options_.p;
+  const bool search = worse && !searching_;
+  if (search) {
+    decision.action = AlphaDecision::Action::kSearched;
+    searching_ = true;
+  } else if (worse) {
+    decision.why += "; a search is under way already";
+  }
+  std::optional<AlphaSearch> snapshot;
+  if (search) snapshot = Snapshot();
+  const TimePoint old = decision.time - options_.window;
+  std::erase_if(served_, [old](const ServedWorkflow& w) { return w.end <= old; });
+  Remember(std::move(decision));
+  return snapshot;
+}
+
+AlphaDecision AlphaTuner::EndWindow() {
+  AlphaDecision d{.time = window_end_,
+                  .before = std::ssize(before_),
+                  .now = std::ssize(latencies_),
+                  .alpha_before = alpha_,
+                  .alpha = alpha_};
+  std::vector<double> both = before_;
+  both.insert(both.end(), latencies_.begin(), latencies_.end());
+  if (!before_.empty()) d.tail_before = Quantile(std::span(both).first(before_.size()), 0.95);
+  if (!latencies_.empty()) d.tail_now = Quantile(std::span(both).subspan(before_.size()), 0.95);
+  if (d.before < options_.least || d.now < options_.least) {
+    d.why =
+        fmt::format("{} and {} workflows ended in two windows, {} are needed in each", d.before, d.now, options_.least);
+  } else {
+    const double from = Quantile(both, options_.tail);
+    const auto excess = [from](const std::vector<double>& latencies) {
+      Moments moments;
+      for (const double x : latencies) moments.Add(std::max(0.0, x - from));
+      return moments;
+    };
+    d.p = WelchTest(excess(latencies_), excess(before_)).p_greater;
+    d.why = fmt::format("p95 of {:.1f} s after {:.1f} s: {} (p = {:.3g})", d.tail_now, d.tail_before,
+                        d.p < options_.p ? "worse" : "not worse beyond chance", d.p);
+  }
+  before_ = std::exchange(latencies_, {});
+  return d;
+}
+
+AlphaSearch AlphaTuner::Snapshot() const {
+  AlphaSearch search{.replay = replay_};
+  WorkloadBuilder builder;
+  for (const ServedWorkflow& served : served_) {
+    WorkloadWorkflow head = served.workflow;
+    head.arrival = served.arrival;
+    head.name = 0;
+    std::vector<CallDraft> drafts;
+    for (std::size_t c = 0; c < served.calls.size(); ++c) {
+      CallDraft draft;
+      draft.call = served.calls[c];
+      draft.after = served.predecessors[c];
+      // Of a host's table of names; here a stage is its number.
+      if (draft.call.stage > 0) draft.call.stage = builder.Name(fmt::format("{}", draft.call.stage));
+      draft.call.agent = 0;
+      drafts.push_back(std::move(draft));
+    }
+    // One that cannot be is left out: its host has told it wrongly, and the others are as good.
+    builder.Add(head, drafts).IgnoreError();
+  }
+  builder.Finish();
+  search.workload = Tidied(builder.workload());
+  return search;
+}
+
+std::optional<Epoch> AlphaTuner::Finished(const absl::StatusOr<AlphaChoice>& choice, TimePoint now) {
+  if (!searching_) return std::nullopt;
+  searching_ = false;
+  AlphaDecision d{.time = now, .alpha_before = alpha_, .alpha = alpha_};
+  if (!choice.ok()) {
+    d.action = AlphaDecision::Action::kFailed;
+    d.why = std::string(choice.status().message());
+    Remember(std::move(d));
+    return std::nullopt;
+  }
+  d.why = choice->why;
+  d.alpha = choice->alpha;
+  const bool changed = choice->alpha != alpha_;
+  d.action = changed ? AlphaDecision::Action::kChanged : AlphaDecision::Action::kKept;
+  alpha_ = choice->alpha;
+  Remember(std::move(d));
+  if (!changed) return std::nullopt;
+  return Epoch{.alpha = alpha_};
+}
+
+void AlphaTuner::Remember(AlphaDecision decision) {
+  history_.push_back(std::move(decision));
+  if (std::cmp_greater(history_.size(), options_.history)) history_.pop_front();
+}
+
+}  // namespace takt
