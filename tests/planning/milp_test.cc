@@ -6,17 +6,13 @@
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "catch.h"
 #include "fmt/format.h"
+#include "planning/second_solver.h"
 #include "scale.h"
 #include "takt/base/random.h"
 
@@ -97,56 +93,6 @@ double BruteForce(const MilpModel& model) {
     while (i < x.size() && ++x[i] > model.columns[i].upper) x[i] = model.columns[i].lower, ++i;
     if (i == x.size()) return best;
   }
-}
-
-class Folder {
- public:
-  Folder() {
-    std::string path = (std::filesystem::temp_directory_path() / "takt_milp_XXXXXX").string();
-    REQUIRE(mkdtemp(path.data()) != nullptr);
-    path_ = path;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const char* name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-bool HasGlpsol() { return std::system("glpsol --version > /dev/null 2>&1") == 0; }
-
-// What glpsol finds for free MPS text; infinity: infeasible; nullopt: neither (say, unbounded).
-std::optional<double> Glpsol(const std::string& mps) {
-  const Folder folder;
-  std::ofstream(folder / "model.mps") << mps;
-  const std::string command = fmt::format("glpsol --tmlim 60 --freemps {} -w {} > {} 2>&1", folder / "model.mps",
-                                          folder / "out", folder / "log");
-  if (std::system(command.c_str()) != 0) FAIL("glpsol does not read it:\n" << ReadAll(folder / "log") << mps);
-  // "s mip <rows> <columns> <o|f|n|u> <objective>", "s bas <rows> <columns> <f|..> <f|..> <objective>"
-  std::istringstream lines(ReadAll(folder / "out"));
-  std::optional<double> found;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string s, kind, rows, columns, state, dual;
-    double objective = 0;
-    words >> s >> kind;
-    if (s != "s") continue;
-    words >> rows >> columns >> state;
-    if (kind == "bas") words >> dual;
-    words >> objective;
-    if (kind == "mip" ? state == "o" : state == "f" && dual == "f") found = objective;
-    if (kind == "mip" && state == "n") found = kUnlimited;
-    if (kind == "bas" && state == "n") found = kUnlimited;
-  }
-  // Where already the relaxation has no solution, it is the log alone that tells.
-  if (ReadAll(folder / "log").find("HAS NO PRIMAL FEASIBLE SOLUTION") != std::string::npos) found = kUnlimited;
-  if (ReadAll(folder / "log").find("HAS NO INTEGER FEASIBLE SOLUTION") != std::string::npos) found = kUnlimited;
-  return found;
 }
 
 TEST_CASE("optimal, infeasible, unbounded") {
