@@ -25,7 +25,7 @@ struct Size {
   const char* name;
   std::size_t models, classes;
   int servers;  // of 8 GPUs, per class
-  int steps;    // of each threshold of the grid
+  int steps;  // of each threshold of the grid
 };
 
 // The four of the table: models, classes, GPUs, routings.
@@ -49,7 +49,8 @@ double RateOf(const Profile& profile) {
     decode.decode_context = static_cast<std::int64_t>(batch * (kPrompt + kOutput / 2));
     decode.samples = batch;
     const double step = ToSeconds(profile.cost.StepTime(decode)) * profile.cost.pp;
-    if (step > 0.05 || static_cast<double>(decode.decode_context) > static_cast<double>(profile.kv_capacity_tokens)) break;
+    if (step > 0.05 || static_cast<double>(decode.decode_context) > static_cast<double>(profile.kv_capacity_tokens))
+      break;
     StepLoad prefill;
     prefill.prefill_tokens = static_cast<std::int64_t>(kPrompt);
     prefill.samples = 1;
@@ -78,8 +79,12 @@ ClusterProblem Make(const Size& size, std::uint64_t seed) {
           if (!staged.ok() || staged->kv_capacity_tokens < 8192) continue;
           const double rate = RateOf(*staged);
           if (!(rate > 0)) continue;
-          problem.types.push_back({.name = staged->id, .model = static_cast<int>(i), .gpu_class = static_cast<int>(k),
-                                   .tp = tp, .pp = pp, .rate = rate});
+          problem.types.push_back({.name = staged->id,
+                                   .model = static_cast<int>(i),
+                                   .gpu_class = static_cast<int>(k),
+                                   .tp = tp,
+                                   .pp = pp,
+                                   .rate = rate});
         }
       }
     }
@@ -91,7 +96,8 @@ ClusterProblem Make(const Size& size, std::uint64_t seed) {
     const double ease = random.Normal();
     for (std::size_t i = 0; i < size.models; ++i) {
       const double skill = 65 + 30.0 * static_cast<double>(i) / static_cast<double>(size.models - 1);
-      scores[i][static_cast<std::size_t>(s)] = std::clamp(skill + 15 * (0.8 * ease + 0.6 * random.Normal()), 0.0, 100.0);
+      scores[i][static_cast<std::size_t>(s)] =
+          std::clamp(skill + 15 * (0.8 * ease + 0.6 * random.Normal()), 0.0, 100.0);
     }
   }
   double capacity = 0;  // half of what the largest model would sustain on all GPUs

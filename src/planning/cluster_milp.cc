@@ -205,7 +205,7 @@ class Builder {
 
   void AddRates() {
     for (std::size_t i = 0; i < problem_.models.size(); ++i) {
-      const ServedModel& served = problem_.models[i];
+      const ModelDemand& served = problem_.models[i];
       MilpRow rate{.name = fmt::format("rate_{}", i), .lower = 0};
       MilpRow replicas{.name = fmt::format("replicas_{}", i), .lower = 0};
       for (std::size_t r = 0; r < problem_.types.size(); ++r) {
@@ -496,7 +496,7 @@ absl::Status ClusterProblem::Validate() const {
   const auto finite = [](double x) { return std::isfinite(x) && x >= 0; };
   expect(!models.empty(), "models", "must not be empty");
   expect(!routings.empty(), "routings", "must not be empty");
-  for (const ServedModel& m : models) expect(m.min_replicas >= 0, m.name, "min_replicas must not be negative");
+  for (const ModelDemand& m : models) expect(m.min_replicas >= 0, m.name, "min_replicas must not be negative");
   for (const GpuClass& k : classes) {
     expect(finite(k.price), k.name, "the price must not be negative");
     std::int64_t gpus = 0;

@@ -122,7 +122,8 @@ ClusterProblem RandomProblem(Random& random, std::vector<int> sizes) {
   }
   for (std::size_t k = 0; k < classes; ++k) {
     GpuClass c{.name = fmt::format("k{}", k), .price = 1.0 + static_cast<double>(random.Below(5)), .servers = {}};
-    c.servers.push_back({.servers = 1 + static_cast<int>(random.Below(2)), .gpus = 4 + 4 * static_cast<int>(random.Below(2))});
+    c.servers.push_back(
+        {.servers = 1 + static_cast<int>(random.Below(2)), .gpus = 4 + 4 * static_cast<int>(random.Below(2))});
     if (random.Chance(0.3)) c.servers.push_back({.servers = 1, .gpus = 1 + static_cast<int>(random.Below(8))});
     problem.classes.push_back(c);
   }
@@ -356,7 +357,10 @@ TEST_CASE("a limit gives the best plan found and its bound, marked") {
     problem.classes.push_back({.name = fmt::format("k{}", k), .price = 1 + random.Uniform(), .servers = {{16, 8}}});
     for (int i = 0; i < 4; ++i) {
       for (const int tp : {1, 2, 3, 5}) {
-        problem.types.push_back({.name = fmt::format("m{} k{} tp{}", i, k, tp), .model = i, .gpu_class = k, .tp = tp,
+        problem.types.push_back({.name = fmt::format("m{} k{} tp{}", i, k, tp),
+                                 .model = i,
+                                 .gpu_class = k,
+                                 .tp = tp,
                                  .rate = tp * (1 + random.Uniform())});
       }
     }

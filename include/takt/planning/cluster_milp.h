@@ -48,7 +48,7 @@ struct ReplicaType {
   double move_cost = 0;  // of each one started or stopped, in the unit of `move_budget`
 };
 
-struct ServedModel {
+struct ModelDemand {
   std::string name = {};
   int min_replicas = 0;  // for availability; of a model that a request can reach
 };
@@ -66,7 +66,7 @@ enum class ClusterGoal : std::uint8_t {
 };
 
 struct ClusterProblem {
-  std::vector<ServedModel> models = {};
+  std::vector<ModelDemand> models = {};
   std::vector<GpuClass> classes = {};
   std::vector<ReplicaType> types = {};
   std::vector<RoutingChoice> routings = {};
