@@ -10,14 +10,13 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
 #include "takt/model/estimate.h"
 #include "takt/numeric/histogram.h"
-#include "takt/numeric/summary.h"
+#include "takt/numeric/quantile_sketch.h"
 
 namespace takt {
 
@@ -80,73 +79,6 @@ struct ToolProfileStats {
 
 namespace internal {
 
-// Mean, spread and quantiles of one quantity, in memory that does not grow.
-template <class Histogram>
-class LearntQuantity {
- public:
-  explicit LearntQuantity(Histogram bins) : bins_(std::move(bins)) {}
-
-  std::int64_t count() const { return moments_.count(); }
-
-  // As if `calls` had been seen of a log-normal distribution with that mean and spread; of a spread of 0, of the mean.
-  void Seed(std::int64_t calls, double mean, double spread) {
-    moments_.Add(Moments::From(calls, mean, spread));
-    if (!(spread > 0 && mean > 0)) return Count(mean, calls * kUnits);
-    const double ratio = std::min(spread / mean, 1e6);  // whose square is still a number
-    const double variance = std::log1p(ratio * ratio);
-    const double mu = std::log(mean) - variance / 2;
-    const auto units = static_cast<double>(calls * kUnits);
-    std::int64_t given = 0;
-    for (std::size_t i = 0; i < bins_.counts().size(); ++i) {
-      const double from = bins_.edge(i), to = bins_.edge(i + 1);
-      const double share = 0.5 * std::erfc((mu - std::log(to)) / std::sqrt(2 * variance));
-      const bool last = i + 1 == bins_.counts().size();
-      const std::int64_t due = last ? calls * kUnits : static_cast<std::int64_t>(std::round(share * units));
-      if (due <= given) continue;
-      bins_.Add((from + to) / 2, due - given);
-      given = due;
-      least_ = std::min(least_, i > 0 ? from : 0);
-      most_ = std::max(most_, to);
-    }
-  }
-
-  void Observe(double x) {
-    moments_.Add(x);
-    Count(x, kUnits);
-  }
-
-  void Halve() {
-    moments_ = Moments::From(moments_.count() / 2, moments_.mean(), moments_.deviation());
-    bins_.Halve();
-  }
-
-  void TellMean(Estimate& estimate, double& spread) const {
-    if (moments_.count() == 0) return;
-    estimate.mean = moments_.mean();
-    spread = moments_.deviation();
-  }
-  void TellQuantiles(Estimate& estimate) const {
-    if (moments_.count() == 0) return;
-    std::array<double, Estimate::kLevels.size()> quantiles;
-    QuantilesOf(bins_, Estimate::kLevels, least_, most_, quantiles.begin());
-    std::ranges::transform(quantiles, estimate.quantiles.begin(), [](double q) { return static_cast<float>(q); });
-  }
-
- private:
-  // What a call adds to its bin, so that halving does not lose lone ones.
-  static constexpr std::int64_t kUnits = 256;
-
-  void Count(double x, std::int64_t units) {
-    bins_.Add(x, units);
-    least_ = std::min(least_, x);
-    most_ = std::max(most_, x);
-  }
-
-  Moments moments_ = {};
-  Histogram bins_;
-  double least_ = 1e300, most_ = 0;
-};
-
 // One class, or the pool of all.
 class LearntTool {
  public:
@@ -178,19 +110,31 @@ class LearntTool {
   }
 
  private:
-  void Tell(bool quantiles) {
-    seconds_.TellMean(told_.seconds, told_.seconds_spread);
-    returned_.TellMean(told_.returned_tokens, told_.returned_spread);
-    before_.TellMean(told_.tokens_before, told_.before_spread);
-    if (!quantiles) return;
-    since_ = 0;
-    seconds_.TellQuantiles(told_.seconds);
-    returned_.TellQuantiles(told_.returned_tokens);
-    before_.TellQuantiles(told_.tokens_before);
+  static void TellMean(const auto& sketch, Estimate& estimate, double& spread) {
+    if (sketch.count() == 0) return;
+    estimate.mean = sketch.mean();
+    spread = sketch.deviation();
+  }
+  static void TellQuantiles(const auto& sketch, Estimate& estimate) {
+    if (sketch.count() == 0) return;
+    std::array<double, Estimate::kLevels.size()> quantiles;
+    sketch.Quantiles(Estimate::kLevels, quantiles.begin());
+    std::ranges::transform(quantiles, estimate.quantiles.begin(), [](double q) { return static_cast<float>(q); });
   }
 
-  LearntQuantity<LogHistogram> seconds_, returned_;
-  LearntQuantity<LinearHistogram> before_;
+  void Tell(bool quantiles) {
+    TellMean(seconds_, told_.seconds, told_.seconds_spread);
+    TellMean(returned_, told_.returned_tokens, told_.returned_spread);
+    TellMean(before_, told_.tokens_before, told_.before_spread);
+    if (!quantiles) return;
+    since_ = 0;
+    TellQuantiles(seconds_, told_.seconds);
+    TellQuantiles(returned_, told_.returned_tokens);
+    TellQuantiles(before_, told_.tokens_before);
+  }
+
+  QuantileSketch<LogHistogram> seconds_, returned_;
+  QuantileSketch<LinearHistogram> before_;
   ToolExpectation told_ = {};
   std::int64_t since_ = 0;  // calls since the quantiles were told
 };

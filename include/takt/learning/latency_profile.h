@@ -1,0 +1,238 @@
+// How long the calls of an agent take, and how long what remains of the workflow, learnt as they end.
+// docs/latency_profile.md
+#ifndef TAKT_LEARNING_LATENCY_PROFILE_H_
+#define TAKT_LEARNING_LATENCY_PROFILE_H_
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "takt/base/id.h"
+#include "takt/base/id_map.h"
+#include "takt/numeric/mode.h"
+#include "takt/numeric/quantile_sketch.h"
+#include "takt/numeric/wasserstein.h"
+
+namespace takt {
+
+struct LatencyOptions {
+  std::int64_t first_samples = 32;  // where convergence is first looked at, and then at twice as many, and so on
+  double converged_below = 0.05;    // Wasserstein-1 between two such looks over the mean
+  std::int64_t keep = 4096;         // samples: when there are so many, what was learnt counts half
+  double false_alarms = 1e-3;       // of drift, per window of kWindow samples
+  double max_seconds = 1e5;         // a longer latency is taken as this long
+};
+
+// One distribution of latencies, in 2.6 KB however many samples. Quantiles are those of bins 7.5 % wide.
+//
+// Convergence: whenever the number of samples has doubled, the distribution is compared with what it was before
+// (Kairos, section 4.3). Drift: from then on every kWindow samples are compared with what was learnt, by the greatest
+// difference of the distribution functions at the bins' edges (Kolmogorov and Smirnov; the threshold by Massart's
+// inequality, widened for what was learnt being a sample too). Such a window joins what was learnt; where it differs,
+// it replaces it, and convergence begins anew.
+class LatencyDistribution {
+ public:
+  static constexpr std::size_t kLevels = 32;
+  static constexpr std::size_t kWindow = 50;
+  using Curve = std::array<float, kLevels>;  // the quantile function at (k + 0.5) / kLevels [s]
+
+  explicit LatencyDistribution(const LatencyOptions& options = {}) : options_(options), sketch_(Bins()) {
+    options_.first_samples = std::clamp<std::int64_t>(options.first_samples, 2, 1 << 20);
+    options_.keep = std::clamp<std::int64_t>(options.keep, 2 * options_.first_samples, 1 << 30);
+    next_look_ = options_.first_samples;
+  }
+
+  // Negative values and NaN are left out: false.
+  bool Observe(double seconds) {
+    if (!(seconds >= 0)) return false;
+    seconds = std::min(seconds, options_.max_seconds);
+    ++observed_;
+    if (!converged_) {
+      Learn(seconds);
+      Look();
+      return true;
+    }
+    window_[in_window_++] = static_cast<float>(seconds);
+    if (in_window_ == kWindow) TakeWindow();
+    return true;
+  }
+
+  std::int64_t count() const { return sketch_.count(); }     // that count
+  std::int64_t observed() const { return observed_; }        // since the beginning
+  double mean() const { return sketch_.mean(); }             // 0 of nothing
+  double deviation() const { return sketch_.deviation(); }
+  bool converged() const { return converged_; }
+  std::int64_t drifts() const { return drifts_; }
+  std::uint64_t version() const { return version_; }         // another one: curve() has changed
+  const Curve& curve() const { return curve_; }              // as of the last look; zeros before the first sample
+
+  // The most frequent latency: the half-sample mode of the quantile function. 0 of nothing.
+  double mode() const { return mode_; }
+
+  const QuantileSketch<LogHistogram>& sketch() const { return sketch_; }
+
+  // Back from what was saved; the samples of an open window are lost.
+  void Restore(const QuantileSketch<LogHistogram>& sketch, std::int64_t observed, std::int64_t drifts, bool converged) {
+    sketch_ = sketch, observed_ = observed, drifts_ = drifts, converged_ = converged;
+    in_window_ = 0;
+    while (next_look_ <= sketch_.count()) next_look_ *= 2;
+    ReadCurve();
+    last_look_ = curve_;
+  }
+
+  static LogHistogram Bins() { return LogHistogram(1e-3, 1e5, 256); }
+
+ private:
+  void Learn(double seconds) {
+    if (sketch_.count() >= options_.keep) sketch_.Halve();
+    sketch_.Observe(seconds);
+  }
+
+  void ReadCurve() {
+    constexpr std::size_t kFine = 4 * kLevels + 1;  // odd multiples of half a level are among them
+    std::array<double, kFine> levels, fine;
+    for (std::size_t i = 0; i < kFine; ++i) levels[i] = static_cast<double>(i) / (kFine - 1);
+    sketch_.Quantiles(levels, fine.begin());
+    for (std::size_t k = 0; k < kLevels; ++k) curve_[k] = static_cast<float>(fine[4 * k + 2]);
+    mode_ = sketch_.count() > 0 ? HalfSampleMode(fine) : 0;
+    ++version_;
+  }
+
+  // Young distributions are read at every power of two, so that there is something to go by.
+  void Look() {
+    const std::int64_t n = sketch_.count();
+    if (n < options_.first_samples) {
+      if ((n & (n - 1)) == 0) ReadCurve();
+      return;
+    }
+    if (n < next_look_) return;
+    ReadCurve();
+    const double moved = QuantileDistance<float>(curve_, last_look_);
+    converged_ = (next_look_ > options_.first_samples && moved <= options_.converged_below * sketch_.mean()) ||
+                 2 * next_look_ > options_.keep;
+    last_look_ = curve_;
+    next_look_ *= 2;
+  }
+
+  void TakeWindow() {
+    in_window_ = 0;
+    if (Drifted()) {
+      ++drifts_;
+      sketch_ = QuantileSketch<LogHistogram>(Bins());
+      converged_ = false;
+    }
+    for (const float seconds : window_) Learn(static_cast<double>(seconds));
+    ReadCurve();
+    if (converged_) return;
+    last_look_ = curve_;
+    next_look_ = std::max(options_.first_samples, 2 * static_cast<std::int64_t>(kWindow));
+  }
+
+  bool Drifted() const {
+    std::array<std::size_t, kWindow> at;
+    for (std::size_t i = 0; i < kWindow; ++i) at[i] = sketch_.histogram().BinOf(static_cast<double>(window_[i]));
+    std::sort(at.begin(), at.end());
+    const std::span<const std::int64_t> counts = sketch_.histogram().counts();
+    std::int64_t total = 0;
+    for (const std::int64_t c : counts) total += c;
+    if (total == 0) return false;
+    double most = 0;
+    std::int64_t below = 0;
+    std::size_t seen = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      below += counts[i];
+      while (seen < kWindow && at[seen] <= i) ++seen;
+      most = std::max(most, std::abs(static_cast<double>(below) / static_cast<double>(total) -
+                                     static_cast<double>(seen) / static_cast<double>(kWindow)));
+    }
+    const double n = static_cast<double>(kWindow), m = static_cast<double>(std::max<std::int64_t>(sketch_.count(), 1));
+    return most > std::sqrt(-std::log(options_.false_alarms / 2) / 2 * (1 / n + 1 / m));
+  }
+
+  LatencyOptions options_;
+  QuantileSketch<LogHistogram> sketch_;
+  Curve curve_ = {}, last_look_ = {};
+  double mode_ = 0;
+  std::array<float, kWindow> window_ = {};  // since it converged, not yet learnt
+  std::size_t in_window_ = 0;
+  std::int64_t next_look_ = 0;
+  std::int64_t observed_ = 0, drifts_ = 0;
+  std::uint64_t version_ = 0;
+  bool converged_ = false;
+};
+
+struct AgentLatency {
+  AgentId agent = {};
+  LatencyDistribution execution;  // of one call [s]
+  LatencyDistribution remaining;  // from the start of a call to the end of its workflow [s]
+};
+
+struct LatencyProfileOptions {
+  LatencyOptions latency = {};
+  std::uint32_t max_agents = 8192;  // about 5 KB each; of more, all()  alone learns
+};
+
+// By agent, and of all together. Total: there is no input that breaks it.
+class LatencyProfile {
+ public:
+  explicit LatencyProfile(const LatencyProfileOptions& options = {}) : options_(options) {
+    all_.execution = all_.remaining = LatencyDistribution(options.latency);
+  }
+
+  void ObserveExecution(AgentId agent, double seconds) {
+    if (!all_.execution.Observe(seconds)) {
+      ++refused_;
+    } else if (AgentLatency* known = At(agent)) {
+      known->execution.Observe(seconds);
+    }
+  }
+  void ObserveRemaining(AgentId agent, double seconds) {
+    if (!all_.remaining.Observe(seconds)) {
+      ++refused_;
+    } else if (AgentLatency* known = At(agent)) {
+      known->remaining.Observe(seconds);
+    }
+  }
+
+  // Null where nothing is known of it alone.
+  const AgentLatency* Find(AgentId agent) const {
+    const std::uint32_t i = index_.Find(agent.value);
+    return i == IdMap::kAbsent ? nullptr : &agents_[i];
+  }
+  const AgentLatency& all() const { return all_; }
+  std::span<const AgentLatency> agents() const { return agents_; }  // in order of appearance
+  std::int64_t refused() const { return refused_; }                // latencies that were none
+  std::int64_t unplaced() const { return unplaced_; }              // of agents beyond max_agents
+
+  // For what was saved: the agent's, made where it is new; null where there is no room.
+  AgentLatency* Restore(AgentId agent) { return At(agent); }
+  AgentLatency& RestoreAll() { return all_; }
+
+ private:
+  AgentLatency* At(AgentId agent) {
+    std::uint32_t i = index_.Find(agent.value);
+    if (i != IdMap::kAbsent) return &agents_[i];
+    if (agents_.size() >= options_.max_agents) {
+      ++unplaced_;
+      return nullptr;
+    }
+    i = static_cast<std::uint32_t>(agents_.size());
+    agents_.push_back({agent, LatencyDistribution(options_.latency), LatencyDistribution(options_.latency)});
+    index_.Insert(agent.value, i);
+    return &agents_[i];
+  }
+
+  LatencyProfileOptions options_;
+  AgentLatency all_;
+  std::vector<AgentLatency> agents_;
+  IdMap index_;
+  std::int64_t refused_ = 0, unplaced_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_LEARNING_LATENCY_PROFILE_H_
