@@ -32,7 +32,7 @@ namespace takt::internal {
   constexpr std::string_view FieldNames(const Type*) { return ""; }
 
 TAKT_FIELDS(PrefixBlocks, block_tokens, hashes)
-TAKT_FIELDS(AgentRank, agent, rank)
+TAKT_FIELDS(AgentRank, agent, rank, execution_s, stages_left)
 TAKT_FIELDS(AgentRanks, ranks, otherwise)
 TAKT_FIELDS(NextCall, tool, after, returned, duration)
 TAKT_FIELDS(Request, id, workflow, stage, agent, tenant, adapter, arrival, workflow_arrival, deadline, expires_at,

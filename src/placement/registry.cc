@@ -1,11 +1,13 @@
 #include "takt/placement/registry.h"
 
 #include "spec_parser.h"
+#include "takt/placement/best_fit.h"
 #include "takt/placement/code_ratio.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/least_outstanding_tokens.h"
 #include "takt/placement/random.h"
 #include "takt/placement/round_robin.h"
+#include "takt/placement/time_slot_packer.h"
 #include "takt/placement/workload_balance.h"
 
 namespace takt {
@@ -14,11 +16,13 @@ namespace {
 // visit(policy, summary) for each, at its defaults.
 template <class V>
 void ForEachPlacement(V&& visit) {
+  visit(BestFit{}, "the least KV memory to spare that is enough (Parrot)");
   visit(CodeRatio{}, "speed against all work ever sent, as in the code of HexGen-Flow's authors");
   visit(LeastLoaded{}, "fewest requests, those that wait counted four times (vLLM's balancer)");
   visit(LeastOutstandingTokens{}, "fewest tokens of prompt and estimated output that are not done");
   visit(RandomPlacement{}, "any, with equal chances");
   visit(RoundRobin{}, "each instance in turn");
+  visit(TimeSlotPacker{}, "the lowest peak of the KV memory that will be needed, by slots of time (Kairos)");
   visit(WorkloadBalance{}, "speed against the work that stands before the call (HexGen-Flow, equation 4)");
 }
 

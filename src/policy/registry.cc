@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "spec_parser.h"
 #include "takt/policy/aged.h"
+#include "takt/policy/agent_priority.h"
 #include "takt/policy/edf.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
@@ -15,6 +16,7 @@
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/sjf.h"
+#include "takt/policy/stage_depth.h"
 #include "takt/policy/stjf.h"
 #include "takt/policy/workflow_fcfs.h"
 
@@ -35,6 +37,8 @@ void ForEachPolicy(V&& visit) {
   visit(Hrrn{}, "highest response ratio next: short first, but waiting counts");
   visit(MemoryIntegral{}, "least KV memory over time first, tool calls included (LAMPS)");
   visit(FairShare{}, "the tenant that was served least first (VTC)");
+  visit(AgentPriority{}, "agents in a learnt order, by how much work remains behind them (Kairos)");
+  visit(StageDepth{}, "fewest stages left of the workflow first (Ayo)");
 }
 
 using internal::Call;

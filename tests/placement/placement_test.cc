@@ -30,7 +30,7 @@ InstanceState RandomInstance(Random& random) {
 TEST_CASE("every placement is found by its name, scores with a number, and twice the same") {
   REQUIRE(!PlacementInfos().empty());
   for (const PlacementInfo& info : PlacementInfos()) {
-    const auto placement = MakePlacement(info.name);
+    auto placement = MakePlacement(info.name);
     REQUIRE(placement.ok());
     CHECK(placement->name() == info.name);
     CHECK(!info.text.empty());
@@ -39,6 +39,8 @@ TEST_CASE("every placement is found by its name, scores with a number, and twice
       const InstanceState i = RandomInstance(random);
       RequestState r;
       r.request.output_tokens.mean = n % 3 == 0 ? std::numeric_limits<double>::quiet_NaN() : 1e300;
+      placement->Up(i, TimePoint{});
+      placement->Prepare(r, TimePoint{});
       const double score = placement->Score(r, i, TimePoint{});
       CHECK(std::isfinite(score));
       CHECK(score == AnyPlacement(*placement).Score(r, i, TimePoint{}));

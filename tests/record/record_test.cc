@@ -102,7 +102,8 @@ Event SomeEvent(Random& random) {
     default: {
       Epoch e;
       if (random.Chance(0.5)) {
-        e.agent_ranks = std::make_shared<const AgentRanks>(AgentRanks{{{{1}, 0.5}, {{random.Bits()}, -1}}, 0.25});
+        e.agent_ranks =
+            std::make_shared<const AgentRanks>(AgentRanks{{{{1}, 0.5, 2.5, 3}, {{random.Bits()}, -1}}, {{}, 0.25, 1}});
       }
       if (random.Chance(0.5)) e.alpha = random.Uniform();
       return e;

@@ -3,6 +3,7 @@
 #define TAKT_MODEL_AGENT_RANKS_H_
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "takt/base/id.h"
@@ -12,6 +13,8 @@ namespace takt {
 struct AgentRank {
   AgentId agent = {};
   double rank = 0;  // smaller is sooner; finite
+  double execution_s = 0;        // expected time that one of its calls runs; 0: not known
+  std::int32_t stages_left = 0;  // calls one after another to the end of its workflow, this one included; 0: not known
 
   friend constexpr bool operator==(const AgentRank&, const AgentRank&) = default;
 };
@@ -19,11 +22,11 @@ struct AgentRank {
 // Immutable once it is shared.
 struct AgentRanks {
   std::vector<AgentRank> ranks = {};  // by agent, each once
-  double otherwise = 0;               // of agents that are not in it
+  AgentRank otherwise = {};  // of agents that are not in it
 
-  double Of(AgentId agent) const {
+  const AgentRank& Of(AgentId agent) const {
     const auto at = std::ranges::lower_bound(ranks, agent, {}, &AgentRank::agent);
-    return at != ranks.end() && at->agent == agent ? at->rank : otherwise;
+    return at != ranks.end() && at->agent == agent ? *at : otherwise;
   }
 
   friend bool operator==(const AgentRanks&, const AgentRanks&) = default;

@@ -102,11 +102,11 @@ class LineMds {
 
   static float Distance(std::span<const float> a, std::span<const float> b) {
     std::array<float, kLanes> sums = {};
-    std::size_t k = 0;
-    for (; k + kLanes <= a.size(); k += kLanes) {
+    const std::size_t whole = a.size() - a.size() % kLanes;
+    for (std::size_t k = 0; k < whole; k += kLanes) {
       for (std::size_t l = 0; l < kLanes; ++l) sums[l] += std::abs(a[k + l] - b[k + l]);
     }
-    for (; k < a.size(); ++k) sums[k % kLanes] += std::abs(a[k] - b[k]);
+    for (std::size_t l = 0; l < a.size() - whole; ++l) sums[l] += std::abs(a[whole + l] - b[whole + l]);
     float sum = 0;
     for (const float s : sums) sum += s;
     return sum / static_cast<float>(a.size());
@@ -194,7 +194,7 @@ class LineMds {
 
   // Where all means are one, their order must not be the axis: any other direction is a start.
   void ChooseStart(std::vector<double>& x) const {
-    const double largest = *std::max_element(square_.begin(), square_.end());
+    const auto largest = static_cast<double>(*std::max_element(square_.begin(), square_.end()));
     if (Dot(x, x) > 1e-9 * largest) return;
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sqrt(std::max(middle_[i], 0.0)) * (i % 2 == 0 ? 1 : -1);
     Centre(x);
@@ -262,10 +262,10 @@ class LineMds {
   }
 
   std::size_t levels_ = 1;
-  std::vector<float> points_;   // row by row
-  std::vector<double> at_;      // coordinates
+  std::vector<float> points_;  // row by row
+  std::vector<double> at_;  // coordinates
   std::vector<double> middle_;  // diagonal of the doubly centred matrix: squared distance from the centre
-  std::vector<float> square_;   // squared distances below the diagonal, while it is fitted
+  std::vector<float> square_;  // squared distances below the diagonal, while it is fitted
   double mean_ = 0;
   double scale_ = 0;  // the eigenvalue: the coordinates' sum of squares
 };

@@ -73,9 +73,7 @@ class QuantileSketch {
 
   // Back from what count(), mean(), deviation(), least(), most() and the bins told: `units` in the bin that begins at
   // its number's edge.
-  void Restore(const Moments& moments, double least, double most) {
-    moments_ = moments, least_ = least, most_ = most;
-  }
+  void Restore(const Moments& moments, double least, double most) { moments_ = moments, least_ = least, most_ = most; }
   void RestoreBin(std::size_t bin, std::int64_t units) {
     bins_.Add((bins_.edge(bin) + bins_.edge(bin + 1)) / 2, units);
   }

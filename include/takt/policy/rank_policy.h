@@ -41,7 +41,8 @@ concept GroupPolicy = RankPolicy<P> && requires(const P& p, const RequestState& 
 };
 
 // Optional: says whose keys to read again, so that the queue need not ask for all groups that wait. The policy
-// appends the groups whose keys may have changed, each at least once; the queue clears the list.
+// appends the groups whose keys may have changed, each at least once, or kAllGroups; the queue clears the list.
+inline constexpr std::uint64_t kAllGroups = UINT64_MAX;
 template <class P>
 concept GroupLogPolicy = GroupPolicy<P> && requires(P& p) {
   { p.moved_groups() } -> std::same_as<std::vector<std::uint64_t>&>;

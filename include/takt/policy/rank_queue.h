@@ -259,8 +259,12 @@ class RankQueue {
     if constexpr (GroupLogPolicy<P>) {
       if (hooks_.group_log) {
         std::vector<std::uint64_t>& moved = policy_.moved_groups();
-        for (std::uint64_t group : moved) groups_.SetGroupKey(group, GroupBits(group));
-        return moved.clear();
+        const bool all = std::ranges::find(moved, kAllGroups) != moved.end();
+        for (std::uint64_t group : moved) {
+          if (!all) groups_.SetGroupKey(group, GroupBits(group));
+        }
+        moved.clear();
+        if (!all) return;
       }
     }
     groups_.SetGroupKeys([this](std::uint64_t group) { return GroupBits(group); });

@@ -1,0 +1,114 @@
+// In which order agents should be served: those first whose workflows end soonest. docs/agent_order.md
+#ifndef TAKT_LEARNING_AGENT_ORDER_H_
+#define TAKT_LEARNING_AGENT_ORDER_H_
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "takt/base/id.h"
+#include "takt/learning/latency_profile.h"
+#include "takt/numeric/line_mds.h"
+
+namespace takt {
+
+enum class AgentOrderBy : std::uint8_t {
+  kClassical,  // distance from "no time at all" on the line of classical scaling (Kairos, section 5.1)
+  kSmacof,     // the same, the line improved by SMACOF
+  kMean,       // the mean, which is the Wasserstein-1 distance from "no time at all" before any scaling
+};
+
+struct AgentOrderOptions {
+  AgentOrderBy by = AgentOrderBy::kClassical;
+  std::int32_t smacof_steps = 30;
+  std::function<bool(double)> progress = {};  // told the share that is done; false stops
+};
+
+// What is known of an agent: the quantile function of what remains from a call of its on.
+struct AgentCurve {
+  AgentId agent = {};
+  LatencyDistribution::Curve remaining = {};  // [s]
+};
+
+struct RankedAgent {
+  AgentId agent = {};
+  double rank = 0;  // distance from "no time at all" [s]; finite, not negative
+
+  friend constexpr bool operator==(const RankedAgent&, const RankedAgent&) = default;
+};
+
+// A pure function of the curves: Fit from a snapshot, Place for one agent whose curve is new or has changed. n agents
+// cost O(n^2) time and 2 n^2 bytes while they are fitted; one costs O(n) to place.
+class AgentOrder {
+ public:
+  // Agents each once, in any order. False where it was stopped; then the order stays as it was.
+  bool Fit(std::span<const AgentCurve> curves, const AgentOrderOptions& options = {}) {
+    constexpr std::size_t kLevels = LatencyDistribution::kLevels;
+    // The last row is the anchor: no time at all.
+    std::vector<float> rows((curves.size() + 1) * kLevels, 0.0f);
+    for (std::size_t i = 0; i < curves.size(); ++i) {
+      std::ranges::copy(curves[i].remaining, rows.begin() + static_cast<std::ptrdiff_t>(i * kLevels));
+    }
+    LineMds line;
+    if (options.by != AgentOrderBy::kMean) {
+      const std::int32_t steps = options.by == AgentOrderBy::kSmacof ? options.smacof_steps : 0;
+      if (!line.Fit(rows, kLevels, {.smacof_steps = steps, .progress = options.progress})) return false;
+    }
+    line_ = std::move(line);
+    by_ = options.by;
+    anchor_ = by_ == AgentOrderBy::kMean ? 0 : line_.coordinates().back();
+    ranked_.clear();
+    for (std::size_t i = 0; i < curves.size(); ++i) {
+      const double at = by_ == AgentOrderBy::kMean ? MeanOf(curves[i].remaining) : line_.coordinates()[i];
+      ranked_.push_back({curves[i].agent, std::abs(at - anchor_)});
+    }
+    std::ranges::sort(ranked_, {}, &RankedAgent::agent);
+    FindMedian();
+    return true;
+  }
+
+  // The agent's rank by its curve, the others staying where they are; it joins the order, or moves in it. Before any
+  // Fit: by its mean.
+  double Place(const AgentCurve& curve) {
+    const bool fitted = by_ != AgentOrderBy::kMean && !line_.coordinates().empty();
+    const double rank = fitted ? std::abs(line_.Place(curve.remaining) - anchor_) : MeanOf(curve.remaining);
+    const auto at = std::ranges::lower_bound(ranked_, curve.agent, {}, &RankedAgent::agent);
+    if (at != ranked_.end() && at->agent == curve.agent) at->rank = rank;
+    else ranked_.insert(at, {curve.agent, rank});
+    return rank;
+  }
+
+  std::span<const RankedAgent> ranked() const { return ranked_; }  // by agent
+  // Of the median agent of the newest Fit: what an agent never seen is taken for. 0 of nothing.
+  double median() const { return median_; }
+
+ private:
+  static double MeanOf(const LatencyDistribution::Curve& curve) {
+    double sum = 0;
+    for (const float q : curve) sum += static_cast<double>(q);
+    return sum / static_cast<double>(curve.size());
+  }
+
+  void FindMedian() {
+    std::vector<double> ranks;
+    for (const RankedAgent& r : ranked_) ranks.push_back(r.rank);
+    const auto middle = ranks.begin() + static_cast<std::ptrdiff_t>(ranks.size() / 2);
+    if (!ranks.empty()) std::nth_element(ranks.begin(), middle, ranks.end());
+    median_ = ranks.empty() ? 0 : *middle;
+  }
+
+  LineMds line_;
+  AgentOrderBy by_ = AgentOrderBy::kMean;
+  double anchor_ = 0;
+  double median_ = 0;
+  std::vector<RankedAgent> ranked_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_LEARNING_AGENT_ORDER_H_

@@ -1,0 +1,594 @@
+// The graph of a fleet's calls, learnt from identifiers alone. docs/call_graph.md
+#ifndef TAKT_LEARNING_CALL_GRAPH_H_
+#define TAKT_LEARNING_CALL_GRAPH_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "takt/base/id.h"
+#include "takt/base/id_map.h"
+#include "takt/base/random.h"
+#include "takt/base/time.h"
+
+namespace takt {
+
+// One LLM call that has ended, as whoever passes messages between agents can tell it.
+struct CallRecord {
+  WorkflowId workflow = {};
+  AgentId agent = {};
+  AgentId upstream = {};  // whose answer led to this call; none: the user's question did
+  TimePoint start{};      // of its execution, after it has waited
+  TimePoint end{};
+
+  friend constexpr bool operator==(const CallRecord&, const CallRecord&) = default;
+};
+
+// What is known of a call once its workflow is over.
+struct CallOutcome {
+  AgentId agent = {};
+  double execution_s = 0;
+  double remaining_s = 0;  // from its start, the time in which any call of the workflow ran: queues and tools left out
+  double wall_s = 0;  // from its start to the end of the workflow
+};
+
+// Positions are those of agents in CallGraph::nodes().
+struct CallPath {
+  std::vector<std::uint32_t> agents = {};  // in the order of time; those side by side by number, then kThen
+  std::uint64_t key = 0;
+  std::int64_t count = 0;
+  double remaining_s = 0;  // mean
+};
+
+struct CallNode {
+  AgentId agent = {};
+  std::int64_t calls = 0;
+  std::int64_t first = 0;  // calls of these that the user's question led to
+  std::int64_t last = 0;  // calls that led to no other
+  double execution_s = 0, remaining_s = 0;  // means
+  std::vector<CallPath> paths = {};  // what came after, by number; bounded, the rest is in other_paths
+  std::int64_t other_paths = 0;
+};
+
+struct CallEdge {
+  std::uint32_t from = 0, to = 0;
+  std::int64_t calls = 0;
+  std::int64_t parents = 0;  // calls of `from` that led to at least one
+  std::int64_t feedback = 0;  // calls whose agent had been before on their way
+};
+
+// Two agents that one call of another led to; `a` <= `b`, the same where it called one agent twice.
+struct CallSiblings {
+  std::uint32_t from = 0, a = 0, b = 0;
+  std::int64_t parallel = 0, sequential = 0;
+  std::int64_t undecided = 0;  // so short, or so close, that the clocks' tolerance decides
+
+  // Overlap proves it; but calls made side by side may have waited for one another in a queue.
+  bool side_by_side() const { return parallel > 0 && 10 * parallel >= parallel + sequential; }
+};
+
+// A call that waited for all of those that ran side by side.
+struct CallJoin {
+  std::uint32_t from = 0, to = 0;  // who called them, who waited
+  std::vector<std::uint32_t> members = {};  // ascending
+  std::int64_t after_all = 0;  // it began after all had ended, though another than its upstream ended last
+  std::int64_t after_last = 0;  // its upstream was the last to end
+  std::int64_t before = 0;  // it began before, or there was one for each
+  std::uint32_t upstream = 0;  // of the first
+  bool varies = false;  // others had another upstream
+
+  bool holds() const { return (varies || after_all > 0) && 10 * before <= after_all + after_last; }
+  // It may have waited, or followed its upstream alone.
+  bool undecided() const { return !holds() && before == 0; }
+};
+
+struct CallGraphOptions {
+  Duration tolerance = std::chrono::milliseconds(5);  // by which clocks of hosts may differ
+  Duration retire_after = std::chrono::seconds(600);  // without a record, a workflow is taken as over
+  std::uint32_t max_agents = 8192;  // records of others, and of more edges than these, are counted and dropped
+  std::uint32_t max_edges = 65536;  // also pairs of siblings, and joins
+  std::uint32_t max_workflows = 65536;  // open at once; of more, the one silent for longest is closed
+  std::uint32_t max_calls = 512;  // of one workflow; of more, the rest is dropped
+  std::uint32_t max_paths = 16;  // told apart per agent
+};
+
+// X(name, what one unit of it is)
+#define TAKT_CALL_GRAPH_STATS(X)                                                                              \
+  X(records, "records taken")                                                                                 \
+  X(closed, "workflows that the host closed")                                                                 \
+  X(retired, "workflows closed because they were silent for too long, or too many were open")                 \
+  X(late, "records of workflows that were closed already; dropped")                                           \
+  X(backwards, "records that end before they start by more than the tolerance, or lie 30 years off; dropped") \
+  X(unnamed, "records without a workflow; dropped")                                                           \
+  X(crowded, "records, edges, siblings and joins for which there was no room; dropped")                       \
+  X(repeated, "records that were there already; dropped")                                                     \
+  X(untaken, "outcomes that nobody took in time; dropped")                                                    \
+  X(orphans, "calls whose upstream has no record before them: their edge counts, their parent is not known")
+
+struct CallGraphStats {
+#define TAKT_CALL_GRAPH_STATS_FIELD(name, text) std::int64_t name = 0;
+  TAKT_CALL_GRAPH_STATS(TAKT_CALL_GRAPH_STATS_FIELD)
+#undef TAKT_CALL_GRAPH_STATS_FIELD
+
+  friend constexpr bool operator==(const CallGraphStats&, const CallGraphStats&) = default;
+};
+
+// Records come in any order. When a workflow is over, each call's parent is the call of its upstream agent that ended
+// last before it began; a sweep over the spans of a parent's children tells which ran side by side (Kairos, section
+// 4.2), and a join is inferred from calls that begin only when all of these have ended. A host that knows of a join
+// may also tell it: the same call, once per upstream.
+//
+// Memory is bounded by the options. Deterministic. Total: there is no input that breaks it.
+class CallGraph {
+ public:
+  static constexpr std::uint32_t kThen = UINT32_MAX;  // in a path, between what is not side by side
+
+  explicit CallGraph(const CallGraphOptions& options = {}) : options_(options) {
+    options_.max_agents = std::clamp(options.max_agents, 1u, 1u << 20);
+    options_.max_workflows = std::clamp(options.max_workflows, 1u, 1u << 24);
+    options_.max_calls = std::clamp(options.max_calls, 1u, 4096u);
+    recent_.resize(options_.max_workflows);
+  }
+
+  // `now` is when the record came. True where it is kept.
+  bool Add(const CallRecord& record, TimePoint now) {
+    now_ = std::max(now_, std::min(now, TimePoint(kFarthest)));
+    while (oldest_ != kNone && now_ - workflows_[oldest_].last > options_.retire_after) Retire();
+    if (!record.workflow) return Drop(stats_.unnamed);
+    const auto far = [](TimePoint t) { return t > TimePoint(kFarthest) || t < TimePoint(-kFarthest); };
+    if (far(record.start) || far(record.end) || record.end < record.start - options_.tolerance) {
+      return Drop(stats_.backwards);
+    }
+    std::uint32_t slot = open_.Find(record.workflow.value);
+    if (slot == IdMap::kAbsent) {
+      if (closed_.Find(record.workflow.value) != IdMap::kAbsent) return Drop(stats_.late);
+      if (workflows_.size() - free_.size() >= options_.max_workflows) Retire();
+      slot = Open(record.workflow);
+    }
+    Workflow& w = workflows_[slot];
+    if (w.calls.size() >= options_.max_calls) return Drop(stats_.crowded);
+    const std::uint32_t agent = NodeOf(record.agent);
+    if (agent == kThen) return Drop(stats_.crowded);
+    ++stats_.records;
+    w.calls.push_back({agent, record.upstream, record.start, std::max(record.start, record.end)});
+    w.last = now_;
+    Unlink(slot);
+    Link(slot);
+    return true;
+  }
+
+  // The user has the answer, or gave up: no more records of this workflow. False where none of it is open.
+  bool Close(WorkflowId workflow) {
+    const std::uint32_t slot = open_.Find(workflow.value);
+    if (slot == IdMap::kAbsent) return false;
+    ++stats_.closed;
+    Finish(slot);
+    return true;
+  }
+
+  // Closes all that are open.
+  void CloseAll() {
+    while (oldest_ != kNone) Retire();
+  }
+
+  // Of the calls whose workflows are over since this was asked last: f(outcome).
+  template <class F>
+  void TakeOutcomes(F&& f) {
+    for (const CallOutcome& outcome : outcomes_) f(outcome);
+    outcomes_.clear();
+  }
+
+  std::span<const CallNode> nodes() const { return nodes_; }
+  std::span<const CallEdge> edges() const { return edges_; }
+  std::span<const CallSiblings> siblings() const { return siblings_; }
+  std::span<const CallJoin> joins() const { return joins_; }
+  std::size_t open() const { return open_.size(); }
+  const CallGraphStats& stats() const { return stats_; }
+  const CallGraphOptions& options() const { return options_; }
+
+  // kThen where there is none.
+  std::uint32_t Find(AgentId agent) const {
+    const std::uint32_t i = node_of_.Find(agent.value);
+    return i == IdMap::kAbsent ? kThen : i;
+  }
+
+  // Pairs of siblings and joins of which the records do not tell what they are.
+  std::int64_t undecided() const {
+    const auto pair = [](const CallSiblings& s) { return s.parallel + s.sequential == 0; };
+    const auto join = [](const CallJoin& j) { return j.undecided(); };
+    return std::ranges::count_if(siblings_, pair) + std::ranges::count_if(joins_, join);
+  }
+
+  // By node, the stages from it to the end of the longest way, itself included; feedback is not followed. What Ayo
+  // ranks by, learnt.
+  std::vector<std::int32_t> StagesLeft() const {
+    std::vector<std::int32_t> left(nodes_.size(), 1);
+    const auto n = static_cast<std::int32_t>(nodes_.size());
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const CallEdge& e : edges_) {
+        const std::int32_t through = left[e.to] + 1;
+        if (2 * e.feedback > e.calls || through <= left[e.from] || through > n) continue;
+        left[e.from] = through;
+        moved = true;
+      }
+    }
+    return left;
+  }
+
+  // What nodes(), edges() and so on told before, in place of what is known here; open workflows are lost.
+  void Restore(std::vector<CallNode> nodes, std::vector<CallEdge> edges, std::vector<CallSiblings> siblings,
+               std::vector<CallJoin> joins) {
+    *this = CallGraph(options_);
+    nodes_ = std::move(nodes), edges_ = std::move(edges), siblings_ = std::move(siblings), joins_ = std::move(joins);
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) node_of_.Insert(nodes_[i].agent.value, i);
+    for (std::uint32_t i = 0; i < edges_.size(); ++i) edge_of_.Insert(Key(edges_[i].from, edges_[i].to), i);
+    for (std::uint32_t i = 0; i < siblings_.size(); ++i) {
+      siblings_of_.Insert(Key(siblings_[i].from, siblings_[i].a, siblings_[i].b), i);
+    }
+    for (std::uint32_t i = 0; i < joins_.size(); ++i) join_of_.Insert(Key(joins_[i].from, joins_[i].to), i);
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr Duration kFarthest{1'000'000'000'000'000'000};  // about 30 years
+  static constexpr std::size_t kMostOutcomes = std::size_t{1} << 18;
+  static constexpr std::size_t kMaxMembers = 16, kLongestPath = 64;
+
+  struct Call {
+    std::uint32_t agent = 0;
+    AgentId upstream = {};
+    TimePoint start{}, end{};
+    // Once the workflow is over:
+    std::uint32_t parent = kNone;
+    std::uint32_t cluster = 0;  // of its parent's children that overlap
+    std::vector<AgentId> also = {};  // further upstreams
+  };
+  struct Workflow {
+    WorkflowId id = {};
+    std::vector<Call> calls = {};
+    TimePoint last{};  // record came in
+    std::uint32_t older = kNone, newer = kNone;
+  };
+
+  static bool Drop(std::int64_t& count) { return ++count, false; }
+
+  static std::uint64_t Key(std::uint32_t a, std::uint32_t b) { return std::uint64_t{a} << 32 | b; }
+  static std::uint64_t Key(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+    return std::uint64_t{a} << 42 | std::uint64_t{b} << 21 | c;  // there are at most 2^20 agents
+  }
+
+  // ---- workflows --------------------------------------------------------------------------------------------------
+
+  std::uint32_t Open(WorkflowId id) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(workflows_.size()));
+      workflows_.emplace_back();
+    }
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    Workflow& w = workflows_[slot];
+    w.id = id;
+    w.last = now_;
+    w.calls.clear();
+    open_.Insert(id.value, slot);
+    Link(slot);
+    return slot;
+  }
+
+  void Link(std::uint32_t slot) {
+    workflows_[slot].older = newest_;
+    workflows_[slot].newer = kNone;
+    (newest_ == kNone ? oldest_ : workflows_[newest_].newer) = slot;
+    newest_ = slot;
+  }
+  void Unlink(std::uint32_t slot) {
+    const Workflow& w = workflows_[slot];
+    (w.older == kNone ? oldest_ : workflows_[w.older].newer) = w.newer;
+    (w.newer == kNone ? newest_ : workflows_[w.newer].older) = w.older;
+  }
+
+  void Retire() {
+    ++stats_.retired;
+    Finish(oldest_);
+  }
+
+  void Finish(std::uint32_t slot) {
+    Unlink(slot);
+    Workflow& w = workflows_[slot];
+    open_.Erase(w.id.value);
+    free_.push_back(slot);
+    // Late records of the most recent ones are known as such.
+    WorkflowId& forgotten = recent_[next_recent_];
+    if (forgotten) closed_.Erase(forgotten.value);
+    forgotten = w.id;
+    closed_.Insert(w.id.value, 0);
+    next_recent_ = (next_recent_ + 1) % recent_.size();
+    Learn(w.calls);
+  }
+
+  // ---- what a workflow teaches ------------------------------------------------------------------------------------
+
+  void Learn(std::vector<Call>& calls) {
+    Order(calls);
+    for (std::uint32_t c = 0; c < calls.size(); ++c) FindParent(calls, c);
+    const std::vector<std::uint32_t> family = Families(calls);
+    for (std::size_t begin = 0; begin < family.size();) {
+      std::size_t end = begin + 1;
+      while (end < family.size() && SameParent(calls[family[end]], calls[family[begin]])) ++end;
+      LearnSiblings(calls, std::span(family).subspan(begin, end - begin));
+      begin = end;
+    }
+    for (std::uint32_t c = 0; c < calls.size(); ++c) LearnEdges(calls, c);
+    LearnJoins(calls);
+    LearnTimes(calls);
+  }
+
+  // By time; what was told twice becomes one, and one call with several upstreams a join.
+  void Order(std::vector<Call>& calls) {
+    std::ranges::sort(calls, {}, [](const Call& c) { return std::tuple(c.start, c.end, c.agent, c.upstream.value); });
+    std::size_t kept = 0;
+    for (Call& c : calls) {
+      Call* before = kept > 0 ? &calls[kept - 1] : nullptr;
+      if (before != nullptr && before->start == c.start && before->end == c.end && before->agent == c.agent) {
+        const AgentId last = before->also.empty() ? before->upstream : before->also.back();
+        if (last == c.upstream) ++stats_.repeated;
+        else before->also.push_back(c.upstream);
+        continue;
+      }
+      if (&calls[kept] != &c) calls[kept] = std::move(c);
+      ++kept;
+    }
+    calls.resize(kept);
+  }
+
+  // The upstream's call that ended last before this began; where clocks are so far off that none did, the one that
+  // began last before.
+  void FindParent(std::vector<Call>& calls, std::uint32_t c) {
+    Call& call = calls[c];
+    if (!call.upstream) return;
+    const std::uint32_t agent = Find(call.upstream);
+    std::uint32_t ended = kNone, begun = kNone;
+    for (std::uint32_t p = 0; p < calls.size() && agent != kThen; ++p) {
+      if (p == c || calls[p].agent != agent) continue;
+      if (calls[p].start < call.start) begun = p;
+      if (calls[p].end > call.start + options_.tolerance || calls[p].start > call.end) continue;
+      if (p > c && calls[p].agent == call.agent) continue;  // a circle of two that begin together
+      if (ended == kNone || calls[p].end >= calls[ended].end) ended = p;
+    }
+    call.parent = ended != kNone ? ended : begun;
+    if (call.parent == kNone) ++stats_.orphans;
+    // Where spans touch within the tolerance, two calls could each be the other's parent.
+    for (std::uint32_t at = call.parent, steps = 0; at != kNone; at = calls[at].parent, ++steps) {
+      if (at != c && steps <= calls.size()) continue;
+      call.parent = kNone;
+      break;
+    }
+  }
+
+  // Orphans of one upstream, all of whose records are lost, are children of one parent too.
+  static bool SameParent(const Call& a, const Call& b) { return a.parent == b.parent && a.upstream == b.upstream; }
+
+  // All that have an upstream, children of one parent together, by start.
+  static std::vector<std::uint32_t> Families(const std::vector<Call>& calls) {
+    std::vector<std::uint32_t> family;
+    for (std::uint32_t c = 0; c < calls.size(); ++c) {
+      if (calls[c].upstream) family.push_back(c);
+    }
+    std::ranges::sort(family, {},
+                             [&](std::uint32_t c) { return std::tuple(calls[c].upstream.value, calls[c].parent, c); });
+    return family;
+  }
+
+  // A sweep along time; each call's cluster is that of the calls before that it overlaps.
+  void LearnSiblings(std::vector<Call>& calls, std::span<const std::uint32_t> children) {
+    const std::uint32_t from = NodeOf(calls[children[0]].upstream);
+    TimePoint until{};
+    std::uint32_t cluster = 0;
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      Call& call = calls[children[i]];
+      if (i > 0 && !(call.start + options_.tolerance < until)) ++cluster;
+      call.cluster = cluster;
+      until = i > 0 ? std::max(until, call.end) : call.end;
+      for (std::size_t j = 0; j < i && from != kThen; ++j) {
+        const Call& before = calls[children[j]];
+        CallSiblings* pair = SiblingsOf(from, before.agent, call.agent);
+        if (pair == nullptr) continue;
+        const Duration overlap = std::min(before.end, call.end) - call.start;
+        const Duration shorter = std::min(before.end - before.start, call.end - call.start);
+        if (shorter <= 2 * options_.tolerance && overlap > -options_.tolerance) ++pair->undecided;
+        else ++(overlap > options_.tolerance ? pair->parallel : pair->sequential);
+      }
+    }
+  }
+
+  void LearnEdges(const std::vector<Call>& calls, std::uint32_t c) {
+    const Call& call = calls[c];
+    CallNode& node = nodes_[call.agent];
+    ++node.calls;
+    if (!call.upstream) ++node.first;
+    const auto leads = [&](const Call& other) { return other.parent == c; };
+    if (std::ranges::none_of(calls, leads)) ++node.last;
+    LearnEdge(calls, c, call.upstream);
+    for (const AgentId upstream : call.also) LearnEdge(calls, c, upstream);
+  }
+
+  void LearnEdge(const std::vector<Call>& calls, std::uint32_t c, AgentId upstream) {
+    if (!upstream) return;
+    const Call& call = calls[c];
+    const std::uint32_t from = NodeOf(upstream);
+    CallEdge* edge = from == kThen ? nullptr : EdgeOf(from, call.agent);
+    if (edge == nullptr) {
+      ++stats_.crowded;
+      return;
+    }
+    ++edge->calls;
+    bool sibling = false, back = from == call.agent;
+    for (std::uint32_t o = 0; o < c; ++o) {
+      sibling |= calls[o].parent == call.parent && calls[o].upstream == upstream && calls[o].agent == call.agent;
+    }
+    if (!sibling) ++edge->parents;
+    for (std::uint32_t at = call.parent; at != kNone; at = calls[at].parent) back |= calls[at].agent == call.agent;
+    if (back) ++edge->feedback;
+  }
+
+  // Calls whose parent ran side by side with others.
+  void LearnJoins(const std::vector<Call>& calls) {
+    for (std::uint32_t c = 0; c < calls.size(); ++c) {
+      const Call& call = calls[c];
+      if (call.parent == kNone) continue;
+      const Call& parent = calls[call.parent];
+      if (!parent.upstream) continue;
+      const auto beside = [&](const Call& o) { return SameParent(o, parent) && o.cluster == parent.cluster; };
+      if (std::ranges::count_if(calls, beside) < 2) continue;
+      const std::uint32_t from = Find(parent.upstream);
+      CallJoin* join = from == kThen ? nullptr : JoinOf(from, call.agent);
+      if (join == nullptr) continue;
+      TimePoint last = TimePoint::min();
+      bool one_of_several = false;
+      for (std::uint32_t o = 0; o < calls.size(); ++o) {
+        if (beside(calls[o])) {
+          last = std::max(last, calls[o].end);
+          const auto at = std::ranges::lower_bound(join->members, calls[o].agent);
+          const bool known = at != join->members.end() && *at == calls[o].agent;
+          if (!known && join->members.size() < kMaxMembers) join->members.insert(at, calls[o].agent);
+        }
+        one_of_several |= o != c && calls[o].agent == call.agent && calls[o].parent != kNone &&
+                          calls[o].parent != call.parent && beside(calls[calls[o].parent]);
+      }
+      if (join->after_all + join->after_last + join->before == 0) join->upstream = parent.agent;
+      join->varies |= join->upstream != parent.agent || !call.also.empty() || join->members.size() == 1;
+      if (one_of_several || call.start + options_.tolerance < last) ++join->before;
+      else ++(parent.end + options_.tolerance < last ? join->after_all : join->after_last);
+    }
+  }
+
+  void LearnTimes(const std::vector<Call>& calls) {
+    if (calls.empty()) return;
+    TimePoint end = TimePoint::min();
+    for (const Call& c : calls) end = std::max(end, c.end);
+    std::vector<std::pair<TimePoint, TimePoint>> spans;  // in which any call runs
+    for (const Call& c : calls) {
+      if (!spans.empty() && c.start <= spans.back().second) spans.back().second = std::max(spans.back().second, c.end);
+      else spans.emplace_back(c.start, c.end);
+    }
+    std::vector<Duration> after(calls.size());
+    Duration later{0};
+    for (std::size_t i = calls.size(), s = spans.size(); i-- > 0;) {
+      while (spans[s - 1].first > calls[i].start) --s, later += spans[s].second - spans[s].first;
+      after[i] = later + (spans[s - 1].second - calls[i].start);
+    }
+    for (std::uint32_t c = 0; c < calls.size(); ++c) {
+      const double execution = ToSeconds(calls[c].end - calls[c].start), remaining = ToSeconds(after[c]);
+      CallNode& node = nodes_[calls[c].agent];
+      const auto n = static_cast<double>(node.calls);
+      node.execution_s += (execution - node.execution_s) / n;
+      node.remaining_s += (remaining - node.remaining_s) / n;
+      LearnPath(calls, c, remaining);
+      if (outcomes_.size() == kMostOutcomes) ++stats_.untaken;
+      else outcomes_.push_back({node.agent, execution, remaining, ToSeconds(end - calls[c].start)});
+    }
+  }
+
+  void LearnPath(const std::vector<Call>& calls, std::uint32_t c, double remaining) {
+    way_.clear();
+    std::uint64_t key = 0;
+    TimePoint until{};
+    std::size_t begin = 0;
+    below_.assign(calls.size(), false);
+    below_[c] = true;
+    const auto close = [&] {
+      std::sort(way_.begin() + static_cast<std::ptrdiff_t>(begin), way_.end());
+      for (std::size_t i = begin; i < way_.size(); ++i) key = Mix64(key ^ (way_[i] + 1));
+    };
+    for (std::uint32_t o = 0; o < calls.size(); ++o) {
+      // Parents mostly stand before their children; one that does not is not followed.
+      if (o == c || calls[o].parent == kNone || !below_[calls[o].parent]) continue;
+      below_[o] = true;
+      if (!way_.empty() && !(calls[o].start + options_.tolerance < until)) {
+        close();
+        way_.push_back(kThen);
+        key = Mix64(key);
+        begin = way_.size();
+      }
+      until = way_.empty() ? calls[o].end : std::max(until, calls[o].end);
+      way_.push_back(calls[o].agent);
+    }
+    close();
+    CallNode& node = nodes_[calls[c].agent];
+    auto path = std::ranges::find(node.paths, key, &CallPath::key);
+    if (path == node.paths.end()) {
+      if (node.paths.size() >= options_.max_paths) {
+        ++node.other_paths;
+        return;
+      }
+      if (way_.size() > kLongestPath) way_.resize(kLongestPath);
+      path = node.paths.insert(path, {.agents = way_, .key = key});
+    }
+    ++path->count;
+    path->remaining_s += (remaining - path->remaining_s) / static_cast<double>(path->count);
+  }
+
+  // ---- tables -----------------------------------------------------------------------------------------------------
+
+  // kThen where there is no room.
+  std::uint32_t NodeOf(AgentId agent) {
+    std::uint32_t i = node_of_.Find(agent.value);
+    if (i != IdMap::kAbsent) return i;
+    if (nodes_.size() >= options_.max_agents) return kThen;
+    i = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.push_back({.agent = agent});
+    node_of_.Insert(agent.value, i);
+    return i;
+  }
+
+  CallEdge* EdgeOf(std::uint32_t from, std::uint32_t to) {
+    return At(edges_, edge_of_, Key(from, to), CallEdge{.from = from, .to = to});
+  }
+  CallSiblings* SiblingsOf(std::uint32_t from, std::uint32_t a, std::uint32_t b) {
+    if (a > b) std::swap(a, b);
+    return At(siblings_, siblings_of_, Key(from, a, b), CallSiblings{.from = from, .a = a, .b = b});
+  }
+  CallJoin* JoinOf(std::uint32_t from, std::uint32_t to) {
+    return At(joins_, join_of_, Key(from, to), CallJoin{.from = from, .to = to});
+  }
+
+  template <class T>
+  T* At(std::vector<T>& table, IdMap& index, std::uint64_t key, T fresh) {
+    std::uint32_t i = index.Find(key);
+    if (i == IdMap::kAbsent) {
+      if (table.size() >= options_.max_edges) return ++stats_.crowded, nullptr;
+      i = static_cast<std::uint32_t>(table.size());
+      table.push_back(std::move(fresh));
+      index.Insert(key, i);
+    }
+    return &table[i];
+  }
+
+  CallGraphOptions options_;
+  std::vector<CallNode> nodes_;
+  std::vector<CallEdge> edges_;
+  std::vector<CallSiblings> siblings_;
+  std::vector<CallJoin> joins_;
+  IdMap node_of_, edge_of_, siblings_of_, join_of_;
+
+  std::vector<Workflow> workflows_;
+  std::vector<std::uint32_t> free_;
+  IdMap open_, closed_;
+  std::vector<WorkflowId> recent_;  // a ring of those that were closed last
+  std::size_t next_recent_ = 0;
+  std::uint32_t oldest_ = kNone, newest_ = kNone;
+  TimePoint now_{-kFarthest};
+  std::vector<CallOutcome> outcomes_;
+  std::vector<std::uint32_t> way_;
+  std::vector<bool> below_;
+  CallGraphStats stats_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_LEARNING_CALL_GRAPH_H_

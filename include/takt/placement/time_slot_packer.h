@@ -1,0 +1,312 @@
+// Requests into instances by the memory that they will need, time slot by time slot (Kairos).
+#ifndef TAKT_PLACEMENT_TIME_SLOT_PACKER_H_
+#define TAKT_PLACEMENT_TIME_SLOT_PACKER_H_
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "takt/base/id_map.h"
+#include "takt/model/agent_ranks.h"
+#include "takt/model/spec.h"
+#include "takt/placement/placement_policy.h"
+
+namespace takt {
+
+// A request's KV is taken to grow linearly, prompt + decode_rate * time, for as long as calls of its agent are
+// expected to run (AgentRank::execution_s of the newest Epoch; unknown: its estimated output over the rate; that too:
+// unknown_s), and then to be gone. Of every instance the sum is kept by slot of time. Where in each slot that the
+// request spans it fits into the KV cache, the instance is available; of the available the one with the lowest peak
+// over those slots takes it, and where none is, the request stays in the router's queue. An instance without requests
+// is always available.
+//
+// Early: a request that ends frees its slots at once. Late: from a report of a full cache (`danger`) or of new
+// preemptions until one without them (`recovered`) an instance takes nothing; and while a request outlives what was
+// expected, what it must hold by now counts in the slot of the present (`late`). A request begins when it is placed,
+// and again when its first step is told.
+//
+// Source: Kairos, section 6. Departures: `late` (the paper does not count what runs over), and an empty instance.
+// The slots of a decision cost O(slots spanned) per instance, and no allocation.
+class TimeSlotPacker {
+ public:
+  static constexpr std::string_view kName = "time_slot_packer";
+  static constexpr std::size_t kHorizon = 240;  // slots; what lies beyond is not looked at
+
+  double slot_s = 0.5;
+  double decode_rate = 25;  // tokens per second that a running request generates: from the profile of the engine
+  double unknown_s = 10;
+  double danger = 0.95, recovered = 0.85;  // shares of the KV cache
+  bool late = true;
+
+  void Observe(const RouterEvent& event, TimePoint now) {
+    Advance(now);
+    if (const auto* epoch = std::get_if<Epoch>(&event)) {
+      if (epoch->agent_ranks != nullptr) table_ = epoch->agent_ranks;
+    } else if (const auto* told = std::get_if<InstanceReported>(&event)) {
+      const std::uint32_t slot = slot_of_.Find(told->instance.value);
+      if (slot != IdMap::kAbsent) Judge(instances_[slot], told->report);
+    } else if (const auto* down = std::get_if<InstanceDown>(&event)) {
+      slot_of_.Erase(down->instance.value);
+    }
+  }
+
+  void Up(const InstanceState& i, TimePoint now) {
+    Advance(now);
+    if (i.slot >= instances_.size()) {
+      instances_.resize(std::size_t{i.slot} + 1);
+      used_.resize(instances_.size() * kStride, 0.0f);
+    }
+    Account& account = instances_[i.slot];
+    account.kv_tokens = static_cast<double>(i.instance.kv_tokens.value);
+    if (!slot_of_.Insert(i.instance.id.value, i.slot)) return;  // told again
+    account.suspended = false;
+    account.preempted = 0;
+    const auto row = used_.begin() + static_cast<std::ptrdiff_t>(i.slot * kStride);
+    std::fill(row, row + kStride, 0.0f);
+  }
+
+  void Prepare(const RequestState& r, TimePoint now) {
+    Advance(now);
+    Shape(r, ramp_, spanned_);
+  }
+
+  double Score(const RequestState&, const InstanceState& i, TimePoint) const {
+    const Account& account = instances_[i.slot];
+    const bool empty = i.outstanding == 0;
+    if (account.suspended && !empty) return -std::numeric_limits<double>::infinity();
+    const double peak = static_cast<double>(PeakWith(i.slot));
+    if (account.kv_tokens > 0 && peak > account.kv_tokens && !empty) return -std::numeric_limits<double>::infinity();
+    return -peak;
+  }
+
+  void Placed(const RequestState& r, const InstanceState& i, TimePoint now) {
+    Advance(now);
+    if (r.slot >= held_.size()) held_.resize(std::size_t{r.slot} + 1);
+    Held& held = held_[r.slot];
+    Shape(r, ramp_, spanned_);
+    held = {.instance = i.slot,
+            .prompt = r.request.prompt_tokens.value,
+            .spanned = static_cast<std::int32_t>(spanned_),
+            .begin = now_slot_,
+            .end = now_slot_ + static_cast<std::int64_t>(spanned_),
+            .is_held = true};
+    Add(held, 1);
+    Expect(r.slot);
+  }
+
+  void Started(const RequestState& r, const InstanceState&, TimePoint now) {
+    Advance(now);
+    Held& held = held_[r.slot];
+    if (!held.is_held || held.begin == now_slot_) return;
+    Unexpect(r.slot);
+    Add(held, -1);
+    held.begin = now_slot_;
+    held.end = now_slot_ + held.spanned;
+    Add(held, 1);
+    Expect(r.slot);
+  }
+
+  void Released(const RequestState& r, const InstanceState&, TimePoint now) {
+    Advance(now);
+    Held& held = held_[r.slot];
+    if (!held.is_held) return;
+    Unexpect(r.slot);
+    Add(held, -1);
+    held.is_held = false;
+  }
+
+  // Tokens that an instance is expected to hold, `ahead` slots from now.
+  double Expected(std::uint32_t instance, std::size_t ahead) const {
+    return ahead < kHorizon ? static_cast<double>(used_[instance * kStride + offset_ + ahead]) : 0;
+  }
+  bool suspended(std::uint32_t instance) const { return instances_[instance].suspended; }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("slot", self.slot_s, OptionText{"s", "length of a slot", 1e-3, 1e3});
+    visit("decode_rate", self.decode_rate, OptionText{"tokens/s", "at which a request's KV grows", 0, 1e6});
+    visit("unknown", self.unknown_s, OptionText{"s", "that a call runs of which nothing is known", 0, 1e5});
+    visit("danger", self.danger, OptionText{"share", "of the KV cache in use from which on an instance is suspended"});
+    visit("recovered", self.recovered, OptionText{"share", "of the KV cache in use up to which it is taken back"});
+    visit("late", self.late, OptionText{"", "count requests that outlive what was expected"});
+  }
+
+ private:
+  static constexpr std::size_t kLanes = 16;
+  // Slots are read from `offset_` on; a row is moved to its beginning when that has come to kHorizon.
+  static constexpr std::size_t kStride = 2 * kHorizon + kLanes;
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr double kMost = 1 << 22;  // tokens of one request; sums of whole floats stay exact
+
+  struct Account {
+    double kv_tokens = 0;
+    std::int64_t preempted = 0;  // as of the newest report
+    bool suspended = false;
+  };
+  struct Held {
+    std::uint32_t instance = 0;
+    std::int32_t prompt = 0;
+    std::int32_t spanned = 0;  // slots that it was expected to take
+    std::int64_t begin = 0, end = 0;  // slots since the epoch; it is in [begin, end)
+    bool is_held = false;
+    std::uint32_t before = kNone, after = kNone;  // of those that end in the same slot, modulo the horizon
+  };
+
+  // Whole tokens in the k-th slot of a request, as of the slot's end.
+  float Tokens(std::int32_t prompt, std::int64_t k) const {
+    return static_cast<float>(std::floor(std::min(kMost, prompt + decode_rate * slot_s * static_cast<double>(k + 1))));
+  }
+
+  double ExpectedSeconds(const RequestState& r) const {
+    const double told = table_ ? table_->Of(r.request.agent).execution_s : 0;
+    if (told > 0) return told;
+    const Estimate& output = r.request.output_tokens;
+    return output.known() && decode_rate > 0 ? output.Quantile(0.5) / decode_rate : unknown_s;
+  }
+
+  void Shape(const RequestState& r, std::vector<float>& ramp, std::size_t& spanned) const {
+    const double slots = std::ceil(ExpectedSeconds(r) / slot_s);
+    spanned = static_cast<std::size_t>(std::clamp(slots, 1.0, static_cast<double>(kHorizon)));
+    ramp.resize(kHorizon + kLanes);
+    for (std::size_t k = 0; k < spanned; ++k) {
+      ramp[k] = Tokens(r.request.prompt_tokens.value, static_cast<std::int64_t>(k));
+    }
+    // Whole lanes are read.
+    const std::size_t padded = (spanned + kLanes - 1) / kLanes * kLanes;
+    std::fill(ramp.begin() + static_cast<std::ptrdiff_t>(spanned), ramp.begin() + static_cast<std::ptrdiff_t>(padded),
+              -std::numeric_limits<float>::infinity());
+  }
+
+  float PeakWith(std::uint32_t instance) const {
+    const float* used = &used_[instance * kStride + offset_];
+    std::array<float, kLanes> peaks;
+    peaks.fill(-std::numeric_limits<float>::infinity());
+    for (std::size_t k = 0; k < spanned_; k += kLanes) {
+      for (std::size_t l = 0; l < kLanes; ++l) {
+        const float sum = used[k + l] + ramp_[k + l];
+        peaks[l] = sum > peaks[l] ? sum : peaks[l];
+      }
+    }
+    return *std::max_element(peaks.begin(), peaks.end());
+  }
+
+  void Add(const Held& held, int sign) {
+    float* used = &used_[held.instance * kStride + offset_];
+    const std::int64_t first = std::max(held.begin, now_slot_);
+    const std::int64_t last = std::min(held.end, now_slot_ + static_cast<std::int64_t>(kHorizon));
+    for (std::int64_t slot = first; slot < last; ++slot) {
+      used[slot - now_slot_] += static_cast<float>(sign) * Tokens(held.prompt, slot - held.begin);
+    }
+  }
+
+  // ---- time -----------------------------------------------------------------------------------------------------
+
+  void Advance(TimePoint now) {
+    const auto slot = static_cast<std::int64_t>(std::floor(ToSeconds(now) / slot_s));
+    if (!started_) now_slot_ = slot, started_ = true, ends_.assign(kHorizon + 1, kNone);
+    if (slot - now_slot_ > static_cast<std::int64_t>(kHorizon)) return Leap(slot);
+    while (now_slot_ < slot) {
+      ++now_slot_;
+      if (++offset_ == kHorizon) Rewind();
+      Overdue();
+    }
+  }
+
+  // Beyond all that is known: whoever is still held is late.
+  void Leap(std::int64_t slot) {
+    now_slot_ = slot;
+    offset_ = 0;
+    std::ranges::fill(used_, 0.0f);
+    std::ranges::fill(ends_, kNone);
+    for (std::uint32_t at = 0; at < held_.size(); ++at) {
+      Held& held = held_[at];
+      if (!held.is_held) continue;
+      if (late) {
+        held.end = now_slot_ + 1;
+        used_[held.instance * kStride] += Tokens(held.prompt, now_slot_ - held.begin);
+      }
+      Expect(at);
+    }
+  }
+
+  void Rewind() {
+    for (std::size_t i = 0; i < instances_.size(); ++i) {
+      const auto row = used_.begin() + static_cast<std::ptrdiff_t>(i * kStride);
+      std::copy(row + kHorizon, row + 2 * kHorizon, row);
+      std::fill(row + kHorizon, row + kStride, 0.0f);
+    }
+    offset_ = 0;
+  }
+
+  // Those that should have ended by now hold one slot more.
+  void Overdue() {
+    std::uint32_t& list = ends_[static_cast<std::size_t>(now_slot_) % ends_.size()];
+    std::uint32_t at = list;
+    list = kNone;
+    while (at != kNone) {
+      Held& held = held_[at];
+      const std::uint32_t next = held.after;
+      held.before = held.after = kNone;
+      if (late) {
+        used_[held.instance * kStride + offset_] += Tokens(held.prompt, held.end - held.begin);
+        ++held.end;
+        Expect(at);
+      }
+      at = next;
+    }
+  }
+
+  void Expect(std::uint32_t slot) {
+    Held& held = held_[slot];
+    held.before = kNone;
+    if (held.end <= now_slot_) {  // over already, and late ones are not counted
+      held.after = kNone;
+      return;
+    }
+    std::uint32_t& list = ends_[static_cast<std::size_t>(held.end) % ends_.size()];
+    held.after = list;
+    if (list != kNone) held_[list].before = slot;
+    list = slot;
+  }
+
+  void Unexpect(std::uint32_t slot) {
+    Held& held = held_[slot];
+    if (held.end <= now_slot_) return;
+    if (held.after != kNone) held_[held.after].before = held.before;
+    (held.before == kNone ? ends_[static_cast<std::size_t>(held.end) % ends_.size()] : held_[held.before].after) =
+        held.after;
+    held.before = held.after = kNone;
+  }
+
+  void Judge(Account& account, const InstanceReport& report) const {
+    const bool preempts = report.preempted > account.preempted;
+    account.preempted = report.preempted;
+    if (account.kv_tokens <= 0) return;
+    const double share = report.kv_used.value / account.kv_tokens;
+    if (preempts || share >= danger) account.suspended = true;
+    else if (share <= recovered) account.suspended = false;
+  }
+
+  std::vector<Account> instances_;  // by slot
+  std::vector<float> used_;         // tokens, whole: kStride per instance
+  std::vector<Held> held_;          // by request's slot
+  std::vector<std::uint32_t> ends_;  // heads of lists of requests, by the slot in which they should be gone
+  IdMap slot_of_;                   // of instances that are up
+  std::shared_ptr<const AgentRanks> table_;
+  std::vector<float> ramp_;  // of the request that is being placed
+  std::size_t spanned_ = 0;
+  std::size_t offset_ = 0;     // of the present slot, in every row
+  std::int64_t now_slot_ = 0;
+  bool started_ = false;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_TIME_SLOT_PACKER_H_
