@@ -12,6 +12,7 @@
 #include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/edf.h"
+#include "takt/policy/agent_priority.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/hrrn.h"
@@ -19,6 +20,7 @@
 #include "takt/policy/rank_queue.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
+#include "takt/policy/stage_depth.h"
 #include "takt/policy/stjf.h"
 #include "takt/policy/workflow_fcfs.h"
 
@@ -341,6 +343,8 @@ TEST_CASE("stjf conforms") {
 }
 TEST_CASE("hrrn conforms") { ConformsInAllForms(Hrrn{}); }
 TEST_CASE("fair_share conforms") { ConformsInAllForms(FairShare{}); }
+TEST_CASE("agent_priority conforms") { ConformsInAllForms(AgentPriority{}); }
+TEST_CASE("stage_depth conforms") { ConformsInAllForms(StageDepth{}); }
 
 TEST_CASE("whatever the registry makes conforms") {
   for (const PolicyInfo& info : PolicyInfos()) {

@@ -380,7 +380,7 @@ class CallGraph {
       if (calls[c].upstream) family.push_back(c);
     }
     std::ranges::sort(family, {},
-                             [&](std::uint32_t c) { return std::tuple(calls[c].upstream.value, calls[c].parent, c); });
+                      [&](std::uint32_t c) { return std::tuple(calls[c].upstream.value, calls[c].parent, c); });
     return family;
   }
 

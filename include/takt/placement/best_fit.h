@@ -33,14 +33,17 @@ class BestFit {
     if (i.slot >= since_.size()) since_.resize(std::size_t{i.slot} + 1);
     if (slot_of_.Insert(i.instance.id.value, i.slot)) since_[i.slot] = 0;
   }
-  void Placed(const RequestState& r, const InstanceState& i, TimePoint) { since_[i.slot] += r.request.prompt_tokens.value; }
+  void Placed(const RequestState& r, const InstanceState& i, TimePoint) {
+    since_[i.slot] += r.request.prompt_tokens.value;
+  }
   void Released(const RequestState&, const InstanceState&, TimePoint) {}  // the next report tells
 
   double Score(const RequestState& r, const InstanceState& i, TimePoint) const {
     if (i.instance.kv_tokens.value == 0) return kUnbounded;
     const Estimate& output = r.request.output_tokens;
     const double wanted = r.request.prompt_tokens.value + (output.known() ? output.Quantile(0.5) : output_tokens);
-    const double spare = static_cast<double>(i.instance.kv_tokens.value - i.report.kv_used.value - since_[i.slot]) - wanted;
+    const double spare =
+        static_cast<double>(i.instance.kv_tokens.value - i.report.kv_used.value - since_[i.slot]) - wanted;
     return spare >= 0 ? -spare : 2 * kUnbounded + spare;
   }
 

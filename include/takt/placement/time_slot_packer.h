@@ -33,12 +33,13 @@ namespace takt {
 // and again when its first step is told.
 //
 // Source: Kairos, section 6. Departures: `late` (the paper does not count what runs over), and an empty instance.
-// The slots of a decision cost O(slots spanned) per instance, and no allocation.
+// A decision costs O(slots spanned) per instance, and no allocation.
 class TimeSlotPacker {
  public:
   static constexpr std::string_view kName = "time_slot_packer";
   static constexpr std::size_t kHorizon = 240;  // slots; what lies beyond is not looked at
 
+  // Not to be changed once it has been used:
   double slot_s = 0.5;
   double decode_rate = 25;  // tokens per second that a running request generates: from the profile of the engine
   double unknown_s = 10;
@@ -59,29 +60,26 @@ class TimeSlotPacker {
 
   void Up(const InstanceState& i, TimePoint now) {
     Advance(now);
-    if (i.slot >= instances_.size()) {
-      instances_.resize(std::size_t{i.slot} + 1);
-      used_.resize(instances_.size() * kStride, 0.0f);
-    }
+    if (i.slot >= instances_.size()) instances_.resize(std::size_t{i.slot} + 1);
+    if (i.slot >= width_) Widen(std::size_t{i.slot} + 1);
     Account& account = instances_[i.slot];
     account.kv_tokens = static_cast<double>(i.instance.kv_tokens.value);
     if (!slot_of_.Insert(i.instance.id.value, i.slot)) return;  // told again
     account.suspended = false;
     account.preempted = 0;
-    const auto row = used_.begin() + static_cast<std::ptrdiff_t>(i.slot * kStride);
-    std::fill(row, row + kStride, 0.0f);
+    for (std::size_t row = 0; row < kHorizon; ++row) used_[row * width_ + i.slot] = 0;
   }
 
   void Prepare(const RequestState& r, TimePoint now) {
     Advance(now);
-    Shape(r, ramp_, spanned_);
+    FindPeaks(PromptOf(r), static_cast<std::size_t>(SpannedBy(r)));
   }
 
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {
     const Account& account = instances_[i.slot];
     const bool empty = i.outstanding == 0;
     if (account.suspended && !empty) return -std::numeric_limits<double>::infinity();
-    const double peak = static_cast<double>(PeakWith(i.slot));
+    const auto peak = static_cast<double>(peaks_[i.slot]);
     if (account.kv_tokens > 0 && peak > account.kv_tokens && !empty) return -std::numeric_limits<double>::infinity();
     return -peak;
   }
@@ -90,14 +88,14 @@ class TimeSlotPacker {
     Advance(now);
     if (r.slot >= held_.size()) held_.resize(std::size_t{r.slot} + 1);
     Held& held = held_[r.slot];
-    Shape(r, ramp_, spanned_);
+    const std::int64_t spanned = SpannedBy(r);
     held = {.instance = i.slot,
-            .prompt = r.request.prompt_tokens.value,
-            .spanned = static_cast<std::int32_t>(spanned_),
+            .prompt = PromptOf(r),
+            .spanned = spanned,
             .begin = now_slot_,
-            .end = now_slot_ + static_cast<std::int64_t>(spanned_),
+            .end = now_slot_ + spanned,
             .is_held = true};
-    Add(held, 1);
+    Add(held, 1.0f);
     Expect(r.slot);
   }
 
@@ -106,10 +104,10 @@ class TimeSlotPacker {
     Held& held = held_[r.slot];
     if (!held.is_held || held.begin == now_slot_) return;
     Unexpect(r.slot);
-    Add(held, -1);
+    Add(held, -1.0f);
     held.begin = now_slot_;
     held.end = now_slot_ + held.spanned;
-    Add(held, 1);
+    Add(held, 1.0f);
     Expect(r.slot);
   }
 
@@ -118,13 +116,13 @@ class TimeSlotPacker {
     Held& held = held_[r.slot];
     if (!held.is_held) return;
     Unexpect(r.slot);
-    Add(held, -1);
+    Add(held, -1.0f);
     held.is_held = false;
   }
 
   // Tokens that an instance is expected to hold, `ahead` slots from now.
   double Expected(std::uint32_t instance, std::size_t ahead) const {
-    return ahead < kHorizon ? static_cast<double>(used_[instance * kStride + offset_ + ahead]) : 0;
+    return ahead < kHorizon ? static_cast<double>(At(now_slot_ + static_cast<std::int64_t>(ahead), instance)) : 0;
   }
   bool suspended(std::uint32_t instance) const { return instances_[instance].suspended; }
 
@@ -139,9 +137,7 @@ class TimeSlotPacker {
   }
 
  private:
-  static constexpr std::size_t kLanes = 16;
-  // Slots are read from `offset_` on; a row is moved to its beginning when that has come to kHorizon.
-  static constexpr std::size_t kStride = 2 * kHorizon + kLanes;
+  static constexpr std::size_t kLanes = 8;  // instances side by side, which compilers turn into vectors
   static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr double kMost = 1 << 22;  // tokens of one request; sums of whole floats stay exact
 
@@ -152,16 +148,21 @@ class TimeSlotPacker {
   };
   struct Held {
     std::uint32_t instance = 0;
-    std::int32_t prompt = 0;
-    std::int32_t spanned = 0;  // slots that it was expected to take
+    float prompt = 0;  // tokens
+    std::int64_t spanned = 0;  // slots that it was expected to take
     std::int64_t begin = 0, end = 0;  // slots since the epoch; it is in [begin, end)
     bool is_held = false;
     std::uint32_t before = kNone, after = kNone;  // of those that end in the same slot, modulo the horizon
   };
 
-  // Whole tokens in the k-th slot of a request, as of the slot's end.
-  float Tokens(std::int32_t prompt, std::int64_t k) const {
-    return static_cast<float>(std::floor(std::min(kMost, prompt + decode_rate * slot_s * static_cast<double>(k + 1))));
+  // Whole tokens that a request has generated by the end of its k-th slot.
+  float Growth(std::int64_t k) const {
+    return static_cast<float>(
+        static_cast<std::int64_t>(std::min(kMost, decode_rate * slot_s * static_cast<double>(k + 1))));
+  }
+
+  static float PromptOf(const RequestState& r) {
+    return static_cast<float>(std::min(r.request.prompt_tokens.value, static_cast<std::int32_t>(kMost)));
   }
 
   double ExpectedSeconds(const RequestState& r) const {
@@ -171,58 +172,82 @@ class TimeSlotPacker {
     return output.known() && decode_rate > 0 ? output.Quantile(0.5) / decode_rate : unknown_s;
   }
 
-  void Shape(const RequestState& r, std::vector<float>& ramp, std::size_t& spanned) const {
-    const double slots = std::ceil(ExpectedSeconds(r) / slot_s);
-    spanned = static_cast<std::size_t>(std::clamp(slots, 1.0, static_cast<double>(kHorizon)));
-    ramp.resize(kHorizon + kLanes);
+  std::int64_t SpannedBy(const RequestState& r) const {
+    return static_cast<std::int64_t>(std::ceil(std::clamp(ExpectedSeconds(r) / slot_s, 1.0, double{kHorizon})));
+  }
+
+  std::size_t RowOf(std::int64_t slot) const { return static_cast<std::size_t>(slot) % kHorizon * width_; }
+  float& At(std::int64_t slot, std::uint32_t instance) { return used_[RowOf(slot) + instance]; }
+  float At(std::int64_t slot, std::uint32_t instance) const { return used_[RowOf(slot) + instance]; }
+
+  // Of all instances at once: row after row.
+  void FindPeaks(float prompt, std::size_t spanned) {
+    std::ranges::fill(peaks_, 0.0f);
+    std::size_t row = RowOf(now_slot_);
     for (std::size_t k = 0; k < spanned; ++k) {
-      ramp[k] = Tokens(r.request.prompt_tokens.value, static_cast<std::int64_t>(k));
+      Raise(peaks_.data(), &used_[row], growth_[k], width_);
+      row = After(row);
     }
-    // Whole lanes are read.
-    const std::size_t padded = (spanned + kLanes - 1) / kLanes * kLanes;
-    std::fill(ramp.begin() + static_cast<std::ptrdiff_t>(spanned), ramp.begin() + static_cast<std::ptrdiff_t>(padded),
-              -std::numeric_limits<float>::infinity());
+    for (float& peak : peaks_) peak += prompt;
   }
 
-  float PeakWith(std::uint32_t instance) const {
-    const float* used = &used_[instance * kStride + offset_];
-    std::array<float, kLanes> peaks;
-    peaks.fill(-std::numeric_limits<float>::infinity());
-    for (std::size_t k = 0; k < spanned_; k += kLanes) {
-      for (std::size_t l = 0; l < kLanes; ++l) {
-        const float sum = used[k + l] + ramp_[k + l];
-        peaks[l] = sum > peaks[l] ? sum : peaks[l];
-      }
+  static void Raise(float* __restrict peaks, const float* __restrict used, float growth, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const float sum = used[i] + growth;
+      peaks[i] = sum > peaks[i] ? sum : peaks[i];
     }
-    return *std::max_element(peaks.begin(), peaks.end());
   }
 
-  void Add(const Held& held, int sign) {
-    float* used = &used_[held.instance * kStride + offset_];
+  std::size_t After(std::size_t row) const { return row + width_ < used_.size() ? row + width_ : 0; }
+
+  void Add(const Held& held, float sign) {
     const std::int64_t first = std::max(held.begin, now_slot_);
     const std::int64_t last = std::min(held.end, now_slot_ + static_cast<std::int64_t>(kHorizon));
-    for (std::int64_t slot = first; slot < last; ++slot) {
-      used[slot - now_slot_] += static_cast<float>(sign) * Tokens(held.prompt, slot - held.begin);
+    if (first >= last) return;
+    std::size_t row = RowOf(first);
+    for (std::int64_t age = first - held.begin; age < last - held.begin; ++age) {
+      const auto k = static_cast<std::size_t>(age);
+      used_[row + held.instance] += sign * (held.prompt + (k < kHorizon ? growth_[k] : Growth(age)));
+      row = After(row);
     }
+  }
+
+  // Makes room for n instances.
+  void Widen(std::size_t n) {
+    const std::size_t width = std::max(2 * width_, (n + kLanes - 1) / kLanes * kLanes);
+    std::vector<float> wider(kHorizon * width, 0.0f);
+    for (std::size_t row = 0; row < kHorizon; ++row) {
+      std::copy_n(used_.begin() + static_cast<std::ptrdiff_t>(row * width_), width_,
+                  wider.begin() + static_cast<std::ptrdiff_t>(row * width));
+    }
+    used_.swap(wider);
+    width_ = width;
+    peaks_.resize(width);
   }
 
   // ---- time -----------------------------------------------------------------------------------------------------
 
   void Advance(TimePoint now) {
-    const auto slot = static_cast<std::int64_t>(std::floor(ToSeconds(now) / slot_s));
-    if (!started_) now_slot_ = slot, started_ = true, ends_.assign(kHorizon + 1, kNone);
+    const auto slot = static_cast<std::int64_t>(std::max(0.0, std::floor(ToSeconds(now) / slot_s)));
+    if (ends_.empty()) Begin(slot);
     if (slot - now_slot_ > static_cast<std::int64_t>(kHorizon)) return Leap(slot);
     while (now_slot_ < slot) {
+      const auto row = used_.begin() + static_cast<std::ptrdiff_t>(RowOf(now_slot_));
+      std::fill_n(row, width_, 0.0f);
       ++now_slot_;
-      if (++offset_ == kHorizon) Rewind();
       Overdue();
     }
+  }
+
+  void Begin(std::int64_t slot) {
+    now_slot_ = slot;
+    ends_.assign(kHorizon + 1, kNone);
+    for (std::size_t k = 0; k < kHorizon; ++k) growth_.push_back(Growth(static_cast<std::int64_t>(k)));
   }
 
   // Beyond all that is known: whoever is still held is late.
   void Leap(std::int64_t slot) {
     now_slot_ = slot;
-    offset_ = 0;
     std::ranges::fill(used_, 0.0f);
     std::ranges::fill(ends_, kNone);
     for (std::uint32_t at = 0; at < held_.size(); ++at) {
@@ -230,19 +255,10 @@ class TimeSlotPacker {
       if (!held.is_held) continue;
       if (late) {
         held.end = now_slot_ + 1;
-        used_[held.instance * kStride] += Tokens(held.prompt, now_slot_ - held.begin);
+        At(now_slot_, held.instance) += held.prompt + Growth(now_slot_ - held.begin);
       }
       Expect(at);
     }
-  }
-
-  void Rewind() {
-    for (std::size_t i = 0; i < instances_.size(); ++i) {
-      const auto row = used_.begin() + static_cast<std::ptrdiff_t>(i * kStride);
-      std::copy(row + kHorizon, row + 2 * kHorizon, row);
-      std::fill(row + kHorizon, row + kStride, 0.0f);
-    }
-    offset_ = 0;
   }
 
   // Those that should have ended by now hold one slot more.
@@ -255,7 +271,7 @@ class TimeSlotPacker {
       const std::uint32_t next = held.after;
       held.before = held.after = kNone;
       if (late) {
-        used_[held.instance * kStride + offset_] += Tokens(held.prompt, held.end - held.begin);
+        At(now_slot_, held.instance) += held.prompt + Growth(held.end - held.begin);
         ++held.end;
         Expect(at);
       }
@@ -295,16 +311,15 @@ class TimeSlotPacker {
   }
 
   std::vector<Account> instances_;  // by slot
-  std::vector<float> used_;         // tokens, whole: kStride per instance
+  std::vector<float> used_;         // whole tokens: a ring of slots, each with all instances
+  std::size_t width_ = 0;           // of a row of it
+  std::vector<float> peaks_;        // by instance, of the request that is being placed
   std::vector<Held> held_;          // by request's slot
   std::vector<std::uint32_t> ends_;  // heads of lists of requests, by the slot in which they should be gone
   IdMap slot_of_;                   // of instances that are up
   std::shared_ptr<const AgentRanks> table_;
-  std::vector<float> ramp_;  // of the request that is being placed
-  std::size_t spanned_ = 0;
-  std::size_t offset_ = 0;     // of the present slot, in every row
+  std::vector<float> growth_;  // of any request: Growth(k)
   std::int64_t now_slot_ = 0;
-  bool started_ = false;
 };
 
 }  // namespace takt

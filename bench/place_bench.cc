@@ -1,0 +1,124 @@
+// Which instance takes a request, with 40 slots of time spanned (Kairos, section 7.7: 4.1 ms a request, and 3.6 ms to
+// order it).
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "counting_new.h"
+#include "takt/base/random.h"
+#include "takt/placement/least_loaded.h"
+#include "takt/placement/time_slot_packer.h"
+#include "takt/policy/agent_priority.h"
+#include "takt/router.h"
+
+namespace takt {
+namespace {
+
+constexpr double kSpan = 20;  // seconds: 40 slots
+constexpr std::size_t kPerInstance = 32;
+
+TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
+
+Epoch Table() {
+  std::vector<AgentRank> ranks;
+  for (std::uint64_t a = 0; a < 100; ++a) ranks.push_back({{a}, static_cast<double>(a), kSpan});
+  return {.agent_ranks = std::make_shared<const AgentRanks>(AgentRanks{ranks, {{}, 50, kSpan}})};
+}
+
+Instance InstanceOf(std::uint64_t id) { return {.id = {id}, .kv_tokens = {200'000}}; }
+
+RequestState Call(Random& random, std::uint32_t slot) {
+  RequestState r;
+  r.request.id = {slot + 1u};
+  r.request.agent = {random.Below(100)};
+  r.request.prompt_tokens = {100 + static_cast<int>(random.Below(1000))};
+  r.slot = slot;
+  return r;
+}
+
+// One decision: the scores of all instances, and the account of the one that takes it; then its end.
+template <class Placer>
+void BM_Place(benchmark::State& state) {
+  const auto n = static_cast<std::uint32_t>(state.range(0));
+  Random random(1);
+  Placer placer;
+  std::vector<InstanceState> instances;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    instances.push_back({.instance = InstanceOf(i + 1), .slot = i, .outstanding = 1});
+    if constexpr (InstancePlacement<Placer>) placer.Up(instances[i], At(0));
+  }
+  if constexpr (ObservingPlacement<Placer>) placer.Observe(Table(), At(0));
+  std::vector<RequestState> calls;
+  for (std::uint32_t slot = 0; slot < n * kPerInstance; ++slot) {
+    calls.push_back(Call(random, slot));
+    if constexpr (AccountingPlacement<Placer>) placer.Placed(calls[slot], instances[slot % n], At(0));
+  }
+  std::vector<RequestState> next;
+  for (std::uint32_t i = 0; i < 1024; ++i) next.push_back(Call(random, n * kPerInstance));
+  std::size_t turn = 0;
+  const auto place = [&] {
+    const RequestState& r = next[++turn % next.size()];
+    if constexpr (PreparingPlacement<Placer>) placer.Prepare(r, At(1));
+    const InstanceState* best = &instances[0];
+    double best_score = -1e300;
+    for (const InstanceState& i : instances) {
+      if (const double score = placer.Score(r, i, At(1)); score > best_score) best = &i, best_score = score;
+    }
+    if constexpr (AccountingPlacement<Placer>) {
+      placer.Placed(r, *best, At(1));
+      placer.Released(r, *best, At(1));
+    }
+    benchmark::DoNotOptimize(best);
+  };
+  place();
+  const std::size_t before = allocations;
+  for (auto _ : state) place();
+  state.counters["allocations"] = static_cast<double>(allocations - before);
+}
+BENCHMARK_TEMPLATE(BM_Place, TimeSlotPacker)->ArgName("instances")->Arg(4)->Arg(64)->Arg(1024);
+BENCHMARK_TEMPLATE(BM_Place, LeastLoaded)->ArgName("instances")->Arg(4)->Arg(64)->Arg(1024);
+
+// The whole way through the router, with policies chosen at run time: a request arrives, is ordered and placed, and
+// ends; `waiting` others wait for an instance that never comes to have room.
+void BM_RouterPlace(benchmark::State& state) {
+  const auto n = static_cast<std::uint64_t>(state.range(0)), waiting = static_cast<std::uint64_t>(state.range(1));
+  RouterOptions options{.window = 0};
+  options.reserve_requests = static_cast<std::int64_t>(waiting + n * kPerInstance + 16);
+  Router router = *Router::Create(options, AnyPolicy(AgentPriority{}), AnyPlacement(TimeSlotPacker{}));
+  Random random(1);
+  std::uint64_t id = 0;
+  const auto arrive = [&](std::uint64_t agent) {
+    Request r = Call(random, 0).request;
+    r.id = {++id}, r.agent = {agent};
+    router.On(Arrived{r}, At(1));
+  };
+  for (std::uint64_t i = 1; i <= n; ++i) router.On(InstanceUp{InstanceOf(i)}, At(0));
+  router.On(Table(), At(0));
+  for (std::uint64_t i = 0; i < n * kPerInstance; ++i) arrive(0);
+  router.Place(At(1));
+  for (std::uint64_t i = 1; i <= n; ++i) {
+    Instance full = InstanceOf(i);
+    full.capacity = kPerInstance;
+    router.On(InstanceUp{full}, At(1));
+  }
+  for (std::uint64_t i = 0; i < waiting; ++i) arrive(1 + i % 99);
+  Instance open = InstanceOf(n);
+  open.capacity = kPerInstance + 1;
+  router.On(InstanceUp{open}, At(1));
+  // From here on one ends and the next, of the agent that comes first, takes its place.
+  const auto turn = [&] {
+    arrive(0);
+    const auto placed = router.Place(At(1));
+    if (!placed.empty()) router.On(RequestEnded{placed[0].request, placed[0].instance}, At(1));
+  };
+  turn();
+  const std::size_t before = allocations;
+  for (auto _ : state) turn();
+  state.counters["allocations"] = static_cast<double>(allocations - before);
+}
+BENCHMARK(BM_RouterPlace)->ArgNames({"instances", "waiting"})->Args({4, 100})->Args({4, 10'000})->Args({64, 10'000});
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,344 @@
+#include "takt/placement/time_slot_packer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "catch.h"
+#include "scale.h"
+#include "takt/base/random.h"
+#include "takt/placement/best_fit.h"
+#include "takt/policy/agent_priority.h"
+#include "takt/policy/stage_depth.h"
+#include "takt/router.h"
+
+namespace takt {
+namespace {
+
+constexpr double kNotHere = -std::numeric_limits<double>::infinity();
+
+TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
+
+Epoch Table(std::vector<AgentRank> ranks, AgentRank otherwise = {}) {
+  return {.agent_ranks = std::make_shared<const AgentRanks>(AgentRanks{std::move(ranks), otherwise})};
+}
+
+RequestState Call(std::uint32_t slot, AgentId agent, int prompt) {
+  RequestState r;
+  r.request.id = {slot + 1u};
+  r.request.agent = agent;
+  r.request.prompt_tokens = {prompt};
+  r.slot = slot;
+  return r;
+}
+
+// A packer with instances of 1,000 tokens; agent 1 runs 2 s, agent 2 runs 4 s; 100 tokens a second.
+struct Bench {
+  explicit Bench(std::size_t n, bool late = false) {
+    packer.decode_rate = 100;
+    packer.late = late;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      InstanceState state{.instance = {.id = {i + 1u}, .kv_tokens = {1000}}, .slot = i};
+      state.outstanding = 1;
+      instances.push_back(state);
+      packer.Up(state, At(0));
+    }
+    packer.Observe(Table({{{1}, 0, 2.0}, {{2}, 0, 4.0}}), At(0));
+  }
+  double Score(const RequestState& r, std::size_t i, double now) {
+    packer.Prepare(r, At(now));
+    return packer.Score(r, instances[i], At(now));
+  }
+
+  TimeSlotPacker packer;
+  std::vector<InstanceState> instances;
+};
+
+TEST_CASE("memory ramps up with time, and is gone when the call is expected to end") {
+  Bench b(1);
+  const RequestState r = Call(0, {1}, 200);
+  CHECK(b.Score(r, 0, 10) == -400);  // 200 + 100/s for 2 s
+  b.packer.Placed(r, b.instances[0], At(10));
+  for (std::size_t k = 0; k < 4; ++k) CHECK(b.packer.Expected(0, k) == 250 + 50.0 * static_cast<double>(k));
+  CHECK(b.packer.Expected(0, 4) == 0);
+  b.packer.Prepare(r, At(11));
+  CHECK(b.packer.Expected(0, 0) == 350);
+  CHECK(b.packer.Expected(0, 1) == 400);
+  CHECK(b.packer.Expected(0, 2) == 0);
+  b.packer.Prepare(r, At(12));
+  CHECK(b.packer.Expected(0, 0) == 0);
+}
+
+TEST_CASE("the lowest peak over the slots that it spans; full ones are not available") {
+  Bench b(3);
+  b.packer.Placed(Call(0, {1}, 500), b.instances[0], At(0));  // 700 at 2 s
+  b.packer.Placed(Call(1, {2}, 300), b.instances[1], At(0));  // 700 at 4 s
+  const RequestState r = Call(2, {1}, 100);
+  CHECK(b.Score(r, 0, 0) == -1000);
+  CHECK(b.Score(r, 1, 0) == -800);
+  CHECK(b.Score(r, 2, 0) == -300);
+  const RequestState longer = Call(3, {2}, 101);
+  CHECK(b.Score(longer, 0, 0) == kNotHere);  // 1,001 at 2 s
+  CHECK(b.Score(longer, 1, 0) == kNotHere);
+  CHECK(b.Score(longer, 0, 2.5) == -501);  // what was there has gone
+  b.instances[0].outstanding = 0;
+  CHECK(b.Score(Call(4, {2}, 990), 0, 2.5) == -1390);  // an empty one takes what is too large for all
+}
+
+TEST_CASE("an early end frees the slots to come at once, a late start moves them") {
+  Bench b(1);
+  const RequestState r = Call(0, {2}, 300);
+  b.packer.Placed(r, b.instances[0], At(0));
+  b.packer.Released(r, b.instances[0], At(1));
+  for (std::size_t k = 0; k < 20; ++k) CHECK(b.packer.Expected(0, k) == 0);
+  b.packer.Released(r, b.instances[0], At(1));  // twice does no harm
+  b.packer.Placed(r, b.instances[0], At(1));
+  b.packer.Started(r, b.instances[0], At(3));
+  CHECK(b.packer.Expected(0, 0) == 350);
+  CHECK(b.packer.Expected(0, 7) == 700);
+  CHECK(b.packer.Expected(0, 8) == 0);
+}
+
+TEST_CASE("who outlives what was expected counts in the present, where that is wanted") {
+  for (const bool late : {false, true}) {
+    Bench b(1, late);
+    const RequestState r = Call(0, {1}, 200);
+    b.packer.Placed(r, b.instances[0], At(0));
+    b.packer.Prepare(r, At(5));
+    CHECK(b.packer.Expected(0, 0) == (late ? 750 : 0));
+    CHECK(b.packer.Expected(0, 1) == 0);
+    b.packer.Prepare(r, At(500));  // beyond the horizon
+    CHECK(b.packer.Expected(0, 0) == (late ? 50'250 : 0));
+    b.packer.Released(r, b.instances[0], At(500));
+    CHECK(b.packer.Expected(0, 0) == 0);
+  }
+}
+
+TEST_CASE("an instance in danger takes nothing until it has recovered") {
+  Bench b(2);
+  const RequestState r = Call(0, {1}, 100);
+  const auto report = [&](int used, int preempted) {
+    b.packer.Observe(InstanceReported{{1}, {.preempted = preempted, .kv_used = {used}}}, At(1));
+    return b.Score(r, 0, 1) == kNotHere;
+  };
+  CHECK_FALSE(report(900, 0));
+  CHECK(report(950, 0));
+  CHECK(report(900, 0));  // not yet
+  CHECK_FALSE(report(850, 0));
+  CHECK(report(500, 1));  // it has preempted
+  CHECK_FALSE(report(500, 1));
+  CHECK(report(990, 1));
+  CHECK(b.Score(r, 1, 1) == -300);
+  b.instances[0].outstanding = 0;
+  CHECK(b.Score(r, 0, 1) == -300);  // nothing is there that could recover
+}
+
+TEST_CASE("an instance that vanishes and returns with other capacity") {
+  Bench b(2);
+  const RequestState r = Call(0, {2}, 300);
+  b.packer.Placed(r, b.instances[0], At(0));
+  b.packer.Observe(InstanceReported{{1}, {.kv_used = {999}}}, At(0));
+  CHECK(b.packer.suspended(0));
+  b.packer.Observe(InstanceDown{{1}}, At(1));
+  b.packer.Released(r, b.instances[0], At(1));
+  b.instances[0].instance.kv_tokens = {500};
+  b.packer.Up(b.instances[0], At(2));
+  CHECK_FALSE(b.packer.suspended(0));
+  CHECK(b.packer.Expected(0, 0) == 0);
+  CHECK(b.Score(Call(1, {2}, 100), 0, 2) == -500);
+  CHECK(b.Score(Call(1, {2}, 101), 0, 2) == kNotHere);
+}
+
+// Sums of ramps, slot by slot, by the book.
+TEST_CASE("slots against brute force") {
+  Random random(1);
+  struct Placed {
+    RequestState r;
+    std::uint32_t instance;
+    std::int64_t begin, span;
+  };
+  Bench b(5);
+  std::map<std::uint32_t, Placed> held;
+  double now = 0;
+  for (int step = 0; step < Scaled(20'000); ++step) {
+    now += random.Chance(0.001) ? 200 * random.Uniform() : 0.3 * random.Uniform();
+    const auto slot_now = static_cast<std::int64_t>(std::floor(now / 0.5));
+    const auto slot = static_cast<std::uint32_t>(random.Below(40));
+    if (held.contains(slot)) {
+      Placed& p = held.at(slot);
+      if (random.Chance(0.3)) {
+        b.packer.Started(p.r, b.instances[p.instance], At(now));
+        p.begin = slot_now;
+      } else {
+        b.packer.Released(p.r, b.instances[p.instance], At(now));
+        held.erase(slot);
+      }
+    } else {
+      const auto instance = static_cast<std::uint32_t>(random.Below(5));
+      const bool longer = random.Chance(0.5);
+      const RequestState r = Call(slot, {longer ? 2u : 1u}, 1 + static_cast<int>(random.Below(500)));
+      b.packer.Placed(r, b.instances[instance], At(now));
+      held[slot] = {r, instance, slot_now, longer ? 8 : 4};
+    }
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      for (std::int64_t k = 0; k < 10; ++k) {
+        double sum = 0;
+        for (const auto& [_, p] : held) {
+          const std::int64_t age = slot_now + k - p.begin;
+          if (p.instance == i && age >= 0 && age < p.span) {
+            sum += p.r.request.prompt_tokens.value + 50 * static_cast<double>(age + 1);
+          }
+        }
+        REQUIRE(b.packer.Expected(i, static_cast<std::size_t>(k)) == sum);
+      }
+    }
+  }
+}
+
+// ---- behind a router -----------------------------------------------------------------------------------------------
+
+TEST_CASE("nothing fits: the request stays in the router's queue, and none is lost") {
+  Random random(2);
+  TimeSlotPacker packer;
+  packer.decode_rate = 100;
+  auto router = BasicRouter<AgentPriority, TimeSlotPacker>::Create({}, AgentPriority{}, packer);
+  REQUIRE(router.ok());
+  std::map<std::uint64_t, InstanceId> on;   // requests on instances
+  std::set<std::uint64_t> waiting;
+  std::map<std::uint64_t, int> up;          // instances, with their capacity
+  double now = 0;
+  std::uint64_t next = 1, stayed = 0;
+  for (int step = 0; step < Scaled(20'000); ++step) {
+    now += 0.2 * random.Uniform();
+    const double what = random.Uniform();
+    if (what < 0.5) {
+      Request r{.id = {next}, .prompt_tokens = {1 + static_cast<int>(random.Below(400))}};
+      r.agent = {random.Chance(0.1) ? 1000u + random.Below(5000) : random.Below(6)};
+      router->On(Arrived{r}, At(now));
+      waiting.insert(next++);
+    } else if (what < 0.85 && !on.empty()) {
+      auto at = on.begin();
+      std::advance(at, static_cast<std::ptrdiff_t>(random.Below(on.size())));
+      router->On(RequestEnded{{at->first}, at->second}, At(now));
+      on.erase(at);
+    } else if (what < 0.88) {
+      const std::uint64_t id = 1 + random.Below(4);
+      if (up.contains(id)) {
+        router->On(InstanceDown{{id}}, At(now));
+        up.erase(id);
+        for (auto at = on.begin(); at != on.end();) {
+          if (at->second == InstanceId{id}) waiting.insert(at->first), at = on.erase(at);
+          else ++at;
+        }
+      } else {
+        up[id] = 500 + static_cast<int>(random.Below(1000));
+        router->On(InstanceUp{{.id = {id}, .kv_tokens = {up[id]}}}, At(now));
+      }
+    } else if (what < 0.9) {
+      std::vector<AgentRank> ranks;
+      for (std::uint64_t a = 0; a < 6; ++a) ranks.push_back({{a}, random.Uniform(), 10 * random.Uniform()});
+      router->On(Table(ranks, {{}, 0.5, 3}), At(now));
+    } else if (!up.empty()) {
+      InstanceReport report{.preempted = static_cast<std::int64_t>(random.Below(2)),
+                            .kv_used = {static_cast<int>(random.Below(1000))}};
+      router->On(InstanceReported{{up.begin()->first}, report}, At(now));
+    }
+    for (const Placement& p : router->Place(At(now))) {
+      REQUIRE(waiting.erase(p.request.value) == 1);
+      REQUIRE(up.contains(p.instance.value));
+      on[p.request.value] = p.instance;
+    }
+    REQUIRE(router->failed().empty());
+    REQUIRE(router->waiting() == static_cast<std::int64_t>(waiting.size()));
+    stayed += waiting.empty() ? 0u : 1u;
+  }
+  CHECK(stayed > 0);
+  for (const std::uint64_t id : {1u, 2u, 3u, 4u}) {
+    if (up.contains(id)) router->On(InstanceDown{{id}}, At(now));
+  }
+  for (const auto& [id, _] : on) waiting.insert(id);
+  router->On(InstanceUp{{.id = {9}, .kv_tokens = {0}}}, At(now));  // unbounded
+  for (const Placement& p : router->Place(At(now))) CHECK(waiting.erase(p.request.value) == 1);
+  CHECK(waiting.empty());
+}
+
+TEST_CASE("best fit: the least to spare that is enough") {
+  BestFit fit;
+  std::vector<InstanceState> instances;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    instances.push_back({.instance = {.id = {i + 1u}, .kv_tokens = {1000}}, .slot = i});
+    instances[i].report.kv_used = {300 * static_cast<int>(i)};
+    fit.Up(instances[i], At(0));
+  }
+  RequestState r = Call(0, {1}, 300);
+  r.request.output_tokens = Estimate::Exact(200);
+  const auto best = [&] {
+    std::size_t at = 0;
+    for (std::size_t i = 1; i < 3; ++i) {
+      if (fit.Score(r, instances[i], At(0)) > fit.Score(r, instances[at], At(0))) at = i;
+    }
+    return at;
+  };
+  CHECK(best() == 1);
+  fit.Placed(r, instances[1], At(0));
+  CHECK(best() == 0);
+  fit.Observe(InstanceReported{{2}, {.kv_used = {500}}}, At(0));
+  CHECK(best() == 1);
+  r.request.prompt_tokens = {1000};
+  CHECK(best() == 0);  // enough nowhere: the one that lacks least
+  instances[2].instance.kv_tokens = {0};
+  CHECK(best() == 2);
+}
+
+// ---- policies by agent ---------------------------------------------------------------------------------------------
+
+TEST_CASE("agents by rank, within an agent whose workflow began first; a new table turns them round") {
+  RankQueue<AgentPriority> queue{AgentPriority{}};
+  std::vector<RequestState> states(4);
+  const auto set = [&](std::uint32_t slot, AgentId agent, double began) {
+    states[slot] = Call(slot, agent, 10);
+    states[slot].request.arrival = At(10);
+    states[slot].request.workflow_arrival = At(began);
+    queue.Push(slot, states[slot], At(10));
+  };
+  const auto order = [&] {
+    queue.BeginPlan(At(10), [&](Slot s) -> const RequestState& { return states[s]; });
+    std::vector<Slot> slots;
+    queue.ForEachInOrder([&](Slot s) { return slots.push_back(s), true; });
+    return slots;
+  };
+  set(0, {1}, 5), set(1, {2}, 4), set(2, {1}, 3), set(3, {7}, 1);
+  CHECK(order() == std::vector<Slot>{3, 2, 1, 0});  // no table yet: by workflow
+  queue.policy().Observe(Table({{{1}, 2.0}, {{2}, 1.0}}, {{}, 1.5}), At(10));
+  CHECK(order() == std::vector<Slot>{1, 3, 2, 0});
+  queue.policy().Observe(Table({{{1}, 0.5}, {{2}, 1.0}}, {{}, 9}), At(10));
+  CHECK(order() == std::vector<Slot>{2, 0, 1, 3});
+  queue.policy().Observe(Epoch{}, At(10));
+  CHECK(order() == std::vector<Slot>{2, 0, 1, 3});
+}
+
+TEST_CASE("stage depth in both directions; among as many stages, first come first served") {
+  for (const bool fewest : {true, false}) {
+    StageDepth policy;
+    policy.fewest_first = fewest;
+    policy.Observe(Table({{{1}, 0, 0, 3}, {{2}, 0, 0, 1}, {{3}, 0, 0, 1}}, {{}, 0, 0, 2}), At(0));
+    RankQueue<StageDepth> queue{policy};
+    std::vector<RequestState> states;
+    for (const std::uint64_t agent : {1u, 2u, 3u, 9u, 2u}) {
+      states.push_back(Call(static_cast<std::uint32_t>(states.size()), {agent}, 10));
+      states.back().request.arrival = At(static_cast<double>(states.size()));
+    }
+    for (Slot s = 0; s < states.size(); ++s) queue.Push(s, states[s], At(9));
+    std::vector<Slot> slots;
+    queue.ForEachInOrder([&](Slot s) { return slots.push_back(s), true; });
+    CHECK(slots == (fewest ? std::vector<Slot>{1, 2, 4, 3, 0} : std::vector<Slot>{0, 3, 1, 2, 4}));
+  }
+}
+
+}  // namespace
+}  // namespace takt
