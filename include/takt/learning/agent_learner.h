@@ -1,0 +1,112 @@
+// All that Kairos learns, in one: records of calls in, a table for an Epoch out. docs/agent_order.md
+#ifndef TAKT_LEARNING_AGENT_LEARNER_H_
+#define TAKT_LEARNING_AGENT_LEARNER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "takt/learning/agent_names.h"
+#include "takt/learning/agent_order.h"
+#include "takt/learning/call_graph.h"
+#include "takt/learning/latency_profile.h"
+#include "takt/model/agent_ranks.h"
+
+namespace takt {
+
+struct AgentLearnerOptions {
+  CallGraphOptions graph = {};
+  LatencyProfileOptions profile = {};
+  AgentOrderOptions order = {};
+  bool wall_clock = false;  // what remains includes queues and tools
+};
+
+// Thread-compatible. A host adds each call as it ends, closes workflows as it answers users, and asks for a table now
+// and then, on a thread of its own if it likes: the step loop only sees the Epoch.
+class AgentLearner {
+ public:
+  explicit AgentLearner(const AgentLearnerOptions& options = {})
+      : options_(options), graph_(options.graph), profile_(options.profile) {}
+
+  // True where the record is kept.
+  bool Add(const CallRecord& record, TimePoint now) {
+    const bool kept = graph_.Add(record, now);
+    if (kept) profile_.ObserveExecution(record.agent, std::max(0.0, ToSeconds(record.end - record.start)));
+    TakeOutcomes();
+    return kept;
+  }
+  bool Close(WorkflowId workflow) {
+    const bool closed = graph_.Close(workflow);
+    TakeOutcomes();
+    return closed;
+  }
+
+  // What is known by now, for an Epoch; null where nothing has changed since the last one. All agents are ordered anew
+  // where more than a tenth of them have changed, and else only those.
+  std::shared_ptr<const AgentRanks> Table() {
+    const auto agents = profile_.agents();
+    std::vector<AgentCurve> changed, all;
+    seen_.resize(agents.size());
+    bool moved = false;
+    for (std::size_t i = 0; i < agents.size(); ++i) {
+      const std::pair now{agents[i].remaining.version(), agents[i].execution.version()};
+      moved |= now != seen_[i];
+      if (agents[i].remaining.count() == 0) continue;  // of no rank yet: that of the median agent
+      all.push_back({agents[i].agent, agents[i].remaining.curve()});
+      if (now.first != seen_[i].first) changed.push_back(all.back());
+    }
+    if (!moved) return nullptr;
+    if (10 * changed.size() > all.size()) {
+      if (!order_.Fit(all, options_.order)) return nullptr;
+    } else {
+      for (const AgentCurve& curve : changed) order_.Place(curve);
+    }
+    for (std::size_t i = 0; i < agents.size(); ++i) {
+      seen_[i] = {agents[i].remaining.version(), agents[i].execution.version()};
+    }
+    auto table = std::make_shared<AgentRanks>();
+    const std::vector<std::int32_t> stages = graph_.StagesLeft();
+    for (const RankedAgent& ranked : order_.ranked()) {
+      const AgentLatency* latency = profile_.Find(ranked.agent);
+      const std::uint32_t node = graph_.Find(ranked.agent);
+      table->ranks.push_back({ranked.agent, ranked.rank, latency != nullptr ? latency->execution.mode() : 0,
+                              node != CallGraph::kThen ? stages[node] : 0});
+    }
+    table->otherwise = {{}, order_.median(), profile_.all().execution.mode(), 0};
+    return table;
+  }
+
+  const CallGraph& graph() const { return graph_; }
+  const LatencyProfile& profile() const { return profile_; }
+  const AgentOrder& order() const { return order_; }
+
+  // What was learnt and the agents' names as text, with a version and a checksum. Open workflows are not in it.
+  std::string Save(const AgentNames& names) const;
+
+  // What Save wrote takes the place of what is known here, and of `names`. InvalidArgument says what is wrong with the
+  // text, and where; then nothing changes.
+  absl::Status Load(std::string_view text, AgentNames& names);
+
+ private:
+  void TakeOutcomes() {
+    graph_.TakeOutcomes([this](const CallOutcome& o) {
+      profile_.ObserveRemaining(o.agent, options_.wall_clock ? o.wall_s : o.remaining_s);
+    });
+  }
+
+  AgentLearnerOptions options_;
+  CallGraph graph_;
+  LatencyProfile profile_;
+  AgentOrder order_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> seen_;  // by agent: versions that the last table told
+};
+
+}  // namespace takt
+
+#endif  // TAKT_LEARNING_AGENT_LEARNER_H_

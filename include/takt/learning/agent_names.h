@@ -1,0 +1,50 @@
+// Agents' names as numbers.
+#ifndef TAKT_LEARNING_AGENT_NAMES_H_
+#define TAKT_LEARNING_AGENT_NAMES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "takt/base/id.h"
+
+namespace takt {
+
+// A name is its bytes: case counts, and the empty one is a name too. Numbers count from 1 in order of appearance.
+// Names beyond `most`, and those longer than `longest`, are no agent (AgentId{}), and counted.
+class AgentNames {
+ public:
+  explicit AgentNames(std::size_t most = 8192, std::size_t longest = 1024) : most_(most), longest_(longest) {}
+
+  AgentId Intern(std::string_view name) {
+    if (const auto at = id_of_.find(name); at != id_of_.end()) return {at->second};
+    if (names_.size() >= most_ || name.size() > longest_) {
+      ++refused_;
+      return {};
+    }
+    names_.emplace_back(name);
+    id_of_.emplace(names_.back(), names_.size());
+    return {names_.size()};
+  }
+
+  // Empty where there is no such agent.
+  std::string_view NameOf(AgentId agent) const {
+    return agent && agent.value <= names_.size() ? std::string_view(names_[agent.value - 1]) : std::string_view();
+  }
+  std::size_t size() const { return names_.size(); }
+  std::int64_t refused() const { return refused_; }
+
+ private:
+  std::size_t most_, longest_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::uint64_t, std::less<>> id_of_;
+  std::int64_t refused_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_LEARNING_AGENT_NAMES_H_
