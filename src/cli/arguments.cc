@@ -56,6 +56,17 @@ Examples
   takt calibrate steps.jsonl --id own/llama-3.1-8b/h100/bf16/tp1 --kv-tokens 430000 --out own.json
   takt replay --profiles own.json --profile own/llama-3.1-8b/h100/bf16/tp1)";
 
+constexpr const char* kPlanExamples =
+    R"(A line of the workload: {"prompt": 400, "outputs": [600, 550], "scores": [62, 91]}, a number per model; or
+cascadia:1 to cascadia:3, requests as in Cascadia's traces. The models: {"models": [{"name": "8b", "profile":
+"aic/llama-3.1-8b/h100/bf16", "tp": [1, 2, 4, 8], "pp": [1, 2, 4]}, ...]}. docs/plan.md tells more.
+
+Examples
+  takt plan --workload profiled.jsonl --models cascade.json --gpus 32 --rate 10 --quality 80 --html plan.html
+  takt plan --workload cascadia:1 --models cascade.json --gpus 32 --rate 10 --latency 30 --alternation
+
+Exit code: 0 done, 1 failed or no plan (the message says what is missing), 2 wrong usage, 130 interrupted.)";
+
 void AddPolicies(Group group, ReplayArguments& to) {
   group.Add("--policy", to.policies, "NAME",
             "which request first; several times to compare with the first [fcfs, sjf, stjf]; see 'takt policies'");
@@ -191,6 +202,40 @@ void AddScenario(CLI::App& tool, Arguments& chosen) {
   output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
 }
 
+void AddPlan(CLI::App& tool, Arguments& chosen) {
+  const auto [app, to] = AddCommand<PlanArguments>(
+      tool, chosen, "plan", "plan a cascade of models on a cluster: GPUs, replicas, thresholds", kPlanExamples);
+  Group problem(*app, "Problem");
+  problem.Add("--workload", to.workload, "FILE", "requests that every model has answered, with the judge's scores")
+      ->required();
+  problem.Add("--models", to.models, "FILE", "the models of the cascade, the smallest first")->required();
+  problem.Add("--gpus", to.gpus, "N", "GPUs of the cluster", Whole(1, 65536))->required();
+  problem.Add("--rate", to.rate, "X", "requests per second", Positive())->required();
+  problem.Add("--judge-s", to.judge_s, "S", "the judge takes so long per answer");
+  problem.Add("--gpu-usd", to.gpu_usd, "USD", "price of a GPU, per hour");
+  problem.Add("--profiles", to.profiles, "FILE", "a JSON file with more profiles");
+  Group goal(*app, "Goal");
+  CLI::Option* quality = goal.Add("--quality", to.quality, "Q", "least p95 latency with at least this mean score [0]");
+  goal.Add("--latency", to.latency, "S", "best quality with this p95 latency instead", Positive())->excludes(quality);
+  goal.Add("--penalty", to.penalty, "MU", "a miss costs so much per unit of the range [a miss is no plan]", Positive());
+  Group search(*app, "Search");
+  CLI::Option* thresholds =
+      search.Add("--thresholds", to.thresholds, "H,...", "this routing alone: a threshold for each model but the last")
+          ->delimiter(',');
+  search.Add("--grid", to.grid, "H,...", "thresholds that each model may have, rising [0, 1 .. 101]")
+      ->delimiter(',')
+      ->excludes(thresholds);
+  search.AddFlag("--alternation", to.alternation, "also run Cascadia's alternation on the same tables");
+  search.Add("--requests", to.requests, "N", "the plan is simulated with so many; 0: not", Whole(0, 100'000'000));
+  search.Add("--seed", to.seed, "N", "of their arrivals");
+  search.Add("-j,--threads", to.threads, "N", "[as many as there are cores]; changes no result", Whole(1, 1024));
+  Group output(*app, "Output (a file, or - for standard output)");
+  output.Add("--json", to.json, "FILE", "the plan and the frontier");
+  output.Add("--html", to.html, "FILE", "a page with a picture of the plan, which needs nothing else");
+  output.AddFlag("--no-wall", to.no_wall, "leave out how long it took, so that equal runs give equal files");
+  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
+}
+
 void AddOthers(CLI::App& tool, Arguments& chosen) {
   const std::string group = "Options";
   AddCommand<PoliciesArguments>(tool, chosen, "policies", "list the policies: what each does, and its options");
@@ -234,6 +279,7 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   AddCalibrate(tool, chosen);
   AddCompare(tool, chosen);
   AddScenario(tool, chosen);
+  AddPlan(tool, chosen);
   AddOthers(tool, chosen);
   if (argc < 2) {
     std::fputs(tool.help().c_str(), stderr);

@@ -105,9 +105,28 @@ struct ScenarioArguments {
   int threads = 0;  // 0: as many as there are cores
 };
 
+struct PlanArguments {
+  std::string workload, models;  // files
+  std::int32_t gpus = 0;
+  double rate = 0;  // requests per second
+  std::optional<double> quality, latency;  // one of them
+  std::optional<double> penalty;
+  std::vector<double> thresholds, grid;
+  double judge_s = 0.27;
+  double gpu_usd = 2.67;  // per hour
+  std::string profiles;
+  std::uint64_t seed = 1;
+  std::int64_t requests = 8000;  // that the plan is simulated with
+  bool alternation = false;
+  std::string json, html;
+  bool no_wall = false;
+  bool quiet = false;
+  int threads = 0;  // 0: as many as there are cores
+};
+
 using Arguments =
     std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments, GenerateArguments,
-                 ReplayLogArguments, CalibrateArguments, CompareArguments, ScenarioArguments>;
+                 ReplayLogArguments, CalibrateArguments, CompareArguments, ScenarioArguments, PlanArguments>;
 
 // The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
 std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);

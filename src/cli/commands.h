@@ -18,6 +18,7 @@ int RunCommand(const ReplayLogArguments& arguments);
 int RunCommand(const CalibrateArguments& arguments);
 int RunCommand(const CompareArguments& arguments);
 int RunCommand(const ScenarioArguments& arguments);
+int RunCommand(const PlanArguments& arguments);
 
 // Says what is wrong on standard error, under the command's name; returns `exit_code`.
 int Complain(std::string_view command, const absl::Status& status, int exit_code);

@@ -1,0 +1,160 @@
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/host_threads.h"
+#include "cli/output.h"
+#include "cli/plan_input.h"
+#include "cli/plan_report.h"
+#include "cli/progress_bar.h"
+#include "cli/terminal.h"
+#include "fmt/format.h"
+
+namespace takt::cli {
+namespace {
+
+constexpr std::string_view kName = "plan";
+
+struct PlanFile {
+  std::string PlanArguments::* path;
+  std::string (*write)(const PlanRun&);
+};
+constexpr PlanFile kFiles[] = {{&PlanArguments::json, PlanJson}, {&PlanArguments::html, PlanHtml}};
+
+absl::Status CheckUsage(const PlanArguments& arguments) {
+  if (IsStdout(arguments.json) && IsStdout(arguments.html)) {
+    return absl::InvalidArgumentError("only one report can go to standard output");
+  }
+  return absl::OkStatus();
+}
+
+CascadeGoal GoalOf(const PlanArguments& arguments) {
+  CascadeGoal goal;
+  if (arguments.latency) {
+    goal.kind = CascadeGoal::Kind::kLatencyBudget;
+    goal.latency_budget = *arguments.latency;
+  } else {
+    goal.quality_floor = arguments.quality.value_or(0);
+  }
+  if (arguments.penalty) goal.penalty = *arguments.penalty;
+  return goal;
+}
+
+absl::StatusOr<CascadeProblem> ReadProblem(const PlanArguments& arguments) {
+  std::vector<Profile> more;
+  if (!arguments.profiles.empty()) {
+    absl::StatusOr<std::vector<Profile>> read = ReadProfiles(arguments.profiles);
+    if (!read.ok()) return read.status();
+    more = *std::move(read);
+  }
+  absl::StatusOr<std::vector<ServedModel>> models = ReadModels(arguments.models, more);
+  if (!models.ok()) return models.status();
+  absl::StatusOr<std::vector<CascadeSample>> sample = ReadSample(arguments.workload, models->size());
+  if (!sample.ok()) return sample.status();
+  CascadeProblem problem{.models = *std::move(models), .sample = *std::move(sample)};
+  problem.rate = arguments.rate;
+  problem.gpus = arguments.gpus;
+  problem.judge_s = arguments.judge_s;
+  problem.gpu_usd_per_hour = arguments.gpu_usd;
+  return problem;
+}
+
+absl::StatusOr<CascadeOptions> OptionsOf(const PlanArguments& arguments, std::size_t models) {
+  CascadeOptions options;
+  options.seed = arguments.seed;
+  options.simulated = arguments.requests;
+  if (!arguments.thresholds.empty()) {
+    if (arguments.thresholds.size() + 1 != models) {
+      return absl::InvalidArgumentError(fmt::format("--thresholds: {} for {} models; each model but the last has one",
+                                                    arguments.thresholds.size(), models));
+    }
+    for (const double h : arguments.thresholds) options.grids.push_back({h});
+  }
+  options.grid = arguments.grid;
+  return options;
+}
+
+absl::StatusOr<PlanRun> MakePlan(const PlanArguments& arguments, ProgressBar& bar) {
+  auto seconds = [begin = std::chrono::steady_clock::now()]() mutable {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(begin, now)).count();
+  };
+  PlanRun run;
+  run.arguments = arguments;
+  run.goal = GoalOf(arguments);
+  if (absl::Status status = run.goal.Validate(); !status.ok()) return status;
+  absl::StatusOr<CascadeProblem> problem = ReadProblem(arguments);
+  if (!problem.ok()) return problem.status();
+  absl::StatusOr<CascadeOptions> options = OptionsOf(arguments, problem->models.size());
+  if (!options.ok()) return options.status();
+  run.problem = *std::move(problem);
+  seconds();
+  const absl::StatusOr<CascadePlanner> planner =
+      CascadePlanner::Create(run.problem, *std::move(options), OnThreads(arguments.threads), [&](double done) {
+        bar.Show(done, "measuring replicas");
+        return !Interrupted();
+      });
+  if (!planner.ok()) return planner.status();
+  run.measure_s = seconds();
+  bar.Show(1, "planning");
+  absl::StatusOr<CascadePlan> plan = planner->Plan(run.goal);
+  if (!plan.ok()) return plan.status();
+  run.plan = *std::move(plan);
+  run.plan_s = seconds();
+  if (arguments.alternation) {
+    absl::StatusOr<CascadePlan> alternation = planner->Alternate(run.goal);
+    if (alternation.ok()) {
+      run.alternation = *std::move(alternation);
+    } else {
+      run.alternation_fault = std::string(alternation.status().message());
+    }
+  }
+  run.frontier = planner->Frontier();
+  run.routings = planner->routings();
+  run.utopia = planner->utopia();
+  run.nadir = planner->nadir();
+  run.best_quality = planner->best_quality();
+  run.most = planner->SustainableRate(run.plan.quality);
+  return run;
+}
+
+// Every file is tried; the first error is told.
+absl::Status WriteAll(const PlanRun& run) {
+  absl::Status fault;
+  std::FILE* stream = stdout;
+  for (const PlanFile& file : kFiles) {
+    const std::string& path = run.arguments.*file.path;
+    if (path.empty()) continue;
+    if (IsStdout(path)) stream = stderr;
+    absl::StatusOr<OutputFile> out = OutputFile::Open(path);
+    if (out.ok()) out->Write(file.write(run));
+    fault.Update(out.ok() ? out->Close() : out.status());
+  }
+  if (!run.arguments.quiet &&
+      (std::fputs(PlanText(run, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0)) {
+    fault.Update(absl::UnavailableError("cannot write the table"));
+  }
+  return fault;
+}
+
+}  // namespace
+
+int RunCommand(const PlanArguments& arguments) {
+  if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
+  CatchInterrupts();
+  ProgressBar bar(!arguments.quiet);
+  const absl::StatusOr<PlanRun> run = MakePlan(arguments, bar);
+  bar.Clear();
+  if (!run.ok()) {
+    return Complain(kName, run.status(), absl::IsCancelled(run.status()) ? kInterrupted : kFailed);
+  }
+  const absl::Status written = WriteAll(*run);
+  return written.ok() ? kDone : Complain(kName, written, kFailed);
+}
+
+}  // namespace takt::cli
