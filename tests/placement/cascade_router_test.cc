@@ -100,7 +100,7 @@ TEST_CASE("without a score: accept, escalate, or the share that the plan has") {
 TEST_CASE("late verdicts are decided in the order in which they were asked for") {
   CascadeRouter router = Make({.stages = kStages, .on_late = NoVerdict::kAccept});
   for (std::uint64_t id = 1; id <= 4; ++id) router.OnArrival({id});
-  for (const std::uint64_t id : {3, 1, 4, 2})
+  for (const std::uint64_t id : {3u, 1u, 4u, 2u})
     router.OnAnswered({id}, 0, At(static_cast<double>(5 - id)));  // 2, 4, 4, 4
   router.OnJudged({1}, 0, 100, At(4));
   CHECK(router.wake_at() == At(4));
@@ -192,8 +192,13 @@ TEST_CASE("options at fault are named") {
 TEST_CASE("a plan's thresholds let through what the plan says") {
   // A sample's scores of two models; thresholds 60 and 40: what reaches the second and the third is counted by hand.
   const std::vector<std::vector<double>> scores = {{90, 10}, {60, 0}, {59, 40}, {20, 39}, {0, 100}};
-  CascadePlan plan{.thresholds = {60, 40},
-                   .models = {{.gpus = 2, .share = 1}, {.gpus = 2, .share = 0.6}, {.gpus = 4, .share = 0.2}}};
+  CascadePlan plan;
+  plan.thresholds = {60, 40};
+  plan.models.resize(3);
+  for (ModelPlan& model : plan.models) model.gpus = 2;
+  plan.models[0].share = 1;
+  plan.models[1].share = 0.6;
+  plan.models[2].share = 0.2;
   const std::vector<CascadeStage> stages = StagesOf(plan);
   REQUIRE(stages.size() == 3);
   CHECK(stages[0].escalated_share == Approx(0.6));

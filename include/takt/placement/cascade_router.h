@@ -39,9 +39,9 @@ namespace takt {
 
 // A model of the cascade, in its order. The last one that is served is not judged.
 struct CascadeStage {
-  double accept_at = 0;        // an answer stands where the judge's score is at least this
+  double accept_at = 0;  // an answer stands where the judge's score is at least this
   double escalated_share = 0;  // by plan, of the answers judged here; what kAsPlanned goes by
-  bool served = true;          // false: the plan gives it no GPUs, it is passed over
+  bool served = true;  // false: the plan gives it no GPUs, it is passed over
 };
 
 // What to do with an answer that no score judges.
