@@ -73,6 +73,8 @@ double PriceOf(const ClusterProblem& problem, const ReplicaType& r) {
 
 // ---- the model ------------------------------------------------------------------------------------------------
 
+constexpr int kNone = -1;
+
 // Which columns stand for what.
 struct Columns {
   struct Servers {
@@ -88,17 +90,47 @@ struct Columns {
     double unit = 1;  // of what is missing, per unit of the column
   };
   std::vector<int> replicas;  // by type
-  std::vector<int> routing;   // by routing: its share, or of a mixture at most throughput its factor
+  std::vector<int> routing;   // by routing: its share, or of a mixture at most throughput its factor; kNone: beaten
   std::vector<int> factor;    // by routing, at most throughput
   std::vector<Servers> servers;
   std::vector<Slack> slacks;
 };
 
+// Which routings no other beats: with no higher rate for any model and, where it counts, no lower quality.
+std::vector<bool> Unbeaten(const ClusterProblem& problem, bool quality_is_loose) {
+  const std::vector<RoutingChoice>& all = problem.routings;
+  const bool has_floor = problem.min_quality > -kUnlimited;
+  const bool counts = has_floor && (problem.mixed || quality_is_loose);
+  std::vector<std::size_t> order;  // so that only earlier ones can beat, and of equals the best quality comes first
+  for (std::size_t j = 0; j < all.size(); ++j) {
+    if (counts || !has_floor || all[j].quality >= problem.min_quality) order.push_back(j);
+  }
+  const auto key = [&](std::size_t j) {
+    double sum = 0;
+    for (const double rate : all[j].rates) sum += rate;
+    return std::pair(sum, -all[j].quality);
+  };
+  std::ranges::stable_sort(order, {}, key);
+  std::vector<std::size_t> kept;
+  std::vector<bool> unbeaten(all.size());
+  for (const std::size_t j : order) {
+    const bool beaten = std::ranges::any_of(kept, [&](std::size_t k) {
+      return (!counts || all[k].quality >= all[j].quality) &&
+             std::ranges::equal(all[k].rates, all[j].rates, std::less_equal<>());
+    });
+    if (!beaten) kept.push_back(j), unbeaten[j] = true;
+  }
+  return unbeaten;
+}
+
 class Builder {
  public:
   // `loose`: the limits that may be broken at a cost, which is then all that the model minimises.
   Builder(const ClusterProblem& problem, ServerModel servers, std::vector<ClusterLimit> loose)
-      : problem_(problem), servers_(servers), loose_(std::move(loose)) {}
+      : problem_(problem),
+        servers_(servers),
+        loose_(std::move(loose)),
+        unbeaten_(Unbeaten(problem, std::ranges::find(loose_, ClusterLimit::kQuality) != loose_.end())) {}
 
   absl::Status Build() {
     AddReplicas();
@@ -180,6 +212,11 @@ class Builder {
     MilpRow quality{.name = "quality", .lower = shares_are_factors() ? 0 : problem_.min_quality};
     for (std::size_t j = 0; j < problem_.routings.size(); ++j) {
       const RoutingChoice& routing = problem_.routings[j];
+      if (!unbeaten_[j]) {
+        columns.routing.push_back(kNone);
+        columns.factor.push_back(kNone);
+        continue;
+      }
       const double bound = most_throughput() ? FactorBound(routing) : 1;
       if (shares_are_factors()) {
         const int a = model.AddColumn({.name = fmt::format("a_{}", j), .cost = -1, .upper = bound});
@@ -192,9 +229,10 @@ class Builder {
       columns.routing.push_back(z);
       one.terms.push_back({z, 1});
       if (demands) quality.terms.push_back({z, routing.quality});
+      columns.factor.push_back(kNone);
       if (!most_throughput()) continue;
       const int a = model.AddColumn({.name = fmt::format("a_{}", j), .cost = -1, .upper = bound});
-      columns.factor.push_back(a);
+      columns.factor.back() = a;
       model.AddRow({.name = fmt::format("factor_{}", j), .upper = 0, .terms = {{a, 1}, {z, -bound}}});
     }
     if (!shares_are_factors()) model.AddRow(std::move(one));
@@ -217,7 +255,7 @@ class Builder {
       double most = 0;
       for (std::size_t j = 0; j < problem_.routings.size(); ++j) {
         const double lambda = problem_.routings[j].rates[i];
-        if (!(lambda > 0)) continue;
+        if (!(lambda > 0) || columns.routing[j] == kNone) continue;
         most = std::max(most, lambda);
         rate.terms.push_back({most_throughput() ? columns.factor[j] : columns.routing[j], -lambda});
         reached.terms.push_back({columns.routing[j], 1});
@@ -241,7 +279,8 @@ class Builder {
     if (!shares_are_factors()) return 1;
     double sum = 0;
     for (std::size_t j = 0; j < problem_.routings.size(); ++j) {
-      if (problem_.routings[j].rates[model_index] > 0) sum += model.columns[At(columns.routing[j])].upper;
+      if (problem_.routings[j].rates[model_index] > 0 && columns.routing[j] != kNone)
+        sum += model.columns[At(columns.routing[j])].upper;
     }
     return sum;
   }
@@ -334,6 +373,7 @@ class Builder {
   const ClusterProblem& problem_;
   ServerModel servers_;
   std::vector<ClusterLimit> loose_;
+  std::vector<bool> unbeaten_;
 };
 
 // ---- back to a plan -------------------------------------------------------------------------------------------
@@ -418,7 +458,7 @@ ClusterPlan Decode(const ClusterProblem& problem, const Columns& columns, const 
   }
   double sum = 0;
   for (const int column : columns.routing) {
-    const double share = solution.values[At(column)];
+    const double share = column == kNone ? 0 : solution.values[At(column)];
     plan.routing.push_back(share > kTolerance ? share : 0);
     sum += plan.routing.back();
   }

@@ -178,7 +178,7 @@ TEST_CASE("small models against every whole point of their box") {
     for (const auto& solver : solvers) {
       INFO(ToFreeMps(model));
       const auto found = solver->Solve(model);
-      REQUIRE(found.ok());
+      if (!found.ok()) FAIL(found.status().message());
       CHECK(found->status == (expected < kUnlimited ? MilpStatus::kOptimal : MilpStatus::kInfeasible));
       CHECK(found->objective == Approx(expected).margin(1e-6));
       if (found->status == MilpStatus::kOptimal) CHECK(found->bound == Approx(expected).margin(1e-5));

@@ -89,8 +89,9 @@ enum class ServerModel : std::uint8_t {
 };
 
 // Columns: n_R replicas of type R, z_J the share of routing J, y_K_S_P servers of class K and group S under pattern P,
-// a_J the rate factor given to routing J, u_M model M is reached, up_R and down_R the change of type R.
-// InvalidArgument: the problem, or more than 20,000 patterns.
+// a_J the rate factor given to routing J (routings that another beats in all rates, and in quality where it counts,
+// have none), u_M model M is reached, up_R and down_R the change of type R. InvalidArgument: the problem, or more than
+// 20,000 patterns.
 absl::StatusOr<MilpModel> MakeClusterModel(const ClusterProblem& problem, ServerModel servers = ServerModel::kAuto);
 
 // One tp group of a replica. Servers count from 0 by class, by group of servers, and within it.
