@@ -278,6 +278,10 @@ class BasicScheduler {
     ToolCalled call;
     TimePoint since{}, review_at{};
   };
+  struct Kept {
+    std::int32_t computed = 0, blocks = 0;
+  };
+  Kept KeptOf(const Record& record) const;
   std::int64_t RunningTokens();
   PauseView ViewOf(const Record& record);
   std::int32_t BlocksOut(const Record& record, const PauseDecision& decision, const PauseView& view) const;
@@ -342,6 +346,7 @@ class BasicScheduler {
   bool Outranks(Slot slot, std::uint32_t lane);
   bool MakeWayFor(Slot slot);
   bool Unstick();
+  bool ReclaimForTop();
   bool AdmitWhoeverFits();
   Idle WhyIdle() const;
   bool Runs(const Row& row) const { return row.state == RowState::kSteady || row.state == RowState::kUnsteady; }

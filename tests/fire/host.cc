@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace takt::fire {
@@ -19,6 +20,28 @@ Estimate EstimateOf(Dice& dice, double truth, double absurd) {
   return Estimate::Exact(static_cast<double>(static_cast<std::int64_t>(truth) + dice.Between(0, 3)));
 }
 
+// Of a call that takes so long and returns so many tokens: right, off by ten either way, absent, or absurd.
+struct Predicted {
+  Duration duration{0};
+  Tokens returned{0};
+  bool absurd = false;
+};
+Predicted Predict(Dice& dice, Duration truth, std::int32_t returned) {
+  const double off = dice.Of({1.0, 1.0, 1.0, 0.1, 10.0, 0.0});
+  Predicted p{FromSeconds(off * ToSeconds(truth)), {static_cast<std::int32_t>(off * returned)}};
+  if (!dice.Chance(0.15)) return p;
+  p.absurd = true;
+  if (dice.Chance(0.8)) p.duration = dice.Of({Duration::max(), Duration::min(), Duration(-1), FromSeconds(1e9 + 1)});
+  else p.returned = {dice.Of({-1, INT32_MIN, INT32_MAX})};
+  return p;
+}
+
+NextCall DrawNextCall(Dice& dice) {
+  if (dice.Chance(0.5)) return {};
+  const Predicted p = Predict(dice, Duration(dice.Between(0, 1'000'000)), dice.Int(0, 9));
+  return {{dice.Bits() % 3}, {dice.Chance(0.03) ? dice.Of({-1, INT32_MAX}) : dice.Int(0, 9)}, p.returned, p.duration};
+}
+
 std::uint64_t Mixed(std::uint64_t hash, std::uint64_t x) { return Mix64(hash ^ x); }
 
 std::uint64_t HashOf(const StepPlan& plan) {
@@ -26,6 +49,7 @@ std::uint64_t HashOf(const StepPlan& plan) {
   const auto add = [&hash](auto x) { hash = Mixed(hash, static_cast<std::uint64_t>(x)); };
   for (const PlanEntry& e : plan.run) add(e.request.value), add(e.lane), add(e.tokens), add(e.position), add(e.flags);
   for (const KvMove& m : plan.moves) add(m.id.value), add(m.request.value), add(m.count.value);
+  add(plan.wake_at.time_since_epoch().count());
   for (const Preemption& p : plan.preempted) add(p.request.value), add(p.action);
   for (const Failure& f : plan.failed) add(f.request.value), add(f.reason);
   for (RequestId id : plan.released) add(id.value);
@@ -39,14 +63,17 @@ void Print(const HostTally& t, std::uint64_t seeds) {
   fmt::print(
       "{} events over {} seeds: {} plans ({} idle, {} with odd limits), {} results ({} out of order, {} of unknown "
       "steps)\n"
-      "{} arrivals ({} absurd), {} released, {} cancels, {} blocked, {} tool calls, {} policy changes, {} drains\n"
+      "{} arrivals ({} absurd), {} released, {} cancels, {} blocked, {} policy changes, {} drains\n"
+      "{} tool calls ({} with absurd predictions), {} answers ({} of more than a cache), {} overdue and let go, {} "
+      "moved in "
+      "part\n"
       "{} bad rows ({} absent, {} failed), {} moves ({} failed), {} clock faults, {} refusals of KV\n"
       "{} preempted, {} promoted, {} out of KV, {} expired, {} shed\n"
       "no violation; all plans hash to {:016x}\n",
       t.events, seeds, t.plans, t.idle, t.odd_limits, t.commits, t.out_of_order, t.unknown_steps, t.arrivals, t.absurd,
-      t.finished, t.cancels, t.blocked, t.tools, t.policy_changes, t.drains, t.bad_rows, t.absent_rows, t.failed_rows,
-      t.moves, t.failed_moves, t.clock_faults, t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed,
-      t.plan_hash);
+      t.finished, t.cancels, t.blocked, t.policy_changes, t.drains, t.tools, t.absurd_calls, t.answers, t.long_answers,
+      t.let_go, t.parts, t.bad_rows, t.absent_rows, t.failed_rows, t.moves, t.failed_moves, t.clock_faults,
+      t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed, t.plan_hash);
 }
 
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
@@ -73,6 +100,7 @@ Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t
   if (dice.Chance(setup.share_expiring)) r.expires_at = now + Duration(dice.Between(-1, 3'000'000));
   r.output_tokens = EstimateOf(dice, length, setup.absurd);
   r.workflow_tokens_left = EstimateOf(dice, length, setup.absurd);
+  if (setup.share_tools > 0) r.next_call = DrawNextCall(dice);
   if (setup.families > 0 && dice.Chance(0.8)) {
     auto prefix = std::make_shared<PrefixBlocks>();
     prefix->block_tokens = {setup.chunk_tokens};
@@ -103,7 +131,18 @@ Revised DrawRevised(RequestId id, const Setup& setup, TimePoint now, std::uint64
   if (dice.Chance(0.2)) r.deadline = now + Duration(dice.Between(0, 1'000'000));
   if (dice.Chance(setup.share_expiring * 0.3)) r.expires_at = now + Duration(dice.Between(-5, 1'000'000));
   if (dice.Chance(0.3)) r.sequences = dice.Int(dice.Chance(0.1) ? 0 : 1, setup.most_sequences);
+  if (setup.share_tools > 0 && dice.Chance(0.3)) r.next_call = DrawNextCall(dice);
   return r;
+}
+
+DrawnCall DrawCall(RequestId id, std::uint64_t bits) {
+  Dice dice(bits);
+  const double exponent = dice.Int(0, 1000) * 4.3e-3;
+  const auto truth = Duration(static_cast<std::int64_t>(1000 * std::pow(10.0, exponent)));  // 1 us to 20 ms
+  const Predicted p = Predict(dice, truth, dice.Int(0, 8));
+  DrawnCall drawn{{id, p.duration, p.returned, {dice.Bits() % 3}}, truth, p.absurd};
+  if (dice.Chance(0.1)) drawn.answer.reset();
+  return drawn;
 }
 
 template <class... Args>
@@ -111,23 +150,25 @@ void World::Note(const char* format, const Args&... args) {
   if (comment != nullptr) *comment += fmt::format(fmt::runtime(format), args...);
 }
 
-Scheduler World::MakeScheduler(const Setup& setup, HostKv* kv) {
-  return *Scheduler::Create(setup.options, PolicyOf(setup.policy), PauseOf(setup.pausing), kv);
+Scheduler World::MakeScheduler(const Setup& setup, AnyPause pause, HostKv* kv) {
+  return *Scheduler::Create(setup.options, PolicyOf(setup.policy), std::move(pause), kv);
 }
 
 World::World(const Setup& setup)
     : setup_(setup),
-      shadow_(setup_, setup_.options.kv == KvMode::kOracle
-                          ? &kv_.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens)
-                          : nullptr) {
-  scheduler_.emplace(MakeScheduler(setup_, kv_ ? &*kv_ : nullptr));
+      shadow_(setup_,
+              setup_.options.kv == KvMode::kOracle
+                  ? &kv_.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens)
+                  : nullptr,
+              asked_) {
+  scheduler_.emplace(MakeScheduler(setup_, WatchedPause(PauseOf(setup_.pause), asked_), kv_ ? &*kv_ : nullptr));
 }
 
 std::string World::Description() const {
   const SchedulerOptions& o = setup_.options;
-  return fmt::format("{}, {} rows, {} blocks of {}, {} in the host's memory, {} tokens and {} seqs a step",
-                     PolicyOf(setup_.policy).spec(), o.max_running, o.kv_blocks.value, o.kv_block_tokens.value,
-                     o.cpu_blocks.value, setup_.limits.tokens.value, setup_.limits.max_seqs);
+  return fmt::format("{}, {}, {} rows, {} blocks of {}, {} in the host's memory, {} tokens and {} seqs a step",
+                     PolicyOf(setup_.policy).spec(), PauseOf(setup_.pause).spec(), o.max_running, o.kv_blocks.value,
+                     o.kv_block_tokens.value, o.cpu_blocks.value, setup_.limits.tokens.value, setup_.limits.max_seqs);
 }
 
 void World::Pass(std::int64_t nanoseconds) { now_ += Duration(nanoseconds); }
@@ -151,16 +192,8 @@ void World::Do(const Action& a) {
     case Do::kRevise: return Revise(a);
     case Do::kBlock: ++tally_.blocked; return Tell(Blocked{id});
     case Do::kUnblock: return Tell(Unblocked{id});
-    case Do::kCallTool: ++tally_.tools; return Tell(ToolCalled{id, Duration(1000), {10}});
-    case Do::kReturnTool: {
-      const std::int32_t tokens = a.bits % 997 == 0  ? kUnbounded
-                                  : a.bits % 97 == 0 ? -3
-                                                     : static_cast<std::int32_t>(a.bits % 9);
-      const Life& life = shadow_.life(id);
-      if (tokens >= 0 && tokens < 1000) longest_ = std::max(longest_, life.known + tokens + setup_.most_output * 4);
-      Note("{} tokens", tokens);
-      return Tell(ToolReturned{id, {tokens}});
-    }
+    case Do::kCallTool: return CallTool(a);
+    case Do::kReturnTool: return ReturnTool(a);
     case Do::kCancel: ++tally_.cancels; return Tell(Cancelled{id});
     case Do::kFinishMove: {
       if (a.name > shadow_.moves_told()) return;  // nobody can have done what was not asked for yet
@@ -219,6 +252,35 @@ void World::Revise(const Action& a) {
   Tell(r);
 }
 
+void World::CallTool(const Action& a) {
+  ++tally_.tools;
+  const DrawnCall drawn = DrawCall({a.name}, a.bits);
+  tally_.absurd_calls += drawn.absurd ? 1 : 0;
+  if (a.name < lengths_.size()) {  // somebody has arrived by that name
+    if (a.name >= answers_.size()) answers_.resize(a.name + 256, kNever);
+    answers_[a.name] = drawn.answer ? now_ + *drawn.answer : kNever;
+  }
+  Note("{} ns expected, {}", drawn.call.expected.count(), drawn.answer ? drawn.answer->count() : -1);
+  Tell(drawn.call);
+}
+
+void World::ReturnTool(const Action& a) {
+  Dice dice(a.bits);
+  const std::int64_t cache = std::int64_t{setup_.options.kv_blocks.value} * setup_.options.kv_block_tokens.value;
+  const std::int32_t absurd = dice.Of({kUnbounded, -3, 1'000'000});
+  const std::int32_t tokens = dice.Chance(0.004)  ? absurd
+                              : dice.Chance(0.02) ? static_cast<std::int32_t>(dice.Between(0, 2 * cache))
+                                                  : dice.Int(0, 8);
+  const Life& life = shadow_.life({a.name});
+  ++tally_.answers;
+  tally_.long_answers += tokens > cache ? 1 : 0;
+  if (life.is == Is::kPaused && tokens >= 0 && tokens <= 1'000'000) {
+    longest_ = std::max(longest_, life.known + tokens + setup_.most_output * 4);
+  }
+  Note("{} tokens", tokens);
+  Tell(ToolReturned{{a.name}, {tokens}, setup_.share_tools > 0 ? DrawNextCall(dice) : NextCall{}});
+}
+
 StepLimits World::LimitsOf(std::uint64_t bits) const {
   StepLimits limits = setup_.limits;
   Dice dice(bits);
@@ -241,6 +303,9 @@ void World::Plan(const StepLimits& limits) {
   tally_.odd_limits += limits == setup_.limits ? 0u : 1u;
   const StepPlan& plan = scheduler_->Plan(now_, limits);
   tally_.plan_hash = Mixed(tally_.plan_hash, HashOf(plan));
+  for (const KvMove& move : plan.moves) {
+    tally_.parts += move.action == KvAction::kOut && scheduler_->Explain(move.request).kv_blocks > move.count;
+  }
   tally_.preempted += plan.preempted.size();
   tally_.finished += plan.released.size();
   for (const Failure& f : plan.failed) {
@@ -256,7 +321,9 @@ void World::Plan(const StepLimits& limits) {
     Note("step {}:", plan.id.value);
     for (const Preemption& p : plan.preempted) Note(" preempts {} ({})", p.request.value, Name(p.action));
     for (const Failure& f : plan.failed) Note(" fails {} ({})", f.request.value, Name(f.reason));
-    for (const KvMove& m : plan.moves) Note(" move {} of {} ({})", m.id.value, m.request.value, Name(m.action));
+    for (const KvMove& m : plan.moves) {
+      Note(" move {}: {} blocks of {} ({})", m.id.value, m.count.value, m.request.value, Name(m.action));
+    }
     for (const PlanEntry& e : plan.run) {
       Note(" {}@{}+{}{}{}{}", e.request.value, e.position, e.tokens, e.speculative > 0 ? "d" : "",
            e.prefill() ? "p" : "", e.samples() ? "s" : "");
@@ -264,6 +331,7 @@ void World::Plan(const StepLimits& limits) {
     for (RequestId id : plan.released) Note(" releases {}", id.value);
     if (plan.run.empty()) Note(" idle: {}", Name(plan.idle));
   }
+  last_wake_at_ = plan.wake_at;
   if (plan.run.empty()) {
     ++tally_.idle;
   } else {
@@ -342,6 +410,9 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
 
 void World::Drain() {
   try {
+    setup_.refusals = setup_.deferred_frees = 0;
+    OutlastTools();
+    tally_.let_go = scheduler_->stats().pauses_let_go;
     const std::int64_t fresh = PlansOfFreshDrain();
     const std::int64_t plans = PlansToDrain();
     tally_.promoted = scheduler_->stats().promoted;
@@ -355,20 +426,48 @@ void World::Drain() {
   }
 }
 
+// All that is in flight.
+void World::Settle() {
+  if (kv_) {
+    kv_->Behave(0, 0, 0);
+    kv_->FreePending();
+  }
+  while (!shadow_.steps().empty() && violation().empty()) Commit(shadow_.steps().front().id, 1, false);
+  while (!shadow_.moves().empty() && violation().empty()) Tell(MoveDone{shadow_.moves().front().id, false});
+}
+
 StepLimits QuietLimits(std::int32_t longest, std::int32_t max_running) {
   return {.tokens = {std::max(longest, 64) + 1024 * 4}, .max_seqs = max_running};
 }
 
+// Nobody answers any more, and who runs runs to its end: a pause policy that reviews lets go of all memory in time.
+void World::OutlastTools() {
+  const StepLimits limits = QuietLimits(longest_, setup_.options.max_running);
+  const std::string pause = PauseOf(setup_.pause).spec();
+  const bool lets_go = pause.starts_with("infercept") || pause.starts_with("least_waste");
+  for (int plans = 0; lets_go && violation().empty(); ++plans) {
+    Settle();
+    if (!violation().empty()) return;
+    if (plans == 10'000) return shadow_.Violate("tools are waited for without end");
+    Plan(limits);
+    const bool idle = shadow_.steps().empty() && shadow_.moves().empty();
+    if (!idle) continue;
+    if (last_wake_at_ == kNever) break;
+    Pass(std::max<std::int64_t>((last_wake_at_ - now_).count(), 1));
+  }
+  if (!lets_go || setup_.options.kv == KvMode::kNone) return;
+  for (RequestId id : shadow_.unreleased()) {
+    if (shadow_.life(id).is != Is::kPaused || !violation().empty()) continue;
+    const std::int32_t blocks = scheduler_->Explain(id).kv_blocks.value;
+    if (blocks > 0)
+      shadow_.Violate(fmt::format("request {} waits for its tool with {} blocks for ever", id.value, blocks));
+  }
+}
+
 // Plans from the moment that faults stop, one step in flight at a time; -1: it does not end.
 std::int64_t World::PlansToDrain() {
-  setup_.refusals = setup_.deferred_frees = 0;
   const auto quiet = [this] {
-    if (kv_) {
-      kv_->Behave(0, 0, 0);
-      kv_->FreePending();
-    }
-    while (!shadow_.steps().empty() && violation().empty()) Commit(shadow_.steps().front().id, 1, false);
-    while (!shadow_.moves().empty() && violation().empty()) Tell(MoveDone{shadow_.moves().front().id, false});
+    Settle();
     const std::vector<RequestId> ids = shadow_.unreleased();
     for (RequestId id : ids) {
       if (!violation().empty()) return;
@@ -394,7 +493,7 @@ std::int64_t World::PlansOfFreshDrain() const {
   if (kv_) kv.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens);
   Setup setup = setup_;
   setup.options.max_waiting = std::numeric_limits<std::int64_t>::max();
-  Scheduler fresh = MakeScheduler(setup, kv ? &*kv : nullptr);
+  Scheduler fresh = MakeScheduler(setup, PauseOf(setup.pause), kv ? &*kv : nullptr);
   std::vector<std::int32_t> left(lengths_.size());
   for (RequestId id : shadow_.unreleased()) {
     const Life& life = shadow_.life(id);
@@ -452,14 +551,22 @@ Action RandomHost::Next(const World& world) {
   if (dice_.Chance(s.policy_changes)) return with(Do::kChangePolicy, 0);
   if (s.drains && dice_.Chance(0.0005)) return with(Do::kDrain, 0);
   if (dice_.Chance(0.02)) return with(Do::kRevise, Anyone(world).value);
+  if (dice_.Chance(0.2 * s.share_tools)) {
+    const std::vector<RequestId>& ids = shadow.unreleased();
+    const std::size_t first = dice_.Index(ids.size() + 1);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const RequestId id = ids[(first + i) % ids.size()];
+      const Life& life = shadow.life(id);
+      if (life.is == Is::kRunning && life.generated > 0) return with(Do::kCallTool, id.value);
+      if (life.is == Is::kPaused && world.answered(id)) return with(Do::kReturnTool, id.value);
+    }
+    if (dice_.Chance(0.05)) return with(dice_.Of({Do::kReturnTool, Do::kCallTool}), Anyone(world).value);
+  }
   if (dice_.Chance(0.2)) {  // whoever waits for the host
     const RequestId id = Anyone(world);
     const Life& life = shadow.life(id);
     if (life.is == Is::kBlocked) return with(Do::kUnblock, id.value);
-    if (life.is == Is::kPaused) return with(Do::kReturnTool, id.value);
-    if (life.is == Is::kRunning && life.generated > 0 && dice_.Chance(s.share_tools * 0.4)) {
-      return with(Do::kCallTool, id.value);
-    }
+    if (life.is == Is::kPaused && (world.answered(id) || dice_.Chance(0.02))) return with(Do::kReturnTool, id.value);
     if (dice_.Chance(0.002)) return with(dice_.Of({Do::kUnblock, Do::kReturnTool, Do::kCallTool}), id.value);
   }
   if (!shadow.moves().empty() && !dice_.Chance(s.slow_moves)) {

@@ -16,6 +16,7 @@
 #include "setup.h"
 #include "shadow.h"
 #include "takt/scheduler.h"
+#include "watched_pause.h"
 
 namespace takt::fire {
 
@@ -23,6 +24,7 @@ namespace takt::fire {
 struct HostTally {
   std::uint64_t events = 0, plans = 0, commits = 0, arrivals = 0, cancels = 0, blocked = 0, tools = 0,
                 policy_changes = 0;
+  std::uint64_t answers = 0, long_answers = 0, absurd_calls = 0, let_go = 0, parts = 0;
   std::uint64_t bad_rows = 0, absent_rows = 0, failed_rows = 0, out_of_order = 0, unknown_steps = 0;
   std::uint64_t absurd = 0, clock_faults = 0, moves = 0, failed_moves = 0, odd_limits = 0, preempted = 0, promoted = 0;
   std::uint64_t kv_refused = 0, kv_exhausted = 0, expired = 0, shed = 0, idle = 0, drains = 0, finished = 0;
@@ -37,6 +39,13 @@ struct Drawn {
   std::int32_t length = 0;
   bool absurd = false;
 };
+// A call, and when its tool will answer; absent: it never does.
+struct DrawnCall {
+  ToolCalled call;
+  std::optional<Duration> answer;
+  bool absurd = false;
+};
+DrawnCall DrawCall(RequestId id, std::uint64_t bits);
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits);
 Revised DrawRevised(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits);
 
@@ -64,6 +73,9 @@ class World {
   // Faults stop; all that lives must end, within twice the plans that a fresh scheduler needs for what is left.
   void Drain();
 
+  // Whether the tool that the request has called would have answered by now.
+  bool answered(RequestId id) const { return id.value < answers_.size() && answers_[id.value] <= now_; }
+
   const Setup& setup() const { return setup_; }
   const Shadow& shadow() const { return shadow_; }
   const Scheduler& scheduler() const { return *scheduler_; }
@@ -79,22 +91,28 @@ class World {
   void Do(const Action& action);
   void Arrive(const Action& action);
   void Revise(const Action& action);
+  void CallTool(const Action& action);
+  void ReturnTool(const Action& action);
   void Plan(const StepLimits& limits);
   void Commit(StepId step, std::uint64_t bits, bool faults);
   StepLimits LimitsOf(std::uint64_t bits) const;
   std::int32_t OutputLeft(RequestId id, const Life& life) const;
+  void Settle();
+  void OutlastTools();
   std::int64_t PlansToDrain();
   std::int64_t PlansOfFreshDrain() const;
-  static Scheduler MakeScheduler(const Setup& setup, HostKv* kv);
+  static Scheduler MakeScheduler(const Setup& setup, AnyPause pause, HostKv* kv);
   template <class... Args>
   void Note(const char* format, const Args&... args);
 
   Setup setup_;
   std::optional<HostKv> kv_;
   std::optional<Scheduler> scheduler_;
+  WatchedPause::List asked_ = std::make_shared<std::vector<Asked>>();
   Shadow shadow_;
   TimePoint now_{};
   std::vector<std::int32_t> lengths_;  // true output lengths, by request
+  std::vector<TimePoint> answers_;     // of the tool that was called last, by request
   struct Given {
     StepId id;
     const StepPlan* plan;
@@ -102,6 +120,7 @@ class World {
   std::vector<Given> given_;  // plans in flight, as the scheduler gave them
   std::vector<RowResult> rows_;
   Tally tally_;
+  TimePoint last_wake_at_ = kNever;  // as of the last plan
   std::int32_t longest_ = 1;  // context of any request
 };
 

@@ -6,8 +6,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "takt/pause/infercept.h"
+#include "takt/pause/least_waste.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/memory_integral.h"
 #include "takt/policy/sjf.h"
 
 namespace takt::fire {
@@ -91,6 +94,33 @@ struct Observing {
   RequestId last = {};
 };
 
+// A host's own pause policy at its worst: by whim, and without regard to what is possible.
+struct Whim {
+  static constexpr std::string_view kName = "whim";
+  PauseDecision AtCall(const RequestState& r, const ToolCalled&, const PauseView& view) const { return Any(r, view); }
+  KvAction Predict(const RequestState& r, const PauseView& view) const { return Any(r, view).action; }
+  PauseDecision Review(const RequestState& r, const ToolCalled&, TimePoint, const PauseView& view) const {
+    return Any(r, view);
+  }
+  static PauseDecision Any(const RequestState& r, const PauseView& view) {
+    Dice dice(r.request.id.value ^ static_cast<std::uint64_t>(view.now.time_since_epoch().count()));
+    const TimePoint soon = view.now + Duration(dice.Between(-1000, 100'000));
+    return {dice.Of({KvAction::kKeep, KvAction::kDrop, KvAction::kOut, KvAction::kOut, KvAction::kIn}),
+            dice.Of({kNever, kUnset, soon, soon}),
+            {dice.Of({INT32_MIN, -1, 0, 1, view.held.value / 2, view.held.value, view.held.value + 1, INT32_MAX})}};
+  }
+};
+
+// At the pace of the random host, whose steps are some ten microseconds apart.
+PauseCosts CostsOf(Dice& dice) {
+  return {.pace = {.decode_s = 2e-5,
+                   .forward_s = dice.Of({1e-8, 1e-6, 1e-5}),
+                   .swap_s = dice.Of({1e-9, 1e-7, 1e-5}),
+                   .chunk_overhead_s = 1e-5,
+                   .chunk_tokens = dice.Of({1.0, 16.0, 512.0})},
+          .overlap = dice.Of({0.0, 1.0})};
+}
+
 template <RankPolicy P>
 AnyPolicy MaybeAged(P policy, Dice& dice) {
   if (dice.Chance(0.35)) return AnyPolicy(std::move(policy));
@@ -106,7 +136,7 @@ AnyPolicy MaybeAged(P policy, Dice& dice) {
 
 AnyPolicy PolicyOf(std::uint64_t bits) {
   Dice dice(bits);
-  switch (dice.Index(9)) {
+  switch (dice.Index(10)) {
     case 0: return MaybeAged(Fcfs{}, dice);
     case 1: return MaybeAged(Ties{}, dice);
     case 2: return MaybeAged(Absurd{}, dice);
@@ -115,17 +145,23 @@ AnyPolicy PolicyOf(std::uint64_t bits) {
     case 5: return MaybeAged(Fair{}, dice);
     case 6: return MaybeAged(LoggedFair{}, dice);
     case 7: return MaybeAged(Observing{}, dice);
+    case 8:
+      return MaybeAged(MemoryIntegral{.stall = dice.Of({0.0, 1.0}), .refresh = dice.Of<std::int64_t>({0, 1, 9})}, dice);
     default: return MaybeAged(Sjf{}, dice);
   }
 }
 
-AnyPause PauseOf(Pausing pausing) {
-  switch (pausing) {
-    case Pausing::kKeep: return KeepAll{};
-    case Pausing::kDrop: return DropAll{};
-    case Pausing::kSwap: break;
+AnyPause PauseOf(std::uint64_t bits) {
+  Dice dice(bits);
+  switch (dice.Index(8)) {
+    case 0: return KeepAll{};
+    case 1: return DropAll{};
+    case 2: return SwapAll{};
+    case 3: return Whim{};
+    case 4:
+    case 5: return InferCept{.costs = CostsOf(dice), .elapsed = dice.Chance(0.3)};
+    default: return LeastWaste{.costs = CostsOf(dice)};
   }
-  return SwapAll{};
 }
 
 Setup Setup::OfSeed(std::uint64_t seed) {
@@ -134,13 +170,13 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   const auto sometimes = [&dice](double rate) { return dice.Chance(0.5) ? rate * dice.Of({0.1, 0.5, 1.0}) : 0.0; };
 
   s.most_prompt = dice.Of({4, 16, 64, 300});
-  s.most_output = dice.Of({1, 6, 24});
+  s.most_output = dice.Of({1, 6, 24, 24});
   s.most_sequences = dice.Chance(0.3) ? 4 : 1;
   s.most_drafts = dice.Chance(0.3) ? dice.Of({1, 3, 9}) : 0;
   s.adapters = dice.Chance(0.3) ? 4 : 0;
   s.share_odd = sometimes(0.3);
   s.share_expiring = sometimes(0.3);
-  s.share_tools = sometimes(0.5);
+  s.share_tools = dice.Chance(0.3) ? 0 : dice.Of({0.1, 0.5, 1.0});
   s.population = dice.Of({3, 8, 20, 40});
 
   SchedulerOptions& o = s.options;
@@ -157,7 +193,8 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   const std::int32_t context = s.most_prompt + s.most_output * s.most_sequences;
   const double caches = dice.Of({0.5, 1.0, 1.3, 2.0, 5.0, 20.0});
   o.kv_blocks = {1 + static_cast<std::int32_t>(caches * context) / o.kv_block_tokens.value};
-  o.cpu_blocks = {dice.Chance(0.5) ? 0 : o.kv_blocks.value * dice.Int(1, 4) / 2};
+  o.cpu_blocks = {
+      dice.Of({0, 1, 1 + o.kv_blocks.value / 10, o.kv_blocks.value / 2, o.kv_blocks.value, 2 * o.kv_blocks.value})};
   o.kv_watermark = dice.Of({0.0, 0.01, 0.1, 0.5});
   o.prefix_cache = o.kv == KvMode::kLedger && dice.Chance(0.4);
   o.admission_window = dice.Of({1, 2, 16});
@@ -166,8 +203,8 @@ Setup Setup::OfSeed(std::uint64_t seed) {
     s.chunk_tokens = o.kv_block_tokens.value * dice.Int(1, 3);
   }
 
-  s.pausing = dice.Of({Pausing::kKeep, Pausing::kDrop, Pausing::kSwap});
   s.policy = dice.Bits();
+  s.pause = dice.Bits();
   s.depth = dice.Int(0, 2);
 
   s.limits.tokens = {dice.Of({3, 12, 60, 400})};

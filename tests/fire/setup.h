@@ -12,12 +12,10 @@
 
 namespace takt::fire {
 
-enum class Pausing : std::uint8_t { kKeep, kDrop, kSwap };
-
 struct Setup {
   SchedulerOptions options;
-  Pausing pausing = Pausing::kKeep;
   std::uint64_t policy = 0;  // bits for PolicyOf
+  std::uint64_t pause = 0;   // and for PauseOf
   int depth = 0;             // further steps in flight beyond the oldest
 
   // Work.
@@ -44,7 +42,8 @@ struct Setup {
 
 // Any of the policies, aged or not, with any options.
 AnyPolicy PolicyOf(std::uint64_t bits);
-AnyPause PauseOf(Pausing pausing);
+// Any of the pause policies, or one that decides at random and says what no policy should.
+AnyPause PauseOf(std::uint64_t bits);
 
 }  // namespace takt::fire
 

@@ -11,13 +11,31 @@ namespace {
 
 constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
 
+// The keys depend on what a host knows of the request alone.
+bool OrderIsStatic(const AnyPolicy& policy) {
+  const PolicyHooks hooks = policy.hooks();
+  return !hooks.moving && !hooks.groups && !hooks.observes && !hooks.scheduled &&
+         policy.spec().find("memory_integral") == std::string::npos;
+}
+
+// By the rule of docs/pause.md.
+bool CanBeMeant(Duration duration, Tokens a, Tokens b = {0}) {
+  const auto fine = [](Tokens t) { return t.value >= 0 && t.value <= 1 << 28; };
+  return duration >= Duration(0) && duration <= std::chrono::seconds(1'000'000'000) && fine(a) && fine(b);
+}
+NextCall Believed(const NextCall& next) {
+  return CanBeMeant(next.duration, next.returned, next.after) ? next : NextCall{};
+}
+
 }  // namespace
 
-Shadow::Shadow(const Setup& setup, const HostKv* host_kv)
-    : setup_(setup), host_kv_(host_kv), policy_(PolicyOf(setup.policy)), seen_(4096) {
-  const PolicyHooks hooks = policy_.hooks();
-  static_order_ = !hooks.moving && !hooks.groups && !hooks.observes && !hooks.scheduled;
-}
+Shadow::Shadow(const Setup& setup, const HostKv* host_kv, WatchedPause::List asked)
+    : setup_(setup),
+      host_kv_(host_kv),
+      asked_(std::move(asked)),
+      policy_(PolicyOf(setup.policy)),
+      static_order_(OrderIsStatic(policy_)),
+      seen_(4096) {}
 
 Life& Shadow::At(RequestId id) {
   if (id.value >= lives_.size()) lives_.resize(id.value + 256);
@@ -68,12 +86,17 @@ std::span<const std::uint64_t> Shadow::HashesOf(const Life& life) const {
 
 void Shadow::Told(const Event& event, TimePoint now, const Scheduler& scheduler) {
   now_ = std::max(now_, now);
-  if (const auto* arrived = std::get_if<Arrived>(&event)) return On(*arrived, scheduler);
   std::visit(
-      [this](const auto& e) {
-        if constexpr (!std::is_same_v<std::decay_t<decltype(e)>, Arrived>) On(e);
+      [&](const auto& e) {
+        if constexpr (requires { On(e, scheduler); }) {
+          On(e, scheduler);
+        } else {
+          On(e);
+        }
       },
       event);
+  CheckPredictions(true);
+  CheckCpu(scheduler);
 }
 
 void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
@@ -91,6 +114,7 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
   for (Estimate* estimate : {&kept.output_tokens, &kept.workflow_tokens_left}) {
     if (!estimate->known()) *estimate = {};
   }
+  kept.next_call = Believed(kept.next_call);
   life.base = life.known = r.prompt_tokens.value;
   life.row_sequences = r.sequences;
   life.is = Is::kBlocked;  // for a moment
@@ -153,6 +177,7 @@ void Shadow::On(const Revised& e) {
   };
   revise(r.output_tokens, e.output_tokens);
   revise(r.workflow_tokens_left, e.workflow_tokens_left);
+  if (e.next_call) r.next_call = Believed(*e.next_call);
   if (e.deadline) r.deadline = *e.deadline;
   if (e.priority) r.priority = *e.priority;
   if (e.expires_at) r.expires_at = *e.expires_at;
@@ -165,12 +190,14 @@ void Shadow::On(const Revised& e) {
       life->known = life->base + r.sequences * life->generated;
       if (life->in_transit()) life->tokens_held = std::min(life->tokens_held, life->base);
       if (life->in_lane) {
+        if (life->leave == Life::Leave::kOut) life->cpu_blocks = 0;
         life->leave = Life::Leave::kDrop;  // what the row holds is laid out for more sequences
       } else if (life->in_transit()) {
         life->computed = std::max(std::min(life->computed, life->known - r.sequences), 0);
       } else {
         DropKv(*life);
         life->copied = false;
+        life->cpu_blocks = 0;
       }
     }
   }
@@ -200,7 +227,7 @@ void Shadow::On(const Unblocked& e) {
   Enqueue(*life);
 }
 
-void Shadow::On(const ToolCalled& e) {
+void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
   Life* life = Living(e.request);
   if (life == nullptr) return;
   if ((life->is != Is::kRunning && life->is != Is::kWaiting) || life->state.request.sequences != 1) {
@@ -210,14 +237,152 @@ void Shadow::On(const ToolCalled& e) {
   if (const AgingOptions* aging = policy_.aging(); aging != nullptr && aging->reset_at_tool_call) {
     life->waited = life->quantum = 0;
   }
+  FIRE_CHECK(!asked_->empty() && asked_->front().what == Asked::What::kAtCall, "request {} calls, and nobody is asked",
+             e.request.value);
+  const Asked asked = asked_->front();
+  asked_->erase(asked_->begin());
+  ToolCalled& call = life->call = e;
+  if (!CanBeMeant(e.expected, e.expected_returned)) call.expected = {}, call.expected_returned = {0};
+  life->called_at = now_;
+  life->state.request.next_call = {};
+  CheckAsked(*life, asked);
+  const bool keeps = Keeps(asked.decision);
+  life->review_at = keeps ? asked.decision.review_at : kNever;
+  const bool was_copied = life->cpu_blocks > 0;
+  if (!keeps) CheckMovedOut(*life, asked, scheduler);
+  const bool out = !was_copied && life->cpu_blocks > 0;
   if (life->is == Is::kRunning) {
-    const auto leave = setup_.pausing == Pausing::kKeep   ? Life::Leave::kKeep
-                       : setup_.pausing == Pausing::kDrop ? Life::Leave::kDrop
-                                                          : Life::Leave::kMaybeOut;
-    return Depart(*life, leave, Is::kPaused);
+    return Depart(*life, keeps ? Life::Leave::kKeep : out ? Life::Leave::kOut : Life::Leave::kDrop, Is::kPaused);
   }
   life->is = Is::kPaused;
   life->counting = false;
+  if (keeps) return;
+  if (life->in_lane && life->leave == Life::Leave::kKeep) life->leave = Life::Leave::kDrop;
+  if (!life->in_transit() && asked.view.held.value > 0) LetGo(*life, out);
+}
+
+bool Shadow::Keeps(const PauseDecision& decision) {
+  return decision.action == KvAction::kKeep || decision.action == KvAction::kIn;
+}
+
+// What a pause policy was shown.
+void Shadow::CheckAsked(const Life& life, const Asked& asked) {
+  const std::uint64_t id = life.state.request.id.value;
+  const PauseView& view = asked.view;
+  FIRE_CHECK(asked.request.value == id, "asked about {}, and {} has called", asked.request.value, id);
+  FIRE_CHECK(asked.call.expected == life.call.expected && asked.call.tool == life.call.tool &&
+                 asked.call.expected_returned == life.call.expected_returned,
+             "request {}: not its call", id);
+  FIRE_CHECK(view.now == now_, "asked at another time");
+  FIRE_CHECK(view.swap_free.value == std::max<std::int64_t>(std::min(CpuFree(), swap_out_left_), 0),
+             "{} blocks may move out, not {}", std::min(CpuFree(), swap_out_left_), view.swap_free.value);
+  FIRE_CHECK(view.running_tokens >= 0, "{} tokens run", view.running_tokens);
+  const bool leaves = life.in_lane && life.is != Is::kRunning;
+  if (leaves && life.leave == Life::Leave::kDrop) {
+    FIRE_CHECK(view.context.value == 0 && view.held.value == 0, "request {} will hold nothing", id);
+    return;
+  }
+  FIRE_CHECK(view.context.value == life.computed || (!life.sure && view.context.value == 0) || (leaves && life.part),
+             "request {}: {} computed, not {}", id, view.context.value, life.computed);
+  if (!life.sure) return;
+  const std::int32_t least = BlocksOf(life, life.tokens_held);
+  FIRE_CHECK(view.held.value >= least, "request {} needs {} blocks, and holds {}", id, least, view.held.value);
+  FIRE_CHECK(!Counts() || view.held.value <= life.most_blocks + life.spare_blocks,
+             "request {} can hold {} blocks, and holds {}", id, life.most_blocks + life.spare_blocks, view.held.value);
+}
+
+// A decision to move blocks out comes to all that it says, or to nothing where that is not possible.
+void Shadow::CheckMovedOut(Life& life, const Asked& asked, const Scheduler& scheduler) {
+  if (life.cpu_blocks > 0) return;  // what there is is there already, and it comes to nothing
+  const std::uint64_t id = life.state.request.id.value;
+  const std::int64_t block = Counts() || host_kv_ != nullptr ? setup_.options.kv_block_tokens.value : 0;
+  const std::int32_t wish =
+      asked.decision.action == KvAction::kOut ? std::clamp(asked.decision.out.value, 0, asked.view.held.value) : 0;
+  const bool possible = wish > 0 && wish <= CpuFree() && wish <= swap_out_left_ &&
+                        std::min<std::int64_t>(asked.view.context.value, wish * block) > 0 &&
+                        (life.is == Is::kRunning ? life.row_sequences == life.state.request.sequences
+                                                 : !life.in_transit() || life.is == Is::kPaused);
+  const std::int32_t moved = scheduler.Explain({id}).cpu_blocks.value;
+  FIRE_CHECK(moved == 0 || (possible && moved == wish), "request {} moves {} blocks out, of {} that it should", id,
+             moved, wish);
+  FIRE_CHECK(moved > 0 || !possible || !HashesOf(life).empty(), "request {} could move {} blocks out, and does not", id,
+             wish);
+  life.cpu_blocks = moved;
+  life.part = moved < asked.view.held.value;
+  swap_out_left_ -= moved;
+}
+
+// Without a lane: what it holds moves out, or is dropped.
+void Shadow::LetGo(Life& life, bool out) {
+  if (!out) return DropKv(life);
+  life.moving_out = true;
+  if (life.part) life.computed = std::min(life.computed, life.cpu_blocks * setup_.options.kv_block_tokens.value);
+}
+
+// Who is paused for longer than its policy meant to wait for, is asked about again.
+void Shadow::CheckReviews(const Scheduler& scheduler) {
+  constexpr Duration kSoon = std::chrono::milliseconds(1);
+  for (const Asked& asked : *asked_) {
+    if (asked.what != Asked::What::kReview) continue;
+    Life& life = At(asked.request);
+    const std::uint64_t id = asked.request.value;
+    FIRE_CHECK(life.is == Is::kPaused && life.review_at <= now_, "request {} is asked about too soon", id);
+    FIRE_CHECK(!life.in_transit(), "request {} is asked about, and steps in flight name it", id);
+    FIRE_CHECK(asked.since == life.called_at, "request {} has called at another time", id);
+    CheckAsked(life, asked);
+    life.sure = true;
+    const PauseDecision& decision = asked.decision;
+    life.review_at =
+        Keeps(decision) && decision.review_at != kNever ? std::max(decision.review_at, now_ + kSoon) : kNever;
+    if (Keeps(decision)) continue;
+    ++ours_.pauses_let_go;
+    CheckMovedOut(life, asked, scheduler);
+    LetGo(life, life.cpu_blocks > 0);
+  }
+  std::erase_if(*asked_, [](const Asked& asked) { return asked.what == Asked::What::kReview; });
+  for (RequestId id : unreleased_) {
+    Life& life = lives_[id.value];
+    if (life.is != Is::kPaused || life.review_at > now_) continue;
+    if (life.in_transit()) {
+      life.review_at = now_ + kSoon;
+      continue;
+    }
+    const bool counted = setup_.options.kv != KvMode::kNone;
+    FIRE_CHECK(!counted || !life.sure || life.tokens_held == 0, "request {} is overdue, and nobody is asked", id.value);
+    life.review_at = kNever;
+    if (counted && !life.copied) DropKv(life);
+  }
+}
+
+// What is predicted before a key is computed. `settled`: an event's consequences are known in here.
+void Shadow::CheckPredictions(bool settled) {
+  for (const Asked& asked : *asked_) {
+    const std::uint64_t id = asked.request.value;
+    FIRE_CHECK(asked.what == Asked::What::kPredict, "request {}: asked what to do, and it has not called", id);
+    const Life& life = At(asked.request);
+    const NextCall& next = asked.next_call;
+    FIRE_CHECK(next && CanBeMeant(next.duration, next.returned, next.after), "request {}: a prediction from nothing",
+               id);
+    if (!life.living()) continue;
+    FIRE_CHECK(next == life.state.request.next_call, "request {}: a prediction from another call", id);
+    FIRE_CHECK(!settled || asked.view.context.value == life.known, "request {}: predicted at {} tokens of {}", id,
+               asked.view.context.value, life.known);
+  }
+  asked_->clear();
+}
+
+std::int64_t Shadow::CpuFree() const {
+  std::int64_t free = setup_.options.cpu_blocks.value;
+  for (RequestId id : unreleased_) free -= lives_[id.value].cpu_blocks;
+  return free;
+}
+
+void Shadow::CheckCpu(const Scheduler& scheduler) {
+  const KvUse use = scheduler.kv();
+  const std::int64_t used = use.cpu_total.value - CpuFree();
+  FIRE_CHECK(use.cpu_used.value == used && used <= use.cpu_total.value,
+             "{} of {} blocks in the host's memory, and the ledger says {}", used, use.cpu_total.value,
+             use.cpu_used.value);
 }
 
 void Shadow::On(const ToolReturned& e) {
@@ -231,6 +396,7 @@ void Shadow::On(const ToolReturned& e) {
   life->base += e.returned.value;
   life->known += e.returned.value;
   life->state.returned += e.returned;
+  life->state.request.next_call = Believed(e.next_call);
   Enqueue(*life);
 }
 
@@ -256,12 +422,14 @@ void Shadow::On(const MoveDone& e) {
     const std::int32_t computed = life.computed;
     DropKv(life);
     life.copied = !e.failed;
+    if (e.failed) life.cpu_blocks = 0;
     if (!e.failed) life.computed = computed;
     if (life.is == Is::kEnded) life.copied = false, Due(life);
     return;
   }
   life.moving_in = false;
   life.copied = false;
+  life.cpu_blocks = 0;
   if (e.failed) life.computed = life.scheduled = 0;
   if (life.is != Is::kRunning) Settle(life);
 }
@@ -275,8 +443,7 @@ void Shadow::On(const PolicyChanged& e) {
   const bool aged = policy_.aging() != nullptr;
   policy_ = *e.policy;
   const AgingOptions* aging = policy_.aging();
-  const PolicyHooks hooks = policy_.hooks();
-  static_order_ = !hooks.moving && !hooks.groups && !hooks.observes && !hooks.scheduled;
+  static_order_ = OrderIsStatic(policy_);
   for (RequestId id : unreleased_) {
     Life& life = lives_[id.value];
     if (aged && aging == nullptr) life.waited = life.quantum = 0, life.counting = false;
@@ -338,7 +505,6 @@ void Shadow::Depart(Life& life, Life::Leave leave, Is is) {
     life.computed = life.scheduled = std::min(life.computed, life.known);
     life.tokens_held = std::min(life.tokens_held, life.base);
   }
-  if (leave == Life::Leave::kMaybeOut && life.moving_in) leave = Life::Leave::kDrop;
   life.leave = leave;
   Ran(life);
   life.is = is;
@@ -352,8 +518,7 @@ void Shadow::Settle(Life& life) {
   life.computed = std::min(life.computed, life.known);
   if (life.is == Is::kEnded) return Due(life);
   if (life.leave == Life::Leave::kDrop) DropKv(life);
-  if (life.leave == Life::Leave::kOut) life.moving_out = true;
-  if (life.leave == Life::Leave::kMaybeOut) life.maybe_out = true;
+  if (life.leave == Life::Leave::kOut) LetGo(life, true);
 }
 
 void Shadow::DropKv(Life& life) {
@@ -387,6 +552,7 @@ void Shadow::FailWith(Life& life, FailReason reason) {
 void Shadow::Due(Life& life) {
   DropKv(life);
   life.copied = false;
+  life.cpu_blocks = 0;
   ++due_;
 }
 
@@ -427,6 +593,9 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
       FailWith(life, FailReason::kExpired);
     }
   }
+  swap_out_left_ += std::max(limits.swap_out.value, 0) - swap_out_limit_;  // less what calls have taken since
+  swap_out_limit_ = std::max(limits.swap_out.value, 0);
+  CheckReviews(scheduler);
   if (built_) {
     Promote();
     for (RequestId id : unreleased_) {
@@ -447,7 +616,6 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
     }
   }
   joined_others_ = false;
-  ResolveMaybeOut(plan);
   CheckPreempted(plan, scheduler);
   if (built_) FinishAtCap();
   CheckFailed(plan, limits);
@@ -455,7 +623,9 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   CheckEntries(plan, limits);
   CheckOrder(plan, limits);
   CheckReleased(plan);
+  CheckPredictions(false);
   if (!violation_.empty()) return;
+  swap_out_left_ = swap_out_limit_;
 
   if (!plan.run.empty()) {
     steps_.push_back({plan.id, {plan.run.begin(), plan.run.end()}});
@@ -473,8 +643,9 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   for (RequestId id : unreleased_) {
     const Life& life = lives_[id.value];
     if (life.may_expire()) wake_at = std::min(wake_at, life.state.request.expires_at);
+    if (life.is == Is::kPaused) wake_at = std::min(wake_at, life.review_at);
   }
-  FIRE_CHECK(plan.wake_at == wake_at, "wake_at is {}, the next to expire does at {}",
+  FIRE_CHECK(plan.wake_at == wake_at, "wake_at is {}, the next to expire or to be reviewed is at {}",
              plan.wake_at.time_since_epoch().count(), wake_at.time_since_epoch().count());
   CheckMemory(scheduler);
   CheckWatermark(plan, scheduler);
@@ -493,22 +664,6 @@ void Shadow::Promote() {
     life.waited = 0;
     life.counting = false;
     ++ours_.promoted;
-  }
-}
-
-// Whether a paused request's KV went out or was dropped depends on room in the host's memory; the plan tells.
-void Shadow::ResolveMaybeOut(const StepPlan& plan) {
-  for (RequestId id : unreleased_) {
-    Life& life = lives_[id.value];
-    if (!life.maybe_out) continue;
-    life.maybe_out = false;
-    if (std::ranges::find(plan.moves, id, &KvMove::request) != plan.moves.end()) {
-      life.moving_out = true;
-    } else {
-      life.copied = false;
-      DropKv(life);
-      if (life.is == Is::kEnded) Due(life);
-    }
   }
 }
 
@@ -542,6 +697,16 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
       life.steps = 0;
       life.in_flight = 0;
       life.scheduled = life.computed;
+    }
+    if (p.action == KvAction::kOut) {
+      const Explanation now = scheduler.Explain(p.request);
+      const bool ended = now.status == Status::kDead || now.status == Status::kUnknown;  // in this same plan
+      life.cpu_blocks = now.cpu_blocks.value;
+      life.part = false;
+      FIRE_CHECK((ended || life.cpu_blocks >= BlocksOf(life, life.tokens_held)) && life.cpu_blocks <= swap_out_left_,
+                 "request {} is swapped out: {} blocks, with {} tokens, of {}", p.request.value, life.cpu_blocks,
+                 life.tokens_held, swap_out_left_);
+      swap_out_left_ -= life.cpu_blocks;
     }
     Depart(life, p.action == KvAction::kOut ? Life::Leave::kOut : Life::Leave::kDrop, Is::kWaiting);
   }
@@ -608,20 +773,16 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
 }
 
 void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
-  std::int64_t in = 0, ins = 0, out = 0;
+  std::int64_t in = 0, ins = 0;
   for (const KvMove& move : plan.moves) {
-    const bool comes = move.action == KvAction::kIn;
-    if (comes) in += move.count.value, ++ins;
-    const bool gave_way = std::ranges::find(plan.preempted, move.request, &Preemption::request) != plan.preempted.end();
-    if (!comes && gave_way) out += move.count.value;
+    if (move.action == KvAction::kIn) in += move.count.value, ++ins;
   }
   FIRE_CHECK(ins == 0 || in <= limits.swap_in.value || (ins == 1 && limits.swap_in.value > 0),
              "{} blocks are moved in, of {}", in, limits.swap_in.value);
-  FIRE_CHECK(out <= std::max(limits.swap_out.value, 0), "{} blocks are moved out, of {}", out, limits.swap_out.value);
   for (const KvMove& move : plan.moves) {
     Life& life = At(move.request);
-    FIRE_CHECK(move.count.value > 0 && move.first.value == 0, "a move of {} blocks from {}", move.count.value,
-               move.first.value);
+    FIRE_CHECK(move.count.value > 0 && move.first.value == 0 && move.count.value == life.cpu_blocks,
+               "a move of {} blocks from {}, of {}", move.count.value, move.first.value, life.cpu_blocks);
     if (move.action == KvAction::kOut) {
       FIRE_CHECK(life.moving_out && !life.move, "request {} is moved out unasked", move.request.value);
       ++ours_.moves_out;
@@ -637,6 +798,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       life.drafts = life.steps = 0;
       life.void_through = last_step_ - 1;
       life.most_blocks = std::max(BlocksOf(life, life.known), move.count.value);
+      if (move.count.value > BlocksOf(life, life.known)) life.spare_blocks = life.row_sequences - 1;
       life.tokens_held = life.computed;
       life.victim_key = VictimKeyOf(life);
       life.lane = kNoLane;
@@ -689,7 +851,8 @@ void Shadow::CheckEntries(const StepPlan& plan, const StepLimits& limits) {
     const Life& life = At(entry.request);
     if (life.picked_in != last_step_) continue;
     FIRE_CHECK(running_seqs <= limits.max_seqs, "admits to {} sequences, of {}", running_seqs, limits.max_seqs);
-    if (in_use(life.state.request.adapter) || !plan.preempted.empty()) continue;
+    // Who gave way, or failed, may have used it until then.
+    if (in_use(life.state.request.adapter) || !plan.preempted.empty() || !plan.failed.empty()) continue;
     adapters.push_back(life.state.request.adapter);
     FIRE_CHECK(std::cmp_less_equal(adapters.size(), limits.adapters), "admits to {} adapters, of {}", adapters.size(),
                limits.adapters);
@@ -877,7 +1040,7 @@ bool Shadow::Fits(const Life& life, const StepPlan& plan, const StepLimits& limi
   const std::int32_t free = Counts() ? scheduler.kv().free.value - watermark : kMost;
   if (life.copied) {
     return limits.swap_in.value > 0 && std::max(BlocksOf(life, life.known), life.most_blocks) <= free &&
-           scheduler.Explain(r.id).cpu_blocks.value <= free;
+           life.cpu_blocks <= free;
   }
   const std::int32_t blocks = BlocksOf(life, life.known) - (life.sure ? BlocksOf(life, life.tokens_held) : 0);
   if (blocks > 0 && blocks > free) return false;
@@ -938,6 +1101,7 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
 
 // The ledger against two counts of our own: what must be held at least, and what can be at most.
 void Shadow::CheckMemory(const Scheduler& scheduler) {
+  CheckCpu(scheduler);
   if (host_kv_ != nullptr) {
     if (!host_kv_->fault().empty()) Violate(host_kv_->fault());
     return;
@@ -946,8 +1110,6 @@ void Shadow::CheckMemory(const Scheduler& scheduler) {
   const KvUse use = scheduler.kv();
   FIRE_CHECK(use.used <= use.total && use.used + use.free == use.total, "{} of {} blocks used, {} free", use.used.value,
              use.total.value, use.free.value);
-  FIRE_CHECK(use.cpu_used.value >= 0 && use.cpu_used <= use.cpu_total, "{} of {} blocks in the host's memory",
-             use.cpu_used.value, use.cpu_total.value);
   FIRE_CHECK(use.cached <= use.free, "{} blocks cached, {} free", use.cached.value, use.free.value);
 
   std::int64_t least = 0, most = 0;
@@ -957,7 +1119,7 @@ void Shadow::CheckMemory(const Scheduler& scheduler) {
   for (RequestId id : unreleased_) {
     const Life& life = lives_[id.value];
     most += life.most_blocks + life.spare_blocks;
-    if (life.tokens_held == 0 || !life.sure || life.maybe_out) continue;
+    if (life.tokens_held == 0 || !life.sure) continue;
     least += BlocksOf(life, life.tokens_held);
   }
   if (setup_.families > 0) {
@@ -967,7 +1129,7 @@ void Shadow::CheckMemory(const Scheduler& scheduler) {
       for (std::size_t c = 0; c < hashes.size(); ++c) {
         const auto end = static_cast<std::int32_t>(c + 1) * setup_.chunk_tokens;
         // Held for certain at least once.
-        if (life.tokens_held >= end && life.sure && !life.maybe_out && holders[hashes[c]]++ > 0) least -= chunk_blocks;
+        if (life.tokens_held >= end && life.sure && holders[hashes[c]]++ > 0) least -= chunk_blocks;
         // Shared for certain with whoever holds it too.
         if (std::cmp_less(c, life.hit_chunks) && life.most_blocks > 0) {
           most -= chunk_blocks;
@@ -1099,10 +1261,25 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
   FIRE_SAME(moves_out);
   FIRE_SAME(moves_in);
   FIRE_SAME(moves_failed);
+  FIRE_SAME(pauses_let_go);
   FIRE_SAME(promoted);
   FIRE_SAME(events_unknown);
   FIRE_SAME(events_out_of_place);
 #undef FIRE_SAME
+  if (Counts() && setup_.families == 0) {
+    std::int64_t held = 0;
+    for (RequestId id : unreleased_) {
+      const Life& life = lives_[id.value];
+      const std::int32_t blocks = scheduler.Explain(id).kv_blocks.value;
+      FIRE_CHECK(blocks <= life.most_blocks + life.spare_blocks, "request {} holds {} blocks, of {} at most", id.value,
+                 blocks, life.most_blocks + life.spare_blocks);
+      FIRE_CHECK(!life.sure || blocks >= BlocksOf(life, life.tokens_held), "request {} holds {} blocks, for {} tokens",
+                 id.value, blocks, life.tokens_held);
+      held += blocks;
+    }
+    FIRE_CHECK(held == scheduler.kv().used.value, "requests hold {} blocks, and the ledger says {}", held,
+               scheduler.kv().used.value);
+  }
   if (unreleased_.empty()) return;
   const RequestId id = unreleased_[bits % unreleased_.size()];
   const Life& life = lives_[id.value];
@@ -1115,7 +1292,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
   FIRE_CHECK(e.generated.value == life.generated, "request {}: {} generated, not {}", id.value, e.generated.value,
              life.generated);
   FIRE_CHECK(e.known.value == life.known, "request {}: {} known, not {}", id.value, e.known.value, life.known);
-  FIRE_CHECK(e.computed.value == life.computed || (!life.sure && e.computed.value == 0) || life.maybe_out,
+  FIRE_CHECK(e.computed.value == life.computed || (!life.sure && e.computed.value == 0),
              "request {}: {} computed, not {}", id.value, e.computed.value, life.computed);
   if (life.is == Is::kWaiting) {
     FIRE_CHECK(e.promoted == life.promoted(), "request {}: promoted {}, not {}", id.value, e.promoted, life.promoted());

@@ -12,6 +12,7 @@
 #include "host_kv.h"
 #include "setup.h"
 #include "takt/scheduler.h"
+#include "watched_pause.h"
 
 namespace takt::fire {
 
@@ -38,9 +39,11 @@ struct Life {
   bool prefilling = false;
 
   // KV.
-  enum class Leave : std::uint8_t { kKeep, kDrop, kOut, kMaybeOut } leave = Leave::kDrop;
-  bool moving_in = false, moving_out = false, maybe_out = false;
-  bool copied = false;            // its KV is in the host's memory
+  enum class Leave : std::uint8_t { kKeep, kDrop, kOut } leave = Leave::kDrop;
+  bool moving_in = false, moving_out = false;
+  bool copied = false;            // its KV, or the head of it, is in the host's memory
+  std::int32_t cpu_blocks = 0;    // there, or on their way there
+  bool part = false;              // which are not all that it held
   bool sure = true;               // what it is thought to hold may not have been reclaimed
   MoveId move = {};               // as told
   bool went_on = false;           // was admitted to KV that it held
@@ -48,6 +51,10 @@ struct Life {
   std::int32_t most_blocks = 0;   // that it can have been given
   std::int32_t spare_blocks = 0;  // left over where the sequences that remain cannot share evenly
   std::int32_t hit_chunks = 0;    // of its prefix, that were there when it was admitted
+
+  // Its tool call.
+  ToolCalled call = {};           // as far as it can be meant
+  TimePoint called_at{}, review_at = kNever;
 
   // Aging.
   std::int64_t waited = 0, quantum = 0;
@@ -58,14 +65,15 @@ struct Life {
   FullKey key = {}, victim_key = {};
 
   bool living() const { return is != Is::kNowhere && is != Is::kEnded; }
-  bool in_transit() const { return in_lane || moving_out || maybe_out; }
+  bool in_transit() const { return in_lane || moving_out; }
   bool promoted() const { return quantum > 0; }
   bool may_expire() const { return (is == Is::kWaiting || is == Is::kBlocked) && !state.has_run; }
 };
 
 class Shadow {
  public:
-  Shadow(const Setup& setup, const HostKv* host_kv);
+  // `asked`: of the scheduler's pause policy; emptied here.
+  Shadow(const Setup& setup, const HostKv* host_kv, WatchedPause::List asked);
 
   // To be told after the scheduler was.
   void Told(const Event& event, TimePoint now, const Scheduler& scheduler);
@@ -109,7 +117,7 @@ class Shadow {
   void On(const Revised& e);
   void On(const Blocked& e);
   void On(const Unblocked& e);
-  void On(const ToolCalled& e);
+  void On(const ToolCalled& e, const Scheduler& scheduler);
   void On(const ToolReturned& e);
   void On(const Cancelled& e);
   void On(const MoveDone& e);
@@ -133,7 +141,14 @@ class Shadow {
   void FindShed(const Scheduler& scheduler, RequestId newcomer);
 
   void Promote();
-  void ResolveMaybeOut(const StepPlan& plan);
+  std::int64_t CpuFree() const;
+  static bool Keeps(const PauseDecision& decision);
+  void CheckAsked(const Life& life, const Asked& asked);
+  void CheckMovedOut(Life& life, const Asked& asked, const Scheduler& scheduler);
+  void CheckReviews(const Scheduler& scheduler);
+  void CheckPredictions(bool settled);
+  void LetGo(Life& life, bool out);
+  void CheckCpu(const Scheduler& scheduler);
   void CheckPreempted(const StepPlan& plan, const Scheduler& scheduler);
   void FinishAtCap();
   void CheckFailed(const StepPlan& plan, const StepLimits& limits);
@@ -162,6 +177,7 @@ class Shadow {
 
   const Setup& setup_;
   const HostKv* host_kv_;
+  WatchedPause::List asked_;
   AnyPolicy policy_;
   bool static_order_ = false;  // the policy's keys depend on the request alone
   std::vector<Life> lives_;    // by id
@@ -175,6 +191,8 @@ class Shadow {
   TimePoint now_ = kUnset;
   std::uint64_t last_step_ = 0;
   std::int32_t most_seqs_ = 0, most_tokens_ = 0;
+  std::int64_t swap_out_limit_ = Blocks::Max().value;  // of the last plan
+  std::int64_t swap_out_left_ = Blocks::Max().value;   // may still move out
   bool draining_ = false;
   bool built_ = false;  // the last plan looked at anything
   bool joined_others_ = false;  // the last plan let in somebody without any KV beside others

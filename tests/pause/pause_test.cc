@@ -276,6 +276,85 @@ TEST_CASE("calls share what may move out until the next plan, and that plan what
   REQUIRE(scheduler.Inconsistency() == nullptr);
 }
 
+// A host's own: the first tool is waited for, a second at a time; the second's requests are swapped, half of each.
+struct ByTool {
+  PauseDecision AtCall(const RequestState&, const ToolCalled& call, const PauseView& view) const {
+    if (call.tool == ToolId{1}) return {KvAction::kKeep, view.now + FromSeconds(1)};
+    return {KvAction::kOut, kNever, {view.held.value / 2}};
+  }
+  PauseDecision Review(const RequestState& r, const ToolCalled&, TimePoint since, const PauseView& view) const {
+    const bool patient = view.now < since + FromSeconds(r.request.priority);
+    return patient ? PauseDecision{KvAction::kKeep, view.now + FromSeconds(1)} : KvAction::kDrop;
+  }
+};
+
+TEST_CASE("a host's own pause policy; what it lets go of is offered to who waits in the same plan") {
+  auto scheduler = *BasicScheduler<Fcfs, ByTool>::Create(
+      {.kv_block_tokens = {16}, .kv_blocks = {20}, .cpu_blocks = {5}, .kv_watermark = 0}, Fcfs{});
+  TimePoint now = At(1);
+  scheduler.On(Arrived{{.id = {1}, .prompt_tokens = {150}, .priority = 3}}, now);
+  scheduler.On(Arrived{{.id = {2}, .prompt_tokens = {150}}}, now);
+  const StepPlan& plan = scheduler.Plan(now, {});
+  std::vector<RowResult> rows;
+  for (const PlanEntry& e : plan.run) rows.push_back({e.request, e.lane, 1});
+  scheduler.Commit({plan.id, rows}, now);
+  scheduler.On(ToolCalled{.request = {1}, .tool = {1}}, now);
+  scheduler.On(ToolCalled{.request = {2}, .tool = {2}}, now);
+  scheduler.On(Arrived{{.id = {3}, .prompt_tokens = {100}}}, now);
+
+  const StepPlan* idle = &scheduler.Plan(now, {});
+  REQUIRE(idle->moves.size() == 1);
+  CHECK(idle->moves[0].count.value == 5);  // and the host is slow to carry it out
+  for (int second = 2; second <= 3; ++second) {
+    CHECK(idle->idle == Idle::kMovesInFlight);
+    CHECK(idle->wake_at == At(second));
+    now = idle->wake_at;
+    idle = &scheduler.Plan(now, {});
+  }
+  REQUIRE(idle->wake_at == At(4));
+  const StepPlan& after = scheduler.Plan(At(4), {});
+  REQUIRE(after.run.size() == 1);
+  CHECK(after.run[0].request == RequestId{3});
+  CHECK(after.wake_at == kNever);
+  REQUIRE(scheduler.Inconsistency() == nullptr);
+}
+
+TEST_CASE("a request that ends gives its place in the host's memory back, wherever its KV is") {
+  for (const bool arrived : {false, true}) {
+    OneCall host(SwapAll{}, 20);
+    host.CallAfterFirstToken(1);
+    CHECK(host.scheduler.kv().cpu_used.value == 10);
+    const MoveId move = host.scheduler.Plan(host.now, {}).moves.at(0).id;
+    if (arrived) host.scheduler.On(MoveDone{move}, host.now);
+    host.scheduler.On(Cancelled{{1}}, host.now);
+    if (!arrived) host.scheduler.On(MoveDone{move}, host.now);
+    CHECK(host.scheduler.Plan(host.now, {}).released.size() == 1);
+    CHECK(host.scheduler.kv().cpu_used.value == 0);
+    CHECK(host.scheduler.kv().used.value == 0);
+  }
+}
+
+// A million tokens, and more than any request may have: named as failed, not waited for.
+TEST_CASE("an answer that no KV cache can hold ends its request") {
+  for (const std::int32_t tokens : {1'600, 1'000'000, INT32_MAX}) {
+    for (AnyPause pause : {AnyPause(KeepAll{}), AnyPause(DropAll{}), AnyPause(SwapAll{})}) {
+      OneCall host(std::move(pause), 20);
+      host.CallAfterFirstToken(1);
+      const std::vector<KvMove> moves = host.scheduler.Plan(host.now, {}).moves;
+      for (const KvMove& move : moves) host.scheduler.On(MoveDone{move.id}, host.now);
+      host.scheduler.On(ToolReturned{{1}, {tokens}}, host.now);
+      host.scheduler.On(ToolReturned{{1}, {tokens}}, host.now);  // twice
+      const StepPlan& plan = host.scheduler.Plan(host.now, {});
+      REQUIRE(plan.failed.size() == 1);
+      CHECK(plan.failed[0] == Failure{{1}, FailReason::kKvExhausted});
+      CHECK(plan.idle == Idle::kNoRequests);
+      CHECK(host.scheduler.kv().used.value == 0);
+      CHECK(host.scheduler.kv().cpu_used.value == 0);
+      CHECK(host.scheduler.stats().events_unknown == 1);
+    }
+  }
+}
+
 TEST_CASE("predictions that nobody can mean are not believed") {
   OneCall host(LeastWaste{});
   for (const Duration absurd : {Duration::max(), Duration::min(), Duration(-1)}) {

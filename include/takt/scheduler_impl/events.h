@@ -179,7 +179,7 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolReturned& e, TimePoint) {
     return;
   }
   --paused_;
-  EndReviews(slot);
+  if (!TAKT_PLANTED_BUG(24)) EndReviews(slot);
   if (e.returned.value > kMostRequestTokens - record.known) {
     record.status = Status::kBlocked, ++blocked_;  // a status that Fail knows how to leave
     return Fail(slot, FailReason::kKvExhausted);
@@ -288,14 +288,7 @@ void BasicScheduler<Policy, Pause>::NoteKept(Slot slot) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Score(Record& record) {
   RequestState& state = record.state;
-  state.computed = {record.computed};
-  if (record.lane != kNoLane) {
-    const Row& row = running_[record.lane];
-    const bool part = record.leave_action == KvAction::kOut && record.cpu_blocks < row.blocks;
-    state.computed = {record.leave_action == KvAction::kDrop ? 0
-                      : part                                 ? std::min(row.computed, record.cpu_blocks * block_tokens_)
-                                                             : row.computed};
-  }
+  state.computed = {KeptOf(record).computed};
   if constexpr (RefreshingPolicy<Policy>) {
     if (queue_.policy().refresh_interval() > 0) {
       state.beside = static_cast<std::int32_t>(std::min<std::int64_t>(RunningTokens(), INT32_MAX));
@@ -338,6 +331,17 @@ void BasicScheduler<Policy, Pause>::RefreshScores() {
   }
 }
 
+// The KV that a request has, or will have once the steps in flight for it have resolved.
+template <RankPolicy Policy, PausePolicy Pause>
+auto BasicScheduler<Policy, Pause>::KeptOf(const Record& record) const -> Kept {
+  if (record.lane == kNoLane) return {record.computed, record.blocks};
+  const Row& row = running_[record.lane];
+  if (record.status == Status::kRunning || record.leave_action == KvAction::kKeep) return {row.computed, row.blocks};
+  if (record.leave_action == KvAction::kDrop) return {};
+  const bool part = record.cpu_blocks < row.blocks;
+  return {part ? std::min(row.computed, record.cpu_blocks * block_tokens_) : row.computed, row.blocks};
+}
+
 // Context of all that run; counted once a plan.
 template <RankPolicy Policy, PausePolicy Pause>
 std::int64_t BasicScheduler<Policy, Pause>::RunningTokens() {
@@ -352,11 +356,11 @@ std::int64_t BasicScheduler<Policy, Pause>::RunningTokens() {
 
 template <RankPolicy Policy, PausePolicy Pause>
 PauseView BasicScheduler<Policy, Pause>::ViewOf(const Record& record) {
-  const bool runs = record.status == Status::kRunning && record.lane != kNoLane;
+  const Kept kept = KeptOf(record);
   return {.now = now_,
-          .context = {runs ? running_[record.lane].computed : record.computed},
+          .context = {kept.computed},
           .running_tokens = RunningTokens(),
-          .held = {runs ? running_[record.lane].blocks : record.blocks},
+          .held = {kept.blocks},
           .kv_free = kv().free,
           .swap_free = {std::min(ledger_.cpu_free(), std::max(swap_out_left_, 0))}};
 }
@@ -418,6 +422,7 @@ void BasicScheduler<Policy, Pause>::Review() {
         continue;
       }
       ++stats_.pauses_let_go;
+      if (!TAKT_PLANTED_BUG(23)) searched_at_ = UINT64_MAX;  // somebody may fit now
       LetGo(slot, BlocksOut(record, decision, view));
     }
   }
@@ -527,7 +532,7 @@ void BasicScheduler<Policy, Pause>::MoveOut(Slot slot) {
   leaving_blocks_ += record.blocks;
   if (record.cpu_blocks < record.blocks) {
     record.was_computed = std::max(record.was_computed, record.computed);
-    record.computed = std::min(record.computed, record.cpu_blocks * block_tokens_);
+    if (!TAKT_PLANTED_BUG(25)) record.computed = std::min(record.computed, record.cpu_blocks * block_tokens_);
   }
   const MoveId id{++last_move_};
   moves_.push_back({id, slot, KvAction::kOut});
@@ -555,7 +560,8 @@ void BasicScheduler<Policy, Pause>::End(Slot slot) {
   }
   record.status = Status::kDead;
   if (record.transit != Transit::kNone && !TAKT_PLANTED_BUG(3)) return;  // what is in flight settles it
-  FreeKv(record), FreeCpu(record);
+  FreeKv(record);
+  if (!TAKT_PLANTED_BUG(27)) FreeCpu(record);
   Release(slot);
 }
 
@@ -723,7 +729,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AllocateCpu(Record& record, std::int32_t blocks) {
   record.cpu_blocks = blocks;
   ledger_.AllocateCpu(blocks);
-  swap_out_left_ -= blocks;
+  swap_out_left_ -= TAKT_PLANTED_BUG(26) ? 0 : blocks;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>

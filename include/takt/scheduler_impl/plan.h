@@ -55,7 +55,8 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   stats_.rows_scheduled += planned_;
   plan_->idle = runs ? Idle::kBusy : WhyIdle();
   plan_->wake_at = expiries_.empty() ? kNever : table_[expiries_.Top()].state.request.expires_at;
-  if (!reviews_.empty()) plan_->wake_at = std::min(plan_->wake_at, calls_[reviews_.Top()].review_at);
+  if (!reviews_.empty() && !TAKT_PLANTED_BUG(28))
+    plan_->wake_at = std::min(plan_->wake_at, calls_[reviews_.Top()].review_at);
   if (const Slot next = queue_.Top(); next != kNoSlot) table_.Prefetch(next);
   return *plan_;
 }
@@ -718,6 +719,7 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
   // Rows gave up their places, or their share of the step, and nobody took it: with fewer rows it is another question.
   if (displaced_ || (short_of_kv_ && Worst(false) == kNoLane)) return true;
   const bool more_kv_soon = !moves_.empty() || Pending() > 0;
+  if (running_rows_ == 0 && !more_kv_soon && ReclaimForTop()) return true;
   if ((!short_of_kv_ || more_kv_soon) && AdmitWhoeverFits()) return false;
   if (more_kv_soon) return false;
   searched_at_ = UINT64_MAX;
@@ -735,6 +737,25 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
   return true;
 }
 
+// Nothing runs, and the first of the queue waits for memory: what is kept for those behind it is dropped where that is
+// enough, or they would go first, one at a time.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::ReclaimForTop() {
+  if (top_waits_for_ != WaitsFor::kKv || queue_.empty()) return false;
+  const Slot top = queue_.Top();
+  const std::int64_t need = std::max(BlocksFor(table_[top]), table_[top].cpu_blocks) - table_[top].blocks;
+  std::int64_t kept = FreeBlocks();
+  for (Slot slot : holders_) {
+    const Record& record = table_[slot];
+    const bool idle = record.status == Status::kWaiting && record.transit == Transit::kNone && slot != top;
+    if (record.holds && idle) kept += record.blocks;
+  }
+  if (kept < need) return false;
+  bool any = false;
+  while (FreeBlocks() < need && Reclaim(top, true)) any = true;
+  return any;
+}
+
 // Whoever is first does not fit; but nothing runs that it could wait for, so whoever fits may run: one at a time.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
@@ -746,7 +767,6 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
     const std::int32_t blocks = std::max(record.cpu_blocks, BlocksFor(record)) - record.blocks;
     return top_waits_for != WaitsFor::kKv || blocks <= FreeBlocks();
   };
-  bool moves = false;
   // Mostly the first that seems to fit does; and where nobody does, the order of the queue does not matter.
   for (const std::size_t most : {std::size_t{1}, SIZE_MAX}) {
     scratch_.clear();
@@ -757,14 +777,13 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
     for (Slot slot : scratch_) {
       if (TryAdmit(slot) != Fit::kAdmitted) continue;
       if (oracle_ != nullptr) AskOracle();
-      if (planned_ > 0) return true;
-      moves = true;  // its KV is on the way back, and somebody else may run
+      if (planned_ > 0) return true;  // else its KV is on the way back, and somebody else may run
     }
     if (scratch_.size() < most) break;
   }
   top_waits_for_ = top_waits_for;
   // What may move in one step has been used up, perhaps: the next one may find more.
-  searched_at_ = moves ? UINT64_MAX : changes_, searched_limits_ = limits_;
+  searched_at_ = swap_in_left_ < limits_.swap_in.value ? UINT64_MAX : changes_, searched_limits_ = limits_;
   return false;
 }
 

@@ -1,0 +1,58 @@
+// A pause policy under watch: what a scheduler asks of it, and what it says, stand in a list.
+#ifndef TAKT_TESTS_FIRE_WATCHED_PAUSE_H_
+#define TAKT_TESTS_FIRE_WATCHED_PAUSE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "takt/pause/any_pause.h"
+
+namespace takt::fire {
+
+struct Asked {
+  enum class What : std::uint8_t { kAtCall, kPredict, kReview } what = What::kAtCall;
+  RequestId request = {};
+  PauseView view = {};
+  PauseDecision decision = {};  // kPredict: its action alone
+  ToolCalled call = {};         // not of kPredict
+  NextCall next_call = {};      // of kPredict
+  TimePoint since{};            // of kReview
+};
+
+class WatchedPause {
+ public:
+  using List = std::shared_ptr<std::vector<Asked>>;
+
+  WatchedPause(AnyPause pause, List asked) : pause_(std::move(pause)), asked_(std::move(asked)) {}
+
+  std::string spec() const { return pause_.spec(); }
+  PauseDecision AtCall(const RequestState& r, const ToolCalled& call, const PauseView& view) const {
+    const PauseDecision decision = pause_.AtCall(r, call, view);
+    asked_->push_back({Asked::What::kAtCall, r.request.id, view, decision, call});
+    return decision;
+  }
+  KvAction Predict(const RequestState& r, const PauseView& view) const {
+    const KvAction action = pause_.Predict(r, view);
+    asked_->push_back({.what = Asked::What::kPredict,
+                       .request = r.request.id,
+                       .view = view,
+                       .decision = action,
+                       .next_call = r.request.next_call});
+    return action;
+  }
+  PauseDecision Review(const RequestState& r, const ToolCalled& call, TimePoint since, const PauseView& view) const {
+    const PauseDecision decision = pause_.Review(r, call, since, view);
+    asked_->push_back({Asked::What::kReview, r.request.id, view, decision, call, {}, since});
+    return decision;
+  }
+
+ private:
+  AnyPause pause_;
+  List asked_;
+};
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_WATCHED_PAUSE_H_
