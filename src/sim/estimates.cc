@@ -140,7 +140,7 @@ void Estimator::FindClasses() {
   }
   classes_.resize(keys.size());
   left_at_arrival_.resize(workload_->calls.size());
-  tools_.resize(workload_->names.size());
+  tools_.emplace();
 }
 
 Estimator::Belief Estimator::BeliefOf(std::uint32_t call) const {
@@ -243,11 +243,11 @@ NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
       return next;
     }
     case EstimateKind::kClassMean: {
-      const ToolMeans& means = tools_[tool.name];
-      if (means.seconds.count == 0) return {};
-      next.after = tokens(means.after.value());
-      next.returned = tokens(means.returned.value());
-      next.duration = FromSeconds(means.seconds.value());
+      const ToolExpectation& expected = tools_->Expect(next.tool);
+      if (!expected.seconds.known()) return {};
+      next.after = tokens(expected.tokens_before.mean);
+      next.returned = tokens(expected.returned_tokens.mean);
+      next.duration = FromSeconds(expected.seconds.mean);
       return next;
     }
   }
@@ -257,9 +257,10 @@ NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
 void Estimator::ToolEnded(std::uint32_t index, std::int32_t generated) {
   if (spec_.kind != EstimateKind::kClassMean) return;
   const WorkloadTool& tool = workload_->tools[index];
-  tools_[tool.name].seconds.Add(ToSeconds(tool.duration));
-  tools_[tool.name].returned.Add(tool.returned_tokens);
-  tools_[tool.name].after.Add(tool.after_tokens - generated);
+  tools_->Observe({.tool = {std::uint64_t{tool.name} + 1},
+                   .seconds = ToSeconds(tool.duration),
+                   .returned_tokens = tool.returned_tokens,
+                   .tokens_before = std::max(tool.after_tokens - generated, 0)});
 }
 
 }  // namespace takt

@@ -3,12 +3,14 @@
 #define TAKT_SIM_ESTIMATES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "takt/base/time.h"
+#include "takt/learning/tool_profile.h"
 #include "takt/learning/length_table.h"
 #include "takt/model/estimate.h"
 #include "takt/model/request.h"
@@ -64,8 +66,8 @@ class Estimator {
   void Ended(std::uint32_t workflow, std::uint32_t call);
 
   // Of a tool call, an index into Workload::tools, that comes after `generated` tokens of its call's output. Oracle
-  // knows; class means are by the tool's name; noise of any kind is the same factor, exp(sigma z) or 1 + sigma z, on
-  // duration and returned tokens of a call, and another on the output before it.
+  // knows; class means are a ToolProfile's, by the tool's name and without seeds; noise of any kind is the same factor,
+  // exp(sigma z) or 1 + sigma z, on duration and returned tokens of a call, and another on the output before it.
   NextCall Tool(std::uint32_t tool, std::int32_t generated) const;
   void ToolEnded(std::uint32_t tool, std::int32_t generated);
 
@@ -79,9 +81,6 @@ class Estimator {
   };
   struct ClassMeans {
     Mean output, left;
-  };
-  struct ToolMeans {
-    Mean seconds, returned, after;
   };
   // A log-normal belief by its first two moments; a variance of zero is a point.
   struct Belief {
@@ -99,14 +98,14 @@ class Estimator {
   EstimateSpec spec_;
   std::uint64_t seed_;
   double prior_mean_ = 0, prior_variance_ = 0;  // of log lengths
-  std::vector<bool> ended_;                     // by call
+  std::vector<bool> ended_;  // by call
   // Class means only.
-  std::vector<std::uint32_t> class_of_;         // by call
+  std::vector<std::uint32_t> class_of_;  // by call
   std::vector<ClassMeans> classes_;
   ClassMeans all_;
-  std::vector<std::int64_t> left_at_arrival_;   // by call; looked at when its workflow has ended
-  std::vector<ToolMeans> tools_;                // by name
-  LengthTable lengths_;                         // kLengths only
+  std::vector<std::int64_t> left_at_arrival_;  // by call; looked at when its workflow has ended
+  std::optional<ToolProfile> tools_;  // by name
+  LengthTable lengths_;  // kLengths only
 };
 
 }  // namespace takt
