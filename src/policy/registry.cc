@@ -16,8 +16,10 @@
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/sjf.h"
+#include "takt/policy/slo_groups.h"
 #include "takt/policy/stage_depth.h"
 #include "takt/policy/stjf.h"
+#include "takt/policy/urgency.h"
 #include "takt/policy/workflow_fcfs.h"
 
 namespace takt {
@@ -36,6 +38,8 @@ void ForEachPolicy(V&& visit) {
   visit(Stjf{}, "fewest predicted tokens left of the whole workflow first (Chimera)");
   visit(Hrrn{}, "highest response ratio next: short first, but waiting counts");
   visit(MemoryIntegral{}, "least KV memory over time first, tool calls included (LAMPS)");
+  visit(Urgency{}, "tightest time budget for its own work first (HexGen-Flow)");
+  visit(SloGroups{}, "groups of like deadlines as they came, by deadline once one would be late (QLM)");
   visit(FairShare{}, "the tenant that was served least first (VTC)");
   visit(AgentPriority{}, "agents in a learnt order, by how much work remains behind them (Kairos)");
   visit(StageDepth{}, "fewest stages left of the workflow first (Ayo)");

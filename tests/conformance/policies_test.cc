@@ -20,8 +20,10 @@
 #include "takt/policy/rank_queue.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
+#include "takt/policy/slo_groups.h"
 #include "takt/policy/stage_depth.h"
 #include "takt/policy/stjf.h"
+#include "takt/policy/urgency.h"
 #include "takt/policy/workflow_fcfs.h"
 
 namespace takt {
@@ -63,6 +65,7 @@ RequestState AnyRequest(Random& random, std::uint64_t id) {
   r.deadline = AnyTime(random);
   r.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(10))};
   r.priority = static_cast<std::int32_t>(random.Below(7)) - 3;
+  r.compute = random.Chance(0.1) ? Duration::min() : FromSeconds(random.Uniform() * 30);
   r.output_tokens = AnyEstimate(random);
   r.workflow_tokens_left = AnyEstimate(random);
   s.has_run = random.Chance(0.3);
@@ -185,11 +188,11 @@ void SameInputSameOutput(const P& policy, const std::vector<RequestState>& reque
   CHECK(erased.Drain() == order);
 }
 
-// The order does not depend on who came when into the queue, or in which slot. Groups may be lifted when they wake,
-// so that theirs does.
+// The order does not depend on who came when into the queue, or in which slot. Groups may be lifted when they wake, or
+// stand in the order in which they did, so that theirs does.
 template <class P>
 void OrderIsOfTheRequests(const P& policy, std::vector<RequestState> requests) {
-  if (HooksOf(policy).group_wake) return;
+  if (HooksOf(policy).group_wake || HooksOf(policy).group_watch) return;
   const auto ids = [](Driven<P>& driven) {
     std::vector<std::uint64_t> order;
     for (Slot slot : driven.Order()) order.push_back(driven.state(slot).request.id.value);
@@ -345,6 +348,8 @@ TEST_CASE("hrrn conforms") { ConformsInAllForms(Hrrn{}); }
 TEST_CASE("fair_share conforms") { ConformsInAllForms(FairShare{}); }
 TEST_CASE("agent_priority conforms") { ConformsInAllForms(AgentPriority{}); }
 TEST_CASE("stage_depth conforms") { ConformsInAllForms(StageDepth{}); }
+TEST_CASE("urgency conforms") { ConformsInAllForms(Urgency{}); }
+TEST_CASE("slo_groups conforms") { ConformsInAllForms(SloGroups{}); }
 
 TEST_CASE("whatever the registry makes conforms") {
   for (const PolicyInfo& info : PolicyInfos()) {
@@ -419,21 +424,24 @@ struct AllHooks {
   RankKey GroupKey(std::uint64_t) const { return {4}; }
   std::vector<std::uint64_t>& moved_groups() { return moved; }
   void GroupWakes(std::uint64_t group, RankKey) { woken = group; }
+  void GroupSized(std::uint64_t, std::int64_t waiting) { sized = waiting; }
+  void PlanBegins(TimePoint) { ++plans; }
   void Observe(const Event&, TimePoint) { ++observed; }
   void Scheduled(const RequestState&, Tokens prefill, Tokens output) { tokens += prefill.value + output.value; }
   RankKey VictimKey(const RequestState&) const { return {static_cast<double>(tokens)}; }
 
   std::vector<std::uint64_t> moved;
   std::uint64_t woken = 0;
-  int observed = 0, tokens = 0;
+  std::int64_t sized = 0;
+  int observed = 0, plans = 0, tokens = 0;
 };
 
 template <class P>
 void ForwardsAll(P policy) {
   static_assert(RankPolicy<P> && MovingPolicy<P> && GroupPolicy<P> && GroupLogPolicy<P> && GroupWakePolicy<P> &&
-                ObservingPolicy<P> && ScheduledPolicy<P> && VictimPolicy<P>);
+                GroupWatchPolicy<P> && ObservingPolicy<P> && ScheduledPolicy<P> && VictimPolicy<P>);
   const PolicyHooks hooks = HooksOf(policy);
-  CHECK(hooks == PolicyHooks{true, true, true, true, true, true, true});
+  CHECK(hooks == PolicyHooks{true, true, true, true, true, true, true, true});
   CHECK(policy.Key({}).key == 1);
   CHECK(policy.KeyAt({}, {}).key == 2);
   CHECK(policy.Group({}) == 3);

@@ -1,5 +1,6 @@
 // Each policy's key against a calculation by hand.
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "catch.h"
@@ -9,8 +10,11 @@
 #include "takt/policy/hrrn.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/rank_queue.h"
+#include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
+#include "takt/policy/slo_groups.h"
 #include "takt/policy/stjf.h"
+#include "takt/policy/urgency.h"
 #include "takt/policy/workflow_fcfs.h"
 
 namespace takt {
@@ -128,10 +132,124 @@ TEST_CASE("fair_share: the tenant served least comes first, and idling earns no 
   Ids order;
   queue.TopK(5, [&](Slot slot) { order.push_back(r[slot].request.id.value); });
   CHECK(order == Ids{1, 2, 5, 3, 4});
+}
 
-  queue.policy().SetWeight({1}, 4);
-  queue.policy().Scheduled(r[0], {0}, {20});
-  CHECK(queue.policy().GroupKey(1).key == 130);
+TEST_CASE("fair_share: weights divide what a tenant is charged, and are part of the spec") {
+  const AnyPolicy policy = *MakePolicy("fair_share(weights=1:4;7:0.5)");
+  CHECK(policy.spec() == "fair_share(weights=1:4;7:0.5)");
+  RankQueue<AnyPolicy> queue(policy);
+  const std::vector<RequestState> r = {Of(1, 1, 1), Of(2, 2, 2), Of(7, 3, 3)};
+  for (Slot slot = 0; slot < 3; ++slot) queue.Push(slot, r[slot], {});
+  for (Slot slot = 0; slot < 3; ++slot) queue.policy().Scheduled(r[slot], {0}, {20});
+  CHECK(queue.policy().GroupKey(1).key == 10);
+  CHECK(queue.policy().GroupKey(2).key == 40);
+  CHECK(queue.policy().GroupKey(7).key == 80);
+  for (const char* wrong : {"1", "1:", ":2", "1:0", "1:-1", "x:1", "1:1;2", "1:nan", "1:inf"}) {
+    CHECK_FALSE(MakePolicy("fair_share(weights=" + std::string(wrong) + ")").ok());
+  }
+}
+
+TEST_CASE("slo_groups: as they came, until one would be late; then by deadline") {
+  // Buckets of 10 s; a request takes 1 s.
+  RankQueue<SloGroups> queue(SloGroups({.bucket = 10, .tokens = 100, .throughput = 100}));
+  std::vector<RequestState> r;
+  const auto push = [&](double arrival, double deadline) {
+    r.push_back(Some(r.size() + 1, arrival));
+    if (deadline > 0) r.back().request.deadline = At(deadline);
+    queue.Push(static_cast<Slot>(r.size() - 1), r.back(), At(arrival));
+  };
+  const auto state_of = [&](Slot slot) -> const RequestState& { return r[slot]; };
+  const auto order = [&](double now) {
+    queue.BeginPlan(At(now), state_of);
+    Ids ids;
+    queue.TopK(r.size(), [&](Slot slot) { ids.push_back(r[slot].request.id.value); });
+    return ids;
+  };
+  push(0, 95), push(1, 33), push(2, 91), push(3, 0), push(4, 38);
+  CHECK(order(4) == Ids{1, 3, 2, 5, 4});   // the second group ends at 4 + 4 s, well before 30
+  CHECK(order(25) == Ids{1, 3, 2, 5, 4});
+  CHECK(order(26.5) == Ids{2, 5, 1, 3, 4});  // 4 more seconds would be too late for those of 30 s
+  push(27, 31);
+  push(28, 55);  // a new group queues up behind
+  CHECK(order(28) == Ids{2, 5, 6, 7, 1, 3, 4});  // and is sorted in as soon as anybody is late
+  queue.Erase(1), queue.Erase(4), queue.Erase(5);
+  CHECK(order(28) == Ids{7, 1, 3, 4});
+  push(29, 85);
+  CHECK(order(29) == Ids{7, 1, 3, 4, 8});  // nobody would be late
+  while (!queue.empty()) queue.Erase(queue.Top());
+  push(30, 85);
+  CHECK(order(30) == Ids{9});
+}
+
+TEST_CASE("urgency: Table 3 of HexGen-Flow; request 6 is next") {
+  // When it had been 70 s. What each takes and what its budget is, is not told: only the urgency that follows.
+  const std::vector<double> arrive_at = {22.4, 46.3, 52.3, 62.4, 62.8, 64.4, 65.0};
+  const std::vector<double> urgency = {14.5, 13.2, 19.0, 13.1, 19.0, 26.9, 21.9};
+  for (double now : {65.0, 70.0, 700.0}) {
+    std::vector<RequestState> snapshot;
+    for (std::size_t i = 0; i < 7; ++i) {
+      RequestState& r = snapshot.emplace_back(Some(i + 1, arrive_at[i]));
+      const double compute = 1.0 + static_cast<double>(i * 37 % 11);
+      const double budget = compute + (now - arrive_at[i]) - urgency[i];
+      r.request.compute = FromSeconds(compute);
+      r.request.deadline = At(arrive_at[i] + budget);
+    }
+    CHECK(Order(Urgency{}, snapshot) == Ids{6, 7, 3, 5, 1, 2, 4});
+    CHECK(Order(Fcfs{}, snapshot).front() == 1);
+  }
+}
+
+TEST_CASE("urgency: a call without a deadline is due at its share of the pace") {
+  RequestState batch = Some(1, 100);
+  batch.request.compute = FromSeconds(10);
+  const Urgency policy{.batch_share = 0.1, .unknown = 3};
+  CHECK(policy.Key(batch).key == Approx(100 + 100 - 10));
+  batch.request.compute = {};
+  CHECK(policy.Key(batch).key == Approx(100 + 30));
+  RequestState due = Some(2, 100);
+  due.request.deadline = At(150);
+  CHECK(policy.Key(due).key == Approx(150));
+  due.request.compute = FromSeconds(20);
+  CHECK(policy.Key(due).key == Approx(130));
+}
+
+TEST_CASE("urgency: absurd deadlines count within the horizon") {
+  const Urgency policy{.horizon = 1000};
+  RequestState r = Some(1, 50);
+  for (const TimePoint deadline : {TimePoint::min(), At(-1e9), At(-2000)}) {
+    r.request.deadline = deadline;
+    CHECK(policy.Key(r).key == Approx(-950));
+  }
+  r.request.deadline = kNever - Duration(1);
+  CHECK(policy.Key(r).key == Approx(1050));
+  r.request.deadline = At(60);
+  r.request.compute = Duration::max();
+  CHECK(policy.Key(r).key == Approx(-950));
+  r.request.compute = Duration::min();
+  CHECK(policy.Key(r).key == Approx(60));
+}
+
+// One call without a deadline against a stream that is always later than late: an engine that serves one call a second,
+// and is sent one a second, whose deadlines are years ago.
+TEST_CASE("urgency: batch work drains, whatever the deadlines of the others") {
+  RankQueue<Urgency> queue(Urgency{.batch_share = 0.05, .horizon = 300});
+  std::vector<RequestState> r = {Some(1, 0)};
+  r[0].request.compute = FromSeconds(2);  // due at 40 s
+  queue.Push(0, r[0], At(0));
+  r.push_back(Some(2, 0));
+  r[1].request.deadline = At(-1e9);
+  queue.Push(1, r[1], At(0));
+  double served_at = -1;
+  for (int now = 1; now < 2000 && served_at < 0; ++now) {
+    r.push_back(Some(static_cast<std::uint64_t>(now + 2), now));
+    r.back().request.deadline = At(-1e9);
+    queue.Push(static_cast<Slot>(now + 1), r.back(), At(now));
+    const Slot top = queue.Top();
+    queue.Erase(top);
+    if (top == 0) served_at = now;
+  }
+  CHECK(served_at > 300);
+  CHECK(served_at <= 300 + 40 + 2);  // the horizon and its own budget
 }
 
 TEST_CASE("fair_share: a newcomer is lifted to the least counter as it is now") {

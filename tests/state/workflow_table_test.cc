@@ -258,7 +258,7 @@ TEST_CASE("a cancelled workflow drops its calls, held ones too; other workflows 
   CHECK(Hows(table) == Ends{WorkflowEnd::kCancelled});
   CHECK(table.Ended(2, At(2)));
   CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
-  CHECK(table.costs().CostOf(kWrite) == 0);  // nothing was learnt of what was cancelled
+  CHECK(table.profile().CostOf(kWrite) == 0);  // nothing was learnt of what was cancelled
 }
 
 // ---- hostile input ----------------------------------------------------------------------------------------------
@@ -470,7 +470,7 @@ TEST_CASE("what nobody declared is learnt, per call site and visit") {
   };
   play(1, 3, false);
   play(2, 3, true);
-  CHECK(table.costs().CostOf(kWrite) == Approx(6));  // the dearest of the parallel ones
+  CHECK(table.profile().CostOf(kWrite) == Approx(6));  // the dearest of the parallel ones
   play(3, 1, false);
   REQUIRE_FALSE(table.Declare({.id = {4}}, At(0)));
   table.Make(0, {4}, kWrite, 6, At(0));

@@ -52,6 +52,7 @@ struct Request {
   Estimate workflow_tokens_left = {};  // output of this call and all that follow in its workflow [tokens]
   std::shared_ptr<const PrefixBlocks> prefix = {};  // for the prefix cache; null: no sharing
   NextCall next_call = {};  // what is known of its next tool call
+  Duration compute{0};      // expected time of this call alone, where it runs; 0: not known
 };
 
 }  // namespace takt

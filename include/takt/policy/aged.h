@@ -68,6 +68,16 @@ class Aged {
   {
     inner_.GroupWakes(group, least);
   }
+  void GroupSized(std::uint64_t group, std::int64_t waiting)
+    requires GroupWatchPolicy<P>
+  {
+    inner_.GroupSized(group, waiting);
+  }
+  void PlanBegins(TimePoint now)
+    requires GroupWatchPolicy<P>
+  {
+    inner_.PlanBegins(now);
+  }
   void Observe(const Event& event, TimePoint now)
     requires ObservingPolicy<P>
   {

@@ -49,6 +49,8 @@ class AnyPolicy {
   RankKey GroupKey(std::uint64_t group) const { return held_->GroupKey(group); }
   std::vector<std::uint64_t>& moved_groups() { return held_->moved_groups(); }
   void GroupWakes(std::uint64_t group, RankKey least) { held_->GroupWakes(group, least); }
+  void GroupSized(std::uint64_t group, std::int64_t waiting) { held_->GroupSized(group, waiting); }
+  void PlanBegins(TimePoint now) { held_->PlanBegins(now); }
   void Observe(const Event& event, TimePoint now) { held_->Observe(event, now); }
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) { held_->Scheduled(r, prefill, output); }
   RankKey VictimKey(const RequestState& r) const { return held_->VictimKey(r); }
@@ -65,6 +67,8 @@ class AnyPolicy {
     virtual RankKey GroupKey(std::uint64_t) const = 0;
     virtual std::vector<std::uint64_t>& moved_groups() = 0;
     virtual void GroupWakes(std::uint64_t, RankKey) = 0;
+    virtual void GroupSized(std::uint64_t, std::int64_t) = 0;
+    virtual void PlanBegins(TimePoint) = 0;
     virtual void Observe(const Event&, TimePoint) = 0;
     virtual void Scheduled(const RequestState&, Tokens, Tokens) = 0;
     virtual RankKey VictimKey(const RequestState&) const = 0;
@@ -96,6 +100,12 @@ class AnyPolicy {
     }
     void GroupWakes(std::uint64_t group, RankKey least) override {
       if constexpr (GroupWakePolicy<P>) policy.GroupWakes(group, least);
+    }
+    void GroupSized(std::uint64_t group, std::int64_t waiting) override {
+      if constexpr (GroupWatchPolicy<P>) policy.GroupSized(group, waiting);
+    }
+    void PlanBegins(TimePoint now) override {
+      if constexpr (GroupWatchPolicy<P>) policy.PlanBegins(now);
     }
     void Observe(const Event& event, TimePoint now) override {
       if constexpr (ObservingPolicy<P>) policy.Observe(event, now);

@@ -2,8 +2,12 @@
 #ifndef TAKT_POLICY_FAIR_SHARE_H_
 #define TAKT_POLICY_FAIR_SHARE_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "takt/base/id_map.h"
@@ -11,6 +15,49 @@
 #include "takt/policy/rank_policy.h"
 
 namespace takt {
+
+// What tenants' service is divided by: twice the weight, twice the share. As text "TENANT:WEIGHT", with ';' between.
+struct TenantWeights {
+  struct Weight {
+    TenantId tenant = {};
+    double weight = 1;
+  };
+  std::vector<Weight> weights = {};
+
+  // 1 where none is told. O(weights): asked once per tenant.
+  double Of(TenantId tenant) const {
+    const auto of = std::ranges::find(weights, tenant, &Weight::tenant);
+    return of == weights.end() ? 1 : of->weight;
+  }
+};
+
+inline std::string OptionToText(const TenantWeights& value) {
+  std::string text;
+  for (const TenantWeights::Weight& w : value.weights) {
+    text += (text.empty() ? "" : ";") + std::to_string(w.tenant.value) + ":" + OptionToText(w.weight);
+  }
+  return text;
+}
+
+inline bool OptionFromText(std::string_view text, const OptionText&, TenantWeights& value) {
+  constexpr OptionText kBounds{"", "", 1e-6, 1e6};
+  TenantWeights read;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(';'));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    const std::size_t colon = one.find(':');
+    if (colon == std::string_view::npos) return false;
+    std::uint64_t tenant = 0;
+    double weight = 0;
+    if (!NumberFromText(one.substr(0, colon), {}, tenant)) return false;
+    if (!NumberFromText(one.substr(colon + 1), kBounds, weight)) {
+      return false;
+    }
+    read.weights.push_back({{tenant}, weight});
+  }
+  value = std::move(read);
+  return true;
+}
 
 // A group policy: a tenant's key is its virtual counter, the sum of w_in * (prompt tokens computed for it) +
 // w_out * (output tokens) so far, divided by its weight; inside a tenant, the order of arrival. A tenant that had
@@ -25,10 +72,11 @@ class FairShare {
 
   struct Options {
     double w_in = 1, w_out = 2;  // VTC's: an output token costs about two of input
+    TenantWeights weights = {};
   };
 
   FairShare() = default;
-  explicit FairShare(Options options) : options_(options) {}
+  explicit FairShare(Options options) : options_(std::move(options)) {}
 
   RankKey Key(const RequestState&) const { return {}; }
   std::uint64_t Group(const RequestState& r) const { return r.request.tenant.value; }
@@ -55,13 +103,11 @@ class FairShare {
     return moved_;
   }
 
-  // Twice the weight, twice the share. Must be positive; 1 where none is set.
-  void SetWeight(TenantId id, double weight) { At(id.value).weight = weight; }
-
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("w_in", self.options_.w_in, OptionText{"", "cost of a prompt token"});
     visit("w_out", self.options_.w_out, OptionText{"", "cost of an output token"});
+    visit("weights", self.options_.weights, OptionText{"", "TENANT:WEIGHT;...: twice the weight, twice the share"});
   }
 
  private:
@@ -75,7 +121,7 @@ class FairShare {
     std::uint32_t i = index_.Find(id);
     if (i == IdMap::kAbsent) {
       i = static_cast<std::uint32_t>(tenants_.size());
-      tenants_.push_back({.id = id});
+      tenants_.push_back({.id = id, .weight = options_.weights.Of({id})});
       index_.Insert(id, i);
     }
     return tenants_[i];

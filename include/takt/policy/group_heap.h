@@ -34,6 +34,10 @@ class GroupHeap {
   bool waits(std::uint64_t group) const { return index_.Find(group) != IdMap::kAbsent; }
   Slot Top() const { return empty() ? kNoSlot : groups_[by_rank_.Top()].root; }
   std::uint64_t TopGroup() const { return groups_[by_rank_.Top()].id; }
+  std::int64_t SizeOf(std::uint64_t group) const {
+    const std::uint32_t g = index_.Find(group);
+    return g == IdMap::kAbsent ? 0 : groups_[g].size;
+  }
   std::uint64_t GroupOf(Slot slot) const { return groups_[nodes_[slot].group].id; }
 
   // `group_key` counts where nobody else of the group waits; otherwise the group keeps its key.
@@ -44,6 +48,7 @@ class GroupHeap {
     const bool is_new = g == IdMap::kAbsent;
     if (is_new) g = AddGroup(group, group_key);
     nodes_[slot] = {.key = key, .group = g};
+    ++groups_[g].size;
     Slot& root = groups_[g].root;
     const Slot old_root = std::exchange(root, Merge(root, slot));
     if (is_new) {
@@ -59,6 +64,7 @@ class GroupHeap {
     const std::uint32_t g = nodes_[slot].group;
     const Slot root = Detach(slot);
     nodes_[slot].group = kNoGroup;
+    --groups_[g].size;
     groups_[g].root = root;
     if (root == kNoSlot) {
       RemoveGroup(g);
@@ -155,6 +161,7 @@ class GroupHeap {
   struct Group {
     std::uint64_t id = 0, key = 0;
     Slot root = kNoSlot;
+    std::int64_t size = 0;
   };
   struct Seen {
     Rank rank;
@@ -181,7 +188,7 @@ class GroupHeap {
     }
     const std::uint32_t g = free_groups_.back();
     free_groups_.pop_back();
-    groups_[g] = {id, key, kNoSlot};
+    groups_[g] = {.id = id, .key = key};
     index_.Insert(id, g);
     return g;
   }

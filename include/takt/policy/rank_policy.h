@@ -54,6 +54,14 @@ template <class P>
 concept GroupWakePolicy =
     GroupPolicy<P> && requires(P& p, std::uint64_t group, RankKey least) { p.GroupWakes(group, least); };
 
+// Optional: is told how many of a group wait whenever that changes, before the queue reads the group's key, and the
+// time when a plan begins, before the queue takes in group keys that changed.
+template <class P>
+concept GroupWatchPolicy = GroupPolicy<P> && requires(P& p, std::uint64_t group, std::int64_t waiting, TimePoint now) {
+  p.GroupSized(group, waiting);
+  p.PlanBegins(now);
+};
+
 // Optional: a key that depends on what runs beside a request (RequestState::beside, at_call), so that those that wait
 // are scored again, a slice in each plan and everyone once in so many plans. 0: it does not; kForever: it does, and a
 // score from the time of joining the queue is good enough.
@@ -101,7 +109,7 @@ concept AgingPolicy = requires(const P& p) {
 // Which optional hooks a policy has. A policy whose type does not tell (AnyPolicy, and what wraps it) has all of
 // them, and says with `hooks()` which of them mean anything.
 struct PolicyHooks {
-  bool moving = false, groups = false, group_log = false, group_wake = false;
+  bool moving = false, groups = false, group_log = false, group_wake = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false;
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
@@ -112,8 +120,8 @@ constexpr PolicyHooks HooksOf(const P& policy) {
   if constexpr (requires { policy.hooks(); }) {
     return policy.hooks();
   } else {
-    return {MovingPolicy<P>,    GroupPolicy<P>,     GroupLogPolicy<P>, GroupWakePolicy<P>,
-            ObservingPolicy<P>, ScheduledPolicy<P>, VictimPolicy<P>};
+    return {MovingPolicy<P>,     GroupPolicy<P>,     GroupLogPolicy<P>,  GroupWakePolicy<P>,
+            GroupWatchPolicy<P>, ObservingPolicy<P>, ScheduledPolicy<P>, VictimPolicy<P>};
   }
 }
 

@@ -84,7 +84,7 @@ class RankQueue {
     if constexpr (kMayGroup) {
       if (hooks_.groups) {
         if (groups_.GroupOf(slot) == policy_.Group(state)) return groups_.Update(slot, KeyOf(state, now));
-        groups_.Erase(slot);
+        Remove(slot);
         return Insert(slot, state, now);
       }
     }
@@ -102,6 +102,9 @@ class RankQueue {
       }
     }
     if (moving()) ReadKeysAgain(now, state_of);
+    if constexpr (GroupWatchPolicy<P>) {
+      if (hooks_.group_watch) policy_.PlanBegins(now);
+    }
     if (grouped()) TakeInGroupKeys();
   }
 
@@ -235,8 +238,15 @@ class RankQueue {
   }
 
   void InsertInGroup(Slot slot, std::uint64_t group, const FullKey& key) {
+    Watch(group, groups_.SizeOf(group) + 1);
     if (!groups_.waits(group) && !groups_.empty()) WakeGroup(group);
     groups_.Push(slot, group, key, GroupBits(group));
+  }
+
+  void Watch([[maybe_unused]] std::uint64_t group, [[maybe_unused]] std::int64_t waiting) {
+    if constexpr (GroupWatchPolicy<P>) {
+      if (hooks_.group_watch) policy_.GroupSized(group, waiting);
+    }
   }
 
   void WakeGroup(std::uint64_t group) {
@@ -273,7 +283,9 @@ class RankQueue {
   // Out of the unpromoted.
   void Remove(Slot slot) {
     if (grouped()) {
+      const std::uint64_t group = groups_.GroupOf(slot);
       groups_.Erase(slot);
+      Watch(group, groups_.SizeOf(group));
     } else {
       heap_.Erase(slot);
     }

@@ -25,7 +25,7 @@
 #include "takt/config.h"
 #include "takt/model/workflow.h"
 #include "takt/state/slo_budget.h"
-#include "takt/state/stage_costs.h"
+#include "takt/state/stage_profile.h"
 
 namespace takt {
 
@@ -82,7 +82,7 @@ class WorkflowTable {
  public:
   using Handle = std::uint32_t;
 
-  explicit WorkflowTable(WorkflowTableOptions options = {}) : options_(std::move(options)), costs_(options_.memory) {
+  explicit WorkflowTable(WorkflowTableOptions options = {}) : options_(std::move(options)), profile_(options_.memory) {
     options_.silence = std::max(options_.silence, Duration(1));
     const auto size = [](std::int64_t n) { return static_cast<std::size_t>(std::max<std::int64_t>(0, n)); };
     workflows_.reserve(size(options_.reserve_workflows));
@@ -94,7 +94,7 @@ class WorkflowTable {
     released_.reserve(size(options_.reserve_calls));
     dropped_.reserve(size(options_.reserve_calls));
     ended_.reserve(size(options_.reserve_workflows));
-    costs_.Reserve(256);
+    profile_.Reserve(256);
   }
 
   // ---- what is told ---------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class WorkflowTable {
       if (w.stale) static_cast<void>(LookAhead(slot));
       return stage.announced ? stage.after : AllThatHasNotBegun(w);
     }
-    return w.expected ? Expected(w) : costs_.After(stage.site, stage.visit);
+    return w.expected ? Expected(w) : profile_.After(stage.site, stage.visit);
   }
 
   // ---- what is there ----------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class WorkflowTable {
   std::size_t size() const { return ids_.size(); }
   bool contains(Handle call) const { return call < calls_.size() && calls_[call].workflow != kNone; }
   bool held(Handle call) const { return contains(call) && calls_[call].held; }
-  const StageCosts& costs() const { return costs_; }
+  const StageProfile& profile() const { return profile_; }
 
   struct View {
     TenantId tenant = {};
@@ -463,7 +463,7 @@ class WorkflowTable {
     }
     Stage& stage = At(w, w.stages);
     stage = {.site = told.stage, .calls = told.calls};
-    stage.cost_s = told.cost_s > 0 && told.cost_s <= 1e15 ? told.cost_s : costs_.CostOf(told.stage);
+    stage.cost_s = told.cost_s > 0 && told.cost_s <= 1e15 ? told.cost_s : profile_.CostOf(told.stage);
     for (std::uint32_t i = w.stages; i-- > 0 && w.stages - i <= kLookBack;) {
       if (At(w, i).site != told.stage) continue;
       stage.visit = At(w, i).visit + 1;
@@ -613,7 +613,7 @@ class WorkflowTable {
     Outlook sum;
     for (std::uint64_t left = w.expecting; left != 0; left &= left - 1) {
       const ExpectedStages::Stage& e = w.expected->stages[static_cast<std::size_t>(std::countr_zero(left))];
-      sum.cost_s += e.cost_s > 0 && e.cost_s <= 1e15 ? e.cost_s : costs_.CostOf(e.stage);
+      sum.cost_s += e.cost_s > 0 && e.cost_s <= 1e15 ? e.cost_s : profile_.CostOf(e.stage);
       ++sum.stages;
     }
     return sum;
@@ -635,8 +635,8 @@ class WorkflowTable {
       const Outlook after = from_[static_cast<std::size_t>(next)];
       from_[k] = {stage.cost_s + after.cost_s, 1 + after.stages};
       if (Longer(from_[k + 1], from_[k])) from_[k] = from_[k + 1];
-      if (stage.cost_s > 0) costs_.Learn(stage.site, stage.cost_s);
-      costs_.LearnAfter(stage.site, stage.visit, after);
+      if (stage.cost_s > 0) profile_.Learn(stage.site, stage.cost_s);
+      profile_.LearnAfter(stage.site, stage.visit, after);
     }
   }
 
@@ -684,7 +684,7 @@ class WorkflowTable {
   static constexpr std::uint8_t kUnseen = 0, kOnPath = 1, kSeen = 2;
 
   WorkflowTableOptions options_;
-  StageCosts costs_;
+  StageProfile profile_;
   std::vector<Record> workflows_;
   std::vector<std::uint32_t> free_;
   IdMap ids_;

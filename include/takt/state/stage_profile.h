@@ -1,6 +1,6 @@
 // What the calls of each stage cost, and what comes after them, as learnt from workflows that have ended.
-#ifndef TAKT_STATE_STAGE_COSTS_H_
-#define TAKT_STATE_STAGE_COSTS_H_
+#ifndef TAKT_STATE_STAGE_PROFILE_H_
+#define TAKT_STATE_STAGE_PROFILE_H_
 
 #include <algorithm>
 #include <array>
@@ -23,11 +23,11 @@ struct Outlook {
 
 // Running means by call site, and of what follows by call site and visit (a loop's third round has less before it than
 // its first). A mean weighs about the last `memory` observations, so that it follows a workload that changes.
-class StageCosts {
+class StageProfile {
  public:
   static constexpr std::uint32_t kVisits = 8;  // later visits of one workflow count as the last of these
 
-  explicit StageCosts(std::int64_t memory = 1000, std::size_t most_sites = 4096)
+  explicit StageProfile(std::int64_t memory = 1000, std::size_t most_sites = 4096)
       : memory_(std::max<std::int64_t>(1, memory)), most_sites_(most_sites) {}
 
   // Storage for so many sites. Those beyond `most_sites` are not learnt, so that ids without end take no memory.
@@ -98,4 +98,4 @@ class StageCosts {
 
 }  // namespace takt
 
-#endif  // TAKT_STATE_STAGE_COSTS_H_
+#endif  // TAKT_STATE_STAGE_PROFILE_H_
