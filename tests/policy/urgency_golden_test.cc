@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.h"
-#include "takt/model/stage_costs.h"
+#include "takt/model/stage_times.h"
 #include "takt/placement/code_ratio.h"
 #include "takt/placement/round_robin.h"
 #include "takt/policy/urgency.h"
@@ -47,7 +47,7 @@ std::vector<std::string> Golden(const Run& run, const std::string& kind) {
 
 Setup SetupOf(const Run& run) {
   const auto seconds = StepSeconds();
-  auto costs = std::make_shared<StageCosts>();
+  auto costs = std::make_shared<StageTimes>();
   for (std::size_t s = 0; s < seconds.size(); ++s) {
     for (std::size_t g = 0; g < kGpus.size(); ++g) costs->Set({s + 1}, kGpus[g], FromSeconds(seconds[s][g]));
   }
