@@ -1,0 +1,110 @@
+// Predictions on the way of a request: forest one by one and in batches, against copying out what it pools.
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "takt/base/random.h"
+#include "takt/learning/quantile_forest.h"
+
+namespace takt {
+namespace {
+
+// As of Chimera's predictor: counts of tokens, a sketch of the text, names of workflow and stage.
+constexpr std::size_t kCounts = 6, kSketch = 16;
+
+ForestData Drawn(std::size_t rows) {
+  Random random(7);
+  ForestData data{.numeric = kCounts + kSketch, .categories = 2};
+  for (std::size_t i = 0; i < rows; ++i) {
+    double log = 5;
+    for (std::size_t f = 0; f < kCounts; ++f) {
+      const double x = random.Normal();
+      log += f == 0 ? 0.4 * x : 0;
+      data.numbers.push_back(static_cast<float>(std::floor(400 * std::exp(0.6 * x))));
+    }
+    for (std::size_t f = 0; f < kSketch; ++f) {
+      const double x = random.Normal();
+      log += f < 3 ? 0.5 * x : 0;
+      data.numbers.push_back(static_cast<float>(x));
+    }
+    data.names.push_back(random.Below(4));
+    data.names.push_back(random.Below(6));
+    log += 0.3 * static_cast<double>(data.names.back());
+    data.labels.push_back(static_cast<float>(std::floor(random.LogNormal(log, 0.5))));
+  }
+  return data;
+}
+
+constexpr std::size_t kRows = 60'000;
+
+void OnAllCores(std::size_t n, const std::function<void(std::size_t)>& body) {
+  const std::size_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> pool;
+  for (std::size_t t = 0; t < threads; ++t) {
+    pool.emplace_back([&, t] {
+      for (std::size_t i = t; i < n; i += threads) body(i);
+    });
+  }
+  for (std::thread& thread : pool) thread.join();
+}
+
+const ForestData& Data() {
+  static const ForestData data = Drawn(kRows);
+  return data;
+}
+const QuantileForest& Forest() {
+  static const std::shared_ptr<const QuantileForest> forest = *QuantileForest::Train(Data(), {}, OnAllCores);
+  return *forest;
+}
+
+// Rows that were not learnt from.
+struct Fresh {
+  ForestData data = Drawn(kRows + 4096);
+  std::vector<ForestRow> rows;
+
+  Fresh() {
+    for (std::size_t i = kRows; i < data.rows(); ++i) {
+      rows.push_back({std::span(data.numbers).subspan(i * data.numeric, data.numeric),
+                      std::span(data.names).subspan(i * data.categories, data.categories)});
+    }
+  }
+};
+
+void Describe(benchmark::State& state) {
+  const ForestReport& r = Forest().report();
+  state.SetLabel(std::to_string(r.rows) + " rows, " + std::to_string(Forest().trees()) + " trees, " +
+                 std::to_string(r.leaves) + " leaves");
+}
+
+// One by one (batch 1) or together; the time is that of one request.
+void BM_ForestPredict(benchmark::State& state) {
+  const auto batch = static_cast<std::size_t>(state.range(0));
+  static const Fresh fresh;
+  Describe(state);  // trains, where it is the first
+  ForestScratch scratch;
+  std::vector<Estimate> out(batch);
+  std::size_t at = 0;
+  for (auto _ : state) {
+    Forest().Predict(std::span(fresh.rows).subspan(at, batch), {}, out, scratch);
+    benchmark::DoNotOptimize(out.data());
+    at = (at + batch) % fresh.rows.size();
+  }
+  state.counters["per_request"] = benchmark::Counter(
+      static_cast<double>(batch), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(BM_ForestPredict)->ArgName("batch")->Arg(1)->Arg(64);
+
+// Chimera's stages are 2.33 a workflow: 46,667 rows.
+void BM_ForestTrain20000Workflows(benchmark::State& state) {
+  const ForestData data = Drawn(46'667);
+  for (auto _ : state) benchmark::DoNotOptimize(QuantileForest::Train(data, {}, OnAllCores));
+}
+BENCHMARK(BM_ForestTrain20000Workflows)->Unit(benchmark::kSecond)->UseRealTime()->Iterations(1);
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,169 @@
+#include "takt/learning/length_forest.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "absl/status/status.h"
+#include "learning/pack.h"
+
+namespace takt {
+namespace {
+
+constexpr std::size_t kCounts = 5, kNames = 2;
+constexpr std::string_view kMagic = "takt lengths ";
+constexpr std::uint32_t kVersion = 1;
+
+float NumberOf(std::int64_t count) {
+  return count >= 0 ? static_cast<float>(count) : std::numeric_limits<float>::quiet_NaN();
+}
+
+// A row's features behind the end of both.
+void AppendRow(const LengthInput& input, std::size_t sketch, std::vector<float>& numbers,
+               std::vector<std::uint64_t>& names) {
+  numbers.push_back(NumberOf(input.prompt_tokens.value));
+  numbers.push_back(NumberOf(input.system_tokens.value));
+  numbers.push_back(NumberOf(input.user_tokens.value));
+  numbers.push_back(NumberOf(input.calls_before));
+  numbers.push_back(NumberOf(input.tokens_before.value));
+  for (std::size_t i = 0; i < sketch; ++i) {
+    numbers.push_back(i < input.sketch.size() ? input.sketch[i] : std::numeric_limits<float>::quiet_NaN());
+  }
+  names.push_back(input.kind);
+  names.push_back(input.stage.value);
+}
+
+}  // namespace
+
+const QuantileForest* LengthForest::Of(ModelId model) const {
+  const auto at = std::ranges::lower_bound(models_, model);
+  if (at == models_.end() || *at != model) return nullptr;
+  return forests_[static_cast<std::size_t>(at - models_.begin())].get();
+}
+
+void LengthForest::Predict(std::span<const Query> queries, std::span<Estimate> out, Scratch& s) const {
+  const std::size_t numbers = kCounts + sketch_;
+  // Model by model; the order of queries holds within one.
+  s.order.resize(queries.size());
+  std::iota(s.order.begin(), s.order.end(), std::size_t{0});
+  std::ranges::sort(s.order, {}, [&](std::size_t i) { return std::pair(queries[i].model, i); });
+  for (std::size_t from = 0; from < s.order.size();) {
+    const ModelId model = queries[s.order[from]].model;
+    std::size_t to = from;
+    while (to < s.order.size() && queries[s.order[to]].model == model) ++to;
+    const std::size_t n = to - from;
+    const QuantileForest* forest = Of(model);
+    s.numbers.clear();
+    s.names.clear();
+    s.rows.clear();
+    s.known.clear();
+    s.told.assign(n, {});
+    if (forest != nullptr) {
+      for (std::size_t i = from; i < to; ++i) {
+        const Query& query = queries[s.order[i]];
+        AppendRow(query.input, sketch_, s.numbers, s.names);
+        s.known.push_back(static_cast<double>(query.generated.value));
+      }
+      for (std::size_t i = 0; i < n; ++i) {
+        s.rows.push_back(
+            {std::span(s.numbers).subspan(i * numbers, numbers), std::span(s.names).subspan(i * kNames, kNames)});
+      }
+      forest->Predict(s.rows, s.known, s.told, s.forest);
+    }
+    for (std::size_t i = 0; i < n; ++i) out[s.order[from + i]] = s.told[i];
+    from = to;
+  }
+}
+
+Estimate LengthForest::Predict(const Query& query, Scratch& scratch) const {
+  Estimate e;
+  Predict(std::span(&query, 1), std::span(&e, 1), scratch);
+  return e;
+}
+
+std::string LengthForest::Save() const {
+  internal::Packer out(kMagic, kVersion);
+  out.Put(static_cast<std::uint64_t>(sketch_));
+  out.Put(static_cast<std::uint64_t>(models_.size()));
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    out.Put(models_[i].value);
+    out.Put(std::string_view(forests_[i]->Save()));
+  }
+  return out.Take();
+}
+
+absl::StatusOr<std::shared_ptr<const LengthForest>> LengthForest::Load(std::string_view bytes) {
+  auto in = internal::Unpacker::Open(bytes, kMagic, kVersion, "a file of length forests");
+  if (!in.ok()) return in.status();
+  const auto lengths = std::make_shared<LengthForest>();
+  lengths->sketch_ = in->Get<std::uint64_t>();
+  for (auto n = in->Get<std::uint64_t>(); n > 0 && in->ok(); --n) {
+    const ModelId model{in->Get<std::uint64_t>()};
+    auto forest = QuantileForest::Load(in->Text());
+    if (!forest.ok()) return forest.status();
+    const bool fits = (*forest)->numeric() == kCounts + lengths->sketch_ && (*forest)->categories() == kNames;
+    if (!fits || (!lengths->models_.empty() && model <= lengths->models_.back())) {
+      return absl::DataLossError("a file of length forests was damaged: its parts do not fit");
+    }
+    lengths->models_.push_back(model);
+    lengths->forests_.push_back(*std::move(forest));
+  }
+  if (!in->done()) return absl::DataLossError("a file of length forests was damaged: its parts do not fit");
+  return lengths;
+}
+
+void LengthLearner::Finished(ModelId model, std::span<const FinishedCall> calls) {
+  auto at = std::ranges::lower_bound(models_, model, {}, &Rows::model);
+  if (at == models_.end() || at->model != model) {
+    at = models_.insert(at, {model,
+                             {.numeric = kCounts + options_.sketch, .categories = kNames},
+                             Random(Mix64(options_.seed) ^ model.value)});
+  }
+  ForestData& data = at->data;
+  double left = 0;
+  for (const FinishedCall& call : calls) left += std::max(call.output_tokens.value, 0);
+  std::vector<float> numbers;
+  std::vector<std::uint64_t> names;
+  for (const FinishedCall& call : calls) {
+    ++seen_;
+    numbers.clear();
+    names.clear();
+    AppendRow(call.input, options_.sketch, numbers, names);
+    if (data.rows() < options_.reservoir) {
+      data.numbers.insert(data.numbers.end(), numbers.begin(), numbers.end());
+      data.names.insert(data.names.end(), names.begin(), names.end());
+      data.labels.push_back(static_cast<float>(left));
+    } else if (options_.reservoir > 0) {
+      const std::size_t row = at->random.Below(data.rows());
+      std::ranges::copy(numbers, data.numbers.begin() + static_cast<std::ptrdiff_t>(row * data.numeric));
+      std::ranges::copy(names, data.names.begin() + static_cast<std::ptrdiff_t>(row * data.categories));
+      data.labels[row] = static_cast<float>(left);
+    }
+    left -= std::max(call.output_tokens.value, 0);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const LengthForest>> LengthLearner::Train(const ParallelFor& parallel,
+                                                                         const Progress& progress) const {
+  const auto lengths = std::make_shared<LengthForest>();
+  lengths->sketch_ = options_.sketch;
+  const auto models = static_cast<double>(models_.size());
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    if (models_[i].data.rows() == 0) continue;
+    Progress part;
+    if (progress) part = [&, i](double done) { return progress((static_cast<double>(i) + done) / models); };
+    auto forest = QuantileForest::Train(models_[i].data, options_.forest, parallel, part);
+    if (!forest.ok()) return forest.status();
+    lengths->models_.push_back(models_[i].model);
+    lengths->forests_.push_back(*std::move(forest));
+  }
+  if (lengths->models_.empty()) return absl::InvalidArgumentError("lengths: no call has been seen");
+  return lengths;
+}
+
+std::size_t LengthLearner::calls(ModelId model) const {
+  const auto at = std::ranges::lower_bound(models_, model, {}, &Rows::model);
+  return at == models_.end() || at->model != model ? 0 : at->data.rows();
+}
+
+}  // namespace takt

@@ -1,0 +1,178 @@
+// Tokens left of workflows: what is learnt as they finish, what is kept, and text-to-SQL's real traces.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "nlohmann/json.hpp"
+#include "takt/learning/length_forest.h"
+#include "takt/numeric/correlation.h"
+#include "text2sql.h"
+
+namespace takt {
+namespace {
+
+// Stages 1, 2, 3 generate 10, 100, 1000 tokens; `factor` of them on this model.
+std::vector<FinishedCall> Workflow(int factor, int prompt = 100) {
+  std::vector<FinishedCall> calls;
+  int before = 0, output = 10 * factor;
+  for (std::uint64_t stage = 1; stage <= 3; ++stage, output *= 10) {
+    calls.push_back({{.stage = {stage},
+                      .prompt_tokens = {prompt},
+                      .calls_before = static_cast<std::int32_t>(stage) - 1,
+                      .tokens_before = {before}},
+                     {output}});
+    before += output;
+  }
+  return calls;
+}
+
+LengthForest::Query At(ModelId model, const std::vector<FinishedCall>& calls, std::size_t i, int generated = -1) {
+  return {model, calls[i].input, {generated}};
+}
+
+TEST_CASE("each model has its own lengths, of this call and all after it") {
+  LengthLearner learner;
+  for (int i = 0; i < 50; ++i) {
+    learner.Finished({1}, Workflow(1));
+    learner.Finished({2}, Workflow(3));
+  }
+  const auto lengths = learner.Train();
+  REQUIRE(lengths.ok());
+  LengthForest::Scratch scratch;
+  const auto one = Workflow(1);
+  const std::vector<LengthForest::Query> queries = {At({1}, one, 0), At({2}, one, 0), At({1}, one, 1),
+                                                    At({1}, one, 2), At({9}, one, 0), At({1}, one, 2, 400)};
+  std::vector<Estimate> out(queries.size());
+  (*lengths)->Predict(queries, out, scratch);
+  CHECK(out[0].Quantile(0.5) == 1110);
+  CHECK(out[1].Quantile(0.5) == 3330);
+  CHECK(out[2].Quantile(0.5) == 1100);
+  CHECK(out[3].Quantile(0.5) == 1000);
+  CHECK_FALSE(out[4].known());  // of a model that nobody has seen
+  CHECK(out[5].Quantile(0.5) == 600);  // the rest of what has begun
+  for (std::size_t i = 0; i < queries.size(); ++i) CHECK((*lengths)->Predict(queries[i], scratch) == out[i]);
+}
+
+TEST_CASE("what is kept is bounded and follows a drift") {
+  LengthLearner learner({.reservoir = 300});
+  for (int i = 0; i < 1000; ++i) learner.Finished({1}, Workflow(1));
+  CHECK(learner.calls({1}) == 300);
+  LengthForest::Scratch scratch;
+  const auto one = Workflow(1);
+  const auto median = [&] { return (*learner.Train())->Predict(At({1}, one, 2), scratch).Quantile(0.5); };
+  CHECK(median() == 1000);
+  for (int i = 0; i < 1000; ++i) learner.Finished({1}, Workflow(5));
+  CHECK(median() == 5000);
+  CHECK(learner.calls({1}) == 300);
+  CHECK(learner.seen() == 6000);
+}
+
+TEST_CASE("a refresh that fails leaves the running forest as it is") {
+  LengthLearner learner;
+  CHECK(learner.Train().status().code() == absl::StatusCode::kInvalidArgument);
+  learner.Finished({1}, Workflow(1));
+  std::shared_ptr<const LengthForest> running = *learner.Train();
+  const std::string bytes = running->Save();
+  REQUIRE(LengthForest::Load(bytes).ok());
+  CHECK((*LengthForest::Load(bytes))->Save() == bytes);
+  for (std::size_t size = 0; size < bytes.size(); size += 1 + size / 20) {
+    if (auto fresh = LengthForest::Load(std::string_view(bytes).substr(0, size)); fresh.ok()) running = *fresh;
+  }
+  for (std::size_t i = 0; i < bytes.size(); i += 7) {
+    std::string damaged = bytes;
+    damaged[i] ^= 0x20;
+    if (auto fresh = LengthForest::Load(damaged); fresh.ok()) running = *fresh;
+  }
+  CHECK(running->Save() == bytes);
+  const auto stopped = learner.Train(SerialFor, [](double) { return false; });
+  CHECK(stopped.status().code() == absl::StatusCode::kCancelled);
+}
+
+TEST_CASE("calls with nothing told, absurd counts, and more sketch than fits do no harm") {
+  LengthLearner learner({.sketch = 2});
+  const std::array<float, 5> sketch = {1, NAN, INFINITY, -1e38f, 0};
+  for (int i = 0; i < 30; ++i) {
+    const std::vector<FinishedCall> calls = {{{}, {-5}},
+                                             {{.prompt_tokens = {INT32_MAX}, .sketch = sketch}, {INT32_MAX}}};
+    learner.Finished({}, calls);
+    learner.Finished({}, {});
+  }
+  const auto lengths = learner.Train();
+  REQUIRE(lengths.ok());
+  LengthForest::Scratch scratch;
+  const LengthForest::Query query{{}, {.prompt_tokens = {INT32_MAX}, .sketch = sketch}, {INT32_MAX}};
+  CHECK((*lengths)->Predict(query, scratch).known());
+  CHECK((*lengths)->Predict({{}, {}, {}}, scratch).known());
+}
+
+// --- Text-to-SQL: trained on trace 1, asked on trace 2. ---
+
+std::vector<std::vector<FinishedCall>> Trace(const std::string& path) {
+  std::vector<std::vector<FinishedCall>> workflows;
+  for (const std::string& line : text2sql::LinesOf(path)) {
+    const auto json = nlohmann::json::parse(line);
+    std::vector<FinishedCall>& calls = workflows.emplace_back();
+    int before = 0;
+    for (const auto& call : json["calls"]) {
+      const int out = call["out"];
+      const auto number = static_cast<std::int32_t>(calls.size());
+      calls.push_back({{.stage = {text2sql::StepNumber(call["step"].get<std::string>())},
+                        .prompt_tokens = {call["in"].get<int>()},
+                        .calls_before = number,
+                        .tokens_before = {before}},
+                       {out}});
+      before += out;
+    }
+  }
+  return workflows;
+}
+
+TEST_CASE("text-to-SQL: the forest orders what is left better than the prompt's length or the stage") {
+  const std::string train = text2sql::PathOf("trace1.jsonl"), test = text2sql::PathOf("trace2.jsonl");
+  if (train.empty() || test.empty()) {
+    std::puts("skipped: the text-to-SQL traces are not there");
+    return;
+  }
+  LengthLearner learner;
+  std::array<std::pair<double, double>, 8> of_stage{};
+  for (const auto& calls : Trace(train)) {
+    learner.Finished({1}, calls);
+    double left = 0;
+    for (std::size_t i = calls.size(); i-- > 0;) {
+      left += calls[i].output_tokens.value;
+      of_stage[calls[i].input.stage.value].first += left;
+      of_stage[calls[i].input.stage.value].second += 1;
+    }
+  }
+  const auto lengths = learner.Train();
+  REQUIRE(lengths.ok());
+  LengthForest::Scratch scratch;
+  std::vector<double> truth, medians, prompts, stages;
+  for (const auto& calls : Trace(test)) {
+    const std::size_t first = truth.size();
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const auto& [sum, count] = of_stage[calls[i].input.stage.value];
+      medians.push_back((*lengths)->Predict(At({1}, calls, i), scratch).Quantile(0.5));
+      prompts.push_back(calls[i].input.prompt_tokens.value);
+      stages.push_back(count > 0 ? sum / count : 0);
+      truth.push_back(calls[i].output_tokens.value);
+    }
+    for (std::size_t i = truth.size() - 1; i-- > first;) truth[i] += truth[i + 1];
+  }
+  const double forest = CountPairs(truth, medians).distance();
+  const double prompt = CountPairs(truth, prompts).distance();
+  const double stage = CountPairs(truth, stages).distance();
+  std::printf("Kendall distance to tokens left, %zu calls: forest %.3f, prompt length %.3f, mean of the stage %.3f\n",
+              truth.size(), forest, prompt, stage);
+  CHECK(forest < stage);
+  CHECK(forest < prompt);
+  CHECK(forest < 0.25);
+}
+
+}  // namespace
+}  // namespace takt
