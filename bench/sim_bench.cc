@@ -6,8 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "takt/pause/infercept.h"
+#include "takt/pause/least_waste.h"
+#include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/memory_integral.h"
 #include "takt/policy/sjf.h"
 #include "takt/scheduler.h"
 #include "takt/sim/fast_path.h"
@@ -75,34 +79,43 @@ BENCHMARK(BM_ReplayAzureConv_fcfs_erased)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_static)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_erased)->Unit(benchmark::kMillisecond);
 
-// Requests that call tools, as `takt scenario lamps` runs them: every request of the workload's 397 drawn fifty times
-// over.
-void Tools(benchmark::State& state, const char* policy, const char* pause) {
+// Requests that call tools, as `takt scenario lamps` runs them: the workload's 397 drawn fifty times over, arriving at
+// so many a second. Each makes some five calls and as many returns.
+template <class Policy, class Pause>
+void Tools(benchmark::State& state, Policy policy, Pause pause) {
   const absl::StatusOr<Workload> all = ReadWorkload(DataDir() + "/tools/infercept_multi_api.jsonl");
   if (!all.ok()) return state.SkipWithError(std::string(all.status().message()).c_str());
   const Workload drawn = *Draw(*all, 20'000, Arrivals{}, 1);
-  ReplayOptions options;
-  options.policy = policy;
-  options.pause = pause;
-  options.profile = *FindProfile("lamps/gpt-j-6b/a100-40gb/fp16/tp1");
-  options.rate_scale = static_cast<double>(state.range(0));
-  options.estimates = {EstimateKind::kOracle, 0};
-  options.scheduler.cpu_blocks = {2000};
+  const Profile profile = *FindProfile("lamps/gpt-j-6b/a100-40gb/fp16/tp1");
+  const PreparedCostModel cost(profile.cost);
+  const MemoryPace pace = MemoryPace::From(profile.cost, 32, 1024, 512);
+  if constexpr (requires { pause.costs; }) pause.costs.pace = pace;
+  using Engine = BasicScheduler<Policy, Pause>;
+  const SchedulerOptions options{.kv_blocks = {static_cast<std::int32_t>(profile.kv_capacity_tokens / 16)},
+                                 .cpu_blocks = {2000}};
   std::int64_t request_steps = 0;
   for (auto _ : state) {
-    const absl::StatusOr<ReplayResult> result = Replay(drawn, options);
-    if (!result.ok()) return state.SkipWithError(std::string(result.status().message()).c_str());
-    request_steps = result->request_steps;
+    VirtualCluster<Engine> cluster(drawn, {EstimateKind::kOracle, 0}, 1,
+                                   {.rate_scale = static_cast<double>(state.range(0))});
+    cluster.AddEngine(*Engine::Create(options, policy, pause), cost, {.limits = ReplayOptions{}.limits});
+    if (!cluster.Run()) return state.SkipWithError("the run did not end");
+    request_steps = cluster.engines()[0].request_steps();
   }
   Count(state, static_cast<std::int64_t>(drawn.calls.size()), request_steps);
 }
 
 void BM_ReplayTools_lamps(benchmark::State& state) {
-  Tools(state, "aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,reset_at_tool_call=true)",
-        "least_waste");
+  MemoryIntegral integral;
+  integral.pace = MemoryPace::From(FindProfile("lamps/gpt-j-6b/a100-40gb/fp16/tp1")->cost, 32, 1024, 512);
+  Tools(state,
+        Aged(integral, {.threshold = 100,
+                        .quantum = kForever,
+                        .count_from = AgingOptions::CountFrom::kFirstRun,
+                        .reset_at_tool_call = true}),
+        LeastWaste{});
 }
-void BM_ReplayTools_infercept(benchmark::State& state) { Tools(state, "fcfs", "infercept"); }
-void BM_ReplayTools_vllm(benchmark::State& state) { Tools(state, "fcfs", "drop_all"); }
+void BM_ReplayTools_infercept(benchmark::State& state) { Tools(state, Fcfs{}, InferCept{}); }
+void BM_ReplayTools_vllm(benchmark::State& state) { Tools(state, Fcfs{}, DropAll{}); }
 BENCHMARK(BM_ReplayTools_lamps)->ArgName("rate")->Arg(3)->Arg(10)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayTools_infercept)->ArgName("rate")->Arg(3)->Arg(10)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayTools_vllm)->ArgName("rate")->Arg(3)->Arg(10)->Unit(benchmark::kMillisecond);
