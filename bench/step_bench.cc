@@ -9,7 +9,9 @@
 
 #include "counting_new.h"
 #include "takt/base/random.h"
+#include "takt/policy/fcfs.h"
 #include "takt/policy/sjf.h"
+#include "takt/policy/urgency.h"
 #include "takt/scheduler.h"
 
 namespace takt {
@@ -60,7 +62,10 @@ class Host {
   void Arrive() {
     event_.request.id = {++last_id_};
     event_.request.prompt_tokens = {32};
-    event_.request.output_tokens = Estimate::Exact(1 + static_cast<double>(random_.Below(1'000'000)));
+    const auto length = static_cast<std::int64_t>(1 + random_.Below(1'000'000));
+    event_.request.output_tokens = Estimate::Exact(static_cast<double>(length));
+    event_.request.compute = Duration(length * 10'000);
+    event_.request.deadline = TimePoint(Duration(now_ + length * 100'000));
     scheduler_.On(event_, TimePoint(Duration(now_)));
   }
 
@@ -100,6 +105,22 @@ BENCHMARK(BM_Step)
 
 void BM_StepErased(benchmark::State& state) { Steps<Scheduler>(state, AnyPolicy(Sjf{})); }
 BENCHMARK(BM_StepErased)->ArgNames({"running", "waiting"})->Args({256, 10'000})->UseManualTime();
+
+// Urgency against the order that knows nothing, with the same requests.
+void BM_UrgencyFcfs(benchmark::State& state) { Steps<BasicScheduler<Fcfs>>(state, Fcfs{}); }
+void BM_Urgency(benchmark::State& state) { Steps<BasicScheduler<Urgency>>(state, Urgency{}); }
+BENCHMARK(BM_UrgencyFcfs)
+    ->Name("BM_Urgency/fcfs")
+    ->ArgNames({"running", "waiting"})
+    ->Args({256, 1'000})
+    ->Args({256, 100'000})
+    ->UseManualTime();
+BENCHMARK(BM_Urgency)
+    ->Name("BM_Urgency/urgency")
+    ->ArgNames({"running", "waiting"})
+    ->Args({256, 1'000})
+    ->Args({256, 100'000})
+    ->UseManualTime();
 
 // The floor: one cache line a row read and written, one entry written, and a second pass that takes the results in.
 void BM_StepFloor(benchmark::State& state) {

@@ -7,6 +7,9 @@
 //   router.On(RequestEnded{request.id, instance}, now);     // finished or failed there
 //   router.On(InstanceReported{instance, counts}, now);     // say every 100 ms
 //
+// Workflows may be declared: their calls then wait until the stages before theirs have ended, and have deadlines by the
+// time that is left (docs/workflows.md).
+//
 // Call Place after events, and at wake_at(). A request that fits nowhere now waits here, under the router's policy.
 // After InstanceDown the host forgets what that instance held: Place names those requests again, each once.
 #ifndef TAKT_ROUTER_H_
@@ -17,6 +20,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,8 +32,11 @@
 #include "absl/status/statusor.h"
 #include "takt/config.h"
 #include "takt/model/instance.h"
+#include "takt/model/stage_times.h"
 #include "takt/model/step.h"
+#include "takt/model/workflow.h"
 #include "takt/placement/any_placement.h"
+#include "takt/placement/call_costs.h"
 #include "takt/placement/placement_policy.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/indexed_heap.h"
@@ -36,15 +44,22 @@
 #include "takt/policy/rank_queue.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_table.h"
+#include "takt/state/slo_budget.h"
+#include "takt/state/workflow_table.h"
 
 namespace takt {
 
 struct RouterOptions {
   std::int64_t max_outstanding = Instance::kUnbounded;  // requests per instance at once, beside its own capacity
-  std::int32_t window = 16;              // waiting requests looked at past the first one that must wait
+  std::int32_t window = 16;  // waiting requests looked at past the first one that must wait
   bool fail_unfit = false;  // fail what is too large for every instance that is up, instead of setting it
                             // aside until a larger one comes
   std::int64_t reserve_requests = 1024;  // storage made ready at creation; up to here On and Place allocate nothing
+  // How calls of declared workflows share the time that is left: sets Request::deadline when a call may be made and
+  // again when it is sent, and Request::compute. None: requests stay as told.
+  std::optional<BudgetOptions> budgets = {};
+  std::shared_ptr<const StageTimes> stage_times = {};  // for budgets: measured; null: by the instances' cost models
+  WorkflowTableOptions workflows = {};
 
   // InvalidArgument names every field at fault, with its value.
   absl::Status Validate() const {
@@ -76,6 +91,11 @@ struct Placement {
   X(failed_expired, "requests that waited here past expires_at")                           \
   X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")    \
   X(returned, "requests that came back because their instance went down")                  \
+  X(held, "calls made before the stages ahead of theirs had ended")                        \
+  X(dropped, "requests that failed because their workflow was over")                       \
+  X(workflows_declared, "workflows that began")                                            \
+  X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")     \
+  X(workflow_faults, "what was said of workflows and cannot be")                           \
   X(instances_lost, "instances that went down")                                            \
   X(told_late, "starts and ends told by an instance that the request had left; ignored")   \
   X(events_unknown, "events that name no living request, or no instance that is up")       \
@@ -112,8 +132,14 @@ class BasicRouter {
     Clock(now);
     placed_.clear();
     failed_.clear();
-    failed_.swap(refused_);
+    ended_workflows_.clear();
+    faults_.clear();
+    workflows_.Advance(now_);
+    Follow(FailReason::kExpired);
     Expire();
+    failed_.swap(refused_);
+    ended_workflows_.swap(ending_workflows_);
+    faults_.swap(new_faults_);
     queue_.BeginPlan(now_, StateOf());
     PlaceFromTop();
     while (PlacePastTop()) PlaceFromTop();
@@ -123,9 +149,12 @@ class BasicRouter {
 
   // Requests that the host must fail towards their clients, as of the last Place.
   std::span<const Failure> failed() const { return failed_; }
+  // Workflows that are over, and what was said of workflows that cannot be; likewise.
+  std::span<const WorkflowEnd> ended_workflows() const { return ended_workflows_; }
+  std::span<const WorkflowFault> workflow_faults() const { return faults_; }
 
-  // Without an event before, Place again then: a request expires.
-  TimePoint wake_at() const { return expiries_.empty() ? kNever : expiries_.TopKey().first; }
+  // Without an event before, Place again then: a request expires, or a workflow has been silent for too long.
+  TimePoint wake_at() const { return std::min(NextExpiry(), workflows_.wake_at()); }
 
   // Where a living request was placed; none: it waits here, or is not alive.
   InstanceId InstanceOf(RequestId request) const {
@@ -140,14 +169,19 @@ class BasicRouter {
   }
 
   std::int64_t alive() const { return static_cast<std::int64_t>(table_.size()); }
-  std::int64_t waiting() const { return alive() - outstanding_; }  // in the router's own queue
+  std::int64_t waiting() const { return alive() - outstanding_; }  // in the router's own queue, or held
   std::int64_t set_aside() const { return set_aside_; }  // of these, too large for every instance that is up
   std::span<const InstanceState> instances() const { return instances_; }  // those that are up, by id
+  const WorkflowTable& workflows() const { return workflows_; }
   const RouterStats& stats() const { return stats_; }
 
  private:
   BasicRouter(const RouterOptions& options, Policy policy, Placer placer)
-      : options_(options), queue_(std::move(policy)), placer_(std::move(placer)) {
+      : options_(options),
+        queue_(std::move(policy)),
+        placer_(std::move(placer)),
+        workflows_(options.workflows),
+        costs_(options.stage_times) {
     const auto n = static_cast<std::size_t>(options.reserve_requests);
     table_.Reserve(n);
     queue_.Reserve(n);
@@ -198,7 +232,13 @@ class BasicRouter {
     kept.output_tokens = Sane(r.output_tokens);
     kept.workflow_tokens_left = Sane(r.workflow_tokens_left);
     if (slot >= place_of_.size()) place_of_.resize(slot + 1);
-    Enqueue(slot);
+    place_of_[slot] = {};
+    if (JoinsWorkflow(slot)) {
+      Enqueue(slot);
+    } else {
+      ++stats_.held;
+      table_[slot].status = Status::kPaused;
+    }
     ExpectExpiry(slot);
   }
 
@@ -223,7 +263,7 @@ class BasicRouter {
     const Slot slot = Living(e.request);
     if (slot == IdMap::kAbsent) return;
     ++stats_.cancelled;
-    End(slot);
+    End(slot, false);
   }
 
   void Handle(const RequestEnded& e) {
@@ -234,7 +274,7 @@ class BasicRouter {
       return;
     }
     ++stats_.ended;
-    End(slot);
+    End(slot, !e.failed);
   }
 
   void Handle(const RequestStarted& e) {
@@ -248,6 +288,19 @@ class BasicRouter {
   }
 
   void Handle(const Epoch&) {}  // for those that observe
+
+  void Handle(const WorkflowDeclared& e) {
+    if (Note(workflows_.Declare(e.workflow, now_))) ++stats_.workflows_declared;
+  }
+  void Handle(const WorkflowGrown& e) { Note(workflows_.Grow(e.workflow, e.stage, e.before, now_)); }
+  void Handle(const StageEnded& e) {
+    Note(workflows_.EndStage(e.workflow, e.stage, now_));
+    Follow(FailReason::kHost);
+  }
+  void Handle(const WorkflowEnded& e) {
+    Note(workflows_.End(e.workflow, e.cancelled, now_));
+    Follow(FailReason::kHost);
+  }
 
   void Handle(const InstanceUp& e) {
     if (!e.instance.id) {
@@ -263,6 +316,7 @@ class BasicRouter {
       free_slots_.pop_back();
     }
     if constexpr (InstancePlacement<Placer>) placer_.Up(*at, now_);
+    costs_.Up(*at);
     // What fitted no instance may fit this one.
     for (Slot slot = 0; slot < table_.slots(); ++slot) {
       if (table_[slot].status == Status::kBlocked) Enqueue(slot);
@@ -300,7 +354,8 @@ class BasicRouter {
   }
 
   // ---- requests -----------------------------------------------------------------------------------------------
-  // Status here: kWaiting in the ranked queue; kBlocked: fits no instance that is up; kRunning: placed.
+  // Status here: kWaiting in the ranked queue; kBlocked: fits no instance that is up; kRunning: placed; kPaused: held,
+  // since stages of its workflow come before.
 
   static Estimate Sane(const Estimate& estimate) { return estimate.known() ? estimate : Estimate{}; }
 
@@ -309,6 +364,7 @@ class BasicRouter {
     record.status = Status::kWaiting;
     record.state.enqueued = now_;
     place_of_[slot] = {};
+    Budget(slot);
     queue_.Push(slot, record.state, now_);
   }
 
@@ -322,8 +378,10 @@ class BasicRouter {
     if (expiries_.contains(slot)) expiries_.Erase(slot);
   }
 
-  // Forgets a living request, wherever it is.
-  void End(Slot slot) {
+  TimePoint NextExpiry() const { return expiries_.empty() ? kNever : expiries_.TopKey().first; }
+
+  // Forgets a living request, wherever it is. `well`: its stage need not have it again.
+  void End(Slot slot, bool well) {
     if (table_[slot].status == Status::kRunning) {
       InstanceState& instance = *Up(place_of_[slot]);
       --instance.outstanding;
@@ -335,15 +393,71 @@ class BasicRouter {
     ForgetExpiry(slot);
     queue_.Forget(slot);
     table_.Erase(slot);
+    if (!workflows_.contains(slot)) return;
+    if (well) {
+      workflows_.Ended(slot, now_);
+    } else {
+      workflows_.Lost(slot, now_);
+    }
+    Follow(FailReason::kHost);
   }
 
   void Expire() {
-    while (wake_at() <= now_) {
+    while (NextExpiry() <= now_) {
       const Slot slot = expiries_.Top();
       ++stats_.failed_expired;
-      failed_.push_back({table_[slot].state.request.id, FailReason::kExpired});
-      End(slot);
+      refused_.push_back({table_[slot].state.request.id, FailReason::kExpired});
+      End(slot, false);
     }
+  }
+
+  // ---- workflows ----------------------------------------------------------------------------------------------
+
+  // True where there is no fault.
+  bool Note(const WorkflowFault& fault) {
+    if (!fault) return true;
+    ++stats_.workflow_faults;
+    new_faults_.push_back(fault);
+    return false;
+  }
+
+  // False where it must be held. Of a workflow that is not alive, a request is on its own.
+  bool JoinsWorkflow(Slot slot) {
+    const Request& r = table_[slot].state.request;
+    if (!r.workflow || !workflows_.alive(r.workflow)) return true;
+    const auto made = workflows_.Make(slot, r.workflow, r.stage, MeanCost(slot), now_);
+    return !Note(made.fault) || made.ready;
+  }
+
+  // Equation 6 of HexGen-Flow [s]; 0 where nobody asks.
+  double MeanCost(Slot slot) {
+    if (!options_.budgets || instances_.empty()) return 0;
+    costs_.Prepare(table_[slot].state);
+    double sum = 0;
+    for (const InstanceState& i : instances_) sum += ToSeconds(costs_.On(i));
+    return sum / static_cast<double>(instances_.size());
+  }
+
+  // The deadline of a call as of now.
+  void Budget(Slot slot) {
+    if (!options_.budgets || !workflows_.contains(slot)) return;
+    const TimePoint deadline = workflows_.DeadlineOf(slot, MeanCost(slot), now_, *options_.budgets);
+    if (deadline != kNever) table_[slot].state.request.deadline = deadline;
+  }
+
+  // What follows from a change of the workflows; `reason`: for calls of one that is over.
+  void Follow(FailReason reason) {
+    for (const Slot slot : workflows_.released()) Enqueue(slot);
+    workflows_.released().clear();
+    for (const Slot slot : workflows_.dropped()) {
+      ++stats_.dropped;
+      refused_.push_back({table_[slot].state.request.id, reason});
+      End(slot, false);  // the table does not know it any more: nothing follows
+    }
+    workflows_.dropped().clear();
+    stats_.workflows_ended += workflows_.ended().size();
+    ending_workflows_.insert(ending_workflows_.end(), workflows_.ended().begin(), workflows_.ended().end());
+    workflows_.ended().clear();
   }
 
   auto StateOf() const {
@@ -413,7 +527,7 @@ class BasicRouter {
     if (!fits && options_.fail_unfit && !instances_.empty()) {
       ++stats_.failed_unfit;
       failed_.push_back({record.state.request.id, FailReason::kNeverFits});
-      End(slot);
+      End(slot, false);
       return true;
     }
     queue_.Erase(slot);
@@ -436,6 +550,11 @@ class BasicRouter {
     ++instance.since_report;
     instance.last_placed = ++stats_.placed;
     placed_.push_back({record.state.request.id, IdOf(instance)});
+    if (options_.budgets) {
+      Budget(slot);
+      costs_.Prepare(record.state);
+      record.state.request.compute = costs_.On(instance);
+    }
     if constexpr (AccountingPlacement<Placer>) placer_.Placed(record.state, instance, now_);
   }
 
@@ -443,6 +562,8 @@ class BasicRouter {
   RankQueue<Policy> queue_;
   Placer placer_;
   RequestTable table_;
+  WorkflowTable workflows_;  // its calls by slot
+  CallCosts costs_;
   IndexedHeapOf<std::pair<TimePoint, RequestId>> expiries_;  // of requests that wait here
   std::vector<InstanceId> place_of_;  // by slot
   std::vector<InstanceState> instances_;  // by id
@@ -450,6 +571,8 @@ class BasicRouter {
   std::vector<Placement> placed_;
   std::vector<Failure> failed_;
   std::vector<Failure> refused_;  // since the last Place
+  std::vector<WorkflowEnd> ended_workflows_, ending_workflows_;  // likewise
+  std::vector<WorkflowFault> faults_, new_faults_;
   std::vector<Slot> window_;
   std::int64_t outstanding_ = 0;  // requests on instances
   std::int64_t set_aside_ = 0;

@@ -59,6 +59,10 @@ class RouterShadow {
   void On(const InstanceDown& e);
   void On(const InstanceReported& e);
   void On(const Epoch&) {}
+  void On(const WorkflowDeclared&) {}  // its host declares none
+  void On(const WorkflowGrown&) {}
+  void On(const StageEnded&) {}
+  void On(const WorkflowEnded&) {}
 
   void Clock(TimePoint now);
   Request* Living(RequestId id);

@@ -7,11 +7,13 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "takt/base/count.h"
 #include "takt/base/id.h"
 #include "takt/model/cost_model.h"
 #include "takt/model/event.h"
+#include "takt/model/workflow.h"
 
 namespace takt {
 
@@ -57,15 +59,36 @@ struct RequestStarted {
   InstanceId instance;
 };
 
-// A request has left its instance: finished or failed. `instance`: the one that says so, so that the late word of
+// A request has left its instance: finished, or `failed`. `instance`: the one that says so, so that the late word of
 // an instance that the request had to leave is not taken for its end; none: wherever it is.
 struct RequestEnded {
   RequestId request;
   InstanceId instance;
+  bool failed = false;  // its stage of a workflow lacks a call again
+};
+
+// Workflows (state/workflow_table.h). Requests that bear the id of one that is alive are calls of it, by their stage.
+struct WorkflowDeclared {
+  Workflow workflow;
+};
+struct WorkflowGrown {
+  WorkflowId workflow;
+  WorkflowStage stage;
+  std::vector<std::uint32_t> before = {};  // stages that come after it
+};
+// No further calls are made at the stage.
+struct StageEnded {
+  WorkflowId workflow;
+  std::uint32_t stage = 0;
+};
+// The workflow is over, early or not. Requests of it that are alive have failed, wherever they are.
+struct WorkflowEnded {
+  WorkflowId workflow;
+  bool cancelled = false;  // nothing is learnt of it
 };
 
 using RouterEvent = std::variant<Arrived, Revised, Cancelled, RequestStarted, RequestEnded, InstanceUp, InstanceDown,
-                                 InstanceReported, Epoch>;
+                                 InstanceReported, Epoch, WorkflowDeclared, WorkflowGrown, StageEnded, WorkflowEnded>;
 
 }  // namespace takt
 

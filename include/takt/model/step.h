@@ -82,10 +82,10 @@ enum class FailReason : std::uint8_t {
   kInvalid,      // contradicts itself: no prompt and nothing to compute, sequences < 1, id zero or alive already
   kNeverFits,    // more KV, tokens per step or sequences than the engine has
   kKvExhausted,  // its context outgrew the whole KV cache
-  kExpired,      // waited past expires_at
+  kExpired,      // waited past expires_at, or for a stage of its workflow that never came
   kShed,         // bounded waiting: no place
   kDraining,     // arrived after Drain
-  kHost,         // the host said that the step failed for it
+  kHost,         // the host said that the step failed for it, or that its workflow is over
 };
 
 // A request that the host must fail towards its client. The library has forgotten it.
