@@ -152,6 +152,7 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
                        .kv_block_tokens = options.scheduler.kv_block_tokens.value,
                        .overlap = options.overlap});
   }
+  if (options.budgets) cluster.SetBudgets(WorkflowBudgets(*options.budgets, costs));
   if (options.instance_count() > 1) {
     absl::StatusOr<Router> router = RouterOf(options, costs);
     if (!router.ok()) return router.status();

@@ -20,6 +20,7 @@
 #include "takt/sim/metrics.h"
 #include "takt/sim/profiles.h"
 #include "takt/sim/virtual_engine.h"
+#include "takt/state/slo_budget.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
 
@@ -30,6 +31,7 @@ struct ReplayOptions {
   std::vector<std::string> policy_options;  // likewise: "k=v"
   std::string pause = "keep_all";       // as MakePause takes it (pause/registry.h), at the profile's pace
   EstimateSpec estimates;               // what schedulers are told of lengths
+  std::optional<BudgetOptions> budgets = {};  // calls get shares of their workflow's time as deadlines; none: all of it
   std::uint64_t seed = 1;               // of the estimates' noise
 
   Profile profile;                      // what a step costs, and how much KV there is

@@ -18,6 +18,7 @@
 #include "takt/sim/estimates.h"
 #include "takt/sim/metrics.h"
 #include "takt/sim/virtual_engine.h"
+#include "takt/sim/workflow_budgets.h"
 #include "takt/sim/workload_progress.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
@@ -53,6 +54,8 @@ class VirtualCluster {
 
   // At least one; `cost` must outlive this.
   void AddEngine(Scheduler scheduler, const PreparedCostModel& cost, VirtualEngineOptions options);
+  // Requests get shares of their workflows' time as deadlines.
+  void SetBudgets(WorkflowBudgets budgets) { budgets_ = std::make_unique<WorkflowBudgets>(std::move(budgets)); }
   // Where there are several engines. Its instances are the engines in their order, ids counting from 1.
   void SetRouter(Router router) { router_ = std::make_unique<Router>(std::move(router)); }
 
@@ -123,6 +126,7 @@ class VirtualCluster {
   WorkloadProgress progress_;
   std::vector<VirtualEngine<Scheduler>> engines_;
   std::unique_ptr<Router> router_;
+  std::unique_ptr<WorkflowBudgets> budgets_;
   std::vector<std::uint32_t> tool_of_;  // by call: the next tool; empty where none has any
 
   std::vector<Timer> timers_;  // a heap
@@ -290,7 +294,9 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Place() {
   for (const Placement& p : router_->Place(now_)) {
-    Tell(static_cast<std::uint32_t>(p.instance.value - 1), Arrived{router_->Find(p.request)->request});
+    Arrived arrived{router_->Find(p.request)->request};
+    if (budgets_) budgets_->Sent(p.instance.value - 1, arrived.request);
+    Tell(static_cast<std::uint32_t>(p.instance.value - 1), arrived);
   }
   refused_.assign(router_->failed().begin(), router_->failed().end());  // ends may make calls, and so change them
   for (const Failure& f : refused_) Ended(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
@@ -355,9 +361,11 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
     arrived.request.prefix = std::make_shared<const PrefixBlocks>(
         PrefixBlocks{{workload_->prefix_block_tokens}, {hashes.begin(), hashes.end()}});
   }
+  if (budgets_) budgets_->Made(call, arrived.request, now_);
   if (routed()) {
     router_->On(arrived, now_);
   } else {
+    if (budgets_) budgets_->Sent(0, arrived.request);
     Tell(0, arrived);
   }
 }
@@ -411,7 +419,9 @@ void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailRe
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Ended(std::uint32_t call, Outcome outcome, FailReason reason) {
   requests_.records[call].output_tokens = requests_.state[call].generated();
+  if (budgets_) budgets_->Ended(call, now_);
   const bool last = progress_.End(call, outcome, reason, now_, [this](std::uint32_t next) { Succeed(next); });
+  if (last && budgets_) budgets_->WorkflowEnded({std::uint64_t{requests_.records[call].workflow} + 1}, now_);
   if (last && options_.closed_loop > 0 && next_workflow_ < workload_->workflows.size()) {
     StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
   }
