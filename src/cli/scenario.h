@@ -63,6 +63,7 @@ struct Scenario {
 // By name; a further one is a line here, a file of its own and a section of docs/scenarios.md.
 std::span<const Scenario> Scenarios();
 
+absl::StatusOr<ScenarioReport> RunHexgenFlow(const ScenarioArguments& arguments, ProgressBar& bar);
 absl::StatusOr<ScenarioReport> RunLamps(const ScenarioArguments& arguments, ProgressBar& bar);
 
 // Where a scenario's file is: `given` itself, or in it where it is a folder, below `folder` or not; where nothing was

@@ -20,6 +20,8 @@ namespace {
 constexpr std::string_view kName = "scenario";
 
 constexpr Scenario kScenarios[] = {
+    {"hexgen-flow", "text-to-SQL workflows under deadlines on unequal GPUs: vLLM, VTC, QLM and HexGen-Flow",
+     RunHexgenFlow},
     {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunLamps},
 };
 

@@ -32,24 +32,24 @@ struct ReplayOptions {
   std::string pause = "keep_all";       // as MakePause takes it (pause/registry.h), at the profile's pace
   EstimateSpec estimates;               // what schedulers are told of lengths
   std::optional<BudgetOptions> budgets = {};  // calls get shares of their workflow's time as deadlines; none: all of it
-  std::uint64_t seed = 1;               // of the estimates' noise
+  std::uint64_t seed = 1;  // of the estimates' noise
 
-  Profile profile;                      // what a step costs, and how much KV there is
-  std::int64_t kv_tokens = 0;           // > 0: so much KV instead of the profile's
+  Profile profile;  // what a step costs, and how much KV there is
+  std::int64_t kv_tokens = 0;  // > 0: so much KV instead of the profile's
   std::int32_t instances = 1;
-  std::vector<Profile> engines = {};    // not empty: an instance each, instead of `instances` of `profile`
+  std::vector<Profile> engines = {};  // not empty: an instance each, instead of `instances` of `profile`
   // Of interest to several instances only:
   std::string placement = "least_loaded";  // as MakePlacement takes it
-  std::string router_policy = {};          // of the router's own queue, as MakePolicy takes it; empty: `policy`
+  std::string router_policy = {};  // of the router's own queue, as MakePolicy takes it; empty: `policy`
   std::int64_t max_outstanding = Instance::kUnbounded;  // requests that an instance is given at once
-  StepLimits limits;                    // of every step
-  SchedulerOptions scheduler;           // kv_blocks and max_running are set here from kv_tokens and limits
-  int overlap = 0;                      // plans made ahead of the step that runs: 0 .. 2
+  StepLimits limits;  // of every step
+  SchedulerOptions scheduler;  // kv_blocks and max_running are set here from kv_tokens and limits
+  int overlap = 0;  // plans made ahead of the step that runs: 0 .. 2
 
-  double rate_scale = 1;                // arrivals come so many times as fast
-  bool all_at_once = false;             // every workflow arrives at time zero
-  std::int64_t closed_loop = 0;         // > 0: so many workflows in flight, the next starts when one ends
-  std::int64_t limit = 0;               // > 0: the first so many workflows only
+  double rate_scale = 1;  // arrivals come so many times as fast
+  bool all_at_once = false;  // every workflow arrives at time zero
+  std::int64_t closed_loop = 0;  // > 0: so many workflows in flight, the next starts when one ends
+  std::int64_t limit = 0;  // > 0: the first so many workflows only
   SloTarget slo;
 
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run

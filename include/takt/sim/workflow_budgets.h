@@ -20,9 +20,9 @@
 
 namespace takt {
 
-// HexGen-Flow's equations 5 and 6 for calls as they are made: a request's deadline becomes the end of its budget, by its
-// expected cost, mean over the instances, and what is learnt of the stages that follow. The graphs are not told: what
-// comes next is what workflows that have ended have taught.
+// HexGen-Flow's equations 5 and 6 for calls as they are made: a request's deadline becomes the end of its budget, by
+// its expected cost, mean over the instances, and what is learnt of the stages that follow. The graphs are not told:
+// what comes next is what workflows that have ended have taught.
 class WorkflowBudgets {
  public:
   using Costs = std::vector<std::shared_ptr<const PreparedCostModel>>;  // by instance
