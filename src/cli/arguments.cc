@@ -202,6 +202,39 @@ void AddScenario(CLI::App& tool, Arguments& chosen) {
   output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
 }
 
+void AddTune(CLI::App& tool, Arguments& chosen) {
+  const auto [app, to] = AddCommand<TuneArguments>(
+      tool, chosen, "tune", "find the alpha of workload_balance under which a workload would have been served best",
+      "The workload is what was served, as workflow JSONL (docs/workloads.md); it is replayed under every alpha and\n"
+      "several shuffles of its arrivals. docs/alpha_tuner.md tells how one is chosen.\n\n"
+      "Example\n"
+      "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
+      "derived/llama-3.1-70b/a6000/bf16/tp4");
+  Group options(*app, "Options");
+  options.Add("--workload", to.workload.file, "FILE", "what was served")->required();
+  AddWorkload(options, to.workload);
+  options.Add("--engine", to.engines, "ID", "the profile of an instance; one for each")->required();
+  options.Add("--profiles", to.profiles, "FILE", "a JSON file with more profiles");
+  options.Add("--placement", to.placement, "SPEC", "workload_balance or code_ratio, with its other options");
+  options.Add("--policy", to.policy, "SPEC", "the order on each instance; see 'takt policies'");
+  options.Add("--estimates", to.estimates, "KIND", "what is known of lengths, as of takt replay");
+  options.Add("--budget", to.budget, "RULE", "calls get shares of their workflow's time as deadlines: none, share, whole")
+      ->check(CLI::IsMember({"none", "share", "whole"}));
+  options.Add("--slo-scale", to.slo_scale, "X", "deadlines of X times what a workflow takes alone [as in the workload]",
+              Positive());
+  options.Add("--rate-scale", to.rate_scale, "X", "workflows come X times as fast as they did", Positive());
+  options.Add("--alphas", to.alphas, "A,...", "which are tried, rising", Share(1))->delimiter(',');
+  options.Add("--seeds", to.seeds, "N", "replays per alpha", Whole(1, 10'000));
+  options.Add("--quantile", to.quantile, "Q", "of the workflows' latencies", Share(1));
+  options.Add("--token-budget", to.token_budget, "N", "tokens that one step computes at most", Whole(1));
+  options.Add("--max-seqs", to.max_seqs, "N", "requests that run at once at most", Whole(1, 1 << 20));
+  options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
+              Whole(1, 1024));
+  Group output(*app, "Output (a file, or - for standard output)");
+  output.Add("--json", to.json, "FILE", "the choice, and what each alpha came to");
+  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
+}
+
 void AddPlan(CLI::App& tool, Arguments& chosen) {
   const auto [app, to] = AddCommand<PlanArguments>(
       tool, chosen, "plan", "plan a cascade of models on a cluster: GPUs, replicas, thresholds", kPlanExamples);
@@ -280,6 +313,7 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   AddCompare(tool, chosen);
   AddScenario(tool, chosen);
   AddPlan(tool, chosen);
+  AddTune(tool, chosen);
   AddOthers(tool, chosen);
   if (argc < 2) {
     std::fputs(tool.help().c_str(), stderr);

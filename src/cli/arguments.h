@@ -124,9 +124,30 @@ struct PlanArguments {
   int threads = 0;  // 0: as many as there are cores
 };
 
+struct TuneArguments {
+  WorkloadArguments workload;
+  std::vector<std::string> engines;  // profiles, an instance each
+  std::string profiles;              // a file with more
+  std::string placement = "workload_balance";
+  std::string policy = "fcfs";
+  std::string estimates = "lengths";
+  std::string budget = "none";  // share, whole
+  double slo_scale = 0;         // deadlines of so many times what a workflow takes alone; 0: those of the workload
+  double rate_scale = 1;
+  std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
+  std::int32_t seeds = 5;
+  double quantile = 0.95;
+  std::int32_t token_budget = 2048;
+  std::int32_t max_seqs = 256;
+  std::string json;
+  bool quiet = false;
+  int threads = 0;  // 0: as many as there are cores
+};
+
 using Arguments =
     std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments, GenerateArguments,
-                 ReplayLogArguments, CalibrateArguments, CompareArguments, ScenarioArguments, PlanArguments>;
+                 ReplayLogArguments, CalibrateArguments, CompareArguments, ScenarioArguments, PlanArguments,
+                 TuneArguments>;
 
 // The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
 std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);

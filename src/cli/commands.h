@@ -19,6 +19,7 @@ int RunCommand(const CalibrateArguments& arguments);
 int RunCommand(const CompareArguments& arguments);
 int RunCommand(const ScenarioArguments& arguments);
 int RunCommand(const PlanArguments& arguments);
+int RunCommand(const TuneArguments& arguments);
 
 // Says what is wrong on standard error, under the command's name; returns `exit_code`.
 int Complain(std::string_view command, const absl::Status& status, int exit_code);
