@@ -218,7 +218,8 @@ void AddTune(CLI::App& tool, Arguments& chosen) {
   options.Add("--placement", to.placement, "SPEC", "workload_balance or code_ratio, with its other options");
   options.Add("--policy", to.policy, "SPEC", "the order on each instance; see 'takt policies'");
   options.Add("--estimates", to.estimates, "KIND", "what is known of lengths, as of takt replay");
-  options.Add("--budget", to.budget, "RULE", "calls get shares of their workflow's time as deadlines: none, share, whole")
+  options
+      .Add("--budget", to.budget, "RULE", "calls get shares of their workflow's time as deadlines: none, share, whole")
       ->check(CLI::IsMember({"none", "share", "whole"}));
   options.Add("--slo-scale", to.slo_scale, "X", "deadlines of X times what a workflow takes alone [as in the workload]",
               Positive());

@@ -144,10 +144,9 @@ struct TuneArguments {
   int threads = 0;  // 0: as many as there are cores
 };
 
-using Arguments =
-    std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments, GenerateArguments,
-                 ReplayLogArguments, CalibrateArguments, CompareArguments, ScenarioArguments, PlanArguments,
-                 TuneArguments>;
+using Arguments = std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments,
+                               GenerateArguments, ReplayLogArguments, CalibrateArguments, CompareArguments,
+                               ScenarioArguments, PlanArguments, TuneArguments>;
 
 // The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
 std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);

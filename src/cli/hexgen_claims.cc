@@ -88,8 +88,7 @@ class Claims {
       else short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r.mean));
     }
     if (found < all.size()) return Add(name, {}, low, high, "%", false, kNotRun);
-    std::string reason =
-        fmt::format("{:.0f} to {:.0f} % over {} settings; mean shown", least, most, found);
+    std::string reason = fmt::format("{:.0f} to {:.0f} % over {} settings; mean shown", least, most, found);
     if (!short_of.empty()) reason += fmt::format("; falls short at {}", fmt::join(short_of, ", "));
     else if (most > high) reason += "; more than the paper's where slow instances hold up round robin";
     Add(name, sum / static_cast<double>(found), low, high, "%", within == found, reason);
@@ -117,9 +116,9 @@ class Claims {
       HexgenSystem system;
       double p95_low, p95_high, more_low, more_high;
     };
-    for (const Baseline& b : {Baseline{hexgen::Vllm(), 19.2, 56.2, 49.1, 81.0},
-                              Baseline{hexgen::Vtc(), 19.2, 53.8, 10.3, 39.8},
-                              Baseline{hexgen::Qlm(), 14.0, 39.6, 17.5, 36.6}}) {
+    for (const Baseline& b :
+         {Baseline{hexgen::Vllm(), 19.2, 56.2, 49.1, 81.0}, Baseline{hexgen::Vtc(), 19.2, 53.8, 10.3, 39.8},
+          Baseline{hexgen::Qlm(), 14.0, 39.6, 17.5, 36.6}}) {
       const auto other = [&](const Conditions&) { return b.system; };
       Range(fmt::format("Hetero-1 and 2: scale at 95 % below {}", b.system.label), hetero_, flow, other,
             &HexgenFigures::scale, ReductionOf<HexgenSetup, HexgenFigures>, b.p95_low, b.p95_high);
@@ -137,10 +136,11 @@ class Claims {
 
   void Homogeneous() {
     const auto flow = [this](const Conditions& c) { return Flow(c); };
-    for (const auto& [system, most] : {std::pair{hexgen::Vllm(), 32.6}, std::pair{hexgen::Vtc(), 31.4},
-                                       std::pair{hexgen::Qlm(), 28.6}}) {
-      UpTo(fmt::format("Homo: scale at 95 % below {}, up to", system.label), homo_, flow,
-           [&system = system](const Conditions&) { return system; }, most);
+    for (const auto& [system, most] :
+         {std::pair{hexgen::Vllm(), 32.6}, std::pair{hexgen::Vtc(), 31.4}, std::pair{hexgen::Qlm(), 28.6}}) {
+      UpTo(
+          fmt::format("Homo: scale at 95 % below {}, up to", system.label), homo_, flow,
+          [&system = system](const Conditions&) { return system; }, most);
     }
     Add("Trace 3, Homo, 1/s: scale at 95 % below the baselines", {}, 18.1, {}, "%", false, kTrace3);
   }
@@ -167,8 +167,7 @@ class Claims {
   }
 
   void TwoUsers() {
-    for (const auto& [user, figure] :
-         {std::pair{1, &HexgenFigures::user1}, std::pair{2, &HexgenFigures::user2}}) {
+    for (const auto& [user, figure] : {std::pair{1, &HexgenFigures::user1}, std::pair{2, &HexgenFigures::user2}}) {
       for (const HexgenSystem& other : {hexgen::Vllm(), hexgen::Vtc(), hexgen::Qlm()}) {
         const std::string name = fmt::format("two users: scale at 95 % of user {} below {}", user, other.label);
         double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
@@ -199,13 +198,11 @@ class Claims {
 
   void Ablation() {
     const auto flow = [this](const Conditions& c) { return Flow(c); };
-    Range("balance: scale at 95 % of WB+PQ below RR+PQ", hetero_, flow,
-          [](const Conditions&) { return hexgen::RrPq(); }, &HexgenFigures::scale,
-          ReductionOf<HexgenSetup, HexgenFigures>, 10.5, 34.8);
+    Range(
+        "balance: scale at 95 % of WB+PQ below RR+PQ", hetero_, flow, [](const Conditions&) { return hexgen::RrPq(); },
+        &HexgenFigures::scale, ReductionOf<HexgenSetup, HexgenFigures>, 10.5, 34.8);
     Add("Trace 3, Hetero-1, 0.5/s: WB+PQ below RR+PQ", {}, 25.9, {}, "%", false, kTrace3);
-    const auto fcfs = [this](const Conditions& c) {
-      return hexgen::WbFcfs(plan_.AlphaOf(c.cluster, c.load, c.rate));
-    };
+    const auto fcfs = [this](const Conditions& c) { return hexgen::WbFcfs(plan_.AlphaOf(c.cluster, c.load, c.rate)); };
     UpTo("order: scale at 95 % of WB+PQ below WB+FCFS, up to", hetero_, flow, fcfs, 48);
     const Conditions named = {Cluster::kHetero2, Load::kTrace2, 0.5};
     At("Trace 2, Hetero-2, 0.5/s: scale at 95 % of WB+PQ below WB+FCFS", named, fcfs(named), 5.8, 4.6);
@@ -238,11 +235,11 @@ class Claims {
       return;
     }
     const double two = OnA100(*wb, 1), one = OnA100(*wb, 0);
-    Add(heavy, two, 57.5, {}, "%", two >= 57.5,
-        fmt::format("{:.0f} % under RR; {}", OnA100(*rr, 1), note));
+    Add(heavy, two, 57.5, {}, "%", two >= 57.5, fmt::format("{:.0f} % under RR; {}", OnA100(*rr, 1), note));
     Add(light, one, {}, 1.4, "%", one <= 1.4,
-        fmt::format("{:.0f} % under RR: with what is outstanding as the queue, light calls go to the fast ones, too; {}",
-                    OnA100(*rr, 0), note));
+        fmt::format(
+            "{:.0f} % under RR: with what is outstanding as the queue, light calls go to the fast ones, too; {}",
+            OnA100(*rr, 0), note));
   }
 
   // ---- 5.4 ----
@@ -262,7 +259,8 @@ class Claims {
       for (const double a : plan_.alphas) {
         const HexgenCell* cell = AtAlpha(c, a);
         if (cell == nullptr) continue;
-        if (best == nullptr || cell->Mean(&HexgenFigures::p95) < best->Mean(&HexgenFigures::p95)) best = cell, alpha = a;
+        if (best == nullptr || cell->Mean(&HexgenFigures::p95) < best->Mean(&HexgenFigures::p95))
+          best = cell, alpha = a;
       }
       if (best == nullptr || zero == nullptr || theirs == nullptr) {
         Add(name, {}, paper, paper, "", false, kNotRun);
@@ -271,10 +269,11 @@ class Claims {
       const Reduction below_zero = ReductionOf(*best, *zero, &HexgenFigures::p95);
       const Reduction below_theirs = ReductionOf(*best, *theirs, &HexgenFigures::p95);
       Add(name, alpha, paper, paper, "", below_theirs.low <= 0,
-          fmt::format("least mean P95 at {:g}: {:.1f} % ({:.1f} to {:.1f}) below alpha 0, {:.1f} % ({:.1f} to {:.1f}) below "
-                      "the paper's {:g}",
-                      alpha, below_zero.mean, below_zero.low, below_zero.high, below_theirs.mean, below_theirs.low,
-                      below_theirs.high, paper));
+          fmt::format(
+              "least mean P95 at {:g}: {:.1f} % ({:.1f} to {:.1f}) below alpha 0, {:.1f} % ({:.1f} to {:.1f}) below "
+              "the paper's {:g}",
+              alpha, below_zero.mean, below_zero.low, below_zero.high, below_theirs.mean, below_theirs.low,
+              below_theirs.high, paper));
     }
     Add("Trace 3: best alpha 0.2 and 0.4, the latter 14 % below alpha 0", {}, 14, {}, "%", false, kTrace3);
     Consistent();
@@ -325,10 +324,11 @@ class Claims {
     const Reduction above = IncreaseOf(*tuner, *best, &HexgenFigures::p95);
     const Reduction below = ReductionOf(*tuner, *zero, &HexgenFigures::p95);
     Add(name, above.mean, {}, 0, "%", above.low <= 0,
-        fmt::format("best fixed alpha {:g}, chosen with hindsight; {:.1f} to {:.1f} % at 95 % confidence; {:.1f} % ({:.1f} "
-                    "to {:.1f}) below alpha 0; {} searches a run, alpha {} in the end",
-                    alpha, above.low, above.high, below.mean, below.low, below.high,
-                    Short(tuner->Mean(&HexgenFigures::searches)), Short(tuner->Mean(&HexgenFigures::alpha))));
+        fmt::format(
+            "best fixed alpha {:g}, chosen with hindsight; {:.1f} to {:.1f} % at 95 % confidence; {:.1f} % ({:.1f} "
+            "to {:.1f}) below alpha 0; {} searches a run, alpha {} in the end",
+            alpha, above.low, above.high, below.mean, below.low, below.high,
+            Short(tuner->Mean(&HexgenFigures::searches)), Short(tuner->Mean(&HexgenFigures::alpha))));
   }
 
   const HexgenStudy& study_;
@@ -368,12 +368,13 @@ std::vector<std::string> HexgenFindings(const HexgenStudy& study, const HexgenPl
       std::string text = fmt::format("at {:g}/s ", rate);
       if (better.empty() && worse.empty()) text += "no order is told from it";
       if (!better.empty()) text += fmt::format("it is below {}", fmt::join(better, ", "));
-      if (!worse.empty()) text += fmt::format("{}it loses to {}", better.empty() ? "" : ", and ", fmt::join(worse, ", "));
+      if (!worse.empty())
+        text += fmt::format("{}it loses to {}", better.empty() ? "" : ", and ", fmt::join(worse, ", "));
       parts.push_back(text);
     }
     if (!parts.empty()) {
-      findings.push_back(fmt::format("Urgency under balance (Hetero-2, Trace 1, alpha 0), {}: {}.", what,
-                                     fmt::join(parts, "; ")));
+      findings.push_back(
+          fmt::format("Urgency under balance (Hetero-2, Trace 1, alpha 0), {}: {}.", what, fmt::join(parts, "; ")));
     }
   }
   return findings;

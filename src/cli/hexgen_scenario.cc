@@ -73,9 +73,8 @@ std::vector<HexgenSystem> Orders() {
 // Placements under the same order.
 std::vector<HexgenSystem> Placements() {
   std::vector<HexgenSystem> all;
-  for (const char* placement :
-       {"round_robin", "random", "least_loaded", "least_outstanding_tokens", "code_ratio", "code_ratio(alpha=0)",
-        "workload_balance(queue=waiting)", "workload_balance"}) {
+  for (const char* placement : {"round_robin", "random", "least_loaded", "least_outstanding_tokens", "code_ratio",
+                                "code_ratio(alpha=0)", "workload_balance(queue=waiting)", "workload_balance"}) {
     all.push_back({placement, placement, "urgency", BudgetRule::kShare});
   }
   return all;
@@ -130,7 +129,8 @@ class Parts {
     Begin("deadlines");
     for (const double scale : {2.0, 5.0, 10.0}) {
       for (const HexgenSystem& s : {hexgen::Qlm(), hexgen::WbPq(0)}) {
-        Add({Cluster::kHetero2, Load::kTrace1, plan.rate, Labelled(s, fmt::format("{}, {:g} x", s.label, scale)), scale});
+        Add({Cluster::kHetero2, Load::kTrace1, plan.rate, Labelled(s, fmt::format("{}, {:g} x", s.label, scale)),
+             scale});
       }
     }
     Begin("two users");
@@ -167,20 +167,19 @@ class Parts {
 
 ScenarioRow RowOf(const Part& part, const HexgenCell& cell, const std::string& label) {
   const HexgenSetup& s = cell.setup;
-  ScenarioRow row = {
-      {"part", part.name},
-      {"cluster", std::string(Name(s.cluster))},
-      {"load", std::string(Name(s.load))},
-      {"rate_qps", s.rate},
-      {"system", label},
-      {"placement", s.system.placement},
-      {"policy", s.system.policy},
-      {"budget", std::string(!s.system.budget                              ? "none"
-                             : *s.system.budget == BudgetRule::kShare ? "share"
-                                                                           : "whole")},
-      {"estimates", s.system.estimates.ToString()},
-      {"deadline_scale", s.slo_scale},
-      {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
+  ScenarioRow row = {{"part", part.name},
+                     {"cluster", std::string(Name(s.cluster))},
+                     {"load", std::string(Name(s.load))},
+                     {"rate_qps", s.rate},
+                     {"system", label},
+                     {"placement", s.system.placement},
+                     {"policy", s.system.policy},
+                     {"budget", std::string(!s.system.budget                         ? "none"
+                                            : *s.system.budget == BudgetRule::kShare ? "share"
+                                                                                     : "whole")},
+                     {"estimates", s.system.estimates.ToString()},
+                     {"deadline_scale", s.slo_scale},
+                     {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
   const std::pair<const char*, HexgenFigure> figures[] = {
       {"p95_s", &HexgenFigures::p95},
       {"p95_middle_s", &HexgenFigures::p95_middle},
@@ -330,9 +329,9 @@ Table StageTable(const HexgenStudy& study, const HexgenPlan& plan) {
   const double alpha = plan.AlphaOf(Cluster::kHetero2, Load::kTrace1, plan.rate);
   for (std::size_t stage = 0; stage < 4; ++stage) {
     table.BeginSection();
-    for (const auto& [name, system] :
-         {std::pair{std::string("RR"), hexgen::RrPq()}, std::pair{fmt::format("WB, alpha {:g}", alpha), hexgen::WbPq(alpha)},
-          std::pair{std::string("WB, alpha 0.4"), hexgen::WbPq(0.4)}}) {
+    for (const auto& [name, system] : {std::pair{std::string("RR"), hexgen::RrPq()},
+                                       std::pair{fmt::format("WB, alpha {:g}", alpha), hexgen::WbPq(alpha)},
+                                       std::pair{std::string("WB, alpha 0.4"), hexgen::WbPq(0.4)}}) {
       const HexgenCell* cell = study.Find({Cluster::kHetero2, Load::kTrace1, plan.rate, system});
       if (cell == nullptr) continue;
       std::array<double, kHexgenInstances> of_instance = {}, calls = {};
@@ -470,23 +469,26 @@ std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
     for (const Profile& p : study.engines(c)) text += (text.empty() ? "" : ", ") + p.id;
     return text;
   };
-  return {{"Workload", fmt::format("text-to-SQL queries, Trace 1: {} of {}, Trace 2: {} of {}; Poisson arrivals as the "
-                                   "authors draw them, seeds 0 to {}; Traces 3 and 4 are not at hand",
-                                   study.trace(Load::kTrace1).workflows.size(),
-                                   Counted(std::ssize(study.trace(Load::kTrace1).calls), "call"),
-                                   study.trace(Load::kTrace2).workflows.size(),
-                                   Counted(std::ssize(study.trace(Load::kTrace2).calls), "call"), study.seeds() - 1)},
-          {"Clusters", fmt::format("Hetero-1: {}; Hetero-2: {}; Homo: {}. A6000 and L40 are derived, not measured",
-                                   ids(Cluster::kHetero1), ids(Cluster::kHetero2), ids(Cluster::kHomo))},
-          {"Systems", "vLLM: round robin, fcfs; VTC: round robin, fair_share, a query a user; QLM: round robin, "
-                      "slo_groups; RR+PQ: round robin, urgency; WB: workload_balance with the alpha that a search on "
-                      "other arrivals found, with fcfs, and with urgency (HexGen-Flow)"},
-          {"Known", "output lengths as learnt so far by stage and prompt length (lengths); what follows in a query as "
-                    "learnt from those that have ended"},
-          {"Deadlines", "5 times what a query takes alone on the fastest instances (chosen)"},
-          {"Runs", fmt::format("{} paired seeds; {} served to the end", study.seeds(),
-                               study.minutes() > 0 ? fmt::format("queries of the first {:g} minutes are", study.minutes())
-                                                   : "all queries are")}};
+  return {
+      {"Workload", fmt::format("text-to-SQL queries, Trace 1: {} of {}, Trace 2: {} of {}; Poisson arrivals as the "
+                               "authors draw them, seeds 0 to {}; Traces 3 and 4 are not at hand",
+                               study.trace(Load::kTrace1).workflows.size(),
+                               Counted(std::ssize(study.trace(Load::kTrace1).calls), "call"),
+                               study.trace(Load::kTrace2).workflows.size(),
+                               Counted(std::ssize(study.trace(Load::kTrace2).calls), "call"), study.seeds() - 1)},
+      {"Clusters", fmt::format("Hetero-1: {}; Hetero-2: {}; Homo: {}. A6000 and L40 are derived, not measured",
+                               ids(Cluster::kHetero1), ids(Cluster::kHetero2), ids(Cluster::kHomo))},
+      {"Systems",
+       "vLLM: round robin, fcfs; VTC: round robin, fair_share, a query a user; QLM: round robin, "
+       "slo_groups; RR+PQ: round robin, urgency; WB: workload_balance with the alpha that a search on "
+       "other arrivals found, with fcfs, and with urgency (HexGen-Flow)"},
+      {"Known",
+       "output lengths as learnt so far by stage and prompt length (lengths); what follows in a query as "
+       "learnt from those that have ended"},
+      {"Deadlines", "5 times what a query takes alone on the fastest instances (chosen)"},
+      {"Runs", fmt::format("{} paired seeds; {} served to the end", study.seeds(),
+                           study.minutes() > 0 ? fmt::format("queries of the first {:g} minutes are", study.minutes())
+                                               : "all queries are")}};
 }
 
 }  // namespace
@@ -496,8 +498,10 @@ absl::StatusOr<ScenarioReport> RunHexgenFlow(const ScenarioArguments& arguments,
   if (!trace1.ok()) return trace1.status();
   const absl::StatusOr<std::string> trace2 = FindData(arguments.data, "text2sql", "trace2.jsonl");
   if (!trace2.ok()) return trace2.status();
-  absl::StatusOr<HexgenStudy> study =
-      HexgenStudy::Create(*trace1, *trace2, arguments.seeds > 0 ? arguments.seeds : arguments.full ? 50 : 20);
+  absl::StatusOr<HexgenStudy> study = HexgenStudy::Create(*trace1, *trace2,
+                                                          arguments.seeds > 0 ? arguments.seeds
+                                                          : arguments.full    ? 50
+                                                                              : 20);
   if (!study.ok()) return study.status();
   study->set_minutes(arguments.minutes);
 
@@ -538,12 +542,10 @@ absl::StatusOr<ScenarioReport> RunHexgenFlow(const ScenarioArguments& arguments,
     if (part.name == "systems") continue;
     std::string heading = part.name;
     heading.front() = static_cast<char>(heading.front() - 'a' + 'A');
-    report.tables.push_back(
-        {heading, part.name == "two users" ? UserTable(*study, part) : CellTable(*study, part)});
+    report.tables.push_back({heading, part.name == "two users" ? UserTable(*study, part) : CellTable(*study, part)});
   }
   report.tables.push_back({"Who serves which stage (Hetero-2, Trace 1, 0.5/s)", StageTable(*study, plan)});
-  const HexgenCell* tuner =
-      study->Find({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
+  const HexgenCell* tuner = study->Find({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
   if (tuner != nullptr) report.tables.push_back({"The tuner under a changing load", DecisionTable(*tuner)});
   report.plots = {AttainmentPlots(*study, plan), AlphaPlots(*study, plan), OrderPlots(*study, plan)};
   report.claims = HexgenClaims(*study, plan);

@@ -26,8 +26,8 @@ absl::StatusOr<Workload> Changing(const Workload& calm, const Workload& peak, do
   for (const bool at_peak : {false, true, false}) {
     const double its_rate = at_peak ? rate : kCalmRate;
     const double span = at_peak ? kPeakSeconds : kCalmSeconds;
-    absl::StatusOr<Workload> part = Draw(at_peak ? peak : calm, std::llround(its_rate * span), {.rate = its_rate},
-                                         3 * seed + parts.size());
+    absl::StatusOr<Workload> part =
+        Draw(at_peak ? peak : calm, std::llround(its_rate * span), {.rate = its_rate}, 3 * seed + parts.size());
     if (!part.ok()) return part.status();
     parts.push_back(*std::move(part));
   }
@@ -109,8 +109,7 @@ class TunerInRun {
     f.alpha = tuner_.alpha();
     f.searches = searches_;
     for (const AlphaDecision& d : tuner_.history()) {
-      f.decisions.emplace_back(ToSeconds(d.time),
-                               fmt::format("{}; alpha {}", d.why, d.alpha));
+      f.decisions.emplace_back(ToSeconds(d.time), fmt::format("{}; alpha {}", d.why, d.alpha));
     }
   }
 

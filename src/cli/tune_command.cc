@@ -27,7 +27,8 @@ constexpr std::string_view kName = "tune";
 
 // What is wrong, under the option at fault.
 absl::Status Of(const char* option, const absl::Status& status) {
-  return status.ok() ? status : absl::Status(status.code(), fmt::format("{}: {}", option, std::string(status.message())));
+  return status.ok() ? status
+                     : absl::Status(status.code(), fmt::format("{}: {}", option, std::string(status.message())));
 }
 
 absl::StatusOr<std::vector<Profile>> Engines(const TuneArguments& arguments) {
@@ -137,13 +138,13 @@ int RunCommand(const TuneArguments& arguments) {
     json.emplace(*std::move(out));
   }
   ProgressBar bar(!arguments.quiet);
-  const absl::StatusOr<AlphaChoice> choice =
-      SearchAlpha(*search, OnThreads(arguments.threads), [&bar](double done) {
-        bar.Show(done, "replaying");
-        return !Interrupted();
-      });
+  const absl::StatusOr<AlphaChoice> choice = SearchAlpha(*search, OnThreads(arguments.threads), [&bar](double done) {
+    bar.Show(done, "replaying");
+    return !Interrupted();
+  });
   bar.Clear();
-  if (!choice.ok()) return Complain(kName, choice.status(), absl::IsCancelled(choice.status()) ? kInterrupted : kFailed);
+  if (!choice.ok())
+    return Complain(kName, choice.status(), absl::IsCancelled(choice.status()) ? kInterrupted : kFailed);
   absl::Status fault;
   if (json) json->Write(Json(*search, *choice)), fault.Update(json->Close());
   if (!arguments.quiet) {
