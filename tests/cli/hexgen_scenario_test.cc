@@ -57,7 +57,7 @@ TEST_CASE("a small run of the HexGen-Flow scenario, with all its rows and claims
   }
   std::size_t without_data = 0;
   for (const Json& claim : json["claims"]) {
-    without_data += Has(claim["reason"], "no data") ? 1 : 0;
+    if (Has(claim["reason"], "no data")) ++without_data;
     CHECK((!Has(claim["reason"], "no data") || claim["holds"] == false));
   }
   CHECK(without_data >= 5);  // Traces 3 and 4
