@@ -190,8 +190,8 @@ void AddScenario(CLI::App& tool, Arguments& chosen) {
   options.Add("name", to.name, "NAME", "which one");
   options.Add("--data", to.data, "PATH",
               "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
-  options.AddFlag("--full", to.full, "longer runs, and 20 seeds");
-  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [10, with --full 20]", Whole(1, 1000));
+  options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/scenarios.md says");
+  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/scenarios.md says]", Whole(1, 1000));
   options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/scenarios.md says]", Positive());
   options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
               Whole(1, 1024));
