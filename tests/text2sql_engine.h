@@ -103,6 +103,8 @@ struct Setup {
   AnyPlacement placement;
   BudgetOptions budgets = {.blown = BlownRule::kPublished};
   double slo_scale = 1;  // of the standard workflow
+  std::size_t slow = kHetero2.size();  // this engine (from 0) is ten times as slow
+  double slow_from = 0;                // from this time on [s]
 };
 
 struct Dispatched {
@@ -189,6 +191,9 @@ class Simulation {
     std::size_t stage = 0, ended = 0, next_index = 0;
   };
 
+  double SlownessOf(const Engine& e) const {
+    return &e - engines_.data() == static_cast<std::ptrdiff_t>(setup_.slow) && e.time >= setup_.slow_from ? 10 : 1;
+  }
   static TimePoint Time(double seconds) { return TimePoint(FromSeconds(seconds)); }
   static int BlocksOf(const Live& live) { return (live.call.in + 15) / 16; }
 
@@ -246,7 +251,8 @@ class Simulation {
         e.used += blocks;
         e.time =
             std::max(e.time, live.created);  // some measured latencies are shorter than their decodes: time steps back
-        e.time += latencies_.Of(live.call.in, live.call.out, e.gpu) - live.call.out * kDecodeSeconds[e.gpu];
+        e.time +=
+            SlownessOf(e) * (latencies_.Of(live.call.in, live.call.out, e.gpu) - live.call.out * kDecodeSeconds[e.gpu]);
         e.running.push_back(top);
         return;
       }
@@ -256,7 +262,7 @@ class Simulation {
       return;
     }
     for (const std::uint32_t h : e.running) e.time = std::max(e.time, live_[h].created);
-    e.time += kDecodeSeconds[e.gpu];
+    e.time += SlownessOf(e) * kDecodeSeconds[e.gpu];
     std::erase_if(e.running, [&](std::uint32_t h) {
       Live& live = live_[h];
       if (++live.decoded < live.call.out) return false;

@@ -551,7 +551,7 @@ class BasicRouter {
     instance.last_placed = ++stats_.placed;
     placed_.push_back({record.state.request.id, IdOf(instance)});
     if (options_.budgets) {
-      Budget(slot);
+      if (!TAKT_PLANTED_BUG(42)) Budget(slot);
       costs_.Prepare(record.state);
       record.state.request.compute = costs_.On(instance);
     }

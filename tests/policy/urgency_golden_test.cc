@@ -1,9 +1,11 @@
 // Budgets, picks and end-to-end latencies against what HexGen-Flow's authors' simulator logged.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -109,6 +111,24 @@ TEST_CASE("with the authors' engines, takt's budgets, queue and dispatch give th
     }
     CHECK(worst < 1e-6);  // six decimals were logged
   }
+}
+
+TEST_CASE("an instance whose speed drops tenfold delays workflows, and loses none") {
+  if (Skipped()) return;
+  const Latencies latencies;
+  const auto steps = StepSeconds();
+  const std::vector<Query> queries = QueriesOf(PathOf("trace1.jsonl"));
+  const std::vector<double> arrivals = Arrivals(queries.size(), 0.5, 0);
+  Setup setup = SetupOf(kRuns[0]);
+  const auto mean = [&] {
+    const Outcome outcome = Simulation(queries, arrivals, latencies, steps, setup).Run();
+    CHECK(std::ranges::all_of(outcome.latency, [](double latency) { return latency > 0; }));
+    return std::accumulate(outcome.latency.begin(), outcome.latency.end(), 0.0) / static_cast<double>(queries.size());
+  };
+  const double steady = mean();
+  setup.slow = 0, setup.slow_from = 100;
+  const double slowed = mean();
+  CHECK(slowed > steady * 1.2);
 }
 
 TEST_CASE("arrivals are those of the file") {

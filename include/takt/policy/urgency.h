@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "takt/config.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/state/slo_budget.h"
@@ -34,7 +35,8 @@ struct Urgency {
     const TimePoint arrival = r.request.arrival;
     const Duration compute = std::max(r.request.compute, Duration::zero());
     TimePoint due = r.request.deadline;
-    if (due == kNever) due = Later(arrival, (compute > Duration::zero() ? ToSeconds(compute) : unknown) / batch_share);
+    if (due == kNever && !TAKT_PLANTED_BUG(43))
+      due = Later(arrival, (compute > Duration::zero() ? ToSeconds(compute) : unknown) / batch_share);
     // In whole nanoseconds, so that the equally urgent are equal.
     due = due < TimePoint::min() + compute ? TimePoint::min() : due - compute;
     return {ToSeconds(std::clamp(due, Later(arrival, -horizon), Later(arrival, horizon)))};
