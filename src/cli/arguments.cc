@@ -8,6 +8,8 @@
 #include "CLI/CLI.hpp"
 #include "cli/exit_code.h"
 #include "cli/options.h"
+#include "fmt/format.h"
+#include "takt/planning/milp.h"
 #include "takt/version.h"
 
 namespace takt::cli {
@@ -66,6 +68,20 @@ Examples
   takt plan --workload cascadia:1 --models cascade.json --gpus 32 --rate 10 --latency 30 --alternation
 
 Exit code: 0 done, 1 failed or no plan (the message says what is missing), 2 wrong usage, 130 interrupted.)";
+
+constexpr const char* kClusterExamples =
+    R"(The file: {"quality": 80, "budget": 100,
+ "models": [{"name": "8b"}, {"name": "70b", "min_replicas": 2}],
+ "classes": [{"name": "h100", "price": 2.67, "servers": [{"servers": 4, "gpus": 8}]}],
+ "replicas": [{"name": "8b tp1", "model": "8b", "class": "h100", "tp": 1, "rate": 5}, ...],
+ "routings": [{"name": "74", "rates": [30, 12], "quality": 84}, ...]}. docs/milp.md lists all there is.
+
+Examples
+  takt cluster cluster.json
+  takt cluster cluster.json --mps cluster.mps && glpsol --freemps cluster.mps
+
+Exit code: 0 a plan (where a limit ended the search, it says so), 1 failed or no plan (it says what is missing),
+2 wrong usage, 130 interrupted (the best plan so far was reported).)";
 
 void AddPolicies(Group group, ReplayArguments& to) {
   group.Add("--policy", to.policies, "NAME",
@@ -191,7 +207,8 @@ void AddScenario(CLI::App& tool, Arguments& chosen) {
   options.Add("--data", to.data, "PATH",
               "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
   options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/scenarios.md says");
-  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/scenarios.md says]", Whole(1, 1000));
+  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/scenarios.md says]",
+              Whole(1, 1000));
   options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/scenarios.md says]", Positive());
   options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
               Whole(1, 1024));
@@ -270,6 +287,27 @@ void AddPlan(CLI::App& tool, Arguments& chosen) {
   output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
 }
 
+void AddCluster(CLI::App& tool, Arguments& chosen) {
+  std::string solvers;
+  for (const MilpSolverInfo& info : MilpSolverInfos()) {
+    solvers += fmt::format("{}{}{}", solvers.empty() ? "" : ", ", info.name, info.built_in ? "" : " (not built in)");
+  }
+  const auto [app, to] = AddCommand<ClusterArguments>(
+      tool, chosen, "cluster", "plan a cluster of several classes of GPUs by an integer program", kClusterExamples);
+  Group problem(*app, "Problem");
+  problem.Add("file", to.file, "FILE", "models, classes of GPUs, replicas and routings, or - for standard input")
+      ->required();
+  problem.AddFlag("--patterns", to.patterns, "how each server is filled, also where counting GPUs is exact");
+  Group search(*app, "Search");
+  search.Add("--solver", to.solver, "NAME", (solvers + " [the first that is built in]").c_str());
+  search.Add("--seconds", to.seconds, "S", "then the best plan so far and its bound are reported", Positive());
+  search.Add("--gap", to.gap, "SHARE", "a plan so close to its bound is the optimum", Share(1));
+  Group output(*app, "Output (a file, or - for standard output)");
+  output.Add("--json", to.json, "FILE", "the plan");
+  output.Add("--mps", to.mps, "FILE", "the integer program as free MPS, for any solver");
+  output.AddFlag("-q,--quiet", to.quiet, "no table");
+}
+
 void AddOthers(CLI::App& tool, Arguments& chosen) {
   const std::string group = "Options";
   AddCommand<PoliciesArguments>(tool, chosen, "policies", "list the policies: what each does, and its options");
@@ -315,6 +353,7 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   AddScenario(tool, chosen);
   AddPlan(tool, chosen);
   AddTune(tool, chosen);
+  AddCluster(tool, chosen);
   AddOthers(tool, chosen);
   if (argc < 2) {
     std::fputs(tool.help().c_str(), stderr);

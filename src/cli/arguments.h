@@ -144,9 +144,19 @@ struct TuneArguments {
   int threads = 0;  // 0: as many as there are cores
 };
 
+struct ClusterArguments {
+  std::string file;
+  std::string solver;  // empty: the first that is built in
+  double seconds = 60;
+  double gap = 1e-6;
+  bool patterns = false;
+  std::string mps, json;
+  bool quiet = false;
+};
+
 using Arguments = std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments,
                                GenerateArguments, ReplayLogArguments, CalibrateArguments, CompareArguments,
-                               ScenarioArguments, PlanArguments, TuneArguments>;
+                               ScenarioArguments, PlanArguments, TuneArguments, ClusterArguments>;
 
 // The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
 std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);

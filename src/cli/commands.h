@@ -20,6 +20,7 @@ int RunCommand(const CompareArguments& arguments);
 int RunCommand(const ScenarioArguments& arguments);
 int RunCommand(const PlanArguments& arguments);
 int RunCommand(const TuneArguments& arguments);
+int RunCommand(const ClusterArguments& arguments);
 
 // Says what is wrong on standard error, under the command's name; returns `exit_code`.
 int Complain(std::string_view command, const absl::Status& status, int exit_code);

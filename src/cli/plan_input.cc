@@ -1,12 +1,10 @@
 #include "cli/plan_input.h"
 
-#include <limits>
-#include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "cli/cascadia_traces.h"
+#include "cli/json_object.h"
 #include "cli/output.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -15,76 +13,6 @@ namespace takt::cli {
 namespace {
 
 using Json = nlohmann::json;
-
-// Reads members of one JSON object, and keeps the first fault.
-class Members {
- public:
-  Members(const Json& object, std::string where) : object_(object), where_(std::move(where)) {}
-
-  bool Has(const char* key) const { return object_.contains(key); }
-
-  std::string Text(const char* key) {
-    seen_.insert(key);
-    if (!Has(key) || !object_[key].is_string()) return Fault(key, "must be a text"), "";
-    return object_[key].get<std::string>();
-  }
-
-  double Number(const char* key, const Json& value) {
-    // What JSON cannot say, Python's writer says so.
-    if (!value.is_number()) Fault(key, "must be a number");
-    return value.is_number() ? value.get<double>() : 0;
-  }
-
-  std::int32_t Count(const char* key, const Json& value, std::int64_t least = 1) {
-    const bool whole = value.is_number_integer() && value >= least && value <= std::numeric_limits<std::int32_t>::max();
-    if (!whole) Fault(key, fmt::format("{} must be a whole number from {}", value.dump(), least));
-    return whole ? value.get<std::int32_t>() : 1;
-  }
-
-  std::int32_t CountOr(const char* key, std::int32_t otherwise) {
-    seen_.insert(key);
-    return Has(key) ? Count(key, object_[key]) : otherwise;
-  }
-
-  double NumberOr(const char* key, double otherwise) {
-    seen_.insert(key);
-    return Has(key) ? Number(key, object_[key]) : otherwise;
-  }
-
-  std::vector<std::int32_t> Counts(const char* key, std::vector<std::int32_t> otherwise) {
-    seen_.insert(key);
-    if (!Has(key)) return otherwise;
-    std::vector<std::int32_t> counts;
-    if (!object_[key].is_array()) return Fault(key, "must be a list of whole numbers"), counts;
-    for (const Json& value : object_[key]) counts.push_back(Count(key, value));
-    return counts;
-  }
-
-  std::vector<double> Numbers(const char* key) {
-    seen_.insert(key);
-    std::vector<double> numbers;
-    if (!Has(key) || !object_[key].is_array()) return Fault(key, "must be a list of numbers"), numbers;
-    for (const Json& value : object_[key]) numbers.push_back(Number(key, value));
-    return numbers;
-  }
-
-  void NothingElse() {
-    for (const auto& [key, value] : object_.items()) {
-      if (!seen_.contains(key)) Fault(key.c_str(), "is not known");
-    }
-  }
-
-  void Fault(const char* key, std::string_view what) {
-    if (status_.ok()) status_ = absl::InvalidArgumentError(fmt::format("{}: {} {}", where_, key, what));
-  }
-  const absl::Status& status() const { return status_; }
-
- private:
-  const Json& object_;
-  std::string where_;
-  std::set<std::string> seen_;
-  absl::Status status_;
-};
 
 }  // namespace
 
@@ -100,7 +28,7 @@ absl::StatusOr<std::vector<ServedModel>> ReadModels(const std::string& path, std
   for (const Json& entry : json["models"]) {
     const std::string where = fmt::format("{}: model {}", path, models.size() + 1);
     if (!entry.is_object()) return absl::InvalidArgumentError(where + ": must be an object");
-    Members members(entry, where);
+    JsonObject members(entry, where);
     const std::string id = members.Text("profile");
     const std::vector<std::int32_t> tp = members.Counts("tp", {1, 2, 4, 8});
     const std::vector<std::int32_t> pp = members.Counts("pp", {1, 2, 4});
@@ -148,7 +76,7 @@ absl::StatusOr<std::vector<CascadeSample>> ReadSample(const std::string& path, s
     if (json.is_discarded() || !json.is_object()) {
       return absl::InvalidArgumentError(where + ": is not a JSON object (NaN is none of JSON's numbers)");
     }
-    Members members(json, where);
+    JsonObject members(json, where);
     CascadeSample s;
     s.prompt = json.contains("prompt") ? members.CountOr("prompt", 1) : (members.Fault("prompt", "is missing"), 1);
     if (json.contains("output")) {
