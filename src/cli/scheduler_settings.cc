@@ -87,6 +87,9 @@ const std::vector<Setting>& Settings() {
       {"admission_window", "a number of requests", [](V v, O& o) { return Parse(v, o.scheduler.admission_window, 1); }},
       {"prefill_tokens", "a number of tokens", [](V v, O& o) { return Parse(v, o.limits.prefill_tokens.value, 1); }},
       {"chunk_tokens", "a number of tokens", [](V v, O& o) { return Parse(v, o.limits.chunk_tokens.value, 1); }},
+      {"swap_out", "a number of KV blocks", [](V v, O& o) { return Parse(v, o.limits.swap_out.value, 0); }},
+      {"swap_in", "a number of KV blocks", [](V v, O& o) { return Parse(v, o.limits.swap_in.value, 1); }},
+      {"swap_overlap", "a share from 0 to 1", [](V v, O& o) { return Parse(v, o.swap_overlap, 0.0, 1.0); }},
       {"overlap", "0, 1 or 2", [](V v, O& o) { return Parse(v, o.overlap, 0, 2); }},
   };
   return kSettings;

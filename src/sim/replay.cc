@@ -150,7 +150,8 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
     cluster.AddEngine(*std::move(scheduler), *costs[static_cast<std::size_t>(i)],
                       {.limits = options.limits,
                        .kv_block_tokens = options.scheduler.kv_block_tokens.value,
-                       .overlap = options.overlap});
+                       .overlap = options.overlap,
+                       .swap_overlap = options.swap_overlap});
   }
   if (options.budgets) cluster.SetBudgets(WorkflowBudgets(*options.budgets, costs));
   if (options.instance_count() > 1) {
@@ -228,6 +229,7 @@ absl::Status ReplayOptions::Validate() const {
   expect(closed_loop >= 0, "closed_loop", closed_loop, "must not be negative");
   expect(limit >= 0, "limit", limit, "must not be negative");
   expect(overlap >= 0 && overlap <= 2, "overlap", overlap, "must be 0, 1 or 2");
+  expect(swap_overlap >= 0 && swap_overlap <= 1, "swap_overlap", swap_overlap, "must lie in [0, 1]");
   expect(limits.tokens.value >= 1, "limits.tokens", limits.tokens.value, "must be at least 1");
   expect(limits.max_seqs >= 1, "limits.max_seqs", limits.max_seqs, "must be at least 1");
   expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle", "the simulator owns no memory to answer for");

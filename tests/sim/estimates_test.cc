@@ -112,6 +112,34 @@ TEST_CASE("noise is log-normal around the truth") {
   CHECK(std::sqrt(squares / n) == Approx(0.7).margin(0.02));
 }
 
+// LAMPS, section 6.4.
+TEST_CASE("Gaussian errors are a share of the truth, without bias, and never below zero") {
+  Workload w = LogNormalCalls(20'000, 7, 0.5);
+  w.names.push_back("search");
+  for (std::size_t i = 0; i < w.calls.size(); ++i) w.tools.push_back({100'000, 10'000, FromSeconds(2), 1});
+  for (const double sigma : {0.05, 0.1, 0.3, 0.5}) {
+    Estimator estimator(w, {EstimateKind::kGaussian, sigma}, 3);
+    double sum = 0, squares = 0, tool_sum = 0, tool_squares = 0;
+    for (std::uint32_t c = 0; c < w.calls.size(); ++c) {
+      const Request r = Described(estimator, c, c);
+      REQUIRE(r.output_tokens.mean >= 0);
+      const double error = r.output_tokens.mean / w.calls[c].output_tokens - 1;
+      sum += error, squares += error * error;
+      const NextCall next = estimator.Tool(c, 0);
+      REQUIRE(next.duration >= Duration(0));
+      const double off = ToSeconds(next.duration) / 2 - 1;
+      tool_sum += off, tool_squares += off * off;
+      CHECK(next.returned.value == Approx(10'000 * (1 + off)).margin(1));
+    }
+    const double n = static_cast<double>(w.calls.size());
+    INFO("sigma " << sigma);
+    CHECK(sum / n == Approx(0).margin(0.012));
+    CHECK(tool_sum / n == Approx(0).margin(0.012));
+    CHECK(std::sqrt(squares / n) == Approx(sigma).epsilon(0.03));
+    CHECK(std::sqrt(tool_squares / n) == Approx(sigma).epsilon(0.03));
+  }
+}
+
 TEST_CASE("calibrated estimates are unbiased whatever they say, and their quantiles hold") {
   const Workload w = LogNormalCalls(40'000, 5, 1);
   Estimator estimator(w, {EstimateKind::kCalibrated, 0.8}, 3);
@@ -222,6 +250,8 @@ TEST_CASE("a tool is known by the means of its name, and what precedes it likewi
   Estimator means(w, kClassMean, 1);
   CHECK_FALSE(means.Tool(1, 0));
   means.ToolEnded(0, 0);
+  w.tools.push_back({5, 100, FromSeconds(9), 0});
+  CHECK(means.Tool(2, 0).duration == FromSeconds(2));  // of another name: as all that are known
   means.ToolEnded(1, 30);
   CHECK(means.Tool(0, 0).duration == FromSeconds(3));
   CHECK(means.Tool(0, 0).returned == Tokens{200});

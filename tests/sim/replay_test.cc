@@ -141,6 +141,76 @@ TEST_CASE("a tool takes its time, and its answer is computed") {
   }
 }
 
+// Ten blocks of a request move out, and back, beside one that decodes; a move takes 7 ms.
+TEST_CASE("moves run beside the steps, hold them up, or something between") {
+  const Workload w = Requests(
+      {{AtMs(0), {.prompt = 160, .output = 3, .tools = {{1, 0, Ms(50), 0}}}}, {AtMs(0), {.prompt = 10, .output = 20}}});
+  ReplayOptions options = ConstantSteps();
+  options.pause = "swap_all";
+  options.scheduler.cpu_blocks = {10};
+  CostModel& cost = options.profile.cost;
+  cost.kv_bytes_per_token = 1e6;
+  cost.kv_bytes_per_token *= 0.007 / ToSeconds(cost.SwapTime(160));
+  REQUIRE(ToSeconds(cost.SwapTime(160)) == Approx(0.007));
+  const auto ends = [&](double overlap) {
+    options.swap_overlap = overlap;
+    const ReplayResult result = MustReplay(w, options);
+    CHECK(result.stats.moves_out == 1);
+    CHECK(result.stats.moves_in == 1);
+    CHECK(result.stats.tokens_recomputed == 0);
+    return std::pair(ToSeconds(result.requests[0].end), ToSeconds(result.requests[1].end));
+  };
+  // The answer is there at 60 ms, a step begins, the KV is there at 67 ms, and two steps more from 70 ms on.
+  const auto [beside, undisturbed] = ends(1);
+  CHECK(beside == Approx(0.090));
+  CHECK(undisturbed == Approx(0.200));
+  // The second step begins at 17 ms; the answer waits until 67 ms, and the engine for the KV until 74 ms.
+  const auto [first, second] = ends(0);
+  CHECK(first == Approx(0.104));
+  CHECK(second == Approx(0.214));
+  CHECK(ends(0.5).second == Approx(0.207));
+  options.swap_overlap = 1.5;
+  CHECK(Replay(w, options).status().message().find("swap_overlap is 1.5") != std::string::npos);
+}
+
+TEST_CASE("the host's memory and the step's allowance bound what moves; the rest is computed again, in chunks") {
+  const Workload w = Requests({{AtMs(0), {.prompt = 160, .output = 3, .tools = {{1, 7, FromSeconds(50), 0}}}}});
+  const auto recomputed = [&](const char* pause, std::int32_t cpu_blocks, std::int32_t swap_out) {
+    ReplayOptions options = ConstantSteps();
+    options.pause = pause;
+    options.estimates = Oracle();
+    options.scheduler.cpu_blocks = {cpu_blocks};
+    options.limits.swap_out = {swap_out};
+    options.limits.chunk_tokens = {64};
+    std::vector<std::int32_t> chunks;
+    options.on_step = [&](const VirtualStep& step) {
+      if (step.start < AtMs(50'000)) return;
+      for (const PlanEntry& e : step.plan.run) {
+        if (e.prefill()) chunks.push_back(e.tokens);
+      }
+    };
+    const ReplayResult result = MustReplay(w, options);
+    CHECK(result.requests[0].output_tokens == 3);
+    // 160 tokens of prompt have been computed; one of output and the answer come on top.
+    std::int32_t again = -8;
+    for (const std::int32_t tokens : chunks) {
+      CHECK(tokens <= 64);
+      again += tokens;
+    }
+    CHECK(result.requests[0].recomputed_tokens == again);
+    CHECK(chunks.size() == static_cast<std::size_t>((again + 8 + 63) / 64));
+    return again;
+  };
+  CHECK(recomputed("swap_all", 10, 100) == 0);
+  CHECK(recomputed("swap_all", 9, 100) == 160);
+  CHECK(recomputed("swap_all", 0, 100) == 160);
+  CHECK(recomputed("swap_all", 10, 9) == 160);
+  CHECK(recomputed("infercept", 9, 100) == 16);
+  CHECK(recomputed("infercept", 10, 4) == 96);
+  CHECK(recomputed("infercept", 0, 100) == 160);
+  CHECK(recomputed("keep_all", 0, 0) == 0);
+}
+
 TEST_CASE("a closed loop starts the next workflow when one ends") {
   const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(0), {10, 1}}, {AtMs(0), {10, 1}}, {AtMs(0), {10, 1}}});
   ReplayOptions options = ConstantSteps();

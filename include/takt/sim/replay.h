@@ -45,6 +45,7 @@ struct ReplayOptions {
   StepLimits limits;  // of every step
   SchedulerOptions scheduler;  // kv_blocks and max_running are set here from kv_tokens and limits
   int overlap = 0;  // plans made ahead of the step that runs: 0 .. 2
+  double swap_overlap = 1;  // share of a KV move's time during which steps run on; 0: the engine stands still
 
   double rate_scale = 1;  // arrivals come so many times as fast
   bool all_at_once = false;  // every workflow arrives at time zero

@@ -51,6 +51,7 @@ struct VirtualEngineOptions {
   StepLimits limits;
   std::int32_t kv_block_tokens = 16;  // the scheduler's, for the time that moves take
   int overlap = 0;                    // plans made ahead of the step that runs: 0 .. 2
+  double swap_overlap = 1;            // share of a KV move's time during which steps run: 0: the engine stands still
   std::uint16_t instance = 0;         // index, for the records
 };
 
@@ -150,6 +151,7 @@ class VirtualEngine {
   std::vector<Failure> failed_;
   std::vector<Move> moves_;
   TimePoint link_free_out_{}, link_free_in_{};
+  TimePoint stalled_until_{};  // by moves: no step computes anything before
 
   TimeMean kv_blocks_used_;
   std::int64_t steps_ = 0, request_steps_ = 0;
@@ -220,7 +222,7 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
 
   busy_ = true;
   step_start_ = now;
-  step_end_ = now + VirtualStepTime(*cost_, load);
+  step_end_ = std::max(now, stalled_until_) + VirtualStepTime(*cost_, load);
   for (const std::uint32_t index : first_tokens_) requests_->records[index].first_token = step_end_;
   first_tokens_.clear();
   ++steps_;
@@ -316,7 +318,8 @@ void VirtualEngine<Scheduler>::Resolve(TimePoint now) {
   news_ = true;
 }
 
-// Copies queue up on the link of their direction; keeping and dropping take no time.
+// Copies queue up on the link of their direction; keeping and dropping take no time. Where copies hold up steps, they
+// do so one after the other, from when the plan that lists them was made: a step that runs by then is not held up.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::StartMove(const KvMove& move, TimePoint now) {
   const bool copies = move.action == KvAction::kOut || move.action == KvAction::kIn;
@@ -325,7 +328,10 @@ void VirtualEngine<Scheduler>::StartMove(const KvMove& move, TimePoint now) {
     return;
   }
   TimePoint& link = move.action == KvAction::kOut ? link_free_out_ : link_free_in_;
-  link = std::max(link, now) + cost_->model().SwapTime(std::int64_t{move.count.value} * options_.kv_block_tokens);
+  const Duration time = cost_->model().SwapTime(std::int64_t{move.count.value} * options_.kv_block_tokens);
+  link = std::max(link, now) + time;
+  const double stall = 1 - options_.swap_overlap;
+  if (stall > 0) stalled_until_ = std::max(stalled_until_, now) + FromSeconds(stall * ToSeconds(time));
   moves_.push_back({move.id, link});
 }
 
