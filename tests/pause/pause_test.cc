@@ -300,7 +300,8 @@ TEST_CASE("a host's own pause policy; what it lets go of is offered to who waits
   scheduler.Commit({plan.id, rows}, now);
   scheduler.On(ToolCalled{.request = {1}, .tool = {1}}, now);
   scheduler.On(ToolCalled{.request = {2}, .tool = {2}}, now);
-  scheduler.On(Arrived{{.id = {3}, .prompt_tokens = {100}}}, now);
+  scheduler.On(Arrived{{.id = {3}, .prompt_tokens = {300}}}, now);
+  scheduler.On(Arrived{{.id = {4}, .prompt_tokens = {100}}}, now);
 
   const StepPlan* idle = &scheduler.Plan(now, {});
   REQUIRE(idle->moves.size() == 1);
@@ -314,7 +315,7 @@ TEST_CASE("a host's own pause policy; what it lets go of is offered to who waits
   REQUIRE(idle->wake_at == At(4));
   const StepPlan& after = scheduler.Plan(At(4), {});
   REQUIRE(after.run.size() == 1);
-  CHECK(after.run[0].request == RequestId{3});
+  CHECK(after.run[0].request == RequestId{4});  // 3 waits for what 2 still holds
   CHECK(after.wake_at == kNever);
   REQUIRE(scheduler.Inconsistency() == nullptr);
 }
