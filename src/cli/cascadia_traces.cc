@@ -147,4 +147,20 @@ std::vector<CascadeSample> Learned(std::vector<CascadeSample> sample, double ran
   return sample;
 }
 
+std::vector<CascadeSample> WithMeanLengths(std::vector<CascadeSample> sample) {
+  double prompt = 0;
+  std::vector<double> outputs(sample.front().outputs.size());
+  for (const CascadeSample& s : sample) {
+    prompt += s.prompt;
+    for (std::size_t m = 0; m < outputs.size(); ++m) outputs[m] += s.outputs[m];
+  }
+  const auto n = static_cast<double>(sample.size());
+  for (CascadeSample& s : sample) {
+    s.prompt = static_cast<std::int32_t>(std::lround(prompt / n));
+    for (std::size_t m = 0; m < outputs.size(); ++m)
+      s.outputs[m] = static_cast<std::int32_t>(std::lround(outputs[m] / n));
+  }
+  return sample;
+}
+
 }  // namespace takt::cli

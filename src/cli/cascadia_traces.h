@@ -28,6 +28,9 @@ std::vector<CascadeSample> Rejudged(std::vector<CascadeSample> sample, double bi
 // Scores of the same distribution, but with this rank correlation to the judge's: a learned judge.
 std::vector<CascadeSample> Learned(std::vector<CascadeSample> sample, double rank_correlation, std::uint64_t seed);
 
+// All requests as long as they are on average; there must be one.
+std::vector<CascadeSample> WithMeanLengths(std::vector<CascadeSample> sample);
+
 }  // namespace takt::cli
 
 #endif  // TAKT_SRC_CLI_CASCADIA_TRACES_H_

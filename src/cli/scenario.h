@@ -64,6 +64,7 @@ struct Scenario {
 std::span<const Scenario> Scenarios();
 
 absl::StatusOr<ScenarioReport> RunHexgenFlow(const ScenarioArguments& arguments, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunCascadia(const ScenarioArguments& arguments, ProgressBar& bar);
 absl::StatusOr<ScenarioReport> RunLamps(const ScenarioArguments& arguments, ProgressBar& bar);
 
 // Where a scenario's file is: `given` itself, or in it where it is a folder, below `folder` or not; where nothing was

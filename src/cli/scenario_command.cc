@@ -22,6 +22,7 @@ constexpr std::string_view kName = "scenario";
 constexpr Scenario kScenarios[] = {
     {"hexgen-flow", "text-to-SQL workflows under deadlines on unequal GPUs: vLLM, VTC, QLM and HexGen-Flow",
      RunHexgenFlow},
+    {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia},
     {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunLamps},
 };
 

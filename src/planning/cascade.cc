@@ -160,53 +160,92 @@ std::vector<CascadeArrival> DrawCascadeArrivals(std::size_t sample, double rate,
   return arrivals;
 }
 
-CascadeRun SimulateCascade(const CascadeProblem& problem, std::span<const double> thresholds,
-                           std::span<const std::vector<ReplicaCount>> replicas,
-                           std::span<const CascadeArrival> arrivals, double quantile) {
-  struct Visit {
-    double time;
-    std::uint32_t request;
-  };
-  CascadeRun run;
-  run.latency.resize(arrivals.size());
-  run.quality.resize(arrivals.size());
-  std::vector<Visit> visits(arrivals.size()), next;
-  for (std::uint32_t i = 0; i < arrivals.size(); ++i) visits[i] = {arrivals[i].time, i};
-  std::vector<FastRequest> requests;
-  std::vector<double> ends;
-  for (std::size_t m = 0; m < problem.models.size(); ++m) {
-    requests.clear();
-    for (const Visit& v : visits) {
-      const CascadeSample& s = problem.sample[arrivals[v.request].sample];
-      requests.push_back({v.time, s.prompt, s.outputs[m]});
-    }
-    ends.assign(requests.size(), 0);
-    run.models.push_back(SimulateMix(problem.models[m], replicas[m], requests, ends, quantile));
-    run.shares.push_back(arrivals.empty() ? 0
-                                          : static_cast<double>(visits.size()) / static_cast<double>(arrivals.size()));
-    const bool judged = m + 1 < problem.models.size();
-    next.clear();
-    for (std::size_t i = 0; i < visits.size(); ++i) {
-      const std::uint32_t r = visits[i].request;
-      const double score = problem.sample[arrivals[r].sample].scores[m];
-      const double end = ends[i] + (judged ? problem.judge_s : 0);
-      if (judged && score < thresholds[m] && end < kInf) {
+namespace {
+
+// The requests of a run on their way through the cascade.
+class Way {
+ public:
+  Way(const CascadeProblem& problem, std::span<const double> thresholds, std::span<const CascadeArrival> arrivals)
+      : problem_(problem), thresholds_(thresholds), arrivals_(arrivals) {
+    run_.latency.resize(arrivals.size());
+    run_.quality.resize(arrivals.size());
+    for (std::uint32_t i = 0; i < arrivals.size(); ++i) visits_.push_back({arrivals[i].time, i});
+    Load();
+  }
+
+  // What a mix makes of those that have come to the next model.
+  MixRun Try(std::span<const ReplicaCount> replicas, double quantile) {
+    ends_.assign(requests_.size(), 0);
+    return SimulateMix(problem_.models[model_], replicas, requests_, ends_, quantile);
+  }
+
+  // The same, and on to the model after it.
+  void Pass(std::span<const ReplicaCount> replicas, double quantile) {
+    run_.models.push_back(Try(replicas, quantile));
+    run_.shares.push_back(
+        arrivals_.empty() ? 0 : static_cast<double>(visits_.size()) / static_cast<double>(arrivals_.size()));
+    const bool judged = model_ + 1 < problem_.models.size();
+    std::vector<Visit> next;
+    for (std::size_t i = 0; i < visits_.size(); ++i) {
+      const std::uint32_t r = visits_[i].request;
+      const double score = problem_.sample[arrivals_[r].sample].scores[model_];
+      const double end = ends_[i] + (judged ? problem_.judge_s : 0);
+      if (judged && score < thresholds_[model_] && end < kInf) {
         next.push_back({end, r});
       } else {
-        run.latency[r] = end - arrivals[r].time;
-        run.quality[r] = score;
+        run_.latency[r] = end - arrivals_[r].time;
+        run_.quality[r] = score;
       }
     }
     std::sort(next.begin(), next.end(), [](const Visit& a, const Visit& b) {
       return a.time != b.time ? a.time < b.time : a.request < b.request;
     });
-    visits.swap(next);
+    visits_.swap(next);
+    ++model_;
+    if (judged) Load();
   }
-  const std::size_t from = arrivals.size() / 4;
-  std::vector<double> counted(run.latency.begin() + static_cast<std::ptrdiff_t>(from), run.latency.end());
-  run.p95 = counted.empty() ? 0 : Quantile(counted, quantile);
-  for (const double q : run.quality) run.mean_quality += q / static_cast<double>(arrivals.size());
-  return run;
+
+  // Once all models have been passed.
+  CascadeRun Take(double quantile) {
+    std::vector<double> counted(run_.latency.begin() + static_cast<std::ptrdiff_t>(arrivals_.size() / 4),
+                                run_.latency.end());
+    run_.p95 = counted.empty() ? 0 : Quantile(counted, quantile);
+    for (const double q : run_.quality) run_.mean_quality += q / static_cast<double>(arrivals_.size());
+    return std::move(run_);
+  }
+
+ private:
+  struct Visit {
+    double time;
+    std::uint32_t request;
+  };
+
+  void Load() {
+    requests_.clear();
+    for (const Visit& v : visits_) {
+      const CascadeSample& s = problem_.sample[arrivals_[v.request].sample];
+      requests_.push_back({v.time, s.prompt, s.outputs[model_]});
+    }
+  }
+
+  const CascadeProblem& problem_;
+  std::span<const double> thresholds_;
+  std::span<const CascadeArrival> arrivals_;
+  std::size_t model_ = 0;
+  std::vector<Visit> visits_;
+  std::vector<FastRequest> requests_;  // theirs, of the model
+  std::vector<double> ends_;
+  CascadeRun run_;
+};
+
+}  // namespace
+
+CascadeRun SimulateCascade(const CascadeProblem& problem, std::span<const double> thresholds,
+                           std::span<const std::vector<ReplicaCount>> replicas,
+                           std::span<const CascadeArrival> arrivals, double quantile) {
+  Way way(problem, thresholds, arrivals);
+  for (std::size_t m = 0; m < problem.models.size(); ++m) way.Pass(replicas[m], quantile);
+  return way.Take(quantile);
 }
 
 // ---- routings -------------------------------------------------------------------------------------------------------
@@ -334,7 +373,7 @@ std::vector<std::size_t> CascadePlanner::Levels(double rate) const {
   return levels;
 }
 
-CascadePlan CascadePlanner::Build(std::size_t routing, std::size_t level, double rate) const {
+std::vector<std::int32_t> CascadePlanner::Allocate(std::size_t routing, std::size_t level, double rate) const {
   const std::size_t models = problem_.models.size();
   const std::vector<double> rates = RatesOf(routing, rate);
   std::vector<std::int32_t> gpus(models);
@@ -362,7 +401,13 @@ CascadePlan CascadePlanner::Build(std::size_t routing, std::size_t level, double
     gpus[slowest] += more;
     spare -= more;
   }
+  return gpus;
+}
 
+// Each model's GPUs must serve its rate.
+CascadePlan CascadePlanner::Build(std::size_t routing, std::span<const std::int32_t> gpus, double rate) const {
+  const std::size_t models = problem_.models.size();
+  const std::vector<double> rates = RatesOf(routing, rate);
   CascadePlan plan;
   plan.thresholds = thresholds(routing);
   plan.quality = quality_[routing];
@@ -386,13 +431,52 @@ CascadePlan CascadePlanner::Build(std::size_t routing, std::size_t level, double
   return plan;
 }
 
+std::vector<std::vector<ReplicaCount>> CascadePlanner::Mixes(std::size_t model, std::int32_t gpus, double rate) const {
+  std::vector<std::vector<ReplicaCount>> mixes;
+  const auto add = [&](std::vector<ReplicaCount> mix) {
+    const double latency = table_.MixLatency(model, mix, rate);
+    if (!(latency < kInf)) return;  // a run that is not long enough would not show the queue that grows
+    for (ReplicaCount& r : mix) {
+      for (const ShapeRates& s : rates_[model].shapes) {
+        if (s.shape == r.shape) r.rate = s.curve.LargestRate(latency);
+      }
+    }
+    if (std::find(mixes.begin(), mixes.end(), mix) == mixes.end()) mixes.push_back(std::move(mix));
+  };
+  const std::size_t least = table_.LeastLevel(model, gpus, rate);
+  for (const std::size_t above : {0u, 8u, 32u, 64u}) {
+    if (least + above < table_.latencies().size()) add(table_.Mix(model, least + above, gpus));
+  }
+  for (const ShapeRates& s : rates_[model].shapes) {
+    if (s.gpus <= gpus) add({{s.shape, gpus / s.gpus, 0}});
+  }
+  return mixes;
+}
+
+// Long enough for queues to show: ten times the latency, but at most eight times as many as were asked for.
+std::vector<CascadeArrival> CascadePlanner::Arrivals(double rate, double latency) const {
+  const auto least = static_cast<double>(options_.simulated);
+  const auto requests = static_cast<std::int64_t>(std::clamp(rate * 10 * latency, least, 8 * least));
+  return DrawCascadeArrivals(problem_.sample.size(), rate, requests, options_.seed);
+}
+
 void CascadePlanner::Simulate(CascadePlan& plan, double rate) const {
   if (options_.simulated == 0) return;
-  const std::vector<CascadeArrival> arrivals =
-      DrawCascadeArrivals(problem_.sample.size(), rate, options_.simulated, options_.seed);
-  std::vector<std::vector<ReplicaCount>> replicas;
-  for (const ModelPlan& m : plan.models) replicas.push_back(m.replicas);
-  const CascadeRun run = SimulateCascade(problem_, plan.thresholds, replicas, arrivals, options_.rates.quantile);
+  const double quantile = options_.rates.quantile;
+  const std::vector<CascadeArrival> arrivals = Arrivals(rate, plan.latency);
+  Way way(problem_, plan.thresholds, arrivals);
+  for (std::size_t m = 0; m < plan.models.size(); ++m) {
+    ModelPlan& own = plan.models[m];
+    if (own.gpus > 0) {
+      double least = way.Try(own.replicas, quantile).p95;
+      for (std::vector<ReplicaCount>& mix : Mixes(m, own.gpus, own.rate)) {
+        const double p95 = way.Try(mix, quantile).p95;
+        if (p95 < least) least = p95, own.replicas = std::move(mix), own.replaced = true;
+      }
+    }
+    way.Pass(own.replicas, quantile);
+  }
+  const CascadeRun run = way.Take(quantile);
   for (std::size_t m = 0; m < plan.models.size(); ++m) {
     plan.models[m].simulated_p95 = run.models[m].p95;
     plan.models[m].utilisation = run.models[m].utilisation;
@@ -402,6 +486,84 @@ void CascadePlanner::Simulate(CascadePlan& plan, double rate) const {
   plan.simulated_quality = run.mean_quality;
 }
 
+// From the best routings by the tables that differ in whom they let through: GPUs move from model to model while the
+// path gets faster.
+CascadePlan CascadePlanner::FastestPath(std::span<const std::size_t> levels, const CascadeGoal& goal,
+                                        double rate) const {
+  constexpr std::size_t kRoutings = 12;
+  constexpr double kDiffer = 0.03;  // in the share that reaches some model
+  constexpr std::int64_t kRequests = 3000;
+  std::vector<std::size_t> order;
+  for (std::size_t r = 0; r < routings(); ++r) {
+    if (levels[r] < table_.latencies().size() && quality_[r] >= goal.quality_floor) order.push_back(r);
+  }
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    if (levels[a] != levels[b]) return levels[a] < levels[b];
+    return quality_[a] != quality_[b] ? quality_[a] > quality_[b] : a < b;
+  });
+  std::vector<std::size_t> starts;
+  for (const std::size_t r : order) {
+    if (starts.size() == kRoutings) break;
+    const bool known = std::any_of(starts.begin(), starts.end(), [&](std::size_t other) {
+      double most = 0;
+      for (std::size_t m = 0; m < problem_.models.size(); ++m) {
+        most = std::max(most, std::abs(shares(r)[m] - shares(other)[m]));
+      }
+      return most < kDiffer;
+    });
+    if (!known) starts.push_back(r);
+  }
+
+  double slowest = 0;
+  for (const std::size_t r : starts) slowest = std::max(slowest, table_.latencies()[levels[r]]);
+  const auto requests = static_cast<std::int64_t>(
+      std::clamp(rate * 4 * slowest, static_cast<double>(kRequests), 8.0 * static_cast<double>(kRequests)));
+  const std::vector<CascadeArrival> arrivals =
+      DrawCascadeArrivals(problem_.sample.size(), rate, requests, options_.seed);
+  struct State {
+    std::size_t routing = 0;
+    std::vector<std::int32_t> gpus;
+    double p95 = kInf;
+  };
+  const auto judge = [&](State& state) {
+    const std::vector<double> rates = RatesOf(state.routing, rate);
+    for (std::size_t m = 0; m < rates.size(); ++m) {
+      if (state.gpus[m] < 0 || !(table_.Latency(m, state.gpus[m], rates[m]) < kInf)) return;
+    }
+    const CascadePlan plan = Build(state.routing, state.gpus, rate);
+    std::vector<std::vector<ReplicaCount>> replicas;
+    for (const ModelPlan& m : plan.models) replicas.push_back(m.replicas);
+    state.p95 = SimulateCascade(problem_, plan.thresholds, replicas, arrivals, options_.rates.quantile).p95;
+  };
+  std::vector<State> states;
+  for (const std::size_t r : starts) {
+    State& state = states.emplace_back(State{r, Allocate(r, levels[r], rate), kInf});
+    judge(state);
+  }
+  std::stable_sort(states.begin(), states.end(), [](const State& a, const State& b) { return a.p95 < b.p95; });
+  states.resize(std::min<std::size_t>(states.size(), 2));
+  for (State& state : states) {
+    for (bool better = true; better;) {
+      better = false;
+      const State from = state;
+      for (std::size_t a = 0; a < from.gpus.size(); ++a) {
+        for (std::size_t b = 0; b < from.gpus.size(); ++b) {
+          if (a == b || from.gpus[b] == 0) continue;
+          for (std::int32_t moved = std::max(1, table_.gpus() / 4); moved > 0; moved /= 2) {
+            State next{from.routing, from.gpus, kInf};
+            next.gpus[a] -= moved;
+            next.gpus[b] += moved;
+            judge(next);
+            if (next.p95 < 0.995 * state.p95) state = std::move(next), better = true;
+          }
+        }
+      }
+    }
+  }
+  const State& best = states.front().p95 <= states.back().p95 ? states.front() : states.back();
+  return Build(best.routing, best.gpus, rate);
+}
+
 absl::StatusOr<CascadePlan> CascadePlanner::PlanOf(std::size_t routing, double rate) const {
   rate = RateOr(rate);
   const std::size_t level = LevelOf(routing, rate);
@@ -409,7 +571,7 @@ absl::StatusOr<CascadePlan> CascadePlanner::PlanOf(std::size_t routing, double r
     return absl::FailedPreconditionError(
         fmt::format("{} GPUs do not serve {:.4g} requests/s by this routing", problem_.gpus, rate));
   }
-  CascadePlan plan = Build(routing, level, rate);
+  CascadePlan plan = Build(routing, Allocate(routing, level, rate), rate);
   Simulate(plan, rate);
   return plan;
 }
@@ -420,6 +582,7 @@ absl::Status CascadeGoal::Validate() const {
   faults.Expect(!floor || std::isfinite(quality_floor), "quality_floor is {}: must be a number", quality_floor);
   faults.Expect(floor || (latency_budget > 0 && std::isfinite(latency_budget)),
                 "latency_budget is {}: must be a positive number of seconds", latency_budget);
+  faults.Expect(floor || !end_to_end, "end_to_end: goes with a quality floor alone");
   faults.Expect(penalty > 0, "penalty is {}: must be positive", penalty);
   return faults.Take();
 }
@@ -475,9 +638,15 @@ absl::StatusOr<CascadePlan> CascadePlanner::Plan(const CascadeGoal& goal, double
     if (best == routings() || better(r, value)) best = r, least = value;
   }
   if (best == routings()) return WhyNone(goal, rate);
-  CascadePlan plan = Build(best, levels[best], rate);
+  CascadePlan plan = Build(best, Allocate(best, levels[best], rate), rate);
   plan.objective = least;
   Simulate(plan, rate);
+  if (goal.end_to_end && options_.simulated > 0 && quality_[best] >= goal.quality_floor) {
+    CascadePlan path = FastestPath(levels, goal, rate);
+    path.objective = objective(path.latency, path.quality);
+    Simulate(path, rate);
+    if (path.simulated_e2e < plan.simulated_e2e) return path;
+  }
   return plan;
 }
 
@@ -504,7 +673,7 @@ absl::StatusOr<CascadePlan> CascadePlanner::Alternate(const CascadeGoal& goal, d
   int rounds = 0;
   std::vector<std::vector<double>> serves(models);  // by level: what the replicas of a model serve
   for (int unchanged = 0; unchanged < stable; ++rounds) {
-    const CascadePlan plan = Build(routing, levels[routing], rate);
+    const CascadePlan plan = Build(routing, Allocate(routing, levels[routing], rate), rate);
     for (std::size_t m = 0; m < models; ++m) {
       serves[m].assign(latencies.size(), 0);
       for (const ReplicaCount& replica : plan.models[m].replicas) {
@@ -538,7 +707,7 @@ absl::StatusOr<CascadePlan> CascadePlanner::Alternate(const CascadeGoal& goal, d
   if (!(least < kInf)) {
     return absl::FailedPreconditionError("the alternation has found no routing that the goal allows");
   }
-  CascadePlan plan = Build(best, levels[best], rate);
+  CascadePlan plan = Build(best, Allocate(best, levels[best], rate), rate);
   plan.objective = least;
   plan.rounds = rounds;
   Simulate(plan, rate);

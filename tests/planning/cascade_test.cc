@@ -195,6 +195,45 @@ TEST_CASE("a plan keeps what its tables promise when it is simulated") {
   }
 }
 
+TEST_CASE("the path that requests take can be made faster at the cost of the slowest model") {
+  CascadeOptions options = Quick();
+  options.simulated = 4000;
+  const CascadePlanner planner = MustCreate(TwoModels(16), options);
+  int faster = 0;
+  for (const double load : {0.3, 0.6, 0.9}) {
+    for (const double floor : {65.0, 72.0}) {
+      const double rate = load * planner.SustainableRate(floor);
+      const auto slowest = planner.Plan({.quality_floor = floor}, rate);
+      const auto path = planner.Plan({.quality_floor = floor, .end_to_end = true}, rate);
+      REQUIRE((slowest.ok() && path.ok()));
+      INFO("load " << load << ", floor " << floor << ": " << slowest->simulated_e2e << " and " << path->simulated_e2e);
+      CHECK(path->simulated_e2e <= 1.05 * slowest->simulated_e2e);
+      CHECK(path->quality >= floor);
+      CHECK(path->latency >= slowest->latency);
+      faster += path->simulated_e2e < 0.97 * slowest->simulated_e2e ? 1 : 0;
+    }
+  }
+  CHECK(faster > 0);
+  CHECK(!planner.Plan({.kind = CascadeGoal::Kind::kLatencyBudget, .latency_budget = 9, .end_to_end = true}).ok());
+}
+
+TEST_CASE("the mix that is fastest when simulated is taken") {
+  CascadeOptions options = Quick();
+  const CascadePlanner checked = MustCreate(TwoModels(16), options);
+  options.simulated = 0;
+  const CascadePlanner unchecked = MustCreate(TwoModels(16), options);
+  const double rate = 0.93 * checked.SustainableRate(72);
+  const auto a = checked.Plan({.quality_floor = 72}, rate), b = unchecked.Plan({.quality_floor = 72}, rate);
+  REQUIRE((a.ok() && b.ok()));
+  CHECK(a->latency == b->latency);
+  CHECK(b->simulated_latency == 0);
+  CascadePlan again = *b;
+  for (ModelPlan& m : again.models) CHECK_FALSE(m.replaced);
+  checked.Simulate(again, rate);
+  CHECK(again.simulated_latency == a->simulated_latency);
+  for (std::size_t m = 0; m < 2; ++m) CHECK(again.models[m].replicas == a->models[m].replicas);
+}
+
 TEST_CASE("no GPUs for a model that nobody reaches") {
   const CascadePlanner planner = MustCreate(TwoModels());
   const auto plan = planner.Plan({.quality_floor = 0});

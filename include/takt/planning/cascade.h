@@ -57,7 +57,8 @@ struct CascadeOptions {
   RateOptions rates = {};
   double latency_step = 0.01;  // of the grid of latencies, as a share
   std::uint64_t seed = 1;  // of the arrivals that plans are simulated with
-  std::int64_t simulated = 8000;  // requests that a plan is simulated with; 0: it is not
+  // Requests that a plan is simulated with, up to eight times as many where queues need longer to show; 0: it is not.
+  std::int64_t simulated = 8000;
 };
 
 // L plus mu times the shortfall from the floor, in units of what separates the best quality from the worst (section
@@ -73,6 +74,9 @@ struct CascadeGoal {
   double latency_budget = 0;  // [s]; best quality within this p95
   // mu or nu. Infinite: what misses is no plan. Cascadia's own example takes 100.
   double penalty = std::numeric_limits<double>::infinity();
+  // With a quality floor: the least p95 along the path that requests take, as simulated, instead of that of the slowest
+  // model by the tables. A local search from the table's optimum: GPUs move between models, in some dozen routings.
+  bool end_to_end = false;
 
   absl::Status Validate() const;
 };
@@ -85,6 +89,7 @@ struct ModelPlan {
   double rate = 0;  // [1/s]
   double p95 = 0;  // [s], by the tables
   double simulated_p95 = 0;  // [s], of the requests that the thresholds let through; 0: not simulated
+  bool replaced = false;  // the table's mix gave way to one that is faster when it is simulated
   double utilisation = 0;
 };
 
@@ -171,6 +176,15 @@ class CascadePlanner {
   double nadir() const { return nadir_; }  // of all on the first
   double best_quality() const;  // of all routings
 
+  // Simulates the plan (CascadeOptions::simulated requests), and takes for each model in turn the mix that is fastest
+  // so. Curves are of Poisson arrivals; what reaches a replica of many is more regular than that, so that near
+  // saturation the tables are on the safe side, and not equally far for all shapes.
+  void Simulate(CascadePlan& plan, double rate) const;
+
+  // What so many GPUs may be for a rate: the table's mix, those for higher latencies (which serve more), and each shape
+  // alone.
+  std::vector<std::vector<ReplicaCount>> Mixes(std::size_t model, std::int32_t gpus, double rate) const;
+
   // The plan of a routing, with the best GPUs for it; at(routing) as counted above.
   absl::StatusOr<CascadePlan> PlanOf(std::size_t routing, double rate = 0) const;
 
@@ -190,8 +204,10 @@ class CascadePlanner {
   std::vector<std::size_t> Levels(double rate) const;
   absl::Status WhyNone(const CascadeGoal& goal, double rate) const;
   std::int32_t GpusOf(std::size_t routing, std::size_t level, double rate) const;
-  CascadePlan Build(std::size_t routing, std::size_t level, double rate) const;
-  void Simulate(CascadePlan& plan, double rate) const;
+  std::vector<std::int32_t> Allocate(std::size_t routing, std::size_t level, double rate) const;
+  CascadePlan Build(std::size_t routing, std::span<const std::int32_t> gpus, double rate) const;
+  std::vector<CascadeArrival> Arrivals(double rate, double latency) const;
+  CascadePlan FastestPath(std::span<const std::size_t> levels, const CascadeGoal& goal, double rate) const;
 
   CascadeProblem problem_;
   CascadeOptions options_;
