@@ -83,6 +83,29 @@ TEST_CASE("a latency budget, a fixed routing, and made workloads") {
             .exit_code == 0);
 }
 
+TEST_CASE("made workloads let through what Cascadia's Table 2 says") {
+  const TempDir dir;
+  const std::string models =
+      dir.Write("three.json", R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16", "tp": [1], "pp": [1]},
+                                   {"profile": "aic/qwen3-32b/h100/bf16", "tp": [2], "pp": [1]},
+                                   {"profile": "aic/llama-3.1-70b/h100/bf16", "tp": [4], "pp": [1]}]})");
+  struct Row {
+    const char *trace, *thresholds;
+    double middle, large;
+  };
+  for (const Row& row : {Row{"1", "99,91", .94, .50}, Row{"1", "74,64", .62, .21}, Row{"1", "69,25", .54, .11},
+                         Row{"2", "61,18", .31, .03}, Row{"3", "32,0", .23, 0}, Row{"3", "10,0", .05, 0}}) {
+    const Ended ended =
+        RunTool({"plan", "--workload", std::string("cascadia:") + row.trace, "--models", models, "--gpus", "64",
+                 "--rate", "0.5", "--requests", "0", "--thresholds", row.thresholds, "--json", "-", "-q"});
+    CAPTURE(row.trace, row.thresholds, ended.err);
+    REQUIRE(ended.exit_code == 0);
+    const Json plan = Json::parse(ended.out)["plan"];
+    CHECK(plan["models"][1]["share"].get<double>() == Approx(row.middle).margin(0.03));
+    CHECK(plan["models"][2]["share"].get<double>() == Approx(row.large).margin(0.03));
+  }
+}
+
 TEST_CASE("where there is no plan, the tool says what is missing") {
   const TempDir dir;
   for (const auto& [more, part] :
