@@ -10,6 +10,7 @@
 #include "takt/pause/registry.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/memory_integral.h"
+#include "takt/policy/registry.h"
 #include "takt/scheduler.h"
 
 namespace takt {
@@ -383,6 +384,108 @@ TEST_CASE("the strategy is predicted before the request runs, and again when a t
   CHECK(pause.Predict(r, view) == KvAction::kDrop);
   r.request.next_call = {};
   CHECK(pause.Predict(r, view) == KvAction::kKeep);
+}
+
+struct Remembers {
+  std::vector<std::int32_t>* contexts;
+  PauseDecision AtCall(const RequestState&, const ToolCalled&, const PauseView& view) const {
+    contexts->push_back(view.context.value);
+    return KvAction::kDrop;
+  }
+  KvAction Predict(const RequestState&, const PauseView& view) const {
+    contexts->push_back(view.context.value);
+    return KvAction::kDrop;
+  }
+};
+
+TEST_CASE("a prediction is of the context as it is now, not of the prompt") {
+  std::vector<std::int32_t> contexts;
+  OneCall host(Remembers{&contexts});
+  host.CallAfterFirstToken(5);
+  const NextCall next{.after = {3}, .duration = FromSeconds(1)};
+  host.scheduler.On(ToolReturned{{1}, {20}, next}, host.now);
+  CHECK(contexts ==
+        std::vector{160, 160, 181});  // at arrival, at the call (its token's KV is not there yet), on return
+}
+
+// LAMPS as published: who has run and is then passed over a hundred times goes first, and on until it ends or calls.
+TEST_CASE("the guard against starvation holds, and its promotion lasts") {
+  for (const bool guarded : {false, true}) {
+    const auto policy = MakePolicy(guarded ? "aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,"
+                                             "reset_at_tool_call=true)"
+                                           : "memory_integral");
+    REQUIRE(policy.ok());
+    auto scheduler = *Scheduler::Create({.preempt = Preempt::kByRank, .kv_blocks = {1000}}, *policy, DropAll{});
+    TimePoint now = At(1);
+    const auto arrive = [&](std::uint64_t id, std::int32_t prompt, double output) {
+      Request r{.id = {id}, .prompt_tokens = {prompt}};
+      r.output_tokens = Estimate::Exact(output);
+      scheduler.On(Arrived{r}, now);
+    };
+    // Who runs, and but for the first request ends with it.
+    const auto step = [&] {
+      now += FromSeconds(0.02);
+      const StepPlan& plan = scheduler.Plan(now, {.max_seqs = 1});
+      REQUIRE(plan.run.size() == 1);
+      const PlanEntry& e = plan.run[0];
+      const std::uint64_t id = e.request.value;
+      const auto flags = static_cast<std::uint8_t>(id == 1 ? 0 : RowResult::kFinished);
+      const RowResult row{e.request, e.lane, 1, 0, flags};
+      scheduler.Commit({plan.id, {&row, 1}}, now);
+      return id;
+    };
+    arrive(1, 160, 1000);
+    REQUIRE(step() == 1);
+    scheduler.On(ToolCalled{.request = {1}}, now);
+    scheduler.On(ToolReturned{{1}, {10}}, now);
+    std::uint64_t newcomer = 1;
+    int passed_over = 0;
+    for (; passed_over < 300; ++passed_over) {
+      arrive(++newcomer, 16, 1);
+      if (step() == 1) break;
+    }
+    CHECK(passed_over == (guarded ? 100 : 300));
+    for (int i = 0; guarded && i < 50; ++i) {
+      arrive(++newcomer, 16, 1);
+      CHECK(step() == 1);
+    }
+    REQUIRE(scheduler.Inconsistency() == nullptr);
+  }
+}
+
+TEST_CASE("by rank, who occupies less memory displaces who runs; as published, it waits") {
+  for (const Preempt preempt : {Preempt::kOnMemory, Preempt::kByRank}) {
+    testing::Host<MemoryIntegral, LeastWaste> host({.preempt = preempt, .kv_blocks = {100}}, {.max_seqs = 1});
+    const auto arrive = [&](std::uint64_t id, double output) {
+      Request r = testing::Prompt(id, 20);
+      r.output_tokens = Estimate::Exact(output);
+      host.Arrive(r);
+    };
+    arrive(1, 500);
+    CHECK(host.Step() == "1:20");
+    CHECK(host.Step() == "1:1");
+    arrive(2, 5);
+    CHECK(host.Step() == (preempt == Preempt::kByRank ? "2:20" : "1:1"));
+  }
+}
+
+// The authors' code puts who was not scored yet before all others, until the next refresh.
+TEST_CASE("who comes between two refreshes is scored at once, and does not jump the queue") {
+  testing::Host<MemoryIntegral, LeastWaste> host({.kv_blocks = {1000}}, {.max_seqs = 1},
+                                                 MemoryIntegral{.stall = 1, .refresh = 1000});
+  const auto arrive = [&](std::uint64_t id, double output) {
+    Request r = testing::Prompt(id, 20);
+    r.output_tokens = Estimate::Exact(output);
+    host.Arrive(r);
+  };
+  arrive(1, 1);
+  host.Step();
+  for (std::uint64_t id = 2; id <= 6; ++id) arrive(id, 50);
+  arrive(7, 500);
+  CHECK(host.scheduler.Explain({7}).ahead == 5);
+  CHECK(host.scheduler.Explain({7}).key.key > host.scheduler.Explain({6}).key.key);
+  arrive(8, 5);
+  CHECK(host.scheduler.Explain({8}).ahead == 0);
 }
 
 TEST_CASE("pause policies by name") {
