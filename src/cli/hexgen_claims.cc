@@ -237,9 +237,8 @@ class Claims {
     const double two = OnA100(*wb, 1), one = OnA100(*wb, 0);
     Add(heavy, two, 57.5, {}, "%", two >= 57.5, fmt::format("{:.0f} % under RR; {}", OnA100(*rr, 1), note));
     Add(light, one, {}, 1.4, "%", one <= 1.4,
-        fmt::format(
-            "{:.0f} % under RR: with what is outstanding as the queue, light calls go to the fast ones, too; {}",
-            OnA100(*rr, 0), note));
+        fmt::format("{:.0f} % under RR: light calls go to the fast ones, too, while nobody waits there; {}",
+                    OnA100(*rr, 0), note));
   }
 
   // ---- 5.4 ----

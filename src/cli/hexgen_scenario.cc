@@ -74,7 +74,7 @@ std::vector<HexgenSystem> Orders() {
 std::vector<HexgenSystem> Placements() {
   std::vector<HexgenSystem> all;
   for (const char* placement : {"round_robin", "random", "least_loaded", "least_outstanding_tokens", "code_ratio",
-                                "code_ratio(alpha=0)", "workload_balance(queue=waiting)", "workload_balance"}) {
+                                "code_ratio(alpha=0)", "workload_balance(queue=outstanding)", "workload_balance"}) {
     all.push_back({placement, placement, "urgency", BudgetRule::kShare});
   }
   return all;

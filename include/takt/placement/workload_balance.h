@@ -21,10 +21,10 @@ namespace takt {
 
 // Which work stands before a call on an instance.
 enum class QueueWork : std::uint8_t {
-  kOutstanding,  // what waits there, and what is left of what runs
   kWaiting,      // what waits there
+  kOutstanding,  // what waits there, and what is left of what runs
 };
-inline constexpr std::string_view kQueueWorkNames[] = {"outstanding", "waiting"};
+inline constexpr std::string_view kQueueWorkNames[] = {"waiting", "outstanding"};
 
 inline std::string OptionToText(QueueWork value) {
   return std::string(kQueueWorkNames[static_cast<std::size_t>(value)]);
@@ -48,9 +48,9 @@ inline bool OptionFromText(std::string_view text, const OptionText&, QueueWork& 
 // - t_queue = 0 is infinitely good: instances without work come before all others (alpha < 1), among them the smaller
 //   t_comp, then what has less running.
 // - alpha = 1: the smaller t_comp, and among equals what has less work, where the paper would load one of them alone.
-// - Which work: the paper's queue is what waits. An engine that batches continuously may have nobody waiting and all
-//   to do; `queue` says which is meant. What runs has its t_comp less the time since its first step left, at least
-//   nothing. Hosts that do not tell RequestStarted have everything waiting until it ends.
+// - Which work: the paper's queue is what waits; `queue` can add what runs, which has its t_comp less the time since
+// its
+//   first step left, at least nothing. Hosts that do not tell RequestStarted have everything waiting until it ends.
 // - A request takes away in the end what it brought when it was placed, also where the instance's cost model was
 //   replaced in between or its length was revised.
 class WorkloadBalance {
@@ -59,7 +59,7 @@ class WorkloadBalance {
 
   double alpha = 0;  // the paper's start; its tuner moves it (planning/alpha_tuner.h)
   double beta = 100;  // s^2; not given in the paper
-  QueueWork queue = QueueWork::kOutstanding;
+  QueueWork queue = QueueWork::kWaiting;
 
   WorkloadBalance() = default;
   explicit WorkloadBalance(std::shared_ptr<const StageTimes> measured) : costs_(std::move(measured)) {}
@@ -69,7 +69,7 @@ class WorkloadBalance {
     visit("alpha", self.alpha,
           OptionText{"", "1: the fastest instance alone counts, 0: the work before it alone", 0, 1});
     visit("beta", self.beta, OptionText{"s^2", "weight of the work before it", 0, 1e9});
-    visit("queue", self.queue, OptionText{"", "the work before it: outstanding or waiting"});
+    visit("queue", self.queue, OptionText{"", "the work before it: waiting or outstanding"});
   }
 
   double Score(const RequestState&, const InstanceState& i, TimePoint now) const {
