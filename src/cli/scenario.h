@@ -42,12 +42,18 @@ struct ScenarioPlots {
   std::vector<Plot> plots;  // their lines, by style, are the legend
 };
 
+struct ScenarioFigure {
+  std::string heading, text;
+  std::string svg;  // of the page's own style sheet: classes node, edge, ...
+};
+
 struct ScenarioReport {
   std::string title;
   std::vector<Condition> conditions;
   std::vector<std::string> findings;  // a sentence or two each
   std::vector<ScenarioTable> tables;
   std::vector<ScenarioPlots> plots;
+  std::vector<ScenarioFigure> figures;
   std::vector<ScenarioRow> rows;
   std::vector<ScenarioClaim> claims;
   std::int64_t seeds = 0;
@@ -65,6 +71,7 @@ std::span<const Scenario> Scenarios();
 
 absl::StatusOr<ScenarioReport> RunHexgenFlow(const ScenarioArguments& arguments, ProgressBar& bar);
 absl::StatusOr<ScenarioReport> RunCascadia(const ScenarioArguments& arguments, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunKairos(const ScenarioArguments& arguments, ProgressBar& bar);
 absl::StatusOr<ScenarioReport> RunLamps(const ScenarioArguments& arguments, ProgressBar& bar);
 
 // Where a scenario's file is: `given` itself, or in it where it is a folder, below `folder` or not; where nothing was

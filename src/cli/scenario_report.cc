@@ -92,6 +92,10 @@ std::string ScenarioHtml(const ScenarioReport& report) {
   if (report.interrupted) html += "<p>Interrupted: what had not ended is missing.</p>\n";
   for (const std::string& finding : report.findings) html += fmt::format("<p>{}</p>\n", HtmlText(finding));
   for (const ScenarioPlots& group : report.plots) html += PlotsHtml(group);
+  for (const ScenarioFigure& figure : report.figures) {
+    html += fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=wide>{}</div>\n", HtmlText(figure.heading),
+                        HtmlText(figure.text), figure.svg);
+  }
   html += fmt::format("<h2>The paper's claims</h2>\n<p>{}</p>\n<div class=wide>{}</div>\n", ClaimCount(report),
                       ClaimTable(report, true).ToHtml());
   for (const ScenarioTable& t : report.tables) {

@@ -160,7 +160,11 @@ class Generator {
   void AddCalls(const StageTemplate& stage, double size, const std::vector<std::uint32_t>& after,
                 std::vector<CallDraft>& drafts) {
     double upstream = 0;
-    for (const std::uint32_t c : after) upstream += drafts[c].call.output_tokens;
+    if (stage.reads_all) {
+      for (const CallDraft& before : drafts) upstream += before.call.output_tokens;
+    } else {
+      for (const std::uint32_t c : after) upstream += drafts[c].call.output_tokens;
+    }
     const std::int32_t spread = stage.most_calls - stage.least_calls;
     const auto more = spread > 0 ? sizes_.Below(static_cast<std::uint64_t>(spread) + 1) : 0;
     for (std::int32_t i = 0; i < stage.least_calls + static_cast<std::int32_t>(more); ++i) {
@@ -332,6 +336,54 @@ std::vector<WorkflowTemplate> MultiStageTemplates() {
                                    .size_sigma = total.b,
                                    .stages = {{.stage = "coder", .prompt = instructions(500), .output = output(1)}}};
   return {four_stages, two_stages, one_stage};
+}
+
+GeneratorOptions KairosOptions(KairosApplication application, int group) {
+  const bool second = group == 2, third = group == 3;
+  const auto stage = [](const char* agent, double median, double sigma, double prompt, double reads,
+                        std::vector<Branch> next) {
+    return StageTemplate{.stage = agent,
+                         .prompt = Lengths::Constant(prompt),
+                         .output = Lengths::LogNormal(median, sigma),
+                         .reads = reads,
+                         .next = std::move(next)};
+  };
+
+  const double qa = second ? 0.9 : 1;
+  const WorkflowTemplate questions{
+      .name = "questions",
+      .stages = {stage("Router", 12 * qa, 0.3, 120, 0, {{0.5, {1}}, {0.5, {2}}}),
+                 stage("Math", 150 * qa, 0.6, 180, 0, {}),
+                 stage("Humanities", third ? 120 : 300 * qa, 0.5, 200, 0, {})}};
+
+  const double rg = second ? 1.1 : third ? 0.85 : 1;
+  const WorkflowTemplate reports{
+      .name = "reports",
+      .stages = {stage("Research", 350 * rg, 0.4, 150, 0, {{1, {1}}}), stage("Writer", 600 * rg, 0.35, 200, 1, {})}};
+
+  constexpr std::size_t kFirstEngineer = 3, kRetries = 3;
+  const double cg = second ? 0.8 : third ? 1.3 : 1, fails = third ? 0.5 : 0.35;
+  WorkflowTemplate code{.name = "code",
+                        .stages = {stage("ProductManager", 260 * cg, 0.4, 220, 0, {{1, {1}}}),
+                                   stage("Architect", 320 * cg, 0.4, 250, 1, {{1, {2}}}),
+                                   stage("ProjectManager", 220 * cg, 0.4, 250, 1, {{1, {3}}})}};
+  for (std::size_t turn = 0; turn <= kRetries; ++turn) {
+    const std::size_t engineer = kFirstEngineer + 2 * turn;
+    code.stages.push_back(stage("Engineer", 480 * cg, 0.5, 300, 1, {{1, {engineer + 1}}}));
+    code.stages.back().reads_all = true;
+    std::vector<Branch> again;
+    if (turn < kRetries) again = {{fails, {engineer + 2}}};
+    code.stages.push_back(stage("QA", 180 * cg, 0.5, 300, 1, std::move(again)));
+  }
+
+  GeneratorOptions options{.name = "kairos"};
+  switch (application) {
+    case KairosApplication::kQuestions: options.templates = {questions}; break;
+    case KairosApplication::kReports: options.templates = {reports}; break;
+    case KairosApplication::kCode: options.templates = {code}; break;
+    case KairosApplication::kMix: options.templates = {questions, reports, code}; break;
+  }
+  return options;
 }
 
 GeneratorOptions BundledOptions() {

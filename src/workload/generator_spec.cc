@@ -17,7 +17,8 @@ namespace {
 
 using Process = Arrivals::Process;
 
-constexpr std::array<std::string_view, 5> kNames = {"constant", "poisson", "gamma", "weibull", "multi_stage"};
+constexpr std::array<std::string_view, 6> kNames = {"constant", "poisson", "gamma", "weibull", "multi_stage", "kairos"};
+constexpr std::array<std::string_view, 4> kKairos = {"qa", "rg", "cg", "mix"};  // as KairosApplication
 constexpr std::array<std::string_view, 6> kShapes = {
     "N", "constant:N", "uniform:LEAST:MOST", "lognormal:MEDIAN:SIGMA", "lognormal_mean:MEAN:SD", "empirical:FILE"};
 
@@ -91,6 +92,22 @@ absl::Status SetDeadline(GeneratorOptions& options, std::string_view text) {
   return Set(options.most_deadline_s, parts.back());
 }
 
+// "cg" or "cg:2".
+absl::Status SetApplication(GeneratorOptions& options, std::string_view text) {
+  const std::vector<std::string_view> parts = Split(text, ':');
+  const auto app = static_cast<std::size_t>(std::ranges::find(kKairos, parts[0]) - kKairos.begin());
+  std::int32_t group = 1;
+  if (parts.size() == 2) {
+    if (absl::Status s = Set(group, parts[1]); !s.ok()) return s;
+  }
+  if (app == kKairos.size() || parts.size() > 2 || group < 1 || group > 3) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} is not one of {}, or one of them with :1 to :3", Quoted(text), fmt::join(kKairos, ", ")));
+  }
+  options.templates = KairosOptions(static_cast<KairosApplication>(app), group).templates;
+  return absl::OkStatus();
+}
+
 struct Key {
   std::string_view name;
   std::function<absl::Status(std::string_view)> set;
@@ -99,13 +116,16 @@ struct Key {
 // The keys that a generator knows.
 std::vector<Key> KeysOf(GeneratorOptions& options) {
   const auto into = [](auto& field) { return [&field](std::string_view text) { return Set(field, text); }; };
-  const bool stages = options.name == "multi_stage";
+  const bool stages = options.name == "multi_stage" || options.name == "kairos";
   std::vector<Key> keys = {{stages ? "workflows" : "requests", into(options.workflows)},
                            {"rate", into(options.arrivals.rate)},
                            {"seed", into(options.seed)},
                            {"deadline", [&](std::string_view text) { return SetDeadline(options, text); }}};
   if (options.arrivals.process == Process::kGamma) keys.push_back({"cv", into(options.arrivals.cv)});
   if (options.arrivals.process == Process::kWeibull) keys.push_back({"shape", into(options.arrivals.shape)});
+  if (options.name == "kairos") {
+    keys.push_back({"app", [&](std::string_view text) { return SetApplication(options, text); }});
+  }
   if (!stages) {
     StageTemplate& call = options.templates[0].stages[0];
     keys.push_back({"prompt", [&](std::string_view text) { return Set(call.prompt, text, &Lengths::PromptsOf); }});
@@ -133,7 +153,9 @@ absl::StatusOr<GeneratorOptions> ParseGeneratorSpec(std::string_view spec) {
     return absl::InvalidArgumentError(
         fmt::format("gen: {} is no generator; there are {}", Quoted(parts[0]), fmt::join(kNames, ", ")));
   }
-  GeneratorOptions options = parts[0] == "multi_stage" ? BundledOptions() : SingleCalls(known);
+  GeneratorOptions options = parts[0] == "multi_stage" ? BundledOptions()
+                             : parts[0] == "kairos"    ? KairosOptions(KairosApplication::kMix)
+                                                       : SingleCalls(known);
   const std::vector<Key> keys = KeysOf(options);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::string_view key = parts[i].substr(0, parts[i].find('='));

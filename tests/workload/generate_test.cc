@@ -227,7 +227,7 @@ TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what e
   CHECK(w->calls[0].prompt_tokens == 8);
   CHECK(report.arrivals_generated);
   CHECK(Error("gen:possion") ==
-        "gen: \"possion\" is no generator; there are constant, poisson, gamma, weibull, multi_stage");
+        "gen: \"possion\" is no generator; there are constant, poisson, gamma, weibull, multi_stage, kairos");
   CHECK(Error("gen:poisson,cv=2") ==
         "gen:poisson: \"cv=2\" is not key=value with a key of requests, rate, seed, deadline, prompt, output");
   CHECK(Error("gen:gamma,cv") ==
@@ -246,6 +246,43 @@ TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what e
   CHECK(Error("gen:poisson,requests=99999999999").find("gen:poisson: workflows: 99999999999 is not in 1..") == 0);
   CHECK(Error("gen:poisson,rate=1e-9") == "rate: too low, arrivals beyond 1e9 s");
   CHECK(Error("gen:multi_stage,deadline=9:2").find("gen:multi_stage: deadline: 9..2 s is not a range") == 0);
+}
+
+TEST_CASE("the applications of Kairos") {
+  const auto median = [](const Workload& w, std::string_view agent) {
+    std::vector<std::int32_t> outputs;
+    for (const WorkloadCall& c : w.calls) {
+      if (w.names[c.agent] == agent) outputs.push_back(c.output_tokens);
+    }
+    REQUIRE(outputs.size() > 100);
+    std::ranges::nth_element(outputs, outputs.begin() + std::ssize(outputs) / 2);
+    return static_cast<double>(outputs[outputs.size() / 2]);
+  };
+  const Workload qa = Generated("gen:kairos,app=qa,workflows=4000"), rg = Generated("gen:kairos,app=rg,workflows=2000");
+  const Workload cg = Generated("gen:kairos,app=cg,workflows=2000"), cg3 = Generated("gen:kairos,app=cg:3,workflows=2000");
+  CHECK(qa.calls.size() == 8000);
+  CHECK(median(qa, "Router") == Approx(12).margin(1));
+  CHECK(median(qa, "Humanities") == Approx(300).epsilon(0.06));
+  CHECK(median(Generated("gen:kairos,app=qa:3,workflows=4000"), "Humanities") == Approx(120).epsilon(0.06));
+  CHECK(median(rg, "Writer") == Approx(600).epsilon(0.06));
+  CHECK(median(cg3, "Architect") == Approx(1.3 * 320).epsilon(0.06));
+  // Failures: 0.35 + 0.35^2 + 0.35^3 further turns of two calls each.
+  CHECK(static_cast<double>(cg.calls.size()) / 2000 == Approx(5 + 2 * (0.35 + 0.1225 + 0.0429)).epsilon(0.02));
+  CHECK(static_cast<double>(cg3.calls.size()) / 2000 == Approx(5 + 2 * (0.5 + 0.25 + 0.125)).epsilon(0.02));
+  for (const WorkloadWorkflow& f : cg.workflows) {
+    std::int32_t before = 0;
+    for (const WorkloadCall& c : cg.calls_of(f)) {
+      if (cg.names[c.agent] == "Engineer") CHECK(c.prompt_tokens == 300 + before);
+      before += c.output_tokens;
+    }
+    CHECK(f.calls <= 11);
+  }
+  const Workload mix = Generated("gen:kairos,workflows=3000");
+  std::map<std::string, int> apps;
+  for (const WorkloadWorkflow& f : mix.workflows) ++apps[mix.names[f.name]];
+  REQUIRE(apps.size() == 3);
+  for (const auto& [name, n] : apps) CHECK(n == Approx(1000).margin(120));
+  CHECK(Error("gen:kairos,app=qa:4").find("gen:kairos: app: \"qa:4\" is not one of qa, rg, cg, mix") == 0);
 }
 
 TEST_CASE("workflows are drawn with replacement, and the rate changes arrivals alone") {

@@ -70,6 +70,7 @@ struct StageTemplate {
   Lengths prompt = {};     // its fixed part: instructions and the like
   Lengths output = {};
   double reads = 0;   // share of its predecessors' output that joins its prompt
+  bool reads_all = false;  // that of all calls of the workflow so far, instead
   std::int32_t least_calls = 1, most_calls = 1;  // side by side, uniform (a fan-out)
   std::vector<Branch> next = {};
 };
@@ -111,6 +112,13 @@ absl::StatusOr<Workload> Draw(const Workload& from, std::int64_t workflows, cons
 // and only every second review asks for more code. The output of a workflow is log-normal with the mean 2,400 and the
 // standard deviation 3,000 that Chimera reports for Llama-3.2-3B, whatever its number of stages.
 std::vector<WorkflowTemplate> MultiStageTemplates();
+
+// The applications of Kairos' experiments (section 2.1), with lengths of our choosing, since no data was published:
+// questions to a router that asks one of two experts; research, then a report; code by five roles, where tests that fail
+// go back to the engineer, at most three times; and all three, equally often. `group` 1 to 3: families of inputs, of
+// other lengths; of the mix there is only the first. Poisson at 1 per second.
+enum class KairosApplication : std::uint8_t { kQuestions, kReports, kCode, kMix };
+GeneratorOptions KairosOptions(KairosApplication application, int group = 1);
 
 // The workload that comes with takt: 1,200 workflows of MultiStageTemplates(), about 3,000 calls, Poisson at 3 per
 // second, with deadlines from 30 to 120 s.
