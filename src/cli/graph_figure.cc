@@ -68,7 +68,8 @@ std::string TimeText(double seconds) {
 }
 
 void AddText(std::string& svg, double x, double y, const std::string& text, const char* more = "") {
-  svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\"{}>{}</text>\n", x, y, more, HtmlText(text));
+  svg +=
+      fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\"{}>{}</text>\n", x, y, more, HtmlText(text));
 }
 
 // From the right of one to the left of the other.
@@ -116,22 +117,22 @@ std::string GraphSvg(const CallGraph& graph, const std::function<std::string(Age
   }
   for (const CallEdge& e : graph.edges()) {
     const auto calls = static_cast<double>(std::max<std::int64_t>(1, graph.nodes()[e.from].calls));
-    const std::string label =
-        fmt::format("{:.0f} %", 100 * std::min(1.0, static_cast<double>(e.parents) / calls));
+    const std::string label = fmt::format("{:.0f} %", 100 * std::min(1.0, static_cast<double>(e.parents) / calls));
     if (!IsFeedback(e)) {
       curve(boxes[e.from], boxes[e.to], side_by_side(e) ? "stroke-width=\"2.5\"" : "", label);
       continue;
     }
     const double x1 = boxes[e.from].x + kWidth * 0.6, x2 = boxes[e.to].x + kWidth * 0.4;
     const double y1 = boxes[e.from].y + kHeight, y2 = boxes[e.to].y + kHeight;
-    svg += fmt::format("<path stroke-dasharray=\"5 4\" d=\"M{:.0f},{:.0f} C{:.0f},{:.0f} {:.0f},{:.0f} {:.0f},{:.0f}\"/>\n",
-                       x1, y1, x1, y1 + 40, x2, y2 + 40, x2, y2 + 6);
+    svg += fmt::format(
+        "<path stroke-dasharray=\"5 4\" d=\"M{:.0f},{:.0f} C{:.0f},{:.0f} {:.0f},{:.0f} {:.0f},{:.0f}\"/>\n", x1, y1,
+        x1, y1 + 40, x2, y2 + 40, x2, y2 + 6);
     AddText(labels, (x1 + x2) / 2, std::max(y1, y2) + 27, label, " font-size=\"11\"");
   }
   for (const CallJoin& join : graph.joins()) {
     for (const std::uint32_t member : join.members) {
-      const bool told = std::ranges::any_of(
-          graph.edges(), [&](const CallEdge& e) { return e.from == member && e.to == join.to; });
+      const bool told =
+          std::ranges::any_of(graph.edges(), [&](const CallEdge& e) { return e.from == member && e.to == join.to; });
       if (join.holds() && !told) curve(boxes[member], boxes[join.to], "stroke-dasharray=\"2 3\"", "");
     }
   }

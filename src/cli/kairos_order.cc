@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "takt/numeric/linear_order.h"
+
 namespace takt::cli {
 namespace {
 
@@ -85,35 +87,12 @@ std::vector<AgentCurve> CurvesOf(const LatencyProfile& profile) {
 
 }  // namespace
 
-std::vector<std::size_t> BestOrder(const std::vector<double>& gain, std::size_t n) {
-  const std::size_t sets = std::size_t{1} << n;
-  std::vector<double> best(sets, -1);
-  std::vector<std::size_t> last(sets, 0);
-  best[0] = 0;
-  for (std::size_t set = 0; set < sets; ++set) {
-    for (std::size_t next = 0; next < n; ++next) {
-      if (set >> next & 1) continue;
-      double sum = best[set];
-      for (std::size_t before = 0; before < n; ++before) {
-        if (set >> before & 1) sum += gain[before * n + next];
-      }
-      const std::size_t with = set | std::size_t{1} << next;
-      if (sum > best[with]) best[with] = sum, last[with] = next;
-    }
-  }
-  std::vector<std::size_t> order;
-  for (std::size_t set = sets - 1; set != 0; set &= ~(std::size_t{1} << last[set])) order.push_back(last[set]);
-  std::ranges::reverse(order);
-  return order;
-}
-
 absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::size_t scenario, double load,
                                                const KairosSystem& parrot, AgentLearner& learner) {
   const KairosSetup setup = {KairosModel::k8B, scenario, parrot, load};
   const Workload& workload = study.ground(setup.model, scenario).workloads.front();
   AgentLearner unused;
-  const absl::StatusOr<ReplayResult> result =
-      Replay(workload, KairosOptionsOf(setup, study, workload, 1, unused));
+  const absl::StatusOr<ReplayResult> result = Replay(workload, KairosOptionsOf(setup, study, workload, 1, unused));
   if (!result.ok()) return result.status();
 
   // By time of arrival, so that workflows of the second half are new.
@@ -128,8 +107,9 @@ absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::si
   KairosAccuracy a;
   a.scenario = scenario;
   std::map<std::uint64_t, double> ranks;
-  for (const auto& [by, accuracy] : {std::pair{AgentOrderBy::kMean, &a.mean}, std::pair{AgentOrderBy::kSmacof, &a.smacof},
-                                     std::pair{AgentOrderBy::kClassical, &a.classical}}) {
+  for (const auto& [by, accuracy] :
+       {std::pair{AgentOrderBy::kMedian, &a.median}, std::pair{AgentOrderBy::kMean, &a.mean},
+        std::pair{AgentOrderBy::kSmacof, &a.smacof}, std::pair{AgentOrderBy::kClassical, &a.classical}}) {
     AgentOrder order;
     order.Fit(curves, {.by = by});
     for (const RankedAgent& r : order.ranked()) ranks[r.agent.value] = r.rank;
@@ -138,7 +118,7 @@ absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::si
   const std::vector<std::int32_t> stages = learner.graph().StagesLeft();
   a.depth = pairs.Of([&](std::uint64_t agent) { return stages[learner.graph().Find({agent})]; });
   a.fcfs = pairs.Of([](std::uint64_t) { return 0.0; });
-  const std::vector<std::size_t> best = BestOrder(pairs.gain(), pairs.agents().size());
+  const std::vector<std::size_t> best = BestLinearOrder(pairs.gain(), pairs.agents().size());
   std::map<std::uint64_t, double> place;
   for (std::size_t i = 0; i < best.size(); ++i) {
     place[pairs.agents()[best[i]]] = static_cast<double>(i);

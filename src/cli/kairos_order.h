@@ -16,22 +16,19 @@ namespace takt::cli {
 // cases. In %.
 struct KairosAccuracy {
   std::size_t scenario = 0;
-  double classical = 0, smacof = 0, mean = 0;  // ranks learnt from the first half of the workflows, on the second
-  double depth = 0;                            // Ayo's
-  double fcfs = 0;                             // by arrival, which tells nothing
-  double best = 0;                             // the best fixed order of agents there is, by trying all of them
+  double classical = 0, smacof = 0, mean = 0,
+         median = 0;  // ranks learnt from the first half of the workflows, on the second
+  double depth = 0;  // Ayo's
+  double fcfs = 0;  // by arrival, which tells nothing
+  double best = 0;  // the best fixed order of agents there is, by trying all of them
   std::int64_t requests = 0;
-  std::vector<std::string> order = {};       // of agents, classical
+  std::vector<std::string> order = {};  // of agents, classical
   std::vector<std::string> best_order = {};  // of agents
 };
 
 // Executions are those under Parrot at `load`, seed 1. `learner` is left as taught by all of them.
 absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::size_t scenario, double load,
                                                const KairosSystem& parrot, AgentLearner& learner);
-
-// The order of n items of the greatest sum of gains, gain[a * n + b] where a stands before b: over all subsets, exact.
-// n at most 20.
-std::vector<std::size_t> BestOrder(const std::vector<double>& gain, std::size_t n);
 
 }  // namespace takt::cli
 

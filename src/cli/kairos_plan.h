@@ -12,7 +12,7 @@
 namespace takt::cli {
 
 struct KairosPlan {
-  double minutes = 5;  // of arrivals, where as many arrive as can be served
+  double minutes = 30;  // of arrivals, where as many arrive as can be served, and the trace is long enough
   // Loads: shares of what can be served; the same workflows arrive, sooner or later.
   std::vector<double> loads = {0.8, 1.2, 2};
   std::vector<double> mix_loads = {0.5, 0.8, 1, 1.2, 1.5, 2, 3};
@@ -29,6 +29,7 @@ KairosSystem NoPriority();
 KairosSystem NoPacking();
 KairosSystem Oracle();
 KairosSystem ByMean();       // agents by the mean alone
+KairosSystem ByMedian();
 KairosSystem AsPublished();  // packing that does not count what outlives its expected time
 KairosSystem BestFit();      // Parrot's order, the instance that fits best
 }  // namespace kairos

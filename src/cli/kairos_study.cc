@@ -27,7 +27,7 @@ constexpr std::int64_t kSample = 2000;  // workflows by which capacity is measur
 // Of each agent, as its developers would say: the stages to the end, loops not followed.
 std::int32_t DepthOf(std::string_view agent) {
   constexpr std::pair<std::string_view, std::int32_t> kDepths[] = {
-      {"Router", 2},       {"Math", 1},      {"Humanities", 1},     {"Research", 2}, {"Writer", 1},
+      {"Router", 2},         {"Math", 1},      {"Humanities", 1},     {"Research", 2}, {"Writer", 1},
       {"ProductManager", 5}, {"Architect", 4}, {"ProjectManager", 3}, {"Engineer", 2}, {"QA", 1}};
   for (const auto& [name, depth] : kDepths) {
     if (name == agent) return depth;
@@ -144,8 +144,8 @@ absl::Status KairosStudy::Prepare() {
     ground.saturation = *saturation;
     ground.workflows_per_s =
         *saturation * static_cast<double>(sample->workflows.size()) / static_cast<double>(sample->calls.size());
-    const auto n = static_cast<std::size_t>(std::clamp(
-        std::round(ground.workflows_per_s * minutes_ * 60), 20.0, static_cast<double>(arrivals_.size()) * 0.8));
+    const auto n = static_cast<std::size_t>(std::clamp(std::round(ground.workflows_per_s * minutes_ * 60), 20.0,
+                                                       static_cast<double>(arrivals_.size()) * 0.8));
     for (int seed = 1; seed <= seeds(); ++seed) {
       absl::StatusOr<Workload> workload = GenerateWorkload(fmt::format("{},workflows={},seed={}", spec, n, seed));
       if (!workload.ok()) return workload.status();
@@ -172,10 +172,11 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
   options.rate_scale = RateScaleForLoad(workload, setup.load, study.ground(setup.model, setup.scenario).saturation);
   options.estimates = {system.knows == Knows::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   if (system.placement == "time_slot_packer") {
-    options.placement = fmt::format("time_slot_packer(decode_rate={:.3f},late={})", study.decode_rate(setup.model),
-                                    system.counts_late);
-    options.max_outstanding = kMaxSeqs;
+    options.placement =
+        fmt::format("time_slot_packer(decode_rate={:.3f},late={})", study.decode_rate(setup.model), system.counts_late);
   }
+  // With a queue before the instances, where a placement is to choose.
+  if (system.placement != "round_robin") options.max_outstanding = kMaxSeqs;
   options.control_interval = std::chrono::seconds(1);
   if (system.knows == Knows::kDepths) {
     options.control = [depths = Depths(workload), told = false](TimePoint, const VirtualRequests&,

@@ -110,7 +110,8 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
 // it waited for.
 class KairosRecords {
  public:
-  explicit KairosRecords(const Workload& workload) : workload_(&workload), told_(workload.calls.size()), closed_(workload.workflows.size()) {}
+  explicit KairosRecords(const Workload& workload)
+      : workload_(&workload), told_(workload.calls.size()), closed_(workload.workflows.size()) {}
 
   // Tells what has ended by now and was not told before.
   void Tell(std::span<const RequestRecord> records, std::span<const WorkflowRecord> workflows, TimePoint now,

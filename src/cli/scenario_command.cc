@@ -24,6 +24,8 @@ constexpr Scenario kScenarios[] = {
      RunHexgenFlow},
     {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia},
     {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to one of 90 % of the time", RunKairos},
+    {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to one of 90 % of the time",
+     RunKairos},
     {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunLamps},
 };
 

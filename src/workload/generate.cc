@@ -350,11 +350,10 @@ GeneratorOptions KairosOptions(KairosApplication application, int group) {
   };
 
   const double qa = second ? 0.9 : 1;
-  const WorkflowTemplate questions{
-      .name = "questions",
-      .stages = {stage("Router", 12 * qa, 0.3, 120, 0, {{0.5, {1}}, {0.5, {2}}}),
-                 stage("Math", 150 * qa, 0.6, 180, 0, {}),
-                 stage("Humanities", third ? 120 : 300 * qa, 0.5, 200, 0, {})}};
+  const WorkflowTemplate questions{.name = "questions",
+                                   .stages = {stage("Router", 12 * qa, 0.3, 120, 0, {{0.5, {1}}, {0.5, {2}}}),
+                                              stage("Math", 150 * qa, 0.6, 180, 0, {}),
+                                              stage("Humanities", third ? 120 : 300 * qa, 0.5, 200, 0, {})}};
 
   const double rg = second ? 1.1 : third ? 0.85 : 1;
   const WorkflowTemplate reports{

@@ -37,6 +37,55 @@ Args Small(const std::string& data, Args more) {
   return args;
 }
 
+// A trace of which only the arrivals are taken.
+std::string Trace(const TempDir& dir) {
+  std::string text = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+  for (int i = 0; i < 200; ++i) text += fmt::format("2023-11-16 18:{:02}:{:02}.5000000,374,44\n", i / 30, i % 30 * 2);
+  return dir.Write("trace.csv", text);
+}
+
+TEST_CASE("a small run of the Kairos scenario, with all its rows, claims and the graph that was learnt") {
+  const TempDir dir;
+  const Args args = {"scenario", "kairos", "--data", Trace(dir), "--seeds", "2", "--minutes", "0.1", "--no-wall"};
+  const auto run = [&](const std::string& name) {
+    Args all = args;
+    all.insert(all.end(), {"--json", dir / (name + ".json"), "--html", dir / (name + ".html")});
+    return RunTool(all);
+  };
+  const Ended ended = run("a");
+  CAPTURE(ended.err);
+  REQUIRE(ended.exit_code == 0);
+  for (const char* part : {"Capacity", "Llama-2-13B, mix:1", "Kairos without packing", "ordered rightly"}) {
+    CAPTURE(part);
+    CHECK(Has(ended.out, part));
+  }
+  const Json json = Json::parse(ReadWhole(dir / "a.json"));
+  CHECK(json["scenario"] == "kairos");
+  std::map<std::string, int> parts;
+  for (const Json& row : json["rows"]) {
+    CAPTURE(row);
+    ++parts[row["part"].get<std::string>()];
+    if (row["part"] == "loads") {
+      CHECK(row["token_latency_mean_ms"].get<double>() > 0);
+      CHECK(row["token_latency_p99_ms"] >= row["token_latency_p90_ms"]);
+      CHECK(row["queued_pct"].get<double>() <= 100);
+    } else {
+      for (const char* key : {"classical_pct", "smacof_pct", "mean_pct", "median_pct", "ayo_pct"}) {
+        CHECK(row[key].get<double>() <= row["best_pct"].get<double>() + 1e-9);
+      }
+      CHECK(row["fcfs_pct"].get<double>() == Approx(50));
+    }
+  }
+  CHECK(parts == std::map<std::string, int>{{"loads", 9 * 3 * 4 + 2 * 7 * 10}, {"accuracy", 10}});
+  CHECK(json["claims"].size() > 60);
+  const std::string html = ReadWhole(dir / "a.html");
+  for (const char* agent : {"Router", "Humanities", "Writer", "ProjectManager", "Engineer", "stroke-dasharray"}) {
+    CHECK(Has(html, agent));
+  }
+  REQUIRE(run("b").exit_code == 0);
+  CHECK(ReadWhole(dir / "a.json") == ReadWhole(dir / "b.json"));
+}
+
 TEST_CASE("a small run of the LAMPS scenario, with all its rows and claims") {
   const TempDir dir;
   const std::string data = Requests(dir);

@@ -117,7 +117,8 @@ TEST_CASE("agents are ordered by their distance from no time at all") {
   Random random(3);
   std::vector<AgentCurve> curves;
   for (std::uint64_t a = 40; a > 0; --a) curves.push_back(CurveOf({a}, 0.1 * static_cast<double>(a), 0.3, random));
-  for (const AgentOrderBy by : {AgentOrderBy::kClassical, AgentOrderBy::kSmacof, AgentOrderBy::kMean}) {
+  for (const AgentOrderBy by :
+       {AgentOrderBy::kClassical, AgentOrderBy::kSmacof, AgentOrderBy::kMean, AgentOrderBy::kMedian}) {
     AgentOrder order;
     REQUIRE(order.Fit(curves, {.by = by}));
     for (std::uint64_t a = 2; a <= 40; ++a) CHECK(RankOf(order, {a}) > RankOf(order, {a - 1}) * 0.97);
@@ -142,7 +143,8 @@ TEST_CASE("distributions that are one, none at all, and one agent: total and sta
   const AgentCurve one = CurveOf({7}, 1, 0.5, random);
   std::vector<AgentCurve> same(50, one);
   for (std::size_t i = 0; i < same.size(); ++i) same[i].agent = {50 - i};
-  for (const AgentOrderBy by : {AgentOrderBy::kClassical, AgentOrderBy::kSmacof, AgentOrderBy::kMean}) {
+  for (const AgentOrderBy by :
+       {AgentOrderBy::kClassical, AgentOrderBy::kSmacof, AgentOrderBy::kMean, AgentOrderBy::kMedian}) {
     REQUIRE(order.Fit(same, {.by = by}));
     for (const RankedAgent& r : order.ranked()) {
       CHECK(r.rank == Approx(order.ranked()[0].rank));

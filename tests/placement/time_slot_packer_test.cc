@@ -340,5 +340,37 @@ TEST_CASE("stage depth in both directions; among as many stages, first come firs
   }
 }
 
+// Six requests wait for one server, which takes one after another; checked by hand. Agents, with how long a call runs
+// and how long what remains, and the stages left: 1 Router 1, 5 and 2; 2 Math 1, 1 and 1; 3 Humanities 4, 4 and 1;
+// 4 Research 3, 7 and 2.
+TEST_CASE("six requests: first come, by stages, by what remains") {
+  const std::vector<std::uint64_t> agents = {4, 3, 1, 2, 3, 2};
+  const std::vector<double> runs = {0, 1, 1, 4, 3};
+  const Epoch table = Table({{{1}, 5, 1, 2}, {{2}, 1, 1, 1}, {{3}, 4, 4, 1}, {{4}, 7, 3, 2}});
+  const auto waits = [&](AnyPolicy policy) {
+    RankQueue<AnyPolicy> queue{std::move(policy)};
+    queue.policy().Observe(table, At(0));
+    std::vector<RequestState> states;
+    for (const std::uint64_t agent : agents) {
+      states.push_back(Call(static_cast<std::uint32_t>(states.size()), {agent}, 10));
+      states.back().request.arrival = states.back().request.workflow_arrival = At(static_cast<double>(states.size()));
+    }
+    for (Slot s = 0; s < states.size(); ++s) queue.Push(s, states[s], At(9));
+    double now = 0, sum = 0;
+    while (!queue.empty()) {
+      const Slot s = queue.Top();
+      sum += now;
+      now += runs[agents[s]];
+      queue.Erase(s);
+    }
+    return sum;
+  };
+  CHECK(waits(AnyPolicy()) == 0 + 3 + 7 + 8 + 9 + 13);  // Research, Humanities, Router, Math, Humanities, Math
+  CHECK(waits(AnyPolicy(StageDepth{})) ==
+        0 + 4 + 5 + 9 + 10 + 13);  // Humanities, Math, Humanities, Math, Research, Router
+  CHECK(waits(AnyPolicy(AgentPriority{})) ==
+        0 + 1 + 2 + 6 + 10 + 11);  // Math, Math, Humanities, Humanities, Router, Research
+}
+
 }  // namespace
 }  // namespace takt

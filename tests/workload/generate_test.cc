@@ -259,7 +259,8 @@ TEST_CASE("the applications of Kairos") {
     return static_cast<double>(outputs[outputs.size() / 2]);
   };
   const Workload qa = Generated("gen:kairos,app=qa,workflows=4000"), rg = Generated("gen:kairos,app=rg,workflows=2000");
-  const Workload cg = Generated("gen:kairos,app=cg,workflows=2000"), cg3 = Generated("gen:kairos,app=cg:3,workflows=2000");
+  const Workload cg = Generated("gen:kairos,app=cg,workflows=2000"),
+                 cg3 = Generated("gen:kairos,app=cg:3,workflows=2000");
   CHECK(qa.calls.size() == 8000);
   CHECK(median(qa, "Router") == Approx(12).margin(1));
   CHECK(median(qa, "Humanities") == Approx(300).epsilon(0.06));

@@ -21,6 +21,7 @@ enum class AgentOrderBy : std::uint8_t {
   kClassical,  // distance from "no time at all" on the line of classical scaling (Kairos, section 5.1)
   kSmacof,     // the same, the line improved by SMACOF
   kMean,       // the mean, which is the Wasserstein-1 distance from "no time at all" before any scaling
+  kMedian,     // the median: of two agents, whose next call more often has less work behind it
 };
 
 struct AgentOrderOptions {
@@ -55,17 +56,17 @@ class AgentOrder {
       std::ranges::copy(curves[i].remaining, rows.begin() + static_cast<std::ptrdiff_t>(i * kLevels));
     }
     LineMds line;
-    if (options.by != AgentOrderBy::kMean) {
+    if (OnLine(options.by)) {
       const std::int32_t steps = options.by == AgentOrderBy::kSmacof ? options.smacof_steps : 0;
       if (!line.Fit(rows, kLevels, {.smacof_steps = steps, .progress = options.progress})) return false;
     }
     line_ = std::move(line);
     by_ = options.by;
-    anchor_ = by_ == AgentOrderBy::kMean ? 0 : line_.coordinates().back();
+    anchor_ = OnLine(by_) ? line_.coordinates().back() : 0;
     ranked_.clear();
     for (std::size_t i = 0; i < curves.size(); ++i) {
-      const double at = by_ == AgentOrderBy::kMean ? MeanOf(curves[i].remaining) : line_.coordinates()[i];
-      ranked_.push_back({curves[i].agent, std::abs(at - anchor_)});
+      const double rank = OnLine(by_) ? std::abs(line_.coordinates()[i] - anchor_) : FigureOf(curves[i].remaining);
+      ranked_.push_back({curves[i].agent, rank});
     }
     std::ranges::sort(ranked_, {}, &RankedAgent::agent);
     FindMedian();
@@ -75,8 +76,7 @@ class AgentOrder {
   // The agent's rank by its curve, the others staying where they are; it joins the order, or moves in it. Before any
   // Fit: by its mean.
   double Place(const AgentCurve& curve) {
-    const bool fitted = by_ != AgentOrderBy::kMean && !line_.coordinates().empty();
-    const double rank = fitted ? std::abs(line_.Place(curve.remaining) - anchor_) : MeanOf(curve.remaining);
+    const double rank = OnLine(by_) ? std::abs(line_.Place(curve.remaining) - anchor_) : FigureOf(curve.remaining);
     const auto at = std::ranges::lower_bound(ranked_, curve.agent, {}, &RankedAgent::agent);
     if (at != ranked_.end() && at->agent == curve.agent) at->rank = rank;
     else ranked_.insert(at, {curve.agent, rank});
@@ -88,6 +88,13 @@ class AgentOrder {
   double median() const { return median_; }
 
  private:
+  static bool OnLine(AgentOrderBy by) { return by == AgentOrderBy::kClassical || by == AgentOrderBy::kSmacof; }
+
+  double FigureOf(const LatencyDistribution::Curve& curve) const {
+    constexpr std::size_t kMiddle = LatencyDistribution::kLevels / 2;
+    if (by_ != AgentOrderBy::kMedian) return MeanOf(curve);
+    return (static_cast<double>(curve[kMiddle - 1]) + static_cast<double>(curve[kMiddle])) / 2;
+  }
   static double MeanOf(const LatencyDistribution::Curve& curve) {
     double sum = 0;
     for (const float q : curve) sum += static_cast<double>(q);

@@ -114,9 +114,9 @@ absl::StatusOr<Workload> Draw(const Workload& from, std::int64_t workflows, cons
 std::vector<WorkflowTemplate> MultiStageTemplates();
 
 // The applications of Kairos' experiments (section 2.1), with lengths of our choosing, since no data was published:
-// questions to a router that asks one of two experts; research, then a report; code by five roles, where tests that fail
-// go back to the engineer, at most three times; and all three, equally often. `group` 1 to 3: families of inputs, of
-// other lengths; of the mix there is only the first. Poisson at 1 per second.
+// questions to a router that asks one of two experts; research, then a report; code by five roles, where tests that
+// fail go back to the engineer, at most three times; and all three, equally often. `group` 1 to 3: families of inputs,
+// of other lengths; of the mix there is only the first. Poisson at 1 per second.
 enum class KairosApplication : std::uint8_t { kQuestions, kReports, kCode, kMix };
 GeneratorOptions KairosOptions(KairosApplication application, int group = 1);
 
