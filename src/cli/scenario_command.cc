@@ -20,10 +20,9 @@ namespace {
 constexpr std::string_view kName = "scenario";
 
 constexpr Scenario kScenarios[] = {
+    {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia},
     {"hexgen-flow", "text-to-SQL workflows under deadlines on unequal GPUs: vLLM, VTC, QLM and HexGen-Flow",
      RunHexgenFlow},
-    {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia},
-    {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to one of 90 % of the time", RunKairos},
     {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to one of 90 % of the time",
      RunKairos},
     {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunLamps},
