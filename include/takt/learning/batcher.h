@@ -1,0 +1,195 @@
+// Predictions in batches, between the threads that take requests in, one that predicts, and the loop that schedules.
+//
+//   batcher.Add(request, model, input, now);                                        // any thread
+//   if (batcher.Due(now)) batcher.Run(*lengths, scratch, now);                      // a thread of the host
+//   batcher.Drain(now, [&](const auto& event) { scheduler.On(event, now); });       // the loop, before Plan
+#ifndef TAKT_LEARNING_BATCHER_H_
+#define TAKT_LEARNING_BATCHER_H_
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "takt/base/time.h"
+#include "takt/learning/length_forest.h"
+#include "takt/model/event.h"
+
+namespace takt {
+
+struct BatcherOptions {
+  std::size_t most = 64;               // requests of a batch (n)
+  Duration longest = std::chrono::milliseconds(2);  // that a request waits for others before its batch is due (t)
+  Duration bound =
+      std::chrono::milliseconds(20);  // that a request waits for its prediction; then it runs on what it brought along
+  std::size_t capacity = 100'000;  // requests held; more run on what they brought along, without a prediction
+};
+
+// Passive: it has no thread, and knows the time only from its caller. Thread-safe; locked for the time of moving a
+// batch in or out, never while something is predicted, so that a predictor that is stuck holds up nobody beyond the
+// bound.
+//
+// A request that is added comes out of Drain once: as Arrived, with its prediction as workflow_tokens_left, or with
+// what it had there where the prediction did not come in time. One that comes later follows as Revised.
+class Batcher {
+ public:
+  explicit Batcher(BatcherOptions options = {}) : options_(options) {}
+
+  // The sketch of `input` is copied. A request whose id is held already is dropped, and counted.
+  void Add(Request request, ModelId model, const LengthInput& input, TimePoint now) {
+    const std::lock_guard lock(mutex_);
+    if (held_.contains(request.id)) return void(++stats_.dropped);
+    const RequestId id = request.id;
+    if (held_.size() >= options_.capacity) {
+      ++stats_.full;
+      return ready_.push_back(Arrived{std::move(request)});
+    }
+    Held& held = held_[id];
+    held.arrived = {std::move(request)};
+    held.query = {model, input, {-1}};
+    held.sketch.assign(input.sketch.begin(), input.sketch.end());
+    held.serial = ++serials_;
+    pending_.push_back({id, held.serial, now});
+    bounds_.push_back({id, held.serial, now});
+  }
+
+  // Whether a batch is full, or its first has waited long enough.
+  bool Due(TimePoint now) const {
+    const std::lock_guard lock(mutex_);
+    return pending_.size() >= options_.most || (!pending_.empty() && now - pending_.front().since >= options_.longest);
+  }
+
+  // When Due or Drain will next have something to do of themselves; kNever: not before the next Add or Run.
+  TimePoint wake_at() const {
+    const std::lock_guard lock(mutex_);
+    TimePoint at = ready_.empty() ? kNever : TimePoint{};
+    if (!pending_.empty()) at = std::min(at, pending_.front().since + options_.longest);
+    if (!bounds_.empty()) at = std::min(at, bounds_.front().since + options_.bound);
+    return at;
+  }
+
+  // Predicts for up to `most` requests, those that waited longest first; returns for how many. Several threads may run
+  // at a time, each with its own scratch. `predict(queries, estimates)` is called without the lock.
+  template <class F>
+    requires std::invocable<F, std::span<const LengthForest::Query>, std::span<Estimate>>
+  std::size_t Run(F&& predict) {
+    std::vector<Entry> batch;
+    std::vector<LengthForest::Query> queries;
+    std::vector<std::vector<float>> sketches;
+    {
+      const std::lock_guard lock(mutex_);
+      while (!pending_.empty() && batch.size() < options_.most) {
+        const Entry entry = pending_.front();
+        pending_.pop_front();
+        Held* held = Find(entry);
+        if (held == nullptr) continue;  // cancelled
+        batch.push_back(entry);
+        queries.push_back(held->query);
+        sketches.push_back(std::move(held->sketch));
+      }
+    }
+    for (std::size_t i = 0; i < batch.size(); ++i) queries[i].input.sketch = sketches[i];
+    std::vector<Estimate> told(batch.size());
+    if (!batch.empty()) predict(std::span<const LengthForest::Query>(queries), std::span<Estimate>(told));
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      Held* held = Find(batch[i]);
+      if (held == nullptr) continue;
+      if (held->released) {
+        if (told[i].known()) ready_.push_back(Revised{.request = batch[i].id, .workflow_tokens_left = told[i]});
+        ++stats_.late;
+      } else {
+        if (told[i].known()) held->arrived.request.workflow_tokens_left = told[i];
+        ready_.push_back(std::move(held->arrived));
+        ++stats_.in_time;
+      }
+      held_.erase(batch[i].id);
+    }
+    while (!bounds_.empty() && Find(bounds_.front()) == nullptr) bounds_.pop_front();
+    return batch.size();
+  }
+  std::size_t Run(const LengthForest& lengths, LengthForest::Scratch& scratch) {
+    return Run([&](auto queries, auto told) { lengths.Predict(queries, told, scratch); });
+  }
+
+  // f(event) for each request whose prediction is there or whose bound is reached: Arrived, or Revised for one that had
+  // to go without before. Returns how many. f is called without the lock.
+  template <class F>
+  std::size_t Drain(TimePoint now, F&& f) {
+    std::vector<Event> events;
+    {
+      const std::lock_guard lock(mutex_);
+      events.swap(ready_);
+      while (!bounds_.empty() && now - bounds_.front().since >= options_.bound) {
+        Held* held = Find(bounds_.front());
+        bounds_.pop_front();
+        if (held == nullptr || held->released) continue;
+        held->released = true;
+        events.push_back(std::move(held->arrived));
+        ++stats_.fallbacks;
+      }
+    }
+    for (const Event& event : events) f(event);
+    return events.size();
+  }
+
+  // Forgets a request. False: it has come out of Drain, or is about to, so the scheduler must be told too.
+  bool Cancel(RequestId id) {
+    const std::lock_guard lock(mutex_);
+    const auto at = held_.find(id);
+    if (at == held_.end()) return false;
+    const bool released = at->second.released;
+    held_.erase(at);
+    return !released;
+  }
+
+  struct Stats {
+    std::uint64_t in_time = 0;  // came out with a prediction
+    std::uint64_t fallbacks = 0;  // came out without
+    std::uint64_t late = 0;  // of those: were predicted afterwards
+    std::uint64_t full = 0;  // were not held, for want of capacity
+    std::uint64_t dropped = 0;  // bore the id of one that is held
+  };
+  Stats stats() const {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+ private:
+  struct Entry {
+    RequestId id;
+    std::uint64_t serial;
+    TimePoint since;
+  };
+  struct Held {
+    Arrived arrived = {};
+    LengthForest::Query query = {};
+    std::vector<float> sketch = {};
+    std::uint64_t serial = 0;  // an id may come again
+    bool released = false;
+  };
+
+  Held* Find(const Entry& entry) {
+    const auto at = held_.find(entry.id);
+    return at == held_.end() || at->second.serial != entry.serial ? nullptr : &at->second;
+  }
+
+  const BatcherOptions options_;
+  mutable std::mutex mutex_;  // guards all below
+  std::unordered_map<RequestId, Held> held_;  // never iterated
+  std::deque<Entry> pending_, bounds_;  // in order of Add
+  std::vector<Event> ready_;
+  std::uint64_t serials_ = 0;
+  Stats stats_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_LEARNING_BATCHER_H_

@@ -1,0 +1,83 @@
+// How good probabilities of yes-or-no outcomes are.
+#ifndef TAKT_NUMERIC_CLASSIFICATION_H_
+#define TAKT_NUMERIC_CLASSIFICATION_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "takt/config.h"
+
+namespace takt {
+
+// Mean of the precision at each true outcome, by falling score; ties in the order of the outcomes given. 0 where
+// nothing is true.
+inline double AveragePrecision(std::span<const double> scores, std::span<const std::uint8_t> outcomes) {
+  TAKT_ASSERT(scores.size() == outcomes.size());
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(
+      order, [&](std::size_t a, std::size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+  double found = 0, sum = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (outcomes[order[i]] == 0) continue;
+    ++found;
+    sum += found / static_cast<double>(i + 1);
+  }
+  return found > 0 ? sum / found : 0;
+}
+
+// Mean of -ln of the probability given to what came true, cut at 10^-15.
+inline double CrossEntropy(std::span<const double> scores, std::span<const std::uint8_t> outcomes) {
+  TAKT_ASSERT(scores.size() == outcomes.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    sum -= std::log(std::max(outcomes[i] != 0 ? scores[i] : 1 - scores[i], 1e-15));
+  }
+  return scores.empty() ? 0 : sum / static_cast<double>(scores.size());
+}
+
+// A point of a reliability plot: scores in a bin, and how often they came true.
+struct ReliabilityBin {
+  std::int64_t count = 0;
+  double score = 0;  // mean
+  double share = 0;  // of true outcomes
+};
+
+// Bins of equal width over 0 .. 1; empty ones too.
+inline std::vector<ReliabilityBin> Reliability(std::span<const double> scores, std::span<const std::uint8_t> outcomes,
+                                               std::size_t bins = 10) {
+  TAKT_ASSERT(scores.size() == outcomes.size());
+  std::vector<ReliabilityBin> all(bins);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const double at = std::clamp(scores[i], 0.0, 1.0) * static_cast<double>(bins);
+    ReliabilityBin& bin = all[std::min(static_cast<std::size_t>(at), bins - 1)];
+    ++bin.count;
+    bin.score += scores[i];
+    bin.share += outcomes[i] != 0 ? 1 : 0;
+  }
+  for (ReliabilityBin& bin : all) {
+    if (bin.count == 0) continue;
+    bin.score /= static_cast<double>(bin.count);
+    bin.share /= static_cast<double>(bin.count);
+  }
+  return all;
+}
+
+// Expected calibration error: mean distance of score and share, weighted by count.
+inline double CalibrationError(std::span<const ReliabilityBin> bins) {
+  double sum = 0, count = 0;
+  for (const ReliabilityBin& bin : bins) {
+    sum += static_cast<double>(bin.count) * std::abs(bin.score - bin.share);
+    count += static_cast<double>(bin.count);
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+}  // namespace takt
+
+#endif  // TAKT_NUMERIC_CLASSIFICATION_H_

@@ -1,0 +1,174 @@
+// Batches of predictions: when they are due, that nobody waits beyond the bound, and many threads at once.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "catch.h"
+#include "scale.h"
+#include "takt/learning/batcher.h"
+
+namespace takt {
+namespace {
+
+TimePoint At(int ms) { return TimePoint(std::chrono::milliseconds(ms)); }
+
+Request Of(std::uint64_t id, double fallback = 100) {
+  return {.id = {id}, .workflow_tokens_left = Estimate::Exact(fallback)};
+}
+
+void Tell42(std::span<const LengthForest::Query> queries, std::span<Estimate> out) {
+  for (std::size_t i = 0; i < queries.size(); ++i) out[i] = Estimate::Exact(42);
+}
+
+// Ids of Arrived, with their estimates; negative ids: Revised.
+std::vector<std::pair<int, double>> Drained(Batcher& batcher, TimePoint now) {
+  std::vector<std::pair<int, double>> out;
+  batcher.Drain(now, [&](const Event& event) {
+    if (const auto* arrived = std::get_if<Arrived>(&event)) {
+      out.emplace_back(static_cast<int>(arrived->request.id.value), arrived->request.workflow_tokens_left.mean);
+    } else {
+      const auto& revised = std::get<Revised>(event);
+      out.emplace_back(-static_cast<int>(revised.request.value), revised.workflow_tokens_left->mean);
+    }
+  });
+  return out;
+}
+
+using Out = std::vector<std::pair<int, double>>;
+
+TEST_CASE("a batch is due when it is full, or its first has waited") {
+  Batcher batcher({.most = 3, .longest = std::chrono::milliseconds(5)});
+  CHECK_FALSE(batcher.Due(At(100)));
+  CHECK(batcher.wake_at() == kNever);
+  batcher.Add(Of(1), {}, {}, At(0));
+  batcher.Add(Of(2), {}, {}, At(4));
+  CHECK_FALSE(batcher.Due(At(4)));
+  CHECK(batcher.wake_at() == At(5));
+  CHECK(batcher.Due(At(5)));
+  batcher.Add(Of(3), {}, {}, At(4));
+  batcher.Add(Of(4), {}, {}, At(4));
+  CHECK(batcher.Due(At(4)));
+  CHECK(batcher.Run(Tell42) == 3);
+  CHECK(Drained(batcher, At(4)) == Out{{1, 42}, {2, 42}, {3, 42}});
+  CHECK(batcher.Run(Tell42) == 1);
+  CHECK(batcher.Run(Tell42) == 0);
+  CHECK(Drained(batcher, At(4)) == Out{{4, 42}});
+  CHECK(Drained(batcher, At(999)).empty());
+  CHECK(batcher.wake_at() == kNever);
+}
+
+TEST_CASE("nobody waits beyond the bound: the fallback first, the prediction as a revision") {
+  Batcher batcher({.bound = std::chrono::milliseconds(20)});
+  batcher.Add(Of(1), {}, {}, At(0));
+  batcher.Add(Of(2), {}, {}, At(10));
+  Out during;
+  batcher.Run([&](auto queries, auto out) {  // a predictor that is stuck for 25 ms
+    CHECK(Drained(batcher, At(19)).empty());
+    during = Drained(batcher, At(20));
+    batcher.Add(Of(3), {}, {}, At(21));
+    Tell42(queries, out);
+  });
+  CHECK(during == Out{{1, 100}});
+  CHECK(Drained(batcher, At(25)) == Out{{-1, 42}, {2, 42}});
+  CHECK(Drained(batcher, At(41)) == Out{{3, 100}});  // nobody predicts any more, and it runs
+  CHECK(batcher.stats().fallbacks == 2);
+  CHECK(batcher.stats().late == 1);
+}
+
+TEST_CASE("without a prediction what was brought along stays") {
+  Batcher batcher;
+  LengthForest none;
+  LengthForest::Scratch scratch;
+  batcher.Add(Of(1, 7), {3}, {}, At(0));
+  CHECK(batcher.Run(none, scratch) == 1);
+  CHECK(Drained(batcher, At(0)) == Out{{1, 7}});
+}
+
+TEST_CASE("cancelled, doubled, too many: each comes out at most once") {
+  Batcher batcher({.capacity = 2});
+  batcher.Add(Of(1), {}, {}, At(0));
+  batcher.Add(Of(1), {}, {}, At(0));
+  batcher.Add(Of(2), {}, {}, At(0));
+  batcher.Add(Of(3), {}, {}, At(0));
+  CHECK(Drained(batcher, At(0)) == Out{{3, 100}});
+  CHECK(batcher.Cancel({1}));
+  CHECK_FALSE(batcher.Cancel({1}));
+  batcher.Add(Of(1, 5), {}, {}, At(1));  // the id again
+  batcher.Run([&](auto queries, auto out) {
+    CHECK(queries.size() == 2);
+    CHECK(batcher.Cancel({2}));
+    Tell42(queries, out);
+  });
+  CHECK(Drained(batcher, At(1)) == Out{{1, 42}});
+  CHECK(Drained(batcher, At(999)).empty());
+  CHECK(batcher.stats().dropped == 1);
+  CHECK(batcher.stats().full == 1);
+
+  Batcher bound({.bound = std::chrono::milliseconds(1)});
+  bound.Add(Of(1), {}, {}, At(0));
+  CHECK(Drained(bound, At(1)) == Out{{1, 100}});
+  CHECK_FALSE(bound.Cancel({1}));  // it is out: the scheduler must be told
+  CHECK(bound.Run(Tell42) == 0);
+}
+
+TEST_CASE("a sketch outlives the buffer that it was told from") {
+  Batcher batcher;
+  {
+    std::vector<float> sketch = {1, 2, 3};
+    batcher.Add(Of(1), {}, {.sketch = sketch}, At(0));
+    sketch.assign(3, -1);
+  }
+  batcher.Run([](auto queries, auto) {
+    CHECK(std::vector<float>(queries[0].input.sketch.begin(), queries[0].input.sketch.end()) ==
+          std::vector<float>{1, 2, 3});
+  });
+}
+
+TEST_CASE("three threads add, two predict, one drains: each request arrives exactly once") {
+  const auto each = static_cast<std::uint64_t>(Scaled(3000));
+  Batcher batcher({.most = 16, .bound = std::chrono::milliseconds(3)});
+  std::atomic<int> clock{0}, adding{3};
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < each; ++i) {
+        batcher.Add(Of(1 + t * each + i), {}, {}, At(clock++ / 100));
+      }
+      --adding;
+    });
+  }
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      while (!over) {
+        if (batcher.Due(At(clock / 100))) batcher.Run(Tell42);
+        else std::this_thread::yield();
+      }
+    });
+  }
+  std::set<std::uint64_t> arrived;
+  std::uint64_t doubled = 0, revised_before = 0;
+  while (adding > 0 || arrived.size() < 3 * each) {
+    const int now = adding > 0 ? clock.load() : clock += 100;
+    batcher.Drain(At(now / 100), [&](const Event& event) {
+      if (const auto* a = std::get_if<Arrived>(&event)) {
+        doubled += arrived.insert(a->request.id.value).second ? 0u : 1u;
+      } else if (!arrived.contains(std::get<Revised>(event).request.value)) {
+        ++revised_before;
+      }
+    });
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(arrived.size() == 3 * each);
+  CHECK(doubled == 0);
+  CHECK(revised_before == 0);
+}
+
+}  // namespace
+}  // namespace takt
