@@ -136,11 +136,11 @@ class Claims {
 
   void Homogeneous() {
     const auto flow = [this](const Conditions& c) { return Flow(c); };
-    for (const auto& [system, most] :
+    for (const auto& rival :
          {std::pair{hexgen::Vllm(), 32.6}, std::pair{hexgen::Vtc(), 31.4}, std::pair{hexgen::Qlm(), 28.6}}) {
       UpTo(
-          fmt::format("Homo: scale at 95 % below {}, up to", system.label), homo_, flow,
-          [&system = system](const Conditions&) { return system; }, most);
+          fmt::format("Homo: scale at 95 % below {}, up to", rival.first.label), homo_, flow,
+          [&rival](const Conditions&) { return rival.first; }, rival.second);
     }
     Add("Trace 3, Homo, 1/s: scale at 95 % below the baselines", {}, 18.1, {}, "%", false, kTrace3);
   }
