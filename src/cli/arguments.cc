@@ -268,6 +268,8 @@ void AddPlan(CLI::App& tool, Arguments& chosen) {
   Group goal(*app, "Goal");
   CLI::Option* quality = goal.Add("--quality", to.quality, "Q", "least p95 latency with at least this mean score [0]");
   goal.Add("--latency", to.latency, "S", "best quality with this p95 latency instead", Positive())->excludes(quality);
+  goal.AddFlag("--path", to.path, "least p95 along the path that requests take, instead of that of the slowest model")
+      ->excludes("--latency");
   goal.Add("--penalty", to.penalty, "MU", "a miss costs so much per unit of the range [a miss is no plan]", Positive());
   Group search(*app, "Search");
   CLI::Option* thresholds =

@@ -111,6 +111,7 @@ struct PlanArguments {
   double rate = 0;  // requests per second
   std::optional<double> quality, latency;  // one of them
   std::optional<double> penalty;
+  bool path = false;  // the least p95 along the path, not of the slowest model
   std::vector<double> thresholds, grid;
   double judge_s = 0.27;
   double gpu_usd = 2.67;  // per hour

@@ -519,9 +519,9 @@ std::vector<std::string> Sentences(const Findings& all) {
         "Beyond the table, {} GPUs, Llama, trace 1, quality 80, {:.2f} requests/s: all {} plans (threshold, split, "
         "replicas) simulated. Slowest model: takt {:.2f} s, best {:.2f} s (gap {:.1f} %); along the path: takt {:.2f} "
         "s, "
-        "best {:.2f} s (gap {:.1f} %).",
+        "takt, path {:.2f} s, best {:.2f} s (gaps {:.1f} and {:.1f} %).",
         s.gpus, s.rate, Grouped(s.plans), s.takt_slowest, s.best_slowest, 100 * (s.takt_slowest / s.best_slowest - 1),
-        s.takt_e2e, s.best_e2e, 100 * (s.takt_e2e / s.best_e2e - 1)));
+        s.takt_e2e, s.path_e2e, s.best_e2e, 100 * (s.takt_e2e / s.best_e2e - 1), 100 * (s.path_e2e / s.best_e2e - 1)));
   }
   return text;
 }

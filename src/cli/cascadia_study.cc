@@ -564,6 +564,9 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
   const CascadeRun ours = SimulateCascade(problem, plan->thresholds, ReplicasOf(*plan), arrivals);
   result.takt_slowest = std::max(ours.models[0].p95, ours.models[1].p95);
   result.takt_e2e = ours.p95;
+  const absl::StatusOr<CascadePlan> path = planner->Plan({.quality_floor = kQuality, .end_to_end = true}, result.rate);
+  if (!path.ok()) return path.status();
+  result.path_e2e = SimulateCascade(problem, path->thresholds, ReplicasOf(*path), arrivals).p95;
   result.takt_plan = text(plan->thresholds[0], ReplicasOf(*plan));
   result.best_slowest = result.best_e2e = kInf;
   std::vector<std::size_t> routings;

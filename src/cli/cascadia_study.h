@@ -91,7 +91,7 @@ struct CascadiaSimulated {
   double rate = 0;
   std::int64_t plans = 0;
   double takt_slowest = 0, best_slowest = 0;  // p95 of the slowest model [s], simulated
-  double takt_e2e = 0, best_e2e = 0;          // p95 along the path [s]
+  double takt_e2e = 0, path_e2e = 0, best_e2e = 0;  // p95 along the path [s]; path: planned for it
   std::string takt_plan, best_plan;
 };
 

@@ -40,6 +40,7 @@ CascadeGoal GoalOf(const PlanArguments& arguments) {
     goal.latency_budget = *arguments.latency;
   } else {
     goal.quality_floor = arguments.quality.value_or(0);
+    goal.end_to_end = arguments.path;
   }
   if (arguments.penalty) goal.penalty = *arguments.penalty;
   return goal;

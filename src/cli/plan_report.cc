@@ -28,7 +28,9 @@ std::string GoalText(const PlanRun& run) {
   if (run.goal.kind == CascadeGoal::Kind::kLatencyBudget) {
     return fmt::format("the best quality with p95 within {} s{}", Short(run.goal.latency_budget), soft);
   }
-  return fmt::format("the least p95 with a quality of at least {}{}", Short(run.goal.quality_floor), soft);
+  return fmt::format("the least p95 {} with a quality of at least {}{}",
+                     run.goal.end_to_end ? "along the path" : "of the slowest model", Short(run.goal.quality_floor),
+                     soft);
 }
 
 std::string ThresholdText(const std::vector<double>& thresholds) {

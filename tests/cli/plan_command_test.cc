@@ -79,6 +79,12 @@ TEST_CASE("a latency budget, a fixed routing, and made workloads") {
   REQUIRE(fixed.exit_code == 0);
   CHECK(Json::parse(fixed.out)["plan"]["thresholds"][0] == 60);
   CHECK(Json::parse(fixed.out)["plan"]["models"][1]["share"] == Approx(0.5));
+  const Ended path = RunTool(Plan(dir, {"--quality", "75", "--path", "--json", "-", "-q"}));
+  const Ended slowest = RunTool(Plan(dir, {"--quality", "75", "--json", "-", "-q"}));
+  REQUIRE((path.exit_code == 0 && slowest.exit_code == 0));
+  CHECK(Json::parse(path.out)["plan"]["simulated_e2e_p95_s"].get<double>() <=
+        Json::parse(slowest.out)["plan"]["simulated_e2e_p95_s"].get<double>());
+  CHECK(RunTool(Plan(dir, {"--latency", "20", "--path"})).exit_code == 2);
   CHECK(RunTool({"plan", "--workload", "cascadia:2", "--models", Models(dir), "--gpus", "8", "--rate", "1", "-q"})
             .exit_code == 0);
 }
