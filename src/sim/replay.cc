@@ -78,7 +78,10 @@ absl::StatusOr<Router> RouterOf(const ReplayOptions& options, const Costs& costs
   if (!policy.ok()) return policy.status();
   absl::StatusOr<AnyPlacement> placement = MakePlacement(options.placement);
   if (!placement.ok()) return placement.status();
-  absl::StatusOr<Router> router = Router::Create({.max_outstanding = options.max_outstanding, .fail_unfit = true},
+  absl::StatusOr<Router> router = Router::Create({.max_outstanding = options.max_outstanding,
+                                                  .fail_unfit = true,
+                                                  .budgets = options.budgets,
+                                                  .workflows = {.silence = Duration::max()}},
                                                  *std::move(policy), *std::move(placement));
   if (!router.ok()) return router;
   for (std::int32_t i = 0; i < options.instance_count(); ++i) {
@@ -139,6 +142,7 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
                                     {.rate_scale = options.rate_scale,
                                      .all_at_once = options.all_at_once,
                                      .closed_loop = options.closed_loop,
+                                     .declare_workflows = options.budgets.has_value(),
                                      .send_prefixes = options.scheduler.prefix_cache,
                                      .progress = options.progress,
                                      .on_step = options.on_step,
@@ -153,8 +157,7 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
                        .overlap = options.overlap,
                        .swap_overlap = options.swap_overlap});
   }
-  if (options.budgets) cluster.SetBudgets(WorkflowBudgets(*options.budgets, costs));
-  if (options.instance_count() > 1) {
+  if (options.instance_count() > 1 || options.budgets) {
     absl::StatusOr<Router> router = RouterOf(options, costs);
     if (!router.ok()) return router.status();
     cluster.SetRouter(*std::move(router));

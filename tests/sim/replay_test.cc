@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <deque>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 #include "catch.h"
 #include "sim/sim_workloads.h"
+#include "takt/base/random.h"
 
 namespace takt {
 namespace {
@@ -583,6 +585,36 @@ TEST_CASE("a run can be watched, and stopped") {
   const ReplayResult stopped = MustReplay(w, options);
   CHECK(stopped.stopped);
   CHECK(stopped.metrics.pending > 0);
+}
+
+TEST_CASE(
+    "budgets: the whole of what is left is the workflow's deadline; shares of it are learnt, and order otherwise") {
+  Workload w = RandomWorkload(5, 400, 20, true);
+  Random random(1);
+  for (WorkloadWorkflow& workflow : w.workflows) workflow.deadline = Ms(static_cast<std::int64_t>(random.Below(3000)));
+  w.names.push_back("first"), w.names.push_back("later");
+  for (WorkloadCall& call : w.calls) call.stage = call.predecessors == 0 ? 2 : 3;
+  const auto ends = [&](std::int32_t instances, std::optional<BudgetOptions> budgets) {
+    ReplayOptions options = LinearSteps();
+    options.policy = "edf";
+    options.limits.max_seqs = 4;
+    options.estimates = Oracle();
+    options.instances = instances;
+    options.placement = "round_robin";
+    options.router_policy = "fcfs";
+    options.budgets = budgets;
+    const ReplayResult result = MustReplay(w, options);
+    CHECK(result.metrics.completed == static_cast<std::int64_t>(w.calls.size()));
+    std::vector<TimePoint> times;
+    for (const RequestRecord& r : result.requests) times.push_back(r.end);
+    return times;
+  };
+  for (const std::int32_t instances : {1, 3}) {
+    CAPTURE(instances);
+    const std::vector<TimePoint> none = ends(instances, {}), whole = ends(instances, BudgetOptions{BudgetRule::kWhole});
+    CHECK(whole == none);
+    CHECK(ends(instances, BudgetOptions{BudgetRule::kShare}) != none);
+  }
 }
 
 TEST_CASE("faults of the options are all named at once") {

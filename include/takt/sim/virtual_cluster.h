@@ -18,7 +18,6 @@
 #include "takt/sim/estimates.h"
 #include "takt/sim/metrics.h"
 #include "takt/sim/virtual_engine.h"
-#include "takt/sim/workflow_budgets.h"
 #include "takt/sim/workload_progress.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
@@ -29,6 +28,7 @@ struct VirtualClusterOptions {
   double rate_scale = 1;             // arrivals come so many times as fast
   bool all_at_once = false;          // every workflow arrives at time zero
   std::int64_t closed_loop = 0;      // > 0: so many workflows in flight, the next starts when one ends
+  bool declare_workflows = false;    // to the router, with their deadlines and without their graphs
   bool send_prefixes = false;        // tell schedulers the prompts' prefix hashes
   Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
@@ -42,7 +42,7 @@ struct VirtualClusterOptions {
 // Runs a workload to its end. Deterministic: what happens at one moment happens in the order timers (by when they were
 // set), arrivals (in the order of the workload), step ends (by instance), placement, new steps (by instance).
 //
-// One engine has no router before it.
+// One engine needs no router before it.
 template <class Scheduler>
 class VirtualCluster {
  public:
@@ -54,9 +54,8 @@ class VirtualCluster {
 
   // At least one; `cost` must outlive this.
   void AddEngine(Scheduler scheduler, const PreparedCostModel& cost, VirtualEngineOptions options);
-  // Requests get shares of their workflows' time as deadlines.
-  void SetBudgets(WorkflowBudgets budgets) { budgets_ = std::make_unique<WorkflowBudgets>(std::move(budgets)); }
-  // Where there are several engines. Its instances are the engines in their order, ids counting from 1.
+  // Where there are several engines, or workflows are declared. Its instances are the engines in their order, ids
+  // counting from 1.
   void SetRouter(Router router) { router_ = std::make_unique<Router>(std::move(router)); }
 
   // False where it was stopped, or where requests live that nothing will ever run: then stalled() says so.
@@ -86,7 +85,7 @@ class VirtualCluster {
   };
 
   const WorkloadCall& CallOf(std::uint32_t call) const { return workload_->calls[call]; }
-  bool routed() const { return engines_.size() > 1; }
+  bool routed() const { return router_ != nullptr; }
 
   void ExpectArrival();
   TimePoint NextTime() const;
@@ -126,7 +125,6 @@ class VirtualCluster {
   WorkloadProgress progress_;
   std::vector<VirtualEngine<Scheduler>> engines_;
   std::unique_ptr<Router> router_;
-  std::unique_ptr<WorkflowBudgets> budgets_;
   std::vector<std::uint32_t> tool_of_;  // by call: the next tool; empty where none has any
 
   std::vector<Timer> timers_;  // a heap
@@ -294,9 +292,7 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Place() {
   for (const Placement& p : router_->Place(now_)) {
-    Arrived arrived{router_->Find(p.request)->request};
-    if (budgets_) budgets_->Sent(p.instance.value - 1, arrived.request);
-    Tell(static_cast<std::uint32_t>(p.instance.value - 1), arrived);
+    Tell(static_cast<std::uint32_t>(p.instance.value - 1), Arrived{router_->Find(p.request)->request});
   }
   refused_.assign(router_->failed().begin(), router_->failed().end());  // ends may make calls, and so change them
   for (const Failure& f : refused_) Ended(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
@@ -339,6 +335,12 @@ void VirtualCluster<Scheduler>::Sample() {
 
 template <class Scheduler>
 void VirtualCluster<Scheduler>::StartWorkflow(std::uint32_t index) {
+  if (options_.declare_workflows) {
+    const WorkloadWorkflow& w = workload_->workflows[index];
+    const TimePoint deadline = WorkloadProgress::DeadlineOf(w, now_);
+    router_->On(WorkflowDeclared{{.id = WorkloadProgress::IdOf(index), .tenant = {w.tenant}, .deadline = deadline}},
+                now_);
+  }
   progress_.Start(index, now_, [this](std::uint32_t call) { Succeed(call); });
 }
 
@@ -361,11 +363,9 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
     arrived.request.prefix = std::make_shared<const PrefixBlocks>(
         PrefixBlocks{{workload_->prefix_block_tokens}, {hashes.begin(), hashes.end()}});
   }
-  if (budgets_) budgets_->Made(call, arrived.request, now_);
   if (routed()) {
     router_->On(arrived, now_);
   } else {
-    if (budgets_) budgets_->Sent(0, arrived.request);
     Tell(0, arrived);
   }
 }
@@ -412,16 +412,17 @@ void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
 // The call has left its engine.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailReason reason) {
-  if (routed()) router_->On(RequestEnded{VirtualRequests::IdOf(call), {}}, now_);
+  if (routed()) router_->On(RequestEnded{VirtualRequests::IdOf(call), {}, outcome != Outcome::kCompleted}, now_);
   Ended(call, outcome, reason);
 }
 
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Ended(std::uint32_t call, Outcome outcome, FailReason reason) {
   requests_.records[call].output_tokens = requests_.state[call].generated();
-  if (budgets_) budgets_->Ended(call, now_);
   const bool last = progress_.End(call, outcome, reason, now_, [this](std::uint32_t next) { Succeed(next); });
-  if (last && budgets_) budgets_->WorkflowEnded({std::uint64_t{requests_.records[call].workflow} + 1}, now_);
+  if (last && options_.declare_workflows) {
+    router_->On(WorkflowEnded{WorkloadProgress::IdOf(requests_.records[call].workflow)}, now_);
+  }
   if (last && options_.closed_loop > 0 && next_workflow_ < workload_->workflows.size()) {
     StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
   }

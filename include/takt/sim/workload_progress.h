@@ -42,6 +42,11 @@ class WorkloadProgress {
     }
   }
 
+  static WorkflowId IdOf(std::uint32_t workflow) { return {std::uint64_t{workflow} + 1}; }
+  static TimePoint DeadlineOf(const WorkloadWorkflow& workflow, TimePoint arrival) {
+    return workflow.deadline < kNever - arrival ? arrival + workflow.deadline : kNever;
+  }
+
   // The workflow arrives. ready(call): for each that has no predecessor.
   template <class Ready>
   void Start(std::uint32_t index, TimePoint now, Ready ready) {
@@ -61,13 +66,13 @@ class WorkloadProgress {
     record.arrival = now;
     Request r;
     r.id = VirtualRequests::IdOf(index);
-    r.workflow = {std::uint64_t{record.workflow} + 1};
+    r.workflow = IdOf(record.workflow);
     r.stage = {call.stage};
     r.agent = {call.agent};
     r.tenant = {workflow.tenant};
     r.arrival = now;
     r.workflow_arrival = workflow_arrival;
-    if (workflow.deadline < kNever - workflow_arrival) r.deadline = workflow_arrival + workflow.deadline;
+    r.deadline = DeadlineOf(workflow, workflow_arrival);
     r.prompt_tokens = {call.prompt_tokens};
     r.priority = workflow.priority;
     estimator_.Describe(record.workflow, index, r);
