@@ -1,4 +1,5 @@
-// Predictions on the way of a request: forest one by one and in batches, against copying out what it pools.
+// Predictions on the way of a request: the forest one by one and in batches, its training, the sketch of a prompt,
+// and the choice among models.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -10,6 +11,8 @@
 
 #include "takt/base/random.h"
 #include "takt/learning/quantile_forest.h"
+#include "takt/learning/text_sketch.h"
+#include "takt/placement/confidence_slack.h"
 
 namespace takt {
 namespace {
@@ -105,6 +108,69 @@ void BM_ForestTrain20000Workflows(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(QuantileForest::Train(data, {}, OnAllCores));
 }
 BENCHMARK(BM_ForestTrain20000Workflows)->Unit(benchmark::kSecond)->UseRealTime()->Iterations(1);
+
+// A prompt of 4 KB, of made-up words.
+void BM_TextSketch4KB(benchmark::State& state) {
+  Random random(1);
+  std::vector<std::string> texts(200);
+  for (std::string& text : texts) {
+    while (text.size() < 4096) {
+      for (std::uint64_t word = random.Below(3000) + 17, i = 0; i < 6; ++i, word = Mix64(word)) {
+        text += static_cast<char>('a' + word % 26);
+      }
+      text += ' ';
+    }
+  }
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const auto sketch = *TextSketch::Train(views);
+  std::vector<float> out(sketch->dimensions());
+  TextScratch scratch;
+  std::size_t i = 0;
+  for (auto _ : state) {
+    sketch->Of(texts[++i % texts.size()], out, scratch);
+    benchmark::DoNotOptimize(out.data());
+  }
+}
+BENCHMARK(BM_TextSketch4KB);
+
+// Which of 8 models, with 256 requests in flight: Prepare and 8 scores; and with Placed and Released.
+void Route(benchmark::State& state, bool placed) {
+  Random random(1);
+  ConfidenceSlack policy;
+  std::vector<InstanceState> instances(8);
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    instances[i].slot = i;
+    instances[i].instance = {.id = {i + 1}, .model = {i + 1}, .token_s = 1e-3 + 1e-4 * i};
+    policy.Up(instances[i], {});
+  }
+  std::vector<RequestState> requests(256);
+  for (std::uint32_t i = 0; i < requests.size(); ++i) {
+    std::vector<ModelScore> scores;
+    for (std::uint64_t m = 1; m <= 8; ++m) scores.push_back({{m}, static_cast<float>(random.Uniform())});
+    requests[i].slot = i;
+    requests[i].request.id = {i + 1};
+    requests[i].request.workflow_tokens_left = Estimate::Exact(1000 * random.Uniform());
+    requests[i].request.scores = std::make_shared<const std::vector<ModelScore>>(std::move(scores));
+    policy.Placed(requests[i], instances[random.Below(8)], {});
+  }
+  std::size_t i = 0;
+  for (auto _ : state) {
+    const RequestState& r = requests[++i % requests.size()];
+    policy.Prepare(r, {});
+    double most = -1e300;
+    std::size_t best = 0;
+    for (std::size_t k = 0; k < 8; ++k) {
+      const double score = policy.Score(r, instances[k], {});
+      if (score > most) most = score, best = k;
+    }
+    benchmark::DoNotOptimize(best);
+    if (placed) policy.Placed(r, instances[best], {});
+  }
+}
+void BM_RouteAmong8(benchmark::State& state) { Route(state, false); }
+void BM_RouteAndAccount(benchmark::State& state) { Route(state, true); }
+BENCHMARK(BM_RouteAmong8);
+BENCHMARK(BM_RouteAndAccount);
 
 }  // namespace
 }  // namespace takt

@@ -96,6 +96,11 @@ template <class T>
 bool Same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
   return a == b;
 }
+// The router alone looks at them: a scheduler's log goes without.
+inline bool Same(const std::shared_ptr<const std::vector<ModelScore>>&,
+                 const std::shared_ptr<const std::vector<ModelScore>>&) {
+  return true;
+}
 template <HasFields T>
 bool Same(const T& a, const T& b) {
   return std::apply(
@@ -231,6 +236,8 @@ class Writer {
   void Put(const std::shared_ptr<const AgentRanks>& x, const std::shared_ptr<const AgentRanks>&) {
     Put(x ? *x : AgentRanks{}, AgentRanks{});
   }
+  void Put(const std::shared_ptr<const std::vector<ModelScore>>&,
+           const std::shared_ptr<const std::vector<ModelScore>>&) {}
   void Put(const std::shared_ptr<const AnyPolicy>&, const std::shared_ptr<const AnyPolicy>&) {}  // see LogEvent::policy
 
   template <HasFields T>
@@ -377,6 +384,7 @@ class Reader {
     Get(ranks);
     x = std::make_shared<const AgentRanks>(std::move(ranks));
   }
+  void Get(std::shared_ptr<const std::vector<ModelScore>>&) {}
   void Get(std::shared_ptr<const AnyPolicy>&) {}
 
   template <HasFields T>

@@ -37,7 +37,7 @@ TAKT_FIELDS(AgentRanks, ranks, otherwise)
 TAKT_FIELDS(NextCall, tool, after, returned, duration)
 TAKT_FIELDS(Request, id, workflow, stage, agent, tenant, adapter, arrival, workflow_arrival, deadline, expires_at,
             prompt_tokens, max_output_tokens, sequences, priority, chunkable, preemptible, output_tokens,
-            workflow_tokens_left, prefix, next_call, compute)
+            workflow_tokens_left, prefix, next_call, compute, scores)
 
 TAKT_FIELDS(Arrived, request)
 TAKT_FIELDS(Revised, request, output_tokens, workflow_tokens_left, deadline, expires_at, priority, sequences, next_call)

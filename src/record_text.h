@@ -81,6 +81,7 @@ class Printer {
   }
   void Text(const std::shared_ptr<const PrefixBlocks>& x) { Text(x ? *x : PrefixBlocks{}); }
   void Text(const std::shared_ptr<const AgentRanks>& x) { Text(x ? *x : AgentRanks{}); }
+  void Text(const std::shared_ptr<const std::vector<ModelScore>>&) {}
   void Text(const std::shared_ptr<const AnyPolicy>&) {}
 
   template <HasFields T>

@@ -3,6 +3,7 @@
 #include "spec_parser.h"
 #include "takt/placement/best_fit.h"
 #include "takt/placement/code_ratio.h"
+#include "takt/placement/confidence_slack.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/least_outstanding_tokens.h"
 #include "takt/placement/random.h"
@@ -18,6 +19,7 @@ template <class V>
 void ForEachPlacement(V&& visit) {
   visit(BestFit{}, "the least KV memory to spare that is enough (Parrot)");
   visit(CodeRatio{}, "speed against all work ever sent, as in the code of HexGen-Flow's authors");
+  visit(ConfidenceSlack{}, "the most capable model that is not too slow right now (Chimera, algorithm 1)");
   visit(LeastLoaded{}, "fewest requests, those that wait counted four times (vLLM's balancer)");
   visit(LeastOutstandingTokens{}, "fewest tokens of prompt and estimated output that are not done");
   visit(RandomPlacement{}, "any, with equal chances");

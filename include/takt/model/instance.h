@@ -25,6 +25,8 @@ struct Instance {
   Tokens kv_tokens{0};                  // size of its KV cache; 0: not told, everything fits
   std::int64_t capacity = kUnbounded;   // requests that it may hold at once, its own queue included; 0: no new ones
   std::shared_ptr<const PreparedCostModel> cost = {};  // of its iterations; null: not told
+  ModelId model = {};  // what it serves, where models differ
+  double token_s = 0;  // time of an output token at full batch over that batch [s]; 0: not told
 };
 
 // Counts that an instance tells of itself.

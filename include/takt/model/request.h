@@ -20,6 +20,13 @@ struct PrefixBlocks {
   std::vector<std::uint64_t> hashes = {};
 };
 
+// What a model would make of a request.
+struct ModelScore {
+  ModelId model = {};
+  float score = 0;    // how probably it solves what is asked: 0 .. 1
+  float tokens = -1;  // output of this call and all that follow in its workflow, on this model; below 0: not told
+};
+
 // The tool call that a request is expected to make next. Without a time and an output before it: none is expected.
 struct NextCall {
   ToolId tool = {};
@@ -53,6 +60,7 @@ struct Request {
   std::shared_ptr<const PrefixBlocks> prefix = {};  // for the prefix cache; null: no sharing
   NextCall next_call = {};  // what is known of its next tool call
   Duration compute{0};      // expected time of this call alone, where it runs; 0: not known
+  std::shared_ptr<const std::vector<ModelScore>> scores = {};  // for placements among models; null: not known
 };
 
 }  // namespace takt

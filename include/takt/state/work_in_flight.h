@@ -66,6 +66,18 @@ class WorkInFlight {
     return request < entries_.size() && entries_[request].state != State::kGone ? entries_[request].amount : 0;
   }
 
+  // Whether the sums are those of the entries, counted anew. O(requests).
+  bool Exact() const {
+    std::vector<Sums> anew(sums_.size());
+    for (const Entry& e : entries_) {
+      if (e.state == State::kGone) continue;
+      const bool waits = e.state == State::kWaiting;
+      (waits ? anew[e.instance].waiting : anew[e.instance].running) += e.amount;
+      ++(waits ? anew[e.instance].waiting_count : anew[e.instance].running_count);
+    }
+    return anew == sums_;
+  }
+
  private:
   enum class State : std::uint8_t { kGone, kWaiting, kRunning };
   struct Entry {
@@ -76,6 +88,8 @@ class WorkInFlight {
   struct Sums {
     std::int64_t waiting = 0, running = 0;
     std::int64_t waiting_count = 0, running_count = 0;
+
+    friend bool operator==(const Sums&, const Sums&) = default;
   };
 
   Sums Of(std::uint32_t instance) const { return instance < sums_.size() ? sums_[instance] : Sums{}; }

@@ -1,0 +1,220 @@
+// Algorithm 1 of Chimera: by hand, against the pseudocode taken literally, and with workflows that keep their model.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "catch.h"
+#include "scale.h"
+#include "takt/base/random.h"
+#include "takt/placement/confidence_slack.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/fcfs.h"
+#include "takt/router.h"
+
+namespace takt {
+namespace {
+
+TimePoint At(double s) { return TimePoint(FromSeconds(s)); }
+
+RequestState Asking(std::uint32_t slot, std::vector<ModelScore> scores, double tokens = 100,
+                    std::uint64_t workflow = 0) {
+  RequestState r;
+  r.slot = slot;
+  r.request.id = {slot + std::uint64_t{1}};
+  r.request.workflow = {workflow};
+  r.request.workflow_tokens_left = Estimate::Exact(tokens);
+  r.request.scores = std::make_shared<const std::vector<ModelScore>>(std::move(scores));
+  return r;
+}
+
+// A router's part: instances, and where requests went.
+struct Cluster {
+  ConfidenceSlack policy;
+  std::vector<InstanceState> instances = {};
+
+  void Add(std::uint64_t model, double token_s) {
+    InstanceState i;
+    i.slot = static_cast<std::uint32_t>(instances.size());
+    i.instance = {.id = {i.slot + std::uint64_t{1}}, .model = {model}, .token_s = token_s};
+    instances.push_back(i);
+    policy.Up(i, {});
+  }
+
+  // Slot of the instance chosen; -1: none.
+  int Place(const RequestState& r, TimePoint now = {}) {
+    policy.Prepare(r, now);
+    int best = -1;
+    double most = -std::numeric_limits<double>::infinity();
+    for (const InstanceState& i : instances) {
+      if (const double score = policy.Score(r, i, now); score > most) most = score, best = static_cast<int>(i.slot);
+    }
+    if (best >= 0) policy.Placed(r, instances[static_cast<std::size_t>(best)], now);
+    return best;
+  }
+  void End(const RequestState& r, TimePoint now = {}) { policy.Released(r, instances[0], now); }
+};
+
+TEST_CASE("the best score within the slack, if it is better than the fastest model's by the margin") {
+  Cluster c;
+  c.policy.tau = 0.5;
+  c.policy.delta_s = 0.1;
+  for (std::uint64_t model = 1; model <= 3; ++model) c.Add(model, 0.01);
+  // Loads of 1.0, 1.4 and 1.6 s.
+  CHECK(c.Place(Asking(0, {{{1}, 1}}, 100)) == 0);
+  CHECK(c.Place(Asking(1, {{{2}, 1}}, 140)) == 1);
+  CHECK(c.Place(Asking(2, {{{3}, 1}}, 160)) == 2);
+  CHECK(c.policy.LoadOf(ModelId{2}) == Approx(1.4));
+  const auto place = [&](std::vector<ModelScore> scores) {
+    const RequestState r = Asking(9, std::move(scores), 0);
+    const int at = c.Place(r);
+    c.End(r);
+    return at;
+  };
+  CHECK(place({{{1}, 0.3f}, {{2}, 0.5f}, {{3}, 0.9f}}) == 1);   // the third is too slow
+  CHECK(place({{{1}, 0.3f}, {{2}, 0.35f}, {{3}, 0.9f}}) == 0);  // the second is not enough better
+  CHECK(place({{{3}, 0.9f}, {{2}, 0.5f}, {{1}, 0.3f}}) == 1);   // in any order
+  CHECK(place({}) == 0);
+  CHECK(place({{{2}, NAN}, {{1}, -INFINITY}}) == 0);
+  c.policy.tau = 0.7;
+  CHECK(place({{{1}, 0.3f}, {{2}, 0.5f}, {{3}, 0.9f}}) == 2);
+}
+
+TEST_CASE("beside an idle model all others are too slow, unless there is a floor") {
+  Cluster c;
+  c.Add(1, 0.01);
+  c.Add(2, 0.01);
+  CHECK(c.Place(Asking(0, {{{1}, 0.1f}, {{2}, 0.9f}}, 1)) == 1);  // both idle: within the slack
+  CHECK(c.Place(Asking(1, {{{1}, 0.1f}, {{2}, 0.9f}}, 1)) == 0);
+  c.End(Asking(1, {}));
+  c.policy.floor_s = 0.02;
+  CHECK(c.Place(Asking(1, {{{1}, 0.1f}, {{2}, 0.9f}}, 1)) == 1);
+}
+
+TEST_CASE("of a model's replicas the least loaded; of its own prediction for each model") {
+  Cluster c;
+  c.Add(1, 0.01);
+  c.Add(2, 0.01);
+  c.Add(2, 0.02);
+  c.policy.tau = 1e9;
+  CHECK(c.Place(Asking(0, {{{2}, 1, 300}})) == 1);
+  CHECK(c.policy.LoadOf(ModelId{2}) == 0);
+  CHECK(c.Place(Asking(1, {{{1}, 0, 1}})) == 0);
+  CHECK(c.Place(Asking(2, {{{1}, 0, 7}, {{2}, 1, 100}})) == 2);
+  CHECK(c.policy.LoadOf(ModelId{2}) == Approx(2));
+  CHECK(c.Place(Asking(3, {{{2}, 1, 100}})) == 2);  // 2 s before it, against 3 s
+}
+
+TEST_CASE("a workflow keeps its model until it was not heard of for long, or the model is gone") {
+  Cluster c;
+  c.policy.sticky_s = 10;
+  c.Add(1, 0.01);
+  c.Add(2, 0.01);
+  const RequestState first = Asking(0, {{{1}, 0}, {{2}, 1}}, 100, 7);
+  CHECK(c.Place(first, At(0)) == 1);
+  CHECK(c.Place(Asking(1, {{{1}, 1}, {{2}, 0}}, 900, 7), At(9)) == 1);  // though the other is better now
+  c.End(first, At(18));
+  c.End(Asking(1, {}, 900, 7), At(18));
+  CHECK(c.Place(Asking(2, {{{1}, 1}, {{2}, 0}}, 1, 7), At(27)) == 1);
+  c.End(Asking(2, {}, 1, 7), At(27));
+  CHECK(c.Place(Asking(3, {{{1}, 1}, {{2}, 0}}, 1, 7), At(38)) == 0);  // forgotten
+  CHECK(c.policy.programs() == 1);
+  c.policy.Observe(WorkflowEnded{{7}}, At(38));
+  c.policy.Observe(WorkflowEnded{{8}}, At(38));  // of which nothing is known
+  CHECK(c.policy.programs() == 0);
+  c.policy.Observe(InstanceDown{{1}}, At(39));
+  c.instances.erase(c.instances.begin());
+  CHECK(c.Place(Asking(4, {{{1}, 1}, {{2}, 0}}, 1, 7), At(39)) == 1);  // it has nowhere else to go
+}
+
+// Algorithm 1, lines 7 to 22, word by word; `break_within`: the break of line 22 belongs to the test of line 18.
+std::size_t Literal(const std::vector<double>& loads, const std::vector<double>& scores, double tau, double delta_s,
+                    bool break_within) {
+  const auto fast = static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin());
+  std::vector<std::size_t> order(loads.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : loads[a] < loads[b];
+  });
+  for (const std::size_t m : order) {
+    if (loads[m] > (1 + tau) * loads[fast]) continue;
+    if (scores[m] >= scores[fast] + delta_s) return m;
+    if (break_within) break;
+  }
+  return fast;
+}
+
+TEST_CASE("as the paper's loop, wherever its break stands") {
+  Random random(5);
+  for (std::int64_t round = 0; round < Scaled(20'000); ++round) {
+    Cluster c;
+    c.policy.tau = random.Uniform() * 2;
+    c.policy.delta_s = random.Uniform() * 0.3;
+    const std::size_t models = 1 + random.Below(8);
+    std::vector<double> loads, scores;
+    std::vector<ModelScore> told;
+    for (std::uint64_t m = 1; m <= models; ++m) {
+      const auto tokens = static_cast<double>(random.Below(200));
+      c.Add(m, 0.01);
+      const auto slot = static_cast<std::uint32_t>(m);
+      c.policy.Placed(Asking(slot, {}, tokens), c.instances.back(), {});
+      loads.push_back(tokens * 0.01);
+      told.push_back({{m}, static_cast<float>(random.Below(20)) / 20});
+      scores.push_back(static_cast<double>(told.back().score));
+    }
+    const std::size_t within = Literal(loads, scores, c.policy.tau, c.policy.delta_s, true);
+    REQUIRE(within == Literal(loads, scores, c.policy.tau, c.policy.delta_s, false));
+    REQUIRE(c.Place(Asking(100, told)) == static_cast<int>(within));
+  }
+}
+
+TEST_CASE("sums cannot drift: 50,000 requests come and go, and nothing is left") {
+  Random random(1);
+  Cluster c;
+  for (std::uint64_t m = 1; m <= 4; ++m) c.Add(m, 0.001 * static_cast<double>(m));
+  std::vector<RequestState> alive;
+  for (std::uint32_t i = 0; i < 50'000; ++i) {
+    if (alive.size() > 500 || (!alive.empty() && random.Chance(0.45))) {
+      std::swap(alive[random.Below(alive.size())], alive.back());
+      c.End(alive.back());
+      alive.pop_back();
+    } else {
+      alive.push_back(Asking(i % 60'000, {{{1 + random.Below(4)}, 0.5f}}, 1e4 * random.Uniform(), random.Below(50)));
+      c.Place(alive.back());
+    }
+  }
+  for (const RequestState& r : alive) c.End(r);
+  for (std::uint64_t m = 1; m <= 4; ++m) CHECK(c.policy.LoadOf(ModelId{m}) == 0);
+}
+
+TEST_CASE("through a router: instances come and go, requests are placed exactly once") {
+  absl::StatusOr<AnyPlacement> placement = MakePlacement("confidence_slack(tau=1,delta_s=0.1,floor_s=0.5)");
+  REQUIRE(placement.ok());
+  CHECK(placement->spec() == "confidence_slack(tau=1,delta_s=0.1,floor_s=0.5)");
+  CHECK_FALSE(MakePlacement("confidence_slack(delta_s=2)").ok());
+  auto router = Router::Create({}, AnyPolicy(Fcfs{}), *placement);
+  REQUIRE(router.ok());
+  router->On(InstanceUp{{.id = {1}, .model = {1}, .token_s = 0.001}}, At(0));
+  router->On(InstanceUp{{.id = {2}, .model = {2}, .token_s = 0.001}}, At(0));
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    const RequestState r = Asking(0, {{{1}, 0.2f}, {{2}, id % 2 == 0 ? 0.9f : 0.1f}}, 10);
+    Request request = r.request;
+    request.prompt_tokens = {10};
+    request.id = {id};
+    router->On(Arrived{request}, At(1));
+  }
+  std::size_t on_two = 0, all = 0;
+  for (const auto& placed : router->Place(At(1))) ++all, on_two += placed.instance == InstanceId{2} ? 1u : 0u;
+  CHECK(all == 20);
+  CHECK(on_two == 10);
+  router->On(InstanceDown{{2}}, At(2));
+  std::size_t moved = 0;
+  for (const auto& placed : router->Place(At(2))) moved += placed.instance == InstanceId{1} ? 1u : 0u;
+  CHECK(moved == 10);
+}
+
+}  // namespace
+}  // namespace takt
