@@ -177,7 +177,7 @@ struct Shadow {
   }
 };
 
-TEST_CASE("instances come, go, slow down tenfold; calls start, end, are cancelled: no work is lost or counted twice") {
+TEST_CASE("instances come, go, change speed; calls start, end, are cancelled: no work is lost or counted twice") {
   for (int seed = 1; seed <= Scaled(20); ++seed) {
     Random random(static_cast<std::uint64_t>(seed));
     const QueueWork queue = seed % 2 == 0 ? QueueWork::kOutstanding : QueueWork::kWaiting;
