@@ -41,8 +41,8 @@ inline bool HasGlpsol() { return std::system("glpsol --version > /dev/null 2>&1"
 inline std::optional<double> Glpsol(const std::string& mps) {
   const Folder folder;
   std::ofstream(folder / "model.mps") << mps;
-  const std::string command = fmt::format("glpsol --tmlim 60 --freemps {} -w {} < /dev/null > {} 2>&1", folder / "model.mps",
-                                          folder / "out", folder / "log");
+  const std::string command = fmt::format("glpsol --tmlim 60 --freemps {} -w {} < /dev/null > {} 2>&1",
+                                          folder / "model.mps", folder / "out", folder / "log");
   if (std::system(command.c_str()) != 0) FAIL("glpsol does not read it:\n" << ReadAll(folder / "log") << mps);
   // "s mip <rows> <columns> <o|f|n|u> <objective>", "s bas <rows> <columns> <f|..> <f|..> <objective>"
   std::istringstream lines(ReadAll(folder / "out"));
