@@ -158,7 +158,7 @@ ConfidenceData Tried(std::size_t rows, std::uint64_t seed) {
   ConfidenceData data{.features = 3, .models = {{1}, {2}}};
   for (std::size_t i = 0; i < rows; ++i) {
     const double a = random.Normal(), b = random.Normal();
-    data.numbers.insert(data.numbers.end(), {static_cast<float>(10 + 100 * a), static_cast<float>(b), 7});
+    for (const double x : {10 + 100 * a, b, 7.0}) data.numbers.push_back(static_cast<float>(x));
     data.outcomes.push_back(random.Chance(1 / (1 + std::exp(-a))));
     data.outcomes.push_back(random.Chance(0.1) ? 2 : random.Chance(1 / (1 + std::exp(1 - 2 * b))) ? 1 : 0);
   }
