@@ -58,7 +58,7 @@ TEST_CASE("wrong usage exits with 2 and names what is wrong, and what there is")
       {{"replay", "--estimates", "noise:x"}, {"--estimates", "noise:x", "calibrated:SIGMA"}},
       {{"replay", "--estimates", "guess"}, {"guess", "oracle"}},
       {{"replay", "--profile", "aic/llama-3.1-8b/h100"}, {"no profile", "aic/llama-3.1-8b/h100/bf16/tp1"}},
-      {{"replay", "--placement", "random"}, {"random", "round_robin"}},
+      {{"replay", "--placement", "nearest"}, {"nearest", "round_robin"}},
       {{"replay", "--instances", "0"}, {"--instances", "'0'"}},
       {{"replay", "--instances", "2.5"}, {"--instances", "'2.5'"}},
       {{"replay", "--token-budget", "-1"}, {"--token-budget", "'-1'"}},
