@@ -23,14 +23,14 @@ constexpr Scenario kScenarios[] = {
     {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia},
     {"hexgen-flow", "text-to-SQL workflows under deadlines on unequal GPUs: vLLM, VTC, QLM and HexGen-Flow",
      RunHexgenFlow},
-    {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to one of 90 % of the time",
+    {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to deep overload",
      RunKairos},
     {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunLamps},
 };
 
 std::string List() {
   std::string text = "Scenarios\n";
-  for (const Scenario& s : Scenarios()) text += fmt::format("  {:<10}  {}\n", s.name, s.text);
+  for (const Scenario& s : Scenarios()) text += fmt::format("  {:<11}  {}\n", s.name, s.text);
   return text;
 }
 
