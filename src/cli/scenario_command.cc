@@ -23,8 +23,7 @@ constexpr Scenario kScenarios[] = {
     {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia},
     {"hexgen-flow", "text-to-SQL workflows under deadlines on unequal GPUs: vLLM, VTC, QLM and HexGen-Flow",
      RunHexgenFlow},
-    {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to deep overload",
-     RunKairos},
+    {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to deep overload", RunKairos},
     {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunLamps},
 };
 
