@@ -40,24 +40,15 @@ void BM_AgentOrder(benchmark::State& state, AgentOrderBy by) {
 }
 BENCHMARK_CAPTURE(BM_AgentOrder, classical, AgentOrderBy::kClassical)
     ->ArgName("agents")
-    ->Arg(10)
-    ->Arg(100)
-    ->Arg(1000)
-    ->Arg(5000)
+    ->ArgsProduct({{10, 100, 1000, 5000}})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_AgentOrder, smacof, AgentOrderBy::kSmacof)
     ->ArgName("agents")
-    ->Arg(10)
-    ->Arg(100)
-    ->Arg(1000)
-    ->Arg(5000)
+    ->ArgsProduct({{10, 100, 1000, 5000}})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_AgentOrder, mean, AgentOrderBy::kMean)
     ->ArgName("agents")
-    ->Arg(10)
-    ->Arg(100)
-    ->Arg(1000)
-    ->Arg(5000)
+    ->ArgsProduct({{10, 100, 1000, 5000}})
     ->Unit(benchmark::kMillisecond);
 
 void BM_AgentOrderOneChanged(benchmark::State& state) {
