@@ -10,9 +10,14 @@
 #include <vector>
 
 #include "takt/base/random.h"
+#include "takt/learning/confidence.h"
+#include "takt/learning/length_forest.h"
 #include "takt/learning/quantile_forest.h"
 #include "takt/learning/text_sketch.h"
 #include "takt/placement/confidence_slack.h"
+#include "takt/policy/stjf.h"
+#include "takt/router.h"
+#include "takt/scheduler.h"
 
 namespace takt {
 namespace {
@@ -109,8 +114,8 @@ void BM_ForestTrain20000Workflows(benchmark::State& state) {
 }
 BENCHMARK(BM_ForestTrain20000Workflows)->Unit(benchmark::kSecond)->UseRealTime()->Iterations(1);
 
-// A prompt of 4 KB, of made-up words.
-void BM_TextSketch4KB(benchmark::State& state) {
+// Prompts of 4 KB, of made-up words.
+std::vector<std::string> Prompts() {
   Random random(1);
   std::vector<std::string> texts(200);
   for (std::string& text : texts) {
@@ -121,6 +126,11 @@ void BM_TextSketch4KB(benchmark::State& state) {
       text += ' ';
     }
   }
+  return texts;
+}
+
+void BM_TextSketch4KB(benchmark::State& state) {
+  const std::vector<std::string> texts = Prompts();
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   const auto sketch = *TextSketch::Train(views);
   std::vector<float> out(sketch->dimensions());
@@ -171,6 +181,77 @@ void BM_RouteAmong8(benchmark::State& state) { Route(state, false); }
 void BM_RouteAndAccount(benchmark::State& state) { Route(state, true); }
 BENCHMARK(BM_RouteAmong8);
 BENCHMARK(BM_RouteAndAccount);
+
+// The whole way of a request through the scheduler, alone and on one thread: the sketch of its prompt of 4 KB, the
+// confidence of two models, the tokens left on each (two forests of 100 trees and 60,000 rows), the router's choice
+// among four instances of each, and its place in the queue of the engine, where 1,000 wait; then its end.
+void BM_RequestPath(benchmark::State& state) {
+  constexpr std::uint64_t kModels = 2, kInstances = 8, kWaiting = 1000;
+  const std::vector<std::string> texts = Prompts();
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const auto sketch = *TextSketch::Train(views, {.dimensions = kSketch});
+
+  const ForestData& data = Data();
+  LengthLearner learner({.sketch = kSketch});
+  ConfidenceData tried{.features = kSketch, .models = {{1}, {2}}};
+  for (std::size_t i = 0; i < data.rows(); ++i) {
+    const std::span row = std::span(data.numbers).subspan(i * data.numeric, data.numeric);
+    const FinishedCall call{{.kind = data.names[2 * i],
+                             .stage = {data.names[2 * i + 1]},
+                             .prompt_tokens = {static_cast<std::int32_t>(row[0])},
+                             .sketch = row.subspan(kCounts)},
+                            {static_cast<std::int32_t>(data.labels[i])}};
+    for (std::uint64_t m = 1; m <= kModels; ++m) learner.Finished({m}, std::span(&call, 1));
+    if (i >= 2000) continue;
+    tried.numbers.insert(tried.numbers.end(), row.begin() + kCounts, row.end());
+    for (std::size_t m = 0; m < kModels; ++m) tried.outcomes.push_back(row[kCounts + m] > 0 ? 1 : 0);
+  }
+  const auto lengths = *learner.Train(OnAllCores);
+  const auto confidence = *Confidence::Train(tried);
+
+  Router router = *Router::Create({}, AnyPolicy(Stjf{}), AnyPlacement(ConfidenceSlack{}));
+  for (std::uint64_t i = 1; i <= kInstances; ++i) {
+    const double token_s = i % kModels == 0 ? 2e-3 : 1e-3;
+    router.On(InstanceUp{{.id = {i}, .model = {i % kModels + 1}, .token_s = token_s}}, {});
+  }
+  auto scheduler = *BasicScheduler<Stjf>::Create({.kv_blocks = {1000}}, Stjf{});
+  for (std::uint64_t i = 1; i <= kWaiting; ++i) {
+    Request r{.id = {i}, .prompt_tokens = {1000}};
+    r.workflow_tokens_left = Estimate::Exact(static_cast<double>(i));
+    scheduler.On(Arrived{r}, {});
+  }
+
+  LengthForest::Scratch scratch;
+  TextScratch text_scratch;
+  std::vector<float> numbers(kSketch);
+  std::vector<double> scores(kModels);
+  std::vector<LengthForest::Query> queries(kModels);
+  std::vector<Estimate> told(kModels);
+  std::uint64_t id = kWaiting;
+  for (auto _ : state) {
+    sketch->Of(texts[++id % texts.size()], numbers, text_scratch);
+    confidence->Scores(numbers, scores);
+    for (std::uint64_t m = 0; m < kModels; ++m) {
+      queries[m] = {{m + 1}, {.kind = id % 4, .stage = {id % 6}, .prompt_tokens = {1000}, .sketch = numbers}, {-1}};
+    }
+    lengths->Predict(queries, told, scratch);
+    std::vector<ModelScore> of_models;
+    for (std::uint64_t m = 0; m < kModels; ++m) {
+      const double median = told[m].Quantile(0.5);
+      of_models.push_back({{m + 1}, static_cast<float>(scores[m]), static_cast<float>(median)});
+    }
+    Request r{.id = {id}, .prompt_tokens = {1000}};
+    r.scores = std::make_shared<const std::vector<ModelScore>>(std::move(of_models));
+    r.workflow_tokens_left = told[0];
+    router.On(Arrived{r}, {});
+    const auto placed = router.Place({});
+    scheduler.On(Arrived{r}, {});
+    benchmark::DoNotOptimize(scheduler.alive());
+    scheduler.On(Cancelled{r.id}, {});
+    router.On(RequestEnded{r.id, placed[0].instance}, {});
+  }
+}
+BENCHMARK(BM_RequestPath)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace takt

@@ -9,6 +9,7 @@
 
 #include "counting_new.h"
 #include "takt/base/random.h"
+#include "takt/policy/boosted_footprint.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/urgency.h"
@@ -61,6 +62,7 @@ class Host {
 
   void Arrive() {
     event_.request.id = {++last_id_};
+    event_.request.workflow = {1 + last_id_ / 3};
     event_.request.prompt_tokens = {32};
     const auto length = static_cast<std::int64_t>(1 + random_.Below(1'000'000));
     event_.request.output_tokens = Estimate::Exact(static_cast<double>(length));
@@ -105,6 +107,20 @@ BENCHMARK(BM_Step)
 
 void BM_StepErased(benchmark::State& state) { Steps<Scheduler>(state, AnyPolicy(Sjf{})); }
 BENCHMARK(BM_StepErased)->ArgNames({"running", "waiting"})->Args({256, 10'000})->UseManualTime();
+
+// takt's default, with a workflow for each three calls, against an order by the same prediction.
+void BM_DefaultSjf(benchmark::State& state) { Steps<BasicScheduler<Sjf>>(state, Sjf{}); }
+void BM_Default(benchmark::State& state) { Steps<BasicScheduler<BoostedFootprint>>(state, BoostedFootprint{}); }
+BENCHMARK(BM_DefaultSjf)
+    ->Name("BM_Default/sjf")
+    ->ArgNames({"running", "waiting"})
+    ->ArgsProduct({{256}, {1'000, 100'000, 1'000'000}})
+    ->UseManualTime();
+BENCHMARK(BM_Default)
+    ->Name("BM_Default/boosted_footprint")
+    ->ArgNames({"running", "waiting"})
+    ->ArgsProduct({{256}, {1'000, 100'000, 1'000'000}})
+    ->UseManualTime();
 
 // Urgency against the order that knows nothing, with the same requests.
 void BM_UrgencyFcfs(benchmark::State& state) { Steps<BasicScheduler<Fcfs>>(state, Fcfs{}); }

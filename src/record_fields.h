@@ -34,13 +34,15 @@ namespace takt::internal {
 TAKT_FIELDS(PrefixBlocks, block_tokens, hashes)
 TAKT_FIELDS(AgentRank, agent, rank, execution_s, stages_left)
 TAKT_FIELDS(AgentRanks, ranks, otherwise)
+TAKT_FIELDS(WorkAfter, calls, prompt_tokens, output_tokens, kv_steps, path_tokens)
 TAKT_FIELDS(NextCall, tool, after, returned, duration)
 TAKT_FIELDS(Request, id, workflow, stage, agent, tenant, adapter, arrival, workflow_arrival, deadline, expires_at,
             prompt_tokens, max_output_tokens, sequences, priority, chunkable, preemptible, output_tokens,
-            workflow_tokens_left, prefix, next_call, compute, scores)
+            workflow_tokens_left, after, prefix, next_call, compute, scores)
 
 TAKT_FIELDS(Arrived, request)
-TAKT_FIELDS(Revised, request, output_tokens, workflow_tokens_left, deadline, expires_at, priority, sequences, next_call)
+TAKT_FIELDS(Revised, request, output_tokens, workflow_tokens_left, after, deadline, expires_at, priority, sequences,
+            next_call)
 TAKT_FIELDS(Blocked, request)
 TAKT_FIELDS(Unblocked, request)
 TAKT_FIELDS(ToolCalled, request, expected, expected_returned, tool)

@@ -149,6 +149,7 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
   result_.kv_blocks = scheduler.kv().total.value;
   result_.metrics.kv_mean = kv_used_.mean() / static_cast<double>(result_.kv_blocks);
   result_.metrics.kv_peak = kv_used_.peak() / static_cast<double>(result_.kv_blocks);
+  result_.estimates = progress_.estimator().errors();
   result_.workflows = progress_.workflows();
   result_.series = series_.points();
   result_.stats = scheduler.stats();

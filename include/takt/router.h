@@ -231,6 +231,7 @@ class BasicRouter {
     if (kept.workflow_arrival == kUnset) kept.workflow_arrival = kept.arrival;
     kept.output_tokens = Sane(r.output_tokens);
     kept.workflow_tokens_left = Sane(r.workflow_tokens_left);
+    if (kept.after.absurd()) kept.after = {};
     if (slot >= place_of_.size()) place_of_.resize(slot + 1);
     place_of_[slot] = {};
     if (JoinsWorkflow(slot)) {
@@ -249,6 +250,8 @@ class BasicRouter {
     Request& r = state.request;
     if (e.output_tokens) r.output_tokens = Sane(*e.output_tokens);
     if (e.workflow_tokens_left) r.workflow_tokens_left = Sane(*e.workflow_tokens_left);
+    if (e.after) r.after = e.after->absurd() ? WorkAfter{} : *e.after;
+    if (e.next_call) r.next_call = *e.next_call;
     if (e.deadline) r.deadline = *e.deadline;
     if (e.priority) r.priority = *e.priority;
     if (e.sequences && *e.sequences >= 1 && *e.sequences < r.sequences) r.sequences = *e.sequences;
@@ -391,7 +394,7 @@ class BasicRouter {
     if (table_[slot].status == Status::kWaiting) queue_.Erase(slot);
     if (table_[slot].status == Status::kBlocked) --set_aside_;
     ForgetExpiry(slot);
-    queue_.Forget(slot);
+    queue_.Forget(slot, table_[slot].state, now_);
     table_.Erase(slot);
     if (!workflows_.contains(slot)) return;
     if (well) {

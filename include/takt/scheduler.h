@@ -23,6 +23,7 @@
 #include "takt/pause/any_pause.h"
 #include "takt/pause/pause_policy.h"
 #include "takt/policy/any_policy.h"
+#include "takt/policy/boosted_footprint.h"
 #include "takt/policy/indexed_heap.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/policy/rank_queue.h"
@@ -35,29 +36,24 @@
 
 namespace takt {
 
-// What a request waits for.
-enum class WaitsFor : std::uint8_t {
-  kNothing,   // it runs
-  kItsTurn,   // requests of better rank come first
-  kSequences, // max_seqs, or rows, are taken
-  kKv,        // it is first, and there is no KV memory for it
-  kBudget,    // it is first, and the last step's token budget was spent
-  kAdapter,   // the last step's adapter limit was reached
-  kMove,      // its KV is being moved, or steps that name it are in flight
-  kTool,
-  kUnblock,
-};
-
 // Where a request stands, and why. For people: found by looking, at O(waiting), and not kept.
 struct Explanation {
   Status status = Status::kUnknown;
   WaitsFor waits_for = WaitsFor::kNothing;
   FullKey key = {};               // its rank; smaller is sooner
+  KeyParts key_parts = {};        // what its key came from, where the policy tells
   bool promoted = false;     // by aging: before all that are not
   std::int64_t ahead = 0;    // waiting requests before it
   Tokens known{0}, computed{0}, in_flight{0}, generated{0};
   Blocks kv_blocks{0}, cpu_blocks{0};
 };
+
+// The policy of a scheduler that is given none: boosted_footprint where it is chosen at run time.
+template <RankPolicy Policy>
+Policy DefaultPolicy() {
+  if constexpr (std::same_as<Policy, AnyPolicy>) return BoostedFootprint{};
+  return Policy{};
+}
 
 // Decides, at every iteration of one engine replica, what runs. Thread-compatible: the step loop owns it.
 //
@@ -72,8 +68,8 @@ class BasicScheduler {
   static constexpr int kMaxStepsInFlight = 3;
 
   // InvalidArgument names every option at fault. kOracle needs an oracle, which must outlive the scheduler.
-  static absl::StatusOr<BasicScheduler> Create(SchedulerOptions options, Policy policy, Pause pause = {},
-                                               KvOracle* oracle = nullptr) {
+  static absl::StatusOr<BasicScheduler> Create(SchedulerOptions options, Policy policy = DefaultPolicy<Policy>(),
+                                               Pause pause = {}, KvOracle* oracle = nullptr) {
     if (absl::Status status = options.Validate(); !status.ok()) return status;
     if ((options.kv == KvMode::kOracle) != (oracle != nullptr)) {
       return absl::InvalidArgumentError("kv: an oracle is needed for kOracle, and for nothing else");
@@ -232,6 +228,7 @@ class BasicScheduler {
   }
 
   NextCall Believed(const NextCall& told);
+  WorkAfter Believed(const WorkAfter& told);
 
   void Handle(const Arrived& e, TimePoint now);
   void Handle(const Revised& e, TimePoint now);
@@ -253,7 +250,9 @@ class BasicScheduler {
   void LeaveQueue(Slot slot);
   void WatchExpiry(Slot slot);
   void Score(Record& record);
+  void RankAmongWorst(Slot slot);
   void Rank(Slot slot);
+  void RankRow(std::uint32_t lane);
   void RefreshScores();
   void Shelve(Slot slot, Status status, KvAction action, std::int32_t out = 0);
   void Depart(std::uint32_t lane, KvAction action, Status status, std::int32_t out = 0);
@@ -267,7 +266,7 @@ class BasicScheduler {
   void Release(Slot slot);
   void Void(Row& row);
   void Shrink(Row& row, Record& record);
-  bool ShedFor(const Request& request);
+  bool ShedFor(Slot newcomer);
   void Expire(TimePoint now);
   std::uint64_t& Failures(FailReason reason);
 
@@ -317,6 +316,7 @@ class BasicScheduler {
 
   // ---- planning -----------------------------------------------------------------------------------------------
 
+  void TellPressure();
   void Build();
   void PlanRunning();
   void PlanPrefills();
@@ -363,7 +363,7 @@ class BasicScheduler {
   }
   bool Voided(const PlanEntry& entry, std::uint64_t step);
   void CommitScattered(const StepPlan& plan, std::span<const RowResult> rows, std::size_t first);
-  void TellScheduled(const Row& row, std::int32_t prefill, std::int32_t output);
+  void TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output);
 
   auto StateOf() const {
     return [this](Slot slot) -> const RequestState& { return table_[slot].state; };

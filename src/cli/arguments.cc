@@ -83,12 +83,24 @@ Examples
 Exit code: 0 a plan (where a limit ended the search, it says so), 1 failed or no plan (it says what is missing),
 2 wrong usage, 130 interrupted (the best plan so far was reported).)";
 
+constexpr const char* kTrainExamples =
+    R"(A line of the log is a call: {"workflow": "w7", "stage": "coder", "model": "8b", "prompt_tokens": 812,
+"output_tokens": 344, "text": "...", "solved": true}, or CSV with a header of these names. Only output_tokens must be
+there; lines of one workflow stand in the order in which its calls began. docs/prediction.md lists all there is.
+
+Examples
+  takt train calls.jsonl --out calls.model --html calls.html
+  takt predict calls.model next.jsonl
+
+Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.)";
+
 void AddPolicies(Group group, ReplayArguments& to) {
   group.Add("--policy", to.policies, "NAME",
-            "which request first; several times to compare with the first [fcfs, sjf, stjf]; see 'takt policies'");
+            "which request first; several times to compare with the first [fcfs, sjf, stjf, boosted_footprint]; see "
+            "'takt policies'");
   group.Add("--estimates", to.estimates, "KIND",
             "what is known of lengths that have not been seen: oracle, noise:SIGMA, gaussian:SIGMA, "
-            "calibrated:SIGMA, class-mean, lengths, none; several times to compare [oracle]");
+            "calibrated:SIGMA, class-mean, lengths, forest, none, learnt(KIND); several times to compare [oracle]");
 }
 
 void AddEngine(Group group, ReplayArguments& to) {
@@ -183,6 +195,40 @@ void AddCalibrate(CLI::App& tool, Arguments& chosen) {
   output.Add("--json", to.json, "FILE", "all figures");
 }
 
+void AddPrediction(CLI::App& tool, Arguments& chosen) {
+  const auto [train, to] = AddCommand<TrainArguments>(
+      tool, chosen, "train", "learn from a log of calls how many tokens workflows have left, and say how good it is",
+      kTrainExamples);
+  Group log(*train, "Log");
+  log.Add("log", to.log, "FILE", "calls that have ended: lines of JSON, or CSV; plain or gzip")->required();
+  log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
+  Group forest(*train, "Forest");
+  forest.Add("--holdout", to.holdout, "SHARE", "of the workflows, that are not learnt from but checked on", Share(0.5));
+  forest.Add("--trees", to.trees, "N", "of each model's forest", Whole(1, 10'000));
+  forest.Add("--min-leaf", to.min_leaf, "N", "calls in a leaf, at least", Whole(1));
+  forest.Add("--seed", to.seed, "N", "of what trees are grown from");
+  forest.Add("-j,--threads", to.threads, "N", "[as many as there are cores]; changes no result", Whole(1, 1024));
+  Group output(*train, "Output (a file, or - for standard output)");
+  output.Add("--out", to.out, "FILE", "the model, for takt predict and CallPredictor::Load");
+  output.Add("--html", to.html, "FILE", "a page with reliability plots, which needs nothing else");
+  output.Add("--json", to.json, "FILE", "all figures");
+  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress");
+
+  const auto [predict, asked] = AddCommand<PredictArguments>(
+      tool, chosen, "predict",
+      "tell what a model of 'takt train' knows of calls: tokens that their workflows have left",
+      "The log is as for takt train; output_tokens need not be there. A line per call: mean and quantiles of the "
+      "tokens\n"
+      "that it and all after it in its workflow will generate; empty where the model is unknown.\n\n"
+      "Exit code: 0 done, 1 failed, 2 wrong usage.");
+  Group files(*predict, "Options");
+  files.Add("model", asked.model, "MODEL", "what takt train --out wrote")->required();
+  files.Add("log", asked.log, "FILE", "calls: lines of JSON, or CSV; plain or gzip")->required();
+  files.AddFlag("--skip-bad-lines", asked.skip_bad_lines, "count lines that cannot be read, and go on");
+  files.Add("--output", asked.output, "FILE", "a file, or - for standard output");
+  files.Add("--format", asked.format, "NAME", "csv, jsonl", CLI::IsMember({"csv", "jsonl"}));
+}
+
 void AddCompare(CLI::App& tool, Arguments& chosen) {
   const auto [app, to] = AddCommand<CompareArguments>(
       tool, chosen, "compare", "say how far reports of the same runs are apart: an engine's and the simulator's",
@@ -209,6 +255,7 @@ void AddScenario(CLI::App& tool, Arguments& chosen) {
   options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/scenarios.md says");
   options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/scenarios.md says]",
               Whole(1, 1000));
+  options.Add("--first-seed", to.first_seed, "N", "of them; default and default-sensitivity only", Whole(1, 1'000'000));
   options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/scenarios.md says]", Positive());
   options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
               Whole(1, 1024));
@@ -351,6 +398,7 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   Arguments chosen;
   AddReplay(tool, chosen);
   AddCalibrate(tool, chosen);
+  AddPrediction(tool, chosen);
   AddCompare(tool, chosen);
   AddScenario(tool, chosen);
   AddPlan(tool, chosen);

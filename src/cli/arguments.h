@@ -98,6 +98,7 @@ struct ScenarioArguments {
   std::string data;  // a file, or a folder that holds it; empty: where docs/scenarios.md says
   bool full = false;
   int seeds = 0;  // 0: as many as the scenario takes
+  int first_seed = 1;
   double minutes = 0;  // of arrivals in every run; 0: as the scenario has it
   std::string json, html;
   bool no_wall = false;
@@ -155,9 +156,28 @@ struct ClusterArguments {
   bool quiet = false;
 };
 
-using Arguments = std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments,
-                               GenerateArguments, ReplayLogArguments, CalibrateArguments, CompareArguments,
-                               ScenarioArguments, PlanArguments, TuneArguments, ClusterArguments>;
+struct TrainArguments {
+  std::string log;
+  std::string out, json, html;
+  double holdout = 0.2;
+  int trees = 100, min_leaf = 10;
+  std::uint64_t seed = 1;
+  bool skip_bad_lines = false;
+  bool quiet = false;
+  int threads = 0;  // 0: as many as there are cores
+};
+
+struct PredictArguments {
+  std::string model, log;
+  std::string output = "-";
+  std::string format = "csv";
+  bool skip_bad_lines = false;
+};
+
+using Arguments =
+    std::variant<ReplayArguments, PoliciesArguments, ProfilesArguments, InspectArguments, GenerateArguments,
+                 ReplayLogArguments, CalibrateArguments, CompareArguments, ScenarioArguments, PlanArguments,
+                 TuneArguments, ClusterArguments, TrainArguments, PredictArguments>;
 
 // The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
 std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv);

@@ -7,6 +7,7 @@
 #include "cli/exit_code.h"
 #include "cli/load_workload.h"
 #include "cli/output.h"
+#include "cli/write_reports.h"
 #include "fmt/format.h"
 #include "sim/profiles_table.h"
 
@@ -57,16 +58,8 @@ absl::StatusOr<StepLog> LoadLog(const CalibrateArguments& arguments) {
 
 // Every file is tried; the first error is told.
 absl::Status WriteAll(const CalibrationRun& run) {
-  absl::Status fault;
   std::FILE* stream = stdout;
-  for (const Report& report : kReports) {
-    const std::string& path = run.arguments.*report.path;
-    if (path.empty()) continue;
-    if (IsStdout(path)) stream = stderr;
-    absl::StatusOr<OutputFile> out = OutputFile::Open(path);
-    if (out.ok()) out->Write(report.write(run));
-    fault.Update(out.ok() ? out->Close() : out.status());
-  }
+  absl::Status fault = WriteReports(run, kReports, stream);
   if (std::fputs(CalibrationText(run).c_str(), stream) < 0 || std::fflush(stream) != 0) {
     fault.Update(absl::UnavailableError("cannot write the table"));
   }
@@ -80,7 +73,7 @@ int RunCommand(const CalibrateArguments& arguments) {
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
   absl::StatusOr<StepLog> log = LoadLog(arguments);
   if (!log.ok()) return Complain(kName, log.status(), kFailed);
-  absl::StatusOr<Calibration> found = Calibrate(*log, OptionsOf(arguments));
+  absl::StatusOr<EngineCalibration> found = Calibrate(*log, OptionsOf(arguments));
   if (!found.ok()) {
     return Complain(kName, absl::InvalidArgumentError(arguments.log + ": " + std::string(found.status().message())),
                     kFailed);

@@ -106,7 +106,7 @@ std::string Plots(const CalibrationRun& run, const CostFit& fit) {
 }  // namespace
 
 std::string CalibrationHtml(const CalibrationRun& run) {
-  const Calibration& found = run.found;
+  const EngineCalibration& found = run.found;
   std::string html = fmt::format("<h1>What a step takes: {}</h1>\n", HtmlText(run.arguments.id));
   html += fmt::format("<p>{}</p>\n<p>{}</p>\n", HtmlText(LogLine(run)), HtmlText(Verdict(run)));
   html += "<h2>Error of a step's time [%]</h2>\n<div class=wide>" + ErrorTable(found).ToHtml() + "</div>\n";

@@ -71,7 +71,7 @@ std::string ProfileFile(const CalibrationRun& run) {
 }
 
 std::string CalibrationJson(const CalibrationRun& run) {
-  const Calibration& found = run.found;
+  const EngineCalibration& found = run.found;
   JsonWriter json;
   json.BeginObject().Field("takt", TAKT_VERSION).Field("log", run.arguments.log).Field("id", run.arguments.id);
   json.Field("holdout", run.arguments.holdout).Field("plan_time", !run.arguments.no_plan_time);

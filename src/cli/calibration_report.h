@@ -13,11 +13,11 @@ namespace takt::cli {
 struct CalibrationRun {
   CalibrateArguments arguments;
   StepLog log;
-  Calibration found;
+  EngineCalibration found;
 };
 
-Table ErrorTable(const Calibration& found);
-Table CoverageTable(const Calibration& found);
+Table ErrorTable(const EngineCalibration& found);
+Table CoverageTable(const EngineCalibration& found);
 
 // "steps.jsonl: 1,234 steps in 12.3 s, ..."
 std::string LogLine(const CalibrationRun& run);

@@ -18,7 +18,7 @@ std::string Summand(double coefficient, std::string_view letter) {
 
 }  // namespace
 
-Table ErrorTable(const Calibration& found) {
+Table ErrorTable(const EngineCalibration& found) {
   const std::string held = "new steps";
   Table table({{"", "form", false},
                {held, "mean", true, Best::kSmallest},
@@ -49,7 +49,7 @@ Table ErrorTable(const Calibration& found) {
   return table;
 }
 
-Table CoverageTable(const Calibration& found) {
+Table CoverageTable(const EngineCalibration& found) {
   Table table({{"", "of a step", false}, {"", "steps"}, {"", "least"}, {"", "median"}, {"", "most"}});
   for (const Covered& covered : found.covered) {
     if (covered.steps == 0) continue;
@@ -80,7 +80,7 @@ std::string LogLine(const CalibrationRun& run) {
 }
 
 std::string Verdict(const CalibrationRun& run) {
-  const Calibration& found = run.found;
+  const EngineCalibration& found = run.found;
   const CostFit& other = found.fits[found.chosen == CostForm::kLinear ? 1 : 0];
   const std::string compared =
       fmt::format("{:.2f} % off on steps that it has not seen, the {} one {:.2f} %", found.fit().holdout.mean_abs_pct,
@@ -120,7 +120,7 @@ std::string Letters(const StepLog& log) {
 }
 
 std::string CalibrationText(const CalibrationRun& run) {
-  const Calibration& found = run.found;
+  const EngineCalibration& found = run.found;
   std::string text = LogLine(run) + "\n\n" + CoverageTable(found).ToString() + "\nError of a step's time [%]\n" +
                      ErrorTable(found).ToString() + "\n" + Verdict(run) + "\n\n";
   for (const CostFit& fit : found.fits) text += fmt::format("  {:<10}  {}\n", Name(fit.form), Formula(fit));

@@ -93,7 +93,7 @@ absl::Status Change(Timeline& timeline, const Stream& stream, const CascadePlan&
   RolloutProblem problem;
   problem.gpus = {0};
   for (std::size_t m = 0; m < plan.models.size(); ++m) {
-    double needed = 0;
+    double before = 0, after = 0;
     std::vector<Window>& own = timeline.replicas[m];
     for (std::size_t s = 0; s < stream.models[m].shapes.size(); ++s) {
       RolloutReplicas kind;
@@ -111,11 +111,11 @@ absl::Status Change(Timeline& timeline, const Stream& stream, const CascadePlan&
       kind.rate = rate;
       kind.start_s = 2 + 18 * random.Uniform();
       problem.gpus[0] += kind.from * kind.gpus;
-      needed += std::min(kind.from, kind.to) * rate;
+      before += kind.from * rate, after += kind.to * rate;
       kinds.push_back({m, s, rate});
       problem.replicas.push_back(std::move(kind));
     }
-    problem.needed.push_back(needed);
+    problem.needed.push_back(std::min(before, after));  // in whatever shapes
   }
   std::int32_t wanted = 0;
   for (const RolloutReplicas& r : problem.replicas) wanted += r.to * r.gpus;

@@ -21,6 +21,8 @@ int RunCommand(const ScenarioArguments& arguments);
 int RunCommand(const PlanArguments& arguments);
 int RunCommand(const TuneArguments& arguments);
 int RunCommand(const ClusterArguments& arguments);
+int RunCommand(const TrainArguments& arguments);
+int RunCommand(const PredictArguments& arguments);
 
 // Says what is wrong on standard error, under the command's name; returns `exit_code`.
 int Complain(std::string_view command, const absl::Status& status, int exit_code);

@@ -40,6 +40,7 @@ void Keep(ReplayResult result, bool requests, Run& run) {
   run.ended = true;
   run.stopped = result.stopped;
   run.metrics = result.metrics;
+  run.errors = result.estimates;
   run.stats = result.stats;
   run.steps = result.steps;
   run.kv_blocks = result.kv_blocks;

@@ -40,6 +40,7 @@ struct Run {
   bool ended = false;    // false: never begun, or failed
   bool stopped = false;  // in the middle
   Metrics metrics;
+  EstimateErrors errors;  // of what schedulers were told
   Stats stats;
   std::int64_t steps = 0;
   std::int64_t kv_blocks = 0;

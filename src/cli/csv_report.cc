@@ -85,7 +85,7 @@ void WriteRunCsv(const Comparison& comparison, OutputFile& out) {
   }
   for (const ScalarField& field : kScalars) line += fmt::format(",{}", field.key);
   for (const CountField& field : kTotals) line += fmt::format(",{}", field.key);
-  out.Write(line + ",regret\n");
+  out.Write(line + ",score,regret\n");
   for (const Run& run : comparison.runs) {
     if (!run.ended) continue;
     const Metrics& metrics = run.metrics;
@@ -98,6 +98,7 @@ void WriteRunCsv(const Comparison& comparison, OutputFile& out) {
     }
     for (const ScalarField& field : kScalars) line += fmt::format(",{}", metrics.*field.member);
     for (const CountField& field : kTotals) line += fmt::format(",{}", metrics.*field.member);
+    line += metrics.score ? fmt::format(",{}", *metrics.score) : ",";
     out.Write(line + (metrics.regret ? fmt::format(",{}\n", *metrics.regret) : ",\n"));
   }
 }

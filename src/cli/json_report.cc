@@ -19,8 +19,22 @@ void WriteMetrics(JsonWriter& json, const Metrics& metrics) {
     WriteSummary(json, metrics.*field.member);
   }
   for (const ScalarField& field : kScalars) json.Field(field.key, metrics.*field.member);
+  if (metrics.score) json.Field("score", *metrics.score);
   if (metrics.regret) json.Field("regret", *metrics.regret);
   for (const CountField& field : kTotals) json.Field(field.key, metrics.*field.member);
+  json.EndObject();
+}
+
+void WriteErrors(JsonWriter& json, const EstimateErrors& errors) {
+  const auto write = [&](const char* key, const CalibrationError& error) {
+    json.Key(key).BeginObject().Field("count", error.count).Field("by_octave", error.by_octave);
+    json.Field("bias", error.bias).Field("spread", error.spread).EndObject();
+  };
+  json.BeginObject();
+  write("output", errors.output);
+  write("left", errors.left);
+  write("raw_output", errors.raw_output);
+  write("raw_left", errors.raw_left);
   json.EndObject();
 }
 
@@ -41,6 +55,8 @@ void WriteRun(JsonWriter& json, const Run& run) {
   json.EndObject();
   json.Key("metrics");
   WriteMetrics(json, run.metrics);
+  json.Key("estimate_errors");
+  WriteErrors(json, run.errors);
   json.Field("steps", run.steps);
   if (!run.measured.empty()) {
     json.Key("measured").BeginObject();

@@ -29,10 +29,15 @@ struct SummaryField {
   Summary Metrics::* member;
 };
 inline constexpr SummaryField kSummaries[] = {
-    {"ttft_s", &Metrics::ttft},         {"e2e_s", &Metrics::e2e},
-    {"tpot_s", &Metrics::tpot},         {"queue_s", &Metrics::queue},
-    {"workflow_s", &Metrics::workflow}, {"per_token_s", &Metrics::per_token},
-    {"slowdown", &Metrics::slowdown},   {"workflow_slowdown", &Metrics::workflow_slowdown},
+    {"ttft_s", &Metrics::ttft},
+    {"e2e_s", &Metrics::e2e},
+    {"tpot_s", &Metrics::tpot},
+    {"queue_s", &Metrics::queue},
+    {"workflow_s", &Metrics::workflow},
+    {"per_token_s", &Metrics::per_token},
+    {"slowdown", &Metrics::slowdown},
+    {"workflow_slowdown", &Metrics::workflow_slowdown},
+    {"workflow_per_token_s", &Metrics::workflow_per_token},
 };
 
 struct StatisticField {

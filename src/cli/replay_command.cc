@@ -153,7 +153,7 @@ absl::Status FindRegret(const ReplayOptions& common, ProgressBar& bar, Compariso
 }
 
 void SetDefaults(ReplayArguments& arguments) {
-  if (arguments.policies.empty()) arguments.policies = {"fcfs", "sjf", "stjf"};
+  if (arguments.policies.empty()) arguments.policies = {"fcfs", "sjf", "stjf", "boosted_footprint"};
   if (arguments.estimates.empty()) arguments.estimates = {"oracle"};
 }
 

@@ -4,6 +4,7 @@
 #define TAKT_SRC_CLI_REPORTS_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ std::vector<Condition> Conditions(const Comparison& comparison);
 
 // A row per run that was begun. There must be a run.
 Table RunTable(const Comparison& comparison);
+
+// How far predictions were off, a row per run; nothing where all was known exactly, or nothing at all.
+std::optional<Table> EstimateTable(const Comparison& comparison);
+extern const char* const kEstimateTableText;  // how to read it
 
 // Which policy does best, against the first, at each load; before that what failed, after it what is missing. A line
 // each.

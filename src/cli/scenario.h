@@ -30,11 +30,13 @@ struct ScenarioClaim {
   std::string unit;
   bool holds = false;
   std::string reason;
+  std::optional<double> limit = {};  // the end of ours' 95 % interval that decides; none: not shown
 };
 
 struct ScenarioTable {
   std::string heading;
   Table table;
+  bool page_only = false;  // not part of the text
 };
 
 struct ScenarioPlots {
@@ -56,6 +58,7 @@ struct ScenarioReport {
   std::vector<ScenarioFigure> figures;
   std::vector<ScenarioRow> rows;
   std::vector<ScenarioClaim> claims;
+  std::string claims_heading = "The paper's claims", claimed_by = "paper";
   std::int64_t seeds = 0;
   bool interrupted = false;  // rows and claims of what had not ended by then are missing, or without a figure
   double wall_s = 0;
@@ -64,11 +67,16 @@ struct ScenarioReport {
 struct Scenario {
   std::string_view name, text;
   absl::StatusOr<ScenarioReport> (*run)(const ScenarioArguments& arguments, ProgressBar& bar);
+  bool takes_first_seed = false;
 };
 
 // By name; a further one is a line here, a file of its own and a section of docs/scenarios.md.
 std::span<const Scenario> Scenarios();
 
+absl::StatusOr<ScenarioReport> RunAging(const ScenarioArguments& arguments, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunChimera(const ScenarioArguments& arguments, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunDefault(const ScenarioArguments& arguments, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunDefaultSensitivity(const ScenarioArguments& arguments, ProgressBar& bar);
 absl::StatusOr<ScenarioReport> RunHexgenFlow(const ScenarioArguments& arguments, ProgressBar& bar);
 absl::StatusOr<ScenarioReport> RunCascadia(const ScenarioArguments& arguments, ProgressBar& bar);
 absl::StatusOr<ScenarioReport> RunKairos(const ScenarioArguments& arguments, ProgressBar& bar);

@@ -20,7 +20,15 @@ namespace {
 constexpr std::string_view kName = "scenario";
 
 constexpr Scenario kScenarios[] = {
+    {"aging", "shortest total job first with a starvation counter: from which load on it is first come, first served",
+     RunAging},
     {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia},
+    {"chimera", "agentic workflows on models of unlike sizes: vLLM, MLFQ, LTR and Chimera, latency against score",
+     RunChimera},
+    {"default", "the default order against every rival, each on its own workload, and all of them on one GPU",
+     RunDefault, true},
+    {"default-sensitivity", "the default order with its constants halved and doubled, and in other surroundings",
+     RunDefaultSensitivity, true},
     {"hexgen-flow", "text-to-SQL workflows under deadlines on unequal GPUs: vLLM, VTC, QLM and HexGen-Flow",
      RunHexgenFlow},
     {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to deep overload", RunKairos},
@@ -29,7 +37,7 @@ constexpr Scenario kScenarios[] = {
 
 std::string List() {
   std::string text = "Scenarios\n";
-  for (const Scenario& s : Scenarios()) text += fmt::format("  {:<11}  {}\n", s.name, s.text);
+  for (const Scenario& s : Scenarios()) text += fmt::format("  {:<19}  {}\n", s.name, s.text);
   return text;
 }
 
@@ -77,6 +85,12 @@ int RunCommand(const ScenarioArguments& arguments) {
   if (scenario == nullptr) {
     return Complain(kName, absl::InvalidArgumentError(fmt::format("there is no '{}'\n{}", arguments.name, List())),
                     kUsage);
+  }
+  if (arguments.first_seed != 1 && !scenario->takes_first_seed) {
+    return Complain(
+        kName,
+        absl::InvalidArgumentError(fmt::format("--first-seed: scenario '{}' begins with seed 1", arguments.name)),
+        kUsage);
   }
   if (IsStdout(arguments.json) && IsStdout(arguments.html)) {
     return Complain(kName, absl::InvalidArgumentError("only one report can go to standard output"), kUsage);

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "cli/html_page.h"
 #include "cli/html_text.h"
@@ -23,18 +25,18 @@ std::string PaperText(const ScenarioClaim& claim) {
 
 // Those that were measured, or all.
 Table ClaimTable(const ScenarioReport& report, bool all) {
-  Table table({{"", "claim", false},
-               {"", "paper"},
-               {"", "here"},
-               {"", "unit", false},
-               {"", "holds", false},
-               {"", "because", false}});
+  const bool limits = std::ranges::any_of(report.claims, [](const ScenarioClaim& c) { return !!c.limit; });
+  std::vector<Table::Column> columns = {{"", "claim", false}, {"", report.claimed_by}, {"", "here"}};
+  if (limits) columns.push_back({"", "95 % limit"});
+  for (const char* name : {"unit", "holds", "because"}) columns.push_back({"", name, false});
+  Table table(std::move(columns));
   for (const ScenarioClaim& claim : report.claims) {
     if (!all && !claim.ours) continue;
     table.BeginRow();
     table.Text(claim.name);
     table.Text(PaperText(claim));
     table.Text(claim.ours ? Short(*claim.ours) : "-");
+    if (limits) table.Text(claim.limit ? Short(*claim.limit) : "-");
     table.Text(claim.unit);
     table.Text(claim.holds ? "yes" : "no");
     table.Text(claim.reason);
@@ -74,10 +76,14 @@ std::string ScenarioText(const ScenarioReport& report, bool colour) {
   std::string text = report.title + "\n";
   for (const Condition& c : report.conditions) text += fmt::format("{:<11}{}\n", c.name, c.text);
   for (const ScenarioTable& t : report.tables) {
+    if (t.page_only) continue;
     text += fmt::format("\n{}\n\n{}", t.heading, Table(t.table).ToString(colour));
   }
-  text += fmt::format("\nThe paper's claims\n\n{}\n", ClaimTable(report, false).ToString(colour));
-  text += ClaimCount(report) + "\n";
+  text += "\n";
+  if (!report.claims.empty()) {
+    text += fmt::format("{}\n\n{}\n", report.claims_heading, ClaimTable(report, false).ToString(colour));
+    text += ClaimCount(report) + "\n";
+  }
   for (const std::string& finding : report.findings) text += finding + "\n";
   if (report.interrupted) text += "Interrupted: what had not ended is missing.\n";
   return text;
@@ -96,8 +102,10 @@ std::string ScenarioHtml(const ScenarioReport& report) {
     html += fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=wide>{}</div>\n", HtmlText(figure.heading),
                         HtmlText(figure.text), figure.svg);
   }
-  html += fmt::format("<h2>The paper's claims</h2>\n<p>{}</p>\n<div class=wide>{}</div>\n", ClaimCount(report),
-                      ClaimTable(report, true).ToHtml());
+  if (!report.claims.empty()) {
+    html += fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=wide>{}</div>\n", HtmlText(report.claims_heading),
+                        ClaimCount(report), ClaimTable(report, true).ToHtml());
+  }
   for (const ScenarioTable& t : report.tables) {
     html += fmt::format("<h2>{}</h2>\n<div class=wide>{}</div>\n", HtmlText(t.heading), Table(t.table).ToHtml());
   }
@@ -125,6 +133,7 @@ std::string ScenarioJson(const ScenarioArguments& arguments, const ScenarioRepor
     WriteNumber(json, "ours", claim.ours);
     WriteNumber(json, "paper_low", claim.paper_low);
     WriteNumber(json, "paper_high", claim.paper_high);
+    if (claim.limit) json.Field("limit_95", *claim.limit);
     json.Field("unit", claim.unit).Field("holds", claim.holds).Field("reason", claim.reason).EndObject();
   }
   json.EndArray().Key("findings").BeginArray();

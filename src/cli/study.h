@@ -67,7 +67,7 @@ class Study {
  public:
   using CellType = Cell<Setup, Figures>;
 
-  explicit Study(int seeds) : seeds_(seeds) {}
+  explicit Study(int seeds, int first_seed = 1) : seeds_(seeds), first_seed_(first_seed) {}
 
   // The cell of these conditions, which is made where there is none.
   std::size_t Add(const Setup& setup) {
@@ -80,6 +80,7 @@ class Study {
   const CellType& operator[](std::size_t cell) const { return cells_[cell]; }
   std::size_t size() const { return cells_.size(); }
   int seeds() const { return seeds_; }
+  int first_seed() const { return first_seed_; }
 
   // Null where it is not complete, or was never added. Valid until the next Add.
   const CellType* Find(const Setup& setup) const {
@@ -88,14 +89,14 @@ class Study {
   }
 
   // run(setup, seed, progress): absl::StatusOr<std::optional<Figures>>, nothing where it was stopped; seeds count from
-  // 1. Called from several threads. The first error; after an interrupt some cells stay incomplete.
+  // the first. Called from several threads. The first error; after an interrupt some cells stay incomplete.
   template <class Run>
   absl::Status RunCells(int threads, std::string_view what, ProgressBar& bar, Run run) {
     const auto seeds = static_cast<std::size_t>(seeds_);
     std::vector<std::optional<Figures>> figures(cells_.size() * seeds);
     std::vector<absl::Status> faults(figures.size());
     RunEach(figures.size(), threads, what, bar, [&](std::size_t i, const RunProgress& progress) {
-      const std::uint64_t seed = i % seeds + 1;
+      const std::uint64_t seed = i % seeds + static_cast<std::uint64_t>(first_seed_);
       absl::StatusOr<std::optional<Figures>> result = run(cells_[i / seeds].setup, seed, progress);
       faults[i] = result.status();
       if (result.ok()) figures[i] = *result;
@@ -114,7 +115,7 @@ class Study {
   }
 
  private:
-  int seeds_;
+  int seeds_, first_seed_;
   std::vector<CellType> cells_;
 };
 

@@ -15,6 +15,9 @@ constexpr double kPercent = 100;
 constexpr double kMilli = 1000;
 
 std::string Known(const EstimateSpec& estimates) {
+  if (estimates.learnt) {
+    return Known({estimates.kind, estimates.sigma}) + ", calibrated by what has ended (" + estimates.ToString() + ")";
+  }
   switch (estimates.kind) {
     case EstimateKind::kOracle: return "the exact length of every answer (oracle): more than anyone can know";
     case EstimateKind::kNoise:
@@ -28,6 +31,7 @@ std::string Known(const EstimateSpec& estimates) {
                          std::exp(estimates.sigma), estimates.ToString());
     case EstimateKind::kClassMean: return "the mean length of what has ended in the same stage (class-mean)";
     case EstimateKind::kLengths: return "what has ended in the same stage with a prompt of like length (lengths)";
+    case EstimateKind::kForest: return "what forests tell that are grown from what has ended (forest)";
     case EstimateKind::kNone: return "nothing of lengths (none)";
   }
   return "";
@@ -203,6 +207,53 @@ Table RunTable(const Comparison& comparison) {
   return table;
 }
 
+const char* const kEstimateTableText =
+    "Predictions. Off by: the factor between mean length and mean prediction, over octaves of the prediction; before: "
+    "the "
+    "same of what calibration was given; came: all lengths over all predictions; spread: of single ones, a factor too.";
+
+std::optional<Table> EstimateTable(const Comparison& comparison) {
+  const auto guessed = [](const Run& run) {
+    return run.ended && run.settings.estimates.kind != EstimateKind::kOracle && run.errors.output.count > 0;
+  };
+  if (std::none_of(comparison.runs.begin(), comparison.runs.end(), guessed)) return std::nullopt;
+  const bool learnt = std::any_of(comparison.runs.begin(), comparison.runs.end(),
+                                  [](const Run& run) { return run.settings.estimates.learnt; });
+  std::vector<Table::Column> columns;
+  if (comparison.sweeps()) columns.push_back({"", "load"});
+  columns.push_back({"", "policy", false});
+  columns.push_back({"", "known", false});
+  const auto error = [&](const char* group) {
+    columns.push_back({group, "off by"});
+    if (learnt) columns.push_back({group, "before"});
+    columns.push_back({group, "came"});
+    columns.push_back({group, "spread"});
+  };
+  error("call [times]");
+  if (comparison.multi_stage()) error("rest of workflow [times]");
+
+  Table table(std::move(columns));
+  for (const Run& run : comparison.runs) {
+    if (!guessed(run)) continue;
+    table.BeginRow();
+    if (comparison.sweeps()) table.Text(fmt::format("{}", run.settings.load.value_or(0)));
+    table.Text(run.settings.policy);
+    table.Text(run.settings.estimates.ToString());
+    const auto factor = [&](const CalibrationError& of, double log) {
+      table.Number(of.count > 0 ? std::exp(log) : Table::kNoNumber);
+    };
+    const auto add = [&](const CalibrationError& told, const CalibrationError& raw) {
+      factor(told, told.by_octave);
+      if (learnt) factor(raw, run.settings.estimates.learnt ? raw.by_octave : Table::kNoNumber);
+      factor(told, told.bias);
+      factor(told, told.spread);
+    };
+    add(run.errors.output, run.errors.raw_output);
+    if (comparison.multi_stage()) add(run.errors.left, run.errors.raw_left);
+  }
+  return table;
+}
+
 std::vector<Condition> Conditions(const Comparison& comparison) {
   return {{"Workload", WorkloadLine(comparison)},
           {"Engine", EngineLine(comparison)},
@@ -229,6 +280,9 @@ std::string TextReport(const Comparison& comparison, bool colour) {
   text += "\n";
   if (ended > 0) text += RunTable(comparison).ToString(colour);
   if (ended > 1) text += "  * the best of its column\n";
+  if (std::optional<Table> estimates = EstimateTable(comparison)) {
+    text += fmt::format("\n{}\n{}", kEstimateTableText, estimates->ToString(colour));
+  }
   return text + "\n" + Notes(comparison) + comparison.postscript;
 }
 

@@ -59,7 +59,7 @@ absl::StatusOr<AlphaSearch> SearchOf(const TuneArguments& arguments) {
   if (!estimates.ok()) return Of("--estimates", estimates.status());
   replay.estimates = *estimates;
   if (const auto made = MakePlacement(arguments.placement); !made.ok()) return Of("--placement", made.status());
-  const MemoryPace pace;
+  const EnginePace pace;
   if (const auto made = MakePolicy(arguments.policy, {}, &pace); !made.ok()) return Of("--policy", made.status());
   replay.placement = arguments.placement;
   replay.policy = arguments.policy;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "Eigen/Dense"
 #include "absl/status/status.h"
@@ -58,6 +60,7 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
   if (data.outcomes.size() != rows * models || data.numbers.size() != rows * data.features) {
     return invalid("features, models and outcomes do not match");
   }
+  if (!data.groups.empty() && data.groups.size() != rows) return invalid("some rows have a group, others have none");
   if (progress && !progress(0)) return absl::CancelledError("confidence: training was stopped");
 
   const auto made = std::make_shared<Confidence>();
@@ -96,8 +99,13 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
       y(static_cast<Index>(row)) = outcome == ConfidenceData::kSolved ? 1 : 0;
       if (outcome <= ConfidenceData::kSolved) tried.push_back(static_cast<Index>(row));
     }
-    const Vector weights = Fit(x, y, tried, options);
     double* out = &made->weights_[m * (data.features + 1)];
+    if (tried.empty()) {  // nothing is known of it
+      std::fill_n(out, data.features + 1, std::numeric_limits<double>::quiet_NaN());
+      made->report_[m].model = data.models[m];
+      return;
+    }
+    const Vector weights = Fit(x, y, tried, options);
     out[0] = weights(0);
     for (std::size_t f = 0; f < data.features; ++f) out[f + 1] = weights(static_cast<Index>(f) + 1) * scales[f];
 
@@ -105,10 +113,16 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
     report.model = data.models[m];
     std::vector<double> scores;
     std::vector<std::uint8_t> outcomes;
+    std::map<std::uint64_t, std::size_t> numbers;  // of groups, in order of their first rows
+    std::vector<std::size_t> group_of;
+    for (const Index row : tried) {
+      const auto i = static_cast<std::size_t>(row);
+      group_of.push_back(numbers.try_emplace(data.groups.empty() ? i : data.groups[i], numbers.size()).first->second);
+    }
     for (std::size_t fold = 0; options.folds >= 2 && fold < static_cast<std::size_t>(options.folds); ++fold) {
       std::vector<Index> in, left_out;
       for (std::size_t i = 0; i < tried.size(); ++i) {
-        (i % static_cast<std::size_t>(options.folds) == fold ? left_out : in).push_back(tried[i]);
+        (group_of[i] % static_cast<std::size_t>(options.folds) == fold ? left_out : in).push_back(tried[i]);
       }
       const Vector part = Fit(x, y, in, options);
       for (const Index row : left_out) {
@@ -122,7 +136,7 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
     report.average_precision = AveragePrecision(scores, outcomes);
     report.cross_entropy = CrossEntropy(scores, outcomes);
     report.reliability = Reliability(scores, outcomes);
-    report.calibration_error = CalibrationError(report.reliability);
+    report.calibration_error = ExpectedCalibrationError(report.reliability);
   });
   return made;
 }
@@ -134,14 +148,16 @@ void Confidence::Scores(std::span<const float> numbers, std::span<double> out) c
     for (std::size_t f = 0; f < std::min(features_, numbers.size()); ++f) {
       if (std::isfinite(numbers[f])) sum += weights[f + 1] * (static_cast<double>(numbers[f]) - means_[f]);
     }
-    out[m] = std::isnan(sum) ? 0 : Logistic(sum);
+    out[m] = std::isnan(sum) ? -1 : Logistic(sum);
   }
 }
 
 double Confidence::mean_average_precision() const {
-  double sum = 0;
-  for (const ConfidenceReport& r : report_) sum += r.average_precision;
-  return report_.empty() ? 0 : sum / static_cast<double>(report_.size());
+  double sum = 0, models = 0;
+  for (const ConfidenceReport& r : report_) {
+    if (r.rows > 0) sum += r.average_precision, ++models;
+  }
+  return models > 0 ? sum / models : 0;
 }
 
 std::string Confidence::Save() const {

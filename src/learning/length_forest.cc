@@ -101,7 +101,8 @@ absl::StatusOr<std::shared_ptr<const LengthForest>> LengthForest::Load(std::stri
     const ModelId model{in->Get<std::uint64_t>()};
     auto forest = QuantileForest::Load(in->Text());
     if (!forest.ok()) return forest.status();
-    const bool fits = (*forest)->numeric() == kCounts + lengths->sketch_ && (*forest)->categories() == kNames;
+    const std::size_t numeric = (*forest)->numeric();
+    const bool fits = numeric >= kCounts && numeric - kCounts == lengths->sketch_ && (*forest)->categories() == kNames;
     if (!fits || (!lengths->models_.empty() && model <= lengths->models_.back())) {
       return absl::DataLossError("a file of length forests was damaged: its parts do not fit");
     }
@@ -112,7 +113,7 @@ absl::StatusOr<std::shared_ptr<const LengthForest>> LengthForest::Load(std::stri
   return lengths;
 }
 
-void LengthLearner::Finished(ModelId model, std::span<const FinishedCall> calls) {
+void LengthLearner::Finished(ModelId model, std::span<const FinishedCall> calls, std::uint64_t workflow) {
   auto at = std::ranges::lower_bound(models_, model, {}, &Rows::model);
   if (at == models_.end() || at->model != model) {
     at = models_.insert(at, {model,
@@ -126,6 +127,7 @@ void LengthLearner::Finished(ModelId model, std::span<const FinishedCall> calls)
   std::vector<std::uint64_t> names;
   for (const FinishedCall& call : calls) {
     ++seen_;
+    const std::uint64_t group = workflow != 0 ? workflow : ~seen_;  // apart from all numbers of workflows
     numbers.clear();
     names.clear();
     AppendRow(call.input, options_.sketch, numbers, names);
@@ -133,11 +135,13 @@ void LengthLearner::Finished(ModelId model, std::span<const FinishedCall> calls)
       data.numbers.insert(data.numbers.end(), numbers.begin(), numbers.end());
       data.names.insert(data.names.end(), names.begin(), names.end());
       data.labels.push_back(static_cast<float>(left));
+      data.groups.push_back(group);
     } else if (options_.reservoir > 0) {
       const std::size_t row = at->random.Below(data.rows());
       std::ranges::copy(numbers, data.numbers.begin() + static_cast<std::ptrdiff_t>(row * data.numeric));
       std::ranges::copy(names, data.names.begin() + static_cast<std::ptrdiff_t>(row * data.categories));
       data.labels[row] = static_cast<float>(left);
+      data.groups[row] = group;
     }
     left -= std::max(call.output_tokens.value, 0);
   }

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kBins = 256;
 constexpr std::size_t kMostFeatures = 254;
+constexpr std::size_t kMostTrees = 10'000, kMostLeafLabels = 1000;
 constexpr std::size_t kTail = 8;  // pooled labels that tell of what lies beyond them
 
 absl::Status Checked(const ForestData& data, const ForestOptions& o) {
@@ -29,16 +30,18 @@ absl::Status Checked(const ForestData& data, const ForestOptions& o) {
   if (data.numbers.size() != rows * data.numeric || data.names.size() != rows * data.categories) {
     return invalid("features do not match the number of labels, " + std::to_string(rows));
   }
+  if (!data.groups.empty() && data.groups.size() != rows) return invalid("some rows have a group, others have none");
   if (data.numeric + data.categories > kMostFeatures) return invalid("more than 254 features");
   for (std::size_t i = 0; i < rows; ++i) {
     if (data.labels[i] >= 0 && std::isfinite(data.labels[i])) continue;
     return invalid("the label of row " + std::to_string(i) + " is no length: " + std::to_string(data.labels[i]));
   }
-  if (o.trees < 1 || o.trees > 10'000) return invalid("trees must be 1 to 10,000");
+  if (o.trees < 1 || o.trees > static_cast<int>(kMostTrees)) return invalid("trees must be 1 to 10,000");
   if (o.min_leaf < 1) return invalid("min_leaf must be positive");
   if (o.max_depth < 0 || o.max_depth > 1000) return invalid("max_depth must be 0 to 1,000");
   if (!(o.feature_share > 0 && o.feature_share <= 1)) return invalid("feature_share must be above 0, at most 1");
-  if (o.leaf_labels < 1 || o.leaf_labels > 1000) return invalid("leaf_labels must be 1 to 1,000");
+  if (o.leaf_labels < 1 || o.leaf_labels > static_cast<int>(kMostLeafLabels))
+    return invalid("leaf_labels must be 1 to 1,000");
   if (o.out_of_bag_rows < 0) return invalid("out_of_bag_rows must not be negative");
   if (rows > std::numeric_limits<std::uint32_t>::max()) return invalid("more rows than 32 bits count");
   return absl::OkStatus();
@@ -116,6 +119,8 @@ struct ForestBuilder {
   std::vector<std::uint8_t> bins = {};  // feature by feature
   std::vector<double> targets = {};     // log(1 + label)
   std::vector<std::uint16_t> ranks = {};  // of labels
+  std::vector<std::uint32_t> group_of = {};  // of each row, from 0; empty: each row is one
+  std::size_t group_count = 0;
 
   using Node = QuantileForest::Node;
   struct Split {
@@ -124,7 +129,6 @@ struct ForestBuilder {
   };
   struct Tree {
     std::vector<Node> nodes = {};
-    std::vector<std::uint32_t> numbers = {};  // of the leaves among them
     std::vector<std::uint16_t> labels = {};
     std::vector<bool> drawn = {};  // by row
     std::size_t leaves = 0;
@@ -139,7 +143,7 @@ struct ForestBuilder {
     Split split = {};
   };
   static constexpr std::size_t kNone = SIZE_MAX;
-  // Pairs have 16 bits; a line may be filled by one pair alone, at worst.
+  // Pairs have 16 bits, and so have leaves; a line may be filled by one pair alone, at worst.
   static constexpr std::size_t kMostLeaves = 0x7000;
 
   std::size_t rows() const { return data.rows(); }
@@ -156,6 +160,11 @@ struct ForestBuilder {
     } else {
       for (std::size_t i = 0; i < kMost; ++i) values.push_back(sorted[i * (sorted.size() - 1) / (kMost - 1)]);
     }
+    std::map<std::uint64_t, std::uint32_t> numbers;
+    for (const std::uint64_t group : data.groups) {
+      group_of.push_back(numbers.try_emplace(group, static_cast<std::uint32_t>(numbers.size())).first->second);
+    }
+    group_count = group_of.empty() ? n : numbers.size();
     targets.resize(n);
     ranks.resize(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -338,11 +347,6 @@ struct ForestBuilder {
     for (std::size_t k = 0; k < kept; ++k) tree.labels.push_back(all[(2 * k + 1) * all.size() / (2 * kept)]);
   }
 
-  Node LeafAt(std::size_t place) const {
-    return {static_cast<std::uint8_t>(forest.features()), static_cast<std::uint8_t>(255 - place % 2),
-            static_cast<std::uint16_t>(place / 2)};
-  }
-
   // Pairs of siblings in groups that fill a cache line: a pair, and below it those that most rows pass.
   void Arrange(Tree& tree, const std::vector<Sketch>& old) const {
     constexpr std::size_t kLine = 64 / sizeof(Node);
@@ -374,11 +378,10 @@ struct ForestBuilder {
     order.resize((order.size() + kLine - 1) / kLine * kLine, kNone);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Sketch node = order[i] == kNone ? Sketch{} : old[order[i]];
-      tree.nodes.push_back(node.leaf ? LeafAt(i)
+      tree.nodes.push_back(node.leaf ? Node{0, QuantileForest::kLeaf, static_cast<std::uint16_t>(node.child)}
                                      : Node{static_cast<std::uint8_t>(node.split.feature),
                                             static_cast<std::uint8_t>(node.split.bin),
                                             static_cast<std::uint16_t>(places[node.child] / 2)});
-      tree.numbers.push_back(node.leaf ? static_cast<std::uint32_t>(node.child) : 0);
     }
   }
 
@@ -387,21 +390,22 @@ struct ForestBuilder {
     const std::size_t n = rows();
     Random random(Mix64(options.seed) ^ number);
     Tree tree;
-    std::vector<std::uint32_t> times(n);
-    for (std::size_t i = 0; i < n; ++i) ++times[random.Below(n)];
+    std::vector<std::uint32_t> times(group_count);
+    for (std::size_t i = 0; i < group_count; ++i) ++times[random.Below(group_count)];
     Work w;
-    w.spare_rows.resize(n);
-    w.spare_targets.resize(n);
     tree.drawn.resize(n);
     for (std::uint32_t row = 0; row < n; ++row) {
-      tree.drawn[row] = times[row] > 0;
-      w.rows.insert(w.rows.end(), times[row], row);
-      w.targets.insert(w.targets.end(), times[row], targets[row]);
+      const std::uint32_t copies = times[group_of.empty() ? row : group_of[row]];
+      tree.drawn[row] = copies > 0;
+      w.rows.insert(w.rows.end(), copies, row);
+      w.targets.insert(w.targets.end(), copies, targets[row]);
     }
+    w.spare_rows.resize(w.rows.size());
+    w.spare_targets.resize(w.rows.size());
     w.order.resize(forest.features());
     std::iota(w.order.begin(), w.order.end(), std::size_t{0});
 
-    std::vector<Sketch> nodes = {{.end = n}};
+    std::vector<Sketch> nodes = {{.end = w.rows.size()}};
     std::size_t leaves = 1;
     for (std::size_t at = 0; at < nodes.size(); ++at) {
       const Sketch node = nodes[at];
@@ -429,8 +433,7 @@ struct ForestBuilder {
 
   void Append(const Tree& tree) {
     forest.roots_.push_back(static_cast<std::uint32_t>(forest.nodes_.size()));
-    const auto first = static_cast<std::uint32_t>(forest.labels_.size() / forest.leaf_labels_);
-    for (const std::uint32_t number : tree.numbers) forest.leaves_.push_back(first + number);
+    forest.first_leaves_.push_back(static_cast<std::uint32_t>(forest.labels_.size() / forest.leaf_labels_));
     forest.nodes_.insert(forest.nodes_.end(), tree.nodes.begin(), tree.nodes.end());
     forest.labels_.insert(forest.labels_.end(), tree.labels.begin(), tree.labels.end());
     const auto leaves = static_cast<std::int64_t>(tree.leaves);
@@ -446,7 +449,7 @@ struct ForestBuilder {
     std::vector<double> labels(count), medians(count);
     constexpr std::size_t kChunk = 64;
     parallel((count + kChunk - 1) / kChunk, [&](std::size_t chunk) {
-      std::vector<std::uint8_t> row(forest.stride(), 255);
+      std::vector<std::uint8_t> row(features + 1);
       std::vector<std::uint16_t> pooled, spare;
       for (std::size_t k = chunk * kChunk; k < std::min(count, (chunk + 1) * kChunk); ++k) {
         const std::size_t i = k * n / count;
@@ -566,39 +569,47 @@ void QuantileForest::Bins(const ForestRow& row, std::uint8_t* bins) const {
   for (std::size_t c = 0; c < names_.size(); ++c) {
     bins[numeric_.size() + c] = ForestBuilder::BinOfName(names_[c], c < row.names.size() ? row.names[c] : 0);
   }
-  bins[features()] = 255;
 }
 
 void QuantileForest::Leaves(const std::uint8_t* bins, std::size_t rows, std::size_t stride, std::size_t first,
                             std::size_t last, std::uint32_t* leaves) const {
-  // Lanes go down side by side, so that one waits for memory while others go on, and without branches: where leaves
-  // begin cannot be foretold. Who is in a leaf stays there.
-  constexpr std::size_t kLanes = 8, kLevels = 4;  // that are gone down before anybody asks whether all have arrived
+  // Many lanes go down level by level, side by side, and what a lane comes to next is fetched while the others have
+  // their turn. Arithmetic instead of conditions: which way a row goes cannot be foretold, and compilers make branches
+  // of conditions. Who has arrived leaves the list.
+  constexpr std::size_t kLanes = 64;
+  struct Lane {
+    std::uint32_t root, at;  // in nodes_
+    std::uint32_t x;  // of its row in bins
+    std::uint32_t place;  // in leaves
+  };
+  std::array<Lane, kLanes> lanes;
+  const Node* const nodes = nodes_.data();
   const std::size_t all = (last - first) * rows;
   std::size_t tree = first, row = 0;
-  for (std::size_t lane = 0; lane < all; lane += kLanes) {
-    const std::size_t n = std::min(kLanes, all - lane);
-    std::array<std::uint32_t, kLanes> at{}, was;
-    std::array<const Node*, kLanes> nodes;
-    std::array<const std::uint8_t*, kLanes> x;
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      nodes[i] = &nodes_[roots_[tree]];
-      x[i] = bins + row * stride;
-      if (i + 1 < n && ++row == rows) row = 0, ++tree;
+  for (std::size_t begin = 0; begin < all; begin += kLanes) {
+    const std::size_t end = std::min(begin + kLanes, all);
+    for (std::size_t i = begin; i < end; ++i) {
+      lanes[i - begin] = {roots_[tree], roots_[tree], static_cast<std::uint32_t>(row * stride),
+                          static_cast<std::uint32_t>(i)};
+      if (++row == rows) row = 0, ++tree;
     }
-    if (++row == rows) row = 0, ++tree;
-    do {
-      was = at;
-      for (std::size_t level = 0; level < kLevels; ++level) {
-#pragma GCC unroll 8
-        for (std::size_t i = 0; i < kLanes; ++i) {
-          const Node node = nodes[i][at[i]];
-          at[i] = 2u * node.child + (x[i][node.feature] > node.bin ? 1u : 0u);
-        }
+    for (std::size_t n = end - begin; n > 0;) {
+      std::size_t left = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const Lane lane = lanes[i];
+        const Node node = nodes[lane.at];
+        const std::uint32_t above = (std::uint32_t{node.bin} - bins[lane.x + node.feature]) >> 31;
+        const std::uint32_t next = lane.root + 2u * node.child + above;
+        leaves[lane.place] = node.child;  // the last one counts: the leaf's number
+        __builtin_prefetch(nodes + next);  // of a leaf: somewhere
+        lanes[left] = {lane.root, next, lane.x, lane.place};
+        left += 1 - ((node.bin + 1u) >> 8);
       }
-    } while (at != was);
-    for (std::size_t i = 0; i < n; ++i) {
-      leaves[lane + i] = leaves_[static_cast<std::size_t>(nodes[i] - nodes_.data()) + at[i]];
+      n = left;
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      leaves[i] += first_leaves_[first + i / rows];
+      __builtin_prefetch(&labels_[leaves[i] * leaf_labels_], 0, 2);
     }
   }
 }
@@ -672,18 +683,22 @@ Estimate QuantileForest::Told(std::span<const std::uint16_t> ranks, double known
 void QuantileForest::Predict(std::span<const ForestRow> rows, std::span<const double> known, std::span<Estimate> out,
                              ForestScratch& scratch) const {
   constexpr std::size_t kAtOnce = 64;  // their bins and leaves stay in the first cache
+  constexpr auto kUsualLabels = static_cast<std::size_t>(ForestOptions{}.leaf_labels);
   for (std::size_t from = 0; from < rows.size(); from += kAtOnce) {
     const std::size_t n = std::min(kAtOnce, rows.size() - from);
-    scratch.bins.resize(std::max(scratch.bins.size(), n * stride()));
+    scratch.bins.resize(std::max(scratch.bins.size(), n * features() + 1));
     scratch.leaves.resize(std::max(scratch.leaves.size(), n * trees()));
-    for (std::size_t i = 0; i < n; ++i) Bins(rows[from + i], &scratch.bins[i * stride()]);
+    for (std::size_t i = 0; i < n; ++i) Bins(rows[from + i], &scratch.bins[i * features()]);
     scratch.ranks.resize(trees() * leaf_labels_);
-    Leaves(scratch.bins.data(), n, stride(), 0, trees(), scratch.leaves.data());
+    Leaves(scratch.bins.data(), n, features(), 0, trees(), scratch.leaves.data());
     for (std::size_t i = 0; i < n; ++i) {
-      const auto labels = [&](std::size_t t) { return &labels_[scratch.leaves[t * n + i] * leaf_labels_]; };
-      for (std::size_t t = 0; t < trees(); ++t) __builtin_prefetch(labels(t));
+      const std::uint32_t* const leaves = &scratch.leaves[i];
       std::uint16_t* to = scratch.ranks.data();
-      for (std::size_t t = 0; t < trees(); ++t) to = std::copy_n(labels(t), leaf_labels_, to);
+      for (std::size_t t = 0; t < trees(); ++t, to += leaf_labels_) {
+        const std::uint16_t* labels = &labels_[leaves[t * n] * leaf_labels_];
+        if (leaf_labels_ == kUsualLabels) std::copy_n(labels, kUsualLabels, to);  // one move instead of a call
+        else std::copy_n(labels, leaf_labels_, to);
+      }
       out[from + i] = Told(scratch.ranks, known.empty() ? -1 : known[from + i], true, scratch.spare);
     }
   }
@@ -708,7 +723,7 @@ void QuantileForest::Quantiles(const ForestRow& row, std::span<const double> p, 
 
 struct ForestFile {
   static constexpr std::string_view kMagic = "takt forest ";
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   using Node = QuantileForest::Node;
 
   static std::string Save(const QuantileForest& f) {
@@ -725,7 +740,7 @@ struct ForestFile {
       out.Put(feature.other);
     }
     out.Put(f.roots_);
-    out.Put(f.leaves_);
+    out.Put(f.first_leaves_);
     out.Put(static_cast<std::uint64_t>(f.leaf_labels_));
     out.Put(static_cast<std::uint64_t>(f.nodes_.size()));
     for (const Node& node : f.nodes_) {
@@ -762,7 +777,7 @@ struct ForestFile {
       feature.other = in->Get<std::uint8_t>();
     }
     in->Get(f.roots_);
-    in->Get(f.leaves_);
+    in->Get(f.first_leaves_);
     f.leaf_labels_ = in->Get<std::uint64_t>();
     for (auto n = in->Get<std::uint64_t>(); n > 0 && in->ok(); --n) {
       auto& node = f.nodes_.emplace_back();
@@ -795,17 +810,18 @@ struct ForestFile {
     const auto length = [](float v) { return v >= 0 && std::isfinite(v); };
     if (!std::ranges::is_sorted(f.values_) || !std::ranges::all_of(f.values_, length)) return false;
     const std::size_t trees = f.roots_.size();
-    if (f.leaves_.size() != f.nodes_.size() || f.leaf_labels_ == 0 || f.labels_.empty()) return false;
+    if (trees > kMostTrees || f.leaf_labels_ > kMostLeafLabels) return false;
+    if (f.first_leaves_.size() != trees || f.leaf_labels_ == 0 || f.labels_.empty()) return false;
     if (f.features() > kMostFeatures || f.labels_.size() % f.leaf_labels_ != 0) return false;
     const std::size_t leaves = f.labels_.size() / f.leaf_labels_;
-    if (!std::ranges::all_of(f.leaves_, [&](std::uint32_t leaf) { return leaf < leaves; })) return false;
     for (std::size_t t = 0; t < trees; ++t) {
       const std::size_t begin = f.roots_[t], end = t + 1 < trees ? f.roots_[t + 1] : f.nodes_.size();
       if (begin >= end || end > f.nodes_.size()) return false;
       for (std::size_t i = 0; i < end - begin; ++i) {
         const Node& node = f.nodes_[begin + i];
         const std::size_t child = 2 * std::size_t{node.child};
-        const bool leaf = node.feature == f.features() && node.bin == 255 - i % 2 && node.child == i / 2;
+        const bool leaf = node.bin == QuantileForest::kLeaf;
+        if (leaf && (node.feature != 0 || f.first_leaves_[t] + std::size_t{node.child} >= leaves)) return false;
         if (!leaf && (node.feature >= f.features() || child <= i || child + 1 >= end - begin)) return false;
       }
     }

@@ -8,17 +8,25 @@
 #include "spec_parser.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/agent_priority.h"
+#include "takt/policy/autellix.h"
+#include "takt/policy/boosted_footprint.h"
 #include "takt/policy/edf.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/footprint.h"
 #include "takt/policy/hrrn.h"
+#include "takt/policy/justitia.h"
+#include "takt/policy/ltr.h"
 #include "takt/policy/memory_integral.h"
+#include "takt/policy/mlfq.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/priority.h"
+#include "takt/policy/sagesched.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/slo_groups.h"
 #include "takt/policy/stage_depth.h"
 #include "takt/policy/stjf.h"
+#include "takt/policy/uniboost.h"
 #include "takt/policy/urgency.h"
 #include "takt/policy/workflow_fcfs.h"
 
@@ -30,17 +38,25 @@ constexpr std::string_view kAged = "aged";
 // visit(policy, summary) for every policy, at its defaults.
 template <class V>
 void ForEachPolicy(V&& visit) {
+  visit(BoostedFootprint{}, "takt's default: as they came, with a head start for what costs the engine little");
+  visit(Footprint{}, "what costs the engine least first, the whole workflow counted");
   visit(Fcfs{}, "first come, first served");
   visit(WorkflowFcfs{}, "first come, first served by the arrival of the whole workflow");
   visit(Priority{}, "the host's priorities, lower is sooner");
   visit(Edf{}, "earliest deadline first");
   visit(Sjf{}, "fewest predicted output tokens of the call first");
   visit(Stjf{}, "fewest predicted tokens left of the whole workflow first (Chimera)");
+  visit(Ltr{}, "fewest predicted output tokens first, in buckets, by a score that is given once (LTR)");
   visit(Hrrn{}, "highest response ratio next: short first, but waiting counts");
   visit(MemoryIntegral{}, "least KV memory over time first, tool calls included (LAMPS)");
+  visit(UniBoost{}, "one call's boost between first come and shortest first (UniBoost)");
+  visit(SageSched{}, "one call's compute and memory by the Gittins index of its prediction (SageSched)");
+  visit(Justitia{}, "fair virtual time by the memory that a whole workflow costs (Justitia)");
   visit(Urgency{}, "tightest time budget for its own work first (HexGen-Flow)");
   visit(SloGroups{}, "groups of like deadlines as they came, by deadline once one would be late (QLM)");
   visit(FairShare{}, "the tenant that was served least first (VTC)");
+  visit(Mlfq{}, "who was served longest last, by levels with growing quanta; no lengths needed (FastServe)");
+  visit(Autellix{}, "calls of the workflow that was served least first, by queues with quanta (Autellix)");
   visit(AgentPriority{}, "agents in a learnt order, by how much work remains behind them (Kairos)");
   visit(StageDepth{}, "fewest stages left of the workflow first (Ayo)");
 }
@@ -82,7 +98,7 @@ std::string PolicyNames() {
 }  // namespace
 
 absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options,
-                                     const MemoryPace* pace) {
+                                     const EnginePace* pace) {
   absl::StatusOr<Call> call = internal::Parse("policy", spec);
   if (!call.ok()) return call.status();
   std::optional<AgingOptions> aging;
@@ -105,7 +121,10 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
   ForEachPolicy([&](auto policy, std::string_view) {
     if (call->name != NameOf(policy)) return;
     if constexpr (requires { policy.pace; }) {
-      if (pace != nullptr) policy.pace = *pace;
+      if (pace != nullptr) policy.pace = pace->memory;
+    }
+    if constexpr (requires { policy.set_pace(StepPace{}); }) {
+      if (pace != nullptr) policy.set_pace(pace->steps);
     }
     absl::Status status = internal::SetOwn("policy", spec, policy, call->options);
     for (std::size_t i = 0; status.ok() && i < options.size(); ++i) {

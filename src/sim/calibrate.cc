@@ -370,7 +370,7 @@ Split SplitSteps(const StepLog& log, double holdout) {
 }
 
 // Sets fits and outliers.
-void FitForms(const StepLog& log, const Split& split, Calibration& calibration) {
+void FitForms(const StepLog& log, const Split& split, EngineCalibration& calibration) {
   const Fits trained(log, split.train);
   const Fits full = split.holdout.empty() ? trained : Fits(log, split.all);
   for (const TimedStep* step : split.all) calibration.outliers.push_back(full.Outlies(*step));
@@ -480,7 +480,7 @@ void WarnOfSameness(const Quantity& quantity, std::vector<std::string>& warnings
 }
 
 // Mean relative error of a stretch of the log, without outliers, in %.
-double MeanError(const StepLog& log, const Calibration& calibration, std::size_t from, std::size_t to) {
+double MeanError(const StepLog& log, const EngineCalibration& calibration, std::size_t from, std::size_t to) {
   double sum = 0, count = 0;
   for (std::size_t i = from; i < to; ++i) {
     if (calibration.outliers[i]) continue;
@@ -490,7 +490,7 @@ double MeanError(const StepLog& log, const Calibration& calibration, std::size_t
   return count > 0 ? 100 * sum / count : 0;
 }
 
-void WarnOfTimes(const StepLog& log, const Calibration& calibration, std::vector<std::string>& warnings) {
+void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::vector<std::string>& warnings) {
   const CostFit& fit = calibration.fit();
   const std::size_t n = log.steps.size();
   const double drift = MeanError(log, calibration, n - n / 3, n) - MeanError(log, calibration, 0, n / 3);
@@ -519,7 +519,7 @@ void WarnOfTimes(const StepLog& log, const Calibration& calibration, std::vector
 }
 
 std::vector<std::string> Warnings(const StepLog& log, const std::array<Quantity, 3>& quantities,
-                                  const Calibration& calibration) {
+                                  const EngineCalibration& calibration) {
   std::vector<std::string> warnings;
   for (const Quantity& quantity : quantities) {
     WarnOfSameness(quantity, warnings);
@@ -578,11 +578,11 @@ absl::Status CalibrateOptions::Validate() const {
   return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
 }
 
-absl::StatusOr<Calibration> Calibrate(const StepLog& log, const CalibrateOptions& options) {
+absl::StatusOr<EngineCalibration> Calibrate(const StepLog& log, const CalibrateOptions& options) {
   if (absl::Status s = options.Validate(); !s.ok()) return s;
   if (absl::Status s = CheckLog(log); !s.ok()) return s;
   const Split split = SplitSteps(log, options.holdout);
-  Calibration calibration;
+  EngineCalibration calibration;
   FitForms(log, split, calibration);
   calibration.chosen = options.form.value_or(Choose(calibration.fits));
   const std::array<Quantity, 3> quantities = QuantitiesOf(split.all, options);

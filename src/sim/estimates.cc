@@ -6,6 +6,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <span>
 #include <tuple>
 
 #include "takt/base/random.h"
@@ -37,21 +38,6 @@ double ErrorFactor(const EstimateSpec& spec, double z) {
 // Salts, so that a tool call's errors are not those of a request.
 constexpr std::uint64_t kToolNoise = 0x746f6f6cu, kOutputNoise = 0x6f757470u;
 
-// Standard normal quantiles at Estimate::kLevels.
-constexpr std::array<double, 5> kNormalQuantiles = {-1.2815515655446004, -0.6744897501960817, 0, 0.6744897501960817,
-                                                    1.2815515655446004};
-
-Estimate LogNormalEstimate(double mean, double variance) {
-  if (!(variance > 0)) return Estimate::Exact(mean);
-  const double log_variance = std::log1p(variance / (mean * mean));
-  const double mu = std::log(mean) - log_variance / 2;
-  Estimate e{mean};
-  for (std::size_t i = 0; i < kNormalQuantiles.size(); ++i) {
-    e.quantiles[i] = static_cast<float>(std::exp(mu + std::sqrt(log_variance) * kNormalQuantiles[i]));
-  }
-  return e;
-}
-
 // What makes a class of calls. The bucket tells the nameless apart.
 using ClassKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
 
@@ -67,12 +53,20 @@ absl::StatusOr<EstimateSpec> EstimateSpec::Parse(std::string_view text) {
   const auto fail = [text](std::string_view why) {
     return absl::InvalidArgumentError(
         fmt::format("estimates '{}': {}; known are oracle, noise:SIGMA, gaussian:SIGMA, calibrated:SIGMA, class-mean, "
-                    "lengths and none",
+                    "lengths, forest, none, and learnt(KIND)",
                     text, why));
   };
+  if (constexpr std::string_view kLearnt = "learnt("; text.starts_with(kLearnt) && text.ends_with(")")) {
+    absl::StatusOr<EstimateSpec> inner = Parse(text.substr(kLearnt.size(), text.size() - kLearnt.size() - 1));
+    if (!inner.ok()) return inner;
+    if (inner->learnt || inner->kind == EstimateKind::kNone) return fail("there is nothing to learn of");
+    inner->learnt = true;
+    return inner;
+  }
   if (text == "oracle") return EstimateSpec{EstimateKind::kOracle, 0};
   if (text == "class-mean") return EstimateSpec{EstimateKind::kClassMean, 0};
   if (text == "lengths") return EstimateSpec{EstimateKind::kLengths, 0};
+  if (text == "forest") return EstimateSpec{EstimateKind::kForest, 0};
   if (text == "none") return EstimateSpec{EstimateKind::kNone, 0};
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
@@ -91,6 +85,7 @@ absl::StatusOr<EstimateSpec> EstimateSpec::Parse(std::string_view text) {
 }
 
 std::string EstimateSpec::ToString() const {
+  if (learnt) return "learnt(" + EstimateSpec{kind, sigma}.ToString() + ")";
   switch (kind) {
     case EstimateKind::kOracle: return "oracle";
     case EstimateKind::kNoise: return fmt::format("noise:{}", sigma);
@@ -98,6 +93,7 @@ std::string EstimateSpec::ToString() const {
     case EstimateKind::kCalibrated: return fmt::format("calibrated:{}", sigma);
     case EstimateKind::kClassMean: return "class-mean";
     case EstimateKind::kLengths: return "lengths";
+    case EstimateKind::kForest: return "forest";
     case EstimateKind::kNone: break;
   }
   return "none";
@@ -106,21 +102,29 @@ std::string EstimateSpec::ToString() const {
 Estimator::Estimator(const Workload& workload, EstimateSpec spec, std::uint64_t seed)
     : workload_(&workload), spec_(spec), seed_(seed) {
   if (spec_.kind == EstimateKind::kNone) return;
-  ended_.resize(workload.calls.size());
-  if (spec_.kind == EstimateKind::kCalibrated) FitPrior();
-  if (spec_.kind == EstimateKind::kClassMean) FindClasses();
+  ended_.resize(workload.calls.size(), kRuns);
+  told_.resize(workload.calls.size());
+  outputs_.resize(workload.calls.size(), -1);
+  generated_.resize(workload.workflows.size());
+  if (spec_.learnt) calibrations_.resize(workload.models.size() + 1);
+  if (spec_.kind == EstimateKind::kCalibrated) FitPriors();
+  if (learns_classes()) FindClasses();
+  if (spec_.kind == EstimateKind::kForest) PlantForests();
 }
 
-void Estimator::FitPrior() {
-  double sum = 0, squares = 0;
-  for (const WorkloadCall& call : workload_->calls) sum += std::log(std::max(call.output_tokens, 1));
+void Estimator::FitPriors() {
   const double n = static_cast<double>(std::max<std::size_t>(workload_->calls.size(), 1));
-  prior_mean_ = sum / n;
-  for (const WorkloadCall& call : workload_->calls) {
-    const double off = std::log(std::max(call.output_tokens, 1)) - prior_mean_;
-    squares += off * off;
+  for (model_ = 0; model_ <= workload_->models.size(); ++model_) {
+    double sum = 0, squares = 0;
+    for (std::uint32_t c = 0; c < workload_->calls.size(); ++c) sum += std::log(std::max(OutputOf(c), 1));
+    const double mean = sum / n;
+    for (std::uint32_t c = 0; c < workload_->calls.size(); ++c) {
+      const double off = std::log(std::max(OutputOf(c), 1)) - mean;
+      squares += off * off;
+    }
+    priors_.push_back({mean, squares / n});
   }
-  prior_variance_ = squares / n;
+  model_ = Workload::kNoModel;
 }
 
 void Estimator::FindClasses() {
@@ -138,8 +142,9 @@ void Estimator::FindClasses() {
       class_of_[c] = static_cast<std::uint32_t>(at - keys.begin());
     }
   }
-  classes_.resize(keys.size());
-  left_at_arrival_.resize(workload_->calls.size());
+  const std::size_t columns = workload_->models.size() + 1;
+  classes_.resize(keys.size() * columns);
+  all_.resize(columns);
   tools_.emplace();
 }
 
@@ -150,23 +155,130 @@ Estimator::Belief Estimator::BeliefOf(std::uint32_t call) const {
   if (spec_.kind != EstimateKind::kCalibrated) return {truth * ErrorFactor(spec_, z), 0};
   // Normal prior, normal observation, in logs.
   const double noise = spec_.sigma * spec_.sigma;
-  const double total = prior_variance_ + noise;
-  const double weight = total > 0 ? prior_variance_ / total : 1;  // of the observation
+  const Prior& prior = priors_[column()];
+  const double total = prior.variance + noise;
+  const double weight = total > 0 ? prior.variance / total : 1;  // of the observation
   const double observed = std::log(std::max(truth, 1.0)) + spec_.sigma * z;
-  const double mu = prior_mean_ + weight * (observed - prior_mean_);
+  const double mu = prior.mean + weight * (observed - prior.mean);
   const double variance = weight * noise;
   const double mean = std::exp(mu + variance / 2);
   return {mean, mean * mean * std::expm1(variance)};
 }
 
 template <class Visit>
-void Estimator::ForCallsLeft(const WorkloadWorkflow& workflow, Visit visit) const {
+void Estimator::ForCallsLeft(const WorkloadWorkflow& workflow, std::uint32_t since, Visit visit) const {
   for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
-    if (!ended_[c]) visit(c);
+    if (ended_[c] >= since) visit(c);
   }
 }
 
-void Estimator::Describe(std::uint32_t workflow_index, std::uint32_t call, Request& request) {
+// The calls that are left but for this one.
+template <class BeliefOfCall>
+WorkAfter Estimator::AfterOf(const WorkloadWorkflow& workflow, std::uint32_t call, std::uint32_t since,
+                             BeliefOfCall belief_of) {
+  WorkAfter after{0, 0, 0, 0, 0};
+  if (workflow.calls == 1) return after;
+  path_.assign(workflow.calls, -1);  // of calls that wait for this one: output up to their end
+  path_[call - workflow.first_call] = 0;
+  ForCallsLeft(workflow, since, [&](std::uint32_t c) {
+    if (c == call) return;
+    const WorkloadCall& other = workload_->calls[c];
+    const Belief belief = belief_of(c);
+    const double error = belief.mean / std::max<double>(OutputOf(c), 1);
+    double prompt = PromptOf(c);
+    double kv = belief.mean * prompt + (belief.mean * belief.mean + belief.variance) / 2;
+    for (const WorkloadTool& tool : workload_->tools_of(other)) {
+      prompt += tool.returned_tokens;
+      kv += error * tool.returned_tokens * std::max(other.output_tokens - tool.after_tokens, 0);
+    }
+    after.calls += 1;
+    after.prompt_tokens += error * prompt;
+    after.output_tokens += belief.mean;
+    after.kv_steps += kv;
+    double before = -1;
+    for (const std::uint32_t b : workload_->predecessors_of(other)) before = std::max(before, path_[b]);
+    if (before < 0) return;
+    after.path_tokens = std::max(after.path_tokens, path_[c - workflow.first_call] = before + belief.mean);
+  });
+  return after;
+}
+
+void Estimator::Describe(std::uint32_t workflow, std::uint32_t call, Request& request, std::size_t model) {
+  if (forecasts_ != nullptr && !forecasts_->scores.empty() && request.scores == nullptr) Score(workflow, call, request);
+  model_ = model;
+  Expect(workflow, call, request);
+  if (spec_.kind == EstimateKind::kNone) return;
+  Told& told = told_[call];
+  told = Tell(workflow, request);
+  told.column = column();
+  told.prompt_tokens = request.prompt_tokens.value;
+  told.since = ends_;
+}
+
+// What is told is what is expected, or what is known to come of that.
+Estimator::Told Estimator::Tell(std::uint32_t workflow, Request& request) const {
+  Told told{.raw_output = request.output_tokens.mean,
+            .raw_left = request.workflow_tokens_left.mean,
+            .generated = generated_[workflow]};
+  if (spec_.learnt) {
+    const Calibrations& known = calibrations_[column()];
+    request.output_tokens = known.output.Expect(told.raw_output, told.generated);
+    request.workflow_tokens_left = known.left.Expect(told.raw_left, told.generated);
+    if (WorkAfter& after = request.after; after.known() && after.output_tokens > 0) {
+      const double rest = std::max(request.workflow_tokens_left.mean - request.output_tokens.mean, 0.0);
+      const double factor = std::clamp(rest / after.output_tokens, 0.01, 100.0);
+      after.output_tokens = rest;
+      for (double* work : {&after.prompt_tokens, &after.kv_steps, &after.path_tokens}) *work *= factor;
+    }
+  }
+  told.output = request.output_tokens.mean;
+  told.left = request.workflow_tokens_left.mean;
+  return told;
+}
+
+// What is known of each model, for who chooses among them.
+void Estimator::Score(std::uint32_t workflow, std::uint32_t call, Request& request) {
+  auto scores = std::make_shared<std::vector<ModelScore>>();
+  for (const std::size_t m : scored_) {
+    model_ = m;
+    Request on_model;
+    on_model.stage = request.stage;
+    on_model.prompt_tokens = request.prompt_tokens;
+    Expect(workflow, call, on_model);
+    if (spec_.learnt) Tell(workflow, on_model);
+    const Estimate& left = on_model.workflow_tokens_left;
+    const float score = forecasts_->scores[workflow * workload_->models.size() + m];
+    scores->push_back({{m + 1}, score, left.known() ? static_cast<float>(left.Quantile(0.5)) : -1});
+  }
+  request.scores = std::move(scores);
+}
+
+absl::Status Estimator::Use(std::shared_ptr<const Forecasts> forecasts, std::vector<std::size_t> models) {
+  const std::size_t columns = workload_->models.size();
+  const auto fits = [&](std::size_t size, std::size_t rows) { return size == 0 || size == rows * columns; };
+  if (!fits(forecasts->output.size(), workload_->calls.size()) ||
+      !fits(forecasts->left.size(), workload_->calls.size()) ||
+      !fits(forecasts->scores.size(), workload_->workflows.size())) {
+    return absl::InvalidArgumentError(
+        fmt::format("forecasts: {} outputs, {} rests and {} scores, for {} calls and {} workflows on {} models",
+                    forecasts->output.size(), forecasts->left.size(), forecasts->scores.size(), workload_->calls.size(),
+                    workload_->workflows.size(), columns));
+  }
+  forecasts_ = std::move(forecasts);
+  scored_ = std::move(models);
+  std::erase_if(scored_, [&](std::size_t m) { return m >= columns; });
+  return absl::OkStatus();
+}
+
+void Estimator::Expect(std::uint32_t workflow_index, std::uint32_t call, Request& request) {
+  ExpectByKind(workflow_index, call, request);
+  if (forecasts_ == nullptr || model_ >= workload_->models.size()) return;
+  const std::size_t at = call * workload_->models.size() + model_;
+  if (!forecasts_->output.empty()) request.output_tokens = forecasts_->output[at];
+  if (!forecasts_->left.empty()) request.workflow_tokens_left = forecasts_->left[at];
+}
+
+void Estimator::ExpectByKind(std::uint32_t workflow_index, std::uint32_t call, Request& request) {
   const WorkloadWorkflow& workflow = workload_->workflows[workflow_index];
   switch (spec_.kind) {
     case EstimateKind::kNone: return;
@@ -176,51 +288,151 @@ void Estimator::Describe(std::uint32_t workflow_index, std::uint32_t call, Reque
     case EstimateKind::kCalibrated: {
       const Belief own = BeliefOf(call);
       Belief left;
-      ForCallsLeft(workflow, [&](std::uint32_t c) {
+      ForCallsLeft(workflow, ends_, [&](std::uint32_t c) {
         const Belief belief = c == call ? own : BeliefOf(c);
         left.mean += belief.mean;
         left.variance += belief.variance;
       });
-      request.output_tokens = LogNormalEstimate(own.mean, own.variance);
-      request.workflow_tokens_left = LogNormalEstimate(left.mean, left.variance);
+      request.output_tokens = own.ToEstimate();
+      request.workflow_tokens_left = left.ToEstimate();
+      request.after = AfterOf(workflow, call, ends_, [this](std::uint32_t c) { return BeliefOf(c); });
       return;
     }
     case EstimateKind::kLengths:
-      request.output_tokens = lengths_.Expect(request.stage, request.prompt_tokens.value);
+      request.output_tokens = lengths_.Expect(SiteOf(call), request.prompt_tokens.value);
       return;
-    case EstimateKind::kClassMean: {
-      std::int64_t left = 0;
-      ForCallsLeft(workflow, [&](std::uint32_t c) { left += OutputOf(c); });
-      left_at_arrival_[call] = left;  // for later: not read before the workflow has ended
-      const ClassMeans& own = classes_[class_of_[call]];
-      const double output = own.output.count > 0 ? own.output.value() : all_.output.value();
-      const double ahead = own.left.count > 0 ? own.left.value() : all_.left.value();
-      if (output >= 0) request.output_tokens = Estimate::Exact(output);
-      if (ahead >= 0) request.workflow_tokens_left = Estimate::Exact(ahead);
+    case EstimateKind::kClassMean:
+    case EstimateKind::kForest:
+      DescribeByClass(call, request);
+      if (forests_) DescribeByForest(workflow_index, call, request);
       return;
+  }
+}
+
+void Estimator::DescribeByClass(std::uint32_t call, Request& request) {
+  const ClassMeans &own = ClassOf(call), &all = all_[column()];
+  const ClassMeans& ended = own.left.count > 0 ? own : all;
+  const double output = own.output.count > 0 ? own.output.value() : all.output.value();
+  const double left = ended.left.value();
+  if (output >= 0) request.output_tokens = Estimate::Exact(output);
+  if (left < 0) return;
+  request.workflow_tokens_left = Estimate::Exact(left);
+  request.after = {ended.calls_after.value(), ended.prompt_after.value(), std::max(left - output, 0.0),
+                   ended.kv_after.value(), ended.path_after.value()};
+}
+
+void Estimator::DescribeByForest(std::uint32_t workflow_index, std::uint32_t call, Request& request) {
+  const WorkloadWorkflow& workflow = workload_->workflows[workflow_index];
+  const WorkloadCall& made = workload_->calls[call];
+  LengthInput& input = forests_->inputs[call];
+  input = {.kind = workflow.name,
+           .stage = {std::uint64_t{made.stage} << 32 | made.agent},
+           .prompt_tokens = request.prompt_tokens,
+           .sketch = workload_->features_of(call)};
+  for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+    input.calls_before += ended_[c] == kRuns ? 0 : 1;
+  }
+  input.tokens_before = {static_cast<std::int32_t>(std::min(generated_[workflow_index], 2e9))};
+  if (forests_->left_now == nullptr || forests_->left_now->Of({column()}) == nullptr) return;
+  const LengthForest::Query query{{column()}, input, {-1}};
+  request.workflow_tokens_left = forests_->left_now->Predict(query, forests_->scratch);
+  request.output_tokens = forests_->output_now->Predict(query, forests_->scratch);
+  WorkAfter& after = request.after;
+  const double output = std::max(request.workflow_tokens_left.mean - request.output_tokens.mean, 0.0);
+  const double ratio = after.output_tokens > 0 ? output / after.output_tokens : 1;
+  after.output_tokens = output;
+  after.kv_steps *= ratio;
+  after.path_tokens *= ratio;
+}
+
+void Estimator::Ended(std::uint32_t workflow_index, std::uint32_t call, std::size_t model) {
+  if (spec_.kind == EstimateKind::kNone) return;
+  model_ = model;
+  outputs_[call] = workload_->OutputOf(call, model);
+  ended_[call] = ends_++;
+  generated_[workflow_index] += OutputOf(call);
+  const Told& told = told_[call];
+  checks_.output.Observe(told.output, OutputOf(call));
+  checks_.raw_output.Observe(told.raw_output, OutputOf(call));
+  if (spec_.learnt) {
+    calibrations_[told.column].output.Observe(told.raw_output, told.generated, OutputOf(call), told.generated > 0);
+  }
+  if (spec_.kind == EstimateKind::kLengths) {
+    lengths_.Observe(SiteOf(call), PromptOf(call), OutputOf(call));
+  }
+  if (learns_classes()) {
+    ClassOf(call).output.Add(OutputOf(call));
+    all_[column()].output.Add(OutputOf(call));
+  }
+  const WorkloadWorkflow& workflow = workload_->workflows[workflow_index];
+  bool over = true;
+  ForCallsLeft(workflow, ends_, [&](std::uint32_t) { over = false; });
+  if (!over) return;
+  CheckLeft(workflow);
+  if (learns_classes()) LearnClasses(workflow);
+  if (forests_) LearnForests(workflow);
+}
+
+// What the call and all that had not ended when it was made have generated since, whatever they ran on.
+double Estimator::LeftOf(const WorkloadWorkflow& workflow, std::uint32_t call) const {
+  double left = 0;
+  ForCallsLeft(workflow, told_[call].since, [&](std::uint32_t c) { left += OutputOf(c); });
+  return left;
+}
+
+void Estimator::CheckLeft(const WorkloadWorkflow& workflow) {
+  for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+    const Told& told = told_[c];
+    const double left = LeftOf(workflow, c);
+    checks_.left.Observe(told.left, left);
+    checks_.raw_left.Observe(told.raw_left, left);
+    if (!spec_.learnt) continue;
+    calibrations_[told.column].left.Observe(told.raw_left, told.generated, left, told.generated > 0);
+  }
+}
+
+EstimateErrors Estimator::errors() const {
+  return {checks_.output.error(), checks_.left.error(), checks_.raw_output.error(), checks_.raw_left.error()};
+}
+
+void Estimator::LearnClasses(const WorkloadWorkflow& workflow) {
+  for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+    model_ = told_[c].column;
+    const WorkAfter after = AfterOf(workflow, c, told_[c].since, [this](std::uint32_t other) {
+      return Belief{static_cast<double>(OutputOf(other)), 0};
+    });
+    for (ClassMeans* means : {&ClassOf(c), &all_[column()]}) {
+      means->left.Add(after.output_tokens + OutputOf(c));
+      means->calls_after.Add(after.calls);
+      means->prompt_after.Add(after.prompt_tokens);
+      means->kv_after.Add(after.kv_steps);
+      means->path_after.Add(after.path_tokens);
     }
   }
 }
 
-void Estimator::Ended(std::uint32_t workflow_index, std::uint32_t call) {
-  if (spec_.kind == EstimateKind::kNone) return;
-  ended_[call] = true;
-  if (spec_.kind == EstimateKind::kLengths) {
-    const WorkloadCall& ended = workload_->calls[call];
-    lengths_.Observe({ended.stage}, ended.prompt_tokens, ended.output_tokens);
-  }
-  if (spec_.kind != EstimateKind::kClassMean) return;
-  classes_[class_of_[call]].output.Add(OutputOf(call));
-  all_.output.Add(OutputOf(call));
-  const WorkloadWorkflow& workflow = workload_->workflows[workflow_index];
-  bool over = true;
-  ForCallsLeft(workflow, [&](std::uint32_t) { over = false; });
-  if (!over) return;
+void Estimator::PlantForests() {
+  LengthForestOptions options{.sketch = workload_->feature_names.size(),
+                              .reservoir = 8000,
+                              .seed = seed_,
+                              .forest = {.trees = 50, .seed = seed_}};
+  forests_.emplace(Forests{LengthLearner(options), LengthLearner(options)});
+  forests_->inputs.resize(workload_->calls.size());
+}
+
+void Estimator::LearnForests(const WorkloadWorkflow& workflow) {
+  Forests& f = *forests_;
   for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
-    const auto left = static_cast<double>(left_at_arrival_[c]);
-    classes_[class_of_[c]].left.Add(left);
-    all_.left.Add(left);
+    model_ = told_[c].column;
+    const double left = std::min(LeftOf(workflow, c), 2e9);
+    const FinishedCall own{f.inputs[c], {OutputOf(c)}}, all{f.inputs[c], {static_cast<std::int32_t>(left)}};
+    f.output.Finished({column()}, std::span(&own, 1));
+    f.left.Finished({column()}, std::span(&all, 1));
   }
+  if (++f.ended < f.refresh_at) return;
+  f.refresh_at = 2 * f.ended;
+  f.output_now = f.output.Train().value_or(f.output_now);
+  f.left_now = f.left.Train().value_or(f.left_now);
 }
 
 NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
@@ -242,7 +454,8 @@ NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
       next.duration = FromSeconds(std::min(call * ToSeconds(tool.duration), 1e9));
       return next;
     }
-    case EstimateKind::kClassMean: {
+    case EstimateKind::kClassMean:
+    case EstimateKind::kForest: {
       const ToolExpectation& expected = tools_->Expect(next.tool);
       if (!expected.seconds.known()) return {};
       next.after = tokens(expected.tokens_before.mean);
@@ -255,7 +468,7 @@ NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
 }
 
 void Estimator::ToolEnded(std::uint32_t index, std::int32_t generated) {
-  if (spec_.kind != EstimateKind::kClassMean) return;
+  if (!learns_classes()) return;
   const WorkloadTool& tool = workload_->tools[index];
   tools_->Observe({.tool = {std::uint64_t{tool.name} + 1},
                    .seconds = ToSeconds(tool.duration),

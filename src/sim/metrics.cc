@@ -78,12 +78,14 @@ Metrics Summarize(std::span<const RequestRecord> requests, std::span<const Workf
 
   TimePoint first = kNever, last = kUnset;
   std::int64_t met = 0;
+  std::vector<std::int64_t> written(workflows.size());
   for (const RequestRecord& r : requests) {
     first = std::min(first, r.arrival);
     m.preemptions += r.preemptions;
     m.recomputed_tokens += r.recomputed_tokens;
     m.cached_tokens += r.cached_tokens;
     m.output_tokens += r.output_tokens;
+    if (r.workflow < written.size()) written[r.workflow] += r.output_tokens;
     if (r.end != kNever) last = std::max(last, r.end);
     switch (r.outcome) {
       case Outcome::kCompleted: ++m.completed, met += Meets(r, slo); break;
@@ -120,6 +122,9 @@ Metrics Summarize(std::span<const RequestRecord> requests, std::span<const Workf
   m.per_token =
       over_requests([](R r, std::size_t) { return Seconds(r.arrival, r.end) / std::max(r.output_tokens, 1); });
   m.workflow = over_workflows([](const WorkflowRecord& w, std::size_t) { return Seconds(w.arrival, w.end); });
+  m.workflow_per_token = over_workflows([&](const WorkflowRecord& w, std::size_t i) {
+    return Seconds(w.arrival, w.end) / static_cast<double>(std::max<std::int64_t>(written[i], 1));
+  });
   if (isolated.requests.size() == requests.size()) {
     m.slowdown = over_requests([&](R r, std::size_t i) { return Ratio(r.end - r.arrival, isolated.requests[i]); });
     m.max_slowdown = m.slowdown.max;

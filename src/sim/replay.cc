@@ -26,10 +26,10 @@ namespace takt {
 namespace {
 
 // Of an instance, with a batch of ordinary size.
-MemoryPace PaceOf(const ReplayOptions& options, std::int32_t instance) {
+EnginePace PaceOf(const ReplayOptions& options, std::int32_t instance) {
   constexpr std::int64_t kBatch = 32, kContext = 1024;
   const std::int64_t chunk = std::min(options.limits.tokens.value, options.limits.prefill_tokens.value);
-  return MemoryPace::From(options.profile_of(instance).cost, kBatch, kContext, std::clamp<std::int64_t>(chunk, 1, 512));
+  return EnginePace::From(options.profile_of(instance).cost, kBatch, kContext, std::clamp<std::int64_t>(chunk, 1, 512));
 }
 
 std::int64_t KvTokens(const ReplayOptions& options, std::int32_t instance) {
@@ -67,12 +67,32 @@ Costs CostsOf(const ReplayOptions& options) {
 }
 
 absl::StatusOr<AnyPolicy> PolicyOf(const ReplayOptions& options, std::int32_t instance) {
-  const MemoryPace pace = PaceOf(options, instance);
+  const EnginePace pace = PaceOf(options, instance);
   return MakePolicy(options.policy, options.policy_options, &pace);
 }
 
-absl::StatusOr<Router> RouterOf(const ReplayOptions& options, const Costs& costs) {
-  const MemoryPace pace = PaceOf(options, 0);
+// Of instance i: columns of the workload count from 1, models that it does not tell of come after them.
+ModelId ModelOf(const Workload& workload, const ReplayOptions& options, std::int32_t instance) {
+  const std::string& model = options.profile_of(instance).model;
+  if (const std::size_t m = workload.ModelIndex(model); m != Workload::kNoModel) return {m + 1};
+  std::int32_t first = 0;
+  while (options.profile_of(first).model != model) ++first;
+  return {workload.models.size() + static_cast<std::size_t>(first) + 1};
+}
+
+// Decode time of a token at full batch over that batch [s], with contexts of ordinary size.
+double TokenSeconds(const ReplayOptions& options, const PreparedCostModel& cost, std::int32_t instance) {
+  constexpr std::int64_t kContext = 1024;
+  std::int64_t batch = options.limits.max_seqs;
+  if (options.scheduler.kv == KvMode::kLedger) batch = std::min(batch, KvTokens(options, instance) / kContext);
+  batch = std::clamp<std::int64_t>(batch, 1, 1 << 14);
+  StepLoad load;
+  for (std::int64_t i = 0; i < batch; ++i) load.AddDecode(kContext);
+  return ToSeconds(VirtualStepTime(cost, load)) / static_cast<double>(batch);
+}
+
+absl::StatusOr<Router> RouterOf(const Workload& workload, const ReplayOptions& options, const Costs& costs) {
+  const EnginePace pace = PaceOf(options, 0);
   absl::StatusOr<AnyPolicy> policy =
       options.router_policy.empty() ? PolicyOf(options, 0) : MakePolicy(options.router_policy, {}, &pace);
   if (!policy.ok()) return policy.status();
@@ -87,7 +107,9 @@ absl::StatusOr<Router> RouterOf(const ReplayOptions& options, const Costs& costs
   for (std::int32_t i = 0; i < options.instance_count(); ++i) {
     Instance instance{.id = {static_cast<std::uint64_t>(i) + 1},
                       .profile = options.profile_of(i).id,
-                      .cost = costs[static_cast<std::size_t>(i)]};
+                      .cost = costs[static_cast<std::size_t>(i)],
+                      .model = ModelOf(workload, options, i),
+                      .token_s = TokenSeconds(options, *costs[static_cast<std::size_t>(i)], i)};
     if (options.scheduler.kv == KvMode::kLedger) {
       const std::int64_t tokens = KvTokens(options, i);
       instance.kv_tokens = {static_cast<std::int32_t>(std::min<std::int64_t>(tokens, Tokens::Max().value))};
@@ -121,10 +143,32 @@ void AddEngines(const VirtualCluster<Scheduler>& cluster, ReplayResult& result) 
   }
 }
 
+// The share of workflows whose last answer came from a model that solves them.
+std::optional<double> ScoreOf(const Workload& workload, const WorkloadProgress& progress,
+                              std::span<const RequestRecord> records) {
+  if (workload.models.empty() || workload.workflows.empty()) return std::nullopt;
+  std::int64_t solved = 0;
+  for (std::size_t w = 0; w < workload.workflows.size(); ++w) {
+    const WorkloadWorkflow& workflow = workload.workflows[w];
+    if (progress.workflows()[w].outcome != Outcome::kCompleted) continue;
+    std::uint32_t last = workflow.first_call;
+    for (std::uint32_t c = last; c < workflow.first_call + workflow.calls; ++c) {
+      if (records[c].end >= records[last].end) last = c;
+    }
+    const std::size_t model = progress.ModelOf(last);
+    solved += model != Workload::kNoModel && (workflow.solved_by >> model & 1) != 0 ? 1 : 0;
+  }
+  return static_cast<double>(solved) / static_cast<double>(workload.workflows.size());
+}
+
 IsolatedLatencies Isolated(const Workload& workload, const ReplayOptions& options, const Costs& costs) {
-  IsolatedLatencies least = MeasureIsolated(workload, *costs.front(), options.limits);
+  const auto of = [&](std::size_t i) {
+    const std::size_t model = workload.ModelIndex(options.profile_of(static_cast<std::int32_t>(i)).model);
+    return MeasureIsolated(workload, *costs[i], options.limits, model);
+  };
+  IsolatedLatencies least = of(0);
   for (std::size_t i = 1; i < options.engines.size(); ++i) {
-    const IsolatedLatencies other = MeasureIsolated(workload, *costs[i], options.limits);
+    const IsolatedLatencies other = of(i);
     const auto take_less = [](std::vector<Duration>& all, const std::vector<Duration>& others) {
       for (std::size_t j = 0; j < all.size(); ++j) all[j] = std::min(all[j], others[j]);
     };
@@ -155,10 +199,18 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
                       {.limits = options.limits,
                        .kv_block_tokens = options.scheduler.kv_block_tokens.value,
                        .overlap = options.overlap,
-                       .swap_overlap = options.swap_overlap});
+                       .swap_overlap = options.swap_overlap,
+                       .model = workload.ModelIndex(options.profile_of(i).model)});
+  }
+  if (options.forecasts != nullptr) {
+    std::vector<std::size_t> models;
+    for (const auto& engine : cluster.engines()) models.push_back(engine.options().model);
+    std::ranges::sort(models);
+    models.erase(std::unique(models.begin(), models.end()), models.end());
+    if (absl::Status s = cluster.estimator().Use(options.forecasts, std::move(models)); !s.ok()) return s;
   }
   if (options.instance_count() > 1 || options.budgets) {
-    absl::StatusOr<Router> router = RouterOf(options, costs);
+    absl::StatusOr<Router> router = RouterOf(workload, options, costs);
     if (!router.ok()) return router.status();
     cluster.SetRouter(*std::move(router));
   }
@@ -174,8 +226,10 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
   }
   const IsolatedLatencies isolated = Isolated(workload, options, costs);
   result.metrics = Summarize(cluster.requests().records, cluster.workflows(), isolated, options.slo);
+  result.metrics.score = ScoreOf(workload, cluster.progress(), cluster.requests().records);
   AddEngines(cluster, result);
   result.series = cluster.series();
+  result.estimates = cluster.estimator().errors();
   result.workflows = cluster.workflows();
   result.requests = cluster.TakeRequests().records;
   return result;
@@ -183,20 +237,22 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
 
 // ---- latencies alone ------------------------------------------------------------------------------------------------
 
-Duration AloneWithTools(const Workload& workload, const WorkloadCall& call, const PreparedCostModel& cost,
+Duration AloneWithTools(const Workload& workload, std::size_t index, std::size_t model, const PreparedCostModel& cost,
                         std::int64_t chunk) {
+  const WorkloadCall& call = workload.calls[index];
   LoneCall alone(cost, chunk, call.prompt_tokens);
   Duration total{0};
   for (const WorkloadTool& tool : workload.tools_of(call)) {
     total += alone.Generate(tool.after_tokens) + tool.duration;
     alone.Return(tool.returned_tokens);
   }
-  return total + alone.Generate(call.output_tokens);
+  return total + alone.Generate(workload.OutputOf(index, model));
 }
 
 }  // namespace
 
-IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits) {
+IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits,
+                                  std::size_t model) {
   const std::int64_t chunk = std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value});
   IsolatedLatencies latencies;
   latencies.requests.resize(workload.calls.size());
@@ -208,7 +264,7 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostMo
       const WorkloadCall& call = workload.calls[workflow.first_call + i];
       Duration start{0};
       for (const std::uint32_t before : workload.predecessors_of(call)) start = std::max(start, end[before]);
-      const Duration own = AloneWithTools(workload, call, cost, chunk);
+      const Duration own = AloneWithTools(workload, workflow.first_call + std::size_t{i}, model, cost, chunk);
       latencies.requests[workflow.first_call + i] = own;
       end[i] = start + call.delay + own;
     }
@@ -262,7 +318,7 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     return Replay(first, rest);
   }
   return Run<Scheduler>(workload, options, [&](std::int32_t instance) -> absl::StatusOr<Scheduler> {
-    const MemoryPace pace = PaceOf(options, instance);
+    const MemoryPace pace = PaceOf(options, instance).memory;
     absl::StatusOr<AnyPause> pause = MakePause(options.pause, &pace);
     if (!pause.ok()) return pause.status();
     absl::StatusOr<AnyPolicy> policy = PolicyOf(options, instance);

@@ -113,6 +113,7 @@ absl::Status WorkloadBuilder::Add(WorkloadWorkflow head, std::span<const CallDra
   head.first_call = static_cast<std::uint32_t>(w.calls.size());
   head.calls = static_cast<std::uint32_t>(drafts.size());
   const std::size_t predecessors = w.predecessors.size(), tools = w.tools.size(), hashes = w.prefix_hashes.size();
+  const std::size_t model_tokens = w.model_tokens.size(), features = w.features.size();
   w.workflows.push_back(head);
   for (const std::uint32_t i : order) Append(drafts[i], position);
 
@@ -123,6 +124,8 @@ absl::Status WorkloadBuilder::Add(WorkloadWorkflow head, std::span<const CallDra
     w.predecessors.resize(predecessors);
     w.tools.resize(tools);
     w.prefix_hashes.resize(hashes);
+    w.model_tokens.resize(model_tokens);
+    w.features.resize(features);
   }
   return status;
 }
@@ -147,6 +150,8 @@ void WorkloadBuilder::Append(const CallDraft& draft, std::span<const std::uint32
   std::sort(w.tools.begin() + call.first_tool, w.tools.end(),
             [](const WorkloadTool& a, const WorkloadTool& b) { return a.after_tokens < b.after_tokens; });
   w.calls.push_back(call);
+  w.model_tokens.insert(w.model_tokens.end(), draft.model_tokens.begin(), draft.model_tokens.end());
+  w.features.insert(w.features.end(), draft.features.begin(), draft.features.end());
 }
 
 bool WorkloadBuilder::Finish() {
@@ -167,7 +172,16 @@ bool WorkloadBuilder::Finish() {
   workload_.predecessors.shrink_to_fit();
   workload_.tools.shrink_to_fit();
   workload_.prefix_hashes.shrink_to_fit();
+  workload_.model_tokens.shrink_to_fit();
+  workload_.features.shrink_to_fit();
   return sorted;
+}
+
+void CopyHead(const Workload& from, Workload& to) {
+  to.name = from.name;
+  to.prefix_block_tokens = from.prefix_block_tokens;
+  to.models = from.models;
+  to.feature_names = from.feature_names;
 }
 
 void Copy(const Workload& from, const WorkloadWorkflow& workflow, WorkloadBuilder& to,
@@ -177,6 +191,12 @@ void Copy(const Workload& from, const WorkloadWorkflow& workflow, WorkloadBuilde
   head.name = to.Name(from.names[workflow.name]);
   head.first_call = static_cast<std::uint32_t>(w.calls.size());
   w.workflows.push_back(head);
+  const auto rows = [&](const auto& all, std::size_t columns, auto& copy) {
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(workflow.first_call * columns);
+    copy.insert(copy.end(), first, first + static_cast<std::ptrdiff_t>(workflow.calls * columns));
+  };
+  rows(from.model_tokens, from.models.size(), w.model_tokens);
+  rows(from.features, from.feature_names.size(), w.features);
   for (WorkloadCall call : from.calls_of(workflow)) {
     const auto predecessors = from.predecessors_of(call);
     const auto tools = from.tools_of(call);

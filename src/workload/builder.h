@@ -21,6 +21,8 @@ struct CallDraft {
   std::vector<std::uint32_t> after;  // positions in the workflow's drafts, in any order
   std::vector<WorkloadTool> tools;   // in any order
   std::vector<std::uint64_t> hashes;
+  std::vector<std::int32_t> model_tokens;  // of each of the workload's models
+  std::vector<float> features;             // of each of the workload's feature names
 };
 
 class WorkloadBuilder {
@@ -30,7 +32,7 @@ class WorkloadBuilder {
   // The index of a name, new or known.
   std::uint32_t Name(std::string_view name);
 
-  // One workflow of one call. Lengths are at least 1.
+  // One workflow of one call, where models do not differ. Lengths are at least 1.
   void Add(TimePoint arrival, std::int32_t prompt_tokens, std::int32_t output_tokens, std::uint32_t name = 0,
            std::uint32_t stage = 0, std::span<const std::uint64_t> hashes = {});
 
@@ -49,7 +51,10 @@ class WorkloadBuilder {
   std::map<std::string, std::uint32_t, std::less<>> index_of_name_;  // without the empty name
 };
 
-// Copies one workflow, with the hashes put through `rehash`.
+// What a workload says of all its workflows: the name, blocks, models and features.
+void CopyHead(const Workload& from, Workload& to);
+
+// Copies one workflow, with the hashes put through `rehash`. Both have the same models and features.
 void Copy(const Workload& from, const WorkloadWorkflow& workflow, WorkloadBuilder& to,
           const std::function<std::uint64_t(std::uint64_t)>& rehash = {});
 

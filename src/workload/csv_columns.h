@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,7 +15,8 @@
 
 namespace takt {
 
-// Walks over the fields of a line. A field may be quoted; blanks around one that is not are taken off.
+// Walks over the fields of a line. A field may be quoted, with quotes in it doubled; blanks around one that is not are
+// taken off.
 class CsvFields {
  public:
   explicit CsvFields(std::string_view line) : rest_(line) {}
@@ -23,10 +25,18 @@ class CsvFields {
     if (!more_) return false;
     std::size_t comma;
     if (!rest_.empty() && rest_[0] == '"') {
-      const std::size_t quote = std::min(rest_.find('"', 1), rest_.size());
+      std::size_t quote = rest_.find('"', 1);
+      doubled_ = false;
+      while (quote != std::string_view::npos && rest_.substr(quote + 1).starts_with('"')) {
+        doubled_ = true;
+        quote = rest_.find('"', quote + 2);
+      }
+      quote = std::min(quote, rest_.size());
       field_ = rest_.substr(1, quote - 1);
       comma = rest_.find(',', quote);
+      closed_ &= quote < rest_.size() && quote + 1 == std::min(comma, rest_.size());
     } else {
+      doubled_ = false;
       comma = rest_.find(',');
       field_ = rest_.substr(0, comma);
       while (!field_.empty() && field_.front() == ' ') field_.remove_prefix(1);
@@ -37,11 +47,13 @@ class CsvFields {
     return true;
   }
 
-  std::string_view field() const { return field_; }
+  std::string_view field() const { return field_; }  // doubled quotes are as they stand
+  bool doubled() const { return doubled_; }          // it has some
+  bool closed() const { return closed_; }            // every quoted field so far ends with its quote
 
  private:
   std::string_view rest_, field_;
-  bool more_ = true;
+  bool more_ = true, doubled_ = false, closed_ = true;
 };
 
 // Finds columns by their names in the header, in any order; others are ignored.
@@ -50,7 +62,7 @@ class CsvColumns {
   // Without a name: there is no such column, and its field is empty. The first `needed` of those with one must be
   // there. `names` must outlive this.
   CsvColumns(std::span<const std::string_view> names, std::size_t needed)
-      : names_(names), needed_(needed), found_(names.size()), fields_(names.size()) {}
+      : names_(names), needed_(needed), found_(names.size()), fields_(names.size()), unquoted_(names.size()) {}
 
   absl::Status Header(std::string_view line) {
     for (CsvFields fields(line); fields.Next();) {
@@ -68,7 +80,10 @@ class CsvColumns {
   absl::Status Split(std::string_view line) {
     std::size_t n = 0;
     for (CsvFields fields(line); fields.Next(); ++n) {
-      if (n < column_of_.size() && column_of_[n] < names_.size()) fields_[column_of_[n]] = fields.field();
+      if (!fields.closed()) {
+        return absl::InvalidArgumentError(fmt::format("field {}: its quote does not end it", n + 1));
+      }
+      if (n < column_of_.size() && column_of_[n] < names_.size()) Keep(column_of_[n], fields);
     }
     if (n == column_of_.size()) return absl::OkStatus();
     return absl::InvalidArgumentError(fmt::format("{} fields, but the header has {}", n, column_of_.size()));
@@ -78,6 +93,18 @@ class CsvColumns {
   std::string_view field(std::size_t column) const { return fields_[column]; }  // of the line that was split last
 
  private:
+  void Keep(std::size_t column, const CsvFields& fields) {
+    fields_[column] = fields.field();
+    if (!fields.doubled()) return;
+    std::string& text = unquoted_[column];
+    text.clear();
+    for (std::size_t i = 0; i < fields.field().size(); ++i) {
+      text += fields.field()[i];
+      if (fields.field()[i] == '"') ++i;  // its double
+    }
+    fields_[column] = text;
+  }
+
   std::size_t Find(std::string_view name) const {
     if (name.empty()) return names_.size();
     return static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
@@ -88,6 +115,7 @@ class CsvColumns {
   std::vector<bool> found_;
   std::vector<std::size_t> column_of_ = {};  // by position in the line; names_.size() for what is ignored
   std::vector<std::string_view> fields_;
+  std::vector<std::string> unquoted_;  // likewise, where quotes were doubled
 };
 
 }  // namespace takt

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "workload/builder.h"
+#include "workload/chimera.h"
 
 namespace takt {
 namespace {
@@ -102,6 +104,9 @@ class Generator {
 
   absl::StatusOr<Workload> Run() {
     builder_.workload().name = options_.name;
+    if (options_.chimera) {
+      chimera_.emplace(*options_.chimera, options_.max_prompt_tokens, options_.max_output_tokens, builder_.workload());
+    }
     Duration now{0};
     for (std::int64_t i = 0; i < options_.workflows; ++i) {
       if (i > 0) {
@@ -115,14 +120,16 @@ class Generator {
 
  private:
   absl::Status Add(TimePoint arrival) {
-    const WorkflowTemplate& t = Pick();
-    WorkloadWorkflow head{.arrival = arrival, .name = builder_.Name(t.name)};
+    const WorkflowTemplate* t = chimera_ ? nullptr : &Pick();
+    WorkloadWorkflow head{.arrival = arrival};
+    if (t != nullptr) head.name = builder_.Name(t->name);
     if (options_.most_deadline_s > 0) {
       const double share = sizes_.Uniform();
       head.deadline =
           FromSeconds(options_.least_deadline_s + share * (options_.most_deadline_s - options_.least_deadline_s));
     }
-    return builder_.Add(head, Calls(t));
+    const std::vector<CallDraft> calls = chimera_ ? chimera_->Draw(sizes_, builder_, head) : Calls(*t);
+    return builder_.Add(head, calls);
   }
 
   const WorkflowTemplate& Pick() {
@@ -192,6 +199,7 @@ class Generator {
   const GeneratorOptions& options_;
   Random gaps_, sizes_;
   WorkloadBuilder builder_;
+  std::optional<ChimeraGenerator> chimera_;
 };
 
 std::vector<std::int32_t> All(const Workload& workload, std::int32_t WorkloadCall::* field) {
@@ -263,7 +271,10 @@ absl::Status GeneratorOptions::Validate() const {
     Check(templates[i], fmt::format("templates[{}]", i), faults);
     weight += templates[i].weight;
   }
-  faults.Expect(weight > 0, "templates: none, or none with a weight");
+  faults.Expect(chimera || weight > 0, "templates: none, or none with a weight");
+  faults.Expect(!chimera || templates.empty(), "templates: there are some beside chimera");
+  faults.Expect(!chimera || ChimeraGenerator::Knows(chimera->model),
+                fmt::format("model: there are {}", fmt::join(ChimeraGenerator::Models(), ", ")));
   return faults.status();
 }
 
@@ -280,8 +291,7 @@ absl::StatusOr<Workload> Draw(const Workload& from, std::int64_t workflows, cons
   if (absl::Status s = faults.status(); !s.ok()) return s;
   Random gaps(Mix64(seed)), picks(Mix64(seed + 1));
   WorkloadBuilder builder;
-  builder.workload().name = from.name;
-  builder.workload().prefix_block_tokens = from.prefix_block_tokens;
+  CopyHead(from, builder.workload());
   Duration now{0};
   for (std::int64_t i = 0; i < workflows; ++i) {
     if (i > 0) {
@@ -383,6 +393,12 @@ GeneratorOptions KairosOptions(KairosApplication application, int group) {
     case KairosApplication::kMix: options.templates = {questions, reports, code}; break;
   }
   return options;
+}
+
+GeneratorOptions ChimeraOptions(ChimeraDataset dataset) {
+  return {.name = dataset == ChimeraDataset::kApps ? "apps" : "math",
+          .arrivals = {.process = Arrivals::Process::kPoisson, .rate = 8},
+          .chimera = ChimeraShape{.dataset = dataset}};
 }
 
 GeneratorOptions BundledOptions() {

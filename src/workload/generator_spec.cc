@@ -17,7 +17,8 @@ namespace {
 
 using Process = Arrivals::Process;
 
-constexpr std::array<std::string_view, 6> kNames = {"constant", "poisson", "gamma", "weibull", "multi_stage", "kairos"};
+constexpr std::array<std::string_view, 8> kNames = {"constant",    "poisson", "gamma", "weibull",
+                                                    "multi_stage", "kairos",  "apps",  "math"};
 constexpr std::array<std::string_view, 4> kKairos = {"qa", "rg", "cg", "mix"};  // as KairosApplication
 constexpr std::array<std::string_view, 6> kShapes = {
     "N", "constant:N", "uniform:LEAST:MOST", "lognormal:MEDIAN:SIGMA", "lognormal_mean:MEAN:SD", "empirical:FILE"};
@@ -116,7 +117,7 @@ struct Key {
 // The keys that a generator knows.
 std::vector<Key> KeysOf(GeneratorOptions& options) {
   const auto into = [](auto& field) { return [&field](std::string_view text) { return Set(field, text); }; };
-  const bool stages = options.name == "multi_stage" || options.name == "kairos";
+  const bool stages = options.name == "multi_stage" || options.name == "kairos" || options.chimera;
   std::vector<Key> keys = {{stages ? "workflows" : "requests", into(options.workflows)},
                            {"rate", into(options.arrivals.rate)},
                            {"seed", into(options.seed)},
@@ -125,6 +126,12 @@ std::vector<Key> KeysOf(GeneratorOptions& options) {
   if (options.arrivals.process == Process::kWeibull) keys.push_back({"shape", into(options.arrivals.shape)});
   if (options.name == "kairos") {
     keys.push_back({"app", [&](std::string_view text) { return SetApplication(options, text); }});
+  }
+  if (options.chimera) {
+    keys.push_back({"model", [&](std::string_view text) {
+                      options.chimera->model = text;
+                      return absl::OkStatus();
+                    }});
   }
   if (!stages) {
     StageTemplate& call = options.templates[0].stages[0];
@@ -155,6 +162,8 @@ absl::StatusOr<GeneratorOptions> ParseGeneratorSpec(std::string_view spec) {
   }
   GeneratorOptions options = parts[0] == "multi_stage" ? BundledOptions()
                              : parts[0] == "kairos"    ? KairosOptions(KairosApplication::kMix)
+                             : parts[0] == "apps"      ? ChimeraOptions(ChimeraDataset::kApps)
+                             : parts[0] == "math"      ? ChimeraOptions(ChimeraDataset::kMath)
                                                        : SingleCalls(known);
   const std::vector<Key> keys = KeysOf(options);
   for (std::size_t i = 1; i < parts.size(); ++i) {

@@ -1,6 +1,8 @@
 // The formats with one JSON object per line: Mooncake's, InferCept's requests with tool calls, HexGen-Flow's
 // text-to-SQL workflows, and takt's own.
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 #include <span>
 
 #include "fmt/format.h"
@@ -183,13 +185,22 @@ class WorkflowParser : public JsonParser {
     absl::Status fault;
     Members line(json, "", fault);
     if (line.Find("takt_workload") != nullptr) return FileHeader(line, fault);
-    line.Only({"id", "class", "arrival_s", "deadline_s", "tenant", "priority", "calls"});
+    line.Only({"id", "class", "arrival_s", "deadline_s", "tenant", "priority", "calls", "solved_by"});
     WorkloadWorkflow head;
     head.arrival = TimePoint(line.Time("arrival_s", 1));
     head.deadline = line.Time("deadline_s", 1, Duration::max());
     head.tenant = static_cast<std::uint32_t>(line.Whole("tenant", 0, UINT32_MAX, 0));
     head.priority = static_cast<std::int32_t>(line.Whole("priority", INT32_MIN, INT32_MAX, 0));
     head.name = builder_.Name(line.Text("class"));
+    for (const Json& solver : line.Array("solved_by")) {
+      const std::string* name = solver.is_string() ? solver.get_ptr<const std::string*>() : nullptr;
+      const std::size_t m = name != nullptr ? builder_.workload().ModelIndex(*name) : Workload::kNoModel;
+      if (m == Workload::kNoModel) {
+        line.Fault("solved_by", Shown(solver) + " is none of the models of the first line");
+        break;
+      }
+      head.solved_by |= std::uint32_t{1} << m;
+    }
     const std::span<const Json> calls = line.Array("calls", false);
     if (calls.empty()) line.Fault("calls", "there is none");
     if (calls.size() > kMaxCalls) line.Fault("calls", fmt::format("more than {}", kMaxCalls));
@@ -203,23 +214,65 @@ class WorkflowParser : public JsonParser {
 
  private:
   absl::Status FileHeader(Members& line, absl::Status& fault) {
-    line.Only({"takt_workload", "name", "prefix_block_tokens"});
+    line.Only({"takt_workload", "name", "prefix_block_tokens", "models", "features"});
     line.Whole("takt_workload", 1, 1);
     Workload& w = builder_.workload();
     const auto block =
         static_cast<std::int32_t>(line.Whole("prefix_block_tokens", 1, kMaxContextTokens, w.prefix_block_tokens));
     if (!w.workflows.empty()) line.Fault("takt_workload", "belongs on the first line");
     const std::string_view name = line.Text("name");
+    std::vector<std::string> models = Names(line, "models", kMaxWorkloadModels);
+    std::vector<std::string> features = Names(line, "features", kMaxWorkloadFeatures);
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      if (models[m].empty()) line.Fault("models", "one has no name");
+      if (std::count(models.begin(), models.end(), models[m]) > 1) line.Fault("models", "one is there twice");
+    }
     if (!fault.ok()) return fault;
+    w.models = std::move(models);
+    w.feature_names = std::move(features);
     w.prefix_block_tokens = block;
     if (!name.empty()) w.name = name;
     return fault;
   }
 
+  static std::vector<std::string> Names(Members& line, const char* key, std::size_t most) {
+    std::vector<std::string> names;
+    for (const Json& name : line.Array(key)) {
+      if (!name.is_string()) return line.Fault(key, Shown(name) + " is not a string"), names;
+      names.push_back(name.get<std::string>());
+    }
+    if (names.size() > most) line.Fault(key, fmt::format("more than {}", most));
+    return names;
+  }
+
+  // One number for each of the first line's models, or features.
+  void Differences(Members& members, CallDraft& draft) {
+    const Workload& w = builder_.workload();
+    const std::span<const Json> outputs = members.Array("outputs"), features = members.Array("features");
+    if (outputs.size() != w.models.size()) {
+      members.Fault("outputs", fmt::format("{}, but the first line has {} models", outputs.size(), w.models.size()));
+    }
+    if (features.size() != w.feature_names.size()) {
+      members.Fault("features",
+                    fmt::format("{}, but the first line names {}", features.size(), w.feature_names.size()));
+    }
+    for (const Json& tokens : outputs) {
+      draft.model_tokens.push_back(AtLeastOne(members.WholeOf(tokens, "outputs", 0, kMaxTokens)));
+    }
+    for (const Json& x : features) {
+      const double number = x.is_number() ? x.get<double>() : std::nan("");
+      if (!(std::abs(number) <= static_cast<double>(FLT_MAX))) {
+        return members.Fault("features", Shown(x) + " is not a number that fits");
+      }
+      draft.features.push_back(static_cast<float>(number));
+    }
+  }
+
   CallDraft Call(const Json& json, const std::string& path, absl::Status& fault) {
     Members members(json, path, fault);
-    members.Only({"stage", "agent", "prompt", "output", "after", "delay_s", "tools", "prefix"});
+    members.Only({"stage", "agent", "prompt", "output", "after", "delay_s", "tools", "prefix", "outputs", "features"});
     CallDraft draft;
+    Differences(members, draft);
     draft.call.stage = builder_.Name(members.Text("stage"));
     draft.call.agent = builder_.Name(members.Text("agent"));
     draft.call.prompt_tokens = AtLeastOne(members.Whole("prompt", 0, kMaxTokens));

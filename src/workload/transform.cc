@@ -7,14 +7,14 @@
 
 #include "fmt/format.h"
 #include "takt/base/random.h"
+#include "takt/workload/validate.h"
 #include "workload/builder.h"
 
 namespace takt {
 
 Workload Tidied(const Workload& workload) {
   WorkloadBuilder builder;
-  builder.workload().name = workload.name;
-  builder.workload().prefix_block_tokens = workload.prefix_block_tokens;
+  CopyHead(workload, builder.workload());
   for (const WorkloadWorkflow& w : workload.workflows) Copy(workload, w, builder);
   return std::move(builder.workload());
 }
@@ -41,6 +41,7 @@ absl::Status ScaleLengths(Workload& workload, double factor) {
     return static_cast<std::int32_t>(std::min<std::int64_t>(std::max(least, rounded), kMaxContextTokens));
   };
   workload.prefix_block_tokens = scaled(workload.prefix_block_tokens, 1);
+  for (std::int32_t& tokens : workload.model_tokens) tokens = scaled(tokens, 1);
   for (WorkloadCall& call : workload.calls) {
     const auto tools = static_cast<std::int32_t>(call.tools);
     // The last of its blocks must begin inside the prompt.
@@ -58,6 +59,7 @@ absl::Status ScaleLengths(Workload& workload, double factor) {
     }
     if (context > kMaxContextTokens) return wrong();
   }
+  if (!workload.models.empty() && !Validate(workload).ok()) return wrong();
   return absl::OkStatus();
 }
 
@@ -113,7 +115,13 @@ absl::StatusOr<Workload> Merge(std::span<const Part> parts) {
   for (const auto& [workload, starts] : parts) {
     Workload& merged = builder.workload();
     if (starts < Duration::zero()) return absl::InvalidArgumentError("merge: a part starts before zero");
-    if (part == 0) merged.prefix_block_tokens = workload->prefix_block_tokens;
+    if (part == 0) {
+      CopyHead(*workload, merged);
+      merged.name.clear();
+    }
+    if (merged.models != workload->models || merged.feature_names != workload->feature_names) {
+      return absl::InvalidArgumentError("merge: different models or features");
+    }
     if (merged.prefix_block_tokens != workload->prefix_block_tokens && !workload->prefix_hashes.empty()) {
       return absl::InvalidArgumentError(fmt::format("merge: prefix blocks of {} and of {} tokens",
                                                     merged.prefix_block_tokens, workload->prefix_block_tokens));

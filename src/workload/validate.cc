@@ -1,5 +1,7 @@
 #include "takt/workload/validate.h"
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -62,7 +64,8 @@ absl::Status CheckPredecessors(const Workload& w, const WorkloadCall& call, std:
   return absl::OkStatus();
 }
 
-absl::Status CheckCall(const Workload& w, const WorkloadCall& call, std::uint32_t self, TimeSum& time) {
+absl::Status CheckCall(const Workload& w, std::size_t index, std::uint32_t self, TimeSum& time) {
+  const WorkloadCall& call = w.calls[index];
   if (call.prompt_tokens < 1) return Fault(fmt::format("prompt_tokens: {} is below 1", call.prompt_tokens));
   if (call.output_tokens < 1) return Fault(fmt::format("output_tokens: {} is below 1", call.output_tokens));
   if (call.stage >= w.names.size()) return Fault(fmt::format("stage: {} is no name", call.stage));
@@ -74,6 +77,18 @@ absl::Status CheckCall(const Workload& w, const WorkloadCall& call, std::uint32_
   if (call.hashes > 0 && std::int64_t{call.hashes - 1} * w.prefix_block_tokens >= call.prompt_tokens) {
     return Fault(fmt::format("prefix: {} blocks of {} tokens for a prompt of {}", call.hashes, w.prefix_block_tokens,
                              call.prompt_tokens));
+  }
+  for (std::size_t m = 0; m < w.models.size(); ++m) {
+    const std::int32_t tokens = w.OutputOf(index, m);
+    if (tokens < 1) return Fault(fmt::format("outputs[{}]: {} is below 1", m, tokens));
+    // What a model has written joins the prompts after it.
+    if (std::int64_t{call.prompt_tokens} + tokens > kMaxContextTokens) {
+      return Fault(fmt::format("outputs[{}]: a context of more than {}", m, kMaxContextTokens));
+    }
+  }
+  if (!w.models.empty() && call.tools > 0) return Fault("tools: where models differ there are none");
+  for (const float x : w.features_of(index)) {
+    if (!std::isfinite(x)) return Fault("features: not a finite number");
   }
   if (!time.Add(call.delay)) return Fault("delay: negative, or too long");
   if (absl::Status s = CheckPredecessors(w, call, self); !s.ok()) return s;
@@ -89,10 +104,14 @@ absl::Status ValidateWorkflow(const Workload& workload, std::size_t index) {
   if (w.name >= workload.names.size()) return Fault(fmt::format("class: {} is no name", w.name));
   if (w.calls < 1) return Fault("calls: none");
   if (!Within(w.first_call, w.calls, workload.calls)) return Fault("calls: out of bounds");
+  const std::size_t models = workload.models.size(), end = w.first_call + std::size_t{w.calls};
+  if (end * models > workload.model_tokens.size()) return Fault("outputs: not one of each model for every call");
+  if (end * workload.feature_names.size() > workload.features.size()) return Fault("features: not as many as names");
+  if (models < 32 && w.solved_by >> models != 0) return Fault("solved_by: a model that is not there");
   TimeSum time;
   for (std::uint32_t i = 0; i < w.calls; ++i) {
     const WorkloadCall& call = workload.calls[w.first_call + i];
-    const absl::Status status = CheckCall(workload, call, i, time);
+    const absl::Status status = CheckCall(workload, w.first_call + std::size_t{i}, i, time);
     if (status.ok()) continue;
     const std::string stage = call.stage > 0 && call.stage < workload.names.size()
                                   ? fmt::format(" (stage \"{}\")", workload.names[call.stage])
@@ -106,6 +125,21 @@ absl::Status Validate(const Workload& workload) {
   if (workload.names.empty() || !workload.names[0].empty()) return Fault("names[0]: must be the empty name");
   if (workload.prefix_block_tokens < 1 || workload.prefix_block_tokens > kMaxContextTokens) {
     return Fault(fmt::format("prefix_block_tokens: {} is out of bounds", workload.prefix_block_tokens));
+  }
+  const auto& models = workload.models;
+  if (models.size() > kMaxWorkloadModels) return Fault(fmt::format("models: more than {}", kMaxWorkloadModels));
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    if (models[m].empty()) return Fault(fmt::format("models[{}]: has no name", m));
+    if (workload.ModelIndex(models[m]) != m) return Fault(fmt::format("models[{}]: is there twice", m));
+  }
+  if (workload.feature_names.size() > kMaxWorkloadFeatures) {
+    return Fault(fmt::format("features: more than {}", kMaxWorkloadFeatures));
+  }
+  if (workload.model_tokens.size() != models.size() * workload.calls.size()) {
+    return Fault("outputs: not one of each model for every call");
+  }
+  if (workload.features.size() != workload.feature_names.size() * workload.calls.size()) {
+    return Fault("features: not as many as names for every call");
   }
   TimePoint before{};
   for (std::size_t i = 0; i < workload.workflows.size(); ++i) {

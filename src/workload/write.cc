@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <system_error>
+#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -19,6 +21,12 @@ using Out = std::back_insert_iterator<std::string>;
 // As JSON; bytes that are no UTF-8 become U+FFFD.
 std::string Text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string Texts(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(Text(text));
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
 // Seconds, exact: 1.5, 0.000000001.
@@ -43,8 +51,18 @@ void AddTools(Out out, const Workload& w, const WorkloadCall& call) {
   fmt::format_to(out, "]");
 }
 
-void AddCall(Out out, const Workload& w, const WorkloadCall& call) {
+void AddCall(Out out, const Workload& w, std::size_t index) {
+  const WorkloadCall& call = w.calls[index];
   fmt::format_to(out, "{{\"prompt\": {}, \"output\": {}", call.prompt_tokens, call.output_tokens);
+  if (!w.models.empty()) {
+    const auto outputs = std::span(w.model_tokens).subspan(index * w.models.size(), w.models.size());
+    fmt::format_to(out, ", \"outputs\": [{}]", fmt::join(outputs, ", "));
+  }
+  if (!w.feature_names.empty()) {
+    const auto numbers = w.features_of(index);
+    const std::vector<double> exact(numbers.begin(), numbers.end());  // so that every digit is there
+    fmt::format_to(out, ", \"features\": [{}]", fmt::join(exact, ", "));
+  }
   if (call.stage != 0) fmt::format_to(out, ", \"stage\": {}", Text(w.names[call.stage]));
   if (call.agent != 0) fmt::format_to(out, ", \"agent\": {}", Text(w.names[call.agent]));
   if (call.predecessors > 0) fmt::format_to(out, ", \"after\": [{}]", fmt::join(w.predecessors_of(call), ", "));
@@ -55,8 +73,11 @@ void AddCall(Out out, const Workload& w, const WorkloadCall& call) {
 }
 
 void AddHeader(Out out, const Workload& w) {
-  fmt::format_to(out, "{{\"takt_workload\": 1, \"name\": {}, \"prefix_block_tokens\": {}}}\n", Text(w.name),
+  fmt::format_to(out, "{{\"takt_workload\": 1, \"name\": {}, \"prefix_block_tokens\": {}", Text(w.name),
                  w.prefix_block_tokens);
+  if (!w.models.empty()) fmt::format_to(out, ", \"models\": {}", Texts(w.models));
+  if (!w.feature_names.empty()) fmt::format_to(out, ", \"features\": {}", Texts(w.feature_names));
+  fmt::format_to(out, "}}\n");
 }
 
 void AddWorkflow(Out out, const Workload& w, std::size_t index) {
@@ -69,9 +90,17 @@ void AddWorkflow(Out out, const Workload& w, std::size_t index) {
   fmt::format_to(out, ", \"calls\": [");
   for (std::uint32_t i = 0; i < workflow.calls; ++i) {
     if (i > 0) fmt::format_to(out, ", ");
-    AddCall(out, w, w.calls[workflow.first_call + i]);
+    AddCall(out, w, workflow.first_call + std::size_t{i});
   }
-  fmt::format_to(out, "]}}\n");
+  fmt::format_to(out, "]");
+  if (workflow.solved_by != 0) {
+    std::vector<std::string> solvers;
+    for (std::size_t m = 0; m < w.models.size(); ++m) {
+      if (workflow.solved_by >> m & 1) solvers.push_back(w.models[m]);
+    }
+    fmt::format_to(out, ", \"solved_by\": {}", Texts(solvers));
+  }
+  fmt::format_to(out, "}}\n");
 }
 
 struct CloseFile {

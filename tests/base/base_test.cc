@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "catch.h"
+#include "takt/base/age_list.h"
 #include "takt/base/count.h"
 #include "takt/base/id.h"
 #include "takt/base/random.h"
@@ -77,6 +81,37 @@ TEST_CASE("an estimate interpolates its quantiles and shrugs off rubbish") {
   CHECK_FALSE(Estimate{-3}.known());
   const auto bad = std::numeric_limits<float>::quiet_NaN();
   CHECK(Estimate{5, {bad, bad, bad, bad, bad}}.Quantile(0.5) == 5);
+}
+
+TEST_CASE("a list by age is a list, whatever comes and goes") {
+  struct Record {
+    AgeLink age;
+  };
+  Random random(3);
+  std::vector<Record> records(20);
+  AgeList list;
+  std::vector<std::uint32_t> model;  // oldest first
+  for (int event = 0; event < 5000; ++event) {
+    const auto i = static_cast<std::uint32_t>(random.Below(records.size()));
+    const auto at = std::ranges::find(model, i);
+    if (at == model.end()) {
+      list.Append(records, i);
+      model.push_back(i);
+    } else if (random.Chance(0.5)) {
+      list.Remove(records, i);
+      model.erase(at);
+    } else {
+      list.MoveToEnd(records, i);
+      model.erase(at);
+      model.push_back(i);
+    }
+    REQUIRE(list.empty() == model.empty());
+    if (model.empty()) continue;
+    REQUIRE(list.newest() == model.back());
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t j = list.oldest(); j != AgeList::kNone; j = records[j].age.newer) order.push_back(j);
+    REQUIRE(order == model);
+  }
 }
 
 }  // namespace

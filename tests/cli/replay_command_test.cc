@@ -102,6 +102,26 @@ TEST_CASE("the JSON has its keys, and a run for every policy with every estimate
   CHECK(runs[2]["metrics"] != runs[3]["metrics"]);
 }
 
+TEST_CASE("how far predictions were off is told, before and after calibration") {
+  const Args args = Replay({"--policy", "sjf", "--estimates", "noise:1", "--estimates", "learnt(noise:1)"});
+  const Ended text = RunTool(args);
+  CHECK(Has(text.out, "Predictions. Off by"));
+  CHECK(Has(text.out, "learnt(noise:1)"));
+  CHECK_FALSE(Has(RunTool(Replay({"--estimates", "oracle", "--estimates", "none"})).out, "Predictions."));
+  Args as_json = args;
+  as_json.insert(as_json.end(), {"--json", "-"});
+  const Json runs = JsonOf(as_json)["runs"];
+  const Json &raw = runs[0]["estimate_errors"], &learnt = runs[1]["estimate_errors"];
+  CHECK(raw["output"]["count"] == runs[0]["completed"]);
+  CHECK(raw["output"] == raw["raw_output"]);
+  CHECK(raw["output"]["spread"].get<double>() == Approx(1).margin(0.2));
+  CHECK(learnt["raw_output"]["count"] == learnt["output"]["count"]);
+  CHECK(learnt["output"] != learnt["raw_output"]);
+  for (const char* key : {"output", "left", "raw_output", "raw_left"}) {
+    for (const char* figure : {"by_octave", "bias", "spread"}) CHECK(learnt[key][figure].is_number());
+  }
+}
+
 TEST_CASE("who knows nothing cannot tell short from long") {
   const Json runs = JsonOf(Replay({"--json", "-", "--estimates", "none"}))["runs"];
   CHECK(runs[0]["metrics"] == runs[1]["metrics"]);
@@ -138,10 +158,10 @@ TEST_CASE("CSV and JSON tell the same") {
   const Json json = JsonOf(Replay({"--json", "-", "--csv", dir / "csv", "--csv-summary", dir / "summary"}));
   const auto rows = CsvOf(dir / "csv");
   const std::size_t requests = json["workload"]["requests"];
-  REQUIRE(rows.size() == 3 * requests);
+  REQUIRE(rows.size() == 4 * requests);
   const auto summary = CsvOf(dir / "summary");
-  REQUIRE(summary.size() == 3);
-  for (std::size_t r = 0; r < 3; ++r) {
+  REQUIRE(summary.size() == 4);
+  for (std::size_t r = 0; r < 4; ++r) {
     const Json& run = json["runs"][r];
     double e2e = 0, queue = 0, workflow_end = 0;
     for (std::size_t i = 0; i < requests; ++i) {
@@ -222,7 +242,7 @@ TEST_CASE("what goes to standard output stands there alone") {
   const Ended ended = RunTool(Replay({"--csv-summary", "-", "--json", "/dev/null"}));
   CHECK(ended.exit_code == 0);
   CHECK(ended.out.rfind("policy,", 0) == 0);
-  CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') == 4);
+  CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') == 5);
   CHECK(Has(ended.err, "* the best of its column"));
 }
 
@@ -243,7 +263,7 @@ TEST_CASE("the page needs nothing else, and its numbers are numbers") {
     const std::size_t data = figure.find(begin) + begin.size();
     const Json plot = Json::parse(figure.substr(data, figure.find("</script>") - data), nullptr, false);
     REQUIRE(plot.is_object());
-    CHECK(plot["lines"].size() == 3);
+    CHECK(plot["lines"].size() == 4);
     for (const Json& line : plot["lines"]) CHECK(line["points"].size() >= 4);
     const std::string drawing = figure.substr(0, data);
     for (const char* bad : {"nan", "inf", "null"}) CHECK_FALSE(Has(drawing, bad));

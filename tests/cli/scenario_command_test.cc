@@ -86,6 +86,75 @@ TEST_CASE("a small run of the Kairos scenario, with all its rows, claims and the
   CHECK(ReadWhole(dir / "a.json") == ReadWhole(dir / "b.json"));
 }
 
+TEST_CASE("a small run of the aging scenario, with all its rows") {
+  const TempDir dir;
+  const Args args = {"scenario",  "aging", "--data",    Trace(dir), "--seeds",     "2",
+                     "--minutes", "0.2",   "--no-wall", "--json",   dir / "a.json"};
+  const Ended ended = RunTool(args);
+  CAPTURE(ended.err);
+  REQUIRE(ended.exit_code == 0);
+  for (const char* part : {"less than a tenth", "S = 1600", "math: thresholds", "Quanta", "forever"}) {
+    CAPTURE(part);
+    CHECK(Has(ended.out, part));
+  }
+  CHECK_FALSE(Has(ended.out, "claim"));
+  const Json json = Json::parse(ReadWhole(dir / "a.json"));
+  CHECK(json["claims"].empty());
+  std::map<std::string, int> rows;
+  for (const Json& row : json["rows"]) {
+    CAPTURE(row);
+    ++rows[row["preemptive"].get<std::string>()];
+    CHECK(row["latency_p99_s"] >= row["latency_mean_s"]);
+    if (row["policy"] == "fcfs" || row["policy"] == "stjf") CHECK(row["promoted_per_100"] == 0);
+    if (row.contains("gain_kept") && row["policy"] == "stjf") CHECK(row["gain_kept"].get<double>() == Approx(1));
+  }
+  CHECK(rows == std::map<std::string, int>{{"no", 3 * 9 * 9}, {"yes", 3 * 2 * (2 + 2 * 6)}});
+}
+
+TEST_CASE("a small run of the Chimera scenario, with all its rows and claims") {
+  const TempDir dir;
+  const auto run = [&](const std::string& name, const std::string& threads) {
+    return RunTool({"scenario", "chimera", "--seeds", "1", "--minutes", "0.02", "--no-wall", "-j", threads, "--json",
+                    dir / (name + ".json"), "--html", dir / (name + ".html")});
+  };
+  const Ended ended = run("a", "2");
+  CAPTURE(ended.err);
+  REQUIRE(ended.exit_code == 0);
+  for (const char* part : {"Capacity", "MATH, Qwen 1.5B + 3B + 14B", "one model alone", "key = output + w x prompt",
+                           "time between two calls", "guard against starvation", "The paper's claims"}) {
+    CAPTURE(part);
+    CHECK(Has(ended.out, part));
+  }
+  const Json json = Json::parse(ReadWhole(dir / "a.json"));
+  CHECK(json["scenario"] == "chimera");
+  std::map<std::string, int> parts;
+  for (const Json& row : json["rows"]) {
+    CAPTURE(row);
+    ++parts[row["part"].get<std::string>()];
+    if (row["part"] == "prediction") {
+      CHECK(row["tau_distance"].get<double>() < row["tau_distance_fcfs"].get<double>());
+      continue;
+    }
+    CHECK(row["ms_per_token"].get<double>() > 0);
+    CHECK(row["score_pct"].get<double>() >= 0);
+    CHECK(row["score_pct"].get<double>() <= 100);
+    const bool gap = row["gap_s"].get<double>() > 0;
+    CHECK((row["between_stages_tokens"].get<double>() > 0) == gap);
+  }
+  const int rivals = 4, taus = 6, serving = 2 * 5 * (4 * rivals + (2 * 4 + 2) * taus), sweeps = 2 * (5 + 5 + 3);
+  CHECK(parts ==
+        std::map<std::string, int>{{"serving", serving + sweeps}, {"queue", 2 * 4 * 3 * 5}, {"prediction", 12}});
+  CHECK(json["claims"].size() > 65);
+  for (const Json& claim : json["claims"]) {
+    CAPTURE(claim);
+    CHECK(claim["ours"].is_number());
+    CHECK_FALSE(claim["reason"].get<std::string>().empty());
+  }
+  CHECK(Has(ReadWhole(dir / "a.html"), "<svg"));
+  REQUIRE(run("b", "1").exit_code == 0);
+  CHECK(ReadWhole(dir / "a.json") == ReadWhole(dir / "b.json"));
+}
+
 TEST_CASE("a small run of the LAMPS scenario, with all its rows and claims") {
   const TempDir dir;
   const std::string data = Requests(dir);

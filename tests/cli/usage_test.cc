@@ -26,6 +26,8 @@ TEST_CASE("help and version go to standard output") {
                                             {"generate", "--help"},
                                             {"replay-log", "--help"},
                                             {"calibrate", "--help"},
+                                            {"train", "--help"},
+                                            {"predict", "--help"},
                                             {"compare", "--help"},
                                             {"scenario", "--help"},
                                             {"policies", "--help"},

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,18 +12,26 @@
 #include "takt/base/random.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"
+#include "takt/policy/boosted_footprint.h"
 #include "takt/policy/edf.h"
 #include "takt/policy/agent_priority.h"
+#include "takt/policy/autellix.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/footprint.h"
 #include "takt/policy/hrrn.h"
+#include "takt/policy/justitia.h"
+#include "takt/policy/ltr.h"
+#include "takt/policy/mlfq.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/rank_queue.h"
 #include "takt/policy/registry.h"
+#include "takt/policy/sagesched.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/slo_groups.h"
 #include "takt/policy/stage_depth.h"
 #include "takt/policy/stjf.h"
+#include "takt/policy/uniboost.h"
 #include "takt/policy/urgency.h"
 #include "takt/policy/workflow_fcfs.h"
 
@@ -68,6 +77,8 @@ RequestState AnyRequest(Random& random, std::uint64_t id) {
   r.compute = random.Chance(0.1) ? Duration::min() : FromSeconds(random.Uniform() * 30);
   r.output_tokens = AnyEstimate(random);
   r.workflow_tokens_left = AnyEstimate(random);
+  if (random.Chance(0.5)) r.after = {2, Absurd(random, 50), Absurd(random, 20), Absurd(random, 900), 20};
+  s.enqueued = TimePoint(FromSeconds(static_cast<double>(20 + random.Below(10))));
   s.has_run = random.Chance(0.3);
   s.generated = {static_cast<std::int32_t>(random.Below(5))};
   return s;
@@ -75,7 +86,10 @@ RequestState AnyRequest(Random& random, std::uint64_t id) {
 
 std::vector<RequestState> AnyRequests(Random& random, std::size_t n) {
   std::vector<RequestState> requests;
-  for (std::uint64_t id = 1; id <= n; ++id) requests.push_back(AnyRequest(random, id));
+  for (std::uint64_t id = 1; id <= n; ++id) {
+    requests.push_back(AnyRequest(random, id));
+    requests.back().slot = static_cast<std::uint32_t>(id - 1);
+  }
   return requests;
 }
 
@@ -111,7 +125,10 @@ template <class P>
 class Driven {
  public:
   Driven(P policy, std::vector<RequestState> requests) : queue(std::move(policy)), requests_(std::move(requests)) {
-    for (Slot slot = 0; slot < requests_.size(); ++slot) queue.Push(slot, requests_[slot], kNow);
+    for (Slot slot = 0; slot < requests_.size(); ++slot) {
+      requests_[slot].slot = slot;
+      queue.Push(slot, requests_[slot], kNow);
+    }
   }
 
   void Begin(TimePoint now = kNow) {
@@ -193,6 +210,7 @@ void SameInputSameOutput(const P& policy, const std::vector<RequestState>& reque
 template <class P>
 void OrderIsOfTheRequests(const P& policy, std::vector<RequestState> requests) {
   if (HooksOf(policy).group_wake || HooksOf(policy).group_watch) return;
+  if (NameOf(policy).find("justitia") != std::string::npos) return;  // the first call tags its whole workflow
   const auto ids = [](Driven<P>& driven) {
     std::vector<std::uint64_t> order;
     for (Slot slot : driven.Order()) order.push_back(driven.state(slot).request.id.value);
@@ -232,7 +250,7 @@ void NobodyIsLost(P policy, const std::vector<RequestState>& requests, Random& r
       served[top] = -1;
     } else {
       served[top] = 1;
-      driven.queue.Forget(top);
+      driven.queue.Forget(top, driven.state(top), now);
     }
   }
   CHECK(std::ranges::count(served, 1) == std::ssize(served));
@@ -268,6 +286,7 @@ void StarvesNobody(const P& policy, const AgingOptions& options, RequestState vi
     REQUIRE_FALSE(queue.promoted(kVictim));
     queue.EndPlan(false);  // a plan that ran nothing does not count
     states.push_back(AnyRequest(random, states.size() + 1000));
+    states.back().slot = static_cast<Slot>(states.size() - 1);
     queue.Push(static_cast<Slot>(states.size() - 1), states.back(), kNow);
     queue.EndPlan(true);
   }
@@ -289,7 +308,7 @@ void StarvesNobody(const P& policy, const AgingOptions& options, RequestState vi
   queue.Push(kVictim, victim, kNow, 1);
   CHECK(queue.promoted(kVictim) == (forever && !options.reset_at_tool_call));
   queue.Erase(kVictim);
-  queue.Forget(kVictim);
+  queue.Forget(kVictim, victim, kNow);
   CHECK_FALSE(queue.promoted(kVictim));
 }
 
@@ -338,6 +357,13 @@ void ConformsInAllForms(const P& policy) {
 TEST_CASE("fcfs conforms") { ConformsInAllForms(Fcfs{}); }
 TEST_CASE("workflow_fcfs conforms") { ConformsInAllForms(WorkflowFcfs{}); }
 TEST_CASE("priority conforms") { ConformsInAllForms(Priority{}); }
+TEST_CASE("boosted_footprint conforms") {
+  Conforms(BoostedFootprint{});
+  for (const char* preset : {"tail", "mean", "goodput"}) {
+    Conforms(*MakePolicy("boosted_footprint(preset=" + std::string(preset) + ")"));
+  }
+}
+TEST_CASE("footprint conforms") { Conforms(Footprint{}); }
 TEST_CASE("edf conforms") { ConformsInAllForms(Edf{}); }
 TEST_CASE("sjf conforms") { ConformsInAllForms(Sjf{}); }
 TEST_CASE("stjf conforms") {
@@ -348,8 +374,19 @@ TEST_CASE("hrrn conforms") { ConformsInAllForms(Hrrn{}); }
 TEST_CASE("fair_share conforms") { ConformsInAllForms(FairShare{}); }
 TEST_CASE("agent_priority conforms") { ConformsInAllForms(AgentPriority{}); }
 TEST_CASE("stage_depth conforms") { ConformsInAllForms(StageDepth{}); }
-TEST_CASE("urgency conforms") { ConformsInAllForms(Urgency{}); }
+TEST_CASE("urgency conforms") {
+  ConformsInAllForms(Urgency{});
+  Urgency whole;
+  whole.of = Urgency::Of::kWorkflow;
+  Conforms(whole);
+}
+TEST_CASE("uniboost conforms") { ConformsInAllForms(UniBoost{}); }
+TEST_CASE("sagesched conforms") { ConformsInAllForms(SageSched{}); }
+TEST_CASE("justitia conforms") { ConformsInAllForms(Justitia{}); }
 TEST_CASE("slo_groups conforms") { ConformsInAllForms(SloGroups{}); }
+TEST_CASE("ltr conforms") { ConformsInAllForms(Ltr{}); }
+TEST_CASE("mlfq conforms") { ConformsInAllForms(Mlfq{}); }
+TEST_CASE("autellix conforms") { ConformsInAllForms(Autellix{}); }
 
 TEST_CASE("whatever the registry makes conforms") {
   for (const PolicyInfo& info : PolicyInfos()) {

@@ -42,6 +42,13 @@ NextCall DrawNextCall(Dice& dice) {
   return {{dice.Bits() % 3}, {dice.Chance(0.03) ? dice.Of({-1, INT32_MAX}) : dice.Int(0, 9)}, p.returned, p.duration};
 }
 
+WorkAfter DrawAfter(Dice& dice, double absurd) {
+  const double calls = dice.Int(0, 4);
+  WorkAfter after{calls, 40 * calls, 10 * calls, 300 * calls, 10 * calls};
+  if (dice.Chance(absurd)) after.kv_steps = dice.Of({-3.0, 1e300, std::numeric_limits<double>::quiet_NaN()});
+  return after;
+}
+
 std::uint64_t Mixed(std::uint64_t hash, std::uint64_t x) { return Mix64(hash ^ x); }
 
 std::uint64_t HashOf(const StepPlan& plan) {
@@ -85,6 +92,7 @@ Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t
   r.prompt_tokens = {dice.Int(1, setup.most_prompt)};
   r.sequences = dice.Int(1, setup.most_sequences);
   r.tenant = {dice.Bits() % 3};
+  r.workflow = {Mix64(bits) % 6};  // 0: none
   length = dice.Int(1, setup.most_output);
   if (dice.Chance(0.3)) {
     r.max_output_tokens = {dice.Int(1, setup.most_output)};
@@ -100,6 +108,7 @@ Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t
   if (dice.Chance(setup.share_expiring)) r.expires_at = now + Duration(dice.Between(-1, 3'000'000));
   r.output_tokens = EstimateOf(dice, length, setup.absurd);
   r.workflow_tokens_left = EstimateOf(dice, length, setup.absurd);
+  if (dice.Chance(0.3)) r.after = DrawAfter(dice, setup.absurd);
   if (setup.share_tools > 0) r.next_call = DrawNextCall(dice);
   if (setup.families > 0 && dice.Chance(0.8)) {
     auto prefix = std::make_shared<PrefixBlocks>();
@@ -127,6 +136,7 @@ Revised DrawRevised(RequestId id, const Setup& setup, TimePoint now, std::uint64
   Revised r{.request = id};
   if (dice.Chance(0.5)) r.output_tokens = EstimateOf(dice, 5, setup.absurd);
   if (dice.Chance(0.2)) r.workflow_tokens_left = EstimateOf(dice, 50, setup.absurd);
+  if (dice.Chance(0.1)) r.after = DrawAfter(dice, setup.absurd);
   if (dice.Chance(0.2)) r.priority = dice.Int(-3, 3);
   if (dice.Chance(0.2)) r.deadline = now + Duration(dice.Between(0, 1'000'000));
   if (dice.Chance(setup.share_expiring * 0.3)) r.expires_at = now + Duration(dice.Between(-5, 1'000'000));

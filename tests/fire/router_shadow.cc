@@ -69,6 +69,7 @@ void RouterShadow::On(const Arrived& e) {
   for (Estimate* estimate : {&kept.output_tokens, &kept.workflow_tokens_left}) {
     if (!estimate->known()) *estimate = {};
   }
+  if (kept.after.absurd()) kept.after = {};
   alive_.push_back(r.id);
 }
 
@@ -81,6 +82,7 @@ void RouterShadow::On(const Revised& e) {
   };
   revise(r.output_tokens, e.output_tokens);
   revise(r.workflow_tokens_left, e.workflow_tokens_left);
+  if (e.after) r.after = e.after->absurd() ? WorkAfter{} : *e.after;
   if (e.deadline) r.deadline = *e.deadline;
   if (e.expires_at) r.expires_at = *e.expires_at;
   if (e.priority) r.priority = *e.priority;

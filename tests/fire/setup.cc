@@ -9,9 +9,17 @@
 #include "takt/pause/infercept.h"
 #include "takt/pause/least_waste.h"
 #include "takt/policy/aged.h"
+#include "takt/policy/autellix.h"
+#include "takt/policy/boosted_footprint.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/footprint.h"
+#include "takt/policy/justitia.h"
+#include "takt/policy/ltr.h"
 #include "takt/policy/memory_integral.h"
+#include "takt/policy/mlfq.h"
+#include "takt/policy/sagesched.h"
 #include "takt/policy/sjf.h"
+#include "takt/policy/uniboost.h"
 
 namespace takt::fire {
 namespace {
@@ -132,11 +140,37 @@ AnyPolicy MaybeAged(P policy, Dice& dice) {
   return AnyPolicy(Aged(std::move(policy), aging));
 }
 
+// At the pace of the random host, so that queues, quanta and waits that are too long are met.
+AnyPolicy Feedback(Dice& dice) {
+  const MemoryPace pace = CostsOf(dice).pace;
+  const double quantum = dice.Of({1e-6, 2e-5, 1e-4}), ratio = dice.Of({1.0, 1.5, 2.0});
+  switch (dice.Index(3)) {
+    case 0: return MaybeAged(Ltr({.bucket = dice.Of({0.0, 10.0})}), dice);
+    case 1: {
+      Mlfq policy({quantum, ratio, dice.Of({1e-5, 3e-4, 3.0}), dice.Chance(0.7)});
+      policy.pace = pace;
+      return MaybeAged(std::move(policy), dice);
+    }
+    default: {
+      Autellix policy({.service = dice.Of({ProgramService::kPlas, ProgramService::kAtlas}),
+                       .queues = dice.Of<std::int64_t>({1, 3, 7}),
+                       .bound = 2 * quantum,
+                       .quantum = quantum,
+                       .ratio = ratio,
+                       .beta = dice.Of({0.0, 0.5, 8.0}),
+                       .programs = dice.Of<std::int64_t>({0, 2, 100})});
+      policy.pace = pace;
+      return MaybeAged(std::move(policy), dice);
+    }
+  }
+}
+
 }  // namespace
 
 AnyPolicy PolicyOf(std::uint64_t bits) {
+  if (Dice other(~bits); other.Chance(0.2)) return Feedback(other);
   Dice dice(bits);
-  switch (dice.Index(10)) {
+  switch (dice.Index(13)) {
     case 0: return MaybeAged(Fcfs{}, dice);
     case 1: return MaybeAged(Ties{}, dice);
     case 2: return MaybeAged(Absurd{}, dice);
@@ -147,6 +181,15 @@ AnyPolicy PolicyOf(std::uint64_t bits) {
     case 7: return MaybeAged(Observing{}, dice);
     case 8:
       return MaybeAged(MemoryIntegral{.stall = dice.Of({0.0, 1.0}), .refresh = dice.Of<std::int64_t>({0, 1, 9})}, dice);
+    case 9: return MaybeAged(Footprint{}, dice);
+    case 10:
+    case 11: return MaybeAged(BoostedFootprint(dice.Of({BoostPreset::kDefault, BoostPreset::kGoodput})), dice);
+    default: break;
+  }
+  switch (dice.Index(4)) {
+    case 0: return MaybeAged(UniBoost{}, dice);
+    case 1: return MaybeAged(SageSched{}, dice);
+    case 2: return MaybeAged(Justitia{}, dice);
     default: return MaybeAged(Sjf{}, dice);
   }
 }

@@ -14,8 +14,9 @@ constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
 // The keys depend on what a host knows of the request alone.
 bool OrderIsStatic(const AnyPolicy& policy) {
   const PolicyHooks hooks = policy.hooks();
-  return !hooks.moving && !hooks.groups && !hooks.observes && !hooks.scheduled &&
-         policy.spec().find("memory_integral") == std::string::npos;
+  return !hooks.moving && !hooks.groups && !hooks.observes && !hooks.scheduled && !hooks.enters && !hooks.timed &&
+         policy.spec().find("memory_integral") == std::string::npos &&
+         policy.spec().find("sagesched") == std::string::npos;
 }
 
 // By the rule of docs/pause.md.
@@ -115,8 +116,10 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
     if (!estimate->known()) *estimate = {};
   }
   kept.next_call = Believed(kept.next_call);
+  if (kept.after.absurd()) kept.after = {};
   life.base = life.known = r.prompt_tokens.value;
   life.row_sequences = r.sequences;
+  life.state.enqueued = now_;
   life.is = Is::kBlocked;  // for a moment
   unreleased_.push_back(r.id);
   if (draining_) return FailWith(life, FailReason::kDraining);
@@ -177,6 +180,7 @@ void Shadow::On(const Revised& e) {
   };
   revise(r.output_tokens, e.output_tokens);
   revise(r.workflow_tokens_left, e.workflow_tokens_left);
+  if (e.after) r.after = e.after->absurd() ? WorkAfter{} : *e.after;
   if (e.next_call) r.next_call = Believed(*e.next_call);
   if (e.deadline) r.deadline = *e.deadline;
   if (e.priority) r.priority = *e.priority;

@@ -24,7 +24,7 @@ void CheckLog(const StepLog& log) {
     Expect(log.knows_prefill_work || !(step.load.prefill_work > 0), "work that is not known");
     Expect(log.knows_samples || step.load.samples == step.load.decodes, "samples that are not known");
   }
-  const absl::StatusOr<Calibration> found = Calibrate(log);
+  const absl::StatusOr<EngineCalibration> found = Calibrate(log);
   if (!found.ok()) return;
   Expect(found->outliers.size() == log.steps.size(), "outliers");
   for (const CostFit& fit : found->fits) {

@@ -1,4 +1,5 @@
 // Batches of predictions: when they are due, that nobody waits beyond the bound, and many threads at once.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -11,6 +12,8 @@
 #include "catch.h"
 #include "scale.h"
 #include "takt/learning/batcher.h"
+#include "takt/policy/sjf.h"
+#include "takt/scheduler.h"
 
 namespace takt {
 namespace {
@@ -116,6 +119,27 @@ TEST_CASE("cancelled, doubled, too many: each comes out at most once") {
   CHECK(bound.Run(Tell42) == 0);
 }
 
+TEST_CASE("while the predictor is stuck, no trace is kept of what was cancelled") {
+  Batcher batcher({.most = 200, .longest = std::chrono::hours(1), .bound = std::chrono::milliseconds(20)});
+  batcher.Add(Of(1), {}, {}, At(0));
+  batcher.Run([&](auto queries, auto out) {
+    batcher.Add(Of(2), {}, {}, At(0));  // in front of all others, and stays
+    int now = 0;
+    for (std::uint64_t id = 3; id < 5000; ++id) {
+      batcher.Add(Of(id), {}, {}, At(now));
+      if (id % 2 == 0) now += 20;
+      Drained(batcher, At(now));  // every other one runs without
+      batcher.Cancel({id});
+    }
+    CHECK_FALSE(batcher.Due(At(0)));  // by far fewer than 200
+    batcher.Cancel({2});
+    CHECK(batcher.wake_at() == kNever);
+    Tell42(queries, out);
+  });
+  CHECK(Drained(batcher, At(999)) == Out{{-1, 42}});
+  CHECK(batcher.Run(Tell42) == 0);
+}
+
 TEST_CASE("a sketch outlives the buffer that it was told from") {
   Batcher batcher;
   {
@@ -127,6 +151,71 @@ TEST_CASE("a sketch outlives the buffer that it was told from") {
     CHECK(std::vector<float>(queries[0].input.sketch.begin(), queries[0].input.sketch.end()) ==
           std::vector<float>{1, 2, 3});
   });
+}
+
+TEST_CASE("a predictor thread that is stuck holds up no request: all are scheduled and finish without it") {
+  constexpr int kRequests = 50;
+  Batcher batcher({.most = 4, .longest = std::chrono::milliseconds(1), .bound = std::chrono::milliseconds(5)});
+  std::atomic<bool> stuck{false}, freed{false}, over{false};
+  std::atomic<int> clock{0};
+  std::thread predictor([&] {
+    while (!over) {
+      if (!batcher.Due(At(clock))) {
+        std::this_thread::yield();
+        continue;
+      }
+      batcher.Run([&](auto queries, auto out) {
+        stuck = true;
+        while (!freed) std::this_thread::yield();
+        Tell42(queries, out);
+      });
+    }
+  });
+  const auto request = [](int id) {
+    Request r = Of(static_cast<std::uint64_t>(id));
+    r.prompt_tokens = {20};
+    return r;
+  };
+  batcher.Add(request(1), {}, {}, At(0));
+  for (clock = 1; !stuck;) std::this_thread::yield();
+
+  auto scheduler = *BasicScheduler<Sjf>::Create({.kv_blocks = {1000}}, Sjf{});
+  int added = 1, finished = 0, longest = 0;
+  std::vector<int> added_at(kRequests + 1), output(kRequests + 1);
+  const auto drain = [&] {
+    batcher.Drain(At(clock), [&](const Event& event) {
+      if (const auto* arrived = std::get_if<Arrived>(&event)) {
+        const auto id = static_cast<std::size_t>(arrived->request.id.value);
+        longest = std::max(longest, clock - added_at[id]);
+      }
+      scheduler.On(event, At(clock));
+    });
+  };
+  for (; finished < kRequests && clock < 10'000; ++clock) {
+    if (added < kRequests) {
+      added_at[static_cast<std::size_t>(++added)] = clock;
+      batcher.Add(request(added), {}, {}, At(clock));
+    }
+    drain();
+    const StepPlan& plan = scheduler.Plan(At(clock), {.tokens = {512}, .max_seqs = 4});
+    std::vector<RowResult> rows;
+    for (const PlanEntry& e : plan.run) {
+      const bool token = e.samples(), last = token && ++output[e.request.value] == 3;
+      finished += last ? 1 : 0;
+      rows.push_back({e.request, e.lane, static_cast<std::uint16_t>(token), 0,
+                      static_cast<std::uint8_t>(last ? RowResult::kFinished : 0)});
+    }
+    if (!plan.run.empty()) scheduler.Commit({plan.id, rows}, At(clock));
+  }
+  CHECK(finished == kRequests);
+  CHECK(longest <= 5);
+  CHECK(batcher.stats().fallbacks == kRequests);
+  freed = true;
+  while (batcher.stats().late == 0) std::this_thread::yield();
+  over = true;
+  predictor.join();
+  drain();  // what it tells now is of the dead
+  CHECK(scheduler.alive() == 0);
 }
 
 TEST_CASE("three threads add, two predict, one drains: each request arrives exactly once") {

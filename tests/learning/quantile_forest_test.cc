@@ -332,8 +332,34 @@ TEST_CASE("a file is read as it was written; what is cut off or damaged is refus
   }
   std::string newer = bytes;
   newer[12] = 9;
-  CHECK(QuantileForest::Load(newer).status().message() == "a forest of version 9; this takt reads version 1");
+  CHECK(QuantileForest::Load(newer).status().message() == "a forest of version 9; this takt reads version 2");
   CHECK(QuantileForest::Load("PK\3\4").status().message() == "this is not a forest");
+}
+
+TEST_CASE("rows of a group are left out together, and the report does not take them for new ones") {
+  // 100 groups of ten equal rows each; the feature tells which group, and nothing of its label.
+  Random random(1);
+  ForestData data{.numeric = 1, .categories = 0};
+  for (std::uint64_t g = 0; g < 100; ++g) {
+    const auto label = static_cast<float>(random.Below(1000));
+    for (int i = 0; i < 10; ++i) {
+      data.numbers.push_back(static_cast<float>(g));
+      data.labels.push_back(label);
+    }
+  }
+  const auto alone = Trained(data);
+  data.groups.resize(data.rows());
+  for (std::size_t i = 0; i < data.rows(); ++i) data.groups[i] = i;
+  CHECK(Trained(data)->Save() == alone->Save());  // as without groups
+  for (std::size_t i = 0; i < data.rows(); ++i) data.groups[i] = 1000 - i / 10;
+  const auto together = Trained(data);
+  CHECK(alone->report().tau_distance < 0.1);
+  CHECK(together->report().tau_distance > 0.35);
+  CHECK(together->report().checked == 1000);
+  data.groups.assign(data.rows(), 7);
+  CHECK(Trained(data)->report().checked == 0);  // one group: every tree has it
+  data.groups.pop_back();
+  CHECK(QuantileForest::Train(data).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
         model.Push(slot, queue, now, steps);
       } else if (random.Chance(0.3)) {  // it is cancelled
         queue.Erase(slot);
-        queue.Forget(slot);
+        queue.Forget(slot, i.state, now);
         i = {};
       } else if (random.Chance(0.2)) {  // it calls a tool
         queue.ToolCalled(slot);

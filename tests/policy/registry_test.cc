@@ -42,7 +42,9 @@ TEST_CASE("every policy is made from its name, and its spec makes it again") {
 TEST_CASE("options stand in the spec or beside it") {
   RequestState r;
   r.request.workflow_tokens_left = {.mean = 100, .quantiles = {10, 20, 30, 40, 50}};
+  r.request.prompt_tokens = {8};
   CHECK(MakePolicy("stjf")->Key(r).key == 30);
+  CHECK(MakePolicy("stjf(input=0.5)")->Key(r).key == 34);
   CHECK(MakePolicy("stjf(quantile=0.9)")->Key(r).key == 50);
   CHECK(MakePolicy(" stjf ( quantile = -1 ) ")->Key(r).key == 100);
   CHECK(MakePolicy("stjf", std::vector<std::string>{"quantile=0.25"})->Key(r).key == 20);
@@ -68,7 +70,7 @@ TEST_CASE("a fault names what was wrong and what there is") {
   CHECK(Names(Fault("aged"), {"aged takes one policy"}));
   CHECK(Names(Fault("aged(sjf,stjf)"), {"aged takes one policy"}));
   CHECK(Names(Fault("aged(aged(sjf))"), {"ages once"}));
-  CHECK(Names(Fault("stjf(quantil=0.5)"), {"'quantil'", "quantile, unknown"}));
+  CHECK(Names(Fault("stjf(quantil=0.5)"), {"'quantil'", "quantile, input, unknown"}));
   CHECK(Names(Fault("fcfs(x=1)"), {"there are: none"}));
   CHECK(Names(Fault("stjf(quantile=2)"), {"quantile=2", "at most 1"}));
   CHECK(Names(Fault("stjf(quantile=0.5x)"), {"quantile=0.5x"}));

@@ -65,6 +65,7 @@ Request SomeRequest(Random& random) {
   r.sequences = number(), r.priority = number();
   r.chunkable = random.Chance(0.5), r.preemptible = random.Chance(0.5);
   r.output_tokens = SomeEstimate(random), r.workflow_tokens_left = SomeEstimate(random);
+  if (random.Chance(0.5)) r.after = {random.Uniform(), 1e300, -1, 7, random.Uniform()};
   if (random.Chance(0.3)) {
     PrefixBlocks prefix;
     prefix.block_tokens = {number()};
@@ -84,6 +85,7 @@ Event SomeEvent(Random& random) {
       e.request = id;
       if (random.Chance(0.5)) e.output_tokens = SomeEstimate(random);
       if (random.Chance(0.5)) e.workflow_tokens_left = SomeEstimate(random);
+      if (random.Chance(0.5)) e.after = WorkAfter{.kv_steps = random.Uniform()};
       if (random.Chance(0.5)) e.deadline = SomeTime(random);
       if (random.Chance(0.5)) e.expires_at = SomeTime(random);
       if (random.Chance(0.5)) e.priority = number();
@@ -147,6 +149,7 @@ TEST_CASE("every event comes back as it was, bit for bit") {
       REQUIRE(SameBits(a.output_tokens.mean, b.output_tokens.mean));
       REQUIRE(std::bit_cast<std::array<std::uint32_t, 5>>(a.workflow_tokens_left.quantiles) ==
               std::bit_cast<std::array<std::uint32_t, 5>>(b.workflow_tokens_left.quantiles));
+      REQUIRE(a.after == b.after);
       REQUIRE((a.prefix == nullptr) == (b.prefix == nullptr));
       if (a.prefix) REQUIRE(a.prefix->hashes == b.prefix->hashes);
       if (a.prefix) REQUIRE(a.prefix->block_tokens == b.prefix->block_tokens);

@@ -61,6 +61,7 @@ class Host {
   void Arrive() {
     arrival_.request.id = {++last_};
     arrival_.request.tenant = {last_ % 7};
+    arrival_.request.workflow = {1 + last_ / 3};
     arrival_.request.prompt_tokens = {1 + static_cast<std::int32_t>(random_.Below(300))};
     arrival_.request.expires_at = now_ + FromSeconds(100);
     lengths_[last_ % kMost] = 1 + static_cast<std::int32_t>(random_.Below(60));
@@ -81,7 +82,8 @@ class Host {
 };
 
 TEST_CASE("after warm-up no call allocates") {
-  for (const char* policy : {"fcfs", "sjf", "aged(sjf,threshold=20)", "aged(fair_share)", "hrrn"}) {
+  for (const char* policy : {"fcfs", "sjf", "aged(sjf,threshold=20)", "aged(fair_share)", "hrrn", "boosted_footprint",
+                             "boosted_footprint(preset=goodput)"}) {
     for (KvAction action : {KvAction::kDrop, KvAction::kOut}) {
       CAPTURE(policy, action);
       const AnyPause pause = action == KvAction::kOut ? AnyPause(SwapAll{}) : AnyPause(KeepAll{});

@@ -482,6 +482,24 @@ TEST_CASE("late, double, unknown and impossible results are counted and harmless
   CHECK(host.scheduler.stats().commits_unknown == 1);
 }
 
+TEST_CASE("a request may end without a token before the result of its prompt has come") {
+  Host<> host({.kv_blocks = {100}}, {.tokens = {64}});
+  Request r = Prompt(1, 2);
+  r.sequences = 3;
+  host.Arrive(r);
+  const StepPlan& prompt = host.Plan();
+  CHECK(Shape(prompt) == "1:2");
+  const StepPlan& decode = host.Plan();
+  CHECK(Shape(decode) == "1:3");
+  std::vector<RowResult> rows = host.Answer(decode, {1});
+  rows[0].tokens = 0;
+  host.CommitRows(decode, rows);
+  CHECK(host.scheduler.stats().finished == 1);
+  host.Commit(prompt);
+  host.Plan();
+  CHECK(host.scheduler.alive() == 0);
+}
+
 TEST_CASE("who can never fit is named, not left waiting") {
   Host host(Blocks16(4), {.max_seqs = 4});
   host.Arrive(1, 65);

@@ -65,8 +65,8 @@ StepLog LogOf(const CostModel& cost, double noise, std::uint64_t seed = 1, std::
 // For what the logs above hold.
 CalibrateOptions Options() { return {.max_seqs = 64, .token_budget = 512}; }
 
-Calibration Fitted(const StepLog& log, const CalibrateOptions& options = Options()) {
-  absl::StatusOr<Calibration> fitted = Calibrate(log, options);
+EngineCalibration Fitted(const StepLog& log, const CalibrateOptions& options = Options()) {
+  absl::StatusOr<EngineCalibration> fitted = Calibrate(log, options);
   INFO(fitted.status().ToString());
   REQUIRE(fitted.ok());
   for (const CostFit& fit : fitted->fits) CHECK(fit.cost.Faults().empty());
@@ -82,7 +82,7 @@ double Distance(const CostModel& a, const CostModel& b, const StepLog& log) {
   return 100 * sum / static_cast<double>(log.steps.size());
 }
 
-bool Warns(const Calibration& calibration, std::string_view text) {
+bool Warns(const EngineCalibration& calibration, std::string_view text) {
   for (const std::string& warning : calibration.warnings) UNSCOPED_INFO(warning);
   for (const std::string& warning : calibration.warnings) {
     if (warning.find(text) != std::string::npos) return true;
@@ -103,7 +103,7 @@ void CheckLinear(const CostModel& cost, double epsilon) {
 
 TEST_CASE("an exact linear log gives back its coefficients") {
   const StepLog log = LogOf(Linear(), 0);
-  const Calibration calibration = Fitted(log);
+  const EngineCalibration calibration = Fitted(log);
   CHECK(calibration.chosen == CostForm::kLinear);
   CheckLinear(calibration.fit().cost, 1e-4);
   CHECK(calibration.fit().cost.prefill.per_context_ms == Approx(2e-5).epsilon(1e-3));
@@ -117,7 +117,7 @@ TEST_CASE("noise moves the coefficients a little, and the error is its size") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(5)); ++seed) {
     CAPTURE(seed);
     const StepLog log = LogOf(Linear(), 0.05, seed);
-    const Calibration calibration = Fitted(log);
+    const EngineCalibration calibration = Fitted(log);
     CHECK(calibration.chosen == CostForm::kLinear);
     const CostFit& fit = calibration.fit();
     CheckLinear(fit.cost, 0.06);
@@ -135,7 +135,7 @@ TEST_CASE("noise moves the coefficients a little, and the error is its size") {
 
 TEST_CASE("a floor that gives way to a slope asks for the saturating form") {
   const StepLog log = LogOf(Saturating(), 0.03);
-  const Calibration calibration = Fitted(log);
+  const EngineCalibration calibration = Fitted(log);
   CHECK(calibration.chosen == CostForm::kSaturating);
   CHECK(Distance(calibration.fits[1].cost, Saturating(), log) < 0.7);
   CHECK(calibration.fits[0].holdout.mean_abs_pct > 1.2 * calibration.fits[1].holdout.mean_abs_pct);
@@ -151,7 +151,7 @@ TEST_CASE("outliers are named and do not bend the fit") {
     planted[i] = i < 3 || random.Chance(0.05);
     if (planted[i]) log.steps[i].time = FromSeconds(ToSeconds(log.steps[i].time) * (2 + 20 * random.Uniform()));
   }
-  const Calibration calibration = Fitted(log);
+  const EngineCalibration calibration = Fitted(log);
   CheckLinear(calibration.fit().cost, 0.04);
   CHECK(Distance(calibration.fit().cost, Linear(), log) < 0.3);
   CHECK(calibration.outliers == planted);
@@ -172,7 +172,7 @@ TEST_CASE("coefficients are never negative") {
 TEST_CASE("a log that cannot tell what a step costs is refused, and says why") {
   const StepLog good = LogOf(Linear(), 0, 1, 20);
   const auto refusal = [](StepLog log, const CalibrateOptions& options = {}) {
-    const absl::StatusOr<Calibration> fitted = Calibrate(log, options);
+    const absl::StatusOr<EngineCalibration> fitted = Calibrate(log, options);
     CHECK(fitted.status().code() == absl::StatusCode::kInvalidArgument);
     return std::string(fitted.status().message());
   };
@@ -218,7 +218,7 @@ TEST_CASE("what the log does not cover is said") {
   std::erase_if(small.steps, [](const TimedStep& s) {
     return s.load.decodes > 12 || s.load.prefill_tokens > 300 || (s.load.decodes > 4 && s.load.decodes <= 8);
   });
-  const Calibration calibration = Fitted(small, {.max_seqs = 256, .token_budget = 2048, .max_context = 8192});
+  const EngineCalibration calibration = Fitted(small, {.max_seqs = 256, .token_budget = 2048, .max_context = 8192});
   CHECK(Warns(calibration, "no decode step above 12 rows"));
   CHECK(Warns(calibration, "no decode step of 5 to 8 rows"));
   CHECK(Warns(calibration, "no prefill step above 29"));
@@ -256,7 +256,7 @@ TEST_CASE("totals alone still fit, without the terms they do not tell") {
   StepLog log = LogOf(Linear(), 0.02);
   log.knows_prefill_work = log.knows_samples = false;
   for (TimedStep& step : log.steps) step.load.prefill_work = 0, step.load.samples = step.load.decodes;
-  const Calibration calibration = Fitted(log);
+  const EngineCalibration calibration = Fitted(log);
   CHECK(calibration.fit().cost.prefill.per_context_ms == 0);
   CHECK(calibration.fit().cost.head.slope_ms == 0);
   CHECK(calibration.fit().holdout.mean_abs_pct < 3);
@@ -264,12 +264,12 @@ TEST_CASE("totals alone still fit, without the terms they do not tell") {
 
 TEST_CASE("the same log gives the same fit, and no holdout is possible") {
   const StepLog log = LogOf(Saturating(), 0.05, 2, 60);
-  const Calibration a = Fitted(log), b = Fitted(log);
+  const EngineCalibration a = Fitted(log), b = Fitted(log);
   for (std::size_t form = 0; form < 2; ++form) {
     CHECK(Distance(a.fits[form].cost, b.fits[form].cost, log) == 0);
   }
   CHECK(a.warnings == b.warnings);
-  const Calibration whole = Fitted(log, {.holdout = 0, .max_seqs = 64, .token_budget = 512});
+  const EngineCalibration whole = Fitted(log, {.holdout = 0, .max_seqs = 64, .token_budget = 512});
   CHECK(whole.fit().holdout.steps == whole.fit().all.steps);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "catch.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr EstimateSpec kOracle{EstimateKind::kOracle, 0};
 constexpr EstimateSpec kClassMean{EstimateKind::kClassMean, 0};
+constexpr EstimateSpec kForest{EstimateKind::kForest, 0};
 
 // Workflows given by the output lengths of their calls; call i bears the stage name i + 1.
 Workload Chains(const std::vector<std::vector<std::int32_t>>& outputs) {
@@ -46,8 +48,9 @@ Workload LogNormalCalls(std::size_t n, double mu, double sigma) {
   return w;
 }
 
-Request Described(Estimator& estimator, std::uint32_t workflow, std::uint32_t call) {
+Request Described(Estimator& estimator, std::uint32_t workflow, std::uint32_t call, std::int32_t prompt = 100) {
   Request request;
+  request.prompt_tokens = {prompt};
   estimator.Describe(workflow, call, request);
   return request;
 }
@@ -56,14 +59,85 @@ TEST_CASE("kinds are read from their names, and faults are named") {
   CHECK(*EstimateSpec::Parse("oracle") == kOracle);
   CHECK(*EstimateSpec::Parse("class-mean") == kClassMean);
   CHECK(EstimateSpec::Parse("lengths")->ToString() == "lengths");
+  CHECK(*EstimateSpec::Parse("forest") == kForest);
+  CHECK(kForest.ToString() == "forest");
   CHECK(*EstimateSpec::Parse("none") == EstimateSpec{});
   CHECK(*EstimateSpec::Parse("noise:0.5") == EstimateSpec{EstimateKind::kNoise, 0.5});
   CHECK(EstimateSpec::Parse("calibrated:1.2")->ToString() == "calibrated:1.2");
+  CHECK(*EstimateSpec::Parse("learnt(noise:0.5)") == EstimateSpec{EstimateKind::kNoise, 0.5, true});
+  CHECK(EstimateSpec::Parse("learnt(class-mean)")->ToString() == "learnt(class-mean)");
   for (const char* text :
-       {"", "orakel", "noise", "noise:", "noise:x", "noise:0.5x", "noise:-1", "noise:nan", "oracle:1"}) {
+       {"", "orakel", "noise", "noise:", "noise:x", "noise:0.5x", "noise:-1", "noise:nan", "oracle:1", "learnt()",
+        "learnt(none)", "learnt(noise:1", "learnt(learnt(oracle))", "learnt"}) {
     INFO(text);
     CHECK_FALSE(EstimateSpec::Parse(text).ok());
   }
+}
+
+TEST_CASE("learnt: before anything has ended as told, then by what has, and never by what has not") {
+  const Workload w = LogNormalCalls(8000, 5, 1);
+  const EstimateSpec noise{EstimateKind::kNoise, 1.2}, learnt{EstimateKind::kNoise, 1.2, true};
+  Estimator raw(w, noise, 3), told(w, learnt, 3);
+  CHECK(Described(told, 0, 0).output_tokens.mean == Approx(Described(raw, 0, 0).output_tokens.mean));
+  for (std::uint32_t c = 0; c < 6000; ++c) {
+    Described(raw, c, c), Described(told, c, c);
+    if (c % 4 == 3) continue;
+    raw.Ended(c, c), told.Ended(c, c);
+  }
+  const EstimateErrors errors = told.errors();
+  CHECK(errors.output.count == 4500);
+  CHECK(errors.raw_output.by_octave == raw.errors().output.by_octave);
+  CHECK(errors.raw_output.by_octave > 0.5);
+  CHECK(errors.output.by_octave < 0.12);
+  CHECK(errors.left.by_octave == errors.output.by_octave);
+
+  // What it tells of the rest is nearer than what it was told, and the same if the rest had come out otherwise.
+  Workload other = w;
+  for (std::uint32_t c = 6001; c < 8000; ++c) other.calls[c].output_tokens = 1;
+  Estimator elsewhere(other, learnt, 3);
+  for (std::uint32_t c = 0; c < 6000; ++c) {
+    Described(elsewhere, c, c);
+    if (c % 4 != 3) elsewhere.Ended(c, c);
+  }
+  CHECK(Described(elsewhere, 6000, 6000).output_tokens == Described(told, 6000, 6000).output_tokens);
+  double raw_squares = 0, squares = 0;
+  for (std::uint32_t c = 6000; c < 8000; ++c) {
+    const double truth = w.calls[c].output_tokens;
+    raw_squares += std::pow(Described(raw, c, c).output_tokens.mean - truth, 2);
+    squares += std::pow(Described(told, c, c).output_tokens.mean - truth, 2);
+  }
+  CHECK(squares < raw_squares / 4);
+}
+
+TEST_CASE("learnt: what a workflow has left, with what it has generated, and the work after the call along with it") {
+  // One kind of workflow that ends after one call or after ten.
+  std::vector<std::vector<std::int32_t>> chains;
+  for (int i = 0; i < 4000; ++i) chains.push_back(std::vector<std::int32_t>(i % 3 == 0 ? 10 : 1, 100));
+  Workload w = Chains(chains);
+  for (WorkloadCall& call : w.calls) call.stage = 1;
+  Estimator means(w, kClassMean, 1), learnt(w, {EstimateKind::kClassMean, 0, true}, 1);
+  const auto play = [&](Estimator& estimator, std::uint32_t workflow, std::uint32_t calls) {
+    const std::uint32_t first = w.workflows[workflow].first_call;
+    for (std::uint32_t c = first; c < first + calls; ++c)
+      Described(estimator, workflow, c), estimator.Ended(workflow, c);
+  };
+  for (std::uint32_t i = 0; i < 3999; ++i) {
+    play(means, i, w.workflows[i].calls);
+    play(learnt, i, w.workflows[i].calls);
+  }
+  // Of 12 first and later calls 2 are the end of short ones; at the start a workflow has 400 left on average.
+  const std::uint32_t last = 3999, first = w.workflows[last].first_call;
+  const Request at_start = Described(learnt, last, first);
+  CHECK(at_start.workflow_tokens_left.mean == Approx(400).epsilon(0.1));
+  CHECK(Described(means, last, first).workflow_tokens_left.mean == Approx(5700 / 12.0).epsilon(0.02));
+  CHECK(at_start.output_tokens.mean == Approx(100).epsilon(0.01));
+  CHECK(at_start.after.output_tokens == Approx(at_start.workflow_tokens_left.mean - at_start.output_tokens.mean));
+  const Request raw = Described(means, last, first);
+  CHECK(at_start.after.kv_steps / raw.after.kv_steps == Approx(at_start.after.output_tokens / raw.after.output_tokens));
+  CHECK(at_start.after.calls == raw.after.calls);
+  // 300 generated: it is a long one. Told with 400 and 500, 256 to 511: 700, 600 and 500 to come.
+  play(learnt, last, 3);
+  CHECK(Described(learnt, last, first + 3).workflow_tokens_left.mean == Approx(600).epsilon(0.1));
 }
 
 TEST_CASE("the oracle knows the call and what its workflow has left") {
@@ -73,6 +147,44 @@ TEST_CASE("the oracle knows the call and what its workflow has left") {
   CHECK(Described(estimator, 0, 0).workflow_tokens_left == Estimate::Exact(60));
   estimator.Ended(0, 0);
   CHECK(Described(estimator, 0, 1).workflow_tokens_left == Estimate::Exact(50));
+}
+
+// First -> (second, third) -> fourth; the third calls a tool after 4 of its 10 tokens, which returns 50.
+Workload Diamond() {
+  Workload w = Chains({{10, 20, 10, 40}});
+  w.predecessors = {0, 0, 1, 2};
+  w.calls[1].predecessors = 1, w.calls[1].first_predecessor = 0;
+  w.calls[2].predecessors = 1, w.calls[2].first_predecessor = 1;
+  w.calls[3].predecessors = 2, w.calls[3].first_predecessor = 2;
+  w.tools = {{4, 50, FromSeconds(1), 1}};
+  w.calls[2].tools = 1;
+  return w;
+}
+
+TEST_CASE("what a workflow has left besides a call, by hand") {
+  const Workload w = Diamond();
+  Estimator estimator(w, kOracle, 1);
+  // Contexts over steps: 20 * 100 + 20^2 / 2; 10 * 100 + 10^2 / 2 + 50 * (10 - 4); 40 * 100 + 40^2 / 2.
+  CHECK(Described(estimator, 0, 0).after == WorkAfter{3, 350, 70, 2200 + 1350 + 4800, 60});
+  estimator.Ended(0, 0);
+  CHECK(Described(estimator, 0, 1).after == WorkAfter{2, 250, 50, 1350 + 4800, 40});
+  estimator.Ended(0, 1), estimator.Ended(0, 2);
+  CHECK(Described(estimator, 0, 3).after == WorkAfter{0, 0, 0, 0, 0});
+  CHECK_FALSE(Described(*std::make_unique<Estimator>(w, EstimateSpec{}, 1), 0, 0).after.known());
+}
+
+TEST_CASE("a noisy prediction of what comes after errs as those of its calls do") {
+  const Workload w = Diamond();
+  Estimator estimator(w, {EstimateKind::kNoise, 0.5}, 3);
+  const double last = Described(estimator, 0, 3).output_tokens.mean;
+  for (std::uint32_t c : {0u, 1u, 2u}) estimator.Ended(0, c);
+  Estimator other(w, {EstimateKind::kNoise, 0.5}, 3);
+  for (std::uint32_t c : {0u, 1u}) other.Ended(0, c);
+  const WorkAfter after = Described(other, 0, 2).after;
+  CHECK(after.output_tokens == Approx(last));
+  CHECK(after.path_tokens == Approx(last));
+  CHECK(after.prompt_tokens == Approx(100 * last / 40));
+  CHECK(after.kv_steps == Approx(100 * last + last * last / 2));
 }
 
 TEST_CASE("nothing is known without estimates") {
@@ -198,6 +310,10 @@ TEST_CASE("class means know what has finished, and a workflow's rest only when i
   CHECK(Described(estimator, 1, 3).workflow_tokens_left.mean == 30);
   estimator.Ended(1, 3);
   CHECK(Described(estimator, 2, 4).workflow_tokens_left.mean == 55);  // (40 + 70) / 2
+  const WorkAfter after = Described(estimator, 2, 4).after;
+  CHECK(after.calls == 1);
+  CHECK(after.prompt_tokens == 100);
+  CHECK(after.output_tokens == 40);  // 55 less the 15 of its own
   CHECK(Described(estimator, 2, 5).workflow_tokens_left.mean == 40);  // (30 + 50) / 2
 }
 
@@ -211,6 +327,93 @@ TEST_CASE("lengths know what has finished of the same stage and size of prompt, 
   CHECK_FALSE(Described(estimator, 1, 2).workflow_tokens_left.known());
 }
 
+// Two calls each, of 10 to 1,000 tokens and half as many; prompts ten times as long as the answer to the first.
+Workload FromPrompts(std::size_t workflows) {
+  Random random(3);
+  std::vector<std::vector<std::int32_t>> outputs;
+  for (std::size_t i = 0; i < workflows; ++i) {
+    const auto first = static_cast<std::int32_t>(std::exp(std::log(10) + std::log(100) * random.Uniform()));
+    outputs.push_back({first, first / 2});
+  }
+  Workload w = Chains(outputs);
+  for (std::size_t c = 0; c < w.calls.size(); ++c) w.calls[c].prompt_tokens = 10 * w.calls[c - c % 2].output_tokens;
+  return w;
+}
+
+Request Described(Estimator& estimator, const Workload& w, std::uint32_t call) {
+  return Described(estimator, call / 2, call, w.calls[call].prompt_tokens);
+}
+
+void EndFirst(Estimator& estimator, const Workload& w, std::uint32_t workflows) {
+  for (std::uint32_t i = 0; i < workflows; ++i) {
+    for (std::uint32_t c = 2 * i; c < 2 * i + 2; ++c) {
+      Described(estimator, w, c);
+      estimator.Ended(i, c);
+    }
+  }
+}
+
+TEST_CASE("forests are grown as workflows end, and tell what class means cannot") {
+  const Workload w = FromPrompts(600);
+  Estimator forest(w, kForest, 1), means(w, kClassMean, 1);
+  EndFirst(forest, w, 31);
+  EndFirst(means, w, 31);
+  for (std::uint32_t c = 62; c < 70; ++c) {  // none has been grown yet
+    CHECK(Described(forest, w, c).output_tokens == Described(means, w, c).output_tokens);
+  }
+  Estimator more(w, kForest, 1);
+  EndFirst(more, w, 512);
+  double off_output = 0, off_left = 0, off_after = 0;
+  for (std::uint32_t i = 512; i < 600; ++i) {
+    const Request first = Described(more, w, 2 * i);
+    const double truth = w.calls[2 * i].output_tokens;
+    off_output += std::abs(std::log(first.output_tokens.Quantile(0.5) / truth)) / 88;
+    off_left += std::abs(std::log(first.workflow_tokens_left.Quantile(0.5) / (1.5 * truth))) / 88;
+    off_after += std::abs(std::log(first.after.output_tokens / (0.5 * truth))) / 88;
+    CHECK(first.after.calls == 1);
+    more.Ended(i, 2 * i);
+    const Request second = Described(more, w, 2 * i + 1);
+    CHECK(second.workflow_tokens_left.mean == Approx(second.output_tokens.mean).epsilon(0.1));
+  }
+  CHECK(off_output < 0.1);
+  CHECK(off_left < 0.1);
+  CHECK(off_after < 0.3);
+}
+
+TEST_CASE("forests look at what a prompt shows") {
+  Workload w = FromPrompts(300);
+  w.feature_names = {"long_words"};
+  for (std::size_t c = 0; c < w.calls.size(); ++c) {
+    w.features.push_back(static_cast<float>(w.calls[c - c % 2].output_tokens));
+    w.calls[c].prompt_tokens = 100;
+  }
+  Estimator forest(w, kForest, 1);
+  EndFirst(forest, w, 256);
+  double off = 0;
+  for (std::uint32_t i = 256; i < 300; ++i) {
+    const Request first = Described(forest, w, 2 * i);
+    off += std::abs(std::log(first.output_tokens.Quantile(0.5) / w.calls[2 * i].output_tokens)) / 44;
+  }
+  CHECK(off < 0.15);
+}
+
+TEST_CASE("forests know nothing of lengths that have not been seen") {
+  const Workload a = FromPrompts(100);
+  Workload b = a;
+  for (std::uint32_t c = 128; c < 200; ++c) b.calls[c].output_tokens *= 7;
+  b.calls[131].output_tokens = 5;
+  Estimator of_a(a, kForest, 1), of_b(b, kForest, 1);
+  EndFirst(of_a, a, 64);
+  EndFirst(of_b, b, 64);
+  for (std::uint32_t c = 128; c < 200; ++c) {
+    const Request x = Described(of_a, a, c), y = Described(of_b, b, c);
+    CHECK(x.output_tokens.known());
+    CHECK(x.output_tokens == y.output_tokens);
+    CHECK(x.workflow_tokens_left == y.workflow_tokens_left);
+    CHECK(x.after.kv_steps == y.after.kv_steps);
+  }
+}
+
 TEST_CASE("the nameless are classed by the size of their prompt") {
   Workload w = LogNormalCalls(3, 5, 1);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -220,7 +423,7 @@ TEST_CASE("the nameless are classed by the size of their prompt") {
   Estimator estimator(w, kClassMean, 1);
   estimator.Ended(0, 0);
   estimator.Ended(1, 1);
-  CHECK(Described(estimator, 2, 2).output_tokens.mean == 8);
+  CHECK(Described(estimator, 2, 2, 40).output_tokens.mean == 8);
 }
 
 TEST_CASE("unobserved lengths change nothing that is told without an oracle") {

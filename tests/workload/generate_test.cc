@@ -5,6 +5,7 @@
 #include <set>
 
 #include "catch.h"
+#include "takt/numeric/correlation.h"
 #include "takt/workload/read.h"
 #include "takt/workload/validate.h"
 
@@ -226,8 +227,9 @@ TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what e
   CHECK(w->calls.size() == 4);
   CHECK(w->calls[0].prompt_tokens == 8);
   CHECK(report.arrivals_generated);
-  CHECK(Error("gen:possion") ==
-        "gen: \"possion\" is no generator; there are constant, poisson, gamma, weibull, multi_stage, kairos");
+  CHECK(
+      Error("gen:possion") ==
+      "gen: \"possion\" is no generator; there are constant, poisson, gamma, weibull, multi_stage, kairos, apps, math");
   CHECK(Error("gen:poisson,cv=2") ==
         "gen:poisson: \"cv=2\" is not key=value with a key of requests, rate, seed, deadline, prompt, output");
   CHECK(Error("gen:gamma,cv") ==
@@ -284,6 +286,106 @@ TEST_CASE("the applications of Kairos") {
   REQUIRE(apps.size() == 3);
   for (const auto& [name, n] : apps) CHECK(n == Approx(1000).margin(120));
   CHECK(Error("gen:kairos,app=qa:4").find("gen:kairos: app: \"qa:4\" is not one of qa, rg, cg, mix") == 0);
+}
+
+TEST_CASE("the workflows of Chimera: lengths and success of every model, as told") {
+  struct Told {
+    const char* model;
+    double apps_mean, apps_sd, apps_solved, math_mean, math_sd, math_solved;
+  };
+  constexpr Told kTold[] = {
+      {"qwen2.5-1.5b", 447, 1276, 0.08, 606, 2587, 0.552},  {"qwen2.5-3b", 510, 1000, 0.18, 640, 1600, 0.659},
+      {"qwen2.5-7b", 580, 700, 0.38, 690, 1000, 0.755},     {"qwen2.5-14b", 649, 534, 0.43, 709, 715, 0.8},
+      {"llama-3.2-3b", 2400, 3000, 0.15, 2400, 3000, 0.48}, {"ministral-8b", 2900, 2800, 0.3, 2900, 2800, 0.545}};
+  for (const bool math : {false, true}) {
+    const Workload w = Generated(math ? "gen:math,workflows=30000" : "gen:apps,workflows=30000");
+    CHECK(std::ranges::min(w.features) >= 0);
+    CHECK(ToSeconds(w.workflows.back().arrival) == Approx(30000 / 8.0).epsilon(0.03));
+    std::map<std::string, int> shapes;
+    for (const WorkloadWorkflow& f : w.workflows) ++shapes[w.names[f.name]];
+    for (const char* shape : {"four stages", "two stages", "one stage"}) {
+      CHECK(shapes[shape] == Approx(10000).margin(300));
+    }
+    for (const Told& told : kTold) {
+      CAPTURE(math, told.model);
+      const std::size_t m = w.ModelIndex(told.model);
+      REQUIRE(m < w.models.size());
+      std::vector<double> totals;
+      double solved = 0;
+      for (const WorkloadWorkflow& f : w.workflows) {
+        double total = 0;
+        for (std::uint32_t c = f.first_call; c < f.first_call + f.calls; ++c) total += w.OutputOf(c, m);
+        totals.push_back(std::log(total));
+        solved += f.solved_by >> m & 1;
+      }
+      // By logarithms: samples of tails as heavy as these (deviations of up to four means) have other moments.
+      const double mean = math ? told.math_mean : told.apps_mean, cv = (math ? told.math_sd : told.apps_sd) / mean;
+      const double variance = std::log1p(cv * cv);
+      const Moments logs = MomentsOf(totals);
+      CHECK(logs.mean == Approx(std::log(mean) - variance / 2).margin(0.03));
+      CHECK(logs.mean * logs.cv == Approx(std::sqrt(variance)).epsilon(0.02));
+      CHECK(solved / 30000 == Approx(math ? told.math_solved : told.apps_solved).margin(0.01));
+    }
+  }
+}
+
+TEST_CASE("the workflows of Chimera: what a prompt shows orders lengths nearly as well as anything can") {
+  for (const bool math : {false, true}) {
+    const Workload w = Generated(math ? "gen:math,workflows=8000" : "gen:apps,workflows=8000");
+    const double rho = math ? 0.87 : 0.89, best = 0.5 - std::asin(rho) / 3.14159265358979;
+    for (std::size_t m = 0; m < w.models.size(); ++m) {
+      std::vector<double> markers, hard, totals, solved;
+      for (const WorkloadWorkflow& f : w.workflows) {
+        double total = 0;
+        for (std::uint32_t c = f.first_call; c < f.first_call + f.calls; ++c) total += w.OutputOf(c, m);
+        totals.push_back(total);
+        markers.push_back(static_cast<double>(w.features_of(f.first_call)[2]));
+        hard.push_back(static_cast<double>(w.features_of(f.first_call)[3]));
+        solved.push_back(f.solved_by >> m & 1);
+      }
+      const double distance = CountPairs(markers, totals).distance();
+      CAPTURE(math, w.models[m], distance);
+      CHECK(distance > best - 0.01);  // nothing of what cannot be known has leaked
+      CHECK(distance < best + 0.03);
+      CHECK(CountPairs(hard, solved).distance() > 0.55);  // the hard ones are not solved
+    }
+  }
+}
+
+TEST_CASE("the workflows of Chimera: stages, prompts and their text") {
+  const Workload w = Generated("gen:apps,workflows=300,model=qwen2.5-14b,seed=4");
+  const std::size_t m = w.ModelIndex("qwen2.5-14b");
+  CHECK(w.feature_names == std::vector<std::string>{"topic", "words", "long_words", "hard_words"});
+  const std::vector<std::string> all = {"Planner", "Coder", "QA", "Coder again"};
+  for (const WorkloadWorkflow& f : w.workflows) {
+    double history = 0;
+    const std::size_t from = f.calls == 1 ? 1 : 0;
+    for (std::uint32_t i = 0; i < f.calls; ++i) {
+      const std::uint32_t c = f.first_call + i;
+      const WorkloadCall& call = w.calls[c];
+      CHECK(w.names[call.stage] == all[from + i]);
+      CHECK(call.predecessors == (i > 0 ? 1u : 0u));
+      CHECK(call.output_tokens == w.OutputOf(c, m));
+      CHECK(call.output_tokens == w.OutputOf(c, Workload::kNoModel));
+      const double words = static_cast<double>(w.features_of(c)[1]);
+      CHECK(words >= 150);
+      CHECK(call.prompt_tokens == Approx(1.3 * words + history + 200).margin(21));
+      history += call.output_tokens;
+    }
+    const auto features = w.features_of(f.first_call);
+    const std::string text = ChimeraPrompt(features, 7);
+    CHECK(std::ranges::count(text, ' ') + 1 == static_cast<std::ptrdiff_t>(features[1]));
+    CHECK(text == ChimeraPrompt(features, 7));
+    CHECK(text != ChimeraPrompt(features, 8));
+  }
+  CHECK(ChimeraPrompt({}, 1).empty());
+  const float bad[] = {-1, std::nanf(""), 3, 2};
+  CHECK(ChimeraPrompt(bad, 1).size() == 5 * 5 - 1);
+  const Workload other = Generated("gen:apps,workflows=300,model=qwen2.5-1.5b,seed=4,rate=16");
+  CHECK(other.model_tokens == w.model_tokens);  // only whose prompts and outputs stand in for all
+  CHECK(Error("gen:apps,model=gpt") ==
+        "gen:apps: model: there are qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, qwen2.5-14b, llama-3.2-3b, ministral-8b");
+  CHECK(Error("gen:apps,prompt=5").find("with a key of workflows, rate, seed, deadline, model") != std::string::npos);
 }
 
 TEST_CASE("workflows are drawn with replacement, and the rate changes arrivals alone") {

@@ -432,7 +432,7 @@ TEST_CASE("a workflow's faults name call, stage and field") {
   CHECK(Error(R"({"arrival_s": 0, "calls": []})") == "t:1: calls: there is none");
   CHECK(Error(R"({"arrival_s": 0, "calls": 3})") == "t:1: calls: 3 is not an array");
   CHECK(Error(R"({"arrival_s": 0, "cals": [], "calls": [{"prompt": 1, "output": 1}]})") ==
-        "t:1: unknown key \"cals\"; known are id, class, arrival_s, deadline_s, tenant, priority, calls");
+        "t:1: unknown key \"cals\"; known are id, class, arrival_s, deadline_s, tenant, priority, calls, solved_by");
   CHECK(Error(R"({"calls": [{"prompt": 1, "output": 1}]})") == "t:1: arrival_s: is missing");
   CHECK(Error(R"({"arrival_s": 0, "tenant": -1, "calls": [{"prompt": 1, "output": 1}]})") ==
         "t:1: tenant: -1 is negative");
@@ -479,6 +479,34 @@ TEST_CASE("a workflow's faults name call, stage and field") {
   CHECK(Error(good + "\n{\"takt_workload\": 1}") == "t:2: takt_workload: belongs on the first line");
   CHECK(Error("{\"takt_workload\": 2}\n" + good) == "t:1: takt_workload: 2 is above 1");
   CHECK(Error("{\"takt_workload\": 1}\n") == "t: holds no requests");
+}
+
+TEST_CASE("what models make of a call: faults") {
+  const auto head = [](const std::string& header) { return Error(header + "\n" + R"({"arrival_s": 0, "calls": []})"); };
+  CHECK(head(R"({"takt_workload": 1, "models": 5})") == "t:1: models: 5 is not an array");
+  CHECK(head(R"({"takt_workload": 1, "models": [5]})") == "t:1: models: 5 is not a string");
+  CHECK(head(R"({"takt_workload": 1, "models": ["a", "a"]})") == "t:1: models: one is there twice");
+  CHECK(head(R"({"takt_workload": 1, "models": [""]})") == "t:1: models: one has no name");
+  std::string many = R"({"takt_workload": 1, "models": ["0")";
+  for (int i = 1; i <= 32; ++i) many += ", \"" + std::to_string(i) + "\"";
+  CHECK(head(many + "]}") == "t:1: models: more than 32");
+  const auto call = [](const std::string& rest, const std::string& workflow = "") {
+    return Error(R"({"takt_workload": 1, "models": ["a", "b"], "features": ["x"]})"
+                 "\n"
+                 R"({"arrival_s": 0, )" +
+                 workflow + R"("calls": [{"prompt": 1, "output": 1, )" + rest + "}]}");
+  };
+  CHECK(call(R"("outputs": [1, 2], "features": [0])") == "no error");
+  CHECK(call(R"("outputs": [1], "features": [0])") == "t:2: calls[0].outputs: 1, but the first line has 2 models");
+  CHECK(call(R"("outputs": [1, -2], "features": [0])") == "t:2: calls[0].outputs: -2 is negative");
+  CHECK(call(R"("outputs": [1, 2])") == "t:2: calls[0].features: 0, but the first line names 1");
+  CHECK(call(R"("outputs": [1, 2], "features": ["x"])") == "t:2: calls[0].features: \"x\" is not a number that fits");
+  CHECK(call(R"("outputs": [1, 2], "features": [1e300])") ==
+        "t:2: calls[0].features: 1e+300 is not a number that fits");
+  CHECK(call(R"("outputs": [1, 2], "features": [0])", R"("solved_by": ["c"], )") ==
+        "t:2: solved_by: \"c\" is none of the models of the first line");
+  CHECK(CallsError(R"({"prompt": 1, "output": 1, "outputs": [1]})") ==
+        "t:1: calls[0].outputs: 1, but the first line has 0 models");
 }
 
 TEST_CASE("a short line cannot ask for endless memory") {

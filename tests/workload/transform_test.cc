@@ -40,8 +40,81 @@ Workload Rich() {
       R"({"class": "x2", "arrival_s": 0, "tenant": 2, "calls": [{"stage": "a", "prompt": 17, "output": 2, "prefix": [1, 7]}]})");
 }
 
+// Two models that differ, and what prompts show; out of order.
+Workload Models() {
+  return Parsed(
+      R"({"takt_workload": 1, "models": ["big", "small"], "features": ["x", "y"]})"
+      "\n"
+      R"({"arrival_s": 3, "solved_by": ["small"], "calls": [)"
+      R"({"stage": "b", "prompt": 9, "output": 5, "outputs": [0, 6], "features": [0.1, -1e30], "after": ["a"]},)"
+      R"({"stage": "a", "prompt": 7, "output": 3, "outputs": [3, 4], "features": [2, 3]}]})"
+      "\n"
+      R"({"arrival_s": 1, "solved_by": ["small", "big"], "calls": [)"
+      R"({"prompt": 5, "output": 1, "outputs": [11, 12], "features": [4, 5]}]})");
+}
+
+TEST_CASE("what models make of a workload follows its calls") {
+  const Workload w = Models();
+  CHECK(w.models == std::vector<std::string>{"big", "small"});
+  CHECK(w.model_tokens == std::vector<std::int32_t>{11, 12, 3, 4, 1, 6});
+  CHECK(w.features == std::vector<float>{4, 5, 2, 3, 0.1f, -1e30f});
+  CHECK(w.workflows[0].solved_by == 3);
+  CHECK(w.workflows[1].solved_by == 2);
+  CHECK(w.OutputOf(2, w.ModelIndex("small")) == 6);
+  CHECK(w.OutputOf(2, w.ModelIndex("none")) == 5);
+  CHECK(w.features_of(1)[1] == 3);
+
+  Workload first = w;
+  Truncate(first, 1);
+  CHECK(Validate(first).ok());
+  CHECK(first.model_tokens == std::vector<std::int32_t>{11, 12});
+  Workload longer = w;
+  REQUIRE(ScaleLengths(longer, 2).ok());
+  CHECK(longer.model_tokens == std::vector<std::int32_t>{22, 24, 6, 8, 2, 12});
+  CHECK_FALSE(ScaleLengths(longer, 1e8).ok());
+
+  const Part twice[] = {{&w, {}}, {&w, seconds(1)}};
+  const absl::StatusOr<Workload> merged = Merge(twice);
+  REQUIRE(merged.ok());
+  CHECK(Validate(*merged).ok());
+  CHECK(merged->model_tokens == std::vector<std::int32_t>{11, 12, 11, 12, 3, 4, 1, 6, 3, 4, 1, 6});
+  const Workload rich = Rich();
+  const Part unlike[] = {{&w, {}}, {&rich, {}}};
+  CHECK(std::string(Merge(unlike).status().message()) == "merge: different models or features");
+
+  const absl::StatusOr<Workload> drawn = Draw(w, 20, {}, 1);
+  REQUIRE(drawn.ok());
+  CHECK(Validate(*drawn).ok());
+}
+
+TEST_CASE("a broken promise about models is found and named") {
+  const auto fault = [](auto&& breaks) {
+    Workload w = Models();
+    breaks(w);
+    return std::string(Validate(w).message());
+  };
+  CHECK(fault([](Workload& w) { w.model_tokens[3] = 0; }) ==
+        "workflows[1]: calls[0] (stage \"a\"): outputs[1]: 0 is below 1");
+  CHECK(fault([](Workload& w) { w.model_tokens[3] = kMaxContextTokens; }) ==
+        "workflows[1]: calls[0] (stage \"a\"): outputs[1]: a context of more than 1000000000");
+  CHECK(fault([](Workload& w) { w.model_tokens.pop_back(); }) == "outputs: not one of each model for every call");
+  CHECK(fault([](Workload& w) { w.features.push_back(1); }) == "features: not as many as names for every call");
+  CHECK(fault([](Workload& w) { w.features[0] = std::nanf(""); }) ==
+        "workflows[0]: calls[0]: features: not a finite number");
+  CHECK(fault([](Workload& w) { w.models[1] = "big"; }) == "models[1]: is there twice");
+  CHECK(fault([](Workload& w) { w.models[0] = ""; }) == "models[0]: has no name");
+  CHECK(fault([](Workload& w) { w.models.resize(33, "x"); }) == "models: more than 32");
+  CHECK(fault([](Workload& w) { w.workflows[0].solved_by = 4; }) ==
+        "workflows[0]: solved_by: a model that is not there");
+  CHECK(fault([](Workload& w) {
+          w.tools.push_back({.after_tokens = 1});
+          w.calls[1].tools = 1;
+        }) == "workflows[1]: calls[0] (stage \"a\"): tools: where models differ there are none");
+}
+
 TEST_CASE("what is written is read back unchanged") {
-  for (const Workload& w : {Rich(), BundledWorkload(), *GenerateWorkload("gen:gamma,requests=300,rate=0.001,cv=4"),
+  for (const Workload& w : {Rich(), BundledWorkload(), Models(), *GenerateWorkload("gen:math,workflows=200"),
+                            *GenerateWorkload("gen:gamma,requests=300,rate=0.001,cv=4"),
                             Parsed("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
                                    "5,ChatGPT,472,18,490,Conversation log\n7,GPT-4,1087,230,1317,API log\n")}) {
     CHECK(Validate(w).ok());

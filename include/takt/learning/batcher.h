@@ -112,7 +112,7 @@ class Batcher {
       }
       held_.erase(batch[i].id);
     }
-    while (!bounds_.empty() && Find(bounds_.front()) == nullptr) bounds_.pop_front();
+    Trim(bounds_);
     return batch.size();
   }
   std::size_t Run(const LengthForest& lengths, LengthForest::Scratch& scratch) {
@@ -147,6 +147,8 @@ class Batcher {
     if (at == held_.end()) return false;
     const bool released = at->second.released;
     held_.erase(at);
+    Trim(pending_);
+    Trim(bounds_);
     return !released;
   }
 
@@ -179,6 +181,15 @@ class Batcher {
   Held* Find(const Entry& entry) {
     const auto at = held_.find(entry.id);
     return at == held_.end() || at->second.serial != entry.serial ? nullptr : &at->second;
+  }
+
+  // Entries of requests that are gone: those in front at once, others as soon as they are the most, so that what is
+  // kept is bounded by what is held, though nobody runs a batch.
+  void Trim(std::deque<Entry>& entries) {
+    constexpr std::size_t kFew = 64;
+    while (!entries.empty() && Find(entries.front()) == nullptr) entries.pop_front();
+    if (entries.size() <= 2 * held_.size() + kFew) return;
+    std::erase_if(entries, [this](const Entry& entry) { return Find(entry) == nullptr; });
   }
 
   const BatcherOptions options_;

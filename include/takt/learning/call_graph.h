@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "takt/base/age_list.h"
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
 #include "takt/base/random.h"
@@ -137,7 +138,7 @@ class CallGraph {
   // `now` is when the record came. True where it is kept.
   bool Add(const CallRecord& record, TimePoint now) {
     now_ = std::max(now_, std::min(now, TimePoint(kFarthest)));
-    while (oldest_ != kNone && now_ - workflows_[oldest_].last > options_.retire_after) Retire();
+    while (!by_age_.empty() && now_ - workflows_[by_age_.oldest()].last > options_.retire_after) Retire();
     if (!record.workflow) return Drop(stats_.unnamed);
     const auto far = [](TimePoint t) { return t > TimePoint(kFarthest) || t < TimePoint(-kFarthest); };
     if (far(record.start) || far(record.end) || record.end < record.start - options_.tolerance) {
@@ -156,8 +157,7 @@ class CallGraph {
     ++stats_.records;
     w.calls.push_back({agent, record.upstream, record.start, std::max(record.start, record.end)});
     w.last = now_;
-    Unlink(slot);
-    Link(slot);
+    by_age_.MoveToEnd(workflows_, slot);
     return true;
   }
 
@@ -172,7 +172,7 @@ class CallGraph {
 
   // Closes all that are open.
   void CloseAll() {
-    while (oldest_ != kNone) Retire();
+    while (!by_age_.empty()) Retire();
   }
 
   // Of the calls whose workflows are over since this was asked last: f(outcome).
@@ -252,7 +252,7 @@ class CallGraph {
     WorkflowId id = {};
     std::vector<Call> calls = {};
     TimePoint last{};  // record came in
-    std::uint32_t older = kNone, newer = kNone;
+    AgeLink age = {};
   };
 
   static bool Drop(std::int64_t& count) { return ++count, false; }
@@ -276,29 +276,17 @@ class CallGraph {
     w.last = now_;
     w.calls.clear();
     open_.Insert(id.value, slot);
-    Link(slot);
+    by_age_.Append(workflows_, slot);
     return slot;
-  }
-
-  void Link(std::uint32_t slot) {
-    workflows_[slot].older = newest_;
-    workflows_[slot].newer = kNone;
-    (newest_ == kNone ? oldest_ : workflows_[newest_].newer) = slot;
-    newest_ = slot;
-  }
-  void Unlink(std::uint32_t slot) {
-    const Workflow& w = workflows_[slot];
-    (w.older == kNone ? oldest_ : workflows_[w.older].newer) = w.newer;
-    (w.newer == kNone ? newest_ : workflows_[w.newer].older) = w.older;
   }
 
   void Retire() {
     ++stats_.retired;
-    Finish(oldest_);
+    Finish(by_age_.oldest());
   }
 
   void Finish(std::uint32_t slot) {
-    Unlink(slot);
+    by_age_.Remove(workflows_, slot);
     Workflow& w = workflows_[slot];
     open_.Erase(w.id.value);
     free_.push_back(slot);
@@ -581,7 +569,7 @@ class CallGraph {
   IdMap open_, closed_;
   std::vector<WorkflowId> recent_;  // a ring of those that were closed last
   std::size_t next_recent_ = 0;
-  std::uint32_t oldest_ = kNone, newest_ = kNone;
+  AgeList by_age_;
   TimePoint now_{-kFarthest};
   std::vector<CallOutcome> outcomes_;
   std::vector<std::uint32_t> way_;

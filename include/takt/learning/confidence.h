@@ -25,6 +25,7 @@ struct ConfidenceData {
   std::vector<ModelId> models = {};       // columns
   std::vector<float> numbers = {};        // prompts x features; what is no finite number counts as the mean
   std::vector<std::uint8_t> outcomes = {};  // prompts x models, of Outcome
+  std::vector<std::uint64_t> groups = {};   // of each prompt: those of one are left out together; empty: each is one
 };
 
 struct ConfidenceOptions {
@@ -34,7 +35,7 @@ struct ConfidenceOptions {
   double tolerance = 1e-8;  // of the largest step: converged
 };
 
-// Of rows that were left out (cross-validation).
+// Of rows that were left out, with all others of their groups (cross-validation).
 struct ConfidenceReport {
   ModelId model = {};
   std::int64_t rows = 0;
@@ -54,12 +55,14 @@ class Confidence {
                                                                  const ParallelFor& parallel = SerialFor,
                                                                  const Progress& progress = {});
 
-  // Probability for each of models(), in that order. Missing features count as their mean.
+  // Probability for each of models(), in that order; below zero: not known, since nobody tried the model. Missing
+  // features count as their mean.
   void Scores(std::span<const float> numbers, std::span<double> out) const;
 
+  std::size_t features() const { return features_; }
   std::span<const ModelId> models() const { return models_; }
   std::span<const ConfidenceReport> report() const { return report_; }  // of each model; not kept in files
-  double mean_average_precision() const;
+  double mean_average_precision() const;  // over the models that were tried
 
   // As QuantileForest's.
   std::string Save() const;

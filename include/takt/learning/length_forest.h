@@ -27,7 +27,7 @@ struct LengthInput {
   Tokens prompt_tokens{-1};
   Tokens system_tokens{-1};  // of the prompt
   Tokens user_tokens{-1};  // of the prompt
-  std::int32_t calls_before = 0;  // of its workflow
+  std::int32_t calls_before = 0;  // of its workflow, that have ended: siblings that still run are not known
   Tokens tokens_before{0};  // that those have generated
   std::span<const float> sketch = {};  // of the prompt's text (text_sketch.h), or whatever the host has
 };
@@ -71,6 +71,7 @@ class LengthForest {
   void Predict(std::span<const Query> queries, std::span<Estimate> out, Scratch& scratch) const;
   Estimate Predict(const Query& query, Scratch& scratch) const;
 
+  std::size_t sketch() const { return sketch_; }  // dimensions
   std::span<const ModelId> models() const { return models_; }
   const QuantileForest* Of(ModelId model) const;  // null: it has none
 
@@ -98,8 +99,9 @@ class LengthLearner {
   explicit LengthLearner(LengthForestOptions options = {}) : options_(options) {}
 
   // Calls of one workflow, in the order in which they began; the label of each is what it and all after it generated.
-  // Negative outputs count as none.
-  void Finished(ModelId model, std::span<const FinishedCall> calls);
+  // Negative outputs count as none. `workflow`: calls that bear the same are a group of ForestData, however they are
+  // told; 0: each call is one, and the forests' reports flatter.
+  void Finished(ModelId model, std::span<const FinishedCall> calls, std::uint64_t workflow = 0);
 
   // Of models of which at least one call is known; deterministic. InvalidArgument: nothing known; Cancelled.
   absl::StatusOr<std::shared_ptr<const LengthForest>> Train(const ParallelFor& parallel = SerialFor,

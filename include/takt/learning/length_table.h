@@ -72,12 +72,9 @@ class LengthTable {
 
     Estimate Told() const {
       if (tokens.count() == 0) return {};
-      // Of the normal distribution, at Estimate::kLevels.
-      constexpr std::array<double, 5> kNormal = {-1.2815515655446004, -0.6744897501960817, 0, 0.6744897501960817,
-                                                 1.2815515655446004};
       Estimate e{.mean = tokens.mean()};
-      for (std::size_t i = 0; i < kNormal.size(); ++i) {
-        e.quantiles[i] = static_cast<float>(std::exp(logs.mean() + kNormal[i] * logs.deviation()));
+      for (std::size_t i = 0; i < Estimate::kNormal.size(); ++i) {
+        e.quantiles[i] = static_cast<float>(std::exp(logs.mean() + Estimate::kNormal[i] * logs.deviation()));
       }
       return e;
     }

@@ -45,6 +45,9 @@ struct ForestData {
   std::vector<float> numbers = {};         // rows x numeric
   std::vector<std::uint64_t> names = {};   // rows x categories
   std::vector<float> labels = {};          // of each row: 0 or more
+  // Of each row: a tree takes or leaves the rows of a group together. Empty: each row is a group. Where rows tell of
+  // each other (calls of one workflow) and have no groups, what the report says is better than new ones will be.
+  std::vector<std::uint64_t> groups = {};
 
   std::size_t rows() const { return labels.size(); }
 };
@@ -64,7 +67,7 @@ struct ForestOptions {
   std::uint64_t seed = 1;
 };
 
-// How well a forest did on rows that it left out, tree by tree (out of bag).
+// How well a forest did on rows that it left out, tree by tree (out of bag), with the other rows of their groups.
 struct ForestReport {
   std::int64_t rows = 0, nodes = 0, leaves = 0;
   std::int64_t checked = 0;  // rows that were left out of some tree, of those that were looked at
@@ -82,12 +85,12 @@ struct ForestScratch {
 
 // Immutable: any number of threads may predict from one.
 //
-// Trees: each from a bootstrap sample of the rows, grown until leaves are small; a split is the one among feature_share
-// of the features that reduces the variance of log(1 + label) most, since lengths have heavy tails. Features are cut
-// into at most 256 bins (at the midpoints of their values where they have no more, at quantiles otherwise); names are
-// ordered by the mean of their labels, once (Wright and Koenig, 2019), those beyond the 254 most frequent are one.
-// A name never seen counts as those rare ones, or as the middle one where there were none; NaN goes its own way where
-// there was NaN to learn from, and counts as the median where not.
+// Trees: each from a bootstrap sample of the groups of rows, grown until leaves are small; a split is the one among
+// feature_share of the features that reduces the variance of log(1 + label) most, since lengths have heavy tails.
+// Features are cut into at most 256 bins (at the midpoints of their values where they have no more, at quantiles
+// otherwise); names are ordered by the mean of their labels, once (Wright and Koenig, 2019), those beyond the 254 most
+// frequent are one. A name never seen counts as those rare ones, or as the middle one where there were none; NaN goes
+// its own way where there was NaN to learn from, and counts as the median where not.
 //
 // Prediction: the labels of the leaves that the row falls into, pooled over the trees, each of which
 // counts the same (Meinshausen, 2006), and of those any quantile, linear between ranks (type 7). The mean is the
@@ -126,12 +129,14 @@ class QuantileForest {
   friend struct ForestFile;
 
   // 4 bytes. Rows whose bin of `feature` is above `bin` go to node 2 * `child` + 1 of the tree, others to the one
-  // before it; both come after their parent. A leaf leads to itself: its feature is one more than there are, of which
-  // every row has the bin 255.
+  // before it; both come after their parent. A leaf has the bin kLeaf, above which there is none, and in `child` its
+  // number in the tree.
   struct Node {
     std::uint8_t feature = 0, bin = 0;
     std::uint16_t child = 0;
   };
+
+  static constexpr std::uint8_t kLeaf = 255;  // bins end below it where rows part
 
   struct NumericFeature {
     std::vector<float> bounds = {};  // ascending; bin: how many are below the value
@@ -144,8 +149,6 @@ class QuantileForest {
   };
 
   std::size_t features() const { return numeric_.size() + names_.size(); }
-  // Of a row's bins, with the one that leaves look at.
-  std::size_t stride() const { return features() + 1; }
   void Bins(const ForestRow& row, std::uint8_t* bins) const;
   // Leaves by number in the forest, of the trees from `first` up to `last`, tree by tree, of `rows` rows with `stride`
   // bins.
@@ -160,7 +163,7 @@ class QuantileForest {
   std::vector<NameFeature> names_;
   std::vector<std::uint32_t> roots_;  // of each tree in nodes_
   std::vector<Node, internal::LineAllocator<Node>> nodes_;  // what follows each other mostly shares a cache line
-  std::vector<std::uint32_t> leaves_;  // the number of each node that is one
+  std::vector<std::uint32_t> first_leaves_;  // of each tree in labels_
   std::vector<std::uint16_t> labels_;  // leaf_labels_ of each leaf: ranks in values_
   std::size_t leaf_labels_ = 1;
   std::vector<float> values_;  // ascending, distinct

@@ -3,6 +3,7 @@
 #define TAKT_MODEL_ESTIMATE_H_
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 
 namespace takt {
@@ -12,12 +13,26 @@ namespace takt {
 struct Estimate {
   static constexpr std::array<double, 5> kLevels = {0.1, 0.25, 0.5, 0.75, 0.9};
 
+  // Quantiles of the standard normal distribution at kLevels.
+  static constexpr std::array<double, 5> kNormal = {-1.2815515655446004, -0.6744897501960817, 0, 0.6744897501960817,
+                                                    1.2815515655446004};
+
   double mean = -1;
   std::array<float, 5> quantiles = {};  // at kLevels
 
   static constexpr Estimate Exact(double x) {
     const auto q = static_cast<float>(x);
     return {x, {q, q, q, q, q}};
+  }
+
+  // Of a log-normal distribution with this mean, above 0, and this variance of the logarithm; of none, the point.
+  static Estimate LogNormal(double mean, double log_variance) {
+    if (!(log_variance > 0)) return Exact(mean);
+    Estimate e{mean};
+    for (std::size_t i = 0; i < kNormal.size(); ++i) {
+      e.quantiles[i] = static_cast<float>(mean * std::exp(std::sqrt(log_variance) * kNormal[i] - log_variance / 2));
+    }
+    return e;
   }
 
   // False also for what no prediction can be: NaN, an infinity, a negative number.

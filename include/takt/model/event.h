@@ -22,6 +22,7 @@ struct Revised {
   RequestId request = {};
   std::optional<Estimate> output_tokens = {};
   std::optional<Estimate> workflow_tokens_left = {};
+  std::optional<WorkAfter> after = {};
   std::optional<TimePoint> deadline = {};
   std::optional<TimePoint> expires_at = {};
   std::optional<std::int32_t> priority = {};

@@ -27,6 +27,24 @@ struct ModelScore {
   float tokens = -1;  // output of this call and all that follow in its workflow, on this model; below 0: not told
 };
 
+// Expected work of the calls of its workflow that have not ended, but for the request itself: those that follow, and
+// those that run or wait beside it. Below 0: not known.
+struct WorkAfter {
+  double calls = -1;
+  double prompt_tokens = -1;
+  double output_tokens = -1;
+  double kv_steps = -1;  // the context of each, summed over its decode steps [tokens x steps]
+  double path_tokens = -1;  // output of the longest chain of calls, each of which waits for the one before
+
+  constexpr bool known() const { return output_tokens >= 0 && output_tokens <= 1e15; }
+  // Nothing of it can be meant: a NaN or an infinity somewhere.
+  constexpr bool absurd() const {
+    const auto sane = [](double x) { return x >= -1e18 && x <= 1e18; };
+    return !(sane(calls) && sane(prompt_tokens) && sane(output_tokens) && sane(kv_steps) && sane(path_tokens));
+  }
+  friend constexpr bool operator==(const WorkAfter&, const WorkAfter&) = default;
+};
+
 // The tool call that a request is expected to make next. Without a time and an output before it: none is expected.
 struct NextCall {
   ToolId tool = {};
@@ -57,6 +75,7 @@ struct Request {
   bool preemptible = true;
   Estimate output_tokens = {};  // of this call, per sequence [tokens]
   Estimate workflow_tokens_left = {};  // output of this call and all that follow in its workflow [tokens]
+  WorkAfter after = {};  // what else its workflow will have the engine do
   std::shared_ptr<const PrefixBlocks> prefix = {};  // for the prefix cache; null: no sharing
   NextCall next_call = {};  // what is known of its next tool call
   Duration compute{0};      // expected time of this call alone, where it runs; 0: not known

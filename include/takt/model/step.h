@@ -27,6 +27,26 @@ struct StepLimits {
   friend constexpr bool operator==(const StepLimits&, const StepLimits&) = default;
 };
 
+// What a request waits for.
+enum class WaitsFor : std::uint8_t {
+  kNothing,   // it runs
+  kItsTurn,   // requests of better rank come first
+  kSequences, // max_seqs, or rows, are taken
+  kKv,        // it is first, and there is no KV memory for it
+  kBudget,    // it is first, and the last step's token budget was spent
+  kAdapter,   // the last step's adapter limit was reached
+  kMove,      // its KV is being moved, or steps that name it are in flight
+  kTool,
+  kUnblock,
+};
+
+// What kept the first of the queue out of a step, and what that step had to give.
+struct QueuePressure {
+  WaitsFor head = WaitsFor::kNothing;  // kNothing: nobody was left waiting
+  StepLimits limits = {};
+  Tokens kv_tokens{0};  // size of the KV cache; 0: takt does not count it
+};
+
 // One request's part of a step: token counts, not phases. 32 bits of lane name the row, so that neither side
 // hashes per running request.
 struct PlanEntry {

@@ -69,7 +69,7 @@ inline std::vector<ReliabilityBin> Reliability(std::span<const double> scores, s
 }
 
 // Expected calibration error: mean distance of score and share, weighted by count.
-inline double CalibrationError(std::span<const ReliabilityBin> bins) {
+inline double ExpectedCalibrationError(std::span<const ReliabilityBin> bins) {
   double sum = 0, count = 0;
   for (const ReliabilityBin& bin : bins) {
     sum += static_cast<double>(bin.count) * std::abs(bin.score - bin.share);

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
+#include "takt/base/age_list.h"
 #include "takt/base/id_map.h"
 #include "takt/config.h"
 #include "takt/model/instance.h"
@@ -127,13 +127,12 @@ class ConfidenceSlack {
     std::vector<std::uint32_t> slots = {};
     double load = 0;  // of the request at hand
   };
-  static constexpr std::uint32_t kNone = UINT32_MAX;
   // In a list by when it was last heard of.
   struct Program {
     WorkflowId workflow;
     ModelId model;
     TimePoint heard{};
-    std::uint32_t before = kNone, after = kNone;
+    AgeLink age = {};
   };
 
   double LoadOf(std::uint32_t slot) const {
@@ -204,33 +203,34 @@ class ConfidenceSlack {
   void Keep(WorkflowId workflow, ModelId model, TimePoint now) {
     std::uint32_t at = index_.Find(workflow.value);
     if (at == IdMap::kAbsent) {
-      at = free_ != kNone ? std::exchange(free_, programs_[free_].after) : static_cast<std::uint32_t>(programs_.size());
-      if (at == programs_.size()) programs_.emplace_back();
+      if (free_.empty()) {
+        free_.push_back(static_cast<std::uint32_t>(programs_.size()));
+        programs_.emplace_back();
+      }
+      at = free_.back();
+      free_.pop_back();
       index_.Insert(workflow.value, at);
     } else {
-      Unlink(at);
+      by_age_.Remove(programs_, at);
     }
-    programs_[at] = {workflow, model, now, last_, kNone};
-    (last_ == kNone ? first_ : programs_[last_].after) = at;
-    last_ = at;
-  }
-
-  void Unlink(std::uint32_t at) {
-    const Program& p = programs_[at];
-    (p.before == kNone ? first_ : programs_[p.before].after) = p.after;
-    (p.after == kNone ? last_ : programs_[p.after].before) = p.before;
+    programs_[at] = {workflow, model, now};
+    by_age_.Append(programs_, at);
   }
 
   void Expire(TimePoint now) {
-    while (first_ != kNone && ToSeconds(now - programs_[first_].heard) > sticky_s) Forget(programs_[first_].workflow);
+    while (!by_age_.empty()) {
+      const Program& oldest = programs_[by_age_.oldest()];
+      if (!(ToSeconds(now - oldest.heard) > sticky_s)) return;
+      Forget(oldest.workflow);
+    }
   }
 
   void Forget(WorkflowId workflow) {
     const std::uint32_t at = index_.Find(workflow.value);
     if (at == IdMap::kAbsent) return;
-    Unlink(at);
+    by_age_.Remove(programs_, at);
     index_.Erase(workflow.value);
-    programs_[at].after = std::exchange(free_, at);
+    free_.push_back(at);
   }
 
   std::vector<Slot> slots_;    // by InstanceState::slot
@@ -239,7 +239,8 @@ class ConfidenceSlack {
   ModelId chosen_;             // for the request at hand
   std::vector<Program> programs_;
   IdMap index_;  // of programs_, by workflow
-  std::uint32_t first_ = kNone, last_ = kNone, free_ = kNone;
+  AgeList by_age_;
+  std::vector<std::uint32_t> free_;
   std::uint64_t placed_ = 0;
 };
 

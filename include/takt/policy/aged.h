@@ -2,6 +2,7 @@
 #ifndef TAKT_POLICY_AGED_H_
 #define TAKT_POLICY_AGED_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -83,10 +84,45 @@ class Aged {
   {
     inner_.Observe(event, now);
   }
-  void Scheduled(const RequestState& r, Tokens prefill, Tokens output)
+  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output)
     requires ScheduledPolicy<P>
   {
-    inner_.Scheduled(r, prefill, output);
+    return TellOfStep(inner_, r, prefill, output);
+  }
+  void Reserve(std::size_t slots)
+    requires ReservePolicy<P>
+  {
+    inner_.Reserve(slots);
+  }
+  void Enters(const RequestState& r, TimePoint now)
+    requires EnterPolicy<P>
+  {
+    inner_.Enters(r, now);
+  }
+  void Ends(const RequestState& r, TimePoint now)
+    requires EndPolicy<P>
+  {
+    inner_.Ends(r, now);
+  }
+  TimePoint ChangesAt(const RequestState& r) const
+    requires TimedPolicy<P>
+  {
+    return inner_.ChangesAt(r);
+  }
+  void Change(const RequestState& r, TimePoint now)
+    requires TimedPolicy<P>
+  {
+    inner_.Change(r, now);
+  }
+  void PlanEnds(const QueuePressure& pressure, TimePoint now)
+    requires PressurePolicy<P>
+  {
+    inner_.PlanEnds(pressure, now);
+  }
+  KeyParts Explain(const RequestState& r) const
+    requires ExplainPolicy<P>
+  {
+    return inner_.Explain(r);
   }
   std::int64_t refresh_interval() const
     requires RefreshingPolicy<P>

@@ -3,6 +3,7 @@
 #define TAKT_POLICY_ANY_POLICY_H_
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -52,7 +53,14 @@ class AnyPolicy {
   void GroupSized(std::uint64_t group, std::int64_t waiting) { held_->GroupSized(group, waiting); }
   void PlanBegins(TimePoint now) { held_->PlanBegins(now); }
   void Observe(const Event& event, TimePoint now) { held_->Observe(event, now); }
-  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) { held_->Scheduled(r, prefill, output); }
+  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output) { return held_->Scheduled(r, prefill, output); }
+  void Reserve(std::size_t slots) { held_->Reserve(slots); }
+  void Enters(const RequestState& r, TimePoint now) { held_->Enters(r, now); }
+  void Ends(const RequestState& r, TimePoint now) { held_->Ends(r, now); }
+  TimePoint ChangesAt(const RequestState& r) const { return held_->ChangesAt(r); }
+  void Change(const RequestState& r, TimePoint now) { held_->Change(r, now); }
+  void PlanEnds(const QueuePressure& pressure, TimePoint now) { held_->PlanEnds(pressure, now); }
+  KeyParts Explain(const RequestState& r) const { return held_->Explain(r); }
   RankKey VictimKey(const RequestState& r) const { return held_->VictimKey(r); }
   const AgingOptions* aging() const { return held_->aging(); }
   std::int64_t refresh_interval() const { return held_->refresh_interval(); }
@@ -70,7 +78,14 @@ class AnyPolicy {
     virtual void GroupSized(std::uint64_t, std::int64_t) = 0;
     virtual void PlanBegins(TimePoint) = 0;
     virtual void Observe(const Event&, TimePoint) = 0;
-    virtual void Scheduled(const RequestState&, Tokens, Tokens) = 0;
+    virtual bool Scheduled(const RequestState&, Tokens, Tokens) = 0;
+    virtual void Reserve(std::size_t) = 0;
+    virtual void Enters(const RequestState&, TimePoint) = 0;
+    virtual void Ends(const RequestState&, TimePoint) = 0;
+    virtual TimePoint ChangesAt(const RequestState&) const = 0;
+    virtual void Change(const RequestState&, TimePoint) = 0;
+    virtual void PlanEnds(const QueuePressure&, TimePoint) = 0;
+    virtual KeyParts Explain(const RequestState&) const = 0;
     virtual RankKey VictimKey(const RequestState&) const = 0;
     virtual const AgingOptions* aging() const = 0;
     virtual std::int64_t refresh_interval() const = 0;
@@ -110,8 +125,31 @@ class AnyPolicy {
     void Observe(const Event& event, TimePoint now) override {
       if constexpr (ObservingPolicy<P>) policy.Observe(event, now);
     }
-    void Scheduled(const RequestState& r, Tokens prefill, Tokens output) override {
-      if constexpr (ScheduledPolicy<P>) policy.Scheduled(r, prefill, output);
+    bool Scheduled(const RequestState& r, Tokens prefill, Tokens output) override {
+      return TellOfStep(policy, r, prefill, output);
+    }
+    void Reserve(std::size_t slots) override {
+      if constexpr (ReservePolicy<P>) policy.Reserve(slots);
+    }
+    void Enters(const RequestState& r, TimePoint now) override {
+      if constexpr (EnterPolicy<P>) policy.Enters(r, now);
+    }
+    void Ends(const RequestState& r, TimePoint now) override {
+      if constexpr (EndPolicy<P>) policy.Ends(r, now);
+    }
+    TimePoint ChangesAt(const RequestState& r) const override {
+      if constexpr (TimedPolicy<P>) return policy.ChangesAt(r);
+      return kNever;
+    }
+    void Change(const RequestState& r, TimePoint now) override {
+      if constexpr (TimedPolicy<P>) policy.Change(r, now);
+    }
+    void PlanEnds(const QueuePressure& pressure, TimePoint now) override {
+      if constexpr (PressurePolicy<P>) policy.PlanEnds(pressure, now);
+    }
+    KeyParts Explain(const RequestState& r) const override {
+      if constexpr (ExplainPolicy<P>) return policy.Explain(r);
+      return {};
     }
     RankKey VictimKey(const RequestState& r) const override {
       if constexpr (VictimPolicy<P>) return policy.VictimKey(r);

@@ -2,9 +2,11 @@
 #ifndef TAKT_POLICY_RANK_POLICY_H_
 #define TAKT_POLICY_RANK_POLICY_H_
 
-#include <compare>
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "takt/model/event.h"
@@ -23,6 +25,52 @@ struct RankKey {
 template <class P>
 concept RankPolicy = requires(const P& p, const RequestState& r) {
   { p.Key(r) } -> std::same_as<RankKey>;
+};
+
+// Optional: is told of a request before its key is read: when it joins the queue, at arrival and whenever it comes
+// back, when something new is known of it, and when the policy is new. So a policy may compute a key once, from what it
+// knows then, and keep it by RequestState::slot. A request enters several times before it ends.
+template <class P>
+concept EnterPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, TimePoint now) { p.Enters(r, now); };
+
+// Optional: makes ready for so many requests at once, so that none that enters allocates.
+template <class P>
+concept ReservePolicy = RankPolicy<P> && requires(P& p, std::size_t slots) { p.Reserve(slots); };
+
+// Optional: is told when a request has ended, however: its slot will be another's. Also of one that never entered.
+template <class P>
+concept EndPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, TimePoint now) { p.Ends(r, now); };
+
+// Optional: a key that changes at a time known beforehand (kNever: does not). Before the first plan from then on,
+// Change is told of each waiting request that is due; then ChangesAt and the key are read again. At most one change a
+// plan.
+template <class P>
+concept TimedPolicy = RankPolicy<P> && requires(P& p, const P& c, const RequestState& r, TimePoint now) {
+  { c.ChangesAt(r) } -> std::same_as<TimePoint>;
+  p.Change(r, now);
+};
+
+// Optional: is told after each plan what kept the first of the queue out.
+template <class P>
+concept PressurePolicy =
+    RankPolicy<P> && requires(P& p, const QueuePressure& pressure, TimePoint now) { p.PlanEnds(pressure, now); };
+
+// Optional: what a key came from, for people.
+struct KeyPart {
+  std::string_view name = {};  // of static duration
+  double value = 0;
+};
+struct KeyParts {
+  std::array<KeyPart, 10> parts = {};
+  std::size_t size = 0;
+
+  void Add(std::string_view name, double value) {
+    if (size < parts.size()) parts[size++] = {name, value};
+  }
+};
+template <class P>
+concept ExplainPolicy = RankPolicy<P> && requires(const P& p, const RequestState& r) {
+  { p.Explain(r) } -> std::same_as<KeyParts>;
 };
 
 // Optional: an order that really moves with time. KeyAt replaces Key and is read again for every waiting request
@@ -75,7 +123,7 @@ template <class P>
 concept ObservingPolicy = requires(P& p, const Event& event, TimePoint now) { p.Observe(event, now); };
 
 // Optional: is told, at Commit, of the tokens that a step computed for a request (`prefill` known ones, `output`
-// new ones).
+// new ones). Where it returns a bool, true says that this has changed the request's key.
 template <class P>
 concept ScheduledPolicy =
     requires(P& p, const RequestState& r, Tokens prefill, Tokens output) { p.Scheduled(r, prefill, output); };
@@ -85,6 +133,19 @@ template <class P>
 concept VictimPolicy = requires(const P& p, const RequestState& r) {
   { p.VictimKey(r) } -> std::same_as<RankKey>;
 };
+
+// Tells a policy that has the hook; whether the request's key has changed.
+template <class P>
+bool TellOfStep(P& policy, const RequestState& r, Tokens prefill, Tokens output) {
+  if constexpr (!ScheduledPolicy<P>) {
+    return false;
+  } else if constexpr (std::same_as<decltype(policy.Scheduled(r, prefill, output)), bool>) {
+    return policy.Scheduled(r, prefill, output);
+  } else {
+    policy.Scheduled(r, prefill, output);
+    return false;
+  }
+}
 
 // How long a request may be passed over. See docs/policies/aged.md.
 struct AgingOptions {
@@ -111,6 +172,7 @@ concept AgingPolicy = requires(const P& p) {
 struct PolicyHooks {
   bool moving = false, groups = false, group_log = false, group_wake = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false;
+  bool enters = false, ends = false, timed = false, pressure = false, explains = false;
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
 };
@@ -120,8 +182,9 @@ constexpr PolicyHooks HooksOf(const P& policy) {
   if constexpr (requires { policy.hooks(); }) {
     return policy.hooks();
   } else {
-    return {MovingPolicy<P>,     GroupPolicy<P>,     GroupLogPolicy<P>,  GroupWakePolicy<P>,
-            GroupWatchPolicy<P>, ObservingPolicy<P>, ScheduledPolicy<P>, VictimPolicy<P>};
+    return {MovingPolicy<P>,    GroupPolicy<P>,     GroupLogPolicy<P>, GroupWakePolicy<P>, GroupWatchPolicy<P>,
+            ObservingPolicy<P>, ScheduledPolicy<P>, VictimPolicy<P>,   EnterPolicy<P>,     EndPolicy<P>,
+            TimedPolicy<P>,     PressurePolicy<P>,  ExplainPolicy<P>};
   }
 }
 

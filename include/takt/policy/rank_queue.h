@@ -38,6 +38,8 @@ class RankQueue {
       heap_.Reserve(slots);
     }
     if (aging() != nullptr) aging_.Reserve(slots);
+    if (timed()) changes_.Reserve(slots);
+    if constexpr (ReservePolicy<P>) policy_.Reserve(slots);
   }
 
   std::size_t size() const { return heap_.size() + groups_.size() + aging_.promoted().size(); }
@@ -49,11 +51,20 @@ class RankQueue {
 
   // Joins the queue. `steps_run`: steps that ran this request since it was last picked; 0 at arrival.
   void Push(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run = 0) {
+    Enter(state, now);
+    WatchChange(slot, state, now);
     if (const AgingOptions* options = aging()) {
       aging_.Ran(slot, steps_run);
       if (aging_.Join(slot, Counts(*options, state))) return;
     }
     Insert(slot, state, now);
+  }
+
+  // Something new is known of a request that does not wait, or whoever ranks it is new.
+  void Enter(const RequestState& state, TimePoint now) {
+    if constexpr (EnterPolicy<P>) {
+      if (hooks_.enters) policy_.Enters(state, now);
+    }
   }
 
   // Steps ran this request since it was picked, and it now leaves its lane for something else than waiting.
@@ -63,14 +74,23 @@ class RankQueue {
 
   // Leaves the queue, picked or not; what is known about its waiting stays.
   void Erase(Slot slot) {
+    if (kMayChange && changes_.contains(slot)) changes_.Erase(slot);
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
     if (kMayAge) aging_.Delist(slot);
     Remove(slot);
   }
 
   // The request has ended (and does not wait): the slot's next one starts afresh.
-  void Forget(Slot slot) {
+  void Forget(Slot slot, const RequestState& state, TimePoint now) {
     if (kMayAge) aging_.Reset(slot);
+    if constexpr (EndPolicy<P>) {
+      if (hooks_.ends) policy_.Ends(state, now);
+    }
+  }
+
+  // A step has computed tokens for a request that does not wait. True: its key has changed.
+  bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) {
+    return TellOfStep(policy_, state, prefill, output);
   }
 
   // The request has called a tool, and leaves the queue if it waits.
@@ -80,27 +100,23 @@ class RankQueue {
 
   // A waiting request's key, or group, may have changed.
   void Update(Slot slot, const RequestState& state, TimePoint now) {
-    if (kMayAge && aging_.promoted().contains(slot)) return;
-    if constexpr (kMayGroup) {
-      if (hooks_.groups) {
-        if (groups_.GroupOf(slot) == policy_.Group(state)) return groups_.Update(slot, KeyOf(state, now));
-        Remove(slot);
-        return Insert(slot, state, now);
-      }
-    }
-    heap_.Update(slot, KeyOf(state, now));
+    Enter(state, now);
+    WatchChange(slot, state, now);
+    ReadKeyAgain(slot, state, now);
   }
 
-  // To be called before a plan asks for candidates: promotes, and takes in group keys that changed. With a moving
-  // policy it reads all keys again, O(n). `state_of(slot)` returns the state of a waiting request.
-  template <class StateOf>
-  void BeginPlan(TimePoint now, StateOf&& state_of) {
+  // To be called before a plan asks for candidates: promotes, and takes in keys that changed. With a moving policy it
+  // reads all of them again, O(n). `state_of(slot)` returns the state of a waiting request; `changed(slot)` is told of
+  // each whose key has changed at its time.
+  template <class StateOf, class Changed>
+  void BeginPlan(TimePoint now, StateOf&& state_of, Changed&& changed) {
     if (const AgingOptions* options = aging()) {
       for (Slot slot; (slot = aging_.Overdue(options->threshold)) != kNoSlot;) {
         Remove(slot);
         aging_.Promote(slot, options->quantum);
       }
     }
+    if (timed()) MakeChanges(now, state_of, changed);
     if (moving()) ReadKeysAgain(now, state_of);
     if constexpr (GroupWatchPolicy<P>) {
       if (hooks_.group_watch) policy_.PlanBegins(now);
@@ -108,9 +124,20 @@ class RankQueue {
     if (grouped()) TakeInGroupKeys();
   }
 
+  template <class StateOf>
+  void BeginPlan(TimePoint now, StateOf&& state_of) {
+    BeginPlan(now, state_of, [](Slot) {});
+  }
+
   // Waiting is counted in plans in which something ran.
   void EndPlan(bool something_ran) {
     if (kMayAge) aging_.PlanEnds(something_ran);
+  }
+
+  void TellPressure(const QueuePressure& pressure, TimePoint now) {
+    if constexpr (PressurePolicy<P>) {
+      if (hooks_.pressure) policy_.PlanEnds(pressure, now);
+    }
   }
 
   // The first of the order; kNoSlot where nobody waits.
@@ -166,6 +193,14 @@ class RankQueue {
     return KeyOf(r, now);
   }
 
+  // What its key came from, where the policy tells.
+  KeyParts PartsOf(const RequestState& r) const {
+    if constexpr (ExplainPolicy<P>) {
+      if (hooks_.explains) return policy_.Explain(r);
+    }
+    return {};
+  }
+
   std::uint64_t nan_keys() const { return nan_keys_; }  // keys that were not numbers: taken as +infinity
   std::uint64_t promotions() const { return aging_.promotions(); }
   P& policy() { return policy_; }
@@ -175,20 +210,26 @@ class RankQueue {
   // except where the new policy does not age; with one that does after one that did not, counting begins.
   template <class StateOf>
   void ChangePolicy(P policy, TimePoint now, StateOf&& state_of) {
-    std::vector<Slot> ranked;  // the unpromoted
+    std::vector<Slot> waiting, ranked;  // all, and those that are not promoted
     const std::size_t slots = std::max({heap_.slots(), groups_.slots(), aging_.promoted().slots()});
     const bool aged = aging() != nullptr;
     policy_ = std::move(policy);
     hooks_ = HooksOf(policy_);
     const bool ages = aging() != nullptr;
     for (Slot slot = 0; slot < slots; ++slot) {
-      const bool is_promoted = aging_.promoted().contains(slot);
-      if (is_promoted ? !ages : contains(slot)) ranked.push_back(slot);
+      if (!contains(slot)) continue;
+      waiting.push_back(slot);
+      if (!ages || !aging_.promoted().contains(slot)) ranked.push_back(slot);
     }
     heap_.Clear();
     groups_.Clear();
+    changes_.Clear();
     if (aged && !ages) aging_.ResetAll();
     Reserve(reserved_);
+    for (Slot slot : waiting) {
+      Enter(state_of(slot), now);
+      WatchChange(slot, state_of(slot), now);
+    }
     for (Slot slot : ranked) {
       if (ages) Recount(slot, Counts(*aging(), state_of(slot)));
       Insert(slot, state_of(slot), now);
@@ -198,6 +239,7 @@ class RankQueue {
  private:
   static constexpr bool kMayAge = AgingPolicy<P>;
   static constexpr bool kMayGroup = GroupPolicy<P>;
+  static constexpr bool kMayChange = TimedPolicy<P>;
 
   const AgingOptions* aging() const {
     if constexpr (kMayAge) {
@@ -207,6 +249,7 @@ class RankQueue {
     }
   }
   bool grouped() const { return kMayGroup && hooks_.groups; }
+  bool timed() const { return kMayChange && hooks_.timed; }
   bool moving() const { return MovingPolicy<P> && hooks_.moving; }
 
   static bool Counts(const AgingOptions& options, const RequestState& state) {
@@ -227,6 +270,46 @@ class RankQueue {
     return std::numeric_limits<double>::infinity();
   }
   FullKey Complete(RankKey key, const RequestState& r) const { return {Number(key), r.request.arrival, r.request.id}; }
+
+  void ReadKeyAgain(Slot slot, const RequestState& state, TimePoint now) {
+    if (kMayAge && aging_.promoted().contains(slot)) return;
+    if constexpr (kMayGroup) {
+      if (hooks_.groups) {
+        if (groups_.GroupOf(slot) == policy_.Group(state)) return groups_.Update(slot, KeyOf(state, now));
+        Remove(slot);
+        return Insert(slot, state, now);
+      }
+    }
+    heap_.Update(slot, KeyOf(state, now));
+  }
+
+  // When its key changes next; a time that is over does not come again.
+  void WatchChange([[maybe_unused]] Slot slot, [[maybe_unused]] const RequestState& state,
+                   [[maybe_unused]] TimePoint now) {
+    if constexpr (kMayChange) {
+      if (!hooks_.timed) return;
+      const TimePoint at = policy_.ChangesAt(state);
+      if (changes_.contains(slot)) changes_.Erase(slot);
+      if (at == kNever || at <= now) return;
+      changes_.Push(slot, FullKey{static_cast<double>(at.time_since_epoch().count()), {}, state.request.id});
+    }
+  }
+
+  template <class StateOf, class Changed>
+  void MakeChanges([[maybe_unused]] TimePoint now, [[maybe_unused]] StateOf&& state_of,
+                   [[maybe_unused]] Changed&& changed) {
+    if constexpr (kMayChange) {
+      while (!changes_.empty()) {
+        const Slot slot = changes_.Top();
+        const RequestState& state = state_of(slot);
+        if (policy_.ChangesAt(state) > now) return;
+        policy_.Change(state, now);
+        WatchChange(slot, state, now);
+        ReadKeyAgain(slot, state, now);
+        changed(slot);
+      }
+    }
+  }
 
   void Insert(Slot slot, const RequestState& state, TimePoint now) {
     if constexpr (kMayGroup) {
@@ -304,6 +387,7 @@ class RankQueue {
   PolicyHooks hooks_;
   IndexedHeap heap_;  // unpromoted, where the policy does not group
   GroupHeap groups_;  // and where it does
+  IndexedHeap changes_;  // those that wait, by when their keys change
   Aging aging_;
   std::size_t reserved_ = 0;
   mutable std::uint64_t nan_keys_ = 0;

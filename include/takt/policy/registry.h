@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "takt/model/memory_time.h"
+#include "takt/model/engine_pace.h"
 #include "takt/policy/any_policy.h"
 
 namespace takt {
@@ -17,7 +17,7 @@ namespace takt {
 // `options` are further "k=v", for whichever part of the spec knows k. InvalidArgument names what is unknown or out of
 // bounds, and what there is instead. `pace`: how fast the engine is, for what neither says.
 absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options = {},
-                                     const MemoryPace* pace = nullptr);
+                                     const EnginePace* pace = nullptr);
 
 // What can be made, aged last, for people to read.
 struct PolicyInfo {

@@ -18,18 +18,20 @@ struct Stjf {
   static constexpr double kMean = -1;
 
   double quantile = 0.5;  // in [0, 1]; kMean: the mean, which weighs long tails
+  double input = 0;       // share of the prompt's tokens that counts too: Chimera found no gain in it
   double unknown = 512;   // taken where neither is known: middling, so that it neither wins nor starves
 
   RankKey Key(const RequestState& r) const {
     const Estimate& workflow = r.request.workflow_tokens_left;
     const Estimate& tokens = workflow.known() ? workflow : r.request.output_tokens;
-    if (!tokens.known()) return {unknown};
-    return {quantile < 0 ? tokens.mean : tokens.Quantile(quantile)};
+    const double output = !tokens.known() ? unknown : quantile < 0 ? tokens.mean : tokens.Quantile(quantile);
+    return {output + input * r.request.prompt_tokens.value};
   }
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("quantile", self.quantile, OptionText{"share", "of the prediction that counts; -1: its mean", -1, 1});
+    visit("input", self.input, OptionText{"share", "of the prompt's tokens that is added"});
     visit("unknown", self.unknown, OptionText{"tokens", "taken where nothing was predicted"});
   }
 };

@@ -3,9 +3,13 @@
 #define TAKT_POLICY_URGENCY_H_
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <string>
 #include <string_view>
 
 #include "takt/config.h"
+#include "takt/model/memory_time.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/state/slo_budget.h"
@@ -21,19 +25,26 @@ namespace takt {
 // with Request::deadline the end of the call's budget (time of sending + t_SLO; a router's workflow table computes it)
 // and Request::compute its expected time. With the whole rest of a workflow as its budget this is least slack.
 //
+// With `of` workflow it is the slack of the whole workflow whose deadline is the workflow's own: the time that remains
+// is then the call's and that of the longest chain after it, Request::after.path_tokens at decode_s each (prefill of
+// later calls and tools left out). Where the call's own time is not told, its tokens stand in there as well.
+//
 // Calls without a deadline (batch work) are due when they would be done at a `batch_share` of the engine's pace:
 // arrival + compute / batch_share. So each of them is the most urgent one day, and the later the smaller the share.
 // Deadlines that are absurd cannot starve anybody for ever: a key lies within `horizon` of the call's arrival.
 struct Urgency {
   static constexpr std::string_view kName = "urgency";
 
+  enum class Of : std::uint8_t { kCall, kWorkflow };  // whose time remains
+  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
+  Of of = Of::kCall;
   double batch_share = 0.05;  // a call of 10 s without a deadline is given 200 s
   double unknown = 5;         // [s] taken for a call of that kind where nobody knows its own time
   double horizon = 3600;      // [s]
 
   RankKey Key(const RequestState& r) const {
     const TimePoint arrival = r.request.arrival;
-    const Duration compute = std::max(r.request.compute, Duration::zero());
+    const Duration compute = Remaining(r.request);
     TimePoint due = r.request.deadline;
     if (due == kNever && !TAKT_PLANTED_BUG(43))
       due = Later(arrival, (compute > Duration::zero() ? ToSeconds(compute) : unknown) / batch_share);
@@ -44,12 +55,42 @@ struct Urgency {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
+    visit("of", self.of, OptionText{"", "call | workflow: whose remaining time counts"});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step; of=workflow", 0, 1e6});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "of prefill; of=workflow", 0, 1e6});
     visit("batch_share", self.batch_share,
           OptionText{"", "of the engine's pace, for calls without a deadline", 1e-6, 1});
     visit("unknown", self.unknown, OptionText{"s", "own time of such a call where it is not known", 0, 1e9});
     visit("horizon", self.horizon, OptionText{"s", "a call counts as due within this of its arrival", 0, 1e9});
   }
+
+ private:
+  Duration Remaining(const Request& q) const {
+    const Duration own = std::max(q.compute, Duration::zero());
+    if (of == Of::kCall) return own;
+    double seconds = ToSeconds(own);
+    if (own == Duration::zero() && q.output_tokens.known()) {
+      seconds = pace.forward_s * q.prompt_tokens.value + pace.decode_s * q.output_tokens.mean;
+    }
+    if (q.after.known()) seconds += pace.decode_s * q.after.path_tokens;
+    return FromSeconds(std::min(seconds, 1e9));
+  }
 };
+
+inline constexpr std::string_view kUrgencyOfNames[] = {"call", "workflow"};
+
+inline std::string OptionToText(Urgency::Of value) {
+  return std::string(kUrgencyOfNames[static_cast<std::size_t>(value)]);
+}
+
+inline bool OptionFromText(std::string_view text, const OptionText&, Urgency::Of& value) {
+  for (std::size_t i = 0; i < std::size(kUrgencyOfNames); ++i) {
+    if (text != kUrgencyOfNames[i]) continue;
+    value = static_cast<Urgency::Of>(i);
+    return true;
+  }
+  return false;
+}
 
 }  // namespace takt
 

@@ -40,12 +40,15 @@ class WaitingQueue {
   const Policy& policy() const { return queue_.policy(); }
   Policy& policy() { return queue_.policy(); }
 
-  // A new request; unset times are taken as the present. False where its id is zero or known already.
+  // A new request; unset times are taken as the present. False where its id is zero or known already, or where it has
+  // no sequence.
   bool Push(const Request& request, TimePoint now) {
-    if (!request.id || table_.Find(request.id) != IdMap::kAbsent) return false;
+    if (!request.id || request.sequences < 1 || table_.Find(request.id) != IdMap::kAbsent) return false;
+    now_ = std::max(now, now_);
     const Slot slot = table_.Insert(request);
     if (slot >= picked_at_.size()) picked_at_.resize(std::size_t{slot} + 1);
     Request& r = table_[slot].state.request;
+    if (r.after.absurd()) r.after = {};
     if (r.arrival == kUnset) r.arrival = now;
     if (r.workflow_arrival == kUnset) r.workflow_arrival = r.arrival;
     Tell(Arrived{r}, now);
@@ -58,7 +61,7 @@ class WaitingQueue {
     const Slot slot = table_.Find(id);
     if (slot == IdMap::kAbsent) return false;
     Leave(slot);
-    queue_.Forget(slot);
+    queue_.Forget(slot, table_[slot].state, now_);
     table_.Erase(slot);
     return true;
   }
@@ -70,18 +73,25 @@ class WaitingQueue {
     Request& r = table_[slot].state.request;
     if (e.output_tokens) r.output_tokens = *e.output_tokens;
     if (e.workflow_tokens_left) r.workflow_tokens_left = *e.workflow_tokens_left;
+    if (e.after) r.after = e.after->absurd() ? WorkAfter{} : *e.after;
+    if (e.next_call) r.next_call = *e.next_call;
     if (e.deadline) r.deadline = *e.deadline;
     if (e.expires_at) r.expires_at = *e.expires_at;
     if (e.priority) r.priority = *e.priority;
-    if (e.sequences) r.sequences = *e.sequences;
+    if (e.sequences && *e.sequences >= 1) r.sequences = *e.sequences;
     Tell(e, now);
-    if (table_[slot].status == Status::kWaiting) queue_.Update(slot, table_[slot].state, now);
+    if (table_[slot].status == Status::kWaiting) {
+      queue_.Update(slot, table_[slot].state, now);
+    } else {
+      queue_.Enter(table_[slot].state, now);
+    }
     return true;
   }
 
   // Replaces `first` by the best k, or all if fewer wait, best first. Once per iteration: it promotes who is due.
   void TopK(std::size_t k, TimePoint now, std::vector<RequestId>& first) {
     first.clear();
+    now_ = std::max(now, now_);
     queue_.BeginPlan(now, [this](Slot slot) -> const RequestState& { return table_[slot].state; });
     queue_.TopK(k, [&](Slot slot) { first.push_back(table_[slot].state.request.id); });
   }
@@ -102,13 +112,16 @@ class WaitingQueue {
     iterations_ += something_ran ? 1 : 0;
   }
 
+  // For policies that price resources: what kept the first of the queue out of an iteration, as the host saw it.
+  void Pressure(const QueuePressure& pressure, TimePoint now) { queue_.TellPressure(pressure, now); }
+
   // For policies that charge for tokens: what an iteration computed for a request that was picked.
   bool Computed(RequestId id, Tokens prefill, Tokens output) {
     const Slot slot = In(id, Status::kRunning);
     if (slot == kNoSlot) return false;
     RequestState& state = table_[slot].state;
     state.generated += output;
-    if constexpr (ScheduledPolicy<Policy>) queue_.policy().Scheduled(state, prefill, output);
+    queue_.Scheduled(state, prefill, output);
     return true;
   }
 
@@ -211,6 +224,7 @@ class WaitingQueue {
   RankQueue<Policy> queue_;
   RequestTable table_;
   std::vector<std::int64_t> picked_at_;  // by slot: iterations_ when it was picked
+  TimePoint now_ = kUnset;  // the latest that was told
   std::int64_t iterations_ = 0;  // in which something ran
   std::int64_t running_ = 0;
   std::vector<Candidate> candidates_;  // of ChooseVictims

@@ -42,7 +42,7 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
     ++row.generated;
     --row.in_flight;
     output += static_cast<std::uint64_t>(entry.tokens);
-    TellScheduled(row, 0, entry.tokens);
+    TellScheduled(entry, 0, entry.tokens);
   }
   stats_.tokens_output += output;
   if (i < run.size() || i < result.rows.size()) CommitScattered(buffer->plan, result.rows, i);
@@ -105,7 +105,7 @@ void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResul
       static_cast<std::uint64_t>(std::clamp(record.was_computed - entry.position, 0, entry.tokens));
   stats_.tokens_output += static_cast<std::uint64_t>(fresh);
   if (prefilled > 0 && Counts()) PublishPrefix(row, record);
-  TellScheduled(row, prefilled, fresh);
+  TellScheduled(entry, prefilled, fresh);
   if (result.finished()) {
     ++stats_.finished;
     Depart(entry.lane, KvAction::kDrop, Status::kDead);
@@ -138,14 +138,16 @@ bool BasicScheduler<Policy, Pause>::Voided(const PlanEntry& entry, std::uint64_t
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::TellScheduled(const Row& row, std::int32_t prefill, std::int32_t output) {
+void BasicScheduler<Policy, Pause>::TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output) {
   if constexpr (ScheduledPolicy<Policy>) {
     if constexpr (requires { queue_.policy().wants_scheduled(); }) {
       if (!queue_.policy().wants_scheduled()) return;
     }
+    const Row& row = running_[entry.lane];
     RequestState& state = table_[row.slot].state;
     state.generated = {row.generated};
-    queue_.policy().Scheduled(state, Tokens{prefill}, Tokens{output});
+    if (queue_.Scheduled(state, Tokens{prefill}, Tokens{output}))
+      row_keys_[entry.lane] = queue_.VictimKeyOf(state, now_);
   }
 }
 
@@ -159,6 +161,7 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
   const Record& record = table_[slot];
   e.status = record.status;
   e.key = queue_.KeyOf(record.state, now_);
+  e.key_parts = queue_.PartsOf(record.state);
   e.promoted = queue_.promoted(slot);
   e.known = {record.known}, e.computed = {record.computed}, e.generated = record.state.generated;
   e.kv_blocks = {record.blocks}, e.cpu_blocks = {record.cpu_blocks};

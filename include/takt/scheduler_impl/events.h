@@ -35,6 +35,13 @@ NextCall BasicScheduler<Policy, Pause>::Believed(const NextCall& told) {
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
+WorkAfter BasicScheduler<Policy, Pause>::Believed(const WorkAfter& told) {
+  if (!told.absurd()) return told;
+  ++stats_.estimates_absurd;
+  return {};
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   const Request& r = e.request;
   if (!r.id || table_.Find(r.id) != IdMap::kAbsent) {
@@ -61,12 +68,13 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
     *estimate = {};
   }
   kept.next_call = Believed(kept.next_call);
+  kept.after = Believed(kept.after);
   record.known = kept.prompt_tokens.value;
   if (BlocksFor(record) > TotalBlocks()) {
     table_.Erase(slot);
     return Refuse(r.id, FailReason::kNeverFits);
   }
-  if (waiting() >= options_.max_waiting && !ShedFor(kept)) {
+  if (waiting() >= options_.max_waiting && !ShedFor(slot)) {
     table_.Erase(slot);
     return Refuse(r.id, FailReason::kShed);
   }
@@ -75,7 +83,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint now) {
+void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint) {
   const Slot slot = Living(e.request);
   if (slot == kNoSlot) return;
   Record& record = table_[slot];
@@ -88,6 +96,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint now) {
   };
   revise(r.output_tokens, e.output_tokens);
   revise(r.workflow_tokens_left, e.workflow_tokens_left);
+  if (e.after) r.after = Believed(*e.after);
   if (e.next_call) r.next_call = Believed(*e.next_call);
   if (e.deadline) r.deadline = *e.deadline;
   if (e.priority) r.priority = *e.priority;
@@ -115,7 +124,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint now) {
     }
   }
   if (record.status == Status::kWaiting) Rank(slot);
-  if (record.status == Status::kRunning) row_keys_[record.lane] = queue_.VictimKeyOf(record.state, now);
+  if (record.status == Status::kRunning) RankRow(record.lane);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -246,7 +255,7 @@ void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now
     for (std::uint32_t lane : running_.order()) {
       const Row& row = running_[lane];
       if (TAKT_PLANTED_BUG(11) || row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
-      row_keys_[lane] = queue_.VictimKeyOf(table_[row.slot].state, now);
+      RankRow(lane);
     }
     if (options_.shed == Shed::kWorst) {
       queue_.ForEachInOrder([&](Slot slot) {
@@ -305,15 +314,33 @@ void BasicScheduler<Policy, Pause>::Score(Record& record) {
   }
 }
 
+// Its key is another: so is its place among those to shed.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::RankAmongWorst(Slot slot) {
+  if (!worst_waiting_.contains(slot)) return;
+  worst_waiting_.Erase(slot);
+  worst_waiting_.Push(slot, Reversed(queue_.KeyOf(table_[slot].state, now_)));
+}
+
 // A waiting request's key may have changed.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Rank(Slot slot) {
   Record& record = table_[slot];
   Score(record);
   queue_.Update(slot, record.state, now_);
-  if (!worst_waiting_.contains(slot)) return;
-  worst_waiting_.Erase(slot);
-  worst_waiting_.Push(slot, Reversed(queue_.KeyOf(record.state, now_)));
+  RankAmongWorst(slot);
+}
+
+// The same of one that runs.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::RankRow(std::uint32_t lane) {
+  const Row& row = running_[lane];
+  RequestState& state = table_[row.slot].state;
+  state.generated = {row.generated};
+  state.computed = {row.computed};
+  state.has_run |= row.generated > 0;
+  queue_.Enter(state, now_);
+  row_keys_[lane] = queue_.VictimKeyOf(state, now_);
 }
 
 // The next slice of those that wait is scored again.
@@ -604,7 +631,7 @@ std::uint64_t& BasicScheduler<Policy, Pause>::Failures(FailReason reason) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Release(Slot slot) {
   notices_.released.push_back(table_[slot].state.request.id);
-  queue_.Forget(slot);
+  queue_.Forget(slot, table_[slot].state, now_);
   table_[slot].status = Status::kDead;
   table_.PrefetchErase(slot);
   forgotten_.push_back(slot);
@@ -615,6 +642,8 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Void(Row& row) {
   stats_.tokens_void += static_cast<std::uint64_t>(row.scheduled - row.computed);
   row.void_through = static_cast<std::uint32_t>(last_step_);
+  // Who ended without a token may have done so before the result of the step that computes what was known.
+  row.computed = std::min(row.computed, row.known);
   row.scheduled = row.computed;
   row.expected = row.known;
 }
@@ -647,14 +676,20 @@ void BasicScheduler<Policy, Pause>::Shrink(Row& row, Record& record) {
 
 // Bounded waiting: makes room for a newcomer by shedding the worst, if the newcomer is better.
 template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::ShedFor(const Request& request) {
+bool BasicScheduler<Policy, Pause>::ShedFor(Slot newcomer) {
   if (options_.shed == Shed::kNewest) return false;
   // Who is promoted is nobody's worst, for as long as it waits.
   while (!worst_waiting_.empty() && queue_.promoted(worst_waiting_.Top())) worst_waiting_.Erase(worst_waiting_.Top());
   if (worst_waiting_.empty()) return false;
-  const RequestState newcomer{.request = request};
+  RequestState& state = table_[newcomer].state;
+  state.enqueued = now_;
+  Score(table_[newcomer]);
+  queue_.Enter(state, now_);
   const Slot worst = worst_waiting_.Top();
-  if (!(queue_.KeyOf(newcomer, now_) < queue_.KeyOf(table_[worst].state, now_))) return false;
+  if (!(queue_.KeyOf(state, now_) < queue_.KeyOf(table_[worst].state, now_))) {
+    queue_.Forget(newcomer, state, now_);
+    return false;
+  }
   Fail(worst, FailReason::kShed);
   return true;
 }

@@ -27,8 +27,9 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   Expire(now_);
   Review();
   RefreshScores();
-  if (steps_in_flight_ < kMaxStepsInFlight) {
-    if (!queue_.empty()) queue_.BeginPlan(now_, StateOf());
+  const bool builds = steps_in_flight_ < kMaxStepsInFlight;
+  if (builds) {
+    if (!queue_.empty()) queue_.BeginPlan(now_, StateOf(), [this](Slot slot) { RankAmongWorst(slot); });
     do {
       Build();
     } while (planned_ == 0 && Unstick());
@@ -49,6 +50,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   plan_->run = std::span(entries_, planned_);
   const bool runs = planned_ > 0;
   queue_.EndPlan(runs);
+  if (builds) TellPressure();
   buffer.in_flight = runs;
   steps_in_flight_ += runs ? 1 : 0;
   stats_.plans_idle += runs ? 0 : 1;
@@ -59,6 +61,16 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
     plan_->wake_at = std::min(plan_->wake_at, calls_[reviews_.Top()].review_at);
   if (const Slot next = queue_.Top(); next != kNoSlot) table_.Prefetch(next);
   return *plan_;
+}
+
+// A policy that prices resources hears what the first of the queue waits for.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::TellPressure() {
+  if constexpr (PressurePolicy<Policy>) {
+    const std::int64_t tokens = Counts() || oracle_ != nullptr ? std::int64_t{TotalBlocks()} * block_tokens_ : 0;
+    const auto kv_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(tokens, INT32_MAX));
+    queue_.TellPressure({queue_.empty() ? WaitsFor::kNothing : top_waits_for_, limits_, {kv_tokens}}, now_);
+  }
 }
 
 template <RankPolicy Policy, PausePolicy Pause>

@@ -74,7 +74,7 @@ struct Covered {
   double least = 0, median = 0, most = 0;
 };
 
-struct Calibration {
+struct EngineCalibration {
   std::array<CostFit, 2> fits = {};  // by CostForm
   CostForm chosen = CostForm::kLinear;
   std::vector<bool> outliers = {};  // by step
@@ -89,7 +89,7 @@ struct Calibration {
 // kind of step. The holdout is every so many-th piece of the log, of neighbouring steps, since those are alike.
 // InvalidArgument: of the options, or a log that cannot tell what a step costs (fewer than 30 steps, no prefill, no
 // decode, fewer than 10 different loads, times that are not positive).
-absl::StatusOr<Calibration> Calibrate(const StepLog& log, const CalibrateOptions& options = {});
+absl::StatusOr<EngineCalibration> Calibrate(const StepLog& log, const CalibrateOptions& options = {});
 
 }  // namespace takt
 

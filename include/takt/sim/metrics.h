@@ -113,6 +113,7 @@ struct Metrics {
   Summary e2e;        // arrival to end
   Summary workflow;   // arrival of the workflow to the end of its last call
   Summary per_token;  // e2e / output tokens
+  Summary workflow_per_token;  // workflow / output tokens of all its calls
   Summary slowdown;   // e2e / the same alone on an empty engine
   Summary workflow_slowdown;
 
@@ -125,6 +126,7 @@ struct Metrics {
   // 5 % do not complete. (HexGen-Flow's "SLO scale at 95 %".)
   double slo_scale_95 = 0;
   double max_slowdown = 0;        // of a request
+  std::optional<double> score;    // share of workflows that were solved; where the workload tells what models solve
   std::optional<double> regret;   // mean e2e / that of the order by exact size; for callers who ran both
 
   std::int64_t preemptions = 0, recomputed_tokens = 0, cached_tokens = 0, output_tokens = 0;

@@ -2,8 +2,10 @@
 #ifndef TAKT_SIM_REPLAY_H_
 #define TAKT_SIM_REPLAY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +34,7 @@ struct ReplayOptions {
   std::string pause = "keep_all";       // as MakePause takes it (pause/registry.h), at the profile's pace
   EstimateSpec estimates;               // what schedulers are told of lengths
   std::optional<BudgetOptions> budgets = {};  // calls get shares of their workflow's time as deadlines; none: all of it
+  std::shared_ptr<const Forecasts> forecasts = {};  // of a workload in which models differ; null: none
   std::uint64_t seed = 1;  // of the estimates' noise
 
   Profile profile;  // what a step costs, and how much KV there is
@@ -80,12 +83,14 @@ struct ReplayResult {
   Stats stats;  // likewise
   std::int64_t steps = 0;
   std::int64_t request_steps = 0;  // rows of all steps
+  EstimateErrors estimates;  // of what schedulers were told; all zero where nothing was
   bool stopped = false;  // by `progress`: what had not ended is pending
 };
 
-// Runs the workload through the scheduler, and the router where there are several instances, to the end. The same
-// arguments give the same result, to the last bit. InvalidArgument: of the options, names included, or of the workload;
-// Internal: requests live that nothing will ever run (a fault of takt's).
+// An engine whose profile is of one of the workload's models plays the outputs of that. Runs the workload through the
+// scheduler, and the router where there are several instances, to the end. The same arguments give the same result, to
+// the last bit. InvalidArgument: of the options, names included, or of the workload; Internal: requests live that
+// nothing will ever run (a fault of takt's).
 absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOptions& options);
 
 // Requests per second that the same instances serve in order of arrival, with no estimates, when every workflow is
@@ -101,7 +106,9 @@ double RateScaleForLoad(const Workload& workload, double load, double saturation
 // What each request, and each workflow, would take alone on an empty engine (of several kinds: on the fastest for it):
 // prefill in chunks of the token budget, decodes, tools. A workflow takes its longest path, delays included: calls side
 // by side are taken not to slow each other.
-IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits);
+// `model`: whose outputs count, a column of the workload.
+IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits,
+                                  std::size_t model = Workload::kNoModel);
 IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);  // on its engines
 
 }  // namespace takt

@@ -64,7 +64,10 @@ class VirtualCluster {
   bool stalled() const { return stalled_; }
   const VirtualRequests& requests() const { return requests_; }
   const std::vector<WorkflowRecord>& workflows() const { return progress_.workflows(); }
+  const Estimator& estimator() const { return progress_.estimator(); }
   const std::vector<VirtualEngine<Scheduler>>& engines() const { return engines_; }
+  Estimator& estimator() { return progress_.estimator(); }
+  const WorkloadProgress& progress() const { return progress_; }
   const std::vector<SeriesPoint>& series() const { return series_.points(); }
   VirtualRequests TakeRequests() { return std::move(requests_); }
 
@@ -95,6 +98,7 @@ class VirtualCluster {
 
   void StartWorkflow(std::uint32_t workflow);
   void MakeCall(std::uint32_t call);
+  void SendTo(std::uint32_t instance, Arrived arrived);
   void SetLeg(std::uint32_t call);
   void Left(std::uint32_t call, Outcome outcome, FailReason reason);
   void Ended(std::uint32_t call, Outcome outcome, FailReason reason);
@@ -292,7 +296,7 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Place() {
   for (const Placement& p : router_->Place(now_)) {
-    Tell(static_cast<std::uint32_t>(p.instance.value - 1), Arrived{router_->Find(p.request)->request});
+    SendTo(static_cast<std::uint32_t>(p.instance.value - 1), Arrived{router_->Find(p.request)->request});
   }
   refused_.assign(router_->failed().begin(), router_->failed().end());  // ends may make calls, and so change them
   for (const Failure& f : refused_) Ended(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
@@ -363,11 +367,21 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
     arrived.request.prefix = std::make_shared<const PrefixBlocks>(
         PrefixBlocks{{workload_->prefix_block_tokens}, {hashes.begin(), hashes.end()}});
   }
+  requests_.state[call].prompt = arrived.request.prompt_tokens.value;
   if (routed()) {
     router_->On(arrived, now_);
   } else {
-    Tell(0, arrived);
+    SendTo(0, std::move(arrived));
   }
+}
+
+// The call arrives at an engine, and is as long as its model makes it.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::SendTo(std::uint32_t instance, Arrived arrived) {
+  const std::uint32_t call = VirtualRequests::IndexOf(arrived.request.id);
+  progress_.Place(call, engines_[instance].options().model, arrived.request);
+  SetLeg(call);
+  Tell(instance, arrived);
 }
 
 // Where the call stops next.
@@ -377,7 +391,7 @@ void VirtualCluster<Scheduler>::SetLeg(std::uint32_t index) {
   VirtualRequest& state = requests_.state[index];
   const std::int32_t generated = state.generated();
   state.last_stop = tool_of_.empty() || tool_of_[index] == call.first_tool + call.tools;
-  state.stop_at = state.last_stop ? call.output_tokens : workload_->tools[tool_of_[index]].after_tokens;
+  state.stop_at = state.last_stop ? progress_.OutputOf(index) : workload_->tools[tool_of_[index]].after_tokens;
   state.to_stop = state.stop_at - generated;
 }
 

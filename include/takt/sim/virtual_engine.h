@@ -18,6 +18,7 @@
 #include "takt/model/step.h"
 #include "takt/sim/metrics.h"
 #include "takt/state/kv_ledger.h"
+#include "takt/workload/workload.h"
 
 namespace takt {
 
@@ -53,6 +54,7 @@ struct VirtualEngineOptions {
   int overlap = 0;                    // plans made ahead of the step that runs: 0 .. 2
   double swap_overlap = 1;            // share of a KV move's time during which steps run: 0: the engine stands still
   std::uint16_t instance = 0;         // index, for the records
+  std::size_t model = Workload::kNoModel;  // that it serves, a column of the workload
 };
 
 // A step as it began: for traces of the schedule. Rows that turned out dead are in the plan and not among the rows.
@@ -114,6 +116,7 @@ class VirtualEngine {
   Idle idle() const { return idle_; }
   const TimeMean& kv_blocks_used() const { return kv_blocks_used_; }
   const Scheduler& scheduler() const { return scheduler_; }
+  const VirtualEngineOptions& options() const { return options_; }
 
  private:
   struct Lane {

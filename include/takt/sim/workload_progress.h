@@ -19,6 +19,9 @@ namespace takt {
 // Shared by hosts that play a workload, in virtual time or in real time. Calls are named by their index in
 // Workload::calls; the host keeps time, waits out a call's delay, and tells when it is made and how it ends.
 //
+// Where models differ, Place says on which one a call runs, once; what a workflow has written more or less than its
+// calls' own outputs joins its later prompts (those without prefixes, whose blocks are cut to measure).
+//
 // A call may be made when its predecessors have completed; calls whose predecessor failed are never made. All calls of
 // a workflow carry its arrival, and its deadline. Request i of a run has the id i + 1.
 class WorkloadProgress {
@@ -32,6 +35,10 @@ class WorkloadProgress {
     workflows_.resize(workload.workflows.size());
     calls_left_.resize(workflows_.size());
     if (!workload.predecessors.empty()) waits_for_.resize(calls);
+    if (!workload.models.empty()) {
+      model_of_.assign(calls, kMaxWorkloadModels);
+      written_more_.resize(workflows_.size());
+    }
     for (std::uint32_t w = 0; w < workflows_.size(); ++w) {
       const WorkloadWorkflow& workflow = workload.workflows[w];
       calls_left_[w] = workflow.calls;
@@ -74,13 +81,30 @@ class WorkloadProgress {
     r.workflow_arrival = workflow_arrival;
     r.deadline = DeadlineOf(workflow, workflow_arrival);
     r.prompt_tokens = {call.prompt_tokens};
+    if (!model_of_.empty() && call.hashes == 0) {
+      r.prompt_tokens.value = static_cast<std::int32_t>(
+          std::clamp<std::int64_t>(call.prompt_tokens + written_more_[record.workflow], 1, kMaxContextTokens / 2));
+    }
     r.priority = workflow.priority;
     estimator_.Describe(record.workflow, index, r);
     return r;
   }
 
-  // The call has completed, or failed. ready(call): for each that waited for nothing else. True where it was the last
-  // of its workflow.
+  // The call goes to an engine of this model, a column of the workload or none of them: its estimates are for that.
+  void Place(std::uint32_t index, std::size_t model, Request& r) {
+    if (model_of_.empty()) return;
+    model_of_[index] = static_cast<std::uint8_t>(std::min(model, kMaxWorkloadModels));
+    estimator_.Describe((*records_)[index].workflow, index, r, model);
+  }
+  // The column of the model that a call was placed on.
+  std::size_t ModelOf(std::uint32_t call) const {
+    return model_of_.empty() || model_of_[call] == kMaxWorkloadModels ? Workload::kNoModel : model_of_[call];
+  }
+  // The call's true output there.
+  std::int32_t OutputOf(std::uint32_t call) const { return workload_->OutputOf(call, ModelOf(call)); }
+
+  // The call has completed, or failed; its record has its output. ready(call): for each that waited for nothing else.
+  // True where it was the last of its workflow.
   template <class Ready>
   bool End(std::uint32_t call, Outcome outcome, FailReason reason, TimePoint now, Ready ready) {
     RequestRecord& record = (*records_)[call];
@@ -93,7 +117,8 @@ class WorkloadProgress {
     const WorkloadWorkflow& workflow = workload_->workflows[index];
     --calls_left_[index];
     if (outcome == Outcome::kCompleted) {
-      estimator_.Ended(index, call);
+      estimator_.Ended(index, call, ModelOf(call));
+      if (!written_more_.empty()) written_more_[index] += record.output_tokens - workload_->calls[call].output_tokens;
       const std::uint32_t own = call - workflow.first_call;
       for (std::uint32_t c = call + 1; !waits_for_.empty() && c < workflow.first_call + workflow.calls; ++c) {
         const auto before = workload_->predecessors_of(workload_->calls[c]);
@@ -139,6 +164,9 @@ class WorkloadProgress {
   std::vector<WorkflowRecord> workflows_;
   std::vector<std::uint32_t> calls_left_;  // by workflow
   std::vector<std::uint32_t> waits_for_;  // by call: predecessors that have not ended; empty where none has any
+  // Where models differ:
+  std::vector<std::uint8_t> model_of_;  // by call
+  std::vector<std::int64_t> written_more_;  // by workflow
   std::size_t calls_over_ = 0;
 };
 

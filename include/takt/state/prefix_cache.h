@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "takt/base/age_list.h"
 #include "takt/base/id_map.h"
 #include "takt/config.h"
 
@@ -40,7 +41,7 @@ class PrefixCache {
     for (std::uint64_t hash : hashes) {
       const std::uint32_t i = index_.Find(hash);
       if (chunks_[i].references++ == 0) {
-        Unlink(i);
+        idlers_.Remove(chunks_, i);
         --idle_;
         ++referenced_;
       }
@@ -67,7 +68,7 @@ class PrefixCache {
     for (std::size_t n = hashes.size(); n-- > 0;) {
       const std::uint32_t i = index_.Find(hashes[n]);
       if (--chunks_[i].references == (TAKT_PLANTED_BUG(12) ? 1 : 0)) {
-        Link(i);
+        idlers_.Append(chunks_, i);
         ++idle_;
         --referenced_;
       }
@@ -76,9 +77,9 @@ class PrefixCache {
 
   // Forgets the chunk that has been idle longest; false where none is idle.
   bool Evict() {
-    if (oldest_ == kNone) return false;
-    const std::uint32_t i = oldest_;
-    Unlink(i);
+    if (idlers_.empty()) return false;
+    const std::uint32_t i = idlers_.oldest();
+    idlers_.Remove(chunks_, i);
     --idle_;
     index_.Erase(chunks_[i].hash);
     free_.push_back(i);
@@ -86,31 +87,16 @@ class PrefixCache {
   }
 
  private:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
-
   struct Chunk {
     std::uint64_t hash = 0;
     std::int32_t references = 0;
-    std::uint32_t older = kNone, newer = kNone;  // while idle
+    AgeLink age = {};  // while idle
   };
-
-  void Link(std::uint32_t i) {
-    chunks_[i].older = newest_;
-    chunks_[i].newer = kNone;
-    (newest_ == kNone ? oldest_ : chunks_[newest_].newer) = i;
-    newest_ = i;
-  }
-
-  void Unlink(std::uint32_t i) {
-    const Chunk& c = chunks_[i];
-    (c.older == kNone ? oldest_ : chunks_[c.older].newer) = c.newer;
-    (c.newer == kNone ? newest_ : chunks_[c.newer].older) = c.older;
-  }
 
   IdMap index_;
   std::vector<Chunk> chunks_;
   std::vector<std::uint32_t> free_;
-  std::uint32_t oldest_ = kNone, newest_ = kNone;
+  AgeList idlers_;
   std::int32_t referenced_ = 0, idle_ = 0;
 };
 

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "takt/base/age_list.h"
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
 #include "takt/base/time.h"
@@ -247,7 +248,7 @@ class WorkflowTable {
   void Advance(TimePoint now) {
     Clock(now);
     while (wake_at() != kNever && wake_at() <= now_) {
-      const std::uint32_t slot = oldest_;
+      const std::uint32_t slot = by_age_.oldest();
       if (workflows_[slot].running > 0) {
         Touch(slot);
       } else {
@@ -257,8 +258,8 @@ class WorkflowTable {
   }
   // When Advance may have something to do.
   TimePoint wake_at() const {
-    if (oldest_ == kNone || options_.silence == Duration::max()) return kNever;
-    const TimePoint heard = workflows_[oldest_].heard;
+    if (by_age_.empty() || options_.silence == Duration::max()) return kNever;
+    const TimePoint heard = workflows_[by_age_.oldest()].heard;
     return heard > TimePoint::max() - options_.silence ? kNever : heard + options_.silence;
   }
 
@@ -357,7 +358,7 @@ class WorkflowTable {
     std::uint32_t lacking = 0;  // no stage before this one lacks calls
     std::uint32_t moments = 0;
     std::uint32_t calls = 0, running = 0, first_call = kNone;
-    std::uint32_t older = kNone, newer = kNone;  // by when they were last heard of
+    AgeLink age = {};  // by when they were last heard of
     bool open = false, stale = false;
   };
   struct Call {
@@ -396,7 +397,7 @@ class WorkflowTable {
       r.expecting = n == 0 ? 0 : UINT64_MAX >> (ExpectedStages::kMost - n);
     }
     r.heard = now_;
-    Append(slot);
+    by_age_.Append(workflows_, slot);
     return slot;
   }
 
@@ -426,29 +427,16 @@ class WorkflowTable {
       while (At(w, i).successors != kNone) FreeEdge(At(w, i).successors);
     }
     stages_.Give(w.first, w.log_room);
-    Unlink(slot);
+    by_age_.Remove(workflows_, slot);
     ids_.Erase(w.id.value);
     w.expected.reset();
     free_.push_back(slot);
   }
 
   // The list of workflows, by when they were last heard of.
-  void Append(std::uint32_t slot) {
-    Record& w = workflows_[slot];
-    w.older = std::exchange(newest_, slot);
-    w.newer = kNone;
-    (w.older == kNone ? oldest_ : workflows_[w.older].newer) = slot;
-  }
-  void Unlink(std::uint32_t slot) {
-    const Record& w = workflows_[slot];
-    (w.older == kNone ? oldest_ : workflows_[w.older].newer) = w.newer;
-    (w.newer == kNone ? newest_ : workflows_[w.newer].older) = w.older;
-  }
   void Touch(std::uint32_t slot) {
     workflows_[slot].heard = now_;
-    if (newest_ == slot) return;
-    Unlink(slot);
-    Append(slot);
+    by_age_.MoveToEnd(workflows_, slot);
   }
 
   // ---- stages -----------------------------------------------------------------------------------------------------
@@ -692,7 +680,7 @@ class WorkflowTable {
   std::vector<Edge> edges_;
   std::uint32_t free_edge_ = kNone;
   std::vector<Call> calls_;  // by handle
-  std::uint32_t oldest_ = kNone, newest_ = kNone;
+  AgeList by_age_;
   TimePoint now_ = kUnset;
 
   std::vector<Handle> released_, dropped_;

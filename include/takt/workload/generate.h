@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,11 +85,32 @@ struct WorkflowTemplate {
   std::vector<StageTemplate> stages = {};
 };
 
+// Chimera's multi-agent workflows (section 4.1, appendix A), where models of unlike sizes differ in how long they
+// answer and in what they solve. Four stages, two or one with equal probability; their shares of the workflow's output
+// are 0.25, 0.35, 0.15 and 0.25, renormalised over those present. Of model m:
+//
+//   log total output = mu(m) + sigma(m) (rho z + sqrt(1 - rho^2) e),  z, e standard normal, rho 0.89 (APPS), 0.87
+//   (MATH) P(solved)        = logistic(a(m) - 1.5 d),                        d standard normal, 0.5 correlated with z
+//
+// z and d are of the prompt, which shows them: the counts of two kinds of marker words are Poisson, linear in z and d.
+// e, of the prompt and the model, shows nowhere. docs/workloads.md has the figures. Features: topic, words, long_words
+// (markers of z), hard_words (markers of d).
+enum class ChimeraDataset : std::uint8_t { kApps, kMath };
+struct ChimeraShape {
+  ChimeraDataset dataset = ChimeraDataset::kApps;
+  std::string model = "qwen2.5-7b";  // whose outputs are those of the calls, and in the prompts after them
+};
+
+// A prompt's text, of made-up words in any order, as its features say and nothing else does: so it cannot tell more.
+// Empty where there are too few features.
+std::string ChimeraPrompt(std::span<const float> features, std::uint64_t seed);
+
 struct GeneratorOptions {
   std::string name = "generated";
   std::int64_t workflows = 1000;
   Arrivals arrivals = {};
   std::vector<WorkflowTemplate> templates = {};
+  std::optional<ChimeraShape> chimera = {};  // instead of templates
   double least_deadline_s = 0, most_deadline_s = 0;  // of a workflow, uniform; 0: none
   std::int32_t max_prompt_tokens = 65536;            // longer draws are cut
   std::int32_t max_output_tokens = 16384;
@@ -119,6 +142,9 @@ std::vector<WorkflowTemplate> MultiStageTemplates();
 // of other lengths; of the mix there is only the first. Poisson at 1 per second.
 enum class KairosApplication : std::uint8_t { kQuestions, kReports, kCode, kMix };
 GeneratorOptions KairosOptions(KairosApplication application, int group = 1);
+
+// 1,000 workflows, Poisson at 8 per second: the least of the paper's three rates.
+GeneratorOptions ChimeraOptions(ChimeraDataset dataset);
 
 // The workload that comes with takt: 1,200 workflows of MultiStageTemplates(), about 3,000 calls, Poisson at 3 per
 // second, with deadlines from 30 to 120 s.

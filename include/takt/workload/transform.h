@@ -50,7 +50,7 @@ struct Part {
 
 // All parts in one, by arrival; ties in the order of the parts. Beginning at zero side by side is a mixed run; each at
 // the end of the one before, a sequence. Prefixes are shared within a part, never between parts. InvalidArgument for
-// different block sizes of prefixes, a negative start, or arrivals beyond kMaxWorkloadTime.
+// different block sizes of prefixes, other models or features, a negative start, or arrivals beyond kMaxWorkloadTime.
 absl::StatusOr<Workload> Merge(std::span<const Part> parts);
 
 }  // namespace takt

@@ -3,6 +3,7 @@
 #ifndef TAKT_WORKLOAD_WORKLOAD_H_
 #define TAKT_WORKLOAD_WORKLOAD_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 namespace takt {
 
 inline constexpr std::int32_t kMaxContextTokens = 1'000'000'000;  // of one call: prompt, output and tools' answers
+inline constexpr std::size_t kMaxWorkloadModels = 32, kMaxWorkloadFeatures = 64;
 inline constexpr Duration kMaxWorkloadTime{1'000'000'000'000'000'000};  // an arrival, or a workflow's delays and tools
 
 // A tool call inside an LLM call.
@@ -47,6 +49,7 @@ struct WorkloadWorkflow {
   std::uint32_t tenant = 0;  // 0: none
   std::int32_t priority = 0;  // lower is sooner
   std::uint32_t first_call = 0, calls = 0;  // into Workload::calls; at least one
+  std::uint32_t solved_by = 0;  // true; bit m: the answer of Workload::models[m] is right
 
   friend bool operator==(const WorkloadWorkflow&, const WorkloadWorkflow&) = default;
 };
@@ -62,6 +65,14 @@ struct Workload {
   std::int32_t prefix_block_tokens = 512;
   std::vector<std::string> names = {""};
 
+  // Where models differ. Without models each call is as long as its output_tokens, whoever answers, and nobody knows
+  // who is right.
+  std::vector<std::string> models = {};  // as profiles call them; none twice; at most kMaxWorkloadModels
+  std::vector<std::int32_t> model_tokens = {};  // true output of each call on each model, calls x models; at least 1
+  // What the text of a call's prompt shows, in numbers: for predictors, which may look at these alone.
+  std::vector<std::string> feature_names = {};  // at most kMaxWorkloadFeatures
+  std::vector<float> features = {};  // calls x feature_names; finite
+
   friend bool operator==(const Workload&, const Workload&) = default;
 
   std::span<const WorkloadCall> calls_of(const WorkloadWorkflow& w) const {
@@ -75,6 +86,22 @@ struct Workload {
   }
   std::span<const std::uint64_t> hashes_of(const WorkloadCall& c) const {
     return std::span(prefix_hashes).subspan(c.first_hash, c.hashes);
+  }
+
+  static constexpr std::size_t kNoModel = static_cast<std::size_t>(-1);
+  // The column of a model; kNoModel where it is none of them.
+  std::size_t ModelIndex(std::string_view model) const {
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      if (models[m] == model) return m;
+    }
+    return kNoModel;
+  }
+  // The true output of a call, by index, on a model of which the workload tells, or on any other.
+  std::int32_t OutputOf(std::size_t call, std::size_t model) const {
+    return model < models.size() ? model_tokens[call * models.size() + model] : calls[call].output_tokens;
+  }
+  std::span<const float> features_of(std::size_t call) const {
+    return std::span(features).subspan(call * feature_names.size(), feature_names.size());
   }
 };
 

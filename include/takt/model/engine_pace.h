@@ -1,0 +1,59 @@
+// How fast an engine is, in the few figures that policies reckon with.
+#ifndef TAKT_MODEL_ENGINE_PACE_H_
+#define TAKT_MODEL_ENGINE_PACE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "takt/base/time.h"
+#include "takt/model/cost_model.h"
+#include "takt/model/memory_time.h"
+
+namespace takt {
+
+// An iteration's time, linear in what is in it: step_s + prefill_s * (prompt tokens) + sequence_s * (decodes) +
+// context_s * (their contexts). The defaults are about those of an 8B model on an A100.
+struct StepPace {
+  double step_s = 9e-3;       // T0: of any iteration
+  double prefill_s = 6e-5;    // aQ: per token of prefill
+  double sequence_s = 1.5e-5;  // aB: per decoding sequence
+  double context_s = 1e-8;    // aS: per token of context that it attends to
+
+  // Around `batch` sequences that decode with a context of `context` tokens each, beside a chunk of prefill.
+  static StepPace From(const CostModel& cost, std::int64_t batch, std::int64_t context, std::int64_t chunk) {
+    batch = std::max<std::int64_t>(batch, 1), context = std::max<std::int64_t>(context, 1);
+    chunk = std::max<std::int64_t>(chunk, 1);
+    const auto seconds = [&cost](std::int64_t decodes, std::int64_t contexts, std::int64_t prefill) {
+      StepLoad load;
+      load.decodes = load.samples = decodes;
+      load.decode_context = contexts;
+      if (prefill > 0) load.AddPrefill(prefill, 0, false);
+      return ToSeconds(cost.StepTime(load));
+    };
+    const std::int64_t all = batch * context;
+    const auto n = static_cast<double>(batch);
+    const double here = seconds(batch, all, 0);
+    StepPace pace;
+    pace.prefill_s = std::max((seconds(batch, all, chunk) - here) / static_cast<double>(chunk), 0.0);
+    pace.sequence_s = std::max((seconds(2 * batch, all, 0) - here) / n, 0.0);
+    pace.context_s = std::max((seconds(batch, 2 * all, 0) - here) / static_cast<double>(all), 0.0);
+    pace.step_s = std::max(here - pace.sequence_s * n - pace.context_s * static_cast<double>(all), 0.0);
+    return pace;
+  }
+
+  friend bool operator==(const StepPace&, const StepPace&) = default;
+};
+
+struct EnginePace {
+  MemoryPace memory = {};
+  StepPace steps = {};
+
+  // As MemoryPace::From.
+  static EnginePace From(const CostModel& cost, std::int64_t batch, std::int64_t context, std::int64_t chunk) {
+    return {MemoryPace::From(cost, batch, context, chunk), StepPace::From(cost, batch, context, chunk)};
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_MODEL_ENGINE_PACE_H_

@@ -1,0 +1,28 @@
+// The engine's time that a request has had so far, from the tokens that were computed for it.
+#ifndef TAKT_POLICY_ATTAINED_SERVICE_H_
+#define TAKT_POLICY_ATTAINED_SERVICE_H_
+
+#include <cstdint>
+
+#include "takt/base/count.h"
+#include "takt/model/memory_time.h"
+
+namespace takt {
+
+// Counted, not summed up in seconds, so that the same tokens in other chunks are the same time.
+struct AttainedService {
+  std::int64_t prefill = 0;  // tokens, those computed again included
+  std::int64_t decodes = 0;  // steps that yielded output and no prefill
+
+  void Add(Tokens prefilled, Tokens output) {
+    prefill += prefilled.value;
+    decodes += prefilled.value == 0 && output.value > 0 ? 1 : 0;
+  }
+  double Seconds(const MemoryPace& pace) const {
+    return pace.forward_s * static_cast<double>(prefill) + pace.decode_s * static_cast<double>(decodes);
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_ATTAINED_SERVICE_H_

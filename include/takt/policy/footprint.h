@@ -1,0 +1,64 @@
+// The least remaining footprint first: who costs the engine least is served first.
+#ifndef TAKT_POLICY_FOOTPRINT_H_
+#define TAKT_POLICY_FOOTPRINT_H_
+
+#include <cstddef>
+#include <string_view>
+
+#include "takt/policy/footprint_book.h"
+#include "takt/policy/policy_spec.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// The options of FootprintBook, for policies that keep one.
+template <class Options, class V>
+void VisitFootprintOptions(Options& options, V&& visit) {
+  auto& pace = options.pace;
+  visit("step_s", pace.step_s, OptionText{"s", "of any step", 0, 1e3});
+  visit("prefill_s", pace.prefill_s, OptionText{"s/token", "that a token of prefill adds to it", 0, 1e3});
+  visit("sequence_s", pace.sequence_s, OptionText{"s", "that a decoding sequence adds", 0, 1e3});
+  visit("context_s", pace.context_s, OptionText{"s/token", "that a token of its context adds", 0, 1e3});
+  visit("price_rate", options.price_rate, OptionText{"", "at which prices follow what the queue waits for", 0, 1});
+  visit("idle_s", options.idle_s, OptionText{"s", "without a call a workflow counts as ended", 0, 1e9});
+}
+
+// Key: the seconds of the engine that the rest of the request's whole workflow will take, as FootprintBook reckons
+// them when the request joins the queue. The mean-optimal end of boosted_footprint: best mean latency, and whoever is
+// large waits as long as there is anybody smaller. See docs/policies/footprint.md.
+class Footprint {
+ public:
+  static constexpr std::string_view kName = "footprint";
+
+  void set_pace(const StepPace& pace) { book_.options().pace = pace; }
+
+  void Reserve(std::size_t requests) { book_.Reserve(requests); }
+  void Enters(const RequestState& r, TimePoint now) { book_.Enters(r, now); }
+  void Ends(const RequestState& r, TimePoint now) { book_.Ends(r, now); }
+  void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
+  RankKey Key(const RequestState& r) const { return {book_.Left(r)}; }
+  KeyParts Explain(const RequestState& r) const {
+    KeyParts parts;
+    parts.Add("C_s", book_.Left(r));
+    ExplainPrices(book_, parts);
+    return parts;
+  }
+
+  static void ExplainPrices(const FootprintBook& book, KeyParts& parts) {
+    parts.Add("p_tokens", book.prices().tokens);
+    parts.Add("p_sequences", book.prices().sequences);
+    parts.Add("p_kv", book.prices().kv);
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    VisitFootprintOptions(self.book_.options(), visit);
+  }
+
+ private:
+  FootprintBook book_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_FOOTPRINT_H_

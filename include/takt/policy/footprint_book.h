@@ -1,0 +1,429 @@
+// What a workflow will still cost an engine, in seconds of the GPU, and what all that are in it will cost together.
+#ifndef TAKT_POLICY_FOOTPRINT_BOOK_H_
+#define TAKT_POLICY_FOOTPRINT_BOOK_H_
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/base/age_list.h"
+#include "takt/base/id_map.h"
+#include "takt/model/engine_pace.h"
+#include "takt/model/step.h"
+#include "takt/state/request_state.h"
+
+namespace takt {
+
+// The sizes of works, forgetting slowly: how unequal they are, and which are the giants. A work counts from when it
+// comes, by its prediction, but for no more than kMostOfLargest times the largest that has
+// ended; and by its true size once it has
+// ended. Sizes of those alone that have ended would be those of the small ones for as long as the first giants are on
+// their way. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
+class WorkSizes {
+ public:
+  static constexpr double kMostOfLargest = 16;
+  static constexpr int kEnough = 16;  // works that have ended, before anything is said of them
+
+  // A work that is expected, and as what it counts; a size of zero: not yet.
+  struct Entry {
+    double size = 0;
+    std::uint32_t epoch = 0;
+  };
+
+  // The share of the work that lies below the cut is 1 - 1 / tail(), within these bounds.
+  struct Shares {
+    double least = 0.5, most = 0.95;
+  };
+
+  Entry Expect(double seconds, const Shares& shares) {
+    if (ended_ < kEnough) return {};
+    return Add(std::min(seconds, most()), shares);
+  }
+
+  void End(const Entry& entry, double seconds, const Shares& shares) {
+    ++ended_;
+    largest_ = std::max(std::clamp(seconds, kLeast, kMost), kForget * largest_);
+    if (entry.size > 0) {
+      Count(entry.size, -WeightOf(entry));
+      Count(std::clamp(seconds, kLeast, kMost), WeightOf(entry));
+      Changed(shares);
+    } else {
+      Add(seconds, shares);
+    }
+  }
+
+  // Nothing came of it.
+  void Withdraw(const Entry& entry, const Shares& shares) {
+    if (!(entry.size > 0)) return;
+    Count(entry.size, -WeightOf(entry));
+    Changed(shares);
+  }
+
+  // E[C^2] / E[C]^2: 1 where all works are equal; 2 before enough have ended.
+  double tail() const { return tail_; }
+  // The size that parts the giants from the others; 0 before enough have ended.
+  double cut() const { return cut_; }
+  // For which a work counts that has not ended.
+  double most() const { return ended_ < kEnough ? kMostUnseen : kMostOfLargest * largest_; }
+
+ private:
+  static constexpr double kPerOctave = 4;
+  static constexpr int kHalveAfter = 2048;
+  static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100;
+  static constexpr double kForget = 0.9995;  // of the largest, per work that ends
+
+  struct Bucket {
+    double count = 0, work = 0;
+  };
+
+  Entry Add(double seconds, const Shares& shares) {
+    const Entry entry{std::clamp(seconds, kLeast, kMost), epoch_};
+    Count(entry.size, 1);
+    if (++since_halved_ == kHalveAfter) {
+      for (Bucket& b : buckets_) b.count /= 2, b.work /= 2;
+      since_halved_ = 0;
+      ++epoch_;
+    }
+    Changed(shares);
+    return entry;
+  }
+
+  double WeightOf(const Entry& entry) const {
+    return std::ldexp(1.0, -static_cast<int>(std::min(epoch_ - entry.epoch, 60u)));
+  }
+
+  void Count(double size, double weight) {
+    const auto i = static_cast<std::size_t>(kPerOctave * std::log2(size / kLeast));
+    Bucket& b = buckets_[std::min(i, buckets_.size() - 1)];
+    b.count += weight, b.work += weight * size;
+  }
+
+  // A pass over the buckets, for every work at first, later for some.
+  void Changed(const Shares& shares) {
+    if (ended_ < kEnough || (++changes_ > 16 * kEnough && changes_ % kEnough != 0)) return;
+    constexpr double kNothing = 1e-9;  // what is left of works that were corrected
+    double count = 0, work = 0, squares = 0;
+    for (const Bucket& b : buckets_) {
+      if (!(b.count > kNothing && b.work > 0)) continue;
+      count += b.count, work += b.work, squares += b.work * b.work / b.count;
+    }
+    if (!(count > 0)) return;
+    tail_ = squares * count / (work * work);
+    const double share = std::max(std::min(1 - 1 / tail_, shares.most), shares.least) * work;
+    double below = 0;
+    for (const Bucket& b : buckets_) {
+      if (!(b.count > kNothing && b.work > 0)) continue;
+      below += b.work;
+      cut_ = b.work / b.count;
+      if (below >= share) break;
+    }
+  }
+
+  std::array<Bucket, 160> buckets_ = {};
+  std::int64_t changes_ = 0, ended_ = 0;
+  double largest_ = 0;  // that has ended, forgetting
+  std::uint32_t epoch_ = 0;  // counts halvings
+  int since_halved_ = 0;
+  double tail_ = 2, cut_ = 0;
+};
+
+// What an engine's scarce resources cost, as shares of a step: learnt from what keeps the first of the queue out.
+struct ResourcePrices {
+  double tokens = 1.0 / 3, sequences = 1.0 / 3, kv = 1.0 / 3;  // of the token budget, of max_seqs, of the KV cache
+
+  void Learn(WaitsFor head, double rate) {
+    const bool t = head == WaitsFor::kBudget, s = head == WaitsFor::kSequences, k = head == WaitsFor::kKv;
+    if (!t && !s && !k) return;
+    tokens += rate * ((t ? 1 : 0) - tokens);
+    sequences += rate * ((s ? 1 : 0) - sequences);
+    kv += rate * ((k ? 1 : 0) - kv);
+  }
+};
+
+// Keeps the books of one scheduler: told of requests that enter and end, and of the pressure, it says what a request's
+// whole workflow will still cost (Left), and how long the engine will be busy with all that it knows of (Drain).
+//
+// The cost of P prompt tokens that no KV is there for, G output tokens and M tokens of context summed over the steps
+// that attend to them (token-steps), by the pace of a step:
+//
+//   C = aQ P + aB G + aS M + T0 (p_tok (P + G) / budget + p_seq G / max_seqs + p_kv M / KV) + tool
+//
+// so that the fixed time T0 of a step is shared by those that take what is scarce. A tool call expected within the
+// request holds its KV, or costs its recomputation: tool = p_kv min(context T_tool / KV, aQ context).
+//
+// P, G and M are of this call by its own prediction, and of the rest of its workflow by Request::after; where that is
+// not known, by workflow_tokens_left and what calls have taken per output token so far; where nothing was predicted, a
+// call counts as the mean of those that have ended. No output counts for more than the host's cap on it, and to the
+// backlog no workflow for more than WorkSizes::most(). State: a record per living workflow, and a bounded number of
+// those of which no call is there at present.
+//
+// What is not seen: prefixes in the cache, which are looked up at admission (such prompts are priced whole); other
+// instances (each scheduler keeps its own book, and that of a router's queue hears of no steps, so that it prices by
+// predictions alone and at equal prices).
+class FootprintBook {
+ public:
+  struct Options {
+    StepPace pace = {};
+    double price_rate = 0.005;  // at which prices follow, per plan in which somebody had to wait
+    double idle_s = 10;  // without a call a workflow counts as ended
+    WorkSizes::Shares shares = {};
+  };
+
+  static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
+
+  FootprintBook() : FootprintBook(Options{}) {}
+  explicit FootprintBook(const Options& options) : options_(options) {}
+
+  // For so many requests at once; as many workflows, within bounds, are remembered while no call of theirs is there.
+  void Reserve(std::size_t requests) {
+    most_idle_ = std::clamp(requests, kLeastIdle, kMostIdle);
+    calls_.reserve(requests);
+    flows_.reserve(requests + most_idle_ + 1);
+    free_.reserve(requests + most_idle_ + 1);
+    index_.Reserve(requests + most_idle_ + 1);
+  }
+
+  // The request is priced, and its workflow counts with that.
+  void Enters(const RequestState& r, TimePoint now) {
+    if (r.slot >= calls_.size()) calls_.resize(r.slot + std::size_t{1});
+    Call& call = calls_[r.slot];
+    if (call.flow == kNone) {
+      call.flow = FlowOf(r.request.workflow);
+      Flow& flow = flows_[call.flow];
+      if (flow.idle) Leave(call.flow);
+      ++flow.alive;
+    }
+    call.cost = Price(r);
+    Flow& flow = flows_[call.flow];
+    if (!(flow.predicted > 0)) {
+      flow.predicted = std::min(call.cost, works_.most());
+      flow.number = ++flows_seen_;
+      flow.entry = works_.Expect(call.cost, options_.shares);
+      predicted_ = kForget * predicted_ + flow.predicted;
+      corrected_ *= kForget;
+    }
+    // Side by side, calls that tell of the rest of their workflow tell of the same; others speak for themselves.
+    const bool tells = r.request.after.known() || r.request.workflow_tokens_left.known();
+    Count(call.counted_ns, tells ? 0 : call.cost);
+    if (tells) Count(flow.left_ns, call.cost);
+    while (!by_age_.empty()) {
+      const std::uint32_t oldest = by_age_.oldest();
+      if (idle_ <= most_idle_ && !(ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s)) break;
+      Leave(oldest);
+      Close(oldest);
+    }
+  }
+
+  void Ends(const RequestState& r, TimePoint now) {
+    if (r.slot >= calls_.size() || calls_[r.slot].flow == kNone) return;
+    const std::uint32_t index = calls_[r.slot].flow;
+    Count(calls_[r.slot].counted_ns, 0);
+    calls_[r.slot] = {};
+    Flow& flow = flows_[index];
+    Learn(r, flow);
+    if (--flow.alive > 0) return;
+    Count(flow.left_ns, 0);
+    const double after = r.request.after.calls;
+    const bool over = !r.request.workflow || (after >= 0 && after < 0.5);
+    if (over) return Close(index);
+    flow.idle = true;
+    flow.idle_since = now;
+    by_age_.Append(flows_, index);
+    ++idle_;
+  }
+
+  void PlanEnds(const QueuePressure& pressure) {
+    prices_.Learn(pressure.head, options_.price_rate);
+    budget_ = Reciprocal(pressure.limits.tokens.value);
+    sequences_ = Reciprocal(pressure.limits.max_seqs);
+    kv_ = pressure.kv_tokens.value > 0 ? 1.0 / pressure.kv_tokens.value : 0;
+  }
+
+  // What is left of the workflow of a request that has entered, this call included, as of then [s]; 0 of others.
+  double Left(const RequestState& r) const { return r.slot < calls_.size() ? calls_[r.slot].cost : 0; }
+
+  // Until all that is known of is done, at the pace at which predictions have come true so far [s].
+  double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 * truth(); }
+
+  // Actual over predicted cost of workflows, where those that live are taken at their word.
+  double truth() const { return predicted_ > 0 ? std::clamp(1 + corrected_ / predicted_, 0.1, 10.0) : 1; }
+
+  // Of a token in, a token out [s].
+  double LeastCost() const { return Cost(1, 1, 1); }
+
+  std::size_t records() const { return flows_.size(); }  // of workflows, and of some that were
+  const WorkSizes& works() const { return works_; }
+  const ResourcePrices& prices() const { return prices_; }
+  const Options& options() const { return options_; }
+  Options& options() { return options_; }
+
+  // Seconds from now on that the call, and the calls of its workflow that wait for it, take at least: on an engine by
+  // themselves.
+  double PathSeconds(const RequestState& r) const {
+    const Own own = OwnOf(r);
+    const double path = own.output / r.request.sequences + std::max(r.request.after.path_tokens, 0.0);
+    const double step = options_.pace.step_s + options_.pace.context_s * own.context;
+    return path * step + options_.pace.prefill_s * own.prompt + ToSeconds(r.request.next_call.duration);
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr double kForget = 0.998;  // of sums over what has ended, per call or workflow
+  static constexpr double kMostSeconds = 1e6;  // of a price
+  static constexpr double kMostCounted = 1e4;  // [s], so that no sum overflows
+
+  struct Call {
+    std::uint32_t flow = kNone;
+    double cost = 0;
+    std::int64_t counted_ns = 0;  // in the sum, besides its workflow
+  };
+  struct Flow {
+    WorkflowId id = {};
+    std::int64_t left_ns = 0;  // counted in the sum
+    WorkSizes::Entry entry = {};
+    double predicted = 0;  // when its first call came, as far as believed
+    std::uint64_t number = 0;  // counting workflows
+    double done = 0;  // by calls that have ended
+    std::int32_t alive = 0;  // calls
+    bool idle = false;  // none, in the list
+    AgeLink age = {};
+    TimePoint idle_since{};
+  };
+  // What a call has still to do.
+  struct Own {
+    double prompt = 0, output = 0, kv_steps = 0, context = 0;
+  };
+
+  static double Reciprocal(std::int32_t limit) { return 1.0 / std::max(limit, 1); }
+
+  double Cost(double prompt, double output, double kv_steps) const {
+    const StepPace& pace = options_.pace;
+    return pace.prefill_s * prompt + pace.sequence_s * output + pace.context_s * kv_steps +
+           pace.step_s * (prices_.tokens * (prompt + output) * budget_ + prices_.sequences * output * sequences_ +
+                          prices_.kv * kv_steps * kv_);
+  }
+
+  // Output of the call, all sequences.
+  double Expected(const Request& q) const {
+    return q.output_tokens.known() ? q.output_tokens.mean * q.sequences : mean_output();
+  }
+
+  Own OwnOf(const RequestState& r) const {
+    const Request& q = r.request;
+    const double n = q.sequences;
+    const double generated = r.generated.value * n;
+    const double known = q.prompt_tokens.value + r.returned.value + generated;
+    double expected = Expected(q);
+    if (q.max_output_tokens.value > 0) expected = std::min(expected, q.max_output_tokens.value * n);
+    // Who has outrun its prediction is taken to be some way from its end.
+    const double left = std::max({expected - generated, generated / 4, 1.0});
+    // Its sequences share the prompt, and each attends to its own output.
+    const double context = known - generated + r.generated.value;
+    return {std::max(known - r.computed.value, 0.0), left, left * (context + left / n / 2), context};
+  }
+
+  double Price(const RequestState& r) const {
+    const Request& q = r.request;
+    const Own own = OwnOf(r);
+    double prompt = own.prompt, output = own.output, kv_steps = own.kv_steps;
+    const WorkAfter& after = q.after;
+    double more = 0;
+    if (after.known()) {
+      more = after.output_tokens;
+    } else if (q.workflow_tokens_left.known()) {
+      more = std::max(q.workflow_tokens_left.mean - Expected(q), 0.0);
+    }
+    const double rate = output_ > 0 ? more / output_ : 0;  // of what has ended
+    output += more;
+    prompt += after.prompt_tokens >= 0 ? after.prompt_tokens : rate * prompt_;
+    kv_steps += after.kv_steps >= 0 ? after.kv_steps : rate * kv_steps_;
+    double cost = Cost(prompt, output, kv_steps);
+    if (q.next_call) {
+      const double context = own.context + q.next_call.after.value;
+      cost += prices_.kv * std::min(context * ToSeconds(q.next_call.duration) * kv_, options_.pace.prefill_s * context);
+    }
+    return cost < kMostSeconds ? cost : kMostSeconds;
+  }
+
+  void Count(std::int64_t& counted_ns, double cost) {
+    const auto ns = static_cast<std::int64_t>(std::min({cost, works_.most(), kMostCounted}) * 1e9);
+    sum_ns_ += ns - counted_ns;
+    counted_ns = ns;
+  }
+
+  // What a call that has ended has taken.
+  void Learn(const RequestState& r, Flow& flow) {
+    const double output = static_cast<double>(r.generated.value) * r.request.sequences;
+    if (!(output > 0)) return;
+    const double prompt = r.request.prompt_tokens.value + r.returned.value;
+    const double kv_steps = output * (prompt + r.generated.value / 2.0);
+    flow.done += Cost(prompt, output, kv_steps);
+    outputs_ = kForget * outputs_ + 1;
+    prompt_ = kForget * prompt_ + prompt;
+    output_ = kForget * output_ + output;
+    kv_steps_ = kForget * kv_steps_ + kv_steps;
+  }
+  double mean_output() const {
+    constexpr double kGuess = 256, kGuesses = 4;
+    return (output_ + kGuess * kGuesses) / (outputs_ + kGuesses);
+  }
+
+  // No longer idle.
+  void Leave(std::uint32_t index) {
+    by_age_.Remove(flows_, index);
+    flows_[index].idle = false;
+    --idle_;
+  }
+
+  // A workflow is over.
+  void Close(std::uint32_t index) {
+    Flow& flow = flows_[index];
+    if (flow.done > 0) {
+      works_.End(flow.entry, flow.done, options_.shares);
+    } else {
+      works_.Withdraw(flow.entry, options_.shares);
+    }
+    const auto since = static_cast<double>(flows_seen_ - flow.number);
+    corrected_ += (flow.done - flow.predicted) * std::pow(kForget, since);
+    if (flow.id) index_.Erase(flow.id.value);
+    free_.push_back(index);
+  }
+
+  std::uint32_t FlowOf(WorkflowId id) {
+    if (id) {
+      if (const std::uint32_t known = index_.Find(id.value); known != IdMap::kAbsent) return known;
+    }
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(flows_.size()));
+      flows_.emplace_back();
+    }
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    flows_[index] = {.id = id};
+    if (id) index_.Insert(id.value, index);
+    return index;
+  }
+
+  Options options_;
+  ResourcePrices prices_;
+  double budget_ = 1.0 / 2048, sequences_ = 1.0 / 256, kv_ = 0;  // one over what a step has to give
+  WorkSizes works_;
+  std::vector<Call> calls_;  // by slot
+  std::vector<Flow> flows_;
+  std::vector<std::uint32_t> free_;
+  IdMap index_;  // workflows
+  AgeList by_age_;  // of those that are idle
+  std::size_t idle_ = 0, most_idle_ = kLeastIdle;
+  std::int64_t sum_ns_ = 0;  // of all that live, exact
+  // Sums over what has ended, forgetting.
+  double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // calls
+  double predicted_ = 0, corrected_ = 0;  // of workflows, and by how much those that have ended were off
+  std::uint64_t flows_seen_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_FOOTPRINT_BOOK_H_

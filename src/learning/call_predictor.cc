@@ -1,0 +1,210 @@
+#include "takt/learning/call_predictor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "learning/pack.h"
+#include "takt/base/random.h"
+
+namespace takt {
+namespace {
+
+constexpr std::string_view kMagic = "takt predictor ";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kCounts = 2;  // that confidence looks at besides the sketch
+
+// 0 is what has no name.
+std::uint64_t NameOf(std::string_view text) {
+  if (text.empty()) return 0;
+  std::uint64_t hash = text.size();
+  for (const char c : text) hash = Mix64(hash ^ static_cast<unsigned char>(c));
+  return hash | 1;
+}
+
+// What confidence looks at, behind the end of `numbers`.
+void AppendNumbers(const CallDescription& call, std::span<const float> sketch, std::vector<float>& numbers) {
+  for (const Tokens count : {call.prompt_tokens, call.user_tokens}) {
+    numbers.push_back(count.value >= 0 ? static_cast<float>(std::log1p(static_cast<double>(count.value)))
+                                       : std::numeric_limits<float>::quiet_NaN());
+  }
+  numbers.insert(numbers.end(), sketch.begin(), sketch.end());
+}
+
+// The progress of a part of the work, as one of the whole.
+Progress PartOf(const Progress& progress, double from, double to) {
+  if (!progress) return {};
+  return [&progress, from, to](double share) { return progress(from + (to - from) * share); };
+}
+
+}  // namespace
+
+ModelId CallPredictor::IdOf(std::string_view model) const {
+  const auto at = std::ranges::lower_bound(models_, model);
+  if (at == models_.end() || *at != model) return {};
+  return {static_cast<std::uint64_t>(at - models_.begin()) + 1};
+}
+
+// Not known, where there is no text to read.
+void CallPredictor::SketchOf(std::string_view text, std::span<float> out, TextScratch& scratch) const {
+  if (sketch_ == nullptr || text.empty()) std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
+  else sketch_->Of(text, out, scratch);
+}
+
+LengthForest::Query CallPredictor::QueryOf(const CallDescription& call, std::span<const float> sketch) const {
+  return {IdOf(call.model),
+          {.kind = NameOf(call.kind),
+           .stage = {NameOf(call.stage)},
+           .prompt_tokens = call.prompt_tokens,
+           .system_tokens = call.system_tokens,
+           .user_tokens = call.user_tokens,
+           .calls_before = call.calls_before,
+           .tokens_before = call.tokens_before,
+           .sketch = sketch},
+          call.generated};
+}
+
+absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
+    std::span<const std::vector<LoggedCall>> workflows, const CallPredictorOptions& options,
+    const ParallelFor& parallel, const Progress& progress) {
+  const auto made = std::make_shared<CallPredictor>();
+  std::vector<std::string_view> texts;
+  std::size_t calls = 0;
+  bool any_solved = false;
+  for (const std::vector<LoggedCall>& workflow : workflows) {
+    for (const LoggedCall& logged : workflow) {
+      ++calls;
+      made->models_.emplace_back(logged.call.model);
+      if (!logged.call.text.empty()) texts.push_back(logged.call.text);
+      any_solved |= logged.solved < ConfidenceData::kUntried;
+    }
+    std::ranges::sort(made->models_);
+    made->models_.erase(std::ranges::unique(made->models_).begin(), made->models_.end());
+  }
+  if (calls == 0) return absl::InvalidArgumentError("predictor: there are no calls to learn from");
+  if (!texts.empty()) {
+    auto sketch = TextSketch::Train(texts, options.sketch, PartOf(progress, 0, 0.2));
+    if (!sketch.ok()) return sketch.status();
+    made->sketch_ = *std::move(sketch);
+  }
+
+  const std::size_t dimensions = made->dimensions();
+  LengthForestOptions lengths = options.lengths;
+  lengths.sketch = dimensions;
+  LengthLearner learner(lengths);
+  ConfidenceData tried{.features = kCounts + dimensions};
+  for (std::size_t m = 0; m < made->models_.size(); ++m) tried.models.push_back({m + 1});
+  TextScratch scratch;
+  std::vector<float> sketches;
+  std::uint64_t number = 0;  // of the workflow: what is left out is left out with all its calls
+  for (const std::vector<LoggedCall>& workflow : workflows) {
+    ++number;
+    sketches.resize(workflow.size() * dimensions);
+    for (std::size_t i = 0; i < workflow.size(); ++i) {
+      const std::span sketch = std::span(sketches).subspan(i * dimensions, dimensions);
+      made->SketchOf(workflow[i].call.text, sketch, scratch);
+      if (workflow[i].solved >= ConfidenceData::kUntried) continue;
+      AppendNumbers(workflow[i].call, sketch, tried.numbers);
+      tried.groups.push_back(number);
+      tried.outcomes.resize(tried.outcomes.size() + tried.models.size(), ConfidenceData::kUntried);
+      const std::size_t row = tried.outcomes.size() - tried.models.size();
+      tried.outcomes[row + made->IdOf(workflow[i].call.model).value - 1] = workflow[i].solved;
+    }
+    // Calls of a workflow may go to several models; each learns what is left, whoever generates it.
+    std::vector<std::int64_t> left(workflow.size() + 1);
+    for (std::size_t i = workflow.size(); i-- > 0;) {
+      left[i] = std::min<std::int64_t>(left[i + 1] + std::max(workflow[i].output_tokens.value, 0), INT32_MAX);
+    }
+    for (std::size_t i = 0; i < workflow.size(); ++i) {
+      const std::span sketch = std::span<const float>(sketches).subspan(i * dimensions, dimensions);
+      const LengthForest::Query query = made->QueryOf(workflow[i].call, sketch);
+      const FinishedCall call{query.input, {static_cast<std::int32_t>(left[i])}};
+      learner.Finished(query.model, std::span(&call, 1), number);
+    }
+  }
+  auto forests = learner.Train(parallel, PartOf(progress, 0.2, 0.9));
+  if (!forests.ok()) return forests.status();
+  made->lengths_ = *std::move(forests);
+  if (any_solved) {
+    auto confidence = Confidence::Train(tried, options.confidence, parallel, PartOf(progress, 0.9, 1));
+    if (!confidence.ok()) return confidence.status();
+    made->confidence_ = *std::move(confidence);
+  }
+  return made;
+}
+
+void CallPredictor::Predict(std::span<const CallDescription> calls, std::span<CallForecast> out, Scratch& s) const {
+  const std::size_t d = dimensions();
+  s.sketches.resize(calls.size() * d);
+  s.queries.clear();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::span sketch = std::span(s.sketches).subspan(i * d, d);
+    SketchOf(calls[i].text, sketch, s.text);
+    s.queries.push_back(QueryOf(calls[i], sketch));
+  }
+  s.told.resize(calls.size());
+  lengths_->Predict(s.queries, s.told, s.lengths);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    out[i] = {s.told[i], -1};
+    const ModelId model = s.queries[i].model;
+    if (confidence_ == nullptr || !model) continue;
+    s.numbers.clear();
+    AppendNumbers(calls[i], std::span(s.sketches).subspan(i * d, d), s.numbers);
+    s.scores.resize(models_.size());
+    confidence_->Scores(s.numbers, s.scores);
+    out[i].solved = s.scores[model.value - 1];
+  }
+}
+
+const ForestReport* CallPredictor::ReportOf(std::string_view model) const {
+  const QuantileForest* forest = lengths_->Of(IdOf(model));
+  return forest == nullptr ? nullptr : &forest->report();
+}
+
+std::string CallPredictor::Save() const {
+  internal::Packer out(kMagic, kVersion);
+  out.Put(static_cast<std::uint64_t>(models_.size()));
+  for (const std::string& model : models_) out.Put(std::string_view(model));
+  out.Put(std::string_view(sketch_ == nullptr ? std::string() : sketch_->Save()));
+  out.Put(std::string_view(lengths_->Save()));
+  out.Put(std::string_view(confidence_ == nullptr ? std::string() : confidence_->Save()));
+  return out.Take();
+}
+
+absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Load(std::string_view bytes) {
+  auto in = internal::Unpacker::Open(bytes, kMagic, kVersion, "a predictor");
+  if (!in.ok()) return in.status();
+  const auto made = std::make_shared<CallPredictor>();
+  for (auto n = in->Get<std::uint64_t>(); n > 0 && in->ok(); --n) made->models_.emplace_back(in->Text());
+  const std::string_view sketch = in->Text(), lengths = in->Text(), confidence = in->Text();
+  const absl::Status misfit = absl::DataLossError("a predictor was damaged: its parts do not fit");
+  if (!in->done() || std::ranges::adjacent_find(made->models_, std::greater_equal{}) != made->models_.end()) {
+    return misfit;
+  }
+  if (!sketch.empty()) {
+    auto read = TextSketch::Load(sketch);
+    if (!read.ok()) return read.status();
+    made->sketch_ = *std::move(read);
+  }
+  auto forests = LengthForest::Load(lengths);
+  if (!forests.ok()) return forests.status();
+  made->lengths_ = *std::move(forests);
+  if (!confidence.empty()) {
+    auto read = Confidence::Load(confidence);
+    if (!read.ok()) return read.status();
+    made->confidence_ = *std::move(read);
+  }
+  // Ids are places in the list of models, from one.
+  const auto is_ours = [&](ModelId model) { return model && model.value <= made->models_.size(); };
+  const Confidence* heads = made->confidence_.get();
+  const bool fits = made->lengths_->sketch() == made->dimensions() &&
+                    std::ranges::all_of(made->lengths_->models(), is_ours) &&
+                    (heads == nullptr ||
+                     (heads->features() == kCounts + made->dimensions() &&
+                      heads->models().size() == made->models_.size() && std::ranges::all_of(heads->models(), is_ours)));
+  return fits ? absl::StatusOr<std::shared_ptr<const CallPredictor>>(made) : misfit;
+}
+
+}  // namespace takt

@@ -1,0 +1,590 @@
+// The footprint of a workflow, by hand and against a recount, and the orders that are made of it.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catch.h"
+#include "scale.h"
+#include "scheduler/host.h"
+#include "takt/base/random.h"
+#include "takt/policy/boosted_footprint.h"
+#include "takt/policy/footprint.h"
+#include "takt/policy/footprint_book.h"
+#include "takt/policy/registry.h"
+#include "takt/policy/waiting_queue.h"
+
+namespace takt {
+namespace {
+
+constexpr StepPace kPace{.step_s = 1e-2, .prefill_s = 1e-4, .sequence_s = 1e-5, .context_s = 1e-8};
+
+TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
+
+QueuePressure Pressure(WaitsFor head) { return {head, {.tokens = {1000}, .max_seqs = 100}, {10'000}}; }
+
+FootprintBook Book() {
+  FootprintBook book({.pace = kPace});
+  book.PlanEnds(Pressure(WaitsFor::kNothing));
+  return book;
+}
+
+RequestState Call(Slot slot, std::int32_t prompt, double output, std::uint64_t workflow = 0) {
+  RequestState r;
+  r.slot = slot;
+  r.request.id = {slot + 1u};
+  r.request.workflow = {workflow};
+  r.request.prompt_tokens = {prompt};
+  r.request.output_tokens = Estimate::Exact(output);
+  r.request.arrival = r.request.workflow_arrival = TimePoint{};
+  return r;
+}
+
+// It runs to its end.
+void Run(FootprintBook& book, RequestState r, double now) {
+  book.Enters(r, At(now));
+  r.generated = {static_cast<std::int32_t>(r.request.output_tokens.mean)};
+  book.Ends(r, At(now));
+}
+
+double Part(const KeyParts& parts, std::string_view name) {
+  for (std::size_t i = 0; i < parts.size; ++i) {
+    if (parts.parts[i].name == name) return parts.parts[i].value;
+  }
+  FAIL("no part " << name);
+  return 0;
+}
+
+TEST_CASE("a footprint by hand: this call, and what follows") {
+  FootprintBook book = Book();
+  RequestState r = Call(0, 100, 50);
+  r.request.after = {1, 200, 30, 9000, 30};
+  book.Enters(r, At(0));
+  const double kv_steps = 50 * (100 + 50 / 2.0) + 9000;
+  const double step = 1e-2 / 3 * (380 / 1000.0 + 80 / 100.0 + kv_steps / 10'000);
+  CHECK(book.Left(r) == Approx(1e-4 * 300 + 1e-5 * 80 + 1e-8 * kv_steps + step));
+  CHECK(book.Drain() == Approx(book.Left(r)));
+}
+
+TEST_CASE("what is computed already costs nothing, and what is lost costs again") {
+  FootprintBook book = Book();
+  RequestState whole = Call(0, 400, 10), kept = Call(1, 400, 10), lost = Call(2, 400, 10);
+  kept.computed = {399};
+  lost.generated = {4};
+  for (const RequestState* r : {&whole, &kept, &lost}) book.Enters(*r, At(0));
+  CHECK(book.Left(kept) < 0.3 * book.Left(whole));
+  // Four tokens less to generate, four more to compute.
+  const double saved = 1e-5 * 4 + 1e-2 / 3 * (4 / 100.0) + (10 * 405 - 6 * 407) * (1e-8 + 1e-2 / 3 / 10'000);
+  CHECK(book.Left(whole) - book.Left(lost) == Approx(saved - 1e-4 * 4));
+}
+
+TEST_CASE("a tool call costs the KV that waits for it, or its recomputation") {
+  FootprintBook book = Book();
+  RequestState plain = Call(0, 100, 50), brief = Call(1, 100, 50), endless = Call(2, 100, 50);
+  brief.request.next_call = {.after = {20}, .duration = FromSeconds(0.5)};
+  endless.request.next_call = {.after = {20}, .duration = FromSeconds(1e6)};
+  for (const RequestState* r : {&plain, &brief, &endless}) book.Enters(*r, At(0));
+  CHECK(book.Left(brief) - book.Left(plain) == Approx(120 * 0.5 / 10'000 / 3));
+  CHECK(book.Left(endless) - book.Left(plain) == Approx(120 * 1e-4 / 3));
+}
+
+TEST_CASE("without a word about what follows, output left stands in, at the rates of what has ended") {
+  FootprintBook book = Book();
+  for (int i = 0; i < 100; ++i)
+    Run(book, Call(0, 300, 100), i);  // three prompt tokens, 350 token-steps an output token
+  RequestState r = Call(1, 300, 100);
+  r.request.workflow_tokens_left = Estimate::Exact(150);
+  RequestState told = Call(2, 300, 100);
+  told.request.after = {1, 150, 50, 50 * 350, 50};
+  book.Enters(r, At(200)), book.Enters(told, At(200));
+  CHECK(book.Left(r) == Approx(book.Left(told)));
+}
+
+TEST_CASE("where nothing was predicted, a call is taken for the mean of those that have ended") {
+  FootprintBook book = Book();
+  for (int i = 0; i < 2000; ++i) Run(book, Call(0, 10, 40), i);
+  RequestState r = Call(1, 10, 40), unknown = Call(2, 10, 40);
+  unknown.request.output_tokens = {};
+  book.Enters(r, At(0)), book.Enters(unknown, At(0));
+  CHECK(book.Left(unknown) == Approx(book.Left(r)).epsilon(0.05));
+}
+
+TEST_CASE("prices follow what the first of the queue waits for, and sum to one") {
+  ResourcePrices prices;
+  for (int i = 0; i < 1000; ++i) prices.Learn(i % 4 == 0 ? WaitsFor::kKv : WaitsFor::kBudget, 0.005);
+  CHECK(prices.kv == Approx(0.25).margin(0.02));
+  CHECK(prices.tokens == Approx(0.75).margin(0.02));
+  CHECK(prices.tokens + prices.sequences + prices.kv == Approx(1));
+  const ResourcePrices before = prices;
+  for (const WaitsFor other : {WaitsFor::kNothing, WaitsFor::kAdapter, WaitsFor::kMove}) prices.Learn(other, 0.5);
+  CHECK(prices.kv == before.kv);
+}
+
+// Calls side by side that tell of the rest of their workflow count once, by the newest word; the others each.
+TEST_CASE("the backlog is the sum over living workflows, whatever happens") {
+  for (std::int64_t seed = 1; seed <= Scaled(20); ++seed) {
+    Random random(static_cast<std::uint64_t>(seed));
+    FootprintBook book = Book();
+    std::vector<RequestState> alive(64);
+    std::vector<bool> lives(64);
+    std::vector<double> own(64);
+    struct Flow {
+      int calls = 0;
+      double told = 0;
+    };
+    std::map<std::uint64_t, Flow> flows;
+    double now = 0;
+    for (int event = 0; event < 3000; ++event) {
+      now += random.Uniform();
+      const auto slot = static_cast<Slot>(random.Below(64));
+      RequestState& r = alive[slot];
+      if (!lives[slot]) {
+        r = Call(slot, static_cast<std::int32_t>(1 + random.Below(500)), static_cast<double>(random.Below(200)),
+                 random.Below(20));
+        if (random.Chance(0.3)) r.request.output_tokens = {};
+        if (random.Chance(0.5)) r.request.after = {1, 50, 20, 900, 20};
+      }
+      Flow& flow = flows[r.request.workflow ? r.request.workflow.value : 1000 + slot];
+      if (lives[slot] && random.Chance(0.5)) {
+        r.generated = {static_cast<std::int32_t>(random.Below(100))};
+        book.Ends(r, At(now));
+        lives[slot] = false;
+        own[slot] = 0;
+        if (--flow.calls == 0) flow.told = 0;
+        book.Ends(r, At(now));  // twice is harmless
+      } else {
+        if (!lives[slot]) ++flow.calls;
+        lives[slot] = true;
+        book.Enters(r, At(now));
+        (r.request.after.known() ? flow.told : own[slot]) = std::min(book.Left(r), book.works().most());
+      }
+      double sum = 0;
+      for (const auto& [id, f] : flows) sum += f.told;
+      for (const double c : own) sum += c;
+      REQUIRE(book.Drain() == Approx(sum * book.truth()).margin(1e-6));
+    }
+    for (Slot slot = 0; slot < 64; ++slot) {
+      if (lives[slot]) book.Ends(alive[slot], At(now));
+    }
+    CHECK(book.Drain() == 0);
+  }
+}
+
+TEST_CASE("predictions that come true at double their size scale the backlog by what that costs") {
+  FootprintBook book = Book(), fresh = Book();
+  const RequestState told = Call(0, 1, 50), truly = Call(1, 1, 100);
+  fresh.Enters(told, At(0)), fresh.Enters(truly, At(0));
+  const double ratio = fresh.Left(truly) / fresh.Left(told);
+  CHECK(fresh.truth() == 1);
+  for (int i = 0; i < 1000; ++i) {
+    RequestState r = Call(0, 1, 50);
+    book.Enters(r, At(i));
+    r.generated = {100};
+    book.Ends(r, At(i));
+  }
+  CHECK(book.truth() == Approx(ratio).epsilon(0.02));
+  const RequestState r = Call(0, 1, 50);
+  book.Enters(r, At(2000));
+  CHECK(book.Drain() == Approx(book.Left(r) * book.truth()));
+}
+
+TEST_CASE("tail and cut of works against the samples themselves") {
+  for (const double sigma : {0.1, 0.7, 1.2, 1.8}) {
+    Random random(7);
+    WorkSizes works;
+    std::vector<double> sizes;
+    for (int i = 0; i < 2000; ++i) {  // nothing has been forgotten yet
+      sizes.push_back(random.LogNormal(0, sigma));
+      works.End({}, sizes.back(), {});
+    }
+    double sum = 0, squares = 0;
+    for (const double c : sizes) sum += c, squares += c * c;
+    const double tail = squares * static_cast<double>(sizes.size()) / (sum * sum);
+    INFO(sigma);
+    CHECK(works.tail() == Approx(tail).epsilon(0.02));
+    std::ranges::sort(sizes);
+    const double share = std::clamp(1 - 1 / tail, 0.5, 0.95);
+    double below = 0;
+    std::size_t at = 0;
+    while (below + sizes[at] < share * sum) below += sizes[at++];
+    CHECK(works.cut() == Approx(sizes[at]).epsilon(0.15));  // to a quarter of an octave
+  }
+}
+
+TEST_CASE("equal works have no tail; before enough have ended nothing is said") {
+  WorkSizes works;
+  for (int i = 0; i < WorkSizes::kEnough - 1; ++i) {
+    CHECK(works.Expect(3, {}).size == 0);
+    works.End({}, 3, {});
+  }
+  CHECK(works.cut() == 0);
+  CHECK(works.tail() == 2);
+  works.End({}, 3, {});
+  CHECK(works.cut() == 3);
+  CHECK(works.tail() == Approx(1));
+  for (const double odd : {0.0, -1.0, 1e300, 1e-300}) works.End(works.Expect(odd, {}), odd, {});
+  CHECK(std::isfinite(works.tail()));
+}
+
+// A hundred works of a size of 3 have ended.
+WorkSizes Threes() {
+  WorkSizes works;
+  for (int i = 0; i < 100; ++i) works.End({}, 3, {});
+  return works;
+}
+
+TEST_CASE("a work that turns out to be another size counts as that, with the weight that it has left") {
+  for (const int later : {0, 100, 3000, 20'000}) {
+    WorkSizes told = Threes(), known = Threes();
+    const WorkSizes::Entry entry = told.Expect(1, {}), same = known.Expect(6, {});
+    for (int i = 0; i < later; ++i) {
+      for (WorkSizes* works : {&told, &known}) works->End(works->Expect(2 + i % 3, {}), 2 + i % 3, {});
+    }
+    told.End(entry, 6, {}), known.End(same, 6, {});
+    for (int i = 0; i < 2 * WorkSizes::kEnough; ++i) told.End({}, 3, {}), known.End({}, 3, {});
+    INFO(later);
+    CHECK(told.tail() == Approx(known.tail()).epsilon(1e-6));
+    CHECK(told.cut() == Approx(known.cut()));
+  }
+}
+
+TEST_CASE("a work that is expected counts within bounds, and not at all once withdrawn") {
+  WorkSizes works = Threes();
+  const WorkSizes::Entry entry = works.Expect(1e9, {});
+  CHECK(entry.size == Approx(48));
+  CHECK(works.tail() < 3);
+  CHECK(works.cut() == Approx(3));
+  works.Withdraw(entry, {});
+  CHECK(works.tail() == Approx(1).margin(1e-9));
+}
+
+TEST_CASE("works of another size are believed after a while") {
+  WorkSizes works;
+  for (int i = 0; i < 10'000; ++i) works.End({}, 1, {});
+  for (int i = 0; i < 20'000; ++i) works.End(works.Expect(100, {}), 100, {});
+  CHECK(works.cut() == Approx(100));
+  CHECK(works.tail() == Approx(1).epsilon(0.02));
+}
+
+// Also as the third request ever, cancelled before it ran or after a token, or never.
+TEST_CASE("one absurd prediction counts for little") {
+  for (const int before : {2, 500}) {
+    for (const int generated : {0, 1, -1}) {
+      CAPTURE(before, generated);
+      FootprintBook book = Book();
+      for (int i = 0; i < before; ++i) Run(book, Call(0, 100, 50), i);
+      RequestState absurd = Call(2, 100, 1e15);
+      absurd.request.after = {1e18, 1e18, 1e15, 1e18, 1e18};
+      book.Enters(absurd, At(0));
+      const RequestState sane = Call(1, 100, 50);
+      book.Enters(sane, At(0));
+      if (before >= WorkSizes::kEnough) CHECK(book.Drain() < 17.1 * book.Left(sane));
+      if (generated >= 0) {
+        absurd.generated = {generated};
+        book.Ends(absurd, At(1));
+        if (before >= WorkSizes::kEnough) CHECK(book.Drain() == Approx(book.Left(sane)).epsilon(0.06));
+      }
+      for (int i = 0; i < 100; ++i) Run(book, Call(0, 100, 50), 2 + i);
+      if (before < WorkSizes::kEnough || generated >= 0) CHECK(book.works().tail() < 1.1);
+      CHECK(book.works().tail() < 2);
+      CHECK(book.works().cut() == Approx(book.Left(sane)).epsilon(0.02));
+      for (int i = 0; i < 10'000; ++i) Run(book, Call(0, 100, 50), 200 + i);
+      CHECK(book.truth() == Approx(1).epsilon(0.02));
+      const bool unseen = before < WorkSizes::kEnough && generated < 0;  // it came before anything was known, and stays
+      CHECK(book.Drain() < 18 * book.Left(sane) + (unseen ? 101 : 0));
+    }
+  }
+}
+
+TEST_CASE("an output counts for no more than the host's cap on it") {
+  FootprintBook book = Book();
+  RequestState capped = Call(0, 100, 1e6), told = Call(1, 100, 20);
+  capped.request.max_output_tokens = {20};
+  book.Enters(capped, At(0)), book.Enters(told, At(0));
+  CHECK(book.Left(capped) == Approx(book.Left(told)));
+}
+
+TEST_CASE("sequences share a prompt, and predictions of them come true") {
+  FootprintBook book = Book();
+  for (int i = 0; i < 100; ++i) {
+    RequestState r = Call(0, 1000, 50);
+    r.request.sequences = 4;
+    book.Enters(r, At(i));
+    r.generated = {50};
+    book.Ends(r, At(i));
+  }
+  CHECK(book.truth() == Approx(1).epsilon(0.01));
+  RequestState one = Call(1, 1000, 50), four = Call(2, 1000, 50);
+  four.request.sequences = 4;
+  CHECK(book.PathSeconds(four) == Approx(book.PathSeconds(one)));
+}
+
+TEST_CASE("calls side by side that tell nothing of their workflow count each") {
+  FootprintBook book = Book();
+  for (Slot slot = 0; slot < 10; ++slot) book.Enters(Call(slot, 100, 50, 7), At(0));
+  CHECK(book.Drain() == Approx(10 * book.Left(Call(0, 100, 50))));
+  for (Slot slot = 0; slot < 10; ++slot) book.Ends(Call(slot, 100, 50, 7), At(0));
+  CHECK(book.Drain() == 0);
+}
+
+TEST_CASE("ten thousand absurd predictions do not overflow the backlog") {
+  FootprintBook book = Book();
+  for (int i = 0; i < 100; ++i) {
+    RequestState r = Call(0, 1, 1e9);
+    book.Enters(r, At(i));
+    r.generated = {1'000'000'000};
+    book.Ends(r, At(i));
+  }
+  for (Slot slot = 0; slot < 10'000; ++slot) book.Enters(Call(slot, 100, 1e15), At(0));
+  CHECK(book.Drain() > 0);
+}
+
+// ---- orders -----------------------------------------------------------------------------------------------------
+
+// With works from which a tail and a cut are known: 1 s of the engine every 10th, 0.1 s the others.
+template <class P>
+P Experienced() {
+  P policy;
+  policy.set_pace({.step_s = 0, .prefill_s = 0, .sequence_s = 1e-3, .context_s = 0});
+  policy.PlanEnds(Pressure(WaitsFor::kNothing), At(0));
+  for (int i = 0; i < 200; ++i) {
+    RequestState r = Call(0, 1, i % 10 == 0 ? 1000 : 100);
+    policy.Enters(r, At(0));
+    r.generated = {static_cast<std::int32_t>(r.request.output_tokens.mean)};
+    policy.Ends(r, At(0));
+  }
+  return policy;
+}
+
+TEST_CASE("footprint: the least work first") {
+  auto policy = Experienced<Footprint>();
+  const RequestState small = Call(0, 1, 20), large = Call(1, 1, 300);
+  policy.Enters(large, At(0)), policy.Enters(small, At(1));
+  CHECK(policy.Key(small).key == Approx(0.02));
+  CHECK(policy.Key(large).key == Approx(0.3));
+}
+
+TEST_CASE("boosted_footprint: the key by hand, and it stays") {
+  auto policy = Experienced<BoostedFootprint>();
+  // E[C] = 0.19, E[C^2] = 0.109: q = 3.02; of the work, 0.9 in 1.9 lies at 0.1, less than 1 - 1/q.
+  const double q = 0.109 / (0.19 * 0.19);
+  RequestState giant = Call(0, 1, 5000), small = Call(1, 1, 20);
+  giant.request.workflow_arrival = At(7), small.request.workflow_arrival = At(9);
+  policy.Enters(giant, At(7)), policy.Enters(small, At(9));
+  CHECK(policy.Key(giant).key == Approx(7));
+  const KeyParts parts = policy.Explain(small);
+  CHECK(Part(parts, "C_s") == Approx(0.02));
+  CHECK(Part(parts, "V_s") == Approx(5.02));
+  const double expected = 9 - 0.4 * (q / 3) * (q / 3) * Part(parts, "V_s") * std::log(1 / 0.02);
+  CHECK(policy.Key(small).key == Approx(expected));
+  CHECK(Part(parts, "q") == Approx(q));
+  CHECK(Part(parts, "Cw_s") == Approx(1));
+  CHECK(Part(parts, "p_kv") == Approx(1.0 / 3));
+
+  for (Slot slot = 2; slot < 50; ++slot) policy.Enters(Call(slot, 1, 900), At(10));
+  CHECK(policy.Key(small).key == Approx(expected));
+}
+
+TEST_CASE("an idle engine has next to no head starts: the backlog counts as a second") {
+  auto policy = Experienced<BoostedFootprint>();
+  RequestState r = Call(0, 1, 20);
+  r.request.workflow_arrival = At(50);
+  policy.Enters(r, At(50));
+  CHECK(Part(policy.Explain(r), "V_s") == 1);
+  CHECK(policy.Key(r).key > 50 - 1.6 * std::log(50.0));
+}
+
+TEST_CASE("presets: half the boost, the order of footprint") {
+  const auto key = [](const char* spec) {
+    AnyPolicy policy = *MakePolicy(spec);
+    RequestState r;
+    for (int i = 0; i < 300; ++i) {
+      r = Call(0, 100 + i % 7, i % 10 == 0 ? 1000 : 100);
+      policy.Enters(r, At(i));
+      r.generated = {static_cast<std::int32_t>(r.request.output_tokens.mean)};
+      if (i < 299) policy.Ends(r, At(i));
+    }
+    RequestState small = Call(1, 10, 20);
+    small.request.workflow_arrival = At(300);
+    policy.Enters(small, At(300));
+    return policy.Key(small).key;
+  };
+  CHECK(300 - key("boosted_footprint(preset=tail)") == Approx((300 - key("boosted_footprint")) / 2));
+  CHECK(300 - key("boosted_footprint(boost=0.2)") == Approx((300 - key("boosted_footprint")) / 2));
+  CHECK(key("boosted_footprint(preset=mean)") == Approx(key("footprint")));
+  CHECK(key("boosted_footprint(boost=0)") == 300);
+  CHECK_FALSE(MakePolicy("boosted_footprint(preset=best)").ok());
+}
+
+TEST_CASE("goodput: who can no longer be in time comes last, from that moment on") {
+  auto policy = *MakePolicy("boosted_footprint(preset=goodput,step_s=0.01,context_s=0,prefill_s=0)");
+  testing::Host<AnyPolicy> host({.kv_blocks = {100}}, {.max_seqs = 1}, policy);
+  host.Arrive(1, 16);
+  host.Step();
+  Request r = testing::Prompt(2, 1);
+  r.output_tokens = Estimate::Exact(5);  // 50 ms, and its successors another 50
+  r.after = {1, 1, 5, 100, 5};
+  r.deadline = testing::Ms(200);
+  host.Arrive(r);
+  r = testing::Prompt(3, 1);
+  r.output_tokens = Estimate::Exact(50);  // larger, and without a deadline
+  host.Arrive(r);
+  CHECK(host.scheduler.Explain({2}).ahead == 0);
+  host.now = 98;
+  host.Step();
+  CHECK(host.scheduler.Explain({2}).ahead == 0);
+  host.now = 100;
+  host.Step();
+  CHECK(host.scheduler.Explain({2}).ahead == 1);
+  r = testing::Prompt(4, 1);
+  r.output_tokens = Estimate::Exact(1);
+  r.deadline = testing::Ms(50);  // over
+  host.Arrive(r);
+  CHECK(host.scheduler.Explain({4}).ahead == 1);
+  CHECK(host.scheduler.Explain({2}).ahead == 2);
+}
+
+// docs/policies/boosted_footprint.md: B, that comes later, is before A only where it comes within its own head start.
+TEST_CASE("nobody is passed by who comes later than its head start, and never by more than the horizon") {
+  for (std::int64_t seed = 1; seed <= Scaled(10); ++seed) {
+    Random random(static_cast<std::uint64_t>(seed));
+    BoostedFootprint policy;
+    struct Seen {
+      double arrival, key, start;
+    };
+    std::vector<Seen> seen;
+    double now = 0;
+    std::vector<RequestState> alive;
+    for (Slot slot = 0; slot < 400; ++slot) {
+      now += random.Uniform() * 20;
+      RequestState r = Call(slot, static_cast<std::int32_t>(1 + random.Below(3000)), random.LogNormal(5, 2));
+      r.request.workflow_arrival = At(now);
+      policy.Enters(r, At(now));
+      const KeyParts parts = policy.Explain(r);
+      const double cost = Part(parts, "C_s"), cut = Part(parts, "Cw_s");
+      const double start = cut > cost ? Part(parts, "kappa") * Part(parts, "V_s") * std::log(cut / cost) : 0;
+      seen.push_back({now, policy.Key(r).key, start});
+      REQUIRE(now - seen.back().key <= std::min(start, 3600.0) + 1e-6);
+      alive.push_back(r);
+      while (alive.size() > 60) {
+        const auto at = static_cast<std::ptrdiff_t>(random.Below(alive.size()));
+        RequestState ended = alive[static_cast<std::size_t>(at)];
+        ended.generated = {1 + static_cast<std::int32_t>(random.Below(500))};
+        policy.Ends(ended, At(now));
+        alive.erase(alive.begin() + at);
+      }
+    }
+    for (std::size_t b = 0; b < seen.size(); ++b) {
+      for (std::size_t a = 0; a < b; ++a) {
+        if (seen[b].arrival - seen[a].arrival <= std::min(seen[b].start, 3600.0)) continue;
+        REQUIRE(seen[a].key <= seen[b].key);
+      }
+    }
+  }
+}
+
+// A tenant floods an engine that can do one second of work per second with twice that, in crumbs, all in one old
+// workflow or each in its own. What another tenant asks for is served, though it is large, when all has been done that
+// was there, or came within two horizons; under footprint, and where no horizon binds, it is not.
+TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond the horizon") {
+  for (const bool one_workflow : {false, true}) {
+    const auto served_at = [one_workflow](const std::string& spec) {
+      WaitingQueue<AnyPolicy> queue(*MakePolicy(spec));
+      std::uint64_t id = 0;
+      std::vector<RequestId> first;
+      double busy_until = 0;
+      const auto push = [&](double output, std::uint64_t tenant, double now) {
+        Request r = testing::Prompt(++id, 1);
+        r.output_tokens = Estimate::Exact(output);
+        r.tenant = {tenant};
+        if (one_workflow && tenant == 1) r.workflow = {1}, r.workflow_arrival = At(0), r.after = {1, 1, 40, 1, 40};
+        queue.Push(r, At(now));
+        return r.id;
+      };
+      // What has ended before tells crumbs from giants: a second of work every 20th.
+      for (int i = 0; i < 400; ++i) {
+        const RequestId ended = push(i % 20 == 0 ? 1000 : 40, 9, 0);
+        queue.EndIteration(std::span(&ended, 1));
+        queue.Computed(ended, {1}, {i % 20 == 0 ? 1000 : 40});
+        queue.Erase(ended);
+      }
+      RequestId own;
+      for (double now = 0; now < 600; now += 0.02) {
+        push(40, 1, now);  // 0.04 s, every 0.02 s
+        if (now > 19.99 && now < 20.01) own = push(5000, 7, now);
+        while (busy_until <= now) {
+          queue.TopK(1, At(now), first);
+          if (first.empty()) break;
+          queue.EndIteration(first);
+          if (first[0] == own) return now;
+          busy_until = std::max(busy_until, now) + 0.04;
+          queue.Computed(first[0], {1}, {40});
+          queue.Erase(first[0]);
+        }
+      }
+      return std::numeric_limits<double>::infinity();
+    };
+    const std::string pace = "step_s=0,prefill_s=0,sequence_s=0.001,context_s=0";
+    CAPTURE(one_workflow);
+    CHECK(std::isinf(served_at("footprint(" + pace + ")")));
+    // Crumbs of their own are soon what a work is, and have no head start any more; those of one workflow go on.
+    CHECK(std::isinf(served_at("boosted_footprint(" + pace + ",boost=4,horizon_s=100000)")) == one_workflow);
+    // 20 s of work are there, 2 s more come per second of two horizons.
+    for (const double horizon : {5.0, 20.0}) {
+      const std::string spec = "boosted_footprint(" + pace + ",boost=4,horizon_s=" + std::to_string(horizon) + ")";
+      INFO(spec);
+      CHECK(served_at(spec) <= 20 + 20 + 2 * 2 * horizon + 1);
+    }
+  }
+}
+
+TEST_CASE("what is revised while a request waits changes its cost, and not its time") {
+  auto policy = Experienced<BoostedFootprint>();
+  RequestState r = Call(0, 1, 20);
+  r.enqueued = r.request.workflow_arrival = At(9);
+  policy.Enters(r, At(9));
+  const double key = policy.Key(r).key;
+  for (Slot slot = 1; slot < 80; ++slot) policy.Enters(Call(slot, 1, 900), At(10));
+  policy.Enters(r, At(11));
+  CHECK(policy.Key(r).key == key);
+  r.request.output_tokens = Estimate::Exact(10);
+  policy.Enters(r, At(12));
+  CHECK(policy.Key(r).key < key);
+  const double start = 9 - policy.Key(r).key;
+  CHECK(start == Approx((9 - key) * std::log(1 / 0.01) / std::log(1 / 0.02)));
+  r.enqueued = At(13);  // it was preempted, and joins anew
+  policy.Enters(r, At(13));
+  CHECK(9 - policy.Key(r).key > 3 * start);
+}
+
+TEST_CASE("idle workflows are kept for a while, in bounded number, and then counted") {
+  FootprintBook book = Book();
+  for (std::int64_t i = 0; i < Scaled(200'000); ++i) {
+    RequestState r = Call(0, 10, 5, static_cast<std::uint64_t>(i) + 1);
+    book.Enters(r, At(0));
+    r.generated = {5};
+    book.Ends(r, At(0));
+  }
+  CHECK(book.records() <= FootprintBook::kLeastIdle + 2);
+  // A workflow that goes on in time is one work, not two.
+  FootprintBook other = Book();
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    for (int part = 0; part < 2; ++part) {
+      RequestState r = Call(0, 10, 100, i + 1);
+      other.Enters(r, At(static_cast<double>(i) + 5 * part));
+      r.generated = {100};
+      other.Ends(r, At(static_cast<double>(i) + 5 * part));
+    }
+  }
+  RequestState two = Call(1, 10, 100);
+  other.Enters(two, At(1000));
+  CHECK(other.works().cut() == Approx(2 * other.Left(two)).epsilon(0.01));
+}
+
+}  // namespace
+}  // namespace takt

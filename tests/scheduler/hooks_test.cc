@@ -1,0 +1,233 @@
+// When a policy is told what: Enters, Ends, Scheduled, Change, PlanEnds.
+#include <memory>
+#include <string>
+
+#include "scheduler/host.h"
+#include "takt/policy/aged.h"
+#include "takt/policy/any_policy.h"
+#include "takt/policy/waiting_queue.h"
+
+namespace takt {
+namespace {
+
+using testing::Host;
+using testing::Ms;
+using testing::Prompt;
+
+struct Told {
+  std::string calls;
+  std::vector<QueuePressure> pressures;
+};
+
+// Orders by what it was told: a request's key is its prompt, until its time comes (`flip_ms` after it joined), or two
+// of its tokens are there; then it is last.
+struct Probe {
+  std::shared_ptr<Told> told = std::make_shared<Told>();
+  std::int64_t flip_ms = 0;
+  struct Kept {
+    double key = 0;
+    TimePoint flips = kNever;
+  };
+  std::vector<Kept> kept = {};
+
+  Kept& Of(const RequestState& r) {
+    if (r.slot >= kept.size()) kept.resize(r.slot + std::size_t{1});
+    return kept[r.slot];
+  }
+  void Note(char what, const RequestState& r) { told->calls += what + std::to_string(r.request.id.value) + " "; }
+
+  void Enters(const RequestState& r, TimePoint now) {
+    Note('+', r);
+    Of(r) = {r.generated.value >= 2 ? 1000.0 : r.request.prompt_tokens.value + 100.0 * r.request.priority,
+             flip_ms > 0 ? now + std::chrono::milliseconds(flip_ms) : kNever};
+  }
+  void Ends(const RequestState& r, TimePoint) { Note('-', r); }
+  bool Scheduled(const RequestState& r, Tokens, Tokens) {
+    if (r.generated.value != 2) return false;
+    Of(r).key = 1000;
+    return true;
+  }
+  RankKey Key(const RequestState& r) const { return {r.slot < kept.size() ? kept[r.slot].key : 0}; }
+  TimePoint ChangesAt(const RequestState& r) const { return kept[r.slot].flips; }
+  void Change(const RequestState& r, TimePoint) {
+    Note('!', r);
+    Of(r) = {1000, kNever};
+  }
+  void PlanEnds(const QueuePressure& pressure, TimePoint) { told->pressures.push_back(pressure); }
+  KeyParts Explain(const RequestState& r) const {
+    KeyParts parts;
+    parts.Add("prompt", r.request.prompt_tokens.value);
+    return parts;
+  }
+};
+
+template <class P>
+P Wrapped(const Probe& probe) {
+  if constexpr (std::same_as<P, Aged<Probe>>) return Aged<Probe>(probe, {.threshold = 1000});
+  return P(probe);
+}
+
+SchedulerOptions Small() { return {.kv_blocks = {10}, .kv_watermark = 0}; }
+
+TEMPLATE_TEST_CASE("a policy hears of requests that join, are revised and end", "", Probe, AnyPolicy, Aged<Probe>) {
+  const Probe probe;
+  Host<TestType> host(Small(), {.max_seqs = 1}, Wrapped<TestType>(probe));
+  std::string& calls = probe.told->calls;
+  host.Arrive(1, 16);
+  host.Arrive(2, 8);
+  CHECK(calls == "+1 +2 ");
+  CHECK(host.Step() == "2:8");
+  host.On(Revised{.request = {2}, .priority = 1});  // it runs
+  host.On(Revised{.request = {1}, .priority = 2});  // it waits
+  CHECK(calls == "+1 +2 +2 +1 ");
+  host.On(ToolCalled{.request = {2}});
+  CHECK(host.Step() == "1:16");
+  host.On(ToolReturned{.request = {2}, .returned = {4}});
+  CHECK(calls == "+1 +2 +2 +1 +2 ");
+  host.On(Cancelled{{2}});
+  CHECK(host.Step({1}) == "1:1");
+  host.Plan();
+  CHECK(calls == "+1 +2 +2 +1 +2 -2 -1 ");
+  CHECK(host.scheduler.Explain({2}).key_parts.size == 0);
+}
+
+TEMPLATE_TEST_CASE("a key that changes at a known time does so before the next plan", "", Probe, AnyPolicy,
+                   Aged<Probe>) {
+  Probe probe{.flip_ms = 10};
+  Host<TestType> host(Small(), {.max_seqs = 1}, Wrapped<TestType>(probe));
+  host.Arrive(1, 16);
+  CHECK(host.Step() == "1:16");
+  host.Arrive(2, 1);
+  host.now = 8;
+  host.Arrive(3, 5);
+  CHECK(host.Step() == "1:1");  // at 9 ms
+  CHECK(host.scheduler.Explain({3}).ahead == 1);
+  CHECK(host.scheduler.Explain({3}).key_parts.parts[0].value == 5);
+  host.now = 11;
+  CHECK(host.Step({1}) == "1:1");
+  CHECK(host.scheduler.Explain({2}).ahead == 1);  // its time has come
+  CHECK(host.scheduler.Explain({2}).key.key == 1000);
+  CHECK(host.Step({3}) == "3:5");
+  CHECK(probe.told->calls == "+1 +2 +3 !2 -1 -3 ");
+}
+
+TEST_CASE("a step may change the key of who runs, and so whom the first of the queue displaces") {
+  SchedulerOptions options = Small();
+  options.preempt = Preempt::kByRank;
+  Host<Probe> host(options, {.max_seqs = 1});
+  host.Arrive(1, 4);
+  CHECK(host.Step() == "1:4");
+  host.Arrive(2, 50);
+  CHECK(host.Step() == "1:1");
+  CHECK(host.Step() == "2:50");
+  CHECK(host.scheduler.stats().preempted_by_rank == 1);
+}
+
+TEST_CASE("after each plan a policy hears what kept the first of the queue out") {
+  const Probe probe;
+  Host<Probe> host(Small(), {.tokens = {64}, .max_seqs = 2}, probe);
+  const auto& pressures = probe.told->pressures;
+  host.Arrive(1, 16);
+  host.Step();
+  CHECK(pressures.back().head == WaitsFor::kNothing);
+  CHECK(pressures.back().kv_tokens == Tokens{160});
+  host.Arrive(2, 62);
+  host.Arrive(3, 70);
+  host.Step();
+  CHECK(pressures.back().head == WaitsFor::kSequences);
+  host.On(Cancelled{{2}});
+  host.Arrive(4, 150);
+  host.On(Cancelled{{3}});
+  host.Step();
+  CHECK(pressures.back().head == WaitsFor::kKv);
+  CHECK(pressures.back().limits.max_seqs == 2);
+  host.On(Cancelled{{4}});
+  host.limits.tokens = {1};
+  host.Arrive(5, 20);
+  host.Step();
+  CHECK(pressures.back().head == WaitsFor::kBudget);
+}
+
+TEST_CASE("a policy that comes while requests wait and run hears of all of them") {
+  Host<AnyPolicy> host(Small(), {.max_seqs = 1}, AnyPolicy(Fcfs{}));
+  host.Arrive(1, 16);
+  host.Step();
+  host.Arrive(2, 9);
+  host.Arrive(3, 7);
+  const Probe probe{.flip_ms = 50};
+  host.On(PolicyChanged{std::make_shared<const AnyPolicy>(probe)});
+  CHECK(probe.told->calls == "+2 +3 +1 ");
+  CHECK(host.Step({1}) == "1:1");
+  CHECK(host.Step({3}) == "3:7");
+}
+
+TEST_CASE("who is turned away at a full queue has ended, too") {
+  SchedulerOptions options = Small();
+  options.max_waiting = 1;
+  options.shed = Shed::kWorst;
+  const Probe probe;
+  Host<Probe> host(options, {}, probe);
+  host.Arrive(1, 5);
+  host.Arrive(2, 9);  // worse than who waits
+  CHECK(probe.told->calls == "+1 +2 -2 ");
+  host.Arrive(3, 2);
+  CHECK(probe.told->calls == "+1 +2 -2 +3 -1 +3 ");
+}
+
+TEST_CASE("at a full queue, whose time has come is the worst, and a newcomer has its own") {
+  SchedulerOptions options = Small();
+  options.max_waiting = 2;
+  options.shed = Shed::kWorst;
+  Probe probe{.flip_ms = 10};
+  Host<Probe> host(options, {.max_seqs = 1}, probe);
+  host.Arrive(1, 1);
+  host.Step();
+  host.Arrive(2, 3);  // becomes the last at 11 ms
+  host.now = 8;
+  host.Arrive(3, 9);
+  host.now = 11;
+  host.Step();
+  host.Arrive(4, 5);  // joins at 12 ms, and is better than both
+  CHECK(probe.told->calls == "+1 +2 +3 !2 +4 -2 +4 ");
+  CHECK(host.scheduler.policy().kept[3].flips == Ms(host.now + 10));
+}
+
+TEST_CASE("a request that runs is described as it is when something new is known of it") {
+  struct Watching {
+    std::shared_ptr<RequestState> last = std::make_shared<RequestState>();
+    void Enters(const RequestState& r, TimePoint) { *last = r; }
+    RankKey Key(const RequestState&) const { return {}; }
+  };
+  const Watching policy;
+  Host<Watching> host(Small(), {}, policy);
+  host.Arrive(1, 16);
+  for (int i = 0; i < 4; ++i) host.Step();
+  host.On(Revised{.request = {1}, .priority = 3});
+  CHECK(policy.last->generated == Tokens{4});
+  CHECK(policy.last->computed == Tokens{19});
+  CHECK(policy.last->has_run);
+}
+
+TEST_CASE("a scheduler that is given no policy has takt's default") {
+  CHECK(Scheduler::Create(Small())->policy().name() == "boosted_footprint");
+  CHECK(BasicScheduler<Fcfs>::Create(Small()).ok());
+}
+
+TEST_CASE("the queue alone tells as the scheduler does") {
+  const Probe probe{.flip_ms = 10};
+  WaitingQueue<Probe> queue(probe);
+  queue.Push(Prompt(1, 9), Ms(0));
+  queue.Push(Prompt(2, 5), Ms(5));
+  std::vector<RequestId> first;
+  queue.TopK(1, Ms(6), first);
+  CHECK(first == std::vector<RequestId>{{2}});
+  queue.EndIteration(first);
+  queue.TopK(1, Ms(20), first);
+  CHECK(queue.Update({.request = {2}}, Ms(21)));
+  CHECK(queue.Return({2}, Ms(22)));
+  CHECK(queue.Erase({2}));
+  CHECK(probe.told->calls == "+1 +2 !1 +2 +2 -2 ");
+}
+
+}  // namespace
+}  // namespace takt
