@@ -94,7 +94,8 @@ std::size_t Calibration::RowOf(double log_predicted) {
 
 std::size_t Calibration::ColumnOf(double generated) {
   if (!(generated > 0)) return 0;
-  return std::min(static_cast<std::size_t>(std::max(std::log2(AtLeastOne(generated)) - 2, 1.0)), kColumns - 1);
+  const double octave = std::log2(std::min(generated, kLongest));
+  return std::min(static_cast<std::size_t>(std::max(octave - 2, 1.0)), kColumns - 1);
 }
 
 Estimate Calibration::Expect(double predicted, double generated) const {
