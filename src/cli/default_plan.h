@@ -30,7 +30,8 @@ DefaultSystem GoodputPreset();
 DefaultSystem Fcfs();
 DefaultSystem WorkflowFcfs();
 DefaultSystem Stjf();
-DefaultSystem Urgency();
+DefaultSystem Urgency();  // equation 5 as published
+DefaultSystem UrgencyByLateness();  // with takt's rule for those whose time is up
 DefaultSystem Slack();
 DefaultSystem MemoryIntegral();
 DefaultSystem AgentPriority();

@@ -20,12 +20,27 @@ namespace defaults {
 DefaultSystem Ours() { return {"default", "boosted_footprint"}; }
 DefaultSystem MeanPreset() { return {"mean preset", "footprint"}; }
 DefaultSystem TailPreset() { return {"tail preset", "boosted_footprint(preset=tail)"}; }
-DefaultSystem GoodputPreset() { return {"goodput preset", "boosted_footprint(preset=goodput)"}; }
+DefaultSystem GoodputPreset() {
+  return {.label = "goodput preset", .policy = "boosted_footprint(preset=goodput)", .by_deadline = true};
+}
 DefaultSystem Fcfs() { return {.label = "fcfs", .policy = "fcfs", .asks = false}; }
 DefaultSystem WorkflowFcfs() { return {.label = "workflow_fcfs", .policy = "workflow_fcfs", .asks = false}; }
 DefaultSystem Stjf() { return {"stjf", "stjf"}; }
-DefaultSystem Urgency() { return {"urgency", "urgency", BudgetRule::kShare}; }
-DefaultSystem Slack() { return {"slack", "urgency", BudgetRule::kWhole}; }
+DefaultSystem Urgency() {
+  return {.label = "urgency",
+          .policy = "urgency",
+          .budget = BudgetOptions{.rule = BudgetRule::kShare, .blown = BlownRule::kPublished},
+          .by_deadline = true};
+}
+DefaultSystem UrgencyByLateness() {
+  return {.label = "urgency, latest first",
+          .policy = "urgency",
+          .budget = BudgetOptions{.rule = BudgetRule::kShare, .blown = BlownRule::kLateness},
+          .by_deadline = true};
+}
+DefaultSystem Slack() {
+  return {.label = "slack", .policy = "urgency", .budget = BudgetOptions{.rule = BudgetRule::kWhole}, .by_deadline = true};
+}
 DefaultSystem MemoryIntegral() { return {"memory_integral", "memory_integral"}; }
 DefaultSystem AgentPriority() {
   return {.label = "agent_priority", .policy = "agent_priority", .learns = true, .asks = false};
@@ -40,6 +55,7 @@ std::vector<DefaultSystem> Rivals() {
           {"sjf", "sjf"},
           Stjf(),
           Urgency(),
+          UrgencyByLateness(),
           Slack(),
           MemoryIntegral(),
           AgentPriority(),
@@ -286,12 +302,14 @@ std::vector<Condition> ConditionsOf(const DefaultStudy& study, const DefaultPlan
       {"Load", "rho of what FCFS serves at most of the very same calls, measured for each seed"},
       {"Known", fmt::format("{} unless said otherwise; at rho {:g} also {}", plan.usual.ToString(), plan.load,
                             fmt::join(estimates, ", "))},
-      {"Deadlines", fmt::format("{:g} times what the workflow takes alone, told to urgency, slack and the goodput "
-                                "preset",
+      {"Deadlines", fmt::format("{:g} times what the workflow takes alone. All orders are told those of text2sql's "
+                                "workflows, which are under deadlines at home; urgency, slack and the goodput preset, "
+                                "which are nothing without, are told one for every workflow",
                                 kDefaultSloScale)},
       {"Orders",
-       "static keys, nothing set per workload, no aging; urgency: equation 5's budgets, slack: all time that "
-       "is left; agent_priority and stage_depth learn from calls that have ended"},
+       "static keys, nothing set per workload, no aging; urgency: equation 5's budgets as published; latest first: with "
+       "all of the negative rest where no time is left; slack: all time that is left; agent_priority and stage_depth "
+       "learn from calls that have ended"},
       {"Runs", fmt::format("{} paired seeds from {} on: of sizes, arrivals and errors of estimates; 95 % intervals",
                            study.seeds(), study.first_seed())}};
   if (!study.missing().empty()) {

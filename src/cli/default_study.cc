@@ -55,6 +55,14 @@ Workload OfOneModel(Workload workload) {
   return workload;
 }
 
+// HexGen-Flow's workflows are under deadlines, those of the other homes are not.
+bool UnderDeadlines(Served s) { return s == Served::kText1 || s == Served::kText2; }
+
+// Says of each that it has a deadline, not yet which.
+void MarkDeadlines(Workload& workload) {
+  for (WorkloadWorkflow& w : workload.workflows) w.deadline = Duration::zero();
+}
+
 // Lets the arrivals span so many seconds.
 absl::Status Stretch(Workload& workload, double seconds) {
   const double span = ToSeconds(workload.workflows.back().arrival);
@@ -154,7 +162,7 @@ ReplayOptions DefaultStudy::OptionsOf(const DefaultSetup& setup, std::uint64_t s
   options.policy = setup.system.policy;
   options.pause = "least_waste";
   options.estimates = setup.estimates;
-  if (setup.system.budget) options.budgets = BudgetOptions{.rule = *setup.system.budget};
+  options.budgets = setup.system.budget;
   options.seed = seed;
   options.instances = setup.instances;
   options.placement = setup.placement;
@@ -196,6 +204,7 @@ absl::StatusOr<Workload> DefaultStudy::MakeMix(const std::vector<Served>& parts,
     absl::StatusOr<Workload> workload = Make(part, static_cast<std::size_t>(n), seed);
     if (!workload.ok()) return workload.status();
     if (absl::Status s = Stretch(*workload, seconds); !s.ok()) return s;
+    if (UnderDeadlines(part)) MarkDeadlines(*workload);
     made.push_back(*std::move(workload));
   }
   std::vector<Part> merged;
@@ -252,10 +261,17 @@ absl::StatusOr<DefaultStudy::Ground> DefaultStudy::MakeGround(Served served, std
     workload = Make(served, static_cast<std::size_t>(n), seed);
   }
   if (!workload.ok()) return workload.status();
+  if (UnderDeadlines(served)) MarkDeadlines(*workload);
   const ReplayOptions options = OptionsOf({.served = served}, seed);
-  Ground ground{.workload = *std::move(workload), .alone = {}};
+  Ground ground{.workload = *std::move(workload), .own = {}, .alone = {}};
+  ground.own = ground.workload;
   ground.alone = MeasureIsolated(ground.workload, options);
   if (absl::Status s = SetDeadlines(ground.workload, ground.alone.workflows, kDefaultSloScale); !s.ok()) return s;
+  for (std::size_t i = 0; i < ground.own.workflows.size(); ++i) {
+    if (ground.own.workflows[i].deadline != Duration::max()) {
+      ground.own.workflows[i].deadline = ground.workload.workflows[i].deadline;
+    }
+  }
   const absl::StatusOr<double> capacity = MeasureSaturation(ground.workload, options);
   if (!capacity.ok()) return capacity.status();
   ground.capacity_rps = *capacity;
@@ -314,7 +330,8 @@ absl::StatusOr<std::optional<DefaultFigures>> DefaultStudy::RunOne(const Default
       return Epoch{.agent_ranks = std::move(table)};
     };
   }
-  const absl::StatusOr<ReplayResult> result = Replay(ground.workload, options);
+  const absl::StatusOr<ReplayResult> result =
+      Replay(setup.system.by_deadline ? ground.workload : ground.own, options);
   if (!result.ok()) {
     return absl::Status(result.status().code(),
                         fmt::format("{}, {:g}, {}, seed {}: {}", Name(setup.served), setup.load, setup.system.policy,

@@ -56,9 +56,10 @@ inline constexpr std::uint32_t kGreedyTenant = 1;
 struct DefaultSystem {
   std::string label;
   std::string policy;
-  std::optional<BudgetRule> budget = {};  // calls get shares of their workflow's time as deadlines
+  std::optional<BudgetOptions> budget = {};  // calls get shares of their workflow's time as deadlines
   bool learns = false;  // from records of agents' calls that have ended
   bool asks = true;  // looks at estimates
+  bool by_deadline = false;  // is nothing without deadlines: told of one for every workflow
 
   // By what is run, under whatever label.
   friend bool operator==(const DefaultSystem& a, const DefaultSystem& b) {
@@ -126,7 +127,8 @@ class DefaultStudy : public Study<DefaultSetup, DefaultFigures> {
     std::string missing;  // why there is none
   };
   struct Ground {
-    Workload workload;
+    Workload workload;  // with deadlines for all
+    Workload own;  // with those alone that are of the home: HexGen-Flow's
     IsolatedLatencies alone;
     double capacity_rps = 0;
   };

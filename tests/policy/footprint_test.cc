@@ -24,6 +24,8 @@ namespace {
 
 constexpr StepPace kPace{.step_s = 1e-2, .prefill_s = 1e-4, .sequence_s = 1e-5, .context_s = 1e-8};
 
+constexpr double kWithin = 0.1;  // half of a quarter of an octave: how sharp a cut is
+
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
 QueuePressure Pressure(WaitsFor head) { return {head, {.tokens = {1000}, .max_seqs = 100}, {10'000}}; }
@@ -208,11 +210,11 @@ TEST_CASE("tail and cut of works against the samples themselves") {
     INFO(sigma);
     CHECK(works.tail() == Approx(tail).epsilon(0.02));
     std::ranges::sort(sizes);
-    const double share = std::clamp(1 - 1 / tail, 0.5, 0.95);
+    const double share = std::clamp(1 - 1.5 / (tail * std::max(1.0, tail / 3)), 0.15, 0.8);
     double below = 0;
     std::size_t at = 0;
     while (below + sizes[at] < share * sum) below += sizes[at++];
-    CHECK(works.cut() == Approx(sizes[at]).epsilon(0.15));  // to a quarter of an octave
+    CHECK(works.cut() == Approx(sizes[at]).epsilon(kWithin));
   }
 }
 
@@ -225,7 +227,7 @@ TEST_CASE("equal works have no tail; before enough have ended nothing is said") 
   CHECK(works.cut() == 0);
   CHECK(works.tail() == 2);
   works.End({}, 3, {});
-  CHECK(works.cut() == 3);
+  CHECK(works.cut() == Approx(3).epsilon(kWithin));
   CHECK(works.tail() == Approx(1));
   for (const double odd : {0.0, -1.0, 1e300, 1e-300}) works.End(works.Expect(odd, {}), odd, {});
   CHECK(std::isfinite(works.tail()));
@@ -258,7 +260,7 @@ TEST_CASE("a work that is expected counts within bounds, and not at all once wit
   const WorkSizes::Entry entry = works.Expect(1e9, {});
   CHECK(entry.size == Approx(48));
   CHECK(works.tail() < 3);
-  CHECK(works.cut() == Approx(3));
+  CHECK(works.cut() == Approx(3).epsilon(kWithin));
   works.Withdraw(entry, {});
   CHECK(works.tail() == Approx(1).margin(1e-9));
 }
@@ -267,7 +269,7 @@ TEST_CASE("works of another size are believed after a while") {
   WorkSizes works;
   for (int i = 0; i < 10'000; ++i) works.End({}, 1, {});
   for (int i = 0; i < 20'000; ++i) works.End(works.Expect(100, {}), 100, {});
-  CHECK(works.cut() == Approx(100));
+  CHECK(works.cut() == Approx(100).epsilon(kWithin));
   CHECK(works.tail() == Approx(1).epsilon(0.02));
 }
 
@@ -292,7 +294,7 @@ TEST_CASE("one absurd prediction counts for little") {
       for (int i = 0; i < 100; ++i) Run(book, Call(0, 100, 50), 2 + i);
       if (before < WorkSizes::kEnough || generated >= 0) CHECK(book.works().tail() < 1.1);
       CHECK(book.works().tail() < 2);
-      CHECK(book.works().cut() == Approx(book.Left(sane)).epsilon(0.02));
+      CHECK(book.works().cut() == Approx(book.Left(sane)).epsilon(kWithin));
       for (int i = 0; i < 10'000; ++i) Run(book, Call(0, 100, 50), 200 + i);
       CHECK(book.truth() == Approx(1).epsilon(0.02));
       const bool unseen = before < WorkSizes::kEnough && generated < 0;  // it came before anything was known, and stays
@@ -371,8 +373,10 @@ TEST_CASE("footprint: the least work first") {
 
 TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   auto policy = Experienced<BoostedFootprint>();
-  // E[C] = 0.19, E[C^2] = 0.109: q = 3.02; of the work, 0.9 in 1.9 lies at 0.1, less than 1 - 1/q.
+  // E[C] = 0.19, E[C^2] = 0.109: q = 3.02. Of 38 s of work, 18 s are of size 0.1 s and 20 s of size 1 s, and the latter
+  // count as spread over a quarter of an octave.
   const double q = 0.109 / (0.19 * 0.19);
+  const double below = 38 * (1 - 1.5 / (q * q / 3)), cut = std::exp2(((below - 18) / 20 - 0.5) / 4);
   RequestState giant = Call(0, 1, 5000), small = Call(1, 1, 20);
   giant.request.workflow_arrival = At(7), small.request.workflow_arrival = At(9);
   policy.Enters(giant, At(7)), policy.Enters(small, At(9));
@@ -380,10 +384,11 @@ TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   const KeyParts parts = policy.Explain(small);
   CHECK(Part(parts, "C_s") == Approx(0.02));
   CHECK(Part(parts, "V_s") == Approx(5.02));
-  const double expected = 9 - 0.4 * (q / 3) * (q / 3) * Part(parts, "V_s") * std::log(1 / 0.02);
+  const double expected = 9 - 0.85 * std::pow(q / 3, 4) * Part(parts, "V_s") * std::log(cut / 0.02);
   CHECK(policy.Key(small).key == Approx(expected));
   CHECK(Part(parts, "q") == Approx(q));
-  CHECK(Part(parts, "Cw_s") == Approx(1));
+  CHECK(Part(parts, "Cw_s") == Approx(cut));
+  CHECK(Part(parts, "deadline_s") == 0);
   CHECK(Part(parts, "p_kv") == Approx(1.0 / 3));
 
   for (Slot slot = 2; slot < 50; ++slot) policy.Enters(Call(slot, 1, 900), At(10));
@@ -399,7 +404,78 @@ TEST_CASE("an idle engine has next to no head starts: the backlog counts as a se
   CHECK(policy.Key(r).key > 50 - 1.6 * std::log(50.0));
 }
 
-TEST_CASE("presets: half the boost, the order of footprint") {
+// Workflows of which each is given so many seconds, and a backlog of `V_s` as the last part says.
+AnyPolicy Dated(const std::string& options, double seconds) {
+  AnyPolicy policy = *MakePolicy("boosted_footprint(boost=0" + options + ")");
+  for (Slot slot = 0; slot < 20; ++slot) {
+    RequestState r = Call(slot, 100, 50, slot + 1);
+    r.request.deadline = At(seconds);
+    policy.Enters(r, At(0));
+  }
+  return policy;
+}
+
+// By how much it is ahead, in V.
+double DeadlineStart(AnyPolicy& policy, const RequestState& r) {
+  policy.Enters(r, At(0));
+  const KeyParts parts = policy.Explain(r);
+  CHECK(ToSeconds(r.request.workflow_arrival) - policy.Key(r).key == Approx(Part(parts, "deadline_s")).margin(1e-9));
+  return Part(parts, "deadline_s") / Part(parts, "V_s");
+}
+
+TEST_CASE("a deadline counts by how its time compares with what workflows are usually given") {
+  struct Case {
+    double seconds, start;
+  };
+  for (const Case& c : {Case{20, 0}, {10, 0.3}, {1, 0.57}, {0, 0.6}, {-1e6, 0.6}, {30, -0.3}, {40, -0.6}, {1e8, -0.6}}) {
+    AnyPolicy policy = Dated("", 20);
+    RequestState r = Call(30, 100, 50, 99);
+    r.request.arrival = At(1);  // a later call: its workflow was learnt from
+    r.request.deadline = At(c.seconds);
+    INFO(c.seconds);
+    CHECK(DeadlineStart(policy, r) == Approx(c.start).margin(1e-6));
+  }
+  RequestState r = Call(30, 100, 50, 99);
+  r.request.arrival = At(1);
+  r.request.deadline = At(10);
+  for (const auto& [options, start] : {std::pair{",preset=tail", 0.1}, {",deadline_weight=0", 0.0},
+                                       {",deadline_weight=2", 1.0}, {",preset=default", 0.3}}) {
+    AnyPolicy policy = Dated(options, 20);
+    INFO(options);
+    CHECK(DeadlineStart(policy, r) == Approx(start).margin(1e-6));
+  }
+  AnyPolicy policy = Dated("", 20);
+  r.request.compute = FromSeconds(1);  // the call's own deadline, of a router
+  CHECK(DeadlineStart(policy, r) == 0);
+  r.request.compute = {};
+  r.request.deadline = kNever;
+  CHECK(DeadlineStart(policy, r) == 0);
+  AnyPolicy fresh = *MakePolicy("boosted_footprint");
+  r.request.deadline = At(10);
+  CHECK(DeadlineStart(fresh, r) == 0);  // no workflow of which the time is known has come
+}
+
+TEST_CASE("one absurd deadline hardly moves what is usual, and other deadlines do in time") {
+  for (const double absurd : {1e-9, 1e9}) {
+    AnyPolicy policy = Dated("", 20);
+    RequestState r = Call(40, 100, 50, 100);
+    r.request.deadline = At(absurd);
+    policy.Enters(r, At(0));
+    RequestState usual = Call(41, 100, 50, 101);
+    usual.request.arrival = At(1);
+    usual.request.deadline = At(20);
+    CHECK(std::abs(DeadlineStart(policy, usual)) < 0.11);
+    for (Slot slot = 50; slot < 5000; ++slot) {
+      r = Call(slot, 100, 50, slot + 100);
+      r.request.deadline = At(100);
+      policy.Enters(r, At(0));
+    }
+    usual.enqueued = At(1);  // it joins again
+    CHECK(DeadlineStart(policy, usual) == Approx(0.6 * 0.8).margin(0.01));
+  }
+}
+
+TEST_CASE("presets: a third of the boost, the order of footprint") {
   const auto key = [](const char* spec) {
     AnyPolicy policy = *MakePolicy(spec);
     RequestState r;
@@ -414,8 +490,8 @@ TEST_CASE("presets: half the boost, the order of footprint") {
     policy.Enters(small, At(300));
     return policy.Key(small).key;
   };
-  CHECK(300 - key("boosted_footprint(preset=tail)") == Approx((300 - key("boosted_footprint")) / 2));
-  CHECK(300 - key("boosted_footprint(boost=0.2)") == Approx((300 - key("boosted_footprint")) / 2));
+  CHECK(300 - key("boosted_footprint(preset=tail)") == Approx((300 - key("boosted_footprint")) / 3));
+  CHECK(300 - key("boosted_footprint(boost=0.425)") == Approx((300 - key("boosted_footprint")) / 2));
   CHECK(key("boosted_footprint(preset=mean)") == Approx(key("footprint")));
   CHECK(key("boosted_footprint(boost=0)") == 300);
   CHECK_FALSE(MakePolicy("boosted_footprint(preset=best)").ok());
@@ -449,7 +525,8 @@ TEST_CASE("goodput: who can no longer be in time comes last, from that moment on
   CHECK(host.scheduler.Explain({2}).ahead == 2);
 }
 
-// docs/policies/boosted_footprint.md: B, that comes later, is before A only where it comes within its own head start.
+// docs/policies/boosted_footprint.md: B, that comes later, is before A only where it comes within its own head start and
+// A's delay.
 TEST_CASE("nobody is passed by who comes later than its head start, and never by more than the horizon") {
   for (std::int64_t seed = 1; seed <= Scaled(10); ++seed) {
     Random random(static_cast<std::uint64_t>(seed));
@@ -463,13 +540,16 @@ TEST_CASE("nobody is passed by who comes later than its head start, and never by
     for (Slot slot = 0; slot < 400; ++slot) {
       now += random.Uniform() * 20;
       RequestState r = Call(slot, static_cast<std::int32_t>(1 + random.Below(3000)), random.LogNormal(5, 2));
-      r.request.workflow_arrival = At(now);
+      r.request.arrival = r.request.workflow_arrival = At(now);
+      if (random.Chance(0.5)) r.request.deadline = At(now + random.LogNormal(4, 3) - 10);
       policy.Enters(r, At(now));
       const KeyParts parts = policy.Explain(r);
-      const double cost = Part(parts, "C_s"), cut = Part(parts, "Cw_s");
-      const double start = cut > cost ? Part(parts, "kappa") * Part(parts, "V_s") * std::log(cut / cost) : 0;
-      seen.push_back({now, policy.Key(r).key, start});
-      REQUIRE(now - seen.back().key <= std::min(start, 3600.0) + 1e-6);
+      const double cost = Part(parts, "C_s"), cut = Part(parts, "Cw_s"), by_deadline = Part(parts, "deadline_s");
+      const double by_size = cut > cost ? Part(parts, "kappa") * Part(parts, "V_s") * std::log(cut / cost) : 0;
+      seen.push_back({now, policy.Key(r).key, std::clamp(by_size + by_deadline, by_deadline, 3600.0)});
+      REQUIRE(std::abs(by_deadline) <= 0.6 * Part(parts, "V_s") + 1e-9);
+      REQUIRE(now - seen.back().key <= seen.back().start + 1e-6);
+      REQUIRE(seen.back().key - now <= std::min(3600.0, std::max(0.0, -by_deadline)) + 1e-6);
       alive.push_back(r);
       while (alive.size() > 60) {
         const auto at = static_cast<std::ptrdiff_t>(random.Below(alive.size()));
@@ -481,7 +561,8 @@ TEST_CASE("nobody is passed by who comes later than its head start, and never by
     }
     for (std::size_t b = 0; b < seen.size(); ++b) {
       for (std::size_t a = 0; a < b; ++a) {
-        if (seen[b].arrival - seen[a].arrival <= std::min(seen[b].start, 3600.0)) continue;
+        const double delay = std::max(0.0, seen[a].key - seen[a].arrival);
+        if (seen[b].arrival - seen[a].arrival <= std::max(seen[b].start, 0.0) + delay) continue;
         REQUIRE(seen[a].key <= seen[b].key);
       }
     }
@@ -555,8 +636,8 @@ TEST_CASE("what is revised while a request waits changes its cost, and not its t
   r.request.output_tokens = Estimate::Exact(10);
   policy.Enters(r, At(12));
   CHECK(policy.Key(r).key < key);
-  const double start = 9 - policy.Key(r).key;
-  CHECK(start == Approx((9 - key) * std::log(1 / 0.01) / std::log(1 / 0.02)));
+  const double start = 9 - policy.Key(r).key, cut = Part(policy.Explain(r), "Cw_s");
+  CHECK(start == Approx((9 - key) * std::log(cut / 0.01) / std::log(cut / 0.02)));
   r.enqueued = At(13);  // it was preempted, and joins anew
   policy.Enters(r, At(13));
   CHECK(9 - policy.Key(r).key > 3 * start);
@@ -583,7 +664,7 @@ TEST_CASE("idle workflows are kept for a while, in bounded number, and then coun
   }
   RequestState two = Call(1, 10, 100);
   other.Enters(two, At(1000));
-  CHECK(other.works().cut() == Approx(2 * other.Left(two)).epsilon(0.01));
+  CHECK(other.works().cut() == Approx(2 * other.Left(two)).epsilon(kWithin));
 }
 
 }  // namespace

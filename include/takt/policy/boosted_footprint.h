@@ -16,12 +16,13 @@
 #include "takt/policy/footprint_book.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
+#include "takt/state/slo_budget.h"
 
 namespace takt {
 
 enum class BoostPreset : std::uint8_t {
   kDefault,  // mean and tail
-  kTail,     // half the boost: the tail of first come, first served, and most of the mean
+  kTail,     // a third of the boost: the tail of first come, first served, and some of the mean
   kMean,     // the order of footprint: the least mean latency, whatever the tail
   kGoodput,  // likewise, and who can no longer meet its deadline comes after all who can
 };
@@ -40,19 +41,24 @@ inline bool OptionFromText(std::string_view text, const OptionText&, BoostPreset
 
 // Key [s]:
 //
-//   t + kappa V ln(min(C, Cw) / Cw)
+//   t - kappa V ln(Cw / min(C, Cw)) - delta V (1 - min(B / B~, 2))
 //
 // t: arrival of the workflow, or the call's less `horizon_s` where that is later. C: what the rest of the workflow will
 // cost the engine (FootprintBook). V: how long the engine will be busy with all that it has (at least `least_drain_s`),
-// so that head starts grow with the backlog, and vanish with it. kappa = k0 max(1, (q / 3)^2) with q = E[C^2] / E[C]^2
-// of recent workflows, at most `most_tail`: where works are unequal an order by size gains much, where they are alike
-// nothing. Cw: the size below which a share 1 - 1/q of the work lies, 0.5 to 0.95; who is larger is a giant, and giants
-// are served as they came.
+// so that head starts grow with the backlog, and vanish with it. kappa = `boost` h^4 with h = max(1, q / 3) and
+// q = E[C^2] / E[C]^2 of recent workflows: where works are unequal an order by size gains much, where they are alike
+// little. Cw: the size below which a share w = 1 - 1.5 / (q h) of the work lies, 0.15 to 0.8; who is larger is a giant,
+// and giants are served as they came. w is about what giants pay: the work that may pass them.
+//
+// B: the time from the workflow's arrival to its deadline, where it has one; B~: what that usually is (a geometric
+// mean over workflows). Who is given half the usual time waits less, who is given twice that waits longer; where all
+// are given the same nothing changes. delta = `deadline_weight`. A call of which Request::compute is told has a
+// deadline of its own (a router's budgets), which says nothing of its workflow's time, and is not looked at.
 //
 // All of it is read once, when a request joins the queue; what is revised while it waits changes C alone. Nobody is
-// passed by a call that comes more than twice the horizon later: `horizon_s` for its workflow's age, and as much for
-// its head start (kappa V is cut down to what gives the least possible request that). So no counter against starvation
-// is needed. docs/policies/boosted_footprint.md derives that, and says where the order loses.
+// passed by a call that comes more than three times the horizon later: `horizon_s` for its workflow's age, as much for
+// its head start, and as much for the other's delay. So no counter against starvation is needed.
+// docs/policies/boosted_footprint.md derives that, and says where the order loses.
 class BoostedFootprint {
  public:
   static constexpr std::string_view kName = "boosted_footprint";
@@ -78,10 +84,12 @@ class BoostedFootprint {
               .drain = std::max(book_.Drain(), options_.least_drain_s),
               .kappa = kappa(),
               .cut = book_.works().cut(),
+              .tightness = Tightness(r.request, call.enqueued == kUnset),
               .enqueued = r.enqueued};
     }
     call.cost = book_.Left(r);
-    call.key = call.arrival - HeadStart(call);
+    const double start = SizeStart(call) + DeadlineStart(call);
+    call.key = call.arrival - std::clamp(start, -options_.horizon_s, options_.horizon_s);
   }
   void Ends(const RequestState& r, TimePoint now) {
     book_.Ends(r, now);
@@ -96,9 +104,8 @@ class BoostedFootprint {
   void Change(const RequestState& r, TimePoint) { GiveUp(calls_[r.slot]); }
 
   double kappa() const {
-    const double boost = options_.boost * (options_.preset == BoostPreset::kTail ? 0.5 : 1);
-    const double heavy = std::min(book_.works().tail(), options_.most_tail) / options_.heavy_tail;
-    return boost * std::max(1.0, heavy * heavy);
+    const double heavy = book_.works().Heaviness(book_.options().shares);
+    return options_.boost * Share() * (heavy * heavy) * (heavy * heavy);
   }
 
   KeyParts Explain(const RequestState& r) const {
@@ -112,6 +119,7 @@ class BoostedFootprint {
       parts.Add("kappa", call.kappa);
       parts.Add("q", book_.works().tail());
       parts.Add("Cw_s", call.cut);
+      parts.Add("deadline_s", DeadlineStart(call));
       parts.Add("truth", book_.truth());
     }
     Footprint::ExplainPrices(book_, parts);
@@ -126,10 +134,10 @@ class BoostedFootprint {
     visit("preset", o.preset, OptionText{"", "default | tail | mean | goodput"});
     visit("boost", o.boost, OptionText{"", "k0: weight of the head start, before the preset's", 0, 1e6});
     visit("least_drain_s", o.least_drain_s, OptionText{"s", "the backlog counts as at least", 0, 1e6});
-    visit("horizon_s", o.horizon_s, OptionText{"s", "a head start is at most", 0, 1e9});
-    visit("heavy_tail", o.heavy_tail, OptionText{"", "q from which head starts grow with its square", 1, 1e6});
-    visit("most_tail", o.most_tail, OptionText{"", "q counts as at most", 1, 1e6});
+    visit("horizon_s", o.horizon_s, OptionText{"s", "a head start or a delay is at most", 0, 1e9});
+    visit("deadline_weight", o.deadline_weight, OptionText{"", "delta, before the preset's; 0 ignores deadlines", 0, 1e6});
     auto& book = self.book_.options();
+    visit("heavy_tail", book.shares.heavy_tail, OptionText{"", "q from which a tail is heavy", 1, 1e6});
     visit("least_share", book.shares.least, OptionText{"share", "of the work lies below the cut, at least", 0, 1});
     visit("most_share", book.shares.most, OptionText{"share", "of the work lies below the cut, at most", 0, 1});
     VisitFootprintOptions(book, visit);
@@ -140,23 +148,46 @@ class BoostedFootprint {
 
   struct Call {
     double key = 0, cost = 0;
-    double arrival = 0, drain = 0, kappa = 0, cut = 0;  // as of when it joined the queue
+    // As of when it joined the queue.
+    double arrival = 0, drain = 0, kappa = 0, cut = 0;
+    double tightness = 0;  // 1 - B / B~, within -1 and 1
     TimePoint enqueued = kUnset;
     TimePoint hopeless_at = kNever;
   };
   struct Options {
     BoostPreset preset = BoostPreset::kDefault;
-    double boost = 0.4;
+    double boost = 0.85;
+    double deadline_weight = 0.6;
     double least_drain_s = 1;
-    double heavy_tail = 3, most_tail = 64;
     double horizon_s = 3600;
   };
 
   bool by_size() const { return options_.preset == BoostPreset::kMean || options_.preset == BoostPreset::kGoodput; }
 
+  double Share() const { return options_.preset == BoostPreset::kTail ? 1.0 / 3 : 1; }
+
+  // By how much its workflow's time is shorter than the usual, as a share of that; each workflow is learnt from once,
+  // within bounds.
+  double Tightness(const Request& q, bool first) {
+    if (q.deadline == kNever || q.compute > Duration::zero()) return 0;
+    constexpr double kForget = 0.998, kMostStep = 3;
+    const double time = SecondsBetween(q.workflow_arrival, q.deadline);
+    const double x = std::log(std::clamp(time, 1e-3, 1e9));
+    if (first && time > 0 && q.arrival <= q.workflow_arrival) {
+      const double step = deadlines_ > 0 ? std::clamp(x - usual_time_, -kMostStep, kMostStep) : x;
+      deadlines_ = kForget * deadlines_ + 1;
+      usual_time_ += step / deadlines_;
+    }
+    if (!(deadlines_ > 0)) return 0;
+    return time > 0 ? 1 - std::min(std::exp(x - usual_time_), 2.0) : 1;
+  }
+  double DeadlineStart(const Call& call) const {
+    return options_.deadline_weight * Share() * call.drain * call.tightness;
+  }
+
   // In seconds. So that nobody's exceeds the horizon, and the order by size stays, all are scaled down where that of
   // the least possible request would.
-  double HeadStart(const Call& call) const {
+  double SizeStart(const Call& call) const {
     const double least = book_.LeastCost();
     if (!(call.cost < call.cut) || !(least < call.cut)) return 0;
     const double scale = std::min(call.kappa * call.drain, options_.horizon_s / std::log(call.cut / least));
@@ -178,6 +209,7 @@ class BoostedFootprint {
 
   Options options_;
   FootprintBook book_;
+  double deadlines_ = 0, usual_time_ = 0;  // of workflows: how many count, and the mean of ln B
   std::vector<Call> calls_;  // by slot
 };
 

@@ -18,10 +18,9 @@
 namespace takt {
 
 // The sizes of works, forgetting slowly: how unequal they are, and which are the giants. A work counts from when it
-// comes, by its prediction, but for no more than kMostOfLargest times the largest that has
-// ended; and by its true size once it has
-// ended. Sizes of those alone that have ended would be those of the small ones for as long as the first giants are on
-// their way. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
+// comes, by its prediction, but for no more than kMostOfLargest times the largest that has ended; and by its true size
+// once it has ended. Sizes of those alone that have ended would be those of the small ones for as long as the first
+// giants are on their way. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
 class WorkSizes {
  public:
   static constexpr double kMostOfLargest = 16;
@@ -33,9 +32,10 @@ class WorkSizes {
     std::uint32_t epoch = 0;
   };
 
-  // The share of the work that lies below the cut is 1 - 1 / tail(), within these bounds.
+  // Of the work, 1 - 1.5 / (q h) lies below the cut, within these bounds, with q = tail() and h = Heaviness().
   struct Shares {
-    double least = 0.5, most = 0.95;
+    double least = 0.15, most = 0.8;
+    double heavy_tail = 3;  // q from which a tail is heavy
   };
 
   Entry Expect(double seconds, const Shares& shares) {
@@ -64,6 +64,8 @@ class WorkSizes {
 
   // E[C^2] / E[C]^2: 1 where all works are equal; 2 before enough have ended.
   double tail() const { return tail_; }
+  // How many times as heavy the tail is as one that counts as heavy; at least 1.
+  double Heaviness(const Shares& shares) const { return std::max(1.0, tail_ / shares.heavy_tail); }
   // The size that parts the giants from the others; 0 before enough have ended.
   double cut() const { return cut_; }
   // For which a work counts that has not ended.
@@ -112,13 +114,17 @@ class WorkSizes {
     }
     if (!(count > 0)) return;
     tail_ = squares * count / (work * work);
-    const double share = std::max(std::min(1 - 1 / tail_, shares.most), shares.least) * work;
-    double below = 0;
+    constexpr double kEven = 1.5;  // the q of sizes of which nobody is large
+    const double share = std::max(std::min(1 - kEven / (tail_ * Heaviness(shares)), shares.most), shares.least);
+    double left = share * work;
     for (const Bucket& b : buckets_) {
       if (!(b.count > kNothing && b.work > 0)) continue;
-      below += b.work;
       cut_ = b.work / b.count;
-      if (below >= share) break;
+      if (left <= b.work) {
+        cut_ *= std::exp2((left / b.work - 0.5) / kPerOctave);  // as if its work were spread over the bucket
+        break;
+      }
+      left -= b.work;
     }
   }
 

@@ -61,7 +61,7 @@ struct KeyPart {
   double value = 0;
 };
 struct KeyParts {
-  std::array<KeyPart, 10> parts = {};
+  std::array<KeyPart, 12> parts = {};
   std::size_t size = 0;
 
   void Add(std::string_view name, double value) {
