@@ -39,7 +39,8 @@ DefaultSystem UrgencyByLateness() {
           .by_deadline = true};
 }
 DefaultSystem Slack() {
-  return {.label = "slack", .policy = "urgency", .budget = BudgetOptions{.rule = BudgetRule::kWhole}, .by_deadline = true};
+  return {
+      .label = "slack", .policy = "urgency", .budget = BudgetOptions{.rule = BudgetRule::kWhole}, .by_deadline = true};
 }
 DefaultSystem MemoryIntegral() { return {"memory_integral", "memory_integral"}; }
 DefaultSystem AgentPriority() {
@@ -307,7 +308,8 @@ std::vector<Condition> ConditionsOf(const DefaultStudy& study, const DefaultPlan
                                 "which are nothing without, are told one for every workflow",
                                 kDefaultSloScale)},
       {"Orders",
-       "static keys, nothing set per workload, no aging; urgency: equation 5's budgets as published; latest first: with "
+       "static keys, nothing set per workload, no aging; urgency: equation 5's budgets as published; latest first: "
+       "with "
        "all of the negative rest where no time is left; slack: all time that is left; agent_priority and stage_depth "
        "learn from calls that have ended"},
       {"Runs", fmt::format("{} paired seeds from {} on: of sizes, arrivals and errors of estimates; 95 % intervals",

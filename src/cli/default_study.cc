@@ -330,8 +330,7 @@ absl::StatusOr<std::optional<DefaultFigures>> DefaultStudy::RunOne(const Default
       return Epoch{.agent_ranks = std::move(table)};
     };
   }
-  const absl::StatusOr<ReplayResult> result =
-      Replay(setup.system.by_deadline ? ground.workload : ground.own, options);
+  const absl::StatusOr<ReplayResult> result = Replay(setup.system.by_deadline ? ground.workload : ground.own, options);
   if (!result.ok()) {
     return absl::Status(result.status().code(),
                         fmt::format("{}, {:g}, {}, seed {}: {}", Name(setup.served), setup.load, setup.system.policy,

@@ -427,7 +427,8 @@ TEST_CASE("a deadline counts by how its time compares with what workflows are us
   struct Case {
     double seconds, start;
   };
-  for (const Case& c : {Case{20, 0}, {10, 0.3}, {1, 0.57}, {0, 0.6}, {-1e6, 0.6}, {30, -0.3}, {40, -0.6}, {1e8, -0.6}}) {
+  for (const Case& c :
+       {Case{20, 0}, {10, 0.3}, {1, 0.57}, {0, 0.6}, {-1e6, 0.6}, {30, -0.3}, {40, -0.6}, {1e8, -0.6}}) {
     AnyPolicy policy = Dated("", 20);
     RequestState r = Call(30, 100, 50, 99);
     r.request.arrival = At(1);  // a later call: its workflow was learnt from
@@ -438,8 +439,10 @@ TEST_CASE("a deadline counts by how its time compares with what workflows are us
   RequestState r = Call(30, 100, 50, 99);
   r.request.arrival = At(1);
   r.request.deadline = At(10);
-  for (const auto& [options, start] : {std::pair{",preset=tail", 0.1}, {",deadline_weight=0", 0.0},
-                                       {",deadline_weight=2", 1.0}, {",preset=default", 0.3}}) {
+  for (const auto& [options, start] : {std::pair{",preset=tail", 0.1},
+                                       {",deadline_weight=0", 0.0},
+                                       {",deadline_weight=2", 1.0},
+                                       {",preset=default", 0.3}}) {
     AnyPolicy policy = Dated(options, 20);
     INFO(options);
     CHECK(DeadlineStart(policy, r) == Approx(start).margin(1e-6));
@@ -525,8 +528,8 @@ TEST_CASE("goodput: who can no longer be in time comes last, from that moment on
   CHECK(host.scheduler.Explain({2}).ahead == 2);
 }
 
-// docs/policies/boosted_footprint.md: B, that comes later, is before A only where it comes within its own head start and
-// A's delay.
+// docs/policies/boosted_footprint.md: B, that comes later, is before A only where it comes within its own head start
+// and A's delay.
 TEST_CASE("nobody is passed by who comes later than its head start, and never by more than the horizon") {
   for (std::int64_t seed = 1; seed <= Scaled(10); ++seed) {
     Random random(static_cast<std::uint64_t>(seed));

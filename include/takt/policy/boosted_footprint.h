@@ -135,7 +135,8 @@ class BoostedFootprint {
     visit("boost", o.boost, OptionText{"", "k0: weight of the head start, before the preset's", 0, 1e6});
     visit("least_drain_s", o.least_drain_s, OptionText{"s", "the backlog counts as at least", 0, 1e6});
     visit("horizon_s", o.horizon_s, OptionText{"s", "a head start or a delay is at most", 0, 1e9});
-    visit("deadline_weight", o.deadline_weight, OptionText{"", "delta, before the preset's; 0 ignores deadlines", 0, 1e6});
+    visit("deadline_weight", o.deadline_weight,
+          OptionText{"", "delta, before the preset's; 0 ignores deadlines", 0, 1e6});
     auto& book = self.book_.options();
     visit("heavy_tail", book.shares.heavy_tail, OptionText{"", "q from which a tail is heavy", 1, 1e6});
     visit("least_share", book.shares.least, OptionText{"share", "of the work lies below the cut, at least", 0, 1});
