@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,7 +40,7 @@ takt::Profile ProfileOf(const Model& model, const Arguments& arguments) {
 }
 
 struct TraceFiles {
-  std::vector<takt::cli::OpenReport> reports;
+  std::vector<OutputFile> reports;
   std::optional<OutputFile> steps, log;
 };
 
@@ -63,11 +64,11 @@ absl::Status CheckUsage(const Arguments& arguments) {
   if (common.policies.size() > 1 && !(arguments.log.empty() && arguments.steps.empty())) {
     return absl::InvalidArgumentError("--log and --steps are of one run: give one --policy");
   }
-  if (takt::cli::StdoutReports(common) + takt::cli::IsStdout(arguments.steps) + takt::cli::IsStdout(arguments.log) >
-      1) {
-    return absl::InvalidArgumentError("only one file can go to standard output");
-  }
-  return absl::OkStatus();
+  const takt::cli::NamedPath trace{"--trace", common.workload.file};
+  std::vector<takt::cli::NamedPath> outputs = takt::cli::ReportPaths(common);
+  outputs.push_back({"--steps", arguments.steps});
+  outputs.push_back({"--log", arguments.log});
+  return takt::cli::CheckPaths(std::span(&trace, 1), outputs);
 }
 
 // What the text tells besides what every comparison does.

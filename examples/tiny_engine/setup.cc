@@ -62,7 +62,7 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
 
 absl::StatusOr<std::optional<takt::cli::OutputFile>> OpenIfNamed(const std::string& path) {
   if (path.empty()) return std::nullopt;
-  absl::StatusOr<takt::cli::OutputFile> file = takt::cli::OutputFile::Open(path);
+  absl::StatusOr<takt::cli::OutputFile> file = takt::cli::OutputFile::Open(path, takt::cli::OutputFile::Mode::kGrowing);
   if (!file.ok()) return file.status();
   return std::optional<takt::cli::OutputFile>(*std::move(file));
 }

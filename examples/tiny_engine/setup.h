@@ -19,7 +19,7 @@ absl::StatusOr<Model> MakeModel(const ModelArguments& arguments);
 // and gives the policies theirs.
 absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments);
 
-// Nothing where the path is empty.
+// A log: what is there of it counts, even where the engine was killed. Nothing where the path is empty.
 absl::StatusOr<std::optional<takt::cli::OutputFile>> OpenIfNamed(const std::string& path);
 
 // Says what is wrong on standard error; returns `exit_code`.

@@ -172,7 +172,8 @@ void AddCalibrate(CLI::App& tool, Arguments& chosen) {
       tool, chosen, "calibrate", "fit a profile to the log of an engine's steps, and say how good it is",
       kCalibrateExamples);
   Group log(*app, "Log");
-  log.Add("log", to.log, "FILE", "what each step held, and how long it took; plain or gzip")->required();
+  log.Add("log", to.log, "FILE", "what each step held, and how long it took; plain or gzip; - for standard input")
+      ->required();
   log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
   log.AddFlag("--no-plan-time", to.no_plan_time, "leave out what the log says that planning took");
   Group fit(*app, "Fit");
@@ -200,7 +201,8 @@ void AddPrediction(CLI::App& tool, Arguments& chosen) {
       tool, chosen, "train", "learn from a log of calls how many tokens workflows have left, and say how good it is",
       kTrainExamples);
   Group log(*train, "Log");
-  log.Add("log", to.log, "FILE", "calls that have ended: lines of JSON, or CSV; plain or gzip")->required();
+  log.Add("log", to.log, "FILE", "calls that have ended: lines of JSON, or CSV; plain or gzip; - for standard input")
+      ->required();
   log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
   Group forest(*train, "Forest");
   forest.Add("--holdout", to.holdout, "SHARE", "of the workflows, that are not learnt from but checked on", Share(0.5));
@@ -220,10 +222,10 @@ void AddPrediction(CLI::App& tool, Arguments& chosen) {
       "The log is as for takt train; output_tokens need not be there. A line per call: mean and quantiles of the "
       "tokens\n"
       "that it and all after it in its workflow will generate; empty where the model is unknown.\n\n"
-      "Exit code: 0 done, 1 failed, 2 wrong usage.");
+      "Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.");
   Group files(*predict, "Options");
-  files.Add("model", asked.model, "MODEL", "what takt train --out wrote")->required();
-  files.Add("log", asked.log, "FILE", "calls: lines of JSON, or CSV; plain or gzip")->required();
+  files.Add("model", asked.model, "MODEL", "what takt train --out wrote, or - for standard input")->required();
+  files.Add("log", asked.log, "FILE", "calls: lines of JSON, or CSV; plain or gzip; - for standard input")->required();
   files.AddFlag("--skip-bad-lines", asked.skip_bad_lines, "count lines that cannot be read, and go on");
   files.Add("--output", asked.output, "FILE", "a file, or - for standard output");
   files.Add("--format", asked.format, "NAME", "csv, jsonl", CLI::IsMember({"csv", "jsonl"}));

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,14 @@ namespace takt::cli {
 namespace {
 
 struct Report {
+  const char* name;
   std::string CalibrateArguments::* path;
   std::string (*write)(const CalibrationRun&);
 };
 
-constexpr Report kReports[] = {{&CalibrateArguments::out, ProfileFile},
-                               {&CalibrateArguments::html, CalibrationHtml},
-                               {&CalibrateArguments::json, CalibrationJson}};
+constexpr Report kReports[] = {{"--out", &CalibrateArguments::out, ProfileFile},
+                               {"--html", &CalibrateArguments::html, CalibrationHtml},
+                               {"--json", &CalibrateArguments::json, CalibrationJson}};
 
 absl::Status CheckUsage(const CalibrateArguments& arguments) {
   const std::vector<std::string_view> parts = internal::SplitId(arguments.id);
@@ -31,10 +33,8 @@ absl::Status CheckUsage(const CalibrateArguments& arguments) {
     return absl::InvalidArgumentError(fmt::format(
         "--id: '{}' is not FAMILY/MODEL/GPU/DTYPE/tpN, such as own/llama-3.1-8b/h100/bf16/tp1", arguments.id));
   }
-  int to_stdout = 0;
-  for (const Report& report : kReports) to_stdout += IsStdout(arguments.*report.path) ? 1 : 0;
-  if (to_stdout > 1) return absl::InvalidArgumentError("only one file can go to standard output");
-  return absl::OkStatus();
+  const NamedPath log{"LOG", arguments.log};
+  return CheckPaths(std::span(&log, 1), PathsOf(arguments, kReports));
 }
 
 CalibrateOptions OptionsOf(const CalibrateArguments& arguments) {
@@ -49,17 +49,24 @@ CalibrateOptions OptionsOf(const CalibrateArguments& arguments) {
 }
 
 absl::StatusOr<StepLog> LoadLog(const CalibrateArguments& arguments) {
+  const StepLogOptions options{.plan_time = !arguments.no_plan_time, .skip_bad_lines = arguments.skip_bad_lines};
+  const std::string name = InputName(arguments.log);
   StepLogReport report;
-  absl::StatusOr<StepLog> log = ReadStepLog(
-      arguments.log, {.plan_time = !arguments.no_plan_time, .skip_bad_lines = arguments.skip_bad_lines}, &report);
-  if (log.ok()) NoteBadLines(arguments.log, report.bad_lines, report.bad_line_messages);
+  absl::StatusOr<StepLog> log;
+  if (IsStdout(arguments.log)) {
+    const absl::StatusOr<std::string> text = ReadFile(arguments.log);
+    log = text.ok() ? ParseStepLog(*text, name, options, &report) : text.status();
+  } else {
+    log = ReadStepLog(arguments.log, options, &report);
+  }
+  if (log.ok()) NoteBadLines(name, report.bad_lines, report.bad_line_messages);
   return log;
 }
 
 // Every file is tried; the first error is told.
-absl::Status WriteAll(const CalibrationRun& run) {
+absl::Status WriteAll(const CalibrationRun& run, std::vector<OutputFile>& files) {
   std::FILE* stream = stdout;
-  absl::Status fault = WriteReports(run, kReports, stream);
+  absl::Status fault = WriteReports(run, kReports, files, stream);
   if (std::fputs(CalibrationText(run).c_str(), stream) < 0 || std::fflush(stream) != 0) {
     fault.Update(absl::UnavailableError("cannot write the table"));
   }
@@ -71,14 +78,17 @@ absl::Status WriteAll(const CalibrationRun& run) {
 int RunCommand(const CalibrateArguments& arguments) {
   constexpr std::string_view kName = "calibrate";
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
+  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kReports);
+  if (!files.ok()) return Complain(kName, files.status(), kFailed);
   absl::StatusOr<StepLog> log = LoadLog(arguments);
   if (!log.ok()) return Complain(kName, log.status(), kFailed);
   absl::StatusOr<EngineCalibration> found = Calibrate(*log, OptionsOf(arguments));
   if (!found.ok()) {
-    return Complain(kName, absl::InvalidArgumentError(arguments.log + ": " + std::string(found.status().message())),
+    return Complain(kName,
+                    absl::InvalidArgumentError(InputName(arguments.log) + ": " + std::string(found.status().message())),
                     kFailed);
   }
-  const absl::Status written = WriteAll({arguments, *std::move(log), *std::move(found)});
+  const absl::Status written = WriteAll({arguments, *std::move(log), *std::move(found)}, *files);
   return written.ok() ? kDone : Complain(kName, written, kFailed);
 }
 

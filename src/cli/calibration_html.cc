@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/calibration_report.h"
+#include "cli/output.h"
 #include "cli/html_page.h"
 #include "cli/html_text.h"
 #include "cli/plot.h"
@@ -128,7 +129,7 @@ std::string CalibrationHtml(const CalibrationRun& run) {
   html += "</div>\n";
   for (const CostFit& fit : found.fits) html += "<section class=load>" + Plots(run, fit) + "</section>\n";
   html += "<p class=soft>What lies beyond an axis is drawn at its end.</p>\n";
-  return HtmlPage(run.arguments.log, html);
+  return HtmlPage(InputName(run.arguments.log), html);
 }
 
 }  // namespace takt::cli

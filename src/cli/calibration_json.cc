@@ -1,6 +1,7 @@
 #include <string>
 
 #include "cli/calibration_report.h"
+#include "cli/output.h"
 #include "cli/json_writer.h"
 #include "fmt/format.h"
 #include "sim/profiles_table.h"
@@ -40,7 +41,8 @@ std::string ProfileFile(const CalibrationRun& run) {
   JsonWriter json;
   json.BeginObject().Key("profiles").BeginArray().BeginObject();
   json.Field("id", arguments.id).Field("model", parts[1]).Field("gpu", parts[2]).Field("dtype", parts[3]);
-  json.Field("source", fmt::format("takt calibrate, {} of {}", Counted(fit.all.steps, "step"), arguments.log));
+  json.Field("source",
+             fmt::format("takt calibrate, {} of {}", Counted(fit.all.steps, "step"), InputName(arguments.log)));
   json.Key("derived_from").BeginObject().Field("log", arguments.log).Field("steps", fit.all.steps);
   json.Field("outliers", fit.all.outliers).Field("form", Name(fit.form)).Field("plan_time", !arguments.no_plan_time);
   json.Field("holdout", arguments.holdout).Field("holdout_mean_abs_pct", fit.holdout.mean_abs_pct);

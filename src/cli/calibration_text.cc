@@ -2,6 +2,7 @@
 #include <string>
 
 #include "cli/calibration_report.h"
+#include "cli/output.h"
 #include "fmt/format.h"
 
 namespace takt::cli {
@@ -63,8 +64,8 @@ Table CoverageTable(const EngineCalibration& found) {
 
 std::string LogLine(const CalibrationRun& run) {
   const CostFit& fit = run.found.fit();
-  std::string text =
-      fmt::format("{}: {} in {} s", run.arguments.log, Counted(fit.all.steps, "step"), Short(fit.measured_s));
+  std::string text = fmt::format("{}: {} in {} s", InputName(run.arguments.log), Counted(fit.all.steps, "step"),
+                                 Short(fit.measured_s));
   for (std::size_t kind = 0; kind < fit.parts.size(); ++kind) {
     text += fmt::format("{} {} {}", kind == 0 ? ";" : ",", Grouped(fit.parts[kind].steps), kStepKindNames[kind]);
   }

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "cli/output.h"
 #include "fmt/format.h"
 #include "takt/workload/workload.h"
 #include "workload/csv_columns.h"
@@ -216,9 +217,15 @@ std::vector<std::vector<LoggedCall>> CallLog::ByWorkflow() const {
 }
 
 absl::StatusOr<CallLog> ReadCallLog(const std::string& path, const CallLogOptions& options, CallLogReport& report) {
+  const std::string name = InputName(path);
+  if (IsStdout(path)) {
+    const absl::StatusOr<std::string> text = ReadFile(path);
+    if (!text.ok()) return text.status();
+    return Reader(OpenMemory(*text), name, options, report).Read();
+  }
   absl::StatusOr<std::unique_ptr<ByteSource>> file = OpenFile(path);
   if (!file.ok()) return AtPlace(path, file.status());
-  return Reader(*std::move(file), path, options, report).Read();
+  return Reader(*std::move(file), name, options, report).Read();
 }
 
 }  // namespace takt::cli

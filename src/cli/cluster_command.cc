@@ -122,27 +122,25 @@ std::string PlanJson(const ClusterProblem& problem, const ClusterPlan& plan) {
   return json.Take() + "\n";
 }
 
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  if (path.empty()) return absl::OkStatus();
-  absl::StatusOr<OutputFile> out = OutputFile::Open(path);
-  if (!out.ok()) return out.status();
-  out->Write(text);
-  return out->Close();
-}
-
 absl::Status WriteMps(const ClusterArguments& arguments, const ClusterProblem& problem, ServerModel servers) {
   if (arguments.mps.empty()) return absl::OkStatus();
   const absl::StatusOr<MilpModel> model = MakeClusterModel(problem, servers);
-  return model.ok() ? WriteFile(arguments.mps, ToFreeMps(*model)) : model.status();
+  if (!model.ok()) return model.status();
+  absl::StatusOr<OutputFile> file = OutputFile::Open(arguments.mps);
+  if (!file.ok()) return file.status();
+  file->Write(ToFreeMps(*model));
+  return file->Close();
 }
 
 }  // namespace
 
 int RunCommand(const ClusterArguments& arguments) {
-  if (IsStdout(arguments.mps) && IsStdout(arguments.json)) {
-    return Complain(kName, absl::InvalidArgumentError("only one report can go to standard output"), kUsage);
-  }
+  const NamedPath input{"FILE", arguments.file}, outputs[] = {{"--json", arguments.json}, {"--mps", arguments.mps}};
+  if (absl::Status usage = CheckPaths(std::span(&input, 1), outputs); !usage.ok())
+    return Complain(kName, usage, kUsage);
   const auto fail = [](const absl::Status& status) { return Complain(kName, status, kFailed); };
+  absl::StatusOr<OutputFile> json = OutputFile::Open(arguments.json);
+  if (!json.ok()) return fail(json.status());
   const absl::StatusOr<ClusterProblem> problem = ReadClusterProblem(arguments.file);
   if (!problem.ok()) return fail(problem.status());
   const ServerModel servers = arguments.patterns ? ServerModel::kPatterns : ServerModel::kAuto;
@@ -156,7 +154,8 @@ int RunCommand(const ClusterArguments& arguments) {
       .seconds = arguments.seconds, .relative_gap = arguments.gap, .go_on = [] { return !Interrupted(); }};
   const absl::StatusOr<ClusterPlan> plan = PlanCluster(*problem, **solver, limits, servers);
   if (!plan.ok()) return fail(plan.status());
-  if (absl::Status written = WriteFile(arguments.json, PlanJson(*problem, *plan)); !written.ok()) return fail(written);
+  json->Write(PlanJson(*problem, *plan));
+  if (absl::Status written = json->Close(); !written.ok()) return fail(written);
   if (plan->replicas.empty()) {
     const bool stopped = plan->status == MilpStatus::kLimit;
     const std::string why =

@@ -223,6 +223,10 @@ std::string Text(const std::vector<Pair>& pairs, double tie) {
 }  // namespace
 
 int RunCommand(const CompareArguments& arguments) {
+  std::vector<NamedPath> inputs;
+  for (const std::string& path : arguments.measured) inputs.push_back({"--measured", path});
+  for (const std::string& path : arguments.predicted) inputs.push_back({"--predicted", path});
+  if (absl::Status usage = CheckPaths(inputs, {}); !usage.ok()) return Complain("compare", usage, kUsage);
   const absl::StatusOr<std::vector<Pair>> pairs = ReadPairs(arguments);
   if (!pairs.ok()) return Complain("compare", pairs.status(), kFailed);
   return Print("compare", Text(*pairs, arguments.tie));

@@ -13,6 +13,7 @@
 #include "cli/plan_report.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
+#include "cli/write_reports.h"
 #include "fmt/format.h"
 
 namespace takt::cli {
@@ -21,16 +22,16 @@ namespace {
 constexpr std::string_view kName = "plan";
 
 struct PlanFile {
+  const char* name;
   std::string PlanArguments::* path;
   std::string (*write)(const PlanRun&);
 };
-constexpr PlanFile kFiles[] = {{&PlanArguments::json, PlanJson}, {&PlanArguments::html, PlanHtml}};
+constexpr PlanFile kFiles[] = {{"--json", &PlanArguments::json, PlanJson}, {"--html", &PlanArguments::html, PlanHtml}};
 
 absl::Status CheckUsage(const PlanArguments& arguments) {
-  if (IsStdout(arguments.json) && IsStdout(arguments.html)) {
-    return absl::InvalidArgumentError("only one report can go to standard output");
-  }
-  return absl::OkStatus();
+  const NamedPath inputs[] = {
+      {"--workload", arguments.workload}, {"--models", arguments.models}, {"--profiles", arguments.profiles}};
+  return CheckPaths(inputs, PathsOf(arguments, kFiles));
 }
 
 CascadeGoal GoalOf(const PlanArguments& arguments) {
@@ -125,17 +126,9 @@ absl::StatusOr<PlanRun> MakePlan(const PlanArguments& arguments, ProgressBar& ba
 }
 
 // Every file is tried; the first error is told.
-absl::Status WriteAll(const PlanRun& run) {
-  absl::Status fault;
+absl::Status WriteAll(const PlanRun& run, std::vector<OutputFile>& files) {
   std::FILE* stream = stdout;
-  for (const PlanFile& file : kFiles) {
-    const std::string& path = run.arguments.*file.path;
-    if (path.empty()) continue;
-    if (IsStdout(path)) stream = stderr;
-    absl::StatusOr<OutputFile> out = OutputFile::Open(path);
-    if (out.ok()) out->Write(file.write(run));
-    fault.Update(out.ok() ? out->Close() : out.status());
-  }
+  absl::Status fault = WriteReports(run, kFiles, files, stream);
   if (!run.arguments.quiet &&
       (std::fputs(PlanText(run, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0)) {
     fault.Update(absl::UnavailableError("cannot write the table"));
@@ -147,6 +140,8 @@ absl::Status WriteAll(const PlanRun& run) {
 
 int RunCommand(const PlanArguments& arguments) {
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
+  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kFiles);
+  if (!files.ok()) return Complain(kName, files.status(), kFailed);
   CatchInterrupts();
   ProgressBar bar(!arguments.quiet);
   const absl::StatusOr<PlanRun> run = MakePlan(arguments, bar);
@@ -154,7 +149,7 @@ int RunCommand(const PlanArguments& arguments) {
   if (!run.ok()) {
     return Complain(kName, run.status(), absl::IsCancelled(run.status()) ? kInterrupted : kFailed);
   }
-  const absl::Status written = WriteAll(*run);
+  const absl::Status written = WriteAll(*run, *files);
   return written.ok() ? kDone : Complain(kName, written, kFailed);
 }
 

@@ -11,6 +11,7 @@
 #include "cli/json_writer.h"
 #include "cli/load_workload.h"
 #include "cli/output.h"
+#include "cli/terminal.h"
 #include "fmt/format.h"
 
 namespace takt::cli {
@@ -51,21 +52,27 @@ std::string JsonLine(std::int64_t line, std::string_view workflow, const CallFor
 }  // namespace
 
 int RunCommand(const PredictArguments& arguments) {
+  const NamedPath inputs[] = {{"MODEL", arguments.model}, {"LOG", arguments.log}};
+  const NamedPath output{"--output", arguments.output};
+  if (absl::Status usage = CheckPaths(inputs, std::span(&output, 1)); !usage.ok())
+    return Complain(kName, usage, kUsage);
+  absl::StatusOr<OutputFile> out = OutputFile::Open(arguments.output);
+  if (!out.ok()) return Complain(kName, out.status(), kFailed);
   const absl::StatusOr<std::string> bytes = ReadFile(arguments.model);
   if (!bytes.ok()) return Complain(kName, bytes.status(), kFailed);
   const auto predictor = CallPredictor::Load(*bytes);
   if (!predictor.ok()) {
-    const std::string named = fmt::format("{}: {}", arguments.model, std::string(predictor.status().message()));
+    const std::string named =
+        fmt::format("{}: {}", InputName(arguments.model), std::string(predictor.status().message()));
     return Complain(kName, absl::InvalidArgumentError(named), kFailed);
   }
   CallLogReport report;
   const absl::StatusOr<CallLog> log =
       ReadCallLog(arguments.log, {.outputs = false, .skip_bad_lines = arguments.skip_bad_lines}, report);
   if (!log.ok()) return Complain(kName, log.status(), kFailed);
-  NoteBadLines(arguments.log, report.bad_lines, report.bad_line_messages);
+  NoteBadLines(InputName(arguments.log), report.bad_lines, report.bad_line_messages);
 
-  absl::StatusOr<OutputFile> out = OutputFile::Open(arguments.output);
-  if (!out.ok()) return Complain(kName, out.status(), kFailed);
+  CatchInterrupts();
   const bool csv = arguments.format == "csv", solved = (*predictor)->confidence() != nullptr;
   if (csv) out->Write(fmt::format("line,workflow,mean,{}{}\n", fmt::join(kQuantiles, ","), solved ? ",solved" : ""));
   CallPredictor::Scratch scratch;
@@ -74,6 +81,7 @@ int RunCommand(const PredictArguments& arguments) {
   std::vector<CallForecast> told(kAtOnce);
   std::int64_t unknown = 0;
   for (std::size_t from = 0; from < log->calls.size(); from += kAtOnce) {
+    if (Interrupted()) return Complain(kName, absl::CancelledError("interrupted"), kInterrupted);
     const std::size_t n = std::min(kAtOnce, log->calls.size() - from);
     calls.clear();
     for (std::size_t i = 0; i < n; ++i) calls.push_back(log->calls[from + i].call);
@@ -85,8 +93,8 @@ int RunCommand(const PredictArguments& arguments) {
   }
   const absl::Status written = out->Close();
   if (unknown > 0) {
-    std::fputs(fmt::format("{}: {} of {} calls are of models that {} does not know\n", arguments.log, unknown,
-                           log->calls.size(), arguments.model)
+    std::fputs(fmt::format("{}: {} of {} calls are of models that {} does not know\n", InputName(arguments.log),
+                           unknown, log->calls.size(), InputName(arguments.model))
                    .c_str(),
                stderr);
   }

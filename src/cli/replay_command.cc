@@ -163,8 +163,8 @@ absl::Status CheckUsage(const ReplayArguments& arguments) {
       return absl::InvalidArgumentError("--estimates: " + std::string(spec.status().message()));
     }
   }
-  if (StdoutReports(arguments) > 1) return absl::InvalidArgumentError("only one report can go to standard output");
-  return absl::OkStatus();
+  const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles_file}};
+  return CheckPaths(inputs, ReportPaths(arguments));
 }
 
 }  // namespace
@@ -185,7 +185,7 @@ int RunCommand(const ReplayArguments& wished) {
   absl::StatusOr<Workload> workload = LoadWorkload(arguments.workload);
   if (!workload.ok()) return Complain(kName, workload.status(), kFailed);
   comparison.workload = *std::move(workload);
-  absl::StatusOr<std::vector<OpenReport>> reports = OpenReports(arguments);
+  absl::StatusOr<std::vector<OutputFile>> reports = OpenReports(arguments);
   if (!reports.ok()) return Complain(kName, reports.status(), kFailed);
 
   ProgressBar bar(!arguments.quiet);

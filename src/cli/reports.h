@@ -3,7 +3,6 @@
 #ifndef TAKT_SRC_CLI_REPORTS_H_
 #define TAKT_SRC_CLI_REPORTS_H_
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,21 +47,12 @@ std::string HtmlReport(const Comparison& comparison);
 // A process per run and instance, a track per request.
 void WritePerfetto(const Comparison& comparison, OutputFile& out);
 
-// Files that are to be written once a comparison is there.
-using ReportWriter = void (*)(const Comparison&, OutputFile&);
-struct OpenReport {
-  ReportWriter write;
-  OutputFile out;
-};
+// The files that a comparison is written to, for CheckPaths.
+std::vector<NamedPath> ReportPaths(const ReplayArguments& arguments);
 
-// Before anything long begins, so that a file that cannot be written is known at once.
-absl::StatusOr<std::vector<OpenReport>> OpenReports(const ReplayArguments& arguments);
-
-// How many of them go to standard output.
-std::ptrdiff_t StdoutReports(const ReplayArguments& arguments);
-
-// Writes the files, and the text unless it is to be quiet. Every report is tried; the first error is told.
-absl::Status WriteReports(const Comparison& comparison, std::vector<OpenReport>& reports);
+// As those of write_reports.h; with the text, unless it is to be quiet.
+absl::StatusOr<std::vector<OutputFile>> OpenReports(const ReplayArguments& arguments);
+absl::Status WriteReports(const Comparison& comparison, std::vector<OutputFile>& files);
 
 }  // namespace takt::cli
 

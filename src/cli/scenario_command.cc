@@ -2,9 +2,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
@@ -12,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/scenario.h"
 #include "cli/terminal.h"
+#include "cli/write_reports.h"
 #include "fmt/format.h"
 
 namespace takt::cli {
@@ -41,14 +41,26 @@ std::string List() {
   return text;
 }
 
+struct ScenarioRun {
+  const ScenarioArguments& arguments;
+  const ScenarioReport& report;
+};
+struct Report {
+  const char* name;
+  std::string ScenarioArguments::* path;
+  std::string (*write)(const ScenarioRun&);
+};
+constexpr Report kReports[] = {
+    {"--json", &ScenarioArguments::json,
+     [](const ScenarioRun& run) { return ScenarioJson(run.arguments, run.report); }},
+    {"--html", &ScenarioArguments::html, [](const ScenarioRun& run) { return ScenarioHtml(run.report); }}};
+
 // The exit code of writing all that was asked for; every file is tried.
-int Write(const ScenarioArguments& arguments, const ScenarioReport& report, std::optional<OutputFile>& json,
-          std::optional<OutputFile>& html) {
-  absl::Status fault;
-  if (json) json->Write(ScenarioJson(arguments, report)), fault.Update(json->Close());
-  if (html) html->Write(ScenarioHtml(report)), fault.Update(html->Close());
+int Write(const ScenarioRun& run, std::vector<OutputFile>& files) {
+  const auto& [arguments, report] = run;
+  std::FILE* stream = stdout;
+  absl::Status fault = WriteReports(run, kReports, files, stream);
   if (!arguments.quiet) {
-    std::FILE* stream = IsStdout(arguments.json) || IsStdout(arguments.html) ? stderr : stdout;
     if (std::fputs(ScenarioText(report, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0) {
       fault.Update(absl::UnavailableError("cannot write the table"));
     }
@@ -92,24 +104,19 @@ int RunCommand(const ScenarioArguments& arguments) {
         absl::InvalidArgumentError(fmt::format("--first-seed: scenario '{}' begins with seed 1", arguments.name)),
         kUsage);
   }
-  if (IsStdout(arguments.json) && IsStdout(arguments.html)) {
-    return Complain(kName, absl::InvalidArgumentError("only one report can go to standard output"), kUsage);
+  const NamedPath data{"--data", arguments.data};
+  if (absl::Status usage = CheckPaths(std::span(&data, 1), PathsOf(arguments, kReports)); !usage.ok()) {
+    return Complain(kName, usage, kUsage);
   }
-  std::optional<OutputFile> json, html;
-  for (auto& [path, file] :
-       {std::pair<const std::string&, std::optional<OutputFile>&>{arguments.json, json}, {arguments.html, html}}) {
-    if (path.empty()) continue;
-    absl::StatusOr<OutputFile> out = OutputFile::Open(path);
-    if (!out.ok()) return Complain(kName, out.status(), kFailed);
-    file.emplace(*std::move(out));
-  }
+  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kReports);
+  if (!files.ok()) return Complain(kName, files.status(), kFailed);
 
   ProgressBar bar(!arguments.quiet);
   absl::StatusOr<ScenarioReport> report = scenario->run(arguments, bar);
   bar.Clear();
   if (!report.ok()) return Complain(kName, report.status(), kFailed);
   report->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return Write(arguments, *report, json, html);
+  return Write({arguments, *report}, *files);
 }
 
 }  // namespace takt::cli

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -134,8 +135,8 @@ std::string Shown(std::string_view model) { return model.empty() ? "(no name)" :
 
 std::string Text(const Run& run, bool colour) {
   const CallPredictor& predictor = *run.predictor;
-  std::string text = fmt::format("{}: {} of {}, {}; learnt from {}{}.\n", run.arguments.log, Counted(run.calls, "call"),
-                                 Counted(run.workflows, "workflow"),
+  std::string text = fmt::format("{}: {} of {}, {}; learnt from {}{}.\n", InputName(run.arguments.log),
+                                 Counted(run.calls, "call"), Counted(run.workflows, "workflow"),
                                  Counted(static_cast<std::int64_t>(predictor.models().size()), "model"),
                                  Counted(run.learnt, "call"), predictor.sketch() == nullptr ? "" : " and their texts");
   for (const std::string& model : predictor.models()) {
@@ -247,8 +248,8 @@ std::string ReliabilityFigure(const char* title, const char* x, const char* y, s
 }
 
 std::string Html(const Run& run) {
-  std::string html =
-      fmt::format("<h1>What {} teaches</h1>\n<pre>{}</pre>\n", HtmlText(run.arguments.log), HtmlText(Text(run, false)));
+  std::string html = fmt::format("<h1>What {} teaches</h1>\n<pre>{}</pre>\n", HtmlText(InputName(run.arguments.log)),
+                                 HtmlText(Text(run, false)));
   html += "<div class=legend>";
   if (!run.checks.empty()) html += LegendButton(0, "all");
   for (std::size_t m = 0; m < run.predictor->models().size() && m < kLineStyles - 2; ++m) {
@@ -285,17 +286,18 @@ std::string Html(const Run& run) {
 }
 
 struct Report {
+  const char* name;
   std::string TrainArguments::* path;
   std::string (*write)(const Run&);
 };
-constexpr Report kReports[] = {{&TrainArguments::out, [](const Run& run) { return run.predictor->Save(); }},
-                               {&TrainArguments::json, Json},
-                               {&TrainArguments::html, Html}};
+constexpr Report kReports[] = {{"--out", &TrainArguments::out, [](const Run& run) { return run.predictor->Save(); }},
+                               {"--json", &TrainArguments::json, Json},
+                               {"--html", &TrainArguments::html, Html}};
 
 // Every file is tried; the first error is told.
-absl::Status WriteAll(const Run& run) {
+absl::Status WriteAll(const Run& run, std::vector<OutputFile>& files) {
   std::FILE* stream = stdout;
-  absl::Status fault = WriteReports(run, kReports, stream);
+  absl::Status fault = WriteReports(run, kReports, files, stream);
   if (run.arguments.quiet) return fault;
   if (std::fputs(Text(run, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0) {
     fault.Update(absl::UnavailableError("cannot write the table"));
@@ -306,16 +308,16 @@ absl::Status WriteAll(const Run& run) {
 }  // namespace
 
 int RunCommand(const TrainArguments& arguments) {
-  CatchInterrupts();
-  int to_stdout = 0;
-  for (const Report& report : kReports) to_stdout += IsStdout(arguments.*report.path) ? 1 : 0;
-  if (to_stdout > 1) {
-    return Complain(kName, absl::InvalidArgumentError("only one file can go to standard output"), kUsage);
+  const NamedPath named{"LOG", arguments.log};
+  if (absl::Status usage = CheckPaths(std::span(&named, 1), PathsOf(arguments, kReports)); !usage.ok()) {
+    return Complain(kName, usage, kUsage);
   }
+  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kReports);
+  if (!files.ok()) return Complain(kName, files.status(), kFailed);
   CallLogReport report;
   const absl::StatusOr<CallLog> log = ReadCallLog(arguments.log, {.skip_bad_lines = arguments.skip_bad_lines}, report);
   if (!log.ok()) return Complain(kName, log.status(), kFailed);
-  NoteBadLines(arguments.log, report.bad_lines, report.bad_line_messages);
+  NoteBadLines(InputName(arguments.log), report.bad_lines, report.bad_line_messages);
 
   // Held out evenly over the log, so that the order of its lines does not matter.
   Run run{arguments};
@@ -334,6 +336,7 @@ int RunCommand(const TrainArguments& arguments) {
   options.lengths.seed = options.lengths.forest.seed = options.sketch.seed = arguments.seed;
   options.lengths.forest.trees = arguments.trees;
   options.lengths.forest.min_leaf = arguments.min_leaf;
+  CatchInterrupts();
   ProgressBar bar(!arguments.quiet);
   auto predictor = CallPredictor::Train(learnt, options, OnThreads(arguments.threads), [&bar](double done) {
     bar.Show(done, "learning");
@@ -351,7 +354,7 @@ int RunCommand(const TrainArguments& arguments) {
       if (!model.empty()) run.checks.push_back(CheckOf(model, held));
     }
   }
-  const absl::Status written = WriteAll(run);
+  const absl::Status written = WriteAll(run, *files);
   return written.ok() ? kDone : Complain(kName, written, kFailed);
 }
 

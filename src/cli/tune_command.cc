@@ -127,16 +127,16 @@ std::string Json(const AlphaSearch& search, const AlphaChoice& choice) {
 
 int RunCommand(const TuneArguments& arguments) {
   CatchInterrupts();
+  const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles}};
+  const NamedPath output{"--json", arguments.json};
+  if (absl::Status usage = CheckPaths(inputs, std::span(&output, 1)); !usage.ok())
+    return Complain(kName, usage, kUsage);
   const absl::StatusOr<AlphaSearch> search = SearchOf(arguments);
   if (!search.ok()) {
     return Complain(kName, search.status(), absl::IsInvalidArgument(search.status()) ? kUsage : kFailed);
   }
-  std::optional<OutputFile> json;
-  if (!arguments.json.empty()) {
-    absl::StatusOr<OutputFile> out = OutputFile::Open(arguments.json);
-    if (!out.ok()) return Complain(kName, out.status(), kFailed);
-    json.emplace(*std::move(out));
-  }
+  absl::StatusOr<OutputFile> json = OutputFile::Open(arguments.json);
+  if (!json.ok()) return Complain(kName, json.status(), kFailed);
   ProgressBar bar(!arguments.quiet);
   const absl::StatusOr<AlphaChoice> choice = SearchAlpha(*search, OnThreads(arguments.threads), [&bar](double done) {
     bar.Show(done, "replaying");
@@ -145,8 +145,8 @@ int RunCommand(const TuneArguments& arguments) {
   bar.Clear();
   if (!choice.ok())
     return Complain(kName, choice.status(), absl::IsCancelled(choice.status()) ? kInterrupted : kFailed);
-  absl::Status fault;
-  if (json) json->Write(Json(*search, *choice)), fault.Update(json->Close());
+  json->Write(Json(*search, *choice));
+  absl::Status fault = json->Close();
   if (!arguments.quiet) {
     std::FILE* stream = IsStdout(arguments.json) ? stderr : stdout;
     if (std::fputs(Text(*search, *choice, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0) {

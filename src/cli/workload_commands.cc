@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <span>
 #include <string>
 
 #include "cli/commands.h"
@@ -16,10 +17,10 @@ namespace {
 
 // Packed where the path says so.
 absl::Status Write(const Workload& workload, const std::string& path) {
-  if (!IsStdout(path)) return WriteWorkload(workload, path);
   absl::StatusOr<OutputFile> out = OutputFile::Open(path);
   if (!out.ok()) return out.status();
-  out->Write(ToJsonl(workload));
+  if (IsStdout(path)) out->Write(ToJsonl(workload));
+  else out->WriteBy([&workload](const std::string& at) { return WriteWorkload(workload, at); });
   return out->Close();
 }
 
@@ -72,6 +73,10 @@ std::string Describe(const Workload& workload, const std::string& source) {
 }  // namespace
 
 int RunCommand(const InspectArguments& arguments) {
+  const NamedPath file{"FILE", arguments.workload.file}, output{"--output", arguments.output};
+  if (absl::Status usage = CheckPaths(std::span(&file, 1), std::span(&output, 1)); !usage.ok()) {
+    return Complain("workload", usage, kUsage);
+  }
   const absl::StatusOr<Workload> workload = LoadWorkload(arguments.workload);
   if (!workload.ok()) return Complain("workload", workload.status(), kFailed);
   if (!IsStdout(arguments.output)) {

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,11 @@ class TempDir {
     std::ofstream(*this / name, std::ios::binary) << text;
     return *this / name;
   }
+  std::set<std::string> Names() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) names.insert(entry.path().filename());
+    return names;
+  }
 
  private:
   std::string path_;
@@ -62,8 +68,9 @@ class Tool {
  public:
   enum class Where { kFiles, kTerminal };
 
-  // `out`: another place for standard output.
-  explicit Tool(const Args& args, Where where = Where::kFiles, const std::string& out = "") : out_(dir_ / "out") {
+  // `out`: another place for standard output. `in`: a file as standard input.
+  explicit Tool(const Args& args, Where where = Where::kFiles, const std::string& out = "", const std::string& in = "")
+      : out_(dir_ / "out") {
     if (!out.empty()) out_ = out;
     int terminal = -1;
     if (where == Where::kTerminal) REQUIRE(openpty(&terminal_, &terminal, nullptr, nullptr, nullptr) == 0);
@@ -75,6 +82,7 @@ class Tool {
     if (pid_ == 0) {
       setenv("TERM", "xterm", 1);
       unsetenv("NO_COLOR");
+      if (!in.empty()) dup2(open(in.c_str(), O_RDONLY), STDIN_FILENO);
       constexpr int kCreate = O_WRONLY | O_CREAT | O_TRUNC;
       dup2(terminal >= 0 ? terminal : open(out_.c_str(), kCreate, 0600), STDOUT_FILENO);
       dup2(terminal >= 0 ? terminal : open((dir_ / "err").c_str(), kCreate, 0600), STDERR_FILENO);
@@ -127,6 +135,11 @@ class Tool {
 };
 
 inline Ended RunTool(const Args& args) { return Tool(args).Wait(); }
+
+// With a file as standard input.
+inline Ended RunToolOn(const std::string& in, const Args& args) {
+  return Tool(args, Tool::Where::kFiles, "", in).Wait();
+}
 
 // The arguments of a quick replay, and more.
 inline Args Replay(Args more) {
