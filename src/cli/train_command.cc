@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -68,8 +69,9 @@ void ForLeft(const std::vector<LoggedCall>& workflow, auto&& f) {
   }
 }
 
-// What the mean of a call's stage tells, and its prompt alone: what there is to beat.
-std::vector<Held> Asked(const CallPredictor& predictor, const Workflows& learnt, const Workflows& held_out) {
+// What the mean of a call's stage tells, and its prompt alone: what there is to beat. Cancelled: `progress` said so.
+absl::StatusOr<std::vector<Held>> Asked(const CallPredictor& predictor, const Workflows& learnt,
+                                        const Workflows& held_out, const Progress& progress) {
   using Stage = std::array<std::string_view, 3>;
   struct Mean {
     double sum = 0, count = 0;
@@ -92,18 +94,24 @@ std::vector<Held> Asked(const CallPredictor& predictor, const Workflows& learnt,
     });
   }
   CallPredictor::Scratch scratch;
-  std::vector<CallForecast> told(calls.size());
-  predictor.Predict(calls, told, scratch);
-  for (std::size_t i = 0; i < held.size(); ++i) held[i].told = told[i].tokens_left;
+  constexpr std::size_t kAtOnce = 1024;
+  std::array<CallForecast, kAtOnce> told;
+  for (std::size_t from = 0; from < held.size(); from += kAtOnce) {
+    if (!progress(static_cast<double>(from) / static_cast<double>(held.size()))) {
+      return absl::CancelledError("the check was stopped");
+    }
+    const auto some = std::span<const CallDescription>(calls).subspan(from, std::min(kAtOnce, held.size() - from));
+    predictor.Predict(some, std::span(told).first(some.size()), scratch);
+    for (std::size_t i = 0; i < some.size(); ++i) held[from + i].told = told[i].tokens_left;
+  }
   return held;
 }
 
-// Of a model; empty name: of all. Calls of models that are not known are left out.
-Check CheckOf(std::string name, const std::vector<Held>& held) {
-  Check check{.model = std::move(name)};
+// Of calls whose models are known.
+Check CheckOf(std::string model, std::span<const Held> held) {
+  Check check{.model = std::move(model)};
   std::vector<double> truth, forest, prompt, stage;
   for (const Held& h : held) {
-    if (!h.told.known() || (!check.model.empty() && h.model != check.model)) continue;
     truth.push_back(h.truth);
     forest.push_back(h.told.Quantile(0.5));
     prompt.push_back(h.prompt);
@@ -129,6 +137,18 @@ Check CheckOf(std::string name, const std::vector<Held>& held) {
   check.prompt_tau = CountPairs(truth, prompt).distance();
   check.stage_tau = CountPairs(truth, stage).distance();
   return check;
+}
+
+// All of them, then model by model.
+std::vector<Check> ChecksOf(std::span<const std::string> models, std::vector<Held> held) {
+  std::erase_if(held, [](const Held& h) { return !h.told.known(); });
+  std::vector<Check> checks = {CheckOf("", held)};
+  std::ranges::stable_sort(held, {}, &Held::model);
+  for (const std::string& model : models) {
+    const auto own = std::ranges::equal_range(held, std::string_view(model), {}, &Held::model);
+    if (!model.empty()) checks.push_back(CheckOf(model, own));
+  }
+  return checks;
 }
 
 std::string Shown(std::string_view model) { return model.empty() ? "(no name)" : std::string(model); }
@@ -187,6 +207,11 @@ std::string Text(const Run& run, bool colour) {
       const ConfidenceReport& r = confidence->report()[m];
       table.BeginRow();
       table.Text(Shown(predictor.models()[m]));
+      if (r.rows == 0) {
+        table.Text("untried");
+        for (int blank = 0; blank < 4; ++blank) table.Text("");
+        continue;
+      }
       table.Text(Grouped(r.rows));
       table.Text(fmt::format("{:.1f}", 100 * r.solved));
       table.Text(fmt::format("{:.3f}", r.average_precision));
@@ -228,9 +253,15 @@ std::string Json(const Run& run) {
     json.Field("mean_average_precision", confidence->mean_average_precision()).Key("solved").BeginArray();
     for (std::size_t m = 0; m < predictor.models().size(); ++m) {
       const ConfidenceReport& r = confidence->report()[m];
-      json.BeginObject().Field("model", predictor.models()[m]).Field("calls", r.rows).Field("share", r.solved);
-      json.Field("average_precision", r.average_precision).Field("cross_entropy", r.cross_entropy);
-      json.Field("calibration_error", r.calibration_error).Key("reliability").BeginArray();
+      json.BeginObject().Field("model", predictor.models()[m]).Field("calls", r.rows);
+      const double untried = std::numeric_limits<double>::quiet_NaN();  // null
+      for (const auto& [key, figure] : {std::pair{"share", r.solved},
+                                        {"average_precision", r.average_precision},
+                                        {"cross_entropy", r.cross_entropy},
+                                        {"calibration_error", r.calibration_error}}) {
+        json.Field(key, r.rows > 0 ? figure : untried);
+      }
+      json.Key("reliability").BeginArray();
       for (const ReliabilityBin& bin : r.reliability) {
         json.BeginObject().Field("count", bin.count).Field("score", bin.score).Field("share", bin.share).EndObject();
       }
@@ -338,22 +369,26 @@ int RunCommand(const TrainArguments& arguments) {
   options.lengths.forest.min_leaf = arguments.min_leaf;
   CatchInterrupts();
   ProgressBar bar(!arguments.quiet);
-  auto predictor = CallPredictor::Train(learnt, options, OnThreads(arguments.threads), [&bar](double done) {
-    bar.Show(done, "learning");
-    return !Interrupted();
-  });
-  bar.Clear();
-  if (!predictor.ok()) {
-    return Complain(kName, predictor.status(), absl::IsCancelled(predictor.status()) ? kInterrupted : kFailed);
-  }
+  const auto shown_as = [&bar](const char* what) {
+    return [&bar, what](double done) {
+      bar.Show(done, what);
+      return !Interrupted();
+    };
+  };
+  const auto fail = [&bar](const absl::Status& status) {
+    bar.Clear();
+    return Complain(kName, status, absl::IsCancelled(status) ? kInterrupted : kFailed);
+  };
+  auto predictor = CallPredictor::Train(learnt, options, OnThreads(arguments.threads), shown_as("learning"));
+  if (!predictor.ok()) return fail(predictor.status());
   run.predictor = *std::move(predictor);
   if (!held_out.empty()) {
-    const std::vector<Held> held = Asked(*run.predictor, learnt, held_out);
-    run.checks.push_back(CheckOf("", held));
-    for (const std::string& model : run.predictor->models()) {
-      if (!model.empty()) run.checks.push_back(CheckOf(model, held));
-    }
+    absl::StatusOr<std::vector<Held>> held = Asked(*run.predictor, learnt, held_out, shown_as("checking"));
+    if (!held.ok()) return fail(held.status());
+    run.checks = ChecksOf(run.predictor->models(), *std::move(held));
   }
+  if (Interrupted()) return fail(absl::CancelledError("interrupted"));
+  bar.Clear();
   const absl::Status written = WriteAll(run, *files);
   return written.ok() ? kDone : Complain(kName, written, kFailed);
 }

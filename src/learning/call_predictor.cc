@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -71,21 +72,21 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
     const ParallelFor& parallel, const Progress& progress) {
   const auto made = std::make_shared<CallPredictor>();
   std::vector<std::string_view> texts;
+  std::set<std::string_view> models;
   std::size_t calls = 0;
   bool any_solved = false;
   for (const std::vector<LoggedCall>& workflow : workflows) {
     for (const LoggedCall& logged : workflow) {
       ++calls;
-      made->models_.emplace_back(logged.call.model);
+      models.insert(logged.call.model);
       if (!logged.call.text.empty()) texts.push_back(logged.call.text);
       any_solved |= logged.solved < ConfidenceData::kUntried;
     }
-    std::ranges::sort(made->models_);
-    made->models_.erase(std::ranges::unique(made->models_).begin(), made->models_.end());
   }
+  made->models_.assign(models.begin(), models.end());
   if (calls == 0) return absl::InvalidArgumentError("predictor: there are no calls to learn from");
   if (!texts.empty()) {
-    auto sketch = TextSketch::Train(texts, options.sketch, PartOf(progress, 0, 0.2));
+    auto sketch = TextSketch::Train(texts, options.sketch, PartOf(progress, 0, 0.1));
     if (!sketch.ok()) return sketch.status();
     made->sketch_ = *std::move(sketch);
   }
@@ -99,7 +100,12 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
   TextScratch scratch;
   std::vector<float> sketches;
   std::uint64_t number = 0;  // of the workflow: what is left out is left out with all its calls
+  const Progress gathering = PartOf(progress, texts.empty() ? 0 : 0.1, 0.2);
   for (const std::vector<LoggedCall>& workflow : workflows) {
+    if (gathering && number % 64 == 0 &&
+        !gathering(static_cast<double>(number) / static_cast<double>(workflows.size()))) {
+      return absl::CancelledError("predictor: training was stopped");
+    }
     ++number;
     sketches.resize(workflow.size() * dimensions);
     for (std::size_t i = 0; i < workflow.size(); ++i) {
@@ -108,9 +114,8 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
       if (workflow[i].solved >= ConfidenceData::kUntried) continue;
       AppendNumbers(workflow[i].call, sketch, tried.numbers);
       tried.groups.push_back(number);
-      tried.outcomes.resize(tried.outcomes.size() + tried.models.size(), ConfidenceData::kUntried);
-      const std::size_t row = tried.outcomes.size() - tried.models.size();
-      tried.outcomes[row + made->IdOf(workflow[i].call.model).value - 1] = workflow[i].solved;
+      tried.columns.push_back(static_cast<std::uint32_t>(made->IdOf(workflow[i].call.model).value - 1));
+      tried.outcomes.push_back(workflow[i].solved);
     }
     // Calls of a workflow may go to several models; each learns what is left, whoever generates it.
     std::vector<std::int64_t> left(workflow.size() + 1);
@@ -152,9 +157,7 @@ void CallPredictor::Predict(std::span<const CallDescription> calls, std::span<Ca
     if (confidence_ == nullptr || !model) continue;
     s.numbers.clear();
     AppendNumbers(calls[i], std::span(s.sketches).subspan(i * d, d), s.numbers);
-    s.scores.resize(models_.size());
-    confidence_->Scores(s.numbers, s.scores);
-    out[i].solved = s.scores[model.value - 1];
+    out[i].solved = confidence_->Score(model.value - 1, s.numbers);
   }
 }
 

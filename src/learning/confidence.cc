@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "Eigen/Dense"
 #include "absl/status/status.h"
@@ -21,28 +23,103 @@ using Eigen::Index;
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
-// Penalised maximum likelihood by Newton's method; the first column of x is ones, and is not penalised. `rows`: of x.
-Vector Fit(const Matrix& x, const Vector& y, const std::vector<Index>& rows, const ConfidenceOptions& options) {
-  const Index d = x.cols();
-  Vector weights = Vector::Zero(d);
-  Vector penalty = Vector::Constant(d, std::max(options.l2, 1e-6));
-  penalty(0) = 1e-6;  // finite, where all outcomes are alike
-  for (int i = 0; i < options.iterations; ++i) {
+// A prompt that a model was tried on.
+struct Try {
+  Index row;
+  double solved;
+  std::size_t fold;  // that it is left out in
+};
+
+constexpr std::size_t kNoFold = SIZE_MAX;
+
+// Penalised maximum likelihood by Newton's method; the first column of x is ones, and is not penalised.
+struct Fit {
+  std::span<const Try> tries;
+  std::size_t left_out;  // this fold
+  Vector weights;
+  bool done = false;
+
+  void Step(const Matrix& x, const ConfidenceOptions& options) {
+    Vector penalty = Vector::Constant(x.cols(), std::max(options.l2, 1e-6));
+    penalty(0) = 1e-6;  // finite, where all outcomes are alike
     Vector gradient = penalty.cwiseProduct(weights);
     Matrix hessian = penalty.asDiagonal();
-    for (const Index row : rows) {
-      const double p = Logistic(x.row(row).dot(weights));
-      gradient += (p - y(row)) * x.row(row).transpose();
-      hessian.selfadjointView<Eigen::Lower>().rankUpdate(x.row(row).transpose(), std::max(p * (1 - p), 1e-9));
+    for (const Try& t : tries) {
+      if (t.fold == left_out) continue;
+      const double p = Logistic(x.row(t.row).dot(weights));
+      gradient += (p - t.solved) * x.row(t.row).transpose();
+      hessian.selfadjointView<Eigen::Lower>().rankUpdate(x.row(t.row).transpose(), std::max(p * (1 - p), 1e-9));
     }
     Vector step = hessian.selfadjointView<Eigen::Lower>().ldlt().solve(gradient);
     const double largest = step.cwiseAbs().maxCoeff();
-    if (!(largest < 1e9)) break;
+    done = !(largest < 1e9);
+    if (done) return;
     if (largest > 2) step *= 2 / largest;  // far from the solution a full step may overshoot
     weights -= step;
-    if (largest < options.tolerance) break;
+    done = largest < options.tolerance;
   }
-  return weights;
+};
+
+// The prompts that each model was tried on.
+class Trials {
+ public:
+  explicit Trials(const ConfidenceData& data, std::size_t folds) : data_(data), folds_(folds) {
+    if (data.columns.empty()) return;
+    begins_.resize(data.models.size() + 1);
+    for (const std::uint32_t column : data.columns) ++begins_[column + 1];
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    std::vector<std::size_t> next = begins_;
+    rows_.resize(data.columns.size());
+    for (std::size_t row = 0; row < rows_.size(); ++row) rows_[next[data.columns[row]]++] = row;
+  }
+
+  std::vector<Try> Of(std::size_t column) const {
+    std::vector<Try> tries;
+    std::map<std::uint64_t, std::size_t> numbers;  // of groups, in order of their first rows
+    const auto add = [&](std::size_t row, std::uint8_t outcome) {
+      if (outcome > ConfidenceData::kSolved) return;
+      const std::uint64_t group = data_.groups.empty() ? row : data_.groups[row];
+      const std::size_t number = numbers.try_emplace(group, numbers.size()).first->second;
+      tries.push_back({static_cast<Index>(row), outcome == ConfidenceData::kSolved ? 1.0 : 0.0,
+                       folds_ >= 2 ? number % folds_ : kNoFold - 1});
+    };
+    const std::size_t models = data_.models.size();
+    if (data_.columns.empty()) {
+      for (std::size_t row = 0; row < data_.outcomes.size() / models; ++row) {
+        add(row, data_.outcomes[row * models + column]);
+      }
+    } else {
+      for (std::size_t i = begins_[column]; i < begins_[column + 1]; ++i) add(rows_[i], data_.outcomes[rows_[i]]);
+    }
+    return tries;
+  }
+
+ private:
+  const ConfidenceData& data_;
+  std::size_t folds_;
+  std::vector<std::size_t> begins_, rows_;  // by column, where each was tried alone
+};
+
+ConfidenceReport ReportOf(const Matrix& x, std::span<const Try> tries, std::span<const Fit> folds) {
+  ConfidenceReport report;
+  std::vector<double> scores;
+  std::vector<std::uint8_t> outcomes;
+  for (const Fit& fold : folds) {
+    for (const Try& t : tries) {
+      if (t.fold != fold.left_out) continue;
+      scores.push_back(Logistic(x.row(t.row).dot(fold.weights)));
+      outcomes.push_back(t.solved > 0 ? 1 : 0);
+      report.solved += t.solved;
+    }
+  }
+  report.rows = static_cast<std::int64_t>(scores.size());
+  if (scores.empty()) return report;
+  report.solved /= static_cast<double>(scores.size());
+  report.average_precision = AveragePrecision(scores, outcomes);
+  report.cross_entropy = CrossEntropy(scores, outcomes);
+  report.reliability = Reliability(scores, outcomes);
+  report.calibration_error = ExpectedCalibrationError(report.reliability);
+  return report;
 }
 
 }  // namespace
@@ -56,9 +133,13 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
   if (models == 0) return invalid("there are no models");
   if (data.outcomes.empty()) return invalid("there are no rows to learn from");
   if (data.features > 1000) return invalid("more than 1,000 features");
-  const std::size_t rows = data.outcomes.size() / models;
-  if (data.outcomes.size() != rows * models || data.numbers.size() != rows * data.features) {
+  const bool all = data.columns.empty();
+  const std::size_t rows = all ? data.outcomes.size() / models : data.columns.size();
+  if (data.outcomes.size() != (all ? rows * models : rows) || data.numbers.size() != rows * data.features) {
     return invalid("features, models and outcomes do not match");
+  }
+  if (std::ranges::any_of(data.columns, [models](std::uint32_t column) { return column >= models; })) {
+    return invalid("a prompt was tried on a model that is none");
   }
   if (!data.groups.empty() && data.groups.size() != rows) return invalid("some rows have a group, others have none");
   if (progress && !progress(0)) return absl::CancelledError("confidence: training was stopped");
@@ -91,65 +172,60 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
 
   made->weights_.resize(models * (data.features + 1));
   made->report_.resize(models);
-  parallel(models, [&](std::size_t m) {
-    Vector y(static_cast<Index>(rows));
-    std::vector<Index> tried;
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::uint8_t outcome = data.outcomes[row * models + m];
-      y(static_cast<Index>(row)) = outcome == ConfidenceData::kSolved ? 1 : 0;
-      if (outcome <= ConfidenceData::kSolved) tried.push_back(static_cast<Index>(row));
-    }
-    double* out = &made->weights_[m * (data.features + 1)];
-    if (tried.empty()) {  // nothing is known of it
-      std::fill_n(out, data.features + 1, std::numeric_limits<double>::quiet_NaN());
-      made->report_[m].model = data.models[m];
-      return;
-    }
-    const Vector weights = Fit(x, y, tried, options);
-    out[0] = weights(0);
-    for (std::size_t f = 0; f < data.features; ++f) out[f + 1] = weights(static_cast<Index>(f) + 1) * scales[f];
-
-    ConfidenceReport& report = made->report_[m];
-    report.model = data.models[m];
-    std::vector<double> scores;
-    std::vector<std::uint8_t> outcomes;
-    std::map<std::uint64_t, std::size_t> numbers;  // of groups, in order of their first rows
-    std::vector<std::size_t> group_of;
-    for (const Index row : tried) {
-      const auto i = static_cast<std::size_t>(row);
-      group_of.push_back(numbers.try_emplace(data.groups.empty() ? i : data.groups[i], numbers.size()).first->second);
-    }
-    for (std::size_t fold = 0; options.folds >= 2 && fold < static_cast<std::size_t>(options.folds); ++fold) {
-      std::vector<Index> in, left_out;
-      for (std::size_t i = 0; i < tried.size(); ++i) {
-        (group_of[i] % static_cast<std::size_t>(options.folds) == fold ? left_out : in).push_back(tried[i]);
-      }
-      const Vector part = Fit(x, y, in, options);
-      for (const Index row : left_out) {
-        scores.push_back(Logistic(x.row(row).dot(part)));
-        outcomes.push_back(y(row) > 0 ? 1 : 0);
-        report.solved += y(row);
+  const std::size_t folds = options.folds >= 2 ? static_cast<std::size_t>(options.folds) : 0;
+  const Trials trials(data, folds);
+  constexpr std::size_t kAtOnce = 8;  // models: with their folds, enough for many threads
+  for (std::size_t from = 0; from < models; from += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, models - from);
+    std::vector<std::vector<Try>> tries;
+    std::vector<Fit> fits;  // of each model its head, then one for each fold
+    for (std::size_t m = from; m < from + count; ++m) tries.push_back(trials.Of(m));
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t k = 0; k <= folds; ++k) {
+        fits.push_back({tries[i], k > 0 ? k - 1 : kNoFold, Vector::Zero(x.cols()), tries[i].empty()});
       }
     }
-    report.rows = static_cast<std::int64_t>(scores.size());
-    if (!scores.empty()) report.solved /= static_cast<double>(scores.size());
-    report.average_precision = AveragePrecision(scores, outcomes);
-    report.cross_entropy = CrossEntropy(scores, outcomes);
-    report.reliability = Reliability(scores, outcomes);
-    report.calibration_error = ExpectedCalibrationError(report.reliability);
-  });
+    for (int iteration = 0; iteration < options.iterations; ++iteration) {
+      const double part = static_cast<double>(iteration) / options.iterations;
+      const double share =
+          (static_cast<double>(from) + part * static_cast<double>(count)) / static_cast<double>(models);
+      if (progress && !progress(share)) return absl::CancelledError("confidence: training was stopped");
+      std::vector<Fit*> open;
+      for (Fit& fit : fits) {
+        if (!fit.done) open.push_back(&fit);
+      }
+      if (open.empty()) break;
+      parallel(open.size(), [&](std::size_t i) { open[i]->Step(x, options); });
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::span own = std::span<const Fit>(fits).subspan(i * (folds + 1), folds + 1);
+      double* out = &made->weights_[(from + i) * (data.features + 1)];
+      if (tries[i].empty()) {  // nothing is known of it
+        std::fill_n(out, data.features + 1, std::numeric_limits<double>::quiet_NaN());
+      } else {
+        out[0] = own[0].weights(0);
+        for (std::size_t f = 0; f < data.features; ++f) {
+          out[f + 1] = own[0].weights(static_cast<Index>(f) + 1) * scales[f];
+        }
+        made->report_[from + i] = ReportOf(x, tries[i], own.subspan(1));
+      }
+      made->report_[from + i].model = data.models[from + i];
+    }
+  }
   return made;
 }
 
-void Confidence::Scores(std::span<const float> numbers, std::span<double> out) const {
-  for (std::size_t m = 0; m < models_.size(); ++m) {
-    const double* weights = &weights_[m * (features_ + 1)];
-    double sum = weights[0];
-    for (std::size_t f = 0; f < std::min(features_, numbers.size()); ++f) {
-      if (std::isfinite(numbers[f])) sum += weights[f + 1] * (static_cast<double>(numbers[f]) - means_[f]);
-    }
-    out[m] = std::isnan(sum) ? -1 : Logistic(sum);
+double Confidence::Score(std::size_t column, std::span<const float> numbers) const {
+  const double* weights = &weights_[column * (features_ + 1)];
+  double sum = weights[0];
+  for (std::size_t f = 0; f < std::min(features_, numbers.size()); ++f) {
+    if (std::isfinite(numbers[f])) sum += weights[f + 1] * (static_cast<double>(numbers[f]) - means_[f]);
   }
+  return std::isnan(sum) ? -1 : Logistic(sum);
+}
+
+void Confidence::Scores(std::span<const float> numbers, std::span<double> out) const {
+  for (std::size_t m = 0; m < models_.size(); ++m) out[m] = Score(m, numbers);
 }
 
 double Confidence::mean_average_precision() const {

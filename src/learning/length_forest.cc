@@ -114,13 +114,13 @@ absl::StatusOr<std::shared_ptr<const LengthForest>> LengthForest::Load(std::stri
 }
 
 void LengthLearner::Finished(ModelId model, std::span<const FinishedCall> calls, std::uint64_t workflow) {
-  auto at = std::ranges::lower_bound(models_, model, {}, &Rows::model);
-  if (at == models_.end() || at->model != model) {
-    at = models_.insert(at, {model,
-                             {.numeric = kCounts + options_.sketch, .categories = kNames},
-                             Random(Mix64(options_.seed) ^ model.value)});
+  auto at = models_.find(model);
+  if (at == models_.end()) {
+    const Rows none{{.numeric = kCounts + options_.sketch, .categories = kNames},
+                    Random(Mix64(options_.seed) ^ model.value)};
+    at = models_.emplace(model, none).first;
   }
-  ForestData& data = at->data;
+  auto& [data, random] = at->second;
   double left = 0;
   for (const FinishedCall& call : calls) left += std::max(call.output_tokens.value, 0);
   std::vector<float> numbers;
@@ -137,7 +137,7 @@ void LengthLearner::Finished(ModelId model, std::span<const FinishedCall> calls,
       data.labels.push_back(static_cast<float>(left));
       data.groups.push_back(group);
     } else if (options_.reservoir > 0) {
-      const std::size_t row = at->random.Below(data.rows());
+      const std::size_t row = random.Below(data.rows());
       std::ranges::copy(numbers, data.numbers.begin() + static_cast<std::ptrdiff_t>(row * data.numeric));
       std::ranges::copy(names, data.names.begin() + static_cast<std::ptrdiff_t>(row * data.categories));
       data.labels[row] = static_cast<float>(left);
@@ -151,14 +151,17 @@ absl::StatusOr<std::shared_ptr<const LengthForest>> LengthLearner::Train(const P
                                                                          const Progress& progress) const {
   const auto lengths = std::make_shared<LengthForest>();
   lengths->sketch_ = options_.sketch;
-  const auto models = static_cast<double>(models_.size());
-  for (std::size_t i = 0; i < models_.size(); ++i) {
-    if (models_[i].data.rows() == 0) continue;
+  double all = 0, before = 0;  // rows
+  for (const auto& [model, rows] : models_) all += static_cast<double>(rows.data.rows());
+  for (const auto& [model, rows] : models_) {
+    const auto own = static_cast<double>(rows.data.rows());
+    if (own == 0) continue;
     Progress part;
-    if (progress) part = [&, i](double done) { return progress((static_cast<double>(i) + done) / models); };
-    auto forest = QuantileForest::Train(models_[i].data, options_.forest, parallel, part);
+    if (progress) part = [&](double done) { return progress((before + done * own) / all); };
+    auto forest = QuantileForest::Train(rows.data, options_.forest, parallel, part);
+    before += own;
     if (!forest.ok()) return forest.status();
-    lengths->models_.push_back(models_[i].model);
+    lengths->models_.push_back(model);
     lengths->forests_.push_back(*std::move(forest));
   }
   if (lengths->models_.empty()) return absl::InvalidArgumentError("lengths: no call has been seen");
@@ -166,8 +169,8 @@ absl::StatusOr<std::shared_ptr<const LengthForest>> LengthLearner::Train(const P
 }
 
 std::size_t LengthLearner::calls(ModelId model) const {
-  const auto at = std::ranges::lower_bound(models_, model, {}, &Rows::model);
-  return at == models_.end() || at->model != model ? 0 : at->data.rows();
+  const auto at = models_.find(model);
+  return at == models_.end() ? 0 : at->second.data.rows();
 }
 
 }  // namespace takt

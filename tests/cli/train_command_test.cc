@@ -1,6 +1,7 @@
 // takt train and takt predict: a user's own log in, a model and predictions out.
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -206,6 +207,46 @@ TEST_CASE("what is wrong with a log is said by line, and nothing is written") {
   CHECK(Has(skipped.err, "some:62"));
   // One call teaches what it can, too.
   CHECK(RunTool({"train", dir.Write("one", "output_tokens\n5\n")}).exit_code == 0);
+}
+
+TEST_CASE("a model that nobody tried is untried, and no bad one") {
+  const TempDir dir;
+  std::string csv = "model,output_tokens,solved\n";
+  for (int i = 0; i < 60; ++i) csv += i % 2 == 0 ? "tried,5,1\n" : "other,9,\n";
+  const Ended train = RunTool({"train", dir.Write("log", csv), "--trees", "5", "--json", dir / "json"});
+  REQUIRE(train.exit_code == 0);
+  const std::string table = train.out.substr(train.out.find("Whether a model"));
+  CAPTURE(table);
+  std::istringstream lines(table.substr(table.find("  other")));
+  std::string other, tried, more;
+  lines >> other >> tried >> more;
+  CHECK(tried == "untried");
+  CHECK(more == "tried");  // the next line
+  CHECK(Has(table, "Mean average precision: 1.000"));
+  const Json solved = Json::parse(ReadWhole(dir / "json"), nullptr, false)["solved"];
+  REQUIRE(solved.size() == 2);
+  CHECK(solved[0]["calls"] == 0);
+  CHECK(solved[0]["reliability"].empty());
+  for (const char* key : {"share", "average_precision", "cross_entropy", "calibration_error"}) {
+    CHECK(solved[0][key].is_null());
+    CHECK(solved[1][key].is_number());
+  }
+}
+
+TEST_CASE("Ctrl-C ends training, and leaves what was there") {
+  const TempDir dir;
+  const std::string log = dir.Write("log", CsvLog(4000));
+  dir.Write("m", "old");
+  const std::set<std::string> names = dir.Names();
+  Tool tool({"train", log, "--trees", "10000", "--out", dir / "m"}, Tool::Where::kTerminal);
+  tool.WaitFor("learning");
+  tool.Interrupt();
+  const Ended ended = tool.Wait();
+  CHECK(ended.exit_code == 130);
+  CHECK(Has(ended.err, "stopped"));
+  CHECK_FALSE(Has(ended.out, "pinball"));
+  CHECK(ReadWhole(dir / "m") == "old");
+  CHECK(dir.Names() == names);
 }
 
 TEST_CASE("a model that was cut off, damaged or is none is refused by name") {

@@ -194,5 +194,45 @@ TEST_CASE("files are read as they were written; what is cut off or damaged is re
   }
 }
 
+// Each call is of a model of its own: what grows with the square of their number takes minutes.
+TEST_CASE("thousands of models are learnt, and training stops wherever it is asked to") {
+  std::vector<std::string> names;
+  for (int m = 0; m < 20'000; ++m) names.push_back("model " + std::to_string(m));
+  std::vector<std::vector<LoggedCall>> workflows;
+  for (std::size_t m = names.size(); m-- > 0;) {  // against their order
+    workflows.push_back(
+        {{{.model = names[m], .prompt_tokens = {static_cast<std::int32_t>(m % 90)}}, {50}, m % 2 == 0}});
+  }
+  CallPredictorOptions options;
+  options.lengths.forest.trees = 1;
+  const auto made = CallPredictor::Train(workflows, options);
+  REQUIRE(made.ok());
+  CHECK((*made)->models().size() == names.size());
+  CHECK((*made)->confidence()->report().back().rows == 1);
+
+  workflows.resize(300);
+  std::vector<double> shares;
+  const auto count = [&](double share) {
+    shares.push_back(share);
+    return true;
+  };
+  REQUIRE(CallPredictor::Train(workflows, options, SerialFor, count).ok());
+  CHECK(std::ranges::is_sorted(shares));
+  CHECK(shares.back() > 0.95);
+  const auto between = [&](double from, double to) {
+    return std::ranges::count_if(shares, [&](double share) { return share > from && share < to; });
+  };
+  CHECK(between(0, 0.2) > 2);   // what calls tell is gathered
+  CHECK(between(0.2, 0.9) > 200);
+  CHECK(between(0.9, 1) > 100);  // heads
+  for (std::size_t stop = 0; stop < shares.size(); stop += 37) {
+    std::size_t asked = 0;
+    const auto status =
+        CallPredictor::Train(workflows, options, SerialFor, [&](double) { return asked++ < stop; }).status();
+    CHECK(status.code() == absl::StatusCode::kCancelled);
+    CHECK(asked == stop + 1);
+  }
+}
+
 }  // namespace
 }  // namespace takt

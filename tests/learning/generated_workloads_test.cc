@@ -53,7 +53,7 @@ TEST_CASE("the forest orders what workflows have left nearly as well as their pr
     for (const char* name : {"qwen2.5-1.5b", "qwen2.5-14b"}) {
       const std::size_t model = w.ModelIndex(name);
       LengthLearner learner({.sketch = w.feature_names.size()});
-      for (std::size_t i = 0; i < kLearnt; ++i) learner.Finished({1}, CallsOf(w, i, model));
+      for (std::size_t i = 0; i < kLearnt; ++i) learner.Finished({1}, CallsOf(w, i, model), i + 1);
       const auto lengths = learner.Train();
       REQUIRE(lengths.ok());
       LengthForest::Scratch scratch;

@@ -207,6 +207,47 @@ TEST_CASE("cross-validation leaves out all prompts of a group together") {
   CHECK(Confidence::Train(data).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
+TEST_CASE("prompts that one model each was tried on, told by columns, teach what untried ones in all others do") {
+  const ConfidenceData all = Tried(600, 1);
+  ConfidenceData dense = all, sparse = all;
+  sparse.outcomes.clear();
+  for (std::size_t i = 0; i < 600; ++i) {
+    const std::size_t column = i % 3 == 0 ? 0 : 1;
+    dense.outcomes[2 * i + 1 - column] = ConfidenceData::kUntried;
+    sparse.outcomes.push_back(all.outcomes[2 * i + column]);
+    sparse.columns.push_back(static_cast<std::uint32_t>(column));
+    for (ConfidenceData* data : {&dense, &sparse}) data->groups.push_back(i / 4);
+  }
+  const auto of_dense = Confidence::Train(dense), of_sparse = Confidence::Train(sparse);
+  REQUIRE(of_dense.ok());
+  REQUIRE(of_sparse.ok());
+  CHECK((*of_dense)->Save() == (*of_sparse)->Save());
+  for (std::size_t m = 0; m < 2; ++m) {
+    CHECK((*of_dense)->report()[m].rows == (*of_sparse)->report()[m].rows);
+    CHECK((*of_dense)->report()[m].average_precision == (*of_sparse)->report()[m].average_precision);
+    std::array<double, 2> scores;
+    (*of_sparse)->Scores(all.numbers, scores);
+    CHECK((*of_sparse)->Score(m, all.numbers) == scores[m]);
+  }
+  sparse.columns[0] = 2;
+  CHECK(Confidence::Train(sparse).status().message() == "confidence: a prompt was tried on a model that is none");
+  sparse.columns.pop_back();
+  CHECK_FALSE(Confidence::Train(sparse).ok());
+}
+
+TEST_CASE("the training of confidence is stopped between two steps of one model") {
+  int asked = 0;
+  double last = -1;
+  const auto rising = [&](double share) {
+    CHECK(share >= last);
+    CHECK(share < 1);
+    last = share;
+    return ++asked < 4;
+  };
+  CHECK(Confidence::Train(Tried(500, 1), {}, SerialFor, rising).status().code() == absl::StatusCode::kCancelled);
+  CHECK(asked == 4);
+}
+
 TEST_CASE("outcomes that are all alike, one row, nothing tried, and numbers that are none") {
   std::array<double, 2> scores;
   ConfidenceData data = Tried(200, 1);

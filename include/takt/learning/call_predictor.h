@@ -61,7 +61,6 @@ class CallPredictor {
     std::vector<float> sketches = {}, numbers = {};
     std::vector<LengthForest::Query> queries = {};
     std::vector<Estimate> told = {};
-    std::vector<double> scores = {};
   };
 
   // `workflows`: the calls of each, in the order in which they began. Confidence is learnt where any call tells whether

@@ -25,21 +25,23 @@ struct ConfidenceData {
   std::vector<ModelId> models = {};       // columns
   std::vector<float> numbers = {};        // prompts x features; what is no finite number counts as the mean
   std::vector<std::uint8_t> outcomes = {};  // prompts x models, of Outcome
-  std::vector<std::uint64_t> groups = {};   // of each prompt: those of one are left out together; empty: each is one
+  // Of each prompt the one model that was tried on it, as a column: `outcomes` has one of each then. Empty: all were.
+  std::vector<std::uint32_t> columns = {};
+  std::vector<std::uint64_t> groups = {};  // of each prompt: those of one are left out together; empty: each is one
 };
 
 struct ConfidenceOptions {
-  double l2 = 1;        // penalty on a weight's square, of standardised features, against the sum of cross entropies
+  double l2 = 1;  // penalty on a weight's square, of standardised features, against the sum of cross entropies
   int iterations = 50;  // of Newton's method, at most
-  int folds = 5;        // of the cross-validation that the report is of; below 2: none
+  int folds = 5;  // of the cross-validation that the report is of; below 2: none
   double tolerance = 1e-8;  // of the largest step: converged
 };
 
 // Of rows that were left out, with all others of their groups (cross-validation).
 struct ConfidenceReport {
   ModelId model = {};
-  std::int64_t rows = 0;
-  double solved = 0;             // share of them
+  std::int64_t rows = 0;  // 0: nobody tried the model, or there are no folds, and nothing is told
+  double solved = 0;  // share of them
   double average_precision = 0;  // its mean over the models is the paper's macro mAP
   double cross_entropy = 0, calibration_error = 0;
   std::vector<ReliabilityBin> reliability = {};
@@ -49,7 +51,8 @@ struct ConfidenceReport {
 // same loss over features that are given. Hosts with a router of their own hand its scores in (Request::scores).
 class Confidence {
  public:
-  // InvalidArgument: no rows, no models, sizes that do not match; Cancelled.
+  // InvalidArgument: no rows, no models, sizes that do not match, columns that are none; Cancelled. `progress` is asked
+  // at every step of Newton's method.
   static absl::StatusOr<std::shared_ptr<const Confidence>> Train(const ConfidenceData& data,
                                                                  const ConfidenceOptions& options = {},
                                                                  const ParallelFor& parallel = SerialFor,
@@ -58,6 +61,7 @@ class Confidence {
   // Probability for each of models(), in that order; below zero: not known, since nobody tried the model. Missing
   // features count as their mean.
   void Scores(std::span<const float> numbers, std::span<double> out) const;
+  double Score(std::size_t column, std::span<const float> numbers) const;  // for models()[column]
 
   std::size_t features() const { return features_; }
   std::span<const ModelId> models() const { return models_; }
@@ -71,7 +75,7 @@ class Confidence {
  private:
   std::size_t features_ = 0;
   std::vector<ModelId> models_;
-  std::vector<double> means_;    // of the features
+  std::vector<double> means_;  // of the features
   std::vector<double> weights_;  // models x (features + 1), of the features less their means; the intercept is first
   std::vector<ConfidenceReport> report_;
 };

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -112,13 +113,12 @@ class LengthLearner {
 
  private:
   struct Rows {
-    ModelId model;
     ForestData data;
     Random random;
   };
 
   LengthForestOptions options_;
-  std::vector<Rows> models_;  // ascending
+  std::map<ModelId, Rows> models_;
   std::uint64_t seen_ = 0;
 };
 
