@@ -103,14 +103,16 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
   ConfidenceData tried{.features = features};
   for (std::size_t m = 0; m < models; ++m) tried.models.push_back({m + 1});
   std::vector<double> solved(models);
+  std::uint64_t number = 0;  // of the workflow
   for (const WorkloadWorkflow& workflow : training.workflows) {
+    ++number;
     for (std::size_t m = 0; m < models; ++m) {
       std::vector<FinishedCall> calls;
       for (std::uint32_t i = 0; i < workflow.calls; ++i) {
         calls.push_back({InputOf(training, workflow, i, m, training), {training.OutputOf(workflow.first_call + i, m)}});
-        output.Finished({m + 1}, std::span(&calls.back(), 1));
+        output.Finished({m + 1}, std::span(&calls.back(), 1), number);
       }
-      left.Finished({m + 1}, calls);
+      left.Finished({m + 1}, calls, number);
       const bool right = (workflow.solved_by >> m & 1) != 0;
       tried.outcomes.push_back(right ? ConfidenceData::kSolved : ConfidenceData::kFailed);
       solved[m] += right ? 1.0 / kTraining : 0;

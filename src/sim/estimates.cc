@@ -422,12 +422,13 @@ void Estimator::PlantForests() {
 
 void Estimator::LearnForests(const WorkloadWorkflow& workflow) {
   Forests& f = *forests_;
+  const auto number = static_cast<std::uint64_t>(&workflow - workload_->workflows.data()) + 1;
   for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
     model_ = told_[c].column;
     const double left = std::min(LeftOf(workflow, c), 2e9);
     const FinishedCall own{f.inputs[c], {OutputOf(c)}}, all{f.inputs[c], {static_cast<std::int32_t>(left)}};
-    f.output.Finished({column()}, std::span(&own, 1));
-    f.left.Finished({column()}, std::span(&all, 1));
+    f.output.Finished({column()}, std::span(&own, 1), number);
+    f.left.Finished({column()}, std::span(&all, 1), number);
   }
   if (++f.ended < f.refresh_at) return;
   f.refresh_at = 2 * f.ended;

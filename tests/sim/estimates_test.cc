@@ -397,6 +397,42 @@ TEST_CASE("forests look at what a prompt shows") {
   CHECK(off < 0.15);
 }
 
+// Six calls at once, of a prompt whose number tells nothing of how long they are: all as long as each other. Where rows
+// of a workflow vouch for each other, the number seems to tell it.
+TEST_CASE("forests do not take the calls of one workflow for new ones") {
+  constexpr std::uint32_t kWorkflows = 600, kLearnt = 512, kCalls = 6;
+  Random random(5);
+  std::vector<std::vector<std::int32_t>> outputs;
+  for (std::uint32_t i = 0; i < kWorkflows; ++i) {
+    outputs.emplace_back(kCalls, static_cast<std::int32_t>(std::exp(5 + random.Normal())));
+  }
+  Workload w = Chains(outputs);
+  for (WorkloadCall& call : w.calls) call.stage = 1;
+  w.feature_names = {"number"};
+  for (std::uint32_t i = 0; i < kWorkflows; ++i) {
+    const auto number = static_cast<float>(random.Uniform());
+    w.features.insert(w.features.end(), kCalls, number);
+  }
+  Estimator forest(w, kForest, 1);
+  for (std::uint32_t i = 0; i < kLearnt; ++i) {
+    for (std::uint32_t c = i * kCalls; c < (i + 1) * kCalls; ++c) Described(forest, i, c, 100);
+    for (std::uint32_t c = i * kCalls; c < (i + 1) * kCalls; ++c) forest.Ended(i, c);
+  }
+  std::vector<double> output, left;
+  for (std::uint32_t i = kLearnt; i < kWorkflows; ++i) {
+    const Request first = Described(forest, i, i * kCalls, 100);
+    output.push_back(std::log(first.output_tokens.mean));
+    left.push_back(std::log(first.workflow_tokens_left.mean));
+  }
+  const auto spread = [](std::vector<double>& of) {
+    std::ranges::sort(of);
+    return of[of.size() * 9 / 10] - of[of.size() / 10];
+  };
+  CAPTURE(output, left);
+  CHECK(spread(output) < 1);  // 1.9 where rows are taken or left one by one
+  CHECK(spread(left) < 1);
+}
+
 TEST_CASE("forests know nothing of lengths that have not been seen") {
   const Workload a = FromPrompts(100);
   Workload b = a;
