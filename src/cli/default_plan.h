@@ -24,6 +24,7 @@ struct DefaultPlan {
 
 namespace defaults {
 DefaultSystem Ours();
+DefaultSystem BlindToDeadlines();  // ours, as where none is told
 DefaultSystem MeanPreset();
 DefaultSystem TailPreset();
 DefaultSystem GoodputPreset();

@@ -18,6 +18,7 @@ namespace takt::cli {
 namespace defaults {
 
 DefaultSystem Ours() { return {"default", "boosted_footprint"}; }
+DefaultSystem BlindToDeadlines() { return {"default, no deadlines", "boosted_footprint(deadline_weight=0)"}; }
 DefaultSystem MeanPreset() { return {"mean preset", "footprint"}; }
 DefaultSystem TailPreset() { return {"tail preset", "boosted_footprint(preset=tail)"}; }
 DefaultSystem GoodputPreset() {
@@ -77,7 +78,7 @@ std::vector<DefaultSystem> RivalsAt(Served served) {
     case Served::kMath:
     case Served::kApps7: return {defaults::Stjf()};
     case Served::kText1:
-    case Served::kText2: return {defaults::Urgency(), defaults::Slack()};
+    case Served::kText2: return {defaults::Urgency(), defaults::UrgencyByLateness(), defaults::Slack()};
     case Served::kTools: return {defaults::MemoryIntegral()};
     case Served::kAgents: return {defaults::AgentPriority()};
     case Served::kMix: return {defaults::WorkflowFcfs()};
@@ -88,7 +89,8 @@ std::vector<DefaultSystem> RivalsAt(Served served) {
 namespace {
 
 std::vector<DefaultSystem> OurSystems() {
-  return {defaults::Ours(), defaults::MeanPreset(), defaults::TailPreset(), defaults::GoodputPreset()};
+  return {defaults::Ours(), defaults::BlindToDeadlines(), defaults::MeanPreset(), defaults::TailPreset(),
+          defaults::GoodputPreset()};
 }
 
 std::vector<DefaultSystem> AllSystems() {
@@ -105,6 +107,7 @@ void AddRuns(DefaultStudy& study, const DefaultPlan& plan, bool full) {
     for (const double load : plan.loads) {
       for (const EstimateSpec& estimates : plan.estimates) {
         for (const DefaultSystem& system : AllSystems()) {
+          if (system == defaults::BlindToDeadlines() && !UnderDeadlines(s) && s != Served::kMix) continue;
           const bool at_home = system == defaults::Ours() || std::ranges::count(homes, system) > 0;
           const bool against = system == defaults::MeanPreset() || system == defaults::WorkflowFcfs();
           const bool usual = estimates == plan.usual;

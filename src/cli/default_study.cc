@@ -55,9 +55,6 @@ Workload OfOneModel(Workload workload) {
   return workload;
 }
 
-// HexGen-Flow's workflows are under deadlines, those of the other homes are not.
-bool UnderDeadlines(Served s) { return s == Served::kText1 || s == Served::kText2; }
-
 // Says of each that it has a deadline, not yet which.
 void MarkDeadlines(Workload& workload) {
   for (WorkloadWorkflow& w : workload.workflows) w.deadline = Duration::zero();

@@ -41,6 +41,8 @@ inline constexpr std::size_t kHomes = 8;
 inline constexpr std::array<std::string_view, 14> kServedNames = {
     "apps", "math",     "text2sql 1", "text2sql 2", "tools", "agents",       "conv",
     "code", "sharegpt", "apps 7b",    "mix",        "chats", "greedy short", "greedy alike"};
+// HexGen-Flow's workflows are under deadlines, those of the other homes are not.
+inline constexpr bool UnderDeadlines(Served s) { return s == Served::kText1 || s == Served::kText2; }
 inline std::string_view Name(Served s) { return kServedNames[static_cast<std::size_t>(s)]; }
 
 // How long arrivals last, over that of most: workflows of many calls, and those that wait for tools, take longer alone.
@@ -63,7 +65,7 @@ struct DefaultSystem {
 
   // By what is run, under whatever label.
   friend bool operator==(const DefaultSystem& a, const DefaultSystem& b) {
-    return a.policy == b.policy && a.budget == b.budget && a.learns == b.learns;
+    return a.policy == b.policy && a.budget == b.budget && a.learns == b.learns && a.by_deadline == b.by_deadline;
   }
 };
 

@@ -65,7 +65,7 @@ struct Request {
   AdapterId adapter = {};      // LoRA adapter it needs while it runs
   TimePoint arrival = kUnset;           // of this call; unset: the time of the event
   TimePoint workflow_arrival = kUnset;  // of the whole workflow; unset: `arrival`
-  TimePoint deadline = kNever;          // of this call's end
+  TimePoint deadline = kNever;          // of this call's end; of its workflow's, where `compute` is not told
   TimePoint expires_at = kNever;  // waits, or is blocked, no longer than this before its first step, then is failed
   Tokens prompt_tokens{0};
   Tokens max_output_tokens{0};  // the host's cap on output, which it enforces itself; 0: none told

@@ -41,24 +41,23 @@ inline bool OptionFromText(std::string_view text, const OptionText&, BoostPreset
 
 // Key [s]:
 //
-//   t - kappa V ln(Cw / min(C, Cw)) - delta V (1 - min(B / B~, 2))
+//   t - kappa V ln(Cw / min(C, Cw)) - delta V (1 - min(B / B~, 1))
 //
 // t: arrival of the workflow, or the call's less `horizon_s` where that is later. C: what the rest of the workflow will
 // cost the engine (FootprintBook). V: how long the engine will be busy with all that it has (at least `least_drain_s`),
-// so that head starts grow with the backlog, and vanish with it. kappa = `boost` h^4 with h = max(1, q / 3) and
+// so that head starts grow with the backlog and shrink with it. kappa = `boost` h^4 with h = q / 3, 1 to 2, and
 // q = E[C^2] / E[C]^2 of recent workflows: where works are unequal an order by size gains much, where they are alike
 // little. Cw: the size below which a share w = 1 - 1.5 / (q h) of the work lies, 0.15 to 0.8; who is larger is a giant,
 // and giants are served as they came. w is about what giants pay: the work that may pass them.
 //
-// B: the time from the workflow's arrival to its deadline, where it has one; B~: what that usually is (a geometric
-// mean over workflows). Who is given half the usual time waits less, who is given twice that waits longer; where all
-// are given the same nothing changes. delta = `deadline_weight`. A call of which Request::compute is told has a
-// deadline of its own (a router's budgets), which says nothing of its workflow's time, and is not looked at.
+// B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. Who is given
+// half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do deadlines where
+// all are given the same (FootprintBook::Tightness). delta = `deadline_weight`.
 //
 // All of it is read once, when a request joins the queue; what is revised while it waits changes C alone. Nobody is
-// passed by a call that comes more than three times the horizon later: `horizon_s` for its workflow's age, as much for
-// its head start, and as much for the other's delay. So no counter against starvation is needed.
-// docs/policies/boosted_footprint.md derives that, and says where the order loses.
+// passed by a call that comes more than twice the horizon later: `horizon_s` for its workflow's age, and as much for
+// its head start. So no counter against starvation is needed. docs/policies/boosted_footprint.md derives that, and says
+// where the order loses.
 class BoostedFootprint {
  public:
   static constexpr std::string_view kName = "boosted_footprint";
@@ -79,17 +78,18 @@ class BoostedFootprint {
       return;
     }
     if (call.enqueued != r.enqueued) {
-      const double oldest = ToSeconds(r.request.arrival) - options_.horizon_s;
-      call = {.arrival = std::max(ToSeconds(r.request.workflow_arrival), oldest),
+      const double own = ToSeconds(r.request.arrival);
+      call = {.arrival = std::clamp(ToSeconds(r.request.workflow_arrival), own - options_.horizon_s, own),
               .drain = std::max(book_.Drain(), options_.least_drain_s),
               .kappa = kappa(),
               .cut = book_.works().cut(),
-              .tightness = Tightness(r.request, call.enqueued == kUnset),
+              .tail = book_.works().tail(),
+              .tightness = book_.Tightness(r),
               .enqueued = r.enqueued};
     }
     call.cost = book_.Left(r);
     const double start = SizeStart(call) + DeadlineStart(call);
-    call.key = call.arrival - std::clamp(start, -options_.horizon_s, options_.horizon_s);
+    call.key = call.arrival - std::min(start, options_.horizon_s);
   }
   void Ends(const RequestState& r, TimePoint now) {
     book_.Ends(r, now);
@@ -117,7 +117,7 @@ class BoostedFootprint {
       parts.Add("arrival_s", call.arrival);
       parts.Add("V_s", call.drain);
       parts.Add("kappa", call.kappa);
-      parts.Add("q", book_.works().tail());
+      parts.Add("q", call.tail);
       parts.Add("Cw_s", call.cut);
       parts.Add("deadline_s", DeadlineStart(call));
       parts.Add("truth", book_.truth());
@@ -134,7 +134,7 @@ class BoostedFootprint {
     visit("preset", o.preset, OptionText{"", "default | tail | mean | goodput"});
     visit("boost", o.boost, OptionText{"", "k0: weight of the head start, before the preset's", 0, 1e6});
     visit("least_drain_s", o.least_drain_s, OptionText{"s", "the backlog counts as at least", 0, 1e6});
-    visit("horizon_s", o.horizon_s, OptionText{"s", "a head start or a delay is at most", 0, 1e9});
+    visit("horizon_s", o.horizon_s, OptionText{"s", "a head start is at most", 0, 1e9});
     visit("deadline_weight", o.deadline_weight,
           OptionText{"", "delta, before the preset's; 0 ignores deadlines", 0, 1e6});
     auto& book = self.book_.options();
@@ -150,15 +150,14 @@ class BoostedFootprint {
   struct Call {
     double key = 0, cost = 0;
     // As of when it joined the queue.
-    double arrival = 0, drain = 0, kappa = 0, cut = 0;
-    double tightness = 0;  // 1 - B / B~, within -1 and 1
+    double arrival = 0, drain = 0, kappa = 0, cut = 0, tail = 0, tightness = 0;
     TimePoint enqueued = kUnset;
     TimePoint hopeless_at = kNever;
   };
   struct Options {
     BoostPreset preset = BoostPreset::kDefault;
     double boost = 0.85;
-    double deadline_weight = 0.6;
+    double deadline_weight = 1;
     double least_drain_s = 1;
     double horizon_s = 3600;
   };
@@ -167,21 +166,6 @@ class BoostedFootprint {
 
   double Share() const { return options_.preset == BoostPreset::kTail ? 1.0 / 3 : 1; }
 
-  // By how much its workflow's time is shorter than the usual, as a share of that; each workflow is learnt from once,
-  // within bounds.
-  double Tightness(const Request& q, bool first) {
-    if (q.deadline == kNever || q.compute > Duration::zero()) return 0;
-    constexpr double kForget = 0.998, kMostStep = 3;
-    const double time = SecondsBetween(q.workflow_arrival, q.deadline);
-    const double x = std::log(std::clamp(time, 1e-3, 1e9));
-    if (first && time > 0 && q.arrival <= q.workflow_arrival) {
-      const double step = deadlines_ > 0 ? std::clamp(x - usual_time_, -kMostStep, kMostStep) : x;
-      deadlines_ = kForget * deadlines_ + 1;
-      usual_time_ += step / deadlines_;
-    }
-    if (!(deadlines_ > 0)) return 0;
-    return time > 0 ? 1 - std::min(std::exp(x - usual_time_), 2.0) : 1;
-  }
   double DeadlineStart(const Call& call) const {
     return options_.deadline_weight * Share() * call.drain * call.tightness;
   }
@@ -198,10 +182,9 @@ class BoostedFootprint {
   // From `hopeless_at` on the rest of the workflow's longest path does not end in time.
   void Deadline(const RequestState& r, TimePoint now, Call& call) const {
     if (r.request.deadline == kNever) return;
-    const Duration path = FromSeconds(book_.PathSeconds(r));
-    const bool over = r.request.deadline < now || r.request.deadline - now < path;
-    if (over) return GiveUp(call);
-    call.hopeless_at = r.request.deadline - path;
+    const double path = book_.PathSeconds(r);
+    if (SecondsBetween(now, r.request.deadline) < path) return GiveUp(call);
+    call.hopeless_at = Later(r.request.deadline, -path);
   }
   static void GiveUp(Call& call) {
     call.key += kBehindAll;
@@ -210,7 +193,6 @@ class BoostedFootprint {
 
   Options options_;
   FootprintBook book_;
-  double deadlines_ = 0, usual_time_ = 0;  // of workflows: how many count, and the mean of ln B
   std::vector<Call> calls_;  // by slot
 };
 

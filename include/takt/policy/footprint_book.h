@@ -14,6 +14,7 @@
 #include "takt/model/engine_pace.h"
 #include "takt/model/step.h"
 #include "takt/state/request_state.h"
+#include "takt/state/slo_budget.h"
 
 namespace takt {
 
@@ -64,8 +65,8 @@ class WorkSizes {
 
   // E[C^2] / E[C]^2: 1 where all works are equal; 2 before enough have ended.
   double tail() const { return tail_; }
-  // How many times as heavy the tail is as one that counts as heavy; at least 1.
-  double Heaviness(const Shares& shares) const { return std::max(1.0, tail_ / shares.heavy_tail); }
+  // How many times as heavy the tail is as one that counts as heavy, 1 to 2: more makes no difference to the order.
+  double Heaviness(const Shares& shares) const { return std::clamp(tail_ / shares.heavy_tail, 1.0, 2.0); }
   // The size that parts the giants from the others; 0 before enough have ended.
   double cut() const { return cut_; }
   // For which a work counts that has not ended.
@@ -207,6 +208,7 @@ class FootprintBook {
     if (!(flow.predicted > 0)) {
       flow.predicted = std::min(call.cost, works_.most());
       flow.number = ++flows_seen_;
+      flow.given = TimeGiven(r.request);
       flow.entry = works_.Expect(call.cost, options_.shares);
       predicted_ = kForget * predicted_ + flow.predicted;
       corrected_ *= kForget;
@@ -257,6 +259,15 @@ class FootprintBook {
   // Actual over predicted cost of workflows, where those that live are taken at their word.
   double truth() const { return predicted_ > 0 ? std::clamp(1 + corrected_ / predicted_, 0.1, 10.0) : 1; }
 
+  // By how much the request's workflow is given less time than is usual, as a share of that: 0 (as much, more, or none
+  // told) to 1. Of those that have entered. What is usual is a geometric mean over workflows that have ended, each of
+  // which moves it within bounds. A deadline that comes with Request::compute is the call's own, and not looked at.
+  double Tightness(const RequestState& r) const {
+    if (r.slot >= calls_.size() || calls_[r.slot].flow == kNone) return 0;
+    const double given = flows_[calls_[r.slot].flow].given;
+    return given > 0 && deadlines_ > 0 ? std::max(1 - given / std::exp(usual_), 0.0) : 0;
+  }
+
   // Of a token in, a token out [s].
   double LeastCost() const { return Cost(1, 1, 1); }
 
@@ -272,7 +283,7 @@ class FootprintBook {
     const Own own = OwnOf(r);
     const double path = own.output / r.request.sequences + std::max(r.request.after.path_tokens, 0.0);
     const double step = options_.pace.step_s + options_.pace.context_s * own.context;
-    return path * step + options_.pace.prefill_s * own.prompt + ToSeconds(r.request.next_call.duration);
+    return path * step + options_.pace.prefill_s * own.prompt + ToolSeconds(r.request);
   }
 
  private:
@@ -293,6 +304,7 @@ class FootprintBook {
     double predicted = 0;  // when its first call came, as far as believed
     std::uint64_t number = 0;  // counting workflows
     double done = 0;  // by calls that have ended
+    double given = 0;  // [s] from its first call to its deadline; 0: none told
     std::int32_t alive = 0;  // calls
     bool idle = false;  // none, in the list
     AgeLink age = {};
@@ -303,6 +315,7 @@ class FootprintBook {
     double prompt = 0, output = 0, kv_steps = 0, context = 0;
   };
 
+  static double ToolSeconds(const Request& q) { return std::max(ToSeconds(q.next_call.duration), 0.0); }
   static double Reciprocal(std::int32_t limit) { return 1.0 / std::max(limit, 1); }
 
   double Cost(double prompt, double output, double kv_steps) const {
@@ -321,7 +334,7 @@ class FootprintBook {
     const Request& q = r.request;
     const double n = q.sequences;
     const double generated = r.generated.value * n;
-    const double known = q.prompt_tokens.value + r.returned.value + generated;
+    const double known = 1.0 * q.prompt_tokens.value + r.returned.value + generated;
     double expected = Expected(q);
     if (q.max_output_tokens.value > 0) expected = std::min(expected, q.max_output_tokens.value * n);
     // Who has outrun its prediction is taken to be some way from its end.
@@ -349,9 +362,9 @@ class FootprintBook {
     double cost = Cost(prompt, output, kv_steps);
     if (q.next_call) {
       const double context = own.context + q.next_call.after.value;
-      cost += prices_.kv * std::min(context * ToSeconds(q.next_call.duration) * kv_, options_.pace.prefill_s * context);
+      cost += prices_.kv * std::min(context * ToolSeconds(q) * kv_, options_.pace.prefill_s * context);
     }
-    return cost < kMostSeconds ? cost : kMostSeconds;
+    return cost < kMostSeconds ? std::max(cost, 0.0) : kMostSeconds;
   }
 
   void Count(std::int64_t& counted_ns, double cost) {
@@ -364,7 +377,7 @@ class FootprintBook {
   void Learn(const RequestState& r, Flow& flow) {
     const double output = static_cast<double>(r.generated.value) * r.request.sequences;
     if (!(output > 0)) return;
-    const double prompt = r.request.prompt_tokens.value + r.returned.value;
+    const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
     const double kv_steps = output * (prompt + r.generated.value / 2.0);
     flow.done += Cost(prompt, output, kv_steps);
     outputs_ = kForget * outputs_ + 1;
@@ -377,6 +390,17 @@ class FootprintBook {
     return (output_ + kGuess * kGuesses) / (outputs_ + kGuesses);
   }
 
+  static double TimeGiven(const Request& q) {
+    if (q.deadline == kNever || q.compute > Duration::zero()) return 0;
+    return std::clamp(SecondsBetween(q.arrival, q.deadline), 0.0, kMostSeconds);
+  }
+  void LearnGiven(double seconds) {
+    constexpr double kMostStep = 3;  // in logarithms
+    const double x = std::log(std::max(seconds, 1e-3));
+    deadlines_ = kForget * deadlines_ + 1;
+    usual_ = deadlines_ == 1 ? x : usual_ + std::clamp(x - usual_, -kMostStep, kMostStep) / deadlines_;
+  }
+
   // No longer idle.
   void Leave(std::uint32_t index) {
     by_age_.Remove(flows_, index);
@@ -387,13 +411,15 @@ class FootprintBook {
   // A workflow is over.
   void Close(std::uint32_t index) {
     Flow& flow = flows_[index];
+    const double weight = std::pow(kForget, static_cast<double>(flows_seen_ - flow.number));
     if (flow.done > 0) {
       works_.End(flow.entry, flow.done, options_.shares);
+      corrected_ += (flow.done - flow.predicted) * weight;
+      if (flow.given > 0) LearnGiven(flow.given);
     } else {
       works_.Withdraw(flow.entry, options_.shares);
+      predicted_ = std::max(predicted_ - flow.predicted * weight, 0.0);
     }
-    const auto since = static_cast<double>(flows_seen_ - flow.number);
-    corrected_ += (flow.done - flow.predicted) * std::pow(kForget, since);
     if (flow.id) index_.Erase(flow.id.value);
     free_.push_back(index);
   }
@@ -427,6 +453,7 @@ class FootprintBook {
   // Sums over what has ended, forgetting.
   double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // calls
   double predicted_ = 0, corrected_ = 0;  // of workflows, and by how much those that have ended were off
+  double deadlines_ = 0, usual_ = 0;  // of workflows: how many count, and the mean logarithm of the time given
   std::uint64_t flows_seen_ = 0;
 };
 
