@@ -300,8 +300,8 @@ std::vector<Condition> ConditionsOf(const DefaultStudy& study, const DefaultPlan
                              "waste for all orders, 200,000 tokens of host memory (chosen)",
                              kDefaultProfile)},
       {"Workloads", fmt::format("{:g} minutes of arrivals at capacity (text2sql, tools, mix: twice, sharegpt: half of "
-                                "that): {}. mix: all homes, each with the same share of "
-                                "the GPU",
+                                "that): {}. conv, code: a window of the trace, of which "
+                                "two seeds share most. mix: all homes, each with the same share of the GPU",
                                 study.minutes(), fmt::join(sizes, "; "))},
       {"Load", "rho of what FCFS serves at most of the very same calls, measured for each seed"},
       {"Known", fmt::format("{} unless said otherwise; at rho {:g} also {}", plan.usual.ToString(), plan.load,
