@@ -10,7 +10,7 @@
 namespace takt::cli {
 namespace {
 
-constexpr double kLeft = 124, kTop = 40, kCell = 22.5, kRow = 19, kGap = 5;  // px
+constexpr double kLeft = 124, kTop = 40, kCell = 25, kRow = 19, kGap = 5;  // px
 
 // ".97", "1.04", "2.1", "13"
 std::string RatioText(double ratio) {
