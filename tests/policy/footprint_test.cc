@@ -495,6 +495,22 @@ TEST_CASE("one absurd deadline, or many decoys, hardly move what is usual; what 
   }
 }
 
+TEST_CASE("one giant among many does not make head starts of an idle engine large without bound") {
+  AnyPolicy policy = *MakePolicy("boosted_footprint");
+  for (int i = 0; i < 2000; ++i) {
+    RequestState r = Call(0, 1, i == 1000 ? 1e5 : 100);
+    policy.Enters(r, At(0));
+    r.generated = {static_cast<std::int32_t>(r.request.output_tokens.mean)};
+    policy.Ends(r, At(0));
+  }
+  RequestState r = Call(0, 1, 1);
+  policy.Enters(r, At(0));
+  const KeyParts parts = policy.Explain(r);
+  CHECK(Part(parts, "q") > 100);
+  CHECK(Part(parts, "V_s") == 1);
+  CHECK(-policy.Key(r).key <= 0.85 * 16 * std::log(Part(parts, "Cw_s") / Part(parts, "C_s")) + 1e-6);
+}
+
 TEST_CASE("presets: a third of the boost, the order of footprint") {
   const auto key = [](const char* spec) {
     AnyPolicy policy = *MakePolicy(spec);
