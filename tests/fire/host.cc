@@ -49,6 +49,12 @@ WorkAfter DrawAfter(Dice& dice, double absurd) {
   return after;
 }
 
+// A time that begins now, or just before, and may well be that of a plan.
+TimePoint Soon(Dice& dice, const Setup& setup, TimePoint now, std::int64_t most) {
+  if (setup.tick > 1 && dice.Chance(0.5)) most = 20 * setup.tick;
+  return now + Duration(dice.Between(-1, most / setup.tick) * setup.tick);
+}
+
 std::uint64_t Mixed(std::uint64_t hash, std::uint64_t x) { return Mix64(hash ^ x); }
 
 std::uint64_t HashOf(const StepPlan& plan) {
@@ -100,12 +106,12 @@ Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t
   }
   if (setup.adapters > 0 && dice.Chance(0.7))
     r.adapter = {1 + dice.Bits() % static_cast<std::uint64_t>(setup.adapters)};
-  r.chunkable = !dice.Chance(setup.share_odd);
+  r.chunkable = !dice.Chance(std::max(setup.share_odd, setup.share_whole));
   r.preemptible = !dice.Chance(setup.share_odd);
   r.priority = dice.Int(-2, 2);
   if (dice.Chance(0.2)) r.arrival = TimePoint(Duration(dice.Between(-5, 1'000'000)));
   if (dice.Chance(0.2)) r.deadline = now + Duration(dice.Between(-10, 1'000'000'000));
-  if (dice.Chance(setup.share_expiring)) r.expires_at = now + Duration(dice.Between(-1, 3'000'000));
+  if (dice.Chance(setup.share_expiring)) r.expires_at = Soon(dice, setup, now, 3'000'000);
   r.output_tokens = EstimateOf(dice, length, setup.absurd);
   r.workflow_tokens_left = EstimateOf(dice, length, setup.absurd);
   if (dice.Chance(0.3)) r.after = DrawAfter(dice, setup.absurd);
@@ -139,7 +145,7 @@ Revised DrawRevised(RequestId id, const Setup& setup, TimePoint now, std::uint64
   if (dice.Chance(0.1)) r.after = DrawAfter(dice, setup.absurd);
   if (dice.Chance(0.2)) r.priority = dice.Int(-3, 3);
   if (dice.Chance(0.2)) r.deadline = now + Duration(dice.Between(0, 1'000'000));
-  if (dice.Chance(setup.share_expiring * 0.3)) r.expires_at = now + Duration(dice.Between(-5, 1'000'000));
+  if (dice.Chance(setup.share_expiring * 0.3)) r.expires_at = Soon(dice, setup, now, 1'000'000);
   if (dice.Chance(0.3)) r.sequences = dice.Int(dice.Chance(0.1) ? 0 : 1, setup.most_sequences);
   if (setup.share_tools > 0 && dice.Chance(0.3)) r.next_call = DrawNextCall(dice);
   return r;
@@ -168,7 +174,7 @@ World::World(const Setup& setup)
     : setup_(setup),
       shadow_(setup_,
               setup_.options.kv == KvMode::kOracle
-                  ? &kv_.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens)
+                  ? &kv_.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens, setup_.ids)
                   : nullptr,
               asked_) {
   scheduler_.emplace(MakeScheduler(setup_, WatchedPause(PauseOf(setup_.pause), asked_), kv_ ? &*kv_ : nullptr));
@@ -196,7 +202,7 @@ void World::Do(const Action& a) {
   Pass(a.dt);
   if (a.dt < 0 || a.dt > 1'000'000'000) ++tally_.clock_faults;
   if (kv_) kv_->Behave(setup_.refusals, setup_.deferred_frees, a.bits);
-  const RequestId id{a.name};
+  const RequestId id = setup_.ids.Of(a.name);
   switch (a.what) {
     case Do::kArrive: return Arrive(a);
     case Do::kRevise: return Revise(a);
@@ -238,17 +244,21 @@ void World::Do(const Action& a) {
 
 void World::Arrive(const Action& a) {
   // A host that has been told that an id was refused, or is about to be, does not use it before that.
-  if (shadow_.life({a.name}).must_fail) return;
-  const Drawn drawn = DrawRequest({a.name}, setup_, now_, a.bits);
+  const RequestId id = setup_.ids.Of(a.name);
+  if (shadow_.life(id).must_fail) return;
+  const Drawn drawn = DrawRequest(id, setup_, now_, a.bits);
   tally_.absurd += drawn.absurd ? 1 : 0;
   Arrive(drawn.request, drawn.length);
 }
 
 void World::Arrive(const Request& r, std::int32_t length) {
   ++tally_.arrivals;
-  if (r.id.value >= lengths_.size()) lengths_.resize(r.id.value + 256);
-  if (shadow_.life(r.id).is == Is::kNowhere) lengths_[r.id.value] = length;
-  longest_ = std::max(longest_, std::min(r.prompt_tokens.value, 1000) + length * 4);
+  const std::uint64_t name = NameOf(r.id);
+  if (name >= lengths_.size()) lengths_.resize(name + 256);
+  if (shadow_.life(r.id).is == Is::kNowhere) lengths_[name] = length;
+  const std::int32_t most_sequences = std::max(setup_.most_sequences, 4);
+  longest_ = std::max(longest_, std::min(r.prompt_tokens.value, 1000) + length * most_sequences);
+  if (r.id.value != name) Note("id {}, ", r.id.value);
   Note("prompt {}, output {}, {} sequences{}{}{}{}", r.prompt_tokens.value, length, r.sequences,
        r.chunkable ? "" : ", whole", r.preemptible ? "" : ", not preemptible", r.adapter ? ", adapter" : "",
        r.expires_at == kNever ? "" : ", expires");
@@ -257,14 +267,14 @@ void World::Arrive(const Request& r, std::int32_t length) {
 }
 
 void World::Revise(const Action& a) {
-  const Revised r = DrawRevised({a.name}, setup_, now_, a.bits);
+  const Revised r = DrawRevised(setup_.ids.Of(a.name), setup_, now_, a.bits);
   if (r.sequences) Note("{} sequences", *r.sequences);
   Tell(r);
 }
 
 void World::CallTool(const Action& a) {
   ++tally_.tools;
-  const DrawnCall drawn = DrawCall({a.name}, a.bits);
+  const DrawnCall drawn = DrawCall(setup_.ids.Of(a.name), a.bits);
   tally_.absurd_calls += drawn.absurd ? 1 : 0;
   if (a.name < lengths_.size()) {  // somebody has arrived by that name
     if (a.name >= answers_.size()) answers_.resize(a.name + 256, kNever);
@@ -281,14 +291,16 @@ void World::ReturnTool(const Action& a) {
   const std::int32_t tokens = dice.Chance(0.004)  ? absurd
                               : dice.Chance(0.02) ? static_cast<std::int32_t>(dice.Between(0, 2 * cache))
                                                   : dice.Int(0, 8);
-  const Life& life = shadow_.life({a.name});
+  const RequestId id = setup_.ids.Of(a.name);
+  const Life& life = shadow_.life(id);
   ++tally_.answers;
   tally_.long_answers += tokens > cache ? 1 : 0;
   if (life.is == Is::kPaused && tokens >= 0 && tokens <= 1'000'000) {
-    longest_ = std::max(longest_, life.known + tokens + setup_.most_output * 4);
+    const std::int32_t most_sequences = std::max(setup_.most_sequences, 4);
+    longest_ = std::max(longest_, life.known + tokens + setup_.most_output * most_sequences);
   }
   Note("{} tokens", tokens);
-  Tell(ToolReturned{{a.name}, {tokens}, setup_.share_tools > 0 ? DrawNextCall(dice) : NextCall{}});
+  Tell(ToolReturned{id, {tokens}, setup_.share_tools > 0 ? DrawNextCall(dice) : NextCall{}});
 }
 
 StepLimits World::LimitsOf(std::uint64_t bits) const {
@@ -351,7 +363,7 @@ void World::Plan(const StepLimits& limits) {
   if (plan.id.value % 16 == 0) shadow_.Compare(*scheduler_, Mix64(plan.id.value));
 }
 
-std::int32_t World::OutputLeft(RequestId id, const Life& life) const { return lengths_[id.value] - life.generated; }
+std::int32_t World::OutputLeft(RequestId id, const Life& life) const { return lengths_[NameOf(id)] - life.generated; }
 
 void World::Commit(StepId step, std::uint64_t bits, bool faults) {
   ++tally_.commits;
@@ -380,7 +392,9 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
       const std::int32_t left = std::max(OutputLeft(e.request, life), 1);
       const std::int32_t accepted = e.speculative > 0 ? dice.Int(0, e.speculative) : 0;
       row.tokens = static_cast<std::uint16_t>(std::min(1 + accepted, left));
-      if (row.tokens == left) row.flags |= RowResult::kFinished;
+      const std::int32_t cap = life.state.request.max_output_tokens.value;
+      const bool unsaid = faults && setup_.caps_end && cap > 0 && life.generated + row.tokens >= cap;
+      if (row.tokens == left && !unsaid) row.flags |= RowResult::kFinished;
       if (setup_.most_drafts > 0 && dice.Chance(0.6))
         row.drafts = static_cast<std::uint8_t>(dice.Int(0, setup_.most_drafts));
     }
@@ -500,7 +514,7 @@ std::int64_t World::PlansToDrain() {
 // What is left, as new requests to a fresh scheduler with the same options, without any fault.
 std::int64_t World::PlansOfFreshDrain() const {
   std::optional<HostKv> kv;
-  if (kv_) kv.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens);
+  if (kv_) kv.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens, setup_.ids);
   Setup setup = setup_;
   setup.options.max_waiting = std::numeric_limits<std::int64_t>::max();
   Scheduler fresh = MakeScheduler(setup, PauseOf(setup.pause), kv ? &*kv : nullptr);
@@ -514,7 +528,7 @@ std::int64_t World::PlansOfFreshDrain() const {
       r.max_output_tokens.value -= std::min(life.generated, r.max_output_tokens.value - 1);
     r.expires_at = kNever;
     r.prefix = nullptr;
-    left[id.value] = std::max(OutputLeft(id, life), 1);
+    left[NameOf(id)] = std::max(OutputLeft(id, life), 1);
     fresh.On(Arrived{r}, now_);
   }
   const StepLimits limits = QuietLimits(longest_, setup_.options.max_running);
@@ -529,7 +543,7 @@ std::int64_t World::PlansOfFreshDrain() const {
       RowResult row{.request = e.request, .lane = e.lane};
       if (e.samples()) {
         row.tokens = 1;
-        if (--left[e.request.value] <= 0) row.flags |= RowResult::kFinished;
+        if (--left[NameOf(e.request)] <= 0) row.flags |= RowResult::kFinished;
       }
       rows.push_back(row);
     }
@@ -539,10 +553,10 @@ std::int64_t World::PlansOfFreshDrain() const {
 
 // ---- drawing ----------------------------------------------------------------------------------------------------
 
-RequestId RandomHost::Anyone(const World& world) {
+std::uint64_t RandomHost::Anyone(const World& world) {
   const std::vector<RequestId>& ids = world.shadow().unreleased();
-  if (ids.empty() || dice_.Chance(0.02)) return {dice_.Bits() % (last_id_ + 3)};
-  return ids[dice_.Index(ids.size())];
+  if (ids.empty() || dice_.Chance(0.02)) return dice_.Bits() % (last_name_ + 3);
+  return world.NameOf(ids[dice_.Index(ids.size())]);
 }
 
 Action RandomHost::Next(const World& world) {
@@ -550,42 +564,45 @@ Action RandomHost::Next(const World& world) {
   const Shadow& shadow = world.shadow();
   Action a{.bits = dice_.Bits(), .dt = 0};
   a.dt = dice_.Chance(s.clock) ? dice_.Of<std::int64_t>({0, -1, -1'000'000, 5'000'000'000, 60'000'000'000})
-                               : dice_.Between(0, 20'000);
+                               : dice_.Between(0, 20'000 / s.tick) * s.tick;
   const auto with = [&a](Do what, std::uint64_t name) {
     a.what = what;
     a.name = name;
     return a;
   };
-  if (dice_.Chance(s.cancels)) return with(Do::kCancel, Anyone(world).value);
-  if (dice_.Chance(s.blocks)) return with(Do::kBlock, Anyone(world).value);
+  if (dice_.Chance(s.cancels)) return with(Do::kCancel, Anyone(world));
+  if (dice_.Chance(s.blocks)) return with(Do::kBlock, Anyone(world));
   if (dice_.Chance(s.policy_changes)) return with(Do::kChangePolicy, 0);
   if (s.drains && dice_.Chance(0.0005)) return with(Do::kDrain, 0);
-  if (dice_.Chance(0.02)) return with(Do::kRevise, Anyone(world).value);
+  if (dice_.Chance(0.02)) return with(Do::kRevise, Anyone(world));
   if (dice_.Chance(0.2 * s.share_tools)) {
     const std::vector<RequestId>& ids = shadow.unreleased();
     const std::size_t first = dice_.Index(ids.size() + 1);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const RequestId id = ids[(first + i) % ids.size()];
       const Life& life = shadow.life(id);
-      if (life.is == Is::kRunning && life.generated > 0) return with(Do::kCallTool, id.value);
-      if (life.is == Is::kPaused && world.answered(id)) return with(Do::kReturnTool, id.value);
+      if (life.is == Is::kRunning && life.generated > 0) return with(Do::kCallTool, world.NameOf(id));
+      if (life.is == Is::kPaused && world.answered(id)) return with(Do::kReturnTool, world.NameOf(id));
     }
-    if (dice_.Chance(0.05)) return with(dice_.Of({Do::kReturnTool, Do::kCallTool}), Anyone(world).value);
+    if (dice_.Chance(0.05)) return with(dice_.Of({Do::kReturnTool, Do::kCallTool}), Anyone(world));
   }
   if (dice_.Chance(0.2)) {  // whoever waits for the host
-    const RequestId id = Anyone(world);
+    const std::uint64_t name = Anyone(world);
+    const RequestId id = s.ids.Of(name);
     const Life& life = shadow.life(id);
-    if (life.is == Is::kBlocked) return with(Do::kUnblock, id.value);
-    if (life.is == Is::kPaused && (world.answered(id) || dice_.Chance(0.02))) return with(Do::kReturnTool, id.value);
-    if (dice_.Chance(0.002)) return with(dice_.Of({Do::kUnblock, Do::kReturnTool, Do::kCallTool}), id.value);
+    if (life.is == Is::kBlocked) return with(Do::kUnblock, name);
+    if (life.is == Is::kPaused && (world.answered(id) || dice_.Chance(0.02))) return with(Do::kReturnTool, name);
+    if (dice_.Chance(0.002)) return with(dice_.Of({Do::kUnblock, Do::kReturnTool, Do::kCallTool}), name);
   }
   if (!shadow.moves().empty() && !dice_.Chance(s.slow_moves)) {
     return with(Do::kFinishMove, shadow.moves()[dice_.Index(shadow.moves().size())].id.value);
   }
   if (s.options.kv == KvMode::kOracle && dice_.Chance(0.15)) return with(Do::kFreeKv, 0);
   if (std::cmp_less(shadow.unreleased().size(), s.population) && dice_.Chance(0.5)) {
-    const bool again = last_id_ > 0 && dice_.Chance(0.02);  // an id that lives, or lived
-    return with(Do::kArrive, again ? 1 + dice_.Bits() % last_id_ : ++last_id_);
+    const bool again = last_name_ > 0 && dice_.Chance(s.used_again);  // an id that lives, or lived
+    // Of late, rather: such a one may have ended without having been released.
+    const std::uint64_t back = dice_.Chance(0.5) ? std::min<std::uint64_t>(last_name_, 20) : last_name_;
+    return with(Do::kArrive, again ? last_name_ - dice_.Bits() % std::max<std::uint64_t>(back, 1) : ++last_name_);
   }
   const std::size_t in_flight = shadow.steps().size();
   if (in_flight > 0 && (std::cmp_greater(in_flight, s.depth) ? !dice_.Chance(0.05) : dice_.Chance(0.4))) {

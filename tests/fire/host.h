@@ -74,7 +74,11 @@ class World {
   void Drain();
 
   // Whether the tool that the request has called would have answered by now.
-  bool answered(RequestId id) const { return id.value < answers_.size() && answers_[id.value] <= now_; }
+  bool answered(RequestId id) const {
+    const std::uint64_t name = NameOf(id);
+    return name < answers_.size() && answers_[name] <= now_;
+  }
+  std::uint64_t NameOf(RequestId id) const { return setup_.ids.NameOf(id); }
 
   const Setup& setup() const { return setup_; }
   const Shadow& shadow() const { return shadow_; }
@@ -111,8 +115,8 @@ class World {
   WatchedPause::List asked_ = std::make_shared<std::vector<Asked>>();
   Shadow shadow_;
   TimePoint now_{};
-  std::vector<std::int32_t> lengths_;  // true output lengths, by request
-  std::vector<TimePoint> answers_;     // of the tool that was called last, by request
+  std::vector<std::int32_t> lengths_;  // true output lengths, by request's name
+  std::vector<TimePoint> answers_;     // of the tool that was called last, likewise
   struct Given {
     StepId id;
     const StepPlan* plan;
@@ -137,10 +141,10 @@ class RandomHost {
   Action Next(const World& world);
 
  private:
-  RequestId Anyone(const World& world);
+  std::uint64_t Anyone(const World& world);  // a name
 
   Dice dice_;
-  std::uint64_t last_id_ = 0;
+  std::uint64_t last_name_ = 0;
 };
 
 }  // namespace takt::fire

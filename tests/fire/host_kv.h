@@ -8,13 +8,15 @@
 #include <vector>
 
 #include "dice.h"
+#include "ids.h"
 #include "takt/state/kv_oracle.h"
 
 namespace takt::fire {
 
 class HostKv final : public KvOracle {
  public:
-  HostKv(Blocks total, Tokens block_tokens) : total_(total.value), free_(total.value), block_tokens_(block_tokens) {}
+  HostKv(Blocks total, Tokens block_tokens, Ids ids)
+      : ids_(ids), total_(total.value), free_(total.value), block_tokens_(block_tokens) {}
 
   // Chances from here on, decided by the bits of the action at hand.
   void Behave(double refuse, double defer, std::uint64_t bits) {
@@ -29,7 +31,10 @@ class HostKv final : public KvOracle {
     pending_ = 0;
   }
 
-  std::int32_t held(RequestId id) const { return id.value < held_.size() ? held_[id.value] : 0; }
+  std::int32_t held(RequestId id) const {
+    const std::uint64_t name = ids_.NameOf(id);
+    return name < held_.size() ? held_[name] : 0;
+  }
   bool refused(RequestId id) const {
     for (RequestId r : refused_) {
       if (r == id) return true;
@@ -90,8 +95,9 @@ class HostKv final : public KvOracle {
 
  private:
   std::int32_t& Hold(RequestId id) {
-    if (id.value >= held_.size()) held_.resize(id.value + 64);
-    return held_[id.value];
+    const std::uint64_t name = ids_.NameOf(id);
+    if (name >= held_.size()) held_.resize(name + 64);
+    return held_[name];
   }
 
   std::int32_t BlocksOf(const KvReservation& wish) {
@@ -104,9 +110,10 @@ class HostKv final : public KvOracle {
     if (fault_.empty()) fault_ = "oracle: " + std::string(text) + ", request " + std::to_string(id.value);
   }
 
+  Ids ids_;
   std::int32_t total_, free_, pending_ = 0;
   Tokens block_tokens_;
-  std::vector<std::int32_t> held_;
+  std::vector<std::int32_t> held_;  // by name
   std::vector<RequestId> refused_;  // in this plan
   double refuse_ = 0, defer_ = 0;
   Dice dice_{0};

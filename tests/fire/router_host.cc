@@ -110,6 +110,8 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   s.instance = Setup::OfSeed(seed);
   s.instance.population = 0;  // all come through the router
   s.instance.drains = false;
+  s.instance.ids = Ids();  // the router sees them, too
+  s.instance.tick = 1;
   s.rules.plain = dice.Chance(0.5);
   s.rules.policy = s.rules.plain ? PlainPolicy(dice.Bits()) : PolicyOf(dice.Bits());
   s.rules.options.max_outstanding = dice.Of<std::int64_t>({1, 3, 10, Instance::kUnbounded, Instance::kUnbounded});

@@ -271,6 +271,20 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   s.refusals = sometimes(0.2);
   s.policy_changes = sometimes(0.01);
   s.drains = dice.Chance(0.05);
+
+  s.ids = Ids(dice.Of(
+      {Ids::Kind::kCounter, Ids::Kind::kCounter, Ids::Kind::kScattered, Ids::Kind::kRuns, Ids::Kind::kColliding}));
+  s.tick = dice.Of<std::int64_t>({1, 1, 1000, 10'000});
+  s.share_whole = dice.Chance(0.2) ? 0.9 : 0;
+  s.used_again = dice.Of({0.02, 0.02, 0.3});
+  s.caps_end = dice.Chance(0.3);
+  if (dice.Chance(0.03)) {  // many samples of one prompt
+    s.most_sequences = 300;
+    o.max_running = dice.Of({64, 400});
+    s.limits.tokens = {dice.Of({200, 2000})};
+    s.limits.max_seqs = dice.Of({100, 400});
+    o.kv_blocks.value *= dice.Of({4, 30});
+  }
   return s;
 }
 

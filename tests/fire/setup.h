@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dice.h"
+#include "ids.h"
 #include "takt/pause/any_pause.h"
 #include "takt/policy/any_policy.h"
 #include "takt/scheduler_options.h"
@@ -19,9 +20,14 @@ struct Setup {
   int depth = 0;             // further steps in flight beyond the oldest
 
   // Work.
+  Ids ids;
+  std::int64_t tick = 1;  // nanoseconds: of all times, but for clocks that jump
   int population = 0;  // requests that the host keeps alive
   std::int32_t most_prompt = 0, most_output = 0, most_sequences = 1, most_drafts = 0, adapters = 0;
   double share_odd = 0;      // non-chunkable, non-preemptible
+  double share_whole = 0;    // of the others: non-chunkable
+  double used_again = 0.02;  // ids that live, or lived
+  bool caps_end = false;     // no result says that a request has ended where its cap on output does
   double share_expiring = 0, share_tools = 0;
   int families = 0;          // of shared prefixes; 0: none
   std::int32_t chunk_tokens = 0;

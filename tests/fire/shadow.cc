@@ -39,8 +39,13 @@ Shadow::Shadow(const Setup& setup, const HostKv* host_kv, WatchedPause::List ask
       seen_(4096) {}
 
 Life& Shadow::At(RequestId id) {
-  if (id.value >= lives_.size()) lives_.resize(id.value + 256);
-  return lives_[id.value];
+  const std::uint64_t name = setup_.ids.NameOf(id);
+  if (name >= 1u << 24) {  // nobody has said so
+    Violate(fmt::format("a request {}, of which nobody has heard", id.value));
+    return scapegoat_ = {};
+  }
+  if (name >= lives_.size()) lives_.resize(name + 256);
+  return lives_[name];
 }
 
 Life* Shadow::Living(RequestId id) {
@@ -132,7 +137,7 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
   if (BlocksOf(life, life.known) > TotalBlocks()) return FailWith(life, FailReason::kNeverFits);
 
   std::int64_t waiting = 0;
-  for (RequestId id : unreleased_) waiting += lives_[id.value].is == Is::kWaiting;
+  for (RequestId id : unreleased_) waiting += Of(id).is == Is::kWaiting;
   if (waiting >= setup_.options.max_waiting) {
     FIRE_CHECK(scheduler.stats().failed_shed == ours_.failed_shed + 1, "the queue is full, and nobody was shed");
     if (setup_.options.shed == Shed::kNewest) return FailWith(life, FailReason::kShed);
@@ -150,7 +155,7 @@ void Shadow::FindShed(const Scheduler& scheduler, RequestId newcomer) {
   if (scheduler.Explain(newcomer).status == Status::kWaiting) {
     shed = nullptr;
     for (RequestId id : unreleased_) {
-      Life& life = lives_[id.value];
+      Life& life = Of(id);
       if (life.is != Is::kWaiting || scheduler.Explain(id).status == Status::kWaiting) continue;
       FIRE_CHECK(shed == nullptr, "two requests shed for one");
       shed = &life;
@@ -160,7 +165,7 @@ void Shadow::FindShed(const Scheduler& scheduler, RequestId newcomer) {
   if (static_order_) {
     fresh.key = KeyOf(fresh);
     for (RequestId id : unreleased_) {
-      const Life& other = lives_[id.value];
+      const Life& other = Of(id);
       if (&other == shed || (other.is != Is::kWaiting && &other != &fresh)) continue;
       if (other.promoted()) continue;
       FIRE_CHECK(!(shed->key < other.key), "request {} was shed, and {} is worse", shed->state.request.id.value,
@@ -345,7 +350,7 @@ void Shadow::CheckReviews(const Scheduler& scheduler) {
   }
   std::erase_if(*asked_, [](const Asked& asked) { return asked.what == Asked::What::kReview; });
   for (RequestId id : unreleased_) {
-    Life& life = lives_[id.value];
+    Life& life = Of(id);
     if (life.is != Is::kPaused || life.review_at > now_) continue;
     if (life.in_transit()) {
       life.review_at = now_ + kSoon;
@@ -377,7 +382,7 @@ void Shadow::CheckPredictions(bool settled) {
 
 std::int64_t Shadow::CpuFree() const {
   std::int64_t free = setup_.options.cpu_blocks.value;
-  for (RequestId id : unreleased_) free -= lives_[id.value].cpu_blocks;
+  for (RequestId id : unreleased_) free -= Of(id).cpu_blocks;
   return free;
 }
 
@@ -449,7 +454,7 @@ void Shadow::On(const PolicyChanged& e) {
   const AgingOptions* aging = policy_.aging();
   static_order_ = OrderIsStatic(policy_);
   for (RequestId id : unreleased_) {
-    Life& life = lives_[id.value];
+    Life& life = Of(id);
     if (aged && aging == nullptr) life.waited = life.quantum = 0, life.counting = false;
     if (life.is == Is::kWaiting) {
       life.key = KeyOf(life);
@@ -592,7 +597,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
 
   // Who has waited past its time goes first of all, whatever else happens.
   for (std::size_t i = 0; i < unreleased_.size(); ++i) {
-    Life& life = lives_[unreleased_[i].value];
+    Life& life = Of(unreleased_[i]);
     if (life.may_expire() && life.state.request.expires_at <= now_) {
       FailWith(life, FailReason::kExpired);
     }
@@ -603,7 +608,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   if (built_) {
     Promote();
     for (RequestId id : unreleased_) {
-      Life& life = lives_[id.value];
+      Life& life = Of(id);
       if (life.is != Is::kRunning || life.moving_in) continue;
       if (life.in_flight == 0) {
         if (life.row_sequences != life.state.request.sequences) Shrink(life);
@@ -615,7 +620,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   }
   if (scheduler.stats().kv_reclaimed != before_.kv_reclaimed) {
     for (RequestId id : unreleased_) {
-      Life& life = lives_[id.value];
+      Life& life = Of(id);
       if (!life.in_lane && life.tokens_held > 0) life.sure = false;
     }
   }
@@ -635,7 +640,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
     steps_.push_back({plan.id, {plan.run.begin(), plan.run.end()}});
     if (policy_.aging() != nullptr) {
       for (RequestId id : unreleased_) {
-        Life& life = lives_[id.value];
+        Life& life = Of(id);
         if (life.is == Is::kWaiting && life.counting && !life.promoted()) ++life.waited;
       }
     }
@@ -645,7 +650,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   }
   TimePoint wake_at = kNever;
   for (RequestId id : unreleased_) {
-    const Life& life = lives_[id.value];
+    const Life& life = Of(id);
     if (life.may_expire()) wake_at = std::min(wake_at, life.state.request.expires_at);
     if (life.is == Is::kPaused) wake_at = std::min(wake_at, life.review_at);
   }
@@ -660,7 +665,7 @@ void Shadow::Promote() {
   const AgingOptions* aging = policy_.aging();
   if (aging == nullptr) return;
   for (RequestId id : unreleased_) {
-    Life& life = lives_[id.value];
+    Life& life = Of(id);
     if (life.is != Is::kWaiting || !life.counting || life.promoted() || life.waited < aging->threshold) continue;
     life.quantum = aging->quantum;
     life.promoted_in = last_step_;
@@ -688,7 +693,7 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
       bool gains = false;
       life.state.generated = {life.generated};
       for (RequestId id : unreleased_) {
-        const Life& other = lives_[id.value];
+        const Life& other = Of(id);
         if (&other == &life || (other.is != Is::kWaiting && !other.must_fail)) continue;
         gains |= other.promoted() || KeyOf(other).key + setup_.options.preempt_margin < KeyOf(life).key;
       }
@@ -719,7 +724,7 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
 // Nobody told that they have finished; there is nothing left to run for them.
 void Shadow::FinishAtCap() {
   for (RequestId id : unreleased_) {
-    Life& life = lives_[id.value];
+    Life& life = Of(id);
     if (life.is == Is::kRunning && !life.moving_in && life.in_flight == 0 && AtCap(life)) Finish(life);
   }
 }
@@ -733,7 +738,7 @@ void Shadow::CheckWorst(const Life& victim, const StepPlan& plan) {
   };
   if (!static_order_ || !settled(victim)) return;
   for (RequestId id : unreleased_) {
-    const Life& other = lives_[id.value];
+    const Life& other = Of(id);
     if (other.is != Is::kRunning || other.moving_in || !other.state.request.preemptible || !settled(other)) continue;
     if (other.in_flight == 0 && AtCap(other)) continue;  // it ends before
     if (std::ranges::find(plan.failed, id, &Failure::request) != plan.failed.end()) continue;
@@ -765,7 +770,7 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
       ++ours_.failed_kv_exhausted;
       // It may fail only where it needs more than there is, or where it alone is left and cannot grow.
       std::int64_t running = 0;
-      for (RequestId id : unreleased_) running += lives_[id.value].is == Is::kRunning;
+      for (RequestId id : unreleased_) running += Of(id).is == Is::kRunning;
       const std::int32_t needs =
           BlocksOf(life, life.expected + life.row_sequences + (life.prefilling ? 0 : life.drafts)) + life.row_sequences;
       FIRE_CHECK(running <= 1 || !r.preemptible || needs > TotalBlocks(), "request {} fails for want of KV, beside {}",
@@ -815,7 +820,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
     if (move.action == KvAction::kOut) At(move.request).move = move.id;
   }
   for (RequestId id : unreleased_) {
-    Life& life = lives_[id.value];
+    Life& life = Of(id);
     FIRE_CHECK(!life.moving_out || life.move, "request {} should be moved out", id.value);
     if (!life.moving_out) life.move = {};
   }
@@ -843,7 +848,7 @@ void Shadow::CheckEntries(const StepPlan& plan, const StepLimits& limits) {
   std::vector<AdapterId> adapters;
   const auto in_use = [&adapters](AdapterId id) { return !id || std::ranges::find(adapters, id) != adapters.end(); };
   for (RequestId id : unreleased_) {
-    const Life& life = lives_[id.value];
+    const Life& life = Of(id);
     if (life.is != Is::kRunning) continue;
     ++rows;
     running_seqs += life.row_sequences;
@@ -955,9 +960,8 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
     }
   }
   const bool holds_nothing = life.sure && life.tokens_held == 0;
-  joined_others_ |= holds_nothing && std::ranges::any_of(unreleased_, [this](RequestId other) {
-                      return lives_[other.value].is == Is::kRunning;
-                    });
+  joined_others_ |= holds_nothing &&
+                    std::ranges::any_of(unreleased_, [this](RequestId other) { return Of(other).is == Is::kRunning; });
   life.went_on = life.tokens_held > 0 || (!life.sure && entry.position > 0);
   if (life.computed != entry.position) life.most_blocks = 0;
   if (life.computed != entry.position || !life.sure) life.tokens_held = 0;
@@ -996,7 +1000,7 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
     // Where the first waits for memory, those that hold some go on.
     if (picked.picked_in != last_step_ || picked.went_on) continue;
     for (RequestId id : unreleased_) {
-      const Life& passed = lives_[id.value];
+      const Life& passed = Of(id);
       if (passed.is != Is::kWaiting || passed.in_transit() || passed.joined_in == last_step_) continue;
       if (passed.state.request.adapter && limits.adapters < setup_.adapters) continue;
       if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
@@ -1027,7 +1031,7 @@ bool Shadow::Fits(const Life& life, const StepPlan& plan, const StepLimits& limi
   std::int64_t rows = 0, seqs = 0;
   std::vector<AdapterId> adapters;
   for (RequestId id : unreleased_) {
-    const Life& other = lives_[id.value];
+    const Life& other = Of(id);
     if (other.is != Is::kRunning) continue;
     ++rows, seqs += other.row_sequences;
     if (const AdapterId a = other.state.request.adapter; a && std::ranges::find(adapters, a) == adapters.end()) {
@@ -1073,7 +1077,7 @@ bool Shadow::CouldRun(const Life& life, const StepLimits& limits, const Schedule
 void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) {
   std::int64_t waiting = 0, running = 0, paused = 0, blocked = 0;
   for (RequestId id : unreleased_) {
-    const Life& life = lives_[id.value];
+    const Life& life = Of(id);
     waiting += life.is == Is::kWaiting, running += life.is == Is::kRunning;
     paused += life.is == Is::kPaused, blocked += life.is == Is::kBlocked;
   }
@@ -1096,7 +1100,7 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
   FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
   if (!steps_.empty() || host_kv_ != nullptr || limits.tokens.value <= 0) return;
   for (RequestId id : unreleased_) {
-    const Life& life = lives_[id.value];
+    const Life& life = Of(id);
     FIRE_CHECK(!CouldRun(life, limits, scheduler), "idle as {}, and request {} could run on", Name(plan.idle),
                id.value);
     FIRE_CHECK(!Fits(life, plan, limits, scheduler), "idle as {}, and request {} fits", Name(plan.idle), id.value);
@@ -1121,14 +1125,14 @@ void Shadow::CheckMemory(const Scheduler& scheduler) {
   std::vector<std::int32_t> holders(setup_.families > 0 ? seen_.size() : 0);
   std::vector<bool> shared(holders.size());
   for (RequestId id : unreleased_) {
-    const Life& life = lives_[id.value];
+    const Life& life = Of(id);
     most += life.most_blocks + life.spare_blocks;
     if (life.tokens_held == 0 || !life.sure) continue;
     least += BlocksOf(life, life.tokens_held);
   }
   if (setup_.families > 0) {
     for (RequestId id : unreleased_) {
-      const Life& life = lives_[id.value];
+      const Life& life = Of(id);
       const std::span<const std::uint64_t> hashes = HashesOf(life);
       for (std::size_t c = 0; c < hashes.size(); ++c) {
         const auto end = static_cast<std::int32_t>(c + 1) * setup_.chunk_tokens;
@@ -1230,7 +1234,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
     return Violate(fmt::format("inconsistent: {}", fault));
   std::int64_t waiting = 0, running = 0, paused = 0, blocked = 0;
   for (RequestId id : unreleased_) {
-    const Life& life = lives_[id.value];
+    const Life& life = Of(id);
     waiting += life.is == Is::kWaiting, running += life.is == Is::kRunning;
     paused += life.is == Is::kPaused, blocked += life.is == Is::kBlocked;
   }
@@ -1273,7 +1277,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
   if (Counts() && setup_.families == 0) {
     std::int64_t held = 0;
     for (RequestId id : unreleased_) {
-      const Life& life = lives_[id.value];
+      const Life& life = Of(id);
       const std::int32_t blocks = scheduler.Explain(id).kv_blocks.value;
       FIRE_CHECK(blocks <= life.most_blocks + life.spare_blocks, "request {} holds {} blocks, of {} at most", id.value,
                  blocks, life.most_blocks + life.spare_blocks);
@@ -1286,7 +1290,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
   }
   if (unreleased_.empty()) return;
   const RequestId id = unreleased_[bits % unreleased_.size()];
-  const Life& life = lives_[id.value];
+  const Life& life = Of(id);
   const Explanation e = scheduler.Explain(id);
   constexpr Status kStatus[] = {Status::kUnknown, Status::kWaiting, Status::kRunning,
                                 Status::kPaused,  Status::kBlocked, Status::kDead};
@@ -1305,7 +1309,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
                "request {} has waited for {} plans", id.value, life.waited);
     std::int64_t ahead = 0;
     for (RequestId other : unreleased_) {
-      ahead += lives_[other.value].is == Is::kWaiting && Before(lives_[other.value], life);
+      ahead += Of(other).is == Is::kWaiting && Before(Of(other), life);
     }
     FIRE_CHECK(e.ahead >= ahead, "request {}: {} ahead, not {}", id.value, e.ahead, ahead);
   }

@@ -101,7 +101,10 @@ class Shadow {
     KvAction action;
   };
 
-  const Life& life(RequestId id) const { return id.value < lives_.size() ? lives_[id.value] : nobody_; }
+  const Life& life(RequestId id) const {
+    const std::uint64_t name = setup_.ids.NameOf(id);
+    return name < lives_.size() ? lives_[name] : nobody_;
+  }
   const std::vector<RequestId>& unreleased() const { return unreleased_; }
   const std::vector<Step>& steps() const { return steps_; }  // in flight, oldest first
   const std::vector<Move>& moves() const { return moves_; }  // in flight
@@ -111,6 +114,9 @@ class Shadow {
 
  private:
   Life& At(RequestId id);
+  // Of one that is known.
+  Life& Of(RequestId id) { return lives_[setup_.ids.NameOf(id)]; }
+  const Life& Of(RequestId id) const { return lives_[setup_.ids.NameOf(id)]; }
   Life* Living(RequestId id);
 
   void On(const Arrived& e, const Scheduler& scheduler);
@@ -180,8 +186,8 @@ class Shadow {
   WatchedPause::List asked_;
   AnyPolicy policy_;
   bool static_order_ = false;  // the policy's keys depend on the request alone
-  std::vector<Life> lives_;    // by id
-  Life nobody_;
+  std::vector<Life> lives_;    // by name
+  Life nobody_, scapegoat_;
   std::vector<RequestId> unreleased_;
   std::vector<Step> steps_;
   std::vector<Move> moves_;
