@@ -119,6 +119,58 @@ TEST_CASE("cancelled, doubled, too many: each comes out at most once") {
   CHECK(bound.Run(Tell42) == 0);
 }
 
+TEST_CASE("a request that is cancelled at any point of its way never runs") {
+  // What the host tells its scheduler: what comes out of Drain, and what Cancel says is not here any more.
+  for (const std::size_t capacity : {std::size_t{0}, std::size_t{8}}) {  // held for a prediction, or only to go on
+    for (const int point : {0, 1, 2, 3, 4}) {
+      INFO("point " << point << ", capacity " << capacity);
+      Batcher batcher({.capacity = capacity});
+      auto scheduler = *BasicScheduler<Sjf>::Create({.kv_blocks = {1000}}, Sjf{});
+      const auto cancel_at = [&](int here) {
+        if (here == point && !batcher.Cancel({1})) scheduler.On(Cancelled{{1}}, At(0));
+      };
+      Request request = Of(1);
+      request.prompt_tokens = {20};
+      batcher.Add(request, {}, {}, At(0));
+      cancel_at(0);
+      batcher.Run([&](auto queries, auto out) {
+        cancel_at(1);
+        Tell42(queries, out);
+      });
+      if (capacity == 0) cancel_at(1);  // nobody was predicted for
+      cancel_at(2);
+      batcher.Drain(At(0), [&](const Event& event) { scheduler.On(event, At(0)); });
+      cancel_at(3);
+      batcher.Drain(At(100), [&](const Event& event) { scheduler.On(event, At(100)); });
+      cancel_at(4);
+      CHECK(scheduler.Plan(At(100), {.tokens = {512}, .max_seqs = 4}).run.empty());
+      CHECK(scheduler.alive() == 0);
+      CHECK(batcher.wake_at() == kNever);
+    }
+  }
+}
+
+TEST_CASE("a request that ran without its prediction is not revised after it was cancelled") {
+  Batcher batcher({.bound = std::chrono::milliseconds(20)});
+  batcher.Add(Of(1), {}, {}, At(0));
+  CHECK(Drained(batcher, At(20)) == Out{{1, 100}});
+  batcher.Run(Tell42);
+  CHECK_FALSE(batcher.Cancel({1}));  // it runs
+  batcher.Add(Of(1, 7), {}, {}, At(20));
+  CHECK(Drained(batcher, At(20)).empty());
+  CHECK(Drained(batcher, At(40)) == Out{{1, 7}});
+}
+
+TEST_CASE("an id that waits to be drained is held, and a second of it is dropped") {
+  Batcher batcher;
+  batcher.Add(Of(1), {}, {}, At(0));
+  batcher.Run(Tell42);
+  batcher.Add(Of(1), {}, {}, At(0));
+  CHECK(batcher.stats().dropped == 1);
+  CHECK(Drained(batcher, At(0)) == Out{{1, 42}});
+  CHECK(batcher.stats().in_time == 1);
+}
+
 TEST_CASE("while the predictor is stuck, no trace is kept of what was cancelled") {
   Batcher batcher({.most = 200, .longest = std::chrono::hours(1), .bound = std::chrono::milliseconds(20)});
   batcher.Add(Of(1), {}, {}, At(0));

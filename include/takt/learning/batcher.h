@@ -37,7 +37,8 @@ struct BatcherOptions {
 // bound.
 //
 // A request that is added comes out of Drain once: as Arrived, with its prediction as workflow_tokens_left, or with
-// what it had there where the prediction did not come in time. One that comes later follows as Revised.
+// what it had there where the prediction did not come in time. One that comes later follows as Revised. It is held, and
+// can be cancelled here, until Drain takes it.
 class Batcher {
  public:
   explicit Batcher(BatcherOptions options = {}) : options_(options) {}
@@ -47,17 +48,19 @@ class Batcher {
     const std::lock_guard lock(mutex_);
     if (held_.contains(request.id)) return void(++stats_.dropped);
     const RequestId id = request.id;
-    if (held_.size() >= options_.capacity) {
-      ++stats_.full;
-      return ready_.push_back(Arrived{std::move(request)});
-    }
+    const bool full = held_.size() >= options_.capacity;
     Held& held = held_[id];
     held.arrived = {std::move(request)};
+    held.serial = ++serials_;
+    const Entry entry{id, held.serial, now};
+    if (full) {
+      ++stats_.full;
+      return ready_.push_back(entry);
+    }
     held.query = {model, input, {-1}};
     held.sketch.assign(input.sketch.begin(), input.sketch.end());
-    held.serial = ++serials_;
-    pending_.push_back({id, held.serial, now});
-    bounds_.push_back({id, held.serial, now});
+    pending_.push_back(entry);
+    bounds_.push_back(entry);
   }
 
   // Whether a batch is full, or its first has waited long enough.
@@ -101,18 +104,12 @@ class Batcher {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < batch.size(); ++i) {
       Held* held = Find(batch[i]);
-      if (held == nullptr) continue;
-      if (held->released) {
-        if (told[i].known()) ready_.push_back(Revised{.request = batch[i].id, .workflow_tokens_left = told[i]});
-        ++stats_.late;
-      } else {
-        if (told[i].known()) held->arrived.request.workflow_tokens_left = told[i];
-        ready_.push_back(std::move(held->arrived));
-        ++stats_.in_time;
-      }
-      held_.erase(batch[i].id);
+      if (held == nullptr) continue;  // cancelled meanwhile
+      held->predicted = true;
+      if (held->released) ++stats_.late;
+      if (held->released || told[i].known()) held->arrived.request.workflow_tokens_left = told[i];
+      ready_.push_back(batch[i]);
     }
-    Trim(bounds_);
     return batch.size();
   }
   std::size_t Run(const LengthForest& lengths, LengthForest::Scratch& scratch) {
@@ -126,7 +123,18 @@ class Batcher {
     std::vector<Event> events;
     {
       const std::lock_guard lock(mutex_);
-      events.swap(ready_);
+      for (; !ready_.empty(); ready_.pop_front()) {
+        Held* held = Find(ready_.front());
+        if (held == nullptr) continue;  // cancelled
+        Request& request = held->arrived.request;
+        if (!held->released) {
+          if (held->predicted) ++stats_.in_time;
+          events.push_back(std::move(held->arrived));
+        } else if (request.workflow_tokens_left.known()) {
+          events.push_back(Revised{.request = ready_.front().id, .workflow_tokens_left = request.workflow_tokens_left});
+        }
+        held_.erase(ready_.front().id);
+      }
       while (!bounds_.empty() && now - bounds_.front().since >= options_.bound) {
         Held* held = Find(bounds_.front());
         bounds_.pop_front();
@@ -135,12 +143,13 @@ class Batcher {
         events.push_back(std::move(held->arrived));
         ++stats_.fallbacks;
       }
+      Trim(bounds_);
     }
     for (const Event& event : events) f(event);
     return events.size();
   }
 
-  // Forgets a request. False: it has come out of Drain, or is about to, so the scheduler must be told too.
+  // Forgets a request. False: Drain has taken it, or it never came; the scheduler must be told, after that Drain.
   bool Cancel(RequestId id) {
     const std::lock_guard lock(mutex_);
     const auto at = held_.find(id);
@@ -149,6 +158,7 @@ class Batcher {
     held_.erase(at);
     Trim(pending_);
     Trim(bounds_);
+    Trim(ready_);
     return !released;
   }
 
@@ -175,7 +185,8 @@ class Batcher {
     LengthForest::Query query = {};
     std::vector<float> sketch = {};
     std::uint64_t serial = 0;  // an id may come again
-    bool released = false;
+    bool released = false;  // Drain has taken it without a prediction
+    bool predicted = false;  // and the prediction stands in `arrived`
   };
 
   Held* Find(const Entry& entry) {
@@ -196,7 +207,7 @@ class Batcher {
   mutable std::mutex mutex_;  // guards all below
   std::unordered_map<RequestId, Held> held_;  // never iterated
   std::deque<Entry> pending_, bounds_;  // in order of Add
-  std::vector<Event> ready_;
+  std::deque<Entry> ready_;  // what the next Drain takes, in order
   std::uint64_t serials_ = 0;
   Stats stats_;
 };
