@@ -270,6 +270,52 @@ TEST_CASE("what can never fit is named, and what waits for it is never made") {
   CHECK(routed.metrics.completed == 2);
 }
 
+TEST_CASE("a closed loop before several instances serves all, as many at a time as it says") {
+  Workload w = RandomWorkload(5, 60, 1, true);
+  std::int64_t output = 0;
+  for (WorkloadCall& call : w.calls) {
+    call.delay = Duration{0};  // no timer wakes the cluster
+    output += call.output_tokens;
+  }
+  for (const std::int32_t instances : {1, 2, 3}) {
+    for (const char* placement : {"round_robin", "least_loaded", "workload_balance", "time_slot_packer"}) {
+      for (const std::int64_t loop : {1, 4, 100}) {
+        INFO(instances << " instances, " << placement << ", loop of " << loop);
+        ReplayOptions options = LinearSteps();
+        options.instances = instances;
+        options.placement = placement;
+        options.closed_loop = loop;
+        options.limits.max_seqs = 2;
+        const ReplayResult result = MustReplay(w, options);
+        CHECK(result.metrics.workflows_completed == static_cast<std::int64_t>(w.workflows.size()));
+        CHECK(result.metrics.output_tokens == output);
+        for (const WorkflowRecord& one : result.workflows) {
+          const std::int64_t beside = std::ranges::count_if(result.workflows, [&one](const WorkflowRecord& other) {
+            return other.arrival <= one.arrival && one.arrival < other.end;
+          });
+          CHECK(beside <= loop);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("before several instances, the next call goes on at once when the last one before it fails") {
+  // One that fits nowhere, one that outgrows its engine, and one that is served.
+  const Workload w = Requests({{AtMs(0), {5000, 2}}, {AtMs(0), {790, 30}}, {AtMs(0), {100, 2}}});
+  ReplayOptions options = ConstantSteps();
+  options.kv_tokens = 800;
+  options.instances = 2;
+  options.closed_loop = 1;
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.requests[0].outcome == Outcome::kFailed);
+  CHECK(result.requests[0].end == AtMs(0));
+  CHECK(result.requests[1].outcome == Outcome::kFailed);
+  CHECK(result.requests[2].arrival == result.requests[1].end);
+  CHECK(result.requests[2].first_step == result.requests[2].arrival);
+  CHECK(result.requests[2].outcome == Outcome::kCompleted);
+}
+
 TEST_CASE("a closed loop goes on past failures") {
   const Workload w = Requests({{AtMs(0), {5000, 2}}, {AtMs(0), {5000, 1}}, {AtMs(0), {10, 1}}});
   ReplayOptions options = ConstantSteps();

@@ -89,6 +89,11 @@ class VirtualCluster {
 
   const WorkloadCall& CallOf(std::uint32_t call) const { return workload_->calls[call]; }
   bool routed() const { return router_ != nullptr; }
+  template <class E>
+  void TellRouter(const E& event) {
+    router_->On(event, now_);
+    router_told_ = true;
+  }
 
   void ExpectArrival();
   TimePoint NextTime() const;
@@ -138,6 +143,7 @@ class VirtualCluster {
   std::vector<std::uint32_t> touched_;  // instances that something has been told since they last started
   std::vector<bool> touched_flag_;
   std::vector<Failure> refused_;  // by the router
+  bool router_told_ = false;  // of calls that came or left since it last placed
   TimePoint next_arrival_ = kNever;
   TimePoint next_report_ = kNever;  // of all instances to the router
   TimePoint next_control_ = kNever;
@@ -184,7 +190,7 @@ void VirtualCluster<Scheduler>::ExpectArrival() {
 
 template <class Scheduler>
 TimePoint VirtualCluster<Scheduler>::NextTime() const {
-  if (!touched_.empty()) return now_;
+  if (!touched_.empty() || router_told_) return now_;
   TimePoint soonest = std::min(next_arrival_, timers_.empty() ? kNever : timers_.front().time);
   for (const TimePoint next : next_) soonest = std::min(soonest, next);
   return soonest == kNever ? kNever : std::min({soonest, next_report_, next_control_});
@@ -295,6 +301,7 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
 
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Place() {
+  router_told_ = false;
   for (const Placement& p : router_->Place(now_)) {
     SendTo(static_cast<std::uint32_t>(p.instance.value - 1), Arrived{router_->Find(p.request)->request});
   }
@@ -369,7 +376,7 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
   }
   requests_.state[call].prompt = arrived.request.prompt_tokens.value;
   if (routed()) {
-    router_->On(arrived, now_);
+    TellRouter(arrived);
   } else {
     SendTo(0, std::move(arrived));
   }
@@ -426,7 +433,7 @@ void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
 // The call has left its engine.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailReason reason) {
-  if (routed()) router_->On(RequestEnded{VirtualRequests::IdOf(call), {}, outcome != Outcome::kCompleted}, now_);
+  if (routed()) TellRouter(RequestEnded{VirtualRequests::IdOf(call), {}, outcome != Outcome::kCompleted});
   Ended(call, outcome, reason);
 }
 
