@@ -1,7 +1,9 @@
 #include "takt/policy/indexed_heap.h"
 
+#include <algorithm>
 #include <limits>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "catch.h"
@@ -86,6 +88,82 @@ TEST_CASE("a visit stops when it is told to") {
   });
   CHECK(seen == std::vector<Slot>{99, 98, 97});
   CHECK(heap.size() == 100);
+}
+
+TEST_CASE("the heap of groups is a sorted set, whatever happens") {
+  constexpr Slot kSlots = 60;
+  constexpr std::uint64_t kGroups = 6;
+  struct Member {
+    bool waits = false;
+    std::uint64_t group = 0;
+    FullKey key;
+  };
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Random random(seed);
+    GroupHeap heap;
+    std::vector<Member> members(kSlots);
+    std::vector<std::uint64_t> group_keys(kGroups);
+    const auto any_key = [&](Slot slot) { return K(static_cast<double>(random.Below(5)), slot + 1); };
+    const auto any_group_key = [&] { return OrderedBits(static_cast<double>(random.Below(4))); };
+    const auto waiting_of = [&](std::uint64_t group) {
+      return std::ranges::count_if(members, [&](const Member& m) { return m.waits && m.group == group; });
+    };
+    for (int i = 0; i < 2000; ++i) {
+      const auto slot = static_cast<Slot>(random.Below(kSlots));
+      Member& m = members[slot];
+      REQUIRE(heap.contains(slot) == m.waits);
+      if (!m.waits) {
+        m = {true, random.Below(kGroups), any_key(slot)};
+        const std::uint64_t key = any_group_key();
+        if (waiting_of(m.group) == 1) group_keys[m.group] = key;  // others of it wait: it keeps the key it has
+        heap.Push(slot, m.group, m.key, key);
+        REQUIRE(heap.GroupOf(slot) == m.group);
+      } else if (random.Chance(0.4)) {
+        heap.Update(slot, m.key = any_key(slot));
+      } else if (random.Chance(0.7)) {
+        heap.Erase(slot);
+        m.waits = false;
+      } else {
+        const std::uint64_t group = random.Below(kGroups), key = any_group_key();
+        heap.SetGroupKey(group, key);
+        group_keys[group] = key;  // where nobody of it waits, the next one brings another
+      }
+      if (i % 100 == 50) {
+        for (std::uint64_t& key : group_keys) key = any_group_key();
+        heap.SetGroupKeys([&](std::uint64_t group) { return group_keys[group]; });
+      }
+      if (i % 100 == 99) {
+        for (Slot s = 0; s < kSlots; ++s) members[s].key = any_key(s);
+        heap.UpdateAll([&](Slot s) { return PackedKey(members[s].key); });
+      }
+      if (i == 1500) {
+        heap.Clear();
+        for (Member& each : members) each.waits = false;
+      }
+
+      std::vector<std::tuple<std::uint64_t, FullKey, Slot>> order;
+      for (Slot s = 0; s < kSlots; ++s) {
+        if (members[s].waits) order.emplace_back(group_keys[members[s].group], members[s].key, s);
+      }
+      std::ranges::sort(order);
+      REQUIRE(heap.size() == order.size());
+      REQUIRE(heap.empty() == order.empty());
+      REQUIRE(heap.Top() == (order.empty() ? kNoSlot : std::get<Slot>(order.front())));
+      if (!order.empty()) REQUIRE(heap.TopGroup() == members[heap.Top()].group);
+      for (std::uint64_t group = 0; group < kGroups; ++group) {
+        REQUIRE(heap.SizeOf(group) == waiting_of(group));
+        REQUIRE(heap.waits(group) == (waiting_of(group) > 0));
+      }
+      std::vector<Slot> seen;
+      const std::size_t most = random.Below(kSlots);
+      heap.VisitInOrder([&](Slot s) {
+        seen.push_back(s);
+        return seen.size() < most;
+      });
+      REQUIRE(seen.size() == std::min(order.size(), std::max<std::size_t>(most, 1)));
+      for (std::size_t k = 0; k < seen.size(); ++k) REQUIRE(seen[k] == std::get<Slot>(order[k]));
+    }
+  }
 }
 
 TEST_CASE("a group's new key moves all its members at once") {
