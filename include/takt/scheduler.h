@@ -179,6 +179,7 @@ class BasicScheduler {
     const auto requests = static_cast<std::size_t>(options.reserve_requests);
     const auto rows = static_cast<std::size_t>(options.max_running);
     table_.Reserve(requests);
+    if (options.shed == Shed::kWorst) queue_.TrackWorst();
     queue_.Reserve(requests);
     running_.Reserve(rows + 64);
     row_keys_.reserve(rows + 64);
@@ -250,8 +251,8 @@ class BasicScheduler {
   void LeaveQueue(Slot slot);
   void WatchExpiry(Slot slot);
   void Score(Record& record);
-  void RankAmongWorst(Slot slot);
   void Rank(Slot slot);
+  RequestState& StateOfRow(const Row& row);
   void RankRow(std::uint32_t lane);
   void RefreshScores();
   void Shelve(Slot slot, Status status, KvAction action, std::int32_t out = 0);
@@ -341,8 +342,8 @@ class BasicScheduler {
   bool AdapterFits(AdapterId id) const;
   void UseAdapter(AdapterId id, std::int32_t change);
   void Preempt(std::uint32_t lane, bool by_rank);
-  std::uint32_t Worst(bool preemptible_only) const;
-  bool WorseThan(std::uint32_t lane, std::uint32_t other) const;
+  std::uint32_t Worst(bool preemptible_only);
+  VictimRank RankOfRow(std::uint32_t lane);
   bool Outranks(Slot slot, std::uint32_t lane);
   bool MakeWayFor(Slot slot);
   bool Unstick();
@@ -376,9 +377,8 @@ class BasicScheduler {
   KvLedger ledger_;
   RequestTable table_;
   RunningSet running_;
-  std::vector<FullKey> row_keys_;  // by lane: rank as a victim
+  std::vector<FullKey> row_keys_;  // by lane: rank as a victim, within its group
   IndexedHeap expiries_;           // waiting requests by expires_at
-  IndexedHeap worst_waiting_;      // Shed::kWorst: waiting requests by reversed rank
   IndexedHeap reviews_;            // paused requests by when to ask about them again
   std::vector<PausedCall> calls_;  // by slot; grows with the first review
   std::vector<AdapterUse> adapters_;

@@ -129,10 +129,29 @@ class Model {
     return slots;
   }
 
+  // Among those that are not promoted, by their ranks at this moment.
+  Slot Worst(const RankQueue<P>& queue, TimePoint now) const {
+    Slot worst = kNoSlot;
+    for (Slot slot = 0; slot < items.size(); ++slot) {
+      if (!items[slot].waiting || items[slot].quantum > 0) continue;
+      if (worst == kNoSlot || RankAt(worst, queue, now) < RankAt(slot, queue, now)) worst = slot;
+    }
+    return worst;
+  }
+
   std::vector<Item> items;
   std::uint64_t promotions = 0;
 
  private:
+  std::pair<double, FullKey> RankAt(Slot slot, const RankQueue<P>& queue, TimePoint now) const {
+    const RequestState& state = items[slot].state;
+    double group = 0;
+    if constexpr (GroupPolicy<P>) {
+      if (HooksOf(queue.policy()).groups) group = queue.policy().GroupKey(queue.policy().Group(state)).key;
+    }
+    return {group, queue.KeyOf(state, now)};
+  }
+
   AgingOptions aging_;
   bool ages_;
   std::uint64_t joins_ = 0;
@@ -159,6 +178,8 @@ void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
     if (policy.aging() != nullptr) aging = *policy.aging(), ages = true;
   }
   RankQueue<P> queue(std::move(policy));
+  const bool tracks = random.Chance(0.7);
+  if (tracks) queue.TrackWorst();
   if (random.Chance(0.5)) queue.Reserve(kSlots);
   Model<P> model(kSlots, aging, ages);
   std::vector<Item>& items = model.items;
@@ -210,6 +231,8 @@ void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
       if (HooksOf(queue.policy()).scheduled) queue.policy().Scheduled(served, prefill, {1});
     }
 
+    // Between plans, too, the worst is that of now, whatever was served since.
+    if (tracks) REQUIRE(queue.Worst(now, state_of) == model.Worst(queue, now));
     queue.BeginPlan(now, state_of);
     if (ages) model.Promote();
     if (HooksOf(queue.policy()).moving) {

@@ -134,6 +134,22 @@ TEST_CASE("who outranks whom is told by rank, whoever would be the first victim"
   CHECK_FALSE(queue.ChooseVictims(running, {11}, {}, victims, {4}));
 }
 
+TEST_CASE("victims come from the tenant that was served most") {
+  WaitingQueue queue(FairShare{});
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    Request r = Of(id, 1);
+    r.tenant = {id == 3 ? 2u : 1u};
+    CHECK(queue.Push(r, {}));
+  }
+  queue.EndIteration(Ids{{1}, {2}, {3}});
+  CHECK(queue.Computed({1}, {10}, {1}));
+  CHECK(queue.Computed({3}, {1}, {1}));
+  Ids victims;
+  CHECK(queue.ChooseVictims(std::vector<WaitingQueue<FairShare>::Running>{{{1}, {4}}, {{3}, {4}}, {{2}, {4}}}, {8}, {},
+                            victims));
+  CHECK(victims == Ids{{2}, {1}});
+}
+
 TEST_CASE("a policy that charges for tokens is told of them") {
   WaitingQueue queue(FairShare{});
   for (std::uint64_t id = 1; id <= 3; ++id) {

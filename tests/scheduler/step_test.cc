@@ -1,5 +1,7 @@
 // One behaviour of the step loop a case, worked out by hand.
 #include "scheduler/host.h"
+#include "takt/policy/fair_share.h"
+#include "takt/policy/hrrn.h"
 
 namespace takt {
 namespace {
@@ -388,6 +390,82 @@ TEST_CASE("bounded waiting sheds the newcomer, or the worst") {
   Host<Priority> worst(options, {.max_seqs = 0});
   fill(worst);
   CHECK(worst.Plan().failed == Failed{{{1}, FailReason::kShed}});
+}
+
+Request Of(std::uint64_t tenant, Request r) {
+  r.tenant = {tenant};
+  return r;
+}
+
+TEST_CASE("at a full queue, requests of the tenant that was served most are shed") {
+  SchedulerOptions options = Blocks16(100);
+  options.max_waiting = 4;
+  options.shed = Shed::kWorst;
+  Host<AnyPolicy> host(options, {.max_seqs = 1}, AnyPolicy(FairShare{}));
+  host.Arrive(Of(1, Prompt(1, 8)));
+  for (int i = 0; i < 3; ++i) host.Step();
+  for (std::uint64_t id = 2; id <= 5; ++id) host.Arrive(Of(1, Prompt(id, 8)));  // one tenant fills the queue
+  host.Arrive(Of(2, Prompt(6, 8)));
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.failed == Failed{{{5}, FailReason::kShed}});
+  host.Commit(plan);
+  host.Arrive(Of(2, Prompt(7, 8)));
+  host.Arrive(Of(1, Prompt(8, 8)));
+  CHECK(host.Plan().failed == Failed{{{4}, FailReason::kShed}, {{8}, FailReason::kShed}});
+}
+
+TEST_CASE("with keys that move, the worst of now is shed, not the worst of then") {
+  SchedulerOptions options = Blocks16(100);
+  options.max_waiting = 2;
+  options.shed = Shed::kWorst;
+  Host<AnyPolicy> host(options, {.max_seqs = 0}, AnyPolicy(Hrrn{}));
+  const auto call = [](std::uint64_t id, double tokens) {  // of 20 ms each
+    Request r = Prompt(id, 8);
+    r.output_tokens = Estimate::Exact(tokens);
+    return r;
+  };
+  host.Arrive(call(1, 5000));
+  host.now = 10'000;
+  host.Arrive(call(2, 50));
+  host.Plan();  // 1 is the better one: it has waited for a tenth of its length, and 2 not at all
+  host.now = 20'000;
+  Request r = call(3, 500);
+  r.arrival = Ms(0);
+  host.Arrive(r);  // has waited for twice its length, 2 for ten times, and 1 still for a fifth
+  CHECK(host.Plan().failed == Failed{{{1}, FailReason::kShed}});
+}
+
+TEST_CASE("requests of the tenant that was served most give way first") {
+  Host<AnyPolicy> host(Blocks16(4), {}, AnyPolicy(FairShare{}));
+  for (std::uint64_t id = 1; id <= 3; ++id) host.Arrive(Of(1, Prompt(id, 16)));
+  for (int i = 0; i < 2; ++i) host.Step();  // 1 and 2 hold two blocks each, 3 gave way
+  host.On(Cancelled{{3}});
+  host.On(Cancelled{{2}});
+  host.Arrive(Of(2, Prompt(4, 16)));  // the last to come, and of a tenant that had nothing yet
+  host.Step();
+  for (int i = 0; i < 14; ++i) REQUIRE(host.Step() == "1:1 4:1");
+  host.Arrive(Of(3, Prompt(5, 8)));
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "4:1");
+  REQUIRE(plan.preempted.size() == 1);
+  CHECK(plan.preempted[0].request == RequestId{1});
+}
+
+TEST_CASE("with keys that move, the worst of now gives way") {
+  Host<AnyPolicy> host(Blocks16(3), {}, AnyPolicy(Hrrn{}));
+  Request r = Prompt(1, 24);
+  r.output_tokens = Estimate::Exact(5000);
+  host.Arrive(r);
+  host.now = 10'000;
+  r = Prompt(2, 16);
+  r.output_tokens = Estimate::Exact(50);
+  host.Arrive(r);
+  host.Step();  // one has waited for a tenth of its length, and the other not at all
+  host.now = 20'000;
+  const StepPlan& plan = host.Plan();  // 2 needs a second block, and has waited for ten times its length
+  CHECK(Shape(plan) == "2:1");
+  REQUIRE(plan.preempted.size() == 1);
+  CHECK(plan.preempted[0].request == RequestId{1});
 }
 
 TEST_CASE("cancel is legal at any time, and twice") {

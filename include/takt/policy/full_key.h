@@ -31,7 +31,24 @@ struct FullKey {
   }
 };
 
-// The same as three integers: what heaps compare.
+// The whole rank of a request that has not been promoted: its group's key comes first, as OrderedBits; 0 where the
+// policy does not group.
+struct FullRank {
+  std::uint64_t group = 0;
+  FullKey key = {};
+
+  friend constexpr auto operator<=>(const FullRank&, const FullRank&) = default;
+};
+
+// The rank of a request that runs, as a victim of preemption: larger is sooner.
+struct VictimRank {
+  bool unpromoted = true;
+  FullRank rank = {};
+
+  friend constexpr auto operator<=>(const VictimRank&, const VictimRank&) = default;
+};
+
+// A FullKey as three integers: what heaps compare.
 struct PackedKey {
   std::uint64_t key = 0;
   std::int64_t arrival = 0;
@@ -41,6 +58,13 @@ struct PackedKey {
   constexpr PackedKey(const FullKey& k)  // NOLINT: the same value
       : key(OrderedBits(k.key)), arrival(k.arrival.time_since_epoch().count()), id(k.id.value) {}
   constexpr PackedKey(double k, TimePoint at, RequestId request) : PackedKey(FullKey{k, at, request}) {}
+
+  // The same order, backwards.
+  constexpr PackedKey Reversed() const {
+    PackedKey reversed;
+    reversed.key = ~key, reversed.arrival = ~arrival, reversed.id = ~id;
+    return reversed;
+  }
 
   constexpr std::uint64_t lead() const { return key; }
   friend constexpr bool operator<(const PackedKey& a, const PackedKey& b) {

@@ -128,7 +128,7 @@ template <class P>
 concept ScheduledPolicy =
     requires(P& p, const RequestState& r, Tokens prefill, Tokens output) { p.Scheduled(r, prefill, output); };
 
-// Optional: whom to preempt first, larger is sooner; by default the worst Key.
+// Optional: whom to preempt first, larger is sooner, whatever the groups; by default the last by GroupKey, then Key.
 template <class P>
 concept VictimPolicy = requires(const P& p, const RequestState& r) {
   { p.VictimKey(r) } -> std::same_as<RankKey>;

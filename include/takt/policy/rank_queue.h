@@ -29,6 +29,9 @@ class RankQueue {
  public:
   explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) {}
 
+  // From here on the worst is known without a search, as well as the best. To be called before anybody waits.
+  void TrackWorst() { tracks_worst_ = true; }
+
   // Slots 0..n-1 can all wait without allocation.
   void Reserve(std::size_t slots) {
     reserved_ = slots;
@@ -39,6 +42,7 @@ class RankQueue {
     }
     if (aging() != nullptr) aging_.Reserve(slots);
     if (timed()) changes_.Reserve(slots);
+    if (mirrors()) worst_.Reserve(slots);
     if constexpr (ReservePolicy<P>) policy_.Reserve(slots);
   }
 
@@ -106,27 +110,21 @@ class RankQueue {
   }
 
   // To be called before a plan asks for candidates: promotes, and takes in keys that changed. With a moving policy it
-  // reads all of them again, O(n). `state_of(slot)` returns the state of a waiting request; `changed(slot)` is told of
-  // each whose key has changed at its time.
-  template <class StateOf, class Changed>
-  void BeginPlan(TimePoint now, StateOf&& state_of, Changed&& changed) {
+  // reads all of them again, O(n). `state_of(slot)` returns the state of a waiting request.
+  template <class StateOf>
+  void BeginPlan(TimePoint now, StateOf&& state_of) {
     if (const AgingOptions* options = aging()) {
       for (Slot slot; (slot = aging_.Overdue(options->threshold)) != kNoSlot;) {
         Remove(slot);
         aging_.Promote(slot, options->quantum);
       }
     }
-    if (timed()) MakeChanges(now, state_of, changed);
+    if (timed()) MakeChanges(now, state_of);
     if (moving()) ReadKeysAgain(now, state_of);
     if constexpr (GroupWatchPolicy<P>) {
       if (hooks_.group_watch) policy_.PlanBegins(now);
     }
     if (grouped()) TakeInGroupKeys();
-  }
-
-  template <class StateOf>
-  void BeginPlan(TimePoint now, StateOf&& state_of) {
-    BeginPlan(now, state_of, [](Slot) {});
   }
 
   // Waiting is counted in plans in which something ran.
@@ -144,6 +142,22 @@ class RankQueue {
   Slot Top() const {
     if (kMayAge && !aging_.promoted().empty()) return aging_.promoted().Top();
     return grouped() ? groups_.Top() : heap_.Top();
+  }
+
+  // The last of the order, as of now, among those that are not promoted; kNoSlot where there is none. Needs TrackWorst.
+  // O(1), except for groups whose keys have changed; O(n) where the policy moves with time.
+  template <class StateOf>
+  Slot Worst(TimePoint now, StateOf&& state_of) {
+    if (grouped()) TakeInGroupKeys();
+    if (!moving()) return worst_.Top();
+    Slot worst = kNoSlot;
+    FullRank worst_rank;
+    for (Slot slot = 0; slot < std::max(heap_.slots(), groups_.slots()); ++slot) {
+      if (!heap_.contains(slot) && !groups_.contains(slot)) continue;
+      const FullRank rank = RankOf(state_of(slot), now);
+      if (worst == kNoSlot || worst_rank < rank) worst = slot, worst_rank = rank;
+    }
+    return worst;
   }
 
   // f(slot) in order until it returns false; f must leave the queue as it is. k visits cost O(k log k).
@@ -178,20 +192,28 @@ class RankQueue {
     }
     return Complete(policy_.Key(r), r);
   }
-  // Whether a may displace b: its key is better by more than `margin`, and its group is not worse.
+  // Its rank among all that are not promoted.
+  FullRank RankOf(const RequestState& r, TimePoint now) const { return {GroupBitsOf(r), KeyOf(r, now)}; }
+  // Whether a may displace b: its key is better by more than `margin`, and its group is not worse. A better group alone
+  // is not enough: the keys of groups follow what is served, so that requests would displace each other in turn.
   bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) const {
-    if constexpr (kMayGroup) {
-      if (hooks_.groups && GroupBits(policy_.Group(a)) > GroupBits(policy_.Group(b))) return false;
-    }
+    if (GroupBitsOf(a) > GroupBitsOf(b)) return false;
     return KeyOf(a, now).key + margin < KeyOf(b, now).key;
   }
-  // Its rank as a victim of preemption: larger is sooner.
+  // Its rank as a victim of preemption: larger is sooner. A policy that says whom to preempt first is asked for nothing
+  // else; the others give way by rank.
+  FullRank VictimRankOf(const RequestState& r, TimePoint now) const { return {VictimGroupOf(r), VictimKeyOf(r, now)}; }
+  // Its two parts: the key changes with the request alone, unless the policy moves with time, the group at any time.
   FullKey VictimKeyOf(const RequestState& r, TimePoint now) const {
     if constexpr (VictimPolicy<P>) {
       if (hooks_.victims) return Complete(policy_.VictimKey(r), r);
     }
     return KeyOf(r, now);
   }
+  std::uint64_t VictimGroupOf(const RequestState& r) const {
+    return VictimPolicy<P> && hooks_.victims ? 0 : GroupBitsOf(r);
+  }
+  bool moving() const { return MovingPolicy<P> && hooks_.moving; }
 
   // What its key came from, where the policy tells.
   KeyParts PartsOf(const RequestState& r) const {
@@ -223,6 +245,7 @@ class RankQueue {
     }
     heap_.Clear();
     groups_.Clear();
+    worst_.Clear();
     changes_.Clear();
     if (aged && !ages) aging_.ResetAll();
     Reserve(reserved_);
@@ -250,7 +273,7 @@ class RankQueue {
   }
   bool grouped() const { return kMayGroup && hooks_.groups; }
   bool timed() const { return kMayChange && hooks_.timed; }
-  bool moving() const { return MovingPolicy<P> && hooks_.moving; }
+  bool mirrors() const { return tracks_worst_ && !moving(); }
 
   static bool Counts(const AgingOptions& options, const RequestState& state) {
     return options.count_from == AgingOptions::CountFrom::kArrival || state.has_run;
@@ -275,12 +298,19 @@ class RankQueue {
     if (kMayAge && aging_.promoted().contains(slot)) return;
     if constexpr (kMayGroup) {
       if (hooks_.groups) {
-        if (groups_.GroupOf(slot) == policy_.Group(state)) return groups_.Update(slot, KeyOf(state, now));
-        Remove(slot);
-        return Insert(slot, state, now);
+        if (groups_.GroupOf(slot) != policy_.Group(state)) {
+          Remove(slot);
+          return Insert(slot, state, now);
+        }
+        const PackedKey key = KeyOf(state, now);
+        groups_.Update(slot, key);
+        if (worst_.contains(slot)) worst_.Update(slot, key.Reversed());
+        return;
       }
     }
-    heap_.Update(slot, KeyOf(state, now));
+    const PackedKey key = KeyOf(state, now);
+    heap_.Update(slot, key);
+    if (worst_.contains(slot)) worst_.Update(slot, key.Reversed());
   }
 
   // When its key changes next; a time that is over does not come again.
@@ -295,9 +325,8 @@ class RankQueue {
     }
   }
 
-  template <class StateOf, class Changed>
-  void MakeChanges([[maybe_unused]] TimePoint now, [[maybe_unused]] StateOf&& state_of,
-                   [[maybe_unused]] Changed&& changed) {
+  template <class StateOf>
+  void MakeChanges([[maybe_unused]] TimePoint now, [[maybe_unused]] StateOf&& state_of) {
     if constexpr (kMayChange) {
       while (!changes_.empty()) {
         const Slot slot = changes_.Top();
@@ -306,7 +335,6 @@ class RankQueue {
         policy_.Change(state, now);
         WatchChange(slot, state, now);
         ReadKeyAgain(slot, state, now);
-        changed(slot);
       }
     }
   }
@@ -316,6 +344,7 @@ class RankQueue {
       if (hooks_.groups) return InsertInGroup(slot, policy_.Group(state), KeyOf(state, now));
     }
     FullKey key = KeyOf(state, now);
+    if (mirrors()) worst_.Push(slot, 0, PackedKey(key).Reversed(), 0);
     if (TAKT_PLANTED_BUG(8)) key.id = {slot};
     heap_.Push(slot, key);
   }
@@ -323,7 +352,9 @@ class RankQueue {
   void InsertInGroup(Slot slot, std::uint64_t group, const FullKey& key) {
     Watch(group, groups_.SizeOf(group) + 1);
     if (!groups_.waits(group) && !groups_.empty()) WakeGroup(group);
-    groups_.Push(slot, group, key, GroupBits(group));
+    const std::uint64_t bits = GroupBits(group);
+    groups_.Push(slot, group, key, bits);
+    if (mirrors()) worst_.Push(slot, group, PackedKey(key).Reversed(), ~bits);
   }
 
   void Watch([[maybe_unused]] std::uint64_t group, [[maybe_unused]] std::int64_t waiting) {
@@ -348,23 +379,36 @@ class RankQueue {
     }
   }
 
+  // Of its group; 0 where the policy does not group.
+  std::uint64_t GroupBitsOf([[maybe_unused]] const RequestState& r) const {
+    if constexpr (kMayGroup) {
+      if (hooks_.groups) return GroupBits(policy_.Group(r));
+    }
+    return 0;
+  }
+
   void TakeInGroupKeys() {
     if constexpr (GroupLogPolicy<P>) {
       if (hooks_.group_log) {
         std::vector<std::uint64_t>& moved = policy_.moved_groups();
         const bool all = std::ranges::find(moved, kAllGroups) != moved.end();
         for (std::uint64_t group : moved) {
-          if (!all) groups_.SetGroupKey(group, GroupBits(group));
+          if (all) break;
+          const std::uint64_t bits = GroupBits(group);
+          groups_.SetGroupKey(group, bits);
+          worst_.SetGroupKey(group, ~bits);
         }
         moved.clear();
         if (!all) return;
       }
     }
     groups_.SetGroupKeys([this](std::uint64_t group) { return GroupBits(group); });
+    worst_.SetGroupKeys([this](std::uint64_t group) { return ~GroupBits(group); });
   }
 
   // Out of the unpromoted.
   void Remove(Slot slot) {
+    if (worst_.contains(slot)) worst_.Erase(slot);
     if (grouped()) {
       const std::uint64_t group = groups_.GroupOf(slot);
       groups_.Erase(slot);
@@ -387,9 +431,11 @@ class RankQueue {
   PolicyHooks hooks_;
   IndexedHeap heap_;  // unpromoted, where the policy does not group
   GroupHeap groups_;  // and where it does
+  GroupHeap worst_;  // TrackWorst: the same, backwards, unless the policy moves; one group where it does not group
   IndexedHeap changes_;  // those that wait, by when their keys change
   Aging aging_;
   std::size_t reserved_ = 0;
+  bool tracks_worst_ = false;
   mutable std::uint64_t nan_keys_ = 0;
 };
 

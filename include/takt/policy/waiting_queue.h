@@ -156,13 +156,14 @@ class WaitingQueue {
     for (const Running& r : running) {
       const Slot slot = In(r.request, Status::kRunning);
       if (slot == kNoSlot || !table_[slot].state.request.preemptible) continue;
-      const Rank rank = VictimRank(slot, now);
-      if (better == kNoSlot || Outranks(better, slot, now)) candidates_.push_back({rank, r.blocks});
+      if (better != kNoSlot && !Outranks(better, slot, now)) continue;
+      const bool promoted = queue_.PromotedWith(slot, StepsRun(slot));
+      candidates_.push_back({{!promoted, queue_.VictimRankOf(table_[slot].state, now)}, r.blocks});
     }
     std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) { return b.rank < a.rank; });
     std::int64_t missing = needed.value;
     for (auto c = candidates_.begin(); missing > 0 && c != candidates_.end(); ++c) {
-      victims.push_back(c->rank.key.id);
+      victims.push_back(c->rank.rank.key.id);
       missing -= c->blocks.value;
     }
     if (missing > 0) victims.clear();
@@ -170,23 +171,11 @@ class WaitingQueue {
   }
 
  private:
-  // Promoted before unpromoted, then by key.
-  struct Rank {
-    bool unpromoted = true;
-    FullKey key;
-
-    friend bool operator<(const Rank& a, const Rank& b) {
-      return a.unpromoted != b.unpromoted ? b.unpromoted : a.key < b.key;
-    }
-  };
   struct Candidate {
-    Rank rank;
+    VictimRank rank;
     Blocks blocks{0};
   };
 
-  Rank VictimRank(Slot slot, TimePoint now) const {
-    return {!queue_.PromotedWith(slot, StepsRun(slot)), queue_.VictimKeyOf(table_[slot].state, now)};
-  }
   // By rank, as the scheduler does; a policy's own order of victims only says who goes first.
   bool Outranks(Slot waiting, Slot running, TimePoint now) const {
     if (queue_.PromotedWith(running, StepsRun(running))) return false;

@@ -20,11 +20,6 @@ inline bool Absurd(Duration duration, Tokens returned, Tokens after = {0}) {
   return duration < Duration::zero() || duration > kLongest || outside(returned) || outside(after);
 }
 
-// The same order, backwards. Complements, since the earliest time has no negative.
-inline FullKey Reversed(const FullKey& key) {
-  return {-key.key, TimePoint(Duration(~key.arrival.time_since_epoch().count())), RequestId{~key.id.value}};
-}
-
 // ---- what events say ------------------------------------------------------------------------------------------
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -257,13 +252,6 @@ void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now
       if (TAKT_PLANTED_BUG(11) || row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
       RankRow(lane);
     }
-    if (options_.shed == Shed::kWorst) {
-      queue_.ForEachInOrder([&](Slot slot) {
-        if (worst_waiting_.contains(slot)) worst_waiting_.Erase(slot);
-        worst_waiting_.Push(slot, Reversed(queue_.KeyOf(table_[slot].state, now)));
-        return true;
-      });
-    }
   } else {
     ++stats_.events_out_of_place;  // a policy composed at compile time stays
   }
@@ -279,7 +267,6 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   Score(record);
   queue_.Push(slot, record.state, now_, steps_run);
   WatchExpiry(slot);
-  if (options_.shed == Shed::kWorst) worst_waiting_.Push(slot, Reversed(queue_.KeyOf(record.state, now_)));
   NoteKept(slot);
   if (record.known >= OutputCap(record)) return Finish(slot);
   if (BlocksFor(record) > TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
@@ -314,31 +301,29 @@ void BasicScheduler<Policy, Pause>::Score(Record& record) {
   }
 }
 
-// Its key is another: so is its place among those to shed.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::RankAmongWorst(Slot slot) {
-  if (!worst_waiting_.contains(slot)) return;
-  worst_waiting_.Erase(slot);
-  worst_waiting_.Push(slot, Reversed(queue_.KeyOf(table_[slot].state, now_)));
-}
-
 // A waiting request's key may have changed.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Rank(Slot slot) {
   Record& record = table_[slot];
   Score(record);
   queue_.Update(slot, record.state, now_);
-  RankAmongWorst(slot);
 }
 
-// The same of one that runs.
+// What its policy sees of a request that runs, brought up to date.
+template <RankPolicy Policy, PausePolicy Pause>
+RequestState& BasicScheduler<Policy, Pause>::StateOfRow(const Row& row) {
+  RequestState& state = table_[row.slot].state;
+  state.generated = {row.generated};
+  state.has_run |= row.generated > 0;
+  return state;
+}
+
+// A running request's key may have changed.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::RankRow(std::uint32_t lane) {
   const Row& row = running_[lane];
-  RequestState& state = table_[row.slot].state;
-  state.generated = {row.generated};
+  RequestState& state = StateOfRow(row);
   state.computed = {row.computed};
-  state.has_run |= row.generated > 0;
   queue_.Enter(state, now_);
   row_keys_[lane] = queue_.VictimKeyOf(state, now_);
 }
@@ -467,7 +452,6 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::LeaveQueue(Slot slot) {
   queue_.Erase(slot);
   if (expiries_.contains(slot)) expiries_.Erase(slot);
-  if (worst_waiting_.contains(slot)) worst_waiting_.Erase(slot);
 }
 
 // Out of the ranked set, or out of its lane, to wait for something else.
@@ -678,15 +662,13 @@ void BasicScheduler<Policy, Pause>::Shrink(Row& row, Record& record) {
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::ShedFor(Slot newcomer) {
   if (options_.shed == Shed::kNewest) return false;
-  // Who is promoted is nobody's worst, for as long as it waits.
-  while (!worst_waiting_.empty() && queue_.promoted(worst_waiting_.Top())) worst_waiting_.Erase(worst_waiting_.Top());
-  if (worst_waiting_.empty()) return false;
+  const Slot worst = queue_.Worst(now_, StateOf());
+  if (worst == kNoSlot) return false;
   RequestState& state = table_[newcomer].state;
   state.enqueued = now_;
   Score(table_[newcomer]);
   queue_.Enter(state, now_);
-  const Slot worst = worst_waiting_.Top();
-  if (!(queue_.KeyOf(state, now_) < queue_.KeyOf(table_[worst].state, now_))) {
+  if (!(queue_.RankOf(state, now_) < queue_.RankOf(table_[worst].state, now_))) {
     queue_.Forget(newcomer, state, now_);
     return false;
   }
@@ -783,15 +765,15 @@ bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared, bool waiting) {
     return !record.holds;
   });
   Slot worst = kNoSlot;
-  FullKey worst_key;
+  FullRank worst_rank;
   bool worst_waits = false;
   for (Slot slot : holders_) {
     const Record& record = table_[slot];
     const bool waits = record.status == Status::kWaiting;
     if (slot == spared || record.transit != Transit::kNone || (waiting && !waits)) continue;
-    const FullKey key = queue_.VictimKeyOf(record.state, now_);
-    if (worst == kNoSlot || std::pair(waits, key) > std::pair(worst_waits, worst_key)) {
-      worst = slot, worst_key = key, worst_waits = waits;
+    const FullRank rank = queue_.VictimRankOf(record.state, now_);
+    if (worst == kNoSlot || std::pair(waits, rank) > std::pair(worst_waits, worst_rank)) {
+      worst = slot, worst_rank = rank, worst_waits = waits;
     }
   }
   if (worst == kNoSlot) return false;

@@ -29,7 +29,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   RefreshScores();
   const bool builds = steps_in_flight_ < kMaxStepsInFlight;
   if (builds) {
-    if (!queue_.empty()) queue_.BeginPlan(now_, StateOf(), [this](Slot slot) { RankAmongWorst(slot); });
+    if (!queue_.empty()) queue_.BeginPlan(now_, StateOf());
     do {
       Build();
     } while (planned_ == 0 && Unstick());
@@ -663,23 +663,25 @@ void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
   Depart(lane, action, Status::kWaiting, row.blocks);
 }
 
-// Promoted rows are better than all others; then by rank.
+// Promoted rows are better than all others; then by rank, as of now.
 template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::WorseThan(std::uint32_t lane, std::uint32_t other) const {
-  const bool promoted = queue_.PromotedWith(running_[lane].slot, running_[lane].steps);
-  const bool other_promoted = queue_.PromotedWith(running_[other].slot, running_[other].steps);
-  if (promoted != other_promoted) return other_promoted;
-  return row_keys_[other] < row_keys_[lane];
+VictimRank BasicScheduler<Policy, Pause>::RankOfRow(std::uint32_t lane) {
+  const Row& row = running_[lane];
+  const RequestState& state = StateOfRow(row);
+  return {!queue_.PromotedWith(row.slot, row.steps),
+          {queue_.VictimGroupOf(state), queue_.moving() ? queue_.VictimKeyOf(state, now_) : row_keys_[lane]}};
 }
 
 // The row to preempt first; kNoLane where there is none.
 template <RankPolicy Policy, PausePolicy Pause>
-std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) const {
+std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) {
   std::uint32_t worst = kNoLane;
+  VictimRank worst_rank;
   for (std::uint32_t lane : running_.order()) {
     const Row& row = running_[lane];
     if (!Runs(row) || (preemptible_only && !table_[row.slot].state.request.preemptible)) continue;
-    if (worst == kNoLane || WorseThan(lane, worst)) worst = lane;
+    const VictimRank rank = RankOfRow(lane);
+    if (worst == kNoLane || worst_rank < rank) worst = lane, worst_rank = rank;
   }
   return worst;
 }
@@ -692,10 +694,7 @@ bool BasicScheduler<Policy, Pause>::Outranks(Slot slot, std::uint32_t lane) {
   if (row.steps == 0 || (row.steps == 1 && row.mark == static_cast<std::uint8_t>(last_step_))) return false;
   if (queue_.PromotedWith(row.slot, row.steps)) return false;
   if (queue_.promoted(slot)) return true;
-  RequestState& state = table_[row.slot].state;
-  state.generated = {row.generated};
-  state.has_run |= row.generated > 0;
-  return queue_.Outranks(table_[slot].state, state, options_.preempt_margin, now_);
+  return queue_.Outranks(table_[slot].state, StateOfRow(row), options_.preempt_margin, now_);
 }
 
 // Preempt::kByRank: frees a row's place, or its memory, for the first of the queue. False: nothing to gain.
