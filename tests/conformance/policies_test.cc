@@ -476,9 +476,12 @@ struct AllHooks {
 template <class P>
 void ForwardsAll(P policy) {
   static_assert(RankPolicy<P> && MovingPolicy<P> && GroupPolicy<P> && GroupLogPolicy<P> && GroupWakePolicy<P> &&
-                GroupWatchPolicy<P> && ObservingPolicy<P> && ScheduledPolicy<P> && VictimPolicy<P>);
+                GroupWatchPolicy<P> && PlanBeginPolicy<P> && ObservingPolicy<P> && ScheduledPolicy<P> &&
+                VictimPolicy<P>);
   const PolicyHooks hooks = HooksOf(policy);
-  CHECK(hooks == PolicyHooks{true, true, true, true, true, true, true, true});
+  PolicyHooks all{true, true, true, true, true, true, true, true};
+  all.begins = true;
+  CHECK(hooks == all);
   CHECK(policy.Key({}).key == 1);
   CHECK(policy.KeyAt({}, {}).key == 2);
   CHECK(policy.Group({}) == 3);

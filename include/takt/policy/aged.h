@@ -75,7 +75,7 @@ class Aged {
     inner_.GroupSized(group, waiting);
   }
   void PlanBegins(TimePoint now)
-    requires GroupWatchPolicy<P>
+    requires PlanBeginPolicy<P>
   {
     inner_.PlanBegins(now);
   }

@@ -120,7 +120,7 @@ class AnyPolicy {
       if constexpr (GroupWatchPolicy<P>) policy.GroupSized(group, waiting);
     }
     void PlanBegins(TimePoint now) override {
-      if constexpr (GroupWatchPolicy<P>) policy.PlanBegins(now);
+      if constexpr (PlanBeginPolicy<P>) policy.PlanBegins(now);
     }
     void Observe(const Event& event, TimePoint now) override {
       if constexpr (ObservingPolicy<P>) policy.Observe(event, now);

@@ -61,11 +61,13 @@ inline bool OptionFromText(std::string_view text, const OptionText&, TenantWeigh
 
 // A group policy: a tenant's key is its virtual counter, the sum of w_in * (prompt tokens computed for it) +
 // w_out * (output tokens) so far, divided by its weight; inside a tenant, the order of arrival. A tenant that had
-// nobody waiting is lifted to the least counter among those that wait, so that idling earns no credit.
+// nobody waiting is lifted to the least counter among those that wait, or, where nobody does, to that of the tenant
+// that was the last to wait, so that idling earns no credit.
 // Source: Sheng et al., Fairness in Serving Large Language Models (OSDI 2024), Algorithm 2.
 // Departures: tokens are charged when a step has computed them, not when a request is admitted: several requests of
 // one tenant may be admitted by one plan, prefixes found in the cache cost nothing, and what a preemption makes the
-// engine compute again is charged again.
+// engine compute again is charged again. A tenant of which nobody waits, and which would be lifted if somebody did, is
+// forgotten as the table grows.
 class FairShare {
  public:
   static constexpr std::string_view kName = "fair_share";
@@ -82,26 +84,42 @@ class FairShare {
   std::uint64_t Group(const RequestState& r) const { return r.request.tenant.value; }
   RankKey GroupKey(std::uint64_t tenant) const {
     const std::uint32_t i = index_.Find(tenant);
-    return {i == IdMap::kAbsent ? 0 : tenants_[i].served};
+    return {i == IdMap::kAbsent ? floor_ : tenants_[i].counter()};
+  }
+
+  void Reserve(std::size_t requests) {
+    tenants_.reserve(requests);
+    free_.reserve(requests);
+    moved_.reserve(requests);
+    index_.Reserve(requests);
+    most_ = std::max(most_, requests);
   }
 
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
     Tenant& tenant = At(r.request.tenant.value);
-    tenant.served += (options_.w_in * prefill.value + options_.w_out * output.value) / tenant.weight;
+    tenant.charged += options_.w_in * prefill.value + options_.w_out * output.value;
     Log(tenant);
   }
 
+  void GroupSized(std::uint64_t group, std::int64_t waiting) { At(group).waits = waiting > 0; }
+
   void GroupWakes(std::uint64_t group, RankKey least) {
+    floor_ = std::max(floor_, least.key);
     Tenant& tenant = At(group);
-    if (!(tenant.served < least.key)) return;
-    tenant.served = least.key;
+    if (!(tenant.counter() < least.key)) return;
+    tenant.lifted_to = least.key;
+    tenant.charged = 0;
     Log(tenant);
   }
 
   std::vector<std::uint64_t>& moved_groups() {
-    for (std::uint64_t id : moved_) At(id).logged = false;
+    for (std::uint64_t id : moved_) {
+      if (const std::uint32_t i = index_.Find(id); i != IdMap::kAbsent) tenants_[i].logged = false;
+    }
     return moved_;
   }
+
+  std::size_t remembered() const { return index_.size(); }  // tenants
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
@@ -111,20 +129,41 @@ class FairShare {
   }
 
  private:
+  // What was charged is kept apart from what it was lifted to, beside which it might be too small to count.
   struct Tenant {
     std::uint64_t id = 0;
-    double served = 0, weight = 1;
+    double lifted_to = 0, charged = 0, weight = 1;
+    bool waits = false;
     bool logged = false;  // in moved_
+
+    double counter() const { return lifted_to + charged / weight; }
   };
 
   Tenant& At(std::uint64_t id) {
     std::uint32_t i = index_.Find(id);
     if (i == IdMap::kAbsent) {
-      i = static_cast<std::uint32_t>(tenants_.size());
-      tenants_.push_back({.id = id, .weight = options_.weights.Of({id})});
+      if (index_.size() >= most_) Forget();
+      if (free_.empty()) {
+        tenants_.emplace_back();
+        free_.push_back(static_cast<std::uint32_t>(tenants_.size() - 1));
+      }
+      i = free_.back();
+      tenants_[i] = {.id = id, .lifted_to = floor_, .weight = options_.weights.Of({id})};
       index_.Insert(id, i);
+      free_.pop_back();
     }
     return tenants_[i];
+  }
+
+  // Drops those that stand no higher than they would be lifted to.
+  void Forget() {
+    for (std::uint32_t i = 0; i < tenants_.size(); ++i) {
+      const Tenant& tenant = tenants_[i];
+      if (tenant.waits || tenant.counter() > floor_ || index_.Find(tenant.id) != i) continue;
+      index_.Erase(tenant.id);
+      free_.push_back(i);
+    }
+    most_ = std::max(most_, 2 * index_.size());
   }
 
   void Log(Tenant& tenant) {
@@ -133,8 +172,11 @@ class FairShare {
   }
 
   Options options_;
-  std::vector<Tenant> tenants_;  // in order of appearance
-  IdMap index_;
+  std::vector<Tenant> tenants_;
+  std::vector<std::uint32_t> free_;  // of tenants_
+  IdMap index_;                      // of tenants_, by id
+  std::size_t most_ = 1024;          // tenants, before some are forgotten
+  double floor_ = 0;  // of all counters that matter: no tenant that begins to wait stands below it
   std::vector<std::uint64_t> moved_;
 };
 

@@ -96,19 +96,21 @@ concept GroupLogPolicy = GroupPolicy<P> && requires(P& p) {
   { p.moved_groups() } -> std::same_as<std::vector<std::uint64_t>&>;
 };
 
-// Optional: is told when a group of which nobody waited gets a waiting member while other groups wait; `least` is
-// the smallest GroupKey of those.
+// Optional: is told when a group of which nobody waited gets a waiting member. `least` is the smallest GroupKey of the
+// groups that wait; where none does, the key, as it is now, of the group that was the last to wait. Before any group
+// has waited there is neither, and nothing is told.
 template <class P>
 concept GroupWakePolicy =
     GroupPolicy<P> && requires(P& p, std::uint64_t group, RankKey least) { p.GroupWakes(group, least); };
 
-// Optional: is told how many of a group wait whenever that changes, before the queue reads the group's key, and the
-// time when a plan begins, before the queue takes in group keys that changed.
+// Optional: is told how many of a group wait whenever that changes, before the queue reads the group's key.
 template <class P>
-concept GroupWatchPolicy = GroupPolicy<P> && requires(P& p, std::uint64_t group, std::int64_t waiting, TimePoint now) {
-  p.GroupSized(group, waiting);
-  p.PlanBegins(now);
-};
+concept GroupWatchPolicy =
+    GroupPolicy<P> && requires(P& p, std::uint64_t group, std::int64_t waiting) { p.GroupSized(group, waiting); };
+
+// Optional: is told the time when a plan begins, before the queue takes in group keys that changed.
+template <class P>
+concept PlanBeginPolicy = RankPolicy<P> && requires(P& p, TimePoint now) { p.PlanBegins(now); };
 
 // Optional: a key that depends on what runs beside a request (RequestState::beside, at_call), so that those that wait
 // are scored again, a slice in each plan and everyone once in so many plans. 0: it does not; kForever: it does, and a
@@ -172,7 +174,7 @@ concept AgingPolicy = requires(const P& p) {
 struct PolicyHooks {
   bool moving = false, groups = false, group_log = false, group_wake = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false;
-  bool enters = false, ends = false, timed = false, pressure = false, explains = false;
+  bool enters = false, ends = false, timed = false, pressure = false, explains = false, begins = false;
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
 };
@@ -184,7 +186,7 @@ constexpr PolicyHooks HooksOf(const P& policy) {
   } else {
     return {MovingPolicy<P>,    GroupPolicy<P>,     GroupLogPolicy<P>, GroupWakePolicy<P>, GroupWatchPolicy<P>,
             ObservingPolicy<P>, ScheduledPolicy<P>, VictimPolicy<P>,   EnterPolicy<P>,     EndPolicy<P>,
-            TimedPolicy<P>,     PressurePolicy<P>,  ExplainPolicy<P>};
+            TimedPolicy<P>,     PressurePolicy<P>,  ExplainPolicy<P>,  PlanBeginPolicy<P>};
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -121,8 +122,8 @@ class RankQueue {
     }
     if (timed()) MakeChanges(now, state_of);
     if (moving()) ReadKeysAgain(now, state_of);
-    if constexpr (GroupWatchPolicy<P>) {
-      if (hooks_.group_watch) policy_.PlanBegins(now);
+    if constexpr (PlanBeginPolicy<P>) {
+      if (hooks_.begins) policy_.PlanBegins(now);
     }
     if (grouped()) TakeInGroupKeys();
   }
@@ -246,6 +247,7 @@ class RankQueue {
     heap_.Clear();
     groups_.Clear();
     worst_.Clear();
+    waited_last_.reset();
     changes_.Clear();
     if (aged && !ages) aging_.ResetAll();
     Reserve(reserved_);
@@ -351,7 +353,7 @@ class RankQueue {
 
   void InsertInGroup(Slot slot, std::uint64_t group, const FullKey& key) {
     Watch(group, groups_.SizeOf(group) + 1);
-    if (!groups_.waits(group) && !groups_.empty()) WakeGroup(group);
+    if (!groups_.waits(group)) WakeGroup(group);
     const std::uint64_t bits = GroupBits(group);
     groups_.Push(slot, group, key, bits);
     if (mirrors()) worst_.Push(slot, group, PackedKey(key).Reversed(), ~bits);
@@ -365,9 +367,9 @@ class RankQueue {
 
   void WakeGroup(std::uint64_t group) {
     if constexpr (GroupWakePolicy<P>) {
-      if (!hooks_.group_wake) return;
+      if (!hooks_.group_wake || (groups_.empty() && !waited_last_)) return;
       TakeInGroupKeys();
-      policy_.GroupWakes(group, policy_.GroupKey(groups_.TopGroup()));
+      policy_.GroupWakes(group, policy_.GroupKey(groups_.empty() ? *waited_last_ : groups_.TopGroup()));
     }
   }
 
@@ -412,6 +414,7 @@ class RankQueue {
     if (grouped()) {
       const std::uint64_t group = groups_.GroupOf(slot);
       groups_.Erase(slot);
+      if (groups_.empty()) waited_last_ = group;
       Watch(group, groups_.SizeOf(group));
     } else {
       heap_.Erase(slot);
@@ -432,6 +435,7 @@ class RankQueue {
   IndexedHeap heap_;  // unpromoted, where the policy does not group
   GroupHeap groups_;  // and where it does
   GroupHeap worst_;  // TrackWorst: the same, backwards, unless the policy moves; one group where it does not group
+  std::optional<std::uint64_t> waited_last_;  // the group whose last one left groups_ empty
   IndexedHeap changes_;  // those that wait, by when their keys change
   Aging aging_;
   std::size_t reserved_ = 0;

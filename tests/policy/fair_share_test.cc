@@ -1,0 +1,140 @@
+#include "takt/policy/fair_share.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "catch.h"
+#include "takt/base/random.h"
+#include "takt/policy/rank_queue.h"
+
+namespace takt {
+namespace {
+
+// An engine that the test runs by hand: who waits, and who is charged. Requests are never forgotten; slots are theirs.
+struct Engine {
+  explicit Engine(FairShare::Options options = {}) : queue(FairShare(std::move(options))) {}
+
+  RankQueue<FairShare> queue;
+  std::vector<RequestState> requests = {};
+
+  Slot Push(std::uint64_t tenant) {
+    const auto slot = static_cast<Slot>(requests.size());
+    RequestState& r = requests.emplace_back();
+    r.slot = slot;
+    r.request.id = {slot + 1};
+    r.request.tenant = {tenant};
+    r.request.arrival = TimePoint(Duration(slot));
+    queue.Push(slot, r, {});
+    return slot;
+  }
+  Slot Admit() {
+    queue.BeginPlan({}, [this](Slot slot) -> const RequestState& { return requests[slot]; });
+    const Slot top = queue.Top();
+    queue.Erase(top);
+    return top;
+  }
+  void Charge(Slot slot, std::int32_t prompt, std::int32_t output) {
+    queue.Scheduled(requests[slot], {prompt}, {output});
+  }
+  // Serves the first of the queue; its tenant.
+  std::uint64_t Serve(std::int32_t prompt = 1) {
+    const Slot slot = Admit();
+    Charge(slot, prompt, 0);
+    return TenantOf(slot);
+  }
+  std::uint64_t TenantOf(Slot slot) const { return requests[slot].request.tenant.value; }
+  double Counter(std::uint64_t tenant) const { return queue.policy().GroupKey(tenant).key; }
+};
+
+TEST_CASE("a tenant that idled has no credit for it, also where nobody waits as it comes back") {
+  Engine engine;
+  for (int i = 0; i < 1000; ++i) {
+    engine.Push(1);
+    CHECK(engine.Serve() == 1);
+  }
+  for (int i = 0; i < 20; ++i) engine.Push(2);
+  for (int i = 0; i < 20; ++i) engine.Push(1);
+  std::vector<std::uint64_t> served;
+  for (int i = 0; i < 6; ++i) served.push_back(engine.Serve());
+  CHECK(served == std::vector<std::uint64_t>{2, 1, 2, 1, 2, 1});
+}
+
+TEST_CASE("where nobody waits, a tenant is lifted to the one that waited last, with what that has been charged since") {
+  Engine engine;
+  const Slot runs = engine.Push(1);
+  CHECK(engine.Serve(100) == 1);
+  engine.Charge(runs, 0, 450);
+  engine.Push(2);
+  CHECK(engine.Counter(2) == 1000);
+  engine.Push(3);
+  CHECK(engine.Counter(3) == 1000);
+}
+
+TEST_CASE("charges are not lost beside a counter that is large") {
+  Engine engine({.weights = {{{{1}, 1e-6}, {{2}, 1e6}}}});
+  const Slot dear = engine.Push(1);
+  for (int i = 0; i < 10; ++i) engine.Charge(dear, 1'000'000'000, 0);  // 10^15 each
+  const Slot cheap = engine.Push(2);
+  CHECK(engine.Counter(2) == 1e16);
+  for (int i = 0; i < 4'000'000; ++i) engine.Charge(cheap, 1, 0);  // 10^-6 each
+  CHECK(engine.Counter(2) == 1e16 + 4);
+}
+
+TEST_CASE("tenants that would be lifted anyway are forgotten, and come back to where they would have been lifted") {
+  Engine engine;
+  engine.Push(1);
+  for (std::uint64_t tenant = 2; tenant < 20'000; ++tenant) {
+    engine.Push(tenant);
+    engine.Push(1);
+    engine.Serve(), engine.Serve();
+  }
+  CHECK(engine.queue.policy().remembered() <= 4096);
+  engine.Push(2);
+  CHECK(engine.Counter(2) == engine.Counter(1));
+}
+
+// U: what all requests of one tenant that are in the engine at once can cost.
+TEST_CASE("what two tenants that always wait are charged between any two moments differs by no more than 2 U") {
+  constexpr std::size_t kPlaces = 4;
+  constexpr std::int32_t kPrompt = 50, kOutput = 30;
+  constexpr double kU = kPlaces * (kPrompt + 2 * kOutput);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const auto up_to = [&random](std::int32_t most) {
+      return static_cast<std::int32_t>(1 + random.Below(static_cast<std::uint64_t>(most)));
+    };
+    const bool alike = random.Chance(0.5);
+    Engine engine;
+    std::vector<std::pair<Slot, std::int32_t>> running;  // and output that is left
+    std::array<double, 4> charged = {};
+    double least = 0, most = 0;  // of what tenant 1 was charged more than tenant 2
+    const auto charge = [&](Slot slot, std::int32_t prompt, std::int32_t output) {
+      engine.Charge(slot, prompt, output);
+      charged[engine.TenantOf(slot)] += prompt + 2 * output;
+    };
+    for (std::uint64_t i = 0; i < 6000; ++i) engine.Push(1 + i % 2);
+    for (int step = 0; step < 3000; ++step) {
+      if (random.Chance(0.1)) engine.Push(3);
+      while (running.size() < kPlaces) {
+        const Slot slot = engine.Admit();
+        // Tenant 2's requests are a tenth of tenant 1's in half of the runs.
+        const std::int32_t scale = alike || engine.TenantOf(slot) != 2 ? 1 : 10;
+        running.emplace_back(slot, up_to(kOutput / scale));
+        charge(slot, up_to(kPrompt / scale), 0);
+      }
+      for (auto& [slot, left] : running) charge(slot, 0, 1), --left;
+      std::erase_if(running, [](const auto& r) { return r.second == 0; });
+      least = std::min(least, charged[1] - charged[2]);
+      most = std::max(most, charged[1] - charged[2]);
+    }
+    CHECK(most - least <= 2 * kU);
+    CHECK(charged[1] > 10 * kU);
+  }
+}
+
+}  // namespace
+}  // namespace takt
