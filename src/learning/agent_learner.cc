@@ -1,10 +1,12 @@
 #include "takt/learning/agent_learner.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "fmt/format.h"
 
@@ -40,12 +42,21 @@ void Append(std::string& out, const LatencyDistribution& d) {
   out += '\n';
 }
 
-// Words of a line.
+constexpr double kMost = 1e15;  // of a count, and of seconds: sums of a few of them fit anywhere
+constexpr double kAnyId = std::numeric_limits<double>::infinity();
+
+// Words of a line, and what is wrong with the first that is.
 class Words {
  public:
   explicit Words(std::string_view line) : rest_(line) {}
 
   bool done() const { return rest_.empty(); }
+  const std::string& fault() const { return fault_; }
+  bool Wrong(std::string fault) {
+    if (fault_.empty()) fault_ = std::move(fault);
+    return false;
+  }
+
   std::string_view Word() {
     const std::size_t space = rest_.find(' ');
     const std::string_view word = rest_.substr(0, space);
@@ -54,19 +65,18 @@ class Words {
   }
   // False where there is no such number, or it lies outside [0, most].
   template <class Number>
-  bool Read(Number& number, double most = 9e18) {
+  bool Read(const char* field, Number& number, double most = kMost) {
     const std::string_view word = Word();
+    if (word.empty()) return Wrong(fmt::format("{} is missing", field));
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error != std::errc() || end != word.data() + word.size() || word.empty()) return false;
-    return static_cast<double>(number) >= 0 && static_cast<double>(number) <= most;
-  }
-  template <class... Numbers>
-  bool ReadAll(Numbers&... numbers) {
-    return (Read(numbers) && ...);
+    const bool whole = error == std::errc() && end == word.data() + word.size();
+    if (whole && static_cast<double>(number) >= 0 && static_cast<double>(number) <= most) return true;
+    return Wrong(fmt::format("{} is '{}': must be a number from 0 to {}", field, word.substr(0, 32), most));
   }
 
  private:
   std::string_view rest_;
+  std::string fault_;
 };
 
 struct Learnt {
@@ -81,9 +91,10 @@ struct Learnt {
 // Reads lines after the first. Each returns what is wrong, if anything.
 class Reader {
  public:
-  Reader(const AgentLearnerOptions& options, Learnt& out) : options_(options), out_(out) {}
+  Reader(const CallGraphOptions& options, Learnt& out) : options_(options), out_(out) {}
 
-  std::optional<std::string> Line(std::string_view line) {
+  std::optional<std::string> Line(std::int64_t number, std::string_view line) {
+    line_ = number;
     Words words(line);
     const std::string_view what = words.Word();
     bool fine = false;
@@ -95,56 +106,86 @@ class Reader {
     else if (what == "edge") fine = Edge(words);
     else if (what == "siblings") fine = Siblings(words);
     else if (what == "join") fine = Join(words);
-    else return fmt::format("'{}' is no kind of line", what.substr(0, 32));
-    if (fine && words.done()) return std::nullopt;
-    return fmt::format("{}: a number is missing, out of bounds or too many", what);
+    else return fmt::format("line {}: '{}' is no kind of line", line_, what.substr(0, 32));
+    named_ |= what != "name";
+    if (fine && !words.done()) fine = words.Wrong("there is more on the line than belongs there");
+    if (fine) return std::nullopt;
+    return fmt::format("line {}: {}: {}", line_, what, words.fault());
+  }
+
+  // What only the whole tells.
+  std::optional<std::string> End() const {
+    if (farthest_ == 0 || farthest_ < out_.nodes.size()) return std::nullopt;
+    return fmt::format("line {}: path: an agent of it is node {}: there are {}", farthest_line_, farthest_,
+                       out_.nodes.size());
   }
 
  private:
-  bool IsNode(std::uint32_t node) const { return node < out_.nodes.size(); }
+  bool ReadAgent(Words& words, AgentId& agent) {
+    if (!words.Read("agent", agent.value, kAnyId)) return false;
+    if (out_.names.size() == 0 || agent.value <= out_.names.size()) return true;
+    return words.Wrong(fmt::format("agent is {}: there are {} names", agent.value, out_.names.size()));
+  }
+  bool ReadNode(Words& words, const char* field, std::uint32_t& node) {
+    if (!words.Read(field, node)) return false;
+    return node < out_.nodes.size() ||
+           words.Wrong(fmt::format("{} is node {}: there are {}", field, node, out_.nodes.size()));
+  }
+  template <class T>
+  bool Keep(Words& words, std::vector<T>& all, T one, std::size_t most, const char* option) {
+    if (all.size() >= most) return words.Wrong(fmt::format("there are more than {}, which is {}", most, option));
+    all.push_back(std::move(one));
+    return true;
+  }
 
   bool Name(Words& words) {
+    if (named_) return words.Wrong("names come before all else");
     std::string_view hex = words.Word();
-    if (hex.size() % 2 != 1 || hex[0] != 'x') return false;
     std::string name;
+    if (hex.size() % 2 != 1 || hex[0] != 'x') return words.Wrong("the name is not x and two digits a byte");
     for (hex.remove_prefix(1); !hex.empty(); hex.remove_prefix(2)) {
-      unsigned byte = 0;
+      unsigned char byte = 0;
       const auto [end, error] = std::from_chars(hex.data(), hex.data() + 2, byte, 16);
-      if (error != std::errc() || end != hex.data() + 2) return false;
+      if (error != std::errc() || end != hex.data() + 2) return words.Wrong("the name is not x and two digits a byte");
       name += static_cast<char>(byte);
     }
     const std::size_t before = out_.names.size();
-    return out_.names.Intern(name).value == before + 1;
+    const AgentId id = out_.names.Intern(name);
+    if (!id) return words.Wrong("the name is too long, or there are more than the bound on names");
+    return id.value == before + 1 || words.Wrong("the name is there already");
   }
 
   bool Agent(Words& words) {
-    std::uint64_t agent = 0;
+    AgentId agent;
     std::int32_t all = 0;
-    if (!words.Read(all, 1) || !words.Read(agent, std::numeric_limits<double>::infinity())) return false;
-    if (all == 0 && out_.profile.Find({agent}) != nullptr) return false;
-    latency_ = all == 1 ? &out_.profile.RestoreAll() : out_.profile.Restore({agent});
+    if (!words.Read("all", all, 1) || !ReadAgent(words, agent)) return false;
+    if (all == 0 && out_.profile.Find(agent) != nullptr) return words.Wrong("the agent is there already");
+    latency_ = all == 1 ? &out_.profile.RestoreAll() : out_.profile.Restore(agent);
     next_is_remaining_ = false;
-    return latency_ != nullptr;
+    return latency_ != nullptr || words.Wrong("there are more than profile.max_agents");
   }
 
   bool Latency(Words& words) {
-    if (latency_ == nullptr) return false;
+    if (latency_ == nullptr) return words.Wrong("it follows no agent");
     std::int64_t observed = 0, drifts = 0, count = 0;
     std::int32_t converged = 0;
     double mean = 0, deviation = 0, least = 0, most = 0;
-    if (!words.ReadAll(observed, drifts) || !words.Read(converged, 1)) return false;
-    if (!words.Read(count, 1e12) || !words.ReadAll(mean, deviation, least, most)) return false;
+    if (!words.Read("observed", observed) || !words.Read("drifts", drifts)) return false;
+    if (!words.Read("converged", converged, 1) || !words.Read("count", count, 1e12)) return false;
+    if (!words.Read("mean", mean) || !words.Read("deviation", deviation)) return false;
+    if (!words.Read("least", least) || !words.Read("most", most)) return false;
     QuantileSketch<LogHistogram> sketch(LatencyDistribution::Bins());
+    const std::size_t bins = sketch.histogram().counts().size();
     std::int64_t units = 0;
-    while (!words.done()) {
-      std::size_t bin = 0;
+    for (std::size_t bin = 0, next = 0; !words.done(); next = bin + 1) {
       std::int64_t in_bin = 0;
-      if (!words.Read(bin, static_cast<double>(sketch.histogram().counts().size() - 1))) return false;
-      if (!words.Read(in_bin, 1e15)) return false;
+      if (!words.Read("bin", bin, static_cast<double>(bins - 1)) || !words.Read("in_bin", in_bin, 1e12)) return false;
+      if (bin < next) return words.Wrong("bins do not ascend");
       sketch.RestoreBin(bin, in_bin);
       units += in_bin;
     }
-    if ((count == 0) != (units == 0) || least > most) return false;
+    if ((count == 0) != (units == 0)) return words.Wrong("count and bins do not fit");
+    if (least > most) return words.Wrong("least is above most");
     if (count > 0) sketch.Restore(Moments::From(count, mean, deviation), least, most);
     LatencyDistribution& d = next_is_remaining_ ? latency_->remaining : latency_->execution;
     d.Restore(sketch, observed, drifts, converged == 1);
@@ -154,66 +195,79 @@ class Reader {
   }
 
   bool Node(Words& words) {
-    if (out_.nodes.size() >= options_.graph.max_agents) return false;
     CallNode n;
-    if (!words.Read(n.agent.value, std::numeric_limits<double>::infinity())) return false;
-    for (const CallNode& other : out_.nodes) {
-      if (other.agent == n.agent) return false;
-    }
-    out_.nodes.push_back(n);
-    CallNode& kept = out_.nodes.back();
-    return words.ReadAll(kept.calls, kept.first, kept.last, kept.execution_s, kept.remaining_s, kept.other_paths);
+    if (!ReadAgent(words, n.agent)) return false;
+    if (!seen_nodes_.insert(n.agent.value).second) return words.Wrong("the agent is there already");
+    return words.Read("calls", n.calls) && words.Read("first", n.first) && words.Read("last", n.last) &&
+           words.Read("execution_s", n.execution_s) && words.Read("remaining_s", n.remaining_s) &&
+           words.Read("other_paths", n.other_paths) &&
+           Keep(words, out_.nodes, std::move(n), options_.max_agents, "graph.max_agents");
   }
 
+  // Nodes that it passes may stand below it.
   bool Path(Words& words) {
-    if (out_.nodes.empty()) return false;
+    if (out_.nodes.empty()) return words.Wrong("it follows no node");
+    std::vector<CallPath>& paths = out_.nodes.back().paths;
     CallPath p;
-    if (!words.Read(p.key, std::numeric_limits<double>::infinity()) || !words.ReadAll(p.count, p.remaining_s))
-      return false;
+    if (!words.Read("key", p.key, kAnyId) || !words.Read("count", p.count)) return false;
+    if (!words.Read("remaining_s", p.remaining_s)) return false;
+    if (std::ranges::count(paths, p.key, &CallPath::key) > 0) return words.Wrong("the key is there already");
     while (!words.done()) {
       std::uint32_t agent = 0;
-      if (!words.Read(agent)) return false;
-      if (agent != CallGraph::kThen && agent >= options_.graph.max_agents) return false;
+      if (!words.Read("agent", agent)) return false;
+      if (p.agents.size() == CallGraph::kLongestPath) return words.Wrong("the path is too long");
       p.agents.push_back(agent);
+      if (agent != CallGraph::kThen && agent > farthest_) farthest_ = agent, farthest_line_ = line_;
     }
-    out_.nodes.back().paths.push_back(std::move(p));
-    return true;
+    return Keep(words, paths, std::move(p), options_.max_paths, "graph.max_paths");
   }
 
   bool Edge(Words& words) {
     CallEdge e;
-    const bool fine = words.ReadAll(e.from, e.to, e.calls, e.parents, e.feedback) && IsNode(e.from) && IsNode(e.to);
-    out_.edges.push_back(e);
-    return fine && out_.edges.size() <= options_.graph.max_edges;
+    return ReadNode(words, "from", e.from) && ReadNode(words, "to", e.to) && words.Read("calls", e.calls) &&
+           words.Read("parents", e.parents) && words.Read("feedback", e.feedback) &&
+           Once(words, {0, e.from, e.to, 0}) && Keep(words, out_.edges, e, options_.max_edges, "graph.max_edges");
   }
 
   bool Siblings(Words& words) {
     CallSiblings s;
-    const bool fine = words.ReadAll(s.from, s.a, s.b, s.parallel, s.sequential, s.undecided) && IsNode(s.from) &&
-                      IsNode(s.b) && s.a <= s.b;
-    out_.siblings.push_back(s);
-    return fine && out_.siblings.size() <= options_.graph.max_edges;
+    return ReadNode(words, "from", s.from) && ReadNode(words, "a", s.a) && ReadNode(words, "b", s.b) &&
+           words.Read("parallel", s.parallel) && words.Read("sequential", s.sequential) &&
+           words.Read("undecided", s.undecided) && (s.a <= s.b || words.Wrong("a is above b")) &&
+           Once(words, {1, s.from, s.a, s.b}) && Keep(words, out_.siblings, s, options_.max_edges, "graph.max_edges");
   }
 
   bool Join(Words& words) {
     CallJoin j;
     std::int32_t varies = 0;
-    bool fine = words.ReadAll(j.from, j.to, j.after_all, j.after_last, j.before, j.upstream) && words.Read(varies, 1);
-    fine = fine && IsNode(j.from) && IsNode(j.to) && IsNode(j.upstream);
+    bool fine = ReadNode(words, "from", j.from) && ReadNode(words, "to", j.to) &&
+                words.Read("after_all", j.after_all) && words.Read("after_last", j.after_last) &&
+                words.Read("before", j.before) && ReadNode(words, "upstream", j.upstream) &&
+                words.Read("varies", varies, 1) && Once(words, {2, j.from, j.to, 0});
     j.varies = varies == 1;
     while (fine && !words.done()) {
       std::uint32_t member = 0;
-      fine = words.Read(member) && IsNode(member) && (j.members.empty() || j.members.back() < member);
+      fine = ReadNode(words, "member", member);
+      if (!j.members.empty() && member <= j.members.back()) return words.Wrong("members do not ascend");
+      if (j.members.size() == CallGraph::kMaxMembers) return words.Wrong("there are too many members");
       j.members.push_back(member);
     }
-    out_.joins.push_back(std::move(j));
-    return fine && out_.joins.size() <= options_.graph.max_edges;
+    return fine && Keep(words, out_.joins, std::move(j), options_.max_edges, "graph.max_edges");
   }
 
-  const AgentLearnerOptions& options_;
+  using What = std::array<std::uint32_t, 4>;
+  bool Once(Words& words, const What& what) { return seen_.insert(what).second || words.Wrong("it is there already"); }
+
+  const CallGraphOptions& options_;
   Learnt& out_;
   AgentLatency* latency_ = nullptr;
   bool next_is_remaining_ = false;
+  bool named_ = false;  // there are no more names
+  std::set<std::uint64_t> seen_nodes_;
+  std::set<What> seen_;  // edges, siblings, joins
+  std::int64_t line_ = 0;
+  std::uint32_t farthest_ = 0;  // of the nodes that paths pass
+  std::int64_t farthest_line_ = 0;
 };
 
 }  // namespace
@@ -264,24 +318,24 @@ absl::Status AgentLearner::Load(std::string_view text, AgentNames& names) {
     return absl::InvalidArgumentError(fmt::format("learnt: the first line is not '{} VERSION CHECKSUM'", kMagic));
   }
   std::uint64_t version = 0;
-  if (!head.Read(version) || version != kVersion) {
+  if (!head.Read("version", version) || version != kVersion) {
     return absl::InvalidArgumentError(fmt::format("learnt: its version is not {}, which is read here", kVersion));
   }
   std::string_view body = text.substr(end + 1);
   if (head.Word() != fmt::format("{:016x}", ChecksumOf(body)) || !head.done()) {
     return absl::InvalidArgumentError("learnt: the checksum does not fit the rest: damaged or cut off");
   }
-  Learnt learnt{
-      AgentNames(std::numeric_limits<std::uint32_t>::max()), LatencyProfile(options_.profile), {}, {}, {}, {}};
-  Reader reader(options_, learnt);
+  Learnt learnt{names.Cleared(), LatencyProfile(options_.profile), {}, {}, {}, {}};
+  Reader reader(graph_.options(), learnt);
   for (std::int64_t line = 2; !body.empty(); ++line) {
     const std::size_t stop = body.find('\n');
     if (stop == std::string_view::npos) return absl::InvalidArgumentError("learnt: the last line does not end");
-    if (const auto fault = reader.Line(body.substr(0, stop))) {
-      return absl::InvalidArgumentError(fmt::format("learnt: line {}: {}", line, *fault));
+    if (const auto fault = reader.Line(line, body.substr(0, stop))) {
+      return absl::InvalidArgumentError("learnt: " + *fault);
     }
     body.remove_prefix(stop + 1);
   }
+  if (const auto fault = reader.End()) return absl::InvalidArgumentError("learnt: " + *fault);
   names = std::move(learnt.names);
   profile_ = std::move(learnt.profile);
   graph_.Restore(std::move(learnt.nodes), std::move(learnt.edges), std::move(learnt.siblings), std::move(learnt.joins));

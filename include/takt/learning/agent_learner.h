@@ -89,8 +89,8 @@ class AgentLearner {
   // What was learnt and the agents' names as text, with a version and a checksum. Open workflows are not in it.
   std::string Save(const AgentNames& names) const;
 
-  // What Save wrote takes the place of what is known here, and of `names`. InvalidArgument says what is wrong with the
-  // text, and where; then nothing changes.
+  // What Save wrote takes the place of what is known here, and of `names`, within the bounds of the options and of
+  // `names`. InvalidArgument names the line and the field that is wrong; then nothing changes.
   absl::Status Load(std::string_view text, AgentNames& names);
 
  private:

@@ -127,6 +127,7 @@ struct CallGraphStats {
 class CallGraph {
  public:
   static constexpr std::uint32_t kThen = UINT32_MAX;  // in a path, between what is not side by side
+  static constexpr std::size_t kMaxMembers = 16, kLongestPath = 64;  // of a join, of a path
 
   explicit CallGraph(const CallGraphOptions& options = {}) : options_(options) {
     options_.max_agents = std::clamp(options.max_agents, 1u, 1u << 20);
@@ -237,7 +238,6 @@ class CallGraph {
   static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr Duration kFarthest{1'000'000'000'000'000'000};  // about 30 years
   static constexpr std::size_t kMostOutcomes = std::size_t{1} << 18;
-  static constexpr std::size_t kMaxMembers = 16, kLongestPath = 64;
 
   struct Call {
     std::uint32_t agent = 0;
