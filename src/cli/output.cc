@@ -185,14 +185,20 @@ absl::Status CheckPaths(std::span<const NamedPath> inputs, std::span<const Named
 std::string InputName(const std::string& path) { return IsStdout(path) ? "standard input" : path; }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  constexpr std::size_t kMost = std::size_t{4} << 30;
   std::FILE* file = IsStdout(path) ? stdin : std::fopen(path.c_str(), "rb");
   if (file == nullptr) return SystemError("cannot read", path, errno);
   std::string text;
   std::array<char, 65536> buffer;
-  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), file)) text.append(buffer.data(), got);
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), file)) {
+    if (text.append(buffer.data(), got).size() > kMost) break;
+  }
   const int error = std::ferror(file) != 0 ? errno : 0;
   if (file != stdin) std::fclose(file);
   if (error != 0) return SystemError("cannot read", InputName(path), error);
+  if (text.size() > kMost) {
+    return absl::ResourceExhaustedError(fmt::format("{}: holds more than {} bytes", InputName(path), kMost));
+  }
   return text;
 }
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <set>
 #include <utility>
@@ -294,8 +293,14 @@ class Reader {
 absl::StatusOr<std::vector<Profile>> ReadProfiles(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return absl::NotFoundError(path + ": cannot be opened");
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  std::string text;
+  std::array<char, 65536> buffer;
+  while (text.size() <= kMost && (in.read(buffer.data(), buffer.size()) || in.gcount() > 0)) {
+    text.append(buffer.data(), static_cast<std::size_t>(in.gcount()));
+  }
   if (in.bad()) return absl::InvalidArgumentError(path + ": cannot be read");
+  if (text.size() > kMost) return absl::ResourceExhaustedError(fmt::format("{}: more than {} bytes", path, kMost));
   SyntaxCheck check;
   if (!Json::sax_parse(text, &check)) {
     const std::string before = text.substr(0, check.at);

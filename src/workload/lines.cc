@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{32} << 10;
 constexpr std::size_t kMaxLine = std::size_t{64} << 20;
+// Traces pack to a tenth of their size, gzip packs nothing but repetition to a thousandth.
+constexpr std::int64_t kMaxRatio = 100, kFreeBytes = std::int64_t{1} << 20;
 
 class FileSource : public ByteSource {
  public:
@@ -67,6 +69,10 @@ class UnpackedSource : public ByteSource {
     absl::StatusOr<std::size_t> got = state_ == State::kGzip ? Inflate(into) : Pass(into);
     if (!got.ok()) return got;
     bytes_ += static_cast<std::int64_t>(*got);
+    if (state_ == State::kGzip && bytes_ > kMaxRatio * packed_bytes_ + kFreeBytes) {
+      return absl::ResourceExhaustedError(fmt::format(
+          "unpacks to more than {} times its size, as bombs do; where that is meant, unpack it first", kMaxRatio));
+    }
     if (bytes_ <= max_bytes_) return got;
     return absl::ResourceExhaustedError(fmt::format("unpacks to more than {} bytes", max_bytes_));
   }
@@ -80,6 +86,7 @@ class UnpackedSource : public ByteSource {
     if (!got.ok()) return got.status();
     stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
     stream_.avail_in = static_cast<uInt>(*got);
+    packed_bytes_ += static_cast<std::int64_t>(*got);
     return absl::OkStatus();
   }
 
@@ -134,7 +141,7 @@ class UnpackedSource : public ByteSource {
 
   std::unique_ptr<ByteSource> packed_;
   std::int64_t max_bytes_;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0, packed_bytes_ = 0;
   std::vector<char> input_;
   State state_ = State::kStart;
   bool member_ended_ = false;

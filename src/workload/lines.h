@@ -24,7 +24,8 @@ class ByteSource {
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 std::unique_ptr<ByteSource> OpenMemory(std::string_view text);
 
-// Unpacks what begins with gzip's magic number and passes on the rest; refuses to yield more than max_bytes.
+// Unpacks what begins with gzip's magic number and passes on the rest; refuses to yield more than max_bytes,
+// or of gzip more than 100 bytes, and a MiB, for each that was packed.
 std::unique_ptr<ByteSource> Unpacked(std::unique_ptr<ByteSource> packed, std::int64_t max_bytes);
 
 class LineReader {

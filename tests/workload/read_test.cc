@@ -268,6 +268,16 @@ TEST_CASE("gzip that is cut off, damaged or a bomb is refused") {
   CHECK(std::string(bomb.status().message()).find("unpacks to more than 1000000 bytes") != std::string::npos);
 }
 
+TEST_CASE("gzip that holds far more than it weighs is refused before it is read") {
+  std::string many = "num_prefill_tokens,num_decode_tokens\n";
+  for (int i = 0; i < 1'000'000; ++i) many += "1,1\n";
+  CHECK(ParseWorkload(many, "t")->workflows.size() == 1'000'000);
+  const std::string bomb = Error(Gzipped(many)), place = "t: after line ";
+  REQUIRE(bomb.starts_with(place));
+  CHECK(bomb.find("unpacks to more than 100 times its size") != std::string::npos);
+  CHECK(std::stoi(bomb.substr(place.size())) < 700'000);  // 100 times the 4 KB that it weighs, and a MiB
+}
+
 TEST_CASE("a limit takes the first workflows of the file") {
   CHECK(Parsed(kAzure, {.limit = 1}).workflows.size() == 1);
   CHECK(Parsed(std::string(kAzure) + "rubbish\n", {.limit = 2}).workflows.size() == 2);
@@ -510,11 +520,17 @@ TEST_CASE("what models make of a call: faults") {
 }
 
 TEST_CASE("a short line cannot ask for endless memory") {
-  std::string calls, after = "\"s\"";
-  for (int i = 0; i < 3; ++i) after += "," + after;  // eight times
-  for (int i = 0; i < 2000; ++i) calls += R"({"stage": "s", "prompt": 1, "output": 1, "after": [)" + after + "]},";
-  calls.pop_back();
-  CHECK(CallsError(calls) == "t:1: calls[625].after: more than 10000000 in one workflow");
+  const auto all_after_all = [](int n, const std::string& after) {
+    std::string calls;
+    for (int i = 0; i < n; ++i) calls += R"({"stage":"s","prompt":1,"output":1,"after":[)" + after + "]},";
+    calls.pop_back();
+    return calls;
+  };
+  CHECK(CallsError(all_after_all(3000, R"("s")")) ==
+        "t:1: calls[1633].after: more than 4900896 in one workflow of 150028 bytes");
+  CHECK(CallsError(all_after_all(200, R"("s","s","s","s")")) ==
+        "t:1: calls[0] (stage \"s\"): after: waits for itself, in a circle");
+  CHECK(CallsError(all_after_all(9000, R"("s")")).find("more than 10000000 in one workflow of") != std::string::npos);
 }
 
 TEST_CASE("bad lines can be skipped: they are counted, and leave nothing behind") {

@@ -48,7 +48,7 @@ std::vector<Profile> BuiltInProfiles();
 absl::StatusOr<Profile> FindProfile(std::string_view id, std::span<const Profile> more = {});
 
 // All profiles of a JSON file in the format that docs/profiles.md describes. NotFound: no such file; InvalidArgument
-// names file, entry and field.
+// names file, entry and field; ResourceExhausted beyond 64 MiB.
 absl::StatusOr<std::vector<Profile>> ReadProfiles(const std::string& path);
 
 // The same with pp pipeline stages: one server up to 8 GPUs, beyond that one stage per hop across servers.
