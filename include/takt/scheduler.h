@@ -239,7 +239,7 @@ class BasicScheduler {
   void Handle(const ToolReturned& e, TimePoint now);
   void Handle(const Cancelled& e, TimePoint);
   void Handle(const MoveDone& e, TimePoint now);
-  void Handle(const KvFreed&, TimePoint) {}
+  void Handle(const KvFreed&, TimePoint) { kv_freed_at_ = stats_.plans; }
   void Handle(const PolicyChanged& e, TimePoint now);
   void Handle(const Epoch&, TimePoint) {}  // for policies that observe
   void Handle(const Drain&, TimePoint) { draining_ = true; }
@@ -338,7 +338,7 @@ class BasicScheduler {
   std::uint32_t AddRow(Slot slot, std::int32_t start, RowState state);
   void AskOracle();
   std::int32_t FreeBlocks() const;
-  std::int32_t WishedBlocks() const;
+  void ClearWishes();
   bool AdapterFits(AdapterId id) const;
   void UseAdapter(AdapterId id, std::int32_t change);
   void Preempt(std::uint32_t lane, bool by_rank);
@@ -416,11 +416,16 @@ class BasicScheduler {
   std::int32_t budget_ = 0, prefill_left_ = 0, seqs_left_ = 0, swap_in_left_ = 0, candidate_seqs_ = 0;
   std::int32_t swap_out_left_ = Blocks::Max().value;  // between plans: what is left of the next one's, as far as known
   bool short_of_kv_ = false;
+  bool refused_ = false, row_refused_ = false;  // the oracle refused somebody; a row that runs
   bool displaced_ = false;  // somebody, by rank or out of the plan
+  std::uint64_t kv_freed_at_ = 0;  // plans so far when the host last freed KV
   std::uint64_t changes_ = 0;  // events and commits so far
   std::uint64_t searched_at_ = UINT64_MAX;  // a search for anyone who fits found none, and would again
   StepLimits searched_limits_;
+  std::size_t search_from_ = 0;  // of those that seem to fit, so many were asked for in vain in plans before
   WaitsFor top_waits_for_ = WaitsFor::kItsTurn;
+  std::int32_t asks_left_ = 0;  // of an oracle, in searches for anyone who fits
+  std::int32_t wished_blocks_ = 0;  // of all wishes
   std::vector<KvReservation> wishes_;
   std::vector<std::uint32_t> wish_lanes_;  // of rows that run and were not yet answered
   std::vector<Candidate> candidates_;

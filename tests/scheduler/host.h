@@ -88,7 +88,7 @@ class Host {
   BasicScheduler<Policy, Pause> scheduler;
   StepLimits limits;
   std::int64_t now = 0;
-  std::uint32_t lane_of[100] = {};
+  std::uint32_t lane_of[10'000] = {};
 
  private:
   static BasicScheduler<Policy, Pause> Create(const SchedulerOptions& options, Policy policy, KvOracle* oracle) {

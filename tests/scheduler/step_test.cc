@@ -1,4 +1,6 @@
 // One behaviour of the step loop a case, worked out by hand.
+#include <functional>
+
 #include "scheduler/host.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/hrrn.h"
@@ -814,6 +816,163 @@ TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for
   CHECK(host.Plan().idle == Idle::kKvHeld);
   oracle.refuse = false;
   CHECK(host.Step() == "2:17 3:1");  // all but the last token of 3's prompt was cached
+}
+
+// A host whose memory is large, immediate and honest, and which may refuse all the same.
+class Pool : public KvOracle {
+ public:
+  explicit Pool(std::int32_t blocks) : total(blocks), free(blocks) {}
+
+  Tokens block_tokens() const override { return {16}; }
+  Blocks total_blocks() const override { return {total}; }
+  Blocks free_blocks() const override { return {free}; }
+  Blocks pending_blocks() const override { return {0}; }
+  Tokens CachedTokens(const Request&) override { return {0}; }
+  void Reserve(StepId, std::span<KvReservation> wishes) override {
+    ++reserves;
+    std::int32_t blocks = 0;
+    for (KvReservation& wish : wishes) {
+      blocks += BlocksOf(wish);
+      wish.granted = !refuses(wish);
+      if (wish.granted) free -= BlocksOf(wish), Held(wish.request) += BlocksOf(wish), blocks -= BlocksOf(wish);
+    }
+    CHECK(blocks <= free);  // what is wished for together is there
+  }
+  Blocks Release(RequestId request, KvAction) override {
+    const std::int32_t blocks = std::exchange(Held(request), 0);
+    free += blocks;
+    return {blocks};
+  }
+  void Rollback(StepId, std::span<const KvReservation>) override { FAIL("gives back what it was granted"); }
+
+  static std::int32_t BlocksOf(const KvReservation& wish) { return (wish.want - wish.have).value / 16; }
+  std::int32_t& Held(RequestId id) {
+    if (id.value >= held.size()) held.resize(id.value + 1);
+    return held[id.value];
+  }
+
+  std::int32_t total, free;
+  std::int64_t reserves = 0;
+  std::vector<std::int32_t> held = {};
+  std::function<bool(const KvReservation&)> refuses = [](const KvReservation&) { return false; };
+};
+
+// `rows` requests that run, each with a full block, so that each needs another now.
+Host<Priority> Running(Pool& pool, std::int32_t rows, Preempt preempt) {
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  options.max_running = rows + 1;
+  options.reserve_requests = 2 * rows;
+  options.preempt = preempt;
+  Host<Priority> host(options, {.tokens = {1 << 20}, .max_seqs = rows}, {}, &pool);
+  for (int id = 1; id <= rows; ++id) host.scheduler.On(Arrived{Prompt(static_cast<std::uint64_t>(id), 16)}, Ms(0));
+  const StepPlan& plan = host.Plan();
+  REQUIRE(plan.run.size() == static_cast<std::size_t>(rows));
+  host.Commit(plan);
+  return host;
+}
+
+TEST_CASE("a refusal while memory is free costs nobody anything") {
+  const auto preempt = GENERATE(Preempt::kOff, Preempt::kOnMemory, Preempt::kByRank);
+  const std::int32_t rows = GENERATE(1, 256, 2048);
+  Pool pool(4 * rows);
+  Host<Priority> host = Running(pool, rows, preempt);
+  const auto nothing_lost = [&](const StepPlan& plan) {
+    CHECK((plan.preempted.empty() && plan.failed.empty() && plan.released.empty()));
+    CHECK(host.scheduler.running() == rows);
+  };
+  pool.reserves = 0;
+  pool.refuses = [](const KvReservation&) { return true; };
+  for (int i = 1; i <= 20; ++i) {
+    const StepPlan& plan = host.Plan();
+    CHECK(plan.run.empty());
+    CHECK(plan.idle == Idle::kKvHeld);
+    nothing_lost(plan);
+    CHECK(pool.reserves == i);  // one question a plan, for all of them
+    CHECK(pool.free == 3 * rows);
+  }
+  pool.refuses = [](const KvReservation& wish) { return wish.request.value % 3 == 1; };
+  const StepPlan& some = host.Plan();
+  CHECK(some.run.size() == static_cast<std::size_t>(rows - (rows + 2) / 3));
+  nothing_lost(some);
+  if (!some.run.empty()) host.Commit(some);
+  pool.refuses = [](const KvReservation&) { return false; };
+  const StepPlan& all = host.Plan();
+  CHECK(all.run.size() == static_cast<std::size_t>(rows));
+  nothing_lost(all);
+  host.Commit(all);
+  for (std::uint64_t id = 1; id <= static_cast<std::uint64_t>(rows); ++id) {
+    if (host.scheduler.Explain({id}).generated != Tokens{id % 3 == 1 ? 2 : 3}) FAIL("request " << id);
+  }
+  CHECK(pool.reserves == 22);
+}
+
+TEST_CASE("where memory is full by the oracle's own counts, rows give way, and in the end fail") {
+  const auto preempt = GENERATE(Preempt::kOff, Preempt::kOnMemory, Preempt::kByRank);
+  Pool pool(4);
+  Host<Priority> host = Running(pool, 4, preempt);
+  pool.reserves = 0;
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.preempted.size() == (preempt == Preempt::kOff ? 1 : 2));
+  CHECK(plan.run.size() == (preempt == Preempt::kOff ? 1 : 2));
+  CHECK(plan.failed.empty());
+  CHECK(pool.reserves == 1);
+  Pool small(1);
+  Host<Priority> one = Running(small, 1, preempt);
+  CHECK(one.Plan().failed == Failed{{{1}, FailReason::kKvExhausted}});
+}
+
+TEST_CASE("beside a row that is refused, others run and are let in") {
+  Pool pool(40);
+  Host<Priority> host = Running(pool, 2, Preempt::kOnMemory);
+  host.limits.max_seqs = 3;
+  host.Arrive(3, 16);
+  pool.refuses = [](const KvReservation& wish) { return wish.request == RequestId{1}; };
+  CHECK(host.Step() == "2:1 3:16");
+  CHECK(host.Step() == "2:1 3:1");
+  pool.refuses = [](const KvReservation&) { return false; };
+  CHECK(host.Step() == "1:1 2:1 3:1");
+}
+
+TEST_CASE("KV that is kept during a tool call is not given up for a refusal") {
+  Pool pool(40);
+  Host<Priority> host = Running(pool, 1, Preempt::kOnMemory);
+  host.On(ToolCalled{.request = {1}});
+  host.Arrive(2, 16);
+  pool.refuses = [](const KvReservation&) { return true; };
+  for (int i = 0; i < 3; ++i) CHECK(host.Plan().idle == Idle::kKvHeld);
+  CHECK(pool.Held({1}) == 1);
+  CHECK(host.scheduler.stats().kv_reclaimed == 0);
+}
+
+TEST_CASE("of many that wait and are refused, a few are asked for in a plan, and all in turn") {
+  Pool pool(1000);
+  Host<Priority> host = Running(pool, 1, Preempt::kOnMemory);
+  host.On(Cancelled{{1}});
+  for (std::uint64_t id = 2; id <= 401; ++id) host.Arrive(id, 16);
+  pool.refuses = [](const KvReservation& wish) { return wish.request != RequestId{400}; };
+  int plans = 0;
+  for (std::string shape; shape.empty() && plans < 100; ++plans) {
+    pool.reserves = 0;
+    shape = host.Step();
+    CHECK(pool.reserves <= 1 + 16);
+    CHECK((shape.empty() || shape == "400:16"));
+  }
+  CHECK(plans <= 400 / 15 + 1);
+}
+
+TEST_CASE("a request that the oracle refuses displaces a row once, not again and again") {
+  Pool pool(40);
+  Host<Priority> host = Running(pool, 1, Preempt::kByRank);
+  pool.refuses = [](const KvReservation& wish) { return wish.request == RequestId{2}; };
+  Request urgent = Prompt(2, 16);
+  urgent.priority = -1;
+  host.Arrive(urgent);
+  for (int i = 0; i < 20; ++i) CHECK(host.Step().starts_with("1:"));
+  CHECK(host.scheduler.stats().preempted_by_rank == 1);
+  pool.refuses = [](const KvReservation&) { return false; };
+  host.On(KvFreed{});  // the host's word that it may ask again
+  CHECK(host.Step() == "2:16");
 }
 
 TEST_CASE("whom the host refuses takes no budget from others") {

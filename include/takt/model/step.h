@@ -127,7 +127,7 @@ enum class Idle : std::uint8_t {
   kPaused,         // all that lives waits for tools
   kBlocked,        // all that lives is blocked (or blocked and paused)
   kNoBudget,       // the limits of this step allow nothing
-  kKvHeld,         // what waits does not fit beside KV that is in use elsewhere
+  kKvHeld,         // what waits does not fit beside KV that is in use elsewhere, or the host's oracle refuses it
 };
 
 struct StepPlan {

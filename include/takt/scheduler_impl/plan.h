@@ -23,6 +23,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   most_tokens_ = std::max(most_tokens_, std::min(limits.tokens.value, limits.prefill_tokens.value));
 
   swap_in_left_ = limits_.swap_in.value;  // of the whole plan, however often it is built
+  asks_left_ = std::max(options_.admission_window, 1);
   swap_out_left_ = std::max(limits_.swap_out.value, 0) - promised;
   Expire(now_);
   Review();
@@ -79,11 +80,10 @@ void BasicScheduler<Policy, Pause>::Build() {
   prefill_left_ = std::clamp(limits_.prefill_tokens.value, 0, budget_);
   seqs_left_ = limits_.max_seqs;
   // Who had no memory last time is asked first: else what was freed for it goes to admissions, again and again.
-  const bool running_first = options_.order == StepOrder::kRunningFirst || short_of_kv_;
-  short_of_kv_ = displaced_ = false;
+  const bool running_first = options_.order == StepOrder::kRunningFirst || short_of_kv_ || row_refused_;
+  short_of_kv_ = displaced_ = refused_ = row_refused_ = false;
   top_waits_for_ = WaitsFor::kItsTurn;
-  wishes_.clear(), wish_lanes_.clear(), candidates_.clear();
-  candidate_seqs_ = 0;
+  ClearWishes();
 
   if (running_first) {
     PlanRunning();
@@ -255,6 +255,7 @@ bool BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::WithdrawBlocks(Row& row, const KvReservation& wish) {
   const std::int32_t blocks = (wish.want.value - wish.have.value) / block_tokens_;
+  wished_blocks_ -= blocks;
   row.blocks -= blocks;
   row.capacity -= blocks * block_tokens_;
   row.ceiling = std::min(row.capacity, row.cap - 1);
@@ -280,7 +281,7 @@ bool BasicScheduler<Policy, Pause>::SpareRoom(std::uint32_t lane, std::int32_t w
   while (row.capacity < want) {
     if (Grow(row)) continue;
     if (oracle_ == nullptr) return false;
-    if (oracle_->free_blocks().value < n + (row.blocks - blocks) + WishedBlocks()) {
+    if (oracle_->free_blocks().value < n + (row.blocks - blocks) + wished_blocks_) {
       row.blocks = blocks, row.capacity = capacity;  // nothing was asked for yet
       return false;
     }
@@ -291,6 +292,7 @@ bool BasicScheduler<Policy, Pause>::SpareRoom(std::uint32_t lane, std::int32_t w
     row.ceiling = std::min(row.capacity, row.cap - 1);
     wishes_.push_back({row.request, {blocks * block_tokens_}, {row.blocks * block_tokens_}, false, false});
     wish_lanes_.push_back(lane);
+    wished_blocks_ += row.blocks - blocks;
   }
   return true;
 }
@@ -511,6 +513,7 @@ void BasicScheduler<Policy, Pause>::Wish(Slot slot, const Candidate& candidate, 
   candidate_seqs_ += Sequences(record);
   wishes_.push_back({record.state.request.id, {record.blocks * block_tokens_}, {blocks * block_tokens_}, true, false});
   wish_lanes_.push_back(kNoLane);
+  wished_blocks_ += blocks - record.blocks;
   UseAdapter(record.state.request.adapter, 1);
 }
 
@@ -573,49 +576,43 @@ std::int32_t BasicScheduler<Policy, Pause>::OutputCap(const Record& record) cons
 // Blocks that admissions may still take.
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::FreeBlocks() const {
-  if (oracle_ != nullptr) return oracle_->free_blocks().value - WishedBlocks();
+  if (oracle_ != nullptr) return oracle_->free_blocks().value - wished_blocks_;
   return Counts() ? ledger_.free() : std::numeric_limits<std::int32_t>::max();
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-std::int32_t BasicScheduler<Policy, Pause>::WishedBlocks() const {
-  std::int32_t blocks = 0;
-  for (const KvReservation& wish : wishes_) blocks += (wish.want.value - wish.have.value) / block_tokens_;
-  return blocks;
+void BasicScheduler<Policy, Pause>::ClearWishes() {
+  wishes_.clear(), wish_lanes_.clear(), candidates_.clear();
+  wished_blocks_ = candidate_seqs_ = 0;
 }
 
-// Asks the host's oracle for all that this plan needs, and takes back what it refuses.
+// Asks the host's oracle for all that this plan needs. What it refuses is left out of this plan and loses nothing: how
+// much memory there is, its counts alone tell. So an admission that it grants takes nothing from a row that it refuses.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AskOracle() {
   oracle_->Reserve(plan_->id, wishes_);
-  bool refused_running = false;
-  for (std::size_t i = 0; i < wishes_.size(); ++i) {
-    const std::uint32_t lane = std::exchange(wish_lanes_[i], kNoLane);
-    if (wishes_[i].granted) continue;
-    ++stats_.oracle_refused;
-    top_waits_for_ = WaitsFor::kKv;
-    if (lane == kNoLane) continue;
-    refused_running = true;
-    short_of_kv_ = true;
-    Unplan(lane);
-    WithdrawBlocks(running_[lane], wishes_[i]);
-  }
-  if (refused_running && options_.preempt != takt::Preempt::kOff && Pending() == 0) {
-    if (const std::uint32_t victim = Worst(true); victim != kNoLane) Preempt(victim, false);
-  }
   std::size_t candidate = 0;
   for (std::size_t i = 0; i < wishes_.size(); ++i) {
-    if (!wishes_[i].admission) continue;
+    const KvReservation& wish = wishes_[i];
+    stats_.oracle_refused += wish.granted ? 0 : 1;
+    refused_ |= !wish.granted;
+    if (const std::uint32_t lane = std::exchange(wish_lanes_[i], kNoLane); lane != kNoLane) {
+      if (wish.granted) continue;
+      row_refused_ = true;
+      Unplan(lane);
+      WithdrawBlocks(running_[lane], wish);
+      continue;
+    }
     const Candidate c = candidates_[candidate++];
     Record& record = table_[c.slot];
     // What was set aside for it: Admit takes it again, and whoever is refused leaves it to others.
     budget_ += c.tokens;
     if (c.prefill) prefill_left_ += c.tokens;
     UseAdapter(record.state.request.adapter, -1);
-    if (!wishes_[i].granted || refused_running) {
+    record.refused_at = wish.granted ? 0 : stats_.plans;
+    if (!wish.granted) {
+      top_waits_for_ = WaitsFor::kKv;
       if (c.tokens == 0) swap_in_left_ += record.cpu_blocks;
-      // Who runs comes first.
-      if (wishes_[i].granted) oracle_->Rollback(plan_->id, std::span(&wishes_[i], 1));
       continue;
     }
     if (record.cpu_blocks > 0) {
@@ -625,8 +622,7 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
       Admit(c.slot, c.start, c.tokens);
     }
   }
-  wishes_.clear(), wish_lanes_.clear(), candidates_.clear();
-  candidate_seqs_ = 0;
+  ClearWishes();
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -703,6 +699,7 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
   if (slot == kNoSlot || (top_waits_for_ != WaitsFor::kSequences && top_waits_for_ != WaitsFor::kKv)) return false;
   const Record& record = table_[slot];
   const Request& r = record.state.request;
+  if (record.refused_at > kv_freed_at_) return false;  // as it would be again, perhaps: nobody loses its place for that
   if (r.adapter && !AdapterFits(r.adapter)) return false;
   const std::uint32_t worst = Worst(true);
   if (worst == kNoLane || !Outranks(slot, worst)) return false;
@@ -727,6 +724,11 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Unstick() {
   if (limits_.tokens.value <= 0 || steps_in_flight_ > 0) return false;
+  // The oracle has the memory, by its counts, and refused it. The next plan asks again.
+  if (refused_) {
+    if (!short_of_kv_) AdmitWhoeverFits();
+    return false;
+  }
   // Rows gave up their places, or their share of the step, and nobody took it: with fewer rows it is another question.
   if (displaced_ || (short_of_kv_ && Worst(false) == kNoLane)) return true;
   const bool more_kv_soon = !moves_.empty() || Pending() > 0;
@@ -767,7 +769,8 @@ bool BasicScheduler<Policy, Pause>::ReclaimForTop() {
   return any;
 }
 
-// Whoever is first does not fit; but nothing runs that it could wait for, so whoever fits may run: one at a time.
+// Whoever is first does not fit; but nothing runs that it could wait for, so whoever fits may run: one at a time. An
+// oracle is asked for so many in a plan; where it refuses them all, the next plan asks for those behind them.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   const bool same_limits = searched_limits_ == limits_ || TAKT_PLANTED_BUG(6);
@@ -776,25 +779,29 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   const auto may_fit = [&](Slot slot) {
     const Record& record = table_[slot];
     const std::int32_t blocks = std::max(record.cpu_blocks, BlocksFor(record)) - record.blocks;
+    if (record.refused_at == stats_.plans) return false;
     return top_waits_for != WaitsFor::kKv || blocks <= FreeBlocks();
   };
   // Mostly the first that seems to fit does; and where nobody does, the order of the queue does not matter.
+  std::size_t asked = 0;
   for (const std::size_t most : {std::size_t{1}, SIZE_MAX}) {
     scratch_.clear();
     queue_.ForEachInOrder([&](Slot slot) {
       if (may_fit(slot)) scratch_.push_back(slot);
       return scratch_.size() < most;
     });
-    for (Slot slot : scratch_) {
-      if (TryAdmit(slot) != Fit::kAdmitted) continue;
-      if (oracle_ != nullptr) AskOracle();
+    for (asked = most == 1 ? 0 : search_from_; asked < scratch_.size() && asks_left_ > 0; ++asked) {
+      if (TryAdmit(scratch_[asked]) != Fit::kAdmitted) continue;
+      if (oracle_ != nullptr) --asks_left_, AskOracle();
       if (planned_ > 0) return true;  // else its KV is on the way back, and somebody else may run
     }
     if (scratch_.size() < most) break;
   }
+  search_from_ = asks_left_ > 0 ? 0 : asked;
   top_waits_for_ = top_waits_for;
   // What may move in one step has been used up, perhaps: the next one may find more.
-  searched_at_ = swap_in_left_ < limits_.swap_in.value ? UINT64_MAX : changes_, searched_limits_ = limits_;
+  const bool may_find_more = refused_ || swap_in_left_ < limits_.swap_in.value;
+  searched_at_ = may_find_more ? UINT64_MAX : changes_, searched_limits_ = limits_;
   return false;
 }
 
@@ -806,7 +813,7 @@ Idle BasicScheduler<Policy, Pause>::WhyIdle() const {
   if (!moves_.empty()) return Idle::kMovesInFlight;
   if (Pending() > 0) return Idle::kKvPending;
   if (!queue_.empty() || running_rows_ > 0) {
-    return top_waits_for_ == WaitsFor::kKv || short_of_kv_ ? Idle::kKvHeld : Idle::kNoBudget;
+    return top_waits_for_ == WaitsFor::kKv || short_of_kv_ || refused_ ? Idle::kKvHeld : Idle::kNoBudget;
   }
   return blocked_ > 0 ? Idle::kBlocked : Idle::kPaused;
 }

@@ -35,15 +35,18 @@ class KvOracle {
   // Prompt tokens of a waiting request that the host's prefix cache holds now.
   virtual Tokens CachedTokens(const Request& request) = 0;
 
-  // Once per plan, and again where nothing could run; in the order of importance. Sets `granted` of each, all of it or
-  // nothing.
+  // Once per plan; in the order of importance. Sets `granted` of each, all of it or nothing. Wishes of one call fit
+  // into free_blocks() together. What is refused is left out of this plan, keeps what it has, and is asked for again:
+  // nobody is preempted or failed for a refusal, only where the counts above say that memory is missing. So they should
+  // not promise what Reserve keeps back. Again in the same plan only where nothing runs: after somebody has given way
+  // for want of memory, and for up to SchedulerOptions::admission_window waiting requests, one at a time.
   virtual void Reserve(StepId step, std::span<KvReservation> wishes) = 0;
 
   // Gives back all that a request holds on the GPU: kDrop (it ended, or its KV is dropped), or kOut (its KV has been
   // moved to the host's memory). Returns the blocks usable *now*; the others follow with a KvFreed event.
   virtual Blocks Release(RequestId request, KvAction action) = 0;
 
-  // Undoes reservations that Reserve granted in the same plan.
+  // Undoes reservations that Reserve granted in the same plan. No plan of today gives back what was granted to it.
   virtual void Rollback(StepId step, std::span<const KvReservation> granted) = 0;
 };
 

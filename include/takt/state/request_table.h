@@ -46,6 +46,7 @@ struct Record {
   std::int32_t was_computed = 0;  // before its KV was last dropped: what is computed below is work done twice
   std::int32_t blocks = 0;  // KV blocks on the GPU; valid without a lane
   std::int32_t cpu_blocks = 0;  // KV blocks in the host's memory
+  std::uint64_t refused_at = 0;  // the plan, by count, in which the host's oracle last refused to let it in
   std::int32_t shared_chunks = 0;  // leading prefix chunks it refers to; contained in blocks
 };
 
