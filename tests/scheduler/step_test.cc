@@ -407,6 +407,7 @@ TEST_CASE("at a full queue, requests of the tenant that was served most are shed
   host.Arrive(Of(1, Prompt(1, 8)));
   for (int i = 0; i < 3; ++i) host.Step();
   for (std::uint64_t id = 2; id <= 5; ++id) host.Arrive(Of(1, Prompt(id, 8)));  // one tenant fills the queue
+  host.Step();
   host.Arrive(Of(2, Prompt(6, 8)));
   const StepPlan& plan = host.Plan();
   CHECK(plan.failed == Failed{{{5}, FailReason::kShed}});
@@ -438,12 +439,14 @@ TEST_CASE("with keys that move, the worst of now is shed, not the worst of then"
 }
 
 TEST_CASE("requests of the tenant that was served most give way first") {
-  Host<AnyPolicy> host(Blocks16(4), {}, AnyPolicy(FairShare{}));
+  FairShare::Options shares;
+  shares.weights.weights = {{{2}, 100}};  // so that tenant 2 is never served as much
+  Host<AnyPolicy> host(Blocks16(4), {}, AnyPolicy(FairShare(shares)));
   for (std::uint64_t id = 1; id <= 3; ++id) host.Arrive(Of(1, Prompt(id, 16)));
   for (int i = 0; i < 2; ++i) host.Step();  // 1 and 2 hold two blocks each, 3 gave way
   host.On(Cancelled{{3}});
   host.On(Cancelled{{2}});
-  host.Arrive(Of(2, Prompt(4, 16)));  // the last to come, and of a tenant that had nothing yet
+  host.Arrive(Of(2, Prompt(4, 16)));  // the last to come
   host.Step();
   for (int i = 0; i < 14; ++i) REQUIRE(host.Step() == "1:1 4:1");
   host.Arrive(Of(3, Prompt(5, 8)));
