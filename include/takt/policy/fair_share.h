@@ -84,7 +84,7 @@ class FairShare {
   std::uint64_t Group(const RequestState& r) const { return r.request.tenant.value; }
   RankKey GroupKey(std::uint64_t tenant) const {
     const std::uint32_t i = index_.Find(tenant);
-    return {i == IdMap::kAbsent ? floor_ : tenants_[i].counter()};
+    return {i == IdMap::kAbsent ? 0 : tenants_[i].counter()};
   }
 
   void Reserve(std::size_t requests) {
@@ -106,8 +106,8 @@ class FairShare {
   void GroupWakes(std::uint64_t group, RankKey least) {
     floor_ = std::max(floor_, least.key);
     Tenant& tenant = At(group);
-    if (!(tenant.counter() < least.key)) return;
-    tenant.lifted_to = least.key;
+    if (!(tenant.counter() < floor_)) return;
+    tenant.lifted_to = floor_;
     tenant.charged = 0;
     Log(tenant);
   }
