@@ -92,7 +92,7 @@ void AddServer(CLI::App& app, Arguments& to) {
            Whole(0, 65535))
       ->each([&to](const std::string&) { to.serve = true; });
   group.Add("--host", to.http.host, "ADDRESS", "where to listen");
-  group.Add("--connections", to.http.connections, "N", "clients that are served at once", Whole(1, 2048));
+  group.Add("--connections", to.http.connections, "N", "requests that are answered at once", Whole(1, 2048));
   group.Add("--max-body", to.http.max_body, "BYTES", "longest body of a request", Whole(1, 1 << 30));
   group.Add("--drain", to.drain_s, "S", "when asked to end, requests have S seconds to come to theirs", Positive());
 }

@@ -1,16 +1,18 @@
 #include "http_server.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <charconv>
+#include <exception>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "connections.h"
 #include "fmt/format.h"
 #include "httplib.h"
 #include "metrics_text.h"
@@ -34,27 +36,39 @@ std::uint64_t IdOfText(const std::string& text) {
   return id == 0 ? 1 : id;
 }
 
-// The library does not hand out a request's socket; it is the one whose other end is the request's.
-int SocketOf(const httplib::Request& request) {
-  for (int fd = 0; fd < 4096; ++fd) {
-    sockaddr_storage peer = {};
-    socklen_t size = sizeof(peer);
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
-    char text[INET6_ADDRSTRLEN] = {};
-    int port = -1;
-    if (peer.ss_family == AF_INET) {
-      const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
-      inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
-      port = ntohs(v4.sin_port);
-    } else if (peer.ss_family == AF_INET6) {
-      const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
-      inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
-      port = ntohs(v6.sin6_port);
-    }
-    if (port == request.remote_port && text == request.remote_addr) return fd;
+// Of the request that this thread answers. The library does not hand it to handlers.
+thread_local int client_socket = -1;
+
+// The library parses requests that are whole, finds their handlers and writes what they answer. It is not let near a
+// socket: Connections reads them.
+class Library : public httplib::Server {
+ public:
+  explicit Library(std::function<void(int)> take) : take_(std::move(take)) {
+    new_task_queue = [] { return new AtOnce; };
   }
-  return -1;
-}
+
+  // False where the connection is to end.
+  bool Answer(Exchange& exchange, bool last) {
+    client_socket = exchange.client();
+    bool closed = false;
+    const bool fine = process_request(exchange, last, closed, [](httplib::Request& request) {
+      request.ranges.clear();  // answers are not cut
+      // A body is JSON, whatever it is called, and its client has been told to send it.
+      for (const char* header : {"Range", "Content-Type", "Expect"}) request.headers.erase(header);
+    });
+    return fine && !closed;
+  }
+
+ private:
+  // On the thread that listens.
+  struct AtOnce : httplib::TaskQueue {
+    void enqueue(std::function<void()> task) override { task(); }
+    void shutdown() override {}
+  };
+  bool process_and_close_socket(socket_t socket) override { return take_(socket), true; }
+
+  const std::function<void(int)> take_;
+};
 
 bool HasLeft(int socket) {
   pollfd look = {socket, POLLRDHUP, 0};
@@ -160,14 +174,17 @@ bool StreamMore(Answering& a, httplib::DataSink& sink) {
 class HttpServer::Impl {
  public:
   Impl(Service& service, ApiLimits limits, HttpOptions options)
-      : service_(service), limits_(std::move(limits)), options_(std::move(options)) {
-    server_.new_task_queue = [this] { return new httplib::ThreadPool(options_.connections); };
+      : service_(service),
+        limits_(std::move(limits)),
+        options_(std::move(options)),
+        server_([this](int socket) { connections_.Take(socket); }),
+        connections_(
+            {.connections = options_.connections, .max_body = options_.max_body, .patience = options_.patience},
+            [this](Exchange& exchange, bool last) { return server_.Answer(exchange, last); },
+            [this](int status) { CountResponse(status); }) {
     server_.set_payload_max_length(options_.max_body);
     server_.set_tcp_nodelay(true);
-    server_.set_keep_alive_timeout(2);
-    server_.set_keep_alive_max_count(1000);
-    server_.set_read_timeout(options_.patience);
-    server_.set_write_timeout(options_.patience);
+    server_.set_keep_alive_timeout(options_.patience.count());
     server_.set_socket_options([this](int socket) {
       httplib::default_socket_options(socket);
       listener_ = socket;
@@ -182,6 +199,7 @@ class HttpServer::Impl {
     if (port_ <= 0) {
       return absl::UnavailableError(fmt::format("cannot listen at {}:{}", options_.host, options_.port));
     }
+    if (absl::Status status = connections_.Start(); !status.ok()) return status;
     listen(listener_, 1024);  // the library lets 5 wait
     listening_ = std::thread([this] { server_.listen_after_bind(); });
     return absl::OkStatus();
@@ -195,6 +213,7 @@ class HttpServer::Impl {
     while (answering_ > 0) std::this_thread::sleep_for(milliseconds(1));
     server_.stop();
     listening_.join();
+    connections_.Stop();
   }
 
   void Refuse() { refusing_ = true; }
@@ -212,14 +231,21 @@ class HttpServer::Impl {
       response.set_content(refusing_ ? "{\"status\":\"draining\"}\n" : "{\"status\":\"ok\"}\n", "application/json");
     });
     server_.Get("/metrics", [this](const auto&, auto& response) { Metrics(response); });
+    server_.set_exception_handler([](const auto&, auto& response, std::exception_ptr) {
+      SetError({500, "something went wrong", "", "internal"}, response);  // and nothing of what the exception says
+    });
     server_.set_error_handler([this](const auto&, auto& response) {
       if (response.body.empty()) SetError(ErrorOfStatus(response.status, options_.max_body), response);
     });
     server_.set_logger([this](const auto&, const auto& response) {  // when all of it has been written, or cannot be
       if (response.has_header(kRequestId)) --answering_;
-      const std::lock_guard lock(mutex_);
-      ++responses_[response.status];
+      CountResponse(response.status);
     });
+  }
+
+  void CountResponse(int status) {
+    const std::lock_guard lock(mutex_);
+    ++responses_[status];
   }
 
   void Complete(Api api, const httplib::Request& request, httplib::Response& response) {
@@ -238,8 +264,7 @@ class HttpServer::Impl {
     wanted.end_token = asked.end_token;
     wanted.prompt = std::move(asked.prompt);
     const std::size_t prompt_tokens = wanted.prompt.size();
-    auto a =
-        std::make_shared<Answering>(Answering{service_, service_.Submit(std::move(wanted)), {}, SocketOf(request)});
+    auto a = std::make_shared<Answering>(Answering{service_, service_.Submit(std::move(wanted)), {}, client_socket});
     a->answer = {api, a->ticket.id.value, UnixSeconds(), limits_.model, prompt_tokens, 0};
     response.set_header(kRequestId, std::to_string(a->ticket.id.value));
     ++answering_;
@@ -282,7 +307,7 @@ class HttpServer::Impl {
   Service& service_;
   const ApiLimits limits_;
   const HttpOptions options_;
-  httplib::Server server_;
+  Library server_;
   std::thread listening_;
   int listener_ = -1;
   int port_ = -1;
@@ -290,6 +315,7 @@ class HttpServer::Impl {
   std::atomic<int> answering_ = 0;  // requests that the engine has been given, and whose answer is not written yet
   std::mutex mutex_;
   std::map<int, std::int64_t> responses_;  // guarded by mutex_
+  Connections connections_;
 };
 
 HttpServer::HttpServer(Service& service, ApiLimits limits, HttpOptions options)

@@ -21,13 +21,14 @@ namespace tiny {
 struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 0;                       // 0: any that is free
-  std::size_t connections = 256;      // served at once; each takes a thread, which mostly sleeps
+  std::size_t connections = 256;      // requests answered at once; each takes a thread, which mostly sleeps
   std::size_t max_body = 1 << 20;     // [bytes]; more is refused
-  std::chrono::seconds patience{10};  // with a client that neither sends nor reads
+  std::chrono::seconds patience{10};  // for a whole request to come (longer bodies have longer), and to read its answer
 };
 
-// Every request has a thread of the HTTP library's, which hands it to the service and waits for its tokens. A client
-// that leaves, or stalls for longer than the patience, is cancelled.
+// One thread reads all clients and answers /health; a request that is whole gets a thread, which hands it to the
+// service and waits for its tokens. A client that leaves, or keeps its answer waiting for longer than the patience, is
+// cancelled.
 class HttpServer {
  public:
   // The service must outlive this.

@@ -1,6 +1,8 @@
 #include "protocol.h"
 
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "cli/json_writer.h"
@@ -37,17 +39,125 @@ const std::vector<Fixed>& FixedFields() {
   return kFields;
 }
 constexpr const char* kNotServed[] = {"stop", "suffix", "tools", "functions", "response_format", "logit_bias"};
+constexpr const char* kServed[] = {"model",  "prompt",    "messages", "max_tokens", "max_completion_tokens",
+                                   "stream", "ignore_eos"};
+
+bool IsKnown(std::string_view field) {
+  const auto is = [field](const char* name) { return field == name; };
+  return std::ranges::any_of(kServed, is) || std::ranges::any_of(kNotServed, is) ||
+         std::ranges::any_of(FixedFields(), [&](const Fixed& fixed) { return is(fixed.field); });
+}
+
+// Builds the values of known fields and passes over all others. A body is small, but what a JSON library makes of it
+// need not be: nothing nested deeper than a message's fields is built, and no field of more than `most` elements.
+class Filter : public nlohmann::json_sax<Json> {
+ public:
+  Filter(Json& to, std::size_t most) : build_(to, false), most_(most) {}
+
+  // What is wrong, once parsing has stopped, and in which field.
+  ApiError Fault() const {
+    const std::string field = field_.size() <= 64 ? field_ : "";
+    const auto wrong = [&](const std::string& what, std::string code) {
+      return ApiError{.message = (field.empty() ? "the body" : field) + what, .param = field, .code = std::move(code)};
+    };
+    if (too_many_) return wrong(fmt::format(" has more than {} elements", most_), "context_length_exceeded");
+    if (too_large_) return wrong(" has a number that is too large for any", "invalid_json");
+    return {.message = fmt::format("the body is no JSON: at byte {}", at_), .code = "invalid_json"};
+  }
+
+  bool null() override {
+    return Value([&] { return build_.null(); });
+  }
+  bool boolean(bool value) override {
+    return Value([&] { return build_.boolean(value); });
+  }
+  bool number_integer(Json::number_integer_t value) override {
+    return Value([&] { return build_.number_integer(value); });
+  }
+  bool number_unsigned(Json::number_unsigned_t value) override {
+    return Value([&] { return build_.number_unsigned(value); });
+  }
+  bool number_float(Json::number_float_t value, const std::string& text) override {
+    return Value([&] { return build_.number_float(value, text); });
+  }
+  bool string(std::string& value) override {
+    return Value([&] { return build_.string(value); });
+  }
+  bool binary(Json::binary_t&) override { return false; }  // there is none in text
+  bool start_object(std::size_t size) override { return Open(&Build::start_object, size); }
+  bool start_array(std::size_t size) override { return Open(&Build::start_array, size); }
+  bool end_object() override { return Close(&Build::end_object); }
+  bool end_array() override { return Close(&Build::end_array); }
+  bool key(std::string& name) override {
+    if (skipped_ > 0) return true;
+    if (depth_ == 1) {
+      field_ = name;
+      skip_next_ = !IsKnown(name);
+    }
+    if (depth_ == kDeepest) skip_next_ = name != "role" && name != "content";
+    return skip_next_ || build_.key(name);
+  }
+  bool parse_error(std::size_t at, const std::string&, const Json::exception& error) override {
+    at_ = at;
+    too_large_ = error.id == 406;  // out_of_range
+    return false;
+  }
+
+ private:
+  using Build = nlohmann::detail::json_sax_dom_parser<Json>;
+  static constexpr int kDeepest = 3;  // the body, its messages, one of them
+
+  // False where the field has too many.
+  bool Count() {
+    too_many_ = depth_ >= 2 && ++elements_ > most_;
+    return !too_many_;
+  }
+
+  template <class F>
+  bool Value(F&& build) {
+    if (skipped_ > 0 || std::exchange(skip_next_, false)) return true;
+    return Count() && build();
+  }
+  bool Open(bool (Build::*start)(std::size_t), std::size_t size) {
+    if (skipped_ == 0 && !std::exchange(skip_next_, false)) {
+      if (!Count()) return false;
+      const bool body = depth_ > 0 || start == &Build::start_object;
+      if (body && depth_ < kDeepest) {
+        if (++depth_ == 2) elements_ = 0;
+        return (build_.*start)(size);
+      }
+      build_.null();  // in its place
+    }
+    ++skipped_;
+    return true;
+  }
+  bool Close(bool (Build::*end)()) {
+    if (skipped_ > 0) {
+      --skipped_;
+      return true;
+    }
+    --depth_;
+    return (build_.*end)();
+  }
+
+  Build build_;
+  const std::size_t most_;
+  std::string field_;            // of the body, that was begun last
+  std::size_t elements_ = 0;     // of it, at any depth
+  int depth_ = 0;                // of what is built
+  std::size_t skipped_ = 0;      // structures that are open and not built
+  bool skip_next_ = false;       // the value of an unknown field follows
+  bool too_many_ = false, too_large_ = false;
+  std::size_t at_ = 0;
+};
 
 class Parser {
  public:
   Parser(Api api, const ApiLimits& limits) : api_(api), limits_(limits) { request_.api = api; }
 
   std::variant<ApiRequest, ApiError> Parse(std::string_view text) {
-    try {
-      body_ = Json::parse(text);
-    } catch (const Json::parse_error& error) {
-      return ApiError{.message = fmt::format("the body is no JSON: at byte {}", error.byte), .code = "invalid_json"};
-    }
+    Filter filter(body_, 2 * (limits_.max_context + 1));  // a message is three elements, and two tokens at least
+    if (!Json::sax_parse(text, &filter)) return filter.Fault();
     if (!body_.is_object()) return ApiError{.message = "the body is no JSON object", .code = "invalid_json"};
     const bool fine = CheckModel() && CheckFixed() && ReadStream() && ReadPrompt() && ReadMaxTokens() && ReadEnd();
     if (!fine) return std::move(error_);

@@ -42,6 +42,12 @@ class Connection {
     return true;
   }
 
+  // Whether something has come, or the other end has closed.
+  bool has_news() const {
+    pollfd look = {socket_, POLLIN, 0};
+    return poll(&look, 1, 0) > 0;
+  }
+
   // Reads until `text` has come, or the other end closes.
   const std::string& ReadUntil(std::string_view text) {
     char buffer[4096];

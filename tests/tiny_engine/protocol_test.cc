@@ -88,6 +88,19 @@ TEST_CASE("every refusal names its field") {
            {R"({"prompt": "x", "n": 2})", "n"},
            {R"({"prompt": "x", "stop": ["a"]})", "stop"},
            {R"({"prompt": "x", "ignore_eos": "no"})", "ignore_eos"},
+           {R"({"prompt": "x", "max_tokens": 1e400})", "max_tokens"},
+           {R"({"prompt": "x", "temperature": -1e400})", "temperature"},
+           {R"({"prompt": [1, 1e400]})", "prompt"},
+           {R"({"prompt": "x", "whatever": {"a": [1e400]}})", "whatever"},
+           {R"({"prompt": "x", "max_tokens": NaN})", ""},
+           {R"({"prompt": "x", "max_tokens": -0})", "max_tokens"},
+           {R"({"prompt": "x", "max_tokens": -9223372036854775808})", "max_tokens"},
+           {R"({"prompt": "x", "max_tokens": 18446744073709551616})", "max_tokens"},
+           {R"({"prompt": "x", "max_tokens": [[[[5]]]]})", "max_tokens"},
+           {R"({"prompt": "x", "max_tokens": 5, "max_tokens": -5})", "max_tokens"},
+           {R"({"prompt": "x", "tools": {"a": {"b": {"c": {}}}}})", "tools"},
+           {"{\"prompt\": \"\xc3\x28\"}", ""},
+           {"1e400", ""},
        }) {
     INFO(c.body);
     const ApiError error = Refused(Api::kCompletion, c.body);
@@ -105,7 +118,31 @@ TEST_CASE("every refusal names its field") {
   CHECK(Refused(Api::kChat, R"({"messages": [{"role": "user", "content": []}]})").param == "messages[0].content");
 }
 
+TEST_CASE("what is unknown is passed over, whatever it holds") {
+  const ApiRequest r = Asked(Api::kCompletion, R"({"x": {"prompt": "no", "max_tokens": [{"stream": 1}, []]}, "y": [[]],
+      "prompt": "x", "z": {}, "max_tokens": 3, "prompt ": 1})");
+  CHECK(r.prompt == std::vector<std::int32_t>{'x'});
+  CHECK(r.max_tokens == 3);
+}
+
+TEST_CASE("a list ends where the context does") {
+  std::string tokens = "1", messages = R"({"role": "user", "content": ""})";
+  for (int i = 0; i < 140; ++i) tokens += ",1", messages += ",{}";
+  for (const ApiError& error : {Refused(Api::kCompletion, R"({"prompt": [)" + tokens + "]}"),
+                                Refused(Api::kChat, R"({"messages": [)" + messages + "]}")}) {
+    CHECK(error.code == "context_length_exceeded");
+    CHECK(error.message.find("has more than 130 elements") != std::string::npos);
+  }
+  CHECK(Refused(Api::kCompletion, R"({"prompt": "x", "x": [)" + tokens + R"(], "max_tokens": 0})").param ==
+        "max_tokens");
+  CHECK(Refused(Api::kCompletion, "{\"" + std::string(100'000, 'x') + "\": 1e400}").message.size() < 100);
+}
+
 TEST_CASE("no bytes whatever crash the parser") {
+  std::string nested = R"({"messages": [{"role": "user", "content": )";
+  for (int i = 0; i < 400'000; ++i) nested += '[';
+  for (int i = 0; i < 400'000; ++i) nested += ']';
+  CHECK(Refused(Api::kChat, nested + "}]}").param == "messages[0].content");
   CHECK(Refused(Api::kChat, std::string(1 << 20, '[')).param.empty());
   std::string deep = R"({"prompt": )";
   for (int i = 0; i < 100'000; ++i) deep += '[';

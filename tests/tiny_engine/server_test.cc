@@ -1,6 +1,8 @@
 // The engine over HTTP, and clients of every kind: those that behave, leave, stall, and send rubbish.
 #include "http_server.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -215,6 +217,158 @@ TEST_CASE("rubbish is refused, and nobody else is hurt") {
   stop = true;
   neighbour.join();
   CHECK(Post(site.port, kPath, Body("x", 3)).status == 200);
+  CHECK(site.End() == 0);
+}
+
+std::string Gzipped(const std::string& text) {
+  z_stream stream = {};
+  REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string packed(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+TEST_CASE("a body is as long as it says, and as long as it may be") {
+  Site site({}, {.max_body = 1000});
+  const std::string body = Body("x", 2), spaces(100'000, ' ');
+  const auto said = [&](const std::string& headers, const std::string& text) {
+    Connection connection(site.port);
+    connection.Send("POST /v1/completions HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n" + text);
+    return Parse(connection.ReadAll());
+  };
+  const std::string length = "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  const std::string packed = Gzipped(spaces + body);
+  CHECK(packed.size() < 1000);
+  CHECK(Post(site.port, kPath, packed, "Content-Encoding: gzip\r\n").status == 415);
+  CHECK(Post(site.port, kPath, packed, "content-encoding: br\r\n").error("param") == "Content-Encoding");
+  CHECK(Post(site.port, kPath, body, "Content-Encoding: identity\r\n").status == 200);
+  const std::string chunk = fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", (spaces + body).size(), spaces + body);
+  CHECK(said("Transfer-Encoding: chunked\r\n", chunk).status == 411);
+  CHECK(said("Transfer-Encoding: chunked\r\n" + length, chunk).status == 411);
+  CHECK(said("", body).error("code") == "invalid_json");  // none was announced
+  CHECK(said(length + length, body).status == 400);
+  CHECK(said("Content-Length: +5\r\n", body).status == 400);
+  CHECK(said("Content-Length: 5, 5\r\n", body).status == 400);
+  CHECK(said("Content-Length: 99999999999999999999999\r\n", body).status == 413);
+  CHECK(said("Content-Length: 1001\r\n", body).status == 413);
+  CHECK(said("Content-Type: application/x-www-form-urlencoded\r\n" + length, body).status == 200);
+  CHECK(said("Content-Type: multipart/form-data; boundary=x\r\n" + length, body).status == 200);
+  CHECK(said("Range: bytes=0-0\r\n" + length, body).status == 200);
+  CHECK(said("Range: bytes=" + std::string(8000, '1') + "\r\n" + length, body).status > 0);
+  std::string ranges = "Range: bytes=0-0";
+  for (int i = 0; i < 1900; ++i) ranges += ",0-0";
+  CHECK(said(ranges + "\r\n" + length, body).body.size() < 2000);
+  CHECK(site.End() == 0);
+}
+
+TEST_CASE("numbers that no double holds are refused by their field, and nothing is told of exceptions") {
+  Site site;
+  for (const std::string body :
+       {R"({"prompt": "x", "max_tokens": 1e400})", R"({"prompt": "x", "no_field": [-1e999]})",
+        R"({"prompt": "x", "max_tokens": 123456789012345678901234567890})", R"({"prompt": "\ud800"})"}) {
+    Connection connection(site.port);
+    connection.Send(PostText(kPath, body));
+    const std::string response = connection.ReadAll();
+    CAPTURE(response);
+    CHECK(Parse(response).status == 400);
+    CHECK(response.find("xception") == std::string::npos);
+    CHECK(response.find("EXCEPTION") == std::string::npos);
+    CHECK(response.find("json.") == std::string::npos);
+  }
+  CHECK(Post(site.port, kPath, R"({"prompt": "x", "max_tokens": 1e400})").error("param") == "max_tokens");
+}
+
+TEST_CASE("clients that never come to the end of their request keep nobody else out") {
+  Site site({}, {.connections = 16, .patience = seconds(600)});
+  const std::string whole = PostText(kPath, Body("slow", 5));
+  std::vector<std::unique_ptr<Connection>> slow;
+  for (std::size_t i = 0; i < 64; ++i) {
+    slow.push_back(std::make_unique<Connection>(site.port));
+    REQUIRE(slow.back()->Send(whole.substr(0, 1 + i % (whole.size() - 1))));
+    if (i % 16 == 15) CHECK(Get(site.port, "/health").status == 200);
+  }
+  CHECK(Post(site.port, kPath, Body("behaves", 5)).status == 200);
+  CHECK(Metric(site.port, "takt_finished_total") == 1);
+  CHECK(slow.front()->ReadAll().empty());  // it made room
+  CHECK_FALSE(slow.back()->has_news());
+  REQUIRE(slow.back()->Send(whole.substr(1 + 63 % (whole.size() - 1))));
+  CHECK(Parse(slow.back()->ReadAll()).status == 200);  // late, and answered
+  slow.clear();
+  CHECK(site.End() == 0);
+}
+
+TEST_CASE("a request has to be whole in time, however often a byte comes") {
+  Site site({}, {.patience = seconds(1)});
+  for (const bool in_head : {true, false}) {
+    Connection slow(site.port);
+    REQUIRE(slow.Send(in_head ? "POST /v1" : PostText(kPath, std::string(1000, ' ')).substr(0, 200)));
+    bool ended = false;
+    for (int bytes = 0; bytes < 800 && !ended; ++bytes) {
+      ended = slow.has_news() || !slow.Send(" ");
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    REQUIRE(ended);
+    const Answer answer = Parse(slow.ReadAll());
+    CHECK(answer.status == 408);
+    CHECK(answer.error("code") == "timeout");
+  }
+  CHECK(site.End() == 0);
+}
+
+TEST_CASE("where all places are taken others are told so, and health and figures are there") {
+  Site site({.limits = {.tokens = {64}, .max_seqs = 2}}, {.connections = 2});
+  std::vector<std::unique_ptr<Connection>> taken;
+  for (int i = 0; i < 4; ++i) {  // two are answered, two wait
+    taken.push_back(std::make_unique<Connection>(site.port));
+    REQUIRE(taken.back()->Send(PostText(kPath, Body("long", 5900, true))));
+    if (i == 1) site.Expect("takt_running", 2);
+  }
+  CHECK(Get(site.port, "/health").status == 200);
+  CHECK(Get(site.port, "/v1/models").status == 200);
+  CHECK(Metric(site.port, "takt_running") == 2);
+  Connection fifth(site.port);
+  REQUIRE(fifth.Send(PostText(kPath, Body("x", 2))));
+  const std::string refused = fifth.ReadAll();
+  CHECK(Parse(refused).status == 503);
+  CHECK(Parse(refused).error("code") == "busy");
+  CHECK(refused.find("Retry-After") != std::string::npos);
+  taken.clear();  // they leave
+  site.Expect("takt_cancelled_total", 4);
+  CHECK(Post(site.port, kPath, Body("x", 3)).status == 200);
+  CHECK(site.End() == 0);
+}
+
+TEST_CASE("requests that come one upon the other are answered one after the other") {
+  Site site;
+  const auto post = [](const std::string& body, const std::string& headers = "") {
+    return "POST /v1/completions HTTP/1.1\r\n" + headers + "Content-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + body;
+  };
+  Connection client(site.port);
+  REQUIRE(client.Send("GET /health HTTP/1.1\r\n\r\nGET /health HTTP/1.1\r\n\r\n" + post(Body("first", 2)) +
+                      "GET /v1/models HTTP/1.1\r\n\r\n" + post(Body("second", 2, true)) + "GET /no HTTP/1.1\r\n\r\n" +
+                      post("", "Connection: close\r\n") + post(Body("never", 2))));
+  const std::string all = client.ReadAll();
+  std::vector<int> statuses;
+  for (std::size_t at = 0; (at = all.find("HTTP/1.1 ", at)) != std::string::npos; ++at) {
+    statuses.push_back(std::atoi(all.c_str() + at + 9));
+  }
+  CHECK(statuses == std::vector<int>{200, 200, 200, 200, 200, 404, 400});
+  CHECK(Metric(site.port, "takt_finished_total") == 2);
+
+  Connection asks(site.port);
+  const std::string whole = post(Body("x", 2), "Connection: close\r\nExpect: 100-continue\r\n");
+  const std::size_t head = whole.find("\r\n\r\n") + 4;
+  REQUIRE(asks.Send(whole.substr(0, head)));
+  asks.ReadUntil("HTTP/1.1 100 Continue\r\n\r\n");
+  REQUIRE(asks.Send(whole.substr(head)));
+  CHECK(asks.ReadAll().find("HTTP/1.1 200") != std::string::npos);
   CHECK(site.End() == 0);
 }
 
