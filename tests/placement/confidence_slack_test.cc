@@ -47,13 +47,14 @@ struct Cluster {
   // Slot of the instance chosen; -1: none.
   int Place(const RequestState& r, TimePoint now = {}) {
     policy.Prepare(r, now);
-    int best = -1;
+    const InstanceState* best = nullptr;
     double most = -std::numeric_limits<double>::infinity();
     for (const InstanceState& i : instances) {
-      if (const double score = policy.Score(r, i, now); score > most) most = score, best = static_cast<int>(i.slot);
+      if (const double score = policy.Score(r, i, now); score > most) most = score, best = &i;
     }
-    if (best >= 0) policy.Placed(r, instances[static_cast<std::size_t>(best)], now);
-    return best;
+    if (best == nullptr) return -1;
+    policy.Placed(r, *best, now);
+    return static_cast<int>(best->slot);
   }
   void End(const RequestState& r, TimePoint now = {}) { policy.Released(r, instances[0], now); }
 };
