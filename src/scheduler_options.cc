@@ -19,6 +19,8 @@ absl::Status SchedulerOptions::Validate() const {
          "must be drop or out");
   expect(preempt_margin >= 0, "preempt_margin", preempt_margin, "must not be negative");
   expect(admission_window >= 1, "admission_window", admission_window, "must be at least 1");
+  expect(first_step.value >= 1 && first_step.value <= std::uint64_t{1} << 63, "first_step", first_step.value,
+         "must be 1 to 2^63");
   expect(cpu_blocks.value >= 0, "cpu_blocks", cpu_blocks.value, "must not be negative");
   if (kv == KvMode::kLedger) {
     expect(kv_blocks.value >= 1, "kv_blocks", kv_blocks.value, "must be at least 1 where the library counts KV");

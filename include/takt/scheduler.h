@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -61,6 +62,8 @@ Policy DefaultPolicy() {
 // stays valid until its own Commit, an empty one until the next Plan. Up to three plans may be outstanding; a plan
 // with an empty `run` needs no Commit. Time never runs backwards in here: an earlier `now` is taken as the latest.
 //
+// It moves and does not copy. Plans that the host holds stay valid, and then belong to the one that it was moved to.
+//
 // No call throws, blocks or reads a clock. After warm-up (storage as reserved in the options) none allocates.
 template <RankPolicy Policy, PausePolicy Pause = KeepAll>
 class BasicScheduler {
@@ -81,6 +84,12 @@ class BasicScheduler {
     }
     return scheduler;
   }
+
+  BasicScheduler(const BasicScheduler&) = delete;
+  BasicScheduler& operator=(const BasicScheduler&) = delete;
+  BasicScheduler(BasicScheduler&&) noexcept = default;
+  BasicScheduler& operator=(BasicScheduler&&) noexcept = default;
+  ~BasicScheduler() = default;
 
   void On(const Event& event, TimePoint now) {
     const TimePoint at = Clock(now);
@@ -136,12 +145,15 @@ class BasicScheduler {
   const char* Inconsistency() const;
 
  private:
+  friend struct SchedulerCounters;  // of tests: years of planning in no time
+
   enum class Fit : std::uint8_t { kAdmitted, kGone, kSkip, kStop };
 
   struct Buffer {
     StepPlan plan;
     std::vector<PlanEntry> entries;  // storage of plan.run, which the first so many of them are
     bool in_flight = false;
+    std::uint8_t bit = 0;  // of its step in Row::in_flight
   };
 
   struct Move {
@@ -188,7 +200,12 @@ class BasicScheduler {
       lists.moves.reserve(rows), lists.preempted.reserve(rows);
       lists.failed.reserve(2 * rows), lists.released.reserve(2 * rows);
     };
-    for (Buffer& b : buffers_) b.entries.resize(rows), reserve_lists(b.plan);
+    last_step_ = options.first_step.value - 1;
+    for (std::size_t i = 0; i < buffers_->size(); ++i) {
+      Buffer& b = (*buffers_)[i];
+      b.bit = static_cast<std::uint8_t>(1 << i);
+      b.entries.resize(rows), reserve_lists(b.plan);
+    }
     reserve_lists(notices_);
     forgotten_.reserve(2 * rows);
     moves_.reserve(rows);
@@ -357,13 +374,10 @@ class BasicScheduler {
 
   // ---- results ------------------------------------------------------------------------------------------------
 
-  void Apply(const PlanEntry& entry, const RowResult& result, std::uint64_t step);
-  void Absent(const PlanEntry& entry, std::uint64_t step);
-  static bool Counts(const Row& row, std::uint64_t step) {
-    return static_cast<std::int32_t>(static_cast<std::uint32_t>(step) - row.void_through) > 0;
-  }
-  bool Voided(const PlanEntry& entry, std::uint64_t step);
-  void CommitScattered(const StepPlan& plan, std::span<const RowResult> rows, std::size_t first);
+  void Apply(const PlanEntry& entry, const RowResult& result, std::uint8_t step);
+  void Absent(const PlanEntry& entry, std::uint8_t step);
+  bool Voided(const PlanEntry& entry, std::uint8_t step);
+  void CommitScattered(const Buffer& buffer, std::span<const RowResult> rows, std::size_t first);
   void TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output);
 
   auto StateOf() const {
@@ -390,7 +404,9 @@ class BasicScheduler {
   mutable Stats stats_;
 
   TimePoint now_ = kUnset;
-  std::array<Buffer, kMaxStepsInFlight + 1> buffers_;
+  // At an address that stays when the scheduler is moved: the host holds plans, and plans look into their buffers.
+  using Buffers = std::array<Buffer, kMaxStepsInFlight + 1>;
+  std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
   std::uint64_t last_step_ = 0;
   std::uint64_t last_move_ = 0;
   int steps_in_flight_ = 0;
@@ -411,6 +427,7 @@ class BasicScheduler {
   // Of the plan being built.
   StepPlan* plan_ = nullptr;
   PlanEntry* entries_ = nullptr;
+  std::uint8_t step_ = 0;  // its bit
   std::size_t planned_ = 0;  // entries so far
   StepLimits limits_;
   std::int32_t budget_ = 0, prefill_left_ = 0, seqs_left_ = 0, swap_in_left_ = 0, candidate_seqs_ = 0;

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include "absl/status/status.h"
+
 #include "takt/base/count.h"
+#include "takt/base/id.h"
 #include "takt/model/step.h"
 
 namespace takt {
@@ -47,6 +49,10 @@ struct SchedulerOptions {
   bool prefix_cache = false;  // kLedger: keep finished prefixes, least recently used out first
 
   std::int32_t admission_window = 16;  // waiting requests looked at past one whose adapter has no place
+
+  // Number of the first plan. A host whose results may come later than the end of their scheduler goes on counting with
+  // the next one: what was meant for the first is then unknown to the second.
+  StepId first_step{1};
 
   // InvalidArgument names every field at fault, with its value, one a line.
   absl::Status Validate() const;

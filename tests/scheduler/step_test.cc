@@ -549,6 +549,71 @@ TEST_CASE("an absent row made no progress, and neither did what was planned on t
   CHECK(again.run[1].position == 9);
 }
 
+TEST_CASE("results count however many plans have been made since their row was admitted") {
+  for (const std::uint64_t plans : {std::uint64_t{1} << 31, std::uint64_t{1} << 32, (std::uint64_t{1} << 33) - 3}) {
+    CAPTURE(plans);
+    Host host(Blocks16(100));
+    host.Arrive(1, 8);
+    host.Step();
+    SchedulerCounters::SkipPlans(host.scheduler, plans);
+    CHECK(host.Step() == "1:1");
+    CHECK(host.scheduler.Explain({1}).generated == Tokens{2});
+    CHECK(host.scheduler.stats().rows_dead == 0);
+  }
+}
+
+TEST_CASE("a result that was void stays so, however many plans later it comes") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 8);
+  const StepPlan& a = host.Plan();
+  const StepPlan& b = host.Plan();
+  host.CommitRows(a, {});  // its row is absent, so that b counts for nothing
+  SchedulerCounters::SkipPlans(host.scheduler, std::uint64_t{1} << 31);
+  const StepPlan& c = host.Plan();
+  host.Commit(c);
+  host.Commit(b);
+  CHECK(host.scheduler.stats().rows_dead == 1);
+  CHECK(host.scheduler.Explain({1}).generated == Tokens{1});
+  CHECK(host.Step() == "1:1");
+}
+
+TEST_CASE("plans are numbered from where the host says") {
+  for (const std::uint64_t first : {std::uint64_t{1} << 31, (std::uint64_t{1} << 32) - 1, std::uint64_t{1} << 63}) {
+    SchedulerOptions options = Blocks16(100);
+    options.first_step = {first};
+    Host host(options);
+    host.Arrive(1, 8);
+    const StepPlan& plan = host.Plan();
+    CHECK(plan.id == StepId{first});
+    host.Commit(plan);
+    for (int i = 0; i < 10; ++i) CHECK(host.Step() == "1:1");
+    CHECK(host.scheduler.Explain({1}).generated == Tokens{11});
+  }
+}
+
+TEST_CASE("a scheduler may be moved while steps are in flight; plans that the host holds stay as they are") {
+  static_assert(!std::is_copy_constructible_v<Scheduler> && !std::is_copy_assignable_v<Scheduler>);
+  static_assert(std::is_nothrow_move_constructible_v<Scheduler> && std::is_nothrow_move_assignable_v<Scheduler>);
+  Host host(Blocks16(100));
+  Host other(Blocks16(100));
+  host.Arrive(1, 8);
+  const StepPlan& a = host.Plan();
+  const StepPlan& b = host.Plan();
+  std::vector<BasicScheduler<Fcfs>> schedulers;
+  for (int i = 0; i < 3; ++i) schedulers.push_back(std::move(i == 0 ? host.scheduler : other.scheduler));
+  BasicScheduler<Fcfs> scheduler = std::move(schedulers.front());
+  schedulers.clear();
+  CHECK((Shape(a) == "1:8" && Shape(b) == "1:1"));
+  scheduler.Commit({a.id, Host<>::Answer(a)}, Ms(5));
+  const StepPlan& c = scheduler.Plan(Ms(6), {});
+  CHECK((Shape(b) == "1:1" && Shape(c) == "1:1"));
+  scheduler.Commit({b.id, Host<>::Answer(b)}, Ms(7));
+  scheduler.Commit({c.id, Host<>::Answer(c, {1})}, Ms(8));
+  CHECK(scheduler.Plan(Ms(9), {}).released == Released{{1}});
+  CHECK(scheduler.Inconsistency() == nullptr);
+  CHECK(scheduler.stats().tokens_output == 3);
+}
+
 TEST_CASE("late, double, unknown and impossible results are counted and harmless") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);

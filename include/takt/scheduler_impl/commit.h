@@ -10,8 +10,8 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint now) {
   Clock(now);
   const auto buffer =
-      std::ranges::find_if(buffers_, [&](const Buffer& b) { return b.in_flight && b.plan.id == result.step; });
-  if (buffer == buffers_.end()) {
+      std::ranges::find_if(*buffers_, [&](const Buffer& b) { return b.in_flight && b.plan.id == result.step; });
+  if (buffer == buffers_->end()) {
     ++stats_.commits_unknown;
     return;
   }
@@ -19,7 +19,7 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
   --steps_in_flight_;
   ++stats_.commits;
 
-  const std::uint64_t step = result.step.value;
+  const std::uint8_t step = buffer->bit;
   const std::span<const PlanEntry> run = buffer->plan.run;
   const std::size_t both = std::min(run.size(), result.rows.size());
   std::uint64_t output = 0;
@@ -31,7 +31,7 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
     Row& row = running_[entry.lane];
     // One token per sequence for a row that decodes, and nothing else to say: nearly always.
     const bool plain = entry.flags == PlanEntry::kSamples && entry.speculative == 0 && news.tokens == 1 &&
-                       (news.flags | news.drafts) == 0 && Counts(row, step);
+                       (news.flags | news.drafts) == 0 && (row.counting & step) != 0;
     if (!plain) [[unlikely]] {
       Apply(entry, news, step);
       continue;
@@ -40,20 +40,20 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
     row.known += entry.tokens;
     row.drafts = 0;
     ++row.generated;
-    --row.in_flight;
+    row.RemoveStep(step);
     output += static_cast<std::uint64_t>(entry.tokens);
     TellScheduled(entry, 0, entry.tokens);
   }
   stats_.tokens_output += output;
-  if (i < run.size() || i < result.rows.size()) CommitScattered(buffer->plan, result.rows, i);
+  if (i < run.size() || i < result.rows.size()) CommitScattered(*buffer, result.rows, i);
 }
 
 // Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first
 // row that names an entry's request and lane is its result; others are unknown, and harm nobody.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::CommitScattered(const StepPlan& plan, std::span<const RowResult> rows,
+void BasicScheduler<Policy, Pause>::CommitScattered(const Buffer& buffer, std::span<const RowResult> rows,
                                                     std::size_t first) {
-  const std::span<const PlanEntry> run = plan.run;
+  const std::span<const PlanEntry> run = buffer.plan.run;
   for (std::size_t i = first; i < run.size(); ++i) entry_of_lane_[run[i].lane] = static_cast<std::uint32_t>(i + 1);
   for (std::size_t j = first; j < rows.size(); ++j) {
     const std::uint32_t lane = rows[j].lane;
@@ -63,20 +63,20 @@ void BasicScheduler<Policy, Pause>::CommitScattered(const StepPlan& plan, std::s
       continue;
     }
     entry_of_lane_[lane] = 0;
-    Apply(run[i - 1], rows[j], plan.id.value);
+    Apply(run[i - 1], rows[j], buffer.bit);
   }
   for (std::size_t i = first; i < run.size(); ++i) {
-    if (std::exchange(entry_of_lane_[run[i].lane], 0) != 0) Absent(run[i], plan.id.value);
+    if (std::exchange(entry_of_lane_[run[i].lane], 0) != 0) Absent(run[i], buffer.bit);
   }
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResult& result, std::uint64_t step) {
+void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResult& result, std::uint8_t step) {
   if (Voided(entry, step)) return;
   Row& row = running_[entry.lane];
   const Slot slot = row.slot;
   if (result.failed()) {
-    --row.in_flight;
+    row.RemoveStep(step);
     return Fail(slot, FailReason::kHost);
   }
   const std::int32_t most = entry.samples() ? 1 + entry.speculative : 0;
@@ -87,7 +87,7 @@ void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResul
     return Absent(entry, step);
   }
   Record& record = table_[slot];
-  --row.in_flight;
+  row.RemoveStep(step);
   const std::int32_t accepted = std::max(sampled - 1, 0);
   const std::int32_t rejected = entry.speculative - accepted;
   const std::int32_t fresh = sampled > 0 ? row.sequences + accepted : 0;
@@ -114,11 +114,11 @@ void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResul
 
 // No progress for this entry, so none for what was planned on top of it.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Absent(const PlanEntry& entry, std::uint64_t step) {
+void BasicScheduler<Policy, Pause>::Absent(const PlanEntry& entry, std::uint8_t step) {
   if (Voided(entry, step)) return;
   ++stats_.rows_absent;
   Row& row = running_[entry.lane];
-  --row.in_flight;
+  row.RemoveStep(step);
   Void(row);
   row.drafts = 0;
   row.state = RowState::kUnsteady;
@@ -127,12 +127,12 @@ void BasicScheduler<Policy, Pause>::Absent(const PlanEntry& entry, std::uint64_t
 
 // True where the row has left since this entry was planned, or what was in flight for it does not count.
 template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::Voided(const PlanEntry& entry, std::uint64_t step) {
+bool BasicScheduler<Policy, Pause>::Voided(const PlanEntry& entry, std::uint8_t step) {
   Row& row = running_[entry.lane];
-  TAKT_ASSERT(row.request == entry.request && row.in_flight > 0);
-  if (Counts(row, step)) return false;
+  TAKT_ASSERT(row.request == entry.request && (row.in_flight & step) != 0);
+  if ((row.counting & step) != 0) return false;
   ++stats_.rows_dead;
-  --row.in_flight;
+  row.RemoveStep(step);
   if (row.state == RowState::kLeaving && row.in_flight == 0) Settle(row.slot);
   return true;
 }
@@ -221,7 +221,8 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
       if (row.computed > row.scheduled || row.scheduled > row.expected) return "token counts are out of order";
       if (row.known > row.expected || row.computed > row.known) return "more is computed than known";
       if (row.scheduled > row.capacity) return "more is scheduled than its blocks hold";
-      in_flight += row.in_flight;
+      in_flight += std::popcount(row.in_flight);
+      if ((row.counting & ~row.in_flight) != 0) return "a step counts that does not name its row";
       if (row.state == RowState::kLeaving) {
         leaving += r.leave_action != KvAction::kKeep ? row.blocks : 0;
       } else {
@@ -245,7 +246,7 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
     if (blocks > use.used.value || (shared == 0 && blocks != use.used.value)) return "KV blocks are miscounted";
   }
   std::int64_t entries = 0;
-  for (const Buffer& b : buffers_) entries += b.in_flight ? static_cast<std::int64_t>(b.plan.run.size()) : 0;
+  for (const Buffer& b : *buffers_) entries += b.in_flight ? static_cast<std::int64_t>(b.plan.run.size()) : 0;
   if (entries != in_flight) return "entries in flight";
   return nullptr;
 }

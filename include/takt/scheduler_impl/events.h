@@ -625,7 +625,7 @@ void BasicScheduler<Policy, Pause>::Release(Slot slot) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Void(Row& row) {
   stats_.tokens_void += static_cast<std::uint64_t>(row.scheduled - row.computed);
-  row.void_through = static_cast<std::uint32_t>(last_step_);
+  row.counting = 0;
   // Who ended without a token may have done so before the result of the step that computes what was known.
   row.computed = std::min(row.computed, row.known);
   row.scheduled = row.computed;

@@ -11,11 +11,12 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   Clock(now);
   --changes_;  // asking changes nothing
   ++stats_.plans;
-  Buffer& buffer = *std::ranges::find(buffers_, false, &Buffer::in_flight);
+  Buffer& buffer = *std::ranges::find(*buffers_, false, &Buffer::in_flight);
   plan_ = &buffer.plan;
   plan_->id = {++last_step_};
   plan_->tokens = {0};
   entries_ = buffer.entries.data();
+  step_ = buffer.bit;
   planned_ = 0;
   const std::int32_t promised = std::max(limits_.swap_out.value, 0) - swap_out_left_;  // to tool calls since then
   limits_ = limits;
@@ -106,6 +107,7 @@ void BasicScheduler<Policy, Pause>::PlanRunning() {
   std::size_t kept = 0;
   std::size_t planned = planned_;
   std::int32_t budget = budget_;
+  const std::uint8_t step = step_;
   const bool crowded = running_seqs_ > limits_.max_seqs;  // the limit has fallen: not all may run
   for (std::size_t i = 0; i < order.size(); ++i) {
     const std::uint32_t lane = order[i];
@@ -117,8 +119,7 @@ void BasicScheduler<Policy, Pause>::PlanRunning() {
       entries_[planned++] = {row.request, lane, n, row.scheduled, 0, PlanEntry::kSamples};
       row.scheduled += n;
       row.expected += n;
-      ++row.steps;
-      ++row.in_flight;
+      row.AddStep(step);
       budget -= n;
     } else if (row.state != RowState::kFree && row.state != RowState::kLeaving) {
       order[kept++] = lane;
@@ -147,11 +148,10 @@ void BasicScheduler<Policy, Pause>::PlanPrefills() {
 
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::PlanDecodes() {
-  const auto mark = static_cast<std::uint8_t>(last_step_);
   for (std::size_t i = 0; i < running_.order().size(); ++i) {
     const std::uint32_t lane = running_.order()[i];
     const Row& row = running_[lane];
-    const bool planned = row.mark == mark && row.in_flight > 0;  // in this step's first pass
+    const bool planned = (row.in_flight & step_) != 0;  // in this step's first pass
     if (!row.prefilling && !planned) PlanRow(lane);
   }
 }
@@ -219,9 +219,7 @@ void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens
     if (row.sequences == Sequences(table_[row.slot])) row.state = RowState::kSteady;
   }
   row.drafts = 0;
-  row.mark = static_cast<std::uint8_t>(last_step_);
-  ++row.steps;
-  ++row.in_flight;
+  row.AddStep(step_);
 }
 
 // Takes a row's entry out of the plan being built; false where there is none.
@@ -242,7 +240,7 @@ bool BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
   row.prefilling = entry->prefill();
   if (entry->prefill()) row.state = RowState::kUnsteady, prefill_left_ += entry->tokens;
   --row.steps;
-  --row.in_flight;
+  row.RemoveStep(step_);
   budget_ += tokens;
   seqs_left_ += row.sequences;
   plan_->tokens -= {tokens};
@@ -534,7 +532,6 @@ std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t star
   Row row;
   row.request = r.id;
   row.slot = slot;
-  row.void_through = static_cast<std::uint32_t>(last_step_ - 1);
   row.known = row.expected = record.known;
   row.computed = row.scheduled = start;
   row.blocks = record.blocks;
@@ -687,7 +684,7 @@ std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) {
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Outranks(Slot slot, std::uint32_t lane) {
   const Row& row = running_[lane];
-  if (row.steps == 0 || (row.steps == 1 && row.mark == static_cast<std::uint8_t>(last_step_))) return false;
+  if (row.steps == 0 || (row.steps == 1 && (row.in_flight & step_) != 0)) return false;
   if (queue_.PromotedWith(row.slot, row.steps)) return false;
   if (queue_.promoted(slot)) return true;
   return queue_.Outranks(table_[slot].state, StateOfRow(row), options_.preempt_margin, now_);

@@ -22,7 +22,7 @@ enum class RowState : std::uint8_t {
 // expected = scheduled + sequences where the row is steady.
 struct alignas(64) Row {
   RequestId request = {};
-  std::uint32_t void_through = 0;  // results of steps up to this one do not count; low bits, compared modulo 2^32
+  std::int64_t steps = 0;      // plans with this row since it was admitted
   std::uint32_t slot = 0;
   std::int32_t known = 0;      // tokens whose values the host has
   std::int32_t computed = 0;   // tokens with KV
@@ -33,13 +33,18 @@ struct alignas(64) Row {
   std::int32_t ceiling = 0;    // `scheduled` may rise so far without a closer look: min(capacity, cap - 1)
   std::int32_t blocks = 0;     // KV blocks, shared ones included
   std::int32_t generated = 0;  // output per sequence
-  std::int32_t steps = 0;      // plans with this row since it was admitted
   std::uint16_t sequences = 1;
   std::uint8_t drafts = 0;     // draft tokens to verify next
   RowState state = RowState::kFree;
-  std::uint8_t in_flight = 0;  // steps
+  // Of the steps in flight, and the one being planned, by the places that they have in the scheduler: a bit each.
+  std::uint8_t in_flight = 0;  // those that name the row
+  std::uint8_t counting = 0;   // of these, those whose results count
   bool prefilling = false;     // has not sampled since it was admitted
-  std::uint8_t mark = 0;       // low bits of the step that last planned it, set off the fast path
+
+  void AddStep(std::uint8_t step) { in_flight |= step, counting |= step, ++steps; }
+  void RemoveStep(std::uint8_t step) {
+    in_flight &= static_cast<std::uint8_t>(~step), counting &= static_cast<std::uint8_t>(~step);
+  }
 };
 static_assert(sizeof(Row) == 64);
 
