@@ -1,12 +1,15 @@
 // The waiting queue: one push and one pop at a constant length, against std::priority_queue of the same keys.
 #include <benchmark/benchmark.h>
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <queue>
 #include <tuple>
 #include <vector>
 
+#include "takt/base/id_map.h"
 #include "takt/base/random.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/indexed_heap.h"
@@ -110,10 +113,38 @@ void BM_QueuePushPop_rank_queue(benchmark::State& state) {
 
 void Lengths(benchmark::internal::Benchmark* b) { b->RangeMultiplier(10)->Range(1'000, 1'000'000); }
 
+// Names as a counter gives them; and names that all had one place under Mix64, the hash of IdMap when it had no key.
+std::vector<std::uint64_t> Names(std::size_t n, bool hostile) {
+  std::vector<std::uint64_t> names;
+  const std::uint64_t places = std::bit_ceil(n) / 8;
+  for (std::uint64_t run = 0; names.size() < n; ++run) {
+    if (!hostile) {
+      names.push_back(run + 1);
+    } else if (Mix64(run) % places == 0) {
+      names.push_back(run << 4);
+    }
+  }
+  return names;
+}
+
+// Each name is inserted, found and erased, with all others there.
+void BM_IdMap(benchmark::State& state, bool hostile) {
+  const std::vector<std::uint64_t> names = Names(static_cast<std::size_t>(state.range(0)), hostile);
+  IdMap map(names.size());
+  for (auto _ : state) {
+    for (std::uint32_t i = 0; i < names.size(); ++i) map.Insert(names[i], i);
+    for (std::uint64_t name : names) benchmark::DoNotOptimize(map.Find(name));
+    for (std::uint64_t name : names) map.Erase(name);
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
 BENCHMARK(BM_QueuePushPop_std_priority_queue)->Name("BM_QueuePushPop/std_priority_queue")->Apply(Lengths);
 BENCHMARK(BM_QueuePushPop_indexed_heap)->Name("BM_QueuePushPop/indexed_heap")->Apply(Lengths);
 BENCHMARK(BM_QueuePushPop_rank_queue<Sjf>)->Name("BM_QueuePushPop/rank_queue_sjf")->Apply(Lengths);
 BENCHMARK(BM_QueuePushPop_rank_queue<AnyPolicy>)->Name("BM_QueuePushPop/rank_queue_any")->Apply(Lengths);
+BENCHMARK_CAPTURE(BM_IdMap, counted, false)->RangeMultiplier(4)->Range(1 << 10, 1 << 16);
+BENCHMARK_CAPTURE(BM_IdMap, hostile, true)->RangeMultiplier(4)->Range(1 << 10, 1 << 16);
 
 }  // namespace
 }  // namespace takt

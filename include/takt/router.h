@@ -60,6 +60,7 @@ struct RouterOptions {
   std::optional<BudgetOptions> budgets = {};
   std::shared_ptr<const StageTimes> stage_times = {};  // for budgets: measured; null: by the instances' cost models
   WorkflowTableOptions workflows = {};
+  std::uint64_t hash_seed = 0;  // keys the hashes of ids and workflows, as SchedulerOptions::hash_seed does
 
   // InvalidArgument names every field at fault, with its value.
   absl::Status Validate() const {
@@ -185,6 +186,10 @@ class BasicRouter {
     const auto n = static_cast<std::size_t>(options.reserve_requests);
     table_.Reserve(n);
     queue_.Reserve(n);
+    table_.KeyHashes(options.hash_seed);
+    queue_.KeyHashes(options.hash_seed);
+    workflows_.KeyHashes(options.hash_seed);
+    if constexpr (HashingPlacement<Placer>) placer_.KeyHashes(options.hash_seed);
     expiries_.Reserve(n);
     place_of_.reserve(n);
     placed_.reserve(n);

@@ -190,6 +190,9 @@ class BasicScheduler {
         ledger_(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks, options.prefix_cache) {
     const auto requests = static_cast<std::size_t>(options.reserve_requests);
     const auto rows = static_cast<std::size_t>(options.max_running);
+    table_.KeyHashes(options.hash_seed);
+    queue_.KeyHashes(options.hash_seed);
+    ledger_.KeyHashes(options.hash_seed);
     table_.Reserve(requests);
     if (options.shed == Shed::kWorst) queue_.TrackWorst();
     queue_.Reserve(requests);

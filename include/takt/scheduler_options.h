@@ -54,6 +54,10 @@ struct SchedulerOptions {
   // the next one: what was meant for the first is then unknown to the second.
   StepId first_step{1};
 
+  // Keys the hashes of ids, prefixes, tenants and workflows. A host that faces strangers draws it at random: who knows
+  // it can choose names that collide. No plan depends on it.
+  std::uint64_t hash_seed = 0;
+
   // InvalidArgument names every field at fault, with its value, one a line.
   absl::Status Validate() const;
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -8,6 +9,7 @@
 #include "takt/base/age_list.h"
 #include "takt/base/count.h"
 #include "takt/base/id.h"
+#include "takt/base/id_map.h"
 #include "takt/base/random.h"
 #include "takt/base/time.h"
 #include "takt/model/estimate.h"
@@ -112,6 +114,55 @@ TEST_CASE("a list by age is a list, whatever comes and goes") {
     for (std::uint32_t j = list.oldest(); j != AgeList::kNone; j = records[j].age.newer) order.push_back(j);
     REQUIRE(order == model);
   }
+}
+
+// Names that all had one place under the hash that once stood here, which had no key.
+std::vector<std::uint64_t> HostileNames(std::size_t n) {
+  std::vector<std::uint64_t> names;
+  const std::uint64_t places = std::bit_ceil(n) / 8;
+  for (std::uint64_t run = 0; names.size() < n; ++run) {
+    if (Mix64(run) % places == 0) names.push_back(run << 4);
+  }
+  return names;
+}
+
+std::size_t Looks(const std::vector<std::uint64_t>& names, std::uint64_t seed) {
+  IdMap map;
+  map.SetKey(seed);
+  for (std::uint32_t i = 0; i < names.size(); ++i) REQUIRE(map.Insert(names[i], i));
+  std::size_t looks = 0;
+  for (std::uint32_t i = 0; i < names.size(); ++i) {
+    REQUIRE(map.Find(names[i]) == i);
+    looks += map.Looks(names[i]);
+  }
+  return looks;
+}
+
+TEST_CASE("names chosen to collide are found as soon as others") {
+  for (const std::size_t n : {std::size_t{256}, std::size_t{1024}}) {
+    for (const std::uint64_t seed : {0u, 1u, 77u}) CHECK(Looks(HostileNames(n), seed) < 8 * n);
+  }
+}
+
+TEST_CASE("names in even steps are found as soon as others, whatever the step") {
+  constexpr std::size_t kNames = 1000;
+  for (int bit = 0; bit < 54; ++bit) {
+    std::vector<std::uint64_t> names(kNames);
+    for (std::size_t i = 0; i < kNames; ++i) names[i] = std::uint64_t{i} << bit;
+    CAPTURE(bit);
+    CHECK(Looks(names, 5) < 16 * kNames);  // whole runs of 16 are in each other's way at times
+  }
+}
+
+TEST_CASE("a map gets another key, and knows all that it knew") {
+  IdMap map;
+  for (std::uint32_t i = 0; i < 100; ++i) map.Insert(i * i, i);
+  map.SetKey(9);
+  CHECK(map.size() == 100);
+  for (std::uint32_t i = 0; i < 100; ++i) REQUIRE(map.Find(i * i) == i);
+  CHECK(map.Find(2) == IdMap::kAbsent);
+  for (std::uint32_t i = 0; i < 100; ++i) REQUIRE(map.Erase(i * i));
+  CHECK(map.size() == 0);
 }
 
 }  // namespace

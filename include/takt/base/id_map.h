@@ -1,4 +1,4 @@
-// From a 64-bit name to a 32-bit index: open addressing, linear probing, no tombstones.
+// From a 64-bit name to a 32-bit index: open addressing, linear probing, no tombstones, a keyed hash.
 #ifndef TAKT_BASE_ID_MAP_H_
 #define TAKT_BASE_ID_MAP_H_
 
@@ -11,8 +11,9 @@
 
 namespace takt {
 
-// Deterministic (nothing iterates over it), allocates only when it outgrows what was reserved. O(1) expected. Names
-// that follow one another, as counters give them, lie side by side: the newest are in cache.
+// Deterministic (nothing iterates over it), allocates only when it outgrows what was reserved. Names that follow one
+// another, as counters give them, lie side by side: the newest are in cache. O(1) expected, whatever the names, as long
+// as whoever chooses them does not know the key.
 class IdMap {
  public:
   static constexpr std::uint32_t kAbsent = UINT32_MAX;
@@ -21,8 +22,14 @@ class IdMap {
 
   // Room for n entries without allocation.
   void Reserve(std::size_t n) {
-    const std::size_t want = std::bit_ceil(n < 8 ? std::size_t{16} : 2 * n);
+    const std::size_t want = std::bit_ceil(n < 16 ? std::size_t{32} : 2 * n);
     if (want > entries_.size()) Rehash(want);
+  }
+
+  // Spreads names in another way, which follows from the seed; what is there stays. Lookups answer the same.
+  void SetKey(std::uint64_t seed) {
+    key_ = KeyOf(seed);
+    if (size_ > 0) Rehash(entries_.size());
   }
 
   std::size_t size() const { return size_; }
@@ -35,6 +42,13 @@ class IdMap {
     for (std::size_t i = Home(key);; i = Next(i)) {
       if (entries_[i].value == kAbsent || entries_[i].key == key) return entries_[i].value;
     }
+  }
+
+  // How many entries Find looks at; for tests and benchmarks.
+  std::size_t Looks(std::uint64_t key) const {
+    std::size_t looks = 1;
+    for (std::size_t i = Home(key); entries_[i].value != kAbsent && entries_[i].key != key; i = Next(i)) ++looks;
+    return looks;
   }
 
   // False, and nothing changes, where `key` is there already. `value` must not be kAbsent.
@@ -75,14 +89,30 @@ class IdMap {
     std::uint32_t value = kAbsent;
   };
 
-  // Runs of 16 keys stay together, and are spread as one.
-  std::size_t Home(std::uint64_t key) const { return (Mix64(key >> 4) << 4 | (key & 15)) & mask_; }
+  struct Key {
+    std::uint64_t add = 0, first = 1, second = 1, third = 1;  // the factors are odd
+  };
+  static constexpr Key KeyOf(std::uint64_t seed) {
+    const std::uint64_t a = Mix64(seed), b = Mix64(a), c = Mix64(b), d = Mix64(c);
+    return {a, b | 1, c | 1, d | 1};
+  }
+
+  // Runs of 16 names stay together, and are spread as one: by the top bits of a product, which for a random factor are
+  // those of two names seldom at once (multiply-shift; Dietzfelbinger et al., 1997). That alone would keep names in
+  // even steps in even steps, so they go through two such rounds before.
+  std::size_t Home(std::uint64_t name) const {
+    std::uint64_t x = ((name >> 4) + key_.add) * key_.first;
+    x = (x ^ (x >> 32)) * key_.second;
+    x = (x ^ (x >> 29)) * key_.third;
+    return static_cast<std::size_t>(x >> shift_ << 4 | (name & 15));
+  }
   std::size_t Next(std::size_t i) const { return (i + 1) & mask_; }
 
   void Rehash(std::size_t capacity) {
     std::vector<Entry> old(capacity);
     old.swap(entries_);
     mask_ = capacity - 1;
+    shift_ = 68 - std::countr_zero(capacity);
     size_ = 0;
     for (const Entry& e : old) {
       if (e.value != kAbsent) Insert(e.key, e.value);
@@ -90,6 +120,8 @@ class IdMap {
   }
 
   std::vector<Entry> entries_;
+  Key key_ = KeyOf(0);
+  int shift_ = 63;  // to the number of a run's place
   std::size_t mask_ = 0;
   std::size_t size_ = 0;
 };

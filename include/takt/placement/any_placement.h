@@ -3,6 +3,7 @@
 #define TAKT_PLACEMENT_ANY_PLACEMENT_H_
 
 #include <concepts>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,6 +37,7 @@ class AnyPlacement {
   const std::string& spec() const { return spec_; }  // MakePlacement makes the same of it
 
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return held_->Score(r, i, now); }
+  void KeyHashes(std::uint64_t seed) { held_->KeyHashes(seed); }
   void Observe(const RouterEvent& event, TimePoint now) { held_->Observe(event, now); }
   void Prepare(const RequestState& r, TimePoint now) { held_->Prepare(r, now); }
   void Up(const InstanceState& i, TimePoint now) { held_->Up(i, now); }
@@ -48,6 +50,7 @@ class AnyPlacement {
     virtual ~Base() = default;
     virtual std::unique_ptr<Base> Clone() const = 0;
     virtual double Score(const RequestState&, const InstanceState&, TimePoint) const = 0;
+    virtual void KeyHashes(std::uint64_t) = 0;
     virtual void Observe(const RouterEvent&, TimePoint) = 0;
     virtual void Prepare(const RequestState&, TimePoint) = 0;
     virtual void Up(const InstanceState&, TimePoint) = 0;
@@ -62,6 +65,9 @@ class AnyPlacement {
     std::unique_ptr<Base> Clone() const override { return std::make_unique<Held>(policy); }
     double Score(const RequestState& r, const InstanceState& i, TimePoint now) const override {
       return policy.Score(r, i, now);
+    }
+    void KeyHashes(std::uint64_t seed) override {
+      if constexpr (HashingPlacement<P>) policy.KeyHashes(seed);
     }
     void Observe(const RouterEvent& event, TimePoint now) override {
       if constexpr (ObservingPlacement<P>) policy.Observe(event, now);

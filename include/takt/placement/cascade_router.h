@@ -61,7 +61,7 @@ struct CascadeRouterOptions {
   Duration judge_timeout = std::chrono::seconds(2);  // a judge takes 0.27 s (Cascadia, Appendix H)
   NoVerdict on_missing = NoVerdict::kAsPlanned;  // the judge has no score: NaN
   NoVerdict on_late = NoVerdict::kAsPlanned;  // judge_timeout has passed
-  std::uint64_t seed = 1;  // of kAsPlanned
+  std::uint64_t seed = 1;  // of kAsPlanned, and of the hashes of ids
   std::int64_t reserve_requests = 1024;  // up to so many at once nothing is allocated
 
   // InvalidArgument names every field at fault, with its value.
@@ -242,6 +242,7 @@ class CascadeRouter {
 
   explicit CascadeRouter(CascadeRouterOptions options)
       : options_(std::move(options)), index_(static_cast<std::size_t>(options_.reserve_requests)) {
+    index_.SetKey(options_.seed);
     alive_.reserve(static_cast<std::size_t>(options_.reserve_requests));
     expired_.reserve(static_cast<std::size_t>(options_.reserve_requests));
   }

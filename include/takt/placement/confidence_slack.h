@@ -59,6 +59,8 @@ class ConfidenceSlack {
     visit("unknown", self.unknown, OptionText{"tokens", "taken where nothing was predicted"});
   }
 
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
   // The replica with the least load of the model that Prepare has chosen.
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {
     const bool there = i.slot < slots_.size() && slots_[i.slot].up && slots_[i.slot].model == chosen_;

@@ -3,6 +3,7 @@
 #define TAKT_PLACEMENT_PLACEMENT_POLICY_H_
 
 #include <concepts>
+#include <cstdint>
 
 #include "takt/model/instance.h"
 #include "takt/state/instance_state.h"
@@ -21,6 +22,9 @@ concept PlacementPolicy =
 
 // Optional hooks, for policies that keep accounts of their own: by RequestState::slot and InstanceState::slot.
 
+// What keys the hashes of names that strangers may choose, before anything else.
+template <class P>
+concept HashingPlacement = requires(P& p, std::uint64_t seed) { p.KeyHashes(seed); };
 // Every event, before the router acts on it; it may name the unknown.
 template <class P>
 concept ObservingPlacement = requires(P& p, const RouterEvent& event, TimePoint now) { p.Observe(event, now); };

@@ -94,6 +94,11 @@ class Aged {
   {
     inner_.Reserve(slots);
   }
+  void KeyHashes(std::uint64_t seed)
+    requires HashingPolicy<P>
+  {
+    inner_.KeyHashes(seed);
+  }
   void Enters(const RequestState& r, TimePoint now)
     requires EnterPolicy<P>
   {

@@ -55,6 +55,7 @@ class AnyPolicy {
   void Observe(const Event& event, TimePoint now) { held_->Observe(event, now); }
   bool Scheduled(const RequestState& r, Tokens prefill, Tokens output) { return held_->Scheduled(r, prefill, output); }
   void Reserve(std::size_t slots) { held_->Reserve(slots); }
+  void KeyHashes(std::uint64_t seed) { held_->KeyHashes(seed); }
   void Enters(const RequestState& r, TimePoint now) { held_->Enters(r, now); }
   void Ends(const RequestState& r, TimePoint now) { held_->Ends(r, now); }
   TimePoint ChangesAt(const RequestState& r) const { return held_->ChangesAt(r); }
@@ -80,6 +81,7 @@ class AnyPolicy {
     virtual void Observe(const Event&, TimePoint) = 0;
     virtual bool Scheduled(const RequestState&, Tokens, Tokens) = 0;
     virtual void Reserve(std::size_t) = 0;
+    virtual void KeyHashes(std::uint64_t) = 0;
     virtual void Enters(const RequestState&, TimePoint) = 0;
     virtual void Ends(const RequestState&, TimePoint) = 0;
     virtual TimePoint ChangesAt(const RequestState&) const = 0;
@@ -130,6 +132,9 @@ class AnyPolicy {
     }
     void Reserve(std::size_t slots) override {
       if constexpr (ReservePolicy<P>) policy.Reserve(slots);
+    }
+    void KeyHashes(std::uint64_t seed) override {
+      if constexpr (HashingPolicy<P>) policy.KeyHashes(seed);
     }
     void Enters(const RequestState& r, TimePoint now) override {
       if constexpr (EnterPolicy<P>) policy.Enters(r, now);

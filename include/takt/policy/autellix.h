@@ -68,6 +68,8 @@ class Autellix {
   Autellix() = default;
   explicit Autellix(Options options) : options_(options) {}
 
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
   void Enters(const RequestState& r, TimePoint now) {
     if (!Known(r)) {
       if (r.slot >= calls_.size()) calls_.resize(std::size_t{r.slot} + 1);

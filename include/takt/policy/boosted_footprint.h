@@ -68,6 +68,7 @@ class BoostedFootprint {
   void set_pace(const StepPace& pace) { book_.options().pace = pace; }
 
   void Reserve(std::size_t requests) { book_.Reserve(requests), calls_.reserve(requests); }
+  void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
   void Enters(const RequestState& r, TimePoint now) {
     book_.Enters(r, now);
     if (r.slot >= calls_.size()) calls_.resize(r.slot + std::size_t{1});

@@ -80,6 +80,8 @@ class FairShare {
   FairShare() = default;
   explicit FairShare(Options options) : options_(std::move(options)) {}
 
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
   RankKey Key(const RequestState&) const { return {}; }
   std::uint64_t Group(const RequestState& r) const { return r.request.tenant.value; }
   RankKey GroupKey(std::uint64_t tenant) const {

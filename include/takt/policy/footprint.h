@@ -34,6 +34,7 @@ class Footprint {
 
   void Reserve(std::size_t requests) { book_.Reserve(requests); }
   void Enters(const RequestState& r, TimePoint now) { book_.Enters(r, now); }
+  void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
   void Ends(const RequestState& r, TimePoint now) { book_.Ends(r, now); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
   RankKey Key(const RequestState& r) const { return {book_.Left(r)}; }

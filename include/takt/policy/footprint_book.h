@@ -184,6 +184,8 @@ class FootprintBook {
   FootprintBook() : FootprintBook(Options{}) {}
   explicit FootprintBook(const Options& options) : options_(options) {}
 
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
   // For so many requests at once; as many workflows, within bounds, are remembered while no call of theirs is there.
   void Reserve(std::size_t requests) {
     most_idle_ = std::clamp(requests, kLeastIdle, kMostIdle);

@@ -19,6 +19,8 @@ namespace takt {
 // OrderedBits.
 class GroupHeap {
  public:
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
   void Reserve(std::size_t n) {
     nodes_.reserve(n);
     groups_.reserve(n);

@@ -41,6 +41,8 @@ class Justitia {
   double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
   double unknown = 256;  // output tokens, where nobody predicted
 
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
     if (pressure.kv_tokens.value > 0) kv_told_ = pressure.kv_tokens.value;
   }

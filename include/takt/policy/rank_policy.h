@@ -37,6 +37,11 @@ concept EnterPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, Tim
 template <class P>
 concept ReservePolicy = RankPolicy<P> && requires(P& p, std::size_t slots) { p.Reserve(slots); };
 
+// Optional: has hash tables of names that strangers may choose (tenants, workflows), and is given what keys their
+// hashes before any request enters. Nothing that the policy says may depend on it.
+template <class P>
+concept HashingPolicy = RankPolicy<P> && requires(P& p, std::uint64_t seed) { p.KeyHashes(seed); };
+
 // Optional: is told when a request has ended, however: its slot will be another's. Also of one that never entered.
 template <class P>
 concept EndPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, TimePoint now) { p.Ends(r, now); };

@@ -47,6 +47,14 @@ class RankQueue {
     if constexpr (ReservePolicy<P>) policy_.Reserve(slots);
   }
 
+  // What keys the hashes of groups, and of the policy's own tables, also of a policy that comes later. No order depends
+  // on it.
+  void KeyHashes(std::uint64_t seed) {
+    hash_seed_ = seed;
+    groups_.KeyHashes(seed);
+    if constexpr (HashingPolicy<P>) policy_.KeyHashes(seed);
+  }
+
   std::size_t size() const { return heap_.size() + groups_.size() + aging_.promoted().size(); }
   bool empty() const { return size() == 0; }
   bool contains(Slot slot) const {
@@ -255,6 +263,7 @@ class RankQueue {
       Enter(state_of(slot), now);
       WatchChange(slot, state_of(slot), now);
     }
+    KeyHashes(hash_seed_);
     for (Slot slot : ranked) {
       if (ages) Recount(slot, Counts(*aging(), state_of(slot)));
       Insert(slot, state_of(slot), now);
@@ -440,6 +449,7 @@ class RankQueue {
   Aging aging_;
   std::size_t reserved_ = 0;
   bool tracks_worst_ = false;
+  std::uint64_t hash_seed_ = 0;
   mutable std::uint64_t nan_keys_ = 0;
 };
 

@@ -37,6 +37,8 @@ class SloGroups {
   SloGroups() = default;
   explicit SloGroups(Options options) : options_(options) {}
 
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
   RankKey Key(const RequestState&) const { return {}; }
   // The number of the bucket, with the sign bit turned so that numbers are in the order of time.
   std::uint64_t Group(const RequestState& r) const {

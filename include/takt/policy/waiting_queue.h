@@ -28,7 +28,11 @@ class WaitingQueue {
     Blocks blocks{0};
   };
 
-  explicit WaitingQueue(Policy policy, std::size_t reserve = 0) : queue_(std::move(policy)) {
+  // `hash_seed` as in SchedulerOptions.
+  explicit WaitingQueue(Policy policy, std::size_t reserve = 0, std::uint64_t hash_seed = 0)
+      : queue_(std::move(policy)) {
+    table_.KeyHashes(hash_seed);
+    queue_.KeyHashes(hash_seed);
     table_.Reserve(reserve);
     queue_.Reserve(reserve);
     picked_at_.reserve(reserve);

@@ -26,6 +26,8 @@ class KvLedger {
   KvLedger(Blocks total, Tokens block_tokens, Blocks cpu_total, bool prefix_cache)
       : total_(total.value), block_tokens_(block_tokens.value), cpu_total_(cpu_total.value), prefix_(prefix_cache) {}
 
+  void KeyHashes(std::uint64_t seed) { cache_.KeyHashes(seed); }
+
   std::int32_t total() const { return total_; }
   std::int32_t block_tokens() const { return block_tokens_; }
   std::int32_t used() const { return private_ + cache_.referenced() * chunk_blocks_; }

@@ -22,6 +22,9 @@ class PrefixCache {
     std::int32_t idle = 0;    // of these, how many nobody refers to now
   };
 
+  // Hashes of prompts are strangers' choice where the host's own hash has no key.
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
   std::int32_t referenced() const { return referenced_; }  // chunks somebody refers to
   std::int32_t idle() const { return idle_; }              // chunks that could be evicted
 

@@ -59,6 +59,8 @@ class RequestTable {
     ids_.Reserve(n);
   }
 
+  void KeyHashes(std::uint64_t seed) { ids_.SetKey(seed); }
+
   std::size_t size() const { return ids_.size(); }
   std::size_t slots() const { return records_.size(); }
   Record& operator[](std::uint32_t slot) { return records_[slot]; }

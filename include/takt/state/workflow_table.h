@@ -318,6 +318,8 @@ class WorkflowTable {
     const Record& w = workflows_[slot];
     return {w.tenant, w.arrival, w.deadline, w.stages, w.ended, w.calls, w.running};
   }
+  void KeyHashes(std::uint64_t seed) { ids_.SetKey(seed); }
+
   bool alive(WorkflowId id) const { return ids_.Find(id.value) != IdMap::kAbsent; }
   // All predecessors of the stage have ended, and it has not.
   bool StageReady(WorkflowId id, std::uint32_t stage) const {
