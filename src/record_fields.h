@@ -84,7 +84,7 @@ constexpr StepOrder Last(StepOrder) { return StepOrder::kPrefillFirst; }
 constexpr Preempt Last(Preempt) { return Preempt::kByRank; }
 constexpr Shed Last(Shed) { return Shed::kWorst; }
 constexpr KvAction Last(KvAction) { return KvAction::kIn; }
-constexpr FailReason Last(FailReason) { return FailReason::kHost; }
+constexpr FailReason Last(FailReason) { return FailReason::kIdInUse; }
 constexpr Idle Last(Idle) { return Idle::kKvHeld; }
 constexpr OracleQuestion Last(OracleQuestion) { return OracleQuestion::kRelease; }
 

@@ -157,6 +157,7 @@ bool Engine::Heed(const takt::StepPlan& plan) {
     if (Live* live = Find(preemption.request)) live->void_through = plan.id.value - 1;
   }
   for (const takt::Failure& failure : plan.failed) {
+    if (failure.reason == takt::FailReason::kIdInUse) continue;  // whoever has the id goes on
     Live* live = Find(failure.request);
     if (live == nullptr || live->ended) continue;
     ++counters_.failed;

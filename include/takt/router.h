@@ -83,24 +83,25 @@ struct Placement {
 };
 
 // X(name, what one unit of it is)
-#define TAKT_ROUTER_STATS(X)                                                               \
-  X(arrived, "requests accepted")                                                          \
-  X(placed, "placements, repeated ones included")                                          \
-  X(ended, "requests that ended on their instance")                                        \
-  X(cancelled, "requests cancelled while alive")                                           \
-  X(failed_invalid, "requests refused: no id, an id that is alive, or nothing to compute") \
-  X(failed_expired, "requests that waited here past expires_at")                           \
-  X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")    \
-  X(returned, "requests that came back because their instance went down")                  \
-  X(held, "calls made before the stages ahead of theirs had ended")                        \
-  X(dropped, "requests that failed because their workflow was over")                       \
-  X(workflows_declared, "workflows that began")                                            \
-  X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")     \
-  X(workflow_faults, "what was said of workflows and cannot be")                           \
-  X(instances_lost, "instances that went down")                                            \
-  X(told_late, "starts and ends told by an instance that the request had left; ignored")   \
-  X(events_unknown, "events that name no living request, or no instance that is up")       \
-  X(events_invalid, "instances without an id, reports with negative counts; ignored")      \
+#define TAKT_ROUTER_STATS(X)                                                             \
+  X(arrived, "requests accepted")                                                        \
+  X(placed, "placements, repeated ones included")                                        \
+  X(ended, "requests that ended on their instance")                                      \
+  X(cancelled, "requests cancelled while alive")                                         \
+  X(failed_invalid, "requests refused: no id, or nothing to compute")                    \
+  X(failed_id_in_use, "requests refused because another of their id is alive")           \
+  X(failed_expired, "requests that waited here past expires_at")                         \
+  X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")  \
+  X(returned, "requests that came back because their instance went down")                \
+  X(held, "calls made before the stages ahead of theirs had ended")                      \
+  X(dropped, "requests that failed because their workflow was over")                     \
+  X(workflows_declared, "workflows that began")                                          \
+  X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")   \
+  X(workflow_faults, "what was said of workflows and cannot be")                         \
+  X(instances_lost, "instances that went down")                                          \
+  X(told_late, "starts and ends told by an instance that the request had left; ignored") \
+  X(events_unknown, "events that name no living request, or no instance that is up")     \
+  X(events_invalid, "instances without an id, reports with negative counts; ignored")    \
   X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")
 
 struct RouterStats {
@@ -148,7 +149,8 @@ class BasicRouter {
     return placed_;
   }
 
-  // Requests that the host must fail towards their clients, as of the last Place.
+  // Requests that the host must fail towards their clients, as of the last Place; with kIdInUse, the newcomer, and not
+  // the one that has the id.
   std::span<const Failure> failed() const { return failed_; }
   // Workflows that are over, and what was said of workflows that cannot be; likewise.
   std::span<const WorkflowEnd> ended_workflows() const { return ended_workflows_; }
@@ -184,12 +186,12 @@ class BasicRouter {
         workflows_(options.workflows),
         costs_(options.stage_times) {
     const auto n = static_cast<std::size_t>(options.reserve_requests);
-    table_.Reserve(n);
-    queue_.Reserve(n);
     table_.KeyHashes(options.hash_seed);
     queue_.KeyHashes(options.hash_seed);
     workflows_.KeyHashes(options.hash_seed);
     if constexpr (HashingPlacement<Placer>) placer_.KeyHashes(options.hash_seed);
+    table_.Reserve(n);
+    queue_.Reserve(n);
     expiries_.Reserve(n);
     place_of_.reserve(n);
     placed_.reserve(n);
@@ -220,11 +222,12 @@ class BasicRouter {
 
   void Handle(const Arrived& e) {
     const Request& r = e.request;
-    if (!r.id || table_.Find(r.id) != IdMap::kAbsent) {  // to name it as failed would fail the living one
-      ++stats_.failed_invalid;
+    if (r.id && table_.Find(r.id) != IdMap::kAbsent) {
+      ++stats_.failed_id_in_use;
+      refused_.push_back({r.id, FailReason::kIdInUse});
       return;
     }
-    if (r.prompt_tokens.value < 1 || r.sequences < 1) {
+    if (!r.id || r.prompt_tokens.value < 1 || r.sequences < 1) {
       ++stats_.failed_invalid;
       refused_.push_back({r.id, FailReason::kInvalid});
       return;

@@ -281,9 +281,10 @@ class BasicScheduler {
   void Settle(Slot slot);
   void MoveOut(Slot slot);
   void End(Slot slot);
-  void Finish(Slot slot);
+  void EndAtCap(Slot slot);
   void Fail(Slot slot, FailReason reason);
   void Refuse(RequestId id, FailReason reason);
+  void Fault(RequestId id, FailReason reason);
   void Release(Slot slot);
   void Void(Row& row);
   void Shrink(Row& row, Record& record);

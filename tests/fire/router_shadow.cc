@@ -50,13 +50,14 @@ void RouterShadow::Told(const RouterEvent& event, TimePoint now, const Router& r
 
 void RouterShadow::On(const Arrived& e) {
   const takt::Request& r = e.request;
-  if (!r.id || request(r.id).alive) {
-    ++ours_.failed_invalid;
+  if (r.id && request(r.id).alive) {
+    ++ours_.failed_id_in_use;
+    refused_.push_back({r.id, FailReason::kIdInUse});
     return;
   }
-  if (r.prompt_tokens.value < 1 || r.sequences < 1) {
+  if (!r.id || r.prompt_tokens.value < 1 || r.sequences < 1) {
     ++ours_.failed_invalid;
-    refused_.push_back(r.id);
+    refused_.push_back({r.id, FailReason::kInvalid});
     return;
   }
   ++ours_.arrived;
@@ -170,8 +171,8 @@ void RouterShadow::CheckFailed(const Router& router) {
   for (const Failure& f : router.failed()) {
     const std::uint64_t id = f.request.value;
     if (seen < refused_.size()) {
-      FIRE_CHECK(f.reason == FailReason::kInvalid && f.request == refused_[seen],
-                 "request {} fails, and {} was refused", id, refused_[seen].value);
+      FIRE_CHECK(f == refused_[seen], "request {} fails as {}, and {} was refused", id, Name(f.reason),
+                 refused_[seen].request.value);
       ++seen;
       continue;
     }

@@ -83,7 +83,7 @@ class RouterShadow {
   Request nobody_;
   std::vector<RequestId> alive_;
   std::vector<Up> up_;
-  std::vector<RequestId> refused_;  // since the last Place
+  std::vector<Failure> refused_;  // since the last Place
   TimePoint now_ = kUnset;
   RouterStats ours_;
   std::string violation_;

@@ -107,9 +107,13 @@ void Shadow::Told(const Event& event, TimePoint now, const Scheduler& scheduler)
 
 void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
   const Request& r = e.request;
-  if (!r.id || At(r.id).is != Is::kNowhere) {
+  if (!r.id) {
     ++ours_.failed_invalid;
-    return;
+    return turned_away_.push_back({r.id, FailReason::kInvalid});
+  }
+  if (At(r.id).is != Is::kNowhere) {
+    ++ours_.failed_id_in_use;
+    return turned_away_.push_back({r.id, FailReason::kIdInUse});
   }
   Life& life = At(r.id);
   life = {};
@@ -553,6 +557,7 @@ void Shadow::FailWith(Life& life, FailReason reason) {
     case FailReason::kShed: ++ours_.failed_shed; break;
     case FailReason::kDraining: ++ours_.failed_draining; break;
     case FailReason::kHost: ++ours_.failed_host; break;
+    case FailReason::kIdInUse: ++ours_.failed_id_in_use; break;
   }
   End(life);
 }
@@ -749,6 +754,12 @@ void Shadow::CheckWorst(const Life& victim, const StepPlan& plan) {
 
 void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
   for (const Failure& f : plan.failed) {
+    if (f.reason == FailReason::kIdInUse || !f.request) {
+      const auto expected = std::ranges::find(turned_away_, f);
+      FIRE_CHECK(expected != turned_away_.end(), "request {} fails as {}", f.request.value, Name(f.reason));
+      turned_away_.erase(expected);
+      continue;
+    }
     Life& life = At(f.request);
     FIRE_CHECK(life.is != Is::kNowhere, "request {} fails, and is not there", f.request.value);
     if (life.must_fail) {
@@ -779,6 +790,7 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
     End(life);
   }
   FIRE_CHECK(must_fail_ == 0, "{} requests have failed, and no plan says so", must_fail_);
+  FIRE_CHECK(turned_away_.empty(), "{} requests were turned away, and no plan says so", turned_away_.size());
 }
 
 void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
@@ -1248,6 +1260,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
   FIRE_SAME(finished);
   FIRE_SAME(cancelled);
   FIRE_SAME(failed_invalid);
+  FIRE_SAME(failed_id_in_use);
   FIRE_SAME(failed_never_fits);
   FIRE_SAME(failed_kv_exhausted);
   FIRE_SAME(failed_expired);

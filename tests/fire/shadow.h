@@ -189,6 +189,7 @@ class Shadow {
   std::vector<Life> lives_;    // by name
   Life nobody_, scapegoat_;
   std::vector<RequestId> unreleased_;
+  std::vector<Failure> turned_away_;  // without an id, or with somebody else's, since the last plan
   std::vector<Step> steps_;
   std::vector<Move> moves_;
   std::vector<bool> seen_;  // prefix chunks, by hash: computed by anyone at any time

@@ -240,11 +240,15 @@ TEST_CASE("nonsense is harmless and counted") {
   router.On(Arrival(0), At(0));
   router.On(Arrival(1), At(0));
   router.On(Arrival(1), At(0));
-  CHECK(router.stats().failed_invalid == 2);
+  CHECK(router.stats().failed_invalid == 1);
+  CHECK(router.stats().failed_id_in_use == 1);
   router.On(Arrival(2, 0), At(0));
   CHECK(Place(router, 0).empty());
-  REQUIRE(router.failed().size() == 1);
-  CHECK(router.failed()[0] == Failure{{2}, FailReason::kInvalid});
+  REQUIRE(router.failed().size() == 3);
+  CHECK(router.failed()[0] == Failure{{0}, FailReason::kInvalid});
+  CHECK(router.failed()[1] == Failure{{1}, FailReason::kIdInUse});
+  CHECK(router.failed()[2] == Failure{{2}, FailReason::kInvalid});
+  CHECK(router.Find({1}) != nullptr);  // the one that has the id lives
   router.On(Cancelled{{9}}, At(0));
   router.On(RequestEnded{{9}, {9}}, At(0));
   router.On(InstanceDown{{9}}, At(0));
@@ -400,7 +404,9 @@ TEST_CASE("the router agrees with a plain model under random hosts") {
       const Pairs expected = model.Place(now, expired);
       Pairs placed;
       for (const Placement& p : router.Place(t)) placed.emplace_back(p.request.value, p.instance.value);
-      for (const Failure& f : router.failed()) named.push_back(f.request.value);
+      for (const Failure& f : router.failed()) {
+        if (f.reason != FailReason::kIdInUse) named.push_back(f.request.value);
+      }
       std::ranges::sort(named);
       REQUIRE(placed == expected);
       REQUIRE(named == expired);

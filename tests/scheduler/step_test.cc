@@ -1,5 +1,8 @@
 // One behaviour of the step loop a case, worked out by hand.
 #include <functional>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "scheduler/host.h"
 #include "takt/policy/fair_share.h"
@@ -796,12 +799,88 @@ TEST_CASE("an id that is alive cannot arrive again; a released one can") {
   host.Arrive(1, 8);
   host.Arrive(1, 99);
   const StepPlan& plan = host.Plan();
-  CHECK((Shape(plan) == "1:8" && plan.failed.empty()));
+  CHECK(Shape(plan) == "1:8");
+  CHECK(plan.failed == Failed{{{1}, FailReason::kIdInUse}});
+  CHECK(plan.released.empty());  // the one that has the id lives
   host.Commit(plan, {1});
-  host.Plan();
+  CHECK(host.Plan().released == Released{{1}});
   host.Arrive(1, 12);
   CHECK(host.Step() == "1:12");
+  CHECK(host.scheduler.stats().failed_id_in_use == 1);
+}
+
+TEST_CASE("an id that comes back before it was released is refused, and the host hears of it") {
+  Host host(Blocks16(100));
+  host.Arrive(1, 8);
+  const StepPlan& plan = host.Plan();
+  host.On(Cancelled{{1}});
+  host.Arrive(1, 9);  // the step in flight still names the first
+  const StepPlan& next = host.Plan();
+  CHECK(next.run.empty());
+  CHECK(next.failed == Failed{{{1}, FailReason::kIdInUse}});
+  CHECK(next.released.empty());
+  host.Commit(plan);
+  const StepPlan& last = host.Plan();
+  CHECK((last.failed.empty() && last.released == Released{{1}}));
+  CHECK(host.scheduler.stats().failed_id_in_use == 1);
+}
+
+TEST_CASE("a request without an id is named as such") {
+  Host host(Blocks16(100));
+  host.Arrive(0, 8);
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.failed == Failed{{{0}, FailReason::kInvalid}});
+  CHECK(plan.released.empty());
   CHECK(host.scheduler.stats().failed_invalid == 1);
+}
+
+struct NoNumber {
+  RankKey Key(const RequestState&) const { return {std::numeric_limits<double>::quiet_NaN()}; }
+};
+
+TEST_CASE("to ask about a request changes nothing, not even a counter") {
+  Host<NoNumber> host(Blocks16(100), {.max_seqs = 1});
+  for (std::uint64_t id : {1u, 2u, 3u}) host.Arrive(id, 8);
+  host.Step();
+  const Stats before = host.scheduler.stats();
+  const Explanation waits = std::as_const(host.scheduler).Explain({3});
+  CHECK((waits.status == Status::kWaiting && waits.ahead == 1));
+  CHECK(waits.key.key == std::numeric_limits<double>::infinity());
+  CHECK(host.scheduler.Explain({1}).status == Status::kRunning);
+  CHECK(host.scheduler.stats() == before);
+}
+
+TEST_CASE("a request of 65,535 sequences decodes until its context cannot be counted, and 65,536 are refused") {
+  SchedulerOptions options{.max_running = 1 << 17, .kv = KvMode::kNone};
+  Host<> host(options, {.tokens = {1 << 20}, .max_seqs = 1 << 17});
+  Request r = Prompt(1, 10);
+  r.sequences = UINT16_MAX;
+  host.Arrive(r);
+  Request more = Prompt(2, 10);
+  more.sequences = UINT16_MAX + 1;
+  host.Arrive(more);
+  const StepPlan& first = host.Plan();
+  CHECK(first.failed == Failed{{{2}, FailReason::kNeverFits}});
+  host.Commit(first);
+  std::int64_t steps = 1;
+  Failed failed;
+  for (; failed.empty() && steps < 40'000; ++steps) {
+    const StepPlan& plan = host.scheduler.Plan(Ms(1), host.limits);
+    failed = plan.failed;
+    if (!plan.run.empty()) host.scheduler.Commit({plan.id, Host<>::Answer(plan)}, Ms(1));
+  }
+  host.Check();
+  CHECK(failed == Failed{{{1}, FailReason::kKvExhausted}});
+  CHECK(steps == (1 << 30) / UINT16_MAX + 2);  // 2^30 tokens of context
+}
+
+TEST_CASE("a block for each sequence must be countable") {
+  SchedulerOptions options{.max_running = 1 << 17, .kv_block_tokens = {1 << 20}, .kv_blocks = {INT32_MAX}};
+  Host<> host(options, {.tokens = {1 << 20}, .max_seqs = 1 << 17});
+  Request r = Prompt(1, 10);
+  r.sequences = UINT16_MAX;
+  host.Arrive(r);
+  CHECK(host.Plan().failed == Failed{{{1}, FailReason::kNeverFits}});
 }
 
 TEST_CASE("options at fault are all named at once") {

@@ -99,16 +99,18 @@ struct Preemption {
 };
 
 enum class FailReason : std::uint8_t {
-  kInvalid,      // contradicts itself: no prompt and nothing to compute, sequences < 1, id zero or alive already
+  kInvalid,      // contradicts itself: no prompt and nothing to compute, sequences < 1, id zero
   kNeverFits,    // more KV, tokens per step or sequences than the engine has
   kKvExhausted,  // its context outgrew the whole KV cache
   kExpired,      // waited past expires_at, or for a stage of its workflow that never came
   kShed,         // bounded waiting: no place
   kDraining,     // arrived after Drain
   kHost,         // the host said that the step failed for it, or that its workflow is over
+  kIdInUse,      // its id is another's that has not been released: this one was never let in, and that one goes on
 };
 
-// A request that the host must fail towards its client. The library has forgotten it.
+// A request that the host must fail towards its client. The library has forgotten it, except where the reason is
+// kIdInUse: then the newest that came under this id is meant, and the one before it lives, or is yet to be released.
 struct Failure {
   RequestId request = {};
   FailReason reason = FailReason::kInvalid;
@@ -135,7 +137,7 @@ struct StepPlan {
   std::span<const PlanEntry> run = {};
   std::vector<KvMove> moves = {};
   std::vector<Preemption> preempted = {};
-  std::vector<Failure> failed = {};
+  std::vector<Failure> failed = {};  // in `released` too, but for those of kIdInUse and of id zero
   std::vector<RequestId> released = {};  // ended, and no step or move in flight names them: forget all about them
   Tokens tokens{0};                 // of all entries, drafts included
   Idle idle = Idle::kNoRequests;
@@ -166,7 +168,7 @@ struct StepResult {
 constexpr std::string_view kIdleNames[] = {"busy",       "no_requests", "drained", "steps_in_flight", "moves_in_flight",
                                            "kv_pending", "paused",      "blocked", "no_budget",       "kv_held"};
 constexpr std::string_view kFailReasonNames[] = {"invalid", "never_fits", "kv_exhausted", "expired",
-                                                 "shed",    "draining",   "host"};
+                                                 "shed",    "draining",   "host",         "id_in_use"};
 constexpr std::string_view kKvActionNames[] = {"keep", "drop", "out", "in"};
 
 inline std::string_view Name(Idle idle) { return kIdleNames[static_cast<std::size_t>(idle)]; }

@@ -3,6 +3,7 @@
 #define TAKT_POLICY_FOOTPRINT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "takt/policy/footprint_book.h"
@@ -33,8 +34,8 @@ class Footprint {
   void set_pace(const StepPace& pace) { book_.options().pace = pace; }
 
   void Reserve(std::size_t requests) { book_.Reserve(requests); }
-  void Enters(const RequestState& r, TimePoint now) { book_.Enters(r, now); }
   void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
+  void Enters(const RequestState& r, TimePoint now) { book_.Enters(r, now); }
   void Ends(const RequestState& r, TimePoint now) { book_.Ends(r, now); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
   RankKey Key(const RequestState& r) const { return {book_.Left(r)}; }

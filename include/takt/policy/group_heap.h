@@ -124,6 +124,13 @@ class GroupHeap {
     });
   }
 
+  // How many come before a member: O(slots).
+  std::int64_t Ahead(Slot slot) const {
+    const auto rank = [this](const Node& node) { return Rank{groups_[node.group].key, node.key}; };
+    const Rank own = rank(nodes_[slot]);
+    return std::ranges::count_if(nodes_, [&](const Node& node) { return node.group != kNoGroup && rank(node) < own; });
+  }
+
   // f(slot) in order until it returns false; as IndexedHeapOf::VisitInOrder.
   template <class F>
   void VisitInOrder(F&& f) const {

@@ -101,6 +101,14 @@ class IndexedHeapOf {
     }
   }
 
+  // How many come before a member: O(n).
+  std::int64_t Ahead(Slot slot) const {
+    const Key& key = At(positions_[slot]).key;
+    std::int64_t ahead = 0;
+    for (std::uint32_t i = kRoot; i < kRoot + size_; ++i) ahead += At(i).key < key ? 1 : 0;
+    return ahead;
+  }
+
   // The tree itself, for who searches it in another way: positions from kRoot, and what lies there.
   static constexpr std::uint32_t kArity = 4;
   static constexpr std::uint32_t kRoot = kArity - 1;  // so that siblings share a block

@@ -51,7 +51,7 @@ class RankQueue {
   // on it.
   void KeyHashes(std::uint64_t seed) {
     hash_seed_ = seed;
-    groups_.KeyHashes(seed);
+    groups_.KeyHashes(seed), worst_.KeyHashes(seed);
     if constexpr (HashingPolicy<P>) policy_.KeyHashes(seed);
   }
 
@@ -195,33 +195,36 @@ class RankQueue {
   bool PromotedWith(Slot slot, std::int64_t steps_run) const { return kMayAge && aging_.PromotedWith(slot, steps_run); }
 
   // Its rank among the unpromoted of its group.
-  FullKey KeyOf(const RequestState& r, TimePoint now) const {
-    if constexpr (MovingPolicy<P>) {
-      if (hooks_.moving) return Complete(policy_.KeyAt(r, now), r);
-    }
-    return Complete(policy_.Key(r), r);
+  FullKey KeyOf(const RequestState& r, TimePoint now) { return Complete(PolicyKey(r, now), r); }
+  // The same for who only looks: what is not a number is not counted.
+  FullKey PeekKey(const RequestState& r, TimePoint now) const {
+    return {Finite(PolicyKey(r, now)), r.request.arrival, r.request.id};
+  }
+  // How many come before one that waits: O(slots).
+  std::int64_t Ahead(Slot slot) const {
+    if (kMayAge && aging_.promoted().contains(slot)) return aging_.promoted().Ahead(slot);
+    const auto promoted = static_cast<std::int64_t>(aging_.promoted().size());
+    return promoted + (grouped() ? groups_.Ahead(slot) : heap_.Ahead(slot));
   }
   // Its rank among all that are not promoted.
-  FullRank RankOf(const RequestState& r, TimePoint now) const { return {GroupBitsOf(r), KeyOf(r, now)}; }
+  FullRank RankOf(const RequestState& r, TimePoint now) { return {GroupBitsOf(r), KeyOf(r, now)}; }
   // Whether a may displace b: its key is better by more than `margin`, and its group is not worse. A better group alone
   // is not enough: the keys of groups follow what is served, so that requests would displace each other in turn.
-  bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) const {
+  bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) {
     if (GroupBitsOf(a) > GroupBitsOf(b)) return false;
     return KeyOf(a, now).key + margin < KeyOf(b, now).key;
   }
   // Its rank as a victim of preemption: larger is sooner. A policy that says whom to preempt first is asked for nothing
   // else; the others give way by rank.
-  FullRank VictimRankOf(const RequestState& r, TimePoint now) const { return {VictimGroupOf(r), VictimKeyOf(r, now)}; }
+  FullRank VictimRankOf(const RequestState& r, TimePoint now) { return {VictimGroupOf(r), VictimKeyOf(r, now)}; }
   // Its two parts: the key changes with the request alone, unless the policy moves with time, the group at any time.
-  FullKey VictimKeyOf(const RequestState& r, TimePoint now) const {
+  FullKey VictimKeyOf(const RequestState& r, TimePoint now) {
     if constexpr (VictimPolicy<P>) {
       if (hooks_.victims) return Complete(policy_.VictimKey(r), r);
     }
     return KeyOf(r, now);
   }
-  std::uint64_t VictimGroupOf(const RequestState& r) const {
-    return VictimPolicy<P> && hooks_.victims ? 0 : GroupBitsOf(r);
-  }
+  std::uint64_t VictimGroupOf(const RequestState& r) { return VictimPolicy<P> && hooks_.victims ? 0 : GroupBitsOf(r); }
   bool moving() const { return MovingPolicy<P> && hooks_.moving; }
 
   // What its key came from, where the policy tells.
@@ -258,12 +261,12 @@ class RankQueue {
     waited_last_.reset();
     changes_.Clear();
     if (aged && !ages) aging_.ResetAll();
+    KeyHashes(hash_seed_);
     Reserve(reserved_);
     for (Slot slot : waiting) {
       Enter(state_of(slot), now);
       WatchChange(slot, state_of(slot), now);
     }
-    KeyHashes(hash_seed_);
     for (Slot slot : ranked) {
       if (ages) Recount(slot, Counts(*aging(), state_of(slot)));
       Insert(slot, state_of(slot), now);
@@ -298,12 +301,18 @@ class RankQueue {
     }
   }
 
-  double Number(RankKey key) const {
-    if (!std::isnan(key.key)) return key.key;
-    ++nan_keys_;
-    return std::numeric_limits<double>::infinity();
+  RankKey PolicyKey(const RequestState& r, [[maybe_unused]] TimePoint now) const {
+    if constexpr (MovingPolicy<P>) {
+      if (hooks_.moving) return policy_.KeyAt(r, now);
+    }
+    return policy_.Key(r);
   }
-  FullKey Complete(RankKey key, const RequestState& r) const { return {Number(key), r.request.arrival, r.request.id}; }
+  static double Finite(RankKey key) { return std::isnan(key.key) ? std::numeric_limits<double>::infinity() : key.key; }
+  double Number(RankKey key) {
+    if (std::isnan(key.key)) ++nan_keys_;
+    return Finite(key);
+  }
+  FullKey Complete(RankKey key, const RequestState& r) { return {Number(key), r.request.arrival, r.request.id}; }
 
   void ReadKeyAgain(Slot slot, const RequestState& state, TimePoint now) {
     if (kMayAge && aging_.promoted().contains(slot)) return;
@@ -382,7 +391,7 @@ class RankQueue {
     }
   }
 
-  std::uint64_t GroupBits(std::uint64_t group) const {
+  std::uint64_t GroupBits(std::uint64_t group) {
     if constexpr (kMayGroup) {
       return OrderedBits(Number(policy_.GroupKey(group)));
     } else {
@@ -391,7 +400,7 @@ class RankQueue {
   }
 
   // Of its group; 0 where the policy does not group.
-  std::uint64_t GroupBitsOf([[maybe_unused]] const RequestState& r) const {
+  std::uint64_t GroupBitsOf([[maybe_unused]] const RequestState& r) {
     if constexpr (kMayGroup) {
       if (hooks_.groups) return GroupBits(policy_.Group(r));
     }
@@ -450,7 +459,7 @@ class RankQueue {
   std::size_t reserved_ = 0;
   bool tracks_worst_ = false;
   std::uint64_t hash_seed_ = 0;
-  mutable std::uint64_t nan_keys_ = 0;
+  std::uint64_t nan_keys_ = 0;
 };
 
 }  // namespace takt

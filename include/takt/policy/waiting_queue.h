@@ -181,7 +181,7 @@ class WaitingQueue {
   };
 
   // By rank, as the scheduler does; a policy's own order of victims only says who goes first.
-  bool Outranks(Slot waiting, Slot running, TimePoint now) const {
+  bool Outranks(Slot waiting, Slot running, TimePoint now) {
     if (queue_.PromotedWith(running, StepsRun(running))) return false;
     return queue_.promoted(waiting) || queue_.Outranks(table_[waiting].state, table_[running].state, 0, now);
   }

@@ -160,7 +160,7 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
   if (slot == IdMap::kAbsent) return e;
   const Record& record = table_[slot];
   e.status = record.status;
-  e.key = queue_.KeyOf(record.state, now_);
+  e.key = queue_.PeekKey(record.state, now_);
   e.key_parts = queue_.PartsOf(record.state);
   e.promoted = queue_.promoted(slot);
   e.known = {record.known}, e.computed = {record.computed}, e.generated = record.state.generated;
@@ -174,11 +174,7 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
   }
   switch (record.status) {
     case Status::kWaiting:
-      queue_.ForEachInOrder([&](Slot other) {
-        if (other == slot) return false;
-        ++e.ahead;
-        return true;
-      });
+      e.ahead = queue_.Ahead(slot);
       e.waits_for = record.transit != Transit::kNone ? WaitsFor::kMove
                     : e.ahead > 0                    ? WaitsFor::kItsTurn
                                                      : top_waits_for_;

@@ -11,7 +11,9 @@ inline FullKey ExpiryKey(const Request& r) {
   return {static_cast<double>(r.expires_at.time_since_epoch().count()), r.arrival, r.id};
 }
 
-inline constexpr std::int32_t kMostRequestTokens = 1 << 28;  // so that no sum of a request's counts overflows
+// So that no sum of a request's counts overflows: of a prompt, of an answer, of a block for each of its sequences; and
+// of the context of all its sequences together, after which it ends.
+inline constexpr std::int32_t kMostRequestTokens = 1 << 28, kMostContext = 1 << 30;
 
 // A prediction that cannot be meant, or that sums would overflow with: nothing of it is believed.
 inline bool Absurd(Duration duration, Tokens returned, Tokens after = {0}) {
@@ -39,17 +41,18 @@ WorkAfter BasicScheduler<Policy, Pause>::Believed(const WorkAfter& told) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   const Request& r = e.request;
-  if (!r.id || table_.Find(r.id) != IdMap::kAbsent) {
-    // Naming it as failed would make the host fail the living one.
-    ++stats_.failed_invalid;
-    return;
-  }
+  // Neither is released: the one has no name, and the name of the other is still somebody's.
+  if (!r.id) return Fault(r.id, FailReason::kInvalid);
+  if (table_.Find(r.id) != IdMap::kAbsent) return Fault(r.id, FailReason::kIdInUse);
   if (draining_ && !TAKT_PLANTED_BUG(18)) return Refuse(r.id, FailReason::kDraining);
   if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostRequestTokens || r.max_output_tokens.value < 0 ||
       r.sequences < 1) {
     return Refuse(r.id, FailReason::kInvalid);
   }
-  if (r.sequences > options_.max_running || r.sequences > UINT16_MAX) return Refuse(r.id, FailReason::kNeverFits);
+  if (r.sequences > options_.max_running || r.sequences > UINT16_MAX ||
+      std::int64_t{r.sequences} * block_tokens_ > kMostRequestTokens) {
+    return Refuse(r.id, FailReason::kNeverFits);
+  }
   if (r.expires_at <= now) return Refuse(r.id, FailReason::kExpired);
 
   const Slot slot = table_.Insert(r);
@@ -268,7 +271,7 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   queue_.Push(slot, record.state, now_, steps_run);
   WatchExpiry(slot);
   NoteKept(slot);
-  if (record.known >= OutputCap(record)) return Finish(slot);
+  if (record.known >= OutputCap(record)) return EndAtCap(slot);
   if (BlocksFor(record) > TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
 }
 
@@ -578,14 +581,14 @@ void BasicScheduler<Policy, Pause>::End(Slot slot) {
 
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Fail(Slot slot, FailReason reason) {
-  ++Failures(reason);
-  notices_.failed.push_back({table_[slot].state.request.id, reason});
+  Fault(table_[slot].state.request.id, reason);
   End(slot);
 }
 
 // All its output is there, though no result said that it was the last: it would wait for ever.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Finish(Slot slot) {
+void BasicScheduler<Policy, Pause>::EndAtCap(Slot slot) {
+  if (OutputCap(table_[slot]) == kMostContext) return Fail(slot, FailReason::kKvExhausted);
   ++stats_.finished;
   End(slot);
 }
@@ -593,9 +596,14 @@ void BasicScheduler<Policy, Pause>::Finish(Slot slot) {
 // Fails a request that was never let in.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Refuse(RequestId id, FailReason reason) {
+  Fault(id, reason);
+  notices_.released.push_back(id);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Fault(RequestId id, FailReason reason) {
   ++Failures(reason);
   notices_.failed.push_back({id, reason});
-  notices_.released.push_back(id);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -607,6 +615,7 @@ std::uint64_t& BasicScheduler<Policy, Pause>::Failures(FailReason reason) {
     case FailReason::kExpired: return stats_.failed_expired;
     case FailReason::kShed: return stats_.failed_shed;
     case FailReason::kDraining: return stats_.failed_draining;
+    case FailReason::kIdInUse: return stats_.failed_id_in_use;
     case FailReason::kHost: break;
   }
   return stats_.failed_host;

@@ -167,7 +167,7 @@ void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
     Shrink(row, record);
   }
   Refresh(row, record);
-  if (row.in_flight == 0 && row.known >= row.cap) return Finish(row.slot);
+  if (row.in_flight == 0 && row.known >= row.cap) return EndAtCap(row.slot);
   if (row.sequences > seqs_left_ && running_seqs_ > limits_.max_seqs) return;
   std::int32_t n = row.expected - row.scheduled;
   std::int32_t drafts = 0;
@@ -376,9 +376,8 @@ void BasicScheduler<Policy, Pause>::AdmitKept() {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitPastTop() {
   scratch_.clear();
-  const std::int32_t window = oracle_ != nullptr
-                                  ? std::max(limits_.max_seqs - running_seqs_, 0) + options_.admission_window
-                                  : options_.admission_window;
+  std::int64_t window = options_.admission_window;
+  if (oracle_ != nullptr) window += std::max(limits_.max_seqs - running_seqs_, 0);
   queue_.TopK(static_cast<std::size_t>(window), [this](Slot slot) { scratch_.push_back(slot); });
   for (Slot slot : scratch_) {
     if (TryAdmit(slot) == Fit::kStop) return;
@@ -560,14 +559,14 @@ void BasicScheduler<Policy, Pause>::Refresh(Row& row, const Record& record) {
   row.ceiling = std::min(row.capacity, row.cap - 1);
 }
 
-// Known tokens after which nothing more is computed: the host's own cap on output.
+// Known tokens after which nothing more is computed: the host's own cap on output, or what can be counted.
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::OutputCap(const Record& record) const {
   const Request& r = record.state.request;
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (r.max_output_tokens.value == 0) return kMost;
-  return static_cast<std::int32_t>(std::min(kMost, std::int64_t{r.prompt_tokens.value} + record.state.returned.value +
-                                                       std::int64_t{r.sequences} * r.max_output_tokens.value));
+  if (r.max_output_tokens.value == 0) return kMostContext;
+  return static_cast<std::int32_t>(
+      std::min<std::int64_t>(kMostContext, std::int64_t{r.prompt_tokens.value} + record.state.returned.value +
+                                               std::int64_t{r.sequences} * r.max_output_tokens.value));
 }
 
 // Blocks that admissions may still take.

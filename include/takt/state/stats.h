@@ -11,7 +11,8 @@ namespace takt {
   X(arrived, "requests accepted")                                                                \
   X(finished, "requests that the host reported as finished")                                     \
   X(cancelled, "requests cancelled while alive")                                                 \
-  X(failed_invalid, "requests refused because they contradict themselves or are alive already")  \
+  X(failed_invalid, "requests refused because they contradict themselves")                       \
+  X(failed_id_in_use, "requests refused because another of their id was not released yet")       \
   X(failed_never_fits, "requests that no empty engine could hold")                               \
   X(failed_kv_exhausted, "requests whose context outgrew the whole KV cache")                    \
   X(failed_expired, "requests that waited past expires_at")                                      \
