@@ -6,6 +6,7 @@
 //   for (const Placement& p : router.Place(now)) { ... }   // hand p.request to p.instance
 //   router.On(RequestEnded{request.id, instance}, now);     // finished or failed there
 //   router.On(InstanceReported{instance, counts}, now);     // say every 100 ms
+//   router.On(RequestServed{request.id, instance, tokens}, now);  // with it, where policies go by service
 //
 // Workflows may be declared: their calls then wait until the stages before theirs have ended, and have deadlines by the
 // time that is left (docs/workflows.md).
@@ -83,25 +84,25 @@ struct Placement {
 };
 
 // X(name, what one unit of it is)
-#define TAKT_ROUTER_STATS(X)                                                             \
-  X(arrived, "requests accepted")                                                        \
-  X(placed, "placements, repeated ones included")                                        \
-  X(ended, "requests that ended on their instance")                                      \
-  X(cancelled, "requests cancelled while alive")                                         \
-  X(failed_invalid, "requests refused: no id, or nothing to compute")                    \
-  X(failed_id_in_use, "requests refused because another of their id is alive")           \
-  X(failed_expired, "requests that waited here past expires_at")                         \
-  X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")  \
-  X(returned, "requests that came back because their instance went down")                \
-  X(held, "calls made before the stages ahead of theirs had ended")                      \
-  X(dropped, "requests that failed because their workflow was over")                     \
-  X(workflows_declared, "workflows that began")                                          \
-  X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")   \
-  X(workflow_faults, "what was said of workflows and cannot be")                         \
-  X(instances_lost, "instances that went down")                                          \
-  X(told_late, "starts and ends told by an instance that the request had left; ignored") \
-  X(events_unknown, "events that name no living request, or no instance that is up")     \
-  X(events_invalid, "instances without an id, reports with negative counts; ignored")    \
+#define TAKT_ROUTER_STATS(X)                                                            \
+  X(arrived, "requests accepted")                                                       \
+  X(placed, "placements, repeated ones included")                                       \
+  X(ended, "requests that ended on their instance")                                     \
+  X(cancelled, "requests cancelled while alive")                                        \
+  X(failed_invalid, "requests refused: no id, or nothing to compute")                   \
+  X(failed_id_in_use, "requests refused because another of their id is alive")          \
+  X(failed_expired, "requests that waited here past expires_at")                        \
+  X(failed_unfit, "requests too large for every instance that was up, with fail_unfit") \
+  X(returned, "requests that came back because their instance went down")               \
+  X(held, "calls made before the stages ahead of theirs had ended")                     \
+  X(dropped, "requests that failed because their workflow was over")                    \
+  X(workflows_declared, "workflows that began")                                         \
+  X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")  \
+  X(workflow_faults, "what was said of workflows and cannot be")                        \
+  X(instances_lost, "instances that went down")                                         \
+  X(told_late, "what an instance told of a request that had left it; ignored")          \
+  X(events_unknown, "events that name no living request, or no instance that is up")    \
+  X(events_invalid, "instances without an id, negative counts; ignored")                \
   X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")
 
 struct RouterStats {
@@ -129,6 +130,9 @@ class BasicRouter {
     std::visit([this](const auto& e) { this->Tell(e), this->Handle(e); }, event);
   }
 
+  // Whether the policy goes by what requests were served, so that RequestServed makes a difference.
+  bool goes_by_service() const { return queue_.goes_by_service(); }
+
   // Sends what can be sent, in rank order. Valid until the next call; so is failed().
   std::span<const Placement> Place(TimePoint now) {
     Clock(now);
@@ -146,6 +150,7 @@ class BasicRouter {
     PlaceFromTop();
     while (PlacePastTop()) PlaceFromTop();
     queue_.EndPlan(!placed_.empty());
+    TellPressure();
     return placed_;
   }
 
@@ -176,6 +181,7 @@ class BasicRouter {
   std::int64_t set_aside() const { return set_aside_; }  // of these, too large for every instance that is up
   std::span<const InstanceState> instances() const { return instances_; }  // those that are up, by id
   const WorkflowTable& workflows() const { return workflows_; }
+  const Policy& policy() const { return queue_.policy(); }
   const RouterStats& stats() const { return stats_; }
 
  private:
@@ -194,6 +200,7 @@ class BasicRouter {
     queue_.Reserve(n);
     expiries_.Reserve(n);
     place_of_.reserve(n);
+    charged_.reserve(n);
     placed_.reserve(n);
     window_.reserve(static_cast<std::size_t>(options.window));
   }
@@ -240,8 +247,9 @@ class BasicRouter {
     kept.output_tokens = Sane(r.output_tokens);
     kept.workflow_tokens_left = Sane(r.workflow_tokens_left);
     if (kept.after.absurd()) kept.after = {};
-    if (slot >= place_of_.size()) place_of_.resize(slot + 1);
+    if (slot >= place_of_.size()) place_of_.resize(slot + 1), charged_.resize(slot + 1);
     place_of_[slot] = {};
+    charged_[slot] = {};
     if (JoinsWorkflow(slot)) {
       Enqueue(slot);
     } else {
@@ -264,6 +272,7 @@ class BasicRouter {
     if (e.priority) r.priority = *e.priority;
     if (e.sequences && *e.sequences >= 1 && *e.sequences < r.sequences) r.sequences = *e.sequences;
     if (table_[slot].status == Status::kWaiting) queue_.Update(slot, state, now_);
+    if (table_[slot].status == Status::kRunning) queue_.Enter(state, now_);
     if (!e.expires_at) return;
     r.expires_at = *e.expires_at;
     ForgetExpiry(slot);
@@ -285,7 +294,28 @@ class BasicRouter {
       return;
     }
     ++stats_.ended;
+    const bool told = e.served && !e.served->absurd();
+    if (e.served && !told) ++stats_.events_invalid;
+    if (table_[slot].status == Status::kRunning) {
+      if (told) {
+        Serve(slot, *e.served);
+      } else if (!charged_[slot].told && !e.failed) {
+        ChargeExpected(slot);
+      }
+    }
     End(slot, !e.failed);
+  }
+
+  void Handle(const RequestServed& e) {
+    const Slot slot = Living(e.request);
+    if (slot == IdMap::kAbsent) return;
+    if (table_[slot].status != Status::kRunning || (e.instance && e.instance != place_of_[slot])) {
+      ++stats_.told_late;
+    } else if (e.served.absurd()) {
+      ++stats_.events_invalid;
+    } else {
+      Serve(slot, e.served);
+    }
   }
 
   void Handle(const RequestStarted& e) {
@@ -347,6 +377,8 @@ class BasicRouter {
       ++stats_.returned;
       --outstanding_;
       if constexpr (AccountingPlacement<Placer>) placer_.Released(table_[slot].state, gone, now_);
+      table_[slot].state.generated = {};  // it begins anew
+      charged_[slot].told = false;
       Enqueue(slot);
       ExpectExpiry(slot);
     }
@@ -377,6 +409,45 @@ class BasicRouter {
     place_of_[slot] = {};
     Budget(slot);
     queue_.Push(slot, record.state, now_);
+  }
+
+  // What a placed request has come to.
+  void Serve(Slot slot, const TokensServed& served) {
+    RequestState& state = table_[slot].state;
+    state.generated = std::max(state.generated, Tokens{served.output.value / state.request.sequences});
+    state.has_run |= served.prefill > Tokens{0} || served.output > Tokens{0};
+    charged_[slot].told = true;
+    Charge(slot, served);
+  }
+
+  // Nobody has told what a request that has finished came to: what was expected.
+  void ChargeExpected(Slot slot) {
+    const Request& r = table_[slot].state.request;
+    if (!r.output_tokens.known()) return;
+    constexpr double kMost = 1e9;
+    const double cap = r.max_output_tokens.value > 0 ? r.max_output_tokens.value : kMost;
+    const double output = std::min(std::min(r.output_tokens.mean, cap) * r.sequences, kMost);
+    Charge(slot, {{}, {static_cast<std::int32_t>(output)}});
+  }
+
+  // Tells the policy of what goes beyond the most that it has been told: what comes twice, or is computed again since
+  // an instance was lost, is charged once.
+  void Charge(Slot slot, const TokensServed& served) {
+    const RequestState& state = table_[slot].state;
+    TokensServed& charged = charged_[slot].served;
+    const Tokens prefill{served.prefill.value - charged.prefill.value};
+    const Tokens output{served.output.value - charged.output.value};
+    const bool first = charged.output.value == 0;
+    if (prefill > Tokens{0}) {
+      charged.prefill = served.prefill;
+      queue_.Scheduled(state, prefill, {});
+    }
+    if (output > Tokens{0}) {
+      charged.output = served.output;
+      // A token per sequence and step, the first with the last of the prompt.
+      const std::int64_t steps = (std::int64_t{output.value} + state.request.sequences - 1) / state.request.sequences;
+      queue_.Scheduled(state, {}, output, steps - (first ? 1 : 0));
+    }
   }
 
   void ExpectExpiry(Slot slot) {
@@ -515,7 +586,9 @@ class BasicRouter {
       return true;
     });
     bool moved = false;
-    for (std::size_t i = 1; i < window_.size(); ++i) moved |= TryPlace(window_[i]);
+    for (std::size_t i = 1; i < window_.size() && !(moved && queue_.charges_groups()); ++i) {
+      moved |= TryPlace(window_[i]);
+    }
     return moved;
   }
 
@@ -567,7 +640,42 @@ class BasicRouter {
       record.state.request.compute = costs_.On(instance);
     }
     if constexpr (AccountingPlacement<Placer>) placer_.Placed(record.state, instance, now_);
+    // Nobody has told of it yet, but one Place must not give a group all that there is.
+    Charge(slot, {record.state.request.prompt_tokens, {}});
+    queue_.ReadGroupsAgain();
   }
+
+  // A policy that prices resources hears why the first of the queue is still here. It waits for places (kSequences)
+  // where the instances that are large enough hold as many requests as they may, and for memory (kKv) where the
+  // placement wants none of them now. Sizes are means over the instances that take requests and tell them.
+  void TellPressure() {
+    if constexpr (PressurePolicy<Policy>) {
+      QueuePressure pressure;
+      std::int32_t engines = 0, sized = 0;
+      double kv_tokens = 0, places = 0;
+      bool declined = false;
+      for (const InstanceState& i : instances_) {
+        const std::int64_t most = std::min(i.instance.capacity, options_.max_outstanding);
+        if (most <= 0) continue;
+        ++engines;
+        places += static_cast<double>(most);
+        sized += i.instance.kv_tokens.value > 0 ? 1 : 0;
+        kv_tokens += std::max(i.instance.kv_tokens.value, 0);
+        declined |= !queue_.empty() && HasRoom(i) && Fits(table_[queue_.Top()].state.request, i.instance);
+      }
+      if (!queue_.empty()) pressure.head = declined ? WaitsFor::kKv : WaitsFor::kSequences;
+      if (sized > 0) pressure.kv_tokens = {static_cast<std::int32_t>(kv_tokens / sized)};
+      if (engines > 0 && places < 1e9) pressure.limits.max_seqs = static_cast<std::int32_t>(places / engines);
+      pressure.engines = std::max(engines, 1);
+      queue_.TellPressure(pressure, now_);
+    }
+  }
+
+  // What the policy has been told of a request, wherever it ran.
+  struct Charged {
+    TokensServed served = {};
+    bool told = false;  // by a host, since it was placed
+  };
 
   RouterOptions options_;
   RankQueue<Policy> queue_;
@@ -577,6 +685,7 @@ class BasicRouter {
   CallCosts costs_;
   IndexedHeapOf<std::pair<TimePoint, RequestId>> expiries_;  // of requests that wait here
   std::vector<InstanceId> place_of_;  // by slot
+  std::vector<Charged> charged_;  // by slot
   std::vector<InstanceState> instances_;  // by id
   std::vector<std::uint32_t> free_slots_;  // of instances that went down
   std::vector<Placement> placed_;

@@ -102,6 +102,16 @@ void RouterShadow::On(const RequestStarted& e) {
   if (life != nullptr && (!life->place || e.instance != life->place)) ++ours_.told_late;
 }
 
+void RouterShadow::On(const RequestServed& e) {
+  const Request* life = Living(e.request);
+  if (life == nullptr) return;
+  if (!life->place || (e.instance && e.instance != life->place)) {
+    ++ours_.told_late;
+  } else if (e.served.prefill.value < 0 || e.served.output.value < 0) {
+    ++ours_.events_invalid;
+  }
+}
+
 void RouterShadow::On(const RequestEnded& e) {
   Request* life = Living(e.request);
   if (life == nullptr) return;
@@ -110,6 +120,7 @@ void RouterShadow::On(const RequestEnded& e) {
     return;
   }
   ++ours_.ended;
+  ours_.events_invalid += e.served && (e.served->prefill.value < 0 || e.served->output.value < 0) ? 1u : 0u;
   End(*life);
 }
 

@@ -54,6 +54,7 @@ class RouterShadow {
   void On(const Revised& e);
   void On(const Cancelled& e);
   void On(const RequestStarted& e);
+  void On(const RequestServed& e);
   void On(const RequestEnded& e);
   void On(const InstanceUp& e);
   void On(const InstanceDown& e);

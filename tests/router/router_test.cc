@@ -12,6 +12,8 @@
 #include "catch.h"
 #include "takt/base/random.h"
 #include "takt/placement/round_robin.h"
+#include "takt/policy/autellix.h"
+#include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 
 namespace takt {
@@ -270,6 +272,199 @@ TEST_CASE("options out of range are named with their values") {
   const auto router = BasicRouter<Fcfs, RoundRobin>::Create({.max_outstanding = 0, .window = -3}, {}, {});
   REQUIRE(!router.ok());
   CHECK(std::string(router.status().message()).find("max_outstanding: 0; window: -3") != std::string::npos);
+}
+
+// ---- policies that go by service --------------------------------------------------------------------------------
+
+Arrived ArrivalOf(std::uint64_t tenant, std::uint64_t id, std::int32_t prompt = 10) {
+  Arrived arrived = Arrival(id, prompt);
+  arrived.request.tenant = {tenant};
+  return arrived;
+}
+
+using Ids = std::vector<std::uint64_t>;
+
+// Places and ends one request after the other on an instance that holds one. Who went, in order; `end(id)` is told.
+template <class RouterT, class End>
+Ids OneByOne(RouterT& router, int n, End&& end) {
+  Ids ids;
+  for (int i = 0; i < n; ++i) {
+    const std::span<const Placement> placed = router.Place(At(1 + i));
+    if (placed.empty()) break;
+    REQUIRE(placed.size() == 1);
+    const std::uint64_t id = placed[0].request.value;
+    ids.push_back(id);
+    end(id, At(1 + i));
+  }
+  return ids;
+}
+
+TEST_CASE("a tenant is charged for prompts as they are placed: a flood waits behind a modest tenant") {
+  auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
+  router.On(Up(1), At(0));
+  for (std::uint64_t id = 1; id <= 10; ++id) router.On(ArrivalOf(1, id), At(0));
+  for (std::uint64_t id = 11; id <= 14; ++id) router.On(ArrivalOf(2, id), At(0));
+  const Ids ids =
+      OneByOne(router, 9, [&](std::uint64_t id, TimePoint now) { router.On(RequestEnded{{id}, {1}}, now); });
+  CHECK(ids == Ids{1, 11, 2, 12, 3, 13, 4, 14, 5});
+}
+
+TEST_CASE("one Place that has room for many charges as it goes") {
+  auto router = Make<FairShare, RoundRobin>({.max_outstanding = 6});
+  router.On(Up(1), At(0));
+  for (std::uint64_t id = 1; id <= 10; ++id) router.On(ArrivalOf(1, id), At(0));
+  for (std::uint64_t id = 11; id <= 14; ++id) router.On(ArrivalOf(2, id), At(0));
+  CHECK(Place(router, 0) == Pairs{{1, 1}, {11, 1}, {2, 1}, {12, 1}, {3, 1}, {13, 1}});
+}
+
+TEST_CASE("a tenant is charged for the output that hosts tell, as it comes and at the end, each token once") {
+  auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
+  router.On(Up(1), At(0));
+  for (std::uint64_t id = 1; id <= 10; ++id) router.On(ArrivalOf(1, id), At(0));
+  for (std::uint64_t id = 11; id <= 18; ++id) router.On(ArrivalOf(2, id), At(0));
+  // Tenant 1's requests cost 10 + 2 * 25 = 60, those of tenant 2 10 + 2 * 5 = 20.
+  const Ids ids = OneByOne(router, 12, [&](std::uint64_t id, TimePoint now) {
+    const std::int32_t output = id <= 10 ? 25 : 5;
+    router.On(RequestServed{{id}, {1}, {{10}, {output / 5}}}, now);
+    router.On(RequestServed{{id}, {1}, {{10}, {output / 5}}}, now);    // twice
+    router.On(RequestServed{{id}, {1}, {{5}, {1}}}, now);              // late
+    router.On(RequestServed{{id}, {2}, {{900}, {900}}}, now);          // where it is not
+    router.On(RequestServed{{id}, {1}, {{-900}, {900}}}, now);         // cannot be
+    router.On(RequestEnded{{id}, {1}, false, TokensServed{{10}, {output}}}, now);
+    router.On(RequestServed{{id}, {1}, {{900}, {900}}}, now);          // over
+  });
+  CHECK(ids == Ids{1, 11, 12, 13, 2, 14, 15, 16, 3, 17, 18, 4});
+  CHECK(router.stats().told_late == 12);
+  CHECK(router.stats().events_invalid == 12);
+  CHECK(router.stats().events_unknown == 12);
+}
+
+TEST_CASE("where hosts tell no tokens, the output of what finished is charged as expected, up to the cap") {
+  auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
+  router.On(Up(1), At(0));
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    Arrived arrival = ArrivalOf(id <= 10 ? 1 : 2, id);
+    arrival.request.output_tokens = Estimate::Exact(id <= 10 ? 25 : 1000);
+    if (id > 10) arrival.request.max_output_tokens = {5};
+    router.On(arrival, At(0));
+  }
+  const auto end = [&](std::uint64_t id, TimePoint now) { router.On(RequestEnded{{id}, {1}}, now); };
+  CHECK(OneByOne(router, 6, end) == Ids{1, 11, 12, 13, 2, 14});
+  const auto fail = [&](std::uint64_t id, TimePoint now) { router.On(RequestEnded{{id}, {1}, true}, now); };
+  CHECK(OneByOne(router, 5, fail) == Ids{15, 16, 17, 18, 3});  // only prompts: 80, 100 ... 130 against 120
+}
+
+TEST_CASE("what is computed again, since an instance was lost, is charged once") {
+  auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
+  router.On(Up(1), At(0));
+  router.On(ArrivalOf(1, 1, 100), At(0));
+  router.On(ArrivalOf(2, 2, 120), At(0));
+  router.On(ArrivalOf(2, 3, 120), At(0));
+  CHECK(Place(router, 0) == Pairs{{1, 1}});
+  router.On(RequestServed{{1}, {1}, {{100}, {5}}}, At(1));
+  CHECK(router.Find({1})->generated == Tokens{5});
+  router.On(InstanceDown{{1}}, At(1));
+  CHECK(router.Find({1})->generated == Tokens{0});
+  router.On(Up(2), At(2));
+  CHECK(Place(router, 2) == Pairs{{2, 2}});  // 0 against 110
+  router.On(RequestEnded{{2}, {2}, false, TokensServed{{120}, {1}}}, At(3));
+  CHECK(Place(router, 3) == Pairs{{1, 2}});  // 110 against 122
+  router.On(RequestEnded{{1}, {2}, false, TokensServed{{100}, {5}}}, At(4));
+  router.On(ArrivalOf(1, 4), At(4));  // lifted to tenant 2's 122: only if it was charged 110, not 220
+  CHECK(Place(router, 4) == Pairs{{3, 2}});
+  router.On(RequestEnded{{3}, {2}}, At(5));
+  CHECK(Place(router, 5) == Pairs{{4, 2}});
+}
+
+TEST_CASE("autellix in a router: the program that was served least goes first, as the tokens told reckon it") {
+  Autellix policy({.bound = 2, .beta = 1e9});
+  policy.pace = {.decode_s = 0.02, .forward_s = 1e-3};
+  auto router = Make<Autellix, RoundRobin>({.max_outstanding = 1}, policy);
+  router.On(Up(1), At(0));
+  const auto call = [&](std::uint64_t workflow, std::uint64_t id, double now) {
+    Arrived arrival = Arrival(id, 100);
+    arrival.request.workflow = {workflow};
+    router.On(arrival, At(now));
+  };
+  call(1, 1, 0);
+  CHECK(Place(router, 5) == Pairs{{1, 1}});
+  router.On(RequestServed{{1}, {1}, {{100}, {1}}}, At(6));
+  router.On(RequestServed{{1}, {1}, {{100}, {51}}}, At(7));
+  router.On(RequestEnded{{1}, {1}, false, TokensServed{{100}, {101}}}, At(8));  // 0.1 s and 100 steps of 0.02 s
+  const auto queue_of = [&](std::uint64_t workflow) {
+    RequestState next;
+    next.request.workflow = {workflow};
+    next.slot = 1000;
+    return router.policy().queue(next);
+  };
+  CHECK(router.policy().ServiceAndWait({1}).first == Approx(2.1));
+  CHECK(router.policy().ServiceAndWait({1}).second == Approx(5));  // until it was placed
+  CHECK(queue_of(1) == 1);
+  call(1, 2, 9);
+  call(2, 3, 10);
+  CHECK(Place(router, 11) == Pairs{{3, 1}});
+}
+
+// Notes what it is told.
+struct Listening {
+  std::vector<QueuePressure> pressures = {};
+  std::vector<std::uint64_t> entered = {}, ended = {};
+  std::int64_t prefill = 0, output = 0, steps = 0;
+
+  RankKey Key(const RequestState&) const { return {}; }
+  void Enters(const RequestState& r, TimePoint) { entered.push_back(r.request.id.value); }
+  void Ends(const RequestState& r, TimePoint) { ended.push_back(r.request.id.value); }
+  void PlanEnds(const QueuePressure& p, TimePoint) { pressures.push_back(p); }
+  void Scheduled(const RequestState&, Tokens p, Tokens o, std::int64_t n) {
+    prefill += p.value, output += o.value, steps += o.value > 0 ? n : 0;
+  }
+  // Instances with an odd id are never wanted.
+  double Score(const RequestState&, const InstanceState& i, TimePoint) const {
+    return i.instance.id.value % 2 == 0 ? 1 : std::numeric_limits<double>::quiet_NaN();
+  }
+};
+
+TEST_CASE("a policy hears what keeps the first of the queue, and of how many instances") {
+  auto router = Make<Listening, Listening>({.max_outstanding = 4});
+  const auto pressure = [&](double now) {
+    router.Place(At(now));
+    return router.policy().pressures.back();
+  };
+  CHECK(pressure(0).head == WaitsFor::kNothing);
+  CHECK(pressure(0).engines == 1);
+  router.On(Arrival(1), At(0));
+  CHECK(pressure(0).head == WaitsFor::kSequences);  // nothing is up
+  router.On(Up(1, 10, 1000), At(1));
+  CHECK(pressure(1).head == WaitsFor::kKv);  // the placement does not want it there
+  router.On(Up(2, 2, 3000), At(2));
+  router.On(Up(3, 0, 9000), At(2));  // drains
+  CHECK(pressure(2).head == WaitsFor::kNothing);
+  CHECK(router.policy().pressures.back().engines == 2);
+  CHECK(router.policy().pressures.back().kv_tokens == Tokens{2000});
+  CHECK(router.policy().pressures.back().limits.max_seqs == 3);
+  router.On(Up(1, 0), At(3));
+  for (std::uint64_t id = 2; id <= 3; ++id) router.On(Arrival(id), At(3));
+  CHECK(pressure(3).head == WaitsFor::kSequences);
+}
+
+TEST_CASE("a policy hears of requests as in an engine: news of those that run, tokens and steps, and each end") {
+  auto router = Make<Listening, RoundRobin>();
+  router.On(Up(1), At(0));
+  Arrived arrival = Arrival(1, 7);
+  arrival.request.sequences = 3;
+  router.On(arrival, At(0));
+  router.Place(At(0));
+  router.On(Revised{.request = {1}, .output_tokens = Estimate::Exact(5)}, At(1));
+  CHECK(router.policy().entered == Ids{1, 1});
+  router.On(RequestServed{{1}, {1}, {{9}, {6}}}, At(1));  // 2 tokens computed again; 1 step after the prompt's
+  CHECK(router.policy().prefill == 9);
+  CHECK(router.policy().output == 6);
+  CHECK(router.policy().steps == 1);
+  CHECK(router.Find({1})->generated == Tokens{2});
+  CHECK(router.Find({1})->has_run);
+  router.On(RequestEnded{{1}, {}, false, TokensServed{{9}, {30}}}, At(2));
+  CHECK(router.policy().steps == 9);
+  CHECK(router.policy().ended == Ids{1});
 }
 
 // ---- against a model that is slow and plain -------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -61,12 +62,30 @@ struct RequestStarted {
   InstanceId instance;
 };
 
+// What has been computed for a request since it was placed on its instance.
+struct TokensServed {
+  Tokens prefill{0};  // tokens of its context; one that is computed again counts again, one found in a cache does not
+  Tokens output{0};  // new tokens of all its sequences
+
+  constexpr bool absurd() const { return prefill < Tokens{0} || output < Tokens{0}; }
+  friend constexpr bool operator==(const TokensServed&, const TokensServed&) = default;
+};
+
+// What a request has come to that has not ended, for policies that go by service: say with each report, of all that
+// runs. Told twice, or late, the same changes nothing. `instance` as in RequestEnded.
+struct RequestServed {
+  RequestId request;
+  InstanceId instance;
+  TokensServed served;
+};
+
 // A request has left its instance: finished, or `failed`. `instance`: the one that says so, so that the late word of
 // an instance that the request had to leave is not taken for its end; none: wherever it is.
 struct RequestEnded {
   RequestId request;
   InstanceId instance;
   bool failed = false;  // its stage of a workflow lacks a call again
+  std::optional<TokensServed> served = {};  // in all; none: not told
 };
 
 // Workflows (state/workflow_table.h). Requests that bear the id of one that is alive are calls of it, by their stage.
@@ -89,8 +108,9 @@ struct WorkflowEnded {
   bool cancelled = false;  // nothing is learnt of it
 };
 
-using RouterEvent = std::variant<Arrived, Revised, Cancelled, RequestStarted, RequestEnded, InstanceUp, InstanceDown,
-                                 InstanceReported, Epoch, WorkflowDeclared, WorkflowGrown, StageEnded, WorkflowEnded>;
+using RouterEvent =
+    std::variant<Arrived, Revised, Cancelled, RequestStarted, RequestServed, RequestEnded, InstanceUp, InstanceDown,
+                 InstanceReported, Epoch, WorkflowDeclared, WorkflowGrown, StageEnded, WorkflowEnded>;
 
 }  // namespace takt
 

@@ -45,6 +45,7 @@ struct QueuePressure {
   WaitsFor head = WaitsFor::kNothing;  // kNothing: nobody was left waiting
   StepLimits limits = {};
   Tokens kv_tokens{0};  // size of the KV cache; 0: takt does not count it
+  std::int32_t engines = 1;  // that serve this queue; limits and kv_tokens are of one of them
 };
 
 // One request's part of a step: token counts, not phases. 32 bits of lane name the row, so that neither side

@@ -84,10 +84,10 @@ class Aged {
   {
     inner_.Observe(event, now);
   }
-  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output)
+  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps = 1)
     requires ScheduledPolicy<P>
   {
-    return TellOfStep(inner_, r, prefill, output);
+    return TellOfStep(inner_, r, prefill, output, steps);
   }
   void Reserve(std::size_t slots)
     requires ReservePolicy<P>

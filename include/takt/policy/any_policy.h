@@ -53,7 +53,9 @@ class AnyPolicy {
   void GroupSized(std::uint64_t group, std::int64_t waiting) { held_->GroupSized(group, waiting); }
   void PlanBegins(TimePoint now) { held_->PlanBegins(now); }
   void Observe(const Event& event, TimePoint now) { held_->Observe(event, now); }
-  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output) { return held_->Scheduled(r, prefill, output); }
+  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps = 1) {
+    return held_->Scheduled(r, prefill, output, steps);
+  }
   void Reserve(std::size_t slots) { held_->Reserve(slots); }
   void KeyHashes(std::uint64_t seed) { held_->KeyHashes(seed); }
   void Enters(const RequestState& r, TimePoint now) { held_->Enters(r, now); }
@@ -79,7 +81,7 @@ class AnyPolicy {
     virtual void GroupSized(std::uint64_t, std::int64_t) = 0;
     virtual void PlanBegins(TimePoint) = 0;
     virtual void Observe(const Event&, TimePoint) = 0;
-    virtual bool Scheduled(const RequestState&, Tokens, Tokens) = 0;
+    virtual bool Scheduled(const RequestState&, Tokens, Tokens, std::int64_t) = 0;
     virtual void Reserve(std::size_t) = 0;
     virtual void KeyHashes(std::uint64_t) = 0;
     virtual void Enters(const RequestState&, TimePoint) = 0;
@@ -127,8 +129,8 @@ class AnyPolicy {
     void Observe(const Event& event, TimePoint now) override {
       if constexpr (ObservingPolicy<P>) policy.Observe(event, now);
     }
-    bool Scheduled(const RequestState& r, Tokens prefill, Tokens output) override {
-      return TellOfStep(policy, r, prefill, output);
+    bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps) override {
+      return TellOfStep(policy, r, prefill, output, steps);
     }
     void Reserve(std::size_t slots) override {
       if constexpr (ReservePolicy<P>) policy.Reserve(slots);

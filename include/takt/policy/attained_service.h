@@ -14,9 +14,9 @@ struct AttainedService {
   std::int64_t prefill = 0;  // tokens, those computed again included
   std::int64_t decodes = 0;  // steps that yielded output and no prefill
 
-  void Add(Tokens prefilled, Tokens output) {
+  void Add(Tokens prefilled, Tokens output, std::int64_t steps) {
     prefill += prefilled.value;
-    decodes += prefilled.value == 0 && output.value > 0 ? 1 : 0;
+    decodes += prefilled.value == 0 && output.value > 0 ? steps : 0;
   }
   double Seconds(const MemoryPace& pace) const {
     return pace.forward_s * static_cast<double>(prefill) + pace.decode_s * static_cast<double>(decodes);

@@ -109,12 +109,12 @@ class Autellix {
 
   RankKey Key(const RequestState& r) const { return {static_cast<double>(queue(r))}; }
 
-  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
+  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps = 1) {
     if (!Known(r)) return false;
     Call& call = calls_[r.slot];
     EndWait(call, planned_);
-    call.ran.Add(prefill, output);
-    call.ran_here.Add(prefill, output);
+    call.ran.Add(prefill, output, steps);
+    call.ran_here.Add(prefill, output, steps);
     if (call.queue + 1 >= options_.queues || call.ran_here.Seconds(pace) < call.quantum) return false;
     ++call.queue;
     call.quantum *= options_.ratio;
@@ -127,6 +127,7 @@ class Autellix {
     if (Known(r)) LookAt(calls_[r.slot], now);
   }
 
+  void PlanBegins(TimePoint now) { planned_ = now; }
   void PlanEnds(const QueuePressure&, TimePoint now) { planned_ = now; }
 
   // Where it stands, 0 being the first.

@@ -168,8 +168,8 @@ struct ResourcePrices {
 // those of which no call is there at present.
 //
 // What is not seen: prefixes in the cache, which are looked up at admission (such prompts are priced whole); other
-// instances (each scheduler keeps its own book, and that of a router's queue hears of no steps, so that it prices by
-// predictions alone and at equal prices).
+// instances (each scheduler keeps its own book; that of a router's queue learns from what hosts tell of requests that
+// have ended, and takes places on instances for what is scarce).
 class FootprintBook {
  public:
   struct Options {
@@ -250,13 +250,14 @@ class FootprintBook {
     budget_ = Reciprocal(pressure.limits.tokens.value);
     sequences_ = Reciprocal(pressure.limits.max_seqs);
     kv_ = pressure.kv_tokens.value > 0 ? 1.0 / pressure.kv_tokens.value : 0;
+    engines_ = std::max(pressure.engines, 1);
   }
 
   // What is left of the workflow of a request that has entered, this call included, as of then [s]; 0 of others.
   double Left(const RequestState& r) const { return r.slot < calls_.size() ? calls_[r.slot].cost : 0; }
 
   // Until all that is known of is done, at the pace at which predictions have come true so far [s].
-  double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 * truth(); }
+  double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 * truth() / engines_; }
 
   // Actual over predicted cost of workflows, where those that live are taken at their word.
   double truth() const { return predicted_ > 0 ? std::clamp(1 + corrected_ / predicted_, 0.1, 10.0) : 1; }
@@ -444,6 +445,7 @@ class FootprintBook {
   Options options_;
   ResourcePrices prices_;
   double budget_ = 1.0 / 2048, sequences_ = 1.0 / 256, kv_ = 0;  // one over what a step has to give
+  double engines_ = 1;  // that share the work
   WorkSizes works_;
   std::vector<Call> calls_;  // by slot
   std::vector<Flow> flows_;

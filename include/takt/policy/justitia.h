@@ -44,7 +44,7 @@ class Justitia {
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
-    if (pressure.kv_tokens.value > 0) kv_told_ = pressure.kv_tokens.value;
+    if (pressure.kv_tokens.value > 0) kv_told_ = 1.0 * pressure.kv_tokens.value * pressure.engines;
   }
 
   void Enters(const RequestState& r, TimePoint now) {

@@ -60,10 +60,10 @@ class Mlfq {
 
   RankKey Key(const RequestState& r) const { return Known(r) ? records_[r.slot].key : Back(LevelOf(r)); }
 
-  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
+  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps = 1) {
     if (!Known(r)) return false;
     Record& record = records_[r.slot];
-    record.service.Add(prefill, output);
+    record.service.Add(prefill, output, steps);
     const bool used_up = record.level < kLast && record.service.Seconds(pace) > record.quantum;
     if (used_up) {
       ++record.level;

@@ -130,10 +130,12 @@ template <class P>
 concept ObservingPolicy = requires(P& p, const Event& event, TimePoint now) { p.Observe(event, now); };
 
 // Optional: is told, at Commit, of the tokens that a step computed for a request (`prefill` known ones, `output`
-// new ones). Where it returns a bool, true says that this has changed the request's key.
+// new ones). Where it returns a bool, true says that this has changed the request's key. In a router one call may stand
+// for many steps: a policy that counts them takes their number as a fourth argument.
 template <class P>
 concept ScheduledPolicy =
-    requires(P& p, const RequestState& r, Tokens prefill, Tokens output) { p.Scheduled(r, prefill, output); };
+    requires(P& p, const RequestState& r, Tokens prefill, Tokens output) { p.Scheduled(r, prefill, output); } ||
+    requires(P& p, const RequestState& r, Tokens tokens, std::int64_t steps) { p.Scheduled(r, tokens, tokens, steps); };
 
 // Optional: whom to preempt first, larger is sooner, whatever the groups; by default the last by GroupKey, then Key.
 template <class P>
@@ -143,14 +145,24 @@ concept VictimPolicy = requires(const P& p, const RequestState& r) {
 
 // Tells a policy that has the hook; whether the request's key has changed.
 template <class P>
-bool TellOfStep(P& policy, const RequestState& r, Tokens prefill, Tokens output) {
+bool TellOfStep(P& policy, const RequestState& r, Tokens prefill, Tokens output,
+                [[maybe_unused]] std::int64_t steps = 1) {
   if constexpr (!ScheduledPolicy<P>) {
     return false;
-  } else if constexpr (std::same_as<decltype(policy.Scheduled(r, prefill, output)), bool>) {
-    return policy.Scheduled(r, prefill, output);
   } else {
-    policy.Scheduled(r, prefill, output);
-    return false;
+    const auto tell = [&] {
+      if constexpr (requires { policy.Scheduled(r, prefill, output, steps); }) {
+        return policy.Scheduled(r, prefill, output, steps);
+      } else {
+        return policy.Scheduled(r, prefill, output);
+      }
+    };
+    if constexpr (std::same_as<decltype(tell()), bool>) {
+      return tell();
+    } else {
+      tell();
+      return false;
+    }
   }
 }
 

@@ -101,9 +101,17 @@ class RankQueue {
     }
   }
 
-  // A step has computed tokens for a request that does not wait. True: its key has changed.
-  bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) {
-    return TellOfStep(policy_, state, prefill, output);
+  // Steps, one unless told otherwise, have computed tokens for a request that does not wait. True: its key has changed.
+  bool Scheduled(const RequestState& state, Tokens prefill, Tokens output, std::int64_t steps = 1) {
+    return TellOfStep(policy_, state, prefill, output, steps);
+  }
+
+  bool goes_by_service() const { return hooks_.scheduled; }
+  // Whether what is scheduled changes the order of others.
+  bool charges_groups() const { return grouped() && hooks_.scheduled; }
+  // Within a plan: what has been charged since it began counts from here on.
+  void ReadGroupsAgain() {
+    if (charges_groups()) TakeInGroupKeys();
   }
 
   // The request has called a tool, and leaves the queue if it waits.

@@ -125,6 +125,7 @@ class VirtualCluster {
   void Place();
   void Start(std::uint32_t instance);
   void Report();
+  TokensServed ServedTo(std::uint32_t call, std::int32_t output) const;
   void Control();
   void Sample();
 
@@ -317,6 +318,10 @@ void VirtualCluster<Scheduler>::Report() {
     const auto preempted = static_cast<std::int64_t>(stats.preempted_recompute + stats.preempted_swap);
     const Tokens kv_used{scheduler.kv().used.value * scheduler.options().kv_block_tokens.value};
     router_->On(InstanceReported{{i + 1}, {scheduler.waiting(), scheduler.running(), preempted, kv_used}}, now_);
+    if (!router_->goes_by_service()) continue;
+    engines_[i].ForEachRunning([&](std::uint32_t call, std::int32_t output) {
+      router_->On(RequestServed{VirtualRequests::IdOf(call), {i + 1}, ServedTo(call, output)}, now_);
+    });
   }
   next_report_ = now_ + options_.report_interval;
 }
@@ -430,10 +435,22 @@ void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
   Tell(requests_.records[call].instance, ToolReturned{VirtualRequests::IdOf(call), {returned}, NextTool(call)});
 }
 
+// What its engine has computed for a call that has so much output.
+template <class Scheduler>
+TokensServed VirtualCluster<Scheduler>::ServedTo(std::uint32_t call, std::int32_t output) const {
+  const VirtualRequest& request = requests_.state[call];
+  const RequestRecord& record = requests_.records[call];
+  const std::int32_t once = std::min(request.computed, request.prompt + request.returned) - record.cached_tokens;
+  return {{std::max(once, 0) + record.recomputed_tokens}, {output}};
+}
+
 // The call has left its engine.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailReason reason) {
-  if (routed()) TellRouter(RequestEnded{VirtualRequests::IdOf(call), {}, outcome != Outcome::kCompleted});
+  if (routed()) {
+    const TokensServed served = ServedTo(call, requests_.state[call].generated());
+    TellRouter(RequestEnded{VirtualRequests::IdOf(call), {}, outcome != Outcome::kCompleted, served});
+  }
   Ended(call, outcome, reason);
 }
 

@@ -107,6 +107,16 @@ class VirtualEngine {
   std::vector<Failure>& failed() { return failed_; }
   std::vector<Move>& moves() { return moves_; }
 
+  // f(index, output tokens so far) of each that has a lane.
+  template <class F>
+  void ForEachRunning(F&& f) const {
+    for (const Lane& lane : lanes_) {
+      if (lane.request == 0) continue;
+      const std::uint32_t index = lane.request - 1;
+      f(index, requests_->state[index].stop_at - lane.to_stop);
+    }
+  }
+
   // The step that runs.
   VirtualStep step() const {
     return {options_.instance, step_start_, step_end_, scheduler_.waiting(), *planned_[0], rows_};
