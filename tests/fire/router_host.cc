@@ -9,6 +9,7 @@
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/round_robin.h"
 #include "takt/policy/edf.h"
+#include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/sjf.h"
@@ -95,12 +96,13 @@ void Print(const RouterTally& t, std::uint64_t seeds) {
   fmt::print(
       "{} events over {} seeds: {} arrivals, {} placements in {} answers, {} ended, {} steps of instances\n"
       "{} instances started, {} lost with {} requests that came back, {} of them unnoticed at first, {} drained\n"
-      "{} cancels ({} in the router's queue), {} expired there, {} reports, {} told late, {} twice, {} of unknown "
+      "{} cancels ({} in the router's queue), {} expired there, {} reports, {} told of requests' services, {} told "
+      "late, {} twice, {} of unknown "
       "requests or instances, {} messages to the dead, {} clock faults\n"
       "no violation; all placements and plans hash to {:016x}\n",
       t.events, seeds, t.arrivals, t.placed, t.places, t.ended, t.steps, t.starts, t.lost, t.returned, t.died, t.drains,
-      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.told_late, t.twice, t.unknown, t.unheard, t.clock_faults,
-      t.plan_hash);
+      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services, t.told_late, t.twice, t.unknown, t.unheard,
+      t.clock_faults, t.plan_hash);
 }
 
 RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
@@ -110,8 +112,7 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   s.instance = Setup::OfSeed(seed);
   s.instance.population = 0;  // all come through the router
   s.instance.drains = false;
-  s.instance.ids = Ids();  // the router sees them, too
-  s.instance.tick = 1;
+  s.rules.ids = s.instance.ids;
   s.rules.plain = dice.Chance(0.5);
   s.rules.policy = s.rules.plain ? PlainPolicy(dice.Bits()) : PolicyOf(dice.Bits());
   s.rules.options.max_outstanding = dice.Of<std::int64_t>({1, 3, 10, Instance::kUnbounded, Instance::kUnbounded});
@@ -131,6 +132,18 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   s.clock = sometimes(0.05);
   s.twice = sometimes(0.2);
   s.absurd = sometimes(0.2);
+  s.services = dice.Chance(0.7) ? dice.Of({0.1, 0.5, 1.0}) : 0.0;
+  if (!dice.Chance(0.3)) return s;
+  s.rules.fair = true;
+  s.rules.plain = false;
+  s.tells_size = false;
+  s.rules.options.max_outstanding = dice.Of<std::int64_t>({1, 3, 10});  // so that somebody waits
+  FairShare::Options shares;
+  for (std::uint64_t tenant : {1u, 2u}) {
+    if (dice.Chance(0.5)) shares.weights.weights.push_back({{tenant}, dice.Of({0.01, 0.5, 3.0, 1e6})});
+  }
+  for (const TenantWeights::Weight& w : shares.weights.weights) s.rules.weights[w.tenant.value] = w.weight;
+  s.rules.policy = FairShare(shares);
   return s;
 }
 
@@ -181,12 +194,12 @@ void RouterWorld::Do(const Action& a) {
   switch (a.what) {
     case Do::kArrive: return Arrive(a);
     case Do::kRevise: {
-      const Revised r = DrawRevised({a.name}, setup_.instance, now_, a.bits);
-      const InstanceId place = shadow_.request({a.name}).place;
+      const Revised r = DrawRevised(setup_.rules.ids.Of(a.name), setup_.instance, now_, a.bits);
+      const InstanceId place = shadow_.request(r.request).place;
       if (place && members_[place.value].world) members_[place.value].to.push_back({r});
       return Tell(r);
     }
-    case Do::kCancel: return Cancel({a.name});
+    case Do::kCancel: return Cancel(setup_.rules.ids.Of(a.name));
     default: return;
   }
 }
@@ -200,10 +213,11 @@ void RouterWorld::Tell(const RouterEvent& event) {
 }
 
 void RouterWorld::Arrive(const Action& a) {
-  const Drawn drawn = DrawRequest({a.name}, setup_.instance, now_, a.bits);
+  const RequestId id = setup_.rules.ids.Of(a.name);
+  const Drawn drawn = DrawRequest(id, setup_.instance, now_, a.bits);
   ++tally_.arrivals;
   if (a.name >= lengths_.size()) lengths_.resize(a.name + 256), cancelled_.resize(lengths_.size());
-  if (!shadow_.request({a.name}).alive) lengths_[a.name] = drawn.length;
+  if (!shadow_.request(id).alive) lengths_[a.name] = drawn.length;
   Note("prompt {}, output {}", drawn.request.prompt_tokens.value, drawn.length);
   Tell(Arrived{drawn.request});
 }
@@ -213,7 +227,7 @@ void RouterWorld::Cancel(RequestId id) {
   const RouterShadow::Request& request = shadow_.request(id);
   ++tally_.cancels;
   tally_.cancelled_waiting += request.alive && !request.place ? 1u : 0u;
-  if (request.alive) cancelled_[id.value] = true;
+  if (request.alive) cancelled_[NameOf(id)] = true;
   const InstanceId place = request.place;
   if (place && members_[place.value].world) members_[place.value].to.push_back({Cancelled{id}});
   Tell(Cancelled{id});
@@ -235,7 +249,7 @@ void RouterWorld::Place() {
       ++tally_.unheard;  // until its loss is noticed
       continue;
     }
-    member.to.push_back({Arrived{router_.Find(p.request)->request}, lengths_[p.request.value]});
+    member.to.push_back({Arrived{router_.Find(p.request)->request}, lengths_[NameOf(p.request)]});
   }
 }
 
@@ -336,8 +350,24 @@ void RouterWorld::Report(std::uint32_t at, std::uint64_t bits) {
                         .kv_used = {s.kv().used.value}};
   Dice dice(bits);
   if (dice.Chance(setup_.absurd * 0.2)) report.waiting = -1;
+  if (dice.Chance(setup_.absurd * 0.2)) report.running = std::numeric_limits<std::int64_t>::max();
+  if (dice.Chance(setup_.absurd * 0.2)) report.kv_used = Tokens::Max();
   ++tally_.reports;
   member.from.push_back(InstanceReported{{at}, report});
+  if (!dice.Chance(setup_.services)) return;
+  for (RequestId id : member.held) {
+    member.from.push_back(RequestServed{id, {at}, Served(member.world->shadow().life(id), dice)});
+    ++tally_.services;
+  }
+}
+
+// What an instance says of a request: as it is, or as it cannot be.
+TokensServed RouterWorld::Served(const Life& life, Dice& dice) const {
+  TokensServed served{{life.computed}, {life.generated * life.row_sequences}};
+  if (!dice.Chance(setup_.absurd * 0.2)) return served;
+  (dice.Chance(0.5) ? served.prefill : served.output) = {
+      dice.Of<std::int32_t>({-1, std::numeric_limits<std::int32_t>::min(), 0, 1 << 20, Tokens::Max().value})};
+  return served;
 }
 
 // An instance's own host does something.
@@ -366,7 +396,7 @@ void RouterWorld::Watch(std::uint32_t at) {
       tally_.plan_hash = Mix64(tally_.plan_hash ^ entry.request.value);
       if (tally_.plan_hash % 8 == 0) member.from.push_back(RequestStarted{entry.request, {at}});
       const RouterShadow::Request& request = shadow_.request(entry.request);
-      if (cancelled_[entry.request.value] || (request.alive && request.place == InstanceId{at})) continue;
+      if (cancelled_[NameOf(entry.request)] || (request.alive && request.place == InstanceId{at})) continue;
       return shadow_.Violate(fmt::format("request {} runs on {}, and is {}", entry.request.value, at,
                                          request.alive ? "elsewhere" : "over"));
     }
@@ -374,7 +404,11 @@ void RouterWorld::Watch(std::uint32_t at) {
   std::erase_if(member.held, [&](RequestId id) {
     const Life& life = theirs.life(id);
     if (life.is != Is::kNowhere && (life.is != Is::kEnded || life.must_fail)) return false;
-    member.from.push_back(RequestEnded{id, {at}});
+    RequestEnded ended{id, {at}};
+    Dice dice(Mix64(id.value ^ theirs.steps().size()));
+    ended.failed = dice.Chance(0.1);
+    if (dice.Chance(setup_.services)) ended.served = Served(life, dice);
+    member.from.push_back(ended);
     return true;
   });
 }
@@ -433,25 +467,27 @@ RouterHost::RouterHost(std::uint64_t seed) : dice_(seed ^ 0x4057u) {
   for (std::uint32_t at = 0; at <= kMostInstances; ++at) hosts_.emplace_back(Mix64(seed) + at);
 }
 
-RequestId RouterHost::Anyone(const RouterWorld& world) {
+std::uint64_t RouterHost::Anyone(const RouterWorld& world) {
   const std::vector<RequestId>& ids = world.shadow().alive();
-  if (ids.empty() || dice_.Chance(0.02)) return {dice_.Bits() % (last_id_ + 3)};
-  return ids[dice_.Index(ids.size())];
+  if (ids.empty() || dice_.Chance(0.02)) return dice_.Bits() % (last_name_ + 3);
+  return world.setup().rules.ids.NameOf(ids[dice_.Index(ids.size())]);
 }
 
 Action RouterHost::Next(const RouterWorld& world) {
   const RouterSetup& s = world.setup();
   Action a{.bits = dice_.Bits(), .dt = 0};
-  a.dt = dice_.Chance(s.clock) ? dice_.Of<std::int64_t>({0, -1, -1'000'000, 5'000'000'000}) : dice_.Between(0, 20'000);
+  const std::int64_t tick = s.instance.tick;
+  a.dt = dice_.Chance(s.clock) ? dice_.Of<std::int64_t>({0, -1, -1'000'000, 5'000'000'000})
+                               : dice_.Between(0, 20'000 / tick) * tick;
   const auto with = [&a](Do what, std::uint64_t name, std::uint32_t at = 0) {
     a.what = what, a.name = name, a.at = at;
     return a;
   };
-  if (dice_.Chance(s.cancels)) return with(Do::kCancel, Anyone(world).value);
-  if (dice_.Chance(0.01)) return with(Do::kRevise, Anyone(world).value);
+  if (dice_.Chance(s.cancels)) return with(Do::kCancel, Anyone(world));
+  if (dice_.Chance(0.01)) return with(Do::kRevise, Anyone(world));
   if (world.shadow().alive().size() < s.population && dice_.Chance(0.2)) {
     const bool again = !world.shadow().alive().empty() && dice_.Chance(0.02);  // an id that is alive
-    return with(Do::kArrive, again ? Anyone(world).value : ++last_id_);
+    return with(Do::kArrive, again ? Anyone(world) : ++last_name_);
   }
   if (dice_.Chance(0.15)) return with(Do::kPlace, 0);
 

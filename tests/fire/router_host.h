@@ -24,7 +24,7 @@ struct RouterTally {
   std::uint64_t events = 0, steps = 0, places = 0, placed = 0, arrivals = 0, ended = 0, told_late = 0, expired = 0;
   std::uint64_t cancels = 0, cancelled_waiting = 0, starts = 0, died = 0, lost = 0, returned = 0, drains = 0,
                 reports = 0;
-  std::uint64_t unheard = 0, twice = 0, unknown = 0, clock_faults = 0;
+  std::uint64_t unheard = 0, twice = 0, unknown = 0, clock_faults = 0, services = 0;
   std::uint64_t plan_hash = 0;  // of all placements and plans
 };
 void Print(const RouterTally& tally, std::uint64_t seeds);
@@ -40,6 +40,7 @@ struct RouterSetup {
   double losses = 0, silent = 0, redescribed = 0;  // instances that go down; of these, unnoticed at first
   double slow = 0, slow_reports = 0;  // messages that wait
   double cancels = 0, clock = 0, twice = 0, absurd = 0;
+  double services = 0;  // share of reports with what runs, and of ends with what was served
 
   static RouterSetup OfSeed(std::uint64_t seed);
 };
@@ -99,6 +100,8 @@ class RouterWorld {
   void Report(std::uint32_t at, std::uint64_t bits);
   void Run(const Action& action);
   void Watch(std::uint32_t at);
+  std::uint64_t NameOf(RequestId id) const { return setup_.rules.ids.NameOf(id); }
+  TokensServed Served(const Life& life, Dice& dice) const;
   void Synchronise(World& world) { world.Pass((now_ - world.now()).count()); }
   void Exchange();
   Instance Described(std::uint32_t at, std::int64_t capacity) const;
@@ -110,8 +113,8 @@ class RouterWorld {
   RouterShadow shadow_;
   TimePoint now_{};
   std::vector<Member> members_;
-  std::vector<std::int32_t> lengths_;  // true output lengths, by request
-  std::vector<bool> cancelled_;  // by request
+  std::vector<std::int32_t> lengths_;  // true output lengths, by name
+  std::vector<bool> cancelled_;  // by name
   Tally tally_;
 };
 
@@ -122,11 +125,11 @@ class RouterHost {
   Action Next(const RouterWorld& world);
 
  private:
-  RequestId Anyone(const RouterWorld& world);
+  std::uint64_t Anyone(const RouterWorld& world);
 
   Dice dice_;
   std::vector<RandomHost> hosts_;  // by instance
-  std::uint64_t last_id_ = 0;
+  std::uint64_t last_name_ = 0;
 };
 
 }  // namespace takt::fire

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "check.h"
 
@@ -13,8 +14,24 @@ void RouterShadow::Clock(TimePoint now) {
   now_ = std::max(now_, now);
 }
 
+void FairModel::Joins(std::uint64_t tenant) {
+  if (tenants_[tenant].waiting++ > 0) return;
+  std::optional<double> least;
+  for (const auto& [other, t] : tenants_) {
+    if (other == tenant || t.waiting == 0) continue;
+    least = std::min(least.value_or(Counter(other)), Counter(other));
+  }
+  if (!least && waited_last_) least = Counter(*waited_last_);
+  if (least && Counter(tenant) < *least) tenants_[tenant].lifted_to = *least, tenants_[tenant].cost = 0;
+}
+
+void FairModel::Leaves(std::uint64_t tenant) {
+  --tenants_[tenant].waiting;
+  if (std::ranges::all_of(tenants_, [](const auto& t) { return t.second.waiting == 0; })) waited_last_ = tenant;
+}
+
 RouterShadow::Request* RouterShadow::Living(RequestId id) {
-  if (id.value < requests_.size() && requests_[id.value].alive) return &requests_[id.value];
+  if (request(id).alive) return &Of(id);
   ++ours_.events_unknown;
   return nullptr;
 }
@@ -44,7 +61,14 @@ bool RouterShadow::Before(const Request& a, const Request& b) const {
 
 void RouterShadow::Told(const RouterEvent& event, TimePoint now, const Router& router) {
   Clock(now);
-  std::visit([this](const auto& e) { On(e); }, event);
+  const auto tell = [&](const auto& e) {
+    if constexpr (requires { On(e, router); }) {
+      On(e, router);
+    } else {
+      On(e);
+    }
+  };
+  std::visit(tell, event);
   CheckStats(router);
 }
 
@@ -61,8 +85,8 @@ void RouterShadow::On(const Arrived& e) {
     return;
   }
   ++ours_.arrived;
-  if (r.id.value >= requests_.size()) requests_.resize(r.id.value + 256);
-  Request& fresh = requests_[r.id.value];
+  if (const std::uint64_t name = rules_.ids.NameOf(r.id); name >= requests_.size()) requests_.resize(name + 256);
+  Request& fresh = Of(r.id);
   fresh = {.state = {.request = r}, .alive = true};
   takt::Request& kept = fresh.state.request;
   if (kept.arrival == kUnset) kept.arrival = now_;
@@ -72,6 +96,7 @@ void RouterShadow::On(const Arrived& e) {
   }
   if (kept.after.absurd()) kept.after = {};
   alive_.push_back(r.id);
+  fair_.Joins(kept.tenant.value);
 }
 
 void RouterShadow::On(const Revised& e) {
@@ -102,13 +127,25 @@ void RouterShadow::On(const RequestStarted& e) {
   if (life != nullptr && (!life->place || e.instance != life->place)) ++ours_.told_late;
 }
 
+// What goes beyond the most that was charged before.
+void RouterShadow::Charge(Request& request, const TokensServed& served) {
+  const Tokens prefill = std::max(request.charged.prefill, served.prefill);
+  const Tokens output = std::max(request.charged.output, served.output);
+  fair_.Charge(request.state.request.tenant.value, prefill.value - request.charged.prefill.value,
+               output.value - request.charged.output.value);
+  request.charged = {prefill, output};
+}
+
 void RouterShadow::On(const RequestServed& e) {
-  const Request* life = Living(e.request);
+  Request* life = Living(e.request);
   if (life == nullptr) return;
   if (!life->place || (e.instance && e.instance != life->place)) {
     ++ours_.told_late;
   } else if (e.served.prefill.value < 0 || e.served.output.value < 0) {
     ++ours_.events_invalid;
+  } else {
+    Charge(*life, e.served);
+    life->told = true;
   }
 }
 
@@ -120,7 +157,17 @@ void RouterShadow::On(const RequestEnded& e) {
     return;
   }
   ++ours_.ended;
-  ours_.events_invalid += e.served && (e.served->prefill.value < 0 || e.served->output.value < 0) ? 1u : 0u;
+  const bool told = e.served && e.served->prefill.value >= 0 && e.served->output.value >= 0;
+  ours_.events_invalid += e.served && !told ? 1u : 0u;
+  if (!life->place) return End(*life);
+  const takt::Request& r = life->state.request;
+  if (told) {
+    Charge(*life, *e.served);
+  } else if (!life->told && !e.failed && r.output_tokens.known()) {
+    double each = r.output_tokens.mean;
+    if (r.max_output_tokens.value > 0) each = std::min(each, static_cast<double>(r.max_output_tokens.value));
+    Charge(*life, {{}, {static_cast<std::int32_t>(std::min(each * r.sequences, 1e9))}});
+  }
   End(*life);
 }
 
@@ -135,7 +182,7 @@ void RouterShadow::On(const InstanceUp& e) {
 }
 
 // All that it held comes back, each once.
-void RouterShadow::On(const InstanceDown& e) {
+void RouterShadow::On(const InstanceDown& e, const Router& router) {
   Up* lost = Find(e.instance);
   if (lost == nullptr) {
     ++ours_.events_unknown;
@@ -143,12 +190,17 @@ void RouterShadow::On(const InstanceDown& e) {
   }
   ++ours_.instances_lost;
   up_.erase(up_.begin() + (lost - up_.data()));
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> back;  // in the order in which they join the queue, and tenants
   for (RequestId id : alive_) {
-    Request& life = requests_[id.value];
+    Request& life = Of(id);
     if (life.place != e.instance) continue;
     ++ours_.returned;
     life.place = {};
+    life.told = false;
+    if (const RequestState* theirs = router.Find(id)) back.emplace_back(theirs->slot, life.state.request.tenant.value);
   }
+  std::ranges::sort(back);
+  for (const auto& [slot, tenant] : back) fair_.Joins(tenant);
 }
 
 void RouterShadow::On(const InstanceReported& e) {
@@ -162,6 +214,7 @@ void RouterShadow::On(const InstanceReported& e) {
 
 void RouterShadow::End(Request& request) {
   if (Up* up = Find(request.place)) --up->outstanding;
+  if (!request.place) fair_.Leaves(request.state.request.tenant.value);
   alive_.erase(std::ranges::find(alive_, request.state.request.id));
   request = {};
 }
@@ -192,12 +245,12 @@ void RouterShadow::CheckFailed(const Router& router) {
                Name(f.reason));
     FIRE_CHECK(life.state.request.expires_at <= now_, "request {} expires early", id);
     ++ours_.failed_expired;
-    End(requests_[id]);
+    End(Of(f.request));
   }
   FIRE_CHECK(seen == refused_.size(), "{} requests were refused, and nobody says so", refused_.size() - seen);
   refused_.clear();
   for (RequestId id : alive_) {
-    const Request& life = requests_[id.value];
+    const Request& life = request(id);
     FIRE_CHECK(life.place || life.state.request.expires_at > now_, "request {} waits past its time", id.value);
   }
 }
@@ -212,9 +265,30 @@ void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
     FIRE_CHECK(up != nullptr, "request {} is placed on {}, which is not up", id, p.instance.value);
     FIRE_CHECK(HasRoom(*up), "request {} is placed on {}, which is full", id, p.instance.value);
     FIRE_CHECK(Fits(life, *up), "request {} is placed on {}, where it cannot fit", id, p.instance.value);
-    requests_[id].place = p.instance;
+    CheckFair(p.request);
+    if (!violation_.empty()) return;
+    Request& placed = Of(p.request);
+    placed.place = p.instance;
+    fair_.Leaves(placed.state.request.tenant.value);
+    Charge(placed, {placed.state.request.prompt_tokens, {}});
     ++up->outstanding;
     ++ours_.placed;
+  }
+}
+
+// It is the oldest of the tenant that was served least among those that wait.
+void RouterShadow::CheckFair(RequestId placed) {
+  if (!rules_.fair || !rules_.willing) return;
+  const auto rank = [this](const Request& r) {
+    const takt::Request& q = r.state.request;
+    return std::tuple(fair_.Counter(q.tenant.value), q.arrival, q.id);
+  };
+  for (RequestId id : alive_) {
+    const Request &best = request(placed), &other = request(id);
+    if (other.place) continue;
+    FIRE_CHECK(!(rank(other) < rank(best)), "request {} of tenant {} at {} is placed before {} of tenant {} at {}",
+               placed.value, best.state.request.tenant.value, fair_.Counter(best.state.request.tenant.value), id.value,
+               other.state.request.tenant.value, fair_.Counter(other.state.request.tenant.value));
   }
 }
 
@@ -223,7 +297,7 @@ void RouterShadow::CheckLeft(std::span<const Placement> placements) {
   if (!rules_.willing) return;
   std::int64_t stuck = 0, idle = 0;
   for (RequestId id : alive_) {
-    const Request& life = requests_[id.value];
+    const Request& life = request(id);
     if (life.place) continue;
     const auto fits = [&life](const Up& up) { return Fits(life, up); };
     const bool room = std::ranges::any_of(up_, [&](const Up& up) { return fits(up) && HasRoom(up); });
@@ -234,14 +308,14 @@ void RouterShadow::CheckLeft(std::span<const Placement> placements) {
              stuck);
   if (!rules_.plain) return;
   for (std::size_t i = 0; i < placements.size(); ++i) {
-    const Request& placed = requests_[placements[i].request.value];
+    const Request& placed = request(placements[i].request);
     for (std::size_t j = i + 1; j < placements.size(); ++j) {
-      const Request& later = requests_[placements[j].request.value];
+      const Request& later = request(placements[j].request);
       FIRE_CHECK(!Before(later, placed), "request {} was placed before {}", placements[i].request.value,
                  placements[j].request.value);
     }
     for (RequestId id : alive_) {
-      const Request& left = requests_[id.value];
+      const Request& left = request(id);
       FIRE_CHECK(left.place || !Before(left, placed) || !Fits(left, *Find(placed.place)),
                  "request {} was placed, and {} was not", placements[i].request.value, id.value);
     }
@@ -263,7 +337,7 @@ void RouterShadow::Compare(const Router& router) {
   std::int64_t waiting = 0, too_large = 0;
   TimePoint wake_at = kNever;
   for (RequestId id : alive_) {
-    const Request& life = requests_[id.value];
+    const Request& life = request(id);
     FIRE_CHECK(router.InstanceOf(id) == life.place, "request {} is on {}, not {}", id.value,
                router.InstanceOf(id).value, life.place.value);
     const RequestState* theirs = router.Find(id);

@@ -4,9 +4,13 @@
 #define TAKT_TESTS_FIRE_ROUTER_SHADOW_H_
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "ids.h"
 #include "takt/router.h"
 
 namespace takt::fire {
@@ -17,11 +21,44 @@ struct RouterRules {
   AnyPolicy policy;
   bool plain = false;    // the policy's keys depend on the request alone, and it does not age
   bool willing = false;  // the placement takes any instance that has room
+  bool fair = false;     // the policy is fair_share with w_in 1, w_out 2, and every request fits every instance
+  std::map<std::uint64_t, double> weights = {};  // of its tenants; 1 of others
+  Ids ids;
+};
+
+// Who is served next among tenants, as docs/policies/fair_share.md and docs/router.md tell it.
+class FairModel {
+ public:
+  explicit FairModel(std::map<std::uint64_t, double> weights) : weights_(std::move(weights)) {}
+
+  double Counter(std::uint64_t tenant) const {
+    const auto at = tenants_.find(tenant);
+    return at == tenants_.end() ? 0 : at->second.lifted_to + at->second.cost / WeightOf(tenant);
+  }
+  void Joins(std::uint64_t tenant);
+  void Leaves(std::uint64_t tenant);
+  void Charge(std::uint64_t tenant, std::int64_t prefill, std::int64_t output) {
+    tenants_[tenant].cost += static_cast<double>(prefill + 2 * output);
+  }
+
+ private:
+  struct Tenant {
+    double lifted_to = 0, cost = 0;
+    std::int64_t waiting = 0;
+  };
+  double WeightOf(std::uint64_t tenant) const {
+    const auto at = weights_.find(tenant);
+    return at == weights_.end() ? 1 : at->second;
+  }
+
+  std::map<std::uint64_t, double> weights_;
+  std::map<std::uint64_t, Tenant> tenants_;
+  std::optional<std::uint64_t> waited_last_;
 };
 
 class RouterShadow {
  public:
-  explicit RouterShadow(const RouterRules& rules) : rules_(rules) {}
+  explicit RouterShadow(const RouterRules& rules) : rules_(rules), fair_(rules.weights) {}
 
   // To be told after the router was.
   void Told(const RouterEvent& event, TimePoint now, const Router& router);
@@ -34,8 +71,13 @@ class RouterShadow {
     RequestState state = {};
     bool alive = false;
     InstanceId place = {};  // none: it waits in the router
+    TokensServed charged = {};  // to its tenant
+    bool told = false;          // its instance has told what it was served
   };
-  const Request& request(RequestId id) const { return id.value < requests_.size() ? requests_[id.value] : nobody_; }
+  const Request& request(RequestId id) const {
+    const std::uint64_t name = rules_.ids.NameOf(id);
+    return name < requests_.size() && requests_[name].state.request.id == id ? requests_[name] : nobody_;
+  }
   const std::vector<RequestId>& alive() const { return alive_; }
   bool up(InstanceId id) const { return Find(id) != nullptr; }
 
@@ -57,7 +99,7 @@ class RouterShadow {
   void On(const RequestServed& e);
   void On(const RequestEnded& e);
   void On(const InstanceUp& e);
-  void On(const InstanceDown& e);
+  void On(const InstanceDown& e, const Router& router);
   void On(const InstanceReported& e);
   void On(const Epoch&) {}
   void On(const WorkflowDeclared&) {}  // its host declares none
@@ -66,7 +108,9 @@ class RouterShadow {
   void On(const WorkflowEnded&) {}
 
   void Clock(TimePoint now);
+  Request& Of(RequestId id) { return requests_[rules_.ids.NameOf(id)]; }
   Request* Living(RequestId id);
+  void Charge(Request& request, const TokensServed& served);
   void End(Request& request);
   const Up* Find(InstanceId id) const;
   Up* Find(InstanceId id);
@@ -77,10 +121,12 @@ class RouterShadow {
   void CheckFailed(const Router& router);
   void CheckPlaced(std::span<const Placement> placements);
   void CheckLeft(std::span<const Placement> placements);
+  void CheckFair(RequestId placed);
   void CheckStats(const Router& router);
 
   const RouterRules& rules_;
-  std::vector<Request> requests_;  // by id
+  FairModel fair_;
+  std::vector<Request> requests_;  // by name
   Request nobody_;
   std::vector<RequestId> alive_;
   std::vector<Up> up_;
