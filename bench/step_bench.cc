@@ -11,6 +11,7 @@
 #include "takt/base/random.h"
 #include "takt/policy/boosted_footprint.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/priority.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/urgency.h"
 #include "takt/scheduler.h"
@@ -137,6 +138,126 @@ BENCHMARK(BM_Urgency)
     ->Args({256, 1'000})
     ->Args({256, 100'000})
     ->UseManualTime();
+
+// ---- steps that are not like the others: linear in the rows, or nearly ------------------------------------------
+
+// A host's block manager with room for all; blocks of one token, so that every row grows at every step.
+class EndlessMemory final : public KvOracle {
+ public:
+  Tokens block_tokens() const override { return {1}; }
+  Blocks total_blocks() const override { return {1 << 30}; }
+  Blocks free_blocks() const override { return {1 << 30}; }
+  Blocks pending_blocks() const override { return {0}; }
+  Tokens CachedTokens(const Request&) override { return {0}; }
+  void Reserve(StepId, std::span<KvReservation> wishes) override {
+    for (KvReservation& wish : wishes) wish.granted = true;
+  }
+  Blocks Release(RequestId, KvAction) override { return {0}; }
+  void Rollback(StepId, std::span<const KvReservation>) override {}
+};
+
+// Time of a plan in which all rows ask an oracle for a block.
+void BM_OracleGrowth(benchmark::State& state) {
+  const auto rows = static_cast<std::int32_t>(state.range(0));
+  EndlessMemory memory;
+  auto scheduler = BasicScheduler<Fcfs>::Create(
+      {.max_running = rows, .reserve_requests = 2 * rows, .kv = KvMode::kOracle}, Fcfs{}, {}, &memory);
+  TimePoint now{};
+  for (std::int32_t i = 1; i <= rows; ++i) {
+    scheduler->On(Arrived{{.id = {static_cast<std::uint64_t>(i)}, .prompt_tokens = {4}}}, now);
+  }
+  std::vector<RowResult> results;
+  for (auto _ : state) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    const StepPlan& plan = scheduler->Plan(now += Duration(1'000'000), {.tokens = Tokens::Max(), .max_seqs = rows});
+    state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
+    results.clear();
+    for (const PlanEntry& e : plan.run) results.push_back({e.request, e.lane, 1});
+    scheduler->Commit({plan.id, results}, now);
+  }
+}
+BENCHMARK(BM_OracleGrowth)->ArgName("rows")->RangeMultiplier(4)->Range(256, 16'384)->UseManualTime();
+
+// Time of a plan in which as many better requests as there are rows displace them all; `full`: memory is full, too.
+void BM_BetterRanks(benchmark::State& state) {
+  const auto rows = static_cast<std::int32_t>(state.range(0));
+  const bool full = state.range(1) != 0;
+  SchedulerOptions options = {.max_running = rows,
+                              .reserve_requests = 3 * rows,
+                              .preempt = Preempt::kByRank,
+                              .kv_blocks = {full ? 2 * rows : 1 << 20},
+                              .kv_watermark = 0};
+  auto scheduler = BasicScheduler<Priority>::Create(options, Priority{});
+  const StepLimits limits{.tokens = Tokens::Max(), .max_seqs = rows};
+  TimePoint now{};
+  std::int32_t wave = 0;
+  std::vector<RowResult> results;
+  const auto arrive = [&] {
+    ++wave;
+    for (std::int32_t i = 1; i <= rows; ++i) {
+      const auto id = static_cast<std::uint64_t>(wave) << 32 | static_cast<std::uint64_t>(i);
+      scheduler->On(Arrived{{.id = {id}, .prompt_tokens = {16}, .priority = -wave}}, now);
+    }
+  };
+  const auto commit = [&](const StepPlan& plan) {
+    results.clear();
+    for (const PlanEntry& e : plan.run) results.push_back({e.request, e.lane, 1});
+    scheduler->Commit({plan.id, results}, now);
+  };
+  arrive();
+  commit(scheduler->Plan(now, limits));
+  for (auto _ : state) {
+    arrive();
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    const StepPlan& plan = scheduler->Plan(now += Duration(1'000'000), limits);
+    state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
+    if (plan.preempted.size() != static_cast<std::size_t>(rows)) state.SkipWithError("not all gave way");
+    commit(plan);
+    for (const Preemption& p : plan.preempted) scheduler->On(Cancelled{p.request}, now);
+    scheduler->Plan(now, {.tokens = {0}});  // forgets those
+  }
+}
+BENCHMARK(BM_BetterRanks)
+    ->ArgNames({"rows", "full"})
+    ->ArgsProduct({{256, 1'024, 4'096, 16'384}, {0, 1}})
+    ->UseManualTime();
+
+// Time of a step of as many rows as memory is short of: at each, the last to come gives way, and comes back.
+void BM_ShortOfMemory(benchmark::State& state) {
+  const auto rows = static_cast<std::int32_t>(state.range(0));
+  auto scheduler = BasicScheduler<Fcfs>::Create({.max_running = rows,
+                                                 .reserve_requests = 3 * rows,
+                                                 .kv_block_tokens = {1},
+                                                 .kv_blocks = {48 * rows},
+                                                 .kv_watermark = 0},
+                                                Fcfs{});
+  const StepLimits limits{.tokens = Tokens::Max(), .max_seqs = rows};
+  TimePoint now{};
+  std::uint64_t last_id = 0;
+  for (std::int32_t i = 1; i <= rows; ++i) {
+    scheduler->On(Arrived{{.id = {++last_id}, .prompt_tokens = {1 + i % 48}}}, now);
+  }
+  std::vector<RowResult> results;
+  for (auto _ : state) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    const StepPlan& plan = scheduler->Plan(now += Duration(1'000'000), limits);
+    state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
+    results.clear();
+    for (const PlanEntry& e : plan.run) {
+      const bool ends = e.position > 96;
+      results.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0,
+                         static_cast<std::uint8_t>(ends ? RowResult::kFinished : 0)});
+      if (ends) scheduler->On(Arrived{{.id = {++last_id}, .prompt_tokens = {1 + static_cast<int>(last_id % 48)}}}, now);
+    }
+    scheduler->Commit({plan.id, results}, now);
+  }
+  state.counters["preempted"] = benchmark::Counter(static_cast<double>(scheduler->stats().preempted_recompute),
+                                                   benchmark::Counter::kAvgIterations);
+}
+BENCHMARK(BM_ShortOfMemory)->ArgName("rows")->Arg(256)->UseManualTime();
 
 // The floor: one cache line a row read and written, one entry written, and a second pass that takes the results in.
 void BM_StepFloor(benchmark::State& state) {

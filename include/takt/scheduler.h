@@ -182,6 +182,16 @@ class BasicScheduler {
     bool prefill = false;
   };
 
+  // A row that runs, in the order in which rows give way.
+  struct Victim {
+    bool preemptible = true;
+    VictimRank rank = {};
+
+    friend bool operator<(const Victim& a, const Victim& b) {
+      return a.preemptible != b.preemptible ? a.preemptible : b.rank < a.rank;
+    }
+  };
+
   BasicScheduler(const SchedulerOptions& options, Policy policy, Pause pause, KvOracle* oracle)
       : options_(options),
         queue_(std::move(policy)),
@@ -199,6 +209,8 @@ class BasicScheduler {
     running_.Reserve(rows + 64);
     row_keys_.reserve(rows + 64);
     entry_of_lane_.reserve(rows + 64);
+    wish_of_lane_.reserve(rows + 64);
+    victims_.Reserve(rows + 64);
     const auto reserve_lists = [rows](auto& lists) {
       lists.moves.reserve(rows), lists.preempted.reserve(rows);
       lists.failed.reserve(2 * rows), lists.released.reserve(2 * rows);
@@ -207,7 +219,8 @@ class BasicScheduler {
     for (std::size_t i = 0; i < buffers_->size(); ++i) {
       Buffer& b = (*buffers_)[i];
       b.bit = static_cast<std::uint8_t>(1 << i);
-      b.entries.resize(rows), reserve_lists(b.plan);
+      b.entries.resize(2 * rows);  // rows that give way within a plan leave gaps until it is built
+      reserve_lists(b.plan);
     }
     reserve_lists(notices_);
     forgotten_.reserve(2 * rows);
@@ -347,6 +360,7 @@ class BasicScheduler {
   std::int32_t Chunk(const Request& r, std::int32_t start, std::int32_t left) const;
   void Emit(std::uint32_t lane, std::int32_t tokens, std::int32_t drafts, std::uint16_t flags);
   bool Unplan(std::uint32_t lane);
+  void CloseGaps();
   void WithdrawBlocks(Row& row, const KvReservation& wish);
   void AdmitWaiting();
   void AdmitKept();
@@ -364,7 +378,7 @@ class BasicScheduler {
   void UseAdapter(AdapterId id, std::int32_t change);
   void Preempt(std::uint32_t lane, bool by_rank);
   std::uint32_t Worst(bool preemptible_only);
-  VictimRank RankOfRow(std::uint32_t lane);
+  Victim RankOfRow(std::uint32_t lane);
   bool Outranks(Slot slot, std::uint32_t lane);
   bool MakeWayFor(Slot slot);
   bool Unstick();
@@ -433,6 +447,7 @@ class BasicScheduler {
   PlanEntry* entries_ = nullptr;
   std::uint8_t step_ = 0;  // its bit
   std::size_t planned_ = 0;  // entries so far
+  std::size_t indexed_ = 0;  // of these, so many are found by entry_of_lane_
   StepLimits limits_;
   std::int32_t budget_ = 0, prefill_left_ = 0, seqs_left_ = 0, swap_in_left_ = 0, candidate_seqs_ = 0;
   std::int32_t swap_out_left_ = Blocks::Max().value;  // between plans: what is left of the next one's, as far as known
@@ -449,9 +464,15 @@ class BasicScheduler {
   std::int32_t wished_blocks_ = 0;  // of all wishes
   std::vector<KvReservation> wishes_;
   std::vector<std::uint32_t> wish_lanes_;  // of rows that run and were not yet answered
+  std::vector<std::uint32_t> wish_of_lane_;  // back again: index + 1; 0: none
   std::vector<Candidate> candidates_;
   std::vector<Slot> scratch_;
-  std::vector<std::uint32_t> entry_of_lane_;  // of the result being read: index + 1; 0 elsewhere
+  // Of the plan being built, as far as indexed_, and of the result being read: index + 1; 0 elsewhere.
+  std::vector<std::uint32_t> entry_of_lane_;
+  IndexedHeapOf<Victim> victims_;  // rows that run, by lane, once the plan has needed one
+  bool gathered_ = false;
+  Slot way_for_ = kNoSlot;  // the last for which others were to make way; and the blocks of those left of them
+  std::int64_t way_blocks_ = 0;
 };
 
 // The scheduler with policies chosen at run time.

@@ -31,6 +31,27 @@ TEST_CASE("full keys have a total order, also with zeros, infinities and what is
   CHECK(PackedKey(1, TimePoint(Duration(-5)), {9}) < PackedKey(1, TimePoint(Duration(3)), {1}));
 }
 
+// A key that says nothing but what is smaller, and how often it was asked.
+struct Counted {
+  std::uint32_t key = 0;
+  static inline std::int64_t comparisons = 0;
+
+  friend bool operator<(const Counted& a, const Counted& b) { return ++comparisons, a.key < b.key; }
+};
+
+TEST_CASE("any key will do, and a member that leaves costs a look at the siblings on each level") {
+  constexpr std::uint32_t kSlots = 4096;  // seven levels
+  IndexedHeapOf<Counted> heap;
+  for (Slot slot = 0; slot < kSlots; ++slot) heap.Push(slot, {slot * 2654435761u});
+  for (std::uint32_t last = 0, left = kSlots; left > 0; --left) {
+    REQUIRE(heap.TopKey().key >= last);
+    last = heap.TopKey().key;
+    Counted::comparisons = 0;
+    heap.Pop();
+    REQUIRE(Counted::comparisons <= 7 * 4 + 7);
+  }
+}
+
 TEST_CASE("the heap is a sorted set, whatever happens") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);

@@ -78,7 +78,7 @@ class Model {
  public:
   explicit Model(std::size_t slots, AgingOptions aging, bool ages) : items(slots), aging_(aging), ages_(ages) {}
 
-  void Push(Slot slot, const RankQueue<P>& queue, TimePoint now, std::int64_t steps) {
+  void Push(Slot slot, RankQueue<P>& queue, TimePoint now, std::int64_t steps) {
     Item& i = items[slot];
     i.waiting = true;
     i.joined = ++joins_;
@@ -130,7 +130,7 @@ class Model {
   }
 
   // Among those that are not promoted, by their ranks at this moment.
-  Slot Worst(const RankQueue<P>& queue, TimePoint now) const {
+  Slot Worst(RankQueue<P>& queue, TimePoint now) const {
     Slot worst = kNoSlot;
     for (Slot slot = 0; slot < items.size(); ++slot) {
       if (!items[slot].waiting || items[slot].quantum > 0) continue;
@@ -143,7 +143,7 @@ class Model {
   std::uint64_t promotions = 0;
 
  private:
-  std::pair<double, FullKey> RankAt(Slot slot, const RankQueue<P>& queue, TimePoint now) const {
+  std::pair<double, FullKey> RankAt(Slot slot, RankQueue<P>& queue, TimePoint now) const {
     const RequestState& state = items[slot].state;
     double group = 0;
     if constexpr (GroupPolicy<P>) {

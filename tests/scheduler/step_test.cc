@@ -1,6 +1,7 @@
 // One behaviour of the step loop a case, worked out by hand.
 #include <functional>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -474,6 +475,63 @@ TEST_CASE("with keys that move, the worst of now gives way") {
   CHECK(Shape(plan) == "2:1");
   REQUIRE(plan.preempted.size() == 1);
   CHECK(plan.preempted[0].request == RequestId{1});
+}
+
+// Priority that counts how often it is asked.
+struct CountedPriority {
+  std::shared_ptr<std::int64_t> asked = std::make_shared<std::int64_t>();
+  RankKey Key(const RequestState& r) const { return {static_cast<double>((++*asked, r.request.priority))}; }
+};
+
+TEST_CASE("as many better requests as there are rows displace them all, at so many looks at each") {
+  const bool full = GENERATE(false, true);  // memory, too
+  constexpr std::int32_t kRows = 512;
+  SchedulerOptions options = Blocks16(full ? 2 * kRows : 100 * kRows);
+  options.max_running = kRows;
+  options.preempt = Preempt::kByRank;
+  const CountedPriority policy;
+  auto scheduler = *Scheduler::Create(options, policy);
+  const StepLimits limits{.tokens = {1 << 20}, .max_seqs = kRows};
+  const auto arrive = [&](std::uint64_t first, std::int32_t priority) {
+    for (std::uint64_t id = first; id < first + kRows; ++id) {
+      Request r = Prompt(id, 16);
+      r.priority = priority;
+      scheduler.On(Arrived{r}, Ms(0));
+    }
+  };
+  arrive(1, 2);
+  const StepPlan& first = scheduler.Plan(Ms(1), limits);
+  scheduler.Commit({first.id, Host<>::Answer(first)}, Ms(1));
+  arrive(1001, 1);
+  *policy.asked = 0;
+  const StepPlan& plan = scheduler.Plan(Ms(2), limits);
+  CHECK(*policy.asked < 10 * (kRows + kRows));
+  REQUIRE(plan.run.size() == kRows);
+  for (std::size_t i = 0; i < plan.run.size(); ++i) CHECK(plan.run[i].request.value == 1001 + i);
+  CHECK(plan.preempted.size() == kRows);
+  CHECK(scheduler.Inconsistency() == nullptr);
+}
+
+TEST_CASE("a request that needs the memory of all rows displaces them all, at so many looks at each") {
+  constexpr std::int32_t kRows = 512;
+  SchedulerOptions options = Blocks16(2 * kRows);
+  options.preempt = Preempt::kByRank;
+  options.order = StepOrder::kPrefillFirst;
+  const CountedPriority policy;
+  auto scheduler = *Scheduler::Create(options, policy);
+  const StepLimits limits{.tokens = {1 << 20}, .max_seqs = kRows + 1};
+  for (std::uint64_t id = 1; id <= kRows; ++id) scheduler.On(Arrived{Prompt(id, 16)}, Ms(0));
+  const StepPlan& first = scheduler.Plan(Ms(1), limits);
+  scheduler.Commit({first.id, Host<>::Answer(first)}, Ms(1));
+  Request giant = Prompt(1001, 2 * kRows * 16);
+  giant.priority = -1;
+  scheduler.On(Arrived{giant}, Ms(1));
+  *policy.asked = 0;
+  const StepPlan& plan = scheduler.Plan(Ms(2), limits);
+  CHECK(*policy.asked < 10 * kRows);
+  CHECK(Shape(plan) == "1001:16384");
+  CHECK(plan.preempted.size() == kRows);
+  CHECK(scheduler.Inconsistency() == nullptr);
 }
 
 TEST_CASE("cancel is legal at any time, and twice") {

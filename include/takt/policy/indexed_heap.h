@@ -156,11 +156,12 @@ class IndexedHeapOf {
     Put(hole, entry);
   }
 
+  // Of the siblings from `first` on; the heap ends before `end`.
   std::uint32_t SmallestOf(std::uint32_t first, std::uint32_t end) const {
     if constexpr (requires(const Key& key) { key.lead(); }) {
       if (first + kArity <= end) return SmallestOfFour(first);
     }
-    return SmallestByKey(first, end);
+    return SmallestByKey(first, std::min(first + kArity, end));
   }
 
   std::uint32_t SmallestByKey(std::uint32_t first, std::uint32_t end) const {

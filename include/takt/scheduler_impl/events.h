@@ -478,6 +478,7 @@ void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, 
   const Slot slot = row.slot;
   Record& record = table_[slot];
   const bool moving = row.state == RowState::kMoving;
+  if (victims_.contains(lane)) victims_.Erase(lane);
   Void(row);
   row.state = RowState::kLeaving;
   --running_rows_;

@@ -25,6 +25,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
 
   swap_in_left_ = limits_.swap_in.value;  // of the whole plan, however often it is built
   asks_left_ = std::max(options_.admission_window, 1);
+  way_for_ = kNoSlot;
   swap_out_left_ = std::max(limits_.swap_out.value, 0) - promised;
   Expire(now_);
   Review();
@@ -36,6 +37,8 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
       Build();
     } while (planned_ == 0 && Unstick());
   }
+  victims_.Clear();
+  gathered_ = false;
 
   // What was noted since the last plan, and while this one was built.
   plan_->moves.clear(), plan_->preempted.clear(), plan_->failed.clear(), plan_->released.clear();
@@ -95,6 +98,7 @@ void BasicScheduler<Policy, Pause>::Build() {
     PlanDecodes();
   }
   if (!wishes_.empty()) AskOracle();
+  CloseGaps();
 }
 
 // ---- rows that run ----------------------------------------------------------------------------------------------
@@ -222,31 +226,46 @@ void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens
   row.AddStep(step_);
 }
 
-// Takes a row's entry out of the plan being built; false where there is none.
+// Takes a row's entry, and what was wished for it, out of the plan being built; false where there is none. Both leave
+// gaps, so that taking out many costs no more than a look at each.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
-  PlanEntry* const end = entries_ + planned_;
-  PlanEntry* const entry = std::find_if(entries_, end, [lane](const PlanEntry& e) { return e.lane == lane; });
-  if (entry == end) return false;
+  for (; indexed_ < planned_; ++indexed_)
+    entry_of_lane_[entries_[indexed_].lane] = static_cast<std::uint32_t>(indexed_ + 1);
+  const std::uint32_t at = std::exchange(entry_of_lane_[lane], 0);
+  if (at == 0) return false;
+  PlanEntry& entry = entries_[at - 1];
   Row& row = running_[lane];
-  if (const auto wish = std::ranges::find(wish_lanes_, lane); wish != wish_lanes_.end()) {
-    WithdrawBlocks(row, wishes_[static_cast<std::size_t>(wish - wish_lanes_.begin())]);
-    wishes_.erase(wishes_.begin() + (wish - wish_lanes_.begin()));
-    wish_lanes_.erase(wish);
+  if (const std::uint32_t wish = std::exchange(wish_of_lane_[lane], 0); wish > 0) {
+    WithdrawBlocks(row, wishes_[wish - 1]);
+    wishes_[wish - 1].request = {};
   }
-  const std::int32_t tokens = entry->tokens + entry->speculative;
+  const std::int32_t tokens = entry.tokens + entry.speculative;
   row.scheduled -= tokens;
-  if (entry->samples()) row.expected -= row.sequences + entry->speculative;
-  row.prefilling = entry->prefill();
-  if (entry->prefill()) row.state = RowState::kUnsteady, prefill_left_ += entry->tokens;
+  if (entry.samples()) row.expected -= row.sequences + entry.speculative;
+  row.prefilling = entry.prefill();
+  if (entry.prefill()) row.state = RowState::kUnsteady, prefill_left_ += entry.tokens;
   --row.steps;
   row.RemoveStep(step_);
   budget_ += tokens;
   seqs_left_ += row.sequences;
   plan_->tokens -= {tokens};
-  std::copy(entry + 1, end, entry);
-  --planned_;
+  entry.lane = kNoLane;
   return true;
+}
+
+// Where entries were taken out of the plan, the others move up.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::CloseGaps() {
+  if (indexed_ == 0) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < planned_; ++i) {
+    if (entries_[i].lane == kNoLane) continue;
+    entry_of_lane_[entries_[i].lane] = 0;
+    entries_[kept++] = entries_[i];
+  }
+  planned_ = kept;
+  indexed_ = 0;
 }
 
 // A row does not get what was wished for it.
@@ -290,6 +309,7 @@ bool BasicScheduler<Policy, Pause>::SpareRoom(std::uint32_t lane, std::int32_t w
     row.ceiling = std::min(row.capacity, row.cap - 1);
     wishes_.push_back({row.request, {blocks * block_tokens_}, {row.blocks * block_tokens_}, false, false});
     wish_lanes_.push_back(lane);
+    wish_of_lane_[lane] = static_cast<std::uint32_t>(wishes_.size());
     wished_blocks_ += row.blocks - blocks;
   }
   return true;
@@ -375,12 +395,14 @@ void BasicScheduler<Policy, Pause>::AdmitKept() {
 // Looks a bounded number of candidates past those that cannot run for reasons of their own.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitPastTop() {
+  const Slot first = queue_.Top();
+  if (TryAdmit(first) == Fit::kStop) return;
   scratch_.clear();
   std::int64_t window = options_.admission_window;
   if (oracle_ != nullptr) window += std::max(limits_.max_seqs - running_seqs_, 0);
   queue_.TopK(static_cast<std::size_t>(window), [this](Slot slot) { scratch_.push_back(slot); });
   for (Slot slot : scratch_) {
-    if (TryAdmit(slot) == Fit::kStop) return;
+    if (slot != first && TryAdmit(slot) == Fit::kStop) return;
   }
 }
 
@@ -540,8 +562,11 @@ std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t star
   row.capacity = CapacityOf(record, record.blocks);
   Refresh(row, record);
   const std::uint32_t lane = running_.Add(row);
-  if (lane >= row_keys_.size()) row_keys_.resize(lane + 1), entry_of_lane_.resize(lane + 1);
+  if (lane >= row_keys_.size()) {
+    row_keys_.resize(lane + 1), entry_of_lane_.resize(lane + 1), wish_of_lane_.resize(lane + 1);
+  }
   row_keys_[lane] = queue_.VictimKeyOf(record.state, now_);
+  if (gathered_ && Runs(row)) victims_.Push(lane, RankOfRow(lane));
   record.lane = lane;
   record.status = Status::kRunning;
   ++running_rows_;
@@ -586,6 +611,14 @@ void BasicScheduler<Policy, Pause>::ClearWishes() {
 // much memory there is, its counts alone tell. So an admission that it grants takes nothing from a row that it refuses.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AskOracle() {
+  std::size_t kept = 0;  // of those that were withdrawn, nothing is left
+  for (std::size_t i = 0; i < wishes_.size(); ++i) {
+    if (!wishes_[i].request) continue;
+    if (wish_lanes_[i] != kNoLane) wish_of_lane_[wish_lanes_[i]] = 0;
+    wishes_[kept] = wishes_[i], wish_lanes_[kept++] = wish_lanes_[i];
+  }
+  wishes_.resize(kept), wish_lanes_.resize(kept);
+  if (kept == 0) return;
   oracle_->Reserve(plan_->id, wishes_);
   std::size_t candidate = 0;
   for (std::size_t i = 0; i < wishes_.size(); ++i) {
@@ -657,25 +690,26 @@ void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
 
 // Promoted rows are better than all others; then by rank, as of now.
 template <RankPolicy Policy, PausePolicy Pause>
-VictimRank BasicScheduler<Policy, Pause>::RankOfRow(std::uint32_t lane) {
+auto BasicScheduler<Policy, Pause>::RankOfRow(std::uint32_t lane) -> Victim {
   const Row& row = running_[lane];
   const RequestState& state = StateOfRow(row);
-  return {!queue_.PromotedWith(row.slot, row.steps),
-          {queue_.VictimGroupOf(state), queue_.moving() ? queue_.VictimKeyOf(state, now_) : row_keys_[lane]}};
+  return {state.request.preemptible,
+          {!queue_.PromotedWith(row.slot, row.steps),
+           {queue_.VictimGroupOf(state), queue_.moving() ? queue_.VictimKeyOf(state, now_) : row_keys_[lane]}}};
 }
 
-// The row to preempt first; kNoLane where there is none.
+// The row to preempt first; kNoLane where there is none. The first question of a plan looks at all rows, and keeps them
+// in order: their ranks change between plans.
 template <RankPolicy Policy, PausePolicy Pause>
 std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) {
-  std::uint32_t worst = kNoLane;
-  VictimRank worst_rank;
-  for (std::uint32_t lane : running_.order()) {
-    const Row& row = running_[lane];
-    if (!Runs(row) || (preemptible_only && !table_[row.slot].state.request.preemptible)) continue;
-    const VictimRank rank = RankOfRow(lane);
-    if (worst == kNoLane || worst_rank < rank) worst = lane, worst_rank = rank;
+  if (!std::exchange(gathered_, true)) {
+    for (std::uint32_t lane : running_.order()) {
+      if (Runs(running_[lane]) && !victims_.contains(lane)) victims_.Push(lane, {});
+    }
+    victims_.UpdateAll([this](std::uint32_t lane) { return RankOfRow(lane); });
   }
-  return worst;
+  const std::uint32_t worst = victims_.Top();
+  return preemptible_only && worst != kNoLane && !victims_.TopKey().preemptible ? kNoLane : worst;
 }
 
 // A waiting request may displace a running one; equal ranks never swap. Who was let in runs a step first: else two
@@ -700,15 +734,23 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
   const std::uint32_t worst = Worst(true);
   if (worst == kNoLane || !Outranks(slot, worst)) return false;
   if (block_tokens_ > 0) {
-    // All that it outranks together must be enough, or nobody gains.
-    std::int64_t blocks = FreeBlocks() + Pending();
-    for (std::uint32_t lane : running_.order()) {
-      const Row& row = running_[lane];
-      if (Runs(row) && table_[row.slot].state.request.preemptible && Outranks(slot, lane)) blocks += row.blocks;
+    // Those that it outranks, up to the first that it does not, must be enough together, or nobody gains.
+    const std::int64_t need = std::max(BlocksFor(record), record.cpu_blocks) - record.blocks + watermark_;
+    const std::int64_t missing = need - FreeBlocks() - Pending();
+    if (missing > 0 && (way_for_ != slot || way_blocks_ < missing)) {
+      way_for_ = slot;
+      way_blocks_ = 0;
+      victims_.VisitInOrder([&](std::uint32_t lane) {
+        const Row& row = running_[lane];
+        if (!table_[row.slot].state.request.preemptible || !Outranks(slot, lane)) return false;
+        way_blocks_ += row.blocks;
+        return way_blocks_ < missing;
+      });
+      if (way_blocks_ < missing) return false;
     }
-    if (blocks < std::max(BlocksFor(record), record.cpu_blocks) - record.blocks + watermark_) return false;
     if (top_waits_for_ == WaitsFor::kKv && Pending() > 0) return false;
   }
+  if (way_for_ == slot) way_blocks_ -= running_[worst].blocks;  // the first of them
   const bool resolved = running_[worst].in_flight == 0;
   Preempt(worst, true);
   displaced_ = true;
