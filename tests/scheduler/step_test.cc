@@ -1196,5 +1196,34 @@ TEST_CASE("whom the host refuses takes no budget from others") {
   CHECK(host.Step() == "1:16");
 }
 
+Request Shared(std::uint64_t id, std::int32_t tokens, std::int32_t chunk, std::vector<std::uint64_t> hashes) {
+  Request r = Prompt(id, tokens);
+  r.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{{chunk}, std::move(hashes)});
+  return r;
+}
+
+TEST_CASE("prefixes cut into chunks of unlike sizes are shared side by side") {
+  SchedulerOptions options = Blocks16(12);
+  options.prefix_cache = true;
+  Host host(options);
+  host.Arrive(Shared(1, 40, 16, {7, 8}));
+  CHECK(host.Step({1}) == "1:40");
+  host.Arrive(Shared(2, 70, 32, {7, 8}));  // the same hashes, of other chunks
+  CHECK(host.Step({2}) == "2:70");
+  CHECK(host.used() == 0);
+  CHECK(host.scheduler.kv().cached == Blocks{6});
+  host.Arrive(Shared(3, 70, 32, {7, 8}));
+  host.Arrive(Shared(4, 40, 16, {7, 8}));
+  CHECK(host.Step() == "3:6 4:8");
+  CHECK(host.used() == 8);
+  CHECK(host.scheduler.stats().tokens_cached == 96);
+  CHECK(host.Step({3}) == "3:1 4:1");
+  CHECK(host.scheduler.kv().cached == Blocks{4});
+  host.Arrive(5, 16 * 7);  // beside the three blocks of 4: the idle chunks make room, the larger ones are older
+  host.Step({4, 5});
+  CHECK(host.used() == 0);
+  CHECK(host.scheduler.kv().cached <= Blocks{4});
+}
+
 }  // namespace
 }  // namespace takt

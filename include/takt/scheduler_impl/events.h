@@ -743,7 +743,7 @@ void BasicScheduler<Policy, Pause>::FreeKv(Record& record, KvAction action) {
     std::int32_t shared = 0;
     if (record.shared_chunks > 0) {
       shared = record.shared_chunks * ChunkBlocks(record);
-      ledger_.Release(Hashes(record, 0, record.shared_chunks));
+      ledger_.Release(Hashes(record, 0, record.shared_chunks), ChunkBlocks(record));
       record.shared_chunks = 0;
     }
     ledger_.Free(record.blocks - shared);

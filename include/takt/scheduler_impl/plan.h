@@ -444,7 +444,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
     } else if (chunk_blocks = ChunkBlocks(record); chunk_blocks > 0) {
       const auto chunks = std::min(static_cast<std::int32_t>(r.prefix->hashes.size()),
                                    (r.prompt_tokens.value - 1) / r.prefix->block_tokens.value);
-      hit = ledger_.Find(Hashes(record, 0, chunks));
+      hit = ledger_.Find(Hashes(record, 0, chunks), chunk_blocks);
       start = hit.chunks * r.prefix->block_tokens.value;
     }
   }
@@ -478,7 +478,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
   }
   if (Counts()) {
     if (hit.chunks > 0) {
-      ledger_.Acquire(Hashes(record, 0, hit.chunks));
+      ledger_.Acquire(Hashes(record, 0, hit.chunks), chunk_blocks);
       record.shared_chunks = hit.chunks;
     }
     ledger_.Allocate(blocks - record.blocks - hit.chunks * chunk_blocks);

@@ -30,13 +30,11 @@ class KvLedger {
 
   std::int32_t total() const { return total_; }
   std::int32_t block_tokens() const { return block_tokens_; }
-  std::int32_t used() const { return private_ + cache_.referenced() * chunk_blocks_; }
+  std::int32_t used() const { return private_ + cache_.referenced(); }
   std::int32_t free() const { return total_ - used(); }
   std::int32_t cpu_free() const { return cpu_total_ - cpu_used_; }
 
-  KvUse use() const {
-    return {{total_}, {used()}, {free()}, {cache_.idle() * chunk_blocks_}, {0}, {cpu_total_}, {cpu_used_}};
-  }
+  KvUse use() const { return {{total_}, {used()}, {free()}, {cache_.idle()}, {0}, {cpu_total_}, {cpu_used_}}; }
 
   // `blocks` must be free; idle prefixes make room.
   void Allocate(std::int32_t blocks) {
@@ -53,23 +51,23 @@ class KvLedger {
   void AllocateCpu(std::int32_t blocks) { cpu_used_ += blocks; }
   void FreeCpu(std::int32_t blocks) { cpu_used_ -= blocks; }
 
-  // Blocks of one prefix chunk; 0: this prefix cannot be shared here. All chunks have the size of the first seen.
+  // Blocks of one chunk of this prefix; 0: it cannot be shared here.
   std::int32_t ChunkBlocks(const PrefixBlocks* prefix) const {
     if (!prefix_ || prefix == nullptr || prefix->block_tokens.value <= 0) return 0;
     if (prefix->block_tokens.value % block_tokens_ != 0) return 0;
-    const std::int32_t blocks = prefix->block_tokens.value / block_tokens_;
-    return chunk_blocks_ == 0 || chunk_blocks_ == blocks ? blocks : 0;
+    return prefix->block_tokens.value / block_tokens_;
   }
 
-  PrefixCache::Hit Find(std::span<const std::uint64_t> hashes) const { return cache_.Find(hashes); }
-  void Acquire(std::span<const std::uint64_t> hashes) { cache_.Acquire(hashes); }
-  void Release(std::span<const std::uint64_t> hashes) { cache_.Release(hashes); }
+  // Of chunks of so many blocks each.
+  PrefixCache::Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+    return cache_.Find(hashes, blocks);
+  }
+  void Acquire(std::span<const std::uint64_t> hashes, std::int32_t blocks) { cache_.Acquire(hashes, blocks); }
+  void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks) { cache_.Release(hashes, blocks); }
 
   // Private blocks of a request become a shared chunk of `blocks`; false where another request has published it.
   bool Publish(std::uint64_t hash, std::int32_t blocks) {
-    if (chunk_blocks_ != 0 && chunk_blocks_ != blocks) return false;
-    if (!cache_.Publish(hash)) return false;
-    chunk_blocks_ = blocks;
+    if (!cache_.Publish(hash, blocks)) return false;
     private_ -= blocks;
     return true;
   }
@@ -77,8 +75,7 @@ class KvLedger {
  private:
   // Memory in use and memory kept for idle prefixes must not exceed the cache.
   void Trim() {
-    if (chunk_blocks_ == 0) return;
-    while (free() < cache_.idle() * chunk_blocks_ && cache_.Evict()) {
+    while (free() < cache_.idle() && cache_.Evict()) {
     }
   }
 
@@ -87,7 +84,6 @@ class KvLedger {
   std::int32_t private_ = 0;
   std::int32_t cpu_total_ = 0;
   std::int32_t cpu_used_ = 0;
-  std::int32_t chunk_blocks_ = 0;
   bool prefix_ = false;
   PrefixCache cache_;
 };

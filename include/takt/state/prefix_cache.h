@@ -13,8 +13,8 @@
 
 namespace takt {
 
-// Counts chunks: prefix blocks of one size, each named by the hash of itself and all before it. A chunk that nobody
-// refers to stays until Evict takes it.
+// Counts chunks, each named by the hash of itself and all before it, and by its size in KV blocks: a prefix cut
+// otherwise has other chunks, whatever their hashes. A chunk that nobody refers to stays until Evict takes it.
 class PrefixCache {
  public:
   struct Hit {
@@ -25,14 +25,15 @@ class PrefixCache {
   // Hashes of prompts are strangers' choice where the host's own hash has no key.
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
-  std::int32_t referenced() const { return referenced_; }  // chunks somebody refers to
-  std::int32_t idle() const { return idle_; }              // chunks that could be evicted
+  std::int32_t referenced() const { return referenced_; }  // blocks of chunks that somebody refers to
+  std::int32_t idle() const { return idle_; }              // blocks of chunks that could be evicted
 
-  Hit Find(std::span<const std::uint64_t> hashes) const {
+  // All hashes of one call are those of chunks of `blocks` blocks each.
+  Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     Hit hit;
     for (std::uint64_t hash : hashes) {
-      const std::uint32_t i = index_.Find(hash);
-      if (i == IdMap::kAbsent) break;
+      const std::uint32_t i = index_.Find(NameOf(hash, blocks));
+      if (i == IdMap::kAbsent || chunks_[i].blocks != blocks) break;
       ++hit.chunks;
       hit.idle += chunks_[i].references == 0 ? 1 : 0;
     }
@@ -40,40 +41,41 @@ class PrefixCache {
   }
 
   // Refers to chunks that Find has found.
-  void Acquire(std::span<const std::uint64_t> hashes) {
+  void Acquire(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     for (std::uint64_t hash : hashes) {
-      const std::uint32_t i = index_.Find(hash);
+      const std::uint32_t i = index_.Find(NameOf(hash, blocks));
       if (chunks_[i].references++ == 0) {
         idlers_.Remove(chunks_, i);
-        --idle_;
-        ++referenced_;
+        idle_ -= blocks;
+        referenced_ += blocks;
       }
     }
   }
 
   // Adds a chunk with one reference; false where it is there already.
-  bool Publish(std::uint64_t hash) {
-    if (index_.Find(hash) != IdMap::kAbsent) return false;
+  bool Publish(std::uint64_t hash, std::int32_t blocks) {
+    const std::uint64_t name = NameOf(hash, blocks);
+    if (index_.Find(name) != IdMap::kAbsent) return false;
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(chunks_.size()));
       chunks_.push_back({});
     }
     const std::uint32_t i = free_.back();
     free_.pop_back();
-    chunks_[i] = {.hash = hash, .references = 1};
-    index_.Insert(hash, i);
-    ++referenced_;
+    chunks_[i] = {.name = name, .blocks = blocks, .references = 1};
+    index_.Insert(name, i);
+    referenced_ += blocks;
     return true;
   }
 
   // Gives references back, the deepest first: a chunk without those before it is of no use.
-  void Release(std::span<const std::uint64_t> hashes) {
+  void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     for (std::size_t n = hashes.size(); n-- > 0;) {
-      const std::uint32_t i = index_.Find(hashes[n]);
+      const std::uint32_t i = index_.Find(NameOf(hashes[n], blocks));
       if (--chunks_[i].references == (TAKT_PLANTED_BUG(12) ? 1 : 0)) {
         idlers_.Append(chunks_, i);
-        ++idle_;
-        --referenced_;
+        idle_ += blocks;
+        referenced_ -= blocks;
       }
     }
   }
@@ -83,18 +85,24 @@ class PrefixCache {
     if (idlers_.empty()) return false;
     const std::uint32_t i = idlers_.oldest();
     idlers_.Remove(chunks_, i);
-    --idle_;
-    index_.Erase(chunks_[i].hash);
+    idle_ -= chunks_[i].blocks;
+    index_.Erase(chunks_[i].name);
     free_.push_back(i);
     return true;
   }
 
  private:
   struct Chunk {
-    std::uint64_t hash = 0;
+    std::uint64_t name = 0;
+    std::int32_t blocks = 0;
     std::int32_t references = 0;
     AgeLink age = {};  // while idle
   };
+
+  // Hosts may well give chunks of two sizes the same hash.
+  static std::uint64_t NameOf(std::uint64_t hash, std::int32_t blocks) {
+    return hash + static_cast<std::uint64_t>(blocks) * 0x9e37'79b9'7f4a'7c15u;
+  }
 
   IdMap index_;
   std::vector<Chunk> chunks_;
