@@ -204,7 +204,7 @@ class BasicScheduler {
     queue_.KeyHashes(options.hash_seed);
     ledger_.KeyHashes(options.hash_seed);
     table_.Reserve(requests);
-    if (options.shed == Shed::kWorst) queue_.TrackWorst();
+    if (options.shed == Shed::kWorst && options.max_waiting < INT64_MAX) queue_.TrackWorst();
     queue_.Reserve(requests);
     running_.Reserve(rows + 64);
     row_keys_.reserve(rows + 64);
@@ -280,6 +280,7 @@ class BasicScheduler {
   // ---- lives --------------------------------------------------------------------------------------------------
 
   void NoteKept(Slot slot);
+  void Join(Slot slot);
   void Enqueue(Slot slot, std::int64_t steps_run);
   void LeaveQueue(Slot slot);
   void WatchExpiry(Slot slot);
@@ -301,7 +302,7 @@ class BasicScheduler {
   void Release(Slot slot);
   void Void(Row& row);
   void Shrink(Row& row, Record& record);
-  bool ShedFor(Slot newcomer);
+  void ShedDownTo(std::int64_t bound);
   void Expire(TimePoint now);
   std::uint64_t& Failures(FailReason reason);
 
@@ -411,6 +412,7 @@ class BasicScheduler {
   RunningSet running_;
   std::vector<FullKey> row_keys_;  // by lane: rank as a victim, within its group
   IndexedHeap expiries_;           // waiting requests by expires_at
+  IndexedHeap newest_waiting_;     // Shed::kNewest and bounded waiting: those that have never run, the last first
   IndexedHeap reviews_;            // paused requests by when to ask about them again
   std::vector<PausedCall> calls_;  // by slot; grows with the first review
   std::vector<AdapterUse> adapters_;
@@ -431,6 +433,7 @@ class BasicScheduler {
   bool draining_ = false;
 
   std::int64_t paused_ = 0, blocked_ = 0;
+  std::int64_t never_run_ = 0;  // of those that wait
   std::int64_t running_tokens_ = 0;
   std::uint64_t running_tokens_at_ = UINT64_MAX;  // the plan that it was counted after
   Slot refresh_next_ = 0;

@@ -32,9 +32,11 @@ enum class Shed : std::uint8_t { kNewest, kWorst };
 
 struct SchedulerOptions {
   std::int32_t max_running = 1024;     // rows reserved for running requests; StepLimits.max_seqs may ask for less
-  std::int64_t max_waiting = INT64_MAX;  // bounded waiting: more are shed
+  // Bounded waiting: of the requests that have never run, so many may still wait after a plan; the others are shed.
+  // Between two plans max_running more may wait, since so many might be let in by the next.
+  std::int64_t max_waiting = INT64_MAX;
   std::int64_t reserve_requests = 1024;  // storage made ready at creation; up to here On allocates nothing
-  Shed shed = Shed::kNewest;           // whom, where the queue is full: the newcomer, or the worst by rank
+  Shed shed = Shed::kNewest;           // whom: the last to arrive, or the worst by rank
 
   StepOrder order = StepOrder::kRunningFirst;
   Preempt preempt = Preempt::kOnMemory;

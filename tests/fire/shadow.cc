@@ -140,44 +140,43 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
   if (r.expires_at <= now_) return FailWith(life, FailReason::kExpired);
   if (BlocksOf(life, life.known) > TotalBlocks()) return FailWith(life, FailReason::kNeverFits);
 
-  std::int64_t waiting = 0;
-  for (RequestId id : unreleased_) waiting += Of(id).is == Is::kWaiting;
-  if (waiting >= setup_.options.max_waiting) {
-    FIRE_CHECK(scheduler.stats().failed_shed == ours_.failed_shed + 1, "the queue is full, and nobody was shed");
-    if (setup_.options.shed == Shed::kNewest) return FailWith(life, FailReason::kShed);
-    FindShed(scheduler, r.id);
-    if (life.is == Is::kEnded) return;
-  }
   ++ours_.arrived;
   Enqueue(life);
+  FindShed(scheduler);
 }
 
-// The worst by rank is shed, the newcomer where none is worse.
-void Shadow::FindShed(const Scheduler& scheduler, RequestId newcomer) {
-  Life& fresh = At(newcomer);
-  Life* shed = &fresh;
-  if (scheduler.Explain(newcomer).status == Status::kWaiting) {
-    shed = nullptr;
-    for (RequestId id : unreleased_) {
-      Life& life = Of(id);
-      if (life.is != Is::kWaiting || scheduler.Explain(id).status == Status::kWaiting) continue;
-      FIRE_CHECK(shed == nullptr, "two requests shed for one");
-      shed = &life;
-    }
-    FIRE_CHECK(shed != nullptr, "a shed request is still there");
+// So many wait who have never run.
+std::int64_t Shadow::MayBeShed() const {
+  return std::ranges::count_if(unreleased_, [this](RequestId id) { return MayBeShed(Of(id)); });
+}
+
+// One has joined. No plan comes, and more wait than any could let in: one is shed at once.
+void Shadow::FindShed(const Scheduler& scheduler) {
+  if (MayBeShed() - setup_.options.max_running <= setup_.options.max_waiting) return;
+  Life* shed = nullptr;
+  for (RequestId id : unreleased_) {
+    Life& life = Of(id);
+    if (!MayBeShed(life) || scheduler.Explain(id).status == Status::kWaiting) continue;
+    FIRE_CHECK(shed == nullptr, "two requests shed for one");
+    shed = &life;
   }
-  if (static_order_) {
-    fresh.key = KeyOf(fresh);
-    for (RequestId id : unreleased_) {
-      const Life& other = Of(id);
-      if (&other == shed || (other.is != Is::kWaiting && &other != &fresh)) continue;
-      if (other.promoted()) continue;
-      FIRE_CHECK(!(shed->key < other.key), "request {} was shed, and {} is worse", shed->state.request.id.value,
-                 id.value);
-    }
-  }
-  FIRE_CHECK(!shed->promoted(), "request {} was shed, and is promoted", shed->state.request.id.value);
+  FIRE_CHECK(shed != nullptr, "too many wait, and nobody was shed");
+  CheckShed(*shed);
   FailWith(*shed, FailReason::kShed);
+}
+
+// The worst by rank is shed, or the last to arrive; who is promoted is not the worst while others are left.
+void Shadow::CheckShed(const Life& shed) {
+  const bool by_rank = setup_.options.shed == Shed::kWorst;
+  if (by_rank && !static_order_) return;
+  const auto last = [](const Life& life) { return std::pair(life.state.request.arrival, life.state.request.id); };
+  for (RequestId id : unreleased_) {
+    const Life& other = Of(id);
+    if (&other == &shed || !MayBeShed(other) || (by_rank && other.promoted())) continue;
+    FIRE_CHECK(!by_rank || !shed.promoted(), "request {} was shed, and is promoted", shed.state.request.id.value);
+    FIRE_CHECK(by_rank ? !(shed.key < other.key) : !(last(shed) < last(other)), "request {} was shed, and {} is worse",
+               shed.state.request.id.value, id.value);
+  }
 }
 
 void Shadow::On(const Revised& e) {
@@ -230,7 +229,7 @@ void Shadow::On(const Blocked& e) {
   life->counting = false;
 }
 
-void Shadow::On(const Unblocked& e) {
+void Shadow::On(const Unblocked& e, const Scheduler& scheduler) {
   Life* life = Living(e.request);
   if (life == nullptr) return;
   if (life->is != Is::kBlocked) {
@@ -238,6 +237,7 @@ void Shadow::On(const Unblocked& e) {
     return;
   }
   Enqueue(*life);
+  FindShed(scheduler);
 }
 
 void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
@@ -398,7 +398,7 @@ void Shadow::CheckCpu(const Scheduler& scheduler) {
              use.cpu_used.value);
 }
 
-void Shadow::On(const ToolReturned& e) {
+void Shadow::On(const ToolReturned& e, const Scheduler& scheduler) {
   Life* life = Living(e.request);
   if (life == nullptr) return;
   if (life->is != Is::kPaused || e.returned.value < 0) {
@@ -411,6 +411,7 @@ void Shadow::On(const ToolReturned& e) {
   life->state.returned += e.returned;
   life->state.request.next_call = Believed(e.next_call);
   Enqueue(*life);
+  FindShed(scheduler);
 }
 
 void Shadow::On(const Cancelled& e) {
@@ -635,6 +636,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   CheckFailed(plan, limits);
   CheckMoves(plan, limits);
   CheckEntries(plan, limits);
+  CheckAllShed(plan);
   CheckOrder(plan, limits);
   CheckReleased(plan);
   CheckPredictions(false);
@@ -770,6 +772,7 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
       continue;
     }
     FIRE_CHECK(life.living(), "request {} fails twice", f.request.value);
+    if (f.reason == FailReason::kShed) continue;  // after those that are admitted
     const Request& r = life.state.request;
     if (f.reason == FailReason::kNeverFits) {
       const bool whole = !r.chunkable && r.prompt_tokens.value > most_tokens_;
@@ -791,6 +794,23 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
   }
   FIRE_CHECK(must_fail_ == 0, "{} requests have failed, and no plan says so", must_fail_);
   FIRE_CHECK(turned_away_.empty(), "{} requests were turned away, and no plan says so", turned_away_.size());
+}
+
+// Who waits in vain is shed at the end of a plan: those that have never run, down to the bound.
+void Shadow::CheckAllShed(const StepPlan& plan) {
+  bool any = false;
+  for (const Failure& f : plan.failed) {
+    Life& life = At(f.request);
+    if (f.reason != FailReason::kShed || !life.living()) continue;
+    FIRE_CHECK(built_ && MayBeShed(life), "request {} was shed, and may not be", f.request.value);
+    CheckShed(life);
+    ++ours_.failed_shed;
+    End(life);
+    any = true;
+  }
+  const std::int64_t left = MayBeShed(), most = setup_.options.max_waiting;
+  FIRE_CHECK(!built_ || left <= most, "{} wait who have never run, of {}", left, most);
+  FIRE_CHECK(!any || left == most, "{} wait who have never run, of {}, and others were shed", left, most);
 }
 
 void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {

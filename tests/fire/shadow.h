@@ -122,9 +122,9 @@ class Shadow {
   void On(const Arrived& e, const Scheduler& scheduler);
   void On(const Revised& e);
   void On(const Blocked& e);
-  void On(const Unblocked& e);
+  void On(const Unblocked& e, const Scheduler& scheduler);
   void On(const ToolCalled& e, const Scheduler& scheduler);
-  void On(const ToolReturned& e);
+  void On(const ToolReturned& e, const Scheduler& scheduler);
   void On(const Cancelled& e);
   void On(const MoveDone& e);
   void On(const KvFreed&) {}
@@ -144,7 +144,11 @@ class Shadow {
   void Void(Life& life);
   void Shrink(Life& life);
   void Ran(Life& life);
-  void FindShed(const Scheduler& scheduler, RequestId newcomer);
+  static bool MayBeShed(const Life& life) { return life.is == Is::kWaiting && !life.state.has_run; }
+  std::int64_t MayBeShed() const;
+  void FindShed(const Scheduler& scheduler);
+  void CheckShed(const Life& shed);
+  void CheckAllShed(const StepPlan& plan);
 
   void Promote();
   std::int64_t CpuFree() const;

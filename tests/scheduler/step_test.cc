@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "scheduler/host.h"
+#include "takt/policy/aged.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/hrrn.h"
 
@@ -418,7 +419,7 @@ TEST_CASE("at a full queue, requests of the tenant that was served most are shed
   host.Commit(plan);
   host.Arrive(Of(2, Prompt(7, 8)));
   host.Arrive(Of(1, Prompt(8, 8)));
-  CHECK(host.Plan().failed == Failed{{{4}, FailReason::kShed}, {{8}, FailReason::kShed}});
+  CHECK(host.Plan().failed == Failed{{{8}, FailReason::kShed}, {{4}, FailReason::kShed}});
 }
 
 TEST_CASE("with keys that move, the worst of now is shed, not the worst of then") {
@@ -1194,6 +1195,75 @@ TEST_CASE("whom the host refuses takes no budget from others") {
   oracle.refused = {};
   host.On(KvFreed{});
   CHECK(host.Step() == "1:16");
+}
+
+TEST_CASE("who can run at once is not shed, and what is shed has waited for nothing to come") {
+  SchedulerOptions options = Blocks16(100);
+  options.max_waiting = 0;
+  for (const Shed shed : {Shed::kNewest, Shed::kWorst}) {
+    options.shed = shed;
+    Host host(options, {.max_seqs = 2});
+    for (std::uint64_t id : {1u, 2u, 3u}) host.Arrive(id, 8);
+    const StepPlan& plan = host.Plan();
+    CHECK(Shape(plan) == "1:8 2:8");
+    CHECK(plan.failed == Failed{{{3}, FailReason::kShed}});
+    CHECK(plan.released == Released{{3}});
+    host.Commit(plan, {1});
+    host.Arrive(4, 8);
+    CHECK(host.Step() == "2:1 4:8");
+    CHECK(host.scheduler.stats().failed_shed == 1);
+  }
+}
+
+TEST_CASE("an answer that has begun is never shed") {
+  SchedulerOptions options = Blocks16(4);
+  options.max_waiting = 1;
+  options.shed = Shed::kWorst;
+  Host<Priority> host(options, {.max_seqs = 2});
+  for (std::uint64_t id : {1u, 2u}) {
+    Request r = Prompt(id, 32);
+    r.priority = id == 2 ? 9 : 0;
+    host.Arrive(r);
+  }
+  CHECK(host.Step() == "1:32 2:32");
+  CHECK(host.Step() == "1:1");  // 2, the worst, gives way with a token told
+  host.Arrive(3, 32);
+  host.Arrive(4, 32);  // better than 2, both; one may wait beside it
+  CHECK(host.Plan().failed == Failed{{{4}, FailReason::kShed}});
+  CHECK(host.scheduler.Explain({2}).status == Status::kWaiting);
+  CHECK(host.scheduler.Explain({3}).status == Status::kWaiting);
+}
+
+TEST_CASE("a host that does not plan is told to stop all the same") {
+  SchedulerOptions options = Blocks16(100);
+  options.max_running = 2;
+  options.max_waiting = 3;
+  Host host(options);
+  for (std::uint64_t id = 1; id <= 50; ++id) {
+    host.Arrive(id, 8);
+    CHECK(host.scheduler.waiting() <= 5);  // so many wait, and so many may be let in by the next plan
+  }
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "1:8 2:8");
+  CHECK(host.scheduler.waiting() == 3);
+  CHECK(plan.failed.size() == 45);
+}
+
+TEST_CASE("promoted requests are shed last, and still count") {
+  SchedulerOptions options = Blocks16(100);
+  options.max_waiting = 1;
+  options.shed = Shed::kWorst;
+  Host<Aged<Priority>> host(options, {.max_seqs = 1}, Aged(Priority{}, {.threshold = 1}));
+  host.Arrive(1, 8);
+  host.Step();
+  Request worst = Prompt(2, 8);
+  worst.priority = 9;
+  host.Arrive(worst);
+  host.Step();
+  host.Step();  // 2 is promoted
+  host.Arrive(3, 8);
+  CHECK(host.Plan().failed == Failed{{{3}, FailReason::kShed}});
+  CHECK(host.scheduler.Explain({2}).promoted);
 }
 
 Request Shared(std::uint64_t id, std::int32_t tokens, std::int32_t chunk, std::vector<std::uint64_t> hashes) {

@@ -19,6 +19,9 @@ namespace takt {
 // OrderedBits.
 class GroupHeap {
  public:
+  // Of groups with equal keys that with more members comes first, or, by default, that with the better member.
+  explicit GroupHeap(bool larger_first = false) : larger_first_(larger_first) {}
+
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
   void Reserve(std::size_t n) {
@@ -42,6 +45,12 @@ class GroupHeap {
   }
   std::uint64_t GroupOf(Slot slot) const { return groups_[nodes_[slot].group].id; }
 
+  // Which of two members comes first.
+  bool IsBefore(Slot a, Slot b) const {
+    const std::uint64_t group_a = groups_[nodes_[a].group].key, group_b = groups_[nodes_[b].group].key;
+    return group_a != group_b ? group_a < group_b : nodes_[a].key < nodes_[b].key;
+  }
+
   // `group_key` counts where nobody else of the group waits; otherwise the group keeps its key.
   void Push(Slot slot, std::uint64_t group, const PackedKey& key, std::uint64_t group_key) {
     TAKT_ASSERT(!contains(slot));
@@ -55,7 +64,7 @@ class GroupHeap {
     const Slot old_root = std::exchange(root, Merge(root, slot));
     if (is_new) {
       by_rank_.Push(g, RankOf(g));
-    } else if (root != old_root) {
+    } else if (root != old_root || larger_first_) {
       by_rank_.Update(g, RankOf(g));
     }
     ++size_;
@@ -144,7 +153,7 @@ class GroupHeap {
       if (!f(at.slot)) return;
       if (at.position != kNotARoot) by_rank_.VisitChildren(at.position, [&](std::uint32_t p) { AddGroupAt(p); });
       for (Slot child : {node.left, node.right}) {
-        if (child != kNoSlot) Add({{at.rank.group_key, nodes_[child].key}, child, kNotARoot});
+        if (child != kNoSlot) Add({{at.rank.group_key, nodes_[child].key, at.rank.size}, child, kNotARoot});
       }
     }
   }
@@ -156,10 +165,12 @@ class GroupHeap {
   struct Rank {
     std::uint64_t group_key = 0;
     PackedKey key;
+    std::int64_t size = 0;  // where that counts
 
     std::uint64_t lead() const { return group_key; }
     friend bool operator<(const Rank& a, const Rank& b) {
-      return a.group_key != b.group_key ? a.group_key < b.group_key : a.key < b.key;
+      if (a.group_key != b.group_key) return a.group_key < b.group_key;
+      return a.size != b.size ? a.size > b.size : a.key < b.key;
     }
   };
   struct Node {
@@ -188,7 +199,9 @@ class GroupHeap {
     Add({by_rank_.KeyAt(position), groups_[by_rank_.SlotAt(position)].root, position});
   }
 
-  Rank RankOf(std::uint32_t g) const { return {groups_[g].key, nodes_[groups_[g].root].key}; }
+  Rank RankOf(std::uint32_t g) const {
+    return {groups_[g].key, nodes_[groups_[g].root].key, larger_first_ ? groups_[g].size : 0};
+  }
 
   std::uint32_t AddGroup(std::uint64_t id, std::uint64_t key) {
     if (free_groups_.empty()) {
@@ -237,6 +250,7 @@ class GroupHeap {
     return root;
   }
 
+  bool larger_first_ = false;
   std::vector<Node> nodes_;  // by slot
   std::vector<Group> groups_;
   std::vector<std::uint32_t> free_groups_;

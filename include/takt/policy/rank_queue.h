@@ -161,16 +161,17 @@ class RankQueue {
     return grouped() ? groups_.Top() : heap_.Top();
   }
 
-  // The last of the order, as of now, among those that are not promoted; kNoSlot where there is none. Needs TrackWorst.
-  // O(1), except for groups whose keys have changed; O(n) where the policy moves with time.
+  // The last of the order, as of now, among those that have never run and are not promoted; kNoSlot where there is
+  // none. Of groups that are equal the one with more of these gives way, unless the policy moves: to come late is no
+  // fault. Needs TrackWorst. O(1), except for groups whose keys have changed; O(n) where the policy moves with time.
   template <class StateOf>
-  Slot Worst(TimePoint now, StateOf&& state_of) {
+  Slot WorstNeverRun(TimePoint now, StateOf&& state_of) {
     if (grouped()) TakeInGroupKeys();
     if (!moving()) return worst_.Top();
     Slot worst = kNoSlot;
     FullRank worst_rank;
     for (Slot slot = 0; slot < std::max(heap_.slots(), groups_.slots()); ++slot) {
-      if (!heap_.contains(slot) && !groups_.contains(slot)) continue;
+      if ((!heap_.contains(slot) && !groups_.contains(slot)) || state_of(slot).has_run) continue;
       const FullRank rank = RankOf(state_of(slot), now);
       if (worst == kNoSlot || worst_rank < rank) worst = slot, worst_rank = rank;
     }
@@ -369,20 +370,20 @@ class RankQueue {
 
   void Insert(Slot slot, const RequestState& state, TimePoint now) {
     if constexpr (kMayGroup) {
-      if (hooks_.groups) return InsertInGroup(slot, policy_.Group(state), KeyOf(state, now));
+      if (hooks_.groups) return InsertInGroup(slot, policy_.Group(state), KeyOf(state, now), !state.has_run);
     }
     FullKey key = KeyOf(state, now);
-    if (mirrors()) worst_.Push(slot, 0, PackedKey(key).Reversed(), 0);
+    if (mirrors() && !state.has_run) worst_.Push(slot, 0, PackedKey(key).Reversed(), 0);
     if (TAKT_PLANTED_BUG(8)) key.id = {slot};
     heap_.Push(slot, key);
   }
 
-  void InsertInGroup(Slot slot, std::uint64_t group, const FullKey& key) {
+  void InsertInGroup(Slot slot, std::uint64_t group, const FullKey& key, bool never_ran) {
     Watch(group, groups_.SizeOf(group) + 1);
     if (!groups_.waits(group)) WakeGroup(group);
     const std::uint64_t bits = GroupBits(group);
     groups_.Push(slot, group, key, bits);
-    if (mirrors()) worst_.Push(slot, group, PackedKey(key).Reversed(), ~bits);
+    if (mirrors() && never_ran) worst_.Push(slot, group, PackedKey(key).Reversed(), ~bits);
   }
 
   void Watch([[maybe_unused]] std::uint64_t group, [[maybe_unused]] std::int64_t waiting) {
@@ -460,7 +461,7 @@ class RankQueue {
   PolicyHooks hooks_;
   IndexedHeap heap_;  // unpromoted, where the policy does not group
   GroupHeap groups_;  // and where it does
-  GroupHeap worst_;  // TrackWorst: the same, backwards, unless the policy moves; one group where it does not group
+  GroupHeap worst_{true};  // TrackWorst: the same, backwards, of those that have never run, unless the policy moves
   std::optional<std::uint64_t> waited_last_;  // the group whose last one left groups_ empty
   IndexedHeap changes_;  // those that wait, by when their keys change
   Aging aging_;

@@ -72,12 +72,8 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
     table_.Erase(slot);
     return Refuse(r.id, FailReason::kNeverFits);
   }
-  if (waiting() >= options_.max_waiting && !ShedFor(slot)) {
-    table_.Erase(slot);
-    return Refuse(r.id, FailReason::kShed);
-  }
   ++stats_.arrived;
-  Enqueue(slot, 0);
+  Join(slot);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -146,7 +142,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Unblocked& e, TimePoint) {
     return;
   }
   --blocked_;
-  Enqueue(slot, 0);
+  Join(slot);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -194,7 +190,7 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolReturned& e, TimePoint) {
   record.known += e.returned.value;
   record.state.returned += e.returned;
   record.state.request.next_call = Believed(e.next_call);
-  Enqueue(slot, 0);
+  Join(slot);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -262,6 +258,13 @@ void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now
 
 // ---- lives ----------------------------------------------------------------------------------------------------
 
+// Between two plans more may wait: so many might be let in by the next.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Join(Slot slot) {
+  Enqueue(slot, 0);
+  ShedDownTo(options_.max_waiting + std::min<std::int64_t>(options_.max_running, INT64_MAX - options_.max_waiting));
+}
+
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   Record& record = table_[slot];
@@ -270,6 +273,12 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   Score(record);
   queue_.Push(slot, record.state, now_, steps_run);
   WatchExpiry(slot);
+  if (!record.state.has_run) {
+    ++never_run_;
+    if (options_.shed == Shed::kNewest && options_.max_waiting < INT64_MAX) {
+      newest_waiting_.Push(slot, PackedKey(0, record.state.request.arrival, record.state.request.id).Reversed());
+    }
+  }
   NoteKept(slot);
   if (record.known >= OutputCap(record)) return EndAtCap(slot);
   if (BlocksFor(record) > TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
@@ -454,6 +463,8 @@ void BasicScheduler<Policy, Pause>::WatchExpiry(Slot slot) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::LeaveQueue(Slot slot) {
   queue_.Erase(slot);
+  never_run_ -= table_[slot].state.has_run ? 0 : 1;
+  if (newest_waiting_.contains(slot)) newest_waiting_.Erase(slot);
   if (expiries_.contains(slot)) expiries_.Erase(slot);
 }
 
@@ -670,20 +681,17 @@ void BasicScheduler<Policy, Pause>::Shrink(Row& row, Record& record) {
 
 // Bounded waiting: makes room for a newcomer by shedding the worst, if the newcomer is better.
 template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::ShedFor(Slot newcomer) {
-  if (options_.shed == Shed::kNewest) return false;
-  const Slot worst = queue_.Worst(now_, StateOf());
-  if (worst == kNoSlot) return false;
-  RequestState& state = table_[newcomer].state;
-  state.enqueued = now_;
-  Score(table_[newcomer]);
-  queue_.Enter(state, now_);
-  if (!(queue_.RankOf(state, now_) < queue_.RankOf(table_[worst].state, now_))) {
-    queue_.Forget(newcomer, state, now_);
-    return false;
+void BasicScheduler<Policy, Pause>::ShedDownTo(std::int64_t bound) {
+  while (never_run_ > bound) {
+    Slot shed = options_.shed == Shed::kNewest ? newest_waiting_.Top() : queue_.WorstNeverRun(now_, StateOf());
+    if (shed == kNoSlot) {  // all are promoted
+      queue_.ForEachInOrder([&](Slot slot) {
+        if (!table_[slot].state.has_run) shed = slot;
+        return true;
+      });
+    }
+    Fail(shed, FailReason::kShed);
   }
-  Fail(worst, FailReason::kShed);
-  return true;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>

@@ -36,6 +36,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
     do {
       Build();
     } while (planned_ == 0 && Unstick());
+    ShedDownTo(options_.max_waiting);
   }
   victims_.Clear();
   gathered_ = false;
