@@ -56,7 +56,7 @@ TAKT_FIELDS(Epoch, agent_ranks, alpha)
 
 TAKT_FIELDS(SchedulerOptions, max_running, max_waiting, reserve_requests, shed, order, preempt, preempt_action,
             preempt_margin, kv, kv_block_tokens, kv_blocks, cpu_blocks, kv_watermark, prefix_cache, admission_window,
-            first_step, hash_seed)
+            first_step, hash_seed, max_step_tokens, max_step_seqs)
 TAKT_FIELDS(StepLimits, tokens, max_seqs, prefill_tokens, chunk_tokens, adapters, swap_out, swap_in)
 TAKT_FIELDS(PlanEntry, request, lane, tokens, position, speculative, flags)
 TAKT_FIELDS(KvMove, id, request, action, first, count)

@@ -21,6 +21,8 @@ absl::Status SchedulerOptions::Validate() const {
   expect(admission_window >= 1, "admission_window", admission_window, "must be at least 1");
   expect(first_step.value >= 1 && first_step.value <= std::uint64_t{1} << 63, "first_step", first_step.value,
          "must be 1 to 2^63");
+  expect(max_step_tokens.value >= 0, "max_step_tokens", max_step_tokens.value, "must not be negative");
+  expect(max_step_seqs >= 0, "max_step_seqs", max_step_seqs, "must not be negative");
   expect(cpu_blocks.value >= 0, "cpu_blocks", cpu_blocks.value, "must not be negative");
   if (kv == KvMode::kLedger) {
     expect(kv_blocks.value >= 1, "kv_blocks", kv_blocks.value, "must be at least 1 where the library counts KV");

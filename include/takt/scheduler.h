@@ -162,6 +162,16 @@ class BasicScheduler {
     KvAction action = KvAction::kOut;
   };
 
+  // One that holds KV without a lane. Those that wait give it up before those that are paused or blocked.
+  struct Holder {
+    bool waits = false;
+    FullRank rank = {};  // as a victim
+    Slot slot = 0;
+    std::int32_t blocks = 0;
+
+    bool operator<(const Holder& o) const { return std::pair(waits, rank) < std::pair(o.waits, o.rank); }
+  };
+
   // What a plan will say besides its entries.
   struct Notices {
     std::vector<KvMove> moves;
@@ -173,6 +183,17 @@ class BasicScheduler {
   struct AdapterUse {
     AdapterId id;
     std::int32_t requests = 0;
+  };
+
+  // A search through all that wait found nobody who fits, and would again, as long as it holds.
+  struct Searched {
+    StepLimits limits = {};
+    std::int32_t free = 0;  // blocks that are not enough for anybody
+    std::int32_t rows = 0, seqs = 0;
+    std::uint64_t adapters = 0, host_changes = 0;
+    bool by_memory = false;  // whoever needs more than what was free was not tried
+    bool tried = false;      // others were
+    bool holds = false;
   };
 
   // An admission that waits for the oracle's answer; no tokens: it is swapped in.
@@ -227,11 +248,14 @@ class BasicScheduler {
     moves_.reserve(rows);
     holders_.reserve(2 * rows);
     came_back_.reserve(2 * rows);
+    droppable_.reserve(2 * rows);
+    joined_.reserve(requests);
     if constexpr (ReviewingPause<Pause>) {
       bool reviews = true;
       if constexpr (requires { pause_.reviews(); }) reviews = pause_.reviews();
       if (reviews)
-        reviews_.Reserve(requests), calls_.reserve(requests), holders_.reserve(requests), came_back_.reserve(requests);
+        reviews_.Reserve(requests), calls_.reserve(requests), holders_.reserve(requests), came_back_.reserve(requests),
+            droppable_.reserve(requests);
     }
     if (Counts()) {
       block_tokens_ = options.kv_block_tokens.value;
@@ -245,7 +269,6 @@ class BasicScheduler {
   TimePoint Clock(TimePoint now) {
     if (now < now_) ++stats_.clock_stepped_back;
     now_ = std::max(now, now_);
-    ++changes_;
     return now_;
   }
 
@@ -272,7 +295,7 @@ class BasicScheduler {
   void Handle(const ToolReturned& e, TimePoint now);
   void Handle(const Cancelled& e, TimePoint);
   void Handle(const MoveDone& e, TimePoint now);
-  void Handle(const KvFreed&, TimePoint) { kv_freed_at_ = stats_.plans; }
+  void Handle(const KvFreed&, TimePoint) { kv_freed_at_ = stats_.plans, ++host_changes_; }
   void Handle(const PolicyChanged& e, TimePoint now);
   void Handle(const Epoch&, TimePoint) {}  // for policies that observe
   void Handle(const Drain&, TimePoint) { draining_ = true; }
@@ -346,6 +369,7 @@ class BasicScheduler {
   bool Grow(Row& row);
   bool SpareRoom(std::uint32_t lane, std::int32_t want);
   bool Room(std::uint32_t lane, std::int32_t want);
+  void RankHolders();
   bool Reclaim(Slot spared, bool waiting);
   void PublishPrefix(const Row& row, Record& record);
   std::int64_t Pending() const { return leaving_blocks_ + (oracle_ != nullptr ? oracle_->pending_blocks().value : 0); }
@@ -366,6 +390,7 @@ class BasicScheduler {
   void AdmitWaiting();
   void AdmitKept();
   void AdmitPastTop();
+  WaitsFor PassedOverFor(const Record& record) const;
   Fit TryAdmit(Slot slot);
   Fit TrySwapIn(Slot slot);
   void SwapIn(Slot slot, std::int32_t blocks);
@@ -383,8 +408,13 @@ class BasicScheduler {
   bool Outranks(Slot slot, std::uint32_t lane);
   bool MakeWayFor(Slot slot);
   bool Unstick();
-  bool ReclaimForTop();
+  Slot Head() const { return head_ != kNoSlot ? head_ : queue_.Top(); }
+  bool ReclaimForHead();
+  bool SearchHolds() const;
   bool AdmitWhoeverFits();
+  void NoteJoined(Slot slot);
+  // Differs wherever other adapters are in use.
+  std::uint64_t LoadedAdapters() const { return adapters_.empty() ? 0 : adapter_changes_; }
   Idle WhyIdle() const;
   bool Runs(const Row& row) const { return row.state == RowState::kSteady || row.state == RowState::kUnsteady; }
   std::int32_t OutputCap(const Record& record) const;
@@ -418,7 +448,11 @@ class BasicScheduler {
   std::vector<AdapterUse> adapters_;
   std::vector<Move> moves_;
   std::vector<Slot> came_back_;  // those that wait with KV of theirs, as they joined the queue, and some others
+  std::int32_t came_back_least_ = 0;  // blocks: none of them needs fewer beyond its own
   std::vector<Slot> holders_;  // those that were left KV when they lost their lanes, and some that have it no more
+  std::vector<Holder> droppable_;  // a heap of those whose KV a plan may drop, the worst on top
+  std::uint64_t droppable_of_ = 0;  // which plan
+  std::int64_t held_by_waiting_ = 0;  // blocks of those of them that wait
   Notices notices_;
   std::vector<Slot> forgotten_;    // named as released by the next plan, and erased by it
   mutable Stats stats_;
@@ -442,8 +476,6 @@ class BasicScheduler {
   std::int64_t leaving_blocks_ = 0;  // of rows that drain or move out: free soon
   std::int32_t block_tokens_ = 0;    // of the ledger or the oracle; 0: KV is not accounted for
   std::int32_t watermark_ = 0;
-  std::int32_t most_seqs_ = 0;       // of any step's limits so far: what more can never fit
-  std::int32_t most_tokens_ = 0;
 
   // Of the plan being built.
   StepPlan* plan_ = nullptr;
@@ -458,13 +490,15 @@ class BasicScheduler {
   bool refused_ = false, row_refused_ = false;  // the oracle refused somebody; a row that runs
   bool displaced_ = false;  // somebody, by rank or out of the plan
   std::uint64_t kv_freed_at_ = 0;  // plans so far when the host last freed KV
-  std::uint64_t changes_ = 0;  // events and commits so far
-  std::uint64_t searched_at_ = UINT64_MAX;  // a search for anyone who fits found none, and would again
-  StepLimits searched_limits_;
   std::size_t search_from_ = 0;  // of those that seem to fit, so many were asked for in vain in plans before
-  WaitsFor top_waits_for_ = WaitsFor::kItsTurn;
   std::int32_t asks_left_ = 0;  // of an oracle, in searches for anyone who fits
   std::int32_t wished_blocks_ = 0;  // of all wishes
+  Searched searched_;
+  std::vector<Slot> joined_;  // while the search holds: those that have joined the queue, or may be looked at, since
+  std::uint64_t adapter_changes_ = 0;  // adapters that came into use or went out of it
+  std::uint64_t host_changes_ = 0;  // times at which a host's oracle may have come to answer otherwise
+  WaitsFor top_waits_for_ = WaitsFor::kItsTurn;  // what keeps out the first that is not passed over
+  Slot head_ = kNoSlot;  // which is this one; kNoSlot: the first of all, or nobody
   std::vector<KvReservation> wishes_;
   std::vector<std::uint32_t> wish_lanes_;  // of rows that run and were not yet answered
   std::vector<std::uint32_t> wish_of_lane_;  // back again: index + 1; 0: none

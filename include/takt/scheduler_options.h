@@ -60,6 +60,11 @@ struct SchedulerOptions {
   // it can choose names that collide. No plan depends on it.
   std::uint64_t hash_seed = 0;
 
+  // The largest step that the host will ever allow: a request that needs more can never fit, and fails. 0: not known;
+  // then it waits for a step that is large enough.
+  Tokens max_step_tokens{0};  // of StepLimits.tokens, or of prefill_tokens where those are fewer
+  std::int32_t max_step_seqs = 0;  // of StepLimits.max_seqs
+
   // InvalidArgument names every field at fault, with its value, one a line.
   absl::Status Validate() const;
 };

@@ -39,6 +39,8 @@ std::int64_t KvTokens(const ReplayOptions& options, std::int32_t instance) {
 SchedulerOptions SchedulerOptionsOf(const ReplayOptions& options, std::int32_t instance) {
   SchedulerOptions s = options.scheduler;
   s.max_running = options.limits.max_seqs;
+  s.max_step_tokens = std::min(options.limits.tokens, options.limits.prefill_tokens);
+  s.max_step_seqs = options.limits.max_seqs;
   if (s.kv == KvMode::kLedger) {
     const std::int64_t blocks = KvTokens(options, instance) / std::max(s.kv_block_tokens.value, 1);
     s.kv_blocks = {static_cast<std::int32_t>(std::min<std::int64_t>(blocks, Blocks::Max().value))};

@@ -285,6 +285,14 @@ Setup Setup::OfSeed(std::uint64_t seed) {
     s.limits.max_seqs = dice.Of({100, 400});
     o.kv_blocks.value *= dice.Of({4, 30});
   }
+  if (dice.Chance(0.8)) {
+    o.max_step_tokens = std::min(s.limits.tokens, s.limits.prefill_tokens);
+    o.max_step_seqs = s.limits.max_seqs;
+  } else {  // unsaid, so that all must fit
+    s.limits.tokens = {std::max({s.limits.tokens.value, s.most_prompt, s.most_sequences})};
+    s.limits.prefill_tokens = Tokens::Max();
+    s.limits.max_seqs = std::max(s.limits.max_seqs, s.most_sequences);
+  }
   return s;
 }
 

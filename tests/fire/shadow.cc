@@ -136,7 +136,11 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
       r.sequences < 1) {
     return FailWith(life, FailReason::kInvalid);
   }
-  if (r.sequences > setup_.options.max_running) return FailWith(life, FailReason::kNeverFits);
+  const auto never = [&r](std::int32_t most) { return most > 0 && r.sequences > most; };
+  if (r.sequences > setup_.options.max_running || never(setup_.options.max_step_seqs) ||
+      never(setup_.options.max_step_tokens.value)) {
+    return FailWith(life, FailReason::kNeverFits);
+  }
   if (r.expires_at <= now_) return FailWith(life, FailReason::kExpired);
   if (BlocksOf(life, life.known) > TotalBlocks()) return FailWith(life, FailReason::kNeverFits);
 
@@ -597,8 +601,6 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   FIRE_CHECK(plan.id.value == last_step_ + 1, "plan {} follows plan {}", plan.id.value, last_step_);
   last_step_ = plan.id.value;
   built_ = steps_.size() < static_cast<std::size_t>(Scheduler::kMaxStepsInFlight);
-  most_seqs_ = std::max(most_seqs_, std::min(limits.max_seqs, limits.tokens.value));
-  most_tokens_ = std::max(most_tokens_, std::min(limits.tokens.value, limits.prefill_tokens.value));
   ++ours_.plans;
 
   // Who has waited past its time goes first of all, whatever else happens.
@@ -775,9 +777,9 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
     if (f.reason == FailReason::kShed) continue;  // after those that are admitted
     const Request& r = life.state.request;
     if (f.reason == FailReason::kNeverFits) {
-      const bool whole = !r.chunkable && r.prompt_tokens.value > most_tokens_;
-      FIRE_CHECK(life.is == Is::kWaiting && (r.sequences > most_seqs_ || whole), "request {} fits, and fails",
-                 f.request.value);
+      const std::int32_t most = setup_.options.max_step_tokens.value;
+      FIRE_CHECK(life.is == Is::kWaiting && !r.chunkable && most > 0 && r.prompt_tokens.value > most,
+                 "request {} fits, and fails", f.request.value);
       ++ours_.failed_never_fits;
     } else {
       FIRE_CHECK(f.reason == FailReason::kKvExhausted, "request {} fails as {}", f.request.value, Name(f.reason));
@@ -833,6 +835,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       life.is = Is::kRunning;
       life.in_lane = life.moving_in = true;
       life.counting = false;
+      life.overtaken = 0;
       life.row_sequences = life.state.request.sequences;
       life.scheduled = life.computed;
       life.expected = life.known;
@@ -1000,6 +1003,7 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   ours_.tokens_cached += static_cast<std::uint64_t>(entry.position - std::min(life.computed, entry.position));
   life.is = Is::kRunning;
   life.in_lane = true;
+  life.overtaken = 0;
   life.picked_in = last_step_;
   life.lane = entry.lane;
   life.counting = false;
@@ -1024,6 +1028,22 @@ bool Shadow::Before(const Life& a, const Life& b) const {
   return static_order_ && a.key < b.key;
 }
 
+// A larger step than this one.
+bool Shadow::NeedsMore(const Life& life, const StepLimits& limits) const {
+  const Request& r = life.state.request;
+  const std::int32_t tokens = limits.tokens.value;
+  return r.sequences > limits.max_seqs || r.sequences > tokens ||
+         (!r.chunkable && r.prompt_tokens.value > std::min(tokens, limits.prefill_tokens.value));
+}
+
+// One that may wait for its adapter, by one that uses an adapter.
+void Shadow::Overtake(Life& passed, const Life& by, const StepLimits& limits) {
+  if (!by.state.request.adapter || limits.adapters < 1 || !Before(passed, by)) return;
+  ++passed.overtaken;
+  FIRE_CHECK(passed.overtaken <= setup_.options.admission_window,
+             "request {} waits for its adapter, and {} overtook it", passed.state.request.id.value, passed.overtaken);
+}
+
 void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
   // Where nothing else can run, whoever fits may; CheckIdle looks after the others.
   if (plan.run.size() == 1) return;
@@ -1034,8 +1054,12 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
     for (RequestId id : unreleased_) {
       const Life& passed = Of(id);
       if (passed.is != Is::kWaiting || passed.in_transit() || passed.joined_in == last_step_) continue;
-      if (passed.state.request.adapter && limits.adapters < setup_.adapters) continue;
+      if (NeedsMore(passed, limits)) continue;
       if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
+      if (passed.state.request.adapter && limits.adapters < setup_.adapters) {
+        Overtake(Of(id), picked, limits);
+        continue;
+      }
       FIRE_CHECK(!Before(passed, picked), "request {} was picked before {}{}", entry.request.value, id.value,
                  passed.promoted() ? ", which is promoted" : "");
     }
@@ -1071,6 +1095,7 @@ bool Shadow::Fits(const Life& life, const StepPlan& plan, const StepLimits& limi
     }
   }
   if (rows >= setup_.options.max_running || seqs + r.sequences > limits.max_seqs) return false;
+  if (r.sequences > limits.tokens.value) return false;
   if (r.adapter && std::ranges::find(adapters, r.adapter) == adapters.end() &&
       std::cmp_greater_equal(adapters.size(), limits.adapters)) {
     return false;

@@ -56,6 +56,8 @@ struct Life {
   ToolCalled call = {};           // as far as it can be meant
   TimePoint called_at{}, review_at = kNever;
 
+  int overtaken = 0;              // by requests that use adapters, while it waited, perhaps for its own
+
   // Aging.
   std::int64_t waited = 0, quantum = 0;
   bool counting = false;
@@ -149,6 +151,8 @@ class Shadow {
   void FindShed(const Scheduler& scheduler);
   void CheckShed(const Life& shed);
   void CheckAllShed(const StepPlan& plan);
+  bool NeedsMore(const Life& life, const StepLimits& limits) const;
+  void Overtake(Life& passed, const Life& by, const StepLimits& limits);
 
   void Promote();
   std::int64_t CpuFree() const;
@@ -201,7 +205,6 @@ class Shadow {
   std::int64_t must_fail_ = 0;
   TimePoint now_ = kUnset;
   std::uint64_t last_step_ = 0;
-  std::int32_t most_seqs_ = 0, most_tokens_ = 0;
   std::int64_t swap_out_limit_ = Blocks::Max().value;  // of the last plan
   std::int64_t swap_out_left_ = Blocks::Max().value;   // may still move out
   bool draining_ = false;

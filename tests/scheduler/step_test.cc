@@ -350,7 +350,9 @@ TEST_CASE("no more adapters than allowed run at once; others pass by") {
 }
 
 TEST_CASE("a prompt that may not be chunked waits for a step that takes it whole") {
-  Host host(Blocks16(100), {.tokens = {20}});
+  SchedulerOptions options = Blocks16(100);
+  options.max_step_tokens = {20};
+  Host host(options, {.tokens = {20}});
   host.Arrive(1, 16);
   host.Step();
   Request whole = Prompt(2, 20);
@@ -711,7 +713,9 @@ TEST_CASE("a request may end without a token before the result of its prompt has
 }
 
 TEST_CASE("who can never fit is named, not left waiting") {
-  Host host(Blocks16(4), {.max_seqs = 4});
+  SchedulerOptions options = Blocks16(4);
+  options.max_step_seqs = 4;
+  Host host(options);
   host.Arrive(1, 65);
   Request many = Prompt(2, 8);
   many.sequences = 5;
@@ -1197,6 +1201,168 @@ TEST_CASE("whom the host refuses takes no budget from others") {
   CHECK(host.Step() == "1:16");
 }
 
+// ---- waiting ----------------------------------------------------------------------------------------------------
+
+Request With(std::uint64_t id, std::int32_t tokens, std::uint64_t adapter) {
+  Request r = Prompt(id, tokens);
+  r.adapter = {adapter};
+  return r;
+}
+
+// Requests for adapter 10 keep coming, two of them run at any time, and 2 waits for adapter 20. How many of them were
+// let in past it, when it gets in; -1: it does not.
+template <class Policy>
+int OvertakenFor(Host<Policy>& host, int steps) {
+  std::uint64_t next = 3;
+  int overtaken = 0;
+  for (int i = 0; i < steps; ++i) {
+    host.Arrive(With(next++, 8, 10));
+    const StepPlan& plan = host.Plan();
+    std::vector<std::uint64_t> finished;
+    for (const PlanEntry& e : plan.run) {
+      if (e.request.value == 2) return overtaken;
+      overtaken += e.admitted() && e.request.value > 2 ? 1 : 0;
+      if (!e.admitted()) finished.push_back(e.request.value);
+    }
+    host.Commit(plan, finished);
+  }
+  return -1;
+}
+
+TEST_CASE("who waits for its adapter is overtaken by as many as the window says, and by no more") {
+  for (const std::int32_t window : {1, 3, 16}) {
+    SchedulerOptions options = Blocks16(100);
+    options.admission_window = window;
+    Host host(options, {.adapters = 1});
+    host.Arrive(With(1, 8, 10));
+    host.Step();
+    host.Arrive(With(2, 8, 20));
+    // With a window of one it is the only one that is looked at.
+    CHECK(OvertakenFor(host, 60) == (window == 1 ? 0 : window));
+  }
+}
+
+TEST_CASE("promotion does not lengthen the wait for an adapter") {
+  SchedulerOptions options = Blocks16(100);
+  options.admission_window = 4;
+  Host<Aged<Priority>> host(options, {.adapters = 1}, Aged(Priority{}, {.threshold = 2}));
+  host.Arrive(With(1, 8, 10));
+  host.Step();
+  Request worst = With(2, 8, 20);
+  worst.priority = 9;
+  host.Arrive(worst);
+  const int overtaken = OvertakenFor(host, 60);
+  CHECK((overtaken >= 4 && overtaken <= 6));  // two before it was promoted: they ranked before it
+}
+
+TEST_CASE("who uses no adapter passes one that waits for its own, also when that keeps adapters from others") {
+  SchedulerOptions options = Blocks16(100);
+  options.admission_window = 2;
+  Host host(options, {.adapters = 1});
+  host.Arrive(With(1, 8, 10));
+  host.Step();
+  host.Arrive(With(2, 8, 20));
+  host.Arrive(With(3, 8, 10));
+  CHECK(host.Step({3}) == "1:1 3:8");
+  host.Arrive(With(4, 8, 10));
+  CHECK(host.Step({4}) == "1:1 4:8");
+  host.Arrive(With(5, 8, 10));
+  CHECK(host.Step() == "1:1");
+  host.On(Cancelled{{5}});
+  host.Arrive(With(6, 8, 0));
+  CHECK(host.Step({1}) == "1:1 6:8");
+  CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kAdapter);
+  CHECK(host.Step() == "6:1 2:8");
+}
+
+TEST_CASE("where no adapter may run, who waits for one keeps it from nobody") {
+  SchedulerOptions options = Blocks16(100);
+  options.admission_window = 2;
+  Host host(options, {.adapters = 1});
+  host.Arrive(With(1, 8, 10));
+  host.Step();
+  host.limits.adapters = 0;  // 1 goes on, and so may others with the adapter that is there
+  host.Arrive(With(2, 8, 20));
+  for (std::uint64_t id = 3; id < 9; ++id) {
+    host.Arrive(With(id, 8, 10));
+    const StepPlan& plan = host.Plan();
+    REQUIRE(plan.run.size() == 2);
+    CHECK(plan.run[1].request == RequestId{id});
+    host.Commit(plan, {id});
+  }
+  host.Arrive(With(9, 8, 0));
+  CHECK(host.Step({1, 9}) == "1:1 9:8");
+  CHECK(host.Plan().idle == Idle::kNoBudget);
+  CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kAdapter);
+  host.limits.adapters = 1;
+  CHECK(host.Step() == "2:8");
+}
+
+TEST_CASE("by rank: where the first waits for its adapter, the next displaces a worse one all the same") {
+  SchedulerOptions options = Blocks16(100);
+  options.preempt = Preempt::kByRank;
+  Host<Priority> host(options, {.max_seqs = 2, .adapters = 1});
+  Request running = With(1, 8, 10);
+  host.Arrive(running);
+  running = Prompt(2, 8);
+  running.priority = 5;
+  host.Arrive(running);
+  host.Step();
+  host.Step();
+  Request first = With(3, 8, 20);
+  first.priority = -2;
+  host.Arrive(first);
+  Request next = Prompt(4, 8);
+  next.priority = 3;
+  host.Arrive(next);
+  CHECK(host.Step() == "1:1 4:8");
+  CHECK(host.scheduler.stats().preempted_by_rank == 1);
+}
+
+TEST_CASE("nobody is judged by the steps so far: who needs a larger one waits, and others pass") {
+  Host host(Blocks16(100), {.tokens = {20}, .max_seqs = 2});
+  Request whole = Prompt(1, 30);
+  whole.chunkable = false;
+  host.Arrive(whole);
+  Request many = Prompt(2, 8);
+  many.sequences = 3;
+  host.Arrive(many);
+  host.Arrive(3, 8);
+  const StepPlan& small = host.Plan();
+  CHECK(Shape(small) == "3:8");
+  CHECK(small.failed.empty());
+  CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kItsTurn);
+  host.Commit(small, {3});
+  CHECK(host.Plan().idle == Idle::kNoBudget);
+  host.limits.tokens = {30};
+  CHECK(host.Step({1}) == "1:30");
+  CHECK(host.Plan().run.empty());
+  CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kSequences);
+  host.limits.max_seqs = 3;
+  CHECK(host.Step() == "2:8");
+}
+
+TEST_CASE("who needs more than the host says it can ever do fails, whatever this step allows") {
+  SchedulerOptions options = Blocks16(100);
+  options.max_step_tokens = {64};
+  options.max_step_seqs = 4;
+  Host host(options, {.tokens = {20}, .max_seqs = 1});
+  for (std::uint64_t id : {1u, 2u}) {
+    Request whole = Prompt(id, id == 1 ? 64 : 65);
+    whole.chunkable = false;
+    host.Arrive(whole);
+  }
+  for (std::uint64_t id : {3u, 4u}) {
+    Request many = Prompt(id, 8);
+    many.sequences = id == 3 ? 4 : 5;
+    host.Arrive(many);
+  }
+  CHECK(host.Plan().failed == Failed{{{4}, FailReason::kNeverFits}, {{2}, FailReason::kNeverFits}});
+  host.limits = {.tokens = {64}, .max_seqs = 4};
+  CHECK(host.Step({1}) == "1:64");
+  CHECK(host.Step() == "3:8");
+}
+
 TEST_CASE("who can run at once is not shed, and what is shed has waited for nothing to come") {
   SchedulerOptions options = Blocks16(100);
   options.max_waiting = 0;
@@ -1264,6 +1430,90 @@ TEST_CASE("promoted requests are shed last, and still count") {
   host.Arrive(3, 8);
   CHECK(host.Plan().failed == Failed{{{3}, FailReason::kShed}});
   CHECK(host.scheduler.Explain({2}).promoted);
+}
+
+// Its KV is on the way to the host's memory, so that nobody may wait for anything else.
+void FillAndMoveOut(Host<Fcfs, SwapAll>& host, std::int32_t tokens) {
+  host.Arrive(1, tokens);
+  host.Step();
+  host.On(ToolCalled{{1}});
+  host.Plan();
+}
+
+TEST_CASE("a queue in which nobody fits is searched once; after that only those that join it are looked at") {
+  SchedulerOptions options = Blocks16(10);
+  options.cpu_blocks = {10};
+  Host<Fcfs, SwapAll> host(options);
+  FillAndMoveOut(host, 144);  // one block is left
+  for (std::uint64_t id = 10; id < 1010; ++id) {
+    host.scheduler.On(Arrived{Prompt(id, 32)}, Ms(1));
+    CHECK(host.scheduler.Plan(Ms(1), host.limits).run.empty());
+  }
+  CHECK(host.scheduler.stats().searched <= 1010);
+  // One that fits is found; that it comes and goes leaves no more room than there was.
+  for (std::uint64_t id = 2000; id < 2050; ++id) {
+    host.scheduler.On(Arrived{Prompt(id, 16)}, Ms(1));
+    const StepPlan& plan = host.scheduler.Plan(Ms(1), host.limits);
+    REQUIRE(Shape(plan) == std::to_string(id) + ":16");
+    host.scheduler.Commit({plan.id, Host<>::Answer(plan, {id})}, Ms(1));
+    CHECK(host.scheduler.Plan(Ms(1), host.limits).run.empty());
+  }
+  CHECK(host.scheduler.stats().searched <= 1010 + 200);
+  host.On(MoveDone{{1}});
+  CHECK(Shape(host.Plan()).substr(0, 12) == "10:32 11:32 ");
+}
+
+TEST_CASE("among those that have joined since the search, the first by rank that fits runs") {
+  SchedulerOptions options = Blocks16(10);
+  options.cpu_blocks = {10};
+  Host<Fcfs, SwapAll> host(options);
+  FillAndMoveOut(host, 144);
+  host.Arrive(2, 32);
+  CHECK(host.Plan().run.empty());
+  for (std::uint64_t id : {5u, 4u, 3u}) {
+    Request r = Prompt(id, id == 3 ? 17 : 16);
+    r.arrival = Ms(static_cast<std::int64_t>(id));
+    host.Arrive(r);
+  }
+  CHECK(host.Step() == "4:16");
+}
+
+// Counts how often it is asked for a key.
+struct Counting {
+  std::shared_ptr<std::int64_t> asked = std::make_shared<std::int64_t>(0);
+  RankKey Key(const RequestState& r) const {
+    ++*asked;
+    return {static_cast<double>(r.request.priority)};
+  }
+};
+
+TEST_CASE("to drop what many hold costs about as much for each as to drop what one holds") {
+  constexpr std::int32_t kHolders = 1000;
+  for (const bool answered : {true, false}) {
+    SchedulerOptions options = Blocks16(kHolders);
+    options.max_running = kHolders;
+    const Counting policy;
+    auto made = BasicScheduler<Counting>::Create(options, policy);
+    REQUIRE(made.ok());
+    BasicScheduler<Counting>& scheduler = *made;
+    const StepLimits limits = {.tokens = {16 * kHolders}, .max_seqs = kHolders};
+    for (std::uint64_t id = 1; id <= kHolders; ++id) scheduler.On(Arrived{Prompt(id, 15)}, Ms(0));
+    const StepPlan& plan = scheduler.Plan(Ms(1), limits);
+    REQUIRE(plan.run.size() == kHolders);
+    scheduler.Commit({plan.id, Host<>::Answer(plan)}, Ms(1));
+    for (std::uint64_t id = 1; id <= kHolders; ++id) {
+      scheduler.On(ToolCalled{{id}}, Ms(1));
+      if (answered) scheduler.On(ToolReturned{{id}, {16}}, Ms(1));
+    }
+    Request all = Prompt(9999, 16 * kHolders);
+    all.priority = -1;
+    scheduler.On(Arrived{all}, Ms(2));
+    *policy.asked = 0;
+    CHECK(Shape(scheduler.Plan(Ms(2), limits)) == "9999:16000");
+    CHECK(scheduler.stats().kv_reclaimed == kHolders);
+    CHECK(*policy.asked <= 3 * kHolders);
+    CHECK(scheduler.Inconsistency() == nullptr);
+  }
 }
 
 Request Shared(std::uint64_t id, std::int32_t tokens, std::int32_t chunk, std::vector<std::uint64_t> hashes) {

@@ -35,6 +35,7 @@ class IndexedHeapOf {
   bool contains(Slot slot) const { return slot < positions_.size() && positions_[slot] != kAbsent; }
   Slot Top() const { return size_ == 0 ? kNoSlot : At(kRoot).slot; }
   const Key& TopKey() const { return At(kRoot).key; }
+  const Key& KeyOf(Slot slot) const { return At(positions_[slot]).key; }  // of a member
 
   // `slot` must not be a member.
   void Push(Slot slot, const Key& key) {

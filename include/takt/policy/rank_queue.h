@@ -30,7 +30,8 @@ class RankQueue {
  public:
   explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) {}
 
-  // From here on the worst is known without a search, as well as the best. To be called before anybody waits.
+  // From here on the worst of those that have never run is known without a search, as well as the best of all. To be
+  // called before anybody waits.
   void TrackWorst() { tracks_worst_ = true; }
 
   // Slots 0..n-1 can all wait without allocation.
@@ -176,6 +177,15 @@ class RankQueue {
       if (worst == kNoSlot || worst_rank < rank) worst = slot, worst_rank = rank;
     }
     return worst;
+  }
+
+  // Whether one that waits comes before another that does.
+  bool IsBefore(Slot a, Slot b) const {
+    const IndexedHeap& promoted = aging_.promoted();
+    if (kMayAge && (promoted.contains(a) || promoted.contains(b))) {
+      return promoted.contains(a) && (!promoted.contains(b) || promoted.KeyOf(a) < promoted.KeyOf(b));
+    }
+    return grouped() ? groups_.IsBefore(a, b) : heap_.KeyOf(a) < heap_.KeyOf(b);
   }
 
   // f(slot) in order until it returns false; f must leave the queue as it is. k visits cost O(k log k).

@@ -9,6 +9,7 @@ namespace takt {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint now) {
   Clock(now);
+  if (oracle_ != nullptr) ++host_changes_;
   const auto buffer =
       std::ranges::find_if(*buffers_, [&](const Buffer& b) { return b.in_flight && b.plan.id == result.step; });
   if (buffer == buffers_->end()) {
@@ -175,9 +176,9 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
   switch (record.status) {
     case Status::kWaiting:
       e.ahead = queue_.Ahead(slot);
-      e.waits_for = record.transit != Transit::kNone ? WaitsFor::kMove
-                    : e.ahead > 0                    ? WaitsFor::kItsTurn
-                                                     : top_waits_for_;
+      e.waits_for = PassedOverFor(record);
+      if (e.waits_for != WaitsFor::kMove && e.ahead > 0) e.waits_for = WaitsFor::kItsTurn;
+      if (e.waits_for == WaitsFor::kNothing) e.waits_for = top_waits_for_;
       break;
     case Status::kRunning:
       if (record.transit == Transit::kMovingIn) e.waits_for = WaitsFor::kMove;

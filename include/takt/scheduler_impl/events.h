@@ -49,8 +49,10 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
       r.sequences < 1) {
     return Refuse(r.id, FailReason::kInvalid);
   }
+  const auto never = [&r](std::int32_t most) { return most > 0 && r.sequences > most; };
   if (r.sequences > options_.max_running || r.sequences > UINT16_MAX ||
-      std::int64_t{r.sequences} * block_tokens_ > kMostRequestTokens) {
+      std::int64_t{r.sequences} * block_tokens_ > kMostRequestTokens || never(options_.max_step_seqs) ||
+      never(options_.max_step_tokens.value)) {  // each takes a token
     return Refuse(r.id, FailReason::kNeverFits);
   }
   if (r.expires_at <= now) return Refuse(r.id, FailReason::kExpired);
@@ -114,6 +116,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint) {
         if (record.lane != kNoLane) DropAtSettling(record);  // its row is laid out for more sequences
         record.known -= ended * record.state.generated.value;
         record.computed = std::max(std::min(record.computed, record.known - r.sequences), 0);
+        NoteJoined(slot);
       }
     }
   }
@@ -225,6 +228,7 @@ void BasicScheduler<Policy, Pause>::Handle(const MoveDone& e, TimePoint) {
       record.computed = computed;
     }
     if (record.status == Status::kDead) FreeCpu(record), Release(slot);
+    NoteJoined(slot);
     return;
   }
   FreeCpu(record);
@@ -280,8 +284,18 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
     }
   }
   NoteKept(slot);
+  NoteJoined(slot);
   if (record.known >= OutputCap(record)) return EndAtCap(slot);
   if (BlocksFor(record) > TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
+}
+
+// The next search for anyone who fits is to look at it.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::NoteJoined(Slot slot) {
+  if (!searched_.holds || table_[slot].status != Status::kWaiting) return;
+  joined_.push_back(slot);
+  if (joined_.size() > table_.size()) searched_.holds = false;  // some of them many times: all are looked at instead
+  if (!searched_.holds) joined_.clear();
 }
 
 // It waits with KV of its own, perhaps.
@@ -289,6 +303,8 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::NoteKept(Slot slot) {
   Record& record = table_[slot];
   if (record.status != Status::kWaiting || record.lane != kNoLane || record.blocks == 0) return;
+  const std::int32_t need = std::max(BlocksFor(record) - record.blocks, 0);
+  came_back_least_ = came_back_.empty() ? need : std::min(came_back_least_, need);
   if (!std::exchange(record.came_back, true)) came_back_.push_back(slot);
 }
 
@@ -446,8 +462,8 @@ void BasicScheduler<Policy, Pause>::Review() {
         continue;
       }
       ++stats_.pauses_let_go;
-      if (!TAKT_PLANTED_BUG(23)) searched_at_ = UINT64_MAX;  // somebody may fit now
       LetGo(slot, BlocksOut(record, decision, view));
+      if (TAKT_PLANTED_BUG(23)) searched_.free = std::max(searched_.free, FreeBlocks());
     }
   }
 }
@@ -463,6 +479,7 @@ void BasicScheduler<Policy, Pause>::WatchExpiry(Slot slot) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::LeaveQueue(Slot slot) {
   queue_.Erase(slot);
+  if (head_ == slot) head_ = kNoSlot;
   never_run_ -= table_[slot].state.has_run ? 0 : 1;
   if (newest_waiting_.contains(slot)) newest_waiting_.Erase(slot);
   if (expiries_.contains(slot)) expiries_.Erase(slot);
@@ -542,11 +559,15 @@ void BasicScheduler<Policy, Pause>::Settle(Slot slot) {
     if (!TAKT_PLANTED_BUG(2)) FreeKv(record), FreeCpu(record);
     return Release(slot);
   }
-  if (record.leave_action == KvAction::kDrop) return FreeKv(record);
+  if (record.leave_action == KvAction::kDrop) {
+    NoteJoined(slot);
+    return FreeKv(record);
+  }
   if (record.leave_action == KvAction::kKeep && record.blocks > 0 && !std::exchange(record.holds, true)) {
     holders_.push_back(slot);
   }
   NoteKept(slot);
+  NoteJoined(slot);
   if (record.leave_action == KvAction::kOut) MoveOut(slot);
 }
 
@@ -679,7 +700,7 @@ void BasicScheduler<Policy, Pause>::Shrink(Row& row, Record& record) {
   Refresh(row, record);
 }
 
-// Bounded waiting: makes room for a newcomer by shedding the worst, if the newcomer is better.
+// Bounded waiting: of those that have never run, so many may stay.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::ShedDownTo(std::int64_t bound) {
   while (never_run_ > bound) {
@@ -773,31 +794,55 @@ void BasicScheduler<Policy, Pause>::FreeCpu(Record& record) {
   record.cpu_blocks = 0;
 }
 
-// Drops KV that is kept for somebody who does not run: the worst of those that wait, and where none does and not only
-// they are `waiting`, of those that are paused or blocked; never `spared`. False where there is none.
+// Once a plan: those whose KV may be dropped for others.
 template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared, bool waiting) {
+void BasicScheduler<Policy, Pause>::RankHolders() {
+  if (std::exchange(droppable_of_, last_step_) == last_step_) return;
   std::erase_if(holders_, [this](Slot slot) {
     Record& record = table_[slot];
     record.holds = record.blocks > 0 && record.lane == kNoLane;
     return !record.holds;
   });
-  Slot worst = kNoSlot;
-  FullRank worst_rank;
-  bool worst_waits = false;
+  droppable_.clear();
+  held_by_waiting_ = 0;
   for (Slot slot : holders_) {
     const Record& record = table_[slot];
+    if (record.transit != Transit::kNone) continue;
     const bool waits = record.status == Status::kWaiting;
-    if (slot == spared || record.transit != Transit::kNone || (waiting && !waits)) continue;
-    const FullRank rank = queue_.VictimRankOf(record.state, now_);
-    if (worst == kNoSlot || std::pair(waits, rank) > std::pair(worst_waits, worst_rank)) {
-      worst = slot, worst_rank = rank, worst_waits = waits;
-    }
+    droppable_.push_back({waits, queue_.VictimRankOf(record.state, now_), slot, record.blocks});
+    held_by_waiting_ += waits ? record.blocks : 0;
   }
-  if (worst == kNoSlot) return false;
-  ++stats_.kv_reclaimed;
-  FreeKv(table_[worst]);
-  return true;
+  std::make_heap(droppable_.begin(), droppable_.end());
+}
+
+// Drops KV that is kept for somebody who does not run: the worst of those that wait, and where none does and not only
+// they are `waiting`, of those that are paused or blocked; never `spared`. False where there is none.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared, bool waiting) {
+  if (waiting && came_back_.empty()) return false;
+  RankHolders();
+  std::optional<Holder> passed;
+  bool dropped = false;
+  while (!dropped && !droppable_.empty() && (droppable_.front().waits || !waiting)) {
+    std::pop_heap(droppable_.begin(), droppable_.end());
+    const Holder worst = droppable_.back();
+    droppable_.pop_back();
+    if (worst.slot == spared) {
+      passed = worst;
+      continue;
+    }
+    held_by_waiting_ -= worst.waits ? worst.blocks : 0;
+    Record& record = table_[worst.slot];
+    if (record.blocks == 0 || record.lane != kNoLane) continue;  // it has got a lane since, or has ended
+    ++stats_.kv_reclaimed;
+    FreeKv(record);
+    dropped = true;
+  }
+  if (passed) {
+    droppable_.push_back(*passed);
+    std::push_heap(droppable_.begin(), droppable_.end());
+  }
+  return dropped;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -811,6 +856,7 @@ void BasicScheduler<Policy, Pause>::PublishPrefix(const Row& row, Record& record
   while (record.shared_chunks < last) {
     if (!ledger_.Publish(prefix.hashes[static_cast<std::size_t>(record.shared_chunks)], chunk_blocks)) return;
     ++record.shared_chunks;
+    if (searched_.tried) searched_.holds = false;  // who was tried may need less now
   }
 }
 

@@ -9,7 +9,6 @@ namespace takt {
 template <RankPolicy Policy, PausePolicy Pause>
 const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLimits& limits) {
   Clock(now);
-  --changes_;  // asking changes nothing
   ++stats_.plans;
   Buffer& buffer = *std::ranges::find(*buffers_, false, &Buffer::in_flight);
   plan_ = &buffer.plan;
@@ -20,8 +19,6 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   planned_ = 0;
   const std::int32_t promised = std::max(limits_.swap_out.value, 0) - swap_out_left_;  // to tool calls since then
   limits_ = limits;
-  most_seqs_ = std::max(most_seqs_, std::min(limits.max_seqs, limits.tokens.value));  // each takes a token
-  most_tokens_ = std::max(most_tokens_, std::min(limits.tokens.value, limits.prefill_tokens.value));
 
   swap_in_left_ = limits_.swap_in.value;  // of the whole plan, however often it is built
   asks_left_ = std::max(options_.admission_window, 1);
@@ -88,6 +85,7 @@ void BasicScheduler<Policy, Pause>::Build() {
   const bool running_first = options_.order == StepOrder::kRunningFirst || short_of_kv_ || row_refused_;
   short_of_kv_ = displaced_ = refused_ = row_refused_ = false;
   top_waits_for_ = WaitsFor::kItsTurn;
+  head_ = kNoSlot;
   ClearWishes();
 
   if (running_first) {
@@ -359,7 +357,7 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
   if (oracle_ != nullptr) {  // candidates stay in the queue until it has answered
     do {
       AdmitPastTop();
-    } while (candidates_.empty() && options_.preempt == takt::Preempt::kByRank && MakeWayFor(queue_.Top()));
+    } while (candidates_.empty() && options_.preempt == takt::Preempt::kByRank && MakeWayFor(head_));
     return;
   }
   while (!queue_.empty()) {
@@ -367,10 +365,12 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
     switch (TryAdmit(slot)) {
       case Fit::kAdmitted:
       case Fit::kGone: continue;
-      case Fit::kSkip: return AdmitPastTop();
+      case Fit::kSkip:
+        AdmitPastTop();
+        if (options_.preempt == takt::Preempt::kByRank && MakeWayFor(head_)) continue;
+        return;
       case Fit::kStop:
-        // Where who was displaced comes first even so (its key follows what it has done), it would displace back.
-        if (options_.preempt == takt::Preempt::kByRank && MakeWayFor(slot) && queue_.Top() == slot) continue;
+        if (options_.preempt == takt::Preempt::kByRank && MakeWayFor(slot)) continue;
         if (top_waits_for_ == WaitsFor::kKv) AdmitKept();
         return;
     }
@@ -381,57 +381,94 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
 // on, since nobody else gets that memory before it ends. So do InferCept and LAMPS.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitKept() {
-  std::size_t left = 0;
-  for (Slot slot : came_back_) {
+  const auto room = [this] { return std::max(FreeBlocks() - (running_rows_ > 0 ? watermark_ : 0), 0); };
+  const auto full = [this] {
+    return budget_ <= 0 || running_seqs_ >= limits_.max_seqs || running_rows_ >= options_.max_running;
+  };
+  if (came_back_.empty() || came_back_least_ > room()) return;
+  const Slot head = head_;
+  std::int32_t least = std::numeric_limits<std::int32_t>::max();
+  std::size_t left = 0, i = 0;
+  for (; i < came_back_.size() && !full(); ++i) {
+    const Slot slot = came_back_[i];
     Record& record = table_[slot];
     record.came_back = record.status == Status::kWaiting && record.lane == kNoLane && record.blocks > 0;
     if (!record.came_back) continue;
     came_back_[left++] = slot;
-    if (record.transit == Transit::kNone && BlocksFor(record) - record.blocks <= FreeBlocks()) TryAdmit(slot);
+    const std::int32_t need = std::max(BlocksFor(record) - record.blocks, 0);
+    least = std::min(least, need);
+    if (record.transit == Transit::kNone && need <= room()) TryAdmit(slot);
   }
-  came_back_.resize(left);
+  if (i == came_back_.size()) came_back_least_ = least;
+  came_back_.erase(came_back_.begin() + static_cast<std::ptrdiff_t>(left),
+                   came_back_.begin() + static_cast<std::ptrdiff_t>(i));
   top_waits_for_ = WaitsFor::kKv;
+  head_ = head;
 }
 
-// Looks a bounded number of candidates past those that cannot run for reasons of their own.
+// Looks a bounded number of candidates past those that cannot run for reasons of their own. One that waits for its
+// adapter is overtaken by at most `admission_window` requests that use one: from then on those behind it wait until an
+// adapter is out of use, and it gets in. Without any place for adapters there is nothing to wait for.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitPastTop() {
+  head_ = kNoSlot;
   const Slot first = queue_.Top();
-  if (TryAdmit(first) == Fit::kStop) return;
+  const Fit of_first = TryAdmit(first);
+  if (of_first == Fit::kStop) return;
   scratch_.clear();
   std::int64_t window = options_.admission_window;
   if (oracle_ != nullptr) window += std::max(limits_.max_seqs - running_seqs_, 0);
   queue_.TopK(static_cast<std::size_t>(window), [this](Slot slot) { scratch_.push_back(slot); });
-  for (Slot slot : scratch_) {
-    if (slot != first && TryAdmit(slot) == Fit::kStop) return;
+  std::size_t passed = 0;                         // those that wait for their adapters come first in `scratch_`
+  std::int64_t admitted = 0, most = INT64_MAX;  // that use adapters; so many, until one has been overtaken too often
+  for (std::size_t i = 0; i < scratch_.size(); ++i) {
+    const Slot slot = scratch_[i];
+    Record& record = table_[slot];
+    const bool uses_adapter = static_cast<bool>(record.state.request.adapter);
+    if (uses_adapter && admitted >= most) continue;
+    const Fit fit = slot == first ? of_first : TryAdmit(slot);
+    if (fit == Fit::kStop) break;
+    if (!uses_adapter || limits_.adapters < 1) continue;
+    admitted += fit == Fit::kAdmitted ? 1 : 0;
+    if (fit != Fit::kSkip || top_waits_for_ != WaitsFor::kAdapter) continue;
+    record.overtaken -= static_cast<std::int32_t>(admitted);  // by those before it
+    most = std::min(most, std::int64_t{options_.admission_window} - record.overtaken);
+    scratch_[passed++] = slot;
   }
+  for (Slot slot : std::span(scratch_).first(passed)) table_[slot].overtaken += static_cast<std::int32_t>(admitted);
+}
+
+// Why it could not be let in by these limits, or by what is in use, whatever else were free: those behind it need not
+// wait for it. kNothing: it could.
+template <RankPolicy Policy, PausePolicy Pause>
+WaitsFor BasicScheduler<Policy, Pause>::PassedOverFor(const Record& record) const {
+  const Request& r = record.state.request;
+  if (record.lane != kNoLane || record.transit != Transit::kNone) return WaitsFor::kMove;
+  if (r.sequences > limits_.max_seqs) return WaitsFor::kSequences;
+  if (r.sequences > limits_.tokens.value && record.cpu_blocks == 0) return WaitsFor::kBudget;
+  if (r.adapter && !AdapterFits(r.adapter)) return WaitsFor::kAdapter;
+  return WaitsFor::kNothing;
 }
 
 // Moves a waiting request to the running set if it fits this step.
 template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
-  const auto stop = [this](WaitsFor reason) {
+  const auto skip = [this](WaitsFor reason) {
     top_waits_for_ = reason;
+    return Fit::kSkip;
+  };
+  const auto stop = [this, slot](WaitsFor reason) {
+    top_waits_for_ = reason;
+    head_ = slot;
     return Fit::kStop;
   };
   Record& record = table_[slot];
   const Request& r = record.state.request;
-  if (record.lane != kNoLane || record.transit != Transit::kNone) {
-    top_waits_for_ = WaitsFor::kMove;
-    return Fit::kSkip;
-  }
-  if (r.sequences > most_seqs_ && most_seqs_ > 0) {
-    Fail(slot, FailReason::kNeverFits);
-    return Fit::kGone;
-  }
+  if (const WaitsFor reason = PassedOverFor(record); reason != WaitsFor::kNothing) return skip(reason);
   const auto rows = running_rows_ + static_cast<std::int32_t>(candidates_.size());
   const std::int32_t seqs = TAKT_PLANTED_BUG(16) ? rows + 1 : running_seqs_ + candidate_seqs_ + r.sequences;
   if (seqs > limits_.max_seqs || rows >= options_.max_running) {
     return stop(WaitsFor::kSequences);
-  }
-  if (r.adapter && !AdapterFits(r.adapter)) {
-    top_waits_for_ = WaitsFor::kAdapter;
-    return Fit::kSkip;
   }
   if (record.cpu_blocks > 0) return TrySwapIn(slot);
 
@@ -456,9 +493,12 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
   } else {
     n = Chunk(r, start, n);
     if (n == 0) {
-      if (r.chunkable || r.prompt_tokens.value - start <= most_tokens_ || most_tokens_ <= 0) {
+      const std::int32_t whole = r.prompt_tokens.value - start;
+      if (r.chunkable || whole <= std::min(limits_.tokens.value, limits_.prefill_tokens.value)) {
         return stop(WaitsFor::kBudget);
       }
+      const std::int32_t most = options_.max_step_tokens.value;
+      if (most == 0 || whole <= most) return skip(WaitsFor::kBudget);
       Fail(slot, FailReason::kNeverFits);
       return Fit::kGone;
     }
@@ -500,6 +540,7 @@ auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
       record.cpu_blocks <= swap_in_left_ || (swap_in_left_ == limits_.swap_in.value && swap_in_left_ > 0);
   if (!fits || !allowed) {
     top_waits_for_ = fits ? WaitsFor::kMove : WaitsFor::kKv;
+    head_ = slot;
     return Fit::kStop;
   }
   if (!TAKT_PLANTED_BUG(5)) swap_in_left_ -= record.cpu_blocks;
@@ -570,6 +611,7 @@ std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t star
   if (gathered_ && Runs(row)) victims_.Push(lane, RankOfRow(lane));
   record.lane = lane;
   record.status = Status::kRunning;
+  record.overtaken = 0;
   ++running_rows_;
   running_seqs_ += r.sequences;
   UseAdapter(r.adapter, 1);
@@ -669,9 +711,9 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::UseAdapter(AdapterId id, std::int32_t change) {
   if (!id) return;
   auto use = std::ranges::find(adapters_, id, &AdapterUse::id);
-  if (use == adapters_.end()) use = adapters_.insert(use, {id, 0});
+  if (use == adapters_.end()) use = adapters_.insert(use, {id, 0}), ++adapter_changes_;
   use->requests += change;
-  if (use->requests == 0) adapters_.erase(use);
+  if (use->requests == 0) adapters_.erase(use), ++adapter_changes_;
 }
 
 // ---- giving way -------------------------------------------------------------------------------------------------
@@ -753,8 +795,11 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
   }
   if (way_for_ == slot) way_blocks_ -= running_[worst].blocks;  // the first of them
   const bool resolved = running_[worst].in_flight == 0;
+  const Slot victim = running_[worst].slot;
   Preempt(worst, true);
   displaced_ = true;
+  // Where who was displaced comes first even so (its key follows what it has done), it would displace back.
+  if (queue_.contains(victim) && queue_.IsBefore(victim, slot)) return false;
   return resolved || top_waits_for_ == WaitsFor::kSequences;
 }
 
@@ -771,11 +816,10 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
   // Rows gave up their places, or their share of the step, and nobody took it: with fewer rows it is another question.
   if (displaced_ || (short_of_kv_ && Worst(false) == kNoLane)) return true;
   const bool more_kv_soon = !moves_.empty() || Pending() > 0;
-  if (running_rows_ == 0 && !more_kv_soon && ReclaimForTop()) return true;
+  if (running_rows_ == 0 && !more_kv_soon && ReclaimForHead()) return true;
   if ((!short_of_kv_ || more_kv_soon) && AdmitWhoeverFits()) return false;
   if (more_kv_soon) return false;
-  searched_at_ = UINT64_MAX;
-  if (running_rows_ == 0) return top_waits_for_ == WaitsFor::kKv && !queue_.empty() && Reclaim(queue_.Top(), false);
+  if (running_rows_ == 0) return top_waits_for_ == WaitsFor::kKv && !queue_.empty() && Reclaim(Head(), false);
   if (!short_of_kv_) return false;
   // All rows need memory that none has to give.
   if (!Reclaim(kNoSlot, false)) {
@@ -792,55 +836,93 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
 // Nothing runs, and the first of the queue waits for memory: what is kept for those behind it is dropped where that is
 // enough, or they would go first, one at a time.
 template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::ReclaimForTop() {
-  if (top_waits_for_ != WaitsFor::kKv || queue_.empty()) return false;
-  const Slot top = queue_.Top();
-  const std::int64_t need = std::max(BlocksFor(table_[top]), table_[top].cpu_blocks) - table_[top].blocks;
-  std::int64_t kept = FreeBlocks();
-  for (Slot slot : holders_) {
-    const Record& record = table_[slot];
-    const bool idle = record.status == Status::kWaiting && record.transit == Transit::kNone && slot != top;
-    if (record.holds && idle) kept += record.blocks;
-  }
-  if (kept < need) return false;
+bool BasicScheduler<Policy, Pause>::ReclaimForHead() {
+  if (top_waits_for_ != WaitsFor::kKv || queue_.empty() || came_back_.empty()) return false;
+  RankHolders();
+  const Slot head = Head();
+  const Record& record = table_[head];
+  const bool holds = record.holds && record.blocks > 0 && record.lane == kNoLane && record.transit == Transit::kNone;
+  const std::int64_t need = std::max(BlocksFor(record), record.cpu_blocks) - record.blocks;
+  if (FreeBlocks() + held_by_waiting_ - (holds ? record.blocks : 0) < need) return false;
   bool any = false;
-  while (FreeBlocks() < need && Reclaim(top, true)) any = true;
+  while (FreeBlocks() < need && Reclaim(head, true)) any = true;
   return any;
 }
 
-// Whoever is first does not fit; but nothing runs that it could wait for, so whoever fits may run: one at a time. An
-// oracle is asked for so many in a plan; where it refuses them all, the next plan asks for those behind them.
+// Whether all that waited when a search found nobody would still not fit: there is no more room than there was then.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::SearchHolds() const {
+  return searched_.holds && (searched_.limits == limits_ || TAKT_PLANTED_BUG(6)) && FreeBlocks() <= searched_.free &&
+         running_rows_ >= searched_.rows && running_seqs_ >= searched_.seqs && LoadedAdapters() == searched_.adapters &&
+         searched_.host_changes == host_changes_ && (!searched_.by_memory || top_waits_for_ == WaitsFor::kKv);
+}
+
+// Whoever is first does not fit; but nothing runs that it could wait for, so whoever fits may run: one at a time. As
+// long as a search that found nobody holds, only those are looked at that have come since. An oracle is asked for so
+// many in a plan; where it refuses them all, the next plan asks for those behind them.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
-  const bool same_limits = searched_limits_ == limits_ || TAKT_PLANTED_BUG(6);
-  if (queue_.empty() || (searched_at_ == changes_ && same_limits)) return false;
+  if (queue_.empty()) return false;
   const WaitsFor top_waits_for = top_waits_for_;
+  const Slot head = head_;
+  const bool held = SearchHolds(), by_memory = top_waits_for == WaitsFor::kKv;
+  const std::int32_t free = FreeBlocks();
+  std::int32_t least = std::numeric_limits<std::int32_t>::max();  // that one needs who was not tried
+  bool tried = false;
   const auto may_fit = [&](Slot slot) {
+    ++stats_.searched;
     const Record& record = table_[slot];
-    const std::int32_t blocks = std::max(record.cpu_blocks, BlocksFor(record)) - record.blocks;
     if (record.refused_at == stats_.plans) return false;
-    return top_waits_for != WaitsFor::kKv || blocks <= FreeBlocks();
+    const std::int32_t blocks = std::max(record.cpu_blocks, BlocksFor(record)) - record.blocks;
+    if (!by_memory || blocks <= free) return true;
+    least = std::min(least, blocks);
+    return false;
   };
-  // Mostly the first that seems to fit does; and where nobody does, the order of the queue does not matter.
   std::size_t asked = 0;
-  for (const std::size_t most : {std::size_t{1}, SIZE_MAX}) {
-    scratch_.clear();
-    queue_.ForEachInOrder([&](Slot slot) {
-      if (may_fit(slot)) scratch_.push_back(slot);
-      return scratch_.size() < most;
-    });
-    for (asked = most == 1 ? 0 : search_from_; asked < scratch_.size() && asks_left_ > 0; ++asked) {
+  const auto try_from = [&](std::size_t first) {
+    for (asked = first; asked < scratch_.size() && asks_left_ > 0; ++asked) {
+      tried = true;
       if (TryAdmit(scratch_[asked]) != Fit::kAdmitted) continue;
       if (oracle_ != nullptr) --asks_left_, AskOracle();
       if (planned_ > 0) return true;  // else its KV is on the way back, and somebody else may run
     }
-    if (scratch_.size() < most) break;
+    return false;
+  };
+  scratch_.clear();
+  if (held) {
+    for (Slot slot : joined_) {
+      if (queue_.contains(slot) && may_fit(slot)) scratch_.push_back(slot);
+    }
+    std::ranges::sort(scratch_, [this](Slot a, Slot b) { return queue_.IsBefore(a, b); });
+    scratch_.erase(std::unique(scratch_.begin(), scratch_.end()), scratch_.end());
+    if (try_from(0)) return true;
+  } else {
+    // Mostly the first that seems to fit does; and where nobody does, the order of the queue does not matter.
+    for (const std::size_t most : {std::size_t{1}, SIZE_MAX}) {
+      scratch_.clear();
+      queue_.ForEachInOrder([&](Slot slot) {
+        if (may_fit(slot)) scratch_.push_back(slot);
+        return scratch_.size() < most;
+      });
+      if (try_from(most == 1 ? 0 : search_from_)) return true;
+      if (scratch_.size() < most) break;
+    }
   }
-  search_from_ = asks_left_ > 0 ? 0 : asked;
+  search_from_ = held || asks_left_ > 0 ? 0 : asked;
   top_waits_for_ = top_waits_for;
-  // What may move in one step has been used up, perhaps: the next one may find more.
-  const bool may_find_more = refused_ || swap_in_left_ < limits_.swap_in.value;
-  searched_at_ = may_find_more ? UINT64_MAX : changes_, searched_limits_ = limits_;
+  head_ = queue_.contains(head) ? head : kNoSlot;
+  joined_.clear();
+  const std::int32_t enough = tried ? FreeBlocks() : std::max(free, least - 1);  // for nobody
+  searched_ = {.limits = limits_,
+               .free = held ? std::min(searched_.free, enough) : enough,
+               .rows = held && !tried ? searched_.rows : running_rows_,
+               .seqs = held && !tried ? searched_.seqs : running_seqs_,
+               .adapters = LoadedAdapters(),
+               .host_changes = host_changes_,
+               .by_memory = by_memory,
+               .tried = tried || (held && searched_.tried),
+               // What may move in one step has been used up, perhaps, or an oracle has refused what it will grant.
+               .holds = !refused_ && asks_left_ > 0 && swap_in_left_ >= limits_.swap_in.value};
   return false;
 }
 

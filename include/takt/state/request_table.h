@@ -48,6 +48,7 @@ struct Record {
   std::int32_t cpu_blocks = 0;  // KV blocks in the host's memory
   std::uint64_t refused_at = 0;  // the plan, by count, in which the host's oracle last refused to let it in
   std::int32_t shared_chunks = 0;  // leading prefix chunks it refers to; contained in blocks
+  std::int32_t overtaken = 0;  // times that another with an adapter was let in while it waited for its own
 };
 
 // Slots are reused last in, first out, so that a busy scheduler stays in cache. No allocation within the reserve.

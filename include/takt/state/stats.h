@@ -39,6 +39,7 @@ namespace takt {
   X(preempted_by_rank, "preemptions in favour of a better rank, contained in the two above")     \
   X(kv_reclaimed, "idle requests whose kept KV was dropped so that anything could run")          \
   X(kv_stalls, "rows left out of a step for want of KV")                                         \
+  X(searched, "waiting requests looked at because nothing else could run")                       \
   X(moves_out, "KV moves to the host's memory")                                                  \
   X(moves_in, "KV moves back")                                                                   \
   X(pauses_let_go, "paused requests whose KV was dropped or swapped because the tool took long") \
