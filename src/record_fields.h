@@ -85,7 +85,7 @@ constexpr Preempt Last(Preempt) { return Preempt::kByRank; }
 constexpr Shed Last(Shed) { return Shed::kWorst; }
 constexpr KvAction Last(KvAction) { return KvAction::kIn; }
 constexpr FailReason Last(FailReason) { return FailReason::kIdInUse; }
-constexpr Idle Last(Idle) { return Idle::kKvHeld; }
+constexpr Idle Last(Idle) { return Idle::kEnded; }
 constexpr OracleQuestion Last(OracleQuestion) { return OracleQuestion::kRelease; }
 
 }  // namespace takt::internal

@@ -1,4 +1,5 @@
-// Replaces operator new by one that counts. For one source of a program: the functions are not inline.
+// Replaces operator new by one that counts, and fails where it is told to. For one source of a program: the functions
+// are not inline.
 #ifndef TAKT_TESTS_COUNTING_NEW_H_
 #define TAKT_TESTS_COUNTING_NEW_H_
 
@@ -10,12 +11,17 @@ namespace takt {
 
 inline std::size_t allocations = 0;
 
+// While `watched`, allocations are numbered from 1, and the one whose number is `failing` throws.
+inline bool watched = false;
+inline std::size_t watched_allocations = 0, failing = 0;
+
 inline void* CountedAlloc(std::size_t size, std::size_t align = alignof(std::max_align_t)) {
   ++allocations;
   return std::aligned_alloc(align, (size + align - 1) / align * align);
 }
 
 inline void* CountedAllocOrEnd(std::size_t size, std::size_t align = alignof(std::max_align_t)) {
+  if (watched && ++watched_allocations == failing) throw std::bad_alloc();
   if (void* p = CountedAlloc(size, align)) return p;
   std::abort();
 }

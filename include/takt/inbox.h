@@ -52,22 +52,31 @@ class BasicInbox {
   }
 
   // From the loop only: calls f(event) for what has come so far, in order, and returns how many. The lock is not
-  // held meanwhile; f may Push, not Drain.
+  // held meanwhile; f may Push, not Drain. Where f throws, the next Drain begins with the event at which it did.
   template <class F>
   std::size_t Drain(F&& f) {
+    const std::size_t left = HandOver(f);
     TakeAll(taken_);
-    for (E& event : taken_) f(event);
-    const std::size_t n = taken_.size();
-    // What events hold (prefixes, policies) is given back now, not at the next Drain.
-    (TAKT_PLANTED_BUG(21) ? events_ : taken_).clear();
-    return n;
+    return left + HandOver(f);
   }
 
  private:
+  template <class F>
+  std::size_t HandOver(F& f) {
+    const std::size_t first = done_;
+    for (; done_ < taken_.size(); ++done_) f(taken_[done_]);
+    const std::size_t n = done_ - first;
+    // What events hold (prefixes, policies) is given back now, not at the next Drain.
+    if (n > 0) (TAKT_PLANTED_BUG(21) ? events_ : taken_).clear();
+    done_ = 0;
+    return n;
+  }
+
   const std::size_t capacity_;
   std::mutex mutex_;
   std::vector<E> events_;  // guarded by mutex_
   std::vector<E> taken_;   // the loop's
+  std::size_t done_ = 0;   // of taken_: handed to f
 };
 
 using Inbox = BasicInbox<Event>;

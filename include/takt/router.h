@@ -103,7 +103,8 @@ struct Placement {
   X(told_late, "what an instance told of a request that had left it; ignored")          \
   X(events_unknown, "events that name no living request, or no instance that is up")    \
   X(events_invalid, "instances without an id, negative counts; ignored")                \
-  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")
+  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")  \
+  X(calls_after_end, "calls of a router that an exception had ended; ignored")
 
 struct RouterStats {
 #define TAKT_ROUTER_STATS_FIELD(name, text) std::uint64_t name = 0;
@@ -113,8 +114,9 @@ struct RouterStats {
   friend constexpr bool operator==(const RouterStats&, const RouterStats&) = default;
 };
 
-// Thread-compatible: one loop owns it. Nothing here throws, blocks, reads a clock or, after warm-up, allocates.
-// A decision costs O(instances) and O(log waiting); a change of the instances O(requests alive).
+// Thread-compatible: one loop owns it. Nothing here throws, blocks, reads a clock or, after warm-up, allocates. Where
+// the host's operator new throws, and the host catches it, the call was not made, or the router has ended(). A decision
+// costs O(instances) and O(log waiting); a change of the instances O(requests alive).
 template <RankPolicy Policy, PlacementPolicy Placer>
 class BasicRouter {
  public:
@@ -125,9 +127,13 @@ class BasicRouter {
   }
 
   void On(const RouterEvent& event, TimePoint now) {
+    if (Ended()) return;
+    MakeRoomFor(event);
+    inside_ = true;
     Clock(now);
     if constexpr (ObservingPlacement<Placer>) placer_.Observe(event, now_);
     std::visit([this](const auto& e) { this->Tell(e), this->Handle(e); }, event);
+    inside_ = false;
   }
 
   // Whether the policy goes by what requests were served, so that RequestServed makes a difference.
@@ -135,6 +141,9 @@ class BasicRouter {
 
   // Sends what can be sent, in rank order. Valid until the next call; so is failed().
   std::span<const Placement> Place(TimePoint now) {
+    if (Ended()) return {};
+    MakeRoomForPlacements();
+    inside_ = true;
     Clock(now);
     placed_.clear();
     failed_.clear();
@@ -151,6 +160,7 @@ class BasicRouter {
     while (PlacePastTop()) PlaceFromTop();
     queue_.EndPlan(!placed_.empty());
     TellPressure();
+    inside_ = false;
     return placed_;
   }
 
@@ -163,6 +173,10 @@ class BasicRouter {
 
   // Without an event before, Place again then: a request expires, or a workflow has been silent for too long.
   TimePoint wake_at() const { return std::min(NextExpiry(), workflows_.wake_at()); }
+
+  // An exception has left a call half-way, from a placement or a policy of the host's, say: as BasicScheduler::ended().
+  // Events are ignored from then on, and counted, and nothing is placed.
+  bool ended() const { return inside_; }
 
   // Where a living request was placed; none: it waits here, or is not alive.
   InstanceId InstanceOf(RequestId request) const {
@@ -196,13 +210,49 @@ class BasicRouter {
     queue_.KeyHashes(options.hash_seed);
     workflows_.KeyHashes(options.hash_seed);
     if constexpr (HashingPlacement<Placer>) placer_.KeyHashes(options.hash_seed);
-    table_.Reserve(n);
-    queue_.Reserve(n);
-    expiries_.Reserve(n);
-    place_of_.reserve(n);
-    charged_.reserve(n);
-    placed_.reserve(n);
-    window_.reserve(static_cast<std::size_t>(options.window));
+    ReserveSlots(n);
+    placed_.reserve(n), failed_.reserve(n), refused_.reserve(n);
+    window_.reserve(static_cast<std::size_t>(options.window) + 1);
+  }
+
+  // ---- memory -------------------------------------------------------------------------------------------------
+  //
+  // As in the scheduler: each call first makes room for what it may have to store, so that nothing has changed where
+  // memory fails. What workflows and placements keep beyond what was reserved for them may fail in the middle, and ends
+  // the router.
+
+  bool Ended() {
+    stats_.calls_after_end += inside_ ? 1u : 0u;
+    return inside_;
+  }
+
+  void ReserveSlots(std::size_t slots) {
+    table_.Reserve(slots);
+    queue_.Reserve(slots);
+    expiries_.Reserve(slots);
+    place_of_.reserve(slots), charged_.reserve(slots);
+    slots_reserved_ = slots;
+  }
+
+  // Room for n more; grows by doubling.
+  template <class T>
+  static void MakeRoom(std::vector<T>& list, std::size_t n) {
+    if (list.capacity() - list.size() < n) list.reserve(std::max(list.size() + n, 2 * list.capacity()));
+  }
+
+  void MakeRoomFor(const RouterEvent& event) {
+    if (std::holds_alternative<Arrived>(event) && !table_.HasSlot() && table_.slots() >= slots_reserved_) {
+      ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
+    }
+    MakeRoom(refused_, table_.size() + 1);  // all of a workflow may go
+    MakeRoom(ending_workflows_, workflows_.size() + 1);
+    MakeRoom(new_faults_, 1);
+    MakeRoom(instances_, 1), MakeRoom(free_slots_, 1);
+  }
+  void MakeRoomForPlacements() {
+    // No request ends, or is placed, twice. What the host still has of the last call makes room, too.
+    MakeRoom(refused_, table_.size()), MakeRoom(failed_, table_.size()), MakeRoom(placed_, table_.size());
+    MakeRoom(ending_workflows_, workflows_.size()), MakeRoom(ended_workflows_, workflows_.size());
   }
 
   // ---- events -------------------------------------------------------------------------------------------------
@@ -369,7 +419,7 @@ class BasicRouter {
     InstanceState* lost = Up(e.instance);
     if (lost == nullptr) return;
     ++stats_.instances_lost;
-    const InstanceState gone = *lost;
+    const InstanceState gone = std::move(*lost);
     free_slots_.push_back(gone.slot);
     instances_.erase(instances_.begin() + (lost - instances_.data()));
     for (Slot slot = TAKT_PLANTED_BUG(19) ? 1 : 0; slot < table_.slots(); ++slot) {
@@ -694,6 +744,8 @@ class BasicRouter {
   std::vector<WorkflowEnd> ended_workflows_, ending_workflows_;  // likewise
   std::vector<WorkflowFault> faults_, new_faults_;
   std::vector<Slot> window_;
+  bool inside_ = false;  // a call; between calls: one was left half-way
+  std::size_t slots_reserved_ = 0;
   std::int64_t outstanding_ = 0;  // requests on instances
   std::int64_t set_aside_ = 0;
   TimePoint now_ = kUnset;

@@ -64,7 +64,10 @@ Policy DefaultPolicy() {
 //
 // It moves and does not copy. Plans that the host holds stay valid, and then belong to the one that it was moved to.
 //
-// No call throws, blocks or reads a clock. After warm-up (storage as reserved in the options) none allocates.
+// No call throws, blocks or reads a clock. After warm-up (storage as reserved in the options) none allocates. Where the
+// host's operator new throws, and the host catches it, the call was not made, or the scheduler has ended(): it has not
+// been made wherever memory was for the scheduler itself, or for a policy of takt's. No hook, and no oracle, may call
+// the scheduler that calls it.
 template <RankPolicy Policy, PausePolicy Pause = KeepAll>
 class BasicScheduler {
  public:
@@ -92,9 +95,16 @@ class BasicScheduler {
   ~BasicScheduler() = default;
 
   void On(const Event& event, TimePoint now) {
-    const TimePoint at = Clock(now);
-    Tell(event, at);
-    std::visit([&](const auto& e) { Handle(e, at); }, event);
+    std::visit(
+        [&](const auto& e) {
+          if (!MayBegin(e)) return;
+          inside_ = true;
+          const TimePoint at = Clock(now);
+          Tell(event, at);
+          Handle(e, at);
+          inside_ = false;
+        },
+        event);
   }
 
   // The same without the detour over a variant.
@@ -104,7 +114,10 @@ class BasicScheduler {
     if constexpr (ObservingPolicy<Policy>) {
       On(Event(event), now);
     } else {
+      if (!MayBegin(event)) return;
+      inside_ = true;
       Handle(event, Clock(now));
+      inside_ = false;
     }
   }
 
@@ -131,6 +144,11 @@ class BasicScheduler {
             {options_.cpu_blocks},
             options_.cpu_blocks - Blocks{ledger_.cpu_free()}};
   }
+
+  // An exception has left a call half-way, from a policy or an oracle of the host's, say. Events and results are
+  // ignored from then on, and counted; plans are empty, and say Idle::kEnded. Its requests are nobody's: the host fails
+  // them, or gives them to another scheduler.
+  bool ended() const { return inside_; }
 
   std::int64_t alive() const { return static_cast<std::int64_t>(table_.size() - forgotten_.size()); }
   std::int64_t waiting() const { return static_cast<std::int64_t>(queue_.size()); }
@@ -192,7 +210,7 @@ class BasicScheduler {
     std::int32_t rows = 0, seqs = 0;
     std::uint64_t adapters = 0, host_changes = 0;
     bool by_memory = false;  // whoever needs more than what was free was not tried
-    bool tried = false;      // others were
+    bool tried = false;  // others were
     bool holds = false;
   };
 
@@ -224,44 +242,120 @@ class BasicScheduler {
     table_.KeyHashes(options.hash_seed);
     queue_.KeyHashes(options.hash_seed);
     ledger_.KeyHashes(options.hash_seed);
-    table_.Reserve(requests);
     if (options.shed == Shed::kWorst && options.max_waiting < INT64_MAX) queue_.TrackWorst();
-    queue_.Reserve(requests);
-    running_.Reserve(rows + 64);
-    row_keys_.reserve(rows + 64);
-    entry_of_lane_.reserve(rows + 64);
-    wish_of_lane_.reserve(rows + 64);
-    victims_.Reserve(rows + 64);
-    const auto reserve_lists = [rows](auto& lists) {
-      lists.moves.reserve(rows), lists.preempted.reserve(rows);
-      lists.failed.reserve(2 * rows), lists.released.reserve(2 * rows);
+    ReserveLanes(3 * rows + 64);  // of those that run, may come, and leave
+    adapters_.reserve(rows + 1);
+    if (oracle != nullptr) wishes_.reserve(2 * rows), wish_lanes_.reserve(2 * rows), candidates_.reserve(rows);
+    const auto reserve_lists = [rows, requests](auto& lists) {
+      lists.moves.reserve(2 * rows + requests), lists.preempted.reserve(2 * rows);
+      lists.failed.reserve(2 * rows + requests), lists.released.reserve(2 * rows + requests);
     };
     last_step_ = options.first_step.value - 1;
-    for (std::size_t i = 0; i < buffers_->size(); ++i) {
+    buffers_->back().plan.idle = Idle::kEnded;
+    for (std::size_t i = 0; i + 1 < buffers_->size(); ++i) {
       Buffer& b = (*buffers_)[i];
       b.bit = static_cast<std::uint8_t>(1 << i);
       b.entries.resize(2 * rows);  // rows that give way within a plan leave gaps until it is built
       reserve_lists(b.plan);
     }
     reserve_lists(notices_);
-    forgotten_.reserve(2 * rows);
-    moves_.reserve(rows);
-    holders_.reserve(2 * rows);
-    came_back_.reserve(2 * rows);
-    droppable_.reserve(2 * rows);
-    joined_.reserve(requests);
-    if constexpr (ReviewingPause<Pause>) {
-      bool reviews = true;
-      if constexpr (requires { pause_.reviews(); }) reviews = pause_.reviews();
-      if (reviews)
-        reviews_.Reserve(requests), calls_.reserve(requests), holders_.reserve(requests), came_back_.reserve(requests),
-            droppable_.reserve(requests);
+    moves_.reserve(2 * rows + requests);
+    ReserveSlots(requests);
+    if (options.prefix_cache && Counts()) {  // chunks are mostly of so many tokens, or more; smaller ones grow
+      const std::int64_t chunks = std::int64_t{options.kv_blocks.value} * options.kv_block_tokens.value / 512;
+      ledger_.MakeRoom(static_cast<std::size_t>(std::clamp<std::int64_t>(chunks, 64, 1 << 20)));
     }
     if (Counts()) {
       block_tokens_ = options.kv_block_tokens.value;
       watermark_ = static_cast<std::int32_t>(options.kv_watermark * options.kv_blocks.value);
     }
     if (oracle_ != nullptr) block_tokens_ = oracle_->block_tokens().value;
+  }
+
+  // ---- memory -------------------------------------------------------------------------------------------------
+  //
+  // Each call first makes room for all that it may have to store; where memory fails then, nothing has changed. From
+  // then on nothing of the scheduler's own allocates. A call that an exception of the host's leaves all the same (from
+  // a policy, an oracle) has stopped half-way: `inside_` stays set, and the scheduler has ended.
+
+  // Room for requests in slots 0..n-1, wherever they are. No list holds a slot twice.
+  void ReserveSlots(std::size_t slots) {
+    table_.Reserve(slots);
+    queue_.Reserve(slots);
+    expiries_.Reserve(slots);
+    if (options_.shed == Shed::kNewest && options_.max_waiting < INT64_MAX) newest_waiting_.Reserve(slots);
+    for (std::vector<Slot>* list : {&forgotten_, &holders_, &came_back_, &scratch_}) list->reserve(slots);
+    joined_.reserve(slots + 1), droppable_.reserve(slots);
+    if (Reviews()) reviews_.Reserve(slots), calls_.reserve(slots);
+    slots_reserved_ = slots;
+  }
+
+  void ReserveLanes(std::size_t lanes) {
+    running_.Reserve(lanes);
+    row_keys_.reserve(lanes);
+    entry_of_lane_.reserve(lanes), wish_of_lane_.reserve(lanes);
+    victims_.Reserve(lanes);
+    lanes_reserved_ = running_.capacity();
+  }
+
+  bool Reviews() const {
+    if constexpr (!ReviewingPause<Pause>) return false;
+    if constexpr (requires { pause_.reviews(); }) return pause_.reviews();
+    return true;
+  }
+
+  // Room for n more; grows by doubling.
+  template <class T>
+  static void MakeRoom(std::vector<T>& list, std::size_t n) {
+    if (list.capacity() - list.size() < n) [[unlikely]]
+      list.reserve(std::max(list.size() + n, 2 * list.capacity()));
+  }
+  void MakeRoomForNotices(std::size_t ends, std::size_t moves) {
+    MakeRoom(notices_.failed, ends), MakeRoom(notices_.released, ends);
+    MakeRoom(notices_.moves, moves), MakeRoom(moves_, moves);
+  }
+
+  // True where a call may go on: there is room for it, and no call before it has stopped half-way.
+  template <class E>
+  bool MayBegin(const E& event) {
+    if (inside_) return Ended();
+    MakeRoomForNotices(2, 1);
+    if constexpr (std::same_as<E, Arrived>) {
+      if (!table_.HasSlot() && table_.slots() >= slots_reserved_)
+        ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
+    }
+    if constexpr (std::same_as<E, PolicyChanged> && std::same_as<Policy, AnyPolicy>) {
+      if (event.policy != nullptr) queue_.PrepareChange(*event.policy);
+    }
+    return true;
+  }
+  bool MayPlan() {
+    if (inside_) return Ended();
+    // No request ends twice. A row moves in or out, and all may be others at the end of the plan; who is paused moves
+    // out.
+    const auto rows = static_cast<std::size_t>(options_.max_running);
+    MakeRoomForNotices(table_.size() + 1, 2 * rows + reviews_.size());
+    MakeRoom(notices_.preempted, 2 * rows);
+    running_.MakeRoom(rows);
+    if (lanes_reserved_ < running_.capacity()) ReserveLanes(running_.capacity());
+    return true;
+  }
+  void MakeRoomFor(const Buffer& buffer) {
+    const std::span<const PlanEntry> run = buffer.plan.run;
+    MakeRoomForNotices(run.size(), run.size());
+    if (options_.prefix_cache && Counts()) {
+      std::size_t chunks = 0;
+      for (const PlanEntry& entry : run) {
+        if (!entry.prefill()) continue;
+        const Request& r = table_[running_[entry.lane].slot].state.request;
+        if (r.prefix != nullptr) chunks += r.prefix->hashes.size();
+      }
+      ledger_.MakeRoom(chunks);
+    }
+  }
+  bool Ended() {
+    ++stats_.calls_after_end;
+    return false;
   }
 
   // ---- events -------------------------------------------------------------------------------------------------
@@ -441,9 +535,9 @@ class BasicScheduler {
   RequestTable table_;
   RunningSet running_;
   std::vector<FullKey> row_keys_;  // by lane: rank as a victim, within its group
-  IndexedHeap expiries_;           // waiting requests by expires_at
-  IndexedHeap newest_waiting_;     // Shed::kNewest and bounded waiting: those that have never run, the last first
-  IndexedHeap reviews_;            // paused requests by when to ask about them again
+  IndexedHeap expiries_;  // waiting requests by expires_at
+  IndexedHeap newest_waiting_;  // Shed::kNewest and bounded waiting: those that have never run, the last first
+  IndexedHeap reviews_;  // paused requests by when to ask about them again
   std::vector<PausedCall> calls_;  // by slot; grows with the first review
   std::vector<AdapterUse> adapters_;
   std::vector<Move> moves_;
@@ -454,17 +548,20 @@ class BasicScheduler {
   std::uint64_t droppable_of_ = 0;  // which plan
   std::int64_t held_by_waiting_ = 0;  // blocks of those of them that wait
   Notices notices_;
-  std::vector<Slot> forgotten_;    // named as released by the next plan, and erased by it
+  std::vector<Slot> forgotten_;  // named as released by the next plan, and erased by it
   mutable Stats stats_;
 
   TimePoint now_ = kUnset;
-  // At an address that stays when the scheduler is moved: the host holds plans, and plans look into their buffers.
-  using Buffers = std::array<Buffer, kMaxStepsInFlight + 1>;
+  // At an address that stays when the scheduler is moved: the host holds plans, and plans look into their buffers. The
+  // last is for when it has ended.
+  using Buffers = std::array<Buffer, kMaxStepsInFlight + 2>;
   std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
   std::uint64_t last_step_ = 0;
   std::uint64_t last_move_ = 0;
   int steps_in_flight_ = 0;
   bool draining_ = false;
+  bool inside_ = false;  // a call; between calls: one was left half-way
+  std::size_t slots_reserved_ = 0, lanes_reserved_ = 0;
 
   std::int64_t paused_ = 0, blocked_ = 0;
   std::int64_t never_run_ = 0;  // of those that wait
@@ -474,7 +571,7 @@ class BasicScheduler {
   std::int32_t running_rows_ = 0;
   std::int32_t running_seqs_ = 0;
   std::int64_t leaving_blocks_ = 0;  // of rows that drain or move out: free soon
-  std::int32_t block_tokens_ = 0;    // of the ledger or the oracle; 0: KV is not accounted for
+  std::int32_t block_tokens_ = 0;  // of the ledger or the oracle; 0: KV is not accounted for
   std::int32_t watermark_ = 0;
 
   // Of the plan being built.

@@ -1141,6 +1141,7 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
   const bool pending = host_kv_ != nullptr && host_kv_->pending_blocks().value > 0;
   switch (plan.idle) {
     case Idle::kBusy: return Violate("busy, and runs nothing");
+    case Idle::kEnded: return Violate("it has ended");
     case Idle::kNoRequests:
     case Idle::kDrained:
       FIRE_CHECK(unreleased_.empty(), "idle for want of requests, with {}", unreleased_.size());

@@ -131,6 +131,7 @@ enum class Idle : std::uint8_t {
   kBlocked,        // all that lives is blocked (or blocked and paused)
   kNoBudget,       // the limits of this step allow nothing
   kKvHeld,         // what waits does not fit beside KV that is in use elsewhere, or the host's oracle refuses it
+  kEnded,          // an exception has left a call half-way: nothing will ever run
 };
 
 struct StepPlan {
@@ -167,7 +168,8 @@ struct StepResult {
 };
 
 constexpr std::string_view kIdleNames[] = {"busy",       "no_requests", "drained", "steps_in_flight", "moves_in_flight",
-                                           "kv_pending", "paused",      "blocked", "no_budget",       "kv_held"};
+                                           "kv_pending", "paused",      "blocked", "no_budget",       "kv_held",
+                                           "ended"};
 constexpr std::string_view kFailReasonNames[] = {"invalid", "never_fits", "kv_exhausted", "expired",
                                                  "shed",    "draining",   "host",         "id_in_use"};
 constexpr std::string_view kKvActionNames[] = {"keep", "drop", "out", "in"};

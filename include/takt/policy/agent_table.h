@@ -2,6 +2,7 @@
 #ifndef TAKT_POLICY_AGENT_TABLE_H_
 #define TAKT_POLICY_AGENT_TABLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -26,6 +27,7 @@ class AgentTable {
     moved_.assign(1, kAllGroups);
   }
 
+  void Reserve(std::size_t) { moved_.reserve(1); }
   std::vector<std::uint64_t>& moved_groups() { return moved_; }
 
  protected:

@@ -70,6 +70,16 @@ class Autellix {
 
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
+  // For the programs of so many requests at once, and those that are remembered, up to 65,536 of them.
+  void Reserve(std::size_t requests) {
+    const auto rest = static_cast<std::size_t>(std::min<std::int64_t>(options_.programs, 1 << 16));
+    const std::size_t programs = requests + rest + 1;
+    calls_.reserve(requests);
+    programs_.reserve(programs);
+    free_.reserve(programs);
+    index_.Reserve(programs);
+  }
+
   void Enters(const RequestState& r, TimePoint now) {
     if (!Known(r)) {
       if (r.slot >= calls_.size()) calls_.resize(std::size_t{r.slot} + 1);

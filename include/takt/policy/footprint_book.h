@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "takt/base/age_list.h"
@@ -188,7 +189,8 @@ class FootprintBook {
 
   // For so many requests at once; as many workflows, within bounds, are remembered while no call of theirs is there.
   void Reserve(std::size_t requests) {
-    most_idle_ = std::clamp(requests, kLeastIdle, kMostIdle);
+    // By what is told first, so that how many are remembered does not depend on how many came.
+    if (!std::exchange(reserved_, true)) most_idle_ = std::clamp(requests, kLeastIdle, kMostIdle);
     calls_.reserve(requests);
     flows_.reserve(requests + most_idle_ + 1);
     free_.reserve(requests + most_idle_ + 1);
@@ -453,6 +455,7 @@ class FootprintBook {
   IdMap index_;  // workflows
   AgeList by_age_;  // of those that are idle
   std::size_t idle_ = 0, most_idle_ = kLeastIdle;
+  bool reserved_ = false;
   std::int64_t sum_ns_ = 0;  // of all that live, exact
   // Sums over what has ended, forgetting.
   double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // calls

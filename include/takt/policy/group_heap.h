@@ -30,6 +30,7 @@ class GroupHeap {
     free_groups_.reserve(n);
     by_rank_.Reserve(n);
     index_.Reserve(n);
+    frontier_.reserve(n);
   }
 
   std::size_t size() const { return size_; }

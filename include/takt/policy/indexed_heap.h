@@ -26,7 +26,7 @@ class IndexedHeapOf {
   void Reserve(std::size_t n) {
     blocks_.reserve((n + kRoot) / kArity + 1);
     positions_.reserve(n);
-    frontier_.reserve(4 * kArity);
+    frontier_.reserve(n);
   }
 
   bool empty() const { return size_ == 0; }

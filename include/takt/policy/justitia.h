@@ -43,6 +43,13 @@ class Justitia {
 
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
+  void Reserve(std::size_t requests) {
+    const std::size_t workflows = std::max(requests, kRemembered) + 1;
+    calls_.reserve(requests);
+    workflows_.reserve(workflows);
+    index_.Reserve(workflows);
+  }
+
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
     if (pressure.kv_tokens.value > 0) kv_told_ = 1.0 * pressure.kv_tokens.value * pressure.engines;
   }

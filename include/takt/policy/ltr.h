@@ -30,6 +30,7 @@ class Ltr {
   Ltr() = default;
   explicit Ltr(Options options) : options_(options) {}
 
+  void Reserve(std::size_t requests) { scores_.reserve(requests); }
   void Enters(const RequestState& r, TimePoint) {
     if (Scored(r) || !r.request.output_tokens.known()) return;
     if (r.slot >= scores_.size()) scores_.resize(std::size_t{r.slot} + 1);

@@ -38,6 +38,7 @@ class Mlfq {
   Mlfq() = default;
   explicit Mlfq(Options options) : options_(options) {}
 
+  void Reserve(std::size_t requests) { records_.reserve(requests); }
   void Enters(const RequestState& r, TimePoint now) {
     if (!Known(r)) {
       if (r.slot >= records_.size()) records_.resize(std::size_t{r.slot} + 1);

@@ -34,18 +34,12 @@ class RankQueue {
   // called before anybody waits.
   void TrackWorst() { tracks_worst_ = true; }
 
-  // Slots 0..n-1 can all wait without allocation.
+  // Slots 0..n-1 can all wait without allocation, as far as the policy's own tables allow. Where memory fails, nothing
+  // has changed.
   void Reserve(std::size_t slots) {
-    reserved_ = slots;
-    if (grouped()) {
-      groups_.Reserve(slots);
-    } else {
-      heap_.Reserve(slots);
-    }
-    if (aging() != nullptr) aging_.Reserve(slots);
-    if (timed()) changes_.Reserve(slots);
-    if (mirrors()) worst_.Reserve(slots);
-    if constexpr (ReservePolicy<P>) policy_.Reserve(slots);
+    if (reserved_ == 0) first_reserved_ = slots;
+    ReserveFor(policy_, hooks_, slots);
+    reserved_ = std::max(reserved_, slots);
   }
 
   // What keys the hashes of groups, and of the policy's own tables, also of a policy that comes later. No order depends
@@ -263,16 +257,31 @@ class RankQueue {
   // except where the new policy does not age; with one that does after one that did not, counting begins.
   template <class StateOf>
   void ChangePolicy(P policy, TimePoint now, StateOf&& state_of) {
-    std::vector<Slot> waiting, ranked;  // all, and those that are not promoted
+    PrepareChange(std::move(policy));
+    ChangePolicy(now, state_of);
+  }
+
+  // The same in two parts: all that may want memory comes first, and changes nothing. Then the change itself.
+  void PrepareChange(P policy) {
+    const std::size_t slots = std::max({heap_.slots(), groups_.slots(), aging_.promoted().slots(), reserved_});
+    if constexpr (HashingPolicy<P>) policy.KeyHashes(hash_seed_);
+    // As if it had been there from the start: a policy may go by how much is reserved for it first.
+    if constexpr (ReservePolicy<P>) policy.Reserve(first_reserved_);
+    ReserveFor(policy, HooksOf(policy), slots);
+    changing_.clear();
+    changing_.reserve(size());
+    next_policy_ = std::move(policy);
+  }
+  template <class StateOf>
+  void ChangePolicy(TimePoint now, StateOf&& state_of) {
     const std::size_t slots = std::max({heap_.slots(), groups_.slots(), aging_.promoted().slots()});
     const bool aged = aging() != nullptr;
-    policy_ = std::move(policy);
+    policy_ = *std::move(next_policy_);
+    next_policy_.reset();
     hooks_ = HooksOf(policy_);
     const bool ages = aging() != nullptr;
     for (Slot slot = 0; slot < slots; ++slot) {
-      if (!contains(slot)) continue;
-      waiting.push_back(slot);
-      if (!ages || !aging_.promoted().contains(slot)) ranked.push_back(slot);
+      if (contains(slot)) changing_.push_back(slot);
     }
     heap_.Clear();
     groups_.Clear();
@@ -280,13 +289,12 @@ class RankQueue {
     waited_last_.reset();
     changes_.Clear();
     if (aged && !ages) aging_.ResetAll();
-    KeyHashes(hash_seed_);
-    Reserve(reserved_);
-    for (Slot slot : waiting) {
+    for (Slot slot : changing_) {
       Enter(state_of(slot), now);
       WatchChange(slot, state_of(slot), now);
     }
-    for (Slot slot : ranked) {
+    for (Slot slot : changing_) {
+      if (ages && aging_.promoted().contains(slot)) continue;
       if (ages) Recount(slot, Counts(*aging(), state_of(slot)));
       Insert(slot, state_of(slot), now);
     }
@@ -297,12 +305,25 @@ class RankQueue {
   static constexpr bool kMayGroup = GroupPolicy<P>;
   static constexpr bool kMayChange = TimedPolicy<P>;
 
-  const AgingOptions* aging() const {
+  const AgingOptions* aging() const { return AgingOf(policy_); }
+  static const AgingOptions* AgingOf([[maybe_unused]] const P& policy) {
     if constexpr (kMayAge) {
-      return policy_.aging();
+      return policy.aging();
     } else {
       return nullptr;
     }
+  }
+
+  void ReserveFor([[maybe_unused]] P& policy, const PolicyHooks& hooks, std::size_t slots) {
+    if (kMayGroup && hooks.groups) {
+      groups_.Reserve(slots);
+    } else {
+      heap_.Reserve(slots);
+    }
+    if (AgingOf(policy) != nullptr) aging_.Reserve(slots);
+    if (kMayChange && hooks.timed) changes_.Reserve(slots);
+    if (tracks_worst_ && !(MovingPolicy<P> && hooks.moving)) worst_.Reserve(slots);
+    if constexpr (ReservePolicy<P>) policy.Reserve(slots);
   }
   bool grouped() const { return kMayGroup && hooks_.groups; }
   bool timed() const { return kMayChange && hooks_.timed; }
@@ -475,7 +496,9 @@ class RankQueue {
   std::optional<std::uint64_t> waited_last_;  // the group whose last one left groups_ empty
   IndexedHeap changes_;  // those that wait, by when their keys change
   Aging aging_;
-  std::size_t reserved_ = 0;
+  std::size_t reserved_ = 0, first_reserved_ = 0;
+  std::optional<P> next_policy_ = {};  // of PrepareChange
+  std::vector<Slot> changing_;  // those that wait while the policy changes
   bool tracks_worst_ = false;
   std::uint64_t hash_seed_ = 0;
   std::uint64_t nan_keys_ = 0;

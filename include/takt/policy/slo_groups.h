@@ -39,6 +39,13 @@ class SloGroups {
 
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
+  void Reserve(std::size_t requests) {
+    const std::size_t groups = 2 * requests + 2;  // half of them have left
+    groups_.reserve(groups);
+    moved_.reserve(groups);
+    index_.Reserve(requests + 1);
+  }
+
   RankKey Key(const RequestState&) const { return {}; }
   // The number of the bucket, with the sign bit turned so that numbers are in the order of time.
   std::uint64_t Group(const RequestState& r) const {

@@ -48,6 +48,7 @@ class UniBoost {
   }
 
   // Read once, so that a key does not change with gamma while its request waits or runs.
+  void Reserve(std::size_t requests) { boosts_.reserve(requests); }
   void Enters(const RequestState& r, TimePoint) {
     if (boosts_.size() <= r.slot) boosts_.resize(r.slot + 1);
     boosts_[r.slot] = Boost(r.request);

@@ -18,7 +18,8 @@ namespace takt {
 // stays known here until Erase: it counts as run by every iteration until Return or Pause.
 //
 // Total functions: ids that are not known, or not where the call expects them, change nothing, and the call returns
-// false. No allocation once as many requests have lived here at the same time. Thread-compatible.
+// false. No allocation once as many requests have lived here at the same time. Where the host's operator new throws,
+// and the host catches it, the call was not made, or the queue has ended(). Thread-compatible.
 template <RankPolicy Policy>
 class WaitingQueue {
  public:
@@ -33,9 +34,7 @@ class WaitingQueue {
       : queue_(std::move(policy)) {
     table_.KeyHashes(hash_seed);
     queue_.KeyHashes(hash_seed);
-    table_.Reserve(reserve);
-    queue_.Reserve(reserve);
-    picked_at_.reserve(reserve);
+    ReserveSlots(reserve);
   }
 
   std::size_t size() const { return queue_.size(); }  // who waits
@@ -44,10 +43,18 @@ class WaitingQueue {
   const Policy& policy() const { return queue_.policy(); }
   Policy& policy() { return queue_.policy(); }
 
+  // An exception has left a call half-way, from a policy of the host's, say. Nobody is known from then on, and nothing
+  // happens any more.
+  bool ended() const { return inside_; }
+
   // A new request; unset times are taken as the present. False where its id is zero or known already, or where it has
   // no sequence.
   bool Push(const Request& request, TimePoint now) {
-    if (!request.id || request.sequences < 1 || table_.Find(request.id) != IdMap::kAbsent) return false;
+    if (inside_ || !request.id || request.sequences < 1 || Find(request.id) != kNoSlot) return false;
+    if (!table_.HasSlot() && table_.slots() >= slots_reserved_) {
+      ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
+    }
+    inside_ = true;
     now_ = std::max(now, now_);
     const Slot slot = table_.Insert(request);
     if (slot >= picked_at_.size()) picked_at_.resize(std::size_t{slot} + 1);
@@ -57,23 +64,25 @@ class WaitingQueue {
     if (r.workflow_arrival == kUnset) r.workflow_arrival = r.arrival;
     Tell(Arrived{r}, now);
     Wait(slot, now, 0);
-    return true;
+    return Done();
   }
 
   // Ended or cancelled, wherever it was.
   bool Erase(RequestId id) {
-    const Slot slot = table_.Find(id);
-    if (slot == IdMap::kAbsent) return false;
+    const Slot slot = Find(id);
+    if (slot == kNoSlot) return false;
+    inside_ = true;
     Leave(slot);
     queue_.Forget(slot, table_[slot].state, now_);
     table_.Erase(slot);
-    return true;
+    return Done();
   }
 
   // New knowledge about a request, waiting or not.
   bool Update(const Revised& e, TimePoint now) {
-    const Slot slot = table_.Find(e.request);
-    if (slot == IdMap::kAbsent) return false;
+    const Slot slot = Find(e.request);
+    if (slot == kNoSlot) return false;
+    inside_ = true;
     Request& r = table_[slot].state.request;
     if (e.output_tokens) r.output_tokens = *e.output_tokens;
     if (e.workflow_tokens_left) r.workflow_tokens_left = *e.workflow_tokens_left;
@@ -89,21 +98,27 @@ class WaitingQueue {
     } else {
       queue_.Enter(table_[slot].state, now);
     }
-    return true;
+    return Done();
   }
 
   // Replaces `first` by the best k, or all if fewer wait, best first. Once per iteration: it promotes who is due.
   void TopK(std::size_t k, TimePoint now, std::vector<RequestId>& first) {
     first.clear();
+    if (inside_) return;
+    first.reserve(std::min(k, size()));
+    inside_ = true;
     now_ = std::max(now, now_);
     queue_.BeginPlan(now, [this](Slot slot) -> const RequestState& { return table_[slot].state; });
     queue_.TopK(k, [&](Slot slot) { first.push_back(table_[slot].state.request.id); });
+    inside_ = false;
   }
 
   // An iteration is over: `picked` left the queue for it. Waiting is counted in iterations in which anything ran.
   void EndIteration(std::span<const RequestId> picked) {
+    if (inside_) return;
+    inside_ = true;
     for (RequestId id : picked) {
-      const Slot slot = In(id, Status::kWaiting);
+      const Slot slot = FindIn(id, Status::kWaiting);
       if (slot == kNoSlot) continue;
       Leave(slot);
       table_[slot].status = Status::kRunning;
@@ -114,39 +129,48 @@ class WaitingQueue {
     const bool something_ran = running_ > 0;
     queue_.EndPlan(something_ran);
     iterations_ += something_ran ? 1 : 0;
+    inside_ = false;
   }
 
   // For policies that price resources: what kept the first of the queue out of an iteration, as the host saw it.
-  void Pressure(const QueuePressure& pressure, TimePoint now) { queue_.TellPressure(pressure, now); }
+  void Pressure(const QueuePressure& pressure, TimePoint now) {
+    if (inside_) return;
+    inside_ = true;
+    queue_.TellPressure(pressure, now);
+    inside_ = false;
+  }
 
   // For policies that charge for tokens: what an iteration computed for a request that was picked.
   bool Computed(RequestId id, Tokens prefill, Tokens output) {
     const Slot slot = In(id, Status::kRunning);
     if (slot == kNoSlot) return false;
+    inside_ = true;
     RequestState& state = table_[slot].state;
     state.generated += output;
     queue_.Scheduled(state, prefill, output);
-    return true;
+    return Done();
   }
 
   // A request that was picked waits again: preempted, or back from a tool.
   bool Return(RequestId id, TimePoint now) {
-    const Slot slot = table_.Find(id);
-    if (slot == IdMap::kAbsent || table_[slot].status == Status::kWaiting) return false;
+    const Slot slot = Find(id);
+    if (slot == kNoSlot || table_[slot].status == Status::kWaiting) return false;
+    inside_ = true;
     const std::int64_t steps_run = Leave(slot);
     Wait(slot, now, steps_run);
-    return true;
+    return Done();
   }
 
   // A request leaves for a tool call; Return brings it back.
   bool Pause(RequestId id, TimePoint now) {
-    const Slot slot = table_.Find(id);
-    if (slot == IdMap::kAbsent || table_[slot].status == Status::kPaused) return false;
+    const Slot slot = Find(id);
+    if (slot == kNoSlot || table_[slot].status == Status::kPaused) return false;
+    inside_ = true;
     Tell(ToolCalled{.request = id}, now);
     queue_.ToolCalled(slot);
     queue_.Ran(slot, Leave(slot));
     table_[slot].status = Status::kPaused;
-    return true;
+    return Done();
   }
 
   // Whom of `running` to preempt for `needed` blocks: fills `victims`, worst rank first, promoted ones last, never
@@ -156,6 +180,8 @@ class WaitingQueue {
                      RequestId beneficiary = {}) {
     victims.clear();
     candidates_.clear();
+    candidates_.reserve(running.size());
+    victims.reserve(running.size());
     const Slot better = In(beneficiary, Status::kWaiting);
     for (const Running& r : running) {
       const Slot slot = In(r.request, Status::kRunning);
@@ -186,9 +212,23 @@ class WaitingQueue {
     return queue_.promoted(waiting) || queue_.Outranks(table_[waiting].state, table_[running].state, 0, now);
   }
 
-  Slot In(RequestId id, Status status) const {
+  Slot Find(RequestId id) const { return inside_ ? kNoSlot : table_.Find(id); }
+  Slot In(RequestId id, Status status) const { return inside_ ? kNoSlot : FindIn(id, status); }
+  Slot FindIn(RequestId id, Status status) const {
     const Slot slot = table_.Find(id);
-    return slot != IdMap::kAbsent && table_[slot].status == status ? slot : kNoSlot;
+    return slot != kNoSlot && table_[slot].status == status ? slot : kNoSlot;
+  }
+
+  // As the scheduler does: room first, then the change, which leaves `inside_` set where an exception ends it.
+  void ReserveSlots(std::size_t slots) {
+    table_.Reserve(slots);
+    queue_.Reserve(slots);
+    picked_at_.reserve(slots);
+    slots_reserved_ = slots;
+  }
+  bool Done() {
+    inside_ = false;
+    return true;
   }
 
   std::int64_t StepsRun(Slot slot) const {
@@ -220,6 +260,8 @@ class WaitingQueue {
   TimePoint now_ = kUnset;  // the latest that was told
   std::int64_t iterations_ = 0;  // in which something ran
   std::int64_t running_ = 0;
+  bool inside_ = false;  // a call; between calls: one was left half-way
+  std::size_t slots_reserved_ = 0;
   std::vector<Candidate> candidates_;  // of ChooseVictims
 };
 

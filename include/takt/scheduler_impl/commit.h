@@ -8,14 +8,19 @@ namespace takt {
 
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint now) {
-  Clock(now);
-  if (oracle_ != nullptr) ++host_changes_;
+  if (inside_) return static_cast<void>(Ended());
   const auto buffer =
       std::ranges::find_if(*buffers_, [&](const Buffer& b) { return b.in_flight && b.plan.id == result.step; });
   if (buffer == buffers_->end()) {
+    Clock(now);
+    host_changes_ += oracle_ != nullptr ? 1u : 0u;
     ++stats_.commits_unknown;
     return;
   }
+  MakeRoomFor(*buffer);
+  inside_ = true;
+  Clock(now);
+  host_changes_ += oracle_ != nullptr ? 1u : 0u;
   buffer->in_flight = false;
   --steps_in_flight_;
   ++stats_.commits;
@@ -47,6 +52,7 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
   }
   stats_.tokens_output += output;
   if (i < run.size() || i < result.rows.size()) CommitScattered(*buffer, result.rows, i);
+  inside_ = false;
 }
 
 // Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first
@@ -157,6 +163,7 @@ void BasicScheduler<Policy, Pause>::TellScheduled(const PlanEntry& entry, std::i
 template <RankPolicy Policy, PausePolicy Pause>
 Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
   Explanation e;
+  if (ended()) return e;
   const Slot slot = table_.Find(id);
   if (slot == IdMap::kAbsent) return e;
   const Record& record = table_[slot];
@@ -193,6 +200,7 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
 
 template <RankPolicy Policy, PausePolicy Pause>
 const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
+  if (ended()) return nullptr;
   std::int64_t blocks = 0, cpu = 0, leaving = 0, waiting = 0, paused = 0, blocked = 0, alive = 0, in_flight = 0;
   std::int64_t rows = 0, seqs = 0, shared = 0;
   for (Slot slot = 0; slot < table_.slots(); ++slot) {

@@ -249,7 +249,7 @@ void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now
       ++stats_.events_out_of_place;
       return;
     }
-    queue_.ChangePolicy(*e.policy, now, StateOf());
+    queue_.ChangePolicy(now, StateOf());
     for (std::uint32_t lane : running_.order()) {
       const Row& row = running_[lane];
       if (TAKT_PLANTED_BUG(11) || row.state == RowState::kFree || row.state == RowState::kLeaving) continue;

@@ -8,6 +8,8 @@ namespace takt {
 
 template <RankPolicy Policy, PausePolicy Pause>
 const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLimits& limits) {
+  if (!MayPlan()) return buffers_->back().plan;
+  inside_ = true;
   Clock(now);
   ++stats_.plans;
   Buffer& buffer = *std::ranges::find(*buffers_, false, &Buffer::in_flight);
@@ -63,6 +65,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   if (!reviews_.empty() && !TAKT_PLANTED_BUG(28))
     plan_->wake_at = std::min(plan_->wake_at, calls_[reviews_.Top()].review_at);
   if (const Slot next = queue_.Top(); next != kNoSlot) table_.Prefetch(next);
+  inside_ = false;
   return *plan_;
 }
 

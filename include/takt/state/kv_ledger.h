@@ -2,6 +2,7 @@
 #ifndef TAKT_STATE_KV_LEDGER_H_
 #define TAKT_STATE_KV_LEDGER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -27,6 +28,9 @@ class KvLedger {
       : total_(total.value), block_tokens_(block_tokens.value), cpu_total_(cpu_total.value), prefix_(prefix_cache) {}
 
   void KeyHashes(std::uint64_t seed) { cache_.KeyHashes(seed); }
+
+  // For so many more chunks of prefixes.
+  void MakeRoom(std::size_t chunks) { cache_.MakeRoom(chunks); }
 
   std::int32_t total() const { return total_; }
   std::int32_t block_tokens() const { return block_tokens_; }

@@ -2,6 +2,7 @@
 #ifndef TAKT_STATE_PREFIX_CACHE_H_
 #define TAKT_STATE_PREFIX_CACHE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,6 +25,15 @@ class PrefixCache {
 
   // Hashes of prompts are strangers' choice where the host's own hash has no key.
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
+  // Room for n more chunks without allocation; grows by doubling.
+  void MakeRoom(std::size_t n) {
+    if (n <= chunks_.capacity() - chunks_.size() + free_.size()) return;
+    const std::size_t chunks = std::max(chunks_.size() + n, 2 * chunks_.capacity());
+    index_.Reserve(chunks);
+    free_.reserve(chunks);
+    chunks_.reserve(chunks);
+  }
 
   std::int32_t referenced() const { return referenced_; }  // blocks of chunks that somebody refers to
   std::int32_t idle() const { return idle_; }              // blocks of chunks that could be evicted

@@ -62,6 +62,9 @@ class RequestTable {
 
   void KeyHashes(std::uint64_t seed) { ids_.SetKey(seed); }
 
+  // Whether Insert makes no slot that there was not before.
+  bool HasSlot() const { return !free_.empty(); }
+
   std::size_t size() const { return ids_.size(); }
   std::size_t slots() const { return records_.size(); }
   Record& operator[](std::uint32_t slot) { return records_[slot]; }

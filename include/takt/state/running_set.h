@@ -2,6 +2,7 @@
 #ifndef TAKT_STATE_RUNNING_SET_H_
 #define TAKT_STATE_RUNNING_SET_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -57,6 +58,15 @@ class RunningSet {
     free_.reserve(lanes);
     resting_.reserve(lanes);
   }
+
+  // Room for n more rows after the next BeginWalk, without allocation.
+  void MakeRoom(std::size_t n) {
+    const std::size_t spare = rows_.capacity() - rows_.size() + free_.size() + resting_.size();
+    if (n <= spare && order_.size() + n <= order_.capacity()) [[likely]]
+      return;
+    Reserve(std::max({2 * rows_.capacity(), rows_.size() + n, 2 * (order_.size() + n)}));
+  }
+  std::size_t capacity() const { return rows_.capacity(); }  // lanes that need no allocation are below this
 
   Row& operator[](std::uint32_t lane) { return rows_[lane]; }
   const Row& operator[](std::uint32_t lane) const { return rows_[lane]; }

@@ -50,7 +50,8 @@ namespace takt {
   X(keys_not_a_number, "rank keys that were NaN, taken as +infinity")                            \
   X(estimates_absurd, "absurd predictions (NaN, infinite, negative, endless), taken as unknown") \
   X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")           \
-  X(oracle_refused, "KV reservations that the host's oracle refused")
+  X(oracle_refused, "KV reservations that the host's oracle refused")                            \
+  X(calls_after_end, "calls of a scheduler that an exception had ended; ignored")
 
 struct Stats {
 #define TAKT_STATS_FIELD(name, text) std::uint64_t name = 0;

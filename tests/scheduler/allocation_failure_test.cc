@@ -1,0 +1,538 @@
+// Every allocation of a run fails once. The call that it was in is then made again, or left out for good: either the
+// rest of the run is as if it had never failed, or the scheduler, router or queue says that it has ended.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catch.h"
+#include "counting_new.h"
+#include "takt/base/random.h"
+#include "takt/inbox.h"
+#include "takt/pause/registry.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/registry.h"
+#include "takt/policy/waiting_queue.h"
+#include "takt/router.h"
+#include "takt/scheduler.h"
+
+namespace takt {
+namespace {
+
+// What becomes of a call whose allocation failed.
+enum class Then : std::uint8_t { kAgain, kLeftOut };
+
+// Makes calls, of which one may fail, and sums up what they answered.
+class Calls {
+ public:
+  Calls(std::size_t fails, Then then, std::size_t left_out) : then_(then), left_out_(left_out) {
+    failing = fails;
+    watched_allocations = 0;
+  }
+  ~Calls() { failing = 0; }
+
+  // False where the call is left out.
+  template <class F>
+  bool Make(F&& call) {
+    if (++made_ == left_out_) return false;
+    if (!Attempt(call)) {
+      failed_ = made_;
+      return then_ == Then::kAgain && Attempt(call);
+    }
+    return true;
+  }
+
+  template <class... T>
+  void Note(T... values) {
+    ((hash_ = Mix64(hash_ ^ static_cast<std::uint64_t>(values))), ...);
+  }
+
+  std::size_t failed() const { return failed_; }  // the number of the call that did; 0: none
+  std::uint64_t hash() const { return hash_; }
+
+ private:
+  template <class F>
+  static bool Attempt(F& call) {
+    watched = true;
+    try {
+      call();
+    } catch (const std::bad_alloc&) {
+      watched = false;
+      return false;
+    }
+    watched = false;
+    return true;
+  }
+
+  Then then_;
+  std::size_t left_out_, made_ = 0, failed_ = 0;
+  std::uint64_t hash_ = 0;
+};
+
+// What came of a run.
+struct Outcome {
+  std::uint64_t hash = 0;
+  std::size_t failed = 0, allocations = 0;
+  bool ended = false;
+};
+
+// ---- a scheduler ----------------------------------------------------------------------------------------------
+
+struct Case {
+  std::string policy, pause = "keep_all";
+  SchedulerOptions options = {.max_running = 6, .reserve_requests = 0, .kv_blocks = {40}, .prefix_cache = true};
+  bool changes_policy = true;
+};
+
+// 40 blocks of 16 tokens of the host's own, of which some frees come late; now and then it refuses.
+class Oracle final : public KvOracle {
+ public:
+  Tokens block_tokens() const override { return {16}; }
+  Blocks total_blocks() const override { return {40}; }
+  Blocks free_blocks() const override { return {free_}; }
+  Blocks pending_blocks() const override { return {0}; }
+  Tokens CachedTokens(const Request&) override { return {0}; }
+  void Reserve(StepId, std::span<KvReservation> wishes) override {
+    for (KvReservation& wish : wishes) {
+      const std::int32_t blocks = (wish.want - wish.have).value / 16;
+      wish.granted = blocks <= free_ && ++asked_ % 7 != 0;
+      if (wish.granted) free_ -= blocks, held_[wish.request.value] += blocks;
+    }
+  }
+  Blocks Release(RequestId request, KvAction) override {
+    const std::int32_t blocks = std::exchange(held_[request.value], 0);
+    free_ += blocks;
+    return {blocks};
+  }
+  void Rollback(StepId, std::span<const KvReservation> granted) override {
+    for (const KvReservation& wish : granted) {
+      const std::int32_t blocks = (wish.want - wish.have).value / 16;
+      free_ += blocks, held_[wish.request.value] -= blocks;
+    }
+  }
+
+ private:
+  std::int32_t free_ = 40, asked_ = 0;
+  std::int32_t held_[1000] = {};
+};
+
+Request RequestOf(std::uint64_t id, Random& random, TimePoint now) {
+  static const std::vector<std::shared_ptr<const PrefixBlocks>> prefixes = [] {
+    std::vector<std::shared_ptr<const PrefixBlocks>> made;
+    for (std::uint64_t i = 1; i <= 5; ++i) {
+      made.push_back(std::make_shared<PrefixBlocks>(PrefixBlocks{{16}, {Mix64(i), Mix64(i + 50), Mix64(i + 90)}}));
+    }
+    return made;
+  }();
+  Request r;
+  r.id = {id};
+  r.workflow = {random.Below(12)};
+  r.workflow_arrival = now;
+  r.agent = {random.Below(4)};
+  r.tenant = {random.Below(9)};
+  r.adapter = {random.Below(3)};
+  r.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(90))};
+  r.output_tokens = Estimate::Exact(1 + static_cast<double>(random.Below(20)));
+  r.priority = static_cast<std::int32_t>(random.Below(3));
+  if (random.Chance(0.3)) r.prefix = prefixes[random.Below(prefixes.size())];
+  if (random.Chance(0.3)) r.expires_at = now + Duration(std::chrono::milliseconds(random.Below(40)));
+  if (random.Chance(0.5)) r.deadline = now + Duration(std::chrono::milliseconds(random.Below(200)));
+  if (random.Chance(0.2)) r.sequences = 2;
+  if (random.Chance(0.3)) r.next_call = {{1}, {5}, {10}, std::chrono::milliseconds(5)};
+  return r;
+}
+
+Outcome RunScheduler(const Case& c, std::size_t fails, Then then = Then::kAgain, std::size_t left_out = 0) {
+  Oracle oracle;
+  auto scheduler = *Scheduler::Create(c.options, *MakePolicy(c.policy), *MakePause(c.pause),
+                                      c.options.kv == KvMode::kOracle ? &oracle : nullptr);
+  Calls calls(fails, then, left_out);
+  Random random(11);
+  const std::shared_ptr<const AnyPolicy> others[] = {std::make_shared<AnyPolicy>(*MakePolicy("aged(fair_share)")),
+                                                     std::make_shared<AnyPolicy>(*MakePolicy(c.policy))};
+  const auto ranks = std::make_shared<const AgentRanks>();
+  std::vector<MoveId> moves;
+  std::vector<RequestId> paused, alive;
+  std::vector<std::pair<StepId, std::vector<RowResult>>> flying;
+  std::uint64_t last = 0;
+  TimePoint now{};
+  Outcome outcome;
+
+  const auto check = [&] {
+    const char* wrong = scheduler.Inconsistency();
+    REQUIRE(std::string(wrong == nullptr ? "" : wrong).empty());
+    outcome.ended = scheduler.ended();
+  };
+  const auto on = [&](const Event& event) {
+    calls.Make([&] { scheduler.On(event, now); });
+    check();
+  };
+  const auto commit = [&] {
+    calls.Make([&] { scheduler.Commit({flying.front().first, flying.front().second}, now); });
+    check();
+    for (const RowResult& row : flying.front().second) {
+      if (row.finished() || !random.Chance(0.05)) continue;
+      on(ToolCalled{.request = row.request, .expected = std::chrono::milliseconds(4)});
+      paused.push_back(row.request);
+    }
+    flying.erase(flying.begin());
+  };
+
+  for (int step = 0; step < 150 && !outcome.ended; ++step) {
+    now += std::chrono::milliseconds(1);
+    for (std::uint64_t n = step < 100 ? random.Below(3) : 0; n > 0; --n) {
+      on(Arrived{RequestOf(++last, random, now)});
+      alive.push_back({last});
+    }
+    const auto someone = [&] { return alive.empty() ? RequestId{1} : alive[random.Below(alive.size())]; };
+    if (random.Chance(0.1)) on(Cancelled{someone()});
+    if (random.Chance(0.1)) on(Revised{.request = someone(), .output_tokens = Estimate::Exact(3), .priority = 1});
+    if (random.Chance(0.05)) on(Revised{.request = someone(), .expires_at = now + std::chrono::milliseconds(3)});
+    if (random.Chance(0.1)) on(Blocked{someone()});
+    if (random.Chance(0.2)) on(Unblocked{someone()});
+    if (!paused.empty() && random.Chance(0.3)) {
+      on(ToolReturned{paused.back(), {7}});
+      paused.pop_back();
+    }
+    for (const MoveId move : moves) on(MoveDone{move, random.Chance(0.1)});
+    moves.clear();
+    if (step % 17 == 0) on(Epoch{.agent_ranks = ranks});
+    if (c.changes_policy && (step == 50 || step == 70)) on(PolicyChanged{others[step == 70]});
+    if (step == 120) on(Drain{});
+
+    const StepPlan* plan = nullptr;
+    calls.Make([&] { plan = &scheduler.Plan(now, {.tokens = {64}, .max_seqs = 6, .adapters = 2}); });
+    check();
+    if (plan != nullptr) {
+      calls.Note(plan->run.size(), plan->tokens.value, plan->idle, plan->wake_at.time_since_epoch().count());
+      for (const PlanEntry& e : plan->run) calls.Note(e.request.value, e.tokens, e.position);
+      for (const KvMove& m : plan->moves) calls.Note(m.id.value, m.action), moves.push_back(m.id);
+      for (const Preemption& p : plan->preempted) calls.Note(p.request.value, p.action);
+      for (const Failure& f : plan->failed) calls.Note(f.request.value, f.reason);
+      for (const RequestId id : plan->released) calls.Note(id.value), std::erase(alive, id), std::erase(paused, id);
+      if (!plan->run.empty()) {
+        std::vector<RowResult> rows;
+        for (const PlanEntry& e : plan->run) {
+          if (random.Chance(0.03)) continue;
+          const auto flags = static_cast<std::uint8_t>(e.samples() && random.Chance(0.1) ? RowResult::kFinished : 0);
+          rows.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0, flags});
+        }
+        flying.emplace_back(plan->id, std::move(rows));
+      }
+    }
+    if (flying.size() > 1 || (!flying.empty() && step >= 100)) commit();
+  }
+  if (!outcome.ended) {
+    const Stats& stats = scheduler.stats();
+#define TAKT_NOTE(name, text) calls.Note(stats.name);
+    TAKT_STATS(TAKT_NOTE)
+#undef TAKT_NOTE
+  } else {  // for good: nothing crashes, nothing happens
+    const std::uint64_t ignored = scheduler.stats().calls_after_end;
+    scheduler.On(Arrived{RequestOf(9999, random, now)}, now);
+    const StepPlan& plan = scheduler.Plan(now, {});
+    CHECK((plan.idle == Idle::kEnded && plan.run.empty() && plan.failed.empty() && plan.released.empty()));
+    if (!flying.empty()) scheduler.Commit({flying[0].first, flying[0].second}, now);
+    scheduler.Explain({1});
+    CHECK(scheduler.stats().calls_after_end == ignored + 2 + !flying.empty());
+    CHECK(scheduler.ended());
+    Scheduler moved = std::move(scheduler);
+    CHECK(moved.ended());
+  }
+  outcome.hash = calls.hash(), outcome.failed = calls.failed(), outcome.allocations = watched_allocations;
+  return outcome;
+}
+
+// Of all allocations of a run, those after which it went on, and those that ended it.
+struct Tally {
+  std::size_t allocations = 0, went_on = 0, ended = 0;
+};
+
+template <class Run>
+Tally FailEachOnce(Run&& run) {
+  const Outcome whole = run(0, Then::kAgain, 0);
+  Tally tally{.allocations = whole.allocations};
+  for (std::size_t n = 1; n <= whole.allocations; ++n) {
+    INFO("allocation " << n << " of " << whole.allocations);
+    const Outcome again = run(n, Then::kAgain, 0);
+    REQUIRE(again.failed > 0);
+    ++(again.ended ? tally.ended : tally.went_on);
+    if (again.ended) continue;
+    REQUIRE(again.hash == whole.hash);
+    if (n % 4 != 1) continue;
+    const Outcome without = run(n, Then::kLeftOut, 0), twin = run(0, Then::kAgain, without.failed);
+    REQUIRE(without.hash == twin.hash);
+  }
+  return tally;
+}
+
+std::vector<Case> Cases() {
+  SchedulerOptions swaps{.max_running = 6,
+                         .reserve_requests = 0,
+                         .preempt_action = KvAction::kOut,
+                         .kv_blocks = {40},
+                         .cpu_blocks = {60},
+                         .prefix_cache = true};
+  SchedulerOptions sheds{.max_running = 6,
+                         .max_waiting = 12,
+                         .reserve_requests = 0,
+                         .shed = Shed::kWorst,
+                         .preempt = Preempt::kByRank,
+                         .kv_blocks = {40}};
+  std::vector<Case> cases;
+  for (const char* policy : {"fcfs", "boosted_footprint", "fair_share", "autellix", "justitia", "agent_priority",
+                             "aged(sjf,threshold=5)", "slo_groups", "mlfq", "hrrn"}) {
+    cases.push_back({.policy = policy});
+  }
+  cases.push_back({.policy = "memory_integral", .pause = "infercept", .options = swaps});
+  cases.push_back({.policy = "boosted_footprint(preset=goodput)", .pause = "swap_all", .options = swaps});
+  cases.push_back({.policy = "aged(fair_share)", .options = sheds});
+  cases.push_back({.policy = "sjf", .pause = "least_waste", .options = sheds});
+  SchedulerOptions asks{.max_running = 6, .reserve_requests = 0, .preempt = Preempt::kByRank, .kv = KvMode::kOracle};
+  cases.push_back({.policy = "fcfs", .options = asks});
+  cases.push_back({.policy = "aged(boosted_footprint)", .pause = "drop_all", .options = asks});
+  return cases;
+}
+
+TEST_CASE("whatever allocation of a scheduler fails, it goes on as if the call had not been made") {
+  Tally all;
+  for (const Case& c : Cases()) {
+    CAPTURE(c.policy, c.pause);
+    const Tally tally = FailEachOnce(
+        [&](std::size_t fails, Then then, std::size_t left_out) { return RunScheduler(c, fails, then, left_out); });
+    CHECK(tally.allocations > 20);
+    CHECK(tally.ended == 0);
+    all.allocations += tally.allocations, all.went_on += tally.went_on, all.ended += tally.ended;
+  }
+  WARN(all.allocations << " allocations failed: " << all.went_on << " calls not made, " << all.ended << " ends");
+}
+
+TEST_CASE("with storage as told, a scheduler allocates nothing") {
+  for (Case c : Cases()) {
+    CAPTURE(c.policy, c.pause);
+    c.options.reserve_requests = 256;
+    c.changes_policy = false;  // a policy that is new brings its tables
+    CHECK(RunScheduler(c, 0).allocations == 0);
+  }
+}
+
+TEST_CASE("names that hash otherwise change no plan") {
+  for (Case c : Cases()) {
+    CAPTURE(c.policy, c.pause);
+    const std::uint64_t hash = RunScheduler(c, 0).hash;
+    c.options.hash_seed = 0x1234567890abcdef;
+    CHECK(RunScheduler(c, 0).hash == hash);
+  }
+}
+
+// Throws when it is told to: a host's own policy.
+struct Thrower {
+  RankKey Key(const RequestState&) const { return {}; }
+  void Enters(const RequestState&, TimePoint) {
+    if (*at > 0 && --*at == 0) throw std::bad_alloc();
+  }
+  std::shared_ptr<int> at;
+};
+
+TEST_CASE("a policy of the host's that throws ends its scheduler, and nothing else") {
+  for (int n = 1; n < 6; ++n) {
+    auto scheduler = *Scheduler::Create({.kv_blocks = {40}}, Thrower{std::make_shared<int>(n)});
+    Random random(3);
+    int thrown = 0;
+    for (std::uint64_t id = 1; id < 10; ++id) {
+      try {
+        scheduler.On(Arrived{RequestOf(id, random, {})}, {});
+      } catch (const std::bad_alloc&) {
+        ++thrown;
+      }
+    }
+    CHECK(thrown == 1);
+    CHECK(scheduler.ended());
+    CHECK(scheduler.Plan({}, {}).idle == Idle::kEnded);
+  }
+}
+
+// ---- a router -------------------------------------------------------------------------------------------------
+
+Outcome RunRouter(const std::string& policy, const std::string& placement, std::size_t fails, Then then,
+                  std::size_t left_out) {
+  auto router = *Router::Create({.max_outstanding = 4, .reserve_requests = 0, .budgets = BudgetOptions{}},
+                                *MakePolicy(policy), *MakePlacement(placement));
+  Calls calls(fails, then, left_out);
+  Random random(5);
+  std::vector<std::pair<RequestId, InstanceId>> placed;
+  std::uint64_t last = 0;
+  TimePoint now{};
+  Outcome outcome;
+  const auto on = [&](const RouterEvent& event) {
+    calls.Make([&] { router.On(event, now); });
+    outcome.ended = router.ended();
+  };
+  for (std::uint64_t i = 1; i <= 4; ++i) on(InstanceUp{{.id = {i}, .kv_tokens = {1000}, .model = {1 + i % 2}}});
+  for (int step = 0; step < 80 && !outcome.ended; ++step) {
+    now += std::chrono::milliseconds(1);
+    if (step % 10 == 0) {
+      Workflow w{.id = {100 + static_cast<std::uint64_t>(step)}};
+      for (std::uint32_t s = 0; s < 3; ++s) {
+        WorkflowStage stage;
+        stage.stage = {s + 1u};
+        if (s > 0) stage.after = {s - 1};
+        w.stages.push_back(stage);
+      }
+      on(WorkflowDeclared{w});
+      for (std::uint64_t s = 1; s <= 3; ++s) {
+        Request r = RequestOf(++last, random, now);
+        r.workflow = w.id, r.stage = {s};
+        on(Arrived{r});
+      }
+    }
+    for (std::uint64_t n = random.Below(3); n > 0; --n) on(Arrived{RequestOf(++last, random, now)});
+    if (random.Chance(0.1)) on(Cancelled{{1 + random.Below(last + 1)}});
+    if (random.Chance(0.05)) on(WorkflowEnded{{100 + 10 * random.Below(8)}, true});
+    if (step == 30) on(InstanceDown{{2}});
+    if (step == 40) on(InstanceUp{{.id = {2}, .kv_tokens = {1000}, .model = {1}}});
+    for (auto it = placed.begin(); it != placed.end();) {
+      if (!random.Chance(0.4)) {
+        ++it;
+        continue;
+      }
+      on(RequestEnded{it->first, it->second});
+      it = placed.erase(it);
+    }
+    calls.Make([&] {
+      for (const Placement& p : router.Place(now)) {
+        watched = false;  // what follows is the host's
+        calls.Note(p.request.value, p.instance.value);
+        placed.emplace_back(p.request, p.instance);
+      }
+    });
+    outcome.ended = router.ended();
+    for (const Failure& f : router.failed()) calls.Note(f.request.value, f.reason);
+    for (const WorkflowEnd& e : router.ended_workflows()) calls.Note(e.workflow.value);
+    calls.Note(router.alive(), router.waiting(), router.wake_at().time_since_epoch().count());
+  }
+  if (outcome.ended) {
+    router.On(Cancelled{{1}}, now);
+    CHECK(router.Place(now).empty());
+    CHECK(router.ended());
+  }
+  outcome.hash = calls.hash(), outcome.failed = calls.failed(), outcome.allocations = watched_allocations;
+  return outcome;
+}
+
+TEST_CASE("whatever allocation of a router fails, the call was not made, or it has ended") {
+  Tally all;
+  for (const auto& [policy, placement] :
+       std::vector<std::pair<std::string, std::string>>{{"fcfs", "least_loaded"},
+                                                        {"aged(fair_share)", "time_slot_packer"},
+                                                        {"boosted_footprint", "workload_balance"},
+                                                        {"sjf", "confidence_slack"},
+                                                        {"fcfs", "best_fit"}}) {
+    CAPTURE(policy, placement);
+    const Tally tally = FailEachOnce([&](std::size_t fails, Then then, std::size_t left_out) {
+      return RunRouter(policy, placement, fails, then, left_out);
+    });
+    all.allocations += tally.allocations, all.went_on += tally.went_on, all.ended += tally.ended;
+  }
+  CHECK(all.went_on > all.ended);
+  WARN(all.allocations << " allocations failed: " << all.went_on << " calls not made, " << all.ended << " ends");
+}
+
+// ---- a queue, an inbox ----------------------------------------------------------------------------------------
+
+Outcome RunQueue(const std::string& policy, std::size_t fails, Then then, std::size_t left_out) {
+  WaitingQueue<AnyPolicy> queue(*MakePolicy(policy));
+  Calls calls(fails, then, left_out);
+  Random random(9);
+  TimePoint now{};
+  std::uint64_t last = 0;
+  std::vector<RequestId> first, running;
+  Outcome outcome;
+  for (int step = 0; step < 60 && !queue.ended(); ++step) {
+    now += std::chrono::milliseconds(1);
+    for (std::uint64_t n = random.Below(4); n > 0; --n) {
+      const Request r = RequestOf(++last, random, now);
+      calls.Make([&] { calls.Note(queue.Push(r, now)); });
+    }
+    calls.Make([&] { calls.Note(queue.Update({.request = {1 + last / 2}, .priority = 3}, now)); });
+    first.clear();
+    calls.Make([&] { queue.TopK(3, now, first); });
+    for (const RequestId id : first) calls.Note(id.value);
+    calls.Make([&] { queue.EndIteration(first); });
+    running.insert(running.end(), first.begin(), first.end());
+    std::vector<WaitingQueue<AnyPolicy>::Running> rows;
+    for (const RequestId id : running) rows.push_back({id, {2}});
+    std::vector<RequestId> victims;
+    calls.Make([&] { queue.ChooseVictims(rows, {4}, now, victims); });
+    for (const RequestId id : victims) calls.Note(id.value);
+    for (auto it = running.begin(); it != running.end();) {
+      const RequestId id = *it;
+      calls.Make([&] { calls.Note(queue.Computed(id, {10}, {1})); });
+      const double what = random.Uniform();
+      if (what < 0.2) calls.Make([&] { calls.Note(queue.Erase(id)); });
+      if (what >= 0.2 && what < 0.3) calls.Make([&] { calls.Note(queue.Return(id, now)); });
+      it = what < 0.3 ? running.erase(it) : it + 1;
+    }
+  }
+  outcome.ended = queue.ended();
+  if (outcome.ended) CHECK_FALSE(queue.Push(RequestOf(9999, random, now), now));
+  outcome.hash = calls.hash(), outcome.failed = calls.failed(), outcome.allocations = watched_allocations;
+  return outcome;
+}
+
+TEST_CASE("whatever allocation of a queue fails, it goes on as if the call had not been made") {
+  for (const char* policy : {"fcfs", "boosted_footprint", "aged(fair_share,threshold=3)", "autellix", "hrrn"}) {
+    CAPTURE(policy);
+    const Tally tally = FailEachOnce(
+        [&](std::size_t fails, Then then, std::size_t left_out) { return RunQueue(policy, fails, then, left_out); });
+    CHECK(tally.allocations > 10);
+    CHECK(tally.ended == 0);
+  }
+}
+
+TEST_CASE("an event that found no memory is not in the inbox, and the others are") {
+  std::size_t fails = 1;
+  for (bool failed = true; failed; ++fails) {
+    Inbox inbox;
+    Calls calls(fails, Then::kAgain, 0);
+    for (std::uint64_t id = 1; id <= 20; ++id) {
+      const Event event = Cancelled{{id}};
+      auto pushed = Pushed::kFull;
+      calls.Make([&] { pushed = inbox.Push(event); });
+      REQUIRE(pushed != Pushed::kFull);
+    }
+    failed = calls.failed() > 0;
+    std::uint64_t expected = 0;
+    inbox.Drain([&](const Event& event) { CHECK(std::get<Cancelled>(event).request.value == ++expected); });
+    CHECK(expected == 20);
+  }
+  CHECK(fails > 4);
+}
+
+TEST_CASE(
+    "where a loop throws while it empties its inbox, the event at which it did comes again, and those behind it") {
+  Inbox inbox;
+  for (std::uint64_t id = 1; id <= 3; ++id) REQUIRE(inbox.Push(Cancelled{{id}}) != Pushed::kFull);
+  std::vector<std::uint64_t> seen;
+  const auto take = [&](const Event& event) {
+    const std::uint64_t id = std::get<Cancelled>(event).request.value;
+    if (id == 2 && seen.size() == 1) {
+      seen.push_back(0);
+      throw std::bad_alloc();
+    }
+    seen.push_back(id);
+  };
+  CHECK_THROWS_AS(inbox.Drain(take), std::bad_alloc);
+  REQUIRE(inbox.Push(Cancelled{{4}}) != Pushed::kFull);
+  CHECK(inbox.Drain(take) == 3);
+  CHECK(seen == std::vector<std::uint64_t>{1, 0, 2, 3, 4});
+  CHECK(inbox.Drain(take) == 0);
+}
+
+}  // namespace
+}  // namespace takt
