@@ -171,7 +171,7 @@ class BasicScheduler {
     StepPlan plan;
     std::vector<PlanEntry> entries;  // storage of plan.run, which the first so many of them are
     bool in_flight = false;
-    std::uint8_t bit = 0;  // of its step in Row::in_flight
+    std::uint16_t bits = 0;  // of its step in Row::in_flight
   };
 
   struct Move {
@@ -254,7 +254,7 @@ class BasicScheduler {
     buffers_->back().plan.idle = Idle::kEnded;
     for (std::size_t i = 0; i + 1 < buffers_->size(); ++i) {
       Buffer& b = (*buffers_)[i];
-      b.bit = static_cast<std::uint8_t>(1 << i);
+      b.bits = Row::Bits(static_cast<int>(i));
       b.entries.resize(2 * rows);  // rows that give way within a plan leave gaps until it is built
       reserve_lists(b.plan);
     }
@@ -517,9 +517,9 @@ class BasicScheduler {
 
   // ---- results ------------------------------------------------------------------------------------------------
 
-  void Apply(const PlanEntry& entry, const RowResult& result, std::uint8_t step);
-  void Absent(const PlanEntry& entry, std::uint8_t step);
-  bool Voided(const PlanEntry& entry, std::uint8_t step);
+  void Apply(const PlanEntry& entry, const RowResult& result, std::uint16_t step);
+  void Absent(const PlanEntry& entry, std::uint16_t step);
+  bool Voided(const PlanEntry& entry, std::uint16_t step);
   void CommitScattered(const Buffer& buffer, std::span<const RowResult> rows, std::size_t first);
   void TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output);
 
@@ -577,7 +577,7 @@ class BasicScheduler {
   // Of the plan being built.
   StepPlan* plan_ = nullptr;
   PlanEntry* entries_ = nullptr;
-  std::uint8_t step_ = 0;  // its bit
+  std::uint16_t step_ = 0;  // its bits in Row::in_flight
   std::size_t planned_ = 0;  // entries so far
   std::size_t indexed_ = 0;  // of these, so many are found by entry_of_lane_
   StepLimits limits_;

@@ -25,7 +25,8 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
   --steps_in_flight_;
   ++stats_.commits;
 
-  const std::uint8_t step = buffer->bit;
+  const std::uint16_t step = buffer->bits;
+  const auto counting = static_cast<std::uint16_t>(step & Row::kCounting), others = static_cast<std::uint16_t>(~step);
   const std::span<const PlanEntry> run = buffer->plan.run;
   const std::size_t both = std::min(run.size(), result.rows.size());
   std::uint64_t output = 0;
@@ -37,7 +38,7 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
     Row& row = running_[entry.lane];
     // One token per sequence for a row that decodes, and nothing else to say: nearly always.
     const bool plain = entry.flags == PlanEntry::kSamples && entry.speculative == 0 && news.tokens == 1 &&
-                       (news.flags | news.drafts) == 0 && (row.counting & step) != 0;
+                       (news.flags | news.drafts) == 0 && (row.in_flight & counting) != 0;
     if (!plain) [[unlikely]] {
       Apply(entry, news, step);
       continue;
@@ -46,7 +47,7 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
     row.known += entry.tokens;
     row.drafts = 0;
     ++row.generated;
-    row.RemoveStep(step);
+    row.in_flight &= others;
     output += static_cast<std::uint64_t>(entry.tokens);
     TellScheduled(entry, 0, entry.tokens);
   }
@@ -70,20 +71,20 @@ void BasicScheduler<Policy, Pause>::CommitScattered(const Buffer& buffer, std::s
       continue;
     }
     entry_of_lane_[lane] = 0;
-    Apply(run[i - 1], rows[j], buffer.bit);
+    Apply(run[i - 1], rows[j], buffer.bits);
   }
   for (std::size_t i = first; i < run.size(); ++i) {
-    if (std::exchange(entry_of_lane_[run[i].lane], 0) != 0) Absent(run[i], buffer.bit);
+    if (std::exchange(entry_of_lane_[run[i].lane], 0) != 0) Absent(run[i], buffer.bits);
   }
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResult& result, std::uint8_t step) {
+void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResult& result, std::uint16_t step) {
   if (Voided(entry, step)) return;
   Row& row = running_[entry.lane];
   const Slot slot = row.slot;
   if (result.failed()) {
-    row.RemoveStep(step);
+    row.in_flight &= static_cast<std::uint16_t>(~step);
     return Fail(slot, FailReason::kHost);
   }
   const std::int32_t most = entry.samples() ? 1 + entry.speculative : 0;
@@ -94,7 +95,7 @@ void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResul
     return Absent(entry, step);
   }
   Record& record = table_[slot];
-  row.RemoveStep(step);
+  row.in_flight &= static_cast<std::uint16_t>(~step);
   const std::int32_t accepted = std::max(sampled - 1, 0);
   const std::int32_t rejected = entry.speculative - accepted;
   const std::int32_t fresh = sampled > 0 ? row.sequences + accepted : 0;
@@ -121,11 +122,11 @@ void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResul
 
 // No progress for this entry, so none for what was planned on top of it.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Absent(const PlanEntry& entry, std::uint8_t step) {
+void BasicScheduler<Policy, Pause>::Absent(const PlanEntry& entry, std::uint16_t step) {
   if (Voided(entry, step)) return;
   ++stats_.rows_absent;
   Row& row = running_[entry.lane];
-  row.RemoveStep(step);
+  row.in_flight &= static_cast<std::uint16_t>(~step);
   Void(row);
   row.drafts = 0;
   row.state = RowState::kUnsteady;
@@ -134,12 +135,12 @@ void BasicScheduler<Policy, Pause>::Absent(const PlanEntry& entry, std::uint8_t 
 
 // True where the row has left since this entry was planned, or what was in flight for it does not count.
 template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::Voided(const PlanEntry& entry, std::uint8_t step) {
+bool BasicScheduler<Policy, Pause>::Voided(const PlanEntry& entry, std::uint16_t step) {
   Row& row = running_[entry.lane];
   TAKT_ASSERT(row.request == entry.request && (row.in_flight & step) != 0);
-  if ((row.counting & step) != 0) return false;
+  if (row.Counts(step)) return false;
   ++stats_.rows_dead;
-  row.RemoveStep(step);
+  row.in_flight &= static_cast<std::uint16_t>(~step);
   if (row.state == RowState::kLeaving && row.in_flight == 0) Settle(row.slot);
   return true;
 }
@@ -226,8 +227,8 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
       if (row.computed > row.scheduled || row.scheduled > row.expected) return "token counts are out of order";
       if (row.known > row.expected || row.computed > row.known) return "more is computed than known";
       if (row.scheduled > row.capacity) return "more is scheduled than its blocks hold";
-      in_flight += std::popcount(row.in_flight);
-      if ((row.counting & ~row.in_flight) != 0) return "a step counts that does not name its row";
+      in_flight += std::popcount(static_cast<std::uint8_t>(row.in_flight));
+      if ((row.in_flight >> 8 & ~row.in_flight) != 0) return "a step counts that does not name its row";
       if (row.state == RowState::kLeaving) {
         leaving += r.leave_action != KvAction::kKeep ? row.blocks : 0;
       } else {

@@ -17,7 +17,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   plan_->id = {++last_step_};
   plan_->tokens = {0};
   entries_ = buffer.entries.data();
-  step_ = buffer.bit;
+  step_ = buffer.bits;
   planned_ = 0;
   const std::int32_t promised = std::max(limits_.swap_out.value, 0) - swap_out_left_;  // to tool calls since then
   limits_ = limits;
@@ -113,7 +113,7 @@ void BasicScheduler<Policy, Pause>::PlanRunning() {
   std::size_t kept = 0;
   std::size_t planned = planned_;
   std::int32_t budget = budget_;
-  const std::uint8_t step = step_;
+  const std::uint16_t step = step_;
   const bool crowded = running_seqs_ > limits_.max_seqs;  // the limit has fallen: not all may run
   for (std::size_t i = 0; i < order.size(); ++i) {
     const std::uint32_t lane = order[i];
@@ -125,7 +125,8 @@ void BasicScheduler<Policy, Pause>::PlanRunning() {
       entries_[planned++] = {row.request, lane, n, row.scheduled, 0, PlanEntry::kSamples};
       row.scheduled += n;
       row.expected += n;
-      row.AddStep(step);
+      row.in_flight |= step;
+      ++row.steps;
       budget -= n;
     } else if (row.state != RowState::kFree && row.state != RowState::kLeaving) {
       order[kept++] = lane;
@@ -225,7 +226,8 @@ void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens
     if (row.sequences == Sequences(table_[row.slot])) row.state = RowState::kSteady;
   }
   row.drafts = 0;
-  row.AddStep(step_);
+  row.in_flight |= step_;
+  ++row.steps;
 }
 
 // Takes a row's entry, and what was wished for it, out of the plan being built; false where there is none. Both leave
@@ -248,7 +250,7 @@ bool BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
   row.prefilling = entry.prefill();
   if (entry.prefill()) row.state = RowState::kUnsteady, prefill_left_ += entry.tokens;
   --row.steps;
-  row.RemoveStep(step_);
+  row.in_flight &= static_cast<std::uint16_t>(~step_);
   budget_ += tokens;
   seqs_left_ += row.sequences;
   plan_->tokens -= {tokens};

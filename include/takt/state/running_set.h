@@ -37,15 +37,14 @@ struct alignas(64) Row {
   std::uint16_t sequences = 1;
   std::uint8_t drafts = 0;     // draft tokens to verify next
   RowState state = RowState::kFree;
-  // Of the steps in flight, and the one being planned, by the places that they have in the scheduler: a bit each.
-  std::uint8_t in_flight = 0;  // those that name the row
-  std::uint8_t counting = 0;   // of these, those whose results count
   bool prefilling = false;     // has not sampled since it was admitted
+  // Of the steps in flight, and the one being planned, a bit each, by the places that they have in the scheduler: in
+  // the low byte of those that name the row, in the high byte of those of them whose results count.
+  std::uint16_t in_flight = 0;
 
-  void AddStep(std::uint8_t step) { in_flight |= step, counting |= step, ++steps; }
-  void RemoveStep(std::uint8_t step) {
-    in_flight &= static_cast<std::uint8_t>(~step), counting &= static_cast<std::uint8_t>(~step);
-  }
+  static constexpr std::uint16_t Bits(int place) { return static_cast<std::uint16_t>(0x101 << place); }
+  static constexpr std::uint16_t kCounting = 0xff00;
+  bool Counts(std::uint16_t step) const { return (in_flight & step & kCounting) != 0; }
 };
 static_assert(sizeof(Row) == 64);
 
