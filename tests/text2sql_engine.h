@@ -5,7 +5,6 @@
 #define TAKT_TESTS_TEXT2SQL_ENGINE_H_
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -17,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "takt/base/exact_math.h"
 #include "takt/placement/any_placement.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/fcfs.h"
@@ -54,7 +54,7 @@ inline std::vector<double> Arrivals(std::size_t n, double rate, std::uint32_t se
   double now = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const auto high = static_cast<double>(bits() >> 5), low = static_cast<double>(bits() >> 6);
-    now += -std::log(1 - (high * 67108864 + low) / 9007199254740992) / rate;
+    now += -takt::exact::Log(1 - (high * 67108864 + low) / 9007199254740992) / rate;
     arrivals.push_back(now);
   }
   return arrivals;

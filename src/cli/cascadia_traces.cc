@@ -7,12 +7,13 @@
 #include <span>
 #include <utility>
 
+#include "takt/base/exact_math.h"
 #include "takt/base/random.h"
 
 namespace takt::cli {
 namespace {
 
-double NormalCdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+double NormalCdf(double x) { return 0.5 * exact::Erfc(-x / std::numbers::sqrt2); }
 
 double NormalQuantile(double p) {
   double low = -9, high = 9;
@@ -29,7 +30,8 @@ double BothBelow(double a, double b, double rho) {
   constexpr double kFrom = -9;
   const double width = (a - kFrom) / kSteps;
   const auto density = [&](double x) {
-    return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi) * NormalCdf((b - rho * x) / std::sqrt(1 - rho * rho));
+    return exact::Exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi) *
+           NormalCdf((b - rho * x) / std::sqrt(1 - rho * rho));
   };
   double sum = 0;
   for (int i = 0; i <= kSteps; ++i) sum += density(kFrom + i * width) * (i == 0 || i == kSteps ? 1 : i % 2 ? 4 : 2);
@@ -91,7 +93,12 @@ Marginals MarginalsOf(int trace) {
 }
 
 // Of normals, for a rank correlation.
-double PearsonOf(double spearman) { return 2 * std::sin(std::numbers::pi / 6 * spearman); }
+double PearsonOf(double spearman) {
+  const double x = std::numbers::pi / 6 * spearman;
+  double term = x, sine = x;
+  for (int n = 2; n < 24; n += 2) sine += term *= -x * x / (n * (n + 1));
+  return 2 * sine;
+}
 
 }  // namespace
 
@@ -106,8 +113,8 @@ CascadiaDraw DrawCascadia(int trace, std::size_t models, std::size_t requests, s
     double z[3];
     for (double& own : z) own = std::sqrt(kCoupling) * common + std::sqrt(1 - kCoupling) * random.Normal();
     CascadeSample s;
-    s.prompt = std::max(1, static_cast<std::int32_t>(random.LogNormal(std::log(marginals.prompt), kSigma)));
-    const auto output = std::max(1, static_cast<std::int32_t>(random.LogNormal(std::log(marginals.output), kSigma)));
+    s.prompt = std::max(1, static_cast<std::int32_t>(random.LogNormal(exact::Log(marginals.prompt), kSigma)));
+    const auto output = std::max(1, static_cast<std::int32_t>(random.LogNormal(exact::Log(marginals.output), kSigma)));
     s.outputs.assign(models, output);
     s.scores.push_back(marginals.small.Quantile(NormalCdf(z[0])));
     if (models > 2) s.scores.push_back(marginals.middle.Quantile(NormalCdf(z[1])));

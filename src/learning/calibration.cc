@@ -5,6 +5,7 @@
 #include <numbers>
 #include <span>
 
+#include "takt/base/exact_math.h"
 #include "takt/numeric/two_sample.h"
 
 namespace takt {
@@ -46,11 +47,11 @@ void CalibrationCheck::Observe(double predicted, double actual) {
   if (!IsLength(predicted) || !IsLength(actual)) return;
   predicted = AtLeastOne(predicted);
   actual = AtLeastOne(actual);
-  Octave& octave = octaves_[static_cast<std::size_t>(std::log2(predicted))];
+  Octave& octave = octaves_[static_cast<std::size_t>(exact::Log2(predicted))];
   octave.count += 1;
   octave.predicted += predicted;
   octave.actual += actual;
-  errors_.Add(std::log(actual / predicted));
+  errors_.Add(exact::Log(actual / predicted));
 }
 
 CalibrationError CalibrationCheck::error() const {
@@ -61,10 +62,10 @@ CalibrationError CalibrationCheck::error() const {
     if (octave.count == 0) continue;
     predicted += octave.predicted;
     actual += octave.actual;
-    e.by_octave += octave.count * std::abs(std::log(octave.actual / octave.predicted));
+    e.by_octave += octave.count * std::abs(exact::Log(octave.actual / octave.predicted));
   }
   e.by_octave /= static_cast<double>(e.count);
-  e.bias = std::log(actual / predicted);
+  e.bias = exact::Log(actual / predicted);
   return e;
 }
 
@@ -94,15 +95,15 @@ std::size_t Calibration::RowOf(double log_predicted) {
 
 std::size_t Calibration::ColumnOf(double generated) {
   if (!(generated > 0)) return 0;
-  const double octave = std::log2(std::min(generated, kLongest));
+  const double octave = exact::Log2(std::min(generated, kLongest));
   return std::min(static_cast<std::size_t>(std::max(octave - 2, 1.0)), kColumns - 1);
 }
 
 Estimate Calibration::Expect(double predicted, double generated) const {
   if (!IsLength(predicted)) return {};
-  const double x = std::log(AtLeastOne(predicted));
+  const double x = exact::Log(AtLeastOne(predicted));
   const std::size_t column = ColumnOf(generated);
-  const double mean = std::min(std::exp(LogMean(x, column)), kLongest);
+  const double mean = std::min(exact::Exp(LogMean(x, column)), kLongest);
   return Estimate::LogNormal(mean, columns_[column].variance[RowOf(x)]);
 }
 
@@ -119,17 +120,17 @@ void Calibration::Observe(double predicted, double generated, double actual, boo
 
 void Calibration::Learn(const Pair& seen) {
   ++observations_;
-  const double x = std::log(seen.predicted);
+  const double x = exact::Log(seen.predicted);
   const std::size_t column = ColumnOf(seen.generated);
   const double expected = LogMean(x, column);
   const double reach = std::max(3.0, 4 * deviation_);
-  const double y = std::clamp(std::log(seen.actual), expected - reach, expected + reach);
+  const double y = std::clamp(exact::Log(seen.actual), expected - reach, expected + reach);
   const double error = y - x;
 
   Sums& sums = cell(column, RowOf(x));
   const auto window = static_cast<double>(options_.window);
   if (sums.count >= window) sums.Add(sums, -0.5);
-  sums.Add({1, seen.predicted, std::exp(y), error, error * error});
+  sums.Add({1, seen.predicted, exact::Exp(y), error, error * error});
 
   constexpr double kLineWindow = 8;  // of the line, in windows of a cell
   if (line_.count >= kLineWindow * window) {
@@ -152,7 +153,7 @@ bool Calibration::Drifted() {
   before_.clear();
   for (std::size_t age = 0; age < kRecent; ++age) {
     const Pair& pair = recent_[(kept_ + kRecent - 1 - age) % kRecent];
-    const double error = std::log(pair.actual) - LogMean(std::log(pair.predicted), ColumnOf(pair.generated));
+    const double error = exact::Log(pair.actual) - LogMean(exact::Log(pair.predicted), ColumnOf(pair.generated));
     (age < kNewest ? newest_ : before_).push_back(error);
   }
   std::sort(newest_.begin(), newest_.end());
@@ -187,18 +188,18 @@ void Calibration::Rebuild() {
   const double variance = std::clamp(squares / (line_.count + kLinePrior), 0.0, kMostVariance);
   slope_ = 1 + bend;
   deviation_ = std::sqrt(variance);
-  const auto line = [&](double x) { return std::exp(x + offset + bend * (x - x_mean) + variance / 2); };
+  const auto line = [&](double x) { return exact::Exp(x + offset + bend * (x - x_mean) + variance / 2); };
   // How many observations it takes until a bin's own mean is worth as much as that of the layer before, from which bins
   // are taken to differ by a third or so.
-  const double prior = std::clamp(8 * std::expm1(variance), 1.0, 64.0);
+  const double prior = std::clamp(8 * exact::Expm1(variance), 1.0, 64.0);
 
   std::array<Sums, kRows> rows{};
   std::array<double, kRows> row{}, weight{}, row_variance{};
   for (std::size_t r = 0; r < kRows; ++r) {
     for (std::size_t c = 0; c < kColumns; ++c) rows[r].Add(cell(c, r));
     const Sums& sums = rows[r];
-    row_at_[r] =
-        sums.count > 0 ? std::log(sums.predicted / sums.count) : (static_cast<double>(r) + 0.5) / 2 * std::numbers::ln2;
+    row_at_[r] = sums.count > 0 ? exact::Log(sums.predicted / sums.count)
+                                : (static_cast<double>(r) + 0.5) / 2 * std::numbers::ln2;
     weight[r] = sums.count + prior;
     row[r] = (sums.actual + prior * line(row_at_[r])) / weight[r];
     row_variance[r] = (sums.SquaresAboutMean() + kVariancePrior * variance) / (sums.count + kVariancePrior);
@@ -212,7 +213,7 @@ void Calibration::Rebuild() {
     for (std::size_t r = 0; r < kRows; ++r) {
       const Sums& sums = cell(c, r);
       if (!(sums.count > 0)) continue;
-      at_row[r] = sums.actual * std::exp(slope_ * (row_at_[r] - std::log(sums.predicted / sums.count)));
+      at_row[r] = sums.actual * exact::Exp(slope_ * (row_at_[r] - exact::Log(sums.predicted / sums.count)));
       count += sums.count;
       expected += sums.count * row[r];
       actual += at_row[r];
@@ -229,7 +230,7 @@ void Calibration::Rebuild() {
       curve.variance[r] = (sums.SquaresAboutMean() + kVariancePrior * row_variance[r]) / (sums.count + kVariancePrior);
     }
     MakeMonotone(curve.log_mean, weight);
-    for (double& mean : curve.log_mean) mean = std::log(mean);
+    for (double& mean : curve.log_mean) mean = exact::Log(mean);
   }
 }
 
@@ -237,7 +238,7 @@ double Calibration::LogMean(double log_predicted, std::size_t column) const {
   const std::array<double, kRows>& value = columns_[column].log_mean;
   const std::size_t row = RowOf(log_predicted);
   const std::size_t above = log_predicted < row_at_[row] ? row : row + 1;
-  const double longest = std::log(kLongest);
+  const double longest = exact::Log(kLongest);
   if (above == 0) return value.front() + slope_ * (log_predicted - row_at_.front());
   if (above == kRows) return std::min(value.back() + slope_ * (log_predicted - row_at_.back()), longest);
   const double width = row_at_[above] - row_at_[above - 1];

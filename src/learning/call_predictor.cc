@@ -1,13 +1,13 @@
 #include "takt/learning/call_predictor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "learning/pack.h"
+#include "takt/base/exact_math.h"
 #include "takt/base/random.h"
 
 namespace takt {
@@ -28,7 +28,7 @@ std::uint64_t NameOf(std::string_view text) {
 // What confidence looks at, behind the end of `numbers`.
 void AppendNumbers(const CallDescription& call, std::span<const float> sketch, std::vector<float>& numbers) {
   for (const Tokens count : {call.prompt_tokens, call.user_tokens}) {
-    numbers.push_back(count.value >= 0 ? static_cast<float>(std::log1p(static_cast<double>(count.value)))
+    numbers.push_back(count.value >= 0 ? static_cast<float>(exact::Log1p(static_cast<double>(count.value)))
                                        : std::numeric_limits<float>::quiet_NaN());
   }
   numbers.insert(numbers.end(), sketch.begin(), sketch.end());

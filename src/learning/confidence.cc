@@ -10,6 +10,7 @@
 #include "Eigen/Dense"
 #include "absl/status/status.h"
 #include "learning/pack.h"
+#include "takt/base/exact_math.h"
 
 namespace takt {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 constexpr std::string_view kMagic = "takt confidence ";
 constexpr std::uint32_t kVersion = 1;
 
-double Logistic(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
+double Logistic(double x) { return x >= 0 ? 1 / (1 + exact::Exp(-x)) : exact::Exp(x) / (1 + exact::Exp(x)); }
 
 using Eigen::Index;
 using Matrix = Eigen::MatrixXd;

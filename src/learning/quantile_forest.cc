@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "learning/pack.h"
+#include "takt/base/exact_math.h"
 #include "takt/base/random.h"
 #include "takt/numeric/correlation.h"
 #include "takt/numeric/quantile.h"
@@ -168,7 +169,7 @@ struct ForestBuilder {
     targets.resize(n);
     ranks.resize(n);
     for (std::size_t i = 0; i < n; ++i) {
-      targets[i] = std::log1p(static_cast<double>(data.labels[i]));
+      targets[i] = exact::Log1p(static_cast<double>(data.labels[i]));
       ranks[i] = static_cast<std::uint16_t>(std::ranges::lower_bound(values, data.labels[i]) - values.begin());
     }
     forest.numeric_.resize(data.numeric);
@@ -644,7 +645,7 @@ Estimate QuantileForest::Told(std::span<const std::uint16_t> ranks, double known
       const double excess = SumOf(std::span(some).first(top), values_) / static_cast<double>(top) - next;
       e.mean = std::max(excess, 1.0);
       for (std::size_t l = 0; l < e.quantiles.size(); ++l) {
-        e.quantiles[l] = static_cast<float>(-std::log1p(-Estimate::kLevels[l]) * e.mean);
+        e.quantiles[l] = static_cast<float>(-exact::Log1p(-Estimate::kLevels[l]) * e.mean);
       }
       return e;
     }

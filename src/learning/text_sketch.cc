@@ -8,6 +8,7 @@
 #include "Eigen/SparseCore"
 #include "absl/status/status.h"
 #include "learning/pack.h"
+#include "takt/base/exact_math.h"
 #include "takt/base/random.h"
 
 namespace takt {
@@ -90,7 +91,7 @@ void Count(std::string_view text, std::size_t buckets, TextScratch& scratch) {
 }
 
 double Weight(std::uint32_t count, float idf) {
-  return (1 + std::log(static_cast<double>(count))) * static_cast<double>(idf);
+  return (1 + exact::Log(static_cast<double>(count))) * static_cast<double>(idf);
 }
 
 using Matrix = Eigen::MatrixXf;
@@ -133,7 +134,7 @@ absl::StatusOr<std::shared_ptr<const TextSketch>> TextSketch::Train(std::span<co
   sketch->dimensions_ = options.dimensions;
   sketch->max_bytes_ = options.max_bytes;
   for (const std::uint32_t count : texts_with) {
-    sketch->idf_.push_back(static_cast<float>(1 + std::log((1.0 + static_cast<double>(n)) / (1.0 + count))));
+    sketch->idf_.push_back(static_cast<float>(1 + exact::Log((1.0 + static_cast<double>(n)) / (1.0 + count))));
   }
   for (std::size_t i = 0; i < n; ++i) {
     const auto row = std::span(entries).subspan(begins[i], begins[i + 1] - begins[i]);

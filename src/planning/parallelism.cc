@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
+#include "takt/base/exact_math.h"
 #include "takt/base/random.h"
 #include "takt/numeric/quantile.h"
 
@@ -131,7 +131,7 @@ class ShapeRuns {
       if (a.p95 > limit_) break;
       const double top = std::min(b.p95, 2 * limit_);
       if (top <= a.p95 * (1 + options_.resolution) || b.rate <= a.rate * (1 + options_.resolution)) continue;
-      const double open = std::log(top / a.p95) * (b.rate - a.rate);
+      const double open = exact::Log(top / a.p95) * (b.rate - a.rate);
       if (open > most) most = open, widest = i;
     }
     return widest;

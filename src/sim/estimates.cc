@@ -9,6 +9,7 @@
 #include <span>
 #include <tuple>
 
+#include "takt/base/exact_math.h"
 #include "takt/base/random.h"
 
 namespace takt {
@@ -26,13 +27,13 @@ double NormalOf(std::uint64_t seed, std::uint64_t index) {
     const double u = symmetric();
     const double v = symmetric();
     const double s = u * u + v * v;
-    if (s > 0 && s < 1) return u * std::sqrt(-2 * std::log(s) / s);
+    if (s > 0 && s < 1) return u * std::sqrt(-2 * exact::Log(s) / s);
   }
 }
 
 // What a noisy prediction is of the truth.
 double ErrorFactor(const EstimateSpec& spec, double z) {
-  return spec.kind == EstimateKind::kGaussian ? std::max(0.0, 1 + spec.sigma * z) : std::exp(spec.sigma * z);
+  return spec.kind == EstimateKind::kGaussian ? std::max(0.0, 1 + spec.sigma * z) : exact::Exp(spec.sigma * z);
 }
 
 // Salts, so that a tool call's errors are not those of a request.
@@ -116,10 +117,10 @@ void Estimator::FitPriors() {
   const double n = static_cast<double>(std::max<std::size_t>(workload_->calls.size(), 1));
   for (model_ = 0; model_ <= workload_->models.size(); ++model_) {
     double sum = 0, squares = 0;
-    for (std::uint32_t c = 0; c < workload_->calls.size(); ++c) sum += std::log(std::max(OutputOf(c), 1));
+    for (std::uint32_t c = 0; c < workload_->calls.size(); ++c) sum += exact::Log(std::max(OutputOf(c), 1));
     const double mean = sum / n;
     for (std::uint32_t c = 0; c < workload_->calls.size(); ++c) {
-      const double off = std::log(std::max(OutputOf(c), 1)) - mean;
+      const double off = exact::Log(std::max(OutputOf(c), 1)) - mean;
       squares += off * off;
     }
     priors_.push_back({mean, squares / n});
@@ -158,11 +159,11 @@ Estimator::Belief Estimator::BeliefOf(std::uint32_t call) const {
   const Prior& prior = priors_[column()];
   const double total = prior.variance + noise;
   const double weight = total > 0 ? prior.variance / total : 1;  // of the observation
-  const double observed = std::log(std::max(truth, 1.0)) + spec_.sigma * z;
+  const double observed = exact::Log(std::max(truth, 1.0)) + spec_.sigma * z;
   const double mu = prior.mean + weight * (observed - prior.mean);
   const double variance = weight * noise;
-  const double mean = std::exp(mu + variance / 2);
-  return {mean, mean * mean * std::expm1(variance)};
+  const double mean = exact::Exp(mu + variance / 2);
+  return {mean, mean * mean * exact::Expm1(variance)};
 }
 
 template <class Visit>

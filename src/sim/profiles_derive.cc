@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "profiles_table.h"
+#include "takt/base/exact_math.h"
 
 namespace takt {
 namespace {
@@ -154,7 +155,7 @@ absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile>
   const bool dense = model->active_parameters == model->parameters;
   const bool multi_head = MultiHead(static_cast<double>(model->kv_bytes_per_token), model->layers, model->hidden);
   // Smaller is nearer: the kind of attention, the generation, the bandwidth, the size, tp.
-  const auto ratio = [](double a, double b) { return std::abs(std::log(a / b)); };
+  const auto ratio = [](double a, double b) { return std::abs(exact::Log(a / b)); };
   using Distance = std::tuple<bool, bool, double, double, double>;
   const Profile* nearest = nullptr;
   Distance least;

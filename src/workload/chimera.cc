@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "takt/base/exact_math.h"
 
 namespace takt {
 namespace {
@@ -61,14 +62,14 @@ int Poisson(Random& random, double mean) {
   return count;
 }
 
-double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
+double Logistic(double x) { return 1 / (1 + exact::Exp(-x)); }
 
 // The logit at difficulty zero under which a share of all prompts is solved, difficulties being standard normal.
 double EaseFor(double share) {
   const auto solved = [](double ease) {
     double sum = 0, weights = 0;
     for (int i = -400; i <= 400; ++i) {
-      const double d = i * 0.02, weight = std::exp(-d * d / 2);
+      const double d = i * 0.02, weight = exact::Exp(-d * d / 2);
       sum += weight * Logistic(ease - kDifficultyWeight * d);
       weights += weight;
     }
@@ -104,7 +105,7 @@ ChimeraGenerator::ChimeraGenerator(const ChimeraShape& shape, std::int32_t max_p
   const auto d = static_cast<std::size_t>(dataset_);
   for (const Model& m : kModels) {
     const Lengths total = Lengths::LogNormalWithMean(m.mean[d], m.sd[d]);
-    mu_.push_back(std::log(total.a));
+    mu_.push_back(exact::Log(total.a));
     sigma_.push_back(total.b);
     ease_.push_back(EaseFor(m.solves[d]));
   }
@@ -133,7 +134,7 @@ std::vector<CallDraft> ChimeraGenerator::Draw(Random& random, WorkloadBuilder& b
   std::array<double, std::size(kModels)> total{};
   head.solved_by = 0;
   for (std::size_t m = 0; m < total.size(); ++m) {
-    total[m] = std::exp(mu_[m] + sigma_[m] * (rho * z + std::sqrt(1 - rho * rho) * random.Normal()));
+    total[m] = exact::Exp(mu_[m] + sigma_[m] * (rho * z + std::sqrt(1 - rho * rho) * random.Normal()));
     if (random.Chance(Logistic(ease_[m] - kDifficultyWeight * d))) head.solved_by |= std::uint32_t{1} << m;
   }
   head.name = builder.Name(kShapeNames[shape]);

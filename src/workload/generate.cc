@@ -7,6 +7,8 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "takt/base/exact_math.h"
+#include "takt/numeric/ttest.h"
 #include "workload/builder.h"
 #include "workload/chimera.h"
 
@@ -219,7 +221,7 @@ std::vector<TimePoint> NumpyPoissonArrivals(double rate, std::uint32_t seed, std
   for (std::size_t i = 0; i < n; ++i) {
     const auto high = static_cast<double>(bits() >> 5), low = static_cast<double>(bits() >> 6);
     const double uniform = (high * 67108864 + low) / 9007199254740992;
-    now += -std::log(1 - uniform) * (1 / rate);
+    now += -exact::Log(1 - uniform) * (1 / rate);
     arrivals.emplace_back(std::min(FromSeconds(now), kMaxWorkloadTime));
   }
   return arrivals;
@@ -230,14 +232,14 @@ double Arrivals::Gap(Random& random) const {
     case Process::kConstant: return 1 / rate;
     case Process::kPoisson: return random.Exponential() / rate;
     case Process::kGamma: return random.Gamma(1 / (cv * cv)) * cv * cv / rate;
-    case Process::kWeibull: return random.Weibull(shape) / std::tgamma(1 + 1 / shape) / rate;
+    case Process::kWeibull: return random.Weibull(shape) / exact::Exp(internal::LogGamma(1 + 1 / shape)) / rate;
   }
   return 0;
 }
 
 Lengths Lengths::LogNormalWithMean(double mean, double sd) {
-  const double variance = std::log1p(sd * sd / (mean * mean));
-  return LogNormal(mean / std::exp(variance / 2), std::sqrt(variance));
+  const double variance = exact::Log1p(sd * sd / (mean * mean));
+  return LogNormal(mean / exact::Exp(variance / 2), std::sqrt(variance));
 }
 
 Lengths Lengths::Empirical(std::vector<std::int32_t> sample) {

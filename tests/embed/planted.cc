@@ -27,6 +27,8 @@ int Planted() {
   static int calls = 0;
   return ++calls;
 }
+#elif defined(TAKT_PLANT_CONTRACTION)
+double Planted(double a, double b, double c) { return a * b + c; }
 #endif
 
 }  // namespace takt

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
+
+#include "takt/base/exact_math.h"
 
 namespace takt::fire {
 namespace {
@@ -154,7 +155,7 @@ Revised DrawRevised(RequestId id, const Setup& setup, TimePoint now, std::uint64
 DrawnCall DrawCall(RequestId id, std::uint64_t bits) {
   Dice dice(bits);
   const double exponent = dice.Int(0, 1000) * 4.3e-3;
-  const auto truth = Duration(static_cast<std::int64_t>(1000 * std::pow(10.0, exponent)));  // 1 us to 20 ms
+  const auto truth = Duration(static_cast<std::int64_t>(1000 * takt::exact::Pow(10.0, exponent)));  // 1 us to 20 ms
   const Predicted p = Predict(dice, truth, dice.Int(0, 8));
   DrawnCall drawn{{id, p.duration, p.returned, {dice.Bits() % 3}}, truth, p.absurd};
   if (dice.Chance(0.1)) drawn.answer.reset();

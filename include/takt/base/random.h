@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <random>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
+
 namespace takt {
 
 // Spreads the bits of x; the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
@@ -24,7 +27,7 @@ class Random {
   std::uint64_t Bits() { return bits_(); }
 
   // In [0, 1), 53 bits.
-  double Uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
+  double Uniform() { return Rounded(static_cast<double>(bits_() >> 11) * 0x1p-53); }
 
   // In [0, n); 0 where n is 0. For n up to 2^32; the bias is below n / 2^53.
   std::uint64_t Below(std::uint64_t n) { return static_cast<std::uint64_t>(Uniform() * static_cast<double>(n)); }
@@ -32,38 +35,40 @@ class Random {
   bool Chance(double p) { return Uniform() < p; }
 
   // Mean 1; scale by multiplying.
-  double Exponential() { return -std::log1p(-Uniform()); }
+  double Exponential() { return -exact::Log1p(-Uniform()); }
 
   // Mean 0, standard deviation 1: Marsaglia's polar method; the second value of a pair is dropped, so that the
   // state is the bits alone.
   double Normal() {
     for (;;) {
-      const double u = 2 * Uniform() - 1;
-      const double v = 2 * Uniform() - 1;
-      const double s = u * u + v * v;
-      if (s > 0 && s < 1) return u * std::sqrt(-2 * std::log(s) / s);
+      const double u = Rounded(2 * Uniform()) - 1;
+      const double v = Rounded(2 * Uniform()) - 1;
+      const double s = Rounded(u * u) + Rounded(v * v);
+      if (s > 0 && s < 1) return Rounded(u * std::sqrt(-2 * exact::Log(s) / s));
     }
   }
 
   // exp(mu + sigma * Normal()).
-  double LogNormal(double mu, double sigma) { return std::exp(mu + sigma * Normal()); }
+  double LogNormal(double mu, double sigma) { return exact::Exp(mu + Rounded(sigma * Normal())); }
 
   // Shape and scale 1, mean = shape: Marsaglia and Tsang (2000); shapes below 1 by the power of a uniform.
   double Gamma(double shape) {
-    if (shape < 1) return Gamma(shape + 1) * std::pow(1 - Uniform(), 1 / shape);
+    if (shape < 1) return Rounded(Gamma(shape + 1) * exact::Pow(1 - Uniform(), 1 / shape));
     const double d = shape - 1.0 / 3;
     const double c = 1 / std::sqrt(9 * d);
     for (;;) {
       const double x = Normal();
-      const double t = 1 + c * x;
+      const double t = 1 + Rounded(c * x);
       if (t <= 0) continue;
-      const double v = t * t * t;
-      if (std::log(1 - Uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v;
+      const double v = Rounded(t * t * t);
+      if (exact::Log(1 - Uniform()) < Rounded(0.5 * x * x) + d - Rounded(d * v) + Rounded(d * exact::Log(v))) {
+        return Rounded(d * v);
+      }
     }
   }
 
   // Scale 1, mean = tgamma(1 + 1/shape).
-  double Weibull(double shape) { return std::pow(Exponential(), 1 / shape); }
+  double Weibull(double shape) { return exact::Pow(Exponential(), 1 / shape); }
 
  private:
   std::mt19937_64 bits_;

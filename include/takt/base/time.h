@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "takt/base/rounded.h"
+
 namespace takt {
 
 struct EngineClock {
@@ -21,12 +23,12 @@ using TimePoint = EngineClock::time_point;
 inline constexpr TimePoint kNever = TimePoint::max();  // a deadline that never comes
 inline constexpr TimePoint kUnset = TimePoint::min();  // "not told": the event's own time is taken
 
-constexpr double ToSeconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }
+constexpr double ToSeconds(Duration d) { return Rounded(static_cast<double>(d.count()) * 1e-9); }
 constexpr double ToSeconds(TimePoint t) { return ToSeconds(t.time_since_epoch()); }
 
 // Rounded to whole nanoseconds, half away from zero; saturates, and NaN becomes zero.
 constexpr Duration FromSeconds(double seconds) {
-  const double ns = seconds * 1e9;
+  const double ns = Rounded(seconds * 1e9);
   if (!(ns < 9.2e18)) return ns != ns ? Duration::zero() : Duration::max();
   if (ns < -9.2e18) return Duration::min();
   return Duration(static_cast<std::int64_t>(ns < 0 ? ns - 0.5 : ns + 0.5));

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "takt/base/exact_math.h"
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
 #include "takt/numeric/mode.h"
@@ -150,7 +151,7 @@ class LatencyDistribution {
                                      static_cast<double>(seen) / static_cast<double>(kWindow)));
     }
     const double n = static_cast<double>(kWindow), m = static_cast<double>(std::max<std::int64_t>(sketch_.count(), 1));
-    return most > std::sqrt(-std::log(options_.false_alarms / 2) / 2 * (1 / n + 1 / m));
+    return most > std::sqrt(-exact::Log(options_.false_alarms / 2) / 2 * (1 / n + 1 / m));
   }
 
   LatencyOptions options_;

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "takt/base/exact_math.h"
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
+#include "takt/base/rounded.h"
 #include "takt/model/estimate.h"
 #include "takt/numeric/summary.h"
 
@@ -67,14 +68,14 @@ class LengthTable {
         logs = Moments::From(logs.count() / 2, logs.mean(), logs.deviation());
       }
       tokens.Add(output);
-      logs.Add(std::log(output));
+      logs.Add(exact::Log(output));
     }
 
     Estimate Told() const {
       if (tokens.count() == 0) return {};
       Estimate e{.mean = tokens.mean()};
       for (std::size_t i = 0; i < Estimate::kNormal.size(); ++i) {
-        e.quantiles[i] = static_cast<float>(std::exp(logs.mean() + Estimate::kNormal[i] * logs.deviation()));
+        e.quantiles[i] = static_cast<float>(exact::Exp(logs.mean() + Rounded(Estimate::kNormal[i] * logs.deviation())));
       }
       return e;
     }

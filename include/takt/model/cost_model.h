@@ -12,7 +12,6 @@
 #define TAKT_MODEL_COST_MODEL_H_
 
 #include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
 #include "takt/base/time.h"
 
 namespace takt {
@@ -38,7 +39,8 @@ struct StepLoad {
   // A chunk of q tokens after `context` computed ones. A decode that verifies k drafts is a chunk of k + 1 tokens.
   constexpr void AddPrefill(std::int64_t q, std::int64_t context, bool finishes) {
     prefill_tokens += q;
-    prefill_work += static_cast<double>(q) * (static_cast<double>(context) + static_cast<double>(q) / 2);
+    prefill_work +=
+        Rounded(static_cast<double>(q) * (static_cast<double>(context) + Rounded(static_cast<double>(q) / 2)));
     samples += finishes ? 1 : 0;
   }
 
@@ -64,9 +66,7 @@ struct SoftFloor {
     const double large = floor_ms > line ? floor_ms : line;
     if (!(large > 0)) return offset_ms;
     const double small = floor_ms > line ? line : floor_ms;
-    // Read at run time, so that no compiler folds or rewrites pow: its result then comes from the C library alone.
-    const volatile double exponent = sharpness;
-    return offset_ms + large * std::pow(1 + std::pow(small / large, exponent), 1 / exponent);
+    return offset_ms + Rounded(large * exact::Pow(1 + exact::Pow(small / large, sharpness), 1 / sharpness));
   }
 };
 
@@ -86,7 +86,7 @@ struct TransferCurve {
     while (i + 1 < points.size() && bytes >= points[i].bytes) ++i;
     const Point& a = points[i - 1];
     const Point& b = points[i];
-    return a.ms + (b.ms - a.ms) * (bytes - a.bytes) / (b.bytes - a.bytes);
+    return a.ms + Rounded(b.ms - a.ms) * (bytes - a.bytes) / (b.bytes - a.bytes);
   }
 
   friend bool operator==(const TransferCurve&, const TransferCurve&) = default;
@@ -168,25 +168,31 @@ struct CostModel {
   double TokenMs(std::int64_t n) const {
     if (served) return served->constant_ms;
     const double tokens = static_cast<double>(n);
-    const double bytes = tokens * hidden * 2;
-    const double layer = gemm.At(tokens) + (tp > 1 ? 2 * all_reduce.At(bytes) : 0);
-    return stage_layers() * layer + (pp > 1 ? send_recv.At(bytes) : 0);
+    const double bytes = Rounded(tokens * hidden * 2);
+    const double layer = gemm.At(tokens) + (tp > 1 ? Rounded(2 * all_reduce.At(bytes)) : 0);
+    return Rounded(stage_layers() * layer) + (pp > 1 ? send_recv.At(bytes) : 0);
   }
   double SampleMs(std::int64_t samples) const {
     const double seqs = static_cast<double>(samples);
-    return overhead_ms + overhead_per_sample_ms * seqs + (served ? 0 : head.At(seqs));
+    return overhead_ms + Rounded(overhead_per_sample_ms * seqs) + (served ? 0 : head.At(seqs));
   }
   double ContextMs(const StepLoad& load) const {
     const double q = static_cast<double>(load.prefill_tokens);
     const double b = static_cast<double>(load.decodes);
     const double s = static_cast<double>(load.decode_context);
-    if (served) return served->per_decode_ms * b + served->per_context_ms * s + served->per_prefill_ms * q;
+    if (served) {
+      return Rounded(served->per_decode_ms * b) + Rounded(served->per_context_ms * s) +
+             Rounded(served->per_prefill_ms * q);
+    }
     double layer = 0;
     if (load.prefill_tokens > 0) {
-      layer += prefill.constant_ms + prefill.per_token_ms * q + prefill.per_context_ms * load.prefill_work;
+      layer +=
+          prefill.constant_ms + Rounded(prefill.per_token_ms * q) + Rounded(prefill.per_context_ms * load.prefill_work);
     }
-    if (load.decodes > 0) layer += decode.constant_ms + decode.per_token_ms * b + decode.per_context_ms * s;
-    return stage_layers() * layer;
+    if (load.decodes > 0) {
+      layer += decode.constant_ms + Rounded(decode.per_token_ms * b) + Rounded(decode.per_context_ms * s);
+    }
+    return Rounded(stage_layers() * layer);
   }
   Duration Total(const StepLoad& load, double token_ms, double sample_ms) const {
     return FromSeconds((token_ms + ContextMs(load) + sample_ms) * 1e-3);

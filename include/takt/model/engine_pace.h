@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "takt/base/rounded.h"
 #include "takt/base/time.h"
 #include "takt/model/cost_model.h"
 #include "takt/model/memory_time.h"
@@ -37,7 +38,8 @@ struct StepPace {
     pace.prefill_s = std::max((seconds(batch, all, chunk) - here) / static_cast<double>(chunk), 0.0);
     pace.sequence_s = std::max((seconds(2 * batch, all, 0) - here) / n, 0.0);
     pace.context_s = std::max((seconds(batch, 2 * all, 0) - here) / static_cast<double>(all), 0.0);
-    pace.step_s = std::max(here - pace.sequence_s * n - pace.context_s * static_cast<double>(all), 0.0);
+    pace.step_s =
+        std::max(here - Rounded(pace.sequence_s * n) - Rounded(pace.context_s * static_cast<double>(all)), 0.0);
     return pace;
   }
 

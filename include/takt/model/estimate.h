@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstddef>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
+
 namespace takt {
 
 // A prediction as a mean and five quantiles, in the unit of the field that holds it. Unknown by default:
@@ -30,7 +33,8 @@ struct Estimate {
     if (!(log_variance > 0)) return Exact(mean);
     Estimate e{mean};
     for (std::size_t i = 0; i < kNormal.size(); ++i) {
-      e.quantiles[i] = static_cast<float>(mean * std::exp(std::sqrt(log_variance) * kNormal[i] - log_variance / 2));
+      e.quantiles[i] = static_cast<float>(
+          mean * exact::Exp(Rounded(std::sqrt(log_variance) * kNormal[i]) - Rounded(log_variance / 2)));
     }
     return e;
   }
@@ -45,7 +49,7 @@ struct Estimate {
     double value = At(0);
     for (std::size_t i = 1; i < kLevels.size() && p > kLevels[i - 1]; ++i) {
       const double share = (p - kLevels[i - 1]) / (kLevels[i] - kLevels[i - 1]);
-      value = At(i - 1) + (At(i) - At(i - 1)) * (share < 1 ? share : 1);
+      value = At(i - 1) + Rounded((At(i) - At(i - 1)) * (share < 1 ? share : 1));
     }
     return value >= 0 && value <= 1e15 ? value : mean;
   }

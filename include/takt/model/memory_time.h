@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "takt/base/rounded.h"
 #include "takt/model/cost_model.h"
 #include "takt/model/step.h"
 
@@ -48,7 +49,7 @@ struct MemoryBeside {
 };
 
 // Equation 2: the context stays, unused, for `seconds`.
-inline double WasteOfKeeping(double context, double seconds) { return context * std::max(seconds, 0.0); }
+inline double WasteOfKeeping(double context, double seconds) { return Rounded(context * std::max(seconds, 0.0)); }
 
 // Equation 4, chunk by chunk: the memory of what has been computed so far is held while the rest is, and the others
 // wait for the time that each chunk adds. Ramps in whole chunks, as the authors' code does; unlike there, a context of
@@ -57,20 +58,22 @@ inline double WasteOfDropping(const MemoryPace& pace, const MemoryBeside& beside
   if (!(context > 0)) return 0;
   const double chunk = std::max(beside.chunk_tokens, 1.0);
   const double full = std::ceil(context / chunk) - 1;  // chunks before the last
-  const double last = context - full * chunk;
-  const double alone = pace.forward_s * chunk + pace.chunk_overhead_s;  // of a full iteration: its own memory waits
-  return alone * chunk * full * (full + 1) / 2 + pace.forward_s * chunk * full * beside.other_tokens +
-         pace.forward_s * last * (beside.other_tokens + last);
+  const double last = context - Rounded(full * chunk);
+  const double alone =
+      Rounded(pace.forward_s * chunk) + pace.chunk_overhead_s;  // of a full iteration: its own memory waits
+  return Rounded(alone * chunk * full * (full + 1) / 2) + Rounded(pace.forward_s * chunk * full * beside.other_tokens) +
+         Rounded(pace.forward_s * last * (beside.other_tokens + last));
 }
 
 // Equation 1: the same in one piece.
 inline double WasteOfDroppingWhole(const MemoryPace& pace, const MemoryBeside& beside, double context) {
-  return (pace.forward_s * context + pace.chunk_overhead_s) * (context + beside.other_tokens);
+  return Rounded((Rounded(pace.forward_s * context) + pace.chunk_overhead_s) * (context + beside.other_tokens));
 }
 
 // Equation 3: out and in, while the whole batch waits (`overlap` 0) or only the request's own memory does (1).
 inline double WasteOfSwapping(const MemoryPace& pace, const MemoryBeside& beside, double context, double overlap = 0) {
-  return 2 * pace.swap_s * context * (pace.swap_memory_share * context + (1 - overlap) * beside.other_tokens);
+  return Rounded(2 * pace.swap_s * context *
+                 (Rounded(pace.swap_memory_share * context) + Rounded((1 - overlap) * beside.other_tokens)));
 }
 
 // A stretch of a request between two calls, or before the end.
@@ -89,16 +92,16 @@ inline double AreaOfMemory(const MemoryPace& pace, std::span<const MemorySegment
   for (const MemorySegment& s : segments) {
     // What comes back, first; then what is new, on top of it.
     if (before == KvAction::kDrop) {
-      area += pace.forward_s * (context + s.compute) * (context + s.compute) / 2;
+      area += Rounded(pace.forward_s * (context + s.compute) * (context + s.compute) / 2);
     } else {
-      area += pace.forward_s * s.compute * (context + s.compute / 2);
+      area += Rounded(pace.forward_s * s.compute * (context + Rounded(s.compute / 2)));
     }
     context += s.compute;
-    area += pace.decode_s * (s.generate * context + s.generate * (s.generate + 1) / 2);
+    area += Rounded(pace.decode_s * (Rounded(s.generate * context) + Rounded(s.generate * (s.generate + 1) / 2)));
     context += s.generate;
     if (&s == &segments.back()) break;
-    if (s.action == KvAction::kKeep) area += context * s.call_s;
-    if (s.action == KvAction::kOut) area += 2 * pace.swap_memory_share * context * pace.swap_s * context;
+    if (s.action == KvAction::kKeep) area += Rounded(context * s.call_s);
+    if (s.action == KvAction::kOut) area += Rounded(2 * pace.swap_memory_share * context * pace.swap_s * context);
     before = s.action;
   }
   return area;

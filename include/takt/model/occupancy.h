@@ -2,6 +2,7 @@
 #ifndef TAKT_MODEL_OCCUPANCY_H_
 #define TAKT_MODEL_OCCUPANCY_H_
 
+#include "takt/base/rounded.h"
 #include "takt/model/memory_time.h"
 
 namespace takt {
@@ -13,8 +14,8 @@ struct Occupancy {
   double compute_s = 0, memory_s = 0;
 
   static Occupancy Of(const MemoryPace& pace, double context, double uncomputed, double output, double kv_tokens) {
-    return {pace.forward_s * (uncomputed + output),
-            pace.decode_s * (context * output + output * (output + 1) / 2) / kv_tokens};
+    return {Rounded(pace.forward_s * (uncomputed + output)),
+            pace.decode_s * (Rounded(context * output) + Rounded(output * (output + 1) / 2)) / kv_tokens};
   }
 };
 

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
 #include "takt/config.h"
 
 namespace takt {
@@ -36,7 +38,7 @@ inline double CrossEntropy(std::span<const double> scores, std::span<const std::
   TAKT_ASSERT(scores.size() == outcomes.size());
   double sum = 0;
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    sum -= std::log(std::max(outcomes[i] != 0 ? scores[i] : 1 - scores[i], 1e-15));
+    sum -= exact::Log(std::max(outcomes[i] != 0 ? scores[i] : 1 - scores[i], 1e-15));
   }
   return scores.empty() ? 0 : sum / static_cast<double>(scores.size());
 }
@@ -72,7 +74,7 @@ inline std::vector<ReliabilityBin> Reliability(std::span<const double> scores, s
 inline double ExpectedCalibrationError(std::span<const ReliabilityBin> bins) {
   double sum = 0, count = 0;
   for (const ReliabilityBin& bin : bins) {
-    sum += static_cast<double>(bin.count) * std::abs(bin.score - bin.share);
+    sum += Rounded(static_cast<double>(bin.count) * std::abs(bin.score - bin.share));
     count += static_cast<double>(bin.count);
   }
   return count > 0 ? sum / count : 0;

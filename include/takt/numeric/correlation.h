@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "takt/base/rounded.h"
 #include "takt/config.h"
 
 namespace takt {
@@ -36,7 +37,7 @@ struct PairCounts {
   // orders the other way; a tie in the second counts half. 0 where the first orders none.
   double distance() const {
     const std::int64_t ordered = concordant + discordant + tied_second;
-    return ordered > 0 ? (static_cast<double>(discordant) + 0.5 * static_cast<double>(tied_second)) /
+    return ordered > 0 ? (static_cast<double>(discordant) + Rounded(0.5 * static_cast<double>(tied_second))) /
                              static_cast<double>(ordered)
                        : 0;
   }
@@ -113,9 +114,9 @@ inline double Correlation(std::span<const double> x, std::span<const double> y) 
     const double dy = y[i] - mean_y;
     mean_x += dx / n;
     mean_y += dy / n;
-    xx += dx * (x[i] - mean_x);
-    yy += dy * (y[i] - mean_y);
-    xy += dx * (y[i] - mean_y);
+    xx += Rounded(dx * (x[i] - mean_x));
+    yy += Rounded(dy * (y[i] - mean_y));
+    xy += Rounded(dx * (y[i] - mean_y));
   }
   return xx > 0 && yy > 0 ? std::clamp(xy / std::sqrt(xx) / std::sqrt(yy), -1.0, 1.0) : 0;
 }

@@ -7,6 +7,8 @@
 #include <limits>
 #include <span>
 
+#include "takt/base/rounded.h"
+
 namespace takt {
 
 // The reciprocal of the index, in the unit of `sizes`: the least, over how long one is willing to serve it, of the
@@ -22,8 +24,8 @@ inline double GittinsRank(std::span<const double> sizes, std::span<const double>
   double within = 0, served = 0;  // weight that has ended by a size, and its service
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     within += weights[i];
-    served += weights[i] * sizes[i];
-    if (within > 0) rank = std::min(rank, (served + std::max(total - within, 0.0) * sizes[i]) / within);
+    served += Rounded(weights[i] * sizes[i]);
+    if (within > 0) rank = std::min(rank, (served + Rounded(std::max(total - within, 0.0) * sizes[i])) / within);
   }
   return rank;
 }

@@ -3,13 +3,14 @@
 #define TAKT_NUMERIC_HISTOGRAM_H_
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <span>
 #include <vector>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
 #include "takt/config.h"
 
 namespace takt {
@@ -19,7 +20,7 @@ namespace takt {
 class LogHistogram {
  public:
   // 0 < low < high, bins > 0.
-  LogHistogram(double low, double high, std::size_t bins) : low_(low), step_(std::log(high / low)), counts_(bins) {
+  LogHistogram(double low, double high, std::size_t bins) : low_(low), step_(exact::Log(high / low)), counts_(bins) {
     TAKT_ASSERT(low > 0 && low < high && bins > 0);
     step_ /= static_cast<double>(bins);
   }
@@ -30,7 +31,7 @@ class LogHistogram {
 
   std::size_t BinOf(double x) const {
     if (!(x > low_)) return 0;
-    const double bin = std::log(x / low_) / step_;
+    const double bin = exact::Log(x / low_) / step_;
     return bin < static_cast<double>(counts_.size()) ? static_cast<std::size_t>(bin) : counts_.size() - 1;
   }
 
@@ -39,7 +40,7 @@ class LogHistogram {
     for (std::int64_t& count : counts_) count /= 2;
   }
 
-  double edge(std::size_t i) const { return low_ * std::exp(step_ * static_cast<double>(i)); }
+  double edge(std::size_t i) const { return Rounded(low_ * exact::Exp(step_ * static_cast<double>(i))); }
   std::span<const std::int64_t> counts() const { return counts_; }
 
  private:
@@ -68,7 +69,7 @@ class LinearHistogram {
     for (std::int64_t& count : counts_) count /= 2;
   }
 
-  double edge(std::size_t i) const { return width_ * static_cast<double>(i); }
+  double edge(std::size_t i) const { return Rounded(width_ * static_cast<double>(i)); }
   std::span<const std::int64_t> counts() const { return counts_; }
 
  private:
@@ -86,7 +87,7 @@ void QuantilesOf(const Histogram& histogram, std::span<const double> ps, double 
   double below = 0;  // bin `i`
   std::size_t i = 0;
   for (const double p : ps) {
-    const double rank = total * std::clamp(p, 0.0, 1.0);
+    const double rank = Rounded(total * std::clamp(p, 0.0, 1.0));
     while (i < counts.size() && (counts[i] == 0 || below + static_cast<double>(counts[i]) < rank)) {
       below += static_cast<double>(counts[i++]);
     }
@@ -97,7 +98,7 @@ void QuantilesOf(const Histogram& histogram, std::span<const double> ps, double 
     const double from = i > 0 ? std::max(histogram.edge(i), least) : least;
     const double to = i + 1 < counts.size() ? std::min(histogram.edge(i + 1), most) : most;
     const double share = (rank - below) / static_cast<double>(counts[i]);
-    *out++ = std::clamp(from + (to - from) * share, least, most);
+    *out++ = std::clamp(from + Rounded((to - from) * share), least, most);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "takt/base/rounded.h"
 #include "takt/config.h"
 
 namespace takt {
@@ -61,7 +62,7 @@ class LineMds {
     double sum = 0;
     for (std::size_t i = 0; i < at_.size(); ++i) {
       const double distance = static_cast<double>(Distance(quantiles, Row(i)));
-      sum += at_[i] * (middle_[i] - distance * distance);
+      sum += Rounded(at_[i] * (middle_[i] - Rounded(distance * distance)));
     }
     return sum / (2 * scale_);
   }
@@ -73,8 +74,8 @@ class LineMds {
     for (std::size_t i = 0; i < at_.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const double d = static_cast<double>(Distance(Row(i), Row(j))), line = std::abs(at_[i] - at_[j]);
-        error += (d - line) * (d - line);
-        total += d * d;
+        error += Rounded((d - line) * (d - line));
+        total += Rounded(d * d);
       }
     }
     return total > 0 ? std::sqrt(error / total) : 0;
@@ -151,7 +152,7 @@ class LineMds {
         middle_[j] += square;
       }
       middle_[i] += sum;
-      total += 2 * sum;
+      total += Rounded(2 * sum);
       if (i % 256 == 0 && !GoesOn(options, 0.5 * static_cast<double>(i) / static_cast<double>(n))) return false;
     }
     // What Gower's formula wants of each point: its own element of the doubly centred matrix.
@@ -169,16 +170,19 @@ class LineMds {
       std::array<double, 4> sums = {};
       std::size_t j = 0;
       for (; j + sums.size() <= i; j += sums.size()) {
+        std::array<double, sums.size()> of_row, of_column;
         for (std::size_t l = 0; l < sums.size(); ++l) {
           const auto square = static_cast<double>(row[j + l]);
-          sums[l] += square * x[j + l];
-          out[j + l] += square * x[i];
+          of_row[l] = square * x[j + l];
+          of_column[l] = square * x[i];
         }
+        Round(of_row), Round(of_column);
+        for (std::size_t l = 0; l < sums.size(); ++l) sums[l] += of_row[l], out[j + l] += of_column[l];
       }
       for (; j < i; ++j) {
         const auto square = static_cast<double>(row[j]);
-        sums[0] += square * x[j];
-        out[j] += square * x[i];
+        sums[0] += Rounded(square * x[j]);
+        out[j] += Rounded(square * x[i]);
       }
       out[i] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
@@ -188,7 +192,7 @@ class LineMds {
 
   static double Dot(const std::vector<double>& a, const std::vector<double>& b) {
     double sum = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+    for (std::size_t i = 0; i < a.size(); ++i) sum += Rounded(a[i] * b[i]);
     return sum;
   }
 
@@ -198,7 +202,7 @@ class LineMds {
     if (Dot(x, x) > 1e-9 * largest) return;
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sqrt(std::max(middle_[i], 0.0)) * (i % 2 == 0 ? 1 : -1);
     Centre(x);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] += 1e-3 * std::sqrt(largest) * static_cast<double>(i % 7);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += Rounded(1e-3 * std::sqrt(largest) * static_cast<double>(i % 7));
     Centre(x);
   }
 
@@ -216,7 +220,7 @@ class LineMds {
       if (!(size > 0)) return true;
       Multiply(x, next);
       value = Dot(x, next) / size;
-      for (std::size_t i = 0; i < x.size(); ++i) next[i] += shift * x[i];
+      for (std::size_t i = 0; i < x.size(); ++i) next[i] += Rounded(shift * x[i]);
       const double along = Dot(x, next) / size, grown = Dot(next, next);
       const bool steady = grown <= 0 || 1 - along * along * size / grown < options.tolerance;
       if (steady && (value > 0 || shift > 0)) break;

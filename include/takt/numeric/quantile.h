@@ -9,6 +9,8 @@
 #include <limits>
 #include <span>
 
+#include "takt/base/rounded.h"
+
 namespace takt {
 
 enum class QuantileKind : std::uint8_t {
@@ -38,13 +40,13 @@ inline QuantileRank RankOf(double p, std::size_t n, QuantileKind kind) {
     const double rank = std::ceil(level * count * (1 - 1e-14));
     return {rank < 1 ? 0 : static_cast<std::size_t>(rank) - 1, 0};
   }
-  const double at = level * (count - 1);
+  const double at = Rounded(level * (count - 1));
   const double below = std::floor(at);
   return {static_cast<std::size_t>(below), at - below};
 }
 
 inline double Between(double low, double high, double share) {
-  return share > 0 && low != high ? low + (high - low) * share : low;
+  return share > 0 && low != high ? low + Rounded((high - low) * share) : low;
 }
 
 }  // namespace internal

@@ -9,6 +9,8 @@
 #include <span>
 #include <utility>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
 #include "takt/numeric/histogram.h"
 #include "takt/numeric/summary.h"
 
@@ -42,13 +44,13 @@ class QuantileSketch {
     moments_.Add(Moments::From(times, mean, spread));
     if (!(spread > 0 && mean > 0)) return Count(mean, times * kUnits);
     const double ratio = std::min(spread / mean, 1e6);  // whose square is still a number
-    const double variance = std::log1p(ratio * ratio);
-    const double mu = std::log(mean) - variance / 2;
+    const double variance = exact::Log1p(ratio * ratio);
+    const double mu = exact::Log(mean) - Rounded(variance / 2);
     const auto units = static_cast<double>(times * kUnits);
     std::int64_t given = 0;
     for (std::size_t i = 0; i < bins_.counts().size(); ++i) {
       const double from = bins_.edge(i), to = bins_.edge(i + 1);
-      const double share = 0.5 * std::erfc((mu - std::log(to)) / std::sqrt(2 * variance));
+      const double share = 0.5 * exact::Erfc((mu - exact::Log(to)) / std::sqrt(2 * variance));
       const bool last = i + 1 == bins_.counts().size();
       const std::int64_t due = last ? times * kUnits : static_cast<std::int64_t>(std::round(share * units));
       if (due <= given) continue;

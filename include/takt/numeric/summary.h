@@ -9,6 +9,7 @@
 #include <limits>
 #include <span>
 
+#include "takt/base/rounded.h"
 #include "takt/numeric/quantile.h"
 
 namespace takt {
@@ -36,7 +37,7 @@ class Moments {
     ++count_;
     const double delta = x - mean_;
     mean_ += delta / static_cast<double>(count_);
-    squares_ += delta * (x - mean_);
+    squares_ += Rounded(delta * (x - mean_));
   }
 
   // As if all of the other's values had been added (Chan, Golub and LeVeque, 1979).
@@ -61,7 +62,7 @@ class Moments {
     Moments moments;
     moments.count_ = count;
     moments.mean_ = mean;
-    moments.squares_ = count > 1 ? deviation * deviation * static_cast<double>(count - 1) : 0;
+    moments.squares_ = count > 1 ? Rounded(deviation * deviation * static_cast<double>(count - 1)) : 0;
     return moments;
   }
 

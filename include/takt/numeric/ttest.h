@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
 #include "takt/numeric/summary.h"
 
 namespace takt {
@@ -20,7 +22,7 @@ inline double LogGamma(double x) {
   for (int i = 0; i < 8; ++i) series += kTerms[i] / (x + i);
   const double t = x + 6.5;
   constexpr double kHalfLogTwoPi = 0.91893853320467274178;
-  return kHalfLogTwoPi + (x - 0.5) * std::log(t) - t + std::log(series);
+  return kHalfLogTwoPi + Rounded((x - 0.5) * exact::Log(t)) - t + exact::Log(series);
 }
 
 // The continued fraction of the incomplete beta function by Lentz' method (Numerical Recipes, 6.4).
@@ -31,15 +33,16 @@ inline double BetaFraction(double a, double b, double x) {
   double d = 1 / keep(1 - (a + b) * x / (a + 1));
   double result = d;
   for (int m = 1; m <= 10'000; ++m) {
-    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-    d = 1 / keep(1 + even * d);
+    const double twice = 2 * m;
+    const double even = m * (b - m) * x / ((a + twice - 1) * (a + twice));
+    d = 1 / keep(1 + Rounded(even * d));
     c = keep(1 + even / c);
     result *= d * c;
-    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-    d = 1 / keep(1 + odd * d);
+    const double odd = -(a + m) * (a + b + m) * x / ((a + twice) * (a + twice + 1));
+    d = 1 / keep(1 + Rounded(odd * d));
     c = keep(1 + odd / c);
     result *= d * c;
-    if (std::abs(d * c - 1) < 1e-15) break;
+    if (std::abs(Rounded(d * c) - 1) < 1e-15) break;
   }
   return result;
 }
@@ -50,16 +53,16 @@ inline double BetaFraction(double a, double b, double x) {
 inline double IncompleteBeta(double a, double b, double x) {
   if (!(x > 0)) return 0;
   if (!(x < 1)) return 1;
-  const double front = std::exp(internal::LogGamma(a + b) - internal::LogGamma(a) - internal::LogGamma(b) +
-                                a * std::log(x) + b * std::log1p(-x));
+  const double front = exact::Exp(internal::LogGamma(a + b) - internal::LogGamma(a) - internal::LogGamma(b) +
+                                  Rounded(a * exact::Log(x)) + Rounded(b * exact::Log1p(-x)));
   if (x < (a + 1) / (a + b + 2)) return front * internal::BetaFraction(a, b, x) / a;
-  return 1 - front * internal::BetaFraction(b, a, 1 - x) / b;
+  return 1 - Rounded(front * internal::BetaFraction(b, a, 1 - x) / b);
 }
 
 // P(T > t) for Student's t with `freedom` degrees of freedom; a million and more are taken as a normal.
 inline double StudentTail(double t, double freedom) {
-  if (freedom >= 1e6) return 0.5 * std::erfc(t / std::sqrt(2.0));
-  const double tail = 0.5 * IncompleteBeta(freedom / 2, 0.5, freedom / (freedom + t * t));
+  if (freedom >= 1e6) return 0.5 * exact::Erfc(t / std::sqrt(2.0));
+  const double tail = Rounded(0.5 * IncompleteBeta(Rounded(freedom / 2), 0.5, freedom / (freedom + Rounded(t * t))));
   return t > 0 ? tail : 1 - tail;
 }
 

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <span>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
 #include "takt/numeric/ttest.h"
 
 namespace takt {
@@ -32,15 +34,15 @@ inline TwoSampleTest RankSumTest(std::span<const double> a, std::span<const doub
     const auto below = static_cast<double>(j);
     while (i < a.size() && a[i] == value) ++i, ++in_a;
     while (j < b.size() && b[j] == value) ++j, ++in_b;
-    above += in_a * (below + in_b / 2);
+    above += Rounded(in_a * (below + Rounded(in_b / 2)));
     const double t = in_a + in_b;
-    ties += t * t * t - t;
+    ties += Rounded(t * t * t) - t;
   }
   const double variance = n * m / 12 * (n + m + 1 - ties / ((n + m) * (n + m - 1)));
   if (!(variance > 0)) return {};
-  const double distance = above - n * m / 2;
+  const double distance = above - Rounded(n * m / 2);
   const double z = std::max(0.0, std::abs(distance) - 0.5) / std::sqrt(variance);
-  return {std::copysign(z, distance), std::erfc(z / std::sqrt(2.0))};
+  return {std::copysign(z, distance), exact::Erfc(z / std::sqrt(2.0))};
 }
 
 // Kolmogorov and Smirnov's largest distance D between the distributions, by the bound C exp(-2 D^2 n m / (n + m)) with
@@ -59,13 +61,13 @@ inline TwoSampleTest KolmogorovSmirnovTest(std::span<const double> a, std::span<
     const double d = static_cast<double>(j) / m - static_cast<double>(i) / n;
     if (std::abs(d) > std::abs(distance)) distance = d;
   }
-  return {distance, std::min(1.0, 2.17 * std::exp(-2 * distance * distance * n * m / (n + m)))};
+  return {distance, std::min(1.0, 2.17 * exact::Exp(-2 * distance * distance * n * m / (n + m)))};
 }
 
 // P(F > f) for Fisher's F; degrees of freedom above 0.
 inline double FisherTail(double f, double above, double below) {
   if (!(f > 0)) return 1;
-  return IncompleteBeta(below / 2, above / 2, below / (below + above * f));
+  return IncompleteBeta(Rounded(below / 2), Rounded(above / 2), below / (below + Rounded(above * f)));
 }
 
 }  // namespace takt

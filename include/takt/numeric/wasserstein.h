@@ -8,6 +8,8 @@
 #include <limits>
 #include <span>
 
+#include "takt/base/rounded.h"
+
 namespace takt {
 
 // The first Wasserstein distance of two samples, exactly: the area between their quantile functions. Both ascend and
@@ -18,9 +20,9 @@ inline double Wasserstein1(std::span<const double> a, std::span<const double> b)
   double area = 0, at = 0;
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     // Ranks in units of 1 / (na * nb), in which they are whole.
-    const double next_a = static_cast<double>(i + 1) * nb, next_b = static_cast<double>(j + 1) * na;
+    const double next_a = Rounded(static_cast<double>(i + 1) * nb), next_b = Rounded(static_cast<double>(j + 1) * na);
     const double next = std::min(next_a, next_b);
-    area += (next - at) * std::abs(a[i] - b[j]);
+    area += Rounded((next - at) * std::abs(a[i] - b[j]));
     at = next;
     if (next_a <= next) ++i;
     if (next_b <= next) ++j;

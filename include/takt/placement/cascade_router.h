@@ -33,6 +33,7 @@
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
 #include "takt/base/random.h"
+#include "takt/base/rounded.h"
 #include "takt/base/time.h"
 #include "takt/config.h"
 
@@ -276,7 +277,7 @@ class CascadeRouter {
   bool Escalates(std::uint32_t slot, NoVerdict verdict) const {
     if (verdict != NoVerdict::kAsPlanned) return verdict == NoVerdict::kEscalate;
     const auto salt = Mix64(options_.seed) + static_cast<std::uint64_t>(alive_[slot].model);
-    const double drawn = static_cast<double>(Mix64(alive_[slot].request.value ^ Mix64(salt)) >> 11) * 0x1p-53;
+    const double drawn = Rounded(static_cast<double>(Mix64(alive_[slot].request.value ^ Mix64(salt)) >> 11) * 0x1p-53);
     return drawn < StageOf(slot).escalated_share;
   }
 

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "takt/base/rounded.h"
 #include "takt/model/instance.h"
 #include "takt/model/spec.h"
 #include "takt/placement/call_costs.h"
@@ -47,7 +48,7 @@ class CodeRatio {
     if (!(first.seconds > 0)) return i.slot == first_ ? 1 : 0;
     const double k = sent_[i.slot].halved ? 0.5 : 1;
     const double speed = ToSeconds(first_time_) / ToSeconds(costs_.On(i));
-    return alpha * speed - (1 - alpha) * k * (sent_[i.slot].seconds / first.seconds);
+    return Rounded(alpha * speed) - Rounded((1 - alpha) * k * (sent_[i.slot].seconds / first.seconds));
   }
 
   void Observe(const RouterEvent& event, TimePoint) {

@@ -12,6 +12,7 @@
 
 #include "takt/base/age_list.h"
 #include "takt/base/id_map.h"
+#include "takt/base/rounded.h"
 #include "takt/config.h"
 #include "takt/model/instance.h"
 #include "takt/model/spec.h"
@@ -138,7 +139,7 @@ class ConfidenceSlack {
   };
 
   double LoadOf(std::uint32_t slot) const {
-    return static_cast<double>(work_.outstanding(slot)) * slots_[slot].token_s;
+    return Rounded(static_cast<double>(work_.outstanding(slot)) * slots_[slot].token_s);
   }
 
   void Regroup() {

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "takt/base/rounded.h"
 #include "takt/model/spec.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
@@ -25,7 +26,7 @@ struct LeastLoaded {
 
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {
     const std::int64_t waiting = i.reported ? i.report.waiting + i.since_report : i.outstanding;
-    return -(waiting_weight * static_cast<double>(waiting) + static_cast<double>(i.report.running));
+    return -(Rounded(waiting_weight * static_cast<double>(waiting)) + static_cast<double>(i.report.running));
   }
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "takt/base/rounded.h"
 #include "takt/model/instance.h"
 #include "takt/model/spec.h"
 #include "takt/placement/call_costs.h"
@@ -80,7 +81,7 @@ class WorkloadBalance {
     const std::int64_t before = queue == QueueWork::kOutstanding ? waiting + running : waiting;
     // Above every finite score: those are below beta * 1e9.
     if (before <= 0) return 0x1p900 * (0x1p53 - Ordered(comp, running));
-    return (1 - alpha) * beta / (static_cast<double>(before) * 1e-9) - alpha * comp;
+    return (1 - alpha) * beta / (static_cast<double>(before) * 1e-9) - Rounded(alpha * comp);
   }
 
   void Observe(const RouterEvent& event, TimePoint) {

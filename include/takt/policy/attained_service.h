@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "takt/base/count.h"
+#include "takt/base/rounded.h"
 #include "takt/model/memory_time.h"
 
 namespace takt {
@@ -19,7 +20,8 @@ struct AttainedService {
     decodes += prefilled.value == 0 && output.value > 0 ? steps : 0;
   }
   double Seconds(const MemoryPace& pace) const {
-    return pace.forward_s * static_cast<double>(prefill) + pace.decode_s * static_cast<double>(decodes);
+    return Rounded(pace.forward_s * static_cast<double>(prefill)) +
+           Rounded(pace.decode_s * static_cast<double>(decodes));
   }
 };
 

@@ -13,6 +13,7 @@
 
 #include "takt/base/age_list.h"
 #include "takt/base/id_map.h"
+#include "takt/base/rounded.h"
 #include "takt/policy/attained_service.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
@@ -218,7 +219,7 @@ class Autellix {
     if (!call.waits || call.queue == 0) return;
     const Program none, &program = call.program == kNone ? none : programs_[call.program];
     const double service = program.service + call.ran.Seconds(pace), wait = program.wait + call.wait;
-    call.due = Later(call.since, std::max(options_.beta * service - wait, 0.0));
+    call.due = Later(call.since, std::max(Rounded(options_.beta * service) - wait, 0.0));
     if (now < call.due) return;
     call.queue = 0;
     call.quantum = options_.quantum;

@@ -3,7 +3,6 @@
 #define TAKT_POLICY_BOOSTED_FOOTPRINT_H_
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -12,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
 #include "takt/policy/footprint.h"
 #include "takt/policy/footprint_book.h"
 #include "takt/policy/policy_spec.h"
@@ -168,7 +169,7 @@ class BoostedFootprint {
   double Share() const { return options_.preset == BoostPreset::kTail ? 1.0 / 3 : 1; }
 
   double DeadlineStart(const Call& call) const {
-    return options_.deadline_weight * Share() * call.drain * call.tightness;
+    return Rounded(options_.deadline_weight * Share() * call.drain * call.tightness);
   }
 
   // In seconds. So that nobody's exceeds the horizon, and the order by size stays, all are scaled down where that of
@@ -176,8 +177,8 @@ class BoostedFootprint {
   double SizeStart(const Call& call) const {
     const double least = book_.LeastCost();
     if (!(call.cost < call.cut) || !(least < call.cut)) return 0;
-    const double scale = std::min(call.kappa * call.drain, options_.horizon_s / std::log(call.cut / least));
-    return scale * std::log(call.cut / std::max(call.cost, least));
+    const double scale = std::min(call.kappa * call.drain, options_.horizon_s / exact::Log(call.cut / least));
+    return Rounded(scale * exact::Log(call.cut / std::max(call.cost, least)));
   }
 
   // From `hopeless_at` on the rest of the workflow's longest path does not end in time.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "takt/base/id_map.h"
+#include "takt/base/rounded.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
@@ -99,7 +100,7 @@ class FairShare {
 
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
     Tenant& tenant = At(r.request.tenant.value);
-    tenant.charged += options_.w_in * prefill.value + options_.w_out * output.value;
+    tenant.charged += Rounded(options_.w_in * prefill.value) + Rounded(options_.w_out * output.value);
     Log(tenant);
   }
 

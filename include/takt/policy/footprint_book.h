@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "takt/base/age_list.h"
+#include "takt/base/exact_math.h"
 #include "takt/base/id_map.h"
+#include "takt/base/rounded.h"
 #include "takt/model/engine_pace.h"
 #include "takt/model/step.h"
 #include "takt/state/request_state.h"
@@ -100,9 +102,9 @@ class WorkSizes {
   }
 
   void Count(double size, double weight) {
-    const auto i = static_cast<std::size_t>(kPerOctave * std::log2(size / kLeast));
+    const auto i = static_cast<std::size_t>(kPerOctave * exact::Log2(size / kLeast));
     Bucket& b = buckets_[std::min(i, buckets_.size() - 1)];
-    b.count += weight, b.work += weight * size;
+    b.count += weight, b.work += Rounded(weight * size);
   }
 
   // A pass over the buckets, for every work at first, later for some.
@@ -118,12 +120,12 @@ class WorkSizes {
     tail_ = squares * count / (work * work);
     constexpr double kEven = 1.5;  // the q of sizes of which nobody is large
     const double share = std::max(std::min(1 - kEven / (tail_ * Heaviness(shares)), shares.most), shares.least);
-    double left = share * work;
+    double left = Rounded(share * work);
     for (const Bucket& b : buckets_) {
       if (!(b.count > kNothing && b.work > 0)) continue;
       cut_ = b.work / b.count;
       if (left <= b.work) {
-        cut_ *= std::exp2((left / b.work - 0.5) / kPerOctave);  // as if its work were spread over the bucket
+        cut_ *= exact::Exp2((left / b.work - 0.5) / kPerOctave);  // as if its work were spread over the bucket
         break;
       }
       left -= b.work;
@@ -145,9 +147,9 @@ struct ResourcePrices {
   void Learn(WaitsFor head, double rate) {
     const bool t = head == WaitsFor::kBudget, s = head == WaitsFor::kSequences, k = head == WaitsFor::kKv;
     if (!t && !s && !k) return;
-    tokens += rate * ((t ? 1 : 0) - tokens);
-    sequences += rate * ((s ? 1 : 0) - sequences);
-    kv += rate * ((k ? 1 : 0) - kv);
+    tokens += Rounded(rate * ((t ? 1 : 0) - tokens));
+    sequences += Rounded(rate * ((s ? 1 : 0) - sequences));
+    kv += Rounded(rate * ((k ? 1 : 0) - kv));
   }
 };
 
@@ -214,7 +216,7 @@ class FootprintBook {
       flow.number = ++flows_seen_;
       flow.given = TimeGiven(r.request);
       flow.entry = works_.Expect(call.cost, options_.shares);
-      predicted_ = kForget * predicted_ + flow.predicted;
+      predicted_ = Rounded(kForget * predicted_) + flow.predicted;
       corrected_ *= kForget;
     }
     // Side by side, calls that tell of the rest of their workflow tell of the same; others speak for themselves.
@@ -270,7 +272,7 @@ class FootprintBook {
   double Tightness(const RequestState& r) const {
     if (r.slot >= calls_.size() || calls_[r.slot].flow == kNone) return 0;
     const double given = flows_[calls_[r.slot].flow].given;
-    return given > 0 && deadlines_ > 0 ? std::max(1 - given / std::exp(usual_), 0.0) : 0;
+    return given > 0 && deadlines_ > 0 ? std::max(1 - given / exact::Exp(usual_), 0.0) : 0;
   }
 
   // Of a token in, a token out [s].
@@ -287,8 +289,8 @@ class FootprintBook {
   double PathSeconds(const RequestState& r) const {
     const Own own = OwnOf(r);
     const double path = own.output / r.request.sequences + std::max(r.request.after.path_tokens, 0.0);
-    const double step = options_.pace.step_s + options_.pace.context_s * own.context;
-    return path * step + options_.pace.prefill_s * own.prompt + ToolSeconds(r.request);
+    const double step = options_.pace.step_s + Rounded(options_.pace.context_s * own.context);
+    return Rounded(path * step) + Rounded(options_.pace.prefill_s * own.prompt) + ToolSeconds(r.request);
   }
 
  private:
@@ -325,28 +327,29 @@ class FootprintBook {
 
   double Cost(double prompt, double output, double kv_steps) const {
     const StepPace& pace = options_.pace;
-    return pace.prefill_s * prompt + pace.sequence_s * output + pace.context_s * kv_steps +
-           pace.step_s * (prices_.tokens * (prompt + output) * budget_ + prices_.sequences * output * sequences_ +
-                          prices_.kv * kv_steps * kv_);
+    const double shares = Rounded(prices_.tokens * (prompt + output) * budget_) +
+                          Rounded(prices_.sequences * output * sequences_) + Rounded(prices_.kv * kv_steps * kv_);
+    return Rounded(pace.prefill_s * prompt) + Rounded(pace.sequence_s * output) + Rounded(pace.context_s * kv_steps) +
+           Rounded(pace.step_s * shares);
   }
 
   // Output of the call, all sequences.
   double Expected(const Request& q) const {
-    return q.output_tokens.known() ? q.output_tokens.mean * q.sequences : mean_output();
+    return q.output_tokens.known() ? Rounded(q.output_tokens.mean * q.sequences) : mean_output();
   }
 
   Own OwnOf(const RequestState& r) const {
     const Request& q = r.request;
     const double n = q.sequences;
-    const double generated = r.generated.value * n;
+    const double generated = Rounded(r.generated.value * n);
     const double known = 1.0 * q.prompt_tokens.value + r.returned.value + generated;
     double expected = Expected(q);
-    if (q.max_output_tokens.value > 0) expected = std::min(expected, q.max_output_tokens.value * n);
+    if (q.max_output_tokens.value > 0) expected = std::min(expected, Rounded(q.max_output_tokens.value * n));
     // Who has outrun its prediction is taken to be some way from its end.
     const double left = std::max({expected - generated, generated / 4, 1.0});
     // Its sequences share the prompt, and each attends to its own output.
     const double context = known - generated + r.generated.value;
-    return {std::max(known - r.computed.value, 0.0), left, left * (context + left / n / 2), context};
+    return {std::max(known - r.computed.value, 0.0), left, Rounded(left * (context + Rounded(left / n / 2))), context};
   }
 
   double Price(const RequestState& r) const {
@@ -362,12 +365,12 @@ class FootprintBook {
     }
     const double rate = output_ > 0 ? more / output_ : 0;  // of what has ended
     output += more;
-    prompt += after.prompt_tokens >= 0 ? after.prompt_tokens : rate * prompt_;
-    kv_steps += after.kv_steps >= 0 ? after.kv_steps : rate * kv_steps_;
+    prompt += after.prompt_tokens >= 0 ? after.prompt_tokens : Rounded(rate * prompt_);
+    kv_steps += after.kv_steps >= 0 ? after.kv_steps : Rounded(rate * kv_steps_);
     double cost = Cost(prompt, output, kv_steps);
     if (q.next_call) {
       const double context = own.context + q.next_call.after.value;
-      cost += prices_.kv * std::min(context * ToolSeconds(q) * kv_, options_.pace.prefill_s * context);
+      cost += Rounded(prices_.kv * std::min(context * ToolSeconds(q) * kv_, options_.pace.prefill_s * context));
     }
     return cost < kMostSeconds ? std::max(cost, 0.0) : kMostSeconds;
   }
@@ -380,15 +383,15 @@ class FootprintBook {
 
   // What a call that has ended has taken.
   void Learn(const RequestState& r, Flow& flow) {
-    const double output = static_cast<double>(r.generated.value) * r.request.sequences;
+    const double output = Rounded(static_cast<double>(r.generated.value) * r.request.sequences);
     if (!(output > 0)) return;
     const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
-    const double kv_steps = output * (prompt + r.generated.value / 2.0);
+    const double kv_steps = Rounded(output * (prompt + Rounded(r.generated.value / 2.0)));
     flow.done += Cost(prompt, output, kv_steps);
-    outputs_ = kForget * outputs_ + 1;
-    prompt_ = kForget * prompt_ + prompt;
-    output_ = kForget * output_ + output;
-    kv_steps_ = kForget * kv_steps_ + kv_steps;
+    outputs_ = Rounded(kForget * outputs_) + 1;
+    prompt_ = Rounded(kForget * prompt_) + prompt;
+    output_ = Rounded(kForget * output_) + output;
+    kv_steps_ = Rounded(kForget * kv_steps_) + kv_steps;
   }
   double mean_output() const {
     constexpr double kGuess = 256, kGuesses = 4;
@@ -401,8 +404,8 @@ class FootprintBook {
   }
   void LearnGiven(double seconds) {
     constexpr double kMostStep = 3;  // in logarithms
-    const double x = std::log(std::max(seconds, 1e-3));
-    deadlines_ = kForget * deadlines_ + 1;
+    const double x = exact::Log(std::max(seconds, 1e-3));
+    deadlines_ = Rounded(kForget * deadlines_) + 1;
     usual_ = deadlines_ == 1 ? x : usual_ + std::clamp(x - usual_, -kMostStep, kMostStep) / deadlines_;
   }
 
@@ -416,14 +419,14 @@ class FootprintBook {
   // A workflow is over.
   void Close(std::uint32_t index) {
     Flow& flow = flows_[index];
-    const double weight = std::pow(kForget, static_cast<double>(flows_seen_ - flow.number));
+    const double weight = exact::Pow(kForget, static_cast<double>(flows_seen_ - flow.number));
     if (flow.done > 0) {
       works_.End(flow.entry, flow.done, options_.shares);
-      corrected_ += (flow.done - flow.predicted) * weight;
+      corrected_ += Rounded((flow.done - flow.predicted) * weight);
       if (flow.given > 0) LearnGiven(flow.given);
     } else {
       works_.Withdraw(flow.entry, options_.shares);
-      predicted_ = std::max(predicted_ - flow.predicted * weight, 0.0);
+      predicted_ = std::max(predicted_ - Rounded(flow.predicted * weight), 0.0);
     }
     if (flow.id) index_.Erase(flow.id.value);
     free_.push_back(index);

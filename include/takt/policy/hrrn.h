@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "takt/base/rounded.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
@@ -25,8 +26,8 @@ struct Hrrn {
 
   RankKey KeyAt(const RequestState& r, TimePoint now) const {
     const Estimate& tokens = r.request.output_tokens;
-    const double service = output_s * (tokens.known() ? tokens.mean : unknown) +
-                           prompt_s * static_cast<double>(r.request.prompt_tokens.value);
+    const double service = Rounded(output_s * (tokens.known() ? tokens.mean : unknown)) +
+                           Rounded(prompt_s * static_cast<double>(r.request.prompt_tokens.value));
     const double wait = std::max(0.0, ToSeconds(now) - ToSeconds(r.request.arrival));
     return {-1 - wait / std::max(service, 1e-9)};
   }

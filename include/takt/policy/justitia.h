@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "takt/base/id_map.h"
+#include "takt/base/rounded.h"
 #include "takt/model/memory_time.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
@@ -105,7 +106,7 @@ class Justitia {
     const double own = q.output_tokens.known() ? std::max(q.output_tokens.mean, 1.0) : unknown;
     const double output = own * q.sequences;
     const double each = q.prompt_tokens.value + own / 2;
-    if (q.after.known()) return output * each + q.after.kv_steps;
+    if (q.after.known()) return Rounded(output * each) + q.after.kv_steps;
     const double left = q.workflow_tokens_left.known() ? q.workflow_tokens_left.mean : 0;
     return std::max(left, output) * each;
   }

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "takt/base/rounded.h"
 #include "takt/model/memory_time.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
@@ -49,7 +50,7 @@ struct MemoryIntegral {
     const Request& q = r.request;
     if (!q.output_tokens.known()) return {std::numeric_limits<double>::max()};
     const double held = r.computed.value;
-    const double known = q.prompt_tokens.value + r.returned.value + r.generated.value * q.sequences;
+    const double known = q.prompt_tokens.value + r.returned.value + Rounded(1.0 * r.generated.value * q.sequences);
     const double left = std::max(q.output_tokens.mean - r.generated.value, 1.0) * q.sequences;
     const NextCall& next = q.next_call;
     const double before = next ? std::min(static_cast<double>(next.after.value), left) : left;
@@ -59,10 +60,10 @@ struct MemoryIntegral {
     double area = AreaOfMemory(pace, std::span(segments).first(next ? 2 : 1), held);
     if (stall > 0) {
       const double context = known + before;
-      double seconds = pace.forward_s * std::max(known - held, 0.0);
-      if (next && r.at_call == KvAction::kDrop) seconds += pace.forward_s * context;
-      if (next && r.at_call == KvAction::kOut) seconds += 2 * pace.swap_s * context;
-      area += stall * seconds * r.beside;
+      double seconds = Rounded(pace.forward_s * std::max(known - held, 0.0));
+      if (next && r.at_call == KvAction::kDrop) seconds += Rounded(pace.forward_s * context);
+      if (next && r.at_call == KvAction::kOut) seconds += Rounded(2 * pace.swap_s * context);
+      area += Rounded(stall * seconds * r.beside);
     }
     return {area};
   }

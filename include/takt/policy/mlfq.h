@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "takt/base/rounded.h"
 #include "takt/policy/attained_service.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
@@ -134,7 +135,7 @@ class Mlfq {
 
   // Equal keys are in order of arrival, so that newcomers stand behind one another.
   static RankKey Back(int level) { return {static_cast<double>(level)}; }
-  RankKey Front(int level) { return {level - kMove * static_cast<double>(++moves_)}; }
+  RankKey Front(int level) { return {level - Rounded(kMove * static_cast<double>(++moves_))}; }
   void Promote(Record& record) {
     record.level = 0;
     record.quantum = options_.base;

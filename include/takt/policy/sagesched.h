@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "takt/base/rounded.h"
 #include "takt/model/occupancy.h"
 #include "takt/numeric/gittins.h"
 #include "takt/policy/policy_spec.h"
@@ -70,7 +71,7 @@ class SageSched {
   double Cost(double context, double uncomputed, double output) const {
     const double kv = kv_told_ > 0 ? kv_told_ : kv_tokens;
     const Occupancy cost = Occupancy::Of(pace, context, uncomputed, output, kv);
-    return cost.compute_s + memory * cost.memory_s;
+    return cost.compute_s + Rounded(memory * cost.memory_s);
   }
 
   Parts PartsOf(const Estimate& estimate) const {
@@ -82,7 +83,7 @@ class SageSched {
       last = std::max(last, estimate.Quantile((static_cast<double>(i) + 0.5) / kParts));
       sum += parts[i] = last;
     }
-    parts.back() = std::max(last, parts.back() + kParts * estimate.mean - sum);
+    parts.back() = std::max(last, parts.back() + Rounded(kParts * estimate.mean) - sum);
     return parts;
   }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "takt/base/id_map.h"
+#include "takt/base/rounded.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
@@ -106,10 +107,11 @@ class SloGroups {
     const double request_s = options_.tokens / options_.throughput;
     double done = now;
     for (const Waiting& group : groups_) {
-      done += request_s * static_cast<double>(group.waiting);
-      const double deadline = group.id == UINT64_MAX
-                                  ? std::numeric_limits<double>::infinity()
-                                  : static_cast<double>(static_cast<std::int64_t>(group.id ^ kSign)) * options_.bucket;
+      done += Rounded(request_s * static_cast<double>(group.waiting));
+      const double deadline =
+          group.id == UINT64_MAX
+              ? std::numeric_limits<double>::infinity()
+              : Rounded(static_cast<double>(static_cast<std::int64_t>(group.id ^ kSign)) * options_.bucket);
       if (group.waiting > 0 && done > deadline) return true;
     }
     return false;

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "takt/base/rounded.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
@@ -25,7 +26,7 @@ struct Stjf {
     const Estimate& workflow = r.request.workflow_tokens_left;
     const Estimate& tokens = workflow.known() ? workflow : r.request.output_tokens;
     const double output = !tokens.known() ? unknown : quantile < 0 ? tokens.mean : tokens.Quantile(quantile);
-    return {output + input * r.request.prompt_tokens.value};
+    return {output + Rounded(input * r.request.prompt_tokens.value)};
   }
 
   template <class Self, class V>

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <string_view>
 #include <vector>
 
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
 #include "takt/model/occupancy.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
@@ -55,7 +56,8 @@ class UniBoost {
   }
   void Ends(const RequestState& r, TimePoint now) {
     if (!r.has_run) return;
-    const double own = pace.forward_s * r.request.prompt_tokens.value + pace.decode_s * r.generated.value;
+    const double own =
+        Rounded(pace.forward_s * r.request.prompt_tokens.value) + Rounded(pace.decode_s * r.generated.value);
     const double waited = std::clamp(ToSeconds(now - r.request.arrival) - own, 0.0, kLongest);
     ++ended_;
     excess_ += (waited - excess_) / std::min(ended_, std::max(memory, 1.0));
@@ -95,9 +97,9 @@ class UniBoost {
     double grown = 0;  // M - 1
     for (std::size_t i = 0; i < kWeight.size(); ++i) {
       const double output = q.output_tokens.known() ? q.output_tokens.Quantile(Estimate::kLevels[i]) : unknown;
-      grown += kWeight[i] * std::expm1(g * Size(q, output));
+      grown += Rounded(kWeight[i] * exact::Expm1(g * Size(q, output)));
     }
-    return std::min(std::log1p(1 / grown) / g, kMost);
+    return std::min(exact::Log1p(1 / grown) / g, kMost);
   }
 
   std::vector<double> boosts_;  // by slot

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "takt/base/rounded.h"
 #include "takt/config.h"
 #include "takt/model/memory_time.h"
 #include "takt/policy/policy_spec.h"
@@ -70,9 +71,9 @@ struct Urgency {
     if (of == Of::kCall) return own;
     double seconds = ToSeconds(own);
     if (own == Duration::zero() && q.output_tokens.known()) {
-      seconds = pace.forward_s * q.prompt_tokens.value + pace.decode_s * q.output_tokens.mean;
+      seconds = Rounded(pace.forward_s * q.prompt_tokens.value) + Rounded(pace.decode_s * q.output_tokens.mean);
     }
-    if (q.after.known()) seconds += pace.decode_s * q.after.path_tokens;
+    if (q.after.known()) seconds += Rounded(pace.decode_s * q.after.path_tokens);
     return FromSeconds(std::min(seconds, 1e9));
   }
 };

@@ -3,7 +3,6 @@
 #define TAKT_SIM_ESTIMATES_H_
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/base/exact_math.h"
 #include "takt/base/time.h"
 #include "takt/learning/calibration.h"
 #include "takt/learning/length_forest.h"
@@ -134,7 +134,7 @@ class Estimator {
     double mean = 0, variance = 0;
 
     Estimate ToEstimate() const {
-      return mean > 0 ? Estimate::LogNormal(mean, std::log1p(variance / (mean * mean))) : Estimate::Exact(mean);
+      return mean > 0 ? Estimate::LogNormal(mean, exact::Log1p(variance / (mean * mean))) : Estimate::Exact(mean);
     }
   };
 

@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "takt/base/rounded.h"
 #include "takt/base/time.h"
 #include "takt/config.h"
 #include "takt/model/cost_model.h"
@@ -327,18 +328,19 @@ inline void FastPath::StartDecoding(std::uint32_t r) {
 // Iterations in which nothing but decodes happens: up to the next end, or the next arrival that could be admitted.
 inline void FastPath::Decode() {
   std::int64_t steps = NextEnd() - step_ + 1;
-  const double first = decode_s_[static_cast<std::size_t>(decodes_)] + context_s_ * static_cast<double>(context_);
-  const double grows = context_s_ * static_cast<double>(decodes_);  // per iteration
+  const double first =
+      decode_s_[static_cast<std::size_t>(decodes_)] + Rounded(context_s_ * static_cast<double>(context_));
+  const double grows = Rounded(context_s_ * static_cast<double>(decodes_));  // per iteration
   const auto seconds = [&](std::int64_t n) {
     const auto count = static_cast<double>(n);
-    return count * (first + grows * 0.5 * (count - 1));
+    return Rounded(count * (first + Rounded(grows * 0.5 * (count - 1))));
   };
   double span = seconds(steps);
   const std::uint32_t head = prefill_ == kNone ? Head() : kNone;
   if (head != kNone && requests_[head].arrival > now_ && requests_[head].arrival < now_ + span) {
     const double wait = requests_[head].arrival - now_;
-    const double p = first - 0.5 * grows;
-    const double n = std::ceil(2 * wait / (p + std::sqrt(p * p + 2 * grows * wait)));
+    const double p = first - Rounded(0.5 * grows);
+    const double n = std::ceil(2 * wait / (p + std::sqrt(Rounded(p * p) + Rounded(2 * grows * wait))));
     steps = std::clamp(static_cast<std::int64_t>(n), std::int64_t{1}, steps);
     span = seconds(steps);
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "takt/base/rounded.h"
 #include "takt/base/time.h"
 
 namespace takt {
@@ -38,7 +39,7 @@ inline double SloBudget(double left_s, double own_s, double after_s, const Budge
   if (left_s < 0 && options.blown == BlownRule::kLateness) return left_s;
   const bool known = own_s > 0 && after_s >= 0 && std::isfinite(own_s + after_s);
   if (options.rule == BudgetRule::kWhole || !known) return left_s;
-  return left_s * (own_s / (own_s + after_s));
+  return Rounded(left_s * (own_s / (own_s + after_s)));
 }
 
 // The time in between [s], which may be more than a Duration holds.
@@ -47,7 +48,7 @@ inline double SecondsBetween(TimePoint from, TimePoint to) {
     return static_cast<double>(static_cast<std::uint64_t>(b.time_since_epoch().count()) -
                                static_cast<std::uint64_t>(a.time_since_epoch().count()));
   };
-  return (to >= from ? ns(from, to) : -ns(to, from)) * 1e-9;
+  return Rounded((to >= from ? ns(from, to) : -ns(to, from)) * 1e-9);
 }
 
 // `from` and a number of seconds: the call's deadline. Saturates; NaN adds nothing.

@@ -1,0 +1,58 @@
+// A product that a compiler may not fuse with the addition after it.
+#ifndef TAKT_BASE_ROUNDED_H_
+#define TAKT_BASE_ROUNDED_H_
+
+#include <array>
+#include <cfloat>
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+// Where intermediate results are wider than a double, or sums may be reordered, no code can promise equal plans.
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "takt: -ffast-math (or a part of it) reorders sums, so that plans differ between builds; compile without it"
+#endif
+#if !defined(FLT_EVAL_METHOD) || FLT_EVAL_METHOD < 0 || FLT_EVAL_METHOD > 1
+#error "takt: doubles must be computed as doubles (on 32-bit x86: -msse2 -mfpmath=sse), or plans differ between builds"
+#endif
+
+namespace takt {
+
+// x as a value of its own: Rounded(a * b) + c is rounded twice wherever it is compiled. Without it a compiler may make
+// one instruction of a * b + c (-ffp-contract, which GCC turns on for all machines that have such an instruction, among
+// them ARM64 and x86-64 with -mfma), which rounds once. The last bit then differs, and with it keys and plans.
+// tests/embed looks for such instructions. No instruction is spent on it.
+template <std::floating_point T>
+constexpr T Rounded(T x) {
+  if (std::is_constant_evaluated()) return x;
+#if defined(__x86_64__) || defined(__i386__)
+  asm("" : "+x"(x));
+#elif defined(__aarch64__) || defined(__arm__)
+  asm("" : "+w"(x));
+#elif defined(__s390x__) || defined(__riscv) || defined(__loongarch__) || defined(__mips__)
+  asm("" : "+f"(x));
+#elif defined(__powerpc64__)
+  asm("" : "+d"(x));
+#elif defined(__GNUC__)
+  asm("" : "+m"(x));
+#else
+  const volatile T rounded = x;
+  x = rounded;
+#endif
+  return x;
+}
+
+// The same for several, which stay what a vector instruction computed.
+template <std::floating_point T, std::size_t N>
+void Round(std::array<T, N>& x) {
+#if defined(__GNUC__)
+  asm("" : "+m"(x));
+#else
+  for (T& value : x) value = Rounded(value);
+#endif
+}
+
+}  // namespace takt
+
+#endif  // TAKT_BASE_ROUNDED_H_
