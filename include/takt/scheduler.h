@@ -585,7 +585,7 @@ class BasicScheduler {
   std::int32_t swap_out_left_ = Blocks::Max().value;  // between plans: what is left of the next one's, as far as known
   bool short_of_kv_ = false;
   bool refused_ = false, row_refused_ = false;  // the oracle refused somebody; a row that runs
-  bool displaced_ = false;  // somebody, by rank or out of the plan
+  bool displaced_ = false;  // a row gave up its place, or its share of the step, while the plan was built
   std::uint64_t kv_freed_at_ = 0;  // plans so far when the host last freed KV
   std::size_t search_from_ = 0;  // of those that seem to fit, so many were asked for in vain in plans before
   std::int32_t asks_left_ = 0;  // of an oracle, in searches for anyone who fits

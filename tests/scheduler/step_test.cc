@@ -955,6 +955,21 @@ TEST_CASE("options at fault are all named at once") {
   }
 }
 
+TEST_CASE("a row that lacks memory is not failed where another one has ended at its cap since it was looked at") {
+  SchedulerOptions options = Blocks16(2);
+  options.preempt = Preempt::kOff;
+  Host host(options);
+  host.Arrive(1, 16);
+  Request last = Prompt(2, 16);
+  last.max_output_tokens = {1};
+  host.Arrive(last);
+  CHECK(host.Step() == "1:16 2:16");
+  const StepPlan& plan = host.Plan();  // 1 is looked at first; 2 has all its output, which nobody has told
+  CHECK(plan.failed.empty());
+  CHECK(plan.released == Released{{2}});
+  CHECK(Shape(plan) == "1:1");
+}
+
 // A host that owns its KV: 4 blocks of 16, frees come late, and it may refuse.
 class Oracle : public KvOracle {
  public:
@@ -1151,6 +1166,26 @@ TEST_CASE("KV that is kept during a tool call is not given up for a refusal") {
   host.Arrive(2, 16);
   pool.refuses = [](const KvReservation&) { return true; };
   for (int i = 0; i < 3; ++i) CHECK(host.Plan().idle == Idle::kKvHeld);
+  CHECK(pool.Held({1}) == 1);
+  CHECK(host.scheduler.stats().kv_reclaimed == 0);
+}
+
+TEST_CASE("KV that is kept is not given up for a refusal that comes when memory has just become free") {
+  Pool pool(2);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  options.order = StepOrder::kPrefillFirst;
+  Host<Fcfs> host(options, {}, {}, &pool);
+  host.Arrive(1, 16);
+  Request last = Prompt(2, 15);
+  last.max_output_tokens = {1};
+  host.Arrive(last);
+  CHECK(host.Step() == "1:16 2:15");
+  host.On(Blocked{{1}});
+  host.Arrive(3, 16);
+  pool.refuses = [](const KvReservation&) { return true; };
+  const StepPlan& plan = host.Plan();  // 2 has all its output, but 3 was looked at before
+  CHECK((plan.released == Released{{2}} && plan.idle == Idle::kKvHeld));
   CHECK(pool.Held({1}) == 1);
   CHECK(host.scheduler.stats().kv_reclaimed == 0);
 }

@@ -174,7 +174,10 @@ void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
     Shrink(row, record);
   }
   Refresh(row, record);
-  if (row.in_flight == 0 && row.known >= row.cap) return EndAtCap(row.slot);
+  if (row.in_flight == 0 && row.known >= row.cap) {
+    displaced_ = true;
+    return EndAtCap(row.slot);
+  }
   if (row.sequences > seqs_left_ && running_seqs_ > limits_.max_seqs) return;
   std::int32_t n = row.expected - row.scheduled;
   std::int32_t drafts = 0;
@@ -823,7 +826,7 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
   const bool more_kv_soon = !moves_.empty() || Pending() > 0;
   if (running_rows_ == 0 && !more_kv_soon && ReclaimForHead()) return true;
   if ((!short_of_kv_ || more_kv_soon) && AdmitWhoeverFits()) return false;
-  if (more_kv_soon) return false;
+  if (more_kv_soon || refused_) return false;
   if (running_rows_ == 0) return top_waits_for_ == WaitsFor::kKv && !queue_.empty() && Reclaim(Head(), false);
   if (!short_of_kv_) return false;
   // All rows need memory that none has to give.
