@@ -26,6 +26,7 @@ enum class Do : std::uint8_t {
   kDrain,
   kPlan,
   kCommit,
+  kRelocate,
   // Of a host with a router in front of several instances.
   kPlace,
   kUp,
@@ -35,10 +36,10 @@ enum class Do : std::uint8_t {
   kHear,
   kReport,
 };
-inline constexpr std::array<std::string_view, 20> kVerbs = {
+inline constexpr std::array<std::string_view, 21> kVerbs = {
     "arrive",      "revise",  "block",         "unblock", "call_tool", "return_tool", "cancel",
-    "finish_move", "free_kv", "change_policy", "drain",   "plan",      "commit",      "place",
-    "up",          "down",    "die",           "post",    "hear",      "report"};
+    "finish_move", "free_kv", "change_policy", "drain",   "plan",      "commit",      "relocate",
+    "place",       "up",      "down",          "die",     "post",      "hear",        "report"};
 
 // `name`: a request, a step or a move. `bits`: all that is random about it. `dt`: nanoseconds that pass before. `at`:
 // the instance, where there are several; 0: the router, or the only one.

@@ -31,8 +31,10 @@ template <class World, class Host>
 class Campaign {
  public:
   // 1 at the first violation, with its seed and a log.
-  static int Run(std::uint64_t first, std::uint64_t last, std::int64_t events, bool shrink) {
+  // `survey`: goes on with the next seed, and prints what is wrong with each.
+  static int Run(std::uint64_t first, std::uint64_t last, std::int64_t events, bool shrink, bool survey) {
     typename World::Tally sum;
+    bool fine = true;
     for (std::uint64_t seed = first; seed <= last; ++seed) {
       World world(seed);
       Host host(seed);
@@ -48,11 +50,13 @@ class Campaign {
       if (world.violation().empty()) continue;
       fmt::print("seed {}, event {}: {}\n", seed, actions.size(), world.violation());
       std::fflush(stdout);
+      fine = false;
+      if (survey) continue;
       if (shrink) PrintLog(seed, Shrink(seed, std::move(actions), world.violation(), drain), drain);
       return 1;
     }
-    Print(sum, last - first + 1);
-    return 0;
+    if (fine) Print(sum, last - first + 1);
+    return fine ? 0 : 1;
   }
 
   static int Replay(std::uint64_t seed, const std::vector<Action>& actions, bool drain) {

@@ -1,6 +1,7 @@
 // takt_fire: a scheduler, or a router and its instances, under a random host. docs/under-fire.md
 //
 //   takt_fire --seeds 1..100 --events 20000     exit 1 at the first violation, with its seed and a short log
+//   takt_fire --survey --seeds 1..100           goes on after a violation, and says for each seed what it was
 //   takt_fire --router --seeds 1..50            the same with a router in front of several instances
 //   takt_fire --replay FILE                     carries out such a log, line by line
 #include <fmt/format.h>
@@ -43,7 +44,7 @@ int Replay(const std::string& path) {
 int Main(const std::vector<std::string>& args) {
   std::uint64_t first = 1, last = 100;
   std::int64_t events = 20'000;
-  bool shrink = true, scaled = false, router = false;
+  bool shrink = true, survey = false, scaled = false, router = false;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const bool more = i + 1 < args.size();
     if (args[i] == "--seeds" && more) {
@@ -59,18 +60,20 @@ int Main(const std::vector<std::string>& args) {
       scaled = true;  // as many seeds as TAKT_TEST_SCALE says
     } else if (args[i] == "--no-shrink") {
       shrink = false;
+    } else if (args[i] == "--survey") {
+      survey = true;
     } else if (args[i] == "--replay" && more) {
       return Replay(args[++i]);
     } else {
       fmt::print(
-          "usage: takt_fire [--router] [--seeds A..B] [--events N] [--scaled] [--no-shrink] | takt_fire --replay "
-          "FILE\n");
+          "usage: takt_fire [--router] [--seeds A..B] [--events N] [--scaled] [--no-shrink | --survey] | takt_fire "
+          "--replay FILE\n");
       return 2;
     }
   }
   if (scaled) last = first + static_cast<std::uint64_t>(Scaled(static_cast<std::int64_t>(last - first + 1))) - 1;
-  return router ? RouterCampaign::Run(first, last, events, shrink)
-                : SchedulerCampaign::Run(first, last, events, shrink);
+  return router ? RouterCampaign::Run(first, last, events, shrink, survey)
+                : SchedulerCampaign::Run(first, last, events, shrink, survey);
 }
 
 }  // namespace

@@ -82,12 +82,15 @@ void Print(const HostTally& t, std::uint64_t seeds) {
       "moved in "
       "part\n"
       "{} bad rows ({} absent, {} failed), {} moves ({} failed), {} clock faults, {} refusals of KV\n"
-      "{} preempted, {} promoted, {} out of KV, {} expired, {} shed\n"
+      "{} preempted, {} promoted, {} out of KV, {} expired, {} shed, {} plans of which nothing was granted, {} moves "
+      "of "
+      "the scheduler\n"
       "no violation; all plans hash to {:016x}\n",
       t.events, seeds, t.plans, t.idle, t.odd_limits, t.commits, t.out_of_order, t.unknown_steps, t.arrivals, t.absurd,
       t.finished, t.cancels, t.blocked, t.policy_changes, t.drains, t.tools, t.absurd_calls, t.answers, t.long_answers,
       t.let_go, t.parts, t.bad_rows, t.absent_rows, t.failed_rows, t.moves, t.failed_moves, t.clock_faults,
-      t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed, t.plan_hash);
+      t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed, t.plans_refused, t.relocations,
+      t.plan_hash);
 }
 
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
@@ -183,9 +186,17 @@ World::World(const Setup& setup)
 
 std::string World::Description() const {
   const SchedulerOptions& o = setup_.options;
-  return fmt::format("{}, {}, {} rows, {} blocks of {}, {} in the host's memory, {} tokens and {} seqs a step",
-                     PolicyOf(setup_.policy).spec(), PauseOf(setup_.pause).spec(), o.max_running, o.kv_blocks.value,
-                     o.kv_block_tokens.value, o.cpu_blocks.value, setup_.limits.tokens.value, setup_.limits.max_seqs);
+  constexpr const char* kKv[] = {"no KV", "ledger", "oracle"};
+  constexpr const char* kPreempt[] = {"no preemption", "preemption on memory", "preemption by rank"};
+  return fmt::format(
+      "{}, {}, {} rows, {}, {} blocks of {}, {} in the host's memory, watermark {}, {} tokens and {} seqs a step, "
+      "prefill "
+      "{}, chunk {}, adapters {}, {}, {}, margin {}, window {}, {} further steps",
+      PolicyOf(setup_.policy).spec(), PauseOf(setup_.pause).spec(), o.max_running, kKv[static_cast<int>(o.kv)],
+      o.kv_blocks.value, o.kv_block_tokens.value, o.cpu_blocks.value, o.kv_watermark, setup_.limits.tokens.value,
+      setup_.limits.max_seqs, setup_.limits.prefill_tokens.value, setup_.limits.chunk_tokens.value,
+      setup_.limits.adapters, o.order == StepOrder::kRunningFirst ? "running first" : "prefill first",
+      kPreempt[static_cast<int>(o.preempt)], o.preempt_margin, o.admission_window, setup_.depth);
 }
 
 void World::Pass(std::int64_t nanoseconds) { now_ += Duration(nanoseconds); }
@@ -202,7 +213,7 @@ void World::Carry(const Action& action) {
 void World::Do(const Action& a) {
   Pass(a.dt);
   if (a.dt < 0 || a.dt > 1'000'000'000) ++tally_.clock_faults;
-  if (kv_) kv_->Behave(setup_.refusals, setup_.deferred_frees, a.bits);
+  if (kv_) kv_->Behave(setup_.refusals, setup_.deferred_frees, a.what == Do::kPlan && RefusesAll(a.bits), a.bits);
   const RequestId id = setup_.ids.Of(a.name);
   switch (a.what) {
     case Do::kArrive: return Arrive(a);
@@ -233,6 +244,7 @@ void World::Do(const Action& a) {
     case Do::kDrain: ++tally_.drains; return Tell(takt::Drain{});
     case Do::kPlan: return Plan(LimitsOf(a.bits));
     case Do::kCommit: return Commit({a.name}, a.bits, true);
+    case Do::kRelocate: return Relocate(a.bits);
     case Do::kPlace:
     case Do::kUp:
     case Do::kDown:
@@ -321,6 +333,26 @@ StepLimits World::LimitsOf(std::uint64_t bits) const {
   return limits;
 }
 
+bool World::RefusesAll(std::uint64_t bits) {
+  Dice dice(bits ^ 0x4ef5u);
+  if (spell_ > 0) return --spell_, true;
+  if (dice.Chance(setup_.refusal_spells)) spell_ = setup_.spell_plans;
+  if (setup_.refuses_each > 0 && tally_.plans % static_cast<std::uint64_t>(setup_.refuses_each) == 0) return true;
+  return dice.Chance(setup_.refuses_all);
+}
+
+// To another address, by one or the other way of moving; plans in flight come along.
+void World::Relocate(std::uint64_t bits) {
+  ++tally_.relocations;
+  Scheduler elsewhere(std::move(*scheduler_));
+  if (bits % 2 == 0) {
+    *scheduler_ = std::move(elsewhere);
+  } else {
+    scheduler_.emplace(std::move(elsewhere));
+  }
+  if (const char* fault = scheduler_->Inconsistency(); fault != nullptr) shadow_.Violate(fault);
+}
+
 void World::Plan(const StepLimits& limits) {
   ++tally_.plans;
   tally_.odd_limits += limits == setup_.limits ? 0u : 1u;
@@ -360,6 +392,7 @@ void World::Plan(const StepLimits& limits) {
   } else {
     given_.push_back({plan.id, &plan});
   }
+  if (kv_ && kv_->refuses() && plan.run.empty()) ++tally_.plans_refused;
   shadow_.Planned(plan, limits, now_, *scheduler_);
   if (plan.id.value % 16 == 0) shadow_.Compare(*scheduler_, Mix64(plan.id.value));
 }
@@ -435,7 +468,8 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
 
 void World::Drain() {
   try {
-    setup_.refusals = setup_.deferred_frees = 0;
+    setup_.refusals = setup_.deferred_frees = setup_.refuses_all = setup_.refusal_spells = 0;
+    setup_.refuses_each = spell_ = 0;
     OutlastTools();
     tally_.let_go = scheduler_->stats().pauses_let_go;
     const std::int64_t fresh = PlansOfFreshDrain();
@@ -454,7 +488,7 @@ void World::Drain() {
 // All that is in flight.
 void World::Settle() {
   if (kv_) {
-    kv_->Behave(0, 0, 0);
+    kv_->Behave(0, 0, false, 0);
     kv_->FreePending();
   }
   while (!shadow_.steps().empty() && violation().empty()) Commit(shadow_.steps().front().id, 1, false);
@@ -574,6 +608,7 @@ Action RandomHost::Next(const World& world) {
   if (dice_.Chance(s.cancels)) return with(Do::kCancel, Anyone(world));
   if (dice_.Chance(s.blocks)) return with(Do::kBlock, Anyone(world));
   if (dice_.Chance(s.policy_changes)) return with(Do::kChangePolicy, 0);
+  if (dice_.Chance(s.relocations)) return with(Do::kRelocate, 0);
   if (s.drains && dice_.Chance(0.0005)) return with(Do::kDrain, 0);
   if (dice_.Chance(0.02)) return with(Do::kRevise, Anyone(world));
   if (dice_.Chance(0.2 * s.share_tools)) {
@@ -610,7 +645,7 @@ Action RandomHost::Next(const World& world) {
     const std::size_t which = dice_.Chance(s.out_of_order) ? dice_.Index(in_flight) : 0;
     return with(Do::kCommit, shadow.steps()[which].id.value);
   }
-  if (dice_.Chance(s.bad_results * 0.02)) return with(Do::kCommit, dice_.Bits() % 1000);
+  if (dice_.Chance(s.bad_results * 0.02)) return with(Do::kCommit, s.options.first_step.value + dice_.Bits() % 1000);
   return with(Do::kPlan, 0);
 }
 

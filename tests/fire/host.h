@@ -23,7 +23,7 @@ namespace takt::fire {
 // What happened, by kind.
 struct HostTally {
   std::uint64_t events = 0, plans = 0, commits = 0, arrivals = 0, cancels = 0, blocked = 0, tools = 0,
-                policy_changes = 0;
+                policy_changes = 0, relocations = 0, plans_refused = 0;
   std::uint64_t answers = 0, long_answers = 0, absurd_calls = 0, let_go = 0, parts = 0;
   std::uint64_t bad_rows = 0, absent_rows = 0, failed_rows = 0, out_of_order = 0, unknown_steps = 0;
   std::uint64_t absurd = 0, clock_faults = 0, moves = 0, failed_moves = 0, odd_limits = 0, preempted = 0, promoted = 0;
@@ -98,6 +98,8 @@ class World {
   void CallTool(const Action& action);
   void ReturnTool(const Action& action);
   void Plan(const StepLimits& limits);
+  bool RefusesAll(std::uint64_t bits);
+  void Relocate(std::uint64_t bits);
   void Commit(StepId step, std::uint64_t bits, bool faults);
   StepLimits LimitsOf(std::uint64_t bits) const;
   std::int32_t OutputLeft(RequestId id, const Life& life) const;
@@ -125,6 +127,7 @@ class World {
   std::vector<RowResult> rows_;
   Tally tally_;
   TimePoint last_wake_at_ = kNever;  // as of the last plan
+  std::int32_t spell_ = 0;  // plans of which the oracle will yet refuse all
   std::int32_t longest_ = 1;  // context of any request
 };
 

@@ -18,9 +18,11 @@ class HostKv final : public KvOracle {
   HostKv(Blocks total, Tokens block_tokens, Ids ids)
       : ids_(ids), total_(total.value), free_(total.value), block_tokens_(block_tokens) {}
 
-  // Chances from here on, decided by the bits of the action at hand.
-  void Behave(double refuse, double defer, std::uint64_t bits) {
+  // Chances from here on, decided by the bits of the action at hand. `all`: it refuses whatever it is asked.
+  void Behave(double refuse, double defer, bool all, std::uint64_t bits) {
     refuse_ = refuse;
+    refuse_all_ = all;
+    asked_ = 0;
     defer_ = defer;
     dice_ = Dice(bits ^ 0xfeedu);
     refused_.clear();
@@ -41,6 +43,8 @@ class HostKv final : public KvOracle {
     }
     return false;
   }
+  bool refuses() const { return !refused_.empty(); }  // somebody, in this plan
+  int asked() const { return asked_; }  // times, in this plan
   const std::string& fault() const { return fault_; }
 
   Tokens block_tokens() const override { return block_tokens_; }
@@ -62,10 +66,14 @@ class HostKv final : public KvOracle {
 
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     if (wishes.empty()) Fault("reserves nothing", {});
+    ++asked_;
+    std::int64_t together = 0;
+    for (const KvReservation& wish : wishes) together += BlocksOf(wish);
+    if (together > free_) Fault("what is wished for does not fit together", wishes.front().request);
     for (KvReservation& wish : wishes) {
       const std::int32_t blocks = BlocksOf(wish);
       if (wish.granted) Fault("a wish comes as granted", wish.request);
-      wish.granted = blocks <= free_ && !(refuse_ > 0 && dice_.Chance(refuse_));
+      wish.granted = blocks <= free_ && !refuse_all_ && !(refuse_ > 0 && dice_.Chance(refuse_));
       if (wish.granted) {
         Hold(wish.request) += blocks;
         free_ -= blocks;
@@ -116,6 +124,8 @@ class HostKv final : public KvOracle {
   std::vector<std::int32_t> held_;  // by name
   std::vector<RequestId> refused_;  // in this plan
   double refuse_ = 0, defer_ = 0;
+  bool refuse_all_ = false;
+  int asked_ = 0;
   Dice dice_{0};
   std::string fault_;
 };

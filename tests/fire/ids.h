@@ -23,7 +23,7 @@ class Ids {
     kCounter,    // the name itself
     kScattered,  // over all 64 bits
     kRuns,       // sixteen in a row, here and there
-    kColliding,  // equal in the low 28 bits of what Mix64 makes of them: one place in a hash table that trusts it
+    kColliding,  // one place in any IdMap of the default key, as who knows that would choose them
   };
 
   explicit Ids(Kind kind = Kind::kCounter) : kind_(kind) {}
@@ -36,9 +36,10 @@ class Ids {
       case Kind::kRuns: return {((name >> 4) * kFactor) << 4 | (name & 15)};
       case Kind::kColliding: break;
     }
+    // IdMap looks at the top bits of what it makes of a name's 60, so that one in sixteen will do.
     for (std::uint64_t extra = 0;; ++extra) {
-      const std::uint64_t id = Unmix(name << 36 | (extra & 255) << 28);
-      if (id >> 60 == 0 || extra == 255) return {id << 4};
+      const std::uint64_t run = Unspread(kPlace | name << 8 | extra);
+      if (run >> 60 == 0 || extra == 255) return {run << 4};
     }
   }
 
@@ -47,7 +48,7 @@ class Ids {
       case Kind::kCounter: break;
       case Kind::kScattered: return id.value * kInverse;
       case Kind::kRuns: return (((id.value >> 4) * kInverse) & (~std::uint64_t{0} >> 4)) << 4 | (id.value & 15);
-      case Kind::kColliding: return id.value == 0 ? 0 : Mix64(id.value >> 4) >> 36;
+      case Kind::kColliding: return id.value == 0 ? 0 : (Spread(id.value >> 4) & ~kPlace) >> 8;
     }
     return id.value;
   }
@@ -56,16 +57,25 @@ class Ids {
   static constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15u;
   static constexpr std::uint64_t kInverse = InverseOf(kFactor);
 
+  static constexpr std::uint64_t kPlace = std::uint64_t{0x5eed1} << 44;
+
+  // As IdMap spreads runs under hash_seed 0.
+  static constexpr std::uint64_t kAdd = Mix64(0), kFirst = Mix64(kAdd) | 1, kSecond = Mix64(Mix64(kAdd)) | 1,
+                                 kThird = Mix64(Mix64(Mix64(kAdd))) | 1;
+  static constexpr std::uint64_t Spread(std::uint64_t run) {
+    std::uint64_t x = (run + kAdd) * kFirst;
+    x = (x ^ (x >> 32)) * kSecond;
+    return (x ^ (x >> 29)) * kThird;
+  }
+  static constexpr std::uint64_t Unspread(std::uint64_t x) {
+    x = Unshift(x * InverseOf(kThird), 29) * InverseOf(kSecond);
+    return Unshift(x, 32) * InverseOf(kFirst) - kAdd;
+  }
+  // The inverse of y ^ (y >> by).
   static constexpr std::uint64_t Unshift(std::uint64_t x, int by) {
     std::uint64_t y = x;
     for (int bits = by; bits < 64; bits += by) y = x ^ y >> by;
     return y;
-  }
-  // The inverse of Mix64.
-  static constexpr std::uint64_t Unmix(std::uint64_t x) {
-    x = Unshift(x, 31) * InverseOf(0x94d049bb133111ebu);
-    x = Unshift(x, 27) * InverseOf(0xbf58476d1ce4e5b9u);
-    return Unshift(x, 30) - 0x9e3779b97f4a7c15u;
   }
 
   Kind kind_;

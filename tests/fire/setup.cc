@@ -11,6 +11,7 @@
 #include "takt/policy/aged.h"
 #include "takt/policy/autellix.h"
 #include "takt/policy/boosted_footprint.h"
+#include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/footprint.h"
 #include "takt/policy/justitia.h"
@@ -186,10 +187,12 @@ AnyPolicy PolicyOf(std::uint64_t bits) {
     case 11: return MaybeAged(BoostedFootprint(dice.Of({BoostPreset::kDefault, BoostPreset::kGoodput})), dice);
     default: break;
   }
-  switch (dice.Index(4)) {
-    case 0: return MaybeAged(UniBoost{}, dice);
-    case 1: return MaybeAged(SageSched{}, dice);
-    case 2: return MaybeAged(Justitia{}, dice);
+  switch (dice.Index(6)) {
+    case 0: return MaybeAged(FairShare{{.w_in = 1, .w_out = 3, .weights = {{{{1}, 4.0}, {{2}, 0.5}}}}}, dice);
+    case 1: return MaybeAged(FairShare{}, dice);
+    case 2: return MaybeAged(UniBoost{}, dice);
+    case 3: return MaybeAged(SageSched{}, dice);
+    case 4: return MaybeAged(Justitia{}, dice);
     default: return MaybeAged(Sjf{}, dice);
   }
 }
@@ -278,6 +281,15 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   s.share_whole = dice.Chance(0.2) ? 0.9 : 0;
   s.used_again = dice.Of({0.02, 0.02, 0.3});
   s.caps_end = dice.Chance(0.3);
+  s.relocations = sometimes(0.01);
+  s.refuses_all = sometimes(0.1);
+  s.refuses_each = dice.Of({0, 0, 2, 7});
+  s.refusal_spells = sometimes(0.01);
+  s.spell_plans = dice.Of({3, 30});
+  // Counters that pass the ends of what 31, 32 and 63 bits hold.
+  constexpr std::uint64_t kOne = 1;
+  o.first_step = {dice.Of({kOne, kOne, (kOne << 31) - 50, (kOne << 32) - 50, (kOne << 63) - 50})};
+  o.hash_seed = dice.Chance(0.5) ? 0 : dice.Bits();
   if (dice.Chance(0.03)) {  // many samples of one prompt
     s.most_sequences = 300;
     o.max_running = dice.Of({64, 400});

@@ -41,6 +41,10 @@ struct Setup {
   double bad_results = 0;  // share of commits with anything wrong
   double out_of_order = 0, failed_moves = 0, slow_moves = 0, deferred_frees = 0, refusals = 0;
   double policy_changes = 0;
+  double relocations = 0;  // the scheduler is moved to another address
+  // Plans whose oracle refuses all: at random, each so many, and so many in a row.
+  double refuses_all = 0, refusal_spells = 0;
+  std::int32_t refuses_each = 0, spell_plans = 0;
   bool drains = false;
 
   static Setup OfSeed(std::uint64_t seed);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "check.h"
 
@@ -17,6 +20,13 @@ bool OrderIsStatic(const AnyPolicy& policy) {
   return !hooks.moving && !hooks.groups && !hooks.observes && !hooks.scheduled && !hooks.enters && !hooks.timed &&
          policy.spec().find("memory_integral") == std::string::npos &&
          policy.spec().find("sagesched") == std::string::npos;
+}
+
+// They depend on nothing but that, the time, and what the policy is told.
+bool OrderIsKnown(const AnyPolicy& policy) {
+  const std::string_view spec = policy.spec();
+  return OrderIsStatic(policy) || spec.find("moving") != spec.npos || spec.find("fair") != spec.npos ||
+         spec.find("observing") != spec.npos;
 }
 
 // By the rule of docs/pause.md.
@@ -36,7 +46,9 @@ Shadow::Shadow(const Setup& setup, const HostKv* host_kv, WatchedPause::List ask
       asked_(std::move(asked)),
       policy_(PolicyOf(setup.policy)),
       static_order_(OrderIsStatic(policy_)),
-      seen_(4096) {}
+      known_order_(OrderIsKnown(policy_)),
+      seen_(4096),
+      last_step_(setup.options.first_step.value - 1) {}
 
 Life& Shadow::At(RequestId id) {
   const std::uint64_t name = setup_.ids.NameOf(id);
@@ -56,7 +68,7 @@ Life* Shadow::Living(RequestId id) {
 }
 
 FullKey Shadow::KeyOf(const Life& life) const {
-  const double key = policy_.Key(life.state).key;
+  const double key = policy_.hooks().moving ? policy_.KeyAt(life.state, now_).key : policy_.Key(life.state).key;
   return {std::isnan(key) ? std::numeric_limits<double>::infinity() : key, life.state.request.arrival,
           life.state.request.id};
 }
@@ -64,6 +76,12 @@ FullKey Shadow::KeyOf(const Life& life) const {
 FullKey Shadow::VictimKeyOf(const Life& life) const {
   if (!policy_.hooks().victims) return KeyOf(life);
   return {policy_.VictimKey(life.state).key, life.state.request.arrival, life.state.request.id};
+}
+
+void Shadow::ReadVictimKey(Life& life) {
+  life.state.generated = {life.generated};
+  life.state.has_run |= life.generated > 0;
+  life.victim_key = VictimKeyOf(life);
 }
 
 std::int32_t Shadow::TotalBlocks() const {
@@ -92,6 +110,8 @@ std::span<const std::uint64_t> Shadow::HashesOf(const Life& life) const {
 
 void Shadow::Told(const Event& event, TimePoint now, const Scheduler& scheduler) {
   now_ = std::max(now_, now);
+  prefixes_.Tie(false);
+  if (policy_.hooks().observes) policy_.Observe(event, now_);
   std::visit(
       [&](const auto& e) {
         if constexpr (requires { On(e, scheduler); }) {
@@ -103,6 +123,11 @@ void Shadow::Told(const Event& event, TimePoint now, const Scheduler& scheduler)
       event);
   CheckPredictions(true);
   CheckCpu(scheduler);
+  free_before_ = FreeBlocks(scheduler);
+}
+
+std::int64_t Shadow::FreeBlocks(const Scheduler& scheduler) const {
+  return setup_.options.kv == KvMode::kNone ? kMost : scheduler.kv().free.value;
 }
 
 void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
@@ -169,17 +194,33 @@ void Shadow::FindShed(const Scheduler& scheduler) {
   FailWith(*shed, FailReason::kShed);
 }
 
-// The worst by rank is shed, or the last to arrive; who is promoted is not the worst while others are left.
+// The worst by rank is shed, or the last to arrive. Who is promoted is not the worst while others are left, and of
+// groups with equal keys the one with more to shed is.
 void Shadow::CheckShed(const Life& shed) {
   const bool by_rank = setup_.options.shed == Shed::kWorst;
-  if (by_rank && !static_order_) return;
+  if (by_rank && !known_order_) return;
+  const PolicyHooks hooks = policy_.hooks();
+  const auto to_shed = [&](const Life& life) -> std::int64_t {
+    if (!hooks.groups) return 0;
+    return std::ranges::count_if(unreleased_, [&](RequestId id) {
+      const Life& other = Of(id);
+      return MayBeShed(other) && !other.promoted() && policy_.Group(other.state) == policy_.Group(life.state);
+    });
+  };
   const auto last = [](const Life& life) { return std::pair(life.state.request.arrival, life.state.request.id); };
+  const auto worse = [&](const Life& a, const Life& b) {
+    if (!by_rank) return last(b) < last(a);
+    if (a.promoted() != b.promoted()) return b.promoted();
+    if (a.promoted()) return b.promotion < a.promotion;
+    const auto rank = [&](const Life& life) {
+      return std::tuple(GroupKeyOf(life), to_shed(life), hooks.moving ? KeyOf(life) : life.key);
+    };
+    return rank(b) < rank(a);
+  };
   for (RequestId id : unreleased_) {
     const Life& other = Of(id);
-    if (&other == &shed || !MayBeShed(other) || (by_rank && other.promoted())) continue;
-    FIRE_CHECK(!by_rank || !shed.promoted(), "request {} was shed, and is promoted", shed.state.request.id.value);
-    FIRE_CHECK(by_rank ? !(shed.key < other.key) : !(last(shed) < last(other)), "request {} was shed, and {} is worse",
-               shed.state.request.id.value, id.value);
+    if (&other == &shed || !MayBeShed(other)) continue;
+    FIRE_CHECK(!worse(other, shed), "request {} was shed, and {} is worse", shed.state.request.id.value, id.value);
   }
 }
 
@@ -218,7 +259,7 @@ void Shadow::On(const Revised& e) {
     }
   }
   if (life->is == Is::kWaiting) life->key = KeyOf(*life);
-  if (life->is == Is::kRunning) life->victim_key = VictimKeyOf(*life);
+  if (life->is == Is::kRunning) ReadVictimKey(*life);
 }
 
 void Shadow::On(const Blocked& e) {
@@ -229,6 +270,7 @@ void Shadow::On(const Blocked& e) {
     ++ours_.events_out_of_place;
     return;
   }
+  LeaveQueue(*life);
   life->is = Is::kBlocked;
   life->counting = false;
 }
@@ -271,6 +313,7 @@ void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
   if (life->is == Is::kRunning) {
     return Depart(*life, keeps ? Life::Leave::kKeep : out ? Life::Leave::kOut : Life::Leave::kDrop, Is::kPaused);
   }
+  LeaveQueue(*life);
   life->is = Is::kPaused;
   life->counting = false;
   if (keeps) return;
@@ -452,6 +495,10 @@ void Shadow::On(const MoveDone& e) {
   if (life.is != Is::kRunning) Settle(life);
 }
 
+void Shadow::On(const KvFreed&) {
+  for (RequestId id : unreleased_) Of(id).refused = false;
+}
+
 void Shadow::On(const PolicyChanged& e) {
   if (e.policy == nullptr) {
     ++ours_.events_out_of_place;
@@ -462,16 +509,23 @@ void Shadow::On(const PolicyChanged& e) {
   policy_ = *e.policy;
   const AgingOptions* aging = policy_.aging();
   static_order_ = OrderIsStatic(policy_);
+  known_order_ = OrderIsKnown(policy_);
+  ++counted_;
+  waited_last_.reset();
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     if (aged && aging == nullptr) life.waited = life.quantum = 0, life.counting = false;
+    life.group_key = 0;
     if (life.is == Is::kWaiting) {
       life.key = KeyOf(life);
+      if (policy_.hooks().group_watch && !life.promoted()) policy_.GroupSized(policy_.Group(life.state), 1);
       if (aging != nullptr && !life.promoted()) {
-        life.counting = aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run;
+        const bool counted =
+            std::exchange(life.counting, aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run);
+        if (!counted) life.counted_from = counted_;  // all of them at once
       }
     }
-    if (life.is == Is::kRunning) life.victim_key = VictimKeyOf(life);
+    if (life.is == Is::kRunning) ReadVictimKey(life);
   }
 }
 
@@ -483,17 +537,77 @@ void Shadow::Enqueue(Life& life) {
   life.state.generated = {life.generated};
   life.joined_in = last_step_;
   life.key = KeyOf(life);
+  if (policy_.hooks().groups && !life.promoted()) JoinGroup(life);
   if (const AgingOptions* aging = policy_.aging()) {
     life.counting = !life.promoted() && (aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run);
+    life.counted_from = ++counted_;
   }
   if (AtCap(life)) return Finish(life);
   if (BlocksOf(life, life.known) > TotalBlocks()) FailWith(life, FailReason::kKvExhausted);
+}
+
+// Where nobody else of its group waits the policy is told, and of the least key of the groups that wait; or, where none
+// does, of the one that was the last to.
+void Shadow::JoinGroup(const Life& life) {
+  const std::uint64_t group = policy_.Group(life.state);
+  double least = std::numeric_limits<double>::infinity();
+  std::int64_t of_it = 1;
+  for (RequestId id : unreleased_) {
+    const Life& other = Of(id);
+    if (&other == &life || other.is != Is::kWaiting || other.promoted()) continue;
+    const std::uint64_t its = policy_.Group(other.state);
+    of_it += its == group ? 1 : 0;
+    least = std::min(least, policy_.GroupKey(its).key);
+  }
+  if (policy_.hooks().group_watch) policy_.GroupSized(group, of_it);
+  if (!policy_.hooks().group_wake || of_it > 1) return;
+  if (least == std::numeric_limits<double>::infinity()) {
+    if (!waited_last_) return;
+    least = policy_.GroupKey(*waited_last_).key;
+  }
+  policy_.GroupWakes(group, {least});
+}
+
+// To be called while it waits still.
+void Shadow::LeaveQueue(const Life& life) {
+  if (!policy_.hooks().groups || life.promoted()) return;
+  const bool last = std::ranges::none_of(unreleased_, [&](RequestId id) {
+    const Life& other = Of(id);
+    return &other != &life && other.is == Is::kWaiting && !other.promoted();
+  });
+  if (last) waited_last_ = policy_.Group(life.state);
+}
+
+double Shadow::GroupKeyOf(const Life& life) const {
+  return policy_.hooks().groups ? policy_.GroupKey(policy_.Group(life.state)).key : 0;
+}
+
+// Who gives way first: by rank as of now, the group's key first; or as the policy says.
+Shadow::Rank Shadow::VictimRankOf(const Life& life) const {
+  return {policy_.hooks().victims ? 0 : GroupKeyOf(life), policy_.hooks().moving ? VictimKeyOf(life) : life.victim_key};
+}
+
+// As a plan finds them; those of preempted requests as they join.
+void Shadow::ReadKeys() {
+  const PolicyHooks hooks = policy_.hooks();
+  if (!hooks.moving && !hooks.groups) return;
+  for (RequestId id : unreleased_) {
+    Life& life = Of(id);
+    if (life.is != Is::kWaiting) continue;
+    if (hooks.moving) life.key = KeyOf(life);
+    life.group_key = GroupKeyOf(life);
+  }
 }
 
 // All the output that its host allows.
 bool Shadow::AtCap(const Life& life) const {
   const Tokens cap = life.state.request.max_output_tokens;
   return cap.value > 0 && life.generated >= cap.value;
+}
+
+// A row that does, where a plan finds it so: nobody will report its end.
+bool Shadow::EndsAtCap(const Life& life) const {
+  return life.is == Is::kRunning && !life.moving_in && life.in_flight == 0 && AtCap(life);
 }
 
 void Shadow::Finish(Life& life) {
@@ -540,13 +654,16 @@ void Shadow::Settle(Life& life) {
 }
 
 void Shadow::DropKv(Life& life) {
-  life.computed = life.tokens_held = life.most_blocks = life.spare_blocks = life.hit_chunks = 0;
+  life.computed = life.tokens_held = life.most_blocks = life.spare_blocks = 0;
+  if (life.shared_chunks > 0) prefixes_.Release(HashesOf(life).first(static_cast<std::size_t>(life.shared_chunks)));
+  life.shared_chunks = 0;
   life.sure = true;
 }
 
 void Shadow::End(Life& life) {
   life.counting = false;
   if (life.is == Is::kRunning) return Depart(life, Life::Leave::kDrop, Is::kEnded);
+  if (life.is == Is::kWaiting) LeaveQueue(life);
   life.is = Is::kEnded;
   if (!life.in_transit()) Due(life);
 }
@@ -600,16 +717,22 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   now_ = std::max(now_, now);
   FIRE_CHECK(plan.id.value == last_step_ + 1, "plan {} follows plan {}", plan.id.value, last_step_);
   last_step_ = plan.id.value;
+  joined_others_ = finished_ = shrunk_ = false;
+  prefixes_.Tie(false);
   built_ = steps_.size() < static_cast<std::size_t>(Scheduler::kMaxStepsInFlight);
   ++ours_.plans;
 
-  // Who has waited past its time goes first of all, whatever else happens.
-  for (std::size_t i = 0; i < unreleased_.size(); ++i) {
-    Life& life = Of(unreleased_[i]);
-    if (life.may_expire() && life.state.request.expires_at <= now_) {
-      FailWith(life, FailReason::kExpired);
-    }
+  // Who has waited past its time goes first of all, whatever else happens, in the order in which it was over.
+  scratch_.clear();
+  for (RequestId id : unreleased_) {
+    if (const Life& life = Of(id); life.may_expire() && life.state.request.expires_at <= now_)
+      scratch_.push_back(&life);
   }
+  std::ranges::sort(scratch_, {}, [](const Life* life) {
+    const Request& r = life->state.request;
+    return std::tuple(r.expires_at, r.arrival, r.id);
+  });
+  for (const Life* life : scratch_) FailWith(At(life->state.request.id), FailReason::kExpired);
   swap_out_left_ += std::max(limits.swap_out.value, 0) - swap_out_limit_;  // less what calls have taken since
   swap_out_limit_ = std::max(limits.swap_out.value, 0);
   CheckReviews(scheduler);
@@ -619,27 +742,49 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
       Life& life = Of(id);
       if (life.is != Is::kRunning || life.moving_in) continue;
       if (life.in_flight == 0) {
-        if (life.row_sequences != life.state.request.sequences) Shrink(life);
+        if (life.row_sequences != life.state.request.sequences) shrunk_ = true, Shrink(life);
         life.prefilling = life.generated == 0 || life.known - life.computed != life.row_sequences;
       }
       life.most_blocks = std::max(
           life.most_blocks, BlocksOf(life, life.expected + life.drafts + (life.prefilling ? 0 : life.row_sequences)));
     }
   }
-  if (scheduler.stats().kv_reclaimed != before_.kv_reclaimed) {
-    for (RequestId id : unreleased_) {
-      Life& life = Of(id);
-      if (!life.in_lane && life.tokens_held > 0) life.sure = false;
-    }
-  }
-  joined_others_ = false;
+  stalled_ = scheduler.stats().kv_stalls != before_.kv_stalls;
+  prefixes_.Forgive();
+  // In which order things of several kinds took place cannot be told.
+  const std::uint64_t reclaimed = scheduler.stats().kv_reclaimed - before_.kv_reclaimed;
+  // Who is shed goes when all is planned.
+  const bool fails = fails_ = std::ranges::any_of(plan.failed, [this](const Failure& f) {
+    return f.request && f.reason != FailReason::kIdInUse && f.reason != FailReason::kShed && !At(f.request).must_fail;
+  });
+  const bool capped = built_ && std::ranges::any_of(unreleased_, [this](RequestId id) { return EndsAtCap(Of(id)); });
+  const std::uint64_t kinds = (plan.preempted.empty() ? 0u : 1u) + (fails ? 1u : 0u) + (capped ? 1u : 0u);
+  prefixes_.Tie(kinds + reclaimed > 1);
+  CheckReclaimed(plan, limits, scheduler);
+  // Who joined the queue, and who had left it by then, cannot be told, and so not whom the policy lifted.
+  const bool swaps_in =
+      std::ranges::any_of(plan.moves, [](const KvMove& move) { return move.action == KvAction::kIn; });
+  const bool enters = std::ranges::any_of(plan.run, &PlanEntry::admitted);
+  const int ways = (enters ? 1 : 0) + (swaps_in ? 1 : 0) + (fails ? 1 : 0);
+  if (policy_.hooks().group_wake && (ways > 1 || (!plan.preempted.empty() && ways > 0))) known_order_ = false;
+  CheckNeeded(plan, scheduler);
   CheckPreempted(plan, scheduler);
   if (built_) FinishAtCap();
   CheckFailed(plan, limits);
+  if (built_) ReadKeys();
   CheckMoves(plan, limits);
   CheckEntries(plan, limits);
-  CheckAllShed(plan);
-  CheckOrder(plan, limits);
+  shed_kv_ = false;
+  for (const Failure& f : plan.failed) {
+    Life& life = At(f.request);
+    if (f.reason != FailReason::kShed || !life.living() || life.in_transit()) continue;
+    shed_kv_ |= life.most_blocks > 0;
+    DropKv(life);
+  }
+  CheckEvictions(plan, scheduler);
+  if (violation_.empty()) CheckOrder(plan, limits);
+  if (violation_.empty()) CheckWho(plan, limits, scheduler);
+  if (violation_.empty()) CheckAllShed(plan);
   CheckReleased(plan);
   CheckPredictions(false);
   if (!violation_.empty()) return;
@@ -668,17 +813,43 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   CheckMemory(scheduler);
   CheckWatermark(plan, scheduler);
   before_ = scheduler.stats();
+  free_before_ = FreeBlocks(scheduler);
+  if (host_kv_ == nullptr) return;
+  // Once, and again only where somebody has given way, or nothing runs and others are tried one at a time.
+  const int gave_way = static_cast<int>(plan.preempted.size() + plan.failed.size());
+  const int tries = std::max(setup_.options.admission_window, 1);
+  FIRE_CHECK(host_kv_->asked() <= 1 + tries + gave_way + static_cast<int>(reclaimed),
+             "the oracle is asked {} times in one plan", host_kv_->asked());
+  for (RequestId id : unreleased_) {
+    Life& life = Of(id);
+    if (!host_kv_->refused(id)) continue;
+    const bool preempted = std::ranges::find(plan.preempted, id, &Preemption::request) != plan.preempted.end();
+    if (life.is == Is::kWaiting && !preempted) life.refused = true;
+    if (life.is != Is::kRunning) continue;
+    was_stalled_ = true;
+    life.drafts = 0;  // they were part of the wish, and are not wished for again
+  }
 }
 
 void Shadow::Promote() {
   const AgingOptions* aging = policy_.aging();
   if (aging == nullptr) return;
+  scratch_.clear();
   for (RequestId id : unreleased_) {
-    Life& life = Of(id);
-    if (life.is != Is::kWaiting || !life.counting || life.promoted() || life.waited < aging->threshold) continue;
+    const Life& life = Of(id);
+    const bool counts = life.is == Is::kWaiting && life.counting && !life.promoted();
+    if (counts && life.waited >= aging->threshold) scratch_.push_back(&life);
+  }
+  // Who has waited longest comes first, and among those who was counted first.
+  std::pair<std::int64_t, std::uint64_t> last;
+  const auto place = [](const Life* life) { return std::pair(-life->waited, life->counted_from); };
+  std::ranges::sort(scratch_, {}, place);
+  for (std::size_t i = 0; i < scratch_.size(); ++i) {
+    Life& life = At(scratch_[i]->state.request.id);
+    life.promotion = i > 0 && place(scratch_[i]) == last ? promotions_ : ++promotions_;
+    last = place(scratch_[i]);
+    LeaveQueue(life);
     life.quantum = aging->quantum;
-    life.promoted_in = last_step_;
-    life.promoted_after = life.waited;
     life.waited = 0;
     life.counting = false;
     ++ours_.promoted;
@@ -697,19 +868,22 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
     ++(p.action == KvAction::kOut ? ours_.preempted_swap : ours_.preempted_recompute);
     const bool was_running = life.is == Is::kRunning;
     if (was_running) CheckWorst(life, plan);
-    if (by_rank == plan.preempted.size() && static_order_ && was_running) {
+    if (by_rank == plan.preempted.size() && known_order_ && was_running) {
       FIRE_CHECK(life.quantum <= life.steps + 1, "request {} is promoted and was displaced", p.request.value);
       bool gains = false;
       life.state.generated = {life.generated};
       for (RequestId id : unreleased_) {
         const Life& other = Of(id);
-        if (&other == &life || (other.is != Is::kWaiting && !other.must_fail)) continue;
-        gains |= other.promoted() || KeyOf(other).key + setup_.options.preempt_margin < KeyOf(life).key;
+        if (&other == &life || (other.is != Is::kWaiting && !other.must_fail) || other.refused) continue;
+        gains |= other.promoted() || (KeyOf(other).key + setup_.options.preempt_margin < KeyOf(life).key &&
+                                      GroupKeyOf(other) <= GroupKeyOf(life));
       }
       FIRE_CHECK(gains, "request {} was displaced, and nobody is better by the margin", p.request.value);
     }
     if (!was_running) {  // admitted and preempted within this plan
+      if (!HashesOf(life).empty()) prefixes_.Doubt();  // it has used its prefix, perhaps
       ++ours_.admitted;
+      LeaveQueue(life);
       life.in_lane = true;
       life.counting = false;
       life.steps = 0;
@@ -730,28 +904,149 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
   }
 }
 
+// Who runs gives way, or fails, for want of memory only where the counts say that there is too little for all that
+// runs: not for an oracle's refusal.
+void Shadow::CheckNeeded(const StepPlan& plan, const Scheduler& scheduler) {
+  const std::uint64_t by_rank = scheduler.stats().preempted_by_rank - before_.preempted_by_rank;
+  const bool exhausted = std::ranges::any_of(plan.failed, [this](const Failure& f) {
+    const Life& life = At(f.request);  // which may need more than there is
+    return f.reason == FailReason::kKvExhausted && !life.must_fail && BlocksOf(life, life.known) <= TotalBlocks();
+  });
+  if (plan.preempted.size() <= by_rank && !exhausted) return;
+  FIRE_CHECK(stalled_, "somebody gave way for memory, and none was missing");
+  if (was_stalled_ || setup_.options.order != StepOrder::kRunningFirst || !violation_.empty()) return;
+  std::int64_t most = 0;
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (life.is != Is::kRunning || life.moving_in) continue;
+    const std::int32_t n = life.row_sequences;
+    if (BlocksOf(life, life.expected) + n > TotalBlocks()) return;
+    most += std::max(BlocksOf(life, life.expected + n + life.drafts) + n - BlocksOf(life, life.tokens_held), 0);
+  }
+  FIRE_CHECK(free_before_ < most, "somebody gave way for memory; {} blocks were free, and {} are the most needed",
+             free_before_, most);
+}
+
 // Nobody told that they have finished; there is nothing left to run for them.
 void Shadow::FinishAtCap() {
+  scratch_.clear();
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (EndsAtCap(life)) scratch_.push_back(&life);
+  }
+  std::ranges::sort(scratch_, {}, &Life::admission);
+  finished_ = !scratch_.empty();
+  if (scratch_.size() > 1 && setup_.options.order == StepOrder::kPrefillFirst) prefixes_.Tie(true);
+  for (const Life* life : scratch_) Finish(At(life->state.request.id));
+}
+
+// KV that is kept for nobody who runs goes where others need it: of the worst of those that wait, and only where none
+// does of those that are paused or blocked.
+void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) {
+  const std::uint64_t reclaimed = scheduler.stats().kv_reclaimed - before_.kv_reclaimed;
+  if (reclaimed == 0) return;
+  struct Holder {
+    Life* life;
+    bool lost, unknown, admitted;
+  };
+  std::vector<Holder> holders;
+  const Life* first = nullptr;  // of the queue: perhaps it was for this one
+  bool unknown = false;
+  std::uint64_t lost = 0;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
-    if (life.is == Is::kRunning && !life.moving_in && life.in_flight == 0 && AtCap(life)) Finish(life);
+    if (life.is == Is::kWaiting && (first == nullptr || Before(life, *first))) first = &life;
+    if (life.in_lane || life.moving_out || life.copied || (life.most_blocks == 0 && life.sure) || !life.living())
+      continue;
+    Holder holder{&life, false, !life.sure, false};
+    const auto entry = std::ranges::find(plan.run, id, &PlanEntry::request);
+    const auto names_it = [id](const auto& notice) { return notice.request == id; };
+    const bool fails = std::ranges::any_of(
+        plan.failed, [&](const Failure& f) { return names_it(f) && f.reason != FailReason::kIdInUse; });
+    if (entry != plan.run.end() && life.is == Is::kWaiting) {
+      holder.admitted = true;
+      // Where it would begin without what it holds may be the same place.
+      const Request& r = life.state.request;
+      const std::int32_t chunk = r.prefix == nullptr ? 0 : r.prefix->block_tokens.value;
+      holder.unknown |= life.computed == 0 || (host_kv_ == nullptr ? chunk > 0 && life.computed % chunk == 0
+                                                                   : life.computed == CachedTokens(r));
+      holder.lost = entry->position != life.computed;
+    } else if (fails || std::ranges::any_of(plan.preempted, names_it) || std::ranges::any_of(plan.moves, names_it)) {
+      holder.unknown = true;
+    } else {
+      holder.lost = scheduler.Explain(id).kv_blocks.value == 0;
+    }
+    unknown |= holder.unknown;
+    lost += holder.lost && !holder.unknown;
+    holders.push_back(holder);
+  }
+  FIRE_CHECK(unknown ? lost <= reclaimed : lost == reclaimed, "{} have lost the KV kept for them, not {}", lost,
+             reclaimed);
+  const auto rank = [this](const Life& life) {
+    return Rank(policy_.hooks().victims ? 0 : GroupKeyOf(life), VictimKeyOf(life));
+  };
+  // Where nothing runs, it was for the first of the queue, which must have needed it.
+  if (plan.run.empty() && plan.moves.empty() && first != nullptr && !stalled_ && !unknown) {
+    std::int64_t room = FreeBlocks(scheduler);
+    for (const Holder& holder : holders) room -= holder.lost ? holder.life->most_blocks : 0;
+    const bool needed = std::ranges::any_of(unreleased_, [&](RequestId id) {
+      const Life& life = Of(id);
+      const std::int32_t need = std::max(BlocksOf(life, life.known), life.cpu_blocks);
+      return life.is == Is::kWaiting && need - BlocksOf(life, life.tokens_held) > room;
+    });
+    FIRE_CHECK(needed, "{} lose the KV kept for them, and {} blocks are free without", reclaimed, room);
+  }
+  // The first of the queue is spared; those before the first that could be let in at all may be meant, too.
+  scratch_.clear();
+  for (RequestId id : unreleased_) {
+    if (const Life& life = Of(id); life.is == Is::kWaiting) scratch_.push_back(&life);
+  }
+  std::ranges::sort(scratch_, [this](const Life* a, const Life* b) { return Before(*a, *b); });
+  const auto surely = [&](const Life* life) {
+    const Request& r = life->state.request;
+    return !life->in_transit() && !r.adapter && r.chunkable &&
+           r.sequences <= std::min(limits.max_seqs, limits.tokens.value);
+  };
+  const auto head = std::ranges::find_if(scratch_, surely);
+  const bool known = std::ranges::adjacent_find(
+                         scratch_, [this](const Life* a, const Life* b) { return !Before(*a, *b); }) == scratch_.end();
+  if (head != scratch_.end()) scratch_.erase(head + 1, scratch_.end());
+  const auto spared = [this](const Life* life) { return std::ranges::find(scratch_, life) != scratch_.end(); };
+  for (const Holder& gone : holders) {
+    if (!known) break;
+    if (!gone.lost || gone.unknown) continue;
+    for (const Holder& kept : holders) {
+      if (kept.lost || kept.unknown || kept.admitted || spared(kept.life)) continue;
+      const bool waits = kept.life->is == Is::kWaiting, waited = gone.life->is == Is::kWaiting;
+      const std::uint64_t id = gone.life->state.request.id.value, other = kept.life->state.request.id.value;
+      FIRE_CHECK(waited || !waits, "request {} loses its KV, and {}, which waits, keeps its own", id, other);
+      if (!known_order_ || waits != waited) continue;
+      FIRE_CHECK(!(rank(*gone.life) < rank(*kept.life)), "request {} loses its KV, and {} is worse", id, other);
+    }
+  }
+  for (const Holder& holder : holders) {
+    if (holder.unknown) {
+      holder.life->sure = false;
+      if (holder.life->shared_chunks > 0) prefixes_.Doubt();
+    } else if (holder.lost) {
+      DropKv(*holder.life);
+    }
   }
 }
 
-// No row that runs could have given way instead, and ranks worse; as far as ranks can be told from outside.
+// No row that runs could have given way instead, and ranks worse; promoted ones come last.
 void Shadow::CheckWorst(const Life& victim, const StepPlan& plan) {
-  const auto settled = [this](const Life& life) {  // its rank has not changed since it was admitted
-    Life now = life;
-    now.state.generated = {life.generated};
-    return life.quantum == 0 && VictimKeyOf(now) == life.victim_key;
-  };
-  if (!static_order_ || !settled(victim)) return;
+  if (!known_order_) return;
+  // It may have had its step of this plan, which uses up its promotion.
+  const auto unclear = [](const Life& life) { return life.quantum == life.steps + 1; };
+  if (unclear(victim)) return;
+  const auto rank = [this](const Life& life) { return std::pair(life.quantum <= life.steps, VictimRankOf(life)); };
   for (RequestId id : unreleased_) {
     const Life& other = Of(id);
-    if (other.is != Is::kRunning || other.moving_in || !other.state.request.preemptible || !settled(other)) continue;
-    if (other.in_flight == 0 && AtCap(other)) continue;  // it ends before
+    if (other.is != Is::kRunning || other.moving_in || !other.state.request.preemptible || unclear(other)) continue;
+    if (EndsAtCap(other)) continue;  // before
     if (std::ranges::find(plan.failed, id, &Failure::request) != plan.failed.end()) continue;
-    FIRE_CHECK(!(victim.victim_key < other.victim_key), "request {} was preempted, and {} is worse",
+    FIRE_CHECK(!(rank(victim) < rank(other)), "request {} was preempted, and {} is worse",
                victim.state.request.id.value, id.value);
   }
 }
@@ -832,6 +1127,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
     } else {
       FIRE_CHECK(move.action == KvAction::kIn && life.is == Is::kWaiting && life.copied && !life.in_transit(),
                  "request {} is moved in", move.request.value);
+      LeaveQueue(life);
       life.is = Is::kRunning;
       life.in_lane = life.moving_in = true;
       life.counting = false;
@@ -845,6 +1141,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       if (move.count.value > BlocksOf(life, life.known)) life.spare_blocks = life.row_sequences - 1;
       life.tokens_held = life.computed;
       life.victim_key = VictimKeyOf(life);
+      life.admission = ++admissions_;
       life.lane = kNoLane;
       ++ours_.moves_in;
       ++ours_.admitted;
@@ -895,8 +1192,8 @@ void Shadow::CheckEntries(const StepPlan& plan, const StepLimits& limits) {
     const Life& life = At(entry.request);
     if (life.picked_in != last_step_) continue;
     FIRE_CHECK(running_seqs <= limits.max_seqs, "admits to {} sequences, of {}", running_seqs, limits.max_seqs);
-    // Who gave way, or failed, may have used it until then.
-    if (in_use(life.state.request.adapter) || !plan.preempted.empty() || !plan.failed.empty()) continue;
+    // Who gave way, failed or ended may have used it until then.
+    if (in_use(life.state.request.adapter) || !plan.preempted.empty() || fails_ || finished_) continue;
     adapters.push_back(life.state.request.adapter);
     FIRE_CHECK(std::cmp_less_equal(adapters.size(), limits.adapters), "admits to {} adapters, of {}", adapters.size(),
                limits.adapters);
@@ -953,7 +1250,9 @@ void Shadow::CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& l
     life.expected += life.row_sequences + entry.speculative;
     life.prefilling = false;
   }
-  life.drafts = 0;
+  life.started = life.was_prefill;
+  life.was_prefill = entry.prefill();
+  life.offered = std::exchange(life.drafts, 0);
   ++life.steps;
   ++life.in_flight;
   life.planned_in = step.value;
@@ -966,6 +1265,11 @@ void Shadow::CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& l
   }
 }
 
+// What the host's own prefix cache has of it, but for the last token, which has to be computed.
+std::int32_t Shadow::CachedTokens(const Request& r) {
+  return std::clamp(HostKv::Cached(r), 0, r.prompt_tokens.value - 1);
+}
+
 // A request may start at what it kept, at zero, or past a prefix that somebody has computed.
 bool Shadow::StartFits(const Life& life, std::int32_t start) const {
   const bool kept = life.computed > 0;
@@ -973,8 +1277,9 @@ bool Shadow::StartFits(const Life& life, std::int32_t start) const {
   if (kept && life.sure) return false;
   if (start == 0) return true;
   const Request& r = life.state.request;
-  if (host_kv_ != nullptr) return start == std::clamp(HostKv::Cached(r), 0, r.prompt_tokens.value - 1);
+  if (host_kv_ != nullptr) return start == CachedTokens(r);
   const std::span<const std::uint64_t> hashes = HashesOf(life);
+  if (prefixes_.sure() && life.sure) return ChunkBlocks(life) > 0 && start % r.prefix->block_tokens.value == 0;
   if (hashes.empty() || start % r.prefix->block_tokens.value != 0 || start >= r.prompt_tokens.value) return false;
   const std::int32_t chunks = start / r.prefix->block_tokens.value;
   if (std::cmp_greater(chunks, hashes.size())) return false;
@@ -989,10 +1294,16 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   FIRE_CHECK(!life.copied, "request {} runs, and its KV is in the host's memory", id);
   FIRE_CHECK(StartFits(life, entry.position), "request {} starts at {}, with {} computed", id, entry.position,
              life.computed);
-  if (host_kv_ == nullptr && !HashesOf(life).empty()) {
-    if (life.computed == 0 || entry.position != life.computed) {
-      life.hit_chunks = entry.position / life.state.request.prefix->block_tokens.value;
-    }
+  if (ChunkBlocks(life) > 0 && !(life.sure && life.most_blocks > 0) &&
+      (life.computed == 0 || entry.position != life.computed)) {
+    const Request& r = life.state.request;
+    const std::int32_t whole = (r.prompt_tokens.value - 1) / r.prefix->block_tokens.value;
+    const std::span<const std::uint64_t> hashes = HashesOf(life);
+    if (life.shared_chunks > 0) DropKv(life);  // it may have been reclaimed, and was
+    life.shared_chunks = entry.position / r.prefix->block_tokens.value;
+    const std::string fault =
+        prefixes_.Acquire(hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole))), life.shared_chunks);
+    FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
   }
   const bool holds_nothing = life.sure && life.tokens_held == 0;
   joined_others_ |= holds_nothing &&
@@ -1001,6 +1312,8 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   if (life.computed != entry.position) life.most_blocks = 0;
   if (life.computed != entry.position || !life.sure) life.tokens_held = 0;
   ours_.tokens_cached += static_cast<std::uint64_t>(entry.position - std::min(life.computed, entry.position));
+  LeaveQueue(life);
+  life.refused = false;
   life.is = Is::kRunning;
   life.in_lane = true;
   life.overtaken = 0;
@@ -1016,16 +1329,30 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   life.prefilling = life.generated == 0 || life.known - life.computed != life.row_sequences;
   life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));
   life.victim_key = VictimKeyOf(life);
+  life.admission = ++admissions_;
   ++ours_.admitted;
+}
+
+// Chunks make room for others only where there is no other room, and the one that has been idle longest goes first.
+void Shadow::CheckEvictions(const StepPlan& plan, const Scheduler& scheduler) {
+  if (setup_.families == 0 || !Counts()) return;
+  const KvUse use = scheduler.kv();
+  const std::string fault = prefixes_.Settle(use.cached.value);
+  if (!prefixes_.sure()) return;
+  FIRE_CHECK(fault.empty(), "{}", fault);
+  if (scheduler.stats().kv_reclaimed > before_.kv_reclaimed) return;
+  if (prefixes_.evicted() == 0 || finished_ || shrunk_ || fails_ || !plan.preempted.empty() || !plan.released.empty())
+    return;
+  FIRE_CHECK(use.free.value - use.cached.value < prefixes_.evicted(), "a chunk of {} blocks goes, and {} were free",
+             prefixes_.evicted(), use.free.value - use.cached.value);
 }
 
 // Whether a must be picked before b, as far as can be told from outside.
 bool Shadow::Before(const Life& a, const Life& b) const {
   if (a.promoted() != b.promoted()) return a.promoted();
-  if (a.promoted()) {
-    return a.promoted_in != b.promoted_in ? a.promoted_in < b.promoted_in : a.promoted_after > b.promoted_after;
-  }
-  return static_order_ && a.key < b.key;
+  if (a.promoted()) return a.promotion < b.promotion;
+  if (!known_order_ || a.group_key != b.group_key) return known_order_ && a.group_key < b.group_key;
+  return a.key < b.key;
 }
 
 // A larger step than this one.
@@ -1079,58 +1406,6 @@ void Shadow::CheckReleased(const StepPlan& plan) {
   FIRE_CHECK(due_ == 0, "{} ended requests are not released", due_);
 }
 
-// A waiting request that this step's limits and the free memory allow.
-bool Shadow::Fits(const Life& life, const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const {
-  if (life.is != Is::kWaiting || life.in_transit()) return false;
-  if (life.copied && !plan.moves.empty()) return false;  // they may have used up what may move in one step
-  const Request& r = life.state.request;
-  std::int64_t rows = 0, seqs = 0;
-  std::vector<AdapterId> adapters;
-  for (RequestId id : unreleased_) {
-    const Life& other = Of(id);
-    if (other.is != Is::kRunning) continue;
-    ++rows, seqs += other.row_sequences;
-    if (const AdapterId a = other.state.request.adapter; a && std::ranges::find(adapters, a) == adapters.end()) {
-      adapters.push_back(a);
-    }
-  }
-  if (rows >= setup_.options.max_running || seqs + r.sequences > limits.max_seqs) return false;
-  if (r.sequences > limits.tokens.value) return false;
-  if (r.adapter && std::ranges::find(adapters, r.adapter) == adapters.end() &&
-      std::cmp_greater_equal(adapters.size(), limits.adapters)) {
-    return false;
-  }
-  const auto watermark =
-      rows == 0 ? 0 : static_cast<std::int32_t>(setup_.options.kv_watermark * setup_.options.kv_blocks.value);
-  const std::int32_t free = Counts() ? scheduler.kv().free.value - watermark : kMost;
-  if (life.copied) {
-    return limits.swap_in.value > 0 && std::max(BlocksOf(life, life.known), life.most_blocks) <= free &&
-           life.cpu_blocks <= free;
-  }
-  const std::int32_t blocks = BlocksOf(life, life.known) - (life.sure ? BlocksOf(life, life.tokens_held) : 0);
-  if (blocks > 0 && blocks > free) return false;
-  const auto from = [&](std::int32_t start) {
-    if (life.generated > 0 && life.known - start == r.sequences) return r.sequences <= limits.tokens.value;
-    const std::int32_t allowed = std::min(limits.tokens.value, limits.prefill_tokens.value);
-    const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
-    return whole > 0 ? whole <= allowed : std::min(allowed, limits.chunk_tokens.value) >= 1;
-  };
-  return from(life.computed) && (life.sure || from(0));
-}
-
-// A row that this step's limits and the free memory allow.
-bool Shadow::CouldRun(const Life& life, const StepLimits& limits, const Scheduler& scheduler) const {
-  if (life.is != Is::kRunning || life.moving_in || life.row_sequences > limits.max_seqs) return false;
-  if (life.prefilling) {
-    const std::int32_t allowed = std::min(limits.tokens.value, limits.prefill_tokens.value);
-    const Request& r = life.state.request;
-    if (!r.chunkable && life.scheduled < r.prompt_tokens.value)
-      return r.prompt_tokens.value - life.scheduled <= allowed;
-    return std::min(allowed, limits.chunk_tokens.value) >= 1;
-  }
-  return life.row_sequences <= limits.tokens.value && (!Counts() || life.row_sequences <= scheduler.kv().free.value);
-}
-
 void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) {
   std::int64_t waiting = 0, running = 0, paused = 0, blocked = 0;
   for (RequestId id : unreleased_) {
@@ -1156,12 +1431,18 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
     case Idle::kKvHeld: break;
   }
   FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
-  if (!steps_.empty() || host_kv_ != nullptr || limits.tokens.value <= 0) return;
+  if (!steps_.empty() || limits.tokens.value <= 0) return;
+  if (host_kv_ != nullptr) {
+    FIRE_CHECK(!host_kv_->refuses() || plan.idle != Idle::kNoBudget || limits.max_seqs <= 0,
+               "idle for want of budget, and KV was refused");
+    return;
+  }
+  const Left left = LeftOf(plan, limits, scheduler);
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
-    FIRE_CHECK(!CouldRun(life, limits, scheduler), "idle as {}, and request {} could run on", Name(plan.idle),
-               id.value);
-    FIRE_CHECK(!Fits(life, plan, limits, scheduler), "idle as {}, and request {} fits", Name(plan.idle), id.value);
+    FIRE_CHECK(!CouldRun(life, left, limits), "idle as {}, and request {} could run on", Name(plan.idle), id.value);
+    FIRE_CHECK(life.is != Is::kWaiting || ChunkBlocks(life) > 0 || BarOf(life, left, limits) != Bar::kNone,
+               "idle as {}, and request {} fits", Name(plan.idle), id.value);
   }
 }
 
@@ -1172,37 +1453,27 @@ void Shadow::CheckMemory(const Scheduler& scheduler) {
     if (!host_kv_->fault().empty()) Violate(host_kv_->fault());
     return;
   }
-  if (!Counts()) return;
+  if (!Counts() || !violation_.empty()) return;
   const KvUse use = scheduler.kv();
   FIRE_CHECK(use.used <= use.total && use.used + use.free == use.total, "{} of {} blocks used, {} free", use.used.value,
              use.total.value, use.free.value);
   FIRE_CHECK(use.cached <= use.free, "{} blocks cached, {} free", use.cached.value, use.free.value);
 
   std::int64_t least = 0, most = 0;
-  const std::int32_t chunk_blocks = setup_.chunk_tokens / setup_.options.kv_block_tokens.value;
-  std::vector<std::int32_t> holders(setup_.families > 0 ? seen_.size() : 0);
-  std::vector<bool> shared(holders.size());
+  const bool shares = setup_.families > 0 && prefixes_.sure();
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
-    most += life.most_blocks + life.spare_blocks;
+    const std::int64_t shared = shares ? std::int64_t{life.shared_chunks} * ChunkBlocks(life) : 0;
+    most += life.most_blocks + life.spare_blocks - (life.most_blocks > 0 ? shared : 0);
     if (life.tokens_held == 0 || !life.sure) continue;
-    least += BlocksOf(life, life.tokens_held);
+    least += std::max<std::int64_t>(BlocksOf(life, life.tokens_held) - shared, 0);
   }
-  if (setup_.families > 0) {
-    for (RequestId id : unreleased_) {
-      const Life& life = Of(id);
-      const std::span<const std::uint64_t> hashes = HashesOf(life);
-      for (std::size_t c = 0; c < hashes.size(); ++c) {
-        const auto end = static_cast<std::int32_t>(c + 1) * setup_.chunk_tokens;
-        // Held for certain at least once.
-        if (life.tokens_held >= end && life.sure && holders[hashes[c]]++ > 0) least -= chunk_blocks;
-        // Shared for certain with whoever holds it too.
-        if (std::cmp_less(c, life.hit_chunks) && life.most_blocks > 0) {
-          most -= chunk_blocks;
-          if (!shared[hashes[c]]) most += chunk_blocks, shared[hashes[c]] = true;
-        }
-      }
-    }
+  if (shares) {
+    least += prefixes_.referenced_blocks(), most += prefixes_.referenced_blocks();
+    FIRE_CHECK(use.cached.value == prefixes_.idle_blocks(), "{} blocks are cached, not {}", use.cached.value,
+               prefixes_.idle_blocks());
+  } else if (setup_.families > 0) {
+    least = 0;
   }
   FIRE_CHECK(least <= use.total.value, "{} blocks are needed, and there are {}", least, use.total.value);
   FIRE_CHECK(least <= use.used.value, "{} blocks are needed, and the ledger says {}", least, use.used.value);
@@ -1222,6 +1493,7 @@ void Shadow::CheckWatermark(const StepPlan& plan, const Scheduler& scheduler) {
 
 void Shadow::Committed(const StepResult& result, TimePoint now, const Scheduler& scheduler) {
   now_ = std::max(now_, now);
+  prefixes_.Tie(false);
   const auto step = std::ranges::find(steps_, result.step, &Step::id);
   if (step == steps_.end()) {
     ++ours_.commits_unknown;
@@ -1230,20 +1502,28 @@ void Shadow::Committed(const StepResult& result, TimePoint now, const Scheduler&
   ++ours_.commits;
   const Step done = std::move(*step);
   steps_.erase(step);
-  // The first row that names an entry's request and lane is its result.
-  for (const PlanEntry& entry : done.entries) {
-    const RowResult* found = nullptr;
-    for (const RowResult& row : result.rows) {
-      if (row.request == entry.request && row.lane == entry.lane) {
-        found = &row;
-        break;
-      }
+  // In the order of the rows; the first that names an entry's request and lane is its result. Then those without one.
+  told_.assign(done.entries.size(), false);
+  for (std::size_t j = 0; j < result.rows.size(); ++j) {
+    const RowResult& row = result.rows[j];
+    const auto is_its = [&](std::size_t i) {
+      return !told_[i] && done.entries[i].request == row.request && done.entries[i].lane == row.lane;
+    };
+    std::size_t i = j;
+    if (i >= told_.size() || !is_its(i)) {
+      for (i = 0; i < told_.size() && !is_its(i);) ++i;
     }
-    Apply(At(entry.request), entry, found, done.id);
+    if (i == told_.size()) continue;
+    told_[i] = true;
+    Apply(At(row.request), done.entries[i], &row, done.id);
+  }
+  for (std::size_t i = 0; i < told_.size(); ++i) {
+    if (!told_[i]) Apply(At(done.entries[i].request), done.entries[i], nullptr, done.id);
   }
   FIRE_CHECK(scheduler.stats().tokens_output == ours_.tokens_output, "output of {} tokens, not {}",
              scheduler.stats().tokens_output, ours_.tokens_output);
   CheckMemory(scheduler);
+  free_before_ = FreeBlocks(scheduler);
 }
 
 void Shadow::Apply(Life& life, const PlanEntry& entry, const RowResult* row, StepId step) {
@@ -1274,7 +1554,19 @@ void Shadow::Apply(Life& life, const PlanEntry& entry, const RowResult* row, Ste
   life.state.has_run = true;
   if (entry.prefill()) ours_.tokens_prefill += static_cast<std::uint64_t>(entry.tokens);
   ours_.tokens_output += static_cast<std::uint64_t>(fresh);
+  if (policy_.hooks().scheduled && known_order_) {
+    life.state.generated = {life.generated};
+    policy_.Scheduled(life.state, {entry.prefill() ? entry.tokens : 0}, {fresh});
+  }
   const std::span<const std::uint64_t> hashes = HashesOf(life);
+  if (const std::int32_t blocks = ChunkBlocks(life); blocks > 0 && entry.prefill()) {
+    const std::int32_t whole =
+        std::min(life.computed, life.state.request.prompt_tokens.value) / life.state.request.prefix->block_tokens.value;
+    const auto last = static_cast<std::size_t>(std::min(whole, static_cast<std::int32_t>(hashes.size())));
+    for (auto c = static_cast<std::size_t>(life.shared_chunks); c < last && prefixes_.Publish(hashes[c], blocks); ++c) {
+      ++life.shared_chunks;
+    }
+  }
   for (std::size_t c = 0; c < hashes.size(); ++c) {
     const auto end = static_cast<std::int32_t>(c + 1) * life.state.request.prefix->block_tokens.value;
     if (end <= std::min(life.computed, life.state.request.prompt_tokens.value)) seen_[hashes[c]] = true;
@@ -1333,8 +1625,8 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
   FIRE_SAME(events_unknown);
   FIRE_SAME(events_out_of_place);
 #undef FIRE_SAME
-  if (Counts() && setup_.families == 0) {
-    std::int64_t held = 0;
+  if (Counts() && (setup_.families == 0 || prefixes_.sure())) {
+    std::int64_t held = prefixes_.referenced_blocks();
     for (RequestId id : unreleased_) {
       const Life& life = Of(id);
       const std::int32_t blocks = scheduler.Explain(id).kv_blocks.value;
@@ -1342,7 +1634,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
                  blocks, life.most_blocks + life.spare_blocks);
       FIRE_CHECK(!life.sure || blocks >= BlocksOf(life, life.tokens_held), "request {} holds {} blocks, for {} tokens",
                  id.value, blocks, life.tokens_held);
-      held += blocks;
+      held += blocks - std::int64_t{life.shared_chunks} * ChunkBlocks(life);
     }
     FIRE_CHECK(held == scheduler.kv().used.value, "requests hold {} blocks, and the ledger says {}", held,
                scheduler.kv().used.value);
@@ -1370,7 +1662,8 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
     for (RequestId other : unreleased_) {
       ahead += Of(other).is == Is::kWaiting && Before(Of(other), life);
     }
-    FIRE_CHECK(e.ahead >= ahead, "request {}: {} ahead, not {}", id.value, e.ahead, ahead);
+    const bool fresh = built_ || static_order_;  // keys, in the queue and in here
+    FIRE_CHECK(!fresh || e.ahead >= ahead, "request {}: {} ahead, not {}", id.value, e.ahead, ahead);
   }
 }
 

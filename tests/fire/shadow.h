@@ -7,9 +7,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host_kv.h"
+#include "prefixes.h"
 #include "setup.h"
 #include "takt/scheduler.h"
 #include "watched_pause.h"
@@ -28,15 +30,18 @@ struct Life {
   std::int32_t base = 0, generated = 0, known = 0, computed = 0, scheduled = 0, expected = 0;
   std::int32_t row_sequences = 1;  // as long as it has a lane; state.request.sequences: as told
   std::int32_t drafts = 0;         // offered, and not yet planned
+  std::int32_t offered = 0;        // before the last plan
   std::int32_t in_flight = 0;      // steps
   std::int32_t steps = 0;          // since it was admitted
   std::uint64_t void_through = 0;  // results of steps up to this one do not count
   std::uint64_t planned_in = 0;    // the last step that names it
   std::uint64_t picked_in = 0;     // the plan that took it from the queue, with an entry
   std::uint64_t joined_in = 0;     // the plan after which, or in which, it joined the queue
+  std::uint64_t admission = 0;     // its number
   std::uint32_t lane = 0;
   bool in_lane = false;  // runs, or has left with steps or a move in flight
   bool prefilling = false;
+  bool was_prefill = false, started = false;  // its last entry was a prefill, and the one before
 
   // KV.
   enum class Leave : std::uint8_t { kKeep, kDrop, kOut } leave = Leave::kDrop;
@@ -50,7 +55,7 @@ struct Life {
   std::int32_t tokens_held = 0;   // least number of tokens that have room
   std::int32_t most_blocks = 0;   // that it can have been given
   std::int32_t spare_blocks = 0;  // left over where the sequences that remain cannot share evenly
-  std::int32_t hit_chunks = 0;    // of its prefix, that were there when it was admitted
+  std::int32_t shared_chunks = 0;  // of its prefix, that it refers to
 
   // Its tool call.
   ToolCalled call = {};           // as far as it can be meant
@@ -61,10 +66,12 @@ struct Life {
   // Aging.
   std::int64_t waited = 0, quantum = 0;
   bool counting = false;
-  std::uint64_t promoted_in = 0;
-  std::int64_t promoted_after = 0;
+  bool refused = false;  // by the oracle, when it last waited; and no KV has been freed since
+  std::uint64_t counted_from = 0;  // when that began, in the order of those
+  std::uint64_t promotion = 0;     // its number
 
   FullKey key = {}, victim_key = {};
+  double group_key = 0;            // as of the last plan
 
   bool living() const { return is != Is::kNowhere && is != Is::kEnded; }
   bool in_transit() const { return in_lane || moving_out; }
@@ -129,7 +136,7 @@ class Shadow {
   void On(const ToolReturned& e, const Scheduler& scheduler);
   void On(const Cancelled& e);
   void On(const MoveDone& e);
-  void On(const KvFreed&) {}
+  void On(const KvFreed&);
   void On(const PolicyChanged& e);
   void On(const Drain&) { draining_ = true; }
   void On(const Epoch&) {}
@@ -142,6 +149,7 @@ class Shadow {
   void Due(Life& life);
   void Finish(Life& life);
   bool AtCap(const Life& life) const;
+  bool EndsAtCap(const Life& life) const;
   void DropKv(Life& life);
   void Void(Life& life);
   void Shrink(Life& life);
@@ -155,6 +163,15 @@ class Shadow {
   void Overtake(Life& passed, const Life& by, const StepLimits& limits);
 
   void Promote();
+  void ReadKeys();
+  void JoinGroup(const Life& life);
+  void LeaveQueue(const Life& life);
+  double GroupKeyOf(const Life& life) const;
+  using Rank = std::pair<double, FullKey>;
+  Rank VictimRankOf(const Life& life) const;
+  void ReadVictimKey(Life& life);
+  void CheckReclaimed(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);
+  void CheckEvictions(const StepPlan& plan, const Scheduler& scheduler);
   std::int64_t CpuFree() const;
   static bool Keeps(const PauseDecision& decision);
   void CheckAsked(const Life& life, const Asked& asked);
@@ -166,6 +183,8 @@ class Shadow {
   void CheckPreempted(const StepPlan& plan, const Scheduler& scheduler);
   void FinishAtCap();
   void CheckFailed(const StepPlan& plan, const StepLimits& limits);
+  void CheckNeeded(const StepPlan& plan, const Scheduler& scheduler);
+  std::int64_t FreeBlocks(const Scheduler& scheduler) const;
   void CheckWorst(const Life& victim, const StepPlan& plan);
   void CheckMoves(const StepPlan& plan, const StepLimits& limits);
   void CheckEntries(const StepPlan& plan, const StepLimits& limits);
@@ -176,10 +195,33 @@ class Shadow {
   void CheckIdle(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);
   void CheckMemory(const Scheduler& scheduler);
   void CheckWatermark(const StepPlan& plan, const Scheduler& scheduler);
+  static std::int32_t CachedTokens(const Request& r);
   bool StartFits(const Life& life, std::int32_t start) const;
-  bool Fits(const Life& life, const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const;
-  bool CouldRun(const Life& life, const StepLimits& limits, const Scheduler& scheduler) const;
   bool Before(const Life& a, const Life& b) const;
+
+  // Who should have run: in shadow_who.cc.
+
+  // What a plan has left to give.
+  struct Left {
+    std::int32_t tokens = 0, prefill = 0, swap_in = 0;
+    std::int64_t rows = 0, sequences = 0, blocks = 0;
+    bool swapped_in = false;  // somebody, in this step
+    std::vector<AdapterId> adapters = {};
+  };
+  // What keeps a waiting request out; the first that applies.
+  enum class Bar : std::uint8_t { kNone, kTransit, kRows, kAdapter, kMemory, kSwap, kBudget, kTooLarge, kUnknown };
+  Left LeftOf(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const;
+  Bar BarOf(const Life& life, const Left& left, const StepLimits& limits) const;
+  bool BudgetAllows(const Life& life, std::int32_t start, const Left& left, const StepLimits& limits) const;
+  bool Pending() const;
+  void CheckWho(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);
+  void CheckRows(const StepPlan& plan, const Left& left, const StepLimits& limits);
+  void CheckHead(const StepPlan& plan, const Left& left, const StepLimits& limits, const Scheduler& scheduler);
+  void CheckKept(const Left& left, const StepLimits& limits);
+  void CheckDisplaces(const Life& head, Bar bar, const Left& left, const StepLimits& limits);
+  static bool PassedOver(Bar bar) { return bar == Bar::kTransit || bar == Bar::kAdapter || bar == Bar::kTooLarge; }
+  bool CouldRun(const Life& life, const Left& left, const StepLimits& limits) const;
+  std::int32_t ChunkBlocks(const Life& life) const;
 
   void Apply(Life& life, const PlanEntry& entry, const RowResult* row, StepId step);
 
@@ -194,6 +236,7 @@ class Shadow {
   WatchedPause::List asked_;
   AnyPolicy policy_;
   bool static_order_ = false;  // the policy's keys depend on the request alone
+  bool known_order_ = false;   // or on what it has been told
   std::vector<Life> lives_;    // by name
   Life nobody_, scapegoat_;
   std::vector<RequestId> unreleased_;
@@ -201,6 +244,8 @@ class Shadow {
   std::vector<Step> steps_;
   std::vector<Move> moves_;
   std::vector<bool> seen_;  // prefix chunks, by hash: computed by anyone at any time
+  Prefixes prefixes_;
+  std::optional<std::uint64_t> waited_last_;  // the group that was the last to wait, and left the queue empty
   std::int64_t due_ = 0;    // ended, with nothing in flight: the next plan releases so many
   std::int64_t must_fail_ = 0;
   TimePoint now_ = kUnset;
@@ -209,6 +254,16 @@ class Shadow {
   std::int64_t swap_out_left_ = Blocks::Max().value;   // may still move out
   bool draining_ = false;
   bool built_ = false;  // the last plan looked at anything
+  std::int64_t free_before_ = 0;  // blocks, before the plan at hand
+  bool finished_ = false;  // somebody, in the last plan, at the cap on output
+  bool fails_ = false;  // somebody, in the last plan, while it was built
+  bool shed_kv_ = false;  // of somebody, at its end
+  bool shrunk_ = false;  // a row, in the last plan, whose sequences had ended
+  bool stalled_ = false;  // a row, in the last plan, for want of KV
+  bool was_stalled_ = false;  // and in the one before
+  std::uint64_t admissions_ = 0, promotions_ = 0, counted_ = 0;
+  std::vector<const Life*> scratch_;
+  std::vector<bool> told_;
   bool joined_others_ = false;  // the last plan let in somebody without any KV beside others
   Stats before_;        // as of the last plan
   Stats ours_;

@@ -1,0 +1,135 @@
+// A second opinion on which prefix chunks a KV cache keeps, from what is seen of it: who starts past which, and how
+// many blocks are kept for nobody.
+#ifndef TAKT_TESTS_FIRE_PREFIXES_H_
+#define TAKT_TESTS_FIRE_PREFIXES_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace takt::fire {
+
+// A chunk is there while a request refers to it, and then until room is needed: the one that has been idle longest goes
+// first, of one request's the deepest. Hashes are small numbers.
+class Prefixes {
+ public:
+  using Hashes = std::span<const std::uint64_t>;
+
+  // The order in which chunks became idle is known from here on, or it is not: some of a plan's events leave no trace
+  // of it.
+  void Tie(bool tied) {
+    tied_ = tied;
+    ++clock_;
+  }
+  // False from the first time that chunks of one age had to be told apart: nothing is said any more.
+  bool sure() const { return sure_; }
+  void Doubt() { sure_ = false; }
+
+  std::int64_t referenced_blocks() const { return referenced_; }
+  std::int64_t idle_blocks() const { return idle_; }
+  // Of the chunk that went last; 0: none has since Settle(n) was called before.
+  std::int32_t evicted() const { return evicted_; }
+
+  std::int32_t Found(Hashes hashes) const {
+    std::int32_t n = 0;
+    for (std::uint64_t hash : hashes) {
+      if (hash >= chunks_.size() || chunks_[hash].blocks == 0) break;
+      ++n;
+    }
+    return n;
+  }
+  std::int64_t IdleBlocks(Hashes hashes) const {
+    std::int64_t blocks = 0;
+    for (std::uint64_t hash : hashes) blocks += chunks_[hash].references == 0 ? chunks_[hash].blocks : 0;
+    return blocks;
+  }
+
+  // A request starts past the first so many of its chunks. What is wrong with that; empty: nothing.
+  std::string Acquire(Hashes hashes, std::int32_t chunks) {
+    if (!sure_) return {};
+    const std::int32_t found = Found(hashes);
+    if (chunks > found) return fmt::format("starts past {} chunks, and {} are there", chunks, found);
+    if (chunks < found) {
+      const Chunk& missing = chunks_[hashes[static_cast<std::size_t>(chunks)]];
+      if (missing.references > 0) return fmt::format("finds {} chunks, and another is in use", chunks);
+      EvictThrough(missing.idle_since);
+    }
+    for (std::uint64_t hash : hashes.first(static_cast<std::size_t>(chunks))) {
+      Chunk& chunk = chunks_[hash];
+      if (chunk.references++ == 0) idle_ -= chunk.blocks, referenced_ += chunk.blocks;
+    }
+    return {};
+  }
+
+  // False where it is there already.
+  bool Publish(std::uint64_t hash, std::int32_t blocks) {
+    if (!sure_) return false;
+    if (hash >= chunks_.size()) chunks_.resize(hash + 1);
+    if (chunks_[hash].blocks > 0) return false;
+    chunks_[hash] = {blocks, 1, 0};
+    referenced_ += blocks;
+    return true;
+  }
+
+  void Release(Hashes hashes) {
+    if (!sure_) return;
+    for (std::size_t i = hashes.size(); i-- > 0;) {
+      Chunk& chunk = chunks_[hashes[i]];
+      if (--chunk.references > 0) continue;
+      chunk.idle_since = tied_ ? clock_ : ++clock_;
+      idle_ += chunk.blocks, referenced_ -= chunk.blocks;
+    }
+  }
+
+  // So many blocks are kept for nobody: the others had to make room.
+  std::string Settle(std::int64_t cached) {
+    if (!sure_) return {};
+    if (cached > idle_) return fmt::format("{} blocks are cached, and {} can be", cached, idle_);
+    while (idle_ > cached && sure_) EvictThrough(Oldest());
+    if (idle_ < cached && sure_) return fmt::format("{} blocks are cached, and the oldest leave {}", cached, idle_);
+    return {};
+  }
+  void Forgive() { evicted_ = 0; }
+
+ private:
+  struct Chunk {
+    std::int32_t blocks = 0;  // 0: not there
+    std::int32_t references = 0;
+    std::uint64_t idle_since = 0;
+  };
+
+  std::uint64_t Oldest() const {
+    std::uint64_t oldest = UINT64_MAX;
+    for (const Chunk& chunk : chunks_) {
+      if (chunk.blocks > 0 && chunk.references == 0) oldest = std::min(oldest, chunk.idle_since);
+    }
+    return oldest;
+  }
+
+  void EvictThrough(std::uint64_t idle_since) {
+    int of_that_age = 0;
+    for (Chunk& chunk : chunks_) {
+      if (chunk.blocks == 0 || chunk.references > 0 || chunk.idle_since > idle_since) continue;
+      of_that_age += chunk.idle_since == idle_since;
+      if (chunk.idle_since == idle_since) evicted_ = chunk.blocks;
+      idle_ -= chunk.blocks;
+      chunk = {};
+    }
+    if (of_that_age > 1) sure_ = false;  // perhaps not all of them had to go
+  }
+
+  std::vector<Chunk> chunks_;  // by hash
+  std::uint64_t clock_ = 1;
+  std::int64_t idle_ = 0, referenced_ = 0;
+  std::int32_t evicted_ = 0;
+  bool tied_ = false, sure_ = true;
+};
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_PREFIXES_H_

@@ -1,0 +1,288 @@
+// Who should have run: what docs/architecture.md promises of a plan ("Admission", "Giving way"), read against what a
+// host knows. Each check asks for a reason: why has this row no entry, why does the first of the queue still wait. All
+// are judged by what is left at the plan's end, which is no more than there was when its turn came.
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "check.h"
+#include "shadow.h"
+
+namespace takt::fire {
+// Of its prefix, in blocks of the ledger; 0: it cannot be shared.
+std::int32_t Shadow::ChunkBlocks(const Life& life) const {
+  const PrefixBlocks* prefix = life.state.request.prefix.get();
+  if (!setup_.options.prefix_cache || !Counts() || prefix == nullptr || prefix->hashes.empty()) return 0;
+  return prefix->block_tokens.value / setup_.options.kv_block_tokens.value;
+}
+
+Shadow::Left Shadow::LeftOf(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const {
+  Left left{.tokens = std::max(limits.tokens.value, 0), .swap_in = limits.swap_in.value};
+  left.prefill = std::clamp(limits.prefill_tokens.value, 0, left.tokens);
+  for (const PlanEntry& entry : plan.run) {
+    left.tokens -= entry.tokens + entry.speculative;
+    if (entry.prefill()) left.prefill -= entry.tokens;
+  }
+  for (const KvMove& move : plan.moves) {
+    if (move.action == KvAction::kIn) left.swap_in -= move.count.value, left.swapped_in = true;
+  }
+  left.rows = setup_.options.max_running, left.sequences = limits.max_seqs;
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (life.is != Is::kRunning) continue;
+    --left.rows, left.sequences -= life.row_sequences;
+    const AdapterId adapter = life.state.request.adapter;
+    if (adapter && std::ranges::find(left.adapters, adapter) == left.adapters.end()) left.adapters.push_back(adapter);
+  }
+  left.blocks = FreeBlocks(scheduler);
+  return left;
+}
+
+bool Shadow::BudgetAllows(const Life& life, std::int32_t start, const Left& left, const StepLimits& limits) const {
+  const Request& r = life.state.request;
+  if (life.generated > 0 && life.known - start == r.sequences) return r.sequences <= left.tokens;
+  const std::int32_t allowed = std::min(left.tokens, left.prefill);
+  const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
+  return whole > 0 ? whole <= allowed : std::min(allowed, limits.chunk_tokens.value) >= 1;
+}
+
+// Why a waiting request is not let in, in the order in which the documentation names the reasons.
+Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& limits) const {
+  if (life.in_transit()) return Bar::kTransit;
+  const Request& r = life.state.request;
+  if (r.sequences > limits.max_seqs || (r.sequences > limits.tokens.value && !life.copied)) return Bar::kTooLarge;
+  if (r.adapter && std::ranges::find(left.adapters, r.adapter) == left.adapters.end() &&
+      std::cmp_greater_equal(left.adapters.size(), limits.adapters)) {
+    return Bar::kAdapter;
+  }
+  const bool crowded = left.rows <= 0 || r.sequences > left.sequences;
+  // Whether it was that, or that its prompt is too large for this step, when its turn came, cannot be told.
+  if (crowded) return !r.chunkable && !life.copied ? Bar::kUnknown : Bar::kRows;
+  // Who is let in beside others leaves room for their growth.
+  const bool alone = left.rows == setup_.options.max_running;
+  const auto watermark =
+      alone || !Counts() ? 0 : static_cast<std::int32_t>(setup_.options.kv_watermark * setup_.options.kv_blocks.value);
+  const std::int64_t free = left.blocks - watermark;
+  if (life.copied) {
+    // The first of a step may be more than the step allows.
+    const bool allowed = life.cpu_blocks <= left.swap_in || (!left.swapped_in && left.swap_in > 0);
+    if (!allowed) return Bar::kSwap;
+    return std::max(BlocksOf(life, life.known), life.cpu_blocks) > free ? Bar::kMemory : Bar::kNone;
+  }
+  std::int32_t start = life.computed;
+  std::int64_t shared = 0;
+  if (host_kv_ != nullptr && start == 0 && life.sure && life.most_blocks == 0) start = CachedTokens(r);
+  if (const std::int32_t chunk = ChunkBlocks(life); chunk > 0 && life.sure && life.most_blocks == 0 && start == 0) {
+    if (!prefixes_.sure()) return Bar::kUnknown;
+    const std::span<const std::uint64_t> hashes = HashesOf(life);
+    const auto whole = static_cast<std::size_t>((r.prompt_tokens.value - 1) / r.prefix->block_tokens.value);
+    const std::int32_t found = prefixes_.Found(hashes.first(std::min(hashes.size(), whole)));
+    start = found * r.prefix->block_tokens.value;
+    shared = std::int64_t{found} * chunk - prefixes_.IdleBlocks(hashes.first(static_cast<std::size_t>(found)));
+  }
+  const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
+  if (whole > std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0)) return Bar::kTooLarge;
+  if (!BudgetAllows(life, start, left, limits) || !(life.sure || BudgetAllows(life, 0, left, limits))) {
+    return Bar::kBudget;
+  }
+  const std::int64_t blocks = BlocksOf(life, life.known) - (life.sure ? BlocksOf(life, life.tokens_held) : 0) - shared;
+  return blocks > 0 && blocks > free ? Bar::kMemory : Bar::kNone;
+}
+
+// A row that what is left allows.
+bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limits) const {
+  if (life.is != Is::kRunning || life.moving_in || life.row_sequences > limits.max_seqs) return false;
+  if (life.prefilling) {
+    const std::int32_t allowed = std::min(left.tokens, left.prefill);
+    const Request& r = life.state.request;
+    if (!r.chunkable && life.scheduled < r.prompt_tokens.value)
+      return r.prompt_tokens.value - life.scheduled <= allowed;
+    return std::min(allowed, limits.chunk_tokens.value) >= 1;
+  }
+  return life.row_sequences <= left.tokens && life.row_sequences <= left.blocks;
+}
+
+// Blocks are about to be free.
+bool Shadow::Pending() const {
+  return std::ranges::any_of(unreleased_, [this](RequestId id) {
+    const Life& life = Of(id);
+    return life.moving_out || (life.in_lane && life.is != Is::kRunning && life.leave != Life::Leave::kKeep);
+  });
+}
+
+void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) {
+  // Where rows lack memory, or some gave way, who was passed over before that cannot be told.
+  if (!built_) return;
+  const bool was_stalled = std::exchange(was_stalled_, stalled_);
+  if (stalled_ || shed_kv_ || !plan.preempted.empty()) return;
+  if (host_kv_ != nullptr && host_kv_->refuses()) return;
+  Left left = LeftOf(plan, limits, scheduler);
+  // A prompt that must be computed whole, and fits an empty step, is not kept waiting by others' chunks.
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    const Request& r = life.state.request;
+    if (life.is != Is::kRunning || life.moving_in || !life.prefilling || r.chunkable) continue;
+    if (life.planned_in != last_step_ && life.scheduled < r.prompt_tokens.value) left.prefill = 0;
+  }
+  CheckRows(plan, left, limits);
+  if (!violation_.empty()) return;
+
+  // Where prefills go first, decodes come after admissions; but not where somebody lacked memory in the last plan.
+  if (setup_.options.order == StepOrder::kPrefillFirst) {
+    if (finished_ || shrunk_ || fails_ || !plan.released.empty()) return;  // what they left came later
+    if (!was_stalled) {
+      for (const PlanEntry& entry : plan.run) {
+        if (!entry.prefill() && !entry.admitted() && !Of(entry.request).started)
+          left.tokens += entry.tokens + entry.speculative;
+      }
+      left.prefill = std::min(left.prefill, left.tokens);
+    }
+  }
+  CheckHead(plan, left, limits, scheduler);
+}
+
+// Each row that runs has an entry, or there is a reason.
+void Shadow::CheckRows(const StepPlan& plan, const Left& left, const StepLimits& limits) {
+  std::int64_t running = 0, planned = 0;
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (life.is == Is::kRunning) running += life.row_sequences;
+    if (life.planned_in == last_step_ && life.is == Is::kRunning) planned += life.row_sequences;
+  }
+  const bool crowded = running > limits.max_seqs;
+  const bool capped_prefill = left.prefill <= 0;
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (life.is != Is::kRunning || life.moving_in || life.planned_in == last_step_) continue;
+    if (life.row_sequences != life.state.request.sequences) continue;  // once no step in flight counts the others
+    if (life.expected <= life.scheduled) continue;
+    if (crowded && life.row_sequences > limits.max_seqs - planned) continue;
+    const Tokens cap = life.state.request.max_output_tokens;
+    if (!life.prefilling && cap.value > 0 && life.expected >= life.base + life.row_sequences * cap.value) continue;
+    if (life.prefilling && capped_prefill) continue;
+    FIRE_CHECK(!CouldRun(life, left, limits), "request {} could run on, with {} tokens left", id.value, left.tokens);
+  }
+  for (const PlanEntry& entry : plan.run) {
+    const Life& life = Of(entry.request);
+    const Request& r = life.state.request;
+    if (entry.prefill() && !entry.samples()) {
+      const bool whole = !r.chunkable && entry.position < r.prompt_tokens.value;
+      FIRE_CHECK(left.tokens == 0 || left.prefill <= 0 || (!whole && entry.tokens >= limits.chunk_tokens.value),
+                 "request {} computes {} tokens, and {} are left", entry.request.value, entry.tokens, left.tokens);
+    }
+    if (entry.prefill() || entry.speculative >= life.offered || life.row_sequences > 1) continue;
+    if (finished_ || shrunk_ || fails_) continue;  // and left room behind it
+    const bool capped = r.max_output_tokens.value > 0 && life.expected >= life.base + r.max_output_tokens.value;
+    FIRE_CHECK(left.tokens == 0 || capped || left.blocks <= life.offered, "request {} verifies {} drafts of {}",
+               entry.request.value, entry.speculative, life.offered);
+  }
+}
+
+// The first of the queue is let in, or there is a reason; who cannot run for reasons of its own is passed over, within
+// the window.
+void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits& limits, const Scheduler& scheduler) {
+  const Life* head = nullptr;
+  auto admitted = static_cast<std::int64_t>(plan.failed.size());  // or failed, perhaps, of those that were looked at
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (life.is == Is::kWaiting && (head == nullptr || Before(life, *head))) head = &life;
+    admitted += life.picked_in == last_step_ || (life.moving_in && life.is == Is::kRunning);
+  }
+  if (head == nullptr || (!known_order_ && !head->promoted())) return;
+  // Where nothing else can run, whoever fits may.
+  if (plan.run.size() == 1 && plan.run[0].admitted()) return;
+  const bool unclear = std::ranges::any_of(unreleased_, [&](RequestId id) {
+    const Life& life = Of(id);
+    return &life != head && life.is == Is::kWaiting && !Before(*head, life);
+  });
+  if (unclear) return;
+  // An oracle is asked about all at once, so that more are looked at.
+  std::int64_t window = setup_.options.admission_window;
+  if (host_kv_ != nullptr) {
+    window += std::max<std::int64_t>(left.sequences, 0);
+    if (admitted + 1 > window) return;
+  }
+  Bar bar = BarOf(*head, left, limits);
+  const bool passes = PassedOver(bar);
+  bool overtaken = false;  // so often, perhaps, that nobody else gets an adapter before
+  if (passes) {
+    scratch_.clear();
+    for (RequestId id : unreleased_) {
+      if (const Life& life = Of(id); life.is == Is::kWaiting) scratch_.push_back(&life);
+    }
+    std::ranges::sort(scratch_, [this](const Life* a, const Life* b) { return Before(*a, *b); });
+    for (std::size_t i = 0; i < scratch_.size(); ++i) {
+      const Life* const next = scratch_[i];
+      if (!known_order_ && !next->promoted()) return;
+      if (i + 1 < scratch_.size() && !Before(*next, *scratch_[i + 1])) return;
+      if (++admitted > window) return;
+      head = next;
+      bar = BarOf(*head, left, limits);
+      if (overtaken && head->state.request.adapter && limits.adapters > 0) {
+        if (!PassedOver(bar) && bar != Bar::kNone) return;  // it may have been this one that all others wait behind
+        bar = Bar::kAdapter;
+      }
+      overtaken |= bar == Bar::kAdapter;
+      if (!PassedOver(bar)) break;
+    }
+  }
+  if (bar == Bar::kNone) {
+    const RequestId id = head->state.request.id;
+    const Explanation e = scheduler.Explain(id);
+    return Violate(fmt::format("request {} is the first that could run, and waits for {}, behind {}", id.value,
+                               static_cast<int>(e.waits_for), e.ahead));
+  }
+  if (PassedOver(bar) || host_kv_ != nullptr) return;
+  if (bar == Bar::kMemory && !passes) CheckKept(left, limits);
+  if (violation_.empty() && !fails_) CheckDisplaces(*head, bar, left, limits);
+}
+
+// The first waits for memory: who holds some goes on, since nobody else gets that before it ends.
+void Shadow::CheckKept(const Left& left, const StepLimits& limits) {
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (life.is != Is::kWaiting || life.in_transit() || !life.sure || life.tokens_held == 0 || life.copied) continue;
+    FIRE_CHECK(BarOf(life, left, limits) != Bar::kNone, "request {} could go on with the KV that it holds", id.value);
+  }
+}
+
+// By rank, the first displaces the worst that runs, where it gains by that and is better by more than the margin.
+void Shadow::CheckDisplaces(const Life& head, Bar bar, const Left& left, const StepLimits& limits) {
+  const SchedulerOptions& o = setup_.options;
+  if (o.preempt != Preempt::kByRank || !known_order_) return;
+  if (bar != Bar::kRows && bar != Bar::kMemory) return;
+  const Request& r = head.state.request;
+  if (r.adapter && std::ranges::find(left.adapters, r.adapter) == left.adapters.end() &&
+      std::cmp_greater_equal(left.adapters.size(), limits.adapters)) {
+    return;
+  }
+  if (Counts() && bar == Bar::kMemory && Pending()) return;
+  const auto outranked = [&](Life life) {
+    if (life.steps == 0 || (life.steps == 1 && life.planned_in == last_step_)) return false;  // a step first
+    life.state.generated = {life.generated};
+    life.state.has_run |= life.generated > 0;
+    return head.promoted() ||
+           (KeyOf(head).key + o.preempt_margin < KeyOf(life).key && head.group_key <= GroupKeyOf(life));
+  };
+  scratch_.clear();
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (life.is != Is::kRunning) continue;
+    if (life.went_on && life.picked_in == last_step_) return;  // it came after
+    if (life.quantum > 0) return;
+    if (!life.moving_in && life.state.request.preemptible) scratch_.push_back(&life);
+  }
+  std::ranges::sort(scratch_, [this](const Life* a, const Life* b) { return VictimRankOf(*b) < VictimRankOf(*a); });
+  if (scratch_.empty() || !outranked(*scratch_.front())) return;
+  // Those that it outranks, from the worst on, must be enough together.
+  std::int64_t blocks = left.blocks;
+  for (const Life* life : scratch_) {
+    if (!outranked(*life)) break;
+    blocks += BlocksOf(*life, life->tokens_held);
+  }
+  const auto watermark = static_cast<std::int32_t>(o.kv_watermark * o.kv_blocks.value);
+  if (Counts() && blocks < std::max(BlocksOf(head, head.known), head.cpu_blocks) + watermark) return;
+  Violate(fmt::format("request {} could displace {}, and waits", r.id.value, scratch_.front()->state.request.id.value));
+}
+
+}  // namespace takt::fire
