@@ -50,7 +50,9 @@ struct SchedulerOptions {
   double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free for growth (vLLM's figure)
   bool prefix_cache = false;  // kLedger: keep finished prefixes, least recently used out first
 
-  std::int32_t admission_window = 16;  // waiting requests looked at past one whose adapter has no place
+  // Waiting requests looked at past one whose adapter has no place, or which needs a larger step; and how many that use
+  // an adapter may overtake one that waits for its own, in all.
+  std::int32_t admission_window = 16;
 
   // Number of the first plan. A host whose results may come later than the end of their scheduler goes on counting with
   // the next one: what was meant for the first is then unknown to the second.
