@@ -88,13 +88,13 @@ int Serve(Arguments arguments) {
   if (!log.ok()) return Complain(log.status(), kFailed);
 
   options->policy = arguments.common.policies[0];
-  takt::Recorder recorder([&](std::string_view bytes) { (*log)->Write(bytes); });
+  takt::Recorder recorder([&](std::string_view bytes) { (*log)->Write(bytes); });  // begins with the log's header
   if (*log) options->recorder = &recorder;
   if (*steps)
     options->on_step = [&](const StepReport& report) { (*steps)->Write(StepLine(report, report.scheduling)); };
   takt::cli::CatchInterrupts();
   const absl::StatusOr<bool> all_answered = ServeUntilInterrupted(arguments, *model, *std::move(options));
-  recorder.Flush();
+  if (*log) recorder.Flush();
   absl::Status written = all_answered.status();
   if (*steps) written.Update((*steps)->Close());
   if (*log) written.Update((*log)->Close());
