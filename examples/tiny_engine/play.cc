@@ -112,7 +112,7 @@ absl::Status RunPolicy(const Model& model, const Arguments& arguments, const Eng
 
   const auto begin = std::chrono::steady_clock::now();
   absl::StatusOr<TraceResult> traced = RunTrace(model, comparison.workload, options);
-  recorder.Flush();
+  if (files.log) recorder.Flush();
   if (!traced.ok()) return traced.status();
   run.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const StepTimes::Peak peak = steps.peak();

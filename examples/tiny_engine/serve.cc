@@ -88,7 +88,7 @@ int Serve(Arguments arguments) {
   if (!log.ok()) return Complain(log.status(), kFailed);
 
   options->policy = arguments.common.policies[0];
-  takt::Recorder recorder([&](std::string_view bytes) { (*log)->Write(bytes); });  // begins with the log's header
+  takt::Recorder recorder([&](std::string_view bytes) { (*log)->Write(bytes); });
   if (*log) options->recorder = &recorder;
   if (*steps)
     options->on_step = [&](const StepReport& report) { (*steps)->Write(StepLine(report, report.scheduling)); };
