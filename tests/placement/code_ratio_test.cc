@@ -104,6 +104,54 @@ TEST_CASE("at alpha 1 all goes to the first of the fastest, as the authors' code
   for (std::uint64_t r = 2; r < 20; ++r) CHECK(Send(router, r, 1) == 2);
 }
 
+TEST_CASE("the score, term by term: speed and work against those of the instance of smallest id") {
+  auto costs = std::make_shared<StageTimes>();
+  costs->Set({1}, "one", std::chrono::seconds(1));
+  costs->Set({1}, "two", std::chrono::seconds(2));
+  costs->Set({1}, "RTX A6000", std::chrono::seconds(4));
+  CodeRatio policy(0.25, costs);
+  const auto up = [&](std::uint32_t slot, std::uint64_t id, const char* profile) {
+    const InstanceState state{.instance = {.id = {id}, .profile = profile}, .slot = slot};
+    policy.Up(state, {});
+    return state;
+  };
+  const InstanceState a = up(0, 5, "two"), first = up(1, 3, "one"), halved = up(2, 9, "RTX A6000");
+  RequestState r;
+  r.request.stage = {1};
+  policy.Prepare(r, {});
+  CHECK(policy.Score(r, first, {}) == 1);  // nothing was sent there yet
+  CHECK(policy.Score(r, a, {}) == 0);
+  policy.Placed(r, a, {});
+  CHECK(policy.Score(r, first, {}) == 1);
+  policy.Placed(r, first, {});
+  policy.Placed(r, first, {});
+  policy.Placed(r, halved, {});
+  CHECK(policy.Score(r, first, {}) == 0.25 - 0.75);
+  CHECK(policy.Score(r, a, {}) == 0.25 / 2 - 0.75 * (2.0 / 2));
+  CHECK(policy.Score(r, halved, {}) == 0.25 / 4 - 0.75 * 0.5 * (4.0 / 2));
+  policy.Observe(InstanceDown{{3}}, {});
+  policy.Prepare(r, {});
+  CHECK(policy.Score(r, a, {}) == 0.25 - 0.75);  // the reference now
+  CHECK(policy.Score(r, halved, {}) == 0.25 / 2 - 0.75 * 0.5 * (4.0 / 2));
+}
+
+TEST_CASE("A6000 and L40 count half, however they are spelt") {
+  for (const auto& [profile, halved] : std::vector<std::pair<const char*, bool>>{{"A6000", true},
+                                                                                 {"nvidia-a6000-48gb", true},
+                                                                                 {"L40S", true},
+                                                                                 {"l40", true},
+                                                                                 {"H100", false},
+                                                                                 {"A100", false},
+                                                                                 {"", false}}) {
+    CodeRatio policy(0);
+    const InstanceState i{.instance = {.id = {1}, .profile = profile}};
+    policy.Up(i, {});
+    policy.Prepare({}, {});
+    policy.Placed({}, i, {});
+    CHECK(policy.Score({}, i, {}) == (halved ? -0.5 : -1));
+  }
+}
+
 TEST_CASE("an instance that goes down is forgotten, and the next one is the reference") {
   auto router = RouterOf(CodeRatio(0), {"x", "x"});
   for (std::uint64_t r = 1; r <= 10; ++r) Send(router, r, 0);
@@ -118,10 +166,15 @@ TEST_CASE("an epoch sets alpha where it can be one") {
   policy.Observe(Epoch{.alpha = 0.7}, {});
   CHECK(policy.alpha == 0.7);
   policy.Observe(Epoch{.alpha = 1.5}, {});
+  policy.Observe(Epoch{.alpha = -0.5}, {});
   policy.Observe(Epoch{.alpha = std::numeric_limits<double>::quiet_NaN()}, {});
   policy.Observe(Epoch{}, {});
   CHECK(policy.alpha == 0.7);
-  CHECK(policy.Score({}, {}, {}) == policy.Score({}, {}, {}));  // without instances, too
+  for (const double end : {0.0, 1.0}) {
+    policy.Observe(Epoch{.alpha = end}, {});
+    CHECK(policy.alpha == end);
+  }
+  CHECK(policy.Score({}, {}, {}) == 0);  // without instances, too
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -129,6 +130,109 @@ TEST_CASE("a workflow keeps its model until it was not heard of for long, or the
   c.policy.Observe(InstanceDown{{1}}, At(39));
   c.instances.erase(c.instances.begin());
   CHECK(c.Place(Asking(4, {{{1}, 1}, {{2}, 0}}, 1, 7), At(39)) == 1);  // it has nowhere else to go
+}
+
+TEST_CASE("a workflow whose model is gone takes another, also while it is remembered") {
+  Cluster c;
+  for (std::uint64_t model = 1; model <= 3; ++model) c.Add(model, 0.01);
+  const std::vector<ModelScore> scores = {{{1}, 0.1f}, {{2}, 0.9f}, {{3}, 0.8f}};
+  CHECK(c.Place(Asking(0, scores, 0, 7)) == 1);
+  CHECK(c.Place(Asking(1, {{{1}, 1}}, 0, 8)) == 0);  // two workflows keep two models
+  CHECK(c.Place(Asking(2, scores, 0, 8)) == 0);
+  CHECK(c.Place(Asking(3, {{{1}, 1}}, 0, 7)) == 1);
+  CHECK(c.policy.programs() == 2);
+  c.policy.Observe(InstanceDown{{2}}, {});
+  c.instances.erase(c.instances.begin() + 1);
+  CHECK(c.Place(Asking(4, scores, 0, 7)) == 2);
+  CHECK(c.Place(Asking(5, {{{1}, 1}}, 0, 7)) == 2);  // which it keeps
+}
+
+TEST_CASE("a place in the list of workflows is given out again, to one workflow") {
+  Cluster c;
+  for (std::uint64_t model = 1; model <= 3; ++model) c.Add(model, 0.01);
+  const auto keep = [&](std::uint64_t workflow, std::uint64_t model) {
+    return c.Place(Asking(static_cast<std::uint32_t>(workflow), {{{model}, 1}}, 0, workflow));
+  };
+  keep(1, 1);
+  c.policy.Observe(WorkflowEnded{{1}}, {});
+  keep(2, 2);
+  keep(3, 3);
+  keep(4, 1);
+  c.policy.Observe(WorkflowEnded{{3}}, {});
+  keep(5, 3);
+  for (const auto& [workflow, kept] : {std::pair{2, 1}, {4, 0}, {5, 2}}) {
+    CHECK(c.Place(Asking(99, {}, 0, static_cast<std::uint64_t>(workflow))) == kept);
+  }
+  CHECK(c.policy.programs() == 3);
+}
+
+TEST_CASE("work is what was told for the model, else of the workflow, else of the call, else as if unknown") {
+  Cluster c;
+  c.policy.unknown = 50;
+  c.Add(1, 1);
+  const auto load_of = [&](const RequestState& r) {
+    c.policy.Placed(r, c.instances[0], {});
+    const double load = c.policy.LoadOf(ModelId{1});
+    c.End(r);
+    return load;
+  };
+  CHECK(load_of(Asking(0, {{{2}, 1, 7}, {{1}, 1, 30}}, 100)) == 30);
+  CHECK(load_of(Asking(0, {{{1}, 1, 0}}, 100)) == 0);
+  CHECK(load_of(Asking(0, {{{1}, 1, 0.6f}}, 100)) == 1);
+  CHECK(load_of(Asking(0, {{{1}, 1}}, 100)) == 100);
+  CHECK(load_of(Asking(0, {{{2}, 1, 7}}, 100)) == 100);
+  RequestState r = Asking(0, {}, 0);
+  r.request.workflow_tokens_left = {};
+  CHECK(load_of(r) == 50);
+  r.request.output_tokens = Estimate::Exact(8);
+  CHECK(load_of(r) == 8);
+  CHECK(c.policy.LoadOf(ModelId{1}) == 0);
+  CHECK(c.policy.LoadOf(ModelId{9}) == 0);  // which nobody has
+}
+
+TEST_CASE("of several replicas the one with the least work counts, and takes the request") {
+  Cluster c;
+  c.policy.tau = 0;
+  c.policy.floor_s = 0.5;
+  c.Add(1, 0.01);
+  c.Add(2, 0.02);
+  c.Add(2, 0.01);
+  c.Add(3, 0);  // not told: a millisecond
+  c.policy.Placed(Asking(0, {}, 100), c.instances[0], {});
+  c.policy.Placed(Asking(1, {}, 10), c.instances[1], {});
+  c.policy.Placed(Asking(2, {}, 30), c.instances[2], {});
+  c.policy.Placed(Asking(3, {}, 200), c.instances[3], {});
+  CHECK(c.policy.LoadOf(ModelId{1}) == Approx(1));
+  CHECK(c.policy.LoadOf(ModelId{2}) == Approx(0.2));
+  CHECK(c.policy.LoadOf(ModelId{3}) == Approx(0.2));
+  const auto place = [&](std::vector<ModelScore> scores) {
+    const RequestState r = Asking(9, std::move(scores), 0);
+    const int at = c.Place(r);
+    c.End(r);
+    return at;
+  };
+  CHECK(place({{{2}, 1}}) == 1);
+  CHECK(place({{{1}, 1}}) == 1);           // 1 s is too slow, and equal loads are the smaller id's
+  CHECK(place({{{2}, 0.5f}, {{3}, 1}}) == 3);
+  c.policy.floor_s = 1.0;
+  CHECK(place({{{1}, 1}}) == 0);           // within the floor
+  CHECK(place({{{2}, 0.5f}, {{3}, 0.5f}}) == 1);  // equal scores: the fastest
+  c.policy.delta_s = 0;
+  CHECK(place({{{1}, 0.5f}, {{2}, 0.5f}, {{3}, 0.5f}}) == 1);
+}
+
+TEST_CASE("a slot that another instance has now is its own, and a score that is no number is none") {
+  Cluster c;
+  c.Add(1, 0.01);
+  c.Add(2, 0.01);
+  c.policy.Observe(InstanceDown{{2}}, {});
+  c.instances[1].instance = {.id = {7}, .model = {3}, .token_s = 0.01};
+  c.policy.Up(c.instances[1], {});
+  c.policy.Observe(InstanceDown{{2}}, {});  // once more: it is not 7
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(c.Place(Asking(0, {{{3}, 1}}, 0)) == 1);
+  CHECK(c.Place(Asking(1, {{{3}, kNan}}, 0)) == 0);
+  CHECK(c.Place(Asking(2, {{{3}, -1}, {{2}, 1}}, 0)) == 0);
 }
 
 // Algorithm 1, lines 7 to 22, word by word; `break_within`: the break of line 22 belongs to the test of line 18.

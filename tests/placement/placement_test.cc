@@ -1,13 +1,16 @@
 // What holds for every placement policy, and what each one promises.
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "catch.h"
 #include "takt/base/random.h"
 #include "takt/placement/any_placement.h"
+#include "takt/placement/call_costs.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/registry.h"
 #include "takt/placement/round_robin.h"
@@ -54,6 +57,77 @@ TEST_CASE("an unknown placement is named, with those that exist") {
   const auto message = std::string(placement.status().message());
   CHECK(message.find("'best'") != std::string::npos);
   CHECK(message.find("least_loaded, least_outstanding_tokens, random, round_robin") != std::string::npos);
+}
+
+TEST_CASE("every option of a placement can be told by name") {
+  for (const std::string spec :
+       {"least_loaded(waiting_weight=2)", "random(seed=7)", "best_fit(output_tokens=3)", "code_ratio(alpha=0.3)",
+        "confidence_slack(tau=1,delta_s=0.1,floor_s=0.5,sticky_s=5,unknown=100)",
+        "time_slot_packer(slot=1,decode_rate=30,unknown=5,danger=0.9,recovered=0.8,late=false)",
+        "workload_balance(alpha=0.5,beta=7,queue=outstanding)"}) {
+    const auto placement = MakePlacement(spec);
+    REQUIRE(placement.ok());
+    CHECK(placement->spec() == spec);
+  }
+  for (const char* wrong :
+       {"code_ratio(alpha=1.1)", "code_ratio(alpha=-1)", "workload_balance(alpha=2)", "workload_balance(beta=-1)",
+        "workload_balance(beta=2e9)", "workload_balance(queue=running)", "time_slot_packer(slot=0)",
+        "time_slot_packer(slot=1001)", "time_slot_packer(decode_rate=-1)", "time_slot_packer(decode_rate=2e6)",
+        "time_slot_packer(unknown=-1)", "time_slot_packer(unknown=2e5)", "confidence_slack(delta_s=-1)"}) {
+    INFO(wrong);
+    CHECK_FALSE(MakePlacement(wrong).ok());
+  }
+}
+
+TEST_CASE("the output that a call is taken to have: as estimated, below its cap, and a million at most") {
+  const auto tokens = [](Estimate output, std::int32_t cap) {
+    return CallCosts::OutputTokens({.max_output_tokens = {cap}, .output_tokens = output});
+  };
+  CHECK(tokens({}, 0) == 256);
+  CHECK(tokens({}, 100) == 100);
+  CHECK(tokens(Estimate::Exact(300.4), 0) == 300);
+  CHECK(tokens(Estimate::Exact(300.5), 0) == 301);
+  CHECK(tokens(Estimate::Exact(300), 1) == 1);
+  CHECK(tokens(Estimate::Exact(1e9), 0) == 1'000'000);
+}
+
+TEST_CASE("what a call takes: as measured, else by the cost model, else a millisecond a token") {
+  using std::chrono::milliseconds;
+  auto measured = std::make_shared<StageTimes>();
+  measured->Set({1}, "x", milliseconds(70));
+  measured->Set({2}, "x", Duration(0));
+  CallCosts costs(measured);
+  const InstanceState x{.instance = {.id = {1}, .profile = "x"}, .slot = 0};
+  InstanceState y{.instance = {.id = {2}, .profile = "y"}, .slot = 2};
+  RequestState r;
+  r.request.prompt_tokens = {10};
+  r.request.output_tokens = Estimate::Exact(5);
+  r.request.stage = {1};
+  CHECK(costs.On(x) == Duration(1));  // nobody is up yet
+  costs.Up(x);
+  costs.Up(y);
+  const auto on = [&](const InstanceState& i) {
+    costs.Prepare(r);
+    return costs.On(i);
+  };
+  CHECK(on(x) == milliseconds(70));
+  CHECK(on(y) == milliseconds(15));
+  CHECK(costs.OnSlot(1) == Duration(1));  // nobody has it
+  CHECK(costs.OnSlot(9) == Duration(1));
+  r.request.stage = {2};
+  CHECK(on(x) == Duration(1));  // at least that
+  r.request.stage = {3};
+  CHECK(on(x) == milliseconds(15));
+  r.request.output_tokens = Estimate::Exact(0);
+  CHECK(on(x) == milliseconds(11));
+  r.request.stage = {1};
+  y.instance.profile = "x";  // told again, as another
+  costs.Up(y);
+  CHECK(on(y) == milliseconds(70));
+  y.instance.profile = "z";
+  costs.Up(y);
+  CHECK(on(y) == milliseconds(11));
+  CHECK(on(x) == milliseconds(70));
 }
 
 TEST_CASE("a host's own placement needs no name") {

@@ -152,17 +152,80 @@ TEST_CASE("an instance that vanishes and returns with other capacity") {
   CHECK(b.packer.Expected(0, 0) == 0);
   CHECK(b.Score(Call(1, {2}, 100), 0, 2) == -500);
   CHECK(b.Score(Call(1, {2}, 101), 0, 2) == kNotHere);
+  b.packer.Observe(InstanceReported{{1}, {.preempted = 3, .kv_used = {100}}}, At(2));
+  CHECK(b.packer.suspended(0));
+  b.packer.Observe(InstanceDown{{1}}, At(3));
+  b.packer.Observe(InstanceReported{{1}, {.kv_used = {999}}}, At(3));  // of nobody who is up
+  b.packer.Up(b.instances[0], At(4));
+  CHECK_FALSE(b.packer.suspended(0));
+  b.packer.Observe(InstanceReported{{1}, {.preempted = 2, .kv_used = {100}}}, At(4));
+  CHECK(b.packer.suspended(0));  // it counts from nothing again
+  b.packer.Up(b.instances[0], At(5));  // told again while it is up: it is as it was
+  CHECK(b.packer.suspended(0));
+}
+
+TEST_CASE("instances that come later change nothing for those that are there") {
+  Bench b(1);
+  const RequestState r = Call(0, {2}, 300);
+  b.packer.Placed(r, b.instances[0], At(0.5));
+  std::vector<double> before;
+  for (std::size_t k = 0; k < TimeSlotPacker::kHorizon; ++k) before.push_back(b.packer.Expected(0, k));
+  for (std::uint32_t i = 1; i < 40; ++i) {
+    b.packer.Up({.instance = {.id = {i + 1u}, .kv_tokens = {1000}}, .slot = i}, At(0.5));
+    for (std::size_t k = 0; k < TimeSlotPacker::kHorizon; ++k) {
+      REQUIRE(b.packer.Expected(0, k) == before[k]);
+      REQUIRE(b.packer.Expected(i, k) == 0);
+    }
+  }
+  CHECK(b.packer.Expected(0, 0) == 350);
+  CHECK(b.packer.Expected(0, TimeSlotPacker::kHorizon) == 0);  // what lies beyond is not looked at
+}
+
+TEST_CASE("how long a call runs: as its agent's do, else by its estimate, else as if unknown") {
+  Bench b(1);
+  b.packer.unknown_s = 1;
+  RequestState r = Call(0, {9}, 100);  // of an agent that the table does not have
+  CHECK(b.Score(r, 0, 0) == -200);
+  r.request.output_tokens = Estimate::Exact(300);
+  CHECK(b.Score(r, 0, 0) == -400);
+  r.request.agent = {1};
+  CHECK(b.Score(r, 0, 0) == -300);
+  r.request.agent = {9};
+  r.request.output_tokens = Estimate::Exact(1);
+  CHECK(b.Score(r, 0, 0) == -150);  // a slot at least
+  r.request.output_tokens = Estimate::Exact(1e9);
+  CHECK(b.Score(r, 0, 0) == kNotHere);  // 240 slots at most
+  b.instances[0].outstanding = 0;
+  CHECK(b.Score(r, 0, 0) == -(100 + 240 * 50));
+
+  TimeSlotPacker still;  // decodes nothing: an estimate says nothing of time
+  still.decode_rate = 0;
+  still.Up(b.instances[0], At(0));
+  still.Placed(r, b.instances[0], At(0));
+  CHECK(still.Expected(0, 19) == 100);  // unknown_s is 10
+  CHECK(still.Expected(0, 20) == 0);
+}
+
+TEST_CASE("prompts and lengths beyond all measure are cut, so that sums stay exact") {
+  Bench b(1);
+  b.instances[0].outstanding = 0;
+  CHECK(b.Score(Call(0, {1}, 1 << 30), 0, 0) == -((1 << 22) + 200));
+  b.packer.Placed(Call(0, {1}, 1 << 30), b.instances[0], At(0));
+  CHECK(b.packer.Expected(0, 0) == (1 << 22) + 50);
+  b.packer.Released(Call(0, {1}, 1 << 30), b.instances[0], At(0));
+  CHECK(b.packer.Expected(0, 0) == 0);
 }
 
 // Sums of ramps, slot by slot, by the book.
 TEST_CASE("slots against brute force") {
+  const bool late = GENERATE(false, true);
   Random random(1);
   struct Placed {
     RequestState r;
     std::uint32_t instance;
     std::int64_t begin, span;
   };
-  Bench b(5);
+  Bench b(5, late);
   std::map<std::uint32_t, Placed> held;
   double now = 0;
   for (int step = 0; step < Scaled(20'000); ++step) {
@@ -190,7 +253,7 @@ TEST_CASE("slots against brute force") {
         double sum = 0;
         for (const auto& [_, p] : held) {
           const std::int64_t age = slot_now + k - p.begin;
-          if (p.instance == i && age >= 0 && age < p.span) {
+          if (p.instance == i && age >= 0 && (age < p.span || (late && k == 0))) {
             sum += p.r.request.prompt_tokens.value + 50 * static_cast<double>(age + 1);
           }
         }
@@ -293,6 +356,42 @@ TEST_CASE("best fit: the least to spare that is enough") {
   CHECK(best() == 0);  // enough nowhere: the one that lacks least
   instances[2].instance.kv_tokens = {0};
   CHECK(best() == 2);
+}
+
+TEST_CASE("best fit: what to spare is counted to the token") {
+  BestFit fit;
+  InstanceState i{.instance = {.id = {1}, .kv_tokens = {1000}}};
+  i.report.kv_used = {300};
+  fit.Up(i, At(0));
+  RequestState r = Call(0, {1}, 200);
+  const auto score = [&] { return fit.Score(r, i, At(0)); };
+  CHECK(score() == -300);  // 200 of output where nothing is known
+  r.request.output_tokens = Estimate::Exact(100);
+  CHECK(score() == -400);
+  fit.Placed(r, i, At(0));
+  CHECK(score() == -200);
+  r.request.output_tokens = Estimate::Exact(300);
+  CHECK(score() == 0);  // just enough is enough
+  r.request.output_tokens = Estimate::Exact(301);
+  const double lacks_one = score();
+  r.request.output_tokens = Estimate::Exact(302);
+  CHECK(lacks_one > score());
+  fit.Observe(InstanceReported{{7}, {}}, At(0));  // of nobody
+  CHECK(score() == lacks_one - 1);
+  fit.Up(i, At(0));  // told again: what was placed there still is
+  CHECK(score() == lacks_one - 1);
+  fit.Observe(InstanceReported{{1}, {}}, At(0));
+  CHECK(score() == -198);
+  fit.Placed(r, i, At(0));
+  fit.Observe(InstanceDown{{1}}, At(0));
+  fit.Up(i, At(0));
+  CHECK(score() == -198);
+  InstanceState unbounded{.instance = {.id = {2}}, .slot = 1};
+  fit.Up(unbounded, At(0));
+  r.request.prompt_tokens = {1000};
+  CHECK(fit.Score(r, unbounded, At(0)) > score());   // one that lacks is worse
+  r.request.prompt_tokens = {10};
+  CHECK(fit.Score(r, unbounded, At(0)) < score());  // one that is told and suffices is better
 }
 
 // ---- policies by agent ---------------------------------------------------------------------------------------------
