@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -425,6 +427,17 @@ TEST_CASE("what is not needed any more leaves more time to the rest") {
   CHECK(table.After(0) == Outlook{9, 3});
 }
 
+TEST_CASE("what grows behind a stage that has ended early is behind all ahead of it") {
+  WorkflowTable table;
+  REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}), Stage({3}, {1})}), At(0)));
+  table.Make(0, kW, {1}, 1, At(0));
+  CHECK_FALSE(table.EndStage(kW, 1, At(0)));
+  CHECK_FALSE(table.EndStage(kW, 2, At(0)));
+  CHECK(table.After(0) == Outlook{0, 0});
+  REQUIRE_FALSE(table.Grow(kW, Stage({4}, {2}, 7), {}, At(0)));
+  CHECK(table.After(0) == Outlook{7, 1});
+}
+
 TEST_CASE("expected stages: each is crossed out once, and some end others") {
   const auto expected = std::make_shared<const ExpectedStages>(ExpectedStages{
       {{kPlan, {}, 1}, {kWrite, {}, 10}, {kRevise, kTest, 3}, {kRevise, kTest, 3}, {kTest, {}, 2}, {kTest, {}, 2}}});
@@ -540,6 +553,204 @@ TEST_CASE("classes of service give deadlines to those that were declared without
   CHECK(deadline(4, kUnset) == kNever);
   CHECK(deadline(1, At(99)) == At(99));
   CHECK(deadline(1, kNever) == kNever);
+}
+
+// ---- against plain models ---------------------------------------------------------------------------------------
+
+// The dearest path behind a stage, then the longest of those, by looking at all of them.
+Outlook Behind(const std::vector<WorkflowStage>& stages, const std::vector<bool>& ended, std::uint32_t stage) {
+  Outlook most;
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    if (std::ranges::find(stages[s].after, stage) == stages[s].after.end()) continue;
+    Outlook through = Behind(stages, ended, s);
+    if (!ended[s]) through = {through.cost_s + stages[s].cost_s, through.stages + 1};
+    if (std::pair(through.cost_s, through.stages) > std::pair(most.cost_s, most.stages)) most = through;
+  }
+  return most;
+}
+
+TEST_CASE("what is to come is the dearest path through what has not ended, in any graph, however it grew") {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(300)); ++seed) {
+    Random random(seed);
+    WorkflowTable table;
+    std::vector<WorkflowStage> stages;
+    const auto any_stage = [&](std::uint32_t site) {
+      WorkflowStage stage = Stage({site + 1}, {}, 0.5 * static_cast<double>(1 + random.Below(4)));
+      for (std::uint32_t before = 0; before < stages.size(); ++before) {
+        if (random.Chance(0.4)) stage.after.push_back(before);
+      }
+      return stage;
+    };
+    const auto declared = static_cast<std::uint32_t>(1 + random.Below(6));
+    for (std::uint32_t s = 0; s < declared; ++s) stages.push_back(any_stage(s));
+    REQUIRE_FALSE(table.Declare(Graph(stages), At(0)));
+    std::vector<bool> ended(stages.size());
+    const auto compare = [&] {
+      for (std::uint32_t s = 0; s < stages.size(); ++s) {
+        if (ended[s]) continue;
+        const auto made = table.Make(99, kW, {s + 1}, 0, At(0));
+        REQUIRE(made.stage == s);
+        bool ready = true;
+        for (const std::uint32_t before : stages[s].after) ready = ready && ended[before];
+        REQUIRE(made.ready == ready);
+        REQUIRE(table.StageReady(kW, s) == ready);
+        REQUIRE(table.After(99) == Behind(stages, ended, s));
+        table.Lost(99, At(0));
+      }
+    };
+    compare();
+    while (random.Chance(0.8)) {
+      if (random.Chance(0.5)) {
+        const auto s = static_cast<std::uint32_t>(random.Below(stages.size()));
+        if (std::ranges::count(ended, false) == 1 || ended[s]) continue;
+        REQUIRE_FALSE(table.EndStage(kW, s, At(0)));
+        ended[s] = true;
+      } else if (stages.size() < 9) {
+        const auto index = static_cast<std::uint32_t>(stages.size());
+        WorkflowStage grown = any_stage(index);
+        std::vector<std::uint32_t> before;
+        std::vector<WorkflowStage> with = stages;
+        for (std::uint32_t s = 0; s < stages.size(); ++s) {
+          if (ended[s] || random.Chance(0.7)) continue;
+          before.push_back(s);
+          with[s].after.push_back(index);
+        }
+        with.push_back(grown);
+        // A stage that comes before one of its own predecessors closes a circle.
+        std::function<bool(std::uint32_t)> comes_after = [&](std::uint32_t s) {
+          if (std::ranges::find(before, s) != before.end()) return true;
+          return std::ranges::any_of(stages[s].after, comes_after);
+        };
+        const bool circle = std::ranges::any_of(grown.after, comes_after);
+        const WorkflowFault fault = table.Grow(kW, grown, before, At(0));
+        REQUIRE((fault.kind == WorkflowFault::kCycle) == circle);
+        REQUIRE(static_cast<bool>(fault) == circle);
+        if (!circle) stages = with, ended.push_back(false);
+        REQUIRE(table.Find(kW).stages == stages.size());
+      }
+      compare();
+    }
+  }
+}
+
+TEST_CASE("what is learnt is the dearest chain of stages that each began when the one before had ended") {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(300)); ++seed) {
+    Random random(seed);
+    struct Played {
+      double cost = 0;
+      int began = -1, ended = -1;
+    };
+    const auto n = static_cast<Handle>(1 + random.Below(6));
+    std::vector<Played> played(n);
+    WorkflowTable table;
+    REQUIRE_FALSE(table.Declare({.id = kW, .deadline = At(100)}, At(0)));
+    int moment = 0;
+    for (Handle turns = 20; turns > 0; --turns) {
+      const auto call = static_cast<Handle>(random.Below(n));
+      Played& p = played[call];
+      if (p.began < 0) {
+        p.cost = 0.25 * static_cast<double>(1 + random.Below(5));
+        p.began = moment++;
+        REQUIRE(table.Make(call, kW, {call + 1}, p.cost, At(0)).ready);
+      } else if (p.ended < 0) {
+        p.ended = moment++;
+        REQUIRE(table.Ended(call, At(0)));
+      }
+    }
+    std::function<Outlook(const Played&)> after = [&](const Played& p) {
+      Outlook most;
+      for (const Played& next : played) {
+        if (p.ended < 0 || next.began < p.ended) continue;
+        const Outlook behind = after(next);
+        const Outlook through{next.cost + behind.cost_s, 1 + behind.stages};
+        if (std::pair(through.cost_s, through.stages) > std::pair(most.cost_s, most.stages)) most = through;
+      }
+      return most;
+    };
+    REQUIRE_FALSE(table.End(kW, false, At(0)));
+    for (Handle call = 0; call < n; ++call) {
+      const Played& p = played[call];
+      REQUIRE(table.profile().CostOf({call + 1}) == (p.began < 0 ? 0 : p.cost));
+      REQUIRE(table.profile().After({call + 1}, 0) == (p.began < 0 ? Outlook{} : after(p)));
+    }
+  }
+}
+
+TEST_CASE("a call that was held begins when it is let go, and is learnt of") {
+  WorkflowTable table;
+  REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan), Stage(kWrite, {0}, 3)}), At(0)));
+  table.Make(0, kW, kPlan, 1, At(0));
+  table.Make(1, kW, kWrite, 3, At(0));
+  table.Ended(0, At(1));
+  table.Ended(1, At(2));
+  CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
+  CHECK(table.profile().After(kPlan, 0) == Outlook{3, 1});
+  CHECK(table.profile().CostOf(kWrite) == 3);
+}
+
+TEST_CASE("of a workflow that was cancelled, or fell silent, nothing is learnt") {
+  for (const bool cancelled : {true, false}) {
+    WorkflowTable table({.silence = std::chrono::seconds(10)});
+    REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan), Stage(kWrite, {0})}), At(0)));
+    table.Make(0, kW, kPlan, 5, At(0));
+    table.Ended(0, At(1));
+    if (cancelled) {
+      REQUIRE_FALSE(table.End(kW, true, At(2)));
+    } else {
+      table.Advance(At(11));
+    }
+    CHECK(Hows(table) == Ends{cancelled ? WorkflowEnd::kCancelled : WorkflowEnd::kSilent});
+    CHECK(table.profile().CostOf(kPlan) == 0);
+    CHECK(table.profile().sites() == 0);
+  }
+}
+
+TEST_CASE("behind a call that nobody announced comes all that has not begun") {
+  WorkflowTable table;
+  REQUIRE_FALSE(
+      table.Declare(Graph({Stage({1}, {}, 50), Stage({2}, {}, 2), Stage({3}, {1}, 3), Stage({4}, {}, 70)}), At(0)));
+  table.Make(0, kW, {1}, 50, At(0));  // runs
+  REQUIRE_FALSE(table.EndStage(kW, 3, At(0)));
+  table.Make(1, kW, {9}, 1, At(0));
+  CHECK(table.After(1) == Outlook{5, 2});
+  table.Make(2, kW, {2}, 2, At(0));
+  CHECK(table.After(1) == Outlook{3, 1});
+}
+
+TEST_CASE("no workflow grows beyond the most stages, and the fault names what was told") {
+  WorkflowTable table({.max_stages = 2});
+  REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2})}), At(0)));
+  CHECK(table.Grow(kW, Stage({9}), {}, At(0)) == WorkflowFault{WorkflowFault::kTooLarge, kW, 2, {9}});
+  const std::uint32_t none[] = {2};
+  CHECK(table.Find(kW).stages == 2);
+  WorkflowTable wider({.max_stages = 3});
+  REQUIRE_FALSE(wider.Declare(Graph({Stage({1}), Stage({2})}), At(0)));
+  CHECK(wider.Grow(kW, Stage({9}), none, At(0)) == WorkflowFault{WorkflowFault::kDangling, kW, 2, {9}});
+  CHECK_FALSE(wider.Grow(kW, Stage({9}), {}, At(0)));
+  CHECK(wider.Find(kW).stages == 3);
+}
+
+TEST_CASE("a stage's cost is the dearest that was told for it; what was declared or learnt counts until then") {
+  WorkflowTable table;
+  REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}, 7, 3)}), At(0)));
+  table.Make(0, kW, {1}, 1, At(0));
+  CHECK(table.After(0) == Outlook{7, 1});
+  const auto told = [&](Handle call, double cost_s) {
+    table.Make(call, kW, {2}, cost_s, At(0));
+    REQUIRE_FALSE(table.Grow(kW, Stage({8}), {}, At(0)));  // what was known is looked at again
+    const std::uint32_t all = table.Find(kW).stages;
+    REQUIRE_FALSE(table.EndStage(kW, all - 1, At(0)));
+    return table.After(0);
+  };
+  CHECK(told(1, 0) == Outlook{7, 1});
+  CHECK(told(2, 2) == Outlook{2, 1});
+  CHECK(told(3, 0.5) == Outlook{2, 1});
+  table.Ended(0, At(0));
+  for (const Handle call : {1u, 2u, 3u}) table.Ended(call, At(0));
+  CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
+  REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}, 0)}), At(0)));
+  table.Make(0, kW, {1}, 1, At(0));
+  CHECK(table.After(0) == Outlook{2, 1});  // as learnt
 }
 
 // ---- anything at all --------------------------------------------------------------------------------------------

@@ -362,6 +362,7 @@ class WorkflowTable {
     std::uint32_t calls = 0, running = 0, first_call = kNone;
     AgeLink age = {};  // by when they were last heard of
     bool open = false, stale = false;
+    bool ended_early = false;  // a stage has, before one ahead of it: what grows behind it is behind that one, too
   };
   struct Call {
     std::uint32_t workflow = kNone, stage = 0;
@@ -472,7 +473,7 @@ class WorkflowTable {
       if (before >= w.stages) return fault(WorkflowFault::kDangling);
       if (before == index) return fault(WorkflowFault::kCycle);
       AddEdge(w, before, index);
-      w.stale |= !At(w, before).ended;
+      w.stale |= !At(w, before).ended || w.ended_early;
     }
     return {};
   }
@@ -533,6 +534,7 @@ class WorkflowTable {
     Record& w = workflows_[slot];
     Stage& stage = At(w, index);
     stage.ended = true;
+    w.ended_early |= stage.missing > 0;
     stage.ended_at = w.moments++;
     ++w.ended;
     for (std::uint32_t e = stage.successors; e != kNone; e = edges_[e].next) {
