@@ -1,6 +1,11 @@
 #include "takt/policy/waiting_queue.h"
 
+#include <chrono>
+#include <limits>
 #include <map>
+#include <memory>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "catch.h"
@@ -161,6 +166,149 @@ TEST_CASE("a policy that charges for tokens is told of them") {
   queue.EndIteration(Ids{{1}});
   CHECK(queue.Computed({1}, {100}, {1}));
   CHECK(First(queue) == Ids{{3}, {2}});
+}
+
+// Ranks by id, and keeps what it was told: the newest state of each request, and events by name.
+struct Witness {
+  static constexpr std::string_view kName = "witness";
+  struct Notes {
+    std::map<std::uint64_t, RequestState> states;
+    std::map<std::uint64_t, TimePoint> times;
+    std::string events;
+    std::vector<RequestId> ended;
+  };
+  std::shared_ptr<Notes> notes = std::make_shared<Notes>();
+
+  RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.id.value)}; }
+  void Enters(const RequestState& r, TimePoint now) {
+    notes->states[r.request.id.value] = r;
+    notes->times[r.request.id.value] = now;
+  }
+  void Ends(const RequestState& r, TimePoint) { notes->ended.push_back(r.request.id); }
+  void Observe(const Event& event, TimePoint) {
+    notes->events += std::holds_alternative<Arrived>(event)      ? "a"
+                     : std::holds_alternative<Revised>(event)    ? "r"
+                     : std::holds_alternative<ToolCalled>(event) ? "t"
+                                                                 : "?";
+  }
+};
+
+TimePoint At(std::int64_t seconds) { return TimePoint(std::chrono::seconds(seconds)); }
+
+TEST_CASE("a policy sees requests as they were told, with times that were not told taken as the present") {
+  Witness witness;
+  WaitingQueue queue(witness);
+  const auto seen = [&]() -> const Request& { return witness.notes->states.at(1).request; };
+  Request r = Of(1, 10);
+  r.after = {.calls = std::numeric_limits<double>::infinity()};
+  CHECK(queue.Push(r, At(5)));
+  CHECK(seen().arrival == At(5));
+  CHECK(seen().workflow_arrival == At(5));
+  CHECK(seen().after == WorkAfter{});
+  CHECK(witness.notes->states.at(1).enqueued == At(5));
+  r = Of(2, 10);
+  r.arrival = At(3);
+  CHECK(queue.Push(r, At(5)));
+  CHECK(witness.notes->states.at(2).request.arrival == At(3));
+  CHECK(witness.notes->states.at(2).request.workflow_arrival == At(3));
+  r = Of(3, 10);
+  r.workflow_arrival = At(1);
+  r.after = {.calls = 2};
+  CHECK(queue.Push(r, At(5)));
+  CHECK(witness.notes->states.at(3).request.arrival == At(5));
+  CHECK(witness.notes->states.at(3).request.workflow_arrival == At(1));
+  CHECK(witness.notes->states.at(3).request.after == WorkAfter{.calls = 2});
+  CHECK(witness.notes->events == "aaa");
+}
+
+TEST_CASE("all that a revision tells reaches the policy, whether the request waits or runs") {
+  for (const bool runs : {false, true}) {
+    Witness witness;
+    WaitingQueue queue(witness);
+    Request told = Of(1, 10);
+    told.sequences = 4;
+    queue.Push(told, At(0));
+    if (runs) queue.EndIteration(Ids{{1}});
+    const auto seen = [&]() -> const Request& { return witness.notes->states.at(1).request; };
+    CHECK(queue.Update({.request = {1}, .output_tokens = Estimate::Exact(7)}, At(1)));
+    CHECK(seen().output_tokens == Estimate::Exact(7));
+    CHECK(witness.notes->times.at(1) == At(1));
+    CHECK(queue.Update({.request = {1}, .workflow_tokens_left = Estimate::Exact(8)}, At(2)));
+    CHECK(seen().workflow_tokens_left == Estimate::Exact(8));
+    CHECK(queue.Update({.request = {1}, .deadline = At(9)}, At(2)));
+    CHECK(seen().deadline == At(9));
+    CHECK(queue.Update({.request = {1}, .expires_at = At(10)}, At(2)));
+    CHECK(seen().expires_at == At(10));
+    CHECK(queue.Update({.request = {1}, .priority = 11}, At(2)));
+    CHECK(seen().priority == 11);
+    CHECK(queue.Update({.request = {1}, .sequences = 3}, At(2)));
+    CHECK(seen().sequences == 3);
+    CHECK(queue.Update({.request = {1}, .sequences = 1}, At(2)));
+    CHECK(seen().sequences == 1);
+    CHECK(queue.Update({.request = {1}, .sequences = 0}, At(2)));
+    CHECK(seen().sequences == 1);
+    Revised after{.request = {1}};
+    after.after = WorkAfter{.calls = 3};
+    CHECK(queue.Update(after, At(2)));
+    CHECK(seen().after == WorkAfter{.calls = 3});
+    after.after->calls = std::numeric_limits<double>::quiet_NaN();
+    CHECK(queue.Update(after, At(2)));
+    CHECK(seen().after == WorkAfter{});
+    Revised next{.request = {1}};
+    next.next_call = NextCall{.duration = std::chrono::seconds(5)};
+    CHECK(queue.Update(next, At(2)));
+    CHECK(seen().next_call == NextCall{.duration = std::chrono::seconds(5)});
+    CHECK(seen().output_tokens == Estimate::Exact(7));  // and nothing else changes
+    CHECK(witness.notes->events == "arrrrrrrrrrr");
+  }
+}
+
+TEST_CASE("a policy is told of calls, and of each end once") {
+  Witness witness;
+  WaitingQueue queue(witness);
+  for (std::uint64_t id : {1u, 2u, 3u}) queue.Push(Of(id, 1), At(0));
+  CHECK_FALSE(queue.empty());
+  queue.EndIteration(Ids{{1}});
+  CHECK(queue.Pause({1}, At(1)));
+  CHECK(queue.Pause({2}, At(1)));
+  CHECK(witness.notes->events == "aaatt");
+  CHECK(queue.Return({1}, At(2)));
+  CHECK(witness.notes->states.at(1).enqueued == At(2));
+  CHECK(witness.notes->states.at(1).has_run);
+  for (std::uint64_t id : {1u, 2u, 3u}) CHECK(queue.Erase({id}));
+  CHECK(witness.notes->ended == Ids{{1}, {2}, {3}});
+  CHECK(queue.empty());
+}
+
+TEST_CASE("tokens that were computed count for the request that ran, and none other") {
+  WaitingQueue queue{Witness{}};
+  queue.Push(Of(1, 1), At(0));
+  CHECK_FALSE(queue.Computed({1}, {5}, {5}));  // it waits
+  queue.EndIteration(Ids{{1}});
+  CHECK(queue.Computed({1}, {5}, {3}));
+  CHECK(queue.Computed({1}, {5}, {4}));
+  const auto notes = queue.policy().notes;
+  CHECK(queue.Return({1}, At(1)));
+  CHECK(notes->states.at(1).generated == Tokens{7});
+}
+
+TEST_CASE("steps are counted from when it was picked, whoever else runs") {
+  // Promoted for two steps; of these it takes one, then calls a tool, and comes back.
+  for (const int steps : {1, 2}) {
+    WaitingQueue queue(Aged(Sjf{}, {.threshold = 2, .quantum = 2}));
+    queue.Push(Of(1, 1000), {});
+    queue.Push(Of(2, 1), {});
+    queue.EndIteration(Ids{{2}});
+    queue.EndIteration({});
+    queue.Push(Of(3, 5), {});
+    CHECK(First(queue) == Ids{{1}, {3}});
+    queue.EndIteration(Ids{{1}});
+    if (steps == 2) queue.EndIteration({});
+    CHECK(queue.Pause({1}, {}));
+    for (int i = 0; i < 5; ++i) queue.EndIteration({});  // a call costs no quantum
+    CHECK(queue.Return({1}, {}));
+    CHECK(First(queue, 1) == (steps == 1 ? Ids{{1}} : Ids{{3}}));
+  }
 }
 
 TEST_CASE("whatever a host does, nobody is lost or named twice") {
