@@ -54,7 +54,10 @@ class JsonObject {
 
   std::int32_t Count(const char* key, const nlohmann::json& value, std::int64_t least = 1) {
     const bool whole = value.is_number_integer() && value >= least && value <= std::numeric_limits<std::int32_t>::max();
-    if (!whole) Fault(key, fmt::format("{} must be a whole number from {}", value.dump(), least));
+    if (!whole) {
+      const std::string shown = value.is_structured() ? value.type_name() : value.dump();  // of any depth
+      Fault(key, fmt::format("{} must be a whole number from {}", shown, least));
+    }
     return whole ? value.get<std::int32_t>() : 1;
   }
 

@@ -38,6 +38,9 @@ absl::StatusOr<std::vector<ServedModel>> ReadModels(const std::string& path, std
     model.max_seqs = members.CountOr("max_seqs", model.max_seqs);
     model.prefix_hit_rate = members.NumberOr("prefix_hit_rate", 0);
     members.NothingElse();
+    for (const auto& [key, degrees] : {std::pair("tp", &tp), std::pair("pp", &pp)}) {  // each of one with each other
+      if (degrees->size() > 64) members.Fault(key, fmt::format("has {} degrees: at most 64", degrees->size()));
+    }
     if (!members.status().ok()) return members.status();
     absl::StatusOr<std::vector<Profile>> shapes = FindShapes(id, tp, pp, more);
     if (!shapes.ok()) {

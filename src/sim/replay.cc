@@ -319,6 +319,11 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     rest.limit = 0;
     return Replay(first, rest);
   }
+  const bool timed = !options.all_at_once && options.closed_loop == 0 && !workload.workflows.empty();
+  if (timed && ToSeconds(workload.workflows.back().arrival) / options.rate_scale > ToSeconds(kMaxWorkloadTime)) {
+    return absl::InvalidArgumentError(
+        fmt::format("rate_scale is {}: the last arrival would be beyond 10^9 s", options.rate_scale));
+  }
   return Run<Scheduler>(workload, options, [&](std::int32_t instance) -> absl::StatusOr<Scheduler> {
     const MemoryPace pace = PaceOf(options, instance).memory;
     absl::StatusOr<AnyPause> pause = MakePause(options.pause, &pace);

@@ -161,6 +161,14 @@ TEST_CASE("what is wrong with the files is told, with the line") {
   complains(run(sample, dir.Write("m3.json", R"({"models": [{"profile": "aic/none/h100/bf16"}]})")), "model 1");
   complains(run(sample, dir.Write("m4.json", R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16", "tp": [0]}]})")),
             "model 1: tp 0 must be");
+  const auto with_tp = [](const std::string& tp) {
+    return R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16", "tp": [)" + tp + "]}]}";
+  };
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  complains(run(sample, dir.Write("deep.json", with_tp(deep))), "model 1: tp array must be a whole number");
+  std::string ones = "1";
+  for (int i = 0; i < 64; ++i) ones += ",1";
+  complains(run(sample, dir.Write("many.json", with_tp(ones))), "model 1: tp has 65 degrees: at most 64");
   complains(run(sample, dir.Write("m5.json", R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16"},
                                                            {"profile": "aic/llama-3.1-70b/h100/bf16", "tp": [1],
                                                             "pp": [1]}]})")),

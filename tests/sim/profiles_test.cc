@@ -240,6 +240,12 @@ TEST_CASE("a file of one's own") {
   CHECK(big.kv_capacity_tokens == 0);
 }
 
+TEST_CASE("what is no file, or has no end, is refused") {
+  CHECK(ReadProfiles("/absent").status().code() == absl::StatusCode::kNotFound);
+  CHECK(std::string(ReadProfiles("/").status().message()).find("cannot be read") != std::string::npos);
+  CHECK(ReadProfiles("/dev/zero").status().code() == absl::StatusCode::kResourceExhausted);
+}
+
 TEST_CASE("errors in a file name the entry, the field and the value") {
   struct Case {
     std::string_view from, to, message;

@@ -690,6 +690,12 @@ TEST_CASE("faults of the options are all named at once") {
   }
   CHECK_FALSE(Replay(Requests({{AtMs(0), {10, 0}}}), ConstantSteps()).ok());
   options = ConstantSteps();
+  options.rate_scale = 1e-300;
+  const Workload two = Requests({{AtMs(0), {10, 1}}, {AtMs(100), {10, 1}}});
+  CHECK(std::string(Replay(two, options).status().message()).find("rate_scale is 1e-300") != std::string::npos);
+  options.closed_loop = 1;
+  CHECK(Replay(two, options).ok());
+  options = ConstantSteps();
   options.policy = "no_such_policy";
   CHECK_FALSE(Replay(w, options).ok());
   options = ConstantSteps();
