@@ -107,7 +107,10 @@ class Requests {
     return r;
   }
 
-  Estimate Guess(double mean) { return Estimate::LogNormal(mean * random_.LogNormal(0, 0.8), 0.3 * random_.Uniform()); }
+  Estimate Guess(double mean) {
+    const double median = mean * random_.LogNormal(0, 0.8);
+    return Estimate::LogNormal(median, 0.3 * random_.Uniform());
+  }
   Duration Time(double mean) { return FromSeconds(mean * random_.Exponential()); }
 
   std::shared_ptr<const AgentRanks> Ranks() {
@@ -264,7 +267,7 @@ std::uint64_t Figures() {
   const MemoryPace pace = MemoryPace::From(kCost, 64, 900, 512);
   std::vector<double> a, b;
   for (int i = 0; i < 400; ++i) {
-    a.push_back(random.LogNormal(1, 0.7)), b.push_back(random.Gamma(2.3) * random.Weibull(1.4));
+    a.push_back(random.LogNormal(1, 0.7)), b.push_back(random.Gamma(2.3)), b.back() *= random.Weibull(1.4);
     for (const double x : {random.Normal(), random.Exponential(), random.Gamma(0.4)}) hash.Add(x);
     const double x = a.back(), y = b.back();
     for (const double f : {exact::Log(x), exact::Log1p(x), exact::Log2(x), exact::Exp(x), exact::Exp2(-x),

@@ -39,7 +39,8 @@ Predicted Predict(Dice& dice, Duration truth, std::int32_t returned) {
 
 NextCall DrawNextCall(Dice& dice) {
   if (dice.Chance(0.5)) return {};
-  const Predicted p = Predict(dice, Duration(dice.Between(0, 1'000'000)), dice.Int(0, 9));
+  const Duration duration(dice.Between(0, 1'000'000));
+  const Predicted p = Predict(dice, duration, dice.Int(0, 9));
   return {{dice.Bits() % 3}, {dice.Chance(0.03) ? dice.Of({-1, INT32_MAX}) : dice.Int(0, 9)}, p.returned, p.duration};
 }
 
@@ -620,7 +621,10 @@ Action RandomHost::Next(const World& world) {
       if (life.is == Is::kRunning && life.generated > 0) return with(Do::kCallTool, world.NameOf(id));
       if (life.is == Is::kPaused && world.answered(id)) return with(Do::kReturnTool, world.NameOf(id));
     }
-    if (dice_.Chance(0.05)) return with(dice_.Of({Do::kReturnTool, Do::kCallTool}), Anyone(world));
+    if (dice_.Chance(0.05)) {
+      const Do what = dice_.Of({Do::kReturnTool, Do::kCallTool});
+      return with(what, Anyone(world));
+    }
   }
   if (dice_.Chance(0.2)) {  // whoever waits for the host
     const std::uint64_t name = Anyone(world);

@@ -53,7 +53,10 @@ class Random {
 
   // Shape and scale 1, mean = shape: Marsaglia and Tsang (2000); shapes below 1 by the power of a uniform.
   double Gamma(double shape) {
-    if (shape < 1) return Rounded(Gamma(shape + 1) * exact::Pow(1 - Uniform(), 1 / shape));
+    if (shape < 1) {
+      const double larger = Gamma(shape + 1);  // before the other draw: factors are computed in any order
+      return Rounded(larger * exact::Pow(1 - Uniform(), 1 / shape));
+    }
     const double d = shape - 1.0 / 3;
     const double c = 1 / std::sqrt(9 * d);
     for (;;) {
