@@ -192,6 +192,25 @@ TEST_CASE("admissions leave the watermark free, except where nothing runs") {
   CHECK(host.Step() == "3:48");
 }
 
+TEST_CASE("what moves in leaves the watermark free, too") {
+  SchedulerOptions options{.kv_blocks = {10}, .cpu_blocks = {10}, .kv_watermark = 0.2};
+  Host<Fcfs, SwapAll> host(options);
+  host.Arrive(1, 30);
+  host.Arrive(2, 70);
+  CHECK(host.Step() == "1:30 2:70");
+  host.On(ToolCalled{{1}});
+  host.Step();
+  host.On(MoveDone{{1}});
+  host.Arrive(3, 20);
+  CHECK(host.Step() == "2:1 3:20");  // 3 blocks are free
+  host.On(ToolReturned{{1}, {1}});
+  CHECK(host.Plan().moves.empty());  // and 2 would leave less than two
+  CHECK(host.scheduler.Explain({1}).waits_for == WaitsFor::kKv);
+  host.On(Cancelled{{3}});
+  host.On(Cancelled{{2}});
+  CHECK(host.Plan().moves.size() == 1);
+}
+
 TEST_CASE("what did not fit under narrow limits is tried again under wider ones, without an event between") {
   SchedulerOptions options = Blocks16(4);
   options.cpu_blocks = {4};
@@ -380,6 +399,18 @@ TEST_CASE("who waits too long expires, and wake_at says when") {
   CHECK(plan.failed == Failed{{{2}, FailReason::kExpired}});
   CHECK(plan.released == Released{{2}});
   CHECK(plan.wake_at == kNever);
+}
+
+TEST_CASE("what arrives at the very instant at which it expires is turned away") {
+  Host host(Blocks16(100));
+  host.now = 5;
+  for (const std::int64_t at : {5, 6}) {
+    Request r = Prompt(static_cast<std::uint64_t>(at), 8);
+    r.expires_at = Ms(at);
+    host.Arrive(r);
+  }
+  CHECK(host.scheduler.waiting() == 1);
+  CHECK(host.Plan().failed == Failed{{{5}, FailReason::kExpired}, {{6}, FailReason::kExpired}});
 }
 
 TEST_CASE("bounded waiting sheds the newcomer, or the worst") {
@@ -747,6 +778,18 @@ TEST_CASE("no step is planned past the host's cap on output") {
   CHECK(host.Plan().idle == Idle::kStepsInFlight);  // both its tokens are in flight
 }
 
+TEST_CASE("a row that has grown keeps to its cap on output") {
+  Host host(Blocks16(100));
+  Request r = Prompt(1, 15);
+  r.max_output_tokens = {3};
+  host.Arrive(r);
+  CHECK(host.Step() == "1:15");
+  CHECK(host.Step() == "1:1");
+  CHECK(host.Step() == "1:1");  // its second block
+  CHECK(host.Step().empty());
+  CHECK(host.scheduler.stats().finished == 1);
+}
+
 TEST_CASE("drain lets in nobody and finishes who is there") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
@@ -782,6 +825,16 @@ TEST_CASE("kept KV gives way where nothing else could run") {
   CHECK(host.scheduler.stats().kv_reclaimed == 1);
   host.On(ToolReturned{{1}, {1}});
   CHECK(host.Step() == "1:62");
+}
+
+TEST_CASE("who lacks memory keeps its own KV while others give up theirs for it") {
+  Host host(Blocks16(4));
+  host.Arrive(1, 40);
+  host.Arrive(2, 10);
+  CHECK(host.Step() == "1:40 2:10");
+  for (std::uint64_t id : {1u, 2u}) host.On(ToolCalled{{id}});
+  host.On(ToolReturned{{1}, {20}});
+  CHECK(host.Step() == "1:21");  // in its three blocks, and that of 2
 }
 
 TEST_CASE("a policy may change while requests wait and run") {
@@ -1275,6 +1328,25 @@ TEST_CASE("who waits for its adapter is overtaken by as many as the window says,
     // With a window of one it is the only one that is looked at.
     CHECK(OvertakenFor(host, 60) == (window == 1 ? 0 : window));
   }
+}
+
+TEST_CASE("of several that wait for adapters each is overtaken by as many as the window says") {
+  SchedulerOptions options = Blocks16(100);
+  options.admission_window = 3;
+  Host host(options, {.adapters = 1});
+  host.Arrive(With(1, 8, 10));
+  host.Step();
+  host.Arrive(With(2, 8, 20));
+  host.Arrive(With(3, 8, 30));
+  for (std::uint64_t id : {4u, 5u, 6u}) host.Arrive(With(id, 8, 10));
+  CHECK(host.Step() == "1:1 4:8");
+  CHECK(host.Step() == "1:1 4:1 5:8");
+  CHECK(host.Step({1, 4, 5, 6}) == "1:1 4:1 5:1 6:8");
+  host.Arrive(With(7, 8, 20));  // another might pass 2, and none 3
+  CHECK(host.Step() == "2:8");
+  CHECK(host.Step({2}) == "2:1");
+  CHECK(host.Step({3}) == "3:8");
+  CHECK(host.Step() == "7:8");
 }
 
 TEST_CASE("promotion does not lengthen the wait for an adapter") {

@@ -425,7 +425,7 @@ class RankQueue {
 
   void WakeGroup(std::uint64_t group) {
     if constexpr (GroupWakePolicy<P>) {
-      if (!hooks_.group_wake || (groups_.empty() && !waited_last_)) return;
+      if (!hooks_.group_wake || (groups_.empty() && (!waited_last_ || TAKT_PLANTED_BUG(49)))) return;
       TakeInGroupKeys();
       policy_.GroupWakes(group, policy_.GroupKey(groups_.empty() ? *waited_last_ : groups_.TopGroup()));
     }
@@ -456,7 +456,7 @@ class RankQueue {
           if (all) break;
           const std::uint64_t bits = GroupBits(group);
           groups_.SetGroupKey(group, bits);
-          worst_.SetGroupKey(group, ~bits);
+          if (!TAKT_PLANTED_BUG(51)) worst_.SetGroupKey(group, ~bits);
         }
         moved.clear();
         if (!all) return;

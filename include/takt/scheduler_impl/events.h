@@ -55,7 +55,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
       never(options_.max_step_tokens.value)) {  // each takes a token
     return Refuse(r.id, FailReason::kNeverFits);
   }
-  if (r.expires_at <= now) return Refuse(r.id, FailReason::kExpired);
+  if (TAKT_PLANTED_BUG(58) ? r.expires_at < now : r.expires_at <= now) return Refuse(r.id, FailReason::kExpired);
 
   const Slot slot = table_.Insert(r);
   Record& record = table_[slot];
@@ -734,7 +734,8 @@ std::int32_t BasicScheduler<Policy, Pause>::BlocksFor(const Record& record) cons
   if (n == 1) return (record.known + block_tokens_ - 1 + TAKT_PLANTED_BUG(1)) / block_tokens_;
   const std::int32_t generated = record.state.generated.value;
   const std::int32_t base = record.known - n * generated;
-  return base / block_tokens_ + n * ((base % block_tokens_ + generated + block_tokens_ - 1) / block_tokens_);
+  return base / block_tokens_ +
+         n * (((TAKT_PLANTED_BUG(56) ? 0 : base % block_tokens_) + generated + block_tokens_ - 1) / block_tokens_);
 }
 
 // Known tokens that fit into so many blocks; the inverse of BlocksFor. What the sequences cannot share evenly is spare.
@@ -827,7 +828,7 @@ bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared, bool waiting) {
     std::pop_heap(droppable_.begin(), droppable_.end());
     const Holder worst = droppable_.back();
     droppable_.pop_back();
-    if (worst.slot == spared) {
+    if (worst.slot == spared && !TAKT_PLANTED_BUG(62)) {
       passed = worst;
       continue;
     }

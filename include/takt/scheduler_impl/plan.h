@@ -12,9 +12,10 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   inside_ = true;
   Clock(now);
   ++stats_.plans;
-  Buffer& buffer = *std::ranges::find(*buffers_, false, &Buffer::in_flight);
+  Buffer& buffer = TAKT_PLANTED_BUG(53) ? (*buffers_)[last_step_ % (buffers_->size() - 1)]
+                                        : *std::ranges::find(*buffers_, false, &Buffer::in_flight);
   plan_ = &buffer.plan;
-  plan_->id = {++last_step_};
+  plan_->id = {++last_step_ & (TAKT_PLANTED_BUG(54) ? UINT32_MAX : UINT64_MAX)};
   plan_->tokens = {0};
   entries_ = buffer.entries.data();
   step_ = buffer.bits;
@@ -87,6 +88,7 @@ void BasicScheduler<Policy, Pause>::Build() {
   // Who had no memory last time is asked first: else what was freed for it goes to admissions, again and again.
   const bool running_first = options_.order == StepOrder::kRunningFirst || short_of_kv_ || row_refused_;
   short_of_kv_ = displaced_ = refused_ = row_refused_ = false;
+  if (TAKT_PLANTED_BUG(60)) swap_in_left_ = limits_.swap_in.value;
   top_waits_for_ = WaitsFor::kItsTurn;
   head_ = kNoSlot;
   ClearWishes();
@@ -207,7 +209,7 @@ std::int32_t BasicScheduler<Policy, Pause>::Chunk(const Request& r, std::int32_t
   const std::int32_t allowed = std::max(std::min(budget_, prefill_left_), 0);
   if (r.chunkable || start >= r.prompt_tokens.value)
     return std::max(std::min({left, allowed, limits_.chunk_tokens.value}), 0);
-  return r.prompt_tokens.value - start <= allowed ? std::min(left, allowed) : 0;
+  return r.prompt_tokens.value - start + TAKT_PLANTED_BUG(57) <= allowed ? std::min(left, allowed) : 0;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -293,7 +295,7 @@ bool BasicScheduler<Policy, Pause>::Grow(Row& row) {
   ledger_.Allocate(n);
   row.blocks += n;
   row.capacity += n * block_tokens_;
-  row.ceiling = std::min(row.capacity, row.cap - 1);
+  row.ceiling = std::min(row.capacity, row.cap - (TAKT_PLANTED_BUG(59) ? 0 : 1));
   return true;
 }
 
@@ -441,7 +443,7 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop() {
     if (fit != Fit::kSkip || top_waits_for_ != WaitsFor::kAdapter) continue;
     record.overtaken -= static_cast<std::int32_t>(admitted);  // by those before it
     most = std::min(most, std::int64_t{options_.admission_window} - record.overtaken);
-    scratch_[passed++] = slot;
+    if (passed == 0 || !TAKT_PLANTED_BUG(52)) scratch_[passed++] = slot;
   }
   for (Slot slot : std::span(scratch_).first(passed)) table_[slot].overtaken += static_cast<std::int32_t>(admitted);
 }
@@ -542,7 +544,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
   const Record& record = table_[slot];
   const std::int32_t blocks = std::max(BlocksFor(record), record.cpu_blocks);
-  const bool fits = blocks <= FreeBlocks() - (running_rows_ > 0 ? watermark_ : 0);
+  const bool fits = blocks <= FreeBlocks() - (running_rows_ > 0 && !TAKT_PLANTED_BUG(61) ? watermark_ : 0);
   // The first of a step may exceed the step's allowance: else what is larger than it would never move.
   const bool allowed =
       record.cpu_blocks <= swap_in_left_ || (swap_in_left_ == limits_.swap_in.value && swap_in_left_ > 0);
@@ -675,7 +677,7 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
   for (std::size_t i = 0; i < wishes_.size(); ++i) {
     const KvReservation& wish = wishes_[i];
     stats_.oracle_refused += wish.granted ? 0 : 1;
-    refused_ |= !wish.granted;
+    refused_ |= !wish.granted && !TAKT_PLANTED_BUG(48);
     if (const std::uint32_t lane = std::exchange(wish_lanes_[i], kNoLane); lane != kNoLane) {
       if (wish.granted) continue;
       row_refused_ = true;
@@ -746,7 +748,8 @@ auto BasicScheduler<Policy, Pause>::RankOfRow(std::uint32_t lane) -> Victim {
   const RequestState& state = StateOfRow(row);
   return {state.request.preemptible,
           {!queue_.PromotedWith(row.slot, row.steps),
-           {queue_.VictimGroupOf(state), queue_.moving() ? queue_.VictimKeyOf(state, now_) : row_keys_[lane]}}};
+           {TAKT_PLANTED_BUG(50) ? 0 : queue_.VictimGroupOf(state),
+            queue_.moving() ? queue_.VictimKeyOf(state, now_) : row_keys_[lane]}}};
 }
 
 // The row to preempt first; kNoLane where there is none. The first question of a plan looks at all rows, and keeps them
