@@ -299,7 +299,7 @@ class BasicRouter {
     if (kept.after.absurd()) kept.after = {};
     if (slot >= place_of_.size()) place_of_.resize(slot + 1), charged_.resize(slot + 1);
     place_of_[slot] = {};
-    charged_[slot] = {};
+    if (!TAKT_PLANTED_BUG(64)) charged_[slot] = {};
     if (JoinsWorkflow(slot)) {
       Enqueue(slot);
     } else {

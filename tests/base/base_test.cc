@@ -172,5 +172,18 @@ TEST_CASE("a map gets another key, and knows all that it knew") {
   CHECK(map.size() == 0);
 }
 
+TEST_CASE("names come and go, and none is lost, also where a run of them goes on at the table's start") {
+  IdMap map(16);
+  const auto name = [](std::uint32_t i) { return Mix64(i); };
+  std::uint32_t oldest = 0;
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    REQUIRE(map.Insert(name(i), i));
+    if (map.size() == 16) REQUIRE(map.Erase(name(oldest++)));
+    bool all = true;
+    for (std::uint32_t there = oldest; there <= i; ++there) all &= map.Find(name(there)) == there;
+    REQUIRE(all);
+  }
+}
+
 }  // namespace
 }  // namespace takt

@@ -339,6 +339,18 @@ TEST_CASE("a tenant is charged for the output that hosts tell, as it comes and a
   CHECK(router.stats().events_unknown == 12);
 }
 
+TEST_CASE("what one request was charged is not taken for charged to the next one that is kept in its place") {
+  auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
+  router.On(Up(1), At(0));
+  router.On(ArrivalOf(1, 1, 100), At(0));
+  CHECK(Place(router, 0) == Pairs{{1, 1}});
+  router.On(RequestEnded{{1}, {1}}, At(1));
+  for (std::uint64_t id : {2u, 3u}) router.On(ArrivalOf(2, id, 90), At(1));  // lifted to 100
+  router.On(ArrivalOf(1, 4, 10), At(1));
+  const auto end = [&](std::uint64_t id, TimePoint now) { router.On(RequestEnded{{id}, {1}}, now); };
+  CHECK(OneByOne(router, 3, end) == Ids{2, 4, 3});  // 190 against 100
+}
+
 TEST_CASE("where hosts tell no tokens, the output of what finished is charged as expected, up to the cap") {
   auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
   router.On(Up(1), At(0));
