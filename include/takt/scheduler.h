@@ -208,7 +208,7 @@ class BasicScheduler {
     StepLimits limits = {};
     std::int32_t free = 0;  // blocks that are not enough for anybody
     std::int32_t rows = 0, seqs = 0;
-    std::uint64_t adapters = 0, host_changes = 0;
+    std::uint64_t adapters = 0, host_changes = 0, prefixes = 0;
     bool by_memory = false;  // whoever needs more than what was free was not tried
     bool tried = false;  // others were
     bool holds = false;
@@ -482,12 +482,14 @@ class BasicScheduler {
   void CloseGaps();
   void WithdrawBlocks(Row& row, const KvReservation& wish);
   void AdmitWaiting();
-  void AdmitKept();
+  bool AdmitKept();
   void AdmitPastTop();
   WaitsFor PassedOverFor(const Record& record) const;
   Fit TryAdmit(Slot slot);
   Fit TrySwapIn(Slot slot);
   void SwapIn(Slot slot, std::int32_t blocks);
+  PrefixCache::Hit HitOf(const Record& record) const;
+  std::int32_t BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const;
   void Wish(Slot slot, const Candidate& candidate, std::int32_t blocks);
   void Admit(Slot slot, std::int32_t start, std::int32_t tokens);
   std::uint32_t AddRow(Slot slot, std::int32_t start, RowState state);

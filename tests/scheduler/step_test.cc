@@ -1008,6 +1008,46 @@ TEST_CASE("options at fault are all named at once") {
   }
 }
 
+// Prompts of `tokens` tokens that begin with the same four blocks.
+Request Alike(std::uint64_t id, std::int32_t tokens) {
+  Request r = Prompt(id, tokens);
+  r.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{.block_tokens = {16}, .hashes = {1, 2, 3, 4}});
+  return r;
+}
+
+TEST_CASE("where the first does not fit, one that fits beside what it shares with others runs") {
+  SchedulerOptions options = Blocks16(8);
+  options.prefix_cache = true;
+  Host host(options);
+  host.Arrive(Alike(1, 64));
+  CHECK(host.Step() == "1:64");
+  host.On(Blocked{{1}});
+  host.Arrive(2, 80);  // five blocks, of four that are free
+  host.Arrive(Alike(3, 80));
+  CHECK(host.Step() == "3:16");
+  CHECK(host.scheduler.stats().kv_reclaimed == 0);
+}
+
+TEST_CASE("a search that found nobody is made again when others have come to use the prefix of one that waits") {
+  SchedulerOptions options = Blocks16(13);
+  options.prefix_cache = true;
+  options.cpu_blocks = {13};
+  Host<Fcfs, SwapAll> host(options);
+  host.Arrive(1, 48);
+  host.Arrive(2, 48);
+  CHECK(host.Step() == "1:48 2:48");
+  host.On(ToolCalled{.request = {1}});  // its three blocks are on their way out all the time
+  host.On(Blocked{{2}});                // with three more
+  host.Arrive(3, 208);                  // first, and needs all there are
+  host.Arrive(Alike(5, 128));           // eight, of seven that are free
+  CHECK(host.Plan().idle == Idle::kMovesInFlight);
+  host.Arrive(Alike(4, 64));
+  CHECK(host.Step() == "4:64");
+  host.On(Blocked{{4}});  // with the four that it shares with 5
+  host.On(Cancelled{{2}});
+  CHECK(host.Step() == "5:64");  // now it needs four, of six; once none of seven was enough for it
+}
+
 TEST_CASE("a row that lacks memory is not failed where another one has ended at its cap since it was looked at") {
   SchedulerOptions options = Blocks16(2);
   options.preempt = Preempt::kOff;
@@ -1241,6 +1281,88 @@ TEST_CASE("KV that is kept is not given up for a refusal that comes when memory 
   CHECK((plan.released == Released{{2}} && plan.idle == Idle::kKvHeld));
   CHECK(pool.Held({1}) == 1);
   CHECK(host.scheduler.stats().kv_reclaimed == 0);
+}
+
+TEST_CASE("a search that an oracle stopped goes on where it was, and round to the others") {
+  Pool pool(6);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  options.admission_window = 3;
+  Host<Fcfs> host(options, {.tokens = {64}}, {}, &pool);
+  host.Arrive(1, 32);
+  CHECK(host.Step() == "1:32");
+  host.On(Blocked{{1}});  // with two blocks
+  host.Arrive(2, 96);     // there are not enough for it beside them
+  for (std::uint64_t id : {3u, 5u, 6u, 7u}) host.Arrive(id, 8);
+  Request whole = Prompt(4, 8);
+  whole.chunkable = false;
+  host.Arrive(whole);
+  pool.refuses = [](const KvReservation&) { return true; };
+  CHECK(host.Plan().idle == Idle::kKvHeld);  // three were asked for
+  pool.refuses = [](const KvReservation&) { return false; };
+  for (std::uint64_t id : {3u, 5u, 6u, 7u}) host.On(Cancelled{{id}});
+  host.limits.chunk_tokens = {0};
+  CHECK(host.Step() == "4:8");
+}
+
+// Request 1 must be computed whole: 64 tokens, of which 48 are cached, in steps of no more than 17. It loses that KV on
+// its way back from the host's memory, and waits with five blocks for what can never fit. `first`: the next move.
+template <class Host>
+void LoseKvOfWhole(Host& host, std::uint64_t first) {
+  Request whole = Prompt(1, 64);
+  whole.chunkable = false;
+  whole.priority = 9;
+  whole.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{.block_tokens = {16}, .hashes = {1, 2, 3}});
+  host.Arrive(whole);
+  host.Step();
+  host.On(ToolCalled{{1}});
+  host.Step();
+  host.On(MoveDone{{first}});
+  host.On(ToolReturned{{1}});
+  host.Step();
+  host.On(Blocked{{1}});
+  host.On(MoveDone{{first + 1}, true});
+  host.On(Unblocked{{1}});
+  CHECK(host.scheduler.Explain({1}).kv_blocks == Blocks{5});
+}
+
+TEST_CASE("what is freed by one that can never fit goes to others in the same plan, though KV is on its way out") {
+  struct Cached : Pool {
+    using Pool::Pool;
+    Tokens CachedTokens(const Request& r) override { return {r.id.value == 1 ? 48 : 0}; }
+  } pool(8);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  options.cpu_blocks = {8};
+  options.max_step_tokens = {17};
+  Host<Priority, SwapAll> host(options, {.tokens = {17}}, {}, &pool);
+  host.Arrive(2, 16);
+  CHECK(host.Step() == "2:16");
+  host.On(ToolCalled{{2}});  // its block is on its way out all the time
+  LoseKvOfWhole(host, 2);
+  host.Arrive(3, 128);  // first, and needs all there are
+  host.Arrive(4, 48);  // three, of two that are free
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.failed == Failed{{{1}, FailReason::kNeverFits}});
+  CHECK(Shape(plan) == "4:17");
+}
+
+TEST_CASE("what is freed by one that can never fit goes to the first in the same plan, beside rows that run") {
+  SchedulerOptions options = Blocks16(8);
+  options.prefix_cache = true;
+  options.cpu_blocks = {8};
+  options.max_step_tokens = {17};
+  Host<Priority, SwapAll> host(options, {.tokens = {17}});
+  host.Arrive(Alike(9, 48));  // leaves three chunks in the cache
+  for (int step = 0; step < 3; ++step) host.Step();
+  host.Step({9});
+  host.Arrive(2, 8);
+  CHECK(host.Step() == "2:8");
+  LoseKvOfWhole(host, 1);
+  host.Arrive(3, 112);  // seven, of two that are free
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.failed == Failed{{{1}, FailReason::kNeverFits}});
+  CHECK(Shape(plan) == "2:1 3:16");
 }
 
 TEST_CASE("of many that wait and are refused, a few are asked for in a plan, and all in turn") {

@@ -857,7 +857,6 @@ void BasicScheduler<Policy, Pause>::PublishPrefix(const Row& row, Record& record
   while (record.shared_chunks < last) {
     if (!ledger_.Publish(prefix.hashes[static_cast<std::size_t>(record.shared_chunks)], chunk_blocks)) return;
     ++record.shared_chunks;
-    if (searched_.tried) searched_.holds = false;  // who was tried may need less now
   }
 }
 

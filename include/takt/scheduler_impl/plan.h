@@ -381,22 +381,24 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
         return;
       case Fit::kStop:
         if (options_.preempt == takt::Preempt::kByRank && MakeWayFor(slot)) continue;
-        if (top_waits_for_ == WaitsFor::kKv) AdmitKept();
+        if (top_waits_for_ == WaitsFor::kKv && AdmitKept()) continue;
         return;
     }
   }
 }
 
 // The first waits for memory, and some of that is held by who has come back from a tool to the KV kept for it: it goes
-// on, since nobody else gets that memory before it ends. So do InferCept and LAMPS.
+// on, since nobody else gets that memory before it ends. So do InferCept and LAMPS. True: one of them can never fit, so
+// that what it held is free.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::AdmitKept() {
+bool BasicScheduler<Policy, Pause>::AdmitKept() {
   const auto room = [this] { return std::max(FreeBlocks() - (running_rows_ > 0 ? watermark_ : 0), 0); };
   const auto full = [this] {
     return budget_ <= 0 || running_seqs_ >= limits_.max_seqs || running_rows_ >= options_.max_running;
   };
-  if (came_back_.empty() || came_back_least_ > room()) return;
+  if (came_back_.empty() || came_back_least_ > room()) return false;
   const Slot head = head_;
+  bool freed = false;
   std::int32_t least = std::numeric_limits<std::int32_t>::max();
   std::size_t left = 0, i = 0;
   for (; i < came_back_.size() && !full(); ++i) {
@@ -407,13 +409,14 @@ void BasicScheduler<Policy, Pause>::AdmitKept() {
     came_back_[left++] = slot;
     const std::int32_t need = std::max(BlocksFor(record) - record.blocks, 0);
     least = std::min(least, need);
-    if (record.transit == Transit::kNone && need <= room()) TryAdmit(slot);
+    if (record.transit == Transit::kNone && need <= room()) freed |= TryAdmit(slot) == Fit::kGone;
   }
   if (i == came_back_.size()) came_back_least_ = least;
   came_back_.erase(came_back_.begin() + static_cast<std::ptrdiff_t>(left),
                    came_back_.begin() + static_cast<std::ptrdiff_t>(i));
   top_waits_for_ = WaitsFor::kKv;
   head_ = head;
+  return freed;
 }
 
 // Looks a bounded number of candidates past those that cannot run for reasons of their own. One that waits for its
@@ -429,7 +432,7 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop() {
   std::int64_t window = options_.admission_window;
   if (oracle_ != nullptr) window += std::max(limits_.max_seqs - running_seqs_, 0);
   queue_.TopK(static_cast<std::size_t>(window), [this](Slot slot) { scratch_.push_back(slot); });
-  std::size_t passed = 0;                         // those that wait for their adapters come first in `scratch_`
+  std::size_t passed = 0;  // those that wait for their adapters come first in `scratch_`
   std::int64_t admitted = 0, most = INT64_MAX;  // that use adapters; so many, until one has been overtaken too often
   for (std::size_t i = 0; i < scratch_.size(); ++i) {
     const Slot slot = scratch_[i];
@@ -460,6 +463,26 @@ WaitsFor BasicScheduler<Policy, Pause>::PassedOverFor(const Record& record) cons
   return WaitsFor::kNothing;
 }
 
+// What the prefix cache has of its prompt; but the last token is always computed, to sample from.
+template <RankPolicy Policy, PausePolicy Pause>
+PrefixCache::Hit BasicScheduler<Policy, Pause>::HitOf(const Record& record) const {
+  const Request& r = record.state.request;
+  if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return {};
+  const std::int32_t chunk_blocks = ChunkBlocks(record);
+  if (chunk_blocks == 0 || !Counts()) return {};
+  const auto chunks = std::min(static_cast<std::int32_t>(r.prefix->hashes.size()),
+                               (r.prompt_tokens.value - 1) / r.prefix->block_tokens.value);
+  return ledger_.Find(Hashes(record, 0, chunks), chunk_blocks);
+}
+
+// Blocks that must be free for a waiting request to be let in. Idle chunks that it would take over count as free
+// memory until then.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const {
+  const std::int32_t shared = hit.chunks > hit.idle ? (hit.chunks - hit.idle) * ChunkBlocks(record) : 0;
+  return std::max({BlocksFor(record), record.blocks, record.cpu_blocks}) - record.blocks - shared;
+}
+
 // Moves a waiting request to the running set if it fits this step.
 template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
@@ -482,19 +505,12 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
   }
   if (record.cpu_blocks > 0) return TrySwapIn(slot);
 
-  // What is there already: kept KV, or a prefix; but the last token is always computed, to sample from.
+  // What is there already: kept KV, or a prefix.
   std::int32_t start = record.computed;
-  PrefixCache::Hit hit;
-  std::int32_t chunk_blocks = 0;
-  if (start == 0 && record.blocks == 0) {
-    if (oracle_ != nullptr) {
-      start = std::clamp(oracle_->CachedTokens(r).value, 0, r.prompt_tokens.value - 1);
-    } else if (chunk_blocks = ChunkBlocks(record); chunk_blocks > 0) {
-      const auto chunks = std::min(static_cast<std::int32_t>(r.prefix->hashes.size()),
-                                   (r.prompt_tokens.value - 1) / r.prefix->block_tokens.value);
-      hit = ledger_.Find(Hashes(record, 0, chunks), chunk_blocks);
-      start = hit.chunks * r.prefix->block_tokens.value;
-    }
+  const PrefixCache::Hit hit = HitOf(record);
+  if (hit.chunks > 0) start = hit.chunks * r.prefix->block_tokens.value;
+  if (oracle_ != nullptr && start == 0 && record.blocks == 0) {
+    start = std::clamp(oracle_->CachedTokens(r).value, 0, r.prompt_tokens.value - 1);
   }
   std::int32_t n = record.known - start;
   const bool decodes = n == r.sequences && record.state.generated.value > 0;
@@ -516,8 +532,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
 
   const std::int32_t blocks = std::max(BlocksFor(record), record.blocks);
   if (block_tokens_ > 0) {
-    // Idle chunks that it would take over count as free memory until then.
-    const std::int32_t need = blocks - record.blocks - (hit.chunks - hit.idle) * chunk_blocks;
+    const std::int32_t need = BlocksNeeded(record, hit);
     const std::int32_t spared = running_rows_ > 0 && !TAKT_PLANTED_BUG(4) ? watermark_ : 0;
     if (need > 0 && need > FreeBlocks() - spared) return stop(WaitsFor::kKv);
   }
@@ -528,6 +543,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
     return Fit::kAdmitted;
   }
   if (Counts()) {
+    const std::int32_t chunk_blocks = hit.chunks > 0 ? ChunkBlocks(record) : 0;
     if (hit.chunks > 0) {
       ledger_.Acquire(Hashes(record, 0, hit.chunks), chunk_blocks);
       record.shared_chunks = hit.chunks;
@@ -828,8 +844,11 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
   if (displaced_ || (short_of_kv_ && Worst(false) == kNoLane)) return true;
   const bool more_kv_soon = !moves_.empty() || Pending() > 0;
   if (running_rows_ == 0 && !more_kv_soon && ReclaimForHead()) return true;
+  const std::int32_t free = FreeBlocks();
   if ((!short_of_kv_ || more_kv_soon) && AdmitWhoeverFits()) return false;
-  if (more_kv_soon || refused_) return false;
+  if (refused_) return false;
+  if (FreeBlocks() > free) return true;  // some of them can never fit, and what they held is free
+  if (more_kv_soon) return false;
   if (running_rows_ == 0) return top_waits_for_ == WaitsFor::kKv && !queue_.empty() && Reclaim(Head(), false);
   if (!short_of_kv_) return false;
   // All rows need memory that none has to give.
@@ -853,10 +872,10 @@ bool BasicScheduler<Policy, Pause>::ReclaimForHead() {
   const Slot head = Head();
   const Record& record = table_[head];
   const bool holds = record.holds && record.blocks > 0 && record.lane == kNoLane && record.transit == Transit::kNone;
-  const std::int64_t need = std::max(BlocksFor(record), record.cpu_blocks) - record.blocks;
-  if (FreeBlocks() + held_by_waiting_ - (holds ? record.blocks : 0) < need) return false;
+  // Of its prefix nothing is counted on here: it may be those who would lose their KV that have it.
+  if (FreeBlocks() + held_by_waiting_ - (holds ? record.blocks : 0) < BlocksNeeded(record, {})) return false;
   bool any = false;
-  while (FreeBlocks() < need && Reclaim(head, true)) any = true;
+  while (FreeBlocks() < BlocksNeeded(record, HitOf(record)) && Reclaim(head, true)) any = true;
   return any;
 }
 
@@ -865,7 +884,8 @@ template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::SearchHolds() const {
   return searched_.holds && (searched_.limits == limits_ || TAKT_PLANTED_BUG(6)) && FreeBlocks() <= searched_.free &&
          running_rows_ >= searched_.rows && running_seqs_ >= searched_.seqs && LoadedAdapters() == searched_.adapters &&
-         searched_.host_changes == host_changes_ && (!searched_.by_memory || top_waits_for_ == WaitsFor::kKv);
+         searched_.host_changes == host_changes_ && searched_.prefixes == ledger_.prefixes_used() &&
+         (!searched_.by_memory || top_waits_for_ == WaitsFor::kKv);
 }
 
 // Whoever is first does not fit; but nothing runs that it could wait for, so whoever fits may run: one at a time. As
@@ -884,16 +904,21 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
     ++stats_.searched;
     const Record& record = table_[slot];
     if (record.refused_at == stats_.plans) return false;
-    const std::int32_t blocks = std::max(record.cpu_blocks, BlocksFor(record)) - record.blocks;
-    if (!by_memory || blocks <= free) return true;
+    if (!by_memory) return true;
+    const std::int32_t blocks = BlocksNeeded(record, HitOf(record));
+    if (blocks <= free) return true;
     least = std::min(least, blocks);
     return false;
   };
-  std::size_t asked = 0;
+  std::size_t next = 0;  // where the search stopped
   const auto try_from = [&](std::size_t first) {
-    for (asked = first; asked < scratch_.size() && asks_left_ > 0; ++asked) {
+    const std::size_t n = scratch_.size();
+    next = first;
+    for (std::size_t i = 0; i < n && asks_left_ > 0; ++i) {
+      const Slot slot = scratch_[next % n];
+      next = (next + 1) % n;
       tried = true;
-      if (TryAdmit(scratch_[asked]) != Fit::kAdmitted) continue;
+      if (TryAdmit(slot) != Fit::kAdmitted) continue;
       if (oracle_ != nullptr) --asks_left_, AskOracle();
       if (planned_ > 0) return true;  // else its KV is on the way back, and somebody else may run
     }
@@ -919,17 +944,18 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
       if (scratch_.size() < most) break;
     }
   }
-  search_from_ = held || asks_left_ > 0 ? 0 : asked;
+  search_from_ = held || asks_left_ > 0 ? 0 : next;
   top_waits_for_ = top_waits_for;
   head_ = queue_.contains(head) ? head : kNoSlot;
   joined_.clear();
-  const std::int32_t enough = tried ? FreeBlocks() : std::max(free, least - 1);  // for nobody
+  const std::int32_t enough = tried ? std::min(free, FreeBlocks()) : std::max(free, least - 1);  // for nobody
   searched_ = {.limits = limits_,
                .free = held ? std::min(searched_.free, enough) : enough,
                .rows = held && !tried ? searched_.rows : running_rows_,
                .seqs = held && !tried ? searched_.seqs : running_seqs_,
                .adapters = LoadedAdapters(),
                .host_changes = host_changes_,
+               .prefixes = ledger_.prefixes_used(),
                .by_memory = by_memory,
                .tried = tried || (held && searched_.tried),
                // What may move in one step has been used up, perhaps, or an oracle has refused what it will grant.

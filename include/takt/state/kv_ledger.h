@@ -62,6 +62,9 @@ class KvLedger {
     return prefix->block_tokens.value / block_tokens_;
   }
 
+  // Changes whenever a chunk that nobody used comes into use, so that others may need less memory.
+  std::uint64_t prefixes_used() const { return cache_.uses(); }
+
   // Of chunks of so many blocks each.
   PrefixCache::Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     return cache_.Find(hashes, blocks);

@@ -37,6 +37,7 @@ class PrefixCache {
 
   std::int32_t referenced() const { return referenced_; }  // blocks of chunks that somebody refers to
   std::int32_t idle() const { return idle_; }              // blocks of chunks that could be evicted
+  std::uint64_t uses() const { return uses_; }             // times that a chunk went from nobody to somebody
 
   // All hashes of one call are those of chunks of `blocks` blocks each.
   Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
@@ -58,6 +59,7 @@ class PrefixCache {
         idlers_.Remove(chunks_, i);
         idle_ -= blocks;
         referenced_ += blocks;
+        ++uses_;
       }
     }
   }
@@ -75,6 +77,7 @@ class PrefixCache {
     chunks_[i] = {.name = name, .blocks = blocks, .references = 1};
     index_.Insert(name, i);
     referenced_ += blocks;
+    ++uses_;
     return true;
   }
 
@@ -120,6 +123,7 @@ class PrefixCache {
   std::vector<std::uint32_t> free_;
   AgeList idlers_;
   std::int32_t referenced_ = 0, idle_ = 0;
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace takt
