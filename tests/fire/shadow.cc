@@ -1128,6 +1128,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       FIRE_CHECK(move.action == KvAction::kIn && life.is == Is::kWaiting && life.copied && !life.in_transit(),
                  "request {} is moved in", move.request.value);
       LeaveQueue(life);
+      life.refused = false;
       life.is = Is::kRunning;
       life.in_lane = life.moving_in = true;
       life.counting = false;
