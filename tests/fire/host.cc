@@ -85,13 +85,13 @@ void Print(const HostTally& t, std::uint64_t seeds) {
       "{} bad rows ({} absent, {} failed), {} moves ({} failed), {} clock faults, {} refusals of KV\n"
       "{} preempted, {} promoted, {} out of KV, {} expired, {} shed, {} plans of which nothing was granted, {} moves "
       "of "
-      "the scheduler\n"
+      "the scheduler, {} failed allocations\n"
       "no violation; all plans hash to {:016x}\n",
       t.events, seeds, t.plans, t.idle, t.odd_limits, t.commits, t.out_of_order, t.unknown_steps, t.arrivals, t.absurd,
       t.finished, t.cancels, t.blocked, t.policy_changes, t.drains, t.tools, t.absurd_calls, t.answers, t.long_answers,
       t.let_go, t.parts, t.bad_rows, t.absent_rows, t.failed_rows, t.moves, t.failed_moves, t.clock_faults,
       t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed, t.plans_refused, t.relocations,
-      t.plan_hash);
+      t.allocations_failed, t.plan_hash);
 }
 
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
@@ -123,9 +123,14 @@ Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t
   if (setup.share_tools > 0) r.next_call = DrawNextCall(dice);
   if (setup.families > 0 && dice.Chance(0.8)) {
     auto prefix = std::make_shared<PrefixBlocks>();
-    prefix->block_tokens = {setup.chunk_tokens};
+    std::int32_t tokens = setup.chunk_tokens;
+    if (setup.unlike_chunks) {
+      const std::int32_t block = setup.options.kv_block_tokens.value;
+      tokens = block > 1 && dice.Chance(0.05) ? block + 1 : block * dice.Int(1, 3);
+    }
+    prefix->block_tokens = {tokens};
     const std::uint64_t family = dice.Bits() % static_cast<std::uint64_t>(setup.families);
-    const std::int32_t chunks = std::min(dice.Int(0, 7), r.prompt_tokens.value / setup.chunk_tokens);
+    const std::int32_t chunks = std::min(dice.Int(0, 7), r.prompt_tokens.value / tokens);
     for (std::int32_t c = 0; c < chunks; ++c) prefix->hashes.push_back(1 + family * 16 + static_cast<std::uint64_t>(c));
     r.prefix = std::move(prefix);
   }
@@ -214,6 +219,8 @@ void World::Carry(const Action& action) {
 void World::Do(const Action& a) {
   Pass(a.dt);
   if (a.dt < 0 || a.dt > 1'000'000'000) ++tally_.clock_faults;
+  Dice dice(a.bits ^ 0xa110cu);
+  fails_at_ = setup_.failing_memory > 0 && dice.Chance(setup_.failing_memory) ? dice.Int(0, 3) : -1;
   if (kv_) kv_->Behave(setup_.refusals, setup_.deferred_frees, a.what == Do::kPlan && RefusesAll(a.bits), a.bits);
   const RequestId id = setup_.ids.Of(a.name);
   switch (a.what) {
@@ -357,7 +364,9 @@ void World::Relocate(std::uint64_t bits) {
 void World::Plan(const StepLimits& limits) {
   ++tally_.plans;
   tally_.odd_limits += limits == setup_.limits ? 0u : 1u;
-  const StepPlan& plan = scheduler_->Plan(now_, limits);
+  const StepPlan* made = nullptr;
+  Attempt([&] { made = &scheduler_->Plan(now_, limits); });
+  const StepPlan& plan = *made;
   tally_.plan_hash = Mixed(tally_.plan_hash, HashOf(plan));
   for (const KvMove& move : plan.moves) {
     tally_.parts += move.action == KvAction::kOut && scheduler_->Explain(move.request).kv_blocks > move.count;
@@ -461,7 +470,7 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
   }
   given_.erase(given);
   const StepResult result{step, rows_};
-  scheduler_->Commit(result, now_);
+  Attempt([&] { scheduler_->Commit(result, now_); });
   shadow_.Committed(result, now_, *scheduler_);
 }
 

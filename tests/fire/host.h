@@ -4,15 +4,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "action.h"
 #include "broken.h"
 #include "dice.h"
 #include "host_kv.h"
+#include "memory.h"
 #include "setup.h"
 #include "shadow.h"
 #include "takt/scheduler.h"
@@ -23,7 +27,7 @@ namespace takt::fire {
 // What happened, by kind.
 struct HostTally {
   std::uint64_t events = 0, plans = 0, commits = 0, arrivals = 0, cancels = 0, blocked = 0, tools = 0,
-                policy_changes = 0, relocations = 0, plans_refused = 0;
+                policy_changes = 0, relocations = 0, plans_refused = 0, allocations_failed = 0;
   std::uint64_t answers = 0, long_answers = 0, absurd_calls = 0, let_go = 0, parts = 0;
   std::uint64_t bad_rows = 0, absent_rows = 0, failed_rows = 0, out_of_order = 0, unknown_steps = 0;
   std::uint64_t absurd = 0, clock_faults = 0, moves = 0, failed_moves = 0, odd_limits = 0, preempted = 0, promoted = 0;
@@ -97,6 +101,8 @@ class World {
   void Revise(const Action& action);
   void CallTool(const Action& action);
   void ReturnTool(const Action& action);
+  template <class F>
+  void Attempt(F&& call);
   void Plan(const StepLimits& limits);
   bool RefusesAll(std::uint64_t bits);
   void Relocate(std::uint64_t bits);
@@ -127,13 +133,44 @@ class World {
   std::vector<RowResult> rows_;
   Tally tally_;
   TimePoint last_wake_at_ = kNever;  // as of the last plan
+  std::int32_t fails_at_ = -1;  // so many allocations of the next call succeed; below 0: all do
   std::int32_t spell_ = 0;  // plans of which the oracle will yet refuse all
   std::int32_t longest_ = 1;  // context of any request
 };
 
+// A call while memory fails, perhaps: then nothing has changed, and it is made again. So plans are the same wherever a
+// standard library allocates.
+template <class F>
+void World::Attempt(F&& call) {
+  if (fails_at_ < 0) return call();
+  const auto state = [this] {
+    const Scheduler& s = *scheduler_;
+    return std::tuple(s.stats(), s.kv(), s.alive(), s.waiting(), s.running(), s.paused(), s.blocked(), s.draining());
+  };
+  const auto before = state();
+  Memory::left = std::exchange(fails_at_, -1);
+  Memory::watched = true;
+  try {
+    call();
+    Memory::watched = false;
+    return;
+  } catch (const std::bad_alloc&) {
+    Memory::watched = false;
+  } catch (...) {
+    Memory::watched = false;
+    throw;
+  }
+  ++tally_.allocations_failed;
+  if (comment != nullptr) *comment += "[memory fails] ";
+  if (scheduler_->ended()) shadow_.Violate("memory fails, and the scheduler has ended");
+  if (state() != before) shadow_.Violate("memory fails, and something has changed");
+  if (const char* fault = scheduler_->Inconsistency(); fault != nullptr) shadow_.Violate(fault);
+  call();
+}
+
 template <class E>
 void World::Tell(const E& event) {
-  scheduler_->On(event, now_);
+  Attempt([&] { scheduler_->On(event, now_); });
   shadow_.Told(event, now_, *scheduler_);
 }
 

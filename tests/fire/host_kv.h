@@ -9,6 +9,7 @@
 
 #include "dice.h"
 #include "ids.h"
+#include "memory.h"
 #include "takt/state/kv_oracle.h"
 
 namespace takt::fire {
@@ -65,6 +66,7 @@ class HostKv final : public KvOracle {
   Tokens CachedTokens(const Request& request) override { return {Cached(request)}; }
 
   void Reserve(StepId, std::span<KvReservation> wishes) override {
+    const OfTheHost memory;
     if (wishes.empty()) Fault("reserves nothing", {});
     ++asked_;
     std::int64_t together = 0;
@@ -84,6 +86,7 @@ class HostKv final : public KvOracle {
   }
 
   Blocks Release(RequestId request, KvAction) override {
+    const OfTheHost memory;
     const std::int32_t blocks = Hold(request);
     if (blocks == 0) Fault("releases what is not held", request);
     Hold(request) = 0;

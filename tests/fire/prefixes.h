@@ -15,7 +15,8 @@
 namespace takt::fire {
 
 // A chunk is there while a request refers to it, and then until room is needed: the one that has been idle longest goes
-// first, of one request's the deepest. Hashes are small numbers.
+// first, of one request's the deepest. Chunks of other sizes are others, whatever their hashes, which are small
+// numbers; so are the sizes, in blocks.
 class Prefixes {
  public:
   using Hashes = std::span<const std::uint64_t>;
@@ -35,32 +36,33 @@ class Prefixes {
   // Of the chunk that went last; 0: none has since Settle(n) was called before.
   std::int32_t evicted() const { return evicted_; }
 
-  std::int32_t Found(Hashes hashes) const {
+  std::int32_t Found(Hashes hashes, std::int32_t blocks) const {
     std::int32_t n = 0;
     for (std::uint64_t hash : hashes) {
-      if (hash >= chunks_.size() || chunks_[hash].blocks == 0) break;
+      const std::size_t i = Index(hash, blocks);
+      if (i >= chunks_.size() || chunks_[i].blocks == 0) break;
       ++n;
     }
     return n;
   }
-  std::int64_t IdleBlocks(Hashes hashes) const {
-    std::int64_t blocks = 0;
-    for (std::uint64_t hash : hashes) blocks += chunks_[hash].references == 0 ? chunks_[hash].blocks : 0;
-    return blocks;
+  std::int64_t IdleBlocks(Hashes hashes, std::int32_t blocks) const {
+    std::int64_t idle = 0;
+    for (std::uint64_t hash : hashes) idle += chunks_[Index(hash, blocks)].references == 0 ? blocks : 0;
+    return idle;
   }
 
   // A request starts past the first so many of its chunks. What is wrong with that; empty: nothing.
-  std::string Acquire(Hashes hashes, std::int32_t chunks) {
+  std::string Acquire(Hashes hashes, std::int32_t chunks, std::int32_t blocks) {
     if (!sure_) return {};
-    const std::int32_t found = Found(hashes);
+    const std::int32_t found = Found(hashes, blocks);
     if (chunks > found) return fmt::format("starts past {} chunks, and {} are there", chunks, found);
     if (chunks < found) {
-      const Chunk& missing = chunks_[hashes[static_cast<std::size_t>(chunks)]];
+      const Chunk& missing = chunks_[Index(hashes[static_cast<std::size_t>(chunks)], blocks)];
       if (missing.references > 0) return fmt::format("finds {} chunks, and another is in use", chunks);
       EvictThrough(missing.idle_since);
     }
     for (std::uint64_t hash : hashes.first(static_cast<std::size_t>(chunks))) {
-      Chunk& chunk = chunks_[hash];
+      Chunk& chunk = chunks_[Index(hash, blocks)];
       if (chunk.references++ == 0) idle_ -= chunk.blocks, referenced_ += chunk.blocks;
     }
     return {};
@@ -69,17 +71,18 @@ class Prefixes {
   // False where it is there already.
   bool Publish(std::uint64_t hash, std::int32_t blocks) {
     if (!sure_) return false;
-    if (hash >= chunks_.size()) chunks_.resize(hash + 1);
-    if (chunks_[hash].blocks > 0) return false;
-    chunks_[hash] = {blocks, 1, 0};
+    const std::size_t i = Index(hash, blocks);
+    if (i >= chunks_.size()) chunks_.resize(i + 1);
+    if (chunks_[i].blocks > 0) return false;
+    chunks_[i] = {blocks, 1, 0};
     referenced_ += blocks;
     return true;
   }
 
-  void Release(Hashes hashes) {
+  void Release(Hashes hashes, std::int32_t blocks) {
     if (!sure_) return;
     for (std::size_t i = hashes.size(); i-- > 0;) {
-      Chunk& chunk = chunks_[hashes[i]];
+      Chunk& chunk = chunks_[Index(hashes[i], blocks)];
       if (--chunk.references > 0) continue;
       chunk.idle_since = tied_ ? clock_ : ++clock_;
       idle_ += chunk.blocks, referenced_ -= chunk.blocks;
@@ -97,6 +100,10 @@ class Prefixes {
   void Forgive() { evicted_ = 0; }
 
  private:
+  static std::size_t Index(std::uint64_t hash, std::int32_t blocks) {
+    return hash * 4 + static_cast<std::size_t>(blocks);
+  }
+
   struct Chunk {
     std::int32_t blocks = 0;  // 0: not there
     std::int32_t references = 0;
@@ -123,7 +130,7 @@ class Prefixes {
     if (of_that_age > 1) sure_ = false;  // perhaps not all of them had to go
   }
 
-  std::vector<Chunk> chunks_;  // by hash
+  std::vector<Chunk> chunks_;  // by hash and size
   std::uint64_t clock_ = 1;
   std::int64_t idle_ = 0, referenced_ = 0;
   std::int32_t evicted_ = 0;

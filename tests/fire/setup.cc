@@ -1,5 +1,7 @@
 #include "setup.h"
 
+#include "memory.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -72,6 +74,7 @@ struct Fair {
     return {at == served.end() ? 0 : at->second};
   }
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
+    const OfTheHost memory;
     served[r.request.tenant.value] += prefill.value + 2.0 * output.value;
   }
   std::unordered_map<std::uint64_t, double> served = {};
@@ -82,11 +85,13 @@ struct LoggedFair : Fair {
   static constexpr std::string_view kName = "logged_fair";
   std::vector<std::uint64_t>& moved_groups() { return moved; }
   void GroupWakes(std::uint64_t group, RankKey least) {
+    const OfTheHost memory;
     served[group] = std::max(served[group], least.key);
     moved.push_back(group);
   }
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
     Fair::Scheduled(r, prefill, output);
+    const OfTheHost memory;
     moved.push_back(r.request.tenant.value);
   }
   RankKey VictimKey(const RequestState& r) const { return {static_cast<double>(r.generated.value)}; }
@@ -282,6 +287,8 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   s.used_again = dice.Of({0.02, 0.02, 0.3});
   s.caps_end = dice.Chance(0.3);
   s.relocations = sometimes(0.01);
+  s.failing_memory = sometimes(0.3);
+  s.unlike_chunks = dice.Chance(0.5);
   s.refuses_all = sometimes(0.1);
   s.refuses_each = dice.Of({0, 0, 2, 7});
   s.refusal_spells = sometimes(0.01);

@@ -31,6 +31,7 @@ struct Setup {
   double share_expiring = 0, share_tools = 0;
   int families = 0;          // of shared prefixes; 0: none
   std::int32_t chunk_tokens = 0;
+  bool unlike_chunks = false;  // of one to three blocks, or of no whole number of them
 
   // Limits of an ordinary step.
   StepLimits limits;
@@ -41,6 +42,7 @@ struct Setup {
   double bad_results = 0;  // share of commits with anything wrong
   double out_of_order = 0, failed_moves = 0, slow_moves = 0, deferred_frees = 0, refusals = 0;
   double policy_changes = 0;
+  double failing_memory = 0;  // of actions: one of their next allocations fails
   double relocations = 0;  // the scheduler is moved to another address
   // Plans whose oracle refuses all: at random, each so many, and so many in a row.
   double refuses_all = 0, refusal_spells = 0;

@@ -655,7 +655,8 @@ void Shadow::Settle(Life& life) {
 
 void Shadow::DropKv(Life& life) {
   life.computed = life.tokens_held = life.most_blocks = life.spare_blocks = 0;
-  if (life.shared_chunks > 0) prefixes_.Release(HashesOf(life).first(static_cast<std::size_t>(life.shared_chunks)));
+  if (life.shared_chunks > 0)
+    prefixes_.Release(HashesOf(life).first(static_cast<std::size_t>(life.shared_chunks)), ChunkBlocks(life));
   life.shared_chunks = 0;
   life.sure = true;
 }
@@ -1302,8 +1303,8 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
     const std::span<const std::uint64_t> hashes = HashesOf(life);
     if (life.shared_chunks > 0) DropKv(life);  // it may have been reclaimed, and was
     life.shared_chunks = entry.position / r.prefix->block_tokens.value;
-    const std::string fault =
-        prefixes_.Acquire(hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole))), life.shared_chunks);
+    const std::string fault = prefixes_.Acquire(hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole))),
+                                                life.shared_chunks, ChunkBlocks(life));
     FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
   }
   const bool holds_nothing = life.sure && life.tokens_held == 0;
@@ -1433,17 +1434,18 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
   }
   FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
   if (!steps_.empty() || limits.tokens.value <= 0) return;
-  if (host_kv_ != nullptr) {
-    FIRE_CHECK(!host_kv_->refuses() || plan.idle != Idle::kNoBudget || limits.max_seqs <= 0,
-               "idle for want of budget, and KV was refused");
+  if (host_kv_ != nullptr && host_kv_->refuses()) {
+    FIRE_CHECK(plan.idle != Idle::kNoBudget || limits.max_seqs <= 0, "idle for want of budget, and KV was refused");
     return;
   }
+  // An oracle is asked for so many in a plan, and no more.
+  if (host_kv_ != nullptr && host_kv_->asked() >= std::max(setup_.options.admission_window, 1)) return;
   const Left left = LeftOf(plan, limits, scheduler);
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     FIRE_CHECK(!CouldRun(life, left, limits), "idle as {}, and request {} could run on", Name(plan.idle), id.value);
-    FIRE_CHECK(life.is != Is::kWaiting || ChunkBlocks(life) > 0 || BarOf(life, left, limits) != Bar::kNone,
-               "idle as {}, and request {} fits", Name(plan.idle), id.value);
+    FIRE_CHECK(life.is != Is::kWaiting || BarOf(life, left, limits) != Bar::kNone, "idle as {}, and request {} fits",
+               Name(plan.idle), id.value);
   }
 }
 

@@ -13,7 +13,8 @@ namespace takt::fire {
 std::int32_t Shadow::ChunkBlocks(const Life& life) const {
   const PrefixBlocks* prefix = life.state.request.prefix.get();
   if (!setup_.options.prefix_cache || !Counts() || prefix == nullptr || prefix->hashes.empty()) return 0;
-  return prefix->block_tokens.value / setup_.options.kv_block_tokens.value;
+  const std::int32_t block = setup_.options.kv_block_tokens.value;
+  return prefix->block_tokens.value % block == 0 ? prefix->block_tokens.value / block : 0;
 }
 
 Shadow::Left Shadow::LeftOf(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const {
@@ -76,9 +77,9 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
     if (!prefixes_.sure()) return Bar::kUnknown;
     const std::span<const std::uint64_t> hashes = HashesOf(life);
     const auto whole = static_cast<std::size_t>((r.prompt_tokens.value - 1) / r.prefix->block_tokens.value);
-    const std::int32_t found = prefixes_.Found(hashes.first(std::min(hashes.size(), whole)));
+    const std::int32_t found = prefixes_.Found(hashes.first(std::min(hashes.size(), whole)), chunk);
     start = found * r.prefix->block_tokens.value;
-    shared = std::int64_t{found} * chunk - prefixes_.IdleBlocks(hashes.first(static_cast<std::size_t>(found)));
+    shared = std::int64_t{found} * chunk - prefixes_.IdleBlocks(hashes.first(static_cast<std::size_t>(found)), chunk);
   }
   const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
   if (whole > std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0)) return Bar::kTooLarge;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "memory.h"
 #include "takt/pause/any_pause.h"
 
 namespace takt::fire {
@@ -29,11 +30,13 @@ class WatchedPause {
 
   std::string spec() const { return pause_.spec(); }
   PauseDecision AtCall(const RequestState& r, const ToolCalled& call, const PauseView& view) const {
+    const OfTheHost memory;
     const PauseDecision decision = pause_.AtCall(r, call, view);
     asked_->push_back({Asked::What::kAtCall, r.request.id, view, decision, call});
     return decision;
   }
   KvAction Predict(const RequestState& r, const PauseView& view) const {
+    const OfTheHost memory;
     const KvAction action = pause_.Predict(r, view);
     asked_->push_back({.what = Asked::What::kPredict,
                        .request = r.request.id,
@@ -43,6 +46,7 @@ class WatchedPause {
     return action;
   }
   PauseDecision Review(const RequestState& r, const ToolCalled& call, TimePoint since, const PauseView& view) const {
+    const OfTheHost memory;
     const PauseDecision decision = pause_.Review(r, call, since, view);
     asked_->push_back({Asked::What::kReview, r.request.id, view, decision, call, {}, since});
     return decision;
