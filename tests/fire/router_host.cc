@@ -365,8 +365,8 @@ void RouterWorld::Report(std::uint32_t at, std::uint64_t bits) {
 TokensServed RouterWorld::Served(const Life& life, Dice& dice) const {
   TokensServed served{{life.computed}, {life.generated * life.row_sequences}};
   if (!dice.Chance(setup_.absurd * 0.2)) return served;
-  (dice.Chance(0.5) ? served.prefill : served.output) = {
-      dice.Of<std::int32_t>({-1, std::numeric_limits<std::int32_t>::min(), 0, 1 << 20, Tokens::Max().value})};
+  Tokens& absurd = dice.Chance(0.5) ? served.prefill : served.output;
+  absurd = {dice.Of<std::int32_t>({-1, std::numeric_limits<std::int32_t>::min(), 0, 1 << 20, Tokens::Max().value})};
   return served;
 }
 
