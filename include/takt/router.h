@@ -230,7 +230,7 @@ class BasicRouter {
     table_.Reserve(slots);
     queue_.Reserve(slots);
     expiries_.Reserve(slots);
-    place_of_.reserve(slots), charged_.reserve(slots);
+    place_of_.resize(slots), charged_.resize(slots);
     slots_reserved_ = slots;
   }
 
@@ -297,7 +297,6 @@ class BasicRouter {
     kept.output_tokens = Sane(r.output_tokens);
     kept.workflow_tokens_left = Sane(r.workflow_tokens_left);
     if (kept.after.absurd()) kept.after = {};
-    if (slot >= place_of_.size()) place_of_.resize(slot + 1), charged_.resize(slot + 1);
     place_of_[slot] = {};
     if (!TAKT_PLANTED_BUG(64)) charged_[slot] = {};
     if (JoinsWorkflow(slot)) {

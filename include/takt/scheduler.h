@@ -244,7 +244,7 @@ class BasicScheduler {
     ledger_.KeyHashes(options.hash_seed);
     if (options.shed == Shed::kWorst && options.max_waiting < INT64_MAX) queue_.TrackWorst();
     ReserveLanes(3 * rows + 64);  // of those that run, may come, and leave
-    adapters_.reserve(rows + 1);
+    adapters_.reserve(rows);
     if (oracle != nullptr) wishes_.reserve(2 * rows), wish_lanes_.reserve(2 * rows), candidates_.reserve(rows);
     const auto reserve_lists = [rows, requests](auto& lists) {
       lists.moves.reserve(2 * rows + requests), lists.preempted.reserve(2 * rows);

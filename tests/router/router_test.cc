@@ -50,6 +50,21 @@ Pairs Place(RouterT& router, double seconds) {
   return pairs;
 }
 
+TEST_CASE("a placement hears what keys its hashes") {
+  struct Keyed {
+    std::uint64_t key = 0;
+    void KeyHashes(std::uint64_t seed) { key = seed; }
+    double Score(const RequestState&, const InstanceState&, TimePoint) const {
+      CHECK(key == 7);
+      return 0;
+    }
+  };
+  auto router = Make<Fcfs, Keyed>({.hash_seed = 7});
+  router.On(Up(1), At(0));
+  router.On(Arrival(1), At(0));
+  CHECK(Place(router, 0) == Pairs{{1, 1}});
+}
+
 TEST_CASE("round robin goes around, whoever comes or goes") {
   auto router = Make();
   for (std::uint64_t i : {3u, 1u, 2u}) router.On(Up(i), At(0));
@@ -174,6 +189,23 @@ TEST_CASE("a placement policy may decline, also with NaN") {
   router.On(Arrival(1), At(0));
   CHECK(Place(router, 0.5).empty());
   CHECK(Place(router, 1) == Pairs{{1, 1}});
+}
+
+TEST_CASE(
+    "where nobody is charged for tokens, those that a placement declines are asked for twice, and not for each other") {
+  struct Picky {
+    std::shared_ptr<int> asked = std::make_shared<int>(0);
+    double Score(const RequestState& r, const InstanceState&, TimePoint) const {
+      ++*asked;
+      return r.request.id.value > 10 ? 0 : -std::numeric_limits<double>::infinity();
+    }
+  };
+  const Picky picky;
+  auto router = Make<AnyPolicy, Picky>({.window = 20}, Fcfs{}, picky);
+  router.On(Up(1), At(0));
+  for (std::uint64_t i = 1; i <= 20; ++i) router.On(Arrival(i), At(0));
+  CHECK(Place(router, 0).size() == 10);
+  CHECK(*picky.asked <= 2 * 20 + 2);
 }
 
 TEST_CASE("with fail_unfit, what is too large for all that are up is failed") {

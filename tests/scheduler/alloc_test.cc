@@ -7,6 +7,7 @@
 #include "counting_new.h"
 #include "takt/base/random.h"
 #include "takt/pause/any_pause.h"
+#include "takt/policy/fcfs.h"
 #include "takt/policy/registry.h"
 #include "takt/scheduler.h"
 
@@ -108,6 +109,35 @@ TEST_CASE("after warm-up no call allocates") {
       if (action == KvAction::kOut) CHECK(stats.moves_in > before.moves_in + 10);
     }
   }
+}
+
+TEST_CASE("a plan for which no step is left allocates nothing, now or later") {
+  auto scheduler = *Scheduler::Create({.kv_blocks = {40}}, Fcfs{});
+  Arrived arrival;
+  arrival.request.id = {1};
+  arrival.request.prompt_tokens = {8};
+  scheduler.On(arrival, {});
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(scheduler.Plan({}, {}).run.empty());
+  const std::size_t before = allocations;
+  scheduler.Plan({}, {});
+  scheduler.On(Cancelled{{2}}, {});
+  const std::size_t after = allocations;
+  CHECK(after == before);
+}
+
+TEST_CASE("chunks of prefixes that were evicted leave their room to others") {
+  KvLedger ledger({64}, {16}, {0}, true);
+  ledger.MakeRoom(16);
+  const std::vector<std::uint64_t> hashes = {1, 2, 3, 4};
+  const std::size_t before = allocations;
+  ledger.Allocate(4);
+  for (const std::uint64_t hash : hashes) static_cast<void>(ledger.Publish(hash, 1));
+  ledger.Release(hashes, 1);
+  ledger.Allocate(64);
+  ledger.MakeRoom(16);
+  const std::size_t after = allocations;
+  CHECK(after == before);
+  CHECK(ledger.use().cached == Blocks{0});
 }
 
 }  // namespace

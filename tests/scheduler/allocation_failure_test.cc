@@ -357,6 +357,38 @@ TEST_CASE("a policy of the host's that throws ends its scheduler, and nothing el
   }
 }
 
+TEST_CASE("a queue that such a policy has ended stays as it is") {
+  const Thrower policy{std::make_shared<int>(0)};
+  WaitingQueue<Thrower> queue(policy);
+  Random random(3);
+  const std::vector<RequestId> picked = {{1}};
+  CHECK(queue.Push(RequestOf(1, random, {}), {}));
+  *policy.at = 1;
+  CHECK_THROWS_AS(queue.Push(RequestOf(2, random, {}), {}), std::bad_alloc);
+  CHECK(queue.ended());
+  queue.EndIteration(picked);
+  CHECK(queue.size() == 1);
+}
+
+TEST_CASE("a result that publishes more chunks of a prefix than there is memory for may be told again") {
+  auto scheduler = *Scheduler::Create({.kv_block_tokens = {1}, .kv_blocks = {200}, .prefix_cache = true}, Fcfs{});
+  Arrived arrival;
+  arrival.request.id = {1};
+  arrival.request.prompt_tokens = {101};
+  PrefixBlocks prefix{{1}, {}};
+  for (std::uint64_t i = 1; i <= 100; ++i) prefix.hashes.push_back(i);
+  arrival.request.prefix = std::make_shared<const PrefixBlocks>(std::move(prefix));
+  scheduler.On(arrival, {});
+  const StepPlan& plan = scheduler.Plan({}, {});
+  REQUIRE(plan.run.size() == 1);
+  const std::vector<RowResult> rows = {{{1}, plan.run[0].lane, 1, 0, RowResult::kFinished}};
+  Calls calls(1, Then::kLeftOut, 0);
+  CHECK_FALSE(calls.Make([&] { scheduler.Commit({plan.id, rows}, {}); }));
+  CHECK_FALSE(scheduler.ended());
+  CHECK(calls.Make([&] { scheduler.Commit({plan.id, rows}, {}); }));
+  CHECK(scheduler.kv().cached == Blocks{100});
+}
+
 // ---- a router -------------------------------------------------------------------------------------------------
 
 Outcome RunRouter(const std::string& policy, const std::string& placement, std::size_t fails, Then then,
@@ -441,6 +473,17 @@ TEST_CASE("whatever allocation of a router fails, the call was not made, or it h
   }
   CHECK(all.went_on > all.ended);
   WARN(all.allocations << " allocations failed: " << all.went_on << " calls not made, " << all.ended << " ends");
+}
+
+TEST_CASE("an instance for which there was no memory is not up, and may come again") {
+  auto router = *Router::Create({}, Fcfs{}, *MakePlacement("least_loaded"));
+  router.On(InstanceUp{{.id = {1}}}, {});
+  Calls calls(1, Then::kLeftOut, 0);
+  CHECK_FALSE(calls.Make([&] { router.On(InstanceUp{{.id = {2}}}, {}); }));
+  CHECK_FALSE(router.ended());
+  CHECK(router.instances().size() == 1);
+  CHECK(calls.Make([&] { router.On(InstanceUp{{.id = {2}}}, {}); }));
+  CHECK(router.instances().size() == 2);
 }
 
 // ---- a queue, an inbox ----------------------------------------------------------------------------------------

@@ -111,6 +111,21 @@ TEMPLATE_TEST_CASE("a key that changes at a known time does so before the next p
   CHECK(probe.told->calls == "+1 +2 +3 !2 -1 -3 ");
 }
 
+TEST_CASE("where something new is known of a request, its key changes later, and those of others in time") {
+  const Probe probe{.flip_ms = 10};
+  Host<Probe> host(Small(), {.max_seqs = 1}, probe);
+  host.Arrive(1, 16);
+  host.Step();
+  host.Arrive(2, 8);  // to change at 11 ms
+  host.now = 2;
+  host.Arrive(3, 5);
+  host.now = 8;
+  host.On(Revised{.request = {2}, .priority = 1});  // now at 18 ms
+  host.now = 12;
+  host.Step();
+  CHECK(probe.told->calls == "+1 +2 +3 +2 !3 ");
+}
+
 TEST_CASE("a step may change the key of who runs, and so whom the first of the queue displaces") {
   SchedulerOptions options = Small();
   options.preempt = Preempt::kByRank;
@@ -146,6 +161,15 @@ TEST_CASE("after each plan a policy hears what kept the first of the queue out")
   host.Arrive(5, 20);
   host.Step();
   CHECK(pressures.back().head == WaitsFor::kBudget);
+}
+
+TEST_CASE("of a plan that could not be built, with three steps in flight, no policy hears") {
+  const Probe probe;
+  Host<Probe> host(Small(), {}, probe);
+  host.Arrive(1, 16);
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(host.Plan().run.empty());
+  CHECK(host.Plan().idle == Idle::kStepsInFlight);
+  CHECK(probe.told->pressures.size() == 3);
 }
 
 TEST_CASE("a policy that comes while requests wait and run hears of all of them") {

@@ -9,6 +9,7 @@
 #include "takt/policy/aged.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/hrrn.h"
+#include "takt/policy/workflow_fcfs.h"
 
 namespace takt {
 namespace {
@@ -99,6 +100,7 @@ TEST_CASE("a row that cannot grow preempts the worst by rank, which computes its
   host.Commit(again, {2});
   CHECK(host.scheduler.stats().tokens_recomputed == 32);
   CHECK(host.scheduler.stats().preempted_recompute == 1);
+  CHECK(host.scheduler.stats().kv_stalls == 1);
 }
 
 TEST_CASE("preemption by swap: out, and in again, without computing anything twice") {
@@ -263,6 +265,24 @@ TEST_CASE("by rank: a better waiting request displaces a running one where only 
   CHECK(host.Step() == "3:8");
 }
 
+TEST_CASE("by rank: who holds KV displaces another for what it lacks beyond that") {
+  SchedulerOptions options = Blocks16(4);
+  options.preempt = Preempt::kByRank;
+  Host<Priority> host(options);
+  host.Arrive(1, 32);
+  CHECK(host.Step() == "1:32");
+  host.On(Blocked{{1}});  // and keeps two blocks; it needs a third
+  Request worse = Prompt(2, 20);
+  worse.priority = 5;
+  host.Arrive(worse);
+  CHECK(host.Step() == "2:20");
+  CHECK(host.Step() == "2:1");
+  host.On(Unblocked{{1}});
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.preempted == std::vector<Preemption>{{{2}, KvAction::kDrop}});
+  CHECK(Shape(plan) == "1:1");
+}
+
 TEST_CASE("a request that is not preemptible keeps its place") {
   Host host(Blocks16(4));
   host.Arrive(1, 32);
@@ -411,6 +431,34 @@ TEST_CASE("what arrives at the very instant at which it expires is turned away")
   }
   CHECK(host.scheduler.waiting() == 1);
   CHECK(host.Plan().failed == Failed{{{5}, FailReason::kExpired}, {{6}, FailReason::kExpired}});
+}
+
+TEST_CASE("a request comes from when its workflow began, where that is told") {
+  Host<WorkflowFcfs> host(Blocks16(100), {.max_seqs = 1});
+  for (const auto& [id, began] :
+       std::vector<std::pair<std::uint64_t, TimePoint>>{{1, kUnset}, {2, Ms(-1)}, {3, Ms(5)}}) {
+    Request r = Prompt(id, 8);
+    r.workflow_arrival = began;
+    host.Arrive(r);
+  }
+  CHECK(host.Step({2}) == "2:8");
+  CHECK(host.Step({1}) == "1:8");
+  CHECK(host.Step() == "3:8");
+}
+
+TEST_CASE("who is blocked while its first step is in flight expires all the same") {
+  Host host(Blocks16(100));
+  Request r = Prompt(1, 8);
+  r.expires_at = Ms(5);
+  host.Arrive(r);
+  const StepPlan& first = host.Plan();
+  host.On(Blocked{{1}});
+  const StepPlan& meanwhile = host.Plan();
+  CHECK((meanwhile.failed.empty() && meanwhile.wake_at == Ms(5)));
+  host.now = 4;
+  CHECK(host.Plan().failed == Failed{{{1}, FailReason::kExpired}});
+  host.Commit(first);
+  CHECK(host.Plan().released == Released{{1}});
 }
 
 TEST_CASE("bounded waiting sheds the newcomer, or the worst") {
@@ -816,15 +864,16 @@ TEST_CASE("an empty plan says why") {
 }
 
 TEST_CASE("kept KV gives way where nothing else could run") {
+  const std::int32_t held = GENERATE(60, 10);
   Host host(Blocks16(4));
-  host.Arrive(1, 60);
+  host.Arrive(1, held);
   host.Step();
-  host.On(ToolCalled{{1}});  // keeps its four blocks
-  host.Arrive(2, 20);
-  CHECK(host.Step({2}) == "2:20");
+  host.On(ToolCalled{{1}});  // keeps its blocks: four, or one
+  host.Arrive(2, 60);
+  CHECK(host.Step({2}) == "2:60");
   CHECK(host.scheduler.stats().kv_reclaimed == 1);
   host.On(ToolReturned{{1}, {1}});
-  CHECK(host.Step() == "1:62");
+  CHECK(host.Step() == "1:" + std::to_string(held + 2));
 }
 
 TEST_CASE("who lacks memory keeps its own KV while others give up theirs for it") {
@@ -1123,6 +1172,7 @@ TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for
   CHECK(plan.run.empty());
   CHECK(plan.idle == Idle::kKvPending);
   CHECK(plan.preempted.size() == 1);
+  CHECK(host.scheduler.stats().kv_stalls == 2);  // before that, and after
   CHECK(host.Plan().preempted.empty());  // nobody else is preempted meanwhile
   oracle.free = std::exchange(oracle.pending, 0);
   host.On(KvFreed{});
@@ -1134,6 +1184,29 @@ TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for
   CHECK(host.Plan().idle == Idle::kKvHeld);
   oracle.refuse = false;
   CHECK(host.Step() == "2:17 3:1");  // all but the last token of 3's prompt was cached
+}
+
+TEST_CASE("where a row gave way to one that has to wait all the same, others get its share of the step") {
+  Oracle oracle;
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  Host<Priority> host(options, {}, {}, &oracle);
+  const auto arrive = [&](std::uint64_t id, std::int32_t tokens, std::int32_t sequences) {
+    Request r = Prompt(id, tokens);
+    r.priority = 9 - static_cast<std::int32_t>(id);
+    r.sequences = sequences;
+    host.Arrive(r);
+    host.Step();
+  };
+  arrive(1, 8, 1);
+  arrive(2, 8, 2);
+  arrive(3, 16, 1);
+  CHECK(oracle.free == 0);
+  oracle.defer = true;
+  host.limits.tokens = {2};
+  const StepPlan& plan = host.Plan();  // 1 takes one token, 2 needs two, and 3 a block that comes later
+  CHECK(plan.preempted == std::vector<Preemption>{{{1}, KvAction::kDrop}});
+  CHECK(Shape(plan) == "2:2");
 }
 
 // A host whose memory is large, immediate and honest, and which may refuse all the same.
@@ -1248,8 +1321,24 @@ TEST_CASE("beside a row that is refused, others run and are let in") {
   pool.refuses = [](const KvReservation& wish) { return wish.request == RequestId{1}; };
   CHECK(host.Step() == "2:1 3:16");
   CHECK(host.Step() == "2:1 3:1");
+  CHECK(host.scheduler.stats().oracle_refused == 2);
   pool.refuses = [](const KvReservation&) { return false; };
   CHECK(host.Step() == "1:1 2:1 3:1");
+}
+
+TEST_CASE("a row that was refused comes first in the next step, before prompts") {
+  Pool pool(40);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  options.order = StepOrder::kPrefillFirst;
+  Host<Fcfs> host(options, {.tokens = {16}}, {}, &pool);
+  host.Arrive(1, 16);
+  CHECK(host.Step() == "1:16");
+  pool.refuses = [](const KvReservation&) { return true; };
+  CHECK(host.Step().empty());
+  host.Arrive(2, 16);
+  pool.refuses = [](const KvReservation&) { return false; };
+  CHECK(host.Step() == "1:1 2:15");
 }
 
 TEST_CASE("KV that is kept during a tool call is not given up for a refusal") {
@@ -1393,6 +1482,33 @@ TEST_CASE("a request that the oracle refuses displaces a row once, not again and
   pool.refuses = [](const KvReservation&) { return false; };
   host.On(KvFreed{});  // the host's word that it may ask again
   CHECK(host.Step() == "2:16");
+}
+
+// A host that has found a part of some prompts in its cache.
+class Finding : public Pool {
+ public:
+  using Pool::Pool;
+  Tokens CachedTokens(const Request& r) override { return {found[r.id.value]}; }
+  std::int32_t found[10] = {};
+};
+
+TEST_CASE("who fits by what the host has found in its cache since is looked at after any word of the host's") {
+  const bool freed = GENERATE(true, false), committed = GENERATE(true, false);
+  Finding pool(100);
+  SchedulerOptions options{.kv = KvMode::kOracle, .admission_window = 1};
+  Host<Fcfs> host(options, {.tokens = {64}, .max_seqs = 1}, {}, &pool);
+  for (std::uint64_t id : {1u, 2u, 3u}) {
+    Request whole = Prompt(id, 100);
+    whole.chunkable = false;
+    host.Arrive(whole);
+  }
+  CHECK(host.Step().empty());
+  CHECK(host.Step().empty());
+  CHECK(host.scheduler.stats().searched == 4);  // the first, and then all; nothing has been heard since
+  pool.found[3] = 48;
+  if (freed) host.On(KvFreed{});
+  if (committed) host.scheduler.Commit({{999}, {}}, Ms(2));
+  CHECK(host.Step() == (freed || committed ? "3:52" : ""));
 }
 
 TEST_CASE("whom the host refuses takes no budget from others") {
@@ -1705,6 +1821,30 @@ TEST_CASE("among those that have joined since the search, the first by rank that
     host.Arrive(r);
   }
   CHECK(host.Step() == "4:16");
+}
+
+TEST_CASE("where the first does not fit, one whose KV is on the way back keeps nobody from running") {
+  SchedulerOptions options = Blocks16(10);
+  options.cpu_blocks = {10};
+  Host<Priority, SwapAll> host(options);
+  const auto arrive = [&](std::uint64_t id, std::int32_t tokens, std::int32_t priority) {
+    Request r = Prompt(id, tokens);
+    r.priority = priority;
+    host.Arrive(r);
+  };
+  arrive(1, 32, 1);
+  arrive(4, 48, 1);
+  CHECK(host.Step() == "1:32 4:48");
+  host.On(Blocked{{4}});  // and keeps its three blocks
+  host.On(ToolCalled{{1}});
+  host.Plan();
+  host.On(MoveDone{{1}});
+  host.On(ToolReturned{{1}, {0}});
+  arrive(2, 160, 0);
+  arrive(3, 16, 2);
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.moves == std::vector<KvMove>{{{2}, {1}, KvAction::kIn, {0}, {2}}});
+  CHECK(Shape(plan) == "3:16");
 }
 
 // Counts how often it is asked for a key.

@@ -49,6 +49,17 @@ TEST_CASE("what is left on an instance is what is left of all that runs there") 
   work.Ended(99);
 }
 
+TEST_CASE("where nearly all that is remembered still runs, room is made seldom") {
+  constexpr std::uint32_t kRequests = 1 << 15;
+  DueWork work;
+  const auto begin = [&](std::uint32_t r) { work.Began(r, 0, Duration(1000), TimePoint{}); };
+  for (std::uint32_t r = 0; r < kRequests; ++r) begin(r);
+  const std::size_t before = allocations;
+  for (std::uint32_t r = 0; r < kRequests; ++r) begin(r);  // anew: one more is remembered, and one less counts
+  CHECK(allocations - before <= 1);
+  CHECK(work.Left(0, TimePoint{}) == 1000 * std::int64_t{kRequests});
+}
+
 TEST_CASE("whoever ends early leaves nothing behind: memory is that of what runs at a time") {
   DueWork work;
   const auto run = [&](std::int64_t turns) {

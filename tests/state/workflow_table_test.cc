@@ -512,6 +512,8 @@ TEST_CASE("no time left, none from the start, and none asked for") {
   };
   CHECK(budget(100, 20, {}) == Approx(20));
   CHECK(budget(100, 100, {}) == Approx(0));
+  CHECK(budget(100, 99.5, {}) == Approx(0.125));
+  CHECK(budget(100, 99.5, {.blown = BlownRule::kZero}) == Approx(0.125));
   CHECK(budget(0, 0, {}) == Approx(0));
   CHECK(budget(-40, 0, {}) == Approx(-40));
   CHECK(budget(100, 140, {}) == Approx(-40));
@@ -751,6 +753,33 @@ TEST_CASE("a stage's cost is the dearest that was told for it; what was declared
   REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}, 0)}), At(0)));
   table.Make(0, kW, {1}, 1, At(0));
   CHECK(table.After(0) == Outlook{2, 1});  // as learnt
+}
+
+TEST_CASE("what is learnt goes by when stages began, however they were declared") {
+  WorkflowTable table;
+  REQUIRE_FALSE(table.Declare(Graph({Stage(kWrite, {}, 3), Stage(kPlan)}), At(0)));
+  table.Make(0, kW, kPlan, 0, At(0));
+  table.Ended(0, At(1));
+  table.Make(1, kW, kWrite, 0, At(1));
+  table.Ended(1, At(2));
+  CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
+  CHECK(table.profile().After(kPlan, 0) == Outlook{3, 1});
+  CHECK(table.profile().After(kWrite, 0) == Outlook{0, 0});
+}
+
+TEST_CASE("a long chain is gone through once, and each of its calls knows what comes after it") {
+  constexpr std::uint32_t kStages = 30'000;
+  std::vector<WorkflowStage> chain;
+  for (std::uint32_t i = 0; i < kStages; ++i) {
+    chain.push_back(Stage(kPlan, i > 0 ? std::vector{i - 1} : std::vector<std::uint32_t>{}));
+  }
+  WorkflowTable table;
+  REQUIRE_FALSE(table.Declare(Graph(std::move(chain)), At(0)));
+  for (Handle call = 0; call < kStages; ++call) {
+    table.Make(call, kW, kPlan, 1, At(0));
+    const std::uint32_t rest = kStages - 1 - call;
+    if (table.After(call).cost_s != rest) FAIL("after call " << call);
+  }
 }
 
 // ---- anything at all --------------------------------------------------------------------------------------------

@@ -57,7 +57,6 @@ class WaitingQueue {
     inside_ = true;
     now_ = std::max(now, now_);
     const Slot slot = table_.Insert(request);
-    if (slot >= picked_at_.size()) picked_at_.resize(std::size_t{slot} + 1);
     Request& r = table_[slot].state.request;
     if (r.after.absurd()) r.after = {};
     if (r.arrival == kUnset) r.arrival = now;
@@ -223,7 +222,7 @@ class WaitingQueue {
   void ReserveSlots(std::size_t slots) {
     table_.Reserve(slots);
     queue_.Reserve(slots);
-    picked_at_.reserve(slots);
+    picked_at_.resize(slots);
     slots_reserved_ = slots;
   }
   bool Done() {

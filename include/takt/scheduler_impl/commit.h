@@ -11,16 +11,15 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
   if (inside_) return static_cast<void>(Ended());
   const auto buffer =
       std::ranges::find_if(*buffers_, [&](const Buffer& b) { return b.in_flight && b.plan.id == result.step; });
-  if (buffer == buffers_->end()) {
-    Clock(now);
-    host_changes_ += oracle_ != nullptr ? 1u : 0u;
+  const bool known = buffer != buffers_->end();
+  if (known) MakeRoomFor(*buffer);
+  Clock(now);
+  host_changes_ += oracle_ != nullptr ? 1u : 0u;
+  if (!known) {
     ++stats_.commits_unknown;
     return;
   }
-  MakeRoomFor(*buffer);
   inside_ = true;
-  Clock(now);
-  host_changes_ += oracle_ != nullptr ? 1u : 0u;
   buffer->in_flight = false;
   --steps_in_flight_;
   ++stats_.commits;

@@ -798,9 +798,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
   if (slot == kNoSlot || (top_waits_for_ != WaitsFor::kSequences && top_waits_for_ != WaitsFor::kKv)) return false;
   const Record& record = table_[slot];
-  const Request& r = record.state.request;
   if (record.refused_at > kv_freed_at_) return false;  // as it would be again, perhaps: nobody loses its place for that
-  if (r.adapter && !AdapterFits(r.adapter)) return false;
   const std::uint32_t worst = Worst(true);
   if (worst == kNoLane || !Outranks(slot, worst)) return false;
   if (block_tokens_ > 0) {
