@@ -170,7 +170,6 @@ TEST_CASE("a policy that charges for tokens is told of them") {
 
 // Ranks by id, and keeps what it was told: the newest state of each request, and events by name.
 struct Witness {
-  static constexpr std::string_view kName = "witness";
   struct Notes {
     std::map<std::uint64_t, RequestState> states;
     std::map<std::uint64_t, TimePoint> times;
