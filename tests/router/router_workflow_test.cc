@@ -276,6 +276,8 @@ TEST_CASE("what cannot be is named, and changes nothing") {
   router.Place(At(0));
   CHECK(router.workflow_faults().empty());
   CHECK(router.ended_workflows().size() == 1);
+  router.Place(At(0));
+  CHECK(router.workflow_faults().empty());  // each is named once
 }
 
 TEST_CASE("whatever a host says of workflows, all of them come to an end that is told once") {
