@@ -37,6 +37,10 @@
 
 namespace takt {
 
+// So that no sum of a request's counts overflows: of a prompt, of an answer, of a block for each of its sequences; and
+// of the context of all its sequences together, after which it ends.
+inline constexpr std::int32_t kMostRequestTokens = 1 << 28, kMostContext = 1 << 30;
+
 // Where a request stands, and why. For people: found by looking, at O(waiting), and not kept.
 struct Explanation {
   Status status = Status::kUnknown;

@@ -11,10 +11,6 @@ inline FullKey ExpiryKey(const Request& r) {
   return {static_cast<double>(r.expires_at.time_since_epoch().count()), r.arrival, r.id};
 }
 
-// So that no sum of a request's counts overflows: of a prompt, of an answer, of a block for each of its sequences; and
-// of the context of all its sequences together, after which it ends.
-inline constexpr std::int32_t kMostRequestTokens = 1 << 28, kMostContext = 1 << 30;
-
 // A prediction that cannot be meant, or that sums would overflow with: nothing of it is believed.
 inline bool Absurd(Duration duration, Tokens returned, Tokens after = {0}) {
   constexpr Duration kLongest = FromSeconds(1e9);
