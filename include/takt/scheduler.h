@@ -489,6 +489,7 @@ class BasicScheduler {
   bool AdmitKept();
   void AdmitPastTop();
   WaitsFor PassedOverFor(const Record& record) const;
+  bool NeedsLargerStep(const Record& record) const;
   Fit TryAdmit(Slot slot);
   Fit TrySwapIn(Slot slot);
   void SwapIn(Slot slot, std::int32_t blocks);

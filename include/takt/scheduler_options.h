@@ -50,8 +50,8 @@ struct SchedulerOptions {
   double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free for growth (vLLM's figure)
   bool prefix_cache = false;  // kLedger: keep finished prefixes, least recently used out first
 
-  // Waiting requests looked at past one whose adapter has no place, or which needs a larger step; and how many that use
-  // an adapter may overtake one that waits for its own, in all.
+  // Waiting requests looked at past one whose adapter has no place; and how many that use an adapter may overtake one
+  // that waits for its own, in all. Those that need a larger step do not count.
   std::int32_t admission_window = 16;
 
   // Number of the first plan. A host whose results may come later than the end of their scheduler goes on counting with

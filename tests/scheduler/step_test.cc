@@ -1496,19 +1496,24 @@ TEST_CASE("who fits by what the host has found in its cache since is looked at a
   const bool freed = GENERATE(true, false), committed = GENERATE(true, false);
   Finding pool(100);
   SchedulerOptions options{.kv = KvMode::kOracle, .admission_window = 1};
-  Host<Fcfs> host(options, {.tokens = {64}, .max_seqs = 1}, {}, &pool);
-  for (std::uint64_t id : {1u, 2u, 3u}) {
+  Host<Fcfs> host(options, {.tokens = {64}, .max_seqs = 1, .adapters = 0}, {}, &pool);
+  for (std::uint64_t id : {1u, 2u}) {  // all that is looked at past the first
+    Request adapted = Prompt(id, 8);
+    adapted.adapter = {7};
+    host.Arrive(adapted);
+  }
+  for (std::uint64_t id : {3u, 4u, 5u}) {
     Request whole = Prompt(id, 100);
     whole.chunkable = false;
     host.Arrive(whole);
   }
   CHECK(host.Step().empty());
   CHECK(host.Step().empty());
-  CHECK(host.scheduler.stats().searched == 4);  // the first, and then all; nothing has been heard since
-  pool.found[3] = 48;
+  CHECK(host.scheduler.stats().searched == 6);  // the first, and then all; nothing has been heard since
+  pool.found[5] = 48;
   if (freed) host.On(KvFreed{});
   if (committed) host.scheduler.Commit({{999}, {}}, Ms(2));
-  CHECK(host.Step() == (freed || committed ? "3:52" : ""));
+  CHECK(host.Step() == (freed || committed ? "5:52" : ""));
 }
 
 TEST_CASE("whom the host refuses takes no budget from others") {
@@ -1662,6 +1667,21 @@ TEST_CASE("by rank: where the first waits for its adapter, the next displaces a 
   host.Arrive(next);
   CHECK(host.Step() == "1:1 4:8");
   CHECK(host.scheduler.stats().preempted_by_rank == 1);
+}
+
+TEST_CASE("however many need a larger step, those behind them run side by side") {
+  const bool many_sequences = GENERATE(true, false);
+  Host host(Blocks16(1000), {.tokens = {100}, .max_seqs = 20});
+  for (std::uint64_t id = 1; id <= 40; ++id) {
+    Request large = Prompt(id, many_sequences ? 8 : 300);
+    large.chunkable = false;
+    if (many_sequences) large.sequences = 30;
+    host.Arrive(large);
+  }
+  for (std::uint64_t id = 41; id <= 44; ++id) host.Arrive(id, 8);
+  CHECK(host.Step() == "41:8 42:8 43:8 44:8");
+  host.Arrive(45, 8);
+  CHECK(host.Step() == "41:1 42:1 43:1 44:1 45:8");
 }
 
 TEST_CASE("nobody is judged by the steps so far: who needs a larger one waits, and others pass") {

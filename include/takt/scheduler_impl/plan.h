@@ -419,9 +419,10 @@ bool BasicScheduler<Policy, Pause>::AdmitKept() {
   return freed;
 }
 
-// Looks a bounded number of candidates past those that cannot run for reasons of their own. One that waits for its
-// adapter is overtaken by at most `admission_window` requests that use one: from then on those behind it wait until an
-// adapter is out of use, and it gets in. Without any place for adapters there is nothing to wait for.
+// Looks a bounded number of candidates past those that cannot run for reasons of their own. Those that no step of these
+// limits can run take no place among these: they may be many, and wait for long. One that waits for its adapter is
+// overtaken by at most `admission_window` requests that use one: from then on those behind it wait until an adapter is
+// out of use, and it gets in. Without any place for adapters there is nothing to wait for.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitPastTop() {
   head_ = kNoSlot;
@@ -431,7 +432,11 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop() {
   scratch_.clear();
   std::int64_t window = options_.admission_window;
   if (oracle_ != nullptr) window += std::max(limits_.max_seqs - running_seqs_, 0);
-  queue_.TopK(static_cast<std::size_t>(window), [this](Slot slot) { scratch_.push_back(slot); });
+  queue_.ForEachInOrder([&](Slot slot) {
+    scratch_.push_back(slot);
+    window -= NeedsLargerStep(table_[slot]) ? 0 : 1;
+    return window > 0;
+  });
   std::size_t passed = 0;  // those that wait for their adapters come first in `scratch_`
   std::int64_t admitted = 0, most = INT64_MAX;  // that use adapters; so many, until one has been overtaken too often
   for (std::size_t i = 0; i < scratch_.size(); ++i) {
@@ -461,6 +466,18 @@ WaitsFor BasicScheduler<Policy, Pause>::PassedOverFor(const Record& record) cons
   if (r.sequences > limits_.tokens.value && record.cpu_blocks == 0) return WaitsFor::kBudget;
   if (r.adapter && !AdapterFits(r.adapter)) return WaitsFor::kAdapter;
   return WaitsFor::kNothing;
+}
+
+// Whether no step of these limits can run it, as far as its prompt and its sequences tell; with what is cached of its
+// prompt one may.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::NeedsLargerStep(const Record& record) const {
+  const Request& r = record.state.request;
+  if (r.sequences > limits_.max_seqs) return true;
+  if (record.cpu_blocks > 0) return false;
+  if (r.sequences > limits_.tokens.value) return true;
+  return !r.chunkable && record.computed == 0 &&
+         r.prompt_tokens.value > std::min(limits_.tokens.value, limits_.prefill_tokens.value);
 }
 
 // What the prefix cache has of its prompt; but the last token is always computed, to sample from.
