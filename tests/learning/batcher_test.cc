@@ -171,6 +171,49 @@ TEST_CASE("an id that waits to be drained is held, and a second of it is dropped
   CHECK(batcher.stats().in_time == 1);
 }
 
+TEST_CASE("an id that has come out without its prediction may come again, though nobody predicts") {
+  Batcher batcher({.bound = std::chrono::milliseconds(20), .capacity = 1});
+  for (int now = 0; now < 20'000; now += 20) {
+    batcher.Add(Of(1), {}, {}, At(now));
+    CHECK(batcher.wake_at() == At(now + 2));  // when its batch is due: no trace is left of the former
+    REQUIRE(Drained(batcher, At(now + 20)) == Out{{1, 100}});
+  }
+  CHECK(batcher.stats().dropped == 0);
+  CHECK(batcher.stats().full == 0);
+  batcher.Add(Of(1), {}, {}, At(20'000));
+  CHECK(batcher.Run(Tell42) == 1);
+  CHECK(Drained(batcher, At(20'000)) == Out{{1, 42}});  // and none is revised
+}
+
+TEST_CASE("where a loop throws while it drains, the event at which it did comes again, and those behind it") {
+  Batcher batcher;
+  for (std::uint64_t id = 1; id <= 3; ++id) batcher.Add(Of(id), {}, {}, At(0));
+  batcher.Run(Tell42);
+  const auto refuse = [](const Event& event) {
+    if (std::get<Arrived>(event).request.id == RequestId{2}) throw 2;
+  };
+  CHECK_THROWS_AS(batcher.Drain(At(0), refuse), int);
+  CHECK(Drained(batcher, At(0)) == Out{{2, 42}, {3, 42}});
+  CHECK(Drained(batcher, At(0)).empty());
+}
+
+TEST_CASE("what was taken for a predictor that throws is predicted by the next") {
+  Batcher batcher;
+  const std::vector<float> sketch = {1, 2, 3};
+  for (std::uint64_t id = 1; id <= 3; ++id) batcher.Add(Of(id), {}, {.sketch = sketch}, At(0));
+  const auto refuse = [&](auto, auto) {
+    batcher.Cancel({2});
+    throw 2;
+  };
+  CHECK_THROWS_AS(batcher.Run(refuse), int);
+  CHECK(batcher.wake_at() == At(2));
+  batcher.Run([](auto queries, auto out) {
+    CHECK(queries[0].input.sketch.size() == 3);
+    Tell42(queries, out);
+  });
+  CHECK(Drained(batcher, At(0)) == Out{{1, 42}, {3, 42}});
+}
+
 TEST_CASE("while the predictor is stuck, no trace is kept of what was cancelled") {
   Batcher batcher({.most = 200, .longest = std::chrono::hours(1), .bound = std::chrono::milliseconds(20)});
   batcher.Add(Of(1), {}, {}, At(0));

@@ -14,6 +14,7 @@
 #include "counting_new.h"
 #include "takt/base/random.h"
 #include "takt/inbox.h"
+#include "takt/learning/batcher.h"
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
@@ -575,6 +576,58 @@ TEST_CASE(
   CHECK(inbox.Drain(take) == 3);
   CHECK(seen == std::vector<std::uint64_t>{1, 0, 2, 3, 4});
   CHECK(inbox.Drain(take) == 0);
+}
+
+// ---- a batcher ------------------------------------------------------------------------------------------------
+
+Outcome RunBatcher(std::size_t fails, Then then, std::size_t left_out) {
+  Batcher batcher({.most = 4, .bound = std::chrono::milliseconds(6), .capacity = 20});
+  Calls calls(fails, then, left_out);
+  Random random(13);
+  const std::vector<float> sketch(8, 0.5f);
+  TimePoint now{};
+  Outcome outcome;
+  const auto drain = [&] {
+    batcher.Drain(now, [&](const Event& event) {
+      watched = false;  // what follows is the host's
+      if (const auto* arrived = std::get_if<Arrived>(&event)) {
+        calls.Note(arrived->request.id.value, arrived->request.workflow_tokens_left.mean);
+      } else {
+        calls.Note(std::get<Revised>(event).request.value, -1);
+      }
+    });
+  };
+  for (int step = 0; step < 60; ++step) {
+    now += std::chrono::milliseconds(1);
+    for (std::uint64_t n = random.Below(7); n > 0; --n) {
+      const Request r = RequestOf(1 + random.Below(30), random, now);
+      calls.Make([&] { batcher.Add(r, {}, {.sketch = sketch}, now); });
+    }
+    if (random.Chance(0.2)) calls.Note(batcher.Cancel({1 + random.Below(30)}));
+    if (random.Chance(0.6)) {
+      calls.Make([&] {
+        batcher.Run([&](auto queries, auto told) {
+          const std::vector<int> needed(queries.size());  // a predictor may be short of memory, too
+          for (std::size_t i = 0; i < queries.size(); ++i) {
+            told[i] = Estimate::Exact(queries[i].input.sketch.size() == 8 ? 42 : 0);
+          }
+        });
+      });
+    }
+    if (random.Chance(0.5)) calls.Make(drain);
+    calls.Note(batcher.wake_at().time_since_epoch().count(), batcher.Due(now));
+  }
+  now += std::chrono::seconds(1);
+  calls.Make(drain);
+  const Batcher::Stats stats = batcher.stats();
+  calls.Note(stats.in_time, stats.fallbacks, stats.late, stats.full, stats.dropped);
+  outcome.hash = calls.hash(), outcome.failed = calls.failed(), outcome.allocations = watched_allocations;
+  return outcome;
+}
+
+TEST_CASE("whatever allocation of a batcher fails, the call was not made, and no request is lost") {
+  const Tally tally = FailEachOnce(RunBatcher);
+  CHECK(tally.allocations > 200);
 }
 
 }  // namespace

@@ -11,7 +11,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <iterator>
+#include <list>
 #include <mutex>
 #include <span>
 #include <unordered_map>
@@ -39,28 +40,37 @@ struct BatcherOptions {
 // A request that is added comes out of Drain once: as Arrived, with its prediction as workflow_tokens_left, or with
 // what it had there where the prediction did not come in time. One that comes later follows as Revised. It is held, and
 // can be cancelled here, until Drain takes it.
+//
+// A call for which there is no memory, or whose predictor throws, was not made.
 class Batcher {
  public:
   explicit Batcher(BatcherOptions options = {}) : options_(options) {}
 
-  // The sketch of `input` is copied. A request whose id is held already is dropped, and counted.
+  // The sketch of `input` is copied. A request whose id is held already is dropped, and counted. An id that has come
+  // out may come again: the prediction of its former request is then not waited for any more.
   void Add(Request request, ModelId model, const LengthInput& input, TimePoint now) {
     const std::lock_guard lock(mutex_);
-    if (held_.contains(request.id)) return void(++stats_.dropped);
-    const RequestId id = request.id;
-    const bool full = held_.size() >= options_.capacity;
-    Held& held = held_[id];
-    held.arrived = {std::move(request)};
-    held.serial = ++serials_;
-    const Entry entry{id, held.serial, now};
+    const auto former = held_.find(request.id);
+    const bool again = former != held_.end();
+    if (again && !former->second.released) return void(++stats_.dropped);
+    const Entry entry{request.id, ++serials_, now};
+    const bool full = held_.size() - (again ? 1 : 0) >= options_.capacity;
+    Held held = {.arrived = {std::move(request)}, .serial = entry.serial};
+    std::list<Entry> ready, pending, bounds;
     if (full) {
-      ++stats_.full;
-      return ready_.push_back(entry);
+      ready.push_back(entry);
+    } else {
+      held.query = {model, input, {-1}};
+      held.sketch.assign(input.sketch.begin(), input.sketch.end());
+      pending.push_back(entry);
+      bounds.push_back(entry);
     }
-    held.query = {model, input, {-1}};
-    held.sketch.assign(input.sketch.begin(), input.sketch.end());
-    pending_.push_back(entry);
-    bounds_.push_back(entry);
+    held_.insert_or_assign(entry.id, std::move(held));  // is the last to allocate
+    stats_.full += full;
+    ready_.splice(ready_.end(), ready);
+    pending_.splice(pending_.end(), pending);
+    bounds_.splice(bounds_.end(), bounds);
+    if (again) TrimAll();
   }
 
   // Whether a batch is full, or its first has waited long enough.
@@ -83,70 +93,80 @@ class Batcher {
   template <class F>
     requires std::invocable<F, std::span<const LengthForest::Query>, std::span<Estimate>>
   std::size_t Run(F&& predict) {
-    std::vector<Entry> batch;
+    Batch batch{*this};
     std::vector<LengthForest::Query> queries;
-    std::vector<std::vector<float>> sketches;
+    std::vector<Estimate> told;
     {
       const std::lock_guard lock(mutex_);
-      while (!pending_.empty() && batch.size() < options_.most) {
-        const Entry entry = pending_.front();
-        pending_.pop_front();
-        Held* held = Find(entry);
-        if (held == nullptr) continue;  // cancelled
-        batch.push_back(entry);
+      const std::size_t most = std::min(options_.most, pending_.size());
+      queries.reserve(most), batch.sketches.reserve(most), told.reserve(most);
+      while (!pending_.empty() && queries.size() < most) {
+        Held* held = Find(pending_.front());
+        if (held == nullptr) {  // cancelled
+          pending_.pop_front();
+          continue;
+        }
+        batch.entries.splice(batch.entries.end(), pending_, pending_.begin());
         queries.push_back(held->query);
-        sketches.push_back(std::move(held->sketch));
+        batch.sketches.push_back(std::move(held->sketch));
       }
     }
-    for (std::size_t i = 0; i < batch.size(); ++i) queries[i].input.sketch = sketches[i];
-    std::vector<Estimate> told(batch.size());
-    if (!batch.empty()) predict(std::span<const LengthForest::Query>(queries), std::span<Estimate>(told));
+    const std::size_t n = queries.size();
+    for (std::size_t i = 0; i < n; ++i) queries[i].input.sketch = batch.sketches[i];
+    told.resize(n);
+    if (n > 0) predict(std::span<const LengthForest::Query>(queries), std::span<Estimate>(told));
     const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      Held* held = Find(batch[i]);
-      if (held == nullptr) continue;  // cancelled meanwhile
+    for (const Estimate& estimate : told) {
+      Held* held = Find(batch.entries.front());
+      if (held == nullptr) {  // cancelled meanwhile
+        batch.entries.pop_front();
+        continue;
+      }
       held->predicted = true;
       if (held->released) ++stats_.late;
-      if (held->released || told[i].known()) held->arrived.request.workflow_tokens_left = told[i];
-      ready_.push_back(batch[i]);
+      if (held->released || estimate.known()) held->arrived.request.workflow_tokens_left = estimate;
+      ready_.splice(ready_.end(), batch.entries, batch.entries.begin());
     }
-    return batch.size();
+    return n;
   }
   std::size_t Run(const LengthForest& lengths, LengthForest::Scratch& scratch) {
     return Run([&](auto queries, auto told) { lengths.Predict(queries, told, scratch); });
   }
 
   // f(event) for each request whose prediction is there or whose bound is reached: Arrived, or Revised for one that had
-  // to go without before. Returns how many. f is called without the lock.
+  // to go without before. Returns how many. f is called without the lock; one thread drains. Where f throws, the next
+  // Drain begins with the event at which it did.
   template <class F>
   std::size_t Drain(TimePoint now, F&& f) {
-    std::vector<Event> events;
+    const std::size_t left = HandOver(f);
     {
       const std::lock_guard lock(mutex_);
+      const auto waits = [&](const Entry& entry) { return now - entry.since < options_.bound; };
+      const auto due = std::distance(bounds_.begin(), std::ranges::find_if(bounds_, waits));
+      taken_.reserve(ready_.size() + static_cast<std::size_t>(due));  // before anything is taken
       for (; !ready_.empty(); ready_.pop_front()) {
         Held* held = Find(ready_.front());
         if (held == nullptr) continue;  // cancelled
         Request& request = held->arrived.request;
         if (!held->released) {
           if (held->predicted) ++stats_.in_time;
-          events.push_back(std::move(held->arrived));
+          taken_.push_back(std::move(held->arrived));
         } else if (request.workflow_tokens_left.known()) {
-          events.push_back(Revised{.request = ready_.front().id, .workflow_tokens_left = request.workflow_tokens_left});
+          taken_.push_back(Revised{.request = ready_.front().id, .workflow_tokens_left = request.workflow_tokens_left});
         }
         held_.erase(ready_.front().id);
       }
-      while (!bounds_.empty() && now - bounds_.front().since >= options_.bound) {
+      while (!bounds_.empty() && !waits(bounds_.front())) {
         Held* held = Find(bounds_.front());
         bounds_.pop_front();
         if (held == nullptr || held->released) continue;
         held->released = true;
-        events.push_back(std::move(held->arrived));
+        taken_.push_back(std::move(held->arrived));
         ++stats_.fallbacks;
       }
       Trim(bounds_);
     }
-    for (const Event& event : events) f(event);
-    return events.size();
+    return left + HandOver(f);
   }
 
   // Forgets a request. False: Drain has taken it, or it never came; the scheduler must be told, after that Drain.
@@ -156,9 +176,7 @@ class Batcher {
     if (at == held_.end()) return false;
     const bool released = at->second.released;
     held_.erase(at);
-    Trim(pending_);
-    Trim(bounds_);
-    Trim(ready_);
+    TrimAll();
     return !released;
   }
 
@@ -189,6 +207,33 @@ class Batcher {
     bool predicted = false;  // and the prediction stands in `arrived`
   };
 
+  // What Run has taken and not predicted goes back when it ends.
+  struct Batch {
+    Batcher& from;
+    std::list<Entry> entries = {};
+    std::vector<std::vector<float>> sketches = {};
+
+    ~Batch() {
+      if (entries.empty()) return;
+      const std::lock_guard lock(from.mutex_);
+      std::size_t i = 0;
+      for (const Entry& entry : entries) {
+        if (Held* held = from.Find(entry)) held->sketch = std::move(sketches[i]);
+        ++i;
+      }
+      from.pending_.splice(from.pending_.begin(), entries);
+      from.Trim(from.pending_);
+    }
+  };
+
+  template <class F>
+  std::size_t HandOver(F& f) {
+    const std::size_t first = done_;
+    for (; done_ < taken_.size(); ++done_) f(std::as_const(taken_[done_]));
+    taken_.clear();
+    return std::exchange(done_, 0) - first;
+  }
+
   Held* Find(const Entry& entry) {
     const auto at = held_.find(entry.id);
     return at == held_.end() || at->second.serial != entry.serial ? nullptr : &at->second;
@@ -196,7 +241,8 @@ class Batcher {
 
   // Entries of requests that are gone: those in front at once, others as soon as they are the most, so that what is
   // kept is bounded by what is held, though nobody runs a batch.
-  void Trim(std::deque<Entry>& entries) {
+  void TrimAll() { Trim(pending_), Trim(bounds_), Trim(ready_); }
+  void Trim(std::list<Entry>& entries) {
     constexpr std::size_t kFew = 64;
     while (!entries.empty() && Find(entries.front()) == nullptr) entries.pop_front();
     if (entries.size() <= 2 * held_.size() + kFew) return;
@@ -204,12 +250,16 @@ class Batcher {
   }
 
   const BatcherOptions options_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards what follows
   std::unordered_map<RequestId, Held> held_;  // never iterated
-  std::deque<Entry> pending_, bounds_;  // in order of Add
-  std::deque<Entry> ready_;  // what the next Drain takes, in order
+  std::list<Entry> pending_, bounds_;  // in order of Add
+  std::list<Entry> ready_;  // what the next Drain takes, in order
   std::uint64_t serials_ = 0;
   Stats stats_;
+
+  // The draining thread's own.
+  std::vector<Event> taken_;
+  std::size_t done_ = 0;  // of taken_: handed to f
 };
 
 }  // namespace takt
