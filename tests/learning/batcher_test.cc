@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "fire/ids.h"
 #include "scale.h"
 #include "takt/learning/batcher.h"
 #include "takt/policy/sjf.h"
@@ -212,6 +213,20 @@ TEST_CASE("what was taken for a predictor that throws is predicted by the next")
     Tell42(queries, out);
   });
   CHECK(Drained(batcher, At(0)) == Out{{1, 42}, {3, 42}});
+}
+
+TEST_CASE("ids chosen to collide are found as soon as others by whoever has keyed the hashes") {
+  constexpr std::size_t kIds = 1024;
+  const fire::Ids hostile(fire::Ids::Kind::kColliding);
+  const auto looks = [&](std::uint64_t seed) {
+    Batcher batcher({.hash_seed = seed});
+    std::size_t sum = 0;
+    for (std::uint64_t i = 1; i <= kIds; ++i) batcher.Add({.id = hostile.Of(i)}, {}, {}, At(0));
+    for (std::uint64_t i = 1; i <= kIds; ++i) sum += batcher.Looks(hostile.Of(i));
+    return sum;
+  };
+  CHECK(looks(0) > kIds * kIds / 4);
+  for (const std::uint64_t seed : {1u, 77u}) CHECK(looks(seed) < 8 * kIds);
 }
 
 TEST_CASE("while the predictor is stuck, no trace is kept of what was cancelled") {

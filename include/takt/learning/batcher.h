@@ -11,14 +11,15 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <iterator>
 #include <list>
 #include <mutex>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "takt/base/id_map.h"
 #include "takt/base/time.h"
 #include "takt/learning/length_forest.h"
 #include "takt/model/event.h"
@@ -31,6 +32,7 @@ struct BatcherOptions {
   Duration bound =
       std::chrono::milliseconds(20);  // that a request waits for its prediction; then it runs on what it brought along
   std::size_t capacity = 100'000;  // requests held; more run on what they brought along, without a prediction
+  std::uint64_t hash_seed = 0;  // keys the hashes of ids, as SchedulerOptions::hash_seed does
 };
 
 // Passive: it has no thread, and knows the time only from its caller. Thread-safe; locked for the time of moving a
@@ -44,17 +46,17 @@ struct BatcherOptions {
 // A call for which there is no memory, or whose predictor throws, was not made.
 class Batcher {
  public:
-  explicit Batcher(BatcherOptions options = {}) : options_(options) {}
+  explicit Batcher(BatcherOptions options = {}) : options_(options) { index_.SetKey(options.hash_seed); }
 
   // The sketch of `input` is copied. A request whose id is held already is dropped, and counted. An id that has come
   // out may come again: the prediction of its former request is then not waited for any more.
   void Add(Request request, ModelId model, const LengthInput& input, TimePoint now) {
     const std::lock_guard lock(mutex_);
-    const auto former = held_.find(request.id);
-    const bool again = former != held_.end();
-    if (again && !former->second.released) return void(++stats_.dropped);
+    const Held* former = Find(request.id);
+    const bool again = former != nullptr;
+    if (again && !former->released) return void(++stats_.dropped);
     const Entry entry{request.id, ++serials_, now};
-    const bool full = held_.size() - (again ? 1 : 0) >= options_.capacity;
+    const bool full = index_.size() - (again ? 1 : 0) >= options_.capacity;
     Held held = {.arrived = {std::move(request)}, .serial = entry.serial};
     std::list<Entry> ready, pending, bounds;
     if (full) {
@@ -65,7 +67,7 @@ class Batcher {
       pending.push_back(entry);
       bounds.push_back(entry);
     }
-    held_.insert_or_assign(entry.id, std::move(held));  // is the last to allocate
+    Keep(entry.id, std::move(held));  // is the last to allocate
     stats_.full += full;
     ready_.splice(ready_.end(), ready);
     pending_.splice(pending_.end(), pending);
@@ -154,7 +156,7 @@ class Batcher {
         } else if (request.workflow_tokens_left.known()) {
           taken_.push_back(Revised{.request = ready_.front().id, .workflow_tokens_left = request.workflow_tokens_left});
         }
-        held_.erase(ready_.front().id);
+        Forget(ready_.front().id);
       }
       while (!bounds_.empty() && !waits(bounds_.front())) {
         Held* held = Find(bounds_.front());
@@ -172,10 +174,10 @@ class Batcher {
   // Forgets a request. False: Drain has taken it, or it never came; the scheduler must be told, after that Drain.
   bool Cancel(RequestId id) {
     const std::lock_guard lock(mutex_);
-    const auto at = held_.find(id);
-    if (at == held_.end()) return false;
-    const bool released = at->second.released;
-    held_.erase(at);
+    const Held* held = Find(id);
+    if (held == nullptr) return false;
+    const bool released = held->released;
+    Forget(id);
     TrimAll();
     return !released;
   }
@@ -190,6 +192,12 @@ class Batcher {
   Stats stats() const {
     const std::lock_guard lock(mutex_);
     return stats_;
+  }
+
+  // How many entries of its table a look-up of `id` looks at; for tests.
+  std::size_t Looks(RequestId id) const {
+    const std::lock_guard lock(mutex_);
+    return index_.Looks(id.value);
   }
 
  private:
@@ -234,9 +242,32 @@ class Batcher {
     return std::exchange(done_, 0) - first;
   }
 
+  // Null where it is not held.
+  Held* Find(RequestId id) {
+    const std::uint32_t slot = index_.Find(id.value);
+    return slot == IdMap::kAbsent ? nullptr : &held_[slot];
+  }
   Held* Find(const Entry& entry) {
-    const auto at = held_.find(entry.id);
-    return at == held_.end() || at->second.serial != entry.serial ? nullptr : &at->second;
+    Held* held = Find(entry.id);
+    return held == nullptr || held->serial != entry.serial ? nullptr : held;
+  }
+
+  void Keep(RequestId id, Held held) {
+    if (Held* former = Find(id)) return void(*former = std::move(held));
+    if (free_.empty()) {
+      if (free_.capacity() <= held_.size()) free_.reserve(2 * held_.size() + 16);
+      held_.emplace_back();
+      free_.push_back(static_cast<std::uint32_t>(held_.size() - 1));
+    }
+    index_.Insert(id.value, free_.back());
+    held_[free_.back()] = std::move(held);
+    free_.pop_back();
+  }
+  void Forget(RequestId id) {
+    const std::uint32_t slot = index_.Find(id.value);
+    held_[slot] = {};
+    free_.push_back(slot);
+    index_.Erase(id.value);
   }
 
   // Entries of requests that are gone: those in front at once, others as soon as they are the most, so that what is
@@ -245,13 +276,15 @@ class Batcher {
   void Trim(std::list<Entry>& entries) {
     constexpr std::size_t kFew = 64;
     while (!entries.empty() && Find(entries.front()) == nullptr) entries.pop_front();
-    if (entries.size() <= 2 * held_.size() + kFew) return;
+    if (entries.size() <= 2 * index_.size() + kFew) return;
     std::erase_if(entries, [this](const Entry& entry) { return Find(entry) == nullptr; });
   }
 
   const BatcherOptions options_;
   mutable std::mutex mutex_;  // guards what follows
-  std::unordered_map<RequestId, Held> held_;  // never iterated
+  IdMap index_;  // to held_
+  std::deque<Held> held_;
+  std::vector<std::uint32_t> free_;  // of held_; has room for all
   std::list<Entry> pending_, bounds_;  // in order of Add
   std::list<Entry> ready_;  // what the next Drain takes, in order
   std::uint64_t serials_ = 0;
