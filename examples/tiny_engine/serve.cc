@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -49,6 +51,12 @@ std::string NameOf(const Arguments& arguments) {
   return name;
 }
 
+// Clients choose the names of workflows and agents, and what prompts begin with.
+std::uint64_t DrawHashSeed() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
 // Serves until an interrupt. True where every request came to an end of its own.
 absl::StatusOr<bool> ServeUntilInterrupted(const Arguments& arguments, const Model& model, EngineOptions options) {
   auto service = Service::Start(model, std::move(options));
@@ -88,6 +96,7 @@ int Serve(Arguments arguments) {
   if (!log.ok()) return Complain(log.status(), kFailed);
 
   options->policy = arguments.common.policies[0];
+  options->scheduler.hash_seed = DrawHashSeed();
   takt::Recorder recorder([&](std::string_view bytes) { (*log)->Write(bytes); });
   if (*log) options->recorder = &recorder;
   if (*steps)

@@ -6,9 +6,6 @@
 namespace tiny {
 namespace {
 
-// What is remembered of workflows and agents; a host that meets more of them begins anew.
-constexpr std::size_t kMostRemembered = 1000;
-
 const Output kTooLate = {.end = End::kFailed, .reason = takt::FailReason::kDraining};
 
 }  // namespace
@@ -34,7 +31,7 @@ void Reply::Hear(const Output& output) {
 // ---- from any thread -----------------------------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<Service>> Service::Start(const Model& model, EngineOptions options) {
-  auto service = std::unique_ptr<Service>(new Service);
+  auto service = std::unique_ptr<Service>(new Service(options.scheduler.hash_seed));
   options.clock = [s = service.get()] { return s->Now(); };
   options.output = [s = service.get()](const Output& output) { s->Hear(output); };
   auto engine = Engine::Create(model, std::move(options));
@@ -120,12 +117,9 @@ void Service::Do(Arrival& arrival) {
 
 // What is known of a request besides what its client says.
 void Service::Describe(takt::Request& request) {
-  if (workflows_.size() > kMostRemembered) workflows_.clear();
-  if (request.workflow) {
-    request.workflow_arrival = workflows_.try_emplace(request.workflow, request.arrival).first->second;
-  }
-  const auto mean = outputs_.find(request.agent);
-  if (mean != outputs_.end()) request.output_tokens = takt::Estimate::Exact(mean->second.sum / mean->second.count);
+  if (request.workflow) request.workflow_arrival = workflows_.Get(request.workflow.value, request.arrival);
+  const Mean* mean = outputs_.Find(request.agent.value);
+  if (mean != nullptr) request.output_tokens = takt::Estimate::Exact(mean->sum / mean->count);
 }
 
 void Service::Hear(const Output& output) {
@@ -142,8 +136,7 @@ void Service::Hear(const Output& output) {
   if (output.end == End::kLength || output.end == End::kEndToken) {
     report_.e2e.Add(since);
     report_.e2e_sum += since;
-    if (outputs_.size() > kMostRemembered) outputs_.clear();
-    Mean& mean = outputs_[living.agent];
+    Mean& mean = outputs_.Get(living.agent.value);
     mean.sum += living.output_tokens, mean.count += 1;
   }
   if (output.end != End::kNotYet) living_.erase(found);

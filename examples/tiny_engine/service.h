@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -12,11 +13,13 @@
 #include <optional>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine.h"
+#include "takt/base/id_map.h"
 #include "takt/inbox.h"
 #include "takt/numeric/histogram.h"
 #include "takt/state/stats.h"
@@ -43,6 +46,35 @@ class Reply {
   News news_;
 };
 
+// By names that clients choose, under a keyed hash. Where it holds as many as fit, it begins anew.
+template <class T>
+class Remembered {
+ public:
+  static constexpr std::size_t kMost = 1000;
+
+  explicit Remembered(std::uint64_t hash_seed) { index_.SetKey(hash_seed); }
+
+  // Null where the name is not known.
+  const T* Find(std::uint64_t name) const {
+    const std::uint32_t i = index_.Find(name);
+    return i == takt::IdMap::kAbsent ? nullptr : &values_[i].second;
+  }
+  // `fresh` where the name is new.
+  T& Get(std::uint64_t name, T fresh = {}) {
+    if (const std::uint32_t i = index_.Find(name); i != takt::IdMap::kAbsent) return values_[i].second;
+    if (values_.size() == kMost) {
+      for (const auto& [old, value] : values_) index_.Erase(old);
+      values_.clear();
+    }
+    index_.Insert(name, static_cast<std::uint32_t>(values_.size()));
+    return values_.emplace_back(name, fresh).second;
+  }
+
+ private:
+  takt::IdMap index_;  // to values_
+  std::vector<std::pair<std::uint64_t, T>> values_;
+};
+
 // Figures of the engine between two steps.
 struct ServiceReport {
   takt::Stats stats;
@@ -55,7 +87,8 @@ struct ServiceReport {
 
 class Service {
  public:
-  // Sets the options' clock and output. The model must outlive the service.
+  // Sets the options' clock and output; the scheduler's hash_seed keys this one's hashes, too. The model must outlive
+  // the service.
   static absl::StatusOr<std::unique_ptr<Service>> Start(const Model& model, EngineOptions options);
   ~Service();  // cuts what is left
 
@@ -92,7 +125,7 @@ class Service {
     std::int32_t output_tokens = 0;
   };
 
-  Service() = default;
+  explicit Service(std::uint64_t hash_seed) : outputs_(hash_seed), workflows_(hash_seed) {}
 
   takt::TimePoint Now() const { return takt::TimePoint(std::chrono::steady_clock::now() - start_); }
   bool Push(Command command);  // false: nobody will look at it any more
@@ -122,8 +155,8 @@ class Service {
   struct Mean {
     double sum = 0, count = 0;
   };
-  std::unordered_map<takt::AgentId, Mean> outputs_;  // lengths of what has finished
-  std::unordered_map<takt::WorkflowId, takt::TimePoint> workflows_;  // first arrivals
+  Remembered<Mean> outputs_;  // by agent, lengths of what has finished
+  Remembered<takt::TimePoint> workflows_;  // first arrivals
   ServiceReport report_;
   std::optional<takt::TimePoint> drain_until_;
   std::int64_t cut_ = 0;

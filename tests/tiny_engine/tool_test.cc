@@ -1,8 +1,10 @@
 // The program as its users meet it.
 #include <algorithm>
 #include <array>
+#include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -191,6 +193,7 @@ int PortOf(Tool& tool) {
 }
 
 TEST_CASE("a server that is asked to end while busy answers what it can, and says what it cut") {
+  std::set<std::string> seeds;
   for (const bool time_enough : {true, false}) {
     const TempDir dir;
     Tool tool({"--serve", "0", "--model", "1M", "--max-context", "20000", "--max-seqs", "4", "--kv-blocks", "8000",
@@ -222,7 +225,13 @@ TEST_CASE("a server that is asked to end while busy answers what it can, and say
     const auto replay = takt::ReplayLog(takt::ReadWhole(dir / "log"));
     REQUIRE(replay.ok());
     CHECK(replay->difference == std::nullopt);
+    REQUIRE(takt::DumpLog(takt::ReadWhole(dir / "log"), [&](std::string_view line) {
+              const std::size_t at = line.find(" hash_seed=");
+              if (at != line.npos) seeds.emplace(line.substr(at + 11, line.find(' ', at + 1) - at - 11));
+            }).ok());
   }
+  CHECK(seeds.size() == 2);  // drawn by each server
+  CHECK_FALSE(seeds.contains("0"));
 }
 
 }  // namespace
