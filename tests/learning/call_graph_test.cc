@@ -15,9 +15,13 @@
 #include <vector>
 
 #include "catch.h"
+#include "fire/ids.h"
 #include "scale.h"
 #include "takt/base/random.h"
 #include "takt/learning/call_graph_dot.h"
+#include "takt/learning/latency_profile.h"
+#include "takt/learning/length_table.h"
+#include "takt/learning/tool_profile.h"
 
 namespace takt {
 namespace {
@@ -418,6 +422,32 @@ TEST_CASE("DOT that Graphviz takes, whatever agents are called") {
     WARN("skipped: no dot here");
   }
   std::remove(path.c_str());
+}
+
+// Of names that collide under the default key: entries that looking all of them up looks at.
+template <class Table, class Teach>
+std::size_t LooksOfHostile(Table table, Teach&& teach) {
+  const fire::Ids hostile(fire::Ids::Kind::kColliding);
+  constexpr std::uint64_t kNames = 256;
+  std::size_t looks = 0;
+  for (std::uint64_t i = 1; i <= kNames; ++i) teach(table, hostile.Of(i).value);
+  for (std::uint64_t i = 1; i <= kNames; ++i) looks += table.Looks({hostile.Of(i).value});
+  return looks / kNames;
+}
+
+TEST_CASE("names chosen to collide are found as soon as others by what learns from them, once its hashes are keyed") {
+  const auto call = [](CallGraph& t, std::uint64_t name) { t.Add({.workflow = {name}, .agent = {1}}, {}); };
+  const auto agent = [](LatencyProfile& t, std::uint64_t name) { t.ObserveExecution({name}, 1); };
+  const auto stage = [](LengthTable& t, std::uint64_t name) { t.Observe({name}, 1, 1); };
+  const auto tool = [](ToolProfile& t, std::uint64_t name) { t.Observe({.tool = {name}, .seconds = 1}); };
+  for (const std::uint64_t seed : {0u, 1u, 77u}) {
+    for (const std::size_t looks : {LooksOfHostile(CallGraph({.hash_seed = seed}), call),
+                                    LooksOfHostile(LatencyProfile({.hash_seed = seed}), agent),
+                                    LooksOfHostile(LengthTable({.hash_seed = seed}), stage),
+                                    LooksOfHostile(ToolProfile({.max_classes = 256, .hash_seed = seed}), tool)}) {
+      CHECK((seed == 0 ? looks > 64 : looks < 8));
+    }
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -95,6 +96,7 @@ struct CallGraphOptions {
   std::uint32_t max_workflows = 65536;  // open at once; of more, the one silent for longest is closed
   std::uint32_t max_calls = 512;  // of one workflow; of more, the rest is dropped
   std::uint32_t max_paths = 16;  // told apart per agent
+  std::uint64_t hash_seed = 0;  // keys the hashes of agents and workflows, as SchedulerOptions::hash_seed does
 };
 
 // X(name, what one unit of it is)
@@ -134,6 +136,9 @@ class CallGraph {
     options_.max_workflows = std::clamp(options.max_workflows, 1u, 1u << 24);
     options_.max_calls = std::clamp(options.max_calls, 1u, 4096u);
     recent_.resize(options_.max_workflows);
+    for (IdMap* index : {&node_of_, &edge_of_, &siblings_of_, &join_of_, &open_, &closed_}) {
+      index->SetKey(options.hash_seed);
+    }
   }
 
   // `now` is when the record came. True where it is kept.
@@ -196,6 +201,9 @@ class CallGraph {
     const std::uint32_t i = node_of_.Find(agent.value);
     return i == IdMap::kAbsent ? kThen : i;
   }
+
+  // How many entries of its table a look-up looks at; for tests.
+  std::size_t Looks(WorkflowId workflow) const { return open_.Looks(workflow.value); }
 
   // Pairs of siblings and joins of which the records do not tell what they are.
   std::int64_t undecided() const {

@@ -175,6 +175,7 @@ struct AgentLatency {
 struct LatencyProfileOptions {
   LatencyOptions latency = {};
   std::uint32_t max_agents = 8192;  // about 5 KB each; of more, all()  alone learns
+  std::uint64_t hash_seed = 0;  // keys the hashes of agents, as SchedulerOptions::hash_seed does
 };
 
 // By agent, and of all together. Total: there is no input that breaks it.
@@ -182,6 +183,7 @@ class LatencyProfile {
  public:
   explicit LatencyProfile(const LatencyProfileOptions& options = {}) : options_(options) {
     all_.execution = all_.remaining = LatencyDistribution(options.latency);
+    index_.SetKey(options.hash_seed);
   }
 
   void ObserveExecution(AgentId agent, double seconds) {
@@ -212,6 +214,9 @@ class LatencyProfile {
   // For what was saved: the agent's, made where it is new; null where there is no room.
   AgentLatency* Restore(AgentId agent) { return At(agent); }
   AgentLatency& RestoreAll() { return all_; }
+
+  // How many entries of its table a look-up looks at; for tests.
+  std::size_t Looks(AgentId agent) const { return index_.Looks(agent.value); }
 
  private:
   AgentLatency* At(AgentId agent) {

@@ -21,6 +21,7 @@ namespace takt {
 struct LengthTableOptions {
   std::uint32_t max_stages = 1024;  // calls of more stages are learnt as those of none; about 3 KB each
   std::int64_t window = 1024;       // calls: whenever a cell has so many, what was learnt counts half; at least 2
+  std::uint64_t hash_seed = 0;      // keys the hashes of stages, as SchedulerOptions::hash_seed does
 };
 
 // A table of stages by octaves of prompt tokens (1, 2-3, 4-7, ...), as the paper's estimate of the output from the
@@ -31,6 +32,7 @@ class LengthTable {
  public:
   explicit LengthTable(const LengthTableOptions& options = {}) : options_(options) {
     options_.window = std::max<std::int64_t>(options_.window, 2);
+    index_of_.SetKey(options.hash_seed);
   }
 
   // A call has ended. Allocates only where its stage is new.
@@ -57,6 +59,9 @@ class LengthTable {
   }
 
   std::size_t stages() const { return stages_.size(); }
+
+  // How many entries of its table a look-up looks at; for tests.
+  std::size_t Looks(StageId stage) const { return index_of_.Looks(stage.value); }
 
  private:
   struct Cell {

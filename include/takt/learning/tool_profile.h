@@ -68,6 +68,7 @@ struct ToolProfileOptions {
   std::int64_t window = 1024;       // calls: whenever a class has so many, what was learnt counts half; at least 2
   std::int64_t seed_weight = 16;    // a seed counts as so many calls; cut to 1 .. window / 2
   double max_seconds = 3600;        // a longer call is taken as this long: one that hangs must not spoil the mean
+  std::uint64_t hash_seed = 0;      // keys the hashes of classes, as SchedulerOptions::hash_seed does
 };
 
 struct ToolProfileStats {
@@ -153,6 +154,7 @@ class ToolProfile {
     options_.window = std::clamp<std::int64_t>(options.window, 2, std::int64_t{1} << 40);
     options_.seed_weight = std::clamp<std::int64_t>(options.seed_weight, 1, options_.window / 2);
     if (!(options.max_seconds > 0)) options_.max_seconds = ToolProfileOptions{}.max_seconds;
+    index_of_.SetKey(options.hash_seed);
   }
 
   // Joins what is known of `tool`, and of the pool. False, and counted, where there is no mean or a figure that is not
@@ -206,6 +208,9 @@ class ToolProfile {
 
   std::size_t classes() const { return classes_.size(); }
   const ToolProfileStats& stats() const { return stats_; }
+
+  // How many entries of its table a look-up looks at; for tests.
+  std::size_t Looks(ToolId tool) const { return index_of_.Looks(tool.value); }
 
  private:
   static constexpr double kMostTokens = 1e9;
