@@ -96,6 +96,20 @@ TEST_CASE("tenants that would be lifted anyway are forgotten, and come back to w
   CHECK(engine.Counter(2) == engine.Counter(1));
 }
 
+TEST_CASE("the table has a bound where tenants that always wait keep all others from being forgotten as lifted") {
+  Engine engine;
+  engine.queue.Reserve(64);
+  engine.Push(1);
+  engine.Charge(engine.Push(2), 1000, 0);  // owes more than all others
+  for (std::uint64_t tenant = 3; tenant < 60; ++tenant) engine.Push(tenant);
+  for (std::uint64_t tenant = 60; tenant < 10'000; ++tenant) {
+    engine.Push(tenant);
+    engine.Serve(100);
+    REQUIRE(engine.queue.policy().remembered() <= 64 + 1024);
+  }
+  CHECK(engine.Counter(2) == 1000);
+}
+
 // U: what all requests of one tenant that are in the engine at once can cost.
 TEST_CASE("what two tenants that always wait are charged between any two moments differs by no more than 2 U") {
   constexpr std::size_t kPlaces = 4;

@@ -135,7 +135,7 @@ Request RequestOf(std::uint64_t id, Random& random, TimePoint now) {
   r.workflow = {random.Below(12)};
   r.workflow_arrival = now;
   r.agent = {random.Below(4)};
-  r.tenant = {random.Below(9)};
+  r.tenant = {random.Chance(0.5) ? random.Below(9) : 100 + id};  // half of them are new
   r.adapter = {random.Below(3)};
   r.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(90))};
   r.output_tokens = Estimate::Exact(1 + static_cast<double>(random.Below(20)));

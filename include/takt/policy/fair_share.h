@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,8 +68,8 @@ inline bool OptionFromText(std::string_view text, const OptionText&, TenantWeigh
 // Source: Sheng et al., Fairness in Serving Large Language Models (OSDI 2024), Algorithm 2.
 // Departures: tokens are charged when a step has computed them, not when a request is admitted: several requests of
 // one tenant may be admitted by one plan, prefixes found in the cache cost nothing, and what a preemption makes the
-// engine compute again is charged again. A tenant of which nobody waits, and which would be lifted if somebody did, is
-// forgotten as the table grows.
+// engine compute again is charged again. As the table is full, tenants of which nobody waits are forgotten: all that
+// would be lifted if somebody did, and where these are few, those that were served least beyond that.
 class FairShare {
  public:
   static constexpr std::string_view kName = "fair_share";
@@ -90,12 +91,14 @@ class FairShare {
     return {i == IdMap::kAbsent ? 0 : tenants_[i].counter()};
   }
 
+  // At least half of the table is of tenants of which nobody waits, so that it need not grow.
   void Reserve(std::size_t requests) {
-    tenants_.reserve(requests);
-    free_.reserve(requests);
-    moved_.reserve(requests);
-    index_.Reserve(requests);
-    most_ = std::max(most_, requests);
+    const std::size_t most = std::max(most_, requests + std::max(requests, kLeastIdle));
+    tenants_.reserve(most);
+    free_.reserve(most);
+    moved_.reserve(most);
+    index_.Reserve(most);
+    most_ = most;
   }
 
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
@@ -132,6 +135,8 @@ class FairShare {
   }
 
  private:
+  static constexpr std::size_t kLeastIdle = 1024;
+
   // What was charged is kept apart from what it was lifted to, beside which it might be too small to count.
   struct Tenant {
     std::uint64_t id = 0;
@@ -158,15 +163,25 @@ class FairShare {
     return tenants_[i];
   }
 
-  // Drops those that stand no higher than they would be lifted to.
+  // Of the tenants of which nobody waits, drops those that stand no higher than they would be lifted to, and at least a
+  // quarter of the table: the lowest. Grows where so many wait that this is not enough, which room for them prevents.
   void Forget() {
+    const auto kept = static_cast<std::ptrdiff_t>(free_.size());
+    std::size_t low = 0;
     for (std::uint32_t i = 0; i < tenants_.size(); ++i) {
       const Tenant& tenant = tenants_[i];
-      if (tenant.waits || tenant.counter() > floor_ || index_.Find(tenant.id) != i) continue;
-      index_.Erase(tenant.id);
+      if (tenant.waits || index_.Find(tenant.id) != i) continue;
       free_.push_back(i);
+      if (tenant.counter() <= floor_) ++low;
     }
-    most_ = std::max(most_, 2 * index_.size());
+    const std::span<std::uint32_t> idle(free_.begin() + kept, free_.end());
+    const std::size_t drops = std::min(idle.size(), std::max(low, most_ / 4));
+    std::ranges::nth_element(idle, idle.begin() + static_cast<std::ptrdiff_t>(drops), {},
+                             [this](std::uint32_t i) { return std::pair(tenants_[i].counter(), tenants_[i].id); });
+    for (const std::uint32_t i : idle.first(drops)) index_.Erase(tenants_[i].id);
+    free_.resize(free_.size() - (idle.size() - drops));
+    std::erase_if(moved_, [this](std::uint64_t id) { return index_.Find(id) == IdMap::kAbsent; });
+    if (drops == 0) most_ *= 2;
   }
 
   void Log(Tenant& tenant) {
@@ -177,8 +192,8 @@ class FairShare {
   Options options_;
   std::vector<Tenant> tenants_;
   std::vector<std::uint32_t> free_;  // of tenants_
-  IdMap index_;                      // of tenants_, by id
-  std::size_t most_ = 1024;          // tenants, before some are forgotten
+  IdMap index_;  // of tenants_, by id
+  std::size_t most_ = kLeastIdle;  // tenants, before some are forgotten
   double floor_ = 0;  // of all counters that matter: no tenant that begins to wait stands below it
   std::vector<std::uint64_t> moved_;
 };
