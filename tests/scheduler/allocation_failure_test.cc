@@ -1,6 +1,8 @@
 // Every allocation of a run fails once. The call that it was in is then made again, or left out for good: either the
 // rest of the run is as if it had never failed, or the scheduler, router or queue says that it has ended.
 #include <algorithm>
+#include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,13 +52,20 @@ class Calls {
 
   template <class... T>
   void Note(T... values) {
-    ((hash_ = Mix64(hash_ ^ static_cast<std::uint64_t>(values))), ...);
+    ((hash_ = Mix64(hash_ ^ Bits(values))), ...);
   }
 
   std::size_t failed() const { return failed_; }  // the number of the call that did; 0: none
   std::uint64_t hash() const { return hash_; }
 
  private:
+  static std::uint64_t Bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+  template <class T>
+    requires(!std::floating_point<T>)
+  static std::uint64_t Bits(T value) {
+    return static_cast<std::uint64_t>(value);
+  }
+
   template <class F>
   static bool Attempt(F& call) {
     watched = true;
