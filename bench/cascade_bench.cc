@@ -17,7 +17,7 @@
 #include "counting_new.h"
 #include "fmt/format.h"
 #include "takt/base/random.h"
-#include "takt/placement/cascade_router.h"
+#include "takt/cascade_router.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/planning/drift.h"
 #include "takt/planning/rollout.h"

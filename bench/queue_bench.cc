@@ -12,8 +12,8 @@
 #include "takt/base/id_map.h"
 #include "takt/base/random.h"
 #include "takt/policy/any_policy.h"
-#include "takt/policy/indexed_heap.h"
-#include "takt/policy/rank_queue.h"
+#include "takt/base/indexed_heap.h"
+#include "takt/queue/rank_queue.h"
 #include "takt/policy/sjf.h"
 
 namespace takt {

@@ -185,7 +185,7 @@ void BM_BetterRanks(benchmark::State& state) {
   const bool full = state.range(1) != 0;
   SchedulerOptions options = {.max_running = rows,
                               .reserve_requests = 3 * rows,
-                              .preempt = Preempt::kByRank,
+                              .preempt = PreemptMode::kByRank,
                               .kv_blocks = {full ? 2 * rows : 1 << 20},
                               .kv_watermark = 0};
   auto scheduler = BasicScheduler<Priority>::Create(options, Priority{});

@@ -2,13 +2,21 @@
 include(CMakePackageConfigHelpers)
 set(_takt_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/takt)
 
-install(TARGETS takt_core takt EXPORT taktTargets
-  ARCHIVE COMPONENT takt_development LIBRARY COMPONENT takt_development)
+# A component each, so that who wants a scheduler needs no solver.
+set(_takt_targets_core takt_core takt)
+set(_takt_targets_learning takt_learning)
+set(_takt_targets_sim takt_sim)
+set(_takt_targets_planning takt_planning)
+foreach(_part core learning sim planning)
+  install(TARGETS ${_takt_targets_${_part}} EXPORT takt_${_part}
+    ARCHIVE COMPONENT takt_development LIBRARY COMPONENT takt_development)
+  install(EXPORT takt_${_part} FILE takt_${_part}.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir}
+    COMPONENT takt_development)
+endforeach()
 if(TARGET takt_cli)
   install(TARGETS takt_cli RUNTIME COMPONENT takt_tool)
 endif()
 install(DIRECTORY include/takt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT takt_development)
-install(EXPORT taktTargets NAMESPACE takt:: DESTINATION ${_takt_cmake_dir} COMPONENT takt_development)
 
 set(_takt_with_cbc FALSE)
 set(_takt_with_highs FALSE)
@@ -26,13 +34,22 @@ write_basic_package_version_file(taktConfigVersion.cmake COMPATIBILITY SameMinor
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/taktConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/taktConfigVersion.cmake
   DESTINATION ${_takt_cmake_dir} COMPONENT takt_development)
 
-# A static library leaves its private libraries to whoever links it.
-set(_takt_static_requires "")
-if(NOT BUILD_SHARED_LIBS)
-  set(_takt_static_requires " fmt zlib${_takt_solver_requires}")
-endif()
+# pkg-config: takt, and takt-core, takt-learning, takt-sim, takt-planning.
 file(RELATIVE_PATH _takt_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # so that the tree can be moved
 string(REGEX REPLACE "/$" "" _takt_pc_prefix ${_takt_pc_prefix})
-configure_file(cmake/takt.pc.in takt.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/takt.pc
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT takt_development)
+# takt_pc(NAME description LIBS flags REQUIRES packages PRIVATE packages): a static library leaves those to its user.
+function(takt_pc name description)
+  cmake_parse_arguments(_pc "" "LIBS;REQUIRES;PRIVATE;CFLAGS" "" ${ARGN})
+  if(NOT BUILD_SHARED_LIBS)
+    string(APPEND _pc_REQUIRES " ${_pc_PRIVATE}")
+  endif()
+  configure_file(cmake/takt.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT takt_development)
+endfunction()
+takt_pc(takt-core "${PROJECT_DESCRIPTION}: the headers" REQUIRES "absl_status absl_statusor")
+takt_pc(takt "${PROJECT_DESCRIPTION}" LIBS -ltakt CFLAGS -DTAKT_COMPILED=1 REQUIRES takt-core PRIVATE "fmt zlib")
+takt_pc(takt-learning "takt: predictors" LIBS -ltakt_learning REQUIRES takt PRIVATE "fmt zlib")
+takt_pc(takt-sim "takt: workloads and the simulator" LIBS -ltakt_sim REQUIRES takt-learning PRIVATE "fmt zlib")
+takt_pc(takt-planning "takt: plans of clusters" LIBS -ltakt_planning REQUIRES takt-sim
+  PRIVATE "fmt${_takt_solver_requires}")

@@ -4,7 +4,7 @@
 
 #include "takt/policy/aged.h"
 #include "takt/policy/stjf.h"
-#include "takt/policy/waiting_queue.h"
+#include "takt/queue/waiting_queue.h"
 
 int main() {
   takt::WaitingQueue queue(takt::Aged(takt::Stjf{}));

@@ -20,9 +20,9 @@
 #include "takt/placement/any_placement.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/fcfs.h"
-#include "takt/policy/rank_queue.h"
+#include "takt/queue/rank_queue.h"
 #include "takt/router.h"
-#include "takt/state/workflow_table.h"
+#include "takt/workflow/workflow_table.h"
 #include "text2sql.h"
 
 namespace takt::text2sql {

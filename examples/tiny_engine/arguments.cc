@@ -3,16 +3,16 @@
 #include <cstdio>
 #include <utility>
 
-#include "cli/exit_code.h"
-#include "cli/options.h"
+#include "tool/run/exit_code.h"
+#include "tool/command/options.h"
 #include "takt/version.h"
 
 namespace tiny {
 namespace {
 
-using takt::cli::Group;
-using takt::cli::Positive;
-using takt::cli::Whole;
+using takt::tool::Group;
+using takt::tool::Positive;
+using takt::tool::Whole;
 
 constexpr const char* kHelp =
     R"(A transformer on this computer's processor that serves many requests at once; takt decides what each step runs.
@@ -120,7 +120,7 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   arguments.common.token_budget = 256;
   arguments.common.max_seqs = 64;
   CLI::App app(kHelp, "tiny_engine");
-  app.formatter(takt::cli::HelpFormat());
+  app.formatter(takt::tool::HelpFormat());
   app.set_version_flag("--version", "tiny_engine of takt " TAKT_VERSION);
   app.footer(kExamples);
   AddTrace(app, arguments);
@@ -130,13 +130,13 @@ std::variant<Arguments, int> ParseArguments(int argc, const char* const* argv) {
   AddOutput({app, "Output (a file, or - for standard output)"}, arguments);
   if (argc < 2) {
     std::fputs(app.help().c_str(), stderr);
-    return takt::cli::kUsage;
+    return takt::tool::kUsage;
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error) == 0 ? takt::cli::kDone : takt::cli::kFailed;
-    return takt::cli::ReportUsage(app, error);
+    if (error.get_exit_code() == 0) return app.exit(error) == 0 ? takt::tool::kDone : takt::tool::kFailed;
+    return takt::tool::ReportUsage(app, error);
   }
   return arguments;
 }

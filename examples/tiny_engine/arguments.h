@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "absl/status/statusor.h"
-#include "cli/arguments.h"
+#include "tool/command/arguments.h"
 #include "http_server.h"
 #include "model.h"
 
@@ -24,7 +24,7 @@ struct ModelArguments {
 
 struct Arguments {
   // Policies, estimates, limits, load and reports mean here what they mean to takt replay.
-  takt::cli::ReplayArguments common;
+  takt::tool::ReplayArguments common;
   bool trace = false;  // common.workload is to be played
   ModelArguments model;
   std::size_t threads = 2;

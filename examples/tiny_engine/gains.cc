@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "cli/table.h"
+#include "tool/report/table.h"
 #include "fmt/format.h"
 #include "takt/base/time.h"
 
 namespace tiny {
 
-using takt::cli::Run;
+using takt::tool::Run;
 
-std::string GainTable(const takt::cli::Comparison& comparison) {
+std::string GainTable(const takt::tool::Comparison& comparison) {
   std::vector<const Run*> runs;
   for (const Run& run : comparison.runs) {
     if (run.ended && !run.requests.empty()) runs.push_back(&run);
@@ -31,12 +31,12 @@ std::string GainTable(const takt::cli::Comparison& comparison) {
   };
 
   const std::string& first = runs[0]->settings.policy;
-  std::vector<takt::cli::Table::Column> columns = {{"answers of", "tokens", false}, {first, "mean [s]"}};
+  std::vector<takt::tool::Table::Column> columns = {{"answers of", "tokens", false}, {first, "mean [s]"}};
   for (std::size_t r = 1; r < runs.size(); ++r) {
     columns.push_back({runs[r]->settings.policy, "mean [s]"});
     columns.push_back({runs[r]->settings.policy, "sooner %"});
   }
-  takt::cli::Table table(std::move(columns));
+  takt::tool::Table table(std::move(columns));
   for (std::size_t quarter = 0; quarter < 4; ++quarter) {
     const std::size_t begin = requests.size() * quarter / 4, end = requests.size() * (quarter + 1) / 4;
     if (begin == end) continue;

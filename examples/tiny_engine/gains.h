@@ -4,14 +4,14 @@
 
 #include <string>
 
-#include "cli/comparison.h"
+#include "tool/report/comparison.h"
 
 namespace tiny {
 
 // Mean latency of the requests with the shortest answers, and of the others, a quarter at a time, under each policy,
 // and how many of them ended sooner than under the first. Over the requests that completed in every run; the runs must
 // have kept theirs. Empty where there are no two runs to compare.
-std::string GainTable(const takt::cli::Comparison& comparison);
+std::string GainTable(const takt::tool::Comparison& comparison);
 
 }  // namespace tiny
 

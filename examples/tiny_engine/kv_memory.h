@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "takt/state/kv_oracle.h"
+#include "takt/kv/kv_oracle.h"
 
 namespace tiny {
 

@@ -8,12 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "cli/exit_code.h"
-#include "cli/load_workload.h"
-#include "cli/progress_bar.h"
-#include "cli/reports.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "tool/run/exit_code.h"
+#include "tool/run/load_workload.h"
+#include "tool/run/progress_bar.h"
+#include "tool/command/report_files.h"
+#include "tool/report/reports.h"
+#include "tool/report/table.h"
+#include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "gains.h"
 #include "setup.h"
@@ -24,16 +25,16 @@
 namespace tiny {
 namespace {
 
-using takt::cli::Comparison;
-using takt::cli::OutputFile;
-using takt::cli::Run;
+using takt::tool::Comparison;
+using takt::tool::OutputFile;
+using takt::tool::Run;
 
 // For reports, which speak of profiles.
 takt::Profile ProfileOf(const Model& model, const Arguments& arguments) {
   takt::Profile profile;
   profile.id =
       fmt::format("tiny_engine, {:.1f} M parameters, {}{}", static_cast<double>(model.config().parameters()) / 1e6,
-                  takt::cli::Counted(static_cast<long long>(arguments.threads), "thread"),
+                  takt::tool::Counted(static_cast<long long>(arguments.threads), "thread"),
                   arguments.processor_time ? ", processor time" : "");
   profile.kv_capacity_tokens = std::int64_t{arguments.kv_blocks} * arguments.block_tokens;
   return profile;
@@ -47,7 +48,7 @@ struct TraceFiles {
 absl::StatusOr<TraceFiles> OpenFiles(const Arguments& arguments) {
   TraceFiles files;
   absl::StatusOr<std::optional<OutputFile>> steps = OpenIfNamed(arguments.steps), log = OpenIfNamed(arguments.log);
-  auto reports = takt::cli::OpenReports(arguments.common);
+  auto reports = takt::tool::OpenReports(arguments.common);
   for (const absl::Status& status : {steps.status(), log.status(), reports.status()}) {
     if (!status.ok()) return status;
   }
@@ -58,17 +59,17 @@ absl::StatusOr<TraceFiles> OpenFiles(const Arguments& arguments) {
 }
 
 absl::Status CheckUsage(const Arguments& arguments) {
-  const takt::cli::ReplayArguments& common = arguments.common;
+  const takt::tool::ReplayArguments& common = arguments.common;
   if (!arguments.trace) return absl::InvalidArgumentError("--trace FILE is needed");
   if (common.estimates.size() > 1) return absl::InvalidArgumentError("--estimates: one kind at a time");
   if (common.policies.size() > 1 && !(arguments.log.empty() && arguments.steps.empty())) {
     return absl::InvalidArgumentError("--log and --steps are of one run: give one --policy");
   }
-  const takt::cli::NamedPath trace{"--trace", common.workload.file};
-  std::vector<takt::cli::NamedPath> outputs = takt::cli::ReportPaths(common);
+  const takt::tool::NamedPath trace{"--trace", common.workload.file};
+  std::vector<takt::tool::NamedPath> outputs = takt::tool::ReportPaths(common);
   outputs.push_back({"--steps", arguments.steps});
   outputs.push_back({"--log", arguments.log});
-  return takt::cli::CheckPaths(std::span(&trace, 1), outputs);
+  return takt::tool::CheckPaths(std::span(&trace, 1), outputs);
 }
 
 // What the text tells besides what every comparison does.
@@ -76,14 +77,14 @@ std::string Postscript(const std::string& policy, const TraceResult& traced, con
   std::string text = fmt::format("\nSteps under {}, by the number of requests in them:\n{}", policy, steps.Table());
   if (traced.result.stopped) {
     text += fmt::format("Cut: {} that ran and {} that waited or called tools.\n",
-                        takt::cli::Counted(traced.cut_running, "request"), traced.cut_waiting);
+                        takt::tool::Counted(traced.cut_running, "request"), traced.cut_waiting);
   }
   return text;
 }
 
 absl::Status RunPolicy(const Model& model, const Arguments& arguments, const EngineOptions& engine, TraceFiles& files,
-                       takt::cli::ProgressBar& bar, Comparison& comparison, Run& run) {
-  const takt::cli::ReplayArguments& common = comparison.arguments;
+                       takt::tool::ProgressBar& bar, Comparison& comparison, Run& run) {
+  const takt::tool::ReplayArguments& common = arguments.common;
   TraceOptions options;
   options.engine = engine;
   options.engine.policy = run.settings.policy;
@@ -95,14 +96,14 @@ absl::Status RunPolicy(const Model& model, const Arguments& arguments, const Eng
   options.slo = {takt::FromSeconds(common.slo_ttft), takt::FromSeconds(common.slo_tpot)};
   options.progress = [&](double share) {
     bar.Show(share, "serving under " + run.settings.policy);
-    return !takt::cli::Interrupted();
+    return !takt::tool::Interrupted();
   };
   takt::Recorder recorder([&](std::string_view bytes) { files.log->Write(bytes); });
   if (files.log) options.engine.recorder = &recorder;
   StepTimes steps;
   if (!common.perfetto.empty()) {
-    run.trace = std::make_unique<takt::cli::ScheduleTrace>(comparison.workload,
-                                                           static_cast<std::size_t>(common.perfetto_limit));
+    run.trace = std::make_unique<takt::tool::ScheduleTrace>(comparison.workload,
+                                                            static_cast<std::size_t>(common.perfetto_limit));
   }
   options.on_step = [&](const StepReport& report, std::int64_t waiting, takt::Duration between) {
     steps.Add(report);
@@ -122,54 +123,57 @@ absl::Status RunPolicy(const Model& model, const Arguments& arguments, const Eng
                   {"computing_s", takt::ToSeconds(traced->counters.computing)},
                   {"plan_commit_s", takt::ToSeconds(traced->counters.scheduling)}};
   comparison.postscript += Postscript(run.settings.policy, *traced, steps);
-  takt::cli::Keep(std::move(traced->result), true, run);
+  takt::tool::Keep(std::move(traced->result), true, run);
   return absl::OkStatus();
 }
 
 }  // namespace
 
 int PlayTrace(Arguments arguments) {
-  using takt::cli::kFailed;
-  takt::cli::ReplayArguments& common = arguments.common;
+  using takt::tool::kFailed;
+  takt::tool::ReplayArguments& common = arguments.common;
   if (common.policies.empty()) common.policies = {"fcfs"};
   if (common.estimates.empty()) common.estimates = {"oracle"};
-  if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(usage, takt::cli::kUsage);
+  if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(usage, takt::tool::kUsage);
   const absl::StatusOr<takt::EstimateSpec> estimates = takt::EstimateSpec::Parse(common.estimates[0]);
-  if (!estimates.ok()) return Complain(estimates.status(), takt::cli::kUsage);
+  if (!estimates.ok()) return Complain(estimates.status(), takt::tool::kUsage);
   const absl::StatusOr<EngineOptions> engine = MakeEngineOptions(arguments);
-  if (!engine.ok()) return Complain(engine.status(), takt::cli::kUsage);
+  if (!engine.ok()) return Complain(engine.status(), takt::tool::kUsage);
   const absl::StatusOr<Model> model = MakeModel(arguments.model);
   if (!model.ok()) return Complain(model.status(), kFailed);
 
   Comparison comparison;
-  absl::StatusOr<takt::Workload> workload = takt::cli::LoadWorkload(common.workload);
+  absl::StatusOr<takt::Workload> workload = takt::tool::LoadWorkload(common.workload);
   if (!workload.ok()) return Complain(workload.status(), kFailed);
   comparison.workload = *std::move(workload);
   comparison.profile = ProfileOf(*model, arguments);
   for (const std::string& policy : common.policies) {
     comparison.runs.emplace_back().settings = {policy, *estimates, std::nullopt, common.rate_scale};
   }
-  comparison.arguments = common;
+  comparison.setup = common;
+  comparison.source = common.workload.file;
+  comparison.seed = common.workload.seed;
+  comparison.tells_wall = !common.no_wall;
   absl::StatusOr<TraceFiles> files = OpenFiles(arguments);
   if (!files.ok()) return Complain(files.status(), kFailed);
 
-  takt::cli::CatchInterrupts();
-  takt::cli::ProgressBar bar(!common.quiet);
+  takt::tool::CatchInterrupts();
+  takt::tool::ProgressBar bar(!common.quiet);
   const auto begin = std::chrono::steady_clock::now();
   for (Run& run : comparison.runs) {
-    if (takt::cli::Interrupted()) break;
+    if (takt::tool::Interrupted()) break;
     absl::Status ran = RunPolicy(*model, arguments, *engine, *files, bar, comparison, run);
     if (!ran.ok()) return Complain(ran, kFailed);
   }
   bar.Clear();
-  comparison.interrupted = takt::cli::Interrupted();
+  comparison.interrupted = takt::tool::Interrupted();
   comparison.postscript = GainTable(comparison) + comparison.postscript;
   comparison.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  absl::Status written = takt::cli::WriteReports(comparison, files->reports);
+  absl::Status written = takt::tool::WriteReports(comparison, common, files->reports);
   if (files->steps) written.Update(files->steps->Close());
   if (files->log) written.Update(files->log->Close());
   if (!written.ok()) return Complain(written, kFailed);
-  return comparison.interrupted ? takt::cli::kInterrupted : takt::cli::kDone;
+  return comparison.interrupted ? takt::tool::kInterrupted : takt::tool::kDone;
 }
 
 }  // namespace tiny

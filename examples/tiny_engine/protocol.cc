@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "cli/json_writer.h"
+#include "tool/report/json_writer.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "text.h"
@@ -14,7 +14,7 @@ namespace tiny {
 namespace {
 
 using Json = nlohmann::json;
-using takt::cli::JsonWriter;
+using takt::tool::JsonWriter;
 
 constexpr std::int32_t kDefaultTokens = 16;
 

@@ -12,10 +12,10 @@
 #include <thread>
 #include <utility>
 
-#include "cli/exit_code.h"
-#include "cli/output.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "tool/run/exit_code.h"
+#include "tool/run/output.h"
+#include "tool/report/table.h"
+#include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "http_server.h"
 #include "setup.h"
@@ -26,8 +26,8 @@
 namespace tiny {
 namespace {
 
-using takt::cli::Counted;
-using takt::cli::OutputFile;
+using takt::tool::Counted;
+using takt::tool::OutputFile;
 
 void Say(const std::string& line) {
   std::fputs(("tiny_engine: " + line + "\n").c_str(), stdout);
@@ -67,7 +67,7 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Arguments& arguments, const Mod
   Say(fmt::format("{} ({:.1f} M parameters) under {} at http://{}:{}", limits.model,
                   static_cast<double>(model.config().parameters()) / 1e6, arguments.common.policies[0],
                   arguments.http.host, server.port()));
-  while (!takt::cli::Interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (!takt::tool::Interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 
   const auto report = (*service)->Report(std::chrono::seconds(5));
   const std::int64_t left = report ? report->waiting + report->running + report->paused : 0;
@@ -84,7 +84,7 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Arguments& arguments, const Mod
 }  // namespace
 
 int Serve(Arguments arguments) {
-  using takt::cli::kFailed, takt::cli::kUsage;
+  using takt::tool::kFailed, takt::tool::kUsage;
   if (arguments.common.policies.empty()) arguments.common.policies = {"fcfs"};
   absl::StatusOr<EngineOptions> options = MakeEngineOptions(arguments);
   if (!options.ok()) return Complain(options.status(), kUsage);
@@ -101,14 +101,14 @@ int Serve(Arguments arguments) {
   if (*log) options->recorder = &recorder;
   if (*steps)
     options->on_step = [&](const StepReport& report) { (*steps)->Write(StepLine(report, report.scheduling)); };
-  takt::cli::CatchInterrupts();
+  takt::tool::CatchInterrupts();
   const absl::StatusOr<bool> all_answered = ServeUntilInterrupted(arguments, *model, *std::move(options));
   if (*log) recorder.Flush();
   absl::Status written = all_answered.status();
   if (*steps) written.Update((*steps)->Close());
   if (*log) written.Update((*log)->Close());
   if (!written.ok()) return Complain(written, kFailed);
-  return *all_answered ? takt::cli::kDone : kFailed;
+  return *all_answered ? takt::tool::kDone : kFailed;
 }
 
 }  // namespace tiny

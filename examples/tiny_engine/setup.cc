@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/scheduler_settings.h"
+#include "tool/command/scheduler_settings.h"
 #include "fmt/format.h"
 
 namespace tiny {
@@ -25,7 +25,7 @@ absl::StatusOr<Model> MakeModel(const ModelArguments& arguments) {
 }
 
 absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
-  takt::cli::ReplayArguments& common = arguments.common;
+  takt::tool::ReplayArguments& common = arguments.common;
   takt::ReplayOptions settings;
   settings.overlap = arguments.overlap ? 1 : 0;
   settings.scheduler.cpu_blocks = {arguments.cpu_blocks};
@@ -35,14 +35,14 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
     if (option.starts_with("kv=") || option.starts_with("kv_watermark=")) {
       return absl::InvalidArgumentError("--option " + option + ": this engine owns its memory; takt only asks for it");
     }
-    const absl::StatusOr<bool> known = takt::cli::ApplySetting(option, settings);
+    const absl::StatusOr<bool> known = takt::tool::ApplySetting(option, settings);
     if (!known.ok()) return known.status();
     if (!*known) of_policies.push_back(option);
   }
   if (settings.overlap > 1) {
     return absl::InvalidArgumentError("--option overlap: this engine plans one step ahead at most");
   }
-  if (absl::Status given = takt::cli::GiveOptions(common.policies, of_policies); !given.ok()) return given;
+  if (absl::Status given = takt::tool::GiveOptions(common.policies, of_policies); !given.ok()) return given;
   EngineOptions options;
   options.pause = settings.pause;
   options.scheduler = settings.scheduler;
@@ -60,11 +60,12 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   return options;
 }
 
-absl::StatusOr<std::optional<takt::cli::OutputFile>> OpenIfNamed(const std::string& path) {
+absl::StatusOr<std::optional<takt::tool::OutputFile>> OpenIfNamed(const std::string& path) {
   if (path.empty()) return std::nullopt;
-  absl::StatusOr<takt::cli::OutputFile> file = takt::cli::OutputFile::Open(path, takt::cli::OutputFile::Mode::kGrowing);
+  absl::StatusOr<takt::tool::OutputFile> file =
+      takt::tool::OutputFile::Open(path, takt::tool::OutputFile::Mode::kGrowing);
   if (!file.ok()) return file.status();
-  return std::optional<takt::cli::OutputFile>(*std::move(file));
+  return std::optional<takt::tool::OutputFile>(*std::move(file));
 }
 
 int Complain(const absl::Status& status, int exit_code) {

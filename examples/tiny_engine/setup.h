@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "arguments.h"
-#include "cli/output.h"
+#include "tool/run/output.h"
 #include "engine.h"
 
 namespace tiny {
@@ -20,7 +20,7 @@ absl::StatusOr<Model> MakeModel(const ModelArguments& arguments);
 absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments);
 
 // A log: what is there of it counts, even where the engine was killed. Nothing where the path is empty.
-absl::StatusOr<std::optional<takt::cli::OutputFile>> OpenIfNamed(const std::string& path);
+absl::StatusOr<std::optional<takt::tool::OutputFile>> OpenIfNamed(const std::string& path);
 
 // Says what is wrong on standard error; returns `exit_code`.
 int Complain(const absl::Status& status, int exit_code);

@@ -3,7 +3,7 @@
 #include <bit>
 #include <numeric>
 
-#include "cli/table.h"
+#include "tool/report/table.h"
 #include "fmt/format.h"
 #include "takt/numeric/quantile.h"
 #include "takt/sim/step_log.h"
@@ -28,12 +28,12 @@ void StepTimes::Add(const StepReport& report) {
 }
 
 std::string StepTimes::Table() const {
-  takt::cli::Table table({{"", "requests", false},
-                          {"", "steps"},
-                          {"step [ms]", "median"},
-                          {"Plan + Commit [us]", "median"},
-                          {"Plan + Commit [us]", "p99"},
-                          {"of all time", "%"}});
+  takt::tool::Table table({{"", "requests", false},
+                           {"", "steps"},
+                           {"step [ms]", "median"},
+                           {"Plan + Commit [us]", "median"},
+                           {"Plan + Commit [us]", "p99"},
+                           {"of all time", "%"}});
   for (auto at = by_requests_.upper_bound(0); at != by_requests_.end();) {
     const std::size_t last = std::bit_ceil(at->first), first = last / 2 + 1;
     Times all;

@@ -31,7 +31,7 @@
 #include "takt/pause/any_pause.h"
 #include "takt/policy/any_policy.h"
 #include "takt/scheduler_options.h"
-#include "takt/state/kv_oracle.h"
+#include "takt/kv/kv_oracle.h"
 #include "takt/state/stats.h"
 
 namespace takt {

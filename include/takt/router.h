@@ -31,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/base/faults.h"
 #include "takt/config.h"
 #include "takt/model/instance.h"
 #include "takt/model/stage_times.h"
@@ -40,13 +41,13 @@
 #include "takt/placement/call_costs.h"
 #include "takt/placement/placement_policy.h"
 #include "takt/policy/any_policy.h"
-#include "takt/policy/indexed_heap.h"
+#include "takt/base/indexed_heap.h"
 #include "takt/policy/rank_policy.h"
-#include "takt/policy/rank_queue.h"
+#include "takt/queue/rank_queue.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_table.h"
-#include "takt/state/slo_budget.h"
-#include "takt/state/workflow_table.h"
+#include "takt/workflow/slo_budget.h"
+#include "takt/workflow/workflow_table.h"
 
 namespace takt {
 
@@ -65,14 +66,11 @@ struct RouterOptions {
 
   // InvalidArgument names every field at fault, with its value.
   absl::Status Validate() const {
-    std::string faults;
-    const auto demand = [&faults](const char* field, std::int64_t value, std::int64_t least) {
-      if (value < least) faults += std::string(faults.empty() ? "" : "; ") + field + ": " + std::to_string(value);
-    };
-    demand("max_outstanding", max_outstanding, 1);
-    demand("window", window, 0);
-    demand("reserve_requests", reserve_requests, 0);
-    return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError("router options too small: " + faults);
+    Faults faults;
+    faults.Expect(max_outstanding >= 1, "max_outstanding", max_outstanding, "must be at least 1");
+    faults.Expect(window >= 0, "window", window, "must not be negative");
+    faults.Expect(reserve_requests >= 0, "reserve_requests", reserve_requests, "must not be negative");
+    return faults.ToStatus();
   }
 };
 
@@ -303,7 +301,7 @@ class BasicRouter {
       Enqueue(slot);
     } else {
       ++stats_.held;
-      table_[slot].status = Status::kPaused;
+      table_[slot].status = RequestStatus::kPaused;
     }
     ExpectExpiry(slot);
   }
@@ -320,12 +318,12 @@ class BasicRouter {
     if (e.deadline) r.deadline = *e.deadline;
     if (e.priority) r.priority = *e.priority;
     if (e.sequences && *e.sequences >= 1 && *e.sequences < r.sequences) r.sequences = *e.sequences;
-    if (table_[slot].status == Status::kWaiting) queue_.Update(slot, state, now_);
-    if (table_[slot].status == Status::kRunning) queue_.Enter(state, now_);
+    if (table_[slot].status == RequestStatus::kWaiting) queue_.Update(slot, state, now_);
+    if (table_[slot].status == RequestStatus::kRunning) queue_.Enter(state, now_);
     if (!e.expires_at) return;
     r.expires_at = *e.expires_at;
     ForgetExpiry(slot);
-    if (table_[slot].status != Status::kRunning) ExpectExpiry(slot);
+    if (table_[slot].status != RequestStatus::kRunning) ExpectExpiry(slot);
   }
 
   void Handle(const Cancelled& e) {
@@ -345,7 +343,7 @@ class BasicRouter {
     ++stats_.ended;
     const bool told = e.served && !e.served->absurd();
     if (e.served && !told) ++stats_.events_invalid;
-    if (table_[slot].status == Status::kRunning) {
+    if (table_[slot].status == RequestStatus::kRunning) {
       if (told) {
         Serve(slot, *e.served);
       } else if (!charged_[slot].told && !e.failed) {
@@ -358,7 +356,7 @@ class BasicRouter {
   void Handle(const RequestServed& e) {
     const Slot slot = Living(e.request);
     if (slot == IdMap::kAbsent) return;
-    if (table_[slot].status != Status::kRunning || (e.instance && e.instance != place_of_[slot])) {
+    if (table_[slot].status != RequestStatus::kRunning || (e.instance && e.instance != place_of_[slot])) {
       ++stats_.told_late;
     } else if (e.served.absurd()) {
       ++stats_.events_invalid;
@@ -370,7 +368,7 @@ class BasicRouter {
   void Handle(const RequestStarted& e) {
     const Slot slot = Living(e.request);
     if (slot == IdMap::kAbsent) return;
-    if (table_[slot].status != Status::kRunning || e.instance != place_of_[slot]) {
+    if (table_[slot].status != RequestStatus::kRunning || e.instance != place_of_[slot]) {
       ++stats_.told_late;
       return;
     }
@@ -409,7 +407,7 @@ class BasicRouter {
     costs_.Up(*at);
     // What fitted no instance may fit this one.
     for (Slot slot = 0; slot < table_.slots(); ++slot) {
-      if (table_[slot].status == Status::kBlocked) Enqueue(slot);
+      if (table_[slot].status == RequestStatus::kBlocked) Enqueue(slot);
     }
     set_aside_ = 0;
   }
@@ -422,7 +420,7 @@ class BasicRouter {
     free_slots_.push_back(gone.slot);
     instances_.erase(instances_.begin() + (lost - instances_.data()));
     for (Slot slot = TAKT_PLANTED_BUG(19) ? 1 : 0; slot < table_.slots(); ++slot) {
-      if (table_[slot].status != Status::kRunning || place_of_[slot] != e.instance) continue;
+      if (table_[slot].status != RequestStatus::kRunning || place_of_[slot] != e.instance) continue;
       ++stats_.returned;
       --outstanding_;
       if constexpr (AccountingPlacement<Placer>) placer_.Released(table_[slot].state, gone, now_);
@@ -453,7 +451,7 @@ class BasicRouter {
 
   void Enqueue(Slot slot) {
     Record& record = table_[slot];
-    record.status = Status::kWaiting;
+    record.status = RequestStatus::kWaiting;
     record.state.enqueued = now_;
     place_of_[slot] = {};
     Budget(slot);
@@ -513,14 +511,14 @@ class BasicRouter {
 
   // Forgets a living request, wherever it is. `well`: its stage need not have it again.
   void End(Slot slot, bool well) {
-    if (table_[slot].status == Status::kRunning) {
+    if (table_[slot].status == RequestStatus::kRunning) {
       InstanceState& instance = *Up(place_of_[slot]);
       --instance.outstanding;
       --outstanding_;
       if constexpr (AccountingPlacement<Placer>) placer_.Released(table_[slot].state, instance, now_);
     }
-    if (table_[slot].status == Status::kWaiting) queue_.Erase(slot);
-    if (table_[slot].status == Status::kBlocked) --set_aside_;
+    if (table_[slot].status == RequestStatus::kWaiting) queue_.Erase(slot);
+    if (table_[slot].status == RequestStatus::kBlocked) --set_aside_;
     ForgetExpiry(slot);
     queue_.Forget(slot, table_[slot].state, now_);
     table_.Erase(slot);
@@ -667,7 +665,7 @@ class BasicRouter {
     if (best != nullptr) {
       Assign(slot, *best);
     } else {
-      record.status = Status::kBlocked;
+      record.status = RequestStatus::kBlocked;
       ++set_aside_;
     }
     return true;
@@ -675,7 +673,7 @@ class BasicRouter {
 
   void Assign(Slot slot, InstanceState& instance) {
     Record& record = table_[slot];
-    record.status = Status::kRunning;
+    record.status = RequestStatus::kRunning;
     place_of_[slot] = IdOf(instance);
     ForgetExpiry(slot);
     ++instance.outstanding;

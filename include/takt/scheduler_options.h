@@ -3,8 +3,9 @@
 #define TAKT_SCHEDULER_OPTIONS_H_
 
 #include <cstdint>
-#include "absl/status/status.h"
 
+#include "absl/status/status.h"
+#include "takt/base/faults.h"
 #include "takt/base/count.h"
 #include "takt/base/id.h"
 #include "takt/model/step.h"
@@ -22,7 +23,7 @@ enum class StepOrder : std::uint8_t {
   kPrefillFirst,  // started prefills and admissions first, decodes what is left
 };
 
-enum class Preempt : std::uint8_t {
+enum class PreemptMode : std::uint8_t {
   kOff,       // who runs keeps its place; a row that cannot grow waits for KV
   kOnMemory,  // the worst by rank gives way when a row cannot grow
   kByRank,    // also to a waiting request that is better by more than the margin
@@ -39,7 +40,7 @@ struct SchedulerOptions {
   Shed shed = Shed::kNewest;           // whom: the last to arrive, or the worst by rank
 
   StepOrder order = StepOrder::kRunningFirst;
-  Preempt preempt = Preempt::kOnMemory;
+  PreemptMode preempt = PreemptMode::kOnMemory;
   KvAction preempt_action = KvAction::kDrop;  // kDrop: recompute; kOut: swap while the host's memory has room
   double preempt_margin = 0;           // kByRank: a waiting key must be smaller than the victim's by more than this
 
@@ -70,6 +71,30 @@ struct SchedulerOptions {
   // InvalidArgument names every field at fault, with its value, one a line.
   absl::Status Validate() const;
 };
+
+inline absl::Status SchedulerOptions::Validate() const {
+  Faults faults;
+  faults.Expect(max_running >= 1 && max_running <= 1 << 20, "max_running", max_running, "must be 1 to 1048576");
+  faults.Expect(max_waiting >= 0, "max_waiting", max_waiting, "must not be negative");
+  faults.Expect(reserve_requests >= 0 && reserve_requests <= 1 << 28, "reserve_requests", reserve_requests,
+                "must be 0 to 268435456");
+  faults.Expect(preempt_action == KvAction::kDrop || preempt_action == KvAction::kOut, "preempt_action",
+                Name(preempt_action), "must be drop or out");
+  faults.Expect(preempt_margin >= 0, "preempt_margin", preempt_margin, "must not be negative");
+  faults.Expect(admission_window >= 1, "admission_window", admission_window, "must be at least 1");
+  faults.Expect(first_step.value >= 1 && first_step.value <= std::uint64_t{1} << 63, "first_step", first_step.value,
+                "must be 1 to 2^63");
+  faults.Expect(max_step_tokens.value >= 0, "max_step_tokens", max_step_tokens.value, "must not be negative");
+  faults.Expect(max_step_seqs >= 0, "max_step_seqs", max_step_seqs, "must not be negative");
+  faults.Expect(cpu_blocks.value >= 0, "cpu_blocks", cpu_blocks.value, "must not be negative");
+  if (kv == KvMode::kLedger) {
+    faults.Expect(kv_blocks.value >= 1, "kv_blocks", kv_blocks.value, "must be at least 1 where the library counts KV");
+    faults.Expect(kv_block_tokens.value >= 1 && kv_block_tokens.value <= 1 << 20, "kv_block_tokens",
+                  kv_block_tokens.value, "must be 1 to 1048576");
+    faults.Expect(kv_watermark >= 0 && kv_watermark < 1, "kv_watermark", kv_watermark, "must be in [0, 1)");
+  }
+  return faults.ToStatus();
+}
 
 }  // namespace takt
 

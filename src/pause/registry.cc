@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "spec_parser.h"
+#include "base/spec_parser.h"
 #include "takt/pause/infercept.h"
 #include "takt/pause/least_waste.h"
 

@@ -1,6 +1,6 @@
 #include "takt/placement/registry.h"
 
-#include "spec_parser.h"
+#include "base/spec_parser.h"
 #include "takt/placement/best_fit.h"
 #include "takt/placement/code_ratio.h"
 #include "takt/placement/confidence_slack.h"

@@ -1,5 +1,7 @@
 #include "takt/planning/alpha_tuner.h"
 
+#include "takt/base/faults.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -101,22 +103,19 @@ Workload Reshuffled(const Workload& workload, std::uint64_t seed) {
 }
 
 absl::Status AlphaSearch::Validate() const {
-  std::string faults;
-  const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
-    if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
-  };
-  expect(!alphas.empty(), "alphas", "empty", "must hold at least one");
+  Faults faults;
+  faults.Expect(!alphas.empty(), "alphas", "empty", "must hold at least one");
   for (std::size_t i = 0; i < alphas.size(); ++i) {
-    expect(alphas[i] >= 0 && alphas[i] <= 1, "alphas", alphas[i], "must lie in 0 .. 1");
-    expect(i == 0 || alphas[i] > alphas[i - 1], "alphas", alphas[i], "must be larger than the one before it");
+    faults.Expect(alphas[i] >= 0 && alphas[i] <= 1, "alphas", alphas[i], "must lie in 0 .. 1");
+    faults.Expect(i == 0 || alphas[i] > alphas[i - 1], "alphas", alphas[i], "must be larger than the one before it");
   }
-  expect(seeds >= 1 && seeds <= 10'000, "seeds", seeds, "must be 1 to 10000");
-  expect(quantile >= 0 && quantile <= 1, "quantile", quantile, "must lie in 0 .. 1");
-  expect(noise_p >= 0 && noise_p <= 1, "noise_p", noise_p, "must lie in 0 .. 1");
-  expect(replay.placement.starts_with("workload_balance") || replay.placement.starts_with("code_ratio"), "placement",
-         replay.placement, "must be one that has an alpha: workload_balance or code_ratio");
-  expect(!workload.workflows.empty(), "workload", "empty", "must hold workflows");
-  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+  faults.Expect(seeds >= 1 && seeds <= 10'000, "seeds", seeds, "must be 1 to 10000");
+  faults.Expect(quantile >= 0 && quantile <= 1, "quantile", quantile, "must lie in 0 .. 1");
+  faults.Expect(noise_p >= 0 && noise_p <= 1, "noise_p", noise_p, "must lie in 0 .. 1");
+  faults.Expect(replay.placement.starts_with("workload_balance") || replay.placement.starts_with("code_ratio"),
+                "placement", replay.placement, "must be one that has an alpha: workload_balance or code_ratio");
+  faults.Expect(!workload.workflows.empty(), "workload", "empty", "must hold workflows");
+  return faults.ToStatus();
 }
 
 absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const ParallelFor& parallel,
@@ -162,17 +161,14 @@ absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const Paralle
 // ---- when to search ------------------------------------------------------------------------------------------------
 
 absl::Status AlphaTunerOptions::Validate() const {
-  std::string faults;
-  const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
-    if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
-  };
-  expect(window > Duration{0}, "window", ToSeconds(window), "must be longer than nothing [s]");
-  expect(p >= 0 && p <= 1, "p", p, "must lie in 0 .. 1");
-  expect(tail >= 0 && tail < 1, "tail", tail, "must lie in 0 .. 1, and below 1");
-  expect(least >= 2, "least", least, "must be at least 2");
-  expect(most >= 1, "most", most, "must be at least 1");
-  expect(history >= 1, "history", history, "must be at least 1");
-  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+  Faults faults;
+  faults.Expect(window > Duration{0}, "window", ToSeconds(window), "must be longer than nothing [s]");
+  faults.Expect(p >= 0 && p <= 1, "p", p, "must lie in 0 .. 1");
+  faults.Expect(tail >= 0 && tail < 1, "tail", tail, "must lie in 0 .. 1, and below 1");
+  faults.Expect(least >= 2, "least", least, "must be at least 2");
+  faults.Expect(most >= 1, "most", most, "must be at least 1");
+  faults.Expect(history >= 1, "history", history, "must be at least 1");
+  return faults.ToStatus();
 }
 
 absl::StatusOr<AlphaTuner> AlphaTuner::Create(AlphaTunerOptions options, ReplayOptions replay) {

@@ -1,5 +1,7 @@
 #include "takt/planning/cascade.h"
 
+#include "takt/base/faults.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,24 +18,10 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMostRoutings = 1'000'000;
 
-class Faults {
- public:
-  template <class... Args>
-  void Expect(bool fine, fmt::format_string<Args...> text, Args&&... args) {
-    if (fine) return;
-    if (++count_ > kShown) return;
-    text_ += (text_.empty() ? "" : "\n") + fmt::format(text, std::forward<Args>(args)...);
-  }
-  absl::Status Take() const {
-    if (count_ == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(count_ > kShown ? text_ + fmt::format("\nand {} more", count_ - kShown) : text_);
-  }
-
- private:
-  static constexpr int kShown = 20;
-  std::string text_;
-  int count_ = 0;
-};
+template <class... Args>
+void Expect(Faults& faults, bool fine, fmt::format_string<Args...> text, Args&&... args) {
+  if (!fine) faults.Add(fmt::format(text, std::forward<Args>(args)...));
+}
 
 // Thresholds of each model but the last.
 std::vector<std::vector<double>> GridsOf(const CascadeOptions& options, std::size_t models) {
@@ -49,26 +37,26 @@ std::vector<std::vector<double>> GridsOf(const CascadeOptions& options, std::siz
 absl::Status ValidateGrids(const CascadeOptions& options, std::size_t models) {
   Faults faults;
   const std::vector<std::vector<double>> grids = GridsOf(options, models);
-  faults.Expect(grids.size() + 1 == models, "grids: {} grids for a cascade of {} models; each but the last has one",
-                grids.size(), models);
+  Expect(faults, grids.size() + 1 == models, "grids: {} grids for a cascade of {} models; each but the last has one",
+         grids.size(), models);
   double routings = 1;
   for (std::size_t i = 0; i < grids.size(); ++i) {
-    faults.Expect(!grids[i].empty(), "thresholds of model {}: none", i + 1);
+    Expect(faults, !grids[i].empty(), "thresholds of model {}: none", i + 1);
     for (std::size_t k = 0; k < grids[i].size(); ++k) {
-      faults.Expect(std::isfinite(grids[i][k]), "thresholds of model {}: {} is not a number", i + 1, grids[i][k]);
-      faults.Expect(k == 0 || !(grids[i][k] <= grids[i][k - 1]),
-                    "thresholds of model {}: {} comes after {}; they must rise", i + 1, grids[i][k],
-                    k == 0 ? 0 : grids[i][k - 1]);
+      Expect(faults, std::isfinite(grids[i][k]), "thresholds of model {}: {} is not a number", i + 1, grids[i][k]);
+      Expect(faults, k == 0 || !(grids[i][k] <= grids[i][k - 1]),
+             "thresholds of model {}: {} comes after {}; they must rise", i + 1, grids[i][k],
+             k == 0 ? 0 : grids[i][k - 1]);
     }
     routings *= static_cast<double>(grids[i].size());
   }
-  faults.Expect(routings <= static_cast<double>(kMostRoutings),
-                "grid: {:.0f} routings, more than {}: take a coarser grid", routings, kMostRoutings);
-  faults.Expect(options.latency_step > 1e-4 && options.latency_step <= 1,
-                "latency_step is {}: must be above 1e-4, up to 1", options.latency_step);
-  faults.Expect(options.simulated >= 0 && options.simulated <= 100'000'000,
-                "simulated is {}: must be 0 to 100 million requests", options.simulated);
-  return faults.Take();
+  Expect(faults, routings <= static_cast<double>(kMostRoutings),
+         "grid: {:.0f} routings, more than {}: take a coarser grid", routings, kMostRoutings);
+  Expect(faults, options.latency_step > 1e-4 && options.latency_step <= 1,
+         "latency_step is {}: must be above 1e-4, up to 1", options.latency_step);
+  Expect(faults, options.simulated >= 0 && options.simulated <= 100'000'000,
+         "simulated is {}: must be 0 to 100 million requests", options.simulated);
+  return faults.ToStatus();
 }
 
 // What a prompt token and an output token cost in a batch of ordinary size, relative to each other.
@@ -105,38 +93,38 @@ double LatencyPenalised(double quality, double latency, double budget, double le
 
 absl::Status CascadeProblem::Validate() const {
   Faults faults;
-  faults.Expect(!models.empty(), "models: none");
-  faults.Expect(models.size() <= 16, "models: {}, more than 16", models.size());
-  faults.Expect(!sample.empty(), "sample: empty, so nothing is known of lengths and scores");
-  faults.Expect(rate > 0 && rate <= 1e6, "rate is {}: must be positive, up to 1e6 requests/s", rate);
-  faults.Expect(gpus >= 1 && gpus <= 65536, "gpus is {}: must be 1 to 65,536", gpus);
-  faults.Expect(judge_s >= 0 && judge_s <= 1e6, "judge_s is {}: must be 0 to 1e6", judge_s);
-  faults.Expect(gpu_usd_per_hour >= 0 && gpu_usd_per_hour <= 1e9, "gpu_usd_per_hour is {}: must be 0 to 1e9",
-                gpu_usd_per_hour);
+  Expect(faults, !models.empty(), "models: none");
+  Expect(faults, models.size() <= 16, "models: {}, more than 16", models.size());
+  Expect(faults, !sample.empty(), "sample: empty, so nothing is known of lengths and scores");
+  Expect(faults, rate > 0 && rate <= 1e6, "rate is {}: must be positive, up to 1e6 requests/s", rate);
+  Expect(faults, gpus >= 1 && gpus <= 65536, "gpus is {}: must be 1 to 65,536", gpus);
+  Expect(faults, judge_s >= 0 && judge_s <= 1e6, "judge_s is {}: must be 0 to 1e6", judge_s);
+  Expect(faults, gpu_usd_per_hour >= 0 && gpu_usd_per_hour <= 1e9, "gpu_usd_per_hour is {}: must be 0 to 1e9",
+         gpu_usd_per_hour);
   for (std::size_t i = 0; i < models.size(); ++i) {
     const ServedModel& m = models[i];
-    faults.Expect(!m.shapes.empty(), "model {} \"{}\": no shapes", i + 1, m.name);
-    faults.Expect(m.token_budget >= 1 && m.max_seqs >= 1,
-                  "model {} \"{}\": token_budget {} and max_seqs {} must be at least 1", i + 1, m.name, m.token_budget,
-                  m.max_seqs);
-    faults.Expect(m.prefix_hit_rate >= 0 && m.prefix_hit_rate <= 1,
-                  "model {} \"{}\": prefix_hit_rate is {}: must be 0 to 1", i + 1, m.name, m.prefix_hit_rate);
+    Expect(faults, !m.shapes.empty(), "model {} \"{}\": no shapes", i + 1, m.name);
+    Expect(faults, m.token_budget >= 1 && m.max_seqs >= 1,
+           "model {} \"{}\": token_budget {} and max_seqs {} must be at least 1", i + 1, m.name, m.token_budget,
+           m.max_seqs);
+    Expect(faults, m.prefix_hit_rate >= 0 && m.prefix_hit_rate <= 1,
+           "model {} \"{}\": prefix_hit_rate is {}: must be 0 to 1", i + 1, m.name, m.prefix_hit_rate);
   }
   for (std::size_t r = 0; r < sample.size(); ++r) {
     const CascadeSample& s = sample[r];
-    faults.Expect(s.outputs.size() == models.size() && s.scores.size() == models.size(),
-                  "sample {}: {} outputs and {} scores for {} models", r + 1, s.outputs.size(), s.scores.size(),
-                  models.size());
-    faults.Expect(s.prompt >= 1, "sample {}: prompt of {} tokens", r + 1, s.prompt);
+    Expect(faults, s.outputs.size() == models.size() && s.scores.size() == models.size(),
+           "sample {}: {} outputs and {} scores for {} models", r + 1, s.outputs.size(), s.scores.size(),
+           models.size());
+    Expect(faults, s.prompt >= 1, "sample {}: prompt of {} tokens", r + 1, s.prompt);
     for (std::size_t i = 0; i < s.outputs.size(); ++i) {
-      faults.Expect(s.outputs[i] >= 1, "sample {}, model {}: output of {} tokens", r + 1, i + 1, s.outputs[i]);
+      Expect(faults, s.outputs[i] >= 1, "sample {}, model {}: output of {} tokens", r + 1, i + 1, s.outputs[i]);
     }
     for (std::size_t i = 0; i < s.scores.size(); ++i) {
-      faults.Expect(s.scores[i] >= 0 && s.scores[i] <= 100, "sample {}, model {}: score {} is not in 0 to 100", r + 1,
-                    i + 1, s.scores[i]);
+      Expect(faults, s.scores[i] >= 0 && s.scores[i] <= 100, "sample {}, model {}: score {} is not in 0 to 100", r + 1,
+             i + 1, s.scores[i]);
     }
   }
-  return faults.Take();
+  return faults.ToStatus();
 }
 
 // ---- simulation -----------------------------------------------------------------------------------------------------
@@ -579,12 +567,12 @@ absl::StatusOr<CascadePlan> CascadePlanner::PlanOf(std::size_t routing, double r
 absl::Status CascadeGoal::Validate() const {
   Faults faults;
   const bool floor = kind == Kind::kQualityFloor;
-  faults.Expect(!floor || std::isfinite(quality_floor), "quality_floor is {}: must be a number", quality_floor);
-  faults.Expect(floor || (latency_budget > 0 && std::isfinite(latency_budget)),
-                "latency_budget is {}: must be a positive number of seconds", latency_budget);
-  faults.Expect(floor || !end_to_end, "end_to_end: goes with a quality floor alone");
-  faults.Expect(penalty > 0, "penalty is {}: must be positive", penalty);
-  return faults.Take();
+  Expect(faults, !floor || std::isfinite(quality_floor), "quality_floor is {}: must be a number", quality_floor);
+  Expect(faults, floor || (latency_budget > 0 && std::isfinite(latency_budget)),
+         "latency_budget is {}: must be a positive number of seconds", latency_budget);
+  Expect(faults, floor || !end_to_end, "end_to_end: goes with a quality floor alone");
+  Expect(faults, penalty > 0, "penalty is {}: must be positive", penalty);
+  return faults.ToStatus();
 }
 
 namespace {

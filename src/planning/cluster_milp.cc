@@ -10,6 +10,7 @@
 
 #include "fmt/format.h"
 #include "takt/config.h"
+#include "takt/base/faults.h"
 
 namespace takt {
 namespace {
@@ -528,10 +529,9 @@ absl::StatusOr<std::vector<Shortage>> Missing(ClusterProblem problem, const Milp
 }  // namespace
 
 absl::Status ClusterProblem::Validate() const {
-  std::string faults;
-  int count = 0;
+  Faults faults;
   const auto expect = [&](bool fine, std::string_view what, std::string_view wish) {
-    if (!fine && ++count <= 20) faults += fmt::format("{}{}: {}", faults.empty() ? "" : "\n", what, wish);
+    if (!fine) faults.Add(fmt::format("{}: {}", what, wish));
   };
   const auto within = [](int i, std::size_t n) { return i >= 0 && static_cast<std::size_t>(i) < n; };
   const auto finite = [](double x) { return std::isfinite(x) && x >= 0; };
@@ -566,8 +566,7 @@ absl::Status ClusterProblem::Validate() const {
   expect(min_quality < kUnlimited, "min_quality", "must be a number");
   expect(budget >= 0, "budget", "must not be negative");
   expect(move_budget >= 0, "move_budget", "must not be negative");
-  if (count > 20) faults += fmt::format("\nand {} more", count - 20);
-  return count == 0 ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+  return faults.ToStatus();
 }
 
 absl::StatusOr<MilpModel> MakeClusterModel(const ClusterProblem& problem, ServerModel servers) {

@@ -1,5 +1,7 @@
 #include "takt/planning/drift.h"
 
+#include "takt/base/faults.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -66,17 +68,14 @@ const std::vector<double>* ValuesOf(const WorkloadSample& sample, std::size_t i)
 }  // namespace
 
 absl::Status DriftOptions::Validate() const {
-  std::string faults;
-  const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
-    if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
-  };
-  expect(false_alarms > 0 && false_alarms < 1, "false_alarms", false_alarms, "must lie between 0 and 1");
-  expect(requests >= 2 && requests <= 1'000'000, "requests", requests, "must be 2 to 1000000");
-  expect(period > Duration::zero(), "period", ToSeconds(period), "must be above 0");
-  expect(score_share >= 0 && score_share <= 1, "score_share", score_share, "must be 0 to 1");
-  expect(reference_requests >= 2, "reference_requests", reference_requests, "must be at least 2");
-  expect(most_windows >= 1 && most_windows <= 64, "most_windows", most_windows, "must be 1 to 64");
-  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+  Faults faults;
+  faults.Expect(false_alarms > 0 && false_alarms < 1, "false_alarms", false_alarms, "must lie between 0 and 1");
+  faults.Expect(requests >= 2 && requests <= 1'000'000, "requests", requests, "must be 2 to 1000000");
+  faults.Expect(period > Duration::zero(), "period", ToSeconds(period), "must be above 0");
+  faults.Expect(score_share >= 0 && score_share <= 1, "score_share", score_share, "must be 0 to 1");
+  faults.Expect(reference_requests >= 2, "reference_requests", reference_requests, "must be at least 2");
+  faults.Expect(most_windows >= 1 && most_windows <= 64, "most_windows", most_windows, "must be 1 to 64");
+  return faults.ToStatus();
 }
 
 double WorkloadSample::rate() const {

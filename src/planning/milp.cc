@@ -1,5 +1,7 @@
 #include "takt/planning/milp.h"
 
+#include "takt/base/faults.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -26,22 +28,10 @@ bool MpsName(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
-// Gathers what is wrong, and stops listing where a list would help nobody.
-class Faults {
- public:
-  void Expect(bool fine, const char* kind, std::size_t index, std::string_view name, const char* wish) {
-    if (fine || ++count_ > 20) return;
-    text_ += fmt::format("{}{} {} ({}): {}", text_.empty() ? "" : "\n", kind, index, name, wish);
-  }
-  absl::Status ToStatus() const {
-    if (count_ == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(count_ > 20 ? fmt::format("{}\nand {} more", text_, count_ - 20) : text_);
-  }
-
- private:
-  std::string text_;
-  int count_ = 0;
-};
+// "kind index (name): wish"
+void Expect(Faults& faults, bool fine, const char* kind, std::size_t index, std::string_view name, const char* wish) {
+  if (!fine) faults.Add(fmt::format("{} {} ({}): {}", kind, index, name, wish));
+}
 
 bool Bounds(double lower, double upper) {
   return lower <= upper && lower < kUnlimited && upper > -kUnlimited;  // false for NaN too
@@ -110,26 +100,26 @@ absl::Status MilpModel::Validate() const {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const MilpColumn& c = columns[i];
-    faults.Expect(MpsName(c.name), "column", i, c.name, "the name must be printable ASCII without blanks");
-    faults.Expect(names.insert(c.name).second, "column", i, c.name, "the name occurs twice");
-    faults.Expect(std::isfinite(c.cost), "column", i, c.name, "the cost must be finite");
-    faults.Expect(Bounds(c.lower, c.upper), "column", i, c.name, "the bounds cross, or are no numbers");
+    Expect(faults, MpsName(c.name), "column", i, c.name, "the name must be printable ASCII without blanks");
+    Expect(faults, names.insert(c.name).second, "column", i, c.name, "the name occurs twice");
+    Expect(faults, std::isfinite(c.cost), "column", i, c.name, "the cost must be finite");
+    Expect(faults, Bounds(c.lower, c.upper), "column", i, c.name, "the bounds cross, or are no numbers");
   }
   names.clear();
   std::vector<std::size_t> last_row(columns.size(), rows.size());  // that had a term of the column
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const MilpRow& row = rows[i];
-    faults.Expect(MpsName(row.name), "row", i, row.name, "the name must be printable ASCII without blanks");
-    faults.Expect(row.name != kObjective, "row", i, row.name, "the name is that of the cost");
-    faults.Expect(names.insert(row.name).second, "row", i, row.name, "the name occurs twice");
-    faults.Expect(Bounds(row.lower, row.upper), "row", i, row.name, "the bounds cross, or are no numbers");
+    Expect(faults, MpsName(row.name), "row", i, row.name, "the name must be printable ASCII without blanks");
+    Expect(faults, row.name != kObjective, "row", i, row.name, "the name is that of the cost");
+    Expect(faults, names.insert(row.name).second, "row", i, row.name, "the name occurs twice");
+    Expect(faults, Bounds(row.lower, row.upper), "row", i, row.name, "the bounds cross, or are no numbers");
     for (const MilpTerm& term : row.terms) {
       const bool known = term.column >= 0 && static_cast<std::size_t>(term.column) < columns.size();
-      faults.Expect(known, "row", i, row.name, "a term names no column");
-      faults.Expect(std::isfinite(term.coefficient), "row", i, row.name, "a coefficient must be finite");
+      Expect(faults, known, "row", i, row.name, "a term names no column");
+      Expect(faults, std::isfinite(term.coefficient), "row", i, row.name, "a coefficient must be finite");
       if (!known) continue;
       std::size_t& last = last_row[static_cast<std::size_t>(term.column)];
-      faults.Expect(last != i, "row", i, row.name, "a column has two terms");
+      Expect(faults, last != i, "row", i, row.name, "a column has two terms");
       last = i;
     }
   }
@@ -184,14 +174,11 @@ std::string ToFreeMps(const MilpModel& model) {
 }
 
 absl::Status MilpLimits::Validate() const {
-  std::string faults;
-  const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
-    if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
-  };
-  expect(seconds >= 0, "seconds", seconds, "must not be negative");
-  expect(nodes >= 0, "nodes", nodes, "must not be negative");
-  expect(relative_gap >= 0 && relative_gap < kUnlimited, "relative_gap", relative_gap, "must not be negative");
-  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+  Faults faults;
+  faults.Expect(seconds >= 0, "seconds", seconds, "must not be negative");
+  faults.Expect(nodes >= 0, "nodes", nodes, "must not be negative");
+  faults.Expect(relative_gap >= 0 && relative_gap < kUnlimited, "relative_gap", relative_gap, "must not be negative");
+  return faults.ToStatus();
 }
 
 absl::StatusOr<MilpSolution> MilpSolver::Solve(const MilpModel& model, const MilpLimits& limits) const {

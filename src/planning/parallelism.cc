@@ -1,5 +1,7 @@
 #include "takt/planning/parallelism.h"
 
+#include "takt/base/faults.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -222,19 +224,16 @@ double RateCurve::Latency(double rate) const {
 }
 
 absl::Status RateOptions::Validate() const {
-  std::string faults;
-  const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
-    if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
-  };
-  expect(quantile > 0 && quantile < 1, "quantile", quantile, "must be between 0 and 1");
-  expect(slowest > 1 && slowest <= 1e6, "slowest", slowest, "must be above 1, up to 1e6");
-  expect(resolution > 0 && resolution <= 1, "resolution", resolution, "must be above 0, up to 1");
-  expect(runs >= 4 && runs <= 10'000, "runs", runs, "must be 4 to 10,000");
-  expect(horizon > 0 && horizon <= 1e6, "horizon", horizon, "must be positive, up to 1e6");
-  expect(least_requests >= 20, "least_requests", least_requests, "must be at least 20");
-  expect(most_requests >= least_requests && most_requests <= 10'000'000, "most_requests", most_requests,
-         "must be at least least_requests, up to 10 million");
-  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+  Faults faults;
+  faults.Expect(quantile > 0 && quantile < 1, "quantile", quantile, "must be between 0 and 1");
+  faults.Expect(slowest > 1 && slowest <= 1e6, "slowest", slowest, "must be above 1, up to 1e6");
+  faults.Expect(resolution > 0 && resolution <= 1, "resolution", resolution, "must be above 0, up to 1");
+  faults.Expect(runs >= 4 && runs <= 10'000, "runs", runs, "must be 4 to 10,000");
+  faults.Expect(horizon > 0 && horizon <= 1e6, "horizon", horizon, "must be positive, up to 1e6");
+  faults.Expect(least_requests >= 20, "least_requests", least_requests, "must be at least 20");
+  faults.Expect(most_requests >= least_requests && most_requests <= 10'000'000, "most_requests", most_requests,
+                "must be at least least_requests, up to 10 million");
+  return faults.ToStatus();
 }
 
 absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel> models,

@@ -1,5 +1,7 @@
 #include "takt/planning/rollout.h"
 
+#include "takt/base/faults.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -151,9 +153,9 @@ double ShareOf(const RolloutProblem& problem, const std::vector<double>& floor) 
 }  // namespace
 
 absl::Status RolloutProblem::Validate() const {
-  std::string faults;
+  Faults faults;
   const auto expect = [&faults](bool fine, std::string_view what, std::string_view wish) {
-    if (!fine) faults += fmt::format("{}{}: {}", faults.empty() ? "" : "\n", what, wish);
+    if (!fine) faults.Add(fmt::format("{}: {}", what, wish));
   };
   const auto finite = [](double x) { return std::isfinite(x) && x >= 0; };
   std::vector<std::int64_t> before(gpus.size()), after(gpus.size());
@@ -179,7 +181,7 @@ absl::Status RolloutProblem::Validate() const {
     expect(finite(needed[i]), fmt::format("model {}", i), "what is needed must not be negative");
   }
   expect(most_states >= 1, "most_states", "must be at least 1");
-  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+  return faults.ToStatus();
 }
 
 absl::StatusOr<Rollout> PlanRollout(const RolloutProblem& problem) {

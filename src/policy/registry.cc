@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "spec_parser.h"
+#include "base/spec_parser.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/agent_priority.h"
 #include "takt/policy/autellix.h"

@@ -1,5 +1,7 @@
 #include "takt/sim/calibrate.h"
 
+#include "takt/base/faults.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -567,15 +569,12 @@ absl::Status CheckLog(const StepLog& log) {
 }  // namespace
 
 absl::Status CalibrateOptions::Validate() const {
-  std::string faults;
-  const auto expect = [&](bool fine, std::string_view field, double value, std::string_view wish) {
-    if (!fine) faults += fmt::format("{}{} is {}: must be {}", faults.empty() ? "" : "; ", field, value, wish);
-  };
-  expect(holdout >= 0 && holdout <= 0.5, "holdout", holdout, "from 0 to 0.5");
-  expect(max_seqs >= 1, "max_seqs", max_seqs, "at least 1");
-  expect(token_budget >= 1, "token_budget", token_budget, "at least 1");
-  expect(max_context >= 0, "max_context", static_cast<double>(max_context), "at least 0");
-  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+  Faults faults;
+  faults.Expect(holdout >= 0 && holdout <= 0.5, "holdout", holdout, "must be from 0 to 0.5");
+  faults.Expect(max_seqs >= 1, "max_seqs", max_seqs, "must be at least 1");
+  faults.Expect(token_budget >= 1, "token_budget", token_budget, "must be at least 1");
+  faults.Expect(max_context >= 0, "max_context", max_context, "must be at least 0");
+  return faults.ToStatus();
 }
 
 absl::StatusOr<EngineCalibration> Calibrate(const StepLog& log, const CalibrateOptions& options) {

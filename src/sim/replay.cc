@@ -1,5 +1,7 @@
 #include "takt/sim/replay.h"
 
+#include "takt/base/faults.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -280,33 +282,31 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions&
 }
 
 absl::Status ReplayOptions::Validate() const {
-  std::string faults;
-  const auto expect = [&faults](bool fine, const char* field, auto value, const char* wish) {
-    if (!fine) faults += fmt::format("{}{} is {}: {}", faults.empty() ? "" : "\n", field, value, wish);
-  };
-  expect(instance_count() >= 1 && instance_count() <= 1024, "instances", instance_count(), "must be 1 to 1024");
-  expect(max_outstanding >= 1, "max_outstanding", max_outstanding, "must be at least 1");
-  expect(rate_scale > 0 && rate_scale <= 1e9, "rate_scale", rate_scale, "must be a positive number up to 1e9");
-  expect(closed_loop >= 0, "closed_loop", closed_loop, "must not be negative");
-  expect(limit >= 0, "limit", limit, "must not be negative");
-  expect(overlap >= 0 && overlap <= 2, "overlap", overlap, "must be 0, 1 or 2");
-  expect(swap_overlap >= 0 && swap_overlap <= 1, "swap_overlap", swap_overlap, "must lie in [0, 1]");
-  expect(limits.tokens.value >= 1, "limits.tokens", limits.tokens.value, "must be at least 1");
-  expect(limits.max_seqs >= 1, "limits.max_seqs", limits.max_seqs, "must be at least 1");
-  expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle", "the simulator owns no memory to answer for");
+  Faults faults;
+  faults.Expect(instance_count() >= 1 && instance_count() <= 1024, "instances", instance_count(), "must be 1 to 1024");
+  faults.Expect(max_outstanding >= 1, "max_outstanding", max_outstanding, "must be at least 1");
+  faults.Expect(rate_scale > 0 && rate_scale <= 1e9, "rate_scale", rate_scale, "must be a positive number up to 1e9");
+  faults.Expect(closed_loop >= 0, "closed_loop", closed_loop, "must not be negative");
+  faults.Expect(limit >= 0, "limit", limit, "must not be negative");
+  faults.Expect(overlap >= 0 && overlap <= 2, "overlap", overlap, "must be 0, 1 or 2");
+  faults.Expect(swap_overlap >= 0 && swap_overlap <= 1, "swap_overlap", swap_overlap, "must lie in [0, 1]");
+  faults.Expect(limits.tokens.value >= 1, "limits.tokens", limits.tokens.value, "must be at least 1");
+  faults.Expect(limits.max_seqs >= 1, "limits.max_seqs", limits.max_seqs, "must be at least 1");
+  faults.Expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle",
+                "the simulator owns no memory to answer for");
   const auto profiles = static_cast<std::int32_t>(std::max<std::size_t>(engines.size(), 1));
   for (std::int32_t i = 0; i < profiles; ++i) {
     if (scheduler.kv == KvMode::kLedger) {
       const std::int64_t tokens = KvTokens(*this, i);
-      expect(tokens > 0, "kv_tokens", kv_tokens, "the profile tells of no room for KV, so say how many tokens");
-      expect(tokens <= 0 || tokens >= scheduler.kv_block_tokens.value, "kv_tokens", tokens,
-             "must hold at least one block of kv_block_tokens");
+      faults.Expect(tokens > 0, "kv_tokens", kv_tokens, "the profile tells of no room for KV, so say how many tokens");
+      faults.Expect(tokens <= 0 || tokens >= scheduler.kv_block_tokens.value, "kv_tokens", tokens,
+                    "must hold at least one block of kv_block_tokens");
     }
     if (const std::string cost = profile_of(i).cost.Faults(); !cost.empty()) {
-      faults += fmt::format("{}profile '{}': {}", faults.empty() ? "" : "\n", profile_of(i).id, cost);
+      faults.Add(fmt::format("profile '{}': {}", profile_of(i).id, cost));
     }
   }
-  return faults.empty() ? absl::OkStatus() : absl::InvalidArgumentError(faults);
+  return faults.ToStatus();
 }
 
 absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOptions& options) {

@@ -1,5 +1,7 @@
 #include "takt/workload/generate.h"
 
+#include "takt/base/faults.h"
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -35,20 +37,6 @@ bool Valid(const Arrivals& a) {
   const bool shape = a.process != Arrivals::Process::kWeibull || (a.shape >= 0.1 && a.shape <= 100);
   return Positive(a.rate) && a.rate >= 1e-9 && cv && shape;
 }
-
-// What is wrong with a template, as text after its place.
-class Faults {
- public:
-  void Expect(bool holds, const std::string& fault) {
-    if (!holds) faults_.push_back(fault);
-  }
-  absl::Status status() const {
-    return faults_.empty() ? absl::OkStatus() : absl::InvalidArgumentError(fmt::format("{}", fmt::join(faults_, "; ")));
-  }
-
- private:
-  std::vector<std::string> faults_;
-};
 
 void Check(const StageTemplate& stage, std::size_t self, std::size_t stages, const std::string& path, Faults& faults) {
   faults.Expect(Valid(stage.prompt), path + ".prompt: not a length distribution");
@@ -277,7 +265,7 @@ absl::Status GeneratorOptions::Validate() const {
   faults.Expect(!chimera || templates.empty(), "templates: there are some beside chimera");
   faults.Expect(!chimera || ChimeraGenerator::Knows(chimera->model),
                 fmt::format("model: there are {}", fmt::join(ChimeraGenerator::Models(), ", ")));
-  return faults.status();
+  return faults.ToStatus();
 }
 
 absl::StatusOr<Workload> GenerateWorkload(const GeneratorOptions& options) {
@@ -290,7 +278,7 @@ absl::StatusOr<Workload> Draw(const Workload& from, std::int64_t workflows, cons
   Faults faults;
   Expect(workflows, arrivals, faults);
   faults.Expect(!from.workflows.empty(), "draw: a workload without workflows");
-  if (absl::Status s = faults.status(); !s.ok()) return s;
+  if (absl::Status s = faults.ToStatus(); !s.ok()) return s;
   Random gaps(Mix64(seed)), picks(Mix64(seed + 1));
   WorkloadBuilder builder;
   CopyHead(from, builder.workload());

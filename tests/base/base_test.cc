@@ -16,7 +16,7 @@
 #include "takt/model/event.h"
 #include "takt/model/step.h"
 #include "takt/policy/rank_policy.h"
-#include "takt/state/kv_oracle.h"
+#include "takt/kv/kv_oracle.h"
 #include "takt/state/stats.h"
 
 namespace takt {

@@ -24,7 +24,7 @@
 #include "takt/policy/ltr.h"
 #include "takt/policy/mlfq.h"
 #include "takt/policy/priority.h"
-#include "takt/policy/rank_queue.h"
+#include "takt/queue/rank_queue.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sagesched.h"
 #include "takt/policy/sjf.h"
@@ -295,7 +295,7 @@ void StarvesNobody(const P& policy, const AgingOptions& options, RequestState vi
   REQUIRE(queue.Top() == kVictim);
 
   queue.Erase(kVictim);
-  const bool forever = options.quantum == AgingOptions::kForever;
+  const bool forever = options.quantum == kForever;
   const std::int64_t steps = forever ? 1'000'000 : options.quantum;
   CHECK(queue.PromotedWith(kVictim, steps - 1));
   CHECK(queue.PromotedWith(kVictim, steps) == forever);
@@ -327,7 +327,7 @@ void CountsFromFirstRun(const P& policy, RequestState newcomer) {
 std::vector<AgingOptions> AgingVariants() {
   using From = AgingOptions::CountFrom;
   std::vector<AgingOptions> variants;
-  for (std::int64_t quantum : {std::int64_t{1}, std::int64_t{10}, AgingOptions::kForever}) {
+  for (std::int64_t quantum : {std::int64_t{1}, std::int64_t{10}, kForever}) {
     for (From from : {From::kArrival, From::kFirstRun}) {
       for (bool reset : {false, true}) {
         variants.push_back({.threshold = 7, .quantum = quantum, .count_from = from, .reset_at_tool_call = reset});

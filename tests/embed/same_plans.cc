@@ -141,7 +141,7 @@ void Add(Hash& hash, const StepPlan& plan) {
 
 // `steps` steps of one engine that has more to do than it can. Keys of some of the waiting are hashed too.
 std::uint64_t PlansOf(AnyPolicy policy, AnyPause pause, int steps, Recorder* recorder = nullptr) {
-  const SchedulerOptions options{.preempt = Preempt::kByRank,
+  const SchedulerOptions options{.preempt = PreemptMode::kByRank,
                                  .preempt_action = KvAction::kOut,
                                  .preempt_margin = 0.01,
                                  .kv_blocks = {700},

@@ -10,7 +10,7 @@
 #include "dice.h"
 #include "ids.h"
 #include "memory.h"
-#include "takt/state/kv_oracle.h"
+#include "takt/kv/kv_oracle.h"
 
 namespace takt::fire {
 

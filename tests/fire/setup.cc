@@ -140,7 +140,7 @@ AnyPolicy MaybeAged(P policy, Dice& dice) {
   if (dice.Chance(0.35)) return AnyPolicy(std::move(policy));
   AgingOptions aging;
   aging.threshold = dice.Of<std::int64_t>({1, 2, 5, 20, 100});
-  aging.quantum = dice.Of<std::int64_t>({1, 2, 10, AgingOptions::kForever});
+  aging.quantum = dice.Of<std::int64_t>({1, 2, 10, kForever});
   aging.count_from = dice.Of({AgingOptions::CountFrom::kArrival, AgingOptions::CountFrom::kFirstRun});
   aging.reset_at_tool_call = dice.Chance(0.3);
   return AnyPolicy(Aged(std::move(policy), aging));
@@ -236,7 +236,7 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   if (dice.Chance(0.3)) o.max_waiting = dice.Between(0, 12);
   o.shed = dice.Of({Shed::kNewest, Shed::kWorst});
   o.order = dice.Of({StepOrder::kRunningFirst, StepOrder::kPrefillFirst});
-  o.preempt = dice.Of({Preempt::kOff, Preempt::kOnMemory, Preempt::kByRank, Preempt::kByRank});
+  o.preempt = dice.Of({PreemptMode::kOff, PreemptMode::kOnMemory, PreemptMode::kByRank, PreemptMode::kByRank});
   o.preempt_action = dice.Of({KvAction::kDrop, KvAction::kOut});
   o.preempt_margin = dice.Of({0.0, 0.0, 1.0, 8.0});
   o.kv = dice.Of({KvMode::kLedger, KvMode::kLedger, KvMode::kLedger, KvMode::kOracle, KvMode::kNone});

@@ -185,7 +185,7 @@ void Shadow::FindShed(const Scheduler& scheduler) {
   Life* shed = nullptr;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
-    if (!MayBeShed(life) || scheduler.Explain(id).status == Status::kWaiting) continue;
+    if (!MayBeShed(life) || scheduler.Explain(id).status == RequestStatus::kWaiting) continue;
     FIRE_CHECK(shed == nullptr, "two requests shed for one");
     shed = &life;
   }
@@ -618,7 +618,7 @@ void Shadow::Finish(Life& life) {
 void Shadow::Ran(Life& life) {
   if (life.steps <= 0) return;
   life.waited = 0;
-  if (life.quantum != AgingOptions::kForever) life.quantum = std::max<std::int64_t>(life.quantum - life.steps, 0);
+  if (life.quantum != kForever) life.quantum = std::max<std::int64_t>(life.quantum - life.steps, 0);
 }
 
 void Shadow::Void(Life& life) {
@@ -859,7 +859,7 @@ void Shadow::Promote() {
 
 void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
   const std::uint64_t by_rank = scheduler.stats().preempted_by_rank - before_.preempted_by_rank;
-  FIRE_CHECK(by_rank == 0 || setup_.options.preempt == Preempt::kByRank, "preempted by rank without leave");
+  FIRE_CHECK(by_rank == 0 || setup_.options.preempt == PreemptMode::kByRank, "preempted by rank without leave");
   for (const Preemption& p : plan.preempted) {
     Life& life = At(p.request);
     FIRE_CHECK(life.is == Is::kRunning || life.is == Is::kWaiting, "request {} is preempted and does not run",
@@ -893,7 +893,8 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
     }
     if (p.action == KvAction::kOut) {
       const Explanation now = scheduler.Explain(p.request);
-      const bool ended = now.status == Status::kDead || now.status == Status::kUnknown;  // in this same plan
+      const bool ended =
+          now.status == RequestStatus::kDead || now.status == RequestStatus::kUnknown;  // in this same plan
       life.cpu_blocks = now.cpu_blocks.value;
       life.part = false;
       FIRE_CHECK((ended || life.cpu_blocks >= BlocksOf(life, life.tokens_held)) && life.cpu_blocks <= swap_out_left_,
@@ -1646,8 +1647,8 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
   const RequestId id = unreleased_[bits % unreleased_.size()];
   const Life& life = Of(id);
   const Explanation e = scheduler.Explain(id);
-  constexpr Status kStatus[] = {Status::kUnknown, Status::kWaiting, Status::kRunning,
-                                Status::kPaused,  Status::kBlocked, Status::kDead};
+  constexpr RequestStatus kStatus[] = {RequestStatus::kUnknown, RequestStatus::kWaiting, RequestStatus::kRunning,
+                                       RequestStatus::kPaused,  RequestStatus::kBlocked, RequestStatus::kDead};
   FIRE_CHECK(e.status == kStatus[static_cast<std::size_t>(life.is)], "request {}: status {}, not {}", id.value,
              static_cast<int>(e.status), static_cast<int>(life.is));
   if (!life.living()) return;

@@ -250,7 +250,7 @@ void Shadow::CheckKept(const Left& left, const StepLimits& limits) {
 // By rank, the first displaces the worst that runs, where it gains by that and is better by more than the margin.
 void Shadow::CheckDisplaces(const Life& head, Bar bar, const Left& left, const StepLimits& limits) {
   const SchedulerOptions& o = setup_.options;
-  if (o.preempt != Preempt::kByRank || !known_order_) return;
+  if (o.preempt != PreemptMode::kByRank || !known_order_) return;
   if (bar != Bar::kRows && bar != Bar::kMemory) return;
   const Request& r = head.state.request;
   if (r.adapter && std::ranges::find(left.adapters, r.adapter) == left.adapters.end() &&

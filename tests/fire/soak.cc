@@ -59,7 +59,7 @@ class Soak {
         scheduler_(ShortestFirst::Create({.max_running = kRows,
                                           .max_waiting = 200'000,
                                           .reserve_requests = 1 << 18,
-                                          .preempt = Preempt::kByRank,
+                                          .preempt = PreemptMode::kByRank,
                                           .preempt_action = KvAction::kOut,
                                           .preempt_margin = 4,
                                           .kv_blocks = {static_cast<std::int32_t>(100 + 0.7 * settings.rate)},

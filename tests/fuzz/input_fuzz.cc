@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/call_log.h"
-#include "cli/cluster_input.h"
-#include "cli/plan_input.h"
+#include "tool/command/call_log.h"
+#include "tool/command/cluster_input.h"
+#include "tool/command/plan_input.h"
 #include "fmt/format.h"
 #include "takt/learning/agent_learner.h"
 #include "takt/pause/registry.h"
@@ -103,8 +103,8 @@ void Specs(std::string_view text) {
 void Calls(std::string_view text) {
   const File file(text);
   for (const bool outputs : {false, true}) {
-    cli::CallLogReport report;
-    const auto log = cli::ReadCallLog(file.path(), {.outputs = outputs, .skip_bad_lines = outputs}, report);
+    tool::CallLogReport report;
+    const auto log = tool::ReadCallLog(file.path(), {.outputs = outputs, .skip_bad_lines = outputs}, report);
     if (!Accepted(log)) continue;
     std::size_t calls = 0;
     for (const std::vector<LoggedCall>& workflow : log->ByWorkflow()) calls += workflow.size();
@@ -115,7 +115,7 @@ void Calls(std::string_view text) {
 
 void Models(std::string_view text) {
   const File file(text);
-  const auto models = cli::ReadModels(file.path(), {});
+  const auto models = tool::ReadModels(file.path(), {});
   if (!Accepted(models)) return;
   for (const ServedModel& model : *models) Expect(!model.shapes.empty(), "a shape");
 }
@@ -123,7 +123,7 @@ void Models(std::string_view text) {
 void Sample(std::string_view text) {
   const File file(text);
   for (const std::size_t models : {1u, 2u}) {
-    const auto sample = cli::ReadSample(file.path(), models);
+    const auto sample = tool::ReadSample(file.path(), models);
     if (!Accepted(sample)) continue;
     for (const CascadeSample& s : *sample) {
       Expect(s.outputs.size() == models && s.scores.size() == models && s.prompt > 0, "one of each model");
@@ -133,7 +133,7 @@ void Sample(std::string_view text) {
 
 void Cluster(std::string_view text) {
   const File file(text);
-  if (const auto problem = cli::ReadClusterProblem(file.path()); Accepted(problem)) {
+  if (const auto problem = tool::ReadClusterProblem(file.path()); Accepted(problem)) {
     Expect(problem->Validate().ok(), "a problem");
   }
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <variant>
 
-#include "record_frame.h"
+#include "record/frame.h"
 #include "takt/record.h"
 
 namespace takt {

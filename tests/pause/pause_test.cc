@@ -415,7 +415,7 @@ TEST_CASE("the guard against starvation holds, and its promotion lasts") {
                                              "reset_at_tool_call=true)"
                                            : "memory_integral");
     REQUIRE(policy.ok());
-    auto scheduler = *Scheduler::Create({.preempt = Preempt::kByRank, .kv_blocks = {1000}}, *policy, DropAll{});
+    auto scheduler = *Scheduler::Create({.preempt = PreemptMode::kByRank, .kv_blocks = {1000}}, *policy, DropAll{});
     TimePoint now = At(1);
     const auto arrive = [&](std::uint64_t id, std::int32_t prompt, double output) {
       Request r{.id = {id}, .prompt_tokens = {prompt}};
@@ -454,7 +454,7 @@ TEST_CASE("the guard against starvation holds, and its promotion lasts") {
 }
 
 TEST_CASE("by rank, who occupies less memory displaces who runs; as published, it waits") {
-  for (const Preempt preempt : {Preempt::kOnMemory, Preempt::kByRank}) {
+  for (const PreemptMode preempt : {PreemptMode::kOnMemory, PreemptMode::kByRank}) {
     testing::Host<MemoryIntegral, LeastWaste> host({.preempt = preempt, .kv_blocks = {100}}, {.max_seqs = 1});
     const auto arrive = [&](std::uint64_t id, double output) {
       Request r = testing::Prompt(id, 20);
@@ -465,7 +465,7 @@ TEST_CASE("by rank, who occupies less memory displaces who runs; as published, i
     CHECK(host.Step() == "1:20");
     CHECK(host.Step() == "1:1");
     arrive(2, 5);
-    CHECK(host.Step() == (preempt == Preempt::kByRank ? "2:20" : "1:1"));
+    CHECK(host.Step() == (preempt == PreemptMode::kByRank ? "2:20" : "1:1"));
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include "catch.h"
 #include "takt/base/random.h"
-#include "takt/policy/rank_queue.h"
+#include "takt/queue/rank_queue.h"
 
 namespace takt {
 namespace {

@@ -16,9 +16,9 @@
 #include "takt/policy/autellix.h"
 #include "takt/policy/ltr.h"
 #include "takt/policy/mlfq.h"
-#include "takt/policy/rank_queue.h"
+#include "takt/queue/rank_queue.h"
 #include "takt/policy/registry.h"
-#include "takt/policy/waiting_queue.h"
+#include "takt/queue/waiting_queue.h"
 
 namespace takt {
 namespace {
@@ -332,7 +332,7 @@ using testing::Prompt;
 SchedulerOptions ByRank() {
   SchedulerOptions options;
   options.kv_blocks = {100};
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   options.preempt_margin = 0.5;
   return options;
 }

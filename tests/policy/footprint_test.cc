@@ -17,7 +17,7 @@
 #include "takt/policy/footprint.h"
 #include "takt/policy/footprint_book.h"
 #include "takt/policy/registry.h"
-#include "takt/policy/waiting_queue.h"
+#include "takt/queue/waiting_queue.h"
 
 namespace takt {
 namespace {

@@ -9,7 +9,7 @@
 #include "takt/policy/fcfs.h"
 #include "takt/policy/hrrn.h"
 #include "takt/policy/priority.h"
-#include "takt/policy/rank_queue.h"
+#include "takt/queue/rank_queue.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/slo_groups.h"

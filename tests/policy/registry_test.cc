@@ -55,7 +55,7 @@ TEST_CASE("options stand in the spec or beside it") {
   CHECK(aged->Key(r).key == 50);
   CHECK(aged->Key({}).key == 7);
   REQUIRE(aged->aging() != nullptr);
-  CHECK(*aged->aging() == AgingOptions{.threshold = 50, .quantum = AgingOptions::kForever, .reset_at_tool_call = true});
+  CHECK(*aged->aging() == AgingOptions{.threshold = 50, .quantum = kForever, .reset_at_tool_call = true});
   CHECK(aged->name() == "aged(stjf)");
   CHECK(aged->spec() == "aged(stjf(quantile=0.9,unknown=7),threshold=50,quantum=forever,reset_at_tool_call=true)");
   CHECK(*MakePolicy(aged->spec())->aging() == *aged->aging());

@@ -10,7 +10,7 @@
 #include "takt/base/random.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/justitia.h"
-#include "takt/policy/rank_queue.h"
+#include "takt/queue/rank_queue.h"
 #include "takt/policy/sagesched.h"
 #include "takt/policy/uniboost.h"
 #include "takt/policy/urgency.h"

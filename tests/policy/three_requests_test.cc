@@ -16,7 +16,7 @@
 #include "takt/policy/any_policy.h"
 #include "takt/policy/memory_integral.h"
 #include "takt/policy/sjf.h"
-#include "takt/policy/waiting_queue.h"
+#include "takt/queue/waiting_queue.h"
 
 namespace takt {
 namespace {

@@ -16,7 +16,7 @@
 #include "takt/placement/code_ratio.h"
 #include "takt/placement/round_robin.h"
 #include "takt/policy/urgency.h"
-#include "takt/state/slo_budget.h"
+#include "takt/workflow/slo_budget.h"
 #include "text2sql_engine.h"
 
 namespace takt {

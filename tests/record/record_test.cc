@@ -166,7 +166,7 @@ TEST_CASE("every event comes back as it was, bit for bit") {
 TEST_CASE("limits, results, answers and plans come back as they were") {
   SchedulerOptions options;
   options.kv_blocks = {777};
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   options.preempt_margin = 0.25;
   const StepLimits limits{.tokens = {512}, .max_seqs = 3, .swap_in = {0}};
   const std::vector<RowResult> rows = {
@@ -201,7 +201,7 @@ TEST_CASE("limits, results, answers and plans come back as they were") {
   CHECK(start.policy == "aged(sjf)");
   CHECK(start.pause == "drop_all");
   CHECK(start.options.kv_blocks == Blocks{777});
-  CHECK(start.options.preempt == Preempt::kByRank);
+  CHECK(start.options.preempt == PreemptMode::kByRank);
   CHECK(start.options.preempt_margin == 0.25);
   CHECK(start.options.max_waiting == INT64_MAX);
   CHECK(std::get<LogAnswer>(records[1]).value == 100);
@@ -317,7 +317,7 @@ std::string RecordHost(std::uint64_t seed, RecorderOptions recorder_options = {}
   options.kv = with_oracle ? KvMode::kOracle : KvMode::kLedger;
   options.kv_blocks = {64};
   options.cpu_blocks = {32};
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   options.reserve_requests = 16;
   CountingOracle oracle;
   auto scheduler = Recorded<Scheduler>::Create(recorder, options, AnyPolicy(Sjf{}), AnyPause(DropAll{}),

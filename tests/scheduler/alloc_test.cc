@@ -49,7 +49,7 @@ class Host {
     if (!plan.run.empty()) scheduler_.Commit({plan.id, rows_}, now_);
     if (calls) {
       scheduler_.On(ToolCalled{.request = calls}, now_);
-      if (scheduler_.Explain(calls).status == Status::kPaused) paused_.push_back(calls);
+      if (scheduler_.Explain(calls).status == RequestStatus::kPaused) paused_.push_back(calls);
     }
     if (random_.Chance(0.05)) scheduler_.On(Cancelled{{last_ - random_.Below(150)}}, now_);
   }

@@ -20,7 +20,7 @@
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/policy/waiting_queue.h"
+#include "takt/queue/waiting_queue.h"
 #include "takt/router.h"
 #include "takt/scheduler.h"
 
@@ -292,7 +292,7 @@ std::vector<Case> Cases() {
                          .max_waiting = 12,
                          .reserve_requests = 0,
                          .shed = Shed::kWorst,
-                         .preempt = Preempt::kByRank,
+                         .preempt = PreemptMode::kByRank,
                          .kv_blocks = {40}};
   std::vector<Case> cases;
   for (const char* policy : {"fcfs", "boosted_footprint", "fair_share", "autellix", "justitia", "agent_priority",
@@ -303,7 +303,8 @@ std::vector<Case> Cases() {
   cases.push_back({.policy = "boosted_footprint(preset=goodput)", .pause = "swap_all", .options = swaps});
   cases.push_back({.policy = "aged(fair_share)", .options = sheds});
   cases.push_back({.policy = "sjf", .pause = "least_waste", .options = sheds});
-  SchedulerOptions asks{.max_running = 6, .reserve_requests = 0, .preempt = Preempt::kByRank, .kv = KvMode::kOracle};
+  SchedulerOptions asks{
+      .max_running = 6, .reserve_requests = 0, .preempt = PreemptMode::kByRank, .kv = KvMode::kOracle};
   cases.push_back({.policy = "fcfs", .options = asks});
   cases.push_back({.policy = "aged(boosted_footprint)", .pause = "drop_all", .options = asks});
   return cases;

@@ -5,7 +5,7 @@
 #include "scheduler/host.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"
-#include "takt/policy/waiting_queue.h"
+#include "takt/queue/waiting_queue.h"
 
 namespace takt {
 namespace {
@@ -128,7 +128,7 @@ TEST_CASE("where something new is known of a request, its key changes later, and
 
 TEST_CASE("a step may change the key of who runs, and so whom the first of the queue displaces") {
   SchedulerOptions options = Small();
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   Host<Probe> host(options, {.max_seqs = 1});
   host.Arrive(1, 4);
   CHECK(host.Step() == "1:4");

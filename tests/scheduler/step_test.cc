@@ -163,7 +163,7 @@ TEST_CASE("no more KV is moved in by one step than allowed, but the first may be
 TEST_CASE("who gives way does not renew what one step may move in") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   Host<Priority, SwapAll> host(options, {.swap_in = {2}});
   host.Arrive(1, 32);
   host.Arrive(2, 32);
@@ -230,7 +230,7 @@ TEST_CASE("what did not fit under narrow limits is tried again under wider ones,
 
 TEST_CASE("without preemption a row waits for memory, unless nothing at all could run") {
   SchedulerOptions options = Blocks16(4);
-  options.preempt = Preempt::kOff;
+  options.preempt = PreemptMode::kOff;
   Host host(options);
   host.Arrive(1, 32);
   host.Arrive(2, 31);
@@ -242,7 +242,7 @@ TEST_CASE("without preemption a row waits for memory, unless nothing at all coul
 
 TEST_CASE("by rank: a better waiting request displaces a running one where only max_seqs is full") {
   SchedulerOptions options = Blocks16(100);
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   options.preempt_margin = 2;
   Host<Priority> host(options, {.max_seqs = 1});
   const auto arrive = [&](std::uint64_t id, std::int32_t priority) {
@@ -267,7 +267,7 @@ TEST_CASE("by rank: a better waiting request displaces a running one where only 
 
 TEST_CASE("by rank: who holds KV displaces another for what it lacks beyond that") {
   SchedulerOptions options = Blocks16(4);
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   Host<Priority> host(options);
   host.Arrive(1, 32);
   CHECK(host.Step() == "1:32");
@@ -570,7 +570,7 @@ TEST_CASE("as many better requests as there are rows displace them all, at so ma
   constexpr std::int32_t kRows = 512;
   SchedulerOptions options = Blocks16(full ? 2 * kRows : 100 * kRows);
   options.max_running = kRows;
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   const CountedPriority policy;
   auto scheduler = *Scheduler::Create(options, policy);
   const StepLimits limits{.tokens = {1 << 20}, .max_seqs = kRows};
@@ -597,7 +597,7 @@ TEST_CASE("as many better requests as there are rows displace them all, at so ma
 TEST_CASE("a request that needs the memory of all rows displaces them all, at so many looks at each") {
   constexpr std::int32_t kRows = 512;
   SchedulerOptions options = Blocks16(2 * kRows);
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   options.order = StepOrder::kPrefillFirst;
   const CountedPriority policy;
   auto scheduler = *Scheduler::Create(options, policy);
@@ -859,8 +859,8 @@ TEST_CASE("an empty plan says why") {
   const StepPlan& plan = host.Plan();
   CHECK(plan.idle == Idle::kBusy);
   host.Commit(plan);
-  CHECK(host.scheduler.Explain({1}).status == Status::kRunning);
-  CHECK(host.scheduler.Explain({9}).status == Status::kUnknown);
+  CHECK(host.scheduler.Explain({1}).status == RequestStatus::kRunning);
+  CHECK(host.scheduler.Explain({9}).status == RequestStatus::kUnknown);
 }
 
 TEST_CASE("kept KV gives way where nothing else could run") {
@@ -1009,9 +1009,9 @@ TEST_CASE("to ask about a request changes nothing, not even a counter") {
   host.Step();
   const Stats before = host.scheduler.stats();
   const Explanation waits = std::as_const(host.scheduler).Explain({3});
-  CHECK((waits.status == Status::kWaiting && waits.ahead == 1));
+  CHECK((waits.status == RequestStatus::kWaiting && waits.ahead == 1));
   CHECK(waits.key.key == std::numeric_limits<double>::infinity());
-  CHECK(host.scheduler.Explain({1}).status == Status::kRunning);
+  CHECK(host.scheduler.Explain({1}).status == RequestStatus::kRunning);
   CHECK(host.scheduler.stats() == before);
 }
 
@@ -1099,7 +1099,7 @@ TEST_CASE("a search that found nobody is made again when others have come to use
 
 TEST_CASE("a row that lacks memory is not failed where another one has ended at its cap since it was looked at") {
   SchedulerOptions options = Blocks16(2);
-  options.preempt = Preempt::kOff;
+  options.preempt = PreemptMode::kOff;
   Host host(options);
   host.Arrive(1, 16);
   Request last = Prompt(2, 16);
@@ -1249,7 +1249,7 @@ class Pool : public KvOracle {
 };
 
 // `rows` requests that run, each with a full block, so that each needs another now.
-Host<Priority> Running(Pool& pool, std::int32_t rows, Preempt preempt) {
+Host<Priority> Running(Pool& pool, std::int32_t rows, PreemptMode preempt) {
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
   options.max_running = rows + 1;
@@ -1264,7 +1264,7 @@ Host<Priority> Running(Pool& pool, std::int32_t rows, Preempt preempt) {
 }
 
 TEST_CASE("a refusal while memory is free costs nobody anything") {
-  const auto preempt = GENERATE(Preempt::kOff, Preempt::kOnMemory, Preempt::kByRank);
+  const auto preempt = GENERATE(PreemptMode::kOff, PreemptMode::kOnMemory, PreemptMode::kByRank);
   const std::int32_t rows = GENERATE(1, 256, 2048);
   Pool pool(4 * rows);
   Host<Priority> host = Running(pool, rows, preempt);
@@ -1299,13 +1299,13 @@ TEST_CASE("a refusal while memory is free costs nobody anything") {
 }
 
 TEST_CASE("where memory is full by the oracle's own counts, rows give way, and in the end fail") {
-  const auto preempt = GENERATE(Preempt::kOff, Preempt::kOnMemory, Preempt::kByRank);
+  const auto preempt = GENERATE(PreemptMode::kOff, PreemptMode::kOnMemory, PreemptMode::kByRank);
   Pool pool(4);
   Host<Priority> host = Running(pool, 4, preempt);
   pool.reserves = 0;
   const StepPlan& plan = host.Plan();
-  CHECK(plan.preempted.size() == (preempt == Preempt::kOff ? 1 : 2));
-  CHECK(plan.run.size() == (preempt == Preempt::kOff ? 1 : 2));
+  CHECK(plan.preempted.size() == (preempt == PreemptMode::kOff ? 1 : 2));
+  CHECK(plan.run.size() == (preempt == PreemptMode::kOff ? 1 : 2));
   CHECK(plan.failed.empty());
   CHECK(pool.reserves == 1);
   Pool small(1);
@@ -1315,7 +1315,7 @@ TEST_CASE("where memory is full by the oracle's own counts, rows give way, and i
 
 TEST_CASE("beside a row that is refused, others run and are let in") {
   Pool pool(40);
-  Host<Priority> host = Running(pool, 2, Preempt::kOnMemory);
+  Host<Priority> host = Running(pool, 2, PreemptMode::kOnMemory);
   host.limits.max_seqs = 3;
   host.Arrive(3, 16);
   pool.refuses = [](const KvReservation& wish) { return wish.request == RequestId{1}; };
@@ -1343,7 +1343,7 @@ TEST_CASE("a row that was refused comes first in the next step, before prompts")
 
 TEST_CASE("KV that is kept during a tool call is not given up for a refusal") {
   Pool pool(40);
-  Host<Priority> host = Running(pool, 1, Preempt::kOnMemory);
+  Host<Priority> host = Running(pool, 1, PreemptMode::kOnMemory);
   host.On(ToolCalled{.request = {1}});
   host.Arrive(2, 16);
   pool.refuses = [](const KvReservation&) { return true; };
@@ -1456,7 +1456,7 @@ TEST_CASE("what is freed by one that can never fit goes to the first in the same
 
 TEST_CASE("of many that wait and are refused, a few are asked for in a plan, and all in turn") {
   Pool pool(1000);
-  Host<Priority> host = Running(pool, 1, Preempt::kOnMemory);
+  Host<Priority> host = Running(pool, 1, PreemptMode::kOnMemory);
   host.On(Cancelled{{1}});
   for (std::uint64_t id = 2; id <= 401; ++id) host.Arrive(id, 16);
   pool.refuses = [](const KvReservation& wish) { return wish.request != RequestId{400}; };
@@ -1472,7 +1472,7 @@ TEST_CASE("of many that wait and are refused, a few are asked for in a plan, and
 
 TEST_CASE("a request that the oracle refuses displaces a row once, not again and again") {
   Pool pool(40);
-  Host<Priority> host = Running(pool, 1, Preempt::kByRank);
+  Host<Priority> host = Running(pool, 1, PreemptMode::kByRank);
   pool.refuses = [](const KvReservation& wish) { return wish.request == RequestId{2}; };
   Request urgent = Prompt(2, 16);
   urgent.priority = -1;
@@ -1650,7 +1650,7 @@ TEST_CASE("where no adapter may run, who waits for one keeps it from nobody") {
 
 TEST_CASE("by rank: where the first waits for its adapter, the next displaces a worse one all the same") {
   SchedulerOptions options = Blocks16(100);
-  options.preempt = Preempt::kByRank;
+  options.preempt = PreemptMode::kByRank;
   Host<Priority> host(options, {.max_seqs = 2, .adapters = 1});
   Request running = With(1, 8, 10);
   host.Arrive(running);
@@ -1761,8 +1761,8 @@ TEST_CASE("an answer that has begun is never shed") {
   host.Arrive(3, 32);
   host.Arrive(4, 32);  // better than 2, both; one may wait beside it
   CHECK(host.Plan().failed == Failed{{{4}, FailReason::kShed}});
-  CHECK(host.scheduler.Explain({2}).status == Status::kWaiting);
-  CHECK(host.scheduler.Explain({3}).status == Status::kWaiting);
+  CHECK(host.scheduler.Explain({2}).status == RequestStatus::kWaiting);
+  CHECK(host.scheduler.Explain({3}).status == RequestStatus::kWaiting);
 }
 
 TEST_CASE("a host that does not plan is told to stop all the same") {

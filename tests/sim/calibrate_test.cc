@@ -205,7 +205,7 @@ TEST_CASE("a log that cannot tell what a step costs is refused, and says why") {
   StepLog empty = good;
   empty.steps[8].load = {};
   contains(refusal(empty), "steps[8].load has no tokens");
-  contains(refusal(good, {.holdout = 0.7, .max_seqs = 0}), "holdout is 0.7: must be from 0 to 0.5; max_seqs is 0");
+  contains(refusal(good, {.holdout = 0.7, .max_seqs = 0}), "holdout is 0.7: must be from 0 to 0.5\nmax_seqs is 0");
   contains(refusal(good, {.holdout = std::nan("")}), "holdout is nan");
 }
 

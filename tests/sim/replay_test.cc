@@ -467,7 +467,7 @@ ReplayOptions Varied(std::uint64_t seed) {
   options.overlap = static_cast<int>(seed % 3);
   options.policy = seed % 2 == 0 ? "fcfs" : "sjf";
   options.estimates = {seed % 5 == 0 ? EstimateKind::kNoise : EstimateKind::kClassMean, 0.5};
-  options.scheduler.preempt = seed % 7 == 0 ? Preempt::kByRank : Preempt::kOnMemory;
+  options.scheduler.preempt = seed % 7 == 0 ? PreemptMode::kByRank : PreemptMode::kOnMemory;
   options.pause = seed % 3 == 1 ? "drop_all" : "keep_all";
   if (seed % 6 == 5) {
     options.scheduler.preempt_action = KvAction::kOut;

@@ -149,9 +149,9 @@ EngineOptions RandomOptions(Random& random) {
   o.awake = random.Chance(0.2);
   o.threads = 1 + random.Below(2);
   o.scheduler.order = random.Chance(0.5) ? takt::StepOrder::kRunningFirst : takt::StepOrder::kPrefillFirst;
-  o.scheduler.preempt = random.Chance(0.1)   ? takt::Preempt::kOff
-                        : random.Chance(0.5) ? takt::Preempt::kOnMemory
-                                             : takt::Preempt::kByRank;
+  o.scheduler.preempt = random.Chance(0.1)   ? takt::PreemptMode::kOff
+                        : random.Chance(0.5) ? takt::PreemptMode::kOnMemory
+                                             : takt::PreemptMode::kByRank;
   o.scheduler.preempt_action = random.Chance(0.6) ? takt::KvAction::kOut : takt::KvAction::kDrop;
   o.limits.tokens = {static_cast<std::int32_t>(64 + random.Below(200))};  // a prompt that cannot be chunked must fit
   o.limits.max_seqs = static_cast<std::int32_t>(2 + random.Below(24));

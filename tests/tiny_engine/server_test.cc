@@ -13,7 +13,7 @@
 
 #include "alone.h"
 #include "catch.h"
-#include "cli/json_writer.h"
+#include "tool/report/json_writer.h"
 #include "client.h"
 #include "fmt/format.h"
 #include "takt/base/random.h"
@@ -82,7 +82,7 @@ std::string TextAlone(const std::string& prompt, int tokens) {
   std::string text;
   for (const Sample& sample : Alone(TestModel(), request)) text += decoder.Add(std::vector{sample.token});
   text += decoder.Finish();
-  return Json::parse(takt::cli::JsonString(text));
+  return Json::parse(takt::tool::JsonString(text));
 }
 
 // Calls f(i) on threads of their own; returns when all are done.

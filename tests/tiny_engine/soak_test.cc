@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "catch.h"
-#include "cli/tool.h"
+#include "tool/tool.h"
 #include "client.h"
 #include "fmt/format.h"
 #include "scale.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "catch.h"
-#include "cli/tool.h"
+#include "tool/tool.h"
 #include "client.h"
 #include "takt/record.h"
 #include "takt/sim/calibrate.h"

@@ -8,6 +8,9 @@
 
 namespace takt {
 
+// So many steps, or plans, that the end never comes.
+inline constexpr std::int64_t kForever = INT64_MAX;
+
 template <class Tag>
 struct Count {
   std::int32_t value = 0;

@@ -88,7 +88,8 @@ struct RequestEnded {
   std::optional<TokensServed> served = {};  // in all; none: not told
 };
 
-// Workflows (state/workflow_table.h). Requests that bear the id of one that is alive are calls of it, by their stage.
+// Workflows (workflow/workflow_table.h). Requests that bear the id of one that is alive are calls of it, by their
+// stage.
 struct WorkflowDeclared {
   Workflow workflow;
 };

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/pause/pause_policy.h"
 
 namespace takt {

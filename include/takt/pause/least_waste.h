@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "takt/model/memory_time.h"
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/pause/pause_policy.h"
 
 namespace takt {

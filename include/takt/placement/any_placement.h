@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/placement_policy.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "takt/base/id_map.h"
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/placement/placement_policy.h"
 
 namespace takt {

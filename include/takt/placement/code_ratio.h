@@ -14,7 +14,7 @@
 
 #include "takt/base/rounded.h"
 #include "takt/model/instance.h"
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/placement/call_costs.h"
 
 namespace takt {

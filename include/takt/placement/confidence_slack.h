@@ -15,10 +15,10 @@
 #include "takt/base/rounded.h"
 #include "takt/config.h"
 #include "takt/model/instance.h"
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
-#include "takt/state/work_in_flight.h"
+#include "takt/placement/work_in_flight.h"
 
 namespace takt {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "takt/placement/call_costs.h"
-#include "takt/state/work_in_flight.h"
+#include "takt/placement/work_in_flight.h"
 
 namespace takt {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "takt/base/random.h"
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
 

@@ -15,7 +15,7 @@
 
 #include "takt/base/id_map.h"
 #include "takt/model/agent_ranks.h"
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/placement/placement_policy.h"
 
 namespace takt {

@@ -13,10 +13,10 @@
 
 #include "takt/base/rounded.h"
 #include "takt/model/instance.h"
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/placement/call_costs.h"
-#include "takt/state/due_work.h"
-#include "takt/state/work_in_flight.h"
+#include "takt/placement/due_work.h"
+#include "takt/placement/work_in_flight.h"
 
 namespace takt {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "takt/placement/cascade_router.h"
+#include "takt/cascade_router.h"
 #include "takt/planning/cascade.h"
 
 namespace takt {

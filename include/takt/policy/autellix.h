@@ -17,7 +17,7 @@
 #include "takt/policy/attained_service.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
-#include "takt/state/slo_budget.h"
+#include "takt/workflow/slo_budget.h"
 
 namespace takt {
 
@@ -43,7 +43,7 @@ inline bool OptionFromText(std::string_view text, const OptionText&, ProgramServ
 // it has run for that queue's quantum, quantum * ratio^i. A call for which the program has waited so long that
 //   (waits of calls that have ended + its own) / (service of them + its own) >= beta
 // goes to the first queue, and its own wait and service begin anew. Key: the number of the queue; within one, first
-// come first served. Source: Luo et al., Autellix (2025), Algorithm 1. Preemptive, as published: Preempt::kByRank.
+// come first served. Source: Luo et al., Autellix (2025), Algorithm 1. Preemptive, as published: PreemptMode::kByRank.
 //
 // Departures: the paper gives no figures for the queues, their quanta and beta: the defaults are those of the one
 // public re-implementation, which counts steps where these are seconds. A step's time is not measured but reckoned from

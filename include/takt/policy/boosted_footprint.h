@@ -17,7 +17,7 @@
 #include "takt/policy/footprint_book.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
-#include "takt/state/slo_budget.h"
+#include "takt/workflow/slo_budget.h"
 
 namespace takt {
 

@@ -17,7 +17,7 @@
 #include "takt/model/engine_pace.h"
 #include "takt/model/step.h"
 #include "takt/state/request_state.h"
-#include "takt/state/slo_budget.h"
+#include "takt/workflow/slo_budget.h"
 
 namespace takt {
 

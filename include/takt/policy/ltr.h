@@ -17,7 +17,7 @@ namespace takt {
 // move it. Within a bucket in order of arrival. Source: Fu et al., Efficient LLM Scheduling by Learning to Rank (2024),
 // whose ranker is trained on lengths in buckets of 10 (and, as a classifier, of 820), and scores each request once,
 // before its first step. With the published guard against starvation, of the runs for fairness:
-// aged(ltr,threshold=200,quantum=10). Preemptive at every step, as there: Preempt::kByRank.
+// aged(ltr,threshold=200,quantum=10). Preemptive at every step, as there: PreemptMode::kByRank.
 class Ltr {
  public:
   static constexpr std::string_view kName = "ltr";

@@ -28,7 +28,7 @@ namespace takt {
 // Departures: the authors' code counts a decode as if a whole chunk were made in each step, and swaps in squared
 // blocks; it ranks by the original prompt where the context has grown. As published, with running requests served
 // first and a guard against starvation: aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,
-// reset_at_tool_call=true). Preemptive: Preempt::kByRank.
+// reset_at_tool_call=true). Preemptive: PreemptMode::kByRank.
 struct MemoryIntegral {
   static constexpr std::string_view kName = "memory_integral";
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4, .swap_s = 5e-6};

@@ -11,7 +11,7 @@
 #include "takt/policy/attained_service.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
-#include "takt/state/slo_budget.h"
+#include "takt/workflow/slo_budget.h"
 
 namespace takt {
 
@@ -19,11 +19,11 @@ namespace takt {
 // for its prefill (skip-join). What a step has run goes to the front of its level, or of the next one below where it
 // has used its quantum up. Who has waited for `starvation` seconds in a row goes before level 0, and begins there anew.
 //
-// Key: level - (number of the move to a front) * 2^-40, so that a level is 1 wide: with Preempt::kByRank, as published,
-// a preempt_margin of 0.5 lets levels alone preempt. Source: FastServe (Wu et al., 2023) and its code. Departures: a
-// step's time is not measured but reckoned from tokens and `pace`, which is the host's own where it tells one; the
-// starving are moved when they are due, not by a look at all of them every 1,000 iterations, and stand in order of
-// arrival: there whoever is moved goes before those moved earlier.
+// Key: level - (number of the move to a front) * 2^-40, so that a level is 1 wide: with PreemptMode::kByRank, as
+// published, a preempt_margin of 0.5 lets levels alone preempt. Source: FastServe (Wu et al., 2023) and its code.
+// Departures: a step's time is not measured but reckoned from tokens and `pace`, which is the host's own where it tells
+// one; the starving are moved when they are due, not by a look at all of them every 1,000 iterations, and stand in
+// order of arrival: there whoever is moved goes before those moved earlier.
 class Mlfq {
  public:
   static constexpr std::string_view kName = "mlfq";

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

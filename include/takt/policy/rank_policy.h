@@ -176,7 +176,6 @@ struct AgingOptions {
   enum class CountFrom : std::uint8_t { kArrival, kFirstRun } count_from = CountFrom::kArrival;  // LAMPS: first run
   bool reset_at_tool_call = false;  // LAMPS: a tool call ends a promotion and the count
 
-  static constexpr std::int64_t kForever = INT64_MAX;
   friend constexpr bool operator==(const AgingOptions&, const AgingOptions&) = default;
 };
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "takt/model/spec.h"
+#include "takt/base/spec.h"
 #include "takt/policy/agent_table.h"
 
 namespace takt {

@@ -13,7 +13,7 @@
 #include "takt/model/memory_time.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
-#include "takt/state/slo_budget.h"
+#include "takt/workflow/slo_budget.h"
 
 namespace takt {
 

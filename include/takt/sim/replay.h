@@ -22,7 +22,7 @@
 #include "takt/sim/metrics.h"
 #include "takt/sim/profiles.h"
 #include "takt/sim/virtual_engine.h"
-#include "takt/state/slo_budget.h"
+#include "takt/workflow/slo_budget.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
 

@@ -17,7 +17,7 @@
 #include "takt/model/event.h"
 #include "takt/model/step.h"
 #include "takt/sim/metrics.h"
-#include "takt/state/kv_ledger.h"
+#include "takt/kv/kv_ledger.h"
 #include "takt/workload/workload.h"
 
 namespace takt {

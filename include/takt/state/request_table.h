@@ -15,7 +15,7 @@ namespace takt {
 inline constexpr std::uint32_t kNoLane = UINT32_MAX;
 
 // Where a request stands.
-enum class Status : std::uint8_t {
+enum class RequestStatus : std::uint8_t {
   kUnknown,  // not here (any more)
   kWaiting,  // in the ranked set
   kRunning,  // has a lane
@@ -34,7 +34,7 @@ enum class Transit : std::uint8_t {
 
 struct Record {
   RequestState state = {};
-  Status status = Status::kUnknown;
+  RequestStatus status = RequestStatus::kUnknown;
   Transit transit = Transit::kNone;
   KvAction leave_action = KvAction::kDrop;  // what becomes of the KV once the transit is over
   bool came_back = false;  // is in the scheduler's list of those that wait, perhaps, with KV of theirs
@@ -91,7 +91,7 @@ class RequestTable {
   void Erase(std::uint32_t slot) {
     Record& record = records_[slot];
     ids_.Erase(record.state.request.id.value);
-    record.status = Status::kUnknown;
+    record.status = RequestStatus::kUnknown;
     record.state.request.prefix.reset();
     free_.push_back(slot);
   }

@@ -1,0 +1,61 @@
+// Gathers what is wrong, so that all of it is told at once.
+#ifndef TAKT_BASE_FAULTS_H_
+#define TAKT_BASE_FAULTS_H_
+
+#include <charconv>
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+
+#include "absl/status/status.h"
+
+namespace takt {
+
+// Faults of options or of a problem, one a line. Beyond `most_shown` they are counted and not listed.
+class Faults {
+ public:
+  static constexpr int kMostShown = 20;
+
+  // "field is value: wish", where it is not fine. `value`: a number or text.
+  template <class Value>
+  void Expect(bool fine, std::string_view field, const Value& value, std::string_view wish) {
+    if (!fine) Add(std::string(field) + " is " + Text(value) + ": " + std::string(wish));
+  }
+  void Expect(bool fine, std::string_view fault) {
+    if (!fine) Add(fault);
+  }
+  void Add(std::string_view fault) {
+    if (++count_ > kMostShown) return;
+    if (count_ > 1) text_ += '\n';
+    text_ += fault;
+  }
+
+  bool empty() const { return count_ == 0; }
+
+  // InvalidArgument with the text, or Ok.
+  absl::Status ToStatus() const {
+    if (empty()) return absl::OkStatus();
+    const int more = count_ - kMostShown;
+    return absl::InvalidArgumentError(more > 0 ? text_ + "\nand " + std::to_string(more) + " more" : text_);
+  }
+
+ private:
+  template <class Value>
+  static std::string Text(const Value& value) {
+    if constexpr (std::is_arithmetic_v<Value>) {
+      char digits[32];  // the longest double has 24
+      return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+    } else {
+      return std::string(std::string_view(value));
+    }
+  }
+
+  std::string text_;
+  int count_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_BASE_FAULTS_H_

@@ -1,0 +1,229 @@
+// A priority queue whose members are named by slot, so that any of them can leave or move: O(log n), and no
+// allocation within what was reserved.
+#ifndef TAKT_BASE_INDEXED_HEAP_H_
+#define TAKT_BASE_INDEXED_HEAP_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/config.h"
+#include "takt/base/full_key.h"
+
+namespace takt {
+
+using Slot = std::uint32_t;
+inline constexpr Slot kNoSlot = UINT32_MAX;
+
+// A 4-ary min-heap. Keys lie in the heap itself, four siblings side by side from a cache line's start, so that a
+// level costs two lines; positions lie apart, four bytes a slot. Key needs a total operator<; one that compares first
+// an integer `lead()` is faster.
+template <class Key>
+class IndexedHeapOf {
+ public:
+  // Slots 0..n-1 can all be members without allocation.
+  void Reserve(std::size_t n) {
+    blocks_.reserve((n + kRoot) / kArity + 1);
+    positions_.reserve(n);
+    frontier_.reserve(n);
+  }
+
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  std::size_t slots() const { return positions_.size(); }  // members' slots are below this
+  bool contains(Slot slot) const { return slot < positions_.size() && positions_[slot] != kAbsent; }
+  Slot Top() const { return size_ == 0 ? kNoSlot : At(kRoot).slot; }
+  const Key& TopKey() const { return At(kRoot).key; }
+  const Key& KeyOf(Slot slot) const { return At(positions_[slot]).key; }  // of a member
+
+  // `slot` must not be a member.
+  void Push(Slot slot, const Key& key) {
+    TAKT_ASSERT(!contains(slot));
+    if (slot >= positions_.size()) positions_.resize(std::size_t{slot} + 1, kAbsent);
+    const std::uint32_t end = kRoot + size_++;
+    if (end / kArity >= blocks_.size()) blocks_.emplace_back();
+    SiftUp(end, {key, slot});
+  }
+
+  Slot Pop() {
+    const Slot top = Top();
+    Erase(top);
+    return top;
+  }
+
+  // `slot` must be a member.
+  void Erase(Slot slot) {
+    TAKT_ASSERT(contains(slot));
+    const std::uint32_t hole = positions_[slot];
+    positions_[slot] = kAbsent;
+    const std::uint32_t last = kRoot + --size_;
+    if (hole != last) Settle(hole, At(last));
+  }
+
+  // Gives a member another key.
+  void Update(Slot slot, const Key& key) {
+    TAKT_ASSERT(contains(slot));
+    Settle(positions_[slot], {key, slot});
+  }
+
+  // Gives every member the key that `key_of(slot)` returns: O(n).
+  template <class KeyOfSlot>
+  void UpdateAll(KeyOfSlot&& key_of) {
+    const std::uint32_t end = kRoot + size_;
+    for (std::uint32_t i = kRoot; i < end; ++i) At(i).key = key_of(At(i).slot);
+    for (std::uint32_t i = end; i-- > kRoot;) {
+      const Entry entry = At(i);
+      SiftDown(i, entry);
+    }
+  }
+
+  void Clear() {
+    for (std::uint32_t i = kRoot; i < kRoot + size_; ++i) positions_[At(i).slot] = kAbsent;
+    size_ = 0;
+  }
+
+  // f(slot) in the order of the keys until it returns false. The heap stays as it is, and f must leave it so;
+  // k visits cost O(k log k), whatever the size.
+  template <class F>
+  void VisitInOrder(F&& f) const {
+    const auto later = [this](std::uint32_t a, std::uint32_t b) { return At(b).key < At(a).key; };
+    frontier_.clear();
+    if (size_ > 0) frontier_.push_back(kRoot);
+    while (!frontier_.empty()) {
+      std::ranges::pop_heap(frontier_, later);
+      const std::uint32_t at = frontier_.back();
+      frontier_.pop_back();
+      if (!f(At(at).slot)) return;
+      VisitChildren(at, [&](std::uint32_t child) {
+        frontier_.push_back(child);
+        std::ranges::push_heap(frontier_, later);
+      });
+    }
+  }
+
+  // How many come before a member: O(n).
+  std::int64_t Ahead(Slot slot) const {
+    const Key& key = At(positions_[slot]).key;
+    std::int64_t ahead = 0;
+    for (std::uint32_t i = kRoot; i < kRoot + size_; ++i) ahead += At(i).key < key ? 1 : 0;
+    return ahead;
+  }
+
+  // The tree itself, for who searches it in another way: positions from kRoot, and what lies there.
+  static constexpr std::uint32_t kArity = 4;
+  static constexpr std::uint32_t kRoot = kArity - 1;  // so that siblings share a block
+  Slot SlotAt(std::uint32_t position) const { return At(position).slot; }
+  const Key& KeyAt(std::uint32_t position) const { return At(position).key; }
+  template <class F>
+  void VisitChildren(std::uint32_t position, F&& f) const {
+    const std::uint32_t first = FirstChild(position), end = std::min(first + kArity, kRoot + size_);
+    for (std::uint32_t child = first; child < end; ++child) f(child);
+  }
+
+ private:
+  static constexpr std::uint32_t kAbsent = UINT32_MAX;
+
+  struct Entry {
+    Key key;
+    Slot slot = kNoSlot;
+  };
+  struct alignas(64) Block {
+    Entry entries[kArity];
+  };
+
+  static constexpr std::uint32_t FirstChild(std::uint32_t i) { return kArity * (i - kRoot + 1); }
+  static constexpr std::uint32_t Parent(std::uint32_t i) { return i / kArity + kRoot - 1; }
+
+  Entry& At(std::uint32_t i) { return blocks_[i / kArity].entries[i % kArity]; }
+  const Entry& At(std::uint32_t i) const { return blocks_[i / kArity].entries[i % kArity]; }
+
+  // Field by field: g++ would copy through wider registers than the fields were stored by, and stall on it.
+  void Put(std::uint32_t i, const Entry& entry) {
+    Entry& e = At(i);
+    e.key = entry.key;
+    e.slot = entry.slot;
+    positions_[entry.slot] = i;
+  }
+
+  // `entry` must not lie in the heap.
+  void SiftUp(std::uint32_t hole, const Entry& entry) {
+    while (hole > kRoot) {
+      const std::uint32_t parent = Parent(hole);
+      if (!(entry.key < At(parent).key)) break;
+      Put(hole, At(parent));
+      hole = parent;
+    }
+    Put(hole, entry);
+  }
+
+  // Of the siblings from `first` on; the heap ends before `end`.
+  std::uint32_t SmallestOf(std::uint32_t first, std::uint32_t end) const {
+    if constexpr (requires(const Key& key) { key.lead(); }) {
+      if (first + kArity <= end) return SmallestOfFour(first);
+    }
+    return SmallestByKey(first, std::min(first + kArity, end));
+  }
+
+  std::uint32_t SmallestByKey(std::uint32_t first, std::uint32_t end) const {
+    std::uint32_t best = first;
+    for (std::uint32_t i = first + 1; i < end; ++i) best = At(i).key < At(best).key ? i : best;
+    return best;
+  }
+
+  // Leading keys mostly differ, and which is least cannot be predicted: so no branch depends on it.
+  std::uint32_t SmallestOfFour(std::uint32_t first) const {
+    const Entry* e = blocks_[first / kArity].entries;
+    const std::uint64_t k0 = e[0].key.lead(), k1 = e[1].key.lead(), k2 = e[2].key.lead(), k3 = e[3].key.lead();
+    const std::uint64_t low = k1 < k0 ? k1 : k0, high = k3 < k2 ? k3 : k2;
+    const std::uint32_t in_low = k1 < k0 ? 1 : 0, in_high = k3 < k2 ? 3 : 2;
+    if ((k0 != k1) & (k2 != k3) & (low != high)) [[likely]]
+      return first + (high < low ? in_high : in_low);
+    return SmallestByKey(first, first + kArity);
+  }
+
+  // Takes the hole down to where `entry` may stand.
+  void SiftDown(std::uint32_t hole, const Entry entry) {
+    const std::uint32_t end = kRoot + size_;
+    for (std::uint32_t first = FirstChild(hole); first < end; first = FirstChild(hole)) {
+      const std::uint32_t child = SmallestOf(first, end);
+      if (!(At(child).key < entry.key)) break;
+      Put(hole, At(child));
+      hole = child;
+    }
+    Put(hole, entry);
+  }
+
+  // Fills a hole anywhere: up if the entry is smaller than the parent. Otherwise the hole goes all the way down
+  // and the entry back up, since what comes from the end mostly belongs there (Floyd).
+  void Settle(std::uint32_t hole, const Entry entry) {
+    if (hole > kRoot && entry.key < At(Parent(hole)).key && !TAKT_PLANTED_BUG(7)) return SiftUp(hole, entry);
+    const std::uint32_t end = kRoot + size_, top = hole;
+    for (std::uint32_t first = FirstChild(hole); first < end; first = FirstChild(hole)) {
+      const std::uint32_t grandchild = FirstChild(first);
+      if (grandchild < end) {
+        const char* lines = reinterpret_cast<const char*>(&blocks_[grandchild / kArity]);
+        for (std::size_t at = 0; at < kArity * sizeof(Block); at += 64) __builtin_prefetch(lines + at);
+      }
+      const std::uint32_t child = SmallestOf(first, end);
+      Put(hole, At(child));
+      hole = child;
+    }
+    while (hole > top && entry.key < At(Parent(hole)).key) {
+      Put(hole, At(Parent(hole)));
+      hole = Parent(hole);
+    }
+    Put(hole, entry);
+  }
+
+  std::vector<Block> blocks_;             // entries from kRoot on
+  std::vector<std::uint32_t> positions_;  // by slot
+  std::uint32_t size_ = 0;
+  mutable std::vector<std::uint32_t> frontier_;  // of VisitInOrder
+};
+
+using IndexedHeap = IndexedHeapOf<PackedKey>;
+
+}  // namespace takt
+
+#endif  // TAKT_BASE_INDEXED_HEAP_H_

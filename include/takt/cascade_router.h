@@ -1,0 +1,342 @@
+// A cascade at run time: which model answers a request first, and whether a judge's score lets its answer stand or
+// sends the request on to the next. It names models; which instance of a model, its own router decides (takt/router.h),
+// one per model:
+//
+//   auto cascade = *CascadeRouter::Create({.stages = {{.accept_at = 74}, {.accept_at = 64}, {}}});
+//   Do(cascade.OnArrival(id, now));                 // and so with what every call returns:
+//
+//   void Do(CascadeAction a) {
+//     if (a.kind == CascadeAction::kSend) routers[a.model].On(Arrived{requests[a.request]}, now);
+//     if (a.kind == CascadeAction::kJudge) judge.Ask(a.request, a.model);   // then OnJudged
+//     if (a.kind == CascadeAction::kAccept) Reply(a.request, AnswerOf(a.request, a.model));
+//     if (a.kind == CascadeAction::kFail) Fail(a.request);
+//   }
+//
+// The host keeps the requests and the last answer of each. docs/cascade_router.md tells more.
+#ifndef TAKT_CASCADE_ROUTER_H_
+#define TAKT_CASCADE_ROUTER_H_
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "takt/base/faults.h"
+#include "takt/base/id.h"
+#include "takt/base/id_map.h"
+#include "takt/base/random.h"
+#include "takt/base/rounded.h"
+#include "takt/base/time.h"
+#include "takt/config.h"
+
+namespace takt {
+
+// A model of the cascade, in its order. The last one that is served is not judged.
+struct CascadeStage {
+  double accept_at = 0;  // an answer stands where the judge's score is at least this
+  double escalated_share = 0;  // by plan, of the answers judged here; what kAsPlanned goes by
+  bool served = true;  // false: the plan gives it no GPUs, it is passed over
+};
+
+// What to do with an answer that no score judges.
+enum class NoVerdict : std::uint8_t {
+  // Sends on the share that the plan sends on, chosen by the request's id. Loads stay as planned, so that a judge that
+  // is gone does not flood the largest model; quality is that of chance.
+  kAsPlanned,
+  kAccept,  // least latency
+  kEscalate,  // no answer stands unjudged: quality is kept, the largest model's load is all of it
+};
+inline constexpr std::array<std::string_view, 3> kNoVerdictNames = {"as_planned", "accept", "escalate"};
+inline std::string_view Name(NoVerdict v) { return kNoVerdictNames[static_cast<std::size_t>(v)]; }
+
+struct CascadeRouterOptions {
+  std::vector<CascadeStage> stages = {};  // 1 to 64
+  Duration judge_timeout = std::chrono::seconds(2);  // a judge takes 0.27 s (Cascadia, Appendix H)
+  NoVerdict on_missing = NoVerdict::kAsPlanned;  // the judge has no score: NaN
+  NoVerdict on_late = NoVerdict::kAsPlanned;  // judge_timeout has passed
+  std::uint64_t seed = 1;  // of kAsPlanned, and of the hashes of ids
+  std::int64_t reserve_requests = 1024;  // up to so many at once nothing is allocated
+
+  // InvalidArgument names every field at fault, with its value.
+  absl::Status Validate() const {
+    Faults faults = FaultsOf(stages);
+    faults.Expect(judge_timeout > Duration::zero(), "judge_timeout must be above 0");
+    faults.Expect(reserve_requests >= 0 && reserve_requests <= 1 << 28, "reserve_requests", reserve_requests,
+                  "must be 0 to 268435456");
+    return faults.ToStatus();
+  }
+
+  // Empty where these are stages of a cascade.
+  static Faults FaultsOf(std::span<const CascadeStage> stages) {
+    Faults faults;
+    faults.Expect(!stages.empty() && stages.size() <= 64, "stages", stages.size(), "must be 1 to 64");
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const std::string name = "stage " + std::to_string(i);
+      faults.Expect(!std::isnan(stages[i].accept_at), name + ": accept_at must be a number");
+      faults.Expect(stages[i].escalated_share >= 0 && stages[i].escalated_share <= 1,
+                    name + ": escalated_share must be 0 to 1");
+    }
+    const bool any = std::ranges::any_of(stages, [](const CascadeStage& s) { return s.served; });
+    faults.Expect(any || stages.empty(), "no stage is served");
+    return faults;
+  }
+};
+
+struct CascadeAction {
+  enum Kind : std::uint8_t {
+    kNone,  // nothing: what was told is counted, and changes nothing
+    kSend,  // to a model's router
+    kJudge,  // the model's answer
+    kAccept,  // the model's answer is the reply
+    kFail,  // no model has answered, and none is left
+  };
+  Kind kind = kNone;
+  int model = 0;
+  RequestId request = {};
+
+  friend constexpr bool operator==(const CascadeAction&, const CascadeAction&) = default;
+};
+
+struct CascadeStats {
+  std::uint64_t arrived = 0;
+  std::uint64_t accepted = 0;  // of them: ended with an answer...
+  std::uint64_t failed = 0;  // ...with none...
+  std::uint64_t cancelled = 0;  // ...or by their client
+  std::uint64_t escalated = 0;  // sends to a further model by a score or for want of one
+  std::uint64_t passed_on = 0;  // sends to a further model because one failed
+  std::uint64_t judged = 0;  // scores that decided
+  std::uint64_t missing = 0;  // verdicts without a score
+  std::uint64_t late = 0;  // judge_timeout passed
+  std::uint64_t ignored = 0;  // events that name an unknown request, another model or a verdict nobody waits for
+
+  friend constexpr bool operator==(const CascadeStats&, const CascadeStats&) = default;
+};
+
+// Every request that arrives leaves by exactly one kAccept or kFail, or by OnCancelled, whatever the models and the
+// judge do, as long as Expire is called at wake_at(). Every call is O(1) and total. Thread-compatible.
+class CascadeRouter {
+ public:
+  static absl::StatusOr<CascadeRouter> Create(CascadeRouterOptions options) {
+    if (absl::Status status = options.Validate(); !status.ok()) return status;
+    return CascadeRouter(std::move(options));
+  }
+
+  // kSend. kNone: no id, or one that is alive.
+  CascadeAction OnArrival(RequestId request) {
+    if (!request || index_.Find(request.value) != IdMap::kAbsent) return Ignored();
+    const std::uint32_t slot = Take();
+    index_.Insert(request.value, slot);
+    ++stats_.arrived;
+    alive_[slot] = {.request = request, .model = NextServed(-1)};
+    return {CascadeAction::kSend, alive_[slot].model, request};
+  }
+
+  // The model has answered: kJudge, or of the last model kAccept.
+  CascadeAction OnAnswered(RequestId request, int model, TimePoint now) {
+    Clock(now);
+    const std::uint32_t slot = Find(request, model, false);
+    if (slot == kNoSlot) return Ignored();
+    alive_[slot].answered = model;
+    if (NextServed(model) == kNoModel) return Accept(slot);
+    Await(slot);
+    return {CascadeAction::kJudge, model, request};
+  }
+
+  // The judge's score of the model's answer; NaN: it has none. kAccept or kSend.
+  CascadeAction OnJudged(RequestId request, int model, double score, TimePoint now) {
+    Clock(now);
+    const std::uint32_t slot = Find(request, model, true);
+    if (slot == kNoSlot) return Ignored();
+    if (!TAKT_PLANTED_BUG(44)) Unawait(slot);
+    if (std::isnan(score)) {
+      ++stats_.missing;
+      return Decide(slot, Escalates(slot, options_.on_missing));
+    }
+    ++stats_.judged;
+    return Decide(slot, !(score >= StageOf(slot).accept_at));
+  }
+
+  // The model has failed the request, or its router has. kSend to the next, else kAccept of the last answer there is,
+  // else kFail. An answer that is being judged cannot fail any more.
+  CascadeAction OnFailed(RequestId request, int model) {
+    const std::uint32_t slot = Find(request, model, false);
+    if (slot == kNoSlot) return Ignored();
+    if (const int next = NextServed(model); next != kNoModel) {
+      ++stats_.passed_on;
+      return Send(slot, next);
+    }
+    if (alive_[slot].answered != kNoModel) return Accept(slot);
+    ++stats_.failed;
+    return End(slot, CascadeAction::kFail, model);
+  }
+
+  // False where there is no such request.
+  bool OnCancelled(RequestId request) {
+    const std::uint32_t slot = index_.Find(request.value);
+    if (slot == IdMap::kAbsent) return ++stats_.ignored, false;
+    ++stats_.cancelled;
+    if (alive_[slot].awaits) Unawait(slot);
+    End(slot, CascadeAction::kNone, 0);
+    return true;
+  }
+
+  // Decides what its judge has left waiting for longer than judge_timeout. Valid until the next call.
+  std::span<const CascadeAction> Expire(TimePoint now) {
+    Clock(now);
+    expired_.clear();
+    while (oldest_ != kNoSlot && alive_[oldest_].deadline <= now_) {
+      const std::uint32_t slot = oldest_;
+      Unawait(slot);
+      ++stats_.late;
+      expired_.push_back(Decide(slot, Escalates(slot, options_.on_late)));
+    }
+    return expired_;
+  }
+  TimePoint wake_at() const { return oldest_ == kNoSlot ? kNever : alive_[oldest_].deadline; }
+
+  // A new plan's stages, for all that is decided from here on. Requests stay where they are: a model that is no longer
+  // served ends what it has. InvalidArgument: not as many stages as before, or none that holds.
+  absl::Status Replan(std::span<const CascadeStage> stages) {
+    Faults faults = CascadeRouterOptions::FaultsOf(stages);
+    if (faults.empty() && stages.size() != options_.stages.size()) {
+      faults.Add(std::to_string(stages.size()) + " stages instead of " + std::to_string(options_.stages.size()));
+    }
+    if (!faults.empty()) return faults.ToStatus();
+    std::ranges::copy(stages, options_.stages.begin());
+    return absl::OkStatus();
+  }
+
+  // Where a living request is, or whose answer is being judged; -1: it is not alive.
+  int ModelOf(RequestId request) const {
+    const std::uint32_t slot = index_.Find(request.value);
+    return slot == IdMap::kAbsent ? kNoModel : alive_[slot].model;
+  }
+  std::int64_t alive() const { return static_cast<std::int64_t>(index_.size()); }
+  std::span<const CascadeStage> stages() const { return options_.stages; }
+  const CascadeStats& stats() const { return stats_; }
+
+ private:
+  static constexpr int kNoModel = -1;
+  static constexpr std::uint32_t kNoSlot = UINT32_MAX;
+
+  struct Alive {
+    RequestId request = {};
+    int model = 0;
+    int answered = kNoModel;  // whose answer is the last one
+    bool awaits = false;  // a verdict
+    TimePoint deadline = kNever;
+    std::uint32_t older = kNoSlot, newer = kNoSlot;  // among those that wait for one; `newer` also links free slots
+  };
+
+  explicit CascadeRouter(CascadeRouterOptions options)
+      : options_(std::move(options)), index_(static_cast<std::size_t>(options_.reserve_requests)) {
+    index_.SetKey(options_.seed);
+    alive_.reserve(static_cast<std::size_t>(options_.reserve_requests));
+    expired_.reserve(static_cast<std::size_t>(options_.reserve_requests));
+  }
+
+  // Deadlines never fall behind one another, so that their order is that of the list.
+  void Clock(TimePoint now) { now_ = std::max(now_, now); }
+
+  CascadeAction Ignored() {
+    ++stats_.ignored;
+    return {};
+  }
+
+  const CascadeStage& StageOf(std::uint32_t slot) const {
+    return options_.stages[static_cast<std::size_t>(alive_[slot].model)];
+  }
+
+  int NextServed(int model) const {
+    for (std::size_t i = static_cast<std::size_t>(model + 1); i < options_.stages.size(); ++i) {
+      if (options_.stages[i].served) return static_cast<int>(i);
+    }
+    return kNoModel;
+  }
+
+  // Of a living request that is at the model, and waits for a verdict or not.
+  std::uint32_t Find(RequestId request, int model, bool awaits) const {
+    const std::uint32_t slot = index_.Find(request.value);
+    if (slot == IdMap::kAbsent || alive_[slot].model != model || alive_[slot].awaits != awaits) return kNoSlot;
+    return slot;
+  }
+
+  bool Escalates(std::uint32_t slot, NoVerdict verdict) const {
+    if (verdict != NoVerdict::kAsPlanned) return verdict == NoVerdict::kEscalate;
+    const auto salt = Mix64(options_.seed) + static_cast<std::uint64_t>(alive_[slot].model);
+    const double drawn = Rounded(static_cast<double>(Mix64(alive_[slot].request.value ^ Mix64(salt)) >> 11) * 0x1p-53);
+    return drawn < StageOf(slot).escalated_share;
+  }
+
+  CascadeAction Decide(std::uint32_t slot, bool escalate) {
+    const int next = escalate ? NextServed(alive_[slot].model) : kNoModel;
+    if (next == kNoModel) return Accept(slot);
+    ++stats_.escalated;
+    return Send(slot, next);
+  }
+
+  CascadeAction Send(std::uint32_t slot, int model) {
+    alive_[slot].model = model;
+    return {CascadeAction::kSend, model, alive_[slot].request};
+  }
+
+  CascadeAction Accept(std::uint32_t slot) {
+    ++stats_.accepted;
+    return End(slot, CascadeAction::kAccept, alive_[slot].answered);
+  }
+
+  CascadeAction End(std::uint32_t slot, CascadeAction::Kind kind, int model) {
+    const RequestId request = alive_[slot].request;
+    index_.Erase(request.value);
+    alive_[slot].newer = free_;
+    free_ = slot;
+    return {kind, model, request};
+  }
+
+  std::uint32_t Take() {
+    if (free_ == kNoSlot) {
+      alive_.emplace_back();
+      return static_cast<std::uint32_t>(alive_.size() - 1);
+    }
+    return std::exchange(free_, alive_[free_].newer);
+  }
+
+  void Await(std::uint32_t slot) {
+    Alive& r = alive_[slot];
+    r.awaits = true;
+    r.deadline = now_ > kNever - options_.judge_timeout ? kNever : now_ + options_.judge_timeout;
+    r.older = newest_;
+    r.newer = kNoSlot;
+    (newest_ == kNoSlot ? oldest_ : alive_[newest_].newer) = slot;
+    newest_ = slot;
+  }
+
+  void Unawait(std::uint32_t slot) {
+    Alive& r = alive_[slot];
+    r.awaits = false;
+    (r.older == kNoSlot ? oldest_ : alive_[r.older].newer) = r.newer;
+    (r.newer == kNoSlot ? newest_ : alive_[r.newer].older) = r.older;
+  }
+
+  CascadeRouterOptions options_;
+  IdMap index_;
+  std::vector<Alive> alive_;  // by slot
+  std::uint32_t free_ = kNoSlot;
+  std::uint32_t oldest_ = kNoSlot, newest_ = kNoSlot;  // of those that wait for a verdict
+  std::vector<CascadeAction> expired_;
+  TimePoint now_ = TimePoint::min();
+  CascadeStats stats_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_CASCADE_ROUTER_H_

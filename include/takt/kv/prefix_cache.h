@@ -1,0 +1,131 @@
+// Which prompt prefixes are in the KV cache: shared blocks with reference counts, least recently used out first.
+#ifndef TAKT_KV_PREFIX_CACHE_H_
+#define TAKT_KV_PREFIX_CACHE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "takt/base/age_list.h"
+#include "takt/base/id_map.h"
+#include "takt/config.h"
+
+namespace takt {
+
+// Counts chunks, each named by the hash of itself and all before it, and by its size in KV blocks: a prefix cut
+// otherwise has other chunks, whatever their hashes. A chunk that nobody refers to stays until Evict takes it.
+class PrefixCache {
+ public:
+  struct Hit {
+    std::int32_t chunks = 0;  // leading chunks that are there
+    std::int32_t idle = 0;    // of these, how many nobody refers to now
+  };
+
+  // Hashes of prompts are strangers' choice where the host's own hash has no key.
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
+  // Room for n more chunks without allocation; grows by doubling.
+  void MakeRoom(std::size_t n) {
+    if (n <= chunks_.capacity() - chunks_.size() + free_.size()) return;
+    const std::size_t chunks = std::max(chunks_.size() + n, 2 * chunks_.capacity());
+    index_.Reserve(chunks);
+    free_.reserve(chunks);
+    chunks_.reserve(chunks);
+  }
+
+  std::int32_t referenced() const { return referenced_; }  // blocks of chunks that somebody refers to
+  std::int32_t idle() const { return idle_; }              // blocks of chunks that could be evicted
+  std::uint64_t uses() const { return uses_; }             // times that a chunk went from nobody to somebody
+
+  // All hashes of one call are those of chunks of `blocks` blocks each.
+  Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+    Hit hit;
+    for (std::uint64_t hash : hashes) {
+      const std::uint32_t i = index_.Find(NameOf(hash, blocks));
+      if (i == IdMap::kAbsent || chunks_[i].blocks != blocks) break;
+      ++hit.chunks;
+      hit.idle += chunks_[i].references == 0 ? 1 : 0;
+    }
+    return hit;
+  }
+
+  // Refers to chunks that Find has found.
+  void Acquire(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
+    for (std::uint64_t hash : hashes) {
+      const std::uint32_t i = index_.Find(NameOf(hash, blocks));
+      if (chunks_[i].references++ == 0) {
+        idlers_.Remove(chunks_, i);
+        idle_ -= blocks;
+        referenced_ += blocks;
+        ++uses_;
+      }
+    }
+  }
+
+  // Adds a chunk with one reference; false where it is there already.
+  bool Publish(std::uint64_t hash, std::int32_t blocks) {
+    const std::uint64_t name = NameOf(hash, blocks);
+    if (index_.Find(name) != IdMap::kAbsent) return false;
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(chunks_.size()));
+      chunks_.push_back({});
+    }
+    const std::uint32_t i = free_.back();
+    free_.pop_back();
+    chunks_[i] = {.name = name, .blocks = blocks, .references = 1};
+    index_.Insert(name, i);
+    referenced_ += blocks;
+    ++uses_;
+    return true;
+  }
+
+  // Gives references back, the deepest first: a chunk without those before it is of no use.
+  void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
+    for (std::size_t n = hashes.size(); n-- > 0;) {
+      const std::size_t at = TAKT_PLANTED_BUG(63) ? hashes.size() - 1 - n : n;
+      const std::uint32_t i = index_.Find(NameOf(hashes[at], blocks));
+      if (--chunks_[i].references == (TAKT_PLANTED_BUG(12) ? 1 : 0)) {
+        idlers_.Append(chunks_, i);
+        idle_ += blocks;
+        referenced_ -= blocks;
+      }
+    }
+  }
+
+  // Forgets the chunk that has been idle longest; false where none is idle.
+  bool Evict() {
+    if (idlers_.empty()) return false;
+    const std::uint32_t i = idlers_.oldest();
+    idlers_.Remove(chunks_, i);
+    idle_ -= chunks_[i].blocks;
+    index_.Erase(chunks_[i].name);
+    free_.push_back(i);
+    return true;
+  }
+
+ private:
+  struct Chunk {
+    std::uint64_t name = 0;
+    std::int32_t blocks = 0;
+    std::int32_t references = 0;
+    AgeLink age = {};  // while idle
+  };
+
+  // Hosts may well give chunks of two sizes the same hash.
+  static std::uint64_t NameOf(std::uint64_t hash, std::int32_t blocks) {
+    return hash + (TAKT_PLANTED_BUG(66) ? 0 : static_cast<std::uint64_t>(blocks)) * 0x9e37'79b9'7f4a'7c15u;
+  }
+
+  IdMap index_;
+  std::vector<Chunk> chunks_;
+  std::vector<std::uint32_t> free_;
+  AgeList idlers_;
+  std::int32_t referenced_ = 0, idle_ = 0;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_KV_PREFIX_CACHE_H_

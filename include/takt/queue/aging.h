@@ -1,0 +1,131 @@
+// How long each request has waited, counted in plans in which something ran, and who has been promoted for it.
+#ifndef TAKT_QUEUE_AGING_H_
+#define TAKT_QUEUE_AGING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "takt/config.h"
+#include "takt/base/indexed_heap.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// A counter that grows by one per plan is "waiting since plan i": a FIFO list whose front alone needs a look.
+class Aging {
+ public:
+  void Reserve(std::size_t n) {
+    records_.reserve(n);
+    promoted_.Reserve(n);
+  }
+
+  // Steps have run `slot` since it was picked: its count starts anew, and a promotion is used up.
+  void Ran(Slot slot, std::int64_t steps) {
+    if (steps <= 0 || slot >= records_.size()) return;
+    Record& r = records_[slot];
+    if (!TAKT_PLANTED_BUG(9)) r.waited = 0;
+    if (r.quantum != kForever) r.quantum -= r.quantum < steps ? r.quantum : steps;
+  }
+
+  // Starts to wait. True where it is promoted, and then ranked here.
+  bool Join(Slot slot, bool counts) {
+    if (slot >= records_.size()) records_.resize(std::size_t{slot} + 1);
+    const Record& r = records_[slot];
+    if (r.quantum > 0) {
+      promoted_.Push(slot, Place(r.promotion));
+      return true;
+    }
+    if (counts) Enlist(slot);
+    return false;
+  }
+
+  // Starts to be counted, or goes on where it stopped. Only requests that joined during the plans it has already
+  // waited are passed on the way to its place.
+  void Enlist(Slot slot) {
+    Record& r = records_[slot];
+    if (r.counting) return;
+    r.since = plans_ - r.waited;
+    Slot before = back_;
+    while (before != kNoSlot && records_[before].since > r.since) before = records_[before].prev;
+    r.prev = before;
+    r.next = std::exchange(before == kNoSlot ? front_ : records_[before].next, slot);
+    (r.next == kNoSlot ? back_ : records_[r.next].prev) = slot;
+    r.counting = true;
+  }
+
+  void Delist(Slot slot) {
+    if (slot >= records_.size() || !records_[slot].counting) return;
+    Record& r = records_[slot];
+    (r.prev == kNoSlot ? front_ : records_[r.prev].next) = r.next;
+    (r.next == kNoSlot ? back_ : records_[r.next].prev) = r.prev;
+    r.waited = plans_ - r.since;
+    r.counting = false;
+  }
+
+  // Forgets count and promotion.
+  void Reset(Slot slot) {
+    if (slot >= records_.size()) return;
+    const bool counting = records_[slot].counting;
+    Delist(slot);
+    records_[slot] = {};
+    if (counting) Enlist(slot);
+  }
+
+  void ResetAll() {
+    for (Slot slot = 0; slot < records_.size(); ++slot) {
+      Delist(slot);
+      records_[slot] = {};
+    }
+    promoted_.Clear();
+  }
+
+  void PlanEnds(bool something_ran) { plans_ += something_ran ? 1 : 0; }
+
+  // Whoever has waited for `threshold` plans, longest first; kNoSlot: nobody.
+  Slot Overdue(std::int64_t threshold) const {
+    return front_ != kNoSlot && plans_ - records_[front_].since >= threshold ? front_ : kNoSlot;
+  }
+
+  void Promote(Slot slot, std::int64_t quantum) {
+    Delist(slot);
+    Record& r = records_[slot];
+    r.waited = 0;
+    r.quantum = quantum;
+    r.promotion = ++promotions_;
+    promoted_.Push(slot, Place(r.promotion));
+  }
+
+  bool PromotedWith(Slot slot, std::int64_t steps) const {
+    return slot < records_.size() && records_[slot].quantum > steps;
+  }
+
+  const IndexedHeap& promoted() const { return promoted_; }
+  void Pick(Slot slot) { promoted_.Erase(slot); }
+  std::uint64_t promotions() const { return promotions_; }
+
+ private:
+  struct Record {
+    std::int64_t since = 0;      // plans_ when the count began; in the list
+    std::int64_t waited = 0;     // the count, out of the list
+    std::int64_t quantum = 0;    // steps that its promotion has left; 0: not promoted
+    std::uint64_t promotion = 0;  // its number
+    Slot prev = kNoSlot, next = kNoSlot;
+    bool counting = false;       // in the list
+  };
+
+  static FullKey Place(std::uint64_t promotion) {
+    return {TAKT_PLANTED_BUG(10) ? -static_cast<double>(promotion) : 0, {}, RequestId{promotion}};
+  }
+
+  std::vector<Record> records_;  // by slot
+  Slot front_ = kNoSlot, back_ = kNoSlot;
+  IndexedHeap promoted_;         // waiting, by number of promotion
+  std::int64_t plans_ = 0;
+  std::uint64_t promotions_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_QUEUE_AGING_H_

@@ -1,0 +1,266 @@
+// Requests ordered by the key of their group, then by their own: a heap of groups over a heap each.
+#ifndef TAKT_QUEUE_GROUP_HEAP_H_
+#define TAKT_QUEUE_GROUP_HEAP_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "takt/base/id_map.h"
+#include "takt/config.h"
+#include "takt/base/indexed_heap.h"
+
+namespace takt {
+
+// A group's new key costs O(log groups) however many of it wait. Inside a group: a skew heap (Sleator and Tarjan,
+// 1986) threaded through the slots, O(log n) amortised; no allocation within what was reserved. Group keys are
+// OrderedBits.
+class GroupHeap {
+ public:
+  // Of groups with equal keys that with more members comes first, or, by default, that with the better member.
+  explicit GroupHeap(bool larger_first = false) : larger_first_(larger_first) {}
+
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
+  void Reserve(std::size_t n) {
+    nodes_.reserve(n);
+    groups_.reserve(n);
+    free_groups_.reserve(n);
+    by_rank_.Reserve(n);
+    index_.Reserve(n);
+    frontier_.reserve(n);
+  }
+
+  std::size_t size() const { return size_; }
+  std::size_t slots() const { return nodes_.size(); }
+  bool empty() const { return size_ == 0; }
+  bool contains(Slot slot) const { return slot < nodes_.size() && nodes_[slot].group != kNoGroup; }
+  bool waits(std::uint64_t group) const { return index_.Find(group) != IdMap::kAbsent; }
+  Slot Top() const { return empty() ? kNoSlot : groups_[by_rank_.Top()].root; }
+  std::uint64_t TopGroup() const { return groups_[by_rank_.Top()].id; }
+  std::int64_t SizeOf(std::uint64_t group) const {
+    const std::uint32_t g = index_.Find(group);
+    return g == IdMap::kAbsent ? 0 : groups_[g].size;
+  }
+  std::uint64_t GroupOf(Slot slot) const { return groups_[nodes_[slot].group].id; }
+
+  // Which of two members comes first.
+  bool IsBefore(Slot a, Slot b) const {
+    const std::uint64_t group_a = groups_[nodes_[a].group].key, group_b = groups_[nodes_[b].group].key;
+    return group_a != group_b ? group_a < group_b : nodes_[a].key < nodes_[b].key;
+  }
+
+  // `group_key` counts where nobody else of the group waits; otherwise the group keeps its key.
+  void Push(Slot slot, std::uint64_t group, const PackedKey& key, std::uint64_t group_key) {
+    TAKT_ASSERT(!contains(slot));
+    if (slot >= nodes_.size()) nodes_.resize(std::size_t{slot} + 1);
+    std::uint32_t g = index_.Find(group);
+    const bool is_new = g == IdMap::kAbsent;
+    if (is_new) g = AddGroup(group, group_key);
+    nodes_[slot] = {.key = key, .group = g};
+    ++groups_[g].size;
+    Slot& root = groups_[g].root;
+    const Slot old_root = std::exchange(root, Merge(root, slot));
+    if (is_new) {
+      by_rank_.Push(g, RankOf(g));
+    } else if (root != old_root || larger_first_) {
+      by_rank_.Update(g, RankOf(g));
+    }
+    ++size_;
+  }
+
+  void Erase(Slot slot) {
+    TAKT_ASSERT(contains(slot));
+    const std::uint32_t g = nodes_[slot].group;
+    const Slot root = Detach(slot);
+    nodes_[slot].group = kNoGroup;
+    --groups_[g].size;
+    groups_[g].root = root;
+    if (root == kNoSlot) {
+      RemoveGroup(g);
+    } else {
+      by_rank_.Update(g, RankOf(g));
+    }
+    --size_;
+  }
+
+  // Gives a member another key; its group stays.
+  void Update(Slot slot, const PackedKey& key) {
+    TAKT_ASSERT(contains(slot));
+    const std::uint32_t g = nodes_[slot].group;
+    const Slot rest = Detach(slot);
+    nodes_[slot] = {.key = key, .group = g};
+    groups_[g].root = Merge(rest, slot);
+    by_rank_.Update(g, RankOf(g));
+  }
+
+  // Gives every member the key that `key_of(slot)` returns: O(n log n).
+  template <class KeyOfSlot>
+  void UpdateAll(KeyOfSlot&& key_of) {
+    for (Group& group : groups_) group.root = kNoSlot;
+    for (Slot slot = 0; slot < nodes_.size(); ++slot) {
+      const std::uint32_t g = nodes_[slot].group;
+      if (g == kNoGroup) continue;
+      nodes_[slot] = {.key = key_of(slot), .group = g};
+      groups_[g].root = Merge(groups_[g].root, slot);
+    }
+    by_rank_.UpdateAll([this](std::uint32_t g) { return RankOf(g); });
+  }
+
+  // A group of which nobody waits has no key here.
+  void SetGroupKey(std::uint64_t group, std::uint64_t group_key) {
+    if (const std::uint32_t g = index_.Find(group); g != IdMap::kAbsent && groups_[g].key != group_key) {
+      groups_[g].key = group_key;
+      by_rank_.Update(g, RankOf(g));
+    }
+  }
+
+  void Clear() {
+    for (Node& node : nodes_) node.group = kNoGroup;
+    for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+      if (by_rank_.contains(g)) RemoveGroup(g);
+    }
+    size_ = 0;
+  }
+
+  // Gives every group that waits the key that `key_of(group)` returns: O(groups).
+  template <class KeyOfGroup>
+  void SetGroupKeys(KeyOfGroup&& key_of) {
+    by_rank_.UpdateAll([&](std::uint32_t g) {
+      groups_[g].key = key_of(groups_[g].id);
+      return RankOf(g);
+    });
+  }
+
+  // How many come before a member: O(slots).
+  std::int64_t Ahead(Slot slot) const {
+    const auto rank = [this](const Node& node) { return Rank{groups_[node.group].key, node.key}; };
+    const Rank own = rank(nodes_[slot]);
+    return std::ranges::count_if(nodes_, [&](const Node& node) { return node.group != kNoGroup && rank(node) < own; });
+  }
+
+  // f(slot) in order until it returns false; as IndexedHeapOf::VisitInOrder.
+  template <class F>
+  void VisitInOrder(F&& f) const {
+    frontier_.clear();
+    if (!empty()) AddGroupAt(decltype(by_rank_)::kRoot);
+    while (!frontier_.empty()) {
+      std::ranges::pop_heap(frontier_, Later);
+      const Seen at = frontier_.back();
+      frontier_.pop_back();
+      const Node& node = nodes_[at.slot];
+      if (!f(at.slot)) return;
+      if (at.position != kNotARoot) by_rank_.VisitChildren(at.position, [&](std::uint32_t p) { AddGroupAt(p); });
+      for (Slot child : {node.left, node.right}) {
+        if (child != kNoSlot) Add({{at.rank.group_key, nodes_[child].key, at.rank.size}, child, kNotARoot});
+      }
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kNoGroup = UINT32_MAX;
+  static constexpr std::uint32_t kNotARoot = UINT32_MAX;
+
+  struct Rank {
+    std::uint64_t group_key = 0;
+    PackedKey key;
+    std::int64_t size = 0;  // where that counts
+
+    std::uint64_t lead() const { return group_key; }
+    friend bool operator<(const Rank& a, const Rank& b) {
+      if (a.group_key != b.group_key) return a.group_key < b.group_key;
+      return a.size != b.size ? a.size > b.size : a.key < b.key;
+    }
+  };
+  struct Node {
+    PackedKey key;
+    Slot left = kNoSlot, right = kNoSlot, parent = kNoSlot;
+    std::uint32_t group = kNoGroup;
+  };
+  struct Group {
+    std::uint64_t id = 0, key = 0;
+    Slot root = kNoSlot;
+    std::int64_t size = 0;
+  };
+  struct Seen {
+    Rank rank;
+    Slot slot;
+    std::uint32_t position;  // in the heap of groups, of a group's root
+  };
+
+  static bool Later(const Seen& a, const Seen& b) { return b.rank < a.rank; }
+
+  void Add(const Seen& seen) const {
+    frontier_.push_back(seen);
+    std::ranges::push_heap(frontier_, Later);
+  }
+  void AddGroupAt(std::uint32_t position) const {
+    Add({by_rank_.KeyAt(position), groups_[by_rank_.SlotAt(position)].root, position});
+  }
+
+  Rank RankOf(std::uint32_t g) const {
+    return {groups_[g].key, nodes_[groups_[g].root].key, larger_first_ ? groups_[g].size : 0};
+  }
+
+  std::uint32_t AddGroup(std::uint64_t id, std::uint64_t key) {
+    if (free_groups_.empty()) {
+      free_groups_.push_back(static_cast<std::uint32_t>(groups_.size()));
+      groups_.emplace_back();
+    }
+    const std::uint32_t g = free_groups_.back();
+    free_groups_.pop_back();
+    groups_[g] = {.id = id, .key = key};
+    index_.Insert(id, g);
+    return g;
+  }
+
+  void RemoveGroup(std::uint32_t g) {
+    by_rank_.Erase(g);
+    index_.Erase(groups_[g].id);
+    free_groups_.push_back(g);
+  }
+
+  // Takes a member out of its group's tree. The root of what remains.
+  Slot Detach(Slot slot) {
+    const Node& node = nodes_[slot];
+    const Slot rest = Merge(node.left, node.right);
+    if (rest != kNoSlot) nodes_[rest].parent = node.parent;
+    if (node.parent == kNoSlot) return rest;
+    Node& parent = nodes_[node.parent];
+    (parent.left == slot ? parent.left : parent.right) = rest;
+    return groups_[node.group].root;
+  }
+
+  // Down the right spines, swapping children on the way.
+  Slot Merge(Slot a, Slot b) {
+    Slot root = kNoSlot, parent = kNoSlot;
+    Slot* link = &root;
+    while (a != kNoSlot && b != kNoSlot) {
+      if (nodes_[b].key < nodes_[a].key) std::swap(a, b);
+      Node& node = nodes_[a];
+      *link = a;
+      node.parent = parent;
+      parent = a;
+      a = std::exchange(node.right, node.left);
+      link = &node.left;
+    }
+    *link = a != kNoSlot ? a : b;
+    if (*link != kNoSlot) nodes_[*link].parent = parent;
+    return root;
+  }
+
+  bool larger_first_ = false;
+  std::vector<Node> nodes_;  // by slot
+  std::vector<Group> groups_;
+  std::vector<std::uint32_t> free_groups_;
+  IndexedHeapOf<Rank> by_rank_;  // of groups
+  IdMap index_;                  // from a group's id
+  std::size_t size_ = 0;
+  mutable std::vector<Seen> frontier_;  // of VisitInOrder
+};
+
+}  // namespace takt
+
+#endif  // TAKT_QUEUE_GROUP_HEAP_H_

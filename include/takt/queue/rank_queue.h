@@ -1,0 +1,509 @@
+// The waiting requests of a scheduler, ranked by a policy.
+#ifndef TAKT_QUEUE_RANK_QUEUE_H_
+#define TAKT_QUEUE_RANK_QUEUE_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "takt/config.h"
+#include "takt/queue/aging.h"
+#include "takt/base/full_key.h"
+#include "takt/queue/group_heap.h"
+#include "takt/base/indexed_heap.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// Requests are named by slots, small numbers of the owner's choice. An event costs O(log n), and no plan costs
+// anything per waiting request, unless the policy moves with time. Thread-compatible.
+//
+// Order: promoted requests first, by when they were promoted; then by group key where the policy groups; then by
+// (key, arrival, id).
+template <RankPolicy P>
+class RankQueue {
+ public:
+  explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) {}
+
+  // From here on the worst of those that have never run is known without a search, as well as the best of all. To be
+  // called before anybody waits.
+  void TrackWorst() { tracks_worst_ = true; }
+
+  // Slots 0..n-1 can all wait without allocation, as far as the policy's own tables allow. Where memory fails, nothing
+  // has changed.
+  void Reserve(std::size_t slots) {
+    if (reserved_ == 0) first_reserved_ = slots;
+    ReserveFor(policy_, hooks_, slots);
+    reserved_ = std::max(reserved_, slots);
+  }
+
+  // What keys the hashes of groups, and of the policy's own tables, also of a policy that comes later. No order depends
+  // on it.
+  void KeyHashes(std::uint64_t seed) {
+    hash_seed_ = seed;
+    groups_.KeyHashes(seed), worst_.KeyHashes(seed);
+    if constexpr (HashingPolicy<P>) policy_.KeyHashes(seed);
+  }
+
+  std::size_t size() const { return heap_.size() + groups_.size() + aging_.promoted().size(); }
+  bool empty() const { return size() == 0; }
+  bool contains(Slot slot) const {
+    return heap_.contains(slot) || (kMayGroup && groups_.contains(slot)) ||
+           (kMayAge && aging_.promoted().contains(slot));
+  }
+
+  // Joins the queue. `steps_run`: steps that ran this request since it was last picked; 0 at arrival.
+  void Push(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run = 0) {
+    Enter(state, now);
+    WatchChange(slot, state, now);
+    if (const AgingOptions* options = aging()) {
+      aging_.Ran(slot, steps_run);
+      if (aging_.Join(slot, Counts(*options, state))) return;
+    }
+    Insert(slot, state, now);
+  }
+
+  // Something new is known of a request that does not wait, or whoever ranks it is new.
+  void Enter(const RequestState& state, TimePoint now) {
+    if constexpr (EnterPolicy<P>) {
+      if (hooks_.enters) policy_.Enters(state, now);
+    }
+  }
+
+  // Steps ran this request since it was picked, and it now leaves its lane for something else than waiting.
+  void Ran(Slot slot, std::int64_t steps_run) {
+    if (kMayAge) aging_.Ran(slot, steps_run);
+  }
+
+  // Leaves the queue, picked or not; what is known about its waiting stays.
+  void Erase(Slot slot) {
+    if (kMayChange && changes_.contains(slot)) changes_.Erase(slot);
+    if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
+    if (kMayAge) aging_.Delist(slot);
+    Remove(slot);
+  }
+
+  // The request has ended (and does not wait): the slot's next one starts afresh.
+  void Forget(Slot slot, const RequestState& state, TimePoint now) {
+    if (kMayAge) aging_.Reset(slot);
+    if constexpr (EndPolicy<P>) {
+      if (hooks_.ends) policy_.Ends(state, now);
+    }
+  }
+
+  // Steps, one unless told otherwise, have computed tokens for a request that does not wait. True: its key has changed.
+  bool Scheduled(const RequestState& state, Tokens prefill, Tokens output, std::int64_t steps = 1) {
+    return TellOfStep(policy_, state, prefill, output, steps);
+  }
+
+  bool goes_by_service() const { return hooks_.scheduled; }
+  // Whether what is scheduled changes the order of others.
+  bool charges_groups() const { return grouped() && hooks_.scheduled; }
+  // Within a plan: what has been charged since it began counts from here on.
+  void ReadGroupsAgain() {
+    if (charges_groups()) TakeInGroupKeys();
+  }
+
+  // The request has called a tool, and leaves the queue if it waits.
+  void ToolCalled(Slot slot) {
+    if (const AgingOptions* options = aging(); options != nullptr && options->reset_at_tool_call) aging_.Reset(slot);
+  }
+
+  // A waiting request's key, or group, may have changed.
+  void Update(Slot slot, const RequestState& state, TimePoint now) {
+    Enter(state, now);
+    WatchChange(slot, state, now);
+    ReadKeyAgain(slot, state, now);
+  }
+
+  // To be called before a plan asks for candidates: promotes, and takes in keys that changed. With a moving policy it
+  // reads all of them again, O(n). `state_of(slot)` returns the state of a waiting request.
+  template <class StateOf>
+  void BeginPlan(TimePoint now, StateOf&& state_of) {
+    if (const AgingOptions* options = aging()) {
+      for (Slot slot; (slot = aging_.Overdue(options->threshold)) != kNoSlot;) {
+        Remove(slot);
+        aging_.Promote(slot, options->quantum);
+      }
+    }
+    if (timed()) MakeChanges(now, state_of);
+    if (moving()) ReadKeysAgain(now, state_of);
+    if constexpr (PlanBeginPolicy<P>) {
+      if (hooks_.begins) policy_.PlanBegins(now);
+    }
+    if (grouped()) TakeInGroupKeys();
+  }
+
+  // Waiting is counted in plans in which something ran.
+  void EndPlan(bool something_ran) {
+    if (kMayAge) aging_.PlanEnds(something_ran);
+  }
+
+  void TellPressure(const QueuePressure& pressure, TimePoint now) {
+    if constexpr (PressurePolicy<P>) {
+      if (hooks_.pressure) policy_.PlanEnds(pressure, now);
+    }
+  }
+
+  // The first of the order; kNoSlot where nobody waits.
+  Slot Top() const {
+    if (kMayAge && !aging_.promoted().empty()) return aging_.promoted().Top();
+    return grouped() ? groups_.Top() : heap_.Top();
+  }
+
+  // The last of the order, as of now, among those that have never run and are not promoted; kNoSlot where there is
+  // none. Of groups that are equal the one with more of these gives way, unless the policy moves: to come late is no
+  // fault. Needs TrackWorst. O(1), except for groups whose keys have changed; O(n) where the policy moves with time.
+  template <class StateOf>
+  Slot WorstNeverRun(TimePoint now, StateOf&& state_of) {
+    if (grouped()) TakeInGroupKeys();
+    if (!moving()) return worst_.Top();
+    Slot worst = kNoSlot;
+    FullRank worst_rank;
+    for (Slot slot = 0; slot < std::max(heap_.slots(), groups_.slots()); ++slot) {
+      if ((!heap_.contains(slot) && !groups_.contains(slot)) || state_of(slot).has_run) continue;
+      const FullRank rank = RankOf(state_of(slot), now);
+      if (worst == kNoSlot || worst_rank < rank) worst = slot, worst_rank = rank;
+    }
+    return worst;
+  }
+
+  // Whether one that waits comes before another that does.
+  bool IsBefore(Slot a, Slot b) const {
+    const IndexedHeap& promoted = aging_.promoted();
+    if (kMayAge && (promoted.contains(a) || promoted.contains(b))) {
+      return promoted.contains(a) && (!promoted.contains(b) || promoted.KeyOf(a) < promoted.KeyOf(b));
+    }
+    return grouped() ? groups_.IsBefore(a, b) : heap_.KeyOf(a) < heap_.KeyOf(b);
+  }
+
+  // f(slot) in order until it returns false; f must leave the queue as it is. k visits cost O(k log k).
+  template <class F>
+  void ForEachInOrder(F&& f) const {
+    bool more = true;
+    const auto visit = [&](Slot slot) { return more = f(slot); };
+    if (kMayAge) aging_.promoted().VisitInOrder(visit);
+    if (more && kMayGroup) groups_.VisitInOrder(visit);
+    if (more) heap_.VisitInOrder(visit);
+  }
+
+  // f(slot) for the first k in order.
+  template <class F>
+  void TopK(std::size_t k, F&& f) const {
+    if (k == 0) return;
+    ForEachInOrder([&](Slot slot) {
+      f(slot);
+      return --k > 0;
+    });
+  }
+
+  // Whether it has been promoted and, as far as it was told of steps, has quantum left; waiting or not.
+  bool promoted(Slot slot) const { return PromotedWith(slot, 0); }
+  // The same after `steps_run` more steps.
+  bool PromotedWith(Slot slot, std::int64_t steps_run) const { return kMayAge && aging_.PromotedWith(slot, steps_run); }
+
+  // Its rank among the unpromoted of its group.
+  FullKey KeyOf(const RequestState& r, TimePoint now) { return Complete(PolicyKey(r, now), r); }
+  // The same for who only looks: what is not a number is not counted.
+  FullKey PeekKey(const RequestState& r, TimePoint now) const {
+    return {Finite(PolicyKey(r, now)), r.request.arrival, r.request.id};
+  }
+  // How many come before one that waits: O(slots).
+  std::int64_t Ahead(Slot slot) const {
+    if (kMayAge && aging_.promoted().contains(slot)) return aging_.promoted().Ahead(slot);
+    const auto promoted = static_cast<std::int64_t>(aging_.promoted().size());
+    return promoted + (grouped() ? groups_.Ahead(slot) : heap_.Ahead(slot));
+  }
+  // Its rank among all that are not promoted.
+  FullRank RankOf(const RequestState& r, TimePoint now) { return {GroupBitsOf(r), KeyOf(r, now)}; }
+  // Whether a may displace b: its key is better by more than `margin`, and its group is not worse. A better group alone
+  // is not enough: the keys of groups follow what is served, so that requests would displace each other in turn.
+  bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) {
+    if (GroupBitsOf(a) > GroupBitsOf(b)) return false;
+    return KeyOf(a, now).key + margin < KeyOf(b, now).key;
+  }
+  // Its rank as a victim of preemption: larger is sooner. A policy that says whom to preempt first is asked for nothing
+  // else; the others give way by rank.
+  FullRank VictimRankOf(const RequestState& r, TimePoint now) { return {VictimGroupOf(r), VictimKeyOf(r, now)}; }
+  // Its two parts: the key changes with the request alone, unless the policy moves with time, the group at any time.
+  FullKey VictimKeyOf(const RequestState& r, TimePoint now) {
+    if constexpr (VictimPolicy<P>) {
+      if (hooks_.victims) return Complete(policy_.VictimKey(r), r);
+    }
+    return KeyOf(r, now);
+  }
+  std::uint64_t VictimGroupOf(const RequestState& r) { return VictimPolicy<P> && hooks_.victims ? 0 : GroupBitsOf(r); }
+  bool moving() const { return MovingPolicy<P> && hooks_.moving; }
+
+  // What its key came from, where the policy tells.
+  KeyParts PartsOf(const RequestState& r) const {
+    if constexpr (ExplainPolicy<P>) {
+      if (hooks_.explains) return policy_.Explain(r);
+    }
+    return {};
+  }
+
+  std::uint64_t nan_keys() const { return nan_keys_; }  // keys that were not numbers: taken as +infinity
+  std::uint64_t promotions() const { return aging_.promotions(); }
+  P& policy() { return policy_; }
+  const P& policy() const { return policy_; }
+
+  // Ranks all that wait by another policy: O(n), O(n log n) where it groups. Waiting counts and promotions survive,
+  // except where the new policy does not age; with one that does after one that did not, counting begins.
+  template <class StateOf>
+  void ChangePolicy(P policy, TimePoint now, StateOf&& state_of) {
+    PrepareChange(std::move(policy));
+    ChangePolicy(now, state_of);
+  }
+
+  // The same in two parts: all that may want memory comes first, and changes nothing. Then the change itself.
+  void PrepareChange(P policy) {
+    const std::size_t slots = std::max({heap_.slots(), groups_.slots(), aging_.promoted().slots(), reserved_});
+    if constexpr (HashingPolicy<P>) policy.KeyHashes(hash_seed_);
+    // As if it had been there from the start: a policy may go by how much is reserved for it first.
+    if constexpr (ReservePolicy<P>) policy.Reserve(first_reserved_);
+    ReserveFor(policy, HooksOf(policy), slots);
+    changing_.clear();
+    changing_.reserve(size());
+    next_policy_ = std::move(policy);
+  }
+  template <class StateOf>
+  void ChangePolicy(TimePoint now, StateOf&& state_of) {
+    const std::size_t slots = std::max({heap_.slots(), groups_.slots(), aging_.promoted().slots()});
+    const bool aged = aging() != nullptr;
+    policy_ = *std::move(next_policy_);
+    next_policy_.reset();
+    hooks_ = HooksOf(policy_);
+    const bool ages = aging() != nullptr;
+    for (Slot slot = 0; slot < slots; ++slot) {
+      if (contains(slot)) changing_.push_back(slot);
+    }
+    heap_.Clear();
+    groups_.Clear();
+    worst_.Clear();
+    waited_last_.reset();
+    changes_.Clear();
+    if (aged && !ages) aging_.ResetAll();
+    for (Slot slot : changing_) {
+      Enter(state_of(slot), now);
+      WatchChange(slot, state_of(slot), now);
+    }
+    for (Slot slot : changing_) {
+      if (ages && aging_.promoted().contains(slot)) continue;
+      if (ages) Recount(slot, Counts(*aging(), state_of(slot)));
+      Insert(slot, state_of(slot), now);
+    }
+  }
+
+ private:
+  static constexpr bool kMayAge = AgingPolicy<P>;
+  static constexpr bool kMayGroup = GroupPolicy<P>;
+  static constexpr bool kMayChange = TimedPolicy<P>;
+
+  const AgingOptions* aging() const { return AgingOf(policy_); }
+  static const AgingOptions* AgingOf([[maybe_unused]] const P& policy) {
+    if constexpr (kMayAge) {
+      return policy.aging();
+    } else {
+      return nullptr;
+    }
+  }
+
+  void ReserveFor([[maybe_unused]] P& policy, const PolicyHooks& hooks, std::size_t slots) {
+    if (kMayGroup && hooks.groups) {
+      groups_.Reserve(slots);
+    } else {
+      heap_.Reserve(slots);
+    }
+    if (AgingOf(policy) != nullptr) aging_.Reserve(slots);
+    if (kMayChange && hooks.timed) changes_.Reserve(slots);
+    if (tracks_worst_ && !(MovingPolicy<P> && hooks.moving)) worst_.Reserve(slots);
+    if constexpr (ReservePolicy<P>) policy.Reserve(slots);
+  }
+  bool grouped() const { return kMayGroup && hooks_.groups; }
+  bool timed() const { return kMayChange && hooks_.timed; }
+  bool mirrors() const { return tracks_worst_ && !moving(); }
+
+  static bool Counts(const AgingOptions& options, const RequestState& state) {
+    return options.count_from == AgingOptions::CountFrom::kArrival || state.has_run;
+  }
+
+  void Recount(Slot slot, bool counts) {
+    if (counts) {
+      aging_.Join(slot, true);
+    } else {
+      aging_.Delist(slot);
+    }
+  }
+
+  RankKey PolicyKey(const RequestState& r, [[maybe_unused]] TimePoint now) const {
+    if constexpr (MovingPolicy<P>) {
+      if (hooks_.moving) return policy_.KeyAt(r, now);
+    }
+    return policy_.Key(r);
+  }
+  static double Finite(RankKey key) { return std::isnan(key.key) ? std::numeric_limits<double>::infinity() : key.key; }
+  double Number(RankKey key) {
+    if (std::isnan(key.key)) ++nan_keys_;
+    return Finite(key);
+  }
+  FullKey Complete(RankKey key, const RequestState& r) { return {Number(key), r.request.arrival, r.request.id}; }
+
+  void ReadKeyAgain(Slot slot, const RequestState& state, TimePoint now) {
+    if (kMayAge && aging_.promoted().contains(slot)) return;
+    if constexpr (kMayGroup) {
+      if (hooks_.groups) {
+        if (groups_.GroupOf(slot) != policy_.Group(state)) {
+          Remove(slot);
+          return Insert(slot, state, now);
+        }
+        const PackedKey key = KeyOf(state, now);
+        groups_.Update(slot, key);
+        if (worst_.contains(slot)) worst_.Update(slot, key.Reversed());
+        return;
+      }
+    }
+    const PackedKey key = KeyOf(state, now);
+    heap_.Update(slot, key);
+    if (worst_.contains(slot)) worst_.Update(slot, key.Reversed());
+  }
+
+  // When its key changes next; a time that is over does not come again.
+  void WatchChange([[maybe_unused]] Slot slot, [[maybe_unused]] const RequestState& state,
+                   [[maybe_unused]] TimePoint now) {
+    if constexpr (kMayChange) {
+      if (!hooks_.timed) return;
+      const TimePoint at = policy_.ChangesAt(state);
+      if (changes_.contains(slot)) changes_.Erase(slot);
+      if (at == kNever || at <= now) return;
+      changes_.Push(slot, FullKey{static_cast<double>(at.time_since_epoch().count()), {}, state.request.id});
+    }
+  }
+
+  template <class StateOf>
+  void MakeChanges([[maybe_unused]] TimePoint now, [[maybe_unused]] StateOf&& state_of) {
+    if constexpr (kMayChange) {
+      while (!changes_.empty()) {
+        const Slot slot = changes_.Top();
+        const RequestState& state = state_of(slot);
+        if (policy_.ChangesAt(state) > now) return;
+        policy_.Change(state, now);
+        WatchChange(slot, state, now);
+        ReadKeyAgain(slot, state, now);
+      }
+    }
+  }
+
+  void Insert(Slot slot, const RequestState& state, TimePoint now) {
+    if constexpr (kMayGroup) {
+      if (hooks_.groups) return InsertInGroup(slot, policy_.Group(state), KeyOf(state, now), !state.has_run);
+    }
+    FullKey key = KeyOf(state, now);
+    if (mirrors() && !state.has_run) worst_.Push(slot, 0, PackedKey(key).Reversed(), 0);
+    if (TAKT_PLANTED_BUG(8)) key.id = {slot};
+    heap_.Push(slot, key);
+  }
+
+  void InsertInGroup(Slot slot, std::uint64_t group, const FullKey& key, bool never_ran) {
+    Watch(group, groups_.SizeOf(group) + 1);
+    if (!groups_.waits(group)) WakeGroup(group);
+    const std::uint64_t bits = GroupBits(group);
+    groups_.Push(slot, group, key, bits);
+    if (mirrors() && never_ran) worst_.Push(slot, group, PackedKey(key).Reversed(), ~bits);
+  }
+
+  void Watch([[maybe_unused]] std::uint64_t group, [[maybe_unused]] std::int64_t waiting) {
+    if constexpr (GroupWatchPolicy<P>) {
+      if (hooks_.group_watch) policy_.GroupSized(group, waiting);
+    }
+  }
+
+  void WakeGroup(std::uint64_t group) {
+    if constexpr (GroupWakePolicy<P>) {
+      if (!hooks_.group_wake || (groups_.empty() && (!waited_last_ || TAKT_PLANTED_BUG(49)))) return;
+      TakeInGroupKeys();
+      policy_.GroupWakes(group, policy_.GroupKey(groups_.empty() ? *waited_last_ : groups_.TopGroup()));
+    }
+  }
+
+  std::uint64_t GroupBits(std::uint64_t group) {
+    if constexpr (kMayGroup) {
+      return OrderedBits(Number(policy_.GroupKey(group)));
+    } else {
+      return 0;
+    }
+  }
+
+  // Of its group; 0 where the policy does not group.
+  std::uint64_t GroupBitsOf([[maybe_unused]] const RequestState& r) {
+    if constexpr (kMayGroup) {
+      if (hooks_.groups) return GroupBits(policy_.Group(r));
+    }
+    return 0;
+  }
+
+  void TakeInGroupKeys() {
+    if constexpr (GroupLogPolicy<P>) {
+      if (hooks_.group_log) {
+        std::vector<std::uint64_t>& moved = policy_.moved_groups();
+        const bool all = std::ranges::find(moved, kAllGroups) != moved.end();
+        for (std::uint64_t group : moved) {
+          if (all) break;
+          const std::uint64_t bits = GroupBits(group);
+          groups_.SetGroupKey(group, bits);
+          if (!TAKT_PLANTED_BUG(51)) worst_.SetGroupKey(group, ~bits);
+        }
+        moved.clear();
+        if (!all) return;
+      }
+    }
+    groups_.SetGroupKeys([this](std::uint64_t group) { return GroupBits(group); });
+    worst_.SetGroupKeys([this](std::uint64_t group) { return ~GroupBits(group); });
+  }
+
+  // Out of the unpromoted.
+  void Remove(Slot slot) {
+    if (worst_.contains(slot)) worst_.Erase(slot);
+    if (grouped()) {
+      const std::uint64_t group = groups_.GroupOf(slot);
+      groups_.Erase(slot);
+      if (groups_.empty()) waited_last_ = group;
+      Watch(group, groups_.SizeOf(group));
+    } else {
+      heap_.Erase(slot);
+    }
+  }
+
+  template <class StateOf>
+  void ReadKeysAgain(TimePoint now, StateOf&& state_of) {
+    if (grouped()) {
+      groups_.UpdateAll([&](Slot slot) { return PackedKey(KeyOf(state_of(slot), now)); });
+    } else {
+      heap_.UpdateAll([&](Slot slot) { return PackedKey(KeyOf(state_of(slot), now)); });
+    }
+  }
+
+  P policy_;
+  PolicyHooks hooks_;
+  IndexedHeap heap_;  // unpromoted, where the policy does not group
+  GroupHeap groups_;  // and where it does
+  GroupHeap worst_{true};  // TrackWorst: the same, backwards, of those that have never run, unless the policy moves
+  std::optional<std::uint64_t> waited_last_;  // the group whose last one left groups_ empty
+  IndexedHeap changes_;  // those that wait, by when their keys change
+  Aging aging_;
+  std::size_t reserved_ = 0, first_reserved_ = 0;
+  std::optional<P> next_policy_ = {};  // of PrepareChange
+  std::vector<Slot> changing_;  // those that wait while the policy changes
+  bool tracks_worst_ = false;
+  std::uint64_t hash_seed_ = 0;
+  std::uint64_t nan_keys_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_QUEUE_RANK_QUEUE_H_

@@ -1,0 +1,434 @@
+// How values become bytes in a log: see docs/record.md.
+#ifndef TAKT_SRC_RECORD_CODEC_H_
+#define TAKT_SRC_RECORD_CODEC_H_
+
+#include <algorithm>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "record/fields.h"
+#include "takt/base/random.h"
+
+namespace takt::internal {
+
+constexpr std::uint64_t ZigZag(std::uint64_t x) { return (x << 1) ^ (x >> 63 ? ~std::uint64_t{0} : 0); }
+constexpr std::uint64_t UnZigZag(std::uint64_t x) { return (x >> 1) ^ (x & 1 ? ~std::uint64_t{0} : 0); }
+
+// Everything that is a number in 64 bits, and back; `fits` becomes false where the bits are no value of T.
+template <class T>
+  requires std::integral<T> || std::is_enum_v<T>
+constexpr std::uint64_t ToBits(T x) {
+  if constexpr (std::is_enum_v<T>) {
+    return static_cast<std::uint64_t>(x);
+  } else {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(x));
+  }
+}
+template <class Tag>
+constexpr std::uint64_t ToBits(Id<Tag> id) {
+  return id.value;
+}
+template <class Tag>
+constexpr std::uint64_t ToBits(Count<Tag> count) {
+  return ToBits(count.value);
+}
+constexpr std::uint64_t ToBits(Duration d) { return ToBits(d.count()); }
+constexpr std::uint64_t ToBits(TimePoint t) { return ToBits(t.time_since_epoch()); }
+
+template <class T>
+  requires std::integral<T> || std::is_enum_v<T>
+constexpr void FromBits(std::uint64_t bits, T& x, bool& fits) {
+  if constexpr (std::is_enum_v<T>) {
+    fits &= bits <= ToBits(Last(T{}));
+  } else {
+    fits &= ToBits(static_cast<T>(bits)) == bits;
+  }
+  if (fits) x = static_cast<T>(bits);
+}
+template <class Tag>
+constexpr void FromBits(std::uint64_t bits, Id<Tag>& id, bool&) {
+  id.value = bits;
+}
+template <class Tag>
+constexpr void FromBits(std::uint64_t bits, Count<Tag>& count, bool& fits) {
+  FromBits(bits, count.value, fits);
+}
+constexpr void FromBits(std::uint64_t bits, Duration& d, bool&) { d = Duration(static_cast<std::int64_t>(bits)); }
+constexpr void FromBits(std::uint64_t bits, TimePoint& t, bool&) {
+  t = TimePoint(Duration(static_cast<std::int64_t>(bits)));
+}
+
+template <class T>
+concept Scalar = requires(const T& x) { ToBits(x); };
+
+// Equal bit for bit: NaN is itself, and -0 is not 0.
+template <Scalar T>
+constexpr bool Same(const T& a, const T& b) {
+  return a == b;
+}
+inline bool Same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+inline bool Same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
+inline bool Same(const std::string& a, const std::string& b) { return a == b; }
+inline bool Same(const Estimate& a, const Estimate& b) {
+  bool same = Same(a.mean, b.mean);
+  for (std::size_t i = 0; i < a.quantiles.size(); ++i) same = same && Same(a.quantiles[i], b.quantiles[i]);
+  return same;
+}
+template <class T>
+bool Same(const std::optional<T>& a, const std::optional<T>& b);
+template <class T>
+bool Same(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.empty() && b.empty();  // asked only whether it is empty, as by default
+}
+template <class T>
+bool Same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
+  return a == b;
+}
+// The router alone looks at them: a scheduler's log goes without.
+inline bool Same(const std::shared_ptr<const std::vector<ModelScore>>&,
+                 const std::shared_ptr<const std::vector<ModelScore>>&) {
+  return true;
+}
+template <HasFields T>
+bool Same(const T& a, const T& b) {
+  return std::apply(
+      [&](const auto&... x) { return std::apply([&](const auto&... y) { return (Same(x, y) && ...); }, Fields(b)); },
+      Fields(a));
+}
+template <class T>
+bool Same(const std::optional<T>& a, const std::optional<T>& b) {
+  return a.has_value() == b.has_value() && (!a || Same(*a, *b));
+}
+
+// Where the rows of a commit are compared with those of the one before: some have gone, some are new.
+class RowCursor {
+ public:
+  static constexpr std::size_t kNone = SIZE_MAX;
+
+  explicit RowCursor(std::span<const RowResult> last) : last_(last) {}
+
+  std::span<const RowResult> left() const { return last_; }
+  void Skip(std::size_t n) { last_ = last_.subspan(n); }
+
+  // How many rows to skip to an equal one; kNone where there is none near.
+  std::size_t Find(const RowResult& row) const {
+    constexpr std::size_t kNear = 8;
+    for (std::size_t i = 0; i < std::min(kNear, last_.size()); ++i) {
+      if (Same(last_[i], row)) return i;
+    }
+    return kNone;
+  }
+
+  // A row that is written out takes the place of its request's row in the commit before.
+  void PassNew(const RowResult& row) {
+    if (!last_.empty() && last_[0].request == row.request) Skip(1);
+  }
+
+ private:
+  std::span<const RowResult> last_;
+};
+
+// Numbers are written as their difference from a base, times as that from the time of the record; of a struct, a
+// mask of the fields that differ from the base's, and these.
+class Writer {
+ public:
+  Writer(std::string& out, TimePoint now) : out_(out), now_(now) {}
+
+  void Varint(std::uint64_t x) {
+    for (; x >= 0x80; x >>= 7) out_.push_back(static_cast<char>(x | 0x80));
+    out_.push_back(static_cast<char>(x));
+  }
+
+  void Fixed(std::uint64_t x, int bytes) {
+    for (int i = 0; i < bytes; ++i) out_.push_back(static_cast<char>(x >> (8 * i)));
+  }
+
+  template <Scalar T>
+  void Put(const T& x, const T& base) {
+    Varint(ZigZag(ToBits(x) - ToBits(base)));
+  }
+  void Put(TimePoint x, TimePoint) { Varint(ZigZag(ToBits(x) - ToBits(now_))); }
+  void Put(double x, double) { Fixed(std::bit_cast<std::uint64_t>(x), 8); }
+
+  void Put(const std::string& x, const std::string&) {
+    Varint(x.size());
+    out_ += x;
+  }
+
+  // Most estimates are one number: tag 1, or 2 where it is whole.
+  void Put(const Estimate& x, const Estimate&) {
+    if (!Same(x, Estimate::Exact(x.mean))) {
+      Varint(0);
+      Fixed(std::bit_cast<std::uint64_t>(x.mean), 8);
+      for (float q : x.quantiles) Fixed(std::bit_cast<std::uint32_t>(q), 4);
+    } else if (x.mean >= 0 && x.mean < 0x1p53 &&
+               Same(static_cast<double>(static_cast<std::uint64_t>(x.mean)), x.mean)) {
+      Varint(2);
+      Varint(static_cast<std::uint64_t>(x.mean));
+    } else {
+      Varint(1);
+      Fixed(std::bit_cast<std::uint64_t>(x.mean), 8);
+    }
+  }
+
+  template <class T>
+  void Put(const std::optional<T>& x, const std::optional<T>&) {
+    Varint(x ? 1 : 0);
+    if (x) Put(*x, T{});
+  }
+
+  template <class T>
+  void Put(const std::vector<T>& x, const std::vector<T>&) {
+    Varint(x.size());
+    PutAll(std::span<const T>(x));
+  }
+  void Put(const std::vector<bool>& x, const std::vector<bool>&) {
+    Varint(x.size());
+    for (std::size_t i = 0; i < x.size(); i += 8) {
+      std::uint64_t byte = 0;
+      for (std::size_t j = i; j < x.size() && j < i + 8; ++j) byte |= std::uint64_t{x[j]} << (j - i);
+      Fixed(byte, 1);
+    }
+  }
+
+  // Each element as its difference from the one before.
+  template <class T>
+  void PutAll(std::span<const T> x) {
+    const T zero{};
+    const T* base = &zero;
+    for (const T& element : x) Put(element, *base), base = &element;
+  }
+
+  // Stretches that are as in `last`, the rows of the commit before, and new rows between them: mostly one stretch.
+  void PutRows(std::span<const RowResult> rows, std::span<const RowResult> last) {
+    Varint(rows.size());
+    RowCursor cursor(last);
+    for (std::size_t i = 0; i < rows.size();) {
+      const std::size_t skip = cursor.Find(rows[i]);
+      const std::size_t first = i;
+      if (skip != RowCursor::kNone) cursor.Skip(skip);
+      while (i < rows.size() && cursor.Find(rows[i]) == 0) cursor.Skip(1), ++i;
+      const std::size_t copies = i - first;
+      while (i < rows.size() && cursor.Find(rows[i]) == RowCursor::kNone) cursor.PassNew(rows[i++]);
+      const auto fresh = rows.subspan(first + copies, i - first - copies);
+      Varint(skip != RowCursor::kNone ? skip : 0);
+      Varint(copies);
+      Varint(fresh.size());
+      PutAll(fresh);
+    }
+  }
+
+  void Put(const std::shared_ptr<const PrefixBlocks>& x, const std::shared_ptr<const PrefixBlocks>&) {
+    Put(x ? *x : PrefixBlocks{}, PrefixBlocks{});
+  }
+  void Put(const std::shared_ptr<const AgentRanks>& x, const std::shared_ptr<const AgentRanks>&) {
+    Put(x ? *x : AgentRanks{}, AgentRanks{});
+  }
+  void Put(const std::shared_ptr<const std::vector<ModelScore>>&,
+           const std::shared_ptr<const std::vector<ModelScore>>&) {}
+  void Put(const std::shared_ptr<const AnyPolicy>&, const std::shared_ptr<const AnyPolicy>&) {}  // see LogEvent::policy
+
+  template <HasFields T>
+  void Put(const T& x, const T& base) {
+    std::apply(
+        [&](const auto&... a) { std::apply([&](const auto&... b) { PutFields(std::tie(a, b)...); }, Fields(base)); },
+        Fields(x));
+  }
+
+ private:
+  template <class... Pairs>
+  void PutFields(Pairs... pairs) {
+    std::uint64_t mask = 0, bit = 1;
+    ((mask |= Same(std::get<0>(pairs), std::get<1>(pairs)) ? 0 : bit, bit <<= 1), ...);
+    Varint(mask);
+    bit = 1;
+    (((mask & bit) != 0 ? Put(std::get<0>(pairs), std::get<1>(pairs)) : void(), bit <<= 1), ...);
+  }
+
+  std::string& out_;
+  TimePoint now_;
+};
+
+// The way back. Total: whatever the bytes, it ends, reads nothing beyond them and takes no more memory than they
+// could mean; ok() says whether they made sense.
+class Reader {
+ public:
+  Reader(std::string_view in, TimePoint now) : in_(in), now_(now) {}
+
+  bool ok() const { return ok_; }
+  bool done() const { return in_.empty(); }
+  void Fail() { ok_ = false; }
+  void set_now(TimePoint now) { now_ = now; }
+
+  std::uint64_t Varint() {
+    std::uint64_t x = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::uint64_t byte = Fixed(1);
+      x |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return x;
+    }
+    ok_ = false;
+    return x;
+  }
+
+  std::uint64_t Fixed(std::size_t bytes) {
+    if (in_.size() < bytes) {
+      ok_ = false;
+      return 0;
+    }
+    std::uint64_t x = 0;
+    for (std::size_t i = 0; i < bytes; ++i) x |= std::uint64_t{static_cast<unsigned char>(in_[i])} << (8 * i);
+    in_.remove_prefix(bytes);
+    return x;
+  }
+
+  // `x` comes in as the base.
+  template <Scalar T>
+  void Get(T& x) {
+    FromBits(UnZigZag(Varint()) + ToBits(x), x, ok_);
+  }
+  void Get(TimePoint& x) { FromBits(UnZigZag(Varint()) + ToBits(now_), x, ok_); }
+  void Get(double& x) { x = std::bit_cast<double>(Fixed(8)); }
+
+  void Get(std::string& x) {
+    const std::size_t n = Size(1);
+    x.assign(in_.substr(0, n));
+    in_.remove_prefix(n);
+  }
+
+  void Get(Estimate& x) {
+    switch (Varint()) {
+      case 0:
+        Get(x.mean);
+        for (float& q : x.quantiles) q = std::bit_cast<float>(static_cast<std::uint32_t>(Fixed(4)));
+        return;
+      case 1:
+        Get(x.mean);
+        x = Estimate::Exact(x.mean);
+        return;
+      case 2: x = Estimate::Exact(static_cast<double>(Varint())); return;
+      default: ok_ = false;
+    }
+  }
+
+  template <class T>
+  void Get(std::optional<T>& x) {
+    const std::uint64_t tag = Varint();
+    ok_ &= tag <= 1;
+    x.reset();
+    if (tag == 1) Get(x.emplace());
+  }
+
+  template <class T>
+  void Get(std::vector<T>& x) {
+    x.clear();
+    GetMore(x, Size(1));
+  }
+
+  // Appends n elements, each told as its difference from the one before, the first from zero.
+  template <class T>
+  void GetMore(std::vector<T>& x, std::size_t n) {
+    T element{};
+    for (; n > 0 && ok_; --n) {
+      Get(element);
+      x.push_back(element);
+    }
+  }
+
+  void GetRows(std::vector<RowResult>& rows, std::span<const RowResult> last) {
+    const std::uint64_t n = Varint();
+    RowCursor cursor(last);
+    while (ok_ && rows.size() < n) {
+      const std::uint64_t skip = Varint(), copies = Varint(), fresh = Size(1);
+      const std::size_t left = cursor.left().size();
+      ok_ &= skip <= left && copies <= left - skip && copies + fresh > 0 && copies + fresh <= n - rows.size();
+      if (!ok_) return;
+      cursor.Skip(skip);
+      const auto copied = cursor.left().first(copies);
+      rows.insert(rows.end(), copied.begin(), copied.end());
+      cursor.Skip(copies);
+      GetMore(rows, fresh);
+      for (const RowResult& row : std::span(rows).last(ok_ ? fresh : 0)) cursor.PassNew(row);
+    }
+  }
+  void Get(std::vector<bool>& x) {
+    const std::uint64_t n = Varint();
+    ok_ &= n <= 8 * in_.size();
+    x.assign(ok_ ? n : 0, false);
+    std::uint64_t byte = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (i % 8 == 0) byte = Fixed(1);
+      x[i] = (byte >> (i % 8) & 1) != 0;
+    }
+  }
+
+  void Get(std::shared_ptr<const PrefixBlocks>& x) {
+    PrefixBlocks blocks;
+    Get(blocks);
+    x = std::make_shared<const PrefixBlocks>(std::move(blocks));
+  }
+  void Get(std::shared_ptr<const AgentRanks>& x) {
+    AgentRanks ranks;
+    Get(ranks);
+    x = std::make_shared<const AgentRanks>(std::move(ranks));
+  }
+  void Get(std::shared_ptr<const std::vector<ModelScore>>&) {}
+  void Get(std::shared_ptr<const AnyPolicy>&) {}
+
+  template <HasFields T>
+  void Get(T& x) {
+    std::apply([this](auto&... fields) { this->GetFields(fields...); }, Fields(x));
+  }
+
+ private:
+  template <class... F>
+  void GetFields(F&... fields) {
+    std::uint64_t mask = Varint();
+    ok_ &= mask >> sizeof...(F) == 0;
+    ((ok_ && (mask & 1) != 0 ? Get(fields) : void(), mask >>= 1), ...);
+  }
+
+  // A count of things that take at least `least` bytes each.
+  std::size_t Size(std::size_t least) {
+    const std::uint64_t n = Varint();
+    ok_ &= n <= in_.size() / least;
+    return ok_ ? n : 0;
+  }
+
+  std::string_view in_;
+  TimePoint now_;
+  bool ok_ = true;
+};
+
+template <Scalar T>
+constexpr std::uint64_t HashOn(std::uint64_t h, const T& x) {
+  return (std::rotl(h, 29) ^ ToBits(x)) * 0x9e3779b97f4a7c15u;
+}
+template <HasFields T>
+std::uint64_t HashOn(std::uint64_t h, const T& x) {
+  std::apply([&h](const auto&... fields) { ((h = HashOn(h, fields)), ...); }, Fields(x));
+  return h;
+}
+// 0 where there are none, and as good as never otherwise.
+template <class T>
+std::uint64_t Hash(std::span<const T> all) {
+  std::uint64_t h = all.size();
+  for (const T& x : all) h = HashOn(h, x);
+  return all.empty() ? 0 : Mix64(h);
+}
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SRC_RECORD_CODEC_H_

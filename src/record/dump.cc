@@ -1,0 +1,75 @@
+// Logs as lines for people.
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string>
+#include <variant>
+
+#include "record/text.h"
+#include "takt/record.h"
+
+namespace takt {
+namespace internal {
+namespace {
+
+constexpr std::string_view kEventNames[] = {"arrived",     "revised",        "blocked",   "unblocked",
+                                            "tool_called", "tool_returned",  "cancelled", "move_done",
+                                            "kv_freed",    "policy_changed", "drain",     "epoch"};
+static_assert(std::size(kEventNames) == std::variant_size_v<Event>);
+
+struct LineOf {
+  std::string& line;
+
+  void Head(TimePoint now, std::string_view what) {
+    Printer(line).Text(now);
+    line += ' ';
+    line += what;
+  }
+
+  void operator()(const LogStart& r) {
+    line += fmt::format("start policy={} pause={}", r.policy, r.pause);
+    Printer(line).Pairs(r.options, " ");
+  }
+  void operator()(const LogEvent& r) {
+    Head(r.now, kEventNames[r.event.index()]);
+    if (!r.policy.empty()) line += ' ' + r.policy;
+    std::visit([this](const auto& e) { Printer(line).Pairs(e, " "); }, r.event);
+  }
+  void operator()(const LogPlan& r) {
+    Head(r.now, "plan");
+    Printer(line).Pairs(r.limits, " ");
+  }
+  void operator()(const LogStep& r) {
+    line += "  step";
+    r.plan ? Printer(line).Pairs(*r.plan, " ") : Printer(line).Pairs(r.digest, " ");
+  }
+  void operator()(const LogCommit& r) {
+    Head(r.now, fmt::format("commit step={} rows=", r.step.value));
+    Printer(line).Text(r.rows);
+  }
+  void operator()(const LogAnswer& r) {
+    line += fmt::format("  oracle {} ", Name(r.question));
+    r.question == OracleQuestion::kReserve ? Printer(line).Text(r.granted) : Printer(line).Text(r.value);
+  }
+};
+
+}  // namespace
+}  // namespace internal
+
+absl::Status DumpLog(std::string_view bytes, const std::function<void(std::string_view line)>& out) {
+  auto reader = LogReader::Open(bytes);
+  if (!reader.ok()) return reader.status();
+  std::string line;
+  for (;;) {
+    const auto record = reader->Next();
+    if (!record.ok()) return record.status();
+    if (!*record) break;
+    line.clear();
+    std::visit(internal::LineOf{line}, **record);
+    out(line);
+  }
+  if (reader->truncated()) out(fmt::format("(cut off at byte {})", reader->offset()));
+  return absl::OkStatus();
+}
+
+}  // namespace takt

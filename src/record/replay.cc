@@ -1,0 +1,238 @@
+// Does again what a log says, and compares.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "record/text.h"
+#include "takt/pause/registry.h"
+#include "takt/policy/registry.h"
+#include "takt/record.h"
+#include "takt/scheduler.h"
+
+namespace takt {
+
+LogAnswer ReplayOracle::Next(OracleQuestion question) const {
+  LogAnswer answer;
+  if (answers_.empty() || answers_.front().question != question) {
+    diverged_ = true;
+    return answer;
+  }
+  answer = std::move(answers_.front());
+  answers_.pop_front();
+  answer.value = std::max(answer.value, 0);
+  return answer;
+}
+
+void ReplayOracle::Reserve(StepId, std::span<KvReservation> wishes) {
+  const LogAnswer answer = Next(OracleQuestion::kReserve);
+  diverged_ |= answer.granted.size() != wishes.size();
+  for (std::size_t i = 0; i < wishes.size(); ++i) wishes[i].granted = i < answer.granted.size() && answer.granted[i];
+}
+
+namespace {
+
+template <class T>
+std::string TextOf(const T& x) {
+  std::string text;
+  internal::Printer(text).Text(x);
+  return text;
+}
+
+template <class T>
+std::string Differ(std::string_view name, const T& logged, const T& replayed) {
+  return logged == replayed ? std::string()
+                            : fmt::format("{}: {} logged, {} replayed", name, TextOf(logged), TextOf(replayed));
+}
+
+// The first element in which two lists differ.
+template <class T>
+std::string DifferIn(std::string_view name, std::span<const T> logged, std::span<const T> replayed) {
+  const auto [a, b] = std::ranges::mismatch(logged, replayed);
+  if (a == logged.end() && b == replayed.end()) return {};
+  return fmt::format("{}[{}]: {} logged, {} replayed", name, a - logged.begin(),
+                     a == logged.end() ? "nothing" : TextOf(*a), b == replayed.end() ? "nothing" : TextOf(*b));
+}
+
+// The first that is not empty.
+std::string FirstOf(std::initializer_list<std::string> texts) {
+  const auto* found = std::ranges::find_if(texts, [](const std::string& text) { return !text.empty(); });
+  return found == texts.end() ? std::string() : *found;
+}
+
+// What differs first between two plans; empty where nothing does.
+std::string Compare(const PlanDigest& logged, const PlanDigest& replayed) {
+  const auto list = [](std::string_view name, std::uint64_t a, std::uint64_t b) {
+    return a == b ? std::string() : fmt::format("{}: other content", name);
+  };
+  return FirstOf({Differ("id", logged.id, replayed.id), Differ("entries", logged.entries, replayed.entries),
+                  list("run", logged.run, replayed.run), list("moves", logged.moves, replayed.moves),
+                  list("preempted", logged.preempted, replayed.preempted),
+                  list("failed", logged.failed, replayed.failed), list("released", logged.released, replayed.released),
+                  Differ("tokens", logged.tokens, replayed.tokens), Differ("idle", logged.idle, replayed.idle),
+                  Differ("wake_at", logged.wake_at, replayed.wake_at)});
+}
+
+std::string Compare(const KeptPlan& logged, const StepPlan& replayed) {
+  const auto list = []<class T>(std::string_view name, const std::vector<T>& a, const auto& b) {
+    return DifferIn(name, std::span<const T>(a), std::span<const T>(b));
+  };
+  return FirstOf({list("run", logged.run, replayed.run), list("moves", logged.moves, replayed.moves),
+                  list("preempted", logged.preempted, replayed.preempted),
+                  list("failed", logged.failed, replayed.failed),
+                  list("released", logged.released, replayed.released)});
+}
+
+std::string Compare(const LogStep& logged, const StepPlan& replayed) {
+  return FirstOf(
+      {logged.plan ? Compare(*logged.plan, replayed) : std::string(), Compare(logged.digest, Digest(replayed))});
+}
+
+// One replay: feeds a scheduler with what a reader yields.
+class Replayer {
+ public:
+  Replayer(LogReader reader, const LogReplayOptions& options) : reader_(reader), options_(options) {}
+
+  absl::StatusOr<LogReplay> Run() {
+    if (absl::Status status = Advance(); !status.ok()) return status;
+    while (record_ && !replay_.difference) {
+      absl::Status status = std::visit([this](auto& r) { return Do(r); }, *record_);
+      if (!status.ok()) return status;
+    }
+    replay_.truncated = reader_.truncated();
+    if (scheduler_) replay_.stats = scheduler_->stats();
+    return std::move(replay_);
+  }
+
+ private:
+  // Takes the next record into record_.
+  absl::Status Advance() {
+    replay_.bytes = offset_ = reader_.offset();
+    auto next = reader_.Next();
+    if (!next.ok()) return next.status();
+    record_ = *std::move(next);
+    return absl::OkStatus();
+  }
+
+  // Moves on, and lays ready the oracle's answers to the operation that was read last.
+  absl::Status Prepare() {
+    absl::Status status = Advance();
+    for (; status.ok() && record_ && std::holds_alternative<LogAnswer>(*record_); status = Advance()) {
+      oracle_->Feed(std::get<LogAnswer>(std::move(*record_)));
+    }
+    return status;
+  }
+
+  // The log ends after an operation, perhaps before all of the oracle's answers to it: it cannot be done again.
+  bool CutOff() const { return !record_ && scheduler_->options().kv == KvMode::kOracle; }
+
+  absl::Status OutOfPlace(std::string_view what) const {
+    return absl::DataLossError(fmt::format("log record at byte {}: {}", offset_, what));
+  }
+
+  void Note(std::string difference) {
+    if (!difference.empty() && !replay_.difference) replay_.difference = {step_, now_, std::move(difference)};
+  }
+
+  void CheckOracle() {
+    if (oracle_->diverged()) return Note("the oracle was asked something else");
+    if (oracle_->unasked() > 0) Note("the oracle was asked less");
+  }
+
+  absl::Status Do(LogStart& start) {
+    if (scheduler_) return OutOfPlace("a second start");
+    // Storage made ready is no part of any decision, and not a log's to claim.
+    constexpr std::int64_t kMostReserved = 1 << 16;
+    const LogStart s = std::move(start);
+    SchedulerOptions options = s.options;
+    options.reserve_requests = std::min(options.reserve_requests, kMostReserved);
+    auto policy = MakeAnyPolicy(s.policy);
+    if (!policy.ok()) return policy.status();
+    auto pause = options_.make_pause ? options_.make_pause(s.pause) : MakePause(s.pause);
+    if (!pause.ok()) return pause.status();
+    if (absl::Status status = Prepare(); !status.ok()) return status;
+    auto scheduler = Scheduler::Create(options, *std::move(policy), *std::move(pause),
+                                       options.kv == KvMode::kOracle ? oracle_.get() : nullptr);
+    if (!scheduler.ok()) return scheduler.status();
+    scheduler_.emplace(*std::move(scheduler));
+    CheckOracle();
+    return absl::OkStatus();
+  }
+
+  absl::Status Do(LogEvent& logged) {
+    if (!scheduler_) return OutOfPlace("an event before the start");
+    LogEvent e = std::move(logged);
+    if (auto* change = std::get_if<PolicyChanged>(&e.event); change != nullptr && !e.policy.empty()) {
+      auto policy = MakeAnyPolicy(e.policy);
+      if (!policy.ok()) return policy.status();
+      change->policy = std::make_shared<const AnyPolicy>(*std::move(policy));
+    }
+    if (absl::Status status = Prepare(); !status.ok() || CutOff()) return status;
+    now_ = e.now;
+    scheduler_->On(e.event, e.now);
+    ++replay_.events;
+    CheckOracle();
+    return absl::OkStatus();
+  }
+
+  absl::Status Do(LogPlan& logged) {
+    if (!scheduler_) return OutOfPlace("a plan before the start");
+    const LogPlan p = logged;
+    if (absl::Status status = Prepare(); !status.ok() || CutOff()) return status;
+    now_ = p.now;
+    const StepPlan& plan = scheduler_->Plan(p.now, p.limits);
+    ++replay_.plans;
+    if (!record_) return absl::OkStatus();
+    if (!std::holds_alternative<LogStep>(*record_)) return OutOfPlace("a plan is not followed by its answer");
+    const LogStep step = std::get<LogStep>(std::move(*record_));
+    step_ = step.digest.id;
+    ++replay_.plans_compared;
+    Note(Compare(step, plan));
+    CheckOracle();
+    return Advance();
+  }
+
+  absl::Status Do(LogStep&) { return OutOfPlace("an answer without a plan"); }
+
+  absl::Status Do(LogCommit& logged) {
+    if (!scheduler_) return OutOfPlace("a commit before the start");
+    const LogCommit c = std::move(logged);
+    if (absl::Status status = Prepare(); !status.ok() || CutOff()) return status;
+    now_ = c.now;
+    scheduler_->Commit({c.step, c.rows}, c.now);
+    ++replay_.commits;
+    CheckOracle();
+    return absl::OkStatus();
+  }
+
+  absl::Status Do(LogAnswer&) { return OutOfPlace("an oracle's answer before the start"); }
+
+  absl::StatusOr<AnyPolicy> MakeAnyPolicy(std::string_view spec) const {
+    return options_.make_policy ? options_.make_policy(spec) : MakePolicy(spec);
+  }
+
+  LogReader reader_;
+  const LogReplayOptions& options_;
+  std::unique_ptr<ReplayOracle> oracle_ = std::make_unique<ReplayOracle>();
+  std::optional<Scheduler> scheduler_;
+  std::optional<LogRecord> record_;  // the next one
+  std::size_t offset_ = 0;           // its place
+  StepId step_;
+  TimePoint now_{};
+  LogReplay replay_;
+};
+
+}  // namespace
+
+absl::StatusOr<LogReplay> ReplayLog(std::string_view bytes, const LogReplayOptions& options) {
+  auto reader = LogReader::Open(bytes);
+  if (!reader.ok()) return reader.status();
+  return Replayer(*std::move(reader), options).Run();
+}
+
+}  // namespace takt

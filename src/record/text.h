@@ -1,0 +1,119 @@
+// What a log holds, as text for people.
+#ifndef TAKT_SRC_RECORD_TEXT_H_
+#define TAKT_SRC_RECORD_TEXT_H_
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <concepts>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "record/codec.h"
+#include "record/fields.h"
+
+namespace takt::internal {
+
+constexpr std::string_view kQuestionNames[] = {"block_tokens",  "total_blocks", "free_blocks", "pending_blocks",
+                                               "cached_tokens", "reserve",      "release"};
+inline std::string_view Name(OracleQuestion question) { return kQuestionNames[static_cast<std::size_t>(question)]; }
+
+// Text(x): short, and enough to tell two values apart.
+class Printer {
+ public:
+  explicit Printer(std::string& out) : out_(out) {}
+
+  template <class T>
+    requires std::integral<T> || std::floating_point<T>
+  void Text(T x) {
+    fmt::format_to(std::back_inserter(out_), "{}", x);
+  }
+  template <class E>
+    requires std::is_enum_v<E>
+  void Text(E x) {
+    if constexpr (requires { Name(x); }) {
+      out_ += Name(x);
+    } else {
+      Text(static_cast<int>(x));
+    }
+  }
+  template <class Tag>
+  void Text(Id<Tag> x) {
+    Text(x.value);
+  }
+  template <class Tag>
+  void Text(Count<Tag> x) {
+    Text(x.value);
+  }
+  void Text(Duration x) { fmt::format_to(std::back_inserter(out_), "{:.9f}s", ToSeconds(x)); }
+  void Text(TimePoint x) {
+    if (x == kNever || x == kUnset) {
+      out_ += x == kNever ? "never" : "unset";
+    } else {
+      Text(x.time_since_epoch());
+    }
+  }
+  void Text(const std::string& x) { out_ += x; }
+  void Text(const Estimate& x) {
+    Text(x.mean);
+    if (Same(x, Estimate::Exact(x.mean))) return;
+    fmt::format_to(std::back_inserter(out_), "[{} {} {} {} {}]", x.quantiles[0], x.quantiles[1], x.quantiles[2],
+                   x.quantiles[3], x.quantiles[4]);
+  }
+  template <class T>
+  void Text(const std::optional<T>& x) {
+    if (x) Text(*x);
+  }
+  template <class T>
+  void Text(const std::vector<T>& x) {
+    out_ += '[';
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (i > 0) out_ += ' ';
+      Text(static_cast<const T&>(x[i]));
+    }
+    out_ += ']';
+  }
+  void Text(const std::shared_ptr<const PrefixBlocks>& x) { Text(x ? *x : PrefixBlocks{}); }
+  void Text(const std::shared_ptr<const AgentRanks>& x) { Text(x ? *x : AgentRanks{}); }
+  void Text(const std::shared_ptr<const std::vector<ModelScore>>&) {}
+  void Text(const std::shared_ptr<const AnyPolicy>&) {}
+
+  template <HasFields T>
+  void Text(const T& x) {
+    out_ += '{';
+    Pairs(x, "");
+    out_ += '}';
+  }
+
+  // name=value of the fields that differ from `base`.
+  template <HasFields T>
+  void Pairs(const T& x, std::string_view between, const T& base = {}) {
+    std::string_view names = FieldNames(static_cast<const T*>(nullptr));
+    std::string_view gap = between;
+    const auto pair = [&](const auto& field, const auto& other) {
+      const std::string_view name = names.substr(0, names.find(','));
+      names.remove_prefix(std::min(names.size(), name.size() + 2));
+      if (Same(field, other)) return;
+      out_ += gap;
+      out_ += name;
+      out_ += '=';
+      Text(field);
+      gap = " ";
+    };
+    std::apply([&](const auto&... a) { std::apply([&](const auto&... b) { (pair(a, b), ...); }, Fields(base)); },
+               Fields(x));
+  }
+
+ private:
+  std::string& out_;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SRC_RECORD_TEXT_H_

@@ -1,0 +1,25 @@
+#include "tool/command/commands.h"
+
+#include <cstdio>
+#include <string>
+
+#include "tool/run/exit_code.h"
+#include "tool/run/output.h"
+#include "fmt/format.h"
+
+namespace takt::tool {
+
+int Complain(std::string_view command, const absl::Status& status, int exit_code) {
+  const std::string name = command.empty() ? "takt" : fmt::format("takt {}", command);
+  std::fputs(fmt::format("{}: {}\n", name, std::string(status.message())).c_str(), stderr);
+  return exit_code;
+}
+
+int Print(std::string_view command, std::string_view text) {
+  OutputFile out = OutputFile::Open("-").value();
+  out.Write(text);
+  const absl::Status written = out.Close();
+  return written.ok() ? kDone : Complain(command, written, kFailed);
+}
+
+}  // namespace takt::tool

@@ -1,0 +1,66 @@
+#include <string>
+
+#include "tool/command/commands.h"
+#include "tool/run/exit_code.h"
+#include "tool/run/output.h"
+#include "tool/report/table.h"
+#include "fmt/format.h"
+#include "takt/base/time.h"
+#include "takt/record.h"
+
+namespace takt::tool {
+namespace {
+
+std::string StatsText(const Stats& stats) {
+  std::string text;
+#define TAKT_SHOW_STAT(name, meaning) \
+  if (stats.name != 0) text += fmt::format("  {:>12}  {}\n", Grouped(static_cast<long long>(stats.name)), meaning);
+  TAKT_STATS(TAKT_SHOW_STAT)
+#undef TAKT_SHOW_STAT
+  return text;
+}
+
+// Of what is in the file.
+int Fault(const ReplayLogArguments& arguments, const absl::Status& status) {
+  const std::string named = fmt::format("{}: {}", arguments.file, std::string(status.message()));
+  return Complain("replay-log", absl::Status(status.code(), named), kFailed);
+}
+
+int Dump(const ReplayLogArguments& arguments, std::string_view log) {
+  OutputFile out = OutputFile::Open("-").value();
+  const absl::Status read = DumpLog(log, [&](std::string_view line) {
+    out.Write(line);
+    out.Write("\n");
+  });
+  const absl::Status written = out.Close();
+  if (!read.ok()) return Fault(arguments, read);
+  return written.ok() ? kDone : Complain("replay-log", written, kFailed);
+}
+
+}  // namespace
+
+int RunCommand(const ReplayLogArguments& arguments) {
+  const absl::StatusOr<std::string> log = ReadFile(arguments.file);
+  if (!log.ok()) return Complain("replay-log", log.status(), kFailed);
+  if (arguments.dump) return Dump(arguments, *log);
+  const absl::StatusOr<LogReplay> replay = ReplayLog(*log);
+  if (!replay.ok()) return Fault(arguments, replay.status());
+
+  std::string text = fmt::format("{}: {}, {}, {}\n", arguments.file, Counted(replay->events, "event"),
+                                 Counted(replay->plans, "plan"), Counted(replay->commits, "commit"));
+  if (replay->truncated) {
+    text += fmt::format("The log is cut off in the middle of a record: replayed up to there, {} of {} bytes.\n",
+                        Grouped(static_cast<long long>(replay->bytes)), Grouped(static_cast<long long>(log->size())));
+  }
+  if (replay->difference) {
+    text += fmt::format("Step {}, at {} s, came out otherwise: {}\n", replay->difference->step.value,
+                        ToSeconds(replay->difference->now), replay->difference->what);
+  } else {
+    text += fmt::format("All {} that the log tells of came out again.\n", Counted(replay->plans_compared, "plan"));
+  }
+  text += "\nThe scheduler at the end:\n" + StatsText(replay->stats);
+  const int printed = Print("replay-log", text);
+  return replay->difference ? kFailed : printed;
+}
+
+}  // namespace takt::tool

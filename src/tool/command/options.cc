@@ -1,0 +1,186 @@
+#include "tool/command/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "tool/run/exit_code.h"
+#include "fmt/format.h"
+#include "takt/workload/read.h"
+
+namespace takt::tool {
+namespace {
+
+bool ParseNumber(const std::string& text, double& number) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end && std::isfinite(number);
+}
+
+CLI::Validator KnownFormat() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const absl::StatusOr<WorkloadFormat> format = ParseWorkloadFormat(text);
+        return format.ok() ? "" : std::string(format.status().message());
+      },
+      "");
+}
+
+// Names and values to the left, what they are to the right, in lines that fit.
+class Format : public CLI::Formatter {
+ public:
+  Format() { column_width(kLeft); }
+
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    return Entry(make_option_name(option, positional) + make_option_opts(option), make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return Entry(command->get_name(), command->get_description());
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_items_expected_max() == 0) return "";
+    std::string text = " " + option->get_type_name();
+    if (!option->get_default_str().empty()) text += fmt::format(" [{}]", option->get_default_str());
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kLeft = 28;
+  static constexpr std::size_t kWidth = 100;
+
+  static std::string Entry(const std::string& name, const std::string& text) {
+    std::string out = "  " + name;
+    if (out.size() + 2 > kLeft) out += '\n';
+    std::size_t column = out.back() == '\n' ? 0 : out.size();
+    std::istringstream words(text);
+    for (std::string word; words >> word;) {
+      if (column + 1 + word.size() > kWidth) out += '\n', column = 0;
+      const std::size_t blanks = column < kLeft ? kLeft - column : 1;
+      out += std::string(blanks, ' ') + word;
+      column += blanks + word.size();
+    }
+    return out + "\n";
+  }
+};
+
+// What is nearest to a word that nobody knows, where anything is near.
+std::string Nearest(std::string_view word, const std::vector<std::string>& known) {
+  const auto distance = [](std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      std::size_t diagonal = std::exchange(row[0], i + 1);
+      for (std::size_t j = 0; j < b.size(); ++j) {
+        const std::size_t swapped = diagonal + (a[i] == b[j] ? 0 : 1);
+        diagonal = std::exchange(row[j + 1], std::min({swapped, row[j] + 1, row[j + 1] + 1}));
+      }
+    }
+    return row.back();
+  };
+  std::string nearest;
+  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const std::string& name : known) {
+    const std::size_t d = distance(word, name);
+    if (d < least) least = d, nearest = name;
+  }
+  return nearest;
+}
+
+}  // namespace
+
+CLI::Validator Positive() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        double number = 0;
+        return ParseNumber(text, number) && number > 0 ? "" : fmt::format("'{}' is not a positive number", text);
+      },
+      "");
+}
+
+CLI::Validator Share(double most) {
+  return CLI::Validator(
+      [most](std::string& text) -> std::string {
+        double number = 0;
+        const bool fine = ParseNumber(text, number) && number >= 0 && number <= most;
+        return fine ? "" : fmt::format("'{}' is not a number from 0 to {}", text, most);
+      },
+      "");
+}
+
+CLI::Validator Whole(std::int64_t least, std::int64_t most) {
+  return CLI::Validator(
+      [least, most](std::string& text) -> std::string {
+        std::int64_t number = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, number);
+        if (error == std::errc() && stop == end && number >= least && number <= most) return "";
+        const bool bounded = most < INT64_MAX || error == std::errc::result_out_of_range;
+        const std::string range =
+            bounded ? fmt::format("from {} to {}", least, most) : fmt::format("of at least {}", least);
+        return fmt::format("'{}' is not a whole number {}", text, range);
+      },
+      "");
+}
+
+std::shared_ptr<CLI::FormatterBase> HelpFormat() { return std::make_shared<Format>(); }
+
+void AddWorkload(Group group, WorkloadSource& to) {
+  group.Add("--format", to.format, "NAME",
+            "of the file: auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, text2sql; auto looks at its "
+            "first line",
+            KnownFormat());
+  group.Add("--length-scale", to.length_scale, "X",
+            "all lengths times X: for an engine that is smaller than the one that the trace is of", Positive());
+  group.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
+  group.Add("--limit", to.limit, "N", "only the first N workflows (in most traces a workflow is one request)",
+            Whole(1, INT64_MAX));
+  group.Add("--draw", to.draw, "N",
+            "N workflows drawn from them at random, with replacement, and Poisson arrivals, 1 per second",
+            Whole(1, 50'000'000));
+  group.Add("--seed", to.seed, "N",
+            "of all that is drawn at random: the errors of estimates, workflows, and arrivals where a file has none",
+            Whole(0, INT64_MAX));
+}
+
+void AddReports(Group group, ReplayArguments& to) {
+  group.Add("--json", to.json, "FILE", "all figures");
+  group.Add("--csv", to.csv, "FILE", "a line per request and run");
+  group.Add("--csv-summary", to.csv_summary, "FILE", "a line per run");
+  group.Add("--html", to.html, "FILE", "a page with plots, which needs nothing else");
+  group.Add("--perfetto", to.perfetto, "FILE", "the schedule itself, to be looked at in ui.perfetto.dev");
+  group.Add("--perfetto-limit", to.perfetto_limit, "N", "only the first N requests of it", Whole(1, INT64_MAX));
+  group.Add("--slo-ttft", to.slo_ttft, "S", "served well is: the first token within S seconds ...", Positive());
+  group.Add("--slo-tpot", to.slo_tpot, "S", "... and then S seconds per token on average", Positive());
+  group.AddFlag("--no-wall", to.no_wall, "leave out how long it all took, so that equal runs give equal files");
+  group.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
+}
+
+int ReportUsage(const CLI::App& tool, const CLI::ParseError& error) {
+  const auto commands = tool.get_subcommands();
+  const CLI::App& app = commands.empty() ? tool : *commands.front();
+  std::string message = error.what();
+  if (const std::vector<std::string> extras = app.remaining(true); !extras.empty()) {
+    std::vector<std::string> known;
+    if (commands.empty()) {
+      for (const CLI::App* command : tool.get_subcommands(nullptr)) known.push_back(command->get_name());
+    }
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+    const std::string word = extras.front().substr(0, extras.front().find('='));
+    message = fmt::format("there is no '{}'", word);
+    if (const std::string near = Nearest(word, known); !near.empty())
+      message += fmt::format("; did you mean {}?", near);
+  }
+  const std::string command = commands.empty() ? "" : " " + app.get_name();
+  std::fputs(
+      fmt::format("{0}{1}: {2}\n'{0}{1} --help' says what there is.\n", tool.get_name(), command, message).c_str(),
+      stderr);
+  return kUsage;
+}
+
+}  // namespace takt::tool

@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tool/command/call_log.h"
+#include "tool/command/commands.h"
+#include "tool/run/exit_code.h"
+#include "tool/report/json_writer.h"
+#include "tool/run/load_workload.h"
+#include "tool/run/output.h"
+#include "tool/run/terminal.h"
+#include "fmt/format.h"
+
+namespace takt::tool {
+namespace {
+
+constexpr std::string_view kName = "predict";
+constexpr std::size_t kLevels = Estimate::kLevels.size();
+constexpr std::array<const char*, kLevels> kQuantiles = {"q10", "q25", "q50", "q75", "q90"};
+
+std::string CsvField(std::string_view text) {
+  if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string CsvLine(std::int64_t line, std::string_view workflow, const CallForecast& told, bool solved) {
+  std::string text = fmt::format("{},{}", line, CsvField(workflow));
+  const Estimate& e = told.tokens_left;
+  text += e.known() ? fmt::format(",{}", static_cast<float>(e.mean)) : ",";
+  for (const float q : e.quantiles) text += e.known() ? fmt::format(",{}", q) : ",";
+  if (solved) text += told.solved >= 0 ? fmt::format(",{}", static_cast<float>(told.solved)) : ",";
+  return text + "\n";
+}
+
+std::string JsonLine(std::int64_t line, std::string_view workflow, const CallForecast& told, bool solved) {
+  JsonWriter json(0);
+  json.BeginObject().Field("line", line);
+  if (!workflow.empty()) json.Field("workflow", workflow);
+  const Estimate& e = told.tokens_left;
+  if (e.known()) json.Field("mean", e.mean);
+  for (std::size_t l = 0; l < kLevels && e.known(); ++l) json.Field(kQuantiles[l], static_cast<double>(e.quantiles[l]));
+  if (solved && told.solved >= 0) json.Field("solved", told.solved);
+  else if (solved) json.Key("solved").Null();
+  return json.EndObject().Take() + "\n";
+}
+
+}  // namespace
+
+int RunCommand(const PredictArguments& arguments) {
+  const NamedPath inputs[] = {{"MODEL", arguments.model}, {"LOG", arguments.log}};
+  const NamedPath output{"--output", arguments.output};
+  if (absl::Status usage = CheckPaths(inputs, std::span(&output, 1)); !usage.ok())
+    return Complain(kName, usage, kUsage);
+  absl::StatusOr<OutputFile> out = OutputFile::Open(arguments.output);
+  if (!out.ok()) return Complain(kName, out.status(), kFailed);
+  const absl::StatusOr<std::string> bytes = ReadFile(arguments.model);
+  if (!bytes.ok()) return Complain(kName, bytes.status(), kFailed);
+  const auto predictor = CallPredictor::Load(*bytes);
+  if (!predictor.ok()) {
+    const std::string named =
+        fmt::format("{}: {}", InputName(arguments.model), std::string(predictor.status().message()));
+    return Complain(kName, absl::InvalidArgumentError(named), kFailed);
+  }
+  CallLogReport report;
+  const absl::StatusOr<CallLog> log =
+      ReadCallLog(arguments.log, {.outputs = false, .skip_bad_lines = arguments.skip_bad_lines}, report);
+  if (!log.ok()) return Complain(kName, log.status(), kFailed);
+  NoteBadLines(InputName(arguments.log), report.bad_lines, report.bad_line_messages);
+
+  CatchInterrupts();
+  const bool csv = arguments.format == "csv", solved = (*predictor)->confidence() != nullptr;
+  if (csv) out->Write(fmt::format("line,workflow,mean,{}{}\n", fmt::join(kQuantiles, ","), solved ? ",solved" : ""));
+  CallPredictor::Scratch scratch;
+  constexpr std::size_t kAtOnce = 1024;
+  std::vector<CallDescription> calls;
+  std::vector<CallForecast> told(kAtOnce);
+  std::int64_t unknown = 0;
+  for (std::size_t from = 0; from < log->calls.size(); from += kAtOnce) {
+    if (Interrupted()) return Complain(kName, absl::CancelledError("interrupted"), kInterrupted);
+    const std::size_t n = std::min(kAtOnce, log->calls.size() - from);
+    calls.clear();
+    for (std::size_t i = 0; i < n; ++i) calls.push_back(log->calls[from + i].call);
+    (*predictor)->Predict(calls, std::span(told).first(n), scratch);
+    for (std::size_t i = 0; i < n; ++i) {
+      unknown += told[i].tokens_left.known() ? 0 : 1;
+      out->Write((csv ? CsvLine : JsonLine)(log->lines[from + i], log->workflows[from + i], told[i], solved));
+    }
+  }
+  const absl::Status written = out->Close();
+  if (unknown > 0) {
+    std::fputs(fmt::format("{}: {} of {} calls are of models that {} does not know\n", InputName(arguments.log),
+                           unknown, log->calls.size(), InputName(arguments.model))
+                   .c_str(),
+               stderr);
+  }
+  return written.ok() ? kDone : Complain(kName, written, kFailed);
+}
+
+}  // namespace takt::tool

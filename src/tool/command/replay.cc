@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tool/command/commands.h"
+#include "tool/report/comparison.h"
+#include "tool/run/exit_code.h"
+#include "tool/run/load_workload.h"
+#include "tool/run/progress_bar.h"
+#include "tool/command/report_files.h"
+#include "tool/report/reports.h"
+#include "tool/run/runner.h"
+#include "tool/command/scheduler_settings.h"
+#include "tool/run/terminal.h"
+#include "takt/placement/registry.h"
+
+namespace takt::tool {
+namespace {
+
+// ---- what is asked for ---------------------------------------------------------------------------------------------
+
+absl::StatusOr<Profile> LoadProfile(const ReplayArguments& arguments) {
+  if (arguments.profiles_file.empty()) return FindProfile(arguments.profile);
+  const absl::StatusOr<std::vector<Profile>> more = ReadProfiles(arguments.profiles_file);
+  if (!more.ok()) return more.status();
+  return FindProfile(arguments.profile, *more);
+}
+
+// What all runs have in common. Errors are of the command line.
+absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
+  if (absl::StatusOr<AnyPlacement> placement = MakePlacement(arguments.placement); !placement.ok()) {
+    return placement.status();
+  }
+  ReplayOptions options;
+  absl::StatusOr<Profile> profile = LoadProfile(arguments);
+  if (!profile.ok()) return profile.status();
+  options.profile = *std::move(profile);
+  options.seed = arguments.workload.seed;
+  options.kv_tokens = arguments.kv_tokens;
+  options.instances = arguments.instances;
+  options.placement = arguments.placement;
+  options.limits.tokens = {arguments.token_budget};
+  options.limits.max_seqs = arguments.max_seqs;
+  options.scheduler.prefix_cache = arguments.prefix_cache;
+  options.rate_scale = arguments.rate_scale;
+  options.closed_loop = arguments.closed_loop;
+  options.slo = {FromSeconds(arguments.slo_ttft), FromSeconds(arguments.slo_tpot)};
+
+  std::vector<std::string> of_policies;
+  for (const std::string& option : arguments.options) {
+    const absl::StatusOr<bool> known = ApplySetting(option, options);
+    if (!known.ok()) return known.status();
+    if (!*known) of_policies.push_back(option);
+  }
+  if (absl::Status given = GiveOptions(arguments.policies, of_policies); !given.ok()) return given;
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+  return options;
+}
+
+std::vector<double> LoadsOf(const ReplayArguments& arguments) {
+  if (arguments.sweep.empty()) return arguments.load ? std::vector{*arguments.load} : std::vector<double>{};
+  std::vector<double> loads = arguments.sweep;
+  for (double& load : loads) load *= arguments.load.value_or(1);
+  return loads;
+}
+
+// Loads, then policies, then estimates.
+absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments, const Comparison& comparison) {
+  std::vector<std::pair<std::optional<double>, double>> rates;
+  for (const double load : LoadsOf(arguments)) {
+    const double scale = RateScaleForLoad(comparison.workload, load, comparison.saturation_rps);
+    if (!(scale > 0)) return absl::InvalidArgumentError("--load: the workload has no rate, all of it comes at once");
+    rates.emplace_back(load, scale);
+  }
+  if (rates.empty()) rates.emplace_back(std::nullopt, arguments.rate_scale);
+  std::vector<RunSettings> runs;
+  for (const auto& [load, scale] : rates) {
+    for (const std::string& policy : arguments.policies) {
+      for (const std::string& estimates : arguments.estimates) {
+        runs.push_back({policy, EstimateSpec::Parse(estimates).value(), load, scale});
+      }
+    }
+  }
+  return runs;
+}
+
+// ---- running -------------------------------------------------------------------------------------------------------
+
+ReplayOptions OptionsOf(const ReplayOptions& common, const RunSettings& settings) {
+  ReplayOptions options = common;
+  options.policy = settings.policy;
+  options.estimates = settings.estimates;
+  options.rate_scale = settings.rate_scale;
+  return options;
+}
+
+// The first error; runs that it hit have not ended.
+absl::Status RunRuns(const ReplayArguments& arguments, const ReplayOptions& common, std::string_view what,
+                     ProgressBar& bar, Comparison& comparison, std::vector<Run>& runs) {
+  std::vector<ReplayTask> tasks;
+  for (Run& run : runs) {
+    tasks.push_back({&comparison.workload, OptionsOf(common, run.settings)});
+    if (arguments.perfetto.empty()) continue;
+    run.trace =
+        std::make_unique<ScheduleTrace>(comparison.workload, static_cast<std::size_t>(arguments.perfetto_limit));
+    tasks.back().options.on_step = [trace = run.trace.get()](const VirtualStep& step) { trace->OnStep(step); };
+  }
+  std::vector<absl::Status> faults(runs.size());
+  RunAll(tasks, arguments.threads, what, bar, [&](std::size_t i, absl::StatusOr<ReplayResult> result, double wall_s) {
+    faults[i] = result.status();
+    runs[i].wall_s = wall_s;
+    if (result.ok()) Keep(*std::move(result), !arguments.csv.empty(), runs[i]);
+  });
+  for (const absl::Status& fault : faults) {
+    if (!fault.ok()) return fault;
+  }
+  return absl::OkStatus();
+}
+
+// What the engines can do at most, where a load is asked for.
+absl::Status Saturate(const ReplayArguments& arguments, const ReplayOptions& common, ProgressBar& bar,
+                      Comparison& comparison) {
+  if (LoadsOf(arguments).empty()) return absl::OkStatus();
+  ReplayOptions options = common;
+  options.progress = [&bar](double share) {
+    bar.Show(share, "measuring what the engines can do");
+    return !Interrupted();
+  };
+  const absl::StatusOr<double> saturation = MeasureSaturation(comparison.workload, options);
+  if (saturation.ok()) comparison.saturation_rps = *saturation;
+  return saturation.status();
+}
+
+// Compares every run's mean latency with that of the exact-size order at the same load, which is run where it is not
+// among the runs.
+absl::Status FindRegret(const ReplayArguments& arguments, const ReplayOptions& common, ProgressBar& bar,
+                        Comparison& comparison) {
+  std::vector<Run> exact;
+  for (const Run& run : comparison.runs) {
+    if (!exact.empty() && exact.back().settings.load == run.settings.load) continue;
+    exact.emplace_back().settings = {"sjf", {EstimateKind::kOracle}, run.settings.load, run.settings.rate_scale};
+  }
+  if (absl::Status run = RunRuns(arguments, common, "the exact-size order", bar, comparison, exact); !run.ok())
+    return run;
+  for (Run& run : comparison.runs) {
+    const auto reference = std::find_if(exact.begin(), exact.end(), [&](const Run& e) {
+      return e.ended && !e.stopped && e.settings.load == run.settings.load && e.metrics.e2e.mean > 0;
+    });
+    if (run.ended && reference != exact.end()) run.metrics.regret = run.metrics.e2e.mean / reference->metrics.e2e.mean;
+  }
+  return absl::OkStatus();
+}
+
+void SetDefaults(ReplayArguments& arguments) {
+  if (arguments.policies.empty()) arguments.policies = {"fcfs", "sjf", "stjf", "boosted_footprint"};
+  if (arguments.estimates.empty()) arguments.estimates = {"oracle"};
+}
+
+absl::Status CheckUsage(const ReplayArguments& arguments) {
+  for (const std::string& estimates : arguments.estimates) {
+    if (absl::StatusOr<EstimateSpec> spec = EstimateSpec::Parse(estimates); !spec.ok()) {
+      return absl::InvalidArgumentError("--estimates: " + std::string(spec.status().message()));
+    }
+  }
+  const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles_file}};
+  return CheckPaths(inputs, ReportPaths(arguments));
+}
+
+}  // namespace
+
+int RunCommand(const ReplayArguments& wished) {
+  constexpr std::string_view kName = "replay";
+  const auto begin = std::chrono::steady_clock::now();
+  CatchInterrupts();
+  ReplayArguments arguments = wished;
+  SetDefaults(arguments);
+  if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
+  const absl::StatusOr<ReplayOptions> common = CommonOptions(arguments);
+  if (!common.ok()) return Complain(kName, common.status(), kUsage);
+
+  Comparison comparison;
+  comparison.setup = arguments;
+  comparison.source = arguments.workload.file;
+  comparison.seed = arguments.workload.seed;
+  comparison.sweeps = arguments.sweep.size() > 1;
+  comparison.several_estimates = arguments.estimates.size() > 1;
+  comparison.tells_wall = !arguments.no_wall;
+  comparison.profile = common->profile;
+  absl::StatusOr<Workload> workload = LoadWorkload(arguments.workload);
+  if (!workload.ok()) return Complain(kName, workload.status(), kFailed);
+  comparison.workload = *std::move(workload);
+  absl::StatusOr<std::vector<OutputFile>> reports = OpenReports(arguments);
+  if (!reports.ok()) return Complain(kName, reports.status(), kFailed);
+
+  ProgressBar bar(!arguments.quiet);
+  if (absl::Status measured = Saturate(arguments, *common, bar, comparison); !measured.ok()) {
+    return Complain(kName, measured, kFailed);
+  }
+  if (Interrupted()) return Complain(kName, absl::CancelledError("interrupted before the first run"), kInterrupted);
+  absl::StatusOr<std::vector<RunSettings>> settings = RunsOf(arguments, comparison);
+  if (!settings.ok()) return Complain(kName, settings.status(), kUsage);
+  for (RunSettings& s : *settings) comparison.runs.emplace_back().settings = std::move(s);
+  absl::Status ran = RunRuns(arguments, *common, "replaying", bar, comparison, comparison.runs);
+  if (ran.ok() && arguments.regret && !Interrupted()) ran = FindRegret(arguments, *common, bar, comparison);
+  bar.Clear();
+  if (!ran.ok()) return Complain(kName, ran, kFailed);
+
+  comparison.interrupted = Interrupted();
+  comparison.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (absl::Status written = WriteReports(comparison, arguments, *reports); !written.ok())
+    return Complain(kName, written, kFailed);
+  return comparison.interrupted ? kInterrupted : kDone;
+}
+
+}  // namespace takt::tool

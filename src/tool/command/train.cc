@@ -1,0 +1,397 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tool/command/call_log.h"
+#include "tool/command/commands.h"
+#include "tool/run/exit_code.h"
+#include "tool/run/host_threads.h"
+#include "tool/report/html_page.h"
+#include "tool/report/html_text.h"
+#include "tool/report/json_writer.h"
+#include "tool/run/load_workload.h"
+#include "tool/run/output.h"
+#include "tool/report/plot.h"
+#include "tool/run/progress_bar.h"
+#include "tool/report/table.h"
+#include "tool/run/terminal.h"
+#include "tool/command/write_reports.h"
+#include "fmt/format.h"
+#include "takt/numeric/correlation.h"
+#include "takt/version.h"
+
+namespace takt::tool {
+namespace {
+
+constexpr std::string_view kName = "train";
+constexpr std::size_t kLevels = Estimate::kLevels.size();
+using Workflows = std::vector<std::vector<LoggedCall>>;
+
+// How predictions compare with what came, of one model's calls or of all.
+struct Check {
+  std::string model;
+  std::int64_t calls = 0;
+  double forest_tau = 0, prompt_tau = 0, stage_tau = 0;  // Kendall distance to the order of tokens left
+  double pinball = 0;                                    // mean over calls and levels [tokens]
+  std::array<double, kLevels> coverage = {};             // share at or below the quantile; a tie counts half
+  double calibration_error = 0;
+  double predicted_mean = 0, true_mean = 0;
+};
+
+struct Training {
+  const TrainArguments& arguments;
+  std::int64_t calls = 0, workflows = 0, learnt = 0;
+  std::shared_ptr<const CallPredictor> predictor = {};
+  std::vector<Check> checks = {};  // all calls first; empty where none were held out
+};
+
+// A call that was held out.
+struct Held {
+  std::string_view model;
+  double truth = 0, prompt = 0, stage = 0;
+  Estimate told = {};
+};
+
+void ForLeft(const std::vector<LoggedCall>& workflow, auto&& f) {
+  double left = 0;
+  for (std::size_t i = workflow.size(); i-- > 0;) {
+    left += std::max(workflow[i].output_tokens.value, 0);
+    f(workflow[i].call, left);
+  }
+}
+
+// What the mean of a call's stage tells, and its prompt alone: what there is to beat. Cancelled: `progress` said so.
+absl::StatusOr<std::vector<Held>> Asked(const CallPredictor& predictor, const Workflows& learnt,
+                                        const Workflows& held_out, const Progress& progress) {
+  using Stage = std::array<std::string_view, 3>;
+  struct Mean {
+    double sum = 0, count = 0;
+  };
+  std::map<Stage, Mean> stages;
+  Mean all;
+  for (const auto& workflow : learnt) {
+    ForLeft(workflow, [&](const CallDescription& call, double left) {
+      for (Mean* mean : {&stages[{call.model, call.kind, call.stage}], &all}) mean->sum += left, ++mean->count;
+    });
+  }
+  std::vector<Held> held;
+  std::vector<CallDescription> calls;
+  for (const auto& workflow : held_out) {
+    ForLeft(workflow, [&](const CallDescription& call, double left) {
+      const auto at = stages.find({call.model, call.kind, call.stage});
+      const Mean& mean = at == stages.end() ? all : at->second;
+      held.push_back({call.model, left, static_cast<double>(call.prompt_tokens.value), mean.sum / mean.count});
+      calls.push_back(call);
+    });
+  }
+  CallPredictor::Scratch scratch;
+  constexpr std::size_t kAtOnce = 1024;
+  std::array<CallForecast, kAtOnce> told;
+  for (std::size_t from = 0; from < held.size(); from += kAtOnce) {
+    if (!progress(static_cast<double>(from) / static_cast<double>(held.size()))) {
+      return absl::CancelledError("the check was stopped");
+    }
+    const auto some = std::span<const CallDescription>(calls).subspan(from, std::min(kAtOnce, held.size() - from));
+    predictor.Predict(some, std::span(told).first(some.size()), scratch);
+    for (std::size_t i = 0; i < some.size(); ++i) held[from + i].told = told[i].tokens_left;
+  }
+  return held;
+}
+
+// Of calls whose models are known.
+Check CheckOf(std::string model, std::span<const Held> held) {
+  Check check{.model = std::move(model)};
+  std::vector<double> truth, forest, prompt, stage;
+  for (const Held& h : held) {
+    truth.push_back(h.truth);
+    forest.push_back(h.told.Quantile(0.5));
+    prompt.push_back(h.prompt);
+    stage.push_back(h.stage);
+    check.predicted_mean += h.told.mean;
+    check.true_mean += h.truth;
+    for (std::size_t l = 0; l < kLevels; ++l) {
+      const double level = Estimate::kLevels[l];
+      const double off = h.truth - static_cast<double>(h.told.quantiles[l]);
+      check.pinball += std::max(level * off, (level - 1) * off) / static_cast<double>(kLevels);
+      check.coverage[l] += off < 0 ? 1 : off > 0 ? 0 : 0.5;
+    }
+  }
+  check.calls = static_cast<std::int64_t>(truth.size());
+  if (truth.empty()) return check;
+  const auto n = static_cast<double>(truth.size());
+  for (double* sum : {&check.predicted_mean, &check.true_mean, &check.pinball}) *sum /= n;
+  for (std::size_t l = 0; l < kLevels; ++l) {
+    check.coverage[l] /= n;
+    check.calibration_error += std::abs(check.coverage[l] - Estimate::kLevels[l]) / static_cast<double>(kLevels);
+  }
+  check.forest_tau = CountPairs(truth, forest).distance();
+  check.prompt_tau = CountPairs(truth, prompt).distance();
+  check.stage_tau = CountPairs(truth, stage).distance();
+  return check;
+}
+
+// All of them, then model by model.
+std::vector<Check> ChecksOf(std::span<const std::string> models, std::vector<Held> held) {
+  std::erase_if(held, [](const Held& h) { return !h.told.known(); });
+  std::vector<Check> checks = {CheckOf("", held)};
+  std::ranges::stable_sort(held, {}, &Held::model);
+  for (const std::string& model : models) {
+    const auto own = std::ranges::equal_range(held, std::string_view(model), {}, &Held::model);
+    if (!model.empty()) checks.push_back(CheckOf(model, own));
+  }
+  return checks;
+}
+
+std::string Shown(std::string_view model) { return model.empty() ? "(no name)" : std::string(model); }
+
+std::string Text(const Training& run, bool colour) {
+  const CallPredictor& predictor = *run.predictor;
+  std::string text = fmt::format("{}: {} of {}, {}; learnt from {}{}.\n", InputName(run.arguments.log),
+                                 Counted(run.calls, "call"), Counted(run.workflows, "workflow"),
+                                 Counted(static_cast<std::int64_t>(predictor.models().size()), "model"),
+                                 Counted(run.learnt, "call"), predictor.sketch() == nullptr ? "" : " and their texts");
+  for (const std::string& model : predictor.models()) {
+    const ForestReport& r = *predictor.ReportOf(model);
+    text += fmt::format(
+        "  {}: {} kept, {} leaves; on workflows that trees had left out: tau distance {:.3f}, quantiles off "
+        "by {:.1f} %\n",
+        Shown(model), Counted(r.rows, "call"), Grouped(r.leaves), r.tau_distance, 100 * r.calibration_error);
+  }
+  if (run.checks.empty()) {
+    text += "\nNone were held out.\n";
+  } else {
+    text += fmt::format(
+        "\nTokens that a workflow has left, of {} held out. Order: Kendall's distance to the true one,\n"
+        "0.5 is chance. Quantiles: share of calls at or below; off: mean distance from the level.\n\n",
+        Counted(run.checks[0].calls, "call"));
+    std::vector<Table::Column> columns = {
+        {"", "model", false},  {"", "calls"},          {"Order by", "forest", true, Best::kSmallest},
+        {"Order by", "stage"}, {"Order by", "prompt"}, {"Tokens", "pinball loss"},
+        {"Tokens", "mean"},    {"Tokens", "predicted"}};
+    for (const double level : Estimate::kLevels)
+      columns.push_back({"Quantiles [%]", fmt::format("{:.0f}", 100 * level)});
+    columns.push_back({"Quantiles [%]", "off"});
+    Table table(std::move(columns));
+    for (const Check& c : run.checks) {
+      if (&c <= run.checks.data() + 1) table.BeginSection();  // all, then models
+      table.BeginRow();
+      table.Text(&c == run.checks.data() ? "all" : Shown(c.model));
+      table.Text(Grouped(c.calls));
+      for (const double tau : {c.forest_tau, c.stage_tau, c.prompt_tau}) table.Number(tau);
+      table.Text(Short(c.pinball));
+      table.Text(Short(c.true_mean));
+      table.Text(Short(c.predicted_mean));
+      for (const double share : c.coverage) table.Text(fmt::format("{:.1f}", 100 * share));
+      table.Text(fmt::format("{:.1f}", 100 * c.calibration_error));
+    }
+    text += table.ToString(colour);
+  }
+  if (const Confidence* confidence = predictor.confidence()) {
+    text += "\nWhether a model solves its task, on calls left out in turn (cross-validation):\n\n";
+    Table table({{"", "model", false},
+                 {"", "calls"},
+                 {"", "solved [%]"},
+                 {"", "average precision"},
+                 {"", "cross entropy"},
+                 {"", "off [%]"}});
+    for (std::size_t m = 0; m < predictor.models().size(); ++m) {
+      const ConfidenceReport& r = confidence->report()[m];
+      table.BeginRow();
+      table.Text(Shown(predictor.models()[m]));
+      if (r.rows == 0) {
+        table.Text("untried");
+        for (int blank = 0; blank < 4; ++blank) table.Text("");
+        continue;
+      }
+      table.Text(Grouped(r.rows));
+      table.Text(fmt::format("{:.1f}", 100 * r.solved));
+      table.Text(fmt::format("{:.3f}", r.average_precision));
+      table.Text(fmt::format("{:.3f}", r.cross_entropy));
+      table.Text(fmt::format("{:.1f}", 100 * r.calibration_error));
+    }
+    text += table.ToString(colour) +
+            fmt::format("\nMean average precision: {:.3f}\n", confidence->mean_average_precision());
+  }
+  return text;
+}
+
+std::string Json(const Training& run) {
+  const CallPredictor& predictor = *run.predictor;
+  JsonWriter json;
+  json.BeginObject().Field("takt", TAKT_VERSION).Field("log", run.arguments.log);
+  json.Field("calls", run.calls).Field("workflows", run.workflows).Field("learnt_calls", run.learnt);
+  json.Field("texts", predictor.sketch() != nullptr).Key("forests").BeginArray();
+  for (const std::string& model : predictor.models()) {
+    const ForestReport& r = *predictor.ReportOf(model);
+    json.BeginObject().Field("model", model).Field("calls", r.rows).Field("leaves", r.leaves);
+    json.Field("tau_distance", r.tau_distance).Field("calibration_error", r.calibration_error).EndObject();
+  }
+  json.EndArray().Key("held_out").BeginArray();
+  for (const Check& c : run.checks) {
+    json.BeginObject();
+    if (&c != run.checks.data()) json.Field("model", c.model);
+    json.Field("calls", c.calls).Field("tau_distance", c.forest_tau).Field("tau_distance_of_stage", c.stage_tau);
+    json.Field("tau_distance_of_prompt", c.prompt_tau).Field("pinball_loss", c.pinball);
+    json.Field("mean", c.true_mean).Field("predicted_mean", c.predicted_mean);
+    json.Field("calibration_error", c.calibration_error).Key("reliability").BeginArray();
+    for (std::size_t l = 0; l < kLevels; ++l) {
+      json.BeginObject().Field("level", Estimate::kLevels[l]).Field("share", c.coverage[l]).EndObject();
+    }
+    json.EndArray().EndObject();
+  }
+  json.EndArray();
+  if (const Confidence* confidence = predictor.confidence()) {
+    json.Field("mean_average_precision", confidence->mean_average_precision()).Key("solved").BeginArray();
+    for (std::size_t m = 0; m < predictor.models().size(); ++m) {
+      const ConfidenceReport& r = confidence->report()[m];
+      json.BeginObject().Field("model", predictor.models()[m]).Field("calls", r.rows);
+      const double untried = std::numeric_limits<double>::quiet_NaN();  // null
+      for (const auto& [key, figure] : {std::pair{"share", r.solved},
+                                        {"average_precision", r.average_precision},
+                                        {"cross_entropy", r.cross_entropy},
+                                        {"calibration_error", r.calibration_error}}) {
+        json.Field(key, r.rows > 0 ? figure : untried);
+      }
+      json.Key("reliability").BeginArray();
+      for (const ReliabilityBin& bin : r.reliability) {
+        json.BeginObject().Field("count", bin.count).Field("score", bin.score).Field("share", bin.share).EndObject();
+      }
+      json.EndArray().EndObject();
+    }
+    json.EndArray();
+  }
+  return json.EndObject().Take() + "\n";
+}
+
+// Predicted against what came: on the diagonal all is well.
+std::string ReliabilityFigure(const char* title, const char* x, const char* y, std::vector<PlotLine> lines) {
+  lines.push_back({.name = "as it should be", .style = kLineStyles - 1, .points = {{0, 0}, {1, 1}}});
+  return ToFigure({.title = title, .x_label = x, .y_label = y, .y_most = 1, .marks = true, .lines = std::move(lines)});
+}
+
+std::string Html(const Training& run) {
+  std::string html = fmt::format("<h1>What {} teaches</h1>\n<pre>{}</pre>\n", HtmlText(InputName(run.arguments.log)),
+                                 HtmlText(Text(run, false)));
+  html += "<div class=legend>";
+  if (!run.checks.empty()) html += LegendButton(0, "all");
+  for (std::size_t m = 0; m < run.predictor->models().size() && m < kLineStyles - 2; ++m) {
+    html += LegendButton(m + 1, Shown(run.predictor->models()[m]));
+  }
+  html += "</div>\n<div class=plots>\n";
+  std::vector<PlotLine> quantiles, scores;
+  for (std::size_t i = 0; i < run.checks.size() && i < kLineStyles - 1; ++i) {
+    const Check& c = run.checks[i];
+    if (c.calls == 0 || (i > 0 && run.checks.size() == 2)) continue;
+    PlotLine& line =
+        quantiles.emplace_back(PlotLine{.name = i == 0 ? "all" : Shown(c.model), .style = i, .points = {}});
+    for (std::size_t l = 0; l < kLevels; ++l) line.points.push_back({Estimate::kLevels[l], c.coverage[l]});
+  }
+  if (!quantiles.empty()) {
+    html += ReliabilityFigure("Tokens left: reliability of quantiles", "predicted quantile", "share of calls below it",
+                              std::move(quantiles));
+  }
+  const Confidence* confidence = run.predictor->confidence();
+  for (std::size_t m = 0; confidence != nullptr && m < confidence->report().size() && m < kLineStyles - 2; ++m) {
+    PlotLine& line =
+        scores.emplace_back(PlotLine{.name = Shown(run.predictor->models()[m]), .style = m + 1, .points = {}});
+    for (const ReliabilityBin& bin : confidence->report()[m].reliability) {
+      constexpr std::int64_t kEnough = 20;  // calls, for a share that means anything
+      if (bin.count >= kEnough) line.points.push_back({bin.score, bin.share});
+    }
+    if (line.points.empty()) scores.pop_back();
+  }
+  if (!scores.empty()) {
+    html += ReliabilityFigure("Solved: reliability of confidence", "predicted probability", "share that was solved",
+                              std::move(scores));
+  }
+  return HtmlPage("takt train", html + "</div>\n");
+}
+
+struct Report {
+  const char* name;
+  std::string TrainArguments::* path;
+  std::string (*write)(const Training&);
+};
+constexpr Report kReports[] = {
+    {"--out", &TrainArguments::out, [](const Training& run) { return run.predictor->Save(); }},
+    {"--json", &TrainArguments::json, Json},
+    {"--html", &TrainArguments::html, Html}};
+
+// Every file is tried; the first error is told.
+absl::Status WriteAll(const Training& run, std::vector<OutputFile>& files) {
+  std::FILE* stream = stdout;
+  absl::Status fault = WriteReports(run, run.arguments, kReports, files, stream);
+  if (run.arguments.quiet) return fault;
+  if (std::fputs(Text(run, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0) {
+    fault.Update(absl::UnavailableError("cannot write the table"));
+  }
+  return fault;
+}
+
+}  // namespace
+
+int RunCommand(const TrainArguments& arguments) {
+  const NamedPath named{"LOG", arguments.log};
+  if (absl::Status usage = CheckPaths(std::span(&named, 1), PathsOf(arguments, kReports)); !usage.ok()) {
+    return Complain(kName, usage, kUsage);
+  }
+  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kReports);
+  if (!files.ok()) return Complain(kName, files.status(), kFailed);
+  CallLogReport report;
+  const absl::StatusOr<CallLog> log = ReadCallLog(arguments.log, {.skip_bad_lines = arguments.skip_bad_lines}, report);
+  if (!log.ok()) return Complain(kName, log.status(), kFailed);
+  NoteBadLines(InputName(arguments.log), report.bad_lines, report.bad_line_messages);
+
+  // Held out evenly over the log, so that the order of its lines does not matter.
+  Training run{arguments};
+  Workflows learnt, held_out;
+  double due = 0.5;
+  for (std::vector<LoggedCall>& workflow : log->ByWorkflow()) {
+    run.calls += static_cast<std::int64_t>(workflow.size());
+    ++run.workflows;
+    due += arguments.holdout;
+    (due >= 1 ? held_out : learnt).push_back(std::move(workflow));
+    if (due >= 1) due -= 1;
+  }
+  for (const auto& workflow : learnt) run.learnt += static_cast<std::int64_t>(workflow.size());
+
+  CallPredictorOptions options;
+  options.lengths.seed = options.lengths.forest.seed = options.sketch.seed = arguments.seed;
+  options.lengths.forest.trees = arguments.trees;
+  options.lengths.forest.min_leaf = arguments.min_leaf;
+  CatchInterrupts();
+  ProgressBar bar(!arguments.quiet);
+  const auto shown_as = [&bar](const char* what) {
+    return [&bar, what](double done) {
+      bar.Show(done, what);
+      return !Interrupted();
+    };
+  };
+  const auto fail = [&bar](const absl::Status& status) {
+    bar.Clear();
+    return Complain(kName, status, absl::IsCancelled(status) ? kInterrupted : kFailed);
+  };
+  auto predictor = CallPredictor::Train(learnt, options, OnThreads(arguments.threads), shown_as("learning"));
+  if (!predictor.ok()) return fail(predictor.status());
+  run.predictor = *std::move(predictor);
+  if (!held_out.empty()) {
+    absl::StatusOr<std::vector<Held>> held = Asked(*run.predictor, learnt, held_out, shown_as("checking"));
+    if (!held.ok()) return fail(held.status());
+    run.checks = ChecksOf(run.predictor->models(), *std::move(held));
+  }
+  if (Interrupted()) return fail(absl::CancelledError("interrupted"));
+  bar.Clear();
+  const absl::Status written = WriteAll(run, *files);
+  return written.ok() ? kDone : Complain(kName, written, kFailed);
+}
+
+}  // namespace takt::tool

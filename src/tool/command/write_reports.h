@@ -1,0 +1,62 @@
+// Files that a command writes of what it has found.
+#ifndef TAKT_SRC_TOOL_COMMAND_WRITE_REPORTS_H_
+#define TAKT_SRC_TOOL_COMMAND_WRITE_REPORTS_H_
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tool/run/output.h"
+
+namespace takt::tool {
+
+// Reports, all of a command: {name of the option, path, a member of its arguments, write(run), its text, or
+// write(run, file)}.
+
+// For CheckPaths.
+template <class Arguments, class Reports>
+std::vector<NamedPath> PathsOf(const Arguments& arguments, const Reports& reports) {
+  std::vector<NamedPath> paths;
+  for (const auto& report : reports) paths.push_back({report.name, arguments.*report.path});
+  return paths;
+}
+
+// A file for each, before anything long begins, so that one that cannot be written is known at once.
+template <class Arguments, class Reports>
+absl::StatusOr<std::vector<OutputFile>> OpenReports(const Arguments& arguments, const Reports& reports) {
+  std::vector<OutputFile> files;
+  for (const auto& report : reports) {
+    absl::StatusOr<OutputFile> file = OutputFile::Open(arguments.*report.path);
+    if (!file.ok()) return file.status();
+    files.push_back(*std::move(file));
+  }
+  return files;
+}
+
+// Every file is tried; the first error is told. `stream`: where the table may go then, standard error where a report
+// took standard output.
+template <class Run, class Arguments, class Reports>
+absl::Status WriteReports(const Run& run, const Arguments& arguments, const Reports& reports,
+                          std::vector<OutputFile>& files, std::FILE*& stream) {
+  absl::Status fault;
+  stream = stdout;
+  std::size_t i = 0;
+  for (const auto& report : reports) {
+    OutputFile& file = files[i++];
+    const std::string& path = arguments.*report.path;
+    if (path.empty()) continue;
+    if (IsStdout(path)) stream = stderr;
+    if constexpr (requires { report.write(run, file); }) report.write(run, file);
+    else file.Write(report.write(run));
+    fault.Update(file.Close());
+  }
+  return fault;
+}
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_COMMAND_WRITE_REPORTS_H_

@@ -1,0 +1,63 @@
+// What the Chimera scenario runs, and what the paper claims of it.
+#ifndef TAKT_SRC_TOOL_LAB_CHIMERA_PLAN_H_
+#define TAKT_SRC_TOOL_LAB_CHIMERA_PLAN_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tool/lab/chimera/study.h"
+#include "tool/lab/scenario.h"
+#include "takt/numeric/summary.h"
+
+namespace takt::tool {
+
+struct ChimeraPlan {
+  std::vector<double> rates = {8, 12, 16};  // the paper's, workflows per second
+  std::vector<double> beyond = {24, 48};    // where a queue forms for all
+  std::vector<double> taus = {0, 0.25, 0.5, 1, 2, 4};
+  std::vector<double> loads = {0.9, 1.2, 2};  // of a model alone
+  std::vector<double> weights = {0, 0.1, 0.25, 0.5, 1, 2};  // of the prompt in the key
+  std::vector<double> gaps = {0, 0.1, 1, 5};                // seconds
+  std::vector<int> thresholds = {25, 50, 100, 200, 400};    // plans, of the guard against starvation
+  double tau = 0.5, rate = 48;  // of the parts that vary something else
+
+  std::vector<double> AllRates() const {
+    std::vector<double> all = rates;
+    all.insert(all.end(), beyond.begin(), beyond.end());
+    return all;
+  }
+};
+
+namespace chimera {
+ChimeraSystem Vllm();
+ChimeraSystem Mlfq();
+ChimeraSystem Ltr();
+ChimeraSystem VllmStjf();  // exact lengths
+ChimeraSystem Chimera(double tau);
+ChimeraSystem NoRouter(double tau);         // the same score for every prompt
+ChimeraSystem OraclePredictor(double tau);
+ChimeraSystem OracleRouter(double tau);
+ChimeraSystem Weighted(double tau, double weight);  // stjf's key with a share of the prompt
+ChimeraSystem Guarded(double tau, int threshold);   // aged(stjf), quantum 10
+std::vector<ChimeraSystem> Rivals();
+std::vector<ChimeraSystem> Orders();  // of a model alone
+// Chimera's kind under each slack.
+using ByTau = ChimeraSystem (*)(double);
+std::vector<ByTau> Kinds(std::size_t deployment);
+}  // namespace chimera
+
+// By how many times Chimera is faster per token, and how many points it scores more, means over the rates: a moment a
+// seed. Empty where a run is missing.
+struct ChimeraGain {
+  Moments speed, points;
+};
+ChimeraGain GainOf(const ChimeraStudy& study, const std::vector<double>& rates, ChimeraDataset d,
+                   std::size_t deployment, const ChimeraSystem& ours, const ChimeraSystem& other);
+
+std::vector<ScenarioClaim> ChimeraClaims(const ChimeraStudy& study, const ChimeraPlan& plan);
+std::vector<std::string> ChimeraFindings(const ChimeraStudy& study, const ChimeraPlan& plan);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_LAB_CHIMERA_PLAN_H_

@@ -1,0 +1,368 @@
+// Chimera (2026): agentic workflows on models of unlike sizes.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tool/lab/chimera/plan.h"
+#include "tool/run/terminal.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace takt::tool {
+
+namespace chimera {
+
+ChimeraSystem Vllm() { return {"vLLM"}; }
+ChimeraSystem Mlfq() { return {.label = "MLFQ", .policy = "mlfq", .levels = true}; }
+ChimeraSystem Ltr() { return {.label = "LTR", .policy = "ltr", .lengths = LengthsBy::kForest}; }
+ChimeraSystem VllmStjf() { return {.label = "vLLM, STJF oracle", .policy = "stjf", .lengths = LengthsBy::kTruth}; }
+ChimeraSystem Chimera(double tau) { return {"Chimera", "stjf", LengthsBy::kForest, RouterBy::kTrained, tau}; }
+ChimeraSystem NoRouter(double tau) {
+  return {"Chimera without router", "stjf", LengthsBy::kForest, RouterBy::kMean, tau};
+}
+ChimeraSystem OraclePredictor(double tau) {
+  return {"Chimera, oracle predictor", "stjf", LengthsBy::kTruth, RouterBy::kTrained, tau};
+}
+ChimeraSystem OracleRouter(double tau) {
+  return {"Chimera, oracle router", "stjf", LengthsBy::kForest, RouterBy::kTruth, tau};
+}
+ChimeraSystem Weighted(double tau, double weight) {
+  ChimeraSystem system = Chimera(tau);
+  if (weight > 0) system.policy = fmt::format("stjf(input={})", weight);
+  return system;
+}
+ChimeraSystem Guarded(double tau, int threshold) {
+  ChimeraSystem system = Chimera(tau);
+  system.policy = fmt::format("aged(stjf,threshold={},quantum=10)", threshold);
+  return system;
+}
+
+std::vector<ChimeraSystem> Rivals() { return {Vllm(), Mlfq(), Ltr(), VllmStjf()}; }
+
+std::vector<ChimeraSystem> Orders() {
+  return {{.label = "FCFS"},
+          {.label = "SJF", .policy = "sjf", .lengths = LengthsBy::kTruth},
+          {.label = "STJF", .policy = "stjf", .lengths = LengthsBy::kTruth},
+          {.label = "SJF, forest", .policy = "sjf", .lengths = LengthsBy::kForest},
+          {.label = "STJF, forest", .policy = "stjf", .lengths = LengthsBy::kForest}};
+}
+
+std::vector<ByTau> Kinds(std::size_t deployment) {
+  if (deployment > kQwen14) return {&Chimera};
+  return {&Chimera, &NoRouter, &OraclePredictor, &OracleRouter};
+}
+
+}  // namespace chimera
+
+namespace {
+
+void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
+  for (const ChimeraDataset d : kDatasets) {
+    for (std::size_t at = 0; at < kFirstAlone; ++at) {
+      for (const double rate : plan.AllRates()) {
+        for (const ChimeraSystem& rival : chimera::Rivals()) study.Add({d, at, rate, rival});
+        for (const double tau : plan.taus) {
+          for (const auto kind : chimera::Kinds(at)) study.Add({d, at, rate, kind(tau)});
+        }
+      }
+    }
+    for (std::size_t at = kFirstAlone; at < kDeployments; ++at) {
+      for (const double load : plan.loads) {
+        for (const ChimeraSystem& order : chimera::Orders()) study.Add({d, at, load, order});
+      }
+    }
+  }
+  for (const std::size_t at : {kQwen7, kQwen14}) {
+    const auto add = [&](const ChimeraSystem& system, double gap = 0) {
+      study.Add({ChimeraDataset::kApps, at, plan.rate, system, gap});
+    };
+    for (const double weight : plan.weights) add(chimera::Weighted(plan.tau, weight));
+    for (const int threshold : plan.thresholds) add(chimera::Guarded(plan.tau, threshold));
+    for (const double gap : plan.gaps) add(chimera::Chimera(plan.tau), gap);
+  }
+}
+
+constexpr std::pair<const char*, ChimeraFigure> kFigures[] = {
+    {"ms_per_token", &ChimeraFigures::per_token},
+    {"ms_per_token_of_each", &ChimeraFigures::each_per_token},
+    {"workflow_latency_mean_s", &ChimeraFigures::latency},
+    {"workflow_latency_p95_s", &ChimeraFigures::p95},
+    {"score_pct", &ChimeraFigures::score},
+    {"queue_mean_s", &ChimeraFigures::queue},
+    {"strongest_pct", &ChimeraFigures::strongest},
+    {"drained_s", &ChimeraFigures::drained},
+    {"in_flight_tokens", &ChimeraFigures::in_flight},
+    {"in_flight_written_tokens", &ChimeraFigures::written},
+    {"between_stages_tokens", &ChimeraFigures::between},
+};
+
+ScenarioRow RowOf(const ChimeraCell& cell) {
+  const ChimeraSetup& s = cell.setup;
+  const bool alone = s.deployment >= kFirstAlone;
+  const char* const lengths = s.system.lengths == LengthsBy::kNobody   ? "none"
+                              : s.system.lengths == LengthsBy::kForest ? "forest"
+                                                                       : "oracle";
+  const char* const router = s.system.router == RouterBy::kNobody    ? "none"
+                             : s.system.router == RouterBy::kTrained ? "trained"
+                             : s.system.router == RouterBy::kMean    ? "mean"
+                                                                     : "oracle";
+  ScenarioRow row = {{"part", std::string(alone ? "queue" : "serving")},
+                     {"dataset", std::string(Name(s.dataset))},
+                     {"models", std::string(Deployments()[s.deployment].name)},
+                     {alone ? "load" : "rate_workflows", s.rate},
+                     {"system", s.system.label},
+                     {"policy", s.system.policy},
+                     {"lengths", std::string(lengths)},
+                     {"router", std::string(router)},
+                     {"tau", s.system.tau},
+                     {"gap_s", s.gap_s},
+                     {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
+  for (const auto& [key, figure] : kFigures) row.emplace_back(key, cell.Mean(figure));
+  row.emplace_back("ms_per_token_sd", cell.Deviation(&ChimeraFigures::per_token));
+  row.emplace_back("score_sd", cell.Deviation(&ChimeraFigures::score));
+  return row;
+}
+
+ScenarioRow RowOf(const ChimeraPrediction& p) {
+  return {{"part", std::string("prediction")},
+          {"dataset", std::string(Name(p.dataset))},
+          {"model", p.model},
+          {"tau_distance", p.forest},
+          {"tau_distance_all_calls", p.forest_all},
+          {"tau_distance_best", p.best},
+          {"tau_distance_input", p.input},
+          {"tau_distance_fcfs", p.fcfs},
+          {"solved", p.solved},
+          {"average_precision", p.average_precision},
+          {"calibration_error", p.calibration}};
+}
+
+Table PredictionTable(const std::vector<ChimeraPrediction>& predictions) {
+  Table table({{"", "dataset", false},
+               {"", "model", false},
+               {"tau distance", "forest"},
+               {"tau distance", "all calls"},
+               {"tau distance", "best possible"},
+               {"tau distance", "prompt length"},
+               {"tau distance", "arrival"},
+               {"router", "solved"},
+               {"router", "AP"},
+               {"router", "calibration"}});
+  for (const ChimeraPrediction& p : predictions) {
+    table.BeginRow();
+    table.Text(std::string(Name(p.dataset)));
+    table.Text(p.model);
+    for (const double x :
+         {p.forest, p.forest_all, p.best, p.input, p.fcfs, p.solved, p.average_precision, p.calibration}) {
+      table.Text(fmt::format("{:.3f}", x));
+    }
+  }
+  return table;
+}
+
+const std::vector<Table::Column>& ServingColumns() {
+  static const std::vector<Table::Column> columns = {{"", "rate"},
+                                                     {"", "system", false},
+                                                     {"", "tau"},
+                                                     {"", "score %", true, Best::kLargest},
+                                                     {"ms per token", "mean", true, Best::kSmallest},
+                                                     {"ms per token", "of each"},
+                                                     {"latency [s]", "mean", true, Best::kSmallest},
+                                                     {"latency [s]", "P95", true, Best::kSmallest},
+                                                     {"", "queue [s]"},
+                                                     {"", "strongest %"}};
+  return columns;
+}
+
+Table ServingTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraDataset d, std::size_t at) {
+  Table table(ServingColumns());
+  const auto add = [&](double rate, const ChimeraSystem& system) {
+    const ChimeraCell* c = study.Find({d, at, rate, system});
+    if (c == nullptr) return;
+    table.BeginRow();
+    table.Text(fmt::format("{:g}", rate));
+    table.Text(system.label);
+    table.Text(system.router == RouterBy::kNobody ? "" : fmt::format("{:g}", system.tau));
+    for (const ChimeraFigure figure :
+         {&ChimeraFigures::score, &ChimeraFigures::per_token, &ChimeraFigures::each_per_token, &ChimeraFigures::latency,
+          &ChimeraFigures::p95, &ChimeraFigures::queue, &ChimeraFigures::strongest}) {
+      table.Number(c->Mean(figure));
+    }
+  };
+  for (const double rate : plan.AllRates()) {
+    table.BeginSection();
+    for (const ChimeraSystem& rival : chimera::Rivals()) add(rate, rival);
+    for (const auto kind : chimera::Kinds(at)) {
+      for (const double tau : plan.taus) add(rate, kind(tau));
+    }
+  }
+  return table;
+}
+
+Table QueueTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraDataset d) {
+  std::vector<Table::Column> columns = {{"", "model", false}, {"", "load"}, {"", "workflows/s"}};
+  for (const ChimeraSystem& order : chimera::Orders()) {
+    columns.push_back({"mean wait of a call [s]", order.label, true, Best::kSmallest});
+  }
+  Table table(columns);
+  for (std::size_t at = kFirstAlone; at < kDeployments; ++at) {
+    table.BeginSection();
+    for (const double load : plan.loads) {
+      table.BeginRow();
+      table.Text(Deployments()[at].name);
+      table.Text(fmt::format("{:g}", load));
+      table.Text(fmt::format("{:.1f}", load * study.capacity(d, at)));
+      for (const ChimeraSystem& order : chimera::Orders()) {
+        const ChimeraCell* c = study.Find({d, at, load, order});
+        if (c != nullptr) table.Number(c->Mean(&ChimeraFigures::queue));
+        else table.Text("-");
+      }
+    }
+  }
+  return table;
+}
+
+// One thing varied at one place, for both deployments.
+Table SweepTable(const ChimeraStudy& study, const ChimeraPlan& plan, const char* what,
+                 const std::vector<std::pair<std::string, std::pair<ChimeraSystem, double>>>& values) {
+  Table table({{"", "models", false},
+               {"", what},
+               {"", "score %"},
+               {"", "ms per token", true, Best::kSmallest},
+               {"latency [s]", "mean"},
+               {"latency [s]", "P95"},
+               {"predicted tokens", "in flight"},
+               {"predicted tokens", "of them written"},
+               {"predicted tokens", "between calls"}});
+  for (const std::size_t at : {kQwen7, kQwen14}) {
+    table.BeginSection();
+    for (const auto& [name, run] : values) {
+      const ChimeraCell* c = study.Find({ChimeraDataset::kApps, at, plan.rate, run.first, run.second});
+      if (c == nullptr) continue;
+      table.BeginRow();
+      table.Text(Deployments()[at].name);
+      table.Text(name);
+      for (const ChimeraFigure figure :
+           {&ChimeraFigures::score, &ChimeraFigures::per_token, &ChimeraFigures::latency, &ChimeraFigures::p95,
+            &ChimeraFigures::in_flight, &ChimeraFigures::written, &ChimeraFigures::between}) {
+        table.Number(c->Mean(figure));
+      }
+    }
+  }
+  return table;
+}
+
+std::vector<ScenarioTable> TablesOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
+  std::vector<ScenarioTable> tables = {
+      {"Predictions at arrival, and the router's", PredictionTable(study.predictions())}};
+  for (const ChimeraDataset d : kDatasets) {
+    for (std::size_t at = 0; at < kFirstAlone; ++at) {
+      tables.push_back({fmt::format("{}, {}", Name(d), Deployments()[at].name), ServingTable(study, plan, d, at)});
+    }
+  }
+  for (const ChimeraDataset d : kDatasets) {
+    tables.push_back({fmt::format("{}: one model alone", Name(d)), QueueTable(study, plan, d)});
+  }
+  std::vector<std::pair<std::string, std::pair<ChimeraSystem, double>>> values;
+  for (const double w : plan.weights) values.push_back({fmt::format("{:g}", w), {chimera::Weighted(plan.tau, w), 0}});
+  const std::string place = fmt::format("APPS, {:g} workflows a second, tau {:g}", plan.rate, plan.tau);
+  tables.push_back({place + ": key = output + w x prompt", SweepTable(study, plan, "w", values)});
+  values.clear();
+  for (const double g : plan.gaps) values.push_back({fmt::format("{:g} s", g), {chimera::Chimera(plan.tau), g}});
+  tables.push_back({place + ": time between two calls of a workflow", SweepTable(study, plan, "gap", values)});
+  values = {{"none", {chimera::Chimera(plan.tau), 0}}};
+  for (const int s : plan.thresholds) values.push_back({fmt::format("{}", s), {chimera::Guarded(plan.tau, s), 0}});
+  tables.push_back({place + ": guard against starvation, plans (quantum 10)", SweepTable(study, plan, "S", values)});
+  return tables;
+}
+
+// The frontier: to the right and down is better.
+std::vector<ScenarioPlots> PlotsOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
+  std::vector<ScenarioPlots> groups;
+  for (const ChimeraDataset d : kDatasets) {
+    for (std::size_t at = 0; at < kFirstAlone; ++at) {
+      ScenarioPlots group{fmt::format("{}, {}", Name(d), Deployments()[at].name), {}};
+      for (const double rate : plan.AllRates()) {
+        Plot plot{.title = fmt::format("{:g} workflows a second", rate),
+                  .x_label = "score [% solved]",
+                  .y_label = "ms per token",
+                  .x_scale = Scale::kFit,
+                  .y_scale = Scale::kAuto,
+                  .marks = true,
+                  .lines = {}};
+        const auto point = [&](const ChimeraSystem& system, PlotLine& line) {
+          const ChimeraCell* c = study.Find({d, at, rate, system});
+          if (c != nullptr) {
+            line.points.push_back({c->Mean(&ChimeraFigures::score), c->Mean(&ChimeraFigures::per_token)});
+          }
+        };
+        std::size_t style = 0;
+        for (const ChimeraSystem& rival : chimera::Rivals()) {
+          plot.lines.push_back({rival.label, style++, {}});
+          point(rival, plot.lines.back());
+        }
+        for (const auto kind : chimera::Kinds(at)) {
+          plot.lines.push_back({kind(0).label, style++, {}});
+          for (const double tau : plan.taus) point(kind(tau), plot.lines.back());
+          std::ranges::sort(plot.lines.back().points, {}, &PlotPoint::x);
+        }
+        group.plots.push_back(std::move(plot));
+      }
+      groups.push_back(std::move(group));
+    }
+  }
+  return groups;
+}
+
+std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
+  std::vector<std::string> capacity;
+  for (const ChimeraDataset d : kDatasets) {
+    std::vector<std::string> of;
+    for (std::size_t at = 0; at < kDeployments; ++at) {
+      of.push_back(fmt::format("{} {:.1f}", Deployments()[at].name, study.capacity(d, at)));
+    }
+    capacity.push_back(fmt::format("{}: {}", Name(d), fmt::join(of, ", ")));
+  }
+  const std::string runs = minutes > 0 ? fmt::format("{:g} minutes of arrivals", minutes)
+                                       : fmt::format("{} workflows", ChimeraStudy::kWorkflows);
+  return {
+      {"Workload", "gen:apps and gen:math; lengths and success of each model reconstructed from the paper's figures"},
+      {"Engines", "one A6000 a model, derived profiles (bf16); a step: 2,048 tokens, 256 requests (chosen)"},
+      {"Capacity", fmt::format("workflows a second, evenly spread over the models: {}", fmt::join(capacity, "; "))},
+      {"Systems",
+       "vLLM: fcfs, least loaded; MLFQ: mlfq, levels preempt; LTR: shortest predicted call first; Chimera: stjf, "
+       "confidence_slack (delta_s 0.05), no guard against starvation"},
+      {"Known",
+       fmt::format("forests and router: trained on {} workflows of another seed, each on every model; they see the "
+                   "prompt's counts, kind and stage, and what was written before",
+                   ChimeraStudy::kTraining)},
+      {"Runs", fmt::format("{} paired seeds; {}, all served to the end", study.seeds(), runs)}};
+}
+
+}  // namespace
+
+absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar) {
+  const ChimeraPlan plan;
+  ChimeraStudy study(settings.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
+  AddRuns(study, plan);
+  if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
+
+  ScenarioReport report;
+  report.title = "Chimera: workflows on models of unlike sizes";
+  report.seeds = study.seeds();
+  report.interrupted = Interrupted();
+  report.conditions = ConditionsOf(study, settings.minutes);
+  for (std::size_t c = 0; c < study.size(); ++c) {
+    if (study[c].complete()) report.rows.push_back(RowOf(study[c]));
+  }
+  for (const ChimeraPrediction& p : study.predictions()) report.rows.push_back(RowOf(p));
+  report.tables = TablesOf(study, plan);
+  report.plots = PlotsOf(study, plan);
+  report.claims = ChimeraClaims(study, plan);
+  report.findings = ChimeraFindings(study, plan);
+  return report;
+}
+
+}  // namespace takt::tool

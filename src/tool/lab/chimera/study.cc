@@ -1,0 +1,316 @@
+#include "tool/lab/chimera/study.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "tool/run/host_threads.h"
+#include "tool/run/terminal.h"
+#include "fmt/format.h"
+#include "takt/learning/confidence.h"
+#include "takt/learning/length_forest.h"
+#include "takt/numeric/classification.h"
+#include "takt/numeric/correlation.h"
+#include "takt/workload/transform.h"
+
+namespace takt::tool {
+namespace {
+
+// Chosen, not told by the paper: vLLM's customary limits of a step.
+constexpr std::int32_t kMaxSeqs = 256;
+constexpr Tokens kStepTokens{2048};
+constexpr double kRate = 8;  // at which workloads are drawn
+constexpr double kMostRate = 48;
+
+std::uint64_t IdOf(const Workload& training, const std::string& name) {
+  return static_cast<std::uint64_t>(std::ranges::find(training.names, name) - training.names.begin()) + 1;
+}
+
+// What is visible of a call when it begins, all calls before it having been answered by `model`.
+LengthInput InputOf(const Workload& w, const WorkloadWorkflow& workflow, std::uint32_t i, std::size_t model,
+                    const Workload& training) {
+  const std::uint32_t c = workflow.first_call + i;
+  std::int32_t written = 0, usual = 0;
+  for (std::uint32_t b = workflow.first_call; b < c; ++b) {
+    written += w.OutputOf(b, model);
+    usual += w.calls[b].output_tokens;
+  }
+  const auto user = static_cast<std::int32_t>(1.3 * static_cast<double>(w.features_of(c)[1]));
+  return {.kind = IdOf(training, w.names[workflow.name]),
+          .stage = {IdOf(training, w.names[w.calls[c].stage])},
+          .prompt_tokens = {w.calls[c].prompt_tokens + written - usual},
+          .system_tokens = {std::max(w.calls[c].prompt_tokens - usual - user, 0)},
+          .user_tokens = {user},
+          .calls_before = static_cast<std::int32_t>(i),
+          .tokens_before = {written},
+          .sketch = w.features_of(c)};
+}
+
+Workload Generate(ChimeraDataset d, double rate, std::int64_t workflows, std::uint64_t seed) {
+  GeneratorOptions options = ChimeraOptions(d);
+  options.arrivals.rate = rate;
+  options.workflows = workflows;
+  options.seed = seed;
+  return *GenerateWorkload(options);
+}
+
+double TotalOf(const Workload& w, const WorkloadWorkflow& workflow, std::uint32_t from, std::size_t model) {
+  double sum = 0;
+  for (std::uint32_t c = workflow.first_call + from; c < workflow.first_call + workflow.calls; ++c) {
+    sum += w.OutputOf(c, model);
+  }
+  return sum;
+}
+
+absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment) {
+  ReplayOptions options;
+  for (const std::string& model : deployment.models) {
+    absl::StatusOr<Profile> profile = FindProfile(fmt::format("derived/{}/a6000/bf16/tp1", model));
+    if (!profile.ok()) return profile.status();
+    options.engines.push_back(*std::move(profile));
+  }
+  options.profile = options.engines.front();
+  options.limits.tokens = kStepTokens;
+  options.limits.max_seqs = kMaxSeqs;
+  return options;
+}
+
+}  // namespace
+
+const std::vector<Deployment>& Deployments() {
+  static const std::vector<Deployment> all = {
+      {"Qwen 1.5B + 7B", {"qwen2.5-1.5b", "qwen2.5-7b"}},
+      {"Qwen 1.5B + 14B", {"qwen2.5-1.5b", "qwen2.5-14b"}},
+      {"Llama 3B + Ministral 8B", {"llama-3.2-3b", "ministral-8b"}},
+      {"Qwen 1.5B + 3B + 14B", {"qwen2.5-1.5b", "qwen2.5-3b", "qwen2.5-14b"}},
+      {"Qwen 1.5B", {"qwen2.5-1.5b"}},
+      {"Qwen 3B", {"qwen2.5-3b"}},
+      {"Qwen 7B", {"qwen2.5-7b"}},
+      {"Qwen 14B", {"qwen2.5-14b"}},
+  };
+  return all;
+}
+
+// Forests and heads see the workflows of another seed; tables of what they say of each seed's.
+absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
+  const Workload training = Generate(d, kRate, kTraining, 1001);
+  const std::size_t models = training.models.size(), features = training.feature_names.size();
+  const LengthForestOptions options{.sketch = features};
+  LengthLearner output(options), left(options);
+  ConfidenceData tried{.features = features};
+  for (std::size_t m = 0; m < models; ++m) tried.models.push_back({m + 1});
+  std::vector<double> solved(models);
+  std::uint64_t number = 0;  // of the workflow
+  for (const WorkloadWorkflow& workflow : training.workflows) {
+    ++number;
+    for (std::size_t m = 0; m < models; ++m) {
+      std::vector<FinishedCall> calls;
+      for (std::uint32_t i = 0; i < workflow.calls; ++i) {
+        calls.push_back({InputOf(training, workflow, i, m, training), {training.OutputOf(workflow.first_call + i, m)}});
+        output.Finished({m + 1}, std::span(&calls.back(), 1), number);
+      }
+      left.Finished({m + 1}, calls, number);
+      const bool right = (workflow.solved_by >> m & 1) != 0;
+      tried.outcomes.push_back(right ? ConfidenceData::kSolved : ConfidenceData::kFailed);
+      solved[m] += right ? 1.0 / kTraining : 0;
+    }
+    const auto shown = training.features_of(workflow.first_call);
+    tried.numbers.insert(tried.numbers.end(), shown.begin(), shown.end());
+  }
+  const ParallelFor parallel = OnThreads(threads);
+  const auto forest = left.Train(parallel), calls_forest = output.Train(parallel);
+  if (!forest.ok()) return forest.status();
+  if (!calls_forest.ok()) return calls_forest.status();
+  const auto heads = Confidence::Train(tried, {}, parallel);
+  if (!heads.ok()) return heads.status();
+
+  auto& all = seeds_of_[static_cast<std::size_t>(d)];
+  all.resize(static_cast<std::size_t>(seeds()));
+  parallel(all.size(), [&](std::size_t s) {
+    Seed& seed = all[s];
+    // As many as the highest rate needs; others take the first of them.
+    const auto n = minutes_ > 0 ? static_cast<std::int64_t>(std::ceil(kMostRate * 60 * minutes_)) : kWorkflows;
+    seed.workload = Generate(d, kRate, n, s + 1);
+    const Workload& w = seed.workload;
+    LengthForest::Scratch scratch;
+    std::vector<LengthForest::Query> queries;
+    for (const WorkloadWorkflow& workflow : w.workflows) {
+      for (std::uint32_t i = 0; i < workflow.calls; ++i) {
+        for (std::size_t m = 0; m < models; ++m) {
+          queries.push_back({{m + 1}, InputOf(w, workflow, i, m, training), {-1}});
+        }
+      }
+      std::vector<double> scores(models);
+      (*heads)->Scores(w.features_of(workflow.first_call), scores);
+      for (std::size_t m = 0; m < models; ++m) {
+        seed.learnt.scores.push_back(static_cast<float>(scores[m]));
+        seed.mean.push_back(static_cast<float>(solved[m]));
+        seed.truth.push_back((workflow.solved_by >> m & 1) != 0 ? 1.0f : 0.0f);
+      }
+    }
+    seed.learnt.left.resize(queries.size());
+    seed.learnt.output.resize(queries.size());
+    constexpr std::size_t kBatch = 1024;
+    for (std::size_t q = 0; q < queries.size(); q += kBatch) {
+      const auto some = std::span(queries).subspan(q, std::min(kBatch, queries.size() - q));
+      (*forest)->Predict(some, std::span(seed.learnt.left).subspan(q, some.size()), scratch);
+      (*calls_forest)->Predict(some, std::span(seed.learnt.output).subspan(q, some.size()), scratch);
+    }
+  });
+
+  const Seed& first = all.front();
+  const Workload& w = first.workload;
+  for (std::size_t m = 0; m < models; ++m) {
+    const double rho = d == ChimeraDataset::kApps ? 0.89 : 0.87;
+    ChimeraPrediction p{.dataset = d, .model = w.models[m], .best = 0.5 - std::asin(rho) / 3.14159265358979};
+    std::vector<double> truth, told, truth_all, told_all, input, order, scores;
+    std::vector<std::uint8_t> outcomes;
+    for (const WorkloadWorkflow& workflow : w.workflows) {
+      for (std::uint32_t i = 0; i < workflow.calls; ++i) {
+        truth_all.push_back(TotalOf(w, workflow, i, m));
+        told_all.push_back(first.learnt.left[(workflow.first_call + i) * models + m].Quantile(0.5));
+      }
+      const std::uint32_t c = workflow.first_call;
+      truth.push_back(TotalOf(w, workflow, 0, m));
+      told.push_back(first.learnt.left[c * models + m].Quantile(0.5));
+      input.push_back(w.calls[c].prompt_tokens);
+      order.push_back(static_cast<double>(order.size()));
+      scores.push_back(static_cast<double>(first.learnt.scores[(order.size() - 1) * models + m]));
+      outcomes.push_back(static_cast<std::uint8_t>(workflow.solved_by >> m & 1));
+      p.solved += static_cast<double>(outcomes.back()) / static_cast<double>(w.workflows.size());
+    }
+    p.forest = CountPairs(truth, told).distance();
+    p.forest_all = CountPairs(truth_all, told_all).distance();
+    p.input = CountPairs(truth, input).distance();
+    p.fcfs = CountPairs(truth, order).distance();
+    p.average_precision = AveragePrecision(scores, outcomes);
+    p.calibration = ExpectedCalibrationError(Reliability(scores, outcomes));
+    predictions_.push_back(std::move(p));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChimeraStudy::Prepare(int threads) {
+  for (const ChimeraDataset d : kDatasets) {
+    if (absl::Status s = Learn(d, threads); !s.ok()) return s;
+    const Workload sample = Generate(d, kRate, 500, 1002);
+    for (std::size_t i = 0; i < kDeployments; ++i) {
+      const absl::StatusOr<ReplayOptions> options = EngineOptions(Deployments()[i]);
+      if (!options.ok()) return options.status();
+      const absl::StatusOr<double> calls = MeasureSaturation(sample, *options);
+      if (!calls.ok()) return calls.status();
+      capacity_[static_cast<std::size_t>(d)][i] =
+          *calls * static_cast<double>(sample.workflows.size()) / static_cast<double>(sample.calls.size());
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Forecasts> ChimeraStudy::ForecastsOf(const Seed& seed, const ChimeraSystem& system) const {
+  auto forecasts = std::make_shared<Forecasts>();
+  if (system.lengths == LengthsBy::kForest) {
+    forecasts->left = seed.learnt.left;
+    forecasts->output = seed.learnt.output;
+  }
+  switch (system.router) {
+    case RouterBy::kNobody: break;
+    case RouterBy::kTrained: forecasts->scores = seed.learnt.scores; break;
+    case RouterBy::kMean: forecasts->scores = seed.mean; break;
+    case RouterBy::kTruth: forecasts->scores = seed.truth; break;
+  }
+  return forecasts;
+}
+
+absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const ChimeraSetup& setup, std::uint64_t seed_number,
+                                                                   const RunProgress& progress) const {
+  const Seed& seed = seeds_of_[static_cast<std::size_t>(setup.dataset)][seed_number - 1];
+  const Deployment& deployment = Deployments()[setup.deployment];
+  const ChimeraSystem& system = setup.system;
+  absl::StatusOr<ReplayOptions> options = EngineOptions(deployment);
+  if (!options.ok()) return options.status();
+  const bool alone = setup.deployment >= kFirstAlone;
+  const double rate = alone ? setup.rate * capacity(setup.dataset, setup.deployment) : setup.rate;
+
+  std::shared_ptr<const Forecasts> forecasts = ForecastsOf(seed, system);
+  Workload changed;
+  const Workload* workload = &seed.workload;
+  if (setup.gap_s > 0) {
+    changed = seed.workload;
+    for (WorkloadCall& call : changed.calls) {
+      if (call.predecessors > 0) call.delay = FromSeconds(setup.gap_s);
+    }
+    workload = &changed;
+  }
+  if (minutes_ > 0 && !alone && setup.rate < kMostRate) {
+    changed = *workload;
+    Truncate(changed, static_cast<std::size_t>(std::max(1.0, std::round(setup.rate * 60 * minutes_))));
+    auto fewer = std::make_shared<Forecasts>(*forecasts);
+    const std::size_t models = changed.models.size();
+    if (!fewer->left.empty()) fewer->left.resize(changed.calls.size() * models);
+    if (!fewer->output.empty()) fewer->output.resize(changed.calls.size() * models);
+    if (!fewer->scores.empty()) fewer->scores.resize(changed.workflows.size() * models);
+    forecasts = std::move(fewer);
+    workload = &changed;
+  }
+  const Workload& w = *workload;
+
+  options->seed = seed_number;
+  options->policy = system.policy;
+  options->rate_scale = rate / kRate;
+  options->estimates = {system.lengths == LengthsBy::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
+  options->forecasts = forecasts;
+  options->progress = progress;
+  if (system.router != RouterBy::kNobody) {
+    // Workflows wait for longer than a model is usually kept.
+    options->placement = fmt::format("confidence_slack(tau={},sticky_s=1000000)", system.tau);
+  }
+  if (system.levels) {
+    options->scheduler.preempt = PreemptMode::kByRank;
+    options->scheduler.preempt_margin = 0.5;
+  }
+  const absl::StatusOr<ReplayResult> result = Replay(w, *options);
+  if (!result.ok()) return result.status();
+  if (result->stopped) return std::nullopt;
+
+  ChimeraFigures f;
+  const Metrics& metrics = result->metrics;
+  f.latency = metrics.workflow.mean;
+  f.p95 = metrics.workflow.p95;
+  f.each_per_token = 1e3 * metrics.workflow_per_token.mean;
+  f.per_token = 1e3 * f.latency * static_cast<double>(w.workflows.size()) / static_cast<double>(metrics.output_tokens);
+  f.score = 100 * metrics.score.value_or(0);
+  f.queue = metrics.queue.mean;
+  f.drained = metrics.makespan;
+  for (const WorkloadWorkflow& workflow : w.workflows) {
+    for (std::uint32_t i = 0; i < workflow.calls; ++i) {
+      const std::uint32_t c = workflow.first_call + i;
+      const RequestRecord& call = result->requests[c];
+      if (i + 1 == workflow.calls && call.instance + 1u == deployment.models.size()) f.strongest += 1;
+      const std::size_t m = w.ModelIndex(deployment.models[call.instance]);
+      const double told =
+          forecasts->left.empty() ? TotalOf(w, workflow, i, m) : forecasts->left[c * w.models.size() + m].Quantile(0.5);
+      f.in_flight += told * ToSeconds(call.end - call.arrival);
+      // Steadily, from its first token to its last.
+      f.written += 0.5 * call.output_tokens * ToSeconds(call.end - call.first_token);
+      if (i > 0) f.between += told * ToSeconds(call.arrival - result->requests[c - 1].end);
+    }
+  }
+  f.strongest *= 100 / static_cast<double>(w.workflows.size());
+  for (const ChimeraFigure figure : {&ChimeraFigures::in_flight, &ChimeraFigures::written, &ChimeraFigures::between}) {
+    f.*figure /= std::max(f.drained, 1e-9);
+  }
+  return f;
+}
+
+absl::Status ChimeraStudy::Run(int threads, ProgressBar& bar) {
+  if (absl::Status s = Prepare(threads); !s.ok()) return s;
+  return RunCells(threads, "replaying", bar,
+                  [&](const ChimeraSetup& setup, std::uint64_t seed, const RunProgress& progress) {
+                    return RunOne(setup, seed, progress);
+                  });
+}
+
+}  // namespace takt::tool

@@ -1,0 +1,50 @@
+// What the HexGen-Flow scenario runs, and what the paper claims of it.
+#ifndef TAKT_SRC_TOOL_LAB_HEXGEN_PLAN_H_
+#define TAKT_SRC_TOOL_LAB_HEXGEN_PLAN_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tool/lab/hexgen/study.h"
+#include "tool/lab/scenario.h"
+
+namespace takt::tool {
+
+struct HexgenPlan {
+  std::vector<double> rates = {0.05, 0.1, 0.15, 0.5, 1};  // queries per second; the paper's are the last two
+  std::vector<double> published = {0.5, 1};
+  std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
+  double rate = 0.5;          // of the ablations
+  double changing_peak = 0.4;
+  std::vector<HexgenStudy::Tuned> tuned;  // by cluster, load and rate
+
+  // Zero where nothing was tuned.
+  double AlphaOf(HexgenCluster cluster, HexgenLoad load, double rate) const;
+};
+
+namespace hexgen {
+HexgenSystem Vllm();
+HexgenSystem WorkflowOrder();
+HexgenSystem Vtc();
+HexgenSystem Qlm();
+HexgenSystem RrPq();
+HexgenSystem WbFcfs(double alpha);
+HexgenSystem WbPq(double alpha, BudgetRule budget = BudgetRule::kShare);
+HexgenSystem WbOrder(const std::string& label, const std::string& policy);  // at alpha 0
+HexgenSystem Tuner();
+// As they stand in the tables; the last two with the alpha that was tuned for the conditions.
+std::vector<HexgenSystem> Main(const HexgenPlan& plan, HexgenCluster cluster, HexgenLoad load, double rate);
+}  // namespace hexgen
+
+inline constexpr std::string_view kHexgenFlow = "HexGen-Flow";
+
+// One for each figure of the paper's evaluation.
+std::vector<ScenarioClaim> HexgenClaims(const HexgenStudy& study, const HexgenPlan& plan);
+
+// Where urgency wins and where another order does, what balance brings, what tuning brings.
+std::vector<std::string> HexgenFindings(const HexgenStudy& study, const HexgenPlan& plan);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_LAB_HEXGEN_PLAN_H_

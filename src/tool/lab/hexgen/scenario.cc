@@ -1,0 +1,556 @@
+// HexGen-Flow (Peng et al., 2025): text-to-SQL workflows under deadlines on unequal GPUs.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tool/lab/hexgen/plan.h"
+#include "tool/run/terminal.h"
+#include "fmt/format.h"
+
+namespace takt::tool {
+
+// ---- who takes part ------------------------------------------------------------------------------------------------
+
+double HexgenPlan::AlphaOf(HexgenCluster cluster, HexgenLoad load, double at) const {
+  for (const HexgenStudy::Tuned& t : tuned) {
+    if (t.cluster == cluster && t.load == load && t.rate == at) return t.choice.alpha;
+  }
+  return 0;
+}
+
+namespace hexgen {
+namespace {
+
+std::string Balance(double alpha) {
+  return alpha > 0 ? fmt::format("workload_balance(alpha={:g})", alpha) : "workload_balance";
+}
+
+}  // namespace
+
+HexgenSystem Vllm() { return {"vLLM", "round_robin", "fcfs"}; }
+HexgenSystem WorkflowOrder() { return {"RR, by workflow", "round_robin", "workflow_fcfs"}; }
+HexgenSystem Vtc() { return {"VTC", "round_robin", "fair_share", {}, true}; }
+HexgenSystem Qlm() { return {"QLM", "round_robin", "slo_groups", BudgetRule::kShare}; }
+HexgenSystem RrPq() { return {"RR+PQ", "round_robin", "urgency", BudgetRule::kShare}; }
+HexgenSystem WbFcfs(double alpha) { return {"WB+FCFS", Balance(alpha), "fcfs"}; }
+HexgenSystem WbPq(double alpha, BudgetRule budget) {
+  return {std::string(kHexgenFlow), Balance(alpha), "urgency", budget};
+}
+HexgenSystem WbOrder(const std::string& label, const std::string& policy) { return {label, Balance(0), policy}; }
+HexgenSystem Tuner() { return {"tuner", "workload_balance", "urgency", BudgetRule::kShare, false, true}; }
+
+std::vector<HexgenSystem> Main(const HexgenPlan& plan, HexgenCluster cluster, HexgenLoad load, double rate) {
+  const double alpha = plan.AlphaOf(cluster, load, rate);
+  return {Vllm(), WorkflowOrder(), Vtc(), Qlm(), RrPq(), WbFcfs(alpha), WbPq(alpha)};
+}
+
+}  // namespace hexgen
+
+namespace {
+
+using Cluster = HexgenCluster;
+using Load = HexgenLoad;
+constexpr Load kTraces[] = {Load::kTrace1, Load::kTrace2};
+
+HexgenSystem Labelled(HexgenSystem system, std::string label) {
+  system.label = std::move(label);
+  return system;
+}
+
+// Orders under the same balance.
+std::vector<HexgenSystem> Orders() {
+  return {Labelled(hexgen::WbPq(0), "urgency"),
+          Labelled(hexgen::WbPq(0, BudgetRule::kWhole), "least slack"),
+          hexgen::WbOrder("FCFS", "fcfs"),
+          hexgen::WbOrder("by workflow", "workflow_fcfs"),
+          hexgen::WbOrder("query's deadline", "edf"),
+          hexgen::WbOrder("shortest call", "sjf")};
+}
+
+// Placements under the same order.
+std::vector<HexgenSystem> Placements() {
+  std::vector<HexgenSystem> all;
+  for (const char* placement : {"round_robin", "random", "least_loaded", "least_outstanding_tokens", "code_ratio",
+                                "code_ratio(alpha=0)", "workload_balance(queue=outstanding)", "workload_balance"}) {
+    all.push_back({placement, placement, "urgency", BudgetRule::kShare});
+  }
+  return all;
+}
+
+// What is told, and how tight deadlines are.
+std::vector<HexgenSystem> Knowledge() {
+  std::vector<HexgenSystem> all;
+  for (const char* known : {"oracle", "lengths", "class-mean", "none"}) {
+    HexgenSystem system = Labelled(hexgen::WbPq(0), known);
+    system.estimates = *EstimateSpec::Parse(known);
+    all.push_back(system);
+  }
+  return all;
+}
+
+struct Part {
+  std::string name;
+  std::vector<std::size_t> cells;
+  std::vector<std::string> labels;
+};
+
+class Parts {
+ public:
+  Parts(HexgenStudy& study, const HexgenPlan& plan) : study_(study) {
+    Begin("systems");
+    for (const Cluster cluster : kHexgenClusters) {
+      for (const Load load : kTraces) {
+        for (const double rate : plan.rates) {
+          for (const HexgenSystem& s : hexgen::Main(plan, cluster, load, rate)) Add({cluster, load, rate, s});
+        }
+      }
+    }
+    Begin("alpha");
+    for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
+      for (const Load load : kTraces) {
+        for (const double alpha : plan.alphas) {
+          Add({cluster, load, plan.rate, Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
+        }
+      }
+    }
+    Begin("orders");
+    for (const double rate : plan.rates) {
+      for (const HexgenSystem& s : Orders()) Add({Cluster::kHetero2, Load::kTrace1, rate, s});
+    }
+    Begin("placements");
+    for (const double rate : {0.1, plan.rate}) {
+      for (const HexgenSystem& s : Placements()) Add({Cluster::kHetero2, Load::kTrace1, rate, s});
+    }
+    Begin("knowledge");
+    for (const HexgenSystem& s : Knowledge()) Add({Cluster::kHetero2, Load::kTrace1, plan.rate, s});
+    Begin("deadlines");
+    for (const double scale : {2.0, 5.0, 10.0}) {
+      for (const HexgenSystem& s : {hexgen::Qlm(), hexgen::WbPq(0)}) {
+        Add({Cluster::kHetero2, Load::kTrace1, plan.rate, Labelled(s, fmt::format("{}, {:g} x", s.label, scale)),
+             scale});
+      }
+    }
+    Begin("two users");
+    for (const Load load : kTraces) {
+      for (const double rate : plan.published) {
+        const double alpha = plan.AlphaOf(Cluster::kHetero2, load, rate);
+        for (const HexgenSystem& s : {hexgen::Vllm(), hexgen::Vtc(), hexgen::Qlm(), hexgen::WbPq(alpha)}) {
+          Add({Cluster::kHetero2, load, rate, s, 5, true});
+        }
+      }
+    }
+    Begin("changing load");
+    for (const double alpha : plan.alphas) {
+      Add({Cluster::kHetero2, Load::kChanging, plan.changing_peak,
+           Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
+    }
+    Add({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
+  }
+
+  const std::vector<Part>& parts() const { return parts_; }
+
+ private:
+  void Begin(const char* name) { parts_.push_back({name, {}, {}}); }
+  void Add(const HexgenSetup& setup) {
+    parts_.back().cells.push_back(study_.Add(setup));
+    parts_.back().labels.push_back(setup.system.label);
+  }
+
+  HexgenStudy& study_;
+  std::vector<Part> parts_;
+};
+
+// ---- what is told --------------------------------------------------------------------------------------------------
+
+ScenarioRow RowOf(const Part& part, const HexgenCell& cell, const std::string& label) {
+  const HexgenSetup& s = cell.setup;
+  ScenarioRow row = {{"part", part.name},
+                     {"cluster", std::string(Name(s.cluster))},
+                     {"load", std::string(Name(s.load))},
+                     {"rate_qps", s.rate},
+                     {"system", label},
+                     {"placement", s.system.placement},
+                     {"policy", s.system.policy},
+                     {"budget", std::string(!s.system.budget                         ? "none"
+                                            : *s.system.budget == BudgetRule::kShare ? "share"
+                                                                                     : "whole")},
+                     {"estimates", s.system.estimates.ToString()},
+                     {"deadline_scale", s.slo_scale},
+                     {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
+  const std::pair<const char*, HexgenFigure> figures[] = {
+      {"p95_s", &HexgenFigures::p95},
+      {"p95_middle_s", &HexgenFigures::p95_middle},
+      {"mean_s", &HexgenFigures::mean},
+      {"scale_95", &HexgenFigures::scale},
+      {"scale_95_middle", &HexgenFigures::scale_middle},
+      {"in_time_pct", &HexgenFigures::in_time},
+      {"throughput_qps", &HexgenFigures::throughput},
+  };
+  for (const auto& [key, figure] : figures) {
+    row.emplace_back(key, cell.Mean(figure));
+    row.emplace_back(fmt::format("{}_sd", key), cell.Deviation(figure));
+  }
+  if (s.two_users) {
+    row.emplace_back("scale_95_user1", cell.Mean(&HexgenFigures::user1));
+    row.emplace_back("scale_95_user2", cell.Mean(&HexgenFigures::user2));
+  }
+  if (s.system.tuner) {
+    row.emplace_back("alpha", cell.Mean(&HexgenFigures::alpha));
+    row.emplace_back("searches", cell.Mean(&HexgenFigures::searches));
+  }
+  return row;
+}
+
+std::string WithSpread(const HexgenCell* cell, HexgenFigure figure) {
+  if (cell == nullptr) return "-";
+  return fmt::format("{} +- {}", Short(cell->Mean(figure)), Short(cell->Deviation(figure)));
+}
+
+std::string WithInterval(const HexgenCell* ours, const HexgenCell* other, HexgenFigure figure) {
+  if (ours == nullptr || other == nullptr) return "-";
+  const Reduction r = ReductionOf(*ours, *other, figure);
+  return fmt::format("{:.0f} ({:.0f} to {:.0f})", r.mean, r.low, r.high);
+}
+
+// A line per trace and rate; a column per system.
+Table SystemTable(const HexgenStudy& study, const HexgenPlan& plan, Cluster cluster, HexgenFigure figure) {
+  std::vector<Table::Column> columns = {{"", "load", false}, {"", "queries/s"}, {"", "alpha"}};
+  for (const HexgenSystem& s : hexgen::Main(plan, cluster, Load::kTrace1, 0)) columns.push_back({"", s.label});
+  Table table(std::move(columns));
+  for (const Load load : kTraces) {
+    table.BeginSection();
+    for (const double rate : plan.rates) {
+      table.BeginRow();
+      table.Text(std::string(Name(load)));
+      table.Text(fmt::format("{:g}", rate));
+      table.Text(fmt::format("{:g}", plan.AlphaOf(cluster, load, rate)));
+      for (const HexgenSystem& s : hexgen::Main(plan, cluster, load, rate)) {
+        table.Text(WithSpread(study.Find({cluster, load, rate, s}), figure));
+      }
+    }
+  }
+  return table;
+}
+
+Table ReductionTable(const HexgenStudy& study, const HexgenPlan& plan, HexgenFigure figure) {
+  std::vector<Table::Column> columns = {{"", "cluster", false}, {"", "load", false}, {"", "queries/s"}};
+  for (const HexgenSystem& s : hexgen::Main(plan, Cluster::kHomo, Load::kTrace1, 0)) {
+    if (s.label != kHexgenFlow) columns.push_back({"HexGen-Flow below, % (95 % interval)", s.label});
+  }
+  Table table(std::move(columns));
+  for (const Cluster cluster : kHexgenClusters) {
+    table.BeginSection();
+    for (const Load load : kTraces) {
+      for (const double rate : plan.rates) {
+        table.BeginRow();
+        table.Text(std::string(Name(cluster)));
+        table.Text(std::string(Name(load)));
+        table.Text(fmt::format("{:g}", rate));
+        const std::vector<HexgenSystem> systems = hexgen::Main(plan, cluster, load, rate);
+        const HexgenCell* ours = study.Find({cluster, load, rate, systems.back()});
+        for (std::size_t i = 0; i + 1 < systems.size(); ++i) {
+          table.Text(WithInterval(ours, study.Find({cluster, load, rate, systems[i]}), figure));
+        }
+      }
+    }
+  }
+  return table;
+}
+
+// A line per cell.
+Table CellTable(const HexgenStudy& study, const Part& part) {
+  Table table({{"", "cluster", false},
+               {"", "load", false},
+               {"", "queries/s"},
+               {"", "system", false},
+               {"P95 [s]", "all"},
+               {"P95 [s]", "middle half"},
+               {"scale at 95 %", "all"},
+               {"scale at 95 %", "middle half"},
+               {"", "in time %"},
+               {"", "queries/s served"}});
+  const HexgenSetup* before = nullptr;
+  for (std::size_t i = 0; i < part.cells.size(); ++i) {
+    const HexgenCell& cell = study[part.cells[i]];
+    if (!cell.complete()) continue;
+    const HexgenSetup& s = cell.setup;
+    if (before == nullptr || before->rate != s.rate || before->cluster != s.cluster || before->load != s.load) {
+      table.BeginSection();
+    }
+    before = &s;
+    table.BeginRow();
+    table.Text(std::string(Name(s.cluster)));
+    table.Text(std::string(Name(s.load)));
+    table.Text(fmt::format("{:g}", s.rate));
+    table.Text(part.labels[i]);
+    for (const HexgenFigure figure :
+         {&HexgenFigures::p95, &HexgenFigures::p95_middle, &HexgenFigures::scale, &HexgenFigures::scale_middle,
+          &HexgenFigures::in_time, &HexgenFigures::throughput}) {
+      table.Text(WithSpread(&cell, figure));
+    }
+  }
+  return table;
+}
+
+Table UserTable(const HexgenStudy& study, const Part& part) {
+  Table table({{"", "load", false},
+               {"", "queries/s"},
+               {"", "system", false},
+               {"scale at 95 %", "user 1 (5 x)"},
+               {"scale at 95 %", "user 2 (10 x)"},
+               {"", "in time %"}});
+  for (std::size_t i = 0; i < part.cells.size(); ++i) {
+    const HexgenCell& cell = study[part.cells[i]];
+    if (!cell.complete()) continue;
+    if (i % 4 == 0) table.BeginSection();
+    table.BeginRow();
+    table.Text(std::string(Name(cell.setup.load)));
+    table.Text(fmt::format("{:g}", cell.setup.rate));
+    table.Text(part.labels[i]);
+    for (const HexgenFigure figure : {&HexgenFigures::user1, &HexgenFigures::user2, &HexgenFigures::in_time}) {
+      table.Text(WithSpread(&cell, figure));
+    }
+  }
+  return table;
+}
+
+// As the paper's Table 2: of what an instance serves, the share of each stage; and besides, of each stage, the share
+// that the instance serves.
+Table StageTable(const HexgenStudy& study, const HexgenPlan& plan) {
+  std::vector<Table::Column> columns = {{"", "stage"}, {"", "dispatcher", false}};
+  const char* names[] = {"I1 A100", "I2 A100", "I3 A6000", "I4 L40"};
+  for (const char* group : {"stages of an instance's calls, %", "instances of a stage's calls, %"}) {
+    for (const char* name : names) columns.push_back({group, name});
+  }
+  Table table(std::move(columns));
+  const double alpha = plan.AlphaOf(Cluster::kHetero2, Load::kTrace1, plan.rate);
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    table.BeginSection();
+    for (const auto& [name, system] : {std::pair{std::string("RR"), hexgen::RrPq()},
+                                       std::pair{fmt::format("WB, alpha {:g}", alpha), hexgen::WbPq(alpha)},
+                                       std::pair{std::string("WB, alpha 0.4"), hexgen::WbPq(0.4)}}) {
+      const HexgenCell* cell = study.Find({Cluster::kHetero2, Load::kTrace1, plan.rate, system});
+      if (cell == nullptr) continue;
+      std::array<double, kHexgenInstances> of_instance = {}, calls = {};
+      double of_stage = 0;
+      for (const HexgenFigures& f : cell->seeds) {
+        for (std::size_t i = 0; i < kHexgenInstances; ++i) {
+          for (std::size_t s = 0; s < 4; ++s) of_instance[i] += f.calls[s][i];
+          calls[i] += f.calls[stage][i];
+          of_stage += f.calls[stage][i];
+        }
+      }
+      table.BeginRow();
+      table.Text(fmt::format("{}", stage + 1));
+      table.Text(name);
+      for (std::size_t i = 0; i < kHexgenInstances; ++i) {
+        table.Text(of_instance[i] > 0 ? fmt::format("{:.1f}", 100 * calls[i] / of_instance[i]) : "-");
+      }
+      for (std::size_t i = 0; i < kHexgenInstances; ++i) {
+        table.Text(of_stage > 0 ? fmt::format("{:.1f}", 100 * calls[i] / of_stage) : "-");
+      }
+    }
+  }
+  return table;
+}
+
+Table TunedTable(const HexgenPlan& plan) {
+  Table table({{"", "cluster", false}, {"", "load", false}, {"", "queries/s"}, {"", "alpha"}, {"", "why", false}});
+  for (const HexgenStudy::Tuned& t : plan.tuned) {
+    table.BeginRow();
+    table.Text(std::string(Name(t.cluster)));
+    table.Text(std::string(Name(t.load)));
+    table.Text(fmt::format("{:g}", t.rate));
+    table.Text(fmt::format("{:g}", t.choice.alpha));
+    table.Text(t.choice.why);
+  }
+  return table;
+}
+
+Table DecisionTable(const HexgenCell& cell) {
+  Table table({{"", "at [s]"}, {"", "what the tuner saw and did, in the first run", false}});
+  for (const auto& [time, text] : cell.seeds.front().decisions) {
+    table.BeginRow();
+    table.Text(fmt::format("{:.0f}", time));
+    table.Text(text);
+  }
+  return table;
+}
+
+// ---- plots ---------------------------------------------------------------------------------------------------------
+
+ScenarioPlots AttainmentPlots(const HexgenStudy& study, const HexgenPlan& plan) {
+  ScenarioPlots group{"Queries that end within a multiple of what they take alone", {}};
+  for (const Cluster cluster : kHexgenClusters) {
+    for (const Load load : kTraces) {
+      for (const double rate : {0.1, 0.5, 1.0}) {
+        Plot plot{.title = fmt::format("{}, {}, {:g}/s", Name(cluster), Name(load), rate),
+                  .x_label = "SLO scale",
+                  .y_label = "attained [%]",
+                  .x_scale = Scale::kAuto,
+                  .y_most = 100,
+                  .lines = {}};
+        const std::vector<HexgenSystem> systems = hexgen::Main(plan, cluster, load, rate);
+        for (std::size_t i = 0; i < systems.size(); ++i) {
+          const HexgenCell* cell = study.Find({cluster, load, rate, systems[i]});
+          if (cell == nullptr) continue;
+          PlotLine line{systems[i].label, i, {}};
+          for (std::size_t s = 0; s < kHexgenScales.size(); ++s) {
+            Moments attained;
+            for (const HexgenFigures& f : cell->seeds) attained.Add(f.attained[s]);
+            line.points.push_back({kHexgenScales[s], attained.mean()});
+          }
+          plot.lines.push_back(std::move(line));
+        }
+        group.plots.push_back(std::move(plot));
+      }
+    }
+  }
+  return group;
+}
+
+ScenarioPlots AlphaPlots(const HexgenStudy& study, const HexgenPlan& plan) {
+  ScenarioPlots group{"P95 against alpha", {}};
+  const auto plot_of = [&](Cluster cluster, Load load, double rate, const std::string& title) {
+    Plot plot{.title = title, .x_label = "alpha", .y_label = "P95 [s]", .marks = true, .lines = {}};
+    PlotLine mean{"fixed alpha", 6, {}};
+    for (const double alpha : plan.alphas) {
+      const HexgenCell* cell = study.Find({cluster, load, rate, hexgen::WbPq(alpha)});
+      if (cell != nullptr) mean.points.push_back({alpha, cell->Mean(&HexgenFigures::p95)});
+    }
+    plot.lines.push_back(std::move(mean));
+    const HexgenCell* tuner = study.Find({cluster, load, rate, hexgen::Tuner()});
+    if (tuner != nullptr) {
+      const double p95 = tuner->Mean(&HexgenFigures::p95);
+      plot.lines.push_back({"tuner", 8, {{0, p95}, {1, p95}}});
+    }
+    group.plots.push_back(std::move(plot));
+  };
+  for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
+    for (const Load load : kTraces) {
+      plot_of(cluster, load, plan.rate, fmt::format("{}, {}, {:g}/s", Name(cluster), Name(load), plan.rate));
+    }
+  }
+  plot_of(Cluster::kHetero2, Load::kChanging, plan.changing_peak, "Hetero-2, changing load");
+  return group;
+}
+
+ScenarioPlots OrderPlots(const HexgenStudy& study, const HexgenPlan& plan) {
+  ScenarioPlots group{"Orders under workload balance, alpha 0 (Hetero-2, Trace 1)", {}};
+  for (const auto& [title, figure] :
+       {std::pair{"P95 [s]", &HexgenFigures::p95}, std::pair{"SLO scale at 95 %", &HexgenFigures::scale},
+        std::pair{"mean latency [s]", &HexgenFigures::mean}, std::pair{"in time [%]", &HexgenFigures::in_time}}) {
+    Plot plot{.title = title,
+              .x_label = "queries per second",
+              .y_label = title,
+              .x_scale = Scale::kAuto,
+              .marks = true,
+              .lines = {}};
+    const std::vector<HexgenSystem> orders = Orders();
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      PlotLine line{orders[i].label, 10 + i, {}};
+      for (const double rate : plan.rates) {
+        const HexgenCell* cell = study.Find({Cluster::kHetero2, Load::kTrace1, rate, orders[i]});
+        if (cell != nullptr) line.points.push_back({rate, cell->Mean(figure)});
+      }
+      plot.lines.push_back(std::move(line));
+    }
+    group.plots.push_back(std::move(plot));
+  }
+  return group;
+}
+
+std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
+  const auto ids = [&](Cluster c) {
+    std::string text;
+    for (const Profile& p : study.engines(c)) text += (text.empty() ? "" : ", ") + p.id;
+    return text;
+  };
+  return {
+      {"Workload", fmt::format("text-to-SQL queries, Trace 1: {} of {}, Trace 2: {} of {}; Poisson arrivals as the "
+                               "authors draw them, seeds 0 to {}; Traces 3 and 4 are not at hand",
+                               study.trace(Load::kTrace1).workflows.size(),
+                               Counted(std::ssize(study.trace(Load::kTrace1).calls), "call"),
+                               study.trace(Load::kTrace2).workflows.size(),
+                               Counted(std::ssize(study.trace(Load::kTrace2).calls), "call"), study.seeds() - 1)},
+      {"Clusters", fmt::format("Hetero-1: {}; Hetero-2: {}; Homo: {}. A6000 and L40 are derived, not measured",
+                               ids(Cluster::kHetero1), ids(Cluster::kHetero2), ids(Cluster::kHomo))},
+      {"Systems",
+       "vLLM: round robin, fcfs; VTC: round robin, fair_share, a query a user; QLM: round robin, "
+       "slo_groups; RR+PQ: round robin, urgency; WB: workload_balance with the alpha that a search on "
+       "other arrivals found, with fcfs, and with urgency (HexGen-Flow)"},
+      {"Known",
+       "output lengths as learnt so far by stage and prompt length (lengths); what follows in a query as "
+       "learnt from those that have ended"},
+      {"Deadlines", "5 times what a query takes alone on the fastest instances (chosen)"},
+      {"Runs", fmt::format("{} paired seeds; {} served to the end", study.seeds(),
+                           study.minutes() > 0 ? fmt::format("queries of the first {:g} minutes are", study.minutes())
+                                               : "all queries are")}};
+}
+
+}  // namespace
+
+absl::StatusOr<ScenarioReport> RunHexgenFlow(const StudySettings& settings, ProgressBar& bar) {
+  const absl::StatusOr<std::string> trace1 = FindData(settings.data, "text2sql", "trace1.jsonl");
+  if (!trace1.ok()) return trace1.status();
+  const absl::StatusOr<std::string> trace2 = FindData(settings.data, "text2sql", "trace2.jsonl");
+  if (!trace2.ok()) return trace2.status();
+  absl::StatusOr<HexgenStudy> study = HexgenStudy::Create(*trace1, *trace2,
+                                                          settings.seeds > 0 ? settings.seeds
+                                                          : settings.full    ? 50
+                                                                             : 20);
+  if (!study.ok()) return study.status();
+  study->set_minutes(settings.minutes);
+
+  HexgenPlan plan;
+  for (const Cluster cluster : kHexgenClusters) {
+    for (const Load load : kTraces) {
+      for (const double rate : plan.rates) plan.tuned.push_back({cluster, load, rate, {}});
+    }
+  }
+  if (absl::Status s = study->Tune(plan.tuned, settings.threads, bar); !s.ok()) return s;
+  const Parts parts(*study, plan);
+  if (absl::Status s = study->Run(settings.threads, bar); !s.ok()) return s;
+
+  ScenarioReport report;
+  report.title = "HexGen-Flow: text-to-SQL workflows under deadlines on unequal GPUs";
+  report.conditions = ConditionsOf(*study);
+  report.seeds = study->seeds();
+  report.interrupted = Interrupted();
+  for (const Part& part : parts.parts()) {
+    for (std::size_t i = 0; i < part.cells.size(); ++i) {
+      const HexgenCell& cell = (*study)[part.cells[i]];
+      if (cell.complete()) report.rows.push_back(RowOf(part, cell, part.labels[i]));
+    }
+  }
+  for (const Cluster cluster : kHexgenClusters) {
+    for (const auto& [name, figure] :
+         {std::pair{"SLO scale at 95 %", &HexgenFigures::scale}, std::pair{"P95 [s], all queries", &HexgenFigures::p95},
+          std::pair{"P95 [s], middle half", &HexgenFigures::p95_middle},
+          std::pair{"throughput [queries/s]", &HexgenFigures::throughput}}) {
+      report.tables.push_back({fmt::format("{}: {}, mean +- standard deviation over seeds", Name(cluster), name),
+                               SystemTable(*study, plan, cluster, figure)});
+    }
+  }
+  report.tables.push_back({"SLO scale at 95 %, all queries", ReductionTable(*study, plan, &HexgenFigures::scale)});
+  report.tables.push_back({"P95, middle half", ReductionTable(*study, plan, &HexgenFigures::p95_middle)});
+  report.tables.push_back({"Which alpha a search finds", TunedTable(plan)});
+  for (const Part& part : parts.parts()) {
+    if (part.name == "systems") continue;
+    std::string heading = part.name;
+    heading.front() = static_cast<char>(heading.front() - 'a' + 'A');
+    report.tables.push_back({heading, part.name == "two users" ? UserTable(*study, part) : CellTable(*study, part)});
+  }
+  report.tables.push_back({"Who serves which stage (Hetero-2, Trace 1, 0.5/s)", StageTable(*study, plan)});
+  const HexgenCell* tuner = study->Find({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
+  if (tuner != nullptr) report.tables.push_back({"The tuner under a changing load", DecisionTable(*tuner)});
+  report.plots = {AttainmentPlots(*study, plan), AlphaPlots(*study, plan), OrderPlots(*study, plan)};
+  report.claims = HexgenClaims(*study, plan);
+  report.findings = HexgenFindings(*study, plan);
+  return report;
+}
+
+}  // namespace takt::tool

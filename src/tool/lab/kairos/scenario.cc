@@ -1,0 +1,259 @@
+// Kairos (2025): agents of several applications that share a model on four GPUs.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tool/report/graph_figure.h"
+#include "tool/lab/kairos/plan.h"
+#include "tool/run/load_workload.h"
+#include "tool/run/terminal.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace takt::tool {
+
+namespace kairos {
+
+KairosSystem Parrot() { return {"Parrot", "fcfs", "round_robin"}; }
+KairosSystem Ayo() { return {"Ayo", "stage_depth", "round_robin", Knows::kDepths}; }
+KairosSystem Kairos() { return {"Kairos", "agent_priority", "time_slot_packer", Knows::kLearns}; }
+KairosSystem NoPriority() { return {"Kairos without priority", "fcfs", "time_slot_packer", Knows::kLearns}; }
+KairosSystem NoPacking() { return {"Kairos without packing", "agent_priority", "round_robin", Knows::kLearns}; }
+KairosSystem Oracle() { return {"oracle", "stjf", "time_slot_packer", Knows::kTruth}; }
+KairosSystem ByMean() {
+  return {"Kairos by means", "agent_priority", "time_slot_packer", Knows::kLearns, AgentOrderBy::kMean};
+}
+KairosSystem ByMedian() {
+  return {"Kairos by medians", "agent_priority", "time_slot_packer", Knows::kLearns, AgentOrderBy::kMedian};
+}
+KairosSystem AsPublished() {
+  KairosSystem system = Kairos();
+  system.label = "Kairos, published packing", system.counts_late = false;
+  return system;
+}
+KairosSystem BestFit() { return {"Parrot, best fit", "fcfs", "best_fit"}; }
+
+}  // namespace kairos
+
+namespace {
+
+std::vector<KairosSystem> MainSystems() {
+  return {kairos::Parrot(), kairos::Ayo(), kairos::Kairos(), kairos::Oracle()};
+}
+
+std::vector<KairosSystem> MixSystems() {
+  return {kairos::Parrot(),    kairos::BestFit(), kairos::Ayo(),      kairos::Kairos(),      kairos::NoPriority(),
+          kairos::NoPacking(), kairos::ByMean(),  kairos::ByMedian(), kairos::AsPublished(), kairos::Oracle()};
+}
+
+std::vector<KairosSystem> SystemsOf(std::size_t scenario) { return scenario == kMix ? MixSystems() : MainSystems(); }
+
+std::vector<std::pair<KairosModel, std::size_t>> Grounds() {
+  std::vector<std::pair<KairosModel, std::size_t>> grounds;
+  for (std::size_t s = 0; s <= kMix; ++s) grounds.emplace_back(KairosModel::k8B, s);
+  grounds.emplace_back(KairosModel::k13B, kMix);
+  return grounds;
+}
+
+ScenarioRow RowOf(const KairosStudy& study, const KairosCell& cell) {
+  const KairosSetup& s = cell.setup;
+  ScenarioRow row = {{"part", std::string("loads")},
+                     {"model", std::string(Name(s.model))},
+                     {"profile", std::string(ProfileOf(s.model))},
+                     {"scenario", std::string(kKairosScenarios[s.scenario])},
+                     {"system", s.system.label},
+                     {"policy", s.system.policy},
+                     {"placement", s.system.placement},
+                     {"load", s.load},
+                     {"seeds", static_cast<std::int64_t>(cell.seeds.size())},
+                     {"workflows", std::ssize(study.ground(s.model, s.scenario).workloads.front().workflows)}};
+  const std::pair<const char*, KairosFigure> figures[] = {
+      {"rate_workflows", &KairosFigures::rate},       {"token_latency_mean_ms", &KairosFigures::mean},
+      {"token_latency_p90_ms", &KairosFigures::p90},  {"token_latency_p95_ms", &KairosFigures::p95},
+      {"token_latency_p99_ms", &KairosFigures::p99},  {"workflow_latency_mean_s", &KairosFigures::latency},
+      {"queued_pct", &KairosFigures::queued},         {"preempted_pct", &KairosFigures::preempted},
+      {"recomputed_pct", &KairosFigures::recomputed}, {"kv_peak", &KairosFigures::kv_peak},
+      {"drained_s", &KairosFigures::drained}};
+  for (const auto& [key, figure] : figures) row.emplace_back(key, cell.Mean(figure));
+  row.emplace_back("token_latency_sd_ms", cell.Deviation(&KairosFigures::mean));
+  return row;
+}
+
+ScenarioRow RowOf(const KairosAccuracy& a) {
+  return {{"part", std::string("accuracy")},
+          {"scenario", std::string(kKairosScenarios[a.scenario])},
+          {"requests", a.requests},
+          {"classical_pct", a.classical},
+          {"smacof_pct", a.smacof},
+          {"mean_pct", a.mean},
+          {"median_pct", a.median},
+          {"ayo_pct", a.depth},
+          {"fcfs_pct", a.fcfs},
+          {"best_pct", a.best},
+          {"order", fmt::format("{}", fmt::join(a.order, " < "))},
+          {"best_order", fmt::format("{}", fmt::join(a.best_order, " < "))}};
+}
+
+Table LoadTable(const KairosStudy& study, const KairosPlan& plan, KairosModel model, std::size_t scenario) {
+  Table table({{"", "load"},
+               {"", "system", false},
+               {"token latency [ms]", "mean", true, Best::kSmallest},
+               {"token latency [ms]", "P90", true, Best::kSmallest},
+               {"token latency [ms]", "P95", true, Best::kSmallest},
+               {"token latency [ms]", "P99", true, Best::kSmallest},
+               {"", "queued %"},
+               {"", "preempted %"},
+               {"", "recomputed %"}});
+  for (const double load : plan.LoadsOf(scenario)) {
+    table.BeginSection();
+    for (const KairosSystem& system : SystemsOf(scenario)) {
+      const KairosCell* c = study.Find({model, scenario, system, load});
+      if (c == nullptr) continue;
+      table.BeginRow();
+      table.Text(fmt::format("{:g}", load));
+      table.Text(system.label);
+      for (const KairosFigure figure :
+           {&KairosFigures::mean, &KairosFigures::p90, &KairosFigures::p95, &KairosFigures::p99, &KairosFigures::queued,
+            &KairosFigures::preempted, &KairosFigures::recomputed}) {
+        table.Number(c->Mean(figure));
+      }
+    }
+  }
+  return table;
+}
+
+Table AccuracyTable(const std::vector<KairosAccuracy>& accuracies) {
+  Table table({{"", "scenario", false},
+               {"ordered rightly [%]", "classical"},
+               {"ordered rightly [%]", "SMACOF"},
+               {"ordered rightly [%]", "mean"},
+               {"ordered rightly [%]", "median"},
+               {"ordered rightly [%]", "Ayo"},
+               {"ordered rightly [%]", "FCFS"},
+               {"ordered rightly [%]", "best fixed order"},
+               {"", "order (classical)", false},
+               {"", "best order", false}});
+  for (const KairosAccuracy& a : accuracies) {
+    table.BeginRow();
+    table.Text(std::string(kKairosScenarios[a.scenario]));
+    for (const double x : {a.classical, a.smacof, a.mean, a.median, a.depth, a.fcfs, a.best}) {
+      table.Text(fmt::format("{:.2f}", x));
+    }
+    table.Text(fmt::format("{}", fmt::join(a.order, " < ")));
+    table.Text(a.best_order == a.order ? "the same" : fmt::format("{}", fmt::join(a.best_order, " < ")));
+  }
+  return table;
+}
+
+std::vector<ScenarioPlots> PlotsOf(const KairosStudy& study, const KairosPlan& plan) {
+  std::vector<ScenarioPlots> groups;
+  const std::vector<KairosSystem> systems = MixSystems();
+  for (const KairosModel model : {KairosModel::k8B, KairosModel::k13B}) {
+    ScenarioPlots group{fmt::format("{}, all applications", Name(model)), {}};
+    for (const auto& [name, figure] :
+         {std::pair{"mean ms per token", &KairosFigures::mean}, std::pair{"P99 ms per token", &KairosFigures::p99},
+          std::pair{"% of the time queued", &KairosFigures::queued},
+          std::pair{"% of calls preempted", &KairosFigures::preempted}}) {
+      Plot plot{.title = name,
+                .x_label = "load, share of capacity",
+                .y_label = name,
+                .x_scale = Scale::kFit,
+                .y_scale = Scale::kAuto,
+                .marks = true,
+                .lines = {}};
+      for (std::size_t i = 0; i < systems.size(); ++i) {
+        PlotLine line{systems[i].label, i, {}};
+        for (const double load : plan.mix_loads) {
+          const KairosCell* c = study.Find({model, kMix, systems[i], load});
+          if (c != nullptr) line.points.push_back({load, c->Mean(figure)});
+        }
+        plot.lines.push_back(std::move(line));
+      }
+      group.plots.push_back(std::move(plot));
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::vector<Condition> ConditionsOf(const std::string& file, const KairosStudy& study, const KairosPlan& plan) {
+  std::vector<std::string> capacity;
+  for (const auto& [model, scenario] : Grounds()) {
+    if (scenario % 3 != 0) continue;
+    capacity.push_back(fmt::format("{} {} {:.1f}", Name(model), kKairosScenarios[scenario],
+                                   study.ground(model, scenario).workflows_per_s));
+  }
+  return {{"Workload", fmt::format("gen:kairos; arrivals: windows of {}, stretched", file.substr(file.rfind('/') + 1))},
+          {"Engines", fmt::format("four of {}, and four of {}; a step: 2,048 tokens, 256 requests (chosen)",
+                                  ProfileOf(KairosModel::k8B), ProfileOf(KairosModel::k13B))},
+          {"Capacity", fmt::format("workflows a second: {}", fmt::join(capacity, ", "))},
+          {"Systems",
+           "Parrot: fcfs, round robin; Ayo: fewest stages left, round robin; Kairos: agents in the learnt order, "
+           "instances by time slots; oracle: fewest true tokens left, by time slots"},
+          {"Known",
+           "Kairos: identifiers of calls that have ended, from an empty start in every run, a new table each "
+           "second; Ayo: the applications' graphs; nobody else anything"},
+          {"Runs",
+           fmt::format("{} paired seeds; as many workflows as can be served in {:g} minutes, arriving at each load, "
+                       "then all are served to the end",
+                       study.seeds(), plan.minutes)}};
+}
+
+}  // namespace
+
+absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, ProgressBar& bar) {
+  const absl::StatusOr<std::string> file = FindData(settings.data, "traces", "azure_llm_2023_conv.csv.gz");
+  if (!file.ok()) return file.status();
+  WorkloadSource from;
+  from.file = *file;
+  const absl::StatusOr<Workload> trace = LoadWorkload(from);
+  if (!trace.ok()) return trace.status();
+
+  KairosPlan plan;
+  if (settings.minutes > 0) plan.minutes = settings.minutes;
+  KairosStudy study(*trace, plan.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
+  for (const auto& [model, scenario] : Grounds()) {
+    for (const double load : plan.LoadsOf(scenario)) {
+      for (const KairosSystem& system : SystemsOf(scenario)) study.Add({model, scenario, system, load});
+    }
+  }
+  if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
+
+  ScenarioReport report;
+  report.title = "Kairos: agents that share a model";
+  report.seeds = study.seeds();
+  report.interrupted = Interrupted();
+  std::vector<KairosAccuracy> accuracies;
+  for (std::size_t s = 0; s <= kMix && !Interrupted(); ++s) {
+    AgentLearner learner;
+    absl::StatusOr<KairosAccuracy> a = MeasureAccuracy(study, s, plan.accuracy_load, kairos::Parrot(), learner);
+    if (!a.ok()) return a.status();
+    accuracies.push_back(*std::move(a));
+    if (s < kMix) continue;
+    const Workload& workload = study.ground(KairosModel::k8B, s).workloads.front();
+    report.figures.push_back(
+        {"The call graph that was learnt",
+         "From identifiers alone: calls, mean execution time, mean time left to the workflow's end without queues; "
+         "edges: the share of the caller's calls that led there; dashed: feedback.",
+         GraphSvg(learner.graph(), [&](AgentId agent) { return workload.names[agent.value]; })});
+  }
+  report.conditions = ConditionsOf(*file, study, plan);
+  for (std::size_t c = 0; c < study.size(); ++c) {
+    if (study[c].complete()) report.rows.push_back(RowOf(study, study[c]));
+  }
+  for (const KairosAccuracy& a : accuracies) report.rows.push_back(RowOf(a));
+  report.tables.push_back(
+      {"Pairs of requests of different agents, ordered as their remaining time", AccuracyTable(accuracies)});
+  for (const auto& [model, scenario] : Grounds()) {
+    report.tables.push_back(
+        {fmt::format("{}, {}", Name(model), kKairosScenarios[scenario]), LoadTable(study, plan, model, scenario)});
+  }
+  report.plots = PlotsOf(study, plan);
+  report.claims = KairosClaims(study, plan, accuracies);
+  report.findings = KairosFindings(study, plan, accuracies);
+  return report;
+}
+
+}  // namespace takt::tool

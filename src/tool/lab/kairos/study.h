@@ -1,0 +1,128 @@
+// The runs of the Kairos scenario.
+#ifndef TAKT_SRC_TOOL_LAB_KAIROS_STUDY_H_
+#define TAKT_SRC_TOOL_LAB_KAIROS_STUDY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tool/run/progress_bar.h"
+#include "tool/lab/study.h"
+#include "takt/learning/agent_learner.h"
+#include "takt/sim/replay.h"
+#include "takt/workload/workload.h"
+
+namespace takt::tool {
+
+enum class KairosModel : unsigned char { k8B, k13B };
+inline std::string_view Name(KairosModel m) { return m == KairosModel::k8B ? "Llama-3-8B" : "Llama-2-13B"; }
+inline std::string_view ProfileOf(KairosModel m) {
+  return m == KairosModel::k8B ? "derived/llama-3-8b/a40/bf16/tp1" : "derived/llama-2-13b/a40/bf16/tp1";
+}
+
+// The paper's ten scenarios: three applications, each with three families of inputs, and all of the first family.
+inline constexpr std::string_view kKairosScenarios[] = {"qa:1", "qa:2", "qa:3", "rg:1", "rg:2",
+                                                        "rg:3", "cg:1", "cg:2", "cg:3", "mix:1"};
+inline constexpr std::size_t kMix = 9;
+
+enum class Knows : unsigned char {
+  kNothing,
+  kDepths,   // stages left of each agent, from the applications' graphs, which their developers hand over
+  kLearns,   // what records of calls that have ended tell
+  kTruth,    // the tokens that the workflow is still to generate
+};
+
+struct KairosSystem {
+  std::string label;
+  std::string policy;     // of the instances' queues
+  std::string placement;  // "time_slot_packer": with a global queue of `policy` before instances
+  Knows knows = Knows::kNothing;
+  AgentOrderBy by = AgentOrderBy::kClassical;
+  bool counts_late = true;  // time_slot_packer's `late`
+
+  // By what is run, under whatever label.
+  friend bool operator==(const KairosSystem& a, const KairosSystem& b) {
+    return a.policy == b.policy && a.placement == b.placement && a.knows == b.knows && a.by == b.by &&
+           a.counts_late == b.counts_late;
+  }
+};
+
+struct KairosSetup {
+  KairosModel model;
+  std::size_t scenario;  // of kKairosScenarios
+  KairosSystem system;
+  double load;  // share of what the four instances can serve
+
+  friend bool operator==(const KairosSetup&, const KairosSetup&) = default;
+};
+
+// Of one run, over all workflows. Token latency: from a workflow's arrival to its end, over the tokens it generated.
+struct KairosFigures {
+  double mean = 0, p90 = 0, p95 = 0, p99 = 0;  // ms per token
+  double latency = 0;      // s, mean of a workflow
+  double queued = 0;       // %, mean share of a workflow's time in which its calls waited before they first ran
+  double preempted = 0;    // % of calls, at least once
+  double recomputed = 0;   // % of all tokens computed
+  double kv_peak = 0;      // share of the KV cache
+  double rate = 0;         // workflows per second that arrived
+  double drained = 0;      // s, from the first arrival to the last end
+};
+using KairosFigure = double KairosFigures::*;
+using KairosCell = Cell<KairosSetup, KairosFigures>;
+
+// What one model and scenario come with: the workflows of every seed, and how many calls a second are capacity.
+struct KairosGround {
+  std::vector<Workload> workloads;  // by seed
+  double saturation = 0;            // calls per second
+  double workflows_per_s = 0;       // the same in workflows
+};
+
+class KairosStudy : public Study<KairosSetup, KairosFigures> {
+ public:
+  // `arrivals`: a trace whose times are taken.
+  KairosStudy(const Workload& arrivals, double minutes, int seeds);
+
+  absl::Status Run(int threads, ProgressBar& bar);
+  const KairosGround& ground(KairosModel model, std::size_t scenario) const { return grounds_.at({model, scenario}); }
+  double decode_rate(KairosModel model) const { return decode_rate_[static_cast<std::size_t>(model)]; }
+  const Profile& profile(KairosModel model) const { return profiles_[static_cast<std::size_t>(model)]; }
+
+ private:
+  absl::Status Prepare();
+
+  std::vector<TimePoint> arrivals_;
+  double minutes_;
+  std::map<std::pair<KairosModel, std::size_t>, KairosGround> grounds_;
+  std::vector<Profile> profiles_;
+  std::vector<double> decode_rate_;
+};
+
+// The options of a run. `learner` is taught as it goes, where the system learns.
+ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study, const Workload& workload,
+                              std::uint64_t seed, AgentLearner& learner);
+
+// Teaches a learner by identifiers alone, as calls end: the upstream of a call is whose answer came last of those that
+// it waited for.
+class KairosRecords {
+ public:
+  explicit KairosRecords(const Workload& workload)
+      : workload_(&workload), told_(workload.calls.size()), closed_(workload.workflows.size()) {}
+
+  // Tells what has ended by now and was not told before.
+  void Tell(std::span<const RequestRecord> records, std::span<const WorkflowRecord> workflows, TimePoint now,
+            AgentLearner& learner);
+
+ private:
+  const Workload* workload_;
+  std::vector<bool> told_, closed_;
+  std::size_t first_ = 0;  // workflows before it are closed
+};
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_LAB_KAIROS_STUDY_H_

@@ -1,0 +1,486 @@
+// LAMPS (Shahout et al., 2024): requests that call tools, on the requests of InferCept (Abhyankar et al., 2024).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tool/lab/lamps/plan.h"
+#include "tool/run/load_workload.h"
+#include "tool/run/terminal.h"
+#include "fmt/format.h"
+#include "takt/learning/tool_profile.h"
+
+namespace takt::tool {
+
+// ---- who takes part ------------------------------------------------------------------------------------------------
+
+namespace lamps {
+namespace {
+
+constexpr EstimateSpec kOracle = {EstimateKind::kOracle, 0};
+
+std::string AgedIntegral(const std::string& integral, int threshold) {
+  if (threshold == 0) return integral;
+  return fmt::format("aged({},threshold={},quantum=forever,count_from=first_run,reset_at_tool_call=true)", integral,
+                     threshold);
+}
+
+}  // namespace
+
+LampsSystem Vllm() { return {"vLLM", "fcfs", "drop_all", kOracle}; }
+LampsSystem InferCept() { return {"InferCept", "fcfs", "infercept", kOracle}; }
+LampsSystem NoOrder() { return {"no order", "fcfs", "least_waste", kOracle}; }
+LampsSystem Lamps(EstimateSpec estimates) {
+  return {"LAMPS", AgedIntegral("memory_integral", 100), "least_waste", estimates};
+}
+LampsSystem LampsClassMean() {
+  LampsSystem system = Lamps({EstimateKind::kClassMean, 0});
+  system.label = "LAMPS means";
+  return system;
+}
+LampsSystem Guarded(int threshold) {
+  return {threshold > 0 ? fmt::format("threshold {}", threshold) : "no guard",
+          AgedIntegral("memory_integral", threshold), "least_waste", kOracle};
+}
+LampsSystem Refreshed(int refresh) {
+  return {refresh > 0 ? fmt::format("refresh {}", refresh) : "never refreshed",
+          AgedIntegral(fmt::format("memory_integral(stall=1,refresh={})", refresh), 100), "least_waste", kOracle};
+}
+
+}  // namespace lamps
+
+std::vector<double> LampsPlan::RatesOf(LampsCalls calls) const {
+  std::vector<double> all = rates;
+  if (calls == LampsCalls::kSingle) all.insert(all.end(), rates_beyond.begin(), rates_beyond.end());
+  return all;
+}
+
+LampsPredictor ScorePredictor(const Workload& requests) {
+  constexpr std::size_t kTaught = 7, kOf = 10;  // requests
+  constexpr std::int32_t kFirst20 = 200;        // tokens
+  ToolProfile profile;
+  LampsPredictor score;
+  double error_sum = 0, first_sum = 0;
+  std::int64_t within_5 = 0, within_15 = 0, first = 0;
+  // Every seventh to ninth in ten is asked, after all others have taught.
+  for (const bool teach : {true, false}) {
+    for (std::size_t i = 0; i < requests.calls.size(); ++i) {
+      if ((i % kOf < kTaught) != teach) continue;
+      std::int32_t generated = 0;
+      for (const WorkloadTool& tool : requests.tools_of(requests.calls[i])) {
+        const std::int32_t before = tool.after_tokens - generated;
+        generated = tool.after_tokens;
+        const ToolId id = {std::uint64_t{tool.name} + 1};
+        if (teach) {
+          profile.Observe({id, ToSeconds(tool.duration), tool.returned_tokens, before});
+          continue;
+        }
+        const double error = std::abs(profile.Expect(id).tokens_before.mean - before);
+        ++score.calls;
+        error_sum += error;
+        within_5 += error <= 5;
+        within_15 += error <= 15;
+        if (before < kFirst20) first_sum += error, ++first;
+      }
+    }
+  }
+  if (score.calls == 0) return score;
+  const auto calls = static_cast<double>(score.calls);
+  score.acc_5 = 100 * static_cast<double>(within_5) / calls;
+  score.acc_15 = 100 * static_cast<double>(within_15) / calls;
+  score.mae = error_sum / calls;
+  if (first > 0) score.mae_first_20 = first_sum / static_cast<double>(first);
+  return score;
+}
+
+namespace {
+
+// ---- what is run ---------------------------------------------------------------------------------------------------
+
+std::vector<LampsSystem> MainSystems() {
+  return {lamps::Vllm(), lamps::InferCept(), lamps::NoOrder(), lamps::Lamps(), lamps::LampsClassMean()};
+}
+
+std::vector<LampsSystem> AblationSystems() {
+  const EstimateSpec means = {EstimateKind::kClassMean, 0};
+  LampsSystem preemptive = lamps::Lamps(), stall = lamps::Refreshed(0), unguarded = lamps::Guarded(0);
+  preemptive.label = "LAMPS, preemptive", preemptive.preemptive = true;
+  stall.label = "LAMPS with the stall of others";
+  unguarded.label = "LAMPS without its guard";
+  LampsSystem no_order = lamps::NoOrder(), with_means = lamps::LampsClassMean();
+  no_order.label = "LAMPS without its order";
+  with_means.label = "LAMPS, class means";
+  return {lamps::Vllm(),
+          lamps::InferCept(),
+          {"InferCept, class means", "fcfs", "infercept", means},
+          {"InferCept by elapsed time", "fcfs", "infercept(elapsed=true)", means},
+          no_order,
+          {"LAMPS without its order, class means", "fcfs", "least_waste", means},
+          {"shortest first, least waste", "sjf", "least_waste", {EstimateKind::kOracle, 0}},
+          unguarded,
+          lamps::Lamps(),
+          with_means,
+          preemptive,
+          stall};
+}
+
+struct Part {
+  std::string name;
+  std::vector<std::size_t> cells;
+  std::vector<std::string> labels;  // of the cells' systems, as this part calls them
+};
+
+class Parts {
+ public:
+  Parts(LampsStudy& study, const LampsPlan& plan) : study_(study) {
+    const LampsModel gptj = LampsModel::kGptJ;
+    const LampsCalls multi = LampsCalls::kMulti;
+    Begin("rates");
+    for (const LampsModel model : kLampsModels) {
+      for (const LampsCalls calls : kLampsCalls) {
+        for (const double rate : plan.RatesOf(calls)) {
+          for (const LampsSystem& system : MainSystems()) Add({model, calls, system, rate, plan.minutes});
+        }
+      }
+    }
+    Begin("throughput");
+    for (const LampsCalls calls : kLampsCalls) {
+      for (const double rate : plan.throughput_rates) {
+        for (const LampsSystem& system : {lamps::Vllm(), lamps::InferCept(), lamps::Lamps()}) {
+          Add({LampsModel::kVicuna, calls, system, rate, plan.throughput_minutes});
+        }
+      }
+    }
+    Begin("ablation");
+    for (const LampsModel model : kLampsModels) {
+      for (const LampsSystem& system : AblationSystems()) Add({model, multi, system, plan.rate, plan.minutes});
+    }
+    Begin("mispredictions");
+    for (const double rate : plan.error_rates) {
+      Add({gptj, multi, lamps::Lamps(), rate, plan.minutes});
+      for (const double error : plan.errors) {
+        Add({gptj, multi, lamps::Lamps({EstimateKind::kGaussian, error}), rate, plan.minutes});
+      }
+    }
+    Begin("starvation threshold");
+    for (const int threshold : plan.thresholds) Add({gptj, multi, lamps::Guarded(threshold), plan.rate, plan.minutes});
+    Add({gptj, multi, lamps::Guarded(0), plan.rate, plan.minutes});
+    Begin("refresh interval");
+    for (const int refresh : plan.refreshes) Add({gptj, multi, lamps::Refreshed(refresh), plan.rate, plan.minutes});
+  }
+
+  const std::vector<Part>& parts() const { return parts_; }
+  const Part& operator[](std::string_view name) const {
+    return *std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return p.name == name; });
+  }
+
+ private:
+  void Begin(const char* name) { parts_.push_back({name, {}, {}}); }
+  void Add(const LampsSetup& setup) {
+    parts_.back().cells.push_back(study_.Add(setup));
+    parts_.back().labels.push_back(setup.system.label);
+  }
+
+  LampsStudy& study_;
+  std::vector<Part> parts_;
+};
+
+// ---- what is told --------------------------------------------------------------------------------------------------
+
+ScenarioRow RowOf(const LampsStudy& study, const Part& part, std::size_t i) {
+  const LampsCell& cell = study[part.cells[i]];
+  const LampsSetup& s = cell.setup;
+  ScenarioRow row = {{"part", part.name},
+                     {"model", std::string(Name(s.model))},
+                     {"profile", std::string(ProfileOf(s.model))},
+                     {"calls", std::string(Name(s.calls))},
+                     {"system", part.labels[i]},
+                     {"policy", s.system.policy},
+                     {"pause", s.system.pause},
+                     {"preempt", std::string(s.system.preemptive ? "by_rank" : "on_memory")},
+                     {"estimates", s.system.estimates.ToString()},
+                     {"rate_rps", s.rate},
+                     {"minutes", s.minutes},
+                     {"seeds", static_cast<std::int64_t>(cell.seeds.size())},
+                     {"requests", s.requests()}};
+  const std::pair<const char*, LampsFigure> figures[] = {
+      {"latency_mean_s", &LampsFigures::latency},    {"latency_p50_s", &LampsFigures::latency_p50},
+      {"latency_p99_s", &LampsFigures::latency_p99}, {"ttft_mean_s", &LampsFigures::ttft},
+      {"ttft_p99_s", &LampsFigures::ttft_p99},       {"queue_mean_s", &LampsFigures::queue},
+      {"completed", &LampsFigures::completed},       {"completed_in_time", &LampsFigures::in_time},
+      {"drained_s", &LampsFigures::drained},         {"kv_mean", &LampsFigures::kv},
+      {"requests_per_step", &LampsFigures::running}, {"recomputed_tokens", &LampsFigures::recomputed}};
+  for (const auto& [key, figure] : figures) row.emplace_back(key, cell.Mean(figure));
+  row.emplace_back("throughput_rps", cell.Mean(&LampsFigures::in_time) / (s.minutes * 60));
+  row.emplace_back("latency_sd_s", cell.Deviation(&LampsFigures::latency));
+  row.emplace_back("ttft_sd_s", cell.Deviation(&LampsFigures::ttft));
+  for (const auto& [name, other] : {std::pair{"infercept", lamps::InferCept()}, std::pair{"vllm", lamps::Vllm()}}) {
+    const LampsCell* against = study.Find({s.model, s.calls, other, s.rate, s.minutes});
+    if (against == nullptr || against == &cell) continue;
+    for (const auto& [what, figure] :
+         {std::pair{"latency", &LampsFigures::latency}, std::pair{"ttft", &LampsFigures::ttft}}) {
+      const Reduction r = ReductionOf(cell, *against, figure);
+      row.emplace_back(fmt::format("{}_below_{}_pct", what, name), r.mean);
+      row.emplace_back(fmt::format("{}_below_{}_p", what, name), r.p);
+    }
+  }
+  return row;
+}
+
+ScenarioRow RowOf(const LampsPredictor& predictor) {
+  return {{"part", std::string("predictor")},
+          {"estimates", std::string("class-mean")},
+          {"tool_calls", predictor.calls},
+          {"acc_5_pct", predictor.acc_5},
+          {"acc_15_pct", predictor.acc_15},
+          {"mae_tokens", predictor.mae},
+          {"mae_first_20_bins_tokens", predictor.mae_first_20}};
+}
+
+struct Shown {
+  const char* name;
+  LampsFigure figure;
+};
+
+// A line per rate: the figures of each system side by side, and how LAMPS stands to InferCept in the first two.
+Table RateTable(const LampsStudy& study, const LampsPlan& plan, LampsModel model, LampsCalls calls,
+                std::initializer_list<Shown> shown, bool compare) {
+  const std::vector<LampsSystem> systems = MainSystems();
+  std::vector<Table::Column> columns = {{"", "rate"}};
+  for (const Shown& s : shown) {
+    for (const LampsSystem& system : systems) columns.push_back({s.name, system.label});
+  }
+  if (compare) {
+    for (const char* name : {"latency %", "p", "TTFT %", "p "}) columns.push_back({"LAMPS below InferCept", name});
+  }
+  Table table(std::move(columns));
+  for (const double rate : plan.RatesOf(calls)) {
+    const auto cell = [&](const LampsSystem& system) { return study.Find({model, calls, system, rate, plan.minutes}); };
+    table.BeginRow();
+    table.Text(fmt::format("{:g}", rate));
+    for (const Shown& s : shown) {
+      for (const LampsSystem& system : systems) {
+        const LampsCell* c = cell(system);
+        table.Number(c != nullptr ? c->Mean(s.figure) : Table::kNoNumber);
+      }
+    }
+    if (!compare) continue;
+    const LampsCell *ours = cell(lamps::Lamps()), *other = cell(lamps::InferCept());
+    for (const LampsFigure figure : {&LampsFigures::latency, &LampsFigures::ttft}) {
+      const Reduction r = ours != nullptr && other != nullptr ? ReductionOf(*ours, *other, figure)
+                                                              : Reduction{Table::kNoNumber, 0, 0, Table::kNoNumber};
+      table.Text(std::isnan(r.mean) ? "-" : fmt::format("{:.1f}", std::round(10 * r.mean) / 10 + 0.0));
+      table.Text(std::isnan(r.p) ? "-" : r.p < 0.001 ? "<.001" : fmt::format("{:.3f}", r.p));
+    }
+  }
+  return table;
+}
+
+// A line per set of conditions.
+Table CellTable(const LampsStudy& study, const Part& part) {
+  Table table({{"", "model", false},
+               {"", "calls", false},
+               {"", "rate"},
+               {"", "system", false},
+               {"", "estimates", false},
+               {"latency [s]", "mean"},
+               {"latency [s]", "median"},
+               {"latency [s]", "p99"},
+               {"TTFT [s]", "mean"},
+               {"TTFT [s]", "p99"},
+               {"completed", "in time"},
+               {"completed", "of"}});
+  const LampsSetup* before = nullptr;
+  for (std::size_t i = 0; i < part.cells.size(); ++i) {
+    const LampsCell& cell = study[part.cells[i]];
+    const LampsSetup& s = cell.setup;
+    if (!cell.complete()) continue;
+    if (before == nullptr || before->rate != s.rate || before->model != s.model || before->calls != s.calls) {
+      table.BeginSection();
+    }
+    before = &s;
+    table.BeginRow();
+    table.Text(std::string(Name(s.model)));
+    table.Text(std::string(Name(s.calls)));
+    table.Text(fmt::format("{:g}", s.rate));
+    table.Text(part.labels[i]);
+    table.Text(s.system.estimates.ToString());
+    for (const LampsFigure figure :
+         {&LampsFigures::latency, &LampsFigures::latency_p50, &LampsFigures::latency_p99, &LampsFigures::ttft,
+          &LampsFigures::ttft_p99, &LampsFigures::in_time, &LampsFigures::completed}) {
+      table.Number(cell.Mean(figure));
+    }
+  }
+  return table;
+}
+
+// ---- plots ---------------------------------------------------------------------------------------------------------
+
+Plot RatePlot(const LampsStudy& study, const std::vector<LampsSystem>& systems, const std::vector<double>& rates,
+              LampsModel model, LampsCalls calls, double minutes, const Shown& shown) {
+  Plot plot{.title = fmt::format("{}, {}: {}", Name(model), Name(calls), shown.name),
+            .x_label = "requests per second",
+            .y_label = shown.name,
+            .x_scale = Scale::kFit,
+            .y_scale = Scale::kAuto,
+            .marks = true,
+            .lines = {}};
+  const std::vector<LampsSystem> all = MainSystems();
+  for (const LampsSystem& system : systems) {
+    const auto style = static_cast<std::size_t>(std::find(all.begin(), all.end(), system) - all.begin());
+    PlotLine line{system.label, style, {}};
+    for (const double rate : rates) {
+      const LampsCell* c = study.Find({model, calls, system, rate, minutes});
+      if (c != nullptr) line.points.push_back({rate, c->Mean(shown.figure)});
+    }
+    plot.lines.push_back(std::move(line));
+  }
+  return plot;
+}
+
+std::vector<ScenarioPlots> PlotsOf(const LampsStudy& study, const LampsPlan& plan) {
+  const LampsModel gptj = LampsModel::kGptJ;
+  const LampsCalls multi = LampsCalls::kMulti;
+  constexpr Shown kMeanLatency = {"mean latency [s]", &LampsFigures::latency};
+  std::vector<ScenarioPlots> groups;
+  ScenarioPlots& rates = groups.emplace_back(ScenarioPlots{"Latency and time to first token against load", {}});
+  for (const LampsModel model : kLampsModels) {
+    for (const LampsCalls calls : {LampsCalls::kMulti, LampsCalls::kSingle}) {
+      for (const Shown& shown :
+           {kMeanLatency, Shown{"p99 latency [s]", &LampsFigures::latency_p99},
+            Shown{"mean TTFT [s]", &LampsFigures::ttft}, Shown{"p99 TTFT [s]", &LampsFigures::ttft_p99}}) {
+        rates.plots.push_back(RatePlot(study, MainSystems(), plan.RatesOf(calls), model, calls, plan.minutes, shown));
+      }
+    }
+  }
+  ScenarioPlots& throughput =
+      groups.emplace_back(ScenarioPlots{fmt::format("Completions in {:g} minutes", plan.throughput_minutes), {}});
+  for (const LampsCalls calls : kLampsCalls) {
+    throughput.plots.push_back(RatePlot(study, {lamps::Vllm(), lamps::InferCept(), lamps::Lamps()},
+                                        plan.throughput_rates, LampsModel::kVicuna, calls, plan.throughput_minutes,
+                                        {"requests completed", &LampsFigures::in_time}));
+  }
+
+  ScenarioPlots& errors = groups.emplace_back(ScenarioPlots{"Predictions that are off", {}});
+  for (const Shown& shown : {Shown{"median latency [s]", &LampsFigures::latency_p50}, kMeanLatency,
+                             Shown{"requests completed in time", &LampsFigures::in_time}}) {
+    Plot plot{.title = fmt::format("GPT-J 6B, multi-call: {}", shown.name),
+              .x_label = "error of predictions [%]",
+              .y_label = shown.name,
+              .marks = true,
+              .lines = {}};
+    for (std::size_t r = 0; r < plan.error_rates.size(); ++r) {
+      PlotLine line{fmt::format("{:g}/s", plan.error_rates[r]), 5 + r, {}};
+      const auto add = [&](double error, const LampsSystem& system) {
+        const LampsCell* c = study.Find({gptj, multi, system, plan.error_rates[r], plan.minutes});
+        if (c != nullptr) line.points.push_back({100 * error, c->Mean(shown.figure)});
+      };
+      add(0, lamps::Lamps());
+      for (const double error : plan.errors) add(error, lamps::Lamps({EstimateKind::kGaussian, error}));
+      plot.lines.push_back(std::move(line));
+    }
+    errors.plots.push_back(std::move(plot));
+  }
+
+  const auto sweep = [&](const char* heading, const char* x, const std::vector<int>& values, auto system,
+                         std::size_t style) {
+    ScenarioPlots& group = groups.emplace_back(ScenarioPlots{heading, {}});
+    for (const Shown& shown : {kMeanLatency, Shown{"p99 latency [s]", &LampsFigures::latency_p99},
+                               Shown{"requests completed in time", &LampsFigures::in_time}}) {
+      Plot plot{.title = fmt::format("GPT-J 6B, multi-call at {:g}/s: {}", plan.rate, shown.name),
+                .x_label = x,
+                .y_label = shown.name,
+                .marks = true,
+                .lines = {}};
+      PlotLine line{heading, style, {}};
+      for (const int value : values) {
+        const LampsCell* c = study.Find({gptj, multi, system(value), plan.rate, plan.minutes});
+        if (c != nullptr) line.points.push_back({static_cast<double>(value), c->Mean(shown.figure)});
+      }
+      plot.lines.push_back(std::move(line));
+      group.plots.push_back(std::move(plot));
+    }
+  };
+  sweep("Starvation threshold", "threshold [iterations]", plan.thresholds, lamps::Guarded, 8);
+  sweep("Refresh interval of scores", "interval [iterations], 0: never", plan.refreshes, lamps::Refreshed, 9);
+  return groups;
+}
+
+std::vector<Condition> ConditionsOf(const std::string& file, const LampsStudy& study, const LampsPlan& plan) {
+  const Workload& requests = study.requests(LampsCalls::kMulti);
+  return {
+      {"Workload", fmt::format("{}: {} with {}, drawn with replacement, Poisson arrivals; single-call: each request up "
+                               "to its second call",
+                               file.substr(file.rfind('/') + 1), Counted(std::ssize(requests.calls), "request"),
+                               Counted(std::ssize(requests.tools), "call"))},
+      {"Engines", fmt::format("{} and {}; a step: 2,048 tokens, 256 requests; 32,000 tokens of host memory for swaps "
+                              "(chosen)",
+                              ProfileOf(LampsModel::kGptJ), ProfileOf(LampsModel::kVicuna))},
+      {"Systems",
+       "vLLM: fcfs, drop; InferCept: fcfs, least waste at the call; no order: fcfs, least waste predicted; "
+       "LAMPS: memory integral, threshold 100; LAMPS means: with class means. All in one scheduler"},
+      {"Known", "exact lengths and durations, but for LAMPS means; sweeps: normal errors, as in the paper"},
+      {"Runs",
+       fmt::format("{} paired seeds; arrivals for {:g} minutes ({:g} where throughput is counted), then all are "
+                   "served to the end",
+                   study.seeds(), plan.minutes, plan.throughput_minutes)}};
+}
+
+}  // namespace
+
+absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressBar& bar) {
+  const absl::StatusOr<std::string> file = FindData(settings.data, "tools", "infercept_multi_api.jsonl");
+  if (!file.ok()) return file.status();
+  WorkloadSource from;
+  from.file = *file;
+  from.format = "infercept";
+  absl::StatusOr<Workload> workload = LoadWorkload(from);
+  if (!workload.ok()) return workload.status();
+
+  LampsPlan plan;
+  if (settings.full) plan.minutes = plan.throughput_minutes, plan.throughput_rates = plan.rates;
+  if (settings.minutes > 0) plan.minutes = plan.throughput_minutes = settings.minutes;
+  LampsStudy study(*std::move(workload), settings.seeds > 0 ? settings.seeds : settings.full ? 20 : 10);
+  const Parts parts(study, plan);
+  if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
+
+  ScenarioReport report;
+  report.title = "LAMPS: requests that call tools";
+  report.conditions = ConditionsOf(*file, study, plan);
+  report.seeds = study.seeds();
+  report.interrupted = Interrupted();
+  for (const Part& part : parts.parts()) {
+    for (std::size_t i = 0; i < part.cells.size(); ++i) {
+      if (study[part.cells[i]].complete()) report.rows.push_back(RowOf(study, part, i));
+    }
+  }
+  const LampsPredictor predictor = ScorePredictor(study.requests(LampsCalls::kMulti));
+  report.rows.push_back(RowOf(predictor));
+  for (const LampsModel model : kLampsModels) {
+    for (const LampsCalls calls : {LampsCalls::kMulti, LampsCalls::kSingle}) {
+      const std::string heading = fmt::format("{}, {}, rates in requests per second", Name(model), Name(calls));
+      report.tables.push_back(
+          {heading + ": means",
+           RateTable(study, plan, model, calls,
+                     {{"mean latency [s]", &LampsFigures::latency}, {"mean TTFT [s]", &LampsFigures::ttft}}, true)});
+      report.tables.push_back({heading + ": tails", RateTable(study, plan, model, calls,
+                                                              {{"p99 latency [s]", &LampsFigures::latency_p99},
+                                                               {"p99 TTFT [s]", &LampsFigures::ttft_p99}},
+                                                              false)});
+    }
+  }
+  for (const Part& part : parts.parts()) {
+    if (part.name == "rates") continue;
+    std::string heading = part.name;
+    heading.front() = static_cast<char>(heading.front() - 'a' + 'A');
+    report.tables.push_back({heading, CellTable(study, part)});
+  }
+  report.plots = PlotsOf(study, plan);
+  report.claims = LampsClaims(study, plan, predictor);
+  report.findings = LampsFindings(study, plan);
+  return report;
+}
+
+}  // namespace takt::tool

@@ -1,0 +1,95 @@
+#include "tool/lab/lamps/study.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "tool/run/terminal.h"
+#include "takt/workload/generate.h"
+#include "takt/workload/transform.h"
+
+namespace takt::tool {
+namespace {
+
+constexpr double kMinute = 60;  // s
+// Chosen, not told by the paper: where KV goes that is swapped out, 32,000 tokens.
+constexpr Blocks kCpuBlocks = {2000};
+
+LampsFigures FiguresOf(const LampsSetup& setup, const ReplayResult& result) {
+  const Metrics& m = result.metrics;
+  LampsFigures f{.latency = m.e2e.mean,
+                 .latency_p50 = m.e2e.p50,
+                 .latency_p99 = m.e2e.p99,
+                 .ttft = m.ttft.mean,
+                 .ttft_p99 = m.ttft.p99,
+                 .queue = m.queue.mean,
+                 .completed = static_cast<double>(m.completed),
+                 .drained = m.makespan,
+                 .kv = m.kv_mean,
+                 .recomputed = static_cast<double>(m.recomputed_tokens)};
+  if (result.steps > 0) f.running = static_cast<double>(result.request_steps) / static_cast<double>(result.steps);
+  const TimePoint end = TimePoint(FromSeconds(setup.minutes * kMinute));
+  for (const RequestRecord& r : result.requests) f.in_time += r.outcome == Outcome::kCompleted && r.end <= end;
+  return f;
+}
+
+ReplayOptions OptionsOf(const LampsSetup& setup, const Profile& profile, std::uint64_t seed) {
+  ReplayOptions options;
+  options.policy = setup.system.policy;
+  options.pause = setup.system.pause;
+  options.estimates = setup.system.estimates;
+  options.seed = seed;
+  options.profile = profile;
+  options.rate_scale = setup.rate;
+  options.limit = setup.requests();
+  options.limits.tokens = {2048};
+  options.limits.max_seqs = 256;
+  options.scheduler.cpu_blocks = kCpuBlocks;
+  if (setup.system.preemptive) options.scheduler.preempt = PreemptMode::kByRank;
+  return options;
+}
+
+}  // namespace
+
+std::int64_t LampsSetup::requests() const { return std::max(1LL, std::llround(rate * minutes * kMinute)); }
+
+LampsStudy::LampsStudy(Workload requests, int seeds) : Study(seeds) {
+  workloads_[0] = requests;
+  LimitTools(workloads_[0], 1);
+  workloads_[1] = std::move(requests);
+}
+
+absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
+  // One draw per seed and kind of requests serves all rates: fewer requests are its beginning.
+  std::int64_t most = 1;
+  for (std::size_t c = 0; c < size(); ++c) most = std::max(most, (*this)[c].setup.requests());
+  std::vector<Workload> drawn[2];
+  for (const LampsCalls calls : kLampsCalls) {
+    for (int s = 1; s <= seeds(); ++s) {
+      absl::StatusOr<Workload> w = Draw(requests(calls), most, Arrivals{}, static_cast<std::uint64_t>(s));
+      if (!w.ok()) return w.status();
+      drawn[static_cast<std::size_t>(calls)].push_back(*std::move(w));
+    }
+  }
+  std::vector<Profile> profiles;
+  for (const LampsModel model : kLampsModels) {
+    absl::StatusOr<Profile> profile = FindProfile(ProfileOf(model));
+    if (!profile.ok()) return profile.status();
+    profiles.push_back(*std::move(profile));
+  }
+
+  return RunCells(threads, "replaying", bar,
+                  [&](const LampsSetup& setup, std::uint64_t seed,
+                      const RunProgress& progress) -> absl::StatusOr<std::optional<LampsFigures>> {
+                    ReplayOptions options = OptionsOf(setup, profiles[static_cast<std::size_t>(setup.model)], seed);
+                    options.progress = progress;
+                    const Workload& workload = drawn[static_cast<std::size_t>(setup.calls)][seed - 1];
+                    const absl::StatusOr<ReplayResult> result = Replay(workload, options);
+                    if (!result.ok()) return result.status();
+                    if (result->stopped) return std::nullopt;
+                    return FiguresOf(setup, *result);
+                  });
+}
+
+}  // namespace takt::tool

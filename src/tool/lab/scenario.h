@@ -1,0 +1,50 @@
+// A paper's experiments, repeated: rows of figures, and what the paper claims next to them.
+#ifndef TAKT_SRC_TOOL_LAB_SCENARIO_H_
+#define TAKT_SRC_TOOL_LAB_SCENARIO_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "tool/report/scenario_report.h"
+#include "tool/run/progress_bar.h"
+
+namespace takt::tool {
+
+// What a scenario is run with.
+struct StudySettings {
+  std::string data;  // a file, or a folder that holds it; empty: where docs/scenarios.md says
+  bool full = false;
+  int seeds = 0;  // 0: as many as the scenario takes
+  int first_seed = 1;
+  double minutes = 0;  // of arrivals in every run; 0: as the scenario has it
+  int threads = 0;     // 0: as many as there are cores
+  bool no_wall = false;  // leaves out what wall clocks tell
+};
+
+struct Scenario {
+  std::string_view name, text;
+  absl::StatusOr<ScenarioReport> (*run)(const StudySettings& settings, ProgressBar& bar);
+  bool takes_first_seed = false;
+};
+
+// By name; a further one is a line here, a file of its own and a section of docs/scenarios.md.
+std::span<const Scenario> Scenarios();
+
+absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunDefault(const StudySettings& settings, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunDefaultSensitivity(const StudySettings& settings, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunHexgenFlow(const StudySettings& settings, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, ProgressBar& bar);
+absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressBar& bar);
+
+// Where a scenario's file is: `given` itself, or in it where it is a folder, below `folder` or not; where nothing was
+// given, in the folder that TAKT_DATA names, or in ../shared/data. NotFound says where it was looked for.
+absl::StatusOr<std::string> FindData(const std::string& given, const std::string& folder, const std::string& file);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_LAB_SCENARIO_H_

@@ -1,0 +1,99 @@
+// Runs of one workload, side by side: what a report is made from.
+#ifndef TAKT_SRC_TOOL_REPORT_COMPARISON_H_
+#define TAKT_SRC_TOOL_REPORT_COMPARISON_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tool/report/schedule_trace.h"
+#include "takt/model/step.h"
+#include "takt/sim/estimates.h"
+#include "takt/sim/metrics.h"
+#include "takt/sim/profiles.h"
+#include "takt/sim/replay.h"
+#include "takt/state/stats.h"
+#include "takt/workload/workload.h"
+
+namespace takt::tool {
+
+// What tells a run from the others.
+struct RunSettings {
+  std::string policy;
+  EstimateSpec estimates;
+  std::optional<double> load;  // share of saturation, where it was asked for
+  double rate_scale = 1;
+};
+
+// Latencies at equal steps of the share of requests, for curves: the smallest, then each further percentile and the
+// largest, in seconds.
+using Quantiles = std::vector<double>;
+
+struct Run {
+  RunSettings settings;
+  bool ended = false;    // false: never begun, or failed
+  bool stopped = false;  // in the middle
+  Metrics metrics;
+  EstimateErrors errors;  // of what schedulers were told
+  Stats stats;
+  std::int64_t steps = 0;
+  std::int64_t kv_blocks = 0;
+  std::vector<SeriesPoint> series;
+  std::array<std::int64_t, std::size(kFailReasonNames)> failed = {};  // by reason
+  Quantiles ttft, e2e, workflow;
+  std::vector<RequestRecord> requests;    // where a report wants them
+  std::unique_ptr<ScheduleTrace> trace;  // likewise
+  double wall_s = 0;
+  std::vector<std::pair<std::string, double>> measured;  // further figures by name, of a real engine
+};
+
+// What all runs of a comparison have in common.
+struct ReplaySetup {
+  std::int32_t instances = 1;
+  std::string placement = "least_loaded";
+  std::int32_t token_budget = 2048;
+  std::int32_t max_seqs = 256;
+  std::int64_t kv_tokens = 0;  // 0: as many as the profile has
+  bool prefix_cache = false;
+  std::vector<std::string> options;  // of schedulers and policies, "key=value"
+  double rate_scale = 1;
+  std::int64_t closed_loop = 0;  // workflows in flight; 0: they come when they come
+  double slo_ttft = 2;           // s
+  double slo_tpot = 0.1;         // s
+};
+
+struct Comparison {
+  ReplaySetup setup;
+  std::string source;  // of the workload
+  std::uint64_t seed = 1;
+  bool sweeps = false;             // over several loads
+  bool several_estimates = false;
+  bool tells_wall = true;
+  Workload workload;
+  Profile profile;
+  double saturation_rps = 0;  // 0: not measured
+  std::vector<Run> runs;      // in the order in which they were asked for
+  std::string postscript;     // what else the text tells
+  bool interrupted = false;
+  double wall_s = 0;
+
+  bool multi_stage() const { return workload.calls.size() > workload.workflows.size(); }
+};
+
+// Keeps of a run's result what the reports need; its requests too where `requests`.
+void Keep(ReplayResult result, bool requests, Run& run);
+
+// Mean rate at which requests come, as the workload has it; 0 where all come at once.
+double OfferedRps(const Workload& workload);
+
+// "stjf", or "stjf, noise:0.5" where the estimates differ between runs.
+std::string LabelOf(const Comparison& comparison, const Run& run);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_REPORT_COMPARISON_H_

@@ -1,0 +1,72 @@
+// Columns that line up.
+#ifndef TAKT_SRC_TOOL_REPORT_TABLE_H_
+#define TAKT_SRC_TOOL_REPORT_TABLE_H_
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tool/run/number_text.h"
+
+namespace takt::tool {
+
+enum class Best : unsigned char { kNone, kSmallest, kLargest };
+
+class Table {
+ public:
+  struct Column {
+    std::string group;  // stands once above neighbours that share it
+    std::string name;
+    bool right = true;
+    Best best = Best::kNone;  // which number bears a mark
+  };
+  static constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  // The rows from here on are compared among themselves, and stand apart.
+  void BeginSection() { ++section_; }
+
+  // Cells are filled from left to right. NaN is shown as a dash.
+  void BeginRow() { rows_.push_back({section_, {}}); }
+  void Text(std::string text) { rows_.back().cells.push_back({.text = std::move(text)}); }
+  void Number(double number) { rows_.back().cells.push_back({.number = number, .is_number = true}); }
+
+  // Numbers of one column bear the same number of decimals, as many as three digits of the smallest need (at most 3).
+  // The best are marked with '*', and in bold where `colour`.
+  std::string ToString(bool colour = false);
+
+  // The same as a <table>; the best are of class "best", the first row of a section of class "new".
+  std::string ToHtml();
+
+ private:
+  struct Cell {
+    std::string text = {};
+    double number = kNoNumber;
+    bool is_number = false;
+    bool best = false;
+  };
+
+  struct Row {
+    int section = 0;
+    std::vector<Cell> cells;
+  };
+
+  void Format();
+  void FormatColumn(std::size_t column);
+  void MarkBest(std::size_t column, int section);
+  bool grouped() const;
+  std::size_t WidthOf(std::size_t column) const;
+  std::size_t GroupEnd(std::size_t column) const;
+  std::string GroupLine(std::vector<std::size_t>& widths) const;
+  std::string Line(const std::vector<Cell>& cells, const std::vector<std::size_t>& widths, bool colour) const;
+
+  std::vector<Column> columns_;
+  std::vector<Row> rows_;
+  int section_ = 0;
+};
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_REPORT_TABLE_H_

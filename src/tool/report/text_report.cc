@@ -1,0 +1,287 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tool/report/reports.h"
+#include "tool/report/table.h"
+#include "fmt/format.h"
+
+namespace takt::tool {
+namespace {
+
+constexpr double kPercent = 100;
+constexpr double kMilli = 1000;
+
+std::string Known(const EstimateSpec& estimates) {
+  if (estimates.learnt) {
+    return Known({estimates.kind, estimates.sigma}) + ", calibrated by what has ended (" + estimates.ToString() + ")";
+  }
+  switch (estimates.kind) {
+    case EstimateKind::kOracle: return "the exact length of every answer (oracle): more than anyone can know";
+    case EstimateKind::kNoise:
+      return fmt::format("predicted lengths, off by a factor of {:.1f} either way ({})", std::exp(estimates.sigma),
+                         estimates.ToString());
+    case EstimateKind::kGaussian:
+      return fmt::format("predicted lengths, off by {:.0f} % either way ({})", kPercent * estimates.sigma,
+                         estimates.ToString());
+    case EstimateKind::kCalibrated:
+      return fmt::format("what predictions that are off by a factor of {:.1f} tell of the length ({})",
+                         std::exp(estimates.sigma), estimates.ToString());
+    case EstimateKind::kClassMean: return "the mean length of what has ended in the same stage (class-mean)";
+    case EstimateKind::kLengths: return "what has ended in the same stage with a prompt of like length (lengths)";
+    case EstimateKind::kForest: return "what forests tell that are grown from what has ended (forest)";
+    case EstimateKind::kNone: return "nothing of lengths (none)";
+  }
+  return "";
+}
+
+std::string WorkloadLine(const Comparison& comparison) {
+  const Workload& workload = comparison.workload;
+  const auto calls = static_cast<long long>(workload.calls.size());
+  const auto workflows = static_cast<long long>(workload.workflows.size());
+  const std::string size = comparison.multi_stage()
+                               ? fmt::format("{} of {}", Counted(workflows, "workflow"), Counted(calls, "request"))
+                               : Counted(calls, "request");
+  return fmt::format("{}: {}", comparison.source, size);
+}
+
+std::string EngineLine(const Comparison& comparison) {
+  const ReplaySetup& setup = comparison.setup;
+  const std::int64_t kv = setup.kv_tokens > 0 ? setup.kv_tokens : comparison.profile.kv_capacity_tokens;
+  std::string line = fmt::format("{}{}, {} tokens of KV cache", comparison.profile.id,
+                                 comparison.profile.derived ? " (derived, not measured)" : "", Grouped(kv));
+  if (setup.instances > 1) {
+    line = fmt::format("{} x {} each, placed by {}", setup.instances, line, setup.placement);
+  }
+  return line + fmt::format("; a step: {} tokens, {} requests", Grouped(setup.token_budget), Grouped(setup.max_seqs));
+}
+
+std::string LoadLine(const Comparison& comparison) {
+  const ReplaySetup& setup = comparison.setup;
+  if (setup.closed_loop > 0) return fmt::format("{} in flight at any time", Counted(setup.closed_loop, "workflow"));
+  const double offered = OfferedRps(comparison.workload);
+  if (offered == 0) return "all requests come at once";
+  if (comparison.saturation_rps == 0) {
+    return fmt::format("{} requests/s on average", Short(offered * setup.rate_scale));
+  }
+  const std::string most = fmt::format("the {} requests/s that fcfs serves at most", Short(comparison.saturation_rps));
+  if (comparison.sweeps) return fmt::format("shares of {}", most);
+  const Run& run = comparison.runs.front();
+  return fmt::format("{} requests/s: {} of {}", Short(offered * run.settings.rate_scale), run.settings.load.value_or(0),
+                     most);
+}
+
+std::string KnownLine(const Comparison& comparison) {
+  std::string known =
+      comparison.several_estimates ? "see the table" : Known(comparison.runs.front().settings.estimates);
+  return fmt::format("{}; seed {}", known, comparison.seed);
+}
+
+// Requests that were not served, by reason.
+std::string Failures(const Comparison& comparison) {
+  std::string text;
+  for (const Run& run : comparison.runs) {
+    const Metrics& m = run.metrics;
+    if (!run.ended || m.failed + m.never_made == 0) continue;
+    text += fmt::format("{}: {} of {} failed (", LabelOf(comparison, run), Grouped(m.failed),
+                        Counted(m.requests, "request"));
+    const char* separator = "";
+    for (std::size_t reason = 0; reason < run.failed.size(); ++reason) {
+      if (run.failed[reason] == 0) continue;
+      text += fmt::format("{}{}: {}", separator, kFailReasonNames[reason], Grouped(run.failed[reason]));
+      separator = ", ";
+    }
+    text += m.never_made > 0 ? fmt::format("), {} never made because of that\n", Grouped(m.never_made)) : ")\n";
+  }
+  return text;
+}
+
+// "3.4 times as long as", "12 % more than"
+std::string Ratio(double a, double b) {
+  if (!(b > 0)) return "more than";
+  const double ratio = a / b;
+  if (ratio >= 2) return fmt::format("{:.1f} times", ratio);
+  return fmt::format("{:.0f} % {}", std::abs(ratio - 1) * kPercent, ratio >= 1 ? "above" : "below");
+}
+
+const Summary& Latency(const Comparison& comparison, const Run& run) {
+  return comparison.multi_stage() ? run.metrics.workflow : run.metrics.e2e;
+}
+
+std::string ReadingOf(const Comparison& comparison, const std::vector<const Run*>& runs) {
+  const char* whose = comparison.multi_stage() ? "workflow" : "request";
+  const auto mean = [&](const Run* run) { return Latency(comparison, *run).mean; };
+  const auto p99 = [&](const Run* run) { return Latency(comparison, *run).p99; };
+  const Run* first = runs.front();
+  const Run* best = *std::min_element(runs.begin(), runs.end(), [&](auto a, auto b) { return mean(a) < mean(b); });
+  const Run* worst = *std::max_element(runs.begin(), runs.end(), [&](auto a, auto b) { return mean(a) < mean(b); });
+  const Run* calmest = *std::min_element(runs.begin(), runs.end(), [&](auto a, auto b) { return p99(a) < p99(b); });
+  if (mean(worst) <= mean(best) * 1.02) {
+    return fmt::format(
+        "Hardly any difference: {} latency is {} s on average. Order matters where requests queue: "
+        "try a higher --load or --rate-scale.",
+        whose, Short(mean(best)));
+  }
+  std::string text;
+  if (best == first) {
+    text = fmt::format("{} has the lowest mean {} latency, {} s", LabelOf(comparison, *best), whose, Short(mean(best)));
+  } else {
+    text =
+        fmt::format("{} has the lowest mean {} latency: {} s, against {} s under {} ({})", LabelOf(comparison, *best),
+                    whose, Short(mean(best)), Short(mean(first)), LabelOf(comparison, *first),
+                    fmt::format("{:.0f} % less", (1 - mean(best) / mean(first)) * kPercent));
+  }
+  if (p99(best) < p99(calmest) * 1.005) return text + fmt::format(", and the lowest p99, {} s.", Short(p99(best)));
+  return text + fmt::format("; {} has the lowest p99: {} s, where {} has {} s ({}).", LabelOf(comparison, *calmest),
+                            Short(p99(calmest)), LabelOf(comparison, *best), Short(p99(best)),
+                            Ratio(p99(best), p99(calmest)));
+}
+
+// One sentence per load.
+std::string Reading(const Comparison& comparison) {
+  std::string text;
+  std::vector<const Run*> runs;
+  for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
+    const Run& run = comparison.runs[i];
+    if (run.ended && !run.stopped && Latency(comparison, run).count > 0) runs.push_back(&run);
+    const bool last = i + 1 == comparison.runs.size() || comparison.runs[i + 1].settings.load != run.settings.load;
+    if (!last) continue;
+    if (runs.size() > 1) {
+      if (comparison.sweeps) text += fmt::format("At load {}: ", *run.settings.load);
+      text += ReadingOf(comparison, runs) + "\n";
+    }
+    runs.clear();
+  }
+  return text;
+}
+
+}  // namespace
+
+Table RunTable(const Comparison& comparison) {
+  const bool stages = comparison.multi_stage();
+  std::vector<Table::Column> columns;
+  if (comparison.sweeps) columns.push_back({"", "load"});
+  columns.push_back({"", "policy", false});
+  if (comparison.several_estimates) columns.push_back({"", "known", false});
+  const auto latency = [&](const char* group) {
+    columns.push_back({group, "mean", true, Best::kSmallest});
+    columns.push_back({group, "p99", true, Best::kSmallest});
+  };
+  if (stages) latency("workflow [s]");
+  latency("request [s]");
+  latency("first token [s]");
+  columns.push_back({"token [ms]", "mean", true, Best::kSmallest});
+  columns.push_back({"in SLO", "%", true, Best::kLargest});
+  columns.push_back({"served", "1/s", true, Best::kLargest});
+  columns.push_back({"KV peak", "%"});
+  columns.push_back({"preempted", "times", true, Best::kSmallest});
+
+  Table table(std::move(columns));
+  std::optional<double> load = comparison.runs.front().settings.load;
+  for (const Run& run : comparison.runs) {
+    if (!run.ended) continue;
+    const Metrics& m = run.metrics;
+    const auto add = [&](const Summary& summary) {
+      table.Number(summary.count > 0 ? summary.mean : Table::kNoNumber);
+      table.Number(summary.count > 0 ? summary.p99 : Table::kNoNumber);
+    };
+    if (run.settings.load != load) table.BeginSection();
+    load = run.settings.load;
+    table.BeginRow();
+    if (comparison.sweeps) table.Text(fmt::format("{}", run.settings.load.value_or(0)));
+    table.Text(run.settings.policy + (run.stopped ? " (partial)" : ""));
+    if (comparison.several_estimates) table.Text(run.settings.estimates.ToString());
+    if (stages) add(m.workflow);
+    add(m.e2e);
+    add(m.ttft);
+    table.Number(m.tpot.count > 0 ? m.tpot.mean * kMilli : Table::kNoNumber);
+    table.Number(m.slo_attainment * kPercent);
+    table.Number(m.throughput_rps);
+    table.Number(m.kv_peak * kPercent);
+    table.Number(static_cast<double>(m.preemptions));
+  }
+  return table;
+}
+
+const char* const kEstimateTableText =
+    "Predictions. Off by: the factor between mean length and mean prediction, over octaves of the prediction; before: "
+    "the "
+    "same of what calibration was given; came: all lengths over all predictions; spread: of single ones, a factor too.";
+
+std::optional<Table> EstimateTable(const Comparison& comparison) {
+  const auto guessed = [](const Run& run) {
+    return run.ended && run.settings.estimates.kind != EstimateKind::kOracle && run.errors.output.count > 0;
+  };
+  if (std::none_of(comparison.runs.begin(), comparison.runs.end(), guessed)) return std::nullopt;
+  const bool learnt = std::any_of(comparison.runs.begin(), comparison.runs.end(),
+                                  [](const Run& run) { return run.settings.estimates.learnt; });
+  std::vector<Table::Column> columns;
+  if (comparison.sweeps) columns.push_back({"", "load"});
+  columns.push_back({"", "policy", false});
+  columns.push_back({"", "known", false});
+  const auto error = [&](const char* group) {
+    columns.push_back({group, "off by"});
+    if (learnt) columns.push_back({group, "before"});
+    columns.push_back({group, "came"});
+    columns.push_back({group, "spread"});
+  };
+  error("call [times]");
+  if (comparison.multi_stage()) error("rest of workflow [times]");
+
+  Table table(std::move(columns));
+  for (const Run& run : comparison.runs) {
+    if (!guessed(run)) continue;
+    table.BeginRow();
+    if (comparison.sweeps) table.Text(fmt::format("{}", run.settings.load.value_or(0)));
+    table.Text(run.settings.policy);
+    table.Text(run.settings.estimates.ToString());
+    const auto factor = [&](const CalibrationError& of, double log) {
+      table.Number(of.count > 0 ? std::exp(log) : Table::kNoNumber);
+    };
+    const auto add = [&](const CalibrationError& told, const CalibrationError& raw) {
+      factor(told, told.by_octave);
+      if (learnt) factor(raw, run.settings.estimates.learnt ? raw.by_octave : Table::kNoNumber);
+      factor(told, told.bias);
+      factor(told, told.spread);
+    };
+    add(run.errors.output, run.errors.raw_output);
+    if (comparison.multi_stage()) add(run.errors.left, run.errors.raw_left);
+  }
+  return table;
+}
+
+std::vector<Condition> Conditions(const Comparison& comparison) {
+  return {{"Workload", WorkloadLine(comparison)},
+          {"Engine", EngineLine(comparison)},
+          {"Load", LoadLine(comparison)},
+          {"Known", KnownLine(comparison)}};
+}
+
+std::string Notes(const Comparison& comparison) {
+  std::string text = Failures(comparison) + Reading(comparison);
+  if (comparison.interrupted) {
+    const auto begun =
+        std::count_if(comparison.runs.begin(), comparison.runs.end(), [](const Run& r) { return r.ended; });
+    text += fmt::format("Interrupted: {} of {} runs were begun. Those marked partial cover only what had ended.\n",
+                        begun, comparison.runs.size());
+  }
+  return text;
+}
+
+std::string TextReport(const Comparison& comparison, bool colour) {
+  const auto ended =
+      std::count_if(comparison.runs.begin(), comparison.runs.end(), [](const Run& r) { return r.ended; });
+  std::string text;
+  for (const Condition& c : Conditions(comparison)) text += fmt::format("{:<10}{}\n", c.name, c.text);
+  text += "\n";
+  if (ended > 0) text += RunTable(comparison).ToString(colour);
+  if (ended > 1) text += "  * the best of its column\n";
+  if (std::optional<Table> estimates = EstimateTable(comparison)) {
+    text += fmt::format("\n{}\n{}", kEstimateTableText, estimates->ToString(colour));
+  }
+  return text + "\n" + Notes(comparison) + comparison.postscript;
+}
+
+}  // namespace takt::tool

@@ -1,0 +1,59 @@
+#include "tool/run/load_workload.h"
+
+#include <cstdio>
+#include <string>
+
+#include "tool/run/number_text.h"
+#include "fmt/format.h"
+#include "takt/workload/generate.h"
+#include "takt/workload/read.h"
+#include "takt/workload/transform.h"
+
+namespace takt::tool {
+namespace {
+
+void NoteReading(const std::string& file, const ReadReport& report) {
+  const auto note = [&](const std::string& text) { std::fputs(fmt::format("{}: {}\n", file, text).c_str(), stderr); };
+  NoteBadLines(file, report.bad_lines, report.bad_line_messages);
+  if (report.raised_lengths > 0) {
+    note(fmt::format("{} of no tokens read as one token", Counted(report.raised_lengths, "length")));
+  }
+  if (report.arrivals_generated && !file.starts_with("gen:"))
+    note("has no times: arrivals are drawn at random, 1 per second on average");
+}
+
+}  // namespace
+
+void NoteBadLines(const std::string& file, std::int64_t lines, const std::vector<std::string>& messages) {
+  if (lines == 0) return;
+  std::fputs(fmt::format("{}: {} skipped\n", file, Counted(lines, "bad line")).c_str(), stderr);
+  for (const std::string& message : messages) std::fputs(("  " + message + "\n").c_str(), stderr);
+}
+
+absl::StatusOr<Workload> LoadWorkload(const WorkloadSource& source) {
+  absl::StatusOr<Workload> workload;
+  if (source.file == "bundled") {
+    workload = BundledWorkload();
+  } else {
+    ReadReport report;
+    workload = ReadWorkload(source.file,
+                            {.format = ParseWorkloadFormat(source.format).value(),
+                             .limit = source.limit,
+                             .skip_bad_lines = source.skip_bad_lines,
+                             .seed = source.seed},
+                            &report);
+    if (!workload.ok()) return workload;
+    NoteReading(source.file, report);
+  }
+  if (source.limit > 0) Truncate(*workload, static_cast<std::size_t>(source.limit));
+  if (source.draw > 0) {
+    workload = Draw(*workload, source.draw, Arrivals{}, source.seed);
+    if (!workload.ok()) return workload;
+  }
+  if (source.length_scale != 1) {
+    if (absl::Status scaled = ScaleLengths(*workload, source.length_scale); !scaled.ok()) return scaled;
+  }
+  return workload;
+}
+
+}  // namespace takt::tool

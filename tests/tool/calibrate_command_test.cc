@@ -1,0 +1,166 @@
+// takt calibrate: what it writes is what it found, and takt replay takes it.
+#include <string>
+#include <utility>
+
+#include "catch.h"
+#include "tool/tool.h"
+#include "nlohmann/json.hpp"
+#include "takt/sim/replay.h"
+#include "takt/sim/step_log.h"
+#include "takt/workload/generate.h"
+
+namespace takt {
+namespace {
+
+using Json = nlohmann::json;
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+constexpr const char* kWorkload = "gen:poisson,requests=400,rate=12,seed=5";
+
+// What a virtual engine of a compiled-in profile logs.
+std::string Log() {
+  ReplayOptions options;
+  options.profile = FindProfile("aic/llama-3.1-8b/h100/bf16/tp1").value();
+  std::string text;
+  options.on_step = [&](const VirtualStep& step) { text += StepLogLine(step.plan, step.start, step.end) + "\n"; };
+  REQUIRE(Replay(GenerateWorkload(kWorkload).value(), options).ok());
+  return text;
+}
+
+TEST_CASE("a profile is fitted, written in every form, and replayed") {
+  const TempDir dir;
+  const std::string log = dir.Write("steps.jsonl", Log());
+  const Ended ended = RunTool({"calibrate", log, "--id", "own/llama/h100/bf16/tp2", "--kv-tokens", "436154",
+                               "--kv-bytes-per-token", "131072", "--weight-bytes", "16000000000", "--out",
+                               dir / "own.json", "--html", dir / "fit.html", "--json", dir / "fit.json"});
+  CAPTURE(ended.out, ended.err);
+  REQUIRE(ended.exit_code == 0);
+  CHECK(ended.err.empty());
+  for (const char* part : {"decode-only", "new steps", "linear", "saturating", "is chosen", "decode rows", "Beware",
+                           "no decode step above", "takt replay --profiles"}) {
+    CAPTURE(part);
+    CHECK(Has(ended.out, part));
+  }
+
+  const Json json = Json::parse(ReadWhole(dir / "fit.json"), nullptr, false);
+  REQUIRE(json["forms"].size() == 2);
+  CHECK(json["id"] == "own/llama/h100/bf16/tp2");
+  for (const Json& form : json["forms"]) {
+    for (const char* key : {"train", "holdout", "all", "prefill_only", "decode_only", "mixed"}) {
+      CAPTURE(key);
+      CHECK(form[key]["mean_abs_pct"].is_number());
+    }
+    CHECK(form["all"]["steps"] == form["train"]["steps"].get<int>() + form["holdout"]["steps"].get<int>());
+    CHECK(form["predicted_s"].get<double>() == Approx(form["measured_s"].get<double>()).epsilon(0.02));
+  }
+  CHECK(json["covered"].size() == 3);
+  CHECK_FALSE(json["warnings"].empty());
+
+  const auto profiles = ReadProfiles(dir / "own.json");
+  INFO(profiles.status().ToString());
+  REQUIRE(profiles.ok());
+  const Profile& own = profiles->front();
+  CHECK(own.model == "llama");
+  CHECK(own.cost.tp == 2);
+  CHECK(own.kv_capacity_tokens == 436154);
+  CHECK(own.kv_bytes_per_token == 131072);
+  CHECK(own.weight_bytes == 16'000'000'000);
+  CHECK(own.decode_error_pct >= 0);
+  CHECK(Has(own.source, "takt calibrate"));
+  CHECK(Has(own.source, "steps.jsonl"));
+  StepLoad load{.decodes = 20, .decode_context = 10'000, .samples = 20};
+  const Profile truth = FindProfile("aic/llama-3.1-8b/h100/bf16/tp1").value();
+  CHECK(ToSeconds(own.cost.StepTime(load)) == Approx(ToSeconds(truth.cost.StepTime(load))).epsilon(0.03));
+
+  const std::string html = ReadWhole(dir / "fit.html");
+  for (const char* part : {"Measured against predicted", "Error over the log", "saturating", "<svg"}) {
+    CHECK(Has(html, part));
+  }
+  for (const char* part : {"http:", "https:", "src="}) CHECK_FALSE(Has(html, part));
+
+  // The same workload on the fitted engine takes as long as on the true one.
+  const auto mean = [&](Args args) {
+    args.insert(args.end(), {"--workload", kWorkload, "--policy", "fcfs", "--json", "-", "-q"});
+    const Ended replay = RunTool(args);
+    CAPTURE(replay.err);
+    REQUIRE(replay.exit_code == 0);
+    return Json::parse(replay.out)["runs"][0]["metrics"]["e2e_s"]["mean"].get<double>();
+  };
+  CHECK(mean({"replay", "--profiles", dir / "own.json", "--profile", "own/llama/h100/bf16/tp2"}) ==
+        Approx(mean({"replay"})).epsilon(0.01));
+  CHECK(Has(RunTool({"profiles", "--profiles", dir / "own.json"}).out, "own/llama/h100/bf16/tp2"));
+}
+
+TEST_CASE("the form can be asked for, and a file can be standard output") {
+  const TempDir dir;
+  const std::string log = dir.Write("steps.jsonl", Log());
+  for (const char* form : {"linear", "saturating"}) {
+    const Ended ended = RunTool({"calibrate", log, "--form", form, "--json", "-"});
+    CHECK(ended.exit_code == 0);
+    CHECK(Json::parse(ended.out, nullptr, false)["chosen"] == form);
+    CHECK(Has(ended.err, "as asked for"));
+  }
+  const Json profile = Json::parse(RunTool({"calibrate", log, "--out", "-"}).out, nullptr, false);
+  CHECK(profile["profiles"][0]["id"] == "own/model/host/any/tp1");
+  CHECK_FALSE(profile["profiles"][0].contains("kv_capacity_tokens"));
+  // Without it the size of the KV cache must be said.
+  const std::string own = dir.Write("own.json", profile.dump());
+  const Args replay = {"replay", "--workload", kWorkload, "--profiles", own, "--profile", "own/model/host/any/tp1"};
+  CHECK(RunTool(replay).exit_code == 2);
+  Args more = replay;
+  more.insert(more.end(), {"--kv-tokens", "100000"});
+  CHECK(RunTool(more).exit_code == 0);
+}
+
+TEST_CASE("totals as CSV fit, and say what they leave open") {
+  const TempDir dir;
+  std::string csv = "time_s,prefill_tokens,decode_rows,context_tokens\n";
+  const StepLog log = ParseStepLog(Log(), "log").value();
+  for (const TimedStep& step : log.steps) {
+    csv += std::to_string(ToSeconds(step.time)) + "," + std::to_string(step.load.prefill_tokens) + "," +
+           std::to_string(step.load.decodes) + "," + std::to_string(step.load.decode_context) + "\n";
+  }
+  const Ended ended = RunTool({"calibrate", dir.Write("steps.csv", csv)});
+  CAPTURE(ended.out, ended.err);
+  CHECK(ended.exit_code == 0);
+  CHECK_FALSE(Has(ended.out, "W the same"));
+}
+
+TEST_CASE("what cannot be fitted, read or written is said") {
+  const TempDir dir;
+  const std::string good = dir.Write("good.jsonl", Log());
+  const std::string few = dir.Write("few.jsonl", "{\"time_s\":1,\"rows\":[[1,1,0]]}\n");
+  const std::string bad = dir.Write("bad.jsonl", Log() + "{\"time_s\":1,\"rows\":[[0,1,0]]}\n");
+  struct Case {
+    Args args;
+    int exit_code;
+    std::string said;
+  };
+  const Case cases[] = {
+      {{"calibrate"}, 2, "log"},
+      {{"calibrate", good, "--id", "mine"}, 2, "--id: 'mine' is not FAMILY/MODEL/GPU/DTYPE/tpN"},
+      {{"calibrate", good, "--id", "a/b/c//tp1"}, 2, "--id"},
+      {{"calibrate", good, "--holdout", "0.6"}, 2, "'0.6' is not a number from 0 to 0.5"},
+      {{"calibrate", good, "--form", "cubic"}, 2, "cubic"},
+      {{"calibrate", good, "--kv-tokens", "0"}, 2, "'0'"},
+      {{"calibrate", good, "--out", "-", "--json", "-"}, 2, "only one file"},
+      {{"calibrate", dir / "none"}, 1, "none: cannot be opened"},
+      {{"calibrate", few}, 1, "few.jsonl: too few steps to fit a cost model to: 1"},
+      {{"calibrate", bad}, 1, "rows[0][0]: 0 is below 1"},
+      {{"calibrate", good, "--html", dir / "no/such.html"}, 1, "no/such.html"},
+      {{"calibrate", good, "--out", "/dev/full"}, 1, "No space left"},
+  };
+  for (const Case& c : cases) {
+    const Ended ended = RunTool(c.args);
+    CAPTURE(c.args, ended.err);
+    CHECK(ended.exit_code == c.exit_code);
+    CHECK(Has(ended.err, c.said));
+  }
+  const Ended skipped = RunTool({"calibrate", bad, "--skip-bad-lines"});
+  CHECK(skipped.exit_code == 0);
+  CHECK(Has(skipped.err, "bad.jsonl: 1 bad line skipped"));
+}
+
+}  // namespace
+}  // namespace takt

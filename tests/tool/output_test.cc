@@ -1,0 +1,195 @@
+// What the tool reads and writes: whole files or none, one file once, standard input.
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "tool/tool.h"
+
+namespace takt {
+namespace {
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Steps of an engine, 400 of them: some decode, and a prefill in every fourth.
+std::string StepLog() {
+  std::string log;
+  for (int i = 0; i < 400; ++i) {
+    const int decodes = 1 + i * 7 % 40, prefill = i % 4 == 0 ? 100 + i : 0, context = 50 + i * 13 % 900;
+    std::string rows;
+    for (int d = 0; d < decodes; ++d) rows += ", [1, " + std::to_string(context) + ", 0, 1]";
+    if (prefill > 0) rows += ", [" + std::to_string(prefill) + ", 0, 1, 1]";
+    const double time_s = 0.006 + 2e-5 * decodes + 1e-8 * decodes * context + 4e-5 * prefill;
+    log += "{\"time_s\": " + std::to_string(time_s) + ", \"rows\": [" + rows.substr(2) + "]}\n";
+  }
+  return log;
+}
+
+// As on a disk without room: files that the tool writes end after so many bytes.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes) {
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    const rlimit small{bytes, before_.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    handler_ = signal(SIGXFSZ, SIG_IGN);
+  }
+  ~SmallFiles() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+  SmallFiles(const SmallFiles&) = delete;
+  SmallFiles& operator=(const SmallFiles&) = delete;
+
+ private:
+  rlimit before_ = {};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST_CASE("a file is replaced as a whole, or stays as it was") {
+  const TempDir dir;
+  const std::string steps = dir.Write("steps.jsonl", StepLog());
+  const std::string log = dir.Write("calls.csv", "output_tokens\n5\n9\n");
+  const std::string plain = dir / "plain", link = dir / "link", model = dir / "model";
+  REQUIRE(RunTool({"train", log, "-q", "--trees", "3", "--out", model}).exit_code == 0);
+  const std::string bytes = ReadWhole(model);
+  const std::vector<Args> writers = {Replay({"-q", "--json"}),
+                                     Replay({"-q", "--perfetto"}),
+                                     {"train", log, "-q", "--trees", "200", "--out"},
+                                     {"train", log, "-q", "--html"},
+                                     {"calibrate", steps, "--html"},
+                                     {"workload", "bundled", "--output"},
+                                     {"generate", "gen:poisson,requests=5000", "--output"}};
+  for (Args args : writers) {
+    CAPTURE(args);
+    dir.Write("plain", "old");
+    std::filesystem::permissions(plain, std::filesystem::perms(0640));
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink("plain", link);
+    const std::set<std::string> names = dir.Names();
+    args.push_back(link);
+    {
+      const SmallFiles full(1000);
+      const Ended ended = RunTool(args);
+      CAPTURE(ended.err);
+      CHECK(ended.exit_code == 1);
+      CHECK(Has(ended.err, link));
+      CHECK_FALSE(Has(ended.err, ".takt-"));
+    }
+    CHECK(ReadWhole(plain) == "old");
+    CHECK(dir.Names() == names);
+    CHECK(RunTool(args).exit_code == 0);
+    CHECK(ReadWhole(plain).size() > 1000);
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(std::filesystem::status(plain).permissions() == std::filesystem::perms(0640));
+    CHECK(dir.Names() == names);
+  }
+  // What nobody writes anything to is there, too, and packed where its name says so.
+  CHECK(RunTool({"generate", "gen:poisson,requests=9", "--output", dir / "w.jsonl.gz"}).exit_code == 0);
+  CHECK(ReadWhole(dir / "w.jsonl.gz").starts_with("\x1f\x8b"));
+  // Standard output that is a file keeps what both write to it.
+  const std::string out = dir / "out";
+  CHECK(Tool(Replay({"--json", "/dev/stdout", "-q"}), Tool::Where::kFiles, out).Wait().exit_code == 0);
+  CHECK(Has(ReadWhole(out), "\"runs\""));
+  CHECK(ReadWhole(model) == bytes);
+}
+
+TEST_CASE("a place that cannot be written is told before any work") {
+  const TempDir dir;
+  const std::string none = dir / "none", wrong = dir / "no/such";
+  for (const Args& args : std::vector<Args>{
+           {"train", none, "--out", wrong},
+           {"train", none, "--html", wrong},
+           {"predict", none, none, "--output", wrong},
+           {"calibrate", none, "--json", wrong},
+           {"cluster", none, "--json", wrong},
+           {"plan", "--workload", none, "--models", none, "--gpus", "8", "--rate", "1", "--html", wrong},
+           {"train", none, "--out", dir / "."},
+       }) {
+    const Ended ended = RunTool(args);
+    CAPTURE(args, ended.err);
+    CHECK(ended.exit_code == 1);
+    CHECK(Has(ended.err, "cannot write " + args.back()));
+  }
+}
+
+TEST_CASE("one file is not two") {
+  const TempDir dir;
+  const std::string log = dir.Write("log", "output_tokens\n5\n"), other = dir.Write("other", "{}");
+  std::filesystem::create_symlink(log, dir / "link");
+  std::filesystem::create_symlink("new", dir / "to_new");
+  const std::string made = dir / "new", again = dir / "./new";
+  const std::vector<std::string> plan = {"plan", "--gpus", "8", "--rate", "1"};
+  const auto planned = [&](Args more) {
+    Args args = plan;
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  struct Case {
+    Args args;
+    std::vector<std::string> said;
+  };
+  const std::vector<Case> cases = {
+      {{"train", log, "--out", log}, {"LOG and --out are the same file"}},
+      {{"train", log, "--html", dir / "link"}, {"LOG and --html are the same file"}},
+      {{"train", log, "--out", made, "--json", again}, {"--out and --json are the same file"}},
+      {{"train", log, "--html", made, "--json", dir / "to_new"}, {"--json and --html are the same file"}},
+      {{"train", log, "--out", "-", "--json", "-"}, {"only one file can go to standard output, not --out and --json"}},
+      {{"predict", other, log, "--output", log}, {"LOG and --output are the same file"}},
+      {{"predict", other, log, "--output", other}, {"MODEL and --output are the same file"}},
+      {{"predict", "-", "-"}, {"only one file can come from standard input, not MODEL and LOG"}},
+      {{"calibrate", log, "--out", log}, {"LOG and --out"}},
+      {{"replay", "--workload", log, "--csv", log}, {"--workload and --csv"}},
+      {Replay({"--json", made, "--perfetto", made}), {"--json and --perfetto"}},
+      {{"workload", log, "--output", log}, {"FILE and --output"}},
+      {{"cluster", log, "--json", made, "--mps", made}, {"--json and --mps"}},
+      {{"cluster", log, "--mps", log}, {"FILE and --mps"}},
+      {planned({"--workload", log, "--models", other, "--json", other}), {"--models and --json"}},
+      {planned({"--workload", "-", "--models", "-"}), {"standard input, not --workload and --models"}},
+      {{"tune", "--workload", log, "--engine", "x", "--json", log}, {"--workload and --json"}},
+      {{"scenario", "lamps", "--data", log, "--json", log}, {"--data and --json"}},
+      {{"compare", "--measured", "-", "--predicted", "-"}, {"--measured and --predicted"}},
+  };
+  const std::set<std::string> names = dir.Names();
+  for (const Case& c : cases) {
+    const Ended ended = RunTool(c.args);
+    CAPTURE(c.args, ended.err);
+    CHECK(ended.exit_code == 2);
+    CHECK(ended.out.empty());
+    for (const std::string& said : c.said) CHECK(Has(ended.err, said));
+  }
+  CHECK(ReadWhole(log) == "output_tokens\n5\n");
+  CHECK(ReadWhole(other) == "{}");
+  CHECK(dir.Names() == names);
+  CHECK(RunTool({"train", log, "-q", "--json", "/dev/null", "--html", "/dev/null"}).exit_code == 0);
+}
+
+TEST_CASE("logs come from standard input, too") {
+  const TempDir dir;
+  const std::string log = dir.Write("log", "output_tokens\n5\n8\nx\n"), model = dir / "model";
+  const Ended train = RunToolOn(log, {"train", "-", "--skip-bad-lines", "--out", model});
+  CAPTURE(train.err);
+  CHECK(train.exit_code == 0);
+  CHECK(Has(train.out, "standard input: 2 calls of 2 workflows"));
+  CHECK(Has(train.err, "standard input:4: output_tokens"));
+  const std::string next = dir.Write("next", "prompt_tokens\n7\n");
+  const Ended from_file = RunTool({"predict", model, next});
+  CHECK(from_file.exit_code == 0);
+  CHECK(Has(from_file.out, "\n2,,"));
+  CHECK(RunToolOn(next, {"predict", model, "-"}).out == from_file.out);
+  CHECK(RunToolOn(model, {"predict", "-", next}).out == from_file.out);
+  CHECK(Has(RunToolOn(log, {"train", "-"}).err, "standard input:4: output_tokens"));
+  CHECK(Has(RunToolOn(dir.Write("empty", ""), {"train", "-"}).err, "standard input: is empty"));
+  CHECK(Has(RunToolOn(log, {"predict", "-", next}).err, "standard input: this is not a predictor"));
+
+  const std::string steps = dir.Write("steps.jsonl", StepLog());
+  const Ended fit = RunToolOn(steps, {"calibrate", "-"});
+  CHECK(fit.exit_code == 0);
+  CHECK(Has(fit.out, "standard input: 400 steps"));
+}
+
+}  // namespace
+}  // namespace takt

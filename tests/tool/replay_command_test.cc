@@ -1,0 +1,350 @@
+// takt replay: its reports agree with each other, and runs that are equal give equal bytes.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catch.h"
+#include "tool/tool.h"
+#include "nlohmann/json.hpp"
+
+namespace takt {
+namespace {
+
+using Json = nlohmann::json;
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+Json JsonOf(const Args& args) {
+  const Ended ended = RunTool(args);
+  CAPTURE(args, ended.err);
+  REQUIRE(ended.exit_code == 0);
+  const Json json = Json::parse(ended.out, nullptr, false);
+  REQUIRE_FALSE(json.is_discarded());
+  return json;
+}
+
+// Lines of fields; none of them holds a comma here.
+std::vector<std::map<std::string, std::string>> CsvOf(const std::string& path) {
+  std::ifstream in(path);
+  std::vector<std::vector<std::string>> lines;
+  for (std::string line; std::getline(in, line);) {
+    lines.emplace_back();
+    std::istringstream fields(line + ",");
+    for (std::string field; std::getline(fields, field, ',');) lines.back().push_back(field);
+  }
+  REQUIRE_FALSE(lines.empty());
+  std::vector<std::map<std::string, std::string>> rows;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    REQUIRE(lines[i].size() == lines[0].size());
+    rows.emplace_back();
+    for (std::size_t f = 0; f < lines[0].size(); ++f) rows.back()[lines[0][f]] = lines[i][f];
+  }
+  return rows;
+}
+
+TEST_CASE("the table is for people, and plain in a pipe") {
+  const Ended ended = RunTool(Replay({}));
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.err.empty());
+  for (const char* part : {"Workload", "aic/llama-3.1-8b/h100/bf16/tp1", "oracle", "seed 1", "workflow [s]", "fcfs",
+                           "sjf", "stjf", "* the best of its column", "latency"}) {
+    CAPTURE(part);
+    CHECK(Has(ended.out, part));
+  }
+  CHECK_FALSE(Has(ended.out, "\r"));
+  CHECK_FALSE(Has(ended.out, "\x1b"));
+  const Ended quiet = RunTool(Replay({"-q"}));
+  CHECK(quiet.out.empty());
+  CHECK(quiet.err.empty());
+}
+
+TEST_CASE("the JSON has its keys, and a run for every policy with every estimate") {
+  const Json json = JsonOf(Replay({"--json", "-", "--policy", "fcfs", "--policy", "aged(sjf)", "--estimates", "none",
+                                   "--estimates", "noise:0.5", "--option", "threshold=2000", "--seed", "9"}));
+  CHECK(json["seed"] == 9);
+  CHECK(json["partial"] == false);
+  CHECK(json["wall"]["total_s"].is_number());
+  CHECK(json["engine"]["max_seqs"] == 24);
+  CHECK(json["workload"]["workflows"] == 80);
+  const Json& runs = json["runs"];
+  REQUIRE(runs.size() == 4);
+  const std::array<std::pair<const char*, const char*>, 4> wished = {{{"fcfs", "none"},
+                                                                      {"fcfs", "noise:0.5"},
+                                                                      {"aged(sjf,threshold=2000)", "none"},
+                                                                      {"aged(sjf,threshold=2000)", "noise:0.5"}}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Json& run = runs[i];
+    CHECK(run["policy"] == wished[i].first);
+    CHECK(run["estimates"] == wished[i].second);
+    CHECK(run["requests"] == json["workload"]["requests"]);
+    CHECK(run["completed"] == run["requests"]);
+    CHECK(run["failed"] == 0);
+    const Json& metrics = run["metrics"];
+    for (const char* key : {"ttft_s", "e2e_s", "tpot_s", "queue_s", "workflow_s", "per_token_s", "slowdown"}) {
+      for (const char* of : {"mean", "p50", "p90", "p95", "p99"}) CHECK(metrics[key][of].get<double>() > 0);
+      CHECK(metrics[key]["p50"] <= metrics[key]["p99"]);
+    }
+    for (const char* key : {"throughput_rps", "goodput_rps", "slo_scale_95", "max_slowdown", "kv_peak"}) {
+      CHECK(metrics[key].get<double>() > 0);
+    }
+    CHECK(metrics["preemptions"].is_number_integer());
+    CHECK(metrics["recomputed_tokens"].is_number_integer());
+    CHECK(run["stats"]["finished"] == run["completed"]);
+    CHECK_FALSE(run.contains("wall"));
+  }
+  CHECK(runs[0]["metrics"] == runs[1]["metrics"]);
+  CHECK(runs[2]["metrics"] != runs[3]["metrics"]);
+}
+
+TEST_CASE("how far predictions were off is told, before and after calibration") {
+  const Args args = Replay({"--policy", "sjf", "--estimates", "noise:1", "--estimates", "learnt(noise:1)"});
+  const Ended text = RunTool(args);
+  CHECK(Has(text.out, "Predictions. Off by"));
+  CHECK(Has(text.out, "learnt(noise:1)"));
+  CHECK_FALSE(Has(RunTool(Replay({"--estimates", "oracle", "--estimates", "none"})).out, "Predictions."));
+  Args as_json = args;
+  as_json.insert(as_json.end(), {"--json", "-"});
+  const Json runs = JsonOf(as_json)["runs"];
+  const Json &raw = runs[0]["estimate_errors"], &learnt = runs[1]["estimate_errors"];
+  CHECK(raw["output"]["count"] == runs[0]["completed"]);
+  CHECK(raw["output"] == raw["raw_output"]);
+  CHECK(raw["output"]["spread"].get<double>() == Approx(1).margin(0.2));
+  CHECK(learnt["raw_output"]["count"] == learnt["output"]["count"]);
+  CHECK(learnt["output"] != learnt["raw_output"]);
+  for (const char* key : {"output", "left", "raw_output", "raw_left"}) {
+    for (const char* figure : {"by_octave", "bias", "spread"}) CHECK(learnt[key][figure].is_number());
+  }
+}
+
+TEST_CASE("who knows nothing cannot tell short from long") {
+  const Json runs = JsonOf(Replay({"--json", "-", "--estimates", "none"}))["runs"];
+  CHECK(runs[0]["metrics"] == runs[1]["metrics"]);
+  const Json known = JsonOf(Replay({"--json", "-"}))["runs"];
+  CHECK(known[0]["metrics"] == runs[0]["metrics"]);
+  CHECK(known[1]["metrics"]["e2e_s"]["mean"] < runs[1]["metrics"]["e2e_s"]["mean"]);
+}
+
+TEST_CASE("equal runs give equal bytes, on any number of threads") {
+  const TempDir dir;
+  const std::array<std::string, 5> reports = {"json", "csv", "csv-summary", "html", "perfetto"};
+  std::array<Ended, 2> ended;
+  for (int i = 0; i < 2; ++i) {
+    Args args = Replay({"--no-wall", "--estimates", "noise:1", "--sweep", "0.8,1.3", "-j", i == 0 ? "1" : "4"});
+    for (const std::string& report : reports)
+      args.insert(args.end(), {"--" + report, dir / (report + std::to_string(i))});
+    ended[static_cast<std::size_t>(i)] = RunTool(args);
+    REQUIRE(ended[static_cast<std::size_t>(i)].exit_code == 0);
+  }
+  CHECK(ended[0].out == ended[1].out);
+  for (const std::string& report : reports) {
+    const std::string first = ReadWhole(dir / (report + "0"));
+    CAPTURE(report);
+    CHECK(first.size() > 1000);
+    CHECK(first == ReadWhole(dir / (report + "1")));
+  }
+  const Json other_seed = JsonOf(Replay({"--json", "-", "--policy", "sjf", "--estimates", "noise:1", "--seed", "2"}));
+  const Json one_seed = JsonOf(Replay({"--json", "-", "--policy", "sjf", "--estimates", "noise:1"}));
+  CHECK(one_seed["runs"][0]["metrics"] != other_seed["runs"][0]["metrics"]);
+}
+
+TEST_CASE("CSV and JSON tell the same") {
+  const TempDir dir;
+  const Json json = JsonOf(Replay({"--json", "-", "--csv", dir / "csv", "--csv-summary", dir / "summary"}));
+  const auto rows = CsvOf(dir / "csv");
+  const std::size_t requests = json["workload"]["requests"];
+  REQUIRE(rows.size() == 4 * requests);
+  const auto summary = CsvOf(dir / "summary");
+  REQUIRE(summary.size() == 4);
+  for (std::size_t r = 0; r < 4; ++r) {
+    const Json& run = json["runs"][r];
+    double e2e = 0, queue = 0, workflow_end = 0;
+    for (std::size_t i = 0; i < requests; ++i) {
+      const auto& row = rows[r * requests + i];
+      CHECK(row.at("policy") == run["policy"].get<std::string>());
+      CHECK(row.at("outcome") == "completed");
+      CHECK(std::stod(row.at("arrival_s")) + std::stod(row.at("e2e_s")) == Approx(std::stod(row.at("end_s"))));
+      e2e += std::stod(row.at("e2e_s"));
+      queue += std::stod(row.at("queue_s"));
+      workflow_end = std::max(workflow_end, std::stod(row.at("end_s")));
+    }
+    const auto mean = [&](double sum) { return Approx(sum / static_cast<double>(requests)).epsilon(1e-12); };
+    CHECK(run["metrics"]["e2e_s"]["mean"].get<double>() == mean(e2e));
+    CHECK(run["metrics"]["queue_s"]["mean"].get<double>() == mean(queue));
+    CHECK(run["metrics"]["makespan_s"].get<double>() == Approx(workflow_end));
+    CHECK(std::stod(summary[r].at("e2e_s_mean")) == run["metrics"]["e2e_s"]["mean"].get<double>());
+    CHECK(std::stod(summary[r].at("goodput_rps")) == run["metrics"]["goodput_rps"].get<double>());
+  }
+}
+
+TEST_CASE("a request that can never fit is named") {
+  const TempDir dir;
+  const Ended ended = RunTool(Replay({"--kv-tokens", "3000", "--policy", "fcfs", "--csv", dir / "csv", "--json",
+                                      dir / "json", "--html", dir / "html"}));
+  REQUIRE(ended.exit_code == 0);
+  const Json run = Json::parse(ReadWhole(dir / "json"))["runs"][0];
+  REQUIRE(run["failed"].get<int>() > 0);
+  std::map<std::string, int> outcomes;
+  for (const auto& row : CsvOf(dir / "csv")) ++outcomes[row.at("outcome")];
+  CHECK(outcomes["completed"] == run["completed"]);
+  CHECK(outcomes["never_made"] == run["never_made"]);
+  int failed = 0;
+  for (const auto& [reason, count] : run["failures"].items()) {
+    CHECK(outcomes[reason] == count);
+    failed += count.get<int>();
+    CHECK(Has(ended.out, reason + ": "));
+  }
+  CHECK(failed == run["failed"]);
+  CHECK(run["requests"] == run["completed"].get<int>() + failed + run["never_made"].get<int>());
+}
+
+TEST_CASE("a load is a share of what fcfs serves") {
+  const Json json = JsonOf(Replay({"--json", "-", "--policy", "fcfs", "--load", "0.5", "--sweep", "1,3"}));
+  REQUIRE(json["runs"].size() == 2);
+  const double saturation = json["saturation_rps"], offered = json["workload"]["offered_rps"];
+  for (const Json& run : json["runs"]) {
+    CHECK(run["rate_scale"].get<double>() * offered == Approx(run["load"].get<double>() * saturation));
+  }
+  CHECK(json["runs"][0]["load"] == 0.5);
+  CHECK(json["runs"][1]["load"] == 1.5);
+  CHECK(json["runs"][0]["metrics"]["queue_s"]["mean"] < json["runs"][1]["metrics"]["queue_s"]["mean"]);
+  const Json closed = JsonOf({"replay", "--workload", "gen:poisson,requests=20,rate=99", "--json", "-", "--policy",
+                              "fcfs", "--closed-loop", "1"});
+  CHECK(closed["runs"][0]["metrics"]["queue_s"]["max"] == 0);
+}
+
+TEST_CASE("regret compares with the order by exact size") {
+  const Json runs = JsonOf(Replay({"--json", "-", "--regret"}))["runs"];
+  CHECK(runs[1]["metrics"]["regret"] == 1);
+  const double fcfs = runs[0]["metrics"]["e2e_s"]["mean"], sjf = runs[1]["metrics"]["e2e_s"]["mean"];
+  CHECK(runs[0]["metrics"]["regret"].get<double>() == Approx(fcfs / sjf));
+  CHECK_FALSE(JsonOf(Replay({"--json", "-"}))["runs"][0]["metrics"].contains("regret"));
+}
+
+TEST_CASE("options reach the scheduler and the policy") {
+  const auto preemptions = [](const char* option) {
+    const Json json = JsonOf(Replay({"--json", "-", "--policy", "fcfs", "--kv-tokens", "12000", "--option", option}));
+    return json["runs"][0]["metrics"]["preemptions"].get<int>();
+  };
+  CHECK(preemptions("preempt=on_memory") > 0);
+  CHECK(preemptions("preempt=off") != preemptions("preempt=on_memory"));
+  const Json two = JsonOf(Replay({"--json", "-", "--instances", "2", "--placement", "round_robin"}));
+  const Json one = JsonOf(Replay({"--json", "-"}));
+  CHECK(two["runs"][0]["metrics"]["e2e_s"]["mean"] < one["runs"][0]["metrics"]["e2e_s"]["mean"]);
+}
+
+TEST_CASE("what goes to standard output stands there alone") {
+  const Ended ended = RunTool(Replay({"--csv-summary", "-", "--json", "/dev/null"}));
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.out.rfind("policy,", 0) == 0);
+  CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') == 5);
+  CHECK(Has(ended.err, "* the best of its column"));
+}
+
+TEST_CASE("the page needs nothing else, and its numbers are numbers") {
+  const TempDir dir;
+  const std::string odd = dir / "a<b>&'\"\xff.jsonl";
+  REQUIRE(RunTool({"generate", "gen:poisson,requests=50,rate=9", "--output", odd}).exit_code == 0);
+  const Args args = {"replay", "--workload", odd, "--sweep", "0.5,1.2", "--html", dir / "html", "--json", dir / "json"};
+  REQUIRE(RunTool(args).exit_code == 0);
+  CHECK_FALSE(Json::parse(ReadWhole(dir / "json"), nullptr, false).is_discarded());
+  const std::string html = ReadWhole(dir / "html");
+  for (const char* foreign : {"http:", "https:", "src=", "@import", "url(", "a<b>"}) CHECK_FALSE(Has(html, foreign));
+  std::size_t figures = 0;
+  for (std::size_t at = 0; (at = html.find("<figure>", at)) != std::string::npos; ++at) {
+    ++figures;
+    const std::string figure = html.substr(at, html.find("</figure>", at) - at);
+    const std::string begin = "<script type='application/json'>";
+    const std::size_t data = figure.find(begin) + begin.size();
+    const Json plot = Json::parse(figure.substr(data, figure.find("</script>") - data), nullptr, false);
+    REQUIRE(plot.is_object());
+    CHECK(plot["lines"].size() == 4);
+    for (const Json& line : plot["lines"]) CHECK(line["points"].size() >= 4);
+    const std::string drawing = figure.substr(0, data);
+    for (const char* bad : {"nan", "inf", "null"}) CHECK_FALSE(Has(drawing, bad));
+  }
+  CHECK(figures == 4 + 2 * 5);
+}
+
+TEST_CASE("the trace tells every moment of a request's life, once") {
+  const TempDir dir;
+  const Args args = Replay({"--policy", "fcfs", "--policy", "stjf", "--kv-tokens", "12000", "--instances", "2",
+                            "--perfetto", dir / "trace", "--perfetto-limit", "60", "--csv", dir / "csv"});
+  REQUIRE(RunTool(args).exit_code == 0);
+  const Json trace = Json::parse(ReadWhole(dir / "trace"), nullptr, false);
+  REQUIRE(trace["traceEvents"].is_array());
+  struct Slice {
+    double start = 0, end = 0;
+    std::string name;
+  };
+  std::map<std::pair<int, int>, std::vector<Slice>> tracks;
+  std::map<std::pair<int, int>, std::string> names;
+  std::map<int, std::string> processes;
+  for (const Json& event : trace["traceEvents"]) {
+    const std::string kind = event["ph"];
+    REQUIRE(std::set<std::string>{"X", "M", "C"}.count(kind) == 1);
+    const int process = event["pid"];
+    if (kind == "M" && event["name"] == "process_name") processes[process] = event["args"]["name"];
+    if (kind == "M" && event["name"] == "thread_name") names[{process, event["tid"]}] = event["args"]["name"];
+    if (kind != "X") continue;
+    const double start = event["ts"], duration = event["dur"];
+    tracks[{process, event["tid"]}].push_back({start, start + duration, event["name"]});
+  }
+  CHECK(processes.size() == 6);
+  CHECK(processes[1] == "fcfs: instance 0");
+
+  const auto rows = CsvOf(dir / "csv");
+  std::size_t requests = 0;
+  std::set<std::string> phases;
+  for (auto& [track, slices] : tracks) {
+    REQUIRE(names.count(track) == 1);
+    for (std::size_t i = 1; i < slices.size(); ++i) CHECK(slices[i].start >= slices[i - 1].end - 1e-3);
+    if (names[track] == "steps") continue;
+    ++requests;
+    for (std::size_t i = 1; i < slices.size(); ++i) CHECK(slices[i].start == Approx(slices[i - 1].end));
+    const std::size_t run = track.first > 3 ? 1 : 0;
+    const auto& row = rows[run * rows.size() / 2 + static_cast<std::size_t>(track.second - 1)];
+    CHECK(slices.front().start == Approx(1e6 * std::stod(row.at("arrival_s"))));
+    CHECK(slices.back().end == Approx(1e6 * std::stod(row.at("end_s"))));
+    const auto preempted = std::count_if(slices.begin(), slices.end(), [](auto& s) { return s.name == "preempted"; });
+    CHECK(preempted <= std::stoi(row.at("preemptions")));
+    for (const Slice& slice : slices) phases.insert(slice.name);
+  }
+  CHECK(requests == 2 * 60);
+  for (const char* phase : {"queued", "prefill", "decode", "preempted"}) CHECK(phases.count(phase) == 1);
+}
+
+// Long enough for the bar to be seen, and to be interrupted.
+Args LongReplay(Args more) {
+  Args args = {"replay", "--workload", "gen:poisson,requests=200000,rate=40", "-j", "1", "--policy", "fcfs"};
+  for (int i = 0; i < 20; ++i) args.insert(args.end(), {"--policy", "sjf"});
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+TEST_CASE("a terminal sees a bar, and Ctrl-C ends with what there is") {
+  const TempDir dir;
+  Tool tool(LongReplay({"--json", dir / "json", "--csv-summary", dir / "csv"}), Tool::Where::kTerminal);
+  tool.WaitFor("of 21 done");
+  tool.Interrupt();
+  const Ended ended = tool.Wait();
+  CHECK(ended.exit_code == 130);
+  CHECK(Has(ended.err, "\r["));
+  CHECK(Has(ended.err, "Interrupted"));
+  const Json json = Json::parse(ReadWhole(dir / "json"), nullptr, false);
+  REQUIRE(json.is_object());
+  CHECK(json["partial"] == true);
+  CHECK(json["runs"].size() < 21);
+  REQUIRE_FALSE(json["runs"].empty());
+  const Json& last = json["runs"].back();
+  if (last["partial"] == true) CHECK(last["pending"].get<int>() > 0);
+  CHECK(CsvOf(dir / "csv").size() == json["runs"].size());
+}
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,225 @@
+// The tool as a newcomer meets it: help, mistakes, files that are not there.
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "tool/tool.h"
+#include "takt/policy/registry.h"
+#include "takt/policy/sjf.h"
+#include "takt/record.h"
+#include "takt/scheduler.h"
+#include "takt/sim/profiles.h"
+#include "takt/version.h"
+
+namespace takt {
+namespace {
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("help and version go to standard output") {
+  const Ended version = RunTool({"--version"});
+  CHECK(version.exit_code == 0);
+  CHECK(version.out == "takt " TAKT_VERSION "\n");
+  for (const Args& args : std::vector<Args>{{"--help"},
+                                            {"replay", "--help"},
+                                            {"workload", "-h"},
+                                            {"generate", "--help"},
+                                            {"replay-log", "--help"},
+                                            {"calibrate", "--help"},
+                                            {"train", "--help"},
+                                            {"predict", "--help"},
+                                            {"compare", "--help"},
+                                            {"scenario", "--help"},
+                                            {"policies", "--help"},
+                                            {"profiles", "--help"}}) {
+    const Ended help = RunTool(args);
+    CAPTURE(args);
+    CHECK(help.exit_code == 0);
+    CHECK(Has(help.out, "Usage: takt"));
+    CHECK(help.err.empty());
+  }
+  const Ended nothing = RunTool({});
+  CHECK(nothing.exit_code == 2);
+  CHECK(nothing.out.empty());
+  CHECK(Has(nothing.err, "takt replay"));
+}
+
+TEST_CASE("wrong usage exits with 2 and names what is wrong, and what there is") {
+  struct Case {
+    Args args;
+    std::vector<std::string> said;
+  };
+  const std::vector<Case> cases = {
+      {{"repaly"}, {"repaly", "did you mean replay"}},
+      {{"replay", "--polcy", "sjf"}, {"--polcy", "did you mean --policy"}},
+      {{"replay", "extra"}, {"extra"}},
+      {{"replay", "--policy"}, {"--policy"}},
+      {{"replay", "--policy", "best"}, {"best", "fcfs", "stjf"}},
+      {{"replay", "--policy", "aged(stjf"}, {"aged(stjf"}},
+      {{"replay", "--policy", "sjf(speed=1)"}, {"speed", "unknown"}},
+      {{"replay", "--estimates", "noise:x"}, {"--estimates", "noise:x", "calibrated:SIGMA"}},
+      {{"replay", "--estimates", "guess"}, {"guess", "oracle"}},
+      {{"replay", "--profile", "aic/llama-3.1-8b/h100"}, {"no profile", "aic/llama-3.1-8b/h100/bf16/tp1"}},
+      {{"replay", "--placement", "nearest"}, {"nearest", "round_robin"}},
+      {{"replay", "--instances", "0"}, {"--instances", "'0'"}},
+      {{"replay", "--instances", "2.5"}, {"--instances", "'2.5'"}},
+      {{"replay", "--token-budget", "-1"}, {"--token-budget", "'-1'"}},
+      {{"replay", "--seed", "-1"}, {"--seed", "'-1'"}},
+      {{"replay", "--seed", "12345678901234567890123"}, {"--seed"}},
+      {{"replay", "--draw", "0"}, {"--draw", "'0'"}},
+      {{"replay", "--rate-scale", "0"}, {"--rate-scale", "'0'"}},
+      {{"replay", "--load", "nan"}, {"--load", "'nan'"}},
+      {{"replay", "--load", "inf"}, {"--load", "'inf'"}},
+      {{"replay", "--sweep", "0.5,-1"}, {"--sweep", "'-1'"}},
+      {{"replay", "--load", "1", "--rate-scale", "2"}, {"--load", "--rate-scale"}},
+      {{"replay", "--closed-loop", "4", "--sweep", "1,2"}, {"--closed-loop", "--sweep"}},
+      {{"replay", "--slo-ttft", "1s"}, {"--slo-ttft", "'1s'"}},
+      {{"replay", "--option", "speed=1"}, {"speed", "preempt"}},
+      {{"replay", "--option", "preempt=often"}, {"preempt", "often", "by_rank"}},
+      {{"replay", "--option", "overlap=3"}, {"overlap", "3"}},
+      {{"replay", "--option", "overlap"}, {"overlap"}},
+      {{"replay", "--format", "xml"}, {"xml", "mooncake"}},
+      {{"replay", "--json", "-", "--csv", "-"}, {"standard output"}},
+      {{"replay", "-j", "0"}, {"'0'"}},
+      {{"replay", "--workload", "gen:multi_stage,workflows=1", "--load", "1"}, {"--load"}},
+      {{"replay", "--profile", "aic/llama-3.1-70b/h100/bf16/tp1"}, {"kv_tokens"}},
+      {{"replay", "--kv-tokens", "10"}, {"kv_tokens", "10", "one block"}},
+      {{"replay", "--max-seqs", "2000000"}, {"--max-seqs", "2000000", "1 to 1048576"}},
+      {{"generate"}, {"spec"}},
+      {{"generate", "gen:storm"}, {"storm", "poisson"}},
+      {{"generate", "gen:poisson,rate=fast"}, {"rate", "fast"}},
+      {{"replay-log"}, {"file"}},
+  };
+  for (const Case& c : cases) {
+    const Ended ended = RunTool(c.args);
+    CAPTURE(c.args, ended.err);
+    CHECK(ended.exit_code == 2);
+    CHECK(ended.out.empty());
+    for (const std::string& said : c.said) CHECK(Has(ended.err, said));
+  }
+}
+
+TEST_CASE("files that cannot be read or written exit with 1 and are named") {
+  const TempDir dir;
+  const std::string bad = dir.Write("bad.csv",
+                                    "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,10,5\n"
+                                    "2023-11-16 18:00:01,12x,5\n");
+  const std::string empty = dir.Write("empty", "");
+  struct Case {
+    Args args;
+    std::vector<std::string> said;
+  };
+  const std::vector<Case> cases = {
+      {{"replay", "--workload", dir / "none.csv"}, {"none.csv", "No such file"}},
+      {{"replay", "--workload", bad}, {"bad.csv:3", "ContextTokens", "12x"}},
+      {{"replay", "--workload", empty}, {"empty"}},
+      {{"workload", bad}, {"bad.csv:3", "12x"}},
+      {Replay({"--json", dir / "no/such/folder.json"}), {"no/such/folder.json", "No such file"}},
+      {Replay({"--html", "/dev/full"}), {"/dev/full", "No space left"}},
+      {{"replay-log", dir / "none"}, {"none", "No such file"}},
+      {{"replay-log", bad}, {"bad.csv", "takt log"}},
+      {{"replay-log", bad, "--dump"}, {"bad.csv", "takt log"}},
+      {{"workload", "bundled", "--output", "/dev/full"}, {"/dev/full"}},
+      {{"generate", "gen:poisson,requests=9", "--output", dir / "no/such.jsonl"}, {"no/such.jsonl"}},
+  };
+  for (const Case& c : cases) {
+    const Ended ended = RunTool(c.args);
+    CAPTURE(c.args, ended.err);
+    CHECK(ended.exit_code == 1);
+    CHECK_FALSE(ended.err.empty());
+    for (const std::string& said : c.said) CHECK(Has(ended.err, said));
+  }
+  for (const Args& args : std::vector<Args>{Replay({}), {"policies"}, {"profiles"}, {"workload"}}) {
+    CAPTURE(args);
+    CHECK(Tool(args, Tool::Where::kFiles, "/dev/full").Wait().exit_code == 1);
+  }
+
+  const Ended skipped = RunTool({"workload", bad, "--skip-bad-lines"});
+  CHECK(skipped.exit_code == 0);
+  CHECK(Has(skipped.err, "1 bad line skipped"));
+  CHECK(Has(skipped.out, "1 request"));
+}
+
+TEST_CASE("policies and profiles are listed") {
+  const std::string policies = RunTool({"policies"}).out;
+  for (const PolicyInfo& policy : PolicyInfos()) {
+    CHECK(Has(policies, "  " + policy.name + " "));
+    for (const PolicyInfo::Option& option : policy.options) CHECK(Has(policies, "    " + option.name));
+  }
+  CHECK(Has(policies, "least_loaded"));
+  const std::string profiles = RunTool({"profiles"}).out;
+  for (const Profile& profile : BuiltInProfiles()) CHECK(Has(profiles, profile.id + " "));
+}
+
+TEST_CASE("a workload is described, and written so that it can be read back") {
+  const TempDir dir;
+  const Ended described = RunTool({"workload", "--output", dir / "bundled.jsonl.gz"});
+  CHECK(described.exit_code == 0);
+  for (const char* part : {"1,200 workflows", "planner", "output tokens of a workflow", "Poisson"}) {
+    CHECK(Has(described.out, part));
+  }
+  const Ended again = RunTool({"workload", dir / "bundled.jsonl.gz", "--output", "-"});
+  CHECK(again.out == RunTool({"workload", "bundled", "--output", "-"}).out);
+
+  const Ended generated = RunTool({"generate", "gen:poisson,requests=5,rate=2"});
+  CHECK(generated.exit_code == 0);
+  const std::string path = dir.Write("five.jsonl", generated.out);
+  CHECK(Has(RunTool({"workload", path}).out, "5 requests"));
+  CHECK(Has(RunTool({"workload", path, "--draw", "300"}).out, "300 requests"));
+}
+
+TEST_CASE("requests with tool calls are read by their first line, and drawn") {
+  const TempDir dir;
+  const std::string path = dir.Write(
+      "calls.jsonl", "{\"prompt\":9,\"segments\":[{\"gen\":4,\"api\":\"search\",\"api_s\":0.5,\"ret\":7}]}\n");
+  const Ended read = RunTool({"workload", path});
+  CHECK(read.exit_code == 0);
+  CHECK(Has(read.err, "has no times"));
+  CHECK(Has(read.err, "1 length of no tokens"));
+  CHECK(RunTool({"workload", path, "--format", "infercept"}).out == read.out);
+  CHECK(Has(RunTool({"workload", path, "--draw", "50"}).out, "50 requests"));
+}
+
+// Three requests through a recorded scheduler.
+std::string SomeLog() {
+  Recorder recorder;
+  auto scheduler = Recorded<BasicScheduler<Sjf>>::Create(recorder, {.kv_blocks = {100}}, Sjf{});
+  REQUIRE(scheduler.ok());
+  TimePoint now{};
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    scheduler->On(Arrived{Request{.id = {id}, .prompt_tokens = {100}}}, now);
+  }
+  for (int step = 0; step < 4; ++step) {
+    const StepPlan& plan = scheduler->Plan(now, {});
+    std::vector<RowResult> rows;
+    for (const PlanEntry& e : plan.run) {
+      rows.push_back({e.request, e.lane, std::uint16_t{1}, 0, static_cast<std::uint8_t>(step == 2 ? 1 : 0)});
+    }
+    now += std::chrono::milliseconds(10);
+    if (!rows.empty()) scheduler->Commit({plan.id, rows}, now);
+  }
+  return std::string(recorder.bytes());
+}
+
+TEST_CASE("a log replays, also one that was cut off") {
+  const TempDir dir;
+  const std::string log = SomeLog();
+  const Ended whole = RunTool({"replay-log", dir.Write("log", log)});
+  CAPTURE(whole.out, whole.err);
+  CHECK(whole.exit_code == 0);
+  CHECK(Has(whole.out, "3 events, 4 plans, 3 commits"));
+  CHECK(Has(whole.out, "All 4 plans"));
+  CHECK(Has(whole.out, "requests accepted"));
+
+  const Ended cut = RunTool({"replay-log", dir.Write("cut", log.substr(0, log.size() - 5))});
+  CAPTURE(cut.out, cut.err);
+  CHECK(cut.exit_code == 0);
+  CHECK(Has(cut.out, "cut off"));
+
+  const Ended dump = RunTool({"replay-log", "--dump", dir / "log"});
+  CHECK(dump.exit_code == 0);
+  CHECK(Has(dump.out, "\n"));
+}
+
+}  // namespace
+}  // namespace takt
