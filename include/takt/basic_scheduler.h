@@ -322,7 +322,7 @@ class BasicScheduler {
     if (inside_) return Ended();
     MakeRoomForNotices(2, 1);
     if constexpr (std::same_as<E, Arrived>) {
-      if (!table_.HasSlot() && table_.slots() >= slots_reserved_ + TAKT_PLANTED_BUG(67))
+      if (!table_.HasSlot() && table_.slots() >= slots_reserved_)
         ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
     }
     if constexpr (std::same_as<E, PolicyChanged> && std::same_as<Policy, AnyPolicy>) {

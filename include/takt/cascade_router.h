@@ -36,7 +36,6 @@
 #include "takt/base/random.h"
 #include "takt/base/rounded.h"
 #include "takt/base/time.h"
-#include "takt/config.h"
 
 namespace takt {
 
@@ -156,7 +155,7 @@ class CascadeRouter {
     Clock(now);
     const std::uint32_t slot = Find(request, model, true);
     if (slot == kNoSlot) return Ignored();
-    if (!TAKT_PLANTED_BUG(44)) Unawait(slot);
+    Unawait(slot);
     if (std::isnan(score)) {
       ++stats_.missing;
       return Decide(slot, Escalates(slot, options_.on_missing));

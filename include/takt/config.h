@@ -13,11 +13,4 @@
 #endif
 #endif
 
-// TAKT_PLANTED_BUG(n): true only in the builds that check that the tests can fail (docs/testing.md).
-#ifdef TAKT_PLANT
-#define TAKT_PLANTED_BUG(n) (TAKT_PLANT == (n))
-#else
-#define TAKT_PLANTED_BUG(n) false
-#endif
-
 #endif  // TAKT_CONFIG_H_

@@ -32,7 +32,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "takt/base/faults.h"
-#include "takt/config.h"
 #include "takt/model/instance.h"
 #include "takt/model/stage_times.h"
 #include "takt/model/step.h"
@@ -296,7 +295,7 @@ class BasicRouter {
     kept.workflow_tokens_left = Sane(r.workflow_tokens_left);
     if (kept.after.absurd()) kept.after = {};
     place_of_[slot] = {};
-    if (!TAKT_PLANTED_BUG(64)) charged_[slot] = {};
+    charged_[slot] = {};
     if (JoinsWorkflow(slot)) {
       Enqueue(slot);
     } else {
@@ -336,7 +335,7 @@ class BasicRouter {
   void Handle(const RequestEnded& e) {
     const Slot slot = Living(e.request);
     if (slot == IdMap::kAbsent) return;
-    if (e.instance && e.instance != place_of_[slot] && !TAKT_PLANTED_BUG(20)) {
+    if (e.instance && e.instance != place_of_[slot]) {
       ++stats_.told_late;
       return;
     }
@@ -419,7 +418,7 @@ class BasicRouter {
     const InstanceState gone = std::move(*lost);
     free_slots_.push_back(gone.slot);
     instances_.erase(instances_.begin() + (lost - instances_.data()));
-    for (Slot slot = TAKT_PLANTED_BUG(19) ? 1 : 0; slot < table_.slots(); ++slot) {
+    for (Slot slot = 0; slot < table_.slots(); ++slot) {
       if (table_[slot].status != RequestStatus::kRunning || place_of_[slot] != e.instance) continue;
       ++stats_.returned;
       --outstanding_;
@@ -682,7 +681,7 @@ class BasicRouter {
     instance.last_placed = ++stats_.placed;
     placed_.push_back({record.state.request.id, IdOf(instance)});
     if (options_.budgets) {
-      if (!TAKT_PLANTED_BUG(42)) Budget(slot);
+      Budget(slot);
       costs_.Prepare(record.state);
       record.state.request.compute = costs_.On(instance);
     }

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "takt/config.h"
 #include "takt/base/faults.h"
 
 namespace takt {
@@ -102,7 +101,7 @@ struct Columns {
 std::vector<bool> Unbeaten(const ClusterProblem& problem, bool quality_is_loose) {
   const std::vector<RoutingChoice>& all = problem.routings;
   const bool has_floor = problem.min_quality > -kUnlimited;
-  const bool counts = has_floor && (problem.mixed || quality_is_loose) && !TAKT_PLANTED_BUG(47);
+  const bool counts = has_floor && (problem.mixed || quality_is_loose);
   std::vector<std::size_t> order;  // so that only earlier ones can beat, and of equals the best quality comes first
   for (std::size_t j = 0; j < all.size(); ++j) {
     if (counts || !has_floor || all[j].quality >= problem.min_quality) order.push_back(j);

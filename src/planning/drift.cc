@@ -104,7 +104,7 @@ DriftReport DetectDrift(const WorkloadSample& reference, std::span<const Workloa
   int spans = 0;
   for (int windows = 1; windows <= options.most_windows; windows *= 2) ++spans;
   report.tests = static_cast<int>(1 + values) * spans;  // also those for which there is too little yet
-  report.threshold = options.false_alarms / (TAKT_PLANTED_BUG(46) ? 1 : report.tests);
+  report.threshold = options.false_alarms / report.tests;
 
   std::vector<std::vector<double>> before;  // ascending
   for (std::size_t i = 0; i < values; ++i) before.push_back(Sorted(*ValuesOf(reference, i)));

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "takt/config.h"
 
 namespace takt {
 namespace {
@@ -77,7 +76,7 @@ class Search {
   bool Allowed(const RolloutReplicas& r) const {
     if (Starts(r)) return free_[At(r.gpu_class)] >= r.gpus;
     const double floor = floor_[At(r.model)];
-    return rate_[At(r.model)] - (TAKT_PLANTED_BUG(45) ? 0 : r.rate) >= floor - kSlack * std::max(1.0, floor);
+    return rate_[At(r.model)] - r.rate >= floor - kSlack * std::max(1.0, floor);
   }
 
   // Takes a step, or with -1 takes it back.

@@ -9,7 +9,6 @@
 
 #include "record/codec.h"
 #include "record/frame.h"
-#include "takt/config.h"
 
 namespace takt {
 
@@ -181,7 +180,7 @@ void Recorder::On(const Event& event, TimePoint now) {
 void Recorder::Plan(TimePoint now, const StepLimits& limits) {
   Begin(now);
   Writer(body_, now).Put(limits, context_.limits);
-  if (!TAKT_PLANTED_BUG(22)) context_.limits = limits;
+  context_.limits = limits;
   Append(kKind<LogPlan>);
 }
 

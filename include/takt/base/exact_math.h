@@ -23,7 +23,6 @@
 #include <type_traits>
 
 #include "takt/base/rounded.h"
-#include "takt/config.h"
 
 namespace takt::exact {
 namespace internal {
@@ -132,7 +131,6 @@ constexpr Pair Joined(const Logarithm& log) {
   if (log.exponent == 0) return log.mantissa;
   const double k = log.exponent;
   const Pair sum = FastSum(Rounded(k * kLn2High), log.mantissa.high);
-  if (!std::is_constant_evaluated() && TAKT_PLANTED_BUG(65)) return FastSum(sum.high, sum.low + log.mantissa.low);
   return FastSum(sum.high, sum.low + (log.mantissa.low + Rounded(k * kLn2Low)));
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "takt/base/random.h"
-#include "takt/config.h"
 
 namespace takt {
 
@@ -75,7 +74,7 @@ class IdMap {
     // Close the gap: pull back every follower whose home does not lie behind the hole.
     for (std::size_t i = Next(hole); entries_[i].value != kAbsent; i = Next(i)) {
       const std::size_t home = Home(entries_[i].key);
-      if (TAKT_PLANTED_BUG(55) ? home <= hole : ((i - home) & mask_) >= ((i - hole) & mask_)) {
+      if (((i - home) & mask_) >= ((i - hole) & mask_)) {
         entries_[hole] = entries_[i];
         hole = i;
       }

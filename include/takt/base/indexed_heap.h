@@ -197,7 +197,7 @@ class IndexedHeapOf {
   // Fills a hole anywhere: up if the entry is smaller than the parent. Otherwise the hole goes all the way down
   // and the entry back up, since what comes from the end mostly belongs there (Floyd).
   void Settle(std::uint32_t hole, const Entry entry) {
-    if (hole > kRoot && entry.key < At(Parent(hole)).key && !TAKT_PLANTED_BUG(7)) return SiftUp(hole, entry);
+    if (hole > kRoot && entry.key < At(Parent(hole)).key) return SiftUp(hole, entry);
     const std::uint32_t end = kRoot + size_, top = hole;
     for (std::uint32_t first = FirstChild(hole); first < end; first = FirstChild(hole)) {
       const std::uint32_t grandchild = FirstChild(first);

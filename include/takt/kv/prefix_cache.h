@@ -10,7 +10,6 @@
 
 #include "takt/base/age_list.h"
 #include "takt/base/id_map.h"
-#include "takt/config.h"
 
 namespace takt {
 
@@ -84,9 +83,8 @@ class PrefixCache {
   // Gives references back, the deepest first: a chunk without those before it is of no use.
   void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     for (std::size_t n = hashes.size(); n-- > 0;) {
-      const std::size_t at = TAKT_PLANTED_BUG(63) ? hashes.size() - 1 - n : n;
-      const std::uint32_t i = index_.Find(NameOf(hashes[at], blocks));
-      if (--chunks_[i].references == (TAKT_PLANTED_BUG(12) ? 1 : 0)) {
+      const std::uint32_t i = index_.Find(NameOf(hashes[n], blocks));
+      if (--chunks_[i].references == 0) {
         idlers_.Append(chunks_, i);
         idle_ += blocks;
         referenced_ -= blocks;
@@ -115,7 +113,7 @@ class PrefixCache {
 
   // Hosts may well give chunks of two sizes the same hash.
   static std::uint64_t NameOf(std::uint64_t hash, std::int32_t blocks) {
-    return hash + (TAKT_PLANTED_BUG(66) ? 0 : static_cast<std::uint64_t>(blocks)) * 0x9e37'79b9'7f4a'7c15u;
+    return hash + static_cast<std::uint64_t>(blocks) * 0x9e37'79b9'7f4a'7c15u;
   }
 
   IdMap index_;

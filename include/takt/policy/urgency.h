@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "takt/base/rounded.h"
-#include "takt/config.h"
 #include "takt/model/memory_time.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
@@ -47,8 +46,7 @@ struct Urgency {
     const TimePoint arrival = r.request.arrival;
     const Duration compute = Remaining(r.request);
     TimePoint due = r.request.deadline;
-    if (due == kNever && !TAKT_PLANTED_BUG(43))
-      due = Later(arrival, (compute > Duration::zero() ? ToSeconds(compute) : unknown) / batch_share);
+    if (due == kNever) due = Later(arrival, (compute > Duration::zero() ? ToSeconds(compute) : unknown) / batch_share);
     // In whole nanoseconds, so that the equally urgent are equal.
     due = due < TimePoint::min() + compute ? TimePoint::min() : due - compute;
     return {ToSeconds(std::clamp(due, Later(arrival, -horizon), Later(arrival, horizon)))};

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "takt/config.h"
 #include "takt/base/indexed_heap.h"
 #include "takt/policy/rank_policy.h"
 
@@ -25,7 +24,7 @@ class Aging {
   void Ran(Slot slot, std::int64_t steps) {
     if (steps <= 0 || slot >= records_.size()) return;
     Record& r = records_[slot];
-    if (!TAKT_PLANTED_BUG(9)) r.waited = 0;
+    r.waited = 0;
     if (r.quantum != kForever) r.quantum -= r.quantum < steps ? r.quantum : steps;
   }
 
@@ -115,9 +114,7 @@ class Aging {
     bool counting = false;       // in the list
   };
 
-  static FullKey Place(std::uint64_t promotion) {
-    return {TAKT_PLANTED_BUG(10) ? -static_cast<double>(promotion) : 0, {}, RequestId{promotion}};
-  }
+  static FullKey Place(std::uint64_t promotion) { return {0, {}, RequestId{promotion}}; }
 
   std::vector<Record> records_;  // by slot
   Slot front_ = kNoSlot, back_ = kNoSlot;

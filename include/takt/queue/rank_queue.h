@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "takt/config.h"
 #include "takt/queue/aging.h"
 #include "takt/base/full_key.h"
 #include "takt/queue/group_heap.h"
@@ -403,9 +402,8 @@ class RankQueue {
     if constexpr (kMayGroup) {
       if (hooks_.groups) return InsertInGroup(slot, policy_.Group(state), KeyOf(state, now), !state.has_run);
     }
-    FullKey key = KeyOf(state, now);
+    const FullKey key = KeyOf(state, now);
     if (mirrors() && !state.has_run) worst_.Push(slot, 0, PackedKey(key).Reversed(), 0);
-    if (TAKT_PLANTED_BUG(8)) key.id = {slot};
     heap_.Push(slot, key);
   }
 
@@ -425,7 +423,7 @@ class RankQueue {
 
   void WakeGroup(std::uint64_t group) {
     if constexpr (GroupWakePolicy<P>) {
-      if (!hooks_.group_wake || (groups_.empty() && (!waited_last_ || TAKT_PLANTED_BUG(49)))) return;
+      if (!hooks_.group_wake || (groups_.empty() && !waited_last_)) return;
       TakeInGroupKeys();
       policy_.GroupWakes(group, policy_.GroupKey(groups_.empty() ? *waited_last_ : groups_.TopGroup()));
     }
@@ -456,7 +454,7 @@ class RankQueue {
           if (all) break;
           const std::uint64_t bits = GroupBits(group);
           groups_.SetGroupKey(group, bits);
-          if (!TAKT_PLANTED_BUG(51)) worst_.SetGroupKey(group, ~bits);
+          worst_.SetGroupKey(group, ~bits);
         }
         moved.clear();
         if (!all) return;

@@ -99,7 +99,7 @@ void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResul
   const std::int32_t rejected = entry.speculative - accepted;
   const std::int32_t fresh = sampled > 0 ? row.sequences + accepted : 0;
   row.computed += entry.tokens + accepted;
-  row.scheduled -= TAKT_PLANTED_BUG(14) ? 0 : rejected;
+  row.scheduled -= rejected;
   row.expected -= rejected;
   row.known += fresh;
   row.generated += sampled;

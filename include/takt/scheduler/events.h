@@ -40,7 +40,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   // Neither is released: the one has no name, and the name of the other is still somebody's.
   if (!r.id) return Fault(r.id, FailReason::kInvalid);
   if (table_.Find(r.id) != IdMap::kAbsent) return Fault(r.id, FailReason::kIdInUse);
-  if (draining_ && !TAKT_PLANTED_BUG(18)) return Refuse(r.id, FailReason::kDraining);
+  if (draining_) return Refuse(r.id, FailReason::kDraining);
   if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostRequestTokens || r.max_output_tokens.value < 0 ||
       r.sequences < 1) {
     return Refuse(r.id, FailReason::kInvalid);
@@ -51,7 +51,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
       never(options_.max_step_tokens.value)) {  // each takes a token
     return Refuse(r.id, FailReason::kNeverFits);
   }
-  if (TAKT_PLANTED_BUG(58) ? r.expires_at < now : r.expires_at <= now) return Refuse(r.id, FailReason::kExpired);
+  if (r.expires_at <= now) return Refuse(r.id, FailReason::kExpired);
 
   const Slot slot = table_.Insert(r);
   Record& record = table_[slot];
@@ -182,7 +182,7 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolReturned& e, TimePoint) {
     return;
   }
   --paused_;
-  if (!TAKT_PLANTED_BUG(24)) EndReviews(slot);
+  EndReviews(slot);
   if (e.returned.value > kMostRequestTokens - record.known) {
     record.status = RequestStatus::kBlocked, ++blocked_;  // a status that Fail knows how to leave
     return Fail(slot, FailReason::kKvExhausted);
@@ -249,7 +249,7 @@ void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now
     queue_.ChangePolicy(now, StateOf());
     for (std::uint32_t lane : running_.order()) {
       const Row& row = running_[lane];
-      if (TAKT_PLANTED_BUG(11) || row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
+      if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
       RankRow(lane);
     }
   } else {
@@ -461,7 +461,6 @@ void BasicScheduler<Policy, Pause>::Review() {
       }
       ++stats_.pauses_let_go;
       LetGo(slot, BlocksOut(record, decision, view));
-      if (TAKT_PLANTED_BUG(23)) searched_.free = std::max(searched_.free, FreeBlocks());
     }
   }
 }
@@ -532,7 +531,7 @@ void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, 
     queue_.Ran(slot, row.steps);
     if (status == RequestStatus::kBlocked) WatchExpiry(slot);
   }
-  if ((row.in_flight == 0 || TAKT_PLANTED_BUG(13)) && !moving) Settle(slot);
+  if (row.in_flight == 0 && !moving) Settle(slot);
 }
 
 // A row that is leaving will give up its KV, whatever was decided.
@@ -555,7 +554,7 @@ void BasicScheduler<Policy, Pause>::Settle(Slot slot) {
   record.transit = Transit::kNone;
   if (record.leave_action != KvAction::kKeep) leaving_blocks_ -= record.blocks;
   if (record.status == RequestStatus::kDead) {
-    if (!TAKT_PLANTED_BUG(2)) FreeKv(record), FreeCpu(record);
+    FreeKv(record), FreeCpu(record);
     return Release(slot);
   }
   if (record.leave_action == KvAction::kDrop) {
@@ -578,7 +577,7 @@ void BasicScheduler<Policy, Pause>::MoveOut(Slot slot) {
   leaving_blocks_ += record.blocks;
   if (record.cpu_blocks < record.blocks) {
     record.was_computed = std::max(record.was_computed, record.computed);
-    if (!TAKT_PLANTED_BUG(25)) record.computed = std::min(record.computed, record.cpu_blocks * block_tokens_);
+    record.computed = std::min(record.computed, record.cpu_blocks * block_tokens_);
   }
   const MoveId id{++last_move_};
   moves_.push_back({id, slot, KvAction::kOut});
@@ -605,9 +604,9 @@ void BasicScheduler<Policy, Pause>::End(Slot slot) {
     case RequestStatus::kDead: return;
   }
   record.status = RequestStatus::kDead;
-  if (record.transit != Transit::kNone && !TAKT_PLANTED_BUG(3)) return;  // what is in flight settles it
+  if (record.transit != Transit::kNone) return;  // what is in flight settles it
   FreeKv(record);
-  if (!TAKT_PLANTED_BUG(27)) FreeCpu(record);
+  FreeCpu(record);
   Release(slot);
 }
 
@@ -718,7 +717,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Expire(TimePoint now) {
   while (!expiries_.empty()) {
     const Slot slot = expiries_.Top();
-    if (table_[slot].state.request.expires_at + Duration(TAKT_PLANTED_BUG(17)) > now) return;
+    if (table_[slot].state.request.expires_at > now) return;
     Fail(slot, FailReason::kExpired);
   }
 }
@@ -730,11 +729,10 @@ template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::BlocksFor(const Record& record) const {
   if (block_tokens_ == 0) return 0;
   const std::int32_t n = Sequences(record);
-  if (n == 1) return (record.known + block_tokens_ - 1 + TAKT_PLANTED_BUG(1)) / block_tokens_;
+  if (n == 1) return (record.known + block_tokens_ - 1) / block_tokens_;
   const std::int32_t generated = record.state.generated.value;
   const std::int32_t base = record.known - n * generated;
-  return base / block_tokens_ +
-         n * (((TAKT_PLANTED_BUG(56) ? 0 : base % block_tokens_) + generated + block_tokens_ - 1) / block_tokens_);
+  return base / block_tokens_ + n * ((base % block_tokens_ + generated + block_tokens_ - 1) / block_tokens_);
 }
 
 // Known tokens that fit into so many blocks; the inverse of BlocksFor. What the sequences cannot share evenly is spare.
@@ -785,7 +783,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AllocateCpu(Record& record, std::int32_t blocks) {
   record.cpu_blocks = blocks;
   ledger_.AllocateCpu(blocks);
-  swap_out_left_ -= TAKT_PLANTED_BUG(26) ? 0 : blocks;
+  swap_out_left_ -= blocks;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -827,7 +825,7 @@ bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared, bool waiting) {
     std::pop_heap(droppable_.begin(), droppable_.end());
     const Holder worst = droppable_.back();
     droppable_.pop_back();
-    if (worst.slot == spared && !TAKT_PLANTED_BUG(62)) {
+    if (worst.slot == spared) {
       passed = worst;
       continue;
     }

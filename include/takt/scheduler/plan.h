@@ -12,10 +12,9 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   inside_ = true;
   Clock(now);
   ++stats_.plans;
-  Buffer& buffer = TAKT_PLANTED_BUG(53) ? (*buffers_)[last_step_ % (buffers_->size() - 1)]
-                                        : *std::ranges::find(*buffers_, false, &Buffer::in_flight);
+  Buffer& buffer = *std::ranges::find(*buffers_, false, &Buffer::in_flight);
   plan_ = &buffer.plan;
-  plan_->id = {++last_step_ & (TAKT_PLANTED_BUG(54) ? UINT32_MAX : UINT64_MAX)};
+  plan_->id = {++last_step_};
   plan_->tokens = {0};
   entries_ = buffer.entries.data();
   step_ = buffer.bits;
@@ -63,8 +62,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   stats_.rows_scheduled += planned_;
   plan_->idle = runs ? Idle::kBusy : WhyIdle();
   plan_->wake_at = expiries_.empty() ? kNever : table_[expiries_.Top()].state.request.expires_at;
-  if (!reviews_.empty() && !TAKT_PLANTED_BUG(28))
-    plan_->wake_at = std::min(plan_->wake_at, calls_[reviews_.Top()].review_at);
+  if (!reviews_.empty()) plan_->wake_at = std::min(plan_->wake_at, calls_[reviews_.Top()].review_at);
   if (const Slot next = queue_.Top(); next != kNoSlot) table_.Prefetch(next);
   inside_ = false;
   return *plan_;
@@ -88,7 +86,6 @@ void BasicScheduler<Policy, Pause>::Build() {
   // Who had no memory last time is asked first: else what was freed for it goes to admissions, again and again.
   const bool running_first = options_.order == StepOrder::kRunningFirst || short_of_kv_ || row_refused_;
   short_of_kv_ = displaced_ = refused_ = row_refused_ = false;
-  if (TAKT_PLANTED_BUG(60)) swap_in_left_ = limits_.swap_in.value;
   top_waits_for_ = WaitsFor::kItsTurn;
   head_ = kNoSlot;
   ClearWishes();
@@ -209,7 +206,7 @@ std::int32_t BasicScheduler<Policy, Pause>::Chunk(const Request& r, std::int32_t
   const std::int32_t allowed = std::max(std::min(budget_, prefill_left_), 0);
   if (r.chunkable || start >= r.prompt_tokens.value)
     return std::max(std::min({left, allowed, limits_.chunk_tokens.value}), 0);
-  return r.prompt_tokens.value - start + TAKT_PLANTED_BUG(57) <= allowed ? std::min(left, allowed) : 0;
+  return r.prompt_tokens.value - start <= allowed ? std::min(left, allowed) : 0;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -295,7 +292,7 @@ bool BasicScheduler<Policy, Pause>::Grow(Row& row) {
   ledger_.Allocate(n);
   row.blocks += n;
   row.capacity += n * block_tokens_;
-  row.ceiling = std::min(row.capacity, row.cap - (TAKT_PLANTED_BUG(59) ? 0 : 1));
+  row.ceiling = std::min(row.capacity, row.cap - 1);
   return true;
 }
 
@@ -451,7 +448,7 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop() {
     if (fit != Fit::kSkip || top_waits_for_ != WaitsFor::kAdapter) continue;
     record.overtaken -= static_cast<std::int32_t>(admitted);  // by those before it
     most = std::min(most, std::int64_t{options_.admission_window} - record.overtaken);
-    if (passed == 0 || !TAKT_PLANTED_BUG(52)) scratch_[passed++] = slot;
+    scratch_[passed++] = slot;
   }
   for (Slot slot : std::span(scratch_).first(passed)) table_[slot].overtaken += static_cast<std::int32_t>(admitted);
 }
@@ -516,7 +513,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
   const Request& r = record.state.request;
   if (const WaitsFor reason = PassedOverFor(record); reason != WaitsFor::kNothing) return skip(reason);
   const auto rows = running_rows_ + static_cast<std::int32_t>(candidates_.size());
-  const std::int32_t seqs = TAKT_PLANTED_BUG(16) ? rows + 1 : running_seqs_ + candidate_seqs_ + r.sequences;
+  const std::int32_t seqs = running_seqs_ + candidate_seqs_ + r.sequences;
   if (seqs > limits_.max_seqs || rows >= options_.max_running) {
     return stop(WaitsFor::kSequences);
   }
@@ -550,7 +547,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
   const std::int32_t blocks = std::max(BlocksFor(record), record.blocks);
   if (block_tokens_ > 0) {
     const std::int32_t need = BlocksNeeded(record, hit);
-    const std::int32_t spared = running_rows_ > 0 && !TAKT_PLANTED_BUG(4) ? watermark_ : 0;
+    const std::int32_t spared = running_rows_ > 0 ? watermark_ : 0;
     if (need > 0 && need > FreeBlocks() - spared) return stop(WaitsFor::kKv);
   }
   if (oracle_ != nullptr) {
@@ -577,7 +574,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
   const Record& record = table_[slot];
   const std::int32_t blocks = std::max(BlocksFor(record), record.cpu_blocks);
-  const bool fits = blocks <= FreeBlocks() - (running_rows_ > 0 && !TAKT_PLANTED_BUG(61) ? watermark_ : 0);
+  const bool fits = blocks <= FreeBlocks() - (running_rows_ > 0 ? watermark_ : 0);
   // The first of a step may exceed the step's allowance: else what is larger than it would never move.
   const bool allowed =
       record.cpu_blocks <= swap_in_left_ || (swap_in_left_ == limits_.swap_in.value && swap_in_left_ > 0);
@@ -586,7 +583,7 @@ auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
     head_ = slot;
     return Fit::kStop;
   }
-  if (!TAKT_PLANTED_BUG(5)) swap_in_left_ -= record.cpu_blocks;
+  swap_in_left_ -= record.cpu_blocks;
   if (oracle_ != nullptr) {
     Wish(slot, {.slot = slot, .start = record.computed, .tokens = 0}, blocks);
   } else {
@@ -710,7 +707,7 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
   for (std::size_t i = 0; i < wishes_.size(); ++i) {
     const KvReservation& wish = wishes_[i];
     stats_.oracle_refused += wish.granted ? 0 : 1;
-    refused_ |= !wish.granted && !TAKT_PLANTED_BUG(48);
+    refused_ |= !wish.granted;
     if (const std::uint32_t lane = std::exchange(wish_lanes_[i], kNoLane); lane != kNoLane) {
       if (wish.granted) continue;
       row_refused_ = true;
@@ -747,7 +744,7 @@ bool BasicScheduler<Policy, Pause>::AdapterFits(AdapterId id) const {
     if (use.id == id) return true;
     ++distinct;
   }
-  return distinct - TAKT_PLANTED_BUG(15) < limits_.adapters;
+  return distinct < limits_.adapters;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -781,8 +778,7 @@ auto BasicScheduler<Policy, Pause>::RankOfRow(std::uint32_t lane) -> Victim {
   const RequestState& state = StateOfRow(row);
   return {state.request.preemptible,
           {!queue_.PromotedWith(row.slot, row.steps),
-           {TAKT_PLANTED_BUG(50) ? 0 : queue_.VictimGroupOf(state),
-            queue_.moving() ? queue_.VictimKeyOf(state, now_) : row_keys_[lane]}}};
+           {queue_.VictimGroupOf(state), queue_.moving() ? queue_.VictimKeyOf(state, now_) : row_keys_[lane]}}};
 }
 
 // The row to preempt first; kNoLane where there is none. The first question of a plan looks at all rows, and keeps them
@@ -897,7 +893,7 @@ bool BasicScheduler<Policy, Pause>::ReclaimForHead() {
 // Whether all that waited when a search found nobody would still not fit: there is no more room than there was then.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::SearchHolds() const {
-  return searched_.holds && (searched_.limits == limits_ || TAKT_PLANTED_BUG(6)) && FreeBlocks() <= searched_.free &&
+  return searched_.holds && searched_.limits == limits_ && FreeBlocks() <= searched_.free &&
          running_rows_ >= searched_.rows && running_seqs_ >= searched_.seqs && LoadedAdapters() == searched_.adapters &&
          searched_.host_changes == host_changes_ && searched_.prefixes == ledger_.prefixes_used() &&
          (!searched_.by_memory || top_waits_for_ == WaitsFor::kKv);
