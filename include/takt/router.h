@@ -32,6 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "takt/base/faults.h"
+#include "takt/base/time_heap.h"
 #include "takt/model/instance.h"
 #include "takt/model/stage_times.h"
 #include "takt/model/step.h"
@@ -40,11 +41,11 @@
 #include "takt/placement/call_costs.h"
 #include "takt/placement/placement_policy.h"
 #include "takt/policy/any_policy.h"
-#include "takt/base/indexed_heap.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/queue/rank_queue.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_table.h"
+#include "takt/state/revise.h"
 #include "takt/workflow/slo_budget.h"
 #include "takt/workflow/workflow_table.h"
 
@@ -169,7 +170,7 @@ class BasicRouter {
   std::span<const WorkflowFault> workflow_faults() const { return faults_; }
 
   // Without an event before, Place again then: a request expires, or a workflow has been silent for too long.
-  TimePoint wake_at() const { return std::min(NextExpiry(), workflows_.wake_at()); }
+  TimePoint wake_at() const { return std::min(expiries_.next(), workflows_.wake_at()); }
 
   // An exception has left a call half-way, from a placement or a policy of the host's, say: as BasicScheduler::ended().
   // Events are ignored from then on, and counted, and nothing is placed.
@@ -289,11 +290,7 @@ class BasicRouter {
     ++stats_.arrived;
     const Slot slot = table_.Insert(r);
     Request& kept = table_[slot].state.request;
-    if (kept.arrival == kUnset) kept.arrival = now_;
-    if (kept.workflow_arrival == kUnset) kept.workflow_arrival = kept.arrival;
-    kept.output_tokens = Sane(r.output_tokens);
-    kept.workflow_tokens_left = Sane(r.workflow_tokens_left);
-    if (kept.after.absurd()) kept.after = {};
+    Believe(kept, now_);
     place_of_[slot] = {};
     charged_[slot] = {};
     if (JoinsWorkflow(slot)) {
@@ -310,18 +307,11 @@ class BasicRouter {
     if (slot == IdMap::kAbsent) return;
     RequestState& state = table_[slot].state;
     Request& r = state.request;
-    if (e.output_tokens) r.output_tokens = Sane(*e.output_tokens);
-    if (e.workflow_tokens_left) r.workflow_tokens_left = Sane(*e.workflow_tokens_left);
-    if (e.after) r.after = e.after->absurd() ? WorkAfter{} : *e.after;
-    if (e.next_call) r.next_call = *e.next_call;
-    if (e.deadline) r.deadline = *e.deadline;
-    if (e.priority) r.priority = *e.priority;
-    if (e.sequences && *e.sequences >= 1 && *e.sequences < r.sequences) r.sequences = *e.sequences;
+    Revise(r, e);
     if (table_[slot].status == RequestStatus::kWaiting) queue_.Update(slot, state, now_);
     if (table_[slot].status == RequestStatus::kRunning) queue_.Enter(state, now_);
     if (!e.expires_at) return;
-    r.expires_at = *e.expires_at;
-    ForgetExpiry(slot);
+    expiries_.Erase(slot);
     if (table_[slot].status != RequestStatus::kRunning) ExpectExpiry(slot);
   }
 
@@ -446,8 +436,6 @@ class BasicRouter {
   // Status here: kWaiting in the ranked queue; kBlocked: fits no instance that is up; kRunning: placed; kPaused: held,
   // since stages of its workflow come before.
 
-  static Estimate Sane(const Estimate& estimate) { return estimate.known() ? estimate : Estimate{}; }
-
   void Enqueue(Slot slot) {
     Record& record = table_[slot];
     record.status = RequestStatus::kWaiting;
@@ -499,14 +487,8 @@ class BasicRouter {
   void ExpectExpiry(Slot slot) {
     const Request& r = table_[slot].state.request;
     if (r.expires_at == kNever) return;
-    expiries_.Push(slot, {r.expires_at, r.id});
+    expiries_.Push(slot, r.expires_at, {}, r.id);
   }
-
-  void ForgetExpiry(Slot slot) {
-    if (expiries_.contains(slot)) expiries_.Erase(slot);
-  }
-
-  TimePoint NextExpiry() const { return expiries_.empty() ? kNever : expiries_.TopKey().first; }
 
   // Forgets a living request, wherever it is. `well`: its stage need not have it again.
   void End(Slot slot, bool well) {
@@ -518,7 +500,7 @@ class BasicRouter {
     }
     if (table_[slot].status == RequestStatus::kWaiting) queue_.Erase(slot);
     if (table_[slot].status == RequestStatus::kBlocked) --set_aside_;
-    ForgetExpiry(slot);
+    expiries_.Erase(slot);
     queue_.Forget(slot, table_[slot].state, now_);
     table_.Erase(slot);
     if (!workflows_.contains(slot)) return;
@@ -531,7 +513,7 @@ class BasicRouter {
   }
 
   void Expire() {
-    while (NextExpiry() <= now_) {
+    while (!expiries_.empty() && expiries_.next() <= now_) {
       const Slot slot = expiries_.Top();
       ++stats_.failed_expired;
       refused_.push_back({table_[slot].state.request.id, FailReason::kExpired});
@@ -674,7 +656,7 @@ class BasicRouter {
     Record& record = table_[slot];
     record.status = RequestStatus::kRunning;
     place_of_[slot] = IdOf(instance);
-    ForgetExpiry(slot);
+    expiries_.Erase(slot);
     ++instance.outstanding;
     ++outstanding_;
     ++instance.since_report;
@@ -729,7 +711,7 @@ class BasicRouter {
   RequestTable table_;
   WorkflowTable workflows_;  // its calls by slot
   CallCosts costs_;
-  IndexedHeapOf<std::pair<TimePoint, RequestId>> expiries_;  // of requests that wait here
+  TimeHeap expiries_;  // of requests that wait here
   std::vector<InstanceId> place_of_;  // by slot
   std::vector<Charged> charged_;  // by slot
   std::vector<InstanceState> instances_;  // by id

@@ -303,7 +303,8 @@ TEST_CASE("nonsense is harmless and counted") {
 TEST_CASE("options out of range are named with their values") {
   const auto router = BasicRouter<Fcfs, RoundRobin>::Create({.max_outstanding = 0, .window = -3}, {}, {});
   REQUIRE(!router.ok());
-  CHECK(std::string(router.status().message()).find("max_outstanding is 0: must be at least 1\nwindow is -3") != std::string::npos);
+  CHECK(std::string(router.status().message()).find("max_outstanding is 0: must be at least 1\nwindow is -3") !=
+        std::string::npos);
 }
 
 // ---- policies that go by service --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ struct SchedulerCounters {
   // As if the host had asked so many times for plans that ran nothing.
   template <class Scheduler>
   static void SkipPlans(Scheduler& scheduler, std::uint64_t plans) {
-    scheduler.last_step_ += plans;
+    scheduler.steps_.last_ += plans;
   }
 };
 

@@ -59,6 +59,14 @@ struct PackedKey {
       : key(OrderedBits(k.key)), arrival(k.arrival.time_since_epoch().count()), id(k.id.value) {}
   constexpr PackedKey(double k, TimePoint at, RequestId request) : PackedKey(FullKey{k, at, request}) {}
 
+  // Ranks by a time; exactly, as no double does.
+  static constexpr PackedKey OfTime(TimePoint at, TimePoint arrival, RequestId request) {
+    PackedKey key(FullKey{0, arrival, request});
+    key.key = static_cast<std::uint64_t>(at.time_since_epoch().count()) ^ kSign;
+    return key;
+  }
+  constexpr TimePoint time() const { return TimePoint(Duration(static_cast<std::int64_t>(key ^ kSign))); }
+
   // The same order, backwards.
   constexpr PackedKey Reversed() const {
     PackedKey reversed;
@@ -72,6 +80,9 @@ struct PackedKey {
     if (a.arrival != b.arrival) return a.arrival < b.arrival;
     return a.id < b.id;
   }
+
+ private:
+  static constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
 };
 
 }  // namespace takt

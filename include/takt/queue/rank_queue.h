@@ -15,6 +15,7 @@
 #include "takt/base/full_key.h"
 #include "takt/queue/group_heap.h"
 #include "takt/base/indexed_heap.h"
+#include "takt/base/time_heap.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {
@@ -81,7 +82,7 @@ class RankQueue {
 
   // Leaves the queue, picked or not; what is known about its waiting stays.
   void Erase(Slot slot) {
-    if (kMayChange && changes_.contains(slot)) changes_.Erase(slot);
+    if (kMayChange) changes_.Erase(slot);
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
     if (kMayAge) aging_.Delist(slot);
     Remove(slot);
@@ -378,9 +379,9 @@ class RankQueue {
     if constexpr (kMayChange) {
       if (!hooks_.timed) return;
       const TimePoint at = policy_.ChangesAt(state);
-      if (changes_.contains(slot)) changes_.Erase(slot);
+      changes_.Erase(slot);
       if (at == kNever || at <= now) return;
-      changes_.Push(slot, FullKey{static_cast<double>(at.time_since_epoch().count()), {}, state.request.id});
+      changes_.Push(slot, at, {}, state.request.id);
     }
   }
 
@@ -492,7 +493,7 @@ class RankQueue {
   GroupHeap groups_;  // and where it does
   GroupHeap worst_{true};  // TrackWorst: the same, backwards, of those that have never run, unless the policy moves
   std::optional<std::uint64_t> waited_last_;  // the group whose last one left groups_ empty
-  IndexedHeap changes_;  // those that wait, by when their keys change
+  TimeHeap changes_;  // those that wait, by when their keys change
   Aging aging_;
   std::size_t reserved_ = 0, first_reserved_ = 0;
   std::optional<P> next_policy_ = {};  // of PrepareChange

@@ -11,6 +11,7 @@
 
 #include "takt/queue/rank_queue.h"
 #include "takt/state/request_table.h"
+#include "takt/state/revise.h"
 
 namespace takt {
 
@@ -58,9 +59,7 @@ class WaitingQueue {
     now_ = std::max(now, now_);
     const Slot slot = table_.Insert(request);
     Request& r = table_[slot].state.request;
-    if (r.after.absurd()) r.after = {};
-    if (r.arrival == kUnset) r.arrival = now;
-    if (r.workflow_arrival == kUnset) r.workflow_arrival = r.arrival;
+    Believe(r, now);
     Tell(Arrived{r}, now);
     Wait(slot, now, 0);
     return Done();
@@ -82,15 +81,7 @@ class WaitingQueue {
     const Slot slot = Find(e.request);
     if (slot == kNoSlot) return false;
     inside_ = true;
-    Request& r = table_[slot].state.request;
-    if (e.output_tokens) r.output_tokens = *e.output_tokens;
-    if (e.workflow_tokens_left) r.workflow_tokens_left = *e.workflow_tokens_left;
-    if (e.after) r.after = e.after->absurd() ? WorkAfter{} : *e.after;
-    if (e.next_call) r.next_call = *e.next_call;
-    if (e.deadline) r.deadline = *e.deadline;
-    if (e.expires_at) r.expires_at = *e.expires_at;
-    if (e.priority) r.priority = *e.priority;
-    if (e.sequences && *e.sequences >= 1) r.sequences = *e.sequences;
+    Revise(table_[slot].state.request, e);
     Tell(e, now);
     if (table_[slot].status == RequestStatus::kWaiting) {
       queue_.Update(slot, table_[slot].state, now);

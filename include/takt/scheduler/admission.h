@@ -1,0 +1,265 @@
+// BasicScheduler, continued: from the queue into a row.
+#ifndef TAKT_SCHEDULER_ADMISSION_H_
+#define TAKT_SCHEDULER_ADMISSION_H_
+
+#include "takt/basic_scheduler.h"
+
+namespace takt {
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AdmitWaiting() {
+  if (queue_.empty()) return;
+  if (draft_.short_of_kv) {
+    draft_.top_waits_for = WaitsFor::kKv;  // who runs comes first
+    return;
+  }
+  if (kv_.oracle != nullptr) {  // candidates stay in the queue until it has answered
+    do {
+      AdmitPastTop();
+    } while (round_.candidates() == 0 && options_.preempt == PreemptMode::kByRank && MakeWayFor(draft_.head));
+    return;
+  }
+  while (!queue_.empty()) {
+    const Slot slot = queue_.Top();
+    switch (TryAdmit(slot)) {
+      case Fit::kAdmitted:
+      case Fit::kGone: continue;
+      case Fit::kSkip:
+        AdmitPastTop();
+        if (options_.preempt == PreemptMode::kByRank && MakeWayFor(draft_.head)) continue;
+        return;
+      case Fit::kStop:
+        if (options_.preempt == PreemptMode::kByRank && MakeWayFor(slot)) continue;
+        if (draft_.top_waits_for == WaitsFor::kKv && AdmitKept()) continue;
+        return;
+    }
+  }
+}
+
+// The first waits for memory, and some of that is held by who has come back from a tool to the KV kept for it: it goes
+// on, since nobody else gets that memory before it ends. So do InferCept and LAMPS. True: one of them can never fit, so
+// that what it held is free.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::AdmitKept() {
+  const auto room = [this] { return std::max(FreeBlocks() - (counts_.rows > 0 ? kv_.watermark : 0), 0); };
+  const auto full = [this] {
+    return budget_.tokens <= 0 || counts_.seqs >= budget_.limits.max_seqs || counts_.rows >= options_.max_running;
+  };
+  if (kept_.nobody_came_back() || kept_.least_need() > room()) return false;
+  const Slot head = draft_.head;
+  bool freed = false;
+  kept_.VisitCameBack([&] { return !full(); },
+                      [&](Slot slot) -> std::optional<std::int32_t> {
+                        Record& record = table_[slot];
+                        record.came_back =
+                            record.status == RequestStatus::kWaiting && record.lane == kNoLane && record.blocks > 0;
+                        if (!record.came_back) return std::nullopt;
+                        const std::int32_t need = std::max(BlocksFor(record) - record.blocks, 0);
+                        if (record.transit == Transit::kNone && need <= room()) freed |= TryAdmit(slot) == Fit::kGone;
+                        return need;
+                      });
+  draft_.top_waits_for = WaitsFor::kKv;
+  draft_.head = head;
+  return freed;
+}
+
+// Looks a bounded number of candidates past those that cannot run for reasons of their own. Those that no step of these
+// limits can run take no place among these: they may be many, and wait for long. One that waits for its adapter is
+// overtaken by at most `admission_window` requests that use one: from then on those behind it wait until an adapter is
+// out of use, and it gets in. Without any place for adapters there is nothing to wait for.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AdmitPastTop() {
+  draft_.head = kNoSlot;
+  const Slot first = queue_.Top();
+  const Fit of_first = TryAdmit(first);
+  if (of_first == Fit::kStop) return;
+  search_.slots.clear();
+  std::int64_t window = options_.admission_window;
+  if (kv_.oracle != nullptr) window += std::max(budget_.limits.max_seqs - counts_.seqs, 0);
+  queue_.ForEachInOrder([&](Slot slot) {
+    search_.slots.push_back(slot);
+    window -= NeedsLargerStep(table_[slot]) ? 0 : 1;
+    return window > 0;
+  });
+  std::size_t passed = 0;  // those that wait for their adapters come first in `search_.slots`
+  std::int64_t admitted = 0, most = INT64_MAX;  // that use adapters; so many, until one has been overtaken too often
+  for (std::size_t i = 0; i < search_.slots.size(); ++i) {
+    const Slot slot = search_.slots[i];
+    Record& record = table_[slot];
+    const bool uses_adapter = static_cast<bool>(record.state.request.adapter);
+    if (uses_adapter && admitted >= most) continue;
+    const Fit fit = slot == first ? of_first : TryAdmit(slot);
+    if (fit == Fit::kStop) break;
+    if (!uses_adapter || budget_.limits.adapters < 1) continue;
+    admitted += fit == Fit::kAdmitted ? 1 : 0;
+    if (fit != Fit::kSkip || draft_.top_waits_for != WaitsFor::kAdapter) continue;
+    record.overtaken -= static_cast<std::int32_t>(admitted);  // by those before it
+    most = std::min(most, std::int64_t{options_.admission_window} - record.overtaken);
+    search_.slots[passed++] = slot;
+  }
+  for (Slot slot : std::span(search_.slots).first(passed))
+    table_[slot].overtaken += static_cast<std::int32_t>(admitted);
+}
+
+// Why it could not be let in by these limits, or by what is in use, whatever else were free: those behind it need not
+// wait for it. kNothing: it could.
+template <RankPolicy Policy, PausePolicy Pause>
+WaitsFor BasicScheduler<Policy, Pause>::PassedOverFor(const Record& record) const {
+  const Request& r = record.state.request;
+  if (record.lane != kNoLane || record.transit != Transit::kNone) return WaitsFor::kMove;
+  if (r.sequences > budget_.limits.max_seqs) return WaitsFor::kSequences;
+  if (r.sequences > budget_.limits.tokens.value && record.cpu_blocks == 0) return WaitsFor::kBudget;
+  if (r.adapter && !adapters_.Fits(r.adapter, budget_.limits.adapters)) return WaitsFor::kAdapter;
+  return WaitsFor::kNothing;
+}
+
+// Whether no step of these limits can run it, as far as its prompt and its sequences tell; with what is cached of its
+// prompt one may.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::NeedsLargerStep(const Record& record) const {
+  const Request& r = record.state.request;
+  if (r.sequences > budget_.limits.max_seqs) return true;
+  if (record.cpu_blocks > 0) return false;
+  if (r.sequences > budget_.limits.tokens.value) return true;
+  return !r.chunkable && record.computed == 0 && !budget_.WouldFit(r.prompt_tokens.value);
+}
+
+// What the prefix cache has of its prompt; but the last token is always computed, to sample from.
+template <RankPolicy Policy, PausePolicy Pause>
+PrefixCache::Hit BasicScheduler<Policy, Pause>::HitOf(const Record& record) const {
+  const Request& r = record.state.request;
+  if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return {};
+  const std::int32_t chunk_blocks = ChunkBlocks(record);
+  if (chunk_blocks == 0 || !Counts()) return {};
+  const auto chunks = std::min(static_cast<std::int32_t>(r.prefix->hashes.size()),
+                               (r.prompt_tokens.value - 1) / r.prefix->block_tokens.value);
+  return kv_.ledger.Find(Hashes(record, 0, chunks), chunk_blocks);
+}
+
+// Blocks that must be free for a waiting request to be let in. Idle chunks that it would take over count as free
+// memory until then.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const {
+  const std::int32_t shared = hit.chunks > hit.idle ? (hit.chunks - hit.idle) * ChunkBlocks(record) : 0;
+  return std::max({BlocksFor(record), record.blocks, record.cpu_blocks}) - record.blocks - shared;
+}
+
+// Moves a waiting request to the running set if it fits this step.
+template <RankPolicy Policy, PausePolicy Pause>
+auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
+  const auto skip = [this](WaitsFor reason) {
+    draft_.top_waits_for = reason;
+    return Fit::kSkip;
+  };
+  const auto stop = [this, slot](WaitsFor reason) {
+    draft_.top_waits_for = reason;
+    draft_.head = slot;
+    return Fit::kStop;
+  };
+  Record& record = table_[slot];
+  const Request& r = record.state.request;
+  if (const WaitsFor reason = PassedOverFor(record); reason != WaitsFor::kNothing) return skip(reason);
+  const auto rows = counts_.rows + round_.candidates();
+  const std::int32_t seqs = counts_.seqs + round_.candidate_seqs() + r.sequences;
+  if (seqs > budget_.limits.max_seqs || rows >= options_.max_running) {
+    return stop(WaitsFor::kSequences);
+  }
+  if (record.cpu_blocks > 0) return TrySwapIn(slot);
+
+  // What is there already: kept KV, or a prefix.
+  std::int32_t start = record.computed;
+  const PrefixCache::Hit hit = HitOf(record);
+  if (hit.chunks > 0) start = hit.chunks * r.prefix->block_tokens.value;
+  if (kv_.oracle != nullptr && start == 0 && record.blocks == 0) {
+    start = std::clamp(kv_.oracle->CachedTokens(r).value, 0, r.prompt_tokens.value - 1);
+  }
+  std::int32_t n = record.known - start;
+  const bool decodes = n == r.sequences && record.state.generated.value > 0;
+  if (decodes) {
+    if (n > budget_.tokens) return stop(WaitsFor::kBudget);
+  } else {
+    n = budget_.Chunk(r, start, n);
+    if (n == 0) {
+      const std::int32_t whole = r.prompt_tokens.value - start;
+      if (r.chunkable || budget_.WouldFit(whole)) {
+        return stop(WaitsFor::kBudget);
+      }
+      const std::int32_t most = options_.max_step_tokens.value;
+      if (most == 0 || whole <= most) return skip(WaitsFor::kBudget);
+      Fail(slot, FailReason::kNeverFits);
+      return Fit::kGone;
+    }
+  }
+
+  const std::int32_t blocks = std::max(BlocksFor(record), record.blocks);
+  if (kv_.block_tokens > 0) {
+    const std::int32_t need = BlocksNeeded(record, hit);
+    const std::int32_t spared = counts_.rows > 0 ? kv_.watermark : 0;
+    if (need > 0 && need > FreeBlocks() - spared) return stop(WaitsFor::kKv);
+  }
+  if (kv_.oracle != nullptr) {
+    Wish(slot, {slot, start, n, !decodes}, blocks);
+    budget_.SetAside(n, !decodes);
+    return Fit::kAdmitted;
+  }
+  if (Counts()) {
+    const std::int32_t chunk_blocks = hit.chunks > 0 ? ChunkBlocks(record) : 0;
+    if (hit.chunks > 0) {
+      kv_.ledger.Acquire(Hashes(record, 0, hit.chunks), chunk_blocks);
+      record.shared_chunks = hit.chunks;
+    }
+    kv_.ledger.Allocate(blocks - record.blocks - hit.chunks * chunk_blocks);
+  }
+  record.blocks = blocks;
+  Admit(slot, start, n);
+  return Fit::kAdmitted;
+}
+
+// KV comes back from the host's memory.
+template <RankPolicy Policy, PausePolicy Pause>
+auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
+  const Record& record = table_[slot];
+  const std::int32_t blocks = std::max(BlocksFor(record), record.cpu_blocks);
+  const bool fits = blocks <= FreeBlocks() - (counts_.rows > 0 ? kv_.watermark : 0);
+  // The first of a step may exceed the step's allowance: else what is larger than it would never move.
+  const bool allowed =
+      record.cpu_blocks <= budget_.swap_in || (budget_.swap_in == budget_.limits.swap_in.value && budget_.swap_in > 0);
+  if (!fits || !allowed) {
+    draft_.top_waits_for = fits ? WaitsFor::kMove : WaitsFor::kKv;
+    draft_.head = slot;
+    return Fit::kStop;
+  }
+  budget_.swap_in -= record.cpu_blocks;
+  if (kv_.oracle != nullptr) {
+    Wish(slot, {.slot = slot, .start = record.computed, .tokens = 0}, blocks);
+  } else {
+    kv_.ledger.Allocate(blocks);
+    SwapIn(slot, blocks);
+  }
+  return Fit::kAdmitted;
+}
+
+// Takes a row now, runs when the move is done.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::SwapIn(Slot slot, std::int32_t blocks) {
+  Record& record = table_[slot];
+  record.blocks = blocks;
+  AddRow(slot, record.computed, RowState::kMoving);
+  record.transit = Transit::kMovingIn;
+  const MoveId id = moves_.Begin(slot, KvAction::kIn);
+  notices_.moves.push_back({id, record.state.request.id, KvAction::kIn, {0}, {record.cpu_blocks}});
+  ++stats_.moves_in;
+}
+
+// Takes a request out of the queue and into a lane, with its first entry.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Admit(Slot slot, std::int32_t start, std::int32_t tokens) {
+  Record& record = table_[slot];
+  stats_.tokens_cached += static_cast<std::uint64_t>(std::max(start - record.computed, 0));
+  const std::uint32_t lane = AddRow(slot, start, RowState::kUnsteady);
+  Emit(lane, tokens, 0, static_cast<std::uint16_t>(running_[lane].prefilling ? PlanEntry::kPrefill : 0));
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SCHEDULER_ADMISSION_H_

@@ -1,0 +1,147 @@
+// BasicScheduler, continued: storage, made ready before a call begins.
+#ifndef TAKT_SCHEDULER_MEMORY_H_
+#define TAKT_SCHEDULER_MEMORY_H_
+
+#include "takt/basic_scheduler.h"
+
+// Each call first makes room for all that it may have to store; where memory fails then, nothing has changed. From then
+// on nothing of the scheduler's own allocates. A call that an exception of the host's leaves all the same (from a
+// policy, an oracle) has stopped half-way: `inside_` stays set, and the scheduler has ended.
+namespace takt {
+
+template <RankPolicy Policy, PausePolicy Pause>
+BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, Policy policy, Pause pause,
+                                              KvOracle* oracle)
+    : options_(options),
+      queue_(std::move(policy)),
+      pause_(std::move(pause)),
+      kv_{.ledger = KvLedger(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks, options.prefix_cache),
+          .oracle = oracle},
+      steps_(options.first_step, 2 * static_cast<std::size_t>(options.max_running)) {  // rows that give way leave gaps
+  const auto requests = static_cast<std::size_t>(options.reserve_requests);
+  const auto rows = static_cast<std::size_t>(options.max_running);
+  table_.KeyHashes(options.hash_seed);
+  queue_.KeyHashes(options.hash_seed);
+  kv_.ledger.KeyHashes(options.hash_seed);
+  if (options.shed == Shed::kWorst && options.max_waiting < INT64_MAX) queue_.TrackWorst();
+  ReserveLanes(3 * rows + 64);  // of those that run, may come, and leave
+  adapters_.Reserve(rows);
+  if (oracle != nullptr) round_.Reserve(rows);
+  const auto reserve_lists = [rows, requests](auto& lists) {
+    lists.moves.reserve(2 * rows + requests), lists.preempted.reserve(2 * rows);
+    lists.failed.reserve(2 * rows + requests), lists.released.reserve(2 * rows + requests);
+  };
+  for (internal::Step& step : steps_.steps()) {
+    if (!step.entries.empty()) reserve_lists(step.plan);
+  }
+  reserve_lists(notices_);
+  moves_.Reserve(2 * rows + requests);
+  ReserveSlots(requests);
+  if (options.prefix_cache && Counts()) {  // chunks are mostly of so many tokens, or more; smaller ones grow
+    const std::int64_t chunks = std::int64_t{options.kv_blocks.value} * options.kv_block_tokens.value / 512;
+    kv_.ledger.MakeRoom(static_cast<std::size_t>(std::clamp<std::int64_t>(chunks, 64, 1 << 20)));
+  }
+  if (Counts()) {
+    kv_.block_tokens = options.kv_block_tokens.value;
+    kv_.watermark = static_cast<std::int32_t>(options.kv_watermark * options.kv_blocks.value);
+  }
+  if (oracle != nullptr) kv_.block_tokens = oracle->block_tokens().value;
+}
+
+// Room for requests in slots 0..n-1, wherever they are. No list holds a slot twice.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::ReserveSlots(std::size_t slots) {
+  table_.Reserve(slots);
+  queue_.Reserve(slots);
+  fresh_.expiries.Reserve(slots);
+  if (options_.shed == Shed::kNewest && options_.max_waiting < INT64_MAX) fresh_.newest.Reserve(slots);
+  notices_.ended.reserve(slots), search_.slots.reserve(slots), search_.joined.reserve(slots + 1);
+  kept_.Reserve(slots);
+  if (Reviews()) reviews_.Reserve(slots);
+  slots_reserved_ = slots;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::ReserveLanes(std::size_t lanes) {
+  running_.Reserve(lanes);
+  victims_.keys.reserve(lanes), victims_.heap.Reserve(lanes);
+  draft_.entry_of_lane.reserve(lanes), round_.ReserveLanes(lanes);
+  lanes_reserved_ = running_.capacity();
+}
+
+// Whether the pause policy may ask for a review.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Reviews() const {
+  if constexpr (!ReviewingPause<Pause>) return false;
+  if constexpr (requires { pause_.reviews(); }) return pause_.reviews();
+  return true;
+}
+
+// Room for so many more; grows by doubling.
+template <RankPolicy Policy, PausePolicy Pause>
+template <class T>
+void BasicScheduler<Policy, Pause>::MakeRoom(std::vector<T>& list, std::size_t more) {
+  if (list.capacity() - list.size() < more) [[unlikely]]
+    list.reserve(std::max(list.size() + more, 2 * list.capacity()));
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::MakeRoomForNotices(std::size_t ends, std::size_t moves) {
+  MakeRoom(notices_.failed, ends), MakeRoom(notices_.released, ends);
+  MakeRoom(notices_.moves, moves), moves_.MakeRoom(moves);
+}
+
+// True where a call may go on: there is room for it, and no call before it has stopped half-way.
+template <RankPolicy Policy, PausePolicy Pause>
+template <class E>
+bool BasicScheduler<Policy, Pause>::MayBegin(const E& event) {
+  if (inside_) return Ended();
+  MakeRoomForNotices(2, 1);
+  if constexpr (std::same_as<E, Arrived>) {
+    if (!table_.HasSlot() && table_.slots() >= slots_reserved_)
+      ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
+  }
+  if constexpr (std::same_as<E, PolicyChanged> && std::same_as<Policy, AnyPolicy>) {
+    if (event.policy != nullptr) queue_.PrepareChange(*event.policy);
+  }
+  return true;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::MayPlan() {
+  if (inside_) return Ended();
+  // No request ends twice. A row moves in or out, and all may be others at the end of the plan; a request that is
+  // paused moves out.
+  const auto rows = static_cast<std::size_t>(options_.max_running);
+  MakeRoomForNotices(table_.size() + 1, 2 * rows + reviews_.size());
+  MakeRoom(notices_.preempted, 2 * rows);
+  running_.MakeRoom(rows);
+  if (lanes_reserved_ < running_.capacity()) ReserveLanes(running_.capacity());
+  return true;
+}
+
+// For the result of this step.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::MakeRoomFor(const internal::Step& step) {
+  const std::span<const PlanEntry> run = step.plan.run;
+  MakeRoomForNotices(run.size(), run.size());
+  if (options_.prefix_cache && Counts()) {
+    std::size_t chunks = 0;
+    for (const PlanEntry& entry : run) {
+      if (!entry.prefill()) continue;
+      const Request& r = table_[running_[entry.lane].slot].state.request;
+      if (r.prefix != nullptr) chunks += r.prefix->hashes.size();
+    }
+    kv_.ledger.MakeRoom(chunks);
+  }
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Ended() {
+  ++stats_.calls_after_end;
+  return false;
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SCHEDULER_MEMORY_H_

@@ -1,0 +1,62 @@
+// BasicScheduler, continued: what a plan asks a KvOracle for.
+#ifndef TAKT_SCHEDULER_ORACLE_H_
+#define TAKT_SCHEDULER_ORACLE_H_
+
+#include "takt/basic_scheduler.h"
+
+namespace takt {
+
+// An admission that the oracle will be asked about.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Wish(Slot slot, const internal::Candidate& candidate, std::int32_t blocks) {
+  const Record& record = table_[slot];
+  round_.AddCandidate(
+      candidate, Sequences(record),
+      {record.state.request.id, {record.blocks * kv_.block_tokens}, {blocks * kv_.block_tokens}, true, false},
+      blocks - record.blocks);
+  adapters_.Add(record.state.request.adapter);
+}
+
+// Asks the host's oracle for all that this plan needs. What it refuses is left out of this plan and loses nothing: how
+// much memory there is, its counts alone tell. So an admission that it grants takes nothing from a row that it refuses.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AskOracle() {
+  const std::span<KvReservation> wishes = round_.Close();
+  if (wishes.empty()) return;
+  kv_.oracle->Reserve(draft_.plan->id, wishes);
+  std::size_t candidate = 0;
+  for (std::size_t i = 0; i < wishes.size(); ++i) {
+    const KvReservation& wish = wishes[i];
+    stats_.oracle_refused += wish.granted ? 0 : 1;
+    draft_.refused |= !wish.granted;
+    if (const std::uint32_t lane = round_.lane(i); lane != kNoLane) {
+      if (wish.granted) continue;
+      draft_.row_refused = true;
+      Unplan(lane);
+      WithdrawBlocks(running_[lane], wish);
+      continue;
+    }
+    const internal::Candidate c = round_.candidate(candidate++);
+    Record& record = table_[c.slot];
+    // What was set aside for it: Admit takes it again, and whoever is refused leaves it to others.
+    budget_.GiveBack(c.tokens, c.prefill);
+    adapters_.Remove(record.state.request.adapter);
+    record.refused_at = wish.granted ? 0 : stats_.plans;
+    if (!wish.granted) {
+      draft_.top_waits_for = WaitsFor::kKv;
+      if (c.tokens == 0) budget_.swap_in += record.cpu_blocks;
+      continue;
+    }
+    if (record.cpu_blocks > 0) {
+      SwapIn(c.slot, std::max(BlocksFor(record), record.cpu_blocks));
+    } else {
+      record.blocks = std::max(BlocksFor(record), record.blocks);
+      Admit(c.slot, c.start, c.tokens);
+    }
+  }
+  round_.Clear();
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SCHEDULER_ORACLE_H_

@@ -1,0 +1,90 @@
+// What a plan asks its host's KvOracle for.
+#ifndef TAKT_SCHEDULER_ORACLE_ROUND_H_
+#define TAKT_SCHEDULER_ORACLE_ROUND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "takt/base/indexed_heap.h"
+#include "takt/kv/kv_oracle.h"
+#include "takt/state/request_table.h"
+
+namespace takt::internal {
+
+// An admission that waits for the answer; no tokens: it is swapped in.
+struct Candidate {
+  Slot slot = kNoSlot;
+  std::int32_t start = 0, tokens = 0;
+  bool prefill = false;
+};
+
+// Rows that run ask for more blocks, and candidates for their first, in the order in which they were planned.
+class OracleRound {
+ public:
+  void Reserve(std::size_t rows) { wishes_.reserve(2 * rows), lanes_.reserve(2 * rows), candidates_.reserve(rows); }
+  void ReserveLanes(std::size_t lanes) { wish_of_lane_.reserve(lanes); }
+  void ResizeLanes(std::size_t lanes) { wish_of_lane_.resize(lanes); }
+
+  bool empty() const { return wishes_.empty(); }
+  std::int32_t blocks() const { return blocks_; }  // of all wishes
+  std::int32_t candidates() const { return static_cast<std::int32_t>(candidates_.size()); }
+  std::int32_t candidate_seqs() const { return seqs_; }
+
+  void AddRow(std::uint32_t lane, const KvReservation& wish, std::int32_t blocks) {
+    wishes_.push_back(wish);
+    lanes_.push_back(lane);
+    wish_of_lane_[lane] = static_cast<std::uint32_t>(wishes_.size());
+    blocks_ += blocks;
+  }
+  void AddCandidate(const Candidate& candidate, std::int32_t seqs, const KvReservation& wish, std::int32_t blocks) {
+    candidates_.push_back(candidate);
+    seqs_ += seqs;
+    wishes_.push_back(wish);
+    lanes_.push_back(kNoLane);
+    blocks_ += blocks;
+  }
+
+  // Takes back what a row asked for, which is nothing where it has not asked.
+  std::optional<KvReservation> Withdraw(std::uint32_t lane) {
+    const std::uint32_t at = std::exchange(wish_of_lane_[lane], 0);
+    if (at == 0) return std::nullopt;
+    return std::exchange(wishes_[at - 1], KvReservation{});
+  }
+  void Less(std::int32_t blocks) { blocks_ -= blocks; }
+
+  // The wishes that were not withdrawn. From then on no row's can be.
+  std::span<KvReservation> Close() {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < wishes_.size(); ++i) {
+      if (!wishes_[i].request) continue;
+      if (lanes_[i] != kNoLane) wish_of_lane_[lanes_[i]] = 0;
+      wishes_[kept] = wishes_[i], lanes_[kept++] = lanes_[i];
+    }
+    wishes_.resize(kept), lanes_.resize(kept);
+    return wishes_;
+  }
+  std::uint32_t lane(std::size_t wish) const {
+    return lanes_[wish];
+  }  // kNoLane: a candidate's, the next in their order
+  const Candidate& candidate(std::size_t i) const { return candidates_[i]; }
+
+  void Clear() {
+    wishes_.clear(), lanes_.clear(), candidates_.clear();
+    blocks_ = seqs_ = 0;
+  }
+
+ private:
+  std::vector<KvReservation> wishes_;
+  std::vector<std::uint32_t> lanes_;         // by wish
+  std::vector<std::uint32_t> wish_of_lane_;  // back again: index + 1; 0: none
+  std::vector<Candidate> candidates_;
+  std::int32_t blocks_ = 0, seqs_ = 0;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SCHEDULER_ORACLE_ROUND_H_

@@ -1,0 +1,147 @@
+// BasicScheduler, continued: results of steps.
+#ifndef TAKT_SCHEDULER_RESULTS_H_
+#define TAKT_SCHEDULER_RESULTS_H_
+
+#include "takt/basic_scheduler.h"
+
+namespace takt {
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint now) {
+  if (inside_) return static_cast<void>(Ended());
+  internal::Step* const step = steps_.Find(result.step);
+  if (step != nullptr) MakeRoomFor(*step);
+  Clock(now);
+  kv_.changes += kv_.oracle != nullptr ? 1u : 0u;
+  if (step == nullptr) {
+    ++stats_.commits_unknown;
+    return;
+  }
+  inside_ = true;
+  steps_.Return(*step);
+  ++stats_.commits;
+
+  const std::uint16_t bits = step->bits;
+  const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting), others = static_cast<std::uint16_t>(~bits);
+  const std::span<const PlanEntry> run = step->plan.run;
+  const std::size_t both = std::min(run.size(), result.rows.size());
+  std::uint64_t output = 0;
+  std::size_t i = 0;
+  for (; i < both; ++i) {
+    const PlanEntry& entry = run[i];
+    const RowResult& news = result.rows[i];
+    if (news.request != entry.request || news.lane != entry.lane) break;
+    Row& row = running_[entry.lane];
+    // One token per sequence for a row that decodes, and nothing else to say: nearly always.
+    const bool plain = entry.flags == PlanEntry::kSamples && entry.speculative == 0 && news.tokens == 1 &&
+                       (news.flags | news.drafts) == 0 && (row.in_flight & counting) != 0;
+    if (!plain) [[unlikely]] {
+      Apply(entry, news, bits);
+      continue;
+    }
+    row.computed += entry.tokens;
+    row.known += entry.tokens;
+    row.drafts = 0;
+    ++row.generated;
+    row.in_flight &= others;
+    output += static_cast<std::uint64_t>(entry.tokens);
+    TellScheduled(entry, 0, entry.tokens);
+  }
+  stats_.tokens_output += output;
+  if (i < run.size() || i < result.rows.size()) CommitScattered(*step, result.rows, i);
+  inside_ = false;
+}
+
+// Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first
+// row that names an entry's request and lane is its result; others are unknown, and harm nobody.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::CommitScattered(const internal::Step& step, std::span<const RowResult> rows,
+                                                    std::size_t first) {
+  const std::span<const PlanEntry> run = step.plan.run;
+  for (std::size_t i = first; i < run.size(); ++i)
+    draft_.entry_of_lane[run[i].lane] = static_cast<std::uint32_t>(i + 1);
+  for (std::size_t j = first; j < rows.size(); ++j) {
+    const std::uint32_t lane = rows[j].lane;
+    const std::uint32_t i = lane < draft_.entry_of_lane.size() ? draft_.entry_of_lane[lane] : 0;
+    if (i == 0 || run[i - 1].request != rows[j].request) {
+      ++stats_.rows_unknown;
+      continue;
+    }
+    draft_.entry_of_lane[lane] = 0;
+    Apply(run[i - 1], rows[j], step.bits);
+  }
+  for (std::size_t i = first; i < run.size(); ++i) {
+    if (std::exchange(draft_.entry_of_lane[run[i].lane], 0) != 0) Absent(run[i], step.bits);
+  }
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResult& result, std::uint16_t step) {
+  if (Voided(entry, step)) return;
+  Row& row = running_[entry.lane];
+  const Slot slot = row.slot;
+  if (result.failed()) {
+    row.in_flight &= static_cast<std::uint16_t>(~step);
+    return Fail(slot, FailReason::kHost);
+  }
+  const std::int32_t most = entry.samples() ? 1 + entry.speculative : 0;
+  const std::int32_t sampled = std::min<std::int32_t>(result.tokens, most);
+  stats_.rows_invalid += sampled != result.tokens ? 1 : 0;
+  if (entry.samples() && sampled == 0 && !result.finished()) {
+    ++stats_.rows_invalid;
+    return Absent(entry, step);
+  }
+  Record& record = table_[slot];
+  row.in_flight &= static_cast<std::uint16_t>(~step);
+  const std::int32_t accepted = std::max(sampled - 1, 0);
+  const std::int32_t rejected = entry.speculative - accepted;
+  const std::int32_t fresh = sampled > 0 ? row.sequences + accepted : 0;
+  row.computed += entry.tokens + accepted;
+  row.scheduled -= rejected;
+  row.expected -= rejected;
+  row.known += fresh;
+  row.generated += sampled;
+  row.drafts = result.drafts;
+  if (row.drafts > 0 && row.state == RowState::kSteady) row.state = RowState::kUnsteady;
+  record.state.has_run = true;
+  const std::int32_t prefilled = entry.prefill() ? entry.tokens : 0;
+  stats_.tokens_prefill += static_cast<std::uint64_t>(prefilled);
+  stats_.tokens_recomputed +=
+      static_cast<std::uint64_t>(std::clamp(record.was_computed - entry.position, 0, entry.tokens));
+  stats_.tokens_output += static_cast<std::uint64_t>(fresh);
+  if (prefilled > 0 && Counts()) PublishPrefix(row, record);
+  TellScheduled(entry, prefilled, fresh);
+  if (result.finished()) {
+    ++stats_.finished;
+    Depart(entry.lane, KvAction::kDrop, RequestStatus::kDead);
+  }
+}
+
+// No progress for this entry, so none for what was planned on top of it.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Absent(const PlanEntry& entry, std::uint16_t step) {
+  if (Voided(entry, step)) return;
+  ++stats_.rows_absent;
+  Row& row = running_[entry.lane];
+  row.in_flight &= static_cast<std::uint16_t>(~step);
+  Void(row);
+  row.drafts = 0;
+  row.state = RowState::kUnsteady;
+  row.prefilling = row.generated == 0 || row.known - row.computed != row.sequences;
+}
+
+// True where the row has left since this entry was planned, or what was in flight for it does not count.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Voided(const PlanEntry& entry, std::uint16_t step) {
+  Row& row = running_[entry.lane];
+  TAKT_ASSERT(row.request == entry.request && (row.in_flight & step) != 0);
+  if (row.Counts(step)) return false;
+  ++stats_.rows_dead;
+  row.in_flight &= static_cast<std::uint16_t>(~step);
+  if (row.state == RowState::kLeaving && row.in_flight == 0) Settle(row.slot);
+  return true;
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SCHEDULER_RESULTS_H_

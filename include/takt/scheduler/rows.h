@@ -1,0 +1,259 @@
+// BasicScheduler, continued: the rows of a plan.
+#ifndef TAKT_SCHEDULER_ROWS_H_
+#define TAKT_SCHEDULER_ROWS_H_
+
+#include "takt/basic_scheduler.h"
+
+namespace takt {
+
+// All rows in the order of admission; those that have left drop out of the order on the way.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanRunning() {
+  running_.BeginWalk();
+  std::vector<std::uint32_t>& order = running_.order();
+  std::size_t kept = 0;
+  std::size_t planned = draft_.planned;
+  std::int32_t budget = budget_.tokens;
+  const std::uint16_t step = draft_.step;
+  const bool crowded = counts_.seqs > budget_.limits.max_seqs;  // the limit has fallen: not all may run
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::uint32_t lane = order[i];
+    Row& row = running_[lane];
+    const std::int32_t n = row.sequences;
+    if (row.state == RowState::kSteady && n <= budget && !crowded &&
+        (row.scheduled + n <= row.ceiling || (row.expected < row.cap && Grow(row)))) [[likely]] {
+      order[kept++] = lane;
+      draft_.entries[planned++] = {row.request, lane, n, row.scheduled, 0, PlanEntry::kSamples};
+      row.scheduled += n;
+      row.expected += n;
+      row.in_flight |= step;
+      ++row.steps;
+      budget -= n;
+    } else if (row.state != RowState::kFree && row.state != RowState::kLeaving) {
+      order[kept++] = lane;
+      draft_.planned = planned, budget_.tokens = budget;
+      PlanRow(lane);
+      planned = draft_.planned, budget = budget_.tokens;
+    }
+  }
+  order.resize(kept);
+  draft_.planned = planned, budget_.tokens = budget;
+  draft_.plan->tokens = {std::max(budget_.limits.tokens.value, 0) - budget};
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanPrefills() {
+  running_.BeginWalk();
+  std::erase_if(running_.order(), [this](std::uint32_t lane) {
+    const RowState state = running_[lane].state;
+    return state == RowState::kFree || state == RowState::kLeaving;
+  });
+  for (std::size_t i = 0; i < running_.order().size(); ++i) {
+    const std::uint32_t lane = running_.order()[i];
+    if (running_[lane].prefilling) PlanRow(lane);
+  }
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanDecodes() {
+  for (std::size_t i = 0; i < running_.order().size(); ++i) {
+    const std::uint32_t lane = running_.order()[i];
+    const Row& row = running_[lane];
+    const bool planned = (row.in_flight & draft_.step) != 0;  // in this step's first pass
+    if (!row.prefilling && !planned) PlanRow(lane);
+  }
+}
+
+// One row, whatever its state; leaves it out where nothing can be done for it in this step.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
+  Row& row = running_[lane];
+  if (!Runs(row)) return;
+  Record& record = table_[row.slot];
+  if (row.sequences != Sequences(record)) {
+    if (row.in_flight > 0) return;
+    Shrink(row, record);
+  }
+  Refresh(row, record);
+  if (row.in_flight == 0 && row.known >= row.cap) {
+    draft_.displaced = true;
+    return EndAtCap(row.slot);
+  }
+  if (row.sequences > budget_.seqs && counts_.seqs > budget_.limits.max_seqs) return;
+  std::int32_t n = row.expected - row.scheduled;
+  std::int32_t drafts = 0;
+  if (row.prefilling) {
+    const Request& r = record.state.request;
+    n = budget_.Chunk(r, row.scheduled, n);
+    // Nobody starts before a prompt that must be computed whole, if it fits an empty step.
+    const std::int32_t whole = r.prompt_tokens.value - row.scheduled;
+    if (n == 0 && !r.chunkable && whole > 0 && budget_.WouldFit(whole)) budget_.prefill = 0;
+  } else {
+    if (n > budget_.tokens) return;
+    if (row.expected >= row.cap) return;  // its last token is in flight
+    if (row.sequences == 1)
+      drafts = std::clamp(std::min(budget_.tokens - n, row.cap - row.expected - 1), 0, +row.drafts);
+  }
+  if (n <= 0) return;
+  // Nobody gives way to drafts.
+  if (drafts > 0 && row.scheduled + n + drafts > row.capacity && !SpareRoom(lane, row.scheduled + n + drafts))
+    drafts = 0;
+  if (row.scheduled + n > row.capacity && !Room(lane, row.scheduled + n)) return;
+  Emit(lane, n, drafts, static_cast<std::uint16_t>(row.prefilling ? PlanEntry::kPrefill : 0));
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens, std::int32_t drafts,
+                                         std::uint16_t flags) {
+  Row& row = running_[lane];
+  const bool samples = row.scheduled + tokens == row.expected;
+  if (samples) flags |= PlanEntry::kSamples;
+  if (row.steps == 0) flags |= PlanEntry::kAdmitted;
+  draft_.entries[draft_.planned++] = {row.request, lane, tokens, row.scheduled, static_cast<std::uint16_t>(drafts),
+                                      flags};
+  row.scheduled += tokens + drafts;
+  budget_.tokens -= tokens + drafts;
+  budget_.seqs -= row.sequences;
+  draft_.plan->tokens += {tokens + drafts};
+  if (row.prefilling) budget_.prefill -= tokens;
+  if (samples) {
+    row.expected += row.sequences + drafts;
+    row.prefilling = false;
+    if (row.sequences == Sequences(table_[row.slot])) row.state = RowState::kSteady;
+  }
+  row.drafts = 0;
+  row.in_flight |= draft_.step;
+  ++row.steps;
+}
+
+// Takes a row's entry, and what was wished for it, out of the plan being built; false where there is none. Both leave
+// gaps, so that taking out many costs no more than a look at each.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
+  for (; draft_.indexed < draft_.planned; ++draft_.indexed)
+    draft_.entry_of_lane[draft_.entries[draft_.indexed].lane] = static_cast<std::uint32_t>(draft_.indexed + 1);
+  const std::uint32_t at = std::exchange(draft_.entry_of_lane[lane], 0);
+  if (at == 0) return false;
+  PlanEntry& entry = draft_.entries[at - 1];
+  Row& row = running_[lane];
+  if (kv_.oracle != nullptr) {
+    if (const auto wish = round_.Withdraw(lane)) WithdrawBlocks(row, *wish);
+  }
+  const std::int32_t tokens = entry.tokens + entry.speculative;
+  row.scheduled -= tokens;
+  if (entry.samples()) row.expected -= row.sequences + entry.speculative;
+  row.prefilling = entry.prefill();
+  if (entry.prefill()) row.state = RowState::kUnsteady, budget_.prefill += entry.tokens;
+  --row.steps;
+  row.in_flight &= static_cast<std::uint16_t>(~draft_.step);
+  budget_.tokens += tokens;
+  budget_.seqs += row.sequences;
+  draft_.plan->tokens -= {tokens};
+  entry.lane = kNoLane;
+  return true;
+}
+
+// Where entries were taken out of the plan, the others move up.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::CloseGaps() {
+  if (draft_.indexed == 0) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < draft_.planned; ++i) {
+    if (draft_.entries[i].lane == kNoLane) continue;
+    draft_.entry_of_lane[draft_.entries[i].lane] = 0;
+    draft_.entries[kept++] = draft_.entries[i];
+  }
+  draft_.planned = kept;
+  draft_.indexed = 0;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t start, RowState state) {
+  LeaveQueue(slot);
+  Record& record = table_[slot];
+  const Request& r = record.state.request;
+  Row row;
+  row.request = r.id;
+  row.slot = slot;
+  row.known = row.expected = record.known;
+  row.computed = row.scheduled = start;
+  row.blocks = record.blocks;
+  row.generated = record.state.generated.value;
+  row.sequences = static_cast<std::uint16_t>(r.sequences);
+  row.state = state;
+  row.capacity = CapacityOf(record, record.blocks);
+  Refresh(row, record);
+  const std::uint32_t lane = running_.Add(row);
+  if (lane >= victims_.keys.size()) {
+    victims_.keys.resize(lane + 1), draft_.entry_of_lane.resize(lane + 1), round_.ResizeLanes(lane + 1);
+  }
+  victims_.keys[lane] = queue_.VictimKeyOf(record.state, now_);
+  if (victims_.gathered && Runs(row)) victims_.heap.Push(lane, RankOfRow(lane));
+  record.lane = lane;
+  record.status = RequestStatus::kRunning;
+  record.overtaken = 0;
+  ++counts_.rows;
+  counts_.seqs += r.sequences;
+  adapters_.Add(r.adapter);
+  ++stats_.admitted;
+  return lane;
+}
+
+// Brings up to date what is derived from a row's other fields.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Refresh(Row& row, const Record& record) {
+  if (row.in_flight == 0) row.prefilling = row.generated == 0 || row.known - row.computed != row.sequences;
+  row.cap = OutputCap(record);
+  row.ceiling = std::min(row.capacity, row.cap - 1);
+}
+
+// Known tokens after which nothing more is computed: the host's own cap on output, or what can be counted.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::OutputCap(const Record& record) const {
+  const Request& r = record.state.request;
+  if (r.max_output_tokens.value == 0) return kMostContext;
+  return static_cast<std::int32_t>(
+      std::min<std::int64_t>(kMostContext, std::int64_t{r.prompt_tokens.value} + record.state.returned.value +
+                                               std::int64_t{r.sequences} * r.max_output_tokens.value));
+}
+
+// What is in flight for this row does not count.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Void(Row& row) {
+  stats_.tokens_void += static_cast<std::uint64_t>(row.scheduled - row.computed);
+  row.in_flight &= static_cast<std::uint16_t>(~Row::kCounting);
+  // Who ended without a token may have done so before the result of the step that computes what was known.
+  row.computed = std::min(row.computed, row.known);
+  row.scheduled = row.computed;
+  row.expected = row.known;
+}
+
+// Takes sequences that have ended out of a row; no step in flight may name it.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Shrink(Row& row, Record& record) {
+  const std::int32_t left = Sequences(record);
+  const std::int32_t base = row.known - row.sequences * row.generated;
+  const std::int32_t behind = row.known - row.computed;
+  counts_.seqs -= row.sequences - left;
+  row.known = base + left * row.generated;
+  // Decoding, each sequence lacks its last token; recomputing, the share that is there is kept.
+  row.computed = behind == row.sequences ? row.known - left
+                 : row.computed <= base  ? row.computed
+                                         : base + (row.computed - base) / row.sequences * left;
+  row.sequences = static_cast<std::uint16_t>(left);
+  row.scheduled = row.computed;
+  row.expected = row.known;
+  record.known = row.known;
+  record.state.generated = {row.generated};
+  if (Counts()) {
+    const std::int32_t blocks = std::min(row.blocks, BlocksFor(record));
+    kv_.ledger.Free(row.blocks - blocks);
+    row.blocks = blocks;
+  }
+  row.capacity = CapacityOf(record, row.blocks);
+  Refresh(row, record);
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SCHEDULER_ROWS_H_

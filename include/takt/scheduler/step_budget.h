@@ -1,0 +1,54 @@
+// What is left of a step's limits.
+#ifndef TAKT_SCHEDULER_STEP_BUDGET_H_
+#define TAKT_SCHEDULER_STEP_BUDGET_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "takt/model/request.h"
+#include "takt/model/step.h"
+
+namespace takt::internal {
+
+struct StepBudget {
+  StepLimits limits = {};
+  std::int32_t tokens = 0, prefill = 0, seqs = 0;
+  std::int32_t swap_in = 0;                       // blocks
+  std::int32_t swap_out = Blocks::Max().value;    // between plans: of the next one's, as far as known
+
+  // What was promised since the last plan to tool calls is of this one's.
+  void BeginPlan(const StepLimits& of_step) {
+    const std::int32_t promised = std::max(limits.swap_out.value, 0) - swap_out;
+    limits = of_step;
+    swap_in = limits.swap_in.value;  // of the whole plan, however often it is built
+    swap_out = std::max(limits.swap_out.value, 0) - promised;
+  }
+  void EndPlan() { swap_out = std::max(limits.swap_out.value, 0); }
+
+  void BeginBuild() {
+    tokens = std::max(limits.tokens.value, 0);
+    prefill = std::clamp(limits.prefill_tokens.value, 0, tokens);
+    seqs = limits.max_seqs;
+  }
+
+  // How many of the `left` known tokens from `start` on this step may compute; 0: none.
+  std::int32_t Chunk(const Request& r, std::int32_t start, std::int32_t left) const {
+    const std::int32_t allowed = std::max(std::min(tokens, prefill), 0);
+    if (r.chunkable || start >= r.prompt_tokens.value)
+      return std::max(std::min({left, allowed, limits.chunk_tokens.value}), 0);
+    return r.prompt_tokens.value - start <= allowed ? std::min(left, allowed) : 0;
+  }
+
+  // Whether a step with nothing else in it computes so many tokens of a prompt at once.
+  bool WouldFit(std::int32_t prompt) const {
+    return prompt <= std::min(limits.tokens.value, limits.prefill_tokens.value);
+  }
+
+  // Aside for an admission that an oracle is asked about, and back.
+  void SetAside(std::int32_t n, bool of_prompt) { tokens -= n, prefill -= of_prompt ? n : 0; }
+  void GiveBack(std::int32_t n, bool of_prompt) { SetAside(-n, of_prompt); }
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SCHEDULER_STEP_BUDGET_H_

@@ -1,0 +1,73 @@
+// What is believed of what a host tells about a request: for all that keep requests, alike.
+#ifndef TAKT_STATE_REVISE_H_
+#define TAKT_STATE_REVISE_H_
+
+#include <cstdint>
+
+#include "takt/model/event.h"
+#include "takt/model/request.h"
+
+namespace takt {
+
+// So that no sum of a request's counts overflows: of a prompt, of an answer, of a block for each of its sequences; and
+// of the context of all its sequences together, after which it ends.
+inline constexpr std::int32_t kMostRequestTokens = 1 << 28, kMostContext = 1 << 30;
+
+// A prediction that cannot be meant, or that sums would overflow with.
+inline bool Absurd(const Estimate& told) { return !told.known() && told != Estimate{}; }
+inline bool Absurd(const WorkAfter& told) { return told.absurd(); }
+inline bool Absurd(Duration duration, Tokens returned, Tokens after = {0}) {
+  constexpr Duration kLongest = FromSeconds(1e9);
+  const auto outside = [](Tokens t) { return t.value < 0 || t.value > kMostRequestTokens; };
+  return duration < Duration::zero() || duration > kLongest || outside(returned) || outside(after);
+}
+inline bool Absurd(const NextCall& told) { return Absurd(told.duration, told.returned, told.after); }
+
+// Takes it; nothing of what is absurd is believed. 1 where it was absurd, else 0.
+template <class Prediction>
+int Believe(Prediction& kept, const Prediction& told) {
+  const bool absurd = Absurd(told);
+  kept = absurd ? Prediction{} : told;
+  return absurd ? 1 : 0;
+}
+
+// A request as it has arrived: its times are set, and what is absurd reads as unknown. Returns how much was absurd.
+inline int Believe(Request& r, TimePoint now) {
+  if (r.arrival == kUnset) r.arrival = now;
+  if (r.workflow_arrival == kUnset) r.workflow_arrival = r.arrival;
+  return Believe(r.output_tokens, r.output_tokens) + Believe(r.workflow_tokens_left, r.workflow_tokens_left) +
+         Believe(r.next_call, r.next_call) + Believe(r.after, r.after);
+}
+
+struct Revision {
+  int absurd = 0;                     // predictions
+  std::int32_t sequences_ended = 0;
+  bool sequences_out_of_place = false;  // there cannot be so many; they stay as they were
+};
+
+// Brings a request up to date.
+inline Revision Revise(Request& r, const Revised& e) {
+  Revision revision;
+  const auto believe = [&revision](auto& kept, const auto& told) {
+    if (told) revision.absurd += Believe(kept, *told);
+  };
+  believe(r.output_tokens, e.output_tokens);
+  believe(r.workflow_tokens_left, e.workflow_tokens_left);
+  believe(r.after, e.after);
+  believe(r.next_call, e.next_call);
+  if (e.deadline) r.deadline = *e.deadline;
+  if (e.expires_at) r.expires_at = *e.expires_at;
+  if (e.priority) r.priority = *e.priority;
+  if (e.sequences) {
+    revision.sequences_out_of_place = *e.sequences < 1 || *e.sequences > r.sequences;
+    if (!revision.sequences_out_of_place) {
+      revision.sequences_ended = r.sequences - *e.sequences;
+      r.sequences = *e.sequences;
+    }
+  }
+  return revision;
+}
+
+}  // namespace takt
+
+#endif  // TAKT_STATE_REVISE_H_
