@@ -1,5 +1,5 @@
-// What the solvers take for whole clusters, on instances made as those that docs/milp.md lists: rates from the profiles
-// that are compiled in, routings from a grid of thresholds over random scores.
+// What the solvers take for whole clusters, on instances made as those that docs/planning/milp.md lists: rates from the
+// profiles that are compiled in, routings from a grid of thresholds over random scores.
 //
 // BM_Cluster/INSTANCE/SOLVER    the extended problem, explanations and decoding included
 // BM_InnerMilp, BM_Inner<MinMaxDp>, BM_Inner<ThresholdSearch>   Cascadia's inner problem on 32 GPUs

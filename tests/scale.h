@@ -9,7 +9,7 @@
 namespace takt {
 
 // `count` times TAKT_TEST_SCALE from the environment, at least 1. Unset is 1: what fits into CI. Presets with
-// sanitizers take 0.1; 25 and more is for the night before a release (docs/testing.md).
+// sanitizers take 0.1; 25 and more is for the night before a release (docs/project/testing.md).
 inline std::int64_t Scaled(std::int64_t count) {
   const char* scale = std::getenv("TAKT_TEST_SCALE");
   const double factor = scale == nullptr ? 1.0 : std::strtod(scale, nullptr);

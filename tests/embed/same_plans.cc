@@ -1,5 +1,5 @@
 // What an embedder's own flags must not change: plans, keys, placements, figures. Prints a hash of each, and one of
-// all, which is the same for every compiler, optimisation, processor and C library. docs/determinism.md
+// all, which is the same for every compiler, optimisation, processor and C library. docs/project/determinism.md
 //
 //   same_plans                 exit 0; 77 where this processor lacks an instruction that it is compiled for
 //   same_plans --log FILE      writes the log of a scheduler under a random host

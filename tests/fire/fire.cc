@@ -1,4 +1,4 @@
-// takt_fire: a scheduler, or a router and its instances, under a random host. docs/under-fire.md
+// takt_fire: a scheduler, or a router and its instances, under a random host. docs/project/under_fire.md
 //
 //   takt_fire --seeds 1..100 --events 20000     exit 1 at the first violation, with its seed and a short log
 //   takt_fire --survey --seeds 1..100           goes on after a violation, and says for each seed what it was

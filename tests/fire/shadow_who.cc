@@ -1,6 +1,6 @@
-// Who should have run: what docs/architecture.md promises of a plan ("Admission", "Giving way"), read against what a
-// host knows. Each check asks for a reason: why has this row no entry, why does the first of the queue still wait. All
-// are judged by what is left at the plan's end, which is no more than there was when its turn came.
+// Who should have run: what docs/project/architecture.md promises of a plan ("Admission", "Giving way"), read against
+// what a host knows. Each check asks for a reason: why has this row no entry, why does the first of the queue still
+// wait. All are judged by what is left at the plan's end, which is no more than there was when its turn came.
 #include <algorithm>
 #include <cstdint>
 #include <utility>

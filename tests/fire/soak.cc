@@ -1,4 +1,5 @@
-// takt_soak: one scheduler under hours of simulated load, as a host that keeps nothing of what is over. docs/testing.md
+// takt_soak: one scheduler under hours of simulated load, as a host that keeps nothing of what is over.
+// docs/project/testing.md
 //
 //   takt_soak [--hours H] [--rate R] [--seed S]     24 hours at 10,000 requests/s unless told
 //
