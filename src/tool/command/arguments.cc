@@ -41,7 +41,7 @@ Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted (what had ended by t
 
 constexpr const char* kGenerateExamples =
     R"(Generators: poisson, constant, gamma, weibull (arrivals of single requests), multi_stage (workflows).
-docs/workloads.md lists their keys.
+docs/simulator/workloads.md lists their keys.
 
 Examples
   takt generate gen:poisson,requests=1000,rate=5,output=lognormal:200:0.8 --output poisson.jsonl
@@ -50,8 +50,8 @@ Examples
 
 constexpr const char* kCalibrateExamples =
     R"(The log is JSON, one step a line: {"time_s": 0.031, "rows": [[1, 812, 0, 1], [512, 0, 1, 0]]}, where a row is
-[tokens computed, context computed before, prefill, yields a token]; or CSV with totals. docs/calibrate.md tells how to
-obtain one from takt, vLLM or llama.cpp.
+[tokens computed, context computed before, prefill, yields a token]; or CSV with totals.
+docs/simulator/fitting_profiles.md tells how to obtain one from takt, vLLM or llama.cpp.
 
 Examples
   takt calibrate steps.jsonl --html fit.html
@@ -61,7 +61,7 @@ Examples
 constexpr const char* kPlanExamples =
     R"(A line of the workload: {"prompt": 400, "outputs": [600, 550], "scores": [62, 91]}, a number per model; or
 cascadia:1 to cascadia:3, requests as in Cascadia's traces. The models: {"models": [{"name": "8b", "profile":
-"aic/llama-3.1-8b/h100/bf16", "tp": [1, 2, 4, 8], "pp": [1, 2, 4]}, ...]}. docs/plan.md tells more.
+"aic/llama-3.1-8b/h100/bf16", "tp": [1, 2, 4, 8], "pp": [1, 2, 4]}, ...]}. docs/planning/plan.md tells more.
 
 Examples
   takt plan --workload profiled.jsonl --models cascade.json --gpus 32 --rate 10 --quality 80 --html plan.html
@@ -74,7 +74,7 @@ constexpr const char* kClusterExamples =
  "models": [{"name": "8b"}, {"name": "70b", "min_replicas": 2}],
  "classes": [{"name": "h100", "price": 2.67, "servers": [{"servers": 4, "gpus": 8}]}],
  "replicas": [{"name": "8b tp1", "model": "8b", "class": "h100", "tp": 1, "rate": 5}, ...],
- "routings": [{"name": "74", "rates": [30, 12], "quality": 84}, ...]}. docs/milp.md lists all there is.
+ "routings": [{"name": "74", "rates": [30, 12], "quality": 84}, ...]}. docs/planning/milp.md lists all there is.
 
 Examples
   takt cluster cluster.json
@@ -86,7 +86,7 @@ Exit code: 0 a plan (where a limit ended the search, it says so), 1 failed or no
 constexpr const char* kTrainExamples =
     R"(A line of the log is a call: {"workflow": "w7", "stage": "coder", "model": "8b", "prompt_tokens": 812,
 "output_tokens": 344, "text": "...", "solved": true}, or CSV with a header of these names. Only output_tokens must be
-there; lines of one workflow stand in the order in which its calls began. docs/prediction.md lists all there is.
+there; lines of one workflow stand in the order in which its calls began. docs/learning/prediction.md lists all there is.
 
 Examples
   takt train calls.jsonl --out calls.model --html calls.html
@@ -116,7 +116,7 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompts' beginnings for requests that share them");
   group.Add("--option", to.options, "K=V",
             "how the scheduler or a policy behaves, as often as wished: preempt=by_rank, order=prefill_first, "
-            "chunk_tokens=512, threshold=50, ... (docs/cli.md lists them)");
+            "chunk_tokens=512, threshold=50, ... (docs/guide/cli.md lists them)");
 }
 
 void AddLoad(Group group, ReplayArguments& to) {
@@ -247,18 +247,19 @@ void AddCompare(CLI::App& tool, Arguments& chosen) {
 void AddScenario(CLI::App& tool, Arguments& chosen) {
   const auto [app, to] = AddCommand<ScenarioArguments>(
       tool, chosen, "scenario", "repeat a paper's experiments, and put its claims next to what comes out",
-      "Without a name: which scenarios there are. docs/scenarios.md tells what each needs, and what was measured.\n\n"
+      "Without a name: which scenarios there are. docs/lab/scenarios.md tells what each needs and what was "
+      "measured.\n\n"
       "Example\n"
       "  takt scenario lamps --data infercept_multi_api.jsonl --html lamps.html");
   Group options(*app, "Options");
   options.Add("name", to.name, "NAME", "which one");
   options.Add("--data", to.data, "PATH",
               "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
-  options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/scenarios.md says");
-  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/scenarios.md says]",
+  options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/lab/scenarios.md says");
+  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/lab/scenarios.md says]",
               Whole(1, 1000));
   options.Add("--first-seed", to.first_seed, "N", "of them; default and default-sensitivity only", Whole(1, 1'000'000));
-  options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/scenarios.md says]", Positive());
+  options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/lab/scenarios.md says]", Positive());
   options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
               Whole(1, 1024));
   Group output(*app, "Output (a file, or - for standard output)");
@@ -271,8 +272,8 @@ void AddScenario(CLI::App& tool, Arguments& chosen) {
 void AddTune(CLI::App& tool, Arguments& chosen) {
   const auto [app, to] = AddCommand<TuneArguments>(
       tool, chosen, "tune", "find the alpha of workload_balance under which a workload would have been served best",
-      "The workload is what was served, as workflow JSONL (docs/workloads.md); it is replayed under every alpha and\n"
-      "several shuffles of its arrivals. docs/alpha_tuner.md tells how one is chosen.\n\n"
+      "The workload is what was served, as workflow JSONL (docs/simulator/workloads.md); it is replayed under every\n"
+      "alpha and several shuffles of its arrivals. docs/planning/alpha_tuner.md tells how one is chosen.\n\n"
       "Example\n"
       "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
       "derived/llama-3.1-70b/a6000/bf16/tp4");

@@ -58,11 +58,12 @@ int RunCommand(const ProfilesArguments& arguments) {
   }
   std::string from;
   for (const auto& [family, source] : sources) from += fmt::format("  {:<5} {}\n", family, source);
-  return Print("profiles",
-               "What a step costs, and how much KV there is (takt replay --profile ID)\n\n" + table.ToString() +
-                   "\nMeasured by\n" + from +
-                   "\nThe error is that of the fit to these measurements. Other tensor parallelism, GPUs and models:\n"
-                   "--profile derived/MODEL/GPU/bf16/tpN scales the nearest of these (docs/profiles.md).\n");
+  return Print(
+      "profiles",
+      "What a step costs, and how much KV there is (takt replay --profile ID)\n\n" + table.ToString() +
+          "\nMeasured by\n" + from +
+          "\nThe error is that of the fit to these measurements. Other tensor parallelism, GPUs and models:\n"
+          "--profile derived/MODEL/GPU/bf16/tpN scales the nearest of these (docs/simulator/engine_profiles.md).\n");
 }
 
 }  // namespace takt::tool

@@ -14,7 +14,7 @@ namespace takt::tool {
 
 // What a scenario is run with.
 struct StudySettings {
-  std::string data;  // a file, or a folder that holds it; empty: where docs/scenarios.md says
+  std::string data;  // a file, or a folder that holds it; empty: where docs/lab/scenarios.md says
   bool full = false;
   int seeds = 0;  // 0: as many as the scenario takes
   int first_seed = 1;
@@ -29,7 +29,7 @@ struct Scenario {
   bool takes_first_seed = false;
 };
 
-// By name; a further one is a line here, a file of its own and a section of docs/scenarios.md.
+// By name; a further one is a line here, a file of its own and a section of docs/lab/scenarios.md.
 std::span<const Scenario> Scenarios();
 
 absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressBar& bar);

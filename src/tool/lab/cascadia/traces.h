@@ -1,4 +1,4 @@
-// Requests as Cascadia's traces had them, as far as its tables tell: what docs/scenarios.md says was reconstructed.
+// Requests as Cascadia's traces had them, as far as its tables tell: what docs/lab/cascadia.md says was reconstructed.
 #ifndef TAKT_SRC_TOOL_LAB_CASCADIA_TRACES_H_
 #define TAKT_SRC_TOOL_LAB_CASCADIA_TRACES_H_
 
