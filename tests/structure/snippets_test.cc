@@ -59,11 +59,12 @@ TEST_CASE("code in the documentation stands in the examples, word for word") {
   CHECK(Missing({"a\n", "c\n"}, "a\nb\nc\n").empty());
   CHECK(Missing({"c\n", "a\n"}, "a\nb\nc\n") == "a\n");
   int count = 0;
-  for (const char* page : {"docs/embedding.md", "docs/tiny_engine.md"}) {
-    for (const Snippet& snippet : SnippetsOf(Read(kRoot / page))) {
+  for (const auto& page : std::filesystem::recursive_directory_iterator(kRoot / "docs")) {
+    if (page.path().extension() != ".md") continue;
+    for (const Snippet& snippet : SnippetsOf(Read(page.path()))) {
       ++count;
       const std::string source = Read(kRoot / snippet.file);
-      UNSCOPED_INFO(page << ": " << snippet.file);
+      UNSCOPED_INFO(page.path() << ": " << snippet.file);
       CHECK_FALSE(source.empty());
       CHECK(Missing(snippet.pieces, source) == "");
     }

@@ -9,10 +9,13 @@
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "catch.h"
+#include "takt/pause/registry.h"
+#include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/state/stats.h"
 
@@ -228,7 +231,7 @@ std::vector<File> Library() {
 }
 std::vector<File> Everything() {
   return FilesUnder({"include", "src", "tests", "examples", "bench", "cmake", "docs", "scripts", "CMakeLists.txt",
-                     "CMakePresets.json", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"},
+                     "CMakePresets.json", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"},
                     {".h", ".cc", ".cmake", ".txt", ".md", ".json", ".in", ".sh", ".py", ""});
 }
 
@@ -301,13 +304,13 @@ TEST_CASE("the README's first code is an example that is compiled and run") {
   CHECK(FirstBlock(Read(root / "README.md"), "cpp") == Read(root / "examples/step_loop.cc"));
 }
 
-TEST_CASE("docs list every counter, and every policy has a page and a row in the README") {
+TEST_CASE("docs list every counter, policy, placement and pause policy") {
   const std::filesystem::path root = TAKT_SOURCE_DIR;
   std::string counters;
 #define TAKT_ROW(name, text) counters += "| `" #name "` | " text " |\n";
   TAKT_STATS(TAKT_ROW)
 #undef TAKT_ROW
-  CHECK(Read(root / "docs/stats.md").find(counters) != std::string::npos);
+  CHECK(Read(root / "docs/guide/stats.md").find(counters) != std::string::npos);
 
   const std::string readme = Read(root / "README.md");
   for (const PolicyInfo& policy : PolicyInfos()) {
@@ -315,7 +318,132 @@ TEST_CASE("docs list every counter, and every policy has a page and a row in the
     const std::string page = Read(root / "docs/policies" / (policy.name + ".md"));
     CHECK(page.find("## Measured\n") != std::string::npos);
     for (const auto& option : policy.options) CHECK(page.find("| `" + option.name + "` |") != std::string::npos);
-    CHECK(readme.find("\n| `" + policy.name) != std::string::npos);
+    CHECK(readme.find("](docs/policies/" + policy.name + ".md) |") != std::string::npos);
+  }
+  const std::string router = Read(root / "docs/guide/router.md");
+  for (const PlacementInfo& placement : PlacementInfos()) {
+    CAPTURE(placement.name);
+    CHECK(Read(root / "docs/placements" / (placement.name + ".md")).find("## Measured\n") != std::string::npos);
+    CHECK(router.find("(../placements/" + placement.name + ".md)") != std::string::npos);
+  }
+  const std::string pauses = Read(root / "docs/pauses/pause_policies.md");
+  for (const PauseInfo& pause : PauseInfos()) {
+    CAPTURE(pause.name);
+    CHECK(pauses.find("| `" + pause.name + "` |") != std::string::npos);
+  }
+}
+
+// --- Pages: what links lead to is there, and every page is found from docs/README.md. ---
+
+// Without code, in which brackets are no links.
+std::string ProseOf(const std::string& markdown) {
+  static const std::regex kCode("```[^]*?```|`[^`]*`");
+  return std::regex_replace(markdown, kCode, "code");
+}
+
+std::vector<std::string> LinksOf(const File& page) {
+  static const std::regex kLink(R"(\]\(([^)\s]+)\))");
+  static const std::regex kElsewhere("[a-z]+:.*");
+  const std::string prose = ProseOf(page.text);
+  std::vector<std::string> links;
+  for (std::sregex_iterator match(prose.begin(), prose.end(), kLink), end; match != end; ++match) {
+    if (!std::regex_match((*match)[1].str(), kElsewhere)) links.push_back((*match)[1]);
+  }
+  return links;
+}
+
+// "docs/policies/fcfs.md" of "fcfs.md#measured" in docs/policies.
+std::string TargetOf(const File& page, const std::string& link) {
+  const std::string path = link.substr(0, link.find('#'));
+  if (path.empty()) return page.path;
+  return (std::filesystem::path(page.path).parent_path() / path).lexically_normal().generic_string();
+}
+
+// As the hosting sites make an anchor of a heading: lower case, '-' for a blank, without other punctuation.
+bool HasHeading(const std::string& markdown, const std::string& anchor) {
+  static const std::regex kHeading("(^|\n)#+ ([^\n]+)");
+  for (std::sregex_iterator match(markdown.begin(), markdown.end(), kHeading), end; match != end; ++match) {
+    std::string slug;
+    for (const char c : (*match)[2].str()) {
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_') {
+        slug += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      } else if (c == ' ') {
+        slug += '-';
+      }
+    }
+    if (slug == anchor) return true;
+  }
+  return false;
+}
+
+Found BrokenLinks(const File& page) {
+  const std::filesystem::path root = TAKT_SOURCE_DIR;
+  Found faults;
+  for (const std::string& link : LinksOf(page)) {
+    const std::string target = TargetOf(page, link);
+    const std::size_t hash = link.find('#');
+    if (target != page.path && !std::filesystem::exists(root / target)) {
+      faults.push_back("leads nowhere: " + link);
+    } else if (hash != std::string::npos) {
+      const std::string text = target == page.path ? page.text : Read(root / target);
+      if (!HasHeading(text, link.substr(hash + 1))) faults.push_back("no such heading: " + link);
+    }
+  }
+  return faults;
+}
+
+// Pages that comments, messages and other text name by their paths.
+Found BrokenMentions(const File& file) {
+  static const std::regex kPage(R"(\bdocs/[A-Za-z0-9_/-]+\.md)");
+  Found faults;
+  for (std::sregex_iterator match(file.text.begin(), file.text.end(), kPage), end; match != end; ++match) {
+    if (!std::filesystem::exists(std::filesystem::path(TAKT_SOURCE_DIR) / match->str())) {
+      faults.push_back("there is no " + match->str());
+    }
+  }
+  return faults;
+}
+
+TEST_CASE("links between pages lead somewhere") {
+  CHECK(Catches(BrokenLinks, "docs/policies/a.md", "[a](absent.md)\n"));
+  CHECK(Catches(BrokenLinks, "docs/policies/a.md", "# A b\n[a](#b)\n"));
+  CHECK_FALSE(Catches(BrokenLinks, "docs/policies/a.md", "# A, b\n[a](#a-b) [b](fcfs.md#measured) [c](https://d.e)\n"));
+  CHECK_FALSE(Catches(BrokenLinks, "docs/policies/a.md", "`[a](absent.md)`\n```\n[a](absent.md)\n```\n"));
+  std::vector<File> pages = Everything();
+  std::erase_if(pages, [](const File& file) { return !file.path.ends_with(".md"); });
+  HoldsFor(pages, BrokenLinks);
+
+  CHECK(Catches(BrokenMentions, "src/a.cc",
+                "// docs/ab"
+                "sent.md\n"));
+  std::vector<File> files = Everything();
+  std::erase_if(files, [](const File& file) {  // what tells of pages that were, and this
+    return file.path == "CHANGELOG.md" || StartsWith(file.path, "tests/structure/");
+  });
+  HoldsFor(files, BrokenMentions);
+}
+
+TEST_CASE("every page is found from docs/README.md") {
+  std::map<std::string, File> pages;
+  for (const File& page : FilesUnder({"docs", "README.md"}, {".md"})) pages[page.path] = page;
+  const auto found_from = [&](const std::string& first) {
+    std::set<std::string> found = {first};
+    for (std::vector<std::string> left = {first}; !left.empty();) {
+      const File page = pages[left.back()];
+      left.pop_back();
+      for (const std::string& link : LinksOf(page)) {
+        const std::string target = TargetOf(page, link);
+        if (pages.contains(target) && found.insert(target).second) left.push_back(target);
+      }
+    }
+    return found;
+  };
+  CHECK(found_from("docs/architecture.md").contains("docs/project/architecture.md"));
+  const std::set<std::string> found = found_from("docs/README.md");
+  const std::set<std::string> moved = {"docs/architecture.md", "docs/scenarios.md"};  // strangers know these addresses
+  for (const auto& [path, page] : pages) {
+    CAPTURE(path);
+    CHECK((found.contains(path) || moved.contains(path)));
   }
 }
 
