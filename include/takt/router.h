@@ -733,6 +733,10 @@ class BasicRouter {
 // The router with policies chosen at run time.
 using Router = BasicRouter<AnyPolicy, AnyPlacement>;
 
+#ifdef TAKT_COMPILED  // by linking takt::takt, which has it
+extern template class BasicRouter<AnyPolicy, AnyPlacement>;
+#endif
+
 }  // namespace takt
 
 #endif  // TAKT_ROUTER_H_

@@ -14,8 +14,8 @@ namespace takt {
 namespace {
 
 // A line of the file is a word and numbers; the first line is "takt_learnt VERSION CHECKSUM" of all that follows.
-constexpr std::string_view kMagic = "takt_learnt";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::string_view kLearntMagic = "takt_learnt";
+constexpr std::uint64_t kLearntVersion = 1;
 
 // FNV-1a.
 std::uint64_t ChecksumOf(std::string_view text) {
@@ -308,18 +308,18 @@ std::string AgentLearner::Save(const AgentNames& names) const {
     for (const std::uint32_t member : j.members) fmt::format_to(out, " {}", member);
     body += '\n';
   }
-  return fmt::format("{} {} {:016x}\n{}", kMagic, kVersion, ChecksumOf(body), body);
+  return fmt::format("{} {} {:016x}\n{}", kLearntMagic, kLearntVersion, ChecksumOf(body), body);
 }
 
 absl::Status AgentLearner::Load(std::string_view text, AgentNames& names) {
   const std::size_t end = text.find('\n');
   Words head(text.substr(0, end));
-  if (end == std::string_view::npos || head.Word() != kMagic) {
-    return absl::InvalidArgumentError(fmt::format("learnt: the first line is not '{} VERSION CHECKSUM'", kMagic));
+  if (end == std::string_view::npos || head.Word() != kLearntMagic) {
+    return absl::InvalidArgumentError(fmt::format("learnt: the first line is not '{} VERSION CHECKSUM'", kLearntMagic));
   }
   std::uint64_t version = 0;
-  if (!head.Read("version", version) || version != kVersion) {
-    return absl::InvalidArgumentError(fmt::format("learnt: its version is not {}, which is read here", kVersion));
+  if (!head.Read("version", version) || version != kLearntVersion) {
+    return absl::InvalidArgumentError(fmt::format("learnt: its version is not {}, which is read here", kLearntVersion));
   }
   std::string_view body = text.substr(end + 1);
   if (head.Word() != fmt::format("{:016x}", ChecksumOf(body)) || !head.done()) {

@@ -13,9 +13,9 @@
 namespace takt {
 namespace {
 
-constexpr std::string_view kMagic = "takt predictor ";
-constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kCounts = 2;  // that confidence looks at besides the sketch
+constexpr std::string_view kPredictorMagic = "takt predictor ";
+constexpr std::uint32_t kPredictorVersion = 1;
+constexpr std::size_t kAnswerCounts = 2;  // that confidence looks at besides the sketch
 
 // 0 is what has no name.
 std::uint64_t NameOf(std::string_view text) {
@@ -95,7 +95,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
   LengthForestOptions lengths = options.lengths;
   lengths.sketch = dimensions;
   LengthLearner learner(lengths);
-  ConfidenceData tried{.features = kCounts + dimensions};
+  ConfidenceData tried{.features = kAnswerCounts + dimensions};
   for (std::size_t m = 0; m < made->models_.size(); ++m) tried.models.push_back({m + 1});
   TextScratch scratch;
   std::vector<float> sketches;
@@ -167,7 +167,7 @@ const ForestReport* CallPredictor::ReportOf(std::string_view model) const {
 }
 
 std::string CallPredictor::Save() const {
-  internal::Packer out(kMagic, kVersion);
+  internal::Packer out(kPredictorMagic, kPredictorVersion);
   out.Put(static_cast<std::uint64_t>(models_.size()));
   for (const std::string& model : models_) out.Put(std::string_view(model));
   out.Put(std::string_view(sketch_ == nullptr ? std::string() : sketch_->Save()));
@@ -177,7 +177,7 @@ std::string CallPredictor::Save() const {
 }
 
 absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Load(std::string_view bytes) {
-  auto in = internal::Unpacker::Open(bytes, kMagic, kVersion, "a predictor");
+  auto in = internal::Unpacker::Open(bytes, kPredictorMagic, kPredictorVersion, "a predictor");
   if (!in.ok()) return in.status();
   const auto made = std::make_shared<CallPredictor>();
   for (auto n = in->Get<std::uint64_t>(); n > 0 && in->ok(); --n) made->models_.emplace_back(in->Text());
@@ -205,7 +205,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Load(std::st
   const bool fits = made->lengths_->sketch() == made->dimensions() &&
                     std::ranges::all_of(made->lengths_->models(), is_ours) &&
                     (heads == nullptr ||
-                     (heads->features() == kCounts + made->dimensions() &&
+                     (heads->features() == kAnswerCounts + made->dimensions() &&
                       heads->models().size() == made->models_.size() && std::ranges::all_of(heads->models(), is_ours)));
   return fits ? absl::StatusOr<std::shared_ptr<const CallPredictor>>(made) : misfit;
 }

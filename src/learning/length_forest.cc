@@ -11,8 +11,8 @@ namespace takt {
 namespace {
 
 constexpr std::size_t kCounts = 5, kNames = 2;
-constexpr std::string_view kMagic = "takt lengths ";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::string_view kLengthsMagic = "takt lengths ";
+constexpr std::uint32_t kLengthsVersion = 1;
 
 float NumberOf(std::int64_t count) {
   return count >= 0 ? static_cast<float>(count) : std::numeric_limits<float>::quiet_NaN();
@@ -82,7 +82,7 @@ Estimate LengthForest::Predict(const Query& query, Scratch& scratch) const {
 }
 
 std::string LengthForest::Save() const {
-  internal::Packer out(kMagic, kVersion);
+  internal::Packer out(kLengthsMagic, kLengthsVersion);
   out.Put(static_cast<std::uint64_t>(sketch_));
   out.Put(static_cast<std::uint64_t>(models_.size()));
   for (std::size_t i = 0; i < models_.size(); ++i) {
@@ -93,7 +93,7 @@ std::string LengthForest::Save() const {
 }
 
 absl::StatusOr<std::shared_ptr<const LengthForest>> LengthForest::Load(std::string_view bytes) {
-  auto in = internal::Unpacker::Open(bytes, kMagic, kVersion, "a file of length forests");
+  auto in = internal::Unpacker::Open(bytes, kLengthsMagic, kLengthsVersion, "a file of length forests");
   if (!in.ok()) return in.status();
   const auto lengths = std::make_shared<LengthForest>();
   lengths->sketch_ = in->Get<std::uint64_t>();

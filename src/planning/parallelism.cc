@@ -15,7 +15,7 @@
 namespace takt {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kEndless = std::numeric_limits<double>::infinity();
 
 FastPathOptions EngineOf(const ServedModel& model, const Profile& profile) {
   return {.token_budget = model.token_budget,
@@ -217,7 +217,7 @@ double RateCurve::LargestRate(double latency) const {
 double RateCurve::Latency(double rate) const {
   const auto at =
       std::lower_bound(points_.begin(), points_.end(), rate, [](const Point& p, double r) { return p.rate < r; });
-  if (at == points_.end()) return kInf;
+  if (at == points_.end()) return kEndless;
   if (at == points_.begin() || at->rate <= rate) return at->p95;
   const Point& a = *(at - 1);
   return a.p95 + (at->p95 - a.p95) * (rate - a.rate) / (at->rate - a.rate);
@@ -306,7 +306,7 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
 
 MixTable::MixTable(std::span<const ModelRates> models, std::int32_t gpus, double step)
     : models_(models.begin(), models.end()), row_(static_cast<std::size_t>(std::max(gpus, 0)) + 1) {
-  double least = kInf, most = 0;
+  double least = kEndless, most = 0;
   for (const ModelRates& m : models_) {
     for (const ShapeRates& s : m.shapes) {
       if (s.curve.points().empty()) continue;
@@ -315,7 +315,7 @@ MixTable::MixTable(std::span<const ModelRates> models, std::int32_t gpus, double
     }
   }
   const double ratio = 1 + std::max(step, 1e-6);
-  for (double t = least; least < kInf; t *= ratio) {
+  for (double t = least; least < kEndless; t *= ratio) {
     latencies_.push_back(t);
     if (t >= most) break;
   }
@@ -352,7 +352,7 @@ std::size_t MixTable::LeastLevel(std::size_t model, std::int32_t f, double rate)
 double MixTable::Latency(std::size_t model, std::int32_t f, double rate) const {
   if (!(rate > 0)) return 0;
   const std::size_t level = LeastLevel(model, f, rate);
-  return level < latencies_.size() ? latencies_[level] : kInf;
+  return level < latencies_.size() ? latencies_[level] : kEndless;
 }
 
 LatencyTable MixTable::Latencies(std::span<const double> rates) const {
@@ -398,7 +398,7 @@ double MixTable::MixLatency(std::size_t model, std::span<const ReplicaCount> mix
     return sum >= rate;
   };
   const auto at = std::partition_point(latencies_.begin(), latencies_.end(), [&](double t) { return !serves(t); });
-  return at == latencies_.end() ? kInf : *at;
+  return at == latencies_.end() ? kEndless : *at;
 }
 
 MixRun SimulateMix(const ServedModel& model, std::span<const ReplicaCount> mix, std::span<const FastRequest> requests,
@@ -417,8 +417,8 @@ MixRun SimulateMix(const ServedModel& model, std::span<const ReplicaCount> mix, 
   MixRun run;
   if (requests.empty()) return run;
   if (replicas.empty()) {
-    std::fill(ends.begin(), ends.end(), kInf);
-    run.p95 = run.mean = kInf;
+    std::fill(ends.begin(), ends.end(), kEndless);
+    run.p95 = run.mean = kEndless;
     return run;
   }
   for (Replica& r : replicas) r.share = sum > 0 ? r.share / sum : 1.0 / static_cast<double>(replicas.size());

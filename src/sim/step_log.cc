@@ -124,9 +124,9 @@ class CsvReader {
 
 // ---- files ---------------------------------------------------------------------------------------------------------
 
-class Reader {
+class StepLogReader {
  public:
-  Reader(std::unique_ptr<ByteSource> source, const std::string& name, const StepLogOptions& options,
+  StepLogReader(std::unique_ptr<ByteSource> source, const std::string& name, const StepLogOptions& options,
          StepLogReport& report)
       : lines_(Unpacked(std::move(source), options.max_bytes)), name_(name), options_(options), report_(report) {}
 
@@ -198,7 +198,7 @@ absl::StatusOr<StepLog> Read(std::unique_ptr<ByteSource> source, const std::stri
   StepLogReport unread;
   StepLogReport& told = report != nullptr ? *report : unread;
   told = {};
-  return Reader(std::move(source), name, options, told).Read();
+  return StepLogReader(std::move(source), name, options, told).Read();
 }
 
 }  // namespace

@@ -20,10 +20,10 @@ using Process = Arrivals::Process;
 constexpr std::array<std::string_view, 8> kNames = {"constant",    "poisson", "gamma", "weibull",
                                                     "multi_stage", "kairos",  "apps",  "math"};
 constexpr std::array<std::string_view, 4> kKairos = {"qa", "rg", "cg", "mix"};  // as KairosApplication
-constexpr std::array<std::string_view, 6> kShapes = {
+constexpr std::array<std::string_view, 6> kLengthShapes = {
     "N", "constant:N", "uniform:LEAST:MOST", "lognormal:MEDIAN:SIGMA", "lognormal_mean:MEAN:SD", "empirical:FILE"};
 
-std::vector<std::string_view> Split(std::string_view text, char at, std::size_t most = SIZE_MAX) {
+std::vector<std::string_view> SplitAt(std::string_view text, char at, std::size_t most = SIZE_MAX) {
   std::vector<std::string_view> parts;
   while (parts.size() + 1 < most && text.find(at) != std::string_view::npos) {
     parts.push_back(text.substr(0, text.find(at)));
@@ -56,7 +56,7 @@ absl::Status Set(Whole& field, std::string_view text) {
 
 // The prompts or outputs of a file.
 absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const Workload&)) {
-  const std::vector<std::string_view> parts = Split(text, ':', text.starts_with("empirical:") ? 2 : SIZE_MAX);
+  const std::vector<std::string_view> parts = SplitAt(text, ':', text.starts_with("empirical:") ? 2 : SIZE_MAX);
   if (parts.size() == 2 && parts[0] == "empirical") {
     if (parts[1].starts_with("gen:")) return absl::InvalidArgumentError("empirical: needs a file");
     const absl::StatusOr<Workload> workload = ReadWorkload(std::string(parts[1]));
@@ -68,7 +68,7 @@ absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const 
     const absl::StatusOr<double> number = Number(parts[i]);
     if (!number.ok()) {
       return absl::InvalidArgumentError(
-          fmt::format("{}; lengths are {}", std::string(number.status().message()), fmt::join(kShapes, ", ")));
+          fmt::format("{}; lengths are {}", std::string(number.status().message()), fmt::join(kLengthShapes, ", ")));
     }
     numbers.push_back(*number);
   }
@@ -77,7 +77,7 @@ absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const 
   if (two && parts[0] == "uniform") return Lengths::Uniform(numbers[0], numbers[1]);
   if (two && parts[0] == "lognormal") return Lengths::LogNormal(numbers[0], numbers[1]);
   if (two && parts[0] == "lognormal_mean") return Lengths::LogNormalWithMean(numbers[0], numbers[1]);
-  return absl::InvalidArgumentError(fmt::format("{} is not one of {}", Quoted(text), fmt::join(kShapes, ", ")));
+  return absl::InvalidArgumentError(fmt::format("{} is not one of {}", Quoted(text), fmt::join(kLengthShapes, ", ")));
 }
 
 absl::Status Set(Lengths& field, std::string_view text, Lengths (*of)(const Workload&)) {
@@ -87,7 +87,7 @@ absl::Status Set(Lengths& field, std::string_view text, Lengths (*of)(const Work
 }
 
 absl::Status SetDeadline(GeneratorOptions& options, std::string_view text) {
-  const std::vector<std::string_view> parts = Split(text, ':');
+  const std::vector<std::string_view> parts = SplitAt(text, ':');
   if (parts.size() > 2) return absl::InvalidArgumentError(Quoted(text) + " is not SECONDS or LEAST:MOST");
   if (absl::Status s = Set(options.least_deadline_s, parts.front()); !s.ok()) return s;
   return Set(options.most_deadline_s, parts.back());
@@ -95,7 +95,7 @@ absl::Status SetDeadline(GeneratorOptions& options, std::string_view text) {
 
 // "cg" or "cg:2".
 absl::Status SetApplication(GeneratorOptions& options, std::string_view text) {
-  const std::vector<std::string_view> parts = Split(text, ':');
+  const std::vector<std::string_view> parts = SplitAt(text, ':');
   const auto app = static_cast<std::size_t>(std::ranges::find(kKairos, parts[0]) - kKairos.begin());
   std::int32_t group = 1;
   if (parts.size() == 2) {
@@ -154,7 +154,7 @@ GeneratorOptions SingleCalls(std::size_t process) {
 absl::StatusOr<GeneratorOptions> ParseGeneratorSpec(std::string_view spec) {
   std::string_view text = spec;
   if (text.starts_with("gen:")) text.remove_prefix(4);
-  const std::vector<std::string_view> parts = Split(text, ',');
+  const std::vector<std::string_view> parts = SplitAt(text, ',');
   const auto known = static_cast<std::size_t>(std::ranges::find(kNames, parts[0]) - kNames.begin());
   if (known == kNames.size()) {
     return absl::InvalidArgumentError(

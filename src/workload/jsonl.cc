@@ -13,7 +13,7 @@
 namespace takt {
 namespace {
 
-constexpr std::int64_t kMaxTokens = kMaxContextTokens / 2;
+constexpr std::int64_t kMostLineTokens = kMaxContextTokens / 2;
 constexpr std::size_t kMaxCalls = 100'000;     // of one workflow
 constexpr std::size_t kMaxLinks = 10'000'000;  // between them
 // Of these, so many for each byte of the line: two thousand calls that wait for two thousand have 28.
@@ -46,8 +46,8 @@ class MooncakeParser : public JsonParser {
     absl::Status fault;
     Members line(json, "", fault);
     const Duration arrival = line.Time("timestamp", 1000);
-    const std::int64_t prompt = line.Whole("input_length", 0, kMaxTokens);
-    const std::int64_t output = line.Whole("output_length", 0, kMaxTokens);
+    const std::int64_t prompt = line.Whole("input_length", 0, kMostLineTokens);
+    const std::int64_t output = line.Whole("output_length", 0, kMostLineTokens);
     line.Hashes("hash_ids", hashes_);
     constexpr std::int64_t kBlock = 512;
     const auto blocks = static_cast<std::size_t>((prompt + kBlock - 1) / kBlock);
@@ -73,7 +73,7 @@ class InferCeptParser : public JsonParser {
     line.Only({"id", "key", "class", "prompt", "total_gen", "total_ret", "n_api", "segments"});
     const WorkloadWorkflow head{.arrival = arrivals_.now(), .name = builder_.Name(line.Text("class"))};
     CallDraft draft;
-    draft.call.prompt_tokens = AtLeastOne(line.Whole("prompt", 0, kMaxTokens));
+    draft.call.prompt_tokens = AtLeastOne(line.Whole("prompt", 0, kMostLineTokens));
     const std::span<const Json> segments = line.Array("segments", false);
     if (segments.empty()) line.Fault("segments", "there is none");
     if (segments.size() > kMaxCalls) line.Fault("segments", fmt::format("more than {}", kMaxCalls));
@@ -103,10 +103,10 @@ class InferCeptParser : public JsonParser {
                absl::Status& fault) {
     Members members(json, fmt::format("segments[{}]", index), fault);
     members.Only({"ctx", "gen", "api", "api_s", "ret", "ret_raw"});
-    const std::int64_t generated = members.Whole("gen", 0, kMaxTokens);
+    const std::int64_t generated = members.Whole("gen", 0, kMostLineTokens);
     output += AtLeastOne(generated);
     sums.generated += generated;
-    if (output > kMaxTokens) return members.Fault("gen", fmt::format("an output of more than {} tokens", kMaxTokens));
+    if (output > kMostLineTokens) return members.Fault("gen", fmt::format("an output of more than {} tokens", kMostLineTokens));
     if (members.Find("api") == nullptr) {
       if (!last) members.Fault("api", "is missing, but more segments follow");
       for (const char* key : {"api_s", "ret"}) {
@@ -117,7 +117,7 @@ class InferCeptParser : public JsonParser {
     WorkloadTool tool;
     tool.after_tokens = static_cast<std::int32_t>(output);
     tool.duration = members.Time("api_s", 1);
-    tool.returned_tokens = static_cast<std::int32_t>(members.Whole("ret", 0, kMaxTokens));
+    tool.returned_tokens = static_cast<std::int32_t>(members.Whole("ret", 0, kMostLineTokens));
     tool.name = builder_.Name(members.Text("api"));
     if (tool.name == 0) members.Fault("api", "is empty");
     draft.tools.push_back(tool);
@@ -170,8 +170,8 @@ class Text2SqlParser : public JsonParser {
     // The paper's stage, of which a step is a part, takes the place of the role.
     const std::int64_t part = members.Whole("paper_stage", 0, 1'000'000, 0);
     if (part > 0) draft.call.agent = builder_.Name(fmt::format("stage {}", part));
-    draft.call.prompt_tokens = AtLeastOne(members.Whole("in", 0, kMaxTokens));
-    draft.call.output_tokens = AtLeastOne(members.Whole("out", 0, kMaxTokens));
+    draft.call.prompt_tokens = AtLeastOne(members.Whole("in", 0, kMostLineTokens));
+    draft.call.output_tokens = AtLeastOne(members.Whole("out", 0, kMostLineTokens));
     for (const Json& before : members.Array("preds")) {
       draft.after.push_back(
           static_cast<std::uint32_t>(members.WholeOf(before, "preds", 0, static_cast<std::int64_t>(calls) - 1)));
@@ -266,7 +266,7 @@ class WorkflowParser : public JsonParser {
                     fmt::format("{}, but the first line names {}", features.size(), w.feature_names.size()));
     }
     for (const Json& tokens : outputs) {
-      draft.model_tokens.push_back(AtLeastOne(members.WholeOf(tokens, "outputs", 0, kMaxTokens)));
+      draft.model_tokens.push_back(AtLeastOne(members.WholeOf(tokens, "outputs", 0, kMostLineTokens)));
     }
     for (const Json& x : features) {
       const double number = x.is_number() ? x.get<double>() : std::nan("");
@@ -284,8 +284,8 @@ class WorkflowParser : public JsonParser {
     Differences(members, draft);
     draft.call.stage = builder_.Name(members.Text("stage"));
     draft.call.agent = builder_.Name(members.Text("agent"));
-    draft.call.prompt_tokens = AtLeastOne(members.Whole("prompt", 0, kMaxTokens));
-    draft.call.output_tokens = AtLeastOne(members.Whole("output", 0, kMaxTokens));
+    draft.call.prompt_tokens = AtLeastOne(members.Whole("prompt", 0, kMostLineTokens));
+    draft.call.output_tokens = AtLeastOne(members.Whole("output", 0, kMostLineTokens));
     draft.call.delay = members.Time("delay_s", 1, Duration::zero());
     members.Hashes("prefix", draft.hashes);
     for (const Json& tool : members.Array("tools")) {
@@ -298,9 +298,9 @@ class WorkflowParser : public JsonParser {
     Members members(json, path, fault);
     members.Only({"after", "duration_s", "returned", "class"});
     WorkloadTool tool;
-    tool.after_tokens = static_cast<std::int32_t>(members.Whole("after", 1, kMaxTokens));
+    tool.after_tokens = static_cast<std::int32_t>(members.Whole("after", 1, kMostLineTokens));
     tool.duration = members.Time("duration_s", 1);
-    tool.returned_tokens = static_cast<std::int32_t>(members.Whole("returned", 0, kMaxTokens, 0));
+    tool.returned_tokens = static_cast<std::int32_t>(members.Whole("returned", 0, kMostLineTokens, 0));
     tool.name = builder_.Name(members.Text("class"));
     return tool;
   }
