@@ -38,9 +38,19 @@ struct Cell {
   }
 };
 
+// A mean with its 95 % confidence interval by Student's t.
+struct Interval {
+  double mean = 0, low = 0, high = 0;
+};
+inline Interval IntervalOf(const Moments& m) {
+  const auto n = static_cast<double>(m.count());
+  const double around =
+      n > 1 ? StudentQuantile(0.975, n - 1) * m.deviation() / std::sqrt(n) : std::numeric_limits<double>::infinity();
+  return {m.mean(), m.mean() - around, m.mean() + around};
+}
+
 // By how much `ours` is lower than `other`, in % of other, over paired seeds.
-struct Reduction {
-  double mean = 0, low = 0, high = 0;  // with its 95 % confidence interval by Student's t
+struct Reduction : Interval {
   double p = 1;  // of a paired t test of the figures themselves, two-sided
 };
 
@@ -53,13 +63,14 @@ Reduction ReductionOf(const Cell<Setup, Figures>& ours, const Cell<Setup, Figure
     shares.Add(b != 0 ? 100 * (1 - a / b) : 0);
   }
   const TTest test = PairedTest(differences);
-  Reduction r{.mean = shares.mean(), .p = std::min(1.0, 2 * std::min(test.p_less, test.p_greater))};
-  const auto n = static_cast<double>(shares.count());
-  const double around = n > 1 ? StudentQuantile(0.975, n - 1) * shares.deviation() / std::sqrt(n)
-                              : std::numeric_limits<double>::infinity();
-  r.low = r.mean - around;
-  r.high = r.mean + around;
-  return r;
+  return {IntervalOf(shares), std::min(1.0, 2 * std::min(test.p_less, test.p_greater))};
+}
+
+// The other way round: by how much `ours` is higher.
+template <class Setup, class Figures>
+Reduction IncreaseOf(const Cell<Setup, Figures>& ours, const Cell<Setup, Figures>& other, double Figures::* figure) {
+  const Reduction r = ReductionOf(ours, other, figure);
+  return {{-r.mean, -r.high, -r.low}, r.p};
 }
 
 template <class Setup, class Figures>

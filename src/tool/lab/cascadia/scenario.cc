@@ -11,6 +11,7 @@
 
 #include "tool/lab/cascadia/fluctuation.h"
 #include "tool/lab/cascadia/study.h"
+#include "tool/lab/claim.h"
 #include "tool/lab/scenario.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
@@ -281,28 +282,6 @@ Ratios Throughput(const Findings& all, CascadiaSystem rival) {
   return ratios;
 }
 
-class Claims {
- public:
-  // "At least so much" of what the paper claims.
-  void AtLeast(std::string name, std::optional<double> ours, double paper, std::string unit, std::string reason) {
-    claims_.push_back(
-        {std::move(name), ours, paper, std::nullopt, std::move(unit), ours && *ours >= paper, std::move(reason)});
-  }
-  void Between(std::string name, std::optional<double> ours, double low, double high, std::string unit,
-               std::string reason) {
-    claims_.push_back(
-        {std::move(name), ours, low, high, std::move(unit), ours && *ours >= low && *ours <= high, std::move(reason)});
-  }
-  void AtMost(std::string name, std::optional<double> ours, double paper, std::string unit, std::string reason) {
-    claims_.push_back(
-        {std::move(name), ours, std::nullopt, paper, std::move(unit), ours && *ours <= paper, std::move(reason)});
-  }
-  std::vector<ScenarioClaim> Take() { return std::move(claims_); }
-
- private:
-  std::vector<ScenarioClaim> claims_;
-};
-
 std::optional<double> MeanOf(const Ratios& r) { return r.empty() ? std::nullopt : std::optional(r.mean()); }
 std::optional<double> MostOf(const Ratios& r) { return r.empty() ? std::nullopt : std::optional(r.most()); }
 
@@ -379,7 +358,7 @@ std::vector<ScenarioClaim> ClaimsOf(const Findings& all) {
   }
   const std::optional<double> mean_gap = gaps > 0 ? std::optional(sum_gap / gaps) : std::nullopt;
   claims.Between(
-      "the alternation's gap to the optimum, mean", mean_gap, 2, 6, "%",
+      "the alternation's gap to the optimum, mean", mean_gap, {2, 6}, "%",
       fmt::format("on one table, hard floor; {:.1f} % at most, zero for two models, where its first step finds "
                   "the optimum",
                   most_gap));
@@ -406,10 +385,10 @@ std::vector<ScenarioClaim> ClaimsOf(const Findings& all) {
     const char* why =
         "whose scores are lower at all thresholds needs more of the large model to see 80 on average; how "
         "much depends on the shape of the scores";
-    claims.Between("GPT-4o-mini: more to the large model", 100 * (all.judges[1].share - first.share), 0, 11.1, "points",
-                   why);
+    claims.Between("GPT-4o-mini: more to the large model", 100 * (all.judges[1].share - first.share), {0, 11.1},
+                   "points", why);
     claims.AtMost("GPT-4o-mini: p95 higher", relative(all.judges[1], &CascadiaJudge::slowest), 6.8, "%", why);
-    claims.Between("Llama-70B as judge: more to the large model", 100 * (all.judges[2].share - first.share), 0, 9.4,
+    claims.Between("Llama-70B as judge: more to the large model", 100 * (all.judges[2].share - first.share), {0, 9.4},
                    "points", why);
     claims.AtMost("Llama-70B as judge: p95 higher", relative(all.judges[2], &CascadiaJudge::slowest), 5.5, "%", why);
     claims.AtMost("learned judge: true quality at a floor of 80", all.judges[3].quality, 74, "",

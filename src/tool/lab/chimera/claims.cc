@@ -7,30 +7,16 @@
 #include <vector>
 
 #include "tool/lab/chimera/plan.h"
-#include "tool/report/table.h"
+#include "tool/lab/claim.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "takt/numeric/ttest.h"
 
 namespace takt::tool {
 namespace {
 
-constexpr const char* kNotRun = "not run to the end";
-
-struct Interval {
-  double mean = 0, low = 0, high = 0;
-};
-Interval IntervalOf(const Moments& m) {
-  const auto n = static_cast<double>(m.count());
-  const double around =
-      n > 1 ? StudentQuantile(0.975, n - 1) * m.deviation() / std::sqrt(n) : std::numeric_limits<double>::infinity();
-  return {m.mean(), m.mean() - around, m.mean() + around};
-}
-std::string Text(const Interval& i) { return fmt::format("95 % interval {} to {}", Short(i.low), Short(i.high)); }
-
-class Claims {
+class PaperClaims : Claims {
  public:
-  Claims(const ChimeraStudy& study, const ChimeraPlan& plan) : study_(study), plan_(plan) {}
+  PaperClaims(const ChimeraStudy& study, const ChimeraPlan& plan) : study_(study), plan_(plan) {}
 
   std::vector<ScenarioClaim> All() {
     const ChimeraDataset apps = ChimeraDataset::kApps, math = ChimeraDataset::kMath;
@@ -74,7 +60,7 @@ class Claims {
     Queue();
     Key();
     Predictions();
-    return std::move(claims_);
+    return Take();
   }
 
  private:
@@ -84,10 +70,6 @@ class Claims {
   static std::string TextOf(double tau, const ChimeraGain& gain) {
     return fmt::format("{:g}: {} x, {:+.1f}", tau, Short(gain.speed.mean()), gain.points.mean());
   }
-  void Lacking(std::string name, std::optional<double> paper, const char* unit) {
-    claims_.push_back({std::move(name), std::nullopt, paper, paper, unit, false, kNotRun});
-  }
-
   // Both figures of one sentence, at one slack: of those that reach the speed the one of the highest score, else the
   // fastest.
   void Frontier(ChimeraDataset d, std::size_t at, const ChimeraSystem& other, double speed, double points) {
@@ -120,10 +102,8 @@ class Claims {
     const std::string reason =
         fmt::format("at tau {:g}, means over the rates; {{}}; by tau: {}; at {:g}/s: {}", best_tau,
                     fmt::join(texts, "; "), plan_.beyond.back(), fmt::join(beyond, "; "));
-    claims_.push_back({faster, s.mean, speed, speed, "x", s.high >= speed && (speed <= 1 || s.low > 1),
-                       fmt::format(fmt::runtime(reason), Text(s))});
-    claims_.push_back({better, p.mean, points, points, "points", p.high >= points && p.low > 0,
-                       fmt::format(fmt::runtime(reason), Text(p))});
+    Reach(faster, s, speed, "x", fmt::format(fmt::runtime(reason), IntervalText(s)));
+    Reach(better, p, points, "points", fmt::format(fmt::runtime(reason), IntervalText(p)));
   }
 
   // The abstract's: means over datasets and deployments, at one slack for all.
@@ -149,12 +129,12 @@ class Claims {
       const std::string name = fmt::format("All datasets and models: Chimera against {}, ", other.label);
       if (best_speed == 0) {
         Lacking(name + "faster by a factor", speed, "x");
-        Lacking(name + "score", 8.0, "points");
+        Lacking(name + "score", {8.0, 9.5}, "points");
         continue;
       }
       const std::string reason = fmt::format("one slack for all, tau {:g}; mean over datasets and models", best_tau);
-      claims_.push_back({name + "faster by a factor", best_speed, speed, speed, "x", best_speed >= speed, reason});
-      claims_.push_back({name + "score", best_points, 8.0, 9.5, "points", best_points >= 8, reason});
+      Add(name + "faster by a factor", best_speed, speed, "x", best_speed >= speed, reason);
+      Add(name + "score", best_points, {8.0, 9.5}, "points", best_points >= 8, reason);
     }
   }
 
@@ -164,9 +144,9 @@ class Claims {
     if (gain.speed.count() == 0) return Lacking(name, speed, "x");
     const Interval s = IntervalOf(gain.speed);
     const ChimeraGain far = GainOf(study_, {plan_.beyond.back()}, d, at, rival, chimera::Vllm());
-    claims_.push_back({name, s.mean, speed, speed, "x", s.high >= speed && s.low > 1,
-                       fmt::format("mean over the rates; {}; score {:+.1f} points; at {:g}/s {} x", Text(s),
-                                   gain.points.mean(), plan_.beyond.back(), Short(far.speed.mean()))});
+    Reach(name, s, speed, "x",
+          fmt::format("mean over the rates; {}; score {:+.1f} points; at {:g}/s {} x", IntervalText(s),
+                      gain.points.mean(), plan_.beyond.back(), Short(far.speed.mean())));
   }
 
   void Vllm(double rate, double ms, double score) {
@@ -178,10 +158,10 @@ class Claims {
       return;
     }
     const double ours = c->Mean(&ChimeraFigures::per_token), solved = c->Mean(&ChimeraFigures::score);
-    claims_.push_back({where + "ms per token", ours, ms, ms, "ms", ours >= ms / 2 && ours <= 2 * ms,
-                       "holds within a factor of two; lengths of runs are chosen"});
-    claims_.push_back({where + "score", solved, score, score, "%", std::abs(solved - score) <= 3,
-                       "holds within 3 points; half of the workflows end on either model"});
+    Add(where + "ms per token", ours, ms, "ms", ours >= ms / 2 && ours <= 2 * ms,
+        "holds within a factor of two; lengths of runs are chosen");
+    Add(where + "score", solved, score, "%", std::abs(solved - score) <= 3,
+        "holds within 3 points; half of the workflows end on either model");
   }
 
   // The means of two systems over all rates, seed by seed, of one figure.
@@ -194,12 +174,12 @@ class Claims {
     const std::string name = Where(ChimeraDataset::kApps, kQwen7) + "more slack, more score, no more latency: points";
     const ChimeraGain gain = GainOf(study_, plan_.rates, ChimeraDataset::kApps, kQwen7,
                                     chimera::Chimera(plan_.taus.back()), chimera::Chimera(plan_.taus.front()));
-    if (gain.speed.count() == 0) return Lacking(name, std::nullopt, "points");
+    if (gain.speed.count() == 0) return Lacking(name, Over(0), "points");
     const Interval p = IntervalOf(gain.points);
     const double slower = 100 * (1 / gain.speed.mean() - 1);
-    claims_.push_back({name, p.mean, 0, std::nullopt, "points", p.low > 0 && slower <= 5,
-                       fmt::format("tau {:g} against {:g}; {}; latency per token {:+.0f} % (holds up to 5)",
-                                   plan_.taus.back(), plan_.taus.front(), Text(p), slower)});
+    Add(name, p.mean, Over(0), "points", p.low > 0 && slower <= 5,
+        fmt::format("tau {:g} against {:g}; {}; latency per token {:+.0f} % (holds up to 5)", plan_.taus.back(),
+                    plan_.taus.front(), IntervalText(p), slower));
   }
 
   void Router(std::size_t at) {
@@ -212,14 +192,14 @@ class Claims {
       std::vector<std::pair<double, double>> without;  // latency, score
       for (const double tau : plan_.taus) {
         const ChimeraCell* c = study_.Find({ChimeraDataset::kApps, at, rate, chimera::NoRouter(tau)});
-        if (c == nullptr) return Lacking(name, std::nullopt, "points");
+        if (c == nullptr) return Lacking(name, Over(0), "points");
         without.emplace_back(c->Mean(&ChimeraFigures::per_token), c->Mean(&ChimeraFigures::score));
       }
       std::ranges::sort(without);
       Moments here;
       for (const double tau : plan_.taus) {
         const ChimeraCell* c = study_.Find({ChimeraDataset::kApps, at, rate, chimera::Chimera(tau)});
-        if (c == nullptr) return Lacking(name, std::nullopt, "points");
+        if (c == nullptr) return Lacking(name, Over(0), "points");
         const double latency = c->Mean(&ChimeraFigures::per_token);
         double best = -1;  // of those that are no slower
         for (const auto& [x, y] : without) {
@@ -231,12 +211,10 @@ class Claims {
       gap.Add(here.mean());
       texts.push_back(fmt::format("{:+.1f} at {:g}/s", here.mean(), rate));
     }
-    if (gap.count() == 0) return Lacking(name, std::nullopt, "points");
-    claims_.push_back(
-        {name, gap.mean(), 0, std::nullopt, "points", gap.mean() > 0,
-         fmt::format("mean over slacks and rates, against the best score without it that takes at most 2 % "
-                     "longer: {}",
-                     fmt::join(texts, ", "))});
+    if (gap.count() == 0) return Lacking(name, Over(0), "points");
+    Add(name, gap.mean(), Over(0), "points", gap.mean() > 0,
+        fmt::format("mean over slacks and rates, against the best score without it that takes at most 2 % longer: {}",
+                    fmt::join(texts, ", ")));
   }
 
   void OraclePredictor() {
@@ -244,18 +222,17 @@ class Claims {
       const double tau = plan_.taus.front();
       const std::string name = fmt::format("{}exact lengths lower latency {}", Where(ChimeraDataset::kApps, at),
                                            at == kQwen7 ? "at little slack" : "by next to nothing");
+      const Claimed claimed = at == kQwen7 ? Over(1) : Claimed({}, 1.05);
       const Moments speed = Differences(at, chimera::OraclePredictor(tau), chimera::Chimera(tau), false);
-      if (speed.count() == 0) return Lacking(name, std::nullopt, "x");
+      if (speed.count() == 0) return Lacking(name, claimed, "x");
       const Interval s = IntervalOf(speed);
-      const bool holds = at == kQwen7 ? s.low > 1 : s.mean < 1.05;
       std::vector<std::string> texts;
       for (const double t : plan_.taus) {
         texts.push_back(fmt::format(
             "{:g}: {}", t, Short(Differences(at, chimera::OraclePredictor(t), chimera::Chimera(t), false).mean())));
       }
-      claims_.push_back({name, s.mean, at == kQwen7 ? std::optional(1.0) : std::nullopt,
-                         at == kQwen7 ? std::nullopt : std::optional(1.05), "x", holds,
-                         fmt::format("at tau {:g}; {}; by tau: {}", tau, Text(s), fmt::join(texts, ", "))});
+      Add(name, s.mean, claimed, "x", at == kQwen7 ? s.low > 1 : s.mean < 1.05,
+          fmt::format("at tau {:g}; {}; by tau: {}", tau, IntervalText(s), fmt::join(texts, ", ")));
     }
   }
 
@@ -265,14 +242,13 @@ class Claims {
     for (const std::size_t at : {kQwen7, kQwen14}) {
       for (const double tau : plan_.taus) {
         const Moments points = Differences(at, chimera::OracleRouter(tau), chimera::Chimera(tau), true);
-        if (points.count() == 0) return Lacking(name, std::nullopt, "points");
+        if (points.count() == 0) return Lacking(name, Over(0), "points");
         by[at].Add(points.mean());
       }
     }
-    claims_.push_back({name, by[kQwen14].mean() - by[kQwen7].mean(), 0, std::nullopt, "points",
-                       by[kQwen14].mean() > by[kQwen7].mean(),
-                       fmt::format("mean over slacks and rates: {:+.1f} and {:+.1f} points over the trained router",
-                                   by[kQwen14].mean(), by[kQwen7].mean())});
+    Add(name, by[kQwen14].mean() - by[kQwen7].mean(), Over(0), "points", by[kQwen14].mean() > by[kQwen7].mean(),
+        fmt::format("mean over slacks and rates: {:+.1f} and {:+.1f} points over the trained router",
+                    by[kQwen14].mean(), by[kQwen7].mean()));
   }
 
   // Figure 3 gives no load.
@@ -293,9 +269,9 @@ class Claims {
           }
         }
       }
-      if (all.count() == 0) return Lacking(name, low, "%");
-      claims_.push_back({name, all.mean(), low, high, "%", all.mean() >= low,
-                         fmt::format("mean of the loads above 1; {}", fmt::join(texts, ", "))});
+      if (all.count() == 0) return Lacking(name, {low, high}, "%");
+      Add(name, all.mean(), {low, high}, "%", all.mean() >= low,
+          fmt::format("mean of the loads above 1; {}", fmt::join(texts, ", ")));
     };
     claim("Queueing time of SJF below that of FCFS, one model alone", 1, 0, 26, 48);
     claim("Queueing time of STJF below that of SJF, one model alone", 2, 1, 15, 34);
@@ -313,14 +289,13 @@ class Claims {
         const ChimeraCell *a = study_.Find(
                               {ChimeraDataset::kApps, at, plan_.rate, chimera::Weighted(plan_.tau, weight)}),
                           *b = study_.Find({ChimeraDataset::kApps, at, plan_.rate, chimera::Chimera(plan_.tau)});
-        if (a == nullptr || b == nullptr) return Lacking(name, std::nullopt, "%");
+        if (a == nullptr || b == nullptr) return Lacking(name, {{}, 2.0}, "%");
         const Reduction r = ReductionOf(*a, *b, &ChimeraFigures::per_token);
         texts.push_back(fmt::format("{} w {:g}: {:+.1f}", Deployments()[at].name, weight, r.mean));
         best = std::max(best, r.mean);
       }
     }
-    claims_.push_back(
-        {name, best, std::nullopt, 2.0, "%", best <= 2, fmt::format("holds up to 2 %; {}", fmt::join(texts, ", "))});
+    AtMost(name, best, 2, "%", fmt::format("holds up to 2 %; {}", fmt::join(texts, ", ")));
   }
 
   void Predictions() {
@@ -334,20 +309,19 @@ class Claims {
       precision[static_cast<std::size_t>(p.dataset)].Add(p.average_precision);
       texts.push_back(fmt::format("{} {} {:.3f}", Name(p.dataset), p.model, p.forest));
     }
-    claims_.push_back({"Length predictor: Kendall tau distance at arrival, mean over models and datasets",
-                       forest.mean(), 0.155, 0.262, "", forest.mean() <= 0.262,
-                       fmt::format("at most {:.3f} above the best possible here; {}", worst, fmt::join(texts, ", "))});
+    Add("Length predictor: Kendall tau distance at arrival, mean over models and datasets", forest.mean(),
+        {0.155, 0.262}, "", forest.mean() <= 0.262,
+        fmt::format("at most {:.3f} above the best possible here; {}", worst, fmt::join(texts, ", ")));
     for (const ChimeraDataset d : kDatasets) {
       const double paper = d == ChimeraDataset::kApps ? 0.521 : 0.740;
       const double ours = precision[static_cast<std::size_t>(d)].mean();
-      claims_.push_back({fmt::format("{}: router, macro mean average precision", Name(d)), ours, paper, paper, "",
-                         ours >= paper, "six models; the success of a model is a draw here, of known probability"});
+      Add(fmt::format("{}: router, macro mean average precision", Name(d)), ours, paper, "", ours >= paper,
+          "six models; the success of a model is a draw here, of known probability");
     }
   }
 
   const ChimeraStudy& study_;
   const ChimeraPlan& plan_;
-  std::vector<ScenarioClaim> claims_;
 };
 
 }  // namespace
@@ -371,7 +345,7 @@ ChimeraGain GainOf(const ChimeraStudy& study, const std::vector<double>& rates, 
 }
 
 std::vector<ScenarioClaim> ChimeraClaims(const ChimeraStudy& study, const ChimeraPlan& plan) {
-  return Claims(study, plan).All();
+  return PaperClaims(study, plan).All();
 }
 
 std::vector<std::string> ChimeraFindings(const ChimeraStudy& study, const ChimeraPlan& plan) {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tool/lab/claim.h"
 #include "tool/lab/default/plan.h"
-#include "tool/report/table.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -36,64 +36,59 @@ constexpr const char* kNearEqual =
     "sizes are nearly equal, so that head starts by size are small; deadlines put those ahead that are given less time "
     "than is usual, and leave the others as they came";
 
-// A ratio of ours over another's, with the end of its 95 % interval.
-struct Ratio {
-  double mean = 1, low = 0, high = 0;
-};
-
-class Claims {
+class DefaultJudge : Claims {
  public:
-  Claims(const DefaultStudy& study, const DefaultPlan& plan) : study_(study), plan_(plan) {}
+  DefaultJudge(const DefaultStudy& study, const DefaultPlan& plan) : study_(study), plan_(plan) {}
 
   std::vector<ScenarioClaim> All() {
     const DefaultSystem ours = defaults::Ours();
     for (const Served s : {Served::kApps, Served::kMath, Served::kApps7}) {
-      AtMost(s, ours, defaults::Stjf(), kMean, Up(1.02), kFlat);
+      AtMostTimes(s, ours, defaults::Stjf(), kMean, Up(1.02), kFlat);
     }
     for (const Served s : {Served::kText1, Served::kText2}) {
-      AtMost(s, ours, defaults::Urgency(), kP95, Up(1.02), kNearEqual);
-      AtMost(s, ours, defaults::Urgency(), kScale, Up(1.02), kNearEqual);
-      AtMost(s, ours, defaults::Slack(), kScale, Up(1.04), kNearEqual);
+      AtMostTimes(s, ours, defaults::Urgency(), kP95, Up(1.02), kNearEqual);
+      AtMostTimes(s, ours, defaults::Urgency(), kScale, Up(1.02), kNearEqual);
+      AtMostTimes(s, ours, defaults::Slack(), kScale, Up(1.04), kNearEqual);
     }
-    AtMost(Served::kTools, ours, defaults::MemoryIntegral(), kMean, Up(1.02), kFlat);
-    AtMost(Served::kAgents, ours, defaults::AgentPriority(), kMean, Up(1.02), kOwnInformation, plan_.class_means);
+    AtMostTimes(Served::kTools, ours, defaults::MemoryIntegral(), kMean, Up(1.02), kFlat);
+    AtMostTimes(Served::kAgents, ours, defaults::AgentPriority(), kMean, Up(1.02), kOwnInformation, plan_.class_means);
     for (const Served s : {Served::kConv, Served::kCode}) {
-      AtMost(s, ours, defaults::Fcfs(), kP99, {{0.8, 1.07}, {1, 1.07}, {1.1, 1.10}}, kTail);
-      AtMost(s, ours, defaults::Fcfs(), kMean, {{1.1, 0.75}}, kFlat);
-      AtMost(s, defaults::TailPreset(), defaults::Fcfs(), kP99, {{0.8, 1.03}, {1, 1.03}, {1.1, 1.05}}, kTail);
+      AtMostTimes(s, ours, defaults::Fcfs(), kP99, {{0.8, 1.07}, {1, 1.07}, {1.1, 1.10}}, kTail);
+      AtMostTimes(s, ours, defaults::Fcfs(), kMean, {{1.1, 0.75}}, kFlat);
+      AtMostTimes(s, defaults::TailPreset(), defaults::Fcfs(), kP99, {{0.8, 1.03}, {1, 1.03}, {1.1, 1.05}}, kTail);
     }
 
     for (const Served s : {Served::kApps, Served::kMath})
-      AtMost(s, ours, defaults::Stjf(), kMean, {{1.1, 0.98}}, kFlat);
+      AtMostTimes(s, ours, defaults::Stjf(), kMean, {{1.1, 0.98}}, kFlat);
     for (const Served s : {Served::kText1, Served::kText2}) {
-      AtMost(s, ours, defaults::Urgency(), kP95, {{1.1, 0.92}}, kNearEqual);
-      AtMost(s, ours, defaults::Urgency(), kScale, {{1.1, 0.85}}, kNearEqual);
+      AtMostTimes(s, ours, defaults::Urgency(), kP95, {{1.1, 0.92}}, kNearEqual);
+      AtMostTimes(s, ours, defaults::Urgency(), kScale, {{1.1, 0.85}}, kNearEqual);
     }
-    AtMost(Served::kTools, ours, defaults::MemoryIntegral(), kMean, {{1.1, 0.85}}, kFlat);
-    AtMost(Served::kMix, ours, defaults::WorkflowFcfs(), kMean, {{1.1, 0.8}}, kFlat);
+    AtMostTimes(Served::kTools, ours, defaults::MemoryIntegral(), kMean, {{1.1, 0.85}}, kFlat);
+    AtMostTimes(Served::kMix, ours, defaults::WorkflowFcfs(), kMean, {{1.1, 0.8}}, kFlat);
     for (const Measure& m : {kP95, kP99, kMax}) {
-      AtMost(Served::kMix, ours, defaults::WorkflowFcfs(), m, {{1.1, 1.01}}, kTail);
+      AtMostTimes(Served::kMix, ours, defaults::WorkflowFcfs(), m, {{1.1, 1.01}}, kTail);
     }
     for (std::size_t i = 0; i < kHomes; ++i) BestMean(static_cast<Served>(i));
     for (const Served s : {Served::kText1, Served::kText2}) Attainment(s);
     for (std::size_t i = 0; i < kHomes; ++i) ClassMeansOnly(static_cast<Served>(i));
 
-    AtMost(Served::kAgents, ours, defaults::AgentPriority(), kP99, {{1.1, 1.10}}, kTail);
-    AtMost(Served::kAgents, ours, defaults::AgentPriority(), kMean, {{1.1, 0.85}}, kFlat);
+    AtMostTimes(Served::kAgents, ours, defaults::AgentPriority(), kP99, {{1.1, 1.10}}, kTail);
+    AtMostTimes(Served::kAgents, ours, defaults::AgentPriority(), kMean, {{1.1, 0.85}}, kFlat);
     for (const Served s : {Served::kText1, Served::kText2}) {
-      AtMost(s, ours, defaults::UrgencyByLateness(), kP95, Up(1.02), kNearEqual);
-      AtMost(s, ours, defaults::UrgencyByLateness(), kScale, Up(1.02), kNearEqual);
+      AtMostTimes(s, ours, defaults::UrgencyByLateness(), kP95, Up(1.02), kNearEqual);
+      AtMostTimes(s, ours, defaults::UrgencyByLateness(), kScale, Up(1.02), kNearEqual);
     }
-    AtMost(Served::kTools, ours, defaults::MemoryIntegral(), kTtft, Up(1.0), kFirstTokens);
-    AtMost(Served::kShareGpt, ours, defaults::Fcfs(), kP99, {{1.1, 1.10}}, kTail);
+    AtMostTimes(Served::kTools, ours, defaults::MemoryIntegral(), kTtft, Up(1.0), kFirstTokens);
+    AtMostTimes(Served::kShareGpt, ours, defaults::Fcfs(), kP99, {{1.1, 1.10}}, kTail);
     for (const Served s : {Served::kConv, Served::kCode}) {
-      AtMost(s, ours, defaults::UniBoost(), kMean, {{1.1, 1.02}}, kFlat);
-      AtMost(s, ours, defaults::UniBoost(), kP99, {{1.1, 1.02}}, kTail);
-      AtMost(s, defaults::MeanPreset(), defaults::SageSched(), kMean, {{1.1, 1.02}}, kFlat);
+      AtMostTimes(s, ours, defaults::UniBoost(), kMean, {{1.1, 1.02}}, kFlat);
+      AtMostTimes(s, ours, defaults::UniBoost(), kP99, {{1.1, 1.02}}, kTail);
+      AtMostTimes(s, defaults::MeanPreset(), defaults::SageSched(), kMean, {{1.1, 1.02}}, kFlat);
     }
-    AtMost(Served::kAgents, ours, defaults::Justitia(), kMean, {{1.1, 1.02}}, kFlat);
-    AtMost(Served::kAgents, ours, defaults::Justitia(), kP99, {{1.1, 1.02}}, kTail);
-    return std::move(claims_);
+    AtMostTimes(Served::kAgents, ours, defaults::Justitia(), kMean, {{1.1, 1.02}}, kFlat);
+    AtMostTimes(Served::kAgents, ours, defaults::Justitia(), kP99, {{1.1, 1.02}}, kTail);
+    return Take();
   }
 
  private:
@@ -105,12 +100,13 @@ class Claims {
     return all;
   }
 
-  std::optional<Ratio> Of(Served s, double load, const DefaultSystem& ours, const DefaultSystem& other,
-                          const Measure& measure, const EstimateSpec& estimates) const {
+  // Of ours over the other's.
+  std::optional<Interval> RatioOf(Served s, double load, const DefaultSystem& ours, const DefaultSystem& other,
+                                  const Measure& measure, const EstimateSpec& estimates) const {
     const std::optional<Reduction> r =
         study_.Compare({s, load, ours, estimates}, {s, load, other, estimates}, measure.figure);
     if (!r) return std::nullopt;
-    return Ratio{1 - r->mean / 100, 1 - r->high / 100, 1 - r->low / 100};
+    return Interval{1 - r->mean / 100, 1 - r->high / 100, 1 - r->low / 100};
   }
 
   std::string KnownAs(const EstimateSpec& estimates) const {
@@ -118,8 +114,8 @@ class Claims {
   }
 
   // Ours is at most so many times the other's at each load; the load at which that is nearest to failing is told.
-  void AtMost(Served s, const DefaultSystem& ours, const DefaultSystem& other, const Measure& measure,
-              const Targets& targets, const char* why, std::optional<EstimateSpec> estimates = {}) {
+  void AtMostTimes(Served s, const DefaultSystem& ours, const DefaultSystem& other, const Measure& measure,
+                   const Targets& targets, const char* why, std::optional<EstimateSpec> estimates = {}) {
     const EstimateSpec known = estimates.value_or(plan_.usual);
     const bool all = targets.size() > 1;
     const std::string name =
@@ -128,41 +124,39 @@ class Claims {
                         : fmt::format("rho {:g}", targets.front().first),
                     KnownAs(known));
     std::vector<std::string> by_load;
-    Ratio worst;
+    Interval worst;
     double target = targets.front().second, margin = -std::numeric_limits<double>::infinity();
     for (const auto& [load, most] : targets) {
-      const std::optional<Ratio> r = Of(s, load, ours, other, measure, known);
-      if (!r) return Lacking(name, std::nullopt, targets.back().second, s);
+      const std::optional<Interval> r = RatioOf(s, load, ours, other, measure, known);
+      if (!r) return Missing(name, {{}, targets.back().second}, s);
       by_load.push_back(fmt::format("{:g}: {:.3f} [{:.3f}, {:.3f}]", load, r->mean, r->low, r->high));
       if (r->high / most > margin) margin = r->high / most, worst = *r, target = most;
     }
     const bool holds = margin <= 1;
-    claims_.push_back({name, worst.mean, std::nullopt, target, "x", holds,
-                       fmt::format("by rho: {}{}{}", fmt::join(by_load, ", "), holds ? "" : "; ", holds ? "" : why),
-                       worst.high});
+    Add(name, worst.mean, {{}, target}, "x", holds,
+        fmt::format("by rho: {}{}{}", fmt::join(by_load, ", "), holds ? "" : "; ", holds ? "" : why), worst.high);
   }
 
-  void Lacking(const std::string& name, std::optional<double> low, std::optional<double> high, Served s) {
-    claims_.push_back({name, std::nullopt, low, high, "x", false, study_.has(s) ? "not run to the end" : "no data"});
+  void Missing(const std::string& name, const Claimed& claimed, Served s) {
+    Lacking(name, claimed, "x", study_.has(s) ? kNotRun : "no data");
   }
 
   // No order has a mean that is lower beyond chance by more than 2 %: the one that comes nearest to it is told.
   void BestMean(Served s) {
     const std::string name =
         fmt::format("{}: mean of the mean preset over the best other's, rho {:g}", Name(s), plan_.load);
-    Ratio worst;
+    Interval worst;
     std::string whose;
     for (const DefaultSystem& rival : defaults::Rivals()) {
-      const std::optional<Ratio> r = Of(s, plan_.load, defaults::MeanPreset(), rival, kMean, plan_.usual);
-      if (!r) return Lacking(name, std::nullopt, 1.02, s);
+      const std::optional<Interval> r = RatioOf(s, plan_.load, defaults::MeanPreset(), rival, kMean, plan_.usual);
+      if (!r) return Missing(name, {{}, 1.02}, s);
       if (whose.empty() || r->high > worst.high) worst = *r, whose = rival.label;
     }
     const bool holds = worst.high <= 1.02;
-    claims_.push_back(
-        {name, worst.mean, std::nullopt, 1.02, "x", holds,
-         fmt::format("nearest comes {}: [{:.3f}, {:.3f}]{}", whose, worst.low, worst.high,
-                     holds ? "" : "; by remaining work alone it is, but work is not all that a mean needs"),
-         worst.high});
+    Add(name, worst.mean, {{}, 1.02}, "x", holds,
+        fmt::format("nearest comes {}: [{:.3f}, {:.3f}]{}", whose, worst.low, worst.high,
+                    holds ? "" : "; by remaining work alone it is, but work is not all that a mean needs"),
+        worst.high);
   }
 
   void Attainment(Served s) {
@@ -170,17 +164,16 @@ class Claims {
         "{}: attainment at 5 times alone, of the goodput preset over that of urgency, "
         "rho {:g}",
         Name(s), plan_.load);
-    const std::optional<Ratio> r =
-        Of(s, plan_.load, defaults::GoodputPreset(), defaults::Urgency(), kInTime, plan_.usual);
-    if (!r) return Lacking(name, 2.5, std::nullopt, s);
+    const std::optional<Interval> r =
+        RatioOf(s, plan_.load, defaults::GoodputPreset(), defaults::Urgency(), kInTime, plan_.usual);
+    if (!r) return Missing(name, Over(2.5), s);
     const auto share = [&](const DefaultSystem& system) {
       return study_.FindRun({s, plan_.load, system, plan_.usual})->Mean(kInTime.figure);
     };
-    claims_.push_back({name, r->mean, 2.5, std::nullopt, "x", r->low >= 2.5,
-                       fmt::format("{:.1f} % against {:.1f} %; the default {:.1f} %, slack {:.1f} %",
-                                   share(defaults::GoodputPreset()), share(defaults::Urgency()),
-                                   share(defaults::Ours()), share(defaults::Slack())),
-                       r->low});
+    Add(name, r->mean, Over(2.5), "x", r->low >= 2.5,
+        fmt::format("{:.1f} % against {:.1f} %; the default {:.1f} %, slack {:.1f} %", share(defaults::GoodputPreset()),
+                    share(defaults::Urgency()), share(defaults::Ours()), share(defaults::Slack())),
+        r->low);
   }
 
   // With what a class does on average as all that is known, at most 1.10 of each home policy in its own figures.
@@ -190,19 +183,18 @@ class Claims {
                                                                                      : std::vector{kMean};
     for (const DefaultSystem& rival : RivalsAt(s)) {
       for (const Measure& m : measures)
-        AtMost(s, defaults::Ours(), rival, m, Up(1.10), kOwnInformation, plan_.class_means);
+        AtMostTimes(s, defaults::Ours(), rival, m, Up(1.10), kOwnInformation, plan_.class_means);
     }
   }
 
   const DefaultStudy& study_;
   const DefaultPlan& plan_;
-  std::vector<ScenarioClaim> claims_;
 };
 
 }  // namespace
 
 std::vector<ScenarioClaim> DefaultClaims(const DefaultStudy& study, const DefaultPlan& plan) {
-  return Claims(study, plan).All();
+  return DefaultJudge(study, plan).All();
 }
 
 }  // namespace takt::tool

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tool/lab/claim.h"
 #include "tool/lab/hexgen/plan.h"
-#include "tool/report/table.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -18,7 +18,6 @@ using Cluster = HexgenCluster;
 using Load = HexgenLoad;
 constexpr const char* kTrace3 = "no data: Trace 3 is not at hand";
 constexpr const char* kTrace4 = "no data: Trace 4 (MAC-SQL on Spider) is not at hand";
-constexpr const char* kNotRun = "not run to the end";
 
 struct Conditions {
   Cluster cluster;
@@ -28,15 +27,27 @@ struct Conditions {
 
 std::string Name(const Conditions& c) { return fmt::format("{}, {}, {:g}/s", Name(c.cluster), Name(c.load), c.rate); }
 
-// The other way round: by how much `ours` is higher, in % of other.
-Reduction IncreaseOf(const HexgenCell& ours, const HexgenCell& other, HexgenFigure figure) {
-  const Reduction r = ReductionOf(ours, other, figure);
-  return {-r.mean, -r.high, -r.low, r.p};
-}
+// What came out over several conditions.
+struct Spread {
+  double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
+  std::size_t found = 0, within = 0;  // within: what is claimed holds there
 
-class Claims {
+  void Add(double figure, bool holds) {
+    sum += figure;
+    least = std::min(least, figure);
+    most = std::max(most, figure);
+    ++found;
+    within += holds;
+  }
+  double mean() const { return sum / static_cast<double>(found); }
+  std::string Text(const char* where) const {
+    return fmt::format("{:.0f} to {:.0f} % over {} settings{}; mean shown", least, most, found, where);
+  }
+};
+
+class PaperClaims : Claims {
  public:
-  Claims(const HexgenStudy& study, const HexgenPlan& plan) : study_(study), plan_(plan) {
+  PaperClaims(const HexgenStudy& study, const HexgenPlan& plan) : study_(study), plan_(plan) {
     for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
       for (const Load load : {Load::kTrace1, Load::kTrace2}) {
         for (const double rate : plan.published) hetero_.push_back({cluster, load, rate});
@@ -50,21 +61,16 @@ class Claims {
   std::vector<ScenarioClaim> All() {
     Systems();
     Homogeneous();
-    Add("MAC-SQL, Qwen3-30B, Trace 4: P95 below the baselines", {}, 34.0, 38.3, "%", false, kTrace4);
+    Lacking("MAC-SQL, Qwen3-30B, Trace 4: P95 below the baselines", {34.0, 38.3}, "%", kTrace4);
     TwoUsers();
     Ablation();
     Stages();
     Alpha();
-    return std::move(claims_);
+    return Take();
   }
 
  private:
   using Compare = Reduction (*)(const HexgenCell&, const HexgenCell&, HexgenFigure);
-
-  void Add(std::string name, std::optional<double> ours, std::optional<double> low, std::optional<double> high,
-           std::string unit, bool holds, std::string reason) {
-    claims_.push_back({std::move(name), ours, low, high, std::move(unit), holds, std::move(reason)});
-  }
 
   HexgenSystem Flow(const Conditions& c) const { return hexgen::WbPq(plan_.AlphaOf(c.cluster, c.load, c.rate)); }
 
@@ -72,26 +78,22 @@ class Claims {
   template <class Ours, class Other>
   void Range(const std::string& name, const std::vector<Conditions>& all, Ours ours, Other other, HexgenFigure figure,
              Compare compare, double low, double high) {
-    double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
-    std::size_t within = 0, found = 0;
+    Spread spread;
     std::vector<std::string> short_of;
     for (const Conditions& c : all) {
       const HexgenCell* a = study_.Find({c.cluster, c.load, c.rate, ours(c)});
       const HexgenCell* b = study_.Find({c.cluster, c.load, c.rate, other(c)});
       if (a == nullptr || b == nullptr) continue;
       const Reduction r = compare(*a, *b, figure);
-      ++found;
-      sum += r.mean;
-      least = std::min(least, r.mean);
-      most = std::max(most, r.mean);
-      if (r.high >= low && r.low > 0) ++within;
-      else short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r.mean));
+      const bool holds = Reaches(r, {low, high});
+      spread.Add(r.mean, holds);
+      if (!holds) short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r.mean));
     }
-    if (found < all.size()) return Add(name, {}, low, high, "%", false, kNotRun);
-    std::string reason = fmt::format("{:.0f} to {:.0f} % over {} settings; mean shown", least, most, found);
+    if (spread.found < all.size()) return Lacking(name, {low, high}, "%");
+    std::string reason = spread.Text("");
     if (!short_of.empty()) reason += fmt::format("; falls short at {}", fmt::join(short_of, ", "));
-    else if (most > high) reason += "; more than the paper's where slow instances hold up round robin";
-    Add(name, sum / static_cast<double>(found), low, high, "%", within == found, reason);
+    else if (spread.most > high) reason += "; more than the paper's where slow instances hold up round robin";
+    Add(name, spread.mean(), {low, high}, "%", spread.within == spread.found, reason);
   }
 
   // A pair of scales that the paper names.
@@ -100,12 +102,12 @@ class Claims {
     const double paper = 100 * (1 - flow / theirs);
     const HexgenCell* a = study_.Find({c.cluster, c.load, c.rate, Flow(c)});
     const HexgenCell* b = study_.Find({c.cluster, c.load, c.rate, other});
-    if (a == nullptr || b == nullptr) return Add(name, {}, paper, {}, "%", false, kNotRun);
+    if (a == nullptr || b == nullptr) return Lacking(name, Over(paper), "%");
     const Reduction r = ReductionOf(*a, *b, &HexgenFigures::scale);
-    Add(name, r.mean, paper, {}, "%", r.high >= paper && r.low > 0,
-        fmt::format("scales {} and {}, in the paper {:g} and {:g}; {:.0f} to {:.0f} % at 95 % confidence",
-                    Short(b->Mean(&HexgenFigures::scale)), Short(a->Mean(&HexgenFigures::scale)), theirs, flow, r.low,
-                    r.high));
+    Reach(name, r, Over(paper), "%",
+          fmt::format("scales {} and {}, in the paper {:g} and {:g}; {:.0f} to {:.0f} % at 95 % confidence",
+                      Short(b->Mean(&HexgenFigures::scale)), Short(a->Mean(&HexgenFigures::scale)), theirs, flow, r.low,
+                      r.high));
   }
 
   // ---- 5.2 ----
@@ -131,7 +133,7 @@ class Claims {
        5.4, 3.5);
     At("Trace 2, Hetero-2, 0.5/s: scale at 95 % below VTC", {Cluster::kHetero2, Load::kTrace2, 0.5}, hexgen::Vtc(), 7.9,
        5.2);
-    Add("Trace 3, Hetero-2, 1/s: scale at 95 % below QLM", {}, 21.8, {}, "%", false, kTrace3);
+    Lacking("Trace 3, Hetero-2, 1/s: scale at 95 % below QLM", Over(21.8), "%", kTrace3);
   }
 
   void Homogeneous() {
@@ -142,7 +144,7 @@ class Claims {
           fmt::format("Homo: scale at 95 % below {}, up to", rival.first.label), homo_, flow,
           [&rival](const Conditions&) { return rival.first; }, rival.second);
     }
-    Add("Trace 3, Homo, 1/s: scale at 95 % below the baselines", {}, 18.1, {}, "%", false, kTrace3);
+    Lacking("Trace 3, Homo, 1/s: scale at 95 % below the baselines", Over(18.1), "%", kTrace3);
   }
 
   // The largest of all conditions.
@@ -160,36 +162,28 @@ class Claims {
       better += r.low > 0;
       if (!best || r.mean > best->mean) best = r, where = c;
     }
-    if (found < all.size()) return Add(name, {}, paper, {}, "%", false, kNotRun);
-    Add(name, best->mean, paper, {}, "%", best->high >= paper && best->low > 0,
-        fmt::format("at {} ({:.0f} to {:.0f} % at 95 % confidence); better beyond chance in {} of {} settings",
-                    Name(where), best->low, best->high, better, found));
+    if (found < all.size()) return Lacking(name, Over(paper), "%");
+    Reach(name, *best, Over(paper), "%",
+          fmt::format("at {} ({:.0f} to {:.0f} % at 95 % confidence); better beyond chance in {} of {} settings",
+                      Name(where), best->low, best->high, better, found));
   }
 
   void TwoUsers() {
+    const Claimed claimed = {27.9, 35.7};
     for (const auto& [user, figure] : {std::pair{1, &HexgenFigures::user1}, std::pair{2, &HexgenFigures::user2}}) {
       for (const HexgenSystem& other : {hexgen::Vllm(), hexgen::Vtc(), hexgen::Qlm()}) {
         const std::string name = fmt::format("two users: scale at 95 % of user {} below {}", user, other.label);
-        double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
-        std::size_t found = 0, within = 0;
+        Spread spread;
         for (const Conditions& c : hetero_) {
           if (c.cluster != Cluster::kHetero2) continue;
           const HexgenCell* a = study_.Find({c.cluster, c.load, c.rate, Flow(c), 5, true});
           const HexgenCell* b = study_.Find({c.cluster, c.load, c.rate, other, 5, true});
           if (a == nullptr || b == nullptr) continue;
           const Reduction r = ReductionOf(*a, *b, figure);
-          ++found;
-          sum += r.mean;
-          least = std::min(least, r.mean);
-          most = std::max(most, r.mean);
-          within += r.high >= 27.9 && r.low > 0;
+          spread.Add(r.mean, Reaches(r, claimed));
         }
-        if (found == 0) {
-          Add(name, {}, 27.9, 35.7, "%", false, kNotRun);
-        } else {
-          Add(name, sum / static_cast<double>(found), 27.9, 35.7, "%", within == found,
-              fmt::format("{:.0f} to {:.0f} % over {} settings of Hetero-2; mean shown", least, most, found));
-        }
+        if (spread.found == 0) Lacking(name, claimed, "%");
+        else Add(name, spread.mean(), claimed, "%", spread.within == spread.found, spread.Text(" of Hetero-2"));
       }
     }
   }
@@ -201,7 +195,7 @@ class Claims {
     Range(
         "balance: scale at 95 % of WB+PQ below RR+PQ", hetero_, flow, [](const Conditions&) { return hexgen::RrPq(); },
         &HexgenFigures::scale, ReductionOf<HexgenSetup, HexgenFigures>, 10.5, 34.8);
-    Add("Trace 3, Hetero-1, 0.5/s: WB+PQ below RR+PQ", {}, 25.9, {}, "%", false, kTrace3);
+    Lacking("Trace 3, Hetero-1, 0.5/s: WB+PQ below RR+PQ", Over(25.9), "%", kTrace3);
     const auto fcfs = [this](const Conditions& c) { return hexgen::WbFcfs(plan_.AlphaOf(c.cluster, c.load, c.rate)); };
     UpTo("order: scale at 95 % of WB+PQ below WB+FCFS, up to", hetero_, flow, fcfs, 48);
     const Conditions named = {Cluster::kHetero2, Load::kTrace2, 0.5};
@@ -230,15 +224,15 @@ class Claims {
     const std::string heavy = "Table 2: the A100s' share of stage 2 (candidates) under WB";
     const std::string light = "Table 2: the A100s' share of stage 1 (schema linking) under WB";
     if (wb == nullptr || rr == nullptr) {
-      Add(heavy, {}, 57.5, {}, "%", false, kNotRun);
-      Add(light, {}, {}, 1.4, "%", false, kNotRun);
+      Lacking(heavy, Over(57.5), "%");
+      Lacking(light, {{}, 1.4}, "%");
       return;
     }
     const double two = OnA100(*wb, 1), one = OnA100(*wb, 0);
-    Add(heavy, two, 57.5, {}, "%", two >= 57.5, fmt::format("{:.0f} % under RR; {}", OnA100(*rr, 1), note));
-    Add(light, one, {}, 1.4, "%", one <= 1.4,
-        fmt::format("{:.0f} % under RR: light calls go to the fast ones, too, while nobody waits there; {}",
-                    OnA100(*rr, 0), note));
+    AtLeast(heavy, two, 57.5, "%", fmt::format("{:.0f} % under RR; {}", OnA100(*rr, 1), note));
+    AtMost(light, one, 1.4, "%",
+           fmt::format("{:.0f} % under RR: light calls go to the fast ones, too, while nobody waits there; {}",
+                       OnA100(*rr, 0), note));
   }
 
   // ---- 5.4 ----
@@ -262,23 +256,23 @@ class Claims {
           best = cell, alpha = a;
       }
       if (best == nullptr || zero == nullptr || theirs == nullptr) {
-        Add(name, {}, paper, paper, "", false, kNotRun);
+        Lacking(name, paper, "");
         continue;
       }
       const Reduction below_zero = ReductionOf(*best, *zero, &HexgenFigures::p95);
       const Reduction below_theirs = ReductionOf(*best, *theirs, &HexgenFigures::p95);
-      Add(name, alpha, paper, paper, "", below_theirs.low <= 0,
+      Add(name, alpha, paper, "", below_theirs.low <= 0,
           fmt::format(
               "least mean P95 at {:g}: {:.1f} % ({:.1f} to {:.1f}) below alpha 0, {:.1f} % ({:.1f} to {:.1f}) below "
               "the paper's {:g}",
               alpha, below_zero.mean, below_zero.low, below_zero.high, below_theirs.mean, below_theirs.low,
               below_theirs.high, paper));
     }
-    Add("Trace 3: best alpha 0.2 and 0.4, the latter 14 % below alpha 0", {}, 14, {}, "%", false, kTrace3);
+    Lacking("Trace 3: best alpha 0.2 and 0.4, the latter 14 % below alpha 0", Over(14), "%", kTrace3);
     Consistent();
     Tuner();
-    Add("tuning takes 115 to 158 s", {}, 115, 158, "s", false,
-        "not timed here: BM_AlphaSweep (11 values x 5 seeds) takes less than a second of one core");
+    Lacking("tuning takes 115 to 158 s", {115, 158}, "s",
+            "not timed here: BM_AlphaSweep (11 values x 5 seeds) takes less than a second of one core");
   }
 
   // "incorporating task suitability (via non-zero alpha) consistently improves"
@@ -303,8 +297,8 @@ class Claims {
       better += beyond_chance;
     }
     const std::string name = "an alpha of 0.1 to 0.5 is always better than 0: P95 below it";
-    if (found == 0) return Add(name, {}, 0, {}, "%", false, kNotRun);
-    Add(name, sum / found, 0, {}, "%", better == found,
+    if (found == 0) return Lacking(name, Over(0), "%");
+    Add(name, sum / found, Over(0), "%", better == found,
         fmt::format("the best of them, mean of {} settings; better beyond chance in {}", found, better));
   }
 
@@ -319,10 +313,10 @@ class Claims {
       if (cell == nullptr) continue;
       if (best == nullptr || cell->Mean(&HexgenFigures::p95) < best->Mean(&HexgenFigures::p95)) best = cell, alpha = a;
     }
-    if (tuner == nullptr || best == nullptr || zero == nullptr) return Add(name, {}, {}, 0, "%", false, kNotRun);
+    if (tuner == nullptr || best == nullptr || zero == nullptr) return Lacking(name, {{}, 0}, "%");
     const Reduction above = IncreaseOf(*tuner, *best, &HexgenFigures::p95);
     const Reduction below = ReductionOf(*tuner, *zero, &HexgenFigures::p95);
-    Add(name, above.mean, {}, 0, "%", above.low <= 0,
+    Add(name, above.mean, {{}, 0}, "%", above.low <= 0,
         fmt::format(
             "best fixed alpha {:g}, chosen with hindsight; {:.1f} to {:.1f} % at 95 % confidence; {:.1f} % ({:.1f} "
             "to {:.1f}) below alpha 0; {} searches a run, alpha {} in the end",
@@ -333,13 +327,12 @@ class Claims {
   const HexgenStudy& study_;
   const HexgenPlan& plan_;
   std::vector<Conditions> hetero_, homo_;  // at the published rates
-  std::vector<ScenarioClaim> claims_;
 };
 
 }  // namespace
 
 std::vector<ScenarioClaim> HexgenClaims(const HexgenStudy& study, const HexgenPlan& plan) {
-  return Claims(study, plan).All();
+  return PaperClaims(study, plan).All();
 }
 
 std::vector<std::string> HexgenFindings(const HexgenStudy& study, const HexgenPlan& plan) {

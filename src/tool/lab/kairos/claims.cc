@@ -5,15 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "tool/lab/claim.h"
 #include "tool/lab/kairos/plan.h"
-#include "tool/report/table.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
 namespace takt::tool {
 namespace {
 
-constexpr const char* kNotRun = "not run to the end";
 constexpr const char* kNoQueue = "no queue forms under Parrot at any load";
 
 struct Measure {
@@ -23,9 +22,9 @@ struct Measure {
 constexpr Measure kMean = {"mean", &KairosFigures::mean}, kP90 = {"P90", &KairosFigures::p90},
                   kP95 = {"P95", &KairosFigures::p95}, kP99 = {"P99", &KairosFigures::p99};
 
-class Claims {
+class PaperClaims : Claims {
  public:
-  Claims(const KairosStudy& study, const KairosPlan& plan, const std::vector<KairosAccuracy>& accuracies)
+  PaperClaims(const KairosStudy& study, const KairosPlan& plan, const std::vector<KairosAccuracy>& accuracies)
       : study_(study), plan_(plan), accuracies_(accuracies) {}
 
   std::vector<ScenarioClaim> All() {
@@ -60,27 +59,36 @@ class Claims {
     }
     Preemptions();
     Accuracy();
-    return std::move(claims_);
+    return Take();
   }
 
  private:
-  void Lacking(const std::string& name, double low, double high, const char* unit, const char* why) {
-    claims_.push_back({name, std::nullopt, low, high, unit, false, why});
-  }
-
   const KairosCell* Cell(const KairosCell& at, const KairosSystem& system) const {
     return study_.Find({at.setup.model, at.setup.scenario, system, at.setup.load});
   }
 
-  // Kairos below another where the queue is half of the time under Parrot; all loads that queue are in the reason.
+  // Both where the queue is half of the time under Parrot; null where no queue forms, or one was not run to the end,
+  // which is said in the claim's stead.
+  struct Pair {
+    const KairosCell *half = nullptr, *ours = nullptr, *theirs = nullptr;
+  };
+  Pair AtHalf(KairosModel model, std::size_t scenario, const KairosSystem& other, const std::string& name,
+              const Claimed& claimed, const char* unit) {
+    Pair p{.half = HalfQueued(study_, plan_, model, scenario)};
+    if (p.half == nullptr) return Lacking(name, claimed, unit, kNoQueue), Pair{};
+    p.ours = Cell(*p.half, kairos::Kairos()), p.theirs = Cell(*p.half, other);
+    if (p.ours == nullptr || p.theirs == nullptr) return Lacking(name, claimed, unit), Pair{};
+    return p;
+  }
+
+  // Kairos below another; all loads that queue are in the reason.
   void Below(KairosModel model, std::size_t scenario, const KairosSystem& other, const Measure& measure, double low,
              double high) {
+    const Claimed claimed = {low, high};
     const std::string name = fmt::format("{}, {}: {} token latency below that of {}", Name(model),
                                          kKairosScenarios[scenario], measure.name, other.label);
-    const KairosCell* half = HalfQueued(study_, plan_, model, scenario);
-    if (half == nullptr) return Lacking(name, low, high, "%", kNoQueue);
-    const KairosCell *ours = Cell(*half, kairos::Kairos()), *theirs = Cell(*half, other);
-    if (ours == nullptr || theirs == nullptr) return Lacking(name, low, high, "%", kNotRun);
+    const auto [half, ours, theirs] = AtHalf(model, scenario, other, name, claimed, "%");
+    if (half == nullptr) return;
     const Reduction r = ReductionOf(*ours, *theirs, measure.figure);
     std::vector<std::string> all;
     for (const double load : plan_.LoadsOf(scenario)) {
@@ -90,28 +98,21 @@ class Claims {
         all.push_back(fmt::format("{:.0f} at {:g}", ReductionOf(*a, *b, measure.figure).mean, load));
       }
     }
-    const bool holds = r.high >= low && r.low > 0;
-    claims_.push_back(
-        {name, r.mean, low, high, "%", holds,
-         fmt::format("at load {:g}, where calls wait for {:.0f} % of the time under Parrot: {} ms against {} ms; 95 % "
-                     "interval {} to {}{}; by load: {}",
-                     half->setup.load, half->Mean(&KairosFigures::queued), Short(ours->Mean(measure.figure)),
-                     Short(theirs->Mean(measure.figure)), Short(r.low), Short(r.high),
-                     holds && r.low > high ? ": more than the paper's" : "", fmt::join(all, ", "))});
+    Reach(name, r, claimed, "%",
+          fmt::format("at load {:g}, where calls wait for {:.0f} % of the time under Parrot: {} ms against {} ms; {}; "
+                      "by load: {}",
+                      half->setup.load, half->Mean(&KairosFigures::queued), Short(ours->Mean(measure.figure)),
+                      Short(theirs->Mean(measure.figure)), IntervalText(r, claimed), fmt::join(all, ", ")));
   }
 
   void Times(KairosModel model, const KairosSystem& without, double paper) {
     const std::string name = fmt::format("{}, {}: {} is slower by a factor, where half of the time is a queue's",
                                          Name(model), kKairosScenarios[kMix], without.label);
-    const KairosCell* half = HalfQueued(study_, plan_, model, kMix);
-    if (half == nullptr) return Lacking(name, paper, paper, "x", kNoQueue);
-    const KairosCell *ours = Cell(*half, kairos::Kairos()), *theirs = Cell(*half, without);
-    if (ours == nullptr || theirs == nullptr) return Lacking(name, paper, paper, "x", kNotRun);
+    const auto [half, ours, theirs] = AtHalf(model, kMix, without, name, paper, "x");
+    if (half == nullptr) return;
     const Reduction r = ReductionOf(*ours, *theirs, &KairosFigures::mean);
-    const double most = 1 / (1 - r.high / 100), times = 1 / (1 - r.mean / 100);
-    claims_.push_back({name, times, paper, paper, "x", r.low > 0 && most >= paper,
-                       fmt::format("at load {:g}; 95 % interval {} to {}", half->setup.load,
-                                   Short(1 / (1 - r.low / 100)), Short(most))});
+    const Interval times = {1 / (1 - r.mean / 100), 1 / (1 - r.low / 100), 1 / (1 - r.high / 100)};
+    Reach(name, times, paper, "x", fmt::format("at load {:g}; {}", half->setup.load, IntervalText(times)));
   }
 
   void Preemptions() {
@@ -123,16 +124,16 @@ class Claims {
             std::tuple{"tokens that it computes again (the paper: memory that it wastes)", &KairosFigures::recomputed,
                        14.2}}) {
         if (half == nullptr) {
-          Lacking(where + what, paper, paper, "%", kNoQueue);
+          Lacking(where + what, paper, "%", kNoQueue);
           continue;
         }
         const KairosCell* packed = Cell(*half, kairos::Kairos());
         const double ours = half->Mean(figure);
-        claims_.push_back({where + what, ours, paper, paper, "%", ours >= 0.5 * paper,
-                           fmt::format("under Parrot at load {:g} ({:.1f} workflows a second), Kairos {}; holds from "
-                                       "half of the paper's on",
-                                       half->setup.load, half->Mean(&KairosFigures::rate),
-                                       packed != nullptr ? Short(packed->Mean(figure)) : "-")});
+        Add(where + what, ours, paper, "%", ours >= 0.5 * paper,
+            fmt::format("under Parrot at load {:g} ({:.1f} workflows a second), Kairos {}; holds from half of the "
+                        "paper's on",
+                        half->setup.load, half->Mean(&KairosFigures::rate),
+                        packed != nullptr ? Short(packed->Mean(figure)) : "-"));
       }
     }
   }
@@ -150,24 +151,22 @@ class Claims {
       for (const KairosAccuracy& a : accuracies_) {
         all.push_back(fmt::format("{} {:.1f}", kKairosScenarios[a.scenario], a.*figure));
       }
-      claims_.push_back({name, ours, paper, paper, "%", ours >= paper - 0.05, fmt::format("{}", fmt::join(all, ", "))});
+      Add(name, ours, paper, "%", ours >= paper - 0.05, fmt::format("{}", fmt::join(all, ", ")));
     };
     claim("Pairs of requests ordered as their remaining time: Kairos, mean of the scenarios",
           &KairosAccuracy::classical, 83.5);
     claim("Pairs of requests ordered as their remaining time: Ayo", &KairosAccuracy::depth, 75.9);
     claim("Pairs of requests ordered as their remaining time: FCFS", &KairosAccuracy::fcfs, 50);
     for (const KairosAccuracy& a : accuracies_) {
-      const double gap = a.best - a.classical;
-      claims_.push_back({fmt::format("{}: points below the best fixed order of agents", kKairosScenarios[a.scenario]),
-                         gap, std::nullopt, 1.0, "points", gap <= 1,
-                         fmt::format("{:.2f} % against {:.2f} %: {}", a.classical, a.best, fmt::join(a.order, " < "))});
+      AtMost(fmt::format("{}: points below the best fixed order of agents", kKairosScenarios[a.scenario]),
+             a.best - a.classical, 1, "points",
+             fmt::format("{:.2f} % against {:.2f} %: {}", a.classical, a.best, fmt::join(a.order, " < ")));
     }
   }
 
   const KairosStudy& study_;
   const KairosPlan& plan_;
   const std::vector<KairosAccuracy>& accuracies_;
-  std::vector<ScenarioClaim> claims_;
 };
 
 }  // namespace
@@ -186,7 +185,7 @@ const KairosCell* HalfQueued(const KairosStudy& study, const KairosPlan& plan, K
 
 std::vector<ScenarioClaim> KairosClaims(const KairosStudy& study, const KairosPlan& plan,
                                         const std::vector<KairosAccuracy>& accuracies) {
-  return Claims(study, plan, accuracies).All();
+  return PaperClaims(study, plan, accuracies).All();
 }
 
 std::vector<std::string> KairosFindings(const KairosStudy& study, const KairosPlan& plan,

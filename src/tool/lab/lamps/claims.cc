@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "tool/lab/claim.h"
 #include "tool/lab/lamps/plan.h"
-#include "tool/report/table.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -17,7 +17,6 @@ namespace {
 
 constexpr double kSignificant = 0.05;
 constexpr const char* kToolBench = "no data: the ToolBench file is not in the authors' release";
-constexpr const char* kNotRun = "not run to the end";
 
 struct Measure {
   const char* name;
@@ -26,9 +25,9 @@ struct Measure {
 constexpr Measure kLatency = {"mean latency", &LampsFigures::latency};
 constexpr Measure kTtft = {"mean TTFT", &LampsFigures::ttft};
 
-class Claims {
+class PaperClaims : Claims {
  public:
-  Claims(const LampsStudy& study, const LampsPlan& plan, const LampsPredictor& predictor)
+  PaperClaims(const LampsStudy& study, const LampsPlan& plan, const LampsPredictor& predictor)
       : study_(study), plan_(plan), predictor_(predictor) {}
 
   std::vector<ScenarioClaim> All() {
@@ -42,7 +41,7 @@ class Claims {
     Mispredictions();
     Predictor();
     Conclusion();
-    return std::move(claims_);
+    return Take();
   }
 
  private:
@@ -75,9 +74,9 @@ class Claims {
     At(M::kVicuna, C::kSingle, 3, vllm, kTtft, 18.65);
     At(M::kVicuna, C::kSingle, 3, infercept, kLatency, 0.24);
     At(M::kVicuna, C::kSingle, 3, vllm, kLatency, 15.73);
-    for (const LampsSystem& other : {infercept, vllm}) At(M::kVicuna, C::kSingle, 4, other, kTtft, 98, true);
+    for (const LampsSystem& other : {infercept, vllm}) At(M::kVicuna, C::kSingle, 4, other, kTtft, Over(98));
     BestOf(M::kVicuna, C::kSingle, 4, kLatency, 82);
-    for (const LampsSystem& other : {infercept, vllm}) At(M::kVicuna, C::kMulti, 4, other, kTtft, 89, true);
+    for (const LampsSystem& other : {infercept, vllm}) At(M::kVicuna, C::kMulti, 4, other, kTtft, Over(89));
     BestOf(M::kVicuna, C::kMulti, 4, kLatency, 78);
     Lacking("Vicuna 13B, ToolBench at 3/s: mean TTFT below InferCept's", 75.46, "%", kToolBench);
     Lacking("Vicuna 13B, ToolBench at 3/s: mean latency below InferCept's", 62.61, "%", kToolBench);
@@ -90,13 +89,13 @@ class Claims {
       for (const LampsCalls calls : kLampsCalls) {
         for (const Measure& measure : {kLatency, kTtft}) {
           for (const LampsSystem& other : {lamps::InferCept(), lamps::Vllm()}) {
-            At(model, calls, 5, other, measure, 0, true);
+            At(model, calls, 5, other, measure, Over(0));
           }
         }
       }
       for (const Measure& measure : {kLatency, kTtft}) {
-        Lacking(fmt::format("{}, ToolBench at 5/s: {} below InferCept's and vLLM's", Name(model), measure.name),
-                std::nullopt, "%", kToolBench);
+        Lacking(fmt::format("{}, ToolBench at 5/s: {} below InferCept's and vLLM's", Name(model), measure.name), {},
+                "%", kToolBench);
       }
     }
   }
@@ -104,34 +103,33 @@ class Claims {
   void Tail() {
     for (const LampsModel model : kLampsModels) {
       for (const LampsSystem& other : {lamps::InferCept(), lamps::Vllm()}) {
-        At(model, C::kMulti, plan_.rates.back(), other, {"p99 TTFT", &LampsFigures::ttft_p99}, 0, true);
+        At(model, C::kMulti, plan_.rates.back(), other, {"p99 TTFT", &LampsFigures::ttft_p99}, Over(0));
       }
     }
   }
 
   void Throughput() {
     const Measure measure = {"completions", &LampsFigures::in_time};
-    const auto claim = [&](LampsCalls calls, const LampsSystem& other, double paper, bool at_least) {
+    const auto claim = [&](LampsCalls calls, const LampsSystem& other, const Claimed& claimed) {
       std::optional<Reduction> best;
       double rate = 0;
       for (const double r : plan_.throughput_rates) {
         const LampsCell* a = Cell(M::kVicuna, calls, r, lamps::Lamps(), plan_.throughput_minutes);
         const LampsCell* b = Cell(M::kVicuna, calls, r, other, plan_.throughput_minutes);
         if (a == nullptr || b == nullptr) continue;
-        const Reduction more = Increase(*a, *b, measure.figure);
+        const Reduction more = IncreaseOf(*a, *b, measure.figure);
         if (!best || more.mean > best->mean) best = more, rate = r;
       }
       const std::string name = fmt::format("Vicuna 13B, {}: completions in {:g} minutes above {}'s, at the best rate",
                                            Name(calls), plan_.throughput_minutes, other.label);
-      if (!best) return Lacking(name, paper, "%", kNotRun);
-      Judge(name, *best, paper, at_least, fmt::format("at {:g}/s", rate));
+      if (!best) return Lacking(name, claimed, "%");
+      Judge(name, *best, claimed, fmt::format("at {:g}/s", rate));
     };
-    claim(C::kSingle, lamps::InferCept(), 46.81, false);
-    claim(C::kSingle, lamps::Vllm(), 71.34, false);
-    claim(C::kMulti, lamps::InferCept(), 50.23, false);
-    claim(C::kMulti, lamps::Vllm(), 144, true);
-    Lacking("Vicuna 13B, ToolBench: completions in 30 minutes slightly below InferCept's", std::nullopt, "%",
-            kToolBench);
+    claim(C::kSingle, lamps::InferCept(), 46.81);
+    claim(C::kSingle, lamps::Vllm(), 71.34);
+    claim(C::kMulti, lamps::InferCept(), 50.23);
+    claim(C::kMulti, lamps::Vllm(), Over(144));
+    Lacking("Vicuna 13B, ToolBench: completions in 30 minutes slightly below InferCept's", {}, "%", kToolBench);
   }
 
   // Figure 9.
@@ -140,9 +138,9 @@ class Claims {
     const LampsCell* free = Cell(M::kGptJ, C::kMulti, plan_.rate, lamps::Guarded(0));
     const std::string where = fmt::format("GPT-J 6B, multi-call at {:g}/s: starvation threshold 100", plan_.rate);
     const auto claim = [&](const std::string& name, bool increase, LampsFigure figure) {
-      if (guarded == nullptr || free == nullptr) return Lacking(name, 0, "%", kNotRun);
-      const Reduction change = increase ? Increase(*guarded, *free, figure) : ReductionOf(*guarded, *free, figure);
-      Judge(name, change, 0, true,
+      if (guarded == nullptr || free == nullptr) return Lacking(name, Over(0), "%");
+      const Reduction change = increase ? IncreaseOf(*guarded, *free, figure) : ReductionOf(*guarded, *free, figure);
+      Judge(name, change, Over(0),
             fmt::format("{} against {} without", Short(guarded->Mean(figure)), Short(free->Mean(figure))));
     };
     claim(where + ", p99 latency below that without a guard", false, &LampsFigures::latency_p99);
@@ -161,18 +159,18 @@ class Claims {
       const std::string worse = where + "LAMPS without its order slightly worse than InferCept in mean latency";
       const std::string main = where + "share of the gain over vLLM in mean latency that is due to the order";
       if (vllm == nullptr || infercept == nullptr || no_order == nullptr || all == nullptr) {
-        Lacking(worse, 0, "%", kNotRun);
-        Lacking(main, 50, "%", kNotRun);
+        Lacking(worse, Over(0), "%");
+        Lacking(main, Over(50), "%");
         continue;
       }
-      Judge(worse, Increase(*no_order, *infercept, &LampsFigures::latency), 0, true, "");
+      Judge(worse, IncreaseOf(*no_order, *infercept, &LampsFigures::latency), Over(0), "");
       const double latency[] = {vllm->Mean(&LampsFigures::latency), no_order->Mean(&LampsFigures::latency),
                                 all->Mean(&LampsFigures::latency)};
       const double gain = latency[0] - latency[2];
       const double share = gain > 0 ? 100 * (latency[1] - latency[2]) / gain : 0;
-      claims_.push_back({main, share, 50, std::nullopt, "%", share > 50,
-                         fmt::format("{} s with vLLM, {} s with calls handled by least waste, {} s with the order",
-                                     Short(latency[0]), Short(latency[1]), Short(latency[2]))});
+      Add(main, share, Over(50), "%", share > 50,
+          fmt::format("{} s with vLLM, {} s with calls handled by least waste, {} s with the order", Short(latency[0]),
+                      Short(latency[1]), Short(latency[2])));
     }
   }
 
@@ -183,14 +181,12 @@ class Claims {
     const auto compare = [&](const std::string& name, double rate, double error, bool latency, bool grows) {
       const LampsCell* exact = Cell(M::kGptJ, C::kMulti, rate, lamps::Lamps());
       const LampsCell* noisy = Cell(M::kGptJ, C::kMulti, rate, gaussian(error));
-      if (exact == nullptr || noisy == nullptr) return Lacking(name, 0, "%", kNotRun);
-      const Reduction change = latency ? Increase(*noisy, *exact, &LampsFigures::latency_p50)
+      const Claimed claimed = grows ? Over(0) : Claimed({}, 5);
+      if (exact == nullptr || noisy == nullptr) return Lacking(name, claimed, "%");
+      const Reduction change = latency ? IncreaseOf(*noisy, *exact, &LampsFigures::latency_p50)
                                        : ReductionOf(*noisy, *exact, &LampsFigures::in_time);
-      if (grows) return Judge(name, change, 0, true, "");
-      const bool small = change.low <= 5;
-      claims_.push_back(
-          {name, change.mean, std::nullopt, 5, "%", small,
-           fmt::format("95 % interval {} to {}; at most 5 % is taken as none", Short(change.low), Short(change.high))});
+      if (grows) return Judge(name, change, claimed, "");
+      Add(name, change.mean, claimed, "%", change.low <= 5, IntervalText(change) + "; at most 5 % is taken as none");
     };
     for (const double rate : {8.0, 10.0}) {
       const std::string where = fmt::format("GPT-J 6B, multi-call at {:g}/s: ", rate);
@@ -203,8 +199,8 @@ class Claims {
   void Predictor() {
     const std::string here = fmt::format(
         "{}; class means on InferCept's requests ({} calls): within 5 tokens {} %, within 15 {} %, mean error {} "
-        "tokens, "
-        "{} in the first 20 bins",
+        "tokens, {} in the first "
+        "20 bins",
         kToolBench, predictor_.calls, Short(predictor_.acc_5), Short(predictor_.acc_15), Short(predictor_.mae),
         Short(predictor_.mae_first_20));
     Lacking("predictor on ToolBench: Acc-5", 68.5, "%", here);
@@ -242,8 +238,8 @@ class Claims {
           }
         }
       }
-      if (!best) return Lacking(name, high, "%", kNotRun);
-      claims_.push_back({name, best->mean, low, high, "%", best->high >= low, where});
+      if (!best) return Lacking(name, {low, high}, "%");
+      Add(name, best->mean, {low, high}, "%", best->high >= low, where);
     };
     claim(kLatency, 27, 85);
     claim(kTtft, 4, 96);
@@ -251,37 +247,24 @@ class Claims {
 
   // ---- how a claim is judged ----
 
-  static Reduction Increase(const LampsCell& ours, const LampsCell& other, LampsFigure figure) {
-    Reduction r = ReductionOf(ours, other, figure);
-    return {-r.mean, -r.high, -r.low, r.p};
-  }
-
   const LampsCell* Cell(LampsModel model, LampsCalls calls, double rate, const LampsSystem& system,
                         double minutes = 0) const {
     return study_.Find({model, calls, system, rate, minutes > 0 ? minutes : plan_.minutes});
   }
 
-  void Lacking(const std::string& name, std::optional<double> paper, const char* unit, const std::string& reason) {
-    claims_.push_back({name, std::nullopt, paper, paper, unit, false, reason});
+  // The interval reaches what the paper says; `why` stands before it.
+  void Judge(const std::string& name, const Reduction& ours, const Claimed& claimed, const std::string& why) {
+    Reach(name, ours, claimed, "%", (why.empty() ? "" : why + "; ") + IntervalText(ours, claimed));
   }
 
-  // It holds where the interval reaches what the paper says and, of an improvement, excludes none at all.
-  void Judge(const std::string& name, const Reduction& ours, double paper, bool at_least, const std::string& why) {
-    const bool holds = ours.high >= paper && (paper < 0 || ours.low > 0);
-    std::string reason = fmt::format("95 % interval {} to {}", Short(ours.low), Short(ours.high));
-    if (!why.empty()) reason = why + "; " + reason;
-    if (holds && !at_least && ours.low > paper) reason += ": more than the paper's";
-    claims_.push_back({name, ours.mean, paper, at_least ? std::nullopt : std::optional(paper), "%", holds, reason});
-  }
-
-  // LAMPS against `other` at one rate; `paper` % less, or more than that where `at_least`.
+  // LAMPS against `other` at one rate.
   void At(LampsModel model, LampsCalls calls, double rate, const LampsSystem& other, const Measure& measure,
-          double paper, bool at_least = false) {
+          const Claimed& claimed) {
     const std::string name =
         fmt::format("{}, {} at {:g}/s: {} below {}'s", Name(model), Name(calls), rate, measure.name, other.label);
     const LampsCell *a = Cell(model, calls, rate, lamps::Lamps()), *b = Cell(model, calls, rate, other);
-    if (a == nullptr || b == nullptr) return Lacking(name, paper, "%", kNotRun);
-    Judge(name, ReductionOf(*a, *b, measure.figure), paper, at_least, Why(*a, *b, measure.figure));
+    if (a == nullptr || b == nullptr) return Lacking(name, claimed, "%");
+    Judge(name, ReductionOf(*a, *b, measure.figure), claimed, Why(*a, *b, measure.figure));
   }
 
   // Against the one of the two that it is further below.
@@ -292,10 +275,10 @@ class Claims {
     const LampsCell* best = nullptr;
     for (const LampsSystem& other : {lamps::InferCept(), lamps::Vllm()}) {
       const LampsCell* b = Cell(model, calls, rate, other);
-      if (a == nullptr || b == nullptr) return Lacking(name, paper, "%", kNotRun);
+      if (a == nullptr || b == nullptr) return Lacking(name, paper, "%");
       if (best == nullptr || b->Mean(measure.figure) > best->Mean(measure.figure)) best = b;
     }
-    Judge(name, ReductionOf(*a, *best, measure.figure), paper, false, Why(*a, *best, measure.figure));
+    Judge(name, ReductionOf(*a, *best, measure.figure), paper, Why(*a, *best, measure.figure));
   }
 
   static std::string Why(const LampsCell& ours, const LampsCell& other, LampsFigure figure) {
@@ -309,7 +292,6 @@ class Claims {
   const LampsStudy& study_;
   const LampsPlan& plan_;
   const LampsPredictor& predictor_;
-  std::vector<ScenarioClaim> claims_;
 };
 
 // Rates at which LAMPS is beyond doubt lower, higher, or neither, such as "lower at 9, 10/s, higher at 7/s".
@@ -332,7 +314,7 @@ std::string Standing(const std::vector<std::pair<double, Reduction>>& by_rate) {
 
 std::vector<ScenarioClaim> LampsClaims(const LampsStudy& study, const LampsPlan& plan,
                                        const LampsPredictor& predictor) {
-  return Claims(study, plan, predictor).All();
+  return PaperClaims(study, plan, predictor).All();
 }
 
 std::vector<std::string> LampsFindings(const LampsStudy& study, const LampsPlan& plan) {

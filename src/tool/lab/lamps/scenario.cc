@@ -270,7 +270,7 @@ Table RateTable(const LampsStudy& study, const LampsPlan& plan, LampsModel model
     const LampsCell *ours = cell(lamps::Lamps()), *other = cell(lamps::InferCept());
     for (const LampsFigure figure : {&LampsFigures::latency, &LampsFigures::ttft}) {
       const Reduction r = ours != nullptr && other != nullptr ? ReductionOf(*ours, *other, figure)
-                                                              : Reduction{Table::kNoNumber, 0, 0, Table::kNoNumber};
+                                                              : Reduction{{Table::kNoNumber, 0, 0}, Table::kNoNumber};
       table.Text(std::isnan(r.mean) ? "-" : fmt::format("{:.1f}", std::round(10 * r.mean) / 10 + 0.0));
       table.Text(std::isnan(r.p) ? "-" : r.p < 0.001 ? "<.001" : fmt::format("{:.3f}", r.p));
     }
