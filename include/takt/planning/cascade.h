@@ -27,15 +27,9 @@
 #include "absl/status/statusor.h"
 #include "takt/base/parallel.h"
 #include "takt/planning/parallelism.h"
+#include "takt/workload/cascade_sample.h"
 
 namespace takt {
-
-// A request that every model has answered.
-struct CascadeSample {
-  std::int32_t prompt = 1;  // tokens
-  std::vector<std::int32_t> outputs = {};  // tokens, by model
-  std::vector<double> scores = {};  // the judge's, 0 to 100, by model
-};
 
 struct CascadeProblem {
   std::vector<ServedModel> models = {};  // in the order of the cascade

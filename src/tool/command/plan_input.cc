@@ -3,11 +3,11 @@
 #include <string_view>
 #include <utility>
 
-#include "tool/lab/cascadia/traces.h"
 #include "tool/command/json_object.h"
 #include "tool/run/output.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "takt/workload/cascadia.h"
 
 namespace takt::tool {
 namespace {

@@ -5,12 +5,12 @@
 #include <limits>
 #include <utility>
 
-#include "tool/lab/cascadia/traces.h"
 #include "fmt/format.h"
 #include "takt/base/random.h"
 #include "takt/numeric/quantile.h"
 #include "takt/planning/drift.h"
 #include "takt/planning/rollout.h"
+#include "takt/workload/cascadia.h"
 
 namespace takt::tool {
 namespace {

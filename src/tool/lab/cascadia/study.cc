@@ -8,11 +8,11 @@
 #include <numeric>
 #include <utility>
 
-#include "tool/lab/cascadia/traces.h"
 #include "tool/report/plan_report.h"
 #include "fmt/format.h"
-#include "takt/numeric/quantile.h"
+#include "takt/planning/cascade_rivals.h"
 #include "takt/sim/profiles.h"
+#include "takt/workload/cascadia.h"
 
 namespace takt::tool {
 
@@ -97,203 +97,32 @@ void Simulate(const CascadeProblem& problem, const std::vector<std::vector<Casca
   }
 }
 
-// A plan of given GPUs for a routing; none where they are too few.
-std::optional<CascadePlan> PlanWith(const CascadePlanner& planner, std::size_t routing, double rate,
-                                    const std::vector<std::int32_t>& gpus) {
-  const std::vector<double> rates = planner.RatesOf(routing, rate);
-  CascadePlan plan;
-  plan.thresholds = planner.thresholds(routing);
-  plan.quality = planner.quality(routing);
-  for (std::size_t m = 0; m < gpus.size(); ++m) {
-    ModelPlan& own = plan.models.emplace_back();
-    own.name = planner.problem().models[m].name;
-    own.share = planner.shares(routing)[m];
-    own.rate = own.share * rate;
-    if (own.share == 0) continue;
-    const std::size_t level = planner.table().LeastLevel(m, gpus[m], rates[m]);
-    if (level == planner.table().latencies().size()) return std::nullopt;
-    own.gpus = gpus[m];
-    own.p95 = planner.table().latencies()[level];
-    own.replicas = planner.table().Mix(m, level, gpus[m]);
-    plan.latency = std::max(plan.latency, own.p95);
-    plan.gpus += own.gpus;
-  }
-  return plan;
-}
-
-std::vector<std::int32_t> EvenSplit(std::int32_t gpus, std::size_t models) {
-  std::vector<std::int32_t> split;
-  const auto n = static_cast<std::int32_t>(models);
-  for (std::int32_t m = 0; m < n; ++m) split.push_back(gpus / n + (m >= n - gpus % n ? 1 : 0));
-  return split;
-}
-
-CascadiaResult UniformGpus(const CascadePlanner& planner, double quality, double rate) {
+CascadiaResult ResultOf(RivalPlan rival) {
   CascadiaResult result;
-  const std::vector<std::int32_t> gpus = EvenSplit(planner.table().gpus(), planner.problem().models.size());
-  const std::size_t top = planner.table().latencies().size() - 1;
-  std::optional<CascadePlan> best;
-  for (std::size_t r = 0; r < planner.routings(); ++r) {
-    if (planner.quality(r) < quality) continue;
-    double most = kInf;
-    const std::vector<double> work = planner.RatesOf(r, 1);
-    for (std::size_t m = 0; m < gpus.size(); ++m) {
-      if (work[m] > 0) most = std::min(most, planner.table().Rate(m, top, gpus[m]) / work[m]);
-    }
-    result.sustains = std::max(result.sustains, most);
-    std::optional<CascadePlan> plan = PlanWith(planner, r, rate, gpus);
-    if (plan &&
-        (!best || plan->latency < best->latency || (plan->latency == best->latency && plan->quality > best->quality))) {
-      best = std::move(plan);
-    }
-  }
-  if (!best) {
-    result.why = "an even split does not serve the rate at this quality";
-  } else {
-    result.plan = *std::move(best);
-    planner.Simulate(result.plan, rate);  // which tunes its replicas
-  }
-  return result;
-}
-
-// RouteLLM decides at once, by a learned score: those above its threshold go to the small model alone.
-struct RouterPlan {
-  double threshold = 0;
-  CascadePlan plan;
-};
-
-CascadiaResult RouteLlm(const CascadePlanner& planner, const std::vector<double>& router, double quality, double rate,
-                        const std::vector<std::vector<CascadeArrival>>& arrivals) {
-  CascadiaResult result;
-  const std::vector<CascadeSample>& sample = planner.problem().sample;
-  const MixTable& table = planner.table();
-  std::vector<double> sorted = router;
-  std::sort(sorted.begin(), sorted.end());
-  std::optional<RouterPlan> best;
-  ThresholdSearch search;
-  for (int percent = 0; percent <= 100; ++percent) {
-    const double threshold = percent == 100 ? kInf : QuantileOfSorted(sorted, percent / 100.0);
-    double got = 0, strong = 0;
-    for (std::size_t i = 0; i < sample.size(); ++i) {
-      const bool goes_strong = router[i] < threshold;
-      got += sample[i].scores[goes_strong ? 1 : 0];
-      strong += goes_strong ? 1 : 0;
-    }
-    const auto n = static_cast<double>(sample.size());
-    if (got / n < quality) continue;
-    const double share[] = {1 - strong / n, strong / n};
-    const std::size_t top = table.latencies().size() - 1;
-    for (std::int32_t f = 0; f <= table.gpus(); ++f) {
-      double most = kInf;
-      if (share[0] > 0) most = std::min(most, table.Rate(0, top, f) / share[0]);
-      if (share[1] > 0) most = std::min(most, table.Rate(1, top, table.gpus() - f) / share[1]);
-      result.sustains = std::max(result.sustains, most);
-    }
-    const double rates[] = {share[0] * rate, share[1] * rate};
-    std::vector<std::int32_t> gpus(2);
-    const double latency = search.Solve(table.Latencies(rates), gpus);
-    if (!(latency < kInf) || (best && best->plan.latency <= latency)) continue;
-    RouterPlan& plan = best.emplace();
-    plan.threshold = threshold;
-    plan.plan.latency = latency;
-    plan.plan.quality = got / n;
-    gpus[1] += share[1] > 0 ? table.gpus() - gpus[0] - gpus[1] : 0;
-    for (std::size_t m = 0; m < 2; ++m) {
-      ModelPlan& own = plan.plan.models.emplace_back();
-      own.name = planner.problem().models[m].name;
-      own.share = share[m];
-      own.rate = rates[m];
-      if (rates[m] == 0) continue;
-      const std::size_t level = table.LeastLevel(m, gpus[m], rates[m]);
-      own.gpus = gpus[m];
-      own.p95 = table.latencies()[level];
-      own.replicas = table.Mix(m, level, gpus[m]);
-    }
-  }
-  if (!best) {
-    result.why = "no share of requests for the large model serves the rate at this quality";
-    return result;
-  }
-  result.plan = best->plan;
-  for (std::size_t m = 0; m < 2; ++m) {
-    ModelPlan& own = result.plan.models[m];
-    if (own.gpus == 0) continue;
-    std::vector<FastRequest> requests;
-    for (const CascadeArrival& a : DrawCascadeArrivals(sample.size(), own.rate, 40'000, 1)) {
-      requests.push_back({a.time, sample[a.sample].prompt, sample[a.sample].outputs[m]});
-    }
-    std::vector<double> ends(requests.size());
-    double least = kInf;
-    for (std::vector<ReplicaCount>& mix : planner.Mixes(m, own.gpus, own.rate)) {
-      const double p95 = SimulateMix(planner.problem().models[m], mix, requests, ends).p95;
-      if (p95 < least) least = p95, own.replicas = std::move(mix);
-    }
-  }
-  result.replicas = Texts(planner.problem(), result.plan);
-  for (const std::vector<CascadeArrival>& seed : arrivals) {
-    std::vector<FastRequest> requests[2];
-    for (const CascadeArrival& a : seed) {
-      const std::size_t m = router[a.sample] < best->threshold ? 1 : 0;
-      requests[m].push_back({a.time, sample[a.sample].prompt, sample[a.sample].outputs[m]});
-      result.quality += sample[a.sample].scores[m] / static_cast<double>(seed.size() * arrivals.size());
-    }
-    std::vector<double> latencies;
-    double slowest = 0;
-    for (std::size_t m = 0; m < 2; ++m) {
-      std::vector<double> ends(requests[m].size());
-      const MixRun run = SimulateMix(planner.problem().models[m], result.plan.models[m].replicas, requests[m], ends);
-      slowest = std::max(slowest, run.p95);
-      for (std::size_t i = ends.size() / 4; i < ends.size(); ++i) latencies.push_back(ends[i] - requests[m][i].arrival);
-    }
-    result.e2e.push_back(Quantile(latencies, 0.95));
-    result.slowest.push_back(slowest);
-  }
-  return result;
-}
-
-// CascadeServe: ten ranges of load, each with the plan that is best for requests of average length and one shape per
-// model; the measured load alone picks.
-CascadiaResult CascadeServe(const CascadePlanner& means, const CascadePlanner& truth, double quality, double rate) {
-  CascadiaResult result;
-  constexpr double kRanges = 10;
-  const double most = means.SustainableRate(quality);
-  if (!(most > 0)) {
-    result.why = "no plan at this quality";
-    return result;
-  }
-  const double range = std::min(std::ceil(rate / (most / kRanges)), kRanges) * (most / kRanges) * (1 - 1e-6);
-  absl::StatusOr<CascadePlan> plan = means.Plan({.quality_floor = quality}, range);
-  if (!plan.ok()) {
-    result.why = std::string(plan.status().message());
-    return result;
-  }
-  result.plan = *std::move(plan);
-  // What its plan of the highest range serves of requests as they are.
-  const absl::StatusOr<CascadePlan> top = means.Plan({.quality_floor = quality}, most * (1 - 1e-6));
-  if (!top.ok()) return result;
-  result.sustains = kInf;
-  for (std::size_t m = 0; m < top->models.size(); ++m) {
-    double serves = 0;
-    for (const ReplicaCount& r : top->models[m].replicas) {
-      const std::string& id = means.problem().models[m].shapes[r.shape].id;
-      for (const ShapeRates& s : truth.rates()[m].shapes) {
-        if (truth.problem().models[m].shapes[s.shape].id == id) serves += r.count * s.curve.saturation();
-      }
-    }
-    if (top->models[m].share > 0) result.sustains = std::min(result.sustains, serves / top->models[m].share);
-  }
+  if (rival.plan.ok()) result.plan = *std::move(rival.plan);
+  else result.why = std::string(rival.plan.status().message());
+  result.sustains = rival.sustains;
   return result;
 }
 
 CascadiaResult Planned(const CascadePlanner& planner, double quality, double rate, bool path = false) {
-  CascadiaResult result;
-  absl::StatusOr<CascadePlan> plan = planner.Plan({.quality_floor = quality, .end_to_end = path}, rate);
-  if (plan.ok()) {
-    result.plan = *std::move(plan);
-  } else {
-    result.why = std::string(plan.status().message());
+  return ResultOf(
+      {planner.Plan({.quality_floor = quality, .end_to_end = path}, rate), planner.SustainableRate(quality)});
+}
+
+// RouteLLM's requests never meet a judge: its plan is simulated as its router sends them.
+CascadiaResult Routed(const CascadePlanner& planner, std::span<const double> router, double quality, double rate,
+                      const std::vector<std::vector<CascadeArrival>>& arrivals) {
+  const RoutedPlan routed = PlanRouteLlm(planner, router, quality, rate);
+  CascadiaResult result = ResultOf(routed);
+  if (!result.why.empty()) return result;
+  result.replicas = Texts(planner.problem(), result.plan);
+  for (const std::vector<CascadeArrival>& seed : arrivals) {
+    const CascadeRun run = SimulateRouted(planner.problem(), routed, router, seed);
+    for (const double q : run.quality) result.quality += q / static_cast<double>(seed.size() * arrivals.size());
+    result.e2e.push_back(run.p95);
+    result.slowest.push_back(std::max(run.models[0].p95, run.models[1].p95));
   }
-  result.sustains = planner.SustainableRate(quality);
   return result;
 }
 
@@ -376,27 +205,21 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
   of(CascadiaSystem::kTaktPath) = Planned(takt, c.quality, c.rate, true);
   simulate(of(CascadiaSystem::kTaktPath), takt.problem());
 
-  CascadiaResult& alternation = of(CascadiaSystem::kAlternation);
-  const absl::StatusOr<CascadePlan> alternated = takt.Alternate({.quality_floor = c.quality}, c.rate);
-  if (alternated.ok()) {
-    alternation.plan = *alternated;
-  } else {
-    alternation.why = std::string(alternated.status().message());
-  }
-  simulate(alternation, takt.problem());
+  of(CascadiaSystem::kAlternation) = ResultOf({takt.Alternate({.quality_floor = c.quality}, c.rate), 0});
+  simulate(of(CascadiaSystem::kAlternation), takt.problem());
 
-  of(CascadiaSystem::kUniformGpus) = UniformGpus(takt, c.quality, c.rate);
+  of(CascadiaSystem::kUniformGpus) = ResultOf(PlanEvenSplit(takt, c.quality, c.rate));
   simulate(of(CascadiaSystem::kUniformGpus), takt.problem());
 
   of(CascadiaSystem::kUniformParallelism) = Planned(*planners.uniform, c.quality, c.rate);
   simulate(of(CascadiaSystem::kUniformParallelism), planners.uniform->problem());
 
   CascadiaResult& serve = of(CascadiaSystem::kCascadeServe);
-  serve = CascadeServe(*planners.mean_lengths, takt, c.quality, c.rate);
+  serve = ResultOf(PlanCascadeServe(*planners.mean_lengths, takt, c.quality, c.rate));
   simulate(serve, ProblemOf(planners.mean_lengths->problem().models, sample, settings_.gpus));
 
   if (takt.problem().models.size() == 2) {
-    of(CascadiaSystem::kRouteLlm) = RouteLlm(takt, planners.router, c.quality, c.rate, arrivals);
+    of(CascadiaSystem::kRouteLlm) = Routed(takt, planners.router, c.quality, c.rate, arrivals);
   } else {
     of(CascadiaSystem::kRouteLlm).why = "it chooses between two models";
   }
@@ -617,7 +440,7 @@ absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings&
       {"GPT-4o", draw.sample, 0.27},
       {"GPT-4o-mini: 9.4 % lower, noise 8 points", Rejudged(draw.sample, -.094, kNoise, 5), 0.27},
       {"Llama-3.1-70B: 8.6 % lower, noise 8 points", Rejudged(draw.sample, -.086, kNoise, 6), 0.27},
-      {"learned: rank correlation 0.5", Learned(draw.sample, 0.5, 7), 0.0},
+      {"learned: rank correlation 0.5", RejudgedByLearned(draw.sample, 0.5, 7), 0.0},
       {"learned, perfect (oracle)", draw.sample, 0.0}};
   std::vector<CascadiaJudge> judges;
   double rate = 0;

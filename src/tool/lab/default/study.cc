@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <utility>
 
-#include "tool/lab/kairos/study.h"
 #include "tool/lab/scenario.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "takt/base/random.h"
 #include "takt/learning/agent_learner.h"
+#include "takt/sim/agent_records.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/read.h"
 #include "takt/workload/transform.h"
@@ -316,17 +316,7 @@ absl::StatusOr<std::optional<DefaultFigures>> DefaultStudy::RunOne(const Default
   options.rate_scale = RateScaleForLoad(ground.workload, setup.load * setup.instances, ground.capacity_rps);
   options.progress = progress;
   AgentLearner learner;
-  if (setup.system.learns) {
-    options.control_interval = std::chrono::seconds(1);
-    options.control = [&learner, records = KairosRecords(ground.workload)](
-                          TimePoint now, const VirtualRequests& requests,
-                          std::span<const WorkflowRecord> workflows) mutable -> std::optional<Epoch> {
-      records.Tell(requests.records, workflows, now, learner);
-      std::shared_ptr<const AgentRanks> table = learner.Table();
-      if (table == nullptr) return std::nullopt;
-      return Epoch{.agent_ranks = std::move(table)};
-    };
-  }
+  if (setup.system.learns) TeachAgents(ground.workload, learner, options);
   const absl::StatusOr<ReplayResult> result = Replay(setup.system.by_deadline ? ground.workload : ground.own, options);
   if (!result.ok()) {
     return absl::Status(result.status().code(),

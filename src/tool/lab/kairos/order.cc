@@ -4,6 +4,7 @@
 #include <map>
 
 #include "takt/numeric/linear_order.h"
+#include "takt/sim/agent_records.h"
 
 namespace takt::tool {
 namespace {
@@ -97,7 +98,7 @@ absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::si
 
   // By time of arrival, so that workflows of the second half are new.
   const std::size_t half = workload.workflows.size() / 2;
-  KairosRecords first(workload), rest(workload);
+  AgentRecords first(workload), rest(workload);
   AgentLearner half_learner;
   first.Tell(result->requests, std::span(result->workflows).first(half), kNever, half_learner);
   rest.Tell(result->requests, result->workflows, kNever, learner);

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "takt/base/random.h"
 #include "takt/numeric/summary.h"
+#include "takt/sim/agent_records.h"
 #include "takt/sim/virtual_engine.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/transform.h"
@@ -88,33 +89,6 @@ ReplayOptions EngineOptions(const Profile& profile) {
 
 }  // namespace
 
-void KairosRecords::Tell(std::span<const RequestRecord> records, std::span<const WorkflowRecord> workflows,
-                         TimePoint now, AgentLearner& learner) {
-  for (std::size_t w = first_; w < workflows.size() && workflows[w].arrival <= now; ++w) {
-    if (closed_[w]) {
-      if (w == first_) ++first_;
-      continue;
-    }
-    const WorkloadWorkflow& workflow = workload_->workflows[w];
-    for (std::uint32_t i = 0; i < workflow.calls; ++i) {
-      const std::uint32_t c = workflow.first_call + i;
-      const RequestRecord& record = records[c];
-      if (told_[c] || record.end > now) continue;
-      told_[c] = true;
-      AgentId upstream;
-      TimePoint latest = TimePoint::min();
-      for (const std::uint32_t before : workload_->predecessors_of(workload_->calls[c])) {
-        const std::uint32_t p = workflow.first_call + before;
-        if (records[p].end > latest) latest = records[p].end, upstream = {workload_->calls[p].agent};
-      }
-      learner.Add({{w + 1}, {workload_->calls[c].agent}, upstream, record.first_step, record.end}, now);
-    }
-    if (workflows[w].end > now) continue;
-    closed_[w] = true;
-    learner.Close({w + 1});
-  }
-}
-
 KairosStudy::KairosStudy(const Workload& arrivals, double minutes, int seeds) : Study(seeds), minutes_(minutes) {
   for (const WorkloadWorkflow& w : arrivals.workflows) arrivals_.push_back(w.arrival);
 }
@@ -177,21 +151,14 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
   }
   // With a queue before the instances, where a placement is to choose.
   if (system.placement != "round_robin") options.max_outstanding = kMaxSeqs;
-  options.control_interval = std::chrono::seconds(1);
   if (system.knows == Knows::kDepths) {
+    options.control_interval = std::chrono::seconds(1);
     options.control = [depths = Depths(workload), told = false](TimePoint, const VirtualRequests&,
                                                                 std::span<const WorkflowRecord>) mutable {
       return std::exchange(told, true) ? std::nullopt : std::optional(Epoch{.agent_ranks = depths});
     };
   } else if (system.knows == Knows::kLearns || system.placement == "time_slot_packer") {
-    options.control = [&learner, records = KairosRecords(workload)](
-                          TimePoint now, const VirtualRequests& requests,
-                          std::span<const WorkflowRecord> workflows) mutable -> std::optional<Epoch> {
-      records.Tell(requests.records, workflows, now, learner);
-      std::shared_ptr<const AgentRanks> table = learner.Table();
-      if (table == nullptr) return std::nullopt;
-      return Epoch{.agent_ranks = std::move(table)};
-    };
+    TeachAgents(workload, learner, options);
   }
   return options;
 }

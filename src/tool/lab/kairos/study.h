@@ -106,23 +106,6 @@ class KairosStudy : public Study<KairosSetup, KairosFigures> {
 ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study, const Workload& workload,
                               std::uint64_t seed, AgentLearner& learner);
 
-// Teaches a learner by identifiers alone, as calls end: the upstream of a call is whose answer came last of those that
-// it waited for.
-class KairosRecords {
- public:
-  explicit KairosRecords(const Workload& workload)
-      : workload_(&workload), told_(workload.calls.size()), closed_(workload.workflows.size()) {}
-
-  // Tells what has ended by now and was not told before.
-  void Tell(std::span<const RequestRecord> records, std::span<const WorkflowRecord> workflows, TimePoint now,
-            AgentLearner& learner);
-
- private:
-  const Workload* workload_;
-  std::vector<bool> told_, closed_;
-  std::size_t first_ = 0;  // workflows before it are closed
-};
-
 }  // namespace takt::tool
 
 #endif  // TAKT_SRC_TOOL_LAB_KAIROS_STUDY_H_

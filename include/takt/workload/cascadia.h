@@ -1,14 +1,15 @@
-// Requests as Cascadia's traces had them, as far as its tables tell: what docs/lab/cascadia.md says was reconstructed.
-#ifndef TAKT_SRC_TOOL_LAB_CASCADIA_TRACES_H_
-#define TAKT_SRC_TOOL_LAB_CASCADIA_TRACES_H_
+// Requests as Cascadia's traces had them, as far as the tables of Jiang et al. tell: docs/scenarios.md says what was
+// reconstructed, and how.
+#ifndef TAKT_WORKLOAD_CASCADIA_H_
+#define TAKT_WORKLOAD_CASCADIA_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "takt/planning/cascade.h"
+#include "takt/workload/cascade_sample.h"
 
-namespace takt::tool {
+namespace takt {
 
 inline constexpr int kCascadiaTraces = 3;
 
@@ -26,11 +27,12 @@ CascadiaDraw DrawCascadia(int trace, std::size_t models, std::size_t requests, s
 std::vector<CascadeSample> Rejudged(std::vector<CascadeSample> sample, double bias, double noise, std::uint64_t seed);
 
 // Scores of the same distribution, but with this rank correlation to the judge's: a learned judge.
-std::vector<CascadeSample> Learned(std::vector<CascadeSample> sample, double rank_correlation, std::uint64_t seed);
+std::vector<CascadeSample> RejudgedByLearned(std::vector<CascadeSample> sample, double rank_correlation,
+                                             std::uint64_t seed);
 
 // All requests as long as they are on average; there must be one.
 std::vector<CascadeSample> WithMeanLengths(std::vector<CascadeSample> sample);
 
-}  // namespace takt::tool
+}  // namespace takt
 
-#endif  // TAKT_SRC_TOOL_LAB_CASCADIA_TRACES_H_
+#endif  // TAKT_WORKLOAD_CASCADIA_H_

@@ -1,4 +1,4 @@
-#include "tool/lab/cascadia/traces.h"
+#include "takt/workload/cascadia.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "takt/base/exact_math.h"
 #include "takt/base/random.h"
 
-namespace takt::tool {
+namespace takt {
 namespace {
 
 double NormalCdf(double x) { return 0.5 * exact::Erfc(-x / std::numbers::sqrt2); }
@@ -133,7 +133,8 @@ std::vector<CascadeSample> Rejudged(std::vector<CascadeSample> sample, double bi
   return sample;
 }
 
-std::vector<CascadeSample> Learned(std::vector<CascadeSample> sample, double rank_correlation, std::uint64_t seed) {
+std::vector<CascadeSample> RejudgedByLearned(std::vector<CascadeSample> sample, double rank_correlation,
+                                             std::uint64_t seed) {
   Random random(seed);
   const double link = PearsonOf(rank_correlation);
   const std::size_t models = sample.empty() ? 0 : sample.front().scores.size();
@@ -170,4 +171,4 @@ std::vector<CascadeSample> WithMeanLengths(std::vector<CascadeSample> sample) {
   return sample;
 }
 
-}  // namespace takt::tool
+}  // namespace takt
