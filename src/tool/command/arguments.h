@@ -71,7 +71,6 @@ struct CompareArguments {
 struct ScenarioArguments : StudySettings {
   std::string name;  // empty: list what there is
   std::string json, html;
-  bool no_wall = false;
   bool quiet = false;
 };
 

@@ -2,9 +2,9 @@
 #ifndef TAKT_SRC_TOOL_LAB_SCENARIO_H_
 #define TAKT_SRC_TOOL_LAB_SCENARIO_H_
 
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tool/report/scenario_report.h"
@@ -29,17 +29,21 @@ struct Scenario {
   bool takes_first_seed = false;
 };
 
-// By name; a further one is a line here, a file of its own and a section of docs/lab/scenarios.md.
-std::span<const Scenario> Scenarios();
+// All that there are, by name. A folder defines each; a further one is a line here and a section of docs/scenarios.md.
+#define TAKT_SCENARIOS(X) \
+  X(Aging)                \
+  X(Cascadia)             \
+  X(Chimera)              \
+  X(Default)              \
+  X(DefaultSensitivity)   \
+  X(HexgenFlow)           \
+  X(Kairos)               \
+  X(Lamps)
+#define TAKT_DECLARE_SCENARIO(name) Scenario name##Scenario();
+TAKT_SCENARIOS(TAKT_DECLARE_SCENARIO)
+#undef TAKT_DECLARE_SCENARIO
 
-absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressBar& bar);
-absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar);
-absl::StatusOr<ScenarioReport> RunDefault(const StudySettings& settings, ProgressBar& bar);
-absl::StatusOr<ScenarioReport> RunDefaultSensitivity(const StudySettings& settings, ProgressBar& bar);
-absl::StatusOr<ScenarioReport> RunHexgenFlow(const StudySettings& settings, ProgressBar& bar);
-absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, ProgressBar& bar);
-absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, ProgressBar& bar);
-absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressBar& bar);
+std::vector<Scenario> Scenarios();
 
 // Where a scenario's file is: `given` itself, or in it where it is a folder, below `folder` or not; where nothing was
 // given, in the folder that TAKT_DATA names, or in ../shared/data. NotFound says where it was looked for.

@@ -316,9 +316,7 @@ std::vector<std::string> FindingsOf(const std::vector<Ground>& grounds, const Ag
   return findings;
 }
 
-}  // namespace
-
-absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
   const absl::StatusOr<std::string> file = FindData(settings.data, "traces", "azure_llm_2023_conv.csv.gz");
   if (!file.ok()) return file.status();
   WorkloadSource from;
@@ -401,6 +399,14 @@ absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressB
   report.plots = PlotsOf(grounds, study, plan);
   report.findings = FindingsOf(grounds, study, plan);
   return report;
+}
+
+}  // namespace
+
+Scenario AgingScenario() {
+  return {"aging",
+          "shortest total job first with a starvation counter: from which load on it is first come, first served",
+          RunScenario};
 }
 
 }  // namespace takt::tool

@@ -1,3 +1,5 @@
+#include "tool/lab/chimera/claims.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -6,13 +8,36 @@
 #include <utility>
 #include <vector>
 
-#include "tool/lab/chimera/plan.h"
 #include "tool/lab/claim.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "takt/numeric/summary.h"
 
 namespace takt::tool {
 namespace {
+
+// By how many times Chimera is faster per token, and how many points it scores more, means over the rates: a moment a
+// seed. Empty where a run is missing.
+struct ChimeraGain {
+  Moments speed, points;
+};
+ChimeraGain GainOf(const ChimeraStudy& study, const std::vector<double>& rates, ChimeraDataset d,
+                   std::size_t deployment, const ChimeraSystem& ours, const ChimeraSystem& other) {
+  ChimeraGain gain;
+  for (int seed = 0; seed < study.seeds(); ++seed) {
+    Moments speed, points;
+    for (const double rate : rates) {
+      const ChimeraCell *a = study.Find({d, deployment, rate, ours}), *b = study.Find({d, deployment, rate, other});
+      if (a == nullptr || b == nullptr) return {};
+      const ChimeraFigures &x = a->seeds[static_cast<std::size_t>(seed)], &y = b->seeds[static_cast<std::size_t>(seed)];
+      speed.Add(y.per_token / x.per_token);
+      points.Add(x.score - y.score);
+    }
+    gain.speed.Add(speed.mean());
+    gain.points.Add(points.mean());
+  }
+  return gain;
+}
 
 class PaperClaims : Claims {
  public:
@@ -325,24 +350,6 @@ class PaperClaims : Claims {
 };
 
 }  // namespace
-
-ChimeraGain GainOf(const ChimeraStudy& study, const std::vector<double>& rates, ChimeraDataset d,
-                   std::size_t deployment, const ChimeraSystem& ours, const ChimeraSystem& other) {
-  ChimeraGain gain;
-  for (int seed = 0; seed < study.seeds(); ++seed) {
-    Moments speed, points;
-    for (const double rate : rates) {
-      const ChimeraCell *a = study.Find({d, deployment, rate, ours}), *b = study.Find({d, deployment, rate, other});
-      if (a == nullptr || b == nullptr) return {};
-      const ChimeraFigures &x = a->seeds[static_cast<std::size_t>(seed)], &y = b->seeds[static_cast<std::size_t>(seed)];
-      speed.Add(y.per_token / x.per_token);
-      points.Add(x.score - y.score);
-    }
-    gain.speed.Add(speed.mean());
-    gain.points.Add(points.mean());
-  }
-  return gain;
-}
 
 std::vector<ScenarioClaim> ChimeraClaims(const ChimeraStudy& study, const ChimeraPlan& plan) {
   return PaperClaims(study, plan).All();

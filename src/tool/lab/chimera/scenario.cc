@@ -5,56 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "tool/lab/chimera/plan.h"
+#include "tool/lab/chimera/claims.h"
+#include "tool/lab/scenario.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
 namespace takt::tool {
-
-namespace chimera {
-
-ChimeraSystem Vllm() { return {"vLLM"}; }
-ChimeraSystem Mlfq() { return {.label = "MLFQ", .policy = "mlfq", .levels = true}; }
-ChimeraSystem Ltr() { return {.label = "LTR", .policy = "ltr", .lengths = LengthsBy::kForest}; }
-ChimeraSystem VllmStjf() { return {.label = "vLLM, STJF oracle", .policy = "stjf", .lengths = LengthsBy::kTruth}; }
-ChimeraSystem Chimera(double tau) { return {"Chimera", "stjf", LengthsBy::kForest, RouterBy::kTrained, tau}; }
-ChimeraSystem NoRouter(double tau) {
-  return {"Chimera without router", "stjf", LengthsBy::kForest, RouterBy::kMean, tau};
-}
-ChimeraSystem OraclePredictor(double tau) {
-  return {"Chimera, oracle predictor", "stjf", LengthsBy::kTruth, RouterBy::kTrained, tau};
-}
-ChimeraSystem OracleRouter(double tau) {
-  return {"Chimera, oracle router", "stjf", LengthsBy::kForest, RouterBy::kTruth, tau};
-}
-ChimeraSystem Weighted(double tau, double weight) {
-  ChimeraSystem system = Chimera(tau);
-  if (weight > 0) system.policy = fmt::format("stjf(input={})", weight);
-  return system;
-}
-ChimeraSystem Guarded(double tau, int threshold) {
-  ChimeraSystem system = Chimera(tau);
-  system.policy = fmt::format("aged(stjf,threshold={},quantum=10)", threshold);
-  return system;
-}
-
-std::vector<ChimeraSystem> Rivals() { return {Vllm(), Mlfq(), Ltr(), VllmStjf()}; }
-
-std::vector<ChimeraSystem> Orders() {
-  return {{.label = "FCFS"},
-          {.label = "SJF", .policy = "sjf", .lengths = LengthsBy::kTruth},
-          {.label = "STJF", .policy = "stjf", .lengths = LengthsBy::kTruth},
-          {.label = "SJF, forest", .policy = "sjf", .lengths = LengthsBy::kForest},
-          {.label = "STJF, forest", .policy = "stjf", .lengths = LengthsBy::kForest}};
-}
-
-std::vector<ByTau> Kinds(std::size_t deployment) {
-  if (deployment > kQwen14) return {&Chimera};
-  return {&Chimera, &NoRouter, &OraclePredictor, &OracleRouter};
-}
-
-}  // namespace chimera
 
 namespace {
 
@@ -341,9 +298,7 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
       {"Runs", fmt::format("{} paired seeds; {}, all served to the end", study.seeds(), runs)}};
 }
 
-}  // namespace
-
-absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
   const ChimeraPlan plan;
   ChimeraStudy study(settings.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
   AddRuns(study, plan);
@@ -363,6 +318,13 @@ absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, Progres
   report.claims = ChimeraClaims(study, plan);
   report.findings = ChimeraFindings(study, plan);
   return report;
+}
+
+}  // namespace
+
+Scenario ChimeraScenario() {
+  return {"chimera", "agentic workflows on models of unlike sizes: vLLM, MLFQ, LTR and Chimera, latency against score",
+          RunScenario};
 }
 
 }  // namespace takt::tool

@@ -1,3 +1,5 @@
+#include "tool/lab/default/claims.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "tool/lab/claim.h"
-#include "tool/lab/default/plan.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 

@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "tool/lab/default/plan.h"
+#include "tool/lab/default/claims.h"
+#include "tool/lab/scenario.h"
 #include "tool/report/heat_map.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
@@ -13,91 +14,7 @@
 
 namespace takt::tool {
 
-// ---- who takes part ------------------------------------------------------------------------------------------------
-
-namespace defaults {
-
-DefaultSystem Ours() { return {"default", "boosted_footprint"}; }
-DefaultSystem BlindToDeadlines() { return {"default, no deadlines", "boosted_footprint(deadline_weight=0)"}; }
-DefaultSystem MeanPreset() { return {"mean preset", "footprint"}; }
-DefaultSystem TailPreset() { return {"tail preset", "boosted_footprint(preset=tail)"}; }
-DefaultSystem GoodputPreset() {
-  return {.label = "goodput preset", .policy = "boosted_footprint(preset=goodput)", .by_deadline = true};
-}
-DefaultSystem Fcfs() { return {.label = "fcfs", .policy = "fcfs", .asks = false}; }
-DefaultSystem WorkflowFcfs() { return {.label = "workflow_fcfs", .policy = "workflow_fcfs", .asks = false}; }
-DefaultSystem Stjf() { return {"stjf", "stjf"}; }
-DefaultSystem Urgency() {
-  return {.label = "urgency",
-          .policy = "urgency",
-          .budget = BudgetOptions{.rule = BudgetRule::kShare, .blown = BlownRule::kPublished},
-          .by_deadline = true};
-}
-DefaultSystem UrgencyByLateness() {
-  return {.label = "urgency, latest first",
-          .policy = "urgency",
-          .budget = BudgetOptions{.rule = BudgetRule::kShare, .blown = BlownRule::kLateness},
-          .by_deadline = true};
-}
-DefaultSystem Slack() {
-  return {
-      .label = "slack", .policy = "urgency", .budget = BudgetOptions{.rule = BudgetRule::kWhole}, .by_deadline = true};
-}
-DefaultSystem MemoryIntegral() { return {"memory_integral", "memory_integral"}; }
-DefaultSystem AgentPriority() {
-  return {.label = "agent_priority", .policy = "agent_priority", .learns = true, .asks = false};
-}
-DefaultSystem UniBoost() { return {"uniboost", "uniboost"}; }
-DefaultSystem SageSched() { return {"sagesched", "sagesched"}; }
-DefaultSystem Justitia() { return {"justitia", "justitia"}; }
-
-std::vector<DefaultSystem> Rivals() {
-  return {Fcfs(),
-          WorkflowFcfs(),
-          {"sjf", "sjf"},
-          Stjf(),
-          Urgency(),
-          UrgencyByLateness(),
-          Slack(),
-          MemoryIntegral(),
-          AgentPriority(),
-          {.label = "stage_depth", .policy = "stage_depth", .learns = true, .asks = false},
-          {"ltr", "ltr"},
-          {.label = "mlfq", .policy = "mlfq", .asks = false},
-          {.label = "autellix", .policy = "autellix", .asks = false},
-          UniBoost(),
-          SageSched(),
-          Justitia()};
-}
-
-}  // namespace defaults
-
-std::vector<DefaultSystem> RivalsAt(Served served) {
-  switch (served) {
-    case Served::kApps:
-    case Served::kMath:
-    case Served::kApps7: return {defaults::Stjf()};
-    case Served::kText1:
-    case Served::kText2: return {defaults::Urgency(), defaults::UrgencyByLateness(), defaults::Slack()};
-    case Served::kTools: return {defaults::MemoryIntegral()};
-    case Served::kAgents: return {defaults::AgentPriority()};
-    case Served::kMix: return {defaults::WorkflowFcfs()};
-    default: return {defaults::Fcfs()};
-  }
-}
-
 namespace {
-
-std::vector<DefaultSystem> OurSystems() {
-  return {defaults::Ours(), defaults::BlindToDeadlines(), defaults::MeanPreset(), defaults::TailPreset(),
-          defaults::GoodputPreset()};
-}
-
-std::vector<DefaultSystem> AllSystems() {
-  std::vector<DefaultSystem> all = OurSystems();
-  for (DefaultSystem& rival : defaults::Rivals()) all.push_back(std::move(rival));
-  return all;
-}
 
 // ---- what is run ---------------------------------------------------------------------------------------------------
 
@@ -346,9 +263,7 @@ std::vector<std::string> FindingsOf(const DefaultStudy& study, const DefaultPlan
   return findings;
 }
 
-}  // namespace
-
-absl::StatusOr<ScenarioReport> RunDefault(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
   DefaultPlan plan;
   if (settings.full) plan.minutes = 30;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
@@ -384,6 +299,13 @@ absl::StatusOr<ScenarioReport> RunDefault(const StudySettings& settings, Progres
   report.claims = DefaultClaims(study, plan);
   report.findings = FindingsOf(study, plan);
   return report;
+}
+
+}  // namespace
+
+Scenario DefaultScenario() {
+  return {"default", "the default order against every rival, each on its own workload, and all of them on one GPU",
+          RunScenario, true};
 }
 
 }  // namespace takt::tool

@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "tool/lab/default/plan.h"
+#include "tool/lab/default/systems.h"
+#include "tool/lab/scenario.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -310,9 +311,7 @@ class Sensitivity {
   std::vector<ScenarioClaim> claims_;
 };
 
-}  // namespace
-
-absl::StatusOr<ScenarioReport> RunDefaultSensitivity(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
   DefaultPlan plan;
   if (settings.full) plan.minutes = 30;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
@@ -342,6 +341,13 @@ absl::StatusOr<ScenarioReport> RunDefaultSensitivity(const StudySettings& settin
   report.tables = sensitivity.Tables();
   report.claims = sensitivity.All();
   return report;
+}
+
+}  // namespace
+
+Scenario DefaultSensitivityScenario() {
+  return {"default-sensitivity", "the default order with its constants halved and doubled, and in other surroundings",
+          RunScenario, true};
 }
 
 }  // namespace takt::tool

@@ -6,90 +6,18 @@
 #include <utility>
 #include <vector>
 
-#include "tool/lab/hexgen/plan.h"
+#include "tool/lab/hexgen/claims.h"
+#include "tool/lab/scenario.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 
 namespace takt::tool {
-
-// ---- who takes part ------------------------------------------------------------------------------------------------
-
-double HexgenPlan::AlphaOf(HexgenCluster cluster, HexgenLoad load, double at) const {
-  for (const HexgenStudy::Tuned& t : tuned) {
-    if (t.cluster == cluster && t.load == load && t.rate == at) return t.choice.alpha;
-  }
-  return 0;
-}
-
-namespace hexgen {
-namespace {
-
-std::string Balance(double alpha) {
-  return alpha > 0 ? fmt::format("workload_balance(alpha={:g})", alpha) : "workload_balance";
-}
-
-}  // namespace
-
-HexgenSystem Vllm() { return {"vLLM", "round_robin", "fcfs"}; }
-HexgenSystem WorkflowOrder() { return {"RR, by workflow", "round_robin", "workflow_fcfs"}; }
-HexgenSystem Vtc() { return {"VTC", "round_robin", "fair_share", {}, true}; }
-HexgenSystem Qlm() { return {"QLM", "round_robin", "slo_groups", BudgetRule::kShare}; }
-HexgenSystem RrPq() { return {"RR+PQ", "round_robin", "urgency", BudgetRule::kShare}; }
-HexgenSystem WbFcfs(double alpha) { return {"WB+FCFS", Balance(alpha), "fcfs"}; }
-HexgenSystem WbPq(double alpha, BudgetRule budget) {
-  return {std::string(kHexgenFlow), Balance(alpha), "urgency", budget};
-}
-HexgenSystem WbOrder(const std::string& label, const std::string& policy) { return {label, Balance(0), policy}; }
-HexgenSystem Tuner() { return {"tuner", "workload_balance", "urgency", BudgetRule::kShare, false, true}; }
-
-std::vector<HexgenSystem> Main(const HexgenPlan& plan, HexgenCluster cluster, HexgenLoad load, double rate) {
-  const double alpha = plan.AlphaOf(cluster, load, rate);
-  return {Vllm(), WorkflowOrder(), Vtc(), Qlm(), RrPq(), WbFcfs(alpha), WbPq(alpha)};
-}
-
-}  // namespace hexgen
 
 namespace {
 
 using Cluster = HexgenCluster;
 using Load = HexgenLoad;
 constexpr Load kTraces[] = {Load::kTrace1, Load::kTrace2};
-
-HexgenSystem Labelled(HexgenSystem system, std::string label) {
-  system.label = std::move(label);
-  return system;
-}
-
-// Orders under the same balance.
-std::vector<HexgenSystem> Orders() {
-  return {Labelled(hexgen::WbPq(0), "urgency"),
-          Labelled(hexgen::WbPq(0, BudgetRule::kWhole), "least slack"),
-          hexgen::WbOrder("FCFS", "fcfs"),
-          hexgen::WbOrder("by workflow", "workflow_fcfs"),
-          hexgen::WbOrder("query's deadline", "edf"),
-          hexgen::WbOrder("shortest call", "sjf")};
-}
-
-// Placements under the same order.
-std::vector<HexgenSystem> Placements() {
-  std::vector<HexgenSystem> all;
-  for (const char* placement : {"round_robin", "random", "least_loaded", "least_outstanding_tokens", "code_ratio",
-                                "code_ratio(alpha=0)", "workload_balance(queue=outstanding)", "workload_balance"}) {
-    all.push_back({placement, placement, "urgency", BudgetRule::kShare});
-  }
-  return all;
-}
-
-// What is told, and how tight deadlines are.
-std::vector<HexgenSystem> Knowledge() {
-  std::vector<HexgenSystem> all;
-  for (const char* known : {"oracle", "lengths", "class-mean", "none"}) {
-    HexgenSystem system = Labelled(hexgen::WbPq(0), known);
-    system.estimates = *EstimateSpec::Parse(known);
-    all.push_back(system);
-  }
-  return all;
-}
 
 struct Part {
   std::string name;
@@ -112,25 +40,25 @@ class Parts {
     for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
       for (const Load load : kTraces) {
         for (const double alpha : plan.alphas) {
-          Add({cluster, load, plan.rate, Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
+          Add({cluster, load, plan.rate, hexgen::Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
         }
       }
     }
     Begin("orders");
     for (const double rate : plan.rates) {
-      for (const HexgenSystem& s : Orders()) Add({Cluster::kHetero2, Load::kTrace1, rate, s});
+      for (const HexgenSystem& s : hexgen::Orders()) Add({Cluster::kHetero2, Load::kTrace1, rate, s});
     }
     Begin("placements");
     for (const double rate : {0.1, plan.rate}) {
-      for (const HexgenSystem& s : Placements()) Add({Cluster::kHetero2, Load::kTrace1, rate, s});
+      for (const HexgenSystem& s : hexgen::Placements()) Add({Cluster::kHetero2, Load::kTrace1, rate, s});
     }
     Begin("knowledge");
-    for (const HexgenSystem& s : Knowledge()) Add({Cluster::kHetero2, Load::kTrace1, plan.rate, s});
+    for (const HexgenSystem& s : hexgen::Knowledge()) Add({Cluster::kHetero2, Load::kTrace1, plan.rate, s});
     Begin("deadlines");
     for (const double scale : {2.0, 5.0, 10.0}) {
       for (const HexgenSystem& s : {hexgen::Qlm(), hexgen::WbPq(0)}) {
-        Add({Cluster::kHetero2, Load::kTrace1, plan.rate, Labelled(s, fmt::format("{}, {:g} x", s.label, scale)),
-             scale});
+        Add({Cluster::kHetero2, Load::kTrace1, plan.rate,
+             hexgen::Labelled(s, fmt::format("{}, {:g} x", s.label, scale)), scale});
       }
     }
     Begin("two users");
@@ -145,7 +73,7 @@ class Parts {
     Begin("changing load");
     for (const double alpha : plan.alphas) {
       Add({Cluster::kHetero2, Load::kChanging, plan.changing_peak,
-           Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
+           hexgen::Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
     }
     Add({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
   }
@@ -449,7 +377,7 @@ ScenarioPlots OrderPlots(const HexgenStudy& study, const HexgenPlan& plan) {
               .x_scale = Scale::kAuto,
               .marks = true,
               .lines = {}};
-    const std::vector<HexgenSystem> orders = Orders();
+    const std::vector<HexgenSystem> orders = hexgen::Orders();
     for (std::size_t i = 0; i < orders.size(); ++i) {
       PlotLine line{orders[i].label, 10 + i, {}};
       for (const double rate : plan.rates) {
@@ -491,9 +419,7 @@ std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
                                                : "all queries are")}};
 }
 
-}  // namespace
-
-absl::StatusOr<ScenarioReport> RunHexgenFlow(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
   const absl::StatusOr<std::string> trace1 = FindData(settings.data, "text2sql", "trace1.jsonl");
   if (!trace1.ok()) return trace1.status();
   const absl::StatusOr<std::string> trace2 = FindData(settings.data, "text2sql", "trace2.jsonl");
@@ -551,6 +477,13 @@ absl::StatusOr<ScenarioReport> RunHexgenFlow(const StudySettings& settings, Prog
   report.claims = HexgenClaims(*study, plan);
   report.findings = HexgenFindings(*study, plan);
   return report;
+}
+
+}  // namespace
+
+Scenario HexgenFlowScenario() {
+  return {"hexgen-flow", "text-to-SQL workflows under deadlines on unequal GPUs: vLLM, VTC, QLM and HexGen-Flow",
+          RunScenario};
 }
 
 }  // namespace takt::tool

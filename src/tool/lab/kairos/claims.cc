@@ -1,3 +1,5 @@
+#include "tool/lab/kairos/claims.h"
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -6,12 +8,28 @@
 #include <vector>
 
 #include "tool/lab/claim.h"
-#include "tool/lab/kairos/plan.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
 namespace takt::tool {
 namespace {
+
+// A queue forms where calls wait for at least so much of a workflow's time.
+constexpr double kQueuedPercent = 5;
+
+// Of one claim or finding: the load at which workflows under Parrot wait for nearest to half of their time. Null where
+// no queue forms.
+const KairosCell* HalfQueued(const KairosStudy& study, const KairosPlan& plan, KairosModel model,
+                             std::size_t scenario) {
+  const KairosCell* best = nullptr;
+  const auto off = [](const KairosCell& c) { return std::abs(c.Mean(&KairosFigures::queued) - 50); };
+  for (const double load : plan.LoadsOf(scenario)) {
+    const KairosCell* c = study.Find({model, scenario, kairos::Parrot(), load});
+    if (c == nullptr || c->Mean(&KairosFigures::queued) < kQueuedPercent) continue;
+    if (best == nullptr || off(*c) < off(*best)) best = c;
+  }
+  return best;
+}
 
 constexpr const char* kNoQueue = "no queue forms under Parrot at any load";
 
@@ -170,18 +188,6 @@ class PaperClaims : Claims {
 };
 
 }  // namespace
-
-const KairosCell* HalfQueued(const KairosStudy& study, const KairosPlan& plan, KairosModel model,
-                             std::size_t scenario) {
-  const KairosCell* best = nullptr;
-  const auto off = [](const KairosCell& c) { return std::abs(c.Mean(&KairosFigures::queued) - 50); };
-  for (const double load : plan.LoadsOf(scenario)) {
-    const KairosCell* c = study.Find({model, scenario, kairos::Parrot(), load});
-    if (c == nullptr || c->Mean(&KairosFigures::queued) < kQueuedPercent) continue;
-    if (best == nullptr || off(*c) < off(*best)) best = c;
-  }
-  return best;
-}
 
 std::vector<ScenarioClaim> KairosClaims(const KairosStudy& study, const KairosPlan& plan,
                                         const std::vector<KairosAccuracy>& accuracies) {

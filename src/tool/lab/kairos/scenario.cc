@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "tool/report/graph_figure.h"
-#include "tool/lab/kairos/plan.h"
+#include "tool/lab/kairos/claims.h"
+#include "tool/lab/scenario.h"
 #include "tool/run/load_workload.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
@@ -14,41 +15,7 @@
 
 namespace takt::tool {
 
-namespace kairos {
-
-KairosSystem Parrot() { return {"Parrot", "fcfs", "round_robin"}; }
-KairosSystem Ayo() { return {"Ayo", "stage_depth", "round_robin", Knows::kDepths}; }
-KairosSystem Kairos() { return {"Kairos", "agent_priority", "time_slot_packer", Knows::kLearns}; }
-KairosSystem NoPriority() { return {"Kairos without priority", "fcfs", "time_slot_packer", Knows::kLearns}; }
-KairosSystem NoPacking() { return {"Kairos without packing", "agent_priority", "round_robin", Knows::kLearns}; }
-KairosSystem Oracle() { return {"oracle", "stjf", "time_slot_packer", Knows::kTruth}; }
-KairosSystem ByMean() {
-  return {"Kairos by means", "agent_priority", "time_slot_packer", Knows::kLearns, AgentOrderBy::kMean};
-}
-KairosSystem ByMedian() {
-  return {"Kairos by medians", "agent_priority", "time_slot_packer", Knows::kLearns, AgentOrderBy::kMedian};
-}
-KairosSystem AsPublished() {
-  KairosSystem system = Kairos();
-  system.label = "Kairos, published packing", system.counts_late = false;
-  return system;
-}
-KairosSystem BestFit() { return {"Parrot, best fit", "fcfs", "best_fit"}; }
-
-}  // namespace kairos
-
 namespace {
-
-std::vector<KairosSystem> MainSystems() {
-  return {kairos::Parrot(), kairos::Ayo(), kairos::Kairos(), kairos::Oracle()};
-}
-
-std::vector<KairosSystem> MixSystems() {
-  return {kairos::Parrot(),    kairos::BestFit(), kairos::Ayo(),      kairos::Kairos(),      kairos::NoPriority(),
-          kairos::NoPacking(), kairos::ByMean(),  kairos::ByMedian(), kairos::AsPublished(), kairos::Oracle()};
-}
-
-std::vector<KairosSystem> SystemsOf(std::size_t scenario) { return scenario == kMix ? MixSystems() : MainSystems(); }
 
 std::vector<std::pair<KairosModel, std::size_t>> Grounds() {
   std::vector<std::pair<KairosModel, std::size_t>> grounds;
@@ -108,7 +75,7 @@ Table LoadTable(const KairosStudy& study, const KairosPlan& plan, KairosModel mo
                {"", "recomputed %"}});
   for (const double load : plan.LoadsOf(scenario)) {
     table.BeginSection();
-    for (const KairosSystem& system : SystemsOf(scenario)) {
+    for (const KairosSystem& system : kairos::Of(scenario)) {
       const KairosCell* c = study.Find({model, scenario, system, load});
       if (c == nullptr) continue;
       table.BeginRow();
@@ -149,7 +116,7 @@ Table AccuracyTable(const std::vector<KairosAccuracy>& accuracies) {
 
 std::vector<ScenarioPlots> PlotsOf(const KairosStudy& study, const KairosPlan& plan) {
   std::vector<ScenarioPlots> groups;
-  const std::vector<KairosSystem> systems = MixSystems();
+  const std::vector<KairosSystem> systems = kairos::OfMix();
   for (const KairosModel model : {KairosModel::k8B, KairosModel::k13B}) {
     ScenarioPlots group{fmt::format("{}, all applications", Name(model)), {}};
     for (const auto& [name, figure] :
@@ -201,9 +168,7 @@ std::vector<Condition> ConditionsOf(const std::string& file, const KairosStudy& 
                        study.seeds(), plan.minutes)}};
 }
 
-}  // namespace
-
-absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
   const absl::StatusOr<std::string> file = FindData(settings.data, "traces", "azure_llm_2023_conv.csv.gz");
   if (!file.ok()) return file.status();
   WorkloadSource from;
@@ -216,7 +181,7 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
   KairosStudy study(*trace, plan.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
   for (const auto& [model, scenario] : Grounds()) {
     for (const double load : plan.LoadsOf(scenario)) {
-      for (const KairosSystem& system : SystemsOf(scenario)) study.Add({model, scenario, system, load});
+      for (const KairosSystem& system : kairos::Of(scenario)) study.Add({model, scenario, system, load});
     }
   }
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
@@ -254,6 +219,12 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
   report.claims = KairosClaims(study, plan, accuracies);
   report.findings = KairosFindings(study, plan, accuracies);
   return report;
+}
+
+}  // namespace
+
+Scenario KairosScenario() {
+  return {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to deep overload", RunScenario};
 }
 
 }  // namespace takt::tool

@@ -1,3 +1,5 @@
+#include "tool/lab/lamps/claims.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -8,12 +10,14 @@
 #include <vector>
 
 #include "tool/lab/claim.h"
-#include "tool/lab/lamps/plan.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
 namespace takt::tool {
 namespace {
+
+// A request waits for others where it takes so long until its first step, on average.
+constexpr double kQueueSeconds = 0.5;
 
 constexpr double kSignificant = 0.05;
 constexpr const char* kToolBench = "no data: the ToolBench file is not in the authors' release";

@@ -6,125 +6,17 @@
 #include <utility>
 #include <vector>
 
-#include "tool/lab/lamps/plan.h"
+#include "tool/lab/lamps/claims.h"
+#include "tool/lab/scenario.h"
 #include "tool/run/load_workload.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
-#include "takt/learning/tool_profile.h"
 
 namespace takt::tool {
-
-// ---- who takes part ------------------------------------------------------------------------------------------------
-
-namespace lamps {
-namespace {
-
-constexpr EstimateSpec kOracle = {EstimateKind::kOracle, 0};
-
-std::string AgedIntegral(const std::string& integral, int threshold) {
-  if (threshold == 0) return integral;
-  return fmt::format("aged({},threshold={},quantum=forever,count_from=first_run,reset_at_tool_call=true)", integral,
-                     threshold);
-}
-
-}  // namespace
-
-LampsSystem Vllm() { return {"vLLM", "fcfs", "drop_all", kOracle}; }
-LampsSystem InferCept() { return {"InferCept", "fcfs", "infercept", kOracle}; }
-LampsSystem NoOrder() { return {"no order", "fcfs", "least_waste", kOracle}; }
-LampsSystem Lamps(EstimateSpec estimates) {
-  return {"LAMPS", AgedIntegral("memory_integral", 100), "least_waste", estimates};
-}
-LampsSystem LampsClassMean() {
-  LampsSystem system = Lamps({EstimateKind::kClassMean, 0});
-  system.label = "LAMPS means";
-  return system;
-}
-LampsSystem Guarded(int threshold) {
-  return {threshold > 0 ? fmt::format("threshold {}", threshold) : "no guard",
-          AgedIntegral("memory_integral", threshold), "least_waste", kOracle};
-}
-LampsSystem Refreshed(int refresh) {
-  return {refresh > 0 ? fmt::format("refresh {}", refresh) : "never refreshed",
-          AgedIntegral(fmt::format("memory_integral(stall=1,refresh={})", refresh), 100), "least_waste", kOracle};
-}
-
-}  // namespace lamps
-
-std::vector<double> LampsPlan::RatesOf(LampsCalls calls) const {
-  std::vector<double> all = rates;
-  if (calls == LampsCalls::kSingle) all.insert(all.end(), rates_beyond.begin(), rates_beyond.end());
-  return all;
-}
-
-LampsPredictor ScorePredictor(const Workload& requests) {
-  constexpr std::size_t kTaught = 7, kOf = 10;  // requests
-  constexpr std::int32_t kFirst20 = 200;        // tokens
-  ToolProfile profile;
-  LampsPredictor score;
-  double error_sum = 0, first_sum = 0;
-  std::int64_t within_5 = 0, within_15 = 0, first = 0;
-  // Every seventh to ninth in ten is asked, after all others have taught.
-  for (const bool teach : {true, false}) {
-    for (std::size_t i = 0; i < requests.calls.size(); ++i) {
-      if ((i % kOf < kTaught) != teach) continue;
-      std::int32_t generated = 0;
-      for (const WorkloadTool& tool : requests.tools_of(requests.calls[i])) {
-        const std::int32_t before = tool.after_tokens - generated;
-        generated = tool.after_tokens;
-        const ToolId id = {std::uint64_t{tool.name} + 1};
-        if (teach) {
-          profile.Observe({id, ToSeconds(tool.duration), tool.returned_tokens, before});
-          continue;
-        }
-        const double error = std::abs(profile.Expect(id).tokens_before.mean - before);
-        ++score.calls;
-        error_sum += error;
-        within_5 += error <= 5;
-        within_15 += error <= 15;
-        if (before < kFirst20) first_sum += error, ++first;
-      }
-    }
-  }
-  if (score.calls == 0) return score;
-  const auto calls = static_cast<double>(score.calls);
-  score.acc_5 = 100 * static_cast<double>(within_5) / calls;
-  score.acc_15 = 100 * static_cast<double>(within_15) / calls;
-  score.mae = error_sum / calls;
-  if (first > 0) score.mae_first_20 = first_sum / static_cast<double>(first);
-  return score;
-}
 
 namespace {
 
 // ---- what is run ---------------------------------------------------------------------------------------------------
-
-std::vector<LampsSystem> MainSystems() {
-  return {lamps::Vllm(), lamps::InferCept(), lamps::NoOrder(), lamps::Lamps(), lamps::LampsClassMean()};
-}
-
-std::vector<LampsSystem> AblationSystems() {
-  const EstimateSpec means = {EstimateKind::kClassMean, 0};
-  LampsSystem preemptive = lamps::Lamps(), stall = lamps::Refreshed(0), unguarded = lamps::Guarded(0);
-  preemptive.label = "LAMPS, preemptive", preemptive.preemptive = true;
-  stall.label = "LAMPS with the stall of others";
-  unguarded.label = "LAMPS without its guard";
-  LampsSystem no_order = lamps::NoOrder(), with_means = lamps::LampsClassMean();
-  no_order.label = "LAMPS without its order";
-  with_means.label = "LAMPS, class means";
-  return {lamps::Vllm(),
-          lamps::InferCept(),
-          {"InferCept, class means", "fcfs", "infercept", means},
-          {"InferCept by elapsed time", "fcfs", "infercept(elapsed=true)", means},
-          no_order,
-          {"LAMPS without its order, class means", "fcfs", "least_waste", means},
-          {"shortest first, least waste", "sjf", "least_waste", {EstimateKind::kOracle, 0}},
-          unguarded,
-          lamps::Lamps(),
-          with_means,
-          preemptive,
-          stall};
-}
 
 struct Part {
   std::string name;
@@ -141,7 +33,7 @@ class Parts {
     for (const LampsModel model : kLampsModels) {
       for (const LampsCalls calls : kLampsCalls) {
         for (const double rate : plan.RatesOf(calls)) {
-          for (const LampsSystem& system : MainSystems()) Add({model, calls, system, rate, plan.minutes});
+          for (const LampsSystem& system : lamps::Main()) Add({model, calls, system, rate, plan.minutes});
         }
       }
     }
@@ -155,7 +47,7 @@ class Parts {
     }
     Begin("ablation");
     for (const LampsModel model : kLampsModels) {
-      for (const LampsSystem& system : AblationSystems()) Add({model, multi, system, plan.rate, plan.minutes});
+      for (const LampsSystem& system : lamps::Ablation()) Add({model, multi, system, plan.rate, plan.minutes});
     }
     Begin("mispredictions");
     for (const double rate : plan.error_rates) {
@@ -247,7 +139,7 @@ struct Shown {
 // A line per rate: the figures of each system side by side, and how LAMPS stands to InferCept in the first two.
 Table RateTable(const LampsStudy& study, const LampsPlan& plan, LampsModel model, LampsCalls calls,
                 std::initializer_list<Shown> shown, bool compare) {
-  const std::vector<LampsSystem> systems = MainSystems();
+  const std::vector<LampsSystem> systems = lamps::Main();
   std::vector<Table::Column> columns = {{"", "rate"}};
   for (const Shown& s : shown) {
     for (const LampsSystem& system : systems) columns.push_back({s.name, system.label});
@@ -327,7 +219,7 @@ Plot RatePlot(const LampsStudy& study, const std::vector<LampsSystem>& systems, 
             .y_scale = Scale::kAuto,
             .marks = true,
             .lines = {}};
-  const std::vector<LampsSystem> all = MainSystems();
+  const std::vector<LampsSystem> all = lamps::Main();
   for (const LampsSystem& system : systems) {
     const auto style = static_cast<std::size_t>(std::find(all.begin(), all.end(), system) - all.begin());
     PlotLine line{system.label, style, {}};
@@ -351,7 +243,7 @@ std::vector<ScenarioPlots> PlotsOf(const LampsStudy& study, const LampsPlan& pla
       for (const Shown& shown :
            {kMeanLatency, Shown{"p99 latency [s]", &LampsFigures::latency_p99},
             Shown{"mean TTFT [s]", &LampsFigures::ttft}, Shown{"p99 TTFT [s]", &LampsFigures::ttft_p99}}) {
-        rates.plots.push_back(RatePlot(study, MainSystems(), plan.RatesOf(calls), model, calls, plan.minutes, shown));
+        rates.plots.push_back(RatePlot(study, lamps::Main(), plan.RatesOf(calls), model, calls, plan.minutes, shown));
       }
     }
   }
@@ -428,9 +320,7 @@ std::vector<Condition> ConditionsOf(const std::string& file, const LampsStudy& s
                    study.seeds(), plan.minutes, plan.throughput_minutes)}};
 }
 
-}  // namespace
-
-absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
   const absl::StatusOr<std::string> file = FindData(settings.data, "tools", "infercept_multi_api.jsonl");
   if (!file.ok()) return file.status();
   WorkloadSource from;
@@ -481,6 +371,12 @@ absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressB
   report.claims = LampsClaims(study, plan, predictor);
   report.findings = LampsFindings(study, plan);
   return report;
+}
+
+}  // namespace
+
+Scenario LampsScenario() {
+  return {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunScenario};
 }
 
 }  // namespace takt::tool

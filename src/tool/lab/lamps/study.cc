@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tool/run/terminal.h"
+#include "takt/learning/tool_profile.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/transform.h"
 
@@ -90,6 +91,44 @@ absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
                     if (result->stopped) return std::nullopt;
                     return FiguresOf(setup, *result);
                   });
+}
+
+LampsPredictor ScorePredictor(const Workload& requests) {
+  constexpr std::size_t kTaught = 7, kOf = 10;  // requests
+  constexpr std::int32_t kFirst20 = 200;        // tokens
+  ToolProfile profile;
+  LampsPredictor score;
+  double error_sum = 0, first_sum = 0;
+  std::int64_t within_5 = 0, within_15 = 0, first = 0;
+  // Every seventh to ninth in ten is asked, after all others have taught.
+  for (const bool teach : {true, false}) {
+    for (std::size_t i = 0; i < requests.calls.size(); ++i) {
+      if ((i % kOf < kTaught) != teach) continue;
+      std::int32_t generated = 0;
+      for (const WorkloadTool& tool : requests.tools_of(requests.calls[i])) {
+        const std::int32_t before = tool.after_tokens - generated;
+        generated = tool.after_tokens;
+        const ToolId id = {std::uint64_t{tool.name} + 1};
+        if (teach) {
+          profile.Observe({id, ToSeconds(tool.duration), tool.returned_tokens, before});
+          continue;
+        }
+        const double error = std::abs(profile.Expect(id).tokens_before.mean - before);
+        ++score.calls;
+        error_sum += error;
+        within_5 += error <= 5;
+        within_15 += error <= 15;
+        if (before < kFirst20) first_sum += error, ++first;
+      }
+    }
+  }
+  if (score.calls == 0) return score;
+  const auto calls = static_cast<double>(score.calls);
+  score.acc_5 = 100 * static_cast<double>(within_5) / calls;
+  score.acc_15 = 100 * static_cast<double>(within_15) / calls;
+  score.mae = error_sum / calls;
+  if (first > 0) score.mae_first_20 = first_sum / static_cast<double>(first);
+  return score;
 }
 
 }  // namespace takt::tool

@@ -1,13 +1,12 @@
-// What the HexGen-Flow scenario runs, and what the paper claims of it.
-#ifndef TAKT_SRC_TOOL_LAB_HEXGEN_PLAN_H_
-#define TAKT_SRC_TOOL_LAB_HEXGEN_PLAN_H_
+// What the HexGen-Flow scenario compares, and at which rates.
+#ifndef TAKT_SRC_TOOL_LAB_HEXGEN_SYSTEMS_H_
+#define TAKT_SRC_TOOL_LAB_HEXGEN_SYSTEMS_H_
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tool/lab/hexgen/study.h"
-#include "tool/lab/scenario.h"
 
 namespace takt::tool {
 
@@ -33,18 +32,16 @@ HexgenSystem WbFcfs(double alpha);
 HexgenSystem WbPq(double alpha, BudgetRule budget = BudgetRule::kShare);
 HexgenSystem WbOrder(const std::string& label, const std::string& policy);  // at alpha 0
 HexgenSystem Tuner();
+HexgenSystem Labelled(HexgenSystem system, std::string label);
+std::vector<HexgenSystem> Orders();      // under the same balance
+std::vector<HexgenSystem> Placements();  // under the same order
+std::vector<HexgenSystem> Knowledge();   // of lengths, that is told
 // As they stand in the tables; the last two with the alpha that was tuned for the conditions.
 std::vector<HexgenSystem> Main(const HexgenPlan& plan, HexgenCluster cluster, HexgenLoad load, double rate);
 }  // namespace hexgen
 
 inline constexpr std::string_view kHexgenFlow = "HexGen-Flow";
 
-// One for each figure of the paper's evaluation.
-std::vector<ScenarioClaim> HexgenClaims(const HexgenStudy& study, const HexgenPlan& plan);
-
-// Where urgency wins and where another order does, what balance brings, what tuning brings.
-std::vector<std::string> HexgenFindings(const HexgenStudy& study, const HexgenPlan& plan);
-
 }  // namespace takt::tool
 
-#endif  // TAKT_SRC_TOOL_LAB_HEXGEN_PLAN_H_
+#endif  // TAKT_SRC_TOOL_LAB_HEXGEN_SYSTEMS_H_

@@ -1,17 +1,13 @@
-// What the LAMPS scenario runs, and what the paper claims of it.
-#ifndef TAKT_SRC_TOOL_LAB_LAMPS_PLAN_H_
-#define TAKT_SRC_TOOL_LAB_LAMPS_PLAN_H_
+// What the LAMPS scenario compares, and at which rates.
+#ifndef TAKT_SRC_TOOL_LAB_LAMPS_SYSTEMS_H_
+#define TAKT_SRC_TOOL_LAB_LAMPS_SYSTEMS_H_
 
 #include <string>
 #include <vector>
 
 #include "tool/lab/lamps/study.h"
-#include "tool/lab/scenario.h"
 
 namespace takt::tool {
-
-// A request waits for others where it takes so long until its first step, on average.
-inline constexpr double kQueueSeconds = 0.5;
 
 struct LampsPlan {
   double minutes = 10;             // of arrivals
@@ -36,22 +32,10 @@ LampsSystem Lamps(EstimateSpec estimates = {EstimateKind::kOracle, 0});
 LampsSystem LampsClassMean();
 LampsSystem Guarded(int threshold);  // LAMPS with another threshold of its guard against starvation; 0: without
 LampsSystem Refreshed(int refresh);  // LAMPS that weighs the stall of others, scored again at an interval
+std::vector<LampsSystem> Main();
+std::vector<LampsSystem> Ablation();
 }  // namespace lamps
-
-// Tokens generated before a tool call, predicted by the mean of its class: 70 % of the requests teach, 30 % are asked.
-struct LampsPredictor {
-  std::int64_t calls = 0;
-  double acc_5 = 0, acc_15 = 0;     // % within 5 and 15 tokens
-  double mae = 0, mae_first_20 = 0;  // tokens; of calls within the first 20 bins of 10 tokens
-};
-LampsPredictor ScorePredictor(const Workload& requests);
-
-// One for each figure of the paper's sections 6 and 8.
-std::vector<ScenarioClaim> LampsClaims(const LampsStudy& study, const LampsPlan& plan, const LampsPredictor& predictor);
-
-// Where a queue forms, who wins.
-std::vector<std::string> LampsFindings(const LampsStudy& study, const LampsPlan& plan);
 
 }  // namespace takt::tool
 
-#endif  // TAKT_SRC_TOOL_LAB_LAMPS_PLAN_H_
+#endif  // TAKT_SRC_TOOL_LAB_LAMPS_SYSTEMS_H_

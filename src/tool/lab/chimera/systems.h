@@ -1,14 +1,12 @@
-// What the Chimera scenario runs, and what the paper claims of it.
-#ifndef TAKT_SRC_TOOL_LAB_CHIMERA_PLAN_H_
-#define TAKT_SRC_TOOL_LAB_CHIMERA_PLAN_H_
+// What the Chimera scenario compares, and at which rates.
+#ifndef TAKT_SRC_TOOL_LAB_CHIMERA_SYSTEMS_H_
+#define TAKT_SRC_TOOL_LAB_CHIMERA_SYSTEMS_H_
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "tool/lab/chimera/study.h"
-#include "tool/lab/scenario.h"
-#include "takt/numeric/summary.h"
 
 namespace takt::tool {
 
@@ -47,17 +45,6 @@ using ByTau = ChimeraSystem (*)(double);
 std::vector<ByTau> Kinds(std::size_t deployment);
 }  // namespace chimera
 
-// By how many times Chimera is faster per token, and how many points it scores more, means over the rates: a moment a
-// seed. Empty where a run is missing.
-struct ChimeraGain {
-  Moments speed, points;
-};
-ChimeraGain GainOf(const ChimeraStudy& study, const std::vector<double>& rates, ChimeraDataset d,
-                   std::size_t deployment, const ChimeraSystem& ours, const ChimeraSystem& other);
-
-std::vector<ScenarioClaim> ChimeraClaims(const ChimeraStudy& study, const ChimeraPlan& plan);
-std::vector<std::string> ChimeraFindings(const ChimeraStudy& study, const ChimeraPlan& plan);
-
 }  // namespace takt::tool
 
-#endif  // TAKT_SRC_TOOL_LAB_CHIMERA_PLAN_H_
+#endif  // TAKT_SRC_TOOL_LAB_CHIMERA_SYSTEMS_H_

@@ -1,12 +1,11 @@
-// What the default's scenario runs, and what is claimed of the default.
-#ifndef TAKT_SRC_TOOL_LAB_DEFAULT_PLAN_H_
-#define TAKT_SRC_TOOL_LAB_DEFAULT_PLAN_H_
+// What the default's scenario compares, and where.
+#ifndef TAKT_SRC_TOOL_LAB_DEFAULT_SYSTEMS_H_
+#define TAKT_SRC_TOOL_LAB_DEFAULT_SYSTEMS_H_
 
 #include <string>
 #include <vector>
 
 #include "tool/lab/default/study.h"
-#include "tool/lab/scenario.h"
 
 namespace takt::tool {
 
@@ -47,12 +46,11 @@ inline constexpr Served kDefaultServed[] = {Served::kApps,     Served::kMath,   
                                             Served::kTools,    Served::kAgents, Served::kConv,  Served::kCode,
                                             Served::kShareGpt, Served::kApps7,  Served::kMix};
 
+std::vector<DefaultSystem> AllSystems();  // ours, then the rivals
+
 // The rivals whose home it is.
 std::vector<DefaultSystem> RivalsAt(Served served);
 
-// One for each figure that is claimed of the default.
-std::vector<ScenarioClaim> DefaultClaims(const DefaultStudy& study, const DefaultPlan& plan);
-
 }  // namespace takt::tool
 
-#endif  // TAKT_SRC_TOOL_LAB_DEFAULT_PLAN_H_
+#endif  // TAKT_SRC_TOOL_LAB_DEFAULT_SYSTEMS_H_

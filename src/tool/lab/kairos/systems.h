@@ -1,0 +1,39 @@
+// What the Kairos scenario compares, and at which loads.
+#ifndef TAKT_SRC_TOOL_LAB_KAIROS_SYSTEMS_H_
+#define TAKT_SRC_TOOL_LAB_KAIROS_SYSTEMS_H_
+
+#include <string>
+#include <vector>
+
+#include "tool/lab/kairos/study.h"
+
+namespace takt::tool {
+
+struct KairosPlan {
+  double minutes = 30;  // of arrivals, where as many arrive as can be served, and the trace is long enough
+  // Loads: shares of what can be served; the same workflows arrive, sooner or later.
+  std::vector<double> loads = {0.8, 1.2, 2};
+  std::vector<double> mix_loads = {0.5, 0.8, 1, 1.2, 1.5, 2, 3};
+  double accuracy_load = 0.8;
+
+  const std::vector<double>& LoadsOf(std::size_t scenario) const { return scenario == kMix ? mix_loads : loads; }
+};
+
+namespace kairos {
+KairosSystem Parrot();
+KairosSystem Ayo();
+KairosSystem Kairos();
+KairosSystem NoPriority();
+KairosSystem NoPacking();
+KairosSystem Oracle();
+KairosSystem ByMean();       // agents by the mean alone
+KairosSystem ByMedian();
+KairosSystem AsPublished();  // packing that does not count what outlives its expected time
+KairosSystem BestFit();      // Parrot's order, the instance that fits best
+std::vector<KairosSystem> OfMix();                  // all of them
+std::vector<KairosSystem> Of(std::size_t scenario);  // fewer where applications are alone
+}  // namespace kairos
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_LAB_KAIROS_SYSTEMS_H_
