@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tool/lab/default/claims.h"
+#include "tool/lab/figure.h"
 #include "tool/lab/scenario.h"
 #include "tool/report/heat_map.h"
 #include "tool/run/terminal.h"
@@ -40,21 +41,21 @@ void AddRuns(DefaultStudy& study, const DefaultPlan& plan, bool full) {
 
 // ---- what is told --------------------------------------------------------------------------------------------------
 
-struct Shown {
-  const char* name;
-  const char* key;
-  DefaultFigure figure;
-};
-constexpr Shown kFigures[] = {{"mean", "latency_mean_s", &DefaultFigures::mean},
-                              {"p50", "latency_p50_s", &DefaultFigures::p50},
-                              {"p95", "latency_p95_s", &DefaultFigures::p95},
-                              {"p99", "latency_p99_s", &DefaultFigures::p99},
-                              {"max", "latency_max_s", &DefaultFigures::max},
-                              {"mean TTFT", "ttft_mean_s", &DefaultFigures::ttft},
-                              {"p99 TTFT", "ttft_p99_s", &DefaultFigures::ttft_p99},
-                              {"max slowdown", "slowdown_max", &DefaultFigures::slowdown_max},
-                              {"SLO scale", "slo_scale_95", &DefaultFigures::scale},
-                              {"within 5x %", "in_time_pct", &DefaultFigures::in_time}};
+using Shown = Figure<DefaultFigures>;
+constexpr Shown Latency(const char* key, DefaultFigure member, const char* name) {
+  return {key, member, name, "", "", name, Best::kSmallest};
+}
+constexpr Shown kFigures[] = {
+    Latency("latency_mean_s", &DefaultFigures::mean, "mean"),
+    Latency("latency_p50_s", &DefaultFigures::p50, "p50"),
+    Latency("latency_p95_s", &DefaultFigures::p95, "p95"),
+    Latency("latency_p99_s", &DefaultFigures::p99, "p99"),
+    Latency("latency_max_s", &DefaultFigures::max, "max"),
+    Latency("ttft_mean_s", &DefaultFigures::ttft, "mean TTFT"),
+    Latency("ttft_p99_s", &DefaultFigures::ttft_p99, "p99 TTFT"),
+    Latency("slowdown_max", &DefaultFigures::slowdown_max, "max slowdown"),
+    Latency("slo_scale_95", &DefaultFigures::scale, "SLO scale"),
+    {"in_time_pct", &DefaultFigures::in_time, "within 5x %", "", "", "within 5x %", Best::kLargest}};
 
 // Mean latency over that of the order by exact footprints, less one, in %.
 double RegretOf(const DefaultStudy& study, const DefaultSetup& setup) {
@@ -74,7 +75,7 @@ ScenarioRow RowOf(const DefaultStudy& study, const DefaultCell& cell) {
                      {"policy", s.system.policy},
                      {"estimates", s.estimates.ToString()},
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
-  for (const Shown& shown : kFigures) row.emplace_back(shown.key, cell.Mean(shown.figure));
+  AddMeans(row, cell, kFigures);
   row.emplace_back("latency_sd_s", cell.Deviation(&DefaultFigures::mean));
   row.emplace_back("kv_mean", cell.Mean(&DefaultFigures::kv));
   row.emplace_back("preemptions", cell.Mean(&DefaultFigures::preempted));
@@ -140,10 +141,7 @@ Table KnowledgeTable(const DefaultStudy& study, const DefaultPlan& plan) {
 // All figures of all orders on one workload.
 Table FiguresTable(const DefaultStudy& study, const DefaultPlan& plan, Served s) {
   std::vector<Table::Column> columns = {{"", "rho"}, {"", "order", false}};
-  for (const Shown& shown : kFigures) {
-    const bool most = shown.figure == &DefaultFigures::in_time;
-    columns.push_back({"", shown.name, true, most ? Best::kLargest : Best::kSmallest});
-  }
+  for (const Shown& shown : kFigures) columns.push_back({"", shown.column, true, shown.best});
   columns.push_back({"", "regret %", true, Best::kSmallest});
   Table table(std::move(columns));
   for (const double load : plan.loads) {
@@ -155,7 +153,7 @@ Table FiguresTable(const DefaultStudy& study, const DefaultPlan& plan, Served s)
       table.BeginRow();
       table.Text(fmt::format("{:g}", load));
       table.Text(system.label);
-      for (const Shown& shown : kFigures) table.Number(cell->Mean(shown.figure));
+      for (const Shown& shown : kFigures) table.Number(cell->Mean(shown.member));
       table.Number(RegretOf(study, setup));
     }
   }
@@ -180,26 +178,26 @@ ScenarioFigure HeatMapOf(const DefaultStudy& study, const DefaultPlan& plan, con
       for (const double load : plan.loads) {
         HeatCell& cell = row.emplace_back();
         const DefaultSetup ours = {s, load, defaults::Ours(), plan.usual}, theirs = {s, load, rival, plan.usual};
-        const std::optional<Reduction> r = study.Compare(ours, theirs, shown.figure);
+        const std::optional<Reduction> r = study.Compare(ours, theirs, shown.member);
         if (!r) continue;
         cell.ratio = 1 - r->mean / 100;
         cell.certain = r->low > 0 || r->high < 0;
         cell.framed = std::ranges::count(homes, rival) > 0;
         cell.tip = fmt::format("{}, rho {:g}, {} of the default over {}: {:.3f} [{:.3f}, {:.3f}]; {} against {}",
-                               Name(s), load, shown.name, rival.label, cell.ratio, 1 - r->high / 100, 1 - r->low / 100,
-                               Short(study.FindRun(ours)->Mean(shown.figure)),
-                               Short(study.FindRun(theirs)->Mean(shown.figure)));
+                               Name(s), load, shown.label, rival.label, cell.ratio, 1 - r->high / 100, 1 - r->low / 100,
+                               Short(study.FindRun(ours)->Mean(shown.member)),
+                               Short(study.FindRun(theirs)->Mean(shown.member)));
         ++cells;
         losses += r->high < 0;
         gains += r->low > 0;
       }
     }
   }
-  return {fmt::format("{}: the default over each rival", shown.name),
+  return {fmt::format("{}: the default over each rival", shown.label),
           fmt::format("{}, {}. Blue: the default is lower, orange: it loses; bold: beyond chance (95 %); framed: the "
                       "rival's home; columns: rho. Of {} cells {} are won and {} lost beyond chance. A pointer on a "
                       "cell shows the interval and both figures.",
-                      shown.name, plan.usual.ToString(), cells, gains, losses),
+                      shown.label, plan.usual.ToString(), cells, gains, losses),
           HeatMapSvg(map)};
 }
 
@@ -282,9 +280,9 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
     if (study[c].complete()) report.rows.push_back(RowOf(study, study[c]));
   }
   for (const Shown& shown : kFigures) {
-    const bool mapped = shown.figure == &DefaultFigures::mean || shown.figure == &DefaultFigures::p95 ||
-                        shown.figure == &DefaultFigures::p99 || shown.figure == &DefaultFigures::max ||
-                        shown.figure == &DefaultFigures::ttft || shown.figure == &DefaultFigures::scale;
+    const bool mapped = shown.member == &DefaultFigures::mean || shown.member == &DefaultFigures::p95 ||
+                        shown.member == &DefaultFigures::p99 || shown.member == &DefaultFigures::max ||
+                        shown.member == &DefaultFigures::ttft || shown.member == &DefaultFigures::scale;
     if (mapped) report.figures.push_back(HeatMapOf(study, plan, shown));
   }
   report.tables.push_back(

@@ -19,81 +19,62 @@ using Cluster = HexgenCluster;
 using Load = HexgenLoad;
 constexpr Load kTraces[] = {Load::kTrace1, Load::kTrace2};
 
-struct Part {
-  std::string name;
-  std::vector<std::size_t> cells;
-  std::vector<std::string> labels;
-};
-
-class Parts {
- public:
-  Parts(HexgenStudy& study, const HexgenPlan& plan) : study_(study) {
-    Begin("systems");
-    for (const Cluster cluster : kHexgenClusters) {
-      for (const Load load : kTraces) {
-        for (const double rate : plan.rates) {
-          for (const HexgenSystem& s : hexgen::Main(plan, cluster, load, rate)) Add({cluster, load, rate, s});
-        }
-      }
-    }
-    Begin("alpha");
-    for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
-      for (const Load load : kTraces) {
-        for (const double alpha : plan.alphas) {
-          Add({cluster, load, plan.rate, hexgen::Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
-        }
-      }
-    }
-    Begin("orders");
-    for (const double rate : plan.rates) {
-      for (const HexgenSystem& s : hexgen::Orders()) Add({Cluster::kHetero2, Load::kTrace1, rate, s});
-    }
-    Begin("placements");
-    for (const double rate : {0.1, plan.rate}) {
-      for (const HexgenSystem& s : hexgen::Placements()) Add({Cluster::kHetero2, Load::kTrace1, rate, s});
-    }
-    Begin("knowledge");
-    for (const HexgenSystem& s : hexgen::Knowledge()) Add({Cluster::kHetero2, Load::kTrace1, plan.rate, s});
-    Begin("deadlines");
-    for (const double scale : {2.0, 5.0, 10.0}) {
-      for (const HexgenSystem& s : {hexgen::Qlm(), hexgen::WbPq(0)}) {
-        Add({Cluster::kHetero2, Load::kTrace1, plan.rate,
-             hexgen::Labelled(s, fmt::format("{}, {:g} x", s.label, scale)), scale});
-      }
-    }
-    Begin("two users");
+StudyParts<HexgenStudy> PartsOf(HexgenStudy& study, const HexgenPlan& plan) {
+  StudyParts parts(study);
+  parts.Begin("systems");
+  for (const Cluster cluster : kHexgenClusters) {
     for (const Load load : kTraces) {
-      for (const double rate : plan.published) {
-        const double alpha = plan.AlphaOf(Cluster::kHetero2, load, rate);
-        for (const HexgenSystem& s : {hexgen::Vllm(), hexgen::Vtc(), hexgen::Qlm(), hexgen::WbPq(alpha)}) {
-          Add({Cluster::kHetero2, load, rate, s, 5, true});
-        }
+      for (const double rate : plan.rates) {
+        for (const HexgenSystem& s : hexgen::Main(plan, cluster, load, rate)) parts.Add({cluster, load, rate, s});
       }
     }
-    Begin("changing load");
-    for (const double alpha : plan.alphas) {
-      Add({Cluster::kHetero2, Load::kChanging, plan.changing_peak,
-           hexgen::Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
+  }
+  parts.Begin("alpha");
+  for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
+    for (const Load load : kTraces) {
+      for (const double alpha : plan.alphas) {
+        parts.Add({cluster, load, plan.rate, hexgen::Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
+      }
     }
-    Add({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
   }
-
-  const std::vector<Part>& parts() const { return parts_; }
-
- private:
-  void Begin(const char* name) { parts_.push_back({name, {}, {}}); }
-  void Add(const HexgenSetup& setup) {
-    parts_.back().cells.push_back(study_.Add(setup));
-    parts_.back().labels.push_back(setup.system.label);
+  parts.Begin("orders");
+  for (const double rate : plan.rates) {
+    for (const HexgenSystem& s : hexgen::Orders()) parts.Add({Cluster::kHetero2, Load::kTrace1, rate, s});
   }
-
-  HexgenStudy& study_;
-  std::vector<Part> parts_;
-};
+  parts.Begin("placements");
+  for (const double rate : {0.1, plan.rate}) {
+    for (const HexgenSystem& s : hexgen::Placements()) parts.Add({Cluster::kHetero2, Load::kTrace1, rate, s});
+  }
+  parts.Begin("knowledge");
+  for (const HexgenSystem& s : hexgen::Knowledge()) parts.Add({Cluster::kHetero2, Load::kTrace1, plan.rate, s});
+  parts.Begin("deadlines");
+  for (const double scale : {2.0, 5.0, 10.0}) {
+    for (const HexgenSystem& s : {hexgen::Qlm(), hexgen::WbPq(0)}) {
+      parts.Add({Cluster::kHetero2, Load::kTrace1, plan.rate,
+                 hexgen::Labelled(s, fmt::format("{}, {:g} x", s.label, scale)), scale});
+    }
+  }
+  parts.Begin("two users");
+  for (const Load load : kTraces) {
+    for (const double rate : plan.published) {
+      const double alpha = plan.AlphaOf(Cluster::kHetero2, load, rate);
+      for (const HexgenSystem& s : {hexgen::Vllm(), hexgen::Vtc(), hexgen::Qlm(), hexgen::WbPq(alpha)}) {
+        parts.Add({Cluster::kHetero2, load, rate, s, 5, true});
+      }
+    }
+  }
+  parts.Begin("changing load");
+  for (const double alpha : plan.alphas) {
+    parts.Add({Cluster::kHetero2, Load::kChanging, plan.changing_peak,
+               hexgen::Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
+  }
+  parts.Add({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
+  return parts;
+}
 
 // ---- what is told --------------------------------------------------------------------------------------------------
 
-ScenarioRow RowOf(const Part& part, const HexgenCell& cell, const std::string& label) {
+ScenarioRow RowOf(const StudyPart& part, const HexgenCell& cell, const std::string& label) {
   const HexgenSetup& s = cell.setup;
   ScenarioRow row = {{"part", part.name},
                      {"cluster", std::string(Name(s.cluster))},
@@ -108,23 +89,11 @@ ScenarioRow RowOf(const Part& part, const HexgenCell& cell, const std::string& l
                      {"estimates", s.system.estimates.ToString()},
                      {"deadline_scale", s.slo_scale},
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
-  const std::pair<const char*, HexgenFigure> figures[] = {
-      {"p95_s", &HexgenFigures::p95},
-      {"p95_middle_s", &HexgenFigures::p95_middle},
-      {"mean_s", &HexgenFigures::mean},
-      {"scale_95", &HexgenFigures::scale},
-      {"scale_95_middle", &HexgenFigures::scale_middle},
-      {"in_time_pct", &HexgenFigures::in_time},
-      {"throughput_qps", &HexgenFigures::throughput},
-  };
-  for (const auto& [key, figure] : figures) {
-    row.emplace_back(key, cell.Mean(figure));
-    row.emplace_back(fmt::format("{}_sd", key), cell.Deviation(figure));
+  for (const auto& f : kHexgenFigures) {
+    row.emplace_back(f.key, cell.Mean(f.member));
+    row.emplace_back(fmt::format("{}_sd", f.key), cell.Deviation(f.member));
   }
-  if (s.two_users) {
-    row.emplace_back("scale_95_user1", cell.Mean(&HexgenFigures::user1));
-    row.emplace_back("scale_95_user2", cell.Mean(&HexgenFigures::user2));
-  }
+  if (s.two_users) AddMeans(row, cell, kHexgenUserFigures);
   if (s.system.tuner) {
     row.emplace_back("alpha", cell.Mean(&HexgenFigures::alpha));
     row.emplace_back("searches", cell.Mean(&HexgenFigures::searches));
@@ -189,17 +158,9 @@ Table ReductionTable(const HexgenStudy& study, const HexgenPlan& plan, HexgenFig
 }
 
 // A line per cell.
-Table CellTable(const HexgenStudy& study, const Part& part) {
-  Table table({{"", "cluster", false},
-               {"", "load", false},
-               {"", "queries/s"},
-               {"", "system", false},
-               {"P95 [s]", "all"},
-               {"P95 [s]", "middle half"},
-               {"scale at 95 %", "all"},
-               {"scale at 95 %", "middle half"},
-               {"", "in time %"},
-               {"", "queries/s served"}});
+Table CellTable(const HexgenStudy& study, const StudyPart& part) {
+  Table table =
+      TableOf({{"", "cluster", false}, {"", "load", false}, {"", "queries/s"}, {"", "system", false}}, kHexgenFigures);
   const HexgenSetup* before = nullptr;
   for (std::size_t i = 0; i < part.cells.size(); ++i) {
     const HexgenCell& cell = study[part.cells[i]];
@@ -214,22 +175,15 @@ Table CellTable(const HexgenStudy& study, const Part& part) {
     table.Text(std::string(Name(s.load)));
     table.Text(fmt::format("{:g}", s.rate));
     table.Text(part.labels[i]);
-    for (const HexgenFigure figure :
-         {&HexgenFigures::p95, &HexgenFigures::p95_middle, &HexgenFigures::scale, &HexgenFigures::scale_middle,
-          &HexgenFigures::in_time, &HexgenFigures::throughput}) {
-      table.Text(WithSpread(&cell, figure));
-    }
+    FillCells(kHexgenFigures, [&](HexgenFigure figure) { table.Text(WithSpread(&cell, figure)); });
   }
   return table;
 }
 
-Table UserTable(const HexgenStudy& study, const Part& part) {
-  Table table({{"", "load", false},
-               {"", "queries/s"},
-               {"", "system", false},
-               {"scale at 95 %", "user 1 (5 x)"},
-               {"scale at 95 %", "user 2 (10 x)"},
-               {"", "in time %"}});
+Table UserTable(const HexgenStudy& study, const StudyPart& part) {
+  std::vector<Figure<HexgenFigures>> figures(std::begin(kHexgenUserFigures), std::end(kHexgenUserFigures));
+  figures.push_back(FigureOf(kHexgenFigures, &HexgenFigures::in_time));
+  Table table = TableOf({{"", "load", false}, {"", "queries/s"}, {"", "system", false}}, figures);
   for (std::size_t i = 0; i < part.cells.size(); ++i) {
     const HexgenCell& cell = study[part.cells[i]];
     if (!cell.complete()) continue;
@@ -238,9 +192,7 @@ Table UserTable(const HexgenStudy& study, const Part& part) {
     table.Text(std::string(Name(cell.setup.load)));
     table.Text(fmt::format("{:g}", cell.setup.rate));
     table.Text(part.labels[i]);
-    for (const HexgenFigure figure : {&HexgenFigures::user1, &HexgenFigures::user2, &HexgenFigures::in_time}) {
-      table.Text(WithSpread(&cell, figure));
-    }
+    FillCells(figures, [&](HexgenFigure figure) { table.Text(WithSpread(&cell, figure)); });
   }
   return table;
 }
@@ -344,12 +296,8 @@ ScenarioPlots AlphaPlots(const HexgenStudy& study, const HexgenPlan& plan) {
   ScenarioPlots group{"P95 against alpha", {}};
   const auto plot_of = [&](Cluster cluster, Load load, double rate, const std::string& title) {
     Plot plot{.title = title, .x_label = "alpha", .y_label = "P95 [s]", .marks = true, .lines = {}};
-    PlotLine mean{"fixed alpha", 6, {}};
-    for (const double alpha : plan.alphas) {
-      const HexgenCell* cell = study.Find({cluster, load, rate, hexgen::WbPq(alpha)});
-      if (cell != nullptr) mean.points.push_back({alpha, cell->Mean(&HexgenFigures::p95)});
-    }
-    plot.lines.push_back(std::move(mean));
+    plot.lines.push_back(LineOf("fixed alpha", 6, &HexgenFigures::p95, plan.alphas,
+                                [&](double alpha) { return study.Find({cluster, load, rate, hexgen::WbPq(alpha)}); }));
     const HexgenCell* tuner = study.Find({cluster, load, rate, hexgen::Tuner()});
     if (tuner != nullptr) {
       const double p95 = tuner->Mean(&HexgenFigures::p95);
@@ -368,23 +316,19 @@ ScenarioPlots AlphaPlots(const HexgenStudy& study, const HexgenPlan& plan) {
 
 ScenarioPlots OrderPlots(const HexgenStudy& study, const HexgenPlan& plan) {
   ScenarioPlots group{"Orders under workload balance, alpha 0 (Hetero-2, Trace 1)", {}};
-  for (const auto& [title, figure] :
-       {std::pair{"P95 [s]", &HexgenFigures::p95}, std::pair{"SLO scale at 95 %", &HexgenFigures::scale},
-        std::pair{"mean latency [s]", &HexgenFigures::mean}, std::pair{"in time [%]", &HexgenFigures::in_time}}) {
-    Plot plot{.title = title,
+  for (const auto& figure : Only(kHexgenFigures, {&HexgenFigures::p95, &HexgenFigures::scale, &HexgenFigures::mean,
+                                                  &HexgenFigures::in_time})) {
+    Plot plot{.title = figure.Text(),
               .x_label = "queries per second",
-              .y_label = title,
+              .y_label = figure.Text(),
               .x_scale = Scale::kAuto,
               .marks = true,
               .lines = {}};
     const std::vector<HexgenSystem> orders = hexgen::Orders();
     for (std::size_t i = 0; i < orders.size(); ++i) {
-      PlotLine line{orders[i].label, 10 + i, {}};
-      for (const double rate : plan.rates) {
-        const HexgenCell* cell = study.Find({Cluster::kHetero2, Load::kTrace1, rate, orders[i]});
-        if (cell != nullptr) line.points.push_back({rate, cell->Mean(figure)});
-      }
-      plot.lines.push_back(std::move(line));
+      plot.lines.push_back(LineOf(orders[i].label, 10 + i, figure.member, plan.rates, [&](double rate) {
+        return study.Find({Cluster::kHetero2, Load::kTrace1, rate, orders[i]});
+      }));
     }
     group.plots.push_back(std::move(plot));
   }
@@ -438,7 +382,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
     }
   }
   if (absl::Status s = study->Tune(plan.tuned, settings.threads, bar); !s.ok()) return s;
-  const Parts parts(*study, plan);
+  const StudyParts parts = PartsOf(*study, plan);
   if (absl::Status s = study->Run(settings.threads, bar); !s.ok()) return s;
 
   ScenarioReport report;
@@ -446,29 +390,25 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
   report.conditions = ConditionsOf(*study);
   report.seeds = study->seeds();
   report.interrupted = Interrupted();
-  for (const Part& part : parts.parts()) {
-    for (std::size_t i = 0; i < part.cells.size(); ++i) {
-      const HexgenCell& cell = (*study)[part.cells[i]];
-      if (cell.complete()) report.rows.push_back(RowOf(part, cell, part.labels[i]));
-    }
-  }
+  parts.ForEach([&](const StudyPart& part, const HexgenCell& cell, const std::string& label) {
+    report.rows.push_back(RowOf(part, cell, label));
+  });
   for (const Cluster cluster : kHexgenClusters) {
-    for (const auto& [name, figure] :
-         {std::pair{"SLO scale at 95 %", &HexgenFigures::scale}, std::pair{"P95 [s], all queries", &HexgenFigures::p95},
-          std::pair{"P95 [s], middle half", &HexgenFigures::p95_middle},
-          std::pair{"throughput [queries/s]", &HexgenFigures::throughput}}) {
-      report.tables.push_back({fmt::format("{}: {}, mean +- standard deviation over seeds", Name(cluster), name),
-                               SystemTable(*study, plan, cluster, figure)});
+    for (const auto& figure : Only(kHexgenFigures, {&HexgenFigures::scale, &HexgenFigures::p95,
+                                                    &HexgenFigures::p95_middle, &HexgenFigures::throughput})) {
+      const bool all = figure.member == &HexgenFigures::p95;
+      report.tables.push_back({fmt::format("{}: {}{}, mean +- standard deviation over seeds", Name(cluster),
+                                           figure.Text(), all ? ", all queries" : ""),
+                               SystemTable(*study, plan, cluster, figure.member)});
     }
   }
   report.tables.push_back({"SLO scale at 95 %, all queries", ReductionTable(*study, plan, &HexgenFigures::scale)});
   report.tables.push_back({"P95, middle half", ReductionTable(*study, plan, &HexgenFigures::p95_middle)});
   report.tables.push_back({"Which alpha a search finds", TunedTable(plan)});
-  for (const Part& part : parts.parts()) {
+  for (const StudyPart& part : parts.parts()) {
     if (part.name == "systems") continue;
-    std::string heading = part.name;
-    heading.front() = static_cast<char>(heading.front() - 'a' + 'A');
-    report.tables.push_back({heading, part.name == "two users" ? UserTable(*study, part) : CellTable(*study, part)});
+    report.tables.push_back(
+        {part.Heading(), part.name == "two users" ? UserTable(*study, part) : CellTable(*study, part)});
   }
   report.tables.push_back({"Who serves which stage (Hetero-2, Trace 1, 0.5/s)", StageTable(*study, plan)});
   const HexgenCell* tuner = study->Find({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});

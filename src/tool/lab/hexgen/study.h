@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tool/run/progress_bar.h"
+#include "tool/lab/figure.h"
 #include "tool/lab/study.h"
 #include "takt/planning/alpha_tuner.h"
 #include "takt/sim/replay.h"
@@ -77,6 +78,21 @@ struct HexgenFigures {
   std::vector<std::pair<double, std::string>> decisions = {};             // of the tuner: when [s], what and why
 };
 using HexgenFigure = double HexgenFigures::*;
+inline constexpr Figure<HexgenFigures> kHexgenFigures[] = {
+    {"p95_s", &HexgenFigures::p95, "P95", "s", "P95 [s]", "all"},
+    {"p95_middle_s", &HexgenFigures::p95_middle, "P95 [s], middle half", "", "P95 [s]", "middle half"},
+    {"mean_s", &HexgenFigures::mean, "mean latency", "s"},
+    {"scale_95", &HexgenFigures::scale, "SLO scale at 95 %", "", "scale at 95 %", "all"},
+    {"scale_95_middle", &HexgenFigures::scale_middle, "SLO scale at 95 %, middle half", "", "scale at 95 %",
+     "middle half"},
+    {"in_time_pct", &HexgenFigures::in_time, "in time", "%", "", "in time %"},
+    {"throughput_qps", &HexgenFigures::throughput, "throughput", "queries/s", "", "queries/s served"},
+};
+// Of the two users' runs alone.
+inline constexpr Figure<HexgenFigures> kHexgenUserFigures[] = {
+    {"scale_95_user1", &HexgenFigures::user1, "", "", "scale at 95 %", "user 1 (5 x)"},
+    {"scale_95_user2", &HexgenFigures::user2, "", "", "scale at 95 %", "user 2 (10 x)"},
+};
 using HexgenCell = Cell<HexgenSetup, HexgenFigures>;
 
 class HexgenStudy : public Study<HexgenSetup, HexgenFigures> {

@@ -33,12 +33,11 @@ const KairosCell* HalfQueued(const KairosStudy& study, const KairosPlan& plan, K
 
 constexpr const char* kNoQueue = "no queue forms under Parrot at any load";
 
-struct Measure {
-  const char* name;
-  KairosFigure figure;
-};
-constexpr Measure kMean = {"mean", &KairosFigures::mean}, kP90 = {"P90", &KairosFigures::p90},
-                  kP95 = {"P95", &KairosFigures::p95}, kP99 = {"P99", &KairosFigures::p99};
+using Measure = Figure<KairosFigures>;
+constexpr const Measure &kMean = FigureOf(kKairosFigures, &KairosFigures::mean),
+                        &kP90 = FigureOf(kKairosFigures, &KairosFigures::p90),
+                        &kP95 = FigureOf(kKairosFigures, &KairosFigures::p95),
+                        &kP99 = FigureOf(kKairosFigures, &KairosFigures::p99);
 
 class PaperClaims : Claims {
  public:
@@ -104,23 +103,23 @@ class PaperClaims : Claims {
              double high) {
     const Claimed claimed = {low, high};
     const std::string name = fmt::format("{}, {}: {} token latency below that of {}", Name(model),
-                                         kKairosScenarios[scenario], measure.name, other.label);
+                                         kKairosScenarios[scenario], measure.column, other.label);
     const auto [half, ours, theirs] = AtHalf(model, scenario, other, name, claimed, "%");
     if (half == nullptr) return;
-    const Reduction r = ReductionOf(*ours, *theirs, measure.figure);
+    const Reduction r = ReductionOf(*ours, *theirs, measure.member);
     std::vector<std::string> all;
     for (const double load : plan_.LoadsOf(scenario)) {
       const KairosCell* a = study_.Find({model, scenario, kairos::Kairos(), load});
       const KairosCell* b = study_.Find({model, scenario, other, load});
       if (a != nullptr && b != nullptr) {
-        all.push_back(fmt::format("{:.0f} at {:g}", ReductionOf(*a, *b, measure.figure).mean, load));
+        all.push_back(fmt::format("{:.0f} at {:g}", ReductionOf(*a, *b, measure.member).mean, load));
       }
     }
     Reach(name, r, claimed, "%",
           fmt::format("at load {:g}, where calls wait for {:.0f} % of the time under Parrot: {} ms against {} ms; {}; "
                       "by load: {}",
-                      half->setup.load, half->Mean(&KairosFigures::queued), Short(ours->Mean(measure.figure)),
-                      Short(theirs->Mean(measure.figure)), IntervalText(r, claimed), fmt::join(all, ", ")));
+                      half->setup.load, half->Mean(&KairosFigures::queued), Short(ours->Mean(measure.member)),
+                      Short(theirs->Mean(measure.member)), IntervalText(r, claimed), fmt::join(all, ", ")));
   }
 
   void Times(KairosModel model, const KairosSystem& without, double paper) {

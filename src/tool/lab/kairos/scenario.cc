@@ -36,14 +36,7 @@ ScenarioRow RowOf(const KairosStudy& study, const KairosCell& cell) {
                      {"load", s.load},
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())},
                      {"workflows", std::ssize(study.ground(s.model, s.scenario).workloads.front().workflows)}};
-  const std::pair<const char*, KairosFigure> figures[] = {
-      {"rate_workflows", &KairosFigures::rate},       {"token_latency_mean_ms", &KairosFigures::mean},
-      {"token_latency_p90_ms", &KairosFigures::p90},  {"token_latency_p95_ms", &KairosFigures::p95},
-      {"token_latency_p99_ms", &KairosFigures::p99},  {"workflow_latency_mean_s", &KairosFigures::latency},
-      {"queued_pct", &KairosFigures::queued},         {"preempted_pct", &KairosFigures::preempted},
-      {"recomputed_pct", &KairosFigures::recomputed}, {"kv_peak", &KairosFigures::kv_peak},
-      {"drained_s", &KairosFigures::drained}};
-  for (const auto& [key, figure] : figures) row.emplace_back(key, cell.Mean(figure));
+  AddMeans(row, cell, kKairosFigures);
   row.emplace_back("token_latency_sd_ms", cell.Deviation(&KairosFigures::mean));
   return row;
 }
@@ -64,15 +57,7 @@ ScenarioRow RowOf(const KairosAccuracy& a) {
 }
 
 Table LoadTable(const KairosStudy& study, const KairosPlan& plan, KairosModel model, std::size_t scenario) {
-  Table table({{"", "load"},
-               {"", "system", false},
-               {"token latency [ms]", "mean", true, Best::kSmallest},
-               {"token latency [ms]", "P90", true, Best::kSmallest},
-               {"token latency [ms]", "P95", true, Best::kSmallest},
-               {"token latency [ms]", "P99", true, Best::kSmallest},
-               {"", "queued %"},
-               {"", "preempted %"},
-               {"", "recomputed %"}});
+  Table table = TableOf({{"", "load"}, {"", "system", false}}, kKairosFigures);
   for (const double load : plan.LoadsOf(scenario)) {
     table.BeginSection();
     for (const KairosSystem& system : kairos::Of(scenario)) {
@@ -81,11 +66,7 @@ Table LoadTable(const KairosStudy& study, const KairosPlan& plan, KairosModel mo
       table.BeginRow();
       table.Text(fmt::format("{:g}", load));
       table.Text(system.label);
-      for (const KairosFigure figure :
-           {&KairosFigures::mean, &KairosFigures::p90, &KairosFigures::p95, &KairosFigures::p99, &KairosFigures::queued,
-            &KairosFigures::preempted, &KairosFigures::recomputed}) {
-        table.Number(c->Mean(figure));
-      }
+      FillCells(kKairosFigures, [&](auto figure) { table.Number(c->Mean(figure)); });
     }
   }
   return table;
@@ -119,24 +100,18 @@ std::vector<ScenarioPlots> PlotsOf(const KairosStudy& study, const KairosPlan& p
   const std::vector<KairosSystem> systems = kairos::OfMix();
   for (const KairosModel model : {KairosModel::k8B, KairosModel::k13B}) {
     ScenarioPlots group{fmt::format("{}, all applications", Name(model)), {}};
-    for (const auto& [name, figure] :
-         {std::pair{"mean ms per token", &KairosFigures::mean}, std::pair{"P99 ms per token", &KairosFigures::p99},
-          std::pair{"% of the time queued", &KairosFigures::queued},
-          std::pair{"% of calls preempted", &KairosFigures::preempted}}) {
-      Plot plot{.title = name,
+    for (const auto& figure : Only(kKairosFigures, {&KairosFigures::mean, &KairosFigures::p99, &KairosFigures::queued,
+                                                    &KairosFigures::preempted})) {
+      Plot plot{.title = figure.Text(),
                 .x_label = "load, share of capacity",
-                .y_label = name,
+                .y_label = figure.Text(),
                 .x_scale = Scale::kFit,
                 .y_scale = Scale::kAuto,
                 .marks = true,
                 .lines = {}};
       for (std::size_t i = 0; i < systems.size(); ++i) {
-        PlotLine line{systems[i].label, i, {}};
-        for (const double load : plan.mix_loads) {
-          const KairosCell* c = study.Find({model, kMix, systems[i], load});
-          if (c != nullptr) line.points.push_back({load, c->Mean(figure)});
-        }
-        plot.lines.push_back(std::move(line));
+        plot.lines.push_back(LineOf(systems[i].label, i, figure.member, plan.mix_loads,
+                                    [&](double load) { return study.Find({model, kMix, systems[i], load}); }));
       }
       group.plots.push_back(std::move(plot));
     }

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "tool/run/progress_bar.h"
+#include "tool/lab/figure.h"
 #include "tool/lab/study.h"
 #include "takt/learning/agent_learner.h"
 #include "takt/sim/replay.h"
@@ -72,7 +73,20 @@ struct KairosFigures {
   double rate = 0;         // workflows per second that arrived
   double drained = 0;      // s, from the first arrival to the last end
 };
-using KairosFigure = double KairosFigures::*;
+inline constexpr char kTokenLatency[] = "token latency [ms]";
+inline constexpr Figure<KairosFigures> kKairosFigures[] = {
+    {"rate_workflows", &KairosFigures::rate},
+    {"token_latency_mean_ms", &KairosFigures::mean, "mean ms per token", "", kTokenLatency, "mean", Best::kSmallest},
+    {"token_latency_p90_ms", &KairosFigures::p90, "P90 ms per token", "", kTokenLatency, "P90", Best::kSmallest},
+    {"token_latency_p95_ms", &KairosFigures::p95, "P95 ms per token", "", kTokenLatency, "P95", Best::kSmallest},
+    {"token_latency_p99_ms", &KairosFigures::p99, "P99 ms per token", "", kTokenLatency, "P99", Best::kSmallest},
+    {"workflow_latency_mean_s", &KairosFigures::latency},
+    {"queued_pct", &KairosFigures::queued, "% of the time queued", "", "", "queued %"},
+    {"preempted_pct", &KairosFigures::preempted, "% of calls preempted", "", "", "preempted %"},
+    {"recomputed_pct", &KairosFigures::recomputed, "% of tokens recomputed", "", "", "recomputed %"},
+    {"kv_peak", &KairosFigures::kv_peak},
+    {"drained_s", &KairosFigures::drained},
+};
 using KairosCell = Cell<KairosSetup, KairosFigures>;
 
 // What one model and scenario come with: the workflows of every seed, and how many calls a second are capacity.

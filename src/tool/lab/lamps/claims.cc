@@ -22,12 +22,10 @@ constexpr double kQueueSeconds = 0.5;
 constexpr double kSignificant = 0.05;
 constexpr const char* kToolBench = "no data: the ToolBench file is not in the authors' release";
 
-struct Measure {
-  const char* name;
-  LampsFigure figure;
-};
-constexpr Measure kLatency = {"mean latency", &LampsFigures::latency};
-constexpr Measure kTtft = {"mean TTFT", &LampsFigures::ttft};
+using Measure = Figure<LampsFigures>;
+constexpr const Measure &kLatency = FigureOf(kLampsFigures, &LampsFigures::latency),
+                        &kTtft = FigureOf(kLampsFigures, &LampsFigures::ttft),
+                        &kTailTtft = FigureOf(kLampsFigures, &LampsFigures::ttft_p99);
 
 class PaperClaims : Claims {
  public:
@@ -98,7 +96,7 @@ class PaperClaims : Claims {
         }
       }
       for (const Measure& measure : {kLatency, kTtft}) {
-        Lacking(fmt::format("{}, ToolBench at 5/s: {} below InferCept's and vLLM's", Name(model), measure.name), {},
+        Lacking(fmt::format("{}, ToolBench at 5/s: {} below InferCept's and vLLM's", Name(model), measure.label), {},
                 "%", kToolBench);
       }
     }
@@ -107,13 +105,12 @@ class PaperClaims : Claims {
   void Tail() {
     for (const LampsModel model : kLampsModels) {
       for (const LampsSystem& other : {lamps::InferCept(), lamps::Vllm()}) {
-        At(model, C::kMulti, plan_.rates.back(), other, {"p99 TTFT", &LampsFigures::ttft_p99}, Over(0));
+        At(model, C::kMulti, plan_.rates.back(), other, kTailTtft, Over(0));
       }
     }
   }
 
   void Throughput() {
-    const Measure measure = {"completions", &LampsFigures::in_time};
     const auto claim = [&](LampsCalls calls, const LampsSystem& other, const Claimed& claimed) {
       std::optional<Reduction> best;
       double rate = 0;
@@ -121,7 +118,7 @@ class PaperClaims : Claims {
         const LampsCell* a = Cell(M::kVicuna, calls, r, lamps::Lamps(), plan_.throughput_minutes);
         const LampsCell* b = Cell(M::kVicuna, calls, r, other, plan_.throughput_minutes);
         if (a == nullptr || b == nullptr) continue;
-        const Reduction more = IncreaseOf(*a, *b, measure.figure);
+        const Reduction more = IncreaseOf(*a, *b, &LampsFigures::in_time);
         if (!best || more.mean > best->mean) best = more, rate = r;
       }
       const std::string name = fmt::format("Vicuna 13B, {}: completions in {:g} minutes above {}'s, at the best rate",
@@ -226,7 +223,7 @@ class PaperClaims : Claims {
   void Conclusion() {
     const auto claim = [&](const Measure& measure, double low, double high) {
       const std::string name =
-          fmt::format("{} below InferCept's, at the best rate, model and kind of calls", measure.name);
+          fmt::format("{} below InferCept's, at the best rate, model and kind of calls", measure.label);
       std::optional<Reduction> best;
       std::string where;
       for (const LampsModel model : kLampsModels) {
@@ -235,7 +232,7 @@ class PaperClaims : Claims {
             const LampsCell *a = Cell(model, calls, rate, lamps::Lamps()),
                             *b = Cell(model, calls, rate, lamps::InferCept());
             if (a == nullptr || b == nullptr) continue;
-            const Reduction r = ReductionOf(*a, *b, measure.figure);
+            const Reduction r = ReductionOf(*a, *b, measure.member);
             if (best && r.mean <= best->mean) continue;
             best = r;
             where = fmt::format("{}, {} at {:g}/s", Name(model), Name(calls), rate);
@@ -265,24 +262,24 @@ class PaperClaims : Claims {
   void At(LampsModel model, LampsCalls calls, double rate, const LampsSystem& other, const Measure& measure,
           const Claimed& claimed) {
     const std::string name =
-        fmt::format("{}, {} at {:g}/s: {} below {}'s", Name(model), Name(calls), rate, measure.name, other.label);
+        fmt::format("{}, {} at {:g}/s: {} below {}'s", Name(model), Name(calls), rate, measure.label, other.label);
     const LampsCell *a = Cell(model, calls, rate, lamps::Lamps()), *b = Cell(model, calls, rate, other);
     if (a == nullptr || b == nullptr) return Lacking(name, claimed, "%");
-    Judge(name, ReductionOf(*a, *b, measure.figure), claimed, Why(*a, *b, measure.figure));
+    Judge(name, ReductionOf(*a, *b, measure.member), claimed, Why(*a, *b, measure.member));
   }
 
   // Against the one of the two that it is further below.
   void BestOf(LampsModel model, LampsCalls calls, double rate, const Measure& measure, double paper) {
     const std::string name = fmt::format("{}, {} at {:g}/s: {} below InferCept's and vLLM's, up to", Name(model),
-                                         Name(calls), rate, measure.name);
+                                         Name(calls), rate, measure.label);
     const LampsCell* a = Cell(model, calls, rate, lamps::Lamps());
     const LampsCell* best = nullptr;
     for (const LampsSystem& other : {lamps::InferCept(), lamps::Vllm()}) {
       const LampsCell* b = Cell(model, calls, rate, other);
       if (a == nullptr || b == nullptr) return Lacking(name, paper, "%");
-      if (best == nullptr || b->Mean(measure.figure) > best->Mean(measure.figure)) best = b;
+      if (best == nullptr || b->Mean(measure.member) > best->Mean(measure.member)) best = b;
     }
-    Judge(name, ReductionOf(*a, *best, measure.figure), paper, Why(*a, *best, measure.figure));
+    Judge(name, ReductionOf(*a, *best, measure.member), paper, Why(*a, *best, measure.member));
   }
 
   static std::string Why(const LampsCell& ours, const LampsCell& other, LampsFigure figure) {

@@ -18,77 +18,55 @@ namespace {
 
 // ---- what is run ---------------------------------------------------------------------------------------------------
 
-struct Part {
-  std::string name;
-  std::vector<std::size_t> cells;
-  std::vector<std::string> labels;  // of the cells' systems, as this part calls them
-};
-
-class Parts {
- public:
-  Parts(LampsStudy& study, const LampsPlan& plan) : study_(study) {
-    const LampsModel gptj = LampsModel::kGptJ;
-    const LampsCalls multi = LampsCalls::kMulti;
-    Begin("rates");
-    for (const LampsModel model : kLampsModels) {
-      for (const LampsCalls calls : kLampsCalls) {
-        for (const double rate : plan.RatesOf(calls)) {
-          for (const LampsSystem& system : lamps::Main()) Add({model, calls, system, rate, plan.minutes});
-        }
-      }
-    }
-    Begin("throughput");
+StudyParts<LampsStudy> PartsOf(LampsStudy& study, const LampsPlan& plan) {
+  StudyParts parts(study);
+  const LampsModel gptj = LampsModel::kGptJ;
+  const LampsCalls multi = LampsCalls::kMulti;
+  parts.Begin("rates");
+  for (const LampsModel model : kLampsModels) {
     for (const LampsCalls calls : kLampsCalls) {
-      for (const double rate : plan.throughput_rates) {
-        for (const LampsSystem& system : {lamps::Vllm(), lamps::InferCept(), lamps::Lamps()}) {
-          Add({LampsModel::kVicuna, calls, system, rate, plan.throughput_minutes});
-        }
+      for (const double rate : plan.RatesOf(calls)) {
+        for (const LampsSystem& system : lamps::Main()) parts.Add({model, calls, system, rate, plan.minutes});
       }
     }
-    Begin("ablation");
-    for (const LampsModel model : kLampsModels) {
-      for (const LampsSystem& system : lamps::Ablation()) Add({model, multi, system, plan.rate, plan.minutes});
-    }
-    Begin("mispredictions");
-    for (const double rate : plan.error_rates) {
-      Add({gptj, multi, lamps::Lamps(), rate, plan.minutes});
-      for (const double error : plan.errors) {
-        Add({gptj, multi, lamps::Lamps({EstimateKind::kGaussian, error}), rate, plan.minutes});
+  }
+  parts.Begin("throughput");
+  for (const LampsCalls calls : kLampsCalls) {
+    for (const double rate : plan.throughput_rates) {
+      for (const LampsSystem& system : {lamps::Vllm(), lamps::InferCept(), lamps::Lamps()}) {
+        parts.Add({LampsModel::kVicuna, calls, system, rate, plan.throughput_minutes});
       }
     }
-    Begin("starvation threshold");
-    for (const int threshold : plan.thresholds) Add({gptj, multi, lamps::Guarded(threshold), plan.rate, plan.minutes});
-    Add({gptj, multi, lamps::Guarded(0), plan.rate, plan.minutes});
-    Begin("refresh interval");
-    for (const int refresh : plan.refreshes) Add({gptj, multi, lamps::Refreshed(refresh), plan.rate, plan.minutes});
   }
-
-  const std::vector<Part>& parts() const { return parts_; }
-  const Part& operator[](std::string_view name) const {
-    return *std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return p.name == name; });
+  parts.Begin("ablation");
+  for (const LampsModel model : kLampsModels) {
+    for (const LampsSystem& system : lamps::Ablation()) parts.Add({model, multi, system, plan.rate, plan.minutes});
   }
-
- private:
-  void Begin(const char* name) { parts_.push_back({name, {}, {}}); }
-  void Add(const LampsSetup& setup) {
-    parts_.back().cells.push_back(study_.Add(setup));
-    parts_.back().labels.push_back(setup.system.label);
+  parts.Begin("mispredictions");
+  for (const double rate : plan.error_rates) {
+    parts.Add({gptj, multi, lamps::Lamps(), rate, plan.minutes});
+    for (const double error : plan.errors) {
+      parts.Add({gptj, multi, lamps::Lamps({EstimateKind::kGaussian, error}), rate, plan.minutes});
+    }
   }
-
-  LampsStudy& study_;
-  std::vector<Part> parts_;
-};
+  parts.Begin("starvation threshold");
+  for (const int threshold : plan.thresholds)
+    parts.Add({gptj, multi, lamps::Guarded(threshold), plan.rate, plan.minutes});
+  parts.Add({gptj, multi, lamps::Guarded(0), plan.rate, plan.minutes});
+  parts.Begin("refresh interval");
+  for (const int refresh : plan.refreshes) parts.Add({gptj, multi, lamps::Refreshed(refresh), plan.rate, plan.minutes});
+  return parts;
+}
 
 // ---- what is told --------------------------------------------------------------------------------------------------
 
-ScenarioRow RowOf(const LampsStudy& study, const Part& part, std::size_t i) {
-  const LampsCell& cell = study[part.cells[i]];
+ScenarioRow RowOf(const LampsStudy& study, const StudyPart& part, const LampsCell& cell, const std::string& label) {
   const LampsSetup& s = cell.setup;
   ScenarioRow row = {{"part", part.name},
                      {"model", std::string(Name(s.model))},
                      {"profile", std::string(ProfileOf(s.model))},
                      {"calls", std::string(Name(s.calls))},
-                     {"system", part.labels[i]},
+                     {"system", label},
                      {"policy", s.system.policy},
                      {"pause", s.system.pause},
                      {"preempt", std::string(s.system.preemptive ? "by_rank" : "on_memory")},
@@ -97,14 +75,7 @@ ScenarioRow RowOf(const LampsStudy& study, const Part& part, std::size_t i) {
                      {"minutes", s.minutes},
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())},
                      {"requests", s.requests()}};
-  const std::pair<const char*, LampsFigure> figures[] = {
-      {"latency_mean_s", &LampsFigures::latency},    {"latency_p50_s", &LampsFigures::latency_p50},
-      {"latency_p99_s", &LampsFigures::latency_p99}, {"ttft_mean_s", &LampsFigures::ttft},
-      {"ttft_p99_s", &LampsFigures::ttft_p99},       {"queue_mean_s", &LampsFigures::queue},
-      {"completed", &LampsFigures::completed},       {"completed_in_time", &LampsFigures::in_time},
-      {"drained_s", &LampsFigures::drained},         {"kv_mean", &LampsFigures::kv},
-      {"requests_per_step", &LampsFigures::running}, {"recomputed_tokens", &LampsFigures::recomputed}};
-  for (const auto& [key, figure] : figures) row.emplace_back(key, cell.Mean(figure));
+  AddMeans(row, cell, kLampsFigures);
   row.emplace_back("throughput_rps", cell.Mean(&LampsFigures::in_time) / (s.minutes * 60));
   row.emplace_back("latency_sd_s", cell.Deviation(&LampsFigures::latency));
   row.emplace_back("ttft_sd_s", cell.Deviation(&LampsFigures::ttft));
@@ -131,18 +102,13 @@ ScenarioRow RowOf(const LampsPredictor& predictor) {
           {"mae_first_20_bins_tokens", predictor.mae_first_20}};
 }
 
-struct Shown {
-  const char* name;
-  LampsFigure figure;
-};
-
 // A line per rate: the figures of each system side by side, and how LAMPS stands to InferCept in the first two.
 Table RateTable(const LampsStudy& study, const LampsPlan& plan, LampsModel model, LampsCalls calls,
-                std::initializer_list<Shown> shown, bool compare) {
+                std::initializer_list<LampsFigure> shown, bool compare) {
   const std::vector<LampsSystem> systems = lamps::Main();
   std::vector<Table::Column> columns = {{"", "rate"}};
-  for (const Shown& s : shown) {
-    for (const LampsSystem& system : systems) columns.push_back({s.name, system.label});
+  for (const auto& figure : Only(kLampsFigures, shown)) {
+    for (const LampsSystem& system : systems) columns.push_back({figure.Text(), system.label});
   }
   if (compare) {
     for (const char* name : {"latency %", "p", "TTFT %", "p "}) columns.push_back({"LAMPS below InferCept", name});
@@ -152,10 +118,10 @@ Table RateTable(const LampsStudy& study, const LampsPlan& plan, LampsModel model
     const auto cell = [&](const LampsSystem& system) { return study.Find({model, calls, system, rate, plan.minutes}); };
     table.BeginRow();
     table.Text(fmt::format("{:g}", rate));
-    for (const Shown& s : shown) {
+    for (const LampsFigure figure : shown) {
       for (const LampsSystem& system : systems) {
         const LampsCell* c = cell(system);
-        table.Number(c != nullptr ? c->Mean(s.figure) : Table::kNoNumber);
+        table.Number(c != nullptr ? c->Mean(figure) : Table::kNoNumber);
       }
     }
     if (!compare) continue;
@@ -171,19 +137,13 @@ Table RateTable(const LampsStudy& study, const LampsPlan& plan, LampsModel model
 }
 
 // A line per set of conditions.
-Table CellTable(const LampsStudy& study, const Part& part) {
-  Table table({{"", "model", false},
-               {"", "calls", false},
-               {"", "rate"},
-               {"", "system", false},
-               {"", "estimates", false},
-               {"latency [s]", "mean"},
-               {"latency [s]", "median"},
-               {"latency [s]", "p99"},
-               {"TTFT [s]", "mean"},
-               {"TTFT [s]", "p99"},
-               {"completed", "in time"},
-               {"completed", "of"}});
+Table CellTable(const LampsStudy& study, const StudyPart& part) {
+  using F = LampsFigures;
+  const auto figures = Only(kLampsFigures, {&F::latency, &F::latency_p50, &F::latency_p99, &F::ttft, &F::ttft_p99,
+                                            &F::in_time, &F::completed});
+  Table table = TableOf(
+      {{"", "model", false}, {"", "calls", false}, {"", "rate"}, {"", "system", false}, {"", "estimates", false}},
+      figures);
   const LampsSetup* before = nullptr;
   for (std::size_t i = 0; i < part.cells.size(); ++i) {
     const LampsCell& cell = study[part.cells[i]];
@@ -199,11 +159,7 @@ Table CellTable(const LampsStudy& study, const Part& part) {
     table.Text(fmt::format("{:g}", s.rate));
     table.Text(part.labels[i]);
     table.Text(s.system.estimates.ToString());
-    for (const LampsFigure figure :
-         {&LampsFigures::latency, &LampsFigures::latency_p50, &LampsFigures::latency_p99, &LampsFigures::ttft,
-          &LampsFigures::ttft_p99, &LampsFigures::in_time, &LampsFigures::completed}) {
-      table.Number(cell.Mean(figure));
-    }
+    FillCells(figures, [&](LampsFigure figure) { table.Number(cell.Mean(figure)); });
   }
   return table;
 }
@@ -211,10 +167,10 @@ Table CellTable(const LampsStudy& study, const Part& part) {
 // ---- plots ---------------------------------------------------------------------------------------------------------
 
 Plot RatePlot(const LampsStudy& study, const std::vector<LampsSystem>& systems, const std::vector<double>& rates,
-              LampsModel model, LampsCalls calls, double minutes, const Shown& shown) {
-  Plot plot{.title = fmt::format("{}, {}: {}", Name(model), Name(calls), shown.name),
+              LampsModel model, LampsCalls calls, double minutes, LampsFigure figure, const std::string& name) {
+  Plot plot{.title = fmt::format("{}, {}: {}", Name(model), Name(calls), name),
             .x_label = "requests per second",
-            .y_label = shown.name,
+            .y_label = name,
             .x_scale = Scale::kFit,
             .y_scale = Scale::kAuto,
             .marks = true,
@@ -222,28 +178,23 @@ Plot RatePlot(const LampsStudy& study, const std::vector<LampsSystem>& systems, 
   const std::vector<LampsSystem> all = lamps::Main();
   for (const LampsSystem& system : systems) {
     const auto style = static_cast<std::size_t>(std::find(all.begin(), all.end(), system) - all.begin());
-    PlotLine line{system.label, style, {}};
-    for (const double rate : rates) {
-      const LampsCell* c = study.Find({model, calls, system, rate, minutes});
-      if (c != nullptr) line.points.push_back({rate, c->Mean(shown.figure)});
-    }
-    plot.lines.push_back(std::move(line));
+    plot.lines.push_back(LineOf(system.label, style, figure, rates,
+                                [&](double rate) { return study.Find({model, calls, system, rate, minutes}); }));
   }
   return plot;
 }
 
 std::vector<ScenarioPlots> PlotsOf(const LampsStudy& study, const LampsPlan& plan) {
+  using F = LampsFigures;
   const LampsModel gptj = LampsModel::kGptJ;
   const LampsCalls multi = LampsCalls::kMulti;
-  constexpr Shown kMeanLatency = {"mean latency [s]", &LampsFigures::latency};
   std::vector<ScenarioPlots> groups;
   ScenarioPlots& rates = groups.emplace_back(ScenarioPlots{"Latency and time to first token against load", {}});
   for (const LampsModel model : kLampsModels) {
     for (const LampsCalls calls : {LampsCalls::kMulti, LampsCalls::kSingle}) {
-      for (const Shown& shown :
-           {kMeanLatency, Shown{"p99 latency [s]", &LampsFigures::latency_p99},
-            Shown{"mean TTFT [s]", &LampsFigures::ttft}, Shown{"p99 TTFT [s]", &LampsFigures::ttft_p99}}) {
-        rates.plots.push_back(RatePlot(study, lamps::Main(), plan.RatesOf(calls), model, calls, plan.minutes, shown));
+      for (const auto& f : Only(kLampsFigures, {&F::latency, &F::latency_p99, &F::ttft, &F::ttft_p99})) {
+        rates.plots.push_back(
+            RatePlot(study, lamps::Main(), plan.RatesOf(calls), model, calls, plan.minutes, f.member, f.Text()));
       }
     }
   }
@@ -252,22 +203,21 @@ std::vector<ScenarioPlots> PlotsOf(const LampsStudy& study, const LampsPlan& pla
   for (const LampsCalls calls : kLampsCalls) {
     throughput.plots.push_back(RatePlot(study, {lamps::Vllm(), lamps::InferCept(), lamps::Lamps()},
                                         plan.throughput_rates, LampsModel::kVicuna, calls, plan.throughput_minutes,
-                                        {"requests completed", &LampsFigures::in_time}));
+                                        &F::in_time, "requests completed"));
   }
 
   ScenarioPlots& errors = groups.emplace_back(ScenarioPlots{"Predictions that are off", {}});
-  for (const Shown& shown : {Shown{"median latency [s]", &LampsFigures::latency_p50}, kMeanLatency,
-                             Shown{"requests completed in time", &LampsFigures::in_time}}) {
-    Plot plot{.title = fmt::format("GPT-J 6B, multi-call: {}", shown.name),
+  for (const auto& f : Only(kLampsFigures, {&F::latency_p50, &F::latency, &F::in_time})) {
+    Plot plot{.title = fmt::format("GPT-J 6B, multi-call: {}", f.Text()),
               .x_label = "error of predictions [%]",
-              .y_label = shown.name,
+              .y_label = f.Text(),
               .marks = true,
               .lines = {}};
     for (std::size_t r = 0; r < plan.error_rates.size(); ++r) {
       PlotLine line{fmt::format("{:g}/s", plan.error_rates[r]), 5 + r, {}};
       const auto add = [&](double error, const LampsSystem& system) {
         const LampsCell* c = study.Find({gptj, multi, system, plan.error_rates[r], plan.minutes});
-        if (c != nullptr) line.points.push_back({100 * error, c->Mean(shown.figure)});
+        if (c != nullptr) line.points.push_back({100 * error, c->Mean(f.member)});
       };
       add(0, lamps::Lamps());
       for (const double error : plan.errors) add(error, lamps::Lamps({EstimateKind::kGaussian, error}));
@@ -279,19 +229,15 @@ std::vector<ScenarioPlots> PlotsOf(const LampsStudy& study, const LampsPlan& pla
   const auto sweep = [&](const char* heading, const char* x, const std::vector<int>& values, auto system,
                          std::size_t style) {
     ScenarioPlots& group = groups.emplace_back(ScenarioPlots{heading, {}});
-    for (const Shown& shown : {kMeanLatency, Shown{"p99 latency [s]", &LampsFigures::latency_p99},
-                               Shown{"requests completed in time", &LampsFigures::in_time}}) {
-      Plot plot{.title = fmt::format("GPT-J 6B, multi-call at {:g}/s: {}", plan.rate, shown.name),
+    for (const auto& f : Only(kLampsFigures, {&F::latency, &F::latency_p99, &F::in_time})) {
+      Plot plot{.title = fmt::format("GPT-J 6B, multi-call at {:g}/s: {}", plan.rate, f.Text()),
                 .x_label = x,
-                .y_label = shown.name,
+                .y_label = f.Text(),
                 .marks = true,
                 .lines = {}};
-      PlotLine line{heading, style, {}};
-      for (const int value : values) {
-        const LampsCell* c = study.Find({gptj, multi, system(value), plan.rate, plan.minutes});
-        if (c != nullptr) line.points.push_back({static_cast<double>(value), c->Mean(shown.figure)});
-      }
-      plot.lines.push_back(std::move(line));
+      plot.lines.push_back(LineOf(heading, style, f.member, values, [&](int value) {
+        return study.Find({gptj, multi, system(value), plan.rate, plan.minutes});
+      }));
       group.plots.push_back(std::move(plot));
     }
   };
@@ -333,7 +279,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
   if (settings.full) plan.minutes = plan.throughput_minutes, plan.throughput_rates = plan.rates;
   if (settings.minutes > 0) plan.minutes = plan.throughput_minutes = settings.minutes;
   LampsStudy study(*std::move(workload), settings.seeds > 0 ? settings.seeds : settings.full ? 20 : 10);
-  const Parts parts(study, plan);
+  const StudyParts parts = PartsOf(study, plan);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
   ScenarioReport report;
@@ -341,31 +287,24 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
   report.conditions = ConditionsOf(*file, study, plan);
   report.seeds = study.seeds();
   report.interrupted = Interrupted();
-  for (const Part& part : parts.parts()) {
-    for (std::size_t i = 0; i < part.cells.size(); ++i) {
-      if (study[part.cells[i]].complete()) report.rows.push_back(RowOf(study, part, i));
-    }
-  }
+  parts.ForEach([&](const StudyPart& part, const LampsCell& cell, const std::string& label) {
+    report.rows.push_back(RowOf(study, part, cell, label));
+  });
   const LampsPredictor predictor = ScorePredictor(study.requests(LampsCalls::kMulti));
   report.rows.push_back(RowOf(predictor));
   for (const LampsModel model : kLampsModels) {
     for (const LampsCalls calls : {LampsCalls::kMulti, LampsCalls::kSingle}) {
       const std::string heading = fmt::format("{}, {}, rates in requests per second", Name(model), Name(calls));
+      report.tables.push_back({heading + ": means", RateTable(study, plan, model, calls,
+                                                              {&LampsFigures::latency, &LampsFigures::ttft}, true)});
       report.tables.push_back(
-          {heading + ": means",
-           RateTable(study, plan, model, calls,
-                     {{"mean latency [s]", &LampsFigures::latency}, {"mean TTFT [s]", &LampsFigures::ttft}}, true)});
-      report.tables.push_back({heading + ": tails", RateTable(study, plan, model, calls,
-                                                              {{"p99 latency [s]", &LampsFigures::latency_p99},
-                                                               {"p99 TTFT [s]", &LampsFigures::ttft_p99}},
-                                                              false)});
+          {heading + ": tails",
+           RateTable(study, plan, model, calls, {&LampsFigures::latency_p99, &LampsFigures::ttft_p99}, false)});
     }
   }
-  for (const Part& part : parts.parts()) {
+  for (const StudyPart& part : parts.parts()) {
     if (part.name == "rates") continue;
-    std::string heading = part.name;
-    heading.front() = static_cast<char>(heading.front() - 'a' + 'A');
-    report.tables.push_back({heading, CellTable(study, part)});
+    report.tables.push_back({part.Heading(), CellTable(study, part)});
   }
   report.plots = PlotsOf(study, plan);
   report.claims = LampsClaims(study, plan, predictor);

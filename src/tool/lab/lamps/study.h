@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "tool/run/progress_bar.h"
+#include "tool/lab/figure.h"
 #include "tool/lab/study.h"
 #include "takt/sim/replay.h"
 #include "takt/workload/workload.h"
@@ -62,6 +63,20 @@ struct LampsFigures {
   double recomputed = 0; // tokens
 };
 using LampsFigure = double LampsFigures::*;
+inline constexpr Figure<LampsFigures> kLampsFigures[] = {
+    {"latency_mean_s", &LampsFigures::latency, "mean latency", "s", "latency [s]", "mean"},
+    {"latency_p50_s", &LampsFigures::latency_p50, "median latency", "s", "latency [s]", "median"},
+    {"latency_p99_s", &LampsFigures::latency_p99, "p99 latency", "s", "latency [s]", "p99"},
+    {"ttft_mean_s", &LampsFigures::ttft, "mean TTFT", "s", "TTFT [s]", "mean"},
+    {"ttft_p99_s", &LampsFigures::ttft_p99, "p99 TTFT", "s", "TTFT [s]", "p99"},
+    {"queue_mean_s", &LampsFigures::queue},
+    {"completed", &LampsFigures::completed, "requests completed", "", "completed", "of"},
+    {"completed_in_time", &LampsFigures::in_time, "requests completed in time", "", "completed", "in time"},
+    {"drained_s", &LampsFigures::drained},
+    {"kv_mean", &LampsFigures::kv},
+    {"requests_per_step", &LampsFigures::running},
+    {"recomputed_tokens", &LampsFigures::recomputed},
+};
 
 using LampsCell = Cell<LampsSetup, LampsFigures>;
 
