@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "CLI/CLI.hpp"
 #include "tool/run/exit_code.h"
 #include "tool/command/options.h"
 #include "takt/version.h"
@@ -70,16 +71,16 @@ void AddEngine(Group group, Arguments& to) {
 void AddTrace(CLI::App& app, Arguments& to) {
   Group group(app, "A trace");
   group.Add("--trace", to.common.workload.file, "FILE", "play it in real time: a trace, 'bundled', or a generator")
-      ->each([&to](const std::string&) { to.trace = true; });
-  AddWorkload(group, to.common.workload);
+      .Each([&to] { to.trace = true; });
+  AddWorkloadSource(group, to.common.workload);
   group.Add("--estimates", to.common.estimates, "KIND",
             "what is known of lengths: oracle, noise:SIGMA, calibrated:SIGMA, class-mean, none [oracle]");
-  CLI::Option* scale =
+  const takt::tool::Flag scale =
       group.Add("--rate-scale", to.common.rate_scale, "X", "requests come X times as fast as they did", Positive());
   group
       .Add("--closed-loop", to.common.closed_loop, "N",
            "N workflows in flight: one starts when another ends, whenever it had come", Whole(1, INT64_MAX))
-      ->excludes(scale);
+      .Excludes({scale});
   group.AddFlag("--processor-time", to.processor_time,
                 "count the time in which the engine has a processor, and skip what it waits: for a machine that others "
                 "use too; needs --threads 1");
@@ -90,7 +91,7 @@ void AddServer(CLI::App& app, Arguments& to) {
   group
       .Add("--serve", to.http.port, "PORT", "answer HTTP requests at this port; 0: at any that is free",
            Whole(0, 65535))
-      ->each([&to](const std::string&) { to.serve = true; });
+      .Each([&to] { to.serve = true; });
   group.Add("--host", to.http.host, "ADDRESS", "where to listen");
   group.Add("--connections", to.http.connections, "N", "requests that are answered at once", Whole(1, 2048));
   group.Add("--max-body", to.http.max_body, "BYTES", "longest body of a request", Whole(1, 1 << 30));
@@ -98,7 +99,7 @@ void AddServer(CLI::App& app, Arguments& to) {
 }
 
 void AddOutput(Group group, Arguments& to) {
-  AddReports(group, to.common);
+  AddReports(group, to.common, to.common);
   group.Add("--steps", to.steps, "FILE", "what every step computed and how long it took, one a line (of one policy)");
   group.Add("--log", to.log, "FILE", "all that takt was told and answered, for takt replay-log (of one policy)");
 }

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "tool/command/arguments.h"
+#include "tool/command/report_files.h"
+#include "tool/report/comparison.h"
+#include "tool/run/load_workload.h"
 #include "http_server.h"
 #include "model.h"
 
@@ -22,9 +25,14 @@ struct ModelArguments {
   std::size_t max_context = 4096;
 };
 
+// What means here what it means to takt replay.
+struct CommonArguments : takt::tool::ReplaySetup, takt::tool::ReportFiles {
+  takt::tool::WorkloadSource workload;
+  std::vector<std::string> policies, estimates;
+};
+
 struct Arguments {
-  // Policies, estimates, limits, load and reports mean here what they mean to takt replay.
-  takt::tool::ReplayArguments common;
+  CommonArguments common;
   bool trace = false;  // common.workload is to be played
   ModelArguments model;
   std::size_t threads = 2;

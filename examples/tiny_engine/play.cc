@@ -59,7 +59,7 @@ absl::StatusOr<TraceFiles> OpenFiles(const Arguments& arguments) {
 }
 
 absl::Status CheckUsage(const Arguments& arguments) {
-  const takt::tool::ReplayArguments& common = arguments.common;
+  const CommonArguments& common = arguments.common;
   if (!arguments.trace) return absl::InvalidArgumentError("--trace FILE is needed");
   if (common.estimates.size() > 1) return absl::InvalidArgumentError("--estimates: one kind at a time");
   if (common.policies.size() > 1 && !(arguments.log.empty() && arguments.steps.empty())) {
@@ -84,7 +84,7 @@ std::string Postscript(const std::string& policy, const TraceResult& traced, con
 
 absl::Status RunPolicy(const Model& model, const Arguments& arguments, const EngineOptions& engine, TraceFiles& files,
                        takt::tool::ProgressBar& bar, Comparison& comparison, Run& run) {
-  const takt::tool::ReplayArguments& common = arguments.common;
+  const CommonArguments& common = arguments.common;
   TraceOptions options;
   options.engine = engine;
   options.engine.policy = run.settings.policy;
@@ -131,7 +131,7 @@ absl::Status RunPolicy(const Model& model, const Arguments& arguments, const Eng
 
 int PlayTrace(Arguments arguments) {
   using takt::tool::kFailed;
-  takt::tool::ReplayArguments& common = arguments.common;
+  CommonArguments& common = arguments.common;
   if (common.policies.empty()) common.policies = {"fcfs"};
   if (common.estimates.empty()) common.estimates = {"oracle"};
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(usage, takt::tool::kUsage);

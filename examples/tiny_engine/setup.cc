@@ -25,7 +25,7 @@ absl::StatusOr<Model> MakeModel(const ModelArguments& arguments) {
 }
 
 absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
-  takt::tool::ReplayArguments& common = arguments.common;
+  CommonArguments& common = arguments.common;
   takt::ReplayOptions settings;
   settings.overlap = arguments.overlap ? 1 : 0;
   settings.scheduler.cpu_blocks = {arguments.cpu_blocks};

@@ -15,6 +15,24 @@
 namespace takt::tool {
 namespace {
 
+struct CalibrateArguments : CalibrationSetup {
+  std::string out, html, json;
+  std::int32_t token_budget = 2048;
+  std::int32_t max_seqs = 256;
+  std::int64_t max_context = 0;
+  bool skip_bad_lines = false;
+};
+
+constexpr const char* kCalibrateExamples =
+    R"(The log is JSON, one step a line: {"time_s": 0.031, "rows": [[1, 812, 0, 1], [512, 0, 1, 0]]}, where a row is
+[tokens computed, context computed before, prefill, yields a token]; or CSV with totals. docs/calibrate.md tells how to
+obtain one from takt, vLLM or llama.cpp.
+
+Examples
+  takt calibrate steps.jsonl --html fit.html
+  takt calibrate steps.jsonl --id own/llama-3.1-8b/h100/bf16/tp1 --kv-tokens 430000 --out own.json
+  takt replay --profiles own.json --profile own/llama-3.1-8b/h100/bf16/tp1)";
+
 struct Report {
   const char* name;
   std::string CalibrateArguments::* path;
@@ -73,9 +91,7 @@ absl::Status WriteAll(const CalibrationRun& run, const CalibrateArguments& argum
   return fault;
 }
 
-}  // namespace
-
-int RunCommand(const CalibrateArguments& arguments) {
+int RunCalibrate(const CalibrateArguments& arguments) {
   constexpr std::string_view kName = "calibrate";
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
   absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kReports);
@@ -91,6 +107,37 @@ int RunCommand(const CalibrateArguments& arguments) {
   const absl::Status written =
       WriteAll({arguments, arguments.out, *std::move(log), *std::move(found)}, arguments, *files);
   return written.ok() ? kDone : Complain(kName, written, kFailed);
+}
+
+}  // namespace
+
+void AddCalibrate(CLI::App& tool, Chosen& chosen) {
+  const auto [app, to] =
+      AddCommand(tool, chosen, "calibrate", "fit a profile to the log of an engine's steps, and say how good it is",
+                 RunCalibrate, kCalibrateExamples);
+  Group log(app, "Log");
+  log.Add("log", to.log, "FILE", "what each step held, and how long it took; plain or gzip; - for standard input")
+      .Required();
+  log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
+  log.AddFlag("--no-plan-time", to.no_plan_time, "leave out what the log says that planning took");
+  Group fit(app, "Fit");
+  fit.Add("--form", to.form, "NAME", "auto: the better one; linear; saturating",
+          OneOf({"auto", "linear", "saturating"}));
+  fit.Add("--holdout", to.holdout, "SHARE", "of the steps, on which the forms are compared", Share(0.5));
+  fit.Add("--token-budget", to.token_budget, "N", "warn where the log has no steps of so many prefill tokens",
+          Whole(1));
+  fit.Add("--max-seqs", to.max_seqs, "N", "... of so many decode rows", Whole(1));
+  fit.Add("--max-context", to.max_context, "N", "... of such a context [not checked]", Whole(1, INT64_MAX));
+  Group profile(app, "Profile");
+  profile.Add("--id", to.id, "ID", "its name: FAMILY/MODEL/GPU/DTYPE/tpN");
+  profile.Add("--kv-tokens", to.kv_tokens, "N", "tokens that the KV cache holds", Whole(1, INT64_MAX));
+  profile.Add("--kv-bytes-per-token", to.kv_bytes_per_token, "N", "what swaps and pause policies reckon with",
+              Whole(1, INT64_MAX));
+  profile.Add("--weight-bytes", to.weight_bytes, "N", "of the model", Whole(1, INT64_MAX));
+  Group output(app, "Output (a file, or - for standard output)");
+  output.Add("--out", to.out, "FILE", "the profile, for --profiles");
+  output.Add("--html", to.html, "FILE", "a page with plots of the errors, which needs nothing else");
+  output.Add("--json", to.json, "FILE", "all figures");
 }
 
 }  // namespace takt::tool

@@ -10,6 +10,7 @@
 
 #include "tool/command/cluster_input.h"
 #include "tool/command/commands.h"
+#include "takt/planning/milp.h"
 #include "tool/run/exit_code.h"
 #include "tool/report/json_writer.h"
 #include "tool/run/output.h"
@@ -19,6 +20,30 @@
 
 namespace takt::tool {
 namespace {
+
+struct ClusterArguments {
+  std::string file;
+  std::string solver;  // empty: the first that is built in
+  double seconds = 60;
+  double gap = 1e-6;
+  bool patterns = false;
+  std::string mps, json;
+  bool quiet = false;
+};
+
+constexpr const char* kClusterExamples =
+    R"(The file: {"quality": 80, "budget": 100,
+ "models": [{"name": "8b"}, {"name": "70b", "min_replicas": 2}],
+ "classes": [{"name": "h100", "price": 2.67, "servers": [{"servers": 4, "gpus": 8}]}],
+ "replicas": [{"name": "8b tp1", "model": "8b", "class": "h100", "tp": 1, "rate": 5}, ...],
+ "routings": [{"name": "74", "rates": [30, 12], "quality": 84}, ...]}. docs/milp.md lists all there is.
+
+Examples
+  takt cluster cluster.json
+  takt cluster cluster.json --mps cluster.mps && glpsol --freemps cluster.mps
+
+Exit code: 0 a plan (where a limit ended the search, it says so), 1 failed or no plan (it says what is missing),
+2 wrong usage, 130 interrupted (the best plan so far was reported).)";
 
 constexpr std::string_view kName = "cluster";
 
@@ -132,9 +157,7 @@ absl::Status WriteMps(const ClusterArguments& arguments, const ClusterProblem& p
   return file->Close();
 }
 
-}  // namespace
-
-int RunCommand(const ClusterArguments& arguments) {
+int RunCluster(const ClusterArguments& arguments) {
   const NamedPath input{"FILE", arguments.file}, outputs[] = {{"--json", arguments.json}, {"--mps", arguments.mps}};
   if (absl::Status usage = CheckPaths(std::span(&input, 1), outputs); !usage.ok())
     return Complain(kName, usage, kUsage);
@@ -171,6 +194,30 @@ int RunCommand(const ClusterArguments& arguments) {
     }
   }
   return Interrupted() ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+void AddCluster(CLI::App& tool, Chosen& chosen) {
+  std::string solvers;
+  for (const MilpSolverInfo& info : MilpSolverInfos()) {
+    solvers += fmt::format("{}{}{}", solvers.empty() ? "" : ", ", info.name, info.built_in ? "" : " (not built in)");
+  }
+  const auto [app, to] =
+      AddCommand(tool, chosen, "cluster", "plan a cluster of several classes of GPUs by an integer program", RunCluster,
+                 kClusterExamples);
+  Group problem(app, "Problem");
+  problem.Add("file", to.file, "FILE", "models, classes of GPUs, replicas and routings, or - for standard input")
+      .Required();
+  problem.AddFlag("--patterns", to.patterns, "how each server is filled, also where counting GPUs is exact");
+  Group search(app, "Search");
+  search.Add("--solver", to.solver, "NAME", (solvers + " [the first that is built in]").c_str());
+  search.Add("--seconds", to.seconds, "S", "then the best plan so far and its bound are reported", Positive());
+  search.Add("--gap", to.gap, "SHARE", "a plan so close to its bound is the optimum", Share(1));
+  Group output(app, "Output (a file, or - for standard output)");
+  output.Add("--json", to.json, "FILE", "the plan");
+  output.Add("--mps", to.mps, "FILE", "the integer program as free MPS, for any solver");
+  output.AddFlag("-q,--quiet", to.quiet, "no table");
 }
 
 }  // namespace takt::tool

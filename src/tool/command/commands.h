@@ -1,28 +1,53 @@
-// What the tool can do. Each command prints what goes wrong on standard error and returns the exit code.
+// What the tool can do, and what its commands have in common. Each prints what goes wrong on standard error and returns
+// the exit code.
 #ifndef TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 #define TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 
+#include <functional>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "tool/command/arguments.h"
+#include "tool/command/options.h"
 
 namespace takt::tool {
 
-int RunCommand(const ReplayArguments& arguments);
-int RunCommand(const PoliciesArguments& arguments);
-int RunCommand(const ProfilesArguments& arguments);
-int RunCommand(const InspectArguments& arguments);
-int RunCommand(const GenerateArguments& arguments);
-int RunCommand(const ReplayLogArguments& arguments);
-int RunCommand(const CalibrateArguments& arguments);
-int RunCommand(const CompareArguments& arguments);
-int RunCommand(const ScenarioArguments& arguments);
-int RunCommand(const PlanArguments& arguments);
-int RunCommand(const TuneArguments& arguments);
-int RunCommand(const ClusterArguments& arguments);
-int RunCommand(const TrainArguments& arguments);
-int RunCommand(const PredictArguments& arguments);
+// In the order of the help. A command is a file of its own, with its arguments, its options and what it does, and a
+// line here.
+#define TAKT_COMMANDS(X) \
+  X(Replay)              \
+  X(Calibrate)           \
+  X(Train)               \
+  X(Predict)             \
+  X(Compare)             \
+  X(Scenario)            \
+  X(Plan)                \
+  X(Tune)                \
+  X(Cluster)             \
+  X(Policies)            \
+  X(Profiles)            \
+  X(Workload)            \
+  X(Generate)            \
+  X(ReplayLog)
+
+// What is to be run: that of the command which was given.
+using Chosen = std::function<int()>;
+
+#define TAKT_DECLARE_COMMAND(name) void Add##name(CLI::App& tool, Chosen& chosen);
+TAKT_COMMANDS(TAKT_DECLARE_COMMAND)
+#undef TAKT_DECLARE_COMMAND
+
+CLI::App& AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const char* text, const char* footer,
+                     Chosen run);
+
+// A command, and the arguments that its options are written to and that it is run with.
+template <class Arguments>
+std::pair<CLI::App&, Arguments&> AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const char* text,
+                                            int (*run)(const Arguments&), const char* footer = "") {
+  auto to = std::make_shared<Arguments>();
+  return {AddCommand(tool, chosen, name, text, footer, [to, run] { return run(*to); }), *to};
+}
 
 // Says what is wrong on standard error, under the command's name; returns `exit_code`.
 int Complain(std::string_view command, const absl::Status& status, int exit_code);

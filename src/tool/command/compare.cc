@@ -14,6 +14,11 @@
 namespace takt::tool {
 namespace {
 
+struct CompareArguments {
+  std::vector<std::string> measured, predicted;  // files
+  double tie = 2;  // %
+};
+
 struct Latency {
   double mean = 0, p95 = 0;  // [s]
 };
@@ -220,9 +225,7 @@ std::string Text(const std::vector<Pair>& pairs, double tie) {
   return text;
 }
 
-}  // namespace
-
-int RunCommand(const CompareArguments& arguments) {
+int RunCompare(const CompareArguments& arguments) {
   std::vector<NamedPath> inputs;
   for (const std::string& path : arguments.measured) inputs.push_back({"--measured", path});
   for (const std::string& path : arguments.predicted) inputs.push_back({"--predicted", path});
@@ -230,6 +233,22 @@ int RunCommand(const CompareArguments& arguments) {
   const absl::StatusOr<std::vector<Pair>> pairs = ReadPairs(arguments);
   if (!pairs.ok()) return Complain("compare", pairs.status(), kFailed);
   return Print("compare", Text(*pairs, arguments.tie));
+}
+
+}  // namespace
+
+void AddCompare(CLI::App& tool, Chosen& chosen) {
+  const auto [app, to] = AddCommand(
+      tool, chosen, "compare", "say how far reports of the same runs are apart: an engine's and the simulator's",
+      RunCompare,
+      "Reports are those of --json, of takt replay or of a host such as tiny_engine. Runs stand against each other in "
+      "the\n"
+      "order of the files; policies are ranked among runs of the same workload and rate.\n\nExample\n"
+      "  takt compare --measured engine.json --predicted simulator.json");
+  Group options(app, "Options");
+  options.Add("--measured", to.measured, "FILE", "one or several").Required();
+  options.Add("--predicted", to.predicted, "FILE", "as many runs, in the same order").Required();
+  options.Add("--tie", to.tie, "PCT", "policies that are so close count as equal", Share(100));
 }
 
 }  // namespace takt::tool

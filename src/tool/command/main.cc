@@ -1,11 +1,47 @@
-#include <variant>
+#include <cstdio>
 
-#include "tool/command/arguments.h"
+#include "CLI/CLI.hpp"
 #include "tool/command/commands.h"
+#include "tool/run/exit_code.h"
+#include "takt/version.h"
 
-int main(int argc, char** argv) {
-  using namespace takt::tool;
-  const std::variant<Arguments, int> parsed = ParseArguments(argc, argv);
-  if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
-  return std::visit([](const auto& arguments) { return RunCommand(arguments); }, std::get<Arguments>(parsed));
+namespace takt::tool {
+namespace {
+
+constexpr const char* kToolHelp =
+    R"(takt decides what an LLM serving engine runs next. This tool replays a workload through virtual engines under
+several scheduling policies, and shows which of them serves its users better.)";
+
+constexpr const char* kToolExamples = R"(Begin with
+  takt replay                              the bundled workload under four policies
+  takt replay --html report.html           the same, with plots
+  takt policies                            which policies there are
+  takt replay --help                       all that can be varied)";
+
+int Main(int argc, const char* const* argv) {
+  CLI::App tool(kToolHelp, "takt");
+  tool.formatter(HelpFormat());
+  tool.set_version_flag("--version", "takt " TAKT_VERSION);
+  tool.require_subcommand(1);
+  tool.footer(kToolExamples);
+  Chosen chosen;
+#define TAKT_ADD_COMMAND(name) Add##name(tool, chosen);
+  TAKT_COMMANDS(TAKT_ADD_COMMAND)
+#undef TAKT_ADD_COMMAND
+  if (argc < 2) {
+    std::fputs(tool.help().c_str(), stderr);
+    return kUsage;
+  }
+  try {
+    tool.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return tool.exit(error) == 0 ? kDone : kFailed;
+    return ReportUsage(tool, error);
+  }
+  return chosen();
 }
+
+}  // namespace
+}  // namespace takt::tool
+
+int main(int argc, char** argv) { return takt::tool::Main(argc, argv); }

@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <sstream>
 #include <string_view>
+#include <optional>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "tool/run/exit_code.h"
 #include "fmt/format.h"
 #include "takt/workload/read.h"
@@ -21,13 +23,15 @@ bool ParseNumber(const std::string& text, double& number) {
   return error == std::errc() && stop == end && std::isfinite(number);
 }
 
-CLI::Validator KnownFormat() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        const absl::StatusOr<WorkloadFormat> format = ParseWorkloadFormat(text);
-        return format.ok() ? "" : std::string(format.status().message());
-      },
-      "");
+Check Rule(std::function<std::string(std::string&)> fault) {
+  return std::make_shared<CLI::Validator>(std::move(fault), "");
+}
+
+Check KnownFormat() {
+  return Rule([](std::string& text) -> std::string {
+    const absl::StatusOr<WorkloadFormat> format = ParseWorkloadFormat(text);
+    return format.ok() ? "" : std::string(format.status().message());
+  });
 }
 
 // Names and values to the left, what they are to the right, in lines that fit.
@@ -92,43 +96,75 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& known
 
 }  // namespace
 
-CLI::Validator Positive() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        double number = 0;
-        return ParseNumber(text, number) && number > 0 ? "" : fmt::format("'{}' is not a positive number", text);
-      },
-      "");
+Check Positive() {
+  return Rule([](std::string& text) -> std::string {
+    double number = 0;
+    return ParseNumber(text, number) && number > 0 ? "" : fmt::format("'{}' is not a positive number", text);
+  });
 }
 
-CLI::Validator Share(double most) {
-  return CLI::Validator(
-      [most](std::string& text) -> std::string {
-        double number = 0;
-        const bool fine = ParseNumber(text, number) && number >= 0 && number <= most;
-        return fine ? "" : fmt::format("'{}' is not a number from 0 to {}", text, most);
-      },
-      "");
+Check Share(double most) {
+  return Rule([most](std::string& text) -> std::string {
+    double number = 0;
+    const bool fine = ParseNumber(text, number) && number >= 0 && number <= most;
+    return fine ? "" : fmt::format("'{}' is not a number from 0 to {}", text, most);
+  });
 }
 
-CLI::Validator Whole(std::int64_t least, std::int64_t most) {
-  return CLI::Validator(
-      [least, most](std::string& text) -> std::string {
-        std::int64_t number = 0;
-        const char* end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, number);
-        if (error == std::errc() && stop == end && number >= least && number <= most) return "";
-        const bool bounded = most < INT64_MAX || error == std::errc::result_out_of_range;
-        const std::string range =
-            bounded ? fmt::format("from {} to {}", least, most) : fmt::format("of at least {}", least);
-        return fmt::format("'{}' is not a whole number {}", text, range);
-      },
-      "");
+Check Whole(std::int64_t least, std::int64_t most) {
+  return Rule([least, most](std::string& text) -> std::string {
+    std::int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && stop == end && number >= least && number <= most) return "";
+    const bool bounded = most < INT64_MAX || error == std::errc::result_out_of_range;
+    const std::string range =
+        bounded ? fmt::format("from {} to {}", least, most) : fmt::format("of at least {}", least);
+    return fmt::format("'{}' is not a whole number {}", text, range);
+  });
+}
+
+Check OneOf(std::vector<std::string> names) { return std::make_shared<CLI::IsMember>(std::move(names)); }
+
+Flag Flag::Required() const { return option_->required(), *this; }
+Flag Flag::Listed() const { return option_->delimiter(','), *this; }
+Flag Flag::Must(const Check& check) const { return option_->check(*check), *this; }
+Flag Flag::Excludes(std::initializer_list<Flag> others) const {
+  for (const Flag& other : others) option_->excludes(other.option_);
+  return *this;
+}
+Flag Flag::Each(std::function<void()> given) const {
+  return option_->each([given = std::move(given)](const std::string&) { given(); }), *this;
+}
+
+template <class T>
+Flag Group::Add(const char* names, T& to, const char* type, const char* text, const Check& check) const {
+  CLI::Option* option = app_.add_option(names, to, text)->type_name(type)->group(name_);
+  if constexpr (requires { to == T{}; }) {
+    if (to != T{}) option->capture_default_str();
+  }
+  if (check != nullptr) option->check(*check);
+  return Flag(option);
+}
+#define TAKT_OPTION_OF(...) \
+  template Flag Group::Add(const char*, __VA_ARGS__&, const char*, const char*, const Check&) const;
+TAKT_OPTION_OF(std::string)
+TAKT_OPTION_OF(std::vector<std::string>)
+TAKT_OPTION_OF(std::int32_t)
+TAKT_OPTION_OF(std::int64_t)
+TAKT_OPTION_OF(std::uint64_t)
+TAKT_OPTION_OF(double)
+TAKT_OPTION_OF(std::optional<double>)
+TAKT_OPTION_OF(std::vector<double>)
+#undef TAKT_OPTION_OF
+
+Flag Group::AddFlag(const char* names, bool& to, const char* text) const {
+  return Flag(app_.add_flag(names, to, text)->group(name_));
 }
 
 std::shared_ptr<CLI::FormatterBase> HelpFormat() { return std::make_shared<Format>(); }
 
-void AddWorkload(Group group, WorkloadSource& to) {
+void AddWorkloadSource(Group group, WorkloadSource& to) {
   group.Add("--format", to.format, "NAME",
             "of the file: auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, text2sql; auto looks at its "
             "first line",
@@ -146,15 +182,15 @@ void AddWorkload(Group group, WorkloadSource& to) {
             Whole(0, INT64_MAX));
 }
 
-void AddReports(Group group, ReplayArguments& to) {
+void AddReports(Group group, ReportFiles& to, ReplaySetup& setup) {
   group.Add("--json", to.json, "FILE", "all figures");
   group.Add("--csv", to.csv, "FILE", "a line per request and run");
   group.Add("--csv-summary", to.csv_summary, "FILE", "a line per run");
   group.Add("--html", to.html, "FILE", "a page with plots, which needs nothing else");
   group.Add("--perfetto", to.perfetto, "FILE", "the schedule itself, to be looked at in ui.perfetto.dev");
   group.Add("--perfetto-limit", to.perfetto_limit, "N", "only the first N requests of it", Whole(1, INT64_MAX));
-  group.Add("--slo-ttft", to.slo_ttft, "S", "served well is: the first token within S seconds ...", Positive());
-  group.Add("--slo-tpot", to.slo_tpot, "S", "... and then S seconds per token on average", Positive());
+  group.Add("--slo-ttft", setup.slo_ttft, "S", "served well is: the first token within S seconds ...", Positive());
+  group.Add("--slo-tpot", setup.slo_tpot, "S", "... and then S seconds per token on average", Positive());
   group.AddFlag("--no-wall", to.no_wall, "leave out how long it all took, so that equal runs give equal files");
   group.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
 }

@@ -3,43 +3,60 @@
 #define TAKT_SRC_TOOL_COMMAND_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "CLI/CLI.hpp"
-#include "tool/command/arguments.h"
+#include "tool/command/report_files.h"
+#include "tool/run/load_workload.h"
+
+namespace CLI {
+class App;
+class FormatterBase;
+class Option;
+class ParseError;
+class Validator;
+}  // namespace CLI
 
 namespace takt::tool {
 
-CLI::Validator Positive();
-CLI::Validator Share(double most);  // a number from 0 to that
-CLI::Validator Whole(std::int64_t least, std::int64_t most = INT32_MAX);
+// What a value must be.
+using Check = std::shared_ptr<const CLI::Validator>;
+Check Positive();
+Check Share(double most);  // a number from 0 to that
+Check Whole(std::int64_t least, std::int64_t most = INT32_MAX);
+Check OneOf(std::vector<std::string> names);
 
 // Names and values to the left, what they are to the right, in lines that fit.
 std::shared_ptr<CLI::FormatterBase> HelpFormat();
+
+// An option that was added.
+class Flag {
+ public:
+  explicit Flag(CLI::Option* option) : option_(option) {}
+
+  Flag Required() const;
+  Flag Listed() const;  // several values, with commas between them
+  Flag Must(const Check& check) const;
+  Flag Excludes(std::initializer_list<Flag> others) const;
+  Flag Each(std::function<void()> given) const;  // called for each value that is given
+
+ private:
+  CLI::Option* option_;
+};
 
 // Options that stand together in the help.
 class Group {
  public:
   Group(CLI::App& app, std::string name) : app_(app), name_(std::move(name)) {}
 
-  // What `to` is before shows as the default, where it is anything.
+  // What `to` is before shows as the default, where it is anything. Of the types that options.cc lists.
   template <class T>
-  CLI::Option* Add(const char* names, T& to, const char* type, const char* text) {
-    CLI::Option* option = app_.add_option(names, to, text)->type_name(type)->group(name_);
-    if constexpr (requires { to == T{}; }) {
-      if (to != T{}) option->capture_default_str();
-    }
-    return option;
-  }
-  template <class T>
-  CLI::Option* Add(const char* names, T& to, const char* type, const char* text, const CLI::Validator& check) {
-    return Add(names, to, type, text)->check(check);
-  }
-  CLI::Option* AddFlag(const char* names, bool& to, const char* text) {
-    return app_.add_flag(names, to, text)->group(name_);
-  }
+  Flag Add(const char* names, T& to, const char* type, const char* text, const Check& check = nullptr) const;
+  Flag AddFlag(const char* names, bool& to, const char* text) const;
 
  private:
   CLI::App& app_;
@@ -47,10 +64,10 @@ class Group {
 };
 
 // How a workload is read.
-void AddWorkload(Group group, WorkloadSource& to);
+void AddWorkloadSource(Group group, WorkloadSource& to);
 
 // The files that a comparison can be written to.
-void AddReports(Group group, ReplayArguments& to);
+void AddReports(Group group, ReportFiles& to, ReplaySetup& setup);
 
 // Prints what is wrong with a tool's command line; returns the exit code.
 int ReportUsage(const CLI::App& tool, const CLI::ParseError& error);

@@ -19,6 +19,37 @@
 namespace takt::tool {
 namespace {
 
+struct PlanArguments {
+  std::string workload, models;  // files
+  std::int32_t gpus = 0;
+  double rate = 0;  // requests per second
+  std::optional<double> quality, latency;  // one of them
+  std::optional<double> penalty;
+  bool path = false;  // the least p95 along the path, not of the slowest model
+  std::vector<double> thresholds, grid;
+  double judge_s = 0.27;
+  double gpu_usd = 2.67;  // per hour
+  std::string profiles;
+  std::uint64_t seed = 1;
+  std::int64_t requests = 8000;  // that the plan is simulated with
+  bool alternation = false;
+  std::string json, html;
+  bool no_wall = false;
+  bool quiet = false;
+  int threads = 0;  // 0: as many as there are cores
+};
+
+constexpr const char* kPlanExamples =
+    R"(A line of the workload: {"prompt": 400, "outputs": [600, 550], "scores": [62, 91]}, a number per model; or
+cascadia:1 to cascadia:3, requests as in Cascadia's traces. The models: {"models": [{"name": "8b", "profile":
+"aic/llama-3.1-8b/h100/bf16", "tp": [1, 2, 4, 8], "pp": [1, 2, 4]}, ...]}. docs/plan.md tells more.
+
+Examples
+  takt plan --workload profiled.jsonl --models cascade.json --gpus 32 --rate 10 --quality 80 --html plan.html
+  takt plan --workload cascadia:1 --models cascade.json --gpus 32 --rate 10 --latency 30 --alternation
+
+Exit code: 0 done, 1 failed or no plan (the message says what is missing), 2 wrong usage, 130 interrupted.)";
+
 constexpr std::string_view kName = "plan";
 
 struct PlanFile {
@@ -137,9 +168,7 @@ absl::Status WriteAll(const PlanRun& run, const PlanArguments& arguments, std::v
   return fault;
 }
 
-}  // namespace
-
-int RunCommand(const PlanArguments& arguments) {
+int RunPlan(const PlanArguments& arguments) {
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
   absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kFiles);
   if (!files.ok()) return Complain(kName, files.status(), kFailed);
@@ -152,6 +181,46 @@ int RunCommand(const PlanArguments& arguments) {
   }
   const absl::Status written = WriteAll(*run, arguments, *files);
   return written.ok() ? kDone : Complain(kName, written, kFailed);
+}
+
+}  // namespace
+
+void AddPlan(CLI::App& tool, Chosen& chosen) {
+  const auto [app, to] =
+      AddCommand(tool, chosen, "plan", "plan a cascade of models on a cluster: GPUs, replicas, thresholds", RunPlan,
+                 kPlanExamples);
+  Group problem(app, "Problem");
+  problem.Add("--workload", to.workload, "FILE", "requests that every model has answered, with the judge's scores")
+      .Required();
+  problem.Add("--models", to.models, "FILE", "the models of the cascade, the smallest first").Required();
+  problem.Add("--gpus", to.gpus, "N", "GPUs of the cluster", Whole(1, 65536)).Required();
+  problem.Add("--rate", to.rate, "X", "requests per second", Positive()).Required();
+  problem.Add("--judge-s", to.judge_s, "S", "the judge takes so long per answer");
+  problem.Add("--gpu-usd", to.gpu_usd, "USD", "price of a GPU, per hour");
+  problem.Add("--profiles", to.profiles, "FILE", "a JSON file with more profiles");
+  Group goal(app, "Goal");
+  const Flag quality = goal.Add("--quality", to.quality, "Q", "least p95 latency with at least this mean score [0]");
+  const Flag latency = goal.Add("--latency", to.latency, "S", "best quality with this p95 latency instead", Positive())
+                           .Excludes({quality});
+  goal.AddFlag("--path", to.path, "least p95 along the path that requests take, instead of that of the slowest model")
+      .Excludes({latency});
+  goal.Add("--penalty", to.penalty, "MU", "a miss costs so much per unit of the range [a miss is no plan]", Positive());
+  Group search(app, "Search");
+  const Flag thresholds =
+      search.Add("--thresholds", to.thresholds, "H,...", "this routing alone: a threshold for each model but the last")
+          .Listed();
+  search.Add("--grid", to.grid, "H,...", "thresholds that each model may have, rising [0, 1 .. 101]")
+      .Listed()
+      .Excludes({thresholds});
+  search.AddFlag("--alternation", to.alternation, "also run Cascadia's alternation on the same tables");
+  search.Add("--requests", to.requests, "N", "the plan is simulated with so many; 0: not", Whole(0, 100'000'000));
+  search.Add("--seed", to.seed, "N", "of their arrivals");
+  search.Add("-j,--threads", to.threads, "N", "[as many as there are cores]; changes no result", Whole(1, 1024));
+  Group output(app, "Output (a file, or - for standard output)");
+  output.Add("--json", to.json, "FILE", "the plan and the frontier");
+  output.Add("--html", to.html, "FILE", "a page with a picture of the plan, which needs nothing else");
+  output.AddFlag("--no-wall", to.no_wall, "leave out how long it took, so that equal runs give equal files");
+  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
 }
 
 }  // namespace takt::tool

@@ -17,6 +17,13 @@
 namespace takt::tool {
 namespace {
 
+struct PredictArguments {
+  std::string model, log;
+  std::string output = "-";
+  std::string format = "csv";
+  bool skip_bad_lines = false;
+};
+
 constexpr std::string_view kName = "predict";
 constexpr std::size_t kLevels = Estimate::kLevels.size();
 constexpr std::array<const char*, kLevels> kQuantiles = {"q10", "q25", "q50", "q75", "q90"};
@@ -49,9 +56,7 @@ std::string JsonLine(std::int64_t line, std::string_view workflow, const CallFor
   return json.EndObject().Take() + "\n";
 }
 
-}  // namespace
-
-int RunCommand(const PredictArguments& arguments) {
+int RunPredict(const PredictArguments& arguments) {
   const NamedPath inputs[] = {{"MODEL", arguments.model}, {"LOG", arguments.log}};
   const NamedPath output{"--output", arguments.output};
   if (absl::Status usage = CheckPaths(inputs, std::span(&output, 1)); !usage.ok())
@@ -99,6 +104,24 @@ int RunCommand(const PredictArguments& arguments) {
                stderr);
   }
   return written.ok() ? kDone : Complain(kName, written, kFailed);
+}
+
+}  // namespace
+
+void AddPredict(CLI::App& tool, Chosen& chosen) {
+  const auto [predict, asked] = AddCommand(
+      tool, chosen, "predict",
+      "tell what a model of 'takt train' knows of calls: tokens that their workflows have left", RunPredict,
+      "The log is as for takt train; output_tokens need not be there. A line per call: mean and quantiles of the "
+      "tokens\n"
+      "that it and all after it in its workflow will generate; empty where the model is unknown.\n\n"
+      "Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.");
+  Group files(predict, "Options");
+  files.Add("model", asked.model, "MODEL", "what takt train --out wrote, or - for standard input").Required();
+  files.Add("log", asked.log, "FILE", "calls: lines of JSON, or CSV; plain or gzip; - for standard input").Required();
+  files.AddFlag("--skip-bad-lines", asked.skip_bad_lines, "count lines that cannot be read, and go on");
+  files.Add("--output", asked.output, "FILE", "a file, or - for standard output");
+  files.Add("--format", asked.format, "NAME", "csv, jsonl", OneOf({"csv", "jsonl"}));
 }
 
 }  // namespace takt::tool

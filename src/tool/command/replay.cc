@@ -21,6 +21,35 @@
 namespace takt::tool {
 namespace {
 
+struct ReplayArguments : ReplaySetup, ReportFiles {
+  WorkloadSource workload;
+  std::vector<std::string> policies;
+  std::vector<std::string> estimates;
+
+  std::string profile = "aic/llama-3.1-8b/h100/bf16/tp1";
+  std::string profiles_file;
+
+  std::optional<double> load;
+  std::vector<double> sweep;
+  bool regret = false;
+
+  int threads = 0;  // 0: as many as there are cores
+};
+
+constexpr const char* kReplayExamples = R"(Examples
+  A real trace at five times its rate, first come first served against shortest first:
+    takt replay --workload azure_llm_2023_conv.csv.gz --rate-scale 5 --policy fcfs --policy sjf
+  The same at 90 % of what the engine can do, with predictions that are off by a factor of about 1.6:
+    takt replay --workload azure_llm_2023_conv.csv.gz --load 0.9 --policy fcfs --policy sjf --estimates noise:0.5
+  How much does it cost to know less?
+    takt replay --policy stjf --estimates oracle --estimates calibrated:0.5 --estimates class-mean --estimates none
+  Latency against load, on four engines, as a page with plots:
+    takt replay --instances 4 --sweep 0.5,0.7,0.9,1.0,1.1 --html report.html
+  Figures for another program:
+    takt replay --json - | jq '.runs[] | {policy, mean: .metrics.e2e_s.mean}'
+
+Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted (what had ended by then is reported).)";
+
 // ---- what is asked for ---------------------------------------------------------------------------------------------
 
 absl::StatusOr<Profile> LoadProfile(const ReplayArguments& arguments) {
@@ -170,9 +199,7 @@ absl::Status CheckUsage(const ReplayArguments& arguments) {
   return CheckPaths(inputs, ReportPaths(arguments));
 }
 
-}  // namespace
-
-int RunCommand(const ReplayArguments& wished) {
+int RunReplay(const ReplayArguments& wished) {
   constexpr std::string_view kName = "replay";
   const auto begin = std::chrono::steady_clock::now();
   CatchInterrupts();
@@ -214,6 +241,70 @@ int RunCommand(const ReplayArguments& wished) {
   if (absl::Status written = WriteReports(comparison, arguments, *reports); !written.ok())
     return Complain(kName, written, kFailed);
   return comparison.interrupted ? kInterrupted : kDone;
+}
+
+void AddOrders(Group group, ReplayArguments& to) {
+  group.Add("--policy", to.policies, "NAME",
+            "which request first; several times to compare with the first [fcfs, sjf, stjf, boosted_footprint]; see "
+            "'takt policies'");
+  group.Add("--estimates", to.estimates, "KIND",
+            "what is known of lengths that have not been seen: oracle, noise:SIGMA, gaussian:SIGMA, "
+            "calibrated:SIGMA, class-mean, lengths, forest, none, learnt(KIND); several times to compare [oracle]");
+}
+
+void AddEngine(Group group, ReplayArguments& to) {
+  group.Add("--profile", to.profile, "ID", "what a step costs and how much KV cache there is; see 'takt profiles'");
+  group.Add("--profiles", to.profiles_file, "FILE", "a JSON file with more profiles");
+  group.Add("--instances", to.instances, "N", "engines side by side, each with its own KV cache", Whole(1, 1024));
+  group.Add("--placement", to.placement, "NAME", "which instance a request goes to; see 'takt policies'");
+  group.Add("--token-budget", to.token_budget, "N",
+            "tokens that one step computes at most, prefill and decode together", Whole(1));
+  group.Add("--max-seqs", to.max_seqs, "N", "requests that run at once at most", Whole(1, 1 << 20));
+  group.Add("--kv-tokens", to.kv_tokens, "N", "size of each instance's KV cache instead of the profile's",
+            Whole(1, INT64_MAX));
+  group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompts' beginnings for requests that share them");
+  group.Add("--option", to.options, "K=V",
+            "how the scheduler or a policy behaves, as often as wished: preempt=by_rank, order=prefill_first, "
+            "chunk_tokens=512, threshold=50, ... (docs/cli.md lists them)");
+}
+
+void AddLoad(Group group, ReplayArguments& to) {
+  const Flag scale =
+      group.Add("--rate-scale", to.rate_scale, "X", "requests come X times as fast as they did", Positive());
+  const Flag load = group.Add(
+      "--load", to.load, "RHO",
+      "requests come at this share of what the engines can do at most (measured first, under fcfs)", Positive());
+  const Flag sweep =
+      group
+          .Add("--sweep", to.sweep, "RHO,...", "several loads, such as 0.5,0.7,0.9; --load multiplies them", Positive())
+          .Listed();
+  const Flag closed =
+      group.Add("--closed-loop", to.closed_loop, "N",
+                "N workflows in flight: one starts when another ends, whenever it had come", Whole(1, INT64_MAX));
+  scale.Excludes({load, sweep, closed});
+  closed.Excludes({load, sweep});
+}
+
+void AddOutput(Group group, ReplayArguments& to) {
+  AddReports(group, to, to);
+  group.AddFlag("--regret", to.regret, "also run sjf with exact lengths, and compare every run's mean latency with it");
+  group.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
+            Whole(1, 1024));
+}
+
+}  // namespace
+
+void AddReplay(CLI::App& tool, Chosen& chosen) {
+  const auto [app, to] = AddCommand(
+      tool, chosen, "replay", "replay a workload under several policies, and compare them", RunReplay, kReplayExamples);
+  Group workload(app, "Workload");
+  workload.Add("--workload", to.workload.file, "FILE",
+               "a trace, 'bundled', or a generator (see 'takt generate --help')");
+  AddWorkloadSource(workload, to.workload);
+  AddOrders({app, "Policies"}, to);
+  AddEngine({app, "Engine"}, to);
+  AddLoad({app, "Load"}, to);
+  AddOutput({app, "Output (a file, or - for standard output)"}, to);
 }
 
 }  // namespace takt::tool

@@ -11,31 +11,28 @@ namespace {
 
 struct Report {
   const char* name;
-  std::string ReplayArguments::* path;
+  std::string ReportFiles::* path;
   void (*write)(const Comparison&, OutputFile&);
 };
 
 constexpr Report kReports[] = {
-    {"--json", &ReplayArguments::json, [](const Comparison& c, OutputFile& out) { out.Write(JsonReport(c)); }},
-    {"--csv", &ReplayArguments::csv, WriteRequestCsv},
-    {"--csv-summary", &ReplayArguments::csv_summary, WriteRunCsv},
-    {"--html", &ReplayArguments::html, [](const Comparison& c, OutputFile& out) { out.Write(HtmlReport(c)); }},
-    {"--perfetto", &ReplayArguments::perfetto, WritePerfetto},
+    {"--json", &ReportFiles::json, [](const Comparison& c, OutputFile& out) { out.Write(JsonReport(c)); }},
+    {"--csv", &ReportFiles::csv, WriteRequestCsv},
+    {"--csv-summary", &ReportFiles::csv_summary, WriteRunCsv},
+    {"--html", &ReportFiles::html, [](const Comparison& c, OutputFile& out) { out.Write(HtmlReport(c)); }},
+    {"--perfetto", &ReportFiles::perfetto, WritePerfetto},
 };
 
 }  // namespace
 
-std::vector<NamedPath> ReportPaths(const ReplayArguments& arguments) { return PathsOf(arguments, kReports); }
+std::vector<NamedPath> ReportPaths(const ReportFiles& wanted) { return PathsOf(wanted, kReports); }
 
-absl::StatusOr<std::vector<OutputFile>> OpenReports(const ReplayArguments& arguments) {
-  return OpenReports(arguments, kReports);
-}
+absl::StatusOr<std::vector<OutputFile>> OpenReports(const ReportFiles& wanted) { return OpenReports(wanted, kReports); }
 
-absl::Status WriteReports(const Comparison& comparison, const ReplayArguments& arguments,
-                          std::vector<OutputFile>& files) {
+absl::Status WriteReports(const Comparison& comparison, const ReportFiles& wanted, std::vector<OutputFile>& files) {
   std::FILE* stream = stdout;
-  absl::Status fault = WriteReports(comparison, arguments, kReports, files, stream);
-  if (arguments.quiet) return fault;
+  absl::Status fault = WriteReports(comparison, wanted, kReports, files, stream);
+  if (wanted.quiet) return fault;
   const std::string text = TextReport(comparison, WantsColour(stream));
   if (std::fputs(text.c_str(), stream) < 0 || std::fflush(stream) != 0) {
     fault.Update(absl::UnavailableError("cannot write the table"));

@@ -15,6 +15,12 @@
 namespace takt::tool {
 namespace {
 
+struct ScenarioArguments : StudySettings {
+  std::string name;  // empty: list what there is
+  std::string json, html;
+  bool quiet = false;
+};
+
 constexpr std::string_view kName = "scenario";
 
 std::string List() {
@@ -44,9 +50,7 @@ int Write(const ScenarioArguments& arguments, const ScenarioReport& report, std:
   return report.interrupted ? kInterrupted : kDone;
 }
 
-}  // namespace
-
-int RunCommand(const ScenarioArguments& arguments) {
+int RunScenario(const ScenarioArguments& arguments) {
   if (arguments.name.empty()) return Print(kName, List());
   const auto begin = std::chrono::steady_clock::now();
   CatchInterrupts();
@@ -80,6 +84,32 @@ int RunCommand(const ScenarioArguments& arguments) {
   if (!arguments.no_wall)
     report->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return Write(arguments, *report, *files);
+}
+
+}  // namespace
+
+void AddScenario(CLI::App& tool, Chosen& chosen) {
+  const auto [app, to] = AddCommand(
+      tool, chosen, "scenario", "repeat a paper's experiments, and put its claims next to what comes out", RunScenario,
+      "Without a name: which scenarios there are. docs/scenarios.md tells what each needs, and what was measured.\n\n"
+      "Example\n"
+      "  takt scenario lamps --data infercept_multi_api.jsonl --html lamps.html");
+  Group options(app, "Options");
+  options.Add("name", to.name, "NAME", "which one");
+  options.Add("--data", to.data, "PATH",
+              "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
+  options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/scenarios.md says");
+  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/scenarios.md says]",
+              Whole(1, 1000));
+  options.Add("--first-seed", to.first_seed, "N", "of them; default and default-sensitivity only", Whole(1, 1'000'000));
+  options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/scenarios.md says]", Positive());
+  options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
+              Whole(1, 1024));
+  Group output(app, "Output (a file, or - for standard output)");
+  output.Add("--json", to.json, "FILE", "all figures and claims");
+  output.Add("--html", to.html, "FILE", "a page with plots, which needs nothing else");
+  output.AddFlag("--no-wall", to.no_wall, "leave out how long it all took, so that equal runs give equal files");
+  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
 }
 
 }  // namespace takt::tool

@@ -32,6 +32,28 @@
 namespace takt::tool {
 namespace {
 
+struct TrainArguments {
+  std::string log;
+  std::string out, json, html;
+  double holdout = 0.2;
+  int trees = 100, min_leaf = 10;
+  std::uint64_t seed = 1;
+  bool skip_bad_lines = false;
+  bool quiet = false;
+  int threads = 0;  // 0: as many as there are cores
+};
+
+constexpr const char* kTrainExamples =
+    R"(A line of the log is a call: {"workflow": "w7", "stage": "coder", "model": "8b", "prompt_tokens": 812,
+"output_tokens": 344, "text": "...", "solved": true}, or CSV with a header of these names. Only output_tokens must be
+there; lines of one workflow stand in the order in which its calls began. docs/prediction.md lists all there is.
+
+Examples
+  takt train calls.jsonl --out calls.model --html calls.html
+  takt predict calls.model next.jsonl
+
+Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.)";
+
 constexpr std::string_view kName = "train";
 constexpr std::size_t kLevels = Estimate::kLevels.size();
 using Workflows = std::vector<std::vector<LoggedCall>>;
@@ -337,9 +359,7 @@ absl::Status WriteAll(const Training& run, std::vector<OutputFile>& files) {
   return fault;
 }
 
-}  // namespace
-
-int RunCommand(const TrainArguments& arguments) {
+int RunTrain(const TrainArguments& arguments) {
   const NamedPath named{"LOG", arguments.log};
   if (absl::Status usage = CheckPaths(std::span(&named, 1), PathsOf(arguments, kReports)); !usage.ok()) {
     return Complain(kName, usage, kUsage);
@@ -392,6 +412,29 @@ int RunCommand(const TrainArguments& arguments) {
   bar.Clear();
   const absl::Status written = WriteAll(run, *files);
   return written.ok() ? kDone : Complain(kName, written, kFailed);
+}
+
+}  // namespace
+
+void AddTrain(CLI::App& tool, Chosen& chosen) {
+  const auto [train, to] = AddCommand(
+      tool, chosen, "train", "learn from a log of calls how many tokens workflows have left, and say how good it is",
+      RunTrain, kTrainExamples);
+  Group log(train, "Log");
+  log.Add("log", to.log, "FILE", "calls that have ended: lines of JSON, or CSV; plain or gzip; - for standard input")
+      .Required();
+  log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
+  Group forest(train, "Forest");
+  forest.Add("--holdout", to.holdout, "SHARE", "of the workflows, that are not learnt from but checked on", Share(0.5));
+  forest.Add("--trees", to.trees, "N", "of each model's forest", Whole(1, 10'000));
+  forest.Add("--min-leaf", to.min_leaf, "N", "calls in a leaf, at least", Whole(1));
+  forest.Add("--seed", to.seed, "N", "of what trees are grown from");
+  forest.Add("-j,--threads", to.threads, "N", "[as many as there are cores]; changes no result", Whole(1, 1024));
+  Group output(train, "Output (a file, or - for standard output)");
+  output.Add("--out", to.out, "FILE", "the model, for takt predict and CallPredictor::Load");
+  output.Add("--html", to.html, "FILE", "a page with reliability plots, which needs nothing else");
+  output.Add("--json", to.json, "FILE", "all figures");
+  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress");
 }
 
 }  // namespace takt::tool

@@ -23,6 +23,26 @@
 namespace takt::tool {
 namespace {
 
+struct TuneArguments {
+  WorkloadSource workload;
+  std::vector<std::string> engines;  // profiles, an instance each
+  std::string profiles;              // a file with more
+  std::string placement = "workload_balance";
+  std::string policy = "fcfs";
+  std::string estimates = "lengths";
+  std::string budget = "none";  // share, whole
+  double slo_scale = 0;         // deadlines of so many times what a workflow takes alone; 0: those of the workload
+  double rate_scale = 1;
+  std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
+  std::int32_t seeds = 5;
+  double quantile = 0.95;
+  std::int32_t token_budget = 2048;
+  std::int32_t max_seqs = 256;
+  std::string json;
+  bool quiet = false;
+  int threads = 0;  // 0: as many as there are cores
+};
+
 constexpr std::string_view kName = "tune";
 
 // What is wrong, under the option at fault.
@@ -123,9 +143,7 @@ std::string Json(const AlphaSearch& search, const AlphaChoice& choice) {
   return json.EndArray().EndObject().Take() + "\n";
 }
 
-}  // namespace
-
-int RunCommand(const TuneArguments& arguments) {
+int RunTune(const TuneArguments& arguments) {
   CatchInterrupts();
   const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles}};
   const NamedPath output{"--json", arguments.json};
@@ -154,6 +172,43 @@ int RunCommand(const TuneArguments& arguments) {
     }
   }
   return fault.ok() ? kDone : Complain(kName, fault, kFailed);
+}
+
+}  // namespace
+
+void AddTune(CLI::App& tool, Chosen& chosen) {
+  const auto [app, to] = AddCommand(
+      tool, chosen, "tune", "find the alpha of workload_balance under which a workload would have been served best",
+      RunTune,
+      "The workload is what was served, as workflow JSONL (docs/workloads.md); it is replayed under every alpha and\n"
+      "several shuffles of its arrivals. docs/alpha_tuner.md tells how one is chosen.\n\n"
+      "Example\n"
+      "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
+      "derived/llama-3.1-70b/a6000/bf16/tp4");
+  Group options(app, "Options");
+  options.Add("--workload", to.workload.file, "FILE", "what was served").Required();
+  AddWorkloadSource(options, to.workload);
+  options.Add("--engine", to.engines, "ID", "the profile of an instance; one for each").Required();
+  options.Add("--profiles", to.profiles, "FILE", "a JSON file with more profiles");
+  options.Add("--placement", to.placement, "SPEC", "workload_balance or code_ratio, with its other options");
+  options.Add("--policy", to.policy, "SPEC", "the order on each instance; see 'takt policies'");
+  options.Add("--estimates", to.estimates, "KIND", "what is known of lengths, as of takt replay");
+  options
+      .Add("--budget", to.budget, "RULE", "calls get shares of their workflow's time as deadlines: none, share, whole")
+      .Must(OneOf({"none", "share", "whole"}));
+  options.Add("--slo-scale", to.slo_scale, "X", "deadlines of X times what a workflow takes alone [as in the workload]",
+              Positive());
+  options.Add("--rate-scale", to.rate_scale, "X", "workflows come X times as fast as they did", Positive());
+  options.Add("--alphas", to.alphas, "A,...", "which are tried, rising", Share(1)).Listed();
+  options.Add("--seeds", to.seeds, "N", "replays per alpha", Whole(1, 10'000));
+  options.Add("--quantile", to.quantile, "Q", "of the workflows' latencies", Share(1));
+  options.Add("--token-budget", to.token_budget, "N", "tokens that one step computes at most", Whole(1));
+  options.Add("--max-seqs", to.max_seqs, "N", "requests that run at once at most", Whole(1, 1 << 20));
+  options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
+              Whole(1, 1024));
+  Group output(app, "Output (a file, or - for standard output)");
+  output.Add("--json", to.json, "FILE", "the choice, and what each alpha came to");
+  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
 }
 
 }  // namespace takt::tool

@@ -8,21 +8,15 @@
 #include "tool/run/output.h"
 #include "tool/report/table.h"
 #include "fmt/format.h"
-#include "takt/workload/generate.h"
 #include "takt/workload/summary.h"
-#include "takt/workload/write.h"
 
 namespace takt::tool {
 namespace {
 
-// Packed where the path says so.
-absl::Status Write(const Workload& workload, const std::string& path) {
-  absl::StatusOr<OutputFile> out = OutputFile::Open(path);
-  if (!out.ok()) return out.status();
-  if (IsStdout(path)) out->Write(ToJsonl(workload));
-  else out->WriteBy([&workload](const std::string& at) { return WriteWorkload(workload, at); });
-  return out->Close();
-}
+struct InspectArguments {
+  WorkloadSource workload;
+  std::string output;
+};
 
 void AddRow(Table& table, const char* name, const Summary& summary) {
   table.BeginRow();
@@ -70,9 +64,7 @@ std::string Describe(const Workload& workload, const std::string& source) {
   return text;
 }
 
-}  // namespace
-
-int RunCommand(const InspectArguments& arguments) {
+int RunWorkload(const InspectArguments& arguments) {
   const NamedPath file{"FILE", arguments.workload.file}, output{"--output", arguments.output};
   if (absl::Status usage = CheckPaths(std::span(&file, 1), std::span(&output, 1)); !usage.ok()) {
     return Complain("workload", usage, kUsage);
@@ -83,15 +75,20 @@ int RunCommand(const InspectArguments& arguments) {
     const int printed = Print("workload", Describe(*workload, arguments.workload.file));
     if (printed != kDone || arguments.output.empty()) return printed;
   }
-  const absl::Status written = Write(*workload, arguments.output);
+  const absl::Status written = SaveWorkload(*workload, arguments.output);
   return written.ok() ? kDone : Complain("workload", written, kFailed);
 }
 
-int RunCommand(const GenerateArguments& arguments) {
-  const absl::StatusOr<Workload> workload = GenerateWorkload(arguments.spec);
-  if (!workload.ok()) return Complain("generate", workload.status(), kUsage);
-  const absl::Status written = Write(*workload, arguments.output);
-  return written.ok() ? kDone : Complain("generate", written, kFailed);
+}  // namespace
+
+void AddWorkload(CLI::App& tool, Chosen& chosen) {
+  const auto [app, to] = AddCommand(
+      tool, chosen, "workload", "say what is in a workload", RunWorkload,
+      "Examples\n  takt workload azure_llm_2023_conv.csv.gz\n  takt workload bundled --output bundled.jsonl");
+  Group options(app, "Options");
+  options.Add("file", to.workload.file, "FILE", "a trace, 'bundled', or a generator");
+  AddWorkloadSource(options, to.workload);
+  options.Add("--output", to.output, "FILE", "write it as workflow JSONL (.gz packs it)");
 }
 
 }  // namespace takt::tool

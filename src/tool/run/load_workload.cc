@@ -4,10 +4,12 @@
 #include <string>
 
 #include "tool/run/number_text.h"
+#include "tool/run/output.h"
 #include "fmt/format.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/read.h"
 #include "takt/workload/transform.h"
+#include "takt/workload/write.h"
 
 namespace takt::tool {
 namespace {
@@ -54,6 +56,14 @@ absl::StatusOr<Workload> LoadWorkload(const WorkloadSource& source) {
     if (absl::Status scaled = ScaleLengths(*workload, source.length_scale); !scaled.ok()) return scaled;
   }
   return workload;
+}
+
+absl::Status SaveWorkload(const Workload& workload, const std::string& path) {
+  absl::StatusOr<OutputFile> out = OutputFile::Open(path);
+  if (!out.ok()) return out.status();
+  if (IsStdout(path)) out->Write(ToJsonl(workload));
+  else out->WriteBy([&workload](const std::string& at) { return WriteWorkload(workload, at); });
+  return out->Close();
 }
 
 }  // namespace takt::tool

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "takt/workload/workload.h"
 
@@ -24,6 +25,9 @@ struct WorkloadSource {
 // The file, the bundled workload or a generated one. Notes on lines that were skipped and the like go to standard
 // error.
 absl::StatusOr<Workload> LoadWorkload(const WorkloadSource& source);
+
+// As workflow JSONL, packed where the path says so; "-" is standard output.
+absl::Status SaveWorkload(const Workload& workload, const std::string& path);
 
 // Says on standard error how many lines of a file were skipped, and of the first few why; nothing where none was.
 void NoteBadLines(const std::string& file, std::int64_t lines, const std::vector<std::string>& messages);

@@ -11,6 +11,11 @@
 namespace takt::tool {
 namespace {
 
+struct ReplayLogArguments {
+  std::string file;
+  bool dump = false;
+};
+
 std::string StatsText(const Stats& stats) {
   std::string text;
 #define TAKT_SHOW_STAT(name, meaning) \
@@ -37,9 +42,7 @@ int Dump(const ReplayLogArguments& arguments, std::string_view log) {
   return written.ok() ? kDone : Complain("replay-log", written, kFailed);
 }
 
-}  // namespace
-
-int RunCommand(const ReplayLogArguments& arguments) {
+int RunReplayLog(const ReplayLogArguments& arguments) {
   const absl::StatusOr<std::string> log = ReadFile(arguments.file);
   if (!log.ok()) return Complain("replay-log", log.status(), kFailed);
   if (arguments.dump) return Dump(arguments, *log);
@@ -61,6 +64,18 @@ int RunCommand(const ReplayLogArguments& arguments) {
   text += "\nThe scheduler at the end:\n" + StatsText(replay->stats);
   const int printed = Print("replay-log", text);
   return replay->difference ? kFailed : printed;
+}
+
+}  // namespace
+
+void AddReplayLog(CLI::App& tool, Chosen& chosen) {
+  const auto [app, to] = AddCommand(
+      tool, chosen, "replay-log", "replay the log of a scheduler, and say where its plans come out otherwise",
+      RunReplayLog,
+      "A log that was cut off is replayed up to the cut. Exit code: 0 all plans came out again, 1 one did not.");
+  Group options(app, "Options");
+  options.Add("file", to.file, "FILE", "a log that takt's Recorder wrote, or - for standard input").Required();
+  options.AddFlag("--dump", to.dump, "print its records instead, one a line");
 }
 
 }  // namespace takt::tool

@@ -3,40 +3,19 @@
 #include <vector>
 
 #include "tool/command/commands.h"
-#include "tool/run/exit_code.h"
 #include "tool/report/table.h"
+#include "tool/run/exit_code.h"
 #include "fmt/format.h"
-#include "takt/placement/registry.h"
-#include "takt/policy/registry.h"
 #include "takt/sim/profiles.h"
 
 namespace takt::tool {
 namespace {
 
-std::string OptionLine(const PolicyInfo::Option& option) {
-  return fmt::format("    {:<14} {} [{}{}{}]\n", option.name, option.meaning, option.default_value,
-                     option.unit.empty() ? "" : " ", option.unit);
-}
+struct ProfilesArguments {
+  std::string file;
+};
 
-}  // namespace
-
-int RunCommand(const PoliciesArguments&) {
-  std::string text = "Which request first? (takt replay --policy NAME)\n\n";
-  for (const PolicyInfo& policy : PolicyInfos()) {
-    text += fmt::format("  {:<15} {}\n", policy.name, policy.summary);
-    for (const PolicyInfo::Option& option : policy.options) text += OptionLine(option);
-  }
-  text +=
-      "\nOptions go with the name: --policy 'aged(stjf,threshold=50)'.\n"
-      "aged(POLICY) is any of the others, but who has been passed over for too long comes first.\n"
-      "\nWhich instance? (takt replay --instances N --placement NAME)\n\n";
-  for (const PlacementInfo& placement : PlacementInfos()) {
-    text += fmt::format("  {:<15} {}\n", placement.name, placement.text);
-  }
-  return Print("policies", text);
-}
-
-int RunCommand(const ProfilesArguments& arguments) {
+int RunProfiles(const ProfilesArguments& arguments) {
   std::vector<Profile> profiles = BuiltInProfiles();
   if (!arguments.file.empty()) {
     absl::StatusOr<std::vector<Profile>> more = ReadProfiles(arguments.file);
@@ -64,6 +43,14 @@ int RunCommand(const ProfilesArguments& arguments) {
           "\nMeasured by\n" + from +
           "\nThe error is that of the fit to these measurements. Other tensor parallelism, GPUs and models:\n"
           "--profile derived/MODEL/GPU/bf16/tpN scales the nearest of these (docs/simulator/engine_profiles.md).\n");
+}
+
+}  // namespace
+
+void AddProfiles(CLI::App& tool, Chosen& chosen) {
+  const auto [app, to] =
+      AddCommand(tool, chosen, "profiles", "list the profiles: models on GPUs, by what a step costs", RunProfiles);
+  Group(app, "Options").Add("--profiles", to.file, "FILE", "a JSON file with more");
 }
 
 }  // namespace takt::tool
