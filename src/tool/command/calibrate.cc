@@ -81,16 +81,6 @@ absl::StatusOr<StepLog> LoadLog(const CalibrateArguments& arguments) {
   return log;
 }
 
-// Every file is tried; the first error is told.
-absl::Status WriteAll(const CalibrationRun& run, const CalibrateArguments& arguments, std::vector<OutputFile>& files) {
-  std::FILE* stream = stdout;
-  absl::Status fault = WriteReports(run, arguments, kReports, files, stream);
-  if (std::fputs(CalibrationText(run).c_str(), stream) < 0 || std::fflush(stream) != 0) {
-    fault.Update(absl::UnavailableError("cannot write the table"));
-  }
-  return fault;
-}
-
 int RunCalibrate(const CalibrateArguments& arguments) {
   constexpr std::string_view kName = "calibrate";
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
@@ -104,8 +94,9 @@ int RunCalibrate(const CalibrateArguments& arguments) {
                     absl::InvalidArgumentError(InputName(arguments.log) + ": " + std::string(found.status().message())),
                     kFailed);
   }
-  const absl::Status written =
-      WriteAll({arguments, arguments.out, *std::move(log), *std::move(found)}, arguments, *files);
+  const CalibrationRun run = {arguments, arguments.out, *std::move(log), *std::move(found)};
+  const absl::Status written = WriteReports(run, arguments, kReports, *files, false,
+                                            [](const CalibrationRun& r, bool) { return CalibrationText(r); });
   return written.ok() ? kDone : Complain(kName, written, kFailed);
 }
 

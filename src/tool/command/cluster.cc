@@ -188,10 +188,8 @@ int RunCluster(const ClusterArguments& arguments) {
   }
   if (!arguments.quiet) {
     std::FILE* stream = IsStdout(arguments.json) || IsStdout(arguments.mps) ? stderr : stdout;
-    const std::string text = PlanText(*problem, *plan, WantsColour(stream));
-    if (std::fputs(text.c_str(), stream) < 0 || std::fflush(stream) != 0) {
-      return fail(absl::UnavailableError("cannot write the table"));
-    }
+    const absl::Status shown = ShowText(stream, PlanText(*problem, *plan, WantsColour(stream)));
+    if (!shown.ok()) return fail(shown);
   }
   return Interrupted() ? kInterrupted : kDone;
 }

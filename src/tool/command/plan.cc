@@ -157,17 +157,6 @@ absl::StatusOr<PlanRun> MakePlan(const PlanArguments& arguments, ProgressBar& ba
   return run;
 }
 
-// Every file is tried; the first error is told.
-absl::Status WriteAll(const PlanRun& run, const PlanArguments& arguments, std::vector<OutputFile>& files) {
-  std::FILE* stream = stdout;
-  absl::Status fault = WriteReports(run, arguments, kFiles, files, stream);
-  if (!arguments.quiet &&
-      (std::fputs(PlanText(run, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0)) {
-    fault.Update(absl::UnavailableError("cannot write the table"));
-  }
-  return fault;
-}
-
 int RunPlan(const PlanArguments& arguments) {
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
   absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kFiles);
@@ -179,7 +168,7 @@ int RunPlan(const PlanArguments& arguments) {
   if (!run.ok()) {
     return Complain(kName, run.status(), absl::IsCancelled(run.status()) ? kInterrupted : kFailed);
   }
-  const absl::Status written = WriteAll(*run, arguments, *files);
+  const absl::Status written = WriteReports(*run, arguments, kFiles, *files, arguments.quiet, PlanText);
   return written.ok() ? kDone : Complain(kName, written, kFailed);
 }
 

@@ -1,9 +1,6 @@
 #include "tool/command/report_files.h"
 
-#include <cstdio>
-
 #include "tool/report/reports.h"
-#include "tool/run/terminal.h"
 #include "tool/command/write_reports.h"
 
 namespace takt::tool {
@@ -30,14 +27,7 @@ std::vector<NamedPath> ReportPaths(const ReportFiles& wanted) { return PathsOf(w
 absl::StatusOr<std::vector<OutputFile>> OpenReports(const ReportFiles& wanted) { return OpenReports(wanted, kReports); }
 
 absl::Status WriteReports(const Comparison& comparison, const ReportFiles& wanted, std::vector<OutputFile>& files) {
-  std::FILE* stream = stdout;
-  absl::Status fault = WriteReports(comparison, wanted, kReports, files, stream);
-  if (wanted.quiet) return fault;
-  const std::string text = TextReport(comparison, WantsColour(stream));
-  if (std::fputs(text.c_str(), stream) < 0 || std::fflush(stream) != 0) {
-    fault.Update(absl::UnavailableError("cannot write the table"));
-  }
-  return fault;
+  return WriteReports(comparison, wanted, kReports, files, wanted.quiet, TextReport);
 }
 
 }  // namespace takt::tool

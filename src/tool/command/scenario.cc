@@ -37,19 +37,6 @@ struct Report {
 constexpr Report kReports[] = {{"--json", &ScenarioArguments::json, ScenarioJson},
                                {"--html", &ScenarioArguments::html, ScenarioHtml}};
 
-// The exit code of writing all that was asked for; every file is tried.
-int Write(const ScenarioArguments& arguments, const ScenarioReport& report, std::vector<OutputFile>& files) {
-  std::FILE* stream = stdout;
-  absl::Status fault = WriteReports(report, arguments, kReports, files, stream);
-  if (!arguments.quiet) {
-    if (std::fputs(ScenarioText(report, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0) {
-      fault.Update(absl::UnavailableError("cannot write the table"));
-    }
-  }
-  if (!fault.ok()) return Complain(kName, fault, kFailed);
-  return report.interrupted ? kInterrupted : kDone;
-}
-
 int RunScenario(const ScenarioArguments& arguments) {
   if (arguments.name.empty()) return Print(kName, List());
   const auto begin = std::chrono::steady_clock::now();
@@ -83,7 +70,9 @@ int RunScenario(const ScenarioArguments& arguments) {
   report->full = arguments.full;
   if (!arguments.no_wall)
     report->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return Write(arguments, *report, *files);
+  const absl::Status fault = WriteReports(*report, arguments, kReports, *files, arguments.quiet, ScenarioText);
+  if (!fault.ok()) return Complain(kName, fault, kFailed);
+  return report->interrupted ? kInterrupted : kDone;
 }
 
 }  // namespace

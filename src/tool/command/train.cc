@@ -348,17 +348,6 @@ constexpr Report kReports[] = {
     {"--json", &TrainArguments::json, Json},
     {"--html", &TrainArguments::html, Html}};
 
-// Every file is tried; the first error is told.
-absl::Status WriteAll(const Training& run, std::vector<OutputFile>& files) {
-  std::FILE* stream = stdout;
-  absl::Status fault = WriteReports(run, run.arguments, kReports, files, stream);
-  if (run.arguments.quiet) return fault;
-  if (std::fputs(Text(run, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0) {
-    fault.Update(absl::UnavailableError("cannot write the table"));
-  }
-  return fault;
-}
-
 int RunTrain(const TrainArguments& arguments) {
   const NamedPath named{"LOG", arguments.log};
   if (absl::Status usage = CheckPaths(std::span(&named, 1), PathsOf(arguments, kReports)); !usage.ok()) {
@@ -410,7 +399,7 @@ int RunTrain(const TrainArguments& arguments) {
   }
   if (Interrupted()) return fail(absl::CancelledError("interrupted"));
   bar.Clear();
-  const absl::Status written = WriteAll(run, *files);
+  const absl::Status written = WriteReports(run, arguments, kReports, *files, arguments.quiet, Text);
   return written.ok() ? kDone : Complain(kName, written, kFailed);
 }
 

@@ -167,9 +167,7 @@ int RunTune(const TuneArguments& arguments) {
   absl::Status fault = json->Close();
   if (!arguments.quiet) {
     std::FILE* stream = IsStdout(arguments.json) ? stderr : stdout;
-    if (std::fputs(Text(*search, *choice, WantsColour(stream)).c_str(), stream) < 0 || std::fflush(stream) != 0) {
-      fault.Update(absl::UnavailableError("cannot write the table"));
-    }
+    fault.Update(ShowText(stream, Text(*search, *choice, WantsColour(stream))));
   }
   return fault.ok() ? kDone : Complain(kName, fault, kFailed);
 }

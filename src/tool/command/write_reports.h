@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tool/run/output.h"
+#include "tool/run/terminal.h"
 
 namespace takt::tool {
 
@@ -37,13 +38,13 @@ absl::StatusOr<std::vector<OutputFile>> OpenReports(const Arguments& arguments, 
   return files;
 }
 
-// Every file is tried; the first error is told. `stream`: where the table may go then, standard error where a report
-// took standard output.
-template <class Run, class Arguments, class Reports>
+// Every file is tried, and then text(colour) is shown unless it is to be quiet: on standard output, or on standard
+// error where a report took that. The first error is told.
+template <class Run, class Arguments, class Reports, class Text>
 absl::Status WriteReports(const Run& run, const Arguments& arguments, const Reports& reports,
-                          std::vector<OutputFile>& files, std::FILE*& stream) {
+                          std::vector<OutputFile>& files, bool quiet, Text text) {
   absl::Status fault;
-  stream = stdout;
+  std::FILE* stream = stdout;
   std::size_t i = 0;
   for (const auto& report : reports) {
     OutputFile& file = files[i++];
@@ -54,6 +55,7 @@ absl::Status WriteReports(const Run& run, const Arguments& arguments, const Repo
     else file.Write(report.write(run));
     fault.Update(file.Close());
   }
+  if (!quiet) fault.Update(ShowText(stream, text(run, WantsColour(stream))));
   return fault;
 }
 

@@ -67,11 +67,7 @@ Reduction ReductionOf(const Cell<Setup, Figures>& ours, const Cell<Setup, Figure
 }
 
 // The other way round: by how much `ours` is higher.
-template <class Setup, class Figures>
-Reduction IncreaseOf(const Cell<Setup, Figures>& ours, const Cell<Setup, Figures>& other, double Figures::* figure) {
-  const Reduction r = ReductionOf(ours, other, figure);
-  return {{-r.mean, -r.high, -r.low}, r.p};
-}
+inline Reduction Increase(const Reduction& r) { return {{-r.mean, -r.high, -r.low}, r.p}; }
 
 template <class Setup, class Figures>
 class Study {
@@ -97,6 +93,13 @@ class Study {
   const CellType* Find(const Setup& setup) const {
     const auto found = std::ranges::find(cells_, setup, &CellType::setup);
     return found != cells_.end() && found->complete() ? &*found : nullptr;
+  }
+
+  // Nothing where one of them is not complete.
+  std::optional<Reduction> Compare(const Setup& ours, const Setup& other, double Figures::* figure) const {
+    const CellType *a = Find(ours), *b = Find(other);
+    if (a == nullptr || b == nullptr) return std::nullopt;
+    return ReductionOf(*a, *b, figure);
   }
 
   // run(setup, seed, progress): absl::StatusOr<std::optional<Figures>>, nothing where it was stopped; seeds count from

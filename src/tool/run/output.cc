@@ -79,6 +79,11 @@ bool SameFile(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+absl::Status ShowText(std::FILE* stream, const std::string& text) {
+  if (std::fputs(text.c_str(), stream) >= 0 && std::fflush(stream) == 0) return absl::OkStatus();
+  return absl::UnavailableError("cannot write the table");
+}
+
 bool IsStdout(std::string_view path) { return path == "-"; }
 
 absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path, Mode mode) {

@@ -52,6 +52,9 @@ class OutputFile {
 
 bool IsStdout(std::string_view path);
 
+// Writes a command's own text, at once.
+absl::Status ShowText(std::FILE* stream, const std::string& text);
+
 // A path, and what the command line calls it. An empty path is none.
 struct NamedPath {
   std::string_view name, path;

@@ -148,9 +148,7 @@ const DefaultCell* DefaultStudy::FindRun(DefaultSetup setup) const { return Find
 
 std::optional<Reduction> DefaultStudy::Compare(const DefaultSetup& ours, const DefaultSetup& other,
                                                DefaultFigure figure) const {
-  const DefaultCell *a = FindRun(ours), *b = FindRun(other);
-  if (a == nullptr || b == nullptr) return std::nullopt;
-  return ReductionOf(*a, *b, figure);
+  return Study::Compare(Reduced(ours), Reduced(other), figure);
 }
 
 ReplayOptions DefaultStudy::OptionsOf(const DefaultSetup& setup, std::uint64_t seed) const {

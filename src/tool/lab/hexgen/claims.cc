@@ -71,24 +71,22 @@ class PaperClaims : Claims {
   }
 
  private:
-  using Compare = Reduction (*)(const HexgenCell&, const HexgenCell&, HexgenFigure);
-
   HexgenSystem Flow(const Conditions& c) const { return hexgen::WbPq(plan_.AlphaOf(c.cluster, c.load, c.rate)); }
 
   // Where in every one of the conditions the interval reaches `low`, and lies above zero.
   template <class Ours, class Other>
   void Range(const std::string& name, const std::vector<Conditions>& all, Ours ours, Other other, HexgenFigure figure,
-             Compare compare, double low, double high) {
+             double low, double high, bool above = false) {
     Spread spread;
     std::vector<std::string> short_of;
     for (const Conditions& c : all) {
-      const HexgenCell* a = study_.Find({c.cluster, c.load, c.rate, ours(c)});
-      const HexgenCell* b = study_.Find({c.cluster, c.load, c.rate, other(c)});
-      if (a == nullptr || b == nullptr) continue;
-      const Reduction r = compare(*a, *b, figure);
-      const bool holds = Reaches(r, {low, high});
-      spread.Add(r.mean, holds);
-      if (!holds) short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r.mean));
+      std::optional<Reduction> r =
+          study_.Compare({c.cluster, c.load, c.rate, ours(c)}, {c.cluster, c.load, c.rate, other(c)}, figure);
+      if (!r) continue;
+      if (above) r = Increase(*r);
+      const bool holds = Reaches(*r, {low, high});
+      spread.Add(r->mean, holds);
+      if (!holds) short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r->mean));
     }
     if (spread.found < all.size()) return Lacking(name, {low, high}, "%");
     std::string reason = spread.Text("");
@@ -124,11 +122,11 @@ class PaperClaims : Claims {
           Baseline{hexgen::Qlm(), 14.0, 39.6, 17.5, 36.6}}) {
       const auto other = [&](const Conditions&) { return b.system; };
       Range(fmt::format("Hetero-1 and 2: scale at 95 % below {}", b.system.label), hetero_, flow, other,
-            &HexgenFigures::scale, ReductionOf<HexgenSetup, HexgenFigures>, b.p95_low, b.p95_high);
+            &HexgenFigures::scale, b.p95_low, b.p95_high);
       Range(fmt::format("Hetero-1 and 2: P95 of the middle half below {}", b.system.label), hetero_, flow, other,
-            &HexgenFigures::p95_middle, ReductionOf<HexgenSetup, HexgenFigures>, b.p95_low, b.p95_high);
+            &HexgenFigures::p95_middle, b.p95_low, b.p95_high);
       Range(fmt::format("Hetero-1 and 2: throughput above {}", b.system.label), hetero_, flow, other,
-            &HexgenFigures::throughput, IncreaseOf, b.more_low, b.more_high);
+            &HexgenFigures::throughput, b.more_low, b.more_high, true);
     }
     At("Trace 1, Hetero-1, 0.5/s: scale at 95 % below vLLM", {Cluster::kHetero1, Load::kTrace1, 0.5}, hexgen::Vllm(),
        5.4, 3.5);
@@ -155,13 +153,12 @@ class PaperClaims : Claims {
     Conditions where = all.front();
     std::size_t better = 0, found = 0;
     for (const Conditions& c : all) {
-      const HexgenCell* a = study_.Find({c.cluster, c.load, c.rate, ours(c)});
-      const HexgenCell* b = study_.Find({c.cluster, c.load, c.rate, other(c)});
-      if (a == nullptr || b == nullptr) continue;
-      const Reduction r = ReductionOf(*a, *b, &HexgenFigures::scale);
+      const auto r = study_.Compare({c.cluster, c.load, c.rate, ours(c)}, {c.cluster, c.load, c.rate, other(c)},
+                                    &HexgenFigures::scale);
+      if (!r) continue;
       ++found;
-      better += r.low > 0;
-      if (!best || r.mean > best->mean) best = r, where = c;
+      better += r->low > 0;
+      if (!best || r->mean > best->mean) best = r, where = c;
     }
     if (found < all.size()) return Lacking(name, Over(paper), "%");
     Reach(name, *best, Over(paper), "%",
@@ -177,11 +174,9 @@ class PaperClaims : Claims {
         Spread spread;
         for (const Conditions& c : hetero_) {
           if (c.cluster != Cluster::kHetero2) continue;
-          const HexgenCell* a = study_.Find({c.cluster, c.load, c.rate, Flow(c), 5, true});
-          const HexgenCell* b = study_.Find({c.cluster, c.load, c.rate, other, 5, true});
-          if (a == nullptr || b == nullptr) continue;
-          const Reduction r = ReductionOf(*a, *b, figure);
-          spread.Add(r.mean, Reaches(r, claimed));
+          const auto r = study_.Compare({c.cluster, c.load, c.rate, Flow(c), 5, true},
+                                        {c.cluster, c.load, c.rate, other, 5, true}, figure);
+          if (r) spread.Add(r->mean, Reaches(*r, claimed));
         }
         if (spread.found == 0) Lacking(name, claimed, "%");
         else Add(name, spread.mean(), claimed, "%", spread.within == spread.found, spread.Text(" of Hetero-2"));
@@ -195,7 +190,7 @@ class PaperClaims : Claims {
     const auto flow = [this](const Conditions& c) { return Flow(c); };
     Range(
         "balance: scale at 95 % of WB+PQ below RR+PQ", hetero_, flow, [](const Conditions&) { return hexgen::RrPq(); },
-        &HexgenFigures::scale, ReductionOf<HexgenSetup, HexgenFigures>, 10.5, 34.8);
+        &HexgenFigures::scale, 10.5, 34.8);
     Lacking("Trace 3, Hetero-1, 0.5/s: WB+PQ below RR+PQ", Over(25.9), "%", kTrace3);
     const auto fcfs = [this](const Conditions& c) { return hexgen::WbFcfs(plan_.AlphaOf(c.cluster, c.load, c.rate)); };
     UpTo("order: scale at 95 % of WB+PQ below WB+FCFS, up to", hetero_, flow, fcfs, 48);
@@ -315,7 +310,7 @@ class PaperClaims : Claims {
       if (best == nullptr || cell->Mean(&HexgenFigures::p95) < best->Mean(&HexgenFigures::p95)) best = cell, alpha = a;
     }
     if (tuner == nullptr || best == nullptr || zero == nullptr) return Lacking(name, {{}, 0}, "%");
-    const Reduction above = IncreaseOf(*tuner, *best, &HexgenFigures::p95);
+    const Reduction above = Increase(ReductionOf(*tuner, *best, &HexgenFigures::p95));
     const Reduction below = ReductionOf(*tuner, *zero, &HexgenFigures::p95);
     Add(name, above.mean, {{}, 0}, "%", above.low <= 0,
         fmt::format(

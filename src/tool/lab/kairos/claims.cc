@@ -109,11 +109,9 @@ class PaperClaims : Claims {
     const Reduction r = ReductionOf(*ours, *theirs, measure.member);
     std::vector<std::string> all;
     for (const double load : plan_.LoadsOf(scenario)) {
-      const KairosCell* a = study_.Find({model, scenario, kairos::Kairos(), load});
-      const KairosCell* b = study_.Find({model, scenario, other, load});
-      if (a != nullptr && b != nullptr) {
-        all.push_back(fmt::format("{:.0f} at {:g}", ReductionOf(*a, *b, measure.member).mean, load));
-      }
+      const auto at =
+          study_.Compare({model, scenario, kairos::Kairos(), load}, {model, scenario, other, load}, measure.member);
+      if (at) all.push_back(fmt::format("{:.0f} at {:g}", at->mean, load));
     }
     Reach(name, r, claimed, "%",
           fmt::format("at load {:g}, where calls wait for {:.0f} % of the time under Parrot: {} ms against {} ms; {}; "

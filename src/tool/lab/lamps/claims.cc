@@ -115,11 +115,10 @@ class PaperClaims : Claims {
       std::optional<Reduction> best;
       double rate = 0;
       for (const double r : plan_.throughput_rates) {
-        const LampsCell* a = Cell(M::kVicuna, calls, r, lamps::Lamps(), plan_.throughput_minutes);
-        const LampsCell* b = Cell(M::kVicuna, calls, r, other, plan_.throughput_minutes);
-        if (a == nullptr || b == nullptr) continue;
-        const Reduction more = IncreaseOf(*a, *b, &LampsFigures::in_time);
-        if (!best || more.mean > best->mean) best = more, rate = r;
+        const auto less =
+            study_.Compare({M::kVicuna, calls, lamps::Lamps(), r, plan_.throughput_minutes},
+                           {M::kVicuna, calls, other, r, plan_.throughput_minutes}, &LampsFigures::in_time);
+        if (less && (!best || Increase(*less).mean > best->mean)) best = Increase(*less), rate = r;
       }
       const std::string name = fmt::format("Vicuna 13B, {}: completions in {:g} minutes above {}'s, at the best rate",
                                            Name(calls), plan_.throughput_minutes, other.label);
@@ -140,7 +139,8 @@ class PaperClaims : Claims {
     const std::string where = fmt::format("GPT-J 6B, multi-call at {:g}/s: starvation threshold 100", plan_.rate);
     const auto claim = [&](const std::string& name, bool increase, LampsFigure figure) {
       if (guarded == nullptr || free == nullptr) return Lacking(name, Over(0), "%");
-      const Reduction change = increase ? IncreaseOf(*guarded, *free, figure) : ReductionOf(*guarded, *free, figure);
+      const Reduction change =
+          increase ? Increase(ReductionOf(*guarded, *free, figure)) : ReductionOf(*guarded, *free, figure);
       Judge(name, change, Over(0),
             fmt::format("{} against {} without", Short(guarded->Mean(figure)), Short(free->Mean(figure))));
     };
@@ -164,7 +164,7 @@ class PaperClaims : Claims {
         Lacking(main, Over(50), "%");
         continue;
       }
-      Judge(worse, IncreaseOf(*no_order, *infercept, &LampsFigures::latency), Over(0), "");
+      Judge(worse, Increase(ReductionOf(*no_order, *infercept, &LampsFigures::latency)), Over(0), "");
       const double latency[] = {vllm->Mean(&LampsFigures::latency), no_order->Mean(&LampsFigures::latency),
                                 all->Mean(&LampsFigures::latency)};
       const double gain = latency[0] - latency[2];
@@ -184,7 +184,7 @@ class PaperClaims : Claims {
       const LampsCell* noisy = Cell(M::kGptJ, C::kMulti, rate, gaussian(error));
       const Claimed claimed = grows ? Over(0) : Claimed({}, 5);
       if (exact == nullptr || noisy == nullptr) return Lacking(name, claimed, "%");
-      const Reduction change = latency ? IncreaseOf(*noisy, *exact, &LampsFigures::latency_p50)
+      const Reduction change = latency ? Increase(ReductionOf(*noisy, *exact, &LampsFigures::latency_p50))
                                        : ReductionOf(*noisy, *exact, &LampsFigures::in_time);
       if (grows) return Judge(name, change, claimed, "");
       Add(name, change.mean, claimed, "%", change.low <= 5, IntervalText(change) + "; at most 5 % is taken as none");
@@ -229,11 +229,9 @@ class PaperClaims : Claims {
       for (const LampsModel model : kLampsModels) {
         for (const LampsCalls calls : kLampsCalls) {
           for (const double rate : plan_.rates) {
-            const LampsCell *a = Cell(model, calls, rate, lamps::Lamps()),
-                            *b = Cell(model, calls, rate, lamps::InferCept());
-            if (a == nullptr || b == nullptr) continue;
-            const Reduction r = ReductionOf(*a, *b, measure.member);
-            if (best && r.mean <= best->mean) continue;
+            const auto r = study_.Compare({model, calls, lamps::Lamps(), rate, plan_.minutes},
+                                          {model, calls, lamps::InferCept(), rate, plan_.minutes}, measure.member);
+            if (!r || (best && r->mean <= best->mean)) continue;
             best = r;
             where = fmt::format("{}, {} at {:g}/s", Name(model), Name(calls), rate);
           }
@@ -248,9 +246,8 @@ class PaperClaims : Claims {
 
   // ---- how a claim is judged ----
 
-  const LampsCell* Cell(LampsModel model, LampsCalls calls, double rate, const LampsSystem& system,
-                        double minutes = 0) const {
-    return study_.Find({model, calls, system, rate, minutes > 0 ? minutes : plan_.minutes});
+  const LampsCell* Cell(LampsModel model, LampsCalls calls, double rate, const LampsSystem& system) const {
+    return study_.Find({model, calls, system, rate, plan_.minutes});
   }
 
   // The interval reaches what the paper says; `why` stands before it.

@@ -125,12 +125,11 @@ Table RateTable(const LampsStudy& study, const LampsPlan& plan, LampsModel model
       }
     }
     if (!compare) continue;
-    const LampsCell *ours = cell(lamps::Lamps()), *other = cell(lamps::InferCept());
     for (const LampsFigure figure : {&LampsFigures::latency, &LampsFigures::ttft}) {
-      const Reduction r = ours != nullptr && other != nullptr ? ReductionOf(*ours, *other, figure)
-                                                              : Reduction{{Table::kNoNumber, 0, 0}, Table::kNoNumber};
-      table.Text(std::isnan(r.mean) ? "-" : fmt::format("{:.1f}", std::round(10 * r.mean) / 10 + 0.0));
-      table.Text(std::isnan(r.p) ? "-" : r.p < 0.001 ? "<.001" : fmt::format("{:.3f}", r.p));
+      const auto r = study.Compare({model, calls, lamps::Lamps(), rate, plan.minutes},
+                                   {model, calls, lamps::InferCept(), rate, plan.minutes}, figure);
+      table.Text(!r ? "-" : fmt::format("{:.1f}", std::round(10 * r->mean) / 10 + 0.0));
+      table.Text(!r || std::isnan(r->p) ? "-" : r->p < 0.001 ? "<.001" : fmt::format("{:.3f}", r->p));
     }
   }
   return table;
