@@ -57,11 +57,11 @@ class Remembered {
   // Null where the name is not known.
   const T* Find(std::uint64_t name) const {
     const std::uint32_t i = index_.Find(name);
-    return i == takt::IdMap::kAbsent ? nullptr : &values_[i].second;
+    return i == takt::kNoSlot ? nullptr : &values_[i].second;
   }
   // `fresh` where the name is new.
   T& Get(std::uint64_t name, T fresh = {}) {
-    if (const std::uint32_t i = index_.Find(name); i != takt::IdMap::kAbsent) return values_[i].second;
+    if (const std::uint32_t i = index_.Find(name); i != takt::kNoSlot) return values_[i].second;
     if (values_.size() == kMost) {
       for (const auto& [old, value] : values_) index_.Erase(old);
       values_.clear();

@@ -30,11 +30,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/base/age_list.h"
 #include "takt/base/faults.h"
 #include "takt/base/id.h"
-#include "takt/base/id_map.h"
 #include "takt/base/random.h"
 #include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
 #include "takt/base/time.h"
 
 namespace takt {
@@ -131,11 +132,9 @@ class CascadeRouter {
 
   // kSend. kNone: no id, or one that is alive.
   CascadeAction OnArrival(RequestId request) {
-    if (!request || index_.Find(request.value) != IdMap::kAbsent) return Ignored();
-    const std::uint32_t slot = Take();
-    index_.Insert(request.value, slot);
+    if (!request || alive_.Find(request) != kNoSlot) return Ignored();
+    const Slot slot = alive_.Insert(request, {.request = request, .model = NextServed(-1)});
     ++stats_.arrived;
-    alive_[slot] = {.request = request, .model = NextServed(-1)};
     return {CascadeAction::kSend, alive_[slot].model, request};
   }
 
@@ -180,8 +179,8 @@ class CascadeRouter {
 
   // False where there is no such request.
   bool OnCancelled(RequestId request) {
-    const std::uint32_t slot = index_.Find(request.value);
-    if (slot == IdMap::kAbsent) return ++stats_.ignored, false;
+    const std::uint32_t slot = alive_.Find(request);
+    if (slot == kNoSlot) return ++stats_.ignored, false;
     ++stats_.cancelled;
     if (alive_[slot].awaits) Unawait(slot);
     End(slot, CascadeAction::kNone, 0);
@@ -192,15 +191,15 @@ class CascadeRouter {
   std::span<const CascadeAction> Expire(TimePoint now) {
     Clock(now);
     expired_.clear();
-    while (oldest_ != kNoSlot && alive_[oldest_].deadline <= now_) {
-      const std::uint32_t slot = oldest_;
+    while (!awaiting_.empty() && wake_at() <= now_) {
+      const Slot slot = awaiting_.oldest();
       Unawait(slot);
       ++stats_.late;
       expired_.push_back(Decide(slot, Escalates(slot, options_.on_late)));
     }
     return expired_;
   }
-  TimePoint wake_at() const { return oldest_ == kNoSlot ? kNever : alive_[oldest_].deadline; }
+  TimePoint wake_at() const { return awaiting_.empty() ? kNever : alive_[awaiting_.oldest()].deadline; }
 
   // A new plan's stages, for all that is decided from here on. Requests stay where they are: a model that is no longer
   // served ends what it has. InvalidArgument: not as many stages as before, or none that holds.
@@ -216,16 +215,15 @@ class CascadeRouter {
 
   // Where a living request is, or whose answer is being judged; -1: it is not alive.
   int ModelOf(RequestId request) const {
-    const std::uint32_t slot = index_.Find(request.value);
-    return slot == IdMap::kAbsent ? kNoModel : alive_[slot].model;
+    const std::uint32_t slot = alive_.Find(request);
+    return slot == kNoSlot ? kNoModel : alive_[slot].model;
   }
-  std::int64_t alive() const { return static_cast<std::int64_t>(index_.size()); }
+  std::int64_t alive() const { return static_cast<std::int64_t>(alive_.size()); }
   std::span<const CascadeStage> stages() const { return options_.stages; }
   const CascadeStats& stats() const { return stats_; }
 
  private:
   static constexpr int kNoModel = -1;
-  static constexpr std::uint32_t kNoSlot = UINT32_MAX;
 
   struct Alive {
     RequestId request = {};
@@ -233,13 +231,12 @@ class CascadeRouter {
     int answered = kNoModel;  // whose answer is the last one
     bool awaits = false;  // a verdict
     TimePoint deadline = kNever;
-    std::uint32_t older = kNoSlot, newer = kNoSlot;  // among those that wait for one; `newer` also links free slots
+    AgeLink age = {};  // among those that wait for one
   };
 
-  explicit CascadeRouter(CascadeRouterOptions options)
-      : options_(std::move(options)), index_(static_cast<std::size_t>(options_.reserve_requests)) {
-    index_.SetKey(options_.seed);
-    alive_.reserve(static_cast<std::size_t>(options_.reserve_requests));
+  explicit CascadeRouter(CascadeRouterOptions options) : options_(std::move(options)) {
+    alive_.KeyHashes(options_.seed);
+    alive_.Reserve(static_cast<std::size_t>(options_.reserve_requests));
     expired_.reserve(static_cast<std::size_t>(options_.reserve_requests));
   }
 
@@ -264,8 +261,8 @@ class CascadeRouter {
 
   // Of a living request that is at the model, and waits for a verdict or not.
   std::uint32_t Find(RequestId request, int model, bool awaits) const {
-    const std::uint32_t slot = index_.Find(request.value);
-    if (slot == IdMap::kAbsent || alive_[slot].model != model || alive_[slot].awaits != awaits) return kNoSlot;
+    const std::uint32_t slot = alive_.Find(request);
+    if (slot == kNoSlot || alive_[slot].model != model || alive_[slot].awaits != awaits) return kNoSlot;
     return slot;
   }
 
@@ -295,42 +292,25 @@ class CascadeRouter {
 
   CascadeAction End(std::uint32_t slot, CascadeAction::Kind kind, int model) {
     const RequestId request = alive_[slot].request;
-    index_.Erase(request.value);
-    alive_[slot].newer = free_;
-    free_ = slot;
+    alive_.Erase(slot, request);
     return {kind, model, request};
-  }
-
-  std::uint32_t Take() {
-    if (free_ == kNoSlot) {
-      alive_.emplace_back();
-      return static_cast<std::uint32_t>(alive_.size() - 1);
-    }
-    return std::exchange(free_, alive_[free_].newer);
   }
 
   void Await(std::uint32_t slot) {
     Alive& r = alive_[slot];
     r.awaits = true;
     r.deadline = now_ > kNever - options_.judge_timeout ? kNever : now_ + options_.judge_timeout;
-    r.older = newest_;
-    r.newer = kNoSlot;
-    (newest_ == kNoSlot ? oldest_ : alive_[newest_].newer) = slot;
-    newest_ = slot;
+    awaiting_.Append(alive_, slot);
   }
 
   void Unawait(std::uint32_t slot) {
-    Alive& r = alive_[slot];
-    r.awaits = false;
-    (r.older == kNoSlot ? oldest_ : alive_[r.older].newer) = r.newer;
-    (r.newer == kNoSlot ? newest_ : alive_[r.newer].older) = r.older;
+    alive_[slot].awaits = false;
+    awaiting_.Remove(alive_, slot);
   }
 
   CascadeRouterOptions options_;
-  IdMap index_;
-  std::vector<Alive> alive_;  // by slot
-  std::uint32_t free_ = kNoSlot;
-  std::uint32_t oldest_ = kNoSlot, newest_ = kNoSlot;  // of those that wait for a verdict
+  IdTable<RequestId, Alive> alive_;
+  AgeList awaiting_;  // a verdict, by deadline
   std::vector<CascadeAction> expired_;
   TimePoint now_ = TimePoint::min();
   CascadeStats stats_;

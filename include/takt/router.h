@@ -179,13 +179,13 @@ class BasicRouter {
   // Where a living request was placed; none: it waits here, or is not alive.
   InstanceId InstanceOf(RequestId request) const {
     const std::uint32_t slot = table_.Find(request);
-    return slot == IdMap::kAbsent ? InstanceId{} : place_of_[slot];
+    return slot == kNoSlot ? InstanceId{} : place_of_[slot];
   }
 
   // The description of a living request, as revised; null where there is none. Valid until the next On.
   const RequestState* Find(RequestId request) const {
     const std::uint32_t slot = table_.Find(request);
-    return slot == IdMap::kAbsent ? nullptr : &table_[slot].state;
+    return slot == kNoSlot ? nullptr : &table_[slot].state;
   }
 
   std::int64_t alive() const { return static_cast<std::int64_t>(table_.size()); }
@@ -268,16 +268,16 @@ class BasicRouter {
     }
   }
 
-  // The slot of a living request; IdMap::kAbsent, and counted, where there is none.
+  // The slot of a living request; kNoSlot, and counted, where there is none.
   Slot Living(RequestId id) {
     const Slot slot = table_.Find(id);
-    stats_.events_unknown += slot == IdMap::kAbsent ? 1 : 0;
+    stats_.events_unknown += slot == kNoSlot ? 1 : 0;
     return slot;
   }
 
   void Handle(const Arrived& e) {
     const Request& r = e.request;
-    if (r.id && table_.Find(r.id) != IdMap::kAbsent) {
+    if (r.id && table_.Find(r.id) != kNoSlot) {
       ++stats_.failed_id_in_use;
       refused_.push_back({r.id, FailReason::kIdInUse});
       return;
@@ -304,7 +304,7 @@ class BasicRouter {
 
   void Handle(const Revised& e) {
     const Slot slot = Living(e.request);
-    if (slot == IdMap::kAbsent) return;
+    if (slot == kNoSlot) return;
     RequestState& state = table_[slot].state;
     Request& r = state.request;
     Revise(r, e);
@@ -317,14 +317,14 @@ class BasicRouter {
 
   void Handle(const Cancelled& e) {
     const Slot slot = Living(e.request);
-    if (slot == IdMap::kAbsent) return;
+    if (slot == kNoSlot) return;
     ++stats_.cancelled;
     End(slot, false);
   }
 
   void Handle(const RequestEnded& e) {
     const Slot slot = Living(e.request);
-    if (slot == IdMap::kAbsent) return;
+    if (slot == kNoSlot) return;
     if (e.instance && e.instance != place_of_[slot]) {
       ++stats_.told_late;
       return;
@@ -344,7 +344,7 @@ class BasicRouter {
 
   void Handle(const RequestServed& e) {
     const Slot slot = Living(e.request);
-    if (slot == IdMap::kAbsent) return;
+    if (slot == kNoSlot) return;
     if (table_[slot].status != RequestStatus::kRunning || (e.instance && e.instance != place_of_[slot])) {
       ++stats_.told_late;
     } else if (e.served.absurd()) {
@@ -356,7 +356,7 @@ class BasicRouter {
 
   void Handle(const RequestStarted& e) {
     const Slot slot = Living(e.request);
-    if (slot == IdMap::kAbsent) return;
+    if (slot == kNoSlot) return;
     if (table_[slot].status != RequestStatus::kRunning || e.instance != place_of_[slot]) {
       ++stats_.told_late;
       return;

@@ -209,7 +209,7 @@ bool DriftSampler::OnArrival(RequestId request, Tokens prompt, TimePoint now) {
 
 void DriftSampler::OnFinished(RequestId request, Tokens output) {
   const std::uint32_t at = index_.Find(request.value);
-  if (at == IdMap::kAbsent) return;
+  if (at == kNoSlot) return;
   index_.Erase(request.value);
   outputs_[at] = static_cast<double>(std::max<std::int64_t>(0, output.value));
   --unfinished_;

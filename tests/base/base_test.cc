@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <new>
+#include <string>
 #include <vector>
 
 #include "catch.h"
@@ -11,6 +13,7 @@
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
 #include "takt/base/random.h"
+#include "takt/base/slot_table.h"
 #include "takt/base/time.h"
 #include "takt/model/estimate.h"
 #include "takt/model/event.h"
@@ -118,7 +121,7 @@ TEST_CASE("a list by age is a list, whatever comes and goes") {
     if (model.empty()) continue;
     REQUIRE(list.newest() == model.back());
     std::vector<std::uint32_t> order;
-    for (std::uint32_t j = list.oldest(); j != AgeList::kNone; j = records[j].age.newer) order.push_back(j);
+    for (std::uint32_t j = list.oldest(); j != kNoSlot; j = records[j].age.newer) order.push_back(j);
     REQUIRE(order == model);
   }
 }
@@ -145,6 +148,69 @@ std::size_t Looks(const std::vector<std::uint64_t>& names, std::uint64_t seed) {
   return looks;
 }
 
+TEST_CASE("slots are reused last in, first out, with what was left in them") {
+  SlotTable<int> table;
+  CHECK(!table.HasSlot());
+  CHECK(table.Take() == 0);
+  CHECK(table.Take() == 1);
+  CHECK(table.Take() == 2);
+  table[0] = 7;
+  table.Give(0), table.Give(2);
+  CHECK(table.HasSlot());
+  CHECK(table.Take() == 2);
+  CHECK(table.Take() == 0);
+  CHECK(table[0] == 7);
+  CHECK(table.Take() == 3);
+  CHECK(table.slots() == 4);
+}
+
+TEST_CASE("what was reserved has room for as many, however they come and go") {
+  SlotTable<int> table;
+  table.Reserve(3);
+  const std::size_t capacity = table.capacity();
+  CHECK(table.room() == capacity);
+  const Slot first = table.Take();
+  CHECK(table.room() == capacity - 1);
+  table.Give(first);
+  CHECK(table.room() == capacity);
+}
+
+TEST_CASE("a record is found by its id until it is erased; one without a name has a slot only") {
+  IdTable<WorkflowId, std::string> table;
+  const Slot named = table.Insert({5}, "five"), nameless = table.Take();
+  CHECK(table.Find({5}) == named);
+  CHECK(*table.Get({5}) == "five");
+  CHECK(table.Find({}) == kNoSlot);
+  CHECK(table.Get({6}) == nullptr);
+  CHECK(table.size() == 1);
+  table.KeyHashes(3);
+  CHECK(table.Find({5}) == named);
+  table.Erase(nameless, {});
+  table.Erase(named, {5});
+  CHECK(table.Find({5}) == kNoSlot);
+  CHECK(table.size() == 0);
+  CHECK(table.Insert({6}) == named);
+  CHECK(*table.Get({6}) == "five");
+}
+
+struct Heavy {
+  static inline bool weighs = false;
+  Heavy() {
+    if (weighs) throw std::bad_alloc();
+  }
+};
+
+TEST_CASE("where an id finds no memory its table is as it was") {
+  IdTable<std::uint64_t, Heavy> table;
+  table.Insert(1);
+  Heavy::weighs = true;
+  CHECK_THROWS_AS(table.Insert(2), std::bad_alloc);
+  CHECK(table.Find(2) == kNoSlot);
+  CHECK(table.slots() == 1);
+  Heavy::weighs = false;
+  CHECK(table.Insert(2) == 1);
+}
+
 TEST_CASE("names chosen to collide are found as soon as others") {
   for (const std::size_t n : {std::size_t{256}, std::size_t{1024}}) {
     for (const std::uint64_t seed : {0u, 1u, 77u}) CHECK(Looks(HostileNames(n), seed) < 8 * n);
@@ -167,7 +233,7 @@ TEST_CASE("a map gets another key, and knows all that it knew") {
   map.SetKey(9);
   CHECK(map.size() == 100);
   for (std::uint32_t i = 0; i < 100; ++i) REQUIRE(map.Find(i * i) == i);
-  CHECK(map.Find(2) == IdMap::kAbsent);
+  CHECK(map.Find(2) == kNoSlot);
   for (std::uint32_t i = 0; i < 100; ++i) REQUIRE(map.Erase(i * i));
   CHECK(map.size() == 0);
 }

@@ -1,51 +1,56 @@
-// A list by age, threaded through records that lie in a vector.
+// A list by age, threaded through records that lie in slots.
 #ifndef TAKT_BASE_AGE_LIST_H_
 #define TAKT_BASE_AGE_LIST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
+
+#include "takt/base/slot.h"
 
 namespace takt {
 
 // Of a record that may be in a list: its neighbours.
 struct AgeLink {
-  std::uint32_t older = UINT32_MAX, newer = UINT32_MAX;
+  Slot older = kNoSlot, newer = kNoSlot;
 };
 
-// Names its members by their indices in `records`, each of which has a field `age`, an AgeLink. All in O(1).
+// Names its members by their slots in `records`, each of which has a field `age`, an AgeLink. All in O(1).
 class AgeList {
  public:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
-
-  bool empty() const { return oldest_ == kNone; }
-  std::uint32_t oldest() const { return oldest_; }  // kNone where there is none
-  std::uint32_t newest() const { return newest_; }
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  Slot oldest() const { return oldest_; }  // kNoSlot where there is none
+  Slot newest() const { return newest_; }
 
   // As the newest; must not be in the list.
   template <class Records>
-  void Append(Records& records, std::uint32_t i) {
-    const std::uint32_t before = std::exchange(newest_, i);
-    records[i].age = {before, kNone};
-    (before == kNone ? oldest_ : records[before].age.newer) = i;
+  void Append(Records& records, Slot i) {
+    const Slot before = std::exchange(newest_, i);
+    records[i].age = {before, kNoSlot};
+    (before == kNoSlot ? oldest_ : records[before].age.newer) = i;
+    ++size_;
   }
 
   // Must be in the list.
   template <class Records>
-  void Remove(Records& records, std::uint32_t i) {
+  void Remove(Records& records, Slot i) {
     const AgeLink link = std::exchange(records[i].age, {});
-    (link.older == kNone ? oldest_ : records[link.older].age.newer) = link.newer;
-    (link.newer == kNone ? newest_ : records[link.newer].age.older) = link.older;
+    (link.older == kNoSlot ? oldest_ : records[link.older].age.newer) = link.newer;
+    (link.newer == kNoSlot ? newest_ : records[link.newer].age.older) = link.older;
+    --size_;
   }
 
   template <class Records>
-  void MoveToEnd(Records& records, std::uint32_t i) {
+  void MoveToEnd(Records& records, Slot i) {
     if (newest_ == i) return;
     Remove(records, i);
     Append(records, i);
   }
 
  private:
-  std::uint32_t oldest_ = kNone, newest_ = kNone;
+  Slot oldest_ = kNoSlot, newest_ = kNoSlot;
+  std::size_t size_ = 0;
 };
 
 }  // namespace takt

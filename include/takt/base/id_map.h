@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "takt/base/random.h"
+#include "takt/base/slot.h"
 
 namespace takt {
 
@@ -16,8 +17,6 @@ namespace takt {
 // as whoever chooses them does not know the key.
 class IdMap {
  public:
-  static constexpr std::uint32_t kAbsent = UINT32_MAX;
-
   explicit IdMap(std::size_t reserve = 0) { Reserve(reserve); }
 
   // Room for n entries without allocation.
@@ -37,25 +36,25 @@ class IdMap {
   // `key` will be looked up soon.
   void Prefetch(std::uint64_t key) const { __builtin_prefetch(&entries_[Home(key)]); }
 
-  // The value of `key`, or kAbsent.
+  // The value of `key`, or kNoSlot.
   std::uint32_t Find(std::uint64_t key) const {
     for (std::size_t i = Home(key);; i = Next(i)) {
-      if (entries_[i].value == kAbsent || entries_[i].key == key) return entries_[i].value;
+      if (entries_[i].value == kNoSlot || entries_[i].key == key) return entries_[i].value;
     }
   }
 
   // How many entries Find looks at; for tests and benchmarks.
   std::size_t Looks(std::uint64_t key) const {
     std::size_t looks = 1;
-    for (std::size_t i = Home(key); entries_[i].value != kAbsent && entries_[i].key != key; i = Next(i)) ++looks;
+    for (std::size_t i = Home(key); entries_[i].value != kNoSlot && entries_[i].key != key; i = Next(i)) ++looks;
     return looks;
   }
 
-  // False, and nothing changes, where `key` is there already. `value` must not be kAbsent.
+  // False, and nothing changes, where `key` is there already. `value` must not be kNoSlot.
   bool Insert(std::uint64_t key, std::uint32_t value) {
     if (2 * (size_ + 1) > entries_.size()) Rehash(2 * entries_.size());
     std::size_t i = Home(key);
-    while (entries_[i].value != kAbsent) {
+    while (entries_[i].value != kNoSlot) {
       if (entries_[i].key == key) return false;
       i = Next(i);
     }
@@ -67,19 +66,19 @@ class IdMap {
   // False where `key` is not there.
   bool Erase(std::uint64_t key) {
     std::size_t hole = Home(key);
-    while (entries_[hole].key != key || entries_[hole].value == kAbsent) {
-      if (entries_[hole].value == kAbsent) return false;
+    while (entries_[hole].key != key || entries_[hole].value == kNoSlot) {
+      if (entries_[hole].value == kNoSlot) return false;
       hole = Next(hole);
     }
     // Close the gap: pull back every follower whose home does not lie behind the hole.
-    for (std::size_t i = Next(hole); entries_[i].value != kAbsent; i = Next(i)) {
+    for (std::size_t i = Next(hole); entries_[i].value != kNoSlot; i = Next(i)) {
       const std::size_t home = Home(entries_[i].key);
       if (((i - home) & mask_) >= ((i - hole) & mask_)) {
         entries_[hole] = entries_[i];
         hole = i;
       }
     }
-    entries_[hole].value = kAbsent;
+    entries_[hole].value = kNoSlot;
     --size_;
     return true;
   }
@@ -87,7 +86,7 @@ class IdMap {
  private:
   struct Entry {
     std::uint64_t key = 0;
-    std::uint32_t value = kAbsent;
+    std::uint32_t value = kNoSlot;
   };
 
   struct Key {
@@ -116,7 +115,7 @@ class IdMap {
     shift_ = 68 - std::countr_zero(capacity);
     size_ = 0;
     for (const Entry& e : old) {
-      if (e.value != kAbsent) Insert(e.key, e.value);
+      if (e.value != kNoSlot) Insert(e.key, e.value);
     }
   }
 

@@ -10,11 +10,9 @@
 
 #include "takt/config.h"
 #include "takt/base/full_key.h"
+#include "takt/base/slot.h"
 
 namespace takt {
-
-using Slot = std::uint32_t;
-inline constexpr Slot kNoSlot = UINT32_MAX;
 
 // A 4-ary min-heap. Keys lie in the heap itself, four siblings side by side from a cache line's start, so that a
 // level costs two lines; positions lie apart, four bytes a slot. Key needs a total operator<; one that compares first
@@ -32,7 +30,7 @@ class IndexedHeapOf {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   std::size_t slots() const { return positions_.size(); }  // members' slots are below this
-  bool contains(Slot slot) const { return slot < positions_.size() && positions_[slot] != kAbsent; }
+  bool contains(Slot slot) const { return slot < positions_.size() && positions_[slot] != kNoSlot; }
   Slot Top() const { return size_ == 0 ? kNoSlot : At(kRoot).slot; }
   const Key& TopKey() const { return At(kRoot).key; }
   const Key& KeyOf(Slot slot) const { return At(positions_[slot]).key; }  // of a member
@@ -40,7 +38,7 @@ class IndexedHeapOf {
   // `slot` must not be a member.
   void Push(Slot slot, const Key& key) {
     TAKT_ASSERT(!contains(slot));
-    if (slot >= positions_.size()) positions_.resize(std::size_t{slot} + 1, kAbsent);
+    if (slot >= positions_.size()) positions_.resize(std::size_t{slot} + 1, kNoSlot);
     const std::uint32_t end = kRoot + size_++;
     if (end / kArity >= blocks_.size()) blocks_.emplace_back();
     SiftUp(end, {key, slot});
@@ -56,7 +54,7 @@ class IndexedHeapOf {
   void Erase(Slot slot) {
     TAKT_ASSERT(contains(slot));
     const std::uint32_t hole = positions_[slot];
-    positions_[slot] = kAbsent;
+    positions_[slot] = kNoSlot;
     const std::uint32_t last = kRoot + --size_;
     if (hole != last) Settle(hole, At(last));
   }
@@ -79,7 +77,7 @@ class IndexedHeapOf {
   }
 
   void Clear() {
-    for (std::uint32_t i = kRoot; i < kRoot + size_; ++i) positions_[At(i).slot] = kAbsent;
+    for (std::uint32_t i = kRoot; i < kRoot + size_; ++i) positions_[At(i).slot] = kNoSlot;
     size_ = 0;
   }
 
@@ -122,8 +120,6 @@ class IndexedHeapOf {
   }
 
  private:
-  static constexpr std::uint32_t kAbsent = UINT32_MAX;
-
   struct Entry {
     Key key;
     Slot slot = kNoSlot;

@@ -6,10 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "takt/base/age_list.h"
-#include "takt/base/id_map.h"
+#include "takt/base/slot_table.h"
 
 namespace takt {
 
@@ -23,15 +22,11 @@ class PrefixCache {
   };
 
   // Hashes of prompts are strangers' choice where the host's own hash has no key.
-  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+  void KeyHashes(std::uint64_t seed) { chunks_.KeyHashes(seed); }
 
   // Room for n more chunks without allocation; grows by doubling.
   void MakeRoom(std::size_t n) {
-    if (n <= chunks_.capacity() - chunks_.size() + free_.size()) return;
-    const std::size_t chunks = std::max(chunks_.size() + n, 2 * chunks_.capacity());
-    index_.Reserve(chunks);
-    free_.reserve(chunks);
-    chunks_.reserve(chunks);
+    if (n > chunks_.room()) chunks_.Reserve(std::max(chunks_.slots() + n, 2 * chunks_.capacity()));
   }
 
   std::int32_t referenced() const { return referenced_; }  // blocks of chunks that somebody refers to
@@ -42,10 +37,10 @@ class PrefixCache {
   Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     Hit hit;
     for (std::uint64_t hash : hashes) {
-      const std::uint32_t i = index_.Find(NameOf(hash, blocks));
-      if (i == IdMap::kAbsent || chunks_[i].blocks != blocks) break;
+      const Chunk* chunk = chunks_.Get(NameOf(hash, blocks));
+      if (chunk == nullptr || chunk->blocks != blocks) break;
       ++hit.chunks;
-      hit.idle += chunks_[i].references == 0 ? 1 : 0;
+      hit.idle += chunk->references == 0 ? 1 : 0;
     }
     return hit;
   }
@@ -53,7 +48,7 @@ class PrefixCache {
   // Refers to chunks that Find has found.
   void Acquire(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     for (std::uint64_t hash : hashes) {
-      const std::uint32_t i = index_.Find(NameOf(hash, blocks));
+      const Slot i = chunks_.Find(NameOf(hash, blocks));
       if (chunks_[i].references++ == 0) {
         idlers_.Remove(chunks_, i);
         idle_ -= blocks;
@@ -66,15 +61,8 @@ class PrefixCache {
   // Adds a chunk with one reference; false where it is there already.
   bool Publish(std::uint64_t hash, std::int32_t blocks) {
     const std::uint64_t name = NameOf(hash, blocks);
-    if (index_.Find(name) != IdMap::kAbsent) return false;
-    if (free_.empty()) {
-      free_.push_back(static_cast<std::uint32_t>(chunks_.size()));
-      chunks_.push_back({});
-    }
-    const std::uint32_t i = free_.back();
-    free_.pop_back();
-    chunks_[i] = {.name = name, .blocks = blocks, .references = 1};
-    index_.Insert(name, i);
+    if (chunks_.Find(name) != kNoSlot) return false;
+    chunks_.Insert(name, {.name = name, .blocks = blocks, .references = 1});
     referenced_ += blocks;
     ++uses_;
     return true;
@@ -83,7 +71,7 @@ class PrefixCache {
   // Gives references back, the deepest first: a chunk without those before it is of no use.
   void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     for (std::size_t n = hashes.size(); n-- > 0;) {
-      const std::uint32_t i = index_.Find(NameOf(hashes[n], blocks));
+      const Slot i = chunks_.Find(NameOf(hashes[n], blocks));
       if (--chunks_[i].references == 0) {
         idlers_.Append(chunks_, i);
         idle_ += blocks;
@@ -95,11 +83,10 @@ class PrefixCache {
   // Forgets the chunk that has been idle longest; false where none is idle.
   bool Evict() {
     if (idlers_.empty()) return false;
-    const std::uint32_t i = idlers_.oldest();
+    const Slot i = idlers_.oldest();
     idlers_.Remove(chunks_, i);
     idle_ -= chunks_[i].blocks;
-    index_.Erase(chunks_[i].name);
-    free_.push_back(i);
+    chunks_.Erase(i, chunks_[i].name);
     return true;
   }
 
@@ -116,9 +103,7 @@ class PrefixCache {
     return hash + static_cast<std::uint64_t>(blocks) * 0x9e37'79b9'7f4a'7c15u;
   }
 
-  IdMap index_;
-  std::vector<Chunk> chunks_;
-  std::vector<std::uint32_t> free_;
+  IdTable<std::uint64_t, Chunk> chunks_;
   AgeList idlers_;
   std::int32_t referenced_ = 0, idle_ = 0;
   std::uint64_t uses_ = 0;

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "takt/base/id_map.h"
+#include "takt/base/slot_table.h"
 #include "takt/base/time.h"
 #include "takt/learning/length_forest.h"
 #include "takt/model/event.h"
@@ -46,17 +46,17 @@ struct BatcherOptions {
 // A call for which there is no memory, or whose predictor throws, was not made.
 class Batcher {
  public:
-  explicit Batcher(BatcherOptions options = {}) : options_(options) { index_.SetKey(options.hash_seed); }
+  explicit Batcher(BatcherOptions options = {}) : options_(options) { held_.KeyHashes(options.hash_seed); }
 
   // The sketch of `input` is copied. A request whose id is held already is dropped, and counted. An id that has come
   // out may come again: the prediction of its former request is then not waited for any more.
   void Add(Request request, ModelId model, const LengthInput& input, TimePoint now) {
     const std::lock_guard lock(mutex_);
-    const Held* former = Find(request.id);
+    const Held* former = held_.Get(request.id);
     const bool again = former != nullptr;
     if (again && !former->released) return void(++stats_.dropped);
     const Entry entry{request.id, ++serials_, now};
-    const bool full = index_.size() - (again ? 1 : 0) >= options_.capacity;
+    const bool full = held_.size() - (again ? 1 : 0) >= options_.capacity;
     Held held = {.arrived = {std::move(request)}, .serial = entry.serial};
     std::list<Entry> ready, pending, bounds;
     if (full) {
@@ -174,7 +174,7 @@ class Batcher {
   // Forgets a request. False: Drain has taken it, or it never came; the scheduler must be told, after that Drain.
   bool Cancel(RequestId id) {
     const std::lock_guard lock(mutex_);
-    const Held* held = Find(id);
+    const Held* held = held_.Get(id);
     if (held == nullptr) return false;
     const bool released = held->released;
     Forget(id);
@@ -197,7 +197,7 @@ class Batcher {
   // How many entries of its table a look-up of `id` looks at; for tests.
   std::size_t Looks(RequestId id) const {
     const std::lock_guard lock(mutex_);
-    return index_.Looks(id.value);
+    return held_.Looks(id);
   }
 
  private:
@@ -243,31 +243,19 @@ class Batcher {
   }
 
   // Null where it is not held.
-  Held* Find(RequestId id) {
-    const std::uint32_t slot = index_.Find(id.value);
-    return slot == IdMap::kAbsent ? nullptr : &held_[slot];
-  }
   Held* Find(const Entry& entry) {
-    Held* held = Find(entry.id);
+    Held* held = held_.Get(entry.id);
     return held == nullptr || held->serial != entry.serial ? nullptr : held;
   }
 
   void Keep(RequestId id, Held held) {
-    if (Held* former = Find(id)) return void(*former = std::move(held));
-    if (free_.empty()) {
-      if (free_.capacity() <= held_.size()) free_.reserve(2 * held_.size() + 16);
-      held_.emplace_back();
-      free_.push_back(static_cast<std::uint32_t>(held_.size() - 1));
-    }
-    index_.Insert(id.value, free_.back());
-    held_[free_.back()] = std::move(held);
-    free_.pop_back();
+    if (Held* former = held_.Get(id)) *former = std::move(held);
+    else held_.Insert(id, std::move(held));
   }
   void Forget(RequestId id) {
-    const std::uint32_t slot = index_.Find(id.value);
+    const Slot slot = held_.Find(id);
     held_[slot] = {};
-    free_.push_back(slot);
-    index_.Erase(id.value);
+    held_.Erase(slot, id);
   }
 
   // Entries of requests that are gone: those in front at once, others as soon as they are the most, so that what is
@@ -276,15 +264,13 @@ class Batcher {
   void Trim(std::list<Entry>& entries) {
     constexpr std::size_t kFew = 64;
     while (!entries.empty() && Find(entries.front()) == nullptr) entries.pop_front();
-    if (entries.size() <= 2 * index_.size() + kFew) return;
+    if (entries.size() <= 2 * held_.size() + kFew) return;
     std::erase_if(entries, [this](const Entry& entry) { return Find(entry) == nullptr; });
   }
 
   const BatcherOptions options_;
   mutable std::mutex mutex_;  // guards what follows
-  IdMap index_;  // to held_
-  std::deque<Held> held_;
-  std::vector<std::uint32_t> free_;  // of held_; has room for all
+  IdTable<RequestId, Held, std::deque<Held>> held_;  // grows without a pause to move them
   std::list<Entry> pending_, bounds_;  // in order of Add
   std::list<Entry> ready_;  // what the next Drain takes, in order
   std::uint64_t serials_ = 0;

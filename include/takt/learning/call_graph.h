@@ -14,6 +14,7 @@
 #include "takt/base/age_list.h"
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
+#include "takt/base/slot_table.h"
 #include "takt/base/random.h"
 #include "takt/base/time.h"
 
@@ -128,7 +129,7 @@ struct CallGraphStats {
 // Memory is bounded by the options. Deterministic. Total: there is no input that breaks it.
 class CallGraph {
  public:
-  static constexpr std::uint32_t kThen = UINT32_MAX;  // in a path, between what is not side by side
+  static constexpr std::uint32_t kThen = kNoSlot;  // in a path, between what is not side by side
   static constexpr std::size_t kMaxMembers = 16, kLongestPath = 64;  // of a join, of a path
 
   explicit CallGraph(const CallGraphOptions& options = {}) : options_(options) {
@@ -136,41 +137,41 @@ class CallGraph {
     options_.max_workflows = std::clamp(options.max_workflows, 1u, 1u << 24);
     options_.max_calls = std::clamp(options.max_calls, 1u, 4096u);
     recent_.resize(options_.max_workflows);
-    for (IdMap* index : {&node_of_, &edge_of_, &siblings_of_, &join_of_, &open_, &closed_}) {
-      index->SetKey(options.hash_seed);
-    }
+    const auto key = [&](auto&... tables) { (tables.KeyHashes(options.hash_seed), ...); };
+    key(nodes_, edges_, siblings_, joins_, open_);
+    closed_.SetKey(options.hash_seed);
   }
 
   // `now` is when the record came. True where it is kept.
   bool Add(const CallRecord& record, TimePoint now) {
     now_ = std::max(now_, std::min(now, TimePoint(kFarthest)));
-    while (!by_age_.empty() && now_ - workflows_[by_age_.oldest()].last > options_.retire_after) Retire();
+    while (!by_age_.empty() && now_ - open_[by_age_.oldest()].last > options_.retire_after) Retire();
     if (!record.workflow) return Drop(stats_.unnamed);
     const auto far = [](TimePoint t) { return t > TimePoint(kFarthest) || t < TimePoint(-kFarthest); };
     if (far(record.start) || far(record.end) || record.end < record.start - options_.tolerance) {
       return Drop(stats_.backwards);
     }
-    std::uint32_t slot = open_.Find(record.workflow.value);
-    if (slot == IdMap::kAbsent) {
-      if (closed_.Find(record.workflow.value) != IdMap::kAbsent) return Drop(stats_.late);
-      if (workflows_.size() - free_.size() >= options_.max_workflows) Retire();
+    Slot slot = open_.Find(record.workflow);
+    if (slot == kNoSlot) {
+      if (closed_.Find(record.workflow.value) != kNoSlot) return Drop(stats_.late);
+      if (open_.size() >= options_.max_workflows) Retire();
       slot = Open(record.workflow);
     }
-    Workflow& w = workflows_[slot];
+    Workflow& w = open_[slot];
     if (w.calls.size() >= options_.max_calls) return Drop(stats_.crowded);
     const std::uint32_t agent = NodeOf(record.agent);
     if (agent == kThen) return Drop(stats_.crowded);
     ++stats_.records;
     w.calls.push_back({agent, record.upstream, record.start, std::max(record.start, record.end)});
     w.last = now_;
-    by_age_.MoveToEnd(workflows_, slot);
+    by_age_.MoveToEnd(open_, slot);
     return true;
   }
 
   // The user has the answer, or gave up: no more records of this workflow. False where none of it is open.
   bool Close(WorkflowId workflow) {
-    const std::uint32_t slot = open_.Find(workflow.value);
-    if (slot == IdMap::kAbsent) return false;
+    const Slot slot = open_.Find(workflow);
+    if (slot == kNoSlot) return false;
     ++stats_.closed;
     Finish(slot);
     return true;
@@ -188,28 +189,25 @@ class CallGraph {
     outcomes_.clear();
   }
 
-  std::span<const CallNode> nodes() const { return nodes_; }
-  std::span<const CallEdge> edges() const { return edges_; }
-  std::span<const CallSiblings> siblings() const { return siblings_; }
-  std::span<const CallJoin> joins() const { return joins_; }
+  std::span<const CallNode> nodes() const { return nodes_.records(); }
+  std::span<const CallEdge> edges() const { return edges_.records(); }
+  std::span<const CallSiblings> siblings() const { return siblings_.records(); }
+  std::span<const CallJoin> joins() const { return joins_.records(); }
   std::size_t open() const { return open_.size(); }
   const CallGraphStats& stats() const { return stats_; }
   const CallGraphOptions& options() const { return options_; }
 
   // kThen where there is none.
-  std::uint32_t Find(AgentId agent) const {
-    const std::uint32_t i = node_of_.Find(agent.value);
-    return i == IdMap::kAbsent ? kThen : i;
-  }
+  std::uint32_t Find(AgentId agent) const { return nodes_.Find(agent); }
 
   // How many entries of its table a look-up looks at; for tests.
-  std::size_t Looks(WorkflowId workflow) const { return open_.Looks(workflow.value); }
+  std::size_t Looks(WorkflowId workflow) const { return open_.Looks(workflow); }
 
   // Pairs of siblings and joins of which the records do not tell what they are.
   std::int64_t undecided() const {
     const auto pair = [](const CallSiblings& s) { return s.parallel + s.sequential == 0; };
     const auto join = [](const CallJoin& j) { return j.undecided(); };
-    return std::ranges::count_if(siblings_, pair) + std::ranges::count_if(joins_, join);
+    return std::ranges::count_if(siblings(), pair) + std::ranges::count_if(joins(), join);
   }
 
   // By node, the stages from it to the end of the longest way, itself included; feedback is not followed. What Ayo
@@ -219,7 +217,7 @@ class CallGraph {
     const auto n = static_cast<std::int32_t>(nodes_.size());
     for (bool moved = true; moved;) {
       moved = false;
-      for (const CallEdge& e : edges_) {
+      for (const CallEdge& e : edges()) {
         const std::int32_t through = left[e.to] + 1;
         if (2 * e.feedback > e.calls || through <= left[e.from] || through > n) continue;
         left[e.from] = through;
@@ -233,17 +231,13 @@ class CallGraph {
   void Restore(std::vector<CallNode> nodes, std::vector<CallEdge> edges, std::vector<CallSiblings> siblings,
                std::vector<CallJoin> joins) {
     *this = CallGraph(options_);
-    nodes_ = std::move(nodes), edges_ = std::move(edges), siblings_ = std::move(siblings), joins_ = std::move(joins);
-    for (std::uint32_t i = 0; i < nodes_.size(); ++i) node_of_.Insert(nodes_[i].agent.value, i);
-    for (std::uint32_t i = 0; i < edges_.size(); ++i) edge_of_.Insert(Key(edges_[i].from, edges_[i].to), i);
-    for (std::uint32_t i = 0; i < siblings_.size(); ++i) {
-      siblings_of_.Insert(Key(siblings_[i].from, siblings_[i].a, siblings_[i].b), i);
-    }
-    for (std::uint32_t i = 0; i < joins_.size(); ++i) join_of_.Insert(Key(joins_[i].from, joins_[i].to), i);
+    for (CallNode& node : nodes) nodes_.Insert(node.agent, std::move(node));
+    for (const CallEdge& e : edges) edges_.Insert(Key(e.from, e.to), e);
+    for (const CallSiblings& s : siblings) siblings_.Insert(Key(s.from, s.a, s.b), s);
+    for (CallJoin& join : joins) joins_.Insert(Key(join.from, join.to), std::move(join));
   }
 
  private:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr Duration kFarthest{1'000'000'000'000'000'000};  // about 30 years
   static constexpr std::size_t kMostOutcomes = std::size_t{1} << 18;
 
@@ -252,7 +246,7 @@ class CallGraph {
     AgentId upstream = {};
     TimePoint start{}, end{};
     // Once the workflow is over:
-    std::uint32_t parent = kNone;
+    std::uint32_t parent = kNoSlot;
     std::uint32_t cluster = 0;  // of its parent's children that overlap
     std::vector<AgentId> also = {};  // further upstreams
   };
@@ -272,19 +266,13 @@ class CallGraph {
 
   // ---- workflows --------------------------------------------------------------------------------------------------
 
-  std::uint32_t Open(WorkflowId id) {
-    if (free_.empty()) {
-      free_.push_back(static_cast<std::uint32_t>(workflows_.size()));
-      workflows_.emplace_back();
-    }
-    const std::uint32_t slot = free_.back();
-    free_.pop_back();
-    Workflow& w = workflows_[slot];
+  Slot Open(WorkflowId id) {
+    const Slot slot = open_.Insert(id);
+    Workflow& w = open_[slot];
     w.id = id;
     w.last = now_;
     w.calls.clear();
-    open_.Insert(id.value, slot);
-    by_age_.Append(workflows_, slot);
+    by_age_.Append(open_, slot);
     return slot;
   }
 
@@ -293,11 +281,10 @@ class CallGraph {
     Finish(by_age_.oldest());
   }
 
-  void Finish(std::uint32_t slot) {
-    by_age_.Remove(workflows_, slot);
-    Workflow& w = workflows_[slot];
-    open_.Erase(w.id.value);
-    free_.push_back(slot);
+  void Finish(Slot slot) {
+    by_age_.Remove(open_, slot);
+    Workflow& w = open_[slot];
+    open_.Erase(slot, w.id);
     // Late records of the most recent ones are known as such.
     WorkflowId& forgotten = recent_[next_recent_];
     if (forgotten) closed_.Erase(forgotten.value);
@@ -348,20 +335,20 @@ class CallGraph {
     Call& call = calls[c];
     if (!call.upstream) return;
     const std::uint32_t agent = Find(call.upstream);
-    std::uint32_t ended = kNone, begun = kNone;
+    std::uint32_t ended = kNoSlot, begun = kNoSlot;
     for (std::uint32_t p = 0; p < calls.size() && agent != kThen; ++p) {
       if (p == c || calls[p].agent != agent) continue;
       if (calls[p].start < call.start) begun = p;
       if (calls[p].end > call.start + options_.tolerance || calls[p].start > call.end) continue;
       if (p > c && calls[p].agent == call.agent) continue;  // a circle of two that begin together
-      if (ended == kNone || calls[p].end >= calls[ended].end) ended = p;
+      if (ended == kNoSlot || calls[p].end >= calls[ended].end) ended = p;
     }
-    call.parent = ended != kNone ? ended : begun;
-    if (call.parent == kNone) ++stats_.orphans;
+    call.parent = ended != kNoSlot ? ended : begun;
+    if (call.parent == kNoSlot) ++stats_.orphans;
     // Where spans touch within the tolerance, two calls could each be the other's parent.
-    for (std::uint32_t at = call.parent, steps = 0; at != kNone; at = calls[at].parent, ++steps) {
+    for (std::uint32_t at = call.parent, steps = 0; at != kNoSlot; at = calls[at].parent, ++steps) {
       if (at != c && steps <= calls.size()) continue;
-      call.parent = kNone;
+      call.parent = kNoSlot;
       break;
     }
   }
@@ -428,7 +415,7 @@ class CallGraph {
       sibling |= calls[o].parent == call.parent && calls[o].upstream == upstream && calls[o].agent == call.agent;
     }
     if (!sibling) ++edge->parents;
-    for (std::uint32_t at = call.parent; at != kNone; at = calls[at].parent) back |= calls[at].agent == call.agent;
+    for (std::uint32_t at = call.parent; at != kNoSlot; at = calls[at].parent) back |= calls[at].agent == call.agent;
     if (back) ++edge->feedback;
   }
 
@@ -436,7 +423,7 @@ class CallGraph {
   void LearnJoins(const std::vector<Call>& calls) {
     for (std::uint32_t c = 0; c < calls.size(); ++c) {
       const Call& call = calls[c];
-      if (call.parent == kNone) continue;
+      if (call.parent == kNoSlot) continue;
       const Call& parent = calls[call.parent];
       if (!parent.upstream) continue;
       const auto beside = [&](const Call& o) { return SameParent(o, parent) && o.cluster == parent.cluster; };
@@ -453,7 +440,7 @@ class CallGraph {
           const bool known = at != join->members.end() && *at == calls[o].agent;
           if (!known && join->members.size() < kMaxMembers) join->members.insert(at, calls[o].agent);
         }
-        one_of_several |= o != c && calls[o].agent == call.agent && calls[o].parent != kNone &&
+        one_of_several |= o != c && calls[o].agent == call.agent && calls[o].parent != kNoSlot &&
                           calls[o].parent != call.parent && beside(calls[calls[o].parent]);
       }
       if (join->after_all + join->after_last + join->before == 0) join->upstream = parent.agent;
@@ -503,7 +490,7 @@ class CallGraph {
     };
     for (std::uint32_t o = 0; o < calls.size(); ++o) {
       // Parents mostly stand before their children; one that does not is not followed.
-      if (o == c || calls[o].parent == kNone || !below_[calls[o].parent]) continue;
+      if (o == c || calls[o].parent == kNoSlot || !below_[calls[o].parent]) continue;
       below_[o] = true;
       if (!way_.empty() && !(calls[o].start + options_.tolerance < until)) {
         close();
@@ -533,48 +520,37 @@ class CallGraph {
 
   // kThen where there is no room.
   std::uint32_t NodeOf(AgentId agent) {
-    std::uint32_t i = node_of_.Find(agent.value);
-    if (i != IdMap::kAbsent) return i;
-    if (nodes_.size() >= options_.max_agents) return kThen;
-    i = static_cast<std::uint32_t>(nodes_.size());
-    nodes_.push_back({.agent = agent});
-    node_of_.Insert(agent.value, i);
-    return i;
+    const Slot known = nodes_.Find(agent);
+    if (known != kNoSlot || nodes_.size() >= options_.max_agents) return known;
+    return nodes_.Insert(agent, {.agent = agent});
   }
 
   CallEdge* EdgeOf(std::uint32_t from, std::uint32_t to) {
-    return At(edges_, edge_of_, Key(from, to), CallEdge{.from = from, .to = to});
+    return At(edges_, Key(from, to), CallEdge{.from = from, .to = to});
   }
   CallSiblings* SiblingsOf(std::uint32_t from, std::uint32_t a, std::uint32_t b) {
     if (a > b) std::swap(a, b);
-    return At(siblings_, siblings_of_, Key(from, a, b), CallSiblings{.from = from, .a = a, .b = b});
+    return At(siblings_, Key(from, a, b), CallSiblings{.from = from, .a = a, .b = b});
   }
   CallJoin* JoinOf(std::uint32_t from, std::uint32_t to) {
-    return At(joins_, join_of_, Key(from, to), CallJoin{.from = from, .to = to});
+    return At(joins_, Key(from, to), CallJoin{.from = from, .to = to});
   }
 
   template <class T>
-  T* At(std::vector<T>& table, IdMap& index, std::uint64_t key, T fresh) {
-    std::uint32_t i = index.Find(key);
-    if (i == IdMap::kAbsent) {
-      if (table.size() >= options_.max_edges) return ++stats_.crowded, nullptr;
-      i = static_cast<std::uint32_t>(table.size());
-      table.push_back(std::move(fresh));
-      index.Insert(key, i);
-    }
-    return &table[i];
+  T* At(IdTable<std::uint64_t, T>& table, std::uint64_t key, T fresh) {
+    if (T* known = table.Get(key)) return known;
+    if (table.size() >= options_.max_edges) return ++stats_.crowded, nullptr;
+    return &table[table.Insert(key, std::move(fresh))];
   }
 
   CallGraphOptions options_;
-  std::vector<CallNode> nodes_;
-  std::vector<CallEdge> edges_;
-  std::vector<CallSiblings> siblings_;
-  std::vector<CallJoin> joins_;
-  IdMap node_of_, edge_of_, siblings_of_, join_of_;
+  IdTable<AgentId, CallNode> nodes_;
+  IdTable<std::uint64_t, CallEdge> edges_;
+  IdTable<std::uint64_t, CallSiblings> siblings_;
+  IdTable<std::uint64_t, CallJoin> joins_;
 
-  std::vector<Workflow> workflows_;
-  std::vector<std::uint32_t> free_;
-  IdMap open_, closed_;
+  IdTable<WorkflowId, Workflow> open_;
+  IdMap closed_;
   std::vector<WorkflowId> recent_;  // a ring of those that were closed last
   std::size_t next_recent_ = 0;
   AgeList by_age_;

@@ -9,11 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "takt/base/exact_math.h"
 #include "takt/base/id.h"
-#include "takt/base/id_map.h"
+#include "takt/base/slot_table.h"
 #include "takt/numeric/mode.h"
 #include "takt/numeric/quantile_sketch.h"
 #include "takt/numeric/wasserstein.h"
@@ -183,7 +182,7 @@ class LatencyProfile {
  public:
   explicit LatencyProfile(const LatencyProfileOptions& options = {}) : options_(options) {
     all_.execution = all_.remaining = LatencyDistribution(options.latency);
-    index_.SetKey(options.hash_seed);
+    agents_.KeyHashes(options.hash_seed);
   }
 
   void ObserveExecution(AgentId agent, double seconds) {
@@ -202,12 +201,9 @@ class LatencyProfile {
   }
 
   // Null where nothing is known of it alone.
-  const AgentLatency* Find(AgentId agent) const {
-    const std::uint32_t i = index_.Find(agent.value);
-    return i == IdMap::kAbsent ? nullptr : &agents_[i];
-  }
+  const AgentLatency* Find(AgentId agent) const { return agents_.Get(agent); }
   const AgentLatency& all() const { return all_; }
-  std::span<const AgentLatency> agents() const { return agents_; }  // in order of appearance
+  std::span<const AgentLatency> agents() const { return agents_.records(); }  // in order of appearance
   std::int64_t refused() const { return refused_; }                // latencies that were none
   std::int64_t unplaced() const { return unplaced_; }              // of agents beyond max_agents
 
@@ -216,26 +212,19 @@ class LatencyProfile {
   AgentLatency& RestoreAll() { return all_; }
 
   // How many entries of its table a look-up looks at; for tests.
-  std::size_t Looks(AgentId agent) const { return index_.Looks(agent.value); }
+  std::size_t Looks(AgentId agent) const { return agents_.Looks(agent); }
 
  private:
   AgentLatency* At(AgentId agent) {
-    std::uint32_t i = index_.Find(agent.value);
-    if (i != IdMap::kAbsent) return &agents_[i];
-    if (agents_.size() >= options_.max_agents) {
-      ++unplaced_;
-      return nullptr;
-    }
-    i = static_cast<std::uint32_t>(agents_.size());
-    agents_.push_back({agent, LatencyDistribution(options_.latency), LatencyDistribution(options_.latency)});
-    index_.Insert(agent.value, i);
-    return &agents_[i];
+    if (AgentLatency* known = agents_.Get(agent)) return known;
+    if (agents_.size() >= options_.max_agents) return ++unplaced_, nullptr;
+    const LatencyDistribution fresh(options_.latency);
+    return &agents_[agents_.Insert(agent, {agent, fresh, fresh})];
   }
 
   LatencyProfileOptions options_;
   AgentLatency all_;
-  std::vector<AgentLatency> agents_;
-  IdMap index_;
+  IdTable<AgentId, AgentLatency> agents_;
   std::int64_t refused_ = 0, unplaced_ = 0;
 };
 

@@ -7,12 +7,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "takt/base/exact_math.h"
 #include "takt/base/id.h"
-#include "takt/base/id_map.h"
 #include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
 #include "takt/model/estimate.h"
 #include "takt/numeric/summary.h"
 
@@ -32,36 +31,32 @@ class LengthTable {
  public:
   explicit LengthTable(const LengthTableOptions& options = {}) : options_(options) {
     options_.window = std::max<std::int64_t>(options_.window, 2);
-    index_of_.SetKey(options.hash_seed);
+    stages_.KeyHashes(options.hash_seed);
   }
 
   // A call has ended. Allocates only where its stage is new.
   void Observe(StageId stage, std::int64_t prompt_tokens, std::int64_t output_tokens) {
     const auto output = static_cast<double>(std::max<std::int64_t>(output_tokens, 1));
     all_.Add(output, options_.window);
-    std::uint32_t index = index_of_.Find(stage.value);
-    if (index == IdMap::kAbsent) {
-      if (stages_.size() >= options_.max_stages) return;
-      index = static_cast<std::uint32_t>(stages_.size());
-      index_of_.Insert(stage.value, index);
-      stages_.emplace_back();
-    }
-    stages_[index].whole.Add(output, options_.window);
-    stages_[index].cells[Octave(prompt_tokens)].Add(output, options_.window);
+    Slot slot = stages_.Find(stage);
+    if (slot == kNoSlot && stages_.size() >= options_.max_stages) return;
+    if (slot == kNoSlot) slot = stages_.Insert(stage);
+    stages_[slot].whole.Add(output, options_.window);
+    stages_[slot].cells[Octave(prompt_tokens)].Add(output, options_.window);
   }
 
   // Output tokens of a call that begins.
   Estimate Expect(StageId stage, std::int64_t prompt_tokens) const {
-    const std::uint32_t index = index_of_.Find(stage.value);
-    if (index == IdMap::kAbsent) return all_.Told();
-    const Cell& cell = stages_[index].cells[Octave(prompt_tokens)];
-    return cell.tokens.count() > 0 ? cell.Told() : stages_[index].whole.Told();
+    const Stage* known = stages_.Get(stage);
+    if (known == nullptr) return all_.Told();
+    const Cell& cell = known->cells[Octave(prompt_tokens)];
+    return cell.tokens.count() > 0 ? cell.Told() : known->whole.Told();
   }
 
   std::size_t stages() const { return stages_.size(); }
 
   // How many entries of its table a look-up looks at; for tests.
-  std::size_t Looks(StageId stage) const { return index_of_.Looks(stage.value); }
+  std::size_t Looks(StageId stage) const { return stages_.Looks(stage); }
 
  private:
   struct Cell {
@@ -98,8 +93,7 @@ class LengthTable {
 
   LengthTableOptions options_;
   Cell all_;
-  std::vector<Stage> stages_;
-  IdMap index_of_;
+  IdTable<StageId, Stage> stages_;
 };
 
 }  // namespace takt

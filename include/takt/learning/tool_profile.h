@@ -10,10 +10,9 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "takt/base/id.h"
-#include "takt/base/id_map.h"
+#include "takt/base/slot_table.h"
 #include "takt/model/estimate.h"
 #include "takt/numeric/histogram.h"
 #include "takt/numeric/quantile_sketch.h"
@@ -83,7 +82,7 @@ namespace internal {
 // One class, or the pool of all.
 class LearntTool {
  public:
-  explicit LearntTool(bool pool)
+  explicit LearntTool(bool pool = false)
       : seconds_(LogHistogram(1e-6, 1e6, 512)),  // bins 5.5 % wide
         returned_(LogHistogram(1, 1e9, 384)),  // the same
         before_(LinearHistogram(10, 50)) {  // as LAMPS' predictor: 50 bins of 10 tokens
@@ -154,7 +153,7 @@ class ToolProfile {
     options_.window = std::clamp<std::int64_t>(options.window, 2, std::int64_t{1} << 40);
     options_.seed_weight = std::clamp<std::int64_t>(options.seed_weight, 1, options_.window / 2);
     if (!(options.max_seconds > 0)) options_.max_seconds = ToolProfileOptions{}.max_seconds;
-    index_of_.SetKey(options.hash_seed);
+    classes_.KeyHashes(options.hash_seed);
   }
 
   // Joins what is known of `tool`, and of the pool. False, and counted, where there is no mean or a figure that is not
@@ -202,15 +201,15 @@ class ToolProfile {
 
   // Valid until the next Seed or Observe. O(1).
   const ToolExpectation& Expect(ToolId tool) const {
-    const std::uint32_t index = tool ? index_of_.Find(tool.value) : IdMap::kAbsent;
-    return index == IdMap::kAbsent ? pool_.told() : classes_[index].told();
+    const internal::LearntTool* known = classes_.Get(tool);
+    return known == nullptr ? pool_.told() : known->told();
   }
 
   std::size_t classes() const { return classes_.size(); }
   const ToolProfileStats& stats() const { return stats_; }
 
   // How many entries of its table a look-up looks at; for tests.
-  std::size_t Looks(ToolId tool) const { return index_of_.Looks(tool.value); }
+  std::size_t Looks(ToolId tool) const { return classes_.Looks(tool); }
 
  private:
   static constexpr double kMostTokens = 1e9;
@@ -223,17 +222,14 @@ class ToolProfile {
   // Null where it has none and gets none.
   internal::LearntTool* Class(ToolId tool) {
     if (!tool) return nullptr;
-    const std::uint32_t index = index_of_.Find(tool.value);
-    if (index != IdMap::kAbsent) return &classes_[index];
+    if (internal::LearntTool* known = classes_.Get(tool)) return known;
     if (classes_.size() >= options_.max_classes) return nullptr;
-    index_of_.Insert(tool.value, static_cast<std::uint32_t>(classes_.size()));
-    return &classes_.emplace_back(false);
+    return &classes_[classes_.Insert(tool)];
   }
 
   ToolProfileOptions options_;
   internal::LearntTool pool_;
-  std::vector<internal::LearntTool> classes_ = {};
-  IdMap index_of_ = IdMap();
+  IdTable<ToolId, internal::LearntTool> classes_ = {};
   ToolProfileStats stats_ = {};
 };
 

@@ -10,6 +10,7 @@
 
 #include "takt/base/count.h"
 #include "takt/base/id.h"
+#include "takt/base/slot.h"
 #include "takt/base/time.h"
 
 namespace takt {
@@ -47,6 +48,8 @@ struct QueuePressure {
   Tokens kv_tokens{0};  // size of the KV cache; 0: takt does not count it
   std::int32_t engines = 1;  // that serve this queue; limits and kv_tokens are of one of them
 };
+
+inline constexpr std::uint32_t kNoLane = kNoSlot;
 
 // One request's part of a step: token counts, not phases. 32 bits of lane name the row, so that neither side
 // hashes per running request.

@@ -25,7 +25,7 @@ class BestFit {
 
   void Observe(const RouterEvent& event, TimePoint) {
     if (const auto* told = std::get_if<InstanceReported>(&event)) {
-      if (const std::uint32_t slot = slot_of_.Find(told->instance.value); slot != IdMap::kAbsent) since_[slot] = 0;
+      if (const std::uint32_t slot = slot_of_.Find(told->instance.value); slot != kNoSlot) since_[slot] = 0;
     }
     if (const auto* down = std::get_if<InstanceDown>(&event)) slot_of_.Erase(down->instance.value);
   }

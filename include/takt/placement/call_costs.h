@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "takt/base/slot.h"
 #include "takt/model/call_time.h"
 #include "takt/model/stage_times.h"
 #include "takt/state/instance_state.h"
@@ -34,8 +35,8 @@ class CallCosts {
   }
 
   void Up(const InstanceState& i) {
-    if (i.slot >= profile_of_.size()) profile_of_.resize(i.slot + 1, kNone);
-    if (profile_of_[i.slot] != kNone) --profiles_[profile_of_[i.slot]].instances;
+    if (i.slot >= profile_of_.size()) profile_of_.resize(i.slot + 1, kNoSlot);
+    if (profile_of_[i.slot] != kNoSlot) --profiles_[profile_of_[i.slot]].instances;
     profile_of_[i.slot] = FindOrAdd(i.instance);
     ++profiles_[profile_of_[i.slot]].instances;
   }
@@ -49,12 +50,10 @@ class CallCosts {
   // Of the request that was prepared. At least a nanosecond.
   Duration On(const InstanceState& i) const { return OnSlot(i.slot); }
   Duration OnSlot(std::uint32_t slot) const {
-    return slot < profile_of_.size() && profile_of_[slot] != kNone ? profiles_[profile_of_[slot]].time : Duration(1);
+    return slot < profile_of_.size() && profile_of_[slot] != kNoSlot ? profiles_[profile_of_[slot]].time : Duration(1);
   }
 
  private:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
-
   struct Profile {
     std::shared_ptr<const PreparedCostModel> cost;
     std::string name;

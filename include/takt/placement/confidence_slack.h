@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "takt/base/age_list.h"
-#include "takt/base/id_map.h"
 #include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
 #include "takt/config.h"
 #include "takt/model/instance.h"
 #include "takt/base/spec.h"
@@ -60,7 +60,7 @@ class ConfidenceSlack {
     visit("unknown", self.unknown, OptionText{"tokens", "taken where nothing was predicted"});
   }
 
-  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+  void KeyHashes(std::uint64_t seed) { programs_.KeyHashes(seed); }
 
   // The replica with the least load of the model that Prepare has chosen.
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {
@@ -87,7 +87,7 @@ class ConfidenceSlack {
 
   void Prepare(const RequestState& r, TimePoint now) {
     Expire(now);
-    if (const Program* program = ProgramOf(r.request.workflow)) {
+    if (const Program* program = programs_.Get(r.request.workflow)) {
       const auto at = std::ranges::lower_bound(models_, program->model, {}, &Model::id);
       if (at != models_.end() && at->id == program->model) {
         chosen_ = program->model;
@@ -105,7 +105,7 @@ class ConfidenceSlack {
   }
   void Released(const RequestState& r, const InstanceState&, TimePoint now) {
     work_.Released(r.slot);
-    if (const Program* program = ProgramOf(r.request.workflow)) Keep(r.request.workflow, program->model, now);
+    if (const Program* program = programs_.Get(r.request.workflow)) Keep(r.request.workflow, program->model, now);
   }
 
   // Predicted seconds of work on a model's least loaded replica; 0 where there is none.
@@ -116,7 +116,7 @@ class ConfidenceSlack {
     }
     return least < std::numeric_limits<double>::infinity() ? least : 0;
   }
-  std::size_t programs() const { return index_.size(); }
+  std::size_t programs() const { return programs_.size(); }
 
  private:
   struct Slot {
@@ -197,22 +197,11 @@ class ConfidenceSlack {
     return static_cast<std::int64_t>(std::min(tokens + 0.5, static_cast<double>(WorkInFlight::kMost)));
   }
 
-  const Program* ProgramOf(WorkflowId workflow) const {
-    const std::uint32_t at = workflow ? index_.Find(workflow.value) : IdMap::kAbsent;
-    return at == IdMap::kAbsent ? nullptr : &programs_[at];
-  }
-
   // To the end of the list.
   void Keep(WorkflowId workflow, ModelId model, TimePoint now) {
-    std::uint32_t at = index_.Find(workflow.value);
-    if (at == IdMap::kAbsent) {
-      if (free_.empty()) {
-        free_.push_back(static_cast<std::uint32_t>(programs_.size()));
-        programs_.emplace_back();
-      }
-      at = free_.back();
-      free_.pop_back();
-      index_.Insert(workflow.value, at);
+    std::uint32_t at = programs_.Find(workflow);
+    if (at == kNoSlot) {
+      at = programs_.Insert(workflow);
     } else {
       by_age_.Remove(programs_, at);
     }
@@ -229,21 +218,18 @@ class ConfidenceSlack {
   }
 
   void Forget(WorkflowId workflow) {
-    const std::uint32_t at = index_.Find(workflow.value);
-    if (at == IdMap::kAbsent) return;
+    const std::uint32_t at = programs_.Find(workflow);
+    if (at == kNoSlot) return;
     by_age_.Remove(programs_, at);
-    index_.Erase(workflow.value);
-    free_.push_back(at);
+    programs_.Erase(at, workflow);
   }
 
   std::vector<Slot> slots_;    // by InstanceState::slot
   std::vector<Model> models_;  // that are up, ascending
   WorkInFlight work_;          // tokens
   ModelId chosen_;             // for the request at hand
-  std::vector<Program> programs_;
-  IdMap index_;  // of programs_, by workflow
+  IdTable<WorkflowId, Program> programs_;
   AgeList by_age_;
-  std::vector<std::uint32_t> free_;
   std::uint64_t placed_ = 0;
 };
 

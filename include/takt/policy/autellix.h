@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "takt/base/age_list.h"
-#include "takt/base/id_map.h"
 #include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
 #include "takt/policy/attained_service.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
@@ -69,23 +69,20 @@ class Autellix {
   Autellix() = default;
   explicit Autellix(Options options) : options_(options) {}
 
-  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+  void KeyHashes(std::uint64_t seed) { programs_.KeyHashes(seed); }
 
   // For the programs of so many requests at once, and those that are remembered, up to 65,536 of them.
   void Reserve(std::size_t requests) {
     const auto rest = static_cast<std::size_t>(std::min<std::int64_t>(options_.programs, 1 << 16));
-    const std::size_t programs = requests + rest + 1;
     calls_.reserve(requests);
-    programs_.reserve(programs);
-    free_.reserve(programs);
-    index_.Reserve(programs);
+    programs_.Reserve(requests + rest + 1);
   }
 
   void Enters(const RequestState& r, TimePoint now) {
     if (!Known(r)) {
       if (r.slot >= calls_.size()) calls_.resize(std::size_t{r.slot} + 1);
       const std::uint32_t program = Join(r.request.workflow);
-      const double service = program == kNone ? 0 : programs_[program].service;
+      const double service = program == kNoSlot ? 0 : programs_[program].service;
       const std::int64_t queue = QueueOf(service);
       calls_[r.slot] = {.id = r.request.id,
                         .program = program,
@@ -107,7 +104,7 @@ class Autellix {
     if (!Known(r)) return;
     Call& call = calls_[r.slot];
     EndWait(call, now);
-    if (call.program != kNone) {
+    if (call.program != kNoSlot) {
       Program& program = programs_[call.program];
       const double ran = call.ran.Seconds(pace);
       program.service = options_.service == ProgramService::kPlas ? program.service + ran
@@ -144,16 +141,16 @@ class Autellix {
   // Where it stands, 0 being the first.
   std::int64_t queue(const RequestState& r) const {
     if (Known(r)) return calls_[r.slot].queue;
-    const std::uint32_t program = index_.Find(r.request.workflow.value);
-    return QueueOf(program == IdMap::kAbsent ? 0 : programs_[program].service);
+    const Program* program = programs_.Get(r.request.workflow);
+    return QueueOf(program == nullptr ? 0 : program->service);
   }
   // What is remembered of a program [s]: service, and waits of its calls; zeros where nothing is.
   std::pair<double, double> ServiceAndWait(WorkflowId workflow) const {
-    const std::uint32_t at = index_.Find(workflow.value);
-    if (at == IdMap::kAbsent) return {0, 0};
-    return {programs_[at].service, programs_[at].wait};
+    const Program* program = programs_.Get(workflow);
+    if (program == nullptr) return {0, 0};
+    return {program->service, program->wait};
   }
-  std::size_t remembered() const { return index_.size(); }  // programs
+  std::size_t remembered() const { return programs_.size(); }  // programs
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
@@ -170,17 +167,15 @@ class Autellix {
   }
 
  private:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
-
   struct Program {
-    std::uint64_t id = 0;
+    WorkflowId id = {};
     double service = 0, wait = 0;  // of calls that have ended [s]
     std::int64_t living = 0;  // calls
     AgeLink age = {};  // without one
   };
   struct Call {
     RequestId id = {};
-    std::uint32_t program = kNone;
+    std::uint32_t program = kNoSlot;
     std::int64_t queue = 0;
     double quantum = 0;  // of that queue [s]
     AttainedService ran_here = {};  // in that queue
@@ -217,7 +212,7 @@ class Autellix {
   void LookAt(Call& call, TimePoint now) {
     call.due = kNever;
     if (!call.waits || call.queue == 0) return;
-    const Program none, &program = call.program == kNone ? none : programs_[call.program];
+    const Program none, &program = call.program == kNoSlot ? none : programs_[call.program];
     const double service = program.service + call.ran.Seconds(pace), wait = program.wait + call.wait;
     call.due = Later(call.since, std::max(Rounded(options_.beta * service) - wait, 0.0));
     if (now < call.due) return;
@@ -232,17 +227,12 @@ class Autellix {
   // ---- the table of programs ----------------------------------------------------------------------------------
 
   std::uint32_t Join(WorkflowId workflow) {
-    if (!workflow) return kNone;
-    std::uint32_t at = index_.Find(workflow.value);
-    if (at == IdMap::kAbsent) {
-      if (free_.empty()) free_.push_back(static_cast<std::uint32_t>(programs_.size())), programs_.emplace_back();
-      at = free_.back();
-      free_.pop_back();
-      programs_[at] = {.id = workflow.value};
-      index_.Insert(workflow.value, at);
+    if (!workflow) return kNoSlot;
+    Slot at = programs_.Find(workflow);
+    if (at == kNoSlot) {
+      at = programs_.Insert(workflow, {.id = workflow});
     } else if (programs_[at].living == 0) {
       rest_.Remove(programs_, at);
-      --resting_;
     }
     ++programs_[at].living;
     return at;
@@ -251,21 +241,16 @@ class Autellix {
   void Leave(std::uint32_t at) {
     if (--programs_[at].living > 0) return;
     rest_.Append(programs_, at);
-    if (++resting_ <= options_.programs) return;
-    const std::uint32_t forgotten = rest_.oldest();
+    if (std::cmp_less_equal(rest_.size(), options_.programs)) return;
+    const Slot forgotten = rest_.oldest();
     rest_.Remove(programs_, forgotten);
-    --resting_;
-    index_.Erase(programs_[forgotten].id);
-    free_.push_back(forgotten);
+    programs_.Erase(forgotten, programs_[forgotten].id);
   }
 
   Options options_;
   std::vector<Call> calls_;  // by slot
-  std::vector<Program> programs_;
-  std::vector<std::uint32_t> free_;  // of programs_
-  IdMap index_;  // of programs_, by workflow
+  IdTable<WorkflowId, Program> programs_;
   AgeList rest_;  // programs without a living call, by when they lost the last
-  std::int64_t resting_ = 0;  // so many
   TimePoint planned_{};  // when the last plan was made
 };
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "takt/base/id_map.h"
 #include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
@@ -82,22 +82,21 @@ class FairShare {
   FairShare() = default;
   explicit FairShare(Options options) : options_(std::move(options)) {}
 
-  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+  void KeyHashes(std::uint64_t seed) { tenants_.KeyHashes(seed); }
 
   RankKey Key(const RequestState&) const { return {}; }
   std::uint64_t Group(const RequestState& r) const { return r.request.tenant.value; }
   RankKey GroupKey(std::uint64_t tenant) const {
-    const std::uint32_t i = index_.Find(tenant);
-    return {i == IdMap::kAbsent ? 0 : tenants_[i].counter()};
+    const Tenant* known = tenants_.Get(tenant);
+    return {known == nullptr ? 0 : known->counter()};
   }
 
   // At least half of the table is of tenants of which nobody waits, so that it need not grow.
   void Reserve(std::size_t requests) {
     const std::size_t most = std::max(most_, requests + std::max(requests, kLeastIdle));
-    tenants_.reserve(most);
-    free_.reserve(most);
+    tenants_.Reserve(most);
+    idle_.reserve(most);
     moved_.reserve(most);
-    index_.Reserve(most);
     most_ = most;
   }
 
@@ -120,12 +119,12 @@ class FairShare {
 
   std::vector<std::uint64_t>& moved_groups() {
     for (std::uint64_t id : moved_) {
-      if (const std::uint32_t i = index_.Find(id); i != IdMap::kAbsent) tenants_[i].logged = false;
+      if (Tenant* tenant = tenants_.Get(id)) tenant->logged = false;
     }
     return moved_;
   }
 
-  std::size_t remembered() const { return index_.size(); }  // tenants
+  std::size_t remembered() const { return tenants_.size(); }  // tenants
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
@@ -148,39 +147,27 @@ class FairShare {
   };
 
   Tenant& At(std::uint64_t id) {
-    std::uint32_t i = index_.Find(id);
-    if (i == IdMap::kAbsent) {
-      if (index_.size() >= most_) Forget();
-      if (free_.empty()) {
-        tenants_.emplace_back();
-        free_.push_back(static_cast<std::uint32_t>(tenants_.size() - 1));
-      }
-      i = free_.back();
-      tenants_[i] = {.id = id, .lifted_to = floor_, .weight = options_.weights.Of({id})};
-      index_.Insert(id, i);
-      free_.pop_back();
-    }
-    return tenants_[i];
+    if (Tenant* known = tenants_.Get(id)) return *known;
+    if (tenants_.size() >= most_) Forget();
+    return tenants_[tenants_.Insert(id, {.id = id, .lifted_to = floor_, .weight = options_.weights.Of({id})})];
   }
 
   // Of the tenants of which nobody waits, drops those that stand no higher than they would be lifted to, and at least a
   // quarter of the table: the lowest. Grows where so many wait that this is not enough, which room for them prevents.
   void Forget() {
-    const auto kept = static_cast<std::ptrdiff_t>(free_.size());
+    idle_.clear();
     std::size_t low = 0;
-    for (std::uint32_t i = 0; i < tenants_.size(); ++i) {
+    for (Slot i = 0; i < tenants_.slots(); ++i) {
       const Tenant& tenant = tenants_[i];
-      if (tenant.waits || index_.Find(tenant.id) != i) continue;
-      free_.push_back(i);
+      if (tenant.waits || tenants_.Find(tenant.id) != i) continue;
+      idle_.push_back(i);
       if (tenant.counter() <= floor_) ++low;
     }
-    const std::span<std::uint32_t> idle(free_.begin() + kept, free_.end());
-    const std::size_t drops = std::min(idle.size(), std::max(low, most_ / 4));
-    std::ranges::nth_element(idle, idle.begin() + static_cast<std::ptrdiff_t>(drops), {},
-                             [this](std::uint32_t i) { return std::pair(tenants_[i].counter(), tenants_[i].id); });
-    for (const std::uint32_t i : idle.first(drops)) index_.Erase(tenants_[i].id);
-    free_.resize(free_.size() - (idle.size() - drops));
-    std::erase_if(moved_, [this](std::uint64_t id) { return index_.Find(id) == IdMap::kAbsent; });
+    const std::size_t drops = std::min(idle_.size(), std::max(low, most_ / 4));
+    std::ranges::nth_element(idle_, idle_.begin() + static_cast<std::ptrdiff_t>(drops), {},
+                             [this](Slot i) { return std::pair(tenants_[i].counter(), tenants_[i].id); });
+    for (const Slot i : std::span(idle_).first(drops)) tenants_.Erase(i, tenants_[i].id);
+    std::erase_if(moved_, [this](std::uint64_t id) { return tenants_.Find(id) == kNoSlot; });
     if (drops == 0) most_ *= 2;
   }
 
@@ -190,9 +177,8 @@ class FairShare {
   }
 
   Options options_;
-  std::vector<Tenant> tenants_;
-  std::vector<std::uint32_t> free_;  // of tenants_
-  IdMap index_;  // of tenants_, by id
+  IdTable<std::uint64_t, Tenant> tenants_;
+  std::vector<Slot> idle_;  // of Forget
   std::size_t most_ = kLeastIdle;  // tenants, before some are forgotten
   double floor_ = 0;  // of all counters that matter: no tenant that begins to wait stands below it
   std::vector<std::uint64_t> moved_;

@@ -12,8 +12,8 @@
 
 #include "takt/base/age_list.h"
 #include "takt/base/exact_math.h"
-#include "takt/base/id_map.h"
 #include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
 #include "takt/model/engine_pace.h"
 #include "takt/model/step.h"
 #include "takt/state/request_state.h"
@@ -187,23 +187,21 @@ class FootprintBook {
   FootprintBook() : FootprintBook(Options{}) {}
   explicit FootprintBook(const Options& options) : options_(options) {}
 
-  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+  void KeyHashes(std::uint64_t seed) { flows_.KeyHashes(seed); }
 
   // For so many requests at once; as many workflows, within bounds, are remembered while no call of theirs is there.
   void Reserve(std::size_t requests) {
     // By what is told first, so that how many are remembered does not depend on how many came.
     if (!std::exchange(reserved_, true)) most_idle_ = std::clamp(requests, kLeastIdle, kMostIdle);
     calls_.reserve(requests);
-    flows_.reserve(requests + most_idle_ + 1);
-    free_.reserve(requests + most_idle_ + 1);
-    index_.Reserve(requests + most_idle_ + 1);
+    flows_.Reserve(requests + most_idle_ + 1);
   }
 
   // The request is priced, and its workflow counts with that.
   void Enters(const RequestState& r, TimePoint now) {
     if (r.slot >= calls_.size()) calls_.resize(r.slot + std::size_t{1});
     Call& call = calls_[r.slot];
-    if (call.flow == kNone) {
+    if (call.flow == kNoSlot) {
       call.flow = FlowOf(r.request.workflow);
       Flow& flow = flows_[call.flow];
       if (flow.idle) Leave(call.flow);
@@ -225,14 +223,14 @@ class FootprintBook {
     if (tells) Count(flow.left_ns, call.cost);
     while (!by_age_.empty()) {
       const std::uint32_t oldest = by_age_.oldest();
-      if (idle_ <= most_idle_ && !(ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s)) break;
+      if (by_age_.size() <= most_idle_ && !(ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s)) break;
       Leave(oldest);
       Close(oldest);
     }
   }
 
   void Ends(const RequestState& r, TimePoint now) {
-    if (r.slot >= calls_.size() || calls_[r.slot].flow == kNone) return;
+    if (r.slot >= calls_.size() || calls_[r.slot].flow == kNoSlot) return;
     const std::uint32_t index = calls_[r.slot].flow;
     Count(calls_[r.slot].counted_ns, 0);
     calls_[r.slot] = {};
@@ -246,7 +244,6 @@ class FootprintBook {
     flow.idle = true;
     flow.idle_since = now;
     by_age_.Append(flows_, index);
-    ++idle_;
   }
 
   void PlanEnds(const QueuePressure& pressure) {
@@ -270,7 +267,7 @@ class FootprintBook {
   // told) to 1. Of those that have entered. What is usual is a geometric mean over workflows that have ended, each of
   // which moves it within bounds. A deadline that comes with Request::compute is the call's own, and not looked at.
   double Tightness(const RequestState& r) const {
-    if (r.slot >= calls_.size() || calls_[r.slot].flow == kNone) return 0;
+    if (r.slot >= calls_.size() || calls_[r.slot].flow == kNoSlot) return 0;
     const double given = flows_[calls_[r.slot].flow].given;
     return given > 0 && deadlines_ > 0 ? std::max(1 - given / exact::Exp(usual_), 0.0) : 0;
   }
@@ -278,7 +275,7 @@ class FootprintBook {
   // Of a token in, a token out [s].
   double LeastCost() const { return Cost(1, 1, 1); }
 
-  std::size_t records() const { return flows_.size(); }  // of workflows, and of some that were
+  std::size_t records() const { return flows_.slots(); }  // of workflows, and of some that were
   const WorkSizes& works() const { return works_; }
   const ResourcePrices& prices() const { return prices_; }
   const Options& options() const { return options_; }
@@ -294,13 +291,12 @@ class FootprintBook {
   }
 
  private:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr double kForget = 0.998;  // of sums over what has ended, per call or workflow
   static constexpr double kMostSeconds = 1e6;  // of a price
   static constexpr double kMostCounted = 1e4;  // [s], so that no sum overflows
 
   struct Call {
-    std::uint32_t flow = kNone;
+    std::uint32_t flow = kNoSlot;
     double cost = 0;
     std::int64_t counted_ns = 0;  // in the sum, besides its workflow
   };
@@ -413,7 +409,6 @@ class FootprintBook {
   void Leave(std::uint32_t index) {
     by_age_.Remove(flows_, index);
     flows_[index].idle = false;
-    --idle_;
   }
 
   // A workflow is over.
@@ -428,22 +423,13 @@ class FootprintBook {
       works_.Withdraw(flow.entry, options_.shares);
       predicted_ = std::max(predicted_ - Rounded(flow.predicted * weight), 0.0);
     }
-    if (flow.id) index_.Erase(flow.id.value);
-    free_.push_back(index);
+    flows_.Erase(index, flow.id);
   }
 
   std::uint32_t FlowOf(WorkflowId id) {
-    if (id) {
-      if (const std::uint32_t known = index_.Find(id.value); known != IdMap::kAbsent) return known;
-    }
-    if (free_.empty()) {
-      free_.push_back(static_cast<std::uint32_t>(flows_.size()));
-      flows_.emplace_back();
-    }
-    const std::uint32_t index = free_.back();
-    free_.pop_back();
+    if (const Slot known = flows_.Find(id); known != kNoSlot) return known;
+    const Slot index = id ? flows_.Insert(id) : flows_.Take();
     flows_[index] = {.id = id};
-    if (id) index_.Insert(id.value, index);
     return index;
   }
 
@@ -453,11 +439,9 @@ class FootprintBook {
   double engines_ = 1;  // that share the work
   WorkSizes works_;
   std::vector<Call> calls_;  // by slot
-  std::vector<Flow> flows_;
-  std::vector<std::uint32_t> free_;
-  IdMap index_;  // workflows
+  IdTable<WorkflowId, Flow> flows_;
   AgeList by_age_;  // of those that are idle
-  std::size_t idle_ = 0, most_idle_ = kLeastIdle;
+  std::size_t most_idle_ = kLeastIdle;
   bool reserved_ = false;
   std::int64_t sum_ns_ = 0;  // of all that live, exact
   // Sums over what has ended, forgetting.

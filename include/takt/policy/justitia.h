@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "takt/base/id_map.h"
 #include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
 #include "takt/model/memory_time.h"
 #include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
@@ -42,13 +42,12 @@ class Justitia {
   double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
   double unknown = 256;  // output tokens, where nobody predicted
 
-  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+  void KeyHashes(std::uint64_t seed) { workflows_.KeyHashes(seed); }
 
   void Reserve(std::size_t requests) {
     const std::size_t workflows = std::max(requests, kRemembered) + 1;
     calls_.reserve(requests);
-    workflows_.reserve(workflows);
-    index_.Reserve(workflows);
+    workflows_.Reserve(workflows);
   }
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
@@ -60,12 +59,12 @@ class Justitia {
     Call& call = calls_[r.slot];
     if (call.tagged) return;
     Advance(now);
-    const std::uint64_t id = r.request.workflow.value;
-    std::uint32_t at = id == 0 ? IdMap::kAbsent : index_.Find(id);
-    if (at == IdMap::kAbsent) {
-      at = FreeEntry();
+    const WorkflowId id = r.request.workflow;
+    Slot at = workflows_.Find(id);
+    if (at == kNoSlot) {
+      if (!workflows_.HasSlot() && workflows_.slots() >= kRemembered) ForgetOne();
+      at = id ? workflows_.Insert(id) : workflows_.Take();
       workflows_[at] = {.id = id, .tag = virtual_time_ + std::min(CostOf(r.request), kMost)};
-      if (id != 0) index_.Insert(id, at);
     }
     if (workflows_[at].calls++ == 0) ++there_;
     call = {workflows_[at].tag, at, true};
@@ -79,7 +78,7 @@ class Justitia {
 
   RankKey Key(const RequestState& r) const { return {r.slot < calls_.size() ? calls_[r.slot].tag : 0}; }
 
-  std::size_t remembered() const { return workflows_.size(); }
+  std::size_t remembered() const { return workflows_.slots(); }
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
@@ -97,7 +96,7 @@ class Justitia {
     bool tagged = false;
   };
   struct Workflow {
-    std::uint64_t id = 0;  // 0: of one request
+    WorkflowId id = {};  // none: of one request
     double tag = 0;
     std::int64_t calls = 0;  // that wait or run
   };
@@ -111,19 +110,13 @@ class Justitia {
     return std::max(left, output) * each;
   }
 
-  // The oldest of those that are not there, once there are so many.
-  std::uint32_t FreeEntry() {
-    if (workflows_.size() >= kRemembered) {
-      for (std::size_t tried = 0; tried < workflows_.size(); ++tried) {
-        const std::size_t at = next_;
-        next_ = (next_ + 1) % workflows_.size();
-        if (workflows_[at].calls > 0) continue;
-        if (workflows_[at].id != 0) index_.Erase(workflows_[at].id);
-        return static_cast<std::uint32_t>(at);
-      }
+  // The oldest of those that are not there, if any is not.
+  void ForgetOne() {
+    for (std::size_t tried = 0; tried < workflows_.slots(); ++tried) {
+      const Slot at = next_;
+      next_ = static_cast<Slot>((next_ + 1) % workflows_.slots());
+      if (workflows_[at].calls == 0) return workflows_.Erase(at, workflows_[at].id);
     }
-    workflows_.emplace_back();
-    return static_cast<std::uint32_t>(workflows_.size() - 1);
   }
 
   void Advance(TimePoint now) {
@@ -136,9 +129,8 @@ class Justitia {
   }
 
   std::vector<Call> calls_;  // by slot
-  std::vector<Workflow> workflows_;
-  IdMap index_;           // of workflows_, by id
-  std::size_t next_ = 0;  // of workflows_, to be forgotten next
+  IdTable<WorkflowId, Workflow> workflows_;
+  Slot next_ = 0;  // of workflows_, to be forgotten next
   std::int64_t there_ = 0;  // workflows of which a call waits or runs
   double virtual_time_ = 0, kv_told_ = 0;
   TimePoint as_of_{};

@@ -56,12 +56,12 @@ class SloGroups {
   }
   RankKey GroupKey(std::uint64_t group) const {
     const std::uint32_t i = index_.Find(group);
-    return {static_cast<double>(i == IdMap::kAbsent ? next_ : groups_[i].position)};
+    return {static_cast<double>(i == kNoSlot ? next_ : groups_[i].position)};
   }
 
   void GroupSized(std::uint64_t group, std::int64_t waiting) {
     std::uint32_t i = index_.Find(group);
-    if (i == IdMap::kAbsent) {
+    if (i == kNoSlot) {
       i = static_cast<std::uint32_t>(groups_.size());
       groups_.push_back({group, next_++, 0});
       index_.Insert(group, i);

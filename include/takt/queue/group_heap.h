@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "takt/base/id_map.h"
-#include "takt/config.h"
 #include "takt/base/indexed_heap.h"
+#include "takt/base/slot_table.h"
+#include "takt/config.h"
 
 namespace takt {
 
@@ -22,27 +22,25 @@ class GroupHeap {
   // Of groups with equal keys that with more members comes first, or, by default, that with the better member.
   explicit GroupHeap(bool larger_first = false) : larger_first_(larger_first) {}
 
-  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+  void KeyHashes(std::uint64_t seed) { groups_.KeyHashes(seed); }
 
   void Reserve(std::size_t n) {
     nodes_.reserve(n);
-    groups_.reserve(n);
-    free_groups_.reserve(n);
+    groups_.Reserve(n);
     by_rank_.Reserve(n);
-    index_.Reserve(n);
     frontier_.reserve(n);
   }
 
   std::size_t size() const { return size_; }
   std::size_t slots() const { return nodes_.size(); }
   bool empty() const { return size_ == 0; }
-  bool contains(Slot slot) const { return slot < nodes_.size() && nodes_[slot].group != kNoGroup; }
-  bool waits(std::uint64_t group) const { return index_.Find(group) != IdMap::kAbsent; }
+  bool contains(Slot slot) const { return slot < nodes_.size() && nodes_[slot].group != kNoSlot; }
+  bool waits(std::uint64_t group) const { return groups_.Find(group) != kNoSlot; }
   Slot Top() const { return empty() ? kNoSlot : groups_[by_rank_.Top()].root; }
   std::uint64_t TopGroup() const { return groups_[by_rank_.Top()].id; }
   std::int64_t SizeOf(std::uint64_t group) const {
-    const std::uint32_t g = index_.Find(group);
-    return g == IdMap::kAbsent ? 0 : groups_[g].size;
+    const Group* known = groups_.Get(group);
+    return known == nullptr ? 0 : known->size;
   }
   std::uint64_t GroupOf(Slot slot) const { return groups_[nodes_[slot].group].id; }
 
@@ -56,9 +54,9 @@ class GroupHeap {
   void Push(Slot slot, std::uint64_t group, const PackedKey& key, std::uint64_t group_key) {
     TAKT_ASSERT(!contains(slot));
     if (slot >= nodes_.size()) nodes_.resize(std::size_t{slot} + 1);
-    std::uint32_t g = index_.Find(group);
-    const bool is_new = g == IdMap::kAbsent;
-    if (is_new) g = AddGroup(group, group_key);
+    Slot g = groups_.Find(group);
+    const bool is_new = g == kNoSlot;
+    if (is_new) g = groups_.Insert(group, {.id = group, .key = group_key});
     nodes_[slot] = {.key = key, .group = g};
     ++groups_[g].size;
     Slot& root = groups_[g].root;
@@ -75,7 +73,7 @@ class GroupHeap {
     TAKT_ASSERT(contains(slot));
     const std::uint32_t g = nodes_[slot].group;
     const Slot root = Detach(slot);
-    nodes_[slot].group = kNoGroup;
+    nodes_[slot].group = kNoSlot;
     --groups_[g].size;
     groups_[g].root = root;
     if (root == kNoSlot) {
@@ -99,10 +97,10 @@ class GroupHeap {
   // Gives every member the key that `key_of(slot)` returns: O(n log n).
   template <class KeyOfSlot>
   void UpdateAll(KeyOfSlot&& key_of) {
-    for (Group& group : groups_) group.root = kNoSlot;
+    for (Slot g = 0; g < groups_.slots(); ++g) groups_[g].root = kNoSlot;
     for (Slot slot = 0; slot < nodes_.size(); ++slot) {
       const std::uint32_t g = nodes_[slot].group;
-      if (g == kNoGroup) continue;
+      if (g == kNoSlot) continue;
       nodes_[slot] = {.key = key_of(slot), .group = g};
       groups_[g].root = Merge(groups_[g].root, slot);
     }
@@ -111,15 +109,15 @@ class GroupHeap {
 
   // A group of which nobody waits has no key here.
   void SetGroupKey(std::uint64_t group, std::uint64_t group_key) {
-    if (const std::uint32_t g = index_.Find(group); g != IdMap::kAbsent && groups_[g].key != group_key) {
+    if (const Slot g = groups_.Find(group); g != kNoSlot && groups_[g].key != group_key) {
       groups_[g].key = group_key;
       by_rank_.Update(g, RankOf(g));
     }
   }
 
   void Clear() {
-    for (Node& node : nodes_) node.group = kNoGroup;
-    for (std::uint32_t g = 0; g < groups_.size(); ++g) {
+    for (Node& node : nodes_) node.group = kNoSlot;
+    for (Slot g = 0; g < groups_.slots(); ++g) {
       if (by_rank_.contains(g)) RemoveGroup(g);
     }
     size_ = 0;
@@ -138,7 +136,7 @@ class GroupHeap {
   std::int64_t Ahead(Slot slot) const {
     const auto rank = [this](const Node& node) { return Rank{groups_[node.group].key, node.key}; };
     const Rank own = rank(nodes_[slot]);
-    return std::ranges::count_if(nodes_, [&](const Node& node) { return node.group != kNoGroup && rank(node) < own; });
+    return std::ranges::count_if(nodes_, [&](const Node& node) { return node.group != kNoSlot && rank(node) < own; });
   }
 
   // f(slot) in order until it returns false; as IndexedHeapOf::VisitInOrder.
@@ -152,17 +150,14 @@ class GroupHeap {
       frontier_.pop_back();
       const Node& node = nodes_[at.slot];
       if (!f(at.slot)) return;
-      if (at.position != kNotARoot) by_rank_.VisitChildren(at.position, [&](std::uint32_t p) { AddGroupAt(p); });
+      if (at.position != kNoSlot) by_rank_.VisitChildren(at.position, [&](std::uint32_t p) { AddGroupAt(p); });
       for (Slot child : {node.left, node.right}) {
-        if (child != kNoSlot) Add({{at.rank.group_key, nodes_[child].key, at.rank.size}, child, kNotARoot});
+        if (child != kNoSlot) Add({{at.rank.group_key, nodes_[child].key, at.rank.size}, child, kNoSlot});
       }
     }
   }
 
  private:
-  static constexpr std::uint32_t kNoGroup = UINT32_MAX;
-  static constexpr std::uint32_t kNotARoot = UINT32_MAX;
-
   struct Rank {
     std::uint64_t group_key = 0;
     PackedKey key;
@@ -177,7 +172,7 @@ class GroupHeap {
   struct Node {
     PackedKey key;
     Slot left = kNoSlot, right = kNoSlot, parent = kNoSlot;
-    std::uint32_t group = kNoGroup;
+    std::uint32_t group = kNoSlot;
   };
   struct Group {
     std::uint64_t id = 0, key = 0;
@@ -187,7 +182,7 @@ class GroupHeap {
   struct Seen {
     Rank rank;
     Slot slot;
-    std::uint32_t position;  // in the heap of groups, of a group's root
+    std::uint32_t position;  // in the heap of groups, of a group's root; kNoSlot: is none
   };
 
   static bool Later(const Seen& a, const Seen& b) { return b.rank < a.rank; }
@@ -204,22 +199,9 @@ class GroupHeap {
     return {groups_[g].key, nodes_[groups_[g].root].key, larger_first_ ? groups_[g].size : 0};
   }
 
-  std::uint32_t AddGroup(std::uint64_t id, std::uint64_t key) {
-    if (free_groups_.empty()) {
-      free_groups_.push_back(static_cast<std::uint32_t>(groups_.size()));
-      groups_.emplace_back();
-    }
-    const std::uint32_t g = free_groups_.back();
-    free_groups_.pop_back();
-    groups_[g] = {.id = id, .key = key};
-    index_.Insert(id, g);
-    return g;
-  }
-
   void RemoveGroup(std::uint32_t g) {
     by_rank_.Erase(g);
-    index_.Erase(groups_[g].id);
-    free_groups_.push_back(g);
+    groups_.Erase(g, groups_[g].id);
   }
 
   // Takes a member out of its group's tree. The root of what remains.
@@ -253,10 +235,8 @@ class GroupHeap {
 
   bool larger_first_ = false;
   std::vector<Node> nodes_;  // by slot
-  std::vector<Group> groups_;
-  std::vector<std::uint32_t> free_groups_;
+  IdTable<std::uint64_t, Group> groups_;
   IndexedHeapOf<Rank> by_rank_;  // of groups
-  IdMap index_;                  // from a group's id
   std::size_t size_ = 0;
   mutable std::vector<Seen> frontier_;  // of VisitInOrder
 };

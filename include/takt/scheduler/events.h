@@ -22,7 +22,7 @@ void BasicScheduler<Policy, Pause>::Tell(const Event& event, TimePoint now) {
 template <RankPolicy Policy, PausePolicy Pause>
 Slot BasicScheduler<Policy, Pause>::Living(RequestId id) {
   const Slot slot = table_.Find(id);
-  if (slot != IdMap::kAbsent && table_[slot].status != RequestStatus::kDead) return slot;
+  if (slot != kNoSlot && table_[slot].status != RequestStatus::kDead) return slot;
   ++stats_.events_unknown;
   return kNoSlot;
 }
@@ -32,7 +32,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   const Request& r = e.request;
   // Neither is released: the one has no name, and the name of the other is still somebody's.
   if (!r.id) return Fault(r.id, FailReason::kInvalid);
-  if (table_.Find(r.id) != IdMap::kAbsent) return Fault(r.id, FailReason::kIdInUse);
+  if (table_.Find(r.id) != kNoSlot) return Fault(r.id, FailReason::kIdInUse);
   if (draining_) return Refuse(r.id, FailReason::kDraining);
   if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostRequestTokens || r.max_output_tokens.value < 0 ||
       r.sequences < 1) {

@@ -11,7 +11,7 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
   Explanation e;
   if (ended()) return e;
   const Slot slot = table_.Find(id);
-  if (slot == IdMap::kAbsent) return e;
+  if (slot == kNoSlot) return e;
   const Record& record = table_[slot];
   e.status = record.status;
   e.key = queue_.PeekKey(record.state, now_);

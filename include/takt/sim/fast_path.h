@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "takt/base/rounded.h"
+#include "takt/base/slot.h"
 #include "takt/base/time.h"
 #include "takt/config.h"
 #include "takt/model/cost_model.h"
@@ -88,12 +89,10 @@ class FastPath {
   const FastPathOptions& options() const { return options_; }
 
  private:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
-
   struct Row {
     std::int64_t finish = -1;  // iteration that yields its last token; -1: it does not decode
     std::int32_t known = 0;  // tokens to compute when it is next admitted
-    std::uint32_t next = kNone;  // in its bucket of the calendar
+    std::uint32_t next = kNoSlot;  // in its bucket of the calendar
     bool running = false;
   };
 
@@ -152,7 +151,7 @@ class FastPath {
   std::int64_t context_ = 0;  // theirs in the next iteration
   std::int64_t done_ = 0;
   std::uint32_t next_ = 0;  // that has not been admitted yet
-  std::uint32_t prefill_ = kNone;  // whose prompt is computed in part
+  std::uint32_t prefill_ = kNoSlot;  // whose prompt is computed in part
   std::int64_t prefill_done_ = 0;  // tokens of it
   std::vector<std::uint32_t> back_;  // gave way; the last came first
   std::vector<std::uint32_t> order_;  // who runs, as admitted; those that have ended are taken out at the end
@@ -172,7 +171,7 @@ inline void FastPath::Begin(std::span<const FastRequest> requests, std::span<Fas
   step_ = done_ = decodes_ = context_ = 0;
   free_ = blocks_;
   next_ = 0;
-  prefill_ = kNone;
+  prefill_ = kNoSlot;
   back_.clear();
   order_.clear();
   rows_.assign(requests.size(), {});
@@ -184,7 +183,7 @@ inline void FastPath::Begin(std::span<const FastRequest> requests, std::span<Fas
     rows_[r].known = Prompt(r);
   }
   const std::size_t size = std::max<std::size_t>(64, std::bit_ceil(static_cast<std::size_t>(longest) + 2));
-  calendar_.assign(size, kNone);
+  calendar_.assign(size, kNoSlot);
   calendar_bits_.assign(size / 64, 0);
 }
 
@@ -192,9 +191,9 @@ inline FastRun FastPath::Run(std::span<const FastRequest> requests, std::span<Fa
   Begin(requests, records);
   const auto all = static_cast<std::int64_t>(requests.size());
   while (done_ < all) {
-    if (decodes_ == 0 && prefill_ == kNone) {
+    if (decodes_ == 0 && prefill_ == kNoSlot) {
       const std::uint32_t head = Head();
-      if (head == kNone) break;
+      if (head == kNoSlot) break;
       now_ = std::max(now_, requests_[head].arrival);
     }
     StepLoad load;
@@ -220,12 +219,12 @@ inline std::uint32_t FastPath::Head() {
     ++done_;
     ++next_;
   }
-  return kNone;
+  return kNoSlot;
 }
 
 inline bool FastPath::Admissible(std::uint32_t r) const {
   if (requests_[r].arrival > now_) return false;
-  const std::int64_t running = decodes_ + static_cast<std::int64_t>(starts_.size()) + (prefill_ == kNone ? 0 : 1);
+  const std::int64_t running = decodes_ + static_cast<std::int64_t>(starts_.size()) + (prefill_ == kNoSlot ? 0 : 1);
   if (running >= options_.max_seqs) return false;
   return BlocksOf(rows_[r].known) <= free_ - (running > 0 ? watermark_ : 0);
 }
@@ -237,10 +236,10 @@ inline bool FastPath::PlanPrefill(bool admit, StepLoad& load) {
   if (budget <= 0) return false;
   const std::int64_t need = phase_[PhaseOf(step_)];  // who runs comes first
   free_ -= need;
-  if (prefill_ != kNone) AddChunk(prefill_, load, budget);
+  if (prefill_ != kNoSlot) AddChunk(prefill_, load, budget);
   while (admit && budget > 0) {
     const std::uint32_t r = Head();
-    if (r == kNone || !Admissible(r)) break;
+    if (r == kNoSlot || !Admissible(r)) break;
     if (back_.empty()) {
       ++next_;
     } else {
@@ -263,7 +262,7 @@ inline void FastPath::AddChunk(std::uint32_t r, StepLoad& load, std::int64_t& bu
   load.AddPrefill(tokens, prefill_done_, tokens == left);
   budget -= tokens;
   prefill_done_ += tokens;
-  prefill_ = tokens == left ? kNone : r;
+  prefill_ = tokens == left ? kNoSlot : r;
   if (tokens == left) starts_.push_back(r);
 }
 
@@ -281,7 +280,7 @@ inline void FastPath::PreemptLast() {
   ++run_.preemptions;
   if (r == prefill_) {
     free_ += BlocksOf(row.known);
-    prefill_ = kNone;
+    prefill_ = kNoSlot;
   } else {
     const std::int64_t known = KnownOf(r);
     Leave(r, row.finish);
@@ -336,8 +335,8 @@ inline void FastPath::Decode() {
     return Rounded(count * (first + Rounded(grows * 0.5 * (count - 1))));
   };
   double span = seconds(steps);
-  const std::uint32_t head = prefill_ == kNone ? Head() : kNone;
-  if (head != kNone && requests_[head].arrival > now_ && requests_[head].arrival < now_ + span) {
+  const std::uint32_t head = prefill_ == kNoSlot ? Head() : kNoSlot;
+  if (head != kNoSlot && requests_[head].arrival > now_ && requests_[head].arrival < now_ + span) {
     const double wait = requests_[head].arrival - now_;
     const double p = first - Rounded(0.5 * grows);
     const double n = std::ceil(2 * wait / (p + std::sqrt(Rounded(p * p) + Rounded(2 * grows * wait))));
@@ -374,15 +373,15 @@ inline std::int64_t FastPath::BlocksTaken(std::int64_t steps) const {
 inline void FastPath::EndRows() {
   const std::int64_t last = step_ - 1;
   const std::size_t bucket = static_cast<std::size_t>(last) & (calendar_.size() - 1);
-  if (calendar_[bucket] == kNone) return;
-  for (std::uint32_t r = calendar_[bucket]; r != kNone; r = rows_[r].next) {
+  if (calendar_[bucket] == kNoSlot) return;
+  for (std::uint32_t r = calendar_[bucket]; r != kNoSlot; r = rows_[r].next) {
     const std::int64_t tokens = std::int64_t{Prompt(r)} + Output(r);
     --phase_[PhaseOfRow(step_, tokens - 1)];
     --decodes_;
     context_ -= tokens;
     End(r, tokens - 1);
   }
-  calendar_[bucket] = kNone;
+  calendar_[bucket] = kNoSlot;
   calendar_bits_[bucket / 64] &= ~(std::uint64_t{1} << (bucket % 64));
 }
 
@@ -405,7 +404,7 @@ inline void FastPath::Leave(std::uint32_t r, std::int64_t step) {
   std::uint32_t* at = &calendar_[bucket];
   while (*at != r) at = &rows_[*at].next;
   *at = rows_[r].next;
-  if (calendar_[bucket] == kNone) calendar_bits_[bucket / 64] &= ~(std::uint64_t{1} << (bucket % 64));
+  if (calendar_[bucket] == kNoSlot) calendar_bits_[bucket / 64] &= ~(std::uint64_t{1} << (bucket % 64));
 }
 
 // The first iteration from step_ on that is a row's last; some row decodes.

@@ -24,8 +24,6 @@ namespace takt {
 
 // What an engine knows of a request and its scheduler does not. Request i of a run has the id i + 1.
 struct VirtualRequest {
-  static constexpr std::uint32_t kNoLane = UINT32_MAX;
-
   std::int32_t prompt = 0;
   std::int32_t returned = 0;  // tokens that tools have added
   std::int32_t stop_at = 0;   // output tokens at which it stops next: a tool call, or the end
@@ -301,7 +299,7 @@ template <class Scheduler>
 void VirtualEngine<Scheduler>::Unseat(RequestId id) {
   VirtualRequest& request = requests_->state[VirtualRequests::IndexOf(id)];
   request.void_through = newest_step_;
-  if (request.lane == VirtualRequest::kNoLane) return;
+  if (request.lane == kNoLane) return;
   Lane& lane = lanes_[request.lane];
   TAKT_ASSERT(lane.request == id.value);
   request.to_stop = lane.to_stop;
@@ -309,7 +307,7 @@ void VirtualEngine<Scheduler>::Unseat(RequestId id) {
   if (request.decoding) {
     request.computed = std::max(request.computed, request.prompt + request.returned + request.generated() - 1);
   }
-  request.lane = VirtualRequest::kNoLane;
+  request.lane = kNoLane;
   lane = {};
 }
 

@@ -4,15 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "takt/base/id_map.h"
+#include "takt/base/slot_table.h"
 #include "takt/model/step.h"
 #include "takt/state/request_state.h"
 
 namespace takt {
-
-inline constexpr std::uint32_t kNoLane = UINT32_MAX;
 
 // Where a request stands.
 enum class RequestStatus : std::uint8_t {
@@ -51,62 +48,29 @@ struct Record {
   std::int32_t overtaken = 0;  // times that another with an adapter was let in while it waited for its own
 };
 
-// Slots are reused last in, first out, so that a busy scheduler stays in cache. No allocation within the reserve.
-class RequestTable {
+class RequestTable : public IdTable<RequestId, Record> {
  public:
-  void Reserve(std::size_t n) {
-    records_.reserve(n);
-    free_.reserve(n);
-    ids_.Reserve(n);
-  }
-
-  void KeyHashes(std::uint64_t seed) { ids_.SetKey(seed); }
-
-  // Whether Insert makes no slot that there was not before.
-  bool HasSlot() const { return !free_.empty(); }
-
-  std::size_t size() const { return ids_.size(); }
-  std::size_t slots() const { return records_.size(); }
-  Record& operator[](std::uint32_t slot) { return records_[slot]; }
-  const Record& operator[](std::uint32_t slot) const { return records_[slot]; }
-
-  // The slot of a request that is not erased, or IdMap::kAbsent.
-  std::uint32_t Find(RequestId id) const { return ids_.Find(id.value); }
-
   // A fresh record; `request.id` must not be there.
-  std::uint32_t Insert(const Request& request) {
-    if (free_.empty()) {
-      free_.push_back(static_cast<std::uint32_t>(records_.size()));
-      records_.emplace_back();
-    }
-    const std::uint32_t slot = free_.back();
-    free_.pop_back();
-    ids_.Insert(request.id.value, slot);
-    records_[slot] = {.state = {.request = request, .slot = slot},
-                      .came_back = records_[slot].came_back,
-                      .holds = records_[slot].holds};
+  Slot Insert(const Request& request) {
+    const Slot slot = IdTable::Insert(request.id);
+    Record& record = (*this)[slot];
+    record = {.state = {.request = request, .slot = slot}, .came_back = record.came_back, .holds = record.holds};
     return slot;
   }
 
-  void Erase(std::uint32_t slot) {
-    Record& record = records_[slot];
-    ids_.Erase(record.state.request.id.value);
+  void Erase(Slot slot) {
+    Record& record = (*this)[slot];
     record.status = RequestStatus::kUnknown;
     record.state.request.prefix.reset();
-    free_.push_back(slot);
+    IdTable::Erase(slot, record.state.request.id);
   }
 
   // Brings what Erase will touch, or what admission will read, into the cache.
-  void PrefetchErase(std::uint32_t slot) const { ids_.Prefetch(records_[slot].state.request.id.value); }
-  void Prefetch(std::uint32_t slot) const {
-    const char* record = reinterpret_cast<const char*>(&records_[slot]);
+  void PrefetchErase(Slot slot) const { IdTable::Prefetch((*this)[slot].state.request.id); }
+  void Prefetch(Slot slot) const {
+    const char* record = reinterpret_cast<const char*>(&(*this)[slot]);
     for (std::size_t at = 0; at < sizeof(Record); at += 64) __builtin_prefetch(record + at);
   }
-
- private:
-  std::vector<Record> records_ = {};
-  std::vector<std::uint32_t> free_ = {};
-  IdMap ids_;
 };
 
 }  // namespace takt

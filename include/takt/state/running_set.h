@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "takt/base/id.h"
+#include "takt/base/slot_table.h"
 
 namespace takt {
 
@@ -52,24 +53,22 @@ static_assert(sizeof(Row) == 64);
 class RunningSet {
  public:
   void Reserve(std::size_t lanes) {
-    rows_.reserve(lanes);
+    rows_.Reserve(lanes);
     order_.reserve(lanes);
-    free_.reserve(lanes);
     resting_.reserve(lanes);
   }
 
   // Room for n more rows after the next BeginWalk, without allocation.
   void MakeRoom(std::size_t n) {
-    const std::size_t spare = rows_.capacity() - rows_.size() + free_.size() + resting_.size();
-    if (n <= spare && order_.size() + n <= order_.capacity()) [[likely]]
+    if (n <= rows_.room() + resting_.size() && order_.size() + n <= order_.capacity()) [[likely]]
       return;
-    Reserve(std::max({2 * rows_.capacity(), rows_.size() + n, 2 * (order_.size() + n)}));
+    Reserve(std::max({2 * rows_.capacity(), rows_.slots() + n, 2 * (order_.size() + n)}));
   }
   std::size_t capacity() const { return rows_.capacity(); }  // lanes that need no allocation are below this
 
   Row& operator[](std::uint32_t lane) { return rows_[lane]; }
   const Row& operator[](std::uint32_t lane) const { return rows_[lane]; }
-  std::size_t lanes() const { return rows_.size(); }
+  std::size_t lanes() const { return rows_.slots(); }
 
   // Lanes in the order of admission. Rows that have left stay among them until the next walk, which must drop them.
   std::vector<std::uint32_t>& order() { return order_; }
@@ -77,12 +76,7 @@ class RunningSet {
 
   // A lane for a new row, last in order.
   std::uint32_t Add(const Row& row) {
-    if (free_.empty()) {
-      free_.push_back(static_cast<std::uint32_t>(rows_.size()));
-      rows_.emplace_back();
-    }
-    const std::uint32_t lane = free_.back();
-    free_.pop_back();
+    const std::uint32_t lane = rows_.Take();
     rows_[lane] = row;
     order_.push_back(lane);
     return lane;
@@ -90,7 +84,7 @@ class RunningSet {
 
   // Whoever calls this walks the whole order next, before Add: lanes freed until now may then be given out again.
   void BeginWalk() {
-    free_.insert(free_.end(), resting_.begin(), resting_.end());
+    for (const std::uint32_t lane : resting_) rows_.Give(lane);
     resting_.clear();
   }
 
@@ -100,9 +94,8 @@ class RunningSet {
   }
 
  private:
-  std::vector<Row> rows_ = {};
+  SlotTable<Row> rows_;
   std::vector<std::uint32_t> order_ = {};
-  std::vector<std::uint32_t> free_ = {};
   std::vector<std::uint32_t> resting_ = {};  // free, but still in the order
 };
 

@@ -6,10 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "takt/base/id.h"
-#include "takt/base/id_map.h"
+#include "takt/base/slot_table.h"
 
 namespace takt {
 
@@ -31,10 +30,7 @@ class StageProfile {
       : memory_(std::max<std::int64_t>(1, memory)), most_sites_(most_sites) {}
 
   // Storage for so many sites. Those beyond `most_sites` are not learnt, so that ids without end take no memory.
-  void Reserve(std::size_t sites) {
-    sites_.reserve(std::min(sites, most_sites_));
-    index_.Reserve(std::min(sites, most_sites_));
-  }
+  void Reserve(std::size_t sites) { sites_.Reserve(std::min(sites, most_sites_)); }
 
   // A stage cost so much, a parallel one counted once [s].
   void Learn(StageId site, double cost_s) {
@@ -51,15 +47,15 @@ class StageProfile {
 
   // 0 where nothing was learnt.
   double CostOf(StageId site) const {
-    const std::uint32_t i = index_.Find(site.value);
-    return i == IdMap::kAbsent ? 0 : sites_[i].cost.mean;
+    const Site* s = sites_.Get(site);
+    return s == nullptr ? 0 : s->cost.mean;
   }
   // As of the newest visit up to this one that was learnt; nothing where none was.
   Outlook After(StageId site, std::uint32_t visit) const {
-    const std::uint32_t i = index_.Find(site.value);
-    if (i == IdMap::kAbsent) return {};
+    const Site* s = sites_.Get(site);
+    if (s == nullptr) return {};
     for (std::uint32_t v = std::min(visit, kVisits - 1) + 1; v-- > 0;) {
-      if (sites_[i].cost_after[v].count > 0) return {sites_[i].cost_after[v].mean, sites_[i].stages_after[v].mean};
+      if (s->cost_after[v].count > 0) return {s->cost_after[v].mean, s->stages_after[v].mean};
     }
     return {};
   }
@@ -84,16 +80,13 @@ class StageProfile {
   // Null where there is no room, or no site.
   Site* At(StageId id) {
     if (!id) return nullptr;
-    if (const std::uint32_t i = index_.Find(id.value); i != IdMap::kAbsent) return &sites_[i];
-    if (sites_.size() >= most_sites_) return nullptr;
-    index_.Insert(id.value, static_cast<std::uint32_t>(sites_.size()));
-    return &sites_.emplace_back();
+    if (Site* known = sites_.Get(id)) return known;
+    return sites_.size() < most_sites_ ? &sites_[sites_.Insert(id)] : nullptr;
   }
 
   std::int64_t memory_;
   std::size_t most_sites_;
-  std::vector<Site> sites_;
-  IdMap index_;
+  IdTable<StageId, Site> sites_;
 };
 
 }  // namespace takt

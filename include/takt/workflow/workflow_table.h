@@ -21,7 +21,7 @@
 
 #include "takt/base/age_list.h"
 #include "takt/base/id.h"
-#include "takt/base/id_map.h"
+#include "takt/base/slot_table.h"
 #include "takt/base/time.h"
 #include "takt/config.h"
 #include "takt/model/workflow.h"
@@ -86,9 +86,7 @@ class WorkflowTable {
   explicit WorkflowTable(WorkflowTableOptions options = {}) : options_(std::move(options)), profile_(options_.memory) {
     options_.silence = std::max(options_.silence, Duration(1));
     const auto size = [](std::int64_t n) { return static_cast<std::size_t>(std::max<std::int64_t>(0, n)); };
-    workflows_.reserve(size(options_.reserve_workflows));
-    free_.reserve(size(options_.reserve_workflows));
-    ids_.Reserve(size(options_.reserve_workflows));
+    workflows_.Reserve(size(options_.reserve_workflows));
     stages_.Reserve(size(options_.reserve_stages));
     edges_.reserve(size(options_.reserve_stages));
     calls_.reserve(size(options_.reserve_calls));
@@ -104,7 +102,7 @@ class WorkflowTable {
   WorkflowFault Declare(const Workflow& w, TimePoint now) {
     Clock(now);
     if (!w.id) return {WorkflowFault::kNoId};
-    if (ids_.Find(w.id.value) != IdMap::kAbsent) return {WorkflowFault::kAlive, w.id};
+    if (alive(w.id)) return {WorkflowFault::kAlive, w.id};
     if (std::cmp_greater(w.stages.size(), options_.max_stages))
       return {WorkflowFault::kTooLarge, w.id, Count(w.stages)};
     const std::uint32_t slot = Insert(w);
@@ -120,8 +118,8 @@ class WorkflowTable {
   // of which may have begun. Its index is the number of stages that there were.
   WorkflowFault Grow(WorkflowId id, const WorkflowStage& stage, std::span<const std::uint32_t> before, TimePoint now) {
     Clock(now);
-    const std::uint32_t slot = ids_.Find(id.value);
-    if (slot == IdMap::kAbsent) return {WorkflowFault::kUnknown, id};
+    const Slot slot = workflows_.Find(id);
+    if (slot == kNoSlot) return {WorkflowFault::kUnknown, id};
     Record& w = workflows_[slot];
     const std::uint32_t index = w.stages;
     const auto fault_at = [&](WorkflowFault::Kind kind, std::uint32_t at) {
@@ -164,8 +162,8 @@ class WorkflowTable {
   Made Make(Handle call, WorkflowId id, StageId site, double cost_s, TimePoint now) {
     Clock(now);
     TAKT_ASSERT(!contains(call));
-    const std::uint32_t slot = ids_.Find(id.value);
-    if (slot == IdMap::kAbsent) return {{WorkflowFault::kUnknown, id, 0, site}};
+    const Slot slot = workflows_.Find(id);
+    if (slot == kNoSlot) return {{WorkflowFault::kUnknown, id, 0, site}};
     Record& w = workflows_[slot];
     std::uint32_t index = Lacking(w, site);
     if (index == w.stages) {
@@ -220,8 +218,8 @@ class WorkflowTable {
   // taken).
   WorkflowFault EndStage(WorkflowId id, std::uint32_t index, TimePoint now) {
     Clock(now);
-    const std::uint32_t slot = ids_.Find(id.value);
-    if (slot == IdMap::kAbsent) return {WorkflowFault::kUnknown, id};
+    const Slot slot = workflows_.Find(id);
+    if (slot == kNoSlot) return {WorkflowFault::kUnknown, id};
     Record& w = workflows_[slot];
     if (index >= w.stages) return {WorkflowFault::kDangling, id, index};
     Stage& stage = At(w, index);
@@ -238,8 +236,8 @@ class WorkflowTable {
   // dropped().
   WorkflowFault End(WorkflowId id, bool cancelled, TimePoint now) {
     Clock(now);
-    const std::uint32_t slot = ids_.Find(id.value);
-    if (slot == IdMap::kAbsent) return {WorkflowFault::kUnknown, id};
+    const Slot slot = workflows_.Find(id);
+    if (slot == kNoSlot) return {WorkflowFault::kUnknown, id};
     Close(slot, cancelled ? WorkflowEnd::kCancelled : WorkflowEnd::kCompleted);
     return {};
   }
@@ -300,8 +298,8 @@ class WorkflowTable {
 
   // ---- what is there ----------------------------------------------------------------------------------------------
 
-  std::size_t size() const { return ids_.size(); }
-  bool contains(Handle call) const { return call < calls_.size() && calls_[call].workflow != kNone; }
+  std::size_t size() const { return workflows_.size(); }
+  bool contains(Handle call) const { return call < calls_.size() && calls_[call].workflow != kNoSlot; }
   bool held(Handle call) const { return contains(call) && calls_[call].held; }
   const StageProfile& profile() const { return profile_; }
 
@@ -313,24 +311,23 @@ class WorkflowTable {
   };
   // Nothing but zeros where it is not alive.
   View Find(WorkflowId id) const {
-    const std::uint32_t slot = ids_.Find(id.value);
-    if (slot == IdMap::kAbsent) return {};
+    const Slot slot = workflows_.Find(id);
+    if (slot == kNoSlot) return {};
     const Record& w = workflows_[slot];
     return {w.tenant, w.arrival, w.deadline, w.stages, w.ended, w.calls, w.running};
   }
-  void KeyHashes(std::uint64_t seed) { ids_.SetKey(seed); }
+  void KeyHashes(std::uint64_t seed) { workflows_.KeyHashes(seed); }
 
-  bool alive(WorkflowId id) const { return ids_.Find(id.value) != IdMap::kAbsent; }
+  bool alive(WorkflowId id) const { return workflows_.Find(id) != kNoSlot; }
   // All predecessors of the stage have ended, and it has not.
   bool StageReady(WorkflowId id, std::uint32_t stage) const {
-    const std::uint32_t slot = ids_.Find(id.value);
-    if (slot == IdMap::kAbsent || stage >= workflows_[slot].stages) return false;
+    const Slot slot = workflows_.Find(id);
+    if (slot == kNoSlot || stage >= workflows_[slot].stages) return false;
     const Stage& s = At(workflows_[slot], stage);
     return s.missing == 0 && !s.ended;
   }
 
  private:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr std::uint32_t kLookBack = 64;  // stages in which earlier visits to a call site are looked for
 
   struct Stage {
@@ -339,15 +336,15 @@ class WorkflowTable {
     Outlook after = {};  // valid unless the workflow is stale
     std::int32_t calls = 0, made = 0, ended_calls = 0;
     std::uint32_t missing = 0;  // predecessors that have not ended
-    std::uint32_t successors = kNone;  // its first edge
-    std::uint32_t first_held = kNone;  // calls, by handle
-    std::uint32_t began_at = kNone, ended_at = 0;  // counting the moments of its workflow
+    std::uint32_t successors = kNoSlot;  // its first edge
+    std::uint32_t first_held = kNoSlot;  // calls, by handle
+    std::uint32_t began_at = kNoSlot, ended_at = 0;  // counting the moments of its workflow
     std::uint32_t visit = 0;  // to its call site
     std::uint8_t mark = 0;  // of LookAhead
     bool announced = true, closed = false, ended = false, cost_told = false;
   };
   struct Edge {
-    std::uint32_t to = 0, next = kNone;
+    std::uint32_t to = 0, next = kNoSlot;
   };
   struct Record {
     WorkflowId id;
@@ -359,15 +356,15 @@ class WorkflowTable {
     std::uint32_t stages = 0, ended = 0, declared = 0;
     std::uint32_t lacking = 0;  // no stage before this one lacks calls
     std::uint32_t moments = 0;
-    std::uint32_t calls = 0, running = 0, first_call = kNone;
+    std::uint32_t calls = 0, running = 0, first_call = kNoSlot;
     AgeLink age = {};  // by when they were last heard of
     bool open = false, stale = false;
     bool ended_early = false;  // a stage has, before one ahead of it: what grows behind it is behind that one, too
   };
   struct Call {
-    std::uint32_t workflow = kNone, stage = 0;
-    std::uint32_t previous = kNone, next = kNone;  // of its workflow
-    std::uint32_t next_held = kNone;
+    std::uint32_t workflow = kNoSlot, stage = 0;
+    std::uint32_t previous = kNoSlot, next = kNoSlot;  // of its workflow
+    std::uint32_t next_held = kNoSlot;
     bool held = false;
   };
 
@@ -381,13 +378,7 @@ class WorkflowTable {
   // ---- workflows --------------------------------------------------------------------------------------------------
 
   std::uint32_t Insert(const Workflow& w) {
-    if (free_.empty()) {
-      free_.push_back(static_cast<std::uint32_t>(workflows_.size()));
-      workflows_.emplace_back();
-    }
-    const std::uint32_t slot = free_.back();
-    free_.pop_back();
-    ids_.Insert(w.id.value, slot);
+    const Slot slot = workflows_.Insert(w.id);
     const auto room = static_cast<std::uint32_t>(std::bit_width(std::max<std::size_t>(w.stages.size(), 4) - 1));
     Record& r = workflows_[slot];
     r = {.id = w.id, .tenant = w.tenant, .expected = w.expected, .first = stages_.Take(room), .log_room = room};
@@ -417,7 +408,7 @@ class WorkflowTable {
     while (how == WorkflowEnd::kSilent && unfinished < w.stages && At(w, unfinished).ended) ++unfinished;
     ended_.push_back({w.id, how, w.arrival, now_, w.deadline, unfinished});
     if (how == WorkflowEnd::kCompleted) Learn(w);
-    for (std::uint32_t call = w.first_call; call != kNone; call = w.first_call) {
+    for (std::uint32_t call = w.first_call; call != kNoSlot; call = w.first_call) {
       dropped_.push_back(call);
       Leave(call);
     }
@@ -427,13 +418,12 @@ class WorkflowTable {
   void Erase(std::uint32_t slot) {
     Record& w = workflows_[slot];
     for (std::uint32_t i = 0; i < w.stages; ++i) {
-      while (At(w, i).successors != kNone) FreeEdge(At(w, i).successors);
+      while (At(w, i).successors != kNoSlot) FreeEdge(At(w, i).successors);
     }
     stages_.Give(w.first, w.log_room);
     by_age_.Remove(workflows_, slot);
-    ids_.Erase(w.id.value);
     w.expected.reset();
-    free_.push_back(slot);
+    workflows_.Erase(slot, w.id);
   }
 
   // The list of workflows, by when they were last heard of.
@@ -486,7 +476,7 @@ class WorkflowTable {
 
   void AddEdge(Record& w, std::uint32_t from, std::uint32_t to) {
     std::uint32_t edge = free_edge_;
-    if (edge == kNone) {
+    if (edge == kNoSlot) {
       edge = static_cast<std::uint32_t>(edges_.size());
       edges_.emplace_back();
     } else {
@@ -516,7 +506,7 @@ class WorkflowTable {
   }
 
   void Begin(Record& w, Stage& stage) {
-    if (stage.began_at != kNone) return;
+    if (stage.began_at != kNoSlot) return;
     stage.began_at = w.moments++;
     if (!w.expected) return;
     bool met = false;
@@ -537,7 +527,7 @@ class WorkflowTable {
     w.ended_early |= stage.missing > 0;
     stage.ended_at = w.moments++;
     ++w.ended;
-    for (std::uint32_t e = stage.successors; e != kNone; e = edges_[e].next) {
+    for (std::uint32_t e = stage.successors; e != kNoSlot; e = edges_[e].next) {
       Stage& next = At(w, edges_[e].to);
       if (--next.missing == 0) Release(w, next);
     }
@@ -554,7 +544,7 @@ class WorkflowTable {
       while (!path_.empty()) {
         auto& [index, edge] = path_.back();
         Stage& stage = At(w, index);
-        if (edge == kNone) {
+        if (edge == kNoSlot) {
           stage.mark = kSeen;
           path_.pop_back();
           if (!path_.empty()) Take(At(w, path_.back().first).after, stage);
@@ -596,7 +586,7 @@ class WorkflowTable {
     Outlook most;
     for (std::uint32_t i = 0; i < w.stages; ++i) {
       const Stage& s = At(w, i);
-      if (s.announced && s.began_at == kNone && !s.ended) Take(most, s);
+      if (s.announced && s.began_at == kNoSlot && !s.ended) Take(most, s);
     }
     return most;
   }
@@ -615,14 +605,14 @@ class WorkflowTable {
   void Learn(const Record& w) {
     order_.clear();
     for (std::uint32_t i = 0; i < w.stages; ++i) {
-      if (At(w, i).began_at != kNone) order_.push_back(i);
+      if (At(w, i).began_at != kNoSlot) order_.push_back(i);
     }
     const auto began = [&](std::uint32_t i) { return At(w, i).began_at; };
     std::ranges::sort(order_, {}, began);
     from_.assign(order_.size() + 1, {});
     for (std::size_t k = order_.size(); k-- > 0;) {
       const Stage& stage = At(w, order_[k]);
-      const std::uint32_t over = stage.ended ? stage.ended_at : kNone;
+      const std::uint32_t over = stage.ended ? stage.ended_at : kNoSlot;
       const auto next = std::ranges::upper_bound(order_, over, {}, began) - order_.begin();
       const Outlook after = from_[static_cast<std::size_t>(next)];
       from_[k] = {stage.cost_s + after.cost_s, 1 + after.stages};
@@ -640,7 +630,7 @@ class WorkflowTable {
     Stage& stage = At(w, index);
     Call& c = calls_[call];
     c = {.workflow = slot, .stage = index, .next = std::exchange(w.first_call, call), .held = held};
-    if (c.next != kNone) calls_[c.next].previous = call;
+    if (c.next != kNoSlot) calls_[c.next].previous = call;
     if (held) c.next_held = std::exchange(stage.first_held, call);
     ++w.calls;
     w.running += held ? 0u : 1u;
@@ -654,18 +644,19 @@ class WorkflowTable {
       while (*link != call) link = &calls_[*link].next_held;
       *link = c.next_held;
     }
-    (c.previous == kNone ? w.first_call : calls_[c.previous].next) = c.next;
-    if (c.next != kNone) calls_[c.next].previous = c.previous;
+    (c.previous == kNoSlot ? w.first_call : calls_[c.previous].next) = c.next;
+    if (c.next != kNoSlot) calls_[c.next].previous = c.previous;
     --w.calls;
     w.running -= c.held ? 0u : 1u;
-    c.workflow = kNone;
+    c.workflow = kNoSlot;
   }
 
   // In the order in which they were made.
   void Release(Record& w, Stage& stage) {
-    if (stage.first_held != kNone) Begin(w, stage);
+    if (stage.first_held != kNoSlot) Begin(w, stage);
     const std::size_t first = released_.size();
-    for (std::uint32_t call = std::exchange(stage.first_held, kNone); call != kNone; call = calls_[call].next_held) {
+    for (std::uint32_t call = std::exchange(stage.first_held, kNoSlot); call != kNoSlot;
+         call = calls_[call].next_held) {
       calls_[call].held = false;
       ++w.running;
       released_.push_back(call);
@@ -677,12 +668,10 @@ class WorkflowTable {
 
   WorkflowTableOptions options_;
   StageProfile profile_;
-  std::vector<Record> workflows_;
-  std::vector<std::uint32_t> free_;
-  IdMap ids_;
+  IdTable<WorkflowId, Record> workflows_;
   internal::ArrayPool<Stage> stages_;
   std::vector<Edge> edges_;
-  std::uint32_t free_edge_ = kNone;
+  std::uint32_t free_edge_ = kNoSlot;
   std::vector<Call> calls_;  // by handle
   AgeList by_age_;
   TimePoint now_ = kUnset;
