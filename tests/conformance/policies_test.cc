@@ -478,10 +478,15 @@ void ForwardsAll(P policy) {
   static_assert(RankPolicy<P> && MovingPolicy<P> && GroupPolicy<P> && GroupLogPolicy<P> && GroupWakePolicy<P> &&
                 GroupWatchPolicy<P> && PlanBeginPolicy<P> && ObservingPolicy<P> && ScheduledPolicy<P> &&
                 VictimPolicy<P>);
-  const PolicyHooks hooks = HooksOf(policy);
-  PolicyHooks all{true, true, true, true, true, true, true, true};
-  all.begins = true;
-  CHECK(hooks == all);
+  CHECK(HooksOf(policy) == PolicyHooks{.moving = true,
+                                       .groups = true,
+                                       .group_log = true,
+                                       .group_wake = true,
+                                       .group_watch = true,
+                                       .observes = true,
+                                       .scheduled = true,
+                                       .victims = true,
+                                       .begins = true});
   CHECK(policy.Key({}).key == 1);
   CHECK(policy.KeyAt({}, {}).key == 2);
   CHECK(policy.Group({}) == 3);

@@ -1,4 +1,4 @@
-// What a ranking policy is: a value with a key. Composition wraps; nothing inherits from a policy.
+// What a ranking policy is: a value with a key. Nothing but Aged inherits from a policy.
 #ifndef TAKT_POLICY_RANK_POLICY_H_
 #define TAKT_POLICY_RANK_POLICY_H_
 
@@ -185,8 +185,8 @@ concept AgingPolicy = requires(const P& p) {
   { p.aging() } -> std::same_as<const AgingOptions*>;
 };
 
-// Which optional hooks a policy has. A policy whose type does not tell (AnyPolicy, and what wraps it) has all of
-// them, and says with `hooks()` which of them mean anything.
+// Which optional hooks a policy has. A policy whose type does not tell (AnyPolicy, also aged) has all of them, and says
+// with `hooks()` which of them mean anything.
 struct PolicyHooks {
   bool moving = false, groups = false, group_log = false, group_wake = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false;
@@ -200,9 +200,20 @@ constexpr PolicyHooks HooksOf(const P& policy) {
   if constexpr (requires { policy.hooks(); }) {
     return policy.hooks();
   } else {
-    return {MovingPolicy<P>,    GroupPolicy<P>,     GroupLogPolicy<P>, GroupWakePolicy<P>, GroupWatchPolicy<P>,
-            ObservingPolicy<P>, ScheduledPolicy<P>, VictimPolicy<P>,   EnterPolicy<P>,     EndPolicy<P>,
-            TimedPolicy<P>,     PressurePolicy<P>,  ExplainPolicy<P>,  PlanBeginPolicy<P>};
+    return {.moving = MovingPolicy<P>,
+            .groups = GroupPolicy<P>,
+            .group_log = GroupLogPolicy<P>,
+            .group_wake = GroupWakePolicy<P>,
+            .group_watch = GroupWatchPolicy<P>,
+            .observes = ObservingPolicy<P>,
+            .scheduled = ScheduledPolicy<P>,
+            .victims = VictimPolicy<P>,
+            .enters = EnterPolicy<P>,
+            .ends = EndPolicy<P>,
+            .timed = TimedPolicy<P>,
+            .pressure = PressurePolicy<P>,
+            .explains = ExplainPolicy<P>,
+            .begins = PlanBeginPolicy<P>};
   }
 }
 
