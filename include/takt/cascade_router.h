@@ -33,6 +33,7 @@
 #include "takt/base/age_list.h"
 #include "takt/base/faults.h"
 #include "takt/base/id.h"
+#include "takt/base/names.h"
 #include "takt/base/random.h"
 #include "takt/base/rounded.h"
 #include "takt/base/slot_table.h"
@@ -55,8 +56,7 @@ enum class NoVerdict : std::uint8_t {
   kAccept,  // least latency
   kEscalate,  // no answer stands unjudged: quality is kept, the largest model's load is all of it
 };
-inline constexpr std::array<std::string_view, 3> kNoVerdictNames = {"as_planned", "accept", "escalate"};
-inline std::string_view Name(NoVerdict v) { return kNoVerdictNames[static_cast<std::size_t>(v)]; }
+constexpr auto NamesOf(NoVerdict) { return std::to_array<std::string_view>({"as_planned", "accept", "escalate"}); }
 
 struct CascadeRouterOptions {
   std::vector<CascadeStage> stages = {};  // 1 to 64

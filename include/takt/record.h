@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/base/names.h"
 #include "takt/model/event.h"
 #include "takt/model/step.h"
 #include "takt/pause/any_pause.h"
@@ -106,6 +107,10 @@ enum class OracleQuestion : std::uint8_t {
   kReserve,
   kRelease,
 };
+constexpr auto NamesOf(OracleQuestion) {
+  return std::to_array<std::string_view>(
+      {"block_tokens", "total_blocks", "free_blocks", "pending_blocks", "cached_tokens", "reserve", "release"});
+}
 
 // What the host's KvOracle answered to a question of the operation (start, event, plan, commit) before it.
 struct LogAnswer {

@@ -515,7 +515,7 @@ absl::StatusOr<std::vector<Shortage>> Missing(ClusterProblem problem, const Milp
   problem.goal = ClusterGoal::kLeastCost;
   std::vector<Shortage> all;
   std::vector<ClusterLimit> every;
-  for (std::size_t i = 0; i < kClusterLimitNames.size(); ++i) {
+  for (std::size_t i = 0; i < NamesOf(ClusterLimit{}).size(); ++i) {
     const auto limit = static_cast<ClusterLimit>(i);
     every.push_back(limit);
     absl::StatusOr<std::vector<Shortage>> missing = MissingOf(problem, {limit}, solver, limits, servers);

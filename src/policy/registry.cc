@@ -19,7 +19,7 @@
 #include "takt/policy/ltr.h"
 #include "takt/policy/memory_integral.h"
 #include "takt/policy/mlfq.h"
-#include "takt/policy/policy_spec.h"
+#include "takt/base/spec.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/sagesched.h"
 #include "takt/policy/sjf.h"

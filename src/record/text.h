@@ -20,10 +20,6 @@
 
 namespace takt::internal {
 
-constexpr std::string_view kQuestionNames[] = {"block_tokens",  "total_blocks", "free_blocks", "pending_blocks",
-                                               "cached_tokens", "reserve",      "release"};
-inline std::string_view Name(OracleQuestion question) { return kQuestionNames[static_cast<std::size_t>(question)]; }
-
 // Text(x): short, and enough to tell two values apart.
 class Printer {
  public:

@@ -527,9 +527,9 @@ std::vector<std::string> Warnings(const StepLog& log, const std::array<Quantity,
     WarnOfSameness(quantity, warnings);
     WarnOfGaps(quantity, warnings);
   }
-  for (std::size_t kind = 0; kind < kStepKindNames.size(); ++kind) {
+  for (std::size_t kind = 0; kind < NamesOf(StepKind{}).size(); ++kind) {
     const std::int64_t steps = calibration.fit().parts[kind].steps;
-    const std::string_view name = kStepKindNames[kind];
+    const std::string_view name = Name(static_cast<StepKind>(kind));
     if (steps == 0) warnings.push_back(fmt::format("no {} step", name));
     else if (steps < 20) warnings.push_back(fmt::format("only {} {} step{}", steps, name, steps == 1 ? "" : "s"));
   }

@@ -142,10 +142,9 @@ absl::StatusOr<Workload> Generate(const std::string& spec, const ReadOptions& op
 }  // namespace
 
 absl::StatusOr<WorkloadFormat> ParseWorkloadFormat(std::string_view name) {
-  const auto found = std::ranges::find(kWorkloadFormatNames, name);
-  if (found != kWorkloadFormatNames.end()) return static_cast<WorkloadFormat>(found - kWorkloadFormatNames.begin());
+  if (const std::optional<WorkloadFormat> format = FromName<WorkloadFormat>(name)) return *format;
   return absl::InvalidArgumentError(
-      fmt::format("format: {} is unknown; known are {}", Quoted(name), fmt::join(kWorkloadFormatNames, ", ")));
+      fmt::format("format: {} is unknown; known are {}", Quoted(name), fmt::join(NamesOf(WorkloadFormat{}), ", ")));
 }
 
 absl::StatusOr<Workload> ReadWorkload(const std::string& path, const ReadOptions& options, ReadReport* report) {

@@ -181,7 +181,7 @@ TEST_CASE("answers say what OpenAI's say") {
   CHECK(j["choices"][0]["delta"] == Json({{"role", "assistant"}, {"content", "hi"}}));
   j = Json::parse(StreamEvent(a, "", false, End::kLength).substr(6));
   CHECK(j["choices"][0]["delta"].empty());
-  for (int reason = 0; reason < static_cast<int>(std::size(takt::kFailReasonNames)); ++reason) {
+  for (int reason = 0; reason < static_cast<int>(NamesOf(takt::FailReason{}).size()); ++reason) {
     CHECK(Json::parse(ErrorBody(ErrorOf(static_cast<takt::FailReason>(reason))))["error"].is_object());
   }
 }

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "takt/config.h"
 #include "takt/base/full_key.h"
 #include "takt/base/slot.h"
+#include "takt/config.h"
 
 namespace takt {
 

@@ -5,11 +5,13 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "takt/base/count.h"
+#include "takt/base/names.h"
 
 namespace takt {
 
@@ -36,6 +38,10 @@ inline std::string OptionToText(std::int64_t value) {
   return value == kForever ? std::string(kForeverText) : std::to_string(value);
 }
 inline std::string OptionToText(bool value) { return value ? "true" : "false"; }
+template <NamedEnum E>
+std::string OptionToText(E value) {
+  return std::string(Name(value));
+}
 
 // False, and the option stays, where the text is no such value or lies outside the bounds.
 template <class Number>
@@ -60,6 +66,12 @@ inline bool OptionFromText(std::string_view text, const OptionText&, bool& value
   if (text != "true" && text != "false") return false;
   value = text == "true";
   return true;
+}
+template <NamedEnum E>
+bool OptionFromText(std::string_view text, const OptionText&, E& value) {
+  const std::optional<E> named = FromName<E>(text);
+  value = named.value_or(value);
+  return named.has_value();
 }
 
 // The policy's name, without options: kName, or `name()` where it depends on what is inside.

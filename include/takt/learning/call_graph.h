@@ -14,8 +14,8 @@
 #include "takt/base/age_list.h"
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
-#include "takt/base/slot_table.h"
 #include "takt/base/random.h"
+#include "takt/base/slot_table.h"
 #include "takt/base/time.h"
 
 namespace takt {

@@ -10,6 +10,7 @@
 
 #include "takt/base/count.h"
 #include "takt/base/id.h"
+#include "takt/base/names.h"
 #include "takt/base/slot.h"
 #include "takt/base/time.h"
 
@@ -80,6 +81,7 @@ enum class KvAction : std::uint8_t {
   kOut,   // copied to the host's memory, then freed
   kIn,    // copied back
 };
+constexpr auto NamesOf(KvAction) { return std::to_array<std::string_view>({"keep", "drop", "out", "in"}); }
 
 // A KV move that the host carries out and reports by MoveDone. Blocks [first, first + count) of the request. What lies
 // behind blocks that move out is dropped: the host frees it with them, and its tokens are computed again.
@@ -112,6 +114,10 @@ enum class FailReason : std::uint8_t {
   kHost,         // the host said that the step failed for it, or that its workflow is over
   kIdInUse,      // its id is another's that has not been released: this one was never let in, and that one goes on
 };
+constexpr auto NamesOf(FailReason) {
+  return std::to_array<std::string_view>(
+      {"invalid", "never_fits", "kv_exhausted", "expired", "shed", "draining", "host", "id_in_use"});
+}
 
 // A request that the host must fail towards its client. The library has forgotten it, except where the reason is
 // kIdInUse: then the newest that came under this id is meant, and the one before it lives, or is yet to be released.
@@ -136,6 +142,10 @@ enum class Idle : std::uint8_t {
   kKvHeld,         // what waits does not fit beside KV that is in use elsewhere, or the host's oracle refuses it
   kEnded,          // an exception has left a call half-way: nothing will ever run
 };
+constexpr auto NamesOf(Idle) {
+  return std::to_array<std::string_view>({"busy", "no_requests", "drained", "steps_in_flight", "moves_in_flight",
+                                          "kv_pending", "paused", "blocked", "no_budget", "kv_held", "ended"});
+}
 
 struct StepPlan {
   StepId id = {};
@@ -169,17 +179,6 @@ struct StepResult {
   StepId step = {};
   std::span<const RowResult> rows = {};
 };
-
-constexpr std::string_view kIdleNames[] = {"busy",       "no_requests", "drained", "steps_in_flight", "moves_in_flight",
-                                           "kv_pending", "paused",      "blocked", "no_budget",       "kv_held",
-                                           "ended"};
-constexpr std::string_view kFailReasonNames[] = {"invalid", "never_fits", "kv_exhausted", "expired",
-                                                 "shed",    "draining",   "host",         "id_in_use"};
-constexpr std::string_view kKvActionNames[] = {"keep", "drop", "out", "in"};
-
-inline std::string_view Name(Idle idle) { return kIdleNames[static_cast<std::size_t>(idle)]; }
-inline std::string_view Name(FailReason reason) { return kFailReasonNames[static_cast<std::size_t>(reason)]; }
-inline std::string_view Name(KvAction action) { return kKvActionNames[static_cast<std::size_t>(action)]; }
 
 }  // namespace takt
 

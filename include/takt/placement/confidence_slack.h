@@ -13,12 +13,12 @@
 #include "takt/base/age_list.h"
 #include "takt/base/rounded.h"
 #include "takt/base/slot_table.h"
+#include "takt/base/spec.h"
 #include "takt/config.h"
 #include "takt/model/instance.h"
-#include "takt/base/spec.h"
+#include "takt/placement/work_in_flight.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
-#include "takt/placement/work_in_flight.h"
 
 namespace takt {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "takt/base/id_map.h"
-#include "takt/model/agent_ranks.h"
 #include "takt/base/spec.h"
+#include "takt/model/agent_ranks.h"
 #include "takt/placement/placement_policy.h"
 
 namespace takt {

@@ -12,8 +12,8 @@
 #include <variant>
 
 #include "takt/base/rounded.h"
-#include "takt/model/instance.h"
 #include "takt/base/spec.h"
+#include "takt/model/instance.h"
 #include "takt/placement/call_costs.h"
 #include "takt/placement/due_work.h"
 #include "takt/placement/work_in_flight.h"
@@ -25,20 +25,7 @@ enum class QueueWork : std::uint8_t {
   kWaiting,      // what waits there
   kOutstanding,  // what waits there, and what is left of what runs
 };
-inline constexpr std::string_view kQueueWorkNames[] = {"waiting", "outstanding"};
-
-inline std::string OptionToText(QueueWork value) {
-  return std::string(kQueueWorkNames[static_cast<std::size_t>(value)]);
-}
-
-inline bool OptionFromText(std::string_view text, const OptionText&, QueueWork& value) {
-  for (std::size_t i = 0; i < std::size(kQueueWorkNames); ++i) {
-    if (text != kQueueWorkNames[i]) continue;
-    value = static_cast<QueueWork>(i);
-    return true;
-  }
-  return false;
-}
+constexpr auto NamesOf(QueueWork) { return std::to_array<std::string_view>({"waiting", "outstanding"}); }
 
 // Peng et al. (2025), equations 2 to 4:
 //

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/base/names.h"
 #include "takt/planning/allocation.h"
 #include "takt/planning/milp.h"
 
@@ -105,9 +106,9 @@ struct PlacedGroup {
 };
 
 enum class ClusterLimit : std::uint8_t { kRates, kGpus, kReplicas, kBudget, kQuality, kAvailability, kMoves };
-inline constexpr std::array<std::string_view, 7> kClusterLimitNames = {"rates",   "GPUs",         "replicas", "budget",
-                                                                       "quality", "availability", "moves"};
-inline std::string_view Name(ClusterLimit limit) { return kClusterLimitNames[static_cast<std::size_t>(limit)]; }
+constexpr auto NamesOf(ClusterLimit) {
+  return std::to_array<std::string_view>({"rates", "GPUs", "replicas", "budget", "quality", "availability", "moves"});
+}
 
 // What is missing for a plan. Of all ways to loosen one limit alone, the smallest: in the sum over what it names.
 struct Shortage {

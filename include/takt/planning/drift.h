@@ -26,6 +26,7 @@
 #include "takt/base/count.h"
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
+#include "takt/base/names.h"
 #include "takt/base/random.h"
 #include "takt/base/time.h"
 
@@ -60,8 +61,7 @@ struct WorkloadSample {
 };
 
 enum class DriftFeature : std::uint8_t { kRate, kPrompt, kOutput, kScore };
-inline constexpr std::array<std::string_view, 4> kDriftFeatureNames = {"rate", "prompt", "output", "score"};
-inline std::string_view Name(DriftFeature feature) { return kDriftFeatureNames[static_cast<std::size_t>(feature)]; }
+constexpr auto NamesOf(DriftFeature) { return std::to_array<std::string_view>({"rate", "prompt", "output", "score"}); }
 
 struct DriftSign {
   DriftFeature feature = DriftFeature::kRate;

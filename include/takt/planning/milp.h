@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/base/names.h"
 
 namespace takt {
 
@@ -81,8 +82,9 @@ enum class MilpStatus : std::uint8_t {
   kInfeasible,  // nothing fulfils the model
   kUnbounded,  // the cost has no least value
 };
-inline constexpr std::array<std::string_view, 4> kMilpStatusNames = {"optimal", "limit", "infeasible", "unbounded"};
-inline std::string_view Name(MilpStatus status) { return kMilpStatusNames[static_cast<std::size_t>(status)]; }
+constexpr auto NamesOf(MilpStatus) {
+  return std::to_array<std::string_view>({"optimal", "limit", "infeasible", "unbounded"});
+}
 
 struct MilpLimits {
   double seconds = 60;  // wall clock, the solver's own: what a run that ends by it returns depends on the machine

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/base/names.h"
 
 namespace takt {
 
@@ -53,8 +54,7 @@ enum class RolloutStatus : std::uint8_t {
   kImpossible,  // no order of these starts and stops does it
   kUnknown,  // none was found among most_states
 };
-inline constexpr std::array<std::string_view, 3> kRolloutStatusNames = {"found", "impossible", "unknown"};
-inline std::string_view Name(RolloutStatus status) { return kRolloutStatusNames[static_cast<std::size_t>(status)]; }
+constexpr auto NamesOf(RolloutStatus) { return std::to_array<std::string_view>({"found", "impossible", "unknown"}); }
 
 struct Rollout {
   RolloutStatus status = RolloutStatus::kUnknown;

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "takt/policy/policy_spec.h"
+#include "takt/base/spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

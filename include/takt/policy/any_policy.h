@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "takt/base/spec.h"
 #include "takt/fwd.h"
 #include "takt/policy/fcfs.h"
-#include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

@@ -14,8 +14,8 @@
 #include "takt/base/age_list.h"
 #include "takt/base/rounded.h"
 #include "takt/base/slot_table.h"
+#include "takt/base/spec.h"
 #include "takt/policy/attained_service.h"
-#include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/workflow/slo_budget.h"
 
@@ -24,19 +24,7 @@ namespace takt {
 // What a program has attained when a call of it begins. PLAS: the engine time of all its calls that have ended. ATLAS:
 // of the longest chain of them, since a call that runs beside others does not delay the program's end by its own time.
 enum class ProgramService : std::uint8_t { kPlas, kAtlas };
-inline constexpr std::array<std::string_view, 2> kProgramServiceNames = {"plas", "atlas"};
-
-inline std::string OptionToText(ProgramService value) {
-  return std::string(kProgramServiceNames[static_cast<std::size_t>(value)]);
-}
-inline bool OptionFromText(std::string_view text, const OptionText&, ProgramService& value) {
-  for (std::size_t i = 0; i < kProgramServiceNames.size(); ++i) {
-    if (text != kProgramServiceNames[i]) continue;
-    value = static_cast<ProgramService>(i);
-    return true;
-  }
-  return false;
-}
+constexpr auto NamesOf(ProgramService) { return std::to_array<std::string_view>({"plas", "atlas"}); }
 
 // Queues 0, 1, ... of programs by attained service: below `bound` seconds, below bound * ratio, and so on. A call joins
 // the queue of its program (its workflow; a call without one is a program of its own), and moves to the next one when

@@ -13,9 +13,9 @@
 
 #include "takt/base/exact_math.h"
 #include "takt/base/rounded.h"
+#include "takt/base/spec.h"
 #include "takt/policy/footprint.h"
 #include "takt/policy/footprint_book.h"
-#include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/workflow/slo_budget.h"
 
@@ -27,18 +27,7 @@ enum class BoostPreset : std::uint8_t {
   kMean,     // the order of footprint: the least mean latency, whatever the tail
   kGoodput,  // likewise, and who can no longer meet its deadline comes after all who can
 };
-
-inline constexpr std::string_view kBoostPresetNames[] = {"default", "tail", "mean", "goodput"};
-
-inline std::string OptionToText(BoostPreset value) {
-  return std::string(kBoostPresetNames[static_cast<std::size_t>(value)]);
-}
-inline bool OptionFromText(std::string_view text, const OptionText&, BoostPreset& value) {
-  const auto* const found = std::ranges::find(kBoostPresetNames, text);
-  if (found == std::end(kBoostPresetNames)) return false;
-  value = static_cast<BoostPreset>(found - std::begin(kBoostPresetNames));
-  return true;
-}
+constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"default", "tail", "mean", "goodput"}); }
 
 // Key [s]:
 //

@@ -13,7 +13,7 @@
 
 #include "takt/base/rounded.h"
 #include "takt/base/slot_table.h"
-#include "takt/policy/policy_spec.h"
+#include "takt/base/spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

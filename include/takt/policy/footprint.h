@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "takt/base/spec.h"
 #include "takt/policy/footprint_book.h"
-#include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "takt/policy/policy_spec.h"
+#include "takt/base/spec.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/policy/sjf.h"
 

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "takt/base/rounded.h"
+#include "takt/base/spec.h"
 #include "takt/model/memory_time.h"
-#include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

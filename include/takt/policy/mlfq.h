@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "takt/base/rounded.h"
+#include "takt/base/spec.h"
 #include "takt/policy/attained_service.h"
-#include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/workflow/slo_budget.h"
 

@@ -174,6 +174,7 @@ struct AgingOptions {
   // Steps that a promotion lasts (Q), counted in steps that ran the request; kForever: until it ends (LAMPS).
   std::int64_t quantum = 10;
   enum class CountFrom : std::uint8_t { kArrival, kFirstRun } count_from = CountFrom::kArrival;  // LAMPS: first run
+  friend constexpr auto NamesOf(CountFrom) { return std::to_array<std::string_view>({"arrival", "first_run"}); }
   bool reset_at_tool_call = false;  // LAMPS: a tool call ends a promotion and the count
 
   friend constexpr bool operator==(const AgingOptions&, const AgingOptions&) = default;

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "takt/base/rounded.h"
+#include "takt/base/spec.h"
 #include "takt/model/occupancy.h"
 #include "takt/numeric/gittins.h"
-#include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "takt/policy/policy_spec.h"
+#include "takt/base/spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

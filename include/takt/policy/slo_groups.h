@@ -12,7 +12,7 @@
 
 #include "takt/base/id_map.h"
 #include "takt/base/rounded.h"
-#include "takt/policy/policy_spec.h"
+#include "takt/base/spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "takt/base/rounded.h"
-#include "takt/policy/policy_spec.h"
+#include "takt/base/spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

@@ -10,8 +10,8 @@
 
 #include "takt/base/exact_math.h"
 #include "takt/base/rounded.h"
+#include "takt/base/spec.h"
 #include "takt/model/occupancy.h"
-#include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
-#include <string>
 #include <string_view>
 
 #include "takt/base/rounded.h"
+#include "takt/base/spec.h"
 #include "takt/model/memory_time.h"
-#include "takt/policy/policy_spec.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/workflow/slo_budget.h"
 
@@ -36,6 +34,7 @@ struct Urgency {
   static constexpr std::string_view kName = "urgency";
 
   enum class Of : std::uint8_t { kCall, kWorkflow };  // whose time remains
+  friend constexpr auto NamesOf(Of) { return std::to_array<std::string_view>({"call", "workflow"}); }
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
   Of of = Of::kCall;
   double batch_share = 0.05;  // a call of 10 s without a deadline is given 200 s
@@ -75,21 +74,6 @@ struct Urgency {
     return FromSeconds(std::min(seconds, 1e9));
   }
 };
-
-inline constexpr std::string_view kUrgencyOfNames[] = {"call", "workflow"};
-
-inline std::string OptionToText(Urgency::Of value) {
-  return std::string(kUrgencyOfNames[static_cast<std::size_t>(value)]);
-}
-
-inline bool OptionFromText(std::string_view text, const OptionText&, Urgency::Of& value) {
-  for (std::size_t i = 0; i < std::size(kUrgencyOfNames); ++i) {
-    if (text != kUrgencyOfNames[i]) continue;
-    value = static_cast<Urgency::Of>(i);
-    return true;
-  }
-  return false;
-}
 
 }  // namespace takt
 

@@ -19,18 +19,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/base/names.h"
 #include "takt/model/cost_model.h"
 #include "takt/sim/step_log.h"
 
 namespace takt {
 
 enum class CostForm : std::uint8_t { kLinear, kSaturating };
-inline constexpr std::array<std::string_view, 2> kCostFormNames = {"linear", "saturating"};
-inline std::string_view Name(CostForm form) { return kCostFormNames[static_cast<std::size_t>(form)]; }
+constexpr auto NamesOf(CostForm) { return std::to_array<std::string_view>({"linear", "saturating"}); }
 
 enum class StepKind : std::uint8_t { kPrefill, kDecode, kMixed };
-inline constexpr std::array<std::string_view, 3> kStepKindNames = {"prefill-only", "decode-only", "mixed"};
-inline std::string_view Name(StepKind kind) { return kStepKindNames[static_cast<std::size_t>(kind)]; }
+constexpr auto NamesOf(StepKind) { return std::to_array<std::string_view>({"prefill-only", "decode-only", "mixed"}); }
 
 inline StepKind KindOf(const StepLoad& load) {
   if (load.decodes == 0) return StepKind::kPrefill;

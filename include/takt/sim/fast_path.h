@@ -26,8 +26,8 @@
 #include "takt/base/slot.h"
 #include "takt/base/time.h"
 #include "takt/config.h"
-#include "takt/model/cost_model.h"
 #include "takt/model/call_time.h"
+#include "takt/model/cost_model.h"
 
 namespace takt {
 

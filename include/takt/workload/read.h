@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "takt/base/names.h"
 #include "takt/workload/workload.h"
 
 namespace takt {
@@ -23,10 +24,10 @@ enum class WorkloadFormat : std::uint8_t {
   kInferCept,  // one JSON object per line: prompt, segments that end in tool calls; no times
   kText2Sql,  // one JSON object per line: n_stages, calls with step, preds, in, out (HexGen-Flow's traces); no times
 };
-inline constexpr std::array<std::string_view, 8> kWorkloadFormatNames = {
-    "auto", "workflow", "azure", "mooncake", "burstgpt", "sharegpt", "infercept", "text2sql"};
-
-inline std::string_view Name(WorkloadFormat format) { return kWorkloadFormatNames[static_cast<std::size_t>(format)]; }
+constexpr auto NamesOf(WorkloadFormat) {
+  return std::to_array<std::string_view>(
+      {"auto", "workflow", "azure", "mooncake", "burstgpt", "sharegpt", "infercept", "text2sql"});
+}
 
 // The format of that name; the error lists them all.
 absl::StatusOr<WorkloadFormat> ParseWorkloadFormat(std::string_view name);

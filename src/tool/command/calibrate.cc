@@ -60,9 +60,7 @@ CalibrateOptions OptionsOf(const CalibrateArguments& arguments) {
                            .max_seqs = arguments.max_seqs,
                            .token_budget = arguments.token_budget,
                            .max_context = arguments.max_context};
-  for (std::size_t form = 0; form < kCostFormNames.size(); ++form) {
-    if (arguments.form == kCostFormNames[form]) options.form = static_cast<CostForm>(form);
-  }
+  options.form = FromName<CostForm>(arguments.form);
   return options;
 }
 

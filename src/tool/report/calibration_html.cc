@@ -14,8 +14,8 @@ namespace takt::tool {
 namespace {
 
 // Kinds of steps, then outliers.
-constexpr std::array<std::string_view, 4> kClouds = {kStepKindNames[0], kStepKindNames[1], kStepKindNames[2],
-                                                     "outliers"};
+constexpr std::array<std::string_view, 4> kClouds = {Name(StepKind::kPrefill), Name(StepKind::kDecode),
+                                                     Name(StepKind::kMixed), "outliers"};
 constexpr std::size_t kPoints = 500;  // of a cloud; of longer ones every so many-th
 
 struct Dot {

@@ -67,7 +67,8 @@ std::string LogLine(const CalibrationRun& run) {
   std::string text =
       fmt::format("{}: {} in {} s", InputName(run.setup.log), Counted(fit.all.steps, "step"), Short(fit.measured_s));
   for (std::size_t kind = 0; kind < fit.parts.size(); ++kind) {
-    text += fmt::format("{} {} {}", kind == 0 ? ";" : ",", Grouped(fit.parts[kind].steps), kStepKindNames[kind]);
+    text += fmt::format("{} {} {}", kind == 0 ? ";" : ",", Grouped(fit.parts[kind].steps),
+                        Name(static_cast<StepKind>(kind)));
   }
   double outlying_s = 0;
   for (std::size_t i = 0; i < run.log.steps.size(); ++i) {

@@ -44,7 +44,7 @@ struct Run {
   std::int64_t steps = 0;
   std::int64_t kv_blocks = 0;
   std::vector<SeriesPoint> series;
-  std::array<std::int64_t, std::size(kFailReasonNames)> failed = {};  // by reason
+  std::array<std::int64_t, NamesOf(FailReason{}).size()> failed = {};  // by reason
   Quantiles ttft, e2e, workflow;
   std::vector<RequestRecord> requests;    // where a report wants them
   std::unique_ptr<ScheduleTrace> trace;  // likewise

@@ -39,7 +39,7 @@ std::string_view OutcomeOf(const RequestRecord& record) {
   switch (record.outcome) {
     case Outcome::kPending: return "pending";
     case Outcome::kCompleted: return "completed";
-    case Outcome::kFailed: return kFailReasonNames[static_cast<std::size_t>(record.reason)];
+    case Outcome::kFailed: return Name(record.reason);
     case Outcome::kNeverMade: return "never_made";
   }
   return "";

@@ -50,7 +50,7 @@ void WriteRun(JsonWriter& json, const Run& run) {
   json.Field("partial", run.stopped);
   json.Key("failures").BeginObject();
   for (std::size_t reason = 0; reason < run.failed.size(); ++reason) {
-    if (run.failed[reason] > 0) json.Field(kFailReasonNames[reason], run.failed[reason]);
+    if (run.failed[reason] > 0) json.Field(Name(static_cast<FailReason>(reason)), run.failed[reason]);
   }
   json.EndObject();
   json.Key("metrics");

@@ -90,7 +90,7 @@ std::string Failures(const Comparison& comparison) {
     const char* separator = "";
     for (std::size_t reason = 0; reason < run.failed.size(); ++reason) {
       if (run.failed[reason] == 0) continue;
-      text += fmt::format("{}{}: {}", separator, kFailReasonNames[reason], Grouped(run.failed[reason]));
+      text += fmt::format("{}{}: {}", separator, Name(static_cast<FailReason>(reason)), Grouped(run.failed[reason]));
       separator = ", ";
     }
     text += m.never_made > 0 ? fmt::format("), {} never made because of that\n", Grouped(m.never_made)) : ")\n";

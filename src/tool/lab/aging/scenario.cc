@@ -16,7 +16,7 @@
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "takt/policy/policy_spec.h"
+#include "takt/base/spec.h"
 #include "takt/sim/replay.h"
 #include "takt/workload/generate.h"
 

@@ -1,0 +1,34 @@
+// Names of the values of enums, said once: beside the enum.
+#ifndef TAKT_BASE_NAMES_H_
+#define TAKT_BASE_NAMES_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace takt {
+
+// Whose values, from 0 on, have the names that NamesOf tells, whatever value it is given:
+//   enum class Fruit { kApple, kPear };
+//   constexpr auto NamesOf(Fruit) { return std::to_array<std::string_view>({"apple", "pear"}); }
+template <class E>
+concept NamedEnum = requires(E value) { NamesOf(value).size(); };
+
+template <NamedEnum E>
+constexpr std::string_view Name(E value) {
+  return NamesOf(value)[static_cast<std::size_t>(value)];
+}
+
+// Nothing where no value has the name.
+template <NamedEnum E>
+constexpr std::optional<E> FromName(std::string_view name) {
+  const auto names = NamesOf(E{});
+  const auto at = std::ranges::find(names, name);
+  return at == names.end() ? std::nullopt : std::optional(static_cast<E>(at - names.begin()));
+}
+
+}  // namespace takt
+
+#endif  // TAKT_BASE_NAMES_H_
