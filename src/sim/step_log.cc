@@ -127,7 +127,7 @@ class CsvReader {
 class StepLogReader {
  public:
   StepLogReader(std::unique_ptr<ByteSource> source, const std::string& name, const StepLogOptions& options,
-         StepLogReport& report)
+                StepLogReport& report)
       : lines_(Unpacked(std::move(source), options.max_bytes)), name_(name), options_(options), report_(report) {}
 
   absl::StatusOr<StepLog> Read() {

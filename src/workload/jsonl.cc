@@ -106,7 +106,8 @@ class InferCeptParser : public JsonParser {
     const std::int64_t generated = members.Whole("gen", 0, kMostLineTokens);
     output += AtLeastOne(generated);
     sums.generated += generated;
-    if (output > kMostLineTokens) return members.Fault("gen", fmt::format("an output of more than {} tokens", kMostLineTokens));
+    if (output > kMostLineTokens)
+      return members.Fault("gen", fmt::format("an output of more than {} tokens", kMostLineTokens));
     if (members.Find("api") == nullptr) {
       if (!last) members.Fault("api", "is missing, but more segments follow");
       for (const char* key : {"api_s", "ret"}) {

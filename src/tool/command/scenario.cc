@@ -80,7 +80,8 @@ int RunScenario(const ScenarioArguments& arguments) {
 void AddScenario(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
       tool, chosen, "scenario", "repeat a paper's experiments, and put its claims next to what comes out", RunScenario,
-      "Without a name: which scenarios there are. docs/lab/scenarios.md tells what each needs, and what was measured.\n\n"
+      "Without a name: which scenarios there are. docs/lab/scenarios.md tells what each needs, and what was "
+      "measured.\n\n"
       "Example\n"
       "  takt scenario lamps --data infercept_multi_api.jsonl --html lamps.html");
   Group options(app, "Options");

@@ -175,14 +175,15 @@ int RunTune(const TuneArguments& arguments) {
 }  // namespace
 
 void AddTune(CLI::App& tool, Chosen& chosen) {
-  const auto [app, to] = AddCommand(
-      tool, chosen, "tune", "find the alpha of workload_balance under which a workload would have been served best",
-      RunTune,
-      "The workload is what was served, as workflow JSONL (docs/simulator/workloads.md); it is replayed under every alpha and\n"
-      "several shuffles of its arrivals. docs/planning/alpha_tuner.md tells how one is chosen.\n\n"
-      "Example\n"
-      "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
-      "derived/llama-3.1-70b/a6000/bf16/tp4");
+  const auto [app, to] =
+      AddCommand(tool, chosen, "tune",
+                 "find the alpha of workload_balance under which a workload would have been served best", RunTune,
+                 "The workload is what was served, as workflow JSONL (docs/simulator/workloads.md); it is replayed "
+                 "under every alpha and\n"
+                 "several shuffles of its arrivals. docs/planning/alpha_tuner.md tells how one is chosen.\n\n"
+                 "Example\n"
+                 "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
+                 "derived/llama-3.1-70b/a6000/bf16/tp4");
   Group options(app, "Options");
   options.Add("--workload", to.workload.file, "FILE", "what was served").Required();
   AddWorkloadSource(options, to.workload);

@@ -29,7 +29,8 @@ struct Scenario {
   bool takes_first_seed = false;
 };
 
-// All that there are, by name. A folder defines each; a further one is a line here and a section of docs/lab/scenarios.md.
+// All that there are, by name. A folder defines each; a further one is a line here and a section of
+// docs/lab/scenarios.md.
 #define TAKT_SCENARIOS(X) \
   X(Aging)                \
   X(Cascadia)             \
