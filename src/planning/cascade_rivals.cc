@@ -16,7 +16,7 @@
 namespace takt {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 // The replicas of so many GPUs that serve a model's share of the requests; false where they are too few.
 bool AddModel(const CascadePlanner& planner, double share, double rate, double work, std::int32_t gpus,
@@ -84,7 +84,7 @@ RivalPlan PlanEvenSplit(const CascadePlanner& planner, double quality, double ra
   double sustains = 0;
   for (std::size_t r = 0; r < planner.routings(); ++r) {
     if (planner.quality(r) < quality) continue;
-    double most = kInf;
+    double most = kUnbounded;
     const std::vector<double> work = planner.RatesOf(r, 1);
     for (std::size_t m = 0; m < gpus.size(); ++m) {
       if (work[m] > 0) most = std::min(most, planner.table().Rate(m, top, gpus[m]) / work[m]);
@@ -113,7 +113,7 @@ RivalPlan PlanCascadeServe(const CascadePlanner& means, const CascadePlanner& tr
   // What its plan of the highest range serves of requests as they are.
   const absl::StatusOr<CascadePlan> top = means.Plan({.quality_floor = quality}, most * (1 - 1e-6));
   if (!top.ok()) return rival;
-  rival.sustains = kInf;
+  rival.sustains = kUnbounded;
   for (std::size_t m = 0; m < top->models.size(); ++m) {
     double serves = 0;
     for (const ReplicaCount& r : top->models[m].replicas) {
@@ -136,7 +136,7 @@ RoutedPlan PlanRouteLlm(const CascadePlanner& planner, std::span<const double> r
   double best_threshold = 0, sustains = 0;
   ThresholdSearch search;
   for (int percent = 0; percent <= 100; ++percent) {
-    const double threshold = percent == 100 ? kInf : QuantileOfSorted(sorted, percent / 100.0);
+    const double threshold = percent == 100 ? kUnbounded : QuantileOfSorted(sorted, percent / 100.0);
     double got = 0, strong = 0;
     for (std::size_t i = 0; i < sample.size(); ++i) {
       const bool goes_strong = router[i] < threshold;
@@ -148,7 +148,7 @@ RoutedPlan PlanRouteLlm(const CascadePlanner& planner, std::span<const double> r
     const double share[] = {1 - strong / n, strong / n};
     const std::size_t top = table.latencies().size() - 1;
     for (std::int32_t f = 0; f <= table.gpus(); ++f) {
-      double most = kInf;
+      double most = kUnbounded;
       if (share[0] > 0) most = std::min(most, table.Rate(0, top, f) / share[0]);
       if (share[1] > 0) most = std::min(most, table.Rate(1, top, table.gpus() - f) / share[1]);
       sustains = std::max(sustains, most);
@@ -156,7 +156,7 @@ RoutedPlan PlanRouteLlm(const CascadePlanner& planner, std::span<const double> r
     const double rates[] = {share[0] * rate, share[1] * rate};
     std::vector<std::int32_t> gpus(2);
     const double latency = search.Solve(table.Latencies(rates), gpus);
-    if (!(latency < kInf) || (best && best->latency <= latency)) continue;
+    if (!(latency < kUnbounded) || (best && best->latency <= latency)) continue;
     CascadePlan& plan = best.emplace();
     best_threshold = threshold;
     plan.quality = got / n;
@@ -176,7 +176,7 @@ RoutedPlan PlanRouteLlm(const CascadePlanner& planner, std::span<const double> r
       requests.push_back({a.time, sample[a.sample].prompt, sample[a.sample].outputs[m]});
     }
     std::vector<double> ends(requests.size());
-    double least = kInf;
+    double least = kUnbounded;
     for (std::vector<ReplicaCount>& mix : planner.Mixes(m, own.gpus, own.rate)) {
       const double p95 = SimulateMix(planner.problem().models[m], mix, requests, ends).p95;
       if (p95 < least) least = p95, own.replicas = std::move(mix);

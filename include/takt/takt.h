@@ -1,0 +1,17 @@
+// All that a host uses: the scheduler, the router before several, events from many threads, policies by name, the log
+// that replays. A host that needs less includes less.
+#ifndef TAKT_TAKT_H_
+#define TAKT_TAKT_H_
+
+#include "takt/cascade_router.h"
+#include "takt/inbox.h"
+#include "takt/pause/registry.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/registry.h"
+#include "takt/queue/waiting_queue.h"
+#include "takt/record.h"
+#include "takt/router.h"
+#include "takt/scheduler.h"
+#include "takt/version.h"
+
+#endif  // TAKT_TAKT_H_
