@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <span>
@@ -41,11 +42,9 @@ int RunScenario(const ScenarioArguments& arguments) {
   if (arguments.name.empty()) return Print(kName, List());
   const auto begin = std::chrono::steady_clock::now();
   CatchInterrupts();
-  const Scenario* scenario = nullptr;
-  for (const Scenario& s : Scenarios()) {
-    if (s.name == arguments.name) scenario = &s;
-  }
-  if (scenario == nullptr) {
+  const std::vector<Scenario> scenarios = Scenarios();
+  const auto scenario = std::ranges::find(scenarios, arguments.name, &Scenario::name);
+  if (scenario == scenarios.end()) {
     return Complain(kName, absl::InvalidArgumentError(fmt::format("there is no '{}'\n{}", arguments.name, List())),
                     kUsage);
   }
