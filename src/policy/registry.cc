@@ -134,12 +134,11 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
     }
     if (!status.ok()) {
       made = status;
-    } else if (aging) {
-      made = AnyPolicy(Aged(std::move(policy), *aging));
     } else {
       made = AnyPolicy(std::move(policy));
     }
   });
+  if (made.ok() && aging) made = AnyPolicy(Aged(*std::move(made), *aging));
   return made;
 }
 

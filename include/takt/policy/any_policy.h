@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "takt/base/spec.h"
 #include "takt/fwd.h"
+#include "takt/policy/aged.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/rank_policy.h"
 
@@ -31,8 +33,21 @@ class AnyPolicy {
     held_ = std::make_unique<Held<P>>(std::move(policy));
   }
 
+  // Aging is the queue's work and options here, so that one compiled form of a policy serves both.
+  template <RankPolicy P>
+  AnyPolicy(const Aged<P>& policy)  // NOLINT: as above
+      : AnyPolicy(policy.inner()) {
+    name_ = policy.name();
+    spec_ = policy.spec();
+    aging_ = *policy.aging();
+  }
+
   AnyPolicy(const AnyPolicy& other)
-      : held_(other.held_->Clone()), name_(other.name_), spec_(other.spec_), hooks_(other.hooks_) {}
+      : held_(other.held_->Clone()),
+        name_(other.name_),
+        spec_(other.spec_),
+        hooks_(other.hooks_),
+        aging_(other.aging_) {}
   AnyPolicy& operator=(const AnyPolicy& other) { return *this = AnyPolicy(other); }
   AnyPolicy(AnyPolicy&&) noexcept = default;
   AnyPolicy& operator=(AnyPolicy&&) noexcept = default;
@@ -65,7 +80,7 @@ class AnyPolicy {
   void PlanEnds(const QueuePressure& pressure, TimePoint now) { held_->PlanEnds(pressure, now); }
   KeyParts Explain(const RequestState& r) const { return held_->Explain(r); }
   RankKey VictimKey(const RequestState& r) const { return held_->VictimKey(r); }
-  const AgingOptions* aging() const { return held_->aging(); }
+  const AgingOptions* aging() const { return aging_ ? &*aging_ : held_->aging(); }
   std::int64_t refresh_interval() const { return held_->refresh_interval(); }
 
  private:
@@ -178,6 +193,7 @@ class AnyPolicy {
   std::unique_ptr<Base> held_;
   std::string name_, spec_;
   PolicyHooks hooks_;
+  std::optional<AgingOptions> aging_;
 };
 
 }  // namespace takt

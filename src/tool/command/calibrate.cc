@@ -33,15 +33,10 @@ Examples
   takt calibrate steps.jsonl --id own/llama-3.1-8b/h100/bf16/tp1 --kv-tokens 430000 --out own.json
   takt replay --profiles own.json --profile own/llama-3.1-8b/h100/bf16/tp1)";
 
-struct Report {
-  const char* name;
-  std::string CalibrateArguments::* path;
-  std::string (*write)(const CalibrationRun&);
-};
-
-constexpr Report kReports[] = {{"--out", &CalibrateArguments::out, ProfileFile},
-                               {"--html", &CalibrateArguments::html, CalibrationHtml},
-                               {"--json", &CalibrateArguments::json, CalibrationJson}};
+constexpr ReportOf<CalibrateArguments, CalibrationRun> kCalibrateReports[] = {
+    {"--out", &CalibrateArguments::out, ProfileFile},
+    {"--html", &CalibrateArguments::html, CalibrationHtml},
+    {"--json", &CalibrateArguments::json, CalibrationJson}};
 
 absl::Status CheckUsage(const CalibrateArguments& arguments) {
   const std::vector<std::string_view> parts = internal::SplitId(arguments.id);
@@ -52,7 +47,7 @@ absl::Status CheckUsage(const CalibrateArguments& arguments) {
         "--id: '{}' is not FAMILY/MODEL/GPU/DTYPE/tpN, such as own/llama-3.1-8b/h100/bf16/tp1", arguments.id));
   }
   const NamedPath log{"LOG", arguments.log};
-  return CheckPaths(std::span(&log, 1), PathsOf(arguments, kReports));
+  return CheckPaths(std::span(&log, 1), PathsOf(arguments, kCalibrateReports));
 }
 
 CalibrateOptions OptionsOf(const CalibrateArguments& arguments) {
@@ -82,7 +77,7 @@ absl::StatusOr<StepLog> LoadLog(const CalibrateArguments& arguments) {
 int RunCalibrate(const CalibrateArguments& arguments) {
   constexpr std::string_view kName = "calibrate";
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
-  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kReports);
+  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kCalibrateReports);
   if (!files.ok()) return Complain(kName, files.status(), kFailed);
   absl::StatusOr<StepLog> log = LoadLog(arguments);
   if (!log.ok()) return Complain(kName, log.status(), kFailed);
@@ -93,7 +88,7 @@ int RunCalibrate(const CalibrateArguments& arguments) {
                     kFailed);
   }
   const CalibrationRun run = {arguments, arguments.out, *std::move(log), *std::move(found)};
-  const absl::Status written = WriteReports(run, arguments, kReports, *files, false,
+  const absl::Status written = WriteReports(run, arguments, kCalibrateReports, *files, false,
                                             [](const CalibrationRun& r, bool) { return CalibrationText(r); });
   return written.ok() ? kDone : Complain(kName, written, kFailed);
 }

@@ -45,7 +45,7 @@ Examples
 Exit code: 0 a plan (where a limit ended the search, it says so), 1 failed or no plan (it says what is missing),
 2 wrong usage, 130 interrupted (the best plan so far was reported).)";
 
-constexpr std::string_view kName = "cluster";
+constexpr std::string_view kCluster = "cluster";
 
 std::size_t At(int i) { return static_cast<std::size_t>(i); }
 
@@ -67,7 +67,7 @@ std::string ServersText(const ClusterPlan& plan, int type) {
   return text;
 }
 
-std::string PlanText(const ClusterProblem& problem, const ClusterPlan& plan, bool colour) {
+std::string ClusterText(const ClusterProblem& problem, const ClusterPlan& plan, bool colour) {
   const bool cost = problem.goal == ClusterGoal::kLeastCost;
   Table table({{"", "replicas", false},
                {"", "class", false},
@@ -115,7 +115,7 @@ std::string PlanText(const ClusterProblem& problem, const ClusterPlan& plan, boo
   return text;
 }
 
-std::string PlanJson(const ClusterProblem& problem, const ClusterPlan& plan) {
+std::string ClusterJson(const ClusterProblem& problem, const ClusterPlan& plan) {
   JsonWriter json;
   json.BeginObject().Field("status", Name(plan.status));
   json.Field("goal", problem.goal == ClusterGoal::kLeastCost ? "cost" : "throughput");
@@ -160,8 +160,8 @@ absl::Status WriteMps(const ClusterArguments& arguments, const ClusterProblem& p
 int RunCluster(const ClusterArguments& arguments) {
   const NamedPath input{"FILE", arguments.file}, outputs[] = {{"--json", arguments.json}, {"--mps", arguments.mps}};
   if (absl::Status usage = CheckPaths(std::span(&input, 1), outputs); !usage.ok())
-    return Complain(kName, usage, kUsage);
-  const auto fail = [](const absl::Status& status) { return Complain(kName, status, kFailed); };
+    return Complain(kCluster, usage, kUsage);
+  const auto fail = [](const absl::Status& status) { return Complain(kCluster, status, kFailed); };
   absl::StatusOr<OutputFile> json = OutputFile::Open(arguments.json);
   if (!json.ok()) return fail(json.status());
   const absl::StatusOr<ClusterProblem> problem = ReadClusterProblem(arguments.file);
@@ -177,18 +177,18 @@ int RunCluster(const ClusterArguments& arguments) {
       .seconds = arguments.seconds, .relative_gap = arguments.gap, .go_on = [] { return !Interrupted(); }};
   const absl::StatusOr<ClusterPlan> plan = PlanCluster(*problem, **solver, limits, servers);
   if (!plan.ok()) return fail(plan.status());
-  json->Write(PlanJson(*problem, *plan));
+  json->Write(ClusterJson(*problem, *plan));
   if (absl::Status written = json->Close(); !written.ok()) return fail(written);
   if (plan->replicas.empty()) {
     const bool stopped = plan->status == MilpStatus::kLimit;
     const std::string why =
         stopped ? "a limit ended the search before it found a plan" : "there is no plan\n" + Describe(plan->shortages);
-    return Complain(kName, absl::FailedPreconditionError(why.substr(0, why.find_last_not_of('\n') + 1)),
+    return Complain(kCluster, absl::FailedPreconditionError(why.substr(0, why.find_last_not_of('\n') + 1)),
                     Interrupted() ? kInterrupted : kFailed);
   }
   if (!arguments.quiet) {
     std::FILE* stream = IsStdout(arguments.json) || IsStdout(arguments.mps) ? stderr : stdout;
-    const absl::Status shown = ShowText(stream, PlanText(*problem, *plan, WantsColour(stream)));
+    const absl::Status shown = ShowText(stream, ClusterText(*problem, *plan, WantsColour(stream)));
     if (!shown.ok()) return fail(shown);
   }
   return Interrupted() ? kInterrupted : kDone;

@@ -50,19 +50,15 @@ Examples
 
 Exit code: 0 done, 1 failed or no plan (the message says what is missing), 2 wrong usage, 130 interrupted.)";
 
-constexpr std::string_view kName = "plan";
+constexpr std::string_view kPlan = "plan";
 
-struct PlanFile {
-  const char* name;
-  std::string PlanArguments::* path;
-  std::string (*write)(const PlanRun&);
-};
-constexpr PlanFile kFiles[] = {{"--json", &PlanArguments::json, PlanJson}, {"--html", &PlanArguments::html, PlanHtml}};
+constexpr ReportOf<PlanArguments, PlanRun> kPlanReports[] = {{"--json", &PlanArguments::json, PlanJson},
+                                                             {"--html", &PlanArguments::html, PlanHtml}};
 
 absl::Status CheckUsage(const PlanArguments& arguments) {
   const NamedPath inputs[] = {
       {"--workload", arguments.workload}, {"--models", arguments.models}, {"--profiles", arguments.profiles}};
-  return CheckPaths(inputs, PathsOf(arguments, kFiles));
+  return CheckPaths(inputs, PathsOf(arguments, kPlanReports));
 }
 
 CascadeGoal GoalOf(const PlanArguments& arguments) {
@@ -158,18 +154,18 @@ absl::StatusOr<PlanRun> MakePlan(const PlanArguments& arguments, ProgressBar& ba
 }
 
 int RunPlan(const PlanArguments& arguments) {
-  if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
-  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kFiles);
-  if (!files.ok()) return Complain(kName, files.status(), kFailed);
+  if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kPlan, usage, kUsage);
+  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kPlanReports);
+  if (!files.ok()) return Complain(kPlan, files.status(), kFailed);
   CatchInterrupts();
   ProgressBar bar(!arguments.quiet);
   const absl::StatusOr<PlanRun> run = MakePlan(arguments, bar);
   bar.Clear();
   if (!run.ok()) {
-    return Complain(kName, run.status(), absl::IsCancelled(run.status()) ? kInterrupted : kFailed);
+    return Complain(kPlan, run.status(), absl::IsCancelled(run.status()) ? kInterrupted : kFailed);
   }
-  const absl::Status written = WriteReports(*run, arguments, kFiles, *files, arguments.quiet, PlanText);
-  return written.ok() ? kDone : Complain(kName, written, kFailed);
+  const absl::Status written = WriteReports(*run, arguments, kPlanReports, *files, arguments.quiet, PlanText);
+  return written.ok() ? kDone : Complain(kPlan, written, kFailed);
 }
 
 }  // namespace

@@ -24,9 +24,8 @@ struct PredictArguments {
   bool skip_bad_lines = false;
 };
 
-constexpr std::string_view kName = "predict";
-constexpr std::size_t kLevels = Estimate::kLevels.size();
-constexpr std::array<const char*, kLevels> kQuantiles = {"q10", "q25", "q50", "q75", "q90"};
+constexpr std::string_view kPredict = "predict";
+constexpr std::array<const char*, Estimate::kLevels.size()> kQuantiles = {"q10", "q25", "q50", "q75", "q90"};
 
 std::string CsvField(std::string_view text) {
   if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
@@ -50,7 +49,8 @@ std::string JsonLine(std::int64_t line, std::string_view workflow, const CallFor
   if (!workflow.empty()) json.Field("workflow", workflow);
   const Estimate& e = told.tokens_left;
   if (e.known()) json.Field("mean", e.mean);
-  for (std::size_t l = 0; l < kLevels && e.known(); ++l) json.Field(kQuantiles[l], static_cast<double>(e.quantiles[l]));
+  for (std::size_t l = 0; l < Estimate::kLevels.size() && e.known(); ++l)
+    json.Field(kQuantiles[l], static_cast<double>(e.quantiles[l]));
   if (solved && told.solved >= 0) json.Field("solved", told.solved);
   else if (solved) json.Key("solved").Null();
   return json.EndObject().Take() + "\n";
@@ -60,21 +60,21 @@ int RunPredict(const PredictArguments& arguments) {
   const NamedPath inputs[] = {{"MODEL", arguments.model}, {"LOG", arguments.log}};
   const NamedPath output{"--output", arguments.output};
   if (absl::Status usage = CheckPaths(inputs, std::span(&output, 1)); !usage.ok())
-    return Complain(kName, usage, kUsage);
+    return Complain(kPredict, usage, kUsage);
   absl::StatusOr<OutputFile> out = OutputFile::Open(arguments.output);
-  if (!out.ok()) return Complain(kName, out.status(), kFailed);
+  if (!out.ok()) return Complain(kPredict, out.status(), kFailed);
   const absl::StatusOr<std::string> bytes = ReadFile(arguments.model);
-  if (!bytes.ok()) return Complain(kName, bytes.status(), kFailed);
+  if (!bytes.ok()) return Complain(kPredict, bytes.status(), kFailed);
   const auto predictor = CallPredictor::Load(*bytes);
   if (!predictor.ok()) {
     const std::string named =
         fmt::format("{}: {}", InputName(arguments.model), std::string(predictor.status().message()));
-    return Complain(kName, absl::InvalidArgumentError(named), kFailed);
+    return Complain(kPredict, absl::InvalidArgumentError(named), kFailed);
   }
   CallLogReport report;
   const absl::StatusOr<CallLog> log =
       ReadCallLog(arguments.log, {.outputs = false, .skip_bad_lines = arguments.skip_bad_lines}, report);
-  if (!log.ok()) return Complain(kName, log.status(), kFailed);
+  if (!log.ok()) return Complain(kPredict, log.status(), kFailed);
   NoteBadLines(InputName(arguments.log), report.bad_lines, report.bad_line_messages);
 
   CatchInterrupts();
@@ -86,7 +86,7 @@ int RunPredict(const PredictArguments& arguments) {
   std::vector<CallForecast> told(kAtOnce);
   std::int64_t unknown = 0;
   for (std::size_t from = 0; from < log->calls.size(); from += kAtOnce) {
-    if (Interrupted()) return Complain(kName, absl::CancelledError("interrupted"), kInterrupted);
+    if (Interrupted()) return Complain(kPredict, absl::CancelledError("interrupted"), kInterrupted);
     const std::size_t n = std::min(kAtOnce, log->calls.size() - from);
     calls.clear();
     for (std::size_t i = 0; i < n; ++i) calls.push_back(log->calls[from + i].call);
@@ -103,7 +103,7 @@ int RunPredict(const PredictArguments& arguments) {
                    .c_str(),
                stderr);
   }
-  return written.ok() ? kDone : Complain(kName, written, kFailed);
+  return written.ok() ? kDone : Complain(kPredict, written, kFailed);
 }
 
 }  // namespace

@@ -6,13 +6,13 @@
 namespace takt::tool {
 namespace {
 
-struct Report {
+struct ComparisonReport {
   const char* name;
   std::string ReportFiles::* path;
   void (*write)(const Comparison&, OutputFile&);
 };
 
-constexpr Report kReports[] = {
+constexpr ComparisonReport kComparisonReports[] = {
     {"--json", &ReportFiles::json, [](const Comparison& c, OutputFile& out) { out.Write(JsonReport(c)); }},
     {"--csv", &ReportFiles::csv, WriteRequestCsv},
     {"--csv-summary", &ReportFiles::csv_summary, WriteRunCsv},
@@ -22,12 +22,14 @@ constexpr Report kReports[] = {
 
 }  // namespace
 
-std::vector<NamedPath> ReportPaths(const ReportFiles& wanted) { return PathsOf(wanted, kReports); }
+std::vector<NamedPath> ReportPaths(const ReportFiles& wanted) { return PathsOf(wanted, kComparisonReports); }
 
-absl::StatusOr<std::vector<OutputFile>> OpenReports(const ReportFiles& wanted) { return OpenReports(wanted, kReports); }
+absl::StatusOr<std::vector<OutputFile>> OpenReports(const ReportFiles& wanted) {
+  return OpenReports(wanted, kComparisonReports);
+}
 
 absl::Status WriteReports(const Comparison& comparison, const ReportFiles& wanted, std::vector<OutputFile>& files) {
-  return WriteReports(comparison, wanted, kReports, files, wanted.quiet, TextReport);
+  return WriteReports(comparison, wanted, kComparisonReports, files, wanted.quiet, TextReport);
 }
 
 }  // namespace takt::tool

@@ -22,7 +22,7 @@ struct ScenarioArguments : StudySettings {
   bool quiet = false;
 };
 
-constexpr std::string_view kName = "scenario";
+constexpr std::string_view kScenario = "scenario";
 
 std::string List() {
   std::string text = "Scenarios\n";
@@ -30,47 +30,42 @@ std::string List() {
   return text;
 }
 
-struct Report {
-  const char* name;
-  std::string ScenarioArguments::* path;
-  std::string (*write)(const ScenarioReport&);
-};
-constexpr Report kReports[] = {{"--json", &ScenarioArguments::json, ScenarioJson},
-                               {"--html", &ScenarioArguments::html, ScenarioHtml}};
+constexpr ReportOf<ScenarioArguments, ScenarioReport> kScenarioReports[] = {
+    {"--json", &ScenarioArguments::json, ScenarioJson}, {"--html", &ScenarioArguments::html, ScenarioHtml}};
 
 int RunScenario(const ScenarioArguments& arguments) {
-  if (arguments.name.empty()) return Print(kName, List());
+  if (arguments.name.empty()) return Print(kScenario, List());
   const auto begin = std::chrono::steady_clock::now();
   CatchInterrupts();
   const std::vector<Scenario> scenarios = Scenarios();
   const auto scenario = std::ranges::find(scenarios, arguments.name, &Scenario::name);
   if (scenario == scenarios.end()) {
-    return Complain(kName, absl::InvalidArgumentError(fmt::format("there is no '{}'\n{}", arguments.name, List())),
+    return Complain(kScenario, absl::InvalidArgumentError(fmt::format("there is no '{}'\n{}", arguments.name, List())),
                     kUsage);
   }
   if (arguments.first_seed != 1 && !scenario->takes_first_seed) {
     return Complain(
-        kName,
+        kScenario,
         absl::InvalidArgumentError(fmt::format("--first-seed: scenario '{}' begins with seed 1", arguments.name)),
         kUsage);
   }
   const NamedPath data{"--data", arguments.data};
-  if (absl::Status usage = CheckPaths(std::span(&data, 1), PathsOf(arguments, kReports)); !usage.ok()) {
-    return Complain(kName, usage, kUsage);
+  if (absl::Status usage = CheckPaths(std::span(&data, 1), PathsOf(arguments, kScenarioReports)); !usage.ok()) {
+    return Complain(kScenario, usage, kUsage);
   }
-  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kReports);
-  if (!files.ok()) return Complain(kName, files.status(), kFailed);
+  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kScenarioReports);
+  if (!files.ok()) return Complain(kScenario, files.status(), kFailed);
 
   ProgressBar bar(!arguments.quiet);
   absl::StatusOr<ScenarioReport> report = scenario->run(arguments, bar);
   bar.Clear();
-  if (!report.ok()) return Complain(kName, report.status(), kFailed);
+  if (!report.ok()) return Complain(kScenario, report.status(), kFailed);
   report->name = arguments.name;
   report->full = arguments.full;
   if (!arguments.no_wall)
     report->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const absl::Status fault = WriteReports(*report, arguments, kReports, *files, arguments.quiet, ScenarioText);
-  if (!fault.ok()) return Complain(kName, fault, kFailed);
+  const absl::Status fault = WriteReports(*report, arguments, kScenarioReports, *files, arguments.quiet, ScenarioText);
+  if (!fault.ok()) return Complain(kScenario, fault, kFailed);
   return report->interrupted ? kInterrupted : kDone;
 }
 

@@ -54,8 +54,7 @@ Examples
 
 Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.)";
 
-constexpr std::string_view kName = "train";
-constexpr std::size_t kLevels = Estimate::kLevels.size();
+constexpr std::string_view kTrain = "train";
 using Workflows = std::vector<std::vector<LoggedCall>>;
 
 // How predictions compare with what came, of one model's calls or of all.
@@ -64,7 +63,7 @@ struct Check {
   std::int64_t calls = 0;
   double forest_tau = 0, prompt_tau = 0, stage_tau = 0;  // Kendall distance to the order of tokens left
   double pinball = 0;                                    // mean over calls and levels [tokens]
-  std::array<double, kLevels> coverage = {};             // share at or below the quantile; a tie counts half
+  std::array<double, Estimate::kLevels.size()> coverage = {};  // share at or below the quantile; a tie counts half
   double calibration_error = 0;
   double predicted_mean = 0, true_mean = 0;
 };
@@ -140,10 +139,10 @@ Check CheckOf(std::string model, std::span<const Held> held) {
     stage.push_back(h.stage);
     check.predicted_mean += h.told.mean;
     check.true_mean += h.truth;
-    for (std::size_t l = 0; l < kLevels; ++l) {
+    for (std::size_t l = 0; l < Estimate::kLevels.size(); ++l) {
       const double level = Estimate::kLevels[l];
       const double off = h.truth - static_cast<double>(h.told.quantiles[l]);
-      check.pinball += std::max(level * off, (level - 1) * off) / static_cast<double>(kLevels);
+      check.pinball += std::max(level * off, (level - 1) * off) / static_cast<double>(Estimate::kLevels.size());
       check.coverage[l] += off < 0 ? 1 : off > 0 ? 0 : 0.5;
     }
   }
@@ -151,9 +150,10 @@ Check CheckOf(std::string model, std::span<const Held> held) {
   if (truth.empty()) return check;
   const auto n = static_cast<double>(truth.size());
   for (double* sum : {&check.predicted_mean, &check.true_mean, &check.pinball}) *sum /= n;
-  for (std::size_t l = 0; l < kLevels; ++l) {
+  for (std::size_t l = 0; l < Estimate::kLevels.size(); ++l) {
     check.coverage[l] /= n;
-    check.calibration_error += std::abs(check.coverage[l] - Estimate::kLevels[l]) / static_cast<double>(kLevels);
+    check.calibration_error +=
+        std::abs(check.coverage[l] - Estimate::kLevels[l]) / static_cast<double>(Estimate::kLevels.size());
   }
   check.forest_tau = CountPairs(truth, forest).distance();
   check.prompt_tau = CountPairs(truth, prompt).distance();
@@ -265,7 +265,7 @@ std::string Json(const Training& run) {
     json.Field("tau_distance_of_prompt", c.prompt_tau).Field("pinball_loss", c.pinball);
     json.Field("mean", c.true_mean).Field("predicted_mean", c.predicted_mean);
     json.Field("calibration_error", c.calibration_error).Key("reliability").BeginArray();
-    for (std::size_t l = 0; l < kLevels; ++l) {
+    for (std::size_t l = 0; l < Estimate::kLevels.size(); ++l) {
       json.BeginObject().Field("level", Estimate::kLevels[l]).Field("share", c.coverage[l]).EndObject();
     }
     json.EndArray().EndObject();
@@ -315,7 +315,8 @@ std::string Html(const Training& run) {
     if (c.calls == 0 || (i > 0 && run.checks.size() == 2)) continue;
     PlotLine& line =
         quantiles.emplace_back(PlotLine{.name = i == 0 ? "all" : Shown(c.model), .style = i, .points = {}});
-    for (std::size_t l = 0; l < kLevels; ++l) line.points.push_back({Estimate::kLevels[l], c.coverage[l]});
+    for (std::size_t l = 0; l < Estimate::kLevels.size(); ++l)
+      line.points.push_back({Estimate::kLevels[l], c.coverage[l]});
   }
   if (!quantiles.empty()) {
     html += ReliabilityFigure("Tokens left: reliability of quantiles", "predicted quantile", "share of calls below it",
@@ -338,26 +339,21 @@ std::string Html(const Training& run) {
   return HtmlPage("takt train", html + "</div>\n");
 }
 
-struct Report {
-  const char* name;
-  std::string TrainArguments::* path;
-  std::string (*write)(const Training&);
-};
-constexpr Report kReports[] = {
+constexpr ReportOf<TrainArguments, Training> kTrainReports[] = {
     {"--out", &TrainArguments::out, [](const Training& run) { return run.predictor->Save(); }},
     {"--json", &TrainArguments::json, Json},
     {"--html", &TrainArguments::html, Html}};
 
 int RunTrain(const TrainArguments& arguments) {
   const NamedPath named{"LOG", arguments.log};
-  if (absl::Status usage = CheckPaths(std::span(&named, 1), PathsOf(arguments, kReports)); !usage.ok()) {
-    return Complain(kName, usage, kUsage);
+  if (absl::Status usage = CheckPaths(std::span(&named, 1), PathsOf(arguments, kTrainReports)); !usage.ok()) {
+    return Complain(kTrain, usage, kUsage);
   }
-  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kReports);
-  if (!files.ok()) return Complain(kName, files.status(), kFailed);
+  absl::StatusOr<std::vector<OutputFile>> files = OpenReports(arguments, kTrainReports);
+  if (!files.ok()) return Complain(kTrain, files.status(), kFailed);
   CallLogReport report;
   const absl::StatusOr<CallLog> log = ReadCallLog(arguments.log, {.skip_bad_lines = arguments.skip_bad_lines}, report);
-  if (!log.ok()) return Complain(kName, log.status(), kFailed);
+  if (!log.ok()) return Complain(kTrain, log.status(), kFailed);
   NoteBadLines(InputName(arguments.log), report.bad_lines, report.bad_line_messages);
 
   // Held out evenly over the log, so that the order of its lines does not matter.
@@ -387,7 +383,7 @@ int RunTrain(const TrainArguments& arguments) {
   };
   const auto fail = [&bar](const absl::Status& status) {
     bar.Clear();
-    return Complain(kName, status, absl::IsCancelled(status) ? kInterrupted : kFailed);
+    return Complain(kTrain, status, absl::IsCancelled(status) ? kInterrupted : kFailed);
   };
   auto predictor = CallPredictor::Train(learnt, options, OnThreads(arguments.threads), shown_as("learning"));
   if (!predictor.ok()) return fail(predictor.status());
@@ -399,8 +395,8 @@ int RunTrain(const TrainArguments& arguments) {
   }
   if (Interrupted()) return fail(absl::CancelledError("interrupted"));
   bar.Clear();
-  const absl::Status written = WriteReports(run, arguments, kReports, *files, arguments.quiet, Text);
-  return written.ok() ? kDone : Complain(kName, written, kFailed);
+  const absl::Status written = WriteReports(run, arguments, kTrainReports, *files, arguments.quiet, Text);
+  return written.ok() ? kDone : Complain(kTrain, written, kFailed);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ struct TuneArguments {
   int threads = 0;  // 0: as many as there are cores
 };
 
-constexpr std::string_view kName = "tune";
+constexpr std::string_view kTune = "tune";
 
 // What is wrong, under the option at fault.
 absl::Status Of(const char* option, const absl::Status& status) {
@@ -148,13 +148,13 @@ int RunTune(const TuneArguments& arguments) {
   const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles}};
   const NamedPath output{"--json", arguments.json};
   if (absl::Status usage = CheckPaths(inputs, std::span(&output, 1)); !usage.ok())
-    return Complain(kName, usage, kUsage);
+    return Complain(kTune, usage, kUsage);
   const absl::StatusOr<AlphaSearch> search = SearchOf(arguments);
   if (!search.ok()) {
-    return Complain(kName, search.status(), absl::IsInvalidArgument(search.status()) ? kUsage : kFailed);
+    return Complain(kTune, search.status(), absl::IsInvalidArgument(search.status()) ? kUsage : kFailed);
   }
   absl::StatusOr<OutputFile> json = OutputFile::Open(arguments.json);
-  if (!json.ok()) return Complain(kName, json.status(), kFailed);
+  if (!json.ok()) return Complain(kTune, json.status(), kFailed);
   ProgressBar bar(!arguments.quiet);
   const absl::StatusOr<AlphaChoice> choice = SearchAlpha(*search, OnThreads(arguments.threads), [&bar](double done) {
     bar.Show(done, "replaying");
@@ -162,14 +162,14 @@ int RunTune(const TuneArguments& arguments) {
   });
   bar.Clear();
   if (!choice.ok())
-    return Complain(kName, choice.status(), absl::IsCancelled(choice.status()) ? kInterrupted : kFailed);
+    return Complain(kTune, choice.status(), absl::IsCancelled(choice.status()) ? kInterrupted : kFailed);
   json->Write(Json(*search, *choice));
   absl::Status fault = json->Close();
   if (!arguments.quiet) {
     std::FILE* stream = IsStdout(arguments.json) ? stderr : stdout;
     fault.Update(ShowText(stream, Text(*search, *choice, WantsColour(stream))));
   }
-  return fault.ok() ? kDone : Complain(kName, fault, kFailed);
+  return fault.ok() ? kDone : Complain(kTune, fault, kFailed);
 }
 
 }  // namespace

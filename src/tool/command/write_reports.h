@@ -15,8 +15,15 @@
 
 namespace takt::tool {
 
-// Reports, all of a command: {name of the option, path, a member of its arguments, write(run), its text, or
-// write(run, file)}.
+// One of a command's reports: its option, the member of the command's arguments that has its path, and its text.
+template <class Arguments, class Run>
+struct ReportOf {
+  const char* name;
+  std::string Arguments::* path;
+  std::string (*write)(const Run&);
+};
+
+// Reports: all of a command, each a ReportOf or of its form; write(run, file) may stand for the text.
 
 // For CheckPaths.
 template <class Arguments, class Reports>

@@ -15,10 +15,14 @@
 #include "absl/status/statusor.h"
 #include "tool/run/progress_bar.h"
 #include "tool/run/runner.h"
+#include "takt/model/step.h"
 #include "takt/numeric/summary.h"
 #include "takt/numeric/ttest.h"
 
 namespace takt::tool {
+
+// Of every engine of a study, unless the paper tells another: vLLM's customary limits of a step.
+inline constexpr StepLimits kStepLimits{.tokens = {2048}, .max_seqs = 256};
 
 // Setup: what is run, an equality; Figures: what came of it, in doubles.
 template <class Setup, class Figures>

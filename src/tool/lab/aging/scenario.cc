@@ -80,8 +80,7 @@ ReplayOptions EngineOptions(const Profile& profile) {
   ReplayOptions options;
   options.profile = profile;
   options.estimates = {EstimateKind::kOracle, 0};
-  options.limits.tokens = {2048};
-  options.limits.max_seqs = 256;
+  options.limits = kStepLimits;
   return options;
 }
 
@@ -316,7 +315,7 @@ std::vector<std::string> FindingsOf(const std::vector<Ground>& grounds, const Ag
   return findings;
 }
 
-absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressBar& bar) {
   const absl::StatusOr<std::string> file = FindData(settings.data, "traces", "azure_llm_2023_conv.csv.gz");
   if (!file.ok()) return file.status();
   WorkloadSource from;
@@ -406,7 +405,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
 Scenario AgingScenario() {
   return {"aging",
           "shortest total job first with a starvation counter: from which load on it is first come, first served",
-          RunScenario};
+          RunAging};
 }
 
 }  // namespace takt::tool

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "fmt/format.h"
@@ -15,10 +14,8 @@
 namespace takt::tool {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kQuality = 80, kLoad = 0.7;
 constexpr double kMinutes[] = {8, 16, 10};  // of traces 1, 2, 3
-constexpr std::size_t kProfiled = 2000;     // sampled requests, before the start
 constexpr double kShare = 0.05;             // of the requests that all models answer
 constexpr std::size_t kRows = 100;          // such requests that a new plan waits for
 

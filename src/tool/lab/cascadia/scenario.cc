@@ -308,7 +308,7 @@ std::vector<std::string> Sentences(const CascadiaFindings& all) {
   return text;
 }
 
-absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, ProgressBar& bar) {
   CascadiaFindings all;
   all.settings.full = settings.full;
   all.settings.seeds = settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3;
@@ -438,7 +438,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
 }  // namespace
 
 Scenario CascadiaScenario() {
-  return {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunScenario};
+  return {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia};
 }
 
 }  // namespace takt::tool

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -26,8 +25,6 @@ struct CascadiaPlanners {
 
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr std::size_t kProfiled = 2000;  // sampled requests
 constexpr std::int32_t kChunks[] = {256, 512, 1024, 4096};
 
 ServedModel Restricted(ServedModel model, const std::function<bool(const Profile&)>& keep) {

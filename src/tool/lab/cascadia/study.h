@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@
 #include "takt/planning/cascade.h"
 
 namespace takt::tool {
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
+inline constexpr std::size_t kProfiled = 2000;  // sampled requests, before the start
 
 // One system under one set of conditions.
 struct CascadiaResult {

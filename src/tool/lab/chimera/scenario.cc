@@ -298,7 +298,7 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
       {"Runs", fmt::format("{} paired seeds; {}, all served to the end", study.seeds(), runs)}};
 }
 
-absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar) {
   const ChimeraPlan plan;
   ChimeraStudy study(settings.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
   AddRuns(study, plan);
@@ -324,7 +324,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
 
 Scenario ChimeraScenario() {
   return {"chimera", "agentic workflows on models of unlike sizes: vLLM, MLFQ, LTR and Chimera, latency against score",
-          RunScenario};
+          RunChimera};
 }
 
 }  // namespace takt::tool

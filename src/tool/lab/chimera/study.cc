@@ -19,9 +19,6 @@
 namespace takt::tool {
 namespace {
 
-// Chosen, not told by the paper: vLLM's customary limits of a step.
-constexpr std::int32_t kMaxSeqs = 256;
-constexpr Tokens kStepTokens{2048};
 constexpr double kRate = 8;  // at which workloads are drawn
 constexpr double kMostRate = 48;
 
@@ -73,8 +70,7 @@ absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment) {
     options.engines.push_back(*std::move(profile));
   }
   options.profile = options.engines.front();
-  options.limits.tokens = kStepTokens;
-  options.limits.max_seqs = kMaxSeqs;
+  options.limits = kStepLimits;
   return options;
 }
 

@@ -261,7 +261,7 @@ std::vector<std::string> FindingsOf(const DefaultStudy& study, const DefaultPlan
   return findings;
 }
 
-absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunDefault(const StudySettings& settings, ProgressBar& bar) {
   DefaultPlan plan;
   if (settings.full) plan.minutes = 30;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
@@ -303,7 +303,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
 
 Scenario DefaultScenario() {
   return {"default", "the default order against every rival, each on its own workload, and all of them on one GPU",
-          RunScenario, true};
+          RunDefault, true};
 }
 
 }  // namespace takt::tool

@@ -311,7 +311,7 @@ class Sensitivity {
   std::vector<ScenarioClaim> claims_;
 };
 
-absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunSensitivity(const StudySettings& settings, ProgressBar& bar) {
   DefaultPlan plan;
   if (settings.full) plan.minutes = 30;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
@@ -347,7 +347,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
 
 Scenario DefaultSensitivityScenario() {
   return {"default-sensitivity", "the default order with its constants halved and doubled, and in other surroundings",
-          RunScenario, true};
+          RunSensitivity, true};
 }
 
 }  // namespace takt::tool

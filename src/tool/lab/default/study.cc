@@ -22,8 +22,7 @@ namespace {
 // Chosen: customary limits of a step (of 2,048 tokens it takes so long beside a prompt that no order could end
 // workflows within five times what they take alone), and as much of the host's memory for KV that is swapped out as in
 // the LAMPS scenario, in bytes.
-constexpr std::int32_t kMaxSeqs = 256;
-constexpr Tokens kStepTokens{512};
+constexpr StepLimits kShortSteps{.tokens = {512}, .max_seqs = 256};
 constexpr Blocks kCpuBlocks{12'500};
 constexpr std::uint64_t kSampleSeed = 1'000'000;  // of the workflows by which sizes are chosen; no run has it
 constexpr std::size_t kSampleCalls = 6000;
@@ -161,8 +160,7 @@ ReplayOptions DefaultStudy::OptionsOf(const DefaultSetup& setup, std::uint64_t s
   options.seed = seed;
   options.instances = setup.instances;
   options.placement = setup.placement;
-  options.limits.tokens = kStepTokens;
-  options.limits.max_seqs = kMaxSeqs;
+  options.limits = kShortSteps;
   options.scheduler.cpu_blocks = kCpuBlocks;
   options.scheduler.prefix_cache = setup.served == Served::kChats;
   return options;

@@ -363,7 +363,7 @@ std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
                                                : "all queries are")}};
 }
 
-absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunHexgen(const StudySettings& settings, ProgressBar& bar) {
   const absl::StatusOr<std::string> trace1 = FindData(settings.data, "text2sql", "trace1.jsonl");
   if (!trace1.ok()) return trace1.status();
   const absl::StatusOr<std::string> trace2 = FindData(settings.data, "text2sql", "trace2.jsonl");
@@ -423,7 +423,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
 
 Scenario HexgenFlowScenario() {
   return {"hexgen-flow", "text-to-SQL workflows under deadlines on unequal GPUs: vLLM, VTC, QLM and HexGen-Flow",
-          RunScenario};
+          RunHexgen};
 }
 
 }  // namespace takt::tool

@@ -143,7 +143,7 @@ std::vector<Condition> ConditionsOf(const std::string& file, const KairosStudy& 
                        study.seeds(), plan.minutes)}};
 }
 
-absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, ProgressBar& bar) {
   const absl::StatusOr<std::string> file = FindData(settings.data, "traces", "azure_llm_2023_conv.csv.gz");
   if (!file.ok()) return file.status();
   WorkloadSource from;
@@ -199,7 +199,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
 }  // namespace
 
 Scenario KairosScenario() {
-  return {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to deep overload", RunScenario};
+  return {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to deep overload", RunKairos};
 }
 
 }  // namespace takt::tool

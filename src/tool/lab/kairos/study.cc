@@ -18,9 +18,6 @@ namespace takt::tool {
 namespace {
 
 constexpr std::int32_t kInstances = 4;
-// Chosen, not told by the paper: vLLM's customary limits of a step.
-constexpr std::int32_t kMaxSeqs = 256;
-constexpr Tokens kStepTokens{2048};
 // Chosen: where the decode rate of the packer is read off the profile.
 constexpr std::int64_t kTypicalContext = 600, kTypicalBatch = 128;
 constexpr std::int64_t kSample = 2000;  // workflows by which capacity is measured
@@ -82,8 +79,7 @@ ReplayOptions EngineOptions(const Profile& profile) {
   ReplayOptions options;
   options.profile = profile;
   options.instances = kInstances;
-  options.limits.tokens = kStepTokens;
-  options.limits.max_seqs = kMaxSeqs;
+  options.limits = kStepLimits;
   return options;
 }
 
@@ -99,7 +95,7 @@ absl::Status KairosStudy::Prepare() {
     absl::StatusOr<Profile> profile = FindProfile(ProfileOf(model));
     if (!profile.ok()) return profile.status();
     profiles_.push_back(*std::move(profile));
-    const PreparedCostModel cost(profiles_.back().cost, 1 << 12, kMaxSeqs);
+    const PreparedCostModel cost(profiles_.back().cost, 1 << 12, kStepLimits.max_seqs);
     const std::int64_t room = profiles_.back().kv_capacity_tokens / kTypicalContext;
     StepLoad load;
     for (std::int64_t i = 0; i < std::clamp<std::int64_t>(room, 1, kTypicalBatch); ++i) load.AddDecode(kTypicalContext);
@@ -150,7 +146,7 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
         fmt::format("time_slot_packer(decode_rate={:.3f},late={})", study.decode_rate(setup.model), system.counts_late);
   }
   // With a queue before the instances, where a placement is to choose.
-  if (system.placement != "round_robin") options.max_outstanding = kMaxSeqs;
+  if (system.placement != "round_robin") options.max_outstanding = kStepLimits.max_seqs;
   if (system.knows == Knows::kDepths) {
     options.control_interval = std::chrono::seconds(1);
     options.control = [depths = Depths(workload), told = false](TimePoint, const VirtualRequests&,

@@ -265,7 +265,7 @@ std::vector<Condition> ConditionsOf(const std::string& file, const LampsStudy& s
                    study.seeds(), plan.minutes, plan.throughput_minutes)}};
 }
 
-absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, ProgressBar& bar) {
+absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressBar& bar) {
   const absl::StatusOr<std::string> file = FindData(settings.data, "tools", "infercept_multi_api.jsonl");
   if (!file.ok()) return file.status();
   WorkloadSource from;
@@ -314,7 +314,7 @@ absl::StatusOr<ScenarioReport> RunScenario(const StudySettings& settings, Progre
 }  // namespace
 
 Scenario LampsScenario() {
-  return {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunScenario};
+  return {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunLamps};
 }
 
 }  // namespace takt::tool

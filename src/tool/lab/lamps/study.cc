@@ -44,8 +44,7 @@ ReplayOptions OptionsOf(const LampsSetup& setup, const Profile& profile, std::ui
   options.profile = profile;
   options.rate_scale = setup.rate;
   options.limit = setup.requests();
-  options.limits.tokens = {2048};
-  options.limits.max_seqs = 256;
+  options.limits = kStepLimits;
   options.scheduler.cpu_blocks = kCpuBlocks;
   if (setup.system.preemptive) options.scheduler.preempt = PreemptMode::kByRank;
   return options;
