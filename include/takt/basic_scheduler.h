@@ -381,6 +381,7 @@ class BasicScheduler {
   WaitsFor PassedOverFor(const Record& record) const;
   bool NeedsLargerStep(const Record& record) const;
   PrefixCache::Hit HitOf(const Record& record) const;
+  std::int32_t SharedBlocks(const Record& record, const PrefixCache::Hit& hit) const;
   std::int32_t BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const;
   Fit TryAdmit(Slot slot);
   Fit TrySwapIn(Slot slot);

@@ -136,12 +136,16 @@ PrefixCache::Hit BasicScheduler<Policy, Pause>::HitOf(const Record& record) cons
   return kv_.ledger.Find(Hashes(record, 0, chunks), chunk_blocks);
 }
 
-// Blocks that must be free for a waiting request to be let in. Idle chunks that it would take over count as free
-// memory until then.
+// Blocks of a hit that others use. Idle chunks count as free memory until they are taken over.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::SharedBlocks(const Record& record, const PrefixCache::Hit& hit) const {
+  return hit.chunks > hit.idle ? (hit.chunks - hit.idle) * ChunkBlocks(record) : 0;
+}
+
+// Blocks that must be free for a waiting request to be let in.
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const {
-  const std::int32_t shared = hit.chunks > hit.idle ? (hit.chunks - hit.idle) * ChunkBlocks(record) : 0;
-  return std::max({BlocksFor(record), record.blocks, record.cpu_blocks}) - record.blocks - shared;
+  return std::max({BlocksFor(record), record.blocks, record.cpu_blocks}) - record.blocks - SharedBlocks(record, hit);
 }
 
 // Moves a waiting request to the running set if it fits this step.
@@ -193,7 +197,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
 
   const std::int32_t blocks = std::max(BlocksFor(record), record.blocks);
   if (kv_.block_tokens > 0) {
-    const std::int32_t need = BlocksNeeded(record, hit);
+    const std::int32_t need = blocks - record.blocks - SharedBlocks(record, hit);
     const std::int32_t spared = counts_.rows > 0 ? kv_.watermark : 0;
     if (need > 0 && need > FreeBlocks() - spared) return stop(WaitsFor::kKv);
   }
