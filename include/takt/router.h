@@ -64,12 +64,17 @@ struct RouterOptions {
   WorkflowTableOptions workflows = {};
   std::uint64_t hash_seed = 0;  // keys the hashes of ids and workflows, as SchedulerOptions::hash_seed does
 
+  template <class Self, class List>
+  static constexpr auto ListOptions(Self& self, List&& list) {
+    return list(Option("max_outstanding", self.max_outstanding, {.least = 1}), Option("window", self.window),
+                Option("fail_unfit", self.fail_unfit), Option("reserve_requests", self.reserve_requests),
+                Option("hash_seed", self.hash_seed));
+  }
+
   // InvalidArgument names every field at fault, with its value.
   absl::Status Validate() const {
     Faults faults;
-    faults.Expect(max_outstanding >= 1, "max_outstanding", max_outstanding, "must be at least 1");
-    faults.Expect(window >= 0, "window", window, "must not be negative");
-    faults.Expect(reserve_requests >= 0, "reserve_requests", reserve_requests, "must not be negative");
+    faults.ExpectOptions(*this);
     return faults.ToStatus();
   }
 };

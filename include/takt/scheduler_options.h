@@ -2,12 +2,16 @@
 #ifndef TAKT_SCHEDULER_OPTIONS_H_
 #define TAKT_SCHEDULER_OPTIONS_H_
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/status.h"
-#include "takt/base/faults.h"
 #include "takt/base/count.h"
+#include "takt/base/faults.h"
 #include "takt/base/id.h"
+#include "takt/base/names.h"
+#include "takt/base/spec.h"
 #include "takt/model/step.h"
 
 namespace takt {
@@ -17,19 +21,23 @@ enum class KvMode : std::uint8_t {
   kLedger,  // the library counts blocks
   kOracle,  // the host counts; a KvOracle answers
 };
+constexpr auto NamesOf(KvMode) { return std::to_array<std::string_view>({"none", "ledger", "oracle"}); }
 
 enum class StepOrder : std::uint8_t {
   kRunningFirst,  // decodes and started prefills take the budget first, admissions what is left
   kPrefillFirst,  // started prefills and admissions first, decodes what is left
 };
+constexpr auto NamesOf(StepOrder) { return std::to_array<std::string_view>({"running_first", "prefill_first"}); }
 
 enum class PreemptMode : std::uint8_t {
   kOff,       // who runs keeps its place; a row that cannot grow waits for KV
   kOnMemory,  // the worst by rank gives way when a row cannot grow
   kByRank,    // also to a waiting request that is better by more than the margin
 };
+constexpr auto NamesOf(PreemptMode) { return std::to_array<std::string_view>({"off", "on_memory", "by_rank"}); }
 
 enum class Shed : std::uint8_t { kNewest, kWorst };
+constexpr auto NamesOf(Shed) { return std::to_array<std::string_view>({"newest", "worst"}); }
 
 struct SchedulerOptions {
   std::int32_t max_running = 1024;     // rows reserved for running requests; StepLimits.max_seqs may ask for less
@@ -70,29 +78,33 @@ struct SchedulerOptions {
 
   // InvalidArgument names every field at fault, with its value, one a line.
   absl::Status Validate() const;
+
+  // All fields in their order, which is that of a log.
+  template <class Self, class List>
+  static constexpr auto ListOptions(Self& self, List&& list) {
+    constexpr auto drop = static_cast<double>(KvAction::kDrop), out = static_cast<double>(KvAction::kOut);
+    return list(
+        Option("max_running", self.max_running, {.least = 1, .most = 1 << 20}), Option("max_waiting", self.max_waiting),
+        Option("reserve_requests", self.reserve_requests, {.most = 1 << 28}), Option("shed", self.shed),
+        Option("order", self.order), Option("preempt", self.preempt),
+        Option("preempt_action", self.preempt_action, {.least = drop, .most = out}),
+        Option("preempt_margin", self.preempt_margin), Option("kv", self.kv),
+        Option("kv_block_tokens", self.kv_block_tokens, {.least = 1, .most = 1 << 20}),
+        Option("kv_blocks", self.kv_blocks, {.meaning = "where the library counts KV", .least = 1}),
+        Option("cpu_blocks", self.cpu_blocks),
+        Option("kv_watermark", self.kv_watermark, {.most = 1, .below_most = true}),
+        Option("prefix_cache", self.prefix_cache), Option("admission_window", self.admission_window, {.least = 1}),
+        Option("first_step", self.first_step, {.least = 1, .most = 0x1p63}), Option("hash_seed", self.hash_seed),
+        Option("max_step_tokens", self.max_step_tokens), Option("max_step_seqs", self.max_step_seqs));
+  }
 };
 
 inline absl::Status SchedulerOptions::Validate() const {
   Faults faults;
-  faults.Expect(max_running >= 1 && max_running <= 1 << 20, "max_running", max_running, "must be 1 to 1048576");
-  faults.Expect(max_waiting >= 0, "max_waiting", max_waiting, "must not be negative");
-  faults.Expect(reserve_requests >= 0 && reserve_requests <= 1 << 28, "reserve_requests", reserve_requests,
-                "must be 0 to 268435456");
-  faults.Expect(preempt_action == KvAction::kDrop || preempt_action == KvAction::kOut, "preempt_action",
-                Name(preempt_action), "must be drop or out");
-  faults.Expect(preempt_margin >= 0, "preempt_margin", preempt_margin, "must not be negative");
-  faults.Expect(admission_window >= 1, "admission_window", admission_window, "must be at least 1");
-  faults.Expect(first_step.value >= 1 && first_step.value <= std::uint64_t{1} << 63, "first_step", first_step.value,
-                "must be 1 to 2^63");
-  faults.Expect(max_step_tokens.value >= 0, "max_step_tokens", max_step_tokens.value, "must not be negative");
-  faults.Expect(max_step_seqs >= 0, "max_step_seqs", max_step_seqs, "must not be negative");
-  faults.Expect(cpu_blocks.value >= 0, "cpu_blocks", cpu_blocks.value, "must not be negative");
-  if (kv == KvMode::kLedger) {
-    faults.Expect(kv_blocks.value >= 1, "kv_blocks", kv_blocks.value, "must be at least 1 where the library counts KV");
-    faults.Expect(kv_block_tokens.value >= 1 && kv_block_tokens.value <= 1 << 20, "kv_block_tokens",
-                  kv_block_tokens.value, "must be 1 to 1048576");
-    faults.Expect(kv_watermark >= 0 && kv_watermark < 1, "kv_watermark", kv_watermark, "must be in [0, 1)");
-  }
+  VisitOptions(*this, [&](std::string_view name, const auto& value, const OptionText& text) {
+    const bool of_the_ledger = name.starts_with("kv_");
+    if (kv == KvMode::kLedger || !of_the_ledger) faults.ExpectOption(name, value, text);
+  });
   return faults.ToStatus();
 }
 

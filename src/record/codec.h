@@ -51,7 +51,7 @@ template <class T>
   requires std::integral<T> || std::is_enum_v<T>
 constexpr void FromBits(std::uint64_t bits, T& x, bool& fits) {
   if constexpr (std::is_enum_v<T>) {
-    fits &= bits <= ToBits(Last(T{}));
+    fits &= bits < NamesOf(T{}).size();
   } else {
     fits &= ToBits(static_cast<T>(bits)) == bits;
   }

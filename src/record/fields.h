@@ -3,7 +3,7 @@
 #define TAKT_SRC_RECORD_FIELDS_H_
 
 #include <concepts>
-#include <cstdint>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -54,10 +54,6 @@ TAKT_FIELDS(PolicyChanged, policy)
 TAKT_NO_FIELDS(Drain)
 TAKT_FIELDS(Epoch, agent_ranks, alpha)
 
-TAKT_FIELDS(SchedulerOptions, max_running, max_waiting, reserve_requests, shed, order, preempt, preempt_action,
-            preempt_margin, kv, kv_block_tokens, kv_blocks, cpu_blocks, kv_watermark, prefix_cache, admission_window,
-            first_step, hash_seed, max_step_tokens, max_step_seqs)
-TAKT_FIELDS(StepLimits, tokens, max_seqs, prefill_tokens, chunk_tokens, adapters, swap_out, swap_in)
 TAKT_FIELDS(PlanEntry, request, lane, tokens, position, speculative, flags)
 TAKT_FIELDS(KvMove, id, request, action, first, count)
 TAKT_FIELDS(Preemption, request, action)
@@ -75,18 +71,32 @@ TAKT_FIELDS(LogAnswer, question, value, granted)
 #undef TAKT_FIELDS
 #undef TAKT_NO_FIELDS
 
+// Options list their fields themselves. One that is missing there does not compile here.
+struct AnyField {
+  template <class T>
+  operator T() const;
+};
+template <class T, class... F>
+constexpr bool HasMoreFields(const std::tuple<F&...>*) {
+  return requires { T{AnyField(), (static_cast<F*>(nullptr), AnyField())...}; };
+}
+template <class T>
+  requires ListsOptions<std::remove_const_t<T>>
+auto Fields(T& options) {
+  auto fields = T::ListOptions(options, [](const auto&... option) { return std::tie(option.field...); });
+  static_assert(!HasMoreFields<std::remove_const_t<T>>(static_cast<decltype(fields)*>(nullptr)));
+  return fields;
+}
+template <ListsOptions T>
+std::string FieldNames(const T*) {
+  std::string names;
+  const T options;
+  VisitOptions(options, [&](std::string_view name, auto&, auto&) { names.append(name).append(", "); });
+  return names;
+}
+
 template <class T>
 concept HasFields = requires(T& object) { Fields(object); };
-
-// The largest value of each enum: what lies beyond is no value of it.
-constexpr KvMode Last(KvMode) { return KvMode::kOracle; }
-constexpr StepOrder Last(StepOrder) { return StepOrder::kPrefillFirst; }
-constexpr PreemptMode Last(PreemptMode) { return PreemptMode::kByRank; }
-constexpr Shed Last(Shed) { return Shed::kWorst; }
-constexpr KvAction Last(KvAction) { return KvAction::kIn; }
-constexpr FailReason Last(FailReason) { return FailReason::kIdInUse; }
-constexpr Idle Last(Idle) { return Idle::kEnded; }
-constexpr OracleQuestion Last(OracleQuestion) { return OracleQuestion::kRelease; }
 
 }  // namespace takt::internal
 

@@ -90,7 +90,8 @@ class Printer {
   // name=value of the fields that differ from `base`.
   template <HasFields T>
   void Pairs(const T& x, std::string_view between, const T& base = {}) {
-    std::string_view names = FieldNames(static_cast<const T*>(nullptr));
+    const auto all = FieldNames(static_cast<const T*>(nullptr));
+    std::string_view names = all;
     std::string_view gap = between;
     const auto pair = [&](const auto& field, const auto& other) {
       const std::string_view name = names.substr(0, names.find(','));

@@ -1,7 +1,9 @@
 // One behaviour of the step loop a case, worked out by hand.
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -1052,9 +1054,22 @@ TEST_CASE("options at fault are all named at once") {
   const auto made = BasicScheduler<Fcfs>::Create({.max_running = 0, .kv_blocks = {0}, .kv_watermark = 2}, Fcfs{});
   REQUIRE_FALSE(made.ok());
   const std::string message(made.status().message());
-  for (const char* field : {"max_running is 0", "kv_blocks is 0", "kv_watermark is 2"}) {
-    CHECK(message.find(field) != std::string::npos);
-  }
+  CHECK(message ==
+        "max_running is 0: must be 1 to 1048576\n"
+        "kv_blocks is 0: must be at least 1 (where the library counts KV)\n"
+        "kv_watermark is 2: must be in [0, 1)");
+}
+
+TEST_CASE("bounds of options are exact, and those of the ledger count where there is one") {
+  const auto fault = [](SchedulerOptions options) { return std::string(options.Validate().message()); };
+  CHECK(fault({.kv = KvMode::kNone, .kv_block_tokens = {0}, .kv_watermark = 1}).empty());
+  CHECK(fault({.preempt_action = KvAction::kOut, .kv = KvMode::kNone, .first_step = {std::uint64_t{1} << 63}}).empty());
+  CHECK(fault({.preempt_action = KvAction::kKeep, .kv = KvMode::kNone}) ==
+        "preempt_action is keep: must be one of drop, out");
+  CHECK(fault({.shed = static_cast<Shed>(7), .kv = KvMode::kNone}) == "shed is 7: must be one of newest, worst");
+  CHECK(fault({.preempt_margin = std::nan(""), .kv = KvMode::kNone}) == "preempt_margin is nan: must be at least 0");
+  CHECK(fault({.kv = KvMode::kNone, .first_step = {0}}) == "first_step is 0: must be 1 to 9223372036854775808");
+  CHECK(fault({.kv_blocks = {1}, .kv_watermark = 1}) == "kv_watermark is 1: must be in [0, 1)");
 }
 
 // Prompts of `tokens` tokens that begin with the same four blocks.

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "takt/base/spec.h"
 
 namespace takt {
 
@@ -30,6 +31,21 @@ class Faults {
     if (++count_ > kMostShown) return;
     if (count_ > 1) text_ += '\n';
     text_ += fault;
+  }
+
+  // "option is value: must be ...", where the value is not one that the option may have.
+  template <class Value>
+  void ExpectOption(std::string_view option, const Value& value, const OptionText& text) {
+    if (Within(value, text)) return;
+    const std::string meaning = text.meaning.empty() ? "" : " (" + std::string(text.meaning) + ")";
+    Expect(false, option, OptionToText(value), WishOf(value, text) + meaning);
+  }
+  // Of all options of a struct, with `where` before their names.
+  template <ListsOptions T>
+  void ExpectOptions(const T& options, const std::string& where = "") {
+    VisitOptions(options, [&](std::string_view name, const auto& value, const OptionText& text) {
+      ExpectOption(where + std::string(name), value, text);
+    });
   }
 
   bool empty() const { return count_ == 0; }

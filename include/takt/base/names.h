@@ -16,6 +16,12 @@ namespace takt {
 template <class E>
 concept NamedEnum = requires(E value) { NamesOf(value).size(); };
 
+// False of a number that is no value of the enum.
+template <NamedEnum E>
+constexpr bool HasName(E value) {
+  return static_cast<std::size_t>(value) < NamesOf(value).size();
+}
+
 template <NamedEnum E>
 constexpr std::string_view Name(E value) {
   return NamesOf(value)[static_cast<std::size_t>(value)];

@@ -3,12 +3,16 @@
 #define TAKT_BASE_SPEC_H_
 
 #include <charconv>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 
 #include "takt/base/count.h"
 #include "takt/base/names.h"
@@ -17,8 +21,11 @@ namespace takt {
 
 // What is said of an option besides its name and its default: unit and meaning, and the values it may have.
 struct OptionText {
-  std::string_view unit, meaning;
+  std::string_view unit = {}, meaning = {};
   double least = 0, most = std::numeric_limits<double>::infinity();
+  bool below_most = false;  // `most` itself is too much
+
+  constexpr bool Holds(double value) const { return value >= least && (below_most ? value < most : value <= most); }
 };
 
 // A policy names its options by a static member template:
@@ -28,38 +35,66 @@ struct OptionText {
 template <class P>
 concept OptionsPolicy = requires(P& p) { P::VisitOptions(p, [](std::string_view, auto&, const OptionText&) {}); };
 
+// A struct of options lists all its fields together, so that they can be visited, checked and logged:
+//   template <class Self, class List> static constexpr auto ListOptions(Self& self, List&& list) {
+//     return list(Option("window", self.window), Option("share", self.share, {.most = 1}));
+//   }
+template <class F>
+struct Option {
+  constexpr Option(std::string_view its_name, F& its_field, const OptionText& its_text = {})
+      : name(its_name), field(its_field), text(its_text) {}
+
+  std::string_view name;
+  F& field;
+  OptionText text;
+};
+
+template <class T>
+concept ListsOptions = requires(T& options) { T::ListOptions(options, [](const auto&...) {}); };
+
+// visit(name, value, text) of each; of a Count or an Id `value` is the number.
+template <class T, class V>
+  requires ListsOptions<std::remove_const_t<T>>
+constexpr void VisitOptions(T& options, V&& visit) {
+  const auto number = [](auto& field) -> auto& {
+    if constexpr (requires { field.value; }) {
+      return field.value;
+    } else {
+      return field;
+    }
+  };
+  T::ListOptions(options, [&](const auto&... o) { (visit(o.name, number(o.field), o.text), ...); });
+}
+
 inline constexpr std::string_view kForeverText = "forever";
 
 inline std::string OptionToText(double value) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
-inline std::string OptionToText(std::int64_t value) {
-  return value == kForever ? std::string(kForeverText) : std::to_string(value);
-}
 inline std::string OptionToText(bool value) { return value ? "true" : "false"; }
+template <std::integral N>
+std::string OptionToText(N value) {
+  const bool forever = std::same_as<N, std::int64_t> && std::cmp_equal(value, kForever);
+  return forever ? std::string(kForeverText) : std::to_string(value);
+}
 template <NamedEnum E>
 std::string OptionToText(E value) {
-  return std::string(Name(value));
+  return HasName(value) ? std::string(Name(value)) : std::to_string(static_cast<int>(value));
 }
 
 // False, and the option stays, where the text is no such value or lies outside the bounds.
 template <class Number>
-bool NumberFromText(std::string_view text, const OptionText& bounds, Number& value) {
+  requires std::is_arithmetic_v<Number>
+bool OptionFromText(std::string_view text, const OptionText& bounds, Number& value) {
+  if constexpr (std::same_as<Number, std::int64_t>) {
+    if (text == kForeverText) return value = kForever, true;
+  }
   Number read{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
-  const auto number = static_cast<double>(read);
   if (error != std::errc() || end != text.data() + text.size()) return false;
-  if (!(number >= bounds.least && number <= bounds.most)) return false;
+  if (!bounds.Holds(static_cast<double>(read))) return false;
   value = read;
-  return true;
-}
-inline bool OptionFromText(std::string_view text, const OptionText& bounds, double& value) {
-  return NumberFromText(text, bounds, value);
-}
-inline bool OptionFromText(std::string_view text, const OptionText& bounds, std::int64_t& value) {
-  if (text != kForeverText) return NumberFromText(text, bounds, value);
-  value = kForever;
   return true;
 }
 inline bool OptionFromText(std::string_view text, const OptionText&, bool& value) {
@@ -68,10 +103,38 @@ inline bool OptionFromText(std::string_view text, const OptionText&, bool& value
   return true;
 }
 template <NamedEnum E>
-bool OptionFromText(std::string_view text, const OptionText&, E& value) {
+bool OptionFromText(std::string_view text, const OptionText& bounds, E& value) {
   const std::optional<E> named = FromName<E>(text);
-  value = named.value_or(value);
-  return named.has_value();
+  if (!named || !bounds.Holds(static_cast<double>(*named))) return false;
+  value = *named;
+  return true;
+}
+
+// Whether the value is one that the option may have.
+template <class Value>
+constexpr bool Within(const Value& value, const OptionText& bounds) {
+  if constexpr (NamedEnum<Value>) {
+    if (!HasName(value)) return false;
+  }
+  return bounds.Holds(static_cast<double>(value));
+}
+
+// "must be 1 to 16", "must be one of drop, out".
+template <class Value>
+std::string WishOf(const Value&, const OptionText& bounds) {
+  if constexpr (std::same_as<Value, bool>) return "must be true or false";
+  std::string wish;
+  if constexpr (NamedEnum<Value>) {
+    const auto names = NamesOf(Value{});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (bounds.Holds(static_cast<double>(i))) wish.append(wish.empty() ? "must be one of " : ", ").append(names[i]);
+    }
+    return wish;
+  }
+  const std::string least = OptionToText(bounds.least), most = OptionToText(bounds.most);
+  if (bounds.below_most) return "must be in [" + least + ", " + most + ")";
+  if (bounds.most < std::numeric_limits<double>::infinity()) return "must be " + least + " to " + most;
+  return "must be at least " + least;
 }
 
 // The policy's name, without options: kName, or `name()` where it depends on what is inside.

@@ -12,6 +12,7 @@
 #include "takt/base/id.h"
 #include "takt/base/names.h"
 #include "takt/base/slot.h"
+#include "takt/base/spec.h"
 #include "takt/base/time.h"
 
 namespace takt {
@@ -25,6 +26,15 @@ struct StepLimits {
   std::int32_t adapters = std::numeric_limits<std::int32_t>::max();  // distinct adapters that run at once
   Blocks swap_out = Blocks::Max();        // KV blocks that may start to move to the host's memory
   Blocks swap_in = Blocks::Max();         // and back
+
+  // All fields in their order, which is that of a log. The bounds are those of limits that hold for every step.
+  template <class Self, class List>
+  static constexpr auto ListOptions(Self& self, List&& list) {
+    return list(Option("tokens", self.tokens, {.least = 1}), Option("max_seqs", self.max_seqs, {.least = 1}),
+                Option("prefill_tokens", self.prefill_tokens, {.least = 1}),
+                Option("chunk_tokens", self.chunk_tokens, {.least = 1}), Option("adapters", self.adapters),
+                Option("swap_out", self.swap_out), Option("swap_in", self.swap_in, {.least = 1}));
+  }
 
   friend constexpr bool operator==(const StepLimits&, const StepLimits&) = default;
 };

@@ -51,8 +51,8 @@ inline bool OptionFromText(std::string_view text, const OptionText&, TenantWeigh
     if (colon == std::string_view::npos) return false;
     std::uint64_t tenant = 0;
     double weight = 0;
-    if (!NumberFromText(one.substr(0, colon), {}, tenant)) return false;
-    if (!NumberFromText(one.substr(colon + 1), kBounds, weight)) {
+    if (!OptionFromText(one.substr(0, colon), {}, tenant)) return false;
+    if (!OptionFromText(one.substr(colon + 1), kBounds, weight)) {
       return false;
     }
     read.weights.push_back({{tenant}, weight});
