@@ -35,7 +35,7 @@ absl::StatusOr<Workload> AzureConv() { return ReadWorkload(DataDir() + "/traces/
 ReplayOptions OptionsFor(EstimateSpec estimates) {
   ReplayOptions options;
   options.profile = *FindProfile("aic/llama-3.1-8b/h100/bf16/tp1");
-  options.rate_scale = 5;
+  options.cluster.rate_scale = 5;
   options.estimates = estimates;
   return options;
 }
@@ -56,12 +56,12 @@ void Run(benchmark::State& state, Policy policy, EstimateSpec estimates) {
   const PreparedCostModel cost(options.profile.cost);
   using Engine = BasicScheduler<Policy>;
   SchedulerOptions scheduler_options;
-  scheduler_options.max_running = options.limits.max_seqs;
+  scheduler_options.max_running = options.engine.limits.max_seqs;
   scheduler_options.kv_blocks = {static_cast<std::int32_t>(options.profile.kv_capacity_tokens / 16)};
   std::int64_t request_steps = 0;
   for (auto _ : state) {
-    VirtualCluster<Engine> cluster(*workload, options.estimates, 1, {.rate_scale = options.rate_scale});
-    cluster.AddEngine(*Engine::Create(scheduler_options, policy), cost, {.limits = options.limits});
+    VirtualCluster<Engine> cluster(*workload, options.estimates, 1, options.cluster);
+    cluster.AddEngine(*Engine::Create(scheduler_options, policy), cost, options.engine);
     if (!cluster.Run()) return state.SkipWithError("the run did not end");
     request_steps = cluster.engines()[0].request_steps();
   }
@@ -97,7 +97,7 @@ void Tools(benchmark::State& state, Policy policy, Pause pause) {
   for (auto _ : state) {
     VirtualCluster<Engine> cluster(drawn, {EstimateKind::kOracle, 0}, 1,
                                    {.rate_scale = static_cast<double>(state.range(0))});
-    cluster.AddEngine(*Engine::Create(options, policy, pause), cost, {.limits = ReplayOptions{}.limits});
+    cluster.AddEngine(*Engine::Create(options, policy, pause), cost, {});
     if (!cluster.Run()) return state.SkipWithError("the run did not end");
     request_steps = cluster.engines()[0].request_steps();
   }
@@ -151,7 +151,7 @@ void BM_ReplayAzureConv_with_metrics(benchmark::State& state) {
   const absl::StatusOr<Workload> workload = AzureConv();
   if (!workload.ok()) return state.SkipWithError(std::string(workload.status().message()).c_str());
   ReplayOptions options = OptionsFor({});
-  options.rate_scale = static_cast<double>(state.range(0));
+  options.cluster.rate_scale = static_cast<double>(state.range(0));
   std::int64_t request_steps = 0;
   for (auto _ : state) {
     const absl::StatusOr<ReplayResult> result = Replay(*workload, options);

@@ -27,7 +27,7 @@ absl::StatusOr<Model> MakeModel(const ModelArguments& arguments) {
 absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   CommonArguments& common = arguments.common;
   takt::ReplayOptions settings;
-  settings.overlap = arguments.overlap ? 1 : 0;
+  settings.engine.overlap = arguments.overlap ? 1 : 0;
   settings.scheduler.cpu_blocks = {arguments.cpu_blocks};
   settings.scheduler.kv_block_tokens = {arguments.block_tokens};
   std::vector<std::string> of_policies;
@@ -39,7 +39,7 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
     if (!known.ok()) return known.status();
     if (!*known) of_policies.push_back(option);
   }
-  if (settings.overlap > 1) {
+  if (settings.engine.overlap > 1) {
     return absl::InvalidArgumentError("--option overlap: this engine plans one step ahead at most");
   }
   if (absl::Status given = takt::tool::GiveOptions(common.policies, of_policies); !given.ok()) return given;
@@ -47,14 +47,14 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   options.pause = settings.pause;
   options.scheduler = settings.scheduler;
   options.scheduler.max_running = common.max_seqs;
-  options.limits = settings.limits;
+  options.limits = settings.engine.limits;
   options.limits.tokens = {common.token_budget};
   options.limits.max_seqs = common.max_seqs;
   options.block_tokens = settings.scheduler.kv_block_tokens;
   options.gpu_blocks = {arguments.kv_blocks};
   options.cpu_blocks = settings.scheduler.cpu_blocks;
   options.prefix_cache = common.prefix_cache;
-  options.overlap = settings.overlap > 0;
+  options.overlap = settings.engine.overlap > 0;
   options.awake = arguments.awake;
   options.threads = arguments.threads;
   return options;

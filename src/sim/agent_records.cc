@@ -36,10 +36,10 @@ void AgentRecords::Tell(std::span<const RequestRecord> records, std::span<const 
 }
 
 void TeachAgents(const Workload& workload, AgentLearner& learner, ReplayOptions& options) {
-  options.control_interval = std::chrono::seconds(1);
-  options.control = [&learner, records = AgentRecords(workload)](
-                        TimePoint now, const VirtualRequests& requests,
-                        std::span<const WorkflowRecord> workflows) mutable -> std::optional<Epoch> {
+  options.cluster.control_interval = std::chrono::seconds(1);
+  options.cluster.control = [&learner, records = AgentRecords(workload)](
+                                TimePoint now, const VirtualRequests& requests,
+                                std::span<const WorkflowRecord> workflows) mutable -> std::optional<Epoch> {
     records.Tell(requests.records, workflows, now, learner);
     std::shared_ptr<const AgentRanks> table = learner.Table();
     if (table == nullptr) return std::nullopt;

@@ -30,7 +30,7 @@ namespace {
 // Of an instance, with a batch of ordinary size.
 EnginePace PaceOf(const ReplayOptions& options, std::int32_t instance) {
   constexpr std::int64_t kBatch = 32, kContext = 1024;
-  const std::int64_t chunk = std::min(options.limits.tokens.value, options.limits.prefill_tokens.value);
+  const std::int64_t chunk = std::min(options.engine.limits.tokens.value, options.engine.limits.prefill_tokens.value);
   return EnginePace::From(options.profile_of(instance).cost, kBatch, kContext, std::clamp<std::int64_t>(chunk, 1, 512));
 }
 
@@ -40,9 +40,9 @@ std::int64_t KvTokens(const ReplayOptions& options, std::int32_t instance) {
 
 SchedulerOptions SchedulerOptionsOf(const ReplayOptions& options, std::int32_t instance) {
   SchedulerOptions s = options.scheduler;
-  s.max_running = options.limits.max_seqs;
-  s.max_step_tokens = std::min(options.limits.tokens, options.limits.prefill_tokens);
-  s.max_step_seqs = options.limits.max_seqs;
+  s.max_running = options.engine.limits.max_seqs;
+  s.max_step_tokens = std::min(options.engine.limits.tokens, options.engine.limits.prefill_tokens);
+  s.max_step_seqs = options.engine.limits.max_seqs;
   if (s.kv == KvMode::kLedger) {
     const std::int64_t blocks = KvTokens(options, instance) / std::max(s.kv_block_tokens.value, 1);
     s.kv_blocks = {static_cast<std::int32_t>(std::min<std::int64_t>(blocks, Blocks::Max().value))};
@@ -51,9 +51,9 @@ SchedulerOptions SchedulerOptionsOf(const ReplayOptions& options, std::int32_t i
 }
 
 PreparedCostModel Prepare(const Profile& profile, const ReplayOptions& options) {
-  const std::int64_t most = std::int64_t{options.limits.tokens.value} + options.limits.max_seqs;
+  const std::int64_t most = std::int64_t{options.engine.limits.tokens.value} + options.engine.limits.max_seqs;
   return PreparedCostModel(profile.cost, std::min<std::int64_t>(most, 1 << 16),
-                           std::min(options.limits.max_seqs, 1 << 14));
+                           std::min(options.engine.limits.max_seqs, 1 << 14));
 }
 
 using Costs = std::vector<std::shared_ptr<const PreparedCostModel>>;  // by instance
@@ -87,7 +87,7 @@ ModelId ModelOf(const Workload& workload, const ReplayOptions& options, std::int
 // Decode time of a token at full batch over that batch [s], with contexts of ordinary size.
 double TokenSeconds(const ReplayOptions& options, const PreparedCostModel& cost, std::int32_t instance) {
   constexpr std::int64_t kContext = 1024;
-  std::int64_t batch = options.limits.max_seqs;
+  std::int64_t batch = options.engine.limits.max_seqs;
   if (options.scheduler.kv == KvMode::kLedger) batch = std::min(batch, KvTokens(options, instance) / kContext);
   batch = std::clamp<std::int64_t>(batch, 1, 1 << 14);
   StepLoad load;
@@ -168,7 +168,7 @@ std::optional<double> ScoreOf(const Workload& workload, const WorkloadProgress& 
 IsolatedLatencies Isolated(const Workload& workload, const ReplayOptions& options, const Costs& costs) {
   const auto of = [&](std::size_t i) {
     const std::size_t model = workload.ModelIndex(options.profile_of(static_cast<std::int32_t>(i)).model);
-    return MeasureIsolated(workload, *costs[i], options.limits, model);
+    return MeasureIsolated(workload, *costs[i], options.engine.limits, model);
   };
   IsolatedLatencies least = of(0);
   for (std::size_t i = 1; i < options.engines.size(); ++i) {
@@ -186,25 +186,16 @@ IsolatedLatencies Isolated(const Workload& workload, const ReplayOptions& option
 template <class Scheduler, class MakeScheduler>
 absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options, MakeScheduler make_scheduler) {
   const Costs costs = CostsOf(options);
-  VirtualCluster<Scheduler> cluster(workload, options.estimates, options.seed,
-                                    {.rate_scale = options.rate_scale,
-                                     .all_at_once = options.all_at_once,
-                                     .closed_loop = options.closed_loop,
-                                     .declare_workflows = options.budgets.has_value(),
-                                     .send_prefixes = options.scheduler.prefix_cache,
-                                     .progress = options.progress,
-                                     .on_step = options.on_step,
-                                     .control_interval = options.control_interval,
-                                     .control = options.control});
+  VirtualClusterOptions around = options.cluster;
+  around.declare_workflows = options.budgets.has_value();
+  around.send_prefixes = options.scheduler.prefix_cache;
+  VirtualCluster<Scheduler> cluster(workload, options.estimates, options.seed, std::move(around));
   for (std::int32_t i = 0; i < options.instance_count(); ++i) {
     absl::StatusOr<Scheduler> scheduler = make_scheduler(i);
     if (!scheduler.ok()) return scheduler.status();
-    cluster.AddEngine(*std::move(scheduler), *costs[static_cast<std::size_t>(i)],
-                      {.limits = options.limits,
-                       .kv_block_tokens = options.scheduler.kv_block_tokens.value,
-                       .overlap = options.overlap,
-                       .swap_overlap = options.swap_overlap,
-                       .model = workload.ModelIndex(options.profile_of(i).model)});
+    VirtualEngineOptions engine = options.engine;
+    engine.model = workload.ModelIndex(options.profile_of(i).model);
+    cluster.AddEngine(*std::move(scheduler), *costs[static_cast<std::size_t>(i)], engine);
   }
   if (options.forecasts != nullptr) {
     std::vector<std::size_t> models;
@@ -285,13 +276,13 @@ absl::Status ReplayOptions::Validate() const {
   Faults faults;
   faults.Expect(instance_count() >= 1 && instance_count() <= 1024, "instances", instance_count(), "must be 1 to 1024");
   faults.Expect(max_outstanding >= 1, "max_outstanding", max_outstanding, "must be at least 1");
-  faults.Expect(rate_scale > 0 && rate_scale <= 1e9, "rate_scale", rate_scale, "must be a positive number up to 1e9");
-  faults.Expect(closed_loop >= 0, "closed_loop", closed_loop, "must not be negative");
+  faults.Expect(cluster.rate_scale > 0 && cluster.rate_scale <= 1e9, "rate_scale", cluster.rate_scale,
+                "must be a positive number up to 1e9");
+  faults.Expect(cluster.report_interval > Duration{0}, "report_interval must be positive");
+  faults.Expect(cluster.closed_loop >= 0, "closed_loop", cluster.closed_loop, "must not be negative");
   faults.Expect(limit >= 0, "limit", limit, "must not be negative");
-  faults.Expect(overlap >= 0 && overlap <= 2, "overlap", overlap, "must be 0, 1 or 2");
-  faults.Expect(swap_overlap >= 0 && swap_overlap <= 1, "swap_overlap", swap_overlap, "must lie in [0, 1]");
-  faults.Expect(limits.tokens.value >= 1, "limits.tokens", limits.tokens.value, "must be at least 1");
-  faults.Expect(limits.max_seqs >= 1, "limits.max_seqs", limits.max_seqs, "must be at least 1");
+  faults.ExpectOptions(engine);
+  faults.ExpectOptions(engine.limits, "limits.");
   faults.Expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle",
                 "the simulator owns no memory to answer for");
   const auto profiles = static_cast<std::int32_t>(std::max<std::size_t>(engines.size(), 1));
@@ -319,10 +310,11 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     rest.limit = 0;
     return Replay(first, rest);
   }
-  const bool timed = !options.all_at_once && options.closed_loop == 0 && !workload.workflows.empty();
-  if (timed && ToSeconds(workload.workflows.back().arrival) / options.rate_scale > ToSeconds(kMaxWorkloadTime)) {
+  const bool timed = !options.cluster.all_at_once && options.cluster.closed_loop == 0 && !workload.workflows.empty();
+  if (timed &&
+      ToSeconds(workload.workflows.back().arrival) / options.cluster.rate_scale > ToSeconds(kMaxWorkloadTime)) {
     return absl::InvalidArgumentError(
-        fmt::format("rate_scale is {}: the last arrival would be beyond 10^9 s", options.rate_scale));
+        fmt::format("rate_scale is {}: the last arrival would be beyond 10^9 s", options.cluster.rate_scale));
   }
   return Run<Scheduler>(workload, options, [&](std::int32_t instance) -> absl::StatusOr<Scheduler> {
     const MemoryPace pace = PaceOf(options, instance).memory;
@@ -337,11 +329,11 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
 absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options) {
   options.policy = "fcfs";
   options.estimates = {};
-  options.all_at_once = true;
-  options.closed_loop = 0;
+  options.cluster.all_at_once = true;
+  options.cluster.closed_loop = 0;
   std::int64_t tokens = 0, tokens_full = 0;  // in all, and by the end of the last step that left anything waiting
   TimePoint full_until{};
-  options.on_step = [&](const VirtualStep& step) {
+  options.cluster.on_step = [&](const VirtualStep& step) {
     tokens += step.plan.tokens.value;
     if (step.waiting == 0) return;
     tokens_full = tokens;

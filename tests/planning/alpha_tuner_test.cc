@@ -34,7 +34,7 @@ Profile EngineOf(const std::string& id, double step_ms) {
 ReplayOptions Cluster() {
   ReplayOptions options;
   options.engines = {EngineOf("slow", 2000), EngineOf("fast", 10), EngineOf("slow2", 2000)};
-  options.limits.max_seqs = 1;
+  options.engine.limits.max_seqs = 1;
   options.placement = "workload_balance";
   options.estimates = {EstimateKind::kOracle, 0};
   return options;
@@ -69,8 +69,9 @@ TEST_CASE("slow work beside a replay is asked every so often, and its epoch hold
   const Workload w = Chat();
   ReplayOptions options = Cluster();
   std::vector<TimePoint> asked;
-  options.control_interval = seconds(10);
-  options.control = [&](TimePoint now, const VirtualRequests& requests, std::span<const WorkflowRecord> workflows) {
+  options.cluster.control_interval = seconds(10);
+  options.cluster.control = [&](TimePoint now, const VirtualRequests& requests,
+                                std::span<const WorkflowRecord> workflows) {
     asked.push_back(now);
     CHECK(requests.records.size() == 150);
     CHECK(workflows.size() == 150);

@@ -40,10 +40,10 @@ StepLog LogOf(const CostModel& cost, double noise, std::uint64_t seed = 1, std::
   options.profile.id = "truth";
   options.profile.cost = cost;
   options.kv_tokens = 200'000;
-  options.limits = {.tokens = {512}, .max_seqs = 64};
+  options.engine.limits = {.tokens = {512}, .max_seqs = 64};
   Random random(seed);
   std::string text;
-  options.on_step = [&](const VirtualStep& step) {
+  options.cluster.on_step = [&](const VirtualStep& step) {
     const double factor = std::max(0.2, 1 + noise * random.Normal());
     const Duration time = FromSeconds(ToSeconds(step.end - step.start) * factor);
     text += StepLogLine(step.plan, step.start, step.start + time) + "\n";

@@ -45,9 +45,10 @@ Both RunBoth(const Workload& w, const ReplayOptions& options) {
 
   const PreparedCostModel cost(options.profile.cost);
   const std::int64_t kv = options.kv_tokens > 0 ? options.kv_tokens : options.profile.kv_capacity_tokens;
-  FastPath fast(cost,
-                {.token_budget = options.limits.tokens.value, .max_seqs = options.limits.max_seqs, .kv_tokens = kv});
-  const std::vector<FastRequest> requests = RequestsOf(w, options.rate_scale);
+  FastPath fast(cost, {.token_budget = options.engine.limits.tokens.value,
+                       .max_seqs = options.engine.limits.max_seqs,
+                       .kv_tokens = kv});
+  const std::vector<FastRequest> requests = RequestsOf(w, options.cluster.rate_scale);
   std::vector<FastRecord> records(requests.size());
   const FastRun run = fast.Run(requests, records);
   std::vector<double> e2e, ttft;
@@ -96,7 +97,7 @@ TEST_CASE("the fast path agrees with the full simulator within 2 % of p95") {
       for (const int budget : {512, 2048}) {
         ReplayOptions options;
         options.profile = *FindProfile(c.profile);
-        options.limits.tokens = {budget};
+        options.engine.limits.tokens = {budget};
         const Both both = RunBoth(Poisson(n, rate, c.prompt, c.output, 7), options);
         INFO(c.profile << " at " << rate << "/s, budget " << budget << ": p95 " << both.full << " s and " << both.fast
                        << " s; TTFT " << both.full_ttft << " s and " << both.fast_ttft << " s; steps "
@@ -153,7 +154,7 @@ TEST_CASE("the fast path agrees on a conversation trace") {
   for (const double scale : {1.0, 3.0, 5.0}) {
     ReplayOptions options;
     options.profile = *FindProfile("aic/llama-3.1-8b/h100/bf16/tp1");
-    options.rate_scale = scale;
+    options.cluster.rate_scale = scale;
     const Both both = RunBoth(*conv, options);
     INFO("rate_scale " << scale << ": " << both.full << " and " << both.fast);
     CHECK(both.fast == Approx(both.full).epsilon(0.02));

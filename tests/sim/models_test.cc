@@ -26,7 +26,7 @@ Profile A6000(const std::string& model) {
 ReplayOptions Pair(const std::string& placement) {
   ReplayOptions options;
   options.engines = {A6000("qwen2.5-1.5b"), A6000("qwen2.5-7b")};
-  options.limits = {.tokens = {2048}, .max_seqs = 256};
+  options.engine.limits = {.tokens = {2048}, .max_seqs = 256};
   options.placement = placement;
   options.policy = "stjf";
   return options;
@@ -244,9 +244,9 @@ TEST_CASE("what a model has written is in the workflow's later prompts") {
     REQUIRE(w.ok());
     ReplayOptions options;
     options.profile = A6000("qwen2.5-7b");
-    options.limits.tokens = {1 << 14};
+    options.engine.limits.tokens = {1 << 14};
     std::int32_t prefill = 0;
-    options.on_step = [&](const VirtualStep& step) { prefill = std::max(prefill, step.plan.run[0].tokens); };
+    options.cluster.on_step = [&](const VirtualStep& step) { prefill = std::max(prefill, step.plan.run[0].tokens); };
     Run(*w, options);
     return prefill;
   };

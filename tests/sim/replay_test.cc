@@ -58,7 +58,7 @@ TEST_CASE("two requests with steps of 10 ms, by hand") {
 
 TEST_CASE("a prompt beyond the token budget is computed in chunks") {
   ReplayOptions options = ConstantSteps();
-  options.limits.tokens = {64};
+  options.engine.limits.tokens = {64};
   const ReplayResult result = MustReplay(Requests({{AtMs(0), {150, 1}}}), options);
   CHECK(result.requests[0].first_token == AtMs(30));
   CHECK(result.requests[0].end == AtMs(30));
@@ -85,7 +85,7 @@ TEST_CASE("every workflow alone takes its isolated latency, where its calls do n
       if (c > 0) w.predecessors.push_back(c - 1);
     }
     ReplayOptions options = LinearSteps();
-    options.limits.tokens = {128};
+    options.engine.limits.tokens = {128};
     const ReplayResult result = MustReplay(w, options);
     INFO("seed " << seed);
     CHECK(result.metrics.slowdown.max == Approx(1).epsilon(1e-6));
@@ -96,7 +96,7 @@ TEST_CASE("every workflow alone takes its isolated latency, where its calls do n
 TEST_CASE("one place: first come first, or shortest first") {
   const Workload w = Requests({{AtMs(0), {10, 4}}, {AtMs(1), {10, 3}}, {AtMs(2), {10, 1}}});
   ReplayOptions options = ConstantSteps();
-  options.limits.max_seqs = 1;
+  options.engine.limits.max_seqs = 1;
   ReplayResult result = MustReplay(w, options);
   CHECK(result.requests[0].end == AtMs(40));
   CHECK(result.requests[1].end == AtMs(70));
@@ -157,7 +157,7 @@ TEST_CASE("moves run beside the steps, hold them up, or something between") {
   cost.kv_bytes_per_token *= 0.007 / ToSeconds(cost.SwapTime(160));
   REQUIRE(ToSeconds(cost.SwapTime(160)) == Approx(0.007));
   const auto ends = [&](double overlap) {
-    options.swap_overlap = overlap;
+    options.engine.swap_overlap = overlap;
     const ReplayResult result = MustReplay(w, options);
     CHECK(result.stats.moves_out == 1);
     CHECK(result.stats.moves_in == 1);
@@ -173,7 +173,7 @@ TEST_CASE("moves run beside the steps, hold them up, or something between") {
   CHECK(first == Approx(0.104));
   CHECK(second == Approx(0.214));
   CHECK(ends(0.5).second == Approx(0.207));
-  options.swap_overlap = 1.5;
+  options.engine.swap_overlap = 1.5;
   CHECK(Replay(w, options).status().message().find("swap_overlap is 1.5") != std::string::npos);
 }
 
@@ -184,10 +184,10 @@ TEST_CASE("the host's memory and the step's allowance bound what moves; the rest
     options.pause = pause;
     options.estimates = Oracle();
     options.scheduler.cpu_blocks = {cpu_blocks};
-    options.limits.swap_out = {swap_out};
-    options.limits.chunk_tokens = {64};
+    options.engine.limits.swap_out = {swap_out};
+    options.engine.limits.chunk_tokens = {64};
     std::vector<std::int32_t> chunks;
-    options.on_step = [&](const VirtualStep& step) {
+    options.cluster.on_step = [&](const VirtualStep& step) {
       if (step.start < AtMs(50'000)) return;
       for (const PlanEntry& e : step.plan.run) {
         if (e.prefill()) chunks.push_back(e.tokens);
@@ -218,7 +218,7 @@ TEST_CASE("the host's memory and the step's allowance bound what moves; the rest
 TEST_CASE("a closed loop starts the next workflow when one ends") {
   const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(0), {10, 1}}, {AtMs(0), {10, 1}}, {AtMs(0), {10, 1}}});
   ReplayOptions options = ConstantSteps();
-  options.closed_loop = 2;
+  options.cluster.closed_loop = 2;
   const ReplayResult result = MustReplay(w, options);
   CHECK(result.requests[0].end == AtMs(30));
   CHECK(result.requests[1].end == AtMs(10));
@@ -230,7 +230,7 @@ TEST_CASE("a closed loop starts the next workflow when one ends") {
 TEST_CASE("rates scale, and a limit takes the first workflows") {
   const Workload w = Requests({{AtMs(0), {10, 1}}, {AtMs(100), {10, 1}}, {AtMs(300), {10, 1}}});
   ReplayOptions options = ConstantSteps();
-  options.rate_scale = 4;
+  options.cluster.rate_scale = 4;
   options.limit = 2;
   const ReplayResult result = MustReplay(w, options);
   REQUIRE(result.requests.size() == 2);
@@ -243,7 +243,7 @@ TEST_CASE("saturation is what is served with everything there") {
   // Two at a time, each two steps.
   const Workload w = Requests({{AtMs(0), {10, 2}}, {AtMs(900), {10, 2}}, {AtMs(1800), {10, 2}}, {AtMs(9900), {10, 2}}});
   ReplayOptions options = ConstantSteps();
-  options.limits.max_seqs = 2;
+  options.engine.limits.max_seqs = 2;
   const absl::StatusOr<double> rate = MeasureSaturation(w, options);
   REQUIRE(rate.ok());
   CHECK(*rate == Approx(100));
@@ -286,8 +286,8 @@ TEST_CASE("a closed loop before several instances serves all, as many at a time 
         ReplayOptions options = LinearSteps();
         options.instances = instances;
         options.placement = placement;
-        options.closed_loop = loop;
-        options.limits.max_seqs = 2;
+        options.cluster.closed_loop = loop;
+        options.engine.limits.max_seqs = 2;
         const ReplayResult result = MustReplay(w, options);
         CHECK(result.metrics.workflows_completed == static_cast<std::int64_t>(w.workflows.size()));
         CHECK(result.metrics.output_tokens == output);
@@ -308,7 +308,7 @@ TEST_CASE("before several instances, the next call goes on at once when the last
   ReplayOptions options = ConstantSteps();
   options.kv_tokens = 800;
   options.instances = 2;
-  options.closed_loop = 1;
+  options.cluster.closed_loop = 1;
   const ReplayResult result = MustReplay(w, options);
   CHECK(result.requests[0].outcome == Outcome::kFailed);
   CHECK(result.requests[0].end == AtMs(0));
@@ -322,7 +322,7 @@ TEST_CASE("a closed loop goes on past failures") {
   const Workload w = Requests({{AtMs(0), {5000, 2}}, {AtMs(0), {5000, 1}}, {AtMs(0), {10, 1}}});
   ReplayOptions options = ConstantSteps();
   options.kv_tokens = 1000;
-  options.closed_loop = 1;
+  options.cluster.closed_loop = 1;
   const ReplayResult result = MustReplay(w, options);
   CHECK(result.metrics.failed == 2);
   CHECK(result.requests[2].end == AtMs(10));
@@ -424,10 +424,10 @@ TEST_CASE("with room for all, FCFS does what the plainest engine does") {
     Workload plain = w;
     for (WorkloadCall& call : plain.calls) call.delay = Duration{0};
     ReplayOptions options = LinearSteps();
-    options.limits.tokens = {seed % 2 == 0 ? 100 : 600};
-    options.limits.max_seqs = seed % 5 == 0 ? 4 : 64;
+    options.engine.limits.tokens = {seed % 2 == 0 ? 100 : 600};
+    options.engine.limits.max_seqs = seed % 5 == 0 ? 4 : 64;
     const ReplayResult result = MustReplay(plain, options);
-    const std::vector<RequestRecord> expected = PlainEngine(plain, options.profile.cost, options.limits);
+    const std::vector<RequestRecord> expected = PlainEngine(plain, options.profile.cost, options.engine.limits);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       INFO("seed " << seed << " request " << i);
       CHECK(result.requests[i].first_step == expected[i].first_step);
@@ -463,10 +463,10 @@ void CheckSound(const Workload& w, const ReplayResult& result) {
 ReplayOptions Varied(std::uint64_t seed) {
   ReplayOptions options = LinearSteps();
   options.seed = seed;
-  options.limits.tokens = {seed % 2 == 0 ? 64 : 512};
-  options.limits.max_seqs = seed % 3 == 0 ? 4 : 32;
+  options.engine.limits.tokens = {seed % 2 == 0 ? 64 : 512};
+  options.engine.limits.max_seqs = seed % 3 == 0 ? 4 : 32;
   options.kv_tokens = seed % 4 == 0 ? 100'000 : 900;
-  options.overlap = static_cast<int>(seed % 3);
+  options.engine.overlap = static_cast<int>(seed % 3);
   options.policy = seed % 2 == 0 ? "fcfs" : "sjf";
   options.estimates = {seed % 5 == 0 ? EstimateKind::kNoise : EstimateKind::kClassMean, 0.5};
   options.scheduler.preempt = seed % 7 == 0 ? PreemptMode::kByRank : PreemptMode::kOnMemory;
@@ -484,7 +484,7 @@ TEST_CASE("whatever the options, every request ends, and twice the same way") {
   for (std::uint64_t seed = 1; seed <= 84; ++seed) {
     const Workload w = RandomWorkload(seed, 25, 60, true);
     ReplayOptions options = Varied(seed);
-    if (seed % 4 == 3) options.closed_loop = 6;
+    if (seed % 4 == 3) options.cluster.closed_loop = 6;
     INFO("seed " << seed);
     const ReplayResult result = MustReplay(w, options);
     CheckSound(w, result);
@@ -530,7 +530,7 @@ TEST_CASE("every compiler, at every optimisation level, comes to the same plans"
     }
     ReplayOptions options = Varied(seed);
     options.policy = kPolicies[seed % std::size(kPolicies)];
-    options.on_step = [&](const VirtualStep& step) {
+    options.cluster.on_step = [&](const VirtualStep& step) {
       take(step.end.time_since_epoch().count());
       for (const PlanEntry& e : step.plan.run) take(e.request.value), take(e.tokens), take(e.position), take(e.flags);
     };
@@ -567,7 +567,7 @@ TEST_CASE("a plan made ahead costs no time when nobody arrives") {
   const Workload w = Requests({{AtMs(0), {100, 20}}, {AtMs(0), {50, 10}}});
   ReplayOptions options = ConstantSteps();
   const ReplayResult plain = MustReplay(w, options);
-  for (options.overlap = 1; options.overlap <= 2; ++options.overlap) {
+  for (options.engine.overlap = 1; options.engine.overlap <= 2; ++options.engine.overlap) {
     const ReplayResult ahead = MustReplay(w, options);
     CHECK(ahead.requests[0].end == plain.requests[0].end);
     CHECK(ahead.requests[1].end == plain.requests[1].end);
@@ -590,7 +590,7 @@ TEST_CASE("a pipeline's step is its slowest stage, once per stage") {
 std::vector<std::vector<PlanEntry>> PlansUntilFirstEnd(const Workload& w, ReplayOptions options) {
   std::vector<std::vector<PlanEntry>> plans;
   bool ended = false;
-  options.on_step = [&](const VirtualStep& step) {
+  options.cluster.on_step = [&](const VirtualStep& step) {
     if (!ended) plans.emplace_back(step.plan.run.begin(), step.plan.run.end());
     for (const RowResult& row : step.rows) ended = ended || row.finished();
   };
@@ -609,7 +609,7 @@ TEST_CASE("no true length is known before it has been observed") {
       ReplayOptions options = LinearSteps();
       options.policy = policy;
       options.estimates = {kind, 0};
-      options.limits.max_seqs = 8;
+      options.engine.limits.max_seqs = 8;
       const auto of_a = PlansUntilFirstEnd(a, options), of_b = PlansUntilFirstEnd(b, options);
       const std::size_t common = std::min(of_a.size(), of_b.size());
       CHECK(common >= 40);
@@ -636,14 +636,14 @@ TEST_CASE("a run can be watched, and stopped") {
   const Workload w = RandomWorkload(1, 3000, 1, false);
   ReplayOptions options = LinearSteps();
   double last = 0;
-  options.progress = [&](double share) {
+  options.cluster.progress = [&](double share) {
     CHECK(share >= last);
     last = share;
     return true;
   };
   CHECK_FALSE(MustReplay(w, options).stopped);
   CHECK(last > 0);
-  options.progress = [](double) { return false; };
+  options.cluster.progress = [](double) { return false; };
   const ReplayResult stopped = MustReplay(w, options);
   CHECK(stopped.stopped);
   CHECK(stopped.metrics.pending > 0);
@@ -659,7 +659,7 @@ TEST_CASE(
   const auto ends = [&](std::int32_t instances, std::optional<BudgetOptions> budgets) {
     ReplayOptions options = LinearSteps();
     options.policy = "edf";
-    options.limits.max_seqs = 4;
+    options.engine.limits.max_seqs = 4;
     options.estimates = Oracle();
     options.instances = instances;
     options.placement = "round_robin";
@@ -699,7 +699,7 @@ TEST_CASE("faults of the options are all named at once") {
   const Workload w = Requests({{AtMs(0), {10, 1}}});
   ReplayOptions options = ConstantSteps();
   options.instances = 0;
-  options.rate_scale = -1;
+  options.cluster.rate_scale = -1;
   options.kv_tokens = 0;
   const absl::Status status = Replay(w, options).status();
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
@@ -708,10 +708,10 @@ TEST_CASE("faults of the options are all named at once") {
   }
   CHECK_FALSE(Replay(Requests({{AtMs(0), {10, 0}}}), ConstantSteps()).ok());
   options = ConstantSteps();
-  options.rate_scale = 1e-300;
+  options.cluster.rate_scale = 1e-300;
   const Workload two = Requests({{AtMs(0), {10, 1}}, {AtMs(100), {10, 1}}});
   CHECK(std::string(Replay(two, options).status().message()).find("rate_scale is 1e-300") != std::string::npos);
-  options.closed_loop = 1;
+  options.cluster.closed_loop = 1;
   CHECK(Replay(two, options).ok());
   options = ConstantSteps();
   options.policy = "no_such_policy";

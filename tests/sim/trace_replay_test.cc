@@ -44,7 +44,7 @@ TEST_CASE("a conversation trace beyond what one engine can do") {
   const std::optional<Workload> conv = Trace("azure_llm_2023_conv.csv.gz");
   if (!conv) return;
   ReplayOptions options = OnOneH100();
-  options.rate_scale = 5;  // 27.6 requests per second
+  options.cluster.rate_scale = 5;  // 27.6 requests per second
   const ReplayResult fcfs = MustReplay(*conv, options, "fcfs", "none");
   CHECK(fcfs.metrics.requests == 19'366);
   CHECK(fcfs.metrics.throughput_rps > 22);
@@ -66,7 +66,7 @@ TEST_CASE("saturation is what an overloaded engine serves") {
   options.limit = 6000;
   const absl::StatusOr<double> saturation = MeasureSaturation(*conv, options);
   REQUIRE(saturation.ok());
-  options.rate_scale = RateScaleForLoad(*conv, 2, *saturation, options.limit);
+  options.cluster.rate_scale = RateScaleForLoad(*conv, 2, *saturation, options.limit);
   const ReplayResult overloaded = MustReplay(*conv, options, "fcfs", "none");
   CHECK(overloaded.metrics.throughput_rps == Approx(*saturation).epsilon(0.05));
 }
@@ -76,7 +76,7 @@ TEST_CASE("a trace with shared prefixes is served sooner where they are cached")
   if (!mooncake) return;
   ReplayOptions options = OnOneH100();
   options.limit = 1500;
-  options.rate_scale = 0.4;
+  options.cluster.rate_scale = 0.4;
   const ReplayResult plain = MustReplay(*mooncake, options, "fcfs", "none");
   options.scheduler.prefix_cache = true;
   const ReplayResult cached = MustReplay(*mooncake, options, "fcfs", "none");
@@ -89,10 +89,10 @@ TEST_CASE("a trace with shared prefixes is served sooner where they are cached")
 TEST_CASE("on the workload that comes with takt, workflows end soonest where their rest is known") {
   const Workload workload = BundledWorkload();
   ReplayOptions options = OnOneH100();
-  options.limits.max_seqs = 32;
+  options.engine.limits.max_seqs = 32;
   const absl::StatusOr<double> saturation = MeasureSaturation(workload, options);
   REQUIRE(saturation.ok());
-  options.rate_scale = RateScaleForLoad(workload, 1.2, *saturation);
+  options.cluster.rate_scale = RateScaleForLoad(workload, 1.2, *saturation);
   const double fcfs = MustReplay(workload, options, "fcfs", "oracle").metrics.workflow.mean;
   const double sjf = MustReplay(workload, options, "sjf", "oracle").metrics.workflow.mean;
   const double stjf = MustReplay(workload, options, "stjf", "oracle").metrics.workflow.mean;

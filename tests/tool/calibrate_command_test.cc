@@ -23,7 +23,9 @@ std::string Log() {
   ReplayOptions options;
   options.profile = FindProfile("aic/llama-3.1-8b/h100/bf16/tp1").value();
   std::string text;
-  options.on_step = [&](const VirtualStep& step) { text += StepLogLine(step.plan, step.start, step.end) + "\n"; };
+  options.cluster.on_step = [&](const VirtualStep& step) {
+    text += StepLogLine(step.plan, step.start, step.end) + "\n";
+  };
   REQUIRE(Replay(GenerateWorkload(kWorkload).value(), options).ok());
   return text;
 }

@@ -22,6 +22,7 @@
 #include "takt/sim/metrics.h"
 #include "takt/sim/profiles.h"
 #include "takt/sim/virtual_engine.h"
+#include "takt/sim/virtual_options.h"
 #include "takt/workflow/slo_budget.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
@@ -45,23 +46,12 @@ struct ReplayOptions {
   std::string placement = "least_loaded";  // as MakePlacement takes it
   std::string router_policy = {};  // of the router's own queue, as MakePolicy takes it; empty: `policy`
   std::int64_t max_outstanding = Instance::kUnbounded;  // requests that an instance is given at once
-  StepLimits limits;  // of every step
-  SchedulerOptions scheduler;  // kv_blocks and max_running are set here from kv_tokens and limits
-  int overlap = 0;  // plans made ahead of the step that runs: 0 .. 2
-  double swap_overlap = 1;  // share of a KV move's time during which steps run on; 0: the engine stands still
+  SchedulerOptions scheduler;  // kv_blocks and max_running are set here from kv_tokens and engine.limits
+  VirtualEngineOptions engine;  // of each instance; its place and model are set here
+  VirtualClusterOptions cluster = {};  // workflows are declared where there are budgets, prefixes told with a cache
 
-  double rate_scale = 1;  // arrivals come so many times as fast
-  bool all_at_once = false;  // every workflow arrives at time zero
-  std::int64_t closed_loop = 0;  // > 0: so many workflows in flight, the next starts when one ends
   std::int64_t limit = 0;  // > 0: the first so many workflows only
   SloTarget slo;
-
-  std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
-  std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
-  // As VirtualClusterOptions (sim/virtual_cluster.h): slow work beside the engines.
-  Duration control_interval{0};
-  std::function<std::optional<Epoch>(TimePoint now, const VirtualRequests&, std::span<const WorkflowRecord>)> control =
-      {};
 
   std::int32_t instance_count() const {
     return engines.empty() ? instances : static_cast<std::int32_t>(engines.size());

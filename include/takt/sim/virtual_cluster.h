@@ -18,26 +18,12 @@
 #include "takt/sim/estimates.h"
 #include "takt/sim/metrics.h"
 #include "takt/sim/virtual_engine.h"
+#include "takt/sim/virtual_options.h"
 #include "takt/sim/workload_progress.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
 
 namespace takt {
-
-struct VirtualClusterOptions {
-  double rate_scale = 1;             // arrivals come so many times as fast
-  bool all_at_once = false;          // every workflow arrives at time zero
-  std::int64_t closed_loop = 0;      // > 0: so many workflows in flight, the next starts when one ends
-  bool declare_workflows = false;    // to the router, with their deadlines and without their graphs
-  bool send_prefixes = false;        // tell schedulers the prompts' prefix hashes
-  Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
-  std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
-  std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
-  // Slow work beside the engines (tuning, learning): asked every so often, what it answers reaches router and engines.
-  Duration control_interval{0};  // zero: never
-  std::function<std::optional<Epoch>(TimePoint now, const VirtualRequests&, std::span<const WorkflowRecord>)> control =
-      {};
-};
 
 // Runs a workload to its end. Deterministic: what happens at one moment happens in the order timers (by when they were
 // set), arrivals (in the order of the workload), step ends (by instance), placement, new steps (by instance).

@@ -17,6 +17,7 @@
 #include "takt/model/event.h"
 #include "takt/model/step.h"
 #include "takt/sim/metrics.h"
+#include "takt/sim/virtual_options.h"
 #include "takt/kv/kv_ledger.h"
 #include "takt/workload/workload.h"
 
@@ -44,15 +45,6 @@ struct VirtualRequests {
 
   static std::uint32_t IndexOf(RequestId id) { return static_cast<std::uint32_t>(id.value - 1); }
   static RequestId IdOf(std::uint32_t index) { return {std::uint64_t{index} + 1}; }
-};
-
-struct VirtualEngineOptions {
-  StepLimits limits;
-  std::int32_t kv_block_tokens = 16;  // the scheduler's, for the time that moves take
-  int overlap = 0;                    // plans made ahead of the step that runs: 0 .. 2
-  double swap_overlap = 1;            // share of a KV move's time during which steps run: 0: the engine stands still
-  std::uint16_t instance = 0;         // index, for the records
-  std::size_t model = Workload::kNoModel;  // that it serves, a column of the workload
 };
 
 // A step as it began: for traces of the schedule. Rows that turned out dead are in the plan and not among the rows.
@@ -339,7 +331,8 @@ void VirtualEngine<Scheduler>::StartMove(const KvMove& move, TimePoint now) {
     return;
   }
   TimePoint& link = move.action == KvAction::kOut ? link_free_out_ : link_free_in_;
-  const Duration time = cost_->model().SwapTime(std::int64_t{move.count.value} * options_.kv_block_tokens);
+  const Duration time =
+      cost_->model().SwapTime(std::int64_t{move.count.value} * scheduler_.options().kv_block_tokens.value);
   link = std::max(link, now) + time;
   const double stall = 1 - options_.swap_overlap;
   if (stall > 0) stalled_until_ = std::max(stalled_until_, now) + FromSeconds(stall * ToSeconds(time));

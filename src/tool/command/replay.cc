@@ -72,11 +72,11 @@ absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
   options.kv_tokens = arguments.kv_tokens;
   options.instances = arguments.instances;
   options.placement = arguments.placement;
-  options.limits.tokens = {arguments.token_budget};
-  options.limits.max_seqs = arguments.max_seqs;
+  options.engine.limits.tokens = {arguments.token_budget};
+  options.engine.limits.max_seqs = arguments.max_seqs;
   options.scheduler.prefix_cache = arguments.prefix_cache;
-  options.rate_scale = arguments.rate_scale;
-  options.closed_loop = arguments.closed_loop;
+  options.cluster.rate_scale = arguments.rate_scale;
+  options.cluster.closed_loop = arguments.closed_loop;
   options.slo = {FromSeconds(arguments.slo_ttft), FromSeconds(arguments.slo_tpot)};
 
   std::vector<std::string> of_policies;
@@ -123,7 +123,7 @@ ReplayOptions OptionsOf(const ReplayOptions& common, const RunSettings& settings
   ReplayOptions options = common;
   options.policy = settings.policy;
   options.estimates = settings.estimates;
-  options.rate_scale = settings.rate_scale;
+  options.cluster.rate_scale = settings.rate_scale;
   return options;
 }
 
@@ -136,7 +136,7 @@ absl::Status RunRuns(const ReplayArguments& arguments, const ReplayOptions& comm
     if (arguments.perfetto.empty()) continue;
     run.trace =
         std::make_unique<ScheduleTrace>(comparison.workload, static_cast<std::size_t>(arguments.perfetto_limit));
-    tasks.back().options.on_step = [trace = run.trace.get()](const VirtualStep& step) { trace->OnStep(step); };
+    tasks.back().options.cluster.on_step = [trace = run.trace.get()](const VirtualStep& step) { trace->OnStep(step); };
   }
   std::vector<absl::Status> faults(runs.size());
   RunAll(tasks, arguments.threads, what, bar, [&](std::size_t i, absl::StatusOr<ReplayResult> result, double wall_s) {
@@ -155,7 +155,7 @@ absl::Status Saturate(const ReplayArguments& arguments, const ReplayOptions& com
                       Comparison& comparison) {
   if (LoadsOf(arguments).empty()) return absl::OkStatus();
   ReplayOptions options = common;
-  options.progress = [&bar](double share) {
+  options.cluster.progress = [&bar](double share) {
     bar.Show(share, "measuring what the engines can do");
     return !Interrupted();
   };

@@ -26,9 +26,8 @@ void VisitSettings(ReplayOptions& options, V&& visit) {
     if (std::ranges::find(kNoSettings, name) == std::end(kNoSettings)) visit(name, value, text);
   };
   VisitOptions(options.scheduler, own);
-  VisitOptions(options.limits, own);
-  own("swap_overlap", options.swap_overlap, {.most = 1});
-  own("overlap", options.overlap, {.most = 2});
+  VisitOptions(options.engine.limits, own);
+  VisitOptions(options.engine, own);
 }
 
 constexpr std::string_view kPause = "pause";

@@ -84,9 +84,9 @@ absl::StatusOr<AlphaSearch> SearchOf(const TuneArguments& arguments) {
   replay.placement = arguments.placement;
   replay.policy = arguments.policy;
   replay.router_policy = "fcfs";
-  replay.limits.tokens = {arguments.token_budget};
-  replay.limits.max_seqs = arguments.max_seqs;
-  replay.rate_scale = arguments.rate_scale;
+  replay.engine.limits.tokens = {arguments.token_budget};
+  replay.engine.limits.max_seqs = arguments.max_seqs;
+  replay.cluster.rate_scale = arguments.rate_scale;
   replay.seed = arguments.workload.seed;
   if (arguments.budget != "none") {
     replay.budgets = BudgetOptions{.rule = arguments.budget == "share" ? BudgetRule::kShare : BudgetRule::kWhole};

@@ -54,7 +54,7 @@ void RunEach(std::size_t runs, int threads, std::string_view what, ProgressBar& 
 
 void RunAll(std::span<ReplayTask> tasks, int threads, std::string_view what, ProgressBar& bar, const OnRun& on_run) {
   RunEach(tasks.size(), threads, what, bar, [&](std::size_t run, const RunProgress& progress) {
-    tasks[run].options.progress = progress;
+    tasks[run].options.cluster.progress = progress;
     const auto begin = std::chrono::steady_clock::now();
     absl::StatusOr<ReplayResult> result = Replay(*tasks[run].workload, tasks[run].options);
     on_run(run, std::move(result), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());

@@ -80,7 +80,7 @@ ReplayOptions EngineOptions(const Profile& profile) {
   ReplayOptions options;
   options.profile = profile;
   options.estimates = {EstimateKind::kOracle, 0};
-  options.limits = kStepLimits;
+  options.engine.limits = kStepLimits;
   return options;
 }
 
@@ -357,9 +357,9 @@ absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressB
                                             options.policy = PolicyOf(setup);
                                             if (setup.preemptive) options.scheduler.preempt = PreemptMode::kByRank;
                                             options.seed = seed;
-                                            options.rate_scale =
+                                            options.cluster.rate_scale =
                                                 RateScaleForLoad(workload, setup.load, ground.saturation);
-                                            options.progress = progress;
+                                            options.cluster.progress = progress;
                                             const absl::StatusOr<ReplayResult> result = Replay(workload, options);
                                             if (!result.ok()) return result.status();
                                             if (result->stopped) return std::nullopt;

@@ -70,7 +70,7 @@ absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment) {
     options.engines.push_back(*std::move(profile));
   }
   options.profile = options.engines.front();
-  options.limits = kStepLimits;
+  options.engine.limits = kStepLimits;
   return options;
 }
 
@@ -255,10 +255,10 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
 
   options->seed = seed_number;
   options->policy = system.policy;
-  options->rate_scale = rate / kRate;
+  options->cluster.rate_scale = rate / kRate;
   options->estimates = {system.lengths == LengthsBy::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   options->forecasts = forecasts;
-  options->progress = progress;
+  options->cluster.progress = progress;
   if (system.router != RouterBy::kNobody) {
     // Workflows wait for longer than a model is usually kept.
     options->placement = fmt::format("confidence_slack(tau={},sticky_s=1000000)", system.tau);

@@ -160,7 +160,7 @@ ReplayOptions DefaultStudy::OptionsOf(const DefaultSetup& setup, std::uint64_t s
   options.seed = seed;
   options.instances = setup.instances;
   options.placement = setup.placement;
-  options.limits = kShortSteps;
+  options.engine.limits = kShortSteps;
   options.scheduler.cpu_blocks = kCpuBlocks;
   options.scheduler.prefix_cache = setup.served == Served::kChats;
   return options;
@@ -309,8 +309,8 @@ absl::StatusOr<std::optional<DefaultFigures>> DefaultStudy::RunOne(const Default
   const Ground& ground = grounds_[Index(setup.served)][seed - static_cast<std::uint64_t>(first_seed())];
   if (ground.workload.workflows.empty()) return std::nullopt;
   ReplayOptions options = OptionsOf(setup, seed);
-  options.rate_scale = RateScaleForLoad(ground.workload, setup.load * setup.instances, ground.capacity_rps);
-  options.progress = progress;
+  options.cluster.rate_scale = RateScaleForLoad(ground.workload, setup.load * setup.instances, ground.capacity_rps);
+  options.cluster.progress = progress;
   AgentLearner learner;
   if (setup.system.learns) TeachAgents(ground.workload, learner, options);
   const absl::StatusOr<ReplayResult> result = Replay(setup.system.by_deadline ? ground.workload : ground.own, options);

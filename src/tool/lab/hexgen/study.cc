@@ -190,12 +190,13 @@ absl::StatusOr<std::optional<HexgenFigures>> HexgenStudy::RunOne(const HexgenSet
   std::unique_ptr<TunerInRun> tuner;
   if (setup.system.tuner) {
     tuner = std::make_unique<TunerInRun>(*workload, options);
-    options.control_interval = std::chrono::seconds(100);
-    options.control = [&tuner](TimePoint now, const VirtualRequests&, std::span<const WorkflowRecord> workflows) {
+    options.cluster.control_interval = std::chrono::seconds(100);
+    options.cluster.control = [&tuner](TimePoint now, const VirtualRequests&,
+                                       std::span<const WorkflowRecord> workflows) {
       return tuner->Control(now, workflows);
     };
   }
-  options.progress = progress;
+  options.cluster.progress = progress;
   const absl::StatusOr<ReplayResult> result = Replay(*workload, options);
   if (!result.ok()) return result.status();
   if (result->stopped) return std::nullopt;

@@ -79,7 +79,7 @@ ReplayOptions EngineOptions(const Profile& profile) {
   ReplayOptions options;
   options.profile = profile;
   options.instances = kInstances;
-  options.limits = kStepLimits;
+  options.engine.limits = kStepLimits;
   return options;
 }
 
@@ -139,7 +139,8 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
   options.seed = seed;
   options.policy = system.policy;
   options.placement = system.placement;
-  options.rate_scale = RateScaleForLoad(workload, setup.load, study.ground(setup.model, setup.scenario).saturation);
+  options.cluster.rate_scale =
+      RateScaleForLoad(workload, setup.load, study.ground(setup.model, setup.scenario).saturation);
   options.estimates = {system.knows == Knows::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   if (system.placement == "time_slot_packer") {
     options.placement =
@@ -148,9 +149,9 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
   // With a queue before the instances, where a placement is to choose.
   if (system.placement != "round_robin") options.max_outstanding = kStepLimits.max_seqs;
   if (system.knows == Knows::kDepths) {
-    options.control_interval = std::chrono::seconds(1);
-    options.control = [depths = Depths(workload), told = false](TimePoint, const VirtualRequests&,
-                                                                std::span<const WorkflowRecord>) mutable {
+    options.cluster.control_interval = std::chrono::seconds(1);
+    options.cluster.control = [depths = Depths(workload), told = false](TimePoint, const VirtualRequests&,
+                                                                        std::span<const WorkflowRecord>) mutable {
       return std::exchange(told, true) ? std::nullopt : std::optional(Epoch{.agent_ranks = depths});
     };
   } else if (system.knows == Knows::kLearns || system.placement == "time_slot_packer") {
@@ -167,7 +168,7 @@ absl::Status KairosStudy::Run(int threads, ProgressBar& bar) {
                     const Workload& workload = ground(setup.model, setup.scenario).workloads[seed - 1];
                     AgentLearner learner({.order = {.by = setup.system.by}});
                     ReplayOptions options = KairosOptionsOf(setup, *this, workload, seed, learner);
-                    options.progress = progress;
+                    options.cluster.progress = progress;
                     const absl::StatusOr<ReplayResult> result = Replay(workload, options);
                     if (!result.ok()) return result.status();
                     if (result->stopped) return std::nullopt;

@@ -42,9 +42,9 @@ ReplayOptions OptionsOf(const LampsSetup& setup, const Profile& profile, std::ui
   options.estimates = setup.system.estimates;
   options.seed = seed;
   options.profile = profile;
-  options.rate_scale = setup.rate;
+  options.cluster.rate_scale = setup.rate;
   options.limit = setup.requests();
-  options.limits = kStepLimits;
+  options.engine.limits = kStepLimits;
   options.scheduler.cpu_blocks = kCpuBlocks;
   if (setup.system.preemptive) options.scheduler.preempt = PreemptMode::kByRank;
   return options;
@@ -83,7 +83,7 @@ absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
                   [&](const LampsSetup& setup, std::uint64_t seed,
                       const RunProgress& progress) -> absl::StatusOr<std::optional<LampsFigures>> {
                     ReplayOptions options = OptionsOf(setup, profiles[static_cast<std::size_t>(setup.model)], seed);
-                    options.progress = progress;
+                    options.cluster.progress = progress;
                     const Workload& workload = drawn[static_cast<std::size_t>(setup.calls)][seed - 1];
                     const absl::StatusOr<ReplayResult> result = Replay(workload, options);
                     if (!result.ok()) return result.status();

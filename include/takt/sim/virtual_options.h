@@ -1,0 +1,54 @@
+// How engines in virtual time run, and how a workload comes to them.
+#ifndef TAKT_SIM_VIRTUAL_OPTIONS_H_
+#define TAKT_SIM_VIRTUAL_OPTIONS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "takt/base/spec.h"
+#include "takt/base/time.h"
+#include "takt/model/event.h"
+#include "takt/model/step.h"
+#include "takt/sim/metrics.h"
+#include "takt/workload/workload.h"
+
+namespace takt {
+
+struct VirtualRequests;
+struct VirtualStep;
+
+struct VirtualEngineOptions {
+  StepLimits limits;
+  int overlap = 0;                    // plans made ahead of the step that runs: 0 .. 2
+  double swap_overlap = 1;            // share of a KV move's time during which steps run: 0: the engine stands still
+  std::uint16_t instance = 0;         // index, for the records
+  std::size_t model = Workload::kNoModel;  // that it serves, a column of the workload
+
+  template <class Self, class List>
+  static constexpr auto ListOptions(Self& self, List&& list) {
+    return list(Option("overlap", self.overlap, {.most = 2}), Option("swap_overlap", self.swap_overlap, {.most = 1}));
+  }
+};
+
+struct VirtualClusterOptions {
+  double rate_scale = 1;             // arrivals come so many times as fast
+  bool all_at_once = false;          // every workflow arrives at time zero
+  std::int64_t closed_loop = 0;      // > 0: so many workflows in flight, the next starts when one ends
+  bool declare_workflows = false;    // to the router, with their deadlines and without their graphs
+  bool send_prefixes = false;        // tell schedulers the prompts' prefix hashes
+  Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
+  std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
+  std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
+  // Slow work beside the engines (tuning, learning): asked every so often, what it answers reaches router and engines.
+  Duration control_interval{0};  // zero: never
+  std::function<std::optional<Epoch>(TimePoint now, const VirtualRequests&, std::span<const WorkflowRecord>)> control =
+      {};
+};
+
+}  // namespace takt
+
+#endif  // TAKT_SIM_VIRTUAL_OPTIONS_H_
