@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "takt/placement/workload_balance.h"
 #include "takt/planning/alpha_tuner.h"
 #include "takt/sim/profiles.h"
 #include "takt/workload/generate.h"
@@ -24,7 +25,7 @@ void BM_AlphaSweep(benchmark::State& state) {
   const Profile a100 = *FindProfile("aic/llama-3.1-70b/a100/bf16/tp4");
   search.replay.engines = {a100, a100, *FindProfile("derived/llama-3.1-70b/a6000/bf16/tp4"),
                            *FindProfile("derived/llama-3.1-70b/l40/bf16/tp4")};
-  search.replay.placement = "workload_balance";
+  search.replay.placement = WorkloadBalance();
   search.replay.estimates = {EstimateKind::kLengths, 0};
   double alpha = 0;
   for (auto _ : state) {

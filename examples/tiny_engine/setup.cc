@@ -44,7 +44,7 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   }
   if (absl::Status given = takt::tool::GiveOptions(common.policies, of_policies); !given.ok()) return given;
   EngineOptions options;
-  options.pause = settings.pause;
+  options.pause = settings.pause({}).spec();
   options.scheduler = settings.scheduler;
   options.scheduler.max_running = common.max_seqs;
   options.limits = settings.engine.limits;

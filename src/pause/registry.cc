@@ -31,6 +31,11 @@ absl::StatusOr<AnyPause> MakePause(std::string_view spec, const MemoryPace* pace
       });
 }
 
+absl::StatusOr<PauseFactory> MakePauseFactory(std::string_view spec) {
+  if (const absl::StatusOr<AnyPause> pause = MakePause(spec); !pause.ok()) return pause.status();
+  return [text = std::string(spec)](const MemoryPace& pace) { return *MakePause(text, &pace); };
+}
+
 std::vector<PauseInfo> PauseInfos() {
   std::vector<PauseInfo> infos;
   ForEachPause(

@@ -10,20 +10,14 @@
 #include "takt/base/random.h"
 #include "takt/numeric/quantile.h"
 #include "takt/numeric/ttest.h"
+#include "takt/placement/code_ratio.h"
+#include "takt/placement/workload_balance.h"
 #include "takt/workload/transform.h"
 #include "takt/workload/validate.h"
 #include "workload/builder.h"
 
 namespace takt {
 namespace {
-
-// "name" or "name(k=v)" with alpha as its last option, which is the one that holds.
-std::string WithAlpha(const std::string& placement, double alpha) {
-  const std::size_t end = placement.rfind(')');
-  if (end == std::string::npos) return fmt::format("{}(alpha={})", placement, alpha);
-  const bool empty = end > 0 && placement[end - 1] == '(';
-  return fmt::format("{}{}alpha={})", placement.substr(0, end), empty ? "" : ",", alpha);
-}
 
 // The quantile of the latencies of all workflows; one that did not complete counts as endless.
 double TailOf(const ReplayResult& result, double quantile) {
@@ -65,7 +59,7 @@ class Runs {
  private:
   void RunOne(std::size_t index) {
     ReplayOptions options = search_.replay;
-    options.placement = WithAlpha(options.placement, search_.alphas[index % search_.alphas.size()]);
+    options.placement.Observe(Epoch{.alpha = search_.alphas[index % search_.alphas.size()]}, TimePoint{});
     const std::size_t seed = index / search_.alphas.size();
     options.seed = search_.replay.seed + seed;
     const absl::StatusOr<ReplayResult> result = Replay(workloads_[seed], options);
@@ -112,8 +106,9 @@ absl::Status AlphaSearch::Validate() const {
   faults.Expect(seeds >= 1 && seeds <= 10'000, "seeds", seeds, "must be 1 to 10000");
   faults.Expect(quantile >= 0 && quantile <= 1, "quantile", quantile, "must lie in 0 .. 1");
   faults.Expect(noise_p >= 0 && noise_p <= 1, "noise_p", noise_p, "must lie in 0 .. 1");
-  faults.Expect(replay.placement.starts_with("workload_balance") || replay.placement.starts_with("code_ratio"),
-                "placement", replay.placement, "must be one that has an alpha: workload_balance or code_ratio");
+  const std::string& placer = replay.placement.name();
+  faults.Expect(placer == WorkloadBalance::kName || placer == CodeRatio::kName, "placement", placer,
+                "must be one that has an alpha: workload_balance or code_ratio");
   faults.Expect(!workload.workflows.empty(), "workload", "empty", "must hold workflows");
   return faults.ToStatus();
 }

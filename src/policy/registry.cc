@@ -142,6 +142,11 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
   return made;
 }
 
+absl::StatusOr<PolicyFactory> MakePolicyFactory(std::string_view spec) {
+  if (const absl::StatusOr<AnyPolicy> policy = MakePolicy(spec); !policy.ok()) return policy.status();
+  return [text = std::string(spec)](const EnginePace& pace) { return *MakePolicy(text, {}, &pace); };
+}
+
 std::vector<PolicyInfo> PolicyInfos() {
   std::vector<PolicyInfo> infos;
   const auto add = [&]<class P>(std::string name, const P& policy, std::string_view summary) {

@@ -13,11 +13,6 @@
 #include <utility>
 
 #include "takt/model/call_time.h"
-#include "takt/pause/registry.h"
-#include "takt/placement/registry.h"
-#include "takt/policy/any_policy.h"
-#include "takt/policy/fcfs.h"
-#include "takt/policy/registry.h"
 #include "takt/router.h"
 #include "takt/scheduler.h"
 #include "takt/sim/virtual_cluster.h"
@@ -70,11 +65,6 @@ Costs CostsOf(const ReplayOptions& options) {
   return costs;
 }
 
-absl::StatusOr<AnyPolicy> PolicyOf(const ReplayOptions& options, std::int32_t instance) {
-  const EnginePace pace = PaceOf(options, instance);
-  return MakePolicy(options.policy, options.policy_options, &pace);
-}
-
 // Of instance i: columns of the workload count from 1, models that it does not tell of come after them.
 ModelId ModelOf(const Workload& workload, const ReplayOptions& options, std::int32_t instance) {
   const std::string& model = options.profile_of(instance).model;
@@ -96,17 +86,12 @@ double TokenSeconds(const ReplayOptions& options, const PreparedCostModel& cost,
 }
 
 absl::StatusOr<Router> RouterOf(const Workload& workload, const ReplayOptions& options, const Costs& costs) {
-  const EnginePace pace = PaceOf(options, 0);
-  absl::StatusOr<AnyPolicy> policy =
-      options.router_policy.empty() ? PolicyOf(options, 0) : MakePolicy(options.router_policy, {}, &pace);
-  if (!policy.ok()) return policy.status();
-  absl::StatusOr<AnyPlacement> placement = MakePlacement(options.placement);
-  if (!placement.ok()) return placement.status();
+  const PolicyFactory& policy = options.router_policy ? options.router_policy : options.policy;
   absl::StatusOr<Router> router = Router::Create({.max_outstanding = options.max_outstanding,
                                                   .fail_unfit = true,
                                                   .budgets = options.budgets,
                                                   .workflows = {.silence = Duration::max()}},
-                                                 *std::move(policy), *std::move(placement));
+                                                 policy(PaceOf(options, 0)), options.placement);
   if (!router.ok()) return router;
   for (std::int32_t i = 0; i < options.instance_count(); ++i) {
     Instance instance{.id = {static_cast<std::uint64_t>(i) + 1},
@@ -217,7 +202,8 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
     for (const auto& engine : cluster.engines()) {
       states += fmt::format(" [{} alive, idle: {}]", engine.scheduler().alive(), Name(engine.idle()));
     }
-    return absl::InternalError(fmt::format("the run has stalled under '{}':{}", options.policy, states));
+    return absl::InternalError(
+        fmt::format("the run has stalled under '{}':{}", options.policy(PaceOf(options, 0)).spec(), states));
   }
   const IsolatedLatencies isolated = Isolated(workload, options, costs);
   result.metrics = Summarize(cluster.requests().records, cluster.workflows(), isolated, options.slo);
@@ -274,6 +260,7 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions&
 
 absl::Status ReplayOptions::Validate() const {
   Faults faults;
+  faults.Expect(policy != nullptr && pause != nullptr, "policy and pause must be there");
   faults.Expect(instance_count() >= 1 && instance_count() <= 1024, "instances", instance_count(), "must be 1 to 1024");
   faults.Expect(max_outstanding >= 1, "max_outstanding", max_outstanding, "must be at least 1");
   faults.Expect(cluster.rate_scale > 0 && cluster.rate_scale <= 1e9, "rate_scale", cluster.rate_scale,
@@ -317,17 +304,13 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
         fmt::format("rate_scale is {}: the last arrival would be beyond 10^9 s", options.cluster.rate_scale));
   }
   return Run<Scheduler>(workload, options, [&](std::int32_t instance) -> absl::StatusOr<Scheduler> {
-    const MemoryPace pace = PaceOf(options, instance).memory;
-    absl::StatusOr<AnyPause> pause = MakePause(options.pause, &pace);
-    if (!pause.ok()) return pause.status();
-    absl::StatusOr<AnyPolicy> policy = PolicyOf(options, instance);
-    if (!policy.ok()) return policy.status();
-    return Scheduler::Create(SchedulerOptionsOf(options, instance), *std::move(policy), *std::move(pause));
+    const EnginePace pace = PaceOf(options, instance);
+    return Scheduler::Create(SchedulerOptionsOf(options, instance), options.policy(pace), options.pause(pace.memory));
   });
 }
 
 absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options) {
-  options.policy = "fcfs";
+  options.policy = ReplayOptions().policy;
   options.estimates = {};
   options.cluster.all_at_once = true;
   options.cluster.closed_loop = 0;

@@ -7,6 +7,8 @@
 
 #include "catch.h"
 #include "takt/base/random.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/registry.h"
 #include "takt/sim/estimates.h"
 #include "takt/sim/replay.h"
 #include "takt/workload/generate.h"
@@ -27,8 +29,8 @@ ReplayOptions Pair(const std::string& placement) {
   ReplayOptions options;
   options.engines = {A6000("qwen2.5-1.5b"), A6000("qwen2.5-7b")};
   options.engine.limits = {.tokens = {2048}, .max_seqs = 256};
-  options.placement = placement;
-  options.policy = "stjf";
+  options.placement = *MakePlacement(placement);
+  options.policy = *MakePolicyFactory("stjf");
   return options;
 }
 
@@ -96,7 +98,7 @@ TEST_CASE("scores reach the placement") {
   const ReplayResult large = Run(w, options);
   for (const RequestRecord& r : large.requests) CHECK(r.instance == 1);
   CHECK(*large.metrics.score == Approx(SolvedBy(w, "qwen2.5-7b")));
-  options.placement = "confidence_slack(tau=0)";
+  options.placement = *MakePlacement("confidence_slack(tau=0)");
   const ReplayResult spread = Run(w, options);
   CHECK(std::ranges::any_of(spread.requests, [](const RequestRecord& r) { return r.instance == 0; }));
 }

@@ -5,11 +5,13 @@
 #include <deque>
 #include <iterator>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "catch.h"
 #include "sim/sim_workloads.h"
 #include "takt/base/random.h"
+#include "takt/placement/registry.h"
 #include "takt/sim/agent_records.h"
 #include "takt/workload/generate.h"
 
@@ -22,6 +24,8 @@ using testing::Call;
 using testing::ConstantSteps;
 using testing::LinearSteps;
 using testing::Ms;
+using testing::PauseBy;
+using testing::PolicyBy;
 using testing::RandomWorkload;
 using testing::Requests;
 
@@ -101,7 +105,7 @@ TEST_CASE("one place: first come first, or shortest first") {
   CHECK(result.requests[0].end == AtMs(40));
   CHECK(result.requests[1].end == AtMs(70));
   CHECK(result.requests[2].end == AtMs(80));
-  options.policy = "sjf";
+  options.policy = PolicyBy("sjf");
   options.estimates = Oracle();
   result = MustReplay(w, options);
   CHECK(result.requests[0].end == AtMs(40));
@@ -133,14 +137,14 @@ TEST_CASE("a tool takes its time, and its answer is computed") {
   const Workload w = Requests({{AtMs(0), {.prompt = 10, .output = 4, .tools = {{2, 30, Ms(30), 0}}}}});
   for (const char* pause : {"keep_all", "drop_all"}) {
     ReplayOptions options = ConstantSteps();
-    options.pause = pause;
+    options.pause = PauseBy(pause);
     const ReplayResult result = MustReplay(w, options);
     INFO(pause);
     CHECK(result.requests[0].first_token == AtMs(10));
     CHECK(result.requests[0].end == AtMs(70));
     CHECK(result.requests[0].output_tokens == 4);
     // Dropped: prompt and first token again; the second token's KV was never there.
-    CHECK(result.requests[0].recomputed_tokens == (options.pause == "keep_all" ? 0 : 11));
+    CHECK(result.requests[0].recomputed_tokens == (std::string_view(pause) == "keep_all" ? 0 : 11));
     CHECK(result.stats.tokens_recomputed == static_cast<std::uint64_t>(result.requests[0].recomputed_tokens));
   }
 }
@@ -150,7 +154,7 @@ TEST_CASE("moves run beside the steps, hold them up, or something between") {
   const Workload w = Requests(
       {{AtMs(0), {.prompt = 160, .output = 3, .tools = {{1, 0, Ms(50), 0}}}}, {AtMs(0), {.prompt = 10, .output = 20}}});
   ReplayOptions options = ConstantSteps();
-  options.pause = "swap_all";
+  options.pause = PauseBy("swap_all");
   options.scheduler.cpu_blocks = {10};
   CostModel& cost = options.profile.cost;
   cost.kv_bytes_per_token = 1e6;
@@ -181,7 +185,7 @@ TEST_CASE("the host's memory and the step's allowance bound what moves; the rest
   const Workload w = Requests({{AtMs(0), {.prompt = 160, .output = 3, .tools = {{1, 7, FromSeconds(50), 0}}}}});
   const auto recomputed = [&](const char* pause, std::int32_t cpu_blocks, std::int32_t swap_out) {
     ReplayOptions options = ConstantSteps();
-    options.pause = pause;
+    options.pause = PauseBy(pause);
     options.estimates = Oracle();
     options.scheduler.cpu_blocks = {cpu_blocks};
     options.engine.limits.swap_out = {swap_out};
@@ -285,7 +289,7 @@ TEST_CASE("a closed loop before several instances serves all, as many at a time 
         INFO(instances << " instances, " << placement << ", loop of " << loop);
         ReplayOptions options = LinearSteps();
         options.instances = instances;
-        options.placement = placement;
+        options.placement = *MakePlacement(placement);
         options.cluster.closed_loop = loop;
         options.engine.limits.max_seqs = 2;
         const ReplayResult result = MustReplay(w, options);
@@ -467,15 +471,15 @@ ReplayOptions Varied(std::uint64_t seed) {
   options.engine.limits.max_seqs = seed % 3 == 0 ? 4 : 32;
   options.kv_tokens = seed % 4 == 0 ? 100'000 : 900;
   options.engine.overlap = static_cast<int>(seed % 3);
-  options.policy = seed % 2 == 0 ? "fcfs" : "sjf";
+  options.policy = PolicyBy(seed % 2 == 0 ? "fcfs" : "sjf");
   options.estimates = {seed % 5 == 0 ? EstimateKind::kNoise : EstimateKind::kClassMean, 0.5};
   options.scheduler.preempt = seed % 7 == 0 ? PreemptMode::kByRank : PreemptMode::kOnMemory;
-  options.pause = seed % 3 == 1 ? "drop_all" : "keep_all";
+  options.pause = PauseBy(seed % 3 == 1 ? "drop_all" : "keep_all");
   if (seed % 6 == 5) {
     options.scheduler.preempt_action = KvAction::kOut;
     options.scheduler.cpu_blocks = {40};
     options.profile.cost.kv_bytes_per_token = 1e6;
-    options.pause = "swap_all";
+    options.pause = PauseBy("swap_all");
   }
   return options;
 }
@@ -501,7 +505,7 @@ TEST_CASE("several instances serve everything, and twice the same way") {
     const Workload w = RandomWorkload(seed, 40, 20, true);
     ReplayOptions options = Varied(seed);
     options.instances = 2 + static_cast<std::int32_t>(seed % 3);
-    options.placement = seed % 2 == 0 ? "round_robin" : "least_loaded";
+    options.placement = *MakePlacement(seed % 2 == 0 ? "round_robin" : "least_loaded");
     INFO("seed " << seed);
     const ReplayResult result = MustReplay(w, options);
     CheckSound(w, result);
@@ -529,7 +533,7 @@ TEST_CASE("every compiler, at every optimisation level, comes to the same plans"
       w.workflows[i].tenant = static_cast<std::uint32_t>(1 + i % 3);
     }
     ReplayOptions options = Varied(seed);
-    options.policy = kPolicies[seed % std::size(kPolicies)];
+    options.policy = PolicyBy(kPolicies[seed % std::size(kPolicies)]);
     options.cluster.on_step = [&](const VirtualStep& step) {
       take(step.end.time_since_epoch().count());
       for (const PlanEntry& e : step.plan.run) take(e.request.value), take(e.tokens), take(e.position), take(e.flags);
@@ -543,7 +547,7 @@ TEST_CASE("round robin deals requests out in turn") {
   const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(1), {10, 3}}, {AtMs(2), {10, 3}}, {AtMs(3), {10, 3}}});
   ReplayOptions options = ConstantSteps();
   options.instances = 2;
-  options.placement = "round_robin";
+  options.placement = *MakePlacement("round_robin");
   const ReplayResult result = MustReplay(w, options);
   for (std::size_t i = 0; i < 4; ++i) CHECK(result.requests[i].instance == i % 2);
   CHECK(result.requests[1].end == AtMs(31));
@@ -554,12 +558,12 @@ TEST_CASE("a tenant that floods two instances delays itself, under a router's fa
   for (std::size_t i = 0; i < 24; ++i) w.workflows[i].tenant = i < 20 ? 1 : 2;
   ReplayOptions options = ConstantSteps();
   options.instances = 2;
-  options.placement = "round_robin";
+  options.placement = *MakePlacement("round_robin");
   options.max_outstanding = 2;
-  options.router_policy = "fair_share";
+  options.router_policy = PolicyBy("fair_share");
   const ReplayResult result = MustReplay(w, options);
   for (std::size_t i = 20; i < 24; ++i) CHECK(result.requests[i].end <= AtMs(120));
-  options.router_policy = "fcfs";
+  options.router_policy = PolicyBy("fcfs");
   CHECK(MustReplay(w, options).requests[20].end == AtMs(360));
 }
 
@@ -607,7 +611,7 @@ TEST_CASE("no true length is known before it has been observed") {
   for (const EstimateKind kind : {EstimateKind::kNone, EstimateKind::kClassMean}) {
     for (const char* policy : {"fcfs", "sjf", "stjf"}) {
       ReplayOptions options = LinearSteps();
-      options.policy = policy;
+      options.policy = PolicyBy(policy);
       options.estimates = {kind, 0};
       options.engine.limits.max_seqs = 8;
       const auto of_a = PlansUntilFirstEnd(a, options), of_b = PlansUntilFirstEnd(b, options);
@@ -658,12 +662,12 @@ TEST_CASE(
   for (WorkloadCall& call : w.calls) call.stage = call.predecessors == 0 ? 2 : 3;
   const auto ends = [&](std::int32_t instances, std::optional<BudgetOptions> budgets) {
     ReplayOptions options = LinearSteps();
-    options.policy = "edf";
+    options.policy = PolicyBy("edf");
     options.engine.limits.max_seqs = 4;
     options.estimates = Oracle();
     options.instances = instances;
-    options.placement = "round_robin";
-    options.router_policy = "fcfs";
+    options.placement = *MakePlacement("round_robin");
+    options.router_policy = PolicyBy("fcfs");
     options.budgets = budgets;
     const ReplayResult result = MustReplay(w, options);
     CHECK(result.metrics.completed == static_cast<std::int64_t>(w.calls.size()));
@@ -714,11 +718,10 @@ TEST_CASE("faults of the options are all named at once") {
   options.cluster.closed_loop = 1;
   CHECK(Replay(two, options).ok());
   options = ConstantSteps();
-  options.policy = "no_such_policy";
+  options.pause = nullptr;
   CHECK_FALSE(Replay(w, options).ok());
-  options = ConstantSteps();
-  options.pause = "no_such_pause";
-  CHECK_FALSE(Replay(w, options).ok());
+  CHECK_FALSE(MakePolicyFactory("no_such_policy").ok());
+  CHECK_FALSE(MakePauseFactory("no_such_pause").ok());
 }
 
 }  // namespace

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "takt/base/random.h"
 #include "takt/base/time.h"
+#include "takt/pause/registry.h"
+#include "takt/policy/registry.h"
 #include "takt/sim/replay.h"
 #include "takt/workload/workload.h"
 
@@ -80,6 +83,9 @@ inline Workload RandomWorkload(std::uint64_t seed, std::size_t workflows, double
   }
   return w;
 }
+
+inline PolicyFactory PolicyBy(std::string_view spec) { return *MakePolicyFactory(spec); }
+inline PauseFactory PauseBy(std::string_view spec) { return *MakePauseFactory(spec); }
 
 // Steps of `step` whatever they hold, and room for everything.
 inline ReplayOptions ConstantSteps(Duration step = Ms(10)) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "catch.h"
+#include "takt/policy/registry.h"
 #include "takt/sim/replay.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/read.h"
@@ -31,7 +32,7 @@ ReplayOptions OnOneH100() {
 }
 
 ReplayResult MustReplay(const Workload& workload, ReplayOptions options, const char* policy, const char* estimates) {
-  options.policy = policy;
+  options.policy = *MakePolicyFactory(policy);
   options.estimates = *EstimateSpec::Parse(estimates);
   absl::StatusOr<ReplayResult> result = Replay(workload, options);
   INFO(policy << " " << estimates << ": " << result.status());

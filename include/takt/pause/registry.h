@@ -2,6 +2,7 @@
 #ifndef TAKT_PAUSE_REGISTRY_H_
 #define TAKT_PAUSE_REGISTRY_H_
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,12 @@ namespace takt {
 // Makes a pause policy from "NAME" or "NAME(k=v,...)". `pace`: how fast the engine is, for what the spec does not say.
 // InvalidArgument names what is unknown or out of bounds, and what there is instead.
 absl::StatusOr<AnyPause> MakePause(std::string_view spec, const MemoryPace* pace = nullptr);
+
+// Makes the pause policy of an engine, by how fast that is.
+using PauseFactory = std::function<AnyPause(const MemoryPace&)>;
+
+// One that makes what MakePause makes of the text. What is wrong with the text is said now; the factory cannot fail.
+absl::StatusOr<PauseFactory> MakePauseFactory(std::string_view spec);
 
 // What can be made, for people to read.
 struct PauseInfo {

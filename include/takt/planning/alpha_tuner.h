@@ -24,7 +24,7 @@ namespace takt {
 
 struct AlphaSearch {
   Workload workload = {};     // what was served, arrivals included
-  ReplayOptions replay = {};  // engines, policy, estimates; `placement` without its alpha, which is set here
+  ReplayOptions replay = {};  // engines, policy, estimates; the alpha of `placement` is set here
   std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};  // rising
   std::int32_t seeds = 5;     // replays per alpha; all alphas meet the same ones
   double quantile = 0.95;     // of the workflows' latencies

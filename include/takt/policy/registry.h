@@ -2,6 +2,7 @@
 #ifndef TAKT_POLICY_REGISTRY_H_
 #define TAKT_POLICY_REGISTRY_H_
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,12 @@ namespace takt {
 // bounds, and what there is instead. `pace`: how fast the engine is, for what neither says.
 absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options = {},
                                      const EnginePace* pace = nullptr);
+
+// Makes the policy of an engine, by how fast that is.
+using PolicyFactory = std::function<AnyPolicy(const EnginePace&)>;
+
+// One that makes what MakePolicy makes of the text. What is wrong with the text is said now; the factory cannot fail.
+absl::StatusOr<PolicyFactory> MakePolicyFactory(std::string_view spec);
 
 // What can be made, aged last, for people to read.
 struct PolicyInfo {

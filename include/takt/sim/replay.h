@@ -17,6 +17,10 @@
 #include "takt/model/event.h"
 #include "takt/model/instance.h"
 #include "takt/model/step.h"
+#include "takt/pause/registry.h"
+#include "takt/placement/any_placement.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/registry.h"
 #include "takt/scheduler_options.h"
 #include "takt/sim/estimates.h"
 #include "takt/sim/metrics.h"
@@ -30,9 +34,8 @@
 namespace takt {
 
 struct ReplayOptions {
-  std::string policy = "fcfs";          // as MakePolicy takes it (policy/registry.h)
-  std::vector<std::string> policy_options;  // likewise: "k=v"
-  std::string pause = "keep_all";       // as MakePause takes it (pause/registry.h), at the profile's pace
+  PolicyFactory policy = [](const EnginePace&) { return AnyPolicy(Fcfs()); };  // of each instance, at its pace
+  PauseFactory pause = [](const MemoryPace&) { return AnyPause(); };           // likewise
   EstimateSpec estimates;               // what schedulers are told of lengths
   std::optional<BudgetOptions> budgets = {};  // calls get shares of their workflow's time as deadlines; none: all of it
   std::shared_ptr<const Forecasts> forecasts = {};  // of a workload in which models differ; null: none
@@ -43,8 +46,8 @@ struct ReplayOptions {
   std::int32_t instances = 1;
   std::vector<Profile> engines = {};  // not empty: an instance each, instead of `instances` of `profile`
   // Of interest to several instances only:
-  std::string placement = "least_loaded";  // as MakePlacement takes it
-  std::string router_policy = {};  // of the router's own queue, as MakePolicy takes it; empty: `policy`
+  AnyPlacement placement = {};
+  PolicyFactory router_policy = {};  // of the router's own queue; empty: `policy`
   std::int64_t max_outstanding = Instance::kUnbounded;  // requests that an instance is given at once
   SchedulerOptions scheduler;  // kv_blocks and max_running are set here from kv_tokens and engine.limits
   VirtualEngineOptions engine;  // of each instance; its place and model are set here

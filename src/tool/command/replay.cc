@@ -17,6 +17,7 @@
 #include "tool/command/scheduler_settings.h"
 #include "tool/run/terminal.h"
 #include "takt/placement/registry.h"
+#include "takt/policy/registry.h"
 
 namespace takt::tool {
 namespace {
@@ -61,9 +62,8 @@ absl::StatusOr<Profile> LoadProfile(const ReplayArguments& arguments) {
 
 // What all runs have in common. Errors are of the command line.
 absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
-  if (absl::StatusOr<AnyPlacement> placement = MakePlacement(arguments.placement); !placement.ok()) {
-    return placement.status();
-  }
+  absl::StatusOr<AnyPlacement> placement = MakePlacement(arguments.placement);
+  if (!placement.ok()) return placement.status();
   ReplayOptions options;
   absl::StatusOr<Profile> profile = LoadProfile(arguments);
   if (!profile.ok()) return profile.status();
@@ -71,7 +71,7 @@ absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
   options.seed = arguments.workload.seed;
   options.kv_tokens = arguments.kv_tokens;
   options.instances = arguments.instances;
-  options.placement = arguments.placement;
+  options.placement = *std::move(placement);
   options.engine.limits.tokens = {arguments.token_budget};
   options.engine.limits.max_seqs = arguments.max_seqs;
   options.scheduler.prefix_cache = arguments.prefix_cache;
@@ -121,7 +121,7 @@ absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments
 
 ReplayOptions OptionsOf(const ReplayOptions& common, const RunSettings& settings) {
   ReplayOptions options = common;
-  options.policy = settings.policy;
+  options.policy = *MakePolicyFactory(settings.policy);
   options.estimates = settings.estimates;
   options.cluster.rate_scale = settings.rate_scale;
   return options;

@@ -45,11 +45,11 @@ absl::StatusOr<bool> ApplySetting(std::string_view setting, ReplayOptions& optio
   const std::string_view key = setting.substr(0, setting.find('='));
   const std::string_view value = key.size() < setting.size() ? setting.substr(key.size() + 1) : "";
   if (key == kPause) {
-    const absl::StatusOr<AnyPause> pause = MakePause(value);
+    absl::StatusOr<PauseFactory> pause = MakePauseFactory(value);
     if (!pause.ok()) {
       return absl::InvalidArgumentError(fmt::format("--option pause: {}", std::string(pause.status().message())));
     }
-    options.pause = value;
+    options.pause = *std::move(pause);
     return true;
   }
   bool known = false;

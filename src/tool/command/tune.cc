@@ -78,12 +78,13 @@ absl::StatusOr<AlphaSearch> SearchOf(const TuneArguments& arguments) {
   const absl::StatusOr<EstimateSpec> estimates = EstimateSpec::Parse(arguments.estimates);
   if (!estimates.ok()) return Of("--estimates", estimates.status());
   replay.estimates = *estimates;
-  if (const auto made = MakePlacement(arguments.placement); !made.ok()) return Of("--placement", made.status());
-  const EnginePace pace;
-  if (const auto made = MakePolicy(arguments.policy, {}, &pace); !made.ok()) return Of("--policy", made.status());
-  replay.placement = arguments.placement;
-  replay.policy = arguments.policy;
-  replay.router_policy = "fcfs";
+  absl::StatusOr<AnyPlacement> placement = MakePlacement(arguments.placement);
+  if (!placement.ok()) return Of("--placement", placement.status());
+  replay.placement = *std::move(placement);
+  replay.router_policy = replay.policy;  // in the order of arrival
+  absl::StatusOr<PolicyFactory> policy = MakePolicyFactory(arguments.policy);
+  if (!policy.ok()) return Of("--policy", policy.status());
+  replay.policy = *std::move(policy);
   replay.engine.limits.tokens = {arguments.token_budget};
   replay.engine.limits.max_seqs = arguments.max_seqs;
   replay.cluster.rate_scale = arguments.rate_scale;
@@ -122,7 +123,7 @@ std::string Text(const AlphaSearch& search, const AlphaChoice& choice, bool colo
                      choice.why);
 }
 
-std::string Json(const AlphaSearch& search, const AlphaChoice& choice) {
+std::string Json(const TuneArguments& arguments, const AlphaSearch& search, const AlphaChoice& choice) {
   JsonWriter json;
   json.BeginObject().Field("command", "tune");
   json.Key("workload").BeginObject();
@@ -131,7 +132,7 @@ std::string Json(const AlphaSearch& search, const AlphaChoice& choice) {
   json.Key("engines").BeginArray();
   for (const Profile& p : search.replay.engines) json.Value(p.id);
   json.EndArray();
-  json.Field("placement", search.replay.placement).Field("policy", search.replay.policy);
+  json.Field("placement", arguments.placement).Field("policy", arguments.policy);
   json.Field("estimates", search.replay.estimates.ToString()).Field("seeds", search.seeds);
   json.Field("quantile", search.quantile);
   json.Field("alpha", choice.alpha).Field("best", choice.best).Field("why", choice.why);
@@ -163,7 +164,7 @@ int RunTune(const TuneArguments& arguments) {
   bar.Clear();
   if (!choice.ok())
     return Complain(kTune, choice.status(), absl::IsCancelled(choice.status()) ? kInterrupted : kFailed);
-  json->Write(Json(*search, *choice));
+  json->Write(Json(arguments, *search, *choice));
   absl::Status fault = json->Close();
   if (!arguments.quiet) {
     std::FILE* stream = IsStdout(arguments.json) ? stderr : stdout;

@@ -17,6 +17,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "takt/base/spec.h"
+#include "takt/policy/registry.h"
 #include "takt/sim/replay.h"
 #include "takt/workload/generate.h"
 
@@ -354,7 +355,7 @@ absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressB
                                             const Ground& ground = grounds[setup.workload];
                                             const Workload& workload = ground.seeds[seed - 1];
                                             ReplayOptions options = EngineOptions(*profile);
-                                            options.policy = PolicyOf(setup);
+                                            options.policy = *MakePolicyFactory(PolicyOf(setup));
                                             if (setup.preemptive) options.scheduler.preempt = PreemptMode::kByRank;
                                             options.seed = seed;
                                             options.cluster.rate_scale =

@@ -14,6 +14,8 @@
 #include "takt/learning/length_forest.h"
 #include "takt/numeric/classification.h"
 #include "takt/numeric/correlation.h"
+#include "takt/placement/confidence_slack.h"
+#include "takt/policy/registry.h"
 #include "takt/workload/transform.h"
 
 namespace takt::tool {
@@ -254,14 +256,17 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   const Workload& w = *workload;
 
   options->seed = seed_number;
-  options->policy = system.policy;
+  options->policy = *MakePolicyFactory(system.policy);
   options->cluster.rate_scale = rate / kRate;
   options->estimates = {system.lengths == LengthsBy::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   options->forecasts = forecasts;
   options->cluster.progress = progress;
   if (system.router != RouterBy::kNobody) {
     // Workflows wait for longer than a model is usually kept.
-    options->placement = fmt::format("confidence_slack(tau={},sticky_s=1000000)", system.tau);
+    ConfidenceSlack placement;
+    placement.tau = system.tau;
+    placement.sticky_s = 1e6;
+    options->placement = placement;
   }
   if (system.levels) {
     options->scheduler.preempt = PreemptMode::kByRank;

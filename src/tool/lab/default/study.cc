@@ -11,6 +11,9 @@
 #include "fmt/format.h"
 #include "takt/base/random.h"
 #include "takt/learning/agent_learner.h"
+#include "takt/pause/registry.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/registry.h"
 #include "takt/sim/agent_records.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/read.h"
@@ -153,13 +156,13 @@ std::optional<Reduction> DefaultStudy::Compare(const DefaultSetup& ours, const D
 ReplayOptions DefaultStudy::OptionsOf(const DefaultSetup& setup, std::uint64_t seed) const {
   ReplayOptions options;
   options.profile = profile_;
-  options.policy = setup.system.policy;
-  options.pause = "least_waste";
+  options.policy = *MakePolicyFactory(setup.system.policy);
+  options.pause = *MakePauseFactory("least_waste");
   options.estimates = setup.estimates;
   options.budgets = setup.system.budget;
   options.seed = seed;
   options.instances = setup.instances;
-  options.placement = setup.placement;
+  options.placement = *MakePlacement(setup.placement);
   options.engine.limits = kShortSteps;
   options.scheduler.cpu_blocks = kCpuBlocks;
   options.scheduler.prefix_cache = setup.served == Served::kChats;

@@ -8,6 +8,8 @@
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "takt/numeric/quantile.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/registry.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/read.h"
 #include "takt/workload/transform.h"
@@ -172,9 +174,9 @@ absl::StatusOr<Workload> HexgenStudy::WorkloadOf(const HexgenSetup& setup, std::
 
 ReplayOptions HexgenStudy::OptionsOf(const HexgenSetup& setup, std::uint64_t seed) const {
   ReplayOptions options;
-  options.policy = setup.system.policy;
-  options.router_policy = "fcfs";
-  options.placement = setup.system.placement;
+  options.router_policy = options.policy;  // in the order of arrival
+  options.policy = *MakePolicyFactory(setup.system.policy);
+  options.placement = *MakePlacement(setup.system.placement);
   options.estimates = setup.system.estimates;
   if (setup.system.budget) options.budgets = BudgetOptions{.rule = *setup.system.budget};
   options.seed = seed + 1;

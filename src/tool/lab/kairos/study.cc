@@ -9,6 +9,9 @@
 #include "fmt/format.h"
 #include "takt/base/random.h"
 #include "takt/numeric/summary.h"
+#include "takt/placement/registry.h"
+#include "takt/placement/time_slot_packer.h"
+#include "takt/policy/registry.h"
 #include "takt/sim/agent_records.h"
 #include "takt/sim/virtual_engine.h"
 #include "takt/workload/generate.h"
@@ -137,14 +140,16 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
   const KairosSystem& system = setup.system;
   ReplayOptions options = EngineOptions(study.profile(setup.model));
   options.seed = seed;
-  options.policy = system.policy;
-  options.placement = system.placement;
+  options.policy = *MakePolicyFactory(system.policy);
+  options.placement = *MakePlacement(system.placement);
   options.cluster.rate_scale =
       RateScaleForLoad(workload, setup.load, study.ground(setup.model, setup.scenario).saturation);
   options.estimates = {system.knows == Knows::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   if (system.placement == "time_slot_packer") {
-    options.placement =
-        fmt::format("time_slot_packer(decode_rate={:.3f},late={})", study.decode_rate(setup.model), system.counts_late);
+    TimeSlotPacker packer;
+    packer.decode_rate = std::round(1e3 * study.decode_rate(setup.model)) / 1e3;
+    packer.late = system.counts_late;
+    options.placement = packer;
   }
   // With a queue before the instances, where a placement is to choose.
   if (system.placement != "round_robin") options.max_outstanding = kStepLimits.max_seqs;

@@ -7,6 +7,8 @@
 
 #include "tool/run/terminal.h"
 #include "takt/learning/tool_profile.h"
+#include "takt/pause/registry.h"
+#include "takt/policy/registry.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/transform.h"
 
@@ -37,8 +39,8 @@ LampsFigures FiguresOf(const LampsSetup& setup, const ReplayResult& result) {
 
 ReplayOptions OptionsOf(const LampsSetup& setup, const Profile& profile, std::uint64_t seed) {
   ReplayOptions options;
-  options.policy = setup.system.policy;
-  options.pause = setup.system.pause;
+  options.policy = *MakePolicyFactory(setup.system.policy);
+  options.pause = *MakePauseFactory(setup.system.pause);
   options.estimates = setup.system.estimates;
   options.seed = seed;
   options.profile = profile;
