@@ -57,7 +57,7 @@ inline constexpr std::uint32_t kGreedyTenant = 1;
 
 struct DefaultSystem {
   std::string label;
-  std::string policy;
+  std::string policy = "fcfs";
   std::optional<BudgetOptions> budget = {};  // calls get shares of their workflow's time as deadlines
   bool learns = false;  // from records of agents' calls that have ended
   bool asks = true;  // looks at estimates

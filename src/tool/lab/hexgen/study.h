@@ -37,7 +37,7 @@ inline std::string_view Name(HexgenLoad l) { return kHexgenLoadNames[static_cast
 
 struct HexgenSystem {
   std::string label;
-  std::string placement, policy;
+  std::string placement = "least_loaded", policy = "fcfs";
   std::optional<BudgetRule> budget = {};  // for orders by deadline; none: calls have that of their workflow
   bool query_is_tenant = false;           // VTC: every query is a user
   bool tuner = false;                     // alpha is tuned as the run goes
