@@ -22,7 +22,7 @@ namespace {
 // Keys like SJF's: log-normal lengths, arrivals in order.
 class Keys {
  public:
-  FullKey Next() {
+  internal::FullKey Next() {
     ++last_;
     return {random_.LogNormal(5, 1), TimePoint(Duration(static_cast<std::int64_t>(last_ * 1000))), {last_}};
   }
@@ -33,10 +33,10 @@ class Keys {
 };
 
 // Drawn in advance, so that no queue is charged for drawing.
-std::vector<FullKey> Draw(std::size_t n) {
+std::vector<internal::FullKey> Draw(std::size_t n) {
   Keys keys;
-  std::vector<FullKey> drawn(n);
-  for (FullKey& key : drawn) key = keys.Next();
+  std::vector<internal::FullKey> drawn(n);
+  for (internal::FullKey& key : drawn) key = keys.Next();
   return drawn;
 }
 
@@ -55,7 +55,7 @@ struct StdEntry {
 
 void BM_QueuePushPop_std_priority_queue(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
-  const std::vector<FullKey> keys = Draw(n + kDrawn);
+  const std::vector<internal::FullKey> keys = Draw(n + kDrawn);
   const auto entry = [&](std::size_t i, Slot slot) {
     return StdEntry{keys[i].key, keys[i].arrival, keys[i].id.value, slot};
   };
@@ -73,7 +73,7 @@ void BM_QueuePushPop_std_priority_queue(benchmark::State& state) {
 
 void BM_QueuePushPop_indexed_heap(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
-  const std::vector<FullKey> keys = Draw(n + kDrawn);
+  const std::vector<internal::FullKey> keys = Draw(n + kDrawn);
   IndexedHeap heap;
   heap.Reserve(n);
   for (Slot slot = 0; slot < n; ++slot) heap.Push(slot, keys[slot]);
@@ -90,8 +90,8 @@ void BM_QueuePushPop_indexed_heap(benchmark::State& state) {
 template <class P>
 void BM_QueuePushPop_rank_queue(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
-  const std::vector<FullKey> keys = Draw(n + kDrawn);
-  RankQueue<P> queue{P(Sjf{})};
+  const std::vector<internal::FullKey> keys = Draw(n + kDrawn);
+  internal::RankQueue<P> queue{P(Sjf{})};
   queue.Reserve(n);
   RequestState request;
   const auto set = [&](std::size_t i) {

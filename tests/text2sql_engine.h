@@ -184,7 +184,7 @@ class Simulation {
     std::size_t gpu;
     double time = 0;
     int used = 0;
-    RankQueue<AnyPolicy> queue;
+    internal::RankQueue<AnyPolicy> queue;
     std::vector<std::uint32_t> waiting, running;  // handles
   };
   struct Position {

@@ -48,7 +48,7 @@ namespace takt {
 struct Explanation {
   RequestStatus status = RequestStatus::kUnknown;
   WaitsFor waits_for = WaitsFor::kNothing;
-  FullKey key = {};               // its rank; smaller is sooner
+  internal::FullKey key = {};               // its rank; smaller is sooner
   KeyParts key_parts = {};        // what its key came from, where the policy tells
   bool promoted = false;     // by aging: before all that are not
   std::int64_t ahead = 0;    // waiting requests before it
@@ -169,6 +169,12 @@ class BasicScheduler {
   const char* Inconsistency() const;
 
  private:
+  using Record = internal::Record;
+  using Transit = internal::Transit;
+  using Row = internal::Row;
+  using RowState = internal::RowState;
+  using PrefixCache = internal::PrefixCache;
+
   friend struct SchedulerCounters;  // of tests: years of planning in no time
 
   enum class Fit : std::uint8_t { kAdmitted, kGone, kSkip, kStop };
@@ -184,7 +190,7 @@ class BasicScheduler {
 
   // Where KV comes from.
   struct KvSource {
-    KvLedger ledger;
+    internal::KvLedger ledger;
     KvOracle* oracle = nullptr;
     std::int32_t block_tokens = 0;  // of the ledger or the oracle; 0: KV is not accounted for
     std::int32_t watermark = 0;  // blocks
@@ -245,14 +251,14 @@ class BasicScheduler {
   // A row that runs, in the order in which rows give way.
   struct Victim {
     bool preemptible = true;
-    VictimRank rank = {};
+    internal::VictimRank rank = {};
 
     friend bool operator<(const Victim& a, const Victim& b) {
       return a.preemptible != b.preemptible ? a.preemptible : b.rank < a.rank;
     }
   };
   struct Victims {
-    std::vector<FullKey> keys;  // by lane: rank as a victim, within its group
+    std::vector<internal::FullKey> keys;  // by lane: rank as a victim, within its group
     IndexedHeapOf<Victim> heap;  // rows that run, by lane, once the plan has needed one
     bool gathered = false;
     Slot way_for = kNoSlot;  // the last for which others were to make way; and the blocks of those left of them
@@ -418,11 +424,11 @@ class BasicScheduler {
   }
 
   SchedulerOptions options_;
-  RankQueue<Policy> queue_;
+  internal::RankQueue<Policy> queue_;
   Pause pause_;
   KvSource kv_;
-  RequestTable table_;
-  RunningSet running_;
+  internal::RequestTable table_;
+  internal::RunningSet running_;
   Fresh fresh_;
   internal::ReviewList reviews_;
   internal::AdapterSet adapters_;

@@ -202,6 +202,8 @@ class BasicRouter {
   const RouterStats& stats() const { return stats_; }
 
  private:
+  using Record = internal::Record;
+
   BasicRouter(const RouterOptions& options, Policy policy, Placer placer)
       : options_(options),
         queue_(std::move(policy)),
@@ -295,7 +297,7 @@ class BasicRouter {
     ++stats_.arrived;
     const Slot slot = table_.Insert(r);
     Request& kept = table_[slot].state.request;
-    Believe(kept, now_);
+    internal::Believe(kept, now_);
     place_of_[slot] = {};
     charged_[slot] = {};
     if (JoinsWorkflow(slot)) {
@@ -312,7 +314,7 @@ class BasicRouter {
     if (slot == kNoSlot) return;
     RequestState& state = table_[slot].state;
     Request& r = state.request;
-    Revise(r, e);
+    internal::Revise(r, e);
     if (table_[slot].status == RequestStatus::kWaiting) queue_.Update(slot, state, now_);
     if (table_[slot].status == RequestStatus::kRunning) queue_.Enter(state, now_);
     if (!e.expires_at) return;
@@ -711,9 +713,9 @@ class BasicRouter {
   };
 
   RouterOptions options_;
-  RankQueue<Policy> queue_;
+  internal::RankQueue<Policy> queue_;
   Placer placer_;
-  RequestTable table_;
+  internal::RequestTable table_;
   WorkflowTable workflows_;  // its calls by slot
   CallCosts costs_;
   TimeHeap expiries_;  // of requests that wait here

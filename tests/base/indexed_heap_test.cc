@@ -13,7 +13,7 @@
 namespace takt {
 namespace {
 
-FullKey K(double key, std::uint64_t id) { return {key, TimePoint{}, RequestId{id}}; }
+internal::FullKey K(double key, std::uint64_t id) { return {key, TimePoint{}, RequestId{id}}; }
 
 TEST_CASE("full keys have a total order, also with zeros, infinities and what is not a number") {
   constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -22,13 +22,13 @@ TEST_CASE("full keys have a total order, also with zeros, infinities and what is
   for (std::size_t a = 0; a < ascending.size(); ++a) {
     for (std::size_t b = 0; b < ascending.size(); ++b) {
       CHECK((K(ascending[a], 1) < K(ascending[b], 1)) == (a < b));
-      CHECK((PackedKey(K(ascending[a], 1)) < PackedKey(K(ascending[b], 1))) == (a < b));
+      CHECK((internal::PackedKey(K(ascending[a], 1)) < internal::PackedKey(K(ascending[b], 1))) == (a < b));
     }
   }
   CHECK(K(-0.0, 1) == K(0.0, 1));
   CHECK(K(-0.0, 1) < K(0.0, 2));
-  CHECK(FullKey{1, TimePoint(Duration(-5)), {9}} < FullKey{1, TimePoint(Duration(3)), {1}});
-  CHECK(PackedKey(1, TimePoint(Duration(-5)), {9}) < PackedKey(1, TimePoint(Duration(3)), {1}));
+  CHECK(internal::FullKey{1, TimePoint(Duration(-5)), {9}} < internal::FullKey{1, TimePoint(Duration(3)), {1}});
+  CHECK(internal::PackedKey(1, TimePoint(Duration(-5)), {9}) < internal::PackedKey(1, TimePoint(Duration(3)), {1}));
 }
 
 // A key that says nothing but what is smaller, and how often it was asked.
@@ -57,8 +57,8 @@ TEST_CASE("the heap is a sorted set, whatever happens") {
     Random random(seed);
     const auto slots = static_cast<std::uint32_t>(1 + random.Below(300));
     IndexedHeap heap;
-    std::set<std::pair<FullKey, Slot>> model;
-    std::vector<FullKey> keys(slots);
+    std::set<std::pair<internal::FullKey, Slot>> model;
+    std::vector<internal::FullKey> keys(slots);
     const auto any_key = [&](Slot slot) { return K(static_cast<double>(random.Below(20)), slot + 1); };
     for (int i = 0; i < 3000; ++i) {
       const auto slot = static_cast<Slot>(random.Below(slots));
@@ -83,10 +83,10 @@ TEST_CASE("the heap is a sorted set, whatever happens") {
         for (Slot s = 0; s < slots; ++s) {
           if (heap.contains(s)) keys[s] = any_key(s);
         }
-        std::set<std::pair<FullKey, Slot>> again;
+        std::set<std::pair<internal::FullKey, Slot>> again;
         for (const auto& [key, s] : model) again.emplace(keys[s], s);
         model.swap(again);
-        heap.UpdateAll([&](Slot s) { return PackedKey(keys[s]); });
+        heap.UpdateAll([&](Slot s) { return internal::PackedKey(keys[s]); });
         auto expected = model.begin();
         heap.VisitInOrder([&](Slot s) {
           REQUIRE(s == (expected++)->second);
@@ -117,15 +117,15 @@ TEST_CASE("the heap of groups is a sorted set, whatever happens") {
   struct Member {
     bool waits = false;
     std::uint64_t group = 0;
-    FullKey key;
+    internal::FullKey key;
   };
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
-    GroupHeap heap;
+    internal::GroupHeap heap;
     std::vector<Member> members(kSlots);
     std::vector<std::uint64_t> group_keys(kGroups);
     const auto any_key = [&](Slot slot) { return K(static_cast<double>(random.Below(5)), slot + 1); };
-    const auto any_group_key = [&] { return OrderedBits(static_cast<double>(random.Below(4))); };
+    const auto any_group_key = [&] { return internal::OrderedBits(static_cast<double>(random.Below(4))); };
     const auto waiting_of = [&](std::uint64_t group) {
       return std::ranges::count_if(members, [&](const Member& m) { return m.waits && m.group == group; });
     };
@@ -155,14 +155,14 @@ TEST_CASE("the heap of groups is a sorted set, whatever happens") {
       }
       if (i % 100 == 99) {
         for (Slot s = 0; s < kSlots; ++s) members[s].key = any_key(s);
-        heap.UpdateAll([&](Slot s) { return PackedKey(members[s].key); });
+        heap.UpdateAll([&](Slot s) { return internal::PackedKey(members[s].key); });
       }
       if (i == 1500) {
         heap.Clear();
         for (Member& each : members) each.waits = false;
       }
 
-      std::vector<std::tuple<std::uint64_t, FullKey, Slot>> order;
+      std::vector<std::tuple<std::uint64_t, internal::FullKey, Slot>> order;
       for (Slot s = 0; s < kSlots; ++s) {
         if (members[s].waits) order.emplace_back(group_keys[members[s].group], members[s].key, s);
       }
@@ -188,18 +188,18 @@ TEST_CASE("the heap of groups is a sorted set, whatever happens") {
 }
 
 TEST_CASE("a group's new key moves all its members at once") {
-  GroupHeap heap;
-  heap.Push(0, 7, K(1, 1), OrderedBits(5));
-  heap.Push(1, 7, K(0, 2), OrderedBits(99));  // the group has its key already
-  heap.Push(2, 8, K(-9, 3), OrderedBits(6));
+  internal::GroupHeap heap;
+  heap.Push(0, 7, K(1, 1), internal::OrderedBits(5));
+  heap.Push(1, 7, K(0, 2), internal::OrderedBits(99));  // the group has its key already
+  heap.Push(2, 8, K(-9, 3), internal::OrderedBits(6));
   CHECK(heap.Top() == 1);
-  heap.SetGroupKey(8, OrderedBits(4));
+  heap.SetGroupKey(8, internal::OrderedBits(4));
   CHECK(heap.Top() == 2);
-  heap.SetGroupKey(7, OrderedBits(4));
+  heap.SetGroupKey(7, internal::OrderedBits(4));
   CHECK(heap.Top() == 2);  // equal groups: the better member
   heap.Erase(2);
   CHECK_FALSE(heap.waits(8));
-  heap.SetGroupKey(8, OrderedBits(-1));  // nobody of it waits
+  heap.SetGroupKey(8, internal::OrderedBits(-1));  // nobody of it waits
   CHECK(heap.Top() == 1);
   heap.Update(1, K(2, 2));
   CHECK(heap.Top() == 0);

@@ -150,7 +150,7 @@ class Driven {
   }
   RequestState& state(Slot slot) { return requests_[slot]; }
 
-  RankQueue<P> queue;
+  internal::RankQueue<P> queue;
 
  private:
   std::vector<RequestState> requests_;
@@ -160,7 +160,7 @@ class Driven {
 
 template <class P>
 void KeysAreNumbers(const P& policy, const std::vector<RequestState>& requests) {
-  RankQueue<P> queue(policy);
+  internal::RankQueue<P> queue(policy);
   for (const RequestState& a : requests) {
     CHECK_FALSE(std::isnan(policy.Key(a).key));
     CHECK_FALSE(std::isnan(queue.KeyOf(a, kNow).key));
@@ -168,7 +168,7 @@ void KeysAreNumbers(const P& policy, const std::vector<RequestState>& requests) 
     CHECK(policy.Key(a).key == policy.Key(a).key);
     for (const RequestState& b : requests) {
       const bool same = a.request.id == b.request.id;
-      const FullKey key_a = queue.KeyOf(a, kNow), key_b = queue.KeyOf(b, kNow);
+      const internal::FullKey key_a = queue.KeyOf(a, kNow), key_b = queue.KeyOf(b, kNow);
       CHECK((key_a < key_b) + (key_b < key_a) == (same ? 0 : 1));
     }
   }
@@ -275,7 +275,7 @@ void Conforms(const P& policy) {
 template <class P>
 void StarvesNobody(const P& policy, const AgingOptions& options, RequestState victim) {
   victim.has_run = true;
-  RankQueue<P> queue(policy);
+  internal::RankQueue<P> queue(policy);
   constexpr Slot kVictim = 0;
   std::vector<RequestState> states = {victim};
   const auto state_of = [&](Slot slot) -> const RequestState& { return states[slot]; };
@@ -423,7 +423,7 @@ TEST_CASE("waiting counts and promotions survive a change between policies that 
   Random random(5);
   const std::vector<RequestState> requests = AnyRequests(random, 4);
   const auto state_of = [&](Slot slot) -> const RequestState& { return requests[slot]; };
-  RankQueue<AnyPolicy> queue(Aged(Fcfs{}, {.threshold = 3, .quantum = 5}));
+  internal::RankQueue<AnyPolicy> queue(Aged(Fcfs{}, {.threshold = 3, .quantum = 5}));
   const auto plan = [&] {
     queue.BeginPlan(kNow, state_of);
     queue.EndPlan(true);

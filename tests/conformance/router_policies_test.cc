@@ -139,7 +139,7 @@ TEST_CASE("a router's order is that of the queue; with policies that charge, as 
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       Random random(seed);
       RouterOfAny router = Make(*MakePolicy(name));
-      RankQueue<AnyPolicy> queue(*MakePolicy(name));
+      internal::RankQueue<AnyPolicy> queue(*MakePolicy(name));
       std::vector<RequestState> states;
       for (std::uint64_t id = 1; id <= 40; ++id) {
         RequestState& state = states.emplace_back();

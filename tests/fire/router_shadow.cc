@@ -52,7 +52,7 @@ bool RouterShadow::Fits(const Request& request, const Up& up) {
 
 bool RouterShadow::Before(const Request& a, const Request& b) const {
   const auto key = [this](const Request& r) {
-    return FullKey{rules_.policy.Key(r.state).key, r.state.request.arrival, r.state.request.id};
+    return internal::FullKey{rules_.policy.Key(r.state).key, r.state.request.arrival, r.state.request.id};
   };
   return key(a) < key(b);
 }

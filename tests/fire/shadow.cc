@@ -67,13 +67,13 @@ Life* Shadow::Living(RequestId id) {
   return nullptr;
 }
 
-FullKey Shadow::KeyOf(const Life& life) const {
+internal::FullKey Shadow::KeyOf(const Life& life) const {
   const double key = policy_.hooks().moving ? policy_.KeyAt(life.state, now_).key : policy_.Key(life.state).key;
   return {std::isnan(key) ? std::numeric_limits<double>::infinity() : key, life.state.request.arrival,
           life.state.request.id};
 }
 
-FullKey Shadow::VictimKeyOf(const Life& life) const {
+internal::FullKey Shadow::VictimKeyOf(const Life& life) const {
   if (!policy_.hooks().victims) return KeyOf(life);
   return {policy_.VictimKey(life.state).key, life.state.request.arrival, life.state.request.id};
 }

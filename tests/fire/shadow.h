@@ -70,7 +70,7 @@ struct Life {
   std::uint64_t counted_from = 0;  // when that began, in the order of those
   std::uint64_t promotion = 0;     // its number
 
-  FullKey key = {}, victim_key = {};
+  internal::FullKey key = {}, victim_key = {};
   double group_key = 0;            // as of the last plan
 
   bool living() const { return is != Is::kNowhere && is != Is::kEnded; }
@@ -167,7 +167,7 @@ class Shadow {
   void JoinGroup(const Life& life);
   void LeaveQueue(const Life& life);
   double GroupKeyOf(const Life& life) const;
-  using Rank = std::pair<double, FullKey>;
+  using Rank = std::pair<double, internal::FullKey>;
   Rank VictimRankOf(const Life& life) const;
   void ReadVictimKey(Life& life);
   void CheckReclaimed(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);
@@ -225,8 +225,8 @@ class Shadow {
 
   void Apply(Life& life, const PlanEntry& entry, const RowResult* row, StepId step);
 
-  FullKey KeyOf(const Life& life) const;
-  FullKey VictimKeyOf(const Life& life) const;
+  internal::FullKey KeyOf(const Life& life) const;
+  internal::FullKey VictimKeyOf(const Life& life) const;
   bool Counts() const { return setup_.options.kv == KvMode::kLedger; }
   std::int32_t TotalBlocks() const;
   std::span<const std::uint64_t> HashesOf(const Life& life) const;

@@ -17,10 +17,10 @@ namespace {
 
 using Hashes = std::vector<std::uint64_t>;
 
-KvLedger Ledger(std::int32_t blocks, bool prefixes = true) { return {{blocks}, {16}, {10}, prefixes}; }
+internal::KvLedger Ledger(std::int32_t blocks, bool prefixes = true) { return {{blocks}, {16}, {10}, prefixes}; }
 
 TEST_CASE("blocks are used or free, here and in the host's memory") {
-  KvLedger ledger = Ledger(20);
+  internal::KvLedger ledger = Ledger(20);
   CHECK(ledger.total() == 20);
   CHECK(ledger.block_tokens() == 16);
   ledger.Allocate(7);
@@ -35,8 +35,8 @@ TEST_CASE("blocks are used or free, here and in the host's memory") {
 }
 
 TEST_CASE("a prefix is shared where it is cut into whole blocks, and where prefixes are shared at all") {
-  const KvLedger ledger = Ledger(20), none = Ledger(20, false);
-  const auto blocks = [](const KvLedger& of, std::int32_t tokens) {
+  const internal::KvLedger ledger = Ledger(20), none = Ledger(20, false);
+  const auto blocks = [](const internal::KvLedger& of, std::int32_t tokens) {
     const PrefixBlocks prefix{{tokens}, {1}};
     return of.ChunkBlocks(&prefix);
   };
@@ -50,7 +50,7 @@ TEST_CASE("a prefix is shared where it is cut into whole blocks, and where prefi
 }
 
 TEST_CASE("what idles longest makes room first, the deepest chunk of a prefix before those that it needs") {
-  KvLedger ledger = Ledger(6);
+  internal::KvLedger ledger = Ledger(6);
   ledger.Allocate(6);
   for (const std::uint64_t hash : {1u, 2u, 3u}) REQUIRE(ledger.Publish(hash, 2));
   CHECK_FALSE(ledger.Publish(2, 2));
@@ -87,7 +87,7 @@ TEST_CASE("the ledger agrees with a list of chunks, whatever comes") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(50)); ++seed) {
     Random random(seed);
     constexpr std::int32_t kTotal = 40;
-    KvLedger ledger = Ledger(kTotal);
+    internal::KvLedger ledger = Ledger(kTotal);
     Shadow shadow;
     std::int32_t own = 0;  // private blocks
     std::vector<std::pair<Hashes, std::int32_t>> holders;
@@ -104,7 +104,7 @@ TEST_CASE("the ledger agrees with a list of chunks, whatever comes") {
           while (found < hashes.size() && shadow.chunks.contains({hashes[found], size})) {
             idle += shadow.chunks.at({hashes[found++], size}).references == 0 ? 1 : 0;
           }
-          const PrefixCache::Hit hit = ledger.Find(hashes, size);
+          const internal::PrefixCache::Hit hit = ledger.Find(hashes, size);
           REQUIRE(hit.chunks == static_cast<std::int32_t>(found));
           REQUIRE(hit.idle == idle);
           const auto rest = static_cast<std::int32_t>(hashes.size() - found) * size;

@@ -397,7 +397,7 @@ TEST_CASE("best fit: what to spare is counted to the token") {
 // ---- policies by agent ---------------------------------------------------------------------------------------------
 
 TEST_CASE("agents by rank, within an agent whose workflow began first; a new table turns them round") {
-  RankQueue<AgentPriority> queue{AgentPriority{}};
+  internal::RankQueue<AgentPriority> queue{AgentPriority{}};
   std::vector<RequestState> states(4);
   const auto set = [&](std::uint32_t slot, AgentId agent, double began) {
     states[slot] = Call(slot, agent, 10);
@@ -426,7 +426,7 @@ TEST_CASE("stage depth in both directions; among as many stages, first come firs
     StageDepth policy;
     policy.fewest_first = fewest;
     policy.Observe(Table({{{1}, 0, 0, 3}, {{2}, 0, 0, 1}, {{3}, 0, 0, 1}}, {{}, 0, 0, 2}), At(0));
-    RankQueue<StageDepth> queue{policy};
+    internal::RankQueue<StageDepth> queue{policy};
     std::vector<RequestState> states;
     for (const std::uint64_t agent : {1u, 2u, 3u, 9u, 2u}) {
       states.push_back(Call(static_cast<std::uint32_t>(states.size()), {agent}, 10));
@@ -447,7 +447,7 @@ TEST_CASE("six requests: first come, by stages, by what remains") {
   const std::vector<double> runs = {0, 1, 1, 4, 3};
   const Epoch table = Table({{{1}, 5, 1, 2}, {{2}, 1, 1, 1}, {{3}, 4, 4, 1}, {{4}, 7, 3, 2}});
   const auto waits = [&](AnyPolicy policy) {
-    RankQueue<AnyPolicy> queue{std::move(policy)};
+    internal::RankQueue<AnyPolicy> queue{std::move(policy)};
     queue.policy().Observe(table, At(0));
     std::vector<RequestState> states;
     for (const std::uint64_t agent : agents) {

@@ -17,7 +17,7 @@ namespace {
 struct Engine {
   explicit Engine(FairShare::Options options = {}) : queue(FairShare(std::move(options))) {}
 
-  RankQueue<FairShare> queue;
+  internal::RankQueue<FairShare> queue;
   std::vector<RequestState> requests = {};
 
   Slot Push(std::uint64_t tenant) {

@@ -61,7 +61,7 @@ class Bench {
   void PlanEnds(double now) { queue.TellPressure({WaitsFor::kSequences, {}, {}}, At(now)); }
   RequestState& Of(std::uint64_t id) { return states_[id - 1]; }
 
-  RankQueue<P> queue;
+  internal::RankQueue<P> queue;
 
  private:
   std::deque<RequestState> states_;

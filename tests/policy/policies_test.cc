@@ -32,7 +32,7 @@ RequestState Some(std::uint64_t id, double arrival) {
 // The ids in the order of a queue that all of them have joined at `now`.
 template <class P>
 std::vector<std::uint64_t> Order(P policy, const std::vector<RequestState>& requests, TimePoint now = At(100)) {
-  RankQueue<P> queue(std::move(policy));
+  internal::RankQueue<P> queue(std::move(policy));
   for (Slot slot = 0; slot < requests.size(); ++slot) queue.Push(slot, requests[slot], now);
   std::vector<std::uint64_t> order;
   queue.TopK(requests.size(), [&](Slot slot) { order.push_back(requests[slot].request.id.value); });
@@ -94,7 +94,7 @@ TEST_CASE("hrrn: waiting lifts the short ones faster") {
   CHECK(policy.KeyAt(brief, At(80)).key == -1);  // a clock that stepped back
   CHECK(Order(policy, {brief, longer}, At(95)) == Ids{2, 1});
   CHECK(Order(policy, {brief, longer}, At(110)) == Ids{1, 2});  // 3 against 2.1
-  RankQueue<Hrrn> queue(policy);
+  internal::RankQueue<Hrrn> queue(policy);
   const std::vector requests{brief, longer};
   const auto state_of = [&](Slot slot) -> const RequestState& { return requests[slot]; };
   for (Slot slot : {0u, 1u}) queue.Push(slot, requests[slot], At(95));
@@ -111,7 +111,7 @@ RequestState Of(std::uint64_t tenant, std::uint64_t id, double arrival) {
 }
 
 TEST_CASE("fair_share: the tenant served least comes first, and idling earns no credit") {
-  RankQueue<FairShare> queue(FairShare({.w_in = 1, .w_out = 2}));
+  internal::RankQueue<FairShare> queue(FairShare({.w_in = 1, .w_out = 2}));
   std::vector<RequestState> r = {Of(1, 1, 1), Of(1, 2, 2), Of(2, 3, 3), Of(2, 4, 4), Of(3, 5, 5)};
   const auto state_of = [&](Slot slot) -> const RequestState& { return r[slot]; };
   for (Slot slot = 0; slot < 4; ++slot) queue.Push(slot, r[slot], {});
@@ -137,7 +137,7 @@ TEST_CASE("fair_share: the tenant served least comes first, and idling earns no 
 TEST_CASE("fair_share: weights divide what a tenant is charged, and are part of the spec") {
   const AnyPolicy policy = *MakePolicy("fair_share(weights=1:4;7:0.5)");
   CHECK(policy.spec() == "fair_share(weights=1:4;7:0.5)");
-  RankQueue<AnyPolicy> queue(policy);
+  internal::RankQueue<AnyPolicy> queue(policy);
   const std::vector<RequestState> r = {Of(1, 1, 1), Of(2, 2, 2), Of(7, 3, 3)};
   for (Slot slot = 0; slot < 3; ++slot) queue.Push(slot, r[slot], {});
   for (Slot slot = 0; slot < 3; ++slot) queue.policy().Scheduled(r[slot], {0}, {20});
@@ -151,7 +151,7 @@ TEST_CASE("fair_share: weights divide what a tenant is charged, and are part of 
 
 TEST_CASE("slo_groups: as they came, until one would be late; then by deadline") {
   // Buckets of 10 s; a request takes 1 s.
-  RankQueue<SloGroups> queue(SloGroups({.bucket = 10, .tokens = 100, .throughput = 100}));
+  internal::RankQueue<SloGroups> queue(SloGroups({.bucket = 10, .tokens = 100, .throughput = 100}));
   std::vector<RequestState> r;
   const auto push = [&](double arrival, double deadline) {
     r.push_back(Some(r.size() + 1, arrival));
@@ -232,7 +232,7 @@ TEST_CASE("urgency: absurd deadlines count within the horizon") {
 // One call without a deadline against a stream that is always later than late: an engine that serves one call a second,
 // and is sent one a second, whose deadlines are years ago.
 TEST_CASE("urgency: batch work drains, whatever the deadlines of the others") {
-  RankQueue<Urgency> queue(Urgency{.batch_share = 0.05, .horizon = 300});
+  internal::RankQueue<Urgency> queue(Urgency{.batch_share = 0.05, .horizon = 300});
   std::vector<RequestState> r = {Some(1, 0)};
   r[0].request.compute = FromSeconds(2);  // due at 40 s
   queue.Push(0, r[0], At(0));
@@ -253,7 +253,7 @@ TEST_CASE("urgency: batch work drains, whatever the deadlines of the others") {
 }
 
 TEST_CASE("fair_share: a newcomer is lifted to the least counter as it is now") {
-  RankQueue<FairShare> queue(FairShare{});
+  internal::RankQueue<FairShare> queue(FairShare{});
   const std::vector<RequestState> r = {Of(1, 1, 1), Of(2, 2, 2), Of(3, 3, 3)};
   queue.Push(0, r[0], {});
   queue.Push(1, r[1], {});
@@ -265,7 +265,7 @@ TEST_CASE("fair_share: a newcomer is lifted to the least counter as it is now") 
 }
 
 TEST_CASE("fair_share: a tenant that was served more is not set back") {
-  RankQueue<FairShare> queue(FairShare{});
+  internal::RankQueue<FairShare> queue(FairShare{});
   const std::vector<RequestState> r = {Of(1, 1, 1), Of(2, 2, 2)};
   queue.policy().Scheduled(r[1], {500}, {0});
   queue.Push(0, r[0], {});

@@ -201,7 +201,7 @@ TEST_CASE("logged budgets are those of equation 5, and every logged pick is the 
     for (const std::string& line : Golden(run, ".picks.jsonl.gz")) {
       const auto pick = nlohmann::json::parse(line);
       const std::size_t gpu = kHetero2[pick["engine"].get<std::size_t>() - 1];
-      RankQueue<Urgency> queue{Urgency{}};
+      internal::RankQueue<Urgency> queue{Urgency{}};
       std::vector<std::string> names = pick["left"].get<std::vector<std::string>>();
       names.push_back(pick["picked"].get<std::string>());
       const auto urgency = [&](const std::string& name) {

@@ -78,7 +78,7 @@ class Model {
  public:
   explicit Model(std::size_t slots, AgingOptions aging, bool ages) : items(slots), aging_(aging), ages_(ages) {}
 
-  void Push(Slot slot, RankQueue<P>& queue, TimePoint now, std::int64_t steps) {
+  void Push(Slot slot, internal::RankQueue<P>& queue, TimePoint now, std::int64_t steps) {
     Item& i = items[slot];
     i.waiting = true;
     i.joined = ++joins_;
@@ -109,11 +109,11 @@ class Model {
   }
 
   std::vector<Slot> Order(const P& policy) const {
-    std::vector<std::tuple<std::uint64_t, double, FullKey, Slot>> order;
+    std::vector<std::tuple<std::uint64_t, double, internal::FullKey, Slot>> order;
     for (Slot slot = 0; slot < items.size(); ++slot) {
       const Item& i = items[slot];
       if (!i.waiting) continue;
-      const FullKey key{i.key, i.state.request.arrival, i.state.request.id};
+      const internal::FullKey key{i.key, i.state.request.arrival, i.state.request.id};
       if (i.quantum > 0) {
         order.emplace_back(i.promotion, 0, key, slot);
       } else if constexpr (GroupPolicy<P>) {
@@ -130,7 +130,7 @@ class Model {
   }
 
   // Among those that have never run and are not promoted, by their ranks at this moment.
-  Slot Worst(RankQueue<P>& queue, TimePoint now) const {
+  Slot Worst(internal::RankQueue<P>& queue, TimePoint now) const {
     Slot worst = kNoSlot;
     for (Slot slot = 0; slot < items.size(); ++slot) {
       if (!MayBeWorst(items[slot])) continue;
@@ -146,7 +146,8 @@ class Model {
   static bool MayBeWorst(const Item& i) { return i.waiting && i.quantum == 0 && !i.state.has_run; }
 
   // Of groups that are equal the larger one is worse.
-  std::tuple<double, std::int64_t, FullKey> RankAt(Slot slot, RankQueue<P>& queue, TimePoint now) const {
+  std::tuple<double, std::int64_t, internal::FullKey> RankAt(Slot slot, internal::RankQueue<P>& queue,
+                                                             TimePoint now) const {
     const P& policy = queue.policy();
     const RequestState& state = items[slot].state;
     double group = 0;
@@ -166,7 +167,7 @@ class Model {
 };
 
 template <class P>
-std::vector<Slot> OrderOf(const RankQueue<P>& queue) {
+std::vector<Slot> OrderOf(const internal::RankQueue<P>& queue) {
   std::vector<Slot> slots;
   queue.ForEachInOrder([&](Slot slot) {
     slots.push_back(slot);
@@ -185,7 +186,7 @@ void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
   if constexpr (AgingPolicy<P>) {
     if (policy.aging() != nullptr) aging = *policy.aging(), ages = true;
   }
-  RankQueue<P> queue(std::move(policy));
+  internal::RankQueue<P> queue(std::move(policy));
   const bool tracks = random.Chance(0.7);
   if (tracks) queue.TrackWorst();
   if (random.Chance(0.5)) queue.Reserve(kSlots);

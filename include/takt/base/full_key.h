@@ -9,7 +9,7 @@
 #include "takt/base/id.h"
 #include "takt/base/time.h"
 
-namespace takt {
+namespace takt::internal {
 
 // A double's bits as an integer of the same order; the two zeros are one.
 constexpr std::uint64_t OrderedBits(double x) {
@@ -85,6 +85,6 @@ struct PackedKey {
   static constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
 };
 
-}  // namespace takt
+}  // namespace takt::internal
 
 #endif  // TAKT_BASE_FULL_KEY_H_

@@ -218,7 +218,7 @@ class IndexedHeapOf {
   mutable std::vector<std::uint32_t> frontier_;  // of VisitInOrder
 };
 
-using IndexedHeap = IndexedHeapOf<PackedKey>;
+using IndexedHeap = IndexedHeapOf<internal::PackedKey>;
 
 }  // namespace takt
 

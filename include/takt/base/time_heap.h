@@ -25,7 +25,7 @@ class TimeHeap {
 
   // `slot` must not be a member.
   void Push(Slot slot, TimePoint at, TimePoint arrival, RequestId id) {
-    heap_.Push(slot, PackedKey::OfTime(at, arrival, id));
+    heap_.Push(slot, internal::PackedKey::OfTime(at, arrival, id));
   }
   Slot Pop() { return heap_.Pop(); }
   void Erase(Slot slot) {  // nothing where it is no member

@@ -19,6 +19,8 @@ struct KvUse {
   friend constexpr bool operator==(const KvUse&, const KvUse&) = default;
 };
 
+namespace internal {
+
 // Blocks are private to a request, or belong to a prefix chunk that requests share and that counts once. A chunk
 // nobody refers to is free memory until somebody needs it.
 class KvLedger {
@@ -66,7 +68,7 @@ class KvLedger {
   std::uint64_t prefixes_used() const { return cache_.uses(); }
 
   // Of chunks of so many blocks each.
-  PrefixCache::Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+  internal::PrefixCache::Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     return cache_.Find(hashes, blocks);
   }
   void Acquire(std::span<const std::uint64_t> hashes, std::int32_t blocks) { cache_.Acquire(hashes, blocks); }
@@ -92,9 +94,10 @@ class KvLedger {
   std::int32_t cpu_total_ = 0;
   std::int32_t cpu_used_ = 0;
   bool prefix_ = false;
-  PrefixCache cache_;
+  internal::PrefixCache cache_;
 };
 
+}  // namespace internal
 }  // namespace takt
 
 #endif  // TAKT_KV_KV_LEDGER_H_

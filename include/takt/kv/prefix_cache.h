@@ -10,7 +10,7 @@
 #include "takt/base/age_list.h"
 #include "takt/base/slot_table.h"
 
-namespace takt {
+namespace takt::internal {
 
 // Counts chunks, each named by the hash of itself and all before it, and by its size in KV blocks: a prefix cut
 // otherwise has other chunks, whatever their hashes. A chunk that nobody refers to stays until Evict takes it.
@@ -109,6 +109,6 @@ class PrefixCache {
   std::uint64_t uses_ = 0;
 };
 
-}  // namespace takt
+}  // namespace takt::internal
 
 #endif  // TAKT_KV_PREFIX_CACHE_H_

@@ -10,7 +10,7 @@
 #include "takt/base/indexed_heap.h"
 #include "takt/policy/rank_policy.h"
 
-namespace takt {
+namespace takt::internal {
 
 // A counter that grows by one per plan is "waiting since plan i": a FIFO list whose front alone needs a look.
 class Aging {
@@ -114,7 +114,7 @@ class Aging {
     bool counting = false;       // in the list
   };
 
-  static FullKey Place(std::uint64_t promotion) { return {0, {}, RequestId{promotion}}; }
+  static internal::FullKey Place(std::uint64_t promotion) { return {0, {}, RequestId{promotion}}; }
 
   std::vector<Record> records_;  // by slot
   Slot front_ = kNoSlot, back_ = kNoSlot;
@@ -123,6 +123,6 @@ class Aging {
   std::uint64_t promotions_ = 0;
 };
 
-}  // namespace takt
+}  // namespace takt::internal
 
 #endif  // TAKT_QUEUE_AGING_H_

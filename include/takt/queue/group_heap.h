@@ -12,7 +12,7 @@
 #include "takt/base/slot_table.h"
 #include "takt/config.h"
 
-namespace takt {
+namespace takt::internal {
 
 // A group's new key costs O(log groups) however many of it wait. Inside a group: a skew heap (Sleator and Tarjan,
 // 1986) threaded through the slots, O(log n) amortised; no allocation within what was reserved. Group keys are
@@ -51,7 +51,7 @@ class GroupHeap {
   }
 
   // `group_key` counts where nobody else of the group waits; otherwise the group keeps its key.
-  void Push(Slot slot, std::uint64_t group, const PackedKey& key, std::uint64_t group_key) {
+  void Push(Slot slot, std::uint64_t group, const internal::PackedKey& key, std::uint64_t group_key) {
     TAKT_ASSERT(!contains(slot));
     if (slot >= nodes_.size()) nodes_.resize(std::size_t{slot} + 1);
     Slot g = groups_.Find(group);
@@ -85,7 +85,7 @@ class GroupHeap {
   }
 
   // Gives a member another key; its group stays.
-  void Update(Slot slot, const PackedKey& key) {
+  void Update(Slot slot, const internal::PackedKey& key) {
     TAKT_ASSERT(contains(slot));
     const std::uint32_t g = nodes_[slot].group;
     const Slot rest = Detach(slot);
@@ -160,7 +160,7 @@ class GroupHeap {
  private:
   struct Rank {
     std::uint64_t group_key = 0;
-    PackedKey key;
+    internal::PackedKey key;
     std::int64_t size = 0;  // where that counts
 
     std::uint64_t lead() const { return group_key; }
@@ -170,7 +170,7 @@ class GroupHeap {
     }
   };
   struct Node {
-    PackedKey key;
+    internal::PackedKey key;
     Slot left = kNoSlot, right = kNoSlot, parent = kNoSlot;
     std::uint32_t group = kNoSlot;
   };
@@ -241,6 +241,6 @@ class GroupHeap {
   mutable std::vector<Seen> frontier_;  // of VisitInOrder
 };
 
-}  // namespace takt
+}  // namespace takt::internal
 
 #endif  // TAKT_QUEUE_GROUP_HEAP_H_

@@ -18,7 +18,7 @@
 #include "takt/base/time_heap.h"
 #include "takt/policy/rank_policy.h"
 
-namespace takt {
+namespace takt::internal {
 
 // Requests are named by slots, small numbers of the owner's choice. An event costs O(log n), and no plan costs
 // anything per waiting request, unless the policy moves with time. Thread-compatible.
@@ -164,10 +164,10 @@ class RankQueue {
     if (grouped()) TakeInGroupKeys();
     if (!moving()) return worst_.Top();
     Slot worst = kNoSlot;
-    FullRank worst_rank;
+    internal::FullRank worst_rank;
     for (Slot slot = 0; slot < std::max(heap_.slots(), groups_.slots()); ++slot) {
       if ((!heap_.contains(slot) && !groups_.contains(slot)) || state_of(slot).has_run) continue;
-      const FullRank rank = RankOf(state_of(slot), now);
+      const internal::FullRank rank = RankOf(state_of(slot), now);
       if (worst == kNoSlot || worst_rank < rank) worst = slot, worst_rank = rank;
     }
     return worst;
@@ -208,9 +208,9 @@ class RankQueue {
   bool PromotedWith(Slot slot, std::int64_t steps_run) const { return kMayAge && aging_.PromotedWith(slot, steps_run); }
 
   // Its rank among the unpromoted of its group.
-  FullKey KeyOf(const RequestState& r, TimePoint now) { return Complete(PolicyKey(r, now), r); }
+  internal::FullKey KeyOf(const RequestState& r, TimePoint now) { return Complete(PolicyKey(r, now), r); }
   // The same for who only looks: what is not a number is not counted.
-  FullKey PeekKey(const RequestState& r, TimePoint now) const {
+  internal::FullKey PeekKey(const RequestState& r, TimePoint now) const {
     return {Finite(PolicyKey(r, now)), r.request.arrival, r.request.id};
   }
   // How many come before one that waits: O(slots).
@@ -220,7 +220,7 @@ class RankQueue {
     return promoted + (grouped() ? groups_.Ahead(slot) : heap_.Ahead(slot));
   }
   // Its rank among all that are not promoted.
-  FullRank RankOf(const RequestState& r, TimePoint now) { return {GroupBitsOf(r), KeyOf(r, now)}; }
+  internal::FullRank RankOf(const RequestState& r, TimePoint now) { return {GroupBitsOf(r), KeyOf(r, now)}; }
   // Whether a may displace b: its key is better by more than `margin`, and its group is not worse. A better group alone
   // is not enough: the keys of groups follow what is served, so that requests would displace each other in turn.
   bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) {
@@ -229,9 +229,11 @@ class RankQueue {
   }
   // Its rank as a victim of preemption: larger is sooner. A policy that says whom to preempt first is asked for nothing
   // else; the others give way by rank.
-  FullRank VictimRankOf(const RequestState& r, TimePoint now) { return {VictimGroupOf(r), VictimKeyOf(r, now)}; }
+  internal::FullRank VictimRankOf(const RequestState& r, TimePoint now) {
+    return {VictimGroupOf(r), VictimKeyOf(r, now)};
+  }
   // Its two parts: the key changes with the request alone, unless the policy moves with time, the group at any time.
-  FullKey VictimKeyOf(const RequestState& r, TimePoint now) {
+  internal::FullKey VictimKeyOf(const RequestState& r, TimePoint now) {
     if constexpr (VictimPolicy<P>) {
       if (hooks_.victims) return Complete(policy_.VictimKey(r), r);
     }
@@ -352,7 +354,9 @@ class RankQueue {
     if (std::isnan(key.key)) ++nan_keys_;
     return Finite(key);
   }
-  FullKey Complete(RankKey key, const RequestState& r) { return {Number(key), r.request.arrival, r.request.id}; }
+  internal::FullKey Complete(RankKey key, const RequestState& r) {
+    return {Number(key), r.request.arrival, r.request.id};
+  }
 
   void ReadKeyAgain(Slot slot, const RequestState& state, TimePoint now) {
     if (kMayAge && aging_.promoted().contains(slot)) return;
@@ -362,13 +366,13 @@ class RankQueue {
           Remove(slot);
           return Insert(slot, state, now);
         }
-        const PackedKey key = KeyOf(state, now);
+        const internal::PackedKey key = KeyOf(state, now);
         groups_.Update(slot, key);
         if (worst_.contains(slot)) worst_.Update(slot, key.Reversed());
         return;
       }
     }
-    const PackedKey key = KeyOf(state, now);
+    const internal::PackedKey key = KeyOf(state, now);
     heap_.Update(slot, key);
     if (worst_.contains(slot)) worst_.Update(slot, key.Reversed());
   }
@@ -403,17 +407,17 @@ class RankQueue {
     if constexpr (kMayGroup) {
       if (hooks_.groups) return InsertInGroup(slot, policy_.Group(state), KeyOf(state, now), !state.has_run);
     }
-    const FullKey key = KeyOf(state, now);
-    if (mirrors() && !state.has_run) worst_.Push(slot, 0, PackedKey(key).Reversed(), 0);
+    const internal::FullKey key = KeyOf(state, now);
+    if (mirrors() && !state.has_run) worst_.Push(slot, 0, internal::PackedKey(key).Reversed(), 0);
     heap_.Push(slot, key);
   }
 
-  void InsertInGroup(Slot slot, std::uint64_t group, const FullKey& key, bool never_ran) {
+  void InsertInGroup(Slot slot, std::uint64_t group, const internal::FullKey& key, bool never_ran) {
     Watch(group, groups_.SizeOf(group) + 1);
     if (!groups_.waits(group)) WakeGroup(group);
     const std::uint64_t bits = GroupBits(group);
     groups_.Push(slot, group, key, bits);
-    if (mirrors() && never_ran) worst_.Push(slot, group, PackedKey(key).Reversed(), ~bits);
+    if (mirrors() && never_ran) worst_.Push(slot, group, internal::PackedKey(key).Reversed(), ~bits);
   }
 
   void Watch([[maybe_unused]] std::uint64_t group, [[maybe_unused]] std::int64_t waiting) {
@@ -432,7 +436,7 @@ class RankQueue {
 
   std::uint64_t GroupBits(std::uint64_t group) {
     if constexpr (kMayGroup) {
-      return OrderedBits(Number(policy_.GroupKey(group)));
+      return internal::OrderedBits(Number(policy_.GroupKey(group)));
     } else {
       return 0;
     }
@@ -481,20 +485,21 @@ class RankQueue {
   template <class StateOf>
   void ReadKeysAgain(TimePoint now, StateOf&& state_of) {
     if (grouped()) {
-      groups_.UpdateAll([&](Slot slot) { return PackedKey(KeyOf(state_of(slot), now)); });
+      groups_.UpdateAll([&](Slot slot) { return internal::PackedKey(KeyOf(state_of(slot), now)); });
     } else {
-      heap_.UpdateAll([&](Slot slot) { return PackedKey(KeyOf(state_of(slot), now)); });
+      heap_.UpdateAll([&](Slot slot) { return internal::PackedKey(KeyOf(state_of(slot), now)); });
     }
   }
 
   P policy_;
   PolicyHooks hooks_;
   IndexedHeap heap_;  // unpromoted, where the policy does not group
-  GroupHeap groups_;  // and where it does
-  GroupHeap worst_{true};  // TrackWorst: the same, backwards, of those that have never run, unless the policy moves
+  internal::GroupHeap groups_;  // and where it does
+  internal::GroupHeap worst_{
+      true};  // TrackWorst: the same, backwards, of those that have never run, unless the policy moves
   std::optional<std::uint64_t> waited_last_;  // the group whose last one left groups_ empty
   TimeHeap changes_;  // those that wait, by when their keys change
-  Aging aging_;
+  internal::Aging aging_;
   std::size_t reserved_ = 0, first_reserved_ = 0;
   std::optional<P> next_policy_ = {};  // of PrepareChange
   std::vector<Slot> changing_;  // those that wait while the policy changes
@@ -503,6 +508,6 @@ class RankQueue {
   std::uint64_t nan_keys_ = 0;
 };
 
-}  // namespace takt
+}  // namespace takt::internal
 
 #endif  // TAKT_QUEUE_RANK_QUEUE_H_

@@ -59,7 +59,7 @@ class WaitingQueue {
     now_ = std::max(now, now_);
     const Slot slot = table_.Insert(request);
     Request& r = table_[slot].state.request;
-    Believe(r, now);
+    internal::Believe(r, now);
     Tell(Arrived{r}, now);
     Wait(slot, now, 0);
     return Done();
@@ -81,7 +81,7 @@ class WaitingQueue {
     const Slot slot = Find(e.request);
     if (slot == kNoSlot) return false;
     inside_ = true;
-    Revise(table_[slot].state.request, e);
+    internal::Revise(table_[slot].state.request, e);
     Tell(e, now);
     if (table_[slot].status == RequestStatus::kWaiting) {
       queue_.Update(slot, table_[slot].state, now);
@@ -192,7 +192,7 @@ class WaitingQueue {
 
  private:
   struct Candidate {
-    VictimRank rank;
+    internal::VictimRank rank;
     Blocks blocks{0};
   };
 
@@ -244,8 +244,8 @@ class WaitingQueue {
     if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(Event(event), now);
   }
 
-  RankQueue<Policy> queue_;
-  RequestTable table_;
+  internal::RankQueue<Policy> queue_;
+  internal::RequestTable table_;
   std::vector<std::int64_t> picked_at_;  // by slot: iterations_ when it was picked
   TimePoint now_ = kUnset;  // the latest that was told
   std::int64_t iterations_ = 0;  // in which something ran

@@ -126,7 +126,7 @@ bool BasicScheduler<Policy, Pause>::NeedsLargerStep(const Record& record) const 
 
 // What the prefix cache has of its prompt; but the last token is always computed, to sample from.
 template <RankPolicy Policy, PausePolicy Pause>
-PrefixCache::Hit BasicScheduler<Policy, Pause>::HitOf(const Record& record) const {
+internal::PrefixCache::Hit BasicScheduler<Policy, Pause>::HitOf(const Record& record) const {
   const Request& r = record.state.request;
   if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return {};
   const std::int32_t chunk_blocks = ChunkBlocks(record);

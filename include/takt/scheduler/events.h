@@ -34,13 +34,13 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   if (!r.id) return Fault(r.id, FailReason::kInvalid);
   if (table_.Find(r.id) != kNoSlot) return Fault(r.id, FailReason::kIdInUse);
   if (draining_) return Refuse(r.id, FailReason::kDraining);
-  if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostRequestTokens || r.max_output_tokens.value < 0 ||
-      r.sequences < 1) {
+  if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > internal::kMostRequestTokens ||
+      r.max_output_tokens.value < 0 || r.sequences < 1) {
     return Refuse(r.id, FailReason::kInvalid);
   }
   const auto never = [&r](std::int32_t most) { return most > 0 && r.sequences > most; };
   if (r.sequences > options_.max_running || r.sequences > UINT16_MAX ||
-      std::int64_t{r.sequences} * kv_.block_tokens > kMostRequestTokens || never(options_.max_step_seqs) ||
+      std::int64_t{r.sequences} * kv_.block_tokens > internal::kMostRequestTokens || never(options_.max_step_seqs) ||
       never(options_.max_step_tokens.value)) {  // each takes a token
     return Refuse(r.id, FailReason::kNeverFits);
   }
@@ -49,7 +49,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   const Slot slot = table_.Insert(r);
   Record& record = table_[slot];
   Request& kept = record.state.request;
-  stats_.estimates_absurd += static_cast<std::uint64_t>(Believe(kept, now));
+  stats_.estimates_absurd += static_cast<std::uint64_t>(internal::Believe(kept, now));
   record.known = kept.prompt_tokens.value;
   if (BlocksFor(record) > TotalBlocks()) {
     table_.Erase(slot);
@@ -65,7 +65,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint) {
   if (slot == kNoSlot) return;
   Record& record = table_[slot];
   Request& r = record.state.request;
-  const Revision revision = Revise(r, e);
+  const internal::Revision revision = internal::Revise(r, e);
   stats_.estimates_absurd += static_cast<std::uint64_t>(revision.absurd);
   stats_.events_out_of_place += revision.sequences_out_of_place ? 1 : 0;
   if (e.expires_at) {
@@ -125,7 +125,7 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolCalled& e, TimePoint) {
     return;
   }
   ToolCalled call = e;
-  if (Absurd(call.expected, call.expected_returned)) {
+  if (internal::Absurd(call.expected, call.expected_returned)) {
     ++stats_.estimates_absurd;
     call.expected = {}, call.expected_returned = {0};
   }
@@ -152,13 +152,13 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolReturned& e, TimePoint) {
   }
   --counts_.paused;
   reviews_.Erase(slot);
-  if (e.returned.value > kMostRequestTokens - record.known) {
+  if (e.returned.value > internal::kMostRequestTokens - record.known) {
     record.status = RequestStatus::kBlocked, ++counts_.blocked;  // a status that Fail knows how to leave
     return Fail(slot, FailReason::kKvExhausted);
   }
   record.known += e.returned.value;
   record.state.returned += e.returned;
-  stats_.estimates_absurd += static_cast<std::uint64_t>(Believe(record.state.request.next_call, e.next_call));
+  stats_.estimates_absurd += static_cast<std::uint64_t>(internal::Believe(record.state.request.next_call, e.next_call));
   Join(slot);
 }
 

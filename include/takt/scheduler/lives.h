@@ -48,7 +48,8 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   if (!record.state.has_run) {
     ++fresh_.waiting;
     if (options_.shed == Shed::kNewest && options_.max_waiting < INT64_MAX) {
-      fresh_.newest.Push(slot, PackedKey(0, record.state.request.arrival, record.state.request.id).Reversed());
+      fresh_.newest.Push(slot,
+                         internal::PackedKey(0, record.state.request.arrival, record.state.request.id).Reversed());
     }
   }
   NoteKept(slot);
@@ -218,7 +219,7 @@ void BasicScheduler<Policy, Pause>::Fail(Slot slot, FailReason reason) {
 // All its output is there, though no result said that it was the last: it would wait for ever.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::EndAtCap(Slot slot) {
-  if (OutputCap(table_[slot]) == kMostContext) return Fail(slot, FailReason::kKvExhausted);
+  if (OutputCap(table_[slot]) == internal::kMostContext) return Fail(slot, FailReason::kKvExhausted);
   ++stats_.finished;
   End(slot);
 }

@@ -211,10 +211,10 @@ void BasicScheduler<Policy, Pause>::Refresh(Row& row, const Record& record) {
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::OutputCap(const Record& record) const {
   const Request& r = record.state.request;
-  if (r.max_output_tokens.value == 0) return kMostContext;
+  if (r.max_output_tokens.value == 0) return internal::kMostContext;
   return static_cast<std::int32_t>(
-      std::min<std::int64_t>(kMostContext, std::int64_t{r.prompt_tokens.value} + record.state.returned.value +
-                                               std::int64_t{r.sequences} * r.max_output_tokens.value));
+      std::min<std::int64_t>(internal::kMostContext, std::int64_t{r.prompt_tokens.value} + record.state.returned.value +
+                                                         std::int64_t{r.sequences} * r.max_output_tokens.value));
 }
 
 // What is in flight for this row does not count.

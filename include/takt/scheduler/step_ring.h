@@ -37,7 +37,7 @@ class StepRing {
     steps_->back().plan.idle = Idle::kEnded;
     for (std::size_t i = 0; i + 1 < steps_->size(); ++i) {
       Step& step = (*steps_)[i];
-      step.bits = Row::Bits(static_cast<int>(i));
+      step.bits = internal::Row::Bits(static_cast<int>(i));
       step.entries.resize(entries);
     }
   }

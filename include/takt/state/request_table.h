@@ -21,6 +21,8 @@ enum class RequestStatus : std::uint8_t {
   kDead,     // ended, but a step or a move in flight names it
 };
 
+namespace internal {
+
 // What still happens to its KV, whatever its status: lanes and blocks are given back when it is over.
 enum class Transit : std::uint8_t {
   kNone,
@@ -73,6 +75,7 @@ class RequestTable : public IdTable<RequestId, Record> {
   }
 };
 
+}  // namespace internal
 }  // namespace takt
 
 #endif  // TAKT_STATE_REQUEST_TABLE_H_

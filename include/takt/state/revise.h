@@ -7,7 +7,7 @@
 #include "takt/model/event.h"
 #include "takt/model/request.h"
 
-namespace takt {
+namespace takt::internal {
 
 // So that no sum of a request's counts overflows: of a prompt, of an answer, of a block for each of its sequences; and
 // of the context of all its sequences together, after which it ends.
@@ -68,6 +68,6 @@ inline Revision Revise(Request& r, const Revised& e) {
   return revision;
 }
 
-}  // namespace takt
+}  // namespace takt::internal
 
 #endif  // TAKT_STATE_REVISE_H_

@@ -10,7 +10,7 @@
 #include "takt/base/id.h"
 #include "takt/base/slot_table.h"
 
-namespace takt {
+namespace takt::internal {
 
 enum class RowState : std::uint8_t {
   kFree,
@@ -99,6 +99,6 @@ class RunningSet {
   std::vector<std::uint32_t> resting_ = {};  // free, but still in the order
 };
 
-}  // namespace takt
+}  // namespace takt::internal
 
 #endif  // TAKT_STATE_RUNNING_SET_H_
