@@ -152,7 +152,7 @@ class BasicScheduler {
   }
 
   // An exception has left a call half-way, from a policy or an oracle of the host's, say. Events and results are
-  // ignored from then on, and counted; plans are empty, and say Idle::kEnded. Its requests are nobody's: the host fails
+  // ignored from then on, and counted; plans are empty, and say Idle::kEnded. It answers for no request: the host fails
   // them, or gives them to another scheduler.
   bool ended() const { return inside_; }
 
@@ -227,16 +227,16 @@ class BasicScheduler {
     bool refused = false, row_refused = false;  // by the oracle: anything; something for a row that runs
     bool displaced = false;  // a row gave up its place, or its share of the step
     WaitsFor top_waits_for = WaitsFor::kItsTurn;  // what keeps out the first that is not passed over
-    Slot head = kNoSlot;  // which is this one; kNoSlot: the first of all, or nobody
+    Slot head = kNoSlot;  // which is this one; kNoSlot: the first of all, or none
   };
 
-  // A search through all that wait found nobody who fits, and would again, as long as it holds.
+  // A search through all that wait found none that fits, and would again, as long as it holds.
   struct VainSearch {
     StepLimits limits = {};
     std::int32_t free = 0;  // blocks that are not enough for anybody
     std::int32_t rows = 0, seqs = 0;
     std::uint64_t adapters = 0, host_changes = 0, prefixes = 0;
-    bool by_memory = false;  // whoever needs more than what was free was not tried
+    bool by_memory = false;  // requests that need more than what was free were not tried
     bool tried = false;  // others were
     bool holds = false;
   };
@@ -245,7 +245,7 @@ class BasicScheduler {
     std::vector<Slot> joined;  // while that holds: those that have joined the queue, or may be looked at, since
     std::vector<Slot> slots;  // that are looked at
     std::size_t from = 0;  // of those that seem to fit, so many were asked for in vain in plans before
-    std::int32_t asks_left = 0;  // of an oracle, in searches for anyone who fits
+    std::int32_t asks_left = 0;  // of an oracle, in searches for any that fits
   };
 
   // A row that runs, in the order in which rows give way.

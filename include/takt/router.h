@@ -546,7 +546,7 @@ class BasicRouter {
     return !Note(made.fault) || made.ready;
   }
 
-  // Equation 6 of HexGen-Flow [s]; 0 where nobody asks.
+  // Equation 6 of HexGen-Flow [s]; 0 where no policy asks.
   double MeanCost(Slot slot) {
     if (!options_.budgets || instances_.empty()) return 0;
     costs_.Prepare(table_[slot].state);

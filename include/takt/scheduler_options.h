@@ -30,7 +30,7 @@ enum class StepOrder : std::uint8_t {
 constexpr auto NamesOf(StepOrder) { return std::to_array<std::string_view>({"running_first", "prefill_first"}); }
 
 enum class PreemptMode : std::uint8_t {
-  kOff,       // who runs keeps its place; a row that cannot grow waits for KV
+  kOff,       // a running request keeps its place; a row that cannot grow waits for KV
   kOnMemory,  // the worst by rank gives way when a row cannot grow
   kByRank,    // also to a waiting request that is better by more than the margin
 };
@@ -45,7 +45,7 @@ struct SchedulerOptions {
   // Between two plans max_running more may wait, since so many might be let in by the next.
   std::int64_t max_waiting = INT64_MAX;
   std::int64_t reserve_requests = 1024;  // storage made ready at creation; up to here On allocates nothing
-  Shed shed = Shed::kNewest;           // whom: the last to arrive, or the worst by rank
+  Shed shed = Shed::kNewest;           // which: the last to arrive, or the worst by rank
 
   StepOrder order = StepOrder::kRunningFirst;
   PreemptMode preempt = PreemptMode::kOnMemory;
@@ -67,8 +67,8 @@ struct SchedulerOptions {
   // the next one: what was meant for the first is then unknown to the second.
   StepId first_step{1};
 
-  // Keys the hashes of ids, prefixes, tenants and workflows. A host that faces strangers draws it at random: who knows
-  // it can choose names that collide. No plan depends on it.
+  // Keys the hashes of ids, prefixes, tenants and workflows. A host that faces strangers draws it at random: one that
+  // knows it can choose names that collide. No plan depends on it.
   std::uint64_t hash_seed = 0;
 
   // The largest step that the host will ever allow: a request that needs more can never fit, and fails. 0: not known;

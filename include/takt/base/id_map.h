@@ -14,7 +14,7 @@ namespace takt {
 
 // Deterministic (nothing iterates over it), allocates only when it outgrows what was reserved. Names that follow one
 // another, as counters give them, lie side by side: the newest are in cache. O(1) expected, whatever the names, as long
-// as whoever chooses them does not know the key.
+// as those that choose ids do not know the key.
 class IdMap {
  public:
   explicit IdMap(std::size_t reserve = 0) { Reserve(reserve); }

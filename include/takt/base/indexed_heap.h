@@ -108,7 +108,7 @@ class IndexedHeapOf {
     return ahead;
   }
 
-  // The tree itself, for who searches it in another way: positions from kRoot, and what lies there.
+  // The tree itself, for callers that search it in another way: positions from kRoot, and what lies there.
   static constexpr std::uint32_t kArity = 4;
   static constexpr std::uint32_t kRoot = kArity - 1;  // so that siblings share a block
   Slot SlotAt(std::uint32_t position) const { return At(position).slot; }

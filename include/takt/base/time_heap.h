@@ -1,4 +1,4 @@
-// Slots by a time: what happens next, and to whom.
+// Slots by a time: what happens next, and to which.
 #ifndef TAKT_BASE_TIME_HEAP_H_
 #define TAKT_BASE_TIME_HEAP_H_
 

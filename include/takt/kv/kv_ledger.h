@@ -22,7 +22,7 @@ struct KvUse {
 namespace internal {
 
 // Blocks are private to a request, or belong to a prefix chunk that requests share and that counts once. A chunk
-// nobody refers to is free memory until somebody needs it.
+// no request refers to is free memory until one needs it.
 class KvLedger {
  public:
   KvLedger() = default;
@@ -64,7 +64,7 @@ class KvLedger {
     return prefix->block_tokens.value / block_tokens_;
   }
 
-  // Changes whenever a chunk that nobody used comes into use, so that others may need less memory.
+  // Changes whenever an unused chunk comes into use, so that others may need less memory.
   std::uint64_t prefixes_used() const { return cache_.uses(); }
 
   // Of chunks of so many blocks each.

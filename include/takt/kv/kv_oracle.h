@@ -37,9 +37,9 @@ class KvOracle {
 
   // Once per plan; in the order of importance. Sets `granted` of each, all of it or nothing. Wishes of one call fit
   // into free_blocks() together. What is refused is left out of this plan, keeps what it has, and is asked for again:
-  // nobody is preempted or failed for a refusal, only where the counts above say that memory is missing. So they should
-  // not promise what Reserve keeps back. Again in the same plan only where nothing runs: after somebody has given way
-  // for want of memory, and for up to SchedulerOptions::admission_window waiting requests, one at a time.
+  // no request is preempted or failed for a refusal, only where the counts above say that memory is missing. So they
+  // should not promise what Reserve keeps back. Again in the same plan only where nothing runs: after another has given
+  // way for want of memory, and for up to SchedulerOptions::admission_window waiting requests, one at a time.
   virtual void Reserve(StepId step, std::span<KvReservation> wishes) = 0;
 
   // Gives back all that a request holds on the GPU: kDrop (it ended, or its KV is dropped), or kOut (its KV has been

@@ -13,12 +13,12 @@
 namespace takt::internal {
 
 // Counts chunks, each named by the hash of itself and all before it, and by its size in KV blocks: a prefix cut
-// otherwise has other chunks, whatever their hashes. A chunk that nobody refers to stays until Evict takes it.
+// otherwise has other chunks, whatever their hashes. A chunk that no request refers to stays until Evict takes it.
 class PrefixCache {
  public:
   struct Hit {
     std::int32_t chunks = 0;  // leading chunks that are there
-    std::int32_t idle = 0;    // of these, how many nobody refers to now
+    std::int32_t idle = 0;    // of these, how many no request refers to now
   };
 
   // Hashes of prompts are strangers' choice where the host's own hash has no key.
@@ -29,9 +29,9 @@ class PrefixCache {
     if (n > chunks_.room()) chunks_.Reserve(std::max(chunks_.slots() + n, 2 * chunks_.capacity()));
   }
 
-  std::int32_t referenced() const { return referenced_; }  // blocks of chunks that somebody refers to
+  std::int32_t referenced() const { return referenced_; }  // blocks of chunks that a request refers to
   std::int32_t idle() const { return idle_; }              // blocks of chunks that could be evicted
-  std::uint64_t uses() const { return uses_; }             // times that a chunk went from nobody to somebody
+  std::uint64_t uses() const { return uses_; }             // times that an unused chunk came into use
 
   // All hashes of one call are those of chunks of `blocks` blocks each.
   Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {

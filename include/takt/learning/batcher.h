@@ -36,7 +36,7 @@ struct BatcherOptions {
 };
 
 // Passive: it has no thread, and knows the time only from its caller. Thread-safe; locked for the time of moving a
-// batch in or out, never while something is predicted, so that a predictor that is stuck holds up nobody beyond the
+// batch in or out, never while something is predicted, so that a predictor that is stuck holds up no caller beyond the
 // bound.
 //
 // A request that is added comes out of Drain once: as Arrived, with its prediction as workflow_tokens_left, or with
@@ -259,7 +259,7 @@ class Batcher {
   }
 
   // Entries of requests that are gone: those in front at once, others as soon as they are the most, so that what is
-  // kept is bounded by what is held, though nobody runs a batch.
+  // kept is bounded by what is held, though no batch is run.
   void TrimAll() { Trim(pending_), Trim(bounds_), Trim(ready_); }
   void Trim(std::list<Entry>& entries) {
     constexpr std::size_t kFew = 64;

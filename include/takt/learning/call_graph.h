@@ -20,7 +20,7 @@
 
 namespace takt {
 
-// One LLM call that has ended, as whoever passes messages between agents can tell it.
+// One LLM call that has ended, as the program that passes messages between agents can tell it.
 struct CallRecord {
   WorkflowId workflow = {};
   AgentId agent = {};
@@ -76,7 +76,7 @@ struct CallSiblings {
 
 // A call that waited for all of those that ran side by side.
 struct CallJoin {
-  std::uint32_t from = 0, to = 0;  // who called them, who waited
+  std::uint32_t from = 0, to = 0;  // agents: the caller, and the one that waited
   std::vector<std::uint32_t> members = {};  // ascending
   std::int64_t after_all = 0;  // it began after all had ended, though another than its upstream ended last
   std::int64_t after_last = 0;  // its upstream was the last to end

@@ -76,7 +76,7 @@ class CallPredictor {
   std::span<const std::string> models() const { return models_; }  // ascending
   const LengthForest& lengths() const { return *lengths_; }
   const TextSketch* sketch() const { return sketch_.get(); }  // null: calls had no texts
-  const Confidence* confidence() const { return confidence_.get(); }  // null: nobody told what was solved
+  const Confidence* confidence() const { return confidence_.get(); }  // null: it was not told what was solved
   // Of the model's forest; null: it has none.
   const ForestReport* ReportOf(std::string_view model) const;
 

@@ -40,7 +40,7 @@ struct ConfidenceOptions {
 // Of rows that were left out, with all others of their groups (cross-validation).
 struct ConfidenceReport {
   ModelId model = {};
-  std::int64_t rows = 0;  // 0: nobody tried the model, or there are no folds, and nothing is told
+  std::int64_t rows = 0;  // 0: the model was not tried, or there are no folds, and nothing is told
   double solved = 0;  // share of them
   double average_precision = 0;  // its mean over the models is the paper's macro mAP
   double cross_entropy = 0, calibration_error = 0;
@@ -58,7 +58,7 @@ class Confidence {
                                                                  const ParallelFor& parallel = SerialFor,
                                                                  const Progress& progress = {});
 
-  // Probability for each of models(), in that order; below zero: not known, since nobody tried the model. Missing
+  // Probability for each of models(), in that order; below zero: not known, since the model was not tried. Missing
   // features count as their mean.
   void Scores(std::span<const float> numbers, std::span<double> out) const;
   double Score(std::size_t column, std::span<const float> numbers) const;  // for models()[column]

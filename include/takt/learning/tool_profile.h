@@ -31,7 +31,8 @@ struct ToolSeed {
 // InferCept's six kinds of call (Abhyankar et al., ICML 2024). Seconds of math, qa, ve and chatbot: Table 1, whose
 // second number is taken as a standard deviation. Its rows for image and tts (20.03 and 17.24 s) are means over
 // conversations in which every second call is a human's turn, so theirs are those of the tool alone. These, and all
-// tokens, are counted in the released workload of 397 requests: a replay of that is not new to who begins with them.
+// tokens, are counted in the released workload of 397 requests: a replay of that is not new to a table that begins with
+// them.
 inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
     {"math", 9e-5, 6e-5, 21, 5, 130, 91},
     {"qa", 0.69, 0.17, 57, 8.5, 188, 120},
@@ -43,10 +44,10 @@ inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
 
 // A call that has returned.
 struct ToolObservation {
-  ToolId tool = {};                   // none: joins the pool alone
-  double seconds = 0;                 // how long it took
-  std::int64_t returned_tokens = 0;   // that join the context
-  std::int64_t tokens_before = -1;    // generated since the prompt, or since the call before; negative: not told
+  ToolId tool = {};  // none: joins the pool alone
+  double seconds = 0;  // how long it took
+  std::int64_t returned_tokens = 0;  // that join the context
+  std::int64_t tokens_before = -1;  // generated since the prompt, or since the call before; negative: not told
 };
 
 // Unknown (Estimate::known() is false) what nothing has been learnt of. Spreads are standard deviations of single
@@ -59,21 +60,21 @@ struct ToolExpectation {
   double returned_spread = 0;
   double before_spread = 0;
   std::int64_t observations = 0;  // calls behind it that have returned, since the beginning; seeds do not count
-  bool pooled = false;            // of all classes, since this one is not known
+  bool pooled = false;  // of all classes, since this one is not known
 };
 
 struct ToolProfileOptions {
   std::uint32_t max_classes = 128;  // about 8 KB each; calls of more join the pool alone
-  std::int64_t window = 1024;       // calls: whenever a class has so many, what was learnt counts half; at least 2
-  std::int64_t seed_weight = 16;    // a seed counts as so many calls; cut to 1 .. window / 2
-  double max_seconds = 3600;        // a longer call is taken as this long: one that hangs must not spoil the mean
-  std::uint64_t hash_seed = 0;      // keys the hashes of classes, as SchedulerOptions::hash_seed does
+  std::int64_t window = 1024;  // calls: whenever a class has so many, what was learnt counts half; at least 2
+  std::int64_t seed_weight = 16;  // a seed counts as so many calls; cut to 1 .. window / 2
+  double max_seconds = 3600;  // a longer call is taken as this long: one that hangs must not spoil the mean
+  std::uint64_t hash_seed = 0;  // keys the hashes of classes, as SchedulerOptions::hash_seed does
 };
 
 struct ToolProfileStats {
-  std::int64_t observed = 0;   // calls learnt from
-  std::int64_t ignored = 0;    // durations that are negative or not finite, seeds that Seed() refused
-  std::int64_t clamped = 0;    // a duration beyond max_seconds, or tokens outside 0 .. 10^9, cut to that
+  std::int64_t observed = 0;  // calls learnt from
+  std::int64_t ignored = 0;  // durations that are negative or not finite, seeds that Seed() refused
+  std::int64_t clamped = 0;  // a duration beyond max_seconds, or tokens outside 0 .. 10^9, cut to that
   std::int64_t unclassed = 0;  // of observed: without a class, or of one beyond max_classes
 };
 

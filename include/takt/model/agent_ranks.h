@@ -1,4 +1,4 @@
-// The order of agents, as learning hands it to whoever ranks.
+// The order of agents, as learning hands it to the policies that rank by it.
 #ifndef TAKT_MODEL_AGENT_RANKS_H_
 #define TAKT_MODEL_AGENT_RANKS_H_
 

@@ -54,7 +54,7 @@ enum class WaitsFor : std::uint8_t {
 
 // What kept the first of the queue out of a step, and what that step had to give.
 struct QueuePressure {
-  WaitsFor head = WaitsFor::kNothing;  // kNothing: nobody was left waiting
+  WaitsFor head = WaitsFor::kNothing;  // kNothing: no request was left waiting
   StepLimits limits = {};
   Tokens kv_tokens{0};  // size of the KV cache; 0: takt does not count it
   std::int32_t engines = 1;  // that serve this queue; limits and kv_tokens are of one of them

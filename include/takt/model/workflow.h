@@ -22,7 +22,7 @@ struct WorkflowStage {
   double cost_s = 0;  // expected time of one call alone, mean over the instances [s]; 0: what was learnt of the site
 };
 
-// What usually comes in a workflow whose graph nobody knows: a list of stages in any order, each met at most once.
+// What usually comes in a workflow whose graph is unknown: a list of stages in any order, each met at most once.
 // A stage that begins crosses out the first entry of its call site that is left, and all those that it ends (no more
 // revisions are to be expected once the tests have begun).
 struct ExpectedStages {

@@ -42,7 +42,7 @@ struct PauseCosts {
     return Swap(view) < Drop(view) && view.held <= view.swap_free ? KvAction::kOut : KvAction::kDrop;
   }
   // When what keeping has wasted so far, from `since` on, is as much as the cheapest alternative: the moment at which
-  // whoever knows nothing of the call's duration should let go (ski rental: at most twice the waste of who knew).
+  // a policy that knows nothing of the call's duration should let go (ski rental: at most twice the least waste).
   TimePoint LetGoAt(TimePoint since, const PauseView& view) const {
     const double context = static_cast<double>(std::max(view.context.value, 1));
     const double least = std::min(Drop(view), view.held <= view.swap_free ? Swap(view) : Drop(view));

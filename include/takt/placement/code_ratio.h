@@ -83,7 +83,7 @@ class CodeRatio {
 
  private:
   struct Sent {
-    InstanceId instance;  // none: nobody has this slot
+    InstanceId instance;  // none: the slot is free
     double seconds = 0;
     bool halved = false;
   };

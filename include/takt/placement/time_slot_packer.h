@@ -244,7 +244,7 @@ class TimeSlotPacker {
     for (std::size_t k = 0; k < kHorizon; ++k) growth_.push_back(Growth(static_cast<std::int64_t>(k)));
   }
 
-  // Beyond all that is known: whoever is still held is late.
+  // Beyond all that is known: a request that is still held is late.
   void Leap(std::int64_t slot) {
     now_slot_ = slot;
     std::ranges::fill(used_, 0.0f);

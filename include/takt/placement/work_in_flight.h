@@ -10,10 +10,10 @@
 namespace takt {
 
 // Each request brings an amount, which is counted once and taken back in full when it leaves. Whole numbers, so that an
-// instance on which nobody is left has exactly nothing. Amounts are cut to 0 .. 10^14, so that 90,000 of the largest
-// are summed without overflow. By slot, of requests (RequestState::slot) and of instances (InstanceState::slot); what
-// contradicts itself (placed twice, released twice) is taken for the newest word. Once as many slots have been seen as
-// live at a time, nothing allocates.
+// instance on which no request is left has exactly nothing. Amounts are cut to 0 .. 10^14, so that 90,000 of the
+// largest are summed without overflow. By slot, of requests (RequestState::slot) and of instances
+// (InstanceState::slot); what contradicts itself (placed twice, released twice) is taken for the newest word. Once as
+// many slots have been seen as live at a time, nothing allocates.
 class WorkInFlight {
  public:
   static constexpr std::int64_t kMost = 100'000'000'000'000;

@@ -1,4 +1,4 @@
-// Linear programs with integer columns, and who solves them: an explicit model, a seam for solvers, free MPS.
+// Linear programs with integer columns, and their solvers: an explicit model, a seam for solvers, free MPS.
 //
 //   MilpModel model;
 //   const int n = model.AddColumn({.name = "replicas", .cost = 2.67, .integer = true});
@@ -50,7 +50,7 @@ struct MilpRow {
   std::vector<MilpTerm> terms = {};  // a column at most once
 };
 
-// The sum of costs is minimised; who wants a maximum negates them.
+// The sum of costs is minimised; for a maximum, negate them.
 struct MilpModel {
   std::string name = "takt";
   std::vector<MilpColumn> columns = {};

@@ -25,7 +25,7 @@ enum class BoostPreset : std::uint8_t {
   kDefault,  // mean and tail
   kTail,     // a third of the boost: the tail of first come, first served, and some of the mean
   kMean,     // the order of footprint: the least mean latency, whatever the tail
-  kGoodput,  // likewise, and who can no longer meet its deadline comes after all who can
+  kGoodput,  // likewise, and a request that can no longer meet its deadline comes after all that can
 };
 constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"default", "tail", "mean", "goodput"}); }
 
@@ -37,8 +37,8 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 // cost the engine (FootprintBook). V: how long the engine will be busy with all that it has (at least `least_drain_s`),
 // so that head starts grow with the backlog and shrink with it. kappa = `boost` h^4 with h = q / 3, 1 to 2, and
 // q = E[C^2] / E[C]^2 of recent workflows: where works are unequal an order by size gains much, where they are alike
-// little. Cw: the size below which a share w = 1 - 1.5 / (q h) of the work lies, 0.15 to 0.8; who is larger is a giant,
-// and giants are served as they came. w is about what giants pay: the work that may pass them.
+// little. Cw: the size below which a share w = 1 - 1.5 / (q h) of the work lies, 0.15 to 0.8; a larger request is a
+// giant, and giants are served as they came. w is about what giants pay: the work that may pass them.
 //
 // B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. Who is given
 // half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do deadlines where
@@ -161,7 +161,7 @@ class BoostedFootprint {
     return Rounded(options_.deadline_weight * Share() * call.drain * call.tightness);
   }
 
-  // In seconds. So that nobody's exceeds the horizon, and the order by size stays, all are scaled down where that of
+  // In seconds. So that none exceeds the horizon, and the order by size stays, all are scaled down where that of
   // the least possible request would.
   double SizeStart(const Call& call) const {
     const double least = book_.LeastCost();

@@ -1,4 +1,4 @@
-// Fair share among tenants: whoever was served least comes first (VTC).
+// Fair share among tenants: the tenant that was served least comes first (VTC).
 #ifndef TAKT_POLICY_FAIR_SHARE_H_
 #define TAKT_POLICY_FAIR_SHARE_H_
 
@@ -63,13 +63,13 @@ inline bool OptionFromText(std::string_view text, const OptionText&, TenantWeigh
 
 // A group policy: a tenant's key is its virtual counter, the sum of w_in * (prompt tokens computed for it) +
 // w_out * (output tokens) so far, divided by its weight; inside a tenant, the order of arrival. A tenant that had
-// nobody waiting is lifted to the least counter among those that wait, or, where nobody does, to that of the tenant
+// no request waiting is lifted to the least counter among those that wait, or, where none does, to that of the tenant
 // that was the last to wait, so that idling earns no credit.
 // Source: Sheng et al., Fairness in Serving Large Language Models (OSDI 2024), Algorithm 2.
 // Departures: tokens are charged when a step has computed them, not when a request is admitted: several requests of
 // one tenant may be admitted by one plan, prefixes found in the cache cost nothing, and what a preemption makes the
-// engine compute again is charged again. As the table is full, tenants of which nobody waits are forgotten: all that
-// would be lifted if somebody did, and where these are few, those that were served least beyond that.
+// engine compute again is charged again. As the table is full, tenants without a waiting request are forgotten: all
+// that would be lifted if one did, and where these are few, those that were served least beyond that.
 class FairShare {
  public:
   static constexpr std::string_view kName = "fair_share";
@@ -91,7 +91,7 @@ class FairShare {
     return {known == nullptr ? 0 : known->counter()};
   }
 
-  // At least half of the table is of tenants of which nobody waits, so that it need not grow.
+  // At least half of the table is of tenants without a waiting request, so that it need not grow.
   void Reserve(std::size_t requests) {
     const std::size_t most = std::max(most_, requests + std::max(requests, kLeastIdle));
     tenants_.Reserve(most);
@@ -152,8 +152,9 @@ class FairShare {
     return tenants_[tenants_.Insert(id, {.id = id, .lifted_to = floor_, .weight = options_.weights.Of({id})})];
   }
 
-  // Of the tenants of which nobody waits, drops those that stand no higher than they would be lifted to, and at least a
-  // quarter of the table: the lowest. Grows where so many wait that this is not enough, which room for them prevents.
+  // Of the tenants without a waiting request, drops those that stand no higher than they would be lifted to, and at
+  // least a quarter of the table: the lowest. Grows where so many wait that this is not enough, which room for them
+  // prevents.
   void Forget() {
     idle_.clear();
     std::size_t low = 0;

@@ -1,4 +1,4 @@
-// The least remaining footprint first: who costs the engine least is served first.
+// The least remaining footprint first: the request that costs the engine least is served first.
 #ifndef TAKT_POLICY_FOOTPRINT_H_
 #define TAKT_POLICY_FOOTPRINT_H_
 
@@ -25,8 +25,8 @@ void VisitFootprintOptions(Options& options, V&& visit) {
 }
 
 // Key: the seconds of the engine that the rest of the request's whole workflow will take, as FootprintBook reckons
-// them when the request joins the queue. The mean-optimal end of boosted_footprint: best mean latency, and whoever is
-// large waits as long as there is anybody smaller. See docs/policies/footprint.md.
+// them when the request joins the queue. The mean-optimal end of boosted_footprint: best mean latency, and a request
+// that is large waits as long as there is anybody smaller. See docs/policies/footprint.md.
 class Footprint {
  public:
   static constexpr std::string_view kName = "footprint";

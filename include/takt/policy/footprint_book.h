@@ -118,7 +118,7 @@ class WorkSizes {
     }
     if (!(count > 0)) return;
     tail_ = squares * count / (work * work);
-    constexpr double kEven = 1.5;  // the q of sizes of which nobody is large
+    constexpr double kEven = 1.5;  // the q of sizes of which none is large
     const double share = std::max(std::min(1 - kEven / (tail_ * Heaviness(shares)), shares.most), shares.least);
     double left = Rounded(share * work);
     for (const Bucket& b : buckets_) {
@@ -177,7 +177,7 @@ class FootprintBook {
  public:
   struct Options {
     StepPace pace = {};
-    double price_rate = 0.005;  // at which prices follow, per plan in which somebody had to wait
+    double price_rate = 0.005;  // at which prices follow, per plan in which a request had to wait
     double idle_s = 10;  // without a call a workflow counts as ended
     WorkSizes::Shares shares = {};
   };

@@ -19,7 +19,7 @@ struct Hrrn {
 
   double output_s = 0.02;     // of service per output token [s]: a decode step of a busy engine
   double prompt_s = 0.0001;   // and per prompt token: chunked prefill at 10,000 tokens/s
-  double unknown = 256;       // output tokens taken where nobody predicted them
+  double unknown = 256;       // output tokens, where there is no prediction
 
   // At the moment of arrival all ratios are one.
   RankKey Key(const RequestState&) const { return {-1}; }

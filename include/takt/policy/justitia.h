@@ -40,7 +40,7 @@ class Justitia {
 
   MemoryPace pace{.decode_s = 0.02};
   double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
-  double unknown = 256;  // output tokens, where nobody predicted
+  double unknown = 256;  // output tokens, where there is no prediction
 
   void KeyHashes(std::uint64_t seed) { workflows_.KeyHashes(seed); }
 

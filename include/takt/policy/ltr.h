@@ -24,7 +24,7 @@ class Ltr {
 
   struct Options {
     double bucket = 10;  // [tokens]; 0: no buckets
-    double unknown = 256;  // [tokens] taken until somebody predicts the length
+    double unknown = 256;  // [tokens] taken until the length is predicted
   };
 
   Ltr() = default;
@@ -44,7 +44,7 @@ class Ltr {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("bucket", self.options_.bucket, OptionText{"tokens", "lengths in the same one rank alike; 0: none do"});
-    visit("unknown", self.options_.unknown, OptionText{"tokens", "taken until somebody predicts the length"});
+    visit("unknown", self.options_.unknown, OptionText{"tokens", "taken until the length is predicted"});
   }
 
  private:

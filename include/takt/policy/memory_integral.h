@@ -1,4 +1,4 @@
-// KV memory over time, to the end of the request: who occupies least goes first.
+// KV memory over time, to the end of the request: the request that occupies least goes first.
 #ifndef TAKT_POLICY_MEMORY_INTEGRAL_H_
 #define TAKT_POLICY_MEMORY_INTEGRAL_H_
 

@@ -1,4 +1,4 @@
-// A multi-level feedback queue: who has been served longest goes last, and nobody's length need be known (FastServe).
+// A multi-level feedback queue: the request that was served longest goes last, and no length need be known (FastServe).
 #ifndef TAKT_POLICY_MLFQ_H_
 #define TAKT_POLICY_MLFQ_H_
 
@@ -23,7 +23,7 @@ namespace takt {
 // published, a preempt_margin of 0.5 lets levels alone preempt. Source: FastServe (Wu et al., 2023) and its code.
 // Departures: a step's time is not measured but reckoned from tokens and `pace`, which is the host's own where it tells
 // one; the starving are moved when they are due, not by a look at all of them every 1,000 iterations, and stand in
-// order of arrival: there whoever is moved goes before those moved earlier.
+// order of arrival: there a request that is moved goes before those moved earlier.
 class Mlfq {
  public:
   static constexpr std::string_view kName = "mlfq";

@@ -35,7 +35,7 @@ class SageSched {
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
   double memory = 1;       // weight of the memory's part
   double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
-  double unknown = 256;    // output tokens, where nobody predicted
+  double unknown = 256;    // output tokens, where there is no prediction
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
     if (pressure.kv_tokens.value > 0) kv_told_ = pressure.kv_tokens.value;

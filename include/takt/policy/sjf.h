@@ -15,7 +15,7 @@ namespace takt {
 struct Sjf {
   static constexpr std::string_view kName = "sjf";
 
-  double unknown = 256;  // taken for a length that nobody predicted: middling, so that it neither wins nor starves
+  double unknown = 256;  // taken for a length without prediction: middling, so that it neither wins nor starves
 
   RankKey Key(const RequestState& r) const {
     const Estimate& tokens = r.request.output_tokens;

@@ -42,7 +42,7 @@ class UniBoost {
   double floor = 1;  // [s]
   double memory = 256;  // calls
   double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
-  double unknown = 256;  // output tokens, where nobody predicted
+  double unknown = 256;  // output tokens, where there is no prediction
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
     if (pressure.kv_tokens.value > 0) kv_told_ = pressure.kv_tokens.value;

@@ -38,7 +38,7 @@ struct Urgency {
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
   Of of = Of::kCall;
   double batch_share = 0.05;  // a call of 10 s without a deadline is given 200 s
-  double unknown = 5;         // [s] taken for a call of that kind where nobody knows its own time
+  double unknown = 5;         // [s] taken for a call of that kind whose own time is unknown
   double horizon = 3600;      // [s]
 
   RankKey Key(const RequestState& r) const {

@@ -1,4 +1,4 @@
-// How long each request has waited, counted in plans in which something ran, and who has been promoted for it.
+// How long each request has waited, counted in plans in which something ran, and which have been promoted for it.
 #ifndef TAKT_QUEUE_AGING_H_
 #define TAKT_QUEUE_AGING_H_
 
@@ -82,7 +82,7 @@ class Aging {
 
   void PlanEnds(bool something_ran) { plans_ += something_ran ? 1 : 0; }
 
-  // Whoever has waited for `threshold` plans, longest first; kNoSlot: nobody.
+  // A request that has waited for `threshold` plans, longest first; kNoSlot: none.
   Slot Overdue(std::int64_t threshold) const {
     return front_ != kNoSlot && plans_ - records_[front_].since >= threshold ? front_ : kNoSlot;
   }

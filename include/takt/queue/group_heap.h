@@ -50,7 +50,7 @@ class GroupHeap {
     return group_a != group_b ? group_a < group_b : nodes_[a].key < nodes_[b].key;
   }
 
-  // `group_key` counts where nobody else of the group waits; otherwise the group keeps its key.
+  // `group_key` counts where no other request of the group waits; otherwise the group keeps its key.
   void Push(Slot slot, std::uint64_t group, const internal::PackedKey& key, std::uint64_t group_key) {
     TAKT_ASSERT(!contains(slot));
     if (slot >= nodes_.size()) nodes_.resize(std::size_t{slot} + 1);
@@ -107,7 +107,7 @@ class GroupHeap {
     by_rank_.UpdateAll([this](std::uint32_t g) { return RankOf(g); });
   }
 
-  // A group of which nobody waits has no key here.
+  // A group without a waiting request has no key here.
   void SetGroupKey(std::uint64_t group, std::uint64_t group_key) {
     if (const Slot g = groups_.Find(group); g != kNoSlot && groups_[g].key != group_key) {
       groups_[g].key = group_key;

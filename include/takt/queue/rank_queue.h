@@ -68,7 +68,7 @@ class RankQueue {
     Insert(slot, state, now);
   }
 
-  // Something new is known of a request that does not wait, or whoever ranks it is new.
+  // Something new is known of a request that does not wait, or its policy is new.
   void Enter(const RequestState& state, TimePoint now) {
     if constexpr (EnterPolicy<P>) {
       if (hooks_.enters) policy_.Enters(state, now);
@@ -150,7 +150,7 @@ class RankQueue {
     }
   }
 
-  // The first of the order; kNoSlot where nobody waits.
+  // The first of the order; kNoSlot where none waits.
   Slot Top() const {
     if (kMayAge && !aging_.promoted().empty()) return aging_.promoted().Top();
     return grouped() ? groups_.Top() : heap_.Top();
@@ -209,7 +209,7 @@ class RankQueue {
 
   // Its rank among the unpromoted of its group.
   internal::FullKey KeyOf(const RequestState& r, TimePoint now) { return Complete(PolicyKey(r, now), r); }
-  // The same for who only looks: what is not a number is not counted.
+  // The same for callers that only look: what is not a number is not counted.
   internal::FullKey PeekKey(const RequestState& r, TimePoint now) const {
     return {Finite(PolicyKey(r, now)), r.request.arrival, r.request.id};
   }
@@ -227,8 +227,8 @@ class RankQueue {
     if (GroupBitsOf(a) > GroupBitsOf(b)) return false;
     return KeyOf(a, now).key + margin < KeyOf(b, now).key;
   }
-  // Its rank as a victim of preemption: larger is sooner. A policy that says whom to preempt first is asked for nothing
-  // else; the others give way by rank.
+  // Its rank as a victim of preemption: larger is sooner. A policy that says which to preempt first is asked for
+  // nothing else; the others give way by rank.
   internal::FullRank VictimRankOf(const RequestState& r, TimePoint now) {
     return {VictimGroupOf(r), VictimKeyOf(r, now)};
   }

@@ -15,8 +15,8 @@
 
 namespace takt {
 
-// A loop over it: TopK says who comes first; the host admits whom it can; EndIteration names those. What was picked
-// stays known here until Erase: it counts as run by every iteration until Return or Pause.
+// A loop over it: TopK says which requests come first; the host admits those that it can; EndIteration names those.
+// What was picked stays known here until Erase: it counts as run by every iteration until Return or Pause.
 //
 // Total functions: ids that are not known, or not where the call expects them, change nothing, and the call returns
 // false. No allocation once as many requests have lived here at the same time. Where the host's operator new throws,
@@ -38,7 +38,7 @@ class WaitingQueue {
     ReserveSlots(reserve);
   }
 
-  std::size_t size() const { return queue_.size(); }  // who waits
+  std::size_t size() const { return queue_.size(); }  // requests that wait
   bool empty() const { return queue_.empty(); }
   bool contains(RequestId id) const { return In(id, RequestStatus::kWaiting) != kNoSlot; }
   const Policy& policy() const { return queue_.policy(); }
@@ -91,7 +91,8 @@ class WaitingQueue {
     return Done();
   }
 
-  // Replaces `first` by the best k, or all if fewer wait, best first. Once per iteration: it promotes who is due.
+  // Replaces `first` by the best k, or all if fewer wait, best first. Once per iteration: it promotes those that are
+  // due.
   void TopK(std::size_t k, TimePoint now, std::vector<RequestId>& first) {
     first.clear();
     if (inside_) return;
@@ -196,7 +197,7 @@ class WaitingQueue {
     Blocks blocks{0};
   };
 
-  // By rank, as the scheduler does; a policy's own order of victims only says who goes first.
+  // By rank, as the scheduler does; a policy's own order of victims only says which goes first.
   bool Outranks(Slot waiting, Slot running, TimePoint now) {
     if (queue_.PromotedWith(running, StepsRun(running))) return false;
     return queue_.promoted(waiting) || queue_.Outranks(table_[waiting].state, table_[running].state, 0, now);

@@ -10,7 +10,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitWaiting() {
   if (queue_.empty()) return;
   if (draft_.short_of_kv) {
-    draft_.top_waits_for = WaitsFor::kKv;  // who runs comes first
+    draft_.top_waits_for = WaitsFor::kKv;  // rows that run come first
     return;
   }
   if (kv_.oracle != nullptr) {  // candidates stay in the queue until it has answered
@@ -36,8 +36,8 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
   }
 }
 
-// The first waits for memory, and some of that is held by who has come back from a tool to the KV kept for it: it goes
-// on, since nobody else gets that memory before it ends. So do InferCept and LAMPS. True: one of them can never fit, so
+// The first waits for memory, and some of that is held by one that has come back from a tool to its kept KV: that goes
+// on, since no other gets that memory before it ends. So do InferCept and LAMPS. True: one of them can never fit, so
 // that what it held is free.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::AdmitKept() {

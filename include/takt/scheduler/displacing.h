@@ -61,11 +61,11 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
   if (slot == kNoSlot || (draft_.top_waits_for != WaitsFor::kSequences && draft_.top_waits_for != WaitsFor::kKv))
     return false;
   const Record& record = table_[slot];
-  if (record.refused_at > kv_.freed_at) return false;  // as it would be again, perhaps: nobody loses its place for that
+  if (record.refused_at > kv_.freed_at) return false;  // as it would be again, perhaps: no row loses its place for that
   const std::uint32_t worst = Worst(true);
   if (worst == kNoLane || !Outranks(slot, worst)) return false;
   if (kv_.block_tokens > 0) {
-    // Those that it outranks, up to the first that it does not, must be enough together, or nobody gains.
+    // Those that it outranks, up to the first that it does not, must be enough together, or nothing is gained.
     const std::int64_t need = std::max(BlocksFor(record), record.cpu_blocks) - record.blocks + kv_.watermark;
     const std::int64_t missing = need - FreeBlocks() - Pending();
     if (missing > 0 && (victims_.way_for != slot || victims_.way_blocks < missing)) {
@@ -86,7 +86,7 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
   const Slot victim = running_[worst].slot;
   Preempt(worst, true);
   draft_.displaced = true;
-  // Where who was displaced comes first even so (its key follows what it has done), it would displace back.
+  // The displaced request may come first even so, since its key follows what it has done: then it would displace back.
   if (queue_.contains(victim) && queue_.IsBefore(victim, slot)) return false;
   return resolved || draft_.top_waits_for == WaitsFor::kSequences;
 }

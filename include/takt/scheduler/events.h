@@ -30,7 +30,7 @@ Slot BasicScheduler<Policy, Pause>::Living(RequestId id) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   const Request& r = e.request;
-  // Neither is released: the one has no name, and the name of the other is still somebody's.
+  // Neither is released: the one has no name, and the name of the other still belongs to a request.
   if (!r.id) return Fault(r.id, FailReason::kInvalid);
   if (table_.Find(r.id) != kNoSlot) return Fault(r.id, FailReason::kIdInUse);
   if (draining_) return Refuse(r.id, FailReason::kDraining);

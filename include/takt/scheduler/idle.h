@@ -16,7 +16,7 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
     if (!draft_.short_of_kv) AdmitWhoeverFits();
     return false;
   }
-  // Rows gave up their places, or their share of the step, and nobody took it: with fewer rows it is another question.
+  // Rows gave up their places, or their share of the step, and none took it: with fewer rows it is another question.
   if (draft_.displaced || (draft_.short_of_kv && Worst(false) == kNoLane)) return true;
   const bool more_kv_soon = !moves_.empty() || Pending() > 0;
   if (counts_.rows == 0 && !more_kv_soon && ReclaimForHead()) return true;
@@ -48,14 +48,14 @@ bool BasicScheduler<Policy, Pause>::ReclaimForHead() {
   const Slot head = Head();
   const Record& record = table_[head];
   const bool holds = record.holds && record.blocks > 0 && record.lane == kNoLane && record.transit == Transit::kNone;
-  // Of its prefix nothing is counted on here: it may be those who would lose their KV that have it.
+  // Of its prefix nothing is counted on here: it may be that those that would lose their KV have it.
   if (FreeBlocks() + kept_.held_by_waiting() - (holds ? record.blocks : 0) < BlocksNeeded(record, {})) return false;
   bool any = false;
   while (FreeBlocks() < BlocksNeeded(record, HitOf(record)) && Reclaim(head, true)) any = true;
   return any;
 }
 
-// Whether all that waited when a search found nobody would still not fit: there is no more room than there was then.
+// Whether all that waited when a search found none would still not fit: there is no more room than there was then.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::SearchHolds() const {
   return search_.vain.holds && search_.vain.limits == budget_.limits && FreeBlocks() <= search_.vain.free &&
@@ -65,8 +65,8 @@ bool BasicScheduler<Policy, Pause>::SearchHolds() const {
          (!search_.vain.by_memory || draft_.top_waits_for == WaitsFor::kKv);
 }
 
-// Whoever is first does not fit; but nothing runs that it could wait for, so whoever fits may run: one at a time. As
-// long as a search that found nobody holds, only those are looked at that have come since. An oracle is asked for so
+// The first does not fit; but nothing runs that it could wait for, so any that fits may run: one at a time. As
+// long as a search that found none holds, only those are looked at that have come since. An oracle is asked for so
 // many in a plan; where it refuses them all, the next plan asks for those behind them.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
@@ -75,7 +75,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   const Slot head = draft_.head;
   const bool held = SearchHolds(), by_memory = top_waits_for == WaitsFor::kKv;
   const std::int32_t free = FreeBlocks();
-  std::int32_t least = std::numeric_limits<std::int32_t>::max();  // that one needs who was not tried
+  std::int32_t least = std::numeric_limits<std::int32_t>::max();  // that one needs that was not tried
   bool tried = false;
   const auto may_fit = [&](Slot slot) {
     ++stats_.searched;
@@ -97,7 +97,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
       tried = true;
       if (TryAdmit(slot) != Fit::kAdmitted) continue;
       if (kv_.oracle != nullptr) --search_.asks_left, AskOracle();
-      if (draft_.planned > 0) return true;  // else its KV is on the way back, and somebody else may run
+      if (draft_.planned > 0) return true;  // else its KV is on the way back, and another may run
     }
     return false;
   };
@@ -110,7 +110,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
     search_.slots.erase(std::unique(search_.slots.begin(), search_.slots.end()), search_.slots.end());
     if (try_from(0)) return true;
   } else {
-    // Mostly the first that seems to fit does; and where nobody does, the order of the queue does not matter.
+    // Mostly the first that seems to fit does; and where none does, the order of the queue does not matter.
     for (const std::size_t most : {std::size_t{1}, SIZE_MAX}) {
       search_.slots.clear();
       queue_.ForEachInOrder([&](Slot slot) {
@@ -125,7 +125,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   draft_.top_waits_for = top_waits_for;
   draft_.head = queue_.contains(head) ? head : kNoSlot;
   search_.joined.clear();
-  const std::int32_t enough = tried ? std::min(free, FreeBlocks()) : std::max(free, least - 1);  // for nobody
+  const std::int32_t enough = tried ? std::min(free, FreeBlocks()) : std::max(free, least - 1);  // for none
   search_.vain = {.limits = budget_.limits,
                   .free = held ? std::min(search_.vain.free, enough) : enough,
                   .rows = held && !tried ? search_.vain.rows : counts_.rows,

@@ -16,8 +16,8 @@
 namespace takt::internal {
 
 // Two lists: of those that hold KV without a row, whatever they wait for, and of those of them that wait to run. Both
-// may name some that have their rows back or have ended; whoever reads a list drops these. A flag of each request says
-// that the list has it.
+// may name some that have their rows back or have ended; these are dropped as a list is read. A flag of each request
+// says that the list has it.
 class KeptKv {
  public:
   // One whose KV may be dropped. Those that wait give it up before those that are paused or blocked.

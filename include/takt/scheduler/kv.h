@@ -188,7 +188,7 @@ bool BasicScheduler<Policy, Pause>::SpareRoom(std::uint32_t lane, std::int32_t w
   return true;
 }
 
-// The same, also at the cost of others. False: not in this step; somebody may have been preempted, the row itself
+// The same, also at the cost of others. False: not in this step; a row may have been preempted, the asking one
 // included.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) {
@@ -206,7 +206,8 @@ bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) 
     }
     // Memory that is about to be free makes a further victim pointless.
     if (Pending() >= n) return false;
-    // Who waits can be computed again at no loss to who runs; not where an oracle is to be asked to let it in.
+    // A waiting request can be computed again at no loss to those that run; not where an oracle is to be asked to let
+    // it in.
     if (round_.candidates() == 0 && Reclaim(kNoSlot, true)) continue;
     if (options_.preempt == PreemptMode::kOff) return false;
     const std::uint32_t victim = Worst(true);

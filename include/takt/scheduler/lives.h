@@ -18,7 +18,7 @@
 //
 //    Transit    kDraining: steps in flight name the row.      kMovingIn: its KV comes back; the row is kMoving.
 //               kMovingOut: its KV is on its way to the host's memory, and it has no row.     kNone: nothing of these.
-//    RowState   kSteady and kUnsteady run; kMoving waits for kMovingIn; kLeaving has departed; kFree is nobody's.
+//    RowState   kSteady and kUnsteady run; kMoving waits for kMovingIn; kLeaving has departed; kFree has no request.
 //    leave_action   what Settle does with the KV: kKeep (paused, blocked), kDrop, or kOut (MoveOut).
 //
 // MoveDone ends a move: out, and the KV is the host's memory's; in, and the row runs. A request that is kDead in the
@@ -58,7 +58,7 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   if (BlocksFor(record) > TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
 }
 
-// The next search for anyone who fits is to look at it.
+// The next search for a request that fits is to look at it.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::NoteJoined(Slot slot) {
   if (!search_.vain.holds || table_[slot].status != RequestStatus::kWaiting) return;

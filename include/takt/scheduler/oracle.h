@@ -38,7 +38,7 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
     }
     const internal::Candidate c = round_.candidate(candidate++);
     Record& record = table_[c.slot];
-    // What was set aside for it: Admit takes it again, and whoever is refused leaves it to others.
+    // What was set aside for it: Admit takes it again, and a refused request leaves it to others.
     budget_.GiveBack(c.tokens, c.prefill);
     adapters_.Remove(record.state.request.adapter);
     record.refused_at = wish.granted ? 0 : stats_.plans;

@@ -53,7 +53,7 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
 }
 
 // Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first
-// row that names an entry's request and lane is its result; others are unknown, and harm nobody.
+// row that names an entry's request and lane is its result; others are unknown, and change nothing.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::CommitScattered(const internal::Step& step, std::span<const RowResult> rows,
                                                     std::size_t first) {

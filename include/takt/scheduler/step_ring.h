@@ -26,7 +26,7 @@ struct Step {
   std::uint16_t bits = 0;  // of this step in Row::in_flight
 };
 
-// As many as may be in flight, one that is being planned, and one that stays empty: the answer to who asks after the
+// As many as may be in flight, one that is being planned, and one that stays empty: the answer to a question after the
 // end. They lie at an address that stays when the scheduler is moved: the host holds plans, which look into `entries`.
 class StepRing {
  public:

@@ -54,7 +54,7 @@ struct EstimateSpec {
 struct Forecasts {
   std::vector<Estimate> output = {};  // of the call: calls x models; empty: as EstimateSpec says
   std::vector<Estimate> left = {};    // of it and all after it in its workflow; likewise
-  std::vector<float> scores = {};  // how probably the model solves it, workflows x models; empty: nobody says
+  std::vector<float> scores = {};  // how probably the model solves it, workflows x models; empty: not told
 };
 
 // How far what was told of calls that ended, and of workflows that did, was from what came; `raw`: before calibration.
@@ -143,7 +143,7 @@ class Estimator {
     double raw_output = -1, raw_left = -1, output = -1, left = -1;  // means; below 0: nothing
     double generated = 0;  // by the workflow, then
     std::size_t column = 0;
-    std::int32_t prompt_tokens = -1;  // of its request; below 0: nobody was told
+    std::int32_t prompt_tokens = -1;  // of its request; below 0: not told
     std::uint32_t since = 0;  // `ends_`, then
   };
   struct Checks {

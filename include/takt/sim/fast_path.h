@@ -154,7 +154,7 @@ class FastPath {
   std::uint32_t prefill_ = kNoSlot;  // whose prompt is computed in part
   std::int64_t prefill_done_ = 0;  // tokens of it
   std::vector<std::uint32_t> back_;  // gave way; the last came first
-  std::vector<std::uint32_t> order_;  // who runs, as admitted; those that have ended are taken out at the end
+  std::vector<std::uint32_t> order_;  // requests that run, as admitted; those that have ended are taken out at the end
   std::vector<std::uint32_t> starts_;  // whose prefill ends in this iteration
   std::vector<Row> rows_;
   std::vector<std::int64_t> phase_;  // rows that take a block, by iteration modulo the block's tokens
@@ -234,7 +234,7 @@ inline bool FastPath::PlanPrefill(bool admit, StepLoad& load) {
   starts_.clear();
   std::int64_t budget = options_.token_budget - decodes_;
   if (budget <= 0) return false;
-  const std::int64_t need = phase_[PhaseOf(step_)];  // who runs comes first
+  const std::int64_t need = phase_[PhaseOf(step_)];  // requests that run come first
   free_ -= need;
   if (prefill_ != kNoSlot) AddChunk(prefill_, load, budget);
   while (admit && budget > 0) {

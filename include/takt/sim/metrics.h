@@ -127,7 +127,7 @@ struct Metrics {
   double slo_scale_95 = 0;
   double max_slowdown = 0;        // of a request
   std::optional<double> score;    // share of workflows that were solved; where the workload tells what models solve
-  std::optional<double> regret;   // mean e2e / that of the order by exact size; for callers who ran both
+  std::optional<double> regret;   // mean e2e / that of the order by exact size; for callers that ran both
 
   std::int64_t preemptions = 0, recomputed_tokens = 0, cached_tokens = 0, output_tokens = 0;
   double kv_mean = 0, kv_peak = 0;  // share of the KV cache in use, over time

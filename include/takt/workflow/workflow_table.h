@@ -31,7 +31,7 @@
 namespace takt {
 
 struct WorkflowTableOptions {
-  std::vector<SloClass> classes = {};  // by tenant; who is in none has no deadline
+  std::vector<SloClass> classes = {};  // by tenant; a tenant in none has no deadline
   Duration silence = std::chrono::hours(1);  // a workflow of which nothing was heard for so long has failed; max: never
   std::int32_t max_stages = 100'000;  // of one workflow: a loop that never ends takes no more memory
   std::int64_t memory = 1000;  // observations that a learned mean weighs
@@ -72,7 +72,7 @@ class ArrayPool {
 // changes nothing. Times that step back count as the latest one told.
 //
 // A call is made at a stage of its workflow: the first of its call site, in the order of declaration, that lacks calls.
-// Where none does, the workflow grows by a stage that nobody announced; further calls of that site join it until it
+// Where none does, the workflow grows by a stage that was not announced; further calls of that site join it until it
 // ends. A call is ready once all predecessors of its stage have ended; until then it is held. A stage ends when as many
 // of its calls have ended as it has. All calls are told by a handle, a small number of the owner's choice (a slot).
 //
@@ -271,7 +271,7 @@ class WorkflowTable {
 
   // By when the call must end if it is sent now; kNever where its workflow has no deadline. own_s: its expected time
   // alone, mean over the instances [s], 0: as told when it was made. Of a parallel stage, the dearest call counts.
-  // O(stages) after a change of the graph, and for a stage that nobody announced; else O(1).
+  // O(stages) after a change of the graph, and for a stage that was not announced; else O(1).
   TimePoint DeadlineOf(Handle call, double own_s, TimePoint now, const BudgetOptions& options = {}) {
     const TimePoint deadline = workflows_[calls_[call].workflow].deadline;
     return deadline == kNever ? kNever : Later(now, BudgetOf(call, own_s, now, options));

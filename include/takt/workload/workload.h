@@ -65,8 +65,8 @@ struct Workload {
   std::int32_t prefix_block_tokens = 512;
   std::vector<std::string> names = {""};
 
-  // Where models differ. Without models each call is as long as its output_tokens, whoever answers, and nobody knows
-  // who is right.
+  // Where models differ. Without models each call is as long as its output_tokens, whichever answers, and it is not
+  // known which is right.
   std::vector<std::string> models = {};  // as profiles call them; none twice; at most kMaxWorkloadModels
   std::vector<std::int32_t> model_tokens = {};  // true output of each call on each model, calls x models; at least 1
   // What the text of a call's prompt shows, in numbers: for predictors, which may look at these alone.
