@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catch.h"
@@ -12,6 +14,7 @@
 #include "takt/base/count.h"
 #include "takt/base/id.h"
 #include "takt/base/id_map.h"
+#include "takt/base/names.h"
 #include "takt/base/random.h"
 #include "takt/base/slot_table.h"
 #include "takt/base/time.h"
@@ -24,6 +27,14 @@
 
 namespace takt {
 namespace {
+
+enum class Fruit : std::uint8_t { kApple, kPear2 };
+enum class Tree : std::uint8_t { kApple, kPear2 };
+enum class Berry : std::uint8_t { kApple, kPear2 };
+constexpr auto NamesOf(Fruit) { return std::array<std::string_view, 2>(); }
+constexpr auto NamesOf(Tree) { return std::array<std::string_view, 1>(); }
+constexpr auto NamesOf(Berry) { return std::array<std::string_view, 3>(); }
+static_assert(kAllNamed<Fruit> && !kAllNamed<Tree> && !kAllNamed<Berry>);
 
 TEST_CASE("seconds become whole nanoseconds, rounded, saturating, never undefined") {
   CHECK(FromSeconds(1.5) == Duration(1'500'000'000));
