@@ -102,8 +102,8 @@ concept GroupLogPolicy = GroupPolicy<P> && requires(P& p) {
 };
 
 // Optional: is told when a group of which nobody waited gets a waiting member. `least` is the smallest GroupKey of the
-// groups that wait; where none does, the key, as it is now, of the group that was the last to wait. Before any group
-// has waited there is neither, and nothing is told.
+// groups that wait. Where no group waits, it is the present key of the group that was the last to wait. Before any
+// group has waited there is neither, and nothing is told.
 template <class P>
 concept GroupWakePolicy =
     GroupPolicy<P> && requires(P& p, std::uint64_t group, RankKey least) { p.GroupWakes(group, least); };
@@ -192,30 +192,35 @@ struct PolicyHooks {
   bool moving = false, groups = false, group_log = false, group_wake = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false;
   bool enters = false, ends = false, timed = false, pressure = false, explains = false, begins = false;
+  bool reserves = false, hashes = false;
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
 };
 
 template <RankPolicy P>
+constexpr PolicyHooks HooksOf() {
+  return {.moving = MovingPolicy<P>,
+          .groups = GroupPolicy<P>,
+          .group_log = GroupLogPolicy<P>,
+          .group_wake = GroupWakePolicy<P>,
+          .group_watch = GroupWatchPolicy<P>,
+          .observes = ObservingPolicy<P>,
+          .scheduled = ScheduledPolicy<P>,
+          .victims = VictimPolicy<P>,
+          .enters = EnterPolicy<P>,
+          .ends = EndPolicy<P>,
+          .timed = TimedPolicy<P>,
+          .pressure = PressurePolicy<P>,
+          .explains = ExplainPolicy<P>,
+          .begins = PlanBeginPolicy<P>,
+          .reserves = ReservePolicy<P>,
+          .hashes = HashingPolicy<P>};
+}
+
+template <RankPolicy P>
 constexpr PolicyHooks HooksOf(const P& policy) {
-  if constexpr (requires { policy.hooks(); }) {
-    return policy.hooks();
-  } else {
-    return {.moving = MovingPolicy<P>,
-            .groups = GroupPolicy<P>,
-            .group_log = GroupLogPolicy<P>,
-            .group_wake = GroupWakePolicy<P>,
-            .group_watch = GroupWatchPolicy<P>,
-            .observes = ObservingPolicy<P>,
-            .scheduled = ScheduledPolicy<P>,
-            .victims = VictimPolicy<P>,
-            .enters = EnterPolicy<P>,
-            .ends = EndPolicy<P>,
-            .timed = TimedPolicy<P>,
-            .pressure = PressurePolicy<P>,
-            .explains = ExplainPolicy<P>,
-            .begins = PlanBeginPolicy<P>};
-  }
+  if constexpr (requires { policy.hooks(); }) return policy.hooks();
+  else return HooksOf<P>();
 }
 
 }  // namespace takt
