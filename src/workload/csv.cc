@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <ranges>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "workload/csv_columns.h"
 #include "workload/format.h"
 
@@ -12,21 +14,23 @@ namespace {
 
 enum Column : std::size_t { kTime, kPrompt, kOutput, kModel, kLogType, kColumns };
 
+constexpr std::size_t kNeeded = kOutput + 1;  // of those that a format has
+
 struct Scheme {
   WorkloadFormat format;
-  std::array<std::string_view, kColumns> columns;  // empty: the format has no such column
+  std::array<std::string_view, kColumns> columns;  // empty, or not there: the format has none
 };
 
-constexpr std::array<Scheme, 3> kSchemes = {{
-    {WorkloadFormat::kAzure, {"TIMESTAMP", "ContextTokens", "GeneratedTokens", "", ""}},
+constexpr auto kSchemes = std::to_array<Scheme>({
+    {WorkloadFormat::kAzure, {"TIMESTAMP", "ContextTokens", "GeneratedTokens"}},
     {WorkloadFormat::kBurstGpt, {"Timestamp", "Request tokens", "Response tokens", "Model", "Log Type"}},
-    {WorkloadFormat::kShareGpt, {"", "num_prefill_tokens", "num_decode_tokens", "", ""}},
-}};
+    {WorkloadFormat::kShareGpt, {"", "num_prefill_tokens", "num_decode_tokens"}},
+});
 
 class CsvParser : public LineParser {
  public:
   CsvParser(const Scheme& scheme, const ReadOptions& options, WorkloadBuilder& builder)
-      : scheme_(scheme), builder_(builder), columns_(scheme.columns, kOutput + 1), generated_(options) {}
+      : scheme_(scheme), builder_(builder), columns_(scheme.columns, kNeeded), generated_(options) {}
 
   absl::Status Header(std::string_view line) override { return columns_.Header(line); }
 
@@ -47,8 +51,8 @@ class CsvParser : public LineParser {
 
  private:
   absl::StatusOr<TimePoint> Arrival() {
+    if (!columns_.has(kTime)) return generated_.now();
     if (scheme_.format == WorkloadFormat::kAzure) return NearTheFirst(ParseTimestamp(columns_.field(kTime)));
-    if (scheme_.format == WorkloadFormat::kShareGpt) return generated_.now();
     const absl::StatusOr<Duration> arrival = ParseSeconds(columns_.field(kTime));
     if (!arrival.ok()) return arrival.status();
     return TimePoint(*arrival);
@@ -74,6 +78,18 @@ class CsvParser : public LineParser {
 };
 
 }  // namespace
+
+bool IsCsv(WorkloadFormat format) { return std::ranges::find(kSchemes, format, &Scheme::format) != kSchemes.end(); }
+
+std::string CsvHeaders() {
+  std::string text;
+  for (const Scheme& scheme : kSchemes) {
+    auto needed = scheme.columns | std::views::take(kNeeded) |
+                  std::views::filter([](std::string_view name) { return !name.empty(); });
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", Name(scheme.format), fmt::join(needed, ","));
+  }
+  return text;
+}
 
 std::unique_ptr<LineParser> MakeCsvParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder) {
   const auto* scheme = std::ranges::find(kSchemes, format, &Scheme::format);

@@ -66,6 +66,8 @@ class GeneratedArrivals {
   Duration now_{0};
 };
 
+bool IsCsv(WorkloadFormat format);
+std::string CsvHeaders();  // of each format the columns that it must have, for people
 std::unique_ptr<LineParser> MakeCsvParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
 std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
 

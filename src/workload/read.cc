@@ -52,11 +52,6 @@ class Reader {
   }
 
  private:
-  static bool IsCsv(WorkloadFormat format) {
-    return format == WorkloadFormat::kAzure || format == WorkloadFormat::kBurstGpt ||
-           format == WorkloadFormat::kShareGpt;
-  }
-
   std::string Place() const { return fmt::format("{}:{}", name_, lines_.number()); }
   std::int64_t Workflows() { return std::ssize(builder_.workload().workflows); }
   bool Full() { return options_.limit > 0 && Workflows() >= options_.limit; }
@@ -70,11 +65,8 @@ class Reader {
     if (format == WorkloadFormat::kAuto) {
       return absl::InvalidArgumentError(fmt::format(
           "{} begins no known format; known are workflow (JSON with calls), mooncake (JSON with "
-          "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), and CSV with a header: azure "
-          "(TIMESTAMP,ContextTokens,GeneratedTokens), burstgpt "
-          "(Timestamp,Model,Request tokens,Response tokens), sharegpt (num_prefill_tokens,"
-          "num_decode_tokens)",
-          Quoted(line)));
+          "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), and CSV with a header: {}",
+          Quoted(line), CsvHeaders()));
     }
     report_.format = format;
     report_.arrivals_generated = format == WorkloadFormat::kShareGpt || format == WorkloadFormat::kInferCept ||

@@ -73,8 +73,8 @@ void CheckWorkload(const Workload& w) {
   if (IsAscii(w) && ShortTimes(w)) Expect(*again == w, "what is written is read back unchanged");
 }
 
-void CheckText(std::string_view text) {
-  ReadOptions options{.max_bytes = 1 << 20};
+void CheckText(std::string_view text, WorkloadFormat format) {
+  ReadOptions options{.format = format, .max_bytes = 1 << 20};
   const absl::StatusOr<Workload> strict = ParseWorkload(text, "f", options);
   if (strict.ok()) CheckWorkload(*strict);
   options.skip_bad_lines = true;
@@ -98,6 +98,7 @@ void CheckSpec(std::string_view spec) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (text.starts_with("gen:")) takt::CheckSpec(text);
-  else takt::CheckText(text);
+  else
+    for (const auto name : NamesOf(takt::WorkloadFormat{})) takt::CheckText(text, *takt::ParseWorkloadFormat(name));
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "CLI/CLI.hpp"
 #include "tool/run/exit_code.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "takt/workload/read.h"
 
 namespace takt::tool {
@@ -165,10 +166,10 @@ Flag Group::AddFlag(const char* names, bool& to, const char* text) const {
 std::shared_ptr<CLI::FormatterBase> HelpFormat() { return std::make_shared<Format>(); }
 
 void AddWorkloadSource(Group group, WorkloadSource& to) {
-  group.Add("--format", to.format, "NAME",
-            "of the file: auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, text2sql; auto looks at its "
-            "first line",
-            KnownFormat());
+  group.Add(
+      "--format", to.format, "NAME",
+      fmt::format("of the file: {}; auto looks at its first line", fmt::join(NamesOf(WorkloadFormat{}), ", ")).c_str(),
+      KnownFormat());
   group.Add("--length-scale", to.length_scale, "X",
             "all lengths times X: for an engine that is smaller than the one that the trace is of", Positive());
   group.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
