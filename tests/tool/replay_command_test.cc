@@ -168,6 +168,7 @@ TEST_CASE("CSV and JSON tell the same") {
       const auto& row = rows[r * requests + i];
       CHECK(row.at("policy") == run["policy"].get<std::string>());
       CHECK(row.at("outcome") == "completed");
+      CHECK(row.at("tenant") == "0");
       CHECK(std::stod(row.at("arrival_s")) + std::stod(row.at("e2e_s")) == Approx(std::stod(row.at("end_s"))));
       e2e += std::stod(row.at("e2e_s"));
       queue += std::stod(row.at("queue_s"));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,23 +16,31 @@ struct ProfilesArguments {
   std::string file;
 };
 
-std::string OptionLine(const PolicyInfo::Option& option) {
-  return fmt::format("    {:<14} {} [{}{}{}]\n", option.name, option.meaning, option.default_value,
-                     option.unit.empty() ? "" : " ", option.unit);
+std::size_t LongestName(const auto& infos) {
+  std::size_t longest = 0;
+  for (const auto& info : infos) longest = std::max(longest, info.name.size());
+  return longest;
 }
 
 int RunPolicies(const PoliciesArguments&) {
   std::string text = "Which request first? (takt replay --policy NAME)\n\n";
-  for (const PolicyInfo& policy : PolicyInfos()) {
-    text += fmt::format("  {:<15} {}\n", policy.name, policy.summary);
-    for (const PolicyInfo::Option& option : policy.options) text += OptionLine(option);
+  const std::vector<PolicyInfo> policies = PolicyInfos();
+  std::size_t column = LongestName(policies);
+  for (const PolicyInfo& policy : policies) column = std::max(column, 2 + LongestName(policy.options));
+  for (const PolicyInfo& policy : policies) {
+    text += fmt::format("  {:<{}} {}\n", policy.name, column, policy.summary);
+    for (const PolicyInfo::Option& option : policy.options) {
+      text += fmt::format("    {:<{}} {} [{}{}{}]\n", option.name, column - 2, option.meaning, option.default_value,
+                          option.unit.empty() ? "" : " ", option.unit);
+    }
   }
   text +=
       "\nOptions go with the name: --policy 'aged(stjf,threshold=50)'.\n"
       "aged(POLICY) is any of the others, but who has been passed over for too long comes first.\n"
       "\nWhich instance? (takt replay --instances N --placement NAME)\n\n";
-  for (const PlacementInfo& placement : PlacementInfos()) {
-    text += fmt::format("  {:<15} {}\n", placement.name, placement.text);
+  const std::vector<PlacementInfo> placements = PlacementInfos();
+  for (const PlacementInfo& placement : placements) {
+    text += fmt::format("  {:<{}} {}\n", placement.name, LongestName(placements), placement.text);
   }
   return Print("policies", text);
 }

@@ -53,13 +53,14 @@ std::string RequestLine(const std::string& run, const Workload& workload, std::s
   if (completed && record.output_tokens > 1) {
     tpot = fmt::format("{}", ToSeconds(record.end - record.first_token) / (record.output_tokens - 1));
   }
-  return fmt::format(
-      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", run, index, record.workflow,
-      Field(workload.names[call.stage]), Field(workload.names[call.agent]), OutcomeOf(record),
-      record.first_step == kNever ? "" : std::to_string(record.instance), Seconds(TimePoint{}, record.arrival),
-      Seconds(record.arrival, record.first_step), Seconds(record.arrival, record.first_token), tpot,
-      completed ? Seconds(record.arrival, record.end) : "", call.prompt_tokens, record.output_tokens,
-      record.cached_tokens, record.preemptions, record.recomputed_tokens, Seconds(TimePoint{}, record.end));
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", run, index, record.workflow,
+                     Field(workload.names[call.stage]), Field(workload.names[call.agent]), OutcomeOf(record),
+                     record.first_step == kNever ? "" : std::to_string(record.instance),
+                     Seconds(TimePoint{}, record.arrival), Seconds(record.arrival, record.first_step),
+                     Seconds(record.arrival, record.first_token), tpot,
+                     completed ? Seconds(record.arrival, record.end) : "", call.prompt_tokens, record.output_tokens,
+                     record.cached_tokens, record.preemptions, record.recomputed_tokens,
+                     Seconds(TimePoint{}, record.end), workload.workflows[record.workflow].tenant);
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ std::string RequestLine(const std::string& run, const Workload& workload, std::s
 void WriteRequestCsv(const Comparison& comparison, OutputFile& out) {
   out.Write(
       "policy,estimates,load,request,workflow,stage,agent,outcome,instance,arrival_s,queue_s,ttft_s,tpot_s,e2e_s,"
-      "prompt_tokens,output_tokens,cached_tokens,preemptions,recomputed_tokens,end_s\n");
+      "prompt_tokens,output_tokens,cached_tokens,preemptions,recomputed_tokens,end_s,tenant\n");
   for (const Run& run : comparison.runs) {
     if (!run.ended) continue;
     const std::string columns = RunColumns(run);
