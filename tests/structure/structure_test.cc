@@ -315,10 +315,16 @@ TEST_CASE("docs list every counter, policy, placement and pause policy") {
   const std::string readme = Read(root / "README.md");
   for (const PolicyInfo& policy : PolicyInfos()) {
     CAPTURE(policy.name);
-    const std::string page = Read(root / "docs/policies" / (policy.name + ".md"));
-    CHECK(page.find("## Measured\n") != std::string::npos);
-    for (const auto& option : policy.options) CHECK(page.find("| `" + option.name + "` |") != std::string::npos);
     CHECK(readme.find("](docs/policies/" + policy.name + ".md) |") != std::string::npos);
+    const std::filesystem::path path = root / "docs/policies" / (policy.name + ".md");
+    CAPTURE(path);
+    REQUIRE(std::filesystem::exists(path));
+    const std::string page = Read(path);
+    CHECK(page.find("## Measured\n") != std::string::npos);
+    for (const auto& option : policy.options) {
+      CAPTURE(option.name);
+      CHECK(page.find("| `" + option.name + "` |") != std::string::npos);
+    }
   }
   const std::string router = Read(root / "docs/guide/router.md");
   for (const PlacementInfo& placement : PlacementInfos()) {
@@ -330,6 +336,49 @@ TEST_CASE("docs list every counter, policy, placement and pause policy") {
   for (const PauseInfo& pause : PauseInfos()) {
     CAPTURE(pause.name);
     CHECK(pauses.find("| `" + pause.name + "` |") != std::string::npos);
+  }
+}
+
+// The header names of a row, with "{a,b}" written out.
+std::vector<std::string> NamedBy(const std::string& row) {
+  static const std::regex kName("`([^`]+(\\.h|/))`"), kBraces(R"(([^{]*)\{([^}]*)\}(.*))"), kEach("[^,]+");
+  std::vector<std::string> names;
+  for (std::sregex_iterator name(row.begin(), row.end(), kName), end; name != end; ++name) {
+    const std::string text = (*name)[1];
+    std::smatch part;
+    if (!std::regex_match(text, part, kBraces)) names.push_back(text);
+    else
+      for (std::sregex_iterator one(part[2].first, part[2].second, kEach); one != end; ++one)
+        names.push_back(part[1].str() + one->str() + part[3].str());
+  }
+  return names;
+}
+
+TEST_CASE("each public header is in one ring, and each name in the table of rings is a header's or a folder's") {
+  CHECK(NamedBy("| a | b | `a.h`, `b`; `c/{d,e}.h`, `f/` |") == Found{"a.h", "c/d.h", "c/e.h", "f/"});
+  const std::string page = Read(std::filesystem::path(TAKT_SOURCE_DIR) / "docs/project/architecture.md");
+  const std::size_t table = page.find("| Ring |");
+  std::vector<std::string> names = NamedBy(page.substr(table, page.find("\n\n", table) - table));
+  REQUIRE(names.size() > 30);
+  std::set<std::string> entries;  // `policy/<name>.h` and its like
+  for (const PolicyInfo& policy : PolicyInfos()) entries.insert("policy/" + policy.name + ".h");
+  for (const PlacementInfo& placement : PlacementInfos()) entries.insert("placement/" + placement.name + ".h");
+  for (const PauseInfo& pause : PauseInfos()) entries.insert("pause/" + pause.name + ".h");
+  std::set<std::string> used;
+  for (const File& file : PublicHeaders()) {
+    CAPTURE(file.path);
+    const std::string header = WithinTakt(file.path).value();
+    int rings = entries.contains(header);
+    for (const std::string& name : names) {
+      if (header != name && !(name.ends_with('/') && StartsWith(header, name))) continue;
+      used.insert(name);
+      ++rings;
+    }
+    CHECK(rings == 1);
+  }
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    CHECK((used.contains(name) || name.ends_with("/<name>.h")));
   }
 }
 
