@@ -1,4 +1,4 @@
-// The order alone: a host that keeps admission and memory to itself asks only who comes first.
+// The order alone: a host that keeps admission and memory to itself asks only which request comes first.
 #include <cstdio>
 #include <vector>
 
@@ -18,13 +18,18 @@ int main() {
     queue.Push(request, now);
   }
 
-  std::vector<takt::RequestId> first;
   for (int iteration = 1; !queue.empty(); ++iteration) {
-    queue.TopK(2, now, first);  // what the engine has room for
-    queue.EndIteration(first);
-    for (takt::RequestId picked : first) {
-      std::printf("iteration %d runs request %d\n", iteration, static_cast<int>(picked.value));
-      queue.Erase(picked);  // it has finished
+    std::vector<decltype(queue)::Ran> ran;
+    queue.Begin(now);
+    while (takt::RequestId top = queue.Top()) {
+      queue.Take(top);
+      if (ran.size() == 2) break;  // the engine has room for no more: what is taken, and does not run, keeps its place
+      ran.push_back({top});
+    }
+    queue.End(ran, now);
+    for (const auto& r : ran) {
+      std::printf("iteration %d runs request %d\n", iteration, static_cast<int>(r.request.value));
+      queue.Erase(r.request);  // it has finished
     }
   }
 }

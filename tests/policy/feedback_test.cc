@@ -283,39 +283,50 @@ TEST_CASE("mlfq is the published queues, whatever the host does") {
         to_prefill[++ids] = prompt;
         Request r = Long(prompt);
         r.id = {ids};
-        REQUIRE(queue.Push(r, now));
+        REQUIRE(queue.Push(r, now) == QueueResult::kDone);
         naive.Arrive(ids, prompt, now);
       }
       if (random.Chance(0.1)) {
         const auto victim = std::next(to_prefill.begin(), static_cast<std::ptrdiff_t>(random.Below(to_prefill.size())));
-        REQUIRE(queue.Erase({victim->first}));
+        REQUIRE(queue.Erase({victim->first}) == QueueResult::kDone);
         naive.Erase(victim->first);
         to_prefill.erase(victim);
       }
       if (random.Chance(0.2)) {
-        queue.Update({.request = {to_prefill.begin()->first}, .output_tokens = Estimate::Exact(3)}, now);
+        queue.Revise({.request = {to_prefill.begin()->first}, .output_tokens = Estimate::Exact(3)}, now);
       }
-      queue.TopK(1000, now, order);
+      queue.Begin(now);
+      order.resize(queue.size());
+      REQUIRE(queue.List(order) == order.size());
       Ids seen;
       for (const RequestId id : order) seen.push_back(id.value);
       REQUIRE(seen == naive.Order(now));
 
-      picked.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(random.Below(order.size() + 1)));
-      queue.EndIteration(picked);
+      // Those that are taken beyond what runs have their places again.
+      const std::size_t runs = random.Below(order.size() + 1);
+      const std::size_t taken = runs + (order.size() - runs) / (1 + static_cast<std::size_t>(step) % 3);
+      for (std::size_t i = 0; i < taken; ++i) {
+        REQUIRE(queue.Top() == order[i]);
+        REQUIRE(queue.Take(order[i]) == QueueResult::kDone);
+      }
+      picked.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(runs));
+      std::vector<WaitingQueue<Mlfq>::Ran> ran;
+      for (const RequestId id : picked) ran.push_back({id});
+      queue.End(ran, now);
       now += Duration(1);
       for (const RequestId id : picked) {
         std::int32_t& left = to_prefill.at(id.value);
         const std::int32_t prefill = std::min(left, static_cast<std::int32_t>(1 + random.Below(40)));
         left -= prefill;
         const std::int32_t output = left == 0 ? 1 : 0;
-        REQUIRE(queue.Computed(id, {prefill}, {output}));
+        REQUIRE(queue.Computed({id, {prefill}, {output}}) == QueueResult::kDone);
         naive.Ran(id.value, prefill, output, now);
         if (output > 0 && random.Chance(0.02)) {
-          REQUIRE(queue.Erase(id));
+          REQUIRE(queue.Erase(id) == QueueResult::kDone);
           naive.Erase(id.value);
           to_prefill.erase(id.value);
         } else {
-          REQUIRE(queue.Return(id, now));
+          REQUIRE(queue.Requeue(id, now) == QueueResult::kDone);
         }
       }
       starved += naive.starved();

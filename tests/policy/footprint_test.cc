@@ -606,9 +606,8 @@ TEST_CASE("nobody is passed by who comes more than two horizons later") {
 TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond the horizon") {
   for (const bool one_workflow : {false, true}) {
     const auto served_at = [one_workflow](const std::string& spec) {
-      WaitingQueue<AnyPolicy> queue(*MakePolicy(spec));
+      AnyWaitingQueue queue(*MakePolicy(spec));
       std::uint64_t id = 0;
-      std::vector<RequestId> first;
       const auto push = [&](double output, std::uint64_t tenant, double now) {
         Request r = testing::Prompt(++id, 1);
         r.output_tokens = Estimate::Exact(output);
@@ -621,8 +620,8 @@ TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond 
       // What has ended before tells crumbs from giants: a second of work every 20th.
       for (int i = 0; i < 400; ++i) {
         const RequestId ended = push(i % 20 == 0 ? 1000 : 40, 9, 0);
-        queue.EndIteration(std::span(&ended, 1));
-        queue.Computed(ended, {1}, {i % 20 == 0 ? 1000 : 40});
+        const AnyWaitingQueue::Ran ran = {ended, {1}, {i % 20 == 0 ? 1000 : 40}};
+        queue.End(std::span(&ran, 1), At(0));
         queue.Erase(ended);
       }
       RequestId own;
@@ -632,13 +631,13 @@ TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond 
         push(40, 1, now);  // 0.04 s, every 0.02 s, and due at once
         if (tick == 1000) own = push(5000, 7, now);
         while (busy_until <= tick) {
-          queue.TopK(1, At(now), first);
-          if (first.empty()) break;
-          queue.EndIteration(first);
-          if (first[0] == own) return now;
+          queue.Begin(At(now));
+          if (queue.empty()) break;
+          const AnyWaitingQueue::Ran ran = {queue.Top(), {1}, {40}};
+          queue.End(std::span(&ran, 1), At(now));
+          if (ran.request == own) return now;
           busy_until = std::max(busy_until, tick) + 2;
-          queue.Computed(first[0], {1}, {40});
-          queue.Erase(first[0]);
+          queue.Erase(ran.request);
         }
       }
       return std::numeric_limits<double>::infinity();

@@ -76,17 +76,13 @@ class Play {
     Played played;
     for (int now = 0; ended_ < kThree.size() && now < 100; ++now) {
       Answer(now);
-      std::vector<RequestId> order;
-      queue_.TopK(kThree.size(), At(now), order);
-      const auto first = std::ranges::find_if(order, [this](RequestId id) { return Fits(IndexOf(id)); });
-      played.runs += first == order.end() ? '-' : static_cast<char>('0' + first->value);
-      if (first == order.end()) {
-        queue_.EndIteration({});
-        continue;
-      }
-      const RequestId picked[] = {*first};
-      queue_.EndIteration(picked);
-      if (Token(IndexOf(*first), now + 1)) played.mean_end += (now + 1) / 3.0;
+      queue_.Begin(At(now));
+      while (queue_.Top() && !Fits(IndexOf(queue_.Top()))) queue_.Take(queue_.Top());
+      const RequestId first = queue_.Top();
+      played.runs += first ? static_cast<char>('0' + first.value) : '-';
+      const AnyWaitingQueue::Ran ran[] = {{first}};
+      queue_.End(std::span(ran, first ? 1 : 0), At(now));
+      if (first && Token(IndexOf(first), now + 1)) played.mean_end += (now + 1) / 3.0;
     }
     return played;
   }
@@ -120,8 +116,8 @@ class Play {
       if (s.back_at != now) continue;
       s.back_at = -1;
       s.to_recompute = kThree[i].at_call == KvAction::kDrop ? kThree[i].call_after : 0;
-      queue_.Update({.request = IdOf(i), .output_tokens = EstimateOf(i)}, At(now));
-      queue_.Return(IdOf(i), At(now));
+      queue_.Revise({.request = IdOf(i), .output_tokens = EstimateOf(i)}, At(now));
+      queue_.Requeue(IdOf(i), At(now));
     }
   }
 
@@ -135,20 +131,21 @@ class Play {
     } else if (++s.generated == kThree[i].length) {
       s.memory = 0;
       ++ended_;
-      return queue_.Erase(IdOf(i));
+      queue_.Erase(IdOf(i));
+      return true;
     } else if (s.generated == kThree[i].call_after && !s.called) {
       s.called = true;
       s.back_at = now + kThree[i].call_units;
       if (kThree[i].at_call != KvAction::kKeep) s.memory = 0;
-      queue_.Pause(IdOf(i), At(now));
+      queue_.Pause({.request = IdOf(i)}, At(now));
       return false;
     }
-    queue_.Update({.request = IdOf(i), .output_tokens = EstimateOf(i)}, At(now));
-    queue_.Return(IdOf(i), At(now));
+    queue_.Revise({.request = IdOf(i), .output_tokens = EstimateOf(i)}, At(now));
+    queue_.Requeue(IdOf(i), At(now));
     return false;
   }
 
-  WaitingQueue<AnyPolicy> queue_;
+  AnyWaitingQueue queue_;
   Told told_;
   std::array<State, 3> states_;
   std::size_t ended_ = 0;

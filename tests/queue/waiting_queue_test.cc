@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "catch.h"
+#include "scale.h"
 #include "takt/base/random.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
 
 namespace takt {
@@ -30,42 +32,53 @@ Request Of(std::uint64_t id, double tokens) {
 
 template <class P>
 Ids First(WaitingQueue<P>& queue, std::size_t k = 100) {
-  Ids first;
-  queue.TopK(k, {}, first);
+  queue.Begin({});
+  Ids first(k);
+  first.resize(queue.List(first));
   return first;
 }
+
+// An iteration that ran these besides what runs already.
+template <class P>
+void Run(WaitingQueue<P>& queue, const Ids& ids) {
+  std::vector<typename WaitingQueue<P>::Ran> ran;
+  for (RequestId id : ids) ran.push_back({id});
+  queue.End(ran, {});
+}
+
+bool Done(QueueResult result) { return result == QueueResult::kDone; }
 
 TEST_CASE("the best k, and those that were picked are gone") {
   WaitingQueue queue(Sjf{});
   CHECK(First(queue).empty());
-  for (std::uint64_t id = 1; id <= 5; ++id) CHECK(queue.Push(Of(id, 100.0 - static_cast<double>(id)), {}));
+  for (std::uint64_t id = 1; id <= 5; ++id) CHECK(Done(queue.Push(Of(id, 100.0 - static_cast<double>(id)), {})));
   CHECK(First(queue, 2) == Ids{{5}, {4}});
-  queue.EndIteration(Ids{{5}, {3}, {77}, {5}});
+  Run(queue, {{5}, {3}, {77}, {5}});
   CHECK(queue.size() == 3);
   CHECK(First(queue) == Ids{{4}, {2}, {1}});
-  CHECK(queue.Return({3}, {}));
+  CHECK(Done(queue.Requeue({3}, {})));
   CHECK(First(queue) == Ids{{4}, {3}, {2}, {1}});
-  CHECK(queue.Erase({4}));
-  CHECK(queue.Erase({5}));
-  CHECK(queue.Update({.request = {1}, .output_tokens = Estimate::Exact(1)}, {}));
+  CHECK(Done(queue.Erase({4})));
+  CHECK(Done(queue.Erase({5})));
+  CHECK(Done(queue.Revise({.request = {1}, .output_tokens = Estimate::Exact(1)}, {})));
   CHECK(First(queue) == Ids{{1}, {3}, {2}});
 }
 
 TEST_CASE("calls that make no sense are refused") {
   WaitingQueue queue(Fcfs{});
-  CHECK_FALSE(queue.Push(Of(0, 1), {}));
-  CHECK(queue.Push(Of(1, 1), {}));
-  CHECK_FALSE(queue.Push(Of(1, 1), {}));
-  CHECK_FALSE(queue.Return({1}, {}));  // it waits
-  CHECK_FALSE(queue.Return({2}, {}));
-  CHECK_FALSE(queue.Erase({2}));
-  CHECK_FALSE(queue.Update({.request = {2}}, {}));
-  CHECK_FALSE(queue.Pause({2}, {}));
-  CHECK_FALSE(queue.Computed({1}, {1}, {1}));
-  CHECK(queue.Pause({1}, {}));
-  CHECK_FALSE(queue.Pause({1}, {}));
+  CHECK(queue.Push(Of(0, 1), {}) == QueueResult::kInvalid);
+  CHECK(Done(queue.Push(Of(1, 1), {})));
+  CHECK(queue.Push(Of(1, 1), {}) == QueueResult::kInUse);
+  CHECK(queue.Requeue({1}, {}) == QueueResult::kOutOfPlace);  // it waits
+  CHECK(queue.Requeue({2}, {}) == QueueResult::kUnknown);
+  CHECK(queue.Erase({2}) == QueueResult::kUnknown);
+  CHECK(queue.Revise({.request = {2}}, {}) == QueueResult::kUnknown);
+  CHECK(queue.Pause({.request = {2}}, {}) == QueueResult::kUnknown);
+  CHECK(queue.Computed({{1}, {1}, {1}}) == QueueResult::kOutOfPlace);
+  CHECK(Done(queue.Pause({.request = {1}}, {})));
+  CHECK(queue.Pause({.request = {1}}, {}) == QueueResult::kOutOfPlace);
   CHECK(queue.empty());
-  CHECK(queue.Return({1}, {}));
+  CHECK(Done(queue.Requeue({1}, {})));
   CHECK(First(queue) == Ids{{1}});
 }
 
@@ -74,22 +87,22 @@ TEST_CASE("who is passed over is promoted, for as many steps as were granted") {
   queue.Push(Of(1, 1000), {});
   queue.Push(Of(2, 1), {});
   CHECK(First(queue) == Ids{{2}, {1}});
-  queue.EndIteration(Ids{{2}});
-  for (int i = 0; i < 5; ++i) queue.EndIteration({});  // 2 runs on
+  Run(queue, {{2}});
+  for (int i = 0; i < 5; ++i) Run(queue, {});  // 2 runs on
   queue.Push(Of(3, 1), {});
   CHECK(First(queue) == Ids{{1}, {3}});  // waited for 6 >= 3
-  queue.EndIteration(Ids{{1}});
-  queue.Return({1}, {});  // ran once
+  Run(queue, {{1}});
+  queue.Requeue({1}, {});  // ran once
   CHECK(First(queue) == Ids{{1}, {3}});
-  queue.EndIteration(Ids{{1}});
-  queue.Return({1}, {});  // twice
+  Run(queue, {{1}});
+  queue.Requeue({1}, {});  // twice
   CHECK(First(queue) == Ids{{3}, {1}});
 }
 
 TEST_CASE("iterations in which nothing ran do not count") {
   WaitingQueue queue(Aged(Sjf{}, {.threshold = 1, .quantum = 2}));
   queue.Push(Of(1, 1000), {});
-  for (int i = 0; i < 5; ++i) queue.EndIteration({});
+  for (int i = 0; i < 5; ++i) Run(queue, {});
   queue.Push(Of(2, 1), {});
   CHECK(First(queue) == Ids{{2}, {1}});
 }
@@ -99,27 +112,27 @@ TEST_CASE("victims: worst first, as few as suffice, promoted ones last") {
   Queue queue(Aged(Sjf{}, {.threshold = 2, .quantum = 100}));
   queue.Push(Of(9, 9000), {});
   queue.Push(Of(1, 10), {});
-  queue.EndIteration(Ids{{1}});
-  queue.EndIteration({});
+  Run(queue, {{1}});
+  Run(queue, {});
   CHECK(First(queue) == Ids{{9}});  // promoted
   Request fixed = Of(4, 8000);
   fixed.preemptible = false;
   for (const Request& r : {Of(2, 200), Of(3, 300), fixed, Of(5, 50)}) queue.Push(r, {});
-  queue.EndIteration(Ids{{9}, {2}, {3}, {4}});
+  Run(queue, {{9}, {2}, {3}, {4}});
 
-  const std::vector<Queue::Running> running = {{{1}, {5}}, {{2}, {5}}, {{3}, {5}}, {{4}, {5}}, {{9}, {5}}, {{77}, {5}}};
+  const std::vector<Queue::Holding> running = {{{1}, {5}}, {{2}, {5}}, {{3}, {5}}, {{4}, {5}}, {{9}, {5}}, {{77}, {5}}};
   Ids victims;
-  CHECK(queue.ChooseVictims(running, {6}, {}, victims));
+  CHECK(queue.Victims(running, {6}, {}, victims));
   CHECK(victims == Ids{{3}, {2}});
-  CHECK(queue.ChooseVictims(running, {20}, {}, victims));
+  CHECK(queue.Victims(running, {20}, {}, victims));
   CHECK(victims == Ids{{3}, {2}, {1}, {9}});
-  CHECK_FALSE(queue.ChooseVictims(running, {21}, {}, victims));
+  CHECK_FALSE(queue.Victims(running, {21}, {}, victims));
   CHECK(victims.empty());
-  CHECK(queue.ChooseVictims(running, {0}, {}, victims));
+  CHECK(queue.Victims(running, {0}, {}, victims));
   CHECK(victims.empty());
-  CHECK(queue.ChooseVictims(running, {10}, {}, victims, {5}));
+  CHECK(queue.Victims(running, {10}, {}, victims, {5}));
   CHECK(victims == Ids{{3}, {2}});
-  CHECK_FALSE(queue.ChooseVictims(running, {11}, {}, victims, {5}));  // it outranks neither 1 nor the promoted 9
+  CHECK_FALSE(queue.Victims(running, {11}, {}, victims, {5}));  // it outranks neither 1 nor the promoted 9
 }
 
 // Shortest first, but whoever came last is the first victim.
@@ -130,13 +143,13 @@ struct OwnVictims : Sjf {
 TEST_CASE("who outranks whom is told by rank, whoever would be the first victim") {
   WaitingQueue queue(OwnVictims{});
   for (const Request& r : {Of(1, 900), Of(2, 10), Of(3, 500)}) queue.Push(r, {});
-  queue.EndIteration(Ids{{1}, {2}, {3}});
+  Run(queue, {{1}, {2}, {3}});
   queue.Push(Of(4, 100), {});
-  const std::vector<WaitingQueue<OwnVictims>::Running> running = {{{1}, {5}}, {{2}, {5}}, {{3}, {5}}};
+  const std::vector<WaitingQueue<OwnVictims>::Holding> running = {{{1}, {5}}, {{2}, {5}}, {{3}, {5}}};
   Ids victims;
-  CHECK(queue.ChooseVictims(running, {10}, {}, victims, {4}));
+  CHECK(queue.Victims(running, {10}, {}, victims, {4}));
   CHECK(victims == Ids{{3}, {1}});
-  CHECK_FALSE(queue.ChooseVictims(running, {11}, {}, victims, {4}));
+  CHECK_FALSE(queue.Victims(running, {11}, {}, victims, {4}));
 }
 
 TEST_CASE("victims come from the tenant that was served most") {
@@ -144,14 +157,14 @@ TEST_CASE("victims come from the tenant that was served most") {
   for (std::uint64_t id = 1; id <= 3; ++id) {
     Request r = Of(id, 1);
     r.tenant = {id == 3 ? 2u : 1u};
-    CHECK(queue.Push(r, {}));
+    CHECK(Done(queue.Push(r, {})));
   }
-  queue.EndIteration(Ids{{1}, {2}, {3}});
-  CHECK(queue.Computed({1}, {10}, {1}));
-  CHECK(queue.Computed({3}, {1}, {1}));
+  Run(queue, {{1}, {2}, {3}});
+  CHECK(Done(queue.Computed({{1}, {10}, {1}})));
+  CHECK(Done(queue.Computed({{3}, {1}, {1}})));
   Ids victims;
-  CHECK(queue.ChooseVictims(std::vector<WaitingQueue<FairShare>::Running>{{{1}, {4}}, {{3}, {4}}, {{2}, {4}}}, {8}, {},
-                            victims));
+  CHECK(queue.Victims(std::vector<WaitingQueue<FairShare>::Holding>{{{1}, {4}}, {{3}, {4}}, {{2}, {4}}}, {8}, {},
+                      victims));
   CHECK(victims == Ids{{2}, {1}});
 }
 
@@ -163,8 +176,8 @@ TEST_CASE("a policy that charges for tokens is told of them") {
     queue.Push(r, {});
   }
   CHECK(First(queue) == Ids{{1}, {2}, {3}});
-  queue.EndIteration(Ids{{1}});
-  CHECK(queue.Computed({1}, {100}, {1}));
+  Run(queue, {{1}});
+  CHECK(Done(queue.Computed({{1}, {100}, {1}})));
   CHECK(First(queue) == Ids{{3}, {2}});
 }
 
@@ -200,20 +213,20 @@ TEST_CASE("a policy sees requests as they were told, with times that were not to
   const auto seen = [&]() -> const Request& { return witness.notes->states.at(1).request; };
   Request r = Of(1, 10);
   r.after = {.calls = std::numeric_limits<double>::infinity()};
-  CHECK(queue.Push(r, At(5)));
+  CHECK(Done(queue.Push(r, At(5))));
   CHECK(seen().arrival == At(5));
   CHECK(seen().workflow_arrival == At(5));
   CHECK(seen().after == WorkAfter{});
   CHECK(witness.notes->states.at(1).enqueued == At(5));
   r = Of(2, 10);
   r.arrival = At(3);
-  CHECK(queue.Push(r, At(5)));
+  CHECK(Done(queue.Push(r, At(5))));
   CHECK(witness.notes->states.at(2).request.arrival == At(3));
   CHECK(witness.notes->states.at(2).request.workflow_arrival == At(3));
   r = Of(3, 10);
   r.workflow_arrival = At(1);
   r.after = {.calls = 2};
-  CHECK(queue.Push(r, At(5)));
+  CHECK(Done(queue.Push(r, At(5))));
   CHECK(witness.notes->states.at(3).request.arrival == At(5));
   CHECK(witness.notes->states.at(3).request.workflow_arrival == At(1));
   CHECK(witness.notes->states.at(3).request.after == WorkAfter{.calls = 2});
@@ -227,35 +240,35 @@ TEST_CASE("all that a revision tells reaches the policy, whether the request wai
     Request told = Of(1, 10);
     told.sequences = 4;
     queue.Push(told, At(0));
-    if (runs) queue.EndIteration(Ids{{1}});
+    if (runs) Run(queue, {{1}});
     const auto seen = [&]() -> const Request& { return witness.notes->states.at(1).request; };
-    CHECK(queue.Update({.request = {1}, .output_tokens = Estimate::Exact(7)}, At(1)));
+    CHECK(Done(queue.Revise({.request = {1}, .output_tokens = Estimate::Exact(7)}, At(1))));
     CHECK(seen().output_tokens == Estimate::Exact(7));
     CHECK(witness.notes->times.at(1) == At(1));
-    CHECK(queue.Update({.request = {1}, .workflow_tokens_left = Estimate::Exact(8)}, At(2)));
+    CHECK(Done(queue.Revise({.request = {1}, .workflow_tokens_left = Estimate::Exact(8)}, At(2))));
     CHECK(seen().workflow_tokens_left == Estimate::Exact(8));
-    CHECK(queue.Update({.request = {1}, .deadline = At(9)}, At(2)));
+    CHECK(Done(queue.Revise({.request = {1}, .deadline = At(9)}, At(2))));
     CHECK(seen().deadline == At(9));
-    CHECK(queue.Update({.request = {1}, .expires_at = At(10)}, At(2)));
+    CHECK(Done(queue.Revise({.request = {1}, .expires_at = At(10)}, At(2))));
     CHECK(seen().expires_at == At(10));
-    CHECK(queue.Update({.request = {1}, .priority = 11}, At(2)));
+    CHECK(Done(queue.Revise({.request = {1}, .priority = 11}, At(2))));
     CHECK(seen().priority == 11);
-    CHECK(queue.Update({.request = {1}, .sequences = 3}, At(2)));
+    CHECK(Done(queue.Revise({.request = {1}, .sequences = 3}, At(2))));
     CHECK(seen().sequences == 3);
-    CHECK(queue.Update({.request = {1}, .sequences = 1}, At(2)));
+    CHECK(Done(queue.Revise({.request = {1}, .sequences = 1}, At(2))));
     CHECK(seen().sequences == 1);
-    CHECK(queue.Update({.request = {1}, .sequences = 0}, At(2)));
+    CHECK(Done(queue.Revise({.request = {1}, .sequences = 0}, At(2))));
     CHECK(seen().sequences == 1);
     Revised after{.request = {1}};
     after.after = WorkAfter{.calls = 3};
-    CHECK(queue.Update(after, At(2)));
+    CHECK(Done(queue.Revise(after, At(2))));
     CHECK(seen().after == WorkAfter{.calls = 3});
     after.after->calls = std::numeric_limits<double>::quiet_NaN();
-    CHECK(queue.Update(after, At(2)));
+    CHECK(Done(queue.Revise(after, At(2))));
     CHECK(seen().after == WorkAfter{});
     Revised next{.request = {1}};
     next.next_call = NextCall{.duration = std::chrono::seconds(5)};
-    CHECK(queue.Update(next, At(2)));
+    CHECK(Done(queue.Revise(next, At(2))));
     CHECK(seen().next_call == NextCall{.duration = std::chrono::seconds(5)});
     CHECK(seen().output_tokens == Estimate::Exact(7));  // and nothing else changes
     CHECK(witness.notes->events == "arrrrrrrrrrr");
@@ -267,14 +280,14 @@ TEST_CASE("a policy is told of calls, and of each end once") {
   WaitingQueue queue(witness);
   for (std::uint64_t id : {1u, 2u, 3u}) queue.Push(Of(id, 1), At(0));
   CHECK_FALSE(queue.empty());
-  queue.EndIteration(Ids{{1}});
-  CHECK(queue.Pause({1}, At(1)));
-  CHECK(queue.Pause({2}, At(1)));
+  Run(queue, {{1}});
+  CHECK(Done(queue.Pause({.request = {1}}, At(1))));
+  CHECK(Done(queue.Pause({.request = {2}}, At(1))));
   CHECK(witness.notes->events == "aaatt");
-  CHECK(queue.Return({1}, At(2)));
+  CHECK(Done(queue.Requeue({1}, At(2))));
   CHECK(witness.notes->states.at(1).enqueued == At(2));
   CHECK(witness.notes->states.at(1).has_run);
-  for (std::uint64_t id : {1u, 2u, 3u}) CHECK(queue.Erase({id}));
+  for (std::uint64_t id : {1u, 2u, 3u}) CHECK(Done(queue.Erase({id})));
   CHECK(witness.notes->ended == Ids{{1}, {2}, {3}});
   CHECK(queue.empty());
 }
@@ -282,12 +295,12 @@ TEST_CASE("a policy is told of calls, and of each end once") {
 TEST_CASE("tokens that were computed count for the request that ran, and none other") {
   WaitingQueue queue{Witness{}};
   queue.Push(Of(1, 1), At(0));
-  CHECK_FALSE(queue.Computed({1}, {5}, {5}));  // it waits
-  queue.EndIteration(Ids{{1}});
-  CHECK(queue.Computed({1}, {5}, {3}));
-  CHECK(queue.Computed({1}, {5}, {4}));
+  CHECK(queue.Computed({{1}, {5}, {5}}) == QueueResult::kOutOfPlace);  // it waits
+  Run(queue, {{1}});
+  CHECK(Done(queue.Computed({{1}, {5}, {3}})));
+  CHECK(Done(queue.Computed({{1}, {5}, {4}})));
   const auto notes = queue.policy().notes;
-  CHECK(queue.Return({1}, At(1)));
+  CHECK(Done(queue.Requeue({1}, At(1))));
   CHECK(notes->states.at(1).generated == Tokens{7});
 }
 
@@ -297,16 +310,125 @@ TEST_CASE("steps are counted from when it was picked, whoever else runs") {
     WaitingQueue queue(Aged(Sjf{}, {.threshold = 2, .quantum = 2}));
     queue.Push(Of(1, 1000), {});
     queue.Push(Of(2, 1), {});
-    queue.EndIteration(Ids{{2}});
-    queue.EndIteration({});
+    Run(queue, {{2}});
+    Run(queue, {});
     queue.Push(Of(3, 5), {});
     CHECK(First(queue) == Ids{{1}, {3}});
-    queue.EndIteration(Ids{{1}});
-    if (steps == 2) queue.EndIteration({});
-    CHECK(queue.Pause({1}, {}));
-    for (int i = 0; i < 5; ++i) queue.EndIteration({});  // a call costs no quantum
-    CHECK(queue.Return({1}, {}));
+    Run(queue, {{1}});
+    if (steps == 2) Run(queue, {});
+    CHECK(Done(queue.Pause({.request = {1}}, {})));
+    for (int i = 0; i < 5; ++i) Run(queue, {});  // a call costs no quantum
+    CHECK(Done(queue.Requeue({1}, {})));
     CHECK(First(queue, 1) == (steps == 1 ? Ids{{1}} : Ids{{3}}));
+  }
+}
+
+TEST_CASE("a request that is taken leaves the order until the iteration ends") {
+  WaitingQueue queue(Sjf{});
+  for (std::uint64_t id = 1; id <= 4; ++id) queue.Push(Of(id, static_cast<double>(id)), {});
+  CHECK(queue.Take({1}) == QueueResult::kOutOfPlace);  // no iteration has begun
+  queue.Begin({});
+  CHECK(queue.Top() == RequestId{1});
+  CHECK(queue.Take({1}) == QueueResult::kDone);
+  CHECK(queue.Take({1}) == QueueResult::kOutOfPlace);
+  CHECK(queue.place({1}) == QueuePlace::kTaken);
+  CHECK(queue.Take({3}) == QueueResult::kDone);  // it need not be the first
+  CHECK(queue.size() == 2);
+  CHECK(queue.Top() == RequestId{2});
+  CHECK(queue.Hold({2}) == QueueResult::kDone);
+  CHECK(queue.Hold({3}) == QueueResult::kDone);  // taken first, then found to be blocked
+  CHECK(queue.Hold({3}) == QueueResult::kOutOfPlace);
+  queue.Push(Of(5, 0.5), {});
+  CHECK(queue.Top() == RequestId{5});
+  CHECK(queue.Requeue({1}, {}) == QueueResult::kDone);
+  CHECK(queue.Requeue({1}, {}) == QueueResult::kOutOfPlace);
+  CHECK(queue.Take({5}) == QueueResult::kDone);
+  CHECK(queue.Take({4}) == QueueResult::kDone);
+  Run(queue, {{5}});
+  CHECK(First(queue) == Ids{{1}, {4}});
+  for (std::uint64_t id : {2u, 3u}) CHECK(queue.place({id}) == QueuePlace::kHeld);
+  CHECK(queue.Requeue({3}, {}) == QueueResult::kDone);
+  CHECK(First(queue) == Ids{{1}, {3}, {4}});
+  queue.Begin({});
+  CHECK(queue.Take({1}) == QueueResult::kDone);
+  CHECK(queue.Erase({1}) == QueueResult::kDone);
+  CHECK(queue.Take({3}) == QueueResult::kDone);
+  CHECK(queue.Revise({.request = {3}, .output_tokens = Estimate::Exact(9)}, {}) == QueueResult::kDone);
+  queue.Begin({});  // gives up the one that has not ended
+  CHECK(queue.place({3}) == QueuePlace::kWaiting);
+  Ids two(2);
+  CHECK(queue.List(two) == 2);
+  CHECK(two == Ids{{4}, {3}});
+}
+
+// Two queues are told the same, but that one of them has more taken from it, which is given back by Requeue, End or the
+// next Begin: its order is that of the other after each step, under every policy.
+TEST_CASE("what is taken and given back loses nothing") {
+  std::vector<std::string> specs = {"aged(stjf,threshold=3,quantum=2)", "aged(fair_share,threshold=4,quantum=2)"};
+  for (const PolicyInfo& info : PolicyInfos()) specs.push_back(info.name);
+  std::erase(specs, "aged");
+  for (const std::string& spec : specs) {
+    CAPTURE(spec);
+    for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(6)); ++seed) {
+      CAPTURE(seed);
+      Random random(seed);
+      AnyWaitingQueue plain(*MakePolicy(spec)), taken_from(*MakePolicy(spec));
+      std::uint64_t last = 0;
+      Ids running;
+      TimePoint now{};
+      const auto both = [&](auto&& call) {
+        const QueueResult result = call(plain);
+        REQUIRE(call(taken_from) == result);
+      };
+      const auto something_happens = [&] {
+        const RequestId any = {1 + random.Below(last + 1)};
+        const double what = random.Uniform();
+        if (what < 0.6) {
+          Request r = Of(++last, static_cast<double>(1 + random.Below(500)));
+          r.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(900))};
+          r.tenant = {random.Below(4)}, r.agent = {random.Below(3)}, r.workflow = {last / 3 + 1};
+          r.deadline = now + FromSeconds(random.Uniform() * 3), r.priority = static_cast<std::int32_t>(random.Below(3));
+          both([&](auto& q) { return q.Push(r, now); });
+        } else if (what < 0.75) {
+          both([&](auto& q) { return q.Erase(any); });
+          std::erase(running, any);
+        } else {
+          const Revised e = {.request = any, .output_tokens = Estimate::Exact(static_cast<double>(random.Below(300)))};
+          both([&](auto& q) { return q.Revise(e, now); });
+        }
+      };
+      for (int step = 0; step < 150; ++step) {
+        now += FromSeconds(random.Uniform() * 0.3);
+        while (last < 12 || random.Chance(0.5)) something_happens();
+        plain.Begin(now), taken_from.Begin(now);
+        std::vector<AnyWaitingQueue::Ran> ran;
+        for (std::uint64_t n = random.Below(7); n > 0; --n) {
+          const RequestId top = taken_from.Top();
+          if (!top) break;
+          REQUIRE(taken_from.Take(top) == QueueResult::kDone);
+          if (random.Chance(0.3)) ran.push_back({top, {static_cast<std::int32_t>(random.Below(50))}, {1}});
+          if (random.Chance(0.3)) something_happens();
+          if (random.Chance(0.2) && (ran.empty() || ran.back().request != top)) taken_from.Requeue(top, now);
+        }
+        if (random.Chance(0.9)) {
+          plain.End(ran, now), taken_from.End(ran, now);
+          for (const auto& r : ran) {
+            if (plain.place(r.request) == QueuePlace::kRunning) running.push_back(r.request);
+          }
+        }
+        while (!running.empty() && random.Chance(0.6)) {
+          const RequestId id = running[random.Below(running.size())];
+          both([&](auto& q) { return q.Requeue(id, now); });
+          std::erase(running, id);
+        }
+        plain.Begin(now), taken_from.Begin(now);  // keys of groups count from here
+        Ids a(plain.size()), b(taken_from.size());
+        REQUIRE(plain.List(a) == a.size());
+        REQUIRE(taken_from.List(b) == b.size());
+        REQUIRE(a == b);
+        REQUIRE(taken_from.Top() == (b.empty() ? RequestId{} : b.front()));
+      }
+    }
   }
 }
 
@@ -321,25 +443,25 @@ TEST_CASE("whatever a host does, nobody is lost or named twice") {
       const auto at = model.find(id);
       switch (random.Below(5)) {
         case 0:
-          REQUIRE(queue.Push(Of(id, static_cast<double>(random.Below(9))), {}) == (id != 0 && at == model.end()));
+          REQUIRE(Done(queue.Push(Of(id, static_cast<double>(random.Below(9))), {})) == (id != 0 && at == model.end()));
           if (id != 0) model.emplace(id, Where::kWaiting);
           break;
         case 1:
-          REQUIRE(queue.Return({id}, {}) == (at != model.end() && at->second != Where::kWaiting));
+          REQUIRE(Done(queue.Requeue({id}, {})) == (at != model.end() && at->second != Where::kWaiting));
           if (at != model.end()) at->second = Where::kWaiting;
           break;
         case 2:
           if (!random.Chance(0.3)) break;
-          REQUIRE(queue.Erase({id}) == (at != model.end()));
+          REQUIRE(Done(queue.Erase({id})) == (at != model.end()));
           model.erase(id);
           break;
         case 3:
-          REQUIRE(queue.Pause({id}, {}) == (at != model.end() && at->second != Where::kPaused));
+          REQUIRE(Done(queue.Pause({.request = {id}}, {})) == (at != model.end() && at->second != Where::kPaused));
           if (at != model.end()) at->second = Where::kPaused;
           break;
         default: {
           const Ids first = First(queue, random.Below(4));
-          queue.EndIteration(first);
+          Run(queue, first);
           for (RequestId picked : first) {
             REQUIRE(model.at(picked.value) == Where::kWaiting);
             model.at(picked.value) = Where::kRunning;

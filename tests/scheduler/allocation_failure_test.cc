@@ -372,12 +372,13 @@ TEST_CASE("a queue that such a policy has ended stays as it is") {
   const Thrower policy{std::make_shared<int>(0)};
   WaitingQueue<Thrower> queue(policy);
   Random random(3);
-  const std::vector<RequestId> picked = {{1}};
-  CHECK(queue.Push(RequestOf(1, random, {}), {}));
+  const std::vector<WaitingQueue<Thrower>::Ran> ran = {{{1}}};
+  CHECK(queue.Push(RequestOf(1, random, {}), {}) == QueueResult::kDone);
   *policy.at = 1;
   CHECK_THROWS_AS(queue.Push(RequestOf(2, random, {}), {}), std::bad_alloc);
   CHECK(queue.ended());
-  queue.EndIteration(picked);
+  queue.End(ran, {});
+  CHECK(queue.Erase({1}) == QueueResult::kEnded);
   CHECK(queue.size() == 1);
 }
 
@@ -499,42 +500,49 @@ TEST_CASE("an instance for which there was no memory is not up, and may come aga
 
 // ---- a queue, an inbox ----------------------------------------------------------------------------------------
 
+std::uint64_t Number(QueueResult result) { return static_cast<std::uint64_t>(result); }
+
 Outcome RunQueue(const std::string& policy, std::size_t fails, Then then, std::size_t left_out) {
-  WaitingQueue<AnyPolicy> queue(*MakePolicy(policy));
+  AnyWaitingQueue queue(*MakePolicy(policy));
   Calls calls(fails, then, left_out);
   Random random(9);
   TimePoint now{};
   std::uint64_t last = 0;
-  std::vector<RequestId> first, running;
+  std::vector<RequestId> running;
   Outcome outcome;
   for (int step = 0; step < 60 && !queue.ended(); ++step) {
     now += std::chrono::milliseconds(1);
     for (std::uint64_t n = random.Below(4); n > 0; --n) {
       const Request r = RequestOf(++last, random, now);
-      calls.Make([&] { calls.Note(queue.Push(r, now)); });
+      calls.Make([&] { calls.Note(Number(queue.Push(r, now))); });
     }
-    calls.Make([&] { calls.Note(queue.Update({.request = {1 + last / 2}, .priority = 3}, now)); });
-    first.clear();
-    calls.Make([&] { queue.TopK(3, now, first); });
-    for (const RequestId id : first) calls.Note(id.value);
-    calls.Make([&] { queue.EndIteration(first); });
-    running.insert(running.end(), first.begin(), first.end());
-    std::vector<WaitingQueue<AnyPolicy>::Running> rows;
+    calls.Make([&] { calls.Note(Number(queue.Revise({.request = {1 + last / 2}, .priority = 3}, now))); });
+    std::vector<AnyWaitingQueue::Ran> ran;
+    calls.Make([&] { queue.Begin(now); });
+    for (int taken = 0; taken < 4 && queue.Top(); ++taken) {  // the fourth is given back
+      const RequestId top = queue.Top();
+      calls.Note(top.value);
+      calls.Make([&] { calls.Note(Number(queue.Take(top))); });
+      if (taken < 3) ran.push_back({top});
+    }
+    calls.Make([&] { queue.End(ran, now); });
+    for (const auto& r : ran) running.push_back(r.request);
+    std::vector<AnyWaitingQueue::Holding> rows;
     for (const RequestId id : running) rows.push_back({id, {2}});
     std::vector<RequestId> victims;
-    calls.Make([&] { queue.ChooseVictims(rows, {4}, now, victims); });
+    calls.Make([&] { queue.Victims(rows, {4}, now, victims); });
     for (const RequestId id : victims) calls.Note(id.value);
     for (auto it = running.begin(); it != running.end();) {
       const RequestId id = *it;
-      calls.Make([&] { calls.Note(queue.Computed(id, {10}, {1})); });
+      calls.Make([&] { calls.Note(Number(queue.Computed({id, {10}, {1}}))); });
       const double what = random.Uniform();
-      if (what < 0.2) calls.Make([&] { calls.Note(queue.Erase(id)); });
-      if (what >= 0.2 && what < 0.3) calls.Make([&] { calls.Note(queue.Return(id, now)); });
+      if (what < 0.2) calls.Make([&] { calls.Note(Number(queue.Erase(id))); });
+      if (what >= 0.2 && what < 0.3) calls.Make([&] { calls.Note(Number(queue.Requeue(id, now))); });
       it = what < 0.3 ? running.erase(it) : it + 1;
     }
   }
   outcome.ended = queue.ended();
-  if (outcome.ended) CHECK_FALSE(queue.Push(RequestOf(9999, random, now), now));
+  if (outcome.ended) CHECK(queue.Push(RequestOf(9999, random, now), now) == QueueResult::kEnded);
   outcome.hash = calls.hash(), outcome.failed = calls.failed(), outcome.allocations = watched_allocations;
   return outcome;
 }

@@ -245,14 +245,15 @@ TEST_CASE("the queue alone tells as the scheduler does") {
   WaitingQueue<Probe> queue(probe);
   queue.Push(Prompt(1, 9), Ms(0));
   queue.Push(Prompt(2, 5), Ms(5));
-  std::vector<RequestId> first;
-  queue.TopK(1, Ms(6), first);
-  CHECK(first == std::vector<RequestId>{{2}});
-  queue.EndIteration(first);
-  queue.TopK(1, Ms(20), first);
-  CHECK(queue.Update({.request = {2}}, Ms(21)));
-  CHECK(queue.Return({2}, Ms(22)));
-  CHECK(queue.Erase({2}));
+  queue.Begin(Ms(6));
+  CHECK(queue.Top() == RequestId{2});
+  CHECK(queue.Take({1}) == QueueResult::kDone);  // and is given back, of which nothing is told
+  CHECK(queue.Take({2}) == QueueResult::kDone);
+  queue.End(std::vector<WaitingQueue<Probe>::Ran>{{{2}}}, Ms(6));
+  queue.Begin(Ms(20));
+  CHECK(queue.Revise({.request = {2}}, Ms(21)) == QueueResult::kDone);
+  CHECK(queue.Requeue({2}, Ms(22)) == QueueResult::kDone);
+  CHECK(queue.Erase({2}) == QueueResult::kDone);
   CHECK(probe.told->calls == "+1 +2 !1 +2 +2 -2 ");
 }
 

@@ -88,6 +88,33 @@ class RankQueue {
     Remove(slot);
   }
 
+  // Out of the order, but as one that waits: PutBack gives it the place that it would have had, LetGo takes it out as
+  // Erase does. No BeginPlan while anybody is aside.
+  void SetAside(Slot slot) {
+    if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
+    if (worst_.contains(slot)) worst_.Erase(slot);
+    if (!grouped()) return heap_.Erase(slot);
+    aside_.push_back({slot, groups_.GroupOf(slot)});
+    groups_.Erase(slot);
+  }
+  void PutBack(Slot slot, const RequestState& state, TimePoint now) {
+    if (kMayAge && aging_.PromotedWith(slot, 0)) return static_cast<void>(aging_.Join(slot, false));
+    if constexpr (kMayGroup) {
+      if (hooks_.groups) {
+        const std::uint64_t group = TakeAside(slot), now_in = policy_.Group(state);
+        if (now_in == group) return PushInGroup(slot, group, KeyOf(state, now), !state.has_run);
+        TellLeft(group);
+      }
+    }
+    Insert(slot, state, now);
+  }
+  void LetGo(Slot slot) {
+    if (kMayChange) changes_.Erase(slot);
+    if (kMayAge && aging_.PromotedWith(slot, 0)) return;
+    if (kMayAge) aging_.Delist(slot);
+    if (grouped()) TellLeft(TakeAside(slot));
+  }
+
   // The request has ended (and does not wait): the slot's next one starts afresh.
   void Forget(Slot slot, const RequestState& state, TimePoint now) {
     if (kMayAge) aging_.Reset(slot);
@@ -319,6 +346,7 @@ class RankQueue {
   void ReserveFor([[maybe_unused]] P& policy, const PolicyHooks& hooks, std::size_t slots) {
     if (kMayGroup && hooks.groups) {
       groups_.Reserve(slots);
+      aside_.reserve(slots);
     } else {
       heap_.Reserve(slots);
     }
@@ -413,8 +441,11 @@ class RankQueue {
   }
 
   void InsertInGroup(Slot slot, std::uint64_t group, const internal::FullKey& key, bool never_ran) {
-    Watch(group, groups_.SizeOf(group) + 1);
-    if (!groups_.waits(group)) WakeGroup(group);
+    Watch(group, MembersOf(group) + 1);
+    if (!groups_.waits(group) && !IsAside(group)) WakeGroup(group);
+    PushInGroup(slot, group, key, never_ran);
+  }
+  void PushInGroup(Slot slot, std::uint64_t group, const internal::FullKey& key, bool never_ran) {
     const std::uint64_t bits = GroupBits(group);
     groups_.Push(slot, group, key, bits);
     if (mirrors() && never_ran) worst_.Push(slot, group, internal::PackedKey(key).Reversed(), ~bits);
@@ -428,10 +459,40 @@ class RankQueue {
 
   void WakeGroup(std::uint64_t group) {
     if constexpr (GroupWakePolicy<P>) {
-      if (!hooks_.group_wake || (groups_.empty() && !waited_last_)) return;
+      if (!hooks_.group_wake || (groups_.empty() && aside_.empty() && !waited_last_)) return;
       TakeInGroupKeys();
-      policy_.GroupWakes(group, policy_.GroupKey(groups_.empty() ? *waited_last_ : groups_.TopGroup()));
+      policy_.GroupWakes(group, policy_.GroupKey(FirstGroup()));
     }
+  }
+
+  // Of those with members that wait, or are aside, the one with the least key; the last that waited where there is
+  // none.
+  std::uint64_t FirstGroup() {
+    if (groups_.empty() && aside_.empty()) return *waited_last_;
+    std::uint64_t first = groups_.empty() ? aside_.front().group : groups_.TopGroup();
+    for (const Aside& a : aside_) {
+      if (GroupBits(a.group) < GroupBits(first)) first = a.group;
+    }
+    return first;
+  }
+
+  bool IsAside(std::uint64_t group) const {
+    return !aside_.empty() && std::ranges::find(aside_, group, &Aside::group) != aside_.end();
+  }
+  std::int64_t MembersOf(std::uint64_t group) const {
+    return groups_.SizeOf(group) + (aside_.empty() ? 0 : std::ranges::count(aside_, group, &Aside::group));
+  }
+  // Its group. Those that were set aside first are mostly the first to be asked for.
+  std::uint64_t TakeAside(Slot slot) {
+    const auto at = std::ranges::find(aside_, slot, &Aside::slot);
+    const std::uint64_t group = at->group;
+    *at = aside_.back();
+    aside_.pop_back();
+    return group;
+  }
+  void TellLeft(std::uint64_t group) {
+    if (groups_.empty() && aside_.empty()) waited_last_ = group;
+    Watch(group, MembersOf(group));
   }
 
   std::uint64_t GroupBits(std::uint64_t group) {
@@ -475,8 +536,7 @@ class RankQueue {
     if (grouped()) {
       const std::uint64_t group = groups_.GroupOf(slot);
       groups_.Erase(slot);
-      if (groups_.empty()) waited_last_ = group;
-      Watch(group, groups_.SizeOf(group));
+      TellLeft(group);
     } else {
       heap_.Erase(slot);
     }
@@ -497,6 +557,11 @@ class RankQueue {
   internal::GroupHeap groups_;  // and where it does
   internal::GroupHeap worst_{
       true};  // TrackWorst: the same, backwards, of those that have never run, unless the policy moves
+  struct Aside {
+    Slot slot = kNoSlot;
+    std::uint64_t group = 0;
+  };
+  std::vector<Aside> aside_;  // members of groups that are set aside
   std::optional<std::uint64_t> waited_last_;  // the group whose last one left groups_ empty
   TimeHeap changes_;  // those that wait, by when their keys change
   internal::Aging aging_;

@@ -6,26 +6,71 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "takt/base/names.h"
+#include "takt/base/slot_table.h"
+#include "takt/policy/any_policy.h"
 #include "takt/queue/rank_queue.h"
-#include "takt/state/request_table.h"
 #include "takt/state/revise.h"
 
 namespace takt {
 
-// A loop over it: TopK says which requests come first; the host admits those that it can; EndIteration names those.
-// What was picked stays known here until Erase: it counts as run by every iteration until Return or Pause.
+// What became of a call that names a request. Where it is not kDone, nothing has changed.
+enum class QueueResult : std::uint8_t {
+  kDone,
+  kUnknown,     // no such request is here
+  kInUse,       // the id is that of one which is here
+  kInvalid,     // no id, or no sequence
+  kOutOfPlace,  // it is not where the call expects it, or no iteration has begun
+  kEnded,       // an exception has left a call half-way
+};
+constexpr auto NamesOf(QueueResult) {
+  return std::to_array<std::string_view>({"done", "unknown", "in_use", "invalid", "out_of_place", "ended"});
+}
+
+// Where a request of a queue stands.
+enum class QueuePlace : std::uint8_t {
+  kNone,     // not here (any more)
+  kWaiting,  // in the order
+  kTaken,    // out of the order until the iteration ends
+  kHeld,     // blocked: out of the order until Requeue
+  kRunning,  // an iteration has run it
+  kPaused,   // in a tool call
+};
+constexpr auto NamesOf(QueuePlace) {
+  return std::to_array<std::string_view>({"none", "waiting", "taken", "held", "running", "paused"});
+}
+
+// An iteration of the host's engine:
 //
-// Total functions: ids that are not known, or not where the call expects them, change nothing, and the call returns
-// false. No allocation once as many requests have lived here at the same time. Where the host's operator new throws,
-// and the host catches it, the call was not made, or the queue has ended(). Thread-compatible.
+//   queue.Begin(now);                       // promotes those that are due, takes in keys that moved
+//   while (RequestId id = queue.Top()) {    // a look: nothing changes
+//     queue.Take(id);                       // the next one comes to the top
+//     ...                                   // admitted, or not; or Hold(id): it is blocked
+//   }
+//   queue.End(ran, now);                    // what ran; the others that were taken have their places again
+//
+// To take a request is not to admit it: what is taken and not named by End, or given back by Requeue before it, waits
+// as though nothing had happened: with its rank, the count of its waiting, and its promotion; no policy is told.
+// Requests may be added, revised and erased at any time, also between Begin and End, and are in the order at once.
+// What ran stays known here until Erase: it counts as run by every iteration until Requeue, Hold or Pause.
+//
+// Total functions: a call that does not fit changes nothing and says so. No allocation once as many requests have lived
+// here at the same time. Where the host's operator new throws, and the host catches it, the call was not made, or the
+// queue has ended(). Thread-compatible.
 template <RankPolicy Policy>
 class WaitingQueue {
  public:
+  // A request that ran, and what was computed for it; a host that learns this later tells it by Computed.
+  struct Ran {
+    RequestId request;
+    Tokens prefill{0}, output{0};  // known tokens; new ones per sequence
+  };
   // A request on the host's engine, and the KV that preempting it would free.
-  struct Running {
+  struct Holding {
     RequestId request;
     Blocks blocks{0};
   };
@@ -38,26 +83,34 @@ class WaitingQueue {
     ReserveSlots(reserve);
   }
 
-  std::size_t size() const { return queue_.size(); }  // requests that wait
+  std::size_t size() const { return queue_.size(); }  // requests in the order
   bool empty() const { return queue_.empty(); }
-  bool contains(RequestId id) const { return In(id, RequestStatus::kWaiting) != kNoSlot; }
+  bool contains(RequestId id) const { return place(id) == QueuePlace::kWaiting; }
+  QueuePlace place(RequestId id) const {
+    const Slot slot = inside_ ? kNoSlot : table_.Find(id);
+    return slot == kNoSlot ? QueuePlace::kNone : table_[slot].place;
+  }
+  std::size_t known() const { return table_.size(); }  // requests, wherever they are
+  bool iterating() const { return iterating_; }
   const Policy& policy() const { return queue_.policy(); }
   Policy& policy() { return queue_.policy(); }
 
-  // An exception has left a call half-way, from a policy of the host's, say. Nobody is known from then on, and nothing
-  // happens any more.
+  // An exception has left a call half-way, from a policy of the host's, say. No request is known from then on, and
+  // nothing happens any more.
   bool ended() const { return inside_; }
 
-  // A new request; unset times are taken as the present. False where its id is zero or known already, or where it has
-  // no sequence.
-  bool Push(const Request& request, TimePoint now) {
-    if (inside_ || !request.id || request.sequences < 1 || Find(request.id) != kNoSlot) return false;
+  // A new request; unset times are taken as the present.
+  QueueResult Push(const Request& request, TimePoint now) {
+    if (inside_) return QueueResult::kEnded;
+    if (!request.id || request.sequences < 1) return QueueResult::kInvalid;
+    if (table_.Find(request.id) != kNoSlot) return QueueResult::kInUse;
     if (!table_.HasSlot() && table_.slots() >= slots_reserved_) {
       ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
     }
     inside_ = true;
     now_ = std::max(now, now_);
-    const Slot slot = table_.Insert(request);
+    const Slot slot = table_.Insert(request.id);
+    table_[slot] = {.state = {.request = request, .slot = slot}};
     Request& r = table_[slot].state.request;
     internal::Believe(r, now);
     Tell(Arrived{r}, now);
@@ -66,120 +119,183 @@ class WaitingQueue {
   }
 
   // Ended or cancelled, wherever it was.
-  bool Erase(RequestId id) {
-    const Slot slot = Find(id);
-    if (slot == kNoSlot) return false;
+  QueueResult Erase(RequestId id) {
+    Slot slot;
+    if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
     inside_ = true;
     Leave(slot);
     queue_.Forget(slot, table_[slot].state, now_);
-    table_.Erase(slot);
+    table_[slot].state.request.prefix.reset();
+    table_[slot].state.request.scores.reset();
+    table_.Erase(slot, id);
     return Done();
   }
 
-  // New knowledge about a request, waiting or not.
-  bool Update(const Revised& e, TimePoint now) {
-    const Slot slot = Find(e.request);
-    if (slot == kNoSlot) return false;
+  // New knowledge about a request, wherever it is.
+  QueueResult Revise(const Revised& e, TimePoint now) {
+    Slot slot;
+    if (const QueueResult r = Find(e.request, slot); r != QueueResult::kDone) return r;
     inside_ = true;
-    internal::Revise(table_[slot].state.request, e);
+    Entry& entry = table_[slot];
+    const bool taken = entry.place == QueuePlace::kTaken;
+    if (taken) queue_.PutBack(slot, entry.state, now);
+    internal::Revise(entry.state.request, e);
     Tell(e, now);
-    if (table_[slot].status == RequestStatus::kWaiting) {
-      queue_.Update(slot, table_[slot].state, now);
+    if (taken || entry.place == QueuePlace::kWaiting) {
+      queue_.Update(slot, entry.state, now);
     } else {
-      queue_.Enter(table_[slot].state, now);
+      queue_.Enter(entry.state, now);
     }
+    if (taken) queue_.SetAside(slot);
     return Done();
   }
 
-  // Replaces `first` by the best k, or all if fewer wait, best first. Once per iteration: it promotes those that are
-  // due.
-  void TopK(std::size_t k, TimePoint now, std::vector<RequestId>& first) {
-    first.clear();
+  // An iteration begins. One that has not ended is given up: what was taken has its places again, and nothing of it is
+  // counted.
+  void Begin(TimePoint now) {
     if (inside_) return;
-    first.reserve(std::min(k, size()));
     inside_ = true;
     now_ = std::max(now, now_);
+    GiveBack();
     queue_.BeginPlan(now, [this](Slot slot) -> const RequestState& { return table_[slot].state; });
-    queue_.TopK(k, [&](Slot slot) { first.push_back(table_[slot].state.request.id); });
+    iterating_ = true;
     inside_ = false;
   }
 
-  // An iteration is over: `picked` left the queue for it. Waiting is counted in iterations in which anything ran.
-  void EndIteration(std::span<const RequestId> picked) {
+  // The first of the order as of the last Begin; zero where none waits. O(1); changes nothing.
+  RequestId Top() const {
+    const Slot top = inside_ ? kNoSlot : queue_.Top();
+    return top == kNoSlot ? RequestId{} : table_[top].state.request.id;
+  }
+
+  // The first requests of the order, best first, as many as there are or `first` has room for. Their number. k of them
+  // cost O(k log k); changes nothing.
+  std::size_t List(std::span<RequestId> first) const {
+    if (inside_) return 0;
+    std::size_t n = 0;
+    queue_.TopK(first.size(), [&](Slot slot) { first[n++] = table_[slot].state.request.id; });
+    return n;
+  }
+
+  // A request that waits leaves the order until the iteration ends. O(log waiting), and O(taken) where the policy
+  // groups.
+  QueueResult Take(RequestId id) {
+    Slot slot;
+    if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
+    if (!iterating_ || table_[slot].place != QueuePlace::kWaiting) return QueueResult::kOutOfPlace;
+    inside_ = true;
+    queue_.SetAside(slot);
+    table_[slot].place = QueuePlace::kTaken;
+    table_[slot].taken_at = static_cast<std::uint32_t>(taken_.size());
+    taken_.push_back(slot);
+    return Done();
+  }
+
+  // A request is blocked: a grammar is compiled, say, or its KV comes from elsewhere. It leaves the order until
+  // Requeue; the count of its waiting stops.
+  QueueResult Hold(RequestId id) {
+    Slot slot;
+    if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
+    if (table_[slot].place == QueuePlace::kHeld || table_[slot].place == QueuePlace::kPaused) {
+      return QueueResult::kOutOfPlace;
+    }
+    inside_ = true;
+    queue_.Ran(slot, Leave(slot));
+    table_[slot].place = QueuePlace::kHeld;
+    return Done();
+  }
+
+  // A request leaves for a tool call; Requeue brings it back.
+  QueueResult Pause(const ToolCalled& call, TimePoint now) {
+    Slot slot;
+    if (const QueueResult r = Find(call.request, slot); r != QueueResult::kDone) return r;
+    if (table_[slot].place == QueuePlace::kPaused) return QueueResult::kOutOfPlace;
+    inside_ = true;
+    Tell(call, now);
+    queue_.ToolCalled(slot);
+    queue_.Ran(slot, Leave(slot));
+    table_[slot].place = QueuePlace::kPaused;
+    return Done();
+  }
+
+  // Waits again: one that was taken, as though it had not been; one that was preempted, held or in a tool call, from
+  // now on.
+  QueueResult Requeue(RequestId id, TimePoint now) {
+    Slot slot;
+    if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
+    if (table_[slot].place == QueuePlace::kWaiting) return QueueResult::kOutOfPlace;
+    inside_ = true;
+    if (table_[slot].place == QueuePlace::kTaken) {
+      Untake(slot);
+      PutBack(slot);
+    } else {
+      const std::int64_t steps_run = Leave(slot);
+      Wait(slot, now, steps_run);
+    }
+    return Done();
+  }
+
+  // The iteration is over. `ran` names what it took in, taken before or not, and may name what ran already, for its
+  // tokens. Waiting is counted in iterations in which anything ran, whether it is named or runs on. `pressure`, for
+  // policies that price resources: what kept the first of the queue out, as the host saw it.
+  void End(std::span<const Ran> ran, TimePoint now, const QueuePressure* pressure = nullptr) {
     if (inside_) return;
     inside_ = true;
-    for (RequestId id : picked) {
-      const Slot slot = FindIn(id, RequestStatus::kWaiting);
+    now_ = std::max(now, now_);
+    for (const Ran& r : ran) {
+      const Slot slot = table_.Find(r.request);
       if (slot == kNoSlot) continue;
-      Leave(slot);
-      table_[slot].status = RequestStatus::kRunning;
-      table_[slot].state.has_run = true;
-      picked_at_[slot] = iterations_;
-      ++running_;
+      Entry& entry = table_[slot];
+      if (entry.place == QueuePlace::kWaiting || entry.place == QueuePlace::kTaken) {
+        Leave(slot);
+        entry.place = QueuePlace::kRunning;
+        entry.state.has_run = true;
+        entry.picked_at = iterations_;
+        ++running_;
+      }
+      if (entry.place == QueuePlace::kRunning && (r.prefill.value > 0 || r.output.value > 0)) Charge(entry, r);
     }
+    GiveBack();
+    iterating_ = false;
     const bool something_ran = running_ > 0;
     queue_.EndPlan(something_ran);
     iterations_ += something_ran ? 1 : 0;
+    if (pressure != nullptr) queue_.TellPressure(*pressure, now);
     inside_ = false;
   }
 
-  // For policies that price resources: what kept the first of the queue out of an iteration, as the host saw it.
-  void Pressure(const QueuePressure& pressure, TimePoint now) {
-    if (inside_) return;
+  // For policies that charge for tokens: what was computed for a request that runs, at any time after the End that
+  // named it.
+  QueueResult Computed(const Ran& ran) {
+    Slot slot;
+    if (const QueueResult r = Find(ran.request, slot); r != QueueResult::kDone) return r;
+    if (table_[slot].place != QueuePlace::kRunning) return QueueResult::kOutOfPlace;
     inside_ = true;
-    queue_.TellPressure(pressure, now);
-    inside_ = false;
-  }
-
-  // For policies that charge for tokens: what an iteration computed for a request that was picked.
-  bool Computed(RequestId id, Tokens prefill, Tokens output) {
-    const Slot slot = In(id, RequestStatus::kRunning);
-    if (slot == kNoSlot) return false;
-    inside_ = true;
-    RequestState& state = table_[slot].state;
-    state.generated += output;
-    queue_.Scheduled(state, prefill, output);
+    Charge(table_[slot], ran);
     return Done();
   }
 
-  // A request that was picked waits again: preempted, or back from a tool.
-  bool Return(RequestId id, TimePoint now) {
-    const Slot slot = Find(id);
-    if (slot == kNoSlot || table_[slot].status == RequestStatus::kWaiting) return false;
-    inside_ = true;
-    const std::int64_t steps_run = Leave(slot);
-    Wait(slot, now, steps_run);
-    return Done();
-  }
-
-  // A request leaves for a tool call; Return brings it back.
-  bool Pause(RequestId id, TimePoint now) {
-    const Slot slot = Find(id);
-    if (slot == kNoSlot || table_[slot].status == RequestStatus::kPaused) return false;
-    inside_ = true;
-    Tell(ToolCalled{.request = id}, now);
-    queue_.ToolCalled(slot);
-    queue_.Ran(slot, Leave(slot));
-    table_[slot].status = RequestStatus::kPaused;
-    return Done();
-  }
-
-  // Whom of `running` to preempt for `needed` blocks: fills `victims`, worst rank first, promoted ones last, never
-  // one that is not preemptible or was not picked here. With a waiting `beneficiary`, only requests that it outranks;
-  // equal keys never swap. False, and no victims, where all together would not free enough. O(running log running).
-  bool ChooseVictims(std::span<const Running> running, Blocks needed, TimePoint now, std::vector<RequestId>& victims,
-                     RequestId beneficiary = {}) {
+  // Which of `holding` to preempt for `needed` blocks: fills `victims`, worst rank first, promoted ones last, never one
+  // that is not preemptible or does not run. With a `beneficiary` that waits or was taken, only requests that it
+  // outranks; equal keys never swap. False, and no victims, where all together would not free enough. O(n log n).
+  bool Victims(std::span<const Holding> holding, Blocks needed, TimePoint now, std::vector<RequestId>& victims,
+               RequestId beneficiary = {}) {
     victims.clear();
     candidates_.clear();
-    candidates_.reserve(running.size());
-    victims.reserve(running.size());
-    const Slot better = In(beneficiary, RequestStatus::kWaiting);
-    for (const Running& r : running) {
-      const Slot slot = In(r.request, RequestStatus::kRunning);
-      if (slot == kNoSlot || !table_[slot].state.request.preemptible) continue;
-      if (better != kNoSlot && !Outranks(better, slot, now)) continue;
+    if (inside_) return false;
+    candidates_.reserve(holding.size());
+    victims.reserve(holding.size());
+    Slot better = table_.Find(beneficiary);
+    if (better != kNoSlot && table_[better].place != QueuePlace::kWaiting &&
+        table_[better].place != QueuePlace::kTaken) {
+      better = kNoSlot;
+    }
+    for (const Holding& h : holding) {
+      const Slot slot = table_.Find(h.request);
+      if (slot == kNoSlot || table_[slot].place != QueuePlace::kRunning) continue;
+      if (!table_[slot].state.request.preemptible || (better != kNoSlot && !Outranks(better, slot, now))) continue;
       const bool promoted = queue_.PromotedWith(slot, StepsRun(slot));
-      candidates_.push_back({{!promoted, queue_.VictimRankOf(table_[slot].state, now)}, r.blocks});
+      candidates_.push_back({{!promoted, queue_.VictimRankOf(table_[slot].state, now)}, h.blocks});
     }
     std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) { return b.rank < a.rank; });
     std::int64_t missing = needed.value;
@@ -192,6 +308,12 @@ class WaitingQueue {
   }
 
  private:
+  struct Entry {
+    RequestState state = {};
+    QueuePlace place = QueuePlace::kNone;
+    std::uint32_t taken_at = 0;  // in taken_, while it is taken
+    std::int64_t picked_at = 0;  // iterations_ when it began to run
+  };
   struct Candidate {
     internal::VictimRank rank;
     Blocks blocks{0};
@@ -203,31 +325,30 @@ class WaitingQueue {
     return queue_.promoted(waiting) || queue_.Outranks(table_[waiting].state, table_[running].state, 0, now);
   }
 
-  Slot Find(RequestId id) const { return inside_ ? kNoSlot : table_.Find(id); }
-  Slot In(RequestId id, RequestStatus status) const { return inside_ ? kNoSlot : FindIn(id, status); }
-  Slot FindIn(RequestId id, RequestStatus status) const {
-    const Slot slot = table_.Find(id);
-    return slot != kNoSlot && table_[slot].status == status ? slot : kNoSlot;
+  QueueResult Find(RequestId id, Slot& slot) const {
+    if (inside_) return QueueResult::kEnded;
+    slot = table_.Find(id);
+    return slot == kNoSlot ? QueueResult::kUnknown : QueueResult::kDone;
   }
 
   // As the scheduler does: room first, then the change, which leaves `inside_` set where an exception ends it.
   void ReserveSlots(std::size_t slots) {
     table_.Reserve(slots);
     queue_.Reserve(slots);
-    picked_at_.resize(slots);
+    taken_.reserve(slots);
     slots_reserved_ = slots;
   }
-  bool Done() {
+  QueueResult Done() {
     inside_ = false;
-    return true;
+    return QueueResult::kDone;
   }
 
   std::int64_t StepsRun(Slot slot) const {
-    return table_[slot].status == RequestStatus::kRunning ? iterations_ - picked_at_[slot] : 0;
+    return table_[slot].place == QueuePlace::kRunning ? iterations_ - table_[slot].picked_at : 0;
   }
 
   void Wait(Slot slot, TimePoint now, std::int64_t steps_run) {
-    table_[slot].status = RequestStatus::kWaiting;
+    table_[slot].place = QueuePlace::kWaiting;
     table_[slot].state.enqueued = now;
     queue_.Push(slot, table_[slot].state, now, steps_run);
   }
@@ -235,9 +356,33 @@ class WaitingQueue {
   // Out of wherever it is. The steps that ran it since it was picked.
   std::int64_t Leave(Slot slot) {
     const std::int64_t steps_run = StepsRun(slot);
-    if (table_[slot].status == RequestStatus::kWaiting) queue_.Erase(slot);
-    if (table_[slot].status == RequestStatus::kRunning) --running_;
+    switch (table_[slot].place) {
+      case QueuePlace::kWaiting: queue_.Erase(slot); break;
+      case QueuePlace::kTaken: Untake(slot), queue_.LetGo(slot); break;
+      case QueuePlace::kRunning: --running_; break;
+      default: break;
+    }
     return steps_run;
+  }
+
+  void Untake(Slot slot) {
+    const std::uint32_t at = table_[slot].taken_at;
+    taken_[at] = taken_.back();
+    table_[taken_[at]].taken_at = at;
+    taken_.pop_back();
+  }
+  void PutBack(Slot slot) {
+    queue_.PutBack(slot, table_[slot].state, now_);
+    table_[slot].place = QueuePlace::kWaiting;
+  }
+  void GiveBack() {
+    for (const Slot slot : taken_) PutBack(slot);
+    taken_.clear();
+  }
+
+  void Charge(Entry& entry, const Ran& ran) {
+    entry.state.generated += ran.output;
+    queue_.Scheduled(entry.state, ran.prefill, ran.output);
   }
 
   template <class E>
@@ -246,15 +391,19 @@ class WaitingQueue {
   }
 
   internal::RankQueue<Policy> queue_;
-  internal::RequestTable table_;
-  std::vector<std::int64_t> picked_at_;  // by slot: iterations_ when it was picked
+  IdTable<RequestId, Entry> table_;
+  std::vector<Slot> taken_;
   TimePoint now_ = kUnset;  // the latest that was told
   std::int64_t iterations_ = 0;  // in which something ran
   std::int64_t running_ = 0;
+  bool iterating_ = false;  // between Begin and End
   bool inside_ = false;  // a call; between calls: one was left half-way
   std::size_t slots_reserved_ = 0;
-  std::vector<Candidate> candidates_;  // of ChooseVictims
+  std::vector<Candidate> candidates_;  // of Victims
 };
+
+// With a policy that is chosen at run time.
+using AnyWaitingQueue = WaitingQueue<AnyPolicy>;
 
 }  // namespace takt
 
