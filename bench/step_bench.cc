@@ -145,9 +145,7 @@ BENCHMARK(BM_Urgency)
 class EndlessMemory final : public KvOracle {
  public:
   Tokens block_tokens() const override { return {1}; }
-  Blocks total_blocks() const override { return {1 << 30}; }
-  Blocks free_blocks() const override { return {1 << 30}; }
-  Blocks pending_blocks() const override { return {0}; }
+  KvSnapshot Snapshot() const override { return {{1 << 30}, {1 << 30}, {0}}; }
   Tokens CachedTokens(const Request&) override { return {0}; }
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     for (KvReservation& wish : wishes) wish.granted = true;

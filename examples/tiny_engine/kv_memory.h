@@ -31,9 +31,10 @@ class KvMemory final : public takt::KvOracle {
 
   // ---- for the scheduler ----
   takt::Tokens block_tokens() const override { return {static_cast<std::int32_t>(block_tokens_)}; }
-  takt::Blocks total_blocks() const override { return Count(blocks_.size()); }
-  takt::Blocks free_blocks() const override { return Count(free_.size() + idle_.size()); }
-  takt::Blocks pending_blocks() const override { return {0}; }
+  takt::Blocks total_blocks() const { return Count(blocks_.size()); }
+  takt::Blocks free_blocks() const { return Count(free_.size() + idle_.size()); }
+  takt::Blocks pending_blocks() const { return {0}; }
+  takt::KvSnapshot Snapshot() const override { return {total_blocks(), free_blocks(), pending_blocks()}; }
   takt::Tokens CachedTokens(const takt::Request& request) override;
   void Reserve(takt::StepId step, std::span<takt::KvReservation> wishes) override;
   takt::Blocks Release(takt::RequestId request, takt::KvAction action) override;

@@ -141,12 +141,12 @@ class BasicScheduler {
 
   KvUse kv() const {
     if (kv_.oracle == nullptr) return kv_.ledger.use();
-    const Blocks total = kv_.oracle->total_blocks(), free = kv_.oracle->free_blocks();
-    return {total,
-            total - free,
-            free,
+    const KvSnapshot now = kv_.oracle->Snapshot();
+    return {now.total,
+            now.total - now.free,
+            now.free,
             {0},
-            kv_.oracle->pending_blocks(),
+            now.pending,
             {options_.cpu_blocks},
             options_.cpu_blocks - Blocks{kv_.ledger.cpu_free()}};
   }
@@ -194,6 +194,8 @@ class BasicScheduler {
     KvOracle* oracle = nullptr;
     std::int32_t block_tokens = 0;  // of the ledger or the oracle; 0: KV is not accounted for
     std::int32_t watermark = 0;  // blocks
+    mutable KvSnapshot snapshot = {};  // of the oracle, within a call
+    mutable bool counted = false;  // the snapshot holds
     std::uint64_t changes = 0;  // times at which the oracle may have come to answer otherwise
     std::uint64_t freed_at = 0;  // plans so far when the host last freed KV
   };
@@ -343,6 +345,7 @@ class BasicScheduler {
   bool Counts() const { return options_.kv == KvMode::kLedger; }
   std::int32_t BlocksFor(const Record& record) const;
   std::int32_t CapacityOf(const Record& record, std::int32_t blocks) const;
+  const KvSnapshot& HostsKv() const;
   std::int32_t TotalBlocks() const;
   std::int32_t FreeBlocks() const;
   std::int64_t Pending() const;

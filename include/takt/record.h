@@ -181,9 +181,12 @@ class RecordedOracle final : public KvOracle {
   RecordedOracle(KvOracle& oracle, Recorder& recorder) : oracle_(oracle), recorder_(recorder) {}
 
   Tokens block_tokens() const override { return Note(OracleQuestion::kBlockTokens, oracle_.block_tokens()); }
-  Blocks total_blocks() const override { return Note(OracleQuestion::kTotalBlocks, oracle_.total_blocks()); }
-  Blocks free_blocks() const override { return Note(OracleQuestion::kFreeBlocks, oracle_.free_blocks()); }
-  Blocks pending_blocks() const override { return Note(OracleQuestion::kPendingBlocks, oracle_.pending_blocks()); }
+  KvSnapshot Snapshot() const override {
+    const KvSnapshot now = oracle_.Snapshot();
+    Note(OracleQuestion::kTotalBlocks, now.total), Note(OracleQuestion::kFreeBlocks, now.free);
+    Note(OracleQuestion::kPendingBlocks, now.pending);
+    return now;
+  }
   Tokens CachedTokens(const Request& request) override {
     return Note(OracleQuestion::kCachedTokens, oracle_.CachedTokens(request));
   }
@@ -299,9 +302,10 @@ class ReplayOracle final : public KvOracle {
   std::size_t unasked() const { return answers_.size(); }
 
   Tokens block_tokens() const override { return {std::max(1, Next(OracleQuestion::kBlockTokens).value)}; }
-  Blocks total_blocks() const override { return {Next(OracleQuestion::kTotalBlocks).value}; }
-  Blocks free_blocks() const override { return {Next(OracleQuestion::kFreeBlocks).value}; }
-  Blocks pending_blocks() const override { return {Next(OracleQuestion::kPendingBlocks).value}; }
+  KvSnapshot Snapshot() const override {
+    const Blocks total{Next(OracleQuestion::kTotalBlocks).value}, free{Next(OracleQuestion::kFreeBlocks).value};
+    return {total, free, {Next(OracleQuestion::kPendingBlocks).value}};
+  }
   Tokens CachedTokens(const Request&) override { return {Next(OracleQuestion::kCachedTokens).value}; }
   void Reserve(StepId, std::span<KvReservation> wishes) override;
   Blocks Release(RequestId, KvAction) override { return {Next(OracleQuestion::kRelease).value}; }

@@ -17,6 +17,7 @@
 #define TAKT_ROUTER_H_
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -165,6 +166,57 @@ class BasicRouter {
     TellPressure();
     inside_ = false;
     return placed_;
+  }
+
+  // For hosts that filter and pick themselves: what the placement gives each of these instances for a request, larger
+  // is better; NaN: not there now, or the instance is not up, has no room, or is too small. A request that is alive
+  // here is scored as it was revised, another as it is told, and stays unknown. Places nothing. `scores` has room for
+  // all; the number of them that are not NaN. O(candidates log instances).
+  std::size_t Score(const Request& request, std::span<const InstanceId> candidates, TimePoint now,
+                    std::span<double> scores) {
+    if (Ended()) return 0;
+    inside_ = true;
+    Clock(now);
+    const Slot known = table_.Find(request.id);
+    if (known == kNoSlot) {
+      stranger_ = {.request = request, .enqueued = now_, .slot = kNoSlot};
+      internal::Believe(stranger_.request, now_);
+    }
+    const RequestState& state = known == kNoSlot ? stranger_ : table_[known].state;
+    if constexpr (PreparingPlacement<Placer>) placer_.Prepare(state, now_);
+    std::size_t possible = 0;
+    for (std::size_t c = 0; c < std::min(candidates.size(), scores.size()); ++c) {
+      const auto i = std::ranges::lower_bound(instances_, candidates[c], {}, IdOf);
+      const bool may =
+          i != instances_.end() && IdOf(*i) == candidates[c] && Fits(state.request, i->instance) && HasRoom(*i);
+      const double score = may ? placer_.Score(state, *i, now_) : std::numeric_limits<double>::quiet_NaN();
+      // As Place reads it: what is not above -infinity is no place.
+      scores[c] = score > -std::numeric_limits<double>::infinity() ? score : std::numeric_limits<double>::quiet_NaN();
+      possible += std::isnan(scores[c]) ? 0u : 1u;
+    }
+    inside_ = false;
+    return possible;
+  }
+
+  // The host has picked: a request that waits here goes to this instance, whatever the placement says. False, and
+  // nothing changes, where it does not wait here or the instance is not up.
+  bool PlaceAt(RequestId request, InstanceId instance, TimePoint now) {
+    if (Ended()) return false;
+    MakeRoomForPlacements();
+    inside_ = true;
+    Clock(now);
+    const Slot slot = table_.Find(request);
+    const auto at = std::ranges::lower_bound(instances_, instance, {}, IdOf);
+    const bool may = slot != kNoSlot && table_[slot].status == RequestStatus::kWaiting && at != instances_.end() &&
+                     IdOf(*at) == instance;
+    if (may) {
+      if constexpr (PreparingPlacement<Placer>) placer_.Prepare(table_[slot].state, now_);
+      queue_.Erase(slot);
+      Assign(slot, *at);
+      placed_.pop_back();  // the host knows
+    }
+    inside_ = false;
+    return may;
   }
 
   // Requests that the host must fail towards their clients, as of the last Place; with kIdInUse, the newcomer, and not
@@ -729,6 +781,7 @@ class BasicRouter {
   std::vector<WorkflowEnd> ended_workflows_, ending_workflows_;  // likewise
   std::vector<WorkflowFault> faults_, new_faults_;
   std::vector<Slot> window_;
+  RequestState stranger_;  // of Score
   bool inside_ = false;  // a call; between calls: one was left half-way
   std::size_t slots_reserved_ = 0;
   std::int64_t outstanding_ = 0;  // requests on instances

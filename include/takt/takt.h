@@ -8,6 +8,7 @@
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/queue/ranker.h"
 #include "takt/queue/waiting_queue.h"
 #include "takt/record.h"
 #include "takt/router.h"

@@ -49,9 +49,10 @@ class HostKv final : public KvOracle {
   const std::string& fault() const { return fault_; }
 
   Tokens block_tokens() const override { return block_tokens_; }
-  Blocks total_blocks() const override { return {total_}; }
-  Blocks free_blocks() const override { return {free_}; }
-  Blocks pending_blocks() const override { return {pending_}; }
+  Blocks total_blocks() const { return {total_}; }
+  Blocks free_blocks() const { return {free_}; }
+  Blocks pending_blocks() const { return {pending_}; }
+  KvSnapshot Snapshot() const override { return {total_blocks(), free_blocks(), pending_blocks()}; }
 
   // Says anything, but the same for a request at all times.
   static std::int32_t Cached(const Request& r) {

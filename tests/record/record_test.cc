@@ -282,9 +282,7 @@ TEST_CASE("a digest tells plans apart by every part") {
 class CountingOracle final : public KvOracle {
  public:
   Tokens block_tokens() const override { return {16}; }
-  Blocks total_blocks() const override { return {64}; }
-  Blocks free_blocks() const override { return {free_}; }
-  Blocks pending_blocks() const override { return {pending_}; }
+  KvSnapshot Snapshot() const override { return {{64}, {free_}, {pending_}}; }
   Tokens CachedTokens(const Request& request) override { return {request.prompt_tokens.value / 2}; }
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     for (KvReservation& w : wishes) {

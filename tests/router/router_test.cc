@@ -1,6 +1,7 @@
 #include "takt/router.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -11,6 +12,7 @@
 
 #include "catch.h"
 #include "takt/base/random.h"
+#include "takt/placement/registry.h"
 #include "takt/placement/round_robin.h"
 #include "takt/policy/autellix.h"
 #include "takt/policy/fair_share.h"
@@ -569,6 +571,79 @@ class Model {
   std::map<std::uint64_t, Waiting> requests;
   std::map<std::uint64_t, Replica> instances;
 };
+
+// The instance of the largest score, the smaller id among equals; 0: none.
+std::uint64_t Best(const std::vector<InstanceId>& ids, const std::vector<double>& scores) {
+  std::size_t best = ids.size();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!std::isnan(scores[i]) && (best == ids.size() || scores[i] > scores[best])) best = i;
+  }
+  return best == ids.size() ? 0 : ids[best].value;
+}
+
+TEST_CASE("scores of given candidates are those by which a placement places") {
+  for (const PlacementInfo& info : PlacementInfos()) {
+    CAPTURE(info.name);
+    Random random(5);
+    auto router = *Router::Create({}, Fcfs{}, *MakePlacement(info.name));
+    std::vector<InstanceId> ids;
+    for (std::uint64_t id = 1; id <= 5; ++id) {
+      router.On(InstanceUp{{.id = {id}, .kv_tokens = {id == 5 ? 50 : 0}, .capacity = 4}}, At(0));
+      ids.push_back({id});
+    }
+    std::vector<double> scores(ids.size()), again(ids.size());
+    std::vector<RequestId> there;
+    int placed = 0;
+    for (std::uint64_t id = 1; id <= 300; ++id) {
+      const TimePoint now = At(static_cast<double>(id) * 0.1);
+      Arrived arrival = Arrival(id, static_cast<std::int32_t>(1 + random.Below(100)));
+      arrival.request.output_tokens = Estimate::Exact(static_cast<double>(1 + random.Below(200)));
+      const std::size_t possible = router.Score(arrival.request, ids, now, scores);
+      CHECK(router.alive() == static_cast<std::int64_t>(there.size()));  // it is a stranger still
+      router.On(arrival, now);
+      REQUIRE(router.Score(arrival.request, ids, now, again) == possible);
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        REQUIRE((scores[i] == again[i] || (std::isnan(scores[i]) && std::isnan(again[i]))));
+      }
+      const auto chosen = router.Place(now);
+      REQUIRE(chosen.size() == (possible > 0 ? 1 : 0));
+      if (chosen.empty()) {
+        router.On(Cancelled{{id}}, now);
+      } else {
+        REQUIRE(chosen[0].instance.value == Best(ids, scores));
+        there.push_back({id}), ++placed;
+      }
+      while (!there.empty() && random.Chance(0.5)) {
+        const std::size_t ends = random.Below(there.size());
+        router.On(RequestEnded{there[ends], router.InstanceOf(there[ends])}, now);
+        there.erase(there.begin() + static_cast<std::ptrdiff_t>(ends));
+      }
+    }
+    CHECK(placed > 100);
+  }
+}
+
+TEST_CASE("a host that picks itself tells where a request went") {
+  auto router = Make<Fcfs, LeastLoaded>();
+  for (std::uint64_t id : {1u, 2u}) router.On(Up(id, 1), At(0));
+  for (std::uint64_t id : {7u, 8u, 9u}) router.On(Arrival(id), At(0));
+  std::vector<double> scores(3);
+  CHECK(router.Score(Arrival(7).request, std::vector<InstanceId>{{2}, {3}, {1}}, At(0), scores) == 2);
+  CHECK(std::isnan(scores[1]));  // not up
+  CHECK_FALSE(router.PlaceAt({7}, {3}, At(0)));
+  CHECK_FALSE(router.PlaceAt({6}, {1}, At(0)));
+  CHECK(router.PlaceAt({8}, {2}, At(0)));
+  CHECK_FALSE(router.PlaceAt({8}, {1}, At(0)));  // it is there
+  CHECK(router.InstanceOf({8}) == InstanceId{2});
+  CHECK(router.Score(Arrival(7).request, std::vector<InstanceId>{{2}, {1}}, At(0), scores) == 1);  // 2 is full
+  CHECK(Place(router, 1) == Pairs{{7, 1}});
+  CHECK(router.PlaceAt({9}, {2}, At(2)));  // whatever capacity says: the host has done it
+  CHECK(router.stats().placed == 3);
+  router.On(RequestEnded{{8}, {2}}, At(3));
+  router.On(RequestEnded{{9}, {2}}, At(3));
+  router.On(Arrival(10), At(3));
+  CHECK(Place(router, 3) == Pairs{{10, 2}});
+}
 
 TEST_CASE("the router agrees with a plain model under random hosts") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {

@@ -103,9 +103,7 @@ struct Case {
 class Oracle final : public KvOracle {
  public:
   Tokens block_tokens() const override { return {16}; }
-  Blocks total_blocks() const override { return {40}; }
-  Blocks free_blocks() const override { return {free_}; }
-  Blocks pending_blocks() const override { return {0}; }
+  KvSnapshot Snapshot() const override { return {{40}, {free_}, {0}}; }
   Tokens CachedTokens(const Request&) override { return {0}; }
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     for (KvReservation& wish : wishes) {

@@ -1131,9 +1131,7 @@ TEST_CASE("a row that lacks memory is not failed where another one has ended at 
 class Oracle : public KvOracle {
  public:
   Tokens block_tokens() const override { return {block}; }
-  Blocks total_blocks() const override { return {4}; }
-  Blocks free_blocks() const override { return {free}; }
-  Blocks pending_blocks() const override { return {pending}; }
+  KvSnapshot Snapshot() const override { return {{4}, {free}, {pending}}; }
   Tokens CachedTokens(const Request&) override { return {cached}; }
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     ++reserves;
@@ -1230,9 +1228,7 @@ class Pool : public KvOracle {
   explicit Pool(std::int32_t blocks) : total(blocks), free(blocks) {}
 
   Tokens block_tokens() const override { return {16}; }
-  Blocks total_blocks() const override { return {total}; }
-  Blocks free_blocks() const override { return {free}; }
-  Blocks pending_blocks() const override { return {0}; }
+  KvSnapshot Snapshot() const override { return {{total}, {free}, {0}}; }
   Tokens CachedTokens(const Request&) override { return {0}; }
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     ++reserves;

@@ -20,6 +20,13 @@ struct KvReservation {
   bool granted = false;  // the answer
 };
 
+// How much KV memory the host has.
+struct KvSnapshot {
+  Blocks total{0};  // of an empty cache, for "can never fit"
+  Blocks free{0};  // usable now
+  Blocks pending{0};  // released, usable after a KvFreed event
+};
+
 // Implemented by hosts that keep their own block manager (vLLM's allocate_slots, a radix tree, an arena). Called
 // only from inside On, Plan and Commit of the scheduler that holds it, never after that scheduler is gone. Must not
 // call back. Block ids never cross this boundary.
@@ -28,18 +35,20 @@ class KvOracle {
   virtual ~KvOracle() = default;
 
   virtual Tokens block_tokens() const = 0;  // granularity of reservations: 1 to 2^20, the same always
-  virtual Blocks total_blocks() const = 0;  // of an empty cache, for "can never fit"
-  virtual Blocks free_blocks() const = 0;  // usable now
-  virtual Blocks pending_blocks() const = 0;  // released, usable after a KvFreed event
+
+  // At most once in each On, Plan and Commit, and once more after each Reserve or Release of that call, however many
+  // requests run: takt keeps the sum of what it wishes for.
+  virtual KvSnapshot Snapshot() const = 0;
 
   // Prompt tokens of a waiting request that the host's prefix cache holds now.
   virtual Tokens CachedTokens(const Request& request) = 0;
 
   // Once per plan; in the order of importance. Sets `granted` of each, all of it or nothing. Wishes of one call fit
-  // into free_blocks() together. What is refused is left out of this plan, keeps what it has, and is asked for again:
-  // no request is preempted or failed for a refusal, only where the counts above say that memory is missing. So they
-  // should not promise what Reserve keeps back. Again in the same plan only where nothing runs: after another has given
-  // way for want of memory, and for up to SchedulerOptions::admission_window waiting requests, one at a time.
+  // into the free blocks of the snapshot together. What is refused is left out of this plan, keeps what it has, and is
+  // asked for again: no request is preempted or failed for a refusal, only where the counts above say that memory is
+  // missing. So they should not promise what Reserve keeps back. Again in the same plan only where nothing runs: after
+  // another has given way for want of memory, and for up to SchedulerOptions::admission_window waiting requests, one at
+  // a time.
   virtual void Reserve(StepId step, std::span<KvReservation> wishes) = 0;
 
   // Gives back all that a request holds on the GPU: kDrop (it ended, or its KV is dropped), or kOut (its KV has been

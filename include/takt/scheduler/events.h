@@ -10,6 +10,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 TimePoint BasicScheduler<Policy, Pause>::Clock(TimePoint now) {
   if (now < now_) ++stats_.clock_stepped_back;
   now_ = std::max(now, now_);
+  kv_.counted = false;  // each call begins here, and an oracle may have come to have other memory
   return now_;
 }
 

@@ -28,23 +28,30 @@ std::int32_t BasicScheduler<Policy, Pause>::CapacityOf(const Record& record, std
   return base + n * ((blocks - base / kv_.block_tokens) / n * kv_.block_tokens - base % kv_.block_tokens);
 }
 
+// What the oracle has; asked again only after a change that this call has made.
+template <RankPolicy Policy, PausePolicy Pause>
+const KvSnapshot& BasicScheduler<Policy, Pause>::HostsKv() const {
+  if (!kv_.counted) kv_.snapshot = kv_.oracle->Snapshot(), kv_.counted = true;
+  return kv_.snapshot;
+}
+
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::TotalBlocks() const {
-  if (kv_.oracle != nullptr) return kv_.oracle->total_blocks().value;
+  if (kv_.oracle != nullptr) return HostsKv().total.value;
   return Counts() ? kv_.ledger.total() : std::numeric_limits<std::int32_t>::max();
 }
 
 // Blocks that admissions may still take.
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::FreeBlocks() const {
-  if (kv_.oracle != nullptr) return kv_.oracle->free_blocks().value - round_.blocks();
+  if (kv_.oracle != nullptr) return HostsKv().free.value - round_.blocks();
   return Counts() ? kv_.ledger.free() : std::numeric_limits<std::int32_t>::max();
 }
 
 // Blocks that will be free soon.
 template <RankPolicy Policy, PausePolicy Pause>
 std::int64_t BasicScheduler<Policy, Pause>::Pending() const {
-  return counts_.leaving_blocks + (kv_.oracle != nullptr ? kv_.oracle->pending_blocks().value : 0);
+  return counts_.leaving_blocks + (kv_.oracle != nullptr ? HostsKv().pending.value : 0);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -75,6 +82,7 @@ void BasicScheduler<Policy, Pause>::FreeKv(Record& record, KvAction action) {
   if (record.blocks == 0) return;
   if (kv_.oracle != nullptr) {
     kv_.oracle->Release(record.state.request.id, action);
+    kv_.counted = false;
   } else if (Counts()) {
     std::int32_t shared = 0;
     if (record.shared_chunks > 0) {
@@ -173,7 +181,7 @@ bool BasicScheduler<Policy, Pause>::SpareRoom(std::uint32_t lane, std::int32_t w
   while (row.capacity < want) {
     if (Grow(row)) continue;
     if (kv_.oracle == nullptr) return false;
-    if (kv_.oracle->free_blocks().value < n + (row.blocks - blocks) + round_.blocks()) {
+    if (HostsKv().free.value < n + (row.blocks - blocks) + round_.blocks()) {
       row.blocks = blocks, row.capacity = capacity;  // nothing was asked for yet
       return false;
     }

@@ -24,6 +24,7 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
   const std::span<KvReservation> wishes = round_.Close();
   if (wishes.empty()) return;
   kv_.oracle->Reserve(draft_.plan->id, wishes);
+  kv_.counted = false;
   std::size_t candidate = 0;
   for (std::size_t i = 0; i < wishes.size(); ++i) {
     const KvReservation& wish = wishes[i];
