@@ -20,8 +20,8 @@ concept PlacementPolicy =
       { p.Score(request, instance, now) } -> std::same_as<double>;
     };
 
-// Optional hooks, for policies that keep accounts of their own: by RequestState::slot and InstanceState::slot. Score and
-// Prepare are also asked about requests that the router does not know, whose slot is kNoSlot.
+// Optional hooks, for policies that keep accounts of their own: by RequestState::slot and InstanceState::slot. Score
+// and Prepare are also asked about requests that the router does not know, whose slot is kNoSlot.
 
 // What keys the hashes of names that strangers may choose, before anything else.
 template <class P>
