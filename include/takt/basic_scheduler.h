@@ -216,11 +216,22 @@ class BasicScheduler {
     Slot refresh_next = 0;  // whose score is to be brought up to date next
   };
 
+  // A place of the standing part whose row does not stand.
+  struct Gap {
+    std::size_t place = 0;
+    bool gone = false;
+  };
+  static constexpr std::size_t kMostGaps = 16;  // with more of them, rows are looked at one by one
+
   // The plan that is being built, and of the last one what the next depends on.
   struct Draft {
     StepPlan* plan = nullptr;
     PlanEntry* entries = nullptr;
+    internal::Step* of = nullptr;  // whose plan it is
+    const PlanEntry* last = nullptr;  // entries of the last plan that was built
     std::uint16_t step = 0;  // its bits in Row::in_flight
+    std::array<Gap, kMostGaps> gaps;
+    std::size_t n_gaps = 0;
     std::size_t planned = 0;  // entries so far
     std::size_t indexed = 0;  // of these, so many are found by entry_of_lane
     // As far as `indexed`, and of the result that is being read: index + 1; 0 elsewhere.
@@ -327,6 +338,7 @@ class BasicScheduler {
   void RankRow(std::uint32_t lane);
   void RefreshScores();
   void TellPressure();
+  bool TellsOfSteps() const;
   void TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output);
 
   // ---- scheduler/pauses.h
@@ -368,6 +380,12 @@ class BasicScheduler {
   void Build();
 
   // ---- scheduler/rows.h
+  enum class Disturbed : std::uint8_t { kGone, kQuiet, kToPlan };  // quiet: it yields no entry, and touches nothing
+  bool MayStand() const;
+  Disturbed WhatBecameOf(const Row& row) const;
+  bool FindGaps();
+  bool GrowStanding();
+  std::size_t PlanStanding();
   void PlanRunning();
   void PlanPrefills();
   void PlanDecodes();
@@ -417,6 +435,7 @@ class BasicScheduler {
   Idle WhyIdle() const;
 
   // ---- scheduler/results.h
+  std::size_t CommitInOrder(const internal::Step& step, std::span<const RowResult> rows, std::uint64_t& output);
   void CommitScattered(const internal::Step& step, std::span<const RowResult> rows, std::size_t first);
   void Apply(const PlanEntry& entry, const RowResult& result, std::uint16_t step);
   void Absent(const PlanEntry& entry, std::uint16_t step);

@@ -23,7 +23,7 @@ void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
 // Promoted rows are better than all others; then by rank, as of now.
 template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::RankOfRow(std::uint32_t lane) -> Victim {
-  const Row& row = running_[lane];
+  const Row row = running_.Look(lane);
   const RequestState& state = StateOfRow(row);
   return {state.request.preemptible,
           {!queue_.PromotedWith(row.slot, row.steps),
@@ -36,7 +36,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) {
   if (!std::exchange(victims_.gathered, true)) {
     for (std::uint32_t lane : running_.order()) {
-      if (Runs(running_[lane]) && !victims_.heap.contains(lane)) victims_.heap.Push(lane, {});
+      if (Runs(running_.Stored(lane)) && !victims_.heap.contains(lane)) victims_.heap.Push(lane, {});
     }
     victims_.heap.UpdateAll([this](std::uint32_t lane) { return RankOfRow(lane); });
   }
@@ -48,7 +48,7 @@ std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) {
 // requests whose keys follow their waiting could displace each other for ever.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Outranks(Slot slot, std::uint32_t lane) {
-  const Row& row = running_[lane];
+  const Row row = running_.Look(lane);
   if (row.steps == 0 || (row.steps == 1 && (row.in_flight & draft_.step) != 0)) return false;
   if (queue_.PromotedWith(row.slot, row.steps)) return false;
   if (queue_.promoted(slot)) return true;
@@ -72,7 +72,7 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
       victims_.way_for = slot;
       victims_.way_blocks = 0;
       victims_.heap.VisitInOrder([&](std::uint32_t lane) {
-        const Row& row = running_[lane];
+        const Row& row = running_.Stored(lane);
         if (!table_[row.slot].state.request.preemptible || !Outranks(slot, lane)) return false;
         victims_.way_blocks += row.blocks;
         return victims_.way_blocks < missing;
@@ -81,9 +81,9 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
     }
     if (draft_.top_waits_for == WaitsFor::kKv && Pending() > 0) return false;
   }
-  if (victims_.way_for == slot) victims_.way_blocks -= running_[worst].blocks;  // the first of them
-  const bool resolved = running_[worst].in_flight == 0;
-  const Slot victim = running_[worst].slot;
+  if (victims_.way_for == slot) victims_.way_blocks -= running_.Stored(worst).blocks;  // the first of them
+  const bool resolved = running_.Look(worst).in_flight == 0;
+  const Slot victim = running_.Stored(worst).slot;
   Preempt(worst, true);
   draft_.displaced = true;
   // The displaced request may come first even so, since its key follows what it has done: then it would displace back.

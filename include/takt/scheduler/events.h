@@ -216,7 +216,7 @@ void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now
     }
     queue_.ChangePolicy(now, StateOf());
     for (std::uint32_t lane : running_.order()) {
-      const Row& row = running_[lane];
+      const Row& row = running_.Stored(lane);
       if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
       RankRow(lane);
     }

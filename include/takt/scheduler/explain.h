@@ -20,7 +20,7 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
   e.known = {record.known}, e.computed = {record.computed}, e.generated = record.state.generated;
   e.kv_blocks = {record.blocks}, e.cpu_blocks = {record.cpu_blocks};
   if (record.lane != kNoLane) {
-    const Row& row = running_[record.lane];
+    const Row row = running_.Look(record.lane);
     if (record.status == RequestStatus::kRunning) e.known = {row.known}, e.generated = {row.generated};
     e.computed = {row.computed};
     e.in_flight = {row.scheduled - row.computed};
@@ -63,7 +63,7 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
     shared += held_shared;
     std::int32_t held = r.blocks;
     if (r.lane != kNoLane) {
-      const Row& row = running_[r.lane];
+      const Row row = running_.Look(r.lane);
       held = row.blocks;
       if (row.slot != slot || row.request != r.state.request.id) return "a row belongs to another request";
       if (row.state == RowState::kFree) return "a request holds a free lane";

@@ -33,7 +33,7 @@ bool BasicScheduler<Policy, Pause>::Unstick() {
     if (worst != kNoLane && counts_.rows > 1) {
       Preempt(worst, false);
     } else {
-      Fail(running_[worst != kNoLane ? worst : Worst(false)].slot, FailReason::kKvExhausted);
+      Fail(running_.Stored(worst != kNoLane ? worst : Worst(false)).slot, FailReason::kKvExhausted);
     }
   }
   return true;

@@ -201,7 +201,7 @@ bool BasicScheduler<Policy, Pause>::SpareRoom(std::uint32_t lane, std::int32_t w
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) {
   if (kv_.block_tokens == 0) return true;
-  const Slot slot = running_[lane].slot;
+  const Slot slot = running_.Stored(lane).slot;
   while (!SpareRoom(lane, want)) {
     const Row& row = running_[lane];
     const std::int32_t n = row.sequences;

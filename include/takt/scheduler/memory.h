@@ -130,7 +130,7 @@ void BasicScheduler<Policy, Pause>::MakeRoomFor(const internal::Step& step) {
     std::size_t chunks = 0;
     for (const PlanEntry& entry : run) {
       if (!entry.prefill()) continue;
-      const Request& r = table_[running_[entry.lane].slot].state.request;
+      const Request& r = table_[running_.Stored(entry.lane).slot].state.request;
       if (r.prefix != nullptr) chunks += r.prefix->hashes.size();
     }
     kv_.ledger.MakeRoom(chunks);

@@ -10,7 +10,7 @@ namespace takt {
 template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::KeptOf(const Record& record) const -> Kept {
   if (record.lane == kNoLane) return {record.computed, record.blocks};
-  const Row& row = running_[record.lane];
+  const Row row = running_.Look(record.lane);
   if (record.status == RequestStatus::kRunning || record.leave_action == KvAction::kKeep)
     return {row.computed, row.blocks};
   if (record.leave_action == KvAction::kDrop) return {};
@@ -25,7 +25,7 @@ std::int64_t BasicScheduler<Policy, Pause>::RunningTokens() {
   counts_.context_of = steps_.last();
   counts_.context = 0;
   for (std::uint32_t lane : running_.order()) {
-    if (Runs(running_[lane])) counts_.context += running_[lane].computed;
+    if (const Row row = running_.Look(lane); Runs(row)) counts_.context += row.computed;
   }
   return counts_.context;
 }

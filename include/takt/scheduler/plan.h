@@ -14,10 +14,12 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   ++stats_.plans;
   internal::Step& step = steps_.Next();
   draft_.plan = &step.plan;
+  draft_.of = &step;
   draft_.plan->tokens = {0};
   draft_.entries = step.entries.data();
   draft_.step = step.bits;
   draft_.planned = 0;
+  step.standing_plan = 0, step.standing = 0;
   budget_.BeginPlan(limits);
   search_.asks_left = std::max(options_.admission_window, 1);
   victims_.way_for = kNoSlot;
@@ -53,6 +55,8 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   queue_.EndPlan(runs);
   if (builds) TellPressure();
   if (runs) steps_.Depart(step);
+  if (!runs && step.standing_plan != 0) running_.ForgetStanding(step.standing_plan);
+  if (builds) draft_.last = draft_.entries;
   stats_.plans_idle += runs ? 0 : 1;
   stats_.rows_scheduled += draft_.planned;
   draft_.plan->idle = runs ? Idle::kBusy : WhyIdle();

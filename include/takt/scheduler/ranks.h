@@ -47,7 +47,7 @@ RequestState& BasicScheduler<Policy, Pause>::StateOfRow(const Row& row) {
 // A running request's key may have changed.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::RankRow(std::uint32_t lane) {
-  const Row& row = running_[lane];
+  const Row row = running_.Look(lane);
   RequestState& state = StateOfRow(row);
   state.computed = {row.computed};
   queue_.Enter(state, now_);
@@ -80,13 +80,18 @@ void BasicScheduler<Policy, Pause>::TellPressure() {
   }
 }
 
+// Whether the policy is to be told what steps have computed.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::TellsOfSteps() const {
+  if constexpr (requires { queue_.policy().wants_scheduled(); }) return queue_.policy().wants_scheduled();
+  return ScheduledPolicy<Policy>;
+}
+
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output) {
   if constexpr (ScheduledPolicy<Policy>) {
-    if constexpr (requires { queue_.policy().wants_scheduled(); }) {
-      if (!queue_.policy().wants_scheduled()) return;
-    }
-    const Row& row = running_[entry.lane];
+    if (!TellsOfSteps()) return;
+    const Row& row = running_.Stored(entry.lane);  // of such a policy none stands
     RequestState& state = table_[row.slot].state;
     state.generated = {row.generated};
     if (queue_.Scheduled(state, Tokens{prefill}, Tokens{output}))

@@ -6,6 +6,29 @@
 
 namespace takt {
 
+namespace internal {
+
+// The first of these entries, from the given one on, whose result is not one token and nothing else; their number where
+// there is none. There are as many results.
+inline std::size_t PlainResults(std::span<const PlanEntry> run, std::span<const RowResult> rows, std::size_t i) {
+  using Words = std::array<std::uint64_t, 2>;
+  const auto differs = [&](std::size_t at) {
+    const Words said = std::bit_cast<Words>(rows[at]);
+    const Words plain = std::bit_cast<Words>(RowResult{run[at].request, run[at].lane, 1, 0, 0});
+    return (said[0] ^ plain[0]) | (said[1] ^ plain[1]);
+  };
+  constexpr std::size_t kBlock = 8;
+  for (; i + kBlock <= run.size(); i += kBlock) {
+    std::uint64_t any = 0;
+    for (std::size_t k = 0; k < kBlock; ++k) any |= differs(i + k);
+    if (any != 0) break;
+  }
+  while (i < run.size() && differs(i) == 0) ++i;
+  return i;
+}
+
+}  // namespace internal
+
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint now) {
   if (inside_) return static_cast<void>(Ended());
@@ -21,22 +44,54 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
   steps_.Return(*step);
   ++stats_.commits;
 
-  const std::uint16_t bits = step->bits;
-  const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting), others = static_cast<std::uint16_t>(~bits);
-  const std::span<const PlanEntry> run = step->plan.run;
-  const std::size_t both = std::min(run.size(), result.rows.size());
+  const std::uint64_t standing_plan = step->standing_plan;
+  if (standing_plan != 0 && (!running_.InOrder(standing_plan) || TellsOfSteps())) running_.StandNoMoreFrom(0);
   std::uint64_t output = 0;
+  const std::size_t read = CommitInOrder(*step, result.rows, output);
+  stats_.tokens_output += output;
+  if (read < step->plan.run.size() || read < result.rows.size()) CommitScattered(*step, result.rows, read);
+  if (standing_plan != 0) running_.CommitStanding(standing_plan);
+  inside_ = false;
+}
+
+// Results in the order of the plan, as far as they are; how many. Nearly always a row that decodes has one token per
+// sequence, and nothing else to say; then nothing is written for a row that stands.
+template <RankPolicy Policy, PausePolicy Pause>
+std::size_t BasicScheduler<Policy, Pause>::CommitInOrder(const internal::Step& step, std::span<const RowResult> rows,
+                                                         std::uint64_t& output) {
+  const std::uint16_t bits = step.bits;
+  const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting), others = static_cast<std::uint16_t>(~bits);
+  const std::span<const PlanEntry> run = step.plan.run;
+  const std::size_t both = std::min(run.size(), rows.size()), standing = std::min(step.standing, both);
+  const auto names = [&](std::size_t i) { return rows[i].request == run[i].request && rows[i].lane == run[i].lane; };
+  const auto plain = [&](std::size_t i) { return rows[i].tokens == 1 && (rows[i].flags | rows[i].drafts) == 0; };
   std::size_t i = 0;
+  if (running_.Undisturbed(step.standing_plan)) {
+    while (i < standing) {
+      const std::size_t from = i;
+      i = internal::PlainResults(run.first(standing), rows, from);
+      output += i - from;
+      if (i == standing) break;
+      if (!names(i)) return i;
+      Apply(run[i], rows[i], bits);
+      ++i;
+    }
+  }
   for (; i < both; ++i) {
     const PlanEntry& entry = run[i];
-    const RowResult& news = result.rows[i];
-    if (news.request != entry.request || news.lane != entry.lane) break;
-    Row& row = running_[entry.lane];
-    // One token per sequence for a row that decodes, and nothing else to say: nearly always.
-    const bool plain = entry.flags == PlanEntry::kSamples && entry.speculative == 0 && news.tokens == 1 &&
-                       (news.flags | news.drafts) == 0 && (row.in_flight & counting) != 0;
-    if (!plain) [[unlikely]] {
-      Apply(entry, news, bits);
+    if (!names(i)) return i;
+    if (i < standing && running_.StoodIn(entry.lane, step.standing_plan)) {
+      if (plain(i)) {
+        ++output;
+      } else {
+        Apply(entry, rows[i], bits);
+      }
+      continue;
+    }
+    Row& row = running_.Stored(entry.lane);
+    if (!plain(i) || entry.flags != PlanEntry::kSamples || entry.speculative != 0 || (row.in_flight & counting) == 0)
+        [[unlikely]] {
+      Apply(entry, rows[i], bits);
       continue;
     }
     row.computed += entry.tokens;
@@ -47,9 +102,7 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
     output += static_cast<std::uint64_t>(entry.tokens);
     TellScheduled(entry, 0, entry.tokens);
   }
-  stats_.tokens_output += output;
-  if (i < run.size() || i < result.rows.size()) CommitScattered(*step, result.rows, i);
-  inside_ = false;
+  return i;
 }
 
 // Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first

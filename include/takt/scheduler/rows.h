@@ -6,19 +6,129 @@
 
 namespace takt {
 
+// Whether rows may stand: no policy is to be told of each step, and no oracle to be asked for each block.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::MayStand() const {
+  return kv_.oracle == nullptr && !TellsOfSteps();
+}
+
+// What becomes of a row of the standing part that stands no more.
+template <RankPolicy Policy, PausePolicy Pause>
+auto BasicScheduler<Policy, Pause>::WhatBecameOf(const Row& row) const -> Disturbed {
+  if (row.state == RowState::kFree || row.state == RowState::kLeaving) return Disturbed::kGone;
+  if (row.state == RowState::kMoving) return Disturbed::kQuiet;
+  const bool at_cap = row.in_flight != 0 && !row.prefilling && row.expected >= row.cap;  // its last token is in flight
+  return at_cap && row.sequences == Sequences(table_[row.slot]) ? Disturbed::kQuiet : Disturbed::kToPlan;
+}
+
+// Where among the first of the order the lanes are that are disturbed, in order. False where there are many; else the
+// standing part ends before the first that is to be planned like any other.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::FindGaps() {
+  std::vector<std::uint32_t>& disturbed = running_.disturbed();
+  if (disturbed.size() > kMostGaps) return false;
+  const std::vector<std::uint32_t>& order = running_.order();
+  std::size_t end = running_.front();
+  draft_.n_gaps = 0;
+  for (const std::uint32_t lane : disturbed) {
+    const std::size_t place = internal::PlaceOf(std::span(order).first(running_.front()), lane);
+    const Disturbed what = WhatBecameOf(running_.Stored(lane));
+    if (what == Disturbed::kToPlan) end = std::min(end, place);
+    draft_.gaps[draft_.n_gaps++] = {place, what == Disturbed::kGone};
+  }
+  const auto first = draft_.gaps.begin();
+  std::ranges::sort(first, first + draft_.n_gaps, {}, &Gap::place);
+  if (end < running_.front()) {
+    while (draft_.n_gaps > 0 && draft_.gaps[draft_.n_gaps - 1].place >= end) --draft_.n_gaps;
+    running_.StandNoMoreFrom(end);
+    disturbed.clear();
+    for (std::size_t i = 0; i < draft_.n_gaps; ++i) disturbed.push_back(order[draft_.gaps[i].place]);
+  }
+  return true;
+}
+
+// Blocks for the standing rows that need one for the next token. False, and none has got any, where there may be too
+// few, or one of the rows has come to its cap: it stands no more.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::GrowStanding() {
+  const bool roomy = Counts() && std::cmp_greater_equal(kv_.ledger.free(), running_.front());
+  bool all = true;
+  running_.ForEachDue([&](std::uint32_t lane) {
+    if (const Row& row = running_.Stored(lane); roomy && row.ceiling < row.cap - 1) return;
+    static_cast<void>(running_[lane]);
+    all = false;
+  });
+  if (!all) return false;
+  running_.ForEachDue([&](std::uint32_t lane) {
+    Row& row = running_.Stored(lane);
+    const std::int32_t ceiling = row.ceiling;  // has been reached
+    Grow(row);
+    running_.LookAgain(lane, row.ceiling - ceiling);
+  });
+  return true;
+}
+
+// The rows that stand, all at once: their entries are those of the last plan, a token further. How many places of the
+// order that were; those of rows that have left drop out.
+template <RankPolicy Policy, PausePolicy Pause>
+std::size_t BasicScheduler<Policy, Pause>::PlanStanding() {
+  const auto give_up = [this] {
+    running_.StandNoMoreFrom(0);
+    return std::size_t{0};
+  };
+  if (running_.front() == 0) return 0;
+  if (!MayStand() || counts_.seqs > budget_.limits.max_seqs) return give_up();
+  do {
+    if (!FindGaps() || std::cmp_greater(running_.front() - draft_.n_gaps, budget_.tokens)) return give_up();
+  } while (!GrowStanding());
+  const std::size_t front = running_.front();
+  if (front == draft_.n_gaps) return give_up();
+
+  std::vector<std::uint32_t>& order = running_.order();
+  PlanEntry* to = draft_.entries;
+  const PlanEntry* from = draft_.last;
+  std::size_t kept = 0, at = 0;
+  running_.disturbed().clear();
+  for (std::size_t i = 0; i <= draft_.n_gaps; ++i) {
+    const bool last = i == draft_.n_gaps;
+    const std::size_t end = last ? front : draft_.gaps[i].place;
+    const std::size_t n = end - at;
+    TAKT_ASSERT(n == 0 || (from->lane == order[at] && (from + n - 1)->lane == order[end - 1]));
+    if (to != from) std::copy(from, from + n, to);
+    for (std::size_t e = 0; e < n; ++e) ++to[e].position;
+    if (kept != at) std::copy(order.data() + at, order.data() + end, order.data() + kept);
+    to += n, from += n, kept += n;
+    if (last) break;
+    if (from->lane == order[end]) ++from;  // it was planned the last time
+    if (!draft_.gaps[i].gone) {
+      order[kept++] = order[end];
+      running_.disturbed().push_back(order[end]);
+    }
+    at = end + 1;
+  }
+  draft_.planned = static_cast<std::size_t>(to - draft_.entries);
+  draft_.of->standing = draft_.planned;
+  draft_.of->standing_plan = running_.PlanStanding(draft_.step);
+  budget_.tokens -= static_cast<std::int32_t>(draft_.planned);
+  running_.SetFront(kept);
+  return front;
+}
+
 // All rows in the order of admission; those that have left drop out of the order on the way.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::PlanRunning() {
   running_.BeginWalk();
+  const std::size_t stood = PlanStanding();
   std::vector<std::uint32_t>& order = running_.order();
-  std::size_t kept = 0;
+  std::size_t kept = running_.front();
   std::size_t planned = draft_.planned;
+  const bool may_stand = MayStand();
   std::int32_t budget = budget_.tokens;
   const std::uint16_t step = draft_.step;
   const bool crowded = counts_.seqs > budget_.limits.max_seqs;  // the limit has fallen: not all may run
-  for (std::size_t i = 0; i < order.size(); ++i) {
+  for (std::size_t i = stood; i < order.size(); ++i) {
     const std::uint32_t lane = order[i];
-    Row& row = running_[lane];
+    Row& row = running_.Stored(lane);  // stands not
     const std::int32_t n = row.sequences;
     if (row.state == RowState::kSteady && n <= budget && !crowded &&
         (row.scheduled + n <= row.ceiling || (row.expected < row.cap && Grow(row)))) [[likely]] {
@@ -29,6 +139,7 @@ void BasicScheduler<Policy, Pause>::PlanRunning() {
       row.in_flight |= step;
       ++row.steps;
       budget -= n;
+      if (kept == running_.front() + 1 && n == 1 && may_stand) running_.Stand(lane, row.ceiling - row.scheduled);
     } else if (row.state != RowState::kFree && row.state != RowState::kLeaving) {
       order[kept++] = lane;
       draft_.planned = planned, budget_.tokens = budget;
@@ -43,6 +154,7 @@ void BasicScheduler<Policy, Pause>::PlanRunning() {
 
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::PlanPrefills() {
+  running_.StandNoMoreFrom(0);
   running_.BeginWalk();
   std::erase_if(running_.order(), [this](std::uint32_t lane) {
     const RowState state = running_[lane].state;
@@ -158,8 +270,12 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::CloseGaps() {
   if (draft_.indexed == 0) return;
   std::size_t kept = 0;
+  const std::size_t stood = draft_.of->standing;
   for (std::size_t i = 0; i < draft_.planned; ++i) {
-    if (draft_.entries[i].lane == kNoLane) continue;
+    if (draft_.entries[i].lane == kNoLane) {
+      draft_.of->standing -= i < stood ? 1u : 0u;
+      continue;
+    }
     draft_.entry_of_lane[draft_.entries[i].lane] = 0;
     draft_.entries[kept++] = draft_.entries[i];
   }

@@ -24,6 +24,8 @@ struct Step {
   std::vector<PlanEntry> entries;  // storage of plan.run, which the first so many of them are
   bool in_flight = false;
   std::uint16_t bits = 0;  // of this step in Row::in_flight
+  std::uint64_t standing_plan = 0;  // its number among the plans with rows that stand; 0: it has none
+  std::size_t standing = 0;  // entries of rows that stood, the first
 };
 
 // As many as may be in flight, one that is being planned, and one that stays empty: the answer to a question after the

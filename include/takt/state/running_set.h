@@ -3,8 +3,10 @@
 #define TAKT_STATE_RUNNING_SET_H_
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "takt/base/id.h"
@@ -49,11 +51,34 @@ struct alignas(64) Row {
 };
 static_assert(sizeof(Row) == 64);
 
+// Where a lane is that is among these. Blocks without it are passed over many lanes at a time.
+inline std::size_t PlaceOf(std::span<const std::uint32_t> lanes, std::uint32_t lane) {
+  constexpr std::size_t kBlock = 32;
+  std::size_t at = 0;
+  for (; at + kBlock <= lanes.size(); at += kBlock) {
+    std::uint32_t found = 0;
+    for (std::size_t i = 0; i < kBlock; ++i) found |= lanes[at + i] == lane ? 1u : 0u;
+    if (found != 0) break;
+  }
+  while (lanes[at] != lane) ++at;
+  return at;
+}
+
 // Lanes are stable while a request runs, and given out last in, first out, so that few are touched.
+//
+// A row that decodes one token a step, with room for it, is news to nobody. Rows at the front of the order that do so
+// stand: their steps are counted for all of them at once, and what a row says is as of when it began to stand. Whoever
+// asks for a row to change it (operator[]) has it brought up to date, and it stands no more until a plan has planned it
+// as one that decodes. Standing plans, those with rows that stand, are numbered; their results come in that order, or
+// else all rows must be told to stand no more before.
 class RunningSet {
  public:
+  RunningSet() { buckets_.fill(kNoSlot); }
+
   void Reserve(std::size_t lanes) {
     rows_.Reserve(lanes);
+    stands_.reserve(lanes);
+    disturbed_.reserve(lanes);
     order_.reserve(lanes);
     resting_.reserve(lanes);
   }
@@ -66,8 +91,21 @@ class RunningSet {
   }
   std::size_t capacity() const { return rows_.capacity(); }  // lanes that need no allocation are below this
 
-  Row& operator[](std::uint32_t lane) { return rows_[lane]; }
-  const Row& operator[](std::uint32_t lane) const { return rows_[lane]; }
+  // To be changed: brought up to date, and standing no more.
+  Row& operator[](std::uint32_t lane) {
+    if (stands_[lane].since != 0) StandNoMore(lane);
+    return rows_[lane];
+  }
+  // To be read: a copy that is up to date.
+  Row Look(std::uint32_t lane) const {
+    Row row = rows_[lane];
+    if (stands_[lane].since != 0) BringUpToDate(row, stands_[lane].since);
+    return row;
+  }
+  // As it is stored. For a row that stands: sums to which what stands is yet to be added, in any order, and what never
+  // changes while it stands (request, slot, sequences, state, blocks and what follows from them).
+  Row& Stored(std::uint32_t lane) { return rows_[lane]; }
+  const Row& Stored(std::uint32_t lane) const { return rows_[lane]; }
   std::size_t lanes() const { return rows_.slots(); }
 
   // Lanes in the order of admission. Rows that have left stay among them until the next walk, which must drop them.
@@ -78,6 +116,7 @@ class RunningSet {
   std::uint32_t Add(const Row& row) {
     const std::uint32_t lane = rows_.Take();
     rows_[lane] = row;
+    if (lane >= stands_.size()) stands_.resize(std::size_t{lane} + 1);
     order_.push_back(lane);
     return lane;
   }
@@ -93,10 +132,138 @@ class RunningSet {
     resting_.push_back(lane);
   }
 
+  // ---- rows that stand
+
+  // So many lanes at the front of the order are the standing part: rows that stand, and those of disturbed().
+  std::size_t front() const { return front_; }
+  void SetFront(std::size_t lanes) { front_ = lanes; }
+  // Lanes of the standing part whose rows stand no more, or have left.
+  std::vector<std::uint32_t>& disturbed() { return disturbed_; }
+
+  bool stands(std::uint32_t lane) const { return stands_[lane].since != 0; }
+  // Whether its part in this standing plan is counted with the others'.
+  bool StoodIn(std::uint32_t lane, std::uint64_t plan) const {
+    return stands_[lane].since != 0 && stands_[lane].since <= plan;
+  }
+
+  // The row behind the standing part, which has just been planned, stands from the next plan on; after `plans` of these
+  // it needs a look.
+  void Stand(std::uint32_t lane, std::int32_t plans) {
+    stands_[lane].since = plans_ + 1;
+    Schedule(lane, plans_ + 1 + static_cast<std::uint64_t>(std::max(plans, 0)));
+    ++front_;
+  }
+
+  // f(lane) for each row that needs a look before the next standing plan; f may give it a later time, or have it
+  // stand no more.
+  template <class F>
+  void ForEachDue(F&& f) {
+    for (std::uint32_t lane = buckets_[(plans_ + 1) % kBuckets]; lane != kNoSlot;) {
+      const std::uint32_t next = stands_[lane].next;
+      if (stands_[lane].due <= plans_ + 1) {
+        f(lane);
+      } else {
+        Unschedule(lane), Schedule(lane, stands_[lane].due);  // its time was more than a round away
+      }
+      lane = next;
+    }
+  }
+  void LookAgain(std::uint32_t lane, std::int32_t plans) {
+    Unschedule(lane);
+    Schedule(lane, plans_ + 1 + static_cast<std::uint64_t>(std::max(plans, 0)));
+  }
+
+  // All rows that stand are planned for one token more by a step with these bits. Its number.
+  std::uint64_t PlanStanding(std::uint16_t bits) {
+    ++plans_;
+    *std::ranges::find(in_flight_, std::uint64_t{0}, &InFlight::plan) = {plans_, bits, false};
+    return plans_;
+  }
+  // That plan came to nothing.
+  void ForgetStanding(std::uint64_t plan) { Landed(plan); }
+  // The results of a standing plan are next, in order, and every row that stood in it stands still.
+  bool Undisturbed(std::uint64_t plan) const {
+    const auto at = std::ranges::find(in_flight_, plan, &InFlight::plan);
+    return at != in_flight_.end() && !at->disturbed;
+  }
+  bool InOrder(std::uint64_t plan) const {
+    return std::ranges::all_of(in_flight_, [plan](const InFlight& f) { return f.plan == 0 || f.plan >= plan; });
+  }
+  // The rows that stood in it, and stand still, have got their tokens.
+  void CommitStanding(std::uint64_t plan) { Landed(plan), committed_ = std::max(committed_, plan); }
+
+  // From the given place of the order on, no row stands.
+  void StandNoMoreFrom(std::size_t place) {
+    for (std::size_t i = place; i < front_; ++i) {
+      if (stands(order_[i])) StandNoMore(order_[i]);
+    }
+    if (place == 0) disturbed_.clear();
+    front_ = std::min(front_, place);
+  }
+
  private:
+  static constexpr std::size_t kBuckets = 64;
+
+  struct Standing {
+    std::uint64_t since = 0;  // the first standing plan that counts for it; 0: it does not stand
+    std::uint64_t due = 0;  // the standing plan before which it needs a look
+    std::uint32_t prev = kNoSlot, next = kNoSlot;  // lanes in its bucket
+    std::uint32_t bucket = 0;
+  };
+  struct InFlight {
+    std::uint64_t plan = 0;  // 0: none
+    std::uint16_t bits = 0;
+    bool disturbed = false;  // a row that stood in it stands no more
+  };
+
+  void BringUpToDate(Row& row, std::uint64_t since) const {
+    const auto planned = static_cast<std::int32_t>(plans_ + 1 - since);
+    const auto done = committed_ >= since ? static_cast<std::int32_t>(committed_ + 1 - since) : 0;
+    row.steps += planned;
+    row.scheduled += planned, row.expected += planned;
+    row.computed += done, row.known += done, row.generated += done;
+    for (const InFlight& f : in_flight_) {
+      if (f.plan >= since) row.in_flight |= f.bits;
+    }
+  }
+  void StandNoMore(std::uint32_t lane) {
+    Standing& s = stands_[lane];
+    BringUpToDate(rows_[lane], s.since);
+    for (InFlight& f : in_flight_) f.disturbed |= f.plan >= s.since;
+    s.since = 0;
+    Unschedule(lane);
+    disturbed_.push_back(lane);
+  }
+  void Landed(std::uint64_t plan) {
+    const auto at = std::ranges::find(in_flight_, plan, &InFlight::plan);
+    if (at != in_flight_.end()) *at = {};
+  }
+
+  void Schedule(std::uint32_t lane, std::uint64_t due) {
+    Standing& s = stands_[lane];
+    s.due = due;
+    s.bucket = static_cast<std::uint32_t>(std::min(due, plans_ + kBuckets - 1) % kBuckets);
+    s.prev = kNoSlot;
+    s.next = buckets_[s.bucket];
+    if (s.next != kNoSlot) stands_[s.next].prev = lane;
+    buckets_[s.bucket] = lane;
+  }
+  void Unschedule(std::uint32_t lane) {
+    const Standing& s = stands_[lane];
+    (s.prev == kNoSlot ? buckets_[s.bucket] : stands_[s.prev].next) = s.next;
+    if (s.next != kNoSlot) stands_[s.next].prev = s.prev;
+  }
+
   SlotTable<Row> rows_;
   std::vector<std::uint32_t> order_ = {};
   std::vector<std::uint32_t> resting_ = {};  // free, but still in the order
+
+  std::vector<Standing> stands_;  // by lane
+  std::vector<std::uint32_t> disturbed_;
+  std::size_t front_ = 0;
+  std::uint64_t plans_ = 0, committed_ = 0;  // standing plans; the last one whose results have come
+  std::array<InFlight, 4> in_flight_;  // standing plans without results, in no order
+  std::array<std::uint32_t, kBuckets> buckets_;  // lanes by when they are due
 };
 
 }  // namespace takt::internal
