@@ -96,6 +96,7 @@ struct LogCommit {
   TimePoint now{};
   StepId step;
   std::vector<RowResult> rows;
+  bool rest_as_planned = false;
 };
 
 enum class OracleQuestion : std::uint8_t {

@@ -46,6 +46,7 @@ struct LineOf {
   void operator()(const LogCommit& r) {
     Head(r.now, fmt::format("commit step={} rows=", r.step.value));
     Printer(line).Text(r.rows);
+    if (r.rest_as_planned) line += " rest=as_planned";
   }
   void operator()(const LogAnswer& r) {
     line += fmt::format("  oracle {} ", Name(r.question));

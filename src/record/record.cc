@@ -198,6 +198,7 @@ void Recorder::Commit(const StepResult& result, TimePoint now) {
   writer.Put(result.step, StepId{});
   writer.PutRows(result.rows, context_.rows);
   context_.rows.assign(result.rows.begin(), result.rows.end());
+  if (result.rest_as_planned) writer.Varint(1);  // a log without such results is as it was before there were any
   Append(kKind<LogCommit>);
 }
 
@@ -262,6 +263,8 @@ void Read(Reader& reader, internal::LogContext& context, LogCommit& record) {
   reader.Get(record.step);
   reader.GetRows(record.rows, context.rows);
   context.rows = record.rows;
+  record.rest_as_planned = !reader.done();
+  if (record.rest_as_planned && reader.Varint() != 1) reader.Fail();
 }
 
 }  // namespace

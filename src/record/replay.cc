@@ -204,7 +204,7 @@ class Replayer {
     const LogCommit c = std::move(logged);
     if (absl::Status status = Prepare(); !status.ok() || CutOff()) return status;
     now_ = c.now;
-    scheduler_->Commit({c.step, c.rows}, c.now);
+    scheduler_->Commit({c.step, c.rows, c.rest_as_planned}, c.now);
     ++replay_.commits;
     CheckOracle();
     return absl::OkStatus();

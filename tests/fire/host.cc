@@ -76,7 +76,8 @@ std::uint64_t HashOf(const StepPlan& plan) {
 
 void Print(const HostTally& t, std::uint64_t seeds) {
   fmt::print(
-      "{} events over {} seeds: {} plans ({} idle, {} with odd limits), {} results ({} out of order, {} of unknown "
+      "{} events over {} seeds: {} plans ({} idle, {} with odd limits), {} results ({} by exception, {} out of order, "
+      "{} of unknown "
       "steps)\n"
       "{} arrivals ({} absurd), {} released, {} cancels, {} blocked, {} policy changes, {} drains\n"
       "{} tool calls ({} with absurd predictions), {} answers ({} of more than a cache), {} overdue and let go, {} "
@@ -87,11 +88,11 @@ void Print(const HostTally& t, std::uint64_t seeds) {
       "of "
       "the scheduler, {} failed allocations\n"
       "no violation; all plans hash to {:016x}\n",
-      t.events, seeds, t.plans, t.idle, t.odd_limits, t.commits, t.out_of_order, t.unknown_steps, t.arrivals, t.absurd,
-      t.finished, t.cancels, t.blocked, t.policy_changes, t.drains, t.tools, t.absurd_calls, t.answers, t.long_answers,
-      t.let_go, t.parts, t.bad_rows, t.absent_rows, t.failed_rows, t.moves, t.failed_moves, t.clock_faults,
-      t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed, t.plans_refused, t.relocations,
-      t.allocations_failed, t.plan_hash);
+      t.events, seeds, t.plans, t.idle, t.odd_limits, t.commits, t.by_exception, t.out_of_order, t.unknown_steps,
+      t.arrivals, t.absurd, t.finished, t.cancels, t.blocked, t.policy_changes, t.drains, t.tools, t.absurd_calls,
+      t.answers, t.long_answers, t.let_go, t.parts, t.bad_rows, t.absent_rows, t.failed_rows, t.moves, t.failed_moves,
+      t.clock_faults, t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed, t.plans_refused,
+      t.relocations, t.allocations_failed, t.plan_hash);
 }
 
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
@@ -409,6 +410,20 @@ void World::Plan(const StepLimits& limits) {
 
 std::int32_t World::OutputLeft(RequestId id, const Life& life) const { return lengths_[NameOf(id)] - life.generated; }
 
+// The same by exception, where every entry has its row in its place: the rows that went as planned are left out.
+StepResult World::WithoutRest(const StepPlan& plan, const StepResult& result) {
+  const auto names = [](const PlanEntry& e, const RowResult& r) { return e.request == r.request && e.lane == r.lane; };
+  if (!std::ranges::equal(plan.run, result.rows, names)) return result;
+  exceptions_.clear();
+  for (std::size_t i = 0; i < plan.run.size(); ++i) {
+    const RowResult& r = result.rows[i];
+    const bool as_planned = r.tokens == (plan.run[i].samples() ? 1 : 0) && r.drafts == 0 && r.flags == 0;
+    if (!as_planned) exceptions_.push_back(r);
+  }
+  ++tally_.by_exception;
+  return {result.step, exceptions_, true};
+}
+
 void World::Commit(StepId step, std::uint64_t bits, bool faults) {
   ++tally_.commits;
   Dice dice(bits);
@@ -468,9 +483,11 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
       Note(" {}+{}{}{}", r.request.value, r.tokens, r.finished() ? "f" : "", r.failed() ? "!" : "");
     }
   }
-  given_.erase(given);
   const StepResult result{step, rows_};
-  Attempt([&] { scheduler_->Commit(result, now_); });
+  StepResult told = result;
+  if (Mixed(bits, 7) % 2 == 0) told = WithoutRest(*given->plan, result);
+  given_.erase(given);
+  Attempt([&] { scheduler_->Commit(told, now_); });
   shadow_.Committed(result, now_, *scheduler_);
 }
 

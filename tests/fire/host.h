@@ -29,7 +29,7 @@ struct HostTally {
   std::uint64_t events = 0, plans = 0, commits = 0, arrivals = 0, cancels = 0, blocked = 0, tools = 0,
                 policy_changes = 0, relocations = 0, plans_refused = 0, allocations_failed = 0;
   std::uint64_t answers = 0, long_answers = 0, absurd_calls = 0, let_go = 0, parts = 0;
-  std::uint64_t bad_rows = 0, absent_rows = 0, failed_rows = 0, out_of_order = 0, unknown_steps = 0;
+  std::uint64_t bad_rows = 0, absent_rows = 0, failed_rows = 0, out_of_order = 0, unknown_steps = 0, by_exception = 0;
   std::uint64_t absurd = 0, clock_faults = 0, moves = 0, failed_moves = 0, odd_limits = 0, preempted = 0, promoted = 0;
   std::uint64_t kv_refused = 0, kv_exhausted = 0, expired = 0, shed = 0, idle = 0, drains = 0, finished = 0;
   std::uint64_t plan_hash = 0;  // of all plans, in order
@@ -107,6 +107,7 @@ class World {
   bool RefusesAll(std::uint64_t bits);
   void Relocate(std::uint64_t bits);
   void Commit(StepId step, std::uint64_t bits, bool faults);
+  StepResult WithoutRest(const StepPlan& plan, const StepResult& result);
   StepLimits LimitsOf(std::uint64_t bits) const;
   std::int32_t OutputLeft(RequestId id, const Life& life) const;
   void Settle();
@@ -130,7 +131,7 @@ class World {
     const StepPlan* plan;
   };
   std::vector<Given> given_;  // plans in flight, as the scheduler gave them
-  std::vector<RowResult> rows_;
+  std::vector<RowResult> rows_, exceptions_;
   Tally tally_;
   TimePoint last_wake_at_ = kNever;  // as of the last plan
   std::int32_t fails_at_ = -1;  // so many allocations of the next call succeed; below 0: all do

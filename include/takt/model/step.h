@@ -184,10 +184,13 @@ struct RowResult {
 };
 static_assert(sizeof(RowResult) == 16);
 
-// Rows in any order, those in plan order are fastest. An absent row made no progress.
+// Rows in any order, those in plan order are fastest. An absent row made no progress; or, where the rest went as
+// planned, computed what its entry says, with one token per sequence where it samples, and has no drafts: then only
+// what is otherwise needs a row, and a step costs what changes.
 struct StepResult {
   StepId step = {};
   std::span<const RowResult> rows = {};
+  bool rest_as_planned = false;
 };
 
 }  // namespace takt

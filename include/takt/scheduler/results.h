@@ -47,9 +47,13 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
   const std::uint64_t standing_plan = step->standing_plan;
   if (standing_plan != 0 && (!running_.InOrder(standing_plan) || TellsOfSteps())) running_.StandNoMoreFrom(0);
   std::uint64_t output = 0;
-  const std::size_t read = CommitInOrder(*step, result.rows, output);
+  if (result.rest_as_planned) {
+    CommitExceptions(*step, result.rows, output);
+  } else {
+    const std::size_t read = CommitInOrder(*step, result.rows, output);
+    if (read < step->plan.run.size() || read < result.rows.size()) CommitScattered(*step, result.rows, read);
+  }
   stats_.tokens_output += output;
-  if (read < step->plan.run.size() || read < result.rows.size()) CommitScattered(*step, result.rows, read);
   if (standing_plan != 0) running_.CommitStanding(standing_plan);
   inside_ = false;
 }
@@ -60,7 +64,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 std::size_t BasicScheduler<Policy, Pause>::CommitInOrder(const internal::Step& step, std::span<const RowResult> rows,
                                                          std::uint64_t& output) {
   const std::uint16_t bits = step.bits;
-  const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting), others = static_cast<std::uint16_t>(~bits);
+  const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting);
   const std::span<const PlanEntry> run = step.plan.run;
   const std::size_t both = std::min(run.size(), rows.size()), standing = std::min(step.standing, both);
   const auto names = [&](std::size_t i) { return rows[i].request == run[i].request && rows[i].lane == run[i].lane; };
@@ -88,21 +92,81 @@ std::size_t BasicScheduler<Policy, Pause>::CommitInOrder(const internal::Step& s
       }
       continue;
     }
-    Row& row = running_.Stored(entry.lane);
-    if (!plain(i) || entry.flags != PlanEntry::kSamples || entry.speculative != 0 || (row.in_flight & counting) == 0)
-        [[unlikely]] {
+    if (!plain(i) || entry.flags != PlanEntry::kSamples || entry.speculative != 0 ||
+        (running_.Stored(entry.lane).in_flight & counting) == 0) [[unlikely]] {
       Apply(entry, rows[i], bits);
       continue;
     }
-    row.computed += entry.tokens;
-    row.known += entry.tokens;
-    row.drafts = 0;
-    ++row.generated;
-    row.in_flight &= others;
-    output += static_cast<std::uint64_t>(entry.tokens);
-    TellScheduled(entry, 0, entry.tokens);
+    Decoded(entry, bits, output);
   }
   return i;
+}
+
+// The rows that went otherwise than planned, and all others as planned, in the order of the plan. O(entries that do not
+// stand), and a search for each exception.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::CommitExceptions(const internal::Step& step, std::span<const RowResult> rows,
+                                                     std::uint64_t& output) {
+  const std::span<const PlanEntry> run = step.plan.run;
+  std::vector<std::uint32_t>& index = draft_.entry_of_lane;  // its entry, or, where it is named, that and its row
+  constexpr std::uint32_t kNamed = std::uint32_t{1} << 31;
+  const bool few = rows.size() <= kMostSearched;
+  const std::size_t unmoved = few && running_.Undisturbed(step.standing_plan) ? step.standing : 0;
+  if (!few) {
+    for (std::size_t i = 0; i < run.size(); ++i) index[run[i].lane] = static_cast<std::uint32_t>(i + 1);
+  }
+  std::array<std::pair<std::size_t, std::size_t>, kMostSearched> standing;  // entry and row
+  std::size_t n_standing = 0;
+  for (std::size_t j = 0; j < rows.size(); ++j) {
+    const std::uint32_t lane = rows[j].lane;
+    std::size_t at = lane < index.size() && (index[lane] & kNamed) == 0 ? index[lane] : run.size() + 1;
+    if (at == 0 && few) {
+      at = static_cast<std::size_t>(std::ranges::find(run, lane, &PlanEntry::lane) - run.begin()) + 1;
+    }
+    if (at == 0 || at > run.size() || run[at - 1].request != rows[j].request) {
+      ++stats_.rows_unknown;
+      continue;
+    }
+    index[lane] = kNamed | static_cast<std::uint32_t>(j);
+    if (at <= unmoved) standing[n_standing++] = {at - 1, j};
+  }
+  std::ranges::sort(standing.begin(), standing.begin() + static_cast<std::ptrdiff_t>(n_standing));
+  for (std::size_t i = 0; i < n_standing; ++i) Apply(run[standing[i].first], rows[standing[i].second], step.bits);
+  output += unmoved - n_standing;
+  const auto counting = static_cast<std::uint16_t>(step.bits & Row::kCounting);
+  for (std::size_t i = unmoved; i < run.size(); ++i) {
+    const PlanEntry& entry = run[i];
+    if (const std::uint32_t named = index[entry.lane]; (named & kNamed) != 0) {
+      Apply(entry, rows[named & ~kNamed], step.bits);
+    } else if (i < step.standing && running_.StoodIn(entry.lane, step.standing_plan)) {
+      ++output;
+    } else if (entry.flags == PlanEntry::kSamples && entry.speculative == 0 &&
+               (running_.Stored(entry.lane).in_flight & counting) != 0) {
+      Decoded(entry, step.bits, output);
+    } else {
+      Apply(entry, {entry.request, entry.lane, static_cast<std::uint16_t>(entry.samples() ? 1 : 0), 0, 0}, step.bits);
+    }
+  }
+  if (few) {
+    for (const RowResult& row : rows) {
+      if (row.lane < index.size()) index[row.lane] = 0;
+    }
+  } else {
+    for (const PlanEntry& entry : run) index[entry.lane] = 0;
+  }
+}
+
+// One token per sequence for a row that decodes and does not stand.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Decoded(const PlanEntry& entry, std::uint16_t step, std::uint64_t& output) {
+  Row& row = running_.Stored(entry.lane);
+  row.computed += entry.tokens;
+  row.known += entry.tokens;
+  row.drafts = 0;
+  ++row.generated;
+  row.in_flight &= static_cast<std::uint16_t>(~step);
+  output += static_cast<std::uint64_t>(entry.tokens);
+  TellScheduled(entry, 0, entry.tokens);
 }
 
 // Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first
