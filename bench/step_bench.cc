@@ -25,8 +25,8 @@ constexpr double kChurn = 1.2;  // requests that finish, arrive and are admitted
 template <class SchedulerT>
 class Host {
  public:
-  Host(SchedulerT scheduler, int running, std::int64_t waiting)
-      : scheduler_(std::move(scheduler)), limits_{.tokens = {8192}, .max_seqs = running} {
+  Host(SchedulerT scheduler, int running, std::int64_t waiting, bool by_exception)
+      : scheduler_(std::move(scheduler)), limits_{.tokens = {8192}, .max_seqs = running}, by_exception_(by_exception) {
     for (std::int64_t i = 0; i < running + waiting; ++i) Arrive();
     rows_.reserve(static_cast<std::size_t>(running));
   }
@@ -52,8 +52,10 @@ class Host {
     std::int64_t ended = 0;
     for (const RowResult& row : rows_) ended += row.finished() ? 1 : 0;
 
+    if (by_exception_) std::erase_if(rows_, [](const RowResult& row) { return row.tokens == 1 && row.flags == 0; });
+
     const auto computed = Clock::now();
-    scheduler_.Commit({plan.id, rows_}, Now());
+    scheduler_.Commit({plan.id, rows_, by_exception_}, Now());
     for (; ended > 0; --ended) Arrive();
     return (planned - start) + (Clock::now() - computed);
   }
@@ -74,6 +76,7 @@ class Host {
 
   SchedulerT scheduler_;
   StepLimits limits_;
+  bool by_exception_;
   std::vector<RowResult> rows_;
   Arrived event_;
   Random random_{1};
@@ -82,12 +85,12 @@ class Host {
 };
 
 template <class SchedulerT, class Policy>
-void Steps(benchmark::State& state, Policy policy) {
+void Steps(benchmark::State& state, Policy policy, bool by_exception = false) {
   const auto running = static_cast<int>(state.range(0));
   const std::int64_t waiting = state.range(1);
   auto scheduler = SchedulerT::Create(
       {.max_running = running, .reserve_requests = running + waiting + 64, .kv_blocks = {1 << 20}}, std::move(policy));
-  Host host(*std::move(scheduler), running, waiting);
+  Host host(*std::move(scheduler), running, waiting, by_exception);
   for (int i = 0; i < 2000; ++i) host.Step();
   const std::size_t before = allocations;
   std::uint64_t in_bench = 0;
@@ -104,6 +107,15 @@ void BM_Step(benchmark::State& state) { Steps<BasicScheduler<Sjf>>(state, Sjf{})
 BENCHMARK(BM_Step)
     ->ArgNames({"running", "waiting"})
     ->ArgsProduct({{256}, {1'000, 10'000, 100'000, 1'000'000}})
+    ->Args({4096, 10'000})
+    ->UseManualTime();
+
+// The host tells of the rows alone that went otherwise than planned.
+void BM_StepByException(benchmark::State& state) { Steps<BasicScheduler<Sjf>>(state, Sjf{}, true); }
+BENCHMARK(BM_StepByException)
+    ->ArgNames({"running", "waiting"})
+    ->Args({256, 10'000})
+    ->Args({4096, 10'000})
     ->UseManualTime();
 
 void BM_StepErased(benchmark::State& state) { Steps<Scheduler>(state, AnyPolicy(Sjf{})); }

@@ -436,7 +436,7 @@ class BasicScheduler {
 
   // ---- scheduler/results.h
   std::size_t CommitInOrder(const internal::Step& step, std::span<const RowResult> rows, std::uint64_t& output);
-  static constexpr std::size_t kMostSearched = 8;  // of exceptions, without an index of entries
+  static constexpr std::size_t kMostSearched = 16;  // of exceptions, without an index of entries
   void CommitExceptions(const internal::Step& step, std::span<const RowResult> rows, std::uint64_t& output);
   void Decoded(const PlanEntry& entry, std::uint16_t step, std::uint64_t& output);
   void CommitScattered(const internal::Step& step, std::span<const RowResult> rows, std::size_t first);
