@@ -381,10 +381,10 @@ class BasicScheduler {
 
   // ---- scheduler/rows.h
   enum class Disturbed : std::uint8_t { kGone, kQuiet, kToPlan };  // quiet: it yields no entry, and touches nothing
+  static constexpr std::int32_t kMostBlockTokens = 1 << 16;  // of standing rows: a count is kept for each
   bool MayStand() const;
   Disturbed WhatBecameOf(const Row& row) const;
   bool FindGaps();
-  bool GrowStanding();
   std::size_t PlanStanding();
   void PlanRunning();
   void PlanPrefills();

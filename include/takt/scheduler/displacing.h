@@ -72,7 +72,7 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
       victims_.way_for = slot;
       victims_.way_blocks = 0;
       victims_.heap.VisitInOrder([&](std::uint32_t lane) {
-        const Row& row = running_.Stored(lane);
+        const Row row = running_.Look(lane);
         if (!table_[row.slot].state.request.preemptible || !Outranks(slot, lane)) return false;
         victims_.way_blocks += row.blocks;
         return victims_.way_blocks < missing;
@@ -81,7 +81,7 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
     }
     if (draft_.top_waits_for == WaitsFor::kKv && Pending() > 0) return false;
   }
-  if (victims_.way_for == slot) victims_.way_blocks -= running_.Stored(worst).blocks;  // the first of them
+  if (victims_.way_for == slot) victims_.way_blocks -= running_.Look(worst).blocks;  // the first of them
   const bool resolved = running_.Look(worst).in_flight == 0;
   const Slot victim = running_.Stored(worst).slot;
   Preempt(worst, true);

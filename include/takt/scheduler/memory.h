@@ -44,6 +44,7 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
   }
   if (Counts()) {
     kv_.block_tokens = options.kv_block_tokens.value;
+    if (kv_.block_tokens <= kMostBlockTokens) running_.SetBlocks(kv_.block_tokens);
     kv_.watermark = static_cast<std::int32_t>(options.kv_watermark * options.kv_blocks.value);
   }
   if (oracle != nullptr) kv_.block_tokens = oracle->block_tokens().value;

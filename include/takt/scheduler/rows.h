@@ -9,7 +9,7 @@ namespace takt {
 // Whether rows may stand: no policy is to be told of each step, and no oracle to be asked for each block.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::MayStand() const {
-  return kv_.oracle == nullptr && !TellsOfSteps();
+  return kv_.oracle == nullptr && kv_.block_tokens <= kMostBlockTokens && !TellsOfSteps();
 }
 
 // What becomes of a row of the standing part that stands no more.
@@ -47,27 +47,6 @@ bool BasicScheduler<Policy, Pause>::FindGaps() {
   return true;
 }
 
-// Blocks for the standing rows that need one for the next token. False, and none has got any, where there may be too
-// few, or one of the rows has come to its cap: it stands no more.
-template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::GrowStanding() {
-  const bool roomy = Counts() && std::cmp_greater_equal(kv_.ledger.free(), running_.front());
-  bool all = true;
-  running_.ForEachDue([&](std::uint32_t lane) {
-    if (const Row& row = running_.Stored(lane); roomy && row.ceiling < row.cap - 1) return;
-    static_cast<void>(running_[lane]);
-    all = false;
-  });
-  if (!all) return false;
-  running_.ForEachDue([&](std::uint32_t lane) {
-    Row& row = running_.Stored(lane);
-    const std::int32_t ceiling = row.ceiling;  // has been reached
-    Grow(row);
-    running_.LookAgain(lane, row.ceiling - ceiling);
-  });
-  return true;
-}
-
 // The rows that stand, all at once: their entries are those of the last plan, a token further. How many places of the
 // order that were; those of rows that have left drop out.
 template <RankPolicy Policy, PausePolicy Pause>
@@ -80,9 +59,13 @@ std::size_t BasicScheduler<Policy, Pause>::PlanStanding() {
   if (!MayStand() || counts_.seqs > budget_.limits.max_seqs) return give_up();
   do {
     if (!FindGaps() || std::cmp_greater(running_.front() - draft_.n_gaps, budget_.tokens)) return give_up();
-  } while (!GrowStanding());
+  } while (running_.StopAtCaps());
   const std::size_t front = running_.front();
   if (front == draft_.n_gaps) return give_up();
+  if (const std::int32_t blocks = running_.growing(); blocks > 0) {
+    if (kv_.ledger.free() < blocks) return give_up();
+    kv_.ledger.Allocate(blocks);
+  }
 
   std::vector<std::uint32_t>& order = running_.order();
   PlanEntry* to = draft_.entries;
@@ -139,7 +122,7 @@ void BasicScheduler<Policy, Pause>::PlanRunning() {
       row.in_flight |= step;
       ++row.steps;
       budget -= n;
-      if (kept == running_.front() + 1 && n == 1 && may_stand) running_.Stand(lane, row.ceiling - row.scheduled);
+      if (kept == running_.front() + 1 && n == 1 && may_stand) running_.Stand(lane);
     } else if (row.state != RowState::kFree && row.state != RowState::kLeaving) {
       order[kept++] = lane;
       draft_.planned = planned, budget_.tokens = budget;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "takt/base/id.h"
@@ -99,11 +100,11 @@ class RunningSet {
   // To be read: a copy that is up to date.
   Row Look(std::uint32_t lane) const {
     Row row = rows_[lane];
-    if (stands_[lane].since != 0) BringUpToDate(row, stands_[lane].since);
+    if (stands_[lane].since != 0) BringUpToDate(row, stands_[lane]);
     return row;
   }
   // As it is stored. For a row that stands: sums to which what stands is yet to be added, in any order, and what never
-  // changes while it stands (request, slot, sequences, state, blocks and what follows from them).
+  // changes while it stands (request, slot, sequences, state, cap).
   Row& Stored(std::uint32_t lane) { return rows_[lane]; }
   const Row& Stored(std::uint32_t lane) const { return rows_[lane]; }
   std::size_t lanes() const { return rows_.slots(); }
@@ -146,31 +147,42 @@ class RunningSet {
     return stands_[lane].since != 0 && stands_[lane].since <= plan;
   }
 
-  // The row behind the standing part, which has just been planned, stands from the next plan on; after `plans` of these
-  // it needs a look.
-  void Stand(std::uint32_t lane, std::int32_t plans) {
-    stands_[lane].since = plans_ + 1;
-    Schedule(lane, plans_ + 1 + static_cast<std::uint64_t>(std::max(plans, 0)));
+  // Rows that stand take a block each time that they have computed so many tokens; 0: none.
+  void SetBlocks(std::int32_t tokens) {
+    block_tokens_ = static_cast<std::uint64_t>(tokens);
+    growing_.assign(block_tokens_, 0);
+  }
+
+  // The row behind the standing part, which has just been planned, stands from the next plan on; not as long as it has
+  // more than a block to spare.
+  void Stand(std::uint32_t lane) {
+    const Row& row = rows_[lane];
+    if (block_tokens_ > 0 && std::cmp_greater_equal(row.capacity - row.scheduled, block_tokens_)) return;
+    Standing& s = stands_[lane];
+    s.since = plans_ + 1;
+    s.grows = plans_ + 1 + static_cast<std::uint64_t>(row.capacity - row.scheduled);
+    if (block_tokens_ > 0) ++growing_[s.grows % block_tokens_];
+    Schedule(lane, plans_ + 1 + static_cast<std::uint64_t>(row.cap - 1 - row.scheduled));
     ++front_;
   }
 
-  // f(lane) for each row that needs a look before the next standing plan; f may give it a later time, or have it
-  // stand no more.
-  template <class F>
-  void ForEachDue(F&& f) {
+  // So many of them need a block for the next standing plan, which they get with it.
+  std::int32_t growing() const { return block_tokens_ > 0 ? growing_[(plans_ + 1) % block_tokens_] : 0; }
+
+  // Rows that have come to their caps stand no more. True where there was one.
+  bool StopAtCaps() {
+    bool any = false;
     for (std::uint32_t lane = buckets_[(plans_ + 1) % kBuckets]; lane != kNoSlot;) {
       const std::uint32_t next = stands_[lane].next;
       if (stands_[lane].due <= plans_ + 1) {
-        f(lane);
+        StandNoMore(lane);
+        any = true;
       } else {
         Unschedule(lane), Schedule(lane, stands_[lane].due);  // its time was more than a round away
       }
       lane = next;
     }
-  }
-  void LookAgain(std::uint32_t lane, std::int32_t plans) {
-    Unschedule(lane);
-    Schedule(lane, plans_ + 1 + static_cast<std::uint64_t>(std::max(plans, 0)));
+    return any;
   }
 
   // All rows that stand are planned for one token more by a step with these bits. Its number.
@@ -202,11 +214,12 @@ class RunningSet {
   }
 
  private:
-  static constexpr std::size_t kBuckets = 64;
+  static constexpr std::size_t kBuckets = 1024;
 
   struct Standing {
     std::uint64_t since = 0;  // the first standing plan that counts for it; 0: it does not stand
-    std::uint64_t due = 0;  // the standing plan before which it needs a look
+    std::uint64_t grows = 0;  // the first standing plan for which it needs a block
+    std::uint64_t due = 0;  // and that which would go beyond its cap
     std::uint32_t prev = kNoSlot, next = kNoSlot;  // lanes in its bucket
     std::uint32_t bucket = 0;
   };
@@ -216,19 +229,27 @@ class RunningSet {
     bool disturbed = false;  // a row that stood in it stands no more
   };
 
-  void BringUpToDate(Row& row, std::uint64_t since) const {
+  void BringUpToDate(Row& row, const Standing& s) const {
+    const std::uint64_t since = s.since;
     const auto planned = static_cast<std::int32_t>(plans_ + 1 - since);
     const auto done = committed_ >= since ? static_cast<std::int32_t>(committed_ + 1 - since) : 0;
     row.steps += planned;
     row.scheduled += planned, row.expected += planned;
     row.computed += done, row.known += done, row.generated += done;
+    if (block_tokens_ > 0 && plans_ >= s.grows) {
+      const auto grown = static_cast<std::int32_t>((plans_ - s.grows) / block_tokens_ + 1);
+      row.blocks += grown;
+      row.capacity += grown * static_cast<std::int32_t>(block_tokens_);
+      row.ceiling = std::min(row.capacity, row.cap - 1);
+    }
     for (const InFlight& f : in_flight_) {
       if (f.plan >= since) row.in_flight |= f.bits;
     }
   }
   void StandNoMore(std::uint32_t lane) {
     Standing& s = stands_[lane];
-    BringUpToDate(rows_[lane], s.since);
+    BringUpToDate(rows_[lane], s);
+    if (block_tokens_ > 0) --growing_[s.grows % block_tokens_];
     for (InFlight& f : in_flight_) f.disturbed |= f.plan >= s.since;
     s.since = 0;
     Unschedule(lane);
@@ -261,6 +282,8 @@ class RunningSet {
   std::vector<Standing> stands_;  // by lane
   std::vector<std::uint32_t> disturbed_;
   std::size_t front_ = 0;
+  std::uint64_t block_tokens_ = 0;
+  std::vector<std::int32_t> growing_;  // by plan modulo a block's tokens: rows that then need a block
   std::uint64_t plans_ = 0, committed_ = 0;  // standing plans; the last one whose results have come
   std::array<InFlight, 4> in_flight_;  // standing plans without results, in no order
   std::array<std::uint32_t, kBuckets> buckets_;  // lanes by when they are due
