@@ -29,12 +29,12 @@ class KvMemory final : public takt::KvOracle {
   KvMemory(std::size_t block_floats, takt::Tokens block_tokens, takt::Blocks gpu_blocks, takt::Blocks cpu_blocks,
            bool prefix_cache);
 
-  // ---- for the scheduler ----
-  takt::Tokens block_tokens() const override { return {static_cast<std::int32_t>(block_tokens_)}; }
   takt::Blocks total_blocks() const { return Count(blocks_.size()); }
   takt::Blocks free_blocks() const { return Count(free_.size() + idle_.size()); }
-  takt::Blocks pending_blocks() const { return {0}; }
-  takt::KvSnapshot Snapshot() const override { return {total_blocks(), free_blocks(), pending_blocks()}; }
+
+  // ---- for the scheduler ----
+  takt::Tokens block_tokens() const override { return {static_cast<std::int32_t>(block_tokens_)}; }
+  takt::KvSnapshot Snapshot() const override { return {total_blocks(), free_blocks(), {0}}; }
   takt::Tokens CachedTokens(const takt::Request& request) override;
   void Reserve(takt::StepId step, std::span<takt::KvReservation> wishes) override;
   takt::Blocks Release(takt::RequestId request, takt::KvAction action) override;
