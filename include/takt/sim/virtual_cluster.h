@@ -157,6 +157,7 @@ template <class Scheduler>
 void VirtualCluster<Scheduler>::AddEngine(Scheduler scheduler, const PreparedCostModel& cost,
                                           VirtualEngineOptions options) {
   options.instance = static_cast<std::uint16_t>(engines_.size());
+  options.by_exception = !options_.on_step;  // nobody looks at the rows
   engines_.emplace_back(std::move(scheduler), cost, options, requests_);
   next_.push_back(kNever);
   touched_flag_.push_back(false);

@@ -59,7 +59,8 @@ struct VirtualStep {
 // Scheduler: any BasicScheduler. The loop that owns it calls, at each moment at which something happens:
 //   On(event, now)   for each event of that moment
 //   Resolve(now)     where now == step_end(): the step's results are in; finished() and tool_calls() name those that
-//   stopped Start(now)       once all of that has been told: plans, and starts a step where none runs
+//                    stopped
+//   Start(now)       once all of that has been told: plans, and starts a step where none runs
 // Start() answers with what the owner must see to: failed() and moves(). One sequence per request; no drafts.
 template <class Scheduler>
 class VirtualEngine {
@@ -201,21 +202,24 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   RowResult* row = rows_.data();
   // Plain decodes are most of all rows, and these are registers.
   std::span<Lane> lanes = lanes_;
-  std::int64_t decodes = 0, positions = 0;
+  const bool whole = !options_.by_exception;
+  std::int64_t decodes = 0, positions = 0, others = 0;
   for (const PlanEntry& entry : plan.run) {
     if (entry.flags == PlanEntry::kSamples && entry.lane < lanes.size()) [[likely]] {
       Lane& lane = lanes[entry.lane];
       if (lane.request == entry.request.value) [[likely]] {
         ++decodes;
         positions += entry.position;
-        *row = {entry.request, entry.lane, 1, 0, 0};
-        if (--lane.to_stop == 0) [[unlikely]]
-          Stop(*row);
-        ++row;
+        const bool stops = --lane.to_stop == 0;
+        if (whole || stops) {
+          *row = {entry.request, entry.lane, 1, 0, 0};
+          if (stops) Stop(*row);
+          ++row;
+        }
         continue;
       }
     }
-    if (BeginClosely(entry, plan.id, now, load, *row)) ++row;
+    if (BeginClosely(entry, plan.id, now, load, *row)) ++others, row += whole || row->finished() ? 1 : 0;
     lanes = lanes_;
   }
   rows_.resize(static_cast<std::size_t>(row - rows_.data()));
@@ -229,7 +233,7 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   for (const std::uint32_t index : first_tokens_) requests_->records[index].first_token = step_end_;
   first_tokens_.clear();
   ++steps_;
-  request_steps_ += static_cast<std::int64_t>(rows_.size());
+  request_steps_ += decodes + others;
 }
 
 // Any entry, and so those that are not plain decodes. False where the plan is void for the request: the dead cost, and
@@ -308,7 +312,7 @@ void VirtualEngine<Scheduler>::Resolve(TimePoint now) {
   TAKT_ASSERT(busy_ && now == step_end_);
   finished_.clear();
   tool_calls_.clear();
-  scheduler_.Commit({planned_[0]->id, rows_}, now);
+  scheduler_.Commit({planned_[0]->id, rows_, options_.by_exception}, now);
   for (const std::uint32_t index : stops_) {
     const VirtualRequest& request = requests_->state[index];
     Unseat(VirtualRequests::IdOf(index));

@@ -26,6 +26,7 @@ struct VirtualEngineOptions {
   int overlap = 0;                    // plans made ahead of the step that runs: 0 .. 2
   double swap_overlap = 1;            // share of a KV move's time during which steps run: 0: the engine stands still
   std::uint16_t instance = 0;         // index, for the records
+  bool by_exception = false;          // VirtualStep::rows are those alone that do not go as planned
   std::size_t model = Workload::kNoModel;  // that it serves, a column of the workload
 
   template <class Self, class List>
