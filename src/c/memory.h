@@ -2,6 +2,10 @@
 #ifndef TAKT_SRC_C_MEMORY_H_
 #define TAKT_SRC_C_MEMORY_H_
 
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
 #include "c/handle.h"
 
 namespace takt::c {
@@ -14,6 +18,18 @@ takt_status UnlessMemoryEnds(takt_error* error, F&& make) noexcept {
   } catch (...) {
     return Say(error, TAKT_E_NOMEM, "memory has ended");
   }
+}
+
+// Of the options that a handle is made by.
+template <class T>
+takt_status ReadableOptions(const T* options, takt_error* error) {
+  const takt_status status = Readable(options);
+  if (status == TAKT_OK) return TAKT_OK;
+  return Say(error, status, status == TAKT_E_NULL ? "options is NULL" : "options.struct_size or what is behind it");
+}
+
+inline takt_status Invalid(takt_error* error, std::string_view field, const absl::Status& status) {
+  return Say(error, TAKT_E_INVALID, std::string(field).append(std::string(status.message())));
 }
 
 }  // namespace takt::c

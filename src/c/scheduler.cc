@@ -86,10 +86,6 @@ absl::StatusOr<AnyPolicy> PolicyOf(const char* spec) {
   return MakePolicy(spec);
 }
 
-takt_status Invalid(takt_error* error, std::string_view field, const absl::Status& status) {
-  return Say(error, TAKT_E_INVALID, std::string(field).append(std::string(status.message())));
-}
-
 takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt_error* error) {
   const SchedulerOptions options = OptionsOf(from);
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
@@ -130,9 +126,7 @@ void Tell(const StepPlan& plan, takt_plan* out) {
   Write(to, out);
 }
 
-takt_status ReadableOrNull(const takt_limits* limits) {
-  return limits == nullptr ? TAKT_OK : Readable(limits);
-}
+takt_status ReadableOrNull(const takt_limits* limits) { return limits == nullptr ? TAKT_OK : Readable(limits); }
 
 StepLimits LimitsOf(const takt_limits* limits) {
   if (limits == nullptr) return {};
@@ -166,9 +160,7 @@ takt_status takt_scheduler_create(const takt_scheduler_options* options, takt_sc
                                   takt_error* error) noexcept {
   if (scheduler == nullptr) return Say(error, TAKT_E_NULL, "scheduler is NULL");
   *scheduler = nullptr;
-  if (const takt_status status = Readable(options); status != TAKT_OK) {
-    return Say(error, status, status == TAKT_E_NULL ? "options is NULL" : "options.struct_size");
-  }
+  if (const takt_status status = ReadableOptions(options, error); status != TAKT_OK) return status;
   takt_scheduler_options local;
   const takt_scheduler_options& whole = Whole(options, local);
   return UnlessMemoryEnds(error, [&] { return Create(whole, scheduler, error); });
