@@ -18,6 +18,7 @@ macro(takt_dep name package)
 endmacro()
 
 if(TAKT_FETCH)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # libtakt_c has them inside
   set(ABSL_PROPAGATE_CXX_STD ON)
   set(ABSL_ENABLE_INSTALL ON)  # without these two, what takt exports names targets that are not installed
   set(FMT_INSTALL ON)

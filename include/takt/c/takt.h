@@ -1,0 +1,679 @@
+// The C interface of takt: a scheduler for one engine, a router before several, and the log that replays.
+//
+// C11, and C++ with or without exceptions. The library is libtakt_c.so.0. A host of 40 lines is tests/c/host.c.
+//
+// Version 0 may change until hosts in other languages stand on it. From version 1 on structs only grow at their end,
+// functions and numbers only come, and none changes its meaning.
+//
+//   Structs.   Those that begin with struct_size may grow. The caller's size says what it knows of them: what is
+//   missing
+//              has its default, and what this library does not know must be zero (else TAKT_E_SIZE). A function
+//              takt_..._init(&x, sizeof x) fills in the defaults. Structs that only leave the library need nothing but
+//              struct_size. Elements of arrays have no struct_size and never change. `reserved` is zero.
+//   Errors.    A status other than TAKT_OK means that nothing has happened. What is wrong with options is told in a
+//              takt_error of the caller's, which may be NULL. Facts about requests that are not there are no errors:
+//              they are counted in the statistics, and ignored.
+//   Memory.    What is handed in is copied, and what is handed out belongs to the handle, as long as each function
+//   says.
+//              After warm-up, nothing is allocated. Where memory ends at creation, the status is TAKT_E_NOMEM; later,
+//              the process is aborted.
+//   Threads.   One thread at a time may call a handle. Different handles have nothing to do with one another. A
+//   callback
+//              may not call the handle that calls it (TAKT_E_BUSY).
+//   Handles.   A handle that has been destroyed must not be used. Builds with assertions keep its first words, and
+//   answer
+//              TAKT_E_HANDLE; other builds do so as far as they can tell.
+//   Time.      int64_t nanoseconds of the host's clock, which takt never reads.
+//   Ids.       uint64_t, the host's choice; 0 is none.
+#ifndef TAKT_C_TAKT_H_
+#define TAKT_C_TAKT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TAKT_ABI_VERSION 0u
+
+#if defined(_WIN32)
+#ifdef TAKT_C_BUILD
+#define TAKT_API __declspec(dllexport)
+#else
+#define TAKT_API __declspec(dllimport)
+#endif
+#elif defined(__GNUC__)
+#define TAKT_API __attribute__((visibility("default")))
+#else
+#define TAKT_API
+#endif
+
+#ifdef __cplusplus
+#define TAKT_NOEXCEPT noexcept
+extern "C" {
+#else
+#define TAKT_NOEXCEPT
+#endif
+
+// ---- common ---------------------------------------------------------------------------------------------------------
+
+typedef int32_t takt_status;
+enum {
+  TAKT_OK = 0,
+  TAKT_E_INVALID = 1,  // a value that cannot be meant
+  TAKT_E_NULL = 2,  // a pointer that must not be NULL
+  TAKT_E_SIZE = 3,  // struct_size: not set, or what this library does not know is not zero
+  TAKT_E_HANDLE = 4,  // not a handle of this kind, or not any more
+  TAKT_E_BUSY = 5,  // a call from within a callback of the same handle
+  TAKT_E_NOMEM = 6,  // memory has ended
+  TAKT_E_CORRUPT = 7  // a damaged log; counts inside that contradict one another
+};
+
+typedef struct takt_error {
+  uint32_t struct_size;
+  takt_status code;
+  char text[504];  // for people, one fault a line; ends with a zero, cut off where it is longer
+} takt_error;
+
+#define TAKT_NEVER INT64_MAX  // a time that never comes; of a duration or a bound: none
+#define TAKT_UNSET INT64_MIN  // a time that is not told
+#define TAKT_UNBOUNDED INT32_MAX  // of a limit
+
+TAKT_API uint32_t takt_abi_version(void) TAKT_NOEXCEPT;
+TAKT_API const char* takt_version(void) TAKT_NOEXCEPT;  // "0.1.0"
+TAKT_API const char* takt_status_name(takt_status status) TAKT_NOEXCEPT;  // "TAKT_E_SIZE"
+TAKT_API void takt_error_init(takt_error* error, size_t size) TAKT_NOEXCEPT;
+
+// ---- requests -------------------------------------------------------------------------------------------------------
+
+// A prediction as a mean and the quantiles 0.1, 0.25, 0.5, 0.75, 0.9. A mean below 0: nothing is known.
+typedef struct takt_estimate {
+  double mean;
+  float quantiles[5];
+  uint32_t reserved;
+} takt_estimate;
+
+// Expected work of the calls of a request's workflow that have not ended, but for the request itself. Below 0: not
+// known.
+typedef struct takt_work_after {
+  double calls;
+  double prompt_tokens;
+  double output_tokens;
+  double kv_steps;  // the context of each, summed over its decode steps
+  double path_tokens;  // output of the longest chain of calls, each of which waits for the one before
+} takt_work_after;
+
+// The tool call that a request is expected to make next. Without `after` and `duration`, none is expected.
+typedef struct takt_next_call {
+  uint64_t tool;
+  int32_t after;  // output tokens before it, from when this is told
+  int32_t returned;  // tokens that the answer will add to the context
+  int64_t duration;
+} takt_next_call;
+
+// What a model would make of a request.
+typedef struct takt_model_score {
+  uint64_t model;
+  float score;  // how probably it solves what is asked: 0 to 1
+  float tokens;  // output of this call and all that follow in its workflow, on this model; below 0: not told
+} takt_model_score;
+
+enum {  // of takt_request.flags
+  TAKT_REQUEST_UNCHUNKABLE = 1,  // its whole prompt in one step
+  TAKT_REQUEST_UNPREEMPTIBLE = 2  // it keeps its place once it runs
+};
+
+// One call of a model. takt is told counts and estimates; text and sampling parameters stay with the host.
+typedef struct takt_request {
+  uint32_t struct_size;
+  uint32_t flags;
+  uint64_t id;  // unique among the living
+  uint64_t workflow;  // 0: a workflow of its own
+  uint64_t stage;  // call site, where the host knows it
+  uint64_t agent;  // role, where the host knows it
+  uint64_t tenant;  // for fair sharing
+  uint64_t adapter;  // LoRA adapter that it needs while it runs
+  int64_t arrival;  // TAKT_UNSET: the time of the event
+  int64_t workflow_arrival;  // TAKT_UNSET: `arrival`
+  int64_t deadline;  // of its end, or TAKT_NEVER
+  int64_t expires_at;  // it waits no longer than this before its first step, then fails; or TAKT_NEVER
+  int32_t prompt_tokens;
+  int32_t max_output_tokens;  // the host's cap, which the host enforces; 0: none told
+  int32_t sequences;  // parallel samples of one prompt
+  int32_t priority;  // lower is sooner
+  takt_estimate output_tokens;  // of this call, per sequence
+  takt_estimate workflow_tokens_left;  // output of this call and all that follow in its workflow
+  takt_work_after after;
+  takt_next_call next_call;
+  int64_t compute;  // expected time of this call alone, where it runs; 0: not known
+  const uint64_t* prefix_hashes;  // of the prompt's leading blocks, each of a block and all before it; or NULL
+  size_t n_prefix_hashes;
+  int32_t prefix_block_tokens;
+  uint32_t reserved;
+  const takt_model_score* scores;  // for placements among models; or NULL
+  size_t n_scores;
+} takt_request;
+
+TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;
+
+// ---- instances and workflows, for the router ------------------------------------------------------------------------
+
+typedef struct takt_instance {
+  uint32_t struct_size;
+  int32_t kv_tokens;  // size of its KV cache; 0: not told, everything fits
+  uint64_t id;  // unique among those that are up
+  uint64_t model;  // what it serves, where models differ
+  int64_t capacity;  // requests that it may hold at once; TAKT_NEVER: unbounded; 0: no new ones
+  double token_s;  // time of an output token at full batch over that batch [s]; 0: not told
+  const char* profile;  // model, GPU and parallelism, as the host calls them; or NULL
+} takt_instance;
+
+TAKT_API void takt_instance_init(takt_instance* instance, size_t size) TAKT_NOEXCEPT;
+
+// Calls that are made in parallel, once all stages before have ended. Stages are named by index, in the order of
+// declaration.
+typedef struct takt_stage {
+  uint64_t stage;  // call site, as its requests bear it
+  const uint32_t* after;  // stages that must have ended before; or NULL
+  size_t n_after;
+  double cost_s;  // expected time of one call alone [s]; 0: what was learnt of the site
+  int32_t calls;  // made in parallel; at least 1
+  uint32_t reserved;
+} takt_stage;
+
+typedef struct takt_workflow {
+  uint32_t struct_size;
+  uint32_t open;  // 1: more stages may come after all that are known have ended
+  uint64_t id;
+  uint64_t tenant;
+  int64_t arrival;  // TAKT_UNSET: the time of the event
+  int64_t deadline;  // of the whole; TAKT_NEVER: none; TAKT_UNSET: as its tenant's class says
+  const takt_stage* stages;  // NULL: nothing is known of the graph
+  size_t n_stages;
+} takt_workflow;
+
+TAKT_API void takt_workflow_init(takt_workflow* workflow, size_t size) TAKT_NOEXCEPT;
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+enum {  // takt_event.type. 9 (KV that is free now), 11 and 12 are kept for events to come
+  // of schedulers; arrived, revised and cancelled also of routers
+  TAKT_EVENT_ARRIVED = 1,
+  TAKT_EVENT_REVISED = 2,
+  TAKT_EVENT_BLOCKED = 3,
+  TAKT_EVENT_UNBLOCKED = 4,
+  TAKT_EVENT_TOOL_CALLED = 5,
+  TAKT_EVENT_TOOL_RETURNED = 6,
+  TAKT_EVENT_CANCELLED = 7,
+  TAKT_EVENT_MOVE_DONE = 8,
+  TAKT_EVENT_DRAIN = 10,
+  // of routers
+  TAKT_EVENT_REQUEST_STARTED = 64,
+  TAKT_EVENT_REQUEST_SERVED = 65,
+  TAKT_EVENT_REQUEST_ENDED = 66,
+  TAKT_EVENT_INSTANCE_UP = 67,
+  TAKT_EVENT_INSTANCE_DOWN = 68,
+  TAKT_EVENT_INSTANCE_REPORTED = 69,
+  TAKT_EVENT_WORKFLOW_DECLARED = 70,
+  TAKT_EVENT_WORKFLOW_GROWN = 71,
+  TAKT_EVENT_STAGE_ENDED = 72,
+  TAKT_EVENT_WORKFLOW_ENDED = 73
+};
+
+enum {  // takt_event.revised.told: the fields of the request that hold from here on; the others stay as they were
+  TAKT_TOLD_OUTPUT_TOKENS = 1,
+  TAKT_TOLD_WORKFLOW_TOKENS_LEFT = 2,
+  TAKT_TOLD_AFTER = 4,
+  TAKT_TOLD_DEADLINE = 8,
+  TAKT_TOLD_EXPIRES_AT = 16,
+  TAKT_TOLD_PRIORITY = 32,
+  TAKT_TOLD_SEQUENCES = 64,  // may only fall: sequences that have ended
+  TAKT_TOLD_NEXT_CALL = 128
+};
+
+// A fact, 64 bytes. Pointers in it are read during the call.
+typedef struct takt_event {
+  uint32_t type;
+  uint32_t reserved;
+  union {
+    uint64_t request;  // blocked, unblocked, cancelled
+    struct {
+      const takt_request* request;
+    } arrived;
+    struct {
+      const takt_request* request;  // its id says which; of the rest, what is told
+      uint32_t told;
+      uint32_t reserved;
+    } revised;
+    struct {
+      uint64_t request;
+      int64_t expected;  // predicted duration; 0: not known
+      int32_t expected_returned;  // predicted length of the answer
+      uint32_t reserved;
+      uint64_t tool;
+    } tool_called;
+    struct {
+      uint64_t request;
+      int32_t returned;  // tokens that join the context
+      uint32_t reserved;
+      takt_next_call next_call;
+    } tool_returned;
+    struct {
+      uint64_t move;
+      uint32_t failed;  // 1: the copy was lost, and the KV must be computed again
+      uint32_t reserved;
+    } move_done;
+    struct {
+      uint64_t request;
+      uint64_t instance;
+    } request_started;
+    struct {
+      uint64_t request;
+      uint64_t instance;  // 0: wherever it is
+      int32_t prefill;  // tokens of its context that were computed since it was placed there
+      int32_t output;  // new tokens of all its sequences
+    } request_served;
+    struct {
+      uint64_t request;
+      uint64_t instance;  // 0: wherever it is
+      int32_t prefill;
+      int32_t output;
+      uint32_t failed;  // 1: its stage of a workflow lacks a call again
+      uint32_t served;  // 1: prefill and output are told
+    } request_ended;
+    struct {
+      const takt_instance* instance;
+    } instance_up;
+    uint64_t instance;  // instance_down
+    struct {
+      uint64_t instance;
+      int64_t waiting;  // requests in its own queue
+      int64_t running;
+      int64_t preempted;  // preemptions since it came up
+      int32_t kv_used;  // tokens
+      uint32_t reserved;
+    } instance_reported;
+    struct {
+      const takt_workflow* workflow;
+    } workflow_declared;
+    struct {
+      uint64_t workflow;
+      const takt_stage* stage;
+      const uint32_t* before;  // stages that come after it; or NULL
+      size_t n_before;
+    } workflow_grown;
+    struct {
+      uint64_t workflow;
+      uint32_t stage;
+      uint32_t reserved;
+    } stage_ended;
+    struct {
+      uint64_t workflow;
+      uint32_t cancelled;  // 1: nothing is learnt of it
+      uint32_t reserved;
+    } workflow_ended;
+    uint64_t words[7];
+  } u;
+} takt_event;
+
+// ---- steps ----------------------------------------------------------------------------------------------------------
+
+// What the host allows an iteration.
+typedef struct takt_limits {
+  uint32_t struct_size;
+  int32_t tokens;  // prefill and decode together
+  int32_t max_seqs;  // sequences that run at once
+  int32_t prefill_tokens;  // share of the tokens that prefill may take
+  int32_t chunk_tokens;  // longest prefill chunk of one request
+  int32_t adapters;  // distinct adapters that run at once
+  int32_t swap_out;  // KV blocks that may start to move to the host's memory
+  int32_t swap_in;  // and back
+} takt_limits;
+
+TAKT_API void takt_limits_init(takt_limits* limits, size_t size) TAKT_NOEXCEPT;
+
+enum {  // takt_plan_entry.flags
+  TAKT_ENTRY_PREFILL = 1,  // computes known tokens
+  TAKT_ENTRY_SAMPLES = 2,  // ends at the last known token: yields a new one per sequence
+  TAKT_ENTRY_ADMITTED = 4  // first step since it left the waiting queue
+};
+
+typedef struct takt_plan_entry {
+  uint64_t request;
+  uint32_t lane;  // the scheduler's row; stable while the request runs
+  int32_t tokens;  // known tokens to compute, all sequences together
+  int32_t position;  // tokens of its context that are computed, or in flight, before this step
+  uint16_t speculative;  // draft tokens to verify on top
+  uint16_t flags;
+} takt_plan_entry;
+
+enum { TAKT_ROW_FINISHED = 1, TAKT_ROW_FAILED = 2 };  // takt_row_result.flags
+
+typedef struct takt_row_result {
+  uint64_t request;
+  uint32_t lane;  // as in the plan's entry
+  uint16_t tokens;  // new tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0
+  uint8_t drafts;  // draft tokens to verify next time
+  uint8_t flags;
+} takt_row_result;
+
+enum { TAKT_KV_KEEP = 0, TAKT_KV_DROP = 1, TAKT_KV_OUT = 2, TAKT_KV_IN = 3 };  // what becomes of KV
+
+// Blocks [first, first + count) of the request, which the host copies and reports by TAKT_EVENT_MOVE_DONE.
+typedef struct takt_move {
+  uint64_t id;
+  uint64_t request;
+  uint8_t action;  // TAKT_KV_OUT, TAKT_KV_IN
+  uint8_t reserved[3];
+  int32_t first;
+  int32_t count;
+  uint32_t reserved_too;
+} takt_move;
+
+// A running request that lost its place: the host discards what steps in flight yield for it.
+typedef struct takt_preemption {
+  uint64_t request;
+  uint8_t action;  // TAKT_KV_DROP, TAKT_KV_OUT
+  uint8_t reserved[7];
+} takt_preemption;
+
+enum {  // takt_failure.reason
+  TAKT_FAIL_INVALID = 0,
+  TAKT_FAIL_NEVER_FITS = 1,
+  TAKT_FAIL_KV_EXHAUSTED = 2,
+  TAKT_FAIL_EXPIRED = 3,
+  TAKT_FAIL_SHED = 4,
+  TAKT_FAIL_DRAINING = 5,
+  TAKT_FAIL_HOST = 6,
+  TAKT_FAIL_ID_IN_USE = 7  // the newcomer of this id fails; the one that has the id goes on
+};
+
+typedef struct takt_failure {
+  uint64_t request;
+  uint8_t reason;
+  uint8_t reserved[7];
+} takt_failure;
+
+enum {  // takt_plan.idle: why a plan runs nothing
+  TAKT_IDLE_BUSY = 0,  // it does run something
+  TAKT_IDLE_NO_REQUESTS = 1,
+  TAKT_IDLE_DRAINED = 2,
+  TAKT_IDLE_STEPS_IN_FLIGHT = 3,
+  TAKT_IDLE_MOVES_IN_FLIGHT = 4,
+  TAKT_IDLE_KV_PENDING = 5,
+  TAKT_IDLE_PAUSED = 6,
+  TAKT_IDLE_BLOCKED = 7,
+  TAKT_IDLE_NO_BUDGET = 8,
+  TAKT_IDLE_KV_HELD = 9,
+  TAKT_IDLE_ENDED = 10
+};
+
+// What the next iteration runs. The arrays belong to the scheduler. They stay until this plan's commit, those of a plan
+// with n_run 0 until the next plan.
+typedef struct takt_plan {
+  uint32_t struct_size;
+  uint32_t idle;
+  uint64_t id;  // for the commit; a plan with n_run 0 needs none
+  const takt_plan_entry* run;
+  size_t n_run;
+  const takt_move* moves;
+  size_t n_moves;
+  const takt_preemption* preempted;
+  size_t n_preempted;
+  const takt_failure* failed;  // requests that the host fails towards their clients
+  size_t n_failed;
+  const uint64_t* released;  // requests that ended, and that no step or move in flight names: forget them
+  size_t n_released;
+  int64_t wake_at;  // without an event before, ask again then
+  int32_t tokens;  // of all entries, drafts included
+  uint32_t reserved;
+} takt_plan;
+
+// ---- the scheduler --------------------------------------------------------------------------------------------------
+
+typedef struct takt_scheduler takt_scheduler;
+
+enum { TAKT_SHED_NEWEST = 0, TAKT_SHED_WORST = 1 };
+enum { TAKT_ORDER_RUNNING_FIRST = 0, TAKT_ORDER_PREFILL_FIRST = 1 };
+enum { TAKT_PREEMPT_OFF = 0, TAKT_PREEMPT_ON_MEMORY = 1, TAKT_PREEMPT_BY_RANK = 2 };
+enum { TAKT_KV_MODE_NONE = 0, TAKT_KV_MODE_LEDGER = 1 };  // 2 is kept for hosts that count by themselves
+
+// Takes n bytes of the log that follow those before.
+typedef void (*takt_sink)(void* context, const void* bytes, size_t n);
+
+// docs/guide/embedding.md tells what each does.
+typedef struct takt_scheduler_options {
+  uint32_t struct_size;
+  int32_t max_running;  // rows for running requests
+  int64_t max_waiting;  // so many may wait that have never run; the others are shed. TAKT_NEVER: no bound
+  int64_t reserve_requests;  // storage made ready at creation
+  uint32_t shed;  // TAKT_SHED_...
+  uint32_t order;  // TAKT_ORDER_...
+  uint32_t preempt;  // TAKT_PREEMPT_...
+  uint32_t preempt_action;  // TAKT_KV_DROP: compute again; TAKT_KV_OUT: swap while the host's memory has room
+  double preempt_margin;  // TAKT_PREEMPT_BY_RANK: a waiting key must be smaller by more than this
+  uint32_t kv;  // TAKT_KV_MODE_...
+  int32_t kv_block_tokens;
+  int32_t kv_blocks;  // size of the cache
+  int32_t cpu_blocks;  // host memory for swapped KV
+  double kv_watermark;  // share of the cache that admissions leave free
+  uint32_t prefix_cache;  // 1: keep finished prefixes, least recently used out first
+  int32_t admission_window;
+  uint64_t first_step;  // number of the first plan
+  uint64_t hash_seed;
+  int32_t max_step_tokens;  // the largest step that the host will ever allow; 0: not known
+  int32_t max_step_seqs;
+  const char* policy;  // "aged(stjf,threshold=100)"; NULL: boosted_footprint
+  const char* pause;  // "infercept(...)"; NULL: KV is kept during tool calls
+  takt_sink record;  // takes the log, from within calls of the scheduler; NULL: nothing is recorded
+  void* record_context;
+  size_t record_flush_bytes;  // the sink is called when so much has come together
+  uint32_t record_plans;  // 1: whole plans instead of their digests
+  uint32_t reserved;
+} takt_scheduler_options;
+
+TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
+
+// TAKT_E_INVALID names every option at fault.
+TAKT_API takt_status takt_scheduler_create(const takt_scheduler_options* options, takt_scheduler** scheduler,
+                                           takt_error* error) TAKT_NOEXCEPT;
+// NULL is fine. Does not flush the log.
+TAKT_API takt_status takt_scheduler_destroy(takt_scheduler* scheduler) TAKT_NOEXCEPT;
+
+// In their order. Where one of them is malformed, none happens.
+TAKT_API takt_status takt_scheduler_on(takt_scheduler* scheduler, const takt_event* events, size_t n,
+                                       int64_t now) TAKT_NOEXCEPT;
+// `limits` may be NULL: the defaults.
+TAKT_API takt_status takt_scheduler_plan(takt_scheduler* scheduler, int64_t now, const takt_limits* limits,
+                                         takt_plan* plan) TAKT_NOEXCEPT;
+// Rows in any order, those in the order of the plan are read fastest. An absent row made no progress.
+TAKT_API takt_status takt_scheduler_commit(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
+                                           size_t n, int64_t now) TAKT_NOEXCEPT;
+// Commit, where step is not 0, and then plan, in one call. Where run_out is not NULL, the first run_cap entries of the
+// plan are copied there; plan->run names all of them. max_running entries are always enough.
+TAKT_API takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
+                                         size_t n, int64_t now, const takt_limits* limits, takt_plan* plan,
+                                         takt_plan_entry* run_out, size_t run_cap) TAKT_NOEXCEPT;
+
+// Another order from here on; allocates. NULL: boosted_footprint.
+TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, int64_t now,
+                                               takt_error* error) TAKT_NOEXCEPT;
+// What takt_scheduler_create makes the same of. Valid until the policy is another; NULL where the handle is none.
+TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
+
+// Counters since creation, by index: docs/guide/stats.md. The name stays for ever; either pointer may be NULL.
+TAKT_API size_t takt_scheduler_stat_count(void) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_scheduler_stat(const takt_scheduler* scheduler, size_t index, const char** name,
+                                         uint64_t* value) TAKT_NOEXCEPT;
+
+typedef struct takt_scheduler_counts {
+  uint32_t struct_size;
+  uint32_t draining;
+  int64_t alive, waiting, running, paused, blocked;  // requests, now
+} takt_scheduler_counts;
+TAKT_API takt_status takt_scheduler_count(const takt_scheduler* scheduler, takt_scheduler_counts* counts) TAKT_NOEXCEPT;
+
+typedef struct takt_kv_use {
+  uint32_t struct_size;
+  int32_t total, used, free;  // blocks
+  int32_t cached;  // idle prefixes, contained in free
+  int32_t pending;  // free soon
+  int32_t cpu_total, cpu_used;  // of the host's memory
+} takt_kv_use;
+TAKT_API takt_status takt_scheduler_kv(const takt_scheduler* scheduler, takt_kv_use* use) TAKT_NOEXCEPT;
+
+enum {  // takt_explanation.status
+  TAKT_REQUEST_UNKNOWN = 0,
+  TAKT_REQUEST_WAITING = 1,
+  TAKT_REQUEST_RUNNING = 2,
+  TAKT_REQUEST_PAUSED = 3,  // in a tool call
+  TAKT_REQUEST_BLOCKED = 4,
+  TAKT_REQUEST_DEAD = 5  // ended, but a step or a move in flight names it
+};
+enum {  // takt_explanation.waits_for
+  TAKT_WAITS_FOR_NOTHING = 0,
+  TAKT_WAITS_FOR_ITS_TURN = 1,
+  TAKT_WAITS_FOR_SEQUENCES = 2,
+  TAKT_WAITS_FOR_KV = 3,
+  TAKT_WAITS_FOR_BUDGET = 4,
+  TAKT_WAITS_FOR_ADAPTER = 5,
+  TAKT_WAITS_FOR_MOVE = 6,
+  TAKT_WAITS_FOR_TOOL = 7,
+  TAKT_WAITS_FOR_UNBLOCK = 8
+};
+
+typedef struct takt_key_part {
+  char name[24];
+  double value;
+} takt_key_part;
+
+// Where a request stands, and why. For people: found by looking, at O(waiting).
+typedef struct takt_explanation {
+  uint32_t struct_size;
+  uint32_t status;
+  uint32_t waits_for;
+  uint32_t promoted;  // 1: by aging, before all that are not
+  double key;  // its rank; smaller is sooner
+  int64_t key_arrival;  // among equal keys, the earlier
+  int64_t ahead;  // waiting requests before it
+  int32_t known, computed, in_flight, generated;  // tokens
+  int32_t kv_blocks, cpu_blocks;
+  uint32_t n_parts;
+  uint32_t reserved;
+  takt_key_part parts[12];  // what the key came from, where the policy tells
+} takt_explanation;
+TAKT_API takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t request,
+                                            takt_explanation* explanation) TAKT_NOEXCEPT;
+
+// Counts everything anew, for tests. TAKT_E_CORRUPT says what contradicts itself.
+TAKT_API takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* error) TAKT_NOEXCEPT;
+
+// Hands the sink what it has not been given yet.
+TAKT_API takt_status takt_scheduler_flush(takt_scheduler* scheduler) TAKT_NOEXCEPT;
+
+// ---- the router -----------------------------------------------------------------------------------------------------
+
+typedef struct takt_router takt_router;
+
+typedef struct takt_router_options {
+  uint32_t struct_size;
+  int32_t window;  // waiting requests looked at past the first one that must wait
+  int64_t max_outstanding;  // requests per instance at once; TAKT_NEVER: no bound but the instance's
+  int64_t reserve_requests;  // storage made ready at creation
+  uint64_t hash_seed;
+  uint32_t fail_unfit;  // 1: fail what is too large for every instance that is up
+  uint32_t reserved;
+  const char* policy;  // the order of what waits; NULL: fcfs
+  const char* placement;  // "least_loaded(waiting_weight=2)"; NULL: least_loaded
+} takt_router_options;
+
+TAKT_API void takt_router_options_init(takt_router_options* options, size_t size) TAKT_NOEXCEPT;
+
+TAKT_API takt_status takt_router_create(const takt_router_options* options, takt_router** router,
+                                        takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_router_destroy(takt_router* router) TAKT_NOEXCEPT;
+
+TAKT_API takt_status takt_router_on(takt_router* router, const takt_event* events, size_t n, int64_t now) TAKT_NOEXCEPT;
+
+typedef struct takt_placement {
+  uint64_t request;
+  uint64_t instance;
+} takt_placement;
+
+enum { TAKT_WORKFLOW_COMPLETED = 0, TAKT_WORKFLOW_CANCELLED = 1, TAKT_WORKFLOW_SILENT = 2 };  // takt_workflow_end.how
+
+typedef struct takt_workflow_end {
+  uint64_t workflow;
+  uint8_t how;
+  uint8_t reserved[7];
+  int64_t arrival, end, deadline;
+  uint32_t stage;  // TAKT_WORKFLOW_SILENT: the first stage that had not ended, or the number of stages
+  uint32_t reserved_too;
+} takt_workflow_end;
+
+// Something that was said of a workflow and cannot be. Nothing has changed then.
+typedef struct takt_workflow_fault {
+  uint8_t kind;
+  uint8_t reserved[7];
+  uint64_t workflow;
+  uint32_t stage;  // index
+  uint32_t reserved_too;
+  uint64_t site;
+} takt_workflow_fault;
+
+// What goes where. The arrays belong to the router, and stay until its next call.
+typedef struct takt_routing {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const takt_placement* placed;
+  size_t n_placed;
+  const takt_failure* failed;
+  size_t n_failed;
+  const takt_workflow_end* ended;
+  size_t n_ended;
+  const takt_workflow_fault* faults;
+  size_t n_faults;
+  int64_t wake_at;  // without an event before, place again then
+} takt_routing;
+
+TAKT_API takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
+// 0: the request waits here, or is not alive.
+TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t request,
+                                             uint64_t* instance) TAKT_NOEXCEPT;
+
+TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
+TAKT_API size_t takt_router_stat_count(void) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_router_stat(const takt_router* router, size_t index, const char** name,
+                                      uint64_t* value) TAKT_NOEXCEPT;
+
+typedef struct takt_router_counts {
+  uint32_t struct_size;
+  uint32_t instances;  // that are up
+  int64_t alive, waiting;
+  int64_t set_aside;  // of those that wait, too large for every instance that is up
+} takt_router_counts;
+TAKT_API takt_status takt_router_count(const takt_router* router, takt_router_counts* counts) TAKT_NOEXCEPT;
+
+// ---- the log --------------------------------------------------------------------------------------------------------
+
+typedef struct takt_replay_report {
+  uint32_t struct_size;
+  uint32_t differs;  // 1: a plan did not come out again; the replay ends there
+  uint32_t truncated;  // 1: the log ended in the middle of a record
+  uint32_t reserved;
+  int64_t events, plans, commits;
+  int64_t plans_compared;
+  uint64_t bytes;  // of the log that were replayed
+  uint64_t different_step;  // where it differs
+  int64_t different_at;
+  char difference[256];
+} takt_replay_report;
+
+// Builds the scheduler of a log anew and does all again. TAKT_OK also where a plan differs. TAKT_E_INVALID: not a log,
+// or made with what this library does not have. TAKT_E_CORRUPT: damaged.
+TAKT_API takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report,
+                                 takt_error* error) TAKT_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // TAKT_C_TAKT_H_

@@ -1,0 +1,225 @@
+#include "c/events.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "c/layout.h"
+
+namespace takt::c {
+
+namespace {
+
+Estimate Of(const takt_estimate& estimate) {
+  Estimate to;
+  to.mean = estimate.mean;
+  std::copy_n(estimate.quantiles, to.quantiles.size(), to.quantiles.begin());
+  return to;
+}
+
+takt_estimate Of(const Estimate& estimate) {
+  takt_estimate to{};
+  to.mean = estimate.mean;
+  std::ranges::copy(estimate.quantiles, to.quantiles);
+  return to;
+}
+
+WorkAfter Of(const takt_work_after& after) {
+  return {after.calls, after.prompt_tokens, after.output_tokens, after.kv_steps, after.path_tokens};
+}
+
+takt_work_after Of(const WorkAfter& after) {
+  return {after.calls, after.prompt_tokens, after.output_tokens, after.kv_steps, after.path_tokens};
+}
+
+}  // namespace
+
+NextCall Of(const takt_next_call& call) {
+  return {{call.tool}, {call.after}, {call.returned}, Duration(call.duration)};
+}
+
+StepLimits Of(const takt_limits& limits) {
+  return {{limits.tokens}, limits.max_seqs,   {limits.prefill_tokens}, {limits.chunk_tokens},
+          limits.adapters, {limits.swap_out}, {limits.swap_in}};
+}
+
+// ---- defaults -------------------------------------------------------------------------------------------------------
+
+template <>
+takt_request Defaults<takt_request>() {
+  const Request plain;
+  takt_request to{};
+  to.struct_size = sizeof to;
+  to.arrival = Ns(plain.arrival), to.workflow_arrival = Ns(plain.workflow_arrival);
+  to.deadline = Ns(plain.deadline), to.expires_at = Ns(plain.expires_at);
+  to.sequences = plain.sequences;
+  to.output_tokens = Of(plain.output_tokens), to.workflow_tokens_left = Of(plain.workflow_tokens_left);
+  to.after = Of(plain.after);
+  to.prefix_block_tokens = PrefixBlocks{}.block_tokens.value;
+  return to;
+}
+
+template <>
+takt_instance Defaults<takt_instance>() {
+  takt_instance to{};
+  to.struct_size = sizeof to;
+  to.capacity = Instance::kUnbounded;
+  return to;
+}
+
+template <>
+takt_workflow Defaults<takt_workflow>() {
+  takt_workflow to{};
+  to.struct_size = sizeof to;
+  to.arrival = to.deadline = TAKT_UNSET;
+  return to;
+}
+
+template <>
+takt_limits Defaults<takt_limits>() {
+  const StepLimits plain;
+  return {sizeof(takt_limits),      plain.tokens.value, plain.max_seqs,       plain.prefill_tokens.value,
+          plain.chunk_tokens.value, plain.adapters,     plain.swap_out.value, plain.swap_in.value};
+}
+
+// ---- soundness ------------------------------------------------------------------------------------------------------
+
+takt_status Sound(const takt_request* request) {
+  if (const takt_status status = Readable(request); status != TAKT_OK) return status;
+  takt_request local;
+  const takt_request& r = Whole(request, local);
+  constexpr std::uint32_t kFlags = TAKT_REQUEST_UNCHUNKABLE | TAKT_REQUEST_UNPREEMPTIBLE;
+  if ((r.flags & ~kFlags) != 0) return TAKT_E_INVALID;
+  return FirstOf(Given(r.prefix_hashes, r.n_prefix_hashes), Given(r.scores, r.n_scores));
+}
+
+takt_status Sound(const takt_instance* instance) { return Readable(instance); }
+
+takt_status Sound(const takt_stage* stage) {
+  return stage == nullptr ? TAKT_E_NULL : Given(stage->after, stage->n_after);
+}
+
+takt_status Sound(const takt_workflow* workflow) {
+  if (const takt_status status = Readable(workflow); status != TAKT_OK) return status;
+  takt_workflow local;
+  const takt_workflow& w = Whole(workflow, local);
+  takt_status status = Given(w.stages, w.n_stages);
+  for (std::size_t i = 0; status == TAKT_OK && i < w.n_stages; ++i) status = Sound(&w.stages[i]);
+  return status;
+}
+
+// ---- facts ----------------------------------------------------------------------------------------------------------
+
+void Fill(const takt_request* from, Request& to) {
+  takt_request local;
+  const takt_request& r = Whole(from, local);
+  to.id = {r.id}, to.workflow = {r.workflow}, to.stage = {r.stage}, to.agent = {r.agent}, to.tenant = {r.tenant};
+  to.adapter = {r.adapter};
+  to.arrival = At(r.arrival), to.workflow_arrival = At(r.workflow_arrival);
+  to.deadline = At(r.deadline), to.expires_at = At(r.expires_at);
+  to.prompt_tokens = {r.prompt_tokens}, to.max_output_tokens = {r.max_output_tokens};
+  to.sequences = r.sequences, to.priority = r.priority;
+  to.chunkable = (r.flags & TAKT_REQUEST_UNCHUNKABLE) == 0;
+  to.preemptible = (r.flags & TAKT_REQUEST_UNPREEMPTIBLE) == 0;
+  to.output_tokens = Of(r.output_tokens), to.workflow_tokens_left = Of(r.workflow_tokens_left);
+  to.after = Of(r.after);
+  to.next_call = Of(r.next_call);
+  to.compute = Duration(r.compute);
+  if (r.n_prefix_hashes > 0) {
+    to.prefix = std::make_shared<const PrefixBlocks>(
+        PrefixBlocks{{r.prefix_block_tokens}, {r.prefix_hashes, r.prefix_hashes + r.n_prefix_hashes}});
+  }
+  if (r.n_scores > 0) {
+    const auto* scores = FromC<ModelScore>(r.scores);
+    to.scores = std::make_shared<const std::vector<ModelScore>>(scores, scores + r.n_scores);
+  }
+}
+
+void Fill(const takt_request* from, std::uint32_t told, Revised& to) {
+  takt_request local;
+  const takt_request& r = Whole(from, local);
+  to.request = {r.id};
+  if ((told & TAKT_TOLD_OUTPUT_TOKENS) != 0) to.output_tokens = Of(r.output_tokens);
+  if ((told & TAKT_TOLD_WORKFLOW_TOKENS_LEFT) != 0) to.workflow_tokens_left = Of(r.workflow_tokens_left);
+  if ((told & TAKT_TOLD_AFTER) != 0) to.after = Of(r.after);
+  if ((told & TAKT_TOLD_DEADLINE) != 0) to.deadline = At(r.deadline);
+  if ((told & TAKT_TOLD_EXPIRES_AT) != 0) to.expires_at = At(r.expires_at);
+  if ((told & TAKT_TOLD_PRIORITY) != 0) to.priority = r.priority;
+  if ((told & TAKT_TOLD_SEQUENCES) != 0) to.sequences = r.sequences;
+  if ((told & TAKT_TOLD_NEXT_CALL) != 0) to.next_call = Of(r.next_call);
+}
+
+void Fill(const takt_instance* from, Instance& to) {
+  takt_instance local;
+  const takt_instance& i = Whole(from, local);
+  to.id = {i.id}, to.model = {i.model};
+  to.kv_tokens = {i.kv_tokens};
+  to.capacity = i.capacity;
+  to.token_s = i.token_s;
+  if (i.profile != nullptr) to.profile = i.profile;
+}
+
+void Fill(const takt_stage& from, WorkflowStage& to) {
+  to.stage = {from.stage};
+  to.after.assign(from.after, from.after + from.n_after);
+  to.calls = from.calls;
+  to.cost_s = from.cost_s;
+}
+
+void Fill(const takt_workflow* from, Workflow& to) {
+  takt_workflow local;
+  const takt_workflow& w = Whole(from, local);
+  to.id = {w.id}, to.tenant = {w.tenant};
+  to.arrival = At(w.arrival), to.deadline = At(w.deadline);
+  to.open = w.open != 0;
+  to.stages.resize(w.n_stages);
+  for (std::size_t i = 0; i < w.n_stages; ++i) Fill(w.stages[i], to.stages[i]);
+}
+
+void Fill(const takt_event& from, Arrived& to) { Fill(from.u.arrived.request, to.request); }
+void Fill(const takt_event& from, Revised& to) { Fill(from.u.revised.request, from.u.revised.told, to); }
+void Fill(const takt_event& from, Blocked& to) { to.request = {from.u.request}; }
+void Fill(const takt_event& from, Unblocked& to) { to.request = {from.u.request}; }
+void Fill(const takt_event& from, ToolCalled& to) {
+  const auto& e = from.u.tool_called;
+  to = {{e.request}, Duration(e.expected), {e.expected_returned}, {e.tool}};
+}
+void Fill(const takt_event& from, ToolReturned& to) {
+  const auto& e = from.u.tool_returned;
+  to = {{e.request}, {e.returned}, Of(e.next_call)};
+}
+void Fill(const takt_event& from, Cancelled& to) { to.request = {from.u.request}; }
+void Fill(const takt_event& from, MoveDone& to) { to = {{from.u.move_done.move}, from.u.move_done.failed != 0}; }
+void Fill(const takt_event&, Drain&) {}
+void Fill(const takt_event& from, RequestStarted& to) {
+  to = {{from.u.request_started.request}, {from.u.request_started.instance}};
+}
+void Fill(const takt_event& from, RequestServed& to) {
+  const auto& e = from.u.request_served;
+  to = {{e.request}, {e.instance}, {{e.prefill}, {e.output}}};
+}
+void Fill(const takt_event& from, RequestEnded& to) {
+  const auto& e = from.u.request_ended;
+  to.request = {e.request}, to.instance = {e.instance};
+  to.failed = e.failed != 0;
+  if (e.served != 0) to.served = TokensServed{{e.prefill}, {e.output}};
+}
+void Fill(const takt_event& from, InstanceUp& to) { Fill(from.u.instance_up.instance, to.instance); }
+void Fill(const takt_event& from, InstanceDown& to) { to.instance = {from.u.instance}; }
+void Fill(const takt_event& from, InstanceReported& to) {
+  const auto& e = from.u.instance_reported;
+  to = {{e.instance}, {e.waiting, e.running, e.preempted, {e.kv_used}}};
+}
+void Fill(const takt_event& from, WorkflowDeclared& to) { Fill(from.u.workflow_declared.workflow, to.workflow); }
+void Fill(const takt_event& from, WorkflowGrown& to) {
+  const auto& e = from.u.workflow_grown;
+  to.workflow = {e.workflow};
+  Fill(*e.stage, to.stage);
+  to.before.assign(e.before, e.before + e.n_before);
+}
+void Fill(const takt_event& from, StageEnded& to) { to = {{from.u.stage_ended.workflow}, from.u.stage_ended.stage}; }
+void Fill(const takt_event& from, WorkflowEnded& to) {
+  to = {{from.u.workflow_ended.workflow}, from.u.workflow_ended.cancelled != 0};
+}
+
+}  // namespace takt::c

@@ -1,0 +1,159 @@
+// What every entry of the C interface begins with: is the handle one, and can its structs be read and written?
+#ifndef TAKT_SRC_C_HANDLE_H_
+#define TAKT_SRC_C_HANDLE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "takt/c/takt.h"
+
+namespace takt::c {
+
+// ---- structs that may grow ------------------------------------------------------------------------------------------
+
+// No struct will ever be larger: what says so has not been set.
+inline constexpr std::uint32_t kLargestStruct = 4096;
+
+// What takt_..._init fills in.
+template <class T>
+T Defaults();
+
+// Whether the caller's struct says how large it is, and has nothing in it that this library does not know.
+template <class T>
+takt_status Readable(const T* in) {
+  static_assert(offsetof(T, struct_size) == 0);
+  if (in == nullptr) return TAKT_E_NULL;
+  if (in->struct_size == sizeof(T)) return TAKT_OK;
+  if (in->struct_size < 8 || in->struct_size > kLargestStruct) return TAKT_E_SIZE;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(in);
+  const auto zero = [](unsigned char byte) { return byte == 0; };
+  return in->struct_size < sizeof(T) || std::all_of(bytes + sizeof(T), bytes + in->struct_size, zero) ? TAKT_OK
+                                                                                                      : TAKT_E_SIZE;
+}
+
+// The caller's struct, which is Readable; where it is shorter than this library's, a copy in `local` that has defaults
+// at its end.
+template <class T>
+const T& Whole(const T* in, T& local) {
+  if (in->struct_size >= sizeof(T)) [[likely]]
+    return *in;
+  local = Defaults<T>();
+  std::memcpy(&local, in, in->struct_size);
+  return local;
+}
+
+template <class T>
+takt_status Writable(const T* out) {
+  static_assert(offsetof(T, struct_size) == 0);
+  if (out == nullptr) return TAKT_E_NULL;
+  return out->struct_size >= 8 && out->struct_size <= kLargestStruct ? TAKT_OK : TAKT_E_SIZE;
+}
+
+// As far as the caller's struct, which is Writable, reaches; what this library does not know becomes zero.
+template <class T>
+void Write(T& value, T* out) {
+  const std::uint32_t size = out->struct_size;
+  value.struct_size = size;
+  if (size == sizeof(T)) [[likely]] {
+    *out = value;
+    return;
+  }
+  std::memcpy(out, &value, std::min<std::size_t>(size, sizeof(T)));
+  if (size > sizeof(T)) std::memset(reinterpret_cast<unsigned char*>(out) + sizeof(T), 0, size - sizeof(T));
+}
+
+// Of the takt_..._init: `size` is the caller's sizeof.
+template <class T>
+void Init(T* out, std::size_t size) {
+  if (out == nullptr || size < 8 || size > kLargestStruct) return;
+  out->struct_size = static_cast<std::uint32_t>(size);
+  T value = Defaults<T>();
+  Write(value, out);
+}
+
+inline void CopyText(std::string_view text, char* out, std::size_t size) {
+  const std::size_t n = std::min(text.size(), size - 1);
+  text.copy(out, n);
+  std::memset(out + n, 0, size - n);
+}
+
+// Returns the code, and tells the caller why where it wants to know.
+inline takt_status Say(takt_error* error, takt_status code, std::string_view text) {
+  if (Writable(error) != TAKT_OK) return code;
+  takt_error value{};
+  value.code = code;
+  CopyText(text, value.text, std::min<std::size_t>(sizeof value.text, std::max(error->struct_size, 9u) - 8));
+  Write(value, error);
+  return code;
+}
+
+// ---- handles --------------------------------------------------------------------------------------------------------
+
+struct Handle {
+  explicit Handle(std::uint32_t kind) : magic(kind) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  std::uint32_t magic;
+  bool busy = false;  // a call that may call back
+  Handle* kept = nullptr;
+};
+
+inline constexpr std::uint32_t kDestroyed = 0xdeadda7au;
+
+// A handle that was destroyed, in builds with assertions: its words stay, so that a later call is found out.
+void Keep(Handle& handle);
+
+template <class H>
+takt_status Valid(const H* handle) {
+  if (handle == nullptr) [[unlikely]]
+    return TAKT_E_NULL;
+  if (handle->magic != H::kMagic) [[unlikely]]
+    return TAKT_E_HANDLE;
+  return handle->busy ? TAKT_E_BUSY : TAKT_OK;
+}
+
+template <class H>
+takt_status Destroy(H* handle) {
+  if (handle == nullptr) return TAKT_OK;
+  if (const takt_status status = Valid(handle); status != TAKT_OK) return status;
+  static_cast<volatile std::uint32_t&>(handle->magic) = kDestroyed;
+#ifdef NDEBUG
+  delete handle;
+#else
+  handle->End();
+  Keep(*handle);
+#endif
+  return TAKT_OK;
+}
+
+// While a call may call back.
+class Busy {
+ public:
+  explicit Busy(Handle& handle) : handle_(handle) { handle_.busy = true; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+  ~Busy() { handle_.busy = false; }
+
+ private:
+  Handle& handle_;
+};
+
+// The first status that is not TAKT_OK.
+template <class... Rest>
+takt_status FirstOf(takt_status first, Rest... rest) {
+  if constexpr (sizeof...(rest) > 0) {
+    if (first == TAKT_OK) return FirstOf(rest...);
+  }
+  return first;
+}
+
+// n elements at `array`.
+inline takt_status Given(const void* array, std::size_t n) { return n > 0 && array == nullptr ? TAKT_E_NULL : TAKT_OK; }
+
+}  // namespace takt::c
+
+#endif  // TAKT_SRC_C_HANDLE_H_

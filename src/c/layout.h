@@ -1,0 +1,100 @@
+// Structs of the C interface that are those of C++ bit by bit, so that arrays of them cross without a copy.
+#ifndef TAKT_SRC_C_LAYOUT_H_
+#define TAKT_SRC_C_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "takt/c/takt.h"
+#include "takt/model/instance.h"
+#include "takt/model/request.h"
+#include "takt/model/step.h"
+#include "takt/model/workflow.h"
+#include "takt/router.h"
+
+namespace takt::c {
+
+#define TAKT_SAME_PLACE(Cxx, C, field) \
+  static_assert(offsetof(Cxx, field) == offsetof(C, field) && sizeof(Cxx::field) == sizeof(C::field))
+#define TAKT_SAME_SIZE(Cxx, C)                                                                                 \
+  static_assert(sizeof(Cxx) == sizeof(C) && alignof(Cxx) == alignof(C) && std::is_trivially_copyable_v<Cxx> && \
+                std::is_standard_layout_v<Cxx>)
+
+TAKT_SAME_SIZE(PlanEntry, takt_plan_entry);
+TAKT_SAME_PLACE(PlanEntry, takt_plan_entry, request);
+TAKT_SAME_PLACE(PlanEntry, takt_plan_entry, lane);
+TAKT_SAME_PLACE(PlanEntry, takt_plan_entry, tokens);
+TAKT_SAME_PLACE(PlanEntry, takt_plan_entry, position);
+TAKT_SAME_PLACE(PlanEntry, takt_plan_entry, speculative);
+TAKT_SAME_PLACE(PlanEntry, takt_plan_entry, flags);
+
+TAKT_SAME_SIZE(RowResult, takt_row_result);
+TAKT_SAME_PLACE(RowResult, takt_row_result, request);
+TAKT_SAME_PLACE(RowResult, takt_row_result, lane);
+TAKT_SAME_PLACE(RowResult, takt_row_result, tokens);
+TAKT_SAME_PLACE(RowResult, takt_row_result, drafts);
+TAKT_SAME_PLACE(RowResult, takt_row_result, flags);
+
+TAKT_SAME_SIZE(KvMove, takt_move);
+TAKT_SAME_PLACE(KvMove, takt_move, id);
+TAKT_SAME_PLACE(KvMove, takt_move, request);
+TAKT_SAME_PLACE(KvMove, takt_move, action);
+TAKT_SAME_PLACE(KvMove, takt_move, first);
+TAKT_SAME_PLACE(KvMove, takt_move, count);
+
+TAKT_SAME_SIZE(Preemption, takt_preemption);
+TAKT_SAME_PLACE(Preemption, takt_preemption, request);
+TAKT_SAME_PLACE(Preemption, takt_preemption, action);
+
+TAKT_SAME_SIZE(Failure, takt_failure);
+TAKT_SAME_PLACE(Failure, takt_failure, request);
+TAKT_SAME_PLACE(Failure, takt_failure, reason);
+
+TAKT_SAME_SIZE(RequestId, std::uint64_t);
+
+TAKT_SAME_SIZE(Placement, takt_placement);
+TAKT_SAME_PLACE(Placement, takt_placement, request);
+TAKT_SAME_PLACE(Placement, takt_placement, instance);
+
+TAKT_SAME_SIZE(WorkflowEnd, takt_workflow_end);
+TAKT_SAME_PLACE(WorkflowEnd, takt_workflow_end, workflow);
+TAKT_SAME_PLACE(WorkflowEnd, takt_workflow_end, how);
+TAKT_SAME_PLACE(WorkflowEnd, takt_workflow_end, arrival);
+TAKT_SAME_PLACE(WorkflowEnd, takt_workflow_end, end);
+TAKT_SAME_PLACE(WorkflowEnd, takt_workflow_end, deadline);
+TAKT_SAME_PLACE(WorkflowEnd, takt_workflow_end, stage);
+
+TAKT_SAME_SIZE(WorkflowFault, takt_workflow_fault);
+TAKT_SAME_PLACE(WorkflowFault, takt_workflow_fault, kind);
+TAKT_SAME_PLACE(WorkflowFault, takt_workflow_fault, workflow);
+TAKT_SAME_PLACE(WorkflowFault, takt_workflow_fault, stage);
+TAKT_SAME_PLACE(WorkflowFault, takt_workflow_fault, site);
+
+TAKT_SAME_SIZE(ModelScore, takt_model_score);
+TAKT_SAME_PLACE(ModelScore, takt_model_score, model);
+TAKT_SAME_PLACE(ModelScore, takt_model_score, score);
+TAKT_SAME_PLACE(ModelScore, takt_model_score, tokens);
+
+TAKT_SAME_SIZE(WorkAfter, takt_work_after);
+TAKT_SAME_SIZE(NextCall, takt_next_call);
+TAKT_SAME_SIZE(Estimate, takt_estimate);
+
+#undef TAKT_SAME_PLACE
+#undef TAKT_SAME_SIZE
+
+// Of an element type of each side that is named above.
+template <class C, class Cxx>
+const C* AsC(const Cxx* array) {
+  static_assert(sizeof(C) == sizeof(Cxx) && alignof(C) == alignof(Cxx));
+  return reinterpret_cast<const C*>(array);
+}
+template <class Cxx, class C>
+const Cxx* FromC(const C* array) {
+  static_assert(sizeof(C) == sizeof(Cxx) && alignof(C) == alignof(Cxx));
+  return reinterpret_cast<const Cxx*>(array);
+}
+
+}  // namespace takt::c
+
+#endif  // TAKT_SRC_C_LAYOUT_H_

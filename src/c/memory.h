@@ -1,0 +1,37 @@
+// Creation, where memory may end. The one place of the library that catches: no exception crosses the C interface.
+#ifndef TAKT_SRC_C_MEMORY_H_
+#define TAKT_SRC_C_MEMORY_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "c/handle.h"
+
+namespace takt::c {
+
+// What `make` returns. It fails by status; only operator new, or a size beyond what a vector may have, throws.
+template <class F>
+takt_status UnlessMemoryEnds(takt_error* error, F&& make) noexcept {
+  try {
+    return make();
+  } catch (...) {
+    return Say(error, TAKT_E_NOMEM, "memory has ended");
+  }
+}
+
+// Of the options that a handle is made by.
+template <class T>
+takt_status ReadableOptions(const T* options, takt_error* error) {
+  const takt_status status = Readable(options);
+  if (status == TAKT_OK) return TAKT_OK;
+  return Say(error, status, status == TAKT_E_NULL ? "options is NULL" : "options.struct_size or what is behind it");
+}
+
+inline takt_status Invalid(takt_error* error, std::string_view field, const absl::Status& status) {
+  return Say(error, TAKT_E_INVALID, std::string(field).append(std::string(status.message())));
+}
+
+}  // namespace takt::c
+
+#endif  // TAKT_SRC_C_MEMORY_H_

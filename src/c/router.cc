@@ -1,0 +1,149 @@
+#include "takt/router.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "c/events.h"
+#include "c/handle.h"
+#include "c/layout.h"
+#include "c/memory.h"
+#include "takt/placement/least_loaded.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/registry.h"
+
+struct takt_router : takt::c::Handle {
+  static constexpr std::uint32_t kMagic = 0x7a6b7402u;
+
+  takt_router() : Handle(kMagic) {}
+  void End() { router.reset(); }
+
+  std::optional<takt::Router> router;
+};
+
+namespace takt::c {
+
+template <>
+takt_router_options Defaults<takt_router_options>() {
+  const RouterOptions plain;
+  takt_router_options to{};
+  to.struct_size = sizeof to;
+  to.window = plain.window;
+  to.max_outstanding = plain.max_outstanding;
+  to.reserve_requests = plain.reserve_requests;
+  to.hash_seed = plain.hash_seed;
+  to.fail_unfit = plain.fail_unfit ? 1 : 0;
+  return to;
+}
+
+namespace {
+
+takt_status Create(const takt_router_options& from, takt_router** to, takt_error* error) {
+  RouterOptions options;
+  options.max_outstanding = from.max_outstanding, options.window = from.window;
+  options.fail_unfit = from.fail_unfit != 0;
+  options.reserve_requests = from.reserve_requests, options.hash_seed = from.hash_seed;
+  if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
+  absl::StatusOr<AnyPolicy> policy = from.policy == nullptr ? AnyPolicy(Fcfs{}) : MakePolicy(from.policy);
+  if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
+  absl::StatusOr<AnyPlacement> placement =
+      from.placement == nullptr ? AnyPlacement(LeastLoaded{}) : MakePlacement(from.placement);
+  if (!placement.ok()) return Invalid(error, "placement: ", placement.status());
+  auto handle = std::make_unique<takt_router>();
+  absl::StatusOr<Router> router = Router::Create(options, *std::move(policy), *std::move(placement));
+  if (!router.ok()) return Invalid(error, "", router.status());
+  handle->router.emplace(*std::move(router));
+  *to = handle.release();
+  return TAKT_OK;
+}
+
+struct Counter {
+  const char* name;
+  std::uint64_t RouterStats::* value;
+};
+constexpr auto kCounters = std::to_array<Counter>({
+#define TAKT_COUNTER(name, text) {#name, &RouterStats::name},
+    TAKT_ROUTER_STATS(TAKT_COUNTER)
+#undef TAKT_COUNTER
+});
+
+}  // namespace
+}  // namespace takt::c
+
+using namespace takt;
+using namespace takt::c;
+
+void takt_router_options_init(takt_router_options* options, size_t size) noexcept { Init(options, size); }
+
+takt_status takt_router_create(const takt_router_options* options, takt_router** router, takt_error* error) noexcept {
+  if (router == nullptr) return Say(error, TAKT_E_NULL, "router is NULL");
+  *router = nullptr;
+  if (const takt_status status = ReadableOptions(options, error); status != TAKT_OK) return status;
+  takt_router_options local;
+  const takt_router_options& whole = Whole(options, local);
+  return UnlessMemoryEnds(error, [&] { return Create(whole, router, error); });
+}
+
+takt_status takt_router_destroy(takt_router* router) noexcept { return Destroy(router); }
+
+takt_status takt_router_on(takt_router* router, const takt_event* events, size_t n, int64_t now) noexcept {
+  if (const takt_status status = Valid(router); status != TAKT_OK) return status;
+  if (const takt_status status = Sound<RouterEvent>(events, n); status != TAKT_OK) return status;
+  ForEach<RouterEvent>(events, n, [&](const RouterEvent& event) { router->router->On(event, At(now)); });
+  return TAKT_OK;
+}
+
+takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) noexcept {
+  if (const takt_status status = FirstOf(Valid(router), Writable(routing)); status != TAKT_OK) return status;
+  Router& r = *router->router;
+  const std::span<const Placement> placed = r.Place(At(now));
+  takt_routing to;
+  to.reserved = 0;
+  to.placed = AsC<takt_placement>(placed.data()), to.n_placed = placed.size();
+  to.failed = AsC<takt_failure>(r.failed().data()), to.n_failed = r.failed().size();
+  to.ended = AsC<takt_workflow_end>(r.ended_workflows().data()), to.n_ended = r.ended_workflows().size();
+  to.faults = AsC<takt_workflow_fault>(r.workflow_faults().data()), to.n_faults = r.workflow_faults().size();
+  to.wake_at = Ns(r.wake_at());
+  Write(to, routing);
+  return TAKT_OK;
+}
+
+takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) noexcept {
+  if (const takt_status status = FirstOf(Valid(router), Given(wake_at, 1)); status != TAKT_OK) return status;
+  *wake_at = Ns(router->router->wake_at());
+  return TAKT_OK;
+}
+
+takt_status takt_router_instance_of(const takt_router* router, uint64_t request, uint64_t* instance) noexcept {
+  if (const takt_status status = FirstOf(Valid(router), Given(instance, 1)); status != TAKT_OK) return status;
+  *instance = router->router->InstanceOf({request}).value;
+  return TAKT_OK;
+}
+
+const char* takt_router_policy(const takt_router* router) noexcept {
+  return Valid(router) == TAKT_OK ? router->router->policy().spec().c_str() : nullptr;
+}
+
+size_t takt_router_stat_count(void) noexcept { return kCounters.size(); }
+
+takt_status takt_router_stat(const takt_router* router, size_t index, const char** name, uint64_t* value) noexcept {
+  if (const takt_status status = Valid(router); status != TAKT_OK) return status;
+  if (index >= kCounters.size()) return TAKT_E_INVALID;
+  if (name != nullptr) *name = kCounters[index].name;
+  if (value != nullptr) *value = router->router->stats().*kCounters[index].value;
+  return TAKT_OK;
+}
+
+takt_status takt_router_count(const takt_router* router, takt_router_counts* counts) noexcept {
+  if (const takt_status status = FirstOf(Valid(router), Writable(counts)); status != TAKT_OK) return status;
+  const Router& r = *router->router;
+  takt_router_counts to{0, static_cast<std::uint32_t>(r.instances().size()), r.alive(), r.waiting(), r.set_aside()};
+  Write(to, counts);
+  return TAKT_OK;
+}

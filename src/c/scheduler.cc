@@ -1,0 +1,302 @@
+#include "takt/scheduler.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "c/events.h"
+#include "c/handle.h"
+#include "c/layout.h"
+#include "c/memory.h"
+#include "takt/pause/registry.h"
+#include "takt/policy/registry.h"
+#include "takt/record.h"
+
+// A scheduler, recorded where the host has a sink for the log.
+struct takt_scheduler : takt::c::Handle {
+  static constexpr std::uint32_t kMagic = 0x7a6b7401u;
+
+  takt_scheduler() : Handle(kMagic) {}
+  void End() { scheduler.reset(), recorder.reset(); }
+
+  std::optional<takt::Recorder> recorder;
+  std::optional<takt::Recorded<takt::Scheduler>> scheduler;
+};
+
+namespace takt::c {
+
+template <>
+takt_scheduler_options Defaults<takt_scheduler_options>() {
+  const SchedulerOptions plain;
+  takt_scheduler_options to{};
+  to.struct_size = sizeof to;
+  to.max_running = plain.max_running, to.max_waiting = plain.max_waiting;
+  to.reserve_requests = plain.reserve_requests;
+  to.shed = static_cast<std::uint32_t>(plain.shed), to.order = static_cast<std::uint32_t>(plain.order);
+  to.preempt = static_cast<std::uint32_t>(plain.preempt);
+  to.preempt_action = static_cast<std::uint32_t>(plain.preempt_action);
+  to.preempt_margin = plain.preempt_margin;
+  to.kv = static_cast<std::uint32_t>(plain.kv);
+  to.kv_block_tokens = plain.kv_block_tokens.value;
+  to.kv_blocks = plain.kv_blocks.value, to.cpu_blocks = plain.cpu_blocks.value;
+  to.kv_watermark = plain.kv_watermark;
+  to.prefix_cache = plain.prefix_cache ? 1 : 0;
+  to.admission_window = plain.admission_window;
+  to.first_step = plain.first_step.value, to.hash_seed = plain.hash_seed;
+  to.max_step_tokens = plain.max_step_tokens.value, to.max_step_seqs = plain.max_step_seqs;
+  to.record_flush_bytes = RecorderOptions{}.flush_bytes;
+  return to;
+}
+
+namespace {
+
+// One that has no name stays one.
+template <class E>
+E EnumOf(std::uint32_t value) {
+  return static_cast<E>(std::min<std::uint32_t>(value, UINT8_MAX));
+}
+
+SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
+  SchedulerOptions to;
+  to.max_running = from.max_running, to.max_waiting = from.max_waiting;
+  to.reserve_requests = from.reserve_requests;
+  to.shed = EnumOf<Shed>(from.shed), to.order = EnumOf<StepOrder>(from.order);
+  to.preempt = EnumOf<PreemptMode>(from.preempt), to.preempt_action = EnumOf<KvAction>(from.preempt_action);
+  to.preempt_margin = from.preempt_margin;
+  to.kv = EnumOf<KvMode>(from.kv);
+  to.kv_block_tokens = {from.kv_block_tokens};
+  to.kv_blocks = {from.kv_blocks}, to.cpu_blocks = {from.cpu_blocks};
+  to.kv_watermark = from.kv_watermark;
+  to.prefix_cache = from.prefix_cache != 0;
+  to.admission_window = from.admission_window;
+  to.first_step = {from.first_step}, to.hash_seed = from.hash_seed;
+  to.max_step_tokens = {from.max_step_tokens}, to.max_step_seqs = from.max_step_seqs;
+  return to;
+}
+
+absl::StatusOr<AnyPolicy> PolicyOf(const char* spec) {
+  if (spec == nullptr) return DefaultPolicy<AnyPolicy>::Make();
+  return MakePolicy(spec);
+}
+
+takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt_error* error) {
+  const SchedulerOptions options = OptionsOf(from);
+  if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
+  if (options.kv == KvMode::kOracle) {
+    return Say(error, TAKT_E_INVALID, "kv is oracle: must be one of none, ledger; this version asks no host about KV");
+  }
+  absl::StatusOr<AnyPolicy> policy = PolicyOf(from.policy);
+  if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
+  absl::StatusOr<AnyPause> pause = from.pause == nullptr ? AnyPause() : MakePause(from.pause);
+  if (!pause.ok()) return Invalid(error, "pause: ", pause.status());
+  auto handle = std::make_unique<takt_scheduler>();
+  if (from.record != nullptr) {
+    const auto sink = [write = from.record, context = from.record_context](std::string_view bytes) {
+      write(context, bytes.data(), bytes.size());
+    };
+    handle->recorder.emplace(sink, RecorderOptions{from.record_plans != 0, from.record_flush_bytes});
+  }
+  auto scheduler = Recorded<Scheduler>::Create(handle->recorder ? &*handle->recorder : nullptr, options,
+                                               *std::move(policy), *std::move(pause));
+  if (!scheduler.ok()) return Invalid(error, "", scheduler.status());
+  handle->scheduler.emplace(*std::move(scheduler));
+  *to = handle.release();
+  return TAKT_OK;
+}
+
+void Tell(const StepPlan& plan, takt_plan* out) {
+  takt_plan to;
+  to.idle = static_cast<std::uint32_t>(plan.idle);
+  to.id = plan.id.value;
+  to.run = AsC<takt_plan_entry>(plan.run.data()), to.n_run = plan.run.size();
+  to.moves = AsC<takt_move>(plan.moves.data()), to.n_moves = plan.moves.size();
+  to.preempted = AsC<takt_preemption>(plan.preempted.data()), to.n_preempted = plan.preempted.size();
+  to.failed = AsC<takt_failure>(plan.failed.data()), to.n_failed = plan.failed.size();
+  to.released = AsC<std::uint64_t>(plan.released.data()), to.n_released = plan.released.size();
+  to.wake_at = Ns(plan.wake_at);
+  to.tokens = plan.tokens.value;
+  to.reserved = 0;
+  Write(to, out);
+}
+
+takt_status ReadableOrNull(const takt_limits* limits) { return limits == nullptr ? TAKT_OK : Readable(limits); }
+
+StepLimits LimitsOf(const takt_limits* limits) {
+  if (limits == nullptr) return {};
+  takt_limits local;
+  return Of(Whole(limits, local));
+}
+
+StepResult ResultOf(std::uint64_t step, const takt_row_result* rows, std::size_t n) {
+  return {{step}, {FromC<RowResult>(rows), n}};
+}
+
+struct Counter {
+  const char* name;
+  std::uint64_t Stats::* value;
+};
+constexpr auto kCounters = std::to_array<Counter>({
+#define TAKT_COUNTER(name, text) {#name, &Stats::name},
+    TAKT_STATS(TAKT_COUNTER)
+#undef TAKT_COUNTER
+});
+
+}  // namespace
+}  // namespace takt::c
+
+using namespace takt;
+using namespace takt::c;
+
+void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) noexcept { Init(options, size); }
+
+takt_status takt_scheduler_create(const takt_scheduler_options* options, takt_scheduler** scheduler,
+                                  takt_error* error) noexcept {
+  if (scheduler == nullptr) return Say(error, TAKT_E_NULL, "scheduler is NULL");
+  *scheduler = nullptr;
+  if (const takt_status status = ReadableOptions(options, error); status != TAKT_OK) return status;
+  takt_scheduler_options local;
+  const takt_scheduler_options& whole = Whole(options, local);
+  return UnlessMemoryEnds(error, [&] { return Create(whole, scheduler, error); });
+}
+
+takt_status takt_scheduler_destroy(takt_scheduler* scheduler) noexcept { return Destroy(scheduler); }
+
+takt_status takt_scheduler_on(takt_scheduler* scheduler, const takt_event* events, size_t n, int64_t now) noexcept {
+  if (const takt_status status = Valid(scheduler); status != TAKT_OK) return status;
+  if (const takt_status status = Sound<Event>(events, n); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
+  ForEach<Event>(events, n, [&](const Event& event) { scheduler->scheduler->On(event, At(now)); });
+  return TAKT_OK;
+}
+
+takt_status takt_scheduler_plan(takt_scheduler* scheduler, int64_t now, const takt_limits* limits,
+                                takt_plan* plan) noexcept {
+  return takt_scheduler_step(scheduler, 0, nullptr, 0, now, limits, plan, nullptr, 0);
+}
+
+takt_status takt_scheduler_commit(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows, size_t n,
+                                  int64_t now) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Given(rows, n)); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
+  scheduler->scheduler->Commit(ResultOf(step, rows, n), At(now));
+  return TAKT_OK;
+}
+
+takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows, size_t n,
+                                int64_t now, const takt_limits* limits, takt_plan* plan, takt_plan_entry* run_out,
+                                size_t run_cap) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Given(rows, n), ReadableOrNull(limits), Writable(plan));
+      status != TAKT_OK) {
+    return status;
+  }
+  if (step == 0 && n > 0) return TAKT_E_INVALID;
+  const Busy busy(*scheduler);
+  if (step != 0) scheduler->scheduler->Commit(ResultOf(step, rows, n), At(now));
+  const StepPlan& made = scheduler->scheduler->Plan(At(now), LimitsOf(limits));
+  Tell(made, plan);
+  if (run_out != nullptr && !made.run.empty()) {
+    std::memcpy(run_out, made.run.data(), std::min(made.run.size(), run_cap) * sizeof *run_out);
+  }
+  return TAKT_OK;
+}
+
+takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, int64_t now,
+                                      takt_error* error) noexcept {
+  if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
+    return Say(error, status, takt_status_name(status));
+  }
+  PolicyChanged change;
+  const takt_status status = UnlessMemoryEnds(error, [&]() -> takt_status {
+    absl::StatusOr<AnyPolicy> made = PolicyOf(policy);
+    if (!made.ok()) return Invalid(error, "policy: ", made.status());
+    change.policy = std::make_shared<const AnyPolicy>(*std::move(made));
+    return TAKT_OK;
+  });
+  if (status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
+  scheduler->scheduler->On(std::move(change), At(now));
+  return TAKT_OK;
+}
+
+const char* takt_scheduler_policy(const takt_scheduler* scheduler) noexcept {
+  if (Valid(scheduler) != TAKT_OK) return nullptr;
+  return scheduler->scheduler->scheduler().policy().spec().c_str();
+}
+
+size_t takt_scheduler_stat_count(void) noexcept { return kCounters.size(); }
+
+takt_status takt_scheduler_stat(const takt_scheduler* scheduler, size_t index, const char** name,
+                                uint64_t* value) noexcept {
+  if (const takt_status status = Valid(scheduler); status != TAKT_OK) return status;
+  if (index >= kCounters.size()) return TAKT_E_INVALID;
+  if (name != nullptr) *name = kCounters[index].name;
+  if (value != nullptr) *value = scheduler->scheduler->scheduler().stats().*kCounters[index].value;
+  return TAKT_OK;
+}
+
+takt_status takt_scheduler_count(const takt_scheduler* scheduler, takt_scheduler_counts* counts) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Writable(counts)); status != TAKT_OK) return status;
+  const Scheduler& s = scheduler->scheduler->scheduler();
+  takt_scheduler_counts to{0, s.draining() ? 1u : 0u, s.alive(), s.waiting(), s.running(), s.paused(), s.blocked()};
+  Write(to, counts);
+  return TAKT_OK;
+}
+
+takt_status takt_scheduler_kv(const takt_scheduler* scheduler, takt_kv_use* use) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Writable(use)); status != TAKT_OK) return status;
+  const KvUse kv = scheduler->scheduler->scheduler().kv();
+  takt_kv_use to{0,
+                 kv.total.value,
+                 kv.used.value,
+                 kv.free.value,
+                 kv.cached.value,
+                 kv.pending.value,
+                 kv.cpu_total.value,
+                 kv.cpu_used.value};
+  Write(to, use);
+  return TAKT_OK;
+}
+
+takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t request,
+                                   takt_explanation* explanation) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Writable(explanation)); status != TAKT_OK) return status;
+  const Explanation why = scheduler->scheduler->scheduler().Explain({request});
+  takt_explanation to{};
+  to.status = static_cast<std::uint32_t>(why.status), to.waits_for = static_cast<std::uint32_t>(why.waits_for);
+  to.promoted = why.promoted ? 1 : 0;
+  to.key = why.key.key, to.key_arrival = Ns(why.key.arrival);
+  to.ahead = why.ahead;
+  to.known = why.known.value, to.computed = why.computed.value;
+  to.in_flight = why.in_flight.value, to.generated = why.generated.value;
+  to.kv_blocks = why.kv_blocks.value, to.cpu_blocks = why.cpu_blocks.value;
+  static_assert(std::tuple_size_v<decltype(KeyParts::parts)> == std::size(to.parts));
+  to.n_parts = static_cast<std::uint32_t>(why.key_parts.size);
+  for (std::size_t i = 0; i < why.key_parts.size; ++i) {
+    CopyText(why.key_parts.parts[i].name, to.parts[i].name, sizeof to.parts[i].name);
+    to.parts[i].value = why.key_parts.parts[i].value;
+  }
+  Write(to, explanation);
+  return TAKT_OK;
+}
+
+takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* error) noexcept {
+  if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
+    return Say(error, status, takt_status_name(status));
+  }
+  const char* fault = scheduler->scheduler->scheduler().Inconsistency();
+  return fault == nullptr ? TAKT_OK : Say(error, TAKT_E_CORRUPT, fault);
+}
+
+takt_status takt_scheduler_flush(takt_scheduler* scheduler) noexcept {
+  if (const takt_status status = Valid(scheduler); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
+  if (scheduler->recorder) scheduler->recorder->Flush();
+  return TAKT_OK;
+}
