@@ -29,6 +29,12 @@
 namespace takt {
 namespace {
 
+enum Loose { kLoose };
+enum Fixed : int { kFixed };
+constexpr auto NamesOf(Loose) { return std::to_array<std::string_view>({"loose"}); }
+constexpr auto NamesOf(Fixed) { return std::to_array<std::string_view>({"fixed"}); }
+static_assert(!NamedEnum<Loose> && NamedEnum<Fixed> && Name(kFixed) == "fixed");
+
 enum class Fruit : std::uint8_t { kApple, kPear2 };
 enum class Tree : std::uint8_t { kApple, kPear2 };
 enum class Berry : std::uint8_t { kApple, kPear2 };
