@@ -44,7 +44,8 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   }
   if (absl::Status given = takt::tool::GiveOptions(common.policies, of_policies); !given.ok()) return given;
   EngineOptions options;
-  options.pause = settings.pause({}).spec();
+  const std::string pause = settings.pause({}).spec();
+  options.pause = pause.substr(0, pause.find('('));  // those that the engine knows have no options
   options.scheduler = settings.scheduler;
   options.scheduler.max_running = common.max_seqs;
   options.limits = settings.engine.limits;

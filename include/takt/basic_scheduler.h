@@ -48,10 +48,10 @@ namespace takt {
 struct Explanation {
   RequestStatus status = RequestStatus::kUnknown;
   WaitsFor waits_for = WaitsFor::kNothing;
-  internal::FullKey key = {};               // its rank; smaller is sooner
-  KeyParts key_parts = {};        // what its key came from, where the policy tells
-  bool promoted = false;     // by aging: before all that are not
-  std::int64_t ahead = 0;    // waiting requests before it
+  RankKey key;              // smaller is sooner; of equal ones, what arrived first
+  KeyParts key_parts = {};  // what its key came from, where the policy tells
+  bool promoted = false;    // by aging: before all that are not
+  std::int64_t ahead = 0;   // waiting requests before it
   Tokens known{0}, computed{0}, in_flight{0}, generated{0};
   Blocks kv_blocks{0}, cpu_blocks{0};
 };

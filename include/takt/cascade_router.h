@@ -116,8 +116,7 @@ struct CascadeStats {
   std::uint64_t judged = 0;  // scores that decided
   std::uint64_t missing = 0;  // verdicts without a score
   std::uint64_t late = 0;  // judge_timeout passed
-  std::uint64_t ignored =
-      0;  // events that name an unknown request, another model or a verdict that no request waits for
+  std::uint64_t ignored = 0;  // events of an unknown request, another model, or a verdict that no request waits for
 
   friend constexpr bool operator==(const CascadeStats&, const CascadeStats&) = default;
 };

@@ -55,7 +55,7 @@ void ForEachPolicy(V&& visit) {
   visit(Urgency{}, "tightest time budget for its own work first (HexGen-Flow)");
   visit(SloGroups{}, "groups of like deadlines as they came, by deadline once one would be late (QLM)");
   visit(FairShare{}, "the tenant that was served least first (VTC)");
-  visit(Mlfq{}, "who was served longest last, by levels with growing quanta; no lengths needed (FastServe)");
+  visit(Mlfq{}, "the request served longest comes last, by levels with growing quanta; no lengths needed (FastServe)");
   visit(Autellix{}, "calls of the workflow that was served least first, by queues with quanta (Autellix)");
   visit(AgentPriority{}, "agents in a learnt order, by how much work remains behind them (Kairos)");
   visit(StageDepth{}, "fewest stages left of the workflow first (Ayo)");

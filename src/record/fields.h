@@ -71,7 +71,8 @@ TAKT_FIELDS(LogAnswer, question, value, granted)
 #undef TAKT_FIELDS
 #undef TAKT_NO_FIELDS
 
-// Options list their fields themselves. One that is missing there does not compile here.
+// Options list their fields themselves. A list of fewer than all does not compile here; that each stands there once is
+// not looked at.
 struct AnyField {
   template <class T>
   operator T() const;

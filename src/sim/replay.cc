@@ -260,12 +260,14 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions&
 
 absl::Status ReplayOptions::Validate() const {
   Faults faults;
-  faults.Expect(policy != nullptr && pause != nullptr, "policy and pause must be there");
+  faults.Expect(policy != nullptr, "policy must be there");
+  faults.Expect(pause != nullptr, "pause must be there");
   faults.Expect(instance_count() >= 1 && instance_count() <= 1024, "instances", instance_count(), "must be 1 to 1024");
   faults.Expect(max_outstanding >= 1, "max_outstanding", max_outstanding, "must be at least 1");
   faults.Expect(cluster.rate_scale > 0 && cluster.rate_scale <= 1e9, "rate_scale", cluster.rate_scale,
                 "must be a positive number up to 1e9");
-  faults.Expect(cluster.report_interval > Duration{0}, "report_interval must be positive");
+  faults.Expect(cluster.report_interval > Duration{0}, "report_interval", ToSeconds(cluster.report_interval),
+                "must be a positive number of seconds");
   faults.Expect(cluster.closed_loop >= 0, "closed_loop", cluster.closed_loop, "must not be negative");
   faults.Expect(limit >= 0, "limit", limit, "must not be negative");
   faults.ExpectOptions(engine);

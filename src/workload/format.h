@@ -30,6 +30,7 @@ class LineParser {
  public:
   virtual ~LineParser() = default;
   virtual absl::Status Header(std::string_view line) = 0;  // CSV only
+  virtual bool has_times() const { return true; }          // false: arrivals are generated
 
   absl::Status Line(std::string_view line) {
     const std::int64_t raised = raised_;

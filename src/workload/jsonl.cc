@@ -67,6 +67,8 @@ class InferCeptParser : public JsonParser {
  public:
   InferCeptParser(const ReadOptions& options, WorkloadBuilder& builder) : JsonParser(builder), arrivals_(options) {}
 
+  bool has_times() const override { return false; }
+
   absl::Status Object(const Json& json) override {
     absl::Status fault;
     Members line(json, "", fault);
@@ -138,6 +140,8 @@ class InferCeptParser : public JsonParser {
 class Text2SqlParser : public JsonParser {
  public:
   Text2SqlParser(const ReadOptions& options, WorkloadBuilder& builder) : JsonParser(builder), arrivals_(options) {}
+
+  bool has_times() const override { return false; }
 
   absl::Status Object(const Json& json) override {
     absl::Status fault;

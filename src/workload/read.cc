@@ -69,9 +69,8 @@ class Reader {
           Quoted(line), CsvHeaders()));
     }
     report_.format = format;
-    report_.arrivals_generated = format == WorkloadFormat::kShareGpt || format == WorkloadFormat::kInferCept ||
-                                 format == WorkloadFormat::kText2Sql;
     parser_ = IsCsv(format) ? MakeCsvParser(options_, format, builder_) : MakeJsonParser(options_, format, builder_);
+    report_.arrivals_generated = !parser_->has_times();
     return parser_->Header(line);
   }
 

@@ -17,6 +17,7 @@
 #include "takt/base/names.h"
 #include "takt/base/random.h"
 #include "takt/base/slot_table.h"
+#include "takt/base/spec.h"
 #include "takt/base/time.h"
 #include "takt/model/estimate.h"
 #include "takt/model/event.h"
@@ -27,6 +28,12 @@
 
 namespace takt {
 namespace {
+
+enum Loose { kLoose };
+enum Fixed : int { kFixed };
+constexpr auto NamesOf(Loose) { return std::to_array<std::string_view>({"loose"}); }
+constexpr auto NamesOf(Fixed) { return std::to_array<std::string_view>({"fixed"}); }
+static_assert(!NamedEnum<Loose> && NamedEnum<Fixed> && Name(kFixed) == "fixed");
 
 enum class Fruit : std::uint8_t { kApple, kPear2 };
 enum class Tree : std::uint8_t { kApple, kPear2 };
@@ -104,6 +111,16 @@ TEST_CASE("an estimate interpolates its quantiles and shrugs off rubbish") {
   CHECK_FALSE(Estimate{-3}.known());
   const auto bad = std::numeric_limits<float>::quiet_NaN();
   CHECK(Estimate{5, {bad, bad, bad, bad, bad}}.Quantile(0.5) == 5);
+}
+
+TEST_CASE("options bound integers exactly") {
+  constexpr OptionText kTo63{.least = 1, .most = 0x1p63};
+  constexpr auto k63 = std::uint64_t{1} << 63;
+  STATIC_REQUIRE((kTo63.Holds(k63) && !kTo63.Holds(k63 + 1) && kTo63.Holds(INT64_MAX) && !kTo63.Holds(INT64_MIN)));
+  constexpr OptionText kHalves{.least = -1.5, .most = 2.5};
+  STATIC_REQUIRE((kHalves.Holds(-1) && !kHalves.Holds(-2) && kHalves.Holds(2) && !kHalves.Holds(3)));
+  STATIC_REQUIRE((!OptionText{.least = -9, .most = -1.5}.Holds(-1) && OptionText{.least = -9, .most = -1.5}.Holds(-2)));
+  STATIC_REQUIRE((!OptionText{.most = 2, .below_most = true}.Holds(2) && OptionText{.most = 2}.Holds(2u)));
 }
 
 TEST_CASE("a list by age is a list, whatever comes and goes") {

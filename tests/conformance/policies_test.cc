@@ -466,6 +466,7 @@ struct AllHooks {
   void Observe(const Event&, TimePoint) { ++observed; }
   void Scheduled(const RequestState&, Tokens prefill, Tokens output) { tokens += prefill.value + output.value; }
   RankKey VictimKey(const RequestState&) const { return {static_cast<double>(tokens)}; }
+  std::int64_t refresh_interval() const { return 6; }
 
   std::vector<std::uint64_t> moved;
   std::uint64_t woken = 0;
@@ -474,10 +475,10 @@ struct AllHooks {
 };
 
 template <class P>
-void ForwardsAll(P policy) {
+void ForwardsAll(P policy, bool ages) {
   static_assert(RankPolicy<P> && MovingPolicy<P> && GroupPolicy<P> && GroupLogPolicy<P> && GroupWakePolicy<P> &&
                 GroupWatchPolicy<P> && PlanBeginPolicy<P> && ObservingPolicy<P> && ScheduledPolicy<P> &&
-                VictimPolicy<P>);
+                VictimPolicy<P> && RefreshingPolicy<P>);
   CHECK(HooksOf(policy) == PolicyHooks{.moving = true,
                                        .groups = true,
                                        .group_log = true,
@@ -486,7 +487,9 @@ void ForwardsAll(P policy) {
                                        .observes = true,
                                        .scheduled = true,
                                        .victims = true,
-                                       .begins = true});
+                                       .begins = true,
+                                       .ages = ages,
+                                       .refreshes = true});
   CHECK(policy.Key({}).key == 1);
   CHECK(policy.KeyAt({}, {}).key == 2);
   CHECK(policy.Group({}) == 3);
@@ -496,19 +499,52 @@ void ForwardsAll(P policy) {
   policy.Observe(Drain{}, {});
   policy.Scheduled({}, {2}, {3});
   CHECK(policy.VictimKey({}).key == 5);
+  CHECK(policy.refresh_interval() == 6);
 }
 
 TEST_CASE("wrappers forward every hook, and have none that the policy has not") {
-  ForwardsAll(AllHooks{});
-  ForwardsAll(Aged(AllHooks{}));
-  ForwardsAll(AnyPolicy(AllHooks{}));
-  ForwardsAll(AnyPolicy(Aged(AllHooks{})));
-  ForwardsAll(Aged(AnyPolicy(AllHooks{})));
+  ForwardsAll(AllHooks{}, false);
+  ForwardsAll(Aged(AllHooks{}), true);
+  ForwardsAll(AnyPolicy(AllHooks{}), false);
+  ForwardsAll(AnyPolicy(Aged(AllHooks{})), true);
+  ForwardsAll(Aged(AnyPolicy(AllHooks{})), true);
+  ForwardsAll(AnyPolicy(Aged(AnyPolicy(AllHooks{}))), true);
   using Plain = Aged<Sjf>;
   static_assert(RankPolicy<Plain> && AgingPolicy<Plain> && !MovingPolicy<Plain> && !GroupPolicy<Plain> &&
                 !ObservingPolicy<Plain> && !ScheduledPolicy<Plain> && !VictimPolicy<Plain>);
-  CHECK(AnyPolicy(Plain{}).hooks() == PolicyHooks{});
+  CHECK(AnyPolicy(Plain{}).hooks() == PolicyHooks{.ages = true});
+  CHECK(AnyPolicy(Sjf{}).hooks() == PolicyHooks{});
   CHECK(AnyPolicy(Sjf{}).aging() == nullptr);
+}
+
+void CheckAges(const AnyPolicy& policy, std::string_view spec, std::int64_t threshold) {
+  CHECK(policy.spec() == spec);
+  REQUIRE(policy.aging() != nullptr);
+  CHECK(policy.aging()->threshold == threshold);
+  CHECK(policy.hooks() == PolicyHooks{.ages = true});
+}
+
+TEST_CASE("an erased policy ages, whichever way it comes to hold an aged one") {
+  const auto check = [](auto aged, std::string_view spec) {
+    const auto& same = aged;
+    CheckAges(AnyPolicy(aged), spec, 7);
+    CheckAges(AnyPolicy(same), spec, 7);
+    CheckAges(AnyPolicy(decltype(aged)(aged)), spec, 7);
+    AnyPolicy assigned;
+    CheckAges(assigned = aged, spec, 7);
+    assigned = Fcfs{};
+    CHECK(assigned.aging() == nullptr);
+    CheckAges(assigned = same, spec, 7);
+    assigned = Fcfs{};
+    CheckAges(assigned = std::move(aged), spec, 7);
+    AnyPolicy moved;
+    CheckAges(moved = std::move(assigned), spec, 7);
+    CheckAges(AnyPolicy(std::move(moved)), spec, 7);
+  };
+  const AgingOptions outer{.threshold = 7};
+  check(Aged(Sjf{}, outer), "aged(sjf,threshold=7)");
+  check(Aged(AnyPolicy(Sjf{}), outer), "aged(sjf,threshold=7)");
+  check(Aged(AnyPolicy(Aged(Sjf{}, {.threshold = 5})), outer), "aged(aged(sjf,threshold=5),threshold=7)");
 }
 
 struct Broken {

@@ -1069,6 +1069,8 @@ TEST_CASE("bounds of options are exact, and those of the ledger count where ther
   CHECK(fault({.shed = static_cast<Shed>(7), .kv = KvMode::kNone}) == "shed is 7: must be one of newest, worst");
   CHECK(fault({.preempt_margin = std::nan(""), .kv = KvMode::kNone}) == "preempt_margin is nan: must be at least 0");
   CHECK(fault({.kv = KvMode::kNone, .first_step = {0}}) == "first_step is 0: must be 1 to 9223372036854775808");
+  CHECK(fault({.kv = KvMode::kNone, .first_step = {(std::uint64_t{1} << 63) + 1}}) ==
+        "first_step is 9223372036854775809: must be 1 to 9223372036854775808");
   CHECK(fault({.kv_blocks = {1}, .kv_watermark = 1}) == "kv_watermark is 1: must be in [0, 1)");
 }
 

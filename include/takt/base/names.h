@@ -10,11 +10,15 @@
 
 namespace takt {
 
-// Whose values, from 0 on, have the names that NamesOf tells, whatever value it is given:
+// Whose values, from 0 on, have the names that NamesOf tells, whatever value it is given. Its underlying type is fixed,
+// as that of an enum class is: of another, a number without a value is no constant.
 //   enum class Fruit { kApple, kPear };
 //   constexpr auto NamesOf(Fruit) { return std::to_array<std::string_view>({"apple", "pear"}); }
 template <class E>
-concept NamedEnum = requires(E value) { NamesOf(value).size(); };
+concept NamedEnum = requires(E value) {
+  E{0};
+  NamesOf(value).size();
+};
 
 // False of a number that is no value of the enum.
 template <NamedEnum E>

@@ -25,7 +25,28 @@ struct OptionText {
   double least = 0, most = std::numeric_limits<double>::infinity();
   bool below_most = false;  // `most` itself is too much
 
+  // The bounds of an integer, exactly: not every one is a double.
+  template <std::integral N>
+  constexpr N Least() const {
+    constexpr N kLeast = std::numeric_limits<N>::min();
+    if (!(least > static_cast<double>(kLeast))) return kLeast;
+    const auto whole = static_cast<N>(least);
+    return static_cast<double>(whole) < least ? static_cast<N>(whole + 1) : whole;
+  }
+  template <std::integral N>
+  constexpr N Most() const {
+    constexpr N kMost = std::numeric_limits<N>::max();
+    if (!(most < 2 * static_cast<double>(kMost / 2 + 1))) return kMost;
+    const auto whole = static_cast<N>(most);
+    const auto back = static_cast<double>(whole);
+    return back > most || (below_most && back >= most) ? static_cast<N>(whole - 1) : whole;
+  }
+
   constexpr bool Holds(double value) const { return value >= least && (below_most ? value < most : value <= most); }
+  template <std::integral N>
+  constexpr bool Holds(N value) const {
+    return value >= Least<N>() && value <= Most<N>();
+  }
 };
 
 // A policy names its options by a static member template:
@@ -35,7 +56,7 @@ struct OptionText {
 template <class P>
 concept OptionsPolicy = requires(P& p) { P::VisitOptions(p, [](std::string_view, auto&, const OptionText&) {}); };
 
-// A struct of options lists all its fields together, so that they can be visited, checked and logged:
+// A struct of options lists fields together, so that they can be visited and checked; one that is logged lists all:
 //   template <class Self, class List> static constexpr auto ListOptions(Self& self, List&& list) {
 //     return list(Option("window", self.window), Option("share", self.share, {.most = 1}));
 //   }
@@ -93,7 +114,7 @@ bool OptionFromText(std::string_view text, const OptionText& bounds, Number& val
   Number read{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
   if (error != std::errc() || end != text.data() + text.size()) return false;
-  if (!bounds.Holds(static_cast<double>(read))) return false;
+  if (!bounds.Holds(read)) return false;
   value = read;
   return true;
 }
@@ -114,9 +135,10 @@ bool OptionFromText(std::string_view text, const OptionText& bounds, E& value) {
 template <class Value>
 constexpr bool Within(const Value& value, const OptionText& bounds) {
   if constexpr (NamedEnum<Value>) {
-    if (!HasName(value)) return false;
+    return HasName(value) && bounds.Holds(static_cast<double>(value));
+  } else {
+    return bounds.Holds(value);
   }
-  return bounds.Holds(static_cast<double>(value));
 }
 
 // "must be 1 to 16", "must be one of drop, out".
@@ -135,6 +157,32 @@ std::string WishOf(const Value&, const OptionText& bounds) {
   if (bounds.below_most) return "must be in [" + least + ", " + most + ")";
   if (bounds.most < std::numeric_limits<double>::infinity()) return "must be " + least + " to " + most;
   return "must be at least " + least;
+}
+
+// The same of a value that is told as text: "must be a whole number from 1 to 16", "must be a number of at least 0".
+template <class Value>
+std::string WishOf(const Value& value, const OptionText& bounds, std::string_view text) {
+  if constexpr (std::same_as<Value, bool> || !std::is_arithmetic_v<Value>) {
+    return WishOf(value, bounds);
+  } else {
+    Value read{};
+    const bool out_of_range =
+        std::from_chars(text.data(), text.data() + text.size(), read).ec == std::errc::result_out_of_range;
+    const bool bounded = bounds.most < std::numeric_limits<double>::infinity();
+    if constexpr (std::integral<Value>) {
+      const std::string least = std::to_string(bounds.Least<Value>()), most = std::to_string(bounds.Most<Value>());
+      std::string wish = "must be a whole number ";
+      wish += bounded || out_of_range ? "from " + least + " to " + most : "of at least " + least;
+      return std::same_as<Value, std::int64_t> && !bounded ? wish.append(", or ").append(kForeverText) : wish;
+    } else {
+      const std::string least = OptionToText(bounds.least), most = OptionToText(bounds.most);
+      std::string wish = "must be a number ";
+      wish += bounds.below_most ? "in [" + least + ", " + most + ")"
+              : bounded         ? "from " + least + " to " + most
+                                : "of at least " + least;
+      return out_of_range ? wish + " that a double can hold" : wish;
+    }
+  }
 }
 
 // The policy's name, without options: kName, or `name()` where it depends on what is inside.

@@ -68,7 +68,7 @@ class KvLedger {
   std::uint64_t prefixes_used() const { return cache_.uses(); }
 
   // Of chunks of so many blocks each.
-  internal::PrefixCache::Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+  PrefixCache::Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     return cache_.Find(hashes, blocks);
   }
   void Acquire(std::span<const std::uint64_t> hashes, std::int32_t blocks) { cache_.Acquire(hashes, blocks); }
@@ -94,7 +94,7 @@ class KvLedger {
   std::int32_t cpu_total_ = 0;
   std::int32_t cpu_used_ = 0;
   bool prefix_ = false;
-  internal::PrefixCache cache_;
+  PrefixCache cache_;
 };
 
 }  // namespace internal

@@ -1,4 +1,4 @@
-// Starvation prevention around any policy: who waits too long is promoted before all others.
+// Starvation prevention around any policy: a request that waits too long is promoted before all others.
 #ifndef TAKT_POLICY_AGED_H_
 #define TAKT_POLICY_AGED_H_
 
@@ -14,10 +14,10 @@ namespace takt {
 // something ran is promoted: it comes before all that are not, in order of promotion, and stays promoted for
 // `quantum` steps that run it. Sources: Chimera (level -1 after S iterations, back after Q), LTR (the same; its
 // scripts use S = 200, Q = 10), LAMPS (counts from the first run on, until completion, reset by tool calls).
-// Departure: within the promoted those systems keep the policy's order; here who was promoted first is first, so
-// that nobody starves among the promoted either.
+// Departure: within the promoted those systems keep the policy's order; here the one promoted first is
+// first, so that none starves among the promoted either.
 //
-// It is the inner policy in all else: it has that one's hooks, no more.
+// It is the inner policy in all else: besides aging, it has that one's hooks and no more.
 template <RankPolicy P>
 class Aged : public P {
  public:
@@ -26,6 +26,13 @@ class Aged : public P {
 
   const AgingOptions* aging() const { return &aging_; }
   const P& inner() const { return *this; }
+  PolicyHooks hooks() const
+    requires requires(const P& p) { p.hooks(); }
+  {
+    PolicyHooks hooks = P::hooks();
+    hooks.ages = true;
+    return hooks;
+  }
   std::string name() const { return "aged(" + NameOf(inner()) + ")"; }
   std::string spec() const {
     const std::string changed = ChangedOptions(*this, Aged(inner()));

@@ -33,13 +33,19 @@ class AnyPolicy {
     held_ = std::make_unique<Held<P>>(std::move(policy));
   }
 
-  // Aging is the queue's work and options here, so that one compiled form of a policy serves both.
+  // Aging is the queue's work and options here, so that one compiled form of a policy serves both. An Aged<AnyPolicy>
+  // is an AnyPolicy, too: without a constructor and an assignment of its own it would be sliced, and not age.
   template <RankPolicy P>
   AnyPolicy(const Aged<P>& policy)  // NOLINT: as above
       : AnyPolicy(policy.inner()) {
     name_ = policy.name();
     spec_ = policy.spec();
+    hooks_.ages = true;
     aging_ = *policy.aging();
+  }
+  template <RankPolicy P>
+  AnyPolicy& operator=(const Aged<P>& policy) {
+    return *this = AnyPolicy(policy);
   }
 
   AnyPolicy(const AnyPolicy& other)

@@ -40,12 +40,12 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 // little. Cw: the size below which a share w = 1 - 1.5 / (q h) of the work lies, 0.15 to 0.8; a larger request is a
 // giant, and giants are served as they came. w is about what giants pay: the work that may pass them.
 //
-// B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. Who is given
-// half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do deadlines where
-// all are given the same (FootprintBook::Tightness). delta = `deadline_weight`.
+// B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. A workflow
+// that is given half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do
+// deadlines where all are given the same (FootprintBook::Tightness). delta = `deadline_weight`.
 //
-// All of it is read once, when a request joins the queue; what is revised while it waits changes C alone. Nobody is
-// passed by a call that comes more than twice the horizon later: `horizon_s` for its workflow's age, and as much for
+// All of it is read once, when a request joins the queue; what is revised while it waits changes C alone. No call is
+// passed by one that comes more than twice the horizon later: `horizon_s` for its workflow's age, and as much for
 // its head start. So no counter against starvation is needed. docs/policies/boosted_footprint.md derives that, and says
 // where the order loses.
 class BoostedFootprint {

@@ -341,7 +341,7 @@ class FootprintBook {
     const double known = 1.0 * q.prompt_tokens.value + r.returned.value + generated;
     double expected = Expected(q);
     if (q.max_output_tokens.value > 0) expected = std::min(expected, Rounded(q.max_output_tokens.value * n));
-    // Who has outrun its prediction is taken to be some way from its end.
+    // A request that has outrun its prediction is taken to be some way from its end.
     const double left = std::max({expected - generated, generated / 4, 1.0});
     // Its sequences share the prompt, and each attends to its own output.
     const double context = known - generated + r.generated.value;

@@ -36,7 +36,7 @@ struct Hrrn {
   static void VisitOptions(Self& self, V&& visit) {
     visit("output_s", self.output_s, OptionText{"s/token", "service per output token"});
     visit("prompt_s", self.prompt_s, OptionText{"s/token", "service per prompt token"});
-    visit("unknown", self.unknown, OptionText{"tokens", "of output, taken where nobody predicted them"});
+    visit("unknown", self.unknown, OptionText{"tokens", "of output, taken without a prediction"});
   }
 };
 

@@ -84,7 +84,7 @@ class Justitia {
   static void VisitOptions(Self& self, V&& visit) {
     visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step", 1e-6, 1e6});
     visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache, until the scheduler tells its size", 1, 1e12});
-    visit("unknown", self.unknown, OptionText{"tokens", "output taken where nobody predicted", 1, 1e9});
+    visit("unknown", self.unknown, OptionText{"tokens", "output taken without a prediction", 1, 1e9});
   }
 
  private:

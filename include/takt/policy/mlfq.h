@@ -17,7 +17,8 @@ namespace takt {
 
 // Levels 0, 1, ... with quanta base * ratio^level. A request arrives at the end of the first level whose quantum lasts
 // for its prefill (skip-join). What a step has run goes to the front of its level, or of the next one below where it
-// has used its quantum up. Who has waited for `starvation` seconds in a row goes before level 0, and begins there anew.
+// has used its quantum up. A request that has waited for `starvation` seconds in a row goes before level 0, and begins
+// there anew.
 //
 // Key: level - (number of the move to a front) * 2^-40, so that a level is 1 wide: with PreemptMode::kByRank, as
 // published, a preempt_margin of 0.5 lets levels alone preempt. Source: FastServe (Wu et al., 2023) and its code.

@@ -101,8 +101,8 @@ concept GroupLogPolicy = GroupPolicy<P> && requires(P& p) {
   { p.moved_groups() } -> std::same_as<std::vector<std::uint64_t>&>;
 };
 
-// Optional: is told when a group of which nobody waited gets a waiting member. `least` is the smallest GroupKey of the
-// groups that wait. Where no group waits, it is the present key of the group that was the last to wait. Before any
+// Optional: is told when a group of which no request waited gets a waiting member. `least` is the smallest GroupKey of
+// the groups that wait. Where no group waits, it is the present key of the group that was the last to wait. Before any
 // group has waited there is neither, and nothing is told.
 template <class P>
 concept GroupWakePolicy =
@@ -118,7 +118,7 @@ template <class P>
 concept PlanBeginPolicy = RankPolicy<P> && requires(P& p, TimePoint now) { p.PlanBegins(now); };
 
 // Optional: a key that depends on what runs beside a request (RequestState::beside, at_call), so that those that wait
-// are scored again, a slice in each plan and everyone once in so many plans. 0: it does not; kForever: it does, and a
+// are scored again, a slice in each plan and each once in so many plans. 0: it does not; kForever: it does, and a
 // score from the time of joining the queue is good enough.
 template <class P>
 concept RefreshingPolicy = requires(const P& p) {
@@ -137,7 +137,8 @@ concept ScheduledPolicy =
     requires(P& p, const RequestState& r, Tokens prefill, Tokens output) { p.Scheduled(r, prefill, output); } ||
     requires(P& p, const RequestState& r, Tokens tokens, std::int64_t steps) { p.Scheduled(r, tokens, tokens, steps); };
 
-// Optional: whom to preempt first, larger is sooner, whatever the groups; by default the last by GroupKey, then Key.
+// Optional: which request to preempt first, larger is sooner, whatever the groups; by default the last by GroupKey,
+// then Key.
 template <class P>
 concept VictimPolicy = requires(const P& p, const RequestState& r) {
   { p.VictimKey(r) } -> std::same_as<RankKey>;
@@ -180,19 +181,20 @@ struct AgingOptions {
   friend constexpr bool operator==(const AgingOptions&, const AgingOptions&) = default;
 };
 
-// Optional: promotes who waited too long; null: does not. See Aged.
+// Optional: promotes a request that waited too long; null: does not. See Aged.
 template <class P>
 concept AgingPolicy = requires(const P& p) {
   { p.aging() } -> std::same_as<const AgingOptions*>;
 };
 
-// Which optional hooks a policy has. A policy whose type does not tell (AnyPolicy, also aged) has all of them, and says
-// with `hooks()` which of them mean anything.
+// Which optional hooks a policy has; not whether its Scheduled answers with a bool, or takes a number of steps. A
+// policy whose type does not tell (AnyPolicy, also aged) has all of them, and says with `hooks()` which of them mean
+// anything.
 struct PolicyHooks {
   bool moving = false, groups = false, group_log = false, group_wake = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false;
   bool enters = false, ends = false, timed = false, pressure = false, explains = false, begins = false;
-  bool reserves = false, hashes = false;
+  bool reserves = false, hashes = false, ages = false, refreshes = false;
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
 };
@@ -214,7 +216,9 @@ constexpr PolicyHooks HooksOf() {
           .explains = ExplainPolicy<P>,
           .begins = PlanBeginPolicy<P>,
           .reserves = ReservePolicy<P>,
-          .hashes = HashingPolicy<P>};
+          .hashes = HashingPolicy<P>,
+          .ages = AgingPolicy<P>,
+          .refreshes = RefreshingPolicy<P>};
 }
 
 template <RankPolicy P>

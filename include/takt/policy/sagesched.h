@@ -61,7 +61,7 @@ class SageSched {
     visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step"});
     visit("memory", self.memory, OptionText{"", "weight of memory against compute", 0, 1e6});
     visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache, until the scheduler tells its size", 1, 1e12});
-    visit("unknown", self.unknown, OptionText{"tokens", "output taken where nobody predicted", 1, 1e9});
+    visit("unknown", self.unknown, OptionText{"tokens", "output taken without a prediction", 1, 1e9});
   }
 
  private:

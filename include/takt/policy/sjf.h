@@ -24,7 +24,7 @@ struct Sjf {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("unknown", self.unknown, OptionText{"tokens", "taken for a length that nobody predicted"});
+    visit("unknown", self.unknown, OptionText{"tokens", "taken for a length without a prediction"});
   }
 };
 

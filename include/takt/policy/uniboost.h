@@ -76,7 +76,7 @@ class UniBoost {
     visit("floor", self.floor, OptionText{"s", "least mean wait that gamma is learnt from", 1e-3, 1e6});
     visit("memory", self.memory, OptionText{"calls", "that the mean wait is taken over", 1, 1e9});
     visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache, until the scheduler tells its size", 1, 1e12});
-    visit("unknown", self.unknown, OptionText{"tokens", "output taken where nobody predicted", 1, 1e9});
+    visit("unknown", self.unknown, OptionText{"tokens", "output taken without a prediction", 1, 1e9});
   }
 
  private:

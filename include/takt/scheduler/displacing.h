@@ -44,7 +44,7 @@ std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) {
   return preemptible_only && worst != kNoLane && !victims_.heap.TopKey().preemptible ? kNoLane : worst;
 }
 
-// A waiting request may displace a running one; equal ranks never swap. Who was let in runs a step first: else two
+// A waiting request may displace a running one; equal ranks never swap. One that was let in runs a step first: else two
 // requests whose keys follow their waiting could displace each other for ever.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Outranks(Slot slot, std::uint32_t lane) {

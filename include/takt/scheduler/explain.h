@@ -14,7 +14,7 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
   if (slot == kNoSlot) return e;
   const Record& record = table_[slot];
   e.status = record.status;
-  e.key = queue_.PeekKey(record.state, now_);
+  e.key = {queue_.PeekKey(record.state, now_).key};
   e.key_parts = queue_.PartsOf(record.state);
   e.promoted = queue_.promoted(slot);
   e.known = {record.known}, e.computed = {record.computed}, e.generated = record.state.generated;

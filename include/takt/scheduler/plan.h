@@ -69,7 +69,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Build() {
   budget_.BeginBuild();
-  // Who had no memory last time is asked first: else what was freed for it goes to admissions, again and again.
+  // What had no memory last time is asked first: else what was freed for it goes to admissions, again and again.
   const bool running_first = options_.order == StepOrder::kRunningFirst || draft_.short_of_kv || draft_.row_refused;
   draft_.short_of_kv = draft_.displaced = draft_.refused = draft_.row_refused = false;
   draft_.top_waits_for = WaitsFor::kItsTurn;

@@ -321,7 +321,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Void(Row& row) {
   stats_.tokens_void += static_cast<std::uint64_t>(row.scheduled - row.computed);
   row.in_flight &= static_cast<std::uint16_t>(~Row::kCounting);
-  // Who ended without a token may have done so before the result of the step that computes what was known.
+  // A request that ended without a token may have done so before the result of the step that computes what was known.
   row.computed = std::min(row.computed, row.known);
   row.scheduled = row.computed;
   row.expected = row.known;

@@ -209,7 +209,7 @@ inline FastRun FastPath::Run(std::span<const FastRequest> requests, std::span<Fa
   return run_;
 }
 
-// Who is admitted next, arrived or not. Those that could never run fail on the way.
+// The request to admit next, arrived or not. Those that could never run fail on the way.
 inline std::uint32_t FastPath::Head() {
   if (!back_.empty()) return back_.back();
   while (next_ < requests_.size()) {

@@ -58,8 +58,7 @@ struct VirtualStep {
 
 // Scheduler: any BasicScheduler. The loop that owns it calls, at each moment at which something happens:
 //   On(event, now)   for each event of that moment
-//   Resolve(now)     where now == step_end(): the step's results are in; finished() and tool_calls() name those that
-//                    stopped
+//   Resolve(now)     where now == step_end(): the step's results are in; finished(), tool_calls(): what has stopped
 //   Start(now)       once all of that has been told: plans, and starts a step where none runs
 // Start() answers with what the owner must see to: failed() and moves(). One sequence per request; no drafts.
 template <class Scheduler>

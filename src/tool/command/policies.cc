@@ -36,7 +36,7 @@ int RunPolicies(const PoliciesArguments&) {
   }
   text +=
       "\nOptions go with the name: --policy 'aged(stjf,threshold=50)'.\n"
-      "aged(POLICY) is any of the others, but who has been passed over for too long comes first.\n"
+      "aged(POLICY) is any of the others, but a request passed over for too long comes first.\n"
       "\nWhich instance? (takt replay --instances N --placement NAME)\n\n";
   const std::vector<PlacementInfo> placements = PlacementInfos();
   for (const PlacementInfo& placement : placements) {

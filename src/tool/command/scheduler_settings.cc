@@ -22,7 +22,8 @@ constexpr std::string_view kNoSettings[] = {"max_running", "reserve_requests", "
 // visit(name, value, text) of all but the pause.
 template <class V>
 void VisitSettings(ReplayOptions& options, V&& visit) {
-  const auto own = [&](std::string_view name, auto& value, const OptionText& text) {
+  const auto own = [&](std::string_view name, auto& value, OptionText text) {
+    if (name == "kv") text.most = static_cast<double>(KvMode::kLedger);  // no oracle is here to be asked
     if (std::ranges::find(kNoSettings, name) == std::end(kNoSettings)) visit(name, value, text);
   };
   VisitOptions(options.scheduler, own);
@@ -57,7 +58,7 @@ absl::StatusOr<bool> ApplySetting(std::string_view setting, ReplayOptions& optio
   VisitSettings(options, [&](std::string_view name, auto& field, const OptionText& text) {
     if (name != key) return;
     known = true;
-    if (!OptionFromText(value, text, field)) wish = WishOf(field, text);
+    if (!OptionFromText(value, text, field)) wish = WishOf(field, text, value);
   });
   if (wish.empty()) return known;
   return absl::InvalidArgumentError(fmt::format("--option {}: '{}' {}", key, value, wish));
