@@ -11,6 +11,7 @@
 #include "takt/model/request.h"
 #include "takt/model/step.h"
 #include "takt/model/workflow.h"
+#include "takt/queue/waiting_queue.h"
 #include "takt/router.h"
 
 namespace takt::c {
@@ -42,6 +43,14 @@ TAKT_SAME_PLACE(KvMove, takt_move, request);
 TAKT_SAME_PLACE(KvMove, takt_move, action);
 TAKT_SAME_PLACE(KvMove, takt_move, first);
 TAKT_SAME_PLACE(KvMove, takt_move, count);
+
+TAKT_SAME_SIZE(AnyWaitingQueue::Ran, takt_ran);
+TAKT_SAME_PLACE(AnyWaitingQueue::Ran, takt_ran, request);
+TAKT_SAME_PLACE(AnyWaitingQueue::Ran, takt_ran, prefill);
+TAKT_SAME_PLACE(AnyWaitingQueue::Ran, takt_ran, output);
+TAKT_SAME_SIZE(AnyWaitingQueue::Holding, takt_holding);
+TAKT_SAME_PLACE(AnyWaitingQueue::Holding, takt_holding, request);
+TAKT_SAME_PLACE(AnyWaitingQueue::Holding, takt_holding, blocks);
 
 TAKT_SAME_SIZE(Preemption, takt_preemption);
 TAKT_SAME_PLACE(Preemption, takt_preemption, request);

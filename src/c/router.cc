@@ -120,6 +120,23 @@ takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) noe
   return TAKT_OK;
 }
 
+takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances, size_t n,
+                              int64_t now, double* scores, size_t* possible) noexcept {
+  const takt_status status = FirstOf(Valid(router), Sound(request), Given(instances, n), Given(scores, n));
+  if (status != TAKT_OK) return status;
+  Request filled;
+  Fill(request, filled);
+  const std::size_t places =
+      router->router->Score(filled, {FromC<InstanceId>(instances), n}, At(now), std::span(scores, n));
+  if (possible != nullptr) *possible = places;
+  return TAKT_OK;
+}
+
+takt_status takt_router_place_at(takt_router* router, uint64_t request, uint64_t instance, int64_t now) noexcept {
+  if (const takt_status status = Valid(router); status != TAKT_OK) return status;
+  return router->router->PlaceAt({request}, {instance}, At(now)) ? TAKT_OK : TAKT_E_INVALID;
+}
+
 takt_status takt_router_instance_of(const takt_router* router, uint64_t request, uint64_t* instance) noexcept {
   if (const takt_status status = FirstOf(Valid(router), Given(instance, 1)); status != TAKT_OK) return status;
   *instance = router->router->InstanceOf({request}).value;

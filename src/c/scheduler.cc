@@ -271,7 +271,7 @@ takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t req
   takt_explanation to{};
   to.status = static_cast<std::uint32_t>(why.status), to.waits_for = static_cast<std::uint32_t>(why.waits_for);
   to.promoted = why.promoted ? 1 : 0;
-  to.key = why.key.key, to.key_arrival = Ns(why.key.arrival);
+  to.key = why.key.key;
   to.ahead = why.ahead;
   to.known = why.known.value, to.computed = why.computed.value;
   to.in_flight = why.in_flight.value, to.generated = why.generated.value;

@@ -551,7 +551,6 @@ typedef struct takt_explanation {
   uint32_t waits_for;
   uint32_t promoted;  // 1: by aging, before all that are not
   double key;  // its rank; smaller is sooner
-  int64_t key_arrival;  // among equal keys, the earlier
   int64_t ahead;  // waiting requests before it
   int32_t known, computed, in_flight, generated;  // tokens
   int32_t kv_blocks, cpu_blocks;
@@ -567,6 +566,127 @@ TAKT_API takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_
 
 // Hands the sink what it has not been given yet.
 TAKT_API takt_status takt_scheduler_flush(takt_scheduler* scheduler) TAKT_NOEXCEPT;
+
+// ---- the key of one request (L0) ------------------------------------------------------------------------------------
+
+// For hosts that compare by themselves: no queue, no memory of requests.
+typedef struct takt_ranker takt_ranker;
+
+enum {  // how long a key is good
+  TAKT_TRAIT_FIXED = 1,  // none of the others: as long as the request waits
+  TAKT_TRAIT_TIMED = 2,  // it changes at times that the policy knows beforehand
+  TAKT_TRAIT_MOVING = 4,  // every key moves with time
+  TAKT_TRAIT_GROUPS = 8,  // requests are ordered by the keys of their groups first, which only a queue knows
+  TAKT_TRAIT_LEARNS = 16,  // it may depend on what the policy was told before
+  TAKT_TRAIT_PRESSURE = 32,  // goes by what keeps requests out, which only a queue or a scheduler tells it
+  TAKT_TRAIT_AGES = 64  // what waits for long is promoted, which only a queue counts
+};
+
+// `policy` as in takt_scheduler_options.
+TAKT_API takt_status takt_ranker_create(const char* policy, takt_ranker** ranker, takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_ranker_destroy(takt_ranker* ranker) TAKT_NOEXCEPT;
+TAKT_API uint32_t takt_ranker_traits(const takt_ranker* ranker) TAKT_NOEXCEPT;  // 0 where the handle is none
+// Of n requests, `stride` bytes apart: smaller is sooner, equal keys go by arrival, then by id. Never NaN.
+TAKT_API takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, size_t n, size_t stride,
+                                      int64_t now, double* keys) TAKT_NOEXCEPT;
+
+// ---- the order alone (L1) -------------------------------------------------------------------------------------------
+
+// For hosts that keep admission and KV to themselves. An iteration: begin; top, and take or hold what it names, as
+// often as the host likes; end, with what ran. A take is no admission: what is taken, and not named by end or given
+// back by requeue before, waits as though nothing had happened. Requests may come, change and go at any time.
+typedef struct takt_queue takt_queue;
+
+typedef struct takt_queue_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t reserve_requests;  // storage made ready at creation
+  uint64_t hash_seed;
+  const char* policy;  // as in takt_scheduler_options
+} takt_queue_options;
+
+TAKT_API void takt_queue_options_init(takt_queue_options* options, size_t size) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_queue_create(const takt_queue_options* options, takt_queue** queue,
+                                       takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_queue_destroy(takt_queue* queue) TAKT_NOEXCEPT;
+TAKT_API const char* takt_queue_policy(const takt_queue* queue) TAKT_NOEXCEPT;
+
+// What became of a call that names a request. Below 0: a takt_status, negated. Where it is not TAKT_RESULT_DONE,
+// nothing has changed.
+typedef int32_t takt_result;
+enum {
+  TAKT_RESULT_DONE = 0,
+  TAKT_RESULT_UNKNOWN = 1,  // no such request is here
+  TAKT_RESULT_IN_USE = 2,  // the id is that of one which is here
+  TAKT_RESULT_INVALID = 3,  // no id, or no sequence
+  TAKT_RESULT_OUT_OF_PLACE = 4,  // it is not where the call expects it, or no iteration has begun
+  TAKT_RESULT_ENDED = 5
+};
+enum {  // where a request stands
+  TAKT_PLACE_NONE = 0,
+  TAKT_PLACE_WAITING = 1,
+  TAKT_PLACE_TAKEN = 2,
+  TAKT_PLACE_HELD = 3,
+  TAKT_PLACE_RUNNING = 4,
+  TAKT_PLACE_PAUSED = 5  // in a tool call
+};
+
+TAKT_API size_t takt_queue_size(const takt_queue* queue) TAKT_NOEXCEPT;  // requests in the order
+TAKT_API takt_result takt_queue_place(const takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // TAKT_PLACE_...
+
+TAKT_API takt_result takt_queue_push(takt_queue* queue, const takt_request* request, int64_t now) TAKT_NOEXCEPT;
+// Its id says which; `told` (TAKT_TOLD_...) what holds from here on.
+TAKT_API takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told,
+                                       int64_t now) TAKT_NOEXCEPT;
+TAKT_API takt_result takt_queue_erase(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // ended, or cancelled
+
+TAKT_API takt_status takt_queue_begin(takt_queue* queue, int64_t now) TAKT_NOEXCEPT;
+// A look. 1: *request is the first of the order; 0: none waits, and *request is 0; below 0: a takt_status, negated.
+TAKT_API int32_t takt_queue_top(const takt_queue* queue, uint64_t* request) TAKT_NOEXCEPT;
+// The first n of the order, best first, or as many as there are. Their number.
+TAKT_API size_t takt_queue_list(const takt_queue* queue, uint64_t* requests, size_t n) TAKT_NOEXCEPT;
+TAKT_API takt_result takt_queue_take(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;
+TAKT_API takt_result takt_queue_hold(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // blocked, until requeue
+TAKT_API takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64_t now) TAKT_NOEXCEPT;  // a tool call
+// Waits again: taken, held, in a tool call, or preempted.
+TAKT_API takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int64_t now) TAKT_NOEXCEPT;
+
+typedef struct takt_ran {
+  uint64_t request;
+  int32_t prefill;  // known tokens that were computed for it
+  int32_t output;  // new tokens per sequence
+} takt_ran;
+
+// What kept the first of the queue out of an iteration, for policies that price resources.
+typedef struct takt_pressure {
+  uint32_t struct_size;
+  uint32_t head;  // TAKT_WAITS_FOR_...; TAKT_WAITS_FOR_NOTHING: none was left waiting
+  const takt_limits* limits;  // of the iteration; NULL: not told
+  int32_t kv_tokens;  // size of the KV cache; 0: not told
+  int32_t engines;  // that serve this queue
+} takt_pressure;
+TAKT_API void takt_pressure_init(takt_pressure* pressure, size_t size) TAKT_NOEXCEPT;
+
+// `ran` names what the iteration took in, taken before or not, and may name what ran already, for its tokens.
+// `pressure` may be NULL.
+TAKT_API takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure,
+                                    int64_t now) TAKT_NOEXCEPT;
+// What was computed for requests that run, where the host learns it after the end; *counted of them (may be NULL) do.
+TAKT_API takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n,
+                                         size_t* counted) TAKT_NOEXCEPT;
+
+// A request on the host's engine, and the KV blocks that preempting it would free.
+typedef struct takt_holding {
+  uint64_t request;
+  int32_t blocks;
+  uint32_t reserved;
+} takt_holding;
+
+// Which of them to preempt for `need` blocks, worst first; with a `beneficiary` that waits or was taken (0: none), only
+// those that it outranks. None where all together would not free enough. The array stays until the next such call.
+TAKT_API takt_status takt_queue_victims(takt_queue* queue, const takt_holding* holding, size_t n, int32_t need,
+                                        uint64_t beneficiary, int64_t now, const uint64_t** victims,
+                                        size_t* n_victims) TAKT_NOEXCEPT;
 
 // ---- the router -----------------------------------------------------------------------------------------------------
 
@@ -635,6 +755,14 @@ typedef struct takt_routing {
 
 TAKT_API takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
+// What the placement gives each of these instances for a request that need not be known here: larger is better, NaN: no
+// place now. *possible (may be NULL) of them are places. Places nothing.
+TAKT_API takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances,
+                                       size_t n, int64_t now, double* scores, size_t* possible) TAKT_NOEXCEPT;
+// The host has picked: a request that waits here goes to this instance. TAKT_E_INVALID, and nothing changes, where it
+// does not wait here or the instance is not up.
+TAKT_API takt_status takt_router_place_at(takt_router* router, uint64_t request, uint64_t instance,
+                                          int64_t now) TAKT_NOEXCEPT;
 // 0: the request waits here, or is not alive.
 TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t request,
                                              uint64_t* instance) TAKT_NOEXCEPT;

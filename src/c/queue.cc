@@ -1,0 +1,260 @@
+#include "takt/queue/waiting_queue.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "c/events.h"
+#include "c/handle.h"
+#include "c/layout.h"
+#include "c/memory.h"
+#include "takt/policy/registry.h"
+#include "takt/queue/ranker.h"
+#include "takt/scheduler.h"
+
+struct takt_ranker : takt::c::Handle {
+  static constexpr std::uint32_t kMagic = 0x7a6b7403u;
+
+  explicit takt_ranker(takt::AnyPolicy policy) : Handle(kMagic) { ranker.emplace(std::move(policy)); }
+  void End() { ranker.reset(); }
+
+  std::optional<takt::Ranker<takt::AnyPolicy>> ranker;
+};
+
+struct takt_queue : takt::c::Handle {
+  static constexpr std::uint32_t kMagic = 0x7a6b7404u;
+
+  takt_queue(takt::AnyPolicy policy, std::size_t reserve, std::uint64_t hash_seed) : Handle(kMagic) {
+    queue.emplace(std::move(policy), reserve, hash_seed);
+  }
+  void End() { queue.reset(); }
+
+  std::optional<takt::AnyWaitingQueue> queue;
+  std::vector<takt::RequestId> victims;
+};
+
+namespace takt::c {
+
+static_assert(static_cast<takt_result>(QueueResult::kDone) == TAKT_RESULT_DONE);
+static_assert(static_cast<takt_result>(QueueResult::kEnded) == TAKT_RESULT_ENDED);
+static_assert(static_cast<takt_result>(QueuePlace::kPaused) == TAKT_PLACE_PAUSED);
+static_assert(static_cast<std::uint32_t>(WaitsFor::kUnblock) == TAKT_WAITS_FOR_UNBLOCK);
+
+template <>
+takt_queue_options Defaults<takt_queue_options>() {
+  takt_queue_options to{};
+  to.struct_size = sizeof to;
+  to.reserve_requests = 1024;
+  return to;
+}
+template <>
+takt_pressure Defaults<takt_pressure>() {
+  takt_pressure to{};
+  to.struct_size = sizeof to;
+  to.engines = 1;
+  return to;
+}
+
+namespace {
+
+absl::StatusOr<AnyPolicy> PolicyOf(const char* spec) {
+  if (spec == nullptr) return DefaultPolicy<AnyPolicy>::Make();
+  return MakePolicy(spec);
+}
+
+takt_result Of(QueueResult result) { return static_cast<takt_result>(result); }
+
+// What became of the call, or why there was none.
+template <class F>
+takt_result Ask(takt_queue* queue, F&& call) {
+  const takt_status status = Valid(queue);
+  return status == TAKT_OK ? Of(call(*queue->queue)) : -status;
+}
+
+}  // namespace
+}  // namespace takt::c
+
+using namespace takt;
+using namespace takt::c;
+
+// ---- L0 -------------------------------------------------------------------------------------------------------------
+
+takt_status takt_ranker_create(const char* policy, takt_ranker** ranker, takt_error* error) noexcept {
+  if (ranker == nullptr) return Say(error, TAKT_E_NULL, "ranker is NULL");
+  *ranker = nullptr;
+  return UnlessMemoryEnds(error, [&]() -> takt_status {
+    absl::StatusOr<AnyPolicy> made = PolicyOf(policy);
+    if (!made.ok()) return Invalid(error, "policy: ", made.status());
+    *ranker = std::make_unique<takt_ranker>(*std::move(made)).release();
+    return TAKT_OK;
+  });
+}
+
+takt_status takt_ranker_destroy(takt_ranker* ranker) noexcept { return Destroy(ranker); }
+
+uint32_t takt_ranker_traits(const takt_ranker* ranker) noexcept {
+  if (Valid(ranker) != TAKT_OK) return 0;
+  const PolicyTraits t = ranker->ranker->traits();
+  std::uint32_t traits = 0;
+  const auto add = [&traits](bool has, std::uint32_t trait) { traits |= has ? trait : 0; };
+  add(t.fixed, TAKT_TRAIT_FIXED), add(t.timed, TAKT_TRAIT_TIMED), add(t.moving, TAKT_TRAIT_MOVING);
+  add(t.groups, TAKT_TRAIT_GROUPS), add(t.learns, TAKT_TRAIT_LEARNS);
+  add(t.pressure, TAKT_TRAIT_PRESSURE), add(t.ages, TAKT_TRAIT_AGES);
+  return traits;
+}
+
+takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, size_t n, size_t stride, int64_t now,
+                             double* keys) noexcept {
+  const takt_status status = FirstOf(Valid(ranker), Given(requests, n), Given(keys, n));
+  if (status != TAKT_OK) return status;
+  const auto at = [&](std::size_t i) {
+    return reinterpret_cast<const takt_request*>(reinterpret_cast<const unsigned char*>(requests) + i * stride);
+  };
+  if (n > 1 && stride < 8) return TAKT_E_INVALID;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (const takt_status sound = Sound(at(i)); sound != TAKT_OK) return sound;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    Request request;
+    Fill(at(i), request);
+    keys[i] = ranker->ranker->Key(request, At(now));
+  }
+  return TAKT_OK;
+}
+
+// ---- L1 -------------------------------------------------------------------------------------------------------------
+
+void takt_queue_options_init(takt_queue_options* options, size_t size) noexcept { Init(options, size); }
+void takt_pressure_init(takt_pressure* pressure, size_t size) noexcept { Init(pressure, size); }
+
+takt_status takt_queue_create(const takt_queue_options* options, takt_queue** queue, takt_error* error) noexcept {
+  if (queue == nullptr) return Say(error, TAKT_E_NULL, "queue is NULL");
+  *queue = nullptr;
+  if (const takt_status status = ReadableOptions(options, error); status != TAKT_OK) return status;
+  takt_queue_options local;
+  const takt_queue_options& whole = Whole(options, local);
+  return UnlessMemoryEnds(error, [&]() -> takt_status {
+    if (whole.reserve_requests < 0 || whole.reserve_requests > (std::int64_t{1} << 31)) {
+      return Say(error, TAKT_E_INVALID,
+                 "reserve_requests is " + std::to_string(whole.reserve_requests) + ": must be 0 to 2147483648");
+    }
+    absl::StatusOr<AnyPolicy> policy = PolicyOf(whole.policy);
+    if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
+    *queue = std::make_unique<takt_queue>(*std::move(policy), static_cast<std::size_t>(whole.reserve_requests),
+                                          whole.hash_seed)
+                 .release();
+    return TAKT_OK;
+  });
+}
+
+takt_status takt_queue_destroy(takt_queue* queue) noexcept { return Destroy(queue); }
+
+const char* takt_queue_policy(const takt_queue* queue) noexcept {
+  return Valid(queue) == TAKT_OK ? queue->queue->policy().spec().c_str() : nullptr;
+}
+
+size_t takt_queue_size(const takt_queue* queue) noexcept { return Valid(queue) == TAKT_OK ? queue->queue->size() : 0; }
+
+takt_result takt_queue_place(const takt_queue* queue, uint64_t request) noexcept {
+  const takt_status status = Valid(queue);
+  return status == TAKT_OK ? static_cast<takt_result>(queue->queue->place({request})) : -status;
+}
+
+takt_result takt_queue_push(takt_queue* queue, const takt_request* request, int64_t now) noexcept {
+  if (const takt_status status = FirstOf(Valid(queue), Sound(request)); status != TAKT_OK) return -status;
+  Request filled;
+  Fill(request, filled);
+  return Of(queue->queue->Push(filled, At(now)));
+}
+
+takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told, int64_t now) noexcept {
+  if (const takt_status status = FirstOf(Valid(queue), Sound(request)); status != TAKT_OK) return -status;
+  if (told >= 2 * TAKT_TOLD_NEXT_CALL) return -TAKT_E_INVALID;
+  Revised filled;
+  Fill(request, told, filled);
+  return Of(queue->queue->Revise(filled, At(now)));
+}
+
+takt_result takt_queue_erase(takt_queue* queue, uint64_t request) noexcept {
+  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Erase({request}); });
+}
+
+takt_status takt_queue_begin(takt_queue* queue, int64_t now) noexcept {
+  if (const takt_status status = Valid(queue); status != TAKT_OK) return status;
+  queue->queue->Begin(At(now));
+  return TAKT_OK;
+}
+
+int32_t takt_queue_top(const takt_queue* queue, uint64_t* request) noexcept {
+  if (const takt_status status = FirstOf(Valid(queue), Given(request, 1)); status != TAKT_OK) return -status;
+  *request = queue->queue->Top().value;
+  return *request != 0 ? 1 : 0;
+}
+
+size_t takt_queue_list(const takt_queue* queue, uint64_t* requests, size_t n) noexcept {
+  if (FirstOf(Valid(queue), Given(requests, n)) != TAKT_OK) return 0;
+  static_assert(sizeof(RequestId) == sizeof *requests);
+  return queue->queue->List({reinterpret_cast<RequestId*>(requests), n});
+}
+
+takt_result takt_queue_take(takt_queue* queue, uint64_t request) noexcept {
+  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Take({request}); });
+}
+takt_result takt_queue_hold(takt_queue* queue, uint64_t request) noexcept {
+  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Hold({request}); });
+}
+takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int64_t now) noexcept {
+  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Requeue({request}, At(now)); });
+}
+takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64_t now) noexcept {
+  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Pause({.request = {request}}, At(now)); });
+}
+
+takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure,
+                           int64_t now) noexcept {
+  const takt_status status = FirstOf(Valid(queue), Given(ran, n), pressure == nullptr ? TAKT_OK : Readable(pressure));
+  if (status != TAKT_OK) return status;
+  QueuePressure told;
+  if (pressure != nullptr) {
+    takt_pressure local;
+    const takt_pressure& whole = Whole(pressure, local);
+    if (whole.head > TAKT_WAITS_FOR_UNBLOCK || whole.engines < 1) return TAKT_E_INVALID;
+    if (whole.limits != nullptr) {
+      if (const takt_status of_limits = Readable(whole.limits); of_limits != TAKT_OK) return of_limits;
+      takt_limits local_limits;
+      told.limits = takt::c::Of(Whole(whole.limits, local_limits));
+    }
+    told.head = static_cast<WaitsFor>(whole.head);
+    told.kv_tokens = {whole.kv_tokens};
+    told.engines = whole.engines;
+  }
+  queue->queue->End({FromC<AnyWaitingQueue::Ran>(ran), n}, At(now), pressure != nullptr ? &told : nullptr);
+  return TAKT_OK;
+}
+
+takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n, size_t* counted) noexcept {
+  if (const takt_status status = FirstOf(Valid(queue), Given(ran, n)); status != TAKT_OK) return status;
+  std::size_t done = 0;
+  for (const AnyWaitingQueue::Ran& r : std::span(FromC<AnyWaitingQueue::Ran>(ran), n)) {
+    done += queue->queue->Computed(r) == QueueResult::kDone ? 1u : 0u;
+  }
+  if (counted != nullptr) *counted = done;
+  return TAKT_OK;
+}
+
+takt_status takt_queue_victims(takt_queue* queue, const takt_holding* holding, size_t n, int32_t need,
+                               uint64_t beneficiary, int64_t now, const uint64_t** victims,
+                               size_t* n_victims) noexcept {
+  const takt_status status = FirstOf(Valid(queue), Given(holding, n), Given(victims, 1), Given(n_victims, 1));
+  if (status != TAKT_OK) return status;
+  queue->queue->Victims({FromC<AnyWaitingQueue::Holding>(holding), n}, {need}, At(now), queue->victims, {beneficiary});
+  *victims = AsC<std::uint64_t>(queue->victims.data());
+  *n_victims = queue->victims.size();
+  return TAKT_OK;
+}
