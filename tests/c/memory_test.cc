@@ -1,0 +1,112 @@
+// Through C, too, nothing is allocated after warm-up; and creation where memory ends leaves nothing behind.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "c/told.h"
+#include "catch.h"
+#include "counting_new.h"
+#include "takt/c/takt.h"
+
+namespace takt {
+namespace {
+
+// Serves 32 requests at once; each that ends makes way for another.
+class Host {
+ public:
+  Host() {
+    takt_scheduler_options options;
+    takt_scheduler_options_init(&options, sizeof options);
+    options.kv_blocks = 4096, options.max_running = 16, options.reserve_requests = 256;
+    REQUIRE(takt_scheduler_create(&options, &scheduler_, nullptr) == TAKT_OK);
+    run_.resize(16), rows_.resize(16);
+  }
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+  ~Host() { takt_scheduler_destroy(scheduler_); }
+
+  void Step() {
+    for (; arrived_ - released_ < 32; ++arrived_) {
+      takt_request request;
+      takt_request_init(&request, sizeof request);
+      request.id = arrived_ + 1, request.prompt_tokens = 40;
+      takt_event event{};
+      event.type = TAKT_EVENT_ARRIVED, event.u.arrived.request = &request;
+      takt_scheduler_on(scheduler_, &event, 1, now_);
+    }
+    takt_scheduler_step(scheduler_, step_, rows_.data(), n_, now_ += 1000, nullptr, &plan_, run_.data(), run_.size());
+    released_ += plan_.n_released;
+    n_ = plan_.n_run, step_ = n_ > 0 ? plan_.id : 0;
+    for (std::size_t i = 0; i < n_; ++i) {
+      const takt_plan_entry& entry = run_[i];
+      const bool ends = entry.position + entry.tokens > 60;
+      rows_[i] = {entry.request, entry.lane, static_cast<std::uint16_t>(entry.flags & TAKT_ENTRY_SAMPLES ? 1 : 0), 0,
+                  static_cast<std::uint8_t>(ends ? TAKT_ROW_FINISHED : 0)};
+    }
+  }
+
+  std::uint64_t released() const { return released_; }
+
+ private:
+  takt_scheduler* scheduler_ = nullptr;
+  takt_plan plan_ = Sized<takt_plan>();
+  std::vector<takt_plan_entry> run_;
+  std::vector<takt_row_result> rows_;
+  std::size_t n_ = 0;
+  std::uint64_t step_ = 0, arrived_ = 0, released_ = 0;
+  std::int64_t now_ = 0;
+};
+
+TEST_CASE("after warm-up nothing is allocated") {
+  Host host;
+  for (int i = 0; i < 200; ++i) host.Step();
+  const std::size_t before = allocations;
+  for (int i = 0; i < 2000; ++i) host.Step();
+  const std::size_t after = allocations;
+  CHECK(after == before);
+  CHECK(before > 0);
+  CHECK(host.released() > 1000);
+}
+
+// Lets each allocation of `make` fail in turn, until it needs no more.
+template <class F>
+void FailEach(F&& make) {
+  takt_status status = TAKT_E_NOMEM;
+  std::size_t n = 0;
+  for (; status != TAKT_OK && n < 10'000; ++n) {
+    takt_error error;
+    takt_error_init(&error, sizeof error);
+    watched_allocations = 0, failing = n + 1, watched = true;
+    status = make(&error);
+    watched = false;
+    if (status != TAKT_OK && (status != TAKT_E_NOMEM || error.code != TAKT_E_NOMEM)) FAIL(n << ": " << error.text);
+  }
+  CHECK(status == TAKT_OK);
+  CHECK(n > 10);
+}
+
+TEST_CASE("creation where memory ends") {
+  takt_scheduler_options options;
+  takt_scheduler_options_init(&options, sizeof options);
+  options.kv_blocks = 64, options.policy = "aged(stjf,threshold=100)", options.pause = "infercept";
+  options.max_running = 4, options.reserve_requests = 8;
+  FailEach([&](takt_error* error) {
+    takt_scheduler* scheduler = nullptr;
+    const takt_status status = takt_scheduler_create(&options, &scheduler, error);
+    takt_scheduler_destroy(scheduler);
+    return status;
+  });
+  takt_router_options router_options;
+  takt_router_options_init(&router_options, sizeof router_options);
+  router_options.reserve_requests = 8;
+  FailEach([&](takt_error* error) {
+    takt_router* router = nullptr;
+    const takt_status status = takt_router_create(&router_options, &router, error);
+    takt_router_destroy(router);
+    return status;
+  });
+}
+
+}  // namespace
+}  // namespace takt

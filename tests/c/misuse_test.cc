@@ -1,0 +1,348 @@
+// What a host does wrong has its answer, and changes nothing.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "c/told.h"
+#include "catch.h"
+#include "takt/c/takt.h"
+
+namespace takt {
+namespace {
+
+// A takt_error whose end is watched.
+struct Watched {
+  Watched() { takt_error_init(&error, sizeof error); }
+  takt_error error;
+  std::uint32_t guard = 0x12345678u;
+};
+
+takt_scheduler_options Options() {
+  takt_scheduler_options options;
+  takt_scheduler_options_init(&options, sizeof options);
+  options.kv_blocks = 64;
+  return options;
+}
+
+takt_scheduler* Make(const takt_scheduler_options& options = Options()) {
+  takt_scheduler* scheduler = nullptr;
+  REQUIRE(takt_scheduler_create(&options, &scheduler, nullptr) == TAKT_OK);
+  REQUIRE(scheduler != nullptr);
+  return scheduler;
+}
+
+takt_router* MakeRouter() {
+  takt_router_options options;
+  takt_router_options_init(&options, sizeof options);
+  takt_router* router = nullptr;
+  REQUIRE(takt_router_create(&options, &router, nullptr) == TAKT_OK);
+  return router;
+}
+
+takt_request RequestOf(std::uint64_t id) {
+  takt_request request;
+  takt_request_init(&request, sizeof request);
+  request.id = id, request.prompt_tokens = 10;
+  return request;
+}
+
+takt_event Arrives(const takt_request& request) {
+  takt_event event{};
+  event.type = TAKT_EVENT_ARRIVED, event.u.arrived.request = &request;
+  return event;
+}
+
+std::int64_t Alive(const takt_scheduler* scheduler) {
+  auto counts = Sized<takt_scheduler_counts>();
+  REQUIRE(takt_scheduler_count(scheduler, &counts) == TAKT_OK);
+  return counts.alive;
+}
+
+std::string FaultOf(const takt_scheduler_options& options, takt_status expected = TAKT_E_INVALID) {
+  Watched watched;
+  auto* scheduler = reinterpret_cast<takt_scheduler*>(&watched);
+  CHECK(takt_scheduler_create(&options, &scheduler, &watched.error) == expected);
+  CHECK(scheduler == nullptr);
+  CHECK(watched.error.code == expected);
+  CHECK(watched.guard == 0x12345678u);
+  return watched.error.text;
+}
+
+TEST_CASE("the version is that of the header") {
+  CHECK(takt_abi_version() == TAKT_ABI_VERSION);
+  CHECK(std::string_view(takt_version()).find('.') == 1);
+  CHECK(takt_status_name(TAKT_E_SIZE) == std::string_view("TAKT_E_SIZE"));
+  CHECK(takt_status_name(-1) == takt_status_name(8));
+}
+
+TEST_CASE("null handles and null structs") {
+  takt_scheduler* scheduler = Make();
+  takt_router* router = MakeRouter();
+  auto plan = Sized<takt_plan>();
+  auto routing = Sized<takt_routing>();
+  auto explanation = Sized<takt_explanation>();
+  std::uint64_t value = 0;
+  const auto options = Options();
+
+  CHECK(takt_scheduler_create(nullptr, &scheduler, nullptr) == TAKT_E_NULL);
+  CHECK(scheduler == nullptr);
+  scheduler = Make();
+  CHECK(takt_scheduler_create(&options, nullptr, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_destroy(nullptr) == TAKT_OK);
+  CHECK(takt_scheduler_on(nullptr, nullptr, 0, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_on(scheduler, nullptr, 0, 0) == TAKT_OK);
+  CHECK(takt_scheduler_on(scheduler, nullptr, 1, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_plan(nullptr, 0, nullptr, &plan) == TAKT_E_NULL);
+  CHECK(takt_scheduler_plan(scheduler, 0, nullptr, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_commit(nullptr, 1, nullptr, 0, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_commit(scheduler, 1, nullptr, 1, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_step(scheduler, 1, nullptr, 1, 0, nullptr, &plan, nullptr, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_set_policy(nullptr, "fcfs", 0, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_policy(nullptr) == nullptr);
+  CHECK(takt_scheduler_stat(nullptr, 0, nullptr, &value) == TAKT_E_NULL);
+  CHECK(takt_scheduler_stat(scheduler, 0, nullptr, nullptr) == TAKT_OK);
+  CHECK(takt_scheduler_stat(scheduler, takt_scheduler_stat_count(), nullptr, &value) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_count(scheduler, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_kv(scheduler, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_explain(nullptr, 1, &explanation) == TAKT_E_NULL);
+  CHECK(takt_scheduler_explain(scheduler, 1, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_check(nullptr, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_flush(nullptr) == TAKT_E_NULL);
+  CHECK(takt_router_place(nullptr, 0, &routing) == TAKT_E_NULL);
+  CHECK(takt_router_place(router, 0, nullptr) == TAKT_E_NULL);
+  CHECK(takt_router_wake_at(router, nullptr) == TAKT_E_NULL);
+  CHECK(takt_router_instance_of(router, 1, nullptr) == TAKT_E_NULL);
+  CHECK(takt_router_policy(nullptr) == nullptr);
+  CHECK(takt_replay(nullptr, 1, nullptr, nullptr) == TAKT_E_NULL);
+  takt_request_init(nullptr, sizeof(takt_request));
+
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+  CHECK(takt_router_destroy(router) == TAKT_OK);
+}
+
+TEST_CASE("a batch in which one event is malformed does not happen") {
+  takt_scheduler* scheduler = Make();
+  const takt_request request = RequestOf(1);
+  takt_request odd = RequestOf(2);
+  std::array<takt_event, 2> events = {Arrives(request), Arrives(odd)};
+  takt_event& last = events[1];
+  const auto tell = [&] { return takt_scheduler_on(scheduler, events.data(), events.size(), 0); };
+
+  for (const std::uint32_t type : {0u, 9u, 11u, 63u, 64u, 67u, 73u, 74u, 0xffffffffu}) {
+    CAPTURE(type);
+    last.type = type;
+    CHECK(tell() == TAKT_E_INVALID);
+  }
+  last = Arrives(odd), last.reserved = 1;
+  CHECK(tell() == TAKT_E_INVALID);
+  last = Arrives(odd), last.u.arrived.request = nullptr;
+  CHECK(tell() == TAKT_E_NULL);
+  last = Arrives(odd), odd.flags = 4;
+  CHECK(tell() == TAKT_E_INVALID);
+  odd = RequestOf(2), odd.n_prefix_hashes = 3;
+  CHECK(tell() == TAKT_E_NULL);
+  odd = RequestOf(2), odd.n_scores = 3;
+  CHECK(tell() == TAKT_E_NULL);
+  for (const std::uint32_t size : {0u, 7u, 5000u, 0xffffffffu}) {
+    CAPTURE(size);
+    odd = RequestOf(2), odd.struct_size = size;
+    CHECK(tell() == TAKT_E_SIZE);
+  }
+  odd = RequestOf(2);
+  last.type = TAKT_EVENT_REVISED, last.u.revised.told = 256;
+  CHECK(tell() == TAKT_E_INVALID);
+  CHECK(Alive(scheduler) == 0);
+  last = Arrives(odd);
+  CHECK(tell() == TAKT_OK);
+  CHECK(Alive(scheduler) == 2);
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+}
+
+// A struct of a header to come: this library does not know its end.
+template <class T>
+struct Longer {
+  T known;
+  std::uint64_t unknown = 0;
+};
+
+TEST_CASE("structs of older and of newer headers") {
+  takt_scheduler* scheduler = Make();
+  Longer<takt_request> newer{RequestOf(1)};
+  newer.known.struct_size = sizeof newer;
+  takt_event event = Arrives(newer.known);
+  CHECK(takt_scheduler_on(scheduler, &event, 1, 0) == TAKT_OK);
+  newer.known.id = 2, newer.unknown = 1;
+  CHECK(takt_scheduler_on(scheduler, &event, 1, 0) == TAKT_E_SIZE);
+  CHECK(Alive(scheduler) == 1);
+
+  // Up to `sequences`, with 17 behind it in memory: the default holds, and not what is there.
+  takt_request older;
+  std::memset(&older, 17, sizeof older);
+  takt_request_init(&older, offsetof(takt_request, sequences));
+  CHECK(older.struct_size == offsetof(takt_request, sequences));
+  CHECK(older.sequences == 0x11111111);
+  older.id = 3, older.prompt_tokens = 10;
+  event = Arrives(older);
+  CHECK(takt_scheduler_on(scheduler, &event, 1, 0) == TAKT_OK);
+  CHECK(Alive(scheduler) == 2);
+
+  Longer<takt_plan> plan{Sized<takt_plan>(), 17};
+  plan.known.struct_size = sizeof plan;
+  CHECK(takt_scheduler_plan(scheduler, 0, nullptr, &plan.known) == TAKT_OK);
+  CHECK(plan.known.struct_size == sizeof plan);
+  CHECK(plan.known.n_run == 2);
+  CHECK(plan.unknown == 0);
+  takt_plan head;
+  std::memset(&head, 17, sizeof head);
+  head.struct_size = offsetof(takt_plan, run);
+  CHECK(takt_scheduler_plan(scheduler, 0, nullptr, &head) == TAKT_OK);
+  CHECK(head.id == plan.known.id + 1);
+  CHECK(head.n_run == 0x1111111111111111u);
+  head.struct_size = 0;
+  CHECK(takt_scheduler_plan(scheduler, 0, nullptr, &head) == TAKT_E_SIZE);
+
+  takt_limits limits;
+  takt_limits_init(&limits, sizeof limits);
+  limits.struct_size = 3;
+  CHECK(takt_scheduler_plan(scheduler, 0, &limits, &plan.known) == TAKT_E_SIZE);
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+
+  takt_scheduler_options options = Options();
+  options.struct_size = 0;
+  CHECK(FaultOf(options, TAKT_E_SIZE).find("struct_size") != std::string::npos);
+
+  // An error of sixteen bytes has eight of text, the last of them zero.
+  takt_error small;
+  std::memset(&small, 17, sizeof small);
+  small.struct_size = 16;
+  options = Options(), options.max_running = 0;
+  CHECK(takt_scheduler_create(&options, &scheduler, &small) == TAKT_E_INVALID);
+  CHECK(std::string_view(small.text) == "max_run");
+  CHECK(small.text[8] == 17);
+}
+
+TEST_CASE("options at fault are named") {
+  takt_scheduler_options options = Options();
+  options.max_running = 0, options.shed = 7, options.kv_blocks = 0, options.order = 256;
+  const std::string faults = FaultOf(options);
+  for (const char* field : {"max_running is 0", "shed is 7", "kv_blocks is 0", "order is 255"}) {
+    CAPTURE(field, faults);
+    CHECK(faults.find(field) != std::string::npos);
+  }
+  options = Options(), options.kv = 2;
+  CHECK(FaultOf(options).find("kv is oracle") == 0);
+  options = Options(), options.policy = "no_such";
+  CHECK(FaultOf(options).find("policy: ") == 0);
+  options = Options(), options.pause = "no_such";
+  CHECK(FaultOf(options).find("pause: ") == 0);
+
+  takt_scheduler* scheduler = Make();
+  Watched watched;
+  CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
+  CHECK(takt_scheduler_set_policy(scheduler, "no_such", 0, &watched.error) == TAKT_E_INVALID);
+  CHECK(std::string_view(watched.error.text).find("policy: ") == 0);
+  CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
+  CHECK(takt_scheduler_set_policy(scheduler, "fcfs", 0, nullptr) == TAKT_OK);
+  CHECK(takt_scheduler_policy(scheduler) == std::string_view("fcfs"));
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+
+  takt_router_options router_options;
+  takt_router_options_init(&router_options, sizeof router_options);
+  router_options.placement = "no_such";
+  takt_router* router = nullptr;
+  CHECK(takt_router_create(&router_options, &router, &watched.error) == TAKT_E_INVALID);
+  CHECK(std::string_view(watched.error.text).find("placement: ") == 0);
+  router_options.placement = nullptr, router_options.window = -1;
+  CHECK(takt_router_create(&router_options, &router, &watched.error) == TAKT_E_INVALID);
+  CHECK(std::string_view(watched.error.text).find("window is -1") == 0);
+}
+
+TEST_CASE("a step without a number has no rows") {
+  takt_scheduler* scheduler = Make();
+  const takt_row_result row{};
+  auto plan = Sized<takt_plan>();
+  CHECK(takt_scheduler_step(scheduler, 0, &row, 1, 0, nullptr, &plan, nullptr, 0) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+}
+
+TEST_CASE("a handle is of one kind") {
+  takt_scheduler* scheduler = Make();
+  takt_router* router = MakeRouter();
+  CHECK(takt_scheduler_on(reinterpret_cast<takt_scheduler*>(router), nullptr, 0, 0) == TAKT_E_HANDLE);
+  CHECK(takt_router_destroy(reinterpret_cast<takt_router*>(scheduler)) == TAKT_E_HANDLE);
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+  CHECK(takt_router_destroy(router) == TAKT_OK);
+}
+
+#ifndef NDEBUG
+TEST_CASE("a handle that was destroyed is found out") {
+  takt_scheduler* scheduler = Make();
+  takt_router* router = MakeRouter();
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+  CHECK(takt_router_destroy(router) == TAKT_OK);
+  auto plan = Sized<takt_plan>();
+  CHECK(takt_scheduler_plan(scheduler, 0, nullptr, &plan) == TAKT_E_HANDLE);
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_E_HANDLE);
+  CHECK(takt_router_place(router, 0, nullptr) == TAKT_E_HANDLE);
+  CHECK(takt_router_destroy(router) == TAKT_E_HANDLE);
+}
+#endif
+
+struct Caller {
+  takt_scheduler* scheduler = nullptr;
+  takt_status last = TAKT_OK;
+  int calls = 0;
+};
+
+TEST_CASE("a callback may not call the handle that calls it") {
+  Caller caller;
+  takt_scheduler_options options = Options();
+  options.record = [](void* context, const void*, std::size_t) {
+    auto* self = static_cast<Caller*>(context);
+    if (self->scheduler == nullptr) return;  // still being made
+    ++self->calls;
+    auto plan = Sized<takt_plan>();
+    self->last = takt_scheduler_plan(self->scheduler, 0, nullptr, &plan);
+    if (self->last == TAKT_E_BUSY) self->last = takt_scheduler_destroy(self->scheduler);
+  };
+  options.record_context = &caller, options.record_flush_bytes = 1;
+  caller.scheduler = Make(options);
+  auto plan = Sized<takt_plan>();
+  CHECK(takt_scheduler_plan(caller.scheduler, 0, nullptr, &plan) == TAKT_OK);
+  CHECK(caller.last == TAKT_E_BUSY);
+  CHECK(caller.calls > 0);
+  CHECK(takt_scheduler_destroy(caller.scheduler) == TAKT_OK);
+}
+
+TEST_CASE("a log that is none, and one that is damaged") {
+  std::string log;
+  takt_scheduler_options options = Options();
+  options.record = [](void* context, const void* bytes, std::size_t n) {
+    static_cast<std::string*>(context)->append(static_cast<const char*>(bytes), n);
+  };
+  options.record_context = &log;
+  takt_scheduler* scheduler = Make(options);
+  auto plan = Sized<takt_plan>();
+  for (int i = 0; i < 20; ++i) CHECK(takt_scheduler_plan(scheduler, i, nullptr, &plan) == TAKT_OK);
+  CHECK(takt_scheduler_flush(scheduler) == TAKT_OK);
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+
+  Watched watched;
+  auto report = Sized<takt_replay_report>();
+  CHECK(takt_replay(log.data(), log.size(), &report, &watched.error) == TAKT_OK);
+  CHECK(report.plans == 20);
+  CHECK(report.differs == 0);
+  CHECK(takt_replay(log.data(), log.size() - 3, &report, &watched.error) == TAKT_OK);
+  CHECK(report.truncated == 1);
+  CHECK(takt_replay("nonsense", 8, &report, &watched.error) == TAKT_E_INVALID);
+  CHECK(watched.error.text[0] != 0);
+  log[log.size() / 2] ^= 0x55;
+  CHECK(takt_replay(log.data(), log.size(), &report, &watched.error) == TAKT_E_CORRUPT);
+  CHECK(watched.guard == 0x12345678u);
+}
+
+}  // namespace
+}  // namespace takt

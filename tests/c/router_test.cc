@@ -1,0 +1,241 @@
+// Two routers, of C++ and of C, are told the same random facts: what they place, fail and count is the same.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "c/told.h"
+#include "catch.h"
+#include "fire/dice.h"
+#include "fire/host.h"
+#include "fire/setup.h"
+#include "scale.h"
+#include "takt/c/takt.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/registry.h"
+#include "takt/router.h"
+
+namespace takt {
+namespace {
+
+using fire::Dice;
+
+bool Same(const Placement& a, const takt_placement& b) {
+  return a.request.value == b.request && a.instance.value == b.instance;
+}
+bool Same(const Failure& a, const takt_failure& b) {
+  return a.request.value == b.request && static_cast<std::uint8_t>(a.reason) == b.reason;
+}
+bool Same(const WorkflowEnd& a, const takt_workflow_end& b) {
+  return a.workflow.value == b.workflow && static_cast<std::uint8_t>(a.how) == b.how && Ns(a.arrival) == b.arrival &&
+         Ns(a.end) == b.end && Ns(a.deadline) == b.deadline && a.stage == b.stage;
+}
+bool Same(const WorkflowFault& a, const takt_workflow_fault& b) {
+  return static_cast<std::uint8_t>(a.kind) == b.kind && a.workflow.value == b.workflow && a.stage == b.stage &&
+         a.site.value == b.site;
+}
+template <class A, class B>
+bool SameAll(const A& a, const B* b, std::size_t n) {
+  return std::equal(a.begin(), a.end(), b, b + n, [](const auto& x, const auto& y) { return Same(x, y); });
+}
+
+constexpr std::uint64_t kInstances = 4;
+
+class Twins {
+ public:
+  explicit Twins(std::uint64_t seed) : setup_(fire::Setup::OfSeed(seed)), dice_(seed ^ 0x40a7u) {
+    RouterOptions options;
+    options.max_outstanding = dice_.Of<std::int64_t>({1, 3, 10, Instance::kUnbounded});
+    options.window = dice_.Of({0, 1, 16});
+    options.fail_unfit = dice_.Chance(0.3);
+    options.reserve_requests = dice_.Of<std::int64_t>({0, 64});
+    options.hash_seed = dice_.Bits();
+    std::uint64_t bits = setup_.policy;
+    std::string policy = fire::PolicyOf(bits).spec();
+    for (; !MakePolicy(policy).ok(); bits = Mix64(bits)) policy = fire::PolicyOf(bits).spec();
+    const std::vector<PlacementInfo> infos = PlacementInfos();
+    const std::string placement = infos[dice_.Index(infos.size())].name;
+    CAPTURE(policy, placement);
+    cxx_.emplace(*Router::Create(options, *MakePolicy(policy), *MakePlacement(placement)));
+
+    takt_router_options in_c;
+    takt_router_options_init(&in_c, sizeof in_c);
+    in_c.max_outstanding = options.max_outstanding, in_c.window = options.window;
+    in_c.fail_unfit = options.fail_unfit, in_c.reserve_requests = options.reserve_requests;
+    in_c.hash_seed = options.hash_seed;
+    in_c.policy = policy.c_str(), in_c.placement = placement.c_str();
+    REQUIRE(takt_router_create(&in_c, &c_, nullptr) == TAKT_OK);
+    CHECK(takt_router_policy(c_) == cxx_->policy().spec());
+  }
+  Twins(const Twins&) = delete;
+  Twins& operator=(const Twins&) = delete;
+  ~Twins() { takt_router_destroy(c_); }
+
+  void Run(int actions) {
+    for (int i = 0; i < actions && same_; ++i) Act();
+    Place();
+    CHECK(same_);
+  }
+
+  void CompareWholes() {
+    std::size_t i = 0;
+    const char* name = nullptr;
+    std::uint64_t value = 0;
+#define TAKT_COMPARE(field, text)                                                                         \
+  REQUIRE(takt_router_stat(c_, i++, &name, &value) == TAKT_OK);                                           \
+  if (std::string_view(name) != #field || value != cxx_->stats().field) {                                 \
+    FAIL_CHECK(#field << ": " << cxx_->stats().field << " in C++, " << name << ": " << value << " in C"); \
+  }
+    TAKT_ROUTER_STATS(TAKT_COMPARE)
+#undef TAKT_COMPARE
+    CHECK(i == takt_router_stat_count());
+    auto counts = Sized<takt_router_counts>();
+    REQUIRE(takt_router_count(c_, &counts) == TAKT_OK);
+    CHECK(counts.alive == cxx_->alive());
+    CHECK(counts.waiting == cxx_->waiting());
+    CHECK(counts.set_aside == cxx_->set_aside());
+    CHECK(counts.instances == cxx_->instances().size());
+    for (std::uint64_t id = 0; id <= last_id_; ++id) {
+      std::uint64_t instance = 0;
+      REQUIRE(takt_router_instance_of(c_, id, &instance) == TAKT_OK);
+      if (instance != cxx_->InstanceOf({id}).value) FAIL_CHECK("request " << id << " is elsewhere");
+    }
+  }
+
+  const RouterStats& stats() const { return cxx_->stats(); }
+
+ private:
+  RequestId Anyone() { return {dice_.Bits() % (last_id_ + 2)}; }
+  InstanceId Instance1() { return {dice_.Bits() % (kInstances + 2)}; }
+  // Where it is, or anywhere.
+  InstanceId PlaceOf(RequestId id) { return dice_.Chance(0.9) ? cxx_->InstanceOf(id) : Instance1(); }
+  TokensServed Served() { return {{dice_.Int(-1, 40)}, {dice_.Int(0, 40)}}; }
+
+  WorkflowStage Stage() {
+    WorkflowStage stage{{dice_.Bits() % 5}, {}, dice_.Int(0, 3), 0.001 * dice_.Int(0, 9)};
+    while (dice_.Chance(0.4)) stage.after.push_back(static_cast<std::uint32_t>(dice_.Int(0, 3)));
+    return stage;
+  }
+
+  void Act() {
+    const int what = dice_.Int(0, 99);
+    const RequestId id = Anyone();
+    const WorkflowId workflow{dice_.Bits() % 6};
+    if (what < 25) return Place();
+    if (what < 45) {
+      fire::Drawn drawn = fire::DrawRequest({++last_id_}, setup_, now_, dice_.Bits());
+      Request& r = drawn.request;
+      r.stage = {dice_.Bits() % 5};
+      if (r.prefix != nullptr && r.prefix->hashes.empty()) r.prefix = nullptr;
+      if (dice_.Chance(0.3)) {
+        r.scores =
+            std::make_shared<const std::vector<ModelScore>>(std::vector<ModelScore>{{{1}, 0.25f, 10}, {{2}, 0.5f, -1}});
+      }
+      return Tell(Arrived{r});
+    }
+    if (what < 50) return Tell(fire::DrawRevised(id, setup_, now_, dice_.Bits()));
+    if (what < 53) return Tell(Cancelled{id});
+    if (what < 57) return Tell(RequestStarted{id, PlaceOf(id)});
+    if (what < 62) return Tell(RequestServed{id, PlaceOf(id), Served()});
+    if (what < 78) {
+      RequestEnded ended{id, PlaceOf(id), dice_.Chance(0.2)};
+      if (dice_.Chance(0.5)) ended.served = Served();
+      return Tell(ended);
+    }
+    if (what < 84) {
+      Instance instance{Instance1(),
+                        dice_.Chance(0.5) ? "a" : "",
+                        {dice_.Of({0, 20, 1000})},
+                        dice_.Of<std::int64_t>({0, 1, 4, Instance::kUnbounded})};
+      instance.model = {dice_.Bits() % 3}, instance.token_s = 0.001 * dice_.Int(0, 2);
+      return Tell(InstanceUp{instance});
+    }
+    if (what < 86) return Tell(InstanceDown{Instance1()});
+    if (what < 89) {
+      return Tell(
+          InstanceReported{Instance1(), {dice_.Int(-1, 9), dice_.Int(0, 9), dice_.Int(0, 9), {dice_.Int(0, 9)}}});
+    }
+    if (what < 93) {
+      Workflow declared{workflow, {dice_.Bits() % 3}};
+      if (dice_.Chance(0.3)) declared.arrival = now_ - Duration(5);
+      if (dice_.Chance(0.5)) declared.deadline = now_ + Duration(dice_.Between(0, 1'000'000));
+      for (int stages = dice_.Int(0, 4); stages > 0; --stages) declared.stages.push_back(Stage());
+      declared.open = dice_.Chance(0.3);
+      return Tell(WorkflowDeclared{declared});
+    }
+    if (what < 95) {
+      WorkflowGrown grown{workflow, Stage()};
+      if (dice_.Chance(0.3)) grown.before.push_back(static_cast<std::uint32_t>(dice_.Int(0, 3)));
+      return Tell(grown);
+    }
+    if (what < 98) return Tell(StageEnded{workflow, static_cast<std::uint32_t>(dice_.Int(0, 3))});
+    Tell(WorkflowEnded{workflow, dice_.Chance(0.3)});
+  }
+
+  template <class E>
+  void Tell(const E& event) {
+    kept_.push_back(event);  // what C points to
+    cxx_->On(kept_.back(), now_);
+    told_.Add(kept_.back());
+    if (dice_.Chance(0.3)) TellAll();
+  }
+
+  void TellAll() {
+    same_ &= takt_router_on(c_, told_.data(), told_.size(), Ns(now_)) == TAKT_OK;
+    told_.Clear(), kept_.clear();
+    now_ += Duration(dice_.Chance(0.02) ? dice_.Between(-1000, 0) : dice_.Between(0, 300) * 1000);
+  }
+
+  void Place() {
+    TellAll();
+    auto routing = Sized<takt_routing>();
+    same_ &= takt_router_place(c_, Ns(now_), &routing) == TAKT_OK;
+    const auto placed = cxx_->Place(now_);
+    std::int64_t wake_at = 0;
+    same_ &= takt_router_wake_at(c_, &wake_at) == TAKT_OK;
+    same_ &= SameAll(placed, routing.placed, routing.n_placed) &&
+             SameAll(cxx_->failed(), routing.failed, routing.n_failed) &&
+             SameAll(cxx_->ended_workflows(), routing.ended, routing.n_ended) &&
+             SameAll(cxx_->workflow_faults(), routing.faults, routing.n_faults) &&
+             Ns(cxx_->wake_at()) == routing.wake_at && wake_at == routing.wake_at;
+  }
+
+  fire::Setup setup_;
+  Dice dice_;
+  std::optional<Router> cxx_;
+  takt_router* c_ = nullptr;
+  TimePoint now_{};
+  std::uint64_t last_id_ = 0;
+  std::deque<RouterEvent> kept_;
+  Told told_;
+  bool same_ = true;
+};
+
+TEST_CASE("through C and through C++, placements, failures, ends of workflows and counters are the same") {
+  RouterStats sums;
+  for (std::int64_t seed = 1; seed <= Scaled(400); ++seed) {
+    CAPTURE(seed);
+    Twins twins(static_cast<std::uint64_t>(seed));
+    twins.Run(300);
+    twins.CompareWholes();
+    const RouterStats& s = twins.stats();
+    sums.placed += s.placed, sums.ended += s.ended, sums.held += s.held, sums.workflows_ended += s.workflows_ended;
+    sums.workflow_faults += s.workflow_faults, sums.returned += s.returned, sums.failed_expired += s.failed_expired;
+  }
+  CHECK(sums.placed > 0);
+  CHECK(sums.ended > 0);
+  CHECK(sums.held > 0);
+  CHECK(sums.workflows_ended > 0);
+  CHECK(sums.workflow_faults > 0);
+  CHECK(sums.returned > 0);
+  CHECK(sums.failed_expired > 0);
+}
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,360 @@
+// Two schedulers, of C++ and of C, are told the same random facts: their plans, counters and logs are the same.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "c/told.h"
+#include "catch.h"
+#include "fire/dice.h"
+#include "fire/host.h"
+#include "fire/setup.h"
+#include "scale.h"
+#include "takt/c/takt.h"
+#include "takt/policy/registry.h"
+#include "takt/pause/registry.h"
+#include "takt/record.h"
+#include "takt/scheduler.h"
+
+namespace takt {
+namespace {
+
+using fire::Dice;
+
+// Elements have padding in C++ that C names, so that fields are compared.
+bool Same(const PlanEntry& a, const takt_plan_entry& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+bool Same(const KvMove& a, const takt_move& b) {
+  return a.id.value == b.id && a.request.value == b.request && static_cast<std::uint8_t>(a.action) == b.action &&
+         a.first.value == b.first && a.count.value == b.count;
+}
+bool Same(const Preemption& a, const takt_preemption& b) {
+  return a.request.value == b.request && static_cast<std::uint8_t>(a.action) == b.action;
+}
+bool Same(const Failure& a, const takt_failure& b) {
+  return a.request.value == b.request && static_cast<std::uint8_t>(a.reason) == b.reason;
+}
+bool Same(RequestId a, std::uint64_t b) { return a.value == b; }
+template <class A, class B>
+bool SameAll(const A& a, const B* b, std::size_t n) {
+  return std::equal(a.begin(), a.end(), b, b + n, [](const auto& x, const auto& y) { return Same(x, y); });
+}
+
+// Of the pauses that a name makes; those of costs with the defaults of their engine.
+std::string PauseOf(Dice& dice) {
+  const std::vector<PauseInfo> infos = PauseInfos();
+  return infos[dice.Index(infos.size())].name;
+}
+
+// Any of the policies that a spec makes, with any options.
+std::string PolicyOf(std::uint64_t bits) {
+  while (true) {
+    const std::string spec = fire::PolicyOf(bits).spec();
+    if (MakePolicy(spec).ok()) return spec;
+    bits = Mix64(bits);
+  }
+}
+
+class Twins {
+ public:
+  explicit Twins(std::uint64_t seed) : setup_(fire::Setup::OfSeed(seed)), dice_(seed ^ 0xc0deu) {
+    SchedulerOptions& options = setup_.options;
+    if (options.kv == KvMode::kOracle) options.kv = KvMode::kLedger;
+    const std::string policy = PolicyOf(setup_.policy), pause = PauseOf(dice_);
+    CAPTURE(policy, pause);
+    const bool whole = dice_.Chance(0.5);
+    cxx_recorder_.emplace([this](std::string_view bytes) { cxx_log_ += bytes; },
+                          RecorderOptions{.plan_contents = whole, .flush_bytes = 1000});
+    cxx_.emplace(*Recorded<Scheduler>::Create(*cxx_recorder_, options, *MakePolicy(policy), *MakePause(pause)));
+    takt_scheduler_options in_c = InC(options);
+    in_c.policy = policy.c_str(), in_c.pause = pause.c_str();
+    in_c.record = [](void* log, const void* bytes, std::size_t n) {
+      static_cast<std::string*>(log)->append(static_cast<const char*>(bytes), n);
+    };
+    in_c.record_context = &c_log_, in_c.record_plans = whole, in_c.record_flush_bytes = 1000;
+    takt_error error;
+    takt_error_init(&error, sizeof error);
+    const takt_status status = takt_scheduler_create(&in_c, &c_, &error);
+    CAPTURE(error.text);
+    REQUIRE(status == TAKT_OK);
+    CHECK(takt_scheduler_policy(c_) == cxx_->scheduler().policy().spec());
+  }
+  Twins(const Twins&) = delete;
+  Twins& operator=(const Twins&) = delete;
+  ~Twins() { takt_scheduler_destroy(c_); }
+
+  void Run(int actions) {
+    for (int i = 0; i < actions && same_; ++i) Act(i, actions);
+    TellAll();
+    while (!flight_.empty() && same_) Commit();
+    CHECK(same_);
+  }
+
+  void CompareWholes() {
+    const Scheduler& s = cxx_->scheduler();
+    std::size_t i = 0;
+    const char* name = nullptr;
+    std::uint64_t value = 0;
+#define TAKT_COMPARE(field, text)                                                                     \
+  REQUIRE(takt_scheduler_stat(c_, i++, &name, &value) == TAKT_OK);                                    \
+  if (std::string_view(name) != #field || value != s.stats().field) {                                 \
+    FAIL_CHECK(#field << ": " << s.stats().field << " in C++, " << name << ": " << value << " in C"); \
+  }
+    TAKT_STATS(TAKT_COMPARE)
+#undef TAKT_COMPARE
+    CHECK(i == takt_scheduler_stat_count());
+
+    auto counts = Sized<takt_scheduler_counts>();
+    REQUIRE(takt_scheduler_count(c_, &counts) == TAKT_OK);
+    CHECK(counts.alive == s.alive());
+    CHECK(counts.waiting == s.waiting());
+    CHECK(counts.running == s.running());
+    CHECK(counts.paused == s.paused());
+    CHECK(counts.blocked == s.blocked());
+    CHECK((counts.draining != 0) == s.draining());
+
+    auto use = Sized<takt_kv_use>();
+    REQUIRE(takt_scheduler_kv(c_, &use) == TAKT_OK);
+    CHECK(KvUse{{use.total}, {use.used}, {use.free}, {use.cached}, {use.pending}, {use.cpu_total}, {use.cpu_used}} ==
+          s.kv());
+
+    for (const RequestId id : ids_) CompareExplanations(id);
+
+    takt_error error;
+    takt_error_init(&error, sizeof error);
+    CHECK(takt_scheduler_check(c_, &error) == TAKT_OK);
+
+    REQUIRE(takt_scheduler_flush(c_) == TAKT_OK);
+    cxx_recorder_->Flush();
+    CHECK(cxx_log_ == c_log_);
+    auto report = Sized<takt_replay_report>();
+    CHECK(takt_replay(c_log_.data(), c_log_.size(), &report, &error) == TAKT_OK);
+    CAPTURE(error.text, report.difference);
+    CHECK(report.differs == 0);
+    CHECK(report.truncated == 0);
+    CHECK(report.bytes == c_log_.size());
+    CHECK(static_cast<std::uint64_t>(report.plans) == s.stats().plans);
+  }
+
+  std::int64_t entries() const { return entries_; }
+
+ private:
+  struct Flight {
+    std::uint64_t id = 0;
+    std::vector<PlanEntry> run;
+    const takt_plan_entry* in_c = nullptr;
+  };
+
+  void Act(int i, int actions) {
+    const int what = dice_.Int(0, 99);
+    if (what < 35) return Step();
+    if (what < 40) return flight_.empty() ? Step() : Commit();
+    if (what < 42) return ChangePolicy();
+    if (what < 43) return Step(true);
+    const RequestId id = Anyone();
+    if (what < 65) {
+      if (cxx_->scheduler().alive() >= setup_.population) return;
+      const bool again = dice_.Chance(setup_.used_again);
+      fire::Drawn drawn = fire::DrawRequest(again ? id : RequestId{++last_id_}, setup_, now_, dice_.Bits());
+      Request& r = drawn.request;
+      r.stage = {dice_.Bits() % 5}, r.agent = {dice_.Bits() % 4}, r.compute = Duration(dice_.Between(0, 1000));
+      if (r.prefix != nullptr && r.prefix->hashes.empty()) r.prefix = nullptr;  // in C they are one
+      if (dice_.Chance(0.2)) {
+        r.scores =
+            std::make_shared<const std::vector<ModelScore>>(std::vector<ModelScore>{{{1}, 0.25f, 10}, {{2}, 0.5f, -1}});
+      }
+      if (r.id) ids_.push_back(r.id), lengths_[r.id.value] = drawn.length;
+      return Tell(Arrived{r});
+    }
+    if (what < 72) return Tell(fire::DrawRevised(id, setup_, now_, dice_.Bits()));
+    if (what < 76) return Tell(Blocked{id});
+    if (what < 80) return Tell(Unblocked{id});
+    if (what < 86) return Tell(fire::DrawCall(id, dice_.Bits()).call);
+    if (what < 92) {
+      const NextCall next{{dice_.Bits() % 3}, {dice_.Int(0, 9)}, {dice_.Int(0, 9)}, Duration(dice_.Between(0, 9999))};
+      return Tell(ToolReturned{id, {dice_.Int(-1, 8)}, next});
+    }
+    if (what < 94) return Tell(Cancelled{id});
+    if (what < 99) {
+      if (moves_.empty()) return Tell(MoveDone{{dice_.Bits() % 9}});
+      std::swap(moves_[dice_.Index(moves_.size())], moves_.back());
+      Tell(MoveDone{moves_.back(), dice_.Chance(0.1)});
+      return moves_.pop_back();
+    }
+    if (2 * i > actions && dice_.Chance(0.05)) Tell(Drain{});
+  }
+
+  RequestId Anyone() {
+    if (ids_.empty() || dice_.Chance(0.02)) return {dice_.Bits() % 100};
+    return ids_[ids_.size() - 1 - dice_.Index(std::min<std::size_t>(ids_.size(), 64))];
+  }
+
+  void Pass() {
+    const bool back = dice_.Chance(0.02);
+    now_ += Duration(back ? dice_.Between(-1000, 0) : dice_.Between(0, 300) * 1000);
+  }
+
+  template <class E>
+  void Tell(const E& event) {
+    cxx_->On(Event(event), now_);
+    kept_.push_back(event);  // what C points to
+    told_.Add(kept_.back());
+    if (dice_.Chance(0.5)) TellAll();
+  }
+
+  // C gets what C++ was told one by one as a batch.
+  void TellAll() {
+    same_ &= takt_scheduler_on(c_, told_.data(), told_.size(), Ns(now_)) == TAKT_OK;
+    told_.Clear(), kept_.clear();
+    Pass();
+  }
+
+  void ChangePolicy() {
+    TellAll();
+    const std::string spec = PolicyOf(dice_.Bits());
+    CAPTURE(spec);
+    cxx_->On(PolicyChanged{std::make_shared<const AnyPolicy>(*MakePolicy(spec))}, now_);
+    takt_error error;
+    takt_error_init(&error, sizeof error);
+    REQUIRE(takt_scheduler_set_policy(c_, spec.c_str(), Ns(now_), &error) == TAKT_OK);
+    CHECK(takt_scheduler_policy(c_) == cxx_->scheduler().policy().spec());
+  }
+
+  StepLimits Limits() {
+    StepLimits limits = setup_.limits;
+    if (dice_.Chance(0.8)) return limits;
+    limits.tokens = {dice_.Int(0, 64)}, limits.max_seqs = dice_.Int(0, 8), limits.adapters = dice_.Int(0, 3);
+    limits.swap_out = {dice_.Int(0, 9)}, limits.swap_in = {dice_.Int(0, 9)};
+    limits.prefill_tokens = {dice_.Int(1, 64)}, limits.chunk_tokens = {dice_.Int(1, 64)};
+    return limits;
+  }
+
+  // Plans, and commits the oldest step before, in one call or in two.
+  void Step(bool unknown = false) {
+    TellAll();
+    const bool by_default = dice_.Chance(0.05);
+    const StepLimits limits = by_default ? StepLimits{} : Limits();
+    const takt_limits in_c = InC(limits);
+    const takt_limits* told = by_default ? nullptr : &in_c;
+    auto plan = Sized<takt_plan>();
+    const bool commits = unknown || std::cmp_greater(flight_.size(), setup_.depth);
+    const std::uint64_t step = !commits ? 0 : unknown || flight_.empty() ? 12345 : flight_.front().id;
+    const std::vector<RowResult> rows = commits ? Results() : std::vector<RowResult>();
+    const auto* rows_in_c = reinterpret_cast<const takt_row_result*>(rows.data());
+    std::vector<takt_plan_entry> run(static_cast<std::size_t>(dice_.Of({0, 3, 4096})));
+    if (commits) cxx_->Commit({{step}, rows}, now_);
+    const StepPlan& expected = cxx_->Plan(now_, limits);
+    if (dice_.Chance(0.5)) {
+      same_ &= takt_scheduler_step(c_, step, rows_in_c, rows.size(), Ns(now_), told, &plan, run.data(), run.size()) ==
+               TAKT_OK;
+      const std::size_t n = std::min(run.size(), plan.n_run);
+      same_ &= SameAll(expected.run.first(std::min(n, expected.run.size())), run.data(), n);
+    } else {
+      if (commits) same_ &= takt_scheduler_commit(c_, step, rows_in_c, rows.size(), Ns(now_)) == TAKT_OK;
+      same_ &= takt_scheduler_plan(c_, Ns(now_), told, &plan) == TAKT_OK;
+    }
+    if (commits && !unknown && !flight_.empty()) flight_.pop_front();
+    Compare(expected, plan);
+    for (const KvMove& move : expected.moves) moves_.push_back(move.id);
+    if (!expected.run.empty()) {
+      flight_.push_back({expected.id.value, {expected.run.begin(), expected.run.end()}, plan.run});
+    }
+    Pass();
+  }
+
+  void Commit() {
+    TellAll();
+    const std::vector<RowResult> rows = Results();
+    const std::uint64_t step = flight_.front().id;
+    cxx_->Commit({{step}, rows}, now_);
+    same_ &= takt_scheduler_commit(c_, step, reinterpret_cast<const takt_row_result*>(rows.data()), rows.size(),
+                                   Ns(now_)) == TAKT_OK;
+    flight_.pop_front();
+    Pass();
+  }
+
+  // Of the oldest step in flight, whose plan must still be what it was.
+  std::vector<RowResult> Results() {
+    std::vector<RowResult> rows;
+    if (flight_.empty()) return rows;
+    const Flight& flight = flight_.front();
+    same_ &= SameAll(flight.run, flight.in_c, flight.run.size());
+    for (const PlanEntry& entry : flight.run) {
+      if (dice_.Chance(0.02)) continue;
+      RowResult row{entry.request, entry.lane};
+      if (entry.samples()) row.tokens = static_cast<std::uint16_t>(1 + dice_.Int(0, entry.speculative));
+      if (dice_.Chance(0.01)) row.tokens = static_cast<std::uint16_t>(dice_.Int(0, 70));
+      row.drafts = static_cast<std::uint8_t>(dice_.Int(0, setup_.most_drafts));
+      if ((lengths_[entry.request.value] -= row.tokens) <= 0) row.flags |= RowResult::kFinished;
+      if (dice_.Chance(0.005)) row.flags |= RowResult::kFailed;
+      rows.push_back(row);
+    }
+    if (rows.size() > 1 && dice_.Chance(0.05)) std::swap(rows.front(), rows.back());
+    return rows;
+  }
+
+  void Compare(const StepPlan& a, const takt_plan& b) {
+    entries_ += static_cast<std::int64_t>(a.run.size());
+    same_ &= a.id.value == b.id && static_cast<std::uint32_t>(a.idle) == b.idle && a.tokens.value == b.tokens &&
+             Ns(a.wake_at) == b.wake_at && SameAll(a.run, b.run, b.n_run) && SameAll(a.moves, b.moves, b.n_moves) &&
+             SameAll(a.preempted, b.preempted, b.n_preempted) && SameAll(a.failed, b.failed, b.n_failed) &&
+             SameAll(a.released, b.released, b.n_released);
+  }
+
+  void CompareExplanations(RequestId id) {
+    const Explanation a = cxx_->scheduler().Explain(id);
+    auto b = Sized<takt_explanation>();
+    REQUIRE(takt_scheduler_explain(c_, id.value, &b) == TAKT_OK);
+    bool same =
+        static_cast<std::uint32_t>(a.status) == b.status && static_cast<std::uint32_t>(a.waits_for) == b.waits_for;
+    same = same && a.promoted == (b.promoted != 0) && a.ahead == b.ahead && Ns(a.key.arrival) == b.key_arrival;
+    same = same && std::memcmp(&a.key.key, &b.key, sizeof b.key) == 0 && a.key_parts.size == b.n_parts;
+    same = same && a.known.value == b.known && a.computed.value == b.computed && a.in_flight.value == b.in_flight;
+    same = same && a.generated.value == b.generated && a.kv_blocks.value == b.kv_blocks;
+    same = same && a.cpu_blocks.value == b.cpu_blocks;
+    for (std::size_t i = 0; same && i < a.key_parts.size; ++i) {
+      same = a.key_parts.parts[i].name == b.parts[i].name &&
+             std::memcmp(&a.key_parts.parts[i].value, &b.parts[i].value, sizeof(double)) == 0;
+    }
+    if (!same) FAIL_CHECK("explanations of request " << id.value << " differ");
+  }
+
+  fire::Setup setup_;
+  Dice dice_;
+  std::string cxx_log_, c_log_;
+  std::optional<Recorder> cxx_recorder_;
+  std::optional<Recorded<Scheduler>> cxx_;
+  takt_scheduler* c_ = nullptr;
+  TimePoint now_{};
+  std::uint64_t last_id_ = 0;
+  std::vector<RequestId> ids_;
+  std::map<std::uint64_t, std::int32_t> lengths_;
+  std::vector<MoveId> moves_;
+  std::deque<Flight> flight_;
+  std::deque<Event> kept_;
+  Told told_;
+  bool same_ = true;
+  std::int64_t entries_ = 0;
+};
+
+TEST_CASE("through C and through C++, plans, counters, explanations and logs are the same") {
+  std::int64_t entries = 0;
+  for (std::int64_t seed = 1; seed <= Scaled(400); ++seed) {
+    CAPTURE(seed);
+    Twins twins(static_cast<std::uint64_t>(seed));
+    twins.Run(300);
+    twins.CompareWholes();
+    entries += twins.entries();
+  }
+  CHECK(entries > 10 * Scaled(400));
+}
+
+}  // namespace
+}  // namespace takt

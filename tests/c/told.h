@@ -1,0 +1,212 @@
+// Events of C++ as a host in C would tell them, and the options of both.
+#ifndef TAKT_TESTS_C_TOLD_H_
+#define TAKT_TESTS_C_TOLD_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "takt/c/takt.h"
+#include "takt/model/event.h"
+#include "takt/model/instance.h"
+#include "takt/scheduler_options.h"
+
+namespace takt {
+
+// A struct for takt to write to.
+template <class T>
+T Sized() {
+  T out{};
+  out.struct_size = sizeof out;
+  return out;
+}
+
+inline std::int64_t Ns(TimePoint t) { return t.time_since_epoch().count(); }
+
+inline takt_estimate InC(const Estimate& e) {
+  takt_estimate c{};
+  c.mean = e.mean;
+  std::copy(e.quantiles.begin(), e.quantiles.end(), c.quantiles);
+  return c;
+}
+inline takt_work_after InC(const WorkAfter& a) {
+  return {a.calls, a.prompt_tokens, a.output_tokens, a.kv_steps, a.path_tokens};
+}
+inline takt_next_call InC(const NextCall& n) {
+  return {n.tool.value, n.after.value, n.returned.value, n.duration.count()};
+}
+
+inline takt_limits InC(const StepLimits& l) {
+  return {sizeof(takt_limits),  l.tokens.value, l.max_seqs,       l.prefill_tokens.value,
+          l.chunk_tokens.value, l.adapters,     l.swap_out.value, l.swap_in.value};
+}
+
+inline takt_scheduler_options InC(const SchedulerOptions& o) {
+  takt_scheduler_options c;
+  takt_scheduler_options_init(&c, sizeof c);
+  c.max_running = o.max_running, c.max_waiting = o.max_waiting, c.reserve_requests = o.reserve_requests;
+  c.shed = static_cast<std::uint32_t>(o.shed), c.order = static_cast<std::uint32_t>(o.order);
+  c.preempt = static_cast<std::uint32_t>(o.preempt), c.preempt_action = static_cast<std::uint32_t>(o.preempt_action);
+  c.preempt_margin = o.preempt_margin;
+  c.kv = static_cast<std::uint32_t>(o.kv);
+  c.kv_block_tokens = o.kv_block_tokens.value, c.kv_blocks = o.kv_blocks.value, c.cpu_blocks = o.cpu_blocks.value;
+  c.kv_watermark = o.kv_watermark, c.prefix_cache = o.prefix_cache;
+  c.admission_window = o.admission_window;
+  c.first_step = o.first_step.value, c.hash_seed = o.hash_seed;
+  c.max_step_tokens = o.max_step_tokens.value, c.max_step_seqs = o.max_step_seqs;
+  return c;
+}
+
+// A batch, and all that its events point to.
+class Told {
+ public:
+  template <class E>
+  void Add(const E& e) {
+    takt_event event{};
+    Fill(e, event);
+    events_.push_back(event);
+  }
+  template <class... Es>
+  void Add(const std::variant<Es...>& event) {
+    std::visit([this](const auto& e) { Add(e); }, event);
+  }
+  void Clear() { events_.clear(), requests_.clear(), instances_.clear(), workflows_.clear(), stages_.clear(); }
+
+  const takt_event* data() const { return events_.data(); }
+  std::size_t size() const { return events_.size(); }
+
+ private:
+  takt_request* NewRequest() {
+    takt_request_init(&requests_.emplace_back(), sizeof(takt_request));
+    return &requests_.back();
+  }
+
+  void Fill(const Arrived& e, takt_event& to) {
+    const Request& r = e.request;
+    takt_request& c = *NewRequest();
+    if (!r.chunkable) c.flags |= TAKT_REQUEST_UNCHUNKABLE;
+    if (!r.preemptible) c.flags |= TAKT_REQUEST_UNPREEMPTIBLE;
+    c.id = r.id.value, c.workflow = r.workflow.value, c.stage = r.stage.value, c.agent = r.agent.value;
+    c.tenant = r.tenant.value, c.adapter = r.adapter.value;
+    c.arrival = Ns(r.arrival), c.workflow_arrival = Ns(r.workflow_arrival);
+    c.deadline = Ns(r.deadline), c.expires_at = Ns(r.expires_at);
+    c.prompt_tokens = r.prompt_tokens.value, c.max_output_tokens = r.max_output_tokens.value;
+    c.sequences = r.sequences, c.priority = r.priority;
+    c.output_tokens = InC(r.output_tokens), c.workflow_tokens_left = InC(r.workflow_tokens_left);
+    c.after = InC(r.after), c.next_call = InC(r.next_call), c.compute = r.compute.count();
+    if (r.prefix != nullptr) {
+      c.prefix_hashes = r.prefix->hashes.data(), c.n_prefix_hashes = r.prefix->hashes.size();
+      c.prefix_block_tokens = r.prefix->block_tokens.value;
+    }
+    if (r.scores != nullptr) {
+      c.scores = reinterpret_cast<const takt_model_score*>(r.scores->data()), c.n_scores = r.scores->size();
+    }
+    to.type = TAKT_EVENT_ARRIVED, to.u.arrived.request = &c;
+  }
+  void Fill(const Revised& e, takt_event& to) {
+    takt_request& c = *NewRequest();
+    c.id = e.request.value;
+    std::uint32_t told = 0;
+    const auto tell = [&told](std::uint32_t bit, const auto& field, auto set) {
+      if (!field) return;
+      told |= bit;
+      set(*field);
+    };
+    tell(TAKT_TOLD_OUTPUT_TOKENS, e.output_tokens, [&](const Estimate& x) { c.output_tokens = InC(x); });
+    tell(TAKT_TOLD_WORKFLOW_TOKENS_LEFT, e.workflow_tokens_left,
+         [&](const Estimate& x) { c.workflow_tokens_left = InC(x); });
+    tell(TAKT_TOLD_AFTER, e.after, [&](const WorkAfter& x) { c.after = InC(x); });
+    tell(TAKT_TOLD_DEADLINE, e.deadline, [&](TimePoint x) { c.deadline = Ns(x); });
+    tell(TAKT_TOLD_EXPIRES_AT, e.expires_at, [&](TimePoint x) { c.expires_at = Ns(x); });
+    tell(TAKT_TOLD_PRIORITY, e.priority, [&](std::int32_t x) { c.priority = x; });
+    tell(TAKT_TOLD_SEQUENCES, e.sequences, [&](std::int32_t x) { c.sequences = x; });
+    tell(TAKT_TOLD_NEXT_CALL, e.next_call, [&](const NextCall& x) { c.next_call = InC(x); });
+    to.type = TAKT_EVENT_REVISED, to.u.revised.request = &c, to.u.revised.told = told;
+  }
+  void Fill(const Blocked& e, takt_event& to) { to.type = TAKT_EVENT_BLOCKED, to.u.request = e.request.value; }
+  void Fill(const Unblocked& e, takt_event& to) { to.type = TAKT_EVENT_UNBLOCKED, to.u.request = e.request.value; }
+  void Fill(const ToolCalled& e, takt_event& to) {
+    to.type = TAKT_EVENT_TOOL_CALLED;
+    to.u.tool_called = {e.request.value, e.expected.count(), e.expected_returned.value, 0, e.tool.value};
+  }
+  void Fill(const ToolReturned& e, takt_event& to) {
+    to.type = TAKT_EVENT_TOOL_RETURNED;
+    to.u.tool_returned = {e.request.value, e.returned.value, 0, InC(e.next_call)};
+  }
+  void Fill(const Cancelled& e, takt_event& to) { to.type = TAKT_EVENT_CANCELLED, to.u.request = e.request.value; }
+  void Fill(const MoveDone& e, takt_event& to) {
+    to.type = TAKT_EVENT_MOVE_DONE, to.u.move_done = {e.move.value, e.failed, 0};
+  }
+  void Fill(const Drain&, takt_event& to) { to.type = TAKT_EVENT_DRAIN; }
+
+  void Fill(const RequestStarted& e, takt_event& to) {
+    to.type = TAKT_EVENT_REQUEST_STARTED, to.u.request_started = {e.request.value, e.instance.value};
+  }
+  void Fill(const RequestServed& e, takt_event& to) {
+    to.type = TAKT_EVENT_REQUEST_SERVED;
+    to.u.request_served = {e.request.value, e.instance.value, e.served.prefill.value, e.served.output.value};
+  }
+  void Fill(const RequestEnded& e, takt_event& to) {
+    to.type = TAKT_EVENT_REQUEST_ENDED;
+    const TokensServed served = e.served.value_or(TokensServed{});
+    to.u.request_ended = {e.request.value,     e.instance.value, served.prefill.value,
+                          served.output.value, e.failed,         e.served.has_value()};
+  }
+  void Fill(const InstanceUp& e, takt_event& to) {
+    takt_instance& c = instances_.emplace_back();
+    takt_instance_init(&c, sizeof c);
+    c.id = e.instance.id.value, c.model = e.instance.model.value, c.kv_tokens = e.instance.kv_tokens.value;
+    c.capacity = e.instance.capacity, c.token_s = e.instance.token_s, c.profile = e.instance.profile.c_str();
+    to.type = TAKT_EVENT_INSTANCE_UP, to.u.instance_up.instance = &c;
+  }
+  void Fill(const InstanceDown& e, takt_event& to) {
+    to.type = TAKT_EVENT_INSTANCE_DOWN, to.u.instance = e.instance.value;
+  }
+  void Fill(const InstanceReported& e, takt_event& to) {
+    const InstanceReport& r = e.report;
+    to.type = TAKT_EVENT_INSTANCE_REPORTED;
+    to.u.instance_reported = {e.instance.value, r.waiting, r.running, r.preempted, r.kv_used.value, 0};
+  }
+  static takt_stage StageInC(const WorkflowStage& s) {
+    return {s.stage.value, s.after.data(), s.after.size(), s.cost_s, s.calls, 0};
+  }
+  void Fill(const WorkflowDeclared& e, takt_event& to) {
+    takt_workflow& c = workflows_.emplace_back();
+    takt_workflow_init(&c, sizeof c);
+    std::vector<takt_stage>& stages = stages_.emplace_back();
+    for (const WorkflowStage& s : e.workflow.stages) stages.push_back(StageInC(s));
+    c.open = e.workflow.open, c.id = e.workflow.id.value, c.tenant = e.workflow.tenant.value;
+    c.arrival = Ns(e.workflow.arrival), c.deadline = Ns(e.workflow.deadline);
+    c.stages = stages.data(), c.n_stages = stages.size();
+    to.type = TAKT_EVENT_WORKFLOW_DECLARED, to.u.workflow_declared.workflow = &c;
+  }
+  void Fill(const WorkflowGrown& e, takt_event& to) {
+    to.type = TAKT_EVENT_WORKFLOW_GROWN;
+    to.u.workflow_grown = {e.workflow.value, &stages_.emplace_back(1, StageInC(e.stage)).front(), e.before.data(),
+                           e.before.size()};
+  }
+  void Fill(const StageEnded& e, takt_event& to) {
+    to.type = TAKT_EVENT_STAGE_ENDED, to.u.stage_ended = {e.workflow.value, e.stage, 0};
+  }
+  void Fill(const WorkflowEnded& e, takt_event& to) {
+    to.type = TAKT_EVENT_WORKFLOW_ENDED, to.u.workflow_ended = {e.workflow.value, e.cancelled, 0};
+  }
+  // Not told in C as events.
+  void Fill(const KvFreed&, takt_event&) {}
+  void Fill(const PolicyChanged&, takt_event&) {}
+  void Fill(const Epoch&, takt_event&) {}
+
+  std::vector<takt_event> events_;
+  std::deque<takt_request> requests_;
+  std::deque<takt_instance> instances_;
+  std::deque<takt_workflow> workflows_;
+  std::deque<std::vector<takt_stage>> stages_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_TESTS_C_TOLD_H_
