@@ -1,0 +1,189 @@
+// L0 and L1 through C: a random host drives a queue in C++ and one in C, and both answer alike.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "scale.h"
+#include "takt/base/random.h"
+#include "takt/c/takt.h"
+#include "takt/policy/registry.h"
+#include "takt/queue/ranker.h"
+#include "takt/queue/waiting_queue.h"
+
+namespace takt {
+namespace {
+
+TimePoint At(std::int64_t ns) { return TimePoint(Duration(ns)); }
+
+takt_queue* Make(const char* policy) {
+  takt_queue_options options;
+  takt_queue_options_init(&options, sizeof options);
+  options.policy = policy;
+  takt_queue* queue = nullptr;
+  REQUIRE(takt_queue_create(&options, &queue, nullptr) == TAKT_OK);
+  return queue;
+}
+
+struct Both {
+  Request cxx;
+  takt_request c;
+};
+Both RequestOf(std::uint64_t id, Random& random, std::int64_t now) {
+  Both both;
+  takt_request_init(&both.c, sizeof both.c);
+  both.cxx.id = {id}, both.c.id = id;
+  both.cxx.workflow = {id / 3 + 1}, both.c.workflow = id / 3 + 1;
+  both.cxx.tenant.value = both.c.tenant = random.Below(4);
+  both.cxx.priority = both.c.priority = static_cast<std::int32_t>(random.Below(5));
+  both.cxx.prompt_tokens.value = both.c.prompt_tokens = static_cast<std::int32_t>(1 + random.Below(500));
+  const auto deadline = now + static_cast<std::int64_t>(random.Below(1'000'000'000));
+  both.cxx.deadline = At(deadline), both.c.deadline = deadline;
+  const Estimate length = Estimate::Exact(static_cast<double>(random.Below(300)));
+  both.cxx.output_tokens = length;
+  both.c.output_tokens.mean = length.mean;
+  std::copy(length.quantiles.begin(), length.quantiles.end(), both.c.output_tokens.quantiles);
+  return both;
+}
+
+TEST_CASE("a queue through C is the queue of C++") {
+  for (const char* policy :
+       {"aged(stjf,threshold=4,quantum=2)", "fair_share", "boosted_footprint", "mlfq", "hrrn", "edf"}) {
+    CAPTURE(policy);
+    for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(5)); ++seed) {
+      Random random(seed);
+      AnyWaitingQueue cxx(*MakePolicy(policy));
+      takt_queue* c = Make(policy);
+      CHECK(takt_queue_policy(c) == cxx.policy().spec());
+      std::uint64_t last = 0;
+      std::int64_t now = 0;
+      std::vector<std::uint64_t> running;
+      const auto same = [](QueueResult a, takt_result b) { return static_cast<takt_result>(a) == b; };
+      for (int step = 0; step < 200; ++step) {
+        now += static_cast<std::int64_t>(random.Below(400'000'000));
+        for (std::uint64_t n = random.Below(4); n > 0; --n) {
+          const Both r = RequestOf(random.Chance(0.05) ? random.Below(last + 1) : ++last, random, now);
+          REQUIRE(same(cxx.Push(r.cxx, At(now)), takt_queue_push(c, &r.c, now)));
+        }
+        const std::uint64_t any = random.Below(last + 2);
+        if (random.Chance(0.3)) {
+          Both news = RequestOf(any, random, now);
+          const Revised e{.request = {any}, .output_tokens = news.cxx.output_tokens, .priority = news.cxx.priority};
+          REQUIRE(same(cxx.Revise(e, At(now)),
+                       takt_queue_revise(c, &news.c, TAKT_TOLD_OUTPUT_TOKENS | TAKT_TOLD_PRIORITY, now)));
+        }
+        if (random.Chance(0.2)) REQUIRE(same(cxx.Erase({any}), takt_queue_erase(c, any)));
+        if (random.Chance(0.1)) REQUIRE(same(cxx.Hold({any}), takt_queue_hold(c, any)));
+        if (random.Chance(0.1)) REQUIRE(same(cxx.Pause({.request = {any}}, At(now)), takt_queue_pause(c, any, now)));
+        if (random.Chance(0.3)) REQUIRE(same(cxx.Requeue({any}, At(now)), takt_queue_requeue(c, any, now)));
+        cxx.Begin(At(now));
+        REQUIRE(takt_queue_begin(c, now) == TAKT_OK);
+        std::vector<AnyWaitingQueue::Ran> ran;
+        std::vector<takt_ran> ran_c;
+        for (std::uint64_t n = random.Below(5); n > 0; --n) {
+          std::uint64_t top = 1;
+          REQUIRE(takt_queue_top(c, &top) == (cxx.Top() ? 1 : 0));
+          REQUIRE(top == cxx.Top().value);
+          if (top == 0) break;
+          REQUIRE(same(cxx.Take({top}), takt_queue_take(c, top)));
+          if (random.Chance(0.4)) continue;
+          ran.push_back({{top}, {5}, {1}}), ran_c.push_back({top, 5, 1});
+          running.push_back(top);
+        }
+        takt_pressure pressure;
+        takt_pressure_init(&pressure, sizeof pressure);
+        pressure.head = TAKT_WAITS_FOR_KV, pressure.kv_tokens = 1000;
+        const QueuePressure told{.head = WaitsFor::kKv, .kv_tokens = {1000}};
+        cxx.End(ran, At(now), &told);
+        REQUIRE(takt_queue_end(c, ran_c.data(), ran_c.size(), &pressure, now) == TAKT_OK);
+        std::vector<AnyWaitingQueue::Holding> rows;
+        std::vector<takt_holding> rows_c;
+        for (std::uint64_t id : running) rows.push_back({{id}, {2}}), rows_c.push_back({id, 2, 0});
+        std::vector<RequestId> victims;
+        const std::uint64_t* victims_c = nullptr;
+        std::size_t n_victims = 0;
+        cxx.Victims(rows, {4}, At(now), victims, cxx.Top());
+        REQUIRE(takt_queue_victims(c, rows_c.data(), rows_c.size(), 4, cxx.Top().value, now, &victims_c, &n_victims) ==
+                TAKT_OK);
+        REQUIRE(std::equal(victims.begin(), victims.end(), victims_c, victims_c + n_victims,
+                           [](RequestId a, std::uint64_t b) { return a.value == b; }));
+        std::size_t counted = 0, expected = 0;
+        for (const auto& r : ran) expected += cxx.Computed(r) == QueueResult::kDone ? 1u : 0u;
+        REQUIRE(takt_queue_computed(c, ran_c.data(), ran_c.size(), &counted) == TAKT_OK);
+        REQUIRE(counted == expected);
+        std::vector<RequestId> order(cxx.size());
+        std::vector<std::uint64_t> order_c(cxx.size() + 1);
+        REQUIRE(cxx.List(order) == order.size());
+        REQUIRE(takt_queue_list(c, order_c.data(), order_c.size()) == order.size());
+        REQUIRE(takt_queue_size(c) == order.size());
+        for (std::size_t i = 0; i < order.size(); ++i) REQUIRE(order[i].value == order_c[i]);
+        REQUIRE(static_cast<takt_result>(cxx.place({any})) == takt_queue_place(c, any));
+      }
+      CHECK(takt_queue_destroy(c) == TAKT_OK);
+    }
+  }
+}
+
+TEST_CASE("keys through C are those of C++") {
+  for (const char* policy : {"stjf", "edf", "hrrn", "boosted_footprint", "ltr"}) {
+    CAPTURE(policy);
+    Ranker ranker(*MakePolicy(policy));
+    takt_ranker* c = nullptr;
+    REQUIRE(takt_ranker_create(policy, &c, nullptr) == TAKT_OK);
+    CHECK(((takt_ranker_traits(c) & TAKT_TRAIT_FIXED) != 0) == ranker.traits().fixed);
+    CHECK(((takt_ranker_traits(c) & TAKT_TRAIT_MOVING) != 0) == ranker.traits().moving);
+    Random random(3);
+    std::vector<takt_request> requests;
+    std::vector<double> keys(50), expected;
+    for (std::uint64_t id = 1; id <= keys.size(); ++id) {
+      const Both r = RequestOf(id, random, 5);
+      requests.push_back(r.c);
+      expected.push_back(ranker.Key(r.cxx, At(7'000'000'000)));
+    }
+    REQUIRE(takt_ranker_keys(c, requests.data(), keys.size(), sizeof(takt_request), 7'000'000'000, keys.data()) ==
+            TAKT_OK);
+    CHECK(keys == expected);
+    CHECK(takt_ranker_destroy(c) == TAKT_OK);
+  }
+}
+
+TEST_CASE("a queue in C says what is wrong") {
+  takt_error error;
+  takt_error_init(&error, sizeof error);
+  takt_queue* queue = nullptr;
+  takt_queue_options options;
+  takt_queue_options_init(&options, sizeof options);
+  options.policy = "sooner";
+  CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
+  CHECK(std::string(error.text).find("policy: ") == 0);
+  CHECK(queue == nullptr);
+  options.policy = "fcfs";
+  options.reserve_requests = -1;
+  CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
+  CHECK(std::string(error.text) == "reserve_requests is -1: must be 0 to 2147483648");
+  CHECK(takt_queue_create(nullptr, &queue, &error) == TAKT_E_NULL);
+  options.struct_size = 4;
+  CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_SIZE);
+
+  CHECK(takt_queue_begin(nullptr, 0) == TAKT_E_NULL);
+  CHECK(takt_queue_take(nullptr, 1) == -TAKT_E_NULL);
+  queue = Make("fcfs");
+  CHECK(takt_queue_push(queue, nullptr, 0) == -TAKT_E_NULL);
+  CHECK(takt_queue_top(queue, nullptr) == -TAKT_E_NULL);
+  CHECK(takt_queue_end(queue, nullptr, 1, nullptr, 0) == TAKT_E_NULL);
+  takt_request request{};
+  CHECK(takt_queue_push(queue, &request, 0) == -TAKT_E_SIZE);
+  takt_request_init(&request, sizeof request);
+  CHECK(takt_queue_push(queue, &request, 0) == TAKT_RESULT_INVALID);
+  CHECK(takt_queue_revise(queue, &request, 1u << 20, 0) == -TAKT_E_INVALID);
+  takt_ranker* ranker = nullptr;
+  REQUIRE(takt_ranker_create(nullptr, &ranker, nullptr) == TAKT_OK);
+  CHECK(takt_queue_begin(reinterpret_cast<takt_queue*>(ranker), 0) == TAKT_E_HANDLE);
+  CHECK(takt_ranker_destroy(ranker) == TAKT_OK);
+  CHECK(takt_queue_destroy(queue) == TAKT_OK);
+  CHECK(takt_queue_destroy(nullptr) == TAKT_OK);
+}
+
+}  // namespace
+}  // namespace takt
