@@ -13,6 +13,11 @@ foreach(_part core learning sim planning)
   install(EXPORT takt_${_part} FILE takt_${_part}.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir}
     COMPONENT takt_development)
 endforeach()
+if(TARGET takt_c)  # for hosts of other languages: the library and its header, without those of C++
+  install(TARGETS takt_c EXPORT takt_c LIBRARY COMPONENT takt_c)
+  install(EXPORT takt_c FILE takt_c.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir} COMPONENT takt_c)
+  install(FILES include/takt/c/takt.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/takt/c COMPONENT takt_c)
+endif()
 if(TARGET takt_cli)
   install(TARGETS takt_cli RUNTIME COMPONENT takt_tool)
 endif()
@@ -34,18 +39,22 @@ write_basic_package_version_file(taktConfigVersion.cmake COMPATIBILITY SameMinor
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/taktConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/taktConfigVersion.cmake
   DESTINATION ${_takt_cmake_dir} COMPONENT takt_development)
 
-# pkg-config: takt, and takt-core, takt-learning, takt-sim, takt-planning.
+# pkg-config: takt, and takt-core, takt-learning, takt-sim, takt-planning; takt_c.
 file(RELATIVE_PATH _takt_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # so that the tree can be moved
 string(REGEX REPLACE "/$" "" _takt_pc_prefix ${_takt_pc_prefix})
-# takt_pc(NAME description LIBS flags REQUIRES packages PRIVATE packages): a static library leaves those to its user.
+# takt_pc(NAME description LIBS flags REQUIRES packages PRIVATE packages COMPONENT component): a static library leaves
+# private ones to its user.
 function(takt_pc name description)
-  cmake_parse_arguments(_pc "" "LIBS;REQUIRES;PRIVATE;CFLAGS" "" ${ARGN})
+  cmake_parse_arguments(_pc "" "LIBS;REQUIRES;PRIVATE;CFLAGS;COMPONENT" "" ${ARGN})
+  if(NOT _pc_COMPONENT)
+    set(_pc_COMPONENT takt_development)
+  endif()
   if(NOT BUILD_SHARED_LIBS)
     string(APPEND _pc_REQUIRES " ${_pc_PRIVATE}")
   endif()
   configure_file(cmake/takt.pc.in ${name}.pc @ONLY)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT takt_development)
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${_pc_COMPONENT})
 endfunction()
 takt_pc(takt-core "${PROJECT_DESCRIPTION}: the headers" REQUIRES "absl_status absl_statusor")
 takt_pc(takt "${PROJECT_DESCRIPTION}" LIBS -ltakt CFLAGS -DTAKT_COMPILED=1 REQUIRES takt-core PRIVATE "fmt zlib")
@@ -53,3 +62,6 @@ takt_pc(takt-learning "takt: predictors" LIBS -ltakt_learning REQUIRES takt PRIV
 takt_pc(takt-sim "takt: workloads and the simulator" LIBS -ltakt_sim REQUIRES takt-learning PRIVATE "fmt zlib")
 takt_pc(takt-planning "takt: plans of clusters" LIBS -ltakt_planning REQUIRES takt-sim
   PRIVATE "fmt${_takt_solver_requires}")
+if(TARGET takt_c)
+  takt_pc(takt_c "${PROJECT_DESCRIPTION}: the C interface" LIBS -ltakt_c COMPONENT takt_c)
+endif()
