@@ -226,6 +226,28 @@ PLACE(takt_explanation, n_parts, 56);
 PLACE(takt_explanation, reserved, 60);
 PLACE(takt_explanation, parts, 64);
 
+SIZE(takt_queue_options, 32);
+PLACE(takt_queue_options, struct_size, 0);
+PLACE(takt_queue_options, reserve_requests, 8);
+PLACE(takt_queue_options, hash_seed, 16);
+PLACE(takt_queue_options, policy, 24);
+
+SIZE(takt_ran, 16);
+PLACE(takt_ran, request, 0);
+PLACE(takt_ran, prefill, 8);
+PLACE(takt_ran, output, 12);
+
+SIZE(takt_pressure, 24);
+PLACE(takt_pressure, struct_size, 0);
+PLACE(takt_pressure, head, 4);
+PLACE(takt_pressure, limits, 8);
+PLACE(takt_pressure, kv_tokens, 16);
+PLACE(takt_pressure, engines, 20);
+
+SIZE(takt_holding, 16);
+PLACE(takt_holding, request, 0);
+PLACE(takt_holding, blocks, 8);
+
 SIZE(takt_router_options, 56);
 PLACE(takt_router_options, struct_size, 0);
 PLACE(takt_router_options, window, 4);
