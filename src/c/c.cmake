@@ -6,6 +6,7 @@ add_library(takt_c SHARED
   record/replay.cc
   c/common.cc
   c/events.cc
+  c/inbox.cc
   c/router.cc
   c/scheduler.cc)
 add_library(takt::c ALIAS takt_c)
