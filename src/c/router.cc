@@ -11,6 +11,7 @@
 
 #include "c/events.h"
 #include "c/handle.h"
+#include "c/inbox.h"
 #include "c/layout.h"
 #include "c/memory.h"
 #include "takt/placement/least_loaded.h"
@@ -96,6 +97,15 @@ takt_status takt_router_on(takt_router* router, const takt_event* events, size_t
   if (const takt_status status = Valid(router); status != TAKT_OK) return status;
   if (const takt_status status = Sound<RouterEvent>(events, n); status != TAKT_OK) return status;
   ForEach<RouterEvent>(events, n, [&](const RouterEvent& event) { router->router->On(event, At(now)); });
+  return TAKT_OK;
+}
+
+takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now, size_t* n) noexcept {
+  if (const takt_status status = FirstOf(Valid(router), Valid(inbox)); status != TAKT_OK) return status;
+  if (!inbox->of_router) return TAKT_E_INVALID;
+  const std::size_t taken =
+      inbox->of_router->Drain([&](const RouterEvent& event) { router->router->On(event, At(now)); });
+  if (n != nullptr) *n = taken;
   return TAKT_OK;
 }
 

@@ -13,6 +13,7 @@
 
 #include "c/events.h"
 #include "c/handle.h"
+#include "c/inbox.h"
 #include "c/layout.h"
 #include "c/memory.h"
 #include "takt/pause/registry.h"
@@ -173,6 +174,16 @@ takt_status takt_scheduler_on(takt_scheduler* scheduler, const takt_event* event
   if (const takt_status status = Sound<Event>(events, n); status != TAKT_OK) return status;
   const Busy busy(*scheduler);
   ForEach<Event>(events, n, [&](const Event& event) { scheduler->scheduler->On(event, At(now)); });
+  return TAKT_OK;
+}
+
+takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* inbox, int64_t now, size_t* n) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Valid(inbox)); status != TAKT_OK) return status;
+  if (!inbox->of_scheduler) return TAKT_E_INVALID;
+  const Busy busy(*scheduler);
+  const std::size_t taken =
+      inbox->of_scheduler->Drain([&](const Event& event) { scheduler->scheduler->On(event, At(now)); });
+  if (n != nullptr) *n = taken;
   return TAKT_OK;
 }
 

@@ -780,6 +780,31 @@ typedef struct takt_router_counts {
 } takt_router_counts;
 TAKT_API takt_status takt_router_count(const takt_router* router, takt_router_counts* counts) TAKT_NOEXCEPT;
 
+// ---- the inbox ------------------------------------------------------------------------------------------------------
+
+// Events from many threads to the one that owns a scheduler or a router.
+typedef struct takt_inbox takt_inbox;
+
+enum { TAKT_INBOX_OF_SCHEDULER = 0, TAKT_INBOX_OF_ROUTER = 1 };
+
+enum {  // of takt_inbox_push
+  TAKT_PUSHED_FULL = 0,  // not taken
+  TAKT_PUSHED_QUEUED = 1,  // taken, behind others
+  TAKT_PUSHED_FIRST = 2  // taken, and the inbox was empty: the moment to wake a thread that sleeps
+};
+
+// `capacity` 0: unbounded.
+TAKT_API takt_status takt_inbox_create(uint32_t kind, size_t capacity, takt_inbox** inbox,
+                                       takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_inbox_destroy(takt_inbox* inbox) TAKT_NOEXCEPT;
+// From any thread; `pushed` may be NULL. Locks for the time of one move.
+TAKT_API takt_status takt_inbox_push(takt_inbox* inbox, const takt_event* event, uint32_t* pushed) TAKT_NOEXCEPT;
+// From the thread that owns the scheduler or the router: tells it what has come so far, in order. `n`, how many, may be
+// NULL.
+TAKT_API takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* inbox, int64_t now,
+                                         size_t* n) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now, size_t* n) TAKT_NOEXCEPT;
+
 // ---- the log --------------------------------------------------------------------------------------------------------
 
 typedef struct takt_replay_report {

@@ -1,0 +1,46 @@
+#include "c/inbox.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "c/events.h"
+#include "c/handle.h"
+#include "c/memory.h"
+
+namespace takt::c {
+namespace {
+
+template <class E>
+takt_status Push(BasicInbox<E>& inbox, const takt_event* event, std::uint32_t* pushed) {
+  if (const takt_status status = Sound<E>(event, 1); status != TAKT_OK) return status;
+  ForEach<E>(event, 1, [&](E&& e) {
+    const Pushed how = inbox.Push(std::move(e));
+    if (pushed != nullptr) *pushed = static_cast<std::uint32_t>(how);
+  });
+  return TAKT_OK;
+}
+
+}  // namespace
+}  // namespace takt::c
+
+using namespace takt;
+using namespace takt::c;
+
+takt_status takt_inbox_create(uint32_t kind, size_t capacity, takt_inbox** inbox, takt_error* error) noexcept {
+  if (inbox == nullptr) return Say(error, TAKT_E_NULL, "inbox is NULL");
+  *inbox = nullptr;
+  if (kind > TAKT_INBOX_OF_ROUTER) return Say(error, TAKT_E_INVALID, "kind: must be that of a scheduler or a router");
+  return UnlessMemoryEnds(error, [&]() -> takt_status {
+    *inbox = std::make_unique<takt_inbox>(kind, capacity == 0 ? Inbox::kUnbounded : capacity).release();
+    return TAKT_OK;
+  });
+}
+
+takt_status takt_inbox_destroy(takt_inbox* inbox) noexcept { return Destroy(inbox); }
+
+takt_status takt_inbox_push(takt_inbox* inbox, const takt_event* event, uint32_t* pushed) noexcept {
+  if (const takt_status status = Valid(inbox); status != TAKT_OK) return status;
+  return inbox->of_scheduler ? Push(*inbox->of_scheduler, event, pushed) : Push(*inbox->of_router, event, pushed);
+}

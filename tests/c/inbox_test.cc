@@ -1,0 +1,99 @@
+// Events from many threads, each once and in the order of its thread.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "c/told.h"
+#include "catch.h"
+#include "takt/c/takt.h"
+
+namespace takt {
+namespace {
+
+constexpr std::uint64_t kThreads = 4, kEach = 500;
+
+// Each thread lets its requests arrive, and cancels each after it.
+TEST_CASE("what threads push reaches the scheduler once, in the order of each") {
+  takt_scheduler_options options;
+  takt_scheduler_options_init(&options, sizeof options);
+  options.kv_blocks = 64;
+  takt_scheduler* scheduler = nullptr;
+  REQUIRE(takt_scheduler_create(&options, &scheduler, nullptr) == TAKT_OK);
+  takt_inbox* inbox = nullptr;
+  REQUIRE(takt_inbox_create(TAKT_INBOX_OF_SCHEDULER, 0, &inbox, nullptr) == TAKT_OK);
+
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([inbox, t] {
+      for (std::uint64_t i = 1; i <= kEach; ++i) {
+        takt_request request;
+        takt_request_init(&request, sizeof request);
+        request.id = t * kEach + i, request.prompt_tokens = 1;
+        takt_event event{};
+        event.type = TAKT_EVENT_ARRIVED, event.u.arrived.request = &request;
+        takt_inbox_push(inbox, &event, nullptr);
+        event.type = TAKT_EVENT_CANCELLED, event.u.request = request.id;
+        takt_inbox_push(inbox, &event, nullptr);
+      }
+    });
+  }
+  std::size_t taken = 0;
+  for (std::int64_t now = 0; taken < 2 * kThreads * kEach; ++now) {
+    std::size_t n = 0;
+    if (takt_scheduler_take(scheduler, inbox, now, &n) != TAKT_OK) break;
+    taken += n;
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(taken == 2 * kThreads * kEach);
+  for (std::size_t i = 0; i < takt_scheduler_stat_count(); ++i) {
+    const char* name = nullptr;
+    std::uint64_t value = 0;
+    REQUIRE(takt_scheduler_stat(scheduler, i, &name, &value) == TAKT_OK);
+    const std::string_view counter = name;
+    if (counter == "arrived" || counter == "cancelled") CHECK(value == kThreads * kEach);
+    if (counter == "events_unknown") CHECK(value == 0);
+  }
+  CHECK(takt_inbox_destroy(inbox) == TAKT_OK);
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+}
+
+TEST_CASE("an inbox says what became of an event, and is of one kind") {
+  takt_inbox* inbox = nullptr;
+  CHECK(takt_inbox_create(2, 0, &inbox, nullptr) == TAKT_E_INVALID);
+  REQUIRE(takt_inbox_create(TAKT_INBOX_OF_ROUTER, 2, &inbox, nullptr) == TAKT_OK);
+  takt_event event{};
+  event.type = TAKT_EVENT_INSTANCE_DOWN, event.u.instance = 7;
+  std::uint32_t pushed = 9;
+  CHECK(takt_inbox_push(inbox, &event, &pushed) == TAKT_OK);
+  CHECK(pushed == TAKT_PUSHED_FIRST);
+  CHECK(takt_inbox_push(inbox, &event, &pushed) == TAKT_OK);
+  CHECK(pushed == TAKT_PUSHED_QUEUED);
+  CHECK(takt_inbox_push(inbox, &event, &pushed) == TAKT_OK);
+  CHECK(pushed == TAKT_PUSHED_FULL);
+  CHECK(takt_inbox_push(inbox, nullptr, &pushed) == TAKT_E_NULL);
+  event.type = TAKT_EVENT_BLOCKED;
+  CHECK(takt_inbox_push(inbox, &event, &pushed) == TAKT_E_INVALID);
+
+  takt_scheduler_options options;
+  takt_scheduler_options_init(&options, sizeof options);
+  options.kv_blocks = 64;
+  takt_scheduler* scheduler = nullptr;
+  REQUIRE(takt_scheduler_create(&options, &scheduler, nullptr) == TAKT_OK);
+  CHECK(takt_scheduler_take(scheduler, inbox, 0, nullptr) == TAKT_E_INVALID);
+  takt_router_options router_options;
+  takt_router_options_init(&router_options, sizeof router_options);
+  takt_router* router = nullptr;
+  REQUIRE(takt_router_create(&router_options, &router, nullptr) == TAKT_OK);
+  std::size_t n = 0;
+  CHECK(takt_router_take(router, inbox, 0, &n) == TAKT_OK);
+  CHECK(n == 2);
+  CHECK(takt_router_take(router, nullptr, 0, &n) == TAKT_E_NULL);
+  CHECK(takt_router_destroy(router) == TAKT_OK);
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+  CHECK(takt_inbox_destroy(inbox) == TAKT_OK);
+}
+
+}  // namespace
+}  // namespace takt
