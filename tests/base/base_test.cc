@@ -31,7 +31,7 @@ namespace {
 
 enum Loose { kLoose };
 enum Fixed : int { kFixed };
-constexpr auto NamesOf(Loose) { return std::to_array<std::string_view>({"loose"}); }
+[[maybe_unused]] constexpr auto NamesOf(Loose) { return std::to_array<std::string_view>({"loose"}); }
 constexpr auto NamesOf(Fixed) { return std::to_array<std::string_view>({"fixed"}); }
 static_assert(!NamedEnum<Loose> && NamedEnum<Fixed> && Name(kFixed) == "fixed");
 
