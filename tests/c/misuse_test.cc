@@ -79,7 +79,8 @@ TEST_CASE("the version is that of the header") {
 }
 
 TEST_CASE("null handles and null structs") {
-  takt_scheduler* scheduler = Make();
+  takt_scheduler* const first = Make();
+  takt_scheduler* scheduler = first;
   takt_router* router = MakeRouter();
   auto plan = Sized<takt_plan>();
   auto routing = Sized<takt_routing>();
@@ -89,7 +90,7 @@ TEST_CASE("null handles and null structs") {
 
   CHECK(takt_scheduler_create(nullptr, &scheduler, nullptr) == TAKT_E_NULL);
   CHECK(scheduler == nullptr);
-  scheduler = Make();
+  scheduler = first;
   CHECK(takt_scheduler_create(&options, nullptr, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_destroy(nullptr) == TAKT_OK);
   CHECK(takt_scheduler_on(nullptr, nullptr, 0, 0) == TAKT_E_NULL);

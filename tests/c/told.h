@@ -72,7 +72,7 @@ class Told {
   }
   template <class... Es>
   void Add(const std::variant<Es...>& event) {
-    std::visit([this](const auto& e) { Add(e); }, event);
+    std::visit([this](const auto& e) { this->Add(e); }, event);
   }
   void Clear() { events_.clear(), requests_.clear(), instances_.clear(), workflows_.clear(), stages_.clear(); }
 
