@@ -27,7 +27,8 @@ takt_status Readable(const T* in) {
   static_assert(offsetof(T, struct_size) == 0);
   if (in == nullptr) return TAKT_E_NULL;
   if (in->struct_size == sizeof(T)) return TAKT_OK;
-  if (in->struct_size < 8 || in->struct_size > kLargestStruct) return TAKT_E_SIZE;
+  // No header cuts a field in two.
+  if (in->struct_size < 8 || in->struct_size > kLargestStruct || in->struct_size % alignof(T) != 0) return TAKT_E_SIZE;
   const auto* bytes = reinterpret_cast<const unsigned char*>(in);
   const auto zero = [](unsigned char byte) { return byte == 0; };
   return in->struct_size < sizeof(T) || std::all_of(bytes + sizeof(T), bytes + in->struct_size, zero) ? TAKT_OK
@@ -49,7 +50,8 @@ template <class T>
 takt_status Writable(const T* out) {
   static_assert(offsetof(T, struct_size) == 0);
   if (out == nullptr) return TAKT_E_NULL;
-  return out->struct_size >= 8 && out->struct_size <= kLargestStruct ? TAKT_OK : TAKT_E_SIZE;
+  const std::uint32_t size = out->struct_size;
+  return size >= 8 && size <= kLargestStruct && size % alignof(T) == 0 ? TAKT_OK : TAKT_E_SIZE;
 }
 
 // As far as the caller's struct, which is Writable, reaches; what this library does not know becomes zero.

@@ -10,7 +10,7 @@
 #include "takt/inbox.h"
 
 struct takt_inbox : takt::c::Handle {
-  static constexpr std::uint32_t kMagic = 0x7a6b7403u;
+  static constexpr std::uint32_t kMagic = 0x7a6b7405u;
 
   takt_inbox(std::uint32_t kind, std::size_t capacity) : Handle(kMagic) {
     if (kind == TAKT_INBOX_OF_SCHEDULER) of_scheduler.emplace(capacity);

@@ -116,9 +116,11 @@ takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, 
   const auto at = [&](std::size_t i) {
     return reinterpret_cast<const takt_request*>(reinterpret_cast<const unsigned char*>(requests) + i * stride);
   };
-  if (n > 1 && stride < 8) return TAKT_E_INVALID;
+  if (n > 1 && stride % alignof(takt_request) != 0) return TAKT_E_INVALID;
   for (std::size_t i = 0; i < n; ++i) {
     if (const takt_status sound = Sound(at(i)); sound != TAKT_OK) return sound;
+    if (n > 1 && stride < at(i)->struct_size) return TAKT_E_INVALID;
+    if (at(i)->sequences < 1) return TAKT_E_INVALID;
   }
   for (std::size_t i = 0; i < n; ++i) {
     Request request;

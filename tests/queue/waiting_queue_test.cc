@@ -361,6 +361,25 @@ TEST_CASE("a request that is taken leaves the order until the iteration ends") {
   CHECK(two == Ids{{4}, {3}});
 }
 
+TEST_CASE("a promoted request that was taken may call a tool, which ends its promotion") {
+  for (const char* spec :
+       {"aged(fair_share,threshold=1,reset_at_tool_call=true)", "aged(sjf,threshold=1,reset_at_tool_call=true)"}) {
+    CAPTURE(spec);
+    AnyWaitingQueue queue(*MakePolicy(spec));
+    queue.Push(Of(1, 1), {});
+    queue.Push(Of(2, 9), {});
+    queue.Begin({});
+    Run(queue, {{1}});
+    queue.Begin({});  // promotes 2
+    CHECK(Done(queue.Take({2})));
+    CHECK(Done(queue.Pause({.request = {2}}, {})));
+    CHECK(queue.place({2}) == QueuePlace::kPaused);
+    queue.Push(Of(3, 2), {});
+    CHECK(Done(queue.Requeue({2}, {})));
+    CHECK(First(queue).size() == 2);
+  }
+}
+
 // Two queues are told the same, but that one of them has more taken from it, which is given back by Requeue, End or the
 // next Begin: its order is that of the other after each step, under every policy.
 TEST_CASE("what is taken and given back loses nothing") {

@@ -212,8 +212,8 @@ class WaitingQueue {
     if (table_[slot].place == QueuePlace::kPaused) return QueueResult::kOutOfPlace;
     inside_ = true;
     Tell(call, now);
+    queue_.Ran(slot, Leave(slot));  // with its promotion, which the call may end
     queue_.ToolCalled(slot);
-    queue_.Ran(slot, Leave(slot));
     table_[slot].place = QueuePlace::kPaused;
     return Done();
   }
