@@ -158,12 +158,11 @@ class EndlessMemory final : public KvOracle {
  public:
   Tokens block_tokens() const override { return {1}; }
   KvSnapshot Snapshot() const override { return {{1 << 30}, {1 << 30}, {0}}; }
-  Tokens CachedTokens(const Request&) override { return {0}; }
+  void CachedTokens(std::span<KvHit>) override {}
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     for (KvReservation& wish : wishes) wish.granted = true;
   }
   Blocks Release(RequestId, KvAction) override { return {0}; }
-  void Rollback(StepId, std::span<const KvReservation>) override {}
 };
 
 // Time of a plan in which all rows ask an oracle for a block.

@@ -78,7 +78,11 @@ void KvMemory::Shrink(Holding& holding, std::size_t blocks) {
 // ---- the scheduler's questions --------------------------------------------------------------------------------------
 
 // Whole blocks only, and never the last token, which is computed to sample from: so nobody writes to a shared block.
-takt::Tokens KvMemory::CachedTokens(const takt::Request& request) {
+void KvMemory::CachedTokens(std::span<takt::KvHit> hits) {
+  for (takt::KvHit& hit : hits) hit.tokens = Promise(*hit.request);
+}
+
+takt::Tokens KvMemory::Promise(const takt::Request& request) {
   Holding& holding = holdings_[request.id];
   holding.promised.clear();
   if (!prefix_cache_ || request.prefix == nullptr) return {0};
@@ -115,20 +119,13 @@ void KvMemory::Reserve(takt::StepId, std::span<takt::KvReservation> wishes) {
   }
 }
 
-void KvMemory::Rollback(takt::StepId, std::span<const takt::KvReservation> granted) {
-  for (const takt::KvReservation& wish : granted) {
-    Shrink(holdings_[wish.request], static_cast<std::size_t>(wish.have.value) / block_tokens_);
-  }
-}
-
 takt::Blocks KvMemory::Release(takt::RequestId request, takt::KvAction) {
   const takt::Blocks before = free_blocks();
   Shrink(holdings_[request], 0);
   return free_blocks() - before;
 }
 
-// ---- the engine's
-// -----------------------------------------------------------------------------------------------------
+// ---- the engine's ---------------------------------------------------------------------------------------------------
 
 std::span<const std::int32_t> KvMemory::table(takt::RequestId request) const {
   const auto found = holdings_.find(request);

@@ -35,10 +35,9 @@ class KvMemory final : public takt::KvOracle {
   // ---- for the scheduler ----
   takt::Tokens block_tokens() const override { return {static_cast<std::int32_t>(block_tokens_)}; }
   takt::KvSnapshot Snapshot() const override { return {total_blocks(), free_blocks(), {0}}; }
-  takt::Tokens CachedTokens(const takt::Request& request) override;
+  void CachedTokens(std::span<takt::KvHit> hits) override;
   void Reserve(takt::StepId step, std::span<takt::KvReservation> wishes) override;
   takt::Blocks Release(takt::RequestId request, takt::KvAction action) override;
-  void Rollback(takt::StepId step, std::span<const takt::KvReservation> granted) override;
 
   // ---- for the engine ----
   std::span<float> arena() { return gpu_; }
@@ -82,6 +81,7 @@ class KvMemory final : public takt::KvOracle {
   static takt::Blocks Count(std::size_t n) { return {static_cast<std::int32_t>(n)}; }
   takt::Tokens TokensOf(std::size_t blocks) const { return {static_cast<std::int32_t>(blocks * block_tokens_)}; }
   Block& At(BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
+  takt::Tokens Promise(const takt::Request& request);
   float* Numbers(std::vector<float>& arena, BlockId id) const {
     return arena.data() + static_cast<std::size_t>(id) * block_floats_;
   }

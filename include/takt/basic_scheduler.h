@@ -410,12 +410,13 @@ class BasicScheduler {
   PrefixCache::Hit HitOf(const Record& record) const;
   std::int32_t SharedBlocks(const Record& record, const PrefixCache::Hit& hit) const;
   std::int32_t BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const;
-  Fit TryAdmit(Slot slot);
+  Fit TryAdmit(Slot slot, std::span<const Slot> next = {});
   Fit TrySwapIn(Slot slot);
   void SwapIn(Slot slot, std::int32_t blocks);
   void Admit(Slot slot, std::int32_t start, std::int32_t tokens);
 
   // ---- scheduler/oracle.h
+  std::int32_t CachedOf(Slot slot, std::span<const Slot> next);
   void Wish(Slot slot, const internal::Candidate& candidate, std::int32_t blocks);
   void AskOracle();
 

@@ -117,7 +117,8 @@ constexpr auto NamesOf(OracleQuestion) {
 struct LogAnswer {
   OracleQuestion question = OracleQuestion::kBlockTokens;
   std::int32_t value = 0;     // tokens or blocks
-  std::vector<bool> granted;  // kReserve: of each wish
+  std::vector<bool> granted;   // kReserve: of each wish
+  std::vector<bool> for_ever;  // and whether it is refused so; of none where that is empty
 };
 
 using LogRecord = std::variant<LogStart, LogEvent, LogPlan, LogStep, LogCommit, LogAnswer>;
@@ -188,8 +189,9 @@ class RecordedOracle final : public KvOracle {
     Note(OracleQuestion::kPendingBlocks, now.pending);
     return now;
   }
-  Tokens CachedTokens(const Request& request) override {
-    return Note(OracleQuestion::kCachedTokens, oracle_.CachedTokens(request));
+  void CachedTokens(std::span<KvHit> hits) override {
+    oracle_.CachedTokens(hits);
+    for (const KvHit& hit : hits) Note(OracleQuestion::kCachedTokens, hit.tokens);
   }
   void Reserve(StepId step, std::span<KvReservation> wishes) override {
     oracle_.Reserve(step, wishes);
@@ -198,7 +200,6 @@ class RecordedOracle final : public KvOracle {
   Blocks Release(RequestId request, KvAction action) override {
     return Note(OracleQuestion::kRelease, oracle_.Release(request, action));
   }
-  void Rollback(StepId step, std::span<const KvReservation> granted) override { oracle_.Rollback(step, granted); }
 
  private:
   template <class Count>
@@ -307,10 +308,11 @@ class ReplayOracle final : public KvOracle {
     const Blocks total{Next(OracleQuestion::kTotalBlocks).value}, free{Next(OracleQuestion::kFreeBlocks).value};
     return {total, free, {Next(OracleQuestion::kPendingBlocks).value}};
   }
-  Tokens CachedTokens(const Request&) override { return {Next(OracleQuestion::kCachedTokens).value}; }
+  void CachedTokens(std::span<KvHit> hits) override {
+    for (KvHit& hit : hits) hit.tokens = {Next(OracleQuestion::kCachedTokens).value};
+  }
   void Reserve(StepId, std::span<KvReservation> wishes) override;
   Blocks Release(RequestId, KvAction) override { return {Next(OracleQuestion::kRelease).value}; }
-  void Rollback(StepId, std::span<const KvReservation>) override {}
 
  private:
   LogAnswer Next(OracleQuestion question) const;

@@ -51,6 +51,7 @@ struct LineOf {
   void operator()(const LogAnswer& r) {
     line += fmt::format("  oracle {} ", Name(r.question));
     r.question == OracleQuestion::kReserve ? Printer(line).Text(r.granted) : Printer(line).Text(r.value);
+    if (!r.for_ever.empty()) line += " refused_for_ever=", Printer(line).Text(r.for_ever);
   }
 };
 

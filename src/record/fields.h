@@ -66,7 +66,7 @@ TAKT_FIELDS(LogStart, options, policy, pause)
 TAKT_FIELDS(LogPlan, now, limits)
 TAKT_FIELDS(LogStep, digest, plan)
 TAKT_FIELDS(LogCommit, now, step, rows)
-TAKT_FIELDS(LogAnswer, question, value, granted)
+TAKT_FIELDS(LogAnswer, question, value, granted, for_ever)
 
 #undef TAKT_FIELDS
 #undef TAKT_NO_FIELDS

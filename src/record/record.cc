@@ -206,7 +206,7 @@ void Recorder::Done() { in_operation_ = false; }
 
 void Recorder::Answer(OracleQuestion question, std::int32_t value) {
   if (!in_operation_) return;
-  Writer(body_, context_.now).Put(LogAnswer{question, value, {}}, LogAnswer{});
+  Writer(body_, context_.now).Put(LogAnswer{question, value, {}, {}}, LogAnswer{});
   Append(kKind<LogAnswer>);
 }
 
@@ -214,7 +214,13 @@ void Recorder::Answer(std::span<const KvReservation> reserved) {
   if (!in_operation_) return;
   reserved_.question = OracleQuestion::kReserve;
   reserved_.granted.clear();
-  for (const KvReservation& wish : reserved) reserved_.granted.push_back(wish.granted);
+  reserved_.for_ever.clear();
+  for (const KvReservation& wish : reserved) {
+    reserved_.granted.push_back(wish.granted);
+    if (wish.granted || wish.refusal != KvRefusal::kForEver) continue;
+    reserved_.for_ever.resize(reserved.size());
+    reserved_.for_ever[reserved_.granted.size() - 1] = true;
+  }
   Writer(body_, context_.now).Put(reserved_, LogAnswer{});
   Append(kKind<LogAnswer>);
 }

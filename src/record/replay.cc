@@ -32,7 +32,11 @@ LogAnswer ReplayOracle::Next(OracleQuestion question) const {
 void ReplayOracle::Reserve(StepId, std::span<KvReservation> wishes) {
   const LogAnswer answer = Next(OracleQuestion::kReserve);
   diverged_ |= answer.granted.size() != wishes.size();
-  for (std::size_t i = 0; i < wishes.size(); ++i) wishes[i].granted = i < answer.granted.size() && answer.granted[i];
+  const auto says = [](const std::vector<bool>& list, std::size_t i) { return i < list.size() && list[i]; };
+  for (std::size_t i = 0; i < wishes.size(); ++i) {
+    wishes[i].granted = says(answer.granted, i);
+    if (says(answer.for_ever, i)) wishes[i].refusal = KvRefusal::kForEver;
+  }
 }
 
 namespace {

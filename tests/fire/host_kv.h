@@ -64,7 +64,10 @@ class HostKv final : public KvOracle {
       default: return 0;
     }
   }
-  Tokens CachedTokens(const Request& request) override { return {Cached(request)}; }
+  void CachedTokens(std::span<KvHit> hits) override {
+    if (hits.empty()) Fault("asks about nobody", {});
+    for (KvHit& hit : hits) hit.tokens = {Cached(*hit.request)};
+  }
 
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     const OfTheHost memory;
@@ -94,15 +97,6 @@ class HostKv final : public KvOracle {
     const bool later = defer_ > 0 && dice_.Chance(defer_);
     (later ? pending_ : free_) += blocks;
     return {later ? 0 : blocks};
-  }
-
-  void Rollback(StepId, std::span<const KvReservation> granted) override {
-    for (const KvReservation& wish : granted) {
-      const std::int32_t blocks = BlocksOf(wish);
-      if (!wish.granted || Hold(wish.request) < blocks) Fault("rolls back what was not granted", wish.request);
-      Hold(wish.request) -= blocks;
-      free_ += blocks;
-    }
   }
 
  private:

@@ -283,7 +283,9 @@ class CountingOracle final : public KvOracle {
  public:
   Tokens block_tokens() const override { return {16}; }
   KvSnapshot Snapshot() const override { return {{64}, {free_}, {pending_}}; }
-  Tokens CachedTokens(const Request& request) override { return {request.prompt_tokens.value / 2}; }
+  void CachedTokens(std::span<KvHit> hits) override {
+    for (KvHit& hit : hits) hit.tokens = {hit.request->prompt_tokens.value / 2};
+  }
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     for (KvReservation& w : wishes) {
       std::int32_t& held = held_[w.request.value];
@@ -296,7 +298,6 @@ class CountingOracle final : public KvOracle {
     pending_ += std::exchange(held_[request.value], 0);
     return {0};
   }
-  void Rollback(StepId, std::span<const KvReservation>) override {}
   void Settle() { free_ += std::exchange(pending_, 0); }
 
  private:

@@ -104,7 +104,7 @@ class Oracle final : public KvOracle {
  public:
   Tokens block_tokens() const override { return {16}; }
   KvSnapshot Snapshot() const override { return {{40}, {free_}, {0}}; }
-  Tokens CachedTokens(const Request&) override { return {0}; }
+  void CachedTokens(std::span<KvHit>) override {}
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     for (KvReservation& wish : wishes) {
       const std::int32_t blocks = (wish.want - wish.have).value / 16;
@@ -116,12 +116,6 @@ class Oracle final : public KvOracle {
     const std::int32_t blocks = std::exchange(held_[request.value], 0);
     free_ += blocks;
     return {blocks};
-  }
-  void Rollback(StepId, std::span<const KvReservation> granted) override {
-    for (const KvReservation& wish : granted) {
-      const std::int32_t blocks = (wish.want - wish.have).value / 16;
-      free_ += blocks, held_[wish.request.value] -= blocks;
-    }
   }
 
  private:

@@ -1,6 +1,8 @@
 // Rows that stand: what is planned and committed for all of them at once is what is planned for each alone.
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,6 +115,37 @@ TEST_CASE("whether rows stand or not, and results come whole or by exception, th
       Agree(seed, {.max_running = 60, .kv_block_tokens = {8}, .kv_blocks = {400}}, depth, 0.02);
     }
   }
+}
+
+// Notes of each row what it is told.
+struct Noting {
+  std::shared_ptr<std::vector<std::array<std::int64_t, 3>>> notes =
+      std::make_shared<std::vector<std::array<std::int64_t, 3>>>();
+
+  RankKey Key(const RequestState& r) const { return Priority{}.Key(r); }
+  void Scheduled(const RequestState& r, Tokens, Tokens output) {
+    notes->push_back({static_cast<std::int64_t>(r.request.id.value), r.generated.value, output.value});
+  }
+};
+
+TEST_CASE("a policy that is told of steps from here on counts each row's tokens, in whatever order results come") {
+  std::vector<std::vector<std::array<std::int64_t, 3>>> noted;
+  for (const bool stand : {true, false}) {
+    Scheduler scheduler = *Scheduler::Create({.kv = KvMode::kNone}, stand ? AnyPolicy(Priority{}) : AnyPolicy(Watching{}));
+    for (std::uint64_t id : {1u, 2u, 3u}) scheduler.On(Arrived{{.id = {id}, .prompt_tokens = {8}}}, Ms(1));
+    std::vector<const StepPlan*> plans;
+    for (int step = 0; step < 3; ++step) plans.push_back(&scheduler.Plan(Ms(2), {}));  // prefill, decode, all stand
+    const Noting noting;
+    scheduler.On(PolicyChanged{std::make_shared<const AnyPolicy>(noting)}, Ms(3));
+    for (const std::size_t which : {0u, 2u, 1u}) {
+      std::vector<RowResult> rows;
+      for (const PlanEntry& e : plans[which]->run) rows.push_back({e.request, e.lane, 1, 0, 0});
+      scheduler.Commit({plans[which]->id, rows}, Ms(4));
+    }
+    noted.push_back(*noting.notes);
+    CHECK(noted.back().size() == 9);
+  }
+  CHECK(noted[0] == noted[1]);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -1134,7 +1135,9 @@ class Oracle : public KvOracle {
  public:
   Tokens block_tokens() const override { return {block}; }
   KvSnapshot Snapshot() const override { return {{4}, {free}, {pending}}; }
-  Tokens CachedTokens(const Request&) override { return {cached}; }
+  void CachedTokens(std::span<KvHit> hits) override {
+    for (KvHit& hit : hits) hit.tokens = {cached};
+  }
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     ++reserves;
     for (KvReservation& wish : wishes) {
@@ -1147,12 +1150,6 @@ class Oracle : public KvOracle {
     const std::int32_t blocks = std::exchange(held[request.value], 0);
     (defer ? pending : free) += blocks;
     return {defer ? 0 : blocks};
-  }
-  void Rollback(StepId, std::span<const KvReservation> granted) override {
-    for (const KvReservation& wish : granted) {
-      const std::int32_t blocks = (wish.want - wish.have).value / 16;
-      free += blocks, held[wish.request.value] -= blocks;
-    }
   }
 
   std::int32_t block = 16, free = 4, pending = 0, cached = 0, reserves = 0;
@@ -1231,7 +1228,7 @@ class Pool : public KvOracle {
 
   Tokens block_tokens() const override { return {16}; }
   KvSnapshot Snapshot() const override { return {{total}, {free}, {0}}; }
-  Tokens CachedTokens(const Request&) override { return {0}; }
+  void CachedTokens(std::span<KvHit>) override {}
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     ++reserves;
     std::int32_t blocks = 0;
@@ -1239,6 +1236,7 @@ class Pool : public KvOracle {
       blocks += BlocksOf(wish);
       wish.granted = !refuses(wish);
       if (wish.granted) free -= BlocksOf(wish), Held(wish.request) += BlocksOf(wish), blocks -= BlocksOf(wish);
+      if (wish.request.value == never) wish.refusal = KvRefusal::kForEver;
     }
     CHECK(blocks <= free);  // what is wished for together is there
   }
@@ -1247,7 +1245,6 @@ class Pool : public KvOracle {
     free += blocks;
     return {blocks};
   }
-  void Rollback(StepId, std::span<const KvReservation>) override { FAIL("gives back what it was granted"); }
 
   static std::int32_t BlocksOf(const KvReservation& wish) { return (wish.want - wish.have).value / 16; }
   std::int32_t& Held(RequestId id) {
@@ -1257,6 +1254,7 @@ class Pool : public KvOracle {
 
   std::int32_t total, free;
   std::int64_t reserves = 0;
+  std::uint64_t never = 0;  // is refused for ever, where it is refused
   std::vector<std::int32_t> held = {};
   std::function<bool(const KvReservation&)> refuses = [](const KvReservation&) { return false; };
 };
@@ -1431,7 +1429,9 @@ void LoseKvOfWhole(Host& host, std::uint64_t first) {
 TEST_CASE("what is freed by one that can never fit goes to others in the same plan, though KV is on its way out") {
   struct Cached : Pool {
     using Pool::Pool;
-    Tokens CachedTokens(const Request& r) override { return {r.id.value == 1 ? 48 : 0}; }
+    void CachedTokens(std::span<KvHit> hits) override {
+      for (KvHit& hit : hits) hit.tokens = {hit.request->id.value == 1 ? 48 : 0};
+    }
   } pool(8);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1501,9 +1501,71 @@ TEST_CASE("a request that the oracle refuses displaces a row once, not again and
 class Finding : public Pool {
  public:
   using Pool::Pool;
-  Tokens CachedTokens(const Request& r) override { return {found[r.id.value]}; }
+  void CachedTokens(std::span<KvHit> hits) override {
+    for (KvHit& hit : hits) hit.tokens = {found[hit.request->id.value]};
+  }
   std::int32_t found[10] = {};
 };
+
+TEST_CASE("an oracle is asked about hits in batches that double, and about none twice") {
+  struct Asked : Pool {
+    using Pool::Pool;
+    void CachedTokens(std::span<KvHit> hits) override {
+      sizes.push_back(hits.size());
+      for (KvHit& hit : hits) {
+        CHECK(about.insert(hit.request->id.value).second);
+        hit.tokens = {static_cast<std::int32_t>(hit.request->id.value % 2) * 16};
+      }
+    }
+    std::vector<std::size_t> sizes;
+    std::set<std::uint64_t> about;
+  } pool(1000);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  Host<Fcfs> host(options, {.tokens = {100'000}}, {}, &pool);
+  for (std::uint64_t id = 1; id <= 20; ++id) host.Arrive(id, 40);
+  CHECK(host.Step().starts_with("1:24 2:40 3:24 "));
+  CHECK(host.scheduler.running() == 20);
+  CHECK(pool.sizes == std::vector<std::size_t>{1, 2, 4, 8, 5});
+}
+
+TEST_CASE("a call asks an oracle for its counts once, though a pause policy is shown them too") {
+  struct Counted : Pool {
+    using Pool::Pool;
+    KvSnapshot Snapshot() const override { return ++snapshots, Pool::Snapshot(); }
+    mutable int snapshots = 0;
+  } pool(100);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  Host<Fcfs> host(options, {}, {}, &pool);
+  for (std::uint64_t id : {1u, 2u}) host.Arrive(id, 20);
+  const StepPlan& plan = host.Plan();
+  host.Commit(plan);
+  pool.snapshots = 0;
+  host.On(ToolCalled{{1}});
+  CHECK(pool.snapshots == 1);
+  host.scheduler.kv();
+  CHECK(pool.snapshots == 2);
+}
+
+TEST_CASE("what an oracle refuses for ever fails, and what it refuses for now does not") {
+  Pool pool(100);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  Host<Fcfs> host(options, {}, {}, &pool);
+  pool.never = 1;
+  for (std::uint64_t id : {1u, 2u}) host.Arrive(id, 16);
+  pool.refuses = [](const KvReservation& wish) { return wish.request == RequestId{1} || wish.want > Tokens{16}; };
+  const StepPlan& first = host.Plan();
+  CHECK(first.failed == Failed{{{1}, FailReason::kNeverFits}});
+  CHECK(Shape(first) == "2:16");
+  host.Commit(first);
+  CHECK(host.Plan().failed.empty());  // its second block is refused, for now
+  pool.never = 2;
+  const StepPlan& last = host.Plan();
+  CHECK(last.failed == Failed{{{2}, FailReason::kKvExhausted}});
+  CHECK(last.released == Released{{2}});
+}
 
 TEST_CASE("who fits by what the host has found in its cache since is looked at after any word of the host's") {
   const bool freed = GENERATE(true, false), committed = GENERATE(true, false);

@@ -88,7 +88,7 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop() {
     Record& record = table_[slot];
     const bool uses_adapter = static_cast<bool>(record.state.request.adapter);
     if (uses_adapter && admitted >= most) continue;
-    const Fit fit = slot == first ? of_first : TryAdmit(slot);
+    const Fit fit = slot == first ? of_first : TryAdmit(slot, std::span(search_.slots).subspan(i + 1));
     if (fit == Fit::kStop) break;
     if (!uses_adapter || budget_.limits.adapters < 1) continue;
     admitted += fit == Fit::kAdmitted ? 1 : 0;
@@ -148,9 +148,9 @@ std::int32_t BasicScheduler<Policy, Pause>::BlocksNeeded(const Record& record, c
   return std::max({BlocksFor(record), record.blocks, record.cpu_blocks}) - record.blocks - SharedBlocks(record, hit);
 }
 
-// Moves a waiting request to the running set if it fits this step.
+// Moves a waiting request to the running set if it fits this step. Those that may be tried after it are `next`.
 template <RankPolicy Policy, PausePolicy Pause>
-auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
+auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> next) -> Fit {
   const auto skip = [this](WaitsFor reason) {
     draft_.top_waits_for = reason;
     return Fit::kSkip;
@@ -175,7 +175,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot) -> Fit {
   const PrefixCache::Hit hit = HitOf(record);
   if (hit.chunks > 0) start = hit.chunks * r.prefix->block_tokens.value;
   if (kv_.oracle != nullptr && start == 0 && record.blocks == 0) {
-    start = std::clamp(kv_.oracle->CachedTokens(r).value, 0, r.prompt_tokens.value - 1);
+    start = CachedOf(slot, next);
   }
   std::int32_t n = record.known - start;
   const bool decodes = n == r.sequences && record.state.generated.value > 0;

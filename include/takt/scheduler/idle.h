@@ -95,7 +95,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
       const Slot slot = search_.slots[next % n];
       next = (next + 1) % n;
       tried = true;
-      if (TryAdmit(slot) != Fit::kAdmitted) continue;
+      if (TryAdmit(slot, std::span(search_.slots).subspan(next)) != Fit::kAdmitted) continue;
       if (kv_.oracle != nullptr) --search_.asks_left, AskOracle();
       if (draft_.planned > 0) return true;  // else its KV is on the way back, and another may run
     }

@@ -6,6 +6,31 @@
 
 namespace takt {
 
+// What the oracle's prefix cache has of its prompt. It is asked about a request once a plan, unless it has been asked
+// to reserve since, and then about the first of the `next` requests too.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::CachedOf(Slot slot, std::span<const Slot> next) {
+  if (table_[slot].cached_at == round_.hits_of()) return table_[slot].cached;
+  round_.BeginQuestion();
+  const auto ask = [this](Slot asked) {
+    Record& record = table_[asked];
+    record.cached_at = round_.hits_of();
+    round_.Ask(asked, record.state.request);
+  };
+  ask(slot);
+  for (std::size_t i = 0; i < next.size() && !round_.asks_enough(); ++i) {
+    const Record& record = table_[next[i]];
+    if (record.cached_at != round_.hits_of() && record.lane == kNoLane && record.blocks == 0 && record.cpu_blocks == 0)
+      ask(next[i]);
+  }
+  kv_.oracle->CachedTokens(round_.hits());
+  round_.EndQuestion([this](Slot asked, Tokens hit) {
+    Record& record = table_[asked];
+    record.cached = std::clamp(hit.value, 0, record.state.request.prompt_tokens.value - 1);
+  });
+  return table_[slot].cached;
+}
+
 // An admission that the oracle will be asked about.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Wish(Slot slot, const internal::Candidate& candidate, std::int32_t blocks) {
@@ -25,16 +50,20 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
   if (wishes.empty()) return;
   kv_.oracle->Reserve(draft_.plan->id, wishes);
   kv_.counted = false;
+  round_.ForgetHits();
   std::size_t candidate = 0;
   for (std::size_t i = 0; i < wishes.size(); ++i) {
     const KvReservation& wish = wishes[i];
     stats_.oracle_refused += wish.granted ? 0 : 1;
     draft_.refused |= !wish.granted;
+    const bool for_ever = !wish.granted && wish.refusal == KvRefusal::kForEver;
+    draft_.displaced |= for_ever;
     if (const std::uint32_t lane = round_.lane(i); lane != kNoLane) {
       if (wish.granted) continue;
       draft_.row_refused = true;
       Unplan(lane);
       WithdrawBlocks(running_[lane], wish);
+      if (for_ever) Fail(running_.Stored(lane).slot, FailReason::kKvExhausted);
       continue;
     }
     const internal::Candidate c = round_.candidate(candidate++);
@@ -46,6 +75,7 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
     if (!wish.granted) {
       draft_.top_waits_for = WaitsFor::kKv;
       if (c.tokens == 0) budget_.swap_in += record.cpu_blocks;
+      if (for_ever) Fail(c.slot, FailReason::kNeverFits);
       continue;
     }
     if (record.cpu_blocks > 0) {

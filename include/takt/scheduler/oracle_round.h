@@ -25,9 +25,27 @@ struct Candidate {
 // Rows that run ask for more blocks, and candidates for their first, in the order in which they were planned.
 class OracleRound {
  public:
-  void Reserve(std::size_t rows) { wishes_.reserve(2 * rows), lanes_.reserve(2 * rows), candidates_.reserve(rows); }
+  void Reserve(std::size_t rows) { wishes_.reserve(2 * rows), lanes_.reserve(2 * rows), candidates_.reserve(rows), hits_.reserve(kMostAsked), asked_.reserve(kMostAsked); }
   void ReserveLanes(std::size_t lanes) { wish_of_lane_.reserve(lanes); }
   void ResizeLanes(std::size_t lanes) { wish_of_lane_.resize(lanes); }
+
+  // ---- hits: a question is about one request, the next of the same plan about two, then four, and so on
+
+  void BeginPlan() { ask_ = 1, ForgetHits(); }
+  // What was found may be gone: from here on it is asked for again.
+  void ForgetHits() { ++hits_of_; }
+  std::uint64_t hits_of() const { return hits_of_; }  // changes whenever hits are forgotten
+  void BeginQuestion() { hits_.clear(), asked_.clear(); }
+  void Ask(Slot slot, const Request& request) { hits_.push_back({&request}), asked_.push_back(slot); }
+  bool asks_enough() const { return hits_.size() >= ask_; }
+  std::span<KvHit> hits() { return hits_; }
+  template <class Answered>
+  void EndQuestion(Answered answered) {
+    for (std::size_t i = 0; i < hits_.size(); ++i) answered(asked_[i], hits_[i].tokens);
+    ask_ = std::min<std::size_t>(2 * ask_, kMostAsked);
+  }
+
+  // ---- wishes
 
   bool empty() const { return wishes_.empty(); }
   std::int32_t blocks() const { return blocks_; }  // of all wishes
@@ -78,6 +96,12 @@ class OracleRound {
   }
 
  private:
+  static constexpr std::size_t kMostAsked = 64;
+
+  std::vector<KvHit> hits_;
+  std::vector<Slot> asked_;  // by hit
+  std::size_t ask_ = 1;
+  std::uint64_t hits_of_ = 0;
   std::vector<KvReservation> wishes_;
   std::vector<std::uint32_t> lanes_;         // by wish
   std::vector<std::uint32_t> wish_of_lane_;  // back again: index + 1; 0: none

@@ -37,7 +37,7 @@ PauseView BasicScheduler<Policy, Pause>::ViewOf(const Record& record) {
           .context = {kept.computed},
           .running_tokens = RunningTokens(),
           .held = {kept.blocks},
-          .kv_free = kv().free,
+          .kv_free = {kv_.oracle != nullptr ? HostsKv().free.value : kv_.ledger.use().free.value},
           .swap_free = {std::min(kv_.ledger.cpu_free(), std::max(budget_.swap_out, 0))}};
 }
 

@@ -20,6 +20,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   draft_.step = step.bits;
   draft_.planned = 0;
   step.standing_plan = 0, step.standing = 0;
+  round_.BeginPlan();
   budget_.BeginPlan(limits);
   search_.asks_left = std::max(options_.admission_window, 1);
   victims_.way_for = kNoSlot;

@@ -45,7 +45,9 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
   ++stats_.commits;
 
   const std::uint64_t standing_plan = step->standing_plan;
-  if (standing_plan != 0 && (!running_.InOrder(standing_plan) || TellsOfSteps())) running_.StandNoMoreFrom(0);
+  // Rows that stand are as of their last commit in order; a policy is told of each step.
+  const bool out_of_order = standing_plan != 0 && !running_.InOrder(standing_plan);
+  if (running_.front() > 0 && (out_of_order || TellsOfSteps())) running_.StandNoMoreFrom(0);
   std::uint64_t output = 0;
   if (result.rest_as_planned) {
     CommitExceptions(*step, result.rows, output);

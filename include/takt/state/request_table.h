@@ -46,6 +46,8 @@ struct Record {
   std::int32_t blocks = 0;  // KV blocks on the GPU; valid without a lane
   std::int32_t cpu_blocks = 0;  // KV blocks in the host's memory
   std::uint64_t refused_at = 0;  // the plan, by count, in which the host's oracle last refused to let it in
+  std::int32_t cached = 0;  // tokens that the oracle's prefix cache had of its prompt
+  std::uint64_t cached_at = 0;  // OracleRound::hits_of when it was asked
   std::int32_t shared_chunks = 0;  // leading prefix chunks it refers to; contained in blocks
   std::int32_t overtaken = 0;  // times that another with an adapter was let in while it waited for its own
 };
