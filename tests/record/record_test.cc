@@ -178,15 +178,16 @@ TEST_CASE("limits, results, answers and plans come back as they were") {
       {{9}, 0, 1, 0, 0}, {{8}, 1, 0, 3, RowResult::kFailed}, {{1}, 70000, 65535, 255, 1}};
   const std::vector<PlanEntry> run = {{{9}, 0, 512, 64, 0, PlanEntry::kPrefill},
                                       {{7}, 3, 1, 100000, 4, PlanEntry::kSamples}};
-  const KeptPlan kept{{5},
-                      run,
-                      {{{1}, {2}, KvAction::kOut, {3}, {4}}},
-                      {{.request = {6}, .action = KvAction::kDrop}},
-                      {{.request = {7}, .reason = FailReason::kShed}, {.request = {9}, .reason = FailReason::kHost, .code = 7}},
-                      {{8}, {9}},
-                      {513},
-                      Idle::kBusy,
-                      At(3)};
+  const KeptPlan kept{
+      {5},
+      run,
+      {{{1}, {2}, KvAction::kOut, {3}, {4}}},
+      {{.request = {6}, .action = KvAction::kDrop}},
+      {{.request = {7}, .reason = FailReason::kShed}, {.request = {9}, .reason = FailReason::kHost, .code = 7}},
+      {{8}, {9}},
+      {513},
+      Idle::kBusy,
+      At(3)};
   const StepPlan plan = kept.view();
   std::vector<KvReservation> wishes(11);
   wishes[0].granted = wishes[8].granted = wishes[10].granted = true;
