@@ -875,7 +875,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   shed_kv_ = false;
   for (const Failure& f : plan.failed) {
     Life& life = At(f.request);
-    if (f.reason != FailReason::kShed || !life.living() || life.in_transit()) continue;
+    if (f.reason != FailReason::kShed || !life.living() || life.in_transit() || life.pinned) continue;
     shed_kv_ |= life.most_blocks > 0;
     DropKv(life);
   }
