@@ -82,7 +82,8 @@ struct RouterOptions {
 
 struct Placement {
   RequestId request;
-  InstanceId instance;
+  InstanceId instance;  // that computes it
+  InstanceId decode = {};  // that goes on with it after its prompt, where that is another; none in this version
 
   friend constexpr bool operator==(const Placement&, const Placement&) = default;
 };
@@ -106,7 +107,7 @@ struct Placement {
   X(instances_lost, "instances that went down")                                         \
   X(told_late, "what an instance told of a request that had left it; ignored")          \
   X(events_unknown, "events that name no living request, or no instance that is up")    \
-  X(events_invalid, "instances without an id, negative counts; ignored")                \
+  X(events_invalid, "instances without an id or of one role, negative counts; ignored") \
   X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")  \
   X(calls_after_end, "calls of a router that an exception had ended; ignored")
 
@@ -198,8 +199,9 @@ class BasicRouter {
     return possible;
   }
 
-  // The host has picked: a request that waits here goes to this instance, whatever the placement says. False, and
-  // nothing changes, where it does not wait here or the instance is not up.
+  // The host has picked: a request that waits here goes to this instance, whatever the placement says, though it fits
+  // none. False, and nothing changes, where it does not wait here or the instance is not up. What expires or fails is
+  // told by the next Place.
   bool PlaceAt(RequestId request, InstanceId instance, TimePoint now) {
     if (Ended()) return false;
     MakeRoomForPlacements();
@@ -207,11 +209,16 @@ class BasicRouter {
     Clock(now);
     const Slot slot = table_.Find(request);
     const auto at = std::ranges::lower_bound(instances_, instance, {}, IdOf);
-    const bool may = slot != kNoSlot && table_[slot].status == RequestStatus::kWaiting && at != instances_.end() &&
-                     IdOf(*at) == instance;
+    const RequestStatus status = slot != kNoSlot ? table_[slot].status : RequestStatus::kUnknown;
+    const bool waits = status == RequestStatus::kWaiting || status == RequestStatus::kBlocked;
+    const bool may = waits && at != instances_.end() && IdOf(*at) == instance;
     if (may) {
       if constexpr (PreparingPlacement<Placer>) placer_.Prepare(table_[slot].state, now_);
-      queue_.Erase(slot);
+      if (status == RequestStatus::kWaiting) {
+        queue_.Erase(slot);
+      } else {
+        --set_aside_;
+      }
       Assign(slot, *at);
       placed_.pop_back();  // the host knows
     }
@@ -439,7 +446,7 @@ class BasicRouter {
   }
 
   void Handle(const InstanceUp& e) {
-    if (!e.instance.id) {
+    if (!e.instance.id || e.instance.role != InstanceRole::kBoth) {
       ++stats_.events_invalid;
       return;
     }
@@ -720,7 +727,7 @@ class BasicRouter {
     ++outstanding_;
     ++instance.since_report;
     instance.last_placed = ++stats_.placed;
-    placed_.push_back({record.state.request.id, IdOf(instance)});
+    placed_.push_back({record.state.request.id, IdOf(instance), {}});
     if (options_.budgets) {
       Budget(slot);
       costs_.Prepare(record.state);

@@ -93,7 +93,12 @@ takt_status Sound(const takt_request* request) {
   return FirstOf(Given(r.prefix_hashes, r.n_prefix_hashes), Given(r.scores, r.n_scores));
 }
 
-takt_status Sound(const takt_instance* instance) { return Readable(instance); }
+takt_status Sound(const takt_instance* instance) {
+  if (const takt_status status = Readable(instance); status != TAKT_OK) return status;
+  takt_instance local;
+  const takt_instance& i = Whole(instance, local);
+  return i.role == TAKT_ROLE_BOTH && i.reserved == 0 ? TAKT_OK : TAKT_E_INVALID;
+}
 
 takt_status Sound(const takt_stage* stage) {
   return stage == nullptr ? TAKT_E_NULL : Given(stage->after, stage->n_after);

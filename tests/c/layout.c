@@ -64,7 +64,7 @@ PLACE(takt_request, scores, 264);
 PLACE(takt_request, n_scores, 272);
 PLACE(takt_request, session, 280);
 
-SIZE(takt_instance, 48);
+SIZE(takt_instance, 56);
 PLACE(takt_instance, struct_size, 0);
 PLACE(takt_instance, kv_tokens, 4);
 PLACE(takt_instance, id, 8);
@@ -72,6 +72,8 @@ PLACE(takt_instance, model, 16);
 PLACE(takt_instance, capacity, 24);
 PLACE(takt_instance, token_s, 32);
 PLACE(takt_instance, profile, 40);
+PLACE(takt_instance, role, 48);
+PLACE(takt_instance, reserved, 52);
 
 SIZE(takt_stage, 40);
 PLACE(takt_stage, stage, 0);
@@ -270,9 +272,10 @@ PLACE(takt_router_options, reserved, 36);
 PLACE(takt_router_options, policy, 40);
 PLACE(takt_router_options, placement, 48);
 
-SIZE(takt_placement, 16);
+SIZE(takt_placement, 24);
 PLACE(takt_placement, request, 0);
 PLACE(takt_placement, instance, 8);
+PLACE(takt_placement, decode, 16);
 
 SIZE(takt_workflow_end, 48);
 PLACE(takt_workflow_end, workflow, 0);

@@ -984,7 +984,7 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
       if (!HashesOf(life).empty()) prefixes_.Doubt();  // it has used its prefix, perhaps
       ++ours_.admitted;
       LeaveQueue(life);
-      if (life.arrived > 0) life.sure = false;
+      if (life.arrived > 0) life.computed = scheduler.Explain(p.request).computed.value;
       life.arrived = 0;
       life.in_lane = true;
       life.counting = false;

@@ -156,6 +156,8 @@ TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEP
 
 // ---- instances and workflows, for the router ------------------------------------------------------------------------
 
+enum { TAKT_ROLE_BOTH = 0, TAKT_ROLE_PREFILL = 1, TAKT_ROLE_DECODE = 2 };  // takt_instance.role
+
 typedef struct takt_instance {
   uint32_t struct_size;
   int32_t kv_tokens;  // size of its KV cache; 0: not told, everything fits
@@ -164,6 +166,8 @@ typedef struct takt_instance {
   int64_t capacity;  // requests that it may hold at once; TAKT_NEVER: unbounded; 0: no new ones
   double token_s;  // time of an output token at full batch over that batch [s]; 0: not told
   const char* profile;  // model, GPU and parallelism, as the host calls them; or NULL
+  uint32_t role;  // TAKT_ROLE_BOTH; the others are refused in this version
+  uint32_t reserved;
 } takt_instance;
 
 TAKT_API void takt_instance_init(takt_instance* instance, size_t size) TAKT_NOEXCEPT;
@@ -739,7 +743,8 @@ TAKT_API takt_status takt_router_on(takt_router* router, const takt_event* event
 
 typedef struct takt_placement {
   uint64_t request;
-  uint64_t instance;
+  uint64_t instance;  // that computes it
+  uint64_t decode;  // that goes on with it after its prompt, where that is another; 0 in this version
 } takt_placement;
 
 enum { TAKT_WORKFLOW_COMPLETED = 0, TAKT_WORKFLOW_CANCELLED = 1, TAKT_WORKFLOW_SILENT = 2 };  // takt_workflow_end.how

@@ -18,6 +18,10 @@
 
 namespace takt {
 
+// Which part of a request's life an instance serves. Requests that are computed by two instances, one after the other,
+// are not placed yet: an instance of one role is refused, and counted as an invalid event.
+enum class InstanceRole : std::uint8_t { kBoth, kPrefill, kDecode };
+
 struct Instance {
   static constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
 
@@ -28,6 +32,7 @@ struct Instance {
   std::shared_ptr<const PreparedCostModel> cost = {};  // of its iterations; null: not told
   ModelId model = {};  // what it serves, where models differ
   double token_s = 0;  // time of an output token at full batch over that batch [s]; 0: not told
+  InstanceRole role = InstanceRole::kBoth;
 };
 
 // Counts that an instance tells of itself.

@@ -482,7 +482,7 @@ class RankQueue {
   std::int64_t MembersOf(std::uint64_t group) const {
     return groups_.SizeOf(group) + (aside_.empty() ? 0 : std::ranges::count(aside_, group, &Aside::group));
   }
-  // Its group. Those that were set aside first are mostly the first to be asked for.
+  // Its group. O(those that are set aside): few are, by iterations that end.
   std::uint64_t TakeAside(Slot slot) {
     const auto at = std::ranges::find(aside_, slot, &Aside::slot);
     const std::uint64_t group = at->group;

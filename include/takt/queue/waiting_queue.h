@@ -138,7 +138,7 @@ class WaitingQueue {
     inside_ = true;
     Entry& entry = table_[slot];
     const bool taken = entry.place == QueuePlace::kTaken;
-    if (taken) queue_.PutBack(slot, entry.state, now);
+    if (taken) queue_.PutBack(slot, entry.state, begun_);
     internal::Revise(entry.state.request, e);
     Tell(e, now);
     if (taken || entry.place == QueuePlace::kWaiting) {
@@ -157,6 +157,7 @@ class WaitingQueue {
     inside_ = true;
     now_ = std::max(now, now_);
     GiveBack();
+    begun_ = now_;
     queue_.BeginPlan(now, [this](Slot slot) -> const RequestState& { return table_[slot].state; });
     iterating_ = true;
     inside_ = false;
@@ -300,7 +301,9 @@ class WaitingQueue {
     std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) { return b.rank < a.rank; });
     std::int64_t missing = needed.value;
     for (auto c = candidates_.begin(); missing > 0 && c != candidates_.end(); ++c) {
-      victims.push_back(c->rank.rank.key.id);
+      const RequestId id = c->rank.rank.key.id;
+      if (!victims.empty() && victims.back() == id) continue;  // it was named twice
+      victims.push_back(id);
       missing -= c->blocks.value;
     }
     if (missing > 0) victims.clear();
@@ -372,7 +375,7 @@ class WaitingQueue {
     taken_.pop_back();
   }
   void PutBack(Slot slot) {
-    queue_.PutBack(slot, table_[slot].state, now_);
+    queue_.PutBack(slot, table_[slot].state, begun_);  // a key that moves is as of then, like those of the others
     table_[slot].place = QueuePlace::kWaiting;
   }
   void GiveBack() {
@@ -394,6 +397,7 @@ class WaitingQueue {
   IdTable<RequestId, Entry> table_;
   std::vector<Slot> taken_;
   TimePoint now_ = kUnset;  // the latest that was told
+  TimePoint begun_ = kUnset;  // of the last Begin
   std::int64_t iterations_ = 0;  // in which something ran
   std::int64_t running_ = 0;
   bool iterating_ = false;  // between Begin and End
