@@ -8,22 +8,27 @@ namespace takt {
 
 namespace internal {
 
-// The first of these entries, from the given one on, whose result is not one token and nothing else; their number where
-// there is none. There are as many results.
+// The first of these entries of one token each, from the given one on, whose result is not one token and nothing else;
+// their number where there is none. There are as many results. Such an entry begins with the bytes of such a result: the
+// request, the lane, and a one whose upper half is a result's drafts and flags.
 inline std::size_t PlainResults(std::span<const PlanEntry> run, std::span<const RowResult> rows, std::size_t i) {
-  using Words = std::array<std::uint64_t, 2>;
-  const auto differs = [&](std::size_t at) {
-    const Words said = std::bit_cast<Words>(rows[at]);
-    const Words plain = std::bit_cast<Words>(RowResult{run[at].request, run[at].lane, 1, 0, 0});
-    return (said[0] ^ plain[0]) | (said[1] ^ plain[1]);
+  static_assert(offsetof(PlanEntry, lane) == offsetof(RowResult, lane) && std::endian::native == std::endian::little &&
+                offsetof(PlanEntry, tokens) == offsetof(RowResult, tokens) && sizeof(RowResult) == 16);
+  using Words = std::uint64_t __attribute__((vector_size(16)));
+  const auto difference = [&](std::size_t at) {
+    Words plain, said;
+    std::memcpy(&plain, &run[at], sizeof plain);
+    std::memcpy(&said, &rows[at], sizeof said);
+    return plain ^ said;
   };
+  const auto none = [](const Words& w) { return (w[0] | w[1]) == 0; };
   constexpr std::size_t kBlock = 8;
   for (; i + kBlock <= run.size(); i += kBlock) {
-    std::uint64_t any = 0;
-    for (std::size_t k = 0; k < kBlock; ++k) any |= differs(i + k);
-    if (any != 0) break;
+    Words any = {};
+    for (std::size_t k = 0; k < kBlock; ++k) any |= difference(i + k);
+    if (!none(any)) break;
   }
-  while (i < run.size() && differs(i) == 0) ++i;
+  while (i < run.size() && none(difference(i))) ++i;
   return i;
 }
 
