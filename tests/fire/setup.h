@@ -49,7 +49,13 @@ struct Setup {
   std::int32_t refuses_each = 0, spell_plans = 0;
   bool drains = false;
 
+  // Policies and pauses are those that a registry makes of a text, as hosts in other languages name them.
+  bool by_name = false;
+
   static Setup OfSeed(std::uint64_t seed);
+
+  AnyPolicy PolicyOf(std::uint64_t bits) const;
+  AnyPause PauseOf(std::uint64_t bits) const;
 };
 
 // Any of the policies, aged or not, with any options.

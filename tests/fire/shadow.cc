@@ -44,7 +44,7 @@ Shadow::Shadow(const Setup& setup, const HostKv* host_kv, WatchedPause::List ask
     : setup_(setup),
       host_kv_(host_kv),
       asked_(std::move(asked)),
-      policy_(PolicyOf(setup.policy)),
+      policy_(setup.PolicyOf(setup.policy)),
       static_order_(OrderIsStatic(policy_)),
       known_order_(OrderIsKnown(policy_)),
       seen_(4096),
