@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "counting_new.h"
-#include "takt/base/random.h"
+#include "step_hosts.h"
 #include "takt/policy/boosted_footprint.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/priority.h"
@@ -19,78 +19,13 @@
 namespace takt {
 namespace {
 
-constexpr double kChurn = 1.2;  // requests that finish, arrive and are admitted in a step, on average
-
-// A host whose requests all look alike to the engine, and all different to the policy.
-template <class SchedulerT>
-class Host {
- public:
-  Host(SchedulerT scheduler, int running, std::int64_t waiting, bool by_exception)
-      : scheduler_(std::move(scheduler)), limits_{.tokens = {8192}, .max_seqs = running}, by_exception_(by_exception) {
-    for (std::int64_t i = 0; i < running + waiting; ++i) Arrive();
-    rows_.reserve(static_cast<std::size_t>(running));
-  }
-
-  // The time that On, Plan and Commit of one step took.
-  std::chrono::duration<double> Step() {
-    using Clock = std::chrono::steady_clock;
-    const auto start = Clock::now();
-    const StepPlan& plan = scheduler_.Plan(Now(), limits_);
-    const auto planned = Clock::now();
-
-    rows_.clear();
-    for (const PlanEntry& e : plan.run) {
-      rows_.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples() ? 1 : 0), 0, 0});
-    }
-    int ends = random_.Chance(kChurn - 1) ? 2 : 1;
-    while (ends > 0) {
-      RowResult& row = rows_[random_.Below(rows_.size())];
-      if (row.tokens == 0) continue;
-      row.flags = RowResult::kFinished;
-      --ends;
-    }
-    std::int64_t ended = 0;
-    for (const RowResult& row : rows_) ended += row.finished() ? 1 : 0;
-
-    if (by_exception_) std::erase_if(rows_, [](const RowResult& row) { return row.tokens == 1 && row.flags == 0; });
-
-    const auto computed = Clock::now();
-    scheduler_.Commit({plan.id, rows_, by_exception_}, Now());
-    for (; ended > 0; --ended) Arrive();
-    return (planned - start) + (Clock::now() - computed);
-  }
-
- private:
-  TimePoint Now() { return TimePoint(Duration(now_ += 1'000'000)); }
-
-  void Arrive() {
-    event_.request.id = {++last_id_};
-    event_.request.workflow = {1 + last_id_ / 3};
-    event_.request.prompt_tokens = {32};
-    const auto length = static_cast<std::int64_t>(1 + random_.Below(1'000'000));
-    event_.request.output_tokens = Estimate::Exact(static_cast<double>(length));
-    event_.request.compute = Duration(length * 10'000);
-    event_.request.deadline = TimePoint(Duration(now_ + length * 100'000));
-    scheduler_.On(event_, TimePoint(Duration(now_)));
-  }
-
-  SchedulerT scheduler_;
-  StepLimits limits_;
-  bool by_exception_;
-  std::vector<RowResult> rows_;
-  Arrived event_;
-  Random random_{1};
-  std::uint64_t last_id_ = 0;
-  std::int64_t now_ = 0;
-};
-
 template <class SchedulerT, class Policy>
 void Steps(benchmark::State& state, Policy policy, bool by_exception = false) {
   const auto running = static_cast<int>(state.range(0));
   const std::int64_t waiting = state.range(1);
   auto scheduler = SchedulerT::Create(
       {.max_running = running, .reserve_requests = running + waiting + 64, .kv_blocks = {1 << 20}}, std::move(policy));
-  Host host(*std::move(scheduler), running, waiting, by_exception);
+  ChurnHost host(*std::move(scheduler), running, waiting, by_exception);
   for (int i = 0; i < 2000; ++i) host.Step();
   const std::size_t before = allocations;
   std::uint64_t in_bench = 0;
@@ -153,38 +88,14 @@ BENCHMARK(BM_Urgency)
 
 // ---- steps that are not like the others: linear in the rows, or nearly ------------------------------------------
 
-// A host's block manager with room for all; blocks of one token, so that every row grows at every step.
-class EndlessMemory final : public KvOracle {
- public:
-  Tokens block_tokens() const override { return {1}; }
-  KvSnapshot Snapshot() const override { return {{1 << 30}, {1 << 30}, {0}}; }
-  void CachedTokens(std::span<KvHit>) override {}
-  void Reserve(StepId, std::span<KvReservation> wishes) override {
-    for (KvReservation& wish : wishes) wish.granted = true;
-  }
-  Blocks Release(RequestId, KvAction) override { return {0}; }
-};
-
 // Time of a plan in which all rows ask an oracle for a block.
 void BM_OracleGrowth(benchmark::State& state) {
   const auto rows = static_cast<std::int32_t>(state.range(0));
   EndlessMemory memory;
   auto scheduler = BasicScheduler<Fcfs>::Create(
       {.max_running = rows, .reserve_requests = 2 * rows, .kv = KvMode::kOracle}, Fcfs{}, {}, &memory);
-  TimePoint now{};
-  for (std::int32_t i = 1; i <= rows; ++i) {
-    scheduler->On(Arrived{{.id = {static_cast<std::uint64_t>(i)}, .prompt_tokens = {4}}}, now);
-  }
-  std::vector<RowResult> results;
-  for (auto _ : state) {
-    using Clock = std::chrono::steady_clock;
-    const auto start = Clock::now();
-    const StepPlan& plan = scheduler->Plan(now += Duration(1'000'000), {.tokens = Tokens::Max(), .max_seqs = rows});
-    state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
-    results.clear();
-    for (const PlanEntry& e : plan.run) results.push_back({e.request, e.lane, 1});
-    scheduler->Commit({plan.id, results}, now);
-  }
+  GrowthHost host(*std::move(scheduler), rows);
+  for (auto _ : state) state.SetIterationTime(host.Step().count());
 }
 BENCHMARK(BM_OracleGrowth)->ArgName("rows")->RangeMultiplier(4)->Range(256, 16'384)->UseManualTime();
 

@@ -1,6 +1,7 @@
 #include "c/events.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <vector>
 
@@ -10,13 +11,6 @@ namespace takt::c {
 
 namespace {
 
-Estimate Of(const takt_estimate& estimate) {
-  Estimate to;
-  to.mean = estimate.mean;
-  std::copy_n(estimate.quantiles, to.quantiles.size(), to.quantiles.begin());
-  return to;
-}
-
 takt_estimate Of(const Estimate& estimate) {
   takt_estimate to{};
   to.mean = estimate.mean;
@@ -24,23 +18,13 @@ takt_estimate Of(const Estimate& estimate) {
   return to;
 }
 
-WorkAfter Of(const takt_work_after& after) {
-  return {after.calls, after.prompt_tokens, after.output_tokens, after.kv_steps, after.path_tokens};
-}
-
-takt_work_after Of(const WorkAfter& after) {
-  return {after.calls, after.prompt_tokens, after.output_tokens, after.kv_steps, after.path_tokens};
-}
-
 }  // namespace
 
-NextCall Of(const takt_next_call& call) {
-  return {{call.tool}, {call.after}, {call.returned}, Duration(call.duration)};
-}
+NextCall Of(const takt_next_call& call) { return std::bit_cast<NextCall>(call); }
 
 StepLimits Of(const takt_limits& limits) {
   return {{limits.tokens}, limits.max_seqs,   {limits.prefill_tokens}, {limits.chunk_tokens},
-          limits.adapters, {limits.swap_out}, {limits.swap_in}, {limits.chunk_align}};
+          limits.adapters, {limits.swap_out}, {limits.swap_in},        {limits.chunk_align}};
 }
 
 // ---- defaults -------------------------------------------------------------------------------------------------------
@@ -54,7 +38,7 @@ takt_request Defaults<takt_request>() {
   to.deadline = Ns(plain.deadline), to.expires_at = Ns(plain.expires_at);
   to.sequences = plain.sequences;
   to.output_tokens = Of(plain.output_tokens), to.workflow_tokens_left = Of(plain.workflow_tokens_left);
-  to.after = Of(plain.after);
+  to.after = std::bit_cast<takt_work_after>(plain.after);
   to.prefix_block_tokens = PrefixBlocks{}.block_tokens.value;
   return to;
 }
@@ -78,8 +62,9 @@ takt_workflow Defaults<takt_workflow>() {
 template <>
 takt_limits Defaults<takt_limits>() {
   const StepLimits plain;
-  return {sizeof(takt_limits),      plain.tokens.value, plain.max_seqs,       plain.prefill_tokens.value,
-          plain.chunk_tokens.value, plain.adapters,     plain.swap_out.value, plain.swap_in.value, plain.chunk_align.value};
+  return {sizeof(takt_limits),        plain.tokens.value,       plain.max_seqs,
+          plain.prefill_tokens.value, plain.chunk_tokens.value, plain.adapters,
+          plain.swap_out.value,       plain.swap_in.value,      plain.chunk_align.value};
 }
 
 // ---- soundness ------------------------------------------------------------------------------------------------------
@@ -115,7 +100,7 @@ takt_status Sound(const takt_workflow* workflow) {
 
 // ---- facts ----------------------------------------------------------------------------------------------------------
 
-void Fill(const takt_request* from, Request& to) {
+void FillNumbers(const takt_request* from, Request& to) {
   takt_request local;
   const takt_request& r = Whole(from, local);
   to.id = {r.id}, to.workflow = {r.workflow}, to.stage = {r.stage}, to.agent = {r.agent}, to.tenant = {r.tenant};
@@ -126,11 +111,18 @@ void Fill(const takt_request* from, Request& to) {
   to.sequences = r.sequences, to.priority = r.priority;
   to.chunkable = (r.flags & TAKT_REQUEST_UNCHUNKABLE) == 0;
   to.preemptible = (r.flags & TAKT_REQUEST_UNPREEMPTIBLE) == 0;
-  to.output_tokens = Of(r.output_tokens), to.workflow_tokens_left = Of(r.workflow_tokens_left);
-  to.after = Of(r.after);
+  to.output_tokens = std::bit_cast<Estimate>(r.output_tokens);
+  to.workflow_tokens_left = std::bit_cast<Estimate>(r.workflow_tokens_left);
+  to.after = std::bit_cast<WorkAfter>(r.after);
   to.next_call = Of(r.next_call);
   to.compute = Duration(r.compute);
   to.session = {r.session};
+}
+
+void Fill(const takt_request* from, Request& to) {
+  FillNumbers(from, to);
+  takt_request local;
+  const takt_request& r = Whole(from, local);
   if (r.n_prefix_hashes > 0) {
     to.prefix = std::make_shared<const PrefixBlocks>(
         PrefixBlocks{{r.prefix_block_tokens}, {r.prefix_hashes, r.prefix_hashes + r.n_prefix_hashes}});
@@ -145,9 +137,10 @@ void Fill(const takt_request* from, std::uint32_t told, Revised& to) {
   takt_request local;
   const takt_request& r = Whole(from, local);
   to.request = {r.id};
-  if ((told & TAKT_TOLD_OUTPUT_TOKENS) != 0) to.output_tokens = Of(r.output_tokens);
-  if ((told & TAKT_TOLD_WORKFLOW_TOKENS_LEFT) != 0) to.workflow_tokens_left = Of(r.workflow_tokens_left);
-  if ((told & TAKT_TOLD_AFTER) != 0) to.after = Of(r.after);
+  if ((told & TAKT_TOLD_OUTPUT_TOKENS) != 0) to.output_tokens = std::bit_cast<Estimate>(r.output_tokens);
+  if ((told & TAKT_TOLD_WORKFLOW_TOKENS_LEFT) != 0)
+    to.workflow_tokens_left = std::bit_cast<Estimate>(r.workflow_tokens_left);
+  if ((told & TAKT_TOLD_AFTER) != 0) to.after = std::bit_cast<WorkAfter>(r.after);
   if ((told & TAKT_TOLD_DEADLINE) != 0) to.deadline = At(r.deadline);
   if ((told & TAKT_TOLD_EXPIRES_AT) != 0) to.expires_at = At(r.expires_at);
   if ((told & TAKT_TOLD_PRIORITY) != 0) to.priority = r.priority;

@@ -36,6 +36,7 @@ takt_status Sound(const takt_workflow* workflow);
 
 // Of structs that are Sound. `to` is as it was made.
 void Fill(const takt_request* from, Request& to);
+void FillNumbers(const takt_request* from, Request& to);  // all but prefix and scores
 void Fill(const takt_request* from, std::uint32_t told, Revised& to);
 void Fill(const takt_instance* from, Instance& to);
 void Fill(const takt_stage& from, WorkflowStage& to);

@@ -94,9 +94,22 @@ TAKT_SAME_PLACE(ModelScore, takt_model_score, model);
 TAKT_SAME_PLACE(ModelScore, takt_model_score, score);
 TAKT_SAME_PLACE(ModelScore, takt_model_score, tokens);
 
-TAKT_SAME_SIZE(WorkAfter, takt_work_after);
-TAKT_SAME_SIZE(NextCall, takt_next_call);
 TAKT_SAME_SIZE(Estimate, takt_estimate);
+TAKT_SAME_PLACE(Estimate, takt_estimate, mean);
+TAKT_SAME_PLACE(Estimate, takt_estimate, quantiles);
+
+TAKT_SAME_SIZE(WorkAfter, takt_work_after);
+TAKT_SAME_PLACE(WorkAfter, takt_work_after, calls);
+TAKT_SAME_PLACE(WorkAfter, takt_work_after, prompt_tokens);
+TAKT_SAME_PLACE(WorkAfter, takt_work_after, output_tokens);
+TAKT_SAME_PLACE(WorkAfter, takt_work_after, kv_steps);
+TAKT_SAME_PLACE(WorkAfter, takt_work_after, path_tokens);
+
+TAKT_SAME_SIZE(NextCall, takt_next_call);
+TAKT_SAME_PLACE(NextCall, takt_next_call, tool);
+TAKT_SAME_PLACE(NextCall, takt_next_call, after);
+TAKT_SAME_PLACE(NextCall, takt_next_call, returned);
+TAKT_SAME_PLACE(NextCall, takt_next_call, duration);
 
 #undef TAKT_SAME_PLACE
 #undef TAKT_SAME_SIZE

@@ -25,6 +25,7 @@ struct takt_ranker : takt::c::Handle {
   void End() { ranker.reset(); }
 
   std::optional<takt::Ranker<takt::AnyPolicy>> ranker;
+  takt::Request asked;  // the one at hand: no policy's key is of prefixes or scores
 };
 
 struct takt_queue : takt::c::Handle {
@@ -123,9 +124,8 @@ takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, 
     if (at(i)->sequences < 1) return TAKT_E_INVALID;
   }
   for (std::size_t i = 0; i < n; ++i) {
-    Request request;
-    Fill(at(i), request);
-    keys[i] = ranker->ranker->Key(request, At(now));
+    FillNumbers(at(i), ranker->asked);
+    keys[i] = ranker->ranker->Key(ranker->asked, At(now));
   }
   return TAKT_OK;
 }

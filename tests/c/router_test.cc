@@ -56,9 +56,8 @@ class Twins {
     options.fail_unfit = dice_.Chance(0.3);
     options.reserve_requests = dice_.Of<std::int64_t>({0, 64});
     options.hash_seed = dice_.Bits();
-    std::uint64_t bits = setup_.policy;
-    std::string policy = fire::PolicyOf(bits).spec();
-    for (; !MakePolicy(policy).ok(); bits = Mix64(bits)) policy = fire::PolicyOf(bits).spec();
+    setup_.by_name = true;
+    const std::string policy = setup_.PolicyOf(setup_.policy).spec();
     const std::vector<PlacementInfo> infos = PlacementInfos();
     const std::string placement = infos[dice_.Index(infos.size())].name;
     CAPTURE(policy, placement);

@@ -47,27 +47,14 @@ bool SameAll(const A& a, const B* b, std::size_t n) {
   return std::equal(a.begin(), a.end(), b, b + n, [](const auto& x, const auto& y) { return Same(x, y); });
 }
 
-// Of the pauses that a name makes; those of costs with the defaults of their engine.
-std::string PauseOf(Dice& dice) {
-  const std::vector<PauseInfo> infos = PauseInfos();
-  return infos[dice.Index(infos.size())].name;
-}
-
-// Any of the policies that a spec makes, with any options.
-std::string PolicyOf(std::uint64_t bits) {
-  while (true) {
-    const std::string spec = fire::PolicyOf(bits).spec();
-    if (MakePolicy(spec).ok()) return spec;
-    bits = Mix64(bits);
-  }
-}
-
 class Twins {
  public:
   explicit Twins(std::uint64_t seed) : setup_(fire::Setup::OfSeed(seed)), dice_(seed ^ 0xc0deu) {
     SchedulerOptions& options = setup_.options;
     if (options.kv == KvMode::kOracle) options.kv = KvMode::kLedger;
-    const std::string policy = PolicyOf(setup_.policy), pause = PauseOf(dice_);
+    setup_.by_name = true;
+    const std::string policy = setup_.PolicyOf(setup_.policy).spec();
+    const std::string pause = setup_.PauseOf(setup_.pause).spec();
     CAPTURE(policy, pause);
     const bool whole = dice_.Chance(0.5);
     cxx_recorder_.emplace([this](std::string_view bytes) { cxx_log_ += bytes; },
@@ -218,7 +205,7 @@ class Twins {
 
   void ChangePolicy() {
     TellAll();
-    const std::string spec = PolicyOf(dice_.Bits());
+    const std::string spec = setup_.PolicyOf(dice_.Bits()).spec();
     CAPTURE(spec);
     cxx_->On(PolicyChanged{std::make_shared<const AnyPolicy>(*MakePolicy(spec))}, now_);
     takt_error error;

@@ -41,9 +41,8 @@ inline takt_next_call InC(const NextCall& n) {
 }
 
 inline takt_limits InC(const StepLimits& l) {
-  return {sizeof(takt_limits),  l.tokens.value, l.max_seqs,       l.prefill_tokens.value,
-          l.chunk_tokens.value, l.adapters,     l.swap_out.value, l.swap_in.value,
-          l.chunk_align.value};
+  return {sizeof(takt_limits), l.tokens.value,   l.max_seqs,      l.prefill_tokens.value, l.chunk_tokens.value,
+          l.adapters,          l.swap_out.value, l.swap_in.value, l.chunk_align.value};
 }
 
 inline takt_scheduler_options InC(const SchedulerOptions& o) {

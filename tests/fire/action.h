@@ -41,10 +41,9 @@ enum class Do : std::uint8_t {
   kReport,
 };
 inline constexpr std::array<std::string_view, 25> kVerbs = {
-    "arrive",      "revise",  "block",         "unblock", "call_tool", "return_tool", "cancel",
-    "finish_move", "free_kv", "change_policy", "drain",   "plan",      "commit",      "relocate",
-    "not_ready",   "kv_arrive", "kv_lose", "pin_kv",
-    "place",       "up",      "down",          "die",     "post",      "hear",        "report"};
+    "arrive",        "revise", "block", "unblock", "call_tool", "return_tool", "cancel",    "finish_move", "free_kv",
+    "change_policy", "drain",  "plan",  "commit",  "relocate",  "not_ready",   "kv_arrive", "kv_lose",     "pin_kv",
+    "place",         "up",     "down",  "die",     "post",      "hear",        "report"};
 
 // `name`: a request, a step or a move. `bits`: all that is random about it. `dt`: nanoseconds that pass before. `at`:
 // the instance, where there are several; 0: the router, or the only one.

@@ -4,12 +4,15 @@
 //   takt_fire --survey --seeds 1..100           goes on after a violation, and says for each seed what it was
 //   takt_fire --no-facts --seeds 1..100         no KV arrives, is lost or pinned, and all rows are ready
 //   takt_fire --router --seeds 1..50            the same with a router in front of several instances
+//   takt_fire --through c --seeds 1..100        the same through the C interface, beside one of C++; with set-ups that
+//                                               C can tell, as has --through cxx: the hashes of both are equal
 //   takt_fire --replay FILE                     carries out such a log, line by line
 #include <fmt/format.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +20,9 @@
 #include "host.h"
 #include "router_host.h"
 #include "scale.h"
+#ifdef TAKT_FIRE_C
+#include "c_scheduler.h"
+#endif
 
 namespace takt::fire {
 namespace {
@@ -24,14 +30,73 @@ namespace {
 using SchedulerCampaign = Campaign<World, RandomHost>;
 using RouterCampaign = Campaign<RouterWorld, RouterHost>;
 
+// A world whose policy and pause a host in C can name.
+class NamedWorld : public World {
+ public:
+  static constexpr const char* kLogPrefix = "cxx ";
+  explicit NamedWorld(std::uint64_t seed) : World(SetupOf(seed)) {}
+
+  // What C has no words for yet.
+  static const char* Skips(std::uint64_t seed) {
+    return SetupOf(seed).options.kv == KvMode::kOracle ? "C has no KvOracle" : nullptr;
+  }
+
+ private:
+  static Setup SetupOf(std::uint64_t seed) {
+    Setup setup = Setup::OfSeed(seed);
+    setup.by_name = true;
+    return setup;
+  }
+};
+using NamedCampaign = Campaign<NamedWorld, RandomHost>;
+
+#ifdef TAKT_FIRE_C
+class WorldInC : public NamedWorld {
+ public:
+  static constexpr const char* kLogPrefix = "c ";
+  explicit WorldInC(std::uint64_t seed) : NamedWorld(seed) { Pair(std::make_unique<CScheduler>(setup())); }
+};
+using CCampaign = Campaign<WorldInC, RandomHost>;
+#endif
+
+enum class Through { kCxx, kNamed, kC, kRouter };
+const char* PrefixOf(Through through) {
+  switch (through) {
+    case Through::kRouter: return RouterWorld::kLogPrefix;
+    case Through::kNamed: return "cxx ";
+    case Through::kC: return "c ";
+    case Through::kCxx: break;
+  }
+  return World::kLogPrefix;
+}
+
+// Calls f with a campaign of the kind, as a null pointer.
+template <class F>
+int OfKind(Through through, F&& f) {
+  switch (through) {
+    case Through::kRouter: return f(static_cast<RouterCampaign*>(nullptr));
+    case Through::kNamed: return f(static_cast<NamedCampaign*>(nullptr));
+#ifdef TAKT_FIRE_C
+    case Through::kC: return f(static_cast<CCampaign*>(nullptr));
+#else
+    case Through::kC: fmt::print("this takt_fire was built without the C interface\n"); return 2;
+#endif
+    case Through::kCxx: break;
+  }
+  return f(static_cast<SchedulerCampaign*>(nullptr));
+}
+
 int Replay(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t seed = 0;
   std::vector<Action> actions;
-  bool drain = false, router = false;
+  bool drain = false;
+  Through through = Through::kCxx;
   for (std::string line; std::getline(file, line);) {
-    const std::string prefix = RouterWorld::kLogPrefix;
-    if (line.starts_with(prefix + "seed ")) router = true, line = line.substr(prefix.size());
+    for (const Through kind : {Through::kRouter, Through::kNamed, Through::kC}) {
+      const std::string prefix = PrefixOf(kind);
+      if (line.starts_with(prefix + "seed ")) through = kind, line = line.substr(prefix.size());
+    }
     if (line.starts_with("seed ")) seed = std::strtoull(line.c_str() + 5, nullptr, 10);
     if (const auto action = ParseAction(line)) {
       actions.push_back(*action);
@@ -39,13 +104,14 @@ int Replay(const std::string& path) {
       drain |= line.starts_with("drain");
     }
   }
-  return router ? RouterCampaign::Replay(seed, actions, drain) : SchedulerCampaign::Replay(seed, actions, drain);
+  return OfKind(through, [&]<class C>(C*) { return C::Replay(seed, actions, drain); });
 }
 
 int Main(const std::vector<std::string>& args) {
   std::uint64_t first = 1, last = 100;
   std::int64_t events = 20'000;
-  bool shrink = true, survey = false, scaled = false, router = false;
+  bool shrink = true, survey = false, scaled = false;
+  Through through = Through::kCxx;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const bool more = i + 1 < args.size();
     if (args[i] == "--seeds" && more) {
@@ -56,7 +122,9 @@ int Main(const std::vector<std::string>& args) {
     } else if (args[i] == "--events" && more) {
       events = std::strtoll(args[++i].c_str(), nullptr, 10);
     } else if (args[i] == "--router") {
-      router = true;
+      through = Through::kRouter;
+    } else if (args[i] == "--through" && more && (args[i + 1] == "c" || args[i + 1] == "cxx")) {
+      through = args[++i] == "c" ? Through::kC : Through::kNamed;
     } else if (args[i] == "--no-facts") {
       Setup::with_facts = false;  // the worlds of before there were any
     } else if (args[i] == "--scaled") {
@@ -69,14 +137,15 @@ int Main(const std::vector<std::string>& args) {
       return Replay(args[++i]);
     } else {
       fmt::print(
-          "usage: takt_fire [--router | --no-facts] [--seeds A..B] [--events N] [--scaled] [--no-shrink | --survey] | takt_fire "
+          "usage: takt_fire [--router | --through c | --through cxx] [--no-facts] [--seeds A..B] [--events N] "
+          "[--scaled] "
+          "[--no-shrink | --survey] | takt_fire "
           "--replay FILE\n");
       return 2;
     }
   }
   if (scaled) last = first + static_cast<std::uint64_t>(Scaled(static_cast<std::int64_t>(last - first + 1))) - 1;
-  return router ? RouterCampaign::Run(first, last, events, shrink, survey)
-                : SchedulerCampaign::Run(first, last, events, shrink, survey);
+  return OfKind(through, [&]<class C>(C*) { return C::Run(first, last, events, shrink, survey); });
 }
 
 }  // namespace

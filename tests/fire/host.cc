@@ -72,6 +72,12 @@ std::uint64_t HashOf(const StepPlan& plan) {
   return hash;
 }
 
+bool Same(const StepPlan& a, const StepPlan& b) {
+  return a.id == b.id && std::ranges::equal(a.run, b.run) && a.moves == b.moves && a.preempted == b.preempted &&
+         a.failed == b.failed && a.released == b.released && a.tokens == b.tokens && a.idle == b.idle &&
+         a.wake_at == b.wake_at;
+}
+
 }  // namespace
 
 void Print(const HostTally& t, std::uint64_t seeds) {
@@ -179,7 +185,7 @@ void World::Note(const char* format, const Args&... args) {
 }
 
 Scheduler World::MakeScheduler(const Setup& setup, AnyPause pause, HostKv* kv) {
-  return *Scheduler::Create(setup.options, PolicyOf(setup.policy), std::move(pause), kv);
+  return *Scheduler::Create(setup.options, setup.PolicyOf(setup.policy), std::move(pause), kv);
 }
 
 World::World(const Setup& setup)
@@ -189,7 +195,8 @@ World::World(const Setup& setup)
                   ? &kv_.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens, setup_.ids)
                   : nullptr,
               asked_) {
-  scheduler_.emplace(MakeScheduler(setup_, WatchedPause(PauseOf(setup_.pause), asked_), kv_ ? &*kv_ : nullptr));
+  scheduler_.emplace(
+      MakeScheduler(setup_, WatchedPause::Of(setup_.PauseOf(setup_.pause), asked_), kv_ ? &*kv_ : nullptr));
 }
 
 std::string World::Description() const {
@@ -200,11 +207,12 @@ std::string World::Description() const {
       "{}, {}, {} rows, {}, {} blocks of {}, {} in the host's memory, watermark {}, {} tokens and {} seqs a step, "
       "prefill "
       "{}, chunk {}, adapters {}, {}, {}, margin {}, window {}, {} further steps",
-      PolicyOf(setup_.policy).spec(), PauseOf(setup_.pause).spec(), o.max_running, kKv[static_cast<int>(o.kv)],
-      o.kv_blocks.value, o.kv_block_tokens.value, o.cpu_blocks.value, o.kv_watermark, setup_.limits.tokens.value,
-      setup_.limits.max_seqs, setup_.limits.prefill_tokens.value, setup_.limits.chunk_tokens.value,
-      setup_.limits.adapters, o.order == StepOrder::kRunningFirst ? "running first" : "prefill first",
-      kPreempt[static_cast<int>(o.preempt)], o.preempt_margin, o.admission_window, setup_.depth);
+      setup_.PolicyOf(setup_.policy).spec(), setup_.PauseOf(setup_.pause).spec(), o.max_running,
+      kKv[static_cast<int>(o.kv)], o.kv_blocks.value, o.kv_block_tokens.value, o.cpu_blocks.value, o.kv_watermark,
+      setup_.limits.tokens.value, setup_.limits.max_seqs, setup_.limits.prefill_tokens.value,
+      setup_.limits.chunk_tokens.value, setup_.limits.adapters,
+      o.order == StepOrder::kRunningFirst ? "running first" : "prefill first", kPreempt[static_cast<int>(o.preempt)],
+      o.preempt_margin, o.admission_window, setup_.depth);
 }
 
 void World::Pass(std::int64_t nanoseconds) { now_ += Duration(nanoseconds); }
@@ -259,8 +267,8 @@ void World::Do(const Action& a) {
     case Do::kPinKv: ++tally_.facts; return Tell(KvPinned{id});
     case Do::kChangePolicy: {
       ++tally_.policy_changes;
-      if (a.bits % 50 == 0) return Tell(PolicyChanged{});
-      auto policy = std::make_shared<const AnyPolicy>(PolicyOf(a.bits));
+      if (a.bits % 50 == 0 && !setup_.by_name) return Tell(PolicyChanged{});
+      auto policy = std::make_shared<const AnyPolicy>(setup_.PolicyOf(a.bits));
       Note("{}", policy->spec());
       return Tell(PolicyChanged{policy});
     }
@@ -381,6 +389,18 @@ void World::Plan(const StepLimits& limits) {
   tally_.odd_limits += limits == setup_.limits ? 0u : 1u;
   const StepPlan* made = nullptr;
   Attempt([&] { made = &scheduler_->Plan(now_, limits); });
+  if (twin_) {
+    const StepPlan& twins = twin_->Plan(now_, limits);
+    if (!Same(twins, *made)) {
+      shadow_.Violate("the twin's plan is another");
+      fmt::print("DBG run {} {} idle {} {} wake {} {} tokens {} {} rel {} {} pre {} {} mov {} {}\n", twins.run.size(),
+                 made->run.size(), static_cast<int>(twins.idle), static_cast<int>(made->idle),
+                 twins.wake_at.time_since_epoch().count(), made->wake_at.time_since_epoch().count(), twins.tokens.value,
+                 made->tokens.value, twins.released.size(), made->released.size(), twins.preempted.size(),
+                 made->preempted.size(), twins.moves.size(), made->moves.size());
+    }
+    made = &twins;
+  }
   const StepPlan& plan = *made;
   tally_.plan_hash = Mixed(tally_.plan_hash, HashOf(plan));
   for (const KvMove& move : plan.moves) {
@@ -419,7 +439,13 @@ void World::Plan(const StepLimits& limits) {
   }
   if (kv_ && kv_->refuses() && plan.run.empty()) ++tally_.plans_refused;
   shadow_.Planned(plan, limits, now_, *scheduler_);
-  if (plan.id.value % 16 == 0) shadow_.Compare(*scheduler_, Mix64(plan.id.value));
+  if (plan.id.value % 16 == 0) Compare(Mix64(plan.id.value));
+}
+
+void World::Compare(std::uint64_t bits) {
+  shadow_.Compare(*scheduler_, bits);
+  if (!twin_) return;
+  if (const std::string fault = twin_->Unlike(*scheduler_); !fault.empty()) shadow_.Violate("the twin: " + fault);
 }
 
 std::int32_t World::OutputLeft(RequestId id, const Life& life) const { return lengths_[NameOf(id)] - life.generated; }
@@ -447,6 +473,7 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
     ++tally_.unknown_steps;
     const StepResult result{step, {}};
     scheduler_->Commit(result, now_);
+    if (twin_) twin_->Commit(result, now_);
     shadow_.Committed(result, now_, *scheduler_);
     return;
   }
@@ -502,6 +529,7 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
   if (Mixed(bits, 7) % 2 == 0) told = WithoutRest(*given->plan, result);
   given_.erase(given);
   Attempt([&] { scheduler_->Commit(told, now_); });
+  if (twin_) twin_->Commit(result, now_);
   shadow_.Committed(result, now_, *scheduler_);
 }
 
@@ -519,6 +547,7 @@ void World::Drain() {
     tally_.kv_refused = scheduler_->stats().oracle_refused;
     if (!shadow_.violation().empty()) return;
     if (plans < 0) return shadow_.Violate("what lives does not end");
+    Compare(1);
     shadow_.CheckEmpty(*scheduler_);
     if (plans > 2 * fresh) shadow_.Violate(fmt::format("drains in {} plans, and afresh in {}", plans, fresh));
   } catch (const Broken& broken) {
@@ -547,7 +576,7 @@ StepLimits QuietLimits(std::int32_t longest, std::int32_t max_running) {
 // Nobody answers any more, and who runs runs to its end: a pause policy that reviews lets go of all memory in time.
 void World::OutlastTools() {
   const StepLimits limits = QuietLimits(longest_, setup_.options.max_running);
-  const std::string pause = PauseOf(setup_.pause).spec();
+  const std::string pause = setup_.PauseOf(setup_.pause).spec();
   const bool lets_go = pause.starts_with("infercept") || pause.starts_with("least_waste");
   for (int plans = 0; lets_go && violation().empty(); ++plans) {
     Settle();
@@ -597,7 +626,7 @@ std::int64_t World::PlansOfFreshDrain() const {
   if (kv_) kv.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens, setup_.ids);
   Setup setup = setup_;
   setup.options.max_waiting = std::numeric_limits<std::int64_t>::max();
-  Scheduler fresh = MakeScheduler(setup, PauseOf(setup.pause), kv ? &*kv : nullptr);
+  Scheduler fresh = MakeScheduler(setup, setup.PauseOf(setup.pause), kv ? &*kv : nullptr);
   std::vector<std::int32_t> left(lengths_.size());
   for (RequestId id : shadow_.unreleased()) {
     const Life& life = shadow_.life(id);

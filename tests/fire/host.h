@@ -53,6 +53,22 @@ DrawnCall DrawCall(RequestId id, std::uint64_t bits);
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits);
 Revised DrawRevised(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits);
 
+// A scheduler beside that of a world, which is told the same. The host carries out its plans, and they must be the
+// same.
+class Twin {
+ public:
+  Twin() = default;
+  Twin(const Twin&) = delete;
+  Twin& operator=(const Twin&) = delete;
+  virtual ~Twin() = default;
+
+  virtual void On(const Event& event, TimePoint now) = 0;
+  virtual const StepPlan& Plan(TimePoint now, const StepLimits& limits) = 0;  // stays until its commit
+  virtual void Commit(const StepResult& result, TimePoint now) = 0;
+  // In what it is unlike the world's scheduler; empty: in nothing.
+  virtual std::string Unlike(const Scheduler& scheduler) const = 0;
+};
+
 // The scheduler of a seed under actions. Deterministic: the same seed and actions, the same run.
 class World {
  public:
@@ -63,6 +79,9 @@ class World {
   explicit World(const Setup& setup);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
+
+  // Before anything happens.
+  void Pair(std::unique_ptr<Twin> twin) { twin_ = std::move(twin); }
 
   // What cannot be done (a request that is not there) is passed over or done all the same, as faulty hosts do.
   void Carry(const Action& action);
@@ -109,6 +128,7 @@ class World {
   void Commit(StepId step, std::uint64_t bits, bool faults);
   StepResult WithoutRest(const StepPlan& plan, const StepResult& result);
   StepLimits LimitsOf(std::uint64_t bits) const;
+  void Compare(std::uint64_t bits);
   std::int32_t OutputLeft(RequestId id, const Life& life) const;
   void Settle();
   void OutlastTools();
@@ -121,6 +141,7 @@ class World {
   Setup setup_;
   std::optional<HostKv> kv_;
   std::optional<Scheduler> scheduler_;
+  std::unique_ptr<Twin> twin_;
   WatchedPause::List asked_ = std::make_shared<std::vector<Asked>>();
   Shadow shadow_;
   TimePoint now_{};
@@ -172,6 +193,7 @@ void World::Attempt(F&& call) {
 template <class E>
 void World::Tell(const E& event) {
   Attempt([&] { scheduler_->On(event, now_); });
+  if (twin_) twin_->On(event, now_);
   shadow_.Told(event, now_, *scheduler_);
 }
 

@@ -10,6 +10,7 @@
 
 #include "takt/pause/infercept.h"
 #include "takt/pause/least_waste.h"
+#include "takt/pause/registry.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/autellix.h"
 #include "takt/policy/boosted_footprint.h"
@@ -20,6 +21,7 @@
 #include "takt/policy/ltr.h"
 #include "takt/policy/memory_integral.h"
 #include "takt/policy/mlfq.h"
+#include "takt/policy/registry.h"
 #include "takt/policy/sagesched.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/uniboost.h"
@@ -213,6 +215,20 @@ AnyPause PauseOf(std::uint64_t bits) {
     case 5: return InferCept{.costs = CostsOf(dice), .elapsed = dice.Chance(0.3)};
     default: return LeastWaste{.costs = CostsOf(dice)};
   }
+}
+
+AnyPolicy Setup::PolicyOf(std::uint64_t bits) const {
+  for (; by_name; bits = Mix64(bits)) {
+    if (auto made = MakePolicy(fire::PolicyOf(bits).spec()); made.ok()) return *std::move(made);
+  }
+  return fire::PolicyOf(bits);
+}
+
+AnyPause Setup::PauseOf(std::uint64_t bits) const {
+  for (; by_name; bits = Mix64(bits)) {
+    if (auto made = MakePause(fire::PauseOf(bits).spec()); made.ok()) return *std::move(made);
+  }
+  return fire::PauseOf(bits);
 }
 
 Setup Setup::OfSeed(std::uint64_t seed) {

@@ -51,7 +51,13 @@ struct Setup {
   double facts = 0;  // KV that arrives, is lost or is pinned, rows that are not ready
   static inline bool with_facts = true;  // false: in no world
 
+  // Policies and pauses are those that a registry makes of a text, as hosts in other languages name them.
+  bool by_name = false;
+
   static Setup OfSeed(std::uint64_t seed);
+
+  AnyPolicy PolicyOf(std::uint64_t bits) const;
+  AnyPause PauseOf(std::uint64_t bits) const;
 };
 
 // Any of the policies, aged or not, with any options.

@@ -44,7 +44,7 @@ Shadow::Shadow(const Setup& setup, const HostKv* host_kv, WatchedPause::List ask
     : setup_(setup),
       host_kv_(host_kv),
       asked_(std::move(asked)),
-      policy_(PolicyOf(setup.policy)),
+      policy_(setup.PolicyOf(setup.policy)),
       static_order_(OrderIsStatic(policy_)),
       known_order_(OrderIsKnown(policy_)),
       seen_(4096),
@@ -1519,7 +1519,8 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
 void Shadow::CheckReleased(const StepPlan& plan) {
   for (RequestId id : plan.released) {
     Life& life = At(id);
-    FIRE_CHECK(life.is == Is::kEnded && !life.in_transit() && !life.kept, "request {} is released, and has not ended", id.value);
+    FIRE_CHECK(life.is == Is::kEnded && !life.in_transit() && !life.kept, "request {} is released, and has not ended",
+               id.value);
     FIRE_CHECK(host_kv_ == nullptr || host_kv_->held(id) == 0, "request {} is released with {} blocks", id.value,
                host_kv_->held(id));
     life = {};

@@ -123,7 +123,8 @@ bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limi
 bool Shadow::Pending() const {
   return std::ranges::any_of(unreleased_, [this](RequestId id) {
     const Life& life = Of(id);
-    return life.moving_out || life.kept || (life.in_lane && life.is != Is::kRunning && life.leave != Life::Leave::kKeep);
+    return life.moving_out || life.kept ||
+           (life.in_lane && life.is != Is::kRunning && life.leave != Life::Leave::kKeep);
   });
 }
 
@@ -184,8 +185,8 @@ void Shadow::CheckRows(const StepPlan& plan, const Left& left, const StepLimits&
     const Request& r = life.state.request;
     if (entry.prefill() && !entry.samples()) {
       const bool whole = !r.chunkable && entry.position < r.prompt_tokens.value;
-      const std::int32_t more = std::min(entry.tokens + std::max(std::min(left.tokens, left.prefill), 0),
-                                         limits.chunk_tokens.value);
+      const std::int32_t more =
+          std::min(entry.tokens + std::max(std::min(left.tokens, left.prefill), 0), limits.chunk_tokens.value);
       const bool full = Aligned(entry.position, more, INT32_MAX, limits) <= entry.tokens;
       FIRE_CHECK(left.tokens == 0 || left.prefill <= 0 || (!whole && full),
                  "request {} computes {} tokens, and {} are left", entry.request.value, entry.tokens, left.tokens);

@@ -35,6 +35,25 @@ class WatchedPause {
     asked_->push_back({Asked::What::kAtCall, r.request.id, view, decision, call});
     return decision;
   }
+  PauseDecision Review(const RequestState& r, const ToolCalled& call, TimePoint since, const PauseView& view) const {
+    const OfTheHost memory;
+    const PauseDecision decision = pause_.Review(r, call, since, view);
+    asked_->push_back({Asked::What::kReview, r.request.id, view, decision, call, {}, since});
+    return decision;
+  }
+
+  // One that predicts where `pause` does: the scheduler asks no more of it than of `pause` itself.
+  static AnyPause Of(AnyPause pause, List asked);
+
+ protected:
+  AnyPause pause_;
+  List asked_;
+};
+
+class WatchedPrediction : public WatchedPause {
+ public:
+  using WatchedPause::WatchedPause;
+
   KvAction Predict(const RequestState& r, const PauseView& view) const {
     const OfTheHost memory;
     const KvAction action = pause_.Predict(r, view);
@@ -45,17 +64,12 @@ class WatchedPause {
                        .next_call = r.request.next_call});
     return action;
   }
-  PauseDecision Review(const RequestState& r, const ToolCalled& call, TimePoint since, const PauseView& view) const {
-    const OfTheHost memory;
-    const PauseDecision decision = pause_.Review(r, call, since, view);
-    asked_->push_back({Asked::What::kReview, r.request.id, view, decision, call, {}, since});
-    return decision;
-  }
-
- private:
-  AnyPause pause_;
-  List asked_;
 };
+
+inline AnyPause WatchedPause::Of(AnyPause pause, List asked) {
+  if (!pause.predicts()) return WatchedPause(std::move(pause), std::move(asked));
+  return WatchedPrediction(std::move(pause), std::move(asked));
+}
 
 }  // namespace takt::fire
 

@@ -1,4 +1,5 @@
 // Code in the documentation is code of the examples.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -23,14 +24,13 @@ struct Snippet {
   std::vector<std::string> pieces;  // what stands between lines of "..."
 };
 
-// The blocks that name a file: ```cpp FILE.
+// The blocks that name a file: ```cpp FILE, or ```c FILE.
 std::vector<Snippet> SnippetsOf(const std::string& markdown) {
   std::vector<Snippet> snippets;
   std::istringstream lines(markdown);
-  const std::string fence = "```cpp ";
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(fence)) continue;
-    Snippet snippet{line.substr(fence.size()), {""}};
+    if (!line.starts_with("```cpp ") && !line.starts_with("```c ")) continue;
+    Snippet snippet{line.substr(line.find(' ') + 1), {""}};
     while (std::getline(lines, line) && line != "```") {
       if (line == "...") {
         snippet.pieces.emplace_back();
@@ -55,7 +55,7 @@ std::string Missing(const std::vector<std::string>& pieces, const std::string& t
 }
 
 TEST_CASE("code in the documentation stands in the examples, word for word") {
-  CHECK(SnippetsOf("```cpp a.cc\nx\n...\ny\n```\n```cpp\nz\n```\n").size() == 1);
+  CHECK(SnippetsOf("```cpp a.cc\nx\n...\ny\n```\n```cpp\nz\n```\n```c a.c\n```\n").size() == 2);
   CHECK(Missing({"a\n", "c\n"}, "a\nb\nc\n").empty());
   CHECK(Missing({"c\n", "a\n"}, "a\nb\nc\n") == "a\n");
   int count = 0;
@@ -70,6 +70,16 @@ TEST_CASE("code in the documentation stands in the examples, word for word") {
     }
   }
   CHECK(count >= 10);
+}
+
+TEST_CASE("the host in C of the guide is the whole of the one that is tested, in 40 lines") {
+  const std::vector<Snippet> snippets = SnippetsOf(Read(kRoot / "docs/guide/c.md"));
+  REQUIRE(!snippets.empty());
+  const Snippet& host = snippets.front();
+  CHECK(host.file == "tests/c/host.c");
+  REQUIRE(host.pieces.size() == 1);
+  CHECK(host.pieces.front() == Read(kRoot / host.file));
+  CHECK(std::ranges::count(host.pieces.front(), '\n') <= 40);
 }
 
 }  // namespace

@@ -183,6 +183,13 @@ class RankQueue {
     return grouped() ? groups_.Top() : heap_.Top();
   }
 
+  // f(slot, id) for each that may be first once the first is taken; of groups and of the promoted for none.
+  template <class F>
+  void VisitNext(F&& f) const {
+    if (grouped() || heap_.empty()) return;
+    heap_.VisitChildren(heap_.kRoot, [&](std::uint32_t at) { f(heap_.SlotAt(at), RequestId{heap_.KeyAt(at).id}); });
+  }
+
   // The last of the order, as of now, among those that have never run and are not promoted; kNoSlot where there is
   // none. Of groups that are equal the one with more of these gives way, unless the policy moves: to come late is no
   // fault. Needs TrackWorst. O(1), except for groups whose keys have changed; O(n) where the policy moves with time.

@@ -1,0 +1,116 @@
+// The scheduler of a world through the C interface.
+#ifndef TAKT_TESTS_FIRE_C_SCHEDULER_H_
+#define TAKT_TESTS_FIRE_C_SCHEDULER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <list>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "c/told.h"
+#include "host.h"
+#include "takt/c/takt.h"
+
+namespace takt::fire {
+
+class CScheduler final : public Twin {
+ public:
+  explicit CScheduler(const Setup& setup) {
+    const std::string policy = setup.PolicyOf(setup.policy).spec(), pause = setup.PauseOf(setup.pause).spec();
+    takt_scheduler_options options = InC(setup.options);
+    options.policy = policy.c_str(), options.pause = pause.c_str();
+    Must(takt_scheduler_create(&options, &scheduler_, nullptr), "create");
+  }
+  ~CScheduler() override { takt_scheduler_destroy(scheduler_); }
+
+  void On(const Event& event, TimePoint now) override {
+    if (const auto* change = std::get_if<PolicyChanged>(&event)) {
+      return Must(takt_scheduler_set_policy(scheduler_, change->policy->spec().c_str(), Ns(now), nullptr),
+                  "set_policy");
+    }
+    told_.Clear();
+    told_.Add(event);
+    Must(takt_scheduler_on(scheduler_, told_.data(), told_.size(), Ns(now)), "on");
+  }
+
+  const StepPlan& Plan(TimePoint now, const StepLimits& limits) override {
+    const takt_limits in_c = InC(limits);
+    auto plan = Sized<takt_plan>();
+    Must(takt_scheduler_plan(scheduler_, Ns(now), &in_c, &plan), "plan");
+    StepPlan& made = plan.n_run > 0 ? plans_.emplace_back() : idle_;
+    made = {};
+    made.id = {plan.id};
+    made.run = {reinterpret_cast<const PlanEntry*>(plan.run), plan.n_run};
+    for (const takt_move& m : std::span(plan.moves, plan.n_moves)) {
+      made.moves.push_back({{m.id}, {m.request}, static_cast<KvAction>(m.action), {m.first}, {m.count}});
+    }
+    for (const takt_preemption& p : std::span(plan.preempted, plan.n_preempted)) {
+      made.preempted.push_back({{p.request}, static_cast<KvAction>(p.action)});
+    }
+    for (const takt_failure& f : std::span(plan.failed, plan.n_failed)) {
+      made.failed.push_back({{f.request}, static_cast<FailReason>(f.reason)});
+    }
+    for (const std::uint64_t id : std::span(plan.released, plan.n_released)) made.released.push_back({id});
+    made.tokens = {plan.tokens};
+    made.idle = static_cast<Idle>(plan.idle);
+    made.wake_at = TimePoint(Duration(plan.wake_at));
+    return made;
+  }
+
+  void Commit(const StepResult& result, TimePoint now) override {
+    Must(takt_scheduler_commit(scheduler_, result.step.value,
+                               reinterpret_cast<const takt_row_result*>(result.rows.data()), result.rows.size(),
+                               Ns(now)),
+         "commit");
+    plans_.remove_if([&](const StepPlan& plan) { return plan.id == result.step; });
+  }
+
+  std::string Unlike(const Scheduler& s) const override {
+    if (!fault_.empty()) return fault_;
+    std::size_t i = 0;
+#define TAKT_COMPARE(field, text) \
+  if (Stat(i++, #field) != s.stats().field) return "another count of " #field;
+    TAKT_STATS(TAKT_COMPARE)
+#undef TAKT_COMPARE
+    auto counts = Sized<takt_scheduler_counts>();
+    auto use = Sized<takt_kv_use>();
+    if (takt_scheduler_count(scheduler_, &counts) != TAKT_OK || counts.alive != s.alive() ||
+        counts.waiting != s.waiting() || counts.running != s.running() || counts.paused != s.paused() ||
+        counts.blocked != s.blocked() || (counts.draining != 0) != s.draining()) {
+      return "other requests";
+    }
+    if (takt_scheduler_kv(scheduler_, &use) != TAKT_OK ||
+        KvUse{{use.total}, {use.used}, {use.free}, {use.cached}, {use.pending}, {use.cpu_total}, {use.cpu_used}} !=
+            s.kv()) {
+      return "other KV";
+    }
+    takt_error error;
+    takt_error_init(&error, sizeof error);
+    return takt_scheduler_check(scheduler_, &error) == TAKT_OK ? "" : error.text;
+  }
+
+ private:
+  void Must(takt_status status, const char* call) {
+    if (status != TAKT_OK && fault_.empty()) fault_ = std::string(call) + ": " + takt_status_name(status);
+  }
+
+  std::uint64_t Stat(std::size_t index, std::string_view name) const {
+    const char* named = nullptr;
+    std::uint64_t value = 0;
+    const bool there = takt_scheduler_stat(scheduler_, index, &named, &value) == TAKT_OK && named == name;
+    return there ? value : UINT64_MAX;
+  }
+
+  takt_scheduler* scheduler_ = nullptr;
+  Told told_;
+  std::list<StepPlan> plans_;  // in flight
+  StepPlan idle_;              // the last that ran nothing
+  std::string fault_;
+};
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_C_SCHEDULER_H_
