@@ -44,16 +44,11 @@ class CScheduler final : public Twin {
     made = {};
     made.id = {plan.id};
     made.run = {reinterpret_cast<const PlanEntry*>(plan.run), plan.n_run};
-    for (const takt_move& m : std::span(plan.moves, plan.n_moves)) {
-      made.moves.push_back({{m.id}, {m.request}, static_cast<KvAction>(m.action), {m.first}, {m.count}});
-    }
-    for (const takt_preemption& p : std::span(plan.preempted, plan.n_preempted)) {
-      made.preempted.push_back({{p.request}, static_cast<KvAction>(p.action)});
-    }
-    for (const takt_failure& f : std::span(plan.failed, plan.n_failed)) {
-      made.failed.push_back({{f.request}, static_cast<FailReason>(f.reason)});
-    }
-    for (const std::uint64_t id : std::span(plan.released, plan.n_released)) made.released.push_back({id});
+    made.moves = {reinterpret_cast<const KvMove*>(plan.moves), plan.n_moves};
+    made.preempted = {reinterpret_cast<const Preemption*>(plan.preempted), plan.n_preempted};
+    made.failed = {reinterpret_cast<const Failure*>(plan.failed), plan.n_failed};
+    made.released = {reinterpret_cast<const RequestId*>(plan.released), plan.n_released};
+    made.dropped = {reinterpret_cast<const DroppedPrefix*>(plan.dropped), plan.n_dropped};
     made.tokens = {plan.tokens};
     made.idle = static_cast<Idle>(plan.idle);
     made.wake_at = TimePoint(Duration(plan.wake_at));

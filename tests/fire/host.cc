@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "takt/base/exact_math.h"
+#include "views.h"
 
 namespace takt::fire {
 namespace {
@@ -73,7 +74,7 @@ std::uint64_t HashOf(const StepPlan& plan) {
 }
 
 bool Same(const StepPlan& a, const StepPlan& b) {
-  return a.id == b.id && std::ranges::equal(a.run, b.run) && a.moves == b.moves && a.preempted == b.preempted &&
+  return a.id == b.id && std::ranges::equal(a.run, b.run) && a.dropped == b.dropped && a.moves == b.moves && a.preempted == b.preempted &&
          a.failed == b.failed && a.released == b.released && a.tokens == b.tokens && a.idle == b.idle &&
          a.wake_at == b.wake_at;
 }
