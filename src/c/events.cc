@@ -48,8 +48,7 @@ StepLimits Of(const takt_limits& limits) {
 template <>
 takt_request Defaults<takt_request>() {
   const Request plain;
-  takt_request to{};
-  to.struct_size = sizeof to;
+  auto to = Zeroed<takt_request>();
   to.arrival = Ns(plain.arrival), to.workflow_arrival = Ns(plain.workflow_arrival);
   to.deadline = Ns(plain.deadline), to.expires_at = Ns(plain.expires_at);
   to.sequences = plain.sequences;
@@ -61,16 +60,14 @@ takt_request Defaults<takt_request>() {
 
 template <>
 takt_instance Defaults<takt_instance>() {
-  takt_instance to{};
-  to.struct_size = sizeof to;
+  auto to = Zeroed<takt_instance>();
   to.capacity = Instance::kUnbounded;
   return to;
 }
 
 template <>
 takt_workflow Defaults<takt_workflow>() {
-  takt_workflow to{};
-  to.struct_size = sizeof to;
+  auto to = Zeroed<takt_workflow>();
   to.arrival = to.deadline = TAKT_UNSET;
   return to;
 }
@@ -89,14 +86,22 @@ takt_status Sound(const takt_request* request) {
   takt_request local;
   const takt_request& r = Whole(request, local);
   constexpr std::uint32_t kFlags = TAKT_REQUEST_UNCHUNKABLE | TAKT_REQUEST_UNPREEMPTIBLE;
-  if ((r.flags & ~kFlags) != 0) return TAKT_E_INVALID;
-  return FirstOf(Given(r.prefix_hashes, r.n_prefix_hashes), Given(r.scores, r.n_scores));
+  const bool reserved = (r.reserved | r.output_tokens.reserved | r.workflow_tokens_left.reserved) == 0;
+  return FirstOf(Meant((r.flags & ~kFlags) == 0 && reserved), Given(r.prefix_hashes, r.n_prefix_hashes),
+                 Given(r.scores, r.n_scores));
+}
+
+takt_status SoundToRank(const takt_request* request) {
+  if (const takt_status status = Sound(request); status != TAKT_OK) return status;
+  takt_request local;
+  return Meant(Whole(request, local).sequences >= 1);
 }
 
 takt_status Sound(const takt_instance* instance) { return Readable(instance); }
 
 takt_status Sound(const takt_stage* stage) {
-  return stage == nullptr ? TAKT_E_NULL : Given(stage->after, stage->n_after);
+  if (stage == nullptr) return TAKT_E_NULL;
+  return FirstOf(Meant(stage->reserved == 0), Given(stage->after, stage->n_after));
 }
 
 takt_status Sound(const takt_workflow* workflow) {

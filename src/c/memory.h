@@ -28,6 +28,8 @@ takt_status ReadableOptions(const T* options, takt_error* error) {
   return Say(error, status, status == TAKT_E_NULL ? "options is NULL" : "options.struct_size or what is behind it");
 }
 
+inline takt_status NotReserved(takt_error* error) { return Say(error, TAKT_E_INVALID, "reserved: must be 0"); }
+
 inline takt_status Invalid(takt_error* error, std::string_view field, const absl::Status& status) {
   return Say(error, TAKT_E_INVALID, std::string(field).append(std::string(status.message())));
 }

@@ -14,23 +14,24 @@
 #include "c/handle.h"
 #include "c/layout.h"
 #include "c/memory.h"
-#include "takt/policy/registry.h"
+#include "c/policy.h"
 #include "takt/queue/ranker.h"
-#include "takt/scheduler.h"
+#include "takt/scheduler_options.h"
+#include "takt/state/revise.h"
 
 struct takt_ranker : takt::c::Handle {
-  static constexpr std::uint32_t kMagic = 0x7a6b7403u;
+  static constexpr takt::c::Kind kKind = takt::c::Kind::kRanker;
 
-  explicit takt_ranker(takt::AnyPolicy policy) : Handle(kMagic) { ranker.emplace(std::move(policy)); }
+  explicit takt_ranker(takt::AnyPolicy policy) : Handle(kKind) { ranker.emplace(std::move(policy)); }
   void End() { ranker.reset(); }
 
   std::optional<takt::Ranker<takt::AnyPolicy>> ranker;
 };
 
 struct takt_queue : takt::c::Handle {
-  static constexpr std::uint32_t kMagic = 0x7a6b7404u;
+  static constexpr takt::c::Kind kKind = takt::c::Kind::kQueue;
 
-  takt_queue(takt::AnyPolicy policy, std::size_t reserve, std::uint64_t hash_seed) : Handle(kMagic) {
+  takt_queue(takt::AnyPolicy policy, std::size_t reserve, std::uint64_t hash_seed) : Handle(kKind) {
     queue.emplace(std::move(policy), reserve, hash_seed);
   }
   void End() { queue.reset(); }
@@ -48,24 +49,29 @@ static_assert(static_cast<std::uint32_t>(WaitsFor::kUnblock) == TAKT_WAITS_FOR_U
 
 template <>
 takt_queue_options Defaults<takt_queue_options>() {
-  takt_queue_options to{};
-  to.struct_size = sizeof to;
-  to.reserve_requests = 1024;
+  auto to = Zeroed<takt_queue_options>();
+  to.reserve_requests = SchedulerOptions{}.reserve_requests;
   return to;
 }
 template <>
 takt_pressure Defaults<takt_pressure>() {
-  takt_pressure to{};
-  to.struct_size = sizeof to;
-  to.engines = 1;
+  auto to = Zeroed<takt_pressure>();
+  to.engines = QueuePressure{}.engines;
   return to;
 }
 
 namespace {
 
-absl::StatusOr<AnyPolicy> PolicyOf(const char* spec) {
-  if (spec == nullptr) return DefaultPolicy<AnyPolicy>::Make();
-  return MakePolicy(spec);
+takt_status Sound(const takt_ran* ran, std::size_t n) {
+  if (const takt_status status = Given(ran, n); status != TAKT_OK) return status;
+  const auto meant = [](std::int32_t tokens) { return 0 <= tokens && tokens <= internal::kMostRequestTokens; };
+  return Meant(std::all_of(ran, ran + n, [&](const takt_ran& r) { return meant(r.prefill) && meant(r.output); }));
+}
+
+takt_status Sound(const takt_holding* holding, std::size_t n) {
+  if (const takt_status status = Given(holding, n); status != TAKT_OK) return status;
+  return Meant(
+      std::all_of(holding, holding + n, [](const takt_holding& h) { return h.blocks >= 0 && h.reserved == 0; }));
 }
 
 takt_result Of(QueueResult result) { return static_cast<takt_result>(result); }
@@ -118,9 +124,8 @@ takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, 
   };
   if (n > 1 && stride % alignof(takt_request) != 0) return TAKT_E_INVALID;
   for (std::size_t i = 0; i < n; ++i) {
-    if (const takt_status sound = Sound(at(i)); sound != TAKT_OK) return sound;
+    if (const takt_status sound = SoundToRank(at(i)); sound != TAKT_OK) return sound;
     if (n > 1 && stride < at(i)->struct_size) return TAKT_E_INVALID;
-    if (at(i)->sequences < 1) return TAKT_E_INVALID;
   }
   for (std::size_t i = 0; i < n; ++i) {
     Request request;
@@ -142,6 +147,7 @@ takt_status takt_queue_create(const takt_queue_options* options, takt_queue** qu
   takt_queue_options local;
   const takt_queue_options& whole = Whole(options, local);
   return UnlessMemoryEnds(error, [&]() -> takt_status {
+    if (whole.reserved != 0) return NotReserved(error);
     if (whole.reserve_requests < 0 || whole.reserve_requests > (std::int64_t{1} << 31)) {
       return Say(error, TAKT_E_INVALID,
                  "reserve_requests is " + std::to_string(whole.reserve_requests) + ": must be 0 to 2147483648");
@@ -220,13 +226,13 @@ takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64_t now) n
 
 takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure,
                            int64_t now) noexcept {
-  const takt_status status = FirstOf(Valid(queue), Given(ran, n), pressure == nullptr ? TAKT_OK : Readable(pressure));
+  const takt_status status = FirstOf(Valid(queue), Sound(ran, n), pressure == nullptr ? TAKT_OK : Readable(pressure));
   if (status != TAKT_OK) return status;
   QueuePressure told;
   if (pressure != nullptr) {
     takt_pressure local;
     const takt_pressure& whole = Whole(pressure, local);
-    if (whole.head > TAKT_WAITS_FOR_UNBLOCK || whole.engines < 1) return TAKT_E_INVALID;
+    if (whole.head > TAKT_WAITS_FOR_UNBLOCK || whole.kv_tokens < 0 || whole.engines < 1) return TAKT_E_INVALID;
     if (whole.limits != nullptr) {
       if (const takt_status of_limits = Readable(whole.limits); of_limits != TAKT_OK) return of_limits;
       takt_limits local_limits;
@@ -241,7 +247,7 @@ takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, con
 }
 
 takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n, size_t* counted) noexcept {
-  if (const takt_status status = FirstOf(Valid(queue), Given(ran, n)); status != TAKT_OK) return status;
+  if (const takt_status status = FirstOf(Valid(queue), Sound(ran, n)); status != TAKT_OK) return status;
   std::size_t done = 0;
   for (const AnyWaitingQueue::Ran& r : std::span(FromC<AnyWaitingQueue::Ran>(ran), n)) {
     done += queue->queue->Computed(r) == QueueResult::kDone ? 1u : 0u;
@@ -253,7 +259,7 @@ takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n
 takt_status takt_queue_victims(takt_queue* queue, const takt_holding* holding, size_t n, int32_t need,
                                uint64_t beneficiary, int64_t now, const uint64_t** victims,
                                size_t* n_victims) noexcept {
-  const takt_status status = FirstOf(Valid(queue), Given(holding, n), Given(victims, 1), Given(n_victims, 1));
+  const takt_status status = FirstOf(Valid(queue), Sound(holding, n), Given(victims, 1), Given(n_victims, 1));
   if (status != TAKT_OK) return status;
   queue->queue->Victims({FromC<AnyWaitingQueue::Holding>(holding), n}, {need}, At(now), queue->victims, {beneficiary});
   *victims = AsC<std::uint64_t>(queue->victims.data());

@@ -16,15 +16,16 @@
 #include "c/inbox.h"
 #include "c/layout.h"
 #include "c/memory.h"
+#include "c/policy.h"
+#include "c/stats.h"
 #include "takt/pause/registry.h"
-#include "takt/policy/registry.h"
 #include "takt/record.h"
 
 // A scheduler, recorded where the host has a sink for the log.
 struct takt_scheduler : takt::c::Handle {
-  static constexpr std::uint32_t kMagic = 0x7a6b7401u;
+  static constexpr takt::c::Kind kKind = takt::c::Kind::kScheduler;
 
-  takt_scheduler() : Handle(kMagic) {}
+  takt_scheduler() : Handle(kKind) {}
   void End() { scheduler.reset(), recorder.reset(); }
 
   std::optional<takt::Recorder> recorder;
@@ -36,8 +37,7 @@ namespace takt::c {
 template <>
 takt_scheduler_options Defaults<takt_scheduler_options>() {
   const SchedulerOptions plain;
-  takt_scheduler_options to{};
-  to.struct_size = sizeof to;
+  auto to = Zeroed<takt_scheduler_options>();
   to.max_running = plain.max_running, to.max_waiting = plain.max_waiting;
   to.reserve_requests = plain.reserve_requests;
   to.shed = static_cast<std::uint32_t>(plain.shed), to.order = static_cast<std::uint32_t>(plain.order);
@@ -82,12 +82,8 @@ SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
   return to;
 }
 
-absl::StatusOr<AnyPolicy> PolicyOf(const char* spec) {
-  if (spec == nullptr) return DefaultPolicy<AnyPolicy>::Make();
-  return MakePolicy(spec);
-}
-
 takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt_error* error) {
+  if (from.reserved != 0) return NotReserved(error);
   const SchedulerOptions options = OptionsOf(from);
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
   if (options.kv == KvMode::kOracle) {
@@ -139,16 +135,6 @@ StepResult ResultOf(std::uint64_t step, const takt_row_result* rows, std::size_t
   return {{step}, {FromC<RowResult>(rows), n}};
 }
 
-struct Counter {
-  const char* name;
-  std::uint64_t Stats::* value;
-};
-constexpr auto kCounters = std::to_array<Counter>({
-#define TAKT_COUNTER(name, text) {#name, &Stats::name},
-    TAKT_STATS(TAKT_COUNTER)
-#undef TAKT_COUNTER
-});
-
 }  // namespace
 }  // namespace takt::c
 
@@ -178,13 +164,8 @@ takt_status takt_scheduler_on(takt_scheduler* scheduler, const takt_event* event
 }
 
 takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* inbox, int64_t now, size_t* n) noexcept {
-  if (const takt_status status = FirstOf(Valid(scheduler), Valid(inbox)); status != TAKT_OK) return status;
-  if (!inbox->of_scheduler) return TAKT_E_INVALID;
-  const Busy busy(*scheduler);
-  const std::size_t taken =
-      inbox->of_scheduler->Drain([&](const Event& event) { scheduler->scheduler->On(event, At(now)); });
-  if (n != nullptr) *n = taken;
-  return TAKT_OK;
+  return TakeAll(scheduler, inbox, &takt_inbox::of_scheduler, n,
+                 [&](const Event& event) { scheduler->scheduler->On(event, At(now)); });
 }
 
 takt_status takt_scheduler_plan(takt_scheduler* scheduler, int64_t now, const takt_limits* limits,
@@ -241,15 +222,8 @@ const char* takt_scheduler_policy(const takt_scheduler* scheduler) noexcept {
   return scheduler->scheduler->scheduler().policy().spec().c_str();
 }
 
-size_t takt_scheduler_stat_count(void) noexcept { return kCounters.size(); }
-
-takt_status takt_scheduler_stat(const takt_scheduler* scheduler, size_t index, const char** name,
-                                uint64_t* value) noexcept {
-  if (const takt_status status = Valid(scheduler); status != TAKT_OK) return status;
-  if (index >= kCounters.size()) return TAKT_E_INVALID;
-  if (name != nullptr) *name = kCounters[index].name;
-  if (value != nullptr) *value = scheduler->scheduler->scheduler().stats().*kCounters[index].value;
-  return TAKT_OK;
+size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat* stats, size_t n) noexcept {
+  return Valid(scheduler) == TAKT_OK ? Tell(kCounters, scheduler->scheduler->scheduler().stats(), stats, n) : 0;
 }
 
 takt_status takt_scheduler_count(const takt_scheduler* scheduler, takt_scheduler_counts* counts) noexcept {

@@ -11,6 +11,10 @@ PLACE(takt_error, struct_size, 0);
 PLACE(takt_error, code, 4);
 PLACE(takt_error, text, 8);
 
+SIZE(takt_stat, 16);
+PLACE(takt_stat, name, 0);
+PLACE(takt_stat, value, 8);
+
 SIZE(takt_estimate, 32);
 PLACE(takt_estimate, mean, 0);
 PLACE(takt_estimate, quantiles, 8);

@@ -1,5 +1,6 @@
 // L0 and L1 through C: a random host drives a queue in C++ and one in C, and both answer alike.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -162,6 +163,9 @@ TEST_CASE("a queue in C says what is wrong") {
   options.reserve_requests = -1;
   CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
   CHECK(std::string(error.text) == "reserve_requests is -1: must be 0 to 2147483648");
+  options.reserve_requests = 0, options.reserved = 1;
+  CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
+  CHECK(std::string(error.text) == "reserved: must be 0");
   CHECK(takt_queue_create(nullptr, &queue, &error) == TAKT_E_NULL);
   options.struct_size = 4;
   CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_SIZE);
@@ -177,6 +181,32 @@ TEST_CASE("a queue in C says what is wrong") {
   takt_request_init(&request, sizeof request);
   CHECK(takt_queue_push(queue, &request, 0) == TAKT_RESULT_INVALID);
   CHECK(takt_queue_revise(queue, &request, 1u << 20, 0) == -TAKT_E_INVALID);
+
+  // Counts that cannot be meant, and nothing of the batch is counted.
+  request.id = 1;
+  REQUIRE(takt_queue_push(queue, &request, 0) == TAKT_RESULT_DONE);
+  std::size_t counted = 7;
+  for (const takt_ran odd :
+       {takt_ran{1, -1, 0}, takt_ran{1, 0, -1}, takt_ran{1, INT32_MAX, 0}, takt_ran{1, 0, INT32_MAX}}) {
+    const std::array<takt_ran, 2> ran = {{{1, 5, 1}, odd}};
+    CHECK(takt_queue_end(queue, ran.data(), 2, nullptr, 0) == TAKT_E_INVALID);
+    CHECK(takt_queue_place(queue, 1) == TAKT_PLACE_WAITING);
+    CHECK(takt_queue_computed(queue, ran.data(), 2, &counted) == TAKT_E_INVALID);
+  }
+  CHECK(counted == 7);
+  takt_pressure pressure;
+  takt_pressure_init(&pressure, sizeof pressure);
+  pressure.kv_tokens = -1;
+  CHECK(takt_queue_end(queue, nullptr, 0, &pressure, 0) == TAKT_E_INVALID);
+  const std::uint64_t* victims = nullptr;
+  std::size_t n = 0;
+  for (const takt_holding odd : {takt_holding{1, -1, 0}, takt_holding{1, 1, 1}}) {
+    CHECK(takt_queue_victims(queue, &odd, 1, 1, 0, 0, &victims, &n) == TAKT_E_INVALID);
+  }
+  // As much as can be meant, again and again.
+  for (const takt_ran most{1, 1 << 28, 1 << 28}; n < 20; ++n)
+    CHECK(takt_queue_end(queue, &most, 1, nullptr, 0) == TAKT_OK);
+
   takt_ranker* ranker = nullptr;
   REQUIRE(takt_ranker_create(nullptr, &ranker, nullptr) == TAKT_OK);
   CHECK(takt_queue_begin(reinterpret_cast<takt_queue*>(ranker), 0) == TAKT_E_HANDLE);

@@ -99,17 +99,8 @@ class Twins {
 
   void CompareWholes() {
     const Scheduler& s = cxx_->scheduler();
-    std::size_t i = 0;
-    const char* name = nullptr;
-    std::uint64_t value = 0;
-#define TAKT_COMPARE(field, text)                                                                     \
-  REQUIRE(takt_scheduler_stat(c_, i++, &name, &value) == TAKT_OK);                                    \
-  if (std::string_view(name) != #field || value != s.stats().field) {                                 \
-    FAIL_CHECK(#field << ": " << s.stats().field << " in C++, " << name << ": " << value << " in C"); \
-  }
-    TAKT_STATS(TAKT_COMPARE)
-#undef TAKT_COMPARE
-    CHECK(i == takt_scheduler_stat_count());
+    const std::vector<takt_stat> stats = StatsOf(takt_scheduler_stats, c_);
+    CompareStats(stats);
 
     auto counts = Sized<takt_scheduler_counts>();
     REQUIRE(takt_scheduler_count(c_, &counts) == TAKT_OK);
@@ -135,7 +126,9 @@ class Twins {
     cxx_recorder_->Flush();
     CHECK(cxx_log_ == c_log_);
     auto report = Sized<takt_replay_report>();
-    CHECK(takt_replay(c_log_.data(), c_log_.size(), &report, &error) == TAKT_OK);
+    std::vector<takt_stat> replayed(stats.size());
+    CHECK(takt_replay(c_log_.data(), c_log_.size(), &report, replayed.data(), replayed.size(), &error) == TAKT_OK);
+    CompareStats(replayed);
     CAPTURE(error.text, report.difference);
     CHECK(report.differs == 0);
     CHECK(report.truncated == 0);
@@ -146,6 +139,19 @@ class Twins {
   std::int64_t entries() const { return entries_; }
 
  private:
+  void CompareStats(const std::vector<takt_stat>& in_c) {
+    const Stats& s = cxx_->scheduler().stats();
+    std::size_t i = 0;
+#define TAKT_COMPARE(field, text)                                                                          \
+  REQUIRE(i < in_c.size());                                                                                \
+  if (const takt_stat& stat = in_c[i++]; std::string_view(stat.name) != #field || stat.value != s.field) { \
+    FAIL_CHECK(#field << ": " << s.field << " in C++, " << stat.name << ": " << stat.value << " in C");    \
+  }
+    TAKT_STATS(TAKT_COMPARE)
+#undef TAKT_COMPARE
+    CHECK(i == in_c.size());
+  }
+
   struct Flight {
     std::uint64_t id = 0;
     std::vector<PlanEntry> run;

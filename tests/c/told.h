@@ -25,6 +25,14 @@ T Sized() {
   return out;
 }
 
+// All counters of a scheduler or of a router.
+template <class H>
+std::vector<takt_stat> StatsOf(std::size_t (*stats_of)(const H*, takt_stat*, std::size_t) noexcept, const H* handle) {
+  std::vector<takt_stat> stats(stats_of(handle, nullptr, 0));
+  stats_of(handle, stats.data(), stats.size());
+  return stats;
+}
+
 inline std::int64_t Ns(TimePoint t) { return t.time_since_epoch().count(); }
 
 inline takt_estimate InC(const Estimate& e) {

@@ -1,30 +1,36 @@
-// The C interface of takt: a scheduler for one engine, a router before several, and the log that replays.
+// The C interface of takt: a scheduler for one engine, a router before several, and the log that
+// replays.
 //
-// C11, and C++ with or without exceptions. The library is libtakt_c.so.0. A host of 40 lines is tests/c/host.c.
+// The header is C11, and C++ with or without exceptions. The library is libtakt_c.so.0. A host of
+// 40 lines is tests/c/host.c.
 //
-// Version 0 may change until hosts in other languages stand on it. From version 1 on structs only grow at their end,
-// functions and numbers only come, and none changes its meaning.
+// Version 0 may change until hosts in other languages stand on it. From version 1 on structs only
+// grow at their end, functions and numbers only come, and none changes its meaning.
 //
-//   Structs.   Those that begin with struct_size may grow. The caller's size says what it knows of them: what is
-//   missing
-//              has its default, and what this library does not know must be zero (else TAKT_E_SIZE). A function
-//              takt_..._init(&x, sizeof x) fills in the defaults. Structs that only leave the library need nothing but
-//              struct_size. Elements of arrays have no struct_size and never change. `reserved` is zero.
-//   Errors.    A status other than TAKT_OK means that nothing has happened. What is wrong with options is told in a
-//              takt_error of the caller's, which may be NULL. Facts about requests that are not there are no errors:
-//              they are counted in the statistics, and ignored.
-//   Memory.    What is handed in is copied, and what is handed out belongs to the handle, as long as each function
-//   says.
-//              After warm-up, nothing is allocated. Where memory ends at creation, the status is TAKT_E_NOMEM; later,
-//              the process is aborted.
-//   Threads.   One thread at a time may call a handle. Different handles have nothing to do with one another. A
-//   callback
-//              may not call the handle that calls it (TAKT_E_BUSY).
-//   Handles.   A handle that has been destroyed must not be used. Builds with assertions keep its first words, and
-//   answer
-//              TAKT_E_HANDLE; other builds do so as far as they can tell.
-//   Time.      int64_t nanoseconds of the host's clock, which takt never reads.
-//   Ids.       uint64_t, the host's choice; 0 is none.
+// Structs. Those that begin with struct_size may grow. The caller's size says what the caller knows
+//   of them: what is missing has its default, and what this library does not know must be zero (else
+//   TAKT_E_SIZE). A function takt_..._init(&x, sizeof x) fills in the defaults. Structs that only
+//   leave the library need nothing but struct_size. Elements of arrays have no struct_size and never
+//   change. What is called `reserved` must be zero (else TAKT_E_INVALID).
+// Arrays. A pointer and a number of elements. The pointer may be NULL where the number is 0.
+// Errors. A status other than TAKT_OK means that nothing has happened. What is wrong with options is
+//   told in a takt_error of the caller's, which may be NULL. Facts about requests that are not there
+//   are no errors: they are counted in the statistics, and ignored.
+// Memory. What is handed in is copied. What is handed out belongs to the handle, as long as each
+//   function says. After warm-up, these alone allocate: what brings prefix hashes or scores of models
+//   (arrivals, keys, scores of instances), workflows and their stages, an instance that comes up, a
+//   policy or an epoch that is set, an id that takt_ids has not met, and more than was ever there at
+//   once (requests, rows, events in an inbox). Where memory ends at creation, the status is
+//   TAKT_E_NOMEM; later, the process is aborted.
+// Threads. One thread at a time may call a handle, and different handles have nothing to do with one
+//   another. takt_inbox_push alone may be called by any thread at any time, and alone may wait: for a
+//   lock, which is held for the time of one move. A callback may not call the handle that calls it
+//   (TAKT_E_BUSY).
+// Handles. A handle that has been destroyed must not be used. Builds with assertions keep its first
+//   words, and answer TAKT_E_HANDLE; other builds do so as far as they can tell. To destroy NULL is
+//   fine.
+// Time. int64_t nanoseconds of the host's clock, which takt never reads.
+// Ids. uint64_t, the host's choice; 0 is none.
 #ifndef TAKT_C_TAKT_H_
 #define TAKT_C_TAKT_H_
 
@@ -80,6 +86,13 @@ TAKT_API uint32_t takt_abi_version(void) TAKT_NOEXCEPT;
 TAKT_API const char* takt_version(void) TAKT_NOEXCEPT;  // "0.1.0"
 TAKT_API const char* takt_status_name(takt_status status) TAKT_NOEXCEPT;  // "TAKT_E_SIZE"
 TAKT_API void takt_error_init(takt_error* error, size_t size) TAKT_NOEXCEPT;
+
+// A counter since the creation of its handle: docs/guide/stats.md. Those of a kind of handle are many, at any index.
+// takt_..._stats copies the first n, and returns how many there are, or 0 where the handle is none.
+typedef struct takt_stat {
+  const char* name;  // stays for ever
+  uint64_t value;
+} takt_stat;
 
 // ---- requests -------------------------------------------------------------------------------------------------------
 
@@ -474,7 +487,7 @@ TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_
 // TAKT_E_INVALID names every option at fault.
 TAKT_API takt_status takt_scheduler_create(const takt_scheduler_options* options, takt_scheduler** scheduler,
                                            takt_error* error) TAKT_NOEXCEPT;
-// NULL is fine. Does not flush the log.
+// Does not flush the log.
 TAKT_API takt_status takt_scheduler_destroy(takt_scheduler* scheduler) TAKT_NOEXCEPT;
 
 // In their order. Where one of them is malformed, none happens.
@@ -498,10 +511,7 @@ TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const 
 // What takt_scheduler_create makes the same of. Valid until the policy is another; NULL where the handle is none.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
 
-// Counters since creation, by index: docs/guide/stats.md. The name stays for ever; either pointer may be NULL.
-TAKT_API size_t takt_scheduler_stat_count(void) TAKT_NOEXCEPT;
-TAKT_API takt_status takt_scheduler_stat(const takt_scheduler* scheduler, size_t index, const char** name,
-                                         uint64_t* value) TAKT_NOEXCEPT;
+TAKT_API size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
 
 typedef struct takt_scheduler_counts {
   uint32_t struct_size;
@@ -586,7 +596,8 @@ enum {  // how long a key is good
 TAKT_API takt_status takt_ranker_create(const char* policy, takt_ranker** ranker, takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_ranker_destroy(takt_ranker* ranker) TAKT_NOEXCEPT;
 TAKT_API uint32_t takt_ranker_traits(const takt_ranker* ranker) TAKT_NOEXCEPT;  // 0 where the handle is none
-// Of n requests, `stride` bytes apart: smaller is sooner, equal keys go by arrival, then by id. Never NaN.
+// Of n requests, `stride` bytes apart: smaller is sooner, equal keys go by arrival, then by id. Never NaN. An estimate
+// that cannot be meant reads as unknown; a request without a sequence is TAKT_E_INVALID.
 TAKT_API takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, size_t n, size_t stride,
                                       int64_t now, double* keys) TAKT_NOEXCEPT;
 
@@ -653,7 +664,7 @@ TAKT_API takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int
 
 typedef struct takt_ran {
   uint64_t request;
-  int32_t prefill;  // known tokens that were computed for it
+  int32_t prefill;  // known tokens that were computed for it; 0 to 2^28, as the output
   int32_t output;  // new tokens per sequence
 } takt_ran;
 
@@ -756,7 +767,7 @@ typedef struct takt_routing {
 TAKT_API takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
 // What the placement gives each of these instances for a request that need not be known here: larger is better, NaN: no
-// place now. *possible (may be NULL) of them are places. Places nothing.
+// place now. *possible (may be NULL) of them are places. Places nothing. A request is read as by takt_ranker_keys.
 TAKT_API takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances,
                                        size_t n, int64_t now, double* scores, size_t* possible) TAKT_NOEXCEPT;
 // The host has picked: a request that waits here goes to this instance. TAKT_E_INVALID, and nothing changes, where it
@@ -768,9 +779,7 @@ TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t
                                              uint64_t* instance) TAKT_NOEXCEPT;
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
-TAKT_API size_t takt_router_stat_count(void) TAKT_NOEXCEPT;
-TAKT_API takt_status takt_router_stat(const takt_router* router, size_t index, const char** name,
-                                      uint64_t* value) TAKT_NOEXCEPT;
+TAKT_API size_t takt_router_stats(const takt_router* router, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
 
 typedef struct takt_router_counts {
   uint32_t struct_size;
@@ -797,10 +806,10 @@ enum {  // of takt_inbox_push
 TAKT_API takt_status takt_inbox_create(uint32_t kind, size_t capacity, takt_inbox** inbox,
                                        takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_inbox_destroy(takt_inbox* inbox) TAKT_NOEXCEPT;
-// From any thread; `pushed` may be NULL. Locks for the time of one move.
+// From any thread, also from within a callback; `pushed` may be NULL. Waits for a lock.
 TAKT_API takt_status takt_inbox_push(takt_inbox* inbox, const takt_event* event, uint32_t* pushed) TAKT_NOEXCEPT;
 // From the thread that owns the scheduler or the router: tells it what has come so far, in order. `n`, how many, may be
-// NULL.
+// NULL. The inbox may be pushed to meanwhile, and not drained or destroyed (TAKT_E_BUSY).
 TAKT_API takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* inbox, int64_t now,
                                          size_t* n) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now, size_t* n) TAKT_NOEXCEPT;
@@ -822,8 +831,9 @@ typedef struct takt_replay_report {
 
 // Builds the scheduler of a log anew and does all again. TAKT_OK also where a plan differs. TAKT_E_INVALID: not a log,
 // or made with what this library does not have. TAKT_E_CORRUPT: damaged.
-TAKT_API takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report,
-                                 takt_error* error) TAKT_NOEXCEPT;
+// The first n_stats of the scheduler's counters at the end are copied, as by takt_scheduler_stats.
+TAKT_API takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report, takt_stat* stats,
+                                 size_t n_stats, takt_error* error) TAKT_NOEXCEPT;
 
 #ifdef __cplusplus
 }
