@@ -131,8 +131,12 @@ StepLimits LimitsOf(const takt_limits* limits) {
   return Of(Whole(limits, local));
 }
 
-StepResult ResultOf(std::uint64_t step, const takt_row_result* rows, std::size_t n) {
-  return {{step}, {FromC<RowResult>(rows), n}};
+takt_status Sound(const takt_row_result* rows, std::size_t n, std::uint32_t flags) {
+  return FirstOf(Given(rows, n), Meant((flags & ~std::uint32_t{TAKT_REST_AS_PLANNED}) == 0));
+}
+
+StepResult ResultOf(std::uint64_t step, const takt_row_result* rows, std::size_t n, std::uint32_t flags) {
+  return {{step}, {FromC<RowResult>(rows), n}, (flags & TAKT_REST_AS_PLANNED) != 0};
 }
 
 }  // namespace
@@ -170,27 +174,25 @@ takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* inbox, in
 
 takt_status takt_scheduler_plan(takt_scheduler* scheduler, int64_t now, const takt_limits* limits,
                                 takt_plan* plan) noexcept {
-  return takt_scheduler_step(scheduler, 0, nullptr, 0, now, limits, plan, nullptr, 0);
+  return takt_scheduler_step(scheduler, 0, nullptr, 0, 0, now, limits, plan, nullptr, 0);
 }
 
 takt_status takt_scheduler_commit(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows, size_t n,
-                                  int64_t now) noexcept {
-  if (const takt_status status = FirstOf(Valid(scheduler), Given(rows, n)); status != TAKT_OK) return status;
+                                  uint32_t flags, int64_t now) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Sound(rows, n, flags)); status != TAKT_OK) return status;
   const Busy busy(*scheduler);
-  scheduler->scheduler->Commit(ResultOf(step, rows, n), At(now));
+  scheduler->scheduler->Commit(ResultOf(step, rows, n, flags), At(now));
   return TAKT_OK;
 }
 
 takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows, size_t n,
-                                int64_t now, const takt_limits* limits, takt_plan* plan, takt_plan_entry* run_out,
-                                size_t run_cap) noexcept {
-  if (const takt_status status = FirstOf(Valid(scheduler), Given(rows, n), ReadableOrNull(limits), Writable(plan));
-      status != TAKT_OK) {
-    return status;
-  }
-  if (step == 0 && n > 0) return TAKT_E_INVALID;
+                                uint32_t flags, int64_t now, const takt_limits* limits, takt_plan* plan,
+                                takt_plan_entry* run_out, size_t run_cap) noexcept {
+  const takt_status status = FirstOf(Valid(scheduler), Sound(rows, n, flags), ReadableOrNull(limits), Writable(plan));
+  if (status != TAKT_OK) return status;
+  if (step == 0 && (n > 0 || flags != 0)) return TAKT_E_INVALID;
   const Busy busy(*scheduler);
-  if (step != 0) scheduler->scheduler->Commit(ResultOf(step, rows, n), At(now));
+  if (step != 0) scheduler->scheduler->Commit(ResultOf(step, rows, n, flags), At(now));
   const StepPlan& made = scheduler->scheduler->Plan(At(now), LimitsOf(limits));
   Tell(made, plan);
   if (run_out != nullptr && !made.run.empty()) {

@@ -35,7 +35,8 @@ class Host {
       event.type = TAKT_EVENT_ARRIVED, event.u.arrived.request = &request;
       takt_scheduler_on(scheduler_, &event, 1, now_);
     }
-    takt_scheduler_step(scheduler_, step_, rows_.data(), n_, now_ += 1000, nullptr, &plan_, run_.data(), run_.size());
+    takt_scheduler_step(scheduler_, step_, rows_.data(), n_, 0, now_ += 1000, nullptr, &plan_, run_.data(),
+                        run_.size());
     released_ += plan_.n_released;
     n_ = plan_.n_run, step_ = n_ > 0 ? plan_.id : 0;
     for (std::size_t i = 0; i < n_; ++i) {

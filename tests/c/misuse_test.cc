@@ -98,9 +98,9 @@ TEST_CASE("null handles and null structs") {
   CHECK(takt_scheduler_on(scheduler, nullptr, 1, 0) == TAKT_E_NULL);
   CHECK(takt_scheduler_plan(nullptr, 0, nullptr, &plan) == TAKT_E_NULL);
   CHECK(takt_scheduler_plan(scheduler, 0, nullptr, nullptr) == TAKT_E_NULL);
-  CHECK(takt_scheduler_commit(nullptr, 1, nullptr, 0, 0) == TAKT_E_NULL);
-  CHECK(takt_scheduler_commit(scheduler, 1, nullptr, 1, 0) == TAKT_E_NULL);
-  CHECK(takt_scheduler_step(scheduler, 1, nullptr, 1, 0, nullptr, &plan, nullptr, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_commit(nullptr, 1, nullptr, 0, 0, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_commit(scheduler, 1, nullptr, 1, 0, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_step(scheduler, 1, nullptr, 1, 0, 0, nullptr, &plan, nullptr, 0) == TAKT_E_NULL);
   CHECK(takt_scheduler_set_policy(nullptr, "fcfs", 0, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_policy(nullptr) == nullptr);
   std::array<takt_stat, 2> stats = {{{"none", 7}, {"none", 7}}};
@@ -342,11 +342,15 @@ TEST_CASE("options at fault are named") {
   CHECK(std::string_view(watched.error.text) == "reserved: must be 0");
 }
 
-TEST_CASE("a step without a number has no rows") {
+TEST_CASE("a step without a number has no rows, and no flag is unknown") {
   takt_scheduler* scheduler = Make();
   const takt_row_result row{};
   auto plan = Sized<takt_plan>();
-  CHECK(takt_scheduler_step(scheduler, 0, &row, 1, 0, nullptr, &plan, nullptr, 0) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_step(scheduler, 0, &row, 1, 0, 0, nullptr, &plan, nullptr, 0) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_step(scheduler, 0, nullptr, 0, TAKT_REST_AS_PLANNED, 0, nullptr, &plan, nullptr, 0) ==
+        TAKT_E_INVALID);
+  CHECK(takt_scheduler_step(scheduler, 1, nullptr, 0, 2, 0, nullptr, &plan, nullptr, 0) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_commit(scheduler, 1, nullptr, 0, 2, 0) == TAKT_E_INVALID);
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
 }
 

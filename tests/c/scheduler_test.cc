@@ -158,6 +158,14 @@ class Twins {
     const takt_plan_entry* in_c = nullptr;
   };
 
+  struct Results {
+    std::vector<RowResult> rows;
+    bool by_exception = false;
+
+    const takt_row_result* in_c() const { return reinterpret_cast<const takt_row_result*>(rows.data()); }
+    std::uint32_t flags() const { return by_exception ? TAKT_REST_AS_PLANNED : 0; }
+  };
+
   void Act(int i, int actions) {
     const int what = dice_.Int(0, 99);
     if (what < 35) return Step();
@@ -252,18 +260,17 @@ class Twins {
     auto plan = Sized<takt_plan>();
     const bool commits = unknown || std::cmp_greater(flight_.size(), setup_.depth);
     const std::uint64_t step = !commits ? 0 : unknown || flight_.empty() ? 12345 : flight_.front().id;
-    const std::vector<RowResult> rows = commits ? Results() : std::vector<RowResult>();
-    const auto* rows_in_c = reinterpret_cast<const takt_row_result*>(rows.data());
+    const Results results = commits ? ResultsOfOldest() : Results();
     std::vector<takt_plan_entry> run(static_cast<std::size_t>(dice_.Of({0, 3, 4096})));
-    if (commits) cxx_->Commit({{step}, rows}, now_);
+    if (commits) cxx_->Commit({{step}, results.rows, results.by_exception}, now_);
     const StepPlan& expected = cxx_->Plan(now_, limits);
     if (dice_.Chance(0.5)) {
-      same_ &= takt_scheduler_step(c_, step, rows_in_c, rows.size(), Ns(now_), told, &plan, run.data(), run.size()) ==
-               TAKT_OK;
+      same_ &= takt_scheduler_step(c_, step, results.in_c(), results.rows.size(), results.flags(), Ns(now_), told,
+                                   &plan, run.data(), run.size()) == TAKT_OK;
       const std::size_t n = std::min(run.size(), plan.n_run);
       same_ &= SameAll(expected.run.first(std::min(n, expected.run.size())), run.data(), n);
     } else {
-      if (commits) same_ &= takt_scheduler_commit(c_, step, rows_in_c, rows.size(), Ns(now_)) == TAKT_OK;
+      if (commits) same_ &= CommitInC(step, results);
       same_ &= takt_scheduler_plan(c_, Ns(now_), told, &plan) == TAKT_OK;
     }
     if (commits && !unknown && !flight_.empty()) flight_.pop_front();
@@ -277,33 +284,43 @@ class Twins {
 
   void Commit() {
     TellAll();
-    const std::vector<RowResult> rows = Results();
+    const Results results = ResultsOfOldest();
     const std::uint64_t step = flight_.front().id;
-    cxx_->Commit({{step}, rows}, now_);
-    same_ &= takt_scheduler_commit(c_, step, reinterpret_cast<const takt_row_result*>(rows.data()), rows.size(),
-                                   Ns(now_)) == TAKT_OK;
+    cxx_->Commit({{step}, results.rows, results.by_exception}, now_);
+    same_ &= CommitInC(step, results);
     flight_.pop_front();
     Pass();
   }
 
-  // Of the oldest step in flight, whose plan must still be what it was.
-  std::vector<RowResult> Results() {
-    std::vector<RowResult> rows;
-    if (flight_.empty()) return rows;
+  bool CommitInC(std::uint64_t step, const Results& results) {
+    return takt_scheduler_commit(c_, step, results.in_c(), results.rows.size(), results.flags(), Ns(now_)) == TAKT_OK;
+  }
+
+  // Of the oldest step in flight, whose plan must still be what it was. Half of them are told by exception.
+  Results ResultsOfOldest() {
+    Results results;
+    if (flight_.empty()) return results;
+    std::vector<RowResult>& rows = results.rows;
+    results.by_exception = dice_.Chance(0.5);
     const Flight& flight = flight_.front();
     same_ &= SameAll(flight.run, flight.in_c, flight.run.size());
     for (const PlanEntry& entry : flight.run) {
+      std::int32_t& left = lengths_[entry.request.value];
+      if (results.by_exception && left > 1 && dice_.Chance(0.8)) {
+        left -= entry.samples() ? 1 : 0;
+        continue;
+      }
       if (dice_.Chance(0.02)) continue;
       RowResult row{entry.request, entry.lane};
       if (entry.samples()) row.tokens = static_cast<std::uint16_t>(1 + dice_.Int(0, entry.speculative));
       if (dice_.Chance(0.01)) row.tokens = static_cast<std::uint16_t>(dice_.Int(0, 70));
       row.drafts = static_cast<std::uint8_t>(dice_.Int(0, setup_.most_drafts));
-      if ((lengths_[entry.request.value] -= row.tokens) <= 0) row.flags |= RowResult::kFinished;
+      if ((left -= row.tokens) <= 0) row.flags |= RowResult::kFinished;
       if (dice_.Chance(0.005)) row.flags |= RowResult::kFailed;
       rows.push_back(row);
     }
     if (rows.size() > 1 && dice_.Chance(0.05)) std::swap(rows.front(), rows.back());
-    return rows;
+    return results;
   }
 
   void Compare(const StepPlan& a, const takt_plan& b) {

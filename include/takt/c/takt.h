@@ -496,14 +496,20 @@ TAKT_API takt_status takt_scheduler_on(takt_scheduler* scheduler, const takt_eve
 // `limits` may be NULL: the defaults.
 TAKT_API takt_status takt_scheduler_plan(takt_scheduler* scheduler, int64_t now, const takt_limits* limits,
                                          takt_plan* plan) TAKT_NOEXCEPT;
-// Rows in any order, those in the order of the plan are read fastest. An absent row made no progress.
+
+enum {  // flags of takt_scheduler_commit and takt_scheduler_step
+  TAKT_REST_AS_PLANNED = 1  // a commit by exception
+};
+// Rows in any order, those in the order of the plan are read fastest. An absent row made no progress; or, by exception,
+// it computed what its entry says, with one token per sequence where it samples, and has no drafts: then only what is
+// otherwise needs a row.
 TAKT_API takt_status takt_scheduler_commit(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
-                                           size_t n, int64_t now) TAKT_NOEXCEPT;
+                                           size_t n, uint32_t flags, int64_t now) TAKT_NOEXCEPT;
 // Commit, where step is not 0, and then plan, in one call. Where run_out is not NULL, the first run_cap entries of the
 // plan are copied there; plan->run names all of them. max_running entries are always enough.
 TAKT_API takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
-                                         size_t n, int64_t now, const takt_limits* limits, takt_plan* plan,
-                                         takt_plan_entry* run_out, size_t run_cap) TAKT_NOEXCEPT;
+                                         size_t n, uint32_t flags, int64_t now, const takt_limits* limits,
+                                         takt_plan* plan, takt_plan_entry* run_out, size_t run_cap) TAKT_NOEXCEPT;
 
 // Another order from here on; allocates. NULL: boosted_footprint.
 TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, int64_t now,
