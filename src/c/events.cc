@@ -195,6 +195,7 @@ void Fill(const takt_event& from, ToolReturned& to) {
 }
 void Fill(const takt_event& from, Cancelled& to) { to.request = {from.u.request}; }
 void Fill(const takt_event& from, MoveDone& to) { to = {{from.u.move_done.move}, from.u.move_done.failed != 0}; }
+void Fill(const takt_event&, KvFreed&) {}
 void Fill(const takt_event&, Drain&) {}
 void Fill(const takt_event& from, RequestStarted& to) {
   to = {{from.u.request_started.request}, {from.u.request_started.instance}};

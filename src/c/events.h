@@ -64,6 +64,7 @@ T OfType(std::uint32_t type, T otherwise, F&& f) {
     case TAKT_EVENT_TOOL_RETURNED: return as.template operator()<ToolReturned>();
     case TAKT_EVENT_CANCELLED: return as.template operator()<Cancelled>();
     case TAKT_EVENT_MOVE_DONE: return as.template operator()<MoveDone>();
+    case TAKT_EVENT_KV_FREED: return as.template operator()<KvFreed>();
     case TAKT_EVENT_DRAIN: return as.template operator()<Drain>();
     case TAKT_EVENT_REQUEST_STARTED: return as.template operator()<RequestStarted>();
     case TAKT_EVENT_REQUEST_SERVED: return as.template operator()<RequestServed>();
@@ -128,6 +129,7 @@ void Fill(const takt_event& from, ToolCalled& to);
 void Fill(const takt_event& from, ToolReturned& to);
 void Fill(const takt_event& from, Cancelled& to);
 void Fill(const takt_event& from, MoveDone& to);
+void Fill(const takt_event& from, KvFreed& to);
 void Fill(const takt_event& from, Drain& to);
 void Fill(const takt_event& from, RequestStarted& to);
 void Fill(const takt_event& from, RequestServed& to);

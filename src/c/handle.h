@@ -117,7 +117,7 @@ struct Handle {
   Handle& operator=(const Handle&) = delete;
 
   Kind kind;
-  bool busy = false;  // a call that may call back
+  mutable bool busy = false;  // a call that may call back, though it only looks
   Handle* kept = nullptr;
 };
 
@@ -156,13 +156,13 @@ takt_status Destroy(H* handle) {
 // While a call may call back.
 class Busy {
  public:
-  explicit Busy(Handle& handle) : handle_(handle) { handle_.busy = true; }
+  explicit Busy(const Handle& handle) : handle_(handle) { handle_.busy = true; }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
   ~Busy() { handle_.busy = false; }
 
  private:
-  Handle& handle_;
+  const Handle& handle_;
 };
 
 // The first status that is not TAKT_OK.

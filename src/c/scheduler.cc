@@ -16,6 +16,7 @@
 #include "c/inbox.h"
 #include "c/layout.h"
 #include "c/memory.h"
+#include "c/oracle.h"
 #include "c/policy.h"
 #include "c/stats.h"
 #include "takt/pause/registry.h"
@@ -26,13 +27,21 @@ struct takt_scheduler : takt::c::Handle {
   static constexpr takt::c::Kind kKind = takt::c::Kind::kScheduler;
 
   takt_scheduler() : Handle(kKind) {}
-  void End() { scheduler.reset(), recorder.reset(); }
+  void End() { scheduler.reset(), recorder.reset(), oracle.reset(); }
 
+  std::optional<takt::c::HostOracle> oracle;
   std::optional<takt::Recorder> recorder;
   std::optional<takt::Recorded<takt::Scheduler>> scheduler;
 };
 
 namespace takt::c {
+
+template <>
+takt_kv_oracle Defaults<takt_kv_oracle>() {
+  auto to = Zeroed<takt_kv_oracle>();
+  to.block_tokens = SchedulerOptions{}.kv_block_tokens.value;
+  return to;
+}
 
 template <>
 takt_scheduler_options Defaults<takt_scheduler_options>() {
@@ -86,22 +95,31 @@ takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt
   if (from.reserved != 0) return NotReserved(error);
   const SchedulerOptions options = OptionsOf(from);
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
-  if (options.kv == KvMode::kOracle) {
-    return Say(error, TAKT_E_INVALID, "kv is oracle: must be one of none, ledger; this version asks no host about KV");
-  }
   absl::StatusOr<AnyPolicy> policy = PolicyOf(from.policy);
   if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
   absl::StatusOr<AnyPause> pause = from.pause == nullptr ? AnyPause() : MakePause(from.pause);
   if (!pause.ok()) return Invalid(error, "pause: ", pause.status());
   auto handle = std::make_unique<takt_scheduler>();
+  if (from.oracle != nullptr) {
+    if (const takt_status status = Readable(from.oracle); status != TAKT_OK) {
+      return Say(error, status, "oracle.struct_size or what is behind it");
+    }
+    takt_kv_oracle local;
+    const takt_kv_oracle& oracle = Whole(from.oracle, local);
+    if (oracle.snapshot == nullptr || oracle.reserve == nullptr || oracle.release == nullptr) {
+      return Say(error, TAKT_E_NULL, "oracle: snapshot, reserve and release must be there");
+    }
+    handle->oracle.emplace(oracle);
+  }
   if (from.record != nullptr) {
     const auto sink = [write = from.record, context = from.record_context](std::string_view bytes) {
       write(context, bytes.data(), bytes.size());
     };
     handle->recorder.emplace(sink, RecorderOptions{from.record_plans != 0, from.record_flush_bytes});
   }
-  auto scheduler = Recorded<Scheduler>::Create(handle->recorder ? &*handle->recorder : nullptr, options,
-                                               *std::move(policy), *std::move(pause));
+  auto scheduler =
+      Recorded<Scheduler>::Create(handle->recorder ? &*handle->recorder : nullptr, options, *std::move(policy),
+                                  *std::move(pause), handle->oracle ? &*handle->oracle : nullptr);
   if (!scheduler.ok()) return Invalid(error, "", scheduler.status());
   handle->scheduler.emplace(*std::move(scheduler));
   *to = handle.release();
@@ -145,6 +163,7 @@ StepResult ResultOf(std::uint64_t step, const takt_row_result* rows, std::size_t
 using namespace takt;
 using namespace takt::c;
 
+void takt_kv_oracle_init(takt_kv_oracle* oracle, size_t size) noexcept { Init(oracle, size); }
 void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) noexcept { Init(options, size); }
 
 takt_status takt_scheduler_create(const takt_scheduler_options* options, takt_scheduler** scheduler,
@@ -238,6 +257,7 @@ takt_status takt_scheduler_count(const takt_scheduler* scheduler, takt_scheduler
 
 takt_status takt_scheduler_kv(const takt_scheduler* scheduler, takt_kv_use* use) noexcept {
   if (const takt_status status = FirstOf(Valid(scheduler), Writable(use)); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
   const KvUse kv = scheduler->scheduler->scheduler().kv();
   takt_kv_use to{0,
                  kv.total.value,
@@ -254,6 +274,7 @@ takt_status takt_scheduler_kv(const takt_scheduler* scheduler, takt_kv_use* use)
 takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t request,
                                    takt_explanation* explanation) noexcept {
   if (const takt_status status = FirstOf(Valid(scheduler), Writable(explanation)); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
   const Explanation why = scheduler->scheduler->scheduler().Explain({request});
   takt_explanation to{};
   to.status = static_cast<std::uint32_t>(why.status), to.waits_for = static_cast<std::uint32_t>(why.waits_for);
@@ -277,6 +298,7 @@ takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* er
   if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
     return Say(error, status, takt_status_name(status));
   }
+  const Busy busy(*scheduler);
   const char* fault = scheduler->scheduler->scheduler().Inconsistency();
   return fault == nullptr ? TAKT_OK : Say(error, TAKT_E_CORRUPT, fault);
 }

@@ -161,7 +161,40 @@ PLACE(takt_plan, wake_at, 96);
 PLACE(takt_plan, tokens, 104);
 PLACE(takt_plan, reserved, 108);
 
-SIZE(takt_scheduler_options, 152);
+SIZE(takt_kv_snapshot, 16);
+PLACE(takt_kv_snapshot, total, 0);
+PLACE(takt_kv_snapshot, free, 4);
+PLACE(takt_kv_snapshot, pending, 8);
+PLACE(takt_kv_snapshot, reserved, 12);
+
+SIZE(takt_kv_hit, 40);
+PLACE(takt_kv_hit, request, 0);
+PLACE(takt_kv_hit, prefix_hashes, 8);
+PLACE(takt_kv_hit, n_prefix_hashes, 16);
+PLACE(takt_kv_hit, prefix_block_tokens, 24);
+PLACE(takt_kv_hit, prompt_tokens, 28);
+PLACE(takt_kv_hit, tokens, 32);
+PLACE(takt_kv_hit, reserved, 36);
+
+SIZE(takt_kv_wish, 32);
+PLACE(takt_kv_wish, request, 0);
+PLACE(takt_kv_wish, have, 8);
+PLACE(takt_kv_wish, want, 12);
+PLACE(takt_kv_wish, admission, 16);
+PLACE(takt_kv_wish, granted, 20);
+PLACE(takt_kv_wish, refusal, 24);
+PLACE(takt_kv_wish, reserved, 28);
+
+SIZE(takt_kv_oracle, 48);
+PLACE(takt_kv_oracle, struct_size, 0);
+PLACE(takt_kv_oracle, block_tokens, 4);
+PLACE(takt_kv_oracle, context, 8);
+PLACE(takt_kv_oracle, snapshot, 16);
+PLACE(takt_kv_oracle, cached, 24);
+PLACE(takt_kv_oracle, reserve, 32);
+PLACE(takt_kv_oracle, release, 40);
+
+SIZE(takt_scheduler_options, 160);
 PLACE(takt_scheduler_options, struct_size, 0);
 PLACE(takt_scheduler_options, max_running, 4);
 PLACE(takt_scheduler_options, max_waiting, 8);
@@ -189,6 +222,7 @@ PLACE(takt_scheduler_options, record_context, 128);
 PLACE(takt_scheduler_options, record_flush_bytes, 136);
 PLACE(takt_scheduler_options, record_plans, 144);
 PLACE(takt_scheduler_options, reserved, 148);
+PLACE(takt_scheduler_options, oracle, 152);
 
 SIZE(takt_scheduler_counts, 48);
 PLACE(takt_scheduler_counts, struct_size, 0);

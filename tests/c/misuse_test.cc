@@ -62,6 +62,45 @@ std::int64_t Alive(const takt_scheduler* scheduler) {
   return counts.alive;
 }
 
+// An oracle that grants what it is asked for, and calls the scheduler.
+struct Asked {
+  takt_scheduler* scheduler = nullptr;  // while it is being made, none
+  std::int32_t free = 64;
+  std::array<int, 4> calls = {};
+  int others = 0;  // answers but TAKT_E_BUSY
+
+  void Call(std::size_t which) {
+    ++calls[which];
+    if (scheduler == nullptr) return;
+    auto use = Sized<takt_kv_use>();
+    for (const takt_status status : {takt_scheduler_kv(scheduler, &use), takt_scheduler_on(scheduler, nullptr, 0, 0),
+                                     takt_scheduler_check(scheduler, nullptr), takt_scheduler_destroy(scheduler)}) {
+      others += status == TAKT_E_BUSY ? 0 : 1;
+    }
+  }
+};
+
+takt_kv_oracle OracleOf(Asked* asked) {
+  takt_kv_oracle oracle;
+  takt_kv_oracle_init(&oracle, sizeof oracle);
+  oracle.context = asked;
+  oracle.snapshot = [](void* context, takt_kv_snapshot* to) {
+    auto* self = static_cast<Asked*>(context);
+    self->Call(0);
+    to->total = 64, to->free = self->free;
+  };
+  oracle.cached = [](void* context, takt_kv_hit*, std::size_t) { static_cast<Asked*>(context)->Call(1); };
+  oracle.reserve = [](void* context, std::uint64_t, takt_kv_wish* wishes, std::size_t n) {
+    static_cast<Asked*>(context)->Call(2);
+    for (std::size_t i = 0; i < n; ++i) wishes[i].granted = 7;
+  };
+  oracle.release = [](void* context, std::uint64_t, std::uint32_t) {
+    static_cast<Asked*>(context)->Call(3);
+    return -1;
+  };
+  return oracle;
+}
+
 std::string FaultOf(const takt_scheduler_options& options, takt_status expected = TAKT_E_INVALID) {
   Watched watched;
   auto* scheduler = reinterpret_cast<takt_scheduler*>(&watched);
@@ -136,7 +175,7 @@ TEST_CASE("a batch in which one event is malformed does not happen") {
   takt_event& last = events[1];
   const auto tell = [&] { return takt_scheduler_on(scheduler, events.data(), events.size(), 0); };
 
-  for (const std::uint32_t type : {0u, 9u, 11u, 63u, 64u, 67u, 73u, 74u, 0xffffffffu}) {
+  for (const std::uint32_t type : {0u, 11u, 12u, 63u, 64u, 67u, 73u, 74u, 0xffffffffu}) {
     CAPTURE(type);
     last.type = type;
     CHECK(tell() == TAKT_E_INVALID);
@@ -308,8 +347,18 @@ TEST_CASE("options at fault are named") {
     CAPTURE(field, faults);
     CHECK(faults.find(field) != std::string::npos);
   }
-  options = Options(), options.kv = 2;
-  CHECK(FaultOf(options).find("kv is oracle") == 0);
+  options = Options(), options.kv = TAKT_KV_MODE_ORACLE;
+  CHECK(FaultOf(options).find("kv: an oracle is needed for kOracle") == 0);
+  takt_kv_oracle oracle;
+  takt_kv_oracle_init(&oracle, sizeof oracle);
+  options.oracle = &oracle;
+  CHECK(FaultOf(options, TAKT_E_NULL).find("oracle: snapshot, reserve and release") == 0);
+  oracle = OracleOf(nullptr), options.kv = TAKT_KV_MODE_LEDGER;
+  CHECK(FaultOf(options).find("kv: an oracle is needed for kOracle") == 0);
+  options.kv = TAKT_KV_MODE_ORACLE, oracle.block_tokens = 0;
+  CHECK(FaultOf(options).find("oracle: block_tokens() is 0") == 0);
+  oracle.struct_size = 3;
+  CHECK(FaultOf(options, TAKT_E_SIZE).find("oracle.struct_size") == 0);
   options = Options(), options.policy = "no_such";
   CHECK(FaultOf(options).find("policy: ") == 0);
   options = Options(), options.pause = "no_such";
@@ -382,6 +431,32 @@ struct Caller {
   takt_status last = TAKT_OK;
   int calls = 0;
 };
+
+TEST_CASE("an oracle may not call the scheduler that asks it, and may answer nonsense") {
+  Asked asked;
+  const takt_kv_oracle oracle = OracleOf(&asked);
+  takt_scheduler_options options = Options();
+  options.kv = TAKT_KV_MODE_ORACLE, options.oracle = &oracle;
+  asked.scheduler = Make(options);
+  const takt_request request = RequestOf(1);
+  const takt_event event = Arrives(request);
+  auto plan = Sized<takt_plan>();
+  auto use = Sized<takt_kv_use>();
+  CHECK(takt_scheduler_on(asked.scheduler, &event, 1, 0) == TAKT_OK);
+  CHECK(takt_scheduler_plan(asked.scheduler, 0, nullptr, &plan) == TAKT_OK);
+  CHECK(plan.n_run == 1);
+  takt_scheduler_commit(asked.scheduler, plan.id, nullptr, 0, TAKT_REST_AS_PLANNED, 0);
+  takt_event cancelled{};
+  cancelled.type = TAKT_EVENT_CANCELLED, cancelled.u.request = 1;
+  CHECK(takt_scheduler_on(asked.scheduler, &cancelled, 1, 0) == TAKT_OK);
+  CHECK(asked.calls == std::array<int, 4>{asked.calls[0], 1, 1, 1});
+  asked.free = -5;
+  CHECK(takt_scheduler_kv(asked.scheduler, &use) == TAKT_OK);
+  CHECK(use.free == 0);
+  CHECK(asked.calls[0] > 1);
+  CHECK(asked.others == 0);
+  CHECK(takt_scheduler_destroy(asked.scheduler) == TAKT_OK);
+}
 
 TEST_CASE("a callback may not call the handle that calls it") {
   Caller caller;

@@ -16,6 +16,7 @@
 #include "catch.h"
 #include "fire/dice.h"
 #include "fire/host.h"
+#include "fire/host_kv.h"
 #include "fire/setup.h"
 #include "scale.h"
 #include "takt/c/takt.h"
@@ -47,6 +48,86 @@ bool SameAll(const A& a, const B* b, std::size_t n) {
   return std::equal(a.begin(), a.end(), b, b + n, [](const auto& x, const auto& y) { return Same(x, y); });
 }
 
+// A host's block manager that refuses at random, some for ever.
+class RandomKv final : public KvOracle {
+ public:
+  RandomKv(const SchedulerOptions& options, Tokens block_tokens) : kv_(options.kv_blocks, block_tokens, fire::Ids()) {}
+
+  void Behave(const fire::Setup& setup, bool all, std::uint64_t bits) {
+    kv_.Behave(setup.refusals, setup.deferred_frees, all, bits);
+    for_ever_ = bits;
+  }
+  void FreePending() { kv_.FreePending(); }
+  const std::string& fault() const { return kv_.fault(); }
+  std::int64_t refused() const { return refused_; }
+
+  Tokens block_tokens() const override { return kv_.block_tokens(); }
+  KvSnapshot Snapshot() const override { return kv_.Snapshot(); }
+  void CachedTokens(std::span<KvHit> hits) override {
+    kv_.CachedTokens(hits);
+    for (KvHit& hit : hits) {
+      const PrefixBlocks* prefix = hit.request->prefix.get();
+      if (prefix != nullptr)
+        hit.tokens = {prefix->block_tokens.value * static_cast<std::int32_t>(prefix->hashes.back() % 4)};
+    }
+  }
+  void Reserve(StepId step, std::span<KvReservation> wishes) override {
+    kv_.Reserve(step, wishes);
+    for (KvReservation& wish : wishes) {
+      refused_ += wish.granted ? 0 : 1;
+      if (Mix64(for_ever_ ^ wish.request.value) % 8 == 0) wish.refusal = KvRefusal::kForEver;
+    }
+  }
+  Blocks Release(RequestId request, KvAction action) override { return kv_.Release(request, action); }
+
+ private:
+  fire::HostKv kv_;
+  std::uint64_t for_ever_ = 0;
+  std::int64_t refused_ = 0;
+};
+
+// The same as functions.
+takt_kv_oracle InC(RandomKv& kv) {
+  takt_kv_oracle c;
+  takt_kv_oracle_init(&c, sizeof c);
+  c.block_tokens = kv.block_tokens().value;
+  c.context = &kv;
+  c.snapshot = [](void* context, takt_kv_snapshot* to) {
+    const KvSnapshot now = static_cast<RandomKv*>(context)->Snapshot();
+    *to = {now.total.value, now.free.value, now.pending.value, 0};
+  };
+  c.cached = [](void* context, takt_kv_hit* hits, std::size_t n) {
+    std::deque<Request> requests;
+    std::vector<KvHit> in_cxx;
+    for (const takt_kv_hit& hit : std::span(hits, n)) {
+      Request& r = requests.emplace_back();
+      r.id = {hit.request}, r.prompt_tokens = {hit.prompt_tokens};
+      const std::span<const std::uint64_t> hashes(hit.prefix_hashes, hit.n_prefix_hashes);
+      if (!hashes.empty()) {
+        r.prefix = std::make_shared<const PrefixBlocks>(
+            PrefixBlocks{{hit.prefix_block_tokens}, {hashes.begin(), hashes.end()}});
+      }
+      in_cxx.push_back({&r, {hit.tokens}});
+    }
+    static_cast<RandomKv*>(context)->CachedTokens(in_cxx);
+    for (std::size_t i = 0; i < n; ++i) hits[i].tokens = in_cxx[i].tokens.value;
+  };
+  c.reserve = [](void* context, std::uint64_t step, takt_kv_wish* wishes, std::size_t n) {
+    std::vector<KvReservation> in_cxx;
+    for (const takt_kv_wish& w : std::span(wishes, n)) {
+      in_cxx.push_back({{w.request}, {w.have}, {w.want}, w.admission != 0, w.granted != 0});
+    }
+    static_cast<RandomKv*>(context)->Reserve({step}, in_cxx);
+    for (std::size_t i = 0; i < n; ++i) {
+      wishes[i].granted = in_cxx[i].granted, wishes[i].refusal = static_cast<std::uint32_t>(in_cxx[i].refusal);
+    }
+  };
+  c.release = [](void* context, std::uint64_t request, std::uint32_t action) {
+    return static_cast<RandomKv*>(context)->Release({request}, static_cast<KvAction>(action)).value;
+  };
+  return c;
+}
+
 // Of the pauses that a name makes; those of costs with the defaults of their engine.
 std::string PauseOf(Dice& dice) {
   const std::vector<PauseInfo> infos = PauseInfos();
@@ -65,20 +146,25 @@ std::string PolicyOf(std::uint64_t bits) {
 class Twins {
  public:
   explicit Twins(std::uint64_t seed) : setup_(fire::Setup::OfSeed(seed)), dice_(seed ^ 0xc0deu) {
-    SchedulerOptions& options = setup_.options;
-    if (options.kv == KvMode::kOracle) options.kv = KvMode::kLedger;
+    const SchedulerOptions& options = setup_.options;
+    if (options.kv == KvMode::kOracle) {
+      for (auto* kv : {&cxx_kv_, &c_kv_}) kv->emplace(options, options.kv_block_tokens);
+    }
     const std::string policy = PolicyOf(setup_.policy), pause = PauseOf(dice_);
     CAPTURE(policy, pause);
     const bool whole = dice_.Chance(0.5);
     cxx_recorder_.emplace([this](std::string_view bytes) { cxx_log_ += bytes; },
                           RecorderOptions{.plan_contents = whole, .flush_bytes = 1000});
-    cxx_.emplace(*Recorded<Scheduler>::Create(*cxx_recorder_, options, *MakePolicy(policy), *MakePause(pause)));
+    cxx_.emplace(*Recorded<Scheduler>::Create(*cxx_recorder_, options, *MakePolicy(policy), *MakePause(pause),
+                                              cxx_kv_ ? &*cxx_kv_ : nullptr));
     takt_scheduler_options in_c = InC(options);
     in_c.policy = policy.c_str(), in_c.pause = pause.c_str();
     in_c.record = [](void* log, const void* bytes, std::size_t n) {
       static_cast<std::string*>(log)->append(static_cast<const char*>(bytes), n);
     };
     in_c.record_context = &c_log_, in_c.record_plans = whole, in_c.record_flush_bytes = 1000;
+    takt_kv_oracle oracle;
+    if (c_kv_) oracle = InC(*c_kv_), in_c.oracle = &oracle;
     takt_error error;
     takt_error_init(&error, sizeof error);
     const takt_status status = takt_scheduler_create(&in_c, &c_, &error);
@@ -94,6 +180,7 @@ class Twins {
     for (int i = 0; i < actions && same_; ++i) Act(i, actions);
     TellAll();
     while (!flight_.empty() && same_) Commit();
+    Step();  // under an oracle, what follows a log's last plan is not replayed
     CHECK(same_);
   }
 
@@ -121,6 +208,7 @@ class Twins {
     takt_error error;
     takt_error_init(&error, sizeof error);
     CHECK(takt_scheduler_check(c_, &error) == TAKT_OK);
+    if (c_kv_) CHECK(c_kv_->fault() == "");
 
     REQUIRE(takt_scheduler_flush(c_) == TAKT_OK);
     cxx_recorder_->Flush();
@@ -137,6 +225,7 @@ class Twins {
   }
 
   std::int64_t entries() const { return entries_; }
+  std::int64_t refused() const { return c_kv_ ? c_kv_->refused() : 0; }
 
  private:
   void CompareStats(const std::vector<takt_stat>& in_c) {
@@ -167,6 +256,11 @@ class Twins {
   };
 
   void Act(int i, int actions) {
+    if (cxx_kv_) {
+      TellAll();  // what C++ was told while its oracle was in the mood before
+      const std::uint64_t bits = dice_.Bits();
+      for (auto* kv : {&cxx_kv_, &c_kv_}) (*kv)->Behave(setup_, bits % 16 == 0, bits);
+    }
     const int what = dice_.Int(0, 99);
     if (what < 35) return Step();
     if (what < 40) return flight_.empty() ? Step() : Commit();
@@ -201,6 +295,10 @@ class Twins {
       std::swap(moves_[dice_.Index(moves_.size())], moves_.back());
       Tell(MoveDone{moves_.back(), dice_.Chance(0.1)});
       return moves_.pop_back();
+    }
+    if (cxx_kv_ && dice_.Chance(0.5)) {
+      for (auto* kv : {&cxx_kv_, &c_kv_}) (*kv)->FreePending();
+      return Tell(KvFreed{});
     }
     if (2 * i > actions && dice_.Chance(0.05)) Tell(Drain{});
   }
@@ -353,6 +451,7 @@ class Twins {
   Dice dice_;
   std::string cxx_log_, c_log_;
   std::optional<Recorder> cxx_recorder_;
+  std::optional<RandomKv> cxx_kv_, c_kv_;
   std::optional<Recorded<Scheduler>> cxx_;
   takt_scheduler* c_ = nullptr;
   TimePoint now_{};
@@ -368,14 +467,15 @@ class Twins {
 };
 
 TEST_CASE("through C and through C++, plans, counters, explanations and logs are the same") {
-  std::int64_t entries = 0;
+  std::int64_t entries = 0, refused = 0;
   for (std::int64_t seed = 1; seed <= Scaled(400); ++seed) {
     CAPTURE(seed);
     Twins twins(static_cast<std::uint64_t>(seed));
     twins.Run(300);
     twins.CompareWholes();
-    entries += twins.entries();
+    entries += twins.entries(), refused += twins.refused();
   }
+  CHECK(refused > Scaled(400));
   CHECK(entries > 10 * Scaled(400));
 }
 

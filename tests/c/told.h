@@ -149,6 +149,7 @@ class Told {
   void Fill(const MoveDone& e, takt_event& to) {
     to.type = TAKT_EVENT_MOVE_DONE, to.u.move_done = {e.move.value, e.failed, 0};
   }
+  void Fill(const KvFreed&, takt_event& to) { to.type = TAKT_EVENT_KV_FREED; }
   void Fill(const Drain&, takt_event& to) { to.type = TAKT_EVENT_DRAIN; }
 
   void Fill(const RequestStarted& e, takt_event& to) {
@@ -204,7 +205,6 @@ class Told {
     to.type = TAKT_EVENT_WORKFLOW_ENDED, to.u.workflow_ended = {e.workflow.value, e.cancelled, 0};
   }
   // Not told in C as events.
-  void Fill(const KvFreed&, takt_event&) {}
   void Fill(const PolicyChanged&, takt_event&) {}
   void Fill(const Epoch&, takt_event&) {}
 

@@ -206,7 +206,7 @@ TAKT_API void takt_workflow_init(takt_workflow* workflow, size_t size) TAKT_NOEX
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 
-enum {  // takt_event.type. 9 (KV that is free now), 11 and 12 are kept for events to come
+enum {  // takt_event.type. 11 and 12 are kept for events to come
   // of schedulers; arrived, revised and cancelled also of routers
   TAKT_EVENT_ARRIVED = 1,
   TAKT_EVENT_REVISED = 2,
@@ -216,6 +216,7 @@ enum {  // takt_event.type. 9 (KV that is free now), 11 and 12 are kept for even
   TAKT_EVENT_TOOL_RETURNED = 6,
   TAKT_EVENT_CANCELLED = 7,
   TAKT_EVENT_MOVE_DONE = 8,
+  TAKT_EVENT_KV_FREED = 9,  // blocks that a takt_kv_oracle counted as pending are usable now
   TAKT_EVENT_DRAIN = 10,
   // of routers
   TAKT_EVENT_REQUEST_STARTED = 64,
@@ -446,7 +447,62 @@ typedef struct takt_scheduler takt_scheduler;
 enum { TAKT_SHED_NEWEST = 0, TAKT_SHED_WORST = 1 };
 enum { TAKT_ORDER_RUNNING_FIRST = 0, TAKT_ORDER_PREFILL_FIRST = 1 };
 enum { TAKT_PREEMPT_OFF = 0, TAKT_PREEMPT_ON_MEMORY = 1, TAKT_PREEMPT_BY_RANK = 2 };
-enum { TAKT_KV_MODE_NONE = 0, TAKT_KV_MODE_LEDGER = 1 };  // 2 is kept for hosts that count by themselves
+enum { TAKT_KV_MODE_NONE = 0, TAKT_KV_MODE_LEDGER = 1, TAKT_KV_MODE_ORACLE = 2 };
+
+typedef struct takt_kv_snapshot {
+  int32_t total;  // blocks of an empty cache, for "can never fit"
+  int32_t free;  // usable now
+  int32_t pending;  // released, and usable once TAKT_EVENT_KV_FREED is told
+  uint32_t reserved;
+} takt_kv_snapshot;
+
+// A question about a waiting request: how much of its prompt does the host's prefix cache hold now?
+typedef struct takt_kv_hit {
+  uint64_t request;
+  const uint64_t* prefix_hashes;  // as they were told; or NULL
+  size_t n_prefix_hashes;
+  int32_t prefix_block_tokens;
+  int32_t prompt_tokens;
+  int32_t tokens;  // the answer
+  uint32_t reserved;
+} takt_kv_hit;
+
+enum {  // takt_kv_wish.refusal
+  TAKT_KV_REFUSED_FOR_NOW = 0,  // it keeps what it has, is left out of this plan, and is asked for again
+  TAKT_KV_REFUSED_FOR_EVER = 1  // it fails: TAKT_FAIL_NEVER_FITS where it does not run yet, else TAKT_FAIL_KV_EXHAUSTED
+};
+
+// A wish of one plan: whole blocks for `want` tokens of context where blocks for `have` are held; of several sequences,
+// all together.
+typedef struct takt_kv_wish {
+  uint64_t request;
+  int32_t have;
+  int32_t want;
+  uint32_t admission;  // 1: the request does not run yet
+  uint32_t granted;  // the answer: 1: all of it; 0: nothing
+  uint32_t refusal;  // and, where it is not granted, TAKT_KV_REFUSED_...
+  uint32_t reserved;
+} takt_kv_wish;
+
+// KV memory that the host counts: functions that the scheduler calls from within its creation, from within takt_..._on,
+// _take, _plan, _commit, _step, _set_policy and _kv, and never after its end. Each gets `context`. What they get is
+// theirs during the call. docs/guide/embedding.md tells when each is called.
+typedef struct takt_kv_oracle {
+  uint32_t struct_size;
+  int32_t block_tokens;  // granularity of wishes: 1 to 2^20
+  void* context;
+  // At most once a call of the scheduler's, and once more after each reserve or release.
+  void (*snapshot)(void* context, takt_kv_snapshot* snapshot);
+  // Sets `tokens` of each, which is 0; NULL: there is no prefix cache.
+  void (*cached)(void* context, takt_kv_hit* hits, size_t n);
+  // Sets `granted` of each, which is 0. The most important first; all together fit into what is free by the snapshot.
+  void (*reserve)(void* context, uint64_t step, takt_kv_wish* wishes, size_t n);
+  // Takes back all that a request holds on the GPU. `action`: TAKT_KV_DROP, or TAKT_KV_OUT where its KV has been moved
+  // to the host's memory. Returns the blocks that are usable now; TAKT_EVENT_KV_FREED tells of the others.
+  int32_t (*release)(void* context, uint64_t request, uint32_t action);
+} takt_kv_oracle;
+
+TAKT_API void takt_kv_oracle_init(takt_kv_oracle* oracle, size_t size) TAKT_NOEXCEPT;
 
 // Takes n bytes of the log that follow those before.
 typedef void (*takt_sink)(void* context, const void* bytes, size_t n);
@@ -480,6 +536,7 @@ typedef struct takt_scheduler_options {
   size_t record_flush_bytes;  // the sink is called when so much has come together
   uint32_t record_plans;  // 1: whole plans instead of their digests
   uint32_t reserved;
+  const takt_kv_oracle* oracle;  // TAKT_KV_MODE_ORACLE: who counts; it is copied. NULL for the other modes
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
