@@ -108,6 +108,7 @@ enum class Kind : std::uint32_t {
   kRanker,
   kQueue,
   kInbox,
+  kIds,
   kDestroyed = 0xdeadda7au,
 };
 

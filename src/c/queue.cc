@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -148,10 +147,8 @@ takt_status takt_queue_create(const takt_queue_options* options, takt_queue** qu
   const takt_queue_options& whole = Whole(options, local);
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     if (whole.reserved != 0) return NotReserved(error);
-    if (whole.reserve_requests < 0 || whole.reserve_requests > (std::int64_t{1} << 31)) {
-      return Say(error, TAKT_E_INVALID,
-                 "reserve_requests is " + std::to_string(whole.reserve_requests) + ": must be 0 to 2147483648");
-    }
+    const takt_status sound = SoundReserve("reserve_requests", whole.reserve_requests, error);
+    if (sound != TAKT_OK) return sound;
     absl::StatusOr<AnyPolicy> policy = PolicyOf(whole.policy);
     if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
     *queue = std::make_unique<takt_queue>(*std::move(policy), static_cast<std::size_t>(whole.reserve_requests),

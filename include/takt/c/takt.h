@@ -877,6 +877,27 @@ TAKT_API takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* 
                                          size_t* n) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now, size_t* n) TAKT_NOEXCEPT;
 
+// ---- ids for names
+// ----------------------------------------------------------------------------------------------------
+
+// For hosts whose requests, tools, agents or tenants have names: a counter gives each name an id. A released id never
+// means another name.
+typedef struct takt_ids takt_ids;
+
+// `reserve`: names that storage is made ready for. `hash_seed` as in takt_scheduler_options.
+TAKT_API takt_status takt_ids_create(int64_t reserve, uint64_t hash_seed, takt_ids** ids,
+                                     takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_ids_destroy(takt_ids* ids) TAKT_NOEXCEPT;
+// The id of n bytes; a new one where they have none, which allocates.
+TAKT_API takt_status takt_ids_of(takt_ids* ids, const char* name, size_t n, uint64_t* id) TAKT_NOEXCEPT;
+// *id is 0 where they have none.
+TAKT_API takt_status takt_ids_find(const takt_ids* ids, const char* name, size_t n, uint64_t* id) TAKT_NOEXCEPT;
+// *name is NULL where the id is nobody's. It stays until the release, and ends with a zero; `n` may be NULL.
+TAKT_API takt_status takt_ids_name(const takt_ids* ids, uint64_t id, const char** name, size_t* n) TAKT_NOEXCEPT;
+// TAKT_E_INVALID where the id is nobody's.
+TAKT_API takt_status takt_ids_release(takt_ids* ids, uint64_t id) TAKT_NOEXCEPT;
+TAKT_API size_t takt_ids_size(const takt_ids* ids) TAKT_NOEXCEPT;  // names that have one
+
 // ---- the log --------------------------------------------------------------------------------------------------------
 
 typedef struct takt_replay_report {
