@@ -9,4 +9,22 @@ using Catch::Approx;
 #include <catch2/catch.hpp>
 #endif
 
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace takt {
+
+// A plan's views, compared with what they should show.
+template <class T>
+bool operator==(std::span<const T> a, const std::vector<T>& b) {
+  return std::ranges::equal(a, b);
+}
+template <class T>
+bool operator==(std::span<const T> a, std::span<const T> b) {
+  return std::ranges::equal(a, b);
+}
+
+}  // namespace takt
+
 #endif  // TAKT_TESTS_CATCH_H_

@@ -140,14 +140,13 @@ takt::Duration Engine::Commit(const takt::StepPlan& plan) {
 }
 
 void Engine::KeepForReport(const takt::StepPlan& plan) {
-  reported_entries_.clear(), reported_rows_.clear();
+  reported_ = takt::Keep(plan);
+  reported_.run.clear(), reported_rows_.clear();
   for (std::size_t i = 0; i < plan.run.size(); ++i) {
     if (flight_.entries[i] == nullptr) continue;
-    reported_entries_.push_back(plan.run[i]);
+    reported_.run.push_back(plan.run[i]);
     reported_rows_.push_back(results_[i]);
   }
-  reported_ = plan;
-  reported_.run = reported_entries_;
 }
 
 // All that a plan says besides what to run. True where the scheduler may have more to say because of it.
@@ -258,7 +257,8 @@ bool Engine::Land() {
   if (options_.on_step) KeepForReport(plan);
   const takt::Duration scheduling = flight_.planning + Commit(plan);
   CallTools();
-  if (options_.on_step) options_.on_step({reported_, reported_rows_, flight_.begin, flight_.end, scheduling});
+  const takt::StepPlan reported = reported_.view();
+  if (options_.on_step) options_.on_step({reported, reported_rows_, flight_.begin, flight_.end, scheduling});
   return true;
 }
 

@@ -186,8 +186,7 @@ class Engine {
   Flight flight_;
   takt::Duration planning_{0};  // of the newest plan
   std::vector<takt::RowResult> results_;
-  takt::StepPlan reported_;  // a plan does not outlive its Commit
-  std::vector<takt::PlanEntry> reported_entries_;
+  takt::KeptPlan reported_;  // a plan does not outlive its Commit
   std::vector<takt::RowResult> reported_rows_;
   EngineCounters counters_;
   takt::Idle idle_ = takt::Idle::kNoRequests;

@@ -156,7 +156,7 @@ class BasicScheduler {
   // them, or gives them to another scheduler.
   bool ended() const { return inside_; }
 
-  std::int64_t alive() const { return static_cast<std::int64_t>(table_.size() - notices_.ended.size()); }
+  std::int64_t alive() const { return static_cast<std::int64_t>(table_.size() - ended_.size()); }
   std::int64_t waiting() const { return static_cast<std::int64_t>(queue_.size()); }
   std::int64_t running() const { return counts_.rows; }
   std::int64_t paused() const { return counts_.paused; }
@@ -178,15 +178,6 @@ class BasicScheduler {
   friend struct SchedulerCounters;  // of tests: years of planning in no time
 
   enum class Fit : std::uint8_t { kAdmitted, kGone, kSkip, kStop };
-
-  // What a plan will say besides its entries.
-  struct Notices {
-    std::vector<KvMove> moves;
-    std::vector<Preemption> preempted;
-    std::vector<Failure> failed;
-    std::vector<RequestId> released;
-    std::vector<Slot> ended;  // of the released: erased by the plan that names them
-  };
 
   // Where KV comes from.
   struct KvSource {
@@ -210,7 +201,8 @@ class BasicScheduler {
   struct Tally {
     std::int64_t paused = 0, blocked = 0;
     std::int32_t rows = 0, seqs = 0;  // that run
-    std::int64_t leaving_blocks = 0;  // of rows that drain or move out: free soon
+    std::int64_t leaving_blocks = 0;  // of rows that drain or move out, and of what is pinned: free soon
+    std::int64_t pinned = 0;  // have ended
     std::int64_t context = 0;  // tokens of all that run, counted after the plan of this number
     std::uint64_t context_of = UINT64_MAX;
     Slot refresh_next = 0;  // whose score is to be brought up to date next
@@ -305,10 +297,15 @@ class BasicScheduler {
   void Handle(const ToolReturned& e, TimePoint now);
   void Handle(const Cancelled& e, TimePoint);
   void Handle(const MoveDone& e, TimePoint now);
-  void Handle(const KvFreed&, TimePoint) { kv_.freed_at = stats_.plans, ++kv_.changes; }
+  void Handle(const KvFreed& e, TimePoint now);
   void Handle(const PolicyChanged& e, TimePoint now);
   void Handle(const Epoch&, TimePoint) {}  // for policies that observe
   void Handle(const Drain&, TimePoint) { draining_ = true; }
+  void Handle(const NotReady& e, TimePoint now);
+  void Handle(const KvArrived& e, TimePoint now);
+  void Handle(const KvLost& e, TimePoint now);
+  void Handle(const KvPinned& e, TimePoint now);
+  void LoseKv(Slot slot, std::int32_t from);
 
   // ---- scheduler/lives.h
   void Join(Slot slot);
@@ -323,9 +320,10 @@ class BasicScheduler {
   void MoveOut(Slot slot);
   void End(Slot slot);
   void EndAtCap(Slot slot);
-  void Fail(Slot slot, FailReason reason);
+  void EndedAt(Slot slot);
+  void Fail(Slot slot, FailReason reason, std::uint16_t code = 0);
   void Refuse(RequestId id, FailReason reason);
-  void Fault(RequestId id, FailReason reason);
+  void Fault(RequestId id, FailReason reason, std::uint16_t code = 0);
   std::uint64_t& Failures(FailReason reason);
   void Release(Slot slot);
   void ShedDownTo(std::int64_t bound);
@@ -410,6 +408,7 @@ class BasicScheduler {
   PrefixCache::Hit HitOf(const Record& record) const;
   std::int32_t SharedBlocks(const Record& record, const PrefixCache::Hit& hit) const;
   std::int32_t BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const;
+  std::int32_t ArrivedOf(const Record& record) const;
   Fit TryAdmit(Slot slot, std::span<const Slot> next = {});
   Fit TrySwapIn(Slot slot);
   void SwapIn(Slot slot, std::int32_t blocks);
@@ -467,7 +466,9 @@ class BasicScheduler {
   Search search_;
   Victims victims_;
   Tally counts_;
-  Notices notices_;
+  internal::Notices notices_;  // of the next plan
+  std::vector<Slot> ended_;  // of the released: erased by the plan that names them
+  std::vector<std::uint32_t> left_out_;  // lanes that the next plan leaves out
   mutable Stats stats_;
   TimePoint now_ = kUnset;
   bool draining_ = false;

@@ -85,6 +85,8 @@ struct KeptPlan {
 };
 
 PlanDigest Digest(const StepPlan& plan);
+// All that a log holds of it, which is not what was dropped from a prefix cache.
+KeptPlan Keep(const StepPlan& plan);
 
 // What the scheduler answered to the Plan before it; the plan itself where the recorder was asked to keep it.
 struct LogStep {

@@ -40,7 +40,7 @@ NextCall Of(const takt_next_call& call) {
 
 StepLimits Of(const takt_limits& limits) {
   return {{limits.tokens}, limits.max_seqs,   {limits.prefill_tokens}, {limits.chunk_tokens},
-          limits.adapters, {limits.swap_out}, {limits.swap_in}};
+          limits.adapters, {limits.swap_out}, {limits.swap_in},        {limits.chunk_align}};
 }
 
 // ---- defaults -------------------------------------------------------------------------------------------------------
@@ -75,8 +75,9 @@ takt_workflow Defaults<takt_workflow>() {
 template <>
 takt_limits Defaults<takt_limits>() {
   const StepLimits plain;
-  return {sizeof(takt_limits),      plain.tokens.value, plain.max_seqs,       plain.prefill_tokens.value,
-          plain.chunk_tokens.value, plain.adapters,     plain.swap_out.value, plain.swap_in.value};
+  return {sizeof(takt_limits),        plain.tokens.value,       plain.max_seqs,
+          plain.prefill_tokens.value, plain.chunk_tokens.value, plain.adapters,
+          plain.swap_out.value,       plain.swap_in.value,      plain.chunk_align.value};
 }
 
 // ---- soundness ------------------------------------------------------------------------------------------------------
@@ -130,6 +131,7 @@ void Fill(const takt_request* from, Request& to) {
   to.after = Of(r.after);
   to.next_call = Of(r.next_call);
   to.compute = Duration(r.compute);
+  to.session = {r.session};
   if (r.n_prefix_hashes > 0) {
     to.prefix = std::make_shared<const PrefixBlocks>(
         PrefixBlocks{{r.prefix_block_tokens}, {r.prefix_hashes, r.prefix_hashes + r.n_prefix_hashes}});
@@ -184,7 +186,12 @@ void Fill(const takt_workflow* from, Workflow& to) {
 void Fill(const takt_event& from, Arrived& to) { Fill(from.u.arrived.request, to.request); }
 void Fill(const takt_event& from, Revised& to) { Fill(from.u.revised.request, from.u.revised.told, to); }
 void Fill(const takt_event& from, Blocked& to) { to.request = {from.u.request}; }
-void Fill(const takt_event& from, Unblocked& to) { to.request = {from.u.request}; }
+void Fill(const takt_event& from, Unblocked& to) { to = {{from.u.kv.request}, {from.u.kv.tokens}}; }
+void Fill(const takt_event& from, NotReady& to) { to.request = {from.u.request}; }
+void Fill(const takt_event& from, KvArrived& to) { to = {{from.u.kv.request}, {from.u.kv.tokens}}; }
+void Fill(const takt_event& from, KvLost& to) { to = {{from.u.kv.request}, {from.u.kv.tokens}}; }
+void Fill(const takt_event& from, KvPinned& to) { to.request = {from.u.request}; }
+void Fill(const takt_event& from, KvFreed& to) { to.request = {from.u.request}; }
 void Fill(const takt_event& from, ToolCalled& to) {
   const auto& e = from.u.tool_called;
   to = {{e.request}, Duration(e.expected), {e.expected_returned}, {e.tool}};
@@ -195,7 +202,6 @@ void Fill(const takt_event& from, ToolReturned& to) {
 }
 void Fill(const takt_event& from, Cancelled& to) { to.request = {from.u.request}; }
 void Fill(const takt_event& from, MoveDone& to) { to = {{from.u.move_done.move}, from.u.move_done.failed != 0}; }
-void Fill(const takt_event&, KvFreed&) {}
 void Fill(const takt_event&, Drain&) {}
 void Fill(const takt_event& from, RequestStarted& to) {
   to = {{from.u.request_started.request}, {from.u.request_started.instance}};

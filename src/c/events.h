@@ -64,8 +64,12 @@ T OfType(std::uint32_t type, T otherwise, F&& f) {
     case TAKT_EVENT_TOOL_RETURNED: return as.template operator()<ToolReturned>();
     case TAKT_EVENT_CANCELLED: return as.template operator()<Cancelled>();
     case TAKT_EVENT_MOVE_DONE: return as.template operator()<MoveDone>();
-    case TAKT_EVENT_KV_FREED: return as.template operator()<KvFreed>();
     case TAKT_EVENT_DRAIN: return as.template operator()<Drain>();
+    case TAKT_EVENT_KV_FREED: return as.template operator()<KvFreed>();
+    case TAKT_EVENT_NOT_READY: return as.template operator()<NotReady>();
+    case TAKT_EVENT_KV_ARRIVED: return as.template operator()<KvArrived>();
+    case TAKT_EVENT_KV_LOST: return as.template operator()<KvLost>();
+    case TAKT_EVENT_KV_PINNED: return as.template operator()<KvPinned>();
     case TAKT_EVENT_REQUEST_STARTED: return as.template operator()<RequestStarted>();
     case TAKT_EVENT_REQUEST_SERVED: return as.template operator()<RequestServed>();
     case TAKT_EVENT_REQUEST_ENDED: return as.template operator()<RequestEnded>();
@@ -90,6 +94,9 @@ takt_status SoundAs(const E*, const takt_event& e) {
   }
   if constexpr (std::same_as<E, ToolCalled>) return Meant(e.u.tool_called.reserved == 0);
   if constexpr (std::same_as<E, ToolReturned>) return Meant(e.u.tool_returned.reserved == 0);
+  if constexpr (std::same_as<E, Unblocked> || std::same_as<E, KvArrived> || std::same_as<E, KvLost>) {
+    return Meant(e.u.kv.reserved == 0);
+  }
   if constexpr (std::same_as<E, MoveDone>) return Meant(e.u.move_done.reserved == 0);
   if constexpr (std::same_as<E, InstanceUp>) return Sound(e.u.instance_up.instance);
   if constexpr (std::same_as<E, InstanceReported>) return Meant(e.u.instance_reported.reserved == 0);
@@ -125,6 +132,10 @@ void Fill(const takt_event& from, Arrived& to);
 void Fill(const takt_event& from, Revised& to);
 void Fill(const takt_event& from, Blocked& to);
 void Fill(const takt_event& from, Unblocked& to);
+void Fill(const takt_event& from, NotReady& to);
+void Fill(const takt_event& from, KvArrived& to);
+void Fill(const takt_event& from, KvLost& to);
+void Fill(const takt_event& from, KvPinned& to);
 void Fill(const takt_event& from, ToolCalled& to);
 void Fill(const takt_event& from, ToolReturned& to);
 void Fill(const takt_event& from, Cancelled& to);

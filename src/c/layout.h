@@ -43,6 +43,7 @@ TAKT_SAME_PLACE(KvMove, takt_move, request);
 TAKT_SAME_PLACE(KvMove, takt_move, action);
 TAKT_SAME_PLACE(KvMove, takt_move, first);
 TAKT_SAME_PLACE(KvMove, takt_move, count);
+TAKT_SAME_PLACE(KvMove, takt_move, reserved);
 
 TAKT_SAME_SIZE(AnyWaitingQueue::Ran, takt_ran);
 TAKT_SAME_PLACE(AnyWaitingQueue::Ran, takt_ran, request);
@@ -55,10 +56,17 @@ TAKT_SAME_PLACE(AnyWaitingQueue::Holding, takt_holding, blocks);
 TAKT_SAME_SIZE(Preemption, takt_preemption);
 TAKT_SAME_PLACE(Preemption, takt_preemption, request);
 TAKT_SAME_PLACE(Preemption, takt_preemption, action);
+TAKT_SAME_PLACE(Preemption, takt_preemption, reserved);
 
 TAKT_SAME_SIZE(Failure, takt_failure);
 TAKT_SAME_PLACE(Failure, takt_failure, request);
 TAKT_SAME_PLACE(Failure, takt_failure, reason);
+TAKT_SAME_PLACE(Failure, takt_failure, reserved);
+TAKT_SAME_PLACE(Failure, takt_failure, code);
+TAKT_SAME_SIZE(DroppedPrefix, takt_dropped_prefix);
+TAKT_SAME_PLACE(DroppedPrefix, takt_dropped_prefix, hash);
+TAKT_SAME_PLACE(DroppedPrefix, takt_dropped_prefix, blocks);
+TAKT_SAME_PLACE(DroppedPrefix, takt_dropped_prefix, reserved);
 
 TAKT_SAME_SIZE(RequestId, std::uint64_t);
 

@@ -138,6 +138,7 @@ void Tell(const StepPlan& plan, takt_plan* out) {
   to.wake_at = Ns(plan.wake_at);
   to.tokens = plan.tokens.value;
   to.reserved = 0;
+  to.dropped = AsC<takt_dropped_prefix>(plan.dropped.data()), to.n_dropped = plan.dropped.size();
   Write(to, out);
 }
 

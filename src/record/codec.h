@@ -421,6 +421,11 @@ std::uint64_t HashOn(std::uint64_t h, const T& x) {
   std::apply([&h](const auto&... fields) { ((h = HashOn(h, fields)), ...); }, Fields(x));
   return h;
 }
+// A failure without a code hashes as it did when there were none.
+inline std::uint64_t HashOn(std::uint64_t h, const Failure& failure) {
+  h = HashOn(HashOn(h, failure.request), failure.reason);
+  return failure.code == 0 ? h : HashOn(h, failure.code);
+}
 // 0 where there are none, and as good as never otherwise.
 template <class T>
 std::uint64_t Hash(std::span<const T> all) {

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view kEventNames[] = {"arrived",     "revised",        "blocked",   "unblocked",
                                             "tool_called", "tool_returned",  "cancelled", "move_done",
-                                            "kv_freed",    "policy_changed", "drain",     "epoch"};
+                                            "kv_freed",    "policy_changed", "drain",     "epoch",
+                                            "not_ready",   "kv_arrived",     "kv_lost",   "kv_pinned"};
 static_assert(std::size(kEventNames) == std::variant_size_v<Event>);
 
 struct LineOf {

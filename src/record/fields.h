@@ -38,26 +38,46 @@ TAKT_FIELDS(WorkAfter, calls, prompt_tokens, output_tokens, kv_steps, path_token
 TAKT_FIELDS(NextCall, tool, after, returned, duration)
 TAKT_FIELDS(Request, id, workflow, stage, agent, tenant, adapter, arrival, workflow_arrival, deadline, expires_at,
             prompt_tokens, max_output_tokens, sequences, priority, chunkable, preemptible, output_tokens,
-            workflow_tokens_left, after, prefix, next_call, compute, scores)
+            workflow_tokens_left, after, prefix, next_call, compute, scores, session)
 
 TAKT_FIELDS(Arrived, request)
 TAKT_FIELDS(Revised, request, output_tokens, workflow_tokens_left, after, deadline, expires_at, priority, sequences,
             next_call)
 TAKT_FIELDS(Blocked, request)
-TAKT_FIELDS(Unblocked, request)
+TAKT_FIELDS(Unblocked, request, computed)
 TAKT_FIELDS(ToolCalled, request, expected, expected_returned, tool)
 TAKT_FIELDS(ToolReturned, request, returned, next_call)
 TAKT_FIELDS(Cancelled, request)
 TAKT_FIELDS(MoveDone, move, failed)
-TAKT_NO_FIELDS(KvFreed)
+TAKT_FIELDS(KvFreed, request)
+TAKT_FIELDS(NotReady, request)
+TAKT_FIELDS(KvArrived, request, computed)
+TAKT_FIELDS(KvLost, request, from)
+TAKT_FIELDS(KvPinned, request)
 TAKT_FIELDS(PolicyChanged, policy)
 TAKT_NO_FIELDS(Drain)
 TAKT_FIELDS(Epoch, agent_ranks, alpha)
 
 TAKT_FIELDS(PlanEntry, request, lane, tokens, position, speculative, flags)
-TAKT_FIELDS(KvMove, id, request, action, first, count)
-TAKT_FIELDS(Preemption, request, action)
-TAKT_FIELDS(Failure, request, reason)
+// Of these, but for what is reserved.
+template <class T>
+  requires std::same_as<std::remove_const_t<T>, KvMove>
+auto Fields(T& move) {
+  return std::tie(move.id, move.request, move.action, move.first, move.count);
+}
+constexpr std::string_view FieldNames(const KvMove*) { return "id, request, action, first, count"; }
+template <class T>
+  requires std::same_as<std::remove_const_t<T>, Preemption>
+auto Fields(T& preemption) {
+  return std::tie(preemption.request, preemption.action);
+}
+constexpr std::string_view FieldNames(const Preemption*) { return "request, action"; }
+template <class T>
+  requires std::same_as<std::remove_const_t<T>, Failure>
+auto Fields(T& failure) {
+  return std::tie(failure.request, failure.reason, failure.code);
+}
+constexpr std::string_view FieldNames(const Failure*) { return "request, reason, code"; }
 TAKT_FIELDS(KeptPlan, id, run, moves, preempted, failed, released, tokens, idle, wake_at)
 TAKT_FIELDS(RowResult, request, lane, tokens, drafts, flags)
 TAKT_FIELDS(PlanDigest, id, tokens, idle, wake_at, entries, run, moves, preempted, failed, released)

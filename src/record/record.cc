@@ -123,17 +123,12 @@ PlanDigest Digest(const StepPlan& plan) {
           .released = hash(plan.released)};
 }
 
-namespace {
-
 KeptPlan Keep(const StepPlan& plan) {
-  return {plan.id,     {plan.run.begin(), plan.run.end()},
-          plan.moves,  plan.preempted,
-          plan.failed, plan.released,
-          plan.tokens, plan.idle,
+  const auto all = [](const auto& part) { return std::vector(part.begin(), part.end()); };
+  return {plan.id,          all(plan.run),      all(plan.moves), all(plan.preempted),
+          all(plan.failed), all(plan.released), plan.tokens,     plan.idle,
           plan.wake_at};
 }
-
-}  // namespace
 
 // ---- writing --------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ int main(void) {
 
   takt_row_result results[8];
   size_t rows = 0, left = 3;
-  takt_plan plan = {sizeof plan, 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0};
+  takt_plan plan = {sizeof plan, 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, NULL, 0};
   for (int64_t now = 0; left > 0; now += 10000000) {
     const uint64_t ran = plan.n_run > 0 ? plan.id : 0;
     if (takt_scheduler_step(scheduler, ran, results, rows, 0, now, NULL, &plan, NULL, 0) != TAKT_OK) return 1;

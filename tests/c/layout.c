@@ -38,7 +38,7 @@ PLACE(takt_model_score, model, 0);
 PLACE(takt_model_score, score, 8);
 PLACE(takt_model_score, tokens, 12);
 
-SIZE(takt_request, 280);
+SIZE(takt_request, 288);
 PLACE(takt_request, struct_size, 0);
 PLACE(takt_request, flags, 4);
 PLACE(takt_request, id, 8);
@@ -66,6 +66,7 @@ PLACE(takt_request, prefix_block_tokens, 256);
 PLACE(takt_request, reserved, 260);
 PLACE(takt_request, scores, 264);
 PLACE(takt_request, n_scores, 272);
+PLACE(takt_request, session, 280);
 
 SIZE(takt_instance, 48);
 PLACE(takt_instance, struct_size, 0);
@@ -99,7 +100,7 @@ PLACE(takt_event, type, 0);
 PLACE(takt_event, reserved, 4);
 PLACE(takt_event, u, 8);
 
-SIZE(takt_limits, 32);
+SIZE(takt_limits, 36);
 PLACE(takt_limits, struct_size, 0);
 PLACE(takt_limits, tokens, 4);
 PLACE(takt_limits, max_seqs, 8);
@@ -108,6 +109,7 @@ PLACE(takt_limits, chunk_tokens, 16);
 PLACE(takt_limits, adapters, 20);
 PLACE(takt_limits, swap_out, 24);
 PLACE(takt_limits, swap_in, 28);
+PLACE(takt_limits, chunk_align, 32);
 
 SIZE(takt_plan_entry, 24);
 PLACE(takt_plan_entry, request, 0);
@@ -142,8 +144,15 @@ SIZE(takt_failure, 16);
 PLACE(takt_failure, request, 0);
 PLACE(takt_failure, reason, 8);
 PLACE(takt_failure, reserved, 9);
+PLACE(takt_failure, code, 10);
+PLACE(takt_failure, reserved_too, 12);
 
-SIZE(takt_plan, 112);
+SIZE(takt_dropped_prefix, 16);
+PLACE(takt_dropped_prefix, hash, 0);
+PLACE(takt_dropped_prefix, blocks, 8);
+PLACE(takt_dropped_prefix, reserved, 12);
+
+SIZE(takt_plan, 128);
 PLACE(takt_plan, struct_size, 0);
 PLACE(takt_plan, idle, 4);
 PLACE(takt_plan, id, 8);
@@ -160,6 +169,8 @@ PLACE(takt_plan, n_released, 88);
 PLACE(takt_plan, wake_at, 96);
 PLACE(takt_plan, tokens, 104);
 PLACE(takt_plan, reserved, 108);
+PLACE(takt_plan, dropped, 112);
+PLACE(takt_plan, n_dropped, 120);
 
 SIZE(takt_kv_snapshot, 16);
 PLACE(takt_kv_snapshot, total, 0);

@@ -175,7 +175,7 @@ TEST_CASE("a batch in which one event is malformed does not happen") {
   takt_event& last = events[1];
   const auto tell = [&] { return takt_scheduler_on(scheduler, events.data(), events.size(), 0); };
 
-  for (const std::uint32_t type : {0u, 11u, 12u, 63u, 64u, 67u, 73u, 74u, 0xffffffffu}) {
+  for (const std::uint32_t type : {0u, 11u, 12u, 17u, 63u, 64u, 67u, 73u, 74u, 0xffffffffu}) {
     CAPTURE(type);
     last.type = type;
     CHECK(tell() == TAKT_E_INVALID);
@@ -195,6 +195,11 @@ TEST_CASE("a batch in which one event is malformed does not happen") {
   CHECK(tell() == TAKT_E_INVALID);
   last.type = TAKT_EVENT_TOOL_RETURNED, last.u.tool_returned = {1, 0, 1, {}};
   CHECK(tell() == TAKT_E_INVALID);
+  last.u.kv = {1, 0, 1};
+  for (const std::uint32_t type : {TAKT_EVENT_UNBLOCKED, TAKT_EVENT_KV_ARRIVED, TAKT_EVENT_KV_LOST}) {
+    last.type = type;
+    CHECK(tell() == TAKT_E_INVALID);
+  }
   last.type = TAKT_EVENT_MOVE_DONE, last.u.move_done = {1, 0, 1};
   CHECK(tell() == TAKT_E_INVALID);
   last = Arrives(odd), last.u.arrived.request = nullptr;

@@ -42,6 +42,9 @@ bool Same(const Preemption& a, const takt_preemption& b) {
 bool Same(const Failure& a, const takt_failure& b) {
   return a.request.value == b.request && static_cast<std::uint8_t>(a.reason) == b.reason;
 }
+bool Same(const DroppedPrefix& a, const takt_dropped_prefix& b) {
+  return a.hash == b.hash && a.blocks.value == b.blocks;
+}
 bool Same(RequestId a, std::uint64_t b) { return a.value == b; }
 template <class A, class B>
 bool SameAll(const A& a, const B* b, std::size_t n) {
@@ -283,7 +286,16 @@ class Twins {
     }
     if (what < 72) return Tell(fire::DrawRevised(id, setup_, now_, dice_.Bits()));
     if (what < 76) return Tell(Blocked{id});
-    if (what < 80) return Tell(Unblocked{id});
+    if (what < 79) return Tell(Unblocked{id, {dice_.Int(-1, 30)}});
+    if (what < 80) {
+      switch (dice_.Int(0, 5)) {
+        case 0: return Tell(NotReady{id});
+        case 1: return Tell(KvArrived{id, {dice_.Int(-1, 30)}});
+        case 2: return Tell(KvLost{dice_.Chance(0.1) ? RequestId{} : id, {dice_.Int(-1, 30)}});
+        case 3: return Tell(KvPinned{id});
+        default: return Tell(KvFreed{id});
+      }
+    }
     if (what < 86) return Tell(fire::DrawCall(id, dice_.Bits()).call);
     if (what < 92) {
       const NextCall next{{dice_.Bits() % 3}, {dice_.Int(0, 9)}, {dice_.Int(0, 9)}, Duration(dice_.Between(0, 9999))};
@@ -426,7 +438,7 @@ class Twins {
     same_ &= a.id.value == b.id && static_cast<std::uint32_t>(a.idle) == b.idle && a.tokens.value == b.tokens &&
              Ns(a.wake_at) == b.wake_at && SameAll(a.run, b.run, b.n_run) && SameAll(a.moves, b.moves, b.n_moves) &&
              SameAll(a.preempted, b.preempted, b.n_preempted) && SameAll(a.failed, b.failed, b.n_failed) &&
-             SameAll(a.released, b.released, b.n_released);
+             SameAll(a.released, b.released, b.n_released) && SameAll(a.dropped, b.dropped, b.n_dropped);
   }
 
   void CompareExplanations(RequestId id) {

@@ -49,8 +49,8 @@ inline takt_next_call InC(const NextCall& n) {
 }
 
 inline takt_limits InC(const StepLimits& l) {
-  return {sizeof(takt_limits),  l.tokens.value, l.max_seqs,       l.prefill_tokens.value,
-          l.chunk_tokens.value, l.adapters,     l.swap_out.value, l.swap_in.value};
+  return {sizeof(takt_limits), l.tokens.value,   l.max_seqs,      l.prefill_tokens.value, l.chunk_tokens.value,
+          l.adapters,          l.swap_out.value, l.swap_in.value, l.chunk_align.value};
 }
 
 inline takt_scheduler_options InC(const SchedulerOptions& o) {
@@ -105,7 +105,7 @@ class Told {
     c.prompt_tokens = r.prompt_tokens.value, c.max_output_tokens = r.max_output_tokens.value;
     c.sequences = r.sequences, c.priority = r.priority;
     c.output_tokens = InC(r.output_tokens), c.workflow_tokens_left = InC(r.workflow_tokens_left);
-    c.after = InC(r.after), c.next_call = InC(r.next_call), c.compute = r.compute.count();
+    c.after = InC(r.after), c.next_call = InC(r.next_call), c.compute = r.compute.count(), c.session = r.session.value;
     if (r.prefix != nullptr) {
       c.prefix_hashes = r.prefix->hashes.data(), c.n_prefix_hashes = r.prefix->hashes.size();
       c.prefix_block_tokens = r.prefix->block_tokens.value;
@@ -136,7 +136,15 @@ class Told {
     to.type = TAKT_EVENT_REVISED, to.u.revised.request = &c, to.u.revised.told = told;
   }
   void Fill(const Blocked& e, takt_event& to) { to.type = TAKT_EVENT_BLOCKED, to.u.request = e.request.value; }
-  void Fill(const Unblocked& e, takt_event& to) { to.type = TAKT_EVENT_UNBLOCKED, to.u.request = e.request.value; }
+  void Fill(const Unblocked& e, takt_event& to) { OfKv(TAKT_EVENT_UNBLOCKED, e.request, e.computed, to); }
+  void Fill(const KvArrived& e, takt_event& to) { OfKv(TAKT_EVENT_KV_ARRIVED, e.request, e.computed, to); }
+  void Fill(const KvLost& e, takt_event& to) { OfKv(TAKT_EVENT_KV_LOST, e.request, e.from, to); }
+  static void OfKv(std::uint32_t type, RequestId request, Tokens tokens, takt_event& to) {
+    to.type = type, to.u.kv = {request.value, tokens.value, 0};
+  }
+  void Fill(const NotReady& e, takt_event& to) { to.type = TAKT_EVENT_NOT_READY, to.u.request = e.request.value; }
+  void Fill(const KvPinned& e, takt_event& to) { to.type = TAKT_EVENT_KV_PINNED, to.u.request = e.request.value; }
+  void Fill(const KvFreed& e, takt_event& to) { to.type = TAKT_EVENT_KV_FREED, to.u.request = e.request.value; }
   void Fill(const ToolCalled& e, takt_event& to) {
     to.type = TAKT_EVENT_TOOL_CALLED;
     to.u.tool_called = {e.request.value, e.expected.count(), e.expected_returned.value, 0, e.tool.value};
@@ -149,7 +157,6 @@ class Told {
   void Fill(const MoveDone& e, takt_event& to) {
     to.type = TAKT_EVENT_MOVE_DONE, to.u.move_done = {e.move.value, e.failed, 0};
   }
-  void Fill(const KvFreed&, takt_event& to) { to.type = TAKT_EVENT_KV_FREED; }
   void Fill(const Drain&, takt_event& to) { to.type = TAKT_EVENT_DRAIN; }
 
   void Fill(const RequestStarted& e, takt_event& to) {

@@ -27,6 +27,10 @@ enum class Do : std::uint8_t {
   kPlan,
   kCommit,
   kRelocate,
+  kNotReady,
+  kKvArrive,
+  kKvLose,
+  kPinKv,
   // Of a host with a router in front of several instances.
   kPlace,
   kUp,
@@ -36,9 +40,10 @@ enum class Do : std::uint8_t {
   kHear,
   kReport,
 };
-inline constexpr std::array<std::string_view, 21> kVerbs = {
+inline constexpr std::array<std::string_view, 25> kVerbs = {
     "arrive",      "revise",  "block",         "unblock", "call_tool", "return_tool", "cancel",
     "finish_move", "free_kv", "change_policy", "drain",   "plan",      "commit",      "relocate",
+    "not_ready",   "kv_arrive", "kv_lose", "pin_kv",
     "place",       "up",      "down",          "die",     "post",      "hear",        "report"};
 
 // `name`: a request, a step or a move. `bits`: all that is random about it. `dt`: nanoseconds that pass before. `at`:

@@ -2,6 +2,7 @@
 //
 //   takt_fire --seeds 1..100 --events 20000     exit 1 at the first violation, with its seed and a short log
 //   takt_fire --survey --seeds 1..100           goes on after a violation, and says for each seed what it was
+//   takt_fire --no-facts --seeds 1..100         no KV arrives, is lost or pinned, and all rows are ready
 //   takt_fire --router --seeds 1..50            the same with a router in front of several instances
 //   takt_fire --replay FILE                     carries out such a log, line by line
 #include <fmt/format.h>
@@ -56,6 +57,8 @@ int Main(const std::vector<std::string>& args) {
       events = std::strtoll(args[++i].c_str(), nullptr, 10);
     } else if (args[i] == "--router") {
       router = true;
+    } else if (args[i] == "--no-facts") {
+      Setup::with_facts = false;  // the worlds of before there were any
     } else if (args[i] == "--scaled") {
       scaled = true;  // as many seeds as TAKT_TEST_SCALE says
     } else if (args[i] == "--no-shrink") {
@@ -66,7 +69,7 @@ int Main(const std::vector<std::string>& args) {
       return Replay(args[++i]);
     } else {
       fmt::print(
-          "usage: takt_fire [--router] [--seeds A..B] [--events N] [--scaled] [--no-shrink | --survey] | takt_fire "
+          "usage: takt_fire [--router | --no-facts] [--seeds A..B] [--events N] [--scaled] [--no-shrink | --survey] | takt_fire "
           "--replay FILE\n");
       return 2;
     }

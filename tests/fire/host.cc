@@ -87,12 +87,13 @@ void Print(const HostTally& t, std::uint64_t seeds) {
       "{} preempted, {} promoted, {} out of KV, {} expired, {} shed, {} plans of which nothing was granted, {} moves "
       "of "
       "the scheduler, {} failed allocations\n"
+      "{} times KV came, was lost or pinned, or a row was not ready\n"
       "no violation; all plans hash to {:016x}\n",
       t.events, seeds, t.plans, t.idle, t.odd_limits, t.commits, t.by_exception, t.out_of_order, t.unknown_steps,
       t.arrivals, t.absurd, t.finished, t.cancels, t.blocked, t.policy_changes, t.drains, t.tools, t.absurd_calls,
       t.answers, t.long_answers, t.let_go, t.parts, t.bad_rows, t.absent_rows, t.failed_rows, t.moves, t.failed_moves,
       t.clock_faults, t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed, t.plans_refused,
-      t.relocations, t.allocations_failed, t.plan_hash);
+      t.relocations, t.allocations_failed, t.facts, t.plan_hash);
 }
 
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
@@ -228,7 +229,11 @@ void World::Do(const Action& a) {
     case Do::kArrive: return Arrive(a);
     case Do::kRevise: return Revise(a);
     case Do::kBlock: ++tally_.blocked; return Tell(Blocked{id});
-    case Do::kUnblock: return Tell(Unblocked{id});
+    case Do::kUnblock: {
+      Dice of(a.bits);
+      const bool came = setup_.facts > 0 && of.Chance(0.3);
+      return Tell(Unblocked{id, {came ? of.Int(-1, 2 * setup_.most_prompt) : 0}});
+    }
     case Do::kCallTool: return CallTool(a);
     case Do::kReturnTool: return ReturnTool(a);
     case Do::kCancel: ++tally_.cancels; return Tell(Cancelled{id});
@@ -241,8 +246,17 @@ void World::Do(const Action& a) {
       return Tell(MoveDone{{a.name}, failed});
     }
     case Do::kFreeKv:
-      if (kv_) kv_->FreePending();
-      return Tell(KvFreed{});
+      if (kv_ && a.name == 0) kv_->FreePending();
+      return Tell(KvFreed{a.name == 0 ? RequestId{} : id});
+    case Do::kNotReady: ++tally_.facts; return Tell(NotReady{id});
+    case Do::kKvArrive: ++tally_.facts; return Tell(KvArrived{id, {Dice(a.bits).Int(-1, 2 * setup_.most_prompt)}});
+    case Do::kKvLose: {
+      ++tally_.facts;
+      Dice of(a.bits);
+      const std::int32_t from = of.Chance(0.5) ? 0 : of.Int(-1, 2 * setup_.most_prompt);
+      return Tell(KvLost{of.Chance(0.02) ? RequestId{} : id, {from}});
+    }
+    case Do::kPinKv: ++tally_.facts; return Tell(KvPinned{id});
     case Do::kChangePolicy: {
       ++tally_.policy_changes;
       if (a.bits % 50 == 0) return Tell(PolicyChanged{});
@@ -520,6 +534,10 @@ void World::Settle() {
   }
   while (!shadow_.steps().empty() && violation().empty()) Commit(shadow_.steps().front().id, 1, false);
   while (!shadow_.moves().empty() && violation().empty()) Tell(MoveDone{shadow_.moves().front().id, false});
+  const std::vector<RequestId> ids = shadow_.unreleased();
+  for (RequestId id : ids) {
+    if (shadow_.life(id).pinned && violation().empty()) Tell(KvFreed{id});
+  }
 }
 
 StepLimits QuietLimits(std::int32_t longest, std::int32_t max_running) {
@@ -637,6 +655,11 @@ Action RandomHost::Next(const World& world) {
   if (dice_.Chance(s.policy_changes)) return with(Do::kChangePolicy, 0);
   if (dice_.Chance(s.relocations)) return with(Do::kRelocate, 0);
   if (s.drains && dice_.Chance(0.0005)) return with(Do::kDrain, 0);
+  if (s.facts > 0 && dice_.Chance(s.facts)) {
+    const std::uint64_t name = Anyone(world);
+    if (shadow.life(s.ids.Of(name)).pinned && dice_.Chance(0.7)) return with(Do::kFreeKv, name);
+    return with(dice_.Of({Do::kNotReady, Do::kKvArrive, Do::kKvLose, Do::kPinKv}), name);
+  }
   if (dice_.Chance(0.02)) return with(Do::kRevise, Anyone(world));
   if (dice_.Chance(0.2 * s.share_tools)) {
     const std::vector<RequestId>& ids = shadow.unreleased();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -99,6 +100,9 @@ class Prefixes {
   }
   void Forgive() { evicted_ = 0; }
 
+  // Chunks that have gone, by hash and blocks, since the list was last taken.
+  std::vector<std::pair<std::uint64_t, std::int32_t>> TakeGone() { return std::exchange(gone_, {}); }
+
  private:
   static std::size_t Index(std::uint64_t hash, std::int32_t blocks) {
     return hash * 4 + static_cast<std::size_t>(blocks);
@@ -125,12 +129,14 @@ class Prefixes {
       of_that_age += chunk.idle_since == idle_since;
       if (chunk.idle_since == idle_since) evicted_ = chunk.blocks;
       idle_ -= chunk.blocks;
+      gone_.push_back({static_cast<std::uint64_t>((&chunk - chunks_.data() - chunk.blocks) / 4), chunk.blocks});
       chunk = {};
     }
     if (of_that_age > 1) sure_ = false;  // perhaps not all of them had to go
   }
 
   std::vector<Chunk> chunks_;  // by hash and size
+  std::vector<std::pair<std::uint64_t, std::int32_t>> gone_;
   std::uint64_t clock_ = 1;
   std::int64_t idle_ = 0, referenced_ = 0;
   std::int32_t evicted_ = 0;

@@ -312,6 +312,10 @@ Setup Setup::OfSeed(std::uint64_t seed) {
     s.limits.prefill_tokens = Tokens::Max();
     s.limits.max_seqs = std::max(s.limits.max_seqs, s.most_sequences);
   }
+  if (Setup::with_facts && dice.Chance(0.5)) {
+    s.facts = dice.Of({0.01, 0.05, 0.2});
+    s.limits.chunk_align = {dice.Of({1, 1, 2, 8})};
+  }
   return s;
 }
 

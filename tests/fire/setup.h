@@ -48,6 +48,8 @@ struct Setup {
   double refuses_all = 0, refusal_spells = 0;
   std::int32_t refuses_each = 0, spell_plans = 0;
   bool drains = false;
+  double facts = 0;  // KV that arrives, is lost or is pinned, rows that are not ready
+  static inline bool with_facts = true;  // false: in no world
 
   static Setup OfSeed(std::uint64_t seed);
 };

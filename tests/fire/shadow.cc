@@ -170,6 +170,7 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
   if (BlocksOf(life, life.known) > TotalBlocks()) return FailWith(life, FailReason::kNeverFits);
 
   ++ours_.arrived;
+  life.let_in = true;
   Enqueue(life);
   FindShed(scheduler);
 }
@@ -282,8 +283,85 @@ void Shadow::On(const Unblocked& e, const Scheduler& scheduler) {
     ++ours_.events_out_of_place;
     return;
   }
+  ours_.events_out_of_place += e.computed.value < 0 ? 1u : 0u;
+  if (e.computed.value > 0) life->arrived = e.computed.value;
   Enqueue(*life);
   FindShed(scheduler);
+}
+
+void Shadow::On(const NotReady& e) {
+  Life* life = Living(e.request);
+  if (life == nullptr) return;
+  ours_.events_out_of_place += life->is != Is::kRunning ? 1u : 0u;
+  life->left_out = life->is == Is::kRunning;
+}
+
+void Shadow::On(const KvArrived& e) {
+  Life* life = Living(e.request);
+  if (life == nullptr) return;
+  if (life->is == Is::kRunning || e.computed.value < 0) {
+    ++ours_.events_out_of_place;
+    return;
+  }
+  life->arrived = e.computed.value;
+}
+
+void Shadow::On(const KvLost& e) {
+  Life* life = e.request ? Living(e.request) : nullptr;
+  if (e.request && life == nullptr) return;
+  if (e.from.value < 0) {
+    ++ours_.events_out_of_place;
+    return;
+  }
+  prefixes_.Doubt();
+  if (life != nullptr) return Lose(*life, e.from.value);
+  for (RequestId id : unreleased_) {
+    if (Of(id).living()) Lose(Of(id), e.from.value);
+  }
+}
+
+// Its KV is lost from this token on.
+void Shadow::Lose(Life& life, std::int32_t from) {
+  life.arrived = std::min(life.arrived, from);
+  if (from >= life.computed) return;
+  if (!life.in_lane) {
+    life.computed = from;
+    if (from > 0 || life.moving_out) return;
+    DropKv(life);
+    life.copied = false;
+    life.cpu_blocks = 0;
+    return;
+  }
+  if (life.row_sequences > 1) from = std::min(from, life.state.request.prompt_tokens.value);
+  if (life.is == Is::kRunning) {
+    Void(life);
+    life.drafts = 0;
+    life.prefilling = true;
+  } else if (from == 0) {
+    if (life.leave == Life::Leave::kOut) life.cpu_blocks = 0;
+    life.leave = Life::Leave::kDrop;
+  }
+  life.computed = life.scheduled = from;
+}
+
+void Shadow::On(const KvPinned& e) {
+  Life& life = At(e.request);
+  if (!life.let_in) {
+    ++ours_.events_unknown;
+    return;
+  }
+  const bool over = life.is == Is::kEnded && !life.in_transit() && !life.kept;
+  if (over || std::exchange(life.pinned, true)) ++ours_.events_out_of_place;
+}
+
+// What it need not compute, since it came from elsewhere.
+std::int32_t Shadow::ArrivedOf(const Life& life) {
+  const Request& r = life.state.request;
+  return std::min(life.arrived, (r.sequences == 1 ? life.known : r.prompt_tokens.value) - 1);
+}
+
+bool Shadow::AnyLeftOut() const {
+  return std::ranges::any_of(unreleased_, [this](RequestId id) { return Of(id).left_out; });
 }
 
 void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
@@ -485,7 +563,7 @@ void Shadow::On(const MoveDone& e) {
     life.copied = !e.failed;
     if (e.failed) life.cpu_blocks = 0;
     if (!e.failed) life.computed = computed;
-    if (life.is == Is::kEnded) life.copied = false, Due(life);
+    if (life.is == Is::kEnded) life.copied = false, Release(life);
     return;
   }
   life.moving_in = false;
@@ -495,8 +573,17 @@ void Shadow::On(const MoveDone& e) {
   if (life.is != Is::kRunning) Settle(life);
 }
 
-void Shadow::On(const KvFreed&) {
+void Shadow::On(const KvFreed& e) {
   for (RequestId id : unreleased_) Of(id).refused = false;
+  if (!e.request) return;
+  Life& life = At(e.request);
+  if (!life.let_in) {
+    ++ours_.events_unknown;
+  } else if (!std::exchange(life.pinned, false)) {
+    ++ours_.events_out_of_place;
+  } else if (std::exchange(life.kept, false)) {
+    Due(life);
+  }
 }
 
 void Shadow::On(const PolicyChanged& e) {
@@ -630,6 +717,7 @@ void Shadow::Void(Life& life) {
 
 void Shadow::Depart(Life& life, Life::Leave leave, Is is) {
   Void(life);
+  life.left_out = false;
   if (life.row_sequences != life.state.request.sequences) {
     leave = Life::Leave::kDrop;
     life.row_sequences = life.state.request.sequences;
@@ -687,8 +775,17 @@ void Shadow::FailWith(Life& life, FailReason reason) {
 
 // Ended, and nothing in flight names it.
 void Shadow::Due(Life& life) {
-  DropKv(life);
   life.copied = false;
+  life.cpu_blocks = 0;
+  if (life.pinned) {
+    life.kept = true;
+  } else {
+    Release(life);
+  }
+}
+
+void Shadow::Release(Life& life) {
+  DropKv(life);
   life.cpu_blocks = 0;
   ++due_;
 }
@@ -778,11 +875,12 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   shed_kv_ = false;
   for (const Failure& f : plan.failed) {
     Life& life = At(f.request);
-    if (f.reason != FailReason::kShed || !life.living() || life.in_transit()) continue;
+    if (f.reason != FailReason::kShed || !life.living() || life.in_transit() || life.pinned) continue;
     shed_kv_ |= life.most_blocks > 0;
     DropKv(life);
   }
   CheckEvictions(plan, scheduler);
+  CheckDropped(plan);
   if (violation_.empty()) CheckOrder(plan, limits);
   if (violation_.empty()) CheckWho(plan, limits, scheduler);
   if (violation_.empty()) CheckAllShed(plan);
@@ -805,7 +903,8 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   }
   TimePoint wake_at = kNever;
   for (RequestId id : unreleased_) {
-    const Life& life = Of(id);
+    Life& life = Of(id);
+    if (built_) life.left_out = false;
     if (life.may_expire()) wake_at = std::min(wake_at, life.state.request.expires_at);
     if (life.is == Is::kPaused) wake_at = std::min(wake_at, life.review_at);
   }
@@ -885,6 +984,8 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
       if (!HashesOf(life).empty()) prefixes_.Doubt();  // it has used its prefix, perhaps
       ++ours_.admitted;
       LeaveQueue(life);
+      if (life.arrived > 0) life.sure = false;
+      life.arrived = 0;
       life.in_lane = true;
       life.counting = false;
       life.steps = 0;
@@ -1066,6 +1167,7 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
     if (life.must_fail) {
       FIRE_CHECK(*life.must_fail == f.reason, "request {} fails as {}, not {}", f.request.value, Name(f.reason),
                  Name(*life.must_fail));
+      FIRE_CHECK(f.code == life.code, "request {} fails with code {}, not {}", f.request.value, f.code, life.code);
       life.must_fail.reset();
       --must_fail_;
       continue;
@@ -1134,7 +1236,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       life.is = Is::kRunning;
       life.in_lane = life.moving_in = true;
       life.counting = false;
-      life.overtaken = 0;
+      life.overtaken = life.arrived = 0;
       life.row_sequences = life.state.request.sequences;
       life.scheduled = life.computed;
       life.expected = life.known;
@@ -1212,6 +1314,7 @@ void Shadow::CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& l
   } else {
     FIRE_CHECK(life.is == Is::kRunning, "request {} is planned and cannot run", id);
     FIRE_CHECK(!life.moving_in, "request {} is planned before it has been moved in", id);
+    FIRE_CHECK(!life.left_out, "request {} is planned, and was not ready", id);
     FIRE_CHECK(entry.admitted() == (life.steps == 0), "request {} {} admitted", id, entry.admitted() ? "is not" : "is");
     if (life.lane == kNoLane) life.lane = entry.lane;
     FIRE_CHECK(life.lane == entry.lane, "request {} goes from lane {} to {}", id, life.lane, entry.lane);
@@ -1236,6 +1339,8 @@ void Shadow::CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& l
     const bool whole = !life.state.request.chunkable && entry.position < life.state.request.prompt_tokens.value;
     FIRE_CHECK(!whole || end >= life.state.request.prompt_tokens.value, "request {} is chunked", id);
     FIRE_CHECK(whole || entry.tokens <= limits.chunk_tokens.value, "request {}: a chunk of {}", id, entry.tokens);
+    const std::int32_t align = limits.chunk_align.value;
+    FIRE_CHECK(whole || align <= 1 || end == life.expected || end % align == 0, "request {}: a chunk to {}", id, end);
     FIRE_CHECK(entry.speculative == 0, "request {} speculates while it prefills", id);
   } else {
     FIRE_CHECK(entry.tokens == life.row_sequences, "request {} decodes {} tokens", id, entry.tokens);
@@ -1278,8 +1383,11 @@ bool Shadow::StartFits(const Life& life, std::int32_t start) const {
   const bool kept = life.computed > 0;
   if (kept && start == life.computed) return true;
   if (kept && life.sure) return false;
-  if (start == 0) return true;
+  const std::int32_t arrived = ArrivedOf(life);
   const Request& r = life.state.request;
+  if (arrived > 0 && start == arrived && (host_kv_ == nullptr || arrived >= CachedTokens(r))) return true;
+  if (start < arrived && !kept && life.sure && life.most_blocks == 0) return false;
+  if (start == 0) return true;
   if (host_kv_ != nullptr) return start == CachedTokens(r);
   const std::span<const std::uint64_t> hashes = HashesOf(life);
   if (prefixes_.sure() && life.sure) return ChunkBlocks(life) > 0 && start % r.prefix->block_tokens.value == 0;
@@ -1297,6 +1405,7 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   FIRE_CHECK(!life.copied, "request {} runs, and its KV is in the host's memory", id);
   FIRE_CHECK(StartFits(life, entry.position), "request {} starts at {}, with {} computed", id, entry.position,
              life.computed);
+  if (ChunkBlocks(life) > 0 && life.arrived > 0) prefixes_.Doubt();
   if (ChunkBlocks(life) > 0 && !(life.sure && life.most_blocks > 0) &&
       (life.computed == 0 || entry.position != life.computed)) {
     const Request& r = life.state.request;
@@ -1319,7 +1428,7 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   life.refused = false;
   life.is = Is::kRunning;
   life.in_lane = true;
-  life.overtaken = 0;
+  life.overtaken = life.arrived = 0;
   life.picked_in = last_step_;
   life.lane = entry.lane;
   life.counting = false;
@@ -1348,6 +1457,17 @@ void Shadow::CheckEvictions(const StepPlan& plan, const Scheduler& scheduler) {
     return;
   FIRE_CHECK(use.free.value - use.cached.value < prefixes_.evicted(), "a chunk of {} blocks goes, and {} were free",
              prefixes_.evicted(), use.free.value - use.cached.value);
+}
+
+// The plan names the chunks that have gone, each once.
+void Shadow::CheckDropped(const StepPlan& plan) {
+  std::vector<std::pair<std::uint64_t, std::int32_t>> ours = prefixes_.TakeGone(), theirs;
+  FIRE_CHECK(plan.dropped.empty() || (setup_.families > 0 && Counts()), "a chunk is dropped, and there are none");
+  if (setup_.families == 0 || !Counts() || !prefixes_.sure()) return;
+  for (const DroppedPrefix& chunk : plan.dropped) theirs.push_back({chunk.hash, chunk.blocks.value});
+  std::ranges::sort(ours);
+  std::ranges::sort(theirs);
+  FIRE_CHECK(ours == theirs, "{} chunks have gone, and the plan names {}", ours.size(), theirs.size());
 }
 
 // Whether a must be picked before b, as far as can be told from outside.
@@ -1399,7 +1519,7 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
 void Shadow::CheckReleased(const StepPlan& plan) {
   for (RequestId id : plan.released) {
     Life& life = At(id);
-    FIRE_CHECK(life.is == Is::kEnded && !life.in_transit(), "request {} is released, and has not ended", id.value);
+    FIRE_CHECK(life.is == Is::kEnded && !life.in_transit() && !life.kept, "request {} is released, and has not ended", id.value);
     FIRE_CHECK(host_kv_ == nullptr || host_kv_->held(id) == 0, "request {} is released with {} blocks", id.value,
                host_kv_->held(id));
     life = {};
@@ -1416,7 +1536,9 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
     waiting += life.is == Is::kWaiting, running += life.is == Is::kRunning;
     paused += life.is == Is::kPaused, blocked += life.is == Is::kBlocked;
   }
-  const bool pending = host_kv_ != nullptr && host_kv_->pending_blocks().value > 0;
+  const bool kept = std::ranges::any_of(unreleased_, [this](RequestId id) { return Of(id).kept; });
+  const bool pending = kept || (host_kv_ != nullptr && host_kv_->pending_blocks().value > 0);
+  const bool left_out = AnyLeftOut();
   switch (plan.idle) {
     case Idle::kBusy: return Violate("busy, and runs nothing");
     case Idle::kEnded: return Violate("it has ended");
@@ -1429,12 +1551,14 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
     case Idle::kMovesInFlight: FIRE_CHECK(!moves_.empty(), "idle for moves in flight, of which there are none"); break;
     case Idle::kKvPending: FIRE_CHECK(pending, "idle for pending KV, of which there is none"); break;
     case Idle::kPaused: FIRE_CHECK(waiting + running + blocked == 0 && paused > 0, "idle for tools"); break;
-    case Idle::kBlocked: FIRE_CHECK(waiting + running == 0 && blocked > 0, "idle for blocked requests"); break;
+    case Idle::kBlocked:
+      FIRE_CHECK(left_out || (waiting + running == 0 && blocked > 0), "idle for blocked requests");
+      break;
     case Idle::kNoBudget:
     case Idle::kKvHeld: break;
   }
   FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
-  if (!steps_.empty() || limits.tokens.value <= 0) return;
+  if (!steps_.empty() || limits.tokens.value <= 0 || left_out) return;
   if (host_kv_ != nullptr && host_kv_->refuses()) {
     FIRE_CHECK(plan.idle != Idle::kNoBudget || limits.max_seqs <= 0, "idle for want of budget, and KV was refused");
     return;
@@ -1537,7 +1661,10 @@ void Shadow::Apply(Life& life, const PlanEntry& entry, const RowResult* row, Ste
     if (life.is != Is::kRunning && life.in_lane && life.in_flight == 0 && !life.moving_in) Settle(life);
     return;
   }
-  if (row != nullptr && row->failed()) return FailWith(life, FailReason::kHost);
+  if (row != nullptr && row->failed()) {
+    life.code = row->tokens;
+    return FailWith(life, FailReason::kHost);
+  }
   const std::int32_t most = entry.samples() ? 1 + entry.speculative : 0;
   const std::int32_t sampled = row == nullptr ? 0 : std::min<std::int32_t>(row->tokens, most);
   if (row == nullptr || (entry.samples() && sampled == 0 && !row->finished())) {

@@ -57,6 +57,13 @@ struct Life {
   std::int32_t spare_blocks = 0;  // left over where the sequences that remain cannot share evenly
   std::int32_t shared_chunks = 0;  // of its prefix, that it refers to
 
+  bool let_in = false;            // on arrival
+  bool left_out = false;          // of the next plan
+  std::int32_t arrived = 0;       // tokens whose KV came from elsewhere
+  bool pinned = false;            // somebody reads its KV
+  bool kept = false;              // it has ended, and its KV stays for that
+  std::uint16_t code = 0;         // of the host's, with which its row failed
+
   // Its tool call.
   ToolCalled call = {};           // as far as it can be meant
   TimePoint called_at{}, review_at = kNever;
@@ -136,7 +143,15 @@ class Shadow {
   void On(const ToolReturned& e, const Scheduler& scheduler);
   void On(const Cancelled& e);
   void On(const MoveDone& e);
-  void On(const KvFreed&);
+  void On(const KvFreed& e);
+  void On(const NotReady& e);
+  void On(const KvArrived& e);
+  void On(const KvLost& e);
+  void On(const KvPinned& e);
+  void Lose(Life& life, std::int32_t from);
+  static std::int32_t ArrivedOf(const Life& life);
+  bool AnyLeftOut() const;
+  void CheckDropped(const StepPlan& plan);
   void On(const PolicyChanged& e);
   void On(const Drain&) { draining_ = true; }
   void On(const Epoch&) {}
@@ -147,6 +162,7 @@ class Shadow {
   void End(Life& life);
   void FailWith(Life& life, FailReason reason);
   void Due(Life& life);
+  void Release(Life& life);
   void Finish(Life& life);
   bool AtCap(const Life& life) const;
   bool EndsAtCap(const Life& life) const;
@@ -212,6 +228,7 @@ class Shadow {
   enum class Bar : std::uint8_t { kNone, kTransit, kRows, kAdapter, kMemory, kSwap, kBudget, kTooLarge, kUnknown };
   Left LeftOf(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const;
   Bar BarOf(const Life& life, const Left& left, const StepLimits& limits) const;
+  static std::int32_t Aligned(std::int32_t start, std::int32_t n, std::int32_t left, const StepLimits& limits);
   bool BudgetAllows(const Life& life, std::int32_t start, const Left& left, const StepLimits& limits) const;
   bool Pending() const;
   void CheckWho(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);

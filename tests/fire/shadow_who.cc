@@ -39,12 +39,21 @@ Shadow::Left Shadow::LeftOf(const StepPlan& plan, const StepLimits& limits, cons
   return left;
 }
 
+// So many of the `left` tokens from `start` on a chunk of at most n has.
+std::int32_t Shadow::Aligned(std::int32_t start, std::int32_t n, std::int32_t left, const StepLimits& limits) {
+  const std::int32_t align = std::max(limits.chunk_align.value, 1);
+  if (n < 1 || n >= left) return std::min(n, left);
+  return std::max(start + n - (start + n) % align - start, 0);
+}
+
 bool Shadow::BudgetAllows(const Life& life, std::int32_t start, const Left& left, const StepLimits& limits) const {
   const Request& r = life.state.request;
   if (life.generated > 0 && life.known - start == r.sequences) return r.sequences <= left.tokens;
   const std::int32_t allowed = std::min(left.tokens, left.prefill);
   const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
-  return whole > 0 ? whole <= allowed : std::min(allowed, limits.chunk_tokens.value) >= 1;
+  if (whole > 0) return whole <= allowed;
+  const std::int32_t n = std::min(allowed, limits.chunk_tokens.value);
+  return n >= 1 && Aligned(start, n, life.known - start, limits) >= 1;
 }
 
 // Why a waiting request is not let in, in the order in which the documentation names the reasons.
@@ -81,6 +90,8 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
     start = found * r.prefix->block_tokens.value;
     shared = std::int64_t{found} * chunk - prefixes_.IdleBlocks(hashes.first(static_cast<std::size_t>(found)), chunk);
   }
+  if (life.computed == 0 && life.sure && life.most_blocks == 0) start = std::max(start, ArrivedOf(life));
+  if (!life.sure && (limits.chunk_align.value > 1 || life.arrived > 0)) return Bar::kUnknown;
   const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
   if (whole > std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0)) return Bar::kTooLarge;
   if (!BudgetAllows(life, start, left, limits) || !(life.sure || BudgetAllows(life, 0, left, limits))) {
@@ -92,13 +103,18 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
 
 // A row that what is left allows.
 bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limits) const {
-  if (life.is != Is::kRunning || life.moving_in || life.row_sequences > limits.max_seqs) return false;
+  if (life.is != Is::kRunning || life.moving_in || life.left_out || life.row_sequences > limits.max_seqs) return false;
   if (life.prefilling) {
     const std::int32_t allowed = std::min(left.tokens, left.prefill);
     const Request& r = life.state.request;
-    if (!r.chunkable && life.scheduled < r.prompt_tokens.value)
-      return r.prompt_tokens.value - life.scheduled <= allowed;
-    return std::min(allowed, limits.chunk_tokens.value) >= 1;
+    const std::int32_t known = life.expected - life.scheduled;
+    const bool whole = !r.chunkable && life.scheduled < r.prompt_tokens.value;
+    if (whole && r.prompt_tokens.value - life.scheduled > allowed) return false;
+    const std::int32_t n = whole ? std::min(known, allowed)
+                                 : Aligned(life.scheduled, std::min(allowed, limits.chunk_tokens.value), known, limits);
+    // A row that decoded, and lost its KV, lacks a block for its last token, perhaps.
+    const std::int32_t more = BlocksOf(life, life.scheduled + n) - BlocksOf(life, life.tokens_held);
+    return n >= 1 && more <= std::max<std::int64_t>(left.blocks, 0);
   }
   return life.row_sequences <= left.tokens && life.row_sequences <= left.blocks;
 }
@@ -107,7 +123,7 @@ bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limi
 bool Shadow::Pending() const {
   return std::ranges::any_of(unreleased_, [this](RequestId id) {
     const Life& life = Of(id);
-    return life.moving_out || (life.in_lane && life.is != Is::kRunning && life.leave != Life::Leave::kKeep);
+    return life.moving_out || life.kept || (life.in_lane && life.is != Is::kRunning && life.leave != Life::Leave::kKeep);
   });
 }
 
@@ -154,7 +170,7 @@ void Shadow::CheckRows(const StepPlan& plan, const Left& left, const StepLimits&
   const bool capped_prefill = left.prefill <= 0;
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
-    if (life.is != Is::kRunning || life.moving_in || life.planned_in == last_step_) continue;
+    if (life.is != Is::kRunning || life.moving_in || life.planned_in == last_step_ || life.left_out) continue;
     if (life.row_sequences != life.state.request.sequences) continue;  // once no step in flight counts the others
     if (life.expected <= life.scheduled) continue;
     if (crowded && life.row_sequences > limits.max_seqs - planned) continue;
@@ -168,7 +184,10 @@ void Shadow::CheckRows(const StepPlan& plan, const Left& left, const StepLimits&
     const Request& r = life.state.request;
     if (entry.prefill() && !entry.samples()) {
       const bool whole = !r.chunkable && entry.position < r.prompt_tokens.value;
-      FIRE_CHECK(left.tokens == 0 || left.prefill <= 0 || (!whole && entry.tokens >= limits.chunk_tokens.value),
+      const std::int32_t more = std::min(entry.tokens + std::max(std::min(left.tokens, left.prefill), 0),
+                                         limits.chunk_tokens.value);
+      const bool full = Aligned(entry.position, more, INT32_MAX, limits) <= entry.tokens;
+      FIRE_CHECK(left.tokens == 0 || left.prefill <= 0 || (!whole && full),
                  "request {} computes {} tokens, and {} are left", entry.request.value, entry.tokens, left.tokens);
     }
     if (entry.prefill() || entry.speculative >= life.offered || life.row_sequences > 1) continue;

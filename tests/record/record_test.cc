@@ -65,6 +65,7 @@ Request SomeRequest(Random& random) {
   r.sequences = number(), r.priority = number();
   r.chunkable = random.Chance(0.5), r.preemptible = random.Chance(0.5);
   r.output_tokens = SomeEstimate(random), r.workflow_tokens_left = SomeEstimate(random);
+  if (random.Chance(0.3)) r.session = {random.Bits()};
   if (random.Chance(0.5)) r.after = {random.Uniform(), 1e300, -1, 7, random.Uniform()};
   if (random.Chance(0.3)) {
     PrefixBlocks prefix;
@@ -78,7 +79,7 @@ Request SomeRequest(Random& random) {
 Event SomeEvent(Random& random) {
   const RequestId id{random.Below(100)};
   const auto number = [&] { return static_cast<std::int32_t>(random.Bits()); };
-  switch (random.Below(12)) {
+  switch (random.Below(16)) {
     case 0: return Arrived{SomeRequest(random)};
     case 1: {
       Revised e;
@@ -93,14 +94,18 @@ Event SomeEvent(Random& random) {
       return e;
     }
     case 2: return Blocked{id};
-    case 3: return Unblocked{id};
+    case 3: return Unblocked{id, {number()}};
     case 4: return ToolCalled{id, Duration(static_cast<std::int64_t>(random.Bits())), {number()}};
     case 5: return ToolReturned{id, {number()}};
     case 6: return Cancelled{id};
     case 7: return MoveDone{{random.Bits()}, random.Chance(0.5)};
-    case 8: return KvFreed{};
+    case 8: return KvFreed{id};
     case 9: return PolicyChanged{random.Chance(0.5) ? std::make_shared<const AnyPolicy>(Sjf{}) : nullptr};
     case 10: return Drain{};
+    case 12: return NotReady{id};
+    case 13: return KvArrived{id, {number()}};
+    case 14: return KvLost{id, {number()}};
+    case 15: return KvPinned{id};
     default: {
       Epoch e;
       if (random.Chance(0.5)) {
@@ -173,15 +178,17 @@ TEST_CASE("limits, results, answers and plans come back as they were") {
       {{9}, 0, 1, 0, 0}, {{8}, 1, 0, 3, RowResult::kFailed}, {{1}, 70000, 65535, 255, 1}};
   const std::vector<PlanEntry> run = {{{9}, 0, 512, 64, 0, PlanEntry::kPrefill},
                                       {{7}, 3, 1, 100000, 4, PlanEntry::kSamples}};
-  const StepPlan plan{{5},
-                      run,
-                      {{{1}, {2}, KvAction::kOut, {3}, {4}}},
-                      {{{6}, KvAction::kDrop}},
-                      {{{7}, FailReason::kShed}},
-                      {{8}, {9}},
-                      {513},
-                      Idle::kBusy,
-                      At(3)};
+  const KeptPlan kept{
+      {5},
+      run,
+      {{{1}, {2}, KvAction::kOut, {3}, {4}}},
+      {{.request = {6}, .action = KvAction::kDrop}},
+      {{.request = {7}, .reason = FailReason::kShed}, {.request = {9}, .reason = FailReason::kHost, .code = 7}},
+      {{8}, {9}},
+      {513},
+      Idle::kBusy,
+      At(3)};
+  const StepPlan plan = kept.view();
   std::vector<KvReservation> wishes(11);
   wishes[0].granted = wishes[8].granted = wishes[10].granted = true;
 
@@ -265,12 +272,13 @@ TEST_CASE("rows come back however they differ from those of the commit before, a
 TEST_CASE("a digest tells plans apart by every part") {
   const std::vector<PlanEntry> run = {{{9}, 0, 512, 64, 0, PlanEntry::kPrefill}};
   const std::vector<PlanEntry> other = {{{9}, 0, 512, 65, 0, PlanEntry::kPrefill}};
-  const StepPlan plan{{5}, run, {}, {}, {}, {{1}, {2}}, {512}, Idle::kBusy, kNever};
+  const std::vector<RequestId> released = {{1}, {2}}, swapped = {{2}, {1}};
+  const StepPlan plan{{5}, run, {}, {}, {}, released, {512}, Idle::kBusy, kNever};
   StepPlan changed = plan;
   changed.run = other;
   CHECK(Digest(changed).run != Digest(plan).run);
   changed = plan;
-  std::swap(changed.released[0], changed.released[1]);
+  changed.released = swapped;
   CHECK(Digest(changed).released != Digest(plan).released);
   CHECK(Digest(plan).moves == 0);
   CHECK(Digest(plan) == Digest(plan));
@@ -343,7 +351,7 @@ std::string RecordHost(std::uint64_t seed, RecorderOptions recorder_options = {}
     oracle.Settle();
     if (with_oracle) scheduler->On(KvFreed{}, now);
     const StepPlan& plan = scheduler->Plan(now, {.tokens = {256}, .max_seqs = 6});
-    moves = plan.moves;
+    moves.assign(plan.moves.begin(), plan.moves.end());
     rows.clear();
     for (const PlanEntry& e : plan.run) {
       const bool last = e.samples() && random.Chance(0.1);

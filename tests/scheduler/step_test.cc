@@ -1034,7 +1034,7 @@ TEST_CASE("a request of 65,535 sequences decodes until its context cannot be cou
   Failed failed;
   for (; failed.empty() && steps < 40'000; ++steps) {
     const StepPlan& plan = host.scheduler.Plan(Ms(1), host.limits);
-    failed = plan.failed;
+    failed.assign(plan.failed.begin(), plan.failed.end());
     if (!plan.run.empty()) host.scheduler.Commit({plan.id, Host<>::Answer(plan)}, Ms(1));
   }
   host.Check();

@@ -23,6 +23,7 @@ using RequestId = Id<struct RequestTag>;    // one LLM call
 using WorkflowId = Id<struct WorkflowTag>;  // an agentic program: a graph of calls
 using StageId = Id<struct StageTag>;        // a call site in a workflow
 using AgentId = Id<struct AgentTag>;        // a role that makes calls
+using SessionId = Id<struct SessionTag>;    // a conversation, or an agent's run: its requests follow each other
 using TenantId = Id<struct TenantTag>;      // who pays: the unit of fair sharing
 using AdapterId = Id<struct AdapterTag>;    // a LoRA adapter
 using ToolId = Id<struct ToolTag>;          // a class of tools whose calls resemble each other

@@ -162,6 +162,7 @@ typedef struct takt_request {
   uint32_t reserved;
   const takt_model_score* scores;  // for placements among models; or NULL
   size_t n_scores;
+  uint64_t session;  // whose turn it is, where the host knows it
 } takt_request;
 
 TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;
@@ -206,7 +207,7 @@ TAKT_API void takt_workflow_init(takt_workflow* workflow, size_t size) TAKT_NOEX
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 
-enum {  // takt_event.type. 11 and 12 are kept for events to come
+enum {  // takt_event.type. 11, 12 and 17 (a context that was cut) are kept
   // of schedulers; arrived, revised and cancelled also of routers
   TAKT_EVENT_ARRIVED = 1,
   TAKT_EVENT_REVISED = 2,
@@ -216,8 +217,12 @@ enum {  // takt_event.type. 11 and 12 are kept for events to come
   TAKT_EVENT_TOOL_RETURNED = 6,
   TAKT_EVENT_CANCELLED = 7,
   TAKT_EVENT_MOVE_DONE = 8,
-  TAKT_EVENT_KV_FREED = 9,  // blocks that a takt_kv_oracle counted as pending are usable now
+  TAKT_EVENT_KV_FREED = 9,
   TAKT_EVENT_DRAIN = 10,
+  TAKT_EVENT_NOT_READY = 13,
+  TAKT_EVENT_KV_ARRIVED = 14,
+  TAKT_EVENT_KV_LOST = 15,
+  TAKT_EVENT_KV_PINNED = 16,
   // of routers
   TAKT_EVENT_REQUEST_STARTED = 64,
   TAKT_EVENT_REQUEST_SERVED = 65,
@@ -247,7 +252,7 @@ typedef struct takt_event {
   uint32_t type;
   uint32_t reserved;
   union {
-    uint64_t request;  // blocked, unblocked, cancelled
+    uint64_t request;  // blocked, cancelled, not_ready, kv_pinned, kv_freed (0: what takt_kv_oracle counted as pending)
     struct {
       const takt_request* request;
     } arrived;
@@ -269,6 +274,11 @@ typedef struct takt_event {
       uint32_t reserved;
       takt_next_call next_call;
     } tool_returned;
+    struct {
+      uint64_t request;  // kv_lost: 0: all of them
+      int32_t tokens;  // unblocked, kv_arrived: so many first tokens; kv_lost: those from this one on
+      uint32_t reserved;
+    } kv;
     struct {
       uint64_t move;
       uint32_t failed;  // 1: the copy was lost, and the KV must be computed again
@@ -339,6 +349,7 @@ typedef struct takt_limits {
   int32_t adapters;  // distinct adapters that run at once
   int32_t swap_out;  // KV blocks that may start to move to the host's memory
   int32_t swap_in;  // and back
+  int32_t chunk_align;  // prefill chunks end at multiples of so many tokens, or with what is known; 1: anywhere
 } takt_limits;
 
 TAKT_API void takt_limits_init(takt_limits* limits, size_t size) TAKT_NOEXCEPT;
@@ -363,7 +374,9 @@ enum { TAKT_ROW_FINISHED = 1, TAKT_ROW_FAILED = 2 };  // takt_row_result.flags
 typedef struct takt_row_result {
   uint64_t request;
   uint32_t lane;  // as in the plan's entry
-  uint16_t tokens;  // new tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0
+  // New tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0. Of a row that has failed: a
+  // code of the host's own, which its takt_failure repeats.
+  uint16_t tokens;
   uint8_t drafts;  // draft tokens to verify next time
   uint8_t flags;
 } takt_row_result;
@@ -402,8 +415,17 @@ enum {  // takt_failure.reason
 typedef struct takt_failure {
   uint64_t request;
   uint8_t reason;
-  uint8_t reserved[7];
+  uint8_t reserved;
+  uint16_t code;  // TAKT_FAIL_HOST, by a row's result: the code that stood there
+  uint32_t reserved_too;
 } takt_failure;
+
+// A chunk of a prefix that left the scheduler's prefix cache: whoever finds blocks by its hash must forget it.
+typedef struct takt_dropped_prefix {
+  uint64_t hash;
+  int32_t blocks;
+  uint32_t reserved;
+} takt_dropped_prefix;
 
 enum {  // takt_plan.idle: why a plan runs nothing
   TAKT_IDLE_BUSY = 0,  // it does run something
@@ -413,7 +435,7 @@ enum {  // takt_plan.idle: why a plan runs nothing
   TAKT_IDLE_MOVES_IN_FLIGHT = 4,
   TAKT_IDLE_KV_PENDING = 5,
   TAKT_IDLE_PAUSED = 6,
-  TAKT_IDLE_BLOCKED = 7,
+  TAKT_IDLE_BLOCKED = 7,  // or not ready
   TAKT_IDLE_NO_BUDGET = 8,
   TAKT_IDLE_KV_HELD = 9,
   TAKT_IDLE_ENDED = 10
@@ -438,6 +460,8 @@ typedef struct takt_plan {
   int64_t wake_at;  // without an event before, ask again then
   int32_t tokens;  // of all entries, drafts included
   uint32_t reserved;
+  const takt_dropped_prefix* dropped;
+  size_t n_dropped;
 } takt_plan;
 
 // ---- the scheduler --------------------------------------------------------------------------------------------------

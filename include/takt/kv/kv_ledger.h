@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "takt/config.h"
 #include "takt/model/request.h"
@@ -73,6 +74,15 @@ class KvLedger {
   }
   void Acquire(std::span<const std::uint64_t> hashes, std::int32_t blocks) { cache_.Acquire(hashes, blocks); }
   void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks) { cache_.Release(hashes, blocks); }
+
+  void Spoil(std::span<const std::uint64_t> hashes, std::int32_t blocks) { cache_.Spoil(hashes, blocks); }
+  void SpoilAll() { cache_.SpoilAll(); }
+
+  // Chunks that have left the cache since the list was last taken.
+  std::vector<DroppedPrefix>& dropped() { return cache_.dropped(); }
+  void MakeRoomToDrop() {
+    if (prefix_) cache_.MakeRoomToDrop();
+  }
 
   // Private blocks of a request become a shared chunk of `blocks`; false where another request has published it.
   bool Publish(std::uint64_t hash, std::int32_t blocks) {

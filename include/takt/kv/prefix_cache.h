@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "takt/base/age_list.h"
 #include "takt/base/slot_table.h"
+#include "takt/model/step.h"
 
 namespace takt::internal {
 
@@ -38,7 +40,7 @@ class PrefixCache {
     Hit hit;
     for (std::uint64_t hash : hashes) {
       const Chunk* chunk = chunks_.Get(NameOf(hash, blocks));
-      if (chunk == nullptr || chunk->blocks != blocks) break;
+      if (chunk == nullptr || chunk->blocks != blocks || chunk->spoiled) break;
       ++hit.chunks;
       hit.idle += chunk->references == 0 ? 1 : 0;
     }
@@ -72,12 +74,26 @@ class PrefixCache {
   void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     for (std::size_t n = hashes.size(); n-- > 0;) {
       const Slot i = chunks_.Find(NameOf(hashes[n], blocks));
-      if (--chunks_[i].references == 0) {
-        idlers_.Append(chunks_, i);
-        idle_ += blocks;
-        referenced_ -= blocks;
+      if (--chunks_[i].references > 0) continue;
+      referenced_ -= blocks;
+      if (chunks_[i].spoiled) {
+        Drop(i);
+        continue;
       }
+      idlers_.Append(chunks_, i);
+      idle_ += blocks;
     }
+  }
+
+  // What is in these chunks, which are referred to, is lost: they are found no more.
+  void Spoil(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
+    for (std::uint64_t hash : hashes) chunks_[chunks_.Find(NameOf(hash, blocks))].spoiled = true;
+  }
+  // The same of all chunks that are there.
+  void SpoilAll() {
+    while (Evict()) {
+    }
+    for (Slot i = 0; i < chunks_.slots(); ++i) chunks_[i].spoiled |= chunks_[i].references > 0;
   }
 
   // Forgets the chunk that has been idle longest; false where none is idle.
@@ -86,25 +102,37 @@ class PrefixCache {
     const Slot i = idlers_.oldest();
     idlers_.Remove(chunks_, i);
     idle_ -= chunks_[i].blocks;
-    chunks_.Erase(i, chunks_[i].name);
+    Drop(i);
     return true;
   }
+
+  // Chunks that are there no more, since the list was last taken. Without allocation where room was made since.
+  std::vector<DroppedPrefix>& dropped() { return dropped_; }
+  void MakeRoomToDrop() { dropped_.reserve(dropped_.size() + chunks_.size()); }
 
  private:
   struct Chunk {
     std::uint64_t name = 0;
     std::int32_t blocks = 0;
     std::int32_t references = 0;
+    bool spoiled = false;
     AgeLink age = {};  // while idle
   };
 
   // Hosts may well give chunks of two sizes the same hash.
   static std::uint64_t NameOf(std::uint64_t hash, std::int32_t blocks) {
-    return hash + static_cast<std::uint64_t>(blocks) * 0x9e37'79b9'7f4a'7c15u;
+    return hash + static_cast<std::uint64_t>(blocks) * kStride;
   }
+  void Drop(Slot i) {
+    const Chunk& chunk = chunks_[i];
+    dropped_.push_back({chunk.name - static_cast<std::uint64_t>(chunk.blocks) * kStride, {chunk.blocks}});
+    chunks_.Erase(i, chunk.name);
+  }
+  static constexpr std::uint64_t kStride = 0x9e37'79b9'7f4a'7c15u;
 
   IdTable<std::uint64_t, Chunk> chunks_;
   AgeList idlers_;
+  std::vector<DroppedPrefix> dropped_;
   std::int32_t referenced_ = 0, idle_ = 0;
   std::uint64_t uses_ = 0;
 };

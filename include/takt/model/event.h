@@ -35,7 +35,15 @@ struct Revised {
 struct Blocked {
   RequestId request = {};
 };
+// It may run. `computed`: as KvArrived says at the same time; 0: nothing came, or the load failed.
 struct Unblocked {
+  RequestId request = {};
+  Tokens computed{0};
+};
+
+// A running request is not to be in the next plan (the grammar of its next token is not there yet). It keeps its row, its
+// KV and its place, and later plans have it again. A plan while as many steps are in flight as may be does not count.
+struct NotReady {
   RequestId request = {};
 };
 
@@ -64,8 +72,32 @@ struct MoveDone {
   bool failed = false;  // the copy was lost: the KV must be computed again
 };
 
-// Host-owned KV only: blocks released earlier are usable now.
-struct KvFreed {};
+// KV of so many first tokens of its context is there for a request that does not run (a transfer, a cache that was
+// asked late): it starts behind them where it holds no KV of its own by then. Blocks are counted when it is let in. The
+// last token, which is computed to sample from, does not count.
+struct KvArrived {
+  RequestId request = {};
+  Tokens computed{0};
+};
+
+// KV is lost, and has to be computed again: that of the tokens from `from` on. Tokens in flight for the request are void
+// where any before them is lost. It keeps its row and its blocks; one without a row gives up what it holds where all is
+// lost. Prefix chunks that it shared are found no more; those who share them are lost only where they are named too. No
+// request: that of all, and whatever is cached (weights were loaded, the cache was reset).
+struct KvLost {
+  RequestId request = {};
+  Tokens from{0};
+};
+
+// Somebody reads the request's KV (a transfer to another engine): from its end on the KV stays, and the request is not
+// released, until KvFreed names it. While it lives, its KV may be dropped like any other's.
+struct KvPinned {
+  RequestId request = {};
+};
+// Nobody reads it any more. No request, host-owned KV only: blocks released earlier are usable now.
+struct KvFreed {
+  RequestId request = {};
+};
 
 struct PolicyChanged {
   std::shared_ptr<const AnyPolicy> policy = {};
@@ -82,7 +114,7 @@ struct Epoch {
 struct Drain {};
 
 using Event = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone, KvFreed,
-                           PolicyChanged, Drain, Epoch>;
+                           PolicyChanged, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned>;
 
 }  // namespace takt
 

@@ -80,6 +80,7 @@ struct Request {
   NextCall next_call = {};  // what is known of its next tool call
   Duration compute{0};      // expected time of this call alone, where it runs; 0: not known
   std::shared_ptr<const std::vector<ModelScore>> scores = {};  // for placements among models; null: not known
+  SessionId session = {};  // whose turn it is, where the host knows it
 };
 
 }  // namespace takt

@@ -2,11 +2,11 @@
 #ifndef TAKT_MODEL_STEP_H_
 #define TAKT_MODEL_STEP_H_
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "takt/base/count.h"
 #include "takt/base/id.h"
@@ -26,6 +26,9 @@ struct StepLimits {
   std::int32_t adapters = std::numeric_limits<std::int32_t>::max();  // distinct adapters that run at once
   Blocks swap_out = Blocks::Max();        // KV blocks that may start to move to the host's memory
   Blocks swap_in = Blocks::Max();         // and back
+  // A prefill chunk of a request that is chunkable ends at a multiple of so many tokens, or with what is known. Where no
+  // multiple lies within the other limits the request waits for a larger step.
+  Tokens chunk_align{1};
 
   // All fields in their order, which is that of a log. The bounds are those of limits that hold for every step.
   template <class Self, class List>
@@ -33,7 +36,8 @@ struct StepLimits {
     return list(Option("tokens", self.tokens, {.least = 1}), Option("max_seqs", self.max_seqs, {.least = 1}),
                 Option("prefill_tokens", self.prefill_tokens, {.least = 1}),
                 Option("chunk_tokens", self.chunk_tokens, {.least = 1}), Option("adapters", self.adapters),
-                Option("swap_out", self.swap_out), Option("swap_in", self.swap_in, {.least = 1}));
+                Option("swap_out", self.swap_out), Option("swap_in", self.swap_in, {.least = 1}),
+                Option("chunk_align", self.chunk_align, {.least = 1}));
   }
 
   friend constexpr bool operator==(const StepLimits&, const StepLimits&) = default;
@@ -99,8 +103,14 @@ struct KvMove {
   MoveId id = {};
   RequestId request = {};
   KvAction action = KvAction::kKeep;
+  std::array<std::uint8_t, 3> reserved = {};
   Blocks first{0};
   Blocks count{0};
+  std::uint32_t reserved_too = 0;
+
+  constexpr KvMove() = default;
+  constexpr KvMove(MoveId move, RequestId of, KvAction what, Blocks from, Blocks blocks)
+      : id(move), request(of), action(what), first(from), count(blocks) {}
 
   friend constexpr bool operator==(const KvMove&, const KvMove&) = default;
 };
@@ -110,6 +120,7 @@ struct KvMove {
 struct Preemption {
   RequestId request = {};
   KvAction action = KvAction::kDrop;
+  std::array<std::uint8_t, 7> reserved = {};
 
   friend constexpr bool operator==(const Preemption&, const Preemption&) = default;
 };
@@ -134,8 +145,20 @@ constexpr auto NamesOf(FailReason) {
 struct Failure {
   RequestId request = {};
   FailReason reason = FailReason::kInvalid;
+  std::uint8_t reserved = 0;
+  std::uint16_t code = 0;  // kHost, by a row's result: the code that stood there
+  std::uint32_t reserved_too = 0;
 
   friend constexpr bool operator==(const Failure&, const Failure&) = default;
+};
+
+// A chunk of a prefix that left the prefix cache: whoever finds blocks by its hash must forget it.
+struct DroppedPrefix {
+  std::uint64_t hash = 0;  // as in Request::prefix
+  Blocks blocks{0};        // of which it consisted
+  std::uint32_t reserved = 0;
+
+  friend constexpr bool operator==(const DroppedPrefix&, const DroppedPrefix&) = default;
 };
 
 // Why a plan runs nothing.
@@ -147,7 +170,7 @@ enum class Idle : std::uint8_t {
   kMovesInFlight,  // waits for KV moves to be done
   kKvPending,      // waits for KV that the host frees later
   kPaused,         // all that lives waits for tools
-  kBlocked,        // all that lives is blocked (or blocked and paused)
+  kBlocked,        // all that lives is blocked (or blocked and paused), or was not ready for this plan
   kNoBudget,       // the limits of this step allow nothing
   kKvHeld,         // what waits does not fit beside KV that is in use elsewhere, or the host's oracle refuses it
   kEnded,          // an exception has left a call half-way: nothing will ever run
@@ -157,16 +180,18 @@ constexpr auto NamesOf(Idle) {
                                           "kv_pending", "paused", "blocked", "no_budget", "kv_held", "ended"});
 }
 
+// Views into storage of the scheduler, valid as long as the plan.
 struct StepPlan {
   StepId id = {};
   std::span<const PlanEntry> run = {};
-  std::vector<KvMove> moves = {};
-  std::vector<Preemption> preempted = {};
-  std::vector<Failure> failed = {};  // in `released` too, but for those of kIdInUse and of id zero
-  std::vector<RequestId> released = {};  // ended, and no step or move in flight names them: forget all about them
+  std::span<const KvMove> moves = {};
+  std::span<const Preemption> preempted = {};
+  std::span<const Failure> failed = {};  // in `released` too, but for those of kIdInUse and of id zero
+  std::span<const RequestId> released = {};  // ended, and no step or move in flight names them: forget all about them
   Tokens tokens{0};                 // of all entries, drafts included
   Idle idle = Idle::kNoRequests;
   TimePoint wake_at = kNever;       // without an event before, ask again then
+  std::span<const DroppedPrefix> dropped = {};  // kLedger with a prefix cache: what it has dropped since the last plan
 };
 
 // What a step did for one request. 16 bytes.
@@ -175,7 +200,9 @@ struct RowResult {
 
   RequestId request = {};
   std::uint32_t lane = 0;    // as in the plan's entry
-  std::uint16_t tokens = 0;  // new tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0
+  // New tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0. Of a row that has failed: a code
+  // of the host's own, which its Failure repeats.
+  std::uint16_t tokens = 0;
   std::uint8_t drafts = 0;   // draft tokens to verify next time
   std::uint8_t flags = 0;
 

@@ -142,6 +142,13 @@ std::int32_t BasicScheduler<Policy, Pause>::SharedBlocks(const Record& record, c
   return hit.chunks > hit.idle ? (hit.chunks - hit.idle) * ChunkBlocks(record) : 0;
 }
 
+// Tokens that it need not compute, since their KV came from elsewhere; but the last is computed, to sample from.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::ArrivedOf(const Record& record) const {
+  const Request& r = record.state.request;
+  return std::min(record.arrived, (r.sequences == 1 ? record.known : r.prompt_tokens.value) - 1);
+}
+
 // Blocks that must be free for a waiting request to be let in.
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const {
@@ -177,6 +184,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
   if (kv_.oracle != nullptr && start == 0 && record.blocks == 0) {
     start = CachedOf(slot, next);
   }
+  if (record.computed == 0 && record.blocks == 0) start = std::max(start, ArrivedOf(record));
   std::int32_t n = record.known - start;
   const bool decodes = n == r.sequences && record.state.generated.value > 0;
   if (decodes) {

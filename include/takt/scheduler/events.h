@@ -110,8 +110,123 @@ void BasicScheduler<Policy, Pause>::Handle(const Unblocked& e, TimePoint) {
     ++stats_.events_out_of_place;
     return;
   }
+  if (e.computed.value < 0) {
+    ++stats_.events_out_of_place;
+  } else if (e.computed.value > 0) {
+    table_[slot].arrived = e.computed.value;
+  }
   --counts_.blocked;
   Join(slot);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const NotReady& e, TimePoint) {
+  const Slot slot = Living(e.request);
+  if (slot == kNoSlot) return;
+  const Record& record = table_[slot];
+  if (record.status != RequestStatus::kRunning) {
+    ++stats_.events_out_of_place;
+    return;
+  }
+  Row& row = running_[record.lane];
+  if (std::exchange(row.left_out, true)) return;
+  if (row.state == RowState::kSteady) row.state = RowState::kUnsteady;
+  left_out_.push_back(record.lane);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const KvArrived& e, TimePoint) {
+  const Slot slot = Living(e.request);
+  if (slot == kNoSlot) return;
+  if (table_[slot].status == RequestStatus::kRunning || e.computed.value < 0) {
+    ++stats_.events_out_of_place;
+    return;
+  }
+  table_[slot].arrived = e.computed.value;
+  NoteJoined(slot);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const KvLost& e, TimePoint) {
+  const Slot slot = e.request ? Living(e.request) : kNoSlot;
+  if (e.request && slot == kNoSlot) return;
+  if (e.from.value < 0) {
+    ++stats_.events_out_of_place;
+    return;
+  }
+  if (slot != kNoSlot) return LoseKv(slot, e.from.value);
+  if (Counts()) kv_.ledger.SpoilAll();
+  for (Slot each = 0; each < table_.slots(); ++each) {
+    const RequestStatus status = table_[each].status;
+    if (status != RequestStatus::kUnknown && status != RequestStatus::kDead) LoseKv(each, e.from.value);
+  }
+}
+
+// The tokens of its context from this one on are to be computed again.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::LoseKv(Slot slot, std::int32_t from) {
+  Record& record = table_[slot];
+  if (from < record.arrived) {
+    record.arrived = from;
+    NoteJoined(slot);
+  }
+  if (record.shared_chunks > 0) {
+    const std::int32_t whole = from / record.state.request.prefix->block_tokens.value;
+    if (whole < record.shared_chunks)
+      kv_.ledger.Spoil(Hashes(record, whole, record.shared_chunks), ChunkBlocks(record));
+  }
+  if (record.lane == kNoLane) {
+    if (from >= record.computed) return;
+    ++stats_.kv_lost;
+    record.was_computed = std::max(record.was_computed, record.computed);
+    record.computed = from;
+    if (from == 0 && record.transit == Transit::kNone) FreeKv(record), FreeCpu(record);
+    return NoteJoined(slot);
+  }
+  Row& row = running_[record.lane];
+  if (from >= row.computed) return;
+  ++stats_.kv_lost;
+  record.was_computed = std::max(record.was_computed, row.computed);
+  if (row.sequences > 1) from = std::min(from, record.state.request.prompt_tokens.value);  // what they share
+  Void(row);
+  row.computed = row.scheduled = from;
+  row.drafts = 0;
+  row.prefilling = true;
+  if (row.state == RowState::kSteady) row.state = RowState::kUnsteady;
+  if (row.state == RowState::kLeaving && from == 0) DropAtSettling(record);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const KvPinned& e, TimePoint) {
+  const Slot slot = table_.Find(e.request);
+  if (slot == kNoSlot) {
+    ++stats_.events_unknown;
+    return;
+  }
+  Record& record = table_[slot];
+  const bool over = record.status == RequestStatus::kDead && record.transit == Transit::kNone;
+  if (over || std::exchange(record.pinned, true)) ++stats_.events_out_of_place;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const KvFreed& e, TimePoint) {
+  kv_.freed_at = stats_.plans, ++kv_.changes;
+  if (!e.request) return;
+  const Slot slot = table_.Find(e.request);
+  if (slot == kNoSlot) {
+    ++stats_.events_unknown;
+    return;
+  }
+  Record& record = table_[slot];
+  if (!std::exchange(record.pinned, false)) {
+    ++stats_.events_out_of_place;
+    return;
+  }
+  if (record.transit != Transit::kPinned) return;
+  record.transit = Transit::kNone;
+  --counts_.pinned;
+  counts_.leaving_blocks -= record.blocks;
+  EndedAt(slot);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>

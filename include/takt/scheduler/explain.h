@@ -53,7 +53,7 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
     const Record& r = table_[slot];
     if (r.status == RequestStatus::kUnknown) continue;
     ++alive;
-    if (std::ranges::find(notices_.ended, slot) != notices_.ended.end()) continue;
+    if (std::ranges::find(ended_, slot) != ended_.end()) continue;
     waiting += r.status == RequestStatus::kWaiting;
     paused += r.status == RequestStatus::kPaused;
     blocked += r.status == RequestStatus::kBlocked;
@@ -79,7 +79,7 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
       } else {
         ++rows, seqs += row.sequences;
       }
-    } else if (r.transit == Transit::kMovingOut) {
+    } else if (r.transit == Transit::kMovingOut || r.transit == Transit::kPinned) {
       leaving += r.blocks;
     }
     blocks += held - held_shared;

@@ -10,7 +10,7 @@ namespace takt {
 // True: memory was freed, so build again. Each round frees something, so that it ends.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Unstick() {
-  if (budget_.limits.tokens.value <= 0 || steps_.in_flight() > 0) return false;
+  if (budget_.limits.tokens.value <= 0 || steps_.in_flight() > 0 || !left_out_.empty()) return false;
   // The oracle has the memory, by its counts, and refused it. The next plan asks again.
   if (draft_.refused) {
     if (!draft_.short_of_kv) AdmitWhoeverFits();
@@ -146,7 +146,8 @@ Idle BasicScheduler<Policy, Pause>::WhyIdle() const {
   if (budget_.limits.tokens.value <= 0 || budget_.limits.max_seqs <= 0) return Idle::kNoBudget;
   if (steps_.in_flight() > 0) return Idle::kStepsInFlight;
   if (!moves_.empty()) return Idle::kMovesInFlight;
-  if (Pending() > 0) return Idle::kKvPending;
+  if (!left_out_.empty()) return Idle::kBlocked;
+  if (Pending() > 0 || (queue_.empty() && counts_.rows == 0 && counts_.pinned > 0)) return Idle::kKvPending;
   if (!queue_.empty() || counts_.rows > 0) {
     return draft_.top_waits_for == WaitsFor::kKv || draft_.short_of_kv || draft_.refused ? Idle::kKvHeld
                                                                                          : Idle::kNoBudget;

@@ -143,6 +143,7 @@ bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared, bool waiting) {
     if (record.blocks == 0 || record.lane != kNoLane) return false;  // it has got a lane since, or has ended
     ++stats_.kv_reclaimed;
     FreeKv(record);
+    NoteJoined(slot);  // it would start elsewhere, and a chunk from there may fit
     return true;
   });
 }

@@ -18,6 +18,7 @@
 //
 //    Transit    kDraining: steps in flight name the row.      kMovingIn: its KV comes back; the row is kMoving.
 //               kMovingOut: its KV is on its way to the host's memory, and it has no row.     kNone: nothing of these.
+//               kPinned: it has ended, and its KV is released by KvFreed.
 //    RowState   kSteady and kUnsteady run; kMoving waits for kMovingIn; kLeaving has departed; kFree has no request.
 //    leave_action   what Settle does with the KV: kKeep (paused, blocked), kDrop, or kOut (MoveOut).
 //
@@ -109,6 +110,7 @@ void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, 
   const bool moving = row.state == RowState::kMoving;
   if (victims_.heap.contains(lane)) victims_.heap.Erase(lane);
   Void(row);
+  if (std::exchange(row.left_out, false)) std::erase(left_out_, lane);
   row.state = RowState::kLeaving;
   --counts_.rows;
   counts_.seqs -= row.sequences;
@@ -156,10 +158,7 @@ void BasicScheduler<Policy, Pause>::Settle(Slot slot) {
   record.lane = kNoLane;
   record.transit = Transit::kNone;
   if (record.leave_action != KvAction::kKeep) counts_.leaving_blocks -= record.blocks;
-  if (record.status == RequestStatus::kDead) {
-    FreeKv(record), FreeCpu(record);
-    return Release(slot);
-  }
+  if (record.status == RequestStatus::kDead) return EndedAt(slot);
   if (record.leave_action == KvAction::kDrop) {
     NoteJoined(slot);
     return FreeKv(record);
@@ -204,15 +203,27 @@ void BasicScheduler<Policy, Pause>::End(Slot slot) {
     case RequestStatus::kDead: return;
   }
   record.status = RequestStatus::kDead;
-  if (record.transit != Transit::kNone) return;  // what is in flight settles it
-  FreeKv(record);
+  if (record.transit == Transit::kNone) EndedAt(slot);  // else what is in flight settles it
+}
+
+// It has ended, and nothing in flight names it.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::EndedAt(Slot slot) {
+  Record& record = table_[slot];
   FreeCpu(record);
+  if (record.pinned) {
+    record.transit = Transit::kPinned;
+    ++counts_.pinned;
+    counts_.leaving_blocks += record.blocks;
+    return;
+  }
+  FreeKv(record);
   Release(slot);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Fail(Slot slot, FailReason reason) {
-  Fault(table_[slot].state.request.id, reason);
+void BasicScheduler<Policy, Pause>::Fail(Slot slot, FailReason reason, std::uint16_t code) {
+  Fault(table_[slot].state.request.id, reason, code);
   End(slot);
 }
 
@@ -232,9 +243,9 @@ void BasicScheduler<Policy, Pause>::Refuse(RequestId id, FailReason reason) {
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Fault(RequestId id, FailReason reason) {
+void BasicScheduler<Policy, Pause>::Fault(RequestId id, FailReason reason, std::uint16_t code) {
   ++Failures(reason);
-  notices_.failed.push_back({id, reason});
+  notices_.failed.push_back({.request = id, .reason = reason, .code = code});
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -258,7 +269,7 @@ void BasicScheduler<Policy, Pause>::Release(Slot slot) {
   queue_.Forget(slot, table_[slot].state, now_);
   table_[slot].status = RequestStatus::kDead;
   table_.PrefetchErase(slot);
-  notices_.ended.push_back(slot);
+  ended_.push_back(slot);
 }
 
 // Bounded waiting: of those that have never run, so many may stay.

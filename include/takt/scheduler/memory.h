@@ -33,7 +33,7 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
     lists.failed.reserve(2 * rows + requests), lists.released.reserve(2 * rows + requests);
   };
   for (internal::Step& step : steps_.steps()) {
-    if (!step.entries.empty()) reserve_lists(step.plan);
+    if (!step.entries.empty()) reserve_lists(step.said);
   }
   reserve_lists(notices_);
   moves_.Reserve(2 * rows + requests);
@@ -57,7 +57,7 @@ void BasicScheduler<Policy, Pause>::ReserveSlots(std::size_t slots) {
   queue_.Reserve(slots);
   fresh_.expiries.Reserve(slots);
   if (options_.shed == Shed::kNewest && options_.max_waiting < INT64_MAX) fresh_.newest.Reserve(slots);
-  notices_.ended.reserve(slots), search_.slots.reserve(slots), search_.joined.reserve(slots + 1);
+  ended_.reserve(slots), search_.slots.reserve(slots), search_.joined.reserve(slots + 1);
   kept_.Reserve(slots);
   if (Reviews()) reviews_.Reserve(slots);
   slots_reserved_ = slots;
@@ -67,7 +67,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::ReserveLanes(std::size_t lanes) {
   running_.Reserve(lanes);
   victims_.keys.reserve(lanes), victims_.heap.Reserve(lanes);
-  draft_.entry_of_lane.reserve(lanes), round_.ReserveLanes(lanes);
+  draft_.entry_of_lane.reserve(lanes), left_out_.reserve(lanes), round_.ReserveLanes(lanes);
   lanes_reserved_ = running_.capacity();
 }
 
@@ -91,6 +91,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::MakeRoomForNotices(std::size_t ends, std::size_t moves) {
   MakeRoom(notices_.failed, ends), MakeRoom(notices_.released, ends);
   MakeRoom(notices_.moves, moves), moves_.MakeRoom(moves);
+  kv_.ledger.MakeRoomToDrop();
 }
 
 // True where a call may go on: there is room for it, and no call before it has stopped half-way.

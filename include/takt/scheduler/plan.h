@@ -39,17 +39,21 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   victims_.gathered = false;
 
   // What was noted since the last plan, and while this one was built.
-  draft_.plan->moves.clear(), draft_.plan->preempted.clear(), draft_.plan->failed.clear(),
-      draft_.plan->released.clear();
-  draft_.plan->moves.swap(notices_.moves);
-  draft_.plan->preempted.swap(notices_.preempted);
-  draft_.plan->failed.swap(notices_.failed);
-  draft_.plan->released.swap(notices_.released);
+  const auto say = [](auto& said, auto& noted) {
+    said.clear();
+    said.swap(noted);
+    return std::span(std::as_const(said));
+  };
+  draft_.plan->moves = say(step.said.moves, notices_.moves);
+  draft_.plan->preempted = say(step.said.preempted, notices_.preempted);
+  draft_.plan->failed = say(step.said.failed, notices_.failed);
+  draft_.plan->released = say(step.said.released, notices_.released);
+  draft_.plan->dropped = say(step.said.dropped, kv_.ledger.dropped());
 
   budget_.EndPlan();
 
-  for (Slot slot : notices_.ended) table_.Erase(slot);
-  notices_.ended.clear();
+  for (Slot slot : ended_) table_.Erase(slot);
+  ended_.clear();
 
   draft_.plan->run = std::span(draft_.entries, draft_.planned);
   const bool runs = draft_.planned > 0;
@@ -61,6 +65,10 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   stats_.plans_idle += runs ? 0 : 1;
   stats_.rows_scheduled += draft_.planned;
   draft_.plan->idle = runs ? Idle::kBusy : WhyIdle();
+  if (builds && !left_out_.empty()) {
+    for (const std::uint32_t lane : left_out_) running_.Stored(lane).left_out = false;
+    left_out_.clear();
+  }
   draft_.plan->wake_at = std::min(fresh_.expiries.next(), reviews_.next());
   if (const Slot next = queue_.Top(); next != kNoSlot) table_.Prefetch(next);
   inside_ = false;

@@ -201,7 +201,7 @@ void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResul
   const Slot slot = row.slot;
   if (result.failed()) {
     row.in_flight &= static_cast<std::uint16_t>(~step);
-    return Fail(slot, FailReason::kHost);
+    return Fail(slot, FailReason::kHost, result.tokens);
   }
   const std::int32_t most = entry.samples() ? 1 + entry.speculative : 0;
   const std::int32_t sampled = std::min<std::int32_t>(result.tokens, most);

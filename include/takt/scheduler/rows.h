@@ -174,7 +174,7 @@ void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
     draft_.displaced = true;
     return EndAtCap(row.slot);
   }
-  if (row.sequences > budget_.seqs && counts_.seqs > budget_.limits.max_seqs) return;
+  if (row.left_out || (row.sequences > budget_.seqs && counts_.seqs > budget_.limits.max_seqs)) return;
   std::int32_t n = row.expected - row.scheduled;
   std::int32_t drafts = 0;
   if (row.prefilling) {
@@ -290,7 +290,7 @@ std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t star
   if (victims_.gathered && Runs(row)) victims_.heap.Push(lane, RankOfRow(lane));
   record.lane = lane;
   record.status = RequestStatus::kRunning;
-  record.overtaken = 0;
+  record.overtaken = record.arrived = 0;
   ++counts_.rows;
   counts_.seqs += r.sequences;
   adapters_.Add(r.adapter);

@@ -34,8 +34,11 @@ struct StepBudget {
   // How many of the `left` known tokens from `start` on this step may compute; 0: none.
   std::int32_t Chunk(const Request& r, std::int32_t start, std::int32_t left) const {
     const std::int32_t allowed = std::max(std::min(tokens, prefill), 0);
-    if (r.chunkable || start >= r.prompt_tokens.value)
-      return std::max(std::min({left, allowed, limits.chunk_tokens.value}), 0);
+    if (r.chunkable || start >= r.prompt_tokens.value) {
+      const std::int32_t n = std::max(std::min({left, allowed, limits.chunk_tokens.value}), 0);
+      const std::int32_t align = limits.chunk_align.value;
+      return n == left || align <= 1 ? n : std::max((start + n) / align * align - start, 0);
+    }
     return r.prompt_tokens.value - start <= allowed ? std::min(left, allowed) : 0;
   }
 

@@ -19,8 +19,18 @@ struct SchedulerCounters;
 
 namespace takt::internal {
 
+// What a plan says besides its entries.
+struct Notices {
+  std::vector<KvMove> moves;
+  std::vector<Preemption> preempted;
+  std::vector<Failure> failed;
+  std::vector<RequestId> released;
+  std::vector<DroppedPrefix> dropped;
+};
+
 struct Step {
   StepPlan plan;
+  Notices said;  // storage of the plan's other views
   std::vector<PlanEntry> entries;  // storage of plan.run, which the first so many of them are
   bool in_flight = false;
   std::uint16_t bits = 0;  // of this step in Row::in_flight

@@ -29,6 +29,7 @@ enum class Transit : std::uint8_t {
   kDraining,   // left its lane; steps in flight name it
   kMovingOut,  // KV on its way to the host's memory
   kMovingIn,   // and back
+  kPinned,     // it has ended, and somebody reads it
 };
 
 struct Record {
@@ -38,10 +39,12 @@ struct Record {
   KvAction leave_action = KvAction::kDrop;  // what becomes of the KV once the transit is over
   bool came_back = false;  // is in the scheduler's list of those that wait, perhaps, with KV of theirs
   bool holds = false;  // is in the scheduler's list of those that may hold KV without a lane
+  bool pinned = false;  // somebody reads its KV
   std::uint32_t lane = kNoLane;
   // Known tokens are prompt, tools' answers and output of all sequences together.
   std::int32_t known = 0;
   std::int32_t computed = 0;  // of these, with KV on the GPU or in the host's memory; valid without a lane
+  std::int32_t arrived = 0;  // of these, with KV that came from elsewhere, to start with where nothing is computed
   std::int32_t was_computed = 0;  // before its KV was last dropped: what is computed below is work done twice
   std::int32_t blocks = 0;  // KV blocks on the GPU; valid without a lane
   std::int32_t cpu_blocks = 0;  // KV blocks in the host's memory

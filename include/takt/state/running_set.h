@@ -42,6 +42,7 @@ struct alignas(64) Row {
   std::uint8_t drafts = 0;     // draft tokens to verify next
   RowState state = RowState::kFree;
   bool prefilling = false;     // has not sampled since it was admitted
+  bool left_out = false;       // of the next plan
   // Of the steps in flight, and the one being planned, a bit each, by the places that they have in the scheduler: in
   // the low byte of those that name the row, in the high byte of those of them whose results count.
   std::uint16_t in_flight = 0;

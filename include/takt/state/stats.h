@@ -49,6 +49,7 @@ namespace takt {
   X(events_out_of_place, "events that the state of their request does not allow; ignored")       \
   X(keys_not_a_number, "rank keys that were NaN, taken as +infinity")                            \
   X(estimates_absurd, "absurd predictions (NaN, infinite, negative, endless), taken as unknown") \
+  X(kv_lost, "requests whose KV, or the end of it, the host lost")                               \
   X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")           \
   X(oracle_refused, "KV reservations that the host's oracle refused")                            \
   X(calls_after_end, "calls of a scheduler that an exception had ended; ignored")

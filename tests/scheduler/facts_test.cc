@@ -1,0 +1,187 @@
+// Facts that engines tell in the middle of things: KV that arrives, is lost, or is read by others; rows that are not
+// ready; chunks that may not end anywhere; codes of the host's own.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scheduler/host.h"
+
+namespace takt {
+namespace {
+
+using testing::Host;
+using testing::Prompt;
+using testing::Shape;
+using Released = std::vector<RequestId>;
+
+SchedulerOptions Blocks16(std::int32_t blocks) { return {.kv_blocks = {blocks}, .kv_watermark = 0}; }
+
+TEST_CASE("KV that arrives is not computed, but for the last token, and its blocks count from admission on") {
+  const bool unblocks = GENERATE(true, false);
+  Host host(Blocks16(10));
+  host.Arrive(1, 40);
+  host.On(Blocked{{1}});
+  CHECK(host.Step().empty());
+  CHECK(host.used() == 0);
+  if (!unblocks) host.On(KvArrived{{1}, {32}});
+  host.On(Unblocked{{1}, {unblocks ? 32 : 0}});
+  CHECK(host.used() == 0);
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "1:8");
+  CHECK(plan.run[0].position == 32);
+  CHECK(host.used() == 3);
+  host.Commit(plan);
+  CHECK(host.Step() == "1:1");
+  host.Arrive(2, 20);
+  host.On(KvArrived{{2}, {1000}});
+  CHECK(host.Step() == "1:1 2:1");
+}
+
+TEST_CASE("KV whose load failed is computed, and no more may arrive for a request that runs") {
+  Host host(Blocks16(10));
+  host.Arrive(1, 40);
+  host.On(Blocked{{1}});
+  host.On(KvArrived{{1}, {32}});
+  host.On(KvLost{{1}});
+  host.On(Unblocked{{1}});
+  CHECK(host.Step() == "1:40");
+  host.On(KvArrived{{1}, {8}});
+  host.On(KvArrived{{7}, {8}});
+  host.On(KvLost{{1}, {-1}});
+  CHECK(host.scheduler.stats().events_out_of_place == 2);
+  CHECK(host.scheduler.stats().events_unknown == 1);
+}
+
+TEST_CASE("KV that is lost is computed again in its place, and what was in flight does not count") {
+  Host host(Blocks16(10));
+  host.Arrive(1, 32);
+  host.Arrive(2, 16);
+  CHECK(host.Step() == "1:32 2:16");
+  const StepPlan& flying = host.Plan();
+  host.On(KvLost{{1}, {16}});
+  host.On(KvLost{{2}, {16}});  // no token of it was computed from there on
+  host.Commit(flying);
+  CHECK(host.scheduler.stats().kv_lost == 1);
+  CHECK(host.scheduler.stats().rows_dead == 1);
+  CHECK(host.Step() == "1:17 2:1");  // the second half and the token that was known
+  CHECK(host.scheduler.stats().tokens_recomputed == 16);
+  CHECK(host.Step() == "1:1 2:1");
+}
+
+TEST_CASE("where all KV is lost whoever waits with some gives it up, and no prefix is found") {
+  SchedulerOptions options = Blocks16(20);
+  options.prefix_cache = true;
+  Host host(options);
+  const auto alike = [](std::uint64_t id) {
+    Request r = Prompt(id, 64);
+    r.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{{16}, {1, 2, 3}});
+    return r;
+  };
+  for (std::uint64_t id : {1u, 2u}) host.Arrive(alike(id)), host.Step();
+  CHECK(host.used() == 6);
+  host.On(Blocked{{1}});
+  host.On(KvLost{});
+  CHECK(host.used() == 4);  // of 2, which computes all of it again
+  host.Arrive(alike(3));
+  CHECK(host.Step() == "2:65 3:64");
+  CHECK(host.used() == 9);
+  const StepPlan& plan = host.Plan();
+  host.Commit(plan, {2, 3});
+  const StepPlan& next = host.Plan();  // the chunks whose contents were lost have gone with their last user
+  REQUIRE(next.dropped.size() == 3);
+  std::uint64_t hashes = 0;
+  for (const DroppedPrefix& chunk : next.dropped) {
+    hashes += chunk.hash;
+    CHECK(chunk.blocks == Blocks{1});
+  }
+  CHECK(hashes == 1 + 2 + 3);
+}
+
+TEST_CASE("a plan names the chunks that made room for others") {
+  SchedulerOptions options = Blocks16(4);
+  options.prefix_cache = true;
+  Host host(options);
+  Request first = Prompt(1, 48);
+  first.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{{16}, {71, 72}});
+  host.Arrive(first);
+  CHECK(host.Step({1}) == "1:48");
+  CHECK(host.Plan().dropped.empty());
+  host.Arrive(2, 40);
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.dropped == std::vector<DroppedPrefix>{{72, {1}}});  // the deepest first
+  CHECK(host.Plan().dropped.empty());
+}
+
+TEST_CASE("a row that is not ready misses one plan and keeps its place") {
+  Host host(Blocks16(10));
+  for (std::uint64_t id : {1u, 2u}) host.Arrive(id, 8);
+  CHECK(host.Step() == "1:8 2:8");
+  host.On(NotReady{{1}});
+  host.On(NotReady{{1}});
+  CHECK(host.Step() == "2:1");
+  CHECK(host.Step() == "1:1 2:1");
+  for (std::uint64_t id : {1u, 2u}) host.On(NotReady{{id}});
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.run.empty());
+  CHECK(plan.idle == Idle::kBlocked);
+  CHECK(host.Step() == "1:1 2:1");
+  host.Arrive(3, 8);
+  host.On(NotReady{{3}});  // it waits
+  CHECK(host.scheduler.stats().events_out_of_place == 1);
+  host.On(NotReady{{1}});
+  host.On(Blocked{{1}});
+  CHECK(host.Step() == "2:1 3:8");
+  host.On(Cancelled{{2}});
+  host.On(Cancelled{{3}});
+  host.Plan();
+  CHECK(host.Plan().idle == Idle::kBlocked);
+}
+
+TEST_CASE("what is pinned stays from its end until it is freed, and is released then") {
+  Host host(Blocks16(4));
+  host.Arrive(1, 32);
+  host.On(KvPinned{{1}});
+  CHECK(host.Step({1}) == "1:32");
+  CHECK(host.used() == 2);
+  CHECK(host.Plan().released.empty());
+  CHECK(host.Plan().idle == Idle::kKvPending);
+  host.Arrive(2, 48);
+  CHECK(host.Step().empty());  // it waits for what is pinned
+  host.On(KvFreed{{1}});
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.released == Released{{1}});
+  CHECK(Shape(plan) == "2:48");
+  host.Commit(plan);
+  host.On(KvFreed{{2}});   // never pinned
+  host.On(KvPinned{{1}});  // gone
+  CHECK(host.scheduler.stats().events_out_of_place == 1);
+  CHECK(host.scheduler.stats().events_unknown == 1);
+}
+
+TEST_CASE("chunks end at a multiple of the alignment, or with the prompt") {
+  Host host(Blocks16(100), {.tokens = {50}, .chunk_align = {16}});
+  host.Arrive(1, 100);
+  CHECK(host.Step() == "1:48");
+  CHECK(host.Step() == "1:48");
+  host.Arrive(2, 40);
+  CHECK(host.Step() == "1:4 2:40");
+  host.limits.tokens = {15};
+  host.Arrive(3, 40);
+  CHECK(host.Step() == "1:1 2:1");  // no multiple lies within 13 tokens
+  host.limits.tokens = {18};
+  CHECK(host.Step() == "1:1 2:1 3:16");
+}
+
+TEST_CASE("the code with which a row failed reaches its failure") {
+  Host host(Blocks16(4));
+  host.Arrive(1, 8);
+  const StepPlan& plan = host.Plan();
+  host.CommitRows(plan, {{{1}, plan.run[0].lane, 4711, 0, RowResult::kFailed}});
+  const StepPlan& next = host.Plan();
+  REQUIRE(next.failed.size() == 1);
+  CHECK(next.failed[0].reason == FailReason::kHost);
+  CHECK(next.failed[0].code == 4711);
+}
+
+}  // namespace
+}  // namespace takt
