@@ -7,6 +7,7 @@ add_library(takt_c SHARED
   c/common.cc
   c/events.cc
   c/ids.cc
+  c/policy.cc
   c/queue.cc
   c/inbox.cc
   c/router.cc

@@ -32,6 +32,10 @@ takt_work_after Of(const WorkAfter& after) {
   return {after.calls, after.prompt_tokens, after.output_tokens, after.kv_steps, after.path_tokens};
 }
 
+takt_next_call Of(const NextCall& call) {
+  return {call.tool.value, call.after.value, call.returned.value, call.duration.count()};
+}
+
 }  // namespace
 
 NextCall Of(const takt_next_call& call) {
@@ -47,14 +51,8 @@ StepLimits Of(const takt_limits& limits) {
 
 template <>
 takt_request Defaults<takt_request>() {
-  const Request plain;
-  auto to = Zeroed<takt_request>();
-  to.arrival = Ns(plain.arrival), to.workflow_arrival = Ns(plain.workflow_arrival);
-  to.deadline = Ns(plain.deadline), to.expires_at = Ns(plain.expires_at);
-  to.sequences = plain.sequences;
-  to.output_tokens = Of(plain.output_tokens), to.workflow_tokens_left = Of(plain.workflow_tokens_left);
-  to.after = Of(plain.after);
-  to.prefix_block_tokens = PrefixBlocks{}.block_tokens.value;
+  takt_request to;
+  Fill(Request{}, to);
   return to;
 }
 
@@ -139,6 +137,28 @@ void Fill(const takt_request* from, Request& to) {
   if (r.n_scores > 0) {
     const auto* scores = FromC<ModelScore>(r.scores);
     to.scores = std::make_shared<const std::vector<ModelScore>>(scores, scores + r.n_scores);
+  }
+}
+
+void Fill(const Request& from, takt_request& to) {
+  to = Zeroed<takt_request>();
+  if (!from.chunkable) to.flags |= TAKT_REQUEST_UNCHUNKABLE;
+  if (!from.preemptible) to.flags |= TAKT_REQUEST_UNPREEMPTIBLE;
+  to.id = from.id.value, to.workflow = from.workflow.value, to.stage = from.stage.value, to.agent = from.agent.value;
+  to.tenant = from.tenant.value, to.adapter = from.adapter.value, to.session = from.session.value;
+  to.arrival = Ns(from.arrival), to.workflow_arrival = Ns(from.workflow_arrival);
+  to.deadline = Ns(from.deadline), to.expires_at = Ns(from.expires_at);
+  to.prompt_tokens = from.prompt_tokens.value, to.max_output_tokens = from.max_output_tokens.value;
+  to.sequences = from.sequences, to.priority = from.priority;
+  to.output_tokens = Of(from.output_tokens), to.workflow_tokens_left = Of(from.workflow_tokens_left);
+  to.after = Of(from.after);
+  to.next_call = Of(from.next_call);
+  to.compute = from.compute.count();
+  const PrefixBlocks plain, &prefix = from.prefix != nullptr ? *from.prefix : plain;
+  to.prefix_hashes = prefix.hashes.data(), to.n_prefix_hashes = prefix.hashes.size();
+  to.prefix_block_tokens = prefix.block_tokens.value;
+  if (from.scores != nullptr) {
+    to.scores = AsC<takt_model_score>(from.scores->data()), to.n_scores = from.scores->size();
   }
 }
 

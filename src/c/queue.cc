@@ -78,8 +78,9 @@ takt_result Of(QueueResult result) { return static_cast<takt_result>(result); }
 // What became of the call, or why there was none.
 template <class F>
 takt_result Ask(takt_queue* queue, F&& call) {
-  const takt_status status = Valid(queue);
-  return status == TAKT_OK ? Of(call(*queue->queue)) : -status;
+  if (const takt_status status = Valid(queue); status != TAKT_OK) return -status;
+  const Busy busy(*queue);
+  return Of(call(*queue->queue));
 }
 
 }  // namespace
@@ -90,13 +91,16 @@ using namespace takt::c;
 
 // ---- L0 -------------------------------------------------------------------------------------------------------------
 
-takt_status takt_ranker_create(const char* policy, takt_ranker** ranker, takt_error* error) noexcept {
+void takt_key_init(takt_key* key, size_t size) noexcept { Init(key, size); }
+
+takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ranker** ranker,
+                               takt_error* error) noexcept {
   if (ranker == nullptr) return Say(error, TAKT_E_NULL, "ranker is NULL");
   *ranker = nullptr;
   return UnlessMemoryEnds(error, [&]() -> takt_status {
-    absl::StatusOr<AnyPolicy> made = PolicyOf(policy);
-    if (!made.ok()) return Invalid(error, "policy: ", made.status());
-    *ranker = std::make_unique<takt_ranker>(*std::move(made)).release();
+    AnyPolicy made;
+    if (const takt_status status = MakePolicy(policy, key, made, error); status != TAKT_OK) return status;
+    *ranker = std::make_unique<takt_ranker>(std::move(made)).release();
     return TAKT_OK;
   });
 }
@@ -126,6 +130,7 @@ takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, 
     if (const takt_status sound = SoundToRank(at(i)); sound != TAKT_OK) return sound;
     if (n > 1 && stride < at(i)->struct_size) return TAKT_E_INVALID;
   }
+  const Busy busy(*ranker);
   for (std::size_t i = 0; i < n; ++i) {
     Request request;
     Fill(at(i), request);
@@ -149,9 +154,10 @@ takt_status takt_queue_create(const takt_queue_options* options, takt_queue** qu
     if (whole.reserved != 0) return NotReserved(error);
     const takt_status sound = SoundReserve("reserve_requests", whole.reserve_requests, error);
     if (sound != TAKT_OK) return sound;
-    absl::StatusOr<AnyPolicy> policy = PolicyOf(whole.policy);
-    if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
-    *queue = std::make_unique<takt_queue>(*std::move(policy), static_cast<std::size_t>(whole.reserve_requests),
+    AnyPolicy policy;
+    const takt_status made = MakePolicy(whole.policy, whole.key, policy, error);
+    if (made != TAKT_OK) return made;
+    *queue = std::make_unique<takt_queue>(std::move(policy), static_cast<std::size_t>(whole.reserve_requests),
                                           whole.hash_seed)
                  .release();
     return TAKT_OK;
@@ -175,7 +181,7 @@ takt_result takt_queue_push(takt_queue* queue, const takt_request* request, int6
   if (const takt_status status = FirstOf(Valid(queue), Sound(request)); status != TAKT_OK) return -status;
   Request filled;
   Fill(request, filled);
-  return Of(queue->queue->Push(filled, At(now)));
+  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Push(filled, At(now)); });
 }
 
 takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told, int64_t now) noexcept {
@@ -183,7 +189,7 @@ takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, ui
   if (told >= 2 * TAKT_TOLD_NEXT_CALL) return -TAKT_E_INVALID;
   Revised filled;
   Fill(request, told, filled);
-  return Of(queue->queue->Revise(filled, At(now)));
+  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Revise(filled, At(now)); });
 }
 
 takt_result takt_queue_erase(takt_queue* queue, uint64_t request) noexcept {

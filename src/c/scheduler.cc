@@ -95,8 +95,8 @@ takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt
   if (from.reserved != 0) return NotReserved(error);
   const SchedulerOptions options = OptionsOf(from);
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
-  absl::StatusOr<AnyPolicy> policy = PolicyOf(from.policy);
-  if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
+  AnyPolicy policy;
+  if (const takt_status made = MakePolicy(from.policy, from.key, policy, error); made != TAKT_OK) return made;
   absl::StatusOr<AnyPause> pause = from.pause == nullptr ? AnyPause() : MakePause(from.pause);
   if (!pause.ok()) return Invalid(error, "pause: ", pause.status());
   auto handle = std::make_unique<takt_scheduler>();
@@ -118,7 +118,7 @@ takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt
     handle->recorder.emplace(sink, RecorderOptions{from.record_plans != 0, from.record_flush_bytes});
   }
   auto scheduler =
-      Recorded<Scheduler>::Create(handle->recorder ? &*handle->recorder : nullptr, options, *std::move(policy),
+      Recorded<Scheduler>::Create(handle->recorder ? &*handle->recorder : nullptr, options, std::move(policy),
                                   *std::move(pause), handle->oracle ? &*handle->oracle : nullptr);
   if (!scheduler.ok()) return Invalid(error, "", scheduler.status());
   handle->scheduler.emplace(*std::move(scheduler));
@@ -221,16 +221,16 @@ takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const 
   return TAKT_OK;
 }
 
-takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, int64_t now,
+takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, const takt_key* key, int64_t now,
                                       takt_error* error) noexcept {
   if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
     return Say(error, status, takt_status_name(status));
   }
   PolicyChanged change;
   const takt_status status = UnlessMemoryEnds(error, [&]() -> takt_status {
-    absl::StatusOr<AnyPolicy> made = PolicyOf(policy);
-    if (!made.ok()) return Invalid(error, "policy: ", made.status());
-    change.policy = std::make_shared<const AnyPolicy>(*std::move(made));
+    AnyPolicy made;
+    if (const takt_status wrong = MakePolicy(policy, key, made, error); wrong != TAKT_OK) return wrong;
+    change.policy = std::make_shared<const AnyPolicy>(std::move(made));
     return TAKT_OK;
   });
   if (status != TAKT_OK) return status;

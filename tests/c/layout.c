@@ -205,7 +205,24 @@ PLACE(takt_kv_oracle, cached, 24);
 PLACE(takt_kv_oracle, reserve, 32);
 PLACE(takt_kv_oracle, release, 40);
 
-SIZE(takt_scheduler_options, 160);
+SIZE(takt_request_state, 40);
+PLACE(takt_request_state, struct_size, 0);
+PLACE(takt_request_state, has_run, 4);
+PLACE(takt_request_state, request, 8);
+PLACE(takt_request_state, enqueued, 16);
+PLACE(takt_request_state, generated, 24);
+PLACE(takt_request_state, returned, 28);
+PLACE(takt_request_state, computed, 32);
+PLACE(takt_request_state, reserved, 36);
+
+SIZE(takt_key, 32);
+PLACE(takt_key, struct_size, 0);
+PLACE(takt_key, reserved, 4);
+PLACE(takt_key, name, 8);
+PLACE(takt_key, context, 16);
+PLACE(takt_key, key, 24);
+
+SIZE(takt_scheduler_options, 168);
 PLACE(takt_scheduler_options, struct_size, 0);
 PLACE(takt_scheduler_options, max_running, 4);
 PLACE(takt_scheduler_options, max_waiting, 8);
@@ -234,6 +251,7 @@ PLACE(takt_scheduler_options, record_flush_bytes, 136);
 PLACE(takt_scheduler_options, record_plans, 144);
 PLACE(takt_scheduler_options, reserved, 148);
 PLACE(takt_scheduler_options, oracle, 152);
+PLACE(takt_scheduler_options, key, 160);
 
 SIZE(takt_scheduler_counts, 48);
 PLACE(takt_scheduler_counts, struct_size, 0);
@@ -275,11 +293,12 @@ PLACE(takt_explanation, n_parts, 56);
 PLACE(takt_explanation, reserved, 60);
 PLACE(takt_explanation, parts, 64);
 
-SIZE(takt_queue_options, 32);
+SIZE(takt_queue_options, 40);
 PLACE(takt_queue_options, struct_size, 0);
 PLACE(takt_queue_options, reserve_requests, 8);
 PLACE(takt_queue_options, hash_seed, 16);
 PLACE(takt_queue_options, policy, 24);
+PLACE(takt_queue_options, key, 32);
 
 SIZE(takt_ran, 16);
 PLACE(takt_ran, request, 0);

@@ -16,9 +16,10 @@ namespace {
 // Serves 32 requests at once; each that ends makes way for another.
 class Host {
  public:
-  Host() {
+  explicit Host(const takt_key* key = nullptr) {
     takt_scheduler_options options;
     takt_scheduler_options_init(&options, sizeof options);
+    options.key = key;
     options.kv_blocks = 4096, options.max_running = 16, options.reserve_requests = 256;
     REQUIRE(takt_scheduler_create(&options, &scheduler_, nullptr) == TAKT_OK);
     run_.resize(16), rows_.resize(16);
@@ -48,6 +49,7 @@ class Host {
     }
   }
 
+  std::uint64_t arrived() const { return arrived_; }
   std::uint64_t released() const { return released_; }
 
  private:
@@ -69,6 +71,25 @@ TEST_CASE("after warm-up nothing is allocated") {
   CHECK(after == before);
   CHECK(before > 0);
   CHECK(host.released() > 1000);
+}
+
+TEST_CASE("a key of the host's own is read when a request arrives, and by no step") {
+  std::uint64_t calls = 0;
+  takt_key key;
+  takt_key_init(&key, sizeof key);
+  key.name = "counted", key.context = &calls;
+  key.key = [](void* context, const takt_request_state* state) {
+    ++*static_cast<std::uint64_t*>(context);
+    return -static_cast<double>(state->request->id);
+  };
+  Host host(&key);
+  for (int i = 0; i < 200; ++i) host.Step();
+  const std::size_t before = allocations;
+  for (int i = 0; i < 2000; ++i) host.Step();
+  const std::size_t after = allocations;
+  CHECK(after == before);
+  CHECK(host.released() > 1000);
+  CHECK(calls == host.arrived());
 }
 
 TEST_CASE("a name that has an id costs no allocation") {

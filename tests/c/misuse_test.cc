@@ -140,7 +140,7 @@ TEST_CASE("null handles and null structs") {
   CHECK(takt_scheduler_commit(nullptr, 1, nullptr, 0, 0, 0) == TAKT_E_NULL);
   CHECK(takt_scheduler_commit(scheduler, 1, nullptr, 1, 0, 0) == TAKT_E_NULL);
   CHECK(takt_scheduler_step(scheduler, 1, nullptr, 1, 0, 0, nullptr, &plan, nullptr, 0) == TAKT_E_NULL);
-  CHECK(takt_scheduler_set_policy(nullptr, "fcfs", 0, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_set_policy(nullptr, "fcfs", nullptr, 0, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_policy(nullptr) == nullptr);
   std::array<takt_stat, 2> stats = {{{"none", 7}, {"none", 7}}};
   CHECK(takt_scheduler_stats(nullptr, stats.data(), 1) == 0);
@@ -256,7 +256,7 @@ TEST_CASE("a request that is scored and has not arrived has sequences, and estim
   up.type = TAKT_EVENT_INSTANCE_UP, up.u.instance_up.instance = &instance;
   REQUIRE(takt_router_on(router, &up, 1, 0) == TAKT_OK);
   takt_ranker* ranker = nullptr;
-  REQUIRE(takt_ranker_create("stjf", &ranker, nullptr) == TAKT_OK);
+  REQUIRE(takt_ranker_create("stjf", nullptr, &ranker, nullptr) == TAKT_OK);
   const auto score = [&](const takt_request& request, double& of) {
     return takt_router_score(router, &request, &instance.id, 1, 0, &of, nullptr);
   };
@@ -375,10 +375,10 @@ TEST_CASE("options at fault are named") {
   takt_scheduler* scheduler = Make();
   Watched watched;
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
-  CHECK(takt_scheduler_set_policy(scheduler, "no_such", 0, &watched.error) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_set_policy(scheduler, "no_such", nullptr, 0, &watched.error) == TAKT_E_INVALID);
   CHECK(std::string_view(watched.error.text).find("policy: ") == 0);
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
-  CHECK(takt_scheduler_set_policy(scheduler, "fcfs", 0, nullptr) == TAKT_OK);
+  CHECK(takt_scheduler_set_policy(scheduler, "fcfs", nullptr, 0, nullptr) == TAKT_OK);
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("fcfs"));
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
 

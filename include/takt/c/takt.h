@@ -167,6 +167,36 @@ typedef struct takt_request {
 
 TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;
 
+// ---- keys of the host's own -----------------------------------------------------------------------------------------
+
+// What is known of a request when its key is read.
+typedef struct takt_request_state {
+  uint32_t struct_size;  // this library's
+  uint32_t has_run;  // 1: a step has made progress for it
+  const takt_request* request;  // as revised; its times are set, and estimates that cannot be meant are unknown
+  int64_t enqueued;  // when it last joined those that wait
+  int32_t generated;  // output so far, per sequence
+  int32_t returned;  // tokens that tools have added to its context
+  int32_t computed;  // of its context, with KV on the GPU or in the host's memory, when it last joined
+  uint32_t reserved;
+} takt_request_state;
+
+// An order that is the host's own: smaller keys are sooner, of equal ones what arrived first; NaN is last. A key is read
+// when a request joins those that wait, at arrival and whenever it comes back, when it is revised, and when its order is
+// new; never by a step. What the function is shown stays for the call, and the function may not call the handle that
+// asks. Where no policy is named, the key alone orders; else the policy has it inside: "aged(custom,threshold=100)". A
+// log says custom(NAME), and does not hold `scores`. It replays in C++, where it is given a policy of that spec
+// (LogReplayOptions); takt_replay says which one is missing.
+typedef struct takt_key {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char* name;  // 1 to 64 letters, digits and _
+  void* context;
+  double (*key)(void* context, const takt_request_state* state);
+} takt_key;
+
+TAKT_API void takt_key_init(takt_key* key, size_t size) TAKT_NOEXCEPT;
+
 // ---- instances and workflows, for the router ------------------------------------------------------------------------
 
 typedef struct takt_instance {
@@ -561,6 +591,7 @@ typedef struct takt_scheduler_options {
   uint32_t record_plans;  // 1: whole plans instead of their digests
   uint32_t reserved;
   const takt_kv_oracle* oracle;  // TAKT_KV_MODE_ORACLE: who counts; it is copied. NULL for the other modes
+  const takt_key* key;  // of the host's own; it is copied. NULL: none
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
@@ -592,9 +623,9 @@ TAKT_API takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t ste
                                          size_t n, uint32_t flags, int64_t now, const takt_limits* limits,
                                          takt_plan* plan, takt_plan_entry* run_out, size_t run_cap) TAKT_NOEXCEPT;
 
-// Another order from here on; allocates. NULL: boosted_footprint.
-TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, int64_t now,
-                                               takt_error* error) TAKT_NOEXCEPT;
+// Another order from here on; allocates. `policy` and `key` as in takt_scheduler_options.
+TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, const takt_key* key,
+                                               int64_t now, takt_error* error) TAKT_NOEXCEPT;
 // What takt_scheduler_create makes the same of. Valid until the policy is another; NULL where the handle is none.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
 
@@ -679,8 +710,9 @@ enum {  // how long a key is good
   TAKT_TRAIT_AGES = 64  // what waits for long is promoted, which only a queue counts
 };
 
-// `policy` as in takt_scheduler_options.
-TAKT_API takt_status takt_ranker_create(const char* policy, takt_ranker** ranker, takt_error* error) TAKT_NOEXCEPT;
+// `policy` and `key` as in takt_scheduler_options.
+TAKT_API takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ranker** ranker,
+                                        takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_ranker_destroy(takt_ranker* ranker) TAKT_NOEXCEPT;
 TAKT_API uint32_t takt_ranker_traits(const takt_ranker* ranker) TAKT_NOEXCEPT;  // 0 where the handle is none
 // Of n requests, `stride` bytes apart: smaller is sooner, equal keys go by arrival, then by id. Never NaN. An estimate
@@ -701,6 +733,7 @@ typedef struct takt_queue_options {
   int64_t reserve_requests;  // storage made ready at creation
   uint64_t hash_seed;
   const char* policy;  // as in takt_scheduler_options
+  const takt_key* key;  // likewise
 } takt_queue_options;
 
 TAKT_API void takt_queue_options_init(takt_queue_options* options, size_t size) TAKT_NOEXCEPT;
