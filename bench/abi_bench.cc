@@ -114,14 +114,14 @@ class CallsInC {
     return Told(plan_.run);
   }
   void Commit(const StepResult& result, TimePoint now) {
-    takt_scheduler_commit(scheduler_.get(), result.step.value, Rows(result), result.rows.size(), Ns(now));
+    takt_scheduler_commit(scheduler_.get(), result.step.value, Rows(result), result.rows.size(), 0, Ns(now));
   }
 
  protected:
   // `copy`: the entries come into an array of the host's.
   const PlanInC& CommitAndPlan(const StepResult& result, TimePoint now, const StepLimits& limits, bool copy) {
     const takt_limits l = InC(limits);
-    takt_scheduler_step(scheduler_.get(), result.step.value, Rows(result), result.rows.size(), Ns(now), &l, &plan_,
+    takt_scheduler_step(scheduler_.get(), result.step.value, Rows(result), result.rows.size(), 0, Ns(now), &l, &plan_,
                         copy ? entries_.data() : nullptr, entries_.size());
     return Told(copy ? entries_.data() : plan_.run);
   }
@@ -331,7 +331,7 @@ void MeasureKeys(const char* policy) {
   }
   Ranker<AnyPolicy> cxx(*MakePolicy(policy));
   takt_ranker* made = nullptr;
-  Must(takt_ranker_create(policy, &made, nullptr));
+  Must(takt_ranker_create(policy, nullptr, &made, nullptr));
   std::vector<double> keys(kRequests);
   const auto all = [&](auto&& work) -> Block {
     return [work] {

@@ -36,8 +36,10 @@ if(TARGET highs::highs)
 endif()
 configure_package_config_file(cmake/taktConfig.cmake.in taktConfig.cmake INSTALL_DESTINATION ${_takt_cmake_dir})
 write_basic_package_version_file(taktConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/taktConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/taktConfigVersion.cmake
-  DESTINATION ${_takt_cmake_dir} COMPONENT takt_development)
+foreach(_component takt_development takt_c)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/taktConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/taktConfigVersion.cmake
+    DESTINATION ${_takt_cmake_dir} COMPONENT ${_component})
+endforeach()
 
 # pkg-config: takt, and takt-core, takt-learning, takt-sim, takt-planning; takt_c.
 file(RELATIVE_PATH _takt_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # so that the tree can be moved

@@ -6,6 +6,8 @@ add_library(takt_c SHARED
   record/replay.cc
   c/common.cc
   c/events.cc
+  c/ids.cc
+  c/policy.cc
   c/queue.cc
   c/inbox.cc
   c/router.cc

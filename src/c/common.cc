@@ -8,6 +8,7 @@
 #include "c/events.h"
 #include "c/handle.h"
 #include "c/memory.h"
+#include "c/stats.h"
 #include "takt/record.h"
 #include "takt/version.h"
 
@@ -24,9 +25,7 @@ void Keep([[maybe_unused]] Handle& handle) {
 
 template <>
 takt_error Defaults<takt_error>() {
-  takt_error to{};
-  to.struct_size = sizeof to;
-  return to;
+  return Zeroed<takt_error>();
 }
 
 namespace {
@@ -55,8 +54,10 @@ void takt_instance_init(takt_instance* instance, size_t size) noexcept { Init(in
 void takt_workflow_init(takt_workflow* workflow, size_t size) noexcept { Init(workflow, size); }
 void takt_limits_init(takt_limits* limits, size_t size) noexcept { Init(limits, size); }
 
-takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report, takt_error* error) noexcept {
-  if (const takt_status status = FirstOf(Given(bytes, n), Writable(report)); status != TAKT_OK) return status;
+takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report, takt_stat* stats, size_t n_stats,
+                        takt_error* error) noexcept {
+  if (const takt_status status = FirstOf(Given(bytes, n), Writable(report), Given(stats, n_stats)); status != TAKT_OK)
+    return status;
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     const absl::StatusOr<LogReplay> replay = ReplayLog(std::string_view(static_cast<const char*>(bytes), n));
     if (!replay.ok()) {
@@ -75,6 +76,7 @@ takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report,
       CopyText(replay->difference->what, to.difference, sizeof to.difference);
     }
     Write(to, report);
+    Tell(kCounters, replay->stats, stats, n_stats);
     return TAKT_OK;
   });
 }

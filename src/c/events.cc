@@ -11,6 +11,7 @@ namespace takt::c {
 
 namespace {
 
+// Not by its bits: what is padding there is zero here.
 takt_estimate Of(const Estimate& estimate) {
   takt_estimate to{};
   to.mean = estimate.mean;
@@ -31,30 +32,21 @@ StepLimits Of(const takt_limits& limits) {
 
 template <>
 takt_request Defaults<takt_request>() {
-  const Request plain;
-  takt_request to{};
-  to.struct_size = sizeof to;
-  to.arrival = Ns(plain.arrival), to.workflow_arrival = Ns(plain.workflow_arrival);
-  to.deadline = Ns(plain.deadline), to.expires_at = Ns(plain.expires_at);
-  to.sequences = plain.sequences;
-  to.output_tokens = Of(plain.output_tokens), to.workflow_tokens_left = Of(plain.workflow_tokens_left);
-  to.after = std::bit_cast<takt_work_after>(plain.after);
-  to.prefix_block_tokens = PrefixBlocks{}.block_tokens.value;
+  takt_request to;
+  Fill(Request{}, to);
   return to;
 }
 
 template <>
 takt_instance Defaults<takt_instance>() {
-  takt_instance to{};
-  to.struct_size = sizeof to;
+  auto to = Zeroed<takt_instance>();
   to.capacity = Instance::kUnbounded;
   return to;
 }
 
 template <>
 takt_workflow Defaults<takt_workflow>() {
-  takt_workflow to{};
-  to.struct_size = sizeof to;
+  auto to = Zeroed<takt_workflow>();
   to.arrival = to.deadline = TAKT_UNSET;
   return to;
 }
@@ -74,8 +66,15 @@ takt_status Sound(const takt_request* request) {
   takt_request local;
   const takt_request& r = Whole(request, local);
   constexpr std::uint32_t kFlags = TAKT_REQUEST_UNCHUNKABLE | TAKT_REQUEST_UNPREEMPTIBLE;
-  if ((r.flags & ~kFlags) != 0) return TAKT_E_INVALID;
-  return FirstOf(Given(r.prefix_hashes, r.n_prefix_hashes), Given(r.scores, r.n_scores));
+  const bool reserved = (r.reserved | r.output_tokens.reserved | r.workflow_tokens_left.reserved) == 0;
+  return FirstOf(Meant((r.flags & ~kFlags) == 0 && reserved), Given(r.prefix_hashes, r.n_prefix_hashes),
+                 Given(r.scores, r.n_scores));
+}
+
+takt_status SoundToRank(const takt_request* request) {
+  if (const takt_status status = Sound(request); status != TAKT_OK) return status;
+  takt_request local;
+  return Meant(Whole(request, local).sequences >= 1);
 }
 
 takt_status Sound(const takt_instance* instance) {
@@ -86,7 +85,8 @@ takt_status Sound(const takt_instance* instance) {
 }
 
 takt_status Sound(const takt_stage* stage) {
-  return stage == nullptr ? TAKT_E_NULL : Given(stage->after, stage->n_after);
+  if (stage == nullptr) return TAKT_E_NULL;
+  return FirstOf(Meant(stage->reserved == 0), Given(stage->after, stage->n_after));
 }
 
 takt_status Sound(const takt_workflow* workflow) {
@@ -130,6 +130,28 @@ void Fill(const takt_request* from, Request& to) {
   if (r.n_scores > 0) {
     const auto* scores = FromC<ModelScore>(r.scores);
     to.scores = std::make_shared<const std::vector<ModelScore>>(scores, scores + r.n_scores);
+  }
+}
+
+void Fill(const Request& from, takt_request& to) {
+  to = Zeroed<takt_request>();
+  if (!from.chunkable) to.flags |= TAKT_REQUEST_UNCHUNKABLE;
+  if (!from.preemptible) to.flags |= TAKT_REQUEST_UNPREEMPTIBLE;
+  to.id = from.id.value, to.workflow = from.workflow.value, to.stage = from.stage.value, to.agent = from.agent.value;
+  to.tenant = from.tenant.value, to.adapter = from.adapter.value, to.session = from.session.value;
+  to.arrival = Ns(from.arrival), to.workflow_arrival = Ns(from.workflow_arrival);
+  to.deadline = Ns(from.deadline), to.expires_at = Ns(from.expires_at);
+  to.prompt_tokens = from.prompt_tokens.value, to.max_output_tokens = from.max_output_tokens.value;
+  to.sequences = from.sequences, to.priority = from.priority;
+  to.output_tokens = Of(from.output_tokens), to.workflow_tokens_left = Of(from.workflow_tokens_left);
+  to.after = std::bit_cast<takt_work_after>(from.after);
+  to.next_call = std::bit_cast<takt_next_call>(from.next_call);
+  to.compute = from.compute.count();
+  const PrefixBlocks plain, &prefix = from.prefix != nullptr ? *from.prefix : plain;
+  to.prefix_hashes = prefix.hashes.data(), to.n_prefix_hashes = prefix.hashes.size();
+  to.prefix_block_tokens = prefix.block_tokens.value;
+  if (from.scores != nullptr) {
+    to.scores = AsC<takt_model_score>(from.scores->data()), to.n_scores = from.scores->size();
   }
 }
 

@@ -30,6 +30,7 @@ takt_limits Defaults<takt_limits>();
 
 // Whether what the structs point to is there, and every number in them can be meant.
 takt_status Sound(const takt_request* request);
+takt_status SoundToRank(const takt_request* request);  // of one that need not arrive
 takt_status Sound(const takt_instance* instance);
 takt_status Sound(const takt_stage* stage);
 takt_status Sound(const takt_workflow* workflow);
@@ -38,6 +39,7 @@ takt_status Sound(const takt_workflow* workflow);
 void Fill(const takt_request* from, Request& to);
 void FillNumbers(const takt_request* from, Request& to);  // all but prefix and scores
 void Fill(const takt_request* from, std::uint32_t told, Revised& to);
+void Fill(const Request& from, takt_request& to);  // which points into `from`
 void Fill(const takt_instance* from, Instance& to);
 void Fill(const takt_stage& from, WorkflowStage& to);
 void Fill(const takt_workflow* from, Workflow& to);
@@ -84,15 +86,24 @@ T OfType(std::uint32_t type, T otherwise, F&& f) {
   }
 }
 
-// What an event holds besides numbers.
+// What an event holds besides numbers that may be anything.
 template <class E>
 takt_status SoundAs(const E*, const takt_event& e) {
   if constexpr (std::same_as<E, Arrived>) return Sound(e.u.arrived.request);
   if constexpr (std::same_as<E, Revised>) {
     const bool known = e.u.revised.told < 2 * TAKT_TOLD_NEXT_CALL;
-    return FirstOf(known ? TAKT_OK : TAKT_E_INVALID, Sound(e.u.revised.request));
+    return FirstOf(Meant(known && e.u.revised.reserved == 0), Sound(e.u.revised.request));
   }
+  if constexpr (std::same_as<E, ToolCalled>) return Meant(e.u.tool_called.reserved == 0);
+  if constexpr (std::same_as<E, ToolReturned>) return Meant(e.u.tool_returned.reserved == 0);
+  if constexpr (std::same_as<E, Unblocked> || std::same_as<E, KvArrived> || std::same_as<E, KvLost>) {
+    return Meant(e.u.kv.reserved == 0);
+  }
+  if constexpr (std::same_as<E, MoveDone>) return Meant(e.u.move_done.reserved == 0);
   if constexpr (std::same_as<E, InstanceUp>) return Sound(e.u.instance_up.instance);
+  if constexpr (std::same_as<E, InstanceReported>) return Meant(e.u.instance_reported.reserved == 0);
+  if constexpr (std::same_as<E, StageEnded>) return Meant(e.u.stage_ended.reserved == 0);
+  if constexpr (std::same_as<E, WorkflowEnded>) return Meant(e.u.workflow_ended.reserved == 0);
   if constexpr (std::same_as<E, WorkflowDeclared>) return Sound(e.u.workflow_declared.workflow);
   if constexpr (std::same_as<E, WorkflowGrown>) {
     return FirstOf(Sound(e.u.workflow_grown.stage), Given(e.u.workflow_grown.before, e.u.workflow_grown.n_before));
@@ -127,11 +138,11 @@ void Fill(const takt_event& from, NotReady& to);
 void Fill(const takt_event& from, KvArrived& to);
 void Fill(const takt_event& from, KvLost& to);
 void Fill(const takt_event& from, KvPinned& to);
-void Fill(const takt_event& from, KvFreed& to);
 void Fill(const takt_event& from, ToolCalled& to);
 void Fill(const takt_event& from, ToolReturned& to);
 void Fill(const takt_event& from, Cancelled& to);
 void Fill(const takt_event& from, MoveDone& to);
+void Fill(const takt_event& from, KvFreed& to);
 void Fill(const takt_event& from, Drain& to);
 void Fill(const takt_event& from, RequestStarted& to);
 void Fill(const takt_event& from, RequestServed& to);

@@ -21,6 +21,13 @@ inline constexpr std::uint32_t kLargestStruct = 4096;
 template <class T>
 T Defaults();
 
+template <class T>
+T Zeroed() {
+  T to{};
+  to.struct_size = sizeof to;
+  return to;
+}
+
 // Whether the caller's struct says how large it is, and has nothing in it that this library does not know.
 template <class T>
 takt_status Readable(const T* in) {
@@ -94,27 +101,42 @@ inline takt_status Say(takt_error* error, takt_status code, std::string_view tex
 
 // ---- handles --------------------------------------------------------------------------------------------------------
 
+// The first word of a handle.
+enum class Kind : std::uint32_t {
+  kScheduler = 0x7a6b7401u,
+  kRouter,
+  kRanker,
+  kQueue,
+  kInbox,
+  kIds,
+  kDestroyed = 0xdeadda7au,
+};
+
 struct Handle {
-  explicit Handle(std::uint32_t kind) : magic(kind) {}
+  explicit Handle(Kind is) : kind(is) {}
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
-  std::uint32_t magic;
-  bool busy = false;  // a call that may call back
+  Kind kind;
+  mutable bool busy = false;  // a call that may call back, though it only looks
   Handle* kept = nullptr;
 };
-
-inline constexpr std::uint32_t kDestroyed = 0xdeadda7au;
 
 // A handle that was destroyed, in builds with assertions: its words stay, so that a later call is found out.
 void Keep(Handle& handle);
 
+// Whether it is a handle of this kind, whatever it does.
 template <class H>
-takt_status Valid(const H* handle) {
+takt_status Known(const H* handle) {
   if (handle == nullptr) [[unlikely]]
     return TAKT_E_NULL;
-  if (handle->magic != H::kMagic) [[unlikely]]
-    return TAKT_E_HANDLE;
+  return handle->kind == H::kKind ? TAKT_OK : TAKT_E_HANDLE;
+}
+
+template <class H>
+takt_status Valid(const H* handle) {
+  if (const takt_status status = Known(handle); status != TAKT_OK) [[unlikely]]
+    return status;
   return handle->busy ? TAKT_E_BUSY : TAKT_OK;
 }
 
@@ -122,7 +144,7 @@ template <class H>
 takt_status Destroy(H* handle) {
   if (handle == nullptr) return TAKT_OK;
   if (const takt_status status = Valid(handle); status != TAKT_OK) return status;
-  static_cast<volatile std::uint32_t&>(handle->magic) = kDestroyed;
+  static_cast<volatile Kind&>(handle->kind) = Kind::kDestroyed;
 #ifdef NDEBUG
   delete handle;
 #else
@@ -135,13 +157,13 @@ takt_status Destroy(H* handle) {
 // While a call may call back.
 class Busy {
  public:
-  explicit Busy(Handle& handle) : handle_(handle) { handle_.busy = true; }
+  explicit Busy(const Handle& handle) : handle_(handle) { handle_.busy = true; }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
   ~Busy() { handle_.busy = false; }
 
  private:
-  Handle& handle_;
+  const Handle& handle_;
 };
 
 // The first status that is not TAKT_OK.
@@ -155,6 +177,8 @@ takt_status FirstOf(takt_status first, Rest... rest) {
 
 // n elements at `array`.
 inline takt_status Given(const void* array, std::size_t n) { return n > 0 && array == nullptr ? TAKT_E_NULL : TAKT_OK; }
+
+inline takt_status Meant(bool could_be) { return could_be ? TAKT_OK : TAKT_E_INVALID; }
 
 }  // namespace takt::c
 

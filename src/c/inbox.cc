@@ -41,6 +41,6 @@ takt_status takt_inbox_create(uint32_t kind, size_t capacity, takt_inbox** inbox
 takt_status takt_inbox_destroy(takt_inbox* inbox) noexcept { return Destroy(inbox); }
 
 takt_status takt_inbox_push(takt_inbox* inbox, const takt_event* event, uint32_t* pushed) noexcept {
-  if (const takt_status status = Valid(inbox); status != TAKT_OK) return status;
+  if (const takt_status status = Known(inbox); status != TAKT_OK) return status;
   return inbox->of_scheduler ? Push(*inbox->of_scheduler, event, pushed) : Push(*inbox->of_router, event, pushed);
 }

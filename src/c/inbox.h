@@ -10,11 +10,11 @@
 #include "takt/inbox.h"
 
 struct takt_inbox : takt::c::Handle {
-  static constexpr std::uint32_t kMagic = 0x7a6b7405u;
+  static constexpr takt::c::Kind kKind = takt::c::Kind::kInbox;
 
-  takt_inbox(std::uint32_t kind, std::size_t capacity) : Handle(kMagic) {
-    if (kind == TAKT_INBOX_OF_SCHEDULER) of_scheduler.emplace(capacity);
-    if (kind == TAKT_INBOX_OF_ROUTER) of_router.emplace(capacity);
+  takt_inbox(std::uint32_t of, std::size_t capacity) : Handle(kKind) {
+    if (of == TAKT_INBOX_OF_SCHEDULER) of_scheduler.emplace(capacity);
+    if (of == TAKT_INBOX_OF_ROUTER) of_router.emplace(capacity);
   }
   void End() { of_scheduler.reset(), of_router.reset(); }
 
@@ -22,5 +22,21 @@ struct takt_inbox : takt::c::Handle {
   std::optional<takt::Inbox> of_scheduler;
   std::optional<takt::RouterInbox> of_router;
 };
+
+namespace takt::c {
+
+// Calls tell(event) with what has come for a handle.
+template <class H, class E, class F>
+takt_status TakeAll(H* handle, takt_inbox* inbox, std::optional<BasicInbox<E>> takt_inbox::* of_handle, std::size_t* n,
+                    F&& tell) {
+  if (const takt_status status = FirstOf(Valid(handle), Valid(inbox)); status != TAKT_OK) return status;
+  if (!(inbox->*of_handle)) return TAKT_E_INVALID;
+  const Busy busy(*handle), drained(*inbox);
+  const std::size_t taken = (inbox->*of_handle)->Drain(tell);
+  if (n != nullptr) *n = taken;
+  return TAKT_OK;
+}
+
+}  // namespace takt::c
 
 #endif  // TAKT_SRC_C_INBOX_H_

@@ -2,6 +2,7 @@
 #ifndef TAKT_SRC_C_MEMORY_H_
 #define TAKT_SRC_C_MEMORY_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,14 @@ takt_status ReadableOptions(const T* options, takt_error* error) {
   const takt_status status = Readable(options);
   if (status == TAKT_OK) return TAKT_OK;
   return Say(error, status, status == TAKT_E_NULL ? "options is NULL" : "options.struct_size or what is behind it");
+}
+
+inline takt_status NotReserved(takt_error* error) { return Say(error, TAKT_E_INVALID, "reserved: must be 0"); }
+
+// Storage that is made ready at creation.
+inline takt_status SoundReserve(const char* field, std::int64_t n, takt_error* error) {
+  if (0 <= n && n <= std::int64_t{1} << 31) return TAKT_OK;
+  return Say(error, TAKT_E_INVALID, field + (" is " + std::to_string(n)) + ": must be 0 to 2147483648");
 }
 
 inline takt_status Invalid(takt_error* error, std::string_view field, const absl::Status& status) {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,14 +13,15 @@
 #include "c/handle.h"
 #include "c/layout.h"
 #include "c/memory.h"
-#include "takt/policy/registry.h"
+#include "c/policy.h"
 #include "takt/queue/ranker.h"
-#include "takt/scheduler.h"
+#include "takt/scheduler_options.h"
+#include "takt/state/revise.h"
 
 struct takt_ranker : takt::c::Handle {
-  static constexpr std::uint32_t kMagic = 0x7a6b7403u;
+  static constexpr takt::c::Kind kKind = takt::c::Kind::kRanker;
 
-  explicit takt_ranker(takt::AnyPolicy policy) : Handle(kMagic) { ranker.emplace(std::move(policy)); }
+  explicit takt_ranker(takt::AnyPolicy policy) : Handle(kKind) { ranker.emplace(std::move(policy)); }
   void End() { ranker.reset(); }
 
   std::optional<takt::Ranker<takt::AnyPolicy>> ranker;
@@ -29,9 +29,9 @@ struct takt_ranker : takt::c::Handle {
 };
 
 struct takt_queue : takt::c::Handle {
-  static constexpr std::uint32_t kMagic = 0x7a6b7404u;
+  static constexpr takt::c::Kind kKind = takt::c::Kind::kQueue;
 
-  takt_queue(takt::AnyPolicy policy, std::size_t reserve, std::uint64_t hash_seed) : Handle(kMagic) {
+  takt_queue(takt::AnyPolicy policy, std::size_t reserve, std::uint64_t hash_seed) : Handle(kKind) {
     queue.emplace(std::move(policy), reserve, hash_seed);
   }
   void End() { queue.reset(); }
@@ -49,24 +49,29 @@ static_assert(static_cast<std::uint32_t>(WaitsFor::kUnblock) == TAKT_WAITS_FOR_U
 
 template <>
 takt_queue_options Defaults<takt_queue_options>() {
-  takt_queue_options to{};
-  to.struct_size = sizeof to;
-  to.reserve_requests = 1024;
+  auto to = Zeroed<takt_queue_options>();
+  to.reserve_requests = SchedulerOptions{}.reserve_requests;
   return to;
 }
 template <>
 takt_pressure Defaults<takt_pressure>() {
-  takt_pressure to{};
-  to.struct_size = sizeof to;
-  to.engines = 1;
+  auto to = Zeroed<takt_pressure>();
+  to.engines = QueuePressure{}.engines;
   return to;
 }
 
 namespace {
 
-absl::StatusOr<AnyPolicy> PolicyOf(const char* spec) {
-  if (spec == nullptr) return DefaultPolicy<AnyPolicy>::Make();
-  return MakePolicy(spec);
+takt_status Sound(const takt_ran* ran, std::size_t n) {
+  if (const takt_status status = Given(ran, n); status != TAKT_OK) return status;
+  const auto meant = [](std::int32_t tokens) { return 0 <= tokens && tokens <= internal::kMostRequestTokens; };
+  return Meant(std::all_of(ran, ran + n, [&](const takt_ran& r) { return meant(r.prefill) && meant(r.output); }));
+}
+
+takt_status Sound(const takt_holding* holding, std::size_t n) {
+  if (const takt_status status = Given(holding, n); status != TAKT_OK) return status;
+  return Meant(
+      std::all_of(holding, holding + n, [](const takt_holding& h) { return h.blocks >= 0 && h.reserved == 0; }));
 }
 
 takt_result Of(QueueResult result) { return static_cast<takt_result>(result); }
@@ -74,8 +79,9 @@ takt_result Of(QueueResult result) { return static_cast<takt_result>(result); }
 // What became of the call, or why there was none.
 template <class F>
 takt_result Ask(takt_queue* queue, F&& call) {
-  const takt_status status = Valid(queue);
-  return status == TAKT_OK ? Of(call(*queue->queue)) : -status;
+  if (const takt_status status = Valid(queue); status != TAKT_OK) return -status;
+  const Busy busy(*queue);
+  return Of(call(*queue->queue));
 }
 
 }  // namespace
@@ -86,13 +92,16 @@ using namespace takt::c;
 
 // ---- L0 -------------------------------------------------------------------------------------------------------------
 
-takt_status takt_ranker_create(const char* policy, takt_ranker** ranker, takt_error* error) noexcept {
+void takt_key_init(takt_key* key, size_t size) noexcept { Init(key, size); }
+
+takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ranker** ranker,
+                               takt_error* error) noexcept {
   if (ranker == nullptr) return Say(error, TAKT_E_NULL, "ranker is NULL");
   *ranker = nullptr;
   return UnlessMemoryEnds(error, [&]() -> takt_status {
-    absl::StatusOr<AnyPolicy> made = PolicyOf(policy);
-    if (!made.ok()) return Invalid(error, "policy: ", made.status());
-    *ranker = std::make_unique<takt_ranker>(*std::move(made)).release();
+    AnyPolicy made;
+    if (const takt_status status = MakePolicy(policy, key, made, error); status != TAKT_OK) return status;
+    *ranker = std::make_unique<takt_ranker>(std::move(made)).release();
     return TAKT_OK;
   });
 }
@@ -119,10 +128,10 @@ takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, 
   };
   if (n > 1 && stride % alignof(takt_request) != 0) return TAKT_E_INVALID;
   for (std::size_t i = 0; i < n; ++i) {
-    if (const takt_status sound = Sound(at(i)); sound != TAKT_OK) return sound;
+    if (const takt_status sound = SoundToRank(at(i)); sound != TAKT_OK) return sound;
     if (n > 1 && stride < at(i)->struct_size) return TAKT_E_INVALID;
-    if (at(i)->sequences < 1) return TAKT_E_INVALID;
   }
+  const Busy busy(*ranker);
   for (std::size_t i = 0; i < n; ++i) {
     FillNumbers(at(i), ranker->asked);
     keys[i] = ranker->ranker->Key(ranker->asked, At(now));
@@ -142,13 +151,13 @@ takt_status takt_queue_create(const takt_queue_options* options, takt_queue** qu
   takt_queue_options local;
   const takt_queue_options& whole = Whole(options, local);
   return UnlessMemoryEnds(error, [&]() -> takt_status {
-    if (whole.reserve_requests < 0 || whole.reserve_requests > (std::int64_t{1} << 31)) {
-      return Say(error, TAKT_E_INVALID,
-                 "reserve_requests is " + std::to_string(whole.reserve_requests) + ": must be 0 to 2147483648");
-    }
-    absl::StatusOr<AnyPolicy> policy = PolicyOf(whole.policy);
-    if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
-    *queue = std::make_unique<takt_queue>(*std::move(policy), static_cast<std::size_t>(whole.reserve_requests),
+    if (whole.reserved != 0) return NotReserved(error);
+    const takt_status sound = SoundReserve("reserve_requests", whole.reserve_requests, error);
+    if (sound != TAKT_OK) return sound;
+    AnyPolicy policy;
+    const takt_status made = MakePolicy(whole.policy, whole.key, policy, error);
+    if (made != TAKT_OK) return made;
+    *queue = std::make_unique<takt_queue>(std::move(policy), static_cast<std::size_t>(whole.reserve_requests),
                                           whole.hash_seed)
                  .release();
     return TAKT_OK;
@@ -172,7 +181,7 @@ takt_result takt_queue_push(takt_queue* queue, const takt_request* request, int6
   if (const takt_status status = FirstOf(Valid(queue), Sound(request)); status != TAKT_OK) return -status;
   Request filled;
   Fill(request, filled);
-  return Of(queue->queue->Push(filled, At(now)));
+  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Push(filled, At(now)); });
 }
 
 takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told, int64_t now) noexcept {
@@ -180,7 +189,7 @@ takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, ui
   if (told >= 2 * TAKT_TOLD_NEXT_CALL) return -TAKT_E_INVALID;
   Revised filled;
   Fill(request, told, filled);
-  return Of(queue->queue->Revise(filled, At(now)));
+  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Revise(filled, At(now)); });
 }
 
 takt_result takt_queue_erase(takt_queue* queue, uint64_t request) noexcept {
@@ -220,13 +229,13 @@ takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64_t now) n
 
 takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure,
                            int64_t now) noexcept {
-  const takt_status status = FirstOf(Valid(queue), Given(ran, n), pressure == nullptr ? TAKT_OK : Readable(pressure));
+  const takt_status status = FirstOf(Valid(queue), Sound(ran, n), pressure == nullptr ? TAKT_OK : Readable(pressure));
   if (status != TAKT_OK) return status;
   QueuePressure told;
   if (pressure != nullptr) {
     takt_pressure local;
     const takt_pressure& whole = Whole(pressure, local);
-    if (whole.head > TAKT_WAITS_FOR_UNBLOCK || whole.engines < 1) return TAKT_E_INVALID;
+    if (whole.head > TAKT_WAITS_FOR_UNBLOCK || whole.kv_tokens < 0 || whole.engines < 1) return TAKT_E_INVALID;
     if (whole.limits != nullptr) {
       if (const takt_status of_limits = Readable(whole.limits); of_limits != TAKT_OK) return of_limits;
       takt_limits local_limits;
@@ -241,7 +250,7 @@ takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, con
 }
 
 takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n, size_t* counted) noexcept {
-  if (const takt_status status = FirstOf(Valid(queue), Given(ran, n)); status != TAKT_OK) return status;
+  if (const takt_status status = FirstOf(Valid(queue), Sound(ran, n)); status != TAKT_OK) return status;
   std::size_t done = 0;
   for (const AnyWaitingQueue::Ran& r : std::span(FromC<AnyWaitingQueue::Ran>(ran), n)) {
     done += queue->queue->Computed(r) == QueueResult::kDone ? 1u : 0u;
@@ -253,7 +262,7 @@ takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n
 takt_status takt_queue_victims(takt_queue* queue, const takt_holding* holding, size_t n, int32_t need,
                                uint64_t beneficiary, int64_t now, const uint64_t** victims,
                                size_t* n_victims) noexcept {
-  const takt_status status = FirstOf(Valid(queue), Given(holding, n), Given(victims, 1), Given(n_victims, 1));
+  const takt_status status = FirstOf(Valid(queue), Sound(holding, n), Given(victims, 1), Given(n_victims, 1));
   if (status != TAKT_OK) return status;
   queue->queue->Victims({FromC<AnyWaitingQueue::Holding>(holding), n}, {need}, At(now), queue->victims, {beneficiary});
   *victims = AsC<std::uint64_t>(queue->victims.data());

@@ -14,15 +14,16 @@
 #include "c/inbox.h"
 #include "c/layout.h"
 #include "c/memory.h"
+#include "c/stats.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/registry.h"
 
 struct takt_router : takt::c::Handle {
-  static constexpr std::uint32_t kMagic = 0x7a6b7402u;
+  static constexpr takt::c::Kind kKind = takt::c::Kind::kRouter;
 
-  takt_router() : Handle(kMagic) {}
+  takt_router() : Handle(kKind) {}
   void End() { router.reset(); }
 
   std::optional<takt::Router> router;
@@ -33,8 +34,7 @@ namespace takt::c {
 template <>
 takt_router_options Defaults<takt_router_options>() {
   const RouterOptions plain;
-  takt_router_options to{};
-  to.struct_size = sizeof to;
+  auto to = Zeroed<takt_router_options>();
   to.window = plain.window;
   to.max_outstanding = plain.max_outstanding;
   to.reserve_requests = plain.reserve_requests;
@@ -46,6 +46,7 @@ takt_router_options Defaults<takt_router_options>() {
 namespace {
 
 takt_status Create(const takt_router_options& from, takt_router** to, takt_error* error) {
+  if (from.reserved != 0) return NotReserved(error);
   RouterOptions options;
   options.max_outstanding = from.max_outstanding, options.window = from.window;
   options.fail_unfit = from.fail_unfit != 0;
@@ -63,16 +64,6 @@ takt_status Create(const takt_router_options& from, takt_router** to, takt_error
   *to = handle.release();
   return TAKT_OK;
 }
-
-struct Counter {
-  const char* name;
-  std::uint64_t RouterStats::* value;
-};
-constexpr auto kCounters = std::to_array<Counter>({
-#define TAKT_COUNTER(name, text) {#name, &RouterStats::name},
-    TAKT_ROUTER_STATS(TAKT_COUNTER)
-#undef TAKT_COUNTER
-});
 
 }  // namespace
 }  // namespace takt::c
@@ -101,12 +92,8 @@ takt_status takt_router_on(takt_router* router, const takt_event* events, size_t
 }
 
 takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now, size_t* n) noexcept {
-  if (const takt_status status = FirstOf(Valid(router), Valid(inbox)); status != TAKT_OK) return status;
-  if (!inbox->of_router) return TAKT_E_INVALID;
-  const std::size_t taken =
-      inbox->of_router->Drain([&](const RouterEvent& event) { router->router->On(event, At(now)); });
-  if (n != nullptr) *n = taken;
-  return TAKT_OK;
+  return TakeAll(router, inbox, &takt_inbox::of_router, n,
+                 [&](const RouterEvent& event) { router->router->On(event, At(now)); });
 }
 
 takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) noexcept {
@@ -132,7 +119,7 @@ takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) noe
 
 takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances, size_t n,
                               int64_t now, double* scores, size_t* possible) noexcept {
-  const takt_status status = FirstOf(Valid(router), Sound(request), Given(instances, n), Given(scores, n));
+  const takt_status status = FirstOf(Valid(router), SoundToRank(request), Given(instances, n), Given(scores, n));
   if (status != TAKT_OK) return status;
   Request filled;
   Fill(request, filled);
@@ -157,14 +144,8 @@ const char* takt_router_policy(const takt_router* router) noexcept {
   return Valid(router) == TAKT_OK ? router->router->policy().spec().c_str() : nullptr;
 }
 
-size_t takt_router_stat_count(void) noexcept { return kCounters.size(); }
-
-takt_status takt_router_stat(const takt_router* router, size_t index, const char** name, uint64_t* value) noexcept {
-  if (const takt_status status = Valid(router); status != TAKT_OK) return status;
-  if (index >= kCounters.size()) return TAKT_E_INVALID;
-  if (name != nullptr) *name = kCounters[index].name;
-  if (value != nullptr) *value = router->router->stats().*kCounters[index].value;
-  return TAKT_OK;
+size_t takt_router_stats(const takt_router* router, takt_stat* stats, size_t n) noexcept {
+  return Valid(router) == TAKT_OK ? Tell(kRouterCounters, router->router->stats(), stats, n) : 0;
 }
 
 takt_status takt_router_count(const takt_router* router, takt_router_counts* counts) noexcept {

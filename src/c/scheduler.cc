@@ -16,17 +16,20 @@
 #include "c/inbox.h"
 #include "c/layout.h"
 #include "c/memory.h"
+#include "c/oracle.h"
+#include "c/policy.h"
+#include "c/stats.h"
 #include "takt/pause/registry.h"
-#include "takt/policy/registry.h"
 #include "takt/record.h"
 
 // A scheduler, recorded where the host has a sink for the log.
 struct takt_scheduler : takt::c::Handle {
-  static constexpr std::uint32_t kMagic = 0x7a6b7401u;
+  static constexpr takt::c::Kind kKind = takt::c::Kind::kScheduler;
 
-  takt_scheduler() : Handle(kMagic) {}
-  void End() { scheduler.reset(), recorder.reset(); }
+  takt_scheduler() : Handle(kKind) {}
+  void End() { scheduler.reset(), recorder.reset(), oracle.reset(); }
 
+  std::optional<takt::c::HostOracle> oracle;
   std::optional<takt::Recorder> recorder;
   std::optional<takt::Recorded<takt::Scheduler>> scheduler;
 };
@@ -34,10 +37,16 @@ struct takt_scheduler : takt::c::Handle {
 namespace takt::c {
 
 template <>
+takt_kv_oracle Defaults<takt_kv_oracle>() {
+  auto to = Zeroed<takt_kv_oracle>();
+  to.block_tokens = SchedulerOptions{}.kv_block_tokens.value;
+  return to;
+}
+
+template <>
 takt_scheduler_options Defaults<takt_scheduler_options>() {
   const SchedulerOptions plain;
-  takt_scheduler_options to{};
-  to.struct_size = sizeof to;
+  auto to = Zeroed<takt_scheduler_options>();
   to.max_running = plain.max_running, to.max_waiting = plain.max_waiting;
   to.reserve_requests = plain.reserve_requests;
   to.shed = static_cast<std::uint32_t>(plain.shed), to.order = static_cast<std::uint32_t>(plain.order);
@@ -82,30 +91,35 @@ SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
   return to;
 }
 
-absl::StatusOr<AnyPolicy> PolicyOf(const char* spec) {
-  if (spec == nullptr) return DefaultPolicy<AnyPolicy>::Make();
-  return MakePolicy(spec);
-}
-
 takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt_error* error) {
+  if (from.reserved != 0) return NotReserved(error);
   const SchedulerOptions options = OptionsOf(from);
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
-  if (options.kv == KvMode::kOracle) {
-    return Say(error, TAKT_E_INVALID, "kv is oracle: must be one of none, ledger; this version asks no host about KV");
-  }
-  absl::StatusOr<AnyPolicy> policy = PolicyOf(from.policy);
-  if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
+  AnyPolicy policy;
+  if (const takt_status made = MakePolicy(from.policy, from.key, policy, error); made != TAKT_OK) return made;
   absl::StatusOr<AnyPause> pause = from.pause == nullptr ? AnyPause() : MakePause(from.pause);
   if (!pause.ok()) return Invalid(error, "pause: ", pause.status());
   auto handle = std::make_unique<takt_scheduler>();
+  if (from.oracle != nullptr) {
+    if (const takt_status status = Readable(from.oracle); status != TAKT_OK) {
+      return Say(error, status, "oracle.struct_size or what is behind it");
+    }
+    takt_kv_oracle local;
+    const takt_kv_oracle& oracle = Whole(from.oracle, local);
+    if (oracle.snapshot == nullptr || oracle.reserve == nullptr || oracle.release == nullptr) {
+      return Say(error, TAKT_E_NULL, "oracle: snapshot, reserve and release must be there");
+    }
+    handle->oracle.emplace(oracle);
+  }
   if (from.record != nullptr) {
     const auto sink = [write = from.record, context = from.record_context](std::string_view bytes) {
       write(context, bytes.data(), bytes.size());
     };
     handle->recorder.emplace(sink, RecorderOptions{from.record_plans != 0, from.record_flush_bytes});
   }
-  auto scheduler = Recorded<Scheduler>::Create(handle->recorder ? &*handle->recorder : nullptr, options,
-                                               *std::move(policy), *std::move(pause));
+  auto scheduler =
+      Recorded<Scheduler>::Create(handle->recorder ? &*handle->recorder : nullptr, options, std::move(policy),
+                                  *std::move(pause), handle->oracle ? &*handle->oracle : nullptr);
   if (!scheduler.ok()) return Invalid(error, "", scheduler.status());
   handle->scheduler.emplace(*std::move(scheduler));
   *to = handle.release();
@@ -136,19 +150,13 @@ StepLimits LimitsOf(const takt_limits* limits) {
   return Of(Whole(limits, local));
 }
 
-StepResult ResultOf(std::uint64_t step, const takt_row_result* rows, std::size_t n) {
-  return {{step}, {FromC<RowResult>(rows), n}};
+takt_status Sound(const takt_row_result* rows, std::size_t n, std::uint32_t flags) {
+  return FirstOf(Given(rows, n), Meant((flags & ~std::uint32_t{TAKT_REST_AS_PLANNED}) == 0));
 }
 
-struct Counter {
-  const char* name;
-  std::uint64_t Stats::* value;
-};
-constexpr auto kCounters = std::to_array<Counter>({
-#define TAKT_COUNTER(name, text) {#name, &Stats::name},
-    TAKT_STATS(TAKT_COUNTER)
-#undef TAKT_COUNTER
-});
+StepResult ResultOf(std::uint64_t step, const takt_row_result* rows, std::size_t n, std::uint32_t flags) {
+  return {{step}, {FromC<RowResult>(rows), n}, (flags & TAKT_REST_AS_PLANNED) != 0};
+}
 
 }  // namespace
 }  // namespace takt::c
@@ -156,6 +164,7 @@ constexpr auto kCounters = std::to_array<Counter>({
 using namespace takt;
 using namespace takt::c;
 
+void takt_kv_oracle_init(takt_kv_oracle* oracle, size_t size) noexcept { Init(oracle, size); }
 void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) noexcept { Init(options, size); }
 
 takt_status takt_scheduler_create(const takt_scheduler_options* options, takt_scheduler** scheduler,
@@ -179,38 +188,31 @@ takt_status takt_scheduler_on(takt_scheduler* scheduler, const takt_event* event
 }
 
 takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* inbox, int64_t now, size_t* n) noexcept {
-  if (const takt_status status = FirstOf(Valid(scheduler), Valid(inbox)); status != TAKT_OK) return status;
-  if (!inbox->of_scheduler) return TAKT_E_INVALID;
-  const Busy busy(*scheduler);
-  const std::size_t taken =
-      inbox->of_scheduler->Drain([&](const Event& event) { scheduler->scheduler->On(event, At(now)); });
-  if (n != nullptr) *n = taken;
-  return TAKT_OK;
+  return TakeAll(scheduler, inbox, &takt_inbox::of_scheduler, n,
+                 [&](const Event& event) { scheduler->scheduler->On(event, At(now)); });
 }
 
 takt_status takt_scheduler_plan(takt_scheduler* scheduler, int64_t now, const takt_limits* limits,
                                 takt_plan* plan) noexcept {
-  return takt_scheduler_step(scheduler, 0, nullptr, 0, now, limits, plan, nullptr, 0);
+  return takt_scheduler_step(scheduler, 0, nullptr, 0, 0, now, limits, plan, nullptr, 0);
 }
 
 takt_status takt_scheduler_commit(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows, size_t n,
-                                  int64_t now) noexcept {
-  if (const takt_status status = FirstOf(Valid(scheduler), Given(rows, n)); status != TAKT_OK) return status;
+                                  uint32_t flags, int64_t now) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Sound(rows, n, flags)); status != TAKT_OK) return status;
   const Busy busy(*scheduler);
-  scheduler->scheduler->Commit(ResultOf(step, rows, n), At(now));
+  scheduler->scheduler->Commit(ResultOf(step, rows, n, flags), At(now));
   return TAKT_OK;
 }
 
 takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows, size_t n,
-                                int64_t now, const takt_limits* limits, takt_plan* plan, takt_plan_entry* run_out,
-                                size_t run_cap) noexcept {
-  if (const takt_status status = FirstOf(Valid(scheduler), Given(rows, n), ReadableOrNull(limits), Writable(plan));
-      status != TAKT_OK) {
-    return status;
-  }
-  if (step == 0 && n > 0) return TAKT_E_INVALID;
+                                uint32_t flags, int64_t now, const takt_limits* limits, takt_plan* plan,
+                                takt_plan_entry* run_out, size_t run_cap) noexcept {
+  const takt_status status = FirstOf(Valid(scheduler), Sound(rows, n, flags), ReadableOrNull(limits), Writable(plan));
+  if (status != TAKT_OK) return status;
+  if (step == 0 && (n > 0 || flags != 0)) return TAKT_E_INVALID;
   const Busy busy(*scheduler);
-  if (step != 0) scheduler->scheduler->Commit(ResultOf(step, rows, n), At(now));
+  if (step != 0) scheduler->scheduler->Commit(ResultOf(step, rows, n, flags), At(now));
   const StepPlan& made = scheduler->scheduler->Plan(At(now), LimitsOf(limits));
   Tell(made, plan);
   if (run_out != nullptr && !made.run.empty()) {
@@ -219,16 +221,16 @@ takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const 
   return TAKT_OK;
 }
 
-takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, int64_t now,
+takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, const takt_key* key, int64_t now,
                                       takt_error* error) noexcept {
   if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
     return Say(error, status, takt_status_name(status));
   }
   PolicyChanged change;
   const takt_status status = UnlessMemoryEnds(error, [&]() -> takt_status {
-    absl::StatusOr<AnyPolicy> made = PolicyOf(policy);
-    if (!made.ok()) return Invalid(error, "policy: ", made.status());
-    change.policy = std::make_shared<const AnyPolicy>(*std::move(made));
+    AnyPolicy made;
+    if (const takt_status wrong = MakePolicy(policy, key, made, error); wrong != TAKT_OK) return wrong;
+    change.policy = std::make_shared<const AnyPolicy>(std::move(made));
     return TAKT_OK;
   });
   if (status != TAKT_OK) return status;
@@ -242,15 +244,8 @@ const char* takt_scheduler_policy(const takt_scheduler* scheduler) noexcept {
   return scheduler->scheduler->scheduler().policy().spec().c_str();
 }
 
-size_t takt_scheduler_stat_count(void) noexcept { return kCounters.size(); }
-
-takt_status takt_scheduler_stat(const takt_scheduler* scheduler, size_t index, const char** name,
-                                uint64_t* value) noexcept {
-  if (const takt_status status = Valid(scheduler); status != TAKT_OK) return status;
-  if (index >= kCounters.size()) return TAKT_E_INVALID;
-  if (name != nullptr) *name = kCounters[index].name;
-  if (value != nullptr) *value = scheduler->scheduler->scheduler().stats().*kCounters[index].value;
-  return TAKT_OK;
+size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat* stats, size_t n) noexcept {
+  return Valid(scheduler) == TAKT_OK ? Tell(kCounters, scheduler->scheduler->scheduler().stats(), stats, n) : 0;
 }
 
 takt_status takt_scheduler_count(const takt_scheduler* scheduler, takt_scheduler_counts* counts) noexcept {
@@ -263,6 +258,7 @@ takt_status takt_scheduler_count(const takt_scheduler* scheduler, takt_scheduler
 
 takt_status takt_scheduler_kv(const takt_scheduler* scheduler, takt_kv_use* use) noexcept {
   if (const takt_status status = FirstOf(Valid(scheduler), Writable(use)); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
   const KvUse kv = scheduler->scheduler->scheduler().kv();
   takt_kv_use to{0,
                  kv.total.value,
@@ -279,6 +275,7 @@ takt_status takt_scheduler_kv(const takt_scheduler* scheduler, takt_kv_use* use)
 takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t request,
                                    takt_explanation* explanation) noexcept {
   if (const takt_status status = FirstOf(Valid(scheduler), Writable(explanation)); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
   const Explanation why = scheduler->scheduler->scheduler().Explain({request});
   takt_explanation to{};
   to.status = static_cast<std::uint32_t>(why.status), to.waits_for = static_cast<std::uint32_t>(why.waits_for);
@@ -302,6 +299,7 @@ takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* er
   if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
     return Say(error, status, takt_status_name(status));
   }
+  const Busy busy(*scheduler);
   const char* fault = scheduler->scheduler->scheduler().Inconsistency();
   return fault == nullptr ? TAKT_OK : Say(error, TAKT_E_CORRUPT, fault);
 }

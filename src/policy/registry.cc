@@ -33,7 +33,7 @@
 namespace takt {
 namespace {
 
-constexpr std::string_view kAged = "aged";
+constexpr std::string_view kAged = "aged", kCustom = "custom";
 
 // visit(policy, summary) for every policy, at its defaults.
 template <class V>
@@ -98,7 +98,7 @@ std::string PolicyNames() {
 }  // namespace
 
 absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options,
-                                     const EnginePace* pace) {
+                                     const EnginePace* pace, const AnyPolicy* custom) {
   absl::StatusOr<Call> call = internal::Parse("policy", spec);
   if (!call.ok()) return call.status();
   std::optional<AgingOptions> aging;
@@ -111,6 +111,14 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
     call = internal::Parse("policy", inner);
     if (!call.ok()) return call.status();
     if (call->name == kAged) return Invalid(spec, "a policy ages once");
+  }
+  if (call->name == kCustom && call->options.empty() && call->policies.size() <= 1 && options.empty()) {
+    const std::string own =
+        call->policies.empty() ? std::string() : "custom(" + std::string(call->policies.front()) + ")";
+    if (custom == nullptr || (!own.empty() && own != custom->spec())) {
+      return Invalid(spec, Quoted(own.empty() ? kCustom : own) + " is a policy of the host's own, and was not given");
+    }
+    return aging ? AnyPolicy(Aged(*custom, *aging)) : *custom;
   }
   if (!call->policies.empty()) {
     return Invalid(spec, Quoted(call->policies.front()) + " is no option: options are NAME=VALUE");

@@ -25,7 +25,7 @@ int main(void) {
   plan.struct_size = sizeof plan;
   size_t n = 0, left = 3;
   for (int64_t now = 0; left > 0; now += 10000000) {
-    if (takt_scheduler_step(scheduler, n > 0 ? plan.id : 0, rows, n, now, NULL, &plan, NULL, 0) != TAKT_OK) return 1;
+    if (takt_scheduler_step(scheduler, n > 0 ? plan.id : 0, rows, n, 0, now, NULL, &plan, NULL, 0) != TAKT_OK) return 1;
     for (n = 0; n < plan.n_run; ++n) {  // here an engine computes
       const takt_plan_entry* entry = &plan.run[n];
       rows[n].request = entry->request, rows[n].lane = entry->lane, rows[n].drafts = 0;

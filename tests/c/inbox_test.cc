@@ -47,10 +47,7 @@ TEST_CASE("what threads push reaches the scheduler once, in the order of each") 
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(taken == 2 * kThreads * kEach);
-  for (std::size_t i = 0; i < takt_scheduler_stat_count(); ++i) {
-    const char* name = nullptr;
-    std::uint64_t value = 0;
-    REQUIRE(takt_scheduler_stat(scheduler, i, &name, &value) == TAKT_OK);
+  for (const auto& [name, value] : StatsOf(takt_scheduler_stats, scheduler)) {
     const std::string_view counter = name;
     if (counter == "arrived" || counter == "cancelled") CHECK(value == kThreads * kEach);
     if (counter == "events_unknown") CHECK(value == 0);

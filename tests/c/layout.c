@@ -11,6 +11,10 @@ PLACE(takt_error, struct_size, 0);
 PLACE(takt_error, code, 4);
 PLACE(takt_error, text, 8);
 
+SIZE(takt_stat, 16);
+PLACE(takt_stat, name, 0);
+PLACE(takt_stat, value, 8);
+
 SIZE(takt_estimate, 32);
 PLACE(takt_estimate, mean, 0);
 PLACE(takt_estimate, quantiles, 8);
@@ -170,7 +174,57 @@ PLACE(takt_plan, reserved, 108);
 PLACE(takt_plan, dropped, 112);
 PLACE(takt_plan, n_dropped, 120);
 
-SIZE(takt_scheduler_options, 152);
+SIZE(takt_kv_snapshot, 16);
+PLACE(takt_kv_snapshot, total, 0);
+PLACE(takt_kv_snapshot, free, 4);
+PLACE(takt_kv_snapshot, pending, 8);
+PLACE(takt_kv_snapshot, reserved, 12);
+
+SIZE(takt_kv_hit, 40);
+PLACE(takt_kv_hit, request, 0);
+PLACE(takt_kv_hit, prefix_hashes, 8);
+PLACE(takt_kv_hit, n_prefix_hashes, 16);
+PLACE(takt_kv_hit, prefix_block_tokens, 24);
+PLACE(takt_kv_hit, prompt_tokens, 28);
+PLACE(takt_kv_hit, tokens, 32);
+PLACE(takt_kv_hit, reserved, 36);
+
+SIZE(takt_kv_wish, 32);
+PLACE(takt_kv_wish, request, 0);
+PLACE(takt_kv_wish, have, 8);
+PLACE(takt_kv_wish, want, 12);
+PLACE(takt_kv_wish, admission, 16);
+PLACE(takt_kv_wish, granted, 20);
+PLACE(takt_kv_wish, refusal, 24);
+PLACE(takt_kv_wish, reserved, 28);
+
+SIZE(takt_kv_oracle, 48);
+PLACE(takt_kv_oracle, struct_size, 0);
+PLACE(takt_kv_oracle, block_tokens, 4);
+PLACE(takt_kv_oracle, context, 8);
+PLACE(takt_kv_oracle, snapshot, 16);
+PLACE(takt_kv_oracle, cached, 24);
+PLACE(takt_kv_oracle, reserve, 32);
+PLACE(takt_kv_oracle, release, 40);
+
+SIZE(takt_request_state, 40);
+PLACE(takt_request_state, struct_size, 0);
+PLACE(takt_request_state, has_run, 4);
+PLACE(takt_request_state, request, 8);
+PLACE(takt_request_state, enqueued, 16);
+PLACE(takt_request_state, generated, 24);
+PLACE(takt_request_state, returned, 28);
+PLACE(takt_request_state, computed, 32);
+PLACE(takt_request_state, reserved, 36);
+
+SIZE(takt_key, 32);
+PLACE(takt_key, struct_size, 0);
+PLACE(takt_key, reserved, 4);
+PLACE(takt_key, name, 8);
+PLACE(takt_key, context, 16);
+PLACE(takt_key, key, 24);
+
+SIZE(takt_scheduler_options, 168);
 PLACE(takt_scheduler_options, struct_size, 0);
 PLACE(takt_scheduler_options, max_running, 4);
 PLACE(takt_scheduler_options, max_waiting, 8);
@@ -198,6 +252,8 @@ PLACE(takt_scheduler_options, record_context, 128);
 PLACE(takt_scheduler_options, record_flush_bytes, 136);
 PLACE(takt_scheduler_options, record_plans, 144);
 PLACE(takt_scheduler_options, reserved, 148);
+PLACE(takt_scheduler_options, oracle, 152);
+PLACE(takt_scheduler_options, key, 160);
 
 SIZE(takt_scheduler_counts, 48);
 PLACE(takt_scheduler_counts, struct_size, 0);
@@ -239,11 +295,12 @@ PLACE(takt_explanation, n_parts, 56);
 PLACE(takt_explanation, reserved, 60);
 PLACE(takt_explanation, parts, 64);
 
-SIZE(takt_queue_options, 32);
+SIZE(takt_queue_options, 40);
 PLACE(takt_queue_options, struct_size, 0);
 PLACE(takt_queue_options, reserve_requests, 8);
 PLACE(takt_queue_options, hash_seed, 16);
 PLACE(takt_queue_options, policy, 24);
+PLACE(takt_queue_options, key, 32);
 
 SIZE(takt_ran, 16);
 PLACE(takt_ran, request, 0);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -61,6 +62,45 @@ std::int64_t Alive(const takt_scheduler* scheduler) {
   return counts.alive;
 }
 
+// An oracle that grants what it is asked for, and calls the scheduler.
+struct Asked {
+  takt_scheduler* scheduler = nullptr;  // while it is being made, none
+  std::int32_t free = 64;
+  std::array<int, 4> calls = {};
+  int others = 0;  // answers but TAKT_E_BUSY
+
+  void Call(std::size_t which) {
+    ++calls[which];
+    if (scheduler == nullptr) return;
+    auto use = Sized<takt_kv_use>();
+    for (const takt_status status : {takt_scheduler_kv(scheduler, &use), takt_scheduler_on(scheduler, nullptr, 0, 0),
+                                     takt_scheduler_check(scheduler, nullptr), takt_scheduler_destroy(scheduler)}) {
+      others += status == TAKT_E_BUSY ? 0 : 1;
+    }
+  }
+};
+
+takt_kv_oracle OracleOf(Asked* asked) {
+  takt_kv_oracle oracle;
+  takt_kv_oracle_init(&oracle, sizeof oracle);
+  oracle.context = asked;
+  oracle.snapshot = [](void* context, takt_kv_snapshot* to) {
+    auto* self = static_cast<Asked*>(context);
+    self->Call(0);
+    to->total = 64, to->free = self->free;
+  };
+  oracle.cached = [](void* context, takt_kv_hit*, std::size_t) { static_cast<Asked*>(context)->Call(1); };
+  oracle.reserve = [](void* context, std::uint64_t, takt_kv_wish* wishes, std::size_t n) {
+    static_cast<Asked*>(context)->Call(2);
+    for (std::size_t i = 0; i < n; ++i) wishes[i].granted = 7;
+  };
+  oracle.release = [](void* context, std::uint64_t, std::uint32_t) {
+    static_cast<Asked*>(context)->Call(3);
+    return -1;
+  };
+  return oracle;
+}
+
 std::string FaultOf(const takt_scheduler_options& options, takt_status expected = TAKT_E_INVALID) {
   Watched watched;
   auto* scheduler = reinterpret_cast<takt_scheduler*>(&watched);
@@ -85,7 +125,6 @@ TEST_CASE("null handles and null structs") {
   auto plan = Sized<takt_plan>();
   auto routing = Sized<takt_routing>();
   auto explanation = Sized<takt_explanation>();
-  std::uint64_t value = 0;
   const auto options = Options();
 
   CHECK(takt_scheduler_create(nullptr, &scheduler, nullptr) == TAKT_E_NULL);
@@ -98,14 +137,18 @@ TEST_CASE("null handles and null structs") {
   CHECK(takt_scheduler_on(scheduler, nullptr, 1, 0) == TAKT_E_NULL);
   CHECK(takt_scheduler_plan(nullptr, 0, nullptr, &plan) == TAKT_E_NULL);
   CHECK(takt_scheduler_plan(scheduler, 0, nullptr, nullptr) == TAKT_E_NULL);
-  CHECK(takt_scheduler_commit(nullptr, 1, nullptr, 0, 0) == TAKT_E_NULL);
-  CHECK(takt_scheduler_commit(scheduler, 1, nullptr, 1, 0) == TAKT_E_NULL);
-  CHECK(takt_scheduler_step(scheduler, 1, nullptr, 1, 0, nullptr, &plan, nullptr, 0) == TAKT_E_NULL);
-  CHECK(takt_scheduler_set_policy(nullptr, "fcfs", 0, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_commit(nullptr, 1, nullptr, 0, 0, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_commit(scheduler, 1, nullptr, 1, 0, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_step(scheduler, 1, nullptr, 1, 0, 0, nullptr, &plan, nullptr, 0) == TAKT_E_NULL);
+  CHECK(takt_scheduler_set_policy(nullptr, "fcfs", nullptr, 0, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_policy(nullptr) == nullptr);
-  CHECK(takt_scheduler_stat(nullptr, 0, nullptr, &value) == TAKT_E_NULL);
-  CHECK(takt_scheduler_stat(scheduler, 0, nullptr, nullptr) == TAKT_OK);
-  CHECK(takt_scheduler_stat(scheduler, takt_scheduler_stat_count(), nullptr, &value) == TAKT_E_INVALID);
+  std::array<takt_stat, 2> stats = {{{"none", 7}, {"none", 7}}};
+  CHECK(takt_scheduler_stats(nullptr, stats.data(), 1) == 0);
+  CHECK(takt_scheduler_stats(scheduler, nullptr, 1) == 0);
+  CHECK(takt_scheduler_stats(scheduler, stats.data(), 1) > 40);
+  CHECK(stats[0].name == std::string_view("arrived"));
+  CHECK(stats[1].value == 7);
+  CHECK(takt_router_stats(reinterpret_cast<takt_router*>(scheduler), stats.data(), 2) == 0);
   CHECK(takt_scheduler_count(scheduler, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_kv(scheduler, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_explain(nullptr, 1, &explanation) == TAKT_E_NULL);
@@ -117,7 +160,7 @@ TEST_CASE("null handles and null structs") {
   CHECK(takt_router_wake_at(router, nullptr) == TAKT_E_NULL);
   CHECK(takt_router_instance_of(router, 1, nullptr) == TAKT_E_NULL);
   CHECK(takt_router_policy(nullptr) == nullptr);
-  CHECK(takt_replay(nullptr, 1, nullptr, nullptr) == TAKT_E_NULL);
+  CHECK(takt_replay(nullptr, 1, nullptr, nullptr, 0, nullptr) == TAKT_E_NULL);
   takt_request_init(nullptr, sizeof(takt_request));
 
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
@@ -132,12 +175,32 @@ TEST_CASE("a batch in which one event is malformed does not happen") {
   takt_event& last = events[1];
   const auto tell = [&] { return takt_scheduler_on(scheduler, events.data(), events.size(), 0); };
 
-  for (const std::uint32_t type : {0u, 9u, 11u, 63u, 64u, 67u, 73u, 74u, 0xffffffffu}) {
+  for (const std::uint32_t type : {0u, 11u, 12u, 17u, 63u, 64u, 67u, 73u, 74u, 0xffffffffu}) {
     CAPTURE(type);
     last.type = type;
     CHECK(tell() == TAKT_E_INVALID);
   }
   last = Arrives(odd), last.reserved = 1;
+  CHECK(tell() == TAKT_E_INVALID);
+  odd = RequestOf(2), odd.reserved = 1, last = Arrives(odd);
+  CHECK(tell() == TAKT_E_INVALID);
+  for (const auto estimate : {&takt_request::output_tokens, &takt_request::workflow_tokens_left}) {
+    odd = RequestOf(2), (odd.*estimate).reserved = 1;
+    CHECK(tell() == TAKT_E_INVALID);
+  }
+  odd = RequestOf(2);
+  last.type = TAKT_EVENT_REVISED, last.u.revised = {&odd, 0, 1};
+  CHECK(tell() == TAKT_E_INVALID);
+  last.type = TAKT_EVENT_TOOL_CALLED, last.u.tool_called = {1, 0, 0, 1, 0};
+  CHECK(tell() == TAKT_E_INVALID);
+  last.type = TAKT_EVENT_TOOL_RETURNED, last.u.tool_returned = {1, 0, 1, {}};
+  CHECK(tell() == TAKT_E_INVALID);
+  last.u.kv = {1, 0, 1};
+  for (const std::uint32_t type : {TAKT_EVENT_UNBLOCKED, TAKT_EVENT_KV_ARRIVED, TAKT_EVENT_KV_LOST}) {
+    last.type = type;
+    CHECK(tell() == TAKT_E_INVALID);
+  }
+  last.type = TAKT_EVENT_MOVE_DONE, last.u.move_done = {1, 0, 1};
   CHECK(tell() == TAKT_E_INVALID);
   last = Arrives(odd), last.u.arrived.request = nullptr;
   CHECK(tell() == TAKT_E_NULL);
@@ -160,6 +223,62 @@ TEST_CASE("a batch in which one event is malformed does not happen") {
   CHECK(tell() == TAKT_OK);
   CHECK(Alive(scheduler) == 2);
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+}
+
+TEST_CASE("what is reserved in facts of routers is zero") {
+  takt_router* router = MakeRouter();
+  takt_stage stage{};
+  stage.calls = 1, stage.reserved = 1;
+  takt_workflow workflow;
+  takt_workflow_init(&workflow, sizeof workflow);
+  workflow.id = 1, workflow.stages = &stage, workflow.n_stages = 1;
+  std::array<takt_event, 5> events{};
+  events[0].type = TAKT_EVENT_INSTANCE_REPORTED, events[0].u.instance_reported = {1, 0, 0, 0, 0, 1};
+  events[1].type = TAKT_EVENT_STAGE_ENDED, events[1].u.stage_ended = {1, 0, 1};
+  events[2].type = TAKT_EVENT_WORKFLOW_ENDED, events[2].u.workflow_ended = {1, 0, 1};
+  events[3].type = TAKT_EVENT_WORKFLOW_DECLARED, events[3].u.workflow_declared = {&workflow};
+  events[4].type = TAKT_EVENT_WORKFLOW_GROWN, events[4].u.workflow_grown = {1, &stage, nullptr, 0};
+  for (const takt_event& event : events) {
+    CAPTURE(event.type);
+    CHECK(takt_router_on(router, &event, 1, 0) == TAKT_E_INVALID);
+  }
+  stage.reserved = 0;
+  CHECK(takt_router_on(router, &events[3], 2, 0) == TAKT_OK);
+  CHECK(takt_router_destroy(router) == TAKT_OK);
+}
+
+TEST_CASE("a request that is scored and has not arrived has sequences, and estimates that are numbers") {
+  takt_router* router = MakeRouter();
+  takt_instance instance;
+  takt_instance_init(&instance, sizeof instance);
+  instance.id = 1;
+  takt_event up{};
+  up.type = TAKT_EVENT_INSTANCE_UP, up.u.instance_up.instance = &instance;
+  REQUIRE(takt_router_on(router, &up, 1, 0) == TAKT_OK);
+  takt_ranker* ranker = nullptr;
+  REQUIRE(takt_ranker_create("stjf", nullptr, &ranker, nullptr) == TAKT_OK);
+  const auto score = [&](const takt_request& request, double& of) {
+    return takt_router_score(router, &request, &instance.id, 1, 0, &of, nullptr);
+  };
+  const auto key = [&](const takt_request& request, double& of) {
+    return takt_ranker_keys(ranker, &request, 1, 0, 0, &of);
+  };
+
+  takt_request request = RequestOf(1);
+  double as_score = 7, as_key = 7, scored = 0, ranked = 0;
+  for (const std::int32_t sequences : {0, -1}) {
+    request.sequences = sequences;
+    CHECK(score(request, as_score) == TAKT_E_INVALID);
+    CHECK(key(request, as_key) == TAKT_E_INVALID);
+  }
+  CHECK((as_score == 7 && as_key == 7));
+  request.sequences = 1;
+  REQUIRE((score(request, scored) == TAKT_OK && key(request, ranked) == TAKT_OK));
+  request.workflow_tokens_left.mean = request.output_tokens.mean = std::numeric_limits<double>::quiet_NaN();
+  REQUIRE((score(request, as_score) == TAKT_OK && key(request, as_key) == TAKT_OK));
+  CHECK((as_score == scored && as_key == ranked));
+  CHECK(takt_ranker_destroy(ranker) == TAKT_OK);
+  CHECK(takt_router_destroy(router) == TAKT_OK);
 }
 
 // A struct of a header to come: this library does not know its end.
@@ -233,20 +352,33 @@ TEST_CASE("options at fault are named") {
     CAPTURE(field, faults);
     CHECK(faults.find(field) != std::string::npos);
   }
-  options = Options(), options.kv = 2;
-  CHECK(FaultOf(options).find("kv is oracle") == 0);
+  options = Options(), options.kv = TAKT_KV_MODE_ORACLE;
+  CHECK(FaultOf(options).find("kv: an oracle is needed for kOracle") == 0);
+  takt_kv_oracle oracle;
+  takt_kv_oracle_init(&oracle, sizeof oracle);
+  options.oracle = &oracle;
+  CHECK(FaultOf(options, TAKT_E_NULL).find("oracle: snapshot, reserve and release") == 0);
+  oracle = OracleOf(nullptr), options.kv = TAKT_KV_MODE_LEDGER;
+  CHECK(FaultOf(options).find("kv: an oracle is needed for kOracle") == 0);
+  options.kv = TAKT_KV_MODE_ORACLE, oracle.block_tokens = 0;
+  CHECK(FaultOf(options).find("oracle: block_tokens() is 0") == 0);
+  oracle.struct_size = 3;
+  CHECK(FaultOf(options, TAKT_E_SIZE).find("oracle.struct_size") == 0);
   options = Options(), options.policy = "no_such";
   CHECK(FaultOf(options).find("policy: ") == 0);
   options = Options(), options.pause = "no_such";
   CHECK(FaultOf(options).find("pause: ") == 0);
 
+  options = Options(), options.reserved = 1;
+  CHECK(FaultOf(options) == "reserved: must be 0");
+
   takt_scheduler* scheduler = Make();
   Watched watched;
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
-  CHECK(takt_scheduler_set_policy(scheduler, "no_such", 0, &watched.error) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_set_policy(scheduler, "no_such", nullptr, 0, &watched.error) == TAKT_E_INVALID);
   CHECK(std::string_view(watched.error.text).find("policy: ") == 0);
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
-  CHECK(takt_scheduler_set_policy(scheduler, "fcfs", 0, nullptr) == TAKT_OK);
+  CHECK(takt_scheduler_set_policy(scheduler, "fcfs", nullptr, 0, nullptr) == TAKT_OK);
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("fcfs"));
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
 
@@ -259,13 +391,20 @@ TEST_CASE("options at fault are named") {
   router_options.placement = nullptr, router_options.window = -1;
   CHECK(takt_router_create(&router_options, &router, &watched.error) == TAKT_E_INVALID);
   CHECK(std::string_view(watched.error.text).find("window is -1") == 0);
+  router_options.window = 0, router_options.reserved = 1;
+  CHECK(takt_router_create(&router_options, &router, &watched.error) == TAKT_E_INVALID);
+  CHECK(std::string_view(watched.error.text) == "reserved: must be 0");
 }
 
-TEST_CASE("a step without a number has no rows") {
+TEST_CASE("a step without a number has no rows, and no flag is unknown") {
   takt_scheduler* scheduler = Make();
   const takt_row_result row{};
   auto plan = Sized<takt_plan>();
-  CHECK(takt_scheduler_step(scheduler, 0, &row, 1, 0, nullptr, &plan, nullptr, 0) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_step(scheduler, 0, &row, 1, 0, 0, nullptr, &plan, nullptr, 0) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_step(scheduler, 0, nullptr, 0, TAKT_REST_AS_PLANNED, 0, nullptr, &plan, nullptr, 0) ==
+        TAKT_E_INVALID);
+  CHECK(takt_scheduler_step(scheduler, 1, nullptr, 0, 2, 0, nullptr, &plan, nullptr, 0) == TAKT_E_INVALID);
+  CHECK(takt_scheduler_commit(scheduler, 1, nullptr, 0, 2, 0) == TAKT_E_INVALID);
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
 }
 
@@ -298,6 +437,32 @@ struct Caller {
   int calls = 0;
 };
 
+TEST_CASE("an oracle may not call the scheduler that asks it, and may answer nonsense") {
+  Asked asked;
+  const takt_kv_oracle oracle = OracleOf(&asked);
+  takt_scheduler_options options = Options();
+  options.kv = TAKT_KV_MODE_ORACLE, options.oracle = &oracle;
+  asked.scheduler = Make(options);
+  const takt_request request = RequestOf(1);
+  const takt_event event = Arrives(request);
+  auto plan = Sized<takt_plan>();
+  auto use = Sized<takt_kv_use>();
+  CHECK(takt_scheduler_on(asked.scheduler, &event, 1, 0) == TAKT_OK);
+  CHECK(takt_scheduler_plan(asked.scheduler, 0, nullptr, &plan) == TAKT_OK);
+  CHECK(plan.n_run == 1);
+  takt_scheduler_commit(asked.scheduler, plan.id, nullptr, 0, TAKT_REST_AS_PLANNED, 0);
+  takt_event cancelled{};
+  cancelled.type = TAKT_EVENT_CANCELLED, cancelled.u.request = 1;
+  CHECK(takt_scheduler_on(asked.scheduler, &cancelled, 1, 0) == TAKT_OK);
+  CHECK(asked.calls == std::array<int, 4>{asked.calls[0], 1, 1, 1});
+  asked.free = -5;
+  CHECK(takt_scheduler_kv(asked.scheduler, &use) == TAKT_OK);
+  CHECK(use.free == 0);
+  CHECK(asked.calls[0] > 1);
+  CHECK(asked.others == 0);
+  CHECK(takt_scheduler_destroy(asked.scheduler) == TAKT_OK);
+}
+
 TEST_CASE("a callback may not call the handle that calls it") {
   Caller caller;
   takt_scheduler_options options = Options();
@@ -318,6 +483,42 @@ TEST_CASE("a callback may not call the handle that calls it") {
   CHECK(takt_scheduler_destroy(caller.scheduler) == TAKT_OK);
 }
 
+struct Drainer {
+  takt_scheduler* scheduler = nullptr;
+  takt_inbox* inbox = nullptr;
+  takt_scheduler* other = nullptr;
+  std::array<takt_status, 4> answers = {};
+};
+
+TEST_CASE("an inbox that is being drained is not drained or destroyed, and may be pushed to") {
+  Drainer drainer;
+  takt_scheduler_options options = Options();
+  options.record = [](void* context, const void*, std::size_t) {
+    auto* self = static_cast<Drainer*>(context);
+    if (self->inbox == nullptr) return;  // still being made
+    takt_event event{};
+    event.type = TAKT_EVENT_CANCELLED, event.u.request = 2;
+    self->answers = {takt_scheduler_take(self->other, self->inbox, 0, nullptr), takt_inbox_destroy(self->inbox),
+                     takt_scheduler_take(self->scheduler, self->inbox, 0, nullptr),
+                     takt_inbox_push(self->inbox, &event, nullptr)};
+  };
+  options.record_context = &drainer, options.record_flush_bytes = 1;
+  drainer.scheduler = Make(options), drainer.other = Make();
+  REQUIRE(takt_inbox_create(TAKT_INBOX_OF_SCHEDULER, 0, &drainer.inbox, nullptr) == TAKT_OK);
+  takt_event event{};
+  event.type = TAKT_EVENT_CANCELLED, event.u.request = 1;
+  REQUIRE(takt_inbox_push(drainer.inbox, &event, nullptr) == TAKT_OK);
+  std::size_t n = 0;
+  CHECK(takt_scheduler_take(drainer.scheduler, drainer.inbox, 0, &n) == TAKT_OK);
+  CHECK(n == 1);
+  CHECK(drainer.answers == std::array<takt_status, 4>{TAKT_E_BUSY, TAKT_E_BUSY, TAKT_E_BUSY, TAKT_OK});
+  CHECK(takt_scheduler_take(drainer.other, drainer.inbox, 0, &n) == TAKT_OK);
+  CHECK(n == 1);
+  CHECK(takt_inbox_destroy(drainer.inbox) == TAKT_OK);
+  CHECK(takt_scheduler_destroy(drainer.other) == TAKT_OK);
+  CHECK(takt_scheduler_destroy(drainer.scheduler) == TAKT_OK);
+}
+
 TEST_CASE("a log that is none, and one that is damaged") {
   std::string log;
   takt_scheduler_options options = Options();
@@ -333,15 +534,15 @@ TEST_CASE("a log that is none, and one that is damaged") {
 
   Watched watched;
   auto report = Sized<takt_replay_report>();
-  CHECK(takt_replay(log.data(), log.size(), &report, &watched.error) == TAKT_OK);
+  CHECK(takt_replay(log.data(), log.size(), &report, nullptr, 0, &watched.error) == TAKT_OK);
   CHECK(report.plans == 20);
   CHECK(report.differs == 0);
-  CHECK(takt_replay(log.data(), log.size() - 3, &report, &watched.error) == TAKT_OK);
+  CHECK(takt_replay(log.data(), log.size() - 3, &report, nullptr, 0, &watched.error) == TAKT_OK);
   CHECK(report.truncated == 1);
-  CHECK(takt_replay("nonsense", 8, &report, &watched.error) == TAKT_E_INVALID);
+  CHECK(takt_replay("nonsense", 8, &report, nullptr, 0, &watched.error) == TAKT_E_INVALID);
   CHECK(watched.error.text[0] != 0);
   log[log.size() / 2] ^= 0x55;
-  CHECK(takt_replay(log.data(), log.size(), &report, &watched.error) == TAKT_E_CORRUPT);
+  CHECK(takt_replay(log.data(), log.size(), &report, nullptr, 0, &watched.error) == TAKT_E_CORRUPT);
   CHECK(watched.guard == 0x12345678u);
 }
 

@@ -1,5 +1,6 @@
 // L0 and L1 through C: a random host drives a queue in C++ and one in C, and both answer alike.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -130,7 +131,7 @@ TEST_CASE("keys through C are those of C++") {
     CAPTURE(policy);
     Ranker ranker(*MakePolicy(policy));
     takt_ranker* c = nullptr;
-    REQUIRE(takt_ranker_create(policy, &c, nullptr) == TAKT_OK);
+    REQUIRE(takt_ranker_create(policy, nullptr, &c, nullptr) == TAKT_OK);
     CHECK(((takt_ranker_traits(c) & TAKT_TRAIT_FIXED) != 0) == ranker.traits().fixed);
     CHECK(((takt_ranker_traits(c) & TAKT_TRAIT_MOVING) != 0) == ranker.traits().moving);
     Random random(3);
@@ -148,6 +149,110 @@ TEST_CASE("keys through C are those of C++") {
   }
 }
 
+// Largest id first; and it calls whoever asks.
+struct Own {
+  takt_queue* queue = nullptr;
+  takt_ranker* ranker = nullptr;
+  int calls = 0, others = 0;  // others: answers but TAKT_E_BUSY
+
+  takt_key InC() {
+    takt_key key;
+    takt_key_init(&key, sizeof key);
+    key.name = "largest_id", key.context = this;
+    key.key = [](void* context, const takt_request_state* state) {
+      auto* self = static_cast<Own*>(context);
+      ++self->calls;
+      double of = 0;
+      if (self->queue != nullptr) {
+        for (const takt_result r :
+             {takt_queue_push(self->queue, state->request, 0), takt_queue_erase(self->queue, 1)}) {
+          self->others += r == -TAKT_E_BUSY ? 0 : 1;
+        }
+        self->others += takt_queue_destroy(self->queue) == TAKT_E_BUSY ? 0 : 1;
+      }
+      if (self->ranker != nullptr) {
+        self->others += takt_ranker_keys(self->ranker, state->request, 1, 0, 0, &of) == TAKT_E_BUSY ? 0 : 1;
+      }
+      return -static_cast<double>(state->request->id);
+    };
+    return key;
+  }
+};
+
+TEST_CASE("keys of the host's own order a queue and a ranker, and may not call them") {
+  Own own;
+  const takt_key key = own.InC();
+  takt_ranker* ranker = nullptr;
+  REQUIRE(takt_ranker_create(nullptr, &key, &ranker, nullptr) == TAKT_OK);
+  own.ranker = ranker;
+  CHECK(takt_ranker_traits(ranker) == TAKT_TRAIT_FIXED);
+  takt_request request;
+  takt_request_init(&request, sizeof request);
+  request.id = 7;
+  double of = 0;
+  CHECK(takt_ranker_keys(ranker, &request, 1, 0, 0, &of) == TAKT_OK);
+  CHECK(of == -7);
+  CHECK(takt_ranker_destroy(ranker) == TAKT_OK);
+  own.ranker = nullptr;
+
+  takt_queue_options options;
+  takt_queue_options_init(&options, sizeof options);
+  options.policy = "aged(custom,threshold=2)", options.key = &key;
+  REQUIRE(takt_queue_create(&options, &own.queue, nullptr) == TAKT_OK);
+  CHECK(takt_queue_policy(own.queue) == std::string("aged(custom(largest_id),threshold=2)"));
+  own.calls = 0;
+  for (request.id = 1; request.id <= 3; ++request.id) {
+    CHECK(takt_queue_push(own.queue, &request, 0) == TAKT_RESULT_DONE);
+  }
+  std::array<std::uint64_t, 3> order = {};
+  CHECK(takt_queue_list(own.queue, order.data(), 3) == 3);
+  CHECK(order == std::array<std::uint64_t, 3>{3, 2, 1});
+  for (int i = 0; i < 2; ++i) {
+    const takt_ran ran{3, 1, 1};
+    CHECK(takt_queue_begin(own.queue, 0) == TAKT_OK);
+    CHECK(takt_queue_end(own.queue, &ran, 1, nullptr, 0) == TAKT_OK);
+  }
+  CHECK(own.calls == 3);
+  request.id = 2;
+  CHECK(takt_queue_revise(own.queue, &request, TAKT_TOLD_PRIORITY, 0) == TAKT_RESULT_DONE);
+  CHECK(takt_queue_requeue(own.queue, 3, 0) == TAKT_RESULT_DONE);
+  CHECK(own.calls == 5);
+  CHECK(own.others == 0);
+  CHECK(takt_queue_destroy(own.queue) == TAKT_OK);
+}
+
+TEST_CASE("a key of the host's own says what is wrong with it") {
+  takt_error error;
+  takt_error_init(&error, sizeof error);
+  Own own;
+  const auto fault = [&](const takt_key& key, const char* policy = nullptr) {
+    takt_ranker* ranker = nullptr;
+    const takt_status status = takt_ranker_create(policy, &key, &ranker, &error);
+    CHECK(ranker == nullptr);
+    return takt_status_name(status) + std::string(": ") + error.text;
+  };
+  takt_key key = own.InC();
+  CHECK(fault(key, "fcfs") == "TAKT_E_INVALID: policy: must be custom, or have it inside, where a key is given");
+  CHECK(fault(key, "custom(another)").find("'custom(another)' is a policy of the host's own") != std::string::npos);
+  key.reserved = 1;
+  CHECK(fault(key) == "TAKT_E_INVALID: reserved: must be 0");
+  key = own.InC(), key.struct_size = 9;
+  CHECK(fault(key).find("TAKT_E_SIZE: key.struct_size") == 0);
+  key = own.InC(), key.key = nullptr;
+  CHECK(fault(key) == "TAKT_E_NULL: key: name and key must be there");
+  const std::string longest(64, 'x'), too_long(65, 'x');
+  for (const char* name : {"", "a b", "a)", "\xe9", too_long.c_str()}) {
+    key = own.InC(), key.name = name;
+    CHECK(fault(key) == "TAKT_E_INVALID: key.name: must be 1 to 64 letters, digits and _");
+  }
+  key.name = longest.c_str();
+  takt_ranker* ranker = nullptr;
+  CHECK(takt_ranker_create("custom", &key, &ranker, &error) == TAKT_OK);
+  CHECK(takt_ranker_destroy(ranker) == TAKT_OK);
+  CHECK(takt_ranker_create("custom", nullptr, &ranker, &error) == TAKT_E_INVALID);
+  CHECK(std::string(error.text).find("'custom' is a policy of the host's own, and was not given") != std::string::npos);
+}
+
 TEST_CASE("a queue in C says what is wrong") {
   takt_error error;
   takt_error_init(&error, sizeof error);
@@ -162,6 +267,9 @@ TEST_CASE("a queue in C says what is wrong") {
   options.reserve_requests = -1;
   CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
   CHECK(std::string(error.text) == "reserve_requests is -1: must be 0 to 2147483648");
+  options.reserve_requests = 0, options.reserved = 1;
+  CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
+  CHECK(std::string(error.text) == "reserved: must be 0");
   CHECK(takt_queue_create(nullptr, &queue, &error) == TAKT_E_NULL);
   options.struct_size = 4;
   CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_SIZE);
@@ -177,8 +285,34 @@ TEST_CASE("a queue in C says what is wrong") {
   takt_request_init(&request, sizeof request);
   CHECK(takt_queue_push(queue, &request, 0) == TAKT_RESULT_INVALID);
   CHECK(takt_queue_revise(queue, &request, 1u << 20, 0) == -TAKT_E_INVALID);
+
+  // Counts that cannot be meant, and nothing of the batch is counted.
+  request.id = 1;
+  REQUIRE(takt_queue_push(queue, &request, 0) == TAKT_RESULT_DONE);
+  std::size_t counted = 7;
+  for (const takt_ran odd :
+       {takt_ran{1, -1, 0}, takt_ran{1, 0, -1}, takt_ran{1, INT32_MAX, 0}, takt_ran{1, 0, INT32_MAX}}) {
+    const std::array<takt_ran, 2> ran = {{{1, 5, 1}, odd}};
+    CHECK(takt_queue_end(queue, ran.data(), 2, nullptr, 0) == TAKT_E_INVALID);
+    CHECK(takt_queue_place(queue, 1) == TAKT_PLACE_WAITING);
+    CHECK(takt_queue_computed(queue, ran.data(), 2, &counted) == TAKT_E_INVALID);
+  }
+  CHECK(counted == 7);
+  takt_pressure pressure;
+  takt_pressure_init(&pressure, sizeof pressure);
+  pressure.kv_tokens = -1;
+  CHECK(takt_queue_end(queue, nullptr, 0, &pressure, 0) == TAKT_E_INVALID);
+  const std::uint64_t* victims = nullptr;
+  std::size_t n = 0;
+  for (const takt_holding odd : {takt_holding{1, -1, 0}, takt_holding{1, 1, 1}}) {
+    CHECK(takt_queue_victims(queue, &odd, 1, 1, 0, 0, &victims, &n) == TAKT_E_INVALID);
+  }
+  // As much as can be meant, again and again.
+  for (const takt_ran most{1, 1 << 28, 1 << 28}; n < 20; ++n)
+    CHECK(takt_queue_end(queue, &most, 1, nullptr, 0) == TAKT_OK);
+
   takt_ranker* ranker = nullptr;
-  REQUIRE(takt_ranker_create(nullptr, &ranker, nullptr) == TAKT_OK);
+  REQUIRE(takt_ranker_create(nullptr, nullptr, &ranker, nullptr) == TAKT_OK);
   CHECK(takt_queue_begin(reinterpret_cast<takt_queue*>(ranker), 0) == TAKT_E_HANDLE);
   CHECK(takt_ranker_destroy(ranker) == TAKT_OK);
   CHECK(takt_queue_destroy(queue) == TAKT_OK);

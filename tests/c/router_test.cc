@@ -83,17 +83,16 @@ class Twins {
   }
 
   void CompareWholes() {
+    const std::vector<takt_stat> stats = StatsOf(takt_router_stats, c_);
     std::size_t i = 0;
-    const char* name = nullptr;
-    std::uint64_t value = 0;
-#define TAKT_COMPARE(field, text)                                                                         \
-  REQUIRE(takt_router_stat(c_, i++, &name, &value) == TAKT_OK);                                           \
-  if (std::string_view(name) != #field || value != cxx_->stats().field) {                                 \
-    FAIL_CHECK(#field << ": " << cxx_->stats().field << " in C++, " << name << ": " << value << " in C"); \
+#define TAKT_COMPARE(field, text)                                                                              \
+  REQUIRE(i < stats.size());                                                                                   \
+  if (const takt_stat& s = stats[i++]; std::string_view(s.name) != #field || s.value != cxx_->stats().field) { \
+    FAIL_CHECK(#field << ": " << cxx_->stats().field << " in C++, " << s.name << ": " << s.value << " in C");  \
   }
     TAKT_ROUTER_STATS(TAKT_COMPARE)
 #undef TAKT_COMPARE
-    CHECK(i == takt_router_stat_count());
+    CHECK(i == stats.size());
     auto counts = Sized<takt_router_counts>();
     REQUIRE(takt_router_count(c_, &counts) == TAKT_OK);
     CHECK(counts.alive == cxx_->alive());

@@ -57,7 +57,7 @@ void Serve(Random& random, const char* policy, Answers& answers) {
     event.type = TAKT_EVENT_ARRIVED, event.u.arrived.request = &request;
     answers.Must(takt_scheduler_on(scheduler, &event, 1, now));
     const std::uint64_t ran = rows.empty() ? 0 : plan.id;
-    answers.Must(takt_scheduler_step(scheduler, ran, rows.data(), rows.size(), now, nullptr, &plan, nullptr, 0));
+    answers.Must(takt_scheduler_step(scheduler, ran, rows.data(), rows.size(), 0, now, nullptr, &plan, nullptr, 0));
     rows.clear();
     for (const takt_plan_entry& e : std::span(plan.run, plan.n_run)) {
       answers.Add(e.request ^ static_cast<std::uint64_t>(e.tokens));
@@ -69,7 +69,7 @@ void Serve(Random& random, const char* policy, Answers& answers) {
   answers.Must(takt_scheduler_flush(scheduler));
   answers.Must(takt_scheduler_destroy(scheduler));
   auto report = Sized<takt_replay_report>();
-  answers.Must(takt_replay(log.data(), log.size(), &report, nullptr));
+  answers.Must(takt_replay(log.data(), log.size(), &report, nullptr, 0, nullptr));
   answers.Add(static_cast<std::uint64_t>(report.plans_compared) + report.differs);
 }
 
@@ -81,7 +81,7 @@ void Order(Random& random, const char* policy, Answers& answers) {
   takt_queue* queue = nullptr;
   takt_ranker* ranker = nullptr;
   answers.Must(takt_queue_create(&options, &queue, nullptr));
-  answers.Must(takt_ranker_create(policy, &ranker, nullptr));
+  answers.Must(takt_ranker_create(policy, nullptr, &ranker, nullptr));
   for (std::uint64_t id = 1; id <= 200; ++id) {
     const takt_request request = RequestOf(id, random);
     answers.Must(takt_queue_push(queue, &request, static_cast<std::int64_t>(id)));

@@ -6,11 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <span>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "takt/c/takt.h"
+#include "takt/kv/kv_oracle.h"
 #include "takt/model/event.h"
 #include "takt/model/instance.h"
 #include "takt/scheduler_options.h"
@@ -23,6 +26,14 @@ T Sized() {
   T out{};
   out.struct_size = sizeof out;
   return out;
+}
+
+// All counters of a scheduler or of a router.
+template <class H>
+std::vector<takt_stat> StatsOf(std::size_t (*stats_of)(const H*, takt_stat*, std::size_t) noexcept, const H* handle) {
+  std::vector<takt_stat> stats(stats_of(handle, nullptr, 0));
+  stats_of(handle, stats.data(), stats.size());
+  return stats;
 }
 
 inline std::int64_t Ns(TimePoint t) { return t.time_since_epoch().count(); }
@@ -213,6 +224,48 @@ class Told {
   std::deque<takt_workflow> workflows_;
   std::deque<std::vector<takt_stage>> stages_;
 };
+
+// A block manager as the functions of C; it outlives them.
+inline takt_kv_oracle InC(KvOracle& kv) {
+  takt_kv_oracle c;
+  takt_kv_oracle_init(&c, sizeof c);
+  c.block_tokens = kv.block_tokens().value;
+  c.context = &kv;
+  c.snapshot = [](void* context, takt_kv_snapshot* to) {
+    const KvSnapshot now = static_cast<KvOracle*>(context)->Snapshot();
+    *to = {now.total.value, now.free.value, now.pending.value, 0};
+  };
+  c.cached = [](void* context, takt_kv_hit* hits, std::size_t n) {
+    std::deque<Request> requests;
+    std::vector<KvHit> in_cxx;
+    for (const takt_kv_hit& hit : std::span(hits, n)) {
+      Request& r = requests.emplace_back();
+      r.id = {hit.request}, r.prompt_tokens = {hit.prompt_tokens};
+      const std::span<const std::uint64_t> hashes(hit.prefix_hashes, hit.n_prefix_hashes);
+      if (!hashes.empty()) {
+        r.prefix = std::make_shared<const PrefixBlocks>(
+            PrefixBlocks{{hit.prefix_block_tokens}, {hashes.begin(), hashes.end()}});
+      }
+      in_cxx.push_back({&r, {hit.tokens}});
+    }
+    static_cast<KvOracle*>(context)->CachedTokens(in_cxx);
+    for (std::size_t i = 0; i < n; ++i) hits[i].tokens = in_cxx[i].tokens.value;
+  };
+  c.reserve = [](void* context, std::uint64_t step, takt_kv_wish* wishes, std::size_t n) {
+    std::vector<KvReservation> in_cxx;
+    for (const takt_kv_wish& w : std::span(wishes, n)) {
+      in_cxx.push_back({{w.request}, {w.have}, {w.want}, w.admission != 0, w.granted != 0});
+    }
+    static_cast<KvOracle*>(context)->Reserve({step}, in_cxx);
+    for (std::size_t i = 0; i < n; ++i) {
+      wishes[i].granted = in_cxx[i].granted, wishes[i].refusal = static_cast<std::uint32_t>(in_cxx[i].refusal);
+    }
+  };
+  c.release = [](void* context, std::uint64_t request, std::uint32_t action) {
+    return static_cast<KvOracle*>(context)->Release({request}, static_cast<KvAction>(action)).value;
+  };
+  return c;
+}
 
 }  // namespace takt
 

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "c/told.h"
 #include "host.h"
@@ -22,13 +24,18 @@ class CScheduler final : public Twin {
     const std::string policy = setup.PolicyOf(setup.policy).spec(), pause = setup.PauseOf(setup.pause).spec();
     takt_scheduler_options options = InC(setup.options);
     options.policy = policy.c_str(), options.pause = pause.c_str();
+    takt_kv_oracle oracle;
+    if (setup.options.kv == KvMode::kOracle) {
+      oracle = InC(kv_.emplace(setup.options.kv_blocks, setup.options.kv_block_tokens, setup.ids));
+      options.oracle = &oracle;
+    }
     Must(takt_scheduler_create(&options, &scheduler_, nullptr), "create");
   }
   ~CScheduler() override { takt_scheduler_destroy(scheduler_); }
 
   void On(const Event& event, TimePoint now) override {
     if (const auto* change = std::get_if<PolicyChanged>(&event)) {
-      return Must(takt_scheduler_set_policy(scheduler_, change->policy->spec().c_str(), Ns(now), nullptr),
+      return Must(takt_scheduler_set_policy(scheduler_, change->policy->spec().c_str(), nullptr, Ns(now), nullptr),
                   "set_policy");
     }
     told_.Clear();
@@ -58,16 +65,22 @@ class CScheduler final : public Twin {
   void Commit(const StepResult& result, TimePoint now) override {
     Must(takt_scheduler_commit(scheduler_, result.step.value,
                                reinterpret_cast<const takt_row_result*>(result.rows.data()), result.rows.size(),
-                               Ns(now)),
+                               result.rest_as_planned ? std::uint32_t{TAKT_REST_AS_PLANNED} : 0, Ns(now)),
          "commit");
     plans_.remove_if([&](const StepPlan& plan) { return plan.id == result.step; });
   }
 
+  HostKv* kv() override { return kv_ ? &*kv_ : nullptr; }
+
   std::string Unlike(const Scheduler& s) const override {
     if (!fault_.empty()) return fault_;
+    std::vector<takt_stat> stats(takt_scheduler_stats(scheduler_, nullptr, 0));
+    takt_scheduler_stats(scheduler_, stats.data(), stats.size());
     std::size_t i = 0;
-#define TAKT_COMPARE(field, text) \
-  if (Stat(i++, #field) != s.stats().field) return "another count of " #field;
+#define TAKT_COMPARE(field, text)                                                                          \
+  if (i == stats.size() || stats[i].name != std::string_view(#field) || stats[i].value != s.stats().field) \
+    return "another count of " #field;                                                                     \
+  ++i;
     TAKT_STATS(TAKT_COMPARE)
 #undef TAKT_COMPARE
     auto counts = Sized<takt_scheduler_counts>();
@@ -92,13 +105,7 @@ class CScheduler final : public Twin {
     if (status != TAKT_OK && fault_.empty()) fault_ = std::string(call) + ": " + takt_status_name(status);
   }
 
-  std::uint64_t Stat(std::size_t index, std::string_view name) const {
-    const char* named = nullptr;
-    std::uint64_t value = 0;
-    const bool there = takt_scheduler_stat(scheduler_, index, &named, &value) == TAKT_OK && named == name;
-    return there ? value : UINT64_MAX;
-  }
-
+  std::optional<HostKv> kv_;
   takt_scheduler* scheduler_ = nullptr;
   Told told_;
   std::list<StepPlan> plans_;  // in flight

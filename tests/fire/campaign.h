@@ -35,15 +35,7 @@ class Campaign {
   static int Run(std::uint64_t first, std::uint64_t last, std::int64_t events, bool shrink, bool survey) {
     typename World::Tally sum;
     bool fine = true;
-    std::uint64_t seeds = 0;
-    const char* why = nullptr;
     for (std::uint64_t seed = first; seed <= last; ++seed) {
-      if constexpr (requires { World::Skips(seed); }) {
-        const char* skips = World::Skips(seed);
-        if (skips != nullptr) why = skips;
-        if (skips != nullptr) continue;
-      }
-      ++seeds;
       World world(seed);
       Host host(seed);
       std::vector<Action> actions;
@@ -63,8 +55,7 @@ class Campaign {
       if (shrink) PrintLog(seed, Shrink(seed, std::move(actions), world.violation(), drain), drain);
       return 1;
     }
-    if (fine) Print(sum, seeds);
-    if (why != nullptr) fmt::print("{} seeds skipped: {}\n", last - first + 1 - seeds, why);
+    if (fine) Print(sum, last - first + 1);
     return fine ? 0 : 1;
   }
 

@@ -36,11 +36,6 @@ class NamedWorld : public World {
   static constexpr const char* kLogPrefix = "cxx ";
   explicit NamedWorld(std::uint64_t seed) : World(SetupOf(seed)) {}
 
-  // What C has no words for yet.
-  static const char* Skips(std::uint64_t seed) {
-    return SetupOf(seed).options.kv == KvMode::kOracle ? "C has no KvOracle" : nullptr;
-  }
-
  private:
   static Setup SetupOf(std::uint64_t seed) {
     Setup setup = Setup::OfSeed(seed);

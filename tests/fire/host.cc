@@ -74,9 +74,9 @@ std::uint64_t HashOf(const StepPlan& plan) {
 }
 
 bool Same(const StepPlan& a, const StepPlan& b) {
-  return a.id == b.id && std::ranges::equal(a.run, b.run) && a.dropped == b.dropped && a.moves == b.moves && a.preempted == b.preempted &&
-         a.failed == b.failed && a.released == b.released && a.tokens == b.tokens && a.idle == b.idle &&
-         a.wake_at == b.wake_at;
+  return a.id == b.id && std::ranges::equal(a.run, b.run) && a.dropped == b.dropped && a.moves == b.moves &&
+         a.preempted == b.preempted && a.failed == b.failed && a.released == b.released && a.tokens == b.tokens &&
+         a.idle == b.idle && a.wake_at == b.wake_at;
 }
 
 }  // namespace
@@ -232,7 +232,10 @@ void World::Do(const Action& a) {
   if (a.dt < 0 || a.dt > 1'000'000'000) ++tally_.clock_faults;
   Dice dice(a.bits ^ 0xa110cu);
   fails_at_ = setup_.failing_memory > 0 && dice.Chance(setup_.failing_memory) ? dice.Int(0, 3) : -1;
-  if (kv_) kv_->Behave(setup_.refusals, setup_.deferred_frees, a.what == Do::kPlan && RefusesAll(a.bits), a.bits);
+  if (kv_) {
+    const bool all = a.what == Do::kPlan && RefusesAll(a.bits);
+    EachKv([&](HostKv& kv) { kv.Behave(setup_.refusals, setup_.deferred_frees, all, a.bits); });
+  }
   const RequestId id = setup_.ids.Of(a.name);
   switch (a.what) {
     case Do::kArrive: return Arrive(a);
@@ -255,7 +258,7 @@ void World::Do(const Action& a) {
       return Tell(MoveDone{{a.name}, failed});
     }
     case Do::kFreeKv:
-      if (kv_ && a.name == 0) kv_->FreePending();
+      if (a.name == 0) EachKv([](HostKv& kv) { kv.FreePending(); });
       return Tell(KvFreed{a.name == 0 ? RequestId{} : id});
     case Do::kNotReady: ++tally_.facts; return Tell(NotReady{id});
     case Do::kKvArrive: ++tally_.facts; return Tell(KvArrived{id, {Dice(a.bits).Int(-1, 2 * setup_.most_prompt)}});
@@ -392,14 +395,7 @@ void World::Plan(const StepLimits& limits) {
   Attempt([&] { made = &scheduler_->Plan(now_, limits); });
   if (twin_) {
     const StepPlan& twins = twin_->Plan(now_, limits);
-    if (!Same(twins, *made)) {
-      shadow_.Violate("the twin's plan is another");
-      fmt::print("DBG run {} {} idle {} {} wake {} {} tokens {} {} rel {} {} pre {} {} mov {} {}\n", twins.run.size(),
-                 made->run.size(), static_cast<int>(twins.idle), static_cast<int>(made->idle),
-                 twins.wake_at.time_since_epoch().count(), made->wake_at.time_since_epoch().count(), twins.tokens.value,
-                 made->tokens.value, twins.released.size(), made->released.size(), twins.preempted.size(),
-                 made->preempted.size(), twins.moves.size(), made->moves.size());
-    }
+    if (!Same(twins, *made)) shadow_.Violate("the twin's plan is another");
     made = &twins;
   }
   const StepPlan& plan = *made;
@@ -530,7 +526,7 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
   if (Mixed(bits, 7) % 2 == 0) told = WithoutRest(*given->plan, result);
   given_.erase(given);
   Attempt([&] { scheduler_->Commit(told, now_); });
-  if (twin_) twin_->Commit(result, now_);
+  if (twin_) twin_->Commit(told, now_);
   shadow_.Committed(result, now_, *scheduler_);
 }
 
@@ -558,10 +554,10 @@ void World::Drain() {
 
 // All that is in flight.
 void World::Settle() {
-  if (kv_) {
-    kv_->Behave(0, 0, false, 0);
-    kv_->FreePending();
-  }
+  EachKv([](HostKv& kv) {
+    kv.Behave(0, 0, false, 0);
+    kv.FreePending();
+  });
   while (!shadow_.steps().empty() && violation().empty()) Commit(shadow_.steps().front().id, 1, false);
   while (!shadow_.moves().empty() && violation().empty()) Tell(MoveDone{shadow_.moves().front().id, false});
   const std::vector<RequestId> ids = shadow_.unreleased();

@@ -65,6 +65,7 @@ class Twin {
   virtual void On(const Event& event, TimePoint now) = 0;
   virtual const StepPlan& Plan(TimePoint now, const StepLimits& limits) = 0;  // stays until its commit
   virtual void Commit(const StepResult& result, TimePoint now) = 0;
+  virtual HostKv* kv() { return nullptr; }  // its host's block manager
   // In what it is unlike the world's scheduler; empty: in nothing.
   virtual std::string Unlike(const Scheduler& scheduler) const = 0;
 };
@@ -121,6 +122,8 @@ class World {
   void CallTool(const Action& action);
   void ReturnTool(const Action& action);
   template <class F>
+  void EachKv(F&& f);
+  template <class F>
   void Attempt(F&& call);
   void Plan(const StepLimits& limits);
   bool RefusesAll(std::uint64_t bits);
@@ -159,6 +162,13 @@ class World {
   std::int32_t spell_ = 0;  // plans of which the oracle will yet refuse all
   std::int32_t longest_ = 1;  // context of any request
 };
+
+// The block manager, and that of the twin.
+template <class F>
+void World::EachKv(F&& f) {
+  if (kv_) f(*kv_);
+  if (HostKv* twins = twin_ ? twin_->kv() : nullptr; twins != nullptr) f(*twins);
+}
 
 // A call while memory fails, perhaps: then nothing has changed, and it is made again. So plans are the same wherever a
 // standard library allocates.

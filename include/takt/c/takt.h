@@ -1,30 +1,36 @@
-// The C interface of takt: a scheduler for one engine, a router before several, and the log that replays.
+// The C interface of takt: a scheduler for one engine, a router before several, and the log that
+// replays.
 //
-// C11, and C++ with or without exceptions. The library is libtakt_c.so.0. A host of 40 lines is tests/c/host.c.
+// The header is C11, and C++ with or without exceptions. The library is libtakt_c.so.0. A host of
+// 40 lines is tests/c/host.c.
 //
-// Version 0 may change until hosts in other languages stand on it. From version 1 on structs only grow at their end,
-// functions and numbers only come, and none changes its meaning.
+// Version 0 may change until hosts in other languages stand on it. From version 1 on structs only
+// grow at their end, functions and numbers only come, and none changes its meaning.
 //
-//   Structs.   Those that begin with struct_size may grow. The caller's size says what it knows of them: what is
-//   missing
-//              has its default, and what this library does not know must be zero (else TAKT_E_SIZE). A function
-//              takt_..._init(&x, sizeof x) fills in the defaults. Structs that only leave the library need nothing but
-//              struct_size. Elements of arrays have no struct_size and never change. `reserved` is zero.
-//   Errors.    A status other than TAKT_OK means that nothing has happened. What is wrong with options is told in a
-//              takt_error of the caller's, which may be NULL. Facts about requests that are not there are no errors:
-//              they are counted in the statistics, and ignored.
-//   Memory.    What is handed in is copied, and what is handed out belongs to the handle, as long as each function
-//   says.
-//              After warm-up, nothing is allocated. Where memory ends at creation, the status is TAKT_E_NOMEM; later,
-//              the process is aborted.
-//   Threads.   One thread at a time may call a handle. Different handles have nothing to do with one another. A
-//   callback
-//              may not call the handle that calls it (TAKT_E_BUSY).
-//   Handles.   A handle that has been destroyed must not be used. Builds with assertions keep its first words, and
-//   answer
-//              TAKT_E_HANDLE; other builds do so as far as they can tell.
-//   Time.      int64_t nanoseconds of the host's clock, which takt never reads.
-//   Ids.       uint64_t, the host's choice; 0 is none.
+// Structs. Those that begin with struct_size may grow. The caller's size says what the caller knows
+//   of them: what is missing has its default, and what this library does not know must be zero (else
+//   TAKT_E_SIZE). A function takt_..._init(&x, sizeof x) fills in the defaults. Structs that only
+//   leave the library need nothing but struct_size. Elements of arrays have no struct_size and never
+//   change. What is called `reserved` must be zero (else TAKT_E_INVALID).
+// Arrays. A pointer and a number of elements. The pointer may be NULL where the number is 0.
+// Errors. A status other than TAKT_OK means that nothing has happened. What is wrong with options is
+//   told in a takt_error of the caller's, which may be NULL. Facts about requests that are not there
+//   are no errors: they are counted in the statistics, and ignored.
+// Memory. What is handed in is copied. What is handed out belongs to the handle, as long as each
+//   function says. After warm-up, these alone allocate: what brings prefix hashes or scores of models
+//   (arrivals, keys, scores of instances), workflows and their stages, an instance that comes up, a
+//   policy or an epoch that is set, an id that takt_ids has not met, and more than was ever there at
+//   once (requests, rows, events in an inbox). Where memory ends at creation, the status is
+//   TAKT_E_NOMEM; later, the process is aborted.
+// Threads. One thread at a time may call a handle, and different handles have nothing to do with one
+//   another. takt_inbox_push alone may be called by any thread at any time, and alone may wait: for a
+//   lock, which is held for the time of one move. A callback may not call the handle that calls it
+//   (TAKT_E_BUSY).
+// Handles. A handle that has been destroyed must not be used. Builds with assertions keep its first
+//   words, and answer TAKT_E_HANDLE; other builds do so as far as they can tell. To destroy NULL is
+//   fine.
+// Time. int64_t nanoseconds of the host's clock, which takt never reads.
+// Ids. uint64_t, the host's choice; 0 is none.
 #ifndef TAKT_C_TAKT_H_
 #define TAKT_C_TAKT_H_
 
@@ -80,6 +86,13 @@ TAKT_API uint32_t takt_abi_version(void) TAKT_NOEXCEPT;
 TAKT_API const char* takt_version(void) TAKT_NOEXCEPT;  // "0.1.0"
 TAKT_API const char* takt_status_name(takt_status status) TAKT_NOEXCEPT;  // "TAKT_E_SIZE"
 TAKT_API void takt_error_init(takt_error* error, size_t size) TAKT_NOEXCEPT;
+
+// A counter since the creation of its handle: docs/guide/stats.md. Those of a kind of handle are many, at any index.
+// takt_..._stats copies the first n, and returns how many there are, or 0 where the handle is none.
+typedef struct takt_stat {
+  const char* name;  // stays for ever
+  uint64_t value;
+} takt_stat;
 
 // ---- requests -------------------------------------------------------------------------------------------------------
 
@@ -153,6 +166,36 @@ typedef struct takt_request {
 } takt_request;
 
 TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;
+
+// ---- keys of the host's own -----------------------------------------------------------------------------------------
+
+// What is known of a request when its key is read.
+typedef struct takt_request_state {
+  uint32_t struct_size;  // this library's
+  uint32_t has_run;  // 1: a step has made progress for it
+  const takt_request* request;  // as revised; its times are set, and estimates that cannot be meant are unknown
+  int64_t enqueued;  // when it last joined those that wait
+  int32_t generated;  // output so far, per sequence
+  int32_t returned;  // tokens that tools have added to its context
+  int32_t computed;  // of its context, with KV on the GPU or in the host's memory, when it last joined
+  uint32_t reserved;
+} takt_request_state;
+
+// An order that is the host's own: smaller keys are sooner, of equal ones what arrived first; NaN is last. A key is read
+// when a request joins those that wait, at arrival and whenever it comes back, when it is revised, and when its order is
+// new; never by a step. What the function is shown stays for the call, and the function may not call the handle that
+// asks. Where no policy is named, the key alone orders; else the policy has it inside: "aged(custom,threshold=100)". A
+// log says custom(NAME), and does not hold `scores`. It replays in C++, where it is given a policy of that spec
+// (LogReplayOptions); takt_replay says which one is missing.
+typedef struct takt_key {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char* name;  // 1 to 64 letters, digits and _
+  void* context;
+  double (*key)(void* context, const takt_request_state* state);
+} takt_key;
+
+TAKT_API void takt_key_init(takt_key* key, size_t size) TAKT_NOEXCEPT;
 
 // ---- instances and workflows, for the router ------------------------------------------------------------------------
 
@@ -243,7 +286,7 @@ typedef struct takt_event {
   uint32_t type;
   uint32_t reserved;
   union {
-    uint64_t request;  // blocked, cancelled, not_ready, kv_pinned, kv_freed (0: what the oracle has released)
+    uint64_t request;  // blocked, cancelled, not_ready, kv_pinned, kv_freed (0: what takt_kv_oracle counted as pending)
     struct {
       const takt_request* request;
     } arrived;
@@ -462,7 +505,62 @@ typedef struct takt_scheduler takt_scheduler;
 enum { TAKT_SHED_NEWEST = 0, TAKT_SHED_WORST = 1 };
 enum { TAKT_ORDER_RUNNING_FIRST = 0, TAKT_ORDER_PREFILL_FIRST = 1 };
 enum { TAKT_PREEMPT_OFF = 0, TAKT_PREEMPT_ON_MEMORY = 1, TAKT_PREEMPT_BY_RANK = 2 };
-enum { TAKT_KV_MODE_NONE = 0, TAKT_KV_MODE_LEDGER = 1 };  // 2 is kept for hosts that count by themselves
+enum { TAKT_KV_MODE_NONE = 0, TAKT_KV_MODE_LEDGER = 1, TAKT_KV_MODE_ORACLE = 2 };
+
+typedef struct takt_kv_snapshot {
+  int32_t total;  // blocks of an empty cache, for "can never fit"
+  int32_t free;  // usable now
+  int32_t pending;  // released, and usable once TAKT_EVENT_KV_FREED is told
+  uint32_t reserved;
+} takt_kv_snapshot;
+
+// A question about a waiting request: how much of its prompt does the host's prefix cache hold now?
+typedef struct takt_kv_hit {
+  uint64_t request;
+  const uint64_t* prefix_hashes;  // as they were told; or NULL
+  size_t n_prefix_hashes;
+  int32_t prefix_block_tokens;
+  int32_t prompt_tokens;
+  int32_t tokens;  // the answer
+  uint32_t reserved;
+} takt_kv_hit;
+
+enum {  // takt_kv_wish.refusal
+  TAKT_KV_REFUSED_FOR_NOW = 0,  // it keeps what it has, is left out of this plan, and is asked for again
+  TAKT_KV_REFUSED_FOR_EVER = 1  // it fails: TAKT_FAIL_NEVER_FITS where it does not run yet, else TAKT_FAIL_KV_EXHAUSTED
+};
+
+// A wish of one plan: whole blocks for `want` tokens of context where blocks for `have` are held; of several sequences,
+// all together.
+typedef struct takt_kv_wish {
+  uint64_t request;
+  int32_t have;
+  int32_t want;
+  uint32_t admission;  // 1: the request does not run yet
+  uint32_t granted;  // the answer: 1: all of it; 0: nothing
+  uint32_t refusal;  // and, where it is not granted, TAKT_KV_REFUSED_...
+  uint32_t reserved;
+} takt_kv_wish;
+
+// KV memory that the host counts: functions that the scheduler calls from within its creation, from within takt_..._on,
+// _take, _plan, _commit, _step, _set_policy and _kv, and never after its end. Each gets `context`. What they get is
+// theirs during the call. docs/guide/embedding.md tells when each is called.
+typedef struct takt_kv_oracle {
+  uint32_t struct_size;
+  int32_t block_tokens;  // granularity of wishes: 1 to 2^20
+  void* context;
+  // At most once a call of the scheduler's, and once more after each reserve or release.
+  void (*snapshot)(void* context, takt_kv_snapshot* snapshot);
+  // Sets `tokens` of each, which is 0; NULL: there is no prefix cache.
+  void (*cached)(void* context, takt_kv_hit* hits, size_t n);
+  // Sets `granted` of each, which is 0. The most important first; all together fit into what is free by the snapshot.
+  void (*reserve)(void* context, uint64_t step, takt_kv_wish* wishes, size_t n);
+  // Takes back all that a request holds on the GPU. `action`: TAKT_KV_DROP, or TAKT_KV_OUT where its KV has been moved
+  // to the host's memory. Returns the blocks that are usable now; TAKT_EVENT_KV_FREED tells of the others.
+  int32_t (*release)(void* context, uint64_t request, uint32_t action);
+} takt_kv_oracle;
+
+TAKT_API void takt_kv_oracle_init(takt_kv_oracle* oracle, size_t size) TAKT_NOEXCEPT;
 
 // Takes n bytes of the log that follow those before.
 typedef void (*takt_sink)(void* context, const void* bytes, size_t n);
@@ -496,6 +594,8 @@ typedef struct takt_scheduler_options {
   size_t record_flush_bytes;  // the sink is called when so much has come together
   uint32_t record_plans;  // 1: whole plans instead of their digests
   uint32_t reserved;
+  const takt_kv_oracle* oracle;  // TAKT_KV_MODE_ORACLE: who counts; it is copied. NULL for the other modes
+  const takt_key* key;  // of the host's own; it is copied. NULL: none
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
@@ -503,7 +603,7 @@ TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_
 // TAKT_E_INVALID names every option at fault.
 TAKT_API takt_status takt_scheduler_create(const takt_scheduler_options* options, takt_scheduler** scheduler,
                                            takt_error* error) TAKT_NOEXCEPT;
-// NULL is fine. Does not flush the log.
+// Does not flush the log.
 TAKT_API takt_status takt_scheduler_destroy(takt_scheduler* scheduler) TAKT_NOEXCEPT;
 
 // In their order. Where one of them is malformed, none happens.
@@ -512,25 +612,28 @@ TAKT_API takt_status takt_scheduler_on(takt_scheduler* scheduler, const takt_eve
 // `limits` may be NULL: the defaults.
 TAKT_API takt_status takt_scheduler_plan(takt_scheduler* scheduler, int64_t now, const takt_limits* limits,
                                          takt_plan* plan) TAKT_NOEXCEPT;
-// Rows in any order, those in the order of the plan are read fastest. An absent row made no progress.
+
+enum {  // flags of takt_scheduler_commit and takt_scheduler_step
+  TAKT_REST_AS_PLANNED = 1  // a commit by exception
+};
+// Rows in any order, those in the order of the plan are read fastest. An absent row made no progress; or, by exception,
+// it computed what its entry says, with one token per sequence where it samples, and has no drafts: then only what is
+// otherwise needs a row.
 TAKT_API takt_status takt_scheduler_commit(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
-                                           size_t n, int64_t now) TAKT_NOEXCEPT;
+                                           size_t n, uint32_t flags, int64_t now) TAKT_NOEXCEPT;
 // Commit, where step is not 0, and then plan, in one call. Where run_out is not NULL, the first run_cap entries of the
 // plan are copied there; plan->run names all of them. max_running entries are always enough.
 TAKT_API takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
-                                         size_t n, int64_t now, const takt_limits* limits, takt_plan* plan,
-                                         takt_plan_entry* run_out, size_t run_cap) TAKT_NOEXCEPT;
+                                         size_t n, uint32_t flags, int64_t now, const takt_limits* limits,
+                                         takt_plan* plan, takt_plan_entry* run_out, size_t run_cap) TAKT_NOEXCEPT;
 
-// Another order from here on; allocates. NULL: boosted_footprint.
-TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, int64_t now,
-                                               takt_error* error) TAKT_NOEXCEPT;
+// Another order from here on; allocates. `policy` and `key` as in takt_scheduler_options.
+TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, const takt_key* key,
+                                               int64_t now, takt_error* error) TAKT_NOEXCEPT;
 // What takt_scheduler_create makes the same of. Valid until the policy is another; NULL where the handle is none.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
 
-// Counters since creation, by index: docs/guide/stats.md. The name stays for ever; either pointer may be NULL.
-TAKT_API size_t takt_scheduler_stat_count(void) TAKT_NOEXCEPT;
-TAKT_API takt_status takt_scheduler_stat(const takt_scheduler* scheduler, size_t index, const char** name,
-                                         uint64_t* value) TAKT_NOEXCEPT;
+TAKT_API size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
 
 typedef struct takt_scheduler_counts {
   uint32_t struct_size;
@@ -611,11 +714,13 @@ enum {  // how long a key is good
   TAKT_TRAIT_AGES = 64  // what waits for long is promoted, which only a queue counts
 };
 
-// `policy` as in takt_scheduler_options.
-TAKT_API takt_status takt_ranker_create(const char* policy, takt_ranker** ranker, takt_error* error) TAKT_NOEXCEPT;
+// `policy` and `key` as in takt_scheduler_options.
+TAKT_API takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ranker** ranker,
+                                        takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_ranker_destroy(takt_ranker* ranker) TAKT_NOEXCEPT;
 TAKT_API uint32_t takt_ranker_traits(const takt_ranker* ranker) TAKT_NOEXCEPT;  // 0 where the handle is none
-// Of n requests, `stride` bytes apart: smaller is sooner, equal keys go by arrival, then by id. Never NaN.
+// Of n requests, `stride` bytes apart: smaller is sooner, equal keys go by arrival, then by id. Never NaN. An estimate
+// that cannot be meant reads as unknown; a request without a sequence is TAKT_E_INVALID.
 TAKT_API takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, size_t n, size_t stride,
                                       int64_t now, double* keys) TAKT_NOEXCEPT;
 
@@ -632,6 +737,7 @@ typedef struct takt_queue_options {
   int64_t reserve_requests;  // storage made ready at creation
   uint64_t hash_seed;
   const char* policy;  // as in takt_scheduler_options
+  const takt_key* key;  // likewise
 } takt_queue_options;
 
 TAKT_API void takt_queue_options_init(takt_queue_options* options, size_t size) TAKT_NOEXCEPT;
@@ -682,7 +788,7 @@ TAKT_API takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int
 
 typedef struct takt_ran {
   uint64_t request;
-  int32_t prefill;  // known tokens that were computed for it
+  int32_t prefill;  // known tokens that were computed for it; 0 to 2^28, as the output
   int32_t output;  // new tokens per sequence
 } takt_ran;
 
@@ -786,7 +892,7 @@ typedef struct takt_routing {
 TAKT_API takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
 // What the placement gives each of these instances for a request that need not be known here: larger is better, NaN: no
-// place now. *possible (may be NULL) of them are places. Places nothing.
+// place now. *possible (may be NULL) of them are places. Places nothing. A request is read as by takt_ranker_keys.
 TAKT_API takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances,
                                        size_t n, int64_t now, double* scores, size_t* possible) TAKT_NOEXCEPT;
 // The host has picked: a request that waits here goes to this instance. TAKT_E_INVALID, and nothing changes, where it
@@ -798,9 +904,7 @@ TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t
                                              uint64_t* instance) TAKT_NOEXCEPT;
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
-TAKT_API size_t takt_router_stat_count(void) TAKT_NOEXCEPT;
-TAKT_API takt_status takt_router_stat(const takt_router* router, size_t index, const char** name,
-                                      uint64_t* value) TAKT_NOEXCEPT;
+TAKT_API size_t takt_router_stats(const takt_router* router, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
 
 typedef struct takt_router_counts {
   uint32_t struct_size;
@@ -827,13 +931,34 @@ enum {  // of takt_inbox_push
 TAKT_API takt_status takt_inbox_create(uint32_t kind, size_t capacity, takt_inbox** inbox,
                                        takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_inbox_destroy(takt_inbox* inbox) TAKT_NOEXCEPT;
-// From any thread; `pushed` may be NULL. Locks for the time of one move.
+// From any thread, also from within a callback; `pushed` may be NULL. Waits for a lock.
 TAKT_API takt_status takt_inbox_push(takt_inbox* inbox, const takt_event* event, uint32_t* pushed) TAKT_NOEXCEPT;
 // From the thread that owns the scheduler or the router: tells it what has come so far, in order. `n`, how many, may be
-// NULL.
+// NULL. The inbox may be pushed to meanwhile, and not drained or destroyed (TAKT_E_BUSY).
 TAKT_API takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* inbox, int64_t now,
                                          size_t* n) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now, size_t* n) TAKT_NOEXCEPT;
+
+// ---- ids for names
+// ----------------------------------------------------------------------------------------------------
+
+// For hosts whose requests, tools, agents or tenants have names: a counter gives each name an id. A released id never
+// means another name.
+typedef struct takt_ids takt_ids;
+
+// `reserve`: names that storage is made ready for. `hash_seed` as in takt_scheduler_options.
+TAKT_API takt_status takt_ids_create(int64_t reserve, uint64_t hash_seed, takt_ids** ids,
+                                     takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_ids_destroy(takt_ids* ids) TAKT_NOEXCEPT;
+// The id of n bytes; a new one where they have none, which allocates.
+TAKT_API takt_status takt_ids_of(takt_ids* ids, const char* name, size_t n, uint64_t* id) TAKT_NOEXCEPT;
+// *id is 0 where they have none.
+TAKT_API takt_status takt_ids_find(const takt_ids* ids, const char* name, size_t n, uint64_t* id) TAKT_NOEXCEPT;
+// *name is NULL where the id is nobody's. It stays until the release, and ends with a zero; `n` may be NULL.
+TAKT_API takt_status takt_ids_name(const takt_ids* ids, uint64_t id, const char** name, size_t* n) TAKT_NOEXCEPT;
+// TAKT_E_INVALID where the id is nobody's.
+TAKT_API takt_status takt_ids_release(takt_ids* ids, uint64_t id) TAKT_NOEXCEPT;
+TAKT_API size_t takt_ids_size(const takt_ids* ids) TAKT_NOEXCEPT;  // names that have one
 
 // ---- the log --------------------------------------------------------------------------------------------------------
 
@@ -852,8 +977,9 @@ typedef struct takt_replay_report {
 
 // Builds the scheduler of a log anew and does all again. TAKT_OK also where a plan differs. TAKT_E_INVALID: not a log,
 // or made with what this library does not have. TAKT_E_CORRUPT: damaged.
-TAKT_API takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report,
-                                 takt_error* error) TAKT_NOEXCEPT;
+// The first n_stats of the scheduler's counters at the end are copied, as by takt_scheduler_stats.
+TAKT_API takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report, takt_stat* stats,
+                                 size_t n_stats, takt_error* error) TAKT_NOEXCEPT;
 
 #ifdef __cplusplus
 }

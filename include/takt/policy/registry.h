@@ -16,9 +16,10 @@ namespace takt {
 
 // Makes a policy from "NAME", "NAME(k=v,...)" or "aged(POLICY,k=v,...)", where POLICY is one of the former two.
 // `options` are further "k=v", for whichever part of the spec knows k. InvalidArgument names what is unknown or out of
-// bounds, and what there is instead. `pace`: how fast the engine is, for what neither says.
+// bounds, and what there is instead. `pace`: how fast the engine is, for what neither says. `custom`: a policy of the
+// host's own, for "custom" in the spec, also within aged; where custom(NAME) stands there, that must be its spec.
 absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options = {},
-                                     const EnginePace* pace = nullptr);
+                                     const EnginePace* pace = nullptr, const AnyPolicy* custom = nullptr);
 
 // Makes the policy of an engine, by how fast that is.
 using PolicyFactory = std::function<AnyPolicy(const EnginePace&)>;

@@ -397,9 +397,14 @@ class WaitingQueue {
     taken_.clear();
   }
 
+  // No sum overflows, whatever the host tells.
   void Charge(Entry& entry, const Ran& ran) {
-    entry.state.generated += ran.output;
-    queue_.Scheduled(entry.state, ran.prefill, ran.output);
+    const auto meant = [](Tokens tokens) {
+      return std::clamp(tokens, Tokens{0}, Tokens{internal::kMostRequestTokens});
+    };
+    Tokens& generated = entry.state.generated;
+    generated = std::min(generated + meant(ran.output), Tokens{internal::kMostContext});
+    queue_.Scheduled(entry.state, meant(ran.prefill), meant(ran.output));
   }
 
   template <class E>

@@ -1,0 +1,50 @@
+// The policy that a host names, or whose keys it gives.
+#ifndef TAKT_SRC_C_POLICY_H_
+#define TAKT_SRC_C_POLICY_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "takt/c/takt.h"
+#include "takt/policy/any_policy.h"
+
+namespace takt::c {
+
+// Asks the host for a key when a request enters, and keeps it: an engine's step asks for none.
+class HostKey {
+ public:
+  explicit HostKey(const takt_key& key);
+
+  const std::string& spec() const { return spec_; }  // "custom(NAME)"
+  const std::string& name() const { return spec_; }
+
+  void Reserve(std::size_t slots) { keys_.resize(std::max(keys_.size(), slots)); }
+  void Enters(const RequestState& r, TimePoint now);
+  // A request that is explained need not have entered: one in a tool call, say, under a new policy.
+  RankKey Key(const RequestState& r) const {
+    return {r.slot < keys_.size() && keys_[r.slot].of == r.request.id ? keys_[r.slot].key : Ask(r)};
+  }
+
+ private:
+  struct Kept {
+    RequestId of = {};
+    double key = 0;
+  };
+
+  double Ask(const RequestState& r) const;
+
+  std::string spec_;
+  void* context_;
+  double (*ask_)(void*, const takt_request_state*);
+  std::vector<Kept> keys_;  // by slot
+};
+
+// The default where neither is given; the host's key alone where there is no text. Writes what is wrong.
+takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy, takt_error* error);
+
+}  // namespace takt::c
+
+#endif  // TAKT_SRC_C_POLICY_H_
