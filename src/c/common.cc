@@ -52,6 +52,7 @@ void takt_error_init(takt_error* error, size_t size) noexcept { Init(error, size
 void takt_request_init(takt_request* request, size_t size) noexcept { Init(request, size); }
 void takt_instance_init(takt_instance* instance, size_t size) noexcept { Init(instance, size); }
 void takt_workflow_init(takt_workflow* workflow, size_t size) noexcept { Init(workflow, size); }
+void takt_epoch_init(takt_epoch* epoch, size_t size) noexcept { Init(epoch, size); }
 void takt_limits_init(takt_limits* limits, size_t size) noexcept { Init(limits, size); }
 
 takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report, takt_stat* stats, size_t n_stats,

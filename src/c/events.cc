@@ -1,8 +1,13 @@
 #include "c/events.h"
 
 #include <algorithm>
+<<<<<<< HEAD
 #include <bit>
+=======
+#include <cmath>
+>>>>>>> capi
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "c/layout.h"
@@ -49,6 +54,11 @@ takt_workflow Defaults<takt_workflow>() {
   auto to = Zeroed<takt_workflow>();
   to.arrival = to.deadline = TAKT_UNSET;
   return to;
+}
+
+template <>
+takt_epoch Defaults<takt_epoch>() {
+  return Zeroed<takt_epoch>();
 }
 
 template <>
@@ -195,6 +205,31 @@ void Fill(const takt_workflow* from, Workflow& to) {
   to.open = w.open != 0;
   to.stages.resize(w.n_stages);
   for (std::size_t i = 0; i < w.n_stages; ++i) Fill(w.stages[i], to.stages[i]);
+}
+
+takt_status Take(const takt_epoch* from, Epoch& to) {
+  if (const takt_status status = Readable(from); status != TAKT_OK) return status;
+  takt_epoch local;
+  const takt_epoch& e = Whole(from, local);
+  if (const takt_status status = Given(e.ranks, e.n_ranks); status != TAKT_OK) return status;
+  const auto meant = [](const takt_agent_rank& r) {
+    return std::isfinite(r.rank) && std::isfinite(r.execution_s) && r.execution_s >= 0 && r.stages_left >= 0 &&
+           r.reserved == 0;
+  };
+  if ((e.told & ~std::uint32_t{TAKT_EPOCH_AGENT_RANKS | TAKT_EPOCH_ALPHA}) != 0) return TAKT_E_INVALID;
+  if ((e.told & TAKT_EPOCH_ALPHA) != 0) {
+    if (!(0 <= e.alpha && e.alpha <= 1)) return TAKT_E_INVALID;
+    to.alpha = e.alpha;
+  }
+  if ((e.told & TAKT_EPOCH_AGENT_RANKS) != 0) {
+    if (!meant(e.otherwise) || !std::all_of(e.ranks, e.ranks + e.n_ranks, meant)) return TAKT_E_INVALID;
+    const auto* ranks = FromC<AgentRank>(e.ranks);
+    AgentRanks table{{ranks, ranks + e.n_ranks}, *FromC<AgentRank>(&e.otherwise)};
+    std::ranges::sort(table.ranks, {}, &AgentRank::agent);
+    if (std::ranges::adjacent_find(table.ranks, {}, &AgentRank::agent) != table.ranks.end()) return TAKT_E_INVALID;
+    to.agent_ranks = std::make_shared<const AgentRanks>(std::move(table));
+  }
+  return TAKT_OK;
 }
 
 void Fill(const takt_event& from, Arrived& to) { Fill(from.u.arrived.request, to.request); }

@@ -26,6 +26,8 @@ takt_instance Defaults<takt_instance>();
 template <>
 takt_workflow Defaults<takt_workflow>();
 template <>
+takt_epoch Defaults<takt_epoch>();
+template <>
 takt_limits Defaults<takt_limits>();
 
 // Whether what the structs point to is there, and every number in them can be meant.
@@ -43,6 +45,9 @@ void Fill(const Request& from, takt_request& to);  // which points into `from`
 void Fill(const takt_instance* from, Instance& to);
 void Fill(const takt_stage& from, WorkflowStage& to);
 void Fill(const takt_workflow* from, Workflow& to);
+
+// Which is no event in C, since it holds tables. Fills `to` where it can be meant.
+takt_status Take(const takt_epoch* from, Epoch& to);
 
 NextCall Of(const takt_next_call& call);
 StepLimits Of(const takt_limits& limits);

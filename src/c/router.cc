@@ -91,6 +91,13 @@ takt_status takt_router_on(takt_router* router, const takt_event* events, size_t
   return TAKT_OK;
 }
 
+takt_status takt_router_epoch(takt_router* router, const takt_epoch* epoch, int64_t now) noexcept {
+  Epoch taken;
+  if (const takt_status status = FirstOf(Valid(router), Take(epoch, taken)); status != TAKT_OK) return status;
+  router->router->On(std::move(taken), At(now));
+  return TAKT_OK;
+}
+
 takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now, size_t* n) noexcept {
   return TakeAll(router, inbox, &takt_inbox::of_router, n,
                  [&](const RouterEvent& event) { router->router->On(event, At(now)); });

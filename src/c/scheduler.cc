@@ -239,6 +239,14 @@ takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* pol
   return TAKT_OK;
 }
 
+takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* epoch, int64_t now) noexcept {
+  Epoch taken;
+  if (const takt_status status = FirstOf(Valid(scheduler), Take(epoch, taken)); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
+  scheduler->scheduler->On(std::move(taken), At(now));
+  return TAKT_OK;
+}
+
 const char* takt_scheduler_policy(const takt_scheduler* scheduler) noexcept {
   if (Valid(scheduler) != TAKT_OK) return nullptr;
   return scheduler->scheduler->scheduler().policy().spec().c_str();

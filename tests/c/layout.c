@@ -97,6 +97,21 @@ PLACE(takt_workflow, deadline, 32);
 PLACE(takt_workflow, stages, 40);
 PLACE(takt_workflow, n_stages, 48);
 
+SIZE(takt_agent_rank, 32);
+PLACE(takt_agent_rank, agent, 0);
+PLACE(takt_agent_rank, rank, 8);
+PLACE(takt_agent_rank, execution_s, 16);
+PLACE(takt_agent_rank, stages_left, 24);
+PLACE(takt_agent_rank, reserved, 28);
+
+SIZE(takt_epoch, 64);
+PLACE(takt_epoch, struct_size, 0);
+PLACE(takt_epoch, told, 4);
+PLACE(takt_epoch, ranks, 8);
+PLACE(takt_epoch, n_ranks, 16);
+PLACE(takt_epoch, otherwise, 24);
+PLACE(takt_epoch, alpha, 56);
+
 SIZE(takt_event, 64);
 PLACE(takt_event, type, 0);
 PLACE(takt_event, reserved, 4);

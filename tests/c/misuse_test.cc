@@ -281,6 +281,49 @@ TEST_CASE("a request that is scored and has not arrived has sequences, and estim
   CHECK(takt_router_destroy(router) == TAKT_OK);
 }
 
+TEST_CASE("an epoch that cannot be meant is not told") {
+  takt_scheduler* scheduler = Make();
+  takt_router* router = MakeRouter();
+  std::array<takt_agent_rank, 2> ranks{};
+  takt_epoch epoch;
+  const auto status = [&] {
+    const takt_status of_scheduler = takt_scheduler_epoch(scheduler, &epoch, 0);
+    CHECK(takt_router_epoch(router, &epoch, 0) == of_scheduler);
+    return of_scheduler;
+  };
+  const auto make = [&] {
+    takt_epoch_init(&epoch, sizeof epoch);
+    ranks[0] = {1, 0.5, 1, 1, 0}, ranks[1] = {2, 0.5, 1, 1, 0};
+    epoch.told = TAKT_EPOCH_AGENT_RANKS | TAKT_EPOCH_ALPHA, epoch.ranks = ranks.data(), epoch.n_ranks = ranks.size();
+  };
+  CHECK(takt_scheduler_epoch(scheduler, nullptr, 0) == TAKT_E_NULL);
+  CHECK(takt_router_epoch(nullptr, nullptr, 0) == TAKT_E_NULL);
+  make();
+  CHECK(status() == TAKT_OK);
+  make(), epoch.told = 4;
+  CHECK(status() == TAKT_E_INVALID);
+  make(), epoch.ranks = nullptr;
+  CHECK(status() == TAKT_E_NULL);
+  make(), epoch.struct_size = 2;
+  CHECK(status() == TAKT_E_SIZE);
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const double alpha : {-0.5, 1.5, kNan}) {
+    make(), epoch.alpha = alpha;
+    CHECK(status() == TAKT_E_INVALID);
+  }
+  for (const takt_agent_rank odd :
+       {takt_agent_rank{1, 0, 0, 0, 0}, takt_agent_rank{2, kNan, 0, 0, 0}, takt_agent_rank{2, 0, -1, 0, 0},
+        takt_agent_rank{2, 0, kNan, 0, 0}, takt_agent_rank{2, 0, 0, -1, 0}, takt_agent_rank{2, 0, 0, 0, 1}}) {
+    make(), ranks[1] = odd;
+    CHECK(status() == TAKT_E_INVALID);
+    if (odd.agent == 1) continue;
+    make(), epoch.otherwise = odd;
+    CHECK(status() == TAKT_E_INVALID);
+  }
+  CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
+  CHECK(takt_router_destroy(router) == TAKT_OK);
+}
+
 // A struct of a header to come: this library does not know its end.
 template <class T>
 struct Longer {

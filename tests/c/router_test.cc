@@ -173,6 +173,7 @@ class Twins {
       return Tell(grown);
     }
     if (what < 98) return Tell(StageEnded{workflow, static_cast<std::uint32_t>(dice_.Int(0, 3))});
+    if (dice_.Chance(0.5)) return TellEpoch();
     Tell(WorkflowEnded{workflow, dice_.Chance(0.3)});
   }
 
@@ -182,6 +183,15 @@ class Twins {
     cxx_->On(kept_.back(), now_);
     told_.Add(kept_.back());
     if (dice_.Chance(0.3)) TellAll();
+  }
+
+  void TellEpoch() {
+    TellAll();
+    const Epoch epoch = DrawEpoch(dice_);
+    cxx_->On(epoch, now_);
+    std::vector<takt_agent_rank> ranks;
+    const takt_epoch in_c = InC(epoch, ranks);
+    same_ &= takt_router_epoch(c_, &in_c, Ns(now_)) == TAKT_OK;
   }
 
   void TellAll() {

@@ -282,7 +282,7 @@ class Twins {
     if (what < 35) return Step();
     if (what < 40) return flight_.empty() ? Step() : Commit();
     if (what < 42) return ChangePolicy();
-    if (what < 43) return Step(true);
+    if (what < 43) return dice_.Chance(0.5) ? Step(true) : TellEpoch();
     const RequestId id = Anyone();
     if (what < 65) {
       if (cxx_->scheduler().alive() >= setup_.population) return;
@@ -352,6 +352,15 @@ class Twins {
     same_ &= takt_scheduler_on(c_, told_.data(), told_.size(), Ns(now_)) == TAKT_OK;
     told_.Clear(), kept_.clear();
     Pass();
+  }
+
+  void TellEpoch() {
+    TellAll();
+    const Epoch epoch = DrawEpoch(dice_);
+    cxx_->On(epoch, now_);
+    std::vector<takt_agent_rank> ranks;
+    const takt_epoch in_c = InC(epoch, ranks);
+    same_ &= takt_scheduler_epoch(c_, &in_c, Ns(now_)) == TAKT_OK;
   }
 
   void ChangePolicy() {

@@ -9,9 +9,11 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "fire/dice.h"
 #include "takt/c/takt.h"
 #include "takt/kv/kv_oracle.h"
 #include "takt/model/event.h"
@@ -70,6 +72,36 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
   c.first_step = o.first_step.value, c.hash_seed = o.hash_seed;
   c.max_step_tokens = o.max_step_tokens.value, c.max_step_seqs = o.max_step_seqs;
   return c;
+}
+
+// With the ranks in another order than C++ has them.
+inline takt_epoch InC(const Epoch& e, std::vector<takt_agent_rank>& ranks) {
+  takt_epoch c;
+  takt_epoch_init(&c, sizeof c);
+  if (e.alpha) c.told |= TAKT_EPOCH_ALPHA, c.alpha = *e.alpha;
+  if (e.agent_ranks == nullptr) return c;
+  const auto in_c = [](const AgentRank& r) {
+    return takt_agent_rank{r.agent.value, r.rank, r.execution_s, r.stages_left, 0};
+  };
+  for (const AgentRank& r : e.agent_ranks->ranks) ranks.insert(ranks.begin(), in_c(r));
+  c.told |= TAKT_EPOCH_AGENT_RANKS, c.otherwise = in_c(e.agent_ranks->otherwise);
+  c.ranks = ranks.data(), c.n_ranks = ranks.size();
+  return c;
+}
+
+// What a host has learnt, at random.
+inline Epoch DrawEpoch(fire::Dice& dice) {
+  Epoch e;
+  if (dice.Chance(0.5)) e.alpha = 0.01 * dice.Int(0, 100);
+  if (dice.Chance(0.3)) return e;
+  AgentRanks ranks;
+  for (std::uint64_t agent = 0; agent < 4; ++agent) {
+    const AgentRank rank{{agent}, 0.1 * dice.Int(-9, 9), 0.1 * dice.Int(0, 9), dice.Int(0, 3)};
+    if (dice.Chance(0.7)) ranks.ranks.push_back(rank);
+    if (dice.Chance(0.2)) ranks.otherwise = rank;
+  }
+  e.agent_ranks = std::make_shared<const AgentRanks>(std::move(ranks));
+  return e;
 }
 
 // A batch, and all that its events point to.

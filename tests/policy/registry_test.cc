@@ -39,6 +39,24 @@ TEST_CASE("every policy is made from its name, and its spec makes it again") {
   }
 }
 
+TEST_CASE("a policy of the host's own stands for custom") {
+  struct Own {
+    std::string_view spec() const { return "custom(own)"; }
+    RankKey Key(const RequestState&) const { return {7}; }
+  };
+  const AnyPolicy own{Own{}};
+  const auto make = [&own](std::string_view spec) { return MakePolicy(spec, {}, nullptr, &own); };
+  CHECK(make("custom")->Key({}).key == 7);
+  CHECK(make("custom(own)")->spec() == "custom(own)");
+  CHECK(make("aged( custom , threshold=3)")->spec() == "aged(custom(own),threshold=3)");
+  CHECK(make("aged(custom(own),threshold=3)")->aging()->threshold == 3);
+  CHECK(make("fcfs")->spec() == "fcfs");
+  CHECK(Names(std::string(make("custom(another)").status().message()), {"'custom(another)'", "was not given"}));
+  CHECK(Names(Fault("aged(custom(own))"), {"'custom(own)' is a policy of the host's own"}));
+  for (const char* spec : {"custom", "custom(own,more)", "custom(x=1)"}) CHECK(Names(Fault(spec), {"custom"}));
+  CHECK(!MakePolicy("custom", std::vector<std::string>{"threshold=3"}, nullptr, &own).ok());
+}
+
 TEST_CASE("options stand in the spec or beside it") {
   RequestState r;
   r.request.workflow_tokens_left = {.mean = 100, .quantiles = {10, 20, 30, 40, 50}};

@@ -181,12 +181,12 @@ typedef struct takt_request_state {
   uint32_t reserved;
 } takt_request_state;
 
-// An order that is the host's own: smaller keys are sooner, of equal ones what arrived first; NaN is last. A key is read
-// when a request joins those that wait, at arrival and whenever it comes back, when it is revised, and when its order is
-// new; never by a step. What the function is shown stays for the call, and the function may not call the handle that
-// asks. Where no policy is named, the key alone orders; else the policy has it inside: "aged(custom,threshold=100)". A
-// log says custom(NAME), and does not hold `scores`. It replays in C++, where it is given a policy of that spec
-// (LogReplayOptions); takt_replay says which one is missing.
+// An order that is the host's own: smaller keys are sooner, of equal ones what arrived first; NaN is last. A key is
+// read when a request joins those that wait, at arrival and whenever it comes back, when it is revised, and when its
+// order is new; never by a step. What the function is shown stays for the call, and the function may not call the
+// handle that asks. Where no policy is named, the key alone orders; else the policy has it inside:
+// "aged(custom,threshold=100)". A log says custom(NAME), and does not hold `scores`. It replays in C++, where it is
+// given a policy of that spec (LogReplayOptions); takt_replay says which one is missing.
 typedef struct takt_key {
   uint32_t struct_size;
   uint32_t reserved;
@@ -238,6 +238,34 @@ typedef struct takt_workflow {
 } takt_workflow;
 
 TAKT_API void takt_workflow_init(takt_workflow* workflow, size_t size) TAKT_NOEXCEPT;
+
+// ---- tables from slow work
+// --------------------------------------------------------------------------------------------
+
+typedef struct takt_agent_rank {
+  uint64_t agent;
+  double rank;  // smaller is sooner
+  double execution_s;  // expected time that one of its calls runs [s]; 0: not known
+  int32_t stages_left;  // calls one after another to the end of its workflow, this one included; 0: not known
+  uint32_t reserved;
+} takt_agent_rank;
+
+enum {  // takt_epoch.told: what holds from here on; the rest stays as it was
+  TAKT_EPOCH_AGENT_RANKS = 1,
+  TAKT_EPOCH_ALPHA = 2
+};
+
+// What learning and tuning beside the loop have found, for the policies and placements that go by it.
+typedef struct takt_epoch {
+  uint32_t struct_size;
+  uint32_t told;
+  const takt_agent_rank* ranks;  // each agent once, in any order
+  size_t n_ranks;
+  takt_agent_rank otherwise;  // of agents that are not among them
+  double alpha;  // of workload_balance: 0 to 1
+} takt_epoch;
+
+TAKT_API void takt_epoch_init(takt_epoch* epoch, size_t size) TAKT_NOEXCEPT;
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 
@@ -630,6 +658,9 @@ TAKT_API takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t ste
 // Another order from here on; allocates. `policy` and `key` as in takt_scheduler_options.
 TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, const takt_key* key,
                                                int64_t now, takt_error* error) TAKT_NOEXCEPT;
+// TAKT_E_INVALID: a number that cannot be meant, or an agent twice.
+TAKT_API takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* epoch,
+                                          int64_t now) TAKT_NOEXCEPT;
 // What takt_scheduler_create makes the same of. Valid until the policy is another; NULL where the handle is none.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
 
@@ -846,6 +877,8 @@ TAKT_API takt_status takt_router_create(const takt_router_options* options, takt
 TAKT_API takt_status takt_router_destroy(takt_router* router) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_router_on(takt_router* router, const takt_event* events, size_t n, int64_t now) TAKT_NOEXCEPT;
+
+TAKT_API takt_status takt_router_epoch(takt_router* router, const takt_epoch* epoch, int64_t now) TAKT_NOEXCEPT;
 
 typedef struct takt_placement {
   uint64_t request;
