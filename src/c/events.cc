@@ -1,11 +1,7 @@
 #include "c/events.h"
 
 #include <algorithm>
-<<<<<<< HEAD
 #include <bit>
-=======
-#include <cmath>
->>>>>>> capi
 #include <memory>
 #include <utility>
 #include <vector>

@@ -95,17 +95,12 @@ TAKT_SAME_PLACE(ModelScore, takt_model_score, model);
 TAKT_SAME_PLACE(ModelScore, takt_model_score, score);
 TAKT_SAME_PLACE(ModelScore, takt_model_score, tokens);
 
-<<<<<<< HEAD
-=======
 TAKT_SAME_SIZE(AgentRank, takt_agent_rank);
 TAKT_SAME_PLACE(AgentRank, takt_agent_rank, agent);
 TAKT_SAME_PLACE(AgentRank, takt_agent_rank, rank);
 TAKT_SAME_PLACE(AgentRank, takt_agent_rank, execution_s);
 TAKT_SAME_PLACE(AgentRank, takt_agent_rank, stages_left);
 
-TAKT_SAME_SIZE(WorkAfter, takt_work_after);
-TAKT_SAME_SIZE(NextCall, takt_next_call);
->>>>>>> capi
 TAKT_SAME_SIZE(Estimate, takt_estimate);
 TAKT_SAME_PLACE(Estimate, takt_estimate, mean);
 TAKT_SAME_PLACE(Estimate, takt_estimate, quantiles);
