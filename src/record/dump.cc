@@ -12,10 +12,9 @@ namespace takt {
 namespace internal {
 namespace {
 
-constexpr std::string_view kEventNames[] = {"arrived",     "revised",        "blocked",   "unblocked",
-                                            "tool_called", "tool_returned",  "cancelled", "move_done",
-                                            "kv_freed",    "policy_changed", "drain",     "epoch",
-                                            "not_ready",   "kv_arrived",     "kv_lost",   "kv_pinned"};
+constexpr std::string_view kEventNames[] = {
+    "arrived",  "revised",        "blocked", "unblocked", "tool_called", "tool_returned", "cancelled", "move_done",
+    "kv_freed", "policy_changed", "drain",   "epoch",     "not_ready",   "kv_arrived",    "kv_lost",   "kv_pinned"};
 static_assert(std::size(kEventNames) == std::variant_size_v<Event>);
 
 struct LineOf {

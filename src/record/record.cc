@@ -125,9 +125,8 @@ PlanDigest Digest(const StepPlan& plan) {
 
 KeptPlan Keep(const StepPlan& plan) {
   const auto all = [](const auto& part) { return std::vector(part.begin(), part.end()); };
-  return {plan.id,          all(plan.run),      all(plan.moves), all(plan.preempted),
-          all(plan.failed), all(plan.released), plan.tokens,     plan.idle,
-          plan.wake_at};
+  return {plan.id,     all(plan.run), all(plan.moves), all(plan.preempted), all(plan.failed), all(plan.released),
+          plan.tokens, plan.idle,     plan.wake_at};
 }
 
 // ---- writing --------------------------------------------------------------------------------------------------

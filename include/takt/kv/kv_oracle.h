@@ -23,14 +23,14 @@ struct KvReservation {
   Tokens have{0};
   Tokens want{0};
   bool admission = false;  // the request is not running yet
-  bool granted = false;    // the answer
+  bool granted = false;  // the answer
   KvRefusal refusal = KvRefusal::kForNow;  // read where it is not granted
 };
 
 // A question about a waiting request: how many tokens of its prompt does the host's prefix cache hold now?
 struct KvHit {
   const Request* request = nullptr;  // valid within the call
-  Tokens tokens{0};                  // the answer
+  Tokens tokens{0};  // the answer
 };
 
 // How much KV memory the host has.
@@ -53,15 +53,15 @@ class KvOracle {
   // requests run: takt keeps the sum of what it wishes for. The scheduler's kv() asks each time.
   virtual KvSnapshot Snapshot() const = 0;
 
-  // Sets `tokens` of each. The first question of a plan is about one request, the next about up to two, then four, and so
-  // on up to 64: those that it would let in next. A request is asked about again only after a Reserve.
+  // Sets `tokens` of each. The first question of a plan is about one request, the next about up to two, then four, and
+  // so on up to 64: those that it would let in next. A request is asked about again only after a Reserve.
   virtual void CachedTokens(std::span<KvHit> hits) = 0;
 
   // Once per plan; in the order of importance. Sets `granted` of each, all of it or nothing, and perhaps `refusal`.
   // Wishes of one call fit into the free blocks of the snapshot together. No request is preempted for a refusal, only
-  // where the counts above say that memory is missing. So they should not promise what Reserve keeps back. Again in the same plan only where nothing runs: after
-  // another has given way for want of memory, and for up to SchedulerOptions::admission_window waiting requests, one at
-  // a time.
+  // where the counts above say that memory is missing. So they should not promise what Reserve keeps back. Again in the
+  // same plan only where nothing runs: after another has given way for want of memory, and for up to
+  // SchedulerOptions::admission_window waiting requests, one at a time.
   virtual void Reserve(StepId step, std::span<KvReservation> wishes) = 0;
 
   // Gives back all that a request holds on the GPU: kDrop (it ended, or its KV is dropped), or kOut (its KV has been

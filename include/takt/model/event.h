@@ -41,8 +41,9 @@ struct Unblocked {
   Tokens computed{0};
 };
 
-// A running request is not to be in the next plan (the grammar of its next token is not there yet). It keeps its row, its
-// KV and its place, and later plans have it again. A plan while as many steps are in flight as may be does not count.
+// A running request is not to be in the next plan (the grammar of its next token is not there yet). It keeps its row,
+// its KV and its place, and later plans have it again. A plan while as many steps are in flight as may be does not
+// count.
 struct NotReady {
   RequestId request = {};
 };
@@ -80,10 +81,10 @@ struct KvArrived {
   Tokens computed{0};
 };
 
-// KV is lost, and has to be computed again: that of the tokens from `from` on. Tokens in flight for the request are void
-// where any before them is lost. It keeps its row and its blocks; one without a row gives up what it holds where all is
-// lost. Prefix chunks that it shared are found no more; those who share them are lost only where they are named too. No
-// request: that of all, and whatever is cached (weights were loaded, the cache was reset).
+// KV is lost, and has to be computed again: that of the tokens from `from` on. Tokens in flight for the request are
+// void where any before them is lost. It keeps its row and its blocks; one without a row gives up what it holds where
+// all is lost. Prefix chunks that it shared are found no more; those who share them are lost only where they are named
+// too. No request: that of all, and whatever is cached (weights were loaded, the cache was reset).
 struct KvLost {
   RequestId request = {};
   Tokens from{0};

@@ -26,8 +26,8 @@ struct StepLimits {
   std::int32_t adapters = std::numeric_limits<std::int32_t>::max();  // distinct adapters that run at once
   Blocks swap_out = Blocks::Max();        // KV blocks that may start to move to the host's memory
   Blocks swap_in = Blocks::Max();         // and back
-  // A prefill chunk of a request that is chunkable ends at a multiple of so many tokens, or with what is known. Where no
-  // multiple lies within the other limits the request waits for a larger step.
+  // A prefill chunk of a request that is chunkable ends at a multiple of so many tokens, or with what is known. Where
+  // no multiple lies within the other limits the request waits for a larger step.
   Tokens chunk_align{1};
 
   // All fields in their order, which is that of a log. The bounds are those of limits that hold for every step.
@@ -45,13 +45,13 @@ struct StepLimits {
 
 // What a request waits for.
 enum class WaitsFor : std::uint8_t {
-  kNothing,   // it runs
-  kItsTurn,   // requests of better rank come first
-  kSequences, // max_seqs, or rows, are taken
-  kKv,        // it is first, and there is no KV memory for it
-  kBudget,    // it is first, and the last step's token budget was spent
-  kAdapter,   // the last step's adapter limit was reached
-  kMove,      // its KV is being moved, or steps that name it are in flight
+  kNothing,  // it runs
+  kItsTurn,  // requests of better rank come first
+  kSequences,  // max_seqs, or rows, are taken
+  kKv,  // it is first, and there is no KV memory for it
+  kBudget,  // it is first, and the last step's token budget was spent
+  kAdapter,  // the last step's adapter limit was reached
+  kMove,  // its KV is being moved, or steps that name it are in flight
   kTool,
   kUnblock,
 };
@@ -70,15 +70,15 @@ inline constexpr std::uint32_t kNoLane = kNoSlot;
 // hashes per running request.
 struct PlanEntry {
   enum Flag : std::uint16_t {
-    kPrefill = 1,   // computes known tokens (prompt, or context lost to a preemption or a tool's answer)
-    kSamples = 2,   // ends at the last known token: yields a new one per sequence
+    kPrefill = 1,  // computes known tokens (prompt, or context lost to a preemption or a tool's answer)
+    kSamples = 2,  // ends at the last known token: yields a new one per sequence
     kAdmitted = 4,  // first step since it left the waiting queue
   };
 
   RequestId request = {};
-  std::uint32_t lane = 0;         // the scheduler's row; stable while the request runs
-  std::int32_t tokens = 0;        // known tokens to compute in this step, all sequences together
-  std::int32_t position = 0;      // tokens of its context that are computed, or in flight, before this step
+  std::uint32_t lane = 0;  // the scheduler's row; stable while the request runs
+  std::int32_t tokens = 0;  // known tokens to compute in this step, all sequences together
+  std::int32_t position = 0;  // tokens of its context that are computed, or in flight, before this step
   std::uint16_t speculative = 0;  // draft tokens to verify on top
   std::uint16_t flags = 0;
 
@@ -92,8 +92,8 @@ static_assert(sizeof(PlanEntry) == 24);
 enum class KvAction : std::uint8_t {
   kKeep,  // stays on the GPU while the request does not run
   kDrop,  // freed; to be computed again
-  kOut,   // copied to the host's memory, then freed
-  kIn,    // copied back
+  kOut,  // copied to the host's memory, then freed
+  kIn,  // copied back
 };
 constexpr auto NamesOf(KvAction) { return std::to_array<std::string_view>({"keep", "drop", "out", "in"}); }
 
@@ -126,14 +126,14 @@ struct Preemption {
 };
 
 enum class FailReason : std::uint8_t {
-  kInvalid,      // contradicts itself: no prompt and nothing to compute, sequences < 1, id zero
-  kNeverFits,    // more KV, tokens per step or sequences than the engine has
+  kInvalid,  // contradicts itself: no prompt and nothing to compute, sequences < 1, id zero
+  kNeverFits,  // more KV, tokens per step or sequences than the engine has
   kKvExhausted,  // its context outgrew the whole KV cache
-  kExpired,      // waited past expires_at, or for a stage of its workflow that never came
-  kShed,         // bounded waiting: no place
-  kDraining,     // arrived after Drain
-  kHost,         // the host said that the step failed for it, or that its workflow is over
-  kIdInUse,      // its id is another's that has not been released: this one was never let in, and that one goes on
+  kExpired,  // waited past expires_at, or for a stage of its workflow that never came
+  kShed,  // bounded waiting: no place
+  kDraining,  // arrived after Drain
+  kHost,  // the host said that the step failed for it, or that its workflow is over
+  kIdInUse,  // its id is another's that has not been released: this one was never let in, and that one goes on
 };
 constexpr auto NamesOf(FailReason) {
   return std::to_array<std::string_view>(
@@ -155,7 +155,7 @@ struct Failure {
 // A chunk of a prefix that left the prefix cache: whoever finds blocks by its hash must forget it.
 struct DroppedPrefix {
   std::uint64_t hash = 0;  // as in Request::prefix
-  Blocks blocks{0};        // of which it consisted
+  Blocks blocks{0};  // of which it consisted
   std::uint32_t reserved = 0;
 
   friend constexpr bool operator==(const DroppedPrefix&, const DroppedPrefix&) = default;
@@ -163,17 +163,17 @@ struct DroppedPrefix {
 
 // Why a plan runs nothing.
 enum class Idle : std::uint8_t {
-  kBusy,           // it does run something
-  kNoRequests,     // nothing lives here
-  kDrained,        // nothing lives here, and Drain was asked for
+  kBusy,  // it does run something
+  kNoRequests,  // nothing lives here
+  kDrained,  // nothing lives here, and Drain was asked for
   kStepsInFlight,  // all that could run is in flight, or too many steps are: Commit first
   kMovesInFlight,  // waits for KV moves to be done
-  kKvPending,      // waits for KV that the host frees later
-  kPaused,         // all that lives waits for tools
-  kBlocked,        // all that lives is blocked (or blocked and paused), or was not ready for this plan
-  kNoBudget,       // the limits of this step allow nothing
-  kKvHeld,         // what waits does not fit beside KV that is in use elsewhere, or the host's oracle refuses it
-  kEnded,          // an exception has left a call half-way: nothing will ever run
+  kKvPending,  // waits for KV that the host frees later
+  kPaused,  // all that lives waits for tools
+  kBlocked,  // all that lives is blocked (or blocked and paused), or was not ready for this plan
+  kNoBudget,  // the limits of this step allow nothing
+  kKvHeld,  // what waits does not fit beside KV that is in use elsewhere, or the host's oracle refuses it
+  kEnded,  // an exception has left a call half-way: nothing will ever run
 };
 constexpr auto NamesOf(Idle) {
   return std::to_array<std::string_view>({"busy", "no_requests", "drained", "steps_in_flight", "moves_in_flight",
@@ -188,9 +188,9 @@ struct StepPlan {
   std::span<const Preemption> preempted = {};
   std::span<const Failure> failed = {};  // in `released` too, but for those of kIdInUse and of id zero
   std::span<const RequestId> released = {};  // ended, and no step or move in flight names them: forget all about them
-  Tokens tokens{0};                 // of all entries, drafts included
+  Tokens tokens{0};  // of all entries, drafts included
   Idle idle = Idle::kNoRequests;
-  TimePoint wake_at = kNever;       // without an event before, ask again then
+  TimePoint wake_at = kNever;  // without an event before, ask again then
   std::span<const DroppedPrefix> dropped = {};  // kLedger with a prefix cache: what it has dropped since the last plan
 };
 
@@ -199,11 +199,11 @@ struct RowResult {
   enum Flag : std::uint8_t { kFinished = 1, kFailed = 2 };
 
   RequestId request = {};
-  std::uint32_t lane = 0;    // as in the plan's entry
-  // New tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0. Of a row that has failed: a code
-  // of the host's own, which its Failure repeats.
+  std::uint32_t lane = 0;  // as in the plan's entry
+  // New tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0. Of a row that has failed: a
+  // code of the host's own, which its Failure repeats.
   std::uint16_t tokens = 0;
-  std::uint8_t drafts = 0;   // draft tokens to verify next time
+  std::uint8_t drafts = 0;  // draft tokens to verify next time
   std::uint8_t flags = 0;
 
   constexpr bool finished() const { return (flags & kFinished) != 0; }

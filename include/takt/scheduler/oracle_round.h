@@ -25,7 +25,10 @@ struct Candidate {
 // Rows that run ask for more blocks, and candidates for their first, in the order in which they were planned.
 class OracleRound {
  public:
-  void Reserve(std::size_t rows) { wishes_.reserve(2 * rows), lanes_.reserve(2 * rows), candidates_.reserve(rows), hits_.reserve(kMostAsked), asked_.reserve(kMostAsked); }
+  void Reserve(std::size_t rows) {
+    wishes_.reserve(2 * rows), lanes_.reserve(2 * rows), candidates_.reserve(rows), hits_.reserve(kMostAsked),
+        asked_.reserve(kMostAsked);
+  }
   void ReserveLanes(std::size_t lanes) { wish_of_lane_.reserve(lanes); }
   void ResizeLanes(std::size_t lanes) { wish_of_lane_.resize(lanes); }
 

@@ -9,8 +9,8 @@ namespace takt {
 namespace internal {
 
 // The first of these entries of one token each, from the given one on, whose result is not one token and nothing else;
-// their number where there is none. There are as many results. Such an entry begins with the bytes of such a result: the
-// request, the lane, and a one whose upper half is a result's drafts and flags.
+// their number where there is none. There are as many results. Such an entry begins with the bytes of such a result:
+// the request, the lane, and a one whose upper half is a result's drafts and flags.
 inline std::size_t PlainResults(std::span<const PlanEntry> run, std::span<const RowResult> rows, std::size_t i) {
   static_assert(offsetof(PlanEntry, lane) == offsetof(RowResult, lane) && std::endian::native == std::endian::little &&
                 offsetof(PlanEntry, tokens) == offsetof(RowResult, tokens) && sizeof(RowResult) == 16);
