@@ -50,8 +50,8 @@ void Must(takt_status status) {
 std::int64_t Ns(TimePoint t) { return t.time_since_epoch().count(); }
 
 takt_limits InC(const StepLimits& l) {
-  return {sizeof(takt_limits),  l.tokens.value, l.max_seqs,       l.prefill_tokens.value,
-          l.chunk_tokens.value, l.adapters,     l.swap_out.value, l.swap_in.value};
+  return {sizeof(takt_limits), l.tokens.value,   l.max_seqs,      l.prefill_tokens.value, l.chunk_tokens.value,
+          l.adapters,          l.swap_out.value, l.swap_in.value, l.chunk_align.value};
 }
 
 // A request that a C host keeps and fills anew for each, as the hosts of C++ here do.
