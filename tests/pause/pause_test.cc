@@ -11,6 +11,7 @@
 #include "takt/policy/fcfs.h"
 #include "takt/policy/memory_integral.h"
 #include "takt/policy/registry.h"
+#include "takt/record.h"
 #include "takt/scheduler.h"
 
 namespace takt {
@@ -326,7 +327,9 @@ TEST_CASE("a request that ends gives its place in the host's memory back, wherev
     OneCall host(SwapAll{}, 20);
     host.CallAfterFirstToken(1);
     CHECK(host.scheduler.kv().cpu_used.value == 10);
-    const MoveId move = host.scheduler.Plan(host.now, {}).moves.at(0).id;
+    const StepPlan& plan = host.scheduler.Plan(host.now, {});
+    REQUIRE(plan.moves.size() == 1);
+    const MoveId move = plan.moves[0].id;
     if (arrived) host.scheduler.On(MoveDone{move}, host.now);
     host.scheduler.On(Cancelled{{1}}, host.now);
     if (!arrived) host.scheduler.On(MoveDone{move}, host.now);
@@ -342,7 +345,7 @@ TEST_CASE("an answer that no KV cache can hold ends its request") {
     for (AnyPause pause : {AnyPause(KeepAll{}), AnyPause(DropAll{}), AnyPause(SwapAll{})}) {
       OneCall host(std::move(pause), 20);
       host.CallAfterFirstToken(1);
-      const std::vector<KvMove> moves = host.scheduler.Plan(host.now, {}).moves;
+      const std::vector<KvMove> moves = Keep(host.scheduler.Plan(host.now, {})).moves;
       for (const KvMove& move : moves) host.scheduler.On(MoveDone{move.id}, host.now);
       host.scheduler.On(ToolReturned{{1}, {tokens}}, host.now);
       host.scheduler.On(ToolReturned{{1}, {tokens}}, host.now);  // twice
