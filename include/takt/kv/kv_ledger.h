@@ -83,6 +83,7 @@ class KvLedger {
   void MakeRoomToDrop() {
     if (prefix_) cache_.MakeRoomToDrop();
   }
+  std::size_t chunk_capacity() const { return cache_.capacity(); }
 
   // Private blocks of a request become a shared chunk of `blocks`; false where another request has published it.
   bool Publish(std::uint64_t hash, std::int32_t blocks) {

@@ -108,7 +108,11 @@ class PrefixCache {
 
   // Chunks that are there no more, since the list was last taken. Without allocation where room was made since.
   std::vector<DroppedPrefix>& dropped() { return dropped_; }
-  void MakeRoomToDrop() { dropped_.reserve(dropped_.size() + chunks_.size()); }
+  void MakeRoomToDrop() {
+    const std::size_t room = dropped_.size() + chunks_.size();
+    if (room > dropped_.capacity()) dropped_.reserve(std::max(room, chunks_.capacity()));
+  }
+  std::size_t capacity() const { return chunks_.capacity(); }
 
  private:
   struct Chunk {

@@ -41,6 +41,8 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
   if (options.prefix_cache && Counts()) {  // chunks are mostly of so many tokens, or more; smaller ones grow
     const std::int64_t chunks = std::int64_t{options.kv_blocks.value} * options.kv_block_tokens.value / 512;
     kv_.ledger.MakeRoom(static_cast<std::size_t>(std::clamp<std::int64_t>(chunks, 64, 1 << 20)));
+    kv_.ledger.dropped().reserve(kv_.ledger.chunk_capacity());
+    for (internal::Step& step : steps_.steps()) step.said.dropped.reserve(kv_.ledger.chunk_capacity());
   }
   if (Counts()) {
     kv_.block_tokens = options.kv_block_tokens.value;
