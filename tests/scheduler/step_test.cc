@@ -1539,7 +1539,9 @@ TEST_CASE("a call asks an oracle for its counts once, though a pause policy is s
   options.kv = KvMode::kOracle;
   Host<Fcfs> host(options, {}, {}, &pool);
   for (std::uint64_t id : {1u, 2u}) host.Arrive(id, 20);
-  const StepPlan& plan = host.Plan();
+  pool.snapshots = 0;
+  const StepPlan& plan = host.Plan();  // nor after it has reserved
+  CHECK((pool.snapshots == 1 && pool.reserves == 1));
   host.Commit(plan);
   pool.snapshots = 0;
   host.On(ToolCalled{{1}});

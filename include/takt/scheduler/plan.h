@@ -30,14 +30,14 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   const bool builds = !steps_.full();
   if (builds) {
     if (!queue_.empty()) queue_.BeginPlan(now_, StateOf());
-    std::int32_t free;  // blocks, where nothing runs: what those that are shed held may be enough for others
+    std::int32_t free = 0;  // blocks, where nothing runs: what those that are shed held may be enough for others
     do {
       do {
         Build();
       } while (draft_.planned == 0 && Unstick());
-      free = draft_.planned == 0 ? FreeBlocks() : std::numeric_limits<std::int32_t>::max();
+      if (draft_.planned == 0) free = FreeBlocks();
       ShedDownTo(options_.max_waiting);
-    } while (FreeBlocks() > free);
+    } while (draft_.planned == 0 && FreeBlocks() > free);
   }
   victims_.heap.Clear();
   victims_.gathered = false;
