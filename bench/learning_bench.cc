@@ -154,13 +154,14 @@ void Route(benchmark::State& state, bool placed) {
     policy.Up(instances[i], {});
   }
   std::vector<RequestState> requests(256);
+  std::vector<std::vector<ModelScore>> scores_of(requests.size());
   for (std::uint32_t i = 0; i < requests.size(); ++i) {
-    std::vector<ModelScore> scores;
+    std::vector<ModelScore>& scores = scores_of[i];
     for (std::uint64_t m = 1; m <= 8; ++m) scores.push_back({{m}, static_cast<float>(random.Uniform())});
     requests[i].slot = i;
     requests[i].request.id = {i + 1};
     requests[i].request.workflow_tokens_left = Estimate::Exact(1000 * random.Uniform());
-    requests[i].request.scores = std::make_shared<const std::vector<ModelScore>>(std::move(scores));
+    requests[i].request.scores = scores;
     policy.Placed(requests[i], instances[random.Below(8)], {});
   }
   std::size_t i = 0;
@@ -241,7 +242,7 @@ void BM_RequestPath(benchmark::State& state) {
       of_models.push_back({{m + 1}, static_cast<float>(scores[m]), static_cast<float>(median)});
     }
     Request r{.id = {id}, .prompt_tokens = {1000}};
-    r.scores = std::make_shared<const std::vector<ModelScore>>(std::move(of_models));
+    r.scores = of_models;
     r.workflow_tokens_left = told[0];
     router.On(Arrived{r}, {});
     const auto placed = router.Place({});

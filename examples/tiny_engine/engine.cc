@@ -75,12 +75,12 @@ absl::Status Engine::Submit(EngineRequest request) {
   about.prompt_tokens = Count(request.prompt.size());
   about.sequences = 1;
   if (options_.prefix_cache) {
-    auto prefix = std::make_shared<takt::PrefixBlocks>();
-    prefix->block_tokens = options_.block_tokens;
-    ExtendChain(prefix->hashes, request.prompt, static_cast<std::size_t>(options_.block_tokens.value));
-    about.prefix = std::move(prefix);
+    hashes_.clear();
+    ExtendChain(hashes_, request.prompt, static_cast<std::size_t>(options_.block_tokens.value));
+    about.prefix = {options_.block_tokens, hashes_};
   }
-  scheduler_.On(takt::Arrived{about}, options_.clock());
+  scheduler_.On(takt::Arrived{about}, options_.clock());  // which takes a copy of the hashes
+  about.prefix = {}, about.scores = {};
   Live& live = requests_[about.id];
   live.context = request.prompt;
   live.request = std::move(request);
@@ -96,6 +96,7 @@ void Engine::Cancel(takt::RequestId id) {
 }
 
 void Engine::On(const takt::Event& event) { scheduler_.On(event, options_.clock()); }
+void Engine::ChangePolicy(const takt::AnyPolicy& policy) { scheduler_.ChangePolicy(policy, options_.clock()); }
 
 Engine::Live* Engine::Find(takt::RequestId id) {
   const auto found = requests_.find(id);

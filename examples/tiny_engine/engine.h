@@ -114,8 +114,9 @@ class Engine {
   // Ends a request; unknown ids are harmless.
   void Cancel(takt::RequestId id);
 
-  // Anything else that a scheduler may hear: Revised, PolicyChanged, Drain ...
+  // Anything else that a scheduler may hear: Revised, Drain ...
   void On(const takt::Event& event);
+  void ChangePolicy(const takt::AnyPolicy& policy);
 
   // Plans and computes. False: there was nothing to do; see idle() and wake_at().
   bool Step();
@@ -189,6 +190,7 @@ class Engine {
   takt::KeptPlan reported_;  // a plan does not outlive its Commit
   std::vector<takt::RowResult> reported_rows_;
   EngineCounters counters_;
+  std::vector<std::uint64_t> hashes_;  // of the prompt that is submitted
   takt::Idle idle_ = takt::Idle::kNoRequests;
   takt::TimePoint wake_at_ = takt::kNever;
   Background background_;  // computes the step in flight; goes first

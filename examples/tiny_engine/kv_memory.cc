@@ -85,9 +85,9 @@ void KvMemory::CachedTokens(std::span<takt::KvHit> hits) {
 takt::Tokens KvMemory::Promise(const takt::Request& request) {
   Holding& holding = holdings_[request.id];
   holding.promised.clear();
-  if (!prefix_cache_ || request.prefix == nullptr) return {0};
+  if (!prefix_cache_ || request.prefix.hashes.empty()) return {0};
   const auto most = static_cast<std::size_t>(request.prompt_tokens.value - 1) / block_tokens_;
-  for (std::uint64_t hash : request.prefix->hashes) {
+  for (std::uint64_t hash : request.prefix.hashes) {
     const auto found = by_hash_.find(hash);
     if (holding.promised.size() == most || found == by_hash_.end()) break;
     holding.promised.push_back(found->second);

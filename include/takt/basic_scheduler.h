@@ -107,7 +107,7 @@ class BasicScheduler {
           if (!MayBegin(e)) return;
           inside_ = true;
           const TimePoint at = Clock(now);
-          Tell(event, at);
+          if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(event, at);
           Handle(e, at);
           inside_ = false;
         },
@@ -127,6 +127,20 @@ class BasicScheduler {
       inside_ = false;
     }
   }
+
+  // Tables that policies by agent go by.
+  void On(const Epoch& epoch, TimePoint now) {
+    if (inside_) return (void)Ended();
+    inside_ = true;
+    [[maybe_unused]] const TimePoint at = Clock(now);
+    if constexpr (EpochPolicy<Policy>) queue_.policy().Observe(epoch, at);
+    inside_ = false;
+  }
+
+  // Another order from here on: all that waits is ranked anew, O(waiting), and no policy keeps what it had learnt. Only
+  // where the policy is chosen at run time.
+  void ChangePolicy(const Policy& policy, TimePoint now)
+    requires std::same_as<Policy, AnyPolicy>;
 
   const StepPlan& Plan(TimePoint now, const StepLimits& limits);
 
@@ -288,7 +302,6 @@ class BasicScheduler {
 
   // ---- scheduler/events.h
   TimePoint Clock(TimePoint now);
-  void Tell(const Event& event, TimePoint now);
   Slot Living(RequestId id);
   void Handle(const Arrived& e, TimePoint now);
   void Handle(const Revised& e, TimePoint now);
@@ -299,8 +312,6 @@ class BasicScheduler {
   void Handle(const Cancelled& e, TimePoint);
   void Handle(const MoveDone& e, TimePoint now);
   void Handle(const KvFreed& e, TimePoint now);
-  void Handle(const PolicyChanged& e, TimePoint now);
-  void Handle(const Epoch&, TimePoint) {}  // for policies that observe
   void Handle(const Drain&, TimePoint) { draining_ = true; }
   void Handle(const NotReady& e, TimePoint now);
   void Handle(const KvArrived& e, TimePoint now);

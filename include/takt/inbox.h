@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -34,20 +35,14 @@ class BasicInbox {
 
   explicit BasicInbox(std::size_t capacity = kUnbounded) : capacity_(capacity) {}
 
-  // From any thread. Accepts an E or one of its alternatives; moves from it only where it is taken.
+  // From any thread. Accepts an E or one of its alternatives; moves from it only where it is taken. `parts` is what its
+  // spans see, and is kept until the loop has read the event; none: that lives until then by itself.
   template <class T>
-  [[nodiscard]] Pushed Push(T&& event) {
+  [[nodiscard]] Pushed Push(T&& event, std::shared_ptr<const void> parts = {}) {
     const std::lock_guard lock(mutex_);
     if (events_.size() >= capacity_) return Pushed::kFull;
-    events_.emplace_back(std::forward<T>(event));
+    events_.emplace_back(std::forward<T>(event), std::move(parts));
     return events_.size() == 1 ? Pushed::kFirst : Pushed::kQueued;
-  }
-
-  // From the loop only: what has come so far, in order, replaces the content of `events`.
-  void TakeAll(std::vector<E>& events) {
-    events.clear();
-    const std::lock_guard lock(mutex_);
-    events_.swap(events);
   }
 
   // From the loop only: calls f(event) for what has come so far, in order, and returns how many. The lock is not
@@ -55,17 +50,25 @@ class BasicInbox {
   template <class F>
   std::size_t Drain(F&& f) {
     const std::size_t left = HandOver(f);
-    TakeAll(taken_);
+    {
+      const std::lock_guard lock(mutex_);
+      events_.swap(taken_);
+    }
     return left + HandOver(f);
   }
 
  private:
+  struct Entry {
+    E event;
+    std::shared_ptr<const void> parts;
+  };
+
   template <class F>
   std::size_t HandOver(F& f) {
     const std::size_t first = done_;
-    for (; done_ < taken_.size(); ++done_) f(taken_[done_]);
+    for (; done_ < taken_.size(); ++done_) f(taken_[done_].event);
     const std::size_t n = done_ - first;
-    // What events hold (prefixes, policies) is given back now, not at the next Drain.
+    // What events see is given back now, not at the next Drain.
     if (n > 0) taken_.clear();
     done_ = 0;
     return n;
@@ -73,9 +76,9 @@ class BasicInbox {
 
   const std::size_t capacity_;
   std::mutex mutex_;
-  std::vector<E> events_;  // guarded by mutex_
-  std::vector<E> taken_;   // the loop's
-  std::size_t done_ = 0;   // of taken_: handed to f
+  std::vector<Entry> events_;  // guarded by mutex_
+  std::vector<Entry> taken_;  // the loop's
+  std::size_t done_ = 0;  // of taken_: handed to f
 };
 
 using Inbox = BasicInbox<Event>;

@@ -46,10 +46,18 @@ struct LogStart {
   std::string pause;    // as AnyPause::spec() gives it
 };
 
+// ChangePolicy.
+struct LogPolicy {
+  std::string policy;  // as in LogStart
+};
+// All that is no plan and no commit. A place in it is a number of the log's format.
+using LoggedEvent = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone,
+                                 KvFreed, LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned>;
+
 struct LogEvent {
   TimePoint now{};
-  Event event;         // a PolicyChanged holds no policy here, but
-  std::string policy;  // its spec
+  LoggedEvent event;
+  std::shared_ptr<const std::vector<std::uint64_t>> hashes = {};  // which an Arrived sees
 };
 
 struct LogPlan {
@@ -152,6 +160,8 @@ class Recorder {
 
   void Start(const SchedulerOptions& options, std::string_view policy, std::string_view pause);
   void On(const Event& event, TimePoint now);
+  void On(const Epoch& epoch, TimePoint now);
+  void ChangePolicy(const AnyPolicy& policy, TimePoint now);
   void Plan(TimePoint now, const StepLimits& limits);
   void Planned(const StepPlan& plan);
   void Commit(const StepResult& result, TimePoint now);
@@ -168,6 +178,8 @@ class Recorder {
 
  private:
   void Begin(TimePoint now);
+  template <class E>
+  void PutEvent(const E& event, TimePoint now);
   void Append(std::uint8_t kind);  // frames body_
 
   Sink sink_;
@@ -243,6 +255,18 @@ class Recorded {
   void On(const Event& event, TimePoint now) {
     if (recorder_ != nullptr) recorder_->On(event, now);
     scheduler_.On(event, now);
+    if (recorder_ != nullptr) recorder_->Done();
+  }
+  void On(const Epoch& epoch, TimePoint now) {
+    if (recorder_ != nullptr) recorder_->On(epoch, now);
+    scheduler_.On(epoch, now);
+    if (recorder_ != nullptr) recorder_->Done();
+  }
+  void ChangePolicy(const AnyPolicy& policy, TimePoint now)
+    requires requires(SchedulerT& s) { s.ChangePolicy(policy, now); }
+  {
+    if (recorder_ != nullptr) recorder_->ChangePolicy(policy, now);
+    scheduler_.ChangePolicy(policy, now);
     if (recorder_ != nullptr) recorder_->Done();
   }
 

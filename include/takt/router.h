@@ -141,6 +141,16 @@ class BasicRouter {
     inside_ = false;
   }
 
+  // Tables that placements, and policies by agent, go by.
+  void On(const Epoch& epoch, TimePoint now) {
+    if (Ended()) return;
+    inside_ = true;
+    Clock(now);
+    if constexpr (EpochPlacement<Placer>) placer_.Observe(epoch, now_);
+    if constexpr (EpochPolicy<Policy>) queue_.policy().Observe(epoch, now_);
+    inside_ = false;
+  }
+
   // Whether the policy goes by what requests were served, so that RequestServed makes a difference.
   bool goes_by_service() const { return queue_.goes_by_service(); }
 
@@ -305,8 +315,11 @@ class BasicRouter {
   }
 
   void MakeRoomFor(const RouterEvent& event) {
-    if (std::holds_alternative<Arrived>(event) && !table_.HasSlot() && table_.slots() >= slots_reserved_) {
-      ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
+    if (const auto* arrived = std::get_if<Arrived>(&event)) {
+      if (!table_.HasSlot() && table_.slots() >= slots_reserved_) {
+        ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
+      }
+      table_.MakeRoomFor(arrived->request);
     }
     MakeRoom(refused_, table_.size() + 1);  // all of a workflow may go
     MakeRoom(ending_workflows_, workflows_.size() + 1);
@@ -429,8 +442,6 @@ class BasicRouter {
     }
     if constexpr (StartingPlacement<Placer>) placer_.Started(table_[slot].state, *Up(e.instance), now_);
   }
-
-  void Handle(const Epoch&) {}  // for those that observe
 
   void Handle(const WorkflowDeclared& e) {
     if (Note(workflows_.Declare(e.workflow, now_))) ++stats_.workflows_declared;

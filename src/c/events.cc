@@ -106,7 +106,7 @@ takt_status Sound(const takt_workflow* workflow) {
 
 // ---- facts ----------------------------------------------------------------------------------------------------------
 
-void FillNumbers(const takt_request* from, Request& to) {
+void Fill(const takt_request* from, Request& to) {
   takt_request local;
   const takt_request& r = Whole(from, local);
   to.id = {r.id}, to.workflow = {r.workflow}, to.stage = {r.stage}, to.agent = {r.agent}, to.tenant = {r.tenant};
@@ -123,20 +123,9 @@ void FillNumbers(const takt_request* from, Request& to) {
   to.next_call = Of(r.next_call);
   to.compute = Duration(r.compute);
   to.session = {r.session};
-}
-
-void Fill(const takt_request* from, Request& to) {
-  FillNumbers(from, to);
-  takt_request local;
-  const takt_request& r = Whole(from, local);
-  if (r.n_prefix_hashes > 0) {
-    to.prefix = std::make_shared<const PrefixBlocks>(
-        PrefixBlocks{{r.prefix_block_tokens}, {r.prefix_hashes, r.prefix_hashes + r.n_prefix_hashes}});
-  }
-  if (r.n_scores > 0) {
-    const auto* scores = FromC<ModelScore>(r.scores);
-    to.scores = std::make_shared<const std::vector<ModelScore>>(scores, scores + r.n_scores);
-  }
+  to.prefix = {{r.prefix_block_tokens}, {r.prefix_hashes, r.n_prefix_hashes}};
+  if (r.n_prefix_hashes == 0) to.prefix = {};
+  to.scores = {FromC<ModelScore>(r.scores), r.n_scores};
 }
 
 void Fill(const Request& from, takt_request& to) {
@@ -153,12 +142,9 @@ void Fill(const Request& from, takt_request& to) {
   to.after = std::bit_cast<takt_work_after>(from.after);
   to.next_call = std::bit_cast<takt_next_call>(from.next_call);
   to.compute = from.compute.count();
-  const PrefixBlocks plain, &prefix = from.prefix != nullptr ? *from.prefix : plain;
-  to.prefix_hashes = prefix.hashes.data(), to.n_prefix_hashes = prefix.hashes.size();
-  to.prefix_block_tokens = prefix.block_tokens.value;
-  if (from.scores != nullptr) {
-    to.scores = AsC<takt_model_score>(from.scores->data()), to.n_scores = from.scores->size();
-  }
+  to.prefix_hashes = from.prefix.hashes.data(), to.n_prefix_hashes = from.prefix.hashes.size();
+  to.prefix_block_tokens = from.prefix.block_tokens.value;
+  to.scores = AsC<takt_model_score>(from.scores.data()), to.n_scores = from.scores.size();
 }
 
 void Fill(const takt_request* from, std::uint32_t told, Revised& to) {

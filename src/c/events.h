@@ -38,8 +38,7 @@ takt_status Sound(const takt_stage* stage);
 takt_status Sound(const takt_workflow* workflow);
 
 // Of structs that are Sound. `to` is as it was made.
-void Fill(const takt_request* from, Request& to);
-void FillNumbers(const takt_request* from, Request& to);  // all but prefix and scores
+void Fill(const takt_request* from, Request& to);  // which sees what `from` points to
 void Fill(const takt_request* from, std::uint32_t told, Revised& to);
 void Fill(const Request& from, takt_request& to);  // which points into `from`
 void Fill(const takt_instance* from, Instance& to);

@@ -4,19 +4,38 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "c/events.h"
 #include "c/handle.h"
 #include "c/memory.h"
+#include "takt/state/request_parts.h"
 
 namespace takt::c {
 namespace {
+
+// Copies of what the spans of a request see.
+struct Parts {
+  std::vector<std::uint64_t> hashes;
+  std::vector<ModelScore> scores;
+};
+template <class E>
+std::shared_ptr<const void> OwnParts(E& event) {
+  auto* arrived = std::get_if<Arrived>(&event);
+  if (arrived == nullptr || !internal::RequestParts::Any(arrived->request)) return nullptr;
+  Request& r = arrived->request;
+  auto parts = std::make_shared<Parts>(
+      Parts{{r.prefix.hashes.begin(), r.prefix.hashes.end()}, {r.scores.begin(), r.scores.end()}});
+  r.prefix.hashes = parts->hashes, r.scores = parts->scores;
+  return parts;
+}
 
 template <class E>
 takt_status Push(BasicInbox<E>& inbox, const takt_event* event, std::uint32_t* pushed) {
   if (const takt_status status = Sound<E>(event, 1); status != TAKT_OK) return status;
   ForEach<E>(event, 1, [&](E&& e) {
-    const Pushed how = inbox.Push(std::move(e));
+    const Pushed how = inbox.Push(std::move(e), OwnParts(e));
     if (pushed != nullptr) *pushed = static_cast<std::uint32_t>(how);
   });
   return TAKT_OK;

@@ -36,9 +36,9 @@ class HostOracle final : public KvOracle {
       takt_kv_hit& to = hits_.emplace_back();
       to = {};
       to.request = r.id.value, to.prompt_tokens = r.prompt_tokens.value;
-      if (r.prefix == nullptr) continue;
-      to.prefix_hashes = r.prefix->hashes.data(), to.n_prefix_hashes = r.prefix->hashes.size();
-      to.prefix_block_tokens = r.prefix->block_tokens.value;
+      if (r.prefix.hashes.empty()) continue;
+      to.prefix_hashes = r.prefix.hashes.data(), to.n_prefix_hashes = r.prefix.hashes.size();
+      to.prefix_block_tokens = r.prefix.block_tokens.value;
     }
     host_.cached(host_.context, hits_.data(), hits_.size());
     for (std::size_t i = 0; i < hits.size(); ++i) hits[i].tokens = {hits_[i].tokens};

@@ -133,7 +133,7 @@ takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, 
   }
   const Busy busy(*ranker);
   for (std::size_t i = 0; i < n; ++i) {
-    FillNumbers(at(i), ranker->asked);
+    Fill(at(i), ranker->asked);
     keys[i] = ranker->ranker->Key(ranker->asked, At(now));
   }
   return TAKT_OK;

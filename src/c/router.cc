@@ -94,7 +94,7 @@ takt_status takt_router_on(takt_router* router, const takt_event* events, size_t
 takt_status takt_router_epoch(takt_router* router, const takt_epoch* epoch, int64_t now) noexcept {
   Epoch taken;
   if (const takt_status status = FirstOf(Valid(router), Take(epoch, taken)); status != TAKT_OK) return status;
-  router->router->On(std::move(taken), At(now));
+  router->router->On(taken, At(now));
   return TAKT_OK;
 }
 

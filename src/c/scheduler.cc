@@ -226,16 +226,12 @@ takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* pol
   if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
     return Say(error, status, takt_status_name(status));
   }
-  PolicyChanged change;
-  const takt_status status = UnlessMemoryEnds(error, [&]() -> takt_status {
-    AnyPolicy made;
-    if (const takt_status wrong = MakePolicy(policy, key, made, error); wrong != TAKT_OK) return wrong;
-    change.policy = std::make_shared<const AnyPolicy>(std::move(made));
-    return TAKT_OK;
-  });
+  AnyPolicy made;
+  const takt_status status =
+      UnlessMemoryEnds(error, [&]() -> takt_status { return MakePolicy(policy, key, made, error); });
   if (status != TAKT_OK) return status;
   const Busy busy(*scheduler);
-  scheduler->scheduler->On(std::move(change), At(now));
+  scheduler->scheduler->ChangePolicy(made, At(now));
   return TAKT_OK;
 }
 
@@ -243,7 +239,7 @@ takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* ep
   Epoch taken;
   if (const takt_status status = FirstOf(Valid(scheduler), Take(epoch, taken)); status != TAKT_OK) return status;
   const Busy busy(*scheduler);
-  scheduler->scheduler->On(std::move(taken), At(now));
+  scheduler->scheduler->On(taken, At(now));
   return TAKT_OK;
 }
 

@@ -96,11 +96,12 @@ template <class T>
 bool Same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
   return a == b;
 }
-// The router alone looks at them: a scheduler's log goes without.
-inline bool Same(const std::shared_ptr<const std::vector<ModelScore>>&,
-                 const std::shared_ptr<const std::vector<ModelScore>>&) {
-  return true;
+template <class T>
+bool Same(std::span<const T> a, std::span<const T> b) {
+  return a.empty() && b.empty();
 }
+// The router alone looks at them: a scheduler's log goes without.
+inline bool Same(std::span<const ModelScore>, std::span<const ModelScore>) { return true; }
 template <HasFields T>
 bool Same(const T& a, const T& b) {
   return std::apply(
@@ -191,8 +192,12 @@ class Writer {
 
   template <class T>
   void Put(const std::vector<T>& x, const std::vector<T>&) {
+    Put(std::span<const T>(x), {});
+  }
+  template <class T>
+  void Put(std::span<const T> x, std::span<const T>) {
     Varint(x.size());
-    PutAll(std::span<const T>(x));
+    PutAll(x);
   }
   void Put(const std::vector<bool>& x, const std::vector<bool>&) {
     Varint(x.size());
@@ -230,15 +235,10 @@ class Writer {
     }
   }
 
-  void Put(const std::shared_ptr<const PrefixBlocks>& x, const std::shared_ptr<const PrefixBlocks>&) {
-    Put(x ? *x : PrefixBlocks{}, PrefixBlocks{});
-  }
   void Put(const std::shared_ptr<const AgentRanks>& x, const std::shared_ptr<const AgentRanks>&) {
     Put(x ? *x : AgentRanks{}, AgentRanks{});
   }
-  void Put(const std::shared_ptr<const std::vector<ModelScore>>&,
-           const std::shared_ptr<const std::vector<ModelScore>>&) {}
-  void Put(const std::shared_ptr<const AnyPolicy>&, const std::shared_ptr<const AnyPolicy>&) {}  // see LogEvent::policy
+  void Put(std::span<const ModelScore>, std::span<const ModelScore>) {}
 
   template <HasFields T>
   void Put(const T& x, const T& base) {
@@ -374,18 +374,18 @@ class Reader {
     }
   }
 
-  void Get(std::shared_ptr<const PrefixBlocks>& x) {
-    PrefixBlocks blocks;
-    Get(blocks);
-    x = std::make_shared<const PrefixBlocks>(std::move(blocks));
+  // Those of a prefix: they are kept here, for whoever takes the record.
+  void Get(std::span<const std::uint64_t>& x) {
+    Get(hashes_);
+    x = hashes_;
   }
+  std::vector<std::uint64_t>& hashes() { return hashes_; }
   void Get(std::shared_ptr<const AgentRanks>& x) {
     AgentRanks ranks;
     Get(ranks);
     x = std::make_shared<const AgentRanks>(std::move(ranks));
   }
-  void Get(std::shared_ptr<const std::vector<ModelScore>>&) {}
-  void Get(std::shared_ptr<const AnyPolicy>&) {}
+  void Get(std::span<const ModelScore>&) {}
 
   template <HasFields T>
   void Get(T& x) {
@@ -408,6 +408,7 @@ class Reader {
   }
 
   std::string_view in_;
+  std::vector<std::uint64_t> hashes_;
   TimePoint now_;
   bool ok_ = true;
 };

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kEventNames[] = {
     "arrived",  "revised",        "blocked", "unblocked", "tool_called", "tool_returned", "cancelled", "move_done",
     "kv_freed", "policy_changed", "drain",   "epoch",     "not_ready",   "kv_arrived",    "kv_lost",   "kv_pinned"};
-static_assert(std::size(kEventNames) == std::variant_size_v<Event>);
+static_assert(std::size(kEventNames) == std::variant_size_v<LoggedEvent>);
 
 struct LineOf {
   std::string& line;
@@ -32,7 +32,6 @@ struct LineOf {
   }
   void operator()(const LogEvent& r) {
     Head(r.now, kEventNames[r.event.index()]);
-    if (!r.policy.empty()) line += ' ' + r.policy;
     std::visit([this](const auto& e) { Printer(line).Pairs(e, " "); }, r.event);
   }
   void operator()(const LogPlan& r) {

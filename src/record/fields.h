@@ -54,7 +54,7 @@ TAKT_FIELDS(NotReady, request)
 TAKT_FIELDS(KvArrived, request, computed)
 TAKT_FIELDS(KvLost, request, from)
 TAKT_FIELDS(KvPinned, request)
-TAKT_FIELDS(PolicyChanged, policy)
+TAKT_FIELDS(LogPolicy, policy)
 TAKT_NO_FIELDS(Drain)
 TAKT_FIELDS(Epoch, agent_ranks, alpha)
 

@@ -160,16 +160,20 @@ void Recorder::Start(const SchedulerOptions& options, std::string_view policy, s
   in_operation_ = true;
 }
 
-void Recorder::On(const Event& event, TimePoint now) {
+template <class E>
+void Recorder::PutEvent(const E& event, TimePoint now) {
   Begin(now);
   Writer writer(body_, now);
-  writer.Varint(event.index());
-  std::visit([&]<class E>(const E& e) { writer.Put(e, E{}); }, event);
-  if (const auto* change = std::get_if<PolicyChanged>(&event); change != nullptr && change->policy != nullptr) {
-    writer.Put(std::string(change->policy->spec()), {});
-  }
+  writer.Varint(internal::kIndexOf<E, LoggedEvent>);
+  writer.Put(event, E{});
   Append(kKind<LogEvent>);
 }
+
+void Recorder::On(const Event& event, TimePoint now) {
+  std::visit([&](const auto& e) { PutEvent(e, now); }, event);
+}
+void Recorder::On(const Epoch& epoch, TimePoint now) { PutEvent(epoch, now); }
+void Recorder::ChangePolicy(const AnyPolicy& policy, TimePoint now) { PutEvent(LogPolicy{policy.spec()}, now); }
 
 void Recorder::Plan(TimePoint now, const StepLimits& limits) {
   Begin(now);
@@ -238,7 +242,9 @@ void Read(Reader& reader, internal::LogContext& context, LogEvent& record) {
   ReadNow(reader, context, record.now);
   if (!internal::EmplaceAt(record.event, reader.Varint())) return reader.Fail();
   std::visit([&](auto& event) { reader.Get(event); }, record.event);
-  if (std::holds_alternative<PolicyChanged>(record.event) && !reader.done()) reader.Get(record.policy);
+  if (!reader.hashes().empty()) {
+    record.hashes = std::make_shared<const std::vector<std::uint64_t>>(std::move(reader.hashes()));
+  }
 }
 
 void Read(Reader& reader, internal::LogContext& context, LogPlan& record) {

@@ -170,15 +170,24 @@ class Replayer {
 
   absl::Status Do(LogEvent& logged) {
     if (!scheduler_) return OutOfPlace("an event before the start");
-    LogEvent e = std::move(logged);
-    if (auto* change = std::get_if<PolicyChanged>(&e.event); change != nullptr && !e.policy.empty()) {
-      auto policy = MakeAnyPolicy(e.policy);
-      if (!policy.ok()) return policy.status();
-      change->policy = std::make_shared<const AnyPolicy>(*std::move(policy));
+    const LogEvent e = std::move(logged);
+    std::optional<AnyPolicy> policy;
+    if (const auto* change = std::get_if<LogPolicy>(&e.event)) {
+      auto made = MakeAnyPolicy(change->policy);
+      if (!made.ok()) return made.status();
+      policy = *std::move(made);
     }
     if (absl::Status status = Prepare(); !status.ok() || CutOff()) return status;
     now_ = e.now;
-    scheduler_->On(e.event, e.now);
+    if (policy) {
+      scheduler_->ChangePolicy(*policy, e.now);
+    } else {
+      std::visit(
+          [&]<class E>(const E& event) {
+            if constexpr (!std::same_as<E, LogPolicy>) scheduler_->On(event, e.now);
+          },
+          e.event);
+    }
     ++replay_.events;
     CheckOracle();
     return absl::OkStatus();

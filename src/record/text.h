@@ -68,17 +68,14 @@ class Printer {
   }
   template <class T>
   void Text(const std::vector<T>& x) {
-    out_ += '[';
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      if (i > 0) out_ += ' ';
-      Text(static_cast<const T&>(x[i]));
-    }
-    out_ += ']';
+    List(x);
   }
-  void Text(const std::shared_ptr<const PrefixBlocks>& x) { Text(x ? *x : PrefixBlocks{}); }
+  template <class T>
+  void Text(std::span<const T> x) {
+    List(x);
+  }
   void Text(const std::shared_ptr<const AgentRanks>& x) { Text(x ? *x : AgentRanks{}); }
-  void Text(const std::shared_ptr<const std::vector<ModelScore>>&) {}
-  void Text(const std::shared_ptr<const AnyPolicy>&) {}
+  void Text(std::span<const ModelScore>) {}
 
   template <HasFields T>
   void Text(const T& x) {
@@ -108,6 +105,16 @@ class Printer {
   }
 
  private:
+  template <class Range>
+  void List(const Range& x) {
+    out_ += '[';
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (i > 0) out_ += ' ';
+      Text(static_cast<const typename Range::value_type&>(x[i]));
+    }
+    out_ += ']';
+  }
+
   std::string& out_;
 };
 

@@ -205,7 +205,7 @@ WorkAfter Estimator::AfterOf(const WorkloadWorkflow& workflow, std::uint32_t cal
 }
 
 void Estimator::Describe(std::uint32_t workflow, std::uint32_t call, Request& request, std::size_t model) {
-  if (forecasts_ != nullptr && !forecasts_->scores.empty() && request.scores == nullptr) Score(workflow, call, request);
+  if (forecasts_ != nullptr && !forecasts_->scores.empty() && request.scores.empty()) Score(workflow, call, request);
   model_ = model;
   Expect(workflow, call, request);
   if (spec_.kind == EstimateKind::kNone) return;
@@ -239,7 +239,7 @@ Estimator::Told Estimator::Tell(std::uint32_t workflow, Request& request) const 
 
 // What is known of each model, for who chooses among them.
 void Estimator::Score(std::uint32_t workflow, std::uint32_t call, Request& request) {
-  auto scores = std::make_shared<std::vector<ModelScore>>();
+  scores_.clear();
   for (const std::size_t m : scored_) {
     model_ = m;
     Request on_model;
@@ -249,9 +249,9 @@ void Estimator::Score(std::uint32_t workflow, std::uint32_t call, Request& reque
     if (spec_.learnt) Tell(workflow, on_model);
     const Estimate& left = on_model.workflow_tokens_left;
     const float score = forecasts_->scores[workflow * workload_->models.size() + m];
-    scores->push_back({{m + 1}, score, left.known() ? static_cast<float>(left.Quantile(0.5)) : -1});
+    scores_.push_back({{m + 1}, score, left.known() ? static_cast<float>(left.Quantile(0.5)) : -1});
   }
-  request.scores = std::move(scores);
+  request.scores = scores_;
 }
 
 absl::Status Estimator::Use(std::shared_ptr<const Forecasts> forecasts, std::vector<std::size_t> models) {

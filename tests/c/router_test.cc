@@ -130,11 +130,8 @@ class Twins {
       fire::Drawn drawn = fire::DrawRequest({++last_id_}, setup_, now_, dice_.Bits());
       Request& r = drawn.request;
       r.stage = {dice_.Bits() % 5};
-      if (r.prefix != nullptr && r.prefix->hashes.empty()) r.prefix = nullptr;
-      if (dice_.Chance(0.3)) {
-        r.scores =
-            std::make_shared<const std::vector<ModelScore>>(std::vector<ModelScore>{{{1}, 0.25f, 10}, {{2}, 0.5f, -1}});
-      }
+      if (r.prefix.hashes.empty()) r.prefix = {};  // in C they are one
+      if (dice_.Chance(0.3)) r.scores = kScores;
       return Tell(Arrived{r});
     }
     if (what < 50) return Tell(fire::DrawRevised(id, setup_, now_, dice_.Bits()));

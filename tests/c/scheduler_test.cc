@@ -70,9 +70,9 @@ class RandomKv final : public KvOracle {
   void CachedTokens(std::span<KvHit> hits) override {
     kv_.CachedTokens(hits);
     for (KvHit& hit : hits) {
-      const PrefixBlocks* prefix = hit.request->prefix.get();
-      if (prefix != nullptr)
-        hit.tokens = {prefix->block_tokens.value * static_cast<std::int32_t>(prefix->hashes.back() % 4)};
+      const PrefixBlocks& prefix = hit.request->prefix;
+      if (!prefix.hashes.empty())
+        hit.tokens = {prefix.block_tokens.value * static_cast<std::int32_t>(prefix.hashes.back() % 4)};
     }
   }
   void Reserve(StepId step, std::span<KvReservation> wishes) override {
@@ -290,11 +290,8 @@ class Twins {
       fire::Drawn drawn = fire::DrawRequest(again ? id : RequestId{++last_id_}, setup_, now_, dice_.Bits());
       Request& r = drawn.request;
       r.stage = {dice_.Bits() % 5}, r.agent = {dice_.Bits() % 4}, r.compute = Duration(dice_.Between(0, 1000));
-      if (r.prefix != nullptr && r.prefix->hashes.empty()) r.prefix = nullptr;  // in C they are one
-      if (dice_.Chance(0.2)) {
-        r.scores =
-            std::make_shared<const std::vector<ModelScore>>(std::vector<ModelScore>{{{1}, 0.25f, 10}, {{2}, 0.5f, -1}});
-      }
+      if (r.prefix.hashes.empty()) r.prefix = {};  // in C they are one
+      if (dice_.Chance(0.2)) r.scores = kScores;
       if (r.id) ids_.push_back(r.id), lengths_[r.id.value] = drawn.length;
       return Tell(Arrived{r});
     }
@@ -367,7 +364,7 @@ class Twins {
     TellAll();
     const std::string spec = PolicyOf(setup_, dice_.Bits());
     CAPTURE(spec);
-    cxx_->On(PolicyChanged{std::make_shared<const AnyPolicy>(*MakeInCxx(spec))}, now_);
+    cxx_->ChangePolicy(*MakeInCxx(spec), now_);
     own_ |= IsOwn(spec);
     takt_error error;
     takt_error_init(&error, sizeof error);

@@ -89,6 +89,8 @@ inline takt_epoch InC(const Epoch& e, std::vector<takt_agent_rank>& ranks) {
   return c;
 }
 
+constexpr std::array<ModelScore, 2> kScores = {{{{1}, 0.25f, 10}, {{2}, 0.5f, -1}}};
+
 // What a host has learnt, at random.
 inline Epoch DrawEpoch(fire::Dice& dice) {
   Epoch e;
@@ -141,13 +143,9 @@ class Told {
     c.sequences = r.sequences, c.priority = r.priority;
     c.output_tokens = InC(r.output_tokens), c.workflow_tokens_left = InC(r.workflow_tokens_left);
     c.after = InC(r.after), c.next_call = InC(r.next_call), c.compute = r.compute.count(), c.session = r.session.value;
-    if (r.prefix != nullptr) {
-      c.prefix_hashes = r.prefix->hashes.data(), c.n_prefix_hashes = r.prefix->hashes.size();
-      c.prefix_block_tokens = r.prefix->block_tokens.value;
-    }
-    if (r.scores != nullptr) {
-      c.scores = reinterpret_cast<const takt_model_score*>(r.scores->data()), c.n_scores = r.scores->size();
-    }
+    c.prefix_hashes = r.prefix.hashes.data(), c.n_prefix_hashes = r.prefix.hashes.size();
+    c.prefix_block_tokens = r.prefix.block_tokens.value;
+    c.scores = reinterpret_cast<const takt_model_score*>(r.scores.data()), c.n_scores = r.scores.size();
     to.type = TAKT_EVENT_ARRIVED, to.u.arrived.request = &c;
   }
   void Fill(const Revised& e, takt_event& to) {
@@ -246,9 +244,6 @@ class Told {
   void Fill(const WorkflowEnded& e, takt_event& to) {
     to.type = TAKT_EVENT_WORKFLOW_ENDED, to.u.workflow_ended = {e.workflow.value, e.cancelled, 0};
   }
-  // Not told in C as events.
-  void Fill(const PolicyChanged&, takt_event&) {}
-  void Fill(const Epoch&, takt_event&) {}
 
   std::vector<takt_event> events_;
   std::deque<takt_request> requests_;
@@ -274,10 +269,7 @@ inline takt_kv_oracle InC(KvOracle& kv) {
       Request& r = requests.emplace_back();
       r.id = {hit.request}, r.prompt_tokens = {hit.prompt_tokens};
       const std::span<const std::uint64_t> hashes(hit.prefix_hashes, hit.n_prefix_hashes);
-      if (!hashes.empty()) {
-        r.prefix = std::make_shared<const PrefixBlocks>(
-            PrefixBlocks{{hit.prefix_block_tokens}, {hashes.begin(), hashes.end()}});
-      }
+      if (!hashes.empty()) r.prefix = {{hit.prefix_block_tokens}, hashes};
       in_cxx.push_back({&r, {hit.tokens}});
     }
     static_cast<KvOracle*>(context)->CachedTokens(in_cxx);

@@ -99,11 +99,11 @@ class Requests {
     }
     if (random_.Chance(0.4)) r.next_call = {{1 + random_.Below(3)}, {1 + Below(30)}, {Below(100)}, Time(0.4)};
     if (random_.Chance(0.5)) r.compute = Time(0.8);
-    auto scores = std::make_shared<std::vector<ModelScore>>();
+    scores_.clear();
     for (std::uint64_t m = 1; m <= 3; ++m) {
-      scores->push_back({{m}, static_cast<float>(random_.Uniform()), static_cast<float>(900 * random_.Uniform())});
+      scores_.push_back({{m}, static_cast<float>(random_.Uniform()), static_cast<float>(900 * random_.Uniform())});
     }
-    r.scores = std::move(scores);
+    r.scores = scores_;
     return r;
   }
 
@@ -122,6 +122,7 @@ class Requests {
   }
 
  private:
+  std::vector<ModelScore> scores_;  // of the last request
   Random random_;
   std::uint64_t last_ = 0;
 };

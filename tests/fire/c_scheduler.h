@@ -34,13 +34,13 @@ class CScheduler final : public Twin {
   ~CScheduler() override { takt_scheduler_destroy(scheduler_); }
 
   void On(const Event& event, TimePoint now) override {
-    if (const auto* change = std::get_if<PolicyChanged>(&event)) {
-      return Must(takt_scheduler_set_policy(scheduler_, change->policy->spec().c_str(), nullptr, Ns(now), nullptr),
-                  "set_policy");
-    }
     told_.Clear();
     told_.Add(event);
     Must(takt_scheduler_on(scheduler_, told_.data(), told_.size(), Ns(now)), "on");
+  }
+
+  void ChangePolicy(const AnyPolicy& policy, TimePoint now) override {
+    Must(takt_scheduler_set_policy(scheduler_, policy.spec().c_str(), nullptr, Ns(now), nullptr), "set_policy");
   }
 
   const StepPlan& Plan(TimePoint now, const StepLimits& limits) override {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <span>
+#include <vector>
 
 #include "takt/base/exact_math.h"
 #include "views.h"
@@ -131,17 +134,19 @@ Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t
   if (dice.Chance(0.3)) r.after = DrawAfter(dice, setup.absurd);
   if (setup.share_tools > 0) r.next_call = DrawNextCall(dice);
   if (setup.families > 0 && dice.Chance(0.8)) {
-    auto prefix = std::make_shared<PrefixBlocks>();
     std::int32_t tokens = setup.chunk_tokens;
     if (setup.unlike_chunks) {
       const std::int32_t block = setup.options.kv_block_tokens.value;
       tokens = block > 1 && dice.Chance(0.05) ? block + 1 : block * dice.Int(1, 3);
     }
-    prefix->block_tokens = {tokens};
     const std::uint64_t family = dice.Bits() % static_cast<std::uint64_t>(setup.families);
     const std::int32_t chunks = std::min(dice.Int(0, 7), r.prompt_tokens.value / tokens);
-    for (std::int32_t c = 0; c < chunks; ++c) prefix->hashes.push_back(1 + family * 16 + static_cast<std::uint64_t>(c));
-    r.prefix = std::move(prefix);
+    static const std::vector<std::uint64_t> hashes = [] {
+      std::vector<std::uint64_t> all(std::size_t{16} * Setup::kMostFamilies);
+      std::iota(all.begin(), all.end(), 1);
+      return all;
+    }();
+    r.prefix = {{tokens}, std::span(hashes).subspan(family * 16, static_cast<std::size_t>(chunks))};
   }
   drawn.absurd = dice.Chance(setup.absurd * 0.1);
   if (!drawn.absurd) return drawn;
@@ -271,10 +276,11 @@ void World::Do(const Action& a) {
     case Do::kPinKv: ++tally_.facts; return Tell(KvPinned{id});
     case Do::kChangePolicy: {
       ++tally_.policy_changes;
-      if (a.bits % 50 == 0 && !setup_.by_name) return Tell(PolicyChanged{});
-      auto policy = std::make_shared<const AnyPolicy>(setup_.PolicyOf(a.bits));
-      Note("{}", policy->spec());
-      return Tell(PolicyChanged{policy});
+      const AnyPolicy policy = setup_.PolicyOf(a.bits);
+      Note("{}", policy.spec());
+      Attempt([&] { scheduler_->ChangePolicy(policy, now_); });
+      if (twin_) twin_->ChangePolicy(policy, now_);
+      return shadow_.ChangePolicy(policy, now_, *scheduler_);
     }
     case Do::kDrain: ++tally_.drains; return Tell(takt::Drain{});
     case Do::kPlan: return Plan(LimitsOf(a.bits));
@@ -310,7 +316,7 @@ void World::Arrive(const Request& r, std::int32_t length) {
   Note("prompt {}, output {}, {} sequences{}{}{}{}", r.prompt_tokens.value, length, r.sequences,
        r.chunkable ? "" : ", whole", r.preemptible ? "" : ", not preemptible", r.adapter ? ", adapter" : "",
        r.expires_at == kNever ? "" : ", expires");
-  if (r.prefix) Note(", prefix of {}", r.prefix->hashes.size());
+  if (!r.prefix.hashes.empty()) Note(", prefix of {}", r.prefix.hashes.size());
   Tell(Arrived{r});
 }
 
@@ -633,7 +639,7 @@ std::int64_t World::PlansOfFreshDrain() const {
     if (r.max_output_tokens.value > 0)
       r.max_output_tokens.value -= std::min(life.generated, r.max_output_tokens.value - 1);
     r.expires_at = kNever;
-    r.prefix = nullptr;
+    r.prefix = {};
     left[NameOf(id)] = std::max(OutputLeft(id, life), 1);
     fresh.On(Arrived{r}, now_);
   }

@@ -101,7 +101,6 @@ class RouterShadow {
   void On(const InstanceUp& e);
   void On(const InstanceDown& e, const Router& router);
   void On(const InstanceReported& e);
-  void On(const Epoch&) {}
   void On(const WorkflowDeclared&) {}  // its host declares none
   void On(const WorkflowGrown&) {}
   void On(const StageEnded&) {}

@@ -266,7 +266,7 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   o.prefix_cache = o.kv == KvMode::kLedger && dice.Chance(0.4);
   o.admission_window = dice.Of({1, 2, 16});
   if (o.prefix_cache) {
-    s.families = dice.Int(1, 4);
+    s.families = dice.Int(1, Setup::kMostFamilies);
     s.chunk_tokens = o.kv_block_tokens.value * dice.Int(1, 3);
   }
 

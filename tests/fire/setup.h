@@ -29,6 +29,7 @@ struct Setup {
   double used_again = 0.02;  // ids that live, or lived
   bool caps_end = false;     // no result says that a request has ended where its cap on output does
   double share_expiring = 0, share_tools = 0;
+  static constexpr int kMostFamilies = 4;
   int families = 0;          // of shared prefixes; 0: none
   std::int32_t chunk_tokens = 0;
   bool unlike_chunks = false;  // of one to three blocks, or of no whole number of them

@@ -101,10 +101,7 @@ std::int32_t Shadow::BlocksOf(const Life& life, std::int32_t tokens) const {
   return n == 1 ? blocks(tokens) : life.base / b + n * blocks(life.base % b + own);
 }
 
-std::span<const std::uint64_t> Shadow::HashesOf(const Life& life) const {
-  const auto& prefix = life.state.request.prefix;
-  return prefix == nullptr ? std::span<const std::uint64_t>() : std::span(prefix->hashes);
-}
+std::span<const std::uint64_t> Shadow::HashesOf(const Life& life) const { return life.state.request.prefix.hashes; }
 
 // ---- events ---------------------------------------------------------------------------------------------------
 
@@ -121,6 +118,11 @@ void Shadow::Told(const Event& event, TimePoint now, const Scheduler& scheduler)
         }
       },
       event);
+  Looked(scheduler);
+}
+
+// At the end of a call that is no plan.
+void Shadow::Looked(const Scheduler& scheduler) {
   CheckPredictions(true);
   CheckCpu(scheduler);
   free_before_ = FreeBlocks(scheduler);
@@ -586,14 +588,12 @@ void Shadow::On(const KvFreed& e) {
   }
 }
 
-void Shadow::On(const PolicyChanged& e) {
-  if (e.policy == nullptr) {
-    ++ours_.events_out_of_place;
-    return;
-  }
+void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Scheduler& scheduler) {
+  now_ = std::max(now_, now);
+  prefixes_.Tie(false);
   built_ = false;
   const bool aged = policy_.aging() != nullptr;
-  policy_ = *e.policy;
+  policy_ = policy;
   const AgingOptions* aging = policy_.aging();
   static_order_ = OrderIsStatic(policy_);
   known_order_ = OrderIsKnown(policy_);
@@ -614,6 +614,7 @@ void Shadow::On(const PolicyChanged& e) {
     }
     if (life.is == Is::kRunning) ReadVictimKey(life);
   }
+  Looked(scheduler);
 }
 
 // ---- lives ----------------------------------------------------------------------------------------------------
@@ -1070,7 +1071,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
       holder.admitted = true;
       // Where it would begin without what it holds may be the same place.
       const Request& r = life.state.request;
-      const std::int32_t chunk = r.prefix == nullptr ? 0 : r.prefix->block_tokens.value;
+      const std::int32_t chunk = r.prefix.hashes.empty() ? 0 : r.prefix.block_tokens.value;
       holder.unknown |= life.computed == 0 || (host_kv_ == nullptr ? chunk > 0 && life.computed % chunk == 0
                                                                    : life.computed == CachedTokens(r));
       holder.lost = entry->position != life.computed;
@@ -1391,9 +1392,9 @@ bool Shadow::StartFits(const Life& life, std::int32_t start) const {
   if (start == 0) return true;
   if (host_kv_ != nullptr) return start == CachedTokens(r);
   const std::span<const std::uint64_t> hashes = HashesOf(life);
-  if (prefixes_.sure() && life.sure) return ChunkBlocks(life) > 0 && start % r.prefix->block_tokens.value == 0;
-  if (hashes.empty() || start % r.prefix->block_tokens.value != 0 || start >= r.prompt_tokens.value) return false;
-  const std::int32_t chunks = start / r.prefix->block_tokens.value;
+  if (prefixes_.sure() && life.sure) return ChunkBlocks(life) > 0 && start % r.prefix.block_tokens.value == 0;
+  if (hashes.empty() || start % r.prefix.block_tokens.value != 0 || start >= r.prompt_tokens.value) return false;
+  const std::int32_t chunks = start / r.prefix.block_tokens.value;
   if (std::cmp_greater(chunks, hashes.size())) return false;
   return std::ranges::all_of(hashes.first(static_cast<std::size_t>(chunks)),
                              [this](std::uint64_t h) { return seen_[h]; });
@@ -1410,10 +1411,10 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   if (ChunkBlocks(life) > 0 && !(life.sure && life.most_blocks > 0) &&
       (life.computed == 0 || entry.position != life.computed)) {
     const Request& r = life.state.request;
-    const std::int32_t whole = (r.prompt_tokens.value - 1) / r.prefix->block_tokens.value;
+    const std::int32_t whole = (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value;
     const std::span<const std::uint64_t> hashes = HashesOf(life);
     if (life.shared_chunks > 0) DropKv(life);  // it may have been reclaimed, and was
-    life.shared_chunks = entry.position / r.prefix->block_tokens.value;
+    life.shared_chunks = entry.position / r.prefix.block_tokens.value;
     const std::string fault = prefixes_.Acquire(hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole))),
                                                 life.shared_chunks, ChunkBlocks(life));
     FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
@@ -1694,14 +1695,14 @@ void Shadow::Apply(Life& life, const PlanEntry& entry, const RowResult* row, Ste
   const std::span<const std::uint64_t> hashes = HashesOf(life);
   if (const std::int32_t blocks = ChunkBlocks(life); blocks > 0 && entry.prefill()) {
     const std::int32_t whole =
-        std::min(life.computed, life.state.request.prompt_tokens.value) / life.state.request.prefix->block_tokens.value;
+        std::min(life.computed, life.state.request.prompt_tokens.value) / life.state.request.prefix.block_tokens.value;
     const auto last = static_cast<std::size_t>(std::min(whole, static_cast<std::int32_t>(hashes.size())));
     for (auto c = static_cast<std::size_t>(life.shared_chunks); c < last && prefixes_.Publish(hashes[c], blocks); ++c) {
       ++life.shared_chunks;
     }
   }
   for (std::size_t c = 0; c < hashes.size(); ++c) {
-    const auto end = static_cast<std::int32_t>(c + 1) * life.state.request.prefix->block_tokens.value;
+    const auto end = static_cast<std::int32_t>(c + 1) * life.state.request.prefix.block_tokens.value;
     if (end <= std::min(life.computed, life.state.request.prompt_tokens.value)) seen_[hashes[c]] = true;
   }
   if (row->finished()) {

@@ -93,6 +93,7 @@ class Shadow {
 
   // To be told after the scheduler was.
   void Told(const Event& event, TimePoint now, const Scheduler& scheduler);
+  void ChangePolicy(const AnyPolicy& policy, TimePoint now, const Scheduler& scheduler);
   void Planned(const StepPlan& plan, const StepLimits& limits, TimePoint now, const Scheduler& scheduler);
   void Committed(const StepResult& result, TimePoint now, const Scheduler& scheduler);
 
@@ -152,9 +153,8 @@ class Shadow {
   static std::int32_t ArrivedOf(const Life& life);
   bool AnyLeftOut() const;
   void CheckDropped(const StepPlan& plan);
-  void On(const PolicyChanged& e);
   void On(const Drain&) { draining_ = true; }
-  void On(const Epoch&) {}
+  void Looked(const Scheduler& scheduler);
 
   void Enqueue(Life& life);
   void Depart(Life& life, Life::Leave leave, Is is);

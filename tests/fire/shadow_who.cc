@@ -11,10 +11,10 @@
 namespace takt::fire {
 // Of its prefix, in blocks of the ledger; 0: it cannot be shared.
 std::int32_t Shadow::ChunkBlocks(const Life& life) const {
-  const PrefixBlocks* prefix = life.state.request.prefix.get();
-  if (!setup_.options.prefix_cache || !Counts() || prefix == nullptr || prefix->hashes.empty()) return 0;
+  const PrefixBlocks& prefix = life.state.request.prefix;
+  if (!setup_.options.prefix_cache || !Counts() || prefix.hashes.empty()) return 0;
   const std::int32_t block = setup_.options.kv_block_tokens.value;
-  return prefix->block_tokens.value % block == 0 ? prefix->block_tokens.value / block : 0;
+  return prefix.block_tokens.value % block == 0 ? prefix.block_tokens.value / block : 0;
 }
 
 Shadow::Left Shadow::LeftOf(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const {
@@ -85,9 +85,9 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   if (const std::int32_t chunk = ChunkBlocks(life); chunk > 0 && life.sure && life.most_blocks == 0 && start == 0) {
     if (!prefixes_.sure()) return Bar::kUnknown;
     const std::span<const std::uint64_t> hashes = HashesOf(life);
-    const auto whole = static_cast<std::size_t>((r.prompt_tokens.value - 1) / r.prefix->block_tokens.value);
+    const auto whole = static_cast<std::size_t>((r.prompt_tokens.value - 1) / r.prefix.block_tokens.value);
     const std::int32_t found = prefixes_.Found(hashes.first(std::min(hashes.size(), whole)), chunk);
-    start = found * r.prefix->block_tokens.value;
+    start = found * r.prefix.block_tokens.value;
     shared = std::int64_t{found} * chunk - prefixes_.IdleBlocks(hashes.first(static_cast<std::size_t>(found)), chunk);
   }
   if (life.computed == 0 && life.sure && life.most_blocks == 0) start = std::max(start, ArrivedOf(life));

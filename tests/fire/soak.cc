@@ -70,9 +70,8 @@ class Soak {
                        .value()),
         alive_(kMostAlive) {
     for (std::uint64_t i = 0; i < 64; ++i) {
-      auto prefix = std::make_shared<PrefixBlocks>(PrefixBlocks{{16}, {}});
-      for (std::uint64_t k = 0; k < 1 + i % 3; ++k) prefix->hashes.push_back(Mix64(i * 8 + k));
-      prefixes_.push_back(std::move(prefix));
+      std::vector<std::uint64_t>& hashes = prefixes_.emplace_back();
+      for (std::uint64_t k = 0; k < 1 + i % 3; ++k) hashes.push_back(Mix64(i * 8 + k));
     }
   }
 
@@ -157,7 +156,7 @@ class Soak {
     if (random_.Chance(0.8)) r.output_tokens = Estimate::Exact(1 + Below(2 * output));
     if (random_.Chance(0.2)) r.deadline = now_ + FromSeconds(10 * random_.Uniform());
     if (random_.Chance(0.05)) r.expires_at = now_ + FromSeconds(5 * random_.Uniform());
-    if (random_.Chance(0.25)) r.prefix = prefixes_[random_.Below(prefixes_.size())];
+    if (random_.Chance(0.25)) r.prefix = {{16}, prefixes_[random_.Below(prefixes_.size())]};
     scheduler_.On(Arrived{std::move(r)}, now_);
     // Of those that came within the last second or so; many have ended.
     if (random_.Chance(0.02)) scheduler_.On(Cancelled{{id - std::min(id - 1, random_.Below(10'000))}}, now_);
@@ -205,7 +204,7 @@ class Soak {
   const StepLimits limits_;
   ShortestFirst scheduler_;
   std::vector<Living> alive_;  // by id, modulo its size
-  std::vector<std::shared_ptr<const PrefixBlocks>> prefixes_;
+  std::vector<std::vector<std::uint64_t>> prefixes_;
   std::priority_queue<Return, std::vector<Return>, std::greater<>> returns_;
   std::vector<RowResult> rows_;
   std::vector<KvMove> moves_;

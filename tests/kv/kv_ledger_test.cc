@@ -37,8 +37,8 @@ TEST_CASE("blocks are used or free, here and in the host's memory") {
 TEST_CASE("a prefix is shared where it is cut into whole blocks, and where prefixes are shared at all") {
   const internal::KvLedger ledger = Ledger(20), none = Ledger(20, false);
   const auto blocks = [](const internal::KvLedger& of, std::int32_t tokens) {
-    const PrefixBlocks prefix{{tokens}, {1}};
-    return of.ChunkBlocks(&prefix);
+    const std::uint64_t hash = 1;
+    return of.ChunkBlocks({{tokens}, {&hash, 1}});
   };
   CHECK(blocks(ledger, 16) == 1);
   CHECK(blocks(ledger, 64) == 4);
@@ -46,7 +46,7 @@ TEST_CASE("a prefix is shared where it is cut into whole blocks, and where prefi
   CHECK(blocks(ledger, 0) == 0);
   CHECK(blocks(ledger, -16) == 0);
   CHECK(blocks(none, 16) == 0);
-  CHECK(ledger.ChunkBlocks(nullptr) == 0);
+  CHECK(ledger.ChunkBlocks({}) == 0);
 }
 
 TEST_CASE("what idles longest makes room first, the deepest chunk of a prefix before those that it needs") {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -28,7 +29,8 @@ RequestState Asking(std::uint32_t slot, std::vector<ModelScore> scores, double t
   r.request.id = {slot + std::uint64_t{1}};
   r.request.workflow = {workflow};
   r.request.workflow_tokens_left = Estimate::Exact(tokens);
-  r.request.scores = std::make_shared<const std::vector<ModelScore>>(std::move(scores));
+  static std::deque<std::vector<ModelScore>> kept;
+  r.request.scores = kept.emplace_back(std::move(scores));
   return r;
 }
 

@@ -11,6 +11,7 @@
 
 #include "catch.h"
 #include "takt/base/random.h"
+#include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
 #include "takt/scheduler.h"
 
@@ -68,15 +69,16 @@ Request SomeRequest(Random& random) {
   if (random.Chance(0.3)) r.session = {random.Bits()};
   if (random.Chance(0.5)) r.after = {random.Uniform(), 1e300, -1, 7, random.Uniform()};
   if (random.Chance(0.3)) {
-    PrefixBlocks prefix;
-    prefix.block_tokens = {number()};
-    for (std::uint64_t n = random.Below(5); n > 0; --n) prefix.hashes.push_back(random.Bits());
-    r.prefix = std::make_shared<const PrefixBlocks>(prefix);
+    static std::deque<std::vector<std::uint64_t>> kept;
+    std::vector<std::uint64_t>& hashes = kept.emplace_back();
+    const std::int32_t tokens = number();
+    for (std::uint64_t n = 1 + random.Below(4); n > 0; --n) hashes.push_back(random.Bits());
+    r.prefix = {{tokens}, hashes};
   }
   return r;
 }
 
-Event SomeEvent(Random& random) {
+LoggedEvent SomeEvent(Random& random) {
   const RequestId id{random.Below(100)};
   const auto number = [&] { return static_cast<std::int32_t>(random.Bits()); };
   switch (random.Below(16)) {
@@ -100,7 +102,7 @@ Event SomeEvent(Random& random) {
     case 6: return Cancelled{id};
     case 7: return MoveDone{{random.Bits()}, random.Chance(0.5)};
     case 8: return KvFreed{id};
-    case 9: return PolicyChanged{random.Chance(0.5) ? std::make_shared<const AnyPolicy>(Sjf{}) : nullptr};
+    case 9: return LogPolicy{random.Chance(0.5) ? "sjf" : "aged(fcfs)"};
     case 10: return Drain{};
     case 12: return NotReady{id};
     case 13: return KvArrived{id, {number()}};
@@ -123,12 +125,20 @@ bool SameBits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == st
 TEST_CASE("every event comes back as it was, bit for bit") {
   Random random(3);
   Recorder first, second;
-  std::vector<Event> events;
+  const auto record = [](Recorder& recorder, const LoggedEvent& event, TimePoint now) {
+    std::visit(
+        [&]<class E>(const E& e) {
+          if constexpr (std::same_as<E, LogPolicy>) recorder.ChangePolicy(*MakePolicy(e.policy), now);
+          else recorder.On(e, now);
+        },
+        event);
+  };
+  std::vector<LoggedEvent> events;
   std::vector<TimePoint> times;
   for (int i = 0; i < 5000; ++i) {
     events.push_back(SomeEvent(random));
     times.push_back(SomeTime(random));
-    first.On(events.back(), times.back());
+    record(first, events.back(), times.back());
   }
   const std::vector<LogRecord> records = ReadAll(first.bytes());
   REQUIRE(records.size() == events.size());
@@ -155,15 +165,13 @@ TEST_CASE("every event comes back as it was, bit for bit") {
       REQUIRE(std::bit_cast<std::array<std::uint32_t, 5>>(a.workflow_tokens_left.quantiles) ==
               std::bit_cast<std::array<std::uint32_t, 5>>(b.workflow_tokens_left.quantiles));
       REQUIRE(a.after == b.after);
-      REQUIRE((a.prefix == nullptr) == (b.prefix == nullptr));
-      if (a.prefix) REQUIRE(a.prefix->hashes == b.prefix->hashes);
-      if (a.prefix) REQUIRE(a.prefix->block_tokens == b.prefix->block_tokens);
+      REQUIRE(std::ranges::equal(a.prefix.hashes, b.prefix.hashes));
+      REQUIRE(a.prefix.block_tokens == b.prefix.block_tokens);
     }
-    if (const auto* change = std::get_if<PolicyChanged>(&events[i])) {
-      REQUIRE(e.policy == (change->policy ? "sjf" : ""));
-      e.event = *change;
+    if (const auto* change = std::get_if<LogPolicy>(&e.event)) {
+      REQUIRE(change->policy == MakePolicy(std::get<LogPolicy>(events[i]).policy)->spec());
     }
-    second.On(e.event, e.now);  // what was lost on the way would be missing here
+    record(second, e.event, e.now);  // what was lost on the way would be missing here
   }
   CHECK(second.bytes() == first.bytes());
 }
@@ -346,7 +354,7 @@ std::string RecordHost(std::uint64_t seed, RecorderOptions recorder_options = {}
     if (random.Chance(0.1)) scheduler->On(Cancelled{some}, now);
     if (random.Chance(0.1)) scheduler->On(ToolCalled{some, {}, {}}, now);
     if (random.Chance(0.2)) scheduler->On(ToolReturned{some, {5}}, now);
-    if (random.Chance(0.02)) scheduler->On(PolicyChanged{std::make_shared<AnyPolicy>(Fcfs{})}, now);
+    if (random.Chance(0.02)) scheduler->ChangePolicy(Fcfs{}, now);
     for (const KvMove& move : std::exchange(moves, {})) scheduler->On(MoveDone{move.id, random.Chance(0.1)}, now);
     oracle.Settle();
     if (with_oracle) scheduler->On(KvFreed{}, now);
@@ -522,7 +530,7 @@ TEST_CASE("a dump has a line a record") {
   arrived.request.prompt_tokens = {300};
   arrived.request.output_tokens = Estimate::Exact(12.5);
   recorder.On(arrived, At(1.5));
-  recorder.On(PolicyChanged{std::make_shared<AnyPolicy>(Fcfs{})}, At(2));
+  recorder.ChangePolicy(Fcfs{}, At(2));
   recorder.On(Drain{}, At(2));
   recorder.Plan(At(2), {});
   recorder.Planned({});

@@ -1,11 +1,13 @@
 // Every allocation of a run fails once. The call that it was in is then made again, or left out for good: either the
 // rest of the run is as if it had never failed, or the scheduler, router or queue says that it has ended.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <new>
 #include <span>
 #include <string>
@@ -124,11 +126,9 @@ class Oracle final : public KvOracle {
 };
 
 Request RequestOf(std::uint64_t id, Random& random, TimePoint now) {
-  static const std::vector<std::shared_ptr<const PrefixBlocks>> prefixes = [] {
-    std::vector<std::shared_ptr<const PrefixBlocks>> made;
-    for (std::uint64_t i = 1; i <= 5; ++i) {
-      made.push_back(std::make_shared<PrefixBlocks>(PrefixBlocks{{16}, {Mix64(i), Mix64(i + 50), Mix64(i + 90)}}));
-    }
+  static const std::vector<std::array<std::uint64_t, 3>> prefixes = [] {
+    std::vector<std::array<std::uint64_t, 3>> made;
+    for (std::uint64_t i = 1; i <= 5; ++i) made.push_back({Mix64(i), Mix64(i + 50), Mix64(i + 90)});
     return made;
   }();
   Request r;
@@ -141,7 +141,7 @@ Request RequestOf(std::uint64_t id, Random& random, TimePoint now) {
   r.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(90))};
   r.output_tokens = Estimate::Exact(1 + static_cast<double>(random.Below(20)));
   r.priority = static_cast<std::int32_t>(random.Below(3));
-  if (random.Chance(0.3)) r.prefix = prefixes[random.Below(prefixes.size())];
+  if (random.Chance(0.3)) r.prefix = {{16}, prefixes[random.Below(prefixes.size())]};
   if (random.Chance(0.3)) r.expires_at = now + Duration(std::chrono::milliseconds(random.Below(40)));
   if (random.Chance(0.5)) r.deadline = now + Duration(std::chrono::milliseconds(random.Below(200)));
   if (random.Chance(0.2)) r.sequences = 2;
@@ -155,8 +155,7 @@ Outcome RunScheduler(const Case& c, std::size_t fails, Then then = Then::kAgain,
                                       c.options.kv == KvMode::kOracle ? &oracle : nullptr);
   Calls calls(fails, then, left_out);
   Random random(11);
-  const std::shared_ptr<const AnyPolicy> others[] = {std::make_shared<AnyPolicy>(*MakePolicy("aged(fair_share)")),
-                                                     std::make_shared<AnyPolicy>(*MakePolicy(c.policy))};
+  const AnyPolicy others[] = {*MakePolicy("aged(fair_share)"), *MakePolicy(c.policy)};
   const auto ranks = std::make_shared<const AgentRanks>();
   std::vector<MoveId> moves;
   std::vector<RequestId> paused, alive;
@@ -170,7 +169,7 @@ Outcome RunScheduler(const Case& c, std::size_t fails, Then then = Then::kAgain,
     REQUIRE(std::string(wrong == nullptr ? "" : wrong).empty());
     outcome.ended = scheduler.ended();
   };
-  const auto on = [&](const Event& event) {
+  const auto on = [&](const auto& event) {
     calls.Make([&] { scheduler.On(event, now); });
     check();
   };
@@ -204,7 +203,10 @@ Outcome RunScheduler(const Case& c, std::size_t fails, Then then = Then::kAgain,
     for (const MoveId move : moves) on(MoveDone{move, random.Chance(0.1)});
     moves.clear();
     if (step % 17 == 0) on(Epoch{.agent_ranks = ranks});
-    if (c.changes_policy && (step == 50 || step == 70)) on(PolicyChanged{others[step == 70]});
+    if (c.changes_policy && (step == 50 || step == 70)) {
+      calls.Make([&] { scheduler.ChangePolicy(others[step == 70], now); });
+      check();
+    }
     if (step == 120) on(Drain{});
 
     const StepPlan* plan = nullptr;
@@ -379,9 +381,9 @@ TEST_CASE("a result that publishes more chunks of a prefix than there is memory 
   Arrived arrival;
   arrival.request.id = {1};
   arrival.request.prompt_tokens = {101};
-  PrefixBlocks prefix{{1}, {}};
-  for (std::uint64_t i = 1; i <= 100; ++i) prefix.hashes.push_back(i);
-  arrival.request.prefix = std::make_shared<const PrefixBlocks>(std::move(prefix));
+  std::vector<std::uint64_t> hashes(100);
+  std::iota(hashes.begin(), hashes.end(), 1);
+  arrival.request.prefix = {{1}, hashes};
   scheduler.On(arrival, {});
   const StepPlan& plan = scheduler.Plan({}, {});
   REQUIRE(plan.run.size() == 1);

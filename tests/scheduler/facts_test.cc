@@ -74,7 +74,7 @@ TEST_CASE("where all KV is lost whoever waits with some gives it up, and no pref
   Host host(options);
   const auto alike = [](std::uint64_t id) {
     Request r = Prompt(id, 64);
-    r.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{{16}, {1, 2, 3}});
+    r.prefix = testing::Prefix(16, {1, 2, 3});
     return r;
   };
   for (std::uint64_t id : {1u, 2u}) host.Arrive(alike(id)), host.Step();
@@ -102,7 +102,7 @@ TEST_CASE("a plan names the chunks that made room for others") {
   options.prefix_cache = true;
   Host host(options);
   Request first = Prompt(1, 48);
-  first.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{{16}, {71, 72}});
+  first.prefix = testing::Prefix(16, {71, 72});
   host.Arrive(first);
   CHECK(host.Step({1}) == "1:48");
   CHECK(host.Plan().dropped.empty());

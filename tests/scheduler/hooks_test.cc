@@ -179,7 +179,7 @@ TEST_CASE("a policy that comes while requests wait and run hears of all of them"
   host.Arrive(2, 9);
   host.Arrive(3, 7);
   const Probe probe{.flip_ms = 50};
-  host.On(PolicyChanged{std::make_shared<const AnyPolicy>(probe)});
+  host.scheduler.ChangePolicy(probe, Ms(host.now));
   CHECK(probe.told->calls == "+2 +3 +1 ");
   CHECK(host.Step({1}) == "1:1");
   CHECK(host.Step({3}) == "3:7");

@@ -3,6 +3,7 @@
 #define TAKT_TESTS_SCHEDULER_HOST_H_
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,6 +30,12 @@ struct SchedulerCounters {
 namespace takt::testing {
 
 inline TimePoint Ms(std::int64_t ms) { return TimePoint(std::chrono::milliseconds(ms)); }
+
+// Hashes that stay for as long as the tests run.
+inline PrefixBlocks Prefix(std::int32_t block_tokens, std::vector<std::uint64_t> hashes) {
+  static std::deque<std::vector<std::uint64_t>> kept;
+  return {{block_tokens}, kept.emplace_back(std::move(hashes))};
+}
 
 inline Request Prompt(std::uint64_t id, std::int32_t tokens) {
   Request r;

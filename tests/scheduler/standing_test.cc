@@ -144,7 +144,7 @@ TEST_CASE("a policy that is told of steps from here on counts each row's tokens,
     const StepPlan& stands = scheduler.Plan(Ms(2), {});
     commit(stands);
     const Noting noting;
-    scheduler.On(PolicyChanged{std::make_shared<const AnyPolicy>(noting)}, Ms(3));
+    scheduler.ChangePolicy(noting, Ms(3));
     commit(decodes);
     noted.push_back(*noting.notes);
     CHECK(noted.back().size() == 3);

@@ -300,10 +300,9 @@ TEST_CASE("shared prefixes are found at admission and count once") {
   SchedulerOptions options = Blocks16(20);
   options.prefix_cache = true;
   Host host(options);
-  const auto prefix = std::make_shared<PrefixBlocks>(PrefixBlocks{{32}, {7, 8}});
   for (std::uint64_t id : {1u, 2u}) {
     Request r = Prompt(id, 80);
-    r.prefix = prefix;
+    r.prefix = testing::Prefix(32, {7, 8});
     host.Arrive(r);
     const StepPlan& plan = host.Plan();
     const PlanEntry& mine = plan.run.back();
@@ -901,7 +900,7 @@ TEST_CASE("a policy may change while requests wait and run") {
   }
   const StepPlan& plan = scheduler.Plan(Ms(1), one);
   CHECK(Shape(plan) == "1:8");
-  scheduler.On(PolicyChanged{std::make_shared<AnyPolicy>(Priority{})}, Ms(1));
+  scheduler.ChangePolicy(Priority{}, Ms(1));
   scheduler.Commit({plan.id, Host<>::Answer(plan, {1})}, Ms(1));
   CHECK(Shape(scheduler.Plan(Ms(2), one)) == "3:8");
   CHECK(scheduler.Inconsistency() == nullptr);
@@ -918,7 +917,7 @@ TEST_CASE("after a change of policy the worst by the new one gives way") {
   }
   const StepPlan& plan = scheduler.Plan(Ms(1), {});
   scheduler.Commit({plan.id, Host<>::Answer(plan)}, Ms(1));
-  scheduler.On(PolicyChanged{std::make_shared<AnyPolicy>(Priority{})}, Ms(1));
+  scheduler.ChangePolicy(Priority{}, Ms(1));
   const StepPlan& tight = scheduler.Plan(Ms(2), {});  // both want a third block
   CHECK(Shape(tight) == "2:1");
   CHECK(tight.preempted == std::vector<Preemption>{{{1}, KvAction::kDrop}});
@@ -943,7 +942,7 @@ TEST_CASE("a change of policy also ranks who is being moved in") {
   scheduler.On(MoveDone{{1}}, Ms(1));
   scheduler.On(ToolReturned{{2}, {0}}, Ms(1));
   CHECK(scheduler.Plan(Ms(1), moves_only).moves == std::vector<KvMove>{{{2}, {2}, KvAction::kIn, {0}, {2}}});
-  scheduler.On(PolicyChanged{std::make_shared<AnyPolicy>(Priority{})}, Ms(1));
+  scheduler.ChangePolicy(Priority{}, Ms(1));
   scheduler.On(MoveDone{{2}}, Ms(1));
   const StepPlan& tight = scheduler.Plan(Ms(2), {});  // 1 wants a third block
   CHECK(Shape(tight) == "1:1");
@@ -1078,7 +1077,7 @@ TEST_CASE("bounds of options are exact, and those of the ledger count where ther
 // Prompts of `tokens` tokens that begin with the same four blocks.
 Request Alike(std::uint64_t id, std::int32_t tokens) {
   Request r = Prompt(id, tokens);
-  r.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{.block_tokens = {16}, .hashes = {1, 2, 3, 4}});
+  r.prefix = testing::Prefix(16, {1, 2, 3, 4});
   return r;
 }
 
@@ -1412,7 +1411,7 @@ void LoseKvOfWhole(Host& host, std::uint64_t first) {
   Request whole = Prompt(1, 64);
   whole.chunkable = false;
   whole.priority = 9;
-  whole.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{.block_tokens = {16}, .hashes = {1, 2, 3}});
+  whole.prefix = testing::Prefix(16, {1, 2, 3});
   host.Arrive(whole);
   host.Step();
   host.On(ToolCalled{{1}});
@@ -1984,7 +1983,7 @@ TEST_CASE("to drop what many hold costs about as much for each as to drop what o
 
 Request Shared(std::uint64_t id, std::int32_t tokens, std::int32_t chunk, std::vector<std::uint64_t> hashes) {
   Request r = Prompt(id, tokens);
-  r.prefix = std::make_shared<const PrefixBlocks>(PrefixBlocks{{chunk}, std::move(hashes)});
+  r.prefix = testing::Prefix(chunk, std::move(hashes));
   return r;
 }
 

@@ -162,12 +162,11 @@ TEST_CASE("estimates are of the model at hand") {
   REQUIRE(oracle.Use(forecasts, {small, large, Workload::kNoModel}).ok());
   Request told;
   oracle.Describe(3, call, told);
-  REQUIRE(told.scores != nullptr);
-  REQUIRE(told.scores->size() == 2);
-  CHECK((*told.scores)[0].model == ModelId{small + 1});
-  CHECK((*told.scores)[0].tokens == 7);
-  CHECK((*told.scores)[1].tokens == 9);
-  CHECK((*told.scores)[1].score == 0.25f);
+  REQUIRE(told.scores.size() == 2);
+  CHECK(told.scores[0].model == ModelId{small + 1});
+  CHECK(told.scores[0].tokens == 7);
+  CHECK(told.scores[1].tokens == 9);
+  CHECK(told.scores[1].score == 0.25f);
   oracle.Describe(3, call, told, large);
   CHECK(told.workflow_tokens_left.mean == 9);
   CHECK(told.output_tokens.mean == w.OutputOf(call, large));  // of which nothing was forecast

@@ -308,7 +308,7 @@ TEST_CASE("an id may come again once its request is gone, and a policy may chang
     bench.Step();
     auto policy = takt::MakePolicy("sjf");
     REQUIRE(policy.ok());
-    engine.On(takt::PolicyChanged{std::make_shared<takt::AnyPolicy>(*std::move(policy))});
+    engine.ChangePolicy(*policy);
     engine.Cancel({1});
     engine.Cancel({1});
     engine.Cancel({77});

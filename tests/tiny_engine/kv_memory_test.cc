@@ -1,6 +1,7 @@
 // The block manager: who holds what, what is found again, and that numbers survive a swap.
 #include "kv_memory.h"
 
+#include <deque>
 #include <numeric>
 #include <vector>
 
@@ -25,10 +26,10 @@ std::vector<std::int32_t> Tokens4(std::int32_t from, std::int32_t n) {
 }
 
 takt::Request About(std::uint64_t id, const std::vector<std::int32_t>& prompt) {
-  auto prefix = std::make_shared<takt::PrefixBlocks>();
-  prefix->block_tokens = {4};
-  ExtendChain(prefix->hashes, prompt, 4);
-  return {.id = {id}, .prompt_tokens = {static_cast<std::int32_t>(prompt.size())}, .prefix = prefix};
+  static std::deque<std::vector<std::uint64_t>> kept;
+  std::vector<std::uint64_t>& hashes = kept.emplace_back();
+  ExtendChain(hashes, prompt, 4);
+  return {.id = {id}, .prompt_tokens = {static_cast<std::int32_t>(prompt.size())}, .prefix = {{4}, hashes}};
 }
 
 bool Reserve(KvMemory& kv, std::uint64_t id, std::int32_t have, std::int32_t want) {

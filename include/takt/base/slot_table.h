@@ -41,8 +41,7 @@ class SlotTable {
   }
   void Give(Slot slot) { free_.push_back(slot); }
 
- protected:
-  // The slot that Take returns next.
+  // The slot that Take returns next, made where there is none.
   Slot MakeSlot() {
     if (free_.empty()) {
       if (free_.capacity() <= records_.size()) free_.reserve(2 * records_.size() + 16);

@@ -59,10 +59,10 @@ class KvLedger {
   void FreeCpu(std::int32_t blocks) { cpu_used_ -= blocks; }
 
   // Blocks of one chunk of this prefix; 0: it cannot be shared here.
-  std::int32_t ChunkBlocks(const PrefixBlocks* prefix) const {
-    if (!prefix_ || prefix == nullptr || prefix->block_tokens.value <= 0) return 0;
-    if (prefix->block_tokens.value % block_tokens_ != 0) return 0;
-    return prefix->block_tokens.value / block_tokens_;
+  std::int32_t ChunkBlocks(const PrefixBlocks& prefix) const {
+    if (!prefix_ || prefix.hashes.empty() || prefix.block_tokens.value <= 0) return 0;
+    if (prefix.block_tokens.value % block_tokens_ != 0) return 0;
+    return prefix.block_tokens.value / block_tokens_;
   }
 
   // Changes whenever an unused chunk comes into use, so that others may need less memory.

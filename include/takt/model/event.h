@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <variant>
 
 #include "takt/fwd.h"
@@ -100,22 +101,19 @@ struct KvFreed {
   RequestId request = {};
 };
 
-struct PolicyChanged {
-  std::shared_ptr<const AnyPolicy> policy = {};
-};
-
-// Tables from slow work (learning, tuning), which from here on hold; what is absent stays as it was. Read by the
-// policies and placements that observe it.
-struct Epoch {
-  std::shared_ptr<const AgentRanks> agent_ranks = {};
-  std::optional<double> alpha = {};  // of workload_balance: 0 .. 1
-};
-
 // No new work from here on; what lives is finished.
 struct Drain {};
 
 using Event = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone, KvFreed,
-                           PolicyChanged, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned>;
+                           Drain, NotReady, KvArrived, KvLost, KvPinned>;
+static_assert(std::is_trivially_copyable_v<Event>);  // plain data: batches of them cross threads and languages
+
+// No event, and told by a call of its own: tables from slow work (learning, tuning), which from here on hold; what is
+// absent stays as it was. Read by the policies and placements that observe it.
+struct Epoch {
+  std::shared_ptr<const AgentRanks> agent_ranks = {};
+  std::optional<double> alpha = {};  // of workload_balance: 0 .. 1
+};
 
 }  // namespace takt
 

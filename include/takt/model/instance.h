@@ -116,7 +116,7 @@ struct WorkflowEnded {
 
 using RouterEvent =
     std::variant<Arrived, Revised, Cancelled, RequestStarted, RequestServed, RequestEnded, InstanceUp, InstanceDown,
-                 InstanceReported, Epoch, WorkflowDeclared, WorkflowGrown, StageEnded, WorkflowEnded>;
+                 InstanceReported, WorkflowDeclared, WorkflowGrown, StageEnded, WorkflowEnded>;
 
 }  // namespace takt
 

@@ -3,8 +3,7 @@
 #define TAKT_MODEL_REQUEST_H_
 
 #include <cstdint>
-#include <memory>
-#include <vector>
+#include <span>
 
 #include "takt/base/count.h"
 #include "takt/base/id.h"
@@ -14,10 +13,10 @@
 namespace takt {
 
 // The prompt's leading tokens, cut into blocks; hash i names block i *and all before it*, so equal hashes mean
-// equal prefixes.
+// equal prefixes. None: nothing is shared.
 struct PrefixBlocks {
   Tokens block_tokens{512};
-  std::vector<std::uint64_t> hashes = {};
+  std::span<const std::uint64_t> hashes = {};
 };
 
 // What a model would make of a request.
@@ -56,6 +55,8 @@ struct NextCall {
   friend constexpr bool operator==(const NextCall&, const NextCall&) = default;
 };
 
+// Plain data. What its spans see is the caller's, and is read within the call that the request is given to: a
+// scheduler, a queue and a router see to copies of their own, which live as long as the request does.
 struct Request {
   RequestId id = {};           // unique among the living; zero is refused
   WorkflowId workflow = {};    // none: a workflow of its own
@@ -76,10 +77,10 @@ struct Request {
   Estimate output_tokens = {};  // of this call, per sequence [tokens]
   Estimate workflow_tokens_left = {};  // output of this call and all that follow in its workflow [tokens]
   WorkAfter after = {};  // what else its workflow will have the engine do
-  std::shared_ptr<const PrefixBlocks> prefix = {};  // for the prefix cache; null: no sharing
+  PrefixBlocks prefix = {};  // for the prefix cache
   NextCall next_call = {};  // what is known of its next tool call
   Duration compute{0};      // expected time of this call alone, where it runs; 0: not known
-  std::shared_ptr<const std::vector<ModelScore>> scores = {};  // for placements among models; null: not known
+  std::span<const ModelScore> scores = {};  // for placements among models; of those that are not there: not known
   SessionId session = {};  // whose turn it is, where the host knows it
 };
 

@@ -39,6 +39,7 @@ class AnyPlacement {
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return held_->Score(r, i, now); }
   void KeyHashes(std::uint64_t seed) { held_->KeyHashes(seed); }
   void Observe(const RouterEvent& event, TimePoint now) { held_->Observe(event, now); }
+  void Observe(const Epoch& epoch, TimePoint now) { held_->Observe(epoch, now); }
   void Prepare(const RequestState& r, TimePoint now) { held_->Prepare(r, now); }
   void Up(const InstanceState& i, TimePoint now) { held_->Up(i, now); }
   void Placed(const RequestState& r, const InstanceState& i, TimePoint now) { held_->Placed(r, i, now); }
@@ -52,6 +53,7 @@ class AnyPlacement {
     virtual double Score(const RequestState&, const InstanceState&, TimePoint) const = 0;
     virtual void KeyHashes(std::uint64_t) = 0;
     virtual void Observe(const RouterEvent&, TimePoint) = 0;
+    virtual void Observe(const Epoch&, TimePoint) = 0;
     virtual void Prepare(const RequestState&, TimePoint) = 0;
     virtual void Up(const InstanceState&, TimePoint) = 0;
     virtual void Placed(const RequestState&, const InstanceState&, TimePoint) = 0;
@@ -71,6 +73,9 @@ class AnyPlacement {
     }
     void Observe(const RouterEvent& event, TimePoint now) override {
       if constexpr (ObservingPlacement<P>) policy.Observe(event, now);
+    }
+    void Observe(const Epoch& epoch, TimePoint now) override {
+      if constexpr (EpochPlacement<P>) policy.Observe(epoch, now);
     }
     void Prepare(const RequestState& r, TimePoint now) override {
       if constexpr (PreparingPlacement<P>) policy.Prepare(r, now);

@@ -51,10 +51,10 @@ class CodeRatio {
     return Rounded(alpha * speed) - Rounded((1 - alpha) * k * (sent_[i.slot].seconds / first.seconds));
   }
 
+  void Observe(const Epoch& epoch, TimePoint) {
+    if (epoch.alpha && *epoch.alpha >= 0 && *epoch.alpha <= 1) alpha = *epoch.alpha;
+  }
   void Observe(const RouterEvent& event, TimePoint) {
-    if (const auto* epoch = std::get_if<Epoch>(&event); epoch != nullptr && epoch->alpha) {
-      if (*epoch->alpha >= 0 && *epoch->alpha <= 1) alpha = *epoch->alpha;
-    }
     if (const auto* down = std::get_if<InstanceDown>(&event)) {
       for (Sent& s : sent_) {
         if (s.instance == down->instance) s = {};

@@ -153,8 +153,7 @@ class ConfidenceSlack {
   }
 
   static const ModelScore* ScoreOf(const RequestState& r, ModelId model, std::size_t hint) {
-    if (r.request.scores == nullptr) return nullptr;
-    const std::vector<ModelScore>& all = *r.request.scores;
+    const std::span<const ModelScore> all = r.request.scores;
     if (hint < all.size() && all[hint].model == model) return &all[hint];  // told in the order of their ids
     for (const ModelScore& score : all) {
       if (score.model == model) return &score;

@@ -29,6 +29,9 @@ concept HashingPlacement = requires(P& p, std::uint64_t seed) { p.KeyHashes(seed
 // Every event, before the router acts on it; it may name the unknown.
 template <class P>
 concept ObservingPlacement = requires(P& p, const RouterEvent& event, TimePoint now) { p.Observe(event, now); };
+// Tables that an Epoch brings.
+template <class P>
+concept EpochPlacement = requires(P& p, const Epoch& epoch, TimePoint now) { p.Observe(epoch, now); };
 // Once before the scores of a request: what is the same for all instances.
 template <class P>
 concept PreparingPlacement = requires(P& p, const RequestState& r, TimePoint now) { p.Prepare(r, now); };

@@ -48,14 +48,16 @@ class TimeSlotPacker {
 
   void Observe(const RouterEvent& event, TimePoint now) {
     Advance(now);
-    if (const auto* epoch = std::get_if<Epoch>(&event)) {
-      if (epoch->agent_ranks != nullptr) table_ = epoch->agent_ranks;
-    } else if (const auto* told = std::get_if<InstanceReported>(&event)) {
+    if (const auto* told = std::get_if<InstanceReported>(&event)) {
       const std::uint32_t slot = slot_of_.Find(told->instance.value);
       if (slot != kNoSlot) Judge(instances_[slot], told->report);
     } else if (const auto* down = std::get_if<InstanceDown>(&event)) {
       slot_of_.Erase(down->instance.value);
     }
+  }
+  void Observe(const Epoch& epoch, TimePoint now) {
+    Advance(now);
+    if (epoch.agent_ranks != nullptr) table_ = epoch.agent_ranks;
   }
 
   void Up(const InstanceState& i, TimePoint now) {

@@ -71,9 +71,8 @@ class WorkloadBalance {
     return (1 - alpha) * beta / (static_cast<double>(before) * 1e-9) - Rounded(alpha * comp);
   }
 
-  void Observe(const RouterEvent& event, TimePoint) {
-    const auto* epoch = std::get_if<Epoch>(&event);
-    if (epoch != nullptr && epoch->alpha && *epoch->alpha >= 0 && *epoch->alpha <= 1) alpha = *epoch->alpha;
+  void Observe(const Epoch& epoch, TimePoint) {
+    if (epoch.alpha && *epoch.alpha >= 0 && *epoch.alpha <= 1) alpha = *epoch.alpha;
   }
   void Up(const InstanceState& i, TimePoint) { costs_.Up(i); }
   void Prepare(const RequestState& r, TimePoint now) {

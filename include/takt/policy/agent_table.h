@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "takt/model/agent_ranks.h"
@@ -20,10 +19,9 @@ class AgentTable {
  public:
   std::uint64_t Group(const RequestState& r) const { return r.request.agent.value; }
 
-  void Observe(const Event& event, TimePoint) {
-    const auto* epoch = std::get_if<Epoch>(&event);
-    if (epoch == nullptr || epoch->agent_ranks == nullptr) return;
-    table_ = epoch->agent_ranks;
+  void Observe(const Epoch& epoch, TimePoint) {
+    if (epoch.agent_ranks == nullptr) return;
+    table_ = epoch.agent_ranks;
     moved_.assign(1, kAllGroups);
   }
 

@@ -74,6 +74,7 @@ class AnyPolicy {
   void GroupSized(std::uint64_t group, std::int64_t waiting) { held_->GroupSized(group, waiting); }
   void PlanBegins(TimePoint now) { held_->PlanBegins(now); }
   void Observe(const Event& event, TimePoint now) { held_->Observe(event, now); }
+  void Observe(const Epoch& epoch, TimePoint now) { held_->Observe(epoch, now); }
   bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps = 1) {
     return held_->Scheduled(r, prefill, output, steps);
   }
@@ -102,6 +103,7 @@ class AnyPolicy {
     virtual void GroupSized(std::uint64_t, std::int64_t) = 0;
     virtual void PlanBegins(TimePoint) = 0;
     virtual void Observe(const Event&, TimePoint) = 0;
+    virtual void Observe(const Epoch&, TimePoint) = 0;
     virtual bool Scheduled(const RequestState&, Tokens, Tokens, std::int64_t) = 0;
     virtual void Reserve(std::size_t) = 0;
     virtual void KeyHashes(std::uint64_t) = 0;
@@ -149,6 +151,9 @@ class AnyPolicy {
     }
     void Observe(const Event& event, TimePoint now) override {
       if constexpr (ObservingPolicy<P>) policy.Observe(event, now);
+    }
+    void Observe(const Epoch& epoch, TimePoint now) override {
+      if constexpr (EpochPolicy<P>) policy.Observe(epoch, now);
     }
     bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps) override {
       return TellOfStep(policy, r, prefill, output, steps);

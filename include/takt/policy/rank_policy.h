@@ -128,6 +128,9 @@ concept RefreshingPolicy = requires(const P& p) {
 // Optional: is told every event that the scheduler is told.
 template <class P>
 concept ObservingPolicy = requires(P& p, const Event& event, TimePoint now) { p.Observe(event, now); };
+// Optional: is told the tables that an Epoch brings.
+template <class P>
+concept EpochPolicy = requires(P& p, const Epoch& epoch, TimePoint now) { p.Observe(epoch, now); };
 
 // Optional: is told, at Commit, of the tokens that a step computed for a request (`prefill` known ones, `output`
 // new ones). Where it returns a bool, true says that this has changed the request's key. In a router one call may stand

@@ -14,6 +14,7 @@
 #include "takt/base/slot_table.h"
 #include "takt/policy/any_policy.h"
 #include "takt/queue/rank_queue.h"
+#include "takt/state/request_parts.h"
 #include "takt/state/revise.h"
 
 namespace takt {
@@ -107,11 +108,14 @@ class WaitingQueue {
     if (!table_.HasSlot() && table_.slots() >= slots_reserved_) {
       ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
     }
+    const bool parts = internal::RequestParts::Any(request);
+    if (parts) parts_.MakeRoom(table_.MakeSlot(), request);
     inside_ = true;
     now_ = std::max(now, now_);
     const Slot slot = table_.Insert(request.id);
     table_[slot] = {.state = {.request = request, .slot = slot}};
     Request& r = table_[slot].state.request;
+    if (parts) parts_.Keep(slot, r);
     internal::Believe(r, now);
     Tell(Arrived{r}, now);
     Wait(slot, now, 0);
@@ -125,8 +129,7 @@ class WaitingQueue {
     inside_ = true;
     Leave(slot);
     queue_.Forget(slot, table_[slot].state, now_);
-    table_[slot].state.request.prefix.reset();
-    table_[slot].state.request.scores.reset();
+    table_[slot].state.request.prefix = {}, table_[slot].state.request.scores = {};
     table_.Erase(slot, id);
     return Done();
   }
@@ -414,6 +417,7 @@ class WaitingQueue {
 
   internal::RankQueue<Policy> queue_;
   IdTable<RequestId, Entry> table_;
+  internal::RequestParts parts_;
   std::vector<Slot> taken_;
   TimePoint now_ = kUnset;  // the latest that was told
   TimePoint begun_ = kUnset;  // of the last Begin

@@ -131,8 +131,8 @@ internal::PrefixCache::Hit BasicScheduler<Policy, Pause>::HitOf(const Record& re
   if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return {};
   const std::int32_t chunk_blocks = ChunkBlocks(record);
   if (chunk_blocks == 0 || !Counts()) return {};
-  const auto chunks = std::min(static_cast<std::int32_t>(r.prefix->hashes.size()),
-                               (r.prompt_tokens.value - 1) / r.prefix->block_tokens.value);
+  const auto chunks = std::min(static_cast<std::int32_t>(r.prefix.hashes.size()),
+                               (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value);
   return kv_.ledger.Find(Hashes(record, 0, chunks), chunk_blocks);
 }
 
@@ -180,7 +180,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
   // What is there already: kept KV, or a prefix.
   std::int32_t start = record.computed;
   const PrefixCache::Hit hit = HitOf(record);
-  if (hit.chunks > 0) start = hit.chunks * r.prefix->block_tokens.value;
+  if (hit.chunks > 0) start = hit.chunks * r.prefix.block_tokens.value;
   if (kv_.oracle != nullptr && start == 0 && record.blocks == 0) {
     start = CachedOf(slot, next);
   }

@@ -14,11 +14,6 @@ TimePoint BasicScheduler<Policy, Pause>::Clock(TimePoint now) {
   return now_;
 }
 
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Tell(const Event& event, TimePoint now) {
-  if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(event, now);
-}
-
 // The slot of a request that has not ended; kNoSlot, and counted, where there is none.
 template <RankPolicy Policy, PausePolicy Pause>
 Slot BasicScheduler<Policy, Pause>::Living(RequestId id) {
@@ -171,7 +166,7 @@ void BasicScheduler<Policy, Pause>::LoseKv(Slot slot, std::int32_t from) {
     NoteJoined(slot);
   }
   if (record.shared_chunks > 0) {
-    const std::int32_t whole = from / record.state.request.prefix->block_tokens.value;
+    const std::int32_t whole = from / record.state.request.prefix.block_tokens.value;
     if (whole < record.shared_chunks)
       kv_.ledger.Spoil(Hashes(record, whole, record.shared_chunks), ChunkBlocks(record));
   }
@@ -323,21 +318,19 @@ void BasicScheduler<Policy, Pause>::Handle(const MoveDone& e, TimePoint) {
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Handle(const PolicyChanged& e, TimePoint now) {
-  if constexpr (std::is_same_v<Policy, AnyPolicy>) {
-    if (e.policy == nullptr) {
-      ++stats_.events_out_of_place;
-      return;
-    }
-    queue_.ChangePolicy(now, StateOf());
-    for (std::uint32_t lane : running_.order()) {
-      const Row& row = running_.Stored(lane);
-      if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
-      RankRow(lane);
-    }
-  } else {
-    ++stats_.events_out_of_place;  // a policy composed at compile time stays
+void BasicScheduler<Policy, Pause>::ChangePolicy(const Policy& policy, TimePoint now)
+  requires std::same_as<Policy, AnyPolicy>
+{
+  if (inside_) return (void)Ended();
+  queue_.PrepareChange(policy);
+  inside_ = true;
+  queue_.ChangePolicy(Clock(now), StateOf());
+  for (std::uint32_t lane : running_.order()) {
+    const Row& row = running_.Stored(lane);
+    if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
+    RankRow(lane);
   }
+  inside_ = false;
 }
 
 }  // namespace takt

@@ -56,14 +56,14 @@ std::int64_t BasicScheduler<Policy, Pause>::Pending() const {
 
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::ChunkBlocks(const Record& record) const {
-  return kv_.ledger.ChunkBlocks(record.state.request.prefix.get());
+  return kv_.ledger.ChunkBlocks(record.state.request.prefix);
 }
 
 // Of the prefix chunks first..last-1.
 template <RankPolicy Policy, PausePolicy Pause>
 std::span<const std::uint64_t> BasicScheduler<Policy, Pause>::Hashes(const Record& record, std::int32_t first,
                                                                      std::int32_t last) const {
-  const auto& hashes = record.state.request.prefix->hashes;
+  const std::span<const std::uint64_t> hashes = record.state.request.prefix.hashes;
   return std::span(hashes).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
 }
 
@@ -71,7 +71,7 @@ std::span<const std::uint64_t> BasicScheduler<Policy, Pause>::Hashes(const Recor
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::HasOwnKv(const Record& record, std::int32_t blocks, std::int32_t computed) const {
   const std::int32_t chunks = record.shared_chunks;
-  return blocks > 0 && computed > (chunks > 0 ? chunks * record.state.request.prefix->block_tokens.value : 0);
+  return blocks > 0 && computed > (chunks > 0 ? chunks * record.state.request.prefix.block_tokens.value : 0);
 }
 
 // Gives back the GPU's blocks of a request without a lane; its tokens have to be computed again.
@@ -152,7 +152,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::PublishPrefix(const Row& row, Record& record) {
   const std::int32_t chunk_blocks = ChunkBlocks(record);
   if (chunk_blocks == 0) return;
-  const PrefixBlocks& prefix = *record.state.request.prefix;
+  const PrefixBlocks& prefix = record.state.request.prefix;
   const std::int32_t whole =
       std::min(row.computed, record.state.request.prompt_tokens.value) / prefix.block_tokens.value;
   const std::int32_t last = std::min(whole, static_cast<std::int32_t>(prefix.hashes.size()));

@@ -105,9 +105,7 @@ bool BasicScheduler<Policy, Pause>::MayBegin(const E& event) {
   if constexpr (std::same_as<E, Arrived>) {
     if (!table_.HasSlot() && table_.slots() >= slots_reserved_)
       ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
-  }
-  if constexpr (std::same_as<E, PolicyChanged> && std::same_as<Policy, AnyPolicy>) {
-    if (event.policy != nullptr) queue_.PrepareChange(*event.policy);
+    table_.MakeRoomFor(event.request);
   }
   return true;
 }
@@ -134,8 +132,7 @@ void BasicScheduler<Policy, Pause>::MakeRoomFor(const internal::Step& step) {
     std::size_t chunks = 0;
     for (const PlanEntry& entry : run) {
       if (!entry.prefill()) continue;
-      const Request& r = table_[running_.Stored(entry.lane).slot].state.request;
-      if (r.prefix != nullptr) chunks += r.prefix->hashes.size();
+      chunks += table_[running_.Stored(entry.lane).slot].state.request.prefix.hashes.size();
     }
     kv_.ledger.MakeRoom(chunks);
   }

@@ -222,6 +222,7 @@ class Estimator {
   std::vector<Calibrations> calibrations_;  // by column(); empty where nothing is learnt
   std::shared_ptr<const Forecasts> forecasts_;
   std::vector<std::size_t> scored_;  // models
+  std::vector<ModelScore> scores_;  // of the request that was described last
   // Class means and forests.
   std::vector<std::uint32_t> class_of_;  // by call
   std::vector<ClassMeans> classes_;  // by class and column()

@@ -363,8 +363,7 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
   Arrived arrived{progress_.Make(call, now_)};
   arrived.request.next_call = NextTool(call);
   if (const auto hashes = workload_->hashes_of(CallOf(call)); options_.send_prefixes && !hashes.empty()) {
-    arrived.request.prefix = std::make_shared<const PrefixBlocks>(
-        PrefixBlocks{{workload_->prefix_block_tokens}, {hashes.begin(), hashes.end()}});
+    arrived.request.prefix = {{workload_->prefix_block_tokens}, hashes};
   }
   requests_.state[call].prompt = arrived.request.prompt_tokens.value;
   if (routed()) {

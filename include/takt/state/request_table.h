@@ -7,6 +7,7 @@
 
 #include "takt/base/slot_table.h"
 #include "takt/model/step.h"
+#include "takt/state/request_parts.h"
 #include "takt/state/request_state.h"
 
 namespace takt {
@@ -57,18 +58,24 @@ struct Record {
 
 class RequestTable : public IdTable<RequestId, Record> {
  public:
-  // A fresh record; `request.id` must not be there.
+  // Room for what the request's spans see, in the slot that Insert takes next.
+  void MakeRoomFor(const Request& request) {
+    if (RequestParts::Any(request)) parts_.MakeRoom(MakeSlot(), request);
+  }
+
+  // A fresh record; `request.id` must not be there, and there is room for it.
   Slot Insert(const Request& request) {
     const Slot slot = IdTable::Insert(request.id);
     Record& record = (*this)[slot];
     record = {.state = {.request = request, .slot = slot}, .came_back = record.came_back, .holds = record.holds};
+    if (RequestParts::Any(request)) parts_.Keep(slot, record.state.request);
     return slot;
   }
 
   void Erase(Slot slot) {
     Record& record = (*this)[slot];
     record.status = RequestStatus::kUnknown;
-    record.state.request.prefix.reset();
+    record.state.request.prefix = {}, record.state.request.scores = {};
     IdTable::Erase(slot, record.state.request.id);
   }
 
@@ -78,6 +85,9 @@ class RequestTable : public IdTable<RequestId, Record> {
     const char* record = reinterpret_cast<const char*>(&(*this)[slot]);
     for (std::size_t at = 0; at < sizeof(Record); at += 64) __builtin_prefetch(record + at);
   }
+
+ private:
+  RequestParts parts_;
 };
 
 }  // namespace internal

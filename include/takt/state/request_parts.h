@@ -1,0 +1,46 @@
+// Copies of what the spans of requests see, for tables that keep requests by slot.
+#ifndef TAKT_STATE_REQUEST_PARTS_H_
+#define TAKT_STATE_REQUEST_PARTS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/base/slot.h"
+#include "takt/model/request.h"
+
+namespace takt::internal {
+
+// A slot keeps its storage when its request ends: nothing is allocated once each has had its largest.
+class RequestParts {
+ public:
+  static bool Any(const Request& r) { return !r.prefix.hashes.empty() || !r.scores.empty(); }
+
+  // Room for what this request brings to the slot. Where memory fails, nothing has changed.
+  void MakeRoom(Slot slot, const Request& r) {
+    if (slot >= parts_.size()) parts_.resize(std::max<std::size_t>(slot + std::size_t{1}, 2 * parts_.size()));
+    parts_[slot].hashes.reserve(r.prefix.hashes.size());
+    parts_[slot].scores.reserve(r.scores.size());
+  }
+
+  // From here on the request sees copies. Room has been made.
+  void Keep(Slot slot, Request& r) {
+    Parts& parts = parts_[slot];
+    parts.hashes.assign(r.prefix.hashes.begin(), r.prefix.hashes.end());
+    parts.scores.assign(r.scores.begin(), r.scores.end());
+    r.prefix.hashes = parts.hashes;
+    r.scores = parts.scores;
+  }
+
+ private:
+  struct Parts {
+    std::vector<std::uint64_t> hashes;
+    std::vector<ModelScore> scores;
+  };
+  std::vector<Parts> parts_;  // by slot, up to the last that has had any
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_STATE_REQUEST_PARTS_H_
