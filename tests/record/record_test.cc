@@ -542,7 +542,7 @@ TEST_CASE("a dump has a line a record") {
   CHECK(text ==
         "start policy=sjf pause=keep_all kv_blocks=100\n"
         "1.500000000s arrived request={id=7 prompt_tokens=300 output_tokens=12.5}\n"
-        "2.000000000s policy_changed fcfs\n"
+        "2.000000000s policy_changed policy=fcfs\n"
         "2.000000000s drain\n"
         "2.000000000s plan\n"
         "  step\n"

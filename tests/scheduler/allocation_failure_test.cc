@@ -98,6 +98,7 @@ struct Outcome {
 struct Case {
   std::string policy, pause = "keep_all";
   SchedulerOptions options = {.max_running = 6, .reserve_requests = 0, .kv_blocks = {40}, .prefix_cache = true};
+  bool prefixes = true;
   bool changes_policy = true;
 };
 
@@ -125,7 +126,7 @@ class Oracle final : public KvOracle {
   std::int32_t held_[1000] = {};
 };
 
-Request RequestOf(std::uint64_t id, Random& random, TimePoint now) {
+Request RequestOf(std::uint64_t id, Random& random, TimePoint now, bool has_prefix = true) {
   static const std::vector<std::array<std::uint64_t, 3>> prefixes = [] {
     std::vector<std::array<std::uint64_t, 3>> made;
     for (std::uint64_t i = 1; i <= 5; ++i) made.push_back({Mix64(i), Mix64(i + 50), Mix64(i + 90)});
@@ -141,7 +142,7 @@ Request RequestOf(std::uint64_t id, Random& random, TimePoint now) {
   r.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(90))};
   r.output_tokens = Estimate::Exact(1 + static_cast<double>(random.Below(20)));
   r.priority = static_cast<std::int32_t>(random.Below(3));
-  if (random.Chance(0.3)) r.prefix = {{16}, prefixes[random.Below(prefixes.size())]};
+  if (random.Chance(0.3) && has_prefix) r.prefix = {{16}, prefixes[random.Below(prefixes.size())]};
   if (random.Chance(0.3)) r.expires_at = now + Duration(std::chrono::milliseconds(random.Below(40)));
   if (random.Chance(0.5)) r.deadline = now + Duration(std::chrono::milliseconds(random.Below(200)));
   if (random.Chance(0.2)) r.sequences = 2;
@@ -187,7 +188,7 @@ Outcome RunScheduler(const Case& c, std::size_t fails, Then then = Then::kAgain,
   for (int step = 0; step < 150 && !outcome.ended; ++step) {
     now += std::chrono::milliseconds(1);
     for (std::uint64_t n = step < 100 ? random.Below(3) : 0; n > 0; --n) {
-      on(Arrived{RequestOf(++last, random, now)});
+      on(Arrived{RequestOf(++last, random, now, c.prefixes)});
       alive.push_back({last});
     }
     const auto someone = [&] { return alive.empty() ? RequestId{1} : alive[random.Below(alive.size())]; };
@@ -322,7 +323,23 @@ TEST_CASE("with storage as told, a scheduler allocates nothing") {
     CAPTURE(c.policy, c.pause);
     c.options.reserve_requests = 256;
     c.changes_policy = false;  // a policy that is new brings its tables
+    c.prefixes = false;        // which a slot has room for once it has had one
     CHECK(RunScheduler(c, 0).allocations == 0);
+  }
+}
+
+TEST_CASE("a slot that has had as many hashes and scores before takes a request's without allocating") {
+  auto scheduler = *Scheduler::Create({.kv_blocks = {100}, .prefix_cache = true}, Fcfs{});
+  const std::vector<std::uint64_t> hashes(40, 7);
+  const std::vector<ModelScore> scores(3);
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    Arrived arrival;
+    arrival.request = {.id = {id}, .prompt_tokens = {700}, .prefix = {{16}, hashes}, .scores = scores};
+    Calls calls(0, Then::kAgain, 0);
+    calls.Make([&] { scheduler.On(arrival, {}); });
+    CHECK((id == 1 ? watched_allocations > 0 : watched_allocations == 0));
+    scheduler.On(Cancelled{{id}}, {});
+    scheduler.Plan({}, {});
   }
 }
 
