@@ -19,11 +19,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "takt/base/owner.h"
 #include "takt/base/indexed_heap.h"
 #include "takt/base/time_heap.h"
 #include "takt/config.h"
 #include "takt/fwd.h"
 #include "takt/model/event.h"
+#include "takt/model/fault.h"
 #include "takt/model/step.h"
 #include "takt/pause/pause_policy.h"
 #include "takt/policy/rank_policy.h"
@@ -101,7 +103,10 @@ class BasicScheduler {
   BasicScheduler& operator=(BasicScheduler&&) noexcept = default;
   ~BasicScheduler() = default;
 
-  void On(const Event& event, TimePoint now) {
+  // What it could not believe of the event is ignored, and returned.
+  Ignored On(const Event& event, TimePoint now) {
+    const internal::Owner::Inside one_thread(owner_);
+    faults_.Begin();
     std::visit(
         [&](const auto& e) {
           if (!MayBegin(e)) return;
@@ -112,29 +117,36 @@ class BasicScheduler {
           inside_ = false;
         },
         event);
+    return faults_.Said(0);
   }
 
   // The same without the detour over a variant.
   template <class E>
     requires std::constructible_from<Event, const E&> && (!std::same_as<E, Event>)
-  void On(const E& event, TimePoint now) {
+  Ignored On(const E& event, TimePoint now) {
     if constexpr (ObservingPolicy<Policy>) {
-      On(Event(event), now);
+      return On(Event(event), now);
     } else {
-      if (!MayBegin(event)) return;
+      const internal::Owner::Inside one_thread(owner_);
+      faults_.Begin();
+      if (!MayBegin(event)) return faults_.Said(0);
       inside_ = true;
       Handle(event, Clock(now));
       inside_ = false;
+      return faults_.Said(0);
     }
   }
 
   // Tables that policies by agent go by.
-  void On(const Epoch& epoch, TimePoint now) {
-    if (inside_) return (void)Ended();
+  Ignored On(const Epoch& epoch, TimePoint now) {
+    const internal::Owner::Inside one_thread(owner_);
+    faults_.Begin();
+    if (inside_) return Ended(), faults_.Said(0);
     inside_ = true;
     [[maybe_unused]] const TimePoint at = Clock(now);
     if constexpr (EpochPolicy<Policy>) queue_.policy().Observe(epoch, at);
     inside_ = false;
+    return faults_.Said(0);
   }
 
   // Another order from here on: all that waits is ranked anew, O(waiting), and no policy keeps what it had learnt. Only
@@ -144,7 +156,8 @@ class BasicScheduler {
 
   const StepPlan& Plan(TimePoint now, const StepLimits& limits);
 
-  void Commit(const StepResult& result, TimePoint now);
+  // What it could not believe of the result is ignored, and returned.
+  Ignored Commit(const StepResult& result, TimePoint now);
 
   Explanation Explain(RequestId id) const;
 
@@ -153,6 +166,11 @@ class BasicScheduler {
     stats_.keys_not_a_number = queue_.nan_keys();
     return stats_;
   }
+
+  // The last thing that the host said and cannot be, of stats().faults().
+  const Fault& last_fault() const { return faults_.last(); }
+  // Hears of each from here on.
+  void HandleFaults(FaultHandler handler) { faults_.Handle(handler); }
 
   KvUse kv() const {
     if (kv_.oracle == nullptr) return kv_.ledger.use();
@@ -302,6 +320,10 @@ class BasicScheduler {
 
   // ---- scheduler/events.h
   TimePoint Clock(TimePoint now);
+  void Blame(std::uint64_t Stats::* counter, Fault fault);
+  void UnknownRequest(RequestId id);
+  void OutOfPlace(RequestId id);
+  void Absurd(RequestId id, int predictions);
   Slot Living(RequestId id);
   void Handle(const Arrived& e, TimePoint now);
   void Handle(const Revised& e, TimePoint now);
@@ -335,7 +357,7 @@ class BasicScheduler {
   void EndedAt(Slot slot);
   void Fail(Slot slot, FailReason reason, std::uint16_t code = 0);
   void Refuse(RequestId id, FailReason reason);
-  void Fault(RequestId id, FailReason reason, std::uint16_t code = 0);
+  void SayFailed(RequestId id, FailReason reason, std::uint16_t code = 0);
   std::uint64_t& Failures(FailReason reason);
   void Release(Slot slot);
   void ShedDownTo(std::int64_t bound);
@@ -450,6 +472,7 @@ class BasicScheduler {
   std::size_t CommitInOrder(const internal::Step& step, std::span<const RowResult> rows, std::uint64_t& output);
   static constexpr std::size_t kMostSearched = 16;  // of exceptions, without an index of entries
   void CommitExceptions(const internal::Step& step, std::span<const RowResult> rows, std::uint64_t& output);
+  void UnknownRow(const internal::Step& step, const RowResult& row);
   void Decoded(const PlanEntry& entry, std::uint16_t step, std::uint64_t& output);
   void CommitScattered(const internal::Step& step, std::span<const RowResult> rows, std::size_t first);
   void Apply(const PlanEntry& entry, const RowResult& result, std::uint16_t step);
@@ -464,6 +487,9 @@ class BasicScheduler {
   internal::RankQueue<Policy> queue_;
   Pause pause_;
   KvSource kv_;
+  internal::Owner owner_;
+  internal::FaultLog faults_;
+  StepId result_of_ = {};  // whose result was read last
   internal::RequestTable table_;
   internal::RunningSet running_;
   Fresh fresh_;

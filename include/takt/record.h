@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "takt/base/names.h"
 #include "takt/model/event.h"
+#include "takt/model/fault.h"
 #include "takt/model/step.h"
 #include "takt/pause/any_pause.h"
 #include "takt/policy/any_policy.h"
@@ -252,15 +253,17 @@ class Recorded {
     return Create(&recorder, options, std::move(policy), std::move(pause), oracle);
   }
 
-  void On(const Event& event, TimePoint now) {
+  Ignored On(const Event& event, TimePoint now) {
     if (recorder_ != nullptr) recorder_->On(event, now);
-    scheduler_.On(event, now);
+    const Ignored ignored = scheduler_.On(event, now);
     if (recorder_ != nullptr) recorder_->Done();
+    return ignored;
   }
-  void On(const Epoch& epoch, TimePoint now) {
+  Ignored On(const Epoch& epoch, TimePoint now) {
     if (recorder_ != nullptr) recorder_->On(epoch, now);
-    scheduler_.On(epoch, now);
+    const Ignored ignored = scheduler_.On(epoch, now);
     if (recorder_ != nullptr) recorder_->Done();
+    return ignored;
   }
   void ChangePolicy(const AnyPolicy& policy, TimePoint now)
     requires requires(SchedulerT& s) { s.ChangePolicy(policy, now); }
@@ -277,11 +280,13 @@ class Recorded {
     return plan;
   }
 
-  void Commit(const StepResult& result, TimePoint now) {
+  Ignored Commit(const StepResult& result, TimePoint now) {
     if (recorder_ != nullptr) recorder_->Commit(result, now);
-    scheduler_.Commit(result, now);
+    const Ignored ignored = scheduler_.Commit(result, now);
     if (recorder_ != nullptr) recorder_->Done();
+    return ignored;
   }
+  void HandleFaults(FaultHandler handler) { scheduler_.HandleFaults(handler); }
 
   // For all that only looks: stats, Explain, kv and counts.
   const SchedulerT& scheduler() const { return scheduler_; }

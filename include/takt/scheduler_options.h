@@ -105,6 +105,8 @@ inline absl::Status SchedulerOptions::Validate() const {
     const bool of_the_ledger = name.starts_with("kv_");
     if (kv == KvMode::kLedger || !of_the_ledger) faults.ExpectOption(name, value, text);
   });
+  faults.Expect(preempt_action != KvAction::kOut || cpu_blocks.value > 0 || kv == KvMode::kNone,
+                "preempt_action is out: needs cpu_blocks, the host's memory for it, of at least 1");
   return faults.ToStatus();
 }
 

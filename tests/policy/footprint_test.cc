@@ -218,15 +218,29 @@ TEST_CASE("tail and cut of works against the samples themselves") {
   }
 }
 
-TEST_CASE("equal works have no tail; before enough have ended nothing is said") {
-  WorkSizes works;
-  for (int i = 0; i < WorkSizes::kEnough - 1; ++i) {
-    CHECK(works.Expect(3, {}).size == 0);
-    works.End({}, 3, {});
-  }
+TEST_CASE("before enough works have ended predictions count, beside a prior that fades; then they are forgotten") {
+  WorkSizes works, known;
   CHECK(works.cut() == 0);
   CHECK(works.tail() == 2);
-  works.End({}, 3, {});
+  const WorkSizes::Entry giant = works.Expect(90, {}), small = works.Expect(2, {});
+  const double q = (90 * 90 + 2 * 2) * 2 / (92.0 * 92.0);
+  CHECK(works.tail() == Approx((2 * 16 + q * 2) / 18).epsilon(0.01));
+  CHECK(works.cut() == Approx(90).epsilon(kWithin));
+  const WorkSizes::Entry absurd = works.Expect(1e300, {});
+  CHECK(absurd.size == 100);
+  works.End(small, 3, {}), known.End({}, 3, {});
+  for (int i = 1; i < WorkSizes::kEnough; ++i) works.End(works.Expect(5, {}), 3, {}), known.End({}, 3, {});
+  CHECK(works.cut() == known.cut());
+  CHECK(works.tail() == known.tail());
+  works.Withdraw(absurd, {});
+  works.End(giant, 80, {}), known.End({}, 80, {});
+  CHECK(works.cut() == known.cut());
+  CHECK(works.tail() == known.tail());
+}
+
+TEST_CASE("equal works have no tail") {
+  WorkSizes works;
+  for (int i = 0; i < WorkSizes::kEnough; ++i) works.End({}, 3, {});
   CHECK(works.cut() == Approx(3).epsilon(kWithin));
   CHECK(works.tail() == Approx(1));
   for (const double odd : {0.0, -1.0, 1e300, 1e-300}) works.End(works.Expect(odd, {}), odd, {});
@@ -697,6 +711,25 @@ TEST_CASE("idle workflows are kept for a while, in bounded number, and then coun
   RequestState two = Call(1, 10, 100);
   other.Enters(two, At(1000));
   CHECK(other.works().cut() == Approx(2 * other.Left(two)).epsilon(kWithin));
+}
+
+TEST_CASE("the default lets small requests pass larger ones from the first on") {
+  auto scheduler = *Scheduler::Create({.kv_blocks = {1000}}, *MakePolicy("boosted_footprint"));
+  for (const std::uint64_t id : {1u, 2u, 3u, 4u}) {
+    constexpr double kOutputs[] = {4000, 1000, 444, 20};
+    Arrived arrival;
+    arrival.request = {.id = {id}, .prompt_tokens = {100}, .output_tokens = Estimate::Exact(kOutputs[id - 1])};
+    scheduler.On(arrival, {});
+  }
+  std::string order;
+  for (int i = 0; i < 4; ++i) {
+    const StepPlan& plan = scheduler.Plan({}, {.tokens = {100}, .max_seqs = 1});
+    REQUIRE(plan.run.size() == 1);
+    order += std::to_string(plan.run[0].request.value);
+    const std::vector<RowResult> rows = {{plan.run[0].request, plan.run[0].lane, 1, 0, RowResult::kFinished}};
+    scheduler.Commit({plan.id, rows}, {});
+  }
+  CHECK(order == "4321");
 }
 
 }  // namespace

@@ -24,11 +24,13 @@ namespace takt {
 // The sizes of works, forgetting slowly: how unequal they are, and which are the giants. A work counts from when it
 // comes, by its prediction, but for no more than kMostOfLargest times the largest that has ended; and by its true size
 // once it has ended. Sizes of those alone that have ended would be those of the small ones for as long as the first
-// giants are on their way. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
+// giants are on their way. Before kEnough have ended, predictions are all there is: they count as they are, up to
+// kMostUnseen, beside a prior that fades with each that ends; then they are forgotten, since one that was absurd would
+// stay. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
 class WorkSizes {
  public:
   static constexpr double kMostOfLargest = 16;
-  static constexpr int kEnough = 16;  // works that have ended, before anything is said of them
+  static constexpr int kEnough = 16;  // works that have ended, before predictions are held against them
 
   // A work that is expected, and as what it counts; a size of zero: not yet.
   struct Entry {
@@ -43,14 +45,18 @@ class WorkSizes {
   };
 
   Entry Expect(double seconds, const Shares& shares) {
-    if (ended_ < kEnough) return {};
-    return Add(std::min(seconds, most()), shares);
+    if (ended_ >= kEnough) return Add(std::min(seconds, most()), shares);
+    const Entry entry{std::clamp(seconds, kLeast, kMostUnseen), kEarly};
+    Count(entry.size, 1);
+    Changed(shares);
+    return entry;
   }
 
   void End(const Entry& entry, double seconds, const Shares& shares) {
     ++ended_;
     largest_ = std::max(std::clamp(seconds, kLeast, kMost), kForget * largest_);
-    if (entry.size > 0) {
+    if (ended_ <= kEnough) return EndEarly(entry, seconds, shares);
+    if (Counts(entry)) {
       Count(entry.size, -WeightOf(entry));
       Count(std::clamp(seconds, kLeast, kMost), WeightOf(entry));
       Changed(shares);
@@ -61,16 +67,16 @@ class WorkSizes {
 
   // Nothing came of it.
   void Withdraw(const Entry& entry, const Shares& shares) {
-    if (!(entry.size > 0)) return;
+    if (!Counts(entry)) return;
     Count(entry.size, -WeightOf(entry));
     Changed(shares);
   }
 
-  // E[C^2] / E[C]^2: 1 where all works are equal; 2 before enough have ended.
+  // E[C^2] / E[C]^2: 1 where all works are equal. Before enough have ended it leans towards 2, as of exponential sizes.
   double tail() const { return tail_; }
   // How many times as heavy the tail is as one that counts as heavy, 1 to 2: more makes no difference to the order.
   double Heaviness(const Shares& shares) const { return std::clamp(tail_ / shares.heavy_tail, 1.0, 2.0); }
-  // The size that parts the giants from the others; 0 before enough have ended.
+  // The size that parts the giants from the others; 0 before the first.
   double cut() const { return cut_; }
   // For which a work counts that has not ended.
   double most() const { return ended_ < kEnough ? kMostUnseen : kMostOfLargest * largest_; }
@@ -78,12 +84,30 @@ class WorkSizes {
  private:
   static constexpr double kPerOctave = 4;
   static constexpr int kHalveAfter = 2048;
-  static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100;
+  static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100, kPriorTail = 2;
   static constexpr double kForget = 0.9995;  // of the largest, per work that ends
+
+  static constexpr std::uint32_t kEarly = UINT32_MAX;  // the epoch of what came before enough had ended
 
   struct Bucket {
     double count = 0, work = 0;
   };
+
+  // Of what came early nothing is left once enough have ended.
+  bool Counts(const Entry& entry) const { return entry.size > 0 && (entry.epoch != kEarly || ended_ < kEnough); }
+
+  void EndEarly(const Entry& entry, double seconds, const Shares& shares) {
+    first_[static_cast<std::size_t>(ended_ - 1)] = seconds;
+    if (ended_ < kEnough) {
+      if (entry.size > 0) Count(entry.size, -1);
+      Count(std::clamp(seconds, kLeast, kMost), 1);
+      return Changed(shares);
+    }
+    buckets_ = {};
+    for (const double size : first_) Count(std::clamp(size, kLeast, kMost), 1);
+    since_halved_ = kEnough;
+    Changed(shares);
+  }
 
   Entry Add(double seconds, const Shares& shares) {
     const Entry entry{std::clamp(seconds, kLeast, kMost), epoch_};
@@ -98,7 +122,7 @@ class WorkSizes {
   }
 
   double WeightOf(const Entry& entry) const {
-    return std::ldexp(1.0, -static_cast<int>(std::min(epoch_ - entry.epoch, 60u)));
+    return entry.epoch == kEarly ? 1 : std::ldexp(1.0, -static_cast<int>(std::min(epoch_ - entry.epoch, 60u)));
   }
 
   void Count(double size, double weight) {
@@ -109,7 +133,7 @@ class WorkSizes {
 
   // A pass over the buckets, for every work at first, later for some.
   void Changed(const Shares& shares) {
-    if (ended_ < kEnough || (++changes_ > 16 * kEnough && changes_ % kEnough != 0)) return;
+    if (ended_ >= kEnough && ++changes_ > 16 * kEnough && changes_ % kEnough != 0) return;
     constexpr double kNothing = 1e-9;  // what is left of works that were corrected
     double count = 0, work = 0, squares = 0;
     for (const Bucket& b : buckets_) {
@@ -118,6 +142,10 @@ class WorkSizes {
     }
     if (!(count > 0)) return;
     tail_ = squares * count / (work * work);
+    if (ended_ < kEnough) {
+      const auto prior = static_cast<double>(kEnough - ended_);
+      tail_ = (Rounded(kPriorTail * prior) + Rounded(tail_ * count)) / (prior + count);
+    }
     constexpr double kEven = 1.5;  // the q of sizes of which none is large
     const double share = std::max(std::min(1 - kEven / (tail_ * Heaviness(shares)), shares.most), shares.least);
     double left = Rounded(share * work);
@@ -137,7 +165,8 @@ class WorkSizes {
   double largest_ = 0;  // that has ended, forgetting
   std::uint32_t epoch_ = 0;  // counts halvings
   int since_halved_ = 0;
-  double tail_ = 2, cut_ = 0;
+  double tail_ = kPriorTail, cut_ = 0;
+  std::array<double, kEnough> first_ = {};  // that have ended
 };
 
 // What an engine's scarce resources cost, as shares of a step: learnt from what keeps the first of the queue out.

@@ -172,7 +172,9 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
   if (const WaitsFor reason = PassedOverFor(record); reason != WaitsFor::kNothing) return skip(reason);
   const auto rows = counts_.rows + round_.candidates();
   const std::int32_t seqs = counts_.seqs + round_.candidate_seqs() + r.sequences;
-  if (seqs > budget_.limits.max_seqs || rows >= options_.max_running) {
+  if (seqs > budget_.limits.max_seqs) return stop(WaitsFor::kSequences);
+  if (rows >= options_.max_running) {
+    ++stats_.short_of_rows;
     return stop(WaitsFor::kSequences);
   }
   if (record.cpu_blocks > 0) return TrySwapIn(slot);

@@ -8,10 +8,40 @@ namespace takt {
 
 template <RankPolicy Policy, PausePolicy Pause>
 TimePoint BasicScheduler<Policy, Pause>::Clock(TimePoint now) {
-  if (now < now_) ++stats_.clock_stepped_back;
+  if (now < now_) {
+    Blame(&Stats::clock_stepped_back, {.kind = FaultKind::kClockBack,
+                                       .said = now.time_since_epoch().count(),
+                                       .expected = now_.time_since_epoch().count()});
+  }
   now_ = std::max(now, now_);
   kv_.counted = false;  // each call begins here, and an oracle may have come to have other memory
   return now_;
+}
+
+// The host said what cannot be. `fault` comes without the step, unless it is in a result, and without the time.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Blame(std::uint64_t Stats::* counter, Fault fault) {
+  ++(stats_.*counter);
+  if (!fault.step) fault.step = {steps_.last()};
+  fault.at = now_;
+  faults_.Add(fault);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::UnknownRequest(RequestId id) {
+  Blame(&Stats::events_unknown, {.kind = FaultKind::kUnknownRequest, .request = id});
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::OutOfPlace(RequestId id) {
+  Blame(&Stats::events_out_of_place, {.kind = FaultKind::kOutOfPlace, .request = id});
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Absurd(RequestId id, int predictions) {
+  for (; predictions > 0; --predictions) {
+    Blame(&Stats::estimates_absurd, {.kind = FaultKind::kAbsurdEstimate, .request = id});
+  }
 }
 
 // The slot of a request that has not ended; kNoSlot, and counted, where there is none.
@@ -19,7 +49,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 Slot BasicScheduler<Policy, Pause>::Living(RequestId id) {
   const Slot slot = table_.Find(id);
   if (slot != kNoSlot && table_[slot].status != RequestStatus::kDead) return slot;
-  ++stats_.events_unknown;
+  UnknownRequest(id);
   return kNoSlot;
 }
 
@@ -27,13 +57,24 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   const Request& r = e.request;
   // Neither is released: the one has no name, and the name of the other still belongs to a request.
-  if (!r.id) return Fault(r.id, FailReason::kInvalid);
-  if (table_.Find(r.id) != kNoSlot) return Fault(r.id, FailReason::kIdInUse);
-  if (draining_) return Refuse(r.id, FailReason::kDraining);
-  if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > internal::kMostRequestTokens ||
-      r.max_output_tokens.value < 0 || r.sequences < 1) {
-    return Refuse(r.id, FailReason::kInvalid);
+  if (!r.id) {
+    faults_.Add({.kind = FaultKind::kNoId, .step = {steps_.last()}, .at = now_});
+    return SayFailed(r.id, FailReason::kInvalid);
   }
+  if (table_.Find(r.id) != kNoSlot) {
+    faults_.Add({.kind = FaultKind::kIdInUse, .step = {steps_.last()}, .request = r.id, .at = now_});
+    return SayFailed(r.id, FailReason::kIdInUse);
+  }
+  if (draining_) return Refuse(r.id, FailReason::kDraining);
+  const auto invalid = [&](FaultKind kind, std::int32_t said) {
+    faults_.Add({.kind = kind, .step = {steps_.last()}, .request = r.id, .at = now_, .said = said});
+    Refuse(r.id, FailReason::kInvalid);
+  };
+  if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > internal::kMostRequestTokens) {
+    return invalid(FaultKind::kPromptTokens, r.prompt_tokens.value);
+  }
+  if (r.max_output_tokens.value < 0) return invalid(FaultKind::kMaxOutputTokens, r.max_output_tokens.value);
+  if (r.sequences < 1) return invalid(FaultKind::kSequences, r.sequences);
   const auto never = [&r](std::int32_t most) { return most > 0 && r.sequences > most; };
   if (r.sequences > options_.max_running || r.sequences > UINT16_MAX ||
       std::int64_t{r.sequences} * kv_.block_tokens > internal::kMostRequestTokens || never(options_.max_step_seqs) ||
@@ -45,7 +86,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   const Slot slot = table_.Insert(r);
   Record& record = table_[slot];
   Request& kept = record.state.request;
-  stats_.estimates_absurd += static_cast<std::uint64_t>(internal::Believe(kept, now));
+  Absurd(r.id, internal::Believe(kept, now));
   record.known = kept.prompt_tokens.value;
   if (BlocksFor(record) > TotalBlocks()) {
     table_.Erase(slot);
@@ -62,8 +103,8 @@ void BasicScheduler<Policy, Pause>::Handle(const Revised& e, TimePoint) {
   Record& record = table_[slot];
   Request& r = record.state.request;
   const internal::Revision revision = internal::Revise(r, e);
-  stats_.estimates_absurd += static_cast<std::uint64_t>(revision.absurd);
-  stats_.events_out_of_place += revision.sequences_out_of_place ? 1 : 0;
+  Absurd(e.request, revision.absurd);
+  if (revision.sequences_out_of_place) OutOfPlace(e.request);
   if (e.expires_at) {
     fresh_.expiries.Erase(slot);
     if (record.status == RequestStatus::kWaiting || record.status == RequestStatus::kBlocked) WatchExpiry(slot);
@@ -91,7 +132,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Blocked& e, TimePoint) {
   if (slot == kNoSlot) return;
   const RequestStatus status = table_[slot].status;
   if (status != RequestStatus::kWaiting && status != RequestStatus::kRunning) {
-    ++stats_.events_out_of_place;
+    OutOfPlace(e.request);
     return;
   }
   Shelve(slot, RequestStatus::kBlocked, KvAction::kKeep);
@@ -102,11 +143,11 @@ void BasicScheduler<Policy, Pause>::Handle(const Unblocked& e, TimePoint) {
   const Slot slot = Living(e.request);
   if (slot == kNoSlot) return;
   if (table_[slot].status != RequestStatus::kBlocked) {
-    ++stats_.events_out_of_place;
+    OutOfPlace(e.request);
     return;
   }
   if (e.computed.value < 0) {
-    ++stats_.events_out_of_place;
+    OutOfPlace(e.request);
   } else if (e.computed.value > 0) {
     table_[slot].arrived = e.computed.value;
   }
@@ -120,7 +161,7 @@ void BasicScheduler<Policy, Pause>::Handle(const NotReady& e, TimePoint) {
   if (slot == kNoSlot) return;
   const Record& record = table_[slot];
   if (record.status != RequestStatus::kRunning) {
-    ++stats_.events_out_of_place;
+    OutOfPlace(e.request);
     return;
   }
   Row& row = running_[record.lane];
@@ -134,7 +175,7 @@ void BasicScheduler<Policy, Pause>::Handle(const KvArrived& e, TimePoint) {
   const Slot slot = Living(e.request);
   if (slot == kNoSlot) return;
   if (table_[slot].status == RequestStatus::kRunning || e.computed.value < 0) {
-    ++stats_.events_out_of_place;
+    OutOfPlace(e.request);
     return;
   }
   table_[slot].arrived = e.computed.value;
@@ -146,7 +187,7 @@ void BasicScheduler<Policy, Pause>::Handle(const KvLost& e, TimePoint) {
   const Slot slot = e.request ? Living(e.request) : kNoSlot;
   if (e.request && slot == kNoSlot) return;
   if (e.from.value < 0) {
-    ++stats_.events_out_of_place;
+    OutOfPlace(e.request);
     return;
   }
   if (slot != kNoSlot) return LoseKv(slot, e.from.value);
@@ -195,12 +236,12 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const KvPinned& e, TimePoint) {
   const Slot slot = table_.Find(e.request);
   if (slot == kNoSlot) {
-    ++stats_.events_unknown;
+    UnknownRequest(e.request);
     return;
   }
   Record& record = table_[slot];
   const bool over = record.status == RequestStatus::kDead && record.transit == Transit::kNone;
-  if (over || std::exchange(record.pinned, true)) ++stats_.events_out_of_place;
+  if (over || std::exchange(record.pinned, true)) OutOfPlace(e.request);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -209,12 +250,12 @@ void BasicScheduler<Policy, Pause>::Handle(const KvFreed& e, TimePoint) {
   if (!e.request) return;
   const Slot slot = table_.Find(e.request);
   if (slot == kNoSlot) {
-    ++stats_.events_unknown;
+    UnknownRequest(e.request);
     return;
   }
   Record& record = table_[slot];
   if (!std::exchange(record.pinned, false)) {
-    ++stats_.events_out_of_place;
+    OutOfPlace(e.request);
     return;
   }
   if (record.transit != Transit::kPinned) return;
@@ -232,12 +273,12 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolCalled& e, TimePoint) {
   // Waiting is possible: it may have been preempted while the step that called the tool was in flight.
   if ((record.status != RequestStatus::kWaiting && record.status != RequestStatus::kRunning) ||
       Sequences(record) != 1) {
-    ++stats_.events_out_of_place;
+    OutOfPlace(e.request);
     return;
   }
   ToolCalled call = e;
   if (internal::Absurd(call.expected, call.expected_returned)) {
-    ++stats_.estimates_absurd;
+    Absurd(e.request, 1);
     call.expected = {}, call.expected_returned = {0};
   }
   const PauseView view = ViewOf(record);
@@ -258,7 +299,7 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolReturned& e, TimePoint) {
   if (slot == kNoSlot) return;
   Record& record = table_[slot];
   if (record.status != RequestStatus::kPaused || e.returned.value < 0) {
-    ++stats_.events_out_of_place;
+    OutOfPlace(e.request);
     return;
   }
   --counts_.paused;
@@ -269,7 +310,7 @@ void BasicScheduler<Policy, Pause>::Handle(const ToolReturned& e, TimePoint) {
   }
   record.known += e.returned.value;
   record.state.returned += e.returned;
-  stats_.estimates_absurd += static_cast<std::uint64_t>(internal::Believe(record.state.request.next_call, e.next_call));
+  Absurd(e.request, internal::Believe(record.state.request.next_call, e.next_call));
   Join(slot);
 }
 
@@ -285,8 +326,8 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const MoveDone& e, TimePoint) {
   const std::optional<internal::Move> move = moves_.End(e.move);
   if (!move) {
-    ++stats_.events_unknown;
-    return;
+    return Blame(&Stats::events_unknown,
+                 {.kind = FaultKind::kUnknownMove, .said = static_cast<std::int64_t>(e.move.value)});
   }
   const Slot slot = move->slot;
   if (e.failed) ++stats_.moves_failed;
@@ -321,6 +362,8 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::ChangePolicy(const Policy& policy, TimePoint now)
   requires std::same_as<Policy, AnyPolicy>
 {
+  const internal::Owner::Inside one_thread(owner_);
+  faults_.Begin();
   if (inside_) return (void)Ended();
   queue_.PrepareChange(policy);
   inside_ = true;

@@ -47,6 +47,7 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
 template <RankPolicy Policy, PausePolicy Pause>
 const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
   if (ended()) return nullptr;
+  if (faults_.count() != stats_.faults()) return "faults are told otherwise than they are counted";
   std::int64_t blocks = 0, cpu = 0, leaving = 0, waiting = 0, paused = 0, blocked = 0, alive = 0, in_flight = 0;
   std::int64_t rows = 0, seqs = 0, shared = 0;
   for (Slot slot = 0; slot < table_.slots(); ++slot) {

@@ -223,7 +223,7 @@ void BasicScheduler<Policy, Pause>::EndedAt(Slot slot) {
 
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Fail(Slot slot, FailReason reason, std::uint16_t code) {
-  Fault(table_[slot].state.request.id, reason, code);
+  SayFailed(table_[slot].state.request.id, reason, code);
   End(slot);
 }
 
@@ -238,12 +238,12 @@ void BasicScheduler<Policy, Pause>::EndAtCap(Slot slot) {
 // Fails a request that was never let in.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Refuse(RequestId id, FailReason reason) {
-  Fault(id, reason);
+  SayFailed(id, reason);
   notices_.released.push_back(id);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Fault(RequestId id, FailReason reason, std::uint16_t code) {
+void BasicScheduler<Policy, Pause>::SayFailed(RequestId id, FailReason reason, std::uint16_t code) {
   ++Failures(reason);
   notices_.failed.push_back({.request = id, .reason = reason, .code = code});
 }

@@ -140,7 +140,7 @@ void BasicScheduler<Policy, Pause>::MakeRoomFor(const internal::Step& step) {
 
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Ended() {
-  ++stats_.calls_after_end;
+  Blame(&Stats::calls_after_end, {.kind = FaultKind::kEnded});
   return false;
 }
 

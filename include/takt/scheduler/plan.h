@@ -8,6 +8,8 @@ namespace takt {
 
 template <RankPolicy Policy, PausePolicy Pause>
 const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLimits& limits) {
+  const internal::Owner::Inside one_thread(owner_);
+  faults_.Begin();
   if (!MayPlan()) return steps_.after_the_end();
   inside_ = true;
   Clock(now);

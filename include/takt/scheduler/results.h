@@ -35,19 +35,23 @@ inline std::size_t PlainResults(std::span<const PlanEntry> run, std::span<const 
 }  // namespace internal
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint now) {
-  if (inside_) return static_cast<void>(Ended());
+Ignored BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint now) {
+  const internal::Owner::Inside one_thread(owner_);
+  const std::uint64_t dead = stats_.rows_dead;
+  faults_.Begin();
+  if (inside_) return Ended(), faults_.Said(0);
   internal::Step* const step = steps_.Find(result.step);
   if (step != nullptr) MakeRoomFor(*step);
   Clock(now);
   kv_.changes += kv_.oracle != nullptr ? 1u : 0u;
   if (step == nullptr) {
-    ++stats_.commits_unknown;
-    return;
+    Blame(&Stats::commits_unknown, {.kind = FaultKind::kUnknownStep, .step = result.step});
+    return faults_.Said(0);
   }
   inside_ = true;
   steps_.Return(*step);
   ++stats_.commits;
+  result_of_ = result.step;
 
   const std::uint64_t standing_plan = step->standing_plan;
   // Rows that stand are as of their last commit in order; a policy is told of each step.
@@ -63,6 +67,20 @@ void BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint n
   stats_.tokens_output += output;
   if (standing_plan != 0) running_.CommitStanding(standing_plan);
   inside_ = false;
+  return faults_.Said(stats_.rows_dead - dead);
+}
+
+// A row of a result that matches no entry.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::UnknownRow(const internal::Step& step, const RowResult& row) {
+  const std::span<const PlanEntry> run = step.plan.run;
+  Fault fault{.kind = FaultKind::kUnknownRow, .step = step.plan.id, .request = row.request, .lane = row.lane};
+  fault.said = row.lane, fault.expected = -1;
+  if (faults_.wants_detail()) {
+    const auto entry = std::ranges::find(run, row.request, &PlanEntry::request);
+    if (entry != run.end()) fault.expected = entry->lane;
+  }
+  Blame(&Stats::rows_unknown, fault);
 }
 
 // Results in the order of the plan, as far as they are; how many. Nearly always a row that decodes has one token per
@@ -131,7 +149,7 @@ void BasicScheduler<Policy, Pause>::CommitExceptions(const internal::Step& step,
       at = static_cast<std::size_t>(std::ranges::find(run, lane, &PlanEntry::lane) - run.begin()) + 1;
     }
     if (at == 0 || at > run.size() || run[at - 1].request != rows[j].request) {
-      ++stats_.rows_unknown;
+      UnknownRow(step, rows[j]);
       continue;
     }
     index[lane] = kNamed | static_cast<std::uint32_t>(j);
@@ -188,7 +206,7 @@ void BasicScheduler<Policy, Pause>::CommitScattered(const internal::Step& step, 
     const std::uint32_t lane = rows[j].lane;
     const std::uint32_t i = lane < draft_.entry_of_lane.size() ? draft_.entry_of_lane[lane] : 0;
     if (i == 0 || run[i - 1].request != rows[j].request) {
-      ++stats_.rows_unknown;
+      UnknownRow(step, rows[j]);
       continue;
     }
     draft_.entry_of_lane[lane] = 0;
@@ -210,9 +228,17 @@ void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResul
   }
   const std::int32_t most = entry.samples() ? 1 + entry.speculative : 0;
   const std::int32_t sampled = std::min<std::int32_t>(result.tokens, most);
-  stats_.rows_invalid += sampled != result.tokens ? 1 : 0;
+  const auto invalid = [&] {
+    Blame(&Stats::rows_invalid, {.kind = FaultKind::kInvalidRow,
+                                 .step = result_of_,
+                                 .request = entry.request,
+                                 .lane = entry.lane,
+                                 .said = result.tokens,
+                                 .expected = most});
+  };
+  if (sampled != result.tokens) invalid();
   if (entry.samples() && sampled == 0 && !result.finished()) {
-    ++stats_.rows_invalid;
+    invalid();
     return Absent(entry, step);
   }
   Record& record = table_[slot];

@@ -2,6 +2,7 @@
 #ifndef TAKT_STATE_REVISE_H_
 #define TAKT_STATE_REVISE_H_
 
+#include <concepts>
 #include <cstdint>
 
 #include "takt/model/event.h"
@@ -28,6 +29,9 @@ template <class Prediction>
 int Believe(Prediction& kept, const Prediction& told) {
   const bool absurd = Absurd(told);
   kept = absurd ? Prediction{} : told;
+  if constexpr (std::same_as<Prediction, Estimate>) {
+    if (kept.without_quantiles()) [[unlikely]] kept = Estimate::Mean(kept.mean);
+  }
   return absurd ? 1 : 0;
 }
 

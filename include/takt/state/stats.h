@@ -52,12 +52,19 @@ namespace takt {
   X(kv_lost, "requests whose KV, or the end of it, the host lost")                               \
   X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")           \
   X(oracle_refused, "KV reservations that the host's oracle refused")                            \
-  X(calls_after_end, "calls of a scheduler that an exception had ended; ignored")
+  X(calls_after_end, "calls of a scheduler that an exception had ended; ignored")                \
+  X(short_of_rows, "times that max_running kept out a request that max_seqs allowed")
 
 struct Stats {
 #define TAKT_STATS_FIELD(name, text) std::uint64_t name = 0;
   TAKT_STATS(TAKT_STATS_FIELD)
 #undef TAKT_STATS_FIELD
+
+  // All that the host said and cannot be, in one number (model/fault.h): 0 is as it should be.
+  constexpr std::uint64_t faults() const {
+    return failed_invalid + failed_id_in_use + commits_unknown + rows_unknown + rows_invalid + events_unknown +
+           events_out_of_place + estimates_absurd + clock_stepped_back + calls_after_end;
+  }
 
   friend constexpr bool operator==(const Stats&, const Stats&) = default;
 };

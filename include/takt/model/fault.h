@@ -1,0 +1,102 @@
+// What a host said that cannot be: it changes nothing, and is told.
+#ifndef TAKT_MODEL_FAULT_H_
+#define TAKT_MODEL_FAULT_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "takt/base/id.h"
+#include "takt/base/names.h"
+#include "takt/base/time.h"
+
+namespace takt {
+
+enum class FaultKind : std::uint8_t {
+  kNone,
+  kNoId,             // a request whose id is zero
+  kIdInUse,          // a request whose id is another's that has not been released
+  kPromptTokens,     // a request with a prompt that cannot be; `said` tokens
+  kMaxOutputTokens,  // with a cap on output below zero; `said` tokens
+  kSequences,        // with sequences below one, or more than there can be; `said`
+  kUnknownRequest,   // an event names no living request
+  kUnknownMove,      // no move of this number is in flight; `said`
+  kOutOfPlace,       // the state of its request does not allow the event
+  kAbsurdEstimate,   // a prediction that is NaN, infinite, negative or endless, taken as unknown
+  kClockBack,        // `said` nanoseconds lie before those of an earlier call, `expected`, and are taken as these
+  kUnknownStep,      // a result for a step that is not in flight
+  kUnknownRow,  // a result that matches no entry of its step: its request is on lane `expected` there, or not there
+  kInvalidRow,  // a result of `said` tokens where its entry allows at least one, or at most `expected`
+  kEnded,  // a call after an exception, or while another is being made: from a policy, or from another thread
+};
+constexpr auto NamesOf(FaultKind) {
+  return std::to_array<std::string_view>({"none", "no_id", "id_in_use", "prompt_tokens", "max_output_tokens",
+                                          "sequences", "unknown_request", "unknown_move", "out_of_place",
+                                          "absurd_estimate", "clock_back", "unknown_step", "unknown_row", "invalid_row",
+                                          "ended"});
+}
+
+struct Fault {
+  FaultKind kind = FaultKind::kNone;
+  StepId step = {};  // whose result it was in; of others, the last that was planned
+  RequestId request = {};  // that it names, where it names any
+  std::uint32_t lane = UINT32_MAX;  // that the row names, of a row
+  TimePoint at = {};  // of the call, as the scheduler has it
+  std::int64_t said = 0, expected = 0;  // as its kind says; an `expected` below 0: nothing would do
+
+  friend constexpr bool operator==(const Fault&, const Fault&) = default;
+};
+
+// What a call ignored of what it was told.
+struct Ignored {
+  std::uint32_t faults = 0;
+  // Results for requests that had ended, or lost their place, since the plan. Where steps overlap this is no fault:
+  // otherwise a request was taken away before its result was told.
+  std::uint32_t dead_rows = 0;
+  FaultKind first = FaultKind::kNone;
+
+  constexpr explicit operator bool() const { return faults > 0; }
+  friend constexpr bool operator==(const Ignored&, const Ignored&) = default;
+};
+
+// Hears of each fault from within the call that makes it, and makes none itself.
+struct FaultHandler {
+  void (*heard)(void* context, const Fault& fault) = nullptr;
+  void* context = nullptr;
+};
+
+namespace internal {
+
+class FaultLog {
+ public:
+  void Begin() { before_ = count_, first_ = FaultKind::kNone; }
+  void Add(const Fault& fault) {
+    ++count_;
+    if (first_ == FaultKind::kNone) first_ = fault.kind;
+    last_ = fault;
+    if (handler_.heard != nullptr) handler_.heard(handler_.context, fault);
+  }
+  // Of the call since Begin.
+  Ignored Said(std::uint64_t dead_rows) const {
+    return {static_cast<std::uint32_t>(count_ - before_), static_cast<std::uint32_t>(dead_rows), first_};
+  }
+
+  // Whether it is worth a search to say what was expected: not for each row of a result that is wrong throughout.
+  bool wants_detail() const { return handler_.heard != nullptr || first_ == FaultKind::kNone; }
+
+  std::uint64_t count() const { return count_; }
+  const Fault& last() const { return last_; }
+  void Handle(FaultHandler handler) { handler_ = handler; }
+
+ private:
+  std::uint64_t count_ = 0, before_ = 0;
+  FaultKind first_ = FaultKind::kNone;
+  Fault last_;
+  FaultHandler handler_;
+};
+
+}  // namespace internal
+
+}  // namespace takt
+
+#endif  // TAKT_MODEL_FAULT_H_
