@@ -33,7 +33,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "takt/base/faults.h"
+#include "takt/base/owner.h"
 #include "takt/base/time_heap.h"
+#include "takt/model/fault.h"
 #include "takt/model/instance.h"
 #include "takt/model/stage_times.h"
 #include "takt/model/step.h"
@@ -116,6 +118,12 @@ struct RouterStats {
   TAKT_ROUTER_STATS(TAKT_ROUTER_STATS_FIELD)
 #undef TAKT_ROUTER_STATS_FIELD
 
+  // All that the host said and cannot be, in one number (model/fault.h): 0 is as it should be.
+  constexpr std::uint64_t faults() const {
+    return failed_invalid + failed_id_in_use + workflow_faults + events_unknown + events_invalid + clock_stepped_back +
+           calls_after_end;
+  }
+
   friend constexpr bool operator==(const RouterStats&, const RouterStats&) = default;
 };
 
@@ -131,31 +139,45 @@ class BasicRouter {
     return BasicRouter(options, std::move(policy), std::move(placer));
   }
 
-  void On(const RouterEvent& event, TimePoint now) {
-    if (Ended()) return;
+  // What it could not believe of the event is ignored, and returned.
+  Ignored On(const RouterEvent& event, TimePoint now) {
+    const internal::Owner::Inside one_thread(owner_);
+    fault_log_.Begin();
+    if (Ended()) return fault_log_.Said(0);
     MakeRoomFor(event);
     inside_ = true;
     Clock(now);
     if constexpr (ObservingPlacement<Placer>) placer_.Observe(event, now_);
     std::visit([this](const auto& e) { this->Tell(e), this->Handle(e); }, event);
     inside_ = false;
+    return fault_log_.Said(0);
   }
 
   // Tables that placements, and policies by agent, go by.
-  void On(const Epoch& epoch, TimePoint now) {
-    if (Ended()) return;
+  Ignored On(const Epoch& epoch, TimePoint now) {
+    const internal::Owner::Inside one_thread(owner_);
+    fault_log_.Begin();
+    if (Ended()) return fault_log_.Said(0);
     inside_ = true;
     Clock(now);
     if constexpr (EpochPlacement<Placer>) placer_.Observe(epoch, now_);
     if constexpr (EpochPolicy<Policy>) queue_.policy().Observe(epoch, now_);
     inside_ = false;
+    return fault_log_.Said(0);
   }
+
+  // The last thing that the host said and cannot be, of stats().faults().
+  const Fault& last_fault() const { return fault_log_.last(); }
+  // Hears of each from here on.
+  void HandleFaults(FaultHandler handler) { fault_log_.Handle(handler); }
 
   // Whether the policy goes by what requests were served, so that RequestServed makes a difference.
   bool goes_by_service() const { return queue_.goes_by_service(); }
 
   // Sends what can be sent, in rank order. Valid until the next call; so is failed().
   std::span<const Placement> Place(TimePoint now) {
+    const internal::Owner::Inside one_thread(owner_);
+    fault_log_.Begin();
     if (Ended()) return {};
     MakeRoomForPlacements();
     inside_ = true;
@@ -296,7 +318,7 @@ class BasicRouter {
   // the router.
 
   bool Ended() {
-    stats_.calls_after_end += inside_ ? 1u : 0u;
+    if (inside_) Blame(&RouterStats::calls_after_end, {.kind = FaultKind::kEnded});
     return inside_;
   }
 
@@ -334,8 +356,23 @@ class BasicRouter {
 
   // ---- events -------------------------------------------------------------------------------------------------
 
+  // The host said what cannot be.
+  void Blame(std::uint64_t RouterStats::* counter, Fault fault) {
+    ++(stats_.*counter);
+    fault.at = now_;
+    fault_log_.Add(fault);
+  }
+  void Invalid(InstanceId instance) {
+    Blame(&RouterStats::events_invalid,
+          {.kind = FaultKind::kInvalidEvent, .said = static_cast<std::int64_t>(instance.value)});
+  }
+
   void Clock(TimePoint now) {
-    if (now < now_) ++stats_.clock_stepped_back;
+    if (now < now_) {
+      Blame(&RouterStats::clock_stepped_back, {.kind = FaultKind::kClockBack,
+                                               .said = now.time_since_epoch().count(),
+                                               .expected = now_.time_since_epoch().count()});
+    }
     now_ = std::max(now_, now);
   }
 
@@ -350,19 +387,24 @@ class BasicRouter {
   // The slot of a living request; kNoSlot, and counted, where there is none.
   Slot Living(RequestId id) {
     const Slot slot = table_.Find(id);
-    stats_.events_unknown += slot == kNoSlot ? 1 : 0;
+    if (slot == kNoSlot) Blame(&RouterStats::events_unknown, {.kind = FaultKind::kUnknownRequest, .request = id});
     return slot;
   }
 
   void Handle(const Arrived& e) {
     const Request& r = e.request;
     if (r.id && table_.Find(r.id) != kNoSlot) {
-      ++stats_.failed_id_in_use;
+      Blame(&RouterStats::failed_id_in_use, {.kind = FaultKind::kIdInUse, .request = r.id});
       refused_.push_back({r.id, FailReason::kIdInUse});
       return;
     }
     if (!r.id || r.prompt_tokens.value < 1 || r.sequences < 1) {
-      ++stats_.failed_invalid;
+      const bool prompt = r.prompt_tokens.value < 1;
+      Blame(&RouterStats::failed_invalid, {.kind = !r.id    ? FaultKind::kNoId
+                                                   : prompt ? FaultKind::kPromptTokens
+                                                            : FaultKind::kSequences,
+                                           .request = r.id,
+                                           .said = prompt ? r.prompt_tokens.value : r.sequences});
       refused_.push_back({r.id, FailReason::kInvalid});
       return;
     }
@@ -410,7 +452,7 @@ class BasicRouter {
     }
     ++stats_.ended;
     const bool told = e.served && !e.served->absurd();
-    if (e.served && !told) ++stats_.events_invalid;
+    if (e.served && !told) Invalid(e.instance);
     if (table_[slot].status == RequestStatus::kRunning) {
       if (told) {
         Serve(slot, *e.served);
@@ -427,7 +469,7 @@ class BasicRouter {
     if (table_[slot].status != RequestStatus::kRunning || (e.instance && e.instance != place_of_[slot])) {
       ++stats_.told_late;
     } else if (e.served.absurd()) {
-      ++stats_.events_invalid;
+      Invalid(e.instance);
     } else {
       Serve(slot, e.served);
     }
@@ -457,10 +499,7 @@ class BasicRouter {
   }
 
   void Handle(const InstanceUp& e) {
-    if (!e.instance.id || e.instance.role != InstanceRole::kBoth) {
-      ++stats_.events_invalid;
-      return;
-    }
+    if (!e.instance.id || e.instance.role != InstanceRole::kBoth) return Invalid(e.instance.id);
     auto at = std::ranges::lower_bound(instances_, e.instance.id, {}, IdOf);
     if (at != instances_.end() && IdOf(*at) == e.instance.id) {
       at->instance = e.instance;
@@ -501,8 +540,7 @@ class BasicRouter {
     InstanceState* instance = Up(e.instance);
     if (instance == nullptr) return;
     if (e.report.waiting < 0 || e.report.running < 0 || e.report.preempted < 0 || e.report.kv_used < Tokens{0}) {
-      ++stats_.events_invalid;
-      return;
+      return Invalid(e.instance);
     }
     instance->report = e.report;
     instance->reported = true;
@@ -603,7 +641,8 @@ class BasicRouter {
   // True where there is no fault.
   bool Note(const WorkflowFault& fault) {
     if (!fault) return true;
-    ++stats_.workflow_faults;
+    Blame(&RouterStats::workflow_faults,
+          {.kind = FaultKind::kWorkflow, .said = static_cast<std::int64_t>(fault.workflow.value)});
     new_faults_.push_back(fault);
     return false;
   }
@@ -659,7 +698,8 @@ class BasicRouter {
   InstanceState* Up(InstanceId id) {
     const auto at = std::ranges::lower_bound(instances_, id, {}, IdOf);
     if (at != instances_.end() && IdOf(*at) == id) return &*at;
-    ++stats_.events_unknown;
+    Blame(&RouterStats::events_unknown,
+          {.kind = FaultKind::kUnknownInstance, .said = static_cast<std::int64_t>(id.value)});
     return nullptr;
   }
 
@@ -785,6 +825,8 @@ class BasicRouter {
   RouterOptions options_;
   internal::RankQueue<Policy> queue_;
   Placer placer_;
+  internal::Owner owner_;
+  internal::FaultLog fault_log_;
   internal::RequestTable table_;
   WorkflowTable workflows_;  // its calls by slot
   CallCosts costs_;

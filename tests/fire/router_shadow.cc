@@ -92,6 +92,7 @@ void RouterShadow::On(const Arrived& e) {
   if (kept.arrival == kUnset) kept.arrival = now_;
   if (kept.workflow_arrival == kUnset) kept.workflow_arrival = kept.arrival;
   for (Estimate* estimate : {&kept.output_tokens, &kept.workflow_tokens_left}) {
+    if (estimate->without_quantiles()) *estimate = Estimate::Mean(estimate->mean);
     if (!estimate->known()) *estimate = {};
   }
   if (kept.after.absurd()) kept.after = {};
@@ -104,7 +105,8 @@ void RouterShadow::On(const Revised& e) {
   if (life == nullptr) return;
   takt::Request& r = life->state.request;
   const auto revise = [](Estimate& estimate, const std::optional<Estimate>& news) {
-    if (news) estimate = news->known() ? *news : Estimate{};
+    if (news) estimate = news->without_quantiles() ? Estimate::Mean(news->mean) : *news;
+    if (!estimate.known()) estimate = {};
   };
   revise(r.output_tokens, e.output_tokens);
   revise(r.workflow_tokens_left, e.workflow_tokens_left);

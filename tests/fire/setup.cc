@@ -262,6 +262,7 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   o.kv_blocks = {1 + static_cast<std::int32_t>(caches * context) / o.kv_block_tokens.value};
   o.cpu_blocks = {
       dice.Of({0, 1, 1 + o.kv_blocks.value / 10, o.kv_blocks.value / 2, o.kv_blocks.value, 2 * o.kv_blocks.value})};
+  if (o.cpu_blocks.value == 0 && o.kv != KvMode::kNone) o.preempt_action = KvAction::kDrop;
   o.kv_watermark = dice.Of({0.0, 0.01, 0.1, 0.5});
   o.prefix_cache = o.kv == KvMode::kLedger && dice.Chance(0.4);
   o.admission_window = dice.Of({1, 2, 16});

@@ -149,6 +149,7 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
   if (kept.arrival == kUnset) kept.arrival = now_;
   if (kept.workflow_arrival == kUnset) kept.workflow_arrival = kept.arrival;
   for (Estimate* estimate : {&kept.output_tokens, &kept.workflow_tokens_left}) {
+    if (estimate->without_quantiles()) *estimate = Estimate::Mean(estimate->mean);
     if (!estimate->known()) *estimate = {};
   }
   kept.next_call = Believed(kept.next_call);
@@ -232,7 +233,8 @@ void Shadow::On(const Revised& e) {
   if (life == nullptr) return;
   Request& r = life->state.request;
   const auto revise = [](Estimate& estimate, const std::optional<Estimate>& news) {
-    if (news) estimate = news->known() ? *news : Estimate{};
+    if (news) estimate = news->without_quantiles() ? Estimate::Mean(news->mean) : *news;
+    if (!estimate.known()) estimate = {};
   };
   revise(r.output_tokens, e.output_tokens);
   revise(r.workflow_tokens_left, e.workflow_tokens_left);

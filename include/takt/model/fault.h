@@ -27,13 +27,16 @@ enum class FaultKind : std::uint8_t {
   kUnknownStep,      // a result for a step that is not in flight
   kUnknownRow,  // a result that matches no entry of its step: its request is on lane `expected` there, or not there
   kInvalidRow,  // a result of `said` tokens where its entry allows at least one, or at most `expected`
+  kUnknownInstance,  // a router is told of an instance that is not up; `said` its id
+  kInvalidEvent,  // a router is told a count below zero, or of an instance with no id or with one role; `said` its id
+  kWorkflow,  // what a router is told of a workflow contradicts what it knows; `said` its id
   kEnded,  // a call after an exception, or while another is being made: from a policy, or from another thread
 };
 constexpr auto NamesOf(FaultKind) {
   return std::to_array<std::string_view>({"none", "no_id", "id_in_use", "prompt_tokens", "max_output_tokens",
                                           "sequences", "unknown_request", "unknown_move", "out_of_place",
                                           "absurd_estimate", "clock_back", "unknown_step", "unknown_row", "invalid_row",
-                                          "ended"});
+                                          "unknown_instance", "invalid_event", "workflow", "ended"});
 }
 
 struct Fault {
