@@ -362,7 +362,7 @@ struct LogReplay {
   struct Difference {
     StepId step;       // the logged plan that did not come out again
     TimePoint now{};
-    std::string what;  // which part of it, logged and replayed
+    std::string what;  // which entries of which list, logged and replayed, one a line
   };
 
   std::int64_t events = 0;
@@ -373,6 +373,8 @@ struct LogReplay {
   bool truncated = false;                // the log ended in the middle of a record
   std::size_t bytes = 0;                 // of the log that were replayed
   Stats stats;                           // of the scheduler, at the end
+  static constexpr std::size_t kMostFaults = 1000;
+  std::vector<Fault> faults;  // what the host said and cannot be: the first of stats.faults()
 };
 
 // Builds the scheduler anew and does all again. A log that is cut off is replayed up to the cut. Errors: not a log,

@@ -1,8 +1,10 @@
 #include "takt/pause/registry.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "base/spec_parser.h"
+#include "takt/base/spec_parser.h"
 #include "takt/pause/infercept.h"
 #include "takt/pause/least_waste.h"
 
@@ -19,16 +21,24 @@ void ForEachPause(V&& visit) {
   visit(LeastWaste{}, "keeps, drops or swaps by least waste, decided before the request runs (LAMPS)");
 }
 
+using OwnPause = internal::Own<AnyPause, const MemoryPace*>;
+
+std::vector<OwnPause>& OwnPauses() {
+  static std::vector<OwnPause> own;
+  return own;
+}
+
 }  // namespace
 
 absl::StatusOr<AnyPause> MakePause(std::string_view spec, const MemoryPace* pace) {
   return internal::MakeByName<AnyPause>(
-      "pause policy", spec, [](auto&& visit) { ForEachPause(visit); },
+      "pause policy", spec, OwnPauses(), [](auto&& visit) { ForEachPause(visit); },
       [pace](auto& policy) {
         if constexpr (requires { policy.costs; }) {
           if (pace != nullptr) policy.costs.pace = *pace;
         }
-      });
+      },
+      pace);
 }
 
 absl::StatusOr<PauseFactory> MakePauseFactory(std::string_view spec) {
@@ -40,7 +50,15 @@ std::vector<PauseInfo> PauseInfos() {
   std::vector<PauseInfo> infos;
   ForEachPause(
       [&](const auto& pause, std::string_view summary) { infos.push_back({NameOf(pause), std::string(summary)}); });
+  for (const OwnPause& own : OwnPauses()) infos.push_back({own.name, own.summary});
   return infos;
+}
+
+absl::Status RegisterPause(std::string name, std::string summary, OwnPauseFactory factory) {
+  std::vector<std::string> known;
+  for (const PauseInfo& info : PauseInfos()) known.push_back(info.name);
+  return internal::AddOwn("pause policy", OwnPauses(), {std::move(name), std::move(summary), std::move(factory)},
+                          known);
 }
 
 }  // namespace takt

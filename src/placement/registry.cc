@@ -1,6 +1,10 @@
 #include "takt/placement/registry.h"
 
-#include "base/spec_parser.h"
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "takt/base/spec_parser.h"
 #include "takt/placement/best_fit.h"
 #include "takt/placement/code_ratio.h"
 #include "takt/placement/confidence_slack.h"
@@ -28,18 +32,33 @@ void ForEachPlacement(V&& visit) {
   visit(WorkloadBalance{}, "speed against the work that stands before the call (HexGen-Flow, equation 4)");
 }
 
+using OwnPlacement = internal::Own<AnyPlacement>;
+
+std::vector<OwnPlacement>& OwnPlacements() {
+  static std::vector<OwnPlacement> own;
+  return own;
+}
+
 }  // namespace
 
 std::vector<PlacementInfo> PlacementInfos() {
   std::vector<PlacementInfo> infos;
   ForEachPlacement(
       [&](const auto& policy, std::string_view text) { infos.push_back({NameOf(policy), std::string(text)}); });
+  for (const OwnPlacement& own : OwnPlacements()) infos.push_back({own.name, own.summary});
   return infos;
 }
 
 absl::StatusOr<AnyPlacement> MakePlacement(std::string_view spec) {
   return internal::MakeByName<AnyPlacement>(
-      "placement", spec, [](auto&& visit) { ForEachPlacement(visit); }, [](const auto&) {});
+      "placement", spec, OwnPlacements(), [](auto&& visit) { ForEachPlacement(visit); }, [](const auto&) {});
+}
+
+absl::Status RegisterPlacement(std::string name, std::string summary, OwnPlacementFactory factory) {
+  std::vector<std::string> known;
+  for (const PlacementInfo& info : PlacementInfos()) known.push_back(info.name);
+  return internal::AddOwn("placement", OwnPlacements(), {std::move(name), std::move(summary), std::move(factory)},
+                          known);
 }
 
 }  // namespace takt

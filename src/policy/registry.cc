@@ -1,11 +1,12 @@
 #include "takt/policy/registry.h"
 
-#include <limits>
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "base/spec_parser.h"
+#include "takt/base/spec_parser.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/agent_priority.h"
 #include "takt/policy/autellix.h"
@@ -62,7 +63,6 @@ void ForEachPolicy(V&& visit) {
 }
 
 using internal::Call;
-using internal::KeyValue;
 using internal::OptionNames;
 using internal::ParseOption;
 using internal::Quoted;
@@ -81,18 +81,46 @@ absl::Status SetFurther(std::string_view spec, P& inner, AgingOptions* aging, co
     fault = Set(outer, option);
     *aging = *outer.aging();
   }
-  std::string names = aging != nullptr ? OptionNames(Aged(Fcfs{})) + ", " : "";
   if (!fault) fault = Set(inner, option);
   if (!fault) {
-    return Invalid(spec, "unknown option " + Quoted(option.key) + "; there are: " + names + OptionNames(inner));
+    std::vector<std::string> names = OptionNames(inner);
+    if (aging != nullptr) std::ranges::copy(OptionNames(Aged(Fcfs{})), std::back_inserter(names));
+    return Invalid(spec, internal::Unknown("option", option.key, names));
   }
   return fault->empty() ? absl::OkStatus() : Invalid(spec, *fault);
 }
 
-std::string PolicyNames() {
-  std::string names;
-  ForEachPolicy([&](const auto& policy, std::string_view) { names += NameOf(policy) + ", "; });
-  return names + "aged(POLICY)";
+using OwnPolicy = internal::Own<AnyPolicy, const EnginePace*>;
+
+std::vector<OwnPolicy>& OwnPolicies() {
+  static std::vector<OwnPolicy> own;
+  return own;
+}
+
+std::vector<std::string> PolicyNames() {
+  std::vector<std::string> names;
+  ForEachPolicy([&](const auto& policy, std::string_view) { names.push_back(NameOf(policy)); });
+  for (const OwnPolicy& own : OwnPolicies()) names.push_back(own.name);
+  return names;
+}
+
+// Options from outside the spec go to the aging where that knows them, and to the factory else.
+absl::StatusOr<AnyPolicy> MakeOwnPolicy(std::string_view spec, const OwnPolicy& own, std::vector<KeyValue> options,
+                                        std::span<const std::string> further, const EnginePace* pace,
+                                        AgingOptions* aging) {
+  for (const std::string& text : further) {
+    const auto option = ParseOption(text);
+    if (!option) return Invalid(spec, Quoted(text) + " is no option: options are NAME=VALUE");
+    Aged outer(Fcfs{}, aging != nullptr ? *aging : AgingOptions{});
+    const std::optional<std::string> fault = aging != nullptr ? Set(outer, *option) : std::nullopt;
+    if (fault && !fault->empty()) return Invalid(spec, *fault);
+    if (fault) {
+      *aging = *outer.aging();
+    } else {
+      options.push_back(*option);
+    }
+  }
+  return internal::MakeOwn<AnyPolicy>(own, std::span<const KeyValue>(options), pace);
 }
 
 }  // namespace
@@ -124,8 +152,13 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
     return Invalid(spec, Quoted(call->policies.front()) + " is no option: options are NAME=VALUE");
   }
 
+  if (const OwnPolicy* own = internal::FindOwn(OwnPolicies(), call->name)) {
+    auto made = MakeOwnPolicy(spec, *own, call->options, options, pace, aging ? &*aging : nullptr);
+    if (made.ok() && aging) made = AnyPolicy(Aged(*std::move(made), *aging));
+    return made;
+  }
   absl::StatusOr<AnyPolicy> made =
-      Invalid(spec, "unknown policy " + Quoted(call->name) + "; there are: " + PolicyNames());
+      Invalid(spec, internal::Unknown("policy", call->name, PolicyNames()) + ", aged(POLICY)");
   ForEachPolicy([&](auto policy, std::string_view) {
     if (call->name != NameOf(policy)) return;
     if constexpr (requires { policy.pace; }) {
@@ -155,6 +188,12 @@ absl::StatusOr<PolicyFactory> MakePolicyFactory(std::string_view spec) {
   return [text = std::string(spec)](const EnginePace& pace) { return *MakePolicy(text, {}, &pace); };
 }
 
+absl::Status RegisterPolicy(std::string name, std::string summary, OwnPolicyFactory factory) {
+  std::vector<std::string> known = PolicyNames();
+  known.insert(known.end(), {std::string(kAged), std::string(kCustom)});
+  return internal::AddOwn("policy", OwnPolicies(), {std::move(name), std::move(summary), std::move(factory)}, known);
+}
+
 std::vector<PolicyInfo> PolicyInfos() {
   std::vector<PolicyInfo> infos;
   const auto add = [&]<class P>(std::string name, const P& policy, std::string_view summary) {
@@ -167,6 +206,7 @@ std::vector<PolicyInfo> PolicyInfos() {
     }
   };
   ForEachPolicy([&](const auto& policy, std::string_view summary) { add(NameOf(policy), policy, summary); });
+  for (const OwnPolicy& own : OwnPolicies()) infos.push_back({own.name, own.summary, {}});
   add(std::string(kAged), Aged(Fcfs{}), "any policy, with starvation prevention: aged(POLICY)");
   return infos;
 }

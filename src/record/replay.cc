@@ -54,47 +54,62 @@ std::string Differ(std::string_view name, const T& logged, const T& replayed) {
                             : fmt::format("{}: {} logged, {} replayed", name, TextOf(logged), TextOf(replayed));
 }
 
-// The first element in which two lists differ.
+// The elements in which two lists differ, a line each.
 template <class T>
 std::string DifferIn(std::string_view name, std::span<const T> logged, std::span<const T> replayed) {
-  const auto [a, b] = std::ranges::mismatch(logged, replayed);
-  if (a == logged.end() && b == replayed.end()) return {};
-  return fmt::format("{}[{}]: {} logged, {} replayed", name, a - logged.begin(),
-                     a == logged.end() ? "nothing" : TextOf(*a), b == replayed.end() ? "nothing" : TextOf(*b));
+  constexpr std::size_t kMostShown = 20;
+  std::string text;
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < std::max(logged.size(), replayed.size()); ++i) {
+    const T* a = i < logged.size() ? &logged[i] : nullptr;
+    const T* b = i < replayed.size() ? &replayed[i] : nullptr;
+    if ((a != nullptr && b != nullptr && *a == *b) || ++n > kMostShown) continue;
+    text += fmt::format("{}{}[{}]: {} logged, {} replayed", n > 1 ? "\n" : "", name, i,
+                        a == nullptr ? "nothing" : TextOf(*a), b == nullptr ? "nothing" : TextOf(*b));
+  }
+  return n > kMostShown ? text + fmt::format("\n{}: {} more", name, n - kMostShown) : text;
 }
 
-// The first that is not empty.
-std::string FirstOf(std::initializer_list<std::string> texts) {
-  const auto* found = std::ranges::find_if(texts, [](const std::string& text) { return !text.empty(); });
-  return found == texts.end() ? std::string() : *found;
+// Those that are not empty, a line or more each.
+std::string Lines(std::initializer_list<std::string> texts) {
+  std::string all;
+  for (const std::string& text : texts) {
+    if (!text.empty()) all.append(all.empty() ? "" : "\n").append(text);
+  }
+  return all;
 }
 
-// What differs first between two plans; empty where nothing does.
+// What differs between two plans; empty where nothing does.
 std::string Compare(const PlanDigest& logged, const PlanDigest& replayed) {
   const auto list = [](std::string_view name, std::uint64_t a, std::uint64_t b) {
     return a == b ? std::string() : fmt::format("{}: other content", name);
   };
-  return FirstOf({Differ("id", logged.id, replayed.id), Differ("entries", logged.entries, replayed.entries),
-                  list("run", logged.run, replayed.run), list("moves", logged.moves, replayed.moves),
-                  list("preempted", logged.preempted, replayed.preempted),
-                  list("failed", logged.failed, replayed.failed), list("released", logged.released, replayed.released),
-                  Differ("tokens", logged.tokens, replayed.tokens), Differ("idle", logged.idle, replayed.idle),
-                  Differ("wake_at", logged.wake_at, replayed.wake_at)});
+  return Lines({Differ("id", logged.id, replayed.id), Differ("entries", logged.entries, replayed.entries),
+                list("run", logged.run, replayed.run), list("moves", logged.moves, replayed.moves),
+                list("preempted", logged.preempted, replayed.preempted), list("failed", logged.failed, replayed.failed),
+                list("released", logged.released, replayed.released), Differ("tokens", logged.tokens, replayed.tokens),
+                Differ("idle", logged.idle, replayed.idle), Differ("wake_at", logged.wake_at, replayed.wake_at)});
 }
 
 std::string Compare(const KeptPlan& logged, const StepPlan& replayed) {
   const auto list = []<class T>(std::string_view name, const std::vector<T>& a, const auto& b) {
     return DifferIn(name, std::span<const T>(a), std::span<const T>(b));
   };
-  return FirstOf({list("run", logged.run, replayed.run), list("moves", logged.moves, replayed.moves),
-                  list("preempted", logged.preempted, replayed.preempted),
-                  list("failed", logged.failed, replayed.failed),
-                  list("released", logged.released, replayed.released)});
+  return Lines({list("run", logged.run, replayed.run), list("moves", logged.moves, replayed.moves),
+                list("preempted", logged.preempted, replayed.preempted), list("failed", logged.failed, replayed.failed),
+                list("released", logged.released, replayed.released)});
 }
 
 std::string Compare(const LogStep& logged, const StepPlan& replayed) {
-  return FirstOf(
-      {logged.plan ? Compare(*logged.plan, replayed) : std::string(), Compare(logged.digest, Digest(replayed))});
+  if (logged.plan) {
+    const std::string lists = Compare(*logged.plan, replayed);
+    if (!lists.empty()) return lists;
+  }
+  const std::string parts = Compare(logged.digest, Digest(replayed));
+  if (parts.empty() || logged.plan) return parts;
+  return parts +
+         "\n(the log has digests of its plans: RecorderOptions::plan_contents keeps whole plans, which are "
+         "compared entry by entry)";
 }
 
 // One replay: feeds a scheduler with what a reader yields.
@@ -164,6 +179,11 @@ class Replayer {
                                        options.kv == KvMode::kOracle ? oracle_.get() : nullptr);
     if (!scheduler.ok()) return scheduler.status();
     scheduler_.emplace(*std::move(scheduler));
+    scheduler_->HandleFaults({[](void* to, const Fault& fault) {
+                                auto& faults = *static_cast<std::vector<Fault>*>(to);
+                                if (faults.size() < LogReplay::kMostFaults) faults.push_back(fault);
+                              },
+                              &replay_.faults});
     CheckOracle();
     return absl::OkStatus();
   }

@@ -82,20 +82,22 @@ TEST_CASE("options stand in the spec or beside it") {
 }
 
 TEST_CASE("a fault names what was wrong and what there is") {
-  CHECK(Names(Fault("sjff"), {"'sjff'", "fcfs", "aged(POLICY)"}));
+  CHECK(Names(Fault("sjff"), {"'sjff'", "did you mean 'sjf'?", "fcfs", "aged(POLICY)"}));
+  CHECK(Names(Fault("sjf(unknown=-4)"), {"unknown=-4: must be a number of at least 0"}));
+  CHECK(Names(Fault("shortest"), {"unknown policy 'shortest'; There are"}));
   CHECK(Names(Fault(""), {"unknown policy ''"}));
   CHECK(Names(Fault("aged(lifo)"), {"'lifo'"}));
   CHECK(Names(Fault("aged"), {"aged takes one policy"}));
   CHECK(Names(Fault("aged(sjf,stjf)"), {"aged takes one policy"}));
   CHECK(Names(Fault("aged(aged(sjf))"), {"ages once"}));
   CHECK(Names(Fault("stjf(quantil=0.5)"), {"'quantil'", "quantile, input, unknown"}));
-  CHECK(Names(Fault("fcfs(x=1)"), {"there are: none"}));
-  CHECK(Names(Fault("stjf(quantile=2)"), {"quantile=2", "at most 1"}));
+  CHECK(Names(Fault("fcfs(x=1)"), {"there are none"}));
+  CHECK(Names(Fault("stjf(quantile=2)"), {"quantile=2", "must be a number from 0 to 1"}));
   CHECK(Names(Fault("stjf(quantile=0.5x)"), {"quantile=0.5x"}));
   CHECK(Names(Fault("stjf(quantile=nan)"), {"quantile=nan"}));
-  CHECK(Names(Fault("aged(sjf,quantum=0)"), {"quantum=0", "at least 1"}));
+  CHECK(Names(Fault("aged(sjf,quantum=0)"), {"quantum=0", "from 1 to"}));
   CHECK(Names(Fault("aged(sjf,threshold=99999999999999999999)"), {"threshold"}));
-  CHECK(Names(Fault("sjf", {"threshold=3"}), {"'threshold'", "there are: unknown"}));
+  CHECK(Names(Fault("sjf", {"threshold=3"}), {"'threshold'", "There are: unknown"}));
   CHECK(Names(Fault("aged(sjf)", {"frobnicate=3"}), {"'frobnicate'", "threshold"}));
   CHECK(Names(Fault("sjf", {"unknown"}), {"NAME=VALUE"}));
   CHECK(Names(Fault("sjf(fcfs)"), {"'fcfs' is no option"}));
@@ -114,6 +116,52 @@ TEST_CASE("copies of an erased policy share nothing") {
   CHECK(b.GroupKey(3).key == 0);
   b = a;
   CHECK(b.GroupKey(3).key == 20);
+}
+
+struct Backwards {
+  static constexpr std::string_view kName = "backwards";
+  double scale = 1;
+  RankKey Key(const RequestState& r) const { return {-scale * static_cast<double>(r.request.id.value)}; }
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("scale", self.scale, OptionText{"", "of ids", 0.5, 9});
+  }
+};
+
+TEST_CASE("a policy of the host's own is made by its name, also within aged and by a factory") {
+  REQUIRE(RegisterPolicy(Backwards{}, "newest ids first").ok());
+  REQUIRE(RegisterPolicy("mute", "all alike", [](std::span<const KeyValue> options, const EnginePace*) {
+            if (!options.empty()) return absl::StatusOr<AnyPolicy>(absl::InvalidArgumentError("mute has no options"));
+            return absl::StatusOr<AnyPolicy>(AnyPolicy(Fcfs{}));
+          }).ok());
+  RequestState r;
+  r.request.id = {3};
+  CHECK(MakePolicy("backwards")->Key(r).key == -3);
+  CHECK(MakePolicy("backwards(scale=2)")->Key(r).key == -6);
+  CHECK(MakePolicy("backwards(scale=2)")->spec() == "backwards(scale=2)");
+  CHECK(MakePolicy("backwards", std::vector<std::string>{"scale=4"})->spec() == "backwards(scale=4)");
+  const AnyPolicy aged = *MakePolicy("aged(backwards,threshold=7)", std::vector<std::string>{"scale=4"});
+  CHECK(aged.spec() == "aged(backwards(scale=4),threshold=7)");
+  CHECK(MakePolicy(aged.spec())->Key(r).key == -12);
+  CHECK(MakePolicy("mute")->spec() == "mute");
+  CHECK((*MakePolicyFactory("mute"))({}).name() == "mute");
+  CHECK(Names(Fault("backwards(scale=0)"), {"scale=0", "from 0.5 to 9"}));
+  CHECK(Names(Fault("backwards(scal=1)"), {"did you mean 'scale'?"}));
+  CHECK(Names(Fault("mute(x=1)"), {"mute has no options"}));
+  CHECK(Names(Fault("backward"), {"did you mean 'backwards'?"}));
+  CHECK(PolicyInfos().size() >= 4);
+  CHECK(PolicyInfos()[PolicyInfos().size() - 2].summary == "all alike");
+}
+
+TEST_CASE("a name that is taken, or is none, is not registered") {
+  const OwnPolicyFactory make = [](auto, auto) { return absl::StatusOr<AnyPolicy>(AnyPolicy(Fcfs{})); };
+  for (const char* name : {"sjf", "aged", "custom", "", "My policy", "a(b)"}) {
+    CAPTURE(name);
+    CHECK(RegisterPolicy(name, "", make).message().find(name) != std::string::npos);
+  }
+  CHECK(RegisterPolicy("twice", "", make).ok());
+  CHECK(RegisterPolicy("twice", "", make).message().find("there is one of this name") != std::string::npos);
+  CHECK_FALSE(RegisterPolicy("empty", "", OwnPolicyFactory()).ok());
 }
 
 }  // namespace

@@ -215,12 +215,12 @@ TEST_CASE("preempted requests are to be swapped, and there is no memory for it")
 }
 
 TEST_CASE("a policy has another name") {
-  CHECK(MakePolicy("sjff").status().message().find("sjff") != std::string::npos);
+  CHECK(MakePolicy("sjff").status().message().find("did you mean 'sjf'?") != std::string::npos);
 }
 
 TEST_CASE("an option has another name, or a value that cannot be") {
-  CHECK(MakePolicy("sjf(unknwn=3)").status().message().find("unknown option 'unknwn'") != std::string::npos);
-  CHECK(MakePolicy("sjf(unknown=-4)").status().message().find("unknown=-4") != std::string::npos);
+  CHECK(MakePolicy("sjf(unknwn=3)").status().message().find("did you mean 'unknown'?") != std::string::npos);
+  CHECK(MakePolicy("sjf(unknown=-4)").status().message().find("must be a number of at least 0") != std::string::npos);
 }
 
 TEST_CASE("a move is never reported as done: plans say that it is in flight") {

@@ -231,6 +231,33 @@ TEST_CASE("a log replays, also one that was cut off") {
   const Ended dump = RunTool({"replay-log", "--dump", dir / "log"});
   CHECK(dump.exit_code == 0);
   CHECK(Has(dump.out, "\n"));
+  CHECK(Has(whole.out, "nothing that cannot be"));
+}
+
+TEST_CASE("a log shows what its host said and cannot be") {
+  const TempDir dir;
+  Recorder recorder;
+  auto scheduler = Recorded<Scheduler>::Create(recorder, {.kv_blocks = {100}}, Fcfs{});
+  TimePoint now{};
+  for (std::uint64_t id = 1; id <= 2; ++id) {
+    scheduler->On(Arrived{Request{.id = {id}, .prompt_tokens = {100}}}, now);
+  }
+  for (int step = 1; step <= 4; ++step) {
+    now += std::chrono::milliseconds(10);
+    const StepPlan& plan = scheduler->Plan(now, {});
+    std::vector<RowResult> rows;
+    for (const PlanEntry& e : plan.run) rows.push_back({e.request, e.lane, 1, 0, 0});
+    if (step == 3) std::swap(rows[0].lane, rows[1].lane);
+    scheduler->Commit({plan.id, rows}, now);
+  }
+  const std::string file = dir.Write("swapped", recorder.bytes());
+  const Ended brief = RunTool({"replay-log", file});
+  CHECK(brief.exit_code == 0);
+  CHECK(Has(brief.out, "2 things that cannot be: --anomalies"));
+  const Ended full = RunTool({"replay-log", "--anomalies", file});
+  CHECK(full.exit_code == 0);
+  CHECK(Has(full.out, "0.030 s, step 3, request 1, lane 1: unknown_row, said 1, expected 0"));
+  CHECK(Has(full.out, "0.030 s, step 3, request 2, lane 0: unknown_row, said 0, expected 1"));
 }
 
 }  // namespace

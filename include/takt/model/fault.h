@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "takt/base/id.h"
@@ -49,6 +51,22 @@ struct Fault {
 
   friend constexpr bool operator==(const Fault&, const Fault&) = default;
 };
+
+// One line for people: "1.5 s, step 103, request 7, lane 4: unknown_row, said 4, expected 3".
+inline std::string ToText(const Fault& f) {
+  const std::int64_t ms = f.at.time_since_epoch().count() / 1'000'000;
+  std::string text = std::to_string(ms / 1000) + "." + std::to_string(1000 + std::abs(ms % 1000)).substr(1) + " s";
+  if (f.step) text += ", step " + std::to_string(f.step.value);
+  if (f.request) text += ", request " + std::to_string(f.request.value);
+  if (f.lane != UINT32_MAX) text += ", lane " + std::to_string(f.lane);
+  text.append(": ").append(Name(f.kind));
+  if (f.said == 0 && f.expected == 0) return text;
+  text += ", said " + std::to_string(f.said);
+  if (f.expected > 0 || f.kind == FaultKind::kUnknownRow) {
+    text += ", expected " + (f.expected < 0 ? "none" : std::to_string(f.expected));
+  }
+  return text;
+}
 
 // What a call ignored of what it was told.
 struct Ignored {

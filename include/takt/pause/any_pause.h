@@ -26,6 +26,7 @@ class AnyPause {
   }
 
   const std::string& spec() const { return spec_; }  // MakePause makes the same of it
+  void Rename(const std::string&, std::string spec) { spec_ = std::move(spec); }
   bool predicts() const { return predicts_; }
   bool reviews() const { return reviews_; }
 

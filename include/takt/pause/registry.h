@@ -3,11 +3,13 @@
 #define TAKT_PAUSE_REGISTRY_H_
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "takt/base/spec_parser.h"
 #include "takt/model/memory_time.h"
 #include "takt/pause/any_pause.h"
 
@@ -22,6 +24,13 @@ using PauseFactory = std::function<AnyPause(const MemoryPace&)>;
 
 // One that makes what MakePause makes of the text. What is wrong with the text is said now; the factory cannot fail.
 absl::StatusOr<PauseFactory> MakePauseFactory(std::string_view spec);
+
+// One of the host's own, by its options in a spec and the engine's pace, which may be null.
+using OwnPauseFactory =
+    std::function<absl::StatusOr<AnyPause>(std::span<const KeyValue> options, const MemoryPace* pace)>;
+
+// From here on MakePause knows the name. As RegisterPolicy.
+absl::Status RegisterPause(std::string name, std::string summary, OwnPauseFactory factory);
 
 // What can be made, for people to read.
 struct PauseInfo {

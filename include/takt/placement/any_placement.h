@@ -35,6 +35,7 @@ class AnyPlacement {
 
   const std::string& name() const { return name_; }
   const std::string& spec() const { return spec_; }  // MakePlacement makes the same of it
+  void Rename(std::string name, std::string spec) { name_ = std::move(name), spec_ = std::move(spec); }
 
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return held_->Score(r, i, now); }
   void KeyHashes(std::uint64_t seed) { held_->KeyHashes(seed); }

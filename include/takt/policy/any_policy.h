@@ -61,6 +61,8 @@ class AnyPolicy {
 
   const std::string& name() const { return name_; }  // "aged(stjf)"
   const std::string& spec() const { return spec_; }  // "aged(stjf,threshold=50)": MakePolicy makes the same of it
+  // For policies that are made by name: `spec` is what makes it again.
+  void Rename(std::string name, std::string spec) { name_ = std::move(name), spec_ = std::move(spec); }
   PolicyHooks hooks() const { return hooks_; }
   bool wants_scheduled() const { return hooks_.scheduled; }
   bool wants_events() const { return hooks_.observes; }

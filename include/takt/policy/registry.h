@@ -6,9 +6,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "takt/base/spec_parser.h"
 #include "takt/model/engine_pace.h"
 #include "takt/policy/any_policy.h"
 
@@ -27,7 +29,28 @@ using PolicyFactory = std::function<AnyPolicy(const EnginePace&)>;
 // One that makes what MakePolicy makes of the text. What is wrong with the text is said now; the factory cannot fail.
 absl::StatusOr<PolicyFactory> MakePolicyFactory(std::string_view spec);
 
-// What can be made, aged last, for people to read.
+// A policy of the host's own, by its options in a spec and the engine's pace, which may be null.
+using OwnPolicyFactory =
+    std::function<absl::StatusOr<AnyPolicy>(std::span<const KeyValue> options, const EnginePace* pace)>;
+
+// From here on MakePolicy knows the name, alone and within aged, and so do replays, logs and the tool. InvalidArgument:
+// the name is taken, or is none (lower-case letters, digits, _). Before any thread makes policies; there is no lock.
+absl::Status RegisterPolicy(std::string name, std::string summary, OwnPolicyFactory factory);
+
+// One with a kName, and options, if any, that it visits.
+template <RankPolicy P>
+  requires requires { P::kName; }
+absl::Status RegisterPolicy(P plain, std::string summary) {
+  return RegisterPolicy(std::string(P::kName), std::move(summary),
+                        [plain](std::span<const KeyValue> options, const EnginePace*) -> absl::StatusOr<AnyPolicy> {
+                          P policy = plain;
+                          const absl::Status status = internal::SetOwn("policy", P::kName, policy, options);
+                          if (!status.ok()) return status;
+                          return AnyPolicy(std::move(policy));
+                        });
+}
+
+// What can be made, those of the host's own and aged last, for people to read.
 struct PolicyInfo {
   struct Option {
     std::string name, default_value, unit, meaning;

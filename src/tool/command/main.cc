@@ -1,3 +1,5 @@
+#include "takt/tool.h"
+
 #include <cstdio>
 
 #include "CLI/CLI.hpp"
@@ -17,6 +19,8 @@ constexpr const char* kToolExamples = R"(Begin with
   takt replay --html report.html           the same, with plots
   takt policies                            which policies there are
   takt replay --help                       all that can be varied)";
+
+}  // namespace
 
 int Main(int argc, const char* const* argv) {
   CLI::App tool(kToolHelp, "takt");
@@ -41,7 +45,4 @@ int Main(int argc, const char* const* argv) {
   return chosen();
 }
 
-}  // namespace
 }  // namespace takt::tool
-
-int main(int argc, char** argv) { return takt::tool::Main(argc, argv); }

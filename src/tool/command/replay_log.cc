@@ -13,7 +13,7 @@ namespace {
 
 struct ReplayLogArguments {
   std::string file;
-  bool dump = false;
+  bool dump = false, anomalies = false;
 };
 
 std::string StatsText(const Stats& stats) {
@@ -26,7 +26,7 @@ std::string StatsText(const Stats& stats) {
 }
 
 // Of what is in the file.
-int Fault(const ReplayLogArguments& arguments, const absl::Status& status) {
+int Wrong(const ReplayLogArguments& arguments, const absl::Status& status) {
   const std::string named = fmt::format("{}: {}", arguments.file, std::string(status.message()));
   return Complain("replay-log", absl::Status(status.code(), named), kFailed);
 }
@@ -38,8 +38,21 @@ int Dump(const ReplayLogArguments& arguments, std::string_view log) {
     out.Write("\n");
   });
   const absl::Status written = out.Close();
-  if (!read.ok()) return Fault(arguments, read);
+  if (!read.ok()) return Wrong(arguments, read);
   return written.ok() ? kDone : Complain("replay-log", written, kFailed);
+}
+
+// What the host said and cannot be.
+std::string FaultsText(const ReplayLogArguments& arguments, const LogReplay& replay) {
+  const auto n = static_cast<long long>(replay.stats.faults());
+  if (n == 0) return "The host said nothing that cannot be.\n";
+  if (!arguments.anomalies) {
+    return fmt::format("The host said {} that cannot be: --anomalies lists them.\n", Counted(n, "thing"));
+  }
+  std::string text = "What the host said and cannot be:\n";
+  for (const Fault& fault : replay.faults) text += "  " + ToText(fault) + "\n";
+  const long long left = n - static_cast<long long>(replay.faults.size());
+  return left > 0 ? text + fmt::format("  and {} more\n", Grouped(left)) : text;
 }
 
 int RunReplayLog(const ReplayLogArguments& arguments) {
@@ -47,7 +60,7 @@ int RunReplayLog(const ReplayLogArguments& arguments) {
   if (!log.ok()) return Complain("replay-log", log.status(), kFailed);
   if (arguments.dump) return Dump(arguments, *log);
   const absl::StatusOr<LogReplay> replay = ReplayLog(*log);
-  if (!replay.ok()) return Fault(arguments, replay.status());
+  if (!replay.ok()) return Wrong(arguments, replay.status());
 
   std::string text = fmt::format("{}: {}, {}, {}\n", arguments.file, Counted(replay->events, "event"),
                                  Counted(replay->plans, "plan"), Counted(replay->commits, "commit"));
@@ -56,11 +69,12 @@ int RunReplayLog(const ReplayLogArguments& arguments) {
                         Grouped(static_cast<long long>(replay->bytes)), Grouped(static_cast<long long>(log->size())));
   }
   if (replay->difference) {
-    text += fmt::format("Step {}, at {} s, came out otherwise: {}\n", replay->difference->step.value,
+    text += fmt::format("Step {}, at {} s, came out otherwise:\n{}\n", replay->difference->step.value,
                         ToSeconds(replay->difference->now), replay->difference->what);
   } else {
     text += fmt::format("All {} that the log tells of came out again.\n", Counted(replay->plans_compared, "plan"));
   }
+  text += FaultsText(arguments, *replay);
   text += "\nThe scheduler at the end:\n" + StatsText(replay->stats);
   const int printed = Print("replay-log", text);
   return replay->difference ? kFailed : printed;
@@ -75,6 +89,8 @@ void AddReplayLog(CLI::App& tool, Chosen& chosen) {
       "A log that was cut off is replayed up to the cut. Exit code: 0 all plans came out again, 1 one did not.");
   Group options(app, "Options");
   options.Add("file", to.file, "FILE", "a log that takt's Recorder wrote, or - for standard input").Required();
+  options.AddFlag("--anomalies", to.anomalies,
+                  "list what the host said and cannot be: time, step, request, lane, what was said, what was expected");
   options.AddFlag("--dump", to.dump, "print its records instead, one a line");
 }
 

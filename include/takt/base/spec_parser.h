@@ -1,0 +1,225 @@
+// Specs such as "aged(sjf,threshold=50)", taken apart; and options set by name.
+#ifndef TAKT_BASE_SPEC_PARSER_H_
+#define TAKT_BASE_SPEC_PARSER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "takt/base/spec.h"
+
+namespace takt {
+
+// An option as it stands in a spec.
+struct KeyValue {
+  std::string_view key, value;
+};
+
+namespace internal {
+
+// One level of a spec.
+struct Call {
+  std::string_view name;
+  std::vector<std::string_view> policies{};  // arguments that are specs themselves
+  std::vector<KeyValue> options{};
+};
+
+inline std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+// What is wrong with the spec of a `kind` ("policy").
+inline absl::Status Invalid(std::string_view kind, std::string_view spec, const std::string& fault) {
+  return absl::InvalidArgumentError(std::string(kind) + " " + Quoted(spec) + ": " + fault);
+}
+
+inline std::string_view Trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+inline std::optional<KeyValue> ParseOption(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos) return std::nullopt;
+  return KeyValue{Trimmed(text.substr(0, equals)), Trimmed(text.substr(equals + 1))};
+}
+
+// At commas outside parentheses; nothing where parentheses do not match.
+inline std::optional<std::vector<std::string_view>> Split(std::string_view arguments) {
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i <= arguments.size(); ++i) {
+    const char c = i < arguments.size() ? arguments[i] : ',';
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (depth < 0) return std::nullopt;
+    if (c != ',' || (depth > 0 && i < arguments.size())) continue;
+    parts.push_back(Trimmed(arguments.substr(begin, i - begin)));
+    begin = i + 1;
+  }
+  if (depth != 0) return std::nullopt;
+  return parts;
+}
+
+inline absl::StatusOr<Call> Parse(std::string_view kind, std::string_view spec) {
+  spec = Trimmed(spec);
+  const std::size_t open = spec.find('(');
+  Call call{.name = Trimmed(spec.substr(0, open))};
+  if (open == std::string_view::npos) return call;
+  const auto parts = spec.ends_with(')') ? Split(spec.substr(open + 1, spec.size() - open - 2)) : std::nullopt;
+  if (!parts) return Invalid(kind, spec, "parentheses do not match");
+  for (std::string_view part : *parts) {
+    const bool is_policy = part.substr(0, part.find('(')).find('=') == std::string_view::npos;
+    if (is_policy) {
+      call.policies.push_back(part);
+    } else {
+      call.options.push_back(*ParseOption(part));
+    }
+  }
+  return call;
+}
+
+// Letters to change, put in or leave out until one is the other.
+inline std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = std::exchange(row[j + 1], std::min({changed, row[j] + 1, row[j + 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+// "unknown option 'unknwn'; did you mean 'unknown'? There are: ..."
+inline std::string Unknown(std::string_view what, std::string_view name, const std::vector<std::string>& known) {
+  std::string names, nearest;
+  std::size_t least = std::max<std::size_t>(name.size() / 3, 1) + 1;
+  for (const std::string& k : known) {
+    names.append(names.empty() ? "" : ", ").append(k);
+    const std::size_t distance = EditDistance(name, k);
+    if (distance < least) least = distance, nearest = k;
+  }
+  const std::string text = "unknown " + std::string(what) + " " + Quoted(name) + "; ";
+  if (names.empty()) return text + "there are none";
+  return text + (nearest.empty() ? "" : "did you mean " + Quoted(nearest) + "? ") + "There are: " + names;
+}
+
+template <class P>
+std::vector<std::string> OptionNames(const P& policy) {
+  std::vector<std::string> names;
+  if constexpr (OptionsPolicy<P>) {
+    P::VisitOptions(policy, [&](std::string_view name, const auto&, const OptionText&) { names.emplace_back(name); });
+  }
+  return names;
+}
+
+// Nothing where the policy knows no such option; else what is wrong with the value, or empty.
+template <class P>
+std::optional<std::string> Set(P& policy, const KeyValue& option) {
+  std::optional<std::string> fault;
+  if constexpr (OptionsPolicy<P>) {
+    P::VisitOptions(policy, [&](std::string_view name, auto& value, const OptionText& text) {
+      if (name != option.key) return;
+      fault.emplace();
+      if (OptionFromText(option.value, text, value)) return;
+      *fault = std::string(name) + "=" + std::string(option.value) + ": " + WishOf(value, text, option.value) + " (" +
+               std::string(text.meaning);
+      if (!text.unit.empty()) *fault += ", " + std::string(text.unit);
+      *fault += "; default " + OptionToText(value) + ")";
+    });
+  }
+  return fault;
+}
+
+template <class P>
+absl::Status SetOwn(std::string_view kind, std::string_view spec, P& policy, std::span<const KeyValue> options) {
+  for (const KeyValue& option : options) {
+    const std::optional<std::string> fault = Set(policy, option);
+    if (!fault) return Invalid(kind, spec, Unknown("option", option.key, OptionNames(policy)));
+    if (!fault->empty()) return Invalid(kind, spec, *fault);
+  }
+  return absl::OkStatus();
+}
+
+// Those of a kind that a host has added: Factory makes one of the options in a spec.
+template <class Any, class... How>
+struct Own {
+  std::string name, summary;
+  std::function<absl::StatusOr<Any>(std::span<const KeyValue>, How...)> make;
+};
+
+// An entry of that name; null where there is none.
+template <class Owns>
+auto* FindOwn(const Owns& owns, std::string_view name) {
+  const auto at = std::ranges::find(owns, name, &Owns::value_type::name);
+  return at == owns.end() ? nullptr : &*at;
+}
+
+template <class OwnT>
+absl::Status AddOwn(std::string_view kind, std::vector<OwnT>& owns, OwnT own, const std::vector<std::string>& known) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  if (own.name.empty() || own.name.find_first_not_of(kLetters) != std::string::npos) {
+    return Invalid(kind, own.name, "a name has lower-case letters, digits and _, and no others");
+  }
+  if (std::ranges::find(known, own.name) != known.end()) return Invalid(kind, own.name, "there is one of this name");
+  if (own.make == nullptr) return Invalid(kind, own.name, "has no factory");
+  owns.push_back(std::move(own));
+  return absl::OkStatus();
+}
+
+// "name(k=v,k=v)"
+inline std::string SpecOf(std::string_view name, std::span<const KeyValue> options) {
+  std::string spec(name);
+  for (const KeyValue& option : options) {
+    spec.append(spec.size() == name.size() ? "(" : ",").append(option.key).append("=").append(option.value);
+  }
+  return spec.size() == name.size() ? spec : spec + ")";
+}
+
+// What the factory made, under the name by which it can be made again.
+template <class Any, class... How>
+absl::StatusOr<Any> MakeOwn(const Own<Any, std::type_identity_t<How>...>& own, std::span<const KeyValue> options,
+                            How... how) {
+  absl::StatusOr<Any> made = own.make(options, how...);
+  if (made.ok()) made->Rename(own.name, SpecOf(own.name, options));
+  return made;
+}
+
+// What the policies of a kind without others inside make of a spec. for_each(visit): visit(policy, summary) for each at
+// its defaults; prepare(policy): what it is given before its options.
+template <class Any, class OwnT, class ForEach, class Prepare, class... How>
+absl::StatusOr<Any> MakeByName(std::string_view kind, std::string_view spec, const std::vector<OwnT>& owns,
+                               ForEach for_each, Prepare prepare, How... how) {
+  const absl::StatusOr<Call> call = Parse(kind, spec);
+  if (!call.ok()) return call.status();
+  if (!call->policies.empty()) {
+    return Invalid(kind, spec, Quoted(call->policies.front()) + " is no option: options are NAME=VALUE");
+  }
+  if (const OwnT* own = FindOwn(owns, call->name)) return MakeOwn<Any>(*own, call->options, how...);
+  std::vector<std::string> names;
+  for_each([&](const auto& policy, std::string_view) { names.push_back(NameOf(policy)); });
+  for (const OwnT& own : owns) names.push_back(own.name);
+  absl::StatusOr<Any> made = Invalid(kind, spec, Unknown(kind, call->name, names));
+  for_each([&](auto policy, std::string_view) {
+    if (call->name != NameOf(policy)) return;
+    prepare(policy);
+    const absl::Status status = SetOwn(kind, spec, policy, call->options);
+    made = status.ok() ? absl::StatusOr<Any>(Any(std::move(policy))) : status;
+  });
+  return made;
+}
+
+}  // namespace internal
+}  // namespace takt
+
+#endif  // TAKT_BASE_SPEC_PARSER_H_
