@@ -413,7 +413,7 @@ class QueueInC {
   }
   void End(std::span<const std::uint64_t> ids, std::int64_t now) {
     for (std::size_t i = 0; i < ids.size(); ++i) ran_[i] = {ids[i], 32, 1};
-    takt_queue_end(queue_, ran_.data(), ids.size(), nullptr, now);
+    takt_queue_end(queue_, ran_.data(), ids.size(), nullptr, now, nullptr);
   }
 
  private:
