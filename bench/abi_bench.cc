@@ -114,15 +114,16 @@ class CallsInC {
     return Told(plan_.run);
   }
   void Commit(const StepResult& result, TimePoint now) {
-    takt_scheduler_commit(scheduler_.get(), result.step.value, Rows(result), result.rows.size(), 0, Ns(now));
+    takt_scheduler_commit(scheduler_.get(), result.step.value, Rows(result), result.rows.size(), Flags(result),
+                          Ns(now));
   }
 
  protected:
   // `copy`: the entries come into an array of the host's.
   const PlanInC& CommitAndPlan(const StepResult& result, TimePoint now, const StepLimits& limits, bool copy) {
     const takt_limits l = InC(limits);
-    takt_scheduler_step(scheduler_.get(), result.step.value, Rows(result), result.rows.size(), 0, Ns(now), &l, &plan_,
-                        copy ? entries_.data() : nullptr, entries_.size());
+    takt_scheduler_step(scheduler_.get(), result.step.value, Rows(result), result.rows.size(), Flags(result), Ns(now),
+                        &l, &plan_, copy ? entries_.data() : nullptr, entries_.size());
     return Told(copy ? entries_.data() : plan_.run);
   }
 
@@ -130,6 +131,7 @@ class CallsInC {
   static const takt_row_result* Rows(const StepResult& result) {
     return reinterpret_cast<const takt_row_result*>(result.rows.data());
   }
+  static std::uint32_t Flags(const StepResult& result) { return result.rest_as_planned ? TAKT_REST_AS_PLANNED : 0; }
   const PlanInC& Told(const takt_plan_entry* run) {
     told_ = {{plan_.id}, {reinterpret_cast<const PlanEntry*>(run), plan_.n_run}};
     return told_;
@@ -296,14 +298,14 @@ Block Steps(HostT& host, std::size_t n) {
   };
 }
 
-void MeasureSteps(int running, std::int64_t waiting, const char* policy) {
-  ChurnHost cxx(InCxx(running, waiting, policy), running, waiting);
-  ChurnHost calls(CallsInC(running, waiting, policy), running, waiting);
-  ChurnHost fused(OneCallInC<false>(running, waiting, policy), running, waiting);
-  ChurnHost copied(OneCallInC<true>(running, waiting, policy), running, waiting);
+void MeasureSteps(int running, std::int64_t waiting, const char* policy, bool by_exception = false) {
+  ChurnHost cxx(InCxx(running, waiting, policy), running, waiting, by_exception);
+  ChurnHost calls(CallsInC(running, waiting, policy), running, waiting, by_exception);
+  ChurnHost fused(OneCallInC<false>(running, waiting, policy), running, waiting, by_exception);
+  ChurnHost copied(OneCallInC<true>(running, waiting, policy), running, waiting, by_exception);
   const Measured m = InTurns({Steps(cxx, 100), Steps(calls, 100), Steps(fused, 100), Steps(copied, 100)});
-  std::printf("\nresults and the next plan; %d run with churn, %lld wait, %s\n", running,
-              static_cast<long long>(waiting), policy);
+  std::printf("\nresults%s and the next plan; %d run with churn, %lld wait, %s\n", by_exception ? " by exception" : "",
+              running, static_cast<long long>(waiting), policy);
   Line("C++: Commit, Plan", m, 0), Line("C: commit, plan", m, 1);
   Line("C: step", m, 2), Line("C: step, run copied", m, 3);
   Judge("C: commit, plan beyond C++", m.Beyond(1, 0), "ns", 100);
@@ -413,7 +415,7 @@ class QueueInC {
   }
   void End(std::span<const std::uint64_t> ids, std::int64_t now) {
     for (std::size_t i = 0; i < ids.size(); ++i) ran_[i] = {ids[i], 32, 1};
-    takt_queue_end(queue_, ran_.data(), ids.size(), nullptr, now);
+    takt_queue_end(queue_, ran_.data(), ids.size(), nullptr, now, nullptr);
   }
 
  private:
@@ -552,6 +554,7 @@ int Main(const std::vector<std::string>& args) {
     MeasureSteps(1, 1'000, "sjf");
     for (const std::int64_t waiting : {1'000, 10'000}) MeasureSteps(256, waiting, "sjf");
     MeasureSteps(256, 10'000, "boosted_footprint");
+    MeasureSteps(256, 10'000, "sjf", true);
   }
   if (wanted("keys")) {
     for (const char* policy : {"fcfs", "sjf", "urgency", "boosted_footprint"}) MeasureKeys(policy);

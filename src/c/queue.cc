@@ -44,6 +44,7 @@ namespace takt::c {
 
 static_assert(static_cast<takt_result>(QueueResult::kDone) == TAKT_RESULT_DONE);
 static_assert(static_cast<takt_result>(QueueResult::kEnded) == TAKT_RESULT_ENDED);
+static_assert(static_cast<takt_result>(QueueResult::kRequeued) == TAKT_RESULT_REQUEUED);
 static_assert(static_cast<takt_result>(QueuePlace::kPaused) == TAKT_PLACE_PAUSED);
 static_assert(static_cast<std::uint32_t>(WaitsFor::kUnblock) == TAKT_WAITS_FOR_UNBLOCK);
 
@@ -62,10 +63,12 @@ takt_pressure Defaults<takt_pressure>() {
 
 namespace {
 
+bool Countable(std::int32_t tokens) { return 0 <= tokens && tokens <= internal::kMostRequestTokens; }
+
 takt_status Sound(const takt_ran* ran, std::size_t n) {
   if (const takt_status status = Given(ran, n); status != TAKT_OK) return status;
-  const auto meant = [](std::int32_t tokens) { return 0 <= tokens && tokens <= internal::kMostRequestTokens; };
-  return Meant(std::all_of(ran, ran + n, [&](const takt_ran& r) { return meant(r.prefill) && meant(r.output); }));
+  return Meant(
+      std::all_of(ran, ran + n, [](const takt_ran& r) { return Countable(r.prefill) && Countable(r.output); }));
 }
 
 takt_status Sound(const takt_holding* holding, std::size_t n) {
@@ -76,12 +79,34 @@ takt_status Sound(const takt_holding* holding, std::size_t n) {
 
 takt_result Of(QueueResult result) { return static_cast<takt_result>(result); }
 
+std::uint32_t InC(const PolicyTraits& t) {
+  std::uint32_t traits = 0;
+  const auto add = [&traits](bool has, std::uint32_t trait) { traits |= has ? trait : 0; };
+  add(t.fixed, TAKT_TRAIT_FIXED), add(t.timed, TAKT_TRAIT_TIMED), add(t.moving, TAKT_TRAIT_MOVING);
+  add(t.groups, TAKT_TRAIT_GROUPS), add(t.learns, TAKT_TRAIT_LEARNS);
+  add(t.pressure, TAKT_TRAIT_PRESSURE), add(t.ages, TAKT_TRAIT_AGES);
+  return traits;
+}
+
 // What became of the call, or why there was none.
 template <class F>
 takt_result Ask(takt_queue* queue, F&& call) {
   if (const takt_status status = Valid(queue); status != TAKT_OK) return -status;
   const Busy busy(*queue);
   return Of(call(*queue->queue));
+}
+
+// The same with a request that the caller tells.
+template <class F>
+takt_result AskOf(takt_queue* queue, const takt_request* request, F&& call) {
+  if (const takt_status status = FirstOf(Valid(queue), c::Sound(request)); status != TAKT_OK) return -status;
+  Request filled;
+  Fill(request, filled);
+  return Ask(queue, [&](AnyWaitingQueue& q) { return call(q, filled); });
+}
+
+void Tell(std::size_t n, std::size_t* counted) {
+  if (counted != nullptr) *counted = n;
 }
 
 }  // namespace
@@ -109,14 +134,7 @@ takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ran
 takt_status takt_ranker_destroy(takt_ranker* ranker) noexcept { return Destroy(ranker); }
 
 uint32_t takt_ranker_traits(const takt_ranker* ranker) noexcept {
-  if (Valid(ranker) != TAKT_OK) return 0;
-  const PolicyTraits t = ranker->ranker->traits();
-  std::uint32_t traits = 0;
-  const auto add = [&traits](bool has, std::uint32_t trait) { traits |= has ? trait : 0; };
-  add(t.fixed, TAKT_TRAIT_FIXED), add(t.timed, TAKT_TRAIT_TIMED), add(t.moving, TAKT_TRAIT_MOVING);
-  add(t.groups, TAKT_TRAIT_GROUPS), add(t.learns, TAKT_TRAIT_LEARNS);
-  add(t.pressure, TAKT_TRAIT_PRESSURE), add(t.ages, TAKT_TRAIT_AGES);
-  return traits;
+  return Valid(ranker) == TAKT_OK ? InC(ranker->ranker->traits()) : 0;
 }
 
 takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, size_t n, size_t stride, int64_t now,
@@ -170,6 +188,10 @@ const char* takt_queue_policy(const takt_queue* queue) noexcept {
   return Valid(queue) == TAKT_OK ? queue->queue->policy().spec().c_str() : nullptr;
 }
 
+uint32_t takt_queue_traits(const takt_queue* queue) noexcept {
+  return Valid(queue) == TAKT_OK ? InC(queue->queue->traits()) : 0;
+}
+
 size_t takt_queue_size(const takt_queue* queue) noexcept { return Valid(queue) == TAKT_OK ? queue->queue->size() : 0; }
 
 takt_result takt_queue_place(const takt_queue* queue, uint64_t request) noexcept {
@@ -178,18 +200,23 @@ takt_result takt_queue_place(const takt_queue* queue, uint64_t request) noexcept
 }
 
 takt_result takt_queue_push(takt_queue* queue, const takt_request* request, int64_t now) noexcept {
-  if (const takt_status status = FirstOf(Valid(queue), Sound(request)); status != TAKT_OK) return -status;
-  Request filled;
-  Fill(request, filled);
-  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Push(filled, At(now)); });
+  return AskOf(queue, request, [now](AnyWaitingQueue& q, const Request& r) { return q.Push(r, At(now)); });
+}
+
+takt_result takt_queue_put(takt_queue* queue, const takt_request* request, int64_t now) noexcept {
+  return AskOf(queue, request, [now](AnyWaitingQueue& q, const Request& r) { return q.Put(r, At(now)); });
 }
 
 takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told, int64_t now) noexcept {
-  if (const takt_status status = FirstOf(Valid(queue), Sound(request)); status != TAKT_OK) return -status;
-  if (told >= 2 * TAKT_TOLD_NEXT_CALL) return -TAKT_E_INVALID;
-  Revised filled;
-  Fill(request, told, filled);
-  return Ask(queue, [&](AnyWaitingQueue& q) { return q.Revise(filled, At(now)); });
+  if (told >= 2 * TAKT_TOLD_ARRIVAL) return -FirstOf(Valid(queue), TAKT_E_INVALID);
+  return AskOf(queue, request, [&](AnyWaitingQueue& q, const Request& r) {
+    Revised revised;
+    Fill(request, told, revised);
+    AnyWaitingQueue::Restated restated;
+    if ((told & TAKT_TOLD_PROMPT_TOKENS) != 0) restated.prompt_tokens = r.prompt_tokens;
+    if ((told & TAKT_TOLD_ARRIVAL) != 0) restated.arrival = r.arrival;
+    return q.Revise(revised, At(now), restated);
+  });
 }
 
 takt_result takt_queue_erase(takt_queue* queue, uint64_t request) noexcept {
@@ -227,8 +254,8 @@ takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64_t now) n
   return Ask(queue, [&](AnyWaitingQueue& q) { return q.Pause({.request = {request}}, At(now)); });
 }
 
-takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure,
-                           int64_t now) noexcept {
+takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure, int64_t now,
+                           size_t* counted) noexcept {
   const takt_status status = FirstOf(Valid(queue), Sound(ran, n), pressure == nullptr ? TAKT_OK : Readable(pressure));
   if (status != TAKT_OK) return status;
   QueuePressure told;
@@ -245,17 +272,17 @@ takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, con
     told.kv_tokens = {whole.kv_tokens};
     told.engines = whole.engines;
   }
-  queue->queue->End({FromC<AnyWaitingQueue::Ran>(ran), n}, At(now), pressure != nullptr ? &told : nullptr);
+  const std::span<const AnyWaitingQueue::Ran> all(FromC<AnyWaitingQueue::Ran>(ran), n);
+  Tell(queue->queue->End(all, At(now), pressure != nullptr ? &told : nullptr), counted);
   return TAKT_OK;
 }
 
-takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n, size_t* counted) noexcept {
-  if (const takt_status status = FirstOf(Valid(queue), Sound(ran, n)); status != TAKT_OK) return status;
-  std::size_t done = 0;
-  for (const AnyWaitingQueue::Ran& r : std::span(FromC<AnyWaitingQueue::Ran>(ran), n)) {
-    done += queue->queue->Computed(r) == QueueResult::kDone ? 1u : 0u;
-  }
-  if (counted != nullptr) *counted = done;
+takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n, int32_t rest_output,
+                                size_t* counted) noexcept {
+  const takt_status status = FirstOf(Valid(queue), Sound(ran, n), Meant(Countable(rest_output)));
+  if (status != TAKT_OK) return status;
+  const Busy busy(*queue);
+  Tell(queue->queue->Computed({FromC<AnyWaitingQueue::Ran>(ran), n}, {rest_output}), counted);
   return TAKT_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catch.h"
@@ -57,6 +58,8 @@ TEST_CASE("a queue through C is the queue of C++") {
       AnyWaitingQueue cxx(*MakePolicy(policy));
       takt_queue* c = Make(policy);
       CHECK(takt_queue_policy(c) == cxx.policy().spec());
+      CHECK(((takt_queue_traits(c) & TAKT_TRAIT_AGES) != 0) == cxx.traits().ages);
+      CHECK(((takt_queue_traits(c) & TAKT_TRAIT_GROUPS) != 0) == cxx.traits().groups);
       std::uint64_t last = 0;
       std::int64_t now = 0;
       std::vector<std::uint64_t> running;
@@ -71,8 +74,15 @@ TEST_CASE("a queue through C is the queue of C++") {
         if (random.Chance(0.3)) {
           Both news = RequestOf(any, random, now);
           const Revised e{.request = {any}, .output_tokens = news.cxx.output_tokens, .priority = news.cxx.priority};
-          REQUIRE(same(cxx.Revise(e, At(now)),
-                       takt_queue_revise(c, &news.c, TAKT_TOLD_OUTPUT_TOKENS | TAKT_TOLD_PRIORITY, now)));
+          std::uint32_t told = TAKT_TOLD_OUTPUT_TOKENS | TAKT_TOLD_PRIORITY;
+          AnyWaitingQueue::Restated restated;
+          if (random.Chance(0.3)) told |= TAKT_TOLD_PROMPT_TOKENS, restated.prompt_tokens = news.cxx.prompt_tokens;
+          if (random.Chance(0.3)) told |= TAKT_TOLD_ARRIVAL, restated.arrival = news.cxx.arrival;
+          REQUIRE(same(cxx.Revise(e, At(now), restated), takt_queue_revise(c, &news.c, told, now)));
+        }
+        if (random.Chance(0.2)) {
+          const Both r = RequestOf(random.Chance(0.1) ? ++last : any, random, now);
+          REQUIRE(same(cxx.Put(r.cxx, At(now)), takt_queue_put(c, &r.c, now)));
         }
         if (random.Chance(0.2)) REQUIRE(same(cxx.Erase({any}), takt_queue_erase(c, any)));
         if (random.Chance(0.1)) REQUIRE(same(cxx.Hold({any}), takt_queue_hold(c, any)));
@@ -92,12 +102,15 @@ TEST_CASE("a queue through C is the queue of C++") {
           ran.push_back({{top}, {5}, {1}}), ran_c.push_back({top, 5, 1});
           running.push_back(top);
         }
+        ran.push_back({{any}, {0}, {1}}), ran_c.push_back({any, 0, 1});  // wherever it is
         takt_pressure pressure;
         takt_pressure_init(&pressure, sizeof pressure);
         pressure.head = TAKT_WAITS_FOR_KV, pressure.kv_tokens = 1000;
         const QueuePressure told{.head = WaitsFor::kKv, .kv_tokens = {1000}};
-        cxx.End(ran, At(now), &told);
-        REQUIRE(takt_queue_end(c, ran_c.data(), ran_c.size(), &pressure, now) == TAKT_OK);
+        std::size_t counted = 0;
+        const std::size_t run = cxx.End(ran, At(now), &told);
+        REQUIRE(takt_queue_end(c, ran_c.data(), ran_c.size(), &pressure, now, &counted) == TAKT_OK);
+        REQUIRE(counted == run);
         std::vector<AnyWaitingQueue::Holding> rows;
         std::vector<takt_holding> rows_c;
         for (std::uint64_t id : running) rows.push_back({{id}, {2}}), rows_c.push_back({id, 2, 0});
@@ -109,9 +122,19 @@ TEST_CASE("a queue through C is the queue of C++") {
                 TAKT_OK);
         REQUIRE(std::equal(victims.begin(), victims.end(), victims_c, victims_c + n_victims,
                            [](RequestId a, std::uint64_t b) { return a.value == b; }));
-        std::size_t counted = 0, expected = 0;
-        for (const auto& r : ran) expected += cxx.Computed(r) == QueueResult::kDone ? 1u : 0u;
-        REQUIRE(takt_queue_computed(c, ran_c.data(), ran_c.size(), &counted) == TAKT_OK);
+        // In C at once; in C++ one by one, from a host's own list of what runs, where the order of these is nothing to
+        // the policy.
+        const auto rest = static_cast<std::int32_t>(random.Below(3));
+        const bool at_once = std::string_view(policy) == "mlfq";
+        std::size_t expected = at_once ? cxx.Computed(ran, {rest}) : 0;
+        for (std::size_t i = 0; !at_once && i < ran.size(); ++i) {
+          expected += cxx.Computed(ran[i]) == QueueResult::kDone ? 1u : 0u;
+        }
+        for (std::uint64_t id = 1; !at_once && rest > 0 && id <= last + 1; ++id) {
+          const bool named = std::ranges::find(ran, RequestId{id}, &AnyWaitingQueue::Ran::request) != ran.end();
+          if (!named && cxx.place({id}) == QueuePlace::kRunning) cxx.Computed({{id}, {0}, {rest}});
+        }
+        REQUIRE(takt_queue_computed(c, ran_c.data(), ran_c.size(), rest, &counted) == TAKT_OK);
         REQUIRE(counted == expected);
         std::vector<RequestId> order(cxx.size());
         std::vector<std::uint64_t> order_c(cxx.size() + 1);
@@ -165,7 +188,8 @@ struct Own {
       double of = 0;
       if (self->queue != nullptr) {
         for (const takt_result r :
-             {takt_queue_push(self->queue, state->request, 0), takt_queue_erase(self->queue, 1)}) {
+             {takt_queue_push(self->queue, state->request, 0), takt_queue_put(self->queue, state->request, 0),
+              takt_queue_erase(self->queue, 1), -takt_queue_computed(self->queue, nullptr, 0, 1, nullptr)}) {
           self->others += r == -TAKT_E_BUSY ? 0 : 1;
         }
         self->others += takt_queue_destroy(self->queue) == TAKT_E_BUSY ? 0 : 1;
@@ -210,13 +234,16 @@ TEST_CASE("keys of the host's own order a queue and a ranker, and may not call t
   for (int i = 0; i < 2; ++i) {
     const takt_ran ran{3, 1, 1};
     CHECK(takt_queue_begin(own.queue, 0) == TAKT_OK);
-    CHECK(takt_queue_end(own.queue, &ran, 1, nullptr, 0) == TAKT_OK);
+    CHECK(takt_queue_end(own.queue, &ran, 1, nullptr, 0, nullptr) == TAKT_OK);
   }
   CHECK(own.calls == 3);
   request.id = 2;
   CHECK(takt_queue_revise(own.queue, &request, TAKT_TOLD_PRIORITY, 0) == TAKT_RESULT_DONE);
   CHECK(takt_queue_requeue(own.queue, 3, 0) == TAKT_RESULT_DONE);
   CHECK(own.calls == 5);
+  const takt_ran late{3, 1, 1};
+  CHECK(takt_queue_computed(own.queue, &late, 1, 0, nullptr) == TAKT_OK);  // it waits: its key is read again
+  CHECK(own.calls == 6);
   CHECK(own.others == 0);
   CHECK(takt_queue_destroy(own.queue) == TAKT_OK);
 }
@@ -279,12 +306,17 @@ TEST_CASE("a queue in C says what is wrong") {
   queue = Make("fcfs");
   CHECK(takt_queue_push(queue, nullptr, 0) == -TAKT_E_NULL);
   CHECK(takt_queue_top(queue, nullptr) == -TAKT_E_NULL);
-  CHECK(takt_queue_end(queue, nullptr, 1, nullptr, 0) == TAKT_E_NULL);
+  CHECK(takt_queue_end(queue, nullptr, 1, nullptr, 0, nullptr) == TAKT_E_NULL);
+  CHECK(takt_queue_traits(nullptr) == 0);
+  CHECK(takt_queue_put(nullptr, nullptr, 0) == -TAKT_E_NULL);
+  CHECK(takt_queue_put(queue, nullptr, 0) == -TAKT_E_NULL);
   takt_request request{};
   CHECK(takt_queue_push(queue, &request, 0) == -TAKT_E_SIZE);
   takt_request_init(&request, sizeof request);
   CHECK(takt_queue_push(queue, &request, 0) == TAKT_RESULT_INVALID);
-  CHECK(takt_queue_revise(queue, &request, 1u << 20, 0) == -TAKT_E_INVALID);
+  CHECK(takt_queue_put(queue, &request, 0) == TAKT_RESULT_INVALID);
+  CHECK(takt_queue_revise(queue, &request, 2 * TAKT_TOLD_ARRIVAL, 0) == -TAKT_E_INVALID);
+  CHECK(takt_queue_revise(nullptr, &request, 2 * TAKT_TOLD_ARRIVAL, 0) == -TAKT_E_NULL);
 
   // Counts that cannot be meant, and nothing of the batch is counted.
   request.id = 1;
@@ -293,15 +325,18 @@ TEST_CASE("a queue in C says what is wrong") {
   for (const takt_ran odd :
        {takt_ran{1, -1, 0}, takt_ran{1, 0, -1}, takt_ran{1, INT32_MAX, 0}, takt_ran{1, 0, INT32_MAX}}) {
     const std::array<takt_ran, 2> ran = {{{1, 5, 1}, odd}};
-    CHECK(takt_queue_end(queue, ran.data(), 2, nullptr, 0) == TAKT_E_INVALID);
+    CHECK(takt_queue_end(queue, ran.data(), 2, nullptr, 0, &counted) == TAKT_E_INVALID);
     CHECK(takt_queue_place(queue, 1) == TAKT_PLACE_WAITING);
-    CHECK(takt_queue_computed(queue, ran.data(), 2, &counted) == TAKT_E_INVALID);
+    CHECK(takt_queue_computed(queue, ran.data(), 2, 0, &counted) == TAKT_E_INVALID);
+  }
+  for (const std::int32_t rest : {-1, INT32_MAX}) {
+    CHECK(takt_queue_computed(queue, nullptr, 0, rest, &counted) == TAKT_E_INVALID);
   }
   CHECK(counted == 7);
   takt_pressure pressure;
   takt_pressure_init(&pressure, sizeof pressure);
   pressure.kv_tokens = -1;
-  CHECK(takt_queue_end(queue, nullptr, 0, &pressure, 0) == TAKT_E_INVALID);
+  CHECK(takt_queue_end(queue, nullptr, 0, &pressure, 0, nullptr) == TAKT_E_INVALID);
   const std::uint64_t* victims = nullptr;
   std::size_t n = 0;
   for (const takt_holding odd : {takt_holding{1, -1, 0}, takt_holding{1, 1, 1}}) {
@@ -309,7 +344,7 @@ TEST_CASE("a queue in C says what is wrong") {
   }
   // As much as can be meant, again and again.
   for (const takt_ran most{1, 1 << 28, 1 << 28}; n < 20; ++n)
-    CHECK(takt_queue_end(queue, &most, 1, nullptr, 0) == TAKT_OK);
+    CHECK(takt_queue_end(queue, &most, 1, nullptr, 0, nullptr) == TAKT_OK);
 
   takt_ranker* ranker = nullptr;
   REQUIRE(takt_ranker_create(nullptr, nullptr, &ranker, nullptr) == TAKT_OK);

@@ -95,7 +95,7 @@ void Order(Random& random, const char* policy, Answers& answers) {
     takt_queue_top(queue, &top);
     answers.Add(top);
     const takt_ran ran = {top, 1, 1};
-    answers.Must(takt_queue_end(queue, &ran, 1, nullptr, now));
+    answers.Must(takt_queue_end(queue, &ran, 1, nullptr, now, nullptr));
     answers.Must(takt_queue_erase(queue, top));
   }
   answers.Must(takt_ranker_destroy(ranker));

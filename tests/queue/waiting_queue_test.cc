@@ -1,5 +1,6 @@
 #include "takt/queue/waiting_queue.h"
 
+#include <array>
 #include <chrono>
 #include <limits>
 #include <map>
@@ -304,6 +305,99 @@ TEST_CASE("tokens that were computed count for the request that ran, and none ot
   CHECK(notes->states.at(1).generated == Tokens{7});
 }
 
+TEST_CASE("tokens of a request that lost its place meanwhile count, and move it") {
+  WaitingQueue queue(*MakePolicy("mlfq"));
+  for (std::uint64_t id : {1u, 2u}) queue.Push(Of(id, 1), At(static_cast<std::int64_t>(id)));
+  Run(queue, {{1}});
+  CHECK(Done(queue.Requeue({1}, At(3))));
+  CHECK(First(queue) == Ids{{1}, {2}});
+  CHECK(Done(queue.Take({1})));
+  CHECK(Done(queue.Computed({{1}, {100'000}, {1}})));
+  CHECK(queue.Top() == RequestId{2});
+  CHECK(queue.place({1}) == QueuePlace::kTaken);
+  CHECK(First(queue) == Ids{{2}, {1}});
+
+  Witness witness;
+  WaitingQueue watched(witness);
+  watched.Push(Of(1, 1), At(0));
+  Run(watched, {{1}});
+  for (const bool held : {false, true}) {
+    CHECK(Done(held ? watched.Hold({1}) : watched.Pause({.request = {1}}, At(1))));
+    CHECK(Done(watched.Computed({{1}, {0}, {3}})));
+    CHECK(Done(watched.Requeue({1}, At(2))));
+  }
+  CHECK(witness.notes->states.at(1).generated == Tokens{6});
+}
+
+TEST_CASE("a whole step is told by what went otherwise") {
+  Witness witness;
+  WaitingQueue queue(witness);
+  for (std::uint64_t id = 1; id <= 5; ++id) queue.Push(Of(id, 1), At(0));
+  Run(queue, {{1}, {2}, {3}, {4}});
+  CHECK(Done(queue.Requeue({4}, At(1))));
+  using Ran = WaitingQueue<Witness>::Ran;
+  CHECK(queue.Computed(std::vector<Ran>{{{2}, {7}, {}}, {{5}, {}, {9}}, {{4}, {}, {3}}, {{77}, {}, {9}}}, {2}) == 2);
+  CHECK(queue.Computed(std::vector<Ran>{{{1}, {}, {5}}}, {0}) == 1);
+  for (std::uint64_t id = 1; id <= 3; ++id) CHECK(Done(queue.Requeue({id}, At(2))));
+  const auto generated = [&](std::uint64_t id) { return witness.notes->states.at(id).generated; };
+  CHECK(std::array{generated(1), generated(2), generated(3), generated(4), generated(5)} ==
+        std::array{Tokens{7}, Tokens{0}, Tokens{2}, Tokens{3}, Tokens{0}});
+}
+
+TEST_CASE("what the iteration ran may have been held") {
+  WaitingQueue queue(Sjf{});
+  for (std::uint64_t id = 1; id <= 3; ++id) queue.Push(Of(id, 1), {});
+  CHECK(Done(queue.Hold({1})));
+  CHECK(Done(queue.Pause({.request = {2}}, {})));
+  CHECK(queue.End(std::vector<WaitingQueue<Sjf>::Ran>{{{1}}, {{2}}, {{3}}, {{77}}}, {}) == 2);
+  CHECK(queue.place({1}) == QueuePlace::kRunning);
+  CHECK(queue.place({2}) == QueuePlace::kPaused);
+  CHECK(queue.place({3}) == QueuePlace::kRunning);
+}
+
+TEST_CASE("a request is put, wherever it is") {
+  Witness witness;
+  WaitingQueue queue(witness);
+  CHECK(queue.Put(Of(0, 1), At(0)) == QueueResult::kInvalid);
+  CHECK(queue.Put(Of(1, 1), At(1)) == QueueResult::kDone);
+  CHECK(queue.Put(Of(1, 1), At(2)) == QueueResult::kOutOfPlace);  // it waits
+  Run(queue, {{1}});
+  CHECK(queue.Put(Of(1, 5), At(3)) == QueueResult::kRequeued);
+  CHECK(witness.notes->states.at(1).enqueued == At(3));
+  CHECK(witness.notes->states.at(1).request.output_tokens == Estimate::Exact(1));
+  CHECK(Done(queue.Erase({1})));
+  CHECK(queue.Put(Of(1, 5), At(4)) == QueueResult::kDone);
+}
+
+TEST_CASE("a request is restated: its prompt has grown, and it has come anew") {
+  Witness witness;
+  WaitingQueue queue(witness);
+  Request r = Of(1, 10);
+  r.prompt_tokens = {100};
+  CHECK(Done(queue.Push(r, At(1))));
+  const auto seen = [&]() -> const Request& { return witness.notes->states.at(1).request; };
+  CHECK(Done(queue.Revise({.request = {1}}, At(2), {.prompt_tokens = Tokens{300}})));
+  CHECK(seen().prompt_tokens == Tokens{300});
+  CHECK(seen().arrival == At(1));
+  CHECK(Done(queue.Revise({.request = {1}, .priority = 3}, At(4), {.arrival = At(3)})));
+  CHECK(seen().arrival == At(3));
+  CHECK(seen().priority == 3);
+  CHECK(Done(queue.Revise({.request = {1}}, At(5), {.arrival = kUnset})));
+  CHECK(seen().arrival == At(5));
+  CHECK(seen().workflow_arrival == At(1));
+  CHECK(seen().prompt_tokens == Tokens{300});
+
+  WaitingQueue order(Sjf{});
+  for (std::uint64_t id : {1u, 2u, 3u}) order.Push(Of(id, 1), At(static_cast<std::int64_t>(id)));
+  CHECK(Done(order.Revise({.request = {1}}, At(4), {.arrival = At(4)})));
+  CHECK(First(order) == Ids{{2}, {3}, {1}});
+}
+
+TEST_CASE("a queue tells its policy's traits") {
+  CHECK(AnyWaitingQueue(*MakePolicy("aged(fcfs,threshold=3)")).traits() == PolicyTraits{.ages = true});
+  CHECK(WaitingQueue(Sjf{}).traits() == PolicyTraits{.fixed = true});
+}
+
 TEST_CASE("steps are counted from when it was picked, whoever else runs") {
   // Promoted for two steps; of these it takes one, then calls a tool, and comes back.
   for (const int steps : {1, 2}) {
@@ -411,9 +505,16 @@ TEST_CASE("what is taken and given back loses nothing") {
         } else if (what < 0.75) {
           both([&](auto& q) { return q.Erase(any); });
           std::erase(running, any);
+        } else if (what < 0.85) {
+          both([&, tokens = Tokens{static_cast<std::int32_t>(random.Below(300))}](auto& q) {
+            return q.Computed({any, tokens, {1}});
+          });
         } else {
           const Revised e = {.request = any, .output_tokens = Estimate::Exact(static_cast<double>(random.Below(300)))};
-          both([&](auto& q) { return q.Revise(e, now); });
+          const AnyWaitingQueue::Restated restated = {.prompt_tokens = Tokens{static_cast<std::int32_t>(last)},
+                                                      .arrival = now};
+          const bool anew = random.Chance(0.3);
+          both([&](auto& q) { return anew ? q.Revise(e, now, restated) : q.Revise(e, now); });
         }
       };
       for (int step = 0; step < 150; ++step) {
@@ -455,12 +556,24 @@ TEST_CASE("whatever a host does, nobody is lost or named twice") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
     WaitingQueue queue(AnyPolicy(Aged(Sjf{}, {.threshold = 4, .quantum = 3})), 10);
-    enum class Where { kWaiting, kRunning, kPaused };
+    enum class Where { kWaiting, kRunning, kPaused, kHeld };
     std::map<std::uint64_t, Where> model;
     for (int i = 0; i < 2000; ++i) {
       const std::uint64_t id = random.Below(30);
       const auto at = model.find(id);
-      switch (random.Below(5)) {
+      switch (random.Below(7)) {
+        case 5:
+          REQUIRE(Done(queue.Hold({id})) ==
+                  (at != model.end() && at->second != Where::kHeld && at->second != Where::kPaused));
+          if (at != model.end() && at->second != Where::kPaused) at->second = Where::kHeld;
+          break;
+        case 6:
+          REQUIRE(queue.Put(Of(id, 3), {}) == (id == 0                         ? QueueResult::kInvalid
+                                               : at == model.end()             ? QueueResult::kDone
+                                               : at->second == Where::kWaiting ? QueueResult::kOutOfPlace
+                                                                               : QueueResult::kRequeued));
+          if (id != 0) model[id] = Where::kWaiting;
+          break;
         case 0:
           REQUIRE(Done(queue.Push(Of(id, static_cast<double>(random.Below(9))), {})) == (id != 0 && at == model.end()));
           if (id != 0) model.emplace(id, Where::kWaiting);
@@ -480,16 +593,22 @@ TEST_CASE("whatever a host does, nobody is lost or named twice") {
           break;
         default: {
           const Ids first = First(queue, random.Below(4));
-          Run(queue, first);
           for (RequestId picked : first) {
             REQUIRE(model.at(picked.value) == Where::kWaiting);
             model.at(picked.value) = Where::kRunning;
           }
+          std::vector<AnyWaitingQueue::Ran> ran;
+          for (RequestId picked : first) ran.push_back({picked});
+          ran.push_back({{id}});  // wherever it is
+          const bool runs = at != model.end() && at->second != Where::kPaused;
+          REQUIRE(queue.End(ran, {}) == first.size() + (runs ? 1 : 0));
+          if (runs) at->second = Where::kRunning;
         }
       }
       std::size_t waiting = 0;
       for (const auto& [key, where] : model) {
         REQUIRE(queue.contains({key}) == (where == Where::kWaiting));
+        REQUIRE((queue.place({key}) == QueuePlace::kRunning) == (where == Where::kRunning));
         waiting += where == Where::kWaiting ? 1 : 0;
       }
       REQUIRE(queue.size() == waiting);

@@ -306,7 +306,10 @@ enum {  // takt_event.revised.told: the fields of the request that hold from her
   TAKT_TOLD_EXPIRES_AT = 16,
   TAKT_TOLD_PRIORITY = 32,
   TAKT_TOLD_SEQUENCES = 64,  // may only fall: sequences that have ended
-  TAKT_TOLD_NEXT_CALL = 128
+  TAKT_TOLD_NEXT_CALL = 128,
+  // of takt_queue_revise alone: the next input of a session that is streamed
+  TAKT_TOLD_PROMPT_TOKENS = 256,
+  TAKT_TOLD_ARRIVAL = 512  // of the request; that of its workflow stays
 };
 
 // A fact, 64 bytes. Pointers in it are read during the call.
@@ -759,7 +762,9 @@ TAKT_API takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* r
 
 // For hosts that keep admission and KV to themselves. An iteration: begin; top, and take or hold what it names, as
 // often as the host likes; end, with what ran. A take is no admission: what is taken, and not named by end or given
-// back by requeue before, waits as though nothing had happened. Requests may come, change and go at any time.
+// back by requeue before, waits as though nothing had happened. Requests may come, change and go at any time. What end
+// names need not have been taken: begin, one list, off which the host reads its looks and takes, and end are the
+// cheapest iteration (docs/guide/c.md).
 typedef struct takt_queue takt_queue;
 
 typedef struct takt_queue_options {
@@ -776,9 +781,10 @@ TAKT_API takt_status takt_queue_create(const takt_queue_options* options, takt_q
                                        takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_queue_destroy(takt_queue* queue) TAKT_NOEXCEPT;
 TAKT_API const char* takt_queue_policy(const takt_queue* queue) TAKT_NOEXCEPT;
+TAKT_API uint32_t takt_queue_traits(const takt_queue* queue) TAKT_NOEXCEPT;  // TAKT_TRAIT_..., as takt_ranker_traits
 
-// What became of a call that names a request. Below 0: a takt_status, negated. Where it is not TAKT_RESULT_DONE,
-// nothing has changed.
+// What became of a call that names a request. Below 0: a takt_status, negated. Where it is neither TAKT_RESULT_DONE nor
+// TAKT_RESULT_REQUEUED, nothing has changed.
 typedef int32_t takt_result;
 enum {
   TAKT_RESULT_DONE = 0,
@@ -786,7 +792,8 @@ enum {
   TAKT_RESULT_IN_USE = 2,  // the id is that of one which is here
   TAKT_RESULT_INVALID = 3,  // no id, or no sequence
   TAKT_RESULT_OUT_OF_PLACE = 4,  // it is not where the call expects it, or no iteration has begun
-  TAKT_RESULT_ENDED = 5
+  TAKT_RESULT_ENDED = 5,
+  TAKT_RESULT_REQUEUED = 6  // of takt_queue_put: it was known, and waits again
 };
 enum {  // where a request stands
   TAKT_PLACE_NONE = 0,
@@ -801,6 +808,8 @@ TAKT_API size_t takt_queue_size(const takt_queue* queue) TAKT_NOEXCEPT;  // requ
 TAKT_API takt_result takt_queue_place(const takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // TAKT_PLACE_...
 
 TAKT_API takt_result takt_queue_push(takt_queue* queue, const takt_request* request, int64_t now) TAKT_NOEXCEPT;
+// Push, or requeue where the request is known: TAKT_RESULT_DONE or TAKT_RESULT_REQUEUED. What is known of it stays.
+TAKT_API takt_result takt_queue_put(takt_queue* queue, const takt_request* request, int64_t now) TAKT_NOEXCEPT;
 // Its id says which; `told` (TAKT_TOLD_...) what holds from here on.
 TAKT_API takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told,
                                        int64_t now) TAKT_NOEXCEPT;
@@ -833,12 +842,15 @@ typedef struct takt_pressure {
 } takt_pressure;
 TAKT_API void takt_pressure_init(takt_pressure* pressure, size_t size) TAKT_NOEXCEPT;
 
-// `ran` names what the iteration took in, taken before or not, and may name what ran already, for its tokens.
-// `pressure` may be NULL.
+// `ran` names what the iteration took in, taken before, held or neither, and may name what ran already, for its tokens.
+// *counted of them (may be NULL) run; the others are not here, or in a tool call. `pressure` may be NULL.
 TAKT_API takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure,
-                                    int64_t now) TAKT_NOEXCEPT;
-// What was computed for requests that run, where the host learns it after the end; *counted of them (may be NULL) do.
-TAKT_API takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n,
+                                    int64_t now, size_t* counted) TAKT_NOEXCEPT;
+// What was computed in a step, where the host learns it after the end: for requests that run, or have run and lost
+// their place meanwhile. *counted of them (may be NULL) are such. Each other request that runs has yielded
+// `rest_output` tokens per sequence, so that only what went otherwise needs a name; what runs but was not in that step
+// needs one, too, without tokens. With 0 nothing is said of the others.
+TAKT_API takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n, int32_t rest_output,
                                          size_t* counted) TAKT_NOEXCEPT;
 
 // A request on the host's engine, and the KV blocks that preempting it would free.

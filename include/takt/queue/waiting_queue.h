@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -14,12 +15,13 @@
 #include "takt/base/slot_table.h"
 #include "takt/policy/any_policy.h"
 #include "takt/queue/rank_queue.h"
+#include "takt/queue/ranker.h"
 #include "takt/state/request_parts.h"
 #include "takt/state/revise.h"
 
 namespace takt {
 
-// What became of a call that names a request. Where it is not kDone, nothing has changed.
+// What became of a call that names a request. Where it is neither kDone nor kRequeued, nothing has changed.
 enum class QueueResult : std::uint8_t {
   kDone,
   kUnknown,     // no such request is here
@@ -27,9 +29,10 @@ enum class QueueResult : std::uint8_t {
   kInvalid,     // no id, or no sequence
   kOutOfPlace,  // it is not where the call expects it, or no iteration has begun
   kEnded,       // an exception has left a call half-way
+  kRequeued,    // of Put: it was known, and waits again
 };
 constexpr auto NamesOf(QueueResult) {
-  return std::to_array<std::string_view>({"done", "unknown", "in_use", "invalid", "out_of_place", "ended"});
+  return std::to_array<std::string_view>({"done", "unknown", "in_use", "invalid", "out_of_place", "ended", "requeued"});
 }
 
 // Where a request of a queue stands.
@@ -54,6 +57,10 @@ constexpr auto NamesOf(QueuePlace) {
 //   }
 //   queue.End(ran, now);                    // what ran; the others that were taken have their places again
 //
+// What End names need not have been taken. So a host to which each call is dear, one in Python for instance, makes
+// three calls an iteration: Begin, one List off which it reads its looks and takes, and End. Under vLLM's scheduler 33
+// single calls a step took 2 to 5 % of its time, and these three nothing that could be measured.
+//
 // To take a request is not to admit it: what is taken and not named by End, or given back by Requeue before it, waits
 // as though nothing had happened: with its rank, the count of its waiting, and its promotion; no policy is told.
 // Requests may be added, revised and erased at any time, also between Begin and End, and are in the order at once.
@@ -69,6 +76,12 @@ class WaitingQueue {
   struct Ran {
     RequestId request;
     Tokens prefill{0}, output{0};  // known tokens; new ones per sequence
+  };
+  // What Revise may tell beyond the event of the same name: a request's next input has come, as of a session that is
+  // streamed. A scheduler, which has computed the prompt that it knows, takes none of it.
+  struct Restated {
+    std::optional<Tokens> prompt_tokens = {};
+    std::optional<TimePoint> arrival = {};  // kUnset: the present. The workflow's arrival stays
   };
   // A request on the host's engine, and the KV that preempting it would free.
   struct Holding {
@@ -95,6 +108,7 @@ class WaitingQueue {
   bool iterating() const { return iterating_; }
   const Policy& policy() const { return queue_.policy(); }
   Policy& policy() { return queue_.policy(); }
+  PolicyTraits traits() const { return TraitsOf(queue_.policy()); }
 
   // An exception has left a call half-way, from a policy of the host's, say. No request is known from then on, and
   // nothing happens any more.
@@ -122,6 +136,14 @@ class WaitingQueue {
     return Done();
   }
 
+  // Push, or Requeue where the request is known: kDone or kRequeued. What is known of it stays; Revise tells what is
+  // new.
+  QueueResult Put(const Request& request, TimePoint now) {
+    if (place(request.id) == QueuePlace::kNone) return Push(request, now);
+    const QueueResult requeued = Requeue(request.id, now);
+    return requeued == QueueResult::kDone ? QueueResult::kRequeued : requeued;
+  }
+
   // Ended or cancelled, wherever it was.
   QueueResult Erase(RequestId id) {
     Slot slot;
@@ -135,21 +157,17 @@ class WaitingQueue {
   }
 
   // New knowledge about a request, wherever it is.
-  QueueResult Revise(const Revised& e, TimePoint now) {
+  QueueResult Revise(const Revised& e, TimePoint now, const Restated& restated = {}) {
     Slot slot;
     if (const QueueResult r = Find(e.request, slot); r != QueueResult::kDone) return r;
     inside_ = true;
-    Entry& entry = table_[slot];
-    const bool taken = entry.place == QueuePlace::kTaken;
-    if (taken) queue_.PutBack(slot, entry.state, begun_);
-    internal::Revise(entry.state.request, e);
-    Tell(e, now);
-    if (taken || entry.place == QueuePlace::kWaiting) {
-      queue_.Update(slot, entry.state, now);
-    } else {
-      queue_.Enter(entry.state, now);
-    }
-    if (taken) queue_.SetAside(slot);
+    Change(slot, now, [&](RequestState& state) {
+      internal::Revise(state.request, e);
+      if (restated.prompt_tokens) state.request.prompt_tokens = *restated.prompt_tokens;
+      if (restated.arrival) state.request.arrival = *restated.arrival == kUnset ? now : *restated.arrival;
+      Tell(e, now);
+    });
+    if (!Ordered(slot)) queue_.Enter(table_[slot].state, now);
     return Done();
   }
 
@@ -190,9 +208,7 @@ class WaitingQueue {
     if (!iterating_ || table_[slot].place != QueuePlace::kWaiting) return QueueResult::kOutOfPlace;
     inside_ = true;
     queue_.SetAside(slot);
-    table_[slot].place = QueuePlace::kTaken;
-    table_[slot].taken_at = static_cast<std::uint32_t>(taken_.size());
-    taken_.push_back(slot);
+    Join(taken_, slot, QueuePlace::kTaken);
     Foresee();
     return Done();
   }
@@ -232,7 +248,7 @@ class WaitingQueue {
     if (table_[slot].place == QueuePlace::kWaiting) return QueueResult::kOutOfPlace;
     inside_ = true;
     if (table_[slot].place == QueuePlace::kTaken) {
-      Untake(slot);
+      Unlist(taken_, slot);
       PutBack(slot);
     } else {
       const std::int64_t steps_run = Leave(slot);
@@ -241,44 +257,67 @@ class WaitingQueue {
     return Done();
   }
 
-  // The iteration is over. `ran` names what it took in, taken before or not, and may name what ran already, for its
-  // tokens. Waiting is counted in iterations in which anything ran, whether it is named or runs on. `pressure`, for
-  // policies that price resources: what kept the first of the queue out, as the host saw it.
-  void End(std::span<const Ran> ran, TimePoint now, const QueuePressure* pressure = nullptr) {
-    if (inside_) return;
+  // The iteration is over. `ran` names what it took in, taken before, held or neither, and may name what ran already,
+  // for its tokens. Waiting is counted in iterations in which anything ran, whether it is named or runs on. `pressure`,
+  // for policies that price resources: what kept the first of the queue out, as the host saw it. Returns how many of
+  // `ran` run; the others are not here, or in a tool call.
+  std::size_t End(std::span<const Ran> ran, TimePoint now, const QueuePressure* pressure = nullptr) {
+    if (inside_) return 0;
     inside_ = true;
     now_ = std::max(now, now_);
+    std::size_t counted = 0;
     for (const Ran& r : ran) {
       const Slot slot = table_.Find(r.request);
-      if (slot == kNoSlot) continue;
+      if (slot == kNoSlot || table_[slot].place == QueuePlace::kPaused) continue;
       Entry& entry = table_[slot];
-      if (entry.place == QueuePlace::kWaiting || entry.place == QueuePlace::kTaken) {
+      if (entry.place != QueuePlace::kRunning) {
         Leave(slot);
-        entry.place = QueuePlace::kRunning;
+        Join(running_, slot, QueuePlace::kRunning);
         entry.state.has_run = true;
         entry.picked_at = iterations_;
-        ++running_;
       }
-      if (entry.place == QueuePlace::kRunning && (r.prefill.value > 0 || r.output.value > 0)) Charge(entry, r);
+      if (r.prefill.value > 0 || r.output.value > 0) Charge(entry.state, r.prefill, r.output);
+      ++counted;
     }
     GiveBack();
     iterating_ = false;
-    const bool something_ran = running_ > 0;
+    const bool something_ran = !running_.empty();
     queue_.EndPlan(something_ran);
     iterations_ += something_ran ? 1 : 0;
     if (pressure != nullptr) queue_.TellPressure(*pressure, now);
     inside_ = false;
+    return counted;
   }
 
-  // For policies that charge for tokens: what was computed for a request that runs, at any time after the End that
-  // named it.
+  // For policies that charge for tokens: what was computed for a request that runs, or has run and lost its place
+  // meanwhile, at any time after the End that named it.
   QueueResult Computed(const Ran& ran) {
     Slot slot;
     if (const QueueResult r = Find(ran.request, slot); r != QueueResult::kDone) return r;
-    if (table_[slot].place != QueuePlace::kRunning) return QueueResult::kOutOfPlace;
+    if (!table_[slot].state.has_run) return QueueResult::kOutOfPlace;
     inside_ = true;
-    Charge(table_[slot], ran);
+    Change(slot, now_, [&](RequestState& state) { Charge(state, ran.prefill, ran.output); });
     return Done();
+  }
+
+  // The same of a whole step: besides, each request that runs and is not named has yielded `rest_output` tokens, so
+  // that only what went otherwise needs a name. What runs but was not in that step needs one, too, without tokens.
+  // Returns how many of `ran` were counted. O(running) where `rest_output` is not 0.
+  std::size_t Computed(std::span<const Ran> ran, Tokens rest_output) {
+    std::size_t counted = 0;
+    ++told_;
+    for (const Ran& r : ran) {
+      if (Computed(r) != QueueResult::kDone) continue;
+      table_[table_.Find(r.request)].told = told_;
+      ++counted;
+    }
+    if (inside_ || rest_output.value <= 0) return counted;
+    inside_ = true;
+    for (const Slot slot : running_) {
+      if (table_[slot].told != told_) Charge(table_[slot].state, {0}, rest_output);
+    }
+    inside_ = false;
+    return counted;
   }
 
   // Which of `holding` to preempt for `needed` blocks: fills `victims`, worst rank first, promoted ones last, never one
@@ -319,8 +358,9 @@ class WaitingQueue {
   struct Entry {
     RequestState state = {};
     QueuePlace place = QueuePlace::kNone;
-    std::uint32_t taken_at = 0;  // in taken_, while it is taken
+    std::uint32_t at = 0;  // in taken_ or running_, while it is taken or runs
     std::int64_t picked_at = 0;  // iterations_ when it began to run
+    std::uint64_t told = 0;  // told_ when Computed named it last
   };
   struct Candidate {
     internal::VictimRank rank;
@@ -344,6 +384,7 @@ class WaitingQueue {
     table_.Reserve(slots);
     queue_.Reserve(slots);
     taken_.reserve(slots);
+    running_.reserve(slots);
     slots_reserved_ = slots;
   }
   QueueResult Done() {
@@ -378,19 +419,39 @@ class WaitingQueue {
     const std::int64_t steps_run = StepsRun(slot);
     switch (table_[slot].place) {
       case QueuePlace::kWaiting: queue_.Erase(slot); break;
-      case QueuePlace::kTaken: Untake(slot), queue_.LetGo(slot); break;
-      case QueuePlace::kRunning: --running_; break;
+      case QueuePlace::kTaken: Unlist(taken_, slot), queue_.LetGo(slot); break;
+      case QueuePlace::kRunning: Unlist(running_, slot); break;
       default: break;
     }
     return steps_run;
   }
 
-  void Untake(Slot slot) {
-    const std::uint32_t at = table_[slot].taken_at;
-    taken_[at] = taken_.back();
-    table_[taken_[at]].taken_at = at;
-    taken_.pop_back();
+  void Join(std::vector<Slot>& list, Slot slot, QueuePlace place) {
+    table_[slot].place = place;
+    table_[slot].at = static_cast<std::uint32_t>(list.size());
+    list.push_back(slot);
   }
+  void Unlist(std::vector<Slot>& list, Slot slot) {
+    const std::uint32_t at = table_[slot].at;
+    list[at] = list.back();
+    table_[list[at]].at = at;
+    list.pop_back();
+  }
+
+  bool Ordered(Slot slot) const {
+    return table_[slot].place == QueuePlace::kWaiting || table_[slot].place == QueuePlace::kTaken;
+  }
+  // Changes what is known of a request, and its rank with it where it has one.
+  template <class F>
+  void Change(Slot slot, TimePoint now, F&& change) {
+    RequestState& state = table_[slot].state;
+    const bool taken = table_[slot].place == QueuePlace::kTaken;
+    if (taken) queue_.PutBack(slot, state, begun_);
+    change(state);
+    if (Ordered(slot)) queue_.Update(slot, state, now);
+    if (taken) queue_.SetAside(slot);
+  }
+
   void PutBack(Slot slot) {
     queue_.PutBack(slot, table_[slot].state, begun_);  // a key that moves is as of then, like those of the others
     table_[slot].place = QueuePlace::kWaiting;
@@ -401,13 +462,12 @@ class WaitingQueue {
   }
 
   // No sum overflows, whatever the host tells.
-  void Charge(Entry& entry, const Ran& ran) {
+  void Charge(RequestState& state, Tokens prefill, Tokens output) {
     const auto meant = [](Tokens tokens) {
       return std::clamp(tokens, Tokens{0}, Tokens{internal::kMostRequestTokens});
     };
-    Tokens& generated = entry.state.generated;
-    generated = std::min(generated + meant(ran.output), Tokens{internal::kMostContext});
-    queue_.Scheduled(entry.state, meant(ran.prefill), meant(ran.output));
+    state.generated = std::min(state.generated + meant(output), Tokens{internal::kMostContext});
+    queue_.Scheduled(state, meant(prefill), meant(output));
   }
 
   template <class E>
@@ -418,11 +478,11 @@ class WaitingQueue {
   internal::RankQueue<Policy> queue_;
   IdTable<RequestId, Entry> table_;
   internal::RequestParts parts_;
-  std::vector<Slot> taken_;
+  std::vector<Slot> taken_, running_;
   TimePoint now_ = kUnset;  // the latest that was told
   TimePoint begun_ = kUnset;  // of the last Begin
   std::int64_t iterations_ = 0;  // in which something ran
-  std::int64_t running_ = 0;
+  std::uint64_t told_ = 0;  // whole steps, by Computed
   bool iterating_ = false;  // between Begin and End
   bool inside_ = false;  // a call; between calls: one was left half-way
   std::size_t slots_reserved_ = 0;
