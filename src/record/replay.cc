@@ -1,6 +1,4 @@
 // Does again what a log says, and compares.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
@@ -41,17 +39,12 @@ void ReplayOracle::Reserve(StepId, std::span<KvReservation> wishes) {
 
 namespace {
 
-template <class T>
-std::string TextOf(const T& x) {
-  std::string text;
-  internal::Printer(text).Text(x);
-  return text;
-}
+using internal::TextOf;
 
 template <class T>
 std::string Differ(std::string_view name, const T& logged, const T& replayed) {
   return logged == replayed ? std::string()
-                            : fmt::format("{}: {} logged, {} replayed", name, TextOf(logged), TextOf(replayed));
+                            : TextOf(name, ": ", TextOf(logged), " logged, ", TextOf(replayed), " replayed");
 }
 
 // The first element in which two lists differ.
@@ -59,8 +52,8 @@ template <class T>
 std::string DifferIn(std::string_view name, std::span<const T> logged, std::span<const T> replayed) {
   const auto [a, b] = std::ranges::mismatch(logged, replayed);
   if (a == logged.end() && b == replayed.end()) return {};
-  return fmt::format("{}[{}]: {} logged, {} replayed", name, a - logged.begin(),
-                     a == logged.end() ? "nothing" : TextOf(*a), b == replayed.end() ? "nothing" : TextOf(*b));
+  return TextOf(name, "[", a - logged.begin(), "]: ", a == logged.end() ? "nothing" : TextOf(*a), " logged, ",
+                b == replayed.end() ? "nothing" : TextOf(*b), " replayed");
 }
 
 // The first that is not empty.
@@ -72,7 +65,7 @@ std::string FirstOf(std::initializer_list<std::string> texts) {
 // What differs first between two plans; empty where nothing does.
 std::string Compare(const PlanDigest& logged, const PlanDigest& replayed) {
   const auto list = [](std::string_view name, std::uint64_t a, std::uint64_t b) {
-    return a == b ? std::string() : fmt::format("{}: other content", name);
+    return a == b ? std::string() : TextOf(name, ": other content");
   };
   return FirstOf({Differ("id", logged.id, replayed.id), Differ("entries", logged.entries, replayed.entries),
                   list("run", logged.run, replayed.run), list("moves", logged.moves, replayed.moves),
@@ -136,7 +129,7 @@ class Replayer {
   bool CutOff() const { return !record_ && scheduler_->options().kv == KvMode::kOracle; }
 
   absl::Status OutOfPlace(std::string_view what) const {
-    return absl::DataLossError(fmt::format("log record at byte {}: {}", offset_, what));
+    return absl::DataLossError(TextOf("log record at byte ", offset_, ": ", what));
   }
 
   void Note(std::string difference) {
