@@ -20,7 +20,7 @@ struct Estimate {
   static constexpr std::array<double, 5> kNormal = {-1.2815515655446004, -0.6744897501960817, 0, 0.6744897501960817,
                                                     1.2815515655446004};
 
-  double mean = -1;
+  double mean = -1;  // below 0: unknown
   std::array<float, 5> quantiles = {};  // at kLevels
 
   static constexpr Estimate Exact(double x) {
