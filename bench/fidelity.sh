@@ -1,6 +1,6 @@
 #!/bin/bash
 # How well the simulator predicts tiny_engine: fits a profile to one run, then compares what the simulator says of other
-# runs with what the engine measures. docs/simulator/fidelity.md tells what came out. In real time, so on a quiet machine; from the
+# runs with what the engine measures. docs/background/fidelity.md has the results. In real time, so on a quiet machine; from the
 # build's folder:
 #
 #   ../../bench/fidelity.sh TRACES OUT          # TRACES: the folder with the public traces; OUT: for all files

@@ -1,4 +1,4 @@
-// What the solvers take for whole clusters, on instances made as those that docs/planning/milp.md lists: rates from the
+// What the solvers take for whole clusters, on instances made as those that docs/howto/milp.md lists: rates from the
 // profiles that are compiled in, routings from a grid of thresholds over random scores.
 //
 // BM_Cluster/INSTANCE/SOLVER    the extended problem, explanations and decoding included

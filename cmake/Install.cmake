@@ -41,11 +41,11 @@ foreach(_component takt_development takt_c)
     DESTINATION ${_takt_cmake_dir} COMPONENT ${_component})
 endforeach()
 
-# pkg-config: takt, and takt-core, takt-learning, takt-sim, takt-planning; takt_c.
+# pkg-config: takt_core, takt, takt_learning, takt_sim, takt_planning and takt_c, as the targets are.
 file(RELATIVE_PATH _takt_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # so that the tree can be moved
 string(REGEX REPLACE "/$" "" _takt_pc_prefix ${_takt_pc_prefix})
-# takt_pc(NAME description LIBS flags REQUIRES packages PRIVATE packages COMPONENT component): a static library leaves
-# private ones to its user.
+# takt_pc(NAME description LIBS flags CFLAGS flags REQUIRES packages PRIVATE packages COMPONENT component): a library that
+# is an archive leaves what it links privately to its user, with and without --static.
 function(takt_pc name description)
   cmake_parse_arguments(_pc "" "LIBS;REQUIRES;PRIVATE;CFLAGS;COMPONENT" "" ${ARGN})
   if(NOT _pc_COMPONENT)
@@ -53,17 +53,24 @@ function(takt_pc name description)
   endif()
   if(NOT BUILD_SHARED_LIBS)
     string(APPEND _pc_REQUIRES " ${_pc_PRIVATE}")
+    set(_pc_PRIVATE "")
   endif()
   configure_file(cmake/takt.pc.in ${name}.pc @ONLY)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${_pc_COMPONENT})
 endfunction()
-takt_pc(takt-core "${PROJECT_DESCRIPTION}: the headers" REQUIRES "absl_status absl_statusor")
-takt_pc(takt "${PROJECT_DESCRIPTION}" LIBS -ltakt CFLAGS -DTAKT_COMPILED=1 REQUIRES takt-core PRIVATE "fmt zlib")
-takt_pc(takt-learning "takt: predictors" LIBS -ltakt_learning REQUIRES takt PRIVATE "fmt zlib")
-takt_pc(takt-sim "takt: workloads and the simulator" LIBS -ltakt_sim REQUIRES takt-learning PRIVATE "fmt zlib")
-takt_pc(takt-planning "takt: plans of clusters" LIBS -ltakt_planning REQUIRES takt-sim
+takt_pc(takt_core "${PROJECT_DESCRIPTION}: the headers" REQUIRES "absl_status absl_statusor")
+takt_pc(takt "${PROJECT_DESCRIPTION}" LIBS -ltakt CFLAGS -DTAKT_COMPILED=1 REQUIRES takt_core PRIVATE zlib)
+takt_pc(takt_learning "takt: predictors" LIBS -ltakt_learning REQUIRES takt PRIVATE zlib)
+takt_pc(takt_sim "takt: workloads and the simulator" LIBS -ltakt_sim REQUIRES takt_learning PRIVATE "fmt zlib")
+takt_pc(takt_planning "takt: plans of clusters" LIBS -ltakt_planning REQUIRES takt_sim
   PRIVATE "fmt${_takt_solver_requires}")
 if(TARGET takt_c)
   takt_pc(takt_c "${PROJECT_DESCRIPTION}: the C interface" LIBS -ltakt_c COMPONENT takt_c)
 endif()
+
+# What a host's author reads: the pages, and the examples with a project that builds them.
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT takt_documentation)
+install(FILES README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  COMPONENT takt_documentation)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT takt_documentation)

@@ -65,7 +65,7 @@ void AddEngine(Group group, Arguments& to) {
             "which request first; with --trace several times, to compare with the first [fcfs]; see 'takt policies'");
   group.Add("--option", to.common.options, "K=V",
             "how the scheduler or a policy behaves: preempt=by_rank, preempt_action=out, pause=swap_all, "
-            "chunk_tokens=64, ... (docs/guide/cli.md lists them)");
+            "chunk_tokens=64, ... (docs/reference/cli.md lists them)");
 }
 
 void AddTrace(CLI::App& app, Arguments& to) {

@@ -1,4 +1,4 @@
-// tiny_engine: a trace in real time, or a server. docs/guide/tiny_engine.md
+// tiny_engine: a trace in real time, or a server. docs/howto/tiny_engine.md
 #include <utility>
 #include <variant>
 

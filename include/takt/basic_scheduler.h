@@ -55,8 +55,8 @@ struct Explanation {
   KeyParts key_parts = {};  // what its key came from, where the policy tells
   bool promoted = false;    // by aging: before all that are not
   std::int64_t ahead = 0;   // waiting requests before it
-  Tokens known{0}, computed{0}, in_flight{0}, generated{0};
-  Blocks kv_blocks{0}, cpu_blocks{0};
+  Tokens known{0}, computed{0}, in_flight{0}, generated{0};  // of its context: in all, computed, in flight; output
+  Blocks kv_blocks{0}, cpu_blocks{0};                        // that it holds, on the GPU and in the host's memory
 };
 
 // The policy of a scheduler that is given none. That of one which chooses it at run time is in scheduler.h.

@@ -12,7 +12,7 @@
 //     if (a.kind == CascadeAction::kFail) Fail(a.request);
 //   }
 //
-// The host keeps the requests and the last answer of each. docs/planning/cascade_router.md tells more.
+// The host keeps the requests and the last answer of each. docs/howto/cascade_router.md tells more.
 #ifndef TAKT_CASCADE_ROUTER_H_
 #define TAKT_CASCADE_ROUTER_H_
 

@@ -2,6 +2,10 @@
 #ifndef TAKT_CONFIG_H_
 #define TAKT_CONFIG_H_
 
+#if __cplusplus < 202002L
+#error "takt is C++20: compile with -std=c++20, or later"
+#endif
+
 // TAKT_ASSERT(condition): a broken contract of takt's or of its host's. Define it yourself to route it to
 // your own handler; by default it is the standard assert, and nothing where NDEBUG is defined.
 #ifndef TAKT_ASSERT

@@ -6,7 +6,7 @@
 //   recorder.Flush();
 //   absl::StatusOr<LogReplay> replay = ReplayLog(bytes);   // here, or on another machine, years later
 //
-// The format is described in docs/guide/record.md.
+// The format is described in docs/howto/record.md.
 #ifndef TAKT_RECORD_H_
 #define TAKT_RECORD_H_
 

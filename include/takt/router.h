@@ -9,7 +9,7 @@
 //   router.On(RequestServed{request.id, instance, tokens}, now);  // with it, where policies go by service
 //
 // Workflows may be declared: their calls then wait until the stages before theirs have ended, and have deadlines by the
-// time that is left (docs/guide/workflows.md).
+// time that is left (docs/howto/workflows.md).
 //
 // Call Place after events, and at wake_at(). A request that fits nowhere now waits here, under the router's policy.
 // After InstanceDown the host forgets what that instance held: Place names those requests again, each once.

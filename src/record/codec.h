@@ -1,4 +1,4 @@
-// How values become bytes in a log: see docs/guide/record.md.
+// How values become bytes in a log: see docs/howto/record.md.
 #ifndef TAKT_SRC_RECORD_CODEC_H_
 #define TAKT_SRC_RECORD_CODEC_H_
 

@@ -1,6 +1,4 @@
 // Logs as lines for people.
-#include <fmt/format.h>
-
 #include <iterator>
 #include <string>
 #include <variant>
@@ -27,7 +25,7 @@ struct LineOf {
   }
 
   void operator()(const LogStart& r) {
-    line += fmt::format("start policy={} pause={}", r.policy, r.pause);
+    line += TextOf("start policy=", r.policy, " pause=", r.pause);
     Printer(line).Pairs(r.options, " ");
   }
   void operator()(const LogEvent& r) {
@@ -43,12 +41,12 @@ struct LineOf {
     r.plan ? Printer(line).Pairs(*r.plan, " ") : Printer(line).Pairs(r.digest, " ");
   }
   void operator()(const LogCommit& r) {
-    Head(r.now, fmt::format("commit step={} rows=", r.step.value));
+    Head(r.now, TextOf("commit step=", r.step.value, " rows="));
     Printer(line).Text(r.rows);
     if (r.rest_as_planned) line += " rest=as_planned";
   }
   void operator()(const LogAnswer& r) {
-    line += fmt::format("  oracle {} ", Name(r.question));
+    line += TextOf("  oracle ", Name(r.question), " ");
     r.question == OracleQuestion::kReserve ? Printer(line).Text(r.granted) : Printer(line).Text(r.value);
     if (!r.for_ever.empty()) line += " refused_for_ever=", Printer(line).Text(r.for_ever);
   }
@@ -69,7 +67,7 @@ absl::Status DumpLog(std::string_view bytes, const std::function<void(std::strin
     std::visit(internal::LineOf{line}, **record);
     out(line);
   }
-  if (reader->truncated()) out(fmt::format("(cut off at byte {})", reader->offset()));
+  if (reader->truncated()) out(internal::TextOf("(cut off at byte ", reader->offset(), ")"));
   return absl::OkStatus();
 }
 

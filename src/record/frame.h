@@ -1,4 +1,4 @@
-// How records stand in a log, one after the other, and how damage is told from an end: see docs/guide/record.md.
+// How records stand in a log, one after the other, and how damage is told from an end: see docs/howto/record.md.
 #ifndef TAKT_SRC_RECORD_FRAME_H_
 #define TAKT_SRC_RECORD_FRAME_H_
 

@@ -1,6 +1,5 @@
 #include "takt/record.h"
 
-#include <fmt/format.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -281,8 +280,8 @@ absl::StatusOr<LogReader> LogReader::Open(std::string_view bytes) {
   }
   const int version = static_cast<unsigned char>(bytes[internal::kLogMagic.size()]);
   if (version != internal::kLogVersion) {
-    return absl::InvalidArgumentError(
-        fmt::format("log version {}: this library reads version {}", version, int{internal::kLogVersion}));
+    return absl::InvalidArgumentError("log version " + std::to_string(version) + ": this library reads version " +
+                                      std::to_string(internal::kLogVersion));
   }
   LogReader reader(bytes);
   reader.at_ = internal::kLogHeaderBytes;
@@ -298,7 +297,7 @@ absl::StatusOr<std::optional<LogRecord>> LogReader::Next() {
   }
   LogRecord record;
   if (frame.state == Frame::State::kDamaged) return Damaged("its checksum does not match");
-  if (!internal::EmplaceAt(record, frame.kind)) return Damaged(fmt::format("there is no record kind {}", frame.kind));
+  if (!internal::EmplaceAt(record, frame.kind)) return Damaged("there is no record kind " + std::to_string(frame.kind));
   Reader reader(frame.body, context_.now);
   std::visit([&](auto& r) { Read(reader, context_, r); }, record);
   if (!reader.ok() || !reader.done()) return Damaged("its content makes no sense");
@@ -307,7 +306,7 @@ absl::StatusOr<std::optional<LogRecord>> LogReader::Next() {
 }
 
 absl::Status LogReader::Damaged(std::string_view why) const {
-  return absl::DataLossError(fmt::format("log record at byte {}: {}", at_, why));
+  return absl::DataLossError("log record at byte " + std::to_string(at_) + ": " + std::string(why));
 }
 
 }  // namespace takt

@@ -1,6 +1,4 @@
 // Does again what a log says, and compares.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
@@ -41,17 +39,12 @@ void ReplayOracle::Reserve(StepId, std::span<KvReservation> wishes) {
 
 namespace {
 
-template <class T>
-std::string TextOf(const T& x) {
-  std::string text;
-  internal::Printer(text).Text(x);
-  return text;
-}
+using internal::TextOf;
 
 template <class T>
 std::string Differ(std::string_view name, const T& logged, const T& replayed) {
   return logged == replayed ? std::string()
-                            : fmt::format("{}: {} logged, {} replayed", name, TextOf(logged), TextOf(replayed));
+                            : TextOf(name, ": ", TextOf(logged), " logged, ", TextOf(replayed), " replayed");
 }
 
 // The elements in which two lists differ, a line each.
@@ -64,10 +57,10 @@ std::string DifferIn(std::string_view name, std::span<const T> logged, std::span
     const T* a = i < logged.size() ? &logged[i] : nullptr;
     const T* b = i < replayed.size() ? &replayed[i] : nullptr;
     if ((a != nullptr && b != nullptr && *a == *b) || ++n > kMostShown) continue;
-    text += fmt::format("{}{}[{}]: {} logged, {} replayed", n > 1 ? "\n" : "", name, i,
-                        a == nullptr ? "nothing" : TextOf(*a), b == nullptr ? "nothing" : TextOf(*b));
+    text += TextOf(n > 1 ? "\n" : "", name, "[", i, "]: ", a == nullptr ? "nothing" : TextOf(*a), " logged, ",
+                   b == nullptr ? "nothing" : TextOf(*b), " replayed");
   }
-  return n > kMostShown ? text + fmt::format("\n{}: {} more", name, n - kMostShown) : text;
+  return n > kMostShown ? text + TextOf("\n", name, ": ", n - kMostShown, " more") : text;
 }
 
 // Those that are not empty, a line or more each.
@@ -82,7 +75,7 @@ std::string Lines(std::initializer_list<std::string> texts) {
 // What differs between two plans; empty where nothing does.
 std::string Compare(const PlanDigest& logged, const PlanDigest& replayed) {
   const auto list = [](std::string_view name, std::uint64_t a, std::uint64_t b) {
-    return a == b ? std::string() : fmt::format("{}: other content", name);
+    return a == b ? std::string() : TextOf(name, ": other content");
   };
   return Lines({Differ("id", logged.id, replayed.id), Differ("entries", logged.entries, replayed.entries),
                 list("run", logged.run, replayed.run), list("moves", logged.moves, replayed.moves),
@@ -151,7 +144,7 @@ class Replayer {
   bool CutOff() const { return !record_ && scheduler_->options().kv == KvMode::kOracle; }
 
   absl::Status OutOfPlace(std::string_view what) const {
-    return absl::DataLossError(fmt::format("log record at byte {}: {}", offset_, what));
+    return absl::DataLossError(TextOf("log record at byte ", offset_, ": ", what));
   }
 
   void Note(std::string difference) {

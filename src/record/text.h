@@ -2,11 +2,10 @@
 #ifndef TAKT_SRC_RECORD_TEXT_H_
 #define TAKT_SRC_RECORD_TEXT_H_
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <concepts>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +25,20 @@ class Printer {
   explicit Printer(std::string& out) : out_(out) {}
 
   template <class T>
-    requires std::integral<T> || std::floating_point<T>
+    requires std::integral<T>
   void Text(T x) {
-    fmt::format_to(std::back_inserter(out_), "{}", x);
+    if constexpr (std::same_as<T, bool>) {
+      out_ += x ? "true" : "false";
+    } else {
+      Add(x);
+    }
+  }
+  // The shortest text that reads back as x; with an exponent where it would have many zeros.
+  template <std::floating_point T>
+  void Text(T x) {
+    const T size = std::fabs(x);
+    const bool fixed = size == 0 || (size >= T{1e-4F} && size < T{1e16F});
+    Add(x, fixed ? std::chars_format::fixed : std::chars_format::general);
   }
   template <class E>
     requires std::is_enum_v<E>
@@ -47,7 +57,10 @@ class Printer {
   void Text(Count<Tag> x) {
     Text(x.value);
   }
-  void Text(Duration x) { fmt::format_to(std::back_inserter(out_), "{:.9f}s", ToSeconds(x)); }
+  void Text(Duration x) {
+    Add(ToSeconds(x), std::chars_format::fixed, 9);
+    out_ += 's';
+  }
   void Text(TimePoint x) {
     if (x == kNever || x == kUnset) {
       out_ += x == kNever ? "never" : "unset";
@@ -55,12 +68,11 @@ class Printer {
       Text(x.time_since_epoch());
     }
   }
-  void Text(const std::string& x) { out_ += x; }
+  void Text(std::string_view x) { out_ += x; }
   void Text(const Estimate& x) {
     Text(x.mean);
     if (Same(x, Estimate::Exact(x.mean))) return;
-    fmt::format_to(std::back_inserter(out_), "[{} {} {} {} {}]", x.quantiles[0], x.quantiles[1], x.quantiles[2],
-                   x.quantiles[3], x.quantiles[4]);
+    Text(std::vector(x.quantiles.begin(), x.quantiles.end()));
   }
   template <class T>
   void Text(const std::optional<T>& x) {
@@ -115,8 +127,21 @@ class Printer {
     out_ += ']';
   }
 
+  template <class... Form>
+  void Add(Form... form) {
+    char text[64];
+    out_.append(text, std::to_chars(text, text + sizeof text, form...).ptr);
+  }
+
   std::string& out_;
 };
+
+template <class... T>
+std::string TextOf(const T&... parts) {
+  std::string text;
+  (Printer(text).Text(parts), ...);
+  return text;
+}
 
 }  // namespace takt::internal
 

@@ -1,5 +1,5 @@
 // The compiled-in numbers. Fitted to measurements of ai-dynamo/aiconfigurator (Apache-2.0), microsoft/vidur (MIT) and
-// served runs; docs/simulator/engine_profiles.md has the errors and their meaning.
+// served runs; docs/reference/engine_profiles.md has the errors and their meaning.
 #include "profiles_table.h"
 
 namespace takt::internal {

@@ -26,7 +26,7 @@ struct RouterRules {
   Ids ids;
 };
 
-// Who is served next among tenants, as docs/policies/fair_share.md and docs/guide/router.md tell it.
+// Who is served next among tenants, as docs/reference/policies/fair_share.md and docs/howto/router.md tell it.
 class FairModel {
  public:
   explicit FairModel(std::map<std::uint64_t, double> weights) : weights_(std::move(weights)) {}

@@ -29,7 +29,7 @@ bool OrderIsKnown(const AnyPolicy& policy) {
          spec.find("observing") != spec.npos;
 }
 
-// By the rule of docs/pauses/pause_policies.md.
+// By the rule of docs/reference/pause_policies.md.
 bool CanBeMeant(Duration duration, Tokens a, Tokens b = {0}) {
   const auto fine = [](Tokens t) { return t.value >= 0 && t.value <= 1 << 28; };
   return duration >= Duration(0) && duration <= std::chrono::seconds(1'000'000'000) && fine(a) && fine(b);

@@ -1,8 +1,14 @@
-# pkg_config.sh COMPILER SOURCE PROGRAM [FLAG...]: no CMake, a compiler and pkg-config alone.
+# pkg_config.sh COMPILER SOURCES PROGRAM [FLAG...]: no CMake, a compiler and pkg-config alone.
 set -eu
-compiler=$1 source=$2 program=$3
+compiler=$1 sources=$2 program=$3
 shift 3
-# Not quoted: flags are words.
-$compiler -std=c++20 -Wall -Wextra -Wconversion -Werror "$@" $(pkg-config --cflags takt) "$source" -o "$program" \
-  $(pkg-config --libs takt)
-"$program"
+build() {  # SOURCE PACKAGE; not quoted: flags are words
+  $compiler -std=c++20 -Wall -Wextra -Wconversion -Werror $flags $(pkg-config --cflags "$2") "$sources/$1" \
+    -o "$program" $(pkg-config --libs "$2")
+  "$program"
+}
+flags=$*
+build consumer.cc takt
+build core_consumer.cc takt_core
+# A step loop needs no solver, no formatting and no headers but Abseil's.
+if pkg-config --cflags --libs takt | grep -iE 'fmt|cbc|clp|lapack|bz2|coin'; then exit 1; fi

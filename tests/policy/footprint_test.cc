@@ -575,7 +575,8 @@ TEST_CASE("goodput: who can no longer be in time comes last, from that moment on
   CHECK(host.scheduler.Explain({2}).ahead == 2);
 }
 
-// docs/policies/boosted_footprint.md: with keys alone, whatever workflows say of their age, size and deadline.
+// docs/reference/policies/boosted_footprint.md: with keys alone, whatever workflows say of their age, size and
+// deadline.
 TEST_CASE("nobody is passed by who comes more than two horizons later") {
   for (const double horizon : {0.0, 5.0, 60.0}) {
     std::int64_t at_horizon = 0;

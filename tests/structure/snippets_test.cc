@@ -73,7 +73,7 @@ TEST_CASE("code in the documentation stands in the examples, word for word") {
 }
 
 TEST_CASE("the host in C of the guide is the whole of the one that is tested, in 40 lines") {
-  const std::vector<Snippet> snippets = SnippetsOf(Read(kRoot / "docs/guide/c.md"));
+  const std::vector<Snippet> snippets = SnippetsOf(Read(kRoot / "docs/howto/c.md"));
   REQUIRE(!snippets.empty());
   const Snippet& host = snippets.front();
   CHECK(host.file == "tests/c/host.c");

@@ -311,13 +311,13 @@ TEST_CASE("docs list every counter, policy, placement and pause policy") {
 #define TAKT_ROW(name, text) counters += "| `" #name "` | " text " |\n";
   TAKT_STATS(TAKT_ROW)
 #undef TAKT_ROW
-  CHECK(Read(root / "docs/guide/stats.md").find(counters) != std::string::npos);
+  CHECK(Read(root / "docs/reference/stats.md").find(counters) != std::string::npos);
 
   const std::string readme = Read(root / "README.md");
   for (const PolicyInfo& policy : PolicyInfos()) {
     CAPTURE(policy.name);
-    CHECK(readme.find("](docs/policies/" + policy.name + ".md) |") != std::string::npos);
-    const std::filesystem::path path = root / "docs/policies" / (policy.name + ".md");
+    CHECK(readme.find("](docs/reference/policies/" + policy.name + ".md) |") != std::string::npos);
+    const std::filesystem::path path = root / "docs/reference/policies" / (policy.name + ".md");
     CAPTURE(path);
     REQUIRE(std::filesystem::exists(path));
     const std::string page = Read(path);
@@ -327,13 +327,14 @@ TEST_CASE("docs list every counter, policy, placement and pause policy") {
       CHECK(page.find("| `" + option.name + "` |") != std::string::npos);
     }
   }
-  const std::string router = Read(root / "docs/guide/router.md");
+  const std::string router = Read(root / "docs/howto/router.md");
   for (const PlacementInfo& placement : PlacementInfos()) {
     CAPTURE(placement.name);
-    CHECK(Read(root / "docs/placements" / (placement.name + ".md")).find("## Measured\n") != std::string::npos);
-    CHECK(router.find("(../placements/" + placement.name + ".md)") != std::string::npos);
+    CHECK(Read(root / "docs/reference/placements" / (placement.name + ".md")).find("## Measured\n") !=
+          std::string::npos);
+    CHECK(router.find("(../reference/placements/" + placement.name + ".md)") != std::string::npos);
   }
-  const std::string pauses = Read(root / "docs/pauses/pause_policies.md");
+  const std::string pauses = Read(root / "docs/reference/pause_policies.md");
   for (const PauseInfo& pause : PauseInfos()) {
     CAPTURE(pause.name);
     CHECK(pauses.find("| `" + pause.name + "` |") != std::string::npos);
@@ -402,7 +403,7 @@ std::vector<std::string> LinksOf(const File& page) {
   return links;
 }
 
-// "docs/policies/fcfs.md" of "fcfs.md#measured" in docs/policies.
+// "docs/reference/policies/fcfs.md" of "fcfs.md#measured" in docs/reference/policies.
 std::string TargetOf(const File& page, const std::string& link) {
   const std::string path = link.substr(0, link.find('#'));
   if (path.empty()) return page.path;
@@ -455,10 +456,11 @@ Found BrokenMentions(const File& file) {
 }
 
 TEST_CASE("links between pages lead somewhere") {
-  CHECK(Catches(BrokenLinks, "docs/policies/a.md", "[a](absent.md)\n"));
-  CHECK(Catches(BrokenLinks, "docs/policies/a.md", "# A b\n[a](#b)\n"));
-  CHECK_FALSE(Catches(BrokenLinks, "docs/policies/a.md", "# A, b\n[a](#a-b) [b](fcfs.md#measured) [c](https://d.e)\n"));
-  CHECK_FALSE(Catches(BrokenLinks, "docs/policies/a.md", "`[a](absent.md)`\n```\n[a](absent.md)\n```\n"));
+  CHECK(Catches(BrokenLinks, "docs/reference/policies/a.md", "[a](absent.md)\n"));
+  CHECK(Catches(BrokenLinks, "docs/reference/policies/a.md", "# A b\n[a](#b)\n"));
+  CHECK_FALSE(Catches(BrokenLinks, "docs/reference/policies/a.md",
+                      "# A, b\n[a](#a-b) [b](fcfs.md#measured) [c](https://d.e)\n"));
+  CHECK_FALSE(Catches(BrokenLinks, "docs/reference/policies/a.md", "`[a](absent.md)`\n```\n[a](absent.md)\n```\n"));
   std::vector<File> pages = Everything();
   std::erase_if(pages, [](const File& file) { return !file.path.ends_with(".md"); });
   HoldsFor(pages, BrokenLinks);

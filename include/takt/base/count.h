@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "takt/config.h"
+
 namespace takt {
 
 // So many steps, or plans, that the end never comes.

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "takt/config.h"
+
 namespace takt {
 
 // A host's name for something. Zero means "none".

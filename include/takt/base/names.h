@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "takt/config.h"
+
 namespace takt {
 
 // Whose values, from 0 on, have the names that NamesOf tells, whatever value it is given. Its underlying type is fixed,

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "takt/config.h"
+
 // Where intermediate results are wider than a double, or sums may be reordered, no code can promise equal plans.
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)

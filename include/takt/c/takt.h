@@ -87,8 +87,8 @@ TAKT_API const char* takt_version(void) TAKT_NOEXCEPT;  // "0.1.0"
 TAKT_API const char* takt_status_name(takt_status status) TAKT_NOEXCEPT;  // "TAKT_E_SIZE"
 TAKT_API void takt_error_init(takt_error* error, size_t size) TAKT_NOEXCEPT;
 
-// A counter since the creation of its handle: docs/guide/stats.md. Those of a kind of handle are many, at any index.
-// takt_..._stats copies the first n, and returns how many there are, or 0 where the handle is none.
+// A counter since the creation of its handle: docs/reference/stats.md. Those of a kind of handle are many, at any
+// index. takt_..._stats copies the first n, and returns how many there are, or 0 where the handle is none.
 typedef struct takt_stat {
   const char* name;  // stays for ever
   uint64_t value;
@@ -575,7 +575,7 @@ typedef struct takt_kv_wish {
 
 // KV memory that the host counts: functions that the scheduler calls from within its creation, from within takt_..._on,
 // _take, _plan, _commit, _step, _set_policy and _kv, and never after its end. Each gets `context`. What they get is
-// theirs during the call. docs/guide/embedding.md tells when each is called.
+// theirs during the call. docs/howto/embedding.md tells when each is called.
 typedef struct takt_kv_oracle {
   uint32_t struct_size;
   int32_t block_tokens;  // granularity of wishes: 1 to 2^20
@@ -596,7 +596,7 @@ TAKT_API void takt_kv_oracle_init(takt_kv_oracle* oracle, size_t size) TAKT_NOEX
 // Takes n bytes of the log that follow those before.
 typedef void (*takt_sink)(void* context, const void* bytes, size_t n);
 
-// docs/guide/embedding.md tells what each does.
+// docs/howto/embedding.md tells what each does.
 typedef struct takt_scheduler_options {
   uint32_t struct_size;
   int32_t max_running;  // rows for running requests

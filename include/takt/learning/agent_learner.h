@@ -1,4 +1,4 @@
-// All that Kairos learns, in one: records of calls in, a table for an Epoch out. docs/learning/agent_learner.md
+// All that Kairos learns, in one: records of calls in, a table for an Epoch out. docs/howto/agent_learner.md
 #ifndef TAKT_LEARNING_AGENT_LEARNER_H_
 #define TAKT_LEARNING_AGENT_LEARNER_H_
 

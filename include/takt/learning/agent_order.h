@@ -1,4 +1,4 @@
-// In which order agents should be served: those first whose workflows end soonest. docs/learning/agent_learner.md
+// In which order agents should be served: those first whose workflows end soonest. docs/howto/agent_learner.md
 #ifndef TAKT_LEARNING_AGENT_ORDER_H_
 #define TAKT_LEARNING_AGENT_ORDER_H_
 

@@ -1,4 +1,4 @@
-// The graph of a fleet's calls, learnt from identifiers alone. docs/learning/call_graph.md
+// The graph of a fleet's calls, learnt from identifiers alone. docs/howto/call_graph.md
 #ifndef TAKT_LEARNING_CALL_GRAPH_H_
 #define TAKT_LEARNING_CALL_GRAPH_H_
 

@@ -1,5 +1,5 @@
 // How long the calls of an agent take, and how long what remains of the workflow, learnt as they end.
-// docs/learning/latency_profile.md
+// docs/howto/latency_profile.md
 #ifndef TAKT_LEARNING_LATENCY_PROFILE_H_
 #define TAKT_LEARNING_LATENCY_PROFILE_H_
 

@@ -1,5 +1,5 @@
 // What calls of a tool are like, learnt as they return: how long they take, how many tokens they add to the context,
-// how many are generated before the next call. docs/learning/tool_profile.md
+// how many are generated before the next call. docs/howto/tool_profile.md
 #ifndef TAKT_LEARNING_TOOL_PROFILE_H_
 #define TAKT_LEARNING_TOOL_PROFILE_H_
 

@@ -25,7 +25,7 @@ struct Estimate {
   static constexpr std::array<double, 5> kExponential = {0.10536051565782628, 0.28768207245178092, 0.69314718055994531,
                                                          1.3862943611198906, 2.3025850929940457};
 
-  double mean = -1;
+  double mean = -1;  // below 0: unknown
   std::array<float, 5> quantiles = {};  // at kLevels
 
   static constexpr Estimate Exact(double x) {

@@ -38,9 +38,9 @@ struct Instance {
 // Counts that an instance tells of itself.
 struct InstanceReport {
   std::int64_t waiting = 0;    // requests in its own queue
-  std::int64_t running = 0;
+  std::int64_t running = 0;    // requests that run
   std::int64_t preempted = 0;  // preemptions since it came up
-  Tokens kv_used{0};
+  Tokens kv_used{0};           // tokens whose KV it holds
 
   friend constexpr bool operator==(const InstanceReport&, const InstanceReport&) = default;
 };

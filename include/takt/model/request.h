@@ -29,9 +29,9 @@ struct ModelScore {
 // Expected work of the calls of its workflow that have not ended, but for the request itself: those that follow, and
 // those that run or wait beside it. Below 0: not known.
 struct WorkAfter {
-  double calls = -1;
-  double prompt_tokens = -1;
-  double output_tokens = -1;
+  double calls = -1;          // how many
+  double prompt_tokens = -1;  // of all of them
+  double output_tokens = -1;  // of all of them
   double kv_steps = -1;  // the context of each, summed over its decode steps [tokens x steps]
   double path_tokens = -1;  // output of the longest chain of calls, each of which waits for the one before
 
@@ -46,10 +46,10 @@ struct WorkAfter {
 
 // The tool call that a request is expected to make next. Without a time and an output before it: none is expected.
 struct NextCall {
-  ToolId tool = {};
+  ToolId tool = {};     // which, where the host knows it
   Tokens after{0};      // output tokens before it, from when this was told
   Tokens returned{0};   // that the answer will add to the context
-  Duration duration{0};
+  Duration duration{0};  // of the tool call; 0: not known
 
   constexpr explicit operator bool() const { return after.value > 0 || duration > Duration::zero(); }
   friend constexpr bool operator==(const NextCall&, const NextCall&) = default;
@@ -68,12 +68,12 @@ struct Request {
   TimePoint workflow_arrival = kUnset;  // of the whole workflow; unset: `arrival`
   TimePoint deadline = kNever;          // of this call's end; of its workflow's, where `compute` is not told
   TimePoint expires_at = kNever;  // waits, or is blocked, no longer than this before its first step, then is failed
-  Tokens prompt_tokens{0};
+  Tokens prompt_tokens{0};      // of this call
   Tokens max_output_tokens{0};  // the host's cap on output, which it enforces itself; 0: none told
   std::int32_t sequences = 1;  // parallel samples of one prompt; they share its KV blocks
   std::int32_t priority = 0;  // lower is sooner
   bool chunkable = true;  // false: the whole prompt in one step
-  bool preemptible = true;
+  bool preemptible = true;  // false: keeps its place until it ends or calls a tool
   Estimate output_tokens = {};  // of this call, per sequence [tokens]
   Estimate workflow_tokens_left = {};  // output of this call and all that follow in its workflow [tokens]
   WorkAfter after = {};  // what else its workflow will have the engine do

@@ -1,6 +1,6 @@
 // Which replicas on which GPUs, and which routing: the whole cluster as one integer program, for what the min-max
 // allocation of identical GPUs cannot say: classes of GPUs with prices, servers, a budget, availability, limits on
-// how much may move, and mixtures of routings. docs/planning/milp.md has the formulas and what solving takes.
+// how much may move, and mixtures of routings. docs/howto/milp.md has the formulas and what solving takes.
 #ifndef TAKT_PLANNING_CLUSTER_MILP_H_
 #define TAKT_PLANNING_CLUSTER_MILP_H_
 

@@ -10,7 +10,7 @@
 //     if (report.drifted) { plan anew from report.recent; monitor.Rebase(report.recent); }
 //   }
 //
-// docs/planning/drift.md tells what it notices, and how soon.
+// docs/howto/drift.md tells what it notices, and how soon.
 #ifndef TAKT_PLANNING_DRIFT_H_
 #define TAKT_PLANNING_DRIFT_H_
 

@@ -6,7 +6,7 @@
 //   auto solver = MakeMilpSolver("cbc");  // an error where it is not built in
 //   auto solution = (*solver)->Solve(model, {.seconds = 10});
 //
-// docs/planning/milp.md tells more.
+// docs/howto/milp.md tells more.
 #ifndef TAKT_PLANNING_MILP_H_
 #define TAKT_PLANNING_MILP_H_
 

@@ -46,8 +46,8 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 //
 // All of it is read once, when a request joins the queue; what is revised while it waits changes C alone. No call is
 // passed by one that comes more than twice the horizon later: `horizon_s` for its workflow's age, and as much for
-// its head start. So no counter against starvation is needed. docs/policies/boosted_footprint.md derives that, and says
-// where the order loses.
+// its head start. So no counter against starvation is needed. docs/reference/policies/boosted_footprint.md derives
+// that, and says where the order loses.
 class BoostedFootprint {
  public:
   static constexpr std::string_view kName = "boosted_footprint";

@@ -26,7 +26,7 @@ void VisitFootprintOptions(Options& options, V&& visit) {
 
 // Key: the seconds of the engine that the rest of the request's whole workflow will take, as FootprintBook reckons
 // them when the request joins the queue. The mean-optimal end of boosted_footprint: best mean latency, and a request
-// that is large waits as long as there is anybody smaller. See docs/policies/footprint.md.
+// that is large waits as long as there is anybody smaller. See docs/reference/policies/footprint.md.
 class Footprint {
  public:
   static constexpr std::string_view kName = "footprint";

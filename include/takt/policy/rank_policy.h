@@ -170,7 +170,7 @@ bool TellOfStep(P& policy, const RequestState& r, Tokens prefill, Tokens output,
   }
 }
 
-// How long a request may be passed over. See docs/policies/aged.md.
+// How long a request may be passed over. See docs/reference/policies/aged.md.
 struct AgingOptions {
   // Plans in which something ran, and this request did not, after which it is promoted (S). LTR's scripts and
   // Chimera give no figure or 200; LAMPS 100.

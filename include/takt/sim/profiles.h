@@ -1,5 +1,5 @@
 // Cost models with a name: what a model, a GPU, a number format and a tensor parallelism cost per iteration, and how
-// much KV they hold. docs/simulator/engine_profiles.md tells where the numbers come from.
+// much KV they hold. docs/reference/engine_profiles.md tells where the numbers come from.
 #ifndef TAKT_SIM_PROFILES_H_
 #define TAKT_SIM_PROFILES_H_
 
@@ -47,7 +47,7 @@ std::vector<Profile> BuiltInProfiles();
 // NotFound names the nearest ids.
 absl::StatusOr<Profile> FindProfile(std::string_view id, std::span<const Profile> more = {});
 
-// All profiles of a JSON file in the format that docs/simulator/engine_profiles.md describes. NotFound: no such file;
+// All profiles of a JSON file in the format that docs/reference/engine_profiles.md describes. NotFound: no such file;
 // InvalidArgument names file, entry and field; ResourceExhausted beyond 64 MiB.
 absl::StatusOr<std::vector<Profile>> ReadProfiles(const std::string& path);
 
@@ -68,7 +68,7 @@ std::span<const OverheadPreset> OverheadPresets();
 
 // Scales an anchor to another GPU or model (of GpuSpecs and ModelSpecs; empty: the anchor's own) or tensor
 // parallelism (0: the anchor's own) by bytes per bandwidth and FLOP per peak, and marks it `derived`;
-// docs/simulator/engine_profiles.md has the rule. NotFound: no such GPU or model.
+// docs/reference/engine_profiles.md has the rule. NotFound: no such GPU or model.
 absl::StatusOr<Profile> DeriveProfile(const Profile& anchor, std::string_view gpu, std::string_view model,
                                       std::int32_t tp = 0);
 

@@ -1,5 +1,5 @@
 // What a host's steps computed, and how long each took: what a cost model is fitted to (sim/calibrate.h).
-// docs/simulator/fitting_profiles.md describes the file and how to obtain it.
+// docs/howto/fitting_profiles.md describes the file and how to obtain it.
 #ifndef TAKT_SIM_STEP_LOG_H_
 #define TAKT_SIM_STEP_LOG_H_
 

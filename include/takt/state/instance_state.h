@@ -9,7 +9,7 @@
 namespace takt {
 
 struct InstanceState {
-  Instance instance;
+  Instance instance;               // as the host has described it
   std::uint32_t slot = 0;          // small index, unique among the instances that are up; reused
   InstanceReport report{};         // the newest; zeros before the first
   bool reported = false;           // there has been one

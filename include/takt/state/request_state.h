@@ -14,9 +14,11 @@ struct RequestState {
   TimePoint enqueued{};     // when it last joined the waiting queue
   Tokens generated{0};      // output so far, per sequence
   Tokens returned{0};       // tokens that tools have added to its context
-  // As of when it joined the queue, or was scored again:
-  Tokens computed{0};       // of its context, with KV on the GPU or in the host's memory
-  std::int32_t beside = 0;  // tokens of context of all that run
+  // As of when it joined the queue, or was scored again: tokens of its context with KV on the GPU or in the host's
+  // memory.
+  Tokens computed{0};
+  // As of the same time: tokens of context of all that run.
+  std::int32_t beside = 0;
   KvAction at_call = KvAction::kKeep;  // what the pause policy means to do at its next tool call
   bool has_run = false;     // a step has made progress for it
   std::uint32_t slot = 0;   // small index, unique among the living of its scheduler or router; reused

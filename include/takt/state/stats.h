@@ -1,4 +1,4 @@
-// Counters of one scheduler since its creation; docs/guide/stats.md explains each.
+// Counters of one scheduler since its creation; docs/reference/stats.md explains each.
 #ifndef TAKT_STATE_STATS_H_
 #define TAKT_STATE_STATS_H_
 

@@ -1,5 +1,5 @@
-// Requests as Cascadia's traces had them, as far as the tables of Jiang et al. tell: docs/lab/scenarios.md says what
-// was reconstructed, and how.
+// Requests as Cascadia's traces had them, as far as the tables of Jiang et al. tell: docs/background/lab/scenarios.md
+// says what was reconstructed, and how.
 #ifndef TAKT_WORKLOAD_CASCADIA_H_
 #define TAKT_WORKLOAD_CASCADIA_H_
 

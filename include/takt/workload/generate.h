@@ -93,7 +93,7 @@ struct WorkflowTemplate {
 //   (MATH) P(solved)        = logistic(a(m) - 1.5 d),                        d standard normal, 0.5 correlated with z
 //
 // z and d are of the prompt, which shows them: the counts of two kinds of marker words are Poisson, linear in z and d.
-// e, of the prompt and the model, shows nowhere. docs/simulator/workloads.md has the figures. Features: topic, words,
+// e, of the prompt and the model, shows nowhere. docs/reference/workloads.md has the figures. Features: topic, words,
 // long_words (markers of z), hard_words (markers of d).
 enum class ChimeraDataset : std::uint8_t { kApps, kMath };
 struct ChimeraShape {
@@ -152,7 +152,7 @@ GeneratorOptions BundledOptions();
 Workload BundledWorkload();
 
 // From a text such as `gen:poisson,requests=1000,rate=5,prompt=lognormal:1000:0.8,output=lognormal:200:0.8` or
-// `gen:multi_stage,workflows=500,rate=2,seed=7`; docs/simulator/workloads.md lists the names. Reads a file for
+// `gen:multi_stage,workflows=500,rate=2,seed=7`; docs/reference/workloads.md lists the names. Reads a file for
 // `empirical:FILE`. InvalidArgument names the key and the value and says what exists.
 absl::StatusOr<GeneratorOptions> ParseGeneratorSpec(std::string_view spec);
 absl::StatusOr<Workload> GenerateWorkload(std::string_view spec);

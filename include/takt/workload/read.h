@@ -1,4 +1,4 @@
-// Traces in, one Workload out. The formats are described in docs/simulator/workloads.md.
+// Traces in, one Workload out. The formats are described in docs/reference/workloads.md.
 #ifndef TAKT_WORKLOAD_READ_H_
 #define TAKT_WORKLOAD_READ_H_
 

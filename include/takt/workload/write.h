@@ -1,4 +1,4 @@
-// A workload as takt's own workflow JSONL, which the reader takes back unchanged (docs/simulator/workloads.md).
+// A workload as takt's own workflow JSONL, which the reader takes back unchanged (docs/reference/workloads.md).
 #ifndef TAKT_WORKLOAD_WRITE_H_
 #define TAKT_WORKLOAD_WRITE_H_
 

@@ -36,7 +36,7 @@ struct CallLogReport {
   std::vector<std::string> bad_line_messages = {};  // the first few of them
 };
 
-// Lines of JSON, or CSV with a header, plain or gzip, from standard input for "-"; docs/learning/prediction.md lists
+// Lines of JSON, or CSV with a header, plain or gzip, from standard input for "-"; docs/howto/prediction.md lists
 // the columns. Where a line does not tell calls_before and tokens_before, they are those of the lines of its workflow
 // before it; tokens are not known where one of those does not tell output_tokens. Errors: NotFound or what the system
 // says of the file; else InvalidArgument, naming file, line, field and value.

@@ -36,7 +36,7 @@ constexpr const char* kClusterExamples =
  "models": [{"name": "8b"}, {"name": "70b", "min_replicas": 2}],
  "classes": [{"name": "h100", "price": 2.67, "servers": [{"servers": 4, "gpus": 8}]}],
  "replicas": [{"name": "8b tp1", "model": "8b", "class": "h100", "tp": 1, "rate": 5}, ...],
- "routings": [{"name": "74", "rates": [30, 12], "quality": 84}, ...]}. docs/planning/milp.md lists all there is.
+ "routings": [{"name": "74", "rates": [30, 12], "quality": 84}, ...]}. docs/howto/milp.md lists all there is.
 
 Examples
   takt cluster cluster.json

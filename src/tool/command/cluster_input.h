@@ -9,7 +9,7 @@
 
 namespace takt::tool {
 
-// A problem from a JSON file (docs/planning/milp.md). Errors name file, entry and field.
+// A problem from a JSON file (docs/howto/milp.md). Errors name file, entry and field.
 absl::StatusOr<ClusterProblem> ReadClusterProblem(const std::string& path);
 
 }  // namespace takt::tool

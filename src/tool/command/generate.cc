@@ -15,7 +15,7 @@ struct GenerateArguments {
 
 constexpr const char* kGenerateExamples =
     R"(Generators: poisson, constant, gamma, weibull (arrivals of single requests), multi_stage (workflows).
-docs/simulator/workloads.md lists their keys.
+docs/reference/workloads.md lists their keys.
 
 Examples
   takt generate gen:poisson,requests=1000,rate=5,output=lognormal:200:0.8 --output poisson.jsonl

@@ -42,7 +42,7 @@ struct PlanArguments {
 constexpr const char* kPlanExamples =
     R"(A line of the workload: {"prompt": 400, "outputs": [600, 550], "scores": [62, 91]}, a number per model; or
 cascadia:1 to cascadia:3, requests as in Cascadia's traces. The models: {"models": [{"name": "8b", "profile":
-"aic/llama-3.1-8b/h100/bf16", "tp": [1, 2, 4, 8], "pp": [1, 2, 4]}, ...]}. docs/planning/plan.md tells more.
+"aic/llama-3.1-8b/h100/bf16", "tp": [1, 2, 4, 8], "pp": [1, 2, 4]}, ...]}. docs/howto/plan.md tells more.
 
 Examples
   takt plan --workload profiled.jsonl --models cascade.json --gpus 32 --rate 10 --quality 80 --html plan.html

@@ -11,7 +11,7 @@
 
 namespace takt::tool {
 
-// Models of a cascade from a JSON file (docs/planning/plan.md). Errors name file, model and field.
+// Models of a cascade from a JSON file (docs/howto/plan.md). Errors name file, model and field.
 absl::StatusOr<std::vector<ServedModel>> ReadModels(const std::string& path, std::span<const Profile> more);
 
 // The profiled requests, one JSON object a line, or "cascadia:1" .. "cascadia:3". Errors name file and line. A request

@@ -42,7 +42,7 @@ int RunProfiles(const ProfilesArguments& arguments) {
       "What a step costs, and how much KV there is (takt replay --profile ID)\n\n" + table.ToString() +
           "\nMeasured by\n" + from +
           "\nThe error is that of the fit to these measurements. Other tensor parallelism, GPUs and models:\n"
-          "--profile derived/MODEL/GPU/bf16/tpN scales the nearest of these (docs/simulator/engine_profiles.md).\n");
+          "--profile derived/MODEL/GPU/bf16/tpN scales the nearest of these (docs/reference/engine_profiles.md).\n");
 }
 
 }  // namespace

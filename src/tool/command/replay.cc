@@ -265,7 +265,7 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompts' beginnings for requests that share them");
   group.Add("--option", to.options, "K=V",
             "how the scheduler or a policy behaves, as often as wished: preempt=by_rank, order=prefill_first, "
-            "chunk_tokens=512, threshold=50, ... (docs/guide/cli.md lists them)");
+            "chunk_tokens=512, threshold=50, ... (docs/reference/cli.md lists them)");
 }
 
 void AddLoad(Group group, ReplayArguments& to) {

@@ -74,7 +74,7 @@ int RunScenario(const ScenarioArguments& arguments) {
 void AddScenario(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
       tool, chosen, "scenario", "repeat a paper's experiments, and put its claims next to what comes out", RunScenario,
-      "Without a name: which scenarios there are. docs/lab/scenarios.md tells what each needs, and what was "
+      "Without a name: which scenarios there are. docs/background/lab/scenarios.md tells what each needs, and what was "
       "measured.\n\n"
       "Example\n"
       "  takt scenario lamps --data infercept_multi_api.jsonl --html lamps.html");
@@ -82,11 +82,12 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
   options.Add("name", to.name, "NAME", "which one");
   options.Add("--data", to.data, "PATH",
               "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
-  options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/lab/scenarios.md says");
-  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/lab/scenarios.md says]",
+  options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/background/lab/scenarios.md says");
+  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/background/lab/scenarios.md says]",
               Whole(1, 1000));
   options.Add("--first-seed", to.first_seed, "N", "of them; default and default-sensitivity only", Whole(1, 1'000'000));
-  options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/lab/scenarios.md says]", Positive());
+  options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/background/lab/scenarios.md says]",
+              Positive());
   options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
               Whole(1, 1024));
   Group output(app, "Output (a file, or - for standard output)");

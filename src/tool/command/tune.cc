@@ -179,9 +179,9 @@ void AddTune(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] =
       AddCommand(tool, chosen, "tune",
                  "find the alpha of workload_balance under which a workload would have been served best", RunTune,
-                 "The workload is what was served, as workflow JSONL (docs/simulator/workloads.md); it is replayed "
+                 "The workload is what was served, as workflow JSONL (docs/reference/workloads.md); it is replayed "
                  "under every alpha and\n"
-                 "several shuffles of its arrivals. docs/planning/alpha_tuner.md tells how one is chosen.\n\n"
+                 "several shuffles of its arrivals. docs/howto/alpha_tuner.md tells how one is chosen.\n\n"
                  "Example\n"
                  "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
                  "derived/llama-3.1-70b/a6000/bf16/tp4");

@@ -14,7 +14,7 @@ namespace takt::tool {
 
 // What a scenario is run with.
 struct StudySettings {
-  std::string data;  // a file, or a folder that holds it; empty: where docs/lab/scenarios.md says
+  std::string data;  // a file, or a folder that holds it; empty: where docs/background/lab/scenarios.md says
   bool full = false;
   int seeds = 0;  // 0: as many as the scenario takes
   int first_seed = 1;
@@ -30,7 +30,7 @@ struct Scenario {
 };
 
 // All that there are, by name. A folder defines each; a further one is a line here and a section of
-// docs/lab/scenarios.md.
+// docs/background/lab/scenarios.md.
 #define TAKT_SCENARIOS(X) \
   X(Aging)                \
   X(Cascadia)             \

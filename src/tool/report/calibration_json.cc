@@ -16,7 +16,7 @@ void WriteNumbers(JsonWriter& json, std::string_view key, std::initializer_list<
   json.EndArray();
 }
 
-// As docs/simulator/engine_profiles.md has them.
+// As docs/reference/engine_profiles.md has them.
 void WriteCost(JsonWriter& json, const CostModel& c) {
   json.Field("layers", c.layers).Field("hidden", c.hidden);
   WriteNumbers(json, "lin", {c.gemm.offset_ms, c.gemm.floor_ms, c.gemm.slope_ms, c.gemm.sharpness});

@@ -46,7 +46,7 @@ std::string CalibrationText(const CalibrationRun& run);
 std::string CalibrationHtml(const CalibrationRun& run);
 std::string CalibrationJson(const CalibrationRun& run);
 
-// A file for --profiles; docs/simulator/engine_profiles.md.
+// A file for --profiles; docs/reference/engine_profiles.md.
 std::string ProfileFile(const CalibrationRun& run);
 
 }  // namespace takt::tool

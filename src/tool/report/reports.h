@@ -33,7 +33,7 @@ extern const char* const kEstimateTableText;  // how to read it
 // each.
 std::string Notes(const Comparison& comparison);
 
-// docs/guide/cli.md lists the keys.
+// docs/reference/cli.md lists the keys.
 std::string JsonReport(const Comparison& comparison);
 
 void WriteRequestCsv(const Comparison& comparison, OutputFile& out);

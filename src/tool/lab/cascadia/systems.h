@@ -16,7 +16,7 @@ enum class CascadiaCascade : unsigned char { kLlama, kDeepSeek };
 inline constexpr CascadiaCascade kCascadiaCascades[] = {CascadiaCascade::kLlama, CascadiaCascade::kDeepSeek};
 inline std::string_view Name(CascadiaCascade c) { return c == CascadiaCascade::kLlama ? "Llama" : "DeepSeek"; }
 
-// Its models on H100 with all their shapes. The 671B model's profile is derived (docs/lab/scenarios.md).
+// Its models on H100 with all their shapes. The 671B model's profile is derived (docs/background/lab/scenarios.md).
 absl::StatusOr<std::vector<ServedModel>> CascadiaModels(CascadiaCascade cascade);
 
 enum class CascadiaSystem : unsigned char {

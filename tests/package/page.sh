@@ -1,0 +1,21 @@
+# page.sh PAGE SOURCE BUILD LAUNCHER: the commands of a page, in its order, in an empty folder. What the page builds first
+# is there already: SOURCE is the clone, BUILD its build.
+set -eu
+page=$1 TAKT=$2 built=$3
+export CMAKE_CXX_COMPILER_LAUNCHER=$4
+PREFIX=$PWD/prefix
+# A block that names a file is that file.
+awk '
+  /^```sh$/ { on = 1; next }
+  /^```cmake / { on = 1; print "cat >" $2 " <<\\END"; end = "END"; next }
+  /^```/ { if (end) print end; on = 0; end = "" }
+  on' "$page" >commands
+# The library is not built again; what is installed of it is what the page's options leave.
+sed -i -e "s|^scripts/|$TAKT/&|" -e "1,/^cmake --install/{
+  s|^cmake -G Ninja|& -S $TAKT|
+  s|^cmake --build build\$|:|
+  s|^cmake --install build.*|for part in development documentation; do cmake --install $built --prefix $PREFIX --component takt_\$part; done|
+}" commands
+grep -q "cmake --install $built" commands && grep -q '^\./host_static' commands
+set -x
+. ./commands
