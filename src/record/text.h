@@ -37,7 +37,7 @@ class Printer {
   template <std::floating_point T>
   void Text(T x) {
     const T size = std::fabs(x);
-    const bool fixed = size == 0 || (size >= T{1e-4F} && size < T{1e16F});
+    const bool fixed = size == 0 || (size >= static_cast<T>(1e-4) && size < static_cast<T>(1e16));
     Add(x, fixed ? std::chars_format::fixed : std::chars_format::general);
   }
   template <class E>

@@ -9,7 +9,7 @@
 
 namespace takt {
 
-// A group policy: an agent's key is its rank in the newest table that an Epoch event brought (AgentRanks; learning/
+// A group policy: an agent's key is its rank in the newest table that an Epoch brought (AgentRanks; learning/
 // makes them); within an agent, whose workflow began first. Agents that are not in the table have the rank that it
 // gives all others; before the first table all have one rank, and the order is that of workflows' beginnings.
 // Source: Kairos, section 5.

@@ -10,7 +10,7 @@
 
 namespace takt {
 
-// A group policy: the agents with the fewest stages left in the newest table that an Epoch event brought come first;
+// A group policy: the agents with the fewest stages left in the newest table that an Epoch brought come first;
 // among as many, first come, first served. How long a stage takes does not count.
 // Source: Tan et al., Towards End-to-End Optimization of LLM-based Applications with Ayo (ASPLOS 2025), as Kairos,
 // section 2.2, describes it. Departure: stages are those of an agent's place in the call graph, learnt or told.
