@@ -1,5 +1,5 @@
-// The C interface of takt: a scheduler for one engine, a router before several, and the log that
-// replays.
+// The C interface of takt: a scheduler for one engine, a router before several, predictions for both,
+// and the log that replays.
 //
 // The header is C11, and C++ with or without exceptions. The library is libtakt_c.so.0. A host of
 // 40 lines is tests/c/host.c.
@@ -19,8 +19,8 @@
 // Memory. What is handed in is copied. What is handed out belongs to the handle, as long as each
 //   function says. After warm-up, these alone allocate: what brings prefix hashes or scores of models
 //   (arrivals, keys, scores of instances), workflows and their stages, an instance that comes up, a
-//   policy or an epoch that is set, an id that takt_ids has not met, and more than was ever there at
-//   once (requests, rows, events in an inbox). Where memory ends at creation, the status is
+//   policy or an epoch that is set, an id that takt_ids or a class that a tool profile has not met, and
+//   more than was ever there at once (requests, rows, events in an inbox, calls to predict). Where memory ends at creation, the status is
 //   TAKT_E_NOMEM; later, the process is aborted.
 // Threads. One thread at a time may call a handle, and different handles have nothing to do with one
 //   another. takt_inbox_push alone may be called by any thread at any time, and alone may wait: for a
