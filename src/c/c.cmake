@@ -8,6 +8,7 @@ add_library(takt_c SHARED
   c/events.cc
   c/ids.cc
   c/policy.cc
+  c/predictor.cc
   c/queue.cc
   c/inbox.cc
   c/router.cc
@@ -17,7 +18,7 @@ set_target_properties(takt_c PROPERTIES
   CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON EXPORT_NAME c
   VERSION 0.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} SOVERSION 0
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
-  LINK_DEPENDS "$<TARGET_FILE:takt>;${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map")
+  LINK_DEPENDS "$<TARGET_FILE:takt>;$<TARGET_FILE:takt_learning>;${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map")
 target_compile_features(takt_c PRIVATE cxx_std_20)
 target_compile_definitions(takt_c PRIVATE TAKT_COMPILED=1 TAKT_C_BUILD=1)
 target_include_directories(takt_c PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} PUBLIC
@@ -26,11 +27,11 @@ target_include_directories(takt_c SYSTEM PRIVATE $<TARGET_PROPERTY:absl::status,
   $<TARGET_PROPERTY:ZLIB::ZLIB,INTERFACE_INCLUDE_DIRECTORIES>)
 takt_absl_inside(absl_inside)
 takt_inside(zlib_inside ZLIB::ZLIB)
-target_link_libraries(takt_c PRIVATE $<BUILD_INTERFACE:takt_flags> $<TARGET_FILE:takt>
-  -Wl,--start-group ${absl_inside} ${zlib_inside} -Wl,--end-group)
+target_link_libraries(takt_c PRIVATE $<BUILD_INTERFACE:takt_flags> $<BUILD_INTERFACE:fmt::fmt-header-only>
+  $<TARGET_FILE:takt_learning> $<TARGET_FILE:takt> -Wl,--start-group ${absl_inside} ${zlib_inside} -Wl,--end-group)
 target_link_options(takt_c PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map)
 if(TAKT_SANITIZE)  # their runtime is the program's
   target_link_options(takt_c PRIVATE -Wl,-z,undefs)
 endif()
-add_dependencies(takt_c takt)
+add_dependencies(takt_c takt takt_learning)

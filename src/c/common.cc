@@ -61,10 +61,7 @@ takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report,
     return status;
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     const absl::StatusOr<LogReplay> replay = ReplayLog(std::string_view(static_cast<const char*>(bytes), n));
-    if (!replay.ok()) {
-      const bool damaged = replay.status().code() == absl::StatusCode::kDataLoss;
-      return Say(error, damaged ? TAKT_E_CORRUPT : TAKT_E_INVALID, std::string(replay.status().message()));
-    }
+    if (!replay.ok()) return Unreadable(error, replay.status());
     takt_replay_report to{};
     to.events = replay->events, to.plans = replay->plans, to.commits = replay->commits;
     to.plans_compared = replay->plans_compared;

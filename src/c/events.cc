@@ -10,8 +10,6 @@
 
 namespace takt::c {
 
-namespace {
-
 // Not by its bits: what is padding there is zero here.
 takt_estimate Of(const Estimate& estimate) {
   takt_estimate to{};
@@ -19,8 +17,6 @@ takt_estimate Of(const Estimate& estimate) {
   std::ranges::copy(estimate.quantiles, to.quantiles);
   return to;
 }
-
-}  // namespace
 
 NextCall Of(const takt_next_call& call) { return std::bit_cast<NextCall>(call); }
 

@@ -49,6 +49,7 @@ void Fill(const takt_workflow* from, Workflow& to);
 takt_status Take(const takt_epoch* from, Epoch& to);
 
 NextCall Of(const takt_next_call& call);
+takt_estimate Of(const Estimate& estimate);
 StepLimits Of(const takt_limits& limits);
 
 // Whether a variant has the alternative.

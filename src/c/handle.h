@@ -109,6 +109,8 @@ enum class Kind : std::uint32_t {
   kQueue,
   kInbox,
   kIds,
+  kPredictor,
+  kToolProfile,
   kDestroyed = 0xdeadda7au,
 };
 
@@ -177,6 +179,29 @@ takt_status FirstOf(takt_status first, Rest... rest) {
 
 // n elements at `array`.
 inline takt_status Given(const void* array, std::size_t n) { return n > 0 && array == nullptr ? TAKT_E_NULL : TAKT_OK; }
+
+// A count that the caller may not want.
+inline void Tell(std::size_t n, std::size_t* counted) {
+  if (counted != nullptr) *counted = n;
+}
+
+// The i-th of structs that may grow, `stride` bytes apart.
+template <class T>
+const T* Nth(const T* first, std::size_t stride, std::size_t i) {
+  return reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(first) + i * stride);
+}
+// n of them are there, and sound(each) is fine.
+template <class T, class F>
+takt_status GivenEach(const T* first, std::size_t n, std::size_t stride, F&& sound) {
+  if (const takt_status status = Given(first, n); status != TAKT_OK) return status;
+  if (n > 1 && stride % alignof(T) != 0) return TAKT_E_INVALID;
+  for (std::size_t i = 0; i < n; ++i) {
+    const T* each = Nth(first, stride, i);
+    if (const takt_status status = sound(each); status != TAKT_OK) return status;
+    if (n > 1 && stride < each->struct_size) return TAKT_E_INVALID;
+  }
+  return TAKT_OK;
+}
 
 inline takt_status Meant(bool could_be) { return could_be ? TAKT_OK : TAKT_E_INVALID; }
 

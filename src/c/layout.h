@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "takt/c/takt.h"
+#include "takt/learning/tool_profile.h"
 #include "takt/model/agent_ranks.h"
 #include "takt/model/instance.h"
 #include "takt/model/request.h"
@@ -89,6 +90,12 @@ TAKT_SAME_PLACE(WorkflowFault, takt_workflow_fault, kind);
 TAKT_SAME_PLACE(WorkflowFault, takt_workflow_fault, workflow);
 TAKT_SAME_PLACE(WorkflowFault, takt_workflow_fault, stage);
 TAKT_SAME_PLACE(WorkflowFault, takt_workflow_fault, site);
+
+TAKT_SAME_SIZE(ToolObservation, takt_tool_call);
+TAKT_SAME_PLACE(ToolObservation, takt_tool_call, tool);
+TAKT_SAME_PLACE(ToolObservation, takt_tool_call, seconds);
+TAKT_SAME_PLACE(ToolObservation, takt_tool_call, returned_tokens);
+TAKT_SAME_PLACE(ToolObservation, takt_tool_call, tokens_before);
 
 TAKT_SAME_SIZE(ModelScore, takt_model_score);
 TAKT_SAME_PLACE(ModelScore, takt_model_score, model);

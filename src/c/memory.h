@@ -41,6 +41,12 @@ inline takt_status Invalid(takt_error* error, std::string_view field, const absl
   return Say(error, TAKT_E_INVALID, std::string(field).append(std::string(status.message())));
 }
 
+// A file of takt's.
+inline takt_status Unreadable(takt_error* error, const absl::Status& status) {
+  const bool damaged = status.code() == absl::StatusCode::kDataLoss;
+  return Say(error, damaged ? TAKT_E_CORRUPT : TAKT_E_INVALID, std::string(status.message()));
+}
+
 }  // namespace takt::c
 
 #endif  // TAKT_SRC_C_MEMORY_H_

@@ -105,10 +105,6 @@ takt_result AskOf(takt_queue* queue, const takt_request* request, F&& call) {
   return Ask(queue, [&](AnyWaitingQueue& q) { return call(q, filled); });
 }
 
-void Tell(std::size_t n, std::size_t* counted) {
-  if (counted != nullptr) *counted = n;
-}
-
 }  // namespace
 }  // namespace takt::c
 
@@ -139,19 +135,13 @@ uint32_t takt_ranker_traits(const takt_ranker* ranker) noexcept {
 
 takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, size_t n, size_t stride, int64_t now,
                              double* keys) noexcept {
-  const takt_status status = FirstOf(Valid(ranker), Given(requests, n), Given(keys, n));
+  const takt_status status =
+      FirstOf(Valid(ranker), Given(keys, n),
+              GivenEach(requests, n, stride, [](const takt_request* r) { return SoundToRank(r); }));
   if (status != TAKT_OK) return status;
-  const auto at = [&](std::size_t i) {
-    return reinterpret_cast<const takt_request*>(reinterpret_cast<const unsigned char*>(requests) + i * stride);
-  };
-  if (n > 1 && stride % alignof(takt_request) != 0) return TAKT_E_INVALID;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (const takt_status sound = SoundToRank(at(i)); sound != TAKT_OK) return sound;
-    if (n > 1 && stride < at(i)->struct_size) return TAKT_E_INVALID;
-  }
   const Busy busy(*ranker);
   for (std::size_t i = 0; i < n; ++i) {
-    Fill(at(i), ranker->asked);
+    Fill(Nth(requests, stride, i), ranker->asked);
     keys[i] = ranker->ranker->Key(ranker->asked, At(now));
   }
   return TAKT_OK;

@@ -14,11 +14,10 @@
 #include "c/inbox.h"
 #include "c/layout.h"
 #include "c/memory.h"
+#include "c/policy.h"
 #include "c/stats.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/registry.h"
-#include "takt/policy/fcfs.h"
-#include "takt/policy/registry.h"
 
 struct takt_router : takt::c::Handle {
   static constexpr takt::c::Kind kKind = takt::c::Kind::kRouter;
@@ -52,13 +51,14 @@ takt_status Create(const takt_router_options& from, takt_router** to, takt_error
   options.fail_unfit = from.fail_unfit != 0;
   options.reserve_requests = from.reserve_requests, options.hash_seed = from.hash_seed;
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
-  absl::StatusOr<AnyPolicy> policy = from.policy == nullptr ? AnyPolicy(Fcfs{}) : MakePolicy(from.policy);
-  if (!policy.ok()) return Invalid(error, "policy: ", policy.status());
+  AnyPolicy policy;
+  const char* text = from.policy == nullptr && from.key == nullptr ? "fcfs" : from.policy;
+  if (const takt_status made = MakePolicy(text, from.key, policy, error); made != TAKT_OK) return made;
   absl::StatusOr<AnyPlacement> placement =
       from.placement == nullptr ? AnyPlacement(LeastLoaded{}) : MakePlacement(from.placement);
   if (!placement.ok()) return Invalid(error, "placement: ", placement.status());
   auto handle = std::make_unique<takt_router>();
-  absl::StatusOr<Router> router = Router::Create(options, *std::move(policy), *std::move(placement));
+  absl::StatusOr<Router> router = Router::Create(options, std::move(policy), *std::move(placement));
   if (!router.ok()) return Invalid(error, "", router.status());
   handle->router.emplace(*std::move(router));
   *to = handle.release();
@@ -87,6 +87,7 @@ takt_status takt_router_destroy(takt_router* router) noexcept { return Destroy(r
 takt_status takt_router_on(takt_router* router, const takt_event* events, size_t n, int64_t now) noexcept {
   if (const takt_status status = Valid(router); status != TAKT_OK) return status;
   if (const takt_status status = Sound<RouterEvent>(events, n); status != TAKT_OK) return status;
+  const Busy busy(*router);
   ForEach<RouterEvent>(events, n, [&](const RouterEvent& event) { router->router->On(event, At(now)); });
   return TAKT_OK;
 }
@@ -94,6 +95,7 @@ takt_status takt_router_on(takt_router* router, const takt_event* events, size_t
 takt_status takt_router_epoch(takt_router* router, const takt_epoch* epoch, int64_t now) noexcept {
   Epoch taken;
   if (const takt_status status = FirstOf(Valid(router), Take(epoch, taken)); status != TAKT_OK) return status;
+  const Busy busy(*router);
   router->router->On(taken, At(now));
   return TAKT_OK;
 }
@@ -105,6 +107,7 @@ takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now
 
 takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) noexcept {
   if (const takt_status status = FirstOf(Valid(router), Writable(routing)); status != TAKT_OK) return status;
+  const Busy busy(*router);
   Router& r = *router->router;
   const std::span<const Placement> placed = r.Place(At(now));
   takt_routing to;
@@ -138,6 +141,7 @@ takt_status takt_router_score(takt_router* router, const takt_request* request, 
 
 takt_status takt_router_place_at(takt_router* router, uint64_t request, uint64_t instance, int64_t now) noexcept {
   if (const takt_status status = Valid(router); status != TAKT_OK) return status;
+  const Busy busy(*router);
   return router->router->PlaceAt({request}, {instance}, At(now)) ? TAKT_OK : TAKT_E_INVALID;
 }
 

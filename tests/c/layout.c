@@ -317,6 +317,46 @@ PLACE(takt_queue_options, hash_seed, 16);
 PLACE(takt_queue_options, policy, 24);
 PLACE(takt_queue_options, key, 32);
 
+SIZE(takt_call, 72);
+PLACE(takt_call, struct_size, 0);
+PLACE(takt_call, calls_before, 4);
+PLACE(takt_call, model, 8);
+PLACE(takt_call, kind, 16);
+PLACE(takt_call, stage, 24);
+PLACE(takt_call, text, 32);
+PLACE(takt_call, n_text, 40);
+PLACE(takt_call, prompt_tokens, 48);
+PLACE(takt_call, system_tokens, 52);
+PLACE(takt_call, user_tokens, 56);
+PLACE(takt_call, tokens_before, 60);
+PLACE(takt_call, generated, 64);
+PLACE(takt_call, reserved, 68);
+
+SIZE(takt_tool_profile_options, 40);
+PLACE(takt_tool_profile_options, struct_size, 0);
+PLACE(takt_tool_profile_options, max_classes, 4);
+PLACE(takt_tool_profile_options, window, 8);
+PLACE(takt_tool_profile_options, seed_weight, 16);
+PLACE(takt_tool_profile_options, max_seconds, 24);
+PLACE(takt_tool_profile_options, hash_seed, 32);
+
+SIZE(takt_tool_call, 32);
+PLACE(takt_tool_call, tool, 0);
+PLACE(takt_tool_call, seconds, 8);
+PLACE(takt_tool_call, returned_tokens, 16);
+PLACE(takt_tool_call, tokens_before, 24);
+
+SIZE(takt_tool_expectation, 136);
+PLACE(takt_tool_expectation, struct_size, 0);
+PLACE(takt_tool_expectation, pooled, 4);
+PLACE(takt_tool_expectation, seconds, 8);
+PLACE(takt_tool_expectation, returned_tokens, 40);
+PLACE(takt_tool_expectation, tokens_before, 72);
+PLACE(takt_tool_expectation, seconds_spread, 104);
+PLACE(takt_tool_expectation, returned_spread, 112);
+PLACE(takt_tool_expectation, before_spread, 120);
+PLACE(takt_tool_expectation, observations, 128);
+
 SIZE(takt_ran, 16);
 PLACE(takt_ran, request, 0);
 PLACE(takt_ran, prefill, 8);
@@ -333,7 +373,7 @@ SIZE(takt_holding, 16);
 PLACE(takt_holding, request, 0);
 PLACE(takt_holding, blocks, 8);
 
-SIZE(takt_router_options, 56);
+SIZE(takt_router_options, 64);
 PLACE(takt_router_options, struct_size, 0);
 PLACE(takt_router_options, window, 4);
 PLACE(takt_router_options, max_outstanding, 8);
@@ -343,6 +383,7 @@ PLACE(takt_router_options, fail_unfit, 32);
 PLACE(takt_router_options, reserved, 36);
 PLACE(takt_router_options, policy, 40);
 PLACE(takt_router_options, placement, 48);
+PLACE(takt_router_options, key, 56);
 
 SIZE(takt_placement, 24);
 PLACE(takt_placement, request, 0);

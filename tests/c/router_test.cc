@@ -1,5 +1,6 @@
 // Two routers, of C++ and of C, are told the same random facts: what they place, fail and count is the same.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -240,6 +241,61 @@ TEST_CASE("through C and through C++, placements, failures, ends of workflows an
   CHECK(sums.workflow_faults > 0);
   CHECK(sums.returned > 0);
   CHECK(sums.failed_expired > 0);
+}
+
+// Largest id first; and it calls the router that asks.
+struct LargestId {
+  takt_router* router = nullptr;
+  int calls = 0, others = 0;  // others: answers but TAKT_E_BUSY
+};
+
+TEST_CASE("a key of the host's own orders what waits in a router, and may not call it") {
+  LargestId own;
+  takt_key key;
+  takt_key_init(&key, sizeof key);
+  key.name = "largest_id", key.context = &own;
+  key.key = [](void* context, const takt_request_state* state) {
+    auto* self = static_cast<LargestId*>(context);
+    ++self->calls;
+    auto routing = Sized<takt_routing>();
+    for (const takt_status status : {takt_router_on(self->router, nullptr, 0, 0), takt_router_destroy(self->router),
+                                     takt_router_place(self->router, 0, &routing)}) {
+      self->others += status == TAKT_E_BUSY ? 0 : 1;
+    }
+    return -static_cast<double>(state->request->id);
+  };
+  takt_router_options options;
+  takt_router_options_init(&options, sizeof options);
+  options.key = &key, options.policy = "fcfs";
+  takt_error error;
+  takt_error_init(&error, sizeof error);
+  CHECK(takt_router_create(&options, &own.router, &error) == TAKT_E_INVALID);
+  CHECK(std::string(error.text) == "policy: must be custom, or have it inside, where a key is given");
+  options.policy = nullptr;
+  REQUIRE(takt_router_create(&options, &own.router, &error) == TAKT_OK);
+  CHECK(takt_router_policy(own.router) == std::string("custom(largest_id)"));
+  std::array<takt_request, 3> requests;
+  std::array<takt_event, 4> events{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    takt_request_init(&requests[i], sizeof requests[i]);
+    requests[i].id = i + 1, requests[i].prompt_tokens = 10;
+    events[i].type = TAKT_EVENT_ARRIVED, events[i].u.arrived.request = &requests[i];
+  }
+  takt_instance instance;
+  takt_instance_init(&instance, sizeof instance);
+  instance.id = 9;
+  events[3].type = TAKT_EVENT_INSTANCE_UP, events[3].u.instance_up.instance = &instance;
+  REQUIRE(takt_router_on(own.router, events.data(), 4, 0) == TAKT_OK);
+  auto routing = Sized<takt_routing>();
+  REQUIRE(takt_router_place(own.router, 1, &routing) == TAKT_OK);
+  REQUIRE(routing.n_placed == 3);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(routing.placed[i].request == 3 - i);
+  takt_event down{};
+  down.type = TAKT_EVENT_INSTANCE_DOWN, down.u.instance = 9;
+  REQUIRE(takt_router_on(own.router, &down, 1, 2) == TAKT_OK);
+  CHECK(own.calls == 6);  // at arrival, and when they come back
+  CHECK(own.others == 0);
+  CHECK(takt_router_destroy(own.router) == TAKT_OK);
 }
 
 }  // namespace

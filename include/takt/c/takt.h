@@ -1,5 +1,5 @@
-// The C interface of takt: a scheduler for one engine, a router before several, and the log that
-// replays.
+// The C interface of takt: a scheduler for one engine, a router before several, predictions for both,
+// and the log that replays.
 //
 // The header is C11, and C++ with or without exceptions. The library is libtakt_c.so.0. A host of
 // 40 lines is tests/c/host.c.
@@ -19,8 +19,8 @@
 // Memory. What is handed in is copied. What is handed out belongs to the handle, as long as each
 //   function says. After warm-up, these alone allocate: what brings prefix hashes or scores of models
 //   (arrivals, keys, scores of instances), workflows and their stages, an instance that comes up, a
-//   policy or an epoch that is set, an id that takt_ids has not met, and more than was ever there at
-//   once (requests, rows, events in an inbox). Where memory ends at creation, the status is
+//   policy or an epoch that is set, an id that takt_ids or a class that a tool profile has not met, and
+//   more than was ever there at once (requests, rows, events in an inbox, calls to predict). Where memory ends at creation, the status is
 //   TAKT_E_NOMEM; later, the process is aborted.
 // Threads. One thread at a time may call a handle, and different handles have nothing to do with one
 //   another. takt_inbox_push alone may be called by any thread at any time, and alone may wait: for a
@@ -880,6 +880,7 @@ typedef struct takt_router_options {
   uint32_t reserved;
   const char* policy;  // the order of what waits; NULL: fcfs
   const char* placement;  // "least_loaded(waiting_weight=2)"; NULL: least_loaded
+  const takt_key* key;  // of the host's own; it is copied. NULL: none
 } takt_router_options;
 
 TAKT_API void takt_router_options_init(takt_router_options* options, size_t size) TAKT_NOEXCEPT;
@@ -1004,6 +1005,88 @@ TAKT_API takt_status takt_ids_name(const takt_ids* ids, uint64_t id, const char*
 // TAKT_E_INVALID where the id is nobody's.
 TAKT_API takt_status takt_ids_release(takt_ids* ids, uint64_t id) TAKT_NOEXCEPT;
 TAKT_API size_t takt_ids_size(const takt_ids* ids) TAKT_NOEXCEPT;  // names that have one
+
+// ---- predictions ----------------------------------------------------------------------------------------------------
+
+// What a log of calls has taught about the next ones: tokens that are left, and who solves what. `takt train` writes it
+// (docs/learning/prediction.md). Several handles may be made of the same bytes, for several threads.
+typedef struct takt_predictor takt_predictor;
+
+// What is known when a call begins. Names end with a zero. NULL, and a count below 0: not told.
+typedef struct takt_call {
+  uint32_t struct_size;
+  int32_t calls_before;  // of its workflow
+  const char* model;
+  const char* kind;  // of workflow
+  const char* stage;
+  const char* text;  // of the prompt: n_text bytes
+  size_t n_text;
+  int32_t prompt_tokens;
+  int32_t system_tokens;  // of the prompt
+  int32_t user_tokens;  // of the prompt
+  int32_t tokens_before;  // that the calls before have generated
+  int32_t generated;  // by the call itself so far: what is predicted is the rest. Below 0: it has not begun
+  uint32_t reserved;
+} takt_call;
+TAKT_API void takt_call_init(takt_call* call, size_t size) TAKT_NOEXCEPT;
+
+// TAKT_E_INVALID: no predictor, or one of another version. TAKT_E_CORRUPT: damaged, or cut off.
+TAKT_API takt_status takt_predictor_create(const void* bytes, size_t n, takt_predictor** predictor,
+                                           takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_predictor_destroy(takt_predictor* predictor) TAKT_NOEXCEPT;
+// The names of the models that it knows, in ascending order; NULL from their number on. As long as the handle.
+TAKT_API const char* takt_predictor_model(const takt_predictor* predictor, size_t index) TAKT_NOEXCEPT;
+// Of n calls, `stride` bytes apart; together is faster than one by one. tokens_left: output of this call and of all
+// that follow in its workflow, unknown where the model is. solved: the probability that the model solves it, below 0
+// where that is not known. Either may be NULL.
+TAKT_API takt_status takt_predictor_predict(takt_predictor* predictor, const takt_call* calls, size_t n, size_t stride,
+                                            takt_estimate* tokens_left, double* solved) TAKT_NOEXCEPT;
+
+// What calls of tools are like, learnt as they return (docs/learning/tool_profile.md). Tools are named by ids, as in
+// takt_next_call, whose expectations these are.
+typedef struct takt_tool_profile takt_tool_profile;
+
+typedef struct takt_tool_profile_options {
+  uint32_t struct_size;
+  uint32_t max_classes;  // of tools; calls of more are learnt from together
+  int64_t window;  // calls: whenever a class has so many, what was learnt counts half; at least 2
+  int64_t seed_weight;  // a seed counts as so many calls; 1 to window / 2
+  double max_seconds;  // above 0: a longer call is taken as this long
+  uint64_t hash_seed;
+} takt_tool_profile_options;
+TAKT_API void takt_tool_profile_options_init(takt_tool_profile_options* options, size_t size) TAKT_NOEXCEPT;
+
+// A call that has returned.
+typedef struct takt_tool_call {
+  uint64_t tool;  // 0: of no class
+  double seconds;
+  int64_t returned_tokens;  // that join the context
+  int64_t tokens_before;  // generated since the prompt, or since the call before; below 0: not told
+} takt_tool_call;
+
+// What is expected of a class of tools, or told of it before its first call has returned. Spreads are standard
+// deviations of single calls.
+typedef struct takt_tool_expectation {
+  uint32_t struct_size;
+  uint32_t pooled;  // 1: of all classes, since this one is not known
+  takt_estimate seconds, returned_tokens, tokens_before;  // a mean below 0: not known
+  double seconds_spread, returned_spread, before_spread;
+  int64_t observations;  // calls behind it that have returned; seeds do not count
+} takt_tool_expectation;
+TAKT_API void takt_tool_expectation_init(takt_tool_expectation* expectation, size_t size) TAKT_NOEXCEPT;
+
+TAKT_API takt_status takt_tool_profile_create(const takt_tool_profile_options* options, takt_tool_profile** profile,
+                                              takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_tool_profile_destroy(takt_tool_profile* profile) TAKT_NOEXCEPT;
+// Tells means and spreads of a class that are known from elsewhere: from an expectation of before a restart, say.
+// Quantiles are not read. TAKT_E_INVALID where there is no mean, or a number that is not finite, or no room.
+TAKT_API takt_status takt_tool_profile_seed(takt_tool_profile* profile, uint64_t tool,
+                                            const takt_tool_expectation* seed) TAKT_NOEXCEPT;
+// Learns from all but those whose time cannot be meant; *counted (may be NULL) are the others. A new class allocates.
+TAKT_API takt_status takt_tool_profile_observe(takt_tool_profile* profile, const takt_tool_call* calls, size_t n,
+                                               size_t* counted) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_tool_profile_expect(const takt_tool_profile* profile, uint64_t tool,
+                                              takt_tool_expectation* expectation) TAKT_NOEXCEPT;
 
 // ---- the log --------------------------------------------------------------------------------------------------------
 
