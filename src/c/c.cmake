@@ -1,5 +1,5 @@
 # takt_c, the C interface: a shared library that shows takt_* alone. What takt needs is inside, so that it meets no other
-# version of it in the host's process; of fmt, which Debian has as a shared library alone, the headers.
+# version of it in the host's process.
 add_library(takt_c SHARED
   record/dump.cc
   record/record.cc
@@ -27,7 +27,7 @@ target_include_directories(takt_c SYSTEM PRIVATE $<TARGET_PROPERTY:absl::status,
   $<TARGET_PROPERTY:ZLIB::ZLIB,INTERFACE_INCLUDE_DIRECTORIES>)
 takt_absl_inside(absl_inside)
 takt_inside(zlib_inside ZLIB::ZLIB)
-target_link_libraries(takt_c PRIVATE $<BUILD_INTERFACE:takt_flags> $<BUILD_INTERFACE:fmt::fmt-header-only>
+target_link_libraries(takt_c PRIVATE $<BUILD_INTERFACE:takt_flags>
   $<TARGET_FILE:takt_learning> $<TARGET_FILE:takt> -Wl,--start-group ${absl_inside} ${zlib_inside} -Wl,--end-group)
 target_link_options(takt_c PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map)

@@ -185,6 +185,14 @@ void Fill(const takt_workflow* from, Workflow& to) {
   for (std::size_t i = 0; i < w.n_stages; ++i) Fill(w.stages[i], to.stages[i]);
 }
 
+static_assert(static_cast<int>(FaultKind::kEnded) == TAKT_FAULT_ENDED &&
+              static_cast<int>(FaultKind::kUnknownRow) == TAKT_FAULT_UNKNOWN_ROW);
+takt_fault FaultOf(const Fault& f, std::uint64_t count) {
+  return {
+      0, static_cast<std::uint32_t>(f.kind), count, f.step.value, f.request.value, Ns(f.at), f.said, f.expected, f.lane,
+      0};
+}
+
 takt_status Take(const takt_epoch* from, Epoch& to) {
   if (const takt_status status = Readable(from); status != TAKT_OK) return status;
   takt_epoch local;

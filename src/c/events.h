@@ -11,6 +11,7 @@
 
 #include "c/handle.h"
 #include "takt/model/event.h"
+#include "takt/model/fault.h"
 #include "takt/model/instance.h"
 #include "takt/model/step.h"
 
@@ -48,6 +49,7 @@ void Fill(const takt_workflow* from, Workflow& to);
 // Which is no event in C, since it holds tables. Fills `to` where it can be meant.
 takt_status Take(const takt_epoch* from, Epoch& to);
 
+takt_fault FaultOf(const Fault& fault, std::uint64_t count);
 NextCall Of(const takt_next_call& call);
 takt_estimate Of(const Estimate& estimate);
 StepLimits Of(const takt_limits& limits);

@@ -155,6 +155,13 @@ const char* takt_router_policy(const takt_router* router) noexcept {
   return Valid(router) == TAKT_OK ? router->router->policy().spec().c_str() : nullptr;
 }
 
+takt_status takt_router_last_fault(const takt_router* router, takt_fault* fault) noexcept {
+  if (const takt_status status = FirstOf(Valid(router), Writable(fault)); status != TAKT_OK) return status;
+  takt_fault to = FaultOf(router->router->last_fault(), router->router->stats().faults());
+  Write(to, fault);
+  return TAKT_OK;
+}
+
 size_t takt_router_stats(const takt_router* router, takt_stat* stats, size_t n) noexcept {
   return Valid(router) == TAKT_OK ? Tell(kRouterCounters, router->router->stats(), stats, n) : 0;
 }

@@ -248,6 +248,14 @@ const char* takt_scheduler_policy(const takt_scheduler* scheduler) noexcept {
   return scheduler->scheduler->scheduler().policy().spec().c_str();
 }
 
+takt_status takt_scheduler_last_fault(const takt_scheduler* scheduler, takt_fault* fault) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Writable(fault)); status != TAKT_OK) return status;
+  const Scheduler& s = scheduler->scheduler->scheduler();
+  takt_fault to = FaultOf(s.last_fault(), s.stats().faults());
+  Write(to, fault);
+  return TAKT_OK;
+}
+
 size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat* stats, size_t n) noexcept {
   return Valid(scheduler) == TAKT_OK ? Tell(kCounters, scheduler->scheduler->scheduler().stats(), stats, n) : 0;
 }

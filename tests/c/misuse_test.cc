@@ -151,6 +151,7 @@ TEST_CASE("null handles and null structs") {
   CHECK(takt_router_stats(reinterpret_cast<takt_router*>(scheduler), stats.data(), 2) == 0);
   CHECK(takt_scheduler_count(scheduler, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_kv(scheduler, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_last_fault(scheduler, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_explain(nullptr, 1, &explanation) == TAKT_E_NULL);
   CHECK(takt_scheduler_explain(scheduler, 1, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_check(nullptr, nullptr) == TAKT_E_NULL);

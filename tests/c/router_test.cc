@@ -94,6 +94,11 @@ class Twins {
     TAKT_ROUTER_STATS(TAKT_COMPARE)
 #undef TAKT_COMPARE
     CHECK(i == stats.size());
+    auto fault = Sized<takt_fault>();
+    REQUIRE(takt_router_last_fault(c_, &fault) == TAKT_OK);
+    CHECK(fault.count == cxx_->stats().faults());
+    CHECK(fault.kind == static_cast<std::uint32_t>(cxx_->last_fault().kind));
+    CHECK(fault.said == cxx_->last_fault().said);
     auto counts = Sized<takt_router_counts>();
     REQUIRE(takt_router_count(c_, &counts) == TAKT_OK);
     CHECK(counts.alive == cxx_->alive());

@@ -207,6 +207,17 @@ class Twins {
 
     for (const RequestId id : ids_) CompareExplanations(id);
 
+    auto fault = Sized<takt_fault>();
+    REQUIRE(takt_scheduler_last_fault(c_, &fault) == TAKT_OK);
+    CHECK(fault.count == s.stats().faults());
+    CHECK(Fault{static_cast<FaultKind>(fault.kind),
+                {fault.step},
+                {fault.request},
+                fault.lane,
+                TimePoint(Duration(fault.at)),
+                fault.said,
+                fault.expected} == s.last_fault());
+
     takt_error error;
     takt_error_init(&error, sizeof error);
     CHECK(takt_scheduler_check(c_, &error) == TAKT_OK);

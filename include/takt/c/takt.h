@@ -20,8 +20,8 @@
 //   function says. After warm-up, these alone allocate: what brings prefix hashes or scores of models
 //   (arrivals, keys, scores of instances), workflows and their stages, an instance that comes up, a
 //   policy or an epoch that is set, an id that takt_ids or a class that a tool profile has not met, and
-//   more than was ever there at once (requests, rows, events in an inbox, calls to predict). Where memory ends at creation, the status is
-//   TAKT_E_NOMEM; later, the process is aborted.
+//   more than was ever there at once (requests, rows, events in an inbox, calls to predict). Where memory ends at
+//   creation, the status is TAKT_E_NOMEM; later, the process is aborted.
 // Threads. One thread at a time may call a handle, and different handles have nothing to do with one
 //   another. takt_inbox_push alone may be called by any thread at any time, and alone may wait: for a
 //   lock, which is held for the time of one move. A callback may not call the handle that calls it
@@ -93,6 +93,43 @@ typedef struct takt_stat {
   const char* name;  // stays for ever
   uint64_t value;
 } takt_stat;
+
+// ---- faults ---------------------------------------------------------------------------------------------------------
+
+enum {  // takt_fault.kind: docs/reference/mistakes.md
+  TAKT_FAULT_NONE = 0,
+  TAKT_FAULT_NO_ID = 1,
+  TAKT_FAULT_ID_IN_USE = 2,
+  TAKT_FAULT_PROMPT_TOKENS = 3,
+  TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,
+  TAKT_FAULT_SEQUENCES = 5,
+  TAKT_FAULT_UNKNOWN_REQUEST = 6,
+  TAKT_FAULT_UNKNOWN_MOVE = 7,
+  TAKT_FAULT_OUT_OF_PLACE = 8,
+  TAKT_FAULT_ABSURD_ESTIMATE = 9,
+  TAKT_FAULT_CLOCK_BACK = 10,
+  TAKT_FAULT_UNKNOWN_STEP = 11,
+  TAKT_FAULT_UNKNOWN_ROW = 12,
+  TAKT_FAULT_INVALID_ROW = 13,
+  TAKT_FAULT_UNKNOWN_INSTANCE = 14,
+  TAKT_FAULT_INVALID_EVENT = 15,
+  TAKT_FAULT_WORKFLOW = 16,
+  TAKT_FAULT_ENDED = 17
+};
+
+// The last thing that the host said and that cannot be: nothing of it was believed. A count that is another after a
+// call says that the call ignored something.
+typedef struct takt_fault {
+  uint32_t struct_size;
+  uint32_t kind;
+  uint64_t count;  // so far, with this one: 0 in a sound host
+  uint64_t step;  // whose result it was in; of others, the last that was planned
+  uint64_t request;  // that it names; 0: none
+  int64_t at;  // of the call [ns]
+  int64_t said, expected;  // an `expected` below 0: nothing would do
+  uint32_t lane;  // that the row names; UINT32_MAX: it is no row
+  uint32_t reserved;
+} takt_fault;
 
 // ---- requests -------------------------------------------------------------------------------------------------------
 
@@ -667,6 +704,7 @@ TAKT_API takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_
 // What takt_scheduler_create makes the same of. Valid until the policy is another; NULL where the handle is none.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
 
+TAKT_API takt_status takt_scheduler_last_fault(const takt_scheduler* scheduler, takt_fault* fault) TAKT_NOEXCEPT;
 TAKT_API size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
 
 typedef struct takt_scheduler_counts {
@@ -950,6 +988,7 @@ TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t
                                              uint64_t* instance) TAKT_NOEXCEPT;
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_router_last_fault(const takt_router* router, takt_fault* fault) TAKT_NOEXCEPT;
 TAKT_API size_t takt_router_stats(const takt_router* router, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
 
 typedef struct takt_router_counts {
