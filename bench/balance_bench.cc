@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,14 +21,15 @@ namespace takt {
 namespace {
 
 std::vector<InstanceState> InstancesOf(std::int64_t n) {
-  std::vector<std::shared_ptr<const PreparedCostModel>> costs;
+  static std::deque<InstanceProfile> profiles;
+  profiles.clear();
   for (const char* id :
        {"aic/llama-3.1-70b/a100/bf16/tp4", "aic/llama-3.1-70b/l40s/bf16/tp4", "aic/llama-3.1-70b/h100/bf16/tp4"}) {
-    costs.push_back(std::make_shared<const PreparedCostModel>(FindProfile(id)->cost));
+    profiles.push_back({id, std::make_shared<const PreparedCostModel>(FindProfile(id)->cost)});
   }
   std::vector<InstanceState> instances;
   for (std::uint32_t i = 0; i < n; ++i) {
-    instances.push_back({.instance = {.id = {i + 1u}, .cost = costs[i % 3]}, .slot = i});
+    instances.push_back({.instance = {.id = {i + 1u}}, .profile = &profiles[i % 3], .slot = i});
   }
   return instances;
 }

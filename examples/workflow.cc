@@ -43,7 +43,8 @@ int main() {
   if (!router.ok()) return 1;
 
   TimePoint now{};
-  for (std::uint64_t id = 1; id <= 2; ++id) router->On(InstanceUp{{.id = {id}, .profile = "any"}}, now);
+  const ProfileId any = router->AddProfile({"any"});
+  for (std::uint64_t id = 1; id <= 2; ++id) router->On(InstanceUp{{.id = {id}, .profile = any}}, now);
   Workflow query{.id = kQuery, .deadline = now + std::chrono::seconds(12)};
   query.stages = {{.stage = kPlan, .cost_s = 1},
                   {.stage = kDraft, .after = {0}, .calls = 3, .cost_s = 4},

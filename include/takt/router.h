@@ -21,6 +21,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -91,26 +92,26 @@ struct Placement {
 };
 
 // X(name, what one unit of it is)
-#define TAKT_ROUTER_STATS(X)                                                            \
-  X(arrived, "requests accepted")                                                       \
-  X(placed, "placements, repeated ones included")                                       \
-  X(ended, "requests that ended on their instance")                                     \
-  X(cancelled, "requests cancelled while alive")                                        \
-  X(failed_invalid, "requests refused: no id, or nothing to compute")                   \
-  X(failed_id_in_use, "requests refused because another of their id is alive")          \
-  X(failed_expired, "requests that waited here past expires_at")                        \
-  X(failed_unfit, "requests too large for every instance that was up, with fail_unfit") \
-  X(returned, "requests that came back because their instance went down")               \
-  X(held, "calls made before the stages ahead of theirs had ended")                     \
-  X(dropped, "requests that failed because their workflow was over")                    \
-  X(workflows_declared, "workflows that began")                                         \
-  X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")  \
-  X(workflow_faults, "what was said of workflows and cannot be")                        \
-  X(instances_lost, "instances that went down")                                         \
-  X(told_late, "what an instance told of a request that had left it; ignored")          \
-  X(events_unknown, "events that name no living request, or no instance that is up")    \
-  X(events_invalid, "instances without an id or of one role, negative counts; ignored") \
-  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")  \
+#define TAKT_ROUTER_STATS(X)                                                                                \
+  X(arrived, "requests accepted")                                                                           \
+  X(placed, "placements, repeated ones included")                                                           \
+  X(ended, "requests that ended on their instance")                                                         \
+  X(cancelled, "requests cancelled while alive")                                                            \
+  X(failed_invalid, "requests refused: no id, or nothing to compute")                                       \
+  X(failed_id_in_use, "requests refused because another of their id is alive")                              \
+  X(failed_expired, "requests that waited here past expires_at")                                            \
+  X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")                     \
+  X(returned, "requests that came back because their instance went down")                                   \
+  X(held, "calls made before the stages ahead of theirs had ended")                                         \
+  X(dropped, "requests that failed because their workflow was over")                                        \
+  X(workflows_declared, "workflows that began")                                                             \
+  X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")                      \
+  X(workflow_faults, "what was said of workflows and cannot be")                                            \
+  X(instances_lost, "instances that went down")                                                             \
+  X(told_late, "what an instance told of a request that had left it; ignored")                              \
+  X(events_unknown, "events that name no living request, or no instance that is up")                        \
+  X(events_invalid, "instances without an id, of one role or an unknown profile, negative counts; ignored") \
+  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")                      \
   X(calls_after_end, "calls of a router that an exception had ended; ignored")
 
 struct RouterStats {
@@ -137,6 +138,13 @@ class BasicRouter {
   static absl::StatusOr<BasicRouter> Create(RouterOptions options, Policy policy, Placer placer) {
     if (absl::Status status = options.Validate(); !status.ok()) return status;
     return BasicRouter(options, std::move(policy), std::move(placer));
+  }
+
+  // What instances may name from here on; told twice, it is the same. It stays for as long as the router does.
+  ProfileId AddProfile(InstanceProfile profile) {
+    auto at = std::ranges::find(profiles_, profile);
+    if (at == profiles_.end()) at = profiles_.insert(at, std::move(profile));
+    return {static_cast<std::uint64_t>(at - profiles_.begin()) + 1};
   }
 
   // What it could not believe of the event is ignored, and returned.
@@ -499,13 +507,17 @@ class BasicRouter {
   }
 
   void Handle(const InstanceUp& e) {
-    if (!e.instance.id || e.instance.role != InstanceRole::kBoth) return Invalid(e.instance.id);
+    const ProfileId named = e.instance.profile;
+    if (!e.instance.id || e.instance.role != InstanceRole::kBoth || named.value > profiles_.size()) {
+      return Invalid(e.instance.id);
+    }
+    const InstanceProfile* profile = named ? &profiles_[named.value - 1] : nullptr;
     auto at = std::ranges::lower_bound(instances_, e.instance.id, {}, IdOf);
     if (at != instances_.end() && IdOf(*at) == e.instance.id) {
-      at->instance = e.instance;
+      at->instance = e.instance, at->profile = profile;
     } else {
       if (free_slots_.empty()) free_slots_.push_back(static_cast<std::uint32_t>(instances_.size()));
-      at = instances_.insert(at, {.instance = e.instance, .slot = free_slots_.back()});
+      at = instances_.insert(at, {.instance = e.instance, .profile = profile, .slot = free_slots_.back()});
       free_slots_.pop_back();
     }
     if constexpr (InstancePlacement<Placer>) placer_.Up(*at, now_);
@@ -826,6 +838,7 @@ class BasicRouter {
   internal::RankQueue<Policy> queue_;
   Placer placer_;
   internal::Owner owner_;
+  std::deque<InstanceProfile> profiles_;  // by id less one, each at an address that stays
   internal::FaultLog fault_log_;
   internal::RequestTable table_;
   WorkflowTable workflows_;  // its calls by slot

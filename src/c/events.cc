@@ -165,7 +165,7 @@ void Fill(const takt_instance* from, Instance& to) {
   to.kv_tokens = {i.kv_tokens};
   to.capacity = i.capacity;
   to.token_s = i.token_s;
-  if (i.profile != nullptr) to.profile = i.profile;
+  to.profile = {i.profile};
 }
 
 void Fill(const takt_stage& from, WorkflowStage& to) {

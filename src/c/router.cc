@@ -155,6 +155,14 @@ const char* takt_router_policy(const takt_router* router) noexcept {
   return Valid(router) == TAKT_OK ? router->router->policy().spec().c_str() : nullptr;
 }
 
+takt_status takt_router_add_profile(takt_router* router, const char* name, uint64_t* profile) noexcept {
+  if (const takt_status status = Valid(router); status != TAKT_OK) return status;
+  if (name == nullptr || profile == nullptr) return TAKT_E_NULL;
+  const Busy busy(*router);
+  *profile = router->router->AddProfile({name, nullptr}).value;
+  return TAKT_OK;
+}
+
 takt_status takt_router_last_fault(const takt_router* router, takt_fault* fault) noexcept {
   if (const takt_status status = FirstOf(Valid(router), Writable(fault)); status != TAKT_OK) return status;
   takt_fault to = FaultOf(router->router->last_fault(), router->router->stats().faults());

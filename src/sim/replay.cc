@@ -95,8 +95,7 @@ absl::StatusOr<Router> RouterOf(const Workload& workload, const ReplayOptions& o
   if (!router.ok()) return router;
   for (std::int32_t i = 0; i < options.instance_count(); ++i) {
     Instance instance{.id = {static_cast<std::uint64_t>(i) + 1},
-                      .profile = options.profile_of(i).id,
-                      .cost = costs[static_cast<std::size_t>(i)],
+                      .profile = router->AddProfile({options.profile_of(i).id, costs[static_cast<std::size_t>(i)]}),
                       .model = ModelOf(workload, options, i),
                       .token_s = TokenSeconds(options, *costs[static_cast<std::size_t>(i)], i)};
     if (options.scheduler.kv == KvMode::kLedger) {

@@ -71,6 +71,11 @@ class Twins {
     in_c.hash_seed = options.hash_seed;
     in_c.policy = policy.c_str(), in_c.placement = placement.c_str();
     REQUIRE(takt_router_create(&in_c, &c_, nullptr) == TAKT_OK);
+    for (const char* name : {"a", "b", "a"}) {
+      std::uint64_t profile = 0;
+      REQUIRE(takt_router_add_profile(c_, name, &profile) == TAKT_OK);
+      CHECK(profile == cxx_->AddProfile({name}).value);
+    }
     CHECK(takt_router_policy(c_) == cxx_->policy().spec());
   }
   Twins(const Twins&) = delete;
@@ -151,7 +156,7 @@ class Twins {
     }
     if (what < 84) {
       Instance instance{Instance1(),
-                        dice_.Chance(0.5) ? "a" : "",
+                        {static_cast<std::uint64_t>(dice_.Int(0, 3))},  // of which two are known
                         {dice_.Of({0, 20, 1000})},
                         dice_.Of<std::int64_t>({0, 1, 4, Instance::kUnbounded})};
       instance.model = {dice_.Bits() % 3}, instance.token_s = 0.001 * dice_.Int(0, 2);

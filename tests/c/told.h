@@ -209,7 +209,7 @@ class Told {
     takt_instance& c = instances_.emplace_back();
     takt_instance_init(&c, sizeof c);
     c.id = e.instance.id.value, c.model = e.instance.model.value, c.kv_tokens = e.instance.kv_tokens.value;
-    c.capacity = e.instance.capacity, c.token_s = e.instance.token_s, c.profile = e.instance.profile.c_str();
+    c.capacity = e.instance.capacity, c.token_s = e.instance.token_s, c.profile = e.instance.profile.value;
     to.type = TAKT_EVENT_INSTANCE_UP, to.u.instance_up.instance = &c;
   }
   void Fill(const InstanceDown& e, takt_event& to) {

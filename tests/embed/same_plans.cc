@@ -227,10 +227,10 @@ std::uint64_t PlacementsOf(AnyPlacement placement) {
     cost.overhead_ms *= static_cast<double>(i);
     cost.gemm.slope_ms *= Rounded(0.1 * static_cast<double>(i % 3)) + 1;
     router.On(InstanceUp{{.id = {i},
-                          .profile = std::string(1, static_cast<char>('a' + i % 3)),
+                          .profile = router.AddProfile({std::string(1, static_cast<char>('a' + i % 3)),
+                                                        std::make_shared<PreparedCostModel>(cost, 1024, 64)}),
                           .kv_tokens = {30'000},
                           .capacity = 30,
-                          .cost = std::make_shared<PreparedCostModel>(cost, 1024, 64),
                           .model = {1 + i % 3},
                           .token_s = 1e-4 * static_cast<double>(i)}},
               now);

@@ -36,7 +36,7 @@ TestRouter RouterOf(AnyPlacement placement, const std::vector<std::string>& prof
   auto router = TestRouter::Create({}, Fcfs{}, std::move(placement));
   REQUIRE(router.ok());
   for (std::size_t i = 0; i < profiles.size(); ++i) {
-    router->On(InstanceUp{{.id = {i + 1}, .profile = profiles[i]}}, TimePoint{});
+    router->On(InstanceUp{{.id = {i + 1}, .profile = router->AddProfile({profiles[i]})}}, TimePoint{});
   }
   return *std::move(router);
 }
@@ -111,7 +111,8 @@ TEST_CASE("the score, term by term: speed and work against those of the instance
   costs->Set({1}, "RTX A6000", std::chrono::seconds(4));
   CodeRatio policy(0.25, costs);
   const auto up = [&](std::uint32_t slot, std::uint64_t id, const char* profile) {
-    const InstanceState state{.instance = {.id = {id}, .profile = profile}, .slot = slot};
+    const InstanceProfile named{profile};
+    const InstanceState state{.instance = {.id = {id}}, .profile = &named, .slot = slot};
     policy.Up(state, {});
     return state;
   };
@@ -144,7 +145,8 @@ TEST_CASE("A6000 and L40 count half, however they are spelt") {
                                                                                  {"A100", false},
                                                                                  {"", false}}) {
     CodeRatio policy(0);
-    const InstanceState i{.instance = {.id = {1}, .profile = profile}};
+    const InstanceProfile named{profile};
+    const InstanceState i{.instance = {.id = {1}}, .profile = &named};
     policy.Up(i, {});
     policy.Prepare({}, {});
     policy.Placed({}, i, {});
@@ -157,7 +159,7 @@ TEST_CASE("an instance that goes down is forgotten, and the next one is the refe
   for (std::uint64_t r = 1; r <= 10; ++r) Send(router, r, 0);
   router.On(InstanceDown{{1}}, TimePoint{});
   CHECK(router.Place(TimePoint{}).size() == 5);  // its five came back, and there is one instance
-  router.On(InstanceUp{{.id = {1}, .profile = "x"}}, TimePoint{});
+  router.On(InstanceUp{{.id = {1}, .profile = router.AddProfile({"x"})}}, TimePoint{});
   for (std::uint64_t r = 100; r < 110; ++r) CHECK(Send(router, r, 0) == 1);  // 10 were sent to the other
 }
 

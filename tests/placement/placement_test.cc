@@ -97,8 +97,9 @@ TEST_CASE("what a call takes: as measured, else by the cost model, else a millis
   measured->Set({1}, "x", milliseconds(70));
   measured->Set({2}, "x", Duration(0));
   CallCosts costs(measured);
-  const InstanceState x{.instance = {.id = {1}, .profile = "x"}, .slot = 0};
-  InstanceState y{.instance = {.id = {2}, .profile = "y"}, .slot = 2};
+  const InstanceProfile named_x{"x"}, named_y{"y"}, named_z{"z"};
+  const InstanceState x{.instance = {.id = {1}}, .profile = &named_x, .slot = 0};
+  InstanceState y{.instance = {.id = {2}}, .profile = &named_y, .slot = 2};
   RequestState r;
   r.request.prompt_tokens = {10};
   r.request.output_tokens = Estimate::Exact(5);
@@ -121,10 +122,10 @@ TEST_CASE("what a call takes: as measured, else by the cost model, else a millis
   r.request.output_tokens = Estimate::Exact(0);
   CHECK(on(x) == milliseconds(11));
   r.request.stage = {1};
-  y.instance.profile = "x";  // told again, as another
+  y.profile = &named_x;  // told again, as another
   costs.Up(y);
   CHECK(on(y) == milliseconds(70));
-  y.instance.profile = "z";
+  y.profile = &named_z;
   costs.Up(y);
   CHECK(on(y) == milliseconds(11));
   CHECK(on(x) == milliseconds(70));

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -42,7 +43,8 @@ WorkloadBalance Balance(double alpha, QueueWork queue = QueueWork::kOutstanding)
 }
 
 InstanceState InstanceAt(std::uint32_t slot, const std::string& profile) {
-  return {.instance = {.id = {slot + 1u}, .profile = profile}, .slot = slot};
+  static std::deque<InstanceProfile> kept;
+  return {.instance = {.id = {slot + 1u}}, .profile = &kept.emplace_back(InstanceProfile{profile}), .slot = slot};
 }
 
 RequestState RequestAt(std::uint32_t slot, std::uint64_t stage) {
@@ -209,7 +211,7 @@ TEST_CASE("instances come, go, change speed; calls start, end, are cancelled: no
         case 1:
           // Down unnoticed and up again with another speed, or new.
           up[instance] = random.Chance(0.5) ? "one" : "two";
-          router.On(InstanceUp{{.id = {instance}, .profile = up[instance]}}, now);
+          router.On(InstanceUp{{.id = {instance}, .profile = router.AddProfile({up[instance]})}}, now);
           break;
         case 2:
           if (call != nullptr && *call) {

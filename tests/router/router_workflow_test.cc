@@ -55,9 +55,14 @@ RouterOptions Budgeted(double seconds, BudgetOptions budgets = {}) {
 }
 
 using TestRouter = BasicRouter<Urgency, RoundRobin>;
-TestRouter Make(RouterOptions options = {}) { return *TestRouter::Create(std::move(options), {}, {}); }
+TestRouter Make(RouterOptions options = {}) {
+  auto router = *TestRouter::Create(std::move(options), {}, {});
+  for (const char* name : {"fast", "slow"}) router.AddProfile({name});
+  return router;
+}
+constexpr ProfileId kFast{1}, kSlow{2};
 
-InstanceUp Up(std::uint64_t id, std::int64_t capacity = Instance::kUnbounded, const char* profile = "fast") {
+InstanceUp Up(std::uint64_t id, std::int64_t capacity = Instance::kUnbounded, ProfileId profile = kFast) {
   return {{.id = {id}, .profile = profile, .capacity = capacity}};
 }
 
@@ -117,8 +122,8 @@ TEST_CASE("Figure 3 through the router: the second call has what the first left"
 
 TEST_CASE("costs are means over the instances, a call's own time is that of its instance") {
   TestRouter router = Make(Budgeted(1));
-  router.On(Up(1, Instance::kUnbounded, "fast"), At(0));
-  router.On(Up(2, Instance::kUnbounded, "slow"), At(0));
+  router.On(Up(1, Instance::kUnbounded, kFast), At(0));
+  router.On(Up(2, Instance::kUnbounded, kSlow), At(0));
   Workflow w = Chain(2, 12);
   w.stages[0].cost_s = w.stages[1].cost_s = 2;
   router.On(WorkflowDeclared{w}, At(0));

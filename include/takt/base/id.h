@@ -31,6 +31,7 @@ using AdapterId = Id<struct AdapterTag>;    // a LoRA adapter
 using ToolId = Id<struct ToolTag>;          // a class of tools whose calls resemble each other
 using InstanceId = Id<struct InstanceTag>;  // an engine replica with its own KV cache
 using ModelId = Id<struct ModelTag>;        // a model; several instances may serve one
+using ProfileId = Id<struct ProfileTag>;    // what instances are alike by: see Router::AddProfile
 using StepId = Id<struct StepTag>;          // one plan of one scheduler; counts up from 1
 using MoveId = Id<struct MoveTag>;          // one KV move of one scheduler; counts up from 1
 

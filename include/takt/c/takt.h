@@ -245,7 +245,7 @@ typedef struct takt_instance {
   uint64_t model;  // what it serves, where models differ
   int64_t capacity;  // requests that it may hold at once; TAKT_NEVER: unbounded; 0: no new ones
   double token_s;  // time of an output token at full batch over that batch [s]; 0: not told
-  const char* profile;  // model, GPU and parallelism, as the host calls them; or NULL
+  uint64_t profile;  // of takt_router_add_profile; 0: nothing is known of how fast it is
   uint32_t role;  // TAKT_ROLE_BOTH; the others are refused in this version
   uint32_t reserved;
 } takt_instance;
@@ -988,6 +988,9 @@ TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t
                                              uint64_t* instance) TAKT_NOEXCEPT;
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
+// What instances of one model, GPU and parallelism are called, and may name from here on. Told twice, it is the same.
+TAKT_API takt_status takt_router_add_profile(takt_router* router, const char* name, uint64_t* profile) TAKT_NOEXCEPT;
+
 TAKT_API takt_status takt_router_last_fault(const takt_router* router, takt_fault* fault) TAKT_NOEXCEPT;
 TAKT_API size_t takt_router_stats(const takt_router* router, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
 

@@ -22,14 +22,22 @@ namespace takt {
 // are not placed yet: an instance of one role is refused, and counted as an invalid event.
 enum class InstanceRole : std::uint8_t { kBoth, kPrefill, kDecode };
 
+// What instances of one model, GPU and parallelism have in common.
+struct InstanceProfile {
+  std::string name{};  // as the host calls it; may be empty
+  std::shared_ptr<const PreparedCostModel> cost = {};  // of its iterations; null: not told
+
+  friend bool operator==(const InstanceProfile&, const InstanceProfile&) = default;
+};
+
+// Plain data.
 struct Instance {
   static constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
 
   InstanceId id;                        // unique among those that are up; zero is refused
-  std::string profile{};                // model, GPU and parallelism, as the host calls them; may be empty
+  ProfileId profile = {};               // of Router::AddProfile; none: nothing is known of how fast it is
   Tokens kv_tokens{0};                  // size of its KV cache; 0: not told, everything fits
   std::int64_t capacity = kUnbounded;   // requests that it may hold at once, its own queue included; 0: no new ones
-  std::shared_ptr<const PreparedCostModel> cost = {};  // of its iterations; null: not told
   ModelId model = {};  // what it serves, where models differ
   double token_s = 0;  // time of an output token at full batch over that batch [s]; 0: not told
   InstanceRole role = InstanceRole::kBoth;

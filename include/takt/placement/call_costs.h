@@ -37,7 +37,7 @@ class CallCosts {
   void Up(const InstanceState& i) {
     if (i.slot >= profile_of_.size()) profile_of_.resize(i.slot + 1, kNoSlot);
     if (profile_of_[i.slot] != kNoSlot) --profiles_[profile_of_[i.slot]].instances;
-    profile_of_[i.slot] = FindOrAdd(i.instance);
+    profile_of_[i.slot] = FindOrAdd(i.profile);
     ++profiles_[profile_of_[i.slot]].instances;
   }
 
@@ -55,31 +55,31 @@ class CallCosts {
 
  private:
   struct Profile {
-    std::shared_ptr<const PreparedCostModel> cost;
-    std::string name;
+    InstanceProfile of;
     std::int64_t instances = 0;
     Duration time{1};
   };
 
   // Instances that go down are counted until their slot is given out again, so that there are never more profiles than
   // slots.
-  std::uint32_t FindOrAdd(const Instance& instance) {
+  std::uint32_t FindOrAdd(const InstanceProfile* of) {
+    static const InstanceProfile kUnknown;
+    const InstanceProfile& profile = of != nullptr ? *of : kUnknown;
     std::size_t unused = profiles_.size();
     for (std::size_t p = 0; p < profiles_.size(); ++p) {
-      if (profiles_[p].cost == instance.cost && profiles_[p].name == instance.profile)
-        return static_cast<std::uint32_t>(p);
+      if (profiles_[p].of == profile) return static_cast<std::uint32_t>(p);
       if (profiles_[p].instances == 0) unused = p;
     }
     if (unused == profiles_.size()) profiles_.emplace_back();
-    profiles_[unused] = {instance.cost, instance.profile};
+    profiles_[unused] = {profile};
     return static_cast<std::uint32_t>(unused);
   }
 
   Duration Of(const Request& r, const Profile& p) const {
-    const Duration* measured = measured_ != nullptr ? measured_->Find(r.stage, p.name) : nullptr;
+    const Duration* measured = measured_ != nullptr ? measured_->Find(r.stage, p.of.name) : nullptr;
     if (measured != nullptr) return std::max(*measured, Duration(1));
     const std::int64_t output = OutputTokens(r);
-    if (p.cost != nullptr) return std::max(CallTime(*p.cost, r.prompt_tokens.value, output), Duration(1));
+    if (p.of.cost != nullptr) return std::max(CallTime(*p.of.cost, r.prompt_tokens.value, output), Duration(1));
     return std::chrono::milliseconds(r.prompt_tokens.value + std::max<std::int64_t>(output, 1));
   }
 

@@ -67,7 +67,7 @@ class CodeRatio {
     costs_.Up(i);
     if (i.slot >= sent_.size()) sent_.resize(i.slot + 1);
     sent_[i.slot].instance = i.instance.id;
-    sent_[i.slot].halved = Halved(i.instance.profile);
+    sent_[i.slot].halved = i.profile != nullptr && Halved(i.profile->name);
     FindFirst();
   }
 

@@ -10,6 +10,7 @@ namespace takt {
 
 struct InstanceState {
   Instance instance;               // as the host has described it
+  const InstanceProfile* profile = nullptr;  // null: none was named
   std::uint32_t slot = 0;          // small index, unique among the instances that are up; reused
   InstanceReport report{};         // the newest; zeros before the first
   bool reported = false;           // there has been one
