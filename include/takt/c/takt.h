@@ -20,8 +20,8 @@
 //   function says. After warm-up, these alone allocate: what brings prefix hashes or scores of models
 //   (arrivals, keys, scores of instances), workflows and their stages, an instance that comes up, a
 //   policy or an epoch that is set, an id that takt_ids or a class that a tool profile has not met, and
-//   more than was ever there at once (requests, rows, events in an inbox, calls to predict). Where memory ends at creation, the status is
-//   TAKT_E_NOMEM; later, the process is aborted.
+//   more than was ever there at once (requests, rows, events in an inbox, calls to predict). Where memory ends at
+//   creation, the status is TAKT_E_NOMEM; later, the process is aborted.
 // Threads. One thread at a time may call a handle, and different handles have nothing to do with one
 //   another. takt_inbox_push alone may be called by any thread at any time, and alone may wait: for a
 //   lock, which is held for the time of one move. A callback may not call the handle that calls it
