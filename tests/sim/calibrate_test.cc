@@ -223,6 +223,8 @@ TEST_CASE("what the log does not cover is said") {
   CHECK(Warns(calibration, "no decode step of 5 to 8 rows"));
   CHECK(Warns(calibration, "no prefill step above 29"));
   CHECK(Warns(calibration, "no step above 3"));  // contexts end at about 350 tokens
+  std::erase_if(small.steps, [](const TimedStep& s) { return s.load.decodes == 2; });
+  CHECK(Warns(Fitted(small), "no decode step of 2 rows"));
   CHECK(calibration.covered[0].what == "decode rows");
   CHECK(calibration.covered[0].most == 12);
 
@@ -246,6 +248,16 @@ TEST_CASE("times that nothing explains, and engines that grow slower, are said")
   }
   CHECK(Warns(Fitted(slowing), "the log's last third took"));
   CHECK_FALSE(Warns(Fitted(log), "the log's last third took"));
+
+  for (const auto& [factor, unit] : {std::pair{1'000, "milliseconds"}, {1'000'000, "microseconds"}}) {
+    StepLog other_unit = log;
+    for (TimedStep& step : other_unit.steps) step.time *= factor;
+    CHECK(Warns(Fitted(other_unit), std::string("was the time of a step logged in ") + unit));
+  }
+  CHECK_FALSE(Warns(Fitted(log), "was the time of a step logged"));
+  StepLog slow = log;  // one row of a large model on a CPU
+  for (TimedStep& step : slow.steps) step.time *= 50;
+  CHECK_FALSE(Warns(Fitted(slow), "was the time of a step logged"));
 
   Random random(9);
   for (TimedStep& step : log.steps) step.time = FromSeconds(0.01 * random.LogNormal(0, 0.8));
