@@ -465,7 +465,8 @@ void WarnOfGaps(const Quantity& quantity, std::vector<std::string>& warnings) {
   const bool to_the_end = !thin.empty() && thin.back().to == most;
   if (!to_the_end && seen < 0.9 * most) thin.push_back({seen, most, 0});
   for (const Range& range : thin) {
-    std::string where = fmt::format("of {} to {}", range.from + 1, range.to);
+    std::string where = range.to > range.from + 1 ? fmt::format("of {} to {}", range.from + 1, range.to)
+                                                  : fmt::format("of {}", range.to);
     if (range.to == most) where = fmt::format("above {}", range.count == 0 ? std::min(seen, range.from) : range.from);
     else if (range.from == 0) where = fmt::format("below {}", range.to + 1);
     const std::string some =
@@ -490,6 +491,21 @@ double MeanError(const StepLog& log, const EngineCalibration& calibration, std::
     ++count;
   }
   return count > 0 ? 100 * sum / count : 0;
+}
+
+// Nine steps of ten take longer than any engine's do, but not longer than they would in a smaller unit than seconds.
+void WarnOfUnit(const StepLog& log, std::vector<std::string>& warnings) {
+  constexpr double kLong = 1000;  // [ms]
+  std::vector<double> times;
+  for (const TimedStep& step : log.steps) times.push_back(Ms(step));
+  const auto tenth = times.begin() + std::ssize(times) / 10;
+  std::ranges::nth_element(times, tenth);
+  if (*tenth <= kLong) return;
+  const bool milli = *tenth <= 1000 * kLong;
+  warnings.push_back(
+      fmt::format("nine steps of ten take more than {:.3g} s, and an engine's step takes a thousandth of a second to a "
+                  "second: was the time of a step logged in {}? The log's unit is seconds: divide its times by {}",
+                  *tenth / 1000, milli ? "milliseconds" : "microseconds", milli ? "1,000" : "1,000,000"));
 }
 
 void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::vector<std::string>& warnings) {
@@ -523,6 +539,7 @@ void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::
 std::vector<std::string> Warnings(const StepLog& log, const std::array<Quantity, 3>& quantities,
                                   const EngineCalibration& calibration) {
   std::vector<std::string> warnings;
+  WarnOfUnit(log, warnings);
   for (const Quantity& quantity : quantities) {
     WarnOfSameness(quantity, warnings);
     WarnOfGaps(quantity, warnings);

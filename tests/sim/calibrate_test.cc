@@ -223,6 +223,8 @@ TEST_CASE("what the log does not cover is said") {
   CHECK(Warns(calibration, "no decode step of 5 to 8 rows"));
   CHECK(Warns(calibration, "no prefill step above 29"));
   CHECK(Warns(calibration, "no step above 3"));  // contexts end at about 350 tokens
+  std::erase_if(small.steps, [](const TimedStep& s) { return s.load.decodes == 2; });
+  CHECK(Warns(Fitted(small), "no decode step of 2 rows"));
   CHECK(calibration.covered[0].what == "decode rows");
   CHECK(calibration.covered[0].most == 12);
 
@@ -250,6 +252,18 @@ TEST_CASE("times that nothing explains, and engines that grow slower, are said")
   Random random(9);
   for (TimedStep& step : log.steps) step.time = FromSeconds(0.01 * random.LogNormal(0, 0.8));
   CHECK(Warns(Fitted(log), "explains little of their time"));
+}
+
+TEST_CASE("times that are not in seconds are doubted, and slow engines are not") {
+  const StepLog log = LogOf(Linear(), 0.02, 6, 60);
+  const auto doubted = [&](int factor, std::string_view unit) {
+    StepLog other = log;
+    for (TimedStep& step : other.steps) step.time *= factor;
+    return Warns(Fitted(other), unit);
+  };
+  CHECK(doubted(1'000, "was the time of a step logged in milliseconds"));
+  CHECK(doubted(1'000'000, "was the time of a step logged in microseconds"));
+  CHECK_FALSE(doubted(50, "was the time of a step logged"));  // a large model on a CPU
 }
 
 TEST_CASE("totals alone still fit, without the terms they do not tell") {

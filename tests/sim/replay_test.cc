@@ -105,12 +105,15 @@ TEST_CASE("one place: first come first, or shortest first") {
   CHECK(result.requests[0].end == AtMs(40));
   CHECK(result.requests[1].end == AtMs(70));
   CHECK(result.requests[2].end == AtMs(80));
-  options.policy = PolicyBy("sjf");
-  options.estimates = Oracle();
+  options.policy = PolicyBy("sjf");  // which knows the lengths unless it is told otherwise
   result = MustReplay(w, options);
   CHECK(result.requests[0].end == AtMs(40));
   CHECK(result.requests[2].end == AtMs(50));
   CHECK(result.requests[1].end == AtMs(80));
+  options.estimates = {EstimateKind::kNone, 0};
+  result = MustReplay(w, options);
+  CHECK(result.requests[1].end == AtMs(70));
+  CHECK(result.requests[2].end == AtMs(80));
 }
 
 TEST_CASE("calls wait for their predecessors and their delay") {

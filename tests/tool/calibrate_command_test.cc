@@ -129,6 +129,21 @@ TEST_CASE("totals as CSV fit, and say what they leave open") {
   CHECK_FALSE(Has(ended.out, "W the same"));
 }
 
+TEST_CASE("a log in milliseconds is fitted, and its unit is doubted first of all") {
+  const TempDir dir;
+  std::string csv = "time_s,prefill_tokens,decode_rows,context_tokens\n";
+  const StepLog log = ParseStepLog(Log(), "log").value();
+  for (const TimedStep& step : log.steps) {
+    csv += std::to_string(1000 * ToSeconds(step.time)) + "," + std::to_string(step.load.prefill_tokens) + "," +
+           std::to_string(step.load.decodes) + "," + std::to_string(step.load.decode_context) + "\n";
+  }
+  const Ended ended = RunTool({"calibrate", dir.Write("steps.csv", csv)});
+  CAPTURE(ended.out, ended.err);
+  CHECK(ended.exit_code == 0);
+  CHECK(Has(ended.out, "\nBeware\n  nine steps of ten take more than "));
+  CHECK(Has(ended.out, "was the time of a step logged in milliseconds? The log's unit is seconds: divide"));
+}
+
 TEST_CASE("what cannot be fitted, read or written is said") {
   const TempDir dir;
   const std::string good = dir.Write("good.jsonl", Log());

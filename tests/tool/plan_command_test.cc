@@ -48,6 +48,8 @@ TEST_CASE("a plan, with its keys and its picture") {
   const Json json = Json::parse(ReadWhole(dir / "a.json"));
   CHECK(json["gpus"] == 8);
   CHECK(json["plan"]["quality"] >= 75);
+  CHECK(Has(ended.out, fmt::format("2 requests/s are {:.1f} % of what these GPUs sustain",
+                                   100 * 2 / json["sustains_rps"].get<double>())));
   CHECK(json["plan"]["thresholds"].size() == 1);
   CHECK(json["plan"]["models"].size() == 2);
   int gpus = 0;

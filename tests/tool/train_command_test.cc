@@ -98,6 +98,31 @@ TEST_CASE("a log is learnt from, checked on what was held out, and asked about")
   CHECK(one["line"] == 1);
 }
 
+TEST_CASE("where the mean of a stage orders better than the forest, train says so") {
+  // A stage says all that can be known of a call, and the length of a prompt is noise that the forest learns.
+  const TempDir dir;
+  Random random(8);
+  std::string csv = "stage,model,prompt_tokens,output_tokens\n";
+  for (int i = 0; i < 300; ++i) {
+    const int stage = static_cast<int>(random.Below(6));
+    csv += "s" + std::to_string(stage) + ",m," + std::to_string(100 + random.Below(5000)) + "," +
+           std::to_string(100 * (stage + 1) + static_cast<int>(random.Below(90))) + "\n";
+  }
+  const Ended train = RunTool({"train", dir.Write("calls.csv", csv), "--trees", "3", "--json", dir / "fit.json"});
+  CAPTURE(train.out, train.err);
+  REQUIRE(train.exit_code == 0);
+  const Json all = Json::parse(ReadWhole(dir / "fit.json"), nullptr, false)["held_out"][0];
+  REQUIRE(all["tau_distance_of_stage"] < all["tau_distance"]);
+  CHECK(all["best_order"] == "stage");
+  const std::string said = "The mean of a call's stage puts these calls into a better order than the forest: distance";
+  REQUIRE(Has(train.out, said));
+  CHECK(train.out.find(said) == train.out.rfind("The mean of"));  // once, where there is one model
+
+  const Ended forest = RunTool({"train", dir.Write("other.csv", CsvLog(600)), "--trees", "40", "--json", dir / "b"});
+  CHECK_FALSE(Has(forest.out, "better order than the forest"));
+  CHECK(Json::parse(ReadWhole(dir / "b"), nullptr, false)["held_out"][0]["best_order"] == "forest");
+}
+
 TEST_CASE("the same log and seed make the same model on any number of threads, and JSON lines the same as CSV") {
   const TempDir dir;
   const std::string log = dir.Write("calls.csv", CsvLog(100));

@@ -36,7 +36,7 @@ namespace takt {
 struct ReplayOptions {
   PolicyFactory policy = [](const EnginePace&) { return AnyPolicy(Fcfs()); };  // of each instance, at its pace
   PauseFactory pause = [](const MemoryPace&) { return AnyPause(); };           // likewise
-  EstimateSpec estimates;               // what schedulers are told of lengths
+  EstimateSpec estimates = {EstimateKind::kOracle, 0};  // what schedulers are told of lengths; as `takt replay` has it
   std::optional<BudgetOptions> budgets = {};  // calls get shares of their workflow's time as deadlines; none: all of it
   std::shared_ptr<const Forecasts> forecasts = {};  // of a workload in which models differ; null: none
   std::uint64_t seed = 1;  // of the estimates' noise

@@ -173,6 +173,18 @@ std::vector<Check> ChecksOf(std::span<const std::string> models, std::vector<Hel
   return checks;
 }
 
+// The order that comes nearest to the true one; the forest's where another is no nearer.
+struct Order {
+  std::string_view name;  // as the columns of the table and JSON call it
+  double tau = 0;
+};
+
+Order BestOrder(const Check& check) {
+  return std::min(
+      {Order{"forest", check.forest_tau}, Order{"stage", check.stage_tau}, Order{"prompt", check.prompt_tau}},
+      [](const Order& a, const Order& b) { return a.tau < b.tau; });
+}
+
 std::string Shown(std::string_view model) { return model.empty() ? "(no name)" : std::string(model); }
 
 std::string Text(const Training& run, bool colour) {
@@ -216,6 +228,15 @@ std::string Text(const Training& run, bool colour) {
       table.Text(fmt::format("{:.1f}", 100 * c.calibration_error));
     }
     text += table.ToString(colour);
+    for (const Check& c : run.checks) {
+      const Order best = BestOrder(c);
+      if (best.tau >= c.forest_tau || (&c > run.checks.data() && run.checks.size() == 2)) continue;
+      text += fmt::format(
+          "\n{} puts these calls{} into a better order than the forest: distance {:.3f} against {:.3f}, without any "
+          "model to load.\n",
+          best.name == "stage" ? "The mean of a call's stage" : "The length of the prompt",
+          &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
+    }
   }
   if (const Confidence* confidence = predictor.confidence()) {
     text += "\nWhether a model solves its task, on calls left out in turn (cross-validation):\n\n";
@@ -262,7 +283,9 @@ std::string Json(const Training& run) {
     json.BeginObject();
     if (&c != run.checks.data()) json.Field("model", c.model);
     json.Field("calls", c.calls).Field("tau_distance", c.forest_tau).Field("tau_distance_of_stage", c.stage_tau);
-    json.Field("tau_distance_of_prompt", c.prompt_tau).Field("pinball_loss", c.pinball);
+    json.Field("tau_distance_of_prompt", c.prompt_tau)
+        .Field("best_order", BestOrder(c).name)
+        .Field("pinball_loss", c.pinball);
     json.Field("mean", c.true_mean).Field("predicted_mean", c.predicted_mean);
     json.Field("calibration_error", c.calibration_error).Key("reliability").BeginArray();
     for (std::size_t l = 0; l < Estimate::kLevels.size(); ++l) {

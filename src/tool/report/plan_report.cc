@@ -96,6 +96,10 @@ std::vector<std::string> Sentences(const PlanRun& run) {
       fmt::format("{} of {} GPUs get work; the cluster costs {} USD/h, {} USD per 1,000 requests; it sustains "
                   "{} requests/s at this quality.",
                   p.gpus, run.problem.gpus, Short(p.usd_per_hour), Short(p.usd_per_1000), Short(run.most)));
+  lines.push_back(
+      fmt::format("A replica is busy while it runs a step, be that of one request or of many: it can be busy all the "
+                  "time and take more. {:g} requests/s are {:.1f} % of what these GPUs sustain.",
+                  run.problem.rate, 100 * run.problem.rate / run.most));
   if (run.alternation) {
     const double gap = 100 * (run.alternation->latency / p.latency - 1);
     lines.push_back(
