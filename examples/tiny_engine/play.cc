@@ -123,7 +123,7 @@ absl::Status RunPolicy(const Model& model, const Arguments& arguments, const Eng
                   {"computing_s", takt::ToSeconds(traced->counters.computing)},
                   {"plan_commit_s", takt::ToSeconds(traced->counters.scheduling)}};
   comparison.postscript += Postscript(run.settings.policy, *traced, steps);
-  takt::tool::Keep(std::move(traced->result), true, run);
+  takt::tool::Keep(comparison, std::move(traced->result), true, run);
   return absl::OkStatus();
 }
 

@@ -64,13 +64,20 @@ std::uint32_t OnCycle(std::span<const CallDraft> drafts, const Order& order) {
 
 }  // namespace
 
-std::uint32_t WorkloadBuilder::Name(std::string_view name) {
-  if (name.empty()) return 0;
-  if (const auto found = index_of_name_.find(name); found != index_of_name_.end()) return found->second;
-  const auto index = static_cast<std::uint32_t>(workload_.names.size());
-  workload_.names.emplace_back(name);
-  index_of_name_.emplace(name, index);
+std::uint32_t WorkloadBuilder::Number(std::string_view name, std::vector<std::string>& names, Numbers& known) {
+  if (const auto found = known.find(name); found != known.end()) return found->second;
+  const auto index = static_cast<std::uint32_t>(names.size());
+  names.emplace_back(name);
+  known.emplace(name, index);
   return index;
+}
+
+std::uint32_t WorkloadBuilder::Name(std::string_view name) {
+  return name.empty() ? 0 : Number(name, workload_.names, index_of_name_);
+}
+
+std::uint32_t WorkloadBuilder::Tenant(std::string_view name) {
+  return name.empty() ? 0 : Number(name, workload_.tenant_names, index_of_tenant_) + 1;
 }
 
 void WorkloadBuilder::Add(TimePoint arrival, std::int32_t prompt_tokens, std::int32_t output_tokens, std::uint32_t name,
@@ -180,6 +187,7 @@ bool WorkloadBuilder::Finish() {
 void CopyHead(const Workload& from, Workload& to) {
   to.name = from.name;
   to.prefix_block_tokens = from.prefix_block_tokens;
+  to.tenant_names = from.tenant_names;
   to.models = from.models;
   to.feature_names = from.feature_names;
 }

@@ -32,6 +32,9 @@ class WorkloadBuilder {
   // The index of a name, new or known.
   std::uint32_t Name(std::string_view name);
 
+  // The number of a tenant of that name, from 1; 0 where it has none.
+  std::uint32_t Tenant(std::string_view name);
+
   // One workflow of one call, where models do not differ. Lengths are at least 1.
   void Add(TimePoint arrival, std::int32_t prompt_tokens, std::int32_t output_tokens, std::uint32_t name = 0,
            std::uint32_t stage = 0, std::span<const std::uint64_t> hashes = {});
@@ -48,10 +51,12 @@ class WorkloadBuilder {
 
   Workload workload_;
   bool tidy_ = true;
-  std::map<std::string, std::uint32_t, std::less<>> index_of_name_;  // without the empty name
+  using Numbers = std::map<std::string, std::uint32_t, std::less<>>;
+  static std::uint32_t Number(std::string_view name, std::vector<std::string>& names, Numbers& known);
+  Numbers index_of_name_, index_of_tenant_;  // without the empty name
 };
 
-// What a workload says of all its workflows: the name, blocks, models and features.
+// What a workload says of all its workflows: the name, blocks, tenants, models and features.
 void CopyHead(const Workload& from, Workload& to);
 
 // Copies one workflow, with the hashes put through `rehash`. Both have the same models and features.

@@ -33,6 +33,7 @@ class CsvParser : public LineParser {
       : scheme_(scheme), builder_(builder), columns_(scheme.columns, kNeeded), generated_(options) {}
 
   absl::Status Header(std::string_view line) override { return columns_.Header(line); }
+  bool has_header() const override { return true; }
   bool has_times() const override { return !scheme_.columns[kTime].empty(); }
 
   absl::Status Parse(std::string_view line) override {

@@ -29,8 +29,14 @@ inline absl::Status AtPlace(const std::string& place, const absl::Status& status
 class LineParser {
  public:
   virtual ~LineParser() = default;
-  virtual absl::Status Header(std::string_view line) = 0;  // CSV only
+  virtual absl::Status Header(std::string_view) { return absl::OkStatus(); }  // of the first line
   virtual bool has_times() const { return true; }          // false: arrivals are generated
+  virtual bool has_header() const { return false; }        // the first line is no data
+
+  // Of a format whose workflows have several lines: they are added in the end.
+  virtual std::int64_t held() const { return 0; }  // good lines whose workflows are not there yet
+  virtual bool full() const { return false; }      // with these, all workflows are there that the limit allows
+  virtual void End() {}
 
   absl::Status Line(std::string_view line) {
     const std::int64_t raised = raised_;
@@ -71,6 +77,8 @@ bool IsCsv(WorkloadFormat format);
 std::string CsvHeaders();  // of each format the columns that it must have, for people
 std::unique_ptr<LineParser> MakeCsvParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
 std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
+// Of the columns that `options` name; the error says what is wrong with them.
+absl::StatusOr<std::unique_ptr<LineParser>> MakeColumnsParser(const ReadOptions& options, WorkloadBuilder& builder);
 
 // The format that a first line belongs to; kAuto: none.
 WorkloadFormat DetectCsv(std::string_view line);

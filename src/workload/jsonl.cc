@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostLineTokens = kMaxContextTokens / 2;
 constexpr std::size_t kMaxCalls = 100'000;     // of one workflow
+constexpr std::size_t kMaxTenants = 10'000'000;
 constexpr std::size_t kMaxLinks = 10'000'000;  // between them
 // Of these, so many for each byte of the line: two thousand calls that wait for two thousand have 28.
 constexpr std::size_t kLinksPerByte = 32, kFreeLinks = 100'000;
@@ -22,8 +23,6 @@ constexpr std::size_t kLinksPerByte = 32, kFreeLinks = 100'000;
 class JsonParser : public LineParser {
  public:
   explicit JsonParser(WorkloadBuilder& builder) : builder_(builder) {}
-
-  absl::Status Header(std::string_view) final { return absl::OkStatus(); }
 
   absl::Status Parse(std::string_view line) final {
     line_bytes_ = line.size();
@@ -199,7 +198,7 @@ class WorkflowParser : public JsonParser {
     WorkloadWorkflow head;
     head.arrival = TimePoint(line.Time("arrival_s", 1));
     head.deadline = line.Time("deadline_s", 1, Duration::max());
-    head.tenant = static_cast<std::uint32_t>(line.Whole("tenant", 0, UINT32_MAX, 0));
+    head.tenant = Tenant(line);
     head.priority = static_cast<std::int32_t>(line.Whole("priority", INT32_MIN, INT32_MAX, 0));
     head.name = builder_.Name(line.Text("class"));
     for (const Json& solver : line.Array("solved_by")) {
@@ -228,7 +227,7 @@ class WorkflowParser : public JsonParser {
 
  private:
   absl::Status FileHeader(Members& line, absl::Status& fault) {
-    line.Only({"takt_workload", "name", "prefix_block_tokens", "models", "features"});
+    line.Only({"takt_workload", "name", "prefix_block_tokens", "models", "features", "tenants"});
     line.Whole("takt_workload", 1, 1);
     Workload& w = builder_.workload();
     const auto block =
@@ -241,12 +240,32 @@ class WorkflowParser : public JsonParser {
       if (models[m].empty()) line.Fault("models", "one has no name");
       if (std::count(models.begin(), models.end(), models[m]) > 1) line.Fault("models", "one is there twice");
     }
+    const std::vector<std::string> tenants = Names(line, "tenants", kMaxTenants);
+    for (std::size_t t = 0; t < tenants.size() && fault.ok(); ++t) {
+      if (tenants[t].empty()) line.Fault("tenants", "one has no name");
+      else if (builder_.Tenant(tenants[t]) != t + 1) line.Fault("tenants", Quoted(tenants[t]) + " is there twice");
+    }
     if (!fault.ok()) return fault;
     w.models = std::move(models);
     w.feature_names = std::move(features);
     w.prefix_block_tokens = block;
     if (!name.empty()) w.name = name;
     return fault;
+  }
+
+  // By name or by number, but not by both in one file.
+  std::uint32_t Tenant(Members& line) {
+    const Json* tenant = line.Find("tenant");
+    if (tenant == nullptr) return 0;
+    const bool named = tenant->is_string();
+    if (named ? numbered_ : !builder_.workload().tenant_names.empty()) {
+      line.Fault("tenant", fmt::format("{} is a {}, but a tenant before it was a {}", Shown(*tenant),
+                                       named ? "name" : "number", named ? "number" : "name"));
+      return 0;
+    }
+    if (named) return builder_.Tenant(tenant->get_ref<const std::string&>());
+    numbered_ = true;
+    return static_cast<std::uint32_t>(line.Whole("tenant", 0, UINT32_MAX));
   }
 
   static std::vector<std::string> Names(Members& line, const char* key, std::size_t most) {
@@ -334,6 +353,7 @@ class WorkflowParser : public JsonParser {
 
   std::map<std::string_view, std::vector<std::uint32_t>> of_stage_;  // calls of the workflow at hand
   std::size_t links_ = 0;  // of the workflow at hand: a stage's name stands for many
+  bool numbered_ = false;  // a tenant was told by its number
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ class Reader {
     if (more.ok() && !*more) return absl::InvalidArgumentError(name_ + ": is empty");
     if (more.ok()) {
       if (absl::Status s = Begin(); !s.ok()) return AtPlace(Place(), s);
-      if (IsCsv(report_.format)) more = lines_.Next();
+      if (parser_->has_header()) more = lines_.Next();
     }
     for (; more.ok() && *more && !Full(); more = lines_.Next()) {
       const absl::Status status = Line();
@@ -54,31 +54,51 @@ class Reader {
  private:
   std::string Place() const { return fmt::format("{}:{}", name_, lines_.number()); }
   std::int64_t Workflows() { return std::ssize(builder_.workload().workflows); }
-  bool Full() { return options_.limit > 0 && Workflows() >= options_.limit; }
+  std::int64_t Lines() { return Workflows() + parser_->held(); }
+  bool Full() { return options_.limit > 0 && (Workflows() >= options_.limit || parser_->full()); }
 
   // Finds the format by the first line, and reads that line where it is a header.
   absl::Status Begin() {
     const std::string_view line = lines_.line();
+    if (line.starts_with("PAR1")) {
+      return absl::InvalidArgumentError(
+          "is a Parquet file, of which takt reads none. Make it a CSV file first, for example by "
+          "duckdb -c \"COPY (FROM 'trace.parquet') TO 'trace.csv'\", and read that with --columns");
+    }
+    if (!options_.columns.empty() || options_.format == WorkloadFormat::kColumns) {
+      absl::StatusOr<std::unique_ptr<LineParser>> parser = MakeColumnsParser(options_, builder_);
+      if (!parser.ok()) return parser.status();
+      report_.format = WorkloadFormat::kColumns;
+      parser_ = *std::move(parser);
+      return ReadHeader(line);
+    }
     WorkloadFormat format = options_.format;
     if (format == WorkloadFormat::kAuto) format = DetectJson(line);
     if (format == WorkloadFormat::kAuto) format = DetectCsv(line);
     if (format == WorkloadFormat::kAuto) {
       return absl::InvalidArgumentError(fmt::format(
           "{} begins no known format; known are workflow (JSON with calls), mooncake (JSON with "
-          "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), and CSV with a header: {}",
+          "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), and CSV with a header: {}. "
+          "Any other CSV or JSON lines are read where --columns (ReadOptions::columns) says what is what: "
+          "arrival=ts:ms,prompt=in,output=out",
           Quoted(line), CsvHeaders()));
     }
     report_.format = format;
     parser_ = IsCsv(format) ? MakeCsvParser(options_, format, builder_) : MakeJsonParser(options_, format, builder_);
+    return ReadHeader(line);
+  }
+
+  absl::Status ReadHeader(std::string_view line) {
+    absl::Status status = parser_->Header(line);
     report_.arrivals_generated = !parser_->has_times();
-    return parser_->Header(line);
+    return status;
   }
 
   absl::Status Line() {
-    const std::int64_t before = Workflows();
+    const std::int64_t before = Lines();
     const absl::Status status = parser_->Line(lines_.line());
     if (status.ok()) {
-      report_.lines += Workflows() - before;
+      report_.lines += Lines() - before;
       return status;
     }
     const absl::Status fault = AtPlace(Place(), status);
@@ -89,6 +109,7 @@ class Reader {
   }
 
   absl::StatusOr<Workload> Finish() {
+    parser_->End();
     if (Workflows() == 0) {
       const bool all_bad = report_.bad_lines > 0;
       return absl::InvalidArgumentError(all_bad ? fmt::format("{} (and no line is good)", report_.bad_line_messages[0])

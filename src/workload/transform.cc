@@ -122,6 +122,9 @@ absl::StatusOr<Workload> Merge(std::span<const Part> parts) {
     if (merged.models != workload->models || merged.feature_names != workload->feature_names) {
       return absl::InvalidArgumentError("merge: different models or features");
     }
+    if (merged.tenant_names != workload->tenant_names) {
+      return absl::InvalidArgumentError("merge: tenants of different names");
+    }
     if (merged.prefix_block_tokens != workload->prefix_block_tokens && !workload->prefix_hashes.empty()) {
       return absl::InvalidArgumentError(fmt::format("merge: prefix blocks of {} and of {} tokens",
                                                     merged.prefix_block_tokens, workload->prefix_block_tokens));

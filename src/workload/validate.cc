@@ -3,7 +3,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "fmt/format.h"
 
@@ -104,6 +106,9 @@ absl::Status ValidateWorkflow(const Workload& workload, std::size_t index) {
   if (w.name >= workload.names.size()) return Fault(fmt::format("class: {} is no name", w.name));
   if (w.calls < 1) return Fault("calls: none");
   if (!Within(w.first_call, w.calls, workload.calls)) return Fault("calls: out of bounds");
+  if (!workload.tenant_names.empty() && w.tenant > workload.tenant_names.size()) {
+    return Fault(fmt::format("tenant: {} is no name", w.tenant));
+  }
   const std::size_t models = workload.models.size(), end = w.first_call + std::size_t{w.calls};
   if (end * models > workload.model_tokens.size()) return Fault("outputs: not one of each model for every call");
   if (end * workload.feature_names.size() > workload.features.size()) return Fault("features: not as many as names");
@@ -131,6 +136,10 @@ absl::Status Validate(const Workload& workload) {
   for (std::size_t m = 0; m < models.size(); ++m) {
     if (models[m].empty()) return Fault(fmt::format("models[{}]: has no name", m));
     if (workload.ModelIndex(models[m]) != m) return Fault(fmt::format("models[{}]: is there twice", m));
+  }
+  const std::set<std::string_view> tenants(workload.tenant_names.begin(), workload.tenant_names.end());
+  if (tenants.contains("") || tenants.size() < workload.tenant_names.size()) {
+    return Fault("tenants: one has no name, or is there twice");
   }
   if (workload.feature_names.size() > kMaxWorkloadFeatures) {
     return Fault(fmt::format("features: more than {}", kMaxWorkloadFeatures));

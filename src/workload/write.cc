@@ -77,6 +77,7 @@ void AddHeader(Out out, const Workload& w) {
                  w.prefix_block_tokens);
   if (!w.models.empty()) fmt::format_to(out, ", \"models\": {}", Texts(w.models));
   if (!w.feature_names.empty()) fmt::format_to(out, ", \"features\": {}", Texts(w.feature_names));
+  if (!w.tenant_names.empty()) fmt::format_to(out, ", \"tenants\": {}", Texts(w.tenant_names));
   fmt::format_to(out, "}}\n");
 }
 
@@ -85,7 +86,10 @@ void AddWorkflow(Out out, const Workload& w, std::size_t index) {
   fmt::format_to(out, "{{\"id\": {}, \"arrival_s\": {}", index, Seconds(workflow.arrival.time_since_epoch()));
   if (workflow.name != 0) fmt::format_to(out, ", \"class\": {}", Text(w.names[workflow.name]));
   if (workflow.deadline != Duration::max()) fmt::format_to(out, ", \"deadline_s\": {}", Seconds(workflow.deadline));
-  if (workflow.tenant != 0) fmt::format_to(out, ", \"tenant\": {}", workflow.tenant);
+  if (workflow.tenant != 0) {
+    const std::string tenant = w.TenantOf(workflow);
+    fmt::format_to(out, ", \"tenant\": {}", w.tenant_names.empty() ? tenant : Text(tenant));
+  }
   if (workflow.priority != 0) fmt::format_to(out, ", \"priority\": {}", workflow.priority);
   fmt::format_to(out, ", \"calls\": [");
   for (std::uint32_t i = 0; i < workflow.calls; ++i) {

@@ -1,4 +1,5 @@
 // Any bytes as a trace in any format, or as a generator's spec: what is accepted keeps every promise of workload.h.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -45,12 +46,10 @@ void CheckBounds(const Workload& w) {
 }
 
 bool IsAscii(const Workload& w) {
-  for (const std::string& name : w.names) {
-    for (const char c : name) {
-      if (static_cast<unsigned char>(c) > 127) return false;
-    }
-  }
-  return true;
+  const auto ascii = [](const std::string& name) {
+    return std::ranges::all_of(name, [](char c) { return static_cast<unsigned char>(c) <= 127; });
+  };
+  return std::ranges::all_of(w.names, ascii) && std::ranges::all_of(w.tenant_names, ascii);
 }
 
 // Times beyond 26 days are written to a double's precision only.

@@ -168,7 +168,7 @@ TEST_CASE("CSV and JSON tell the same") {
       const auto& row = rows[r * requests + i];
       CHECK(row.at("policy") == run["policy"].get<std::string>());
       CHECK(row.at("outcome") == "completed");
-      CHECK(row.at("tenant") == "0");
+      CHECK(row.at("tenant").empty());
       CHECK(std::stod(row.at("arrival_s")) + std::stod(row.at("e2e_s")) == Approx(std::stod(row.at("end_s"))));
       e2e += std::stod(row.at("e2e_s"));
       queue += std::stod(row.at("queue_s"));
@@ -345,6 +345,95 @@ TEST_CASE("a terminal sees a bar, and Ctrl-C ends with what there is") {
   const Json& last = json["runs"].back();
   if (last["partial"] == true) CHECK(last["pending"].get<int>() > 0);
   CHECK(CsvOf(dir / "csv").size() == json["runs"].size());
+}
+
+// A tenant that asks for much at once, before one that asks for little.
+std::string Tenants() {
+  std::string text = "arrival,tenant,prompt,output\n";
+  for (int i = 0; i < 200; ++i) text += "0.01" + std::to_string(100 + i) + ",greedy,400,200\n";
+  for (int i = 0; i < 20; ++i) text += std::to_string(1 + i) + ".5,polite,400,20\n";
+  return text;
+}
+
+TEST_CASE("a table of one's own is read by its columns, and its tenants come out of every report") {
+  const TempDir dir;
+  const std::string file = dir.Write("own.csv", Tenants()), csv = dir / "r.csv", runs = dir / "runs.csv";
+  const Args args = {
+      "replay",   "--workload", file,       "--columns",  "arrival=arrival,prompt=prompt,output=output,tenant=tenant",
+      "--policy", "fcfs",       "--policy", "fair_share", "--max-seqs",
+      "8",        "--by",       "tenant"};
+  const auto with = [&args](Args more) {
+    more.insert(more.begin(), args.begin(), args.end());
+    return more;
+  };
+  const Json json = JsonOf(with({"--json", "-", "-q", "--csv", csv, "--csv-summary", runs, "--html", dir / "page"}));
+  REQUIRE(json["runs"].size() == 2);
+  double polite[2] = {};
+  for (std::size_t run = 0; run < 2; ++run) {
+    const Json& parts = json["runs"][run]["parts"];
+    CHECK(json["runs"][run]["by"] == "tenant");
+    REQUIRE(parts.size() == 2);
+    CHECK(parts[0]["name"] == "greedy");
+    CHECK(parts[0]["requests"] == 200);
+    CHECK(parts[1]["workflows_completed"] == 20);
+    polite[run] = parts[1]["metrics"]["e2e_s"]["mean"];
+    // The whole is the sum of its parts.
+    const auto sum = [&](const Json& of) {
+      return of["metrics"]["e2e_s"]["mean"].get<double>() * of["completed"].get<double>();
+    };
+    CHECK(sum(parts[0]) + sum(parts[1]) == Catch::Approx(sum(json["runs"][run])));
+  }
+  CHECK(2 * polite[1] < polite[0]);  // what fair_share is for
+
+  const auto rows = CsvOf(csv);
+  REQUIRE(rows.size() == 440);
+  CHECK(rows[0].at("tenant") == "greedy");
+  CHECK(rows[219].at("tenant") == "polite");
+  const auto summary = CsvOf(runs);
+  REQUIRE(summary.size() == 6);
+  CHECK(summary[3].at("by").empty());
+  CHECK(summary[5].at("by") == "tenant");
+  CHECK(summary[5].at("name") == "polite");
+  CHECK(summary[5].at("requests") == "20");
+  CHECK(Has(ReadWhole(dir / "page"), "By tenant"));
+
+  const Ended text = RunTool(args);
+  CAPTURE(text.out);
+  CHECK(Has(text.out, "By tenant\n"));
+  CHECK(Has(text.out, "\n  greedy "));
+  CHECK(text.out.find("  polite ") > text.out.rfind("  greedy "));
+  CHECK_FALSE(Has(RunTool(Replay({})).out, "By "));
+}
+
+TEST_CASE("by agent and stage requests are told apart, by class workflows; of many the largest are shown") {
+  const Json whole = JsonOf(Replay({"--policy", "sjf", "--by", "stage", "--json", "-", "-q"}))["runs"][0];
+  std::int64_t requests = 0;
+  for (const Json& part : whole["parts"]) {
+    requests += part["requests"].get<std::int64_t>();
+    CHECK(part["workflows"] == 0);
+  }
+  CHECK(whole["parts"].size() > 2);
+  CHECK(requests == whole["requests"]);
+
+  const TempDir dir;
+  std::string jsonl;
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = "c" + std::to_string(i % 25);
+    jsonl += R"({"t": 0, "usage": {"in": 9, "out": 5}, "kind": ")" + name + "\"}\n";
+  }
+  const std::string file = dir.Write("log.jsonl", jsonl);
+  const Ended text =
+      RunTool({"replay", "--workload", file, "--columns", "arrival=t:ms,prompt=usage.in,output=usage.out,class=kind",
+               "--policy", "fcfs", "--by", "class"});
+  CAPTURE(text.out, text.err);
+  CHECK(Has(text.out, "By class: the 20 of 25 with the most requests"));
+  CHECK(Has(text.out, "\n  c4 "));   // twice
+  CHECK_FALSE(Has(text.out, "  c24 "));
+
+  const Ended wrong = RunTool({"replay", "--workload", file, "--columns", "prompt=usage.in,output=tokens"});
+  CHECK(wrong.exit_code == 1);
+  CHECK(Has(wrong.err, "log.jsonl:1: tokens: is missing"));
+  CHECK(RunTool(Replay({"--by", "user"})).exit_code == 2);
 }
 
 }  // namespace

@@ -579,12 +579,127 @@ TEST_CASE("options and files are checked") {
   CHECK(*ParseWorkloadFormat("mooncake") == WorkloadFormat::kMooncake);
   CHECK(std::string(ParseWorkloadFormat("csv").status().message()) ==
         "format: \"csv\" is unknown; known are auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, "
-        "text2sql");
+        "text2sql, columns");
 }
 
 TEST_CASE("values in messages are short and printable") {
   const std::string message = AzureError("2023-11-16 18:15:46," + std::string(1000, '\x01') + ",1\n");
   CHECK(message == "t:2: ContextTokens: \"" + std::string(60, '?') + "...\" is not a whole number");
+}
+
+ReadOptions Columns(const std::string& columns) { return {.columns = columns}; }
+
+TEST_CASE("columns of anybody's: CSV by its header, times in seconds, names kept") {
+  ReadReport report;
+  const Workload w = Parsed(
+      "when,user,in,who,out\n"
+      "0.0180,alice,10,x,20\n"
+      "0.5,\"bob, \"\"b\"\"\",30,,40\n"
+      "0.75,alice,0,y,60\n",
+      Columns("arrival=when,prompt=in,output=out,tenant=user,class=who"), &report);
+  REQUIRE(w.workflows.size() == 3);
+  CHECK(w.workflows[1].arrival == TimePoint(std::chrono::milliseconds(482)));
+  CHECK(w.tenant_names == std::vector<std::string>{"alice", "bob, \"b\""});
+  CHECK(w.TenantOf(w.workflows[1]) == "bob, \"b\"");
+  CHECK(w.workflows[2].tenant == 1);
+  CHECK(w.names[w.workflows[2].name] == "y");
+  CHECK(w.workflows[1].name == 0);
+  CHECK(w.calls[1].output_tokens == 40);
+  CHECK(report.format == WorkloadFormat::kColumns);
+  CHECK(report.lines == 3);
+  CHECK(report.raised_lengths == 1);
+  CHECK_FALSE(report.arrivals_generated);
+  CHECK(ParseWorkload(ToJsonl(w), "t").value() == w);  // names and all
+}
+
+TEST_CASE("columns: times in every unit, also since 1970, and dates") {
+  const auto second = [](const std::string& unit, const std::string& first, const std::string& then) {
+    const Workload w =
+        Parsed("t,p,o\n" + then + ",1,1\n" + first + ",1,1\n", Columns("arrival=t:" + unit + ",prompt=p,output=o"));
+    return w.workflows[1].arrival.time_since_epoch().count();
+  };
+  CHECK(second("s", "1700000000.25", "1700000001.5") == 1'250'000'000);
+  CHECK(second("ms", "1700000000123", "1700000000125.5") == 2'500'000);
+  CHECK(second("us", "7", "9") == 2'000);
+  CHECK(second("ns", "1700000000000000001", "1700000000000000004") == 3);
+  CHECK(second("time", "2024-05-12T00:00:01Z", "2024-05-12 00:00:02.5") == 1'500'000'000);
+  const std::string text = "a:ms,p,o\n1,1,1\n3,1,1\n";  // a colon of the name's own
+  CHECK(Parsed(text, Columns("arrival=a:ms:s,prompt=p,output=o")).workflows[1].arrival ==
+        TimePoint(std::chrono::seconds(2)));
+}
+
+TEST_CASE("columns: JSON lines by keys, also of members, and numbers that are text") {
+  const Workload w = Parsed(R"({"ts": 5, "usage": {"in": 10, "out": "20"}, "user": 7, "agent": null})"
+                            "\n"
+                            R"({"ts": 1005, "usage": {"in": 30, "out": 40}, "a.b": 1, "agent": "coder"})",
+                            Columns("arrival=ts:ms,prompt=usage.in,output=usage.out,tenant=user,agent=agent"));
+  CHECK(w.workflows[1].arrival == TimePoint(std::chrono::seconds(1)));
+  CHECK(w.calls[0].output_tokens == 20);
+  CHECK(w.TenantOf(w.workflows[0]) == "7");
+  CHECK(w.workflows[1].tenant == 0);
+  CHECK(w.names[w.calls[1].agent] == "coder");
+}
+
+TEST_CASE("columns: rows of a workflow are its calls, one after another by their times") {
+  const std::string text = "t,p,o,w\n4,3,3,a\n1,1,1,a\n2,9,9,\n3,2,2,b\n5,8,8,b\n";
+  ReadReport report;
+  const Workload w = Parsed(text, Columns("arrival=t,prompt=p,output=o,workflow=w"), &report);
+  REQUIRE(w.workflows.size() == 3);
+  REQUIRE(w.workflows[0].calls == 2);
+  CHECK(w.calls_of(w.workflows[0])[0].prompt_tokens == 1);
+  CHECK(w.predecessors_of(w.calls_of(w.workflows[0])[1])[0] == 0);
+  CHECK(w.workflows[1].calls == 1);
+  CHECK(w.workflows[2].arrival == TimePoint(std::chrono::seconds(2)));
+  CHECK(report.lines == 5);
+  ReadOptions two = Columns("prompt=p,output=o,workflow=w");
+  two.limit = 2;
+  CHECK(Parsed(text, two, &report).calls.size() == 3);  // a's second row stands first, its other behind it
+  CHECK(report.arrivals_generated);
+  two.columns = "prompt=p,output=o";
+  CHECK(Parsed(text, two).workflows.size() == 2);
+}
+
+TEST_CASE("columns: what is wrong with the map, a value or the file is named") {
+  const auto error = [](const std::string& text, const std::string& columns) { return Error(text, Columns(columns)); };
+  const std::string map = "arrival=t,prompt=p,output=o", good = "t,p,o,w,u\n1,1,1,a,x\n";
+  CHECK(error(good, "prompt=p") == "t:1: columns: output=COLUMN is missing");
+  CHECK(error(good, "promt=p,output=o") ==
+        "t:1: columns: \"promt=p\" is none of KEY=COLUMN, where KEY is prompt, output, arrival, workflow, tenant, "
+        "class, agent, stage");
+  CHECK(error(good, "prompt=p,output=p") == "t:1: columns: \"p\" is named twice");
+  CHECK(error(good, "prompt=p,prompt=o") == "t:1: columns: prompt is there twice");
+  CHECK(error(good, "prompt=,output=o") == "t:1: columns: \"prompt=\" names no column");
+  CHECK(error(good, "prompt=p,output=answer") == "t:1: header: no column answer");
+  CHECK(error(good + "2,1.5,1,a,x\n", map) == "t:3: p: \"1.5\" is not a whole number");
+  CHECK(error(good + "-2,1,1,a,x\n", map) == "t:3: t: \"-2\" is negative, or more than 285 years");
+  CHECK(error(good + "2e9,1,1,a,x\n", map) == "t:3: t: \"2e9\" is too far from the first");
+  CHECK(error(good + "2024-05-12 00:00:00,1,1,a,x\n", map) ==
+        "t:3: t: \"2024-05-12 00:00:00\" is not a number: of dates and times the map says arrival=COLUMN:time");
+  CHECK(error(good + "2,1,1,a,y\n", map + ",workflow=w,tenant=u") ==
+        "t:3: u: \"y\", but the first row of the workflow \"a\" has \"x\"");
+  CHECK(error(R"({"t": 1, "p": 1})", map) == "t:1: o: is missing");
+  CHECK(error(R"({"t": 1, "p": [1], "o": 1})", map) == "t:1: p: an array is not one value");
+  CHECK(Error(good, {.format = WorkloadFormat::kAzure, .columns = map}) ==
+        "t:1: columns: they are given, and the format too (azure): one of them says how the file is read");
+  CHECK(Error(good, {.format = WorkloadFormat::kColumns})
+            .ends_with("where KEY is prompt, output, arrival, workflow, tenant, class, agent, stage"));
+  CHECK(error("PAR1\x15\x04", map).starts_with("t:1: is a Parquet file, of which takt reads none."));
+  CHECK(Error(good).find("--columns") != std::string::npos);
+}
+
+TEST_CASE("a tenant is a name or a number, in one file all are the same") {
+  const auto flow = [](const std::string& tenant) {
+    return R"({"arrival_s": 0, "tenant": )" + tenant + R"(, "calls": [{"prompt": 1, "output": 1}]})" + "\n";
+  };
+  CHECK(Parsed(flow("\"b\"") + flow("\"a\"") + flow("\"b\"")).workflows[2].tenant == 1);
+  CHECK(Parsed(R"({"takt_workload": 1, "tenants": ["a", "b"]})"
+               "\n" +
+               flow("\"b\""))
+            .workflows[0]
+            .tenant == 2);
+  CHECK(Error(flow("1") + flow("\"a\"")) == "t:2: tenant: \"a\" is a name, but a tenant before it was a number");
+  CHECK(Error(flow("\"a\"") + flow("1")) == "t:2: tenant: 1 is a number, but a tenant before it was a name");
+  CHECK(Error(R"({"takt_workload": 1, "tenants": ["a", "a"]})") == "t:1: tenants: \"a\" is there twice");
 }
 
 }  // namespace

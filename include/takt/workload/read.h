@@ -23,10 +23,11 @@ enum class WorkloadFormat : std::uint8_t {
   kShareGpt,  // CSV: num_prefill_tokens, num_decode_tokens; no times
   kInferCept,  // one JSON object per line: prompt, segments that end in tool calls; no times
   kText2Sql,  // one JSON object per line: n_stages, calls with step, preds, in, out (HexGen-Flow's traces); no times
+  kColumns,  // CSV with a header, or one JSON object per line: ReadOptions::columns says what is what
 };
 constexpr auto NamesOf(WorkloadFormat) {
   return std::to_array<std::string_view>(
-      {"auto", "workflow", "azure", "mooncake", "burstgpt", "sharegpt", "infercept", "text2sql"});
+      {"auto", "workflow", "azure", "mooncake", "burstgpt", "sharegpt", "infercept", "text2sql", "columns"});
 }
 
 // The format of that name; the error lists them all.
@@ -34,6 +35,9 @@ absl::StatusOr<WorkloadFormat> ParseWorkloadFormat(std::string_view name);
 
 struct ReadOptions {
   WorkloadFormat format = WorkloadFormat::kAuto;
+  // "arrival=ts:ms,prompt=in,output=out,tenant=user": which column of a CSV file, or key of JSON lines, is what. Not
+  // empty: the file is read so, and `format` is kAuto or kColumns (docs/reference/workloads.md).
+  std::string columns = {};
   std::int64_t limit = 0;  // the file's first workflows only; 0: all
   bool skip_bad_lines = false;  // count them in the report instead of failing at the first
   double rate = 1;  // where the file has no times: Poisson arrivals [per second]

@@ -46,7 +46,7 @@ struct WorkloadWorkflow {
   TimePoint arrival{};
   Duration deadline = Duration::max();  // of the whole workflow, from its arrival
   std::uint32_t name = 0;  // index into Workload::names: its class
-  std::uint32_t tenant = 0;  // 0: none
+  std::uint32_t tenant = 0;  // 0: none; else Workload::tenant_names[tenant - 1], where they are named
   std::int32_t priority = 0;  // lower is sooner
   std::uint32_t first_call = 0, calls = 0;  // into Workload::calls; at least one
   std::uint32_t solved_by = 0;  // true; bit m: the answer of Workload::models[m] is right
@@ -64,6 +64,7 @@ struct Workload {
   std::vector<std::uint64_t> prefix_hashes;  // chained: hash i names block i and all before it
   std::int32_t prefix_block_tokens = 512;
   std::vector<std::string> names = {""};
+  std::vector<std::string> tenant_names = {};  // none twice; empty: tenants are numbers
 
   // Where models differ. Without models each call is as long as its output_tokens, whichever answers, and it is not
   // known which is right.
@@ -99,6 +100,11 @@ struct Workload {
   // The true output of a call, by index, on a model of which the workload tells, or on any other.
   std::int32_t OutputOf(std::size_t call, std::size_t model) const {
     return model < models.size() ? model_tokens[call * models.size() + model] : calls[call].output_tokens;
+  }
+  // As files and reports show it; empty where the workflow has none.
+  std::string TenantOf(const WorkloadWorkflow& w) const {
+    if (w.tenant == 0) return "";
+    return tenant_names.empty() ? std::to_string(w.tenant) : tenant_names[w.tenant - 1];
   }
   std::span<const float> features_of(std::size_t call) const {
     return std::span(features).subspan(call * feature_names.size(), feature_names.size());

@@ -170,6 +170,11 @@ void AddWorkloadSource(Group group, WorkloadSource& to) {
       "--format", to.format, "NAME",
       fmt::format("of the file: {}; auto looks at its first line", fmt::join(NamesOf(WorkloadFormat{}), ", ")).c_str(),
       KnownFormat());
+  group.Add(
+      "--columns", to.columns, "KEY=COLUMN,...",
+      "reads any CSV file with a header, or JSON lines: which column is the prompt, output, arrival, workflow, "
+      "tenant, class, agent, stage; such as arrival=ts:ms,prompt=in,output=out,tenant=user (units: s, ms, us, ns, "
+      "or time for dates)");
   group.Add("--length-scale", to.length_scale, "X",
             "all lengths times X: for an engine that is smaller than the one that the trace is of", Positive());
   group.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");

@@ -33,6 +33,7 @@ struct ReplayArguments : ReplaySetup, ReportFiles {
   std::optional<double> load;
   std::vector<double> sweep;
   bool regret = false;
+  std::string by;  // empty: by nothing
 
   int threads = 0;  // 0: as many as there are cores
 };
@@ -142,7 +143,7 @@ absl::Status RunRuns(const ReplayArguments& arguments, const ReplayOptions& comm
   RunAll(tasks, arguments.threads, what, bar, [&](std::size_t i, absl::StatusOr<ReplayResult> result, double wall_s) {
     faults[i] = result.status();
     runs[i].wall_s = wall_s;
-    if (result.ok()) Keep(*std::move(result), !arguments.csv.empty(), runs[i]);
+    if (result.ok()) Keep(comparison, *std::move(result), !arguments.csv.empty(), runs[i]);
   });
   for (const absl::Status& fault : faults) {
     if (!fault.ok()) return fault;
@@ -215,6 +216,7 @@ int RunReplay(const ReplayArguments& wished) {
   comparison.seed = arguments.workload.seed;
   comparison.sweeps = arguments.sweep.size() > 1;
   comparison.several_estimates = arguments.estimates.size() > 1;
+  comparison.split = FromName<Split>(arguments.by).value_or(Split::kNothing);
   comparison.tells_wall = !arguments.no_wall;
   comparison.profile = common->profile;
   absl::StatusOr<Workload> workload = LoadWorkload(arguments.workload);
@@ -286,6 +288,8 @@ void AddLoad(Group group, ReplayArguments& to) {
 }
 
 void AddOutput(Group group, ReplayArguments& to) {
+  group.Add("--by", to.by, "WHAT", "figures by tenant, class, agent or stage too",
+            OneOf({"tenant", "class", "agent", "stage"}));
   AddReports(group, to, to);
   group.AddFlag("--regret", to.regret, "also run sjf with exact lengths, and compare every run's mean latency with it");
   group.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",

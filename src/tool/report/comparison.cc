@@ -1,6 +1,7 @@
 #include "tool/report/comparison.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "fmt/format.h"
@@ -27,6 +28,48 @@ Quantiles QuantilesOf(const Records& records, From from, To to) {
   return quantiles;
 }
 
+std::string PartOf(const Workload& workload, Split split, std::size_t call, std::size_t workflow) {
+  const WorkloadWorkflow& w = workload.workflows[workflow];
+  switch (split) {
+    case Split::kNothing: break;
+    case Split::kTenant: return workload.TenantOf(w);
+    case Split::kClass: return workload.names[w.name];
+    case Split::kAgent: return workload.names[workload.calls[call].agent];
+    case Split::kStage: return workload.names[workload.calls[call].stage];
+  }
+  return "";
+}
+
+std::vector<Part> PartsOf(const Comparison& comparison, const ReplayResult& result) {
+  if (comparison.split == Split::kNothing) return {};
+  struct Records {
+    std::vector<RequestRecord> requests;
+    std::vector<WorkflowRecord> workflows;
+  };
+  const bool whole = comparison.split == Split::kTenant || comparison.split == Split::kClass;  // workflows
+  std::vector<std::string> names;
+  std::map<std::string, Records> records;
+  std::uint32_t last = 0;
+  for (std::size_t call = 0; call < result.requests.size(); ++call) {
+    const RequestRecord& request = result.requests[call];
+    std::string name = PartOf(comparison.workload, comparison.split, call, request.workflow);
+    const auto [at, is_new] = records.try_emplace(name);
+    if (is_new) names.push_back(std::move(name));
+    Records& part = at->second;
+    if (whole && (call == 0 || request.workflow != last)) part.workflows.push_back(result.workflows[request.workflow]);
+    last = request.workflow;
+    part.requests.push_back(request);
+    part.requests.back().workflow = static_cast<std::uint32_t>(part.workflows.size()) - (whole ? 1 : 0);
+  }
+  const SloTarget slo{FromSeconds(comparison.setup.slo_ttft), FromSeconds(comparison.setup.slo_tpot)};
+  std::vector<Part> parts;
+  for (std::string& name : names) {
+    const Records& part = records[name];
+    parts.push_back({name, Summarize(part.requests, part.workflows, {}, slo)});
+  }
+  return parts;
+}
+
 }  // namespace
 
 double OfferedRps(const Workload& workload) {
@@ -36,7 +79,7 @@ double OfferedRps(const Workload& workload) {
   return span > 0 ? static_cast<double>(workload.calls.size() - last.calls) / span : 0;
 }
 
-void Keep(ReplayResult result, bool requests, Run& run) {
+void Keep(const Comparison& comparison, ReplayResult result, bool requests, Run& run) {
   run.ended = true;
   run.stopped = result.stopped;
   run.metrics = result.metrics;
@@ -51,6 +94,7 @@ void Keep(ReplayResult result, bool requests, Run& run) {
   run.ttft = QuantilesOf(result.requests, &RequestRecord::arrival, &RequestRecord::first_token);
   run.e2e = QuantilesOf(result.requests, &RequestRecord::arrival, &RequestRecord::end);
   run.workflow = QuantilesOf(result.workflows, &WorkflowRecord::arrival, &WorkflowRecord::end);
+  run.parts = PartsOf(comparison, result);
   if (run.trace) run.trace->Finish(result.requests);
   if (requests) run.requests = std::move(result.requests);
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,18 @@ struct RunSettings {
 // largest, in seconds.
 using Quantiles = std::vector<double>;
 
+// By what a comparison is told apart, besides as a whole.
+enum class Split : std::uint8_t { kNothing, kTenant, kClass, kAgent, kStage };
+constexpr auto NamesOf(Split) {
+  return std::to_array<std::string_view>({"nothing", "tenant", "class", "agent", "stage"});
+}
+
+// A tenant, class, agent or stage: its requests, and its workflows where all of a workflow belongs to one.
+struct Part {
+  std::string name;  // empty: what has none
+  Metrics metrics;
+};
+
 struct Run {
   RunSettings settings;
   bool ended = false;    // false: never begun, or failed
@@ -46,6 +59,7 @@ struct Run {
   std::vector<SeriesPoint> series;
   std::array<std::int64_t, NamesOf(FailReason{}).size()> failed = {};  // by reason
   Quantiles ttft, e2e, workflow;
+  std::vector<Part> parts;  // in the order of their first requests
   std::vector<RequestRecord> requests;    // where a report wants them
   std::unique_ptr<ScheduleTrace> trace;  // likewise
   double wall_s = 0;
@@ -74,6 +88,7 @@ struct Comparison {
   bool sweeps = false;             // over several loads
   bool several_estimates = false;
   bool tells_wall = true;
+  Split split = Split::kNothing;
   Workload workload;
   Profile profile;
   double saturation_rps = 0;  // 0: not measured
@@ -85,8 +100,8 @@ struct Comparison {
   bool multi_stage() const { return workload.calls.size() > workload.workflows.size(); }
 };
 
-// Keeps of a run's result what the reports need; its requests too where `requests`.
-void Keep(ReplayResult result, bool requests, Run& run);
+// Keeps of a run's result what the reports need; its requests too where `requests`. The SLO is that of the setup.
+void Keep(const Comparison& comparison, ReplayResult result, bool requests, Run& run);
 
 // Mean rate at which requests come, as the workload has it; 0 where all come at once.
 double OfferedRps(const Workload& workload);

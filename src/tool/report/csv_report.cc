@@ -48,19 +48,20 @@ std::string_view OutcomeOf(const RequestRecord& record) {
 std::string RequestLine(const std::string& run, const Workload& workload, std::size_t index,
                         const RequestRecord& record) {
   const WorkloadCall& call = workload.calls[index];
+  const WorkloadWorkflow& workflow = workload.workflows[record.workflow];
   const bool completed = record.outcome == Outcome::kCompleted;
   std::string tpot;
   if (completed && record.output_tokens > 1) {
     tpot = fmt::format("{}", ToSeconds(record.end - record.first_token) / (record.output_tokens - 1));
   }
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", run, index, record.workflow,
-                     Field(workload.names[call.stage]), Field(workload.names[call.agent]), OutcomeOf(record),
-                     record.first_step == kNever ? "" : std::to_string(record.instance),
-                     Seconds(TimePoint{}, record.arrival), Seconds(record.arrival, record.first_step),
-                     Seconds(record.arrival, record.first_token), tpot,
-                     completed ? Seconds(record.arrival, record.end) : "", call.prompt_tokens, record.output_tokens,
-                     record.cached_tokens, record.preemptions, record.recomputed_tokens,
-                     Seconds(TimePoint{}, record.end), workload.workflows[record.workflow].tenant);
+  return fmt::format(
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", run, index, record.workflow,
+      Field(workload.names[call.stage]), Field(workload.names[call.agent]), OutcomeOf(record),
+      record.first_step == kNever ? "" : std::to_string(record.instance), Seconds(TimePoint{}, record.arrival),
+      Seconds(record.arrival, record.first_step), Seconds(record.arrival, record.first_token), tpot,
+      completed ? Seconds(record.arrival, record.end) : "", call.prompt_tokens, record.output_tokens,
+      record.cached_tokens, record.preemptions, record.recomputed_tokens, Seconds(TimePoint{}, record.end),
+      Field(workload.TenantOf(workflow)), Field(workload.names[workflow.name]));
 }
 
 }  // namespace
@@ -68,7 +69,7 @@ std::string RequestLine(const std::string& run, const Workload& workload, std::s
 void WriteRequestCsv(const Comparison& comparison, OutputFile& out) {
   out.Write(
       "policy,estimates,load,request,workflow,stage,agent,outcome,instance,arrival_s,queue_s,ttft_s,tpot_s,e2e_s,"
-      "prompt_tokens,output_tokens,cached_tokens,preemptions,recomputed_tokens,end_s,tenant\n");
+      "prompt_tokens,output_tokens,cached_tokens,preemptions,recomputed_tokens,end_s,tenant,class\n");
   for (const Run& run : comparison.runs) {
     if (!run.ended) continue;
     const std::string columns = RunColumns(run);
@@ -86,10 +87,8 @@ void WriteRunCsv(const Comparison& comparison, OutputFile& out) {
   }
   for (const ScalarField& field : kScalars) line += fmt::format(",{}", field.key);
   for (const CountField& field : kTotals) line += fmt::format(",{}", field.key);
-  out.Write(line + ",score,regret\n");
-  for (const Run& run : comparison.runs) {
-    if (!run.ended) continue;
-    const Metrics& metrics = run.metrics;
+  out.Write(line + ",score,regret,by,name\n");
+  const auto write = [&](const Run& run, const Metrics& metrics, const std::string& part) {
     line = RunColumns(run);
     for (const CountField& field : kRunCounts) line += fmt::format(",{}", metrics.*field.member);
     for (const SummaryField& summary : kSummaries) {
@@ -100,7 +99,15 @@ void WriteRunCsv(const Comparison& comparison, OutputFile& out) {
     for (const ScalarField& field : kScalars) line += fmt::format(",{}", metrics.*field.member);
     for (const CountField& field : kTotals) line += fmt::format(",{}", metrics.*field.member);
     line += metrics.score ? fmt::format(",{}", *metrics.score) : ",";
-    out.Write(line + (metrics.regret ? fmt::format(",{}\n", *metrics.regret) : ",\n"));
+    line += metrics.regret ? fmt::format(",{}", *metrics.regret) : ",";
+    out.Write(line + part + "\n");
+  };
+  for (const Run& run : comparison.runs) {
+    if (!run.ended) continue;
+    write(run, run.metrics, ",,");
+    for (const Part& part : run.parts) {
+      write(run, part.metrics, fmt::format(",{},{}", Name(comparison.split), Field(part.name)));
+    }
   }
 }
 

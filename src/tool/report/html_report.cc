@@ -186,6 +186,9 @@ std::string HtmlReport(const Comparison& comparison) {
         "<p class=soft>The best of a column is shaded. In SLO: first token within {} s, then at most {} s "
         "per token on average.</p>\n",
         comparison.setup.slo_ttft, comparison.setup.slo_tpot);
+    if (std::optional<Table> parts = PartTable(comparison)) {
+      html += fmt::format("<h3>{}</h3>\n<div class=wide>{}</div>\n", PartsText(comparison), parts->ToHtml());
+    }
     if (std::optional<Table> estimates = EstimateTable(comparison)) {
       html += fmt::format("<div class=wide>{}</div>\n<p class=soft>{}</p>\n", estimates->ToHtml(), kEstimateTableText);
     }

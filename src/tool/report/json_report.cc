@@ -38,7 +38,7 @@ void WriteErrors(JsonWriter& json, const EstimateErrors& errors) {
   json.EndObject();
 }
 
-void WriteRun(JsonWriter& json, const Run& run) {
+void WriteRun(JsonWriter& json, const Comparison& comparison, const Run& run) {
   json.BeginObject();
   json.Field("policy", run.settings.policy);
   json.Field("estimates", run.settings.estimates.ToString());
@@ -55,6 +55,17 @@ void WriteRun(JsonWriter& json, const Run& run) {
   json.EndObject();
   json.Key("metrics");
   WriteMetrics(json, run.metrics);
+  if (comparison.split != Split::kNothing) {
+    json.Field("by", Name(comparison.split)).Key("parts").BeginArray();
+    for (const Part& part : run.parts) {
+      json.BeginObject().Field("name", part.name);
+      for (const CountField& field : kRunCounts) json.Field(field.key, part.metrics.*field.member);
+      json.Key("metrics");
+      WriteMetrics(json, part.metrics);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
   json.Key("estimate_errors");
   WriteErrors(json, run.errors);
   json.Field("steps", run.steps);
@@ -123,7 +134,7 @@ std::string JsonReport(const Comparison& comparison) {
   json.Field("partial", comparison.interrupted);
   json.Key("runs").BeginArray();
   for (const Run& run : comparison.runs) {
-    if (run.ended) WriteRun(json, run);
+    if (run.ended) WriteRun(json, comparison, run);
   }
   json.EndArray();
   if (comparison.tells_wall) WriteWall(json, comparison);

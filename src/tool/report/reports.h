@@ -25,6 +25,11 @@ std::vector<Condition> Conditions(const Comparison& comparison);
 // A row per run that was begun. There must be a run.
 Table RunTable(const Comparison& comparison);
 
+// The same by tenant, class, agent or stage, a section each: those with the most requests. Nothing where the comparison
+// is not told apart. PartsText says how to read it.
+std::optional<Table> PartTable(const Comparison& comparison);
+std::string PartsText(const Comparison& comparison);
+
 // How far predictions were off, a row per run; nothing where all was known exactly, or nothing at all.
 std::optional<Table> EstimateTable(const Comparison& comparison);
 extern const char* const kEstimateTableText;  // how to read it

@@ -157,11 +157,29 @@ std::string Reading(const Comparison& comparison) {
   return text;
 }
 
-}  // namespace
+constexpr std::size_t kMostParts = 20;
 
-Table RunTable(const Comparison& comparison) {
+// The parts that a table shows, by their requests.
+std::vector<const Part*> LargestParts(const Comparison& comparison) {
+  std::vector<const Part*> parts;
+  for (const Run& run : comparison.runs) {
+    if (!run.ended || !parts.empty()) continue;
+    for (const Part& part : run.parts) parts.push_back(&part);
+  }
+  std::ranges::stable_sort(parts, std::ranges::greater(), [](const Part* part) { return part->metrics.requests; });
+  if (parts.size() > kMostParts) parts.resize(kMostParts);
+  return parts;
+}
+
+// `part` is the heading of a column before the others, if any.
+Table FiguresTable(const Comparison& comparison, std::string part) {
   const bool stages = comparison.multi_stage();
+  const bool part_is_all = part.empty();
   std::vector<Table::Column> columns;
+  if (!part_is_all) {
+    columns.push_back({"", std::move(part), false});
+    columns.push_back({"", "requests"});
+  }
   if (comparison.sweeps) columns.push_back({"", "load"});
   columns.push_back({"", "policy", false});
   if (comparison.several_estimates) columns.push_back({"", "known", false});
@@ -175,32 +193,71 @@ Table RunTable(const Comparison& comparison) {
   columns.push_back({"token [ms]", "mean", true, Best::kSmallest});
   columns.push_back({"in SLO", "%", true, Best::kLargest});
   columns.push_back({"served", "1/s", true, Best::kLargest});
-  columns.push_back({"KV peak", "%"});
+  if (part_is_all) columns.push_back({"KV peak", "%"});
   columns.push_back({"preempted", "times", true, Best::kSmallest});
 
-  Table table(std::move(columns));
+  return Table(std::move(columns));
+}
+
+// The figures of a run, or of a part of it, after what heads the row.
+void AddFigures(const Comparison& comparison, const Run& run, const Metrics& m, bool whole, Table& table) {
+  const auto add = [&](const Summary& summary) {
+    table.Number(summary.count > 0 ? summary.mean : Table::kNoNumber);
+    table.Number(summary.count > 0 ? summary.p99 : Table::kNoNumber);
+  };
+  if (comparison.sweeps) table.Text(fmt::format("{}", run.settings.load.value_or(0)));
+  table.Text(run.settings.policy + (run.stopped ? " (partial)" : ""));
+  if (comparison.several_estimates) table.Text(run.settings.estimates.ToString());
+  if (comparison.multi_stage()) add(m.workflow);
+  add(m.e2e);
+  add(m.ttft);
+  table.Number(m.tpot.count > 0 ? m.tpot.mean * kMilli : Table::kNoNumber);
+  table.Number(m.slo_attainment * kPercent);
+  table.Number(m.throughput_rps);
+  if (whole) table.Number(m.kv_peak * kPercent);
+  table.Number(static_cast<double>(m.preemptions));
+}
+
+}  // namespace
+
+Table RunTable(const Comparison& comparison) {
+  Table table = FiguresTable(comparison, "");
   std::optional<double> load = comparison.runs.front().settings.load;
   for (const Run& run : comparison.runs) {
     if (!run.ended) continue;
-    const Metrics& m = run.metrics;
-    const auto add = [&](const Summary& summary) {
-      table.Number(summary.count > 0 ? summary.mean : Table::kNoNumber);
-      table.Number(summary.count > 0 ? summary.p99 : Table::kNoNumber);
-    };
     if (run.settings.load != load) table.BeginSection();
     load = run.settings.load;
     table.BeginRow();
-    if (comparison.sweeps) table.Text(fmt::format("{}", run.settings.load.value_or(0)));
-    table.Text(run.settings.policy + (run.stopped ? " (partial)" : ""));
-    if (comparison.several_estimates) table.Text(run.settings.estimates.ToString());
-    if (stages) add(m.workflow);
-    add(m.e2e);
-    add(m.ttft);
-    table.Number(m.tpot.count > 0 ? m.tpot.mean * kMilli : Table::kNoNumber);
-    table.Number(m.slo_attainment * kPercent);
-    table.Number(m.throughput_rps);
-    table.Number(m.kv_peak * kPercent);
-    table.Number(static_cast<double>(m.preemptions));
+    AddFigures(comparison, run, run.metrics, true, table);
+  }
+  return table;
+}
+
+std::string PartsText(const Comparison& comparison) {
+  std::string text = fmt::format("By {}", Name(comparison.split));
+  std::size_t parts = 0;
+  for (const Run& run : comparison.runs) parts = std::max(parts, run.parts.size());
+  if (parts > kMostParts) text += fmt::format(": the {} of {} with the most requests", kMostParts, parts);
+  return text;
+}
+
+std::optional<Table> PartTable(const Comparison& comparison) {
+  const std::vector<const Part*> parts = LargestParts(comparison);
+  if (parts.empty()) return std::nullopt;
+  Table table = FiguresTable(comparison, std::string(Name(comparison.split)));
+  for (const Part* part : parts) {
+    std::optional<double> load = comparison.runs.front().settings.load;
+    if (part != parts.front()) table.BeginSection();
+    for (const Run& run : comparison.runs) {
+      const auto same = std::ranges::find(run.parts, part->name, &Part::name);
+      if (same == run.parts.end()) continue;
+      if (run.settings.load != load) table.BeginSection();
+      load = run.settings.load;
+      table.BeginRow();
+      table.Text(part->name.empty() ? "(none)" : part->name);
+      table.Number(static_cast<double>(same->metrics.requests));
+      AddFigures(comparison, run, same->metrics, false, table);
+    }
   }
   return table;
 }
@@ -278,6 +335,9 @@ std::string TextReport(const Comparison& comparison, bool colour) {
   text += "\n";
   if (ended > 0) text += RunTable(comparison).ToString(colour);
   if (ended > 1) text += "  * the best of its column\n";
+  if (std::optional<Table> parts = PartTable(comparison)) {
+    text += fmt::format("\n{}\n\n{}", PartsText(comparison), parts->ToString(colour));
+  }
   if (std::optional<Table> estimates = EstimateTable(comparison)) {
     text += fmt::format("\n{}\n{}", kEstimateTableText, estimates->ToString(colour));
   }

@@ -40,6 +40,7 @@ absl::StatusOr<Workload> LoadWorkload(const WorkloadSource& source) {
     ReadReport report;
     workload = ReadWorkload(source.file,
                             {.format = ParseWorkloadFormat(source.format).value(),
+                             .columns = source.columns,
                              .limit = source.limit,
                              .skip_bad_lines = source.skip_bad_lines,
                              .seed = source.seed},

@@ -15,6 +15,7 @@ namespace takt::tool {
 struct WorkloadSource {
   std::string file = "bundled";  // or "gen:..."
   std::string format = "auto";
+  std::string columns;  // which column is what, of a file in none of the formats
   bool skip_bad_lines = false;
   std::int64_t limit = 0;  // only the first so many workflows; 0: all
   std::int64_t draw = 0;   // so many workflows with replacement; 0: as they come

@@ -1,0 +1,254 @@
+// Tables of anybody's: CSV with a header, or one JSON object per line, of which the reader was told what is what.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "workload/csv_columns.h"
+#include "workload/format.h"
+#include "workload/json_members.h"
+
+namespace takt {
+namespace {
+
+enum Key : std::size_t { kPrompt, kOutput, kArrival, kWorkflow, kTenant, kClass, kAgent, kStage, kKeys };
+constexpr std::size_t kNeeded = kOutput + 1;
+constexpr std::array<std::string_view, kKeys> kKeyNames = {"prompt", "output", "arrival", "workflow",
+                                                           "tenant", "class",  "agent",   "stage"};
+
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> kUnits = {
+    {{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"ns", 1}, {"time", 0}}};  // in ns; 0: a date and time
+
+struct ColumnMap {
+  std::array<std::string, kKeys> columns;  // empty: there is none
+  std::int64_t unit = kUnits[0].second;    // of the arrival
+
+  bool has(Key key) const { return !columns[key].empty(); }
+};
+
+absl::Status Bad(const std::string& what) { return BadField("columns", what); }
+
+// "arrival=ts:ms,prompt=in,output=out"; a name with commas is quoted, as in CSV: "\"prompt=in, all\"".
+absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
+  ColumnMap map;
+  for (CsvFields fields(text); fields.Next();) {
+    const std::string_view field = fields.field();
+    const std::size_t equals = field.find('=');
+    const auto key = std::ranges::find(kKeyNames, field.substr(0, equals));
+    if (equals == std::string_view::npos || key == kKeyNames.end()) {
+      return Bad(fmt::format("{} is none of KEY=COLUMN, where KEY is {}", Quoted(field), fmt::join(kKeyNames, ", ")));
+    }
+    std::string_view column = field.substr(equals + 1);
+    if (*key == kKeyNames[kArrival]) {
+      const std::size_t colon = column.rfind(':');
+      const auto* unit =
+          std::ranges::find(kUnits, column.substr(colon + 1), &std::pair<std::string_view, std::int64_t>::first);
+      if (colon != std::string_view::npos && unit != kUnits.end()) {
+        map.unit = unit->second;
+        column = column.substr(0, colon);
+      }
+    }
+    std::string& named = map.columns[static_cast<std::size_t>(key - kKeyNames.begin())];
+    if (column.empty()) return Bad(fmt::format("{} names no column", Quoted(field)));
+    if (!named.empty()) return Bad(fmt::format("{} is there twice", *key));
+    if (std::ranges::find(map.columns, column) != map.columns.end()) {
+      return Bad(fmt::format("{} is named twice", Quoted(column)));
+    }
+    named = column;
+  }
+  for (std::size_t key = 0; key < kNeeded; ++key) {
+    if (map.columns[key].empty()) return Bad(fmt::format("{}=COLUMN is missing", kKeyNames[key]));
+  }
+  return map;
+}
+
+// Exact to the nanosecond for times since 1970: a long double has 19 digits.
+absl::StatusOr<TimePoint> ParseTime(std::string_view text, std::int64_t unit) {
+  if (unit == 0) return ParseTimestamp(text);
+  long double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (text.empty()) return absl::InvalidArgumentError("is empty");
+  if (stop != end || error != std::errc()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{} is not a number{}", Quoted(text),
+        ParseTimestamp(text).ok() ? ": of dates and times the map says arrival=COLUMN:time" : " of a time"));
+  }
+  value *= static_cast<long double>(unit);
+  if (!(value >= 0) || value > 9e18L) {
+    return absl::InvalidArgumentError(Quoted(text) + " is negative, or more than 285 years");
+  }
+  return TimePoint(Duration(std::llround(value)));
+}
+
+class ColumnsParser : public LineParser {
+ public:
+  ColumnsParser(ColumnMap map, const ReadOptions& options, WorkloadBuilder& builder)
+      : map_(std::move(map)),
+        names_(map_.columns.begin(), map_.columns.end()),
+        csv_(names_, kKeys),
+        builder_(builder),
+        limit_(static_cast<std::size_t>(options.limit)),
+        generated_(options) {}
+
+  absl::Status Header(std::string_view line) override {
+    json_ = line.starts_with('{');
+    return json_ ? absl::OkStatus() : csv_.Header(line);
+  }
+  bool has_header() const override { return !json_; }
+  bool has_times() const override { return map_.has(kArrival); }
+  std::int64_t held() const override { return std::ssize(rows_); }
+  bool full() const override { return !map_.has(kWorkflow) && rows_.size() >= limit_; }
+
+  absl::Status Parse(std::string_view line) override {
+    if (absl::Status s = json_ ? SplitJson(line) : csv_.Split(line); !s.ok()) return s;
+    Row row;
+    std::array<std::int64_t, kNeeded> tokens{};
+    for (const Key key : {kPrompt, kOutput}) {
+      const absl::StatusOr<std::int64_t> parsed = ParseWhole(Field(key), kMaxContextTokens / 2);
+      if (!parsed.ok()) return AtColumn(key, parsed.status());
+      tokens[key] = *parsed;
+    }
+    const absl::StatusOr<TimePoint> time =
+        map_.has(kArrival) ? Near(ParseTime(Field(kArrival), map_.unit)) : absl::StatusOr<TimePoint>(generated_.now());
+    if (!time.ok()) return AtColumn(kArrival, time.status());
+    row.time = *time;
+    row.tenant = builder_.Tenant(Field(kTenant));
+    row.name = builder_.Name(Field(kClass));
+    row.agent = builder_.Name(Field(kAgent));
+    row.stage = builder_.Name(Field(kStage));
+    if (absl::Status s = Join(row); !s.ok()) return s;
+    generated_.Next();
+    row.prompt = AtLeastOne(tokens[kPrompt]);
+    row.output = AtLeastOne(tokens[kOutput]);
+    if (!first_) first_ = row.time;
+    rows_.push_back(row);
+    return absl::OkStatus();
+  }
+
+  // Rows of one workflow are its calls, one after another in the order of their times.
+  void End() override {
+    TimePoint first = TimePoint::max();
+    for (const Row& row : rows_) first = std::min(first, row.time);
+    std::ranges::stable_sort(rows_, {}, [](const Row& row) { return std::pair(row.workflow, row.time); });
+    std::vector<CallDraft> calls;
+    for (std::size_t begin = 0, end; begin < rows_.size(); begin = end) {
+      calls.clear();
+      for (end = begin; end < rows_.size() && rows_[end].workflow == rows_[begin].workflow; ++end) {
+        const Row& row = rows_[end];
+        CallDraft& call = calls.emplace_back();
+        call.call = {.prompt_tokens = row.prompt, .output_tokens = row.output, .stage = row.stage, .agent = row.agent};
+        if (end > begin) call.after = {static_cast<std::uint32_t>(end - begin - 1)};
+      }
+      const Row& head = rows_[begin];
+      // Nothing that was accepted line by line is refused here.
+      (void)builder_.Add({.arrival = TimePoint(head.time - first), .name = head.name, .tenant = head.tenant}, calls);
+      if (limit_ > 0 && builder_.workload().workflows.size() >= limit_) break;
+    }
+    rows_.clear();
+  }
+
+ private:
+  struct Row {
+    TimePoint time{};
+    std::int32_t prompt = 0, output = 0;
+    std::uint32_t workflow = 0, tenant = 0, name = 0, agent = 0, stage = 0;
+  };
+  struct Known {
+    std::uint32_t number = 0, tenant = 0, name = 0;  // as its first row has them
+  };
+
+  std::string_view Field(Key key) const { return json_ ? std::string_view(texts_[key]) : csv_.field(key); }
+
+  // What the keys of an object hold, as a CSV file would; a key with dots names a member of a member.
+  absl::Status SplitJson(std::string_view line) {
+    const absl::StatusOr<Json> object = ParseJsonLine(line);
+    if (!object.ok()) return object.status();
+    if (!object->is_object()) return absl::InvalidArgumentError(Shown(*object) + " is not an object");
+    for (std::size_t key = 0; key < kKeys; ++key) {
+      texts_[key].clear();
+      if (!map_.has(static_cast<Key>(key))) continue;
+      const Json* value = Member(*object, map_.columns[key]);
+      if (value == nullptr || value->is_null()) {
+        if (key <= kArrival) return BadField(map_.columns[key], "is missing");
+        continue;
+      }
+      if (value->is_structured()) return BadField(map_.columns[key], Shown(*value) + " is not one value");
+      texts_[key] = value->is_string() ? value->get<std::string>() : value->dump();
+    }
+    return absl::OkStatus();
+  }
+
+  static const Json* Member(const Json& object, std::string_view path) {
+    if (const auto found = object.find(path); found != object.end()) return &*found;
+    const std::size_t dot = path.find('.');
+    if (dot == std::string_view::npos) return nullptr;
+    const auto found = object.find(path.substr(0, dot));
+    return found != object.end() && found->is_object() ? Member(*found, path.substr(dot + 1)) : nullptr;
+  }
+
+  // What counts of times is how far they are apart.
+  absl::StatusOr<TimePoint> Near(absl::StatusOr<TimePoint> time) const {
+    if (!time.ok() || !first_ || std::chrono::abs(*time - *first_) <= kMaxWorkloadTime / 2) return time;
+    return absl::InvalidArgumentError(Quoted(Field(kArrival)) + " is too far from the first");
+  }
+
+  // Gives the row the number of its workflow: a new one, unless the column says that it belongs to another row.
+  absl::Status Join(Row& row) {
+    row.workflow = workflows_;
+    if (const std::string_view name = Field(kWorkflow); !name.empty()) {
+      const auto [at, is_new] = known_.try_emplace(std::string(name), Known{workflows_, row.tenant, row.name});
+      const Known& known = at->second;
+      row.workflow = known.number;
+      const Workload& w = builder_.workload();
+      if (row.tenant != known.tenant) {
+        return BadField(map_.columns[kTenant], Differs(Field(kTenant), w.TenantOf({.tenant = known.tenant})));
+      }
+      if (row.name != known.name) return BadField(map_.columns[kClass], Differs(Field(kClass), w.names[known.name]));
+      if (!is_new) return absl::OkStatus();
+    }
+    ++workflows_;
+    return absl::OkStatus();
+  }
+
+  std::string Differs(std::string_view own, std::string_view known) const {
+    return fmt::format("{}, but the first row of the workflow {} has {}", Quoted(own), Quoted(Field(kWorkflow)),
+                       Quoted(known));
+  }
+
+  absl::Status AtColumn(Key key, const absl::Status& status) const {
+    return BadField(map_.columns[key], std::string(status.message()));
+  }
+
+  const ColumnMap map_;
+  const std::vector<std::string_view> names_;  // of map_
+  CsvColumns csv_;
+  bool json_ = false;
+  std::array<std::string, kKeys> texts_;  // of the object that was split last
+  WorkloadBuilder& builder_;
+  std::size_t limit_;
+  GeneratedArrivals generated_;
+  std::optional<TimePoint> first_;
+  std::uint32_t workflows_ = 0;
+  std::map<std::string, Known, std::less<>> known_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LineParser>> MakeColumnsParser(const ReadOptions& options, WorkloadBuilder& builder) {
+  if (options.format != WorkloadFormat::kAuto && options.format != WorkloadFormat::kColumns) {
+    return Bad(fmt::format("they are given, and the format too ({}): one of them says how the file is read",
+                           Name(options.format)));
+  }
+  absl::StatusOr<ColumnMap> map = ParseColumns(options.columns);
+  if (!map.ok()) return map.status();
+  return std::make_unique<ColumnsParser>(*std::move(map), options, builder);
+}
+
+}  // namespace takt
