@@ -79,7 +79,8 @@ absl::Status Engine::Submit(EngineRequest request) {
     ExtendChain(hashes_, request.prompt, static_cast<std::size_t>(options_.block_tokens.value));
     about.prefix = {options_.block_tokens, hashes_};
   }
-  scheduler_.On(takt::Arrived{about}, options_.clock());  // which takes a copy of the hashes
+  scheduler_.On(takt::Arrived{about}, options_.clock());
+  // The scheduler has copied the hashes.
   about.prefix = {}, about.scores = {};
   Live& live = requests_[about.id];
   live.context = request.prompt;

@@ -13,7 +13,7 @@
 
 namespace takt {
 
-// By stage and profile (Instance::profile). Immutable once it is shared.
+// By stage and the name of a profile. Immutable once it is shared.
 class StageTimes {
  public:
   // Told again, the last holds. Negative times are taken as zero.

@@ -140,8 +140,8 @@ constexpr auto NamesOf(FailReason) {
       {"invalid", "never_fits", "kv_exhausted", "expired", "shed", "draining", "host", "id_in_use"});
 }
 
-// A request that the host must fail towards its client. The library has forgotten it, except where the reason is
-// kIdInUse: then the newest that came under this id is meant, and the one before it lives, or is yet to be released.
+// A request that the host must fail towards its client. It is named in `released` too, in this plan or a later one.
+// With kIdInUse, or an id of zero, the newcomer is meant: it is in no `released`, and a request that has the id goes on.
 struct Failure {
   RequestId request = {};
   FailReason reason = FailReason::kInvalid;
