@@ -141,7 +141,8 @@ constexpr auto NamesOf(FailReason) {
 }
 
 // A request that the host must fail towards its client. It is named in `released` too, in this plan or a later one.
-// With kIdInUse, or an id of zero, the newcomer is meant: it is in no `released`, and a request that has the id goes on.
+// With kIdInUse, or an id of zero, the newcomer is meant: it is in no `released`, and a request that has the id goes
+// on.
 struct Failure {
   RequestId request = {};
   FailReason reason = FailReason::kInvalid;

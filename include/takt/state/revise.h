@@ -30,7 +30,8 @@ int Believe(Prediction& kept, const Prediction& told) {
   const bool absurd = Absurd(told);
   kept = absurd ? Prediction{} : told;
   if constexpr (std::same_as<Prediction, Estimate>) {
-    if (kept.without_quantiles()) [[unlikely]] kept = Estimate::Mean(kept.mean);
+    if (kept.without_quantiles()) [[unlikely]]
+      kept = Estimate::Mean(kept.mean);
   }
   return absurd ? 1 : 0;
 }
