@@ -137,7 +137,8 @@ class Simulation {
         router_(*BasicRouter<Fcfs, AnyPlacement>::Create({}, Fcfs{}, setup.placement)) {
     for (std::size_t i = 0; i < kHetero2.size(); ++i) {
       engines_.emplace_back(kHetero2[i], setup.policy);
-      router_.On(InstanceUp{{.id = {i + 1}, .profile = std::string(kGpus[kHetero2[i]])}}, {});
+      const ProfileId profile = router_.AddProfile({std::string(kGpus[kHetero2[i]])});
+      router_.On(InstanceUp{{.id = {i + 1}, .profile = profile}}, {});
     }
     const auto expected = StandardWorkflow(means_);
     double slo = 0;

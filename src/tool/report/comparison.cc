@@ -40,7 +40,7 @@ std::string PartOf(const Workload& workload, Split split, std::size_t call, std:
   return "";
 }
 
-std::vector<Part> PartsOf(const Comparison& comparison, const ReplayResult& result) {
+std::vector<Slice> PartsOf(const Comparison& comparison, const ReplayResult& result) {
   if (comparison.split == Split::kNothing) return {};
   struct Records {
     std::vector<RequestRecord> requests;
@@ -62,7 +62,7 @@ std::vector<Part> PartsOf(const Comparison& comparison, const ReplayResult& resu
     part.requests.back().workflow = static_cast<std::uint32_t>(part.workflows.size()) - (whole ? 1 : 0);
   }
   const SloTarget slo{FromSeconds(comparison.setup.slo_ttft), FromSeconds(comparison.setup.slo_tpot)};
-  std::vector<Part> parts;
+  std::vector<Slice> parts;
   for (std::string& name : names) {
     const Records& part = records[name];
     parts.push_back({name, Summarize(part.requests, part.workflows, {}, slo)});

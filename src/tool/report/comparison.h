@@ -42,7 +42,7 @@ constexpr auto NamesOf(Split) {
 }
 
 // A tenant, class, agent or stage: its requests, and its workflows where all of a workflow belongs to one.
-struct Part {
+struct Slice {
   std::string name;  // empty: what has none
   Metrics metrics;
 };
@@ -59,7 +59,7 @@ struct Run {
   std::vector<SeriesPoint> series;
   std::array<std::int64_t, NamesOf(FailReason{}).size()> failed = {};  // by reason
   Quantiles ttft, e2e, workflow;
-  std::vector<Part> parts;  // in the order of their first requests
+  std::vector<Slice> parts;  // in the order of their first requests
   std::vector<RequestRecord> requests;    // where a report wants them
   std::unique_ptr<ScheduleTrace> trace;  // likewise
   double wall_s = 0;

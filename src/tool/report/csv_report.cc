@@ -105,7 +105,7 @@ void WriteRunCsv(const Comparison& comparison, OutputFile& out) {
   for (const Run& run : comparison.runs) {
     if (!run.ended) continue;
     write(run, run.metrics, ",,");
-    for (const Part& part : run.parts) {
+    for (const Slice& part : run.parts) {
       write(run, part.metrics, fmt::format(",{},{}", Name(comparison.split), Field(part.name)));
     }
   }

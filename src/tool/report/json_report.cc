@@ -57,7 +57,7 @@ void WriteRun(JsonWriter& json, const Comparison& comparison, const Run& run) {
   WriteMetrics(json, run.metrics);
   if (comparison.split != Split::kNothing) {
     json.Field("by", Name(comparison.split)).Key("parts").BeginArray();
-    for (const Part& part : run.parts) {
+    for (const Slice& part : run.parts) {
       json.BeginObject().Field("name", part.name);
       for (const CountField& field : kRunCounts) json.Field(field.key, part.metrics.*field.member);
       json.Key("metrics");

@@ -160,13 +160,13 @@ std::string Reading(const Comparison& comparison) {
 constexpr std::size_t kMostParts = 20;
 
 // The parts that a table shows, by their requests.
-std::vector<const Part*> LargestParts(const Comparison& comparison) {
-  std::vector<const Part*> parts;
+std::vector<const Slice*> LargestParts(const Comparison& comparison) {
+  std::vector<const Slice*> parts;
   for (const Run& run : comparison.runs) {
     if (!run.ended || !parts.empty()) continue;
-    for (const Part& part : run.parts) parts.push_back(&part);
+    for (const Slice& part : run.parts) parts.push_back(&part);
   }
-  std::ranges::stable_sort(parts, std::ranges::greater(), [](const Part* part) { return part->metrics.requests; });
+  std::ranges::stable_sort(parts, std::ranges::greater(), [](const Slice* part) { return part->metrics.requests; });
   if (parts.size() > kMostParts) parts.resize(kMostParts);
   return parts;
 }
@@ -242,14 +242,14 @@ std::string PartsText(const Comparison& comparison) {
 }
 
 std::optional<Table> PartTable(const Comparison& comparison) {
-  const std::vector<const Part*> parts = LargestParts(comparison);
+  const std::vector<const Slice*> parts = LargestParts(comparison);
   if (parts.empty()) return std::nullopt;
   Table table = FiguresTable(comparison, std::string(Name(comparison.split)));
-  for (const Part* part : parts) {
+  for (const Slice* part : parts) {
     std::optional<double> load = comparison.runs.front().settings.load;
     if (part != parts.front()) table.BeginSection();
     for (const Run& run : comparison.runs) {
-      const auto same = std::ranges::find(run.parts, part->name, &Part::name);
+      const auto same = std::ranges::find(run.parts, part->name, &Slice::name);
       if (same == run.parts.end()) continue;
       if (run.settings.load != load) table.BeginSection();
       load = run.settings.load;
