@@ -938,11 +938,12 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   CheckWatermark(plan, scheduler);
   before_ = scheduler.stats();
   free_before_ = FreeBlocks(scheduler);
-  if (host_kv_ == nullptr || policy_.hooks().declines) return;
-  // Once, and again only where somebody has given way, or nothing runs and others are tried one at a time.
+  if (host_kv_ == nullptr) return;
+  // Once, and again only where somebody has given way, the policy declines, or nothing runs and others are tried one at
+  // a time.
   const int gave_way = static_cast<int>(plan.preempted.size() + plan.failed.size());
   const int tries = std::max(setup_.options.admission_window, 1);
-  FIRE_CHECK(host_kv_->asked() <= 1 + tries + gave_way + static_cast<int>(reclaimed),
+  FIRE_CHECK(policy_.hooks().declines || host_kv_->asked() <= 1 + tries + gave_way + static_cast<int>(reclaimed),
              "the oracle is asked {} times in one plan", host_kv_->asked());
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
