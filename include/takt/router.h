@@ -286,7 +286,8 @@ class BasicRouter {
     return slot == kNoSlot ? InstanceId{} : place_of_[slot];
   }
 
-  // The description of a living request, as revised; null where there is none. Valid until the next On.
+  // The description of a living request, as revised; null where there is none. Valid, with what its spans see, until
+  // the next On.
   const RequestState* Find(RequestId request) const {
     const std::uint32_t slot = table_.Find(request);
     return slot == kNoSlot ? nullptr : &table_[slot].state;

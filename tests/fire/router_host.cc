@@ -249,7 +249,10 @@ void RouterWorld::Place() {
       ++tally_.unheard;  // until its loss is noticed
       continue;
     }
-    member.to.push_back({Arrived{router_.Find(p.request)->request}, lengths_[NameOf(p.request)]});
+    Request request = router_.Find(p.request)->request;
+    request.prefix = shadow_.request(p.request).state.request.prefix;  // the router's may be gone when this is heard
+    request.scores = {};
+    member.to.push_back({Arrived{request}, lengths_[NameOf(p.request)]});
   }
 }
 

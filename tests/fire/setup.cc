@@ -110,6 +110,33 @@ struct Observing {
   RequestId last = {};
 };
 
+// Declines: of a fifth of the tenants at most so many requests have begun and not ended.
+struct Capped {
+  static constexpr std::string_view kName = "capped";
+  RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
+  bool Admits(const RequestState& r, TimePoint) const {
+    return Find(r.request.id) < n || std::ranges::count(tenants, TenantOf(r)) < cap;
+  }
+  void Admitted(const RequestState& r, TimePoint) {
+    if (n < begun.size() && Find(r.request.id) == n) begun[n] = r.request.id, tenants[n++] = TenantOf(r);
+  }
+  void Ends(const RequestState& r, TimePoint) {
+    if (const std::size_t at = Find(r.request.id); at < n) {
+      begun[at] = begun[--n], tenants[at] = tenants[n];
+      tenants[n] = 0;
+    }
+  }
+  static int TenantOf(const RequestState& r) { return 1 + static_cast<int>(r.request.tenant.value % 5); }
+  std::size_t Find(RequestId id) const {
+    return static_cast<std::size_t>(std::ranges::find(begun.begin(), begun.begin() + n, id) - begun.begin());
+  }
+
+  std::int64_t cap = 1;
+  std::size_t n = 0;
+  std::array<RequestId, 150> begun = {};
+  std::array<int, 150> tenants = {};  // of these; 0 behind them
+};
+
 // A host's own pause policy at its worst: by whim, and without regard to what is possible.
 struct Whim {
   static constexpr std::string_view kName = "whim";
@@ -177,6 +204,8 @@ AnyPolicy Feedback(Dice& dice) {
 
 AnyPolicy PolicyOf(std::uint64_t bits) {
   if (Dice other(~bits); other.Chance(0.2)) return Feedback(other);
+  if (Dice third(Mix64(bits)); third.Chance(0.06))
+    return MaybeAged(Capped{.cap = third.Of<std::int64_t>({1, 2, 5, 30})}, third);
   Dice dice(bits);
   switch (dice.Index(13)) {
     case 0: return MaybeAged(Fcfs{}, dice);

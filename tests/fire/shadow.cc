@@ -605,6 +605,7 @@ void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Schedule
     Life& life = Of(id);
     if (aged && aging == nullptr) life.waited = life.quantum = 0, life.counting = false;
     life.group_key = 0;
+    life.declined = false;
     if (life.is == Is::kWaiting) {
       life.key = KeyOf(life);
       if (policy_.hooks().group_watch && !life.promoted()) policy_.GroupSized(policy_.Group(life.state), 1);
@@ -614,9 +615,25 @@ void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Schedule
         if (!counted) life.counted_from = counted_;  // all of them at once
       }
     }
-    if (life.is == Is::kRunning) ReadVictimKey(life);
+    if (life.is == Is::kRunning) ReadVictimKey(life), Admitted(life);
   }
   Looked(scheduler);
+}
+
+// It has a row.
+void Shadow::Admitted(const Life& life) {
+  if (policy_.hooks().admitted) policy_.Admitted(life.state, now_);
+}
+
+// Which of those that wait the policy declines, the scheduler says. Where some have ended in the middle of the plan, it
+// may have declined others before.
+void Shadow::ReadDeclined(const StepPlan& plan, const Scheduler& scheduler) {
+  if (!policy_.hooks().declines) return;
+  for (RequestId id : unreleased_) {
+    Life& life = Of(id);
+    life.declined = life.is == Is::kWaiting && (fails_ || finished_ || !plan.failed.empty() ||
+                                                scheduler.Explain(id).waits_for == WaitsFor::kDeclined);
+  }
 }
 
 // ---- lives ----------------------------------------------------------------------------------------------------
@@ -822,6 +839,9 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   prefixes_.Tie(false);
   built_ = steps_.size() < static_cast<std::size_t>(Scheduler::kMaxStepsInFlight);
   ++ours_.plans;
+  if (policy_.hooks().declines) {
+    for (RequestId id : plan.released) policy_.Ends(At(id).state, now_);
+  }
 
   // Who has waited past its time goes first of all, whatever else happens, in the order in which it was over.
   scratch_.clear();
@@ -884,6 +904,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   }
   CheckEvictions(plan, scheduler);
   CheckDropped(plan);
+  ReadDeclined(plan, scheduler);
   if (violation_.empty()) CheckOrder(plan, limits);
   if (violation_.empty()) CheckWho(plan, limits, scheduler);
   if (violation_.empty()) CheckAllShed(plan);
@@ -918,10 +939,11 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   before_ = scheduler.stats();
   free_before_ = FreeBlocks(scheduler);
   if (host_kv_ == nullptr) return;
-  // Once, and again only where somebody has given way, or nothing runs and others are tried one at a time.
+  // Once, and again only where somebody has given way, the policy declines, or nothing runs and others are tried one at
+  // a time.
   const int gave_way = static_cast<int>(plan.preempted.size() + plan.failed.size());
   const int tries = std::max(setup_.options.admission_window, 1);
-  FIRE_CHECK(host_kv_->asked() <= 1 + tries + gave_way + static_cast<int>(reclaimed),
+  FIRE_CHECK(policy_.hooks().declines || host_kv_->asked() <= 1 + tries + gave_way + static_cast<int>(reclaimed),
              "the oracle is asked {} times in one plan", host_kv_->asked());
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
@@ -1239,6 +1261,9 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       life.refused = false;
       life.is = Is::kRunning;
       life.in_lane = life.moving_in = true;
+      FIRE_CHECK(policy_.Admits(life.state, now_), "request {} comes back, and the policy declines it",
+                 move.request.value);
+      Admitted(life);
       life.counting = false;
       life.overtaken = life.arrived = 0;
       life.row_sequences = life.state.request.sequences;
@@ -1446,6 +1471,9 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));
   life.victim_key = VictimKeyOf(life);
   life.admission = ++admissions_;
+  FIRE_CHECK(policy_.Admits(life.state, now_), "request {} was picked, and the policy declines it",
+             entry.request.value);
+  Admitted(life);
   ++ours_.admitted;
 }
 
@@ -1508,7 +1536,7 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
     for (RequestId id : unreleased_) {
       const Life& passed = Of(id);
       if (passed.is != Is::kWaiting || passed.in_transit() || passed.joined_in == last_step_) continue;
-      if (NeedsMore(passed, limits)) continue;
+      if (NeedsMore(passed, limits) || passed.declined) continue;
       if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
       if (passed.state.request.adapter && limits.adapters < setup_.adapters) {
         Overtake(Of(id), picked, limits);
@@ -1561,6 +1589,9 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
       break;
     case Idle::kNoBudget:
     case Idle::kKvHeld: break;
+    case Idle::kDeclined:
+      FIRE_CHECK(policy_.hooks().declines, "idle since the policy declines, which it cannot");
+      break;
   }
   FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
   if (!steps_.empty() || limits.tokens.value <= 0 || left_out) return;

@@ -73,6 +73,7 @@ struct Life {
   // Aging.
   std::int64_t waited = 0, quantum = 0;
   bool counting = false;
+  bool declined = false;  // by the policy, or perhaps
   bool refused = false;  // by the oracle, when it last waited; and no KV has been freed since
   std::uint64_t counted_from = 0;  // when that began, in the order of those
   std::uint64_t promotion = 0;     // its number
@@ -225,7 +226,18 @@ class Shadow {
     std::vector<AdapterId> adapters = {};
   };
   // What keeps a waiting request out; the first that applies.
-  enum class Bar : std::uint8_t { kNone, kTransit, kRows, kAdapter, kMemory, kSwap, kBudget, kTooLarge, kUnknown };
+  enum class Bar : std::uint8_t {
+    kNone,
+    kTransit,
+    kRows,
+    kAdapter,
+    kMemory,
+    kSwap,
+    kBudget,
+    kTooLarge,
+    kDeclined,
+    kUnknown
+  };
   Left LeftOf(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const;
   Bar BarOf(const Life& life, const Left& left, const StepLimits& limits) const;
   static std::int32_t Aligned(std::int32_t start, std::int32_t n, std::int32_t left, const StepLimits& limits);
@@ -236,7 +248,11 @@ class Shadow {
   void CheckHead(const StepPlan& plan, const Left& left, const StepLimits& limits, const Scheduler& scheduler);
   void CheckKept(const Left& left, const StepLimits& limits);
   void CheckDisplaces(const Life& head, Bar bar, const Left& left, const StepLimits& limits);
-  static bool PassedOver(Bar bar) { return bar == Bar::kTransit || bar == Bar::kAdapter || bar == Bar::kTooLarge; }
+  static bool PassedOver(Bar bar) {
+    return bar == Bar::kTransit || bar == Bar::kAdapter || bar == Bar::kTooLarge || bar == Bar::kDeclined;
+  }
+  void Admitted(const Life& life);
+  void ReadDeclined(const StepPlan& plan, const Scheduler& scheduler);
   bool CouldRun(const Life& life, const Left& left, const StepLimits& limits) const;
   std::int32_t ChunkBlocks(const Life& life) const;
 

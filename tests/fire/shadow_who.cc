@@ -59,6 +59,7 @@ bool Shadow::BudgetAllows(const Life& life, std::int32_t start, const Left& left
 // Why a waiting request is not let in, in the order in which the documentation names the reasons.
 Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& limits) const {
   if (life.in_transit()) return Bar::kTransit;
+  if (life.declined) return Bar::kDeclined;
   const Request& r = life.state.request;
   if (r.sequences > limits.max_seqs || (r.sequences > limits.tokens.value && !life.copied)) return Bar::kTooLarge;
   if (r.adapter && std::ranges::find(left.adapters, r.adapter) == left.adapters.end() &&

@@ -84,7 +84,7 @@ TEST_CASE("options stand in the spec or beside it") {
 TEST_CASE("a fault names what was wrong and what there is") {
   CHECK(Names(Fault("sjff"), {"'sjff'", "did you mean 'sjf'?", "fcfs", "aged(POLICY)"}));
   CHECK(Names(Fault("sjf(unknown=-4)"), {"unknown=-4: must be a number of at least 0"}));
-  CHECK(Names(Fault("shortest"), {"unknown policy 'shortest'; There are"}));
+  CHECK(Names(Fault("shortest"), {"unknown policy 'shortest'; there are: "}));
   CHECK(Names(Fault(""), {"unknown policy ''"}));
   CHECK(Names(Fault("aged(lifo)"), {"'lifo'"}));
   CHECK(Names(Fault("aged"), {"aged takes one policy"}));
@@ -92,12 +92,12 @@ TEST_CASE("a fault names what was wrong and what there is") {
   CHECK(Names(Fault("aged(aged(sjf))"), {"ages once"}));
   CHECK(Names(Fault("stjf(quantil=0.5)"), {"'quantil'", "quantile, input, unknown"}));
   CHECK(Names(Fault("fcfs(x=1)"), {"there are none"}));
-  CHECK(Names(Fault("stjf(quantile=2)"), {"quantile=2", "must be a number from 0 to 1"}));
+  CHECK(Names(Fault("stjf(quantile=2)"), {"quantile=2", "must be a number from -1 to 1"}));
   CHECK(Names(Fault("stjf(quantile=0.5x)"), {"quantile=0.5x"}));
   CHECK(Names(Fault("stjf(quantile=nan)"), {"quantile=nan"}));
-  CHECK(Names(Fault("aged(sjf,quantum=0)"), {"quantum=0", "from 1 to"}));
+  CHECK(Names(Fault("aged(sjf,quantum=0)"), {"quantum=0", "whole number of at least 1"}));
   CHECK(Names(Fault("aged(sjf,threshold=99999999999999999999)"), {"threshold"}));
-  CHECK(Names(Fault("sjf", {"threshold=3"}), {"'threshold'", "There are: unknown"}));
+  CHECK(Names(Fault("sjf", {"threshold=3"}), {"'threshold'", "there are: unknown"}));
   CHECK(Names(Fault("aged(sjf)", {"frobnicate=3"}), {"'frobnicate'", "threshold"}));
   CHECK(Names(Fault("sjf", {"unknown"}), {"NAME=VALUE"}));
   CHECK(Names(Fault("sjf(fcfs)"), {"'fcfs' is no option"}));

@@ -105,7 +105,8 @@ const std::map<std::string, int>& Floors() {
       {"model", 3},  {"kv", 4},        {"state", 4},        {"workflow", 4},  {"policy", 5},
       {"pause", 5},  {"placement", 5}, {"queue", 6},        {"learning", 6},  {"scheduler", 7},
       {"record", 8}, {"workload", 8},  {"sim", 9},          {"planning", 10}, {"takt", 11},
-      {"c", 12},     {"tool/run", 13}, {"tool/report", 14}, {"tool/lab", 15}, {"tool/command", 16}};
+      {"c", 12},     {"tool/run", 13}, {"tool/report", 14}, {"tool/lab", 15}, {"tool/command", 16},
+      {"tool", 12}};
   return kFloors;
 }
 
@@ -114,7 +115,9 @@ const std::map<std::string, int>& Floors() {
 std::string RoomOf(const std::string& path) {
   const std::size_t slash = path.find('/');
   const std::string name = path.substr(0, std::min(slash, path.find('.')));
-  if (name == "tool" && slash != std::string::npos) return path.substr(0, path.find('/', slash + 1));
+  if (const std::size_t next = slash == std::string::npos ? slash : path.find('/', slash + 1);
+      name == "tool" && next != std::string::npos)
+    return path.substr(0, next);
   if (slash != std::string::npos || Floors().contains(name)) return name;
   return "scheduler";
 }

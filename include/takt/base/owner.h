@@ -3,6 +3,7 @@
 #define TAKT_BASE_OWNER_H_
 
 #include <atomic>
+#include <cerrno>
 
 #include "takt/config.h"
 
@@ -18,11 +19,11 @@ class Owner {
     explicit Inside(Owner&) {}
 #else
     explicit Inside(Owner& owner) {
-      thread_local const char here = 0;
+      const void* const here = &errno;  // of which each thread has one
       const void* inside = nullptr;
-      const bool first = std::atomic_ref(owner.thread_).compare_exchange_strong(inside, &here);
+      const bool first = std::atomic_ref(owner.thread_).compare_exchange_strong(inside, here);
       if (first) owner_ = &owner;
-      [[maybe_unused]] const bool two_threads_are_inside = !first && inside != &here;
+      [[maybe_unused]] const bool two_threads_are_inside = !first && inside != here;
       TAKT_ASSERT(!two_threads_are_inside);
     }
     ~Inside() {

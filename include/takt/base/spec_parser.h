@@ -111,7 +111,7 @@ inline std::string Unknown(std::string_view what, std::string_view name, const s
   }
   const std::string text = "unknown " + std::string(what) + " " + Quoted(name) + "; ";
   if (names.empty()) return text + "there are none";
-  return text + (nearest.empty() ? "" : "did you mean " + Quoted(nearest) + "? ") + "There are: " + names;
+  return text + (nearest.empty() ? "there are: " : "did you mean " + Quoted(nearest) + "? There are: ") + names;
 }
 
 template <class P>

@@ -540,7 +540,8 @@ enum {  // takt_plan.idle: why a plan runs nothing
   TAKT_IDLE_BLOCKED = 7,  // or not ready
   TAKT_IDLE_NO_BUDGET = 8,
   TAKT_IDLE_KV_HELD = 9,
-  TAKT_IDLE_ENDED = 10
+  TAKT_IDLE_ENDED = 10,
+  TAKT_IDLE_DECLINED = 11
 };
 
 // What the next iteration runs. The arrays belong to the scheduler. They stay until this plan's commit, those of a plan
@@ -740,7 +741,8 @@ enum {  // takt_explanation.waits_for
   TAKT_WAITS_FOR_ADAPTER = 5,
   TAKT_WAITS_FOR_MOVE = 6,
   TAKT_WAITS_FOR_TOOL = 7,
-  TAKT_WAITS_FOR_UNBLOCK = 8
+  TAKT_WAITS_FOR_UNBLOCK = 8,
+  TAKT_WAITS_FOR_DECLINED = 9
 };
 
 typedef struct takt_key_part {
@@ -802,7 +804,7 @@ TAKT_API takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* r
 // often as the host likes; end, with what ran. A take is no admission: what is taken, and not named by end or given
 // back by requeue before, waits as though nothing had happened. Requests may come, change and go at any time. What end
 // names need not have been taken: begin, one list, off which the host reads its looks and takes, and end are the
-// cheapest iteration (docs/guide/c.md).
+// cheapest iteration (docs/howto/c.md).
 typedef struct takt_queue takt_queue;
 
 typedef struct takt_queue_options {
@@ -1051,7 +1053,7 @@ TAKT_API size_t takt_ids_size(const takt_ids* ids) TAKT_NOEXCEPT;  // names that
 // ---- predictions ----------------------------------------------------------------------------------------------------
 
 // What a log of calls has taught about the next ones: tokens that are left, and who solves what. `takt train` writes it
-// (docs/learning/prediction.md). Several handles may be made of the same bytes, for several threads.
+// (docs/howto/prediction.md). Several handles may be made of the same bytes, for several threads.
 typedef struct takt_predictor takt_predictor;
 
 // What is known when a call begins. Names end with a zero. NULL, and a count below 0: not told.
@@ -1084,7 +1086,7 @@ TAKT_API const char* takt_predictor_model(const takt_predictor* predictor, size_
 TAKT_API takt_status takt_predictor_predict(takt_predictor* predictor, const takt_call* calls, size_t n, size_t stride,
                                             takt_estimate* tokens_left, double* solved) TAKT_NOEXCEPT;
 
-// What calls of tools are like, learnt as they return (docs/learning/tool_profile.md). Tools are named by ids, as in
+// What calls of tools are like, learnt as they return (docs/howto/tool_profile.md). Tools are named by ids, as in
 // takt_next_call, whose expectations these are.
 typedef struct takt_tool_profile takt_tool_profile;
 

@@ -61,7 +61,8 @@ class KvOracle {
   // Wishes of one call fit into the free blocks of the snapshot together. No request is preempted for a refusal, only
   // where the counts above say that memory is missing. So they should not promise what Reserve keeps back. Again in the
   // same plan only where nothing runs: after another has given way for want of memory, and for up to
-  // SchedulerOptions::admission_window waiting requests, one at a time.
+  // SchedulerOptions::admission_window waiting requests, one at a time. And for each that is let in by itself where the
+  // policy declines (DecliningPolicy).
   virtual void Reserve(StepId step, std::span<KvReservation> wishes) = 0;
 
   // Gives back all that a request holds on the GPU: kDrop (it ended, or its KV is dropped), or kOut (its KV has been

@@ -54,6 +54,7 @@ enum class WaitsFor : std::uint8_t {
   kMove,  // its KV is being moved, or steps that name it are in flight
   kTool,
   kUnblock,
+  kDeclined,  // its policy keeps it out for now
 };
 
 // What kept the first of the queue out of a step, and what that step had to give.
@@ -175,10 +176,12 @@ enum class Idle : std::uint8_t {
   kNoBudget,  // the limits of this step allow nothing
   kKvHeld,  // what waits does not fit beside KV that is in use elsewhere, or the host's oracle refuses it
   kEnded,  // an exception has left a call half-way: nothing will ever run
+  kDeclined,  // the policy keeps out what could run
 };
 constexpr auto NamesOf(Idle) {
   return std::to_array<std::string_view>({"busy", "no_requests", "drained", "steps_in_flight", "moves_in_flight",
-                                          "kv_pending", "paused", "blocked", "no_budget", "kv_held", "ended"});
+                                          "kv_pending", "paused", "blocked", "no_budget", "kv_held", "ended",
+                                          "declined"});
 }
 
 // Views into storage of the scheduler, valid as long as the plan.

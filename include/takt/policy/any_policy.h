@@ -87,6 +87,8 @@ class AnyPolicy {
   TimePoint ChangesAt(const RequestState& r) const { return held_->ChangesAt(r); }
   void Change(const RequestState& r, TimePoint now) { held_->Change(r, now); }
   void PlanEnds(const QueuePressure& pressure, TimePoint now) { held_->PlanEnds(pressure, now); }
+  bool Admits(const RequestState& r, TimePoint now) const { return held_->Admits(r, now); }
+  void Admitted(const RequestState& r, TimePoint now) { held_->Admitted(r, now); }
   KeyParts Explain(const RequestState& r) const { return held_->Explain(r); }
   RankKey VictimKey(const RequestState& r) const { return held_->VictimKey(r); }
   const AgingOptions* aging() const { return aging_ ? &*aging_ : held_->aging(); }
@@ -114,6 +116,8 @@ class AnyPolicy {
     virtual TimePoint ChangesAt(const RequestState&) const = 0;
     virtual void Change(const RequestState&, TimePoint) = 0;
     virtual void PlanEnds(const QueuePressure&, TimePoint) = 0;
+    virtual bool Admits(const RequestState&, TimePoint) const = 0;
+    virtual void Admitted(const RequestState&, TimePoint) = 0;
     virtual KeyParts Explain(const RequestState&) const = 0;
     virtual RankKey VictimKey(const RequestState&) const = 0;
     virtual const AgingOptions* aging() const = 0;
@@ -181,6 +185,13 @@ class AnyPolicy {
     }
     void PlanEnds(const QueuePressure& pressure, TimePoint now) override {
       if constexpr (PressurePolicy<P>) policy.PlanEnds(pressure, now);
+    }
+    bool Admits(const RequestState& r, TimePoint now) const override {
+      if constexpr (DecliningPolicy<P>) return policy.Admits(r, now);
+      return true;
+    }
+    void Admitted(const RequestState& r, TimePoint now) override {
+      if constexpr (AdmittedPolicy<P>) policy.Admitted(r, now);
     }
     KeyParts Explain(const RequestState& r) const override {
       if constexpr (ExplainPolicy<P>) return policy.Explain(r);

@@ -125,6 +125,20 @@ concept RefreshingPolicy = requires(const P& p) {
   { p.refresh_interval() } -> std::same_as<std::int64_t>;
 };
 
+// Optional: may keep a waiting request out for now. A request that it declines is passed over, and those behind it go
+// on: so any number of them may overtake it as long as it is declined, where any bound on overtaking counts only what
+// overtook it while it was not. Admits is asked whenever a request would be let in, also several times in a plan.
+// While it declines, each plan looks at all that wait before the first that it does not: O(declined). Nothing wakes a
+// scheduler where the answer depends on the time alone. Only a scheduler asks: a queue without rows does not.
+template <class P>
+concept DecliningPolicy = RankPolicy<P> && requires(const P& p, const RequestState& r, TimePoint now) {
+  { p.Admits(r, now) } -> std::same_as<bool>;
+};
+// Optional: is told of each request that gets a row, before the next is asked about; again when it comes back after a
+// preemption or a tool; and, by a policy that is new, of those that have one.
+template <class P>
+concept AdmittedPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, TimePoint now) { p.Admitted(r, now); };
+
 // Optional: is told every event that the scheduler is told.
 template <class P>
 concept ObservingPolicy = requires(P& p, const Event& event, TimePoint now) { p.Observe(event, now); };
@@ -197,7 +211,7 @@ struct PolicyHooks {
   bool moving = false, groups = false, group_log = false, group_wake = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false;
   bool enters = false, ends = false, timed = false, pressure = false, explains = false, begins = false;
-  bool reserves = false, hashes = false, ages = false, refreshes = false;
+  bool reserves = false, hashes = false, ages = false, refreshes = false, declines = false, admitted = false;
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
 };
@@ -221,7 +235,9 @@ constexpr PolicyHooks HooksOf() {
           .reserves = ReservePolicy<P>,
           .hashes = HashingPolicy<P>,
           .ages = AgingPolicy<P>,
-          .refreshes = RefreshingPolicy<P>};
+          .refreshes = RefreshingPolicy<P>,
+          .declines = DecliningPolicy<P>,
+          .admitted = AdmittedPolicy<P>};
 }
 
 template <RankPolicy P>

@@ -128,6 +128,19 @@ class RankQueue {
     return TellOfStep(policy_, state, prefill, output, steps);
   }
 
+  // Whether the policy lets it in now.
+  bool declines() const { return DecliningPolicy<P> && hooks_.declines; }
+  bool Admits([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) const {
+    if constexpr (DecliningPolicy<P>) return !hooks_.declines || policy_.Admits(state, now);
+    return true;
+  }
+  // It has a row.
+  void Admitted([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) {
+    if constexpr (AdmittedPolicy<P>) {
+      if (hooks_.admitted) policy_.Admitted(state, now);
+    }
+  }
+
   bool goes_by_service() const { return hooks_.scheduled; }
   // Whether what is scheduled changes the order of others.
   bool charges_groups() const { return grouped() && hooks_.scheduled; }

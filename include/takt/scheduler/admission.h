@@ -64,9 +64,10 @@ bool BasicScheduler<Policy, Pause>::AdmitKept() {
 }
 
 // Looks a bounded number of candidates past those that cannot run for reasons of their own. Those that no step of these
-// limits can run take no place among these: they may be many, and wait for long. One that waits for its adapter is
-// overtaken by at most `admission_window` requests that use one: from then on those behind it wait until an adapter is
-// out of use, and it gets in. Without any place for adapters there is nothing to wait for.
+// limits can run, and those that the policy declines, take no place among these: they may be many, and wait for long.
+// One that waits for its adapter is overtaken by at most `admission_window` requests that use one: from then on those
+// behind it wait until an adapter is out of use, and it gets in. Without any place for adapters there is nothing to
+// wait for.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitPastTop() {
   draft_.head = kNoSlot;
@@ -77,6 +78,10 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop() {
   std::int64_t window = options_.admission_window;
   if (kv_.oracle != nullptr) window += std::max(budget_.limits.max_seqs - counts_.seqs, 0);
   queue_.ForEachInOrder([&](Slot slot) {
+    if (!queue_.Admits(table_[slot].state, now_)) {
+      draft_.top_waits_for = WaitsFor::kDeclined;
+      return true;
+    }
     search_.slots.push_back(slot);
     window -= NeedsLargerStep(table_[slot]) ? 0 : 1;
     return window > 0;
@@ -90,6 +95,8 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop() {
     if (uses_adapter && admitted >= most) continue;
     const Fit fit = slot == first ? of_first : TryAdmit(slot, std::span(search_.slots).subspan(i + 1));
     if (fit == Fit::kStop) break;
+    // The policy is to know of each before it is asked about the next.
+    if (fit == Fit::kAdmitted && kv_.oracle != nullptr && queue_.declines()) AskOracle();
     if (!uses_adapter || budget_.limits.adapters < 1) continue;
     admitted += fit == Fit::kAdmitted ? 1 : 0;
     if (fit != Fit::kSkip || draft_.top_waits_for != WaitsFor::kAdapter) continue;
@@ -110,6 +117,7 @@ WaitsFor BasicScheduler<Policy, Pause>::PassedOverFor(const Record& record) cons
   if (r.sequences > budget_.limits.max_seqs) return WaitsFor::kSequences;
   if (r.sequences > budget_.limits.tokens.value && record.cpu_blocks == 0) return WaitsFor::kBudget;
   if (r.adapter && !adapters_.Fits(r.adapter, budget_.limits.adapters)) return WaitsFor::kAdapter;
+  if (!queue_.Admits(record.state, now_)) return WaitsFor::kDeclined;
   return WaitsFor::kNothing;
 }
 

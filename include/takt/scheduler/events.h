@@ -372,6 +372,7 @@ void BasicScheduler<Policy, Pause>::ChangePolicy(const Policy& policy, TimePoint
     const Row& row = running_.Stored(lane);
     if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
     RankRow(lane);
+    queue_.Admitted(StateOfRow(running_.Look(lane)), now_);
   }
   inside_ = false;
 }

@@ -30,7 +30,8 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
     case RequestStatus::kWaiting:
       e.ahead = queue_.Ahead(slot);
       e.waits_for = PassedOverFor(record);
-      if (e.waits_for != WaitsFor::kMove && e.ahead > 0) e.waits_for = WaitsFor::kItsTurn;
+      if (e.waits_for != WaitsFor::kMove && e.waits_for != WaitsFor::kDeclined && e.ahead > 0)
+        e.waits_for = WaitsFor::kItsTurn;
       if (e.waits_for == WaitsFor::kNothing) e.waits_for = draft_.top_waits_for;
       break;
     case RequestStatus::kRunning:

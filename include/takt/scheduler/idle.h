@@ -80,7 +80,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   const auto may_fit = [&](Slot slot) {
     ++stats_.searched;
     const Record& record = table_[slot];
-    if (record.refused_at == stats_.plans) return false;
+    if (record.refused_at == stats_.plans || !queue_.Admits(record.state, now_)) return false;
     if (!by_memory) return true;
     const std::int32_t blocks = BlocksNeeded(record, HitOf(record));
     if (blocks <= free) return true;
@@ -136,7 +136,8 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
                   .by_memory = by_memory,
                   .tried = tried || (held && search_.vain.tried),
                   // What may move in one step has been used up, perhaps, or an oracle has refused what it will grant.
-                  .holds = !draft_.refused && search_.asks_left > 0 && budget_.swap_in >= budget_.limits.swap_in.value};
+                  .holds = !queue_.declines() && !draft_.refused && search_.asks_left > 0 &&
+                           budget_.swap_in >= budget_.limits.swap_in.value};
   return false;
 }
 
@@ -149,8 +150,8 @@ Idle BasicScheduler<Policy, Pause>::WhyIdle() const {
   if (!left_out_.empty()) return Idle::kBlocked;
   if (Pending() > 0 || (queue_.empty() && counts_.rows == 0 && counts_.pinned > 0)) return Idle::kKvPending;
   if (!queue_.empty() || counts_.rows > 0) {
-    return draft_.top_waits_for == WaitsFor::kKv || draft_.short_of_kv || draft_.refused ? Idle::kKvHeld
-                                                                                         : Idle::kNoBudget;
+    if (draft_.top_waits_for == WaitsFor::kKv || draft_.short_of_kv || draft_.refused) return Idle::kKvHeld;
+    return draft_.top_waits_for == WaitsFor::kDeclined ? Idle::kDeclined : Idle::kNoBudget;
   }
   return counts_.blocked > 0 ? Idle::kBlocked : Idle::kPaused;
 }

@@ -294,6 +294,7 @@ std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t star
   ++counts_.rows;
   counts_.seqs += r.sequences;
   adapters_.Add(r.adapter);
+  queue_.Admitted(record.state, now_);
   ++stats_.admitted;
   return lane;
 }

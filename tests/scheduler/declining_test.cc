@@ -1,0 +1,133 @@
+// Policies that keep requests out for now.
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scheduler/host.h"
+#include "takt/policy/aged.h"
+#include "takt/policy/any_policy.h"
+
+namespace takt {
+namespace {
+
+using testing::Host;
+using testing::Ms;
+using testing::Prompt;
+using testing::Shape;
+
+// At most `cap` of a tenant at a time.
+struct Capped {
+  static constexpr std::string_view kName = "capped";
+  RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
+  bool Admits(const RequestState& r, TimePoint) const {
+    const auto in = begun.find(r.request.tenant.value);
+    return in == begun.end() || in->second.contains(r.request.id.value) || in->second.size() < cap;
+  }
+  void Admitted(const RequestState& r, TimePoint) { begun[r.request.tenant.value].insert(r.request.id.value); }
+  void Ends(const RequestState& r, TimePoint) { begun[r.request.tenant.value].erase(r.request.id.value); }
+
+  std::size_t cap = 1;
+  std::map<std::uint64_t, std::set<std::uint64_t>> begun = {};
+};
+
+// Lets in from a time on.
+struct Later {
+  static constexpr std::string_view kName = "later";
+  RankKey Key(const RequestState&) const { return {0}; }
+  bool Admits(const RequestState&, TimePoint now) const { return now >= from; }
+  TimePoint from = Ms(3);
+};
+
+Request Of(std::uint64_t tenant, std::uint64_t id, std::int32_t tokens = 16) {
+  Request r = Prompt(id, tokens);
+  r.tenant = {tenant};
+  return r;
+}
+
+TEST_CASE("those that a policy declines are passed over, however many they are, and come in order when it does not") {
+  Host<AnyPolicy> host({.kv_blocks = {1000}, .admission_window = 2}, {}, AnyPolicy(Capped{}));
+  for (std::uint64_t id = 1; id <= 40; ++id) host.Arrive(Of(1, id));
+  host.Arrive(Of(2, 41));
+  CHECK(host.Step() == "1:16 41:16");
+  CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kDeclined);
+  CHECK(host.scheduler.Explain({40}).waits_for == WaitsFor::kDeclined);
+  CHECK(host.Step({1}) == "1:1 41:1");
+  CHECK(host.Step() == "41:1 2:16");
+}
+
+TEST_CASE("a plan that runs nothing since the policy declines all says so, and asks again") {
+  Host<Later> host({.kv_blocks = {1000}});
+  host.Arrive(1, 16);
+  CHECK(host.Plan().idle == Idle::kDeclined);
+  host.Arrive(2, 16);
+  CHECK(host.Plan().idle == Idle::kDeclined);
+  CHECK(host.Step() == "1:16 2:16");
+}
+
+TEST_CASE("a preempted request that counts already is let in again, and one that is let go counts no more") {
+  Host<Capped> host({.kv_blocks = {4}, .kv_watermark = 0}, {}, Capped{.cap = 2});
+  for (std::uint64_t id = 1; id <= 3; ++id) host.Arrive(Of(1, id, 32));
+  CHECK(host.Step() == "1:32 2:32");
+  CHECK(host.Step() == "1:1");  // its next block is that of 2
+  CHECK(host.scheduler.stats().preempted_recompute == 1);
+  CHECK(host.scheduler.Explain({3}).waits_for == WaitsFor::kDeclined);
+  CHECK(host.scheduler.Explain({2}).waits_for != WaitsFor::kDeclined);
+  CHECK(host.Step({1}) == "1:1");
+  CHECK(host.Step({2}) == "2:33");  // the prompt of 3 has no room beside it
+  CHECK(host.Step() == "3:32");
+}
+
+TEST_CASE("what is declined displaces nobody, and a promotion does not let it in") {
+  Host<AnyPolicy> host({.max_running = 1, .preempt = PreemptMode::kByRank, .kv_blocks = {1000}}, {},
+                       AnyPolicy(Aged(Capped{}, {.threshold = 2})));
+  host.Arrive(Of(1, 1));
+  CHECK(host.Step() == "1:16");
+  Request better = Of(1, 2);
+  better.priority = -1;
+  host.Arrive(better);
+  for (int i = 0; i < 5; ++i) CHECK(host.Step() == "1:1");
+  CHECK(host.scheduler.stats().promoted == 1);
+  CHECK(host.scheduler.stats().preempted_by_rank == 0);
+  CHECK(host.Step({1}) == "1:1");
+  CHECK(host.Step() == "2:16");
+}
+
+TEST_CASE("a policy that comes later is told of those that run") {
+  Host<AnyPolicy> host({.kv_blocks = {1000}});
+  host.Arrive(Of(1, 1));
+  CHECK(host.Step() == "1:16");
+  host.scheduler.ChangePolicy(Capped{}, Ms(host.now));
+  host.Arrive(Of(1, 2)), host.Arrive(Of(2, 3));
+  CHECK(host.Step() == "1:1 3:16");
+}
+
+// Grants all but what it is told to refuse.
+struct Granting : KvOracle {
+  Tokens block_tokens() const override { return {16}; }
+  KvSnapshot Snapshot() const override { return {{100}, {100}, {0}}; }
+  void Reserve(StepId, std::span<KvReservation> wishes) override {
+    for (KvReservation& wish : wishes) wish.granted = wish.request != refused;
+  }
+  void CachedTokens(std::span<KvHit>) override {}
+  Blocks Release(RequestId, KvAction) override { return {100}; }
+  RequestId refused = {};
+};
+
+TEST_CASE("beside an oracle the policy is asked about each with all before it let in or refused") {
+  Granting oracle;
+  Host<Capped> host({.kv = KvMode::kOracle}, {}, {}, &oracle);
+  oracle.refused = {1};
+  for (std::uint64_t id = 1; id <= 3; ++id) host.Arrive(Of(1, id));
+  host.Arrive(Of(2, 4));
+  CHECK(host.Step() == "2:16");  // nothing else runs, and the first is refused
+  oracle.refused = {};
+  CHECK(host.Step() == "2:1 4:16");
+  CHECK(host.scheduler.Explain({1}).waits_for == WaitsFor::kDeclined);
+  CHECK(host.Step({2}) == "2:1 4:1");
+  CHECK(host.Step() == "4:1 1:16");
+}
+
+}  // namespace
+}  // namespace takt
