@@ -600,7 +600,7 @@ void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Schedule
   static_order_ = OrderIsStatic(policy_);
   known_order_ = OrderIsKnown(policy_);
   ++counted_;
-  waited_last_.reset();
+  waited_last_.clear();
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     if (aged && aging == nullptr) life.waited = life.quantum = 0, life.counting = false;
@@ -669,8 +669,11 @@ void Shadow::JoinGroup(const Life& life) {
   if (policy_.hooks().group_watch) policy_.GroupSized(group, of_it);
   if (!policy_.hooks().group_wake || of_it > 1) return;
   if (least == std::numeric_limits<double>::infinity()) {
-    if (!waited_last_) return;
-    least = policy_.GroupKey(*waited_last_).key;
+    if (waited_last_.empty()) return;
+    const auto key = [this](std::uint64_t g) { return policy_.GroupKey(g).key; };
+    least = key(waited_last_.front());
+    // Which of several was the last cannot be told, and so not to what the group is lifted.
+    if (std::ranges::any_of(waited_last_, [&](std::uint64_t g) { return key(g) != least; })) known_order_ = false;
   }
   policy_.GroupWakes(group, {least});
 }
@@ -682,7 +685,7 @@ void Shadow::LeaveQueue(const Life& life) {
     const Life& other = Of(id);
     return &other != &life && other.is == Is::kWaiting && !other.promoted();
   });
-  if (last) waited_last_ = policy_.Group(life.state);
+  if (last) waited_last_ = {policy_.Group(life.state)};
 }
 
 double Shadow::GroupKeyOf(const Life& life) const {
@@ -965,20 +968,27 @@ void Shadow::Promote() {
     const bool counts = life.is == Is::kWaiting && life.counting && !life.promoted();
     if (counts && life.waited >= aging->threshold) scratch_.push_back(&life);
   }
-  // Who has waited longest comes first, and among those who was counted first.
+  // Who has waited longest comes first, and among those who was counted first: in which order those leave the queue
+  // that were counted at once, as at a change of policy, is the scheduler's choice.
   std::pair<std::int64_t, std::uint64_t> last;
+  std::vector<std::uint64_t> groups;  // of the last of them
   const auto place = [](const Life* life) { return std::pair(-life->waited, life->counted_from); };
   std::ranges::sort(scratch_, {}, place);
   for (std::size_t i = 0; i < scratch_.size(); ++i) {
     Life& life = At(scratch_[i]->state.request.id);
-    life.promotion = i > 0 && place(scratch_[i]) == last ? promotions_ : ++promotions_;
+    const bool at_once = i > 0 && place(scratch_[i]) == last;
+    life.promotion = at_once ? promotions_ : ++promotions_;
     last = place(scratch_[i]);
     LeaveQueue(life);
+    if (!at_once) groups.clear();
+    if (policy_.hooks().groups) groups.push_back(policy_.Group(life.state));
     life.quantum = aging->quantum;
     life.waited = 0;
     life.counting = false;
     ++ours_.promoted;
   }
+  const auto ranked = [this](RequestId id) { return Of(id).is == Is::kWaiting && !Of(id).promoted(); };
+  if (!groups.empty() && std::ranges::none_of(unreleased_, ranked)) waited_last_ = groups;
 }
 
 void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {

@@ -278,7 +278,7 @@ class Shadow {
   std::vector<Move> moves_;
   std::vector<bool> seen_;  // prefix chunks, by hash: computed by anyone at any time
   Prefixes prefixes_;
-  std::optional<std::uint64_t> waited_last_;  // the group that was the last to wait, and left the queue empty
+  std::vector<std::uint64_t> waited_last_;  // one of these groups was the last to wait, and left the queue empty
   std::int64_t due_ = 0;    // ended, with nothing in flight: the next plan releases so many
   std::int64_t must_fail_ = 0;
   TimePoint now_ = kUnset;

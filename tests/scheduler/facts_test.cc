@@ -158,6 +158,23 @@ TEST_CASE("what is pinned stays from its end until it is freed, and is released 
   CHECK(host.scheduler.stats().events_unknown == 1);
 }
 
+TEST_CASE("a row that waits for pinned KV gets what a later row leaves in the same plan") {
+  const int sequences = GENERATE(2, 3);  // the later row gives way, or can never have enough
+  Host host(Blocks16(3));
+  host.Arrive(1, 8);
+  host.Arrive(2, 16);
+  Request r = Prompt(3, 16);
+  r.sequences = sequences;
+  host.Arrive(r);
+  host.On(KvPinned{{1}});
+  CHECK(host.Step({1}) == "1:8 2:16 3:16");
+  CHECK(host.used() == 3);
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "2:1");
+  CHECK(plan.preempted.size() == (sequences == 2 ? 1 : 0));
+  CHECK(plan.failed.size() == (sequences == 3 ? 1 : 0));
+}
+
 TEST_CASE("chunks end at a multiple of the alignment, or with the prompt") {
   Host host(Blocks16(100), {.tokens = {50}, .chunk_align = {16}});
   host.Arrive(1, 100);

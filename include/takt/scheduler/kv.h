@@ -210,6 +210,7 @@ bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) 
     ++stats_.kv_stalls;
     if (row.blocks + n > TotalBlocks()) {
       Unplan(lane);
+      draft_.displaced = true;
       Fail(slot, FailReason::kKvExhausted);
       return false;
     }
