@@ -263,7 +263,7 @@ class BasicScheduler {
     std::vector<std::uint32_t> entry_of_lane;
     bool short_of_kv = false;
     bool refused = false, row_refused = false;  // by the oracle: anything; something for a row that runs
-    bool displaced = false;  // a row gave up its place
+    bool displaced = false;  // a row gave up its place, or its share of the step
     WaitsFor top_waits_for = WaitsFor::kItsTurn;  // what keeps out the first that is not passed over
     Slot head = kNoSlot;  // which is this one; kNoSlot: the first of all, or none
   };
@@ -423,7 +423,7 @@ class BasicScheduler {
   void PlanDecodes();
   void PlanRow(std::uint32_t lane);
   void Emit(std::uint32_t lane, std::int32_t tokens, std::int32_t drafts, std::uint16_t flags);
-  void Unplan(std::uint32_t lane);
+  bool Unplan(std::uint32_t lane);
   void CloseGaps();
   std::uint32_t AddRow(Slot slot, std::int32_t start, RowState state);
   void Refresh(Row& row, const Record& record);

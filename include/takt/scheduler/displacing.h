@@ -8,8 +8,7 @@ namespace takt {
 
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
-  Unplan(lane);
-  draft_.displaced = true;
+  draft_.displaced |= Unplan(lane);
   const Row& row = running_[lane];
   const bool swap = options_.preempt_action == KvAction::kOut && HasOwnKv(table_[row.slot], row.blocks, row.computed) &&
                     row.blocks <= kv_.ledger.cpu_free() && row.blocks <= budget_.swap_out &&
@@ -86,6 +85,7 @@ bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
   const bool resolved = running_.Look(worst).in_flight == 0;
   const Slot victim = running_.Stored(worst).slot;
   Preempt(worst, true);
+  draft_.displaced = true;
   // The displaced request may come first even so, since its key follows what it has done: then it would displace back.
   if (queue_.contains(victim) && queue_.IsBefore(victim, slot)) return false;
   return resolved || draft_.top_waits_for == WaitsFor::kSequences;

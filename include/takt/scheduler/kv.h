@@ -208,10 +208,11 @@ bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) 
     const std::int32_t n = row.sequences;
     draft_.short_of_kv = true;
     ++stats_.kv_stalls;
+    const std::int32_t free = FreeBlocks();  // what is more then may be enough for rows that were left out before
     if (row.blocks + n > TotalBlocks()) {
       Unplan(lane);
-      draft_.displaced = true;
       Fail(slot, FailReason::kKvExhausted);
+      draft_.displaced |= FreeBlocks() > free;
       return false;
     }
     // Memory that is about to be free makes a further victim pointless.
@@ -225,6 +226,7 @@ bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) 
     // Its own steps in flight would be void: it would give way and come back, and never get further.
     if (victim == lane && running_[lane].in_flight > 0) return false;
     Preempt(victim, false);
+    draft_.displaced |= FreeBlocks() > free;
     if (victim == lane) return false;
   }
   return true;

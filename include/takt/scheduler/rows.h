@@ -221,14 +221,14 @@ void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens
   ++row.steps;
 }
 
-// Takes a row's entry, and what was wished for it, out of the plan being built, where it has one. Both leave gaps, so
-// that taking out many costs no more than a look at each.
+// Takes a row's entry, and what was wished for it, out of the plan being built; false where there is none. Both leave
+// gaps, so that taking out many costs no more than a look at each.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
+bool BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
   for (; draft_.indexed < draft_.planned; ++draft_.indexed)
     draft_.entry_of_lane[draft_.entries[draft_.indexed].lane] = static_cast<std::uint32_t>(draft_.indexed + 1);
   const std::uint32_t at = std::exchange(draft_.entry_of_lane[lane], 0);
-  if (at == 0) return;
+  if (at == 0) return false;
   PlanEntry& entry = draft_.entries[at - 1];
   Row& row = running_[lane];
   if (kv_.oracle != nullptr) {
@@ -245,6 +245,7 @@ void BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
   budget_.seqs += row.sequences;
   draft_.plan->tokens -= {tokens};
   entry.lane = kNoLane;
+  return true;
 }
 
 // Where entries were taken out of the plan, the others move up.
