@@ -34,7 +34,6 @@ struct Capped {
 
 // Lets in from a time on.
 struct Later {
-  static constexpr std::string_view kName = "later";
   RankKey Key(const RequestState&) const { return {0}; }
   bool Admits(const RequestState&, TimePoint now) const { return now >= from; }
   TimePoint from = Ms(3);
