@@ -381,7 +381,7 @@ TEST_CASE("a table of one's own is read by its columns, and its tenants come out
     const auto sum = [&](const Json& of) {
       return of["metrics"]["e2e_s"]["mean"].get<double>() * of["completed"].get<double>();
     };
-    CHECK(sum(parts[0]) + sum(parts[1]) == Catch::Approx(sum(json["runs"][run])));
+    CHECK(sum(parts[0]) + sum(parts[1]) == Approx(sum(json["runs"][run])));
   }
   CHECK(2 * polite[1] < polite[0]);  // what fair_share is for
 

@@ -250,7 +250,7 @@ TEST_CASE("a log shows what its host said and cannot be") {
     if (step == 3) std::swap(rows[0].lane, rows[1].lane);
     scheduler->Commit({plan.id, rows}, now);
   }
-  const std::string file = dir.Write("swapped", recorder.bytes());
+  const std::string file = dir.Write("swapped", std::string(recorder.bytes()));
   const Ended brief = RunTool({"replay-log", file});
   CHECK(brief.exit_code == 0);
   CHECK(Has(brief.out, "2 things that cannot be: --anomalies"));
