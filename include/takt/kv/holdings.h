@@ -265,8 +265,9 @@ class BasicHoldings {
       const double mean = (heads_[i].value + ValueOf(node, end + 1)) / 2;
       const Victim victim{HeldOf(node, part.end), TierOf(node), chunks, of_blocks, mean * of_blocks};
       found += of_blocks;
-      Took(i, {part.node, end});
+      taken_.push_back({part.node, end});
       take(victim);
+      if (found < blocks) Took(i, end);
     }
     return found;
   }
@@ -525,9 +526,17 @@ class BasicHoldings {
     Node& node = nodes_[n];
     end = std::max(end, node.first);
     idle_ -= (node.end - end) * node.blocks;
+    Slot ahead = node.last;  // what is looked up some chunks later, or by the next call, is fetched meanwhile
+    const auto fetch = [&] {
+      if (ahead == kNoSlot) return;
+      chunks_.Prefetch(chunks_[ahead].name);
+      ahead = chunks_[ahead].before;
+    };
+    for (int i = 0; i < 6; ++i) fetch();
     for (; node.end > end; --node.end) {
       const Slot c = node.last;
       const std::uint64_t name = chunks_[c].name;
+      fetch();
       node.last = chunks_[c].before;
       dropped_.push_back({name - static_cast<std::uint64_t>(node.blocks) * kStride, {node.blocks}});
       chunks_.Erase(c, name);
@@ -757,6 +766,8 @@ class BasicHoldings {
     if (!Scanned(i)) head.value = ValueOf(nodes_[head.part.node], head.part.end);
     heads_[i] = head;
     Set(shown_, i);
+    const Slot after = nodes_[head.part.node].age.newer;
+    if (after != kNoSlot) __builtin_prefetch(&nodes_[after]);
   }
 
   // The line whose head goes next.
@@ -784,9 +795,9 @@ class BasicHoldings {
     return out;
   }
 
-  // The line's head is taken but for what is left.
-  void Took(std::size_t i, Part left) {
-    taken_.push_back(left);
+  // The line's head is taken from `end` on.
+  void Took(std::size_t i, std::int32_t end) {
+    const Part left = {heads_[i].part.node, end};
     const Node& node = nodes_[left.node];
     if (heads_[i].spare != kNone) {
       spare_[heads_[i].spare] = spare_.back();
