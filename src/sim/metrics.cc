@@ -44,6 +44,39 @@ double SloScale95(std::span<const WorkflowRecord> workflows, std::span<const Dur
   return scales.empty() ? 0 : Quantile(scales, 0.95, QuantileKind::kNearestRank);
 }
 
+Metrics SummarizeIn(const Window& window, std::span<const RequestRecord> requests,
+                    std::span<const WorkflowRecord> workflows, const IsolatedLatencies& isolated,
+                    const SloTarget& slo) {
+  std::vector<RequestRecord> its_requests;
+  std::vector<WorkflowRecord> its_workflows;
+  IsolatedLatencies its_isolated;
+  std::vector<std::uint32_t> index(workflows.size(), UINT32_MAX);  // among its workflows
+  for (std::size_t i = 0; i < workflows.size(); ++i) {
+    if (!window.contains(workflows[i].arrival)) continue;
+    index[i] = static_cast<std::uint32_t>(its_workflows.size());
+    its_workflows.push_back(workflows[i]);
+    if (isolated.workflows.size() == workflows.size()) its_isolated.workflows.push_back(isolated.workflows[i]);
+  }
+  std::vector<double> ttft;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const RequestRecord& r = requests[i];
+    if (!window.contains(r.arrival)) continue;
+    its_requests.push_back(r);
+    if (r.workflow < index.size()) its_requests.back().workflow = index[r.workflow];
+    if (isolated.requests.size() == requests.size()) its_isolated.requests.push_back(isolated.requests[i]);
+    const bool waits = r.outcome == Outcome::kPending && !window.contains(r.first_token);
+    if (waits || r.first_token != kNever) ttft.push_back(Seconds(r.arrival, waits ? window.until : r.first_token));
+  }
+  Metrics m = Summarize(its_requests, its_workflows, its_isolated, slo);
+  m.ttft = Summary::Of(ttft);
+  const double longer = Seconds(window.from, window.until) / m.makespan;
+  if (m.makespan > 0 && longer > 0) {
+    m.makespan *= longer;
+    for (double* rate : {&m.throughput_rps, &m.throughput_tokens, &m.goodput_rps}) *rate /= longer;
+  }
+  return m;
+}
+
 }  // namespace
 
 void Series::Add(const SeriesPoint& point) {
@@ -71,7 +104,8 @@ void TimeMean::Set(TimePoint now, double value) {
 }
 
 Metrics Summarize(std::span<const RequestRecord> requests, std::span<const WorkflowRecord> workflows,
-                  const IsolatedLatencies& isolated, const SloTarget& slo) {
+                  const IsolatedLatencies& isolated, const SloTarget& slo, const std::optional<Window>& window) {
+  if (window) return SummarizeIn(*window, requests, workflows, isolated, slo);
   Metrics m;
   m.requests = static_cast<std::int64_t>(requests.size());
   m.workflows = static_cast<std::int64_t>(workflows.size());

@@ -16,6 +16,7 @@
 #include "takt/router.h"
 #include "takt/scheduler.h"
 #include "takt/sim/virtual_cluster.h"
+#include "takt/workload/sessions.h"
 #include "takt/workload/transform.h"
 #include "takt/workload/validate.h"
 
@@ -166,6 +167,61 @@ IsolatedLatencies Isolated(const Workload& workload, const ReplayOptions& option
   return least;
 }
 
+// Seconds of prefill by tokens and by the tokens before them, on an engine that does nothing else. What a step costs
+// besides is left out, so that it does not matter how a prompt is cut into chunks.
+class PrefillTime {
+ public:
+  PrefillTime(const PreparedCostModel& cost, std::int64_t chunk) {
+    const double tokens = static_cast<double>(chunk);
+    const auto at = [&](double work) {
+      return ToSeconds(VirtualStepTime(cost, {.prefill_tokens = chunk, .prefill_work = work}));
+    };
+    constexpr double kWork = 1e9;
+    token_s_ = at(0) / tokens;
+    context_s_ = (at(kWork) - at(0)) / kWork;
+  }
+
+  // Of the tokens from..to-1 of a prompt.
+  double Of(std::int64_t from, std::int64_t to) const {
+    const double first = static_cast<double>(from), end = static_cast<double>(to);
+    return token_s_ * (end - first) + context_s_ * (end * end - first * first) / 2;
+  }
+
+ private:
+  double token_s_, context_s_;
+};
+
+// What was computed again after a preemption counts as the beginning of the prompt.
+SessionFigures SessionsIn(const Window& window, const Workload& workload, const ReplayOptions& options,
+                          const Costs& costs, std::span<const RequestRecord> records,
+                          std::span<const WorkflowRecord> workflows) {
+  const StepLimits& limits = options.engine.limits;
+  const std::int64_t chunk = std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value});
+  std::vector<PrefillTime> times;
+  for (const auto& cost : costs) times.emplace_back(*cost, std::max<std::int64_t>(chunk, 1));
+  const std::vector<std::int32_t> ever_cached = TokensEverCached(workload);
+  SessionFigures figures;
+  std::int64_t tokens = 0, cached = 0;
+  double seconds = 0, least_seconds = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const RequestRecord& r = records[i];
+    figures.turns += r.outcome == Outcome::kCompleted && window.contains(r.end) ? 1 : 0;
+    if (!window.contains(r.first_step)) continue;
+    const PrefillTime& time = times[r.instance];
+    const std::int32_t prompt = workload.calls[i].prompt_tokens;
+    tokens += prompt;
+    cached += r.cached_tokens;
+    seconds += time.Of(r.cached_tokens, prompt) + time.Of(0, r.recomputed_tokens);
+    least_seconds += time.Of(ever_cached[i], prompt);
+  }
+  for (const WorkflowRecord& w : workflows) {
+    figures.sessions += w.outcome == Outcome::kCompleted && window.contains(w.end) ? 1 : 0;
+  }
+  if (tokens > 0) figures.cached_share = static_cast<double>(cached) / static_cast<double>(tokens);
+  if (least_seconds > 0) figures.prefill_excess = seconds / least_seconds;
+  return figures;
+}
+
 // `make_scheduler(instance)`: a status or a scheduler.
 template <class Scheduler, class MakeScheduler>
 absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options, MakeScheduler make_scheduler) {
@@ -205,7 +261,16 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
         fmt::format("the run has stalled under '{}':{}", options.policy(PaceOf(options, 0)).spec(), states));
   }
   const IsolatedLatencies isolated = Isolated(workload, options, costs);
-  result.metrics = Summarize(cluster.requests().records, cluster.workflows(), isolated, options.slo);
+  if (options.cluster.horizon > Duration{0}) {
+    const TimePoint end(options.cluster.horizon);
+    result.window = {TimePoint(options.warm_up), result.stopped ? cluster.now() : end};
+  }
+  result.metrics = Summarize(cluster.requests().records, cluster.workflows(), isolated, options.slo, result.window);
+  if (result.window || !workload.prefix_runs.empty()) {
+    const Window window = result.window.value_or(Window{TimePoint{}, cluster.now()});
+    result.metrics.sessions =
+        SessionsIn(window, workload, options, costs, cluster.requests().records, cluster.workflows());
+  }
   result.metrics.score = ScoreOf(workload, cluster.progress(), cluster.requests().records);
   AddEngines(cluster, result);
   result.series = cluster.series();
@@ -268,6 +333,9 @@ absl::Status ReplayOptions::Validate() const {
   faults.Expect(cluster.report_interval > Duration{0}, "report_interval", ToSeconds(cluster.report_interval),
                 "must be a positive number of seconds");
   faults.Expect(cluster.closed_loop >= 0, "closed_loop", cluster.closed_loop, "must not be negative");
+  faults.Expect(cluster.horizon >= Duration{0}, "horizon", ToSeconds(cluster.horizon), "must not be negative");
+  faults.Expect(warm_up >= Duration{0} && (warm_up == Duration{0} || warm_up < cluster.horizon), "warm_up",
+                ToSeconds(warm_up), "must not be negative, and end before the horizon");
   faults.Expect(limit >= 0, "limit", limit, "must not be negative");
   faults.ExpectOptions(engine);
   faults.ExpectOptions(engine.limits, "limits.");

@@ -91,6 +91,7 @@ void WorkloadBuilder::Add(TimePoint arrival, std::int32_t prompt_tokens, std::in
                      .first_predecessor = static_cast<std::uint32_t>(w.predecessors.size()),
                      .first_hash = static_cast<std::uint32_t>(w.prefix_hashes.size()),
                      .hashes = static_cast<std::uint32_t>(hashes.size()),
+                     .first_run = static_cast<std::uint32_t>(w.prefix_runs.size()),
                      .first_tool = static_cast<std::uint32_t>(w.tools.size())});
   w.prefix_hashes.insert(w.prefix_hashes.end(), hashes.begin(), hashes.end());
 }
@@ -120,6 +121,7 @@ absl::Status WorkloadBuilder::Add(WorkloadWorkflow head, std::span<const CallDra
   head.first_call = static_cast<std::uint32_t>(w.calls.size());
   head.calls = static_cast<std::uint32_t>(drafts.size());
   const std::size_t predecessors = w.predecessors.size(), tools = w.tools.size(), hashes = w.prefix_hashes.size();
+  const std::size_t runs = w.prefix_runs.size();
   const std::size_t model_tokens = w.model_tokens.size(), features = w.features.size();
   w.workflows.push_back(head);
   for (const std::uint32_t i : order) Append(drafts[i], position);
@@ -131,6 +133,7 @@ absl::Status WorkloadBuilder::Add(WorkloadWorkflow head, std::span<const CallDra
     w.predecessors.resize(predecessors);
     w.tools.resize(tools);
     w.prefix_hashes.resize(hashes);
+    w.prefix_runs.resize(runs);
     w.model_tokens.resize(model_tokens);
     w.features.resize(features);
   }
@@ -150,6 +153,10 @@ void WorkloadBuilder::Append(const CallDraft& draft, std::span<const std::uint32
   call.first_hash = static_cast<std::uint32_t>(w.prefix_hashes.size());
   call.hashes = static_cast<std::uint32_t>(draft.hashes.size());
   w.prefix_hashes.insert(w.prefix_hashes.end(), draft.hashes.begin(), draft.hashes.end());
+
+  call.first_run = static_cast<std::uint32_t>(w.prefix_runs.size());
+  call.runs = static_cast<std::uint32_t>(draft.runs.size());
+  w.prefix_runs.insert(w.prefix_runs.end(), draft.runs.begin(), draft.runs.end());
 
   call.first_tool = static_cast<std::uint32_t>(w.tools.size());
   call.tools = static_cast<std::uint32_t>(draft.tools.size());
@@ -179,6 +186,7 @@ bool WorkloadBuilder::Finish() {
   workload_.predecessors.shrink_to_fit();
   workload_.tools.shrink_to_fit();
   workload_.prefix_hashes.shrink_to_fit();
+  workload_.prefix_runs.shrink_to_fit();
   workload_.model_tokens.shrink_to_fit();
   workload_.features.shrink_to_fit();
   return sorted;
@@ -209,6 +217,7 @@ void Copy(const Workload& from, const WorkloadWorkflow& workflow, WorkloadBuilde
     const auto predecessors = from.predecessors_of(call);
     const auto tools = from.tools_of(call);
     const auto hashes = from.hashes_of(call);
+    const auto runs = from.runs_of(call);
     call.stage = to.Name(from.names[call.stage]);
     call.agent = to.Name(from.names[call.agent]);
     call.first_predecessor = static_cast<std::uint32_t>(w.predecessors.size());
@@ -219,6 +228,8 @@ void Copy(const Workload& from, const WorkloadWorkflow& workflow, WorkloadBuilde
       tool.name = to.Name(from.names[tool.name]);
       w.tools.push_back(tool);
     }
+    call.first_run = static_cast<std::uint32_t>(w.prefix_runs.size());
+    w.prefix_runs.insert(w.prefix_runs.end(), runs.begin(), runs.end());
     for (const std::uint64_t hash : hashes) w.prefix_hashes.push_back(rehash ? rehash(hash) : hash);
     w.calls.push_back(call);
   }

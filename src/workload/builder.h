@@ -21,6 +21,7 @@ struct CallDraft {
   std::vector<std::uint32_t> after;  // positions in the workflow's drafts, in any order
   std::vector<WorkloadTool> tools;   // in any order
   std::vector<std::uint64_t> hashes;
+  std::vector<PrefixRun> runs;  // instead of hashes
   std::vector<std::int32_t> model_tokens;  // of each of the workload's models
   std::vector<float> features;             // of each of the workload's feature names
 };

@@ -16,6 +16,9 @@
 
 namespace takt {
 
+inline constexpr std::int64_t kMostLineTokens = kMaxContextTokens / 2;
+inline constexpr std::size_t kMaxCalls = 100'000;  // of one workflow
+
 inline absl::Status BadField(std::string_view field, const std::string& what) {
   return absl::InvalidArgumentError(std::string(field) + ": " + what);
 }
@@ -39,13 +42,14 @@ class LineParser {
   virtual void End() {}
 
   absl::Status Line(std::string_view line) {
-    const std::int64_t raised = raised_;
+    const std::int64_t raised = raised_, long_sessions = long_sessions_;
     absl::Status status = Parse(line);
-    if (!status.ok()) raised_ = raised;
+    if (!status.ok() || long_sessions_ > long_sessions) raised_ = raised;
     return status;
   }
 
   std::int64_t raised_lengths() const { return raised_; }
+  std::int64_t long_sessions() const { return long_sessions_; }
 
  protected:
   virtual absl::Status Parse(std::string_view line) = 0;
@@ -54,6 +58,8 @@ class LineParser {
     raised_ += tokens == 0;
     return tokens == 0 ? 1 : static_cast<std::int32_t>(tokens);
   }
+
+  std::int64_t long_sessions_ = 0;  // left out
 
  private:
   std::int64_t raised_ = 0;
@@ -77,6 +83,7 @@ bool IsCsv(WorkloadFormat format);
 std::string CsvHeaders();  // of each format the columns that it must have, for people
 std::unique_ptr<LineParser> MakeCsvParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
 std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
+std::unique_ptr<LineParser> MakeSessionsParser(const ReadOptions& options, WorkloadBuilder& builder);
 // Of the columns that `options` name; the error says what is wrong with them.
 absl::StatusOr<std::unique_ptr<LineParser>> MakeColumnsParser(const ReadOptions& options, WorkloadBuilder& builder);
 

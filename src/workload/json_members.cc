@@ -115,6 +115,18 @@ void Members::Hashes(const char* key, std::vector<std::uint64_t>& hashes) {
   }
 }
 
+void Members::Runs(const char* key, std::vector<PrefixRun>& runs) {
+  runs.clear();
+  for (const Json& run : Array(key)) {
+    const std::string at = fmt::format("{}[{}]", key, runs.size());
+    if (!run.is_array() || run.size() != 2) return Fault(at, "is not [first id, count]");
+    const auto first = WholeOf(run[0], at, 0, UINT32_MAX);
+    const auto count = WholeOf(run[1], at, 1, std::int64_t{UINT32_MAX} + 1 - first);
+    runs.push_back(
+        {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::min<std::int64_t>(count, UINT32_MAX))});
+  }
+}
+
 void Members::Only(std::initializer_list<std::string_view> known) {
   if (!object_.is_object()) return;
   for (const auto& [key, value] : object_.items()) {

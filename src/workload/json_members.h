@@ -12,8 +12,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
+#include "takt/base/names.h"
 #include "takt/base/time.h"
+#include "takt/workload/workload.h"
 
 namespace takt {
 
@@ -43,6 +47,16 @@ class Members {
   std::string_view Text(const char* key);
   std::span<const Json> Array(const char* key, bool optional = true);
   void Hashes(const char* key, std::vector<std::uint64_t>& hashes);
+  void Runs(const char* key, std::vector<PrefixRun>& runs);  // [first id, count] each
+
+  // One of the names of an enum; `otherwise` where there is none.
+  template <NamedEnum E>
+  E Named(const char* key, E otherwise) {
+    if (Find(key) == nullptr) return otherwise;
+    const std::string_view name = Text(key);
+    if (const std::optional<E> value = FromName<E>(name)) return *value;
+    return Fault(key, fmt::format("\"{}\" is none of {}", name, fmt::join(NamesOf(E{}), ", "))), otherwise;
+  }
 
   // Any other key is most likely a misspelt one.
   void Only(std::initializer_list<std::string_view> known);

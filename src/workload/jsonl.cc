@@ -13,8 +13,6 @@
 namespace takt {
 namespace {
 
-constexpr std::int64_t kMostLineTokens = kMaxContextTokens / 2;
-constexpr std::size_t kMaxCalls = 100'000;     // of one workflow
 constexpr std::size_t kMaxTenants = 10'000'000;
 constexpr std::size_t kMaxLinks = 10'000'000;  // between them
 // Of these, so many for each byte of the line: two thousand calls that wait for two thousand have 28.
@@ -303,7 +301,8 @@ class WorkflowParser : public JsonParser {
 
   CallDraft Call(const Json& json, const std::string& path, absl::Status& fault) {
     Members members(json, path, fault);
-    members.Only({"stage", "agent", "prompt", "output", "after", "delay_s", "tools", "prefix", "outputs", "features"});
+    members.Only({"stage", "agent", "prompt", "output", "after", "delay_s", "tools", "prefix", "outputs", "features",
+                  "blocks", "branch", "next"});
     CallDraft draft;
     Differences(members, draft);
     draft.call.stage = builder_.Name(members.Text("stage"));
@@ -312,6 +311,9 @@ class WorkflowParser : public JsonParser {
     draft.call.output_tokens = AtLeastOne(members.Whole("output", 0, kMostLineTokens));
     draft.call.delay = members.Time("delay_s", 1, Duration::zero());
     members.Hashes("prefix", draft.hashes);
+    members.Runs("blocks", draft.runs);
+    draft.call.branch = static_cast<std::uint16_t>(members.Whole("branch", 0, UINT16_MAX, 0));
+    draft.call.then = members.Named("next", TurnEnd::kUnknown);
     for (const Json& tool : members.Array("tools")) {
       draft.tools.push_back(Tool(tool, fmt::format("{}.tools[{}]", path, draft.tools.size()), fault));
     }
@@ -362,6 +364,7 @@ std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadF
                                            WorkloadBuilder& builder) {
   if (format == WorkloadFormat::kInferCept) return std::make_unique<InferCeptParser>(options, builder);
   if (format == WorkloadFormat::kText2Sql) return std::make_unique<Text2SqlParser>(options, builder);
+  if (format == WorkloadFormat::kSessions) return MakeSessionsParser(options, builder);
   if (format == WorkloadFormat::kMooncake) return std::make_unique<MooncakeParser>(builder);
   return std::make_unique<WorkflowParser>(builder);
 }
@@ -369,6 +372,7 @@ std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadF
 WorkloadFormat DetectJson(std::string_view line) {
   const Json json = Json::parse(line.begin(), line.end(), nullptr, false);
   if (!json.is_object()) return WorkloadFormat::kAuto;
+  if (json.contains("calls") && json.contains("block_tokens")) return WorkloadFormat::kSessions;
   if (json.contains("calls") && json.contains("n_stages")) return WorkloadFormat::kText2Sql;
   if (json.contains("calls") || json.contains("takt_workload")) return WorkloadFormat::kWorkflow;
   if (json.contains("input_length") || json.contains("hash_ids")) return WorkloadFormat::kMooncake;

@@ -24,6 +24,9 @@ absl::Status Check(const ReadOptions& options) {
   if (!(options.rate > 0) || !std::isfinite(options.rate)) {
     return absl::InvalidArgumentError(fmt::format("rate: {} is not a positive number", options.rate));
   }
+  if (options.max_session_tokens < 1) {
+    return absl::InvalidArgumentError(fmt::format("max_session_tokens: {} is below 1", options.max_session_tokens));
+  }
   return absl::OkStatus();
 }
 
@@ -78,7 +81,8 @@ class Reader {
     if (format == WorkloadFormat::kAuto) {
       return absl::InvalidArgumentError(fmt::format(
           "{} begins no known format; known are workflow (JSON with calls), mooncake (JSON with "
-          "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), and CSV with a header: {}. "
+          "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), sessions (JSON with "
+          "block_tokens), and CSV with a header: {}. "
           "Any other CSV or JSON lines are read where --columns (ReadOptions::columns) says what is what: "
           "arrival=ts:ms,prompt=in,output=out",
           Quoted(line), CsvHeaders()));
@@ -110,18 +114,26 @@ class Reader {
 
   absl::StatusOr<Workload> Finish() {
     parser_->End();
+    report_.long_sessions = parser_->long_sessions();
+    if (Workflows() == 0 && report_.long_sessions > 0) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: every session has a prompt of more than {} tokens", name_, options_.max_session_tokens));
+    }
     if (Workflows() == 0) {
       const bool all_bad = report_.bad_lines > 0;
       return absl::InvalidArgumentError(all_bad ? fmt::format("{} (and no line is good)", report_.bad_line_messages[0])
                                                 : name_ + ": holds no requests");
     }
     const Workload& w = builder_.workload();
-    if (std::max({w.calls.size(), w.predecessors.size(), w.tools.size(), w.prefix_hashes.size()}) > UINT32_MAX) {
-      return absl::ResourceExhaustedError(name_ + ": more than 2^32 calls, predecessors, tools or hashes; set a limit");
+    if (std::max({w.calls.size(), w.predecessors.size(), w.tools.size(), w.prefix_hashes.size(),
+                  w.prefix_runs.size()}) > UINT32_MAX) {
+      return absl::ResourceExhaustedError(name_ +
+                                          ": more than 2^32 calls, predecessors, tools, hashes or runs; set a limit");
     }
     report_.raised_lengths = parser_->raised_lengths();
     report_.sorted = builder_.Finish();
-    if (report_.bad_lines > 0) return Tidied(builder_.workload());  // without the names that only bad lines used
+    // Without the names that only lines used which were left out.
+    if (report_.bad_lines > 0 || report_.long_sessions > 0) return Tidied(builder_.workload());
     return std::move(builder_.workload());
   }
 

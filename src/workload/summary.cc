@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <unordered_set>
+
+#include "workload/seen_prefixes.h"
 
 namespace takt {
 namespace {
@@ -51,18 +52,17 @@ void AddStages(const Workload& w, WorkloadSummary& s) {
 }
 
 void AddPrefixes(const Workload& w, WorkloadSummary& s) {
-  std::unordered_set<std::uint64_t> seen;
+  SeenPrefixes seen(w);
   std::int64_t hits = 0;
   for (const WorkloadWorkflow& workflow : w.workflows) {
+    seen.NextWorkflow();
     for (const WorkloadCall& call : w.calls_of(workflow)) {
-      const auto hashes = w.hashes_of(call);
-      const auto miss = std::ranges::find_if(hashes, [&](std::uint64_t h) { return !seen.contains(h); });
-      hits += miss - hashes.begin();
-      seen.insert(hashes.begin(), hashes.end());
-      s.prefix_blocks += std::ssize(hashes);
+      hits += seen.Add(call);
+      s.prefix_blocks += call.hashes;
+      for (const PrefixRun& run : w.runs_of(call)) s.prefix_blocks += run.count;
     }
   }
-  s.distinct_prefix_blocks = std::ssize(seen);
+  s.distinct_prefix_blocks = seen.distinct();
   if (s.prefix_blocks > 0) s.prefix_hit_share = static_cast<double>(hits) / static_cast<double>(s.prefix_blocks);
 }
 

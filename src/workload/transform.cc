@@ -45,7 +45,9 @@ absl::Status ScaleLengths(Workload& workload, double factor) {
   for (WorkloadCall& call : workload.calls) {
     const auto tools = static_cast<std::int32_t>(call.tools);
     // The last of its blocks must begin inside the prompt.
-    const std::int64_t before_last = call.hashes > 0 ? std::int64_t{call.hashes - 1} * workload.prefix_block_tokens : 0;
+    std::int64_t blocks = call.hashes;
+    for (const PrefixRun& run : workload.runs_of(call)) blocks += run.count;
+    const std::int64_t before_last = blocks > 0 ? (blocks - 1) * workload.prefix_block_tokens : 0;
     call.prompt_tokens = scaled(call.prompt_tokens, before_last + 1);
     call.output_tokens = scaled(call.output_tokens, std::int64_t{tools} + 1);
     std::int64_t context = std::int64_t{call.prompt_tokens} + call.output_tokens;
@@ -125,7 +127,8 @@ absl::StatusOr<Workload> Merge(std::span<const Part> parts) {
     if (merged.tenant_names != workload->tenant_names) {
       return absl::InvalidArgumentError("merge: tenants of different names");
     }
-    if (merged.prefix_block_tokens != workload->prefix_block_tokens && !workload->prefix_hashes.empty()) {
+    if (merged.prefix_block_tokens != workload->prefix_block_tokens &&
+        !(workload->prefix_hashes.empty() && workload->prefix_runs.empty())) {
       return absl::InvalidArgumentError(fmt::format("merge: prefix blocks of {} and of {} tokens",
                                                     merged.prefix_block_tokens, workload->prefix_block_tokens));
     }

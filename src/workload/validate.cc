@@ -66,6 +66,23 @@ absl::Status CheckPredecessors(const Workload& w, const WorkloadCall& call, std:
   return absl::OkStatus();
 }
 
+// The last block may be cut short by the end of the prompt, as with hashes.
+absl::Status CheckRuns(const Workload& w, const WorkloadCall& call) {
+  if (!Within(call.first_run, call.runs, w.prefix_runs)) return Fault("blocks: out of bounds");
+  if (call.runs > 0 && call.hashes > 0) return Fault("blocks: besides prefix");
+  std::uint64_t blocks = 0;
+  for (const PrefixRun& run : w.runs_of(call)) {
+    if (run.count < 1) return Fault("blocks: a run of none");
+    if (std::uint64_t{run.first} + run.count > std::uint64_t{UINT32_MAX} + 1) return Fault("blocks: ids beyond 2^32");
+    blocks += run.count;
+  }
+  const auto block_tokens = static_cast<std::uint64_t>(w.prefix_block_tokens);
+  if (blocks == 0 || (blocks - 1) * block_tokens < static_cast<std::uint64_t>(call.prompt_tokens)) {
+    return absl::OkStatus();
+  }
+  return Fault(fmt::format("blocks: {} of {} tokens for a prompt of {}", blocks, block_tokens, call.prompt_tokens));
+}
+
 absl::Status CheckCall(const Workload& w, std::size_t index, std::uint32_t self, TimeSum& time) {
   const WorkloadCall& call = w.calls[index];
   if (call.prompt_tokens < 1) return Fault(fmt::format("prompt_tokens: {} is below 1", call.prompt_tokens));
@@ -80,6 +97,7 @@ absl::Status CheckCall(const Workload& w, std::size_t index, std::uint32_t self,
     return Fault(fmt::format("prefix: {} blocks of {} tokens for a prompt of {}", call.hashes, w.prefix_block_tokens,
                              call.prompt_tokens));
   }
+  if (absl::Status s = CheckRuns(w, call); !s.ok()) return s;
   for (std::size_t m = 0; m < w.models.size(); ++m) {
     const std::int32_t tokens = w.OutputOf(index, m);
     if (tokens < 1) return Fault(fmt::format("outputs[{}]: {} is below 1", m, tokens));

@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
+#include "takt/base/names.h"
 
 namespace takt {
 namespace {
@@ -51,6 +52,15 @@ void AddTools(Out out, const Workload& w, const WorkloadCall& call) {
   fmt::format_to(out, "]");
 }
 
+void AddRuns(Out out, const Workload& w, const WorkloadCall& call) {
+  const char* open = ", \"blocks\": [";
+  for (const PrefixRun& run : w.runs_of(call)) {
+    fmt::format_to(out, "{}[{}, {}]", open, run.first, run.count);
+    open = ", ";
+  }
+  fmt::format_to(out, "]");
+}
+
 void AddCall(Out out, const Workload& w, std::size_t index) {
   const WorkloadCall& call = w.calls[index];
   fmt::format_to(out, "{{\"prompt\": {}, \"output\": {}", call.prompt_tokens, call.output_tokens);
@@ -69,6 +79,9 @@ void AddCall(Out out, const Workload& w, std::size_t index) {
   if (call.delay != Duration::zero()) fmt::format_to(out, ", \"delay_s\": {}", Seconds(call.delay));
   if (call.tools > 0) AddTools(out, w, call);
   if (call.hashes > 0) fmt::format_to(out, ", \"prefix\": [{}]", fmt::join(w.hashes_of(call), ", "));
+  if (call.runs > 0) AddRuns(out, w, call);
+  if (call.branch != 0) fmt::format_to(out, ", \"branch\": {}", call.branch);
+  if (call.then != TurnEnd::kUnknown) fmt::format_to(out, ", \"next\": \"{}\"", Name(call.then));
   fmt::format_to(out, "}}");
 }
 

@@ -36,6 +36,13 @@ void CheckBounds(const Workload& w) {
       Expect(std::uint64_t{call.first_predecessor} + call.predecessors <= w.predecessors.size(), "predecessors");
       for (const std::uint32_t p : w.predecessors_of(call)) Expect(p < i, "predecessors come first");
       Expect(std::uint64_t{call.first_hash} + call.hashes <= w.prefix_hashes.size(), "hashes");
+      Expect(std::uint64_t{call.first_run} + call.runs <= w.prefix_runs.size(), "runs");
+      std::uint64_t blocks = call.hashes;
+      for (const PrefixRun& run : w.runs_of(call)) {
+        Expect(run.count > 0 && std::uint64_t{run.first} + run.count <= std::uint64_t{1} << 32, "run");
+        blocks += run.count;
+      }
+      Expect(blocks <= static_cast<std::uint64_t>(call.prompt_tokens), "blocks");
       Expect(std::uint64_t{call.first_tool} + call.tools <= w.tools.size(), "tools");
       for (const WorkloadTool& tool : w.tools_of(call)) {
         Expect(tool.after_tokens > 0 && tool.after_tokens < call.output_tokens && tool.name < w.names.size(), "tool");

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "catch.h"
+#include "takt/pause/registry.h"
+#include "takt/placement/registry.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/sjf.h"
@@ -162,6 +164,37 @@ TEST_CASE("a name that is taken, or is none, is not registered") {
   CHECK(RegisterPolicy("twice", "", make).ok());
   CHECK(RegisterPolicy("twice", "", make).message().find("there is one of this name") != std::string::npos);
   CHECK_FALSE(RegisterPolicy("empty", "", OwnPolicyFactory()).ok());
+}
+
+struct Farthest {
+  static constexpr std::string_view kName = "farthest";
+  double sign = 1;
+  double Score(const RequestState&, const InstanceState& instance, TimePoint) const {
+    return sign * static_cast<double>(instance.instance.id.value);
+  }
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("sign", self.sign, OptionText{"", "of the instance's id", -1, 1});
+  }
+};
+
+struct Hoard {
+  static constexpr std::string_view kName = "hoard";
+  PauseDecision AtCall(const RequestState&, const ToolCalled&, const PauseView&) const { return {KvAction::kKeep}; }
+};
+
+TEST_CASE("placements and pauses of the host's own are made by their names, options included") {
+  REQUIRE(RegisterPlacement(Farthest{}, "the last of all").ok());
+  REQUIRE(RegisterPause(Hoard{}, "keeps").ok());
+  InstanceState instance;
+  instance.instance.id = {3};
+  CHECK(MakePlacement("farthest")->Score({}, instance, {}) == 3);
+  CHECK(MakePlacement("farthest(sign=-1)")->Score({}, instance, {}) == -3);
+  CHECK(Names(std::string(MakePlacement("farthest(sign=2)").status().message()), {"sign=2", "from -1 to 1"}));
+  CHECK(Names(std::string(MakePlacement("fartest").status().message()), {"did you mean 'farthest'?"}));
+  CHECK(MakePause("hoard")->AtCall({}, {}, {}).action == KvAction::kKeep);
+  CHECK_FALSE(RegisterPlacement(Farthest{}, "").ok());
+  CHECK_FALSE(RegisterPause(Hoard{}, "").ok());
 }
 
 }  // namespace

@@ -102,6 +102,41 @@ TEST_CASE("a policy that comes later is told of those that run") {
   CHECK(host.Step() == "1:1 3:16");
 }
 
+// Declines tenant 9.
+struct Guarded {
+  RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
+  bool Admits(const RequestState& r, TimePoint) const { return r.request.tenant.value != 9; }
+};
+
+TEST_CASE("beside declined requests one that waits for its adapter is overtaken no more often than without them") {
+  const bool beside = GENERATE(false, true);
+  Host<Guarded> host({.kv_blocks = {10'000}, .admission_window = 4}, {.adapters = 1});
+  const auto arrive = [&](std::uint64_t id, std::uint64_t adapter, std::int32_t priority, std::uint64_t tenant) {
+    Request r = Of(tenant, id, 4);
+    r.adapter = {adapter}, r.priority = priority;
+    host.Arrive(r);
+  };
+  arrive(1, 2, 1, 1);
+  CHECK(host.Step() == "1:4");
+  arrive(1000, 1, 0, 1);
+  if (beside) arrive(1001, 0, 5, 9);
+  int overtook = 0;
+  bool runs = false;
+  for (std::uint64_t id = 2; id < 60 && !runs; ++id) {  // there is always one that uses adapter 2
+    arrive(id, 2, 1, 1);
+    const StepPlan& plan = host.Plan();
+    std::vector<std::uint64_t> ended;
+    for (const PlanEntry& e : plan.run) {
+      overtook += e.request.value == id ? 1 : 0;
+      runs |= e.request.value == 1000;
+      if (e.request.value < id) ended.push_back(e.request.value);
+    }
+    host.Commit(plan, ended);
+  }
+  CHECK(runs);
+  CHECK(overtook == 4);
+}
+
 // Grants all but what it is told to refuse.
 struct Granting : KvOracle {
   Tokens block_tokens() const override { return {16}; }

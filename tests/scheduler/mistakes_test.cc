@@ -326,6 +326,23 @@ TEST_CASE("a handler hears of each fault as it is made") {
   CHECK(heard[1].at == Ms(2));
 }
 
+TEST_CASE("a handler that calls what calls it is not called again, and no fault is lost") {
+  Begun b;
+  struct Heard {
+    Begun& b;
+    int times = 0;
+  } heard{b};
+  b.scheduler.HandleFaults({[](void* to, const Fault&) {
+                              auto& of = *static_cast<Heard*>(to);
+                              if (++of.times < 100) of.b.scheduler.On(Cancelled{{98}}, Ms(2));
+                            },
+                            &heard});
+  const Ignored ignored = b.scheduler.On(Cancelled{{99}}, Ms(2));
+  CHECK(heard.times == 1);
+  CHECK(ignored.faults == 2);
+  CHECK(ignored.first == FaultKind::kUnknownRequest);
+}
+
 TEST_CASE("a router is told what cannot be") {
   auto router = *Router::Create({}, *MakePolicy("fcfs"), *MakePlacement("least_loaded"));
   CHECK_FALSE(router.On(InstanceUp{{.id = {1}}}, Ms(1)));

@@ -55,6 +55,31 @@ TEST_CASE("two requests, by hand") {
   CHECK_FALSE(m.regret.has_value());
 }
 
+TEST_CASE("a window leaves out what came before it, and counts those that still wait at its end") {
+  // Before; served; has its first token and runs on; its step runs beyond the end; waits; never came.
+  std::vector<RequestRecord> requests = {Completed(0, 1, 3, 11, 5), Completed(10, 11, 12, 14, 3), {}, {}, {}, {}};
+  requests[2].arrival = At(12), requests[2].first_token = At(15);
+  requests[3].arrival = At(13), requests[3].first_token = At(21);
+  requests[4].arrival = At(14);
+  requests[1].workflow = requests[2].workflow = 1;
+  const std::vector<WorkflowRecord> workflows = {{At(0), At(11), Outcome::kCompleted}, {At(10)}, {}};
+  const IsolatedLatencies isolated{std::vector(6, FromSeconds(2)), std::vector(3, FromSeconds(2))};
+  const Metrics m = Summarize(requests, workflows, isolated, {}, Window{At(10), At(20)});
+  CHECK(m.requests == 4);
+  CHECK(m.completed == 1);
+  CHECK(m.pending == 3);
+  CHECK(m.workflows == 1);
+  CHECK(m.workflows_completed == 0);
+  CHECK(m.ttft.count == 4);
+  CHECK(m.ttft.mean == Approx((2 + 3 + 7 + 6) / 4.0));
+  CHECK(m.ttft.max == 7);
+  CHECK(m.e2e.mean == 4);
+  CHECK(m.slowdown.max == 2);
+  CHECK(m.makespan == Approx(10));
+  CHECK(m.throughput_rps == Approx(0.1));
+  CHECK(m.throughput_tokens == Approx(0.3));
+}
+
 TEST_CASE("what did not complete is counted, and stays out of the latencies") {
   std::vector<RequestRecord> requests = {Completed(0, 0, 1, 1.05, 2), {}, {}, {}};
   requests[1].arrival = At(1);

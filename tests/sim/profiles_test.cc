@@ -79,6 +79,7 @@ TEST_CASE("typical iterations come out as published") {
       {"aic/llama-3.1-70b/a100/bf16/tp4", 27.9, 37.5, 375, 125.2, 463'744},
       {"aic/llama-3.1-70b/h100/bf16/tp4", 15.4, 19.5, 155, 50.8, 463'272},
       {"aic/llama-3.1-70b/h100/fp8/tp2", 17.7, 24.2, 217, 72.5, 225'223},
+      {"aic/llama-3.1-70b/h100/fp8/tp8", 8.4, 13.7, 130, 47.8, 1'566'070},
       {"vidur/llama-2-7b/a40/bf16/tp1", 26.6, 88.4, 280, 144.2, 49'989},
   };
   for (const Row& row : rows) {

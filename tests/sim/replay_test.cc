@@ -639,6 +639,62 @@ TEST_CASE("shared prefixes are computed once") {
   CHECK(result.requests[1].first_token - AtMs(100) == FromSeconds(1.4e-3));
 }
 
+// Two turns, 100 ms apart: 3 blocks of 32 tokens, then these and another.
+Workload TwoTurns() {
+  Workload w;
+  AddWorkflow(w, AtMs(0), {{100, 2}, {140, 2, {0}, Ms(100)}});
+  w.prefix_block_tokens = 32;
+  w.prefix_runs = {{7, 3}, {7, 3}, {40, 1}};
+  w.calls[0].runs = 1;
+  w.calls[1].first_run = 1, w.calls[1].runs = 2;
+  return w;
+}
+
+TEST_CASE("a turn finds what the turns of its session before it have left, and not what others have") {
+  Workload w = TwoTurns();
+  AddWorkflow(w, AtMs(50), {{100, 2}});
+  w.calls[2].runs = 1;
+  ReplayOptions options = LinearSteps();
+  options.scheduler.prefix_cache = true;
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.requests[0].cached_tokens == 0);
+  CHECK(result.requests[1].cached_tokens == 96);
+  CHECK(result.requests[2].cached_tokens == 0);
+  REQUIRE(result.metrics.sessions.has_value());
+  const SessionFigures& s = *result.metrics.sessions;
+  CHECK(s.turns == 3);
+  CHECK(s.sessions == 2);
+  CHECK(s.cached_share == Approx(96.0 / 340));
+  CHECK(s.prefill_excess == Approx(1));
+  CHECK(s.gate_wait.max == 0);
+  options.scheduler.prefix_cache = false;
+  const SessionFigures cold = *MustReplay(w, options).metrics.sessions;
+  CHECK(cold.cached_share == 0);
+  CHECK(cold.prefill_excess == Approx(340.0 / (340 - 96)).epsilon(0.05));  // beside what a step costs anyway
+  CHECK_FALSE(MustReplay(Requests({{AtMs(0), {10, 1}}}), options).metrics.sessions.has_value());
+}
+
+TEST_CASE("a horizon ends the run, and its figures are of what comes after the warm-up") {
+  const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(20), {10, 2}}, {AtMs(45), {10, 9}}, {AtMs(90), {10, 1}}});
+  ReplayOptions options = ConstantSteps();
+  options.cluster.horizon = Ms(64);
+  options.warm_up = Ms(20);
+  const ReplayResult result = MustReplay(w, options);
+  CHECK_FALSE(result.stopped);
+  CHECK(result.window == Window{AtMs(20), AtMs(64)});
+  CHECK(result.requests[0].end == AtMs(30));
+  CHECK(result.requests[2].outcome == Outcome::kPending);
+  CHECK(result.requests[3].arrival == kNever);
+  CHECK(result.metrics.requests == 2);
+  CHECK(result.metrics.completed == 1);
+  CHECK(result.metrics.pending == 1);
+  CHECK(result.metrics.sessions->turns == 2);  // completed in it, whenever they came
+  options.cluster.horizon = Ms(1000);
+  CHECK(MustReplay(w, options).metrics.completed == 3);
+  options.warm_up = Ms(1000);
+  CHECK_FALSE(Replay(w, options).ok());
+}
+
 TEST_CASE("a run can be watched, and stopped") {
   const Workload w = RandomWorkload(1, 3000, 1, false);
   ReplayOptions options = LinearSteps();

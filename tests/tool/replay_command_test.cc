@@ -219,6 +219,51 @@ TEST_CASE("a load is a share of what fcfs serves") {
   CHECK(closed["runs"][0]["metrics"]["queue_s"]["max"] == 0);
 }
 
+TEST_CASE("sessions: a rate or a closed loop until a horizon, and what is told of them") {
+  const TempDir dir;
+  std::string lines = R"({"block_tokens":64,"calls":[{"t":0,"in":300000,"out":1}]})"
+                      "\n";
+  for (int i = 0; i < 20; ++i) {
+    lines += R"({"block_tokens":64,"calls":[{"t":0,"in":6400,"out":9,"next":"tool","blocks":[[1,100]]},)"
+             R"({"t":1,"in":7040,"out":9,"think_s":2,"blocks":[[1,110]]}]})"
+             "\n";
+  }
+  const std::string file = dir.Write("s.jsonl", lines);
+  const auto run = [&](const Args& more) {
+    Args args = {"replay", "--workload", file, "--json", "-", "--policy", "fcfs"};
+    args.insert(args.end(), more.begin(), more.end());
+    return JsonOf(args);
+  };
+  const Json open = run({"--session-rate", "0.5"});
+  CHECK(open["session_rate"] == 0.5);
+  CHECK(open["horizon_s"] == 40);
+  CHECK(open["warm_up"] == 0.25);
+  CHECK(open["engine"]["prefix_cache"] == true);
+  const Json& metrics = open["runs"][0]["metrics"];
+  CHECK(metrics["makespan_s"].get<double>() == Approx(30));
+  CHECK(metrics["turns"] > 10);
+  CHECK(metrics["sessions"] > 5);
+  CHECK(metrics["cached_share"] > 0.3);
+  CHECK(metrics["prefill_excess"].get<double>() == Approx(1));
+  CHECK(metrics["gate_wait_s"]["max"] == 0);
+  const Json small = run({"--session-rate", "0.5", "--kv-tokens", "8000"});
+  CHECK(small["runs"][0]["metrics"]["prefill_excess"] > 1.2);
+
+  const Json closed = run({"--closed-loop", "3", "--think-cap", "0.5", "--horizon", "20", "--warm-up", "0.5"});
+  CHECK(closed["closed_loop"] == 3);
+  CHECK(closed["think_cap_s"] == 0.5);
+  CHECK(closed["horizon_s"] == 20);
+  CHECK(closed["runs"][0]["metrics"]["sessions"] > 25);  // of at least half a second each, three at a time
+  CHECK(run({"--closed-loop", "1"})["horizon_s"] == 1800);
+
+  const Ended told = RunTool({"replay", "--workload", file, "--policy", "fcfs", "--session-rate", "0.5"});
+  CHECK(Has(told.err, "1 session with a prompt of more than 262,144 tokens left out"));
+  CHECK(Has(told.out, "0.5 sessions/s for 40 s; figures are of the time from 10 s on"));
+  CHECK(Has(told.out, "prefill excess"));
+  CHECK(RunTool({"replay", "--horizon", "5"}).err.find("--horizon: needs --session-rate or --closed-loop") !=
+        std::string::npos);
+}
+
 TEST_CASE("regret compares with the order by exact size") {
   const Json runs = JsonOf(Replay({"--json", "-", "--regret"}))["runs"];
   CHECK(runs[1]["metrics"]["regret"] == 1);

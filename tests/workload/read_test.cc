@@ -428,6 +428,87 @@ TEST_CASE("text to SQL: calls in stages, Poisson arrivals at the stated rate") {
   CHECK(Error(R"({"n_stages":1,"n_calls":2,"calls":[{"in":1,"out":1}]})") == "t:1: n_calls: 2, but there are 1");
 }
 
+TEST_CASE("sessions: calls one after the other, sub-agents beside, blocks as runs") {
+  const std::string calls =
+      R"({"t":0,"in":200,"out":9,"api_s":5,"think_s":7,"next":"tool","from":"user","blocks":[[1,3]]},)"
+      R"({"t":8,"in":70,"out":0,"api_s":2,"think_s":0,"agent":3,"blocks":[[40,1]]},)"
+      R"({"t":9,"in":300,"out":1,"api_s":1,"think_s":4.5,"from":"tool","blocks":[[1,2],[9,2]]},)"
+      R"({"t":12,"in":90,"out":1,"api_s":3,"think_s":2,"agent":3,"next":"user","blocks":[]},)"
+      R"({"t":20,"in":310,"out":1,"think_s":10,"from":"mixed"},{"t":26,"in":311,"out":1,"next":"user"}]})";
+  const std::string line = R"({"id":"a","model":"m","block_tokens":64,"tools":5,"system":6,)"
+                           R"("subagents":[{"agent":3,"kind":"Explore","t":8,"s":4}],"calls":[)" +
+                           calls + "\n";
+  ReadReport report;
+  const Workload w = Parsed(line + line, {}, &report);
+  CHECK(report.format == WorkloadFormat::kSessions);
+  CHECK(report.arrivals_generated);
+  CHECK(report.raised_lengths == 2);
+  CHECK(w.prefix_block_tokens == 64);
+  REQUIRE(w.workflows.size() == 2);
+  CHECK(w.names[w.workflows[1].name] == "m");
+  const auto own = w.calls_of(w.workflows[1]);
+  REQUIRE(own.size() == 6);
+  const auto after = [&](std::size_t i) {
+    const auto before = w.predecessors_of(own[i]);
+    return std::vector<std::uint32_t>(before.begin(), before.end());
+  };
+  using Calls = std::vector<std::uint32_t>;
+  CHECK(after(0) == Calls{});
+  CHECK(own[0].delay == Duration{0});  // what was before the first call is not part of the session
+  CHECK(own[0].then == TurnEnd::kTool);
+  CHECK(w.names[own[0].stage] == "user");
+  CHECK(after(1) == Calls{0});
+  CHECK(own[1].delay == std::chrono::seconds(3));  // by the times of the calls
+  CHECK(own[1].branch == 3);
+  CHECK(w.names[own[1].agent] == "Explore");
+  CHECK(after(2) == Calls{0});  // the sub-agent goes on beside
+  CHECK(own[2].delay == std::chrono::milliseconds(4500));
+  CHECK(own[2].then == TurnEnd::kUnknown);
+  CHECK(std::ranges::equal(w.runs_of(own[2]), std::vector<PrefixRun>{{1, 2}, {9, 2}}));
+  CHECK(after(3) == Calls{1});
+  CHECK(own[3].delay == std::chrono::seconds(2));
+  CHECK(after(4) == Calls{2, 3});  // the sub-agent has ended
+  CHECK(own[4].delay == std::chrono::seconds(5));
+  CHECK(after(5) == Calls{4});
+  CHECK(own[5].delay == std::chrono::seconds(6));  // no gap is told
+  CHECK(*ParseWorkload(ToJsonl(w), w.name) == w);
+}
+
+TEST_CASE("sessions: what is wrong is named, and long ones are left out") {
+  const auto error = [](const std::string& call, const std::string& head = R"("block_tokens":64)") {
+    return Error("{" + head + R"(,"calls":[)" + call + "]}");
+  };
+  CHECK(error("") == "t:1: calls: there is none");
+  CHECK(error(R"({"in":1,"out":1})") == "t:1: calls[0].t: is missing");
+  CHECK(error(R"({"t":0,"in":-1,"out":1})") == "t:1: calls[0].in: -1 is negative");
+  CHECK(error(R"({"t":0,"in":1,"out":1,"tools":2})").find("t:1: calls[0]: unknown key \"tools\"") == 0);
+  CHECK(error(R"({"t":0,"in":1,"out":1,"next":"x"})") == "t:1: calls[0].next: \"x\" is none of unknown, tool, user");
+  CHECK(error(R"({"t":0,"in":1,"out":1,"agent":1})") == "t:1: calls[0].agent: 1 is none of the subagents");
+  CHECK(error(R"({"t":0,"in":1,"out":1,"think_s":1e10})") ==
+        "t:1: calls[0].think_s: 10000000000.0 is above 1000000000");
+  CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[1]})") == "t:1: calls[0].blocks[0]: is not [first id, count]");
+  CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[4294967295,2]]})") == "t:1: calls[0].blocks[0]: 2 is above 1");
+  CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[1,0]]})") == "t:1: calls[0].blocks[0]: 0 is below 1");
+  CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[1,1],[4294967296,1]]})") ==
+        "t:1: calls[0].blocks[1]: 4294967296 is above 4294967295");
+  const std::string many = R"({"t":0,"in":64,"out":1,"blocks":[[0,4294967295],[0,4294967295]]})";
+  CHECK(error(many) == "t:1: calls[0]: blocks: 8589934590 of 64 tokens for a prompt of 64");
+  CHECK(error(R"({"t":0,"in":1,"out":1})", R"("block_tokens":0)") == "t:1: block_tokens: 0 is below 1");
+  CHECK(error(R"({"t":0,"in":1,"out":1})", R"("block_tokens":64,"subagents":[{"agent":1},{"agent":1}])") ==
+        "t:1: subagents[1].agent: 1 is there twice");
+  const auto session = [](int block, int tokens) {
+    return R"({"block_tokens":)" + std::to_string(block) + R"(,"calls":[{"t":0,"in":)" + std::to_string(tokens) +
+           R"(,"out":1}]})" + "\n";
+  };
+  CHECK(Error(session(64, 1) + session(16, 1)) == "t:2: block_tokens: 16, but 64 in a line before it");
+  ReadReport report;
+  const Workload w = Parsed(session(64, 262'144) + session(64, 262'145), {}, &report);
+  CHECK(w.workflows.size() == 1);
+  CHECK(report.long_sessions == 1);
+  CHECK(report.lines == 1);
+  CHECK(Error(session(64, 9), {.max_session_tokens = 8}) == "t: every session has a prompt of more than 8 tokens");
+}
+
 TEST_CASE("a segment of no tokens, and one without an end, count as one token") {
   ReadReport report;
   const Workload w =
@@ -579,7 +660,7 @@ TEST_CASE("options and files are checked") {
   CHECK(*ParseWorkloadFormat("mooncake") == WorkloadFormat::kMooncake);
   CHECK(std::string(ParseWorkloadFormat("csv").status().message()) ==
         "format: \"csv\" is unknown; known are auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, "
-        "text2sql, columns");
+        "text2sql, sessions, columns");
 }
 
 TEST_CASE("values in messages are short and printable") {

@@ -1,4 +1,5 @@
 // The real traces, where they are at hand: their counts, means and percentiles, as counted by other means.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "takt/numeric/summary.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/read.h"
+#include "takt/workload/sessions.h"
 #include "takt/workload/summary.h"
 #include "takt/workload/transform.h"
 #include "takt/workload/validate.h"
@@ -172,6 +174,25 @@ TEST_CASE("text to SQL: as many workflows and calls as the authors count, and th
     CHECK(times[static_cast<std::size_t>(index)] == TimePoint(FromSeconds(arrival)));
   }
   CHECK(lines == 660);
+}
+
+TEST_CASE("coding agents: sessions up to 262,144 tokens, and what an endless cache would find of their prompts") {
+  const Workload w = Trace("agents/coding_sessions.jsonl.gz", 16);
+  if (w.workflows.empty()) return;
+  const WorkloadSummary s = Summarise(w);
+  CHECK(s.workflows == 392);
+  CHECK(s.calls == 24'710);
+  CHECK(s.prompt_tokens.mean == Approx(95'576.4).margin(0.1));
+  CHECK(s.prompt_tokens.max == 261'440);
+  CHECK(s.prefix_blocks == 36'889'258);
+  CHECK(s.distinct_prefix_blocks == 1'420'583);
+  CHECK(s.prefix_hit_share == Approx(0.96149).margin(1e-5));
+  double tokens = 0;
+  for (const std::int32_t cached : TokensEverCached(w)) tokens += cached;
+  CHECK(tokens / (s.prompt_tokens.mean * static_cast<double>(s.calls)) == Approx(0.96117).margin(1e-5));
+  CHECK(std::ranges::count_if(w.calls, [](const WorkloadCall& c) { return c.branch > 0; }) == 464);
+  CHECK(std::ranges::count(w.calls, TurnEnd::kTool, &WorkloadCall::then) == 20'573);
+  CHECK(std::ranges::count(w.calls, TurnEnd::kUser, &WorkloadCall::then) == 1'112);
 }
 
 TEST_CASE("InferCept, several calls a request: the statistics of each class") {

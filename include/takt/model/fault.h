@@ -80,7 +80,7 @@ struct Ignored {
   friend constexpr bool operator==(const Ignored&, const Ignored&) = default;
 };
 
-// Hears of each fault from within the call that makes it, and makes none itself.
+// Hears of each fault from within the call that makes it, and makes no call itself.
 struct FaultHandler {
   void (*heard)(void* context, const Fault& fault) = nullptr;
   void* context = nullptr;
@@ -90,12 +90,18 @@ namespace internal {
 
 class FaultLog {
  public:
-  void Begin() { before_ = count_, first_ = FaultKind::kNone; }
+  // A call begins; not one from within a handler, which is that call's fault.
+  void Begin() {
+    if (!heard_now_) before_ = count_, first_ = FaultKind::kNone;
+  }
   void Add(const Fault& fault) {
     ++count_;
     if (first_ == FaultKind::kNone) first_ = fault.kind;
     last_ = fault;
-    if (handler_.heard != nullptr) handler_.heard(handler_.context, fault);
+    if (handler_.heard == nullptr || heard_now_) return;
+    heard_now_ = true;
+    handler_.heard(handler_.context, fault);
+    heard_now_ = false;
   }
   // Of the call since Begin.
   Ignored Said(std::uint64_t dead_rows) const {
@@ -114,6 +120,7 @@ class FaultLog {
   FaultKind first_ = FaultKind::kNone;
   Fault last_;
   FaultHandler handler_;
+  bool heard_now_ = false;  // it is inside, and hears nothing from within itself
 };
 
 }  // namespace internal

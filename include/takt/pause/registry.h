@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,6 +32,19 @@ using OwnPauseFactory =
 
 // From here on MakePause knows the name. As RegisterPolicy.
 absl::Status RegisterPause(std::string name, std::string summary, OwnPauseFactory factory);
+
+// One with a kName, and options, if any, that it visits.
+template <PausePolicy P>
+  requires requires { P::kName; }
+absl::Status RegisterPause(P plain, std::string summary) {
+  return RegisterPause(std::string(P::kName), std::move(summary),
+                       [plain](std::span<const KeyValue> options, const MemoryPace*) -> absl::StatusOr<AnyPause> {
+                         P pause = plain;
+                         const absl::Status status = internal::SetOwn("pause policy", P::kName, pause, options);
+                         if (!status.ok()) return status;
+                         return AnyPause(std::move(pause));
+                       });
+}
 
 // What can be made, for people to read.
 struct PauseInfo {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,19 @@ using OwnPlacementFactory = std::function<absl::StatusOr<AnyPlacement>(std::span
 
 // From here on MakePlacement knows the name. As RegisterPolicy.
 absl::Status RegisterPlacement(std::string name, std::string summary, OwnPlacementFactory factory);
+
+// One with a kName, and options, if any, that it visits.
+template <PlacementPolicy P>
+  requires requires { P::kName; }
+absl::Status RegisterPlacement(P plain, std::string summary) {
+  return RegisterPlacement(std::string(P::kName), std::move(summary),
+                           [plain](std::span<const KeyValue> options) -> absl::StatusOr<AnyPlacement> {
+                             P placement = plain;
+                             const absl::Status status = internal::SetOwn("placement", P::kName, placement, options);
+                             if (!status.ok()) return status;
+                             return AnyPlacement(std::move(placement));
+                           });
+}
 
 // "round_robin", "least_loaded(waiting_weight=2)". InvalidArgument names what is wrong, and what there is.
 absl::StatusOr<AnyPlacement> MakePlacement(std::string_view spec);

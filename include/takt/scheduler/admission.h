@@ -78,10 +78,7 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop() {
   std::int64_t window = options_.admission_window;
   if (kv_.oracle != nullptr) window += std::max(budget_.limits.max_seqs - counts_.seqs, 0);
   queue_.ForEachInOrder([&](Slot slot) {
-    if (!queue_.Admits(table_[slot].state, now_)) {
-      draft_.top_waits_for = WaitsFor::kDeclined;
-      return true;
-    }
+    if (!queue_.Admits(table_[slot].state, now_)) return true;
     search_.slots.push_back(slot);
     window -= NeedsLargerStep(table_[slot]) ? 0 : 1;
     return window > 0;

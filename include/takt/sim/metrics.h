@@ -101,6 +101,26 @@ struct SloTarget {
   friend constexpr bool operator==(const SloTarget&, const SloTarget&) = default;
 };
 
+// A part of a run, whose beginning found everything cold.
+struct Window {
+  TimePoint from{}, until{};
+
+  constexpr bool contains(TimePoint time) const { return from <= time && time <= until; }
+
+  friend constexpr bool operator==(const Window&, const Window&) = default;
+};
+
+// How sessions fared, in a window.
+struct SessionFigures {
+  std::int64_t turns = 0, sessions = 0;  // that were completed in it
+  // Of the turns that began to be computed in it:
+  double cached_share = 0;    // of their prompts' tokens, found in the cache
+  double prefill_excess = 0;  // seconds of prefill over those that a cache which forgets nothing would have left
+  Summary gate_wait;          // s, of turns that were kept waiting by a gate
+
+  friend bool operator==(const SessionFigures&, const SessionFigures&) = default;
+};
+
 // Seconds unless a name says otherwise. Latencies are over completed requests (workflows) only; the counts say how
 // many there are.
 struct Metrics {
@@ -127,6 +147,7 @@ struct Metrics {
   double slo_scale_95 = 0;
   double max_slowdown = 0;        // of a request
   std::optional<double> score;    // share of workflows that were solved; where the workload tells what models solve
+  std::optional<SessionFigures> sessions;  // where the workload has sessions
   std::optional<double> regret;   // mean e2e / that of the order by exact size; for callers that ran both
 
   std::int64_t preemptions = 0, recomputed_tokens = 0, cached_tokens = 0, output_tokens = 0;
@@ -138,9 +159,11 @@ struct IsolatedLatencies {
   std::vector<Duration> requests, workflows;
 };
 
-// `isolated` may be empty: then nothing is said about slowdowns. KV use is left to the caller.
+// `isolated` may be empty: then nothing is said about slowdowns. KV use is left to the caller. With a window, all but
+// the makespan is over requests and workflows that arrived in it, `makespan` is its length, and the time to the first
+// token is also over requests that still wait at its end: they count as long as they have waited.
 Metrics Summarize(std::span<const RequestRecord> requests, std::span<const WorkflowRecord> workflows,
-                  const IsolatedLatencies& isolated, const SloTarget& slo);
+                  const IsolatedLatencies& isolated, const SloTarget& slo, const std::optional<Window>& window = {});
 
 }  // namespace takt
 

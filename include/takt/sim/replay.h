@@ -53,6 +53,8 @@ struct ReplayOptions {
   VirtualEngineOptions engine;  // of each instance; its place and model are set here
   VirtualClusterOptions cluster = {};  // workflows are declared where there are budgets, prefixes told with a cache
 
+  Duration warm_up{0};  // with a horizon (VirtualClusterOptions): figures are of what comes after
+
   std::int64_t limit = 0;  // > 0: the first so many workflows only
   SloTarget slo;
 
@@ -71,6 +73,7 @@ struct ReplayResult {
   Metrics metrics;
   std::vector<RequestRecord> requests;  // by call of the workload; those of the first `limit` workflows
   std::vector<WorkflowRecord> workflows;
+  std::optional<Window> window = {};  // that the metrics are of; none: the whole run
   std::vector<SeriesPoint> series;  // of all instances together
   std::int64_t kv_blocks = 0;  // of all instances together
   Stats stats;  // likewise

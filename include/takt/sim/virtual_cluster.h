@@ -48,6 +48,7 @@ class VirtualCluster {
   bool Run();
 
   bool stalled() const { return stalled_; }
+  TimePoint now() const { return now_; }
   const VirtualRequests& requests() const { return requests_; }
   const std::vector<WorkflowRecord>& workflows() const { return progress_.workflows(); }
   const Estimator& estimator() const { return progress_.estimator(); }
@@ -81,6 +82,11 @@ class VirtualCluster {
     router_told_ = true;
   }
 
+  // Of the run that is over.
+  double Share() const {
+    const double calls = static_cast<double>(progress_.calls_over()) / static_cast<double>(requests_.records.size());
+    return options_.horizon > Duration{0} ? std::max(calls, ToSeconds(now_) / ToSeconds(options_.horizon)) : calls;
+  }
   void ExpectArrival();
   TimePoint NextTime() const;
   void At(TimePoint time, Timed what, std::uint32_t index, MoveId move = {});
@@ -126,6 +132,7 @@ class VirtualCluster {
   std::vector<Timer> timers_;  // a heap
   std::uint64_t timers_set_ = 0;
   std::size_t next_workflow_ = 0;
+  std::vector<std::uint64_t> prefix_;  // of the call that is being made
   std::vector<TimePoint> next_;  // by instance: its step's end, or when it wants to be asked again
   std::vector<std::uint32_t> touched_;  // instances that something has been told since they last started
   std::vector<bool> touched_flag_;
@@ -201,17 +208,17 @@ bool VirtualCluster<Scheduler>::Run() {
   if (options_.control && options_.control_interval > Duration{0}) next_control_ = now_ + options_.control_interval;
   for (std::uint64_t moments = 1; !progress_.over(); ++moments) {
     const TimePoint next = NextTime();
+    if (options_.horizon > Duration{0} && next > TimePoint(options_.horizon)) {
+      now_ = TimePoint(options_.horizon);
+      break;
+    }
     if (next == kNever) {
       stalled_ = true;
       return false;
     }
     now_ = std::max(now_, next);
     Moment();
-    if (options_.progress && moments % 4096 == 0 &&
-        !options_.progress(static_cast<double>(progress_.calls_over()) /
-                           static_cast<double>(requests_.records.size()))) {
-      return false;
-    }
+    if (options_.progress && moments % 4096 == 0 && !options_.progress(Share())) return false;
   }
   Sample();
   return true;
@@ -362,7 +369,8 @@ template <class Scheduler>
 void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
   Arrived arrived{progress_.Make(call, now_)};
   arrived.request.next_call = NextTool(call);
-  if (const auto hashes = workload_->hashes_of(CallOf(call)); options_.send_prefixes && !hashes.empty()) {
+  if (const WorkloadCall& c = CallOf(call); options_.send_prefixes && (c.hashes > 0 || c.runs > 0)) {
+    const auto hashes = workload_->PrefixOf(requests_.records[call].workflow, c, prefix_);
     arrived.request.prefix = {{workload_->prefix_block_tokens}, hashes};
   }
   requests_.state[call].prompt = arrived.request.prompt_tokens.value;

@@ -39,6 +39,7 @@ struct VirtualClusterOptions {
   double rate_scale = 1;             // arrivals come so many times as fast
   bool all_at_once = false;          // every workflow arrives at time zero
   std::int64_t closed_loop = 0;      // > 0: so many workflows in flight, the next starts when one ends
+  Duration horizon{0};               // > 0: the run ends then, whatever still waits or runs
   bool declare_workflows = false;    // to the router, with their deadlines and without their graphs
   bool send_prefixes = false;        // tell schedulers the prompts' prefix hashes
   Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)

@@ -81,7 +81,7 @@ class WorkloadProgress {
     r.workflow_arrival = workflow_arrival;
     r.deadline = DeadlineOf(workflow, workflow_arrival);
     r.prompt_tokens = {call.prompt_tokens};
-    if (!model_of_.empty() && call.hashes == 0) {
+    if (!model_of_.empty() && call.hashes == 0 && call.runs == 0) {
       r.prompt_tokens.value = static_cast<std::int32_t>(
           std::clamp<std::int64_t>(call.prompt_tokens + written_more_[record.workflow], 1, kMaxContextTokens / 2));
     }

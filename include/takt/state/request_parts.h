@@ -15,6 +15,11 @@ namespace takt::internal {
 // A slot keeps its storage when its request ends: nothing is allocated once each has had its largest.
 class RequestParts {
  public:
+  // Requests see into it: those of a copied table would see into the original.
+  RequestParts() = default;
+  RequestParts(RequestParts&&) noexcept = default;
+  RequestParts& operator=(RequestParts&&) noexcept = default;
+
   static bool Any(const Request& r) { return !r.prefix.hashes.empty() || !r.scores.empty(); }
 
   // Room for what this request brings to the slot. Where memory fails, nothing has changed.

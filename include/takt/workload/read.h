@@ -23,11 +23,12 @@ enum class WorkloadFormat : std::uint8_t {
   kShareGpt,  // CSV: num_prefill_tokens, num_decode_tokens; no times
   kInferCept,  // one JSON object per line: prompt, segments that end in tool calls; no times
   kText2Sql,  // one JSON object per line: n_stages, calls with step, preds, in, out (HexGen-Flow's traces); no times
+  kSessions,  // one JSON object per line: block_tokens, calls with in, out, blocks, think_s; no times of sessions
   kColumns,  // CSV with a header, or one JSON object per line: ReadOptions::columns says what is what
 };
 constexpr auto NamesOf(WorkloadFormat) {
-  return std::to_array<std::string_view>(
-      {"auto", "workflow", "azure", "mooncake", "burstgpt", "sharegpt", "infercept", "text2sql", "columns"});
+  return std::to_array<std::string_view>({"auto", "workflow", "azure", "mooncake", "burstgpt", "sharegpt", "infercept",
+                                          "text2sql", "sessions", "columns"});
 }
 
 // The format of that name; the error lists them all.
@@ -40,6 +41,7 @@ struct ReadOptions {
   std::string columns = {};
   std::int64_t limit = 0;  // the file's first workflows only; 0: all
   bool skip_bad_lines = false;  // count them in the report instead of failing at the first
+  std::int64_t max_session_tokens = 262'144;  // of kSessions: those with a longer prompt are left out, and counted
   double rate = 1;  // where the file has no times: Poisson arrivals [per second]
   std::uint64_t seed = 1;  // of those
   std::int64_t max_bytes = std::int64_t{4} << 30;  // of text, unpacked: more is refused (a gzip bomb, or a mistake)
@@ -51,6 +53,7 @@ struct ReadReport {
   std::int64_t bad_lines = 0;  // skipped
   std::vector<std::string> bad_line_messages = {};  // the first few of them
   std::int64_t raised_lengths = 0;  // prompts, outputs or parts of them of no tokens, read as one token
+  std::int64_t long_sessions = 0;  // left out
   bool sorted = true;  // false: the file was not in the order of arrival
   bool arrivals_generated = false;  // the file has no times
 };

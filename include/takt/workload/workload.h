@@ -3,6 +3,7 @@
 #ifndef TAKT_WORKLOAD_WORKLOAD_H_
 #define TAKT_WORKLOAD_WORKLOAD_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "takt/base/random.h"
 #include "takt/base/time.h"
 
 namespace takt {
@@ -28,6 +30,19 @@ struct WorkloadTool {
   friend bool operator==(const WorkloadTool&, const WorkloadTool&) = default;
 };
 
+// Consecutive blocks of a prompt, with the ids first .. first + count - 1. An id names a block and all before it within
+// its workflow; ids of different workflows have nothing to do with one another.
+struct PrefixRun {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;  // at least 1
+
+  friend bool operator==(const PrefixRun&, const PrefixRun&) = default;
+};
+
+// What a workflow waits for when a call has ended.
+enum class TurnEnd : std::uint8_t { kUnknown, kTool, kUser };
+constexpr auto NamesOf(TurnEnd) { return std::to_array<std::string_view>({"unknown", "tool", "user"}); }
+
 // One LLM call of a workflow.
 struct WorkloadCall {
   std::int32_t prompt_tokens = 0;  // at least 1
@@ -36,7 +51,10 @@ struct WorkloadCall {
   std::uint32_t agent = 0;  // likewise
   std::uint32_t first_predecessor = 0, predecessors = 0;  // into Workload::predecessors
   std::uint32_t first_hash = 0, hashes = 0;  // into Workload::prefix_hashes
+  std::uint32_t first_run = 0, runs = 0;  // into Workload::prefix_runs; a call has no hashes besides
   std::uint32_t first_tool = 0, tools = 0;  // into Workload::tools, after_tokens rising
+  std::uint16_t branch = 0;  // of its workflow: 0 is the main agent, others are its sub-agents
+  TurnEnd then = TurnEnd::kUnknown;
   Duration delay{0};  // from the end of the last predecessor (or the arrival) until the call is made
 
   friend bool operator==(const WorkloadCall&, const WorkloadCall&) = default;
@@ -54,7 +72,7 @@ struct WorkloadWorkflow {
   friend bool operator==(const WorkloadWorkflow&, const WorkloadWorkflow&) = default;
 };
 
-// Flat arrays: a million one-call workflows take 88 MB. Validate() (workload/validate.h) checks what is promised here.
+// Flat arrays: a million one-call workflows take 104 MB. Validate() (workload/validate.h) checks what is promised here.
 struct Workload {
   std::string name;
   std::vector<WorkloadWorkflow> workflows;  // by arrival; the first arrives at time zero
@@ -62,6 +80,7 @@ struct Workload {
   std::vector<std::uint32_t> predecessors;  // indices of calls, counted from the workflow's first; rising
   std::vector<WorkloadTool> tools;
   std::vector<std::uint64_t> prefix_hashes;  // chained: hash i names block i and all before it
+  std::vector<PrefixRun> prefix_runs;  // instead of hashes, where prompts have thousands of blocks
   std::int32_t prefix_block_tokens = 512;
   std::vector<std::string> names = {""};
   std::vector<std::string> tenant_names = {};  // none twice; empty: tenants are numbers
@@ -87,6 +106,20 @@ struct Workload {
   }
   std::span<const std::uint64_t> hashes_of(const WorkloadCall& c) const {
     return std::span(prefix_hashes).subspan(c.first_hash, c.hashes);
+  }
+  std::span<const PrefixRun> runs_of(const WorkloadCall& c) const {
+    return std::span(prefix_runs).subspan(c.first_run, c.runs);
+  }
+  // The hashes of the call's prefix, listed or made from its runs; `made` must live as long as they do.
+  std::span<const std::uint64_t> PrefixOf(std::uint32_t workflow, const WorkloadCall& c,
+                                          std::vector<std::uint64_t>& made) const {
+    if (c.runs == 0) return hashes_of(c);
+    made.clear();
+    for (const PrefixRun& run : runs_of(c)) {
+      const std::uint64_t first = ((std::uint64_t{workflow} + 1) << 32) + run.first;
+      for (std::uint64_t i = 0; i < run.count; ++i) made.push_back(Mix64(first + i));
+    }
+    return made;
   }
 
   static constexpr std::size_t kNoModel = static_cast<std::size_t>(-1);

@@ -177,6 +177,8 @@ void AddWorkloadSource(Group group, WorkloadSource& to) {
       "or time for dates)");
   group.Add("--length-scale", to.length_scale, "X",
             "all lengths times X: for an engine that is smaller than the one that the trace is of", Positive());
+  group.Add("--max-session-tokens", to.max_session_tokens, "N",
+            "of a file of sessions: leave out those with a prompt of more than N tokens", Whole(1, INT64_MAX));
   group.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
   group.Add("--limit", to.limit, "N", "only the first N workflows (in most traces a workflow is one request)",
             Whole(1, INT64_MAX));

@@ -18,6 +18,7 @@
 #include "tool/run/terminal.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/workload/sessions.h"
 
 namespace takt::tool {
 namespace {
@@ -118,6 +119,32 @@ absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments
   return runs;
 }
 
+// Sessions that arrive, or go round, until a horizon: where that is asked for, and where a closed loop is of sessions.
+absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOptions& options) {
+  constexpr double kClosedLoopHorizon = 1800;
+  const bool has_sessions = !workload.prefix_runs.empty();
+  options.scheduler.prefix_cache |= has_sessions;
+  arguments.prefix_cache = options.scheduler.prefix_cache;
+  const bool closed = arguments.closed_loop > 0 && (has_sessions || arguments.horizon > 0 || arguments.think_cap);
+  if (!(arguments.session_rate > 0) && !closed) return absl::OkStatus();
+  if (!(arguments.horizon > 0)) {
+    const double sessions = static_cast<double>(workload.workflows.size());
+    arguments.horizon = closed ? kClosedLoopHorizon : sessions / arguments.session_rate;
+  }
+  constexpr double kMost = 1e9;  // s, as workloads have it
+  SessionLoad load{.rate = arguments.session_rate,
+                   .closed_loop = arguments.closed_loop,
+                   .horizon = FromSeconds(std::min(arguments.horizon, kMost)),
+                   .seed = arguments.workload.seed};
+  if (arguments.think_cap) load.think_cap = FromSeconds(std::min(*arguments.think_cap, kMost));
+  absl::StatusOr<Workload> drawn = DrawSessions(workload, load);
+  if (!drawn.ok()) return drawn.status();
+  workload = *std::move(drawn);
+  options.cluster.horizon = load.horizon;
+  options.warm_up = FromSeconds(ToSeconds(load.horizon) * arguments.warm_up);
+  return absl::OkStatus();
+}
+
 // ---- running -------------------------------------------------------------------------------------------------------
 
 ReplayOptions OptionsOf(const ReplayOptions& common, const RunSettings& settings) {
@@ -196,6 +223,10 @@ absl::Status CheckUsage(const ReplayArguments& arguments) {
       return absl::InvalidArgumentError("--estimates: " + std::string(spec.status().message()));
     }
   }
+  if (!(arguments.session_rate > 0) && arguments.closed_loop == 0) {
+    if (arguments.horizon > 0) return absl::InvalidArgumentError("--horizon: needs --session-rate or --closed-loop");
+    if (arguments.think_cap) return absl::InvalidArgumentError("--think-cap: needs --session-rate or --closed-loop");
+  }
   const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles_file}};
   return CheckPaths(inputs, ReportPaths(arguments));
 }
@@ -207,11 +238,10 @@ int RunReplay(const ReplayArguments& wished) {
   ReplayArguments arguments = wished;
   SetDefaults(arguments);
   if (absl::Status usage = CheckUsage(arguments); !usage.ok()) return Complain(kName, usage, kUsage);
-  const absl::StatusOr<ReplayOptions> common = CommonOptions(arguments);
+  absl::StatusOr<ReplayOptions> common = CommonOptions(arguments);
   if (!common.ok()) return Complain(kName, common.status(), kUsage);
 
   Comparison comparison;
-  comparison.setup = arguments;
   comparison.source = arguments.workload.file;
   comparison.seed = arguments.workload.seed;
   comparison.sweeps = arguments.sweep.size() > 1;
@@ -221,7 +251,9 @@ int RunReplay(const ReplayArguments& wished) {
   comparison.profile = common->profile;
   absl::StatusOr<Workload> workload = LoadWorkload(arguments.workload);
   if (!workload.ok()) return Complain(kName, workload.status(), kFailed);
+  if (absl::Status drawn = DrawLoad(arguments, *workload, *common); !drawn.ok()) return Complain(kName, drawn, kUsage);
   comparison.workload = *std::move(workload);
+  comparison.setup = arguments;
   absl::StatusOr<std::vector<OutputFile>> reports = OpenReports(arguments);
   if (!reports.ok()) return Complain(kName, reports.status(), kFailed);
 
@@ -283,8 +315,21 @@ void AddLoad(Group group, ReplayArguments& to) {
   const Flag closed =
       group.Add("--closed-loop", to.closed_loop, "N",
                 "N workflows in flight: one starts when another ends, whenever it had come", Whole(1, INT64_MAX));
-  scale.Excludes({load, sweep, closed});
-  closed.Excludes({load, sweep});
+  const Flag sessions = group.Add(
+      "--session-rate", to.session_rate, "R",
+      "R sessions (workflows) begin each second, at random, in random order, each once before any comes again",
+      Positive());
+  group.Add(
+      "--horizon", to.horizon, "S",
+      "with --session-rate or --closed-loop: the run ends after S seconds, whatever still waits [as many as bring "
+      "each session once; 1800 for a closed loop of sessions]",
+      Positive());
+  group.Add("--warm-up", to.warm_up, "SHARE", "of the horizon that figures leave out", Share(0.99));
+  group.Add("--think-cap", to.think_cap, "S", "pauses between the requests of a workflow last at most S seconds",
+            Share(1e9));
+  scale.Excludes({load, sweep, closed, sessions});
+  closed.Excludes({load, sweep, sessions});
+  sessions.Excludes({load, sweep});
 }
 
 void AddOutput(Group group, ReplayArguments& to) {

@@ -65,7 +65,7 @@ std::vector<Slice> PartsOf(const Comparison& comparison, const ReplayResult& res
   std::vector<Slice> parts;
   for (std::string& name : names) {
     const Records& part = records[name];
-    parts.push_back({name, Summarize(part.requests, part.workflows, {}, slo)});
+    parts.push_back({name, Summarize(part.requests, part.workflows, {}, slo, result.window)});
   }
   return parts;
 }

@@ -77,6 +77,10 @@ struct ReplaySetup {
   std::vector<std::string> options;  // of schedulers and policies, "key=value"
   double rate_scale = 1;
   std::int64_t closed_loop = 0;  // workflows in flight; 0: they come when they come
+  double session_rate = 0;       // > 0: workflows are sessions, which arrive so often [1/s]
+  double horizon = 0;            // s; > 0: the run ends then
+  double warm_up = 0.25;         // share of the horizon that figures leave out
+  std::optional<double> think_cap;  // s
   double slo_ttft = 2;           // s
   double slo_tpot = 0.1;         // s
 };

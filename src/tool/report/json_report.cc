@@ -19,6 +19,11 @@ void WriteMetrics(JsonWriter& json, const Metrics& metrics) {
     WriteSummary(json, metrics.*field.member);
   }
   for (const ScalarField& field : kScalars) json.Field(field.key, metrics.*field.member);
+  if (const std::optional<SessionFigures>& s = metrics.sessions) {
+    json.Field("turns", s->turns).Field("sessions", s->sessions);
+    json.Field("cached_share", s->cached_share).Field("prefill_excess", s->prefill_excess).Key("gate_wait_s");
+    WriteSummary(json, s->gate_wait);
+  }
   if (metrics.score) json.Field("score", *metrics.score);
   if (metrics.regret) json.Field("regret", *metrics.regret);
   for (const CountField& field : kTotals) json.Field(field.key, metrics.*field.member);
@@ -105,6 +110,9 @@ void WriteConditions(JsonWriter& json, const Comparison& comparison) {
   json.EndArray().EndObject();
   if (comparison.saturation_rps > 0) json.Field("saturation_rps", comparison.saturation_rps);
   if (setup.closed_loop > 0) json.Field("closed_loop", setup.closed_loop);
+  if (setup.session_rate > 0) json.Field("session_rate", setup.session_rate);
+  if (setup.horizon > 0) json.Field("horizon_s", setup.horizon).Field("warm_up", setup.warm_up);
+  if (setup.think_cap) json.Field("think_cap_s", *setup.think_cap);
   json.Key("slo").BeginObject();
   json.Field("ttft_s", setup.slo_ttft).Field("tpot_s", setup.slo_tpot).EndObject();
   json.Field("seed", comparison.seed);

@@ -60,6 +60,12 @@ std::string EngineLine(const Comparison& comparison) {
 
 std::string LoadLine(const Comparison& comparison) {
   const ReplaySetup& setup = comparison.setup;
+  if (setup.horizon > 0) {
+    const std::string load = setup.closed_loop > 0 ? Counted(setup.closed_loop, "session") + " at any time"
+                                                   : Short(setup.session_rate) + " sessions/s";
+    return fmt::format("{} for {} s; figures are of the time from {} s on", load, Short(setup.horizon),
+                       Short(setup.horizon * setup.warm_up));
+  }
   if (setup.closed_loop > 0) return fmt::format("{} in flight at any time", Counted(setup.closed_loop, "workflow"));
   const double offered = OfferedRps(comparison.workload);
   if (offered == 0) return "all requests come at once";
@@ -262,6 +268,35 @@ std::optional<Table> PartTable(const Comparison& comparison) {
   return table;
 }
 
+std::optional<Table> SessionTable(const Comparison& comparison) {
+  const auto has_sessions = [](const Run& run) { return run.ended && run.metrics.sessions.has_value(); };
+  if (std::ranges::none_of(comparison.runs, has_sessions)) return std::nullopt;
+  Table table({{"", "policy", false},
+               {"completed", "turns", true, Best::kLargest},
+               {"completed", "sessions", true, Best::kLargest},
+               {"prompts", "cached %", true, Best::kLargest},
+               {"prompts", "prefill excess", true, Best::kSmallest},
+               {"first token [s]", "p50", true, Best::kSmallest},
+               {"first token [s]", "p95", true, Best::kSmallest},
+               {"first token [s]", "max", true, Best::kSmallest},
+               {"gate [s]", "max", true, Best::kSmallest}});
+  for (const Run& run : comparison.runs) {
+    if (!has_sessions(run)) continue;
+    const SessionFigures& figures = *run.metrics.sessions;
+    table.BeginRow();
+    table.Text(run.settings.policy + (run.stopped ? " (partial)" : ""));
+    table.Number(static_cast<double>(figures.turns));
+    table.Number(static_cast<double>(figures.sessions));
+    table.Number(figures.cached_share * kPercent);
+    table.Number(figures.prefill_excess);
+    table.Number(run.metrics.ttft.p50);
+    table.Number(run.metrics.ttft.p95);
+    table.Number(run.metrics.ttft.max);
+    table.Number(figures.gate_wait.max);
+  }
+  return table;
+}
+
 const char* const kEstimateTableText =
     "Predictions. Off by: the factor between mean length and mean prediction, over octaves of the prediction; before: "
     "the "
@@ -335,6 +370,11 @@ std::string TextReport(const Comparison& comparison, bool colour) {
   text += "\n";
   if (ended > 0) text += RunTable(comparison).ToString(colour);
   if (ended > 1) text += "  * the best of its column\n";
+  if (std::optional<Table> sessions = SessionTable(comparison)) {
+    text +=
+        "\nSessions. Prefill excess: seconds of prefill over those that a cache which forgets nothing would leave.\n" +
+        sessions->ToString(colour);
+  }
   if (std::optional<Table> parts = PartTable(comparison)) {
     text += fmt::format("\n{}\n\n{}", PartsText(comparison), parts->ToString(colour));
   }

@@ -14,11 +14,16 @@
 namespace takt::tool {
 namespace {
 
-void NoteReading(const std::string& file, const ReadReport& report) {
+void NoteReading(const WorkloadSource& source, const ReadReport& report) {
+  const std::string& file = source.file;
   const auto note = [&](const std::string& text) { std::fputs(fmt::format("{}: {}\n", file, text).c_str(), stderr); };
   NoteBadLines(file, report.bad_lines, report.bad_line_messages);
   if (report.raised_lengths > 0) {
     note(fmt::format("{} of no tokens read as one token", Counted(report.raised_lengths, "length")));
+  }
+  if (report.long_sessions > 0) {
+    note(fmt::format("{} with a prompt of more than {} tokens left out", Counted(report.long_sessions, "session"),
+                     Grouped(source.max_session_tokens)));
   }
   if (report.arrivals_generated && !file.starts_with("gen:"))
     note("has no times: arrivals are drawn at random, 1 per second on average");
@@ -43,10 +48,11 @@ absl::StatusOr<Workload> LoadWorkload(const WorkloadSource& source) {
                              .columns = source.columns,
                              .limit = source.limit,
                              .skip_bad_lines = source.skip_bad_lines,
+                             .max_session_tokens = source.max_session_tokens,
                              .seed = source.seed},
                             &report);
     if (!workload.ok()) return workload;
-    NoteReading(source.file, report);
+    NoteReading(source, report);
   }
   if (source.limit > 0) Truncate(*workload, static_cast<std::size_t>(source.limit));
   if (source.draw > 0) {

@@ -20,6 +20,7 @@ struct WorkloadSource {
   std::int64_t limit = 0;  // only the first so many workflows; 0: all
   std::int64_t draw = 0;   // so many workflows with replacement; 0: as they come
   double length_scale = 1;
+  std::int64_t max_session_tokens = 262'144;
   std::uint64_t seed = 1;
 };
 

@@ -1,0 +1,49 @@
+// What policies of retention are shown of blocks that nobody uses now, and what such a policy is.
+#ifndef TAKT_KV_HELD_H_
+#define TAKT_KV_HELD_H_
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "takt/base/id.h"
+#include "takt/base/time.h"
+
+namespace takt {
+
+// The last blocks of a holding, which would go first.
+struct Held {
+  WorkflowId workflow = {};     // none: shared, or of a request without a workflow
+  std::uint64_t branch = 0;     // of the workflow
+  std::uint32_t its_class = 0;  // what the turn has ended with, as ReturnClass; 0 where there is no one workflow
+  std::int32_t uses = 1;        // turns that the holding has had; of shared blocks: workflows that hold them
+  TimePoint since = {};         // end of the last turn that used them
+  std::int32_t tokens = 0;      // of the context, up to the end of these blocks
+  std::int32_t block_tokens = 16;  // tokens of a block
+};
+
+// Answers: what is one of these blocks worth? The smallest value goes first, the longest unused among equals. As the
+// tail of a holding shrinks, the value of what is its tail then must not rise.
+template <class P>
+concept RetentionPolicy = requires(const P& p, const Held& held, TimePoint now) {
+  { p.Value(held, now) } -> std::same_as<double>;
+};
+
+// Optional: lists (0 .. kLists - 1) within which the order of age is taken for the order of value, so that a victim is
+// found by a look at their heads. A list must not depend on time, and may only fall as the tail shrinks. Without them
+// every victim costs a look at all holdings.
+template <class P>
+concept ListedRetention = RetentionPolicy<P> && requires(const P& p, const Held& held) {
+  { p.List(held) } -> std::same_as<std::size_t>;
+  { P::kLists + std::size_t{0} } -> std::same_as<std::size_t>;
+};
+
+// Optional: the value of a block whose workflow waits here for its next turn. Such blocks go last, whatever it is.
+template <class P>
+concept AwaitedRetention = requires(const P& p, const Held& held) {
+  { p.AwaitedValue(held) } -> std::same_as<double>;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_KV_HELD_H_

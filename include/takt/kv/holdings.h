@@ -1,0 +1,855 @@
+// Which prompts are in the KV cache, by the workflows whose turns left them there, and which blocks go first.
+#ifndef TAKT_KV_HOLDINGS_H_
+#define TAKT_KV_HOLDINGS_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "takt/base/age_list.h"
+#include "takt/base/random.h"
+#include "takt/base/slot_table.h"
+#include "takt/config.h"
+#include "takt/kv/held.h"
+#include "takt/model/step.h"
+
+namespace takt {
+
+// Whose turn it was that used blocks, and what it has ended with.
+struct HeldTurn {
+  WorkflowId workflow = {};  // none: its blocks are nobody's, and go by their age alone
+  std::uint64_t branch = 0;  // of the workflow: its main line, its sub-agents
+  std::uint32_t its_class = 0;
+  bool over = false;  // nothing comes after it: it holds nothing
+};
+
+// What a workflow's branch has in the cache.
+struct Holding {
+  std::int32_t tokens = 0;     // from the start of its context on
+  std::int32_t own_from = 0;   // those from here on are in no other workflow's context
+  std::uint32_t its_class = 0;
+  std::int32_t uses = 0;       // turns
+  TimePoint since = {};        // end of the last one
+  bool awaited = false;        // its next turn waits here
+
+  friend bool operator==(const Holding&, const Holding&) = default;
+};
+
+// Blocks in the order in which they would go: dead first, then by value, then what a waiting turn will use.
+enum class HeldTier : std::uint8_t { kDead, kHeld, kAwaited };
+
+namespace internal {
+
+// A tree of prompts. A chunk is so many blocks, and is named by the hash of itself and all before it. Chunks in a row
+// that the same requests and the same workflows use are one node, so that a prompt of thousands of chunks is a path of
+// few nodes. What has no node below it and is used by no running request can go, from its end: what is there is closed
+// under prefixes, and a look-up is a binary search.
+//
+// When a turn of a workflow's branch ends, its blocks are the branch's holding. Those that its last turn had held and
+// this one does not are dead, unless others hold them, and go first. Blocks in several workflows' contexts count once,
+// stay as long as one of these has blocks behind them here, and then go by the age of their last use by anyone, as of
+// an unknown class.
+//
+// Victims: a list per class and power of two of the cost (RetentionPolicy), ordered by the turn that used them last; an
+// eviction compares the heads. Nothing is allocated but where there is more than ever before.
+//
+// A contract of hosts: equal hashes mean equal prefixes. Where a host breaks it, hits are wrong and nothing else.
+template <RetentionPolicy Policy>
+class BasicHoldings {
+ public:
+  struct Hit {
+    std::int32_t chunks = 0;  // leading chunks that are there
+    std::int32_t idle = 0;  // of these, how many no request refers to now
+  };
+
+  // Some chunks, one behind the other, which would go next; the last one goes first.
+  struct Victim {
+    Held held;  // as of the last of them
+    HeldTier tier = HeldTier::kDead;
+    std::int32_t chunks = 0;
+    std::int32_t blocks = 0;
+    double value = 0;  // of all of them: exact where a block's is linear in its depth
+  };
+
+  explicit BasicHoldings(Policy policy = {}, Tokens block_tokens = {16})
+      : policy_(std::move(policy)), block_tokens_(std::max(block_tokens.value, 1)) {}
+
+  void KeyHashes(std::uint64_t seed) {
+    chunks_.KeyHashes(seed), holdings_.KeyHashes(Mix64(seed)), flows_.KeyHashes(Mix64(seed + 1));
+    key_ = Mix64(seed + 2);
+  }
+
+  // Room for n more chunks, and for n more holdings, without allocation; grows by doubling.
+  void MakeRoom(std::size_t n) {
+    Grow(chunks_, n);
+    Grow(nodes_, n + 1);  // every node has a chunk; a split takes one before it has given one
+    if (stack_.capacity() >= nodes_.capacity()) return;
+    stack_.reserve(nodes_.capacity());
+    spare_.reserve(nodes_.capacity());
+    taken_.reserve(nodes_.capacity() * kMostParts);
+  }
+  void MakeRoomToHold(std::size_t n) { Grow(holdings_, n), Grow(flows_, n); }
+
+  Policy& policy() { return policy_; }
+  const Policy& policy() const { return policy_; }
+
+  std::int32_t referenced() const { return referenced_; }  // blocks that a request refers to
+  std::int32_t idle() const { return idle_; }  // blocks that could go
+  std::uint64_t uses() const { return uses_; }  // times that unused chunks came into use
+  std::size_t chunks() const { return chunks_.size(); }
+  std::size_t capacity() const { return chunks_.capacity(); }
+  std::size_t holdings() const { return holdings_.size(); }
+
+  // --- Prompts. All hashes of one call are those of chunks of `blocks` blocks each, from the first one on. ---
+
+  Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+    const std::int32_t found = Search(hashes, blocks);
+    Hit hit{found, 0};
+    if (found == 0) return hit;
+    Slot n = chunks_[chunks_.Find(NameOf(hashes[Index(found - 1)], blocks))].node;
+    std::int32_t end = found;
+    for (; n != kNoSlot && nodes_[n].references == 0; n = nodes_[n].parent) {
+      hit.idle += end - nodes_[n].first;
+      end = nodes_[n].first;
+    }
+    return hit;
+  }
+
+  // A request refers to chunks that Find has found.
+  void Acquire(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
+    if (hashes.empty()) return;
+    Split(chunks_.Find(NameOf(hashes.back(), blocks)));
+    for (Slot n = NodeOf(hashes, blocks); n != kNoSlot; n = nodes_[n].parent) {
+      Node& node = nodes_[n];
+      if (node.references++ > 0) continue;
+      Unlist(n);
+      idle_ -= node.all_blocks();
+      referenced_ += node.all_blocks();
+      ++uses_;
+    }
+  }
+
+  // The last of the hashes becomes a chunk with one reference, of the request that refers to those before it; false
+  // where it is there already.
+  bool Publish(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
+    const auto depth = static_cast<std::int32_t>(hashes.size()) - 1;
+    const std::uint64_t name = NameOf(hashes.back(), blocks);
+    if (chunks_.Find(name) != kNoSlot) return false;
+    Slot before = kNoSlot, n = kNoSlot;
+    if (depth > 0) {
+      before = chunks_.Find(NameOf(hashes[Index(depth - 1)], blocks));
+      if (before == kNoSlot || chunks_[before].depth != depth - 1) return false;
+      n = chunks_[before].node;
+      if (nodes_[n].spoiled || nodes_[n].references == 0) return false;
+      Split(before);
+      n = chunks_[before].node;
+    }
+    if (n == kNoSlot || !GrowsInPlace(nodes_[n], blocks)) n = NewNode(n, depth, blocks);
+    const Slot chunk = chunks_.Insert(name, {name, before, n, depth});
+    nodes_[n].last = chunk;
+    ++nodes_[n].end;
+    referenced_ += blocks;
+    ++uses_;
+    return true;
+  }
+
+  // A request gives its chunks back: its turn has ended, or it was preempted. They become the holding of the turn's
+  // branch, in place of what that had.
+  void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn, TimePoint now) {
+    const Slot tip = hashes.empty() ? kNoSlot : NodeOf(hashes, blocks);
+    ++stamp_;
+    const bool loose = !turn.workflow && !turn.over;
+    for (Slot n = tip; n != kNoSlot; n = nodes_[n].parent) {
+      Node& node = nodes_[n];
+      node.used = now, node.stamp = stamp_;
+      node.loose |= loose;
+      if (--node.references > 0) continue;
+      referenced_ -= node.all_blocks();
+      idle_ += node.all_blocks();
+    }
+    if (turn.workflow && turn.over) End(turn.workflow, turn.branch);
+    if (turn.workflow && !turn.over) Hold(turn, tip, now);
+    Slot left = tip;
+    while (left != kNoSlot && nodes_[left].spoiled && CanGo(nodes_[left])) left = Shrink(left, 0);
+    if (left != tip || tip == kNoSlot) return;  // Shrink has put what is left into its list
+    Relist(left);
+    while (left != kNoSlot && MergesUp(left)) left = MergeUp(left);
+  }
+
+  // What is in the chunks from `first` on, to which a request refers, is lost, and all that follows them: they are
+  // found no more.
+  void Spoil(std::span<const std::uint64_t> hashes, std::int32_t first, std::int32_t blocks) {
+    if (first >= static_cast<std::int32_t>(hashes.size())) return;
+    if (first > 0) Split(chunks_.Find(NameOf(hashes[Index(first - 1)], blocks)));
+    const Slot top = chunks_[chunks_.Find(NameOf(hashes[Index(first)], blocks))].node;
+    stack_.assign(1, top);
+    for (std::size_t i = 0; i < stack_.size(); ++i) {  // those above come before those below
+      nodes_[stack_[i]].spoiled = true;
+      for (Slot c = nodes_[stack_[i]].child; c != kNoSlot; c = nodes_[c].siblings.newer) stack_.push_back(c);
+    }
+    for (std::size_t i = stack_.size(); i-- > 0;) {
+      if (CanGo(nodes_[stack_[i]])) Shrink(stack_[i], 0);
+    }
+  }
+  // The same of all chunks that are there.
+  void SpoilAll() {
+    // What comes to light under others may go into any line.
+    for (std::size_t i = 0; i < kLines;) {
+      if (lines_[i].oldest == kNoSlot) ++i;
+      else Shrink(lines_[i].oldest, 0), i = 0;
+    }
+    for (Slot n = 0; n < nodes_.slots(); ++n) nodes_[n].spoiled |= nodes_[n].chunks() > 0;
+  }
+
+  // --- Workflows. Names that hold nothing here are harmless. ---
+
+  // Told late, or anew: what the last turn has ended with.
+  void SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
+    const Slot h = FindHolding(workflow, branch);
+    if (h == kNoSlot) return;
+    holdings_[h].its_class = its_class;
+    Relist(holdings_[h].tip);
+  }
+
+  // Its next turn waits here, or does not after all. A turn that ends is not awaited.
+  void Await(WorkflowId workflow, std::uint64_t branch, bool awaited) {
+    const Slot h = FindHolding(workflow, branch);
+    if (h == kNoSlot || holdings_[h].awaited == awaited) return;
+    holdings_[h].awaited = awaited;
+    for (Slot n = holdings_[h].tip; n != kNoSlot; n = nodes_[n].parent) nodes_[n].awaited += awaited ? 1 : -1;
+    Relist(holdings_[h].tip);
+  }
+
+  // Nothing comes after the branch's last turn, or the workflow's: what it alone holds is dead.
+  void End(WorkflowId workflow, std::uint64_t branch) {
+    const Slot h = FindHolding(workflow, branch);
+    if (h != kNoSlot) EndHolding(h);
+  }
+  void End(WorkflowId workflow) {
+    for (Slot f; (f = flows_.Find(workflow)) != kNoSlot;) EndHolding(flows_[f].branch);
+  }
+
+  // All 0 where it holds nothing. O(nodes of its path).
+  Holding Find(WorkflowId workflow, std::uint64_t branch) const {
+    const Slot h = FindHolding(workflow, branch);
+    if (h == kNoSlot) return {};
+    const Record& r = holdings_[h];
+    Holding holding = {TokensOf(nodes_[r.tip], nodes_[r.tip].end), 0, r.its_class, r.uses, r.since, r.awaited};
+    Slot n = r.tip;
+    holding.own_from = holding.tokens;
+    for (; n != kNoSlot && nodes_[n].holders == 1; n = nodes_[n].parent) {
+      holding.own_from = TokensOf(nodes_[n], nodes_[n].first);
+    }
+    return holding;
+  }
+
+  // --- Eviction. ---
+
+  // Tells take(const Victim&) what would go next, in order, until there are so many blocks, and returns their sum; less
+  // where no more could go. Changes nothing.
+  template <class Take>
+  std::int32_t Walk(std::int32_t blocks, TimePoint now, Take&& take) {
+    BeginWalk(now);
+    std::int32_t found = 0;
+    for (std::size_t i; found < blocks && (i = Best()) != kNone;) {
+      const Part part = heads_[i].part;
+      const Node& node = nodes_[part.node];
+      const std::int32_t enough = part.end - (blocks - found + node.blocks - 1) / node.blocks;
+      const std::int32_t end = std::max(EndInLine(node, part.end, i), enough);
+      const std::int32_t chunks = part.end - end, of_blocks = chunks * node.blocks;
+      const double mean = (heads_[i].value + ValueOf(node, end + 1)) / 2;
+      const Victim victim{HeldOf(node, part.end), TierOf(node), chunks, of_blocks, mean * of_blocks};
+      found += of_blocks;
+      taken_.push_back({part.node, end});
+      take(victim);
+      if (found < blocks) Took(i, end);
+    }
+    return found;
+  }
+
+  // What would be lost where so many blocks were taken, and how many there are.
+  struct Loss {
+    double value = 0;
+    std::int32_t blocks = 0;
+  };
+  Loss LossOf(std::int32_t blocks, TimePoint now) {
+    Loss loss;
+    loss.blocks = Walk(blocks, now, [&loss](const Victim& victim) { loss.value += victim.value; });
+    return loss;
+  }
+
+  // Forgets so many blocks, or up to the end of a chunk; returns how many. Fewer where no more are idle.
+  std::int32_t Evict(std::int32_t blocks, TimePoint now) {
+    const std::int32_t found = Walk(blocks, now, [](const Victim&) {});
+    for (const Part& part : taken_) Shrink(part.node, part.end);
+    return found;
+  }
+
+  // Chunks that are there no more, since the list was last taken. Without allocation where room was made since.
+  std::vector<DroppedPrefix>& dropped() { return dropped_; }
+  void MakeRoomToDrop() {
+    const std::size_t room = dropped_.size() + chunks_.size();
+    if (room > dropped_.capacity()) dropped_.reserve(std::max(room, chunks_.capacity()));
+  }
+
+ private:
+  static constexpr std::size_t kNone = SIZE_MAX;
+  static constexpr bool kListed = ListedRetention<Policy>;
+  static constexpr std::size_t kMostParts = 8;  // of a node, as it falls from list to list; more may allocate
+
+  struct Chunk {
+    std::uint64_t name = 0;
+    Slot before = kNoSlot;  // the chunk that it follows
+    Slot node = kNoSlot;
+    std::int32_t depth = 0;  // chunks before it
+  };
+
+  // Chunks `first` .. `end` - 1 of a prompt.
+  struct Node {
+    Slot parent = kNoSlot, child = kNoSlot;  // the node before it; the first of those that follow
+    AgeLink siblings = {};
+    AgeLink age = {};  // in its line
+    Slot last = kNoSlot;  // chunk
+    Slot tips = kNoSlot;  // the first of the holdings that end with it
+    std::size_t line = kNone;
+    std::int32_t first = 0, end = 0;
+    std::int32_t blocks = 0;  // of a chunk
+    std::int32_t children = 0;
+    std::int32_t references = 0;  // requests that go through it or end with it
+    std::int32_t holders = 0;  // holdings, likewise
+    std::int32_t awaited = 0;  // of these, whose next turn waits
+    std::uint32_t holder = 0;  // the exclusive or of their slots: where there is one, its slot
+    bool loose = false;  // a request without a workflow has left it behind
+    bool spoiled = false;
+    TimePoint used = {};
+    std::uint64_t stamp = 0;  // of the release that was the last to use it
+    // Of the walk whose number it is:
+    std::uint64_t walk = 0;
+    std::int32_t children_left = 0;
+
+    std::int32_t chunks() const { return end - first; }
+    std::int32_t all_blocks() const { return chunks() * blocks; }
+  };
+
+  struct Record {
+    WorkflowId workflow = {};
+    std::uint64_t branch = 0;
+    Slot tip = kNoSlot;
+    std::uint32_t its_class = 0;
+    std::int32_t uses = 0;
+    TimePoint since = {};
+    bool awaited = false;
+    AgeLink tips = {}, branches = {};  // of its tip, of its workflow
+  };
+  struct Flow {
+    Slot branch = kNoSlot;
+  };
+
+  // Nodes in the order in which they were used last: dead ones, the policy's lists, awaited ones.
+  struct Line {
+    Slot oldest = kNoSlot, newest = kNoSlot;
+  };
+  template <class P>
+  static constexpr std::size_t ListsOf() {
+    if constexpr (ListedRetention<P>) return P::kLists;
+    return 1;
+  }
+  static constexpr std::size_t kLists = ListsOf<Policy>(), kAwaitedLine = kLists + 1, kLines = kLists + 2;
+  using LineSet = std::array<std::uint64_t, (kLines + 63) / 64>;
+
+  // What a walk has left of a node.
+  struct Part {
+    Slot node = kNoSlot;
+    std::int32_t end = 0;
+  };
+  struct Head {
+    Part part;
+    double value = 0;
+    std::size_t spare = kNone;  // its place in spare_, where it is not in the line
+  };
+  struct Spare {
+    Part part;
+    std::size_t line = 0;
+  };
+
+  // Lists threaded through records, by their first one.
+  template <auto kLink, class Records>
+  static void Link(Records& records, Slot& list, Slot i) {
+    records[i].*kLink = {kNoSlot, list};
+    if (list != kNoSlot) (records[list].*kLink).older = i;
+    list = i;
+  }
+  template <auto kLink, class Records>
+  static void Unlink(Records& records, Slot& list, Slot i) {
+    const AgeLink link = std::exchange(records[i].*kLink, {});
+    (link.older == kNoSlot ? list : (records[link.older].*kLink).newer) = link.newer;
+    if (link.newer != kNoSlot) (records[link.newer].*kLink).older = link.older;
+  }
+
+  template <class Table>
+  static void Grow(Table& table, std::size_t n) {
+    if (n > table.room()) table.Reserve(std::max(table.slots() + n, 2 * table.capacity()));
+  }
+
+  // Hosts may well give chunks of two sizes the same hash.
+  static std::uint64_t NameOf(std::uint64_t hash, std::int32_t blocks) {
+    return hash + static_cast<std::uint64_t>(blocks) * kStride;
+  }
+  static constexpr std::uint64_t kStride = 0x9e37'79b9'7f4a'7c15u;
+  static std::size_t Index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+  // --- Prompts. ---
+
+  // How many chunks from the first one on are there. Both places that may be looked at next are fetched beside each.
+  std::int32_t Search(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+    const auto middle_of = [](std::size_t least, std::size_t most) { return least + (most - least + 1) / 2; };
+    const auto name = [&](std::size_t count) { return NameOf(hashes[std::max<std::size_t>(count, 1) - 1], blocks); };
+    std::size_t least = 0, most = hashes.size();  // so many at least, and at most
+    while (least < most) {
+      const std::size_t middle = middle_of(least, most);
+      chunks_.Prefetch(name(middle_of(least, middle - 1)));
+      chunks_.Prefetch(name(middle_of(middle, most)));
+      if (chunks_.Find(name(middle)) != kNoSlot) least = middle;
+      else most = middle - 1;
+    }
+    if (least == 0) return 0;
+    const Chunk& chunk = chunks_[chunks_.Find(NameOf(hashes[least - 1], blocks))];
+    auto found = static_cast<std::int32_t>(least);
+    if (chunk.depth != found - 1) return SearchOneByOne(hashes, blocks);
+    for (Slot n = chunk.node; n != kNoSlot && nodes_[n].spoiled; n = nodes_[n].parent) found = nodes_[n].first;
+    return found;
+  }
+
+  // For hosts that break the contract.
+  std::int32_t SearchOneByOne(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+    std::int32_t found = 0;
+    for (const std::uint64_t hash : hashes) {
+      const Chunk* chunk = chunks_.Get(NameOf(hash, blocks));
+      if (chunk == nullptr || chunk->depth != found || nodes_[chunk->node].spoiled) break;
+      ++found;
+    }
+    return found;
+  }
+
+  Slot NodeOf(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+    const Slot chunk = chunks_.Find(NameOf(hashes.back(), blocks));
+    TAKT_ASSERT(chunk != kNoSlot);
+    return chunks_[chunk].node;
+  }
+
+  static bool CanGo(const Node& node) { return node.children == 0 && node.references == 0 && node.chunks() > 0; }
+  static bool GrowsInPlace(const Node& node, std::int32_t blocks) {
+    return node.references == 1 && node.holders == 0 && !node.loose && node.children == 0 && node.blocks == blocks;
+  }
+
+  Slot NewNode(Slot parent, std::int32_t first, std::int32_t blocks) {
+    const Slot n = nodes_.Take();
+    Node& node = nodes_[n] = {};
+    node.parent = parent;
+    node.first = node.end = first;
+    node.blocks = blocks;
+    node.references = 1;
+    if (parent == kNoSlot) return n;
+    Link<&Node::siblings>(nodes_, nodes_[parent].child, n);
+    ++nodes_[parent].children;
+    return n;
+  }
+
+  // The chunk becomes the last of its node; those behind it become a node of their own. O(what is behind it: chunks,
+  // nodes that follow, holdings that end there).
+  void Split(Slot chunk) {
+    TAKT_ASSERT(chunk != kNoSlot);
+    const Slot n = chunks_[chunk].node;
+    if (nodes_[n].last == chunk) return;
+    const Slot m = nodes_.Take();
+    Node& front = nodes_[n];
+    Node& back = nodes_[m] = front;
+    for (Slot c = back.last; c != chunk; c = chunks_[c].before) chunks_[c].node = m;
+    for (Slot c = back.child; c != kNoSlot; c = nodes_[c].siblings.newer) nodes_[c].parent = m;
+    for (Slot h = back.tips; h != kNoSlot; h = holdings_[h].tips.newer) holdings_[h].tip = m;
+    back.parent = n;
+    back.siblings = {};
+    back.first = chunks_[chunk].depth + 1;
+    if (back.line != kNone) {  // takes its place
+      (back.age.older == kNoSlot ? lines_[back.line].oldest : nodes_[back.age.older].age.newer) = m;
+      (back.age.newer == kNoSlot ? lines_[back.line].newest : nodes_[back.age.newer].age.older) = m;
+    }
+    front.line = kNone;
+    front.age = {};
+    front.last = chunk;
+    front.end = back.first;
+    front.child = m;
+    front.children = 1;
+    front.tips = kNoSlot;
+  }
+
+  // What the same requests and workflows have used together may be one node again, the shorter one at the end.
+  bool MergesUp(Slot n) const {
+    const Node& node = nodes_[n];
+    if (node.parent == kNoSlot || node.children > 0) return false;
+    const Node& before = nodes_[node.parent];
+    return before.children == 1 && before.references == node.references && before.holders == node.holders &&
+           before.stamp == node.stamp && before.loose == node.loose && before.spoiled == node.spoiled &&
+           before.blocks == node.blocks && node.chunks() <= before.chunks();
+  }
+  Slot MergeUp(Slot n) {
+    Unlist(n);
+    Node& node = nodes_[n];
+    const Slot p = node.parent;
+    Node& before = nodes_[p];
+    for (Slot c = node.last; c != before.last; c = chunks_[c].before) chunks_[c].node = p;
+    for (Slot h = node.tips; h != kNoSlot; h = holdings_[h].tips.newer) holdings_[h].tip = p;
+    before.last = node.last;
+    before.end = node.end;
+    before.tips = node.tips;  // it has none: the holdings that go through it go through what follows
+    before.child = kNoSlot;
+    before.children = 0;
+    FreeNode(n);
+    Relist(p);
+    return p;
+  }
+
+  void FreeNode(Slot n) {
+    nodes_[n].first = nodes_[n].end = 0;
+    nodes_.Give(n);
+  }
+
+  // Forgets the chunks of an idle node without children from `end` on, all of them where that is before its first.
+  // Returns the node, or where nothing is left the one before it.
+  Slot Shrink(Slot n, std::int32_t end) {
+    TAKT_ASSERT(CanGo(nodes_[n]));
+    Node& node = nodes_[n];
+    end = std::max(end, node.first);
+    idle_ -= (node.end - end) * node.blocks;
+    Slot ahead = node.last;  // what is looked up some chunks later, or by the next call, is fetched meanwhile
+    const auto fetch = [&] {
+      if (ahead == kNoSlot) return;
+      chunks_.Prefetch(chunks_[ahead].name);
+      ahead = chunks_[ahead].before;
+    };
+    for (int i = 0; i < 6; ++i) fetch();
+    for (; node.end > end; --node.end) {
+      const Slot c = node.last;
+      const std::uint64_t name = chunks_[c].name;
+      fetch();
+      node.last = chunks_[c].before;
+      dropped_.push_back({name - static_cast<std::uint64_t>(node.blocks) * kStride, {node.blocks}});
+      chunks_.Erase(c, name);
+    }
+    if (node.chunks() > 0) {
+      Relist(n);
+      return n;
+    }
+    Unlist(n);
+    const Slot p = node.parent;
+    while (node.tips != kNoSlot) {
+      const Slot h = node.tips;
+      Unlink<&Record::tips>(holdings_, node.tips, h);
+      holdings_[h].tip = p;
+      if (p == kNoSlot) Forget(h);
+      else Link<&Record::tips>(holdings_, nodes_[p].tips, h);
+    }
+    if (p != kNoSlot) {
+      Unlink<&Node::siblings>(nodes_, nodes_[p].child, n);
+      --nodes_[p].children;
+    }
+    FreeNode(n);
+    if (p != kNoSlot) Relist(p);
+    return p;
+  }
+
+  // --- Workflows. ---
+
+  std::uint64_t KeyOf(WorkflowId workflow, std::uint64_t branch) const {
+    return Mix64(Mix64(workflow.value ^ key_) + branch);
+  }
+  Slot FindHolding(WorkflowId workflow, std::uint64_t branch) const {
+    const Slot h = holdings_.Find(KeyOf(workflow, branch));
+    if (h == kNoSlot || holdings_[h].workflow != workflow || holdings_[h].branch != branch) return kNoSlot;
+    return h;
+  }
+
+  // To all nodes of its path, once more or once less.
+  void CountPath(Slot h, std::int32_t times) {
+    const Record& record = holdings_[h];
+    for (Slot n = record.tip; n != kNoSlot; n = nodes_[n].parent) {
+      nodes_[n].holders += times;
+      nodes_[n].awaited += record.awaited ? times : 0;
+      nodes_[n].holder ^= h;
+    }
+  }
+
+  // The branch's holding ends with `tip`.
+  void Hold(const HeldTurn& turn, Slot tip, TimePoint now) {
+    Slot h = FindHolding(turn.workflow, turn.branch);
+    if (tip == kNoSlot) {
+      if (h != kNoSlot) EndHolding(h);
+      return;
+    }
+    if (h == kNoSlot) {
+      const std::uint64_t key = KeyOf(turn.workflow, turn.branch);
+      if (holdings_.Find(key) != kNoSlot) return;  // of another name: one in 2^64
+      h = holdings_.Insert(key, {.workflow = turn.workflow, .branch = turn.branch});
+      Slot f = flows_.Find(turn.workflow);
+      if (f == kNoSlot) f = flows_.Insert(turn.workflow, {});
+      Link<&Record::branches>(holdings_, flows_[f].branch, h);
+    }
+    Record& record = holdings_[h];
+    const Slot before = record.tip;
+    CountPath(h, -1);
+    if (before != kNoSlot) Unlink<&Record::tips>(holdings_, nodes_[before].tips, h);
+    record.tip = tip;
+    record.awaited = false;
+    record.its_class = turn.its_class;
+    record.since = now;
+    ++record.uses;
+    CountPath(h, 1);
+    Link<&Record::tips>(holdings_, nodes_[tip].tips, h);
+    if (before != kNoSlot && before != tip) Relist(before);
+  }
+
+  void EndHolding(Slot h) {
+    const Slot tip = holdings_[h].tip;
+    CountPath(h, -1);
+    Unlink<&Record::tips>(holdings_, nodes_[tip].tips, h);
+    Forget(h);
+    Relist(tip);
+  }
+
+  // It has no blocks any more.
+  void Forget(Slot h) {
+    const Record record = holdings_[h];
+    const Slot f = flows_.Find(record.workflow);
+    Unlink<&Record::branches>(holdings_, flows_[f].branch, h);
+    if (flows_[f].branch == kNoSlot) flows_.Erase(f, record.workflow);
+    holdings_.Erase(h, KeyOf(record.workflow, record.branch));
+  }
+
+  // --- Order. ---
+
+  std::int32_t TokensOf(const Node& node, std::int32_t chunks) const { return chunks * node.blocks * block_tokens_; }
+
+  Held HeldOf(const Node& node, std::int32_t end) const {
+    Held held = {.uses = node.holders + (node.loose ? 1 : 0),
+                 .since = node.used,
+                 .tokens = TokensOf(node, end),
+                 .block_tokens = block_tokens_};
+    if (held.uses != 1 || node.loose) return held;
+    const Record& record = holdings_[node.holder];
+    held.workflow = record.workflow;
+    held.branch = record.branch;
+    held.its_class = record.its_class;
+    held.uses = record.uses;
+    return held;
+  }
+  static HeldTier TierOf(const Node& node) {
+    if (node.awaited > 0) return HeldTier::kAwaited;
+    return node.holders > 0 || node.loose ? HeldTier::kHeld : HeldTier::kDead;
+  }
+  std::size_t LineOf(const Node& node, std::int32_t end) const {
+    const HeldTier tier = TierOf(node);
+    if (tier != HeldTier::kHeld) return tier == HeldTier::kDead ? 0 : kAwaitedLine;
+    if constexpr (kListed) return 1 + std::min(policy_.List(HeldOf(node, end)), kLists - 1);
+    return 1;
+  }
+  double ValueOf(const Node& node, std::int32_t end) const {
+    const HeldTier tier = TierOf(node);
+    if (tier == HeldTier::kDead) return 0;
+    if constexpr (AwaitedRetention<Policy>) {
+      if (tier == HeldTier::kAwaited) return policy_.AwaitedValue(HeldOf(node, end));
+    }
+    return policy_.Value(HeldOf(node, end), now_);
+  }
+
+  // Puts it where it belongs now: into a line, or, where it cannot go, into none.
+  void Relist(Slot n) {
+    const std::size_t line = CanGo(nodes_[n]) ? LineOf(nodes_[n], nodes_[n].end) : kNone;
+    if (line == nodes_[n].line) return;
+    Unlist(n);
+    if (line != kNone) Enlist(n, line);
+  }
+
+  void Unlist(Slot n) {
+    Node& node = nodes_[n];
+    if (node.line == kNone) return;
+    Line& line = lines_[node.line];
+    const AgeLink link = std::exchange(node.age, {});
+    (link.older == kNoSlot ? line.oldest : nodes_[link.older].age.newer) = link.newer;
+    (link.newer == kNoSlot ? line.newest : nodes_[link.newer].age.older) = link.older;
+    if (line.oldest == kNoSlot) Clear(filled_, node.line);
+    node.line = kNone;
+  }
+
+  // By its stamp, from whichever end is nearer: what was just used is the newest; what comes to light as others are
+  // evicted is nearly the oldest.
+  void Enlist(Slot n, std::size_t i) {
+    Line& line = lines_[i];
+    Node& node = nodes_[n];
+    Slot older = line.newest, newer = line.oldest;  // candidates for its neighbours
+    for (;;) {
+      if (older == kNoSlot || nodes_[older].stamp <= node.stamp) {
+        newer = older == kNoSlot ? line.oldest : nodes_[older].age.newer;
+        break;
+      }
+      if (nodes_[newer].stamp > node.stamp) {
+        older = nodes_[newer].age.older;
+        break;
+      }
+      older = nodes_[older].age.older;
+      newer = nodes_[newer].age.newer;
+    }
+    node.age = {older, newer};
+    node.line = i;
+    (older == kNoSlot ? line.oldest : nodes_[older].age.newer) = n;
+    (newer == kNoSlot ? line.newest : nodes_[newer].age.older) = n;
+    Set(filled_, i);
+  }
+
+  static void Set(LineSet& set, std::size_t i) { set[i / 64] |= std::uint64_t{1} << i % 64; }
+  static void Clear(LineSet& set, std::size_t i) { set[i / 64] &= ~(std::uint64_t{1} << i % 64); }
+  static bool Has(const LineSet& set, std::size_t i) { return (set[i / 64] >> i % 64 & 1) != 0; }
+  template <class Each>
+  static void ForEach(const LineSet& set, Each&& each) {
+    for (std::size_t word = 0; word < set.size(); ++word) {
+      for (std::uint64_t bits = set[word]; bits != 0; bits &= bits - 1) {
+        each(64 * word + static_cast<std::size_t>(std::countr_zero(bits)));
+      }
+    }
+  }
+
+  // --- A walk: the lines as they would become. ---
+
+  void BeginWalk(TimePoint now) {
+    now_ = now;
+    ++walk_;
+    taken_.clear();
+    spare_.clear();
+    shown_ = {};
+    ForEach(filled_, [this](std::size_t i) {
+      next_[i] = lines_[i].oldest;
+      FindHead(i);
+    });
+  }
+
+  // Whether the policy's lists are in no order, so that all nodes are looked at.
+  static constexpr bool Scanned(std::size_t line) { return !kListed && line == 1; }
+
+  void FindHead(std::size_t i) {
+    if (!Has(filled_, i)) next_[i] = kNoSlot;
+    Head head;
+    const auto consider = [&](Part part, std::size_t spare) {
+      const Node& node = nodes_[part.node];
+      double value = 0;
+      if (Scanned(i)) {
+        value = ValueOf(node, part.end);
+        if (head.part.node != kNoSlot && value > head.value) return;
+        if (head.part.node != kNoSlot && value == head.value && nodes_[head.part.node].stamp <= node.stamp) return;
+      } else if (head.part.node != kNoSlot && nodes_[head.part.node].stamp <= node.stamp) {
+        return;
+      }
+      head = {part, value, spare};
+    };
+    for (Slot n = next_[i]; n != kNoSlot; n = nodes_[n].age.newer) {
+      if (nodes_[n].walk != walk_) consider({n, nodes_[n].end}, kNone);
+      if (!Scanned(i)) break;
+    }
+    for (std::size_t s = 0; s < spare_.size(); ++s) {
+      if (spare_[s].line == i) consider(spare_[s].part, s);
+    }
+    Clear(shown_, i);
+    if (head.part.node == kNoSlot) return;
+    if (!Scanned(i)) head.value = ValueOf(nodes_[head.part.node], head.part.end);
+    heads_[i] = head;
+    Set(shown_, i);
+    const Slot after = nodes_[head.part.node].age.newer;
+    if (after != kNoSlot) __builtin_prefetch(&nodes_[after]);
+  }
+
+  // The line whose head goes next.
+  std::size_t Best() const {
+    if (Has(shown_, 0)) return 0;
+    std::size_t best = kNone;
+    ForEach(shown_, [&](std::size_t i) {
+      if (i == kAwaitedLine) return;
+      if (best != kNone && heads_[i].value > heads_[best].value) return;
+      if (best != kNone && heads_[i].value == heads_[best].value && StampOf(best) <= StampOf(i)) return;
+      best = i;
+    });
+    return best == kNone && Has(shown_, kAwaitedLine) ? kAwaitedLine : best;
+  }
+  std::uint64_t StampOf(std::size_t line) const { return nodes_[heads_[line].part.node].stamp; }
+
+  // How much of a node is left where its tail would leave the line.
+  std::int32_t EndInLine(const Node& node, std::int32_t end, std::size_t line) const {
+    if (!kListed || line == 0 || line == kAwaitedLine || LineOf(node, node.first + 1) == line) return node.first;
+    std::int32_t out = node.first + 1;  // an end that is not in the line; `end` is
+    while (end - out > 1) {
+      const std::int32_t middle = out + (end - out) / 2;
+      (LineOf(node, middle) == line ? end : out) = middle;
+    }
+    return out;
+  }
+
+  // The line's head is taken from `end` on.
+  void Took(std::size_t i, std::int32_t end) {
+    const Part left = {heads_[i].part.node, end};
+    const Node& node = nodes_[left.node];
+    if (heads_[i].spare != kNone) {
+      spare_[heads_[i].spare] = spare_.back();
+      spare_.pop_back();
+    } else {
+      nodes_[left.node].walk = walk_;
+      if (!Scanned(i)) next_[i] = node.age.newer;
+    }
+    std::size_t other = kNone;
+    if (left.end > node.first) {
+      other = LineOf(node, left.end);
+      spare_.push_back({left, other});
+    } else if (node.parent != kNoSlot) {
+      Node& before = nodes_[node.parent];
+      if (before.walk != walk_) before.walk = walk_, before.children_left = before.children;
+      if (--before.children_left == 0 && before.references == 0) {
+        other = LineOf(before, before.end);
+        spare_.push_back({{node.parent, before.end}, other});
+      }
+    }
+    // A spare may have changed its place.
+    ForEach(LineSet(shown_), [&](std::size_t line) {
+      if (line == i || line == other || heads_[line].spare != kNone) FindHead(line);
+    });
+    if (other != kNone && !Has(shown_, other)) FindHead(other);
+  }
+
+  Policy policy_;
+  std::int32_t block_tokens_;
+  std::uint64_t key_ = 0;
+  IdTable<std::uint64_t, Chunk> chunks_;
+  SlotTable<Node> nodes_;
+  IdTable<std::uint64_t, Record> holdings_;
+  IdTable<WorkflowId, Flow> flows_;
+  std::array<Line, kLines> lines_;
+  LineSet filled_ = {};  // lines that are not empty
+  std::uint64_t stamp_ = 0;
+  std::int32_t referenced_ = 0, idle_ = 0;
+  std::uint64_t uses_ = 0;
+  std::vector<DroppedPrefix> dropped_;
+  std::vector<Slot> stack_;
+  // Of a walk:
+  TimePoint now_ = {};
+  std::uint64_t walk_ = 0;
+  std::array<Slot, kLines> next_;
+  std::array<Head, kLines> heads_;
+  LineSet shown_ = {};  // lines that have a head
+  std::vector<Spare> spare_;
+  std::vector<Part> taken_;
+};
+
+}  // namespace internal
+}  // namespace takt
+
+#endif  // TAKT_KV_HOLDINGS_H_

@@ -1,0 +1,23 @@
+// What was used least recently goes first.
+#ifndef TAKT_RETENTION_LRU_H_
+#define TAKT_RETENTION_LRU_H_
+
+#include <cstddef>
+#include <string_view>
+
+#include "takt/kv/held.h"
+
+namespace takt {
+
+// By the end of use, as vLLM's free list. The value is minus the age [s].
+struct Lru {
+  static constexpr std::string_view kName = "lru";
+  static constexpr std::size_t kLists = 1;
+
+  std::size_t List(const Held&) const { return 0; }
+  double Value(const Held& held, TimePoint now) const { return ToSeconds(held.since - now); }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_RETENTION_LRU_H_

@@ -1,0 +1,464 @@
+// Holdings against a shadow that keeps every chunk by itself and looks at all of them for every victim.
+#include "takt/kv/holdings.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "catch.h"
+#include "counting_new.h"
+#include "scale.h"
+#include "takt/base/random.h"
+#include "takt/learning/return_times.h"
+#include "takt/retention/hold_value.h"
+#include "takt/retention/lfu.h"
+#include "takt/retention/lru.h"
+#include "takt/retention/ttl.h"
+
+namespace takt {
+namespace {
+
+using Hashes = std::vector<std::uint64_t>;
+using internal::BasicHoldings;
+constexpr std::int32_t kBlocks = 2, kBlockTokens = 512;
+
+TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
+
+const ReturnTimes& Times() {
+  static const ReturnTimes times;
+  return times;
+}
+
+// hold_value without lists: every candidate is looked at.
+struct Exact {
+  HoldValue held{.curves = &Times().curves()};
+  double Value(const Held& h, TimePoint now) const { return held.Value(h, now); }
+};
+
+// As a clairvoyant: who comes back last goes first. (Here: by a number drawn for the workflow.)
+struct Clairvoyant {
+  double Value(const Held& h, TimePoint) const { return -static_cast<double>(Mix64(h.workflow.value) >> 40); }
+};
+
+// A prompt goes on from another by what the seed says.
+Hashes GoOn(Hashes prompt, std::size_t more, std::uint64_t seed) {
+  for (std::size_t i = 0; i < more; ++i) prompt.push_back(Mix64((prompt.empty() ? 0 : prompt.back()) ^ Mix64(seed)));
+  return prompt;
+}
+std::span<const std::uint64_t> First(const Hashes& hashes, std::int32_t n) {
+  return std::span(hashes).first(static_cast<std::size_t>(n));
+}
+
+using Branch = std::pair<std::uint64_t, std::uint64_t>;
+
+template <class Policy>
+struct Shadow {
+  struct Chunk {
+    std::uint64_t before = 0;
+    std::int32_t depth = 0, references = 0;
+    std::set<Branch> holders = {};
+    bool loose = false, spoiled = false;
+    TimePoint used = {};
+    std::uint64_t stamp = 0;
+  };
+  struct Record {
+    Hashes path = {};
+    std::uint32_t its_class = 0;
+    std::int32_t uses = 0;
+    TimePoint since = {};
+    bool awaited = false;
+  };
+  Policy policy;
+  std::map<std::uint64_t, Chunk> chunks = {};
+  std::map<Branch, Record> records = {};
+  std::uint64_t stamp = 0;
+
+  std::int32_t Find(const Hashes& prompt) const {
+    std::int32_t n = 0;
+    for (const std::uint64_t hash : prompt) {
+      const auto chunk = chunks.find(hash);
+      if (chunk == chunks.end() || chunk->second.spoiled) break;
+      ++n;
+    }
+    return n;
+  }
+  bool Leaf(std::uint64_t hash) const {
+    return std::none_of(chunks.begin(), chunks.end(), [&](const auto& c) { return c.second.before == hash; });
+  }
+  void Drop(std::uint64_t hash) {
+    for (auto r = records.begin(); r != records.end();) {
+      if (!r->second.path.empty() && r->second.path.back() == hash) r->second.path.pop_back();
+      r = r->second.path.empty() ? records.erase(r) : std::next(r);
+    }
+    chunks.erase(hash);
+  }
+  void End(const Branch& branch) {
+    if (!records.contains(branch)) return;
+    for (const std::uint64_t hash : records[branch].path) chunks[hash].holders.erase(branch);
+    records.erase(branch);
+  }
+  void Release(std::span<const std::uint64_t> path, const HeldTurn& turn, TimePoint now) {
+    ++stamp;
+    for (const std::uint64_t hash : path) {
+      Chunk& c = chunks[hash];
+      --c.references, c.used = now, c.stamp = stamp, c.loose |= !turn.workflow && !turn.over;
+    }
+    if (turn.workflow) {
+      const Branch branch = {turn.workflow.value, turn.branch};
+      const std::int32_t uses = records.contains(branch) ? records[branch].uses : 0;
+      End(branch);
+      if (!turn.over && !path.empty()) {
+        records[branch] = {Hashes(path.begin(), path.end()), turn.its_class, uses + 1, now, false};
+        for (const std::uint64_t hash : path) chunks[hash].holders.insert(branch);
+      }
+    }
+    for (std::size_t i = path.size(); i-- > 0;) {
+      if (chunks[path[i]].spoiled && chunks[path[i]].references == 0 && Leaf(path[i])) Drop(path[i]);
+    }
+  }
+  // What follows the chunk, itself included.
+  std::set<std::uint64_t> From(std::uint64_t top) const {
+    std::set<std::uint64_t> found = {top};
+    for (std::size_t before = 0; before != found.size();) {
+      before = found.size();
+      for (const auto& [hash, c] : chunks) {
+        if (found.contains(c.before)) found.insert(hash);
+      }
+    }
+    return found;
+  }
+  void Spoil(const std::set<std::uint64_t>& lost) {
+    for (const std::uint64_t hash : lost) chunks[hash].spoiled = true;
+    for (bool more = true; more;) {
+      more = false;
+      for (const std::uint64_t hash : lost) {
+        if (!chunks.contains(hash) || chunks[hash].references > 0 || !Leaf(hash)) continue;
+        Drop(hash);
+        more = true;
+      }
+    }
+  }
+
+  struct Order {
+    HeldTier tier;
+    std::size_t list;
+    double value;
+    std::uint64_t stamp;
+  };
+  Order OrderOf(const Chunk& c, TimePoint now) const {
+    Held held = {.uses = static_cast<std::int32_t>(c.holders.size()) + c.loose,
+                 .since = c.used,
+                 .tokens = (c.depth + 1) * kBlocks * kBlockTokens,
+                 .block_tokens = kBlockTokens};
+    const bool awaited =
+        std::any_of(c.holders.begin(), c.holders.end(), [&](const Branch& b) { return records.at(b).awaited; });
+    if (held.uses == 1 && !c.loose) {
+      const Branch& branch = *c.holders.begin();
+      const Record& r = records.at(branch);
+      held.workflow = {branch.first}, held.branch = branch.second;
+      held.its_class = r.its_class, held.uses = r.uses;
+    }
+    if (held.uses == 0) return {HeldTier::kDead, 0, 0, c.stamp};
+    Order order = {awaited ? HeldTier::kAwaited : HeldTier::kHeld, 0, 0, c.stamp};
+    order.value = policy.Value(held, now);
+    if constexpr (AwaitedRetention<Policy>) {
+      if (awaited) order.value = policy.AwaitedValue(held);
+    }
+    if constexpr (ListedRetention<Policy>) {
+      if (!awaited) order.list = policy.List(held);
+    }
+    return order;
+  }
+  // The chunk that goes next, and its value.
+  std::optional<std::pair<std::uint64_t, double>> Next(TimePoint now) const {
+    std::map<std::tuple<HeldTier, std::size_t>, std::pair<std::uint64_t, Order>> heads;
+    std::set<std::uint64_t> inner;
+    for (const auto& [hash, c] : chunks) inner.insert(c.before);
+    const auto held_first = [](const Order& a, const Order& b) {
+      return std::tuple(a.value, a.stamp) < std::tuple(b.value, b.stamp);
+    };
+    for (const auto& [hash, c] : chunks) {
+      if (c.references > 0 || inner.contains(hash)) continue;
+      const Order order = OrderOf(c, now);
+      const auto [head, first] = heads.try_emplace({order.tier, order.list}, hash, order);
+      const Order& other = head->second.second;
+      const bool scanned = !ListedRetention<Policy> && order.tier == HeldTier::kHeld;
+      if (scanned ? held_first(order, other) : order.stamp < other.stamp) head->second = {hash, order};
+    }
+    if (heads.empty()) return std::nullopt;
+    const auto best = std::min_element(heads.begin(), heads.end(), [&](const auto& a, const auto& b) {
+      const Order &x = a.second.second, &y = b.second.second;
+      if (x.tier != y.tier) return x.tier < y.tier;
+      return held_first(x, y);
+    });
+    return std::pair(best->second.first, best->second.second.value);
+  }
+};
+
+struct Running {
+  Hashes prompt;
+  std::int32_t shared = 0;
+  HeldTurn turn;
+};
+
+template <class Policy>
+void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps) {
+  Random random(seed);
+  BasicHoldings<Policy> holdings(policy, {kBlockTokens});
+  holdings.KeyHashes(seed);
+  Shadow<Policy> shadow{policy};
+  std::vector<Running> running;
+  std::map<Branch, Hashes> last;  // prompts
+  std::vector<Hashes> heads;
+  for (std::uint64_t i = 0; i < 3; ++i) heads.push_back(GoOn({}, 4 + 3 * i, 100 + i));
+  double clock = 0;
+  const auto any_branch = [&] { return Branch{1 + random.Below(8), random.Below(2)}; };
+  for (std::int64_t step = 0; step < steps; ++step) {
+    clock += random.Chance(0.3) ? 0 : random.LogNormal(1, 2);
+    const TimePoint now = At(clock);
+    CAPTURE(seed, step);
+    const std::uint64_t what = random.Below(100);
+    if (what < 30 && running.size() < 6) {  // a turn begins
+      const Branch branch = any_branch();
+      Hashes prompt = last[branch];
+      if (prompt.empty() || random.Chance(0.05)) prompt = heads[random.Below(3)];
+      if (random.Chance(0.3)) prompt.resize(random.Below(prompt.size() + 1));
+      if (random.Chance(0.1)) prompt = last[any_branch()];
+      prompt = GoOn(std::move(prompt), random.Below(12), random.Below(4));
+      if (prompt.size() > 60) prompt.resize(60);
+      const auto hit = holdings.Find(prompt, kBlocks);
+      REQUIRE(hit.chunks == shadow.Find(prompt));
+      std::int32_t idle = 0;
+      for (std::int32_t i = 0; i < hit.chunks; ++i)
+        idle += shadow.chunks[prompt[static_cast<std::size_t>(i)]].references == 0;
+      REQUIRE(hit.idle == idle);
+      const std::int32_t take = random.Chance(0.1) ? hit.chunks / 2 : hit.chunks;
+      holdings.Acquire(First(prompt, take), kBlocks);
+      for (const std::uint64_t hash : First(prompt, take)) ++shadow.chunks[hash].references;
+      HeldTurn turn = {{branch.first}, branch.second, static_cast<std::uint32_t>(random.Below(5)), random.Chance(0.05)};
+      if (random.Chance(0.1)) turn.workflow = {};
+      last[branch] = prompt;
+      running.push_back({std::move(prompt), take, turn});
+    } else if (what < 60 && !running.empty()) {  // a chunk is computed
+      Running& r = running[random.Below(running.size())];
+      for (std::uint64_t more = random.Below(12); more > 0; --more) {
+        if (r.shared == static_cast<std::int32_t>(r.prompt.size())) break;
+        const std::uint64_t hash = r.prompt[static_cast<std::size_t>(r.shared)];
+        const std::uint64_t before = r.shared == 0 ? 0 : r.prompt[static_cast<std::size_t>(r.shared - 1)];
+        const bool fresh = !shadow.chunks.contains(hash) && (before == 0 || !shadow.chunks[before].spoiled);
+        REQUIRE(holdings.Publish(First(r.prompt, r.shared + 1), kBlocks) == fresh);
+        if (!fresh) break;
+        shadow.chunks[hash] = {.before = before, .depth = r.shared, .references = 1};
+        ++r.shared;
+      }
+    } else if (what < 80 && !running.empty()) {  // a turn ends
+      const std::size_t i = random.Below(running.size());
+      holdings.Release(First(running[i].prompt, running[i].shared), kBlocks, running[i].turn, now);
+      shadow.Release(First(running[i].prompt, running[i].shared), running[i].turn, now);
+      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+    } else if (what < 86) {
+      const Branch branch = any_branch();
+      const bool awaited = random.Chance(0.5);
+      holdings.Await({branch.first}, branch.second, awaited);
+      if (shadow.records.contains(branch)) shadow.records[branch].awaited = awaited;
+    } else if (what < 89) {
+      const Branch branch = any_branch();
+      const auto its_class = static_cast<std::uint32_t>(random.Below(5));
+      holdings.SetClass({branch.first}, branch.second, its_class);
+      if (shadow.records.contains(branch)) shadow.records[branch].its_class = its_class;
+    } else if (what < 91) {
+      const Branch branch = any_branch();
+      if (random.Chance(0.5)) {
+        holdings.End({branch.first}, branch.second);
+        shadow.End(branch);
+      } else {
+        holdings.End({branch.first});
+        for (std::uint64_t b = 0; b < 2; ++b) shadow.End({branch.first, b});
+      }
+    } else if (what < 92 && !running.empty() && random.Chance(0.3)) {
+      Running& r = running[random.Below(running.size())];
+      if (r.shared > 0) {
+        const auto first = static_cast<std::int32_t>(random.Below(static_cast<std::uint64_t>(r.shared)));
+        holdings.Spoil(First(r.prompt, r.shared), first, kBlocks);
+        shadow.Spoil(shadow.From(r.prompt[static_cast<std::size_t>(first)]));
+      }
+    } else if (what < 93 && random.Chance(0.05)) {
+      holdings.SpoilAll();
+      std::set<std::uint64_t> all;
+      for (const auto& [hash, c] : shadow.chunks) all.insert(hash);
+      shadow.Spoil(all);
+    } else if (what >= 93) {  // some go: first only told, then done
+      const auto want = static_cast<std::int32_t>(1 + random.Below(40));
+      std::int32_t told = 0;
+      double value = 0;
+      const std::int32_t found = holdings.Walk(want, now, [&](const auto& victim) {
+        told += victim.blocks;
+        value += victim.value;
+      });
+      REQUIRE(told == found);
+      const auto loss = holdings.LossOf(want, now);
+      REQUIRE(loss.blocks == found);
+      REQUIRE(loss.value == value);
+      holdings.dropped().clear();
+      REQUIRE(holdings.Evict(want, now) == found);
+      std::vector<DroppedPrefix> dropped;
+      double sum = 0;
+      for (std::int32_t n = 0; n < want; n += kBlocks) {
+        const auto next = shadow.Next(now);
+        if (!next) break;
+        dropped.push_back({next->first, {kBlocks}});
+        sum += next->second * kBlocks;
+        shadow.Drop(next->first);
+      }
+      REQUIRE(holdings.dropped() == dropped);
+      REQUIRE(value == Approx(sum).margin(1e-9));
+    }
+    std::int32_t used = 0, idle = 0;
+    for (const auto& [hash, c] : shadow.chunks) (c.references > 0 ? used : idle) += kBlocks;
+    REQUIRE(holdings.referenced() == used);
+    REQUIRE(holdings.idle() == idle);
+    REQUIRE(holdings.chunks() == shadow.chunks.size());
+    REQUIRE(holdings.holdings() == shadow.records.size());
+    const Branch branch = any_branch();
+    Holding expected;
+    if (const auto r = shadow.records.find(branch); r != shadow.records.end()) {
+      const auto& [path, its_class, uses, since, awaited] = r->second;
+      const std::int32_t tokens = kBlocks * kBlockTokens;
+      auto own = static_cast<std::int32_t>(path.size());
+      while (own > 0 && shadow.chunks[path[static_cast<std::size_t>(own - 1)]].holders.size() == 1) --own;
+      expected = {static_cast<std::int32_t>(path.size()) * tokens, own * tokens, its_class, uses, since, awaited};
+    }
+    REQUIRE(holdings.Find({branch.first}, branch.second) == expected);
+  }
+}
+
+TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims are those of the shadow") {
+  const std::int64_t steps = Scaled(1'500);
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    Compare(Lru{}, seed, steps);
+    Compare(Ttl{.seconds = 30}, 100 + seed, steps);
+    Compare(Lfu{}, 200 + seed, steps);
+    Compare(HoldValue{.curves = &Times().curves()}, 300 + seed, steps);
+    Compare(HoldValue{}, 400 + seed, steps);
+    Compare(Exact{}, 500 + seed, steps);
+    Compare(Clairvoyant{}, 600 + seed, steps);
+  }
+}
+
+template <class Policy>
+void Turn(BasicHoldings<Policy>& holdings, const Hashes& prompt, const HeldTurn& turn, double now) {
+  const std::int32_t found = holdings.Find(prompt, 1).chunks;
+  holdings.Acquire(First(prompt, found), 1);
+  for (std::int32_t n = found; n < static_cast<std::int32_t>(prompt.size()); ++n) {
+    REQUIRE(holdings.Publish(First(prompt, n + 1), 1));
+  }
+  holdings.Release(prompt, 1, turn, At(now));
+}
+
+TEST_CASE("what a turn does not take over is a dead branch, and goes before all else") {
+  BasicHoldings<Lru> holdings;
+  const Hashes first = GoOn({}, 10, 1), other = GoOn({}, 5, 2),
+               compacted = GoOn({first.begin(), first.begin() + 4}, 3, 3);
+  Turn(holdings, other, {{2}}, 0);
+  Turn(holdings, first, {{1}}, 1);
+  Turn(holdings, compacted, {{1}}, 2);
+  CHECK(holdings.idle() == 18);
+  CHECK(holdings.Evict(6, At(3)) == 6);
+  CHECK(holdings.Find(first, 1).chunks == 4);
+  CHECK(holdings.Find(compacted, 1).chunks == 7);
+  CHECK(holdings.Evict(2, At(3)) == 2);
+  CHECK(holdings.Find(other, 1).chunks == 3);  // then the oldest, from its tail
+  CHECK(holdings.Find({1}, 0).tokens == 7 * 16);
+}
+
+TEST_CASE("a head that several workflows hold counts once, and goes by the last use by anyone") {
+  BasicHoldings<Lru> holdings;
+  const Hashes head = GoOn({}, 8, 1), a = GoOn(head, 4, 2), b = GoOn(head, 4, 3), lone = GoOn({}, 4, 4);
+  Turn(holdings, a, {{1}}, 0);
+  Turn(holdings, lone, {{3}}, 1);
+  Turn(holdings, b, {{2}}, 2);
+  CHECK(holdings.idle() == 20);
+  CHECK(holdings.Find({1}, 0) == Holding{12 * 16, 8 * 16, 0, 1, At(0), false});
+  CHECK(holdings.Evict(8, At(3)) == 8);  // a's tail, then the lone one: b's use has kept the head young
+  CHECK(holdings.Find(a, 1).chunks == 8);
+  CHECK(holdings.Find(lone, 1).chunks == 0);
+  CHECK(holdings.Evict(4, At(3)) == 4);
+  CHECK(holdings.Find(head, 1).chunks == 8);
+  holdings.End({2});
+  CHECK(holdings.Find({1}, 0).own_from == 0);
+  CHECK(holdings.Evict(100, At(3)) == 8);
+  CHECK(holdings.holdings() == 0);
+}
+
+TEST_CASE("blocks of running requests never go, those of a turn that waits go last") {
+  BasicHoldings<Lru> holdings;
+  const Hashes a = GoOn({}, 6, 1), b = GoOn({}, 6, 2), c = GoOn({}, 6, 3);
+  Turn(holdings, a, {{1}}, 0);
+  Turn(holdings, b, {{2}}, 1);
+  Turn(holdings, c, {{3}}, 2);
+  holdings.Await({1}, 0, true);
+  holdings.Acquire(First(b, 4), 1);
+  CHECK(holdings.Evict(7, At(3)) == 7);
+  CHECK(holdings.Find(b, 1).chunks == 4);
+  CHECK(holdings.Find(c, 1).chunks == 1);
+  CHECK(holdings.Find(a, 1).chunks == 6);
+  CHECK(holdings.Evict(100, At(3)) == 7);
+  CHECK(holdings.referenced() == 4);
+  CHECK(holdings.idle() == 0);
+}
+
+TEST_CASE("chunks of two sizes may have one hash; hashes that are no chain are looked up one by one") {
+  BasicHoldings<Lru> holdings;
+  const Hashes a = {7, 8, 9};
+  Turn(holdings, a, {{1}}, 0);
+  CHECK(holdings.Find(a, 2).chunks == 0);
+  CHECK(holdings.Publish(First(a, 1), 2));
+  CHECK(holdings.referenced() == 2);
+  holdings.Release(First(a, 1), 2, {{2}}, At(1));
+  CHECK(holdings.Find(Hashes{7, 9, 8}, 1).chunks == 1);
+  CHECK(holdings.Find(Hashes{1, 2, 9}, 1).chunks == 0);
+  CHECK(holdings.Find(Hashes{}, 1).chunks == 0);
+}
+
+TEST_CASE("nothing is allocated once there was room") {
+  constexpr std::size_t kFlows = 40;
+  Random random(3);
+  BasicHoldings<HoldValue> holdings({.curves = &Times().curves()});
+  holdings.MakeRoom(6'000);
+  holdings.MakeRoomToHold(2 * kFlows);
+  holdings.dropped().reserve(200'000);
+  std::vector<Hashes> prompts(kFlows);
+  for (Hashes& prompt : prompts) prompt.reserve(512);
+  std::int32_t gone = 0;
+  const std::size_t before = allocations;
+  for (int step = 0; step < 3'000; ++step) {
+    const std::uint64_t flow = random.Below(kFlows);
+    Hashes& prompt = prompts[flow];
+    if (prompt.size() > 120 || random.Chance(0.05)) prompt.resize(random.Below(prompt.size() + 1));
+    const std::uint64_t of = prompt.size() < 20 ? 1 : 1'000 * flow + static_cast<std::uint64_t>(step);
+    for (std::uint64_t more = 1 + random.Below(20); more > 0; --more) {
+      prompt.push_back(Mix64((prompt.empty() ? 0 : prompt.back()) ^ Mix64(of)));
+    }
+    const auto n = static_cast<std::int32_t>(prompt.size());
+    std::int32_t found = holdings.Find(prompt, 1).chunks;
+    holdings.Acquire(First(prompt, found), 1);
+    const std::int32_t over = holdings.referenced() + holdings.idle() + n - found - 3'000;
+    if (over > 0) gone += holdings.Evict(over, At(step));
+    while (found < n && holdings.Publish(First(prompt, found + 1), 1)) ++found;
+    holdings.Release(First(prompt, found), 1, {{1 + flow}, 0, static_cast<std::uint32_t>(random.Below(4))}, At(step));
+    if (random.Chance(0.01)) holdings.End({1 + random.Below(kFlows)});
+  }
+  CHECK(allocations == before);
+  CHECK(gone > 5'000);
+}
+
+}  // namespace
+}  // namespace takt
