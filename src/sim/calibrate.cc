@@ -508,6 +508,15 @@ void WarnOfUnit(const StepLog& log, std::vector<std::string>& warnings) {
                   *tenth / 1000, milli ? "milliseconds" : "microseconds", milli ? "1,000" : "1,000,000"));
 }
 
+void WarnOfPrefillWork(const StepLog& log, std::vector<std::string>& warnings) {
+  if (log.knows_prefill_work) return;
+  if (std::ranges::none_of(log.steps, [](const TimedStep& step) { return step.load.prefill_tokens > 0; })) return;
+  warnings.push_back(
+      "the log does not tell prefill_work, so the attention of prefill is not in the profile: long prompts come out "
+      "too "
+      "fast");
+}
+
 void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::vector<std::string>& warnings) {
   const CostFit& fit = calibration.fit();
   const std::size_t n = log.steps.size();
@@ -540,6 +549,7 @@ std::vector<std::string> Warnings(const StepLog& log, const std::array<Quantity,
                                   const EngineCalibration& calibration) {
   std::vector<std::string> warnings;
   WarnOfUnit(log, warnings);
+  WarnOfPrefillWork(log, warnings);
   for (const Quantity& quantity : quantities) {
     WarnOfSameness(quantity, warnings);
     WarnOfGaps(quantity, warnings);

@@ -81,7 +81,9 @@ absl::StatusOr<TimePoint> ParseTime(std::string_view text, std::int64_t unit) {
   }
   value *= static_cast<long double>(unit);
   if (!(value >= 0) || value > 9e18L) {
-    return absl::InvalidArgumentError(Quoted(text) + " is negative, or more than 285 years");
+    return absl::InvalidArgumentError(
+        Quoted(text) + " is negative, or more than 285 years" +
+        (value > 0 && unit > 1'000'000 ? "; of milliseconds the map says arrival=COLUMN:ms" : ""));
   }
   return TimePoint(Duration(std::llround(value)));
 }

@@ -131,7 +131,8 @@ std::string CalibrationText(const CalibrationRun& run) {
     text += fmt::format("{}  {}\n", i == 0 ? "\nBeware\n" : "", found.warnings[i]);
   }
   if (!run.profile_file.empty() && run.profile_file != "-") {
-    text += fmt::format("\nUse it: takt replay --profiles {} --profile {}{}\n", run.profile_file, run.setup.id,
+    text += fmt::format("\nUse it{}: takt replay --profiles {} --profile {}{}\n",
+                        found.warnings.empty() ? "" : ", if none of these matters", run.profile_file, run.setup.id,
                         run.setup.kv_tokens > 0 ? "" : " --kv-tokens N");
   }
   return text;

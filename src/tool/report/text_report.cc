@@ -125,6 +125,16 @@ std::string ReadingOf(const Comparison& comparison, const std::vector<const Run*
   const Run* worst = *std::max_element(runs.begin(), runs.end(), [&](auto a, auto b) { return mean(a) < mean(b); });
   const Run* calmest = *std::min_element(runs.begin(), runs.end(), [&](auto a, auto b) { return p99(a) < p99(b); });
   if (mean(worst) <= mean(best) * 1.02) {
+    const auto ttft = [](const Run* run) { return run->metrics.ttft.p99; };
+    const auto [soonest, latest] =
+        std::minmax_element(runs.begin(), runs.end(), [&](auto a, auto b) { return ttft(a) < ttft(b); });
+    if (ttft(*latest) > 1.1 * ttft(*soonest)) {
+      return fmt::format(
+          "Mean {} latency is {} s with hardly any difference, but the p99 of the first token is {} s under {} "
+          "and {} s under {}: the columns of the first token and of the SLO tell the policies apart.",
+          whose, Short(mean(best)), Short(ttft(*soonest)), LabelOf(comparison, **soonest), Short(ttft(*latest)),
+          LabelOf(comparison, **latest));
+    }
     return fmt::format(
         "Hardly any difference: {} latency is {} s on average. Order matters where requests queue: "
         "try a higher --load or --rate-scale.",
