@@ -38,6 +38,7 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
   ColumnMap map;
   for (CsvFields fields(text); fields.Next();) {
     const std::string_view field = fields.field();
+    if (!fields.closed()) return Bad("a quoted name does not end with its quote");
     const std::size_t equals = field.find('=');
     const auto key = std::ranges::find(kKeyNames, field.substr(0, equals));
     if (equals == std::string_view::npos || key == kKeyNames.end()) {
@@ -112,7 +113,7 @@ class ColumnsParser : public LineParser {
     Row row;
     std::array<std::int64_t, kNeeded> tokens{};
     for (const Key key : {kPrompt, kOutput}) {
-      const absl::StatusOr<std::int64_t> parsed = ParseWhole(Field(key), kMaxContextTokens / 2);
+      const absl::StatusOr<std::int64_t> parsed = ParseWhole(WithoutZeros(Field(key)), kMaxContextTokens / 2);
       if (!parsed.ok()) return AtColumn(key, parsed.status());
       tokens[key] = *parsed;
     }
@@ -164,6 +165,14 @@ class ColumnsParser : public LineParser {
   struct Known {
     std::uint32_t number = 0, tenant = 0, name = 0;  // as its first row has them
   };
+
+  // "512.0" is 512: so data frames write whole numbers of a column with gaps.
+  static std::string_view WithoutZeros(std::string_view text) {
+    const std::size_t dot = text.find('.');
+    const bool zeros = dot != std::string_view::npos && dot > 0 && dot + 1 < text.size() &&
+                       text.find_first_not_of('0', dot + 1) == std::string_view::npos;
+    return zeros ? text.substr(0, dot) : text;
+  }
 
   std::string_view Field(Key key) const { return json_ ? std::string_view(texts_[key]) : csv_.field(key); }
 

@@ -751,10 +751,13 @@ TEST_CASE("columns: what is wrong with the map, a value or the file is named") {
   CHECK(error(good, "prompt=p,prompt=o") == "t:1: columns: prompt is there twice");
   CHECK(error(good, "prompt=,output=o") == "t:1: columns: \"prompt=\" names no column");
   CHECK(error(good, "prompt=p,output=answer") == "t:1: header: no column answer");
+  CHECK(error(good, "\"prompt=p\"x,output=o") == "t:1: columns: a quoted name does not end with its quote");
+  CHECK(Parsed("p,o\n512.0,7\n", Columns("prompt=p,output=o")).calls[0].prompt_tokens == 512);
   CHECK(error(good + "2,1.5,1,a,x\n", map) == "t:3: p: \"1.5\" is not a whole number");
   CHECK(error(good + "-2,1,1,a,x\n", map) == "t:3: t: \"-2\" is negative, or more than 285 years");
   CHECK(error(good + "1700000000032.5,1,1,a,x\n", map) ==
-        "t:3: t: \"1700000000032.5\" is negative, or more than 285 years; of milliseconds the map says arrival=COLUMN:ms");
+        "t:3: t: \"1700000000032.5\" is negative, or more than 285 years; of milliseconds the map says "
+        "arrival=COLUMN:ms");
   CHECK(error(good + "2e9,1,1,a,x\n", map) == "t:3: t: \"2e9\" is too far from the first");
   CHECK(error(good + "2024-05-12 00:00:00,1,1,a,x\n", map) ==
         "t:3: t: \"2024-05-12 00:00:00\" is not a number: of dates and times the map says arrival=COLUMN:time");
