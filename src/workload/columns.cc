@@ -16,7 +16,7 @@
 namespace takt {
 namespace {
 
-enum Key : std::size_t { kPrompt, kOutput, kArrival, kWorkflow, kTenant, kClass, kAgent, kStage, kKeys };
+enum ColumnKey : std::size_t { kPrompt, kOutput, kArrival, kWorkflow, kTenant, kClass, kAgent, kStage, kKeys };
 constexpr std::size_t kNeeded = kOutput + 1;
 constexpr std::array<std::string_view, kKeys> kKeyNames = {"prompt", "output", "arrival", "workflow",
                                                            "tenant", "class",  "agent",   "stage"};
@@ -28,7 +28,7 @@ struct ColumnMap {
   std::array<std::string, kKeys> columns;  // empty: there is none
   std::int64_t unit = kUnits[0].second;    // of the arrival
 
-  bool has(Key key) const { return !columns[key].empty(); }
+  bool has(ColumnKey key) const { return !columns[key].empty(); }
 };
 
 absl::Status Bad(const std::string& what) { return BadField("columns", what); }
@@ -112,7 +112,7 @@ class ColumnsParser : public LineParser {
     if (absl::Status s = json_ ? SplitJson(line) : csv_.Split(line); !s.ok()) return s;
     Row row;
     std::array<std::int64_t, kNeeded> tokens{};
-    for (const Key key : {kPrompt, kOutput}) {
+    for (const ColumnKey key : {kPrompt, kOutput}) {
       const absl::StatusOr<std::int64_t> parsed = ParseWhole(WithoutZeros(Field(key)), kMaxContextTokens / 2);
       if (!parsed.ok()) return AtColumn(key, parsed.status());
       tokens[key] = *parsed;
@@ -174,7 +174,7 @@ class ColumnsParser : public LineParser {
     return zeros ? text.substr(0, dot) : text;
   }
 
-  std::string_view Field(Key key) const { return json_ ? std::string_view(texts_[key]) : csv_.field(key); }
+  std::string_view Field(ColumnKey key) const { return json_ ? std::string_view(texts_[key]) : csv_.field(key); }
 
   // What the keys of an object hold, as a CSV file would; a key with dots names a member of a member.
   absl::Status SplitJson(std::string_view line) {
@@ -183,7 +183,7 @@ class ColumnsParser : public LineParser {
     if (!object->is_object()) return absl::InvalidArgumentError(Shown(*object) + " is not an object");
     for (std::size_t key = 0; key < kKeys; ++key) {
       texts_[key].clear();
-      if (!map_.has(static_cast<Key>(key))) continue;
+      if (!map_.has(static_cast<ColumnKey>(key))) continue;
       const Json* value = Member(*object, map_.columns[key]);
       if (value == nullptr || value->is_null()) {
         if (key <= kArrival) return BadField(map_.columns[key], "is missing");
@@ -232,7 +232,7 @@ class ColumnsParser : public LineParser {
                        Quoted(known));
   }
 
-  absl::Status AtColumn(Key key, const absl::Status& status) const {
+  absl::Status AtColumn(ColumnKey key, const absl::Status& status) const {
     return BadField(map_.columns[key], std::string(status.message()));
   }
 

@@ -288,7 +288,7 @@ struct Meeting {
 
 TEST_CASE("two threads use one scheduler: a debug build ends there") {
 #ifdef NDEBUG
-  SKIP("assertions are off in this build");
+  WARN("assertions are off in this build");
 #else
   const pid_t child = fork();
   if (child == 0) {

@@ -258,7 +258,7 @@ TEST_CASE("sessions: a rate or a closed loop until a horizon, and what is told o
 
   const Ended told = RunTool({"replay", "--workload", file, "--policy", "fcfs", "--session-rate", "0.5"});
   CHECK(Has(told.err, "1 session with a prompt of more than 262,144 tokens left out"));
-  CHECK(Has(told.out, "0.5 sessions/s for 40 s; figures are of the time from 10 s on"));
+  CHECK(Has(told.out, "0.500 sessions/s for 40.0 s; figures are of the time from 10.0 s on"));
   CHECK(Has(told.out, "prefill excess"));
   CHECK(RunTool({"replay", "--horizon", "5"}).err.find("--horizon: needs --session-rate or --closed-loop") !=
         std::string::npos);
