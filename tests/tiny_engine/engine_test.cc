@@ -153,6 +153,7 @@ EngineOptions RandomOptions(Random& random) {
                         : random.Chance(0.5) ? takt::PreemptMode::kOnMemory
                                              : takt::PreemptMode::kByRank;
   o.scheduler.preempt_action = random.Chance(0.6) ? takt::KvAction::kOut : takt::KvAction::kDrop;
+  if (o.cpu_blocks.value == 0) o.scheduler.preempt_action = takt::KvAction::kDrop;
   o.limits.tokens = {static_cast<std::int32_t>(64 + random.Below(200))};  // a prompt that cannot be chunked must fit
   o.limits.max_seqs = static_cast<std::int32_t>(2 + random.Below(24));
   if (random.Chance(0.7)) o.limits.chunk_tokens = {static_cast<std::int32_t>(1 + random.Below(30))};

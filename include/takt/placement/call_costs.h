@@ -63,8 +63,8 @@ class CallCosts {
   // Instances that go down are counted until their slot is given out again, so that there are never more profiles than
   // slots.
   std::uint32_t FindOrAdd(const InstanceProfile* of) {
-    static const InstanceProfile kUnknown;
-    const InstanceProfile& profile = of != nullptr ? *of : kUnknown;
+    const InstanceProfile unknown;
+    const InstanceProfile& profile = of != nullptr ? *of : unknown;
     std::size_t unused = profiles_.size();
     for (std::size_t p = 0; p < profiles_.size(); ++p) {
       if (profiles_[p].of == profile) return static_cast<std::uint32_t>(p);
