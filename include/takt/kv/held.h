@@ -44,6 +44,30 @@ concept AwaitedRetention = requires(const P& p, const Held& held) {
   { p.AwaitedValue(held) } -> std::same_as<double>;
 };
 
+// Blocks in the order in which they would go: dead first, then by value, then what a waiting turn will use.
+enum class HeldTier : std::uint8_t { kDead, kHeld, kAwaited };
+
+// Some blocks, one behind the other, which would go next; the last one goes first.
+struct HeldVictim {
+  Held held;  // as of the last of them
+  HeldTier tier = HeldTier::kDead;
+  std::int32_t chunks = 0;
+  std::int32_t blocks = 0;
+  double value = 0;  // of all of them, to the retention policy: exact where a block's is linear in its depth
+};
+
+// What a workflow's branch has in the cache.
+struct Holding {
+  std::int32_t tokens = 0;     // from the start of its context on
+  std::int32_t own_from = 0;   // those from here on are in no other workflow's context
+  std::uint32_t its_class = 0;
+  std::int32_t uses = 0;       // turns
+  TimePoint since = {};        // end of the last one
+  bool awaited = false;        // its next turn waits here
+
+  friend bool operator==(const Holding&, const Holding&) = default;
+};
+
 }  // namespace takt
 
 #endif  // TAKT_KV_HELD_H_

@@ -28,21 +28,6 @@ struct HeldTurn {
   bool over = false;  // nothing comes after it: it holds nothing
 };
 
-// What a workflow's branch has in the cache.
-struct Holding {
-  std::int32_t tokens = 0;     // from the start of its context on
-  std::int32_t own_from = 0;   // those from here on are in no other workflow's context
-  std::uint32_t its_class = 0;
-  std::int32_t uses = 0;       // turns
-  TimePoint since = {};        // end of the last one
-  bool awaited = false;        // its next turn waits here
-
-  friend bool operator==(const Holding&, const Holding&) = default;
-};
-
-// Blocks in the order in which they would go: dead first, then by value, then what a waiting turn will use.
-enum class HeldTier : std::uint8_t { kDead, kHeld, kAwaited };
-
 namespace internal {
 
 // A tree of prompts. A chunk is so many blocks, and is named by the hash of itself and all before it. Chunks in a row
@@ -67,14 +52,7 @@ class BasicHoldings {
     std::int32_t idle = 0;  // of these, how many no request refers to now
   };
 
-  // Some chunks, one behind the other, which would go next; the last one goes first.
-  struct Victim {
-    Held held;  // as of the last of them
-    HeldTier tier = HeldTier::kDead;
-    std::int32_t chunks = 0;
-    std::int32_t blocks = 0;
-    double value = 0;  // of all of them: exact where a block's is linear in its depth
-  };
+  using Victim = HeldVictim;
 
   explicit BasicHoldings(Policy policy = {}, Tokens block_tokens = {16})
       : policy_(std::move(policy)), block_tokens_(std::max(block_tokens.value, 1)) {}

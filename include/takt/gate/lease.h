@@ -1,0 +1,40 @@
+// A turn takes no memory of workflows that were here a moment ago.
+#ifndef TAKT_GATE_LEASE_H_
+#define TAKT_GATE_LEASE_H_
+
+#include <string_view>
+
+#include "takt/base/spec.h"
+#include "takt/gate/gate_policy.h"
+
+namespace takt {
+
+// What a turn leaves is its workflow's for so long, and as long as its next turn waits here; blocks that nobody expects
+// back may be taken at once. A request for which leases would have to be broken waits, however long; where nothing
+// runs, those of waiting turns are broken.
+struct Lease {
+  static constexpr std::string_view kName = "lease";
+
+  double seconds = 30;
+
+  double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
+    bool broken = false;
+    held.Walk(ask.lack, [&](const HeldVictim& victim) {
+      if (victim.tier == HeldTier::kAwaited) broken = !ask.stuck;
+      if (victim.tier == HeldTier::kHeld) {
+        broken = victim.held.workflow && ToSeconds(ask.now - victim.held.since) < seconds;
+      }
+      return !broken;
+    });
+    return broken ? kNotNow : 0;
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("seconds", self.seconds, OptionText{"s", "how long after a turn its blocks may not be taken"});
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_GATE_LEASE_H_

@@ -1,0 +1,79 @@
+// A turn pays for the memory that it takes with the time that it has waited: takt's own gate.
+#ifndef TAKT_GATE_PRICE_H_
+#define TAKT_GATE_PRICE_H_
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+#include "takt/base/rounded.h"
+#include "takt/base/spec.h"
+#include "takt/gate/gate_policy.h"
+#include "takt/retention/hold_value.h"
+
+namespace takt {
+
+// Let in where
+//   loss n < kappa (lack / need) (1 + w / W),
+// loss the value of what is taken [s of work lost per s], n the requests that wait or run here, w the time waited. Left
+// is what the taking costs all that are delayed by computing it again; right is one request that waits no longer. How
+// long a workflow's blocks stay so follows from the queue.
+//
+// Values are those of HoldValue, whatever the victims' order is by: a gate that counts otherwise than victims are
+// chosen stays shut where what goes first counts most, so that blocks whose turn waits here, which go last, are among
+// what is taken only where all others are.
+//
+// `share` and `after_s` bound the wait (GateDoor).
+struct Price {
+  static constexpr std::string_view kName = "price";
+
+  double kappa = 1;
+  double wait_s = 300;  // W
+  double share = 0.1;
+  double after_s = 300;
+  HoldValue value = {};
+
+  double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
+    const double right = kappa * ask.lack / std::max(ask.need, 1);
+    const double n = static_cast<double>(std::max<std::int64_t>(ask.delayed, 1));
+    double loss = 0;
+    held.Walk(ask.lack, [&](const HeldVictim& victim) {
+      if (victim.tier != HeldTier::kAwaited || !ask.stuck) loss += ValueOf(victim, ask.now);
+      return true;
+    });
+    if (!(loss * n >= right)) return 0;
+    return right > 0 ? Rounded(wait_s * (loss * n / right - 1)) : kNotNow;
+  }
+
+  GateDoor Door() const { return {share, after_s}; }
+
+  double PrefillSeconds(const GateAsk& ask) const {
+    const double from = ask.cached, to = std::max(ask.tokens, ask.cached);
+    return Rounded(value.alpha_ms * 1e-3 * (to - from)) + Rounded(value.beta_ns * 1e-9 * (to * to - from * from) / 2);
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("kappa", self.kappa, OptionText{"", "how much loss a request is worth that stops waiting"});
+    visit("wait_s", self.wait_s, OptionText{"s", "by how much waiting its worth doubles", 1e-3});
+    visit("share", self.share, OptionText{"share", "of prefill for those that have waited longest; 0: no bound", 0, 1});
+    visit("after_s", self.after_s, OptionText{"s", "that they have waited at least"});
+    HoldValue::VisitOptions(self.value, visit);
+  }
+
+ private:
+  // The value is linear in the depth.
+  double ValueOf(const HeldVictim& victim, TimePoint now) const {
+    if (victim.tier == HeldTier::kDead) return 0;
+    Held first = victim.held;
+    first.tokens -= (victim.blocks - 1) * first.block_tokens;
+    const auto of = [&](const Held& held) {
+      return victim.tier == HeldTier::kAwaited ? value.AwaitedValue(held) : value.Value(held, now);
+    };
+    return Rounded((of(victim.held) + of(first)) / 2 * victim.blocks);
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_GATE_PRICE_H_

@@ -1,0 +1,37 @@
+// How long an engine takes for a prompt, by where in it a token stands.
+#ifndef TAKT_MODEL_PREFILL_PACE_H_
+#define TAKT_MODEL_PREFILL_PACE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "takt/base/rounded.h"
+#include "takt/model/cost_model.h"
+
+namespace takt {
+
+// A token of prefill behind d others takes alpha + beta d. The defaults are of Llama-3.1-70B fp8 on 8 H100.
+struct PrefillPace {
+  double alpha_ms = 0.0387;
+  double beta_ns = 0.546;
+
+  // Of chunks of so many tokens, at the start of a prompt and `depth` tokens into it.
+  static PrefillPace From(const CostModel& cost, std::int64_t chunk, std::int64_t depth = 100'000) {
+    chunk = std::max<std::int64_t>(chunk, 1), depth = std::max<std::int64_t>(depth, 1);
+    const auto seconds = [&](std::int64_t before) {
+      StepLoad load;
+      load.AddPrefill(chunk, before, false);
+      return ToSeconds(cost.StepTime(load));
+    };
+    const double tokens = static_cast<double>(chunk);
+    const double at_start = seconds(0), there = seconds(depth);
+    const double beta = std::max(there - at_start, 0.0) / (tokens * static_cast<double>(depth));
+    return {std::max(at_start / tokens - Rounded(beta * tokens / 2), 0.0) * 1e3, beta * 1e9};
+  }
+
+  friend bool operator==(const PrefillPace&, const PrefillPace&) = default;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_MODEL_PREFILL_PACE_H_

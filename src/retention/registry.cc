@@ -1,0 +1,65 @@
+#include "takt/retention/registry.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "takt/base/spec_parser.h"
+#include "takt/retention/hold_value.h"
+#include "takt/retention/lfu.h"
+#include "takt/retention/lru.h"
+#include "takt/retention/ttl.h"
+
+namespace takt {
+namespace {
+
+// visit(policy, summary) for each, at its defaults.
+template <class V>
+void ForEachRetention(V&& visit) {
+  visit(Lru{}, "what was used least recently goes first (vLLM)");
+  visit(Lfu{}, "what has had the fewest turns goes first");
+  visit(Ttl{}, "held for a fixed time after each turn; then by age");
+  visit(HoldValue{}, "what saves the least work per second held goes first (takt's)");
+}
+
+using OwnRetention = internal::Own<AnyRetention, const PrefillPace*>;
+
+std::vector<OwnRetention>& OwnRetentions() {
+  static std::vector<OwnRetention> own;
+  return own;
+}
+
+}  // namespace
+
+absl::StatusOr<AnyRetention> MakeRetention(std::string_view spec, const PrefillPace* pace) {
+  return internal::MakeByName<AnyRetention>(
+      "retention policy", spec, OwnRetentions(), [](auto&& visit) { ForEachRetention(visit); },
+      [pace](auto& policy) {
+        if constexpr (requires { policy.alpha_ms; }) {
+          if (pace != nullptr) policy.alpha_ms = pace->alpha_ms, policy.beta_ns = pace->beta_ns;
+        }
+      },
+      pace);
+}
+
+absl::StatusOr<RetentionFactory> MakeRetentionFactory(std::string_view spec) {
+  if (const absl::StatusOr<AnyRetention> retention = MakeRetention(spec); !retention.ok()) return retention.status();
+  return [text = std::string(spec)](const PrefillPace& pace) { return *MakeRetention(text, &pace); };
+}
+
+std::vector<RetentionInfo> RetentionInfos() {
+  std::vector<RetentionInfo> infos;
+  ForEachRetention(
+      [&](const auto& policy, std::string_view summary) { infos.push_back({NameOf(policy), std::string(summary)}); });
+  for (const OwnRetention& own : OwnRetentions()) infos.push_back({own.name, own.summary});
+  return infos;
+}
+
+absl::Status RegisterRetention(std::string name, std::string summary, OwnRetentionFactory factory) {
+  std::vector<std::string> known;
+  for (const RetentionInfo& info : RetentionInfos()) known.push_back(info.name);
+  return internal::AddOwn("retention policy", OwnRetentions(),
+                          {std::move(name), std::move(summary), std::move(factory)}, known);
+}
+
+}  // namespace takt
