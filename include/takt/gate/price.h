@@ -38,7 +38,8 @@ struct Price {
     const double n = static_cast<double>(std::max<std::int64_t>(ask.delayed, 1));
     double loss = 0;
     held.Walk(ask.lack, [&](const HeldVictim& victim) {
-      if (victim.tier != HeldTier::kAwaited || !ask.stuck) loss += ValueOf(victim, ask.now);
+      const bool waits = victim.tier == HeldTier::kAwaited;
+      if (!IsOwn(ask, victim.held) && !(waits && ask.stuck)) loss += ValueOf(victim, ask.now);
       return true;
     });
     if (!(loss * n >= right)) return 0;
