@@ -27,7 +27,7 @@ namespace takt {
 struct Price {
   static constexpr std::string_view kName = "price";
 
-  double kappa = 1;
+  double kappa = 0.3;  // chosen on recorded sessions of coding agents: 0.1 starves newcomers, 1 keeps less
   double wait_s = 300;  // W
   double share = 0.1;
   double after_s = 300;
