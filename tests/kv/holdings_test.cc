@@ -56,6 +56,13 @@ struct ByClass {
   double AwaitedValue(const Held& h) const { return 5.0 - h.its_class; }
 };
 
+// The tail is worth less than what is before it, by lists.
+struct TailFirst {
+  static constexpr std::size_t kLists = 3;
+  std::size_t List(const Held& h) const { return h.tokens > 40'000 ? 0 : h.tokens > 20'000 ? 1 : 2; }
+  double Value(const Held& h, TimePoint) const { return static_cast<double>(List(h)); }
+};
+
 // A prompt goes on from another by what the seed says.
 Hashes GoOn(Hashes prompt, std::size_t more, std::uint64_t seed) {
   for (std::size_t i = 0; i < more; ++i) prompt.push_back(Mix64((prompt.empty() ? 0 : prompt.back()) ^ Mix64(seed)));
@@ -364,6 +371,7 @@ TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims a
     Compare(HoldValue{}, 400 + seed, steps);
     Compare(Exact{}, 500 + seed, steps);
     Compare(Clairvoyant{}, 600 + seed, steps);
+    Compare(TailFirst{}, 1'300 + seed, steps);
   }
 }
 
