@@ -285,6 +285,25 @@ TEST_CASE("concur: without a window, by what is now") {
   CHECK(gate.LetsInAfter(ask, order) == 0);
 }
 
+struct Patience {  // memory of others after ten seconds of waiting
+  double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const { return TakesOfOthers(ask, held) ? 10 : 0; }
+};
+
+TEST_CASE("a host's own gate, by name") {
+  CHECK(RegisterGate("none", "", [](auto, auto*) { return Patience{}; }).code() == absl::StatusCode::kInvalidArgument);
+  REQUIRE(RegisterGate("patience", "ten seconds", [](auto, auto*) { return Patience{}; }).ok());
+  const AnyGate made = *MakeGate("patience");
+  CHECK(made.spec() == "patience");
+  CHECK_FALSE(made.open());
+  FakeOrder order;
+  order.Dead(4).Of(1, 90, 4).Awaited(2, 4);
+  CHECK(made.LetsInAfter(Ask(9, 4), order) == 0);
+  CHECK(made.LetsInAfter(Ask(9, 5), order) == 10);
+  order.victims.erase(order.victims.begin() + 1);
+  CHECK(made.LetsInAfter(Ask(9, 8), order) == 0);
+  CHECK(GateInfos().back().name == "patience");
+}
+
 // --- What every gate promises. ---
 
 // Dead blocks, held ones, awaited ones. `sorted`: held ones go by the value that Price gives them.

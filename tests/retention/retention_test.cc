@@ -188,6 +188,25 @@ TEST_CASE("belady_cost: seconds of work per second to the next use") {
   CHECK(of(3, 1'000, 0) == 0);
 }
 
+struct ByClass {  // what a user's turn has left goes before all else
+  static constexpr std::size_t kLists = 2;
+  std::size_t List(const Held& held) const { return held.its_class == ReturnClass::kUser ? 0 : 1; }
+  double Value(const Held& held, TimePoint) const { return static_cast<double>(List(held)); }
+};
+
+TEST_CASE("a host's own retention policy, by name") {
+  CHECK(RegisterRetention("lru", "", [](auto, auto*) { return ByClass{}; }).code() ==
+        absl::StatusCode::kInvalidArgument);
+  REQUIRE(RegisterRetention("by_class", "users' turns first", [](auto, auto*) { return ByClass{}; }).ok());
+  const AnyRetention made = *MakeRetention("by_class");
+  CHECK(made.spec() == "by_class");
+  CHECK(made.listed());
+  CHECK_FALSE(made.awaits());
+  CHECK(made.Value({.its_class = ReturnClass::kUser}, At(0)) == 0);
+  CHECK(made.Value({.its_class = ReturnClass::kTool}, At(0)) == 1);
+  CHECK(RetentionInfos().back().summary == "users' turns first");
+}
+
 // Blocks of a holding that begin at the first token, at an age.
 Held Random1(Random& random) {
   Held held = {.workflow = {1 + random.Below(4)},
