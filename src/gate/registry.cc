@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "takt/base/spec_parser.h"
+#include "takt/gate/concur.h"
 #include "takt/gate/lease.h"
 #include "takt/gate/price.h"
+#include "takt/gate/working_set.h"
 
 namespace takt {
 namespace {
@@ -16,6 +18,8 @@ template <class V>
 void ForEachGate(V&& visit) {
   visit(NoGate{}, "lets in whatever fits");
   visit(Lease{}, "takes no memory of workflows that were here a moment ago");
+  visit(WorkingSet{}, "lets in while what runs and what was here of late fits (ThunderAgent)");
+  visit(Concur{}, "bounds how many are active by congestion control on cache use and hits (CONCUR)");
   visit(Price{}, "lets in what is worth more than what it takes from others; bounds every wait (takt's)");
 }
 

@@ -5,10 +5,17 @@
 #include <vector>
 
 #include "takt/base/spec_parser.h"
+#include "takt/retention/belady.h"
+#include "takt/retention/belady_cost.h"
+#include "takt/retention/continuum.h"
 #include "takt/retention/hold_value.h"
 #include "takt/retention/lfu.h"
 #include "takt/retention/lru.h"
+#include "takt/retention/shortest.h"
+#include "takt/retention/slru.h"
+#include "takt/retention/tlru.h"
 #include "takt/retention/ttl.h"
+#include "takt/retention/wa.h"
 
 namespace takt {
 namespace {
@@ -18,8 +25,15 @@ template <class V>
 void ForEachRetention(V&& visit) {
   visit(Lru{}, "what was used least recently goes first (vLLM)");
   visit(Lfu{}, "what has had the fewest turns goes first");
+  visit(Slru{}, "what has had one turn goes before what has had several (SGLang)");
   visit(Ttl{}, "held for a fixed time after each turn; then by age");
+  visit(Continuum{}, "held while waiting for the return is expected to save time; then by age (Continuum)");
+  visit(Wa{}, "what is least likely to be used within its lifetime goes first (Bailian)");
+  visit(Tlru{}, "what the next turn can do without goes first, then by age (T-LRU)");
+  visit(Shortest{}, "what has the fewest tokens goes first");
   visit(HoldValue{}, "what saves the least work per second held goes first (takt's)");
+  visit(Belady{}, "what is used again last goes first; simulators alone know it");
+  visit(BeladyCost{}, "what saves the least work per second until its next use; simulators alone know it");
 }
 
 using OwnRetention = internal::Own<AnyRetention, const PrefillPace*>;

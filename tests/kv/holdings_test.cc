@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "scale.h"
 #include "takt/base/random.h"
 #include "takt/learning/return_times.h"
+#include "takt/retention/any_retention.h"
 #include "takt/retention/hold_value.h"
 #include "takt/retention/lfu.h"
 #include "takt/retention/lru.h"
@@ -46,6 +48,19 @@ struct Exact {
 // As a clairvoyant: who comes back last goes first. (Here: by a number drawn for the workflow.)
 struct Clairvoyant {
   double Value(const Held& h, TimePoint) const { return -static_cast<double>(Mix64(h.workflow.value) >> 40); }
+};
+
+// Without lists, and with a value of its own for what is awaited.
+struct ByClass {
+  double Value(const Held& h, TimePoint now) const { return 1 / (1 + ToSeconds(now - h.since) + h.its_class); }
+  double AwaitedValue(const Held& h) const { return 5.0 - h.its_class; }
+};
+
+// The tail is worth less than what is before it, by lists.
+struct TailFirst {
+  static constexpr std::size_t kLists = 3;
+  std::size_t List(const Held& h) const { return h.tokens > 40'000 ? 0 : h.tokens > 20'000 ? 1 : 2; }
+  double Value(const Held& h, TimePoint) const { return static_cast<double>(List(h)); }
 };
 
 // A prompt goes on from another by what the seed says.
@@ -209,10 +224,11 @@ struct Running {
   HeldTurn turn;
 };
 
-template <class Policy>
-void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps) {
+// `held`: the policy as holdings have it.
+template <class Policy, class Its = Policy>
+void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::type_identity_t<Its> held) {
   Random random(seed);
-  BasicHoldings<Policy> holdings(policy, {kBlockTokens});
+  BasicHoldings<Its> holdings(std::move(held), {kBlockTokens});
   holdings.KeyHashes(seed);
   Shadow<Policy> shadow{policy};
   std::vector<Running> running;
@@ -340,6 +356,11 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps) {
   }
 }
 
+template <class Policy>
+void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps) {
+  Compare(policy, seed, steps, policy);
+}
+
 TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims are those of the shadow") {
   const std::int64_t steps = Scaled(1'500);
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
@@ -350,6 +371,25 @@ TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims a
     Compare(HoldValue{}, 400 + seed, steps);
     Compare(Exact{}, 500 + seed, steps);
     Compare(Clairvoyant{}, 600 + seed, steps);
+    Compare(TailFirst{}, 1'300 + seed, steps);
+  }
+}
+
+TEST_CASE(
+    "a policy chosen at run time is as it is by itself, with lists or without, with a value when awaited or not") {
+  const auto compare = [steps = Scaled(1'500)](const auto& policy, std::uint64_t seed) {
+    using Policy = std::remove_cvref_t<decltype(policy)>;
+    CHECK(AnyRetention(policy).listed() == ListedRetention<Policy>);
+    CHECK(AnyRetention(policy).awaits() == AwaitedRetention<Policy>);
+    Compare<Policy, AnyRetention>(policy, seed, steps, policy);
+  };
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    compare(Lru{}, 700 + seed);
+    compare(Lfu{}, 800 + seed);
+    compare(HoldValue{.curves = &Times().curves()}, 900 + seed);
+    compare(Exact{}, 1'000 + seed);
+    compare(Clairvoyant{}, 1'100 + seed);
+    compare(ByClass{}, 1'200 + seed);
   }
 }
 

@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "catch.h"
+#include "takt/gate/registry.h"
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/retention/registry.h"
 #include "takt/state/stats.h"
 
 namespace takt {
@@ -101,11 +103,11 @@ std::vector<Include> IncludesOf(const File& file) {
 
 const std::map<std::string, int>& Floors() {
   static const std::map<std::string, int> kFloors = {
-      {"config", 0},    {"version", 0},       {"fwd", 0},      {"base", 1},      {"numeric", 2},   {"model", 3},
-      {"kv", 4},        {"state", 4},         {"workflow", 4}, {"policy", 5},    {"pause", 5},     {"placement", 5},
-      {"retention", 5}, {"queue", 6},         {"learning", 6}, {"scheduler", 7}, {"record", 8},    {"workload", 8},
-      {"sim", 9},       {"planning", 10},     {"takt", 11},    {"c", 12},        {"tool/run", 13}, {"tool/report", 14},
-      {"tool/lab", 15}, {"tool/command", 16}, {"tool", 12}};
+      {"config", 0},       {"version", 0},   {"fwd", 0},           {"base", 1},     {"numeric", 2},   {"model", 3},
+      {"kv", 4},           {"state", 4},     {"workflow", 4},      {"policy", 5},   {"pause", 5},     {"placement", 5},
+      {"retention", 5},    {"gate", 6},      {"queue", 6},         {"learning", 6}, {"scheduler", 7}, {"record", 8},
+      {"workload", 8},     {"sim", 9},       {"planning", 10},     {"takt", 11},    {"c", 12},        {"tool/run", 13},
+      {"tool/report", 14}, {"tool/lab", 15}, {"tool/command", 16}, {"tool", 12}};
   return kFloors;
 }
 
@@ -307,7 +309,7 @@ TEST_CASE("the README's first code is an example that is compiled and run") {
   CHECK(FirstBlock(Read(root / "README.md"), "cpp") == Read(root / "examples/step_loop.cc"));
 }
 
-TEST_CASE("docs list every counter, policy, placement and pause policy") {
+TEST_CASE("docs list every counter, policy, placement, pause policy, retention policy and gate") {
   const std::filesystem::path root = TAKT_SOURCE_DIR;
   std::string counters;
 #define TAKT_ROW(name, text) counters += "| `" #name "` | " text " |\n";
@@ -341,6 +343,16 @@ TEST_CASE("docs list every counter, policy, placement and pause policy") {
     CAPTURE(pause.name);
     CHECK(pauses.find("| `" + pause.name + "` |") != std::string::npos);
   }
+  const std::string retention = Read(root / "docs/reference/retention_policies.md");
+  for (const RetentionInfo& info : RetentionInfos()) {
+    CAPTURE(info.name);
+    CHECK(retention.find("| `" + info.name + "` |") != std::string::npos);
+  }
+  const std::string gates = Read(root / "docs/reference/gates.md");
+  for (const GateInfo& info : GateInfos()) {
+    CAPTURE(info.name);
+    CHECK(gates.find("| `" + info.name + "` |") != std::string::npos);
+  }
 }
 
 // The header names of a row, with "{a,b}" written out.
@@ -368,6 +380,7 @@ TEST_CASE("each public header is in one ring, and each name in the table of ring
   for (const PolicyInfo& policy : PolicyInfos()) entries.insert("policy/" + policy.name + ".h");
   for (const PlacementInfo& placement : PlacementInfos()) entries.insert("placement/" + placement.name + ".h");
   for (const PauseInfo& pause : PauseInfos()) entries.insert("pause/" + pause.name + ".h");
+  for (const GateInfo& gate : GateInfos()) entries.insert("gate/" + gate.name + ".h");
   std::set<std::string> used;
   for (const File& file : PublicHeaders()) {
     CAPTURE(file.path);

@@ -24,7 +24,11 @@ struct GateAsk {
   std::int32_t cached = 0;  // of these, not to be computed
   double waited_s = 0;
   std::int64_t delayed = 1;  // requests that wait or run here, it included
+  std::int64_t running = 0;  // requests that run
+  std::int32_t used = 0;   // blocks that requests use now
   std::int32_t total = 0;  // blocks of the cache
+  double hits = 1;   // of the tokens of late prompts, the share that was cached
+  double state = 0;  // what the gate's Told has answered last; 0: not told yet
   bool stuck = false;  // nothing runs: somebody must go first, and blocks that a waiting turn will use count nothing
   TimePoint now = {};
 };
@@ -43,6 +47,16 @@ class HeldOrder {
   // Each branch of a workflow that holds anything; `own_from` is not told.
   virtual void ForEach(absl::FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const = 0;
 };
+
+// Whether anything would be taken that is somebody's, but of turns that wait here as well.
+inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
+  bool takes = false;
+  held.Walk(ask.lack, [&takes](const HeldVictim& victim) {
+    takes = victim.tier == HeldTier::kHeld;
+    return !takes;
+  });
+  return takes;
+}
 
 // Answers how long such a request must have waited [s] to be let in, as things are now: at most ask.waited_s is now;
 // infinity is not as things are. What lacks more, needs more and has waited no longer must not be let in sooner. It is
@@ -68,6 +82,21 @@ template <class G>
 concept DoorGate = GatePolicy<G> && requires(const G& g, const GateAsk& ask) {
   { g.Door() } -> std::same_as<GateDoor>;
   { g.PrefillSeconds(ask) } -> std::same_as<double>;
+};
+
+// What an engine has done since it was told last.
+struct GateSigns {
+  double use = 0;   // share of its blocks that requests use
+  double hits = 1;  // of the tokens of prompts that began to run, the share that was cached
+  std::int64_t running = 0;  // requests
+};
+
+// Optional: a number that the gate goes by and that moves as the engine does, such as a window. The scheduler keeps it,
+// so that a gate is a value all the same: asked so often [s; 0: never] what it becomes, and shown it in each ask.
+template <class G>
+concept ToldGate = GatePolicy<G> && requires(const G& g, double state, const GateSigns& signs) {
+  { g.Told(state, signs) } -> std::same_as<double>;
+  { g.TellEvery() } -> std::same_as<double>;
 };
 
 }  // namespace takt

@@ -42,7 +42,7 @@ struct Price {
       if (!IsOwn(ask, victim.held) && !(waits && ask.stuck)) loss += ValueOf(victim, ask.now);
       return true;
     });
-    if (!(loss * n >= right)) return 0;
+    if (!(loss > 0 && loss * n >= right)) return 0;  // what costs nobody anything needs no worth
     return right > 0 ? Rounded(wait_s * (loss * n / right - 1)) : kNotNow;
   }
 

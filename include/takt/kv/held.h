@@ -20,18 +20,19 @@ struct Held {
   TimePoint since = {};         // end of the last turn that used them
   std::int32_t tokens = 0;      // of the context, up to the end of these blocks
   std::int32_t block_tokens = 16;  // tokens of a block
+  std::int32_t context = 0;  // tokens of the workflow's context when that turn ended; 0: not known, or shared
 };
 
 // Answers: what is one of these blocks worth? The smallest value goes first, the longest unused among equals. As the
-// tail of a holding shrinks, the value of what is its tail then must not rise.
+// tail of a holding shrinks, the value of what is its tail then must not rise, but where its list changes.
 template <class P>
 concept RetentionPolicy = requires(const P& p, const Held& held, TimePoint now) {
   { p.Value(held, now) } -> std::same_as<double>;
 };
 
 // Optional: lists (0 .. kLists - 1) within which the order of age is taken for the order of value, so that a victim is
-// found by a look at their heads. A list must not depend on time, and may only fall as the tail shrinks. Without them
-// every victim costs a look at all holdings.
+// found by a look at their heads. A list must not depend on time, and as the tail shrinks one that it has left must
+// not come again. Without them every victim costs a look at all holdings.
 template <class P>
 concept ListedRetention = RetentionPolicy<P> && requires(const P& p, const Held& held) {
   { p.List(held) } -> std::same_as<std::size_t>;
@@ -64,6 +65,7 @@ struct Holding {
   std::int32_t uses = 0;       // turns
   TimePoint since = {};        // end of the last one
   bool awaited = false;        // its next turn waits here
+  bool in_use = false;         // a request that runs uses it to its end
 
   friend bool operator==(const Holding&, const Holding&) = default;
 };

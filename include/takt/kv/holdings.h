@@ -300,7 +300,17 @@ class BasicHoldings {
 
  private:
   static constexpr std::size_t kNone = SIZE_MAX;
-  static constexpr bool kListed = ListedRetention<Policy>;
+
+  // Of the optional hooks, those that the policy has: a type has them or not, a policy chosen at run time says so.
+  bool Listed() const {
+    if constexpr (requires { policy_.listed(); }) return policy_.listed();
+    return ListedRetention<Policy>;
+  }
+  bool Awaits() const {
+    if constexpr (requires { policy_.awaits(); }) return policy_.awaits();
+    return AwaitedRetention<Policy>;
+  }
+
   static constexpr std::size_t kMostParts = 8;  // of a node, as it falls from list to list; more may allocate
 
   struct Chunk {
@@ -657,14 +667,16 @@ class BasicHoldings {
   std::size_t LineOf(const Node& node, std::int32_t end) const {
     const HeldTier tier = TierOf(node);
     if (tier != HeldTier::kHeld) return tier == HeldTier::kDead ? 0 : kAwaitedLine;
-    if constexpr (kListed) return 1 + std::min(policy_.List(HeldOf(node, end)), kLists - 1);
+    if constexpr (ListedRetention<Policy>) {
+      if (Listed()) return 1 + std::min(policy_.List(HeldOf(node, end)), kLists - 1);
+    }
     return 1;
   }
   double ValueOf(const Node& node, std::int32_t end) const {
     const HeldTier tier = TierOf(node);
     if (tier == HeldTier::kDead) return 0;
     if constexpr (AwaitedRetention<Policy>) {
-      if (tier == HeldTier::kAwaited) return policy_.AwaitedValue(HeldOf(node, end));
+      if (tier == HeldTier::kAwaited && Awaits()) return policy_.AwaitedValue(HeldOf(node, end));
     }
     return policy_.Value(HeldOf(node, end), now_);
   }
@@ -740,7 +752,7 @@ class BasicHoldings {
   }
 
   // Whether the policy's lists are in no order, so that all nodes are looked at.
-  static constexpr bool Scanned(std::size_t line) { return !kListed && line == 1; }
+  bool Scanned(std::size_t line) const { return line == 1 && !Listed(); }
 
   void FindHead(std::size_t i) {
     if (!Has(filled_, i)) next_[i] = kNoSlot;
@@ -789,7 +801,7 @@ class BasicHoldings {
 
   // How much of a node is left where its tail would leave the line.
   std::int32_t EndInLine(const Node& node, std::int32_t end, std::size_t line) const {
-    if (!kListed || line == 0 || line == kAwaitedLine || LineOf(node, node.first + 1) == line) return node.first;
+    if (!Listed() || line == 0 || line == kAwaitedLine || LineOf(node, node.first + 1) == line) return node.first;
     std::int32_t out = node.first + 1;  // an end that is not in the line; `end` is
     while (end - out > 1) {
       const std::int32_t middle = out + (end - out) / 2;

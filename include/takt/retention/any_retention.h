@@ -12,6 +12,7 @@
 #include "takt/kv/held.h"
 #include "takt/model/return_curve.h"
 #include "takt/retention/lru.h"
+#include "takt/retention/next_uses.h"
 
 namespace takt {
 
@@ -41,9 +42,8 @@ class AnyRetention {
   double AwaitedValue(const Held& held) const { return policy_->AwaitedValue(held); }
 
   // From here on it goes by these, where it goes by any; they must outlive it.
-  void Read(const ReturnCurves* curves) {
-    if (std::shared_ptr<const Base> bound = policy_->Reads(curves)) policy_ = std::move(bound);
-  }
+  void Read(const ReturnCurves* curves) { Bind(policy_->Reads(curves)); }
+  void Read(const NextUses* next_uses) { Bind(policy_->Reads(next_uses)); }
 
  private:
   struct Base {
@@ -51,7 +51,8 @@ class AnyRetention {
     virtual double Value(const Held&, TimePoint) const = 0;
     virtual std::size_t List(const Held&) const = 0;
     virtual double AwaitedValue(const Held&) const = 0;
-    virtual std::shared_ptr<const Base> Reads(const ReturnCurves*) const = 0;
+    virtual std::shared_ptr<const Base> Reads(const ReturnCurves*) const = 0;  // null: it reads none
+    virtual std::shared_ptr<const Base> Reads(const NextUses*) const = 0;
   };
   template <class P>
   struct Inside final : Base {
@@ -73,8 +74,20 @@ class AnyRetention {
       }
       return nullptr;
     }
+    std::shared_ptr<const Base> Reads(const NextUses* next_uses) const override {
+      if constexpr (requires(P& p) { p.next_uses = next_uses; }) {
+        P bound = policy;
+        bound.next_uses = next_uses;
+        return std::make_shared<const Inside>(std::move(bound));
+      }
+      return nullptr;
+    }
     P policy;
   };
+
+  void Bind(std::shared_ptr<const Base> bound) {
+    if (bound != nullptr) policy_ = std::move(bound);
+  }
 
   std::shared_ptr<const Base> policy_;
   std::string spec_;
