@@ -311,6 +311,11 @@ class BasicScheduler {
     TimePoint vain_at = {};
     TimePoint ask_at = kNever;  // when the gate may let in one of them
     bool stuck = false;  // GateAsk::stuck
+    // For a gate that is told how the engine fares: what it has answered, when it is told again, and since then.
+    double state = 0;
+    TimePoint tell_at = {};
+    double prompt_tokens = 0, cached_tokens = 0;  // of requests that began to run
+    double hits = 1;  // share, as it was told last
     // Of this plan: what lacks, and needs, at least so much is refused unless it has waited for `until_s`.
     std::int32_t lack = 0, need = 0;
     double until_s = 0;
@@ -497,6 +502,7 @@ class BasicScheduler {
   bool LetsIn(Record& record, std::int32_t need, std::int32_t start);
   Slot Elder();
   void AdmitThroughGate();
+  void TellGate();
   TimePoint AskGateAt() const;
 
   // ---- scheduler/oracle.h

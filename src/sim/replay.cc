@@ -231,7 +231,7 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
   return figures;
 }
 
-// `make_scheduler(instance)`: a status or a scheduler.
+// `make_scheduler(instance, next uses)`: a status or a scheduler.
 template <class Scheduler, class MakeScheduler>
 absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options, MakeScheduler make_scheduler) {
   const Costs costs = CostsOf(options);
@@ -241,7 +241,7 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
   around.tell_turns = options.retention != nullptr;
   VirtualCluster<Scheduler> cluster(workload, options.estimates, options.seed, std::move(around));
   for (std::int32_t i = 0; i < options.instance_count(); ++i) {
-    absl::StatusOr<Scheduler> scheduler = make_scheduler(i);
+    absl::StatusOr<Scheduler> scheduler = make_scheduler(i, cluster.next_uses());
     if (!scheduler.ok()) return scheduler.status();
     VirtualEngineOptions engine = options.engine;
     engine.model = workload.ModelIndex(options.profile_of(i).model);
@@ -383,15 +383,18 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     return absl::InvalidArgumentError(
         fmt::format("rate_scale is {}: the last arrival would be beyond 10^9 s", options.cluster.rate_scale));
   }
-  return Run<Scheduler>(workload, options, [&](std::int32_t instance) -> absl::StatusOr<Scheduler> {
-    const EnginePace pace = PaceOf(options, instance);
-    absl::StatusOr<Scheduler> scheduler =
-        Scheduler::Create(SchedulerOptionsOf(options, instance), options.policy(pace), options.pause(pace.memory));
-    if (!scheduler.ok() || options.retention == nullptr) return scheduler;
-    const AnyGate gate = options.gate != nullptr ? options.gate(pace.prefill) : AnyGate();
-    if (absl::Status set = scheduler->SetRetention(options.retention(pace.prefill), gate); !set.ok()) return set;
-    return scheduler;
-  });
+  return Run<Scheduler>(
+      workload, options, [&](std::int32_t instance, const NextUses& next_uses) -> absl::StatusOr<Scheduler> {
+        const EnginePace pace = PaceOf(options, instance);
+        absl::StatusOr<Scheduler> scheduler =
+            Scheduler::Create(SchedulerOptionsOf(options, instance), options.policy(pace), options.pause(pace.memory));
+        if (!scheduler.ok() || options.retention == nullptr) return scheduler;
+        const AnyGate gate = options.gate != nullptr ? options.gate(pace.prefill) : AnyGate();
+        AnyRetention retention = options.retention(pace.prefill);
+        retention.Read(&next_uses);
+        if (absl::Status set = scheduler->SetRetention(retention, gate); !set.ok()) return set;
+        return scheduler;
+      });
 }
 
 absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options) {

@@ -215,7 +215,13 @@ class BasicHoldings {
     const Slot h = FindHolding(workflow, branch);
     if (h == kNoSlot) return {};
     const Record& r = holdings_[h];
-    Holding holding = {TokensOf(nodes_[r.tip], nodes_[r.tip].end), 0, r.its_class, r.uses, r.since, r.awaited};
+    Holding holding = {TokensOf(nodes_[r.tip], nodes_[r.tip].end),
+                       0,
+                       r.its_class,
+                       r.uses,
+                       r.since,
+                       r.awaited,
+                       nodes_[r.tip].references > 0};
     Slot n = r.tip;
     holding.own_from = holding.tokens;
     for (; n != kNoSlot && nodes_[n].holders == 1; n = nodes_[n].parent) {
@@ -241,7 +247,8 @@ class BasicHoldings {
       const Record& r = holdings_[h];
       if (r.tip == kNoSlot) continue;
       tell(r.workflow, r.branch,
-           Holding{TokensOf(nodes_[r.tip], nodes_[r.tip].end), 0, r.its_class, r.uses, r.since, r.awaited});
+           Holding{TokensOf(nodes_[r.tip], nodes_[r.tip].end), 0, r.its_class, r.uses, r.since, r.awaited,
+                   nodes_[r.tip].references > 0});
     }
   }
 
@@ -353,6 +360,7 @@ class BasicHoldings {
     Slot tip = kNoSlot;
     std::uint32_t its_class = 0;
     std::int32_t uses = 0;
+    std::int32_t tokens = 0;  // of its context, when its last turn ended
     TimePoint since = {};
     bool awaited = false;
     AgeLink tips = {}, branches = {};  // of its tip, of its workflow
@@ -618,6 +626,7 @@ class BasicHoldings {
     record.tip = tip;
     record.awaited = false;
     record.its_class = turn.its_class;
+    record.tokens = TokensOf(nodes_[tip], nodes_[tip].end);
     record.since = now;
     ++record.uses;
     CountPath(h, 1);
@@ -658,6 +667,7 @@ class BasicHoldings {
     held.branch = record.branch;
     held.its_class = record.its_class;
     held.uses = record.uses;
+    held.context = record.tokens;
     return held;
   }
   static HeldTier TierOf(const Node& node) {

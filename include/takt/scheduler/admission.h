@@ -279,6 +279,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Admit(Slot slot, std::int32_t start, std::int32_t tokens) {
   Record& record = table_[slot];
   stats_.tokens_cached += static_cast<std::uint64_t>(std::max(start - record.computed, 0));
+  held_.prompt_tokens += record.known, held_.cached_tokens += start;
   const std::uint32_t lane = AddRow(slot, start, RowState::kUnsteady);
   Emit(lane, tokens, 0, static_cast<std::uint16_t>(running_[lane].prefilling ? PlanEntry::kPrefill : 0));
 }

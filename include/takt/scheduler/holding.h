@@ -169,7 +169,11 @@ GateAsk BasicScheduler<Policy, Pause>::AskFor(const Record& record, std::int32_t
           .cached = start,
           .waited_s = std::max(ToSeconds(now_ - r.arrival), 0.0),
           .delayed = static_cast<std::int64_t>(queue_.size()) + counts_.rows,
+          .running = counts_.rows,
+          .used = kv_.ledger.used(),
           .total = kv_.ledger.total(),
+          .hits = held_.prompt_tokens > 0 ? held_.cached_tokens / held_.prompt_tokens : held_.hits,
+          .state = held_.state,
           .stuck = held_.stuck,
           .now = now_};
 }
@@ -218,6 +222,7 @@ Slot BasicScheduler<Policy, Pause>::Elder() {
 // As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over, however many.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
+  TellGate();
   const Slot elder = Elder();
   if (elder == kNoSlot && held_.in_vain && held_.vain_changes == held_.changes && now_ < held_.ask_at &&
       now_ - held_.vain_at < std::chrono::milliseconds(50)) {
@@ -277,6 +282,20 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
   held_.in_vain = true;
   held_.vain_changes = held_.changes;
   held_.vain_at = now_;
+}
+
+// A gate that moves with how the engine fares hears of it.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::TellGate() {
+  const double every_s = held_.gate.TellEvery();
+  if (!(every_s > 0) || now_ < held_.tell_at) return;
+  if (held_.prompt_tokens > 0) held_.hits = held_.cached_tokens / held_.prompt_tokens;
+  const double total = std::max(kv_.ledger.total(), 1);
+  const double state = held_.gate.Told(held_.state, {kv_.ledger.used() / total, held_.hits, counts_.rows});
+  if (state != held_.state) ++held_.changes;
+  held_.state = state;
+  held_.tell_at = now_ + FromSeconds(std::min(every_s, kMostWait));
+  held_.prompt_tokens = held_.cached_tokens = 0;
 }
 
 // When the gate may let in what it has refused.

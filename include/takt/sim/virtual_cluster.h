@@ -19,6 +19,7 @@
 #include "takt/sim/metrics.h"
 #include "takt/sim/virtual_engine.h"
 #include "takt/sim/virtual_options.h"
+#include "takt/retention/next_uses.h"
 #include "takt/sim/workload_progress.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
@@ -49,6 +50,8 @@ class VirtualCluster {
 
   bool stalled() const { return stalled_; }
   void NoteGated();
+  // When workflows come back, as far as it is settled: for the clairvoyants among retention policies.
+  const NextUses& next_uses() const { return *next_uses_; }
   TimePoint now() const { return now_; }
   const VirtualRequests& requests() const { return requests_; }
   const std::vector<WorkflowRecord>& workflows() const { return progress_.workflows(); }
@@ -134,6 +137,7 @@ class VirtualCluster {
   std::vector<Timer> timers_;  // a heap
   std::uint64_t timers_set_ = 0;
   std::size_t next_workflow_ = 0;
+  std::unique_ptr<NextUses> next_uses_ = std::make_unique<NextUses>();  // which schedulers refer to
   std::vector<std::uint64_t> prefix_;  // of the call that is being made
   std::vector<TimePoint> next_;  // by instance: its step's end, or when it wants to be asked again
   std::vector<std::uint32_t> touched_;  // instances that something has been told since they last started
@@ -360,6 +364,9 @@ void VirtualCluster<Scheduler>::StartWorkflow(std::uint32_t index) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
   const Duration delay = CallOf(call).delay;
+  if (options_.tell_turns) {
+    next_uses_->Set(WorkloadProgress::IdOf(requests_.records[call].workflow), CallOf(call).branch, now_ + delay);
+  }
   if (delay > Duration::zero()) {
     At(now_ + delay, Timed::kCall, call);
   } else {
