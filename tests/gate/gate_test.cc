@@ -117,7 +117,8 @@ TEST_CASE("price: the loss of all that are delayed, against what is short of wha
   CHECK(price.LetsInAfter(Crowd(Ask(8, 4), 50), order) == Approx(900));          // 2 = 1/2 (1 + 900/300)
   CHECK(price.LetsInAfter(Crowd(Ask(4, 4), 50), order) == Approx(300));          // 2 = 1 + 300/300
   CHECK(price.LetsInAfter(Crowd(Ask(8, 2), 50), order) == Approx(300 * 3.0));    // 1 = 1/4 (1 + 900/300)
-  CHECK(price.LetsInAfter(Crowd(Ask(4, 4), 0), order) == 0);                     // it is one itself
+  CHECK(Price{.kappa = 0.01, .value = kFlat}.LetsInAfter(Crowd(Ask(4, 4), 0), order) ==
+        Approx(900));  // it is one itself
   CHECK(Price{.kappa = 2, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == Approx(300));
   CHECK(Price{.wait_s = 10, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == Approx(30));
   CHECK(Price{.kappa = 0, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == kNotNow);
@@ -268,6 +269,13 @@ TEST_CASE("concur: active is what runs, and what was here of late and does not w
   CHECK(gate.LetsInAfter(ask, order) == 0);
   ask.state = 5.9;
   CHECK(gate.LetsInAfter(ask, order) == kNotNow);
+  CHECK(Concur{.idle_s = 10}.LetsInAfter(ask, order) == 0);  // the first has been away for so long: 4
+  ask.state = 3.9;
+  CHECK(Concur{.idle_s = 10}.LetsInAfter(ask, order) == kNotNow);
+  ask.state = 4;
+  CHECK(Concur{.idle_s = 10}.LetsInAfter(ask, order) == 0);
+  CHECK(Concur{.idle_s = 10.1}.LetsInAfter(ask, order) == kNotNow);
+  ask.state = 5.9;
   ask.now = At(101);  // the fourth has been away for a minute
   CHECK(gate.LetsInAfter(ask, order) == 0);
 }
@@ -282,6 +290,8 @@ TEST_CASE("concur: without a window, by what is now") {
   ask.used = 50;
   CHECK(gate.LetsInAfter(ask, order) == 0);
   ask.used = 51, ask.hits = 0.5;
+  CHECK(gate.LetsInAfter(ask, order) == 0);
+  ask.hits = 0.4, ask.stuck = true;
   CHECK(gate.LetsInAfter(ask, order) == 0);
 }
 
@@ -325,7 +335,7 @@ FakeOrder AnyOrder(Random& random, const HoldValue* sorted) {
   const auto first = static_cast<std::ptrdiff_t>(order.victims.size());
   some(HeldTier::kHeld);
   if (sorted != nullptr) {
-    std::stable_sort(order.victims.begin() + first, order.victims.end(), [&](const auto& a, const auto& b) {
+    std::sort(order.victims.begin() + first, order.victims.end(), [&](const auto& a, const auto& b) {
       return sorted->Value(a.held, At(100)) < sorted->Value(b.held, At(100));
     });
   }
