@@ -350,7 +350,9 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
       const std::int32_t tokens = kBlocks * kBlockTokens;
       auto own = static_cast<std::int32_t>(path.size());
       while (own > 0 && shadow.chunks[path[static_cast<std::size_t>(own - 1)]].holders.size() == 1) --own;
-      expected = {static_cast<std::int32_t>(path.size()) * tokens, own * tokens, its_class, uses, since, awaited};
+      const bool in_use = !path.empty() && shadow.chunks[path.back()].references > 0;
+      expected = {
+          static_cast<std::int32_t>(path.size()) * tokens, own * tokens, its_class, uses, since, awaited, in_use};
     }
     REQUIRE(holdings.Find({branch.first}, branch.second) == expected);
   }
