@@ -1021,6 +1021,7 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
       LeaveQueue(life);
       if (life.arrived > 0) life.computed = scheduler.Explain(p.request).computed.value;
       life.arrived = 0;
+      life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));  // it was let in to so many
       life.in_lane = true;
       life.counting = false;
       life.steps = 0;

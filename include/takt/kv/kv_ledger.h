@@ -38,6 +38,7 @@ class KvLedger {
   std::int32_t total() const { return total_; }
   std::int32_t block_tokens() const { return block_tokens_; }
   std::int32_t used() const { return private_ + cache_.referenced(); }
+  std::int32_t shared() const { return cache_.referenced(); }  // of these, blocks of prefix chunks
   std::int32_t free() const { return total_ - used(); }
   std::int32_t cpu_free() const { return cpu_total_ - cpu_used_; }
 
