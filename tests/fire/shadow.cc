@@ -645,6 +645,7 @@ void Shadow::Enqueue(Life& life) {
   life.joined_in = last_step_;
   life.key = KeyOf(life);
   if (policy_.hooks().groups && !life.promoted()) JoinGroup(life);
+  life.group_key = GroupKeyOf(life);
   if (const AgingOptions* aging = policy_.aging()) {
     life.counting = !life.promoted() && (aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run);
     life.counted_from = ++counted_;
