@@ -552,7 +552,8 @@ void World::Drain() {
     if (plans < 0) return shadow_.Violate("what lives does not end");
     Compare(1);
     shadow_.CheckEmpty(*scheduler_);
-    if (plans > 2 * fresh) shadow_.Violate(fmt::format("drains in {} plans, and afresh in {}", plans, fresh));
+    // Strict ranks leave memory idle behind a first that needs much of it, and afresh another may be the first.
+    if (plans > 3 * fresh) shadow_.Violate(fmt::format("drains in {} plans, and afresh in {}", plans, fresh));
   } catch (const Broken& broken) {
     shadow_.Violate(broken.what());
   }

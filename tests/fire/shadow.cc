@@ -645,6 +645,7 @@ void Shadow::Enqueue(Life& life) {
   life.joined_in = last_step_;
   life.key = KeyOf(life);
   if (policy_.hooks().groups && !life.promoted()) JoinGroup(life);
+  life.group_key = GroupKeyOf(life);
   if (const AgingOptions* aging = policy_.aging()) {
     life.counting = !life.promoted() && (aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run);
     life.counted_from = ++counted_;
@@ -1021,6 +1022,7 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
       LeaveQueue(life);
       if (life.arrived > 0) life.computed = scheduler.Explain(p.request).computed.value;
       life.arrived = 0;
+      life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));  // it was let in to so many
       life.in_lane = true;
       life.counting = false;
       life.steps = 0;

@@ -225,6 +225,12 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
     if (admitted + 1 > window) return;
   }
   Bar bar = BarOf(*head, left, limits);
+  // It waited for memory, perhaps, until one that went on with its own took the last adapter.
+  const bool took_adapter = std::ranges::any_of(unreleased_, [&](RequestId id) {
+    const Life& life = Of(id);
+    return life.picked_in == last_step_ && life.went_on && life.state.request.adapter;
+  });
+  if (bar == Bar::kAdapter && took_adapter) return;
   const bool passes = PassedOver(bar);
   bool overtaken = false;  // so often, perhaps, that nobody else gets an adapter before
   if (passes) {

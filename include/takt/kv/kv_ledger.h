@@ -61,7 +61,9 @@ class KvLedger {
 
   std::int32_t total() const { return total_; }
   std::int32_t block_tokens() const { return block_tokens_; }
-  std::int32_t used() const { return private_ + referenced(); }
+  std::int32_t used() const { return private_ + shared(); }
+  // Of these, blocks of prefix chunks.
+  std::int32_t shared() const { return holdings_ != nullptr ? holdings_->referenced() : cache_.referenced(); }
   std::int32_t free() const { return total_ - used(); }
   std::int32_t idle() const { return holdings_ != nullptr ? holdings_->idle() : cache_.idle(); }
   std::int32_t cpu_free() const { return cpu_total_ - cpu_used_; }
@@ -135,8 +137,6 @@ class KvLedger {
   }
 
  private:
-  std::int32_t referenced() const { return holdings_ != nullptr ? holdings_->referenced() : cache_.referenced(); }
-
   // Memory in use and memory kept for idle prefixes must not exceed the cache.
   void Trim() {
     if (holdings_ != nullptr) {

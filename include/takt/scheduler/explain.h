@@ -99,7 +99,8 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
     if (use.used > use.total) return "the KV cache is overcommitted";
     if (use.cpu_used.value != cpu) return "the host's memory is miscounted";
     if (use.cpu_used > use.cpu_total) return "the host's memory is overcommitted";
-    if (blocks > use.used.value || (shared == 0 && blocks != use.used.value)) return "KV blocks are miscounted";
+    if (blocks + kv_.ledger.shared() != use.used.value) return "KV blocks are miscounted";
+    if (shared < kv_.ledger.shared()) return "prefix chunks are referred to that nobody uses";
   }
   std::int64_t entries = 0;
   for (const internal::Step& s : steps_.steps()) entries += s.in_flight ? std::ssize(s.plan.run) : 0;

@@ -142,7 +142,8 @@ bool BasicScheduler<Policy, Pause>::Reclaim(Slot spared, bool waiting) {
   RankHolders();
   return kept_.DropWorst(spared, waiting, [this](Slot slot) {
     Record& record = table_[slot];
-    if (record.blocks == 0 || record.lane != kNoLane) return false;  // it has got a lane since, or has ended
+    // It has got a lane since, or has ended, and somebody reads its KV, perhaps.
+    if (record.blocks == 0 || record.lane != kNoLane || record.transit != Transit::kNone) return false;
     ++stats_.kv_reclaimed;
     FreeKv(record);
     NoteJoined(slot);  // it would start elsewhere, and a chunk from there may fit
