@@ -24,6 +24,8 @@
 #include "takt/base/time_heap.h"
 #include "takt/config.h"
 #include "takt/fwd.h"
+#include "takt/gate/any_gate.h"
+#include "takt/learning/return_times.h"
 #include "takt/model/event.h"
 #include "takt/model/fault.h"
 #include "takt/model/step.h"
@@ -153,6 +155,14 @@ class BasicScheduler {
   // where the policy is chosen at run time.
   void ChangePolicy(const Policy& policy, TimePoint now)
     requires std::same_as<Policy, AnyPolicy>;
+
+  // From here on what turns of workflows leave in the prefix cache is held by this policy, told by TurnEnded and
+  // WorkflowEnded, and what would take it asks this gate. InvalidArgument: without kLedger and prefix_cache;
+  // FailedPrecondition: a request has arrived before.
+  absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
+                            const ReturnTimesOptions& times = {});
+  // What it has learnt of how long workflows stay away; null without retention.
+  const ReturnTimes* return_times() const { return held_.times.get(); }
 
   const StepPlan& Plan(TimePoint now, const StepLimits& limits);
 
@@ -286,6 +296,35 @@ class BasicScheduler {
     std::int32_t asks_left = 0;  // of an oracle, in searches for any that fits
   };
 
+  // KV that is held for workflows which will come back, and who is let in beside it.
+  struct HeldKv {
+    std::unique_ptr<ReturnTimes> times;  // null: no retention was set
+    AnyGate gate;
+    GateDoor door;
+    TimePoint next_door = kUnset;  // not before then is anything let in by the door's share
+    TimePoint oldest = kNever;  // nothing that waits arrived before
+    Slot elder = kNoSlot;  // that is let in by the door's share right now
+    std::uint64_t changes = 0;  // times at which the gate may have come to answer otherwise
+    // Of the last search: it found none that the gate lets in, though all were asked.
+    bool in_vain = false;
+    std::uint64_t vain_changes = 0;
+    TimePoint vain_at = {};
+    TimePoint ask_at = kNever;  // when the gate may let in one of them
+    bool stuck = false;  // GateAsk::stuck
+    // For a gate that is told how the engine fares: what it has answered, when it is told again, and since then.
+    double state = 0;
+    TimePoint tell_at = {};
+    double prompt_tokens = 0, cached_tokens = 0;  // of requests that began to run
+    double hits = 1;  // share, as it was told last
+    // Of this plan: what lacks, and needs, at least so much is refused unless it has waited for `until_s`.
+    std::int32_t lack = 0, need = 0;
+    double until_s = 0;
+    bool refused = false;
+    // When what waits was last looked up in the cache.
+    TimePoint looked_up = {};
+    std::uint64_t lost = 0;  // Holdings::awaited_lost then
+  };
+
   // A row that runs, in the order in which rows give way.
   struct Victim {
     bool preemptible = true;
@@ -339,6 +378,8 @@ class BasicScheduler {
   void Handle(const KvArrived& e, TimePoint now);
   void Handle(const KvLost& e, TimePoint now);
   void Handle(const KvPinned& e, TimePoint now);
+  void Handle(const TurnEnded& e, TimePoint now);
+  void Handle(const WorkflowEnded& e, TimePoint now);
   void LoseKv(Slot slot, std::int32_t from);
 
   // ---- scheduler/lives.h
@@ -448,6 +489,22 @@ class BasicScheduler {
   void SwapIn(Slot slot, std::int32_t blocks);
   void Admit(Slot slot, std::int32_t start, std::int32_t tokens);
 
+  // ---- scheduler/holding.h
+  static constexpr double kMostWait = 1e9;  // [s]
+  bool Holds() const { return held_.times != nullptr; }
+  static std::uint64_t GapOf(WorkflowId workflow, std::uint64_t branch);
+  HeldTurn TurnOf(const Record& record) const;
+  void TurnBegins(const Record& record);
+  void TurnNotAwaited(const Record& record);
+  void TurnReleased(const Record& record);
+  void LookUpHits();
+  GateAsk AskFor(const Record& record, std::int32_t need, std::int32_t start) const;
+  bool LetsIn(Record& record, std::int32_t need, std::int32_t start);
+  Slot Elder();
+  void AdmitThroughGate();
+  void TellGate();
+  TimePoint AskGateAt() const;
+
   // ---- scheduler/oracle.h
   std::int32_t CachedOf(Slot slot, std::span<const Slot> next);
   void Wish(Slot slot, const internal::Candidate& candidate, std::int32_t blocks);
@@ -487,6 +544,7 @@ class BasicScheduler {
   internal::RankQueue<Policy> queue_;
   Pause pause_;
   KvSource kv_;
+  HeldKv held_;
   internal::Owner owner_;
   internal::FaultLog faults_;
   StepId result_of_ = {};  // whose result was read last
@@ -520,6 +578,7 @@ class BasicScheduler {
 #include "takt/scheduler/displacing.h"
 #include "takt/scheduler/events.h"
 #include "takt/scheduler/explain.h"
+#include "takt/scheduler/holding.h"
 #include "takt/scheduler/idle.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/lives.h"

@@ -52,8 +52,9 @@ struct LogPolicy {
   std::string policy;  // as in LogStart
 };
 // All that is no plan and no commit. A place in it is a number of the log's format.
-using LoggedEvent = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone,
-                                 KvFreed, LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned>;
+using LoggedEvent =
+    std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone, KvFreed,
+                 LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned, TurnEnded, WorkflowEnded>;
 
 struct LogEvent {
   TimePoint now{};

@@ -632,11 +632,11 @@ absl::Status CheckClusterPlan(const ClusterProblem& problem, const ClusterPlan& 
     expect(!(rate > 0) || replicas[i] >= problem.models[i].min_replicas, "too few replicas", problem.models[i].name);
   }
 
-  struct Held {
+  struct OnServer {
     std::size_t gpu_class;
     int free;
   };
-  std::vector<Held> servers;
+  std::vector<OnServer> servers;
   for (std::size_t k = 0; k < problem.classes.size(); ++k) {
     for (const GpuServers& s : problem.classes[k].servers) servers.insert(servers.end(), At(s.servers), {k, s.gpus});
   }
@@ -647,7 +647,7 @@ absl::Status CheckClusterPlan(const ClusterProblem& problem, const ClusterPlan& 
                        g.stage >= 0 && g.stage < problem.types[At(g.type)].pp;
     expect(known && placed.insert({g.type, g.replica, g.stage}).second, "a group that is none, or placed twice", "");
     if (!known) continue;
-    Held& server = servers[At(g.server)];
+    OnServer& server = servers[At(g.server)];
     const ReplicaType& type = problem.types[At(g.type)];
     server.free -= type.tp;
     expect(server.free >= 0 && server.gpu_class == At(type.gpu_class), "a server that does not hold it", type.name);

@@ -17,16 +17,19 @@
 #include "takt/policy/footprint.h"
 #include "takt/policy/hrrn.h"
 #include "takt/policy/justitia.h"
+#include "takt/policy/lpm.h"
 #include "takt/policy/ltr.h"
 #include "takt/policy/memory_integral.h"
 #include "takt/policy/mlfq.h"
 #include "takt/base/spec.h"
+#include "takt/policy/prefix_then_workflow.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/sagesched.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/slo_groups.h"
 #include "takt/policy/stage_depth.h"
 #include "takt/policy/stjf.h"
+#include "takt/policy/uncached.h"
 #include "takt/policy/uniboost.h"
 #include "takt/policy/urgency.h"
 #include "takt/policy/workflow_fcfs.h"
@@ -60,6 +63,9 @@ void ForEachPolicy(V&& visit) {
   visit(Autellix{}, "calls of the workflow that was served least first, by queues with quanta (Autellix)");
   visit(AgentPriority{}, "agents in a learnt order, by how much work remains behind them (Kairos)");
   visit(StageDepth{}, "fewest stages left of the workflow first (Ayo)");
+  visit(Uncached{}, "least prefill first, of what is not cached: takt's for agents");
+  visit(Lpm{}, "longest cached prefix first (SGLang)");
+  visit(PrefixThenWorkflow{}, "what finds KV of its workflow first, then by the workflow's arrival (Continuum)");
 }
 
 using internal::Call;
@@ -166,6 +172,9 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
     }
     if constexpr (requires { policy.set_pace(StepPace{}); }) {
       if (pace != nullptr) policy.set_pace(pace->steps);
+    }
+    if constexpr (requires { policy.beta_ns; }) {
+      if (pace != nullptr) policy.alpha_ms = pace->prefill.alpha_ms, policy.beta_ns = pace->prefill.beta_ns;
     }
     absl::Status status = internal::SetOwn("policy", spec, policy, call->options);
     for (std::size_t i = 0; status.ok() && i < options.size(); ++i) {

@@ -38,7 +38,7 @@ TAKT_FIELDS(WorkAfter, calls, prompt_tokens, output_tokens, kv_steps, path_token
 TAKT_FIELDS(NextCall, tool, after, returned, duration)
 TAKT_FIELDS(Request, id, workflow, stage, agent, tenant, adapter, arrival, workflow_arrival, deadline, expires_at,
             prompt_tokens, max_output_tokens, sequences, priority, chunkable, preemptible, output_tokens,
-            workflow_tokens_left, after, prefix, next_call, compute, scores, session)
+            workflow_tokens_left, after, prefix, next_call, compute, scores, session, branch)
 
 TAKT_FIELDS(Arrived, request)
 TAKT_FIELDS(Revised, request, output_tokens, workflow_tokens_left, after, deadline, expires_at, priority, sequences,
@@ -54,6 +54,8 @@ TAKT_FIELDS(NotReady, request)
 TAKT_FIELDS(KvArrived, request, computed)
 TAKT_FIELDS(KvLost, request, from)
 TAKT_FIELDS(KvPinned, request)
+TAKT_FIELDS(TurnEnded, workflow, branch, why, tool)
+TAKT_FIELDS(WorkflowEnded, workflow, cancelled)
 TAKT_FIELDS(LogPolicy, policy)
 TAKT_NO_FIELDS(Drain)
 TAKT_FIELDS(Epoch, agent_ranks, alpha)

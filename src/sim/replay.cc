@@ -27,7 +27,10 @@ namespace {
 EnginePace PaceOf(const ReplayOptions& options, std::int32_t instance) {
   constexpr std::int64_t kBatch = 32, kContext = 1024;
   const std::int64_t chunk = std::min(options.engine.limits.tokens.value, options.engine.limits.prefill_tokens.value);
-  return EnginePace::From(options.profile_of(instance).cost, kBatch, kContext, std::clamp<std::int64_t>(chunk, 1, 512));
+  const CostModel& cost = options.profile_of(instance).cost;
+  EnginePace pace = EnginePace::From(cost, kBatch, kContext, std::clamp<std::int64_t>(chunk, 1, 512));
+  pace.prefill = PrefillPace::From(cost, std::clamp<std::int64_t>(chunk, 1, 1 << 16));
+  return pace;
 }
 
 std::int64_t KvTokens(const ReplayOptions& options, std::int32_t instance) {
@@ -203,8 +206,13 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
   SessionFigures figures;
   std::int64_t tokens = 0, cached = 0;
   double seconds = 0, least_seconds = 0;
+  std::vector<double> waits;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const RequestRecord& r = records[i];
+    const bool waits_still = r.gated && r.first_step == kNever;
+    if (waits_still || (r.gated && window.contains(r.first_step))) {
+      waits.push_back(ToSeconds((waits_still ? window.until : r.first_step) - r.arrival));
+    }
     figures.turns += r.outcome == Outcome::kCompleted && window.contains(r.end) ? 1 : 0;
     if (!window.contains(r.first_step)) continue;
     const PrefillTime& time = times[r.instance];
@@ -217,21 +225,23 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
   for (const WorkflowRecord& w : workflows) {
     figures.sessions += w.outcome == Outcome::kCompleted && window.contains(w.end) ? 1 : 0;
   }
+  figures.gate_wait = Summary::Of(waits);
   if (tokens > 0) figures.cached_share = static_cast<double>(cached) / static_cast<double>(tokens);
   if (least_seconds > 0) figures.prefill_excess = seconds / least_seconds;
   return figures;
 }
 
-// `make_scheduler(instance)`: a status or a scheduler.
+// `make_scheduler(instance, next uses)`: a status or a scheduler.
 template <class Scheduler, class MakeScheduler>
 absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options, MakeScheduler make_scheduler) {
   const Costs costs = CostsOf(options);
   VirtualClusterOptions around = options.cluster;
   around.declare_workflows = options.budgets.has_value();
   around.send_prefixes = options.scheduler.prefix_cache;
+  around.tell_turns = options.retention != nullptr;
   VirtualCluster<Scheduler> cluster(workload, options.estimates, options.seed, std::move(around));
   for (std::int32_t i = 0; i < options.instance_count(); ++i) {
-    absl::StatusOr<Scheduler> scheduler = make_scheduler(i);
+    absl::StatusOr<Scheduler> scheduler = make_scheduler(i, cluster.next_uses());
     if (!scheduler.ok()) return scheduler.status();
     VirtualEngineOptions engine = options.engine;
     engine.model = workload.ModelIndex(options.profile_of(i).model);
@@ -260,6 +270,7 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
     return absl::InternalError(
         fmt::format("the run has stalled under '{}':{}", options.policy(PaceOf(options, 0)).spec(), states));
   }
+  cluster.NoteGated();
   const IsolatedLatencies isolated = Isolated(workload, options, costs);
   if (options.cluster.horizon > Duration{0}) {
     const TimePoint end(options.cluster.horizon);
@@ -372,10 +383,18 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     return absl::InvalidArgumentError(
         fmt::format("rate_scale is {}: the last arrival would be beyond 10^9 s", options.cluster.rate_scale));
   }
-  return Run<Scheduler>(workload, options, [&](std::int32_t instance) -> absl::StatusOr<Scheduler> {
-    const EnginePace pace = PaceOf(options, instance);
-    return Scheduler::Create(SchedulerOptionsOf(options, instance), options.policy(pace), options.pause(pace.memory));
-  });
+  return Run<Scheduler>(
+      workload, options, [&](std::int32_t instance, const NextUses& next_uses) -> absl::StatusOr<Scheduler> {
+        const EnginePace pace = PaceOf(options, instance);
+        absl::StatusOr<Scheduler> scheduler =
+            Scheduler::Create(SchedulerOptionsOf(options, instance), options.policy(pace), options.pause(pace.memory));
+        if (!scheduler.ok() || options.retention == nullptr) return scheduler;
+        const AnyGate gate = options.gate != nullptr ? options.gate(pace.prefill) : AnyGate();
+        AnyRetention retention = options.retention(pace.prefill);
+        retention.Read(&next_uses);
+        if (absl::Status set = scheduler->SetRetention(retention, gate); !set.ok()) return set;
+        return scheduler;
+      });
 }
 
 absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options) {

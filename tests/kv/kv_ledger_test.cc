@@ -52,8 +52,8 @@ TEST_CASE("a prefix is shared where it is cut into whole blocks, and where prefi
 TEST_CASE("what idles longest makes room first, the deepest chunk of a prefix before those that it needs") {
   internal::KvLedger ledger = Ledger(6);
   ledger.Allocate(6);
-  for (const std::uint64_t hash : {1u, 2u, 3u}) REQUIRE(ledger.Publish(hash, 2));
-  CHECK_FALSE(ledger.Publish(2, 2));
+  for (const Hashes& hashes : {Hashes{1}, Hashes{1, 2}, Hashes{1, 2, 3}}) REQUIRE(ledger.Publish(hashes, 2));
+  CHECK_FALSE(ledger.Publish(Hashes{1, 2}, 2));
   ledger.Release(Hashes{1, 2, 3}, 2);
   CHECK(ledger.use() == KvUse{{6}, {0}, {6}, {6}, {0}, {10}, {0}});
   CHECK(ledger.Find(Hashes{1, 2, 3}, 2).chunks == 3);
@@ -123,7 +123,7 @@ TEST_CASE("the ledger agrees with a list of chunks, whatever comes") {
           Hashes mine = there;
           for (std::size_t n = found; n < hashes.size(); ++n) {
             const bool is_new = !shadow.chunks.contains({hashes[n], size});
-            REQUIRE(ledger.Publish(hashes[n], size) == is_new);
+            REQUIRE(ledger.Publish(std::span(hashes).first(n + 1), size) == is_new);
             if (!is_new) break;
             shadow.chunks[{hashes[n], size}].references = 1;
             own -= size;

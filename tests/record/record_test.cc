@@ -81,7 +81,7 @@ Request SomeRequest(Random& random) {
 LoggedEvent SomeEvent(Random& random) {
   const RequestId id{random.Below(100)};
   const auto number = [&] { return static_cast<std::int32_t>(random.Bits()); };
-  switch (random.Below(16)) {
+  switch (random.Below(18)) {
     case 0: return Arrived{SomeRequest(random)};
     case 1: {
       Revised e;
@@ -108,6 +108,8 @@ LoggedEvent SomeEvent(Random& random) {
     case 13: return KvArrived{id, {number()}};
     case 14: return KvLost{id, {number()}};
     case 15: return KvPinned{id};
+    case 16: return TurnEnded{{random.Bits()}, random.Bits(), static_cast<TurnWhy>(random.Below(5)), {random.Bits()}};
+    case 17: return WorkflowEnded{{random.Bits()}, random.Chance(0.5)};
     default: {
       Epoch e;
       if (random.Chance(0.5)) {

@@ -33,6 +33,11 @@ struct GateAsk {
   TimePoint now = {};
 };
 
+// Whether it would take what its own branch has left there and cannot use: that harms nobody.
+constexpr bool IsOwn(const GateAsk& ask, const Held& held) {
+  return ask.workflow && held.workflow == ask.workflow && held.branch == ask.branch;
+}
+
 // What is held, in the order in which it would go.
 class HeldOrder {
  public:

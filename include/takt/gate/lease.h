@@ -20,6 +20,7 @@ struct Lease {
   double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
     bool broken = false;
     held.Walk(ask.lack, [&](const HeldVictim& victim) {
+      if (IsOwn(ask, victim.held)) return true;
       if (victim.tier == HeldTier::kAwaited) broken = !ask.stuck;
       if (victim.tier == HeldTier::kHeld) {
         broken = victim.held.workflow && ToSeconds(ask.now - victim.held.since) < seconds;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,6 +17,7 @@
 #include "takt/base/slot_table.h"
 #include "takt/config.h"
 #include "takt/kv/held.h"
+#include "takt/kv/prefix_cache.h"
 #include "takt/model/step.h"
 
 namespace takt {
@@ -47,11 +49,7 @@ namespace internal {
 template <RetentionPolicy Policy>
 class BasicHoldings {
  public:
-  struct Hit {
-    std::int32_t chunks = 0;  // leading chunks that are there
-    std::int32_t idle = 0;  // of these, how many no request refers to now
-  };
-
+  using Hit = PrefixHit;
   using Victim = HeldVictim;
 
   explicit BasicHoldings(Policy policy = {}, Tokens block_tokens = {16})
@@ -217,7 +215,13 @@ class BasicHoldings {
     const Slot h = FindHolding(workflow, branch);
     if (h == kNoSlot) return {};
     const Record& r = holdings_[h];
-    Holding holding = {TokensOf(nodes_[r.tip], nodes_[r.tip].end), 0, r.its_class, r.uses, r.since, r.awaited};
+    Holding holding = {TokensOf(nodes_[r.tip], nodes_[r.tip].end),
+                       0,
+                       r.its_class,
+                       r.uses,
+                       r.since,
+                       r.awaited,
+                       nodes_[r.tip].references > 0};
     Slot n = r.tip;
     holding.own_from = holding.tokens;
     for (; n != kNoSlot && nodes_[n].holders == 1; n = nodes_[n].parent) {
@@ -226,10 +230,32 @@ class BasicHoldings {
     return holding;
   }
 
+  // Times that blocks went although a waiting turn would have used them.
+  std::uint64_t awaited_lost() const { return awaited_lost_; }
+
+  // tell(branch) of each of its branches that holds anything.
+  template <class Tell>
+  void ForEachBranch(WorkflowId workflow, Tell&& tell) const {
+    const Slot f = flows_.Find(workflow);
+    if (f == kNoSlot) return;
+    for (Slot h = flows_[f].branch; h != kNoSlot; h = holdings_[h].branches.newer) tell(holdings_[h].branch);
+  }
+  // tell(workflow, branch, Holding) of each; `own_from` is not told.
+  template <class Tell>
+  void ForEach(Tell&& tell) const {
+    for (Slot h = 0; h < holdings_.slots(); ++h) {
+      const Record& r = holdings_[h];
+      if (r.tip == kNoSlot) continue;
+      tell(r.workflow, r.branch,
+           Holding{TokensOf(nodes_[r.tip], nodes_[r.tip].end), 0, r.its_class, r.uses, r.since, r.awaited,
+                   nodes_[r.tip].references > 0});
+    }
+  }
+
   // --- Eviction. ---
 
-  // Tells take(const Victim&) what would go next, in order, until there are so many blocks, and returns their sum; less
-  // where no more could go. Changes nothing.
+  // Tells take(const Victim&) what would go next, in order, until there are so many blocks, or it is false where it
+  // says anything, and returns their sum; less where no more could go. Changes nothing.
   template <class Take>
   std::int32_t Walk(std::int32_t blocks, TimePoint now, Take&& take) {
     BeginWalk(now);
@@ -244,7 +270,11 @@ class BasicHoldings {
       const Victim victim{HeldOf(node, part.end), TierOf(node), chunks, of_blocks, mean * of_blocks};
       found += of_blocks;
       taken_.push_back({part.node, end});
-      take(victim);
+      if constexpr (std::same_as<decltype(take(victim)), bool>) {
+        if (!take(victim)) break;
+      } else {
+        take(victim);
+      }
       if (found < blocks) Took(i, end);
     }
     return found;
@@ -330,6 +360,7 @@ class BasicHoldings {
     Slot tip = kNoSlot;
     std::uint32_t its_class = 0;
     std::int32_t uses = 0;
+    std::int32_t tokens = 0;  // of its context, when its last turn ended
     TimePoint since = {};
     bool awaited = false;
     AgeLink tips = {}, branches = {};  // of its tip, of its workflow
@@ -514,6 +545,7 @@ class BasicHoldings {
     Node& node = nodes_[n];
     end = std::max(end, node.first);
     idle_ -= (node.end - end) * node.blocks;
+    awaited_lost_ += node.awaited > 0 ? 1u : 0u;
     Slot ahead = node.last;  // what is looked up some chunks later, or by the next call, is fetched meanwhile
     const auto fetch = [&] {
       if (ahead == kNoSlot) return;
@@ -594,6 +626,7 @@ class BasicHoldings {
     record.tip = tip;
     record.awaited = false;
     record.its_class = turn.its_class;
+    record.tokens = TokensOf(nodes_[tip], nodes_[tip].end);
     record.since = now;
     ++record.uses;
     CountPath(h, 1);
@@ -615,6 +648,7 @@ class BasicHoldings {
     const Slot f = flows_.Find(record.workflow);
     Unlink<&Record::branches>(holdings_, flows_[f].branch, h);
     if (flows_[f].branch == kNoSlot) flows_.Erase(f, record.workflow);
+    holdings_[h].tip = kNoSlot;
     holdings_.Erase(h, KeyOf(record.workflow, record.branch));
   }
 
@@ -633,6 +667,7 @@ class BasicHoldings {
     held.branch = record.branch;
     held.its_class = record.its_class;
     held.uses = record.uses;
+    held.context = record.tokens;
     return held;
   }
   static HeldTier TierOf(const Node& node) {
@@ -826,7 +861,7 @@ class BasicHoldings {
   LineSet filled_ = {};  // lines that are not empty
   std::uint64_t stamp_ = 0;
   std::int32_t referenced_ = 0, idle_ = 0;
-  std::uint64_t uses_ = 0;
+  std::uint64_t uses_ = 0, awaited_lost_ = 0;
   std::vector<DroppedPrefix> dropped_;
   std::vector<Slot> stack_;
   // Of a walk:

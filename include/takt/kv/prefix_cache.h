@@ -14,14 +14,17 @@
 
 namespace takt::internal {
 
+// What is there of a prompt.
+struct PrefixHit {
+  std::int32_t chunks = 0;  // leading chunks that are there
+  std::int32_t idle = 0;  // of these, how many no request refers to now
+};
+
 // Counts chunks, each named by the hash of itself and all before it, and by its size in KV blocks: a prefix cut
 // otherwise has other chunks, whatever their hashes. A chunk that no request refers to stays until Evict takes it.
 class PrefixCache {
  public:
-  struct Hit {
-    std::int32_t chunks = 0;  // leading chunks that are there
-    std::int32_t idle = 0;    // of these, how many no request refers to now
-  };
+  using Hit = PrefixHit;
 
   // Hashes of prompts are strangers' choice where the host's own hash has no key.
   void KeyHashes(std::uint64_t seed) { chunks_.KeyHashes(seed); }

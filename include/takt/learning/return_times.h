@@ -84,6 +84,25 @@ class ReturnTimes {
     ages_.Append(open_, open_.Insert(gap, {gap, Known(its_class), now, {}}));
   }
 
+  // What it waits for is told late, or anew. False where the gap is not open.
+  bool Told(std::uint64_t gap, std::uint32_t its_class) {
+    Open* open = open_.Get(gap);
+    if (open != nullptr) open->its_class = Known(its_class);
+    return open != nullptr;
+  }
+  bool IsOpen(std::uint64_t gap) const { return open_.Find(gap) != kNoSlot; }
+  // Unknown where it is not open.
+  std::uint32_t ClassOf(std::uint64_t gap) const {
+    const Open* open = open_.Get(gap);
+    return open != nullptr ? open->its_class : ReturnClass::kUnknown;
+  }
+
+  // Room for n more that are open, without allocation; grows by doubling.
+  void MakeRoom(std::size_t n) {
+    n = std::min<std::size_t>(n, options_.max_open);
+    if (n > open_.room()) open_.Reserve(std::max(open_.slots() + n, 2 * open_.capacity()));
+  }
+
   // The next turn has come. False where the gap is not open.
   bool Returned(std::uint64_t gap, TimePoint now) {
     const Slot i = open_.Find(gap);

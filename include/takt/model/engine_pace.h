@@ -9,6 +9,7 @@
 #include "takt/base/time.h"
 #include "takt/model/cost_model.h"
 #include "takt/model/memory_time.h"
+#include "takt/model/prefill_pace.h"
 
 namespace takt {
 
@@ -49,10 +50,12 @@ struct StepPace {
 struct EnginePace {
   MemoryPace memory = {};
   StepPace steps = {};
+  PrefillPace prefill = {};
 
   // As MemoryPace::From.
   static EnginePace From(const CostModel& cost, std::int64_t batch, std::int64_t context, std::int64_t chunk) {
-    return {MemoryPace::From(cost, batch, context, chunk), StepPace::From(cost, batch, context, chunk)};
+    return {MemoryPace::From(cost, batch, context, chunk), StepPace::From(cost, batch, context, chunk),
+            PrefillPace::From(cost, chunk)};
   }
 };
 

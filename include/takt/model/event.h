@@ -2,9 +2,11 @@
 #ifndef TAKT_MODEL_EVENT_H_
 #define TAKT_MODEL_EVENT_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 
@@ -13,6 +15,12 @@
 #include "takt/model/request.h"
 
 namespace takt {
+
+// What a workflow's branch waits for between two turns.
+enum class TurnWhy : std::uint8_t { kUnknown, kTool, kUser, kChildren, kOver };
+constexpr auto NamesOf(TurnWhy) {
+  return std::to_array<std::string_view>({"unknown", "tool", "user", "children", "over"});
+}
 
 struct Arrived {
   Request request = {};
@@ -101,11 +109,27 @@ struct KvFreed {
   RequestId request = {};
 };
 
+// A turn of a workflow's branch has ended with something to wait for, as far as the host knows by now; may be told
+// late, and again: the newest holds, until the branch's next request arrives. What the turn has left in the prefix
+// cache is held by it, and by how such waits have ended before.
+struct TurnEnded {
+  WorkflowId workflow = {};
+  std::uint64_t branch = 0;
+  TurnWhy why = TurnWhy::kUnknown;
+  ToolId tool = {};  // of kTool, where the host knows which
+};
+// The workflow is over, early or not. To a router, requests of it that are alive have failed, wherever they are; in a
+// scheduler they go on, and what the workflow alone holds in the prefix cache is dead.
+struct WorkflowEnded {
+  WorkflowId workflow = {};
+  bool cancelled = false;  // nothing is learnt of it
+};
+
 // No new work from here on; what lives is finished.
 struct Drain {};
 
 using Event = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone, KvFreed,
-                           Drain, NotReady, KvArrived, KvLost, KvPinned>;
+                           Drain, NotReady, KvArrived, KvLost, KvPinned, TurnEnded, WorkflowEnded>;
 static_assert(std::is_trivially_copyable_v<Event>);  // plain data: batches of them cross threads and languages
 
 // No event, and told by a call of its own: tables from slow work (learning, tuning), which from here on hold; what is

@@ -116,12 +116,6 @@ struct StageEnded {
   WorkflowId workflow;
   std::uint32_t stage = 0;
 };
-// The workflow is over, early or not. Requests of it that are alive have failed, wherever they are.
-struct WorkflowEnded {
-  WorkflowId workflow;
-  bool cancelled = false;  // nothing is learnt of it
-};
-
 using RouterEvent =
     std::variant<Arrived, Revised, Cancelled, RequestStarted, RequestServed, RequestEnded, InstanceUp, InstanceDown,
                  InstanceReported, WorkflowDeclared, WorkflowGrown, StageEnded, WorkflowEnded>;

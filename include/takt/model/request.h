@@ -82,6 +82,8 @@ struct Request {
   Duration compute{0};      // expected time of this call alone, where it runs; 0: not known
   std::span<const ModelScore> scores = {};  // for placements among models; of those that are not there: not known
   SessionId session = {};  // whose turn it is, where the host knows it
+  std::uint64_t branch =
+      0;  // of its workflow: 0 is the main line, others are sub-agents'; what is held is held by branch
 };
 
 }  // namespace takt

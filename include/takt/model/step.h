@@ -55,6 +55,7 @@ enum class WaitsFor : std::uint8_t {
   kTool,
   kUnblock,
   kDeclined,  // its policy keeps it out for now
+  kGate,  // memory that it would take is worth more to workflows that will come back
 };
 
 // What kept the first of the queue out of a step, and what that step had to give.
@@ -74,6 +75,7 @@ struct PlanEntry {
     kPrefill = 1,  // computes known tokens (prompt, or context lost to a preemption or a tool's answer)
     kSamples = 2,  // ends at the last known token: yields a new one per sequence
     kAdmitted = 4,  // first step since it left the waiting queue
+    kGated = 8,  // of those, that it was kept out by the gate before
   };
 
   RequestId request = {};
@@ -86,6 +88,7 @@ struct PlanEntry {
   constexpr bool prefill() const { return (flags & kPrefill) != 0; }
   constexpr bool samples() const { return (flags & kSamples) != 0; }
   constexpr bool admitted() const { return (flags & kAdmitted) != 0; }
+  constexpr bool gated() const { return (flags & kGated) != 0; }
   friend constexpr bool operator==(const PlanEntry&, const PlanEntry&) = default;
 };
 static_assert(sizeof(PlanEntry) == 24);
@@ -177,11 +180,12 @@ enum class Idle : std::uint8_t {
   kKvHeld,  // what waits does not fit beside KV that is in use elsewhere, or the host's oracle refuses it
   kEnded,  // an exception has left a call half-way: nothing will ever run
   kDeclined,  // the policy keeps out what could run
+  kGated,  // the gate does, until wake_at perhaps
 };
 constexpr auto NamesOf(Idle) {
   return std::to_array<std::string_view>({"busy", "no_requests", "drained", "steps_in_flight", "moves_in_flight",
                                           "kv_pending", "paused", "blocked", "no_budget", "kv_held", "ended",
-                                          "declined"});
+                                          "declined", "gated"});
 }
 
 // Views into storage of the scheduler, valid as long as the plan.

@@ -19,6 +19,7 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
     } while (round_.candidates() == 0 && options_.preempt == PreemptMode::kByRank && MakeWayFor(draft_.head));
     return;
   }
+  if (!held_.gate.open()) return AdmitThroughGate();
   while (!queue_.empty()) {
     const Slot slot = queue_.Top();
     switch (TryAdmit(slot)) {
@@ -215,6 +216,9 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
     const std::int32_t need = blocks - record.blocks - SharedBlocks(record, hit);
     const std::int32_t spared = counts_.rows > 0 ? kv_.watermark : 0;
     if (need > 0 && need > FreeBlocks() - spared) return stop(WaitsFor::kKv);
+    if (!held_.gate.open() && !LetsIn(record, blocks - record.blocks - hit.chunks * ChunkBlocks(record), start)) {
+      return skip(WaitsFor::kGate);
+    }
   }
   if (kv_.oracle != nullptr) {
     Wish(slot, {slot, start, n, !decodes}, blocks);
@@ -275,6 +279,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Admit(Slot slot, std::int32_t start, std::int32_t tokens) {
   Record& record = table_[slot];
   stats_.tokens_cached += static_cast<std::uint64_t>(std::max(start - record.computed, 0));
+  held_.prompt_tokens += record.known, held_.cached_tokens += start;
   const std::uint32_t lane = AddRow(slot, start, RowState::kUnsteady);
   Emit(lane, tokens, 0, static_cast<std::uint16_t>(running_[lane].prefilling ? PlanEntry::kPrefill : 0));
 }

@@ -14,6 +14,7 @@ TimePoint BasicScheduler<Policy, Pause>::Clock(TimePoint now) {
                                        .expected = now_.time_since_epoch().count()});
   }
   now_ = std::max(now, now_);
+  kv_.ledger.SetNow(now_);
   kv_.counted = false;  // each call begins here, and an oracle may have come to have other memory
   return now_;
 }
@@ -93,6 +94,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
     return Refuse(r.id, FailReason::kNeverFits);
   }
   ++stats_.arrived;
+  if (Holds()) TurnBegins(record);
   Join(slot);
 }
 
@@ -209,7 +211,7 @@ void BasicScheduler<Policy, Pause>::LoseKv(Slot slot, std::int32_t from) {
   if (record.shared_chunks > 0) {
     const std::int32_t whole = from / record.state.request.prefix.block_tokens.value;
     if (whole < record.shared_chunks)
-      kv_.ledger.Spoil(Hashes(record, whole, record.shared_chunks), ChunkBlocks(record));
+      kv_.ledger.Spoil(Hashes(record, 0, record.shared_chunks), whole, ChunkBlocks(record));
   }
   if (record.lane == kNoLane) {
     if (from >= record.computed) return;

@@ -33,6 +33,9 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
       if (e.waits_for != WaitsFor::kMove && e.waits_for != WaitsFor::kDeclined && e.ahead > 0)
         e.waits_for = WaitsFor::kItsTurn;
       if (e.waits_for == WaitsFor::kNothing) e.waits_for = draft_.top_waits_for;
+      if (record.gated && (e.waits_for == WaitsFor::kItsTurn || e.waits_for == WaitsFor::kBudget)) {
+        e.waits_for = WaitsFor::kGate;
+      }
       break;
     case RequestStatus::kRunning:
       if (record.transit == Transit::kMovingIn) e.waits_for = WaitsFor::kMove;

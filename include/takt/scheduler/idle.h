@@ -136,7 +136,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
                   .by_memory = by_memory,
                   .tried = tried || (held && search_.vain.tried),
                   // What may move in one step has been used up, perhaps, or an oracle has refused what it will grant.
-                  .holds = !queue_.declines() && !draft_.refused && search_.asks_left > 0 &&
+                  .holds = !queue_.declines() && held_.gate.open() && !draft_.refused && search_.asks_left > 0 &&
                            budget_.swap_in >= budget_.limits.swap_in.value};
   return false;
 }
@@ -151,6 +151,7 @@ Idle BasicScheduler<Policy, Pause>::WhyIdle() const {
   if (Pending() > 0 || (queue_.empty() && counts_.rows == 0 && counts_.pinned > 0)) return Idle::kKvPending;
   if (!queue_.empty() || counts_.rows > 0) {
     if (draft_.top_waits_for == WaitsFor::kKv || draft_.short_of_kv || draft_.refused) return Idle::kKvHeld;
+    if (draft_.top_waits_for == WaitsFor::kGate) return Idle::kGated;
     return draft_.top_waits_for == WaitsFor::kDeclined ? Idle::kDeclined : Idle::kNoBudget;
   }
   return counts_.blocked > 0 ? Idle::kBlocked : Idle::kPaused;

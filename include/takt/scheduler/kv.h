@@ -79,6 +79,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::FreeKv(Record& record, KvAction action) {
   record.was_computed = std::max(record.was_computed, record.computed);
   record.computed = 0;
+  ++held_.changes;
   if (record.blocks == 0) return;
   if (kv_.oracle != nullptr) {
     kv_.oracle->Release(record.state.request.id, action);
@@ -87,8 +88,9 @@ void BasicScheduler<Policy, Pause>::FreeKv(Record& record, KvAction action) {
     std::int32_t shared = 0;
     if (record.shared_chunks > 0) {
       shared = record.shared_chunks * ChunkBlocks(record);
-      kv_.ledger.Release(Hashes(record, 0, record.shared_chunks), ChunkBlocks(record));
+      kv_.ledger.Release(Hashes(record, 0, record.shared_chunks), ChunkBlocks(record), TurnOf(record));
       record.shared_chunks = 0;
+      if (Holds()) TurnReleased(record);
     }
     kv_.ledger.Free(record.blocks - shared);
   }
@@ -157,7 +159,7 @@ void BasicScheduler<Policy, Pause>::PublishPrefix(const Row& row, Record& record
       std::min(row.computed, record.state.request.prompt_tokens.value) / prefix.block_tokens.value;
   const std::int32_t last = std::min(whole, static_cast<std::int32_t>(prefix.hashes.size()));
   while (record.shared_chunks < last) {
-    if (!kv_.ledger.Publish(prefix.hashes[static_cast<std::size_t>(record.shared_chunks)], chunk_blocks)) return;
+    if (!kv_.ledger.Publish(Hashes(record, 0, record.shared_chunks + 1), chunk_blocks)) return;
     ++record.shared_chunks;
   }
 }

@@ -53,6 +53,8 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
                          internal::PackedKey(0, record.state.request.arrival, record.state.request.id).Reversed());
     }
   }
+  ++held_.changes;
+  held_.oldest = std::min(held_.oldest, record.state.request.arrival);
   NoteKept(slot);
   NoteJoined(slot);
   if (record.known >= OutputCap(record)) return EndAtCap(slot);
@@ -72,6 +74,7 @@ void BasicScheduler<Policy, Pause>::NoteJoined(Slot slot) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::LeaveQueue(Slot slot) {
   queue_.Erase(slot);
+  ++held_.changes;
   if (draft_.head == slot) draft_.head = kNoSlot;
   fresh_.waiting -= table_[slot].state.has_run ? 0 : 1;
   if (fresh_.newest.contains(slot)) fresh_.newest.Erase(slot);
@@ -217,6 +220,7 @@ void BasicScheduler<Policy, Pause>::EndedAt(Slot slot) {
     counts_.leaving_blocks += record.blocks;
     return;
   }
+  if (Holds()) TurnNotAwaited(record);
   FreeKv(record);
   Release(slot);
 }

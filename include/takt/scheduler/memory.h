@@ -106,6 +106,10 @@ bool BasicScheduler<Policy, Pause>::MayBegin(const E& event) {
     if (!table_.HasSlot() && table_.slots() >= slots_reserved_)
       ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
     table_.MakeRoomFor(event.request);
+    if (Holds()) kv_.ledger.MakeRoomToHold(table_.size() + 1), held_.times->MakeRoom(table_.size() + 1);
+  }
+  if constexpr (std::same_as<E, TurnEnded>) {
+    if (Holds()) held_.times->MakeRoom(table_.size() + 1);
   }
   return true;
 }

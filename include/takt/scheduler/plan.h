@@ -25,6 +25,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   round_.BeginPlan();
   budget_.BeginPlan(limits);
   search_.asks_left = std::max(options_.admission_window, 1);
+  held_.refused = false;
   victims_.way_for = kNoSlot;
   Expire(now_);
   Review();
@@ -76,6 +77,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
     left_out_.clear();
   }
   draft_.plan->wake_at = std::min(fresh_.expiries.next(), reviews_.next());
+  if (!runs && held_.refused) draft_.plan->wake_at = std::min(draft_.plan->wake_at, AskGateAt());
   if (const Slot next = queue_.Top(); next != kNoSlot) table_.Prefetch(next);
   inside_ = false;
   return *draft_.plan;

@@ -203,7 +203,10 @@ void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens
   Row& row = running_[lane];
   const bool samples = row.scheduled + tokens == row.expected;
   if (samples) flags |= PlanEntry::kSamples;
-  if (row.steps == 0) flags |= PlanEntry::kAdmitted;
+  if (row.steps == 0) {
+    flags |= PlanEntry::kAdmitted;
+    if (std::exchange(table_[row.slot].gated, false)) flags |= PlanEntry::kGated;
+  }
   draft_.entries[draft_.planned++] = {row.request, lane, tokens, row.scheduled, static_cast<std::uint16_t>(drafts),
                                       flags};
   row.scheduled += tokens + drafts;
@@ -291,6 +294,7 @@ std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t star
   record.lane = lane;
   record.status = RequestStatus::kRunning;
   record.overtaken = record.arrived = 0;
+  if (Holds()) TurnNotAwaited(record);
   ++counts_.rows;
   counts_.seqs += r.sequences;
   adapters_.Add(r.adapter);

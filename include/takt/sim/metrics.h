@@ -33,12 +33,13 @@ struct RequestRecord {
   std::int32_t recomputed_tokens = 0;  // computed again after their KV was dropped
   std::int32_t cached_tokens = 0;      // of the prompt, found in the prefix cache when it was first admitted
   std::uint16_t instance = 0;
+  bool gated = false;  // a gate kept it out before its first step, or keeps it out at the end of the run
   Outcome outcome = Outcome::kPending;
   FailReason reason = FailReason::kInvalid;
 
   friend constexpr bool operator==(const RequestRecord&, const RequestRecord&) = default;
 };
-static_assert(sizeof(RequestRecord) <= 56);
+static_assert(sizeof(RequestRecord) <= 64);
 
 struct WorkflowRecord {
   TimePoint arrival = kNever;

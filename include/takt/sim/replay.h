@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "takt/base/time.h"
+#include "takt/gate/registry.h"
 #include "takt/model/event.h"
 #include "takt/model/instance.h"
 #include "takt/model/step.h"
@@ -21,6 +22,7 @@
 #include "takt/placement/any_placement.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/registry.h"
+#include "takt/retention/registry.h"
 #include "takt/scheduler_options.h"
 #include "takt/sim/estimates.h"
 #include "takt/sim/metrics.h"
@@ -36,6 +38,10 @@ namespace takt {
 struct ReplayOptions {
   PolicyFactory policy = [](const EnginePace&) { return AnyPolicy(Fcfs()); };  // of each instance, at its pace
   PauseFactory pause = [](const MemoryPace&) { return AnyPause(); };           // likewise
+  // What turns of workflows leave in the prefix cache, and who is let in beside it; of each instance, at its pace.
+  // Empty: the cache drops what was used least recently, block by block, and there is no gate.
+  RetentionFactory retention = {};
+  GateFactory gate = {};  // needs `retention`; empty: none
   EstimateSpec estimates = {EstimateKind::kOracle, 0};  // what schedulers are told of lengths; as `takt replay` has it
   std::optional<BudgetOptions> budgets = {};  // calls get shares of their workflow's time as deadlines; none: all of it
   std::shared_ptr<const Forecasts> forecasts = {};  // of a workload in which models differ; null: none

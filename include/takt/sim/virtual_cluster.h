@@ -19,6 +19,7 @@
 #include "takt/sim/metrics.h"
 #include "takt/sim/virtual_engine.h"
 #include "takt/sim/virtual_options.h"
+#include "takt/retention/next_uses.h"
 #include "takt/sim/workload_progress.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
@@ -48,6 +49,9 @@ class VirtualCluster {
   bool Run();
 
   bool stalled() const { return stalled_; }
+  void NoteGated();
+  // When workflows come back, as far as it is settled: for the clairvoyants among retention policies.
+  const NextUses& next_uses() const { return *next_uses_; }
   TimePoint now() const { return now_; }
   const VirtualRequests& requests() const { return requests_; }
   const std::vector<WorkflowRecord>& workflows() const { return progress_.workflows(); }
@@ -100,6 +104,7 @@ class VirtualCluster {
   void Left(std::uint32_t call, Outcome outcome, FailReason reason);
   void Ended(std::uint32_t call, Outcome outcome, FailReason reason);
   void Succeed(std::uint32_t call);
+  void TellTurnEnded(std::uint32_t call);
   NextCall NextTool(std::uint32_t call) const;
   void CallTool(std::uint32_t call);
   void ReturnFromTool(std::uint32_t call);
@@ -132,6 +137,7 @@ class VirtualCluster {
   std::vector<Timer> timers_;  // a heap
   std::uint64_t timers_set_ = 0;
   std::size_t next_workflow_ = 0;
+  std::unique_ptr<NextUses> next_uses_ = std::make_unique<NextUses>();  // which schedulers refer to
   std::vector<std::uint64_t> prefix_;  // of the call that is being made
   std::vector<TimePoint> next_;  // by instance: its step's end, or when it wants to be asked again
   std::vector<std::uint32_t> touched_;  // instances that something has been told since they last started
@@ -358,6 +364,9 @@ void VirtualCluster<Scheduler>::StartWorkflow(std::uint32_t index) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
   const Duration delay = CallOf(call).delay;
+  if (options_.tell_turns) {
+    next_uses_->Set(WorkloadProgress::IdOf(requests_.records[call].workflow), CallOf(call).branch, now_ + delay);
+  }
   if (delay > Duration::zero()) {
     At(now_ + delay, Timed::kCall, call);
   } else {
@@ -438,6 +447,34 @@ TokensServed VirtualCluster<Scheduler>::ServedTo(std::uint32_t call, std::int32_
   return {{std::max(once, 0) + record.recomputed_tokens}, {output}};
 }
 
+// What the call's branch waits for from here on, if anything comes after it.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::TellTurnEnded(std::uint32_t index) {
+  const WorkloadCall& call = CallOf(index);
+  const WorkloadWorkflow& workflow = workload_->workflows[requests_.records[index].workflow];
+  const std::span<const WorkloadCall> later = workload_->calls_of(workflow).subspan(index - workflow.first_call + 1);
+  const bool more = std::ranges::any_of(later, [&](const WorkloadCall& c) { return c.branch == call.branch; });
+  const TurnWhy why = !more                         ? TurnWhy::kOver
+                      : call.then == TurnEnd::kTool ? TurnWhy::kTool
+                      : call.then == TurnEnd::kUser ? TurnWhy::kUser
+                                                    : TurnWhy::kUnknown;
+  Tell(requests_.records[index].instance,
+       TurnEnded{WorkloadProgress::IdOf(requests_.records[index].workflow), call.branch, why});
+}
+
+// At the end of a run: which of those that still wait are kept out by a gate.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::NoteGated() {
+  for (std::uint32_t call = 0; call < requests_.records.size(); ++call) {
+    RequestRecord& record = requests_.records[call];
+    if (record.outcome != Outcome::kPending || record.arrival == kNever || record.first_step != kNever) continue;
+    for (const VirtualEngine<Scheduler>& engine : engines_) {
+      if (engine.scheduler().stats().gate_refused == 0) continue;
+      record.gated |= engine.scheduler().Explain(VirtualRequests::IdOf(call)).waits_for == WaitsFor::kGate;
+    }
+  }
+}
+
 // The call has left its engine.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailReason reason) {
@@ -451,9 +488,15 @@ void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailRe
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Ended(std::uint32_t call, Outcome outcome, FailReason reason) {
   requests_.records[call].output_tokens = requests_.state[call].generated();
+  if (options_.tell_turns && requests_.records[call].first_step != kNever) TellTurnEnded(call);
   const bool last = progress_.End(call, outcome, reason, now_, [this](std::uint32_t next) { Succeed(next); });
   if (last && options_.declare_workflows) {
     router_->On(WorkflowEnded{WorkloadProgress::IdOf(requests_.records[call].workflow)}, now_);
+  }
+  if (last && options_.tell_turns) {
+    for (std::uint32_t i = 0; i < engines_.size(); ++i) {
+      Tell(i, WorkflowEnded{WorkloadProgress::IdOf(requests_.records[call].workflow)});
+    }
   }
   if (last && options_.closed_loop > 0 && next_workflow_ < workload_->workflows.size()) {
     StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));

@@ -255,6 +255,7 @@ bool VirtualEngine<Scheduler>::BeginClosely(const PlanEntry& entry, StepId step,
     started_.push_back(index);
     record.instance = options_.instance;
     record.cached_tokens = entry.position;
+    record.gated = entry.gated();
   }
   if (entry.prefill()) record.recomputed_tokens += std::max(0, std::min(end, request.computed) - entry.position);
   request.computed = std::max(request.computed, end);

@@ -42,6 +42,7 @@ struct VirtualClusterOptions {
   Duration horizon{0};               // > 0: the run ends then, whatever still waits or runs
   bool declare_workflows = false;    // to the router, with their deadlines and without their graphs
   bool send_prefixes = false;        // tell schedulers the prompts' prefix hashes
+  bool tell_turns = false;  // tell them what workflows wait for when a call has ended, and when they are over
   Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
   std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins

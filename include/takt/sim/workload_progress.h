@@ -76,6 +76,7 @@ class WorkloadProgress {
     r.workflow = IdOf(record.workflow);
     r.stage = {call.stage};
     r.agent = {call.agent};
+    r.branch = call.branch;
     r.tenant = {workflow.tenant};
     r.arrival = now;
     r.workflow_arrival = workflow_arrival;

@@ -17,6 +17,9 @@ struct RequestState {
   // As of when it joined the queue, or was scored again: tokens of its context with KV on the GPU or in the host's
   // memory.
   Tokens computed{0};
+  // As of the same time, where KV is held for workflows: tokens of its prompt that are cached; brought up to date as
+  // that changes. 0 elsewhere.
+  Tokens cached{0};
   // As of the same time: tokens of context of all that run.
   std::int32_t beside = 0;
   KvAction at_call = KvAction::kKeep;  // what the pause policy means to do at its next tool call

@@ -41,6 +41,8 @@ struct Record {
   bool came_back = false;  // is in the scheduler's list of those that wait, perhaps, with KV of theirs
   bool holds = false;  // is in the scheduler's list of those that may hold KV without a lane
   bool pinned = false;  // somebody reads its KV
+  bool gated = false;  // the gate has kept it out
+  bool last_turn = false;  // nothing comes after it in its branch
   std::uint32_t lane = kNoLane;
   // Known tokens are prompt, tools' answers and output of all sequences together.
   std::int32_t known = 0;

@@ -53,7 +53,9 @@ namespace takt {
   X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")           \
   X(oracle_refused, "KV reservations that the host's oracle refused")                            \
   X(calls_after_end, "calls of a scheduler that an exception had ended; ignored")                \
-  X(short_of_rows, "times that max_running kept out a request that max_seqs allowed")
+  X(short_of_rows, "times that max_running kept out a request that max_seqs allowed")            \
+  X(gate_refused, "times that the gate kept out a request that would have fitted")               \
+  X(gate_doors, "requests let in by the door's share, for having waited longest")
 
 struct Stats {
 #define TAKT_STATS_FIELD(name, text) std::uint64_t name = 0;

@@ -16,8 +16,10 @@
 #include "tool/run/runner.h"
 #include "tool/command/scheduler_settings.h"
 #include "tool/run/terminal.h"
+#include "takt/gate/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/retention/registry.h"
 #include "takt/workload/sessions.h"
 
 namespace takt::tool {
@@ -123,6 +125,22 @@ absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments
 absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOptions& options) {
   constexpr double kClosedLoopHorizon = 1800;
   const bool has_sessions = !workload.prefix_runs.empty();
+  // takt's own, where there are sessions and nothing else is asked for.
+  if (has_sessions && arguments.retention.empty() && arguments.gate.empty()) {
+    arguments.retention = "hold_value";
+    arguments.gate = "price";
+  }
+  if (arguments.retention.empty() && !arguments.gate.empty()) arguments.retention = "lru";
+  if (!arguments.retention.empty() && arguments.gate.empty()) arguments.gate = "none";
+  if (!arguments.retention.empty()) {
+    options.scheduler.prefix_cache = true;
+    absl::StatusOr<RetentionFactory> retention = MakeRetentionFactory(arguments.retention);
+    if (!retention.ok()) return retention.status();
+    absl::StatusOr<GateFactory> gate = MakeGateFactory(arguments.gate);
+    if (!gate.ok()) return gate.status();
+    options.retention = *std::move(retention);
+    options.gate = *std::move(gate);
+  }
   options.scheduler.prefix_cache |= has_sessions;
   arguments.prefix_cache = options.scheduler.prefix_cache;
   const bool closed = arguments.closed_loop > 0 && (has_sessions || arguments.horizon > 0 || arguments.think_cap);
@@ -297,6 +315,10 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.Add("--kv-tokens", to.kv_tokens, "N", "size of each instance's KV cache instead of the profile's",
             Whole(1, INT64_MAX));
   group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompts' beginnings for requests that share them");
+  group.Add("--retention", to.retention, "NAME",
+            "what goes first of KV that workflows have left behind; see 'takt policies' [hold_value for sessions]");
+  group.Add("--gate", to.gate, "NAME",
+            "which requests may take KV that is held for others; see 'takt policies' [price for sessions]");
   group.Add("--option", to.options, "K=V",
             "how the scheduler or a policy behaves, as often as wished: preempt=by_rank, order=prefill_first, "
             "chunk_tokens=512, threshold=50, ... (docs/reference/cli.md lists them)");

@@ -70,6 +70,7 @@ struct Run {
 struct ReplaySetup {
   std::int32_t instances = 1;
   std::string placement = "least_loaded";
+  std::string retention, gate;  // empty: not chosen
   std::int32_t token_budget = 2048;
   std::int32_t max_seqs = 256;
   std::int64_t kv_tokens = 0;  // 0: as many as the profile has

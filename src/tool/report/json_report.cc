@@ -101,6 +101,7 @@ void WriteConditions(JsonWriter& json, const Comparison& comparison) {
   json.Field("derived", comparison.profile.derived);
   json.Field("instances", setup.instances);
   json.Field("placement", setup.placement);
+  if (!setup.retention.empty()) json.Field("retention", setup.retention).Field("gate", setup.gate);
   json.Field("token_budget", setup.token_budget);
   json.Field("max_seqs", setup.max_seqs);
   json.Field("kv_tokens", setup.kv_tokens > 0 ? setup.kv_tokens : comparison.profile.kv_capacity_tokens);

@@ -1,0 +1,313 @@
+// BasicScheduler, continued: KV that is held for workflows which will come back, and the gate before it.
+#ifndef TAKT_SCHEDULER_HOLDING_H_
+#define TAKT_SCHEDULER_HOLDING_H_
+
+#include "takt/basic_scheduler.h"
+
+namespace takt {
+namespace internal {
+
+// What a gate sees of the holdings.
+class HoldingsOrder final : public HeldOrder {
+ public:
+  HoldingsOrder(Holdings& holdings, TimePoint now) : holdings_(&holdings), now_(now) {}
+
+  void Walk(std::int32_t blocks, absl::FunctionRef<bool(const HeldVictim&)> take) const override {
+    holdings_->Walk(blocks, now_, take);
+  }
+  void ForEach(absl::FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const override {
+    holdings_->ForEach(tell);
+  }
+
+ private:
+  Holdings* holdings_;
+  TimePoint now_;
+};
+
+}  // namespace internal
+
+template <RankPolicy Policy, PausePolicy Pause>
+absl::Status BasicScheduler<Policy, Pause>::SetRetention(const AnyRetention& retention, const AnyGate& gate,
+                                                         const ReturnTimesOptions& times) {
+  if (!Counts() || !options_.prefix_cache) {
+    return absl::InvalidArgumentError("retention: needs kv to be ledger, and prefix_cache");
+  }
+  if (stats_.arrived > 0 || table_.size() > 0) {
+    return absl::FailedPreconditionError("retention: set before the first request arrives");
+  }
+  ReturnTimesOptions keyed = times;
+  if (keyed.hash_seed == 0) keyed.hash_seed = Mix64(options_.hash_seed + 1);
+  held_.times = std::make_unique<ReturnTimes>(keyed);
+  AnyRetention reads = retention;
+  reads.Read(&held_.times->curves());
+  kv_.ledger.Hold(reads, options_.hash_seed);
+  kv_.ledger.MakeRoomToHold(static_cast<std::size_t>(options_.reserve_requests));
+  kv_.ledger.dropped().reserve(kv_.ledger.chunk_capacity());
+  held_.times->MakeRoom(static_cast<std::size_t>(options_.reserve_requests));
+  held_.gate = gate;
+  held_.gate.Read(&held_.times->curves());
+  held_.door = gate.Door();
+  return absl::OkStatus();
+}
+
+// What ReturnTimes knows a branch by.
+template <RankPolicy Policy, PausePolicy Pause>
+std::uint64_t BasicScheduler<Policy, Pause>::GapOf(WorkflowId workflow, std::uint64_t branch) {
+  return Mix64(workflow.value) + branch;
+}
+
+// Whose blocks they are that a request gives back.
+template <RankPolicy Policy, PausePolicy Pause>
+HeldTurn BasicScheduler<Policy, Pause>::TurnOf(const Record& record) const {
+  const Request& r = record.state.request;
+  HeldTurn turn{.workflow = r.workflow, .branch = r.branch, .over = record.last_turn};
+  if (Holds() && record.status == RequestStatus::kDead) {
+    turn.its_class = held_.times->ClassOf(GapOf(r.workflow, r.branch));
+  }
+  return turn;
+}
+
+// A request has arrived: its workflow is back.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::TurnBegins(const Record& record) {
+  const Request& r = record.state.request;
+  if (!r.workflow) return;
+  held_.times->Returned(GapOf(r.workflow, r.branch), now_);
+  kv_.ledger.holdings()->Await(r.workflow, r.branch, true);
+}
+
+// It runs, and refers to what it uses; or it has ended without that.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::TurnNotAwaited(const Record& record) {
+  const Request& r = record.state.request;
+  if (r.workflow) kv_.ledger.holdings()->Await(r.workflow, r.branch, false);
+}
+
+// It has given its blocks back: its workflow is away from now on, or it waits for them.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::TurnReleased(const Record& record) {
+  const Request& r = record.state.request;
+  if (!r.workflow) return;
+  if (record.status != RequestStatus::kDead) {
+    kv_.ledger.holdings()->Await(r.workflow, r.branch, true);
+  } else if (const std::uint64_t gap = GapOf(r.workflow, r.branch); !record.last_turn && !held_.times->IsOpen(gap)) {
+    held_.times->Began(gap, ReturnClass::kUnknown, now_);
+  }
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const TurnEnded& e, TimePoint now) {
+  if (!e.workflow) return OutOfPlace({});
+  if (!Holds()) return;
+  ++held_.changes;
+  const std::uint64_t gap = GapOf(e.workflow, e.branch);
+  if (e.why == TurnWhy::kOver) {
+    for (Slot slot = 0; slot < table_.slots(); ++slot) {
+      const Request& r = table_[slot].state.request;
+      if (r.workflow == e.workflow && r.branch == e.branch) table_[slot].last_turn = true;
+    }
+    held_.times->Lost(gap, now);
+    kv_.ledger.holdings()->End(e.workflow, e.branch);
+    return;
+  }
+  std::uint32_t its_class = ReturnClass::kUnknown;
+  switch (e.why) {
+    case TurnWhy::kTool:
+      its_class = ReturnClass::kTool;
+      if (e.tool && e.tool.value <= held_.times->classes() - ReturnClass::kFirstTool) {
+        its_class = ReturnClass::kFirstTool + static_cast<std::uint32_t>(e.tool.value) - 1;
+      }
+      break;
+    case TurnWhy::kUser: its_class = ReturnClass::kUser; break;
+    case TurnWhy::kChildren: its_class = ReturnClass::kSubAgent; break;
+    case TurnWhy::kUnknown:
+    case TurnWhy::kOver: break;
+  }
+  if (!held_.times->Told(gap, its_class)) held_.times->Began(gap, its_class, now);
+  kv_.ledger.holdings()->SetClass(e.workflow, e.branch, its_class);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const WorkflowEnded& e, TimePoint now) {
+  if (!e.workflow) return OutOfPlace({});
+  if (!Holds()) return;
+  ++held_.changes;
+  for (Slot slot = 0; slot < table_.slots(); ++slot) {
+    if (table_[slot].state.request.workflow == e.workflow) table_[slot].last_turn = true;
+  }
+  kv_.ledger.holdings()->ForEachBranch(
+      e.workflow, [&](std::uint64_t branch) { held_.times->Lost(GapOf(e.workflow, branch), now); });
+  kv_.ledger.holdings()->End(e.workflow);
+}
+
+// What is cached of each that waits changes as blocks go that it would have used, which are the last to go, and as
+// others compute what it shares with them.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::LookUpHits() {
+  const std::uint64_t lost = kv_.ledger.holdings()->awaited_lost();
+  if (lost == held_.lost && now_ - held_.looked_up < std::chrono::seconds(1)) return;
+  held_.lost = lost;
+  held_.looked_up = now_;
+  for (Slot slot = 0; slot < table_.slots(); ++slot) {
+    const Record& record = table_[slot];
+    if (record.status != RequestStatus::kWaiting) continue;
+    const std::int32_t cached = HitOf(record).chunks * record.state.request.prefix.block_tokens.value;
+    if (cached != record.state.cached.value) Rank(slot);
+  }
+}
+
+// `need`: blocks beyond what it has and what is cached for it. `start`: tokens of its context that it need not compute.
+template <RankPolicy Policy, PausePolicy Pause>
+GateAsk BasicScheduler<Policy, Pause>::AskFor(const Record& record, std::int32_t need, std::int32_t start) const {
+  const Request& r = record.state.request;
+  return {.workflow = r.workflow,
+          .branch = r.branch,
+          .need = need,
+          .lack = need - (kv_.ledger.free() - kv_.ledger.idle()),
+          .block_tokens = kv_.block_tokens,
+          .tokens = record.known,
+          .cached = start,
+          .waited_s = std::max(ToSeconds(now_ - r.arrival), 0.0),
+          .delayed = static_cast<std::int64_t>(queue_.size()) + counts_.rows,
+          .running = counts_.rows,
+          .used = kv_.ledger.used(),
+          .total = kv_.ledger.total(),
+          .hits = held_.prompt_tokens > 0 ? held_.cached_tokens / held_.prompt_tokens : held_.hits,
+          .state = held_.state,
+          .stuck = held_.stuck,
+          .now = now_};
+}
+
+// Whether the gate lets it in. What has had a token already has paid.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, std::int32_t start) {
+  if (need <= 0 || record.state.generated.value > 0 || record.state.slot == held_.elder) return true;
+  const GateAsk ask = AskFor(record, need, start);
+  if (ask.lack <= 0) return true;
+  const bool known = held_.refused && ask.lack >= held_.lack && ask.need >= held_.need;
+  double until_s = held_.until_s;
+  if (!known || ask.waited_s >= until_s) {
+    until_s = held_.gate.LetsInAfter(ask, internal::HoldingsOrder(*kv_.ledger.holdings(), now_));
+    if (until_s <= ask.waited_s) return true;
+    if (!held_.refused || (ask.lack <= held_.lack && ask.need <= held_.need)) {
+      held_.lack = ask.lack, held_.need = ask.need, held_.until_s = until_s;
+    }
+    held_.refused = true;
+  }
+  record.gated = true;
+  ++stats_.gate_refused;
+  if (until_s < kMostWait) held_.ask_at = std::min(held_.ask_at, now_ + FromSeconds(until_s - ask.waited_s));
+  return false;
+}
+
+// That which has waited longest, and long enough for the door's share; kNoSlot where none has.
+template <RankPolicy Policy, PausePolicy Pause>
+Slot BasicScheduler<Policy, Pause>::Elder() {
+  const Duration enough = FromSeconds(held_.door.after_s);
+  if (!(held_.door.share > 0) || now_ < held_.next_door || now_ - held_.oldest < enough) return kNoSlot;
+  Slot elder = kNoSlot;
+  const Request* first = nullptr;
+  for (Slot slot = 0; slot < table_.slots(); ++slot) {
+    const Record& record = table_[slot];
+    const Request& r = record.state.request;
+    if (record.status != RequestStatus::kWaiting) continue;
+    if (first != nullptr && (r.arrival != first->arrival ? r.arrival > first->arrival : r.id > first->id)) continue;
+    first = &r;
+    elder = slot;
+  }
+  held_.oldest = first != nullptr ? first->arrival : kNever;
+  return now_ - held_.oldest < enough ? kNoSlot : elder;
+}
+
+// As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over, however many.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
+  TellGate();
+  const Slot elder = Elder();
+  if (elder == kNoSlot && held_.in_vain && held_.vain_changes == held_.changes && now_ < held_.ask_at &&
+      now_ - held_.vain_at < std::chrono::milliseconds(50)) {
+    held_.refused = true;
+    draft_.top_waits_for = WaitsFor::kGate;
+    return;
+  }
+  held_.in_vain = false;
+  held_.ask_at = kNever;
+  LookUpHits();
+  if (elder != kNoSlot) {
+    const double cost = held_.gate.PrefillSeconds(AskFor(table_[elder], 0, table_[elder].state.cached.value));
+    held_.elder = elder;
+    const Fit fit = TryAdmit(elder);
+    held_.elder = kNoSlot;
+    if (fit == Fit::kAdmitted) {
+      ++stats_.gate_doors;
+      held_.next_door = now_ + FromSeconds(std::clamp(cost / held_.door.share, 0.0, kMostWait));
+    }
+    // While it does not fit nobody else is let in.
+    const bool adapter = fit == Fit::kSkip && draft_.top_waits_for == WaitsFor::kAdapter;
+    if (fit == Fit::kStop || adapter) return;
+  }
+  search_.slots.clear();
+  queue_.ForEachInOrder([&](Slot slot) {
+    search_.slots.push_back(slot);
+    return true;
+  });
+  std::int32_t window = options_.admission_window;
+  bool gated = false;
+  held_.stuck = false;
+  for (std::size_t i = 0;; ++i) {
+    if (i == search_.slots.size()) {
+      // Nothing runs, and all that wait keep each other out, perhaps: once more.
+      if (!gated || held_.stuck || counts_.rows > 0) break;
+      held_.stuck = true, held_.refused = false, i = 0;
+    }
+    const Slot slot = search_.slots[i];
+    if (!queue_.contains(slot)) continue;
+    const Fit fit = TryAdmit(slot);
+    if (fit == Fit::kStop) {
+      const bool freed = (options_.preempt == PreemptMode::kByRank && MakeWayFor(slot)) ||
+                         (draft_.top_waits_for == WaitsFor::kKv && AdmitKept());
+      if (!freed) return;
+      --i;  // once more
+      continue;
+    }
+    held_.stuck &= counts_.rows == 0;
+    if (fit != Fit::kSkip) continue;
+    gated |= draft_.top_waits_for == WaitsFor::kGate;
+    const bool free = draft_.top_waits_for == WaitsFor::kGate || draft_.top_waits_for == WaitsFor::kDeclined ||
+                      NeedsLargerStep(table_[slot]);
+    if (!free && --window == 0) return;
+  }
+  if (!gated) return;
+  draft_.top_waits_for = WaitsFor::kGate;
+  held_.in_vain = true;
+  held_.vain_changes = held_.changes;
+  held_.vain_at = now_;
+}
+
+// A gate that moves with how the engine fares hears of it.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::TellGate() {
+  const double every_s = held_.gate.TellEvery();
+  if (!(every_s > 0) || now_ < held_.tell_at) return;
+  if (held_.prompt_tokens > 0) held_.hits = held_.cached_tokens / held_.prompt_tokens;
+  const double total = std::max(kv_.ledger.total(), 1);
+  const double state = held_.gate.Told(held_.state, {kv_.ledger.used() / total, held_.hits, counts_.rows});
+  if (state != held_.state) ++held_.changes;
+  held_.state = state;
+  held_.tell_at = now_ + FromSeconds(std::min(every_s, kMostWait));
+  held_.prompt_tokens = held_.cached_tokens = 0;
+}
+
+// When the gate may let in what it has refused.
+template <RankPolicy Policy, PausePolicy Pause>
+TimePoint BasicScheduler<Policy, Pause>::AskGateAt() const {
+  TimePoint at = std::min(held_.ask_at, now_ + std::chrono::milliseconds(500));
+  if (held_.door.share > 0 && held_.oldest != kNever) {
+    at = std::min(at, std::max(held_.next_door, held_.oldest + FromSeconds(held_.door.after_s)));
+  }
+  return std::max(at, now_ + std::chrono::milliseconds(1));
+}
+
+}  // namespace takt
+
+#endif  // TAKT_SCHEDULER_HOLDING_H_

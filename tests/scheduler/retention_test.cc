@@ -1,0 +1,346 @@
+// KV that is held for workflows, and the gate before it.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "takt/base/random.h"
+#include "takt/gate/lease.h"
+#include "takt/gate/price.h"
+#include "takt/retention/hold_value.h"
+#include "takt/retention/lru.h"
+#include "catch.h"
+#include "counting_new.h"
+#include "scheduler/host.h"
+
+namespace takt::testing {
+namespace {
+
+constexpr std::int32_t kBlock = 16;
+
+SchedulerOptions Cached(std::int32_t blocks) {
+  SchedulerOptions options;
+  options.kv_blocks = {blocks};
+  options.kv_watermark = 0;
+  options.prefix_cache = true;
+  options.max_running = 16;
+  options.reserve_requests = 64;
+  return options;
+}
+
+// A turn of `blocks` blocks of prompt, the first `shared` of them as in its workflow's turns before.
+Request Turn(std::uint64_t id, std::uint64_t workflow, std::int32_t blocks, std::uint64_t branch = 0) {
+  Request r = Prompt(id, blocks * kBlock);
+  r.workflow = {workflow};
+  r.branch = branch;
+  std::vector<std::uint64_t> hashes;
+  for (std::int32_t i = 0; i < blocks; ++i)
+    hashes.push_back(Mix64((workflow * 100 + branch) * 10'000 + static_cast<std::uint64_t>(i)));
+  r.prefix = Prefix(kBlock, hashes);
+  return r;
+}
+
+struct Agents : Host<> {
+  explicit Agents(std::int32_t blocks, const AnyRetention& retention = Lru{}, const AnyGate& gate = {})
+      : Host<>(Cached(blocks), {.tokens = {100'000}}) {
+    REQUIRE(scheduler.SetRetention(retention, gate).ok());
+  }
+
+  // The turn from its arrival to its end, of one token. How many tokens of it were cached; -1 where it did not run.
+  std::int32_t Run(const Request& turn) {
+    Arrive(turn);
+    return RunWhatWaits(turn.id.value);
+  }
+  std::int32_t RunWhatWaits(std::uint64_t id) {
+    const StepPlan& plan = Plan();
+    std::int32_t cached = -1;
+    for (const PlanEntry& e : plan.run) {
+      if (e.request.value == id) cached = e.position;
+    }
+    if (cached >= 0) Commit(plan, {id});
+    return cached;
+  }
+  void Ended(std::uint64_t workflow, TurnWhy why, std::uint64_t branch = 0) { On(TurnEnded{{workflow}, branch, why}); }
+};
+
+}  // namespace
+
+TEST_CASE("retention needs a ledger with a prefix cache, and comes before the first request") {
+  SchedulerOptions options = Cached(10);
+  options.prefix_cache = false;
+  Host<> without(options);
+  const absl::Status status = without.scheduler.SetRetention(Lru{});
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(status.message() == "retention: needs kv to be ledger, and prefix_cache");
+  CHECK(without.scheduler.return_times() == nullptr);
+  Host<> late(Cached(10));
+  late.Arrive(1, 16);
+  CHECK(absl::IsFailedPrecondition(late.scheduler.SetRetention(Lru{})));
+}
+
+TEST_CASE("what a turn leaves is found by the next one of its workflow") {
+  Agents host(100);
+  CHECK(host.Run(Turn(1, 7, 20)) == 0);
+  host.Ended(7, TurnWhy::kTool);
+  CHECK(host.Run(Turn(2, 7, 25)) == 20 * kBlock);
+  CHECK(host.Run(Turn(3, 8, 25)) == 0);
+  CHECK(host.scheduler.kv().cached == Blocks{50});
+}
+
+TEST_CASE("a workflow that has ended goes first, before what is older") {
+  Agents host(60);
+  host.Run(Turn(1, 7, 25));
+  host.Run(Turn(2, 8, 25));
+  host.On(WorkflowEnded{{8}});
+  host.Run(Turn(3, 9, 20));
+  CHECK(host.Run(Turn(4, 7, 26)) == 25 * kBlock);
+  CHECK(host.Run(Turn(5, 8, 26)) < 25 * kBlock);
+}
+
+TEST_CASE("the same without being told: the oldest goes") {
+  Agents host(60);
+  host.Run(Turn(1, 7, 25));
+  host.Run(Turn(2, 8, 25));
+  host.Run(Turn(3, 9, 20));
+  CHECK(host.Run(Turn(4, 8, 26)) == 25 * kBlock);
+  CHECK(host.Run(Turn(5, 7, 26)) < 25 * kBlock);
+}
+
+TEST_CASE("a turn that is told to be the last, even while it runs, holds nothing that lasts") {
+  Agents host(60);
+  host.Run(Turn(1, 7, 20));
+  host.Arrive(Turn(2, 8, 25));
+  const StepPlan& plan = host.Plan();
+  host.Ended(8, TurnWhy::kOver);
+  host.Commit(plan, {2});
+  CHECK(host.scheduler.kv().cached == Blocks{45});
+  host.Run(Turn(3, 9, 20));
+  CHECK(host.Run(Turn(4, 7, 21)) == 20 * kBlock);
+}
+
+TEST_CASE("branches of a workflow are held apart") {
+  Agents host(100);
+  host.Run(Turn(1, 7, 20, 1));
+  host.Run(Turn(2, 7, 20, 2));
+  host.Ended(7, TurnWhy::kOver, 1);
+  host.Run(Turn(3, 9, 70));
+  CHECK(host.Run(Turn(4, 7, 21, 2)) >= 10 * kBlock);
+}
+
+TEST_CASE("what return times learn is what the scheduler has seen") {
+  Agents host(100);
+  host.Run(Turn(1, 7, 20));
+  host.Ended(7, TurnWhy::kTool);
+  CHECK(host.scheduler.return_times()->open() == 1);
+  host.now += 20'000;
+  host.Run(Turn(2, 7, 21));
+  const ReturnCounts& tools = host.scheduler.return_times()->counts(ReturnClass::kTool);
+  CHECK(tools.ended[ReturnCurve::BinOf(20)] == 1);
+  // Told late, and then corrected: the gap began when the turn ended.
+  host.now += 100;
+  host.Ended(7, TurnWhy::kTool);
+  host.Ended(7, TurnWhy::kUser);
+  host.now += 40'000;
+  host.Run(Turn(3, 7, 22));
+  CHECK(host.scheduler.return_times()->counts(ReturnClass::kUser).ended[ReturnCurve::BinOf(40)] == 1);
+}
+
+TEST_CASE("a lease keeps a newcomer out until it is over, and lets pass what is cached") {
+  Agents host(100, Lru{}, Lease{.seconds = 30});
+  host.Run(Turn(1, 7, 60));
+  host.Arrive(Turn(2, 8, 60));  // 20 of its 60 would be those of 7
+  CHECK(host.Plan().run.empty());
+  CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kGate);
+  const StepPlan& idle = host.Plan();
+  CHECK(idle.idle == Idle::kGated);
+  CHECK(idle.wake_at > Ms(host.now));
+  CHECK(idle.wake_at <= Ms(host.now + 500));
+  host.Arrive(Turn(3, 7, 61));
+  CHECK(host.RunWhatWaits(3) == 60 * kBlock);
+  CHECK(host.scheduler.stats().gate_refused > 0);
+  host.now += 31'000;
+  const StepPlan& plan = host.Plan();
+  REQUIRE(plan.run.size() == 1);
+  CHECK(plan.run[0].request == RequestId{2});
+  CHECK(plan.run[0].gated());
+  host.Commit(plan, {2});
+}
+
+TEST_CASE("nothing is asked where memory is free, or dead, and those who had a token have paid") {
+  Agents host(100, Lru{}, Lease{.seconds = 1e9});
+  host.Run(Turn(1, 7, 60));
+  CHECK(host.Run(Turn(2, 8, 40)) == 0);
+  host.On(WorkflowEnded{{7}});
+  CHECK(host.Run(Turn(3, 9, 60)) == 0);
+  CHECK(host.scheduler.stats().gate_refused == 0);
+}
+
+TEST_CASE("where nothing runs, a turn may take what only those hold that wait, too") {
+  Agents host(100, Lru{}, Lease{.seconds = 1e9});
+  host.Run(Turn(1, 7, 50));
+  host.Run(Turn(2, 8, 50));
+  host.Arrive(Turn(3, 7, 80));
+  host.Arrive(Turn(4, 8, 80));
+  CHECK(host.RunWhatWaits(3) == 50 * kBlock);
+}
+
+TEST_CASE("the price gate: a newcomer waits the longer, the more would be lost, and comes in by waiting") {
+  // 100 blocks of 16 tokens at 1 ms: 1.6 s to compute all; a tool's turn is back by 0.1 per second or so.
+  const HoldValue value{.alpha_ms = 100, .beta_ns = 0};
+  Agents host(100, value, Price{.share = 0, .value = value});
+  host.Run(Turn(1, 7, 100));
+  host.Ended(7, TurnWhy::kTool);
+  host.now += 5000;
+  // Loss: 100 blocks of 1.6 s each at 0.1/s: 16 against 1.
+  host.Arrive(Turn(2, 8, 100));
+  CHECK(host.Plan().run.empty());
+  // 7's own turn is as warm as can be, and goes first.
+  host.Arrive(Turn(3, 7, 100));
+  CHECK(host.RunWhatWaits(3) == 99 * kBlock);
+  host.Ended(7, TurnWhy::kTool);
+  // Once 7 is not expected any more.
+  host.now += 3'600'000;
+  CHECK(host.RunWhatWaits(2) == 0);
+}
+
+TEST_CASE("the door lets in what has waited longest, and the next only when that is paid for") {
+  const HoldValue value{.alpha_ms = 100, .beta_ns = 0};
+  Agents host(100, value, Price{.wait_s = 1e12, .share = 0.5, .after_s = 60, .value = value});
+  const auto keep_warm = [&](std::uint64_t id) {  // 7 comes every 10 seconds
+    host.Arrive(Turn(id, 7, 50));
+    const std::int32_t cached = host.RunWhatWaits(id);
+    host.Ended(7, TurnWhy::kTool);
+    return cached;
+  };
+  keep_warm(1);
+  host.Arrive(Turn(2, 8, 60));
+  host.Arrive(Turn(3, 9, 80));
+  std::map<std::uint64_t, std::int64_t> began;
+  for (std::uint64_t i = 0; i < 60 && began.size() < 2; ++i) {
+    keep_warm(10 + i);
+    for (int second = 0; second < 10; ++second) {
+      host.now += 1000;
+      const StepPlan& plan = host.Plan();
+      if (plan.run.empty()) continue;
+      REQUIRE(plan.run.size() == 1);
+      const std::uint64_t turn = plan.run[0].request.value;
+      began[turn] = host.now;
+      host.Commit(plan, {turn});
+      host.On(WorkflowEnded{{turn + 6}});  // it takes no memory of 7's for long
+    }
+  }
+  REQUIRE(began.count(2) == 1);
+  CHECK(began[2] >= 60'000);
+  CHECK(began[2] <= 62'000);
+  REQUIRE(began.count(3) == 1);
+  // 960 tokens at 0.1 s are 96 s: half of the time may be its kind's.
+  CHECK(began[3] - began[2] >= 192'000);
+  CHECK(began[3] - began[2] <= 195'000);
+  CHECK(host.scheduler.stats().gate_doors == 2);
+}
+
+TEST_CASE("while what the door lets in does not fit beside what runs, nobody else comes in") {
+  const HoldValue value{.alpha_ms = 100, .beta_ns = 0};
+  Agents host(100, value, Price{.wait_s = 1e12, .share = 0.5, .after_s = 60, .value = value});
+  host.Arrive(Turn(1, 7, 50));
+  host.Commit(host.Plan());  // it goes on
+  host.Arrive(Turn(2, 8, 60));
+  for (int i = 0; i < 61; ++i) {
+    host.now += 1000;
+    host.Commit(host.Plan());
+  }
+  host.Arrive(Turn(3, 9, 10));
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "1:1");
+  host.Commit(plan, {1});
+  CHECK(host.RunWhatWaits(2) == 0);
+}
+
+// Random turns, ends, losses and cancellations under every gate: counts hold, everybody is served in the end.
+TEST_CASE("whatever happens, counts hold and everybody gets in") {
+  const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
+  const std::vector<std::pair<AnyRetention, AnyGate>> settings = {
+      {Lru{}, {}},
+      {Lru{}, Lease{.seconds = 5}},
+      {value, Price{.share = 0.2, .after_s = 5, .value = value}},
+      {Lru{}, Price{.share = 0, .value = value}}};
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    for (const auto& [retention, gate] : settings) {
+      Random random(seed);
+      Agents host(static_cast<std::int32_t>(40 + random.Below(60)), retention, gate);
+      host.limits.tokens = {static_cast<std::int32_t>(64 + random.Below(400))};
+      std::map<std::uint64_t, std::int32_t> blocks_of;
+      std::uint64_t id = 0;
+      for (int i = 0; i < 400; ++i) {
+        host.now += static_cast<std::int64_t>(random.Below(2000));
+        const std::uint64_t workflow = 1 + random.Below(8), branch = random.Below(2);
+        switch (random.Below(10)) {
+          case 0:
+          case 1:
+          case 2: {
+            std::int32_t& blocks = blocks_of[workflow * 10 + branch];
+            blocks = random.Chance(0.1) ? 1 : std::min(blocks + static_cast<std::int32_t>(random.Below(6)) + 1, 30);
+            Request turn = Turn(++id, workflow, blocks, branch);
+            turn.max_output_tokens = {static_cast<std::int32_t>(1 + random.Below(20))};
+            host.Arrive(turn);
+            break;
+          }
+          case 3: host.Ended(workflow, static_cast<TurnWhy>(random.Below(5)), branch); break;
+          case 4:
+            if (random.Chance(0.3)) host.On(WorkflowEnded{{workflow}});
+            break;
+          case 5:
+            if (id > 0 && random.Chance(0.3)) host.On(Cancelled{{1 + random.Below(id)}});
+            break;
+          case 6:
+            if (random.Chance(0.1)) host.On(KvLost{});
+            break;
+          default: host.Step();
+        }
+      }
+      for (int i = 0; i < 3000 && host.scheduler.alive() > 0; ++i) {
+        host.now += 1000;
+        host.Step();
+      }
+      INFO("seed " << seed << ", gate " << gate.spec());
+      REQUIRE(host.scheduler.alive() == 0);
+      REQUIRE(host.scheduler.kv().used == Blocks{0});
+    }
+  }
+}
+
+TEST_CASE("with retention and a gate nothing is allocated when warm") {
+  const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
+  SchedulerOptions options = Cached(200);
+  auto scheduler = Scheduler::Create(options, AnyPolicy(Fcfs{}));
+  REQUIRE(scheduler.ok());
+  REQUIRE(scheduler->SetRetention(value, Price{.value = value}).ok());
+  std::vector<Request> turns;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    turns.push_back(Turn(i + 1, 1 + i % 12, 10 + static_cast<std::int32_t>(i / 12) % 20));
+  }
+  std::vector<RowResult> rows(64);
+  std::int64_t now = 0;
+  const auto play = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      scheduler->On(Arrived{turns[i]}, Ms(now += 300));
+      const StepPlan& plan = scheduler->Plan(Ms(++now), {.tokens = {1000}});
+      std::size_t n = 0;
+      for (const PlanEntry& e : plan.run) {
+        const std::uint8_t done = e.samples() ? RowResult::kFinished : 0;
+        rows[n++] = {e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0, done};
+      }
+      if (n > 0) scheduler->Commit({plan.id, std::span(rows).first(n)}, Ms(++now));
+      scheduler->On(TurnEnded{{1 + i % 12}, 0, TurnWhy::kTool}, Ms(now));
+    }
+  };
+  play(0, 1000);
+  const std::size_t before = allocations;
+  play(1000, 2000);
+  CHECK(allocations == before);
+  CHECK(scheduler->stats().tokens_cached > 0);
+}
+
+}  // namespace takt::testing
