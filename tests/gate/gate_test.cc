@@ -109,7 +109,7 @@ GateAsk Crowd(GateAsk ask, std::int64_t delayed) {
 }
 
 TEST_CASE("price: the loss of all that are delayed, against what is short of what is needed") {
-  const Price price{.value = kFlat};
+  const Price price{.kappa = 1, .value = kFlat};
   FakeOrder order;
   order.Of(1, 90, 4);
   // 4 of 8 blocks are short: 0.04 s/s for each who waits, against 1/2
@@ -120,12 +120,12 @@ TEST_CASE("price: the loss of all that are delayed, against what is short of wha
   CHECK(Price{.kappa = 0.01, .value = kFlat}.LetsInAfter(Crowd(Ask(4, 4), 0), order) ==
         Approx(900));  // it is one itself
   CHECK(Price{.kappa = 2, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == Approx(300));
-  CHECK(Price{.wait_s = 10, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == Approx(30));
+  CHECK(Price{.kappa = 1, .wait_s = 10, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == Approx(30));
   CHECK(Price{.kappa = 0, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == kNotNow);
 }
 
 TEST_CASE("price: at the very price it waits, and dead blocks cost nothing") {
-  const Price price{.value = kFlat};
+  const Price price{.kappa = 1, .value = kFlat};
   FakeOrder order;
   order.Dead(2).Of(1, 90, 4);
   GateAsk ask = Crowd(Ask(4, 4), 50);  // two of four are dead: 0.02 times 50 against 1
@@ -140,7 +140,7 @@ TEST_CASE("price: a turn that waits is back within the second, and counts nothin
   ReturnCurves curves;
   curves.classes[0].gain.fill(0.1);
   const HoldValue value{.alpha_ms = 1, .beta_ns = 0, .curves = &curves};
-  const Price price{.value = value};
+  const Price price{.kappa = 1, .value = value};
   FakeOrder order;
   order.Of(1, 90, 4).Awaited(2, 4);
   GateAsk ask = Crowd(Ask(8, 8), 50);  // 4 times 1 ms, and 4 times 10 ms, for 50: 2.2 against 1
@@ -153,16 +153,41 @@ TEST_CASE("price: a turn that waits is back within the second, and counts nothin
   CHECK(price.LetsInAfter(ask, order) == 0);
 }
 
+TEST_CASE("what a branch has left itself and cannot use may be taken for it; what another branch has left may not") {
+  GateAsk ask = Crowd(Ask(4, 4), 50);
+  ask.workflow = {1}, ask.branch = 7;
+  FakeOrder order;
+  order.Add({.workflow = {1}, .branch = 7, .since = At(99), .tokens = 1'000, .block_tokens = 10}, HeldTier::kHeld, 4);
+  const Price price{.kappa = 1, .value = kFlat};
+  const WorkingSet full{.half_life_s = 10, .sweep_s = 0, .force_s = 0};
+  GateAsk stuck = ask;
+  stuck.stuck = true, stuck.total = 1;
+  CHECK(price.LetsInAfter(ask, order) == 0);
+  CHECK(Lease{}.LetsInAfter(ask, order) == 0);
+  CHECK_FALSE(TakesOfOthers(ask, order));
+  CHECK(full.LetsInAfter(stuck, order) == 0);
+  for (HeldVictim& victim : order.victims) victim.held.branch = 8;
+  CHECK(price.LetsInAfter(ask, order) == Approx(300));
+  CHECK(Lease{}.LetsInAfter(ask, order) == kNotNow);
+  CHECK(TakesOfOthers(ask, order));
+  CHECK(full.LetsInAfter(stuck, order) == kNotNow);
+  // without a workflow nothing is one's own
+  for (HeldVictim& victim : order.victims) victim.held.workflow = {};
+  ask.workflow = {}, ask.branch = 0;
+  for (HeldVictim& victim : order.victims) victim.held.branch = 0;
+  CHECK(price.LetsInAfter(ask, order) == Approx(300));
+}
+
 TEST_CASE("price: blocks of one holding are worth what their depths are") {
   // 10 ms, and 10 us for each token before: of blocks that end at 1,000, 990 and 980
-  const Price price{.value = {.alpha_ms = 1, .beta_ns = 1'000}};
+  const Price price{.kappa = 1, .value = {.alpha_ms = 1, .beta_ns = 1'000}};
   FakeOrder order;
   order.Of(1, 90, 3);
   CHECK(price.LetsInAfter(Crowd(Ask(3, 3), 100), order) == Approx(300 * (100 * (0.02 + 0.0199 + 0.0198) - 1)));
 }
 
 TEST_CASE("price: the time of a prefill, and the door") {
-  const Price price{.share = 0.2, .after_s = 60, .value = {.alpha_ms = 1, .beta_ns = 1'000}};
+  const Price price{.kappa = 1, .share = 0.2, .after_s = 60, .value = {.alpha_ms = 1, .beta_ns = 1'000}};
   GateAsk ask = Ask(1, 1);
   ask.tokens = 5'000, ask.cached = 1'000;
   CHECK(price.PrefillSeconds(ask) == Approx(4 + 12));  // of tokens; of pairs, half of 25 - 1 million
@@ -181,7 +206,7 @@ TEST_CASE("price: curves that are bound later") {
   curves.classes[0].gain.fill(0.1);
   FakeOrder order;
   order.Of(1, 90, 4);
-  AnyGate gate = Price{.value = kFlat};
+  AnyGate gate = Price{.kappa = 1, .value = kFlat};
   const AnyGate copy = gate;
   gate.Read(&curves);
   CHECK(gate.LetsInAfter(Crowd(Ask(4, 4), 50), order) == 0);
@@ -367,7 +392,6 @@ TwoAsks AnyAsks(Random& random) {
   b.need = std::max(b.lack, a.need + static_cast<std::int32_t>(random.Below(40)));
   b.waited_s *= random.Uniform();
   b.tokens = static_cast<std::int32_t>(random.Below(2'000));
-  b.workflow = {random.Below(9)}, b.branch = random.Below(2);
   return {a, b};
 }
 
@@ -389,6 +413,7 @@ TEST_CASE("what lacks more, needs more and has waited no longer is not let in so
   const HoldValue flat{.alpha_ms = 1, .beta_ns = 0, .curves = &times.curves()};
   for (const std::string& spec : GateSpecs()) {
     CAPTURE(spec);
+    // What is one's own harms nobody, so that both have nothing there.
     // Price goes by the mean value of what is taken. It grows with what is lacking where victims go by that value, no
     // block of a holding is worth more than another, and what is awaited counts.
     const bool price = spec.starts_with("price");
@@ -492,9 +517,9 @@ TEST_CASE("the engine's pace is what a gate's spec does not say") {
   FakeOrder order;
   order.Of(1, 90, 4);
   const GateAsk ask = Crowd(Ask(4, 4), 50);
-  CHECK(MakeGate("price", &pace)->LetsInAfter(ask, order) == Approx(300));
-  CHECK(MakeGate("price(alpha_ms=2)", &pace)->LetsInAfter(ask, order) == Approx(900));
-  CHECK((*MakeGateFactory("price"))(pace).LetsInAfter(ask, order) == Approx(300));
+  CHECK(MakeGate("price(kappa=1)", &pace)->LetsInAfter(ask, order) == Approx(300));
+  CHECK(MakeGate("price(kappa=1,alpha_ms=2)", &pace)->LetsInAfter(ask, order) == Approx(900));
+  CHECK((*MakeGateFactory("price(kappa=1)"))(pace).LetsInAfter(ask, order) == Approx(300));
 }
 
 }  // namespace
