@@ -319,7 +319,7 @@ TEST_CASE("with retention and a gate nothing is allocated when warm") {
   REQUIRE(scheduler->SetRetention(value, Price{.value = value}).ok());
   std::vector<Request> turns;
   for (std::uint64_t i = 0; i < 2000; ++i) {
-    turns.push_back(Turn(i + 1, 1 + i % 12, 10 + static_cast<std::int32_t>(i / 12) % 20));
+    turns.push_back(Turn(i + 1, 1 + Mix64(i) % 8, 30));
   }
   std::vector<RowResult> rows(64);
   std::int64_t now = 0;
@@ -333,7 +333,7 @@ TEST_CASE("with retention and a gate nothing is allocated when warm") {
         rows[n++] = {e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0, done};
       }
       if (n > 0) scheduler->Commit({plan.id, std::span(rows).first(n)}, Ms(++now));
-      scheduler->On(TurnEnded{{1 + i % 12}, 0, TurnWhy::kTool}, Ms(now));
+      scheduler->On(TurnEnded{turns[i].workflow, 0, TurnWhy::kTool}, Ms(now));
     }
   };
   play(0, 1000);

@@ -59,7 +59,8 @@ inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
 }
 
 // Answers how long such a request must have waited [s] to be let in, as things are now: at most ask.waited_s is now;
-// infinity is not as things are. What lacks more, needs more and has waited no longer must not be let in sooner. It is
+// infinity is not as things are. What lacks more, needs more, has waited no longer and holds
+// nothing itself must not be let in sooner. It is
 // asked where something would be taken from others, and again as things change, at least twice a second. Where nothing
 // runs and nothing but blocks that waiting turns will use would be taken, it must let in: else none would ever go
 // first.

@@ -184,7 +184,7 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
   if (need <= 0 || record.state.generated.value > 0 || record.state.slot == held_.elder) return true;
   const GateAsk ask = AskFor(record, need, start);
   if (ask.lack <= 0) return true;
-  const bool known = held_.refused && ask.lack >= held_.lack && ask.need >= held_.need;
+  const bool known = held_.refused && start == 0 && ask.lack >= held_.lack && ask.need >= held_.need;
   double until_s = held_.until_s;
   if (!known || ask.waited_s >= until_s) {
     until_s = held_.gate.LetsInAfter(ask, internal::HoldingsOrder(*kv_.ledger.holdings(), now_));
