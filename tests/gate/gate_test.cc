@@ -153,6 +153,31 @@ TEST_CASE("price: a turn that waits is back within the second, and counts nothin
   CHECK(price.LetsInAfter(ask, order) == 0);
 }
 
+TEST_CASE("what a branch has left itself and cannot use may be taken for it; what another branch has left may not") {
+  GateAsk ask = Crowd(Ask(4, 4), 50);
+  ask.workflow = {1}, ask.branch = 7;
+  FakeOrder order;
+  order.Add({.workflow = {1}, .branch = 7, .since = At(99), .tokens = 1'000, .block_tokens = 10}, HeldTier::kHeld, 4);
+  const Price price{.kappa = 1, .value = kFlat};
+  const WorkingSet full{.half_life_s = 10, .sweep_s = 0, .force_s = 0};
+  GateAsk stuck = ask;
+  stuck.stuck = true, stuck.total = 1;
+  CHECK(price.LetsInAfter(ask, order) == 0);
+  CHECK(Lease{}.LetsInAfter(ask, order) == 0);
+  CHECK_FALSE(TakesOfOthers(ask, order));
+  CHECK(full.LetsInAfter(stuck, order) == 0);
+  for (HeldVictim& victim : order.victims) victim.held.branch = 8;
+  CHECK(price.LetsInAfter(ask, order) == Approx(300));
+  CHECK(Lease{}.LetsInAfter(ask, order) == kNotNow);
+  CHECK(TakesOfOthers(ask, order));
+  CHECK(full.LetsInAfter(stuck, order) == kNotNow);
+  // without a workflow nothing is one's own
+  for (HeldVictim& victim : order.victims) victim.held.workflow = {};
+  ask.workflow = {}, ask.branch = 0;
+  for (HeldVictim& victim : order.victims) victim.held.branch = 0;
+  CHECK(price.LetsInAfter(ask, order) == Approx(300));
+}
+
 TEST_CASE("price: blocks of one holding are worth what their depths are") {
   // 10 ms, and 10 us for each token before: of blocks that end at 1,000, 990 and 980
   const Price price{.kappa = 1, .value = {.alpha_ms = 1, .beta_ns = 1'000}};
@@ -367,7 +392,6 @@ TwoAsks AnyAsks(Random& random) {
   b.need = std::max(b.lack, a.need + static_cast<std::int32_t>(random.Below(40)));
   b.waited_s *= random.Uniform();
   b.tokens = static_cast<std::int32_t>(random.Below(2'000));
-  b.workflow = {}, b.branch = 0;  // what is its own counts nothing
   return {a, b};
 }
 
@@ -389,6 +413,7 @@ TEST_CASE("what lacks more, needs more and has waited no longer is not let in so
   const HoldValue flat{.alpha_ms = 1, .beta_ns = 0, .curves = &times.curves()};
   for (const std::string& spec : GateSpecs()) {
     CAPTURE(spec);
+    // What is one's own harms nobody, so that both have nothing there.
     // Price goes by the mean value of what is taken. It grows with what is lacking where victims go by that value, no
     // block of a holding is worth more than another, and what is awaited counts.
     const bool price = spec.starts_with("price");

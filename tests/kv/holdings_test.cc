@@ -23,6 +23,7 @@
 #include "takt/retention/hold_value.h"
 #include "takt/retention/lfu.h"
 #include "takt/retention/lru.h"
+#include "takt/retention/tlru.h"
 #include "takt/retention/ttl.h"
 
 namespace takt {
@@ -90,6 +91,7 @@ struct Shadow {
     std::int32_t uses = 0;
     TimePoint since = {};
     bool awaited = false;
+    std::int32_t context = 0;
   };
   Policy policy;
   std::map<std::uint64_t, Chunk> chunks = {};
@@ -131,7 +133,12 @@ struct Shadow {
       const std::int32_t uses = records.contains(branch) ? records[branch].uses : 0;
       End(branch);
       if (!turn.over && !path.empty()) {
-        records[branch] = {Hashes(path.begin(), path.end()), turn.its_class, uses + 1, now, false};
+        records[branch] = {Hashes(path.begin(), path.end()),
+                           turn.its_class,
+                           uses + 1,
+                           now,
+                           false,
+                           static_cast<std::int32_t>(path.size()) * kBlocks * kBlockTokens};
         for (const std::uint64_t hash : path) chunks[hash].holders.insert(branch);
       }
     }
@@ -179,7 +186,7 @@ struct Shadow {
       const Branch& branch = *c.holders.begin();
       const Record& r = records.at(branch);
       held.workflow = {branch.first}, held.branch = branch.second;
-      held.its_class = r.its_class, held.uses = r.uses;
+      held.its_class = r.its_class, held.uses = r.uses, held.context = r.context;
     }
     if (held.uses == 0) return {HeldTier::kDead, 0, 0, c.stamp};
     Order order = {awaited ? HeldTier::kAwaited : HeldTier::kHeld, 0, 0, c.stamp};
@@ -346,13 +353,12 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
     const Branch branch = any_branch();
     Holding expected;
     if (const auto r = shadow.records.find(branch); r != shadow.records.end()) {
-      const auto& [path, its_class, uses, since, awaited] = r->second;
+      const auto& [path, its_class, uses, since, awaited, context] = r->second;
       const std::int32_t tokens = kBlocks * kBlockTokens;
       auto own = static_cast<std::int32_t>(path.size());
       while (own > 0 && shadow.chunks[path[static_cast<std::size_t>(own - 1)]].holders.size() == 1) --own;
-      const bool in_use = !path.empty() && shadow.chunks[path.back()].references > 0;
-      expected = {
-          static_cast<std::int32_t>(path.size()) * tokens, own * tokens, its_class, uses, since, awaited, in_use};
+      expected = {static_cast<std::int32_t>(path.size()) * tokens, own * tokens, its_class, uses, since, awaited,
+                  shadow.chunks[path.back()].references > 0};
     }
     REQUIRE(holdings.Find({branch.first}, branch.second) == expected);
   }
@@ -373,6 +379,7 @@ TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims a
     Compare(HoldValue{}, 400 + seed, steps);
     Compare(Exact{}, 500 + seed, steps);
     Compare(Clairvoyant{}, 600 + seed, steps);
+    Compare(Tlru{.xi = 20'000, .next = 5'000}, 1'400 + seed, steps);
     Compare(TailFirst{}, 1'300 + seed, steps);
   }
 }

@@ -127,6 +127,12 @@ TEST_CASE("continuum: pinned for as long as the expected saving grows faster tha
   CHECK(other.PinSeconds(held) == 0);
   other.beta_ns = 1'000;
   CHECK(other.PinSeconds(held) == 6);  // 5 s, and 12.5 s for what is before each token
+  other.alpha_ms = 0;
+  CHECK(other.PinSeconds(held) == 6);  // 6.25 - 6
+  other.beta_ns = 900;
+  CHECK(other.PinSeconds(held) == 0);  // 5.625 - 6
+  other.beta_ns = 0, other.queue_s = 12, other.eta = 1;
+  CHECK(other.PinSeconds(held) == 0);  // 6 - 6: not worth it
   // in the class of which only half come back no wait pays for the others
   other = c;
   other.queue_s = 1'000;

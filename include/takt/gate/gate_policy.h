@@ -48,11 +48,11 @@ class HeldOrder {
   virtual void ForEach(absl::FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const = 0;
 };
 
-// Whether anything would be taken that is somebody's, but of turns that wait here as well.
+// Whether anything would be taken that is somebody else's, who is away.
 inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
   bool takes = false;
-  held.Walk(ask.lack, [&takes](const HeldVictim& victim) {
-    takes = victim.tier == HeldTier::kHeld;
+  held.Walk(ask.lack, [&](const HeldVictim& victim) {
+    takes = victim.tier == HeldTier::kHeld && !IsOwn(ask, victim.held);
     return !takes;
   });
   return takes;
