@@ -28,7 +28,7 @@ struct FakeOrder final : HeldOrder {
   std::vector<std::tuple<WorkflowId, std::uint64_t, Holding>> holdings = {};
   mutable int shown = 0;
 
-  void Walk(std::int32_t blocks, absl::FunctionRef<bool(const HeldVictim&)> take) const override {
+  void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const override {
     for (HeldVictim victim : victims) {
       if (blocks <= 0) return;
       victim.blocks = victim.chunks = std::min(victim.blocks, blocks);
@@ -37,7 +37,7 @@ struct FakeOrder final : HeldOrder {
       if (!take(victim)) return;
     }
   }
-  void ForEach(absl::FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const override {
+  void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const override {
     for (const auto& [workflow, branch, holding] : holdings) tell(workflow, branch, holding);
   }
 

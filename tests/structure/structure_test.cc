@@ -104,8 +104,8 @@ std::vector<Include> IncludesOf(const File& file) {
 const std::map<std::string, int>& Floors() {
   static const std::map<std::string, int> kFloors = {
       {"config", 0},       {"version", 0},   {"fwd", 0},           {"base", 1},     {"numeric", 2},   {"model", 3},
-      {"kv", 4},           {"state", 4},     {"workflow", 4},      {"policy", 5},   {"pause", 5},     {"placement", 5},
-      {"retention", 5},    {"gate", 6},      {"queue", 6},         {"learning", 6}, {"scheduler", 7}, {"record", 8},
+      {"retention", 4},    {"state", 4},     {"workflow", 4},      {"policy", 5},   {"pause", 5},     {"placement", 5},
+      {"kv", 5},           {"gate", 6},      {"queue", 6},         {"learning", 6}, {"scheduler", 7}, {"record", 8},
       {"workload", 8},     {"sim", 9},       {"planning", 10},     {"takt", 11},    {"c", 12},        {"tool/run", 13},
       {"tool/report", 14}, {"tool/lab", 15}, {"tool/command", 16}, {"tool", 12}};
   return kFloors;

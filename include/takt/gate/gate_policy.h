@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <limits>
 
-#include "absl/functional/function_ref.h"
+#include "takt/base/function_ref.h"
 #include "takt/base/id.h"
 #include "takt/base/time.h"
-#include "takt/kv/held.h"
+#include "takt/model/held.h"
 
 namespace takt {
 
@@ -43,9 +43,9 @@ class HeldOrder {
  public:
   virtual ~HeldOrder() = default;
   // take(victim) until it is false, or so many blocks were shown. Dead blocks come first.
-  virtual void Walk(std::int32_t blocks, absl::FunctionRef<bool(const HeldVictim&)> take) const = 0;
+  virtual void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const = 0;
   // Each branch of a workflow that holds anything; `own_from` is not told.
-  virtual void ForEach(absl::FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const = 0;
+  virtual void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const = 0;
 };
 
 // Whether anything would be taken that is somebody else's, who is away.

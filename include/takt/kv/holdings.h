@@ -16,7 +16,7 @@
 #include "takt/base/random.h"
 #include "takt/base/slot_table.h"
 #include "takt/config.h"
-#include "takt/kv/held.h"
+#include "takt/model/held.h"
 #include "takt/kv/prefix_cache.h"
 #include "takt/model/step.h"
 

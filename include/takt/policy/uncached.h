@@ -18,7 +18,7 @@ struct Uncached {
   static constexpr std::string_view kName = "uncached";
 
   double alpha_ms = 0.0387;  // of a token's prefill; both of Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;    // of a token's prefill, per token before it
+  double beta_ns = 0.546;  // of a token's prefill, per token before it
 
   RankKey Key(const RequestState& r) const {
     const double n = r.request.prompt_tokens.value + r.returned.value + r.generated.value;

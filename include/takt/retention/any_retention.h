@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "takt/base/spec.h"
-#include "takt/kv/held.h"
+#include "takt/model/held.h"
 #include "takt/model/return_curve.h"
 #include "takt/retention/lru.h"
 #include "takt/retention/next_uses.h"

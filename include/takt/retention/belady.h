@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "takt/kv/held.h"
+#include "takt/model/held.h"
 #include "takt/retention/next_uses.h"
 
 namespace takt {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "takt/base/spec.h"
-#include "takt/kv/held.h"
+#include "takt/model/held.h"
 #include "takt/retention/belady.h"
 #include "takt/retention/hold_value.h"
 #include "takt/retention/next_uses.h"

@@ -7,7 +7,7 @@
 
 #include "takt/base/rounded.h"
 #include "takt/base/spec.h"
-#include "takt/kv/held.h"
+#include "takt/model/held.h"
 #include "takt/model/return_curve.h"
 
 namespace takt {

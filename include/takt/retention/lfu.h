@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "takt/kv/held.h"
+#include "takt/model/held.h"
 
 namespace takt {
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "takt/kv/held.h"
+#include "takt/model/held.h"
 
 namespace takt {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "takt/base/spec.h"
-#include "takt/kv/held.h"
+#include "takt/model/held.h"
 
 namespace takt {
 

@@ -12,10 +12,10 @@ class HoldingsOrder final : public HeldOrder {
  public:
   HoldingsOrder(Holdings& holdings, TimePoint now) : holdings_(&holdings), now_(now) {}
 
-  void Walk(std::int32_t blocks, absl::FunctionRef<bool(const HeldVictim&)> take) const override {
+  void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const override {
     holdings_->Walk(blocks, now_, take);
   }
-  void ForEach(absl::FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const override {
+  void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const override {
     holdings_->ForEach(tell);
   }
 

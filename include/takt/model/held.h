@@ -1,6 +1,6 @@
 // What policies of retention are shown of blocks that nobody uses now, and what such a policy is.
-#ifndef TAKT_KV_HELD_H_
-#define TAKT_KV_HELD_H_
+#ifndef TAKT_MODEL_HELD_H_
+#define TAKT_MODEL_HELD_H_
 
 #include <concepts>
 #include <cstddef>
@@ -72,4 +72,4 @@ struct Holding {
 
 }  // namespace takt
 
-#endif  // TAKT_KV_HELD_H_
+#endif  // TAKT_MODEL_HELD_H_

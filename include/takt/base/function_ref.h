@@ -1,0 +1,35 @@
+// A function that is called while its caller's call lasts, whatever it is.
+#ifndef TAKT_BASE_FUNCTION_REF_H_
+#define TAKT_BASE_FUNCTION_REF_H_
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace takt {
+
+// Owns nothing and allocates nothing: for parameters alone, which end with the call.
+template <class Signature>
+class FunctionRef;
+template <class R, class... Args>
+class FunctionRef<R(Args...)> {
+ public:
+  template <class F>
+    requires(!std::same_as<std::remove_cvref_t<F>, FunctionRef> && std::invocable<F&, Args...>)
+  FunctionRef(F&& f)  // NOLINT: any such function is one of these
+      : of_(std::addressof(const_cast<std::remove_cvref_t<F>&>(f))), call_([](void* of, Args... args) -> R {
+          return std::invoke(*static_cast<std::remove_cvref_t<F>*>(of), std::forward<Args>(args)...);
+        }) {}
+
+  R operator()(Args... args) const { return call_(of_, std::forward<Args>(args)...); }
+
+ private:
+  void* of_;
+  R (*call_)(void*, Args...);
+};
+
+}  // namespace takt
+
+#endif  // TAKT_BASE_FUNCTION_REF_H_
