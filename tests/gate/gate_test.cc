@@ -89,7 +89,8 @@ TEST_CASE("lease: what was here less than so many seconds ago is not taken") {
 TEST_CASE("lease: shared blocks have none; those of a turn that waits have one until nothing runs") {
   const Lease lease{.seconds = 30};
   FakeOrder order;
-  order.Add({.since = At(99)}, HeldTier::kHeld, 4).Awaited(1, 4);
+  order.Add({.since = At(99)}, HeldTier::kHeld, 4);
+  order.Add({.workflow = {1}, .since = At(99)}, HeldTier::kAwaited, 4);
   CHECK(lease.LetsInAfter(Ask(9, 4), order) == 0);
   GateAsk ask = Ask(9, 5);
   CHECK(lease.LetsInAfter(ask, order) == kNotNow);
@@ -151,6 +152,18 @@ TEST_CASE("price: a turn that waits is back within the second, and counts nothin
   CHECK(price.LetsInAfter(ask, order) == Approx(300));
   order.victims.erase(order.victims.begin());
   CHECK(price.LetsInAfter(ask, order) == 0);
+}
+
+TEST_CASE("price: a turn that has waited for long is taken to wait for as long again") {
+  const Price price{.kappa = 1, .value = kFlat};
+  FakeOrder order;
+  order.Add({.workflow = {1}, .block_tokens = 10, .awaited = At(80)}, HeldTier::kAwaited, 4);
+  const GateAsk ask = Crowd(Ask(4, 4), 50);  // 4 times 10 ms, for 50, once in 20 s
+  CHECK(price.LetsInAfter(ask, order) == 0);
+  order.victims[0].held.awaited = At(99);
+  CHECK(price.LetsInAfter(ask, order) == Approx(300));
+  order.victims[0].held.awaited = At(99.9);  // at most once a second
+  CHECK(price.LetsInAfter(ask, order) == Approx(300));
 }
 
 TEST_CASE("what a branch has left itself and cannot use may be taken for it; what another branch has left may not") {

@@ -9,9 +9,8 @@
 
 namespace takt {
 
-// What a turn leaves is its workflow's for so long, and as long as its next turn waits here; blocks that nobody expects
-// back may be taken at once. A request for which leases would have to be broken waits, however long; where nothing
-// runs, those of waiting turns are broken.
+// What a turn leaves is its workflow's for so long; blocks that nobody expects back may be taken at once. A request for
+// which leases would have to be broken waits, however long; where nothing runs, those of waiting turns are broken.
 struct Lease {
   static constexpr std::string_view kName = "lease";
 
@@ -21,10 +20,8 @@ struct Lease {
     bool broken = false;
     held.Walk(ask.lack, [&](const HeldVictim& victim) {
       if (IsOwn(ask, victim.held)) return true;
-      if (victim.tier == HeldTier::kAwaited) broken = !ask.stuck;
-      if (victim.tier == HeldTier::kHeld) {
-        broken = victim.held.workflow && ToSeconds(ask.now - victim.held.since) < seconds;
-      }
+      const bool leased = victim.held.workflow && ToSeconds(ask.now - victim.held.since) < seconds;
+      broken = leased && victim.tier != HeldTier::kDead && !(ask.stuck && victim.tier == HeldTier::kAwaited);
       return !broken;
     });
     return broken ? kNotNow : 0;

@@ -19,9 +19,10 @@ namespace takt {
 // is what the taking costs all that are delayed by computing it again; right is one request that waits no longer. How
 // long a workflow's blocks stay so follows from the queue.
 //
-// Values are those of HoldValue, whatever the victims' order is by: a gate that counts otherwise than victims are
-// chosen stays shut where what goes first counts most, so that blocks whose turn waits here, which go last, are among
-// what is taken only where all others are.
+// Values are those of HoldValue, whatever the victims' order is by. Blocks whose turn waits here go last. That has
+// waited for w seconds so far, and is taken to wait for as long again: their G is 1/w, at most 1/s. At once they would
+// be worth their whole cost, and where all that is held is waited for, which is so in any crowd, no turn would ever
+// come to the few blocks that it lacks.
 //
 // `share` and `after_s` bound the wait (GateDoor).
 struct Price {
@@ -68,8 +69,10 @@ struct Price {
     if (victim.tier == HeldTier::kDead) return 0;
     Held first = victim.held;
     first.tokens -= (victim.blocks - 1) * first.block_tokens;
+    const bool waits = victim.tier == HeldTier::kAwaited;
+    const double waited_s = waits && victim.held.awaited != kNever ? ToSeconds(now - victim.held.awaited) : 0;
     const auto of = [&](const Held& held) {
-      return victim.tier == HeldTier::kAwaited ? value.AwaitedValue(held) : value.Value(held, now);
+      return waits ? Rounded(value.AwaitedValue(held) / std::max(waited_s, 1.0)) : value.Value(held, now);
     };
     return Rounded((of(victim.held) + of(first)) / 2 * victim.blocks);
   }

@@ -193,10 +193,11 @@ class BasicHoldings {
   }
 
   // Its next turn waits here, or does not after all. A turn that ends is not awaited.
-  void Await(WorkflowId workflow, std::uint64_t branch, bool awaited) {
+  void Await(WorkflowId workflow, std::uint64_t branch, bool awaited, TimePoint now = {}) {
     const Slot h = FindHolding(workflow, branch);
     if (h == kNoSlot || holdings_[h].awaited == awaited) return;
     holdings_[h].awaited = awaited;
+    holdings_[h].awaited_since = now;
     for (Slot n = holdings_[h].tip; n != kNoSlot; n = nodes_[n].parent) nodes_[n].awaited += awaited ? 1 : -1;
     Relist(holdings_[h].tip);
   }
@@ -363,6 +364,7 @@ class BasicHoldings {
     std::int32_t tokens = 0;  // of its context, when its last turn ended
     TimePoint since = {};
     bool awaited = false;
+    TimePoint awaited_since = {};
     AgeLink tips = {}, branches = {};  // of its tip, of its workflow
   };
   struct Flow {
@@ -668,6 +670,7 @@ class BasicHoldings {
     held.its_class = record.its_class;
     held.uses = record.uses;
     held.context = record.tokens;
+    if (record.awaited) held.awaited = record.awaited_since;
     return held;
   }
   static HeldTier TierOf(const Node& node) {

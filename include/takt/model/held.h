@@ -20,6 +20,7 @@ struct Held {
   TimePoint since = {};         // end of the last turn that used them
   std::int32_t tokens = 0;      // of the context, up to the end of these blocks
   std::int32_t block_tokens = 16;  // tokens of a block
+  TimePoint awaited = kNever;  // when its workflow's next turn arrived, which waits here; kNever: none does, or shared
   std::int32_t context = 0;  // tokens of the workflow's context when that turn ended; 0: not known, or shared
 };
 
@@ -59,13 +60,13 @@ struct HeldVictim {
 
 // What a workflow's branch has in the cache.
 struct Holding {
-  std::int32_t tokens = 0;     // from the start of its context on
-  std::int32_t own_from = 0;   // those from here on are in no other workflow's context
+  std::int32_t tokens = 0;  // from the start of its context on
+  std::int32_t own_from = 0;  // those from here on are in no other workflow's context
   std::uint32_t its_class = 0;
-  std::int32_t uses = 0;       // turns
-  TimePoint since = {};        // end of the last one
-  bool awaited = false;        // its next turn waits here
-  bool in_use = false;         // a request that runs uses it to its end
+  std::int32_t uses = 0;  // turns
+  TimePoint since = {};  // end of the last one
+  bool awaited = false;  // its next turn waits here
+  bool in_use = false;  // a request that runs uses it to its end
 
   friend bool operator==(const Holding&, const Holding&) = default;
 };

@@ -73,7 +73,7 @@ void BasicScheduler<Policy, Pause>::TurnBegins(const Record& record) {
   const Request& r = record.state.request;
   if (!r.workflow) return;
   held_.times->Returned(GapOf(r.workflow, r.branch), now_);
-  kv_.ledger.holdings()->Await(r.workflow, r.branch, true);
+  kv_.ledger.holdings()->Await(r.workflow, r.branch, true, now_);
 }
 
 // It runs, and refers to what it uses; or it has ended without that.
@@ -89,7 +89,7 @@ void BasicScheduler<Policy, Pause>::TurnReleased(const Record& record) {
   const Request& r = record.state.request;
   if (!r.workflow) return;
   if (record.status != RequestStatus::kDead) {
-    kv_.ledger.holdings()->Await(r.workflow, r.branch, true);
+    kv_.ledger.holdings()->Await(r.workflow, r.branch, true, now_);
   } else if (const std::uint64_t gap = GapOf(r.workflow, r.branch); !record.last_turn && !held_.times->IsOpen(gap)) {
     held_.times->Began(gap, ReturnClass::kUnknown, now_);
   }
