@@ -4,8 +4,10 @@
 
 #include "tool/command/commands.h"
 #include "fmt/format.h"
+#include "takt/gate/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/retention/registry.h"
 
 namespace takt::tool {
 namespace {
@@ -42,6 +44,13 @@ int RunPolicies(const PoliciesArguments&) {
   for (const PlacementInfo& placement : placements) {
     text += fmt::format("  {:<{}} {}\n", placement.name, LongestName(placements), placement.text);
   }
+  const auto list = [&text](const auto& infos) {
+    for (const auto& info : infos) text += fmt::format("  {:<{}} {}\n", info.name, LongestName(infos), info.summary);
+  };
+  text += "\nWhat goes first of KV that workflows have left behind? (takt replay --retention NAME)\n\n";
+  list(RetentionInfos());
+  text += "\nWhich requests may take KV that is held for others? (takt replay --gate NAME)\n\n";
+  list(GateInfos());
   return Print("policies", text);
 }
 
