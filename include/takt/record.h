@@ -27,11 +27,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "takt/base/names.h"
+#include "takt/gate/any_gate.h"
+#include "takt/learning/return_times.h"
 #include "takt/model/event.h"
 #include "takt/model/fault.h"
 #include "takt/model/step.h"
 #include "takt/pause/any_pause.h"
 #include "takt/policy/any_policy.h"
+#include "takt/retention/any_retention.h"
 #include "takt/scheduler_options.h"
 #include "takt/kv/kv_oracle.h"
 #include "takt/state/stats.h"
@@ -51,10 +54,17 @@ struct LogStart {
 struct LogPolicy {
   std::string policy;  // as in LogStart
 };
+// SetRetention. Its time is that of the record before.
+struct LogRetention {
+  std::string retention;  // as AnyRetention::spec() gives and MakeRetention takes it
+  std::string gate;       // as AnyGate::spec() gives and MakeGate takes it
+  ReturnTimesOptions times;
+  static constexpr std::uint32_t kMostClasses = 4096;  // of times that a replay makes
+};
 // All that is no plan and no commit. A place in it is a number of the log's format.
-using LoggedEvent =
-    std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone, KvFreed,
-                 LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned, TurnEnded, WorkflowEnded>;
+using LoggedEvent = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone,
+                                 KvFreed, LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned, TurnEnded,
+                                 WorkflowEnded, LogRetention>;
 
 struct LogEvent {
   TimePoint now{};
@@ -164,6 +174,7 @@ class Recorder {
   void On(const Event& event, TimePoint now);
   void On(const Epoch& epoch, TimePoint now);
   void ChangePolicy(const AnyPolicy& policy, TimePoint now);
+  void SetRetention(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times);
   void Plan(TimePoint now, const StepLimits& limits);
   void Planned(const StepPlan& plan);
   void Commit(const StepResult& result, TimePoint now);
@@ -274,6 +285,17 @@ class Recorded {
     if (recorder_ != nullptr) recorder_->Done();
   }
 
+  // What is refused changes nothing, and is not in the log.
+  absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
+                            const ReturnTimesOptions& times = {}) {
+    const absl::Status status = scheduler_.SetRetention(retention, gate, times);
+    if (recorder_ != nullptr && status.ok()) {
+      recorder_->SetRetention(retention, gate, times);
+      recorder_->Done();
+    }
+    return status;
+  }
+
   const StepPlan& Plan(TimePoint now, const StepLimits& limits) {
     if (recorder_ != nullptr) recorder_->Plan(now, limits);
     const StepPlan& plan = scheduler_.Plan(now, limits);
@@ -357,6 +379,8 @@ class ReplayOracle final : public KvOracle {
 struct LogReplayOptions {
   std::function<absl::StatusOr<AnyPolicy>(std::string_view spec)> make_policy;
   std::function<absl::StatusOr<AnyPause>(std::string_view name)> make_pause;
+  std::function<absl::StatusOr<AnyRetention>(std::string_view spec)> make_retention = nullptr;
+  std::function<absl::StatusOr<AnyGate>(std::string_view spec)> make_gate = nullptr;
 };
 
 struct LogReplay {
@@ -374,6 +398,7 @@ struct LogReplay {
   bool truncated = false;                // the log ended in the middle of a record
   std::size_t bytes = 0;                 // of the log that were replayed
   Stats stats;                           // of the scheduler, at the end
+  std::string retention, gate;           // that were set; empty: none were
   static constexpr std::size_t kMostFaults = 1000;
   std::vector<Fault> faults;  // what the host said and cannot be: the first of stats.faults()
 };

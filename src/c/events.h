@@ -79,6 +79,7 @@ T OfType(std::uint32_t type, T otherwise, F&& f) {
     case TAKT_EVENT_KV_ARRIVED: return as.template operator()<KvArrived>();
     case TAKT_EVENT_KV_LOST: return as.template operator()<KvLost>();
     case TAKT_EVENT_KV_PINNED: return as.template operator()<KvPinned>();
+    case TAKT_EVENT_TURN_ENDED: return as.template operator()<TurnEnded>();
     case TAKT_EVENT_REQUEST_STARTED: return as.template operator()<RequestStarted>();
     case TAKT_EVENT_REQUEST_SERVED: return as.template operator()<RequestServed>();
     case TAKT_EVENT_REQUEST_ENDED: return as.template operator()<RequestEnded>();
@@ -105,6 +106,9 @@ takt_status SoundAs(const E*, const takt_event& e) {
   if constexpr (std::same_as<E, ToolReturned>) return Meant(e.u.tool_returned.reserved == 0);
   if constexpr (std::same_as<E, Unblocked> || std::same_as<E, KvArrived> || std::same_as<E, KvLost>) {
     return Meant(e.u.kv.reserved == 0);
+  }
+  if constexpr (std::same_as<E, TurnEnded>) {
+    return Meant(e.u.turn_ended.why <= TAKT_TURN_OVER && e.u.turn_ended.reserved == 0);
   }
   if constexpr (std::same_as<E, MoveDone>) return Meant(e.u.move_done.reserved == 0);
   if constexpr (std::same_as<E, InstanceUp>) return Sound(e.u.instance_up.instance);
@@ -145,6 +149,7 @@ void Fill(const takt_event& from, NotReady& to);
 void Fill(const takt_event& from, KvArrived& to);
 void Fill(const takt_event& from, KvLost& to);
 void Fill(const takt_event& from, KvPinned& to);
+void Fill(const takt_event& from, TurnEnded& to);
 void Fill(const takt_event& from, ToolCalled& to);
 void Fill(const takt_event& from, ToolReturned& to);
 void Fill(const takt_event& from, Cancelled& to);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -19,8 +21,12 @@
 #include "c/oracle.h"
 #include "c/policy.h"
 #include "c/stats.h"
+#include "takt/base/spec.h"
+#include "takt/gate/registry.h"
+#include "takt/model/prefill_pace.h"
 #include "takt/pause/registry.h"
 #include "takt/record.h"
+#include "takt/retention/registry.h"
 
 // A scheduler, recorded where the host has a sink for the log.
 struct takt_scheduler : takt::c::Handle {
@@ -142,6 +148,24 @@ void Tell(const StepPlan& plan, takt_plan* out) {
   Write(to, out);
 }
 
+static_assert(static_cast<int>(Idle::kGated) == TAKT_IDLE_GATED);
+static_assert(static_cast<int>(PlanEntry::kGated) == TAKT_ENTRY_GATED);
+
+takt_status SetRetention(takt_scheduler& scheduler, const char* retention, const char* gate, const PrefillPace& pace,
+                         takt_error* error) {
+  for (const auto& [field, value] : {std::pair("alpha_ms", pace.alpha_ms), std::pair("beta_ns", pace.beta_ns)}) {
+    if (value >= 0 && std::isfinite(value)) continue;
+    return Say(error, TAKT_E_INVALID, field + (" is " + OptionToText(value)) + ": must be 0 or more, and finite");
+  }
+  const PrefillPace* told = pace.alpha_ms > 0 || pace.beta_ns > 0 ? &pace : nullptr;
+  absl::StatusOr<AnyRetention> holds = retention == nullptr ? AnyRetention() : MakeRetention(retention, told);
+  if (!holds.ok()) return Invalid(error, "retention: ", holds.status());
+  absl::StatusOr<AnyGate> lets_in = gate == nullptr ? AnyGate() : MakeGate(gate, told);
+  if (!lets_in.ok()) return Invalid(error, "gate: ", lets_in.status());
+  const absl::Status set = scheduler.scheduler->SetRetention(*holds, *lets_in);
+  return set.ok() ? TAKT_OK : Invalid(error, "", set);
+}
+
 takt_status ReadableOrNull(const takt_limits* limits) { return limits == nullptr ? TAKT_OK : Readable(limits); }
 
 StepLimits LimitsOf(const takt_limits* limits) {
@@ -233,6 +257,15 @@ takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* pol
   const Busy busy(*scheduler);
   scheduler->scheduler->ChangePolicy(made, At(now));
   return TAKT_OK;
+}
+
+takt_status takt_scheduler_set_retention(takt_scheduler* scheduler, const char* retention, const char* gate,
+                                         double alpha_ms, double beta_ns, takt_error* error) noexcept {
+  if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
+    return Say(error, status, takt_status_name(status));
+  }
+  const Busy busy(*scheduler);
+  return UnlessMemoryEnds(error, [&] { return SetRetention(*scheduler, retention, gate, {alpha_ms, beta_ns}, error); });
 }
 
 takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* epoch, int64_t now) noexcept {

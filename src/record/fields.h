@@ -8,6 +8,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "takt/learning/return_times.h"
 #include "takt/model/event.h"
 #include "takt/model/step.h"
 #include "takt/record.h"
@@ -57,6 +58,8 @@ TAKT_FIELDS(KvPinned, request)
 TAKT_FIELDS(TurnEnded, workflow, branch, why, tool)
 TAKT_FIELDS(WorkflowEnded, workflow, cancelled)
 TAKT_FIELDS(LogPolicy, policy)
+TAKT_FIELDS(ReturnTimesOptions, classes, window, prior_weight, max_open, refresh, hash_seed)
+TAKT_FIELDS(LogRetention, retention, gate, times)
 TAKT_NO_FIELDS(Drain)
 TAKT_FIELDS(Epoch, agent_ranks, alpha)
 

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "record/text.h"
+#include "takt/gate/registry.h"
 #include "takt/pause/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/record.h"
+#include "takt/retention/registry.h"
 #include "takt/scheduler.h"
 
 namespace takt {
@@ -190,6 +192,9 @@ class Replayer {
       if (!made.ok()) return made.status();
       policy = *std::move(made);
     }
+    if (const auto* set = std::get_if<LogRetention>(&e.event)) {
+      if (absl::Status status = SetRetention(*set); !status.ok()) return status;
+    }
     if (absl::Status status = Prepare(); !status.ok() || CutOff()) return status;
     now_ = e.now;
     if (policy) {
@@ -197,13 +202,28 @@ class Replayer {
     } else {
       std::visit(
           [&]<class E>(const E& event) {
-            if constexpr (!std::same_as<E, LogPolicy>) scheduler_->On(event, e.now);
+            if constexpr (!std::same_as<E, LogPolicy> && !std::same_as<E, LogRetention>) scheduler_->On(event, e.now);
           },
           e.event);
     }
     ++replay_.events;
     CheckOracle();
     return absl::OkStatus();
+  }
+
+  // Only what the recorded scheduler took is in a log.
+  absl::Status SetRetention(const LogRetention& set) {
+    const ReturnTimesOptions& times = set.times;
+    const auto meant = [](double x) { return x >= 0 && x <= 1e15; };
+    if (times.classes > LogRetention::kMostClasses || !meant(times.window) || !meant(times.prior_weight)) {
+      return OutOfPlace(TextOf("return times cannot be made: ", times));
+    }
+    auto retention = options_.make_retention ? options_.make_retention(set.retention) : MakeRetention(set.retention);
+    if (!retention.ok()) return retention.status();
+    auto gate = options_.make_gate ? options_.make_gate(set.gate) : MakeGate(set.gate);
+    if (!gate.ok()) return gate.status();
+    replay_.retention = set.retention, replay_.gate = set.gate;
+    return scheduler_->SetRetention(*retention, *gate, times);
   }
 
   absl::Status Do(LogPlan& logged) {

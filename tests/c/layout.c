@@ -38,7 +38,7 @@ PLACE(takt_model_score, model, 0);
 PLACE(takt_model_score, score, 8);
 PLACE(takt_model_score, tokens, 12);
 
-SIZE(takt_request, 288);
+SIZE(takt_request, 296);
 PLACE(takt_request, struct_size, 0);
 PLACE(takt_request, flags, 4);
 PLACE(takt_request, id, 8);
@@ -67,6 +67,7 @@ PLACE(takt_request, reserved, 260);
 PLACE(takt_request, scores, 264);
 PLACE(takt_request, n_scores, 272);
 PLACE(takt_request, session, 280);
+PLACE(takt_request, branch, 288);
 
 SIZE(takt_instance, 56);
 PLACE(takt_instance, struct_size, 0);
@@ -454,6 +455,11 @@ PLACE(takt_event, u.tool_returned.request, 8);
 PLACE(takt_event, u.tool_returned.returned, 16);
 PLACE(takt_event, u.tool_returned.reserved, 20);
 PLACE(takt_event, u.tool_returned.next_call, 24);
+PLACE(takt_event, u.turn_ended.workflow, 8);
+PLACE(takt_event, u.turn_ended.branch, 16);
+PLACE(takt_event, u.turn_ended.why, 24);
+PLACE(takt_event, u.turn_ended.reserved, 28);
+PLACE(takt_event, u.turn_ended.tool, 32);
 PLACE(takt_event, u.move_done.move, 8);
 PLACE(takt_event, u.move_done.failed, 16);
 PLACE(takt_event, u.move_done.reserved, 20);

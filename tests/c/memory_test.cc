@@ -140,6 +140,14 @@ TEST_CASE("creation where memory ends") {
     takt_scheduler_destroy(scheduler);
     return status;
   });
+  options.prefix_cache = 1;
+  FailEach([&](takt_error* error) {
+    takt_scheduler* scheduler = nullptr;
+    takt_status status = takt_scheduler_create(&options, &scheduler, error);
+    if (status == TAKT_OK) status = takt_scheduler_set_retention(scheduler, "hold_value", "price", 0.1, 1, error);
+    takt_scheduler_destroy(scheduler);
+    return status;
+  });
   FailEach([&](takt_error* error) {
     takt_ids* ids = nullptr;
     const takt_status status = takt_ids_create(8, 0, &ids, error);

@@ -21,9 +21,11 @@
 #include "fire/setup.h"
 #include "scale.h"
 #include "takt/c/takt.h"
+#include "takt/gate/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/pause/registry.h"
 #include "takt/record.h"
+#include "takt/retention/registry.h"
 #include "takt/scheduler.h"
 
 namespace takt {
@@ -101,7 +103,8 @@ double OwnKey(const takt_request_state& state) {
         std::int64_t{state.has_run}, std::int64_t{r.next_call.after}, r.next_call.duration, r.compute}) {
     add(x);
   }
-  for (const std::uint64_t x : {r.id, r.workflow, r.tenant, r.adapter, r.session, std::uint64_t{r.flags}}) add(x);
+  for (const std::uint64_t x : {r.id, r.workflow, r.tenant, r.adapter, r.session, r.branch, std::uint64_t{r.flags}})
+    add(x);
   for (const double x : {r.output_tokens.mean, r.workflow_tokens_left.mean, r.after.calls}) add(x);
   for (std::size_t i = 0; i < r.n_prefix_hashes; ++i) add(r.prefix_hashes[i]);
   return static_cast<double>(bits % 1000);
@@ -173,6 +176,7 @@ class Twins {
     CAPTURE(error.text);
     REQUIRE(status == TAKT_OK);
     CHECK(takt_scheduler_policy(c_) == cxx_->scheduler().policy().spec());
+    if (options.kv == KvMode::kLedger && options.prefix_cache && dice_.Chance(0.7)) SetRetention();
   }
   Twins(const Twins&) = delete;
   Twins& operator=(const Twins&) = delete;
@@ -240,6 +244,7 @@ class Twins {
 
   std::int64_t entries() const { return entries_; }
   bool own() const { return own_; }
+  std::uint64_t gated() const { return cxx_->scheduler().stats().gate_refused; }
   std::int64_t refused() const { return c_kv_ ? c_kv_->refused() : 0; }
 
  private:
@@ -300,12 +305,15 @@ class Twins {
       const bool again = dice_.Chance(setup_.used_again);
       fire::Drawn drawn = fire::DrawRequest(again ? id : RequestId{++last_id_}, setup_, now_, dice_.Bits());
       Request& r = drawn.request;
+      r.branch = dice_.Bits() % 2;
+      if (held_ && dice_.Chance(0.5)) ShareWithTurnsBefore(r);
       r.stage = {dice_.Bits() % 5}, r.agent = {dice_.Bits() % 4}, r.compute = Duration(dice_.Between(0, 1000));
       if (r.prefix.hashes.empty()) r.prefix = {};  // in C they are one
       if (dice_.Chance(0.2)) r.scores = kScores;
       if (r.id) ids_.push_back(r.id), lengths_[r.id.value] = drawn.length;
       return Tell(Arrived{r});
     }
+    if (held_ && what < 69) return TellOfTurn();
     if (what < 72) return Tell(fire::DrawRevised(id, setup_, now_, dice_.Bits()));
     if (what < 76) return Tell(Blocked{id});
     if (what < 79) return Tell(Unblocked{id, {dice_.Int(-1, 30)}});
@@ -360,6 +368,35 @@ class Twins {
     same_ &= takt_scheduler_on(c_, told_.data(), told_.size(), Ns(now_)) == TAKT_OK;
     told_.Clear(), kept_.clear();
     Pass();
+  }
+
+  void SetRetention() {
+    held_ = true;
+    const char* retention = dice_.Chance(0.5) ? "hold_value(beta_ns=5)" : "ttl(seconds=1)";
+    const char* gate = dice_.Chance(0.5) ? "price(share=0.2,after_s=0.01)" : "lease(seconds=0.02)";
+    const PrefillPace pace = {0.5, 7};
+    const bool told = dice_.Chance(0.5);
+    REQUIRE(
+        cxx_->SetRetention(*MakeRetention(retention, told ? &pace : nullptr), *MakeGate(gate, told ? &pace : nullptr))
+            .ok());
+    REQUIRE(takt_scheduler_set_retention(c_, retention, gate, told ? 0.5 : 0, told ? 7 : 0, nullptr) == TAKT_OK);
+  }
+
+  // A prompt that is that of its branch's turns, as far as it goes.
+  void ShareWithTurnsBefore(Request& r) {
+    r.workflow = {1 + dice_.Bits() % 4};
+    const std::int32_t block = setup_.options.kv_block_tokens.value;
+    std::vector<std::uint64_t>& hashes = hashes_.emplace_back();
+    const auto blocks = static_cast<std::uint64_t>(r.prompt_tokens.value / block);
+    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(blocks, 1000); ++i)
+      hashes.push_back(Mix64((r.workflow.value * 2 + r.branch) * 10'000 + i));
+    r.prefix = hashes.empty() ? PrefixBlocks{} : PrefixBlocks{{block}, hashes};
+  }
+
+  void TellOfTurn() {
+    const WorkflowId workflow{dice_.Bits() % 5};  // 0 is none
+    if (dice_.Chance(0.1)) return Tell(WorkflowEnded{workflow, dice_.Chance(0.5)});
+    Tell(TurnEnded{workflow, dice_.Bits() % 2, static_cast<TurnWhy>(dice_.Int(0, 4)), {dice_.Bits() % 3}});
   }
 
   void TellEpoch() {
@@ -500,6 +537,8 @@ class Twins {
   takt_scheduler* c_ = nullptr;
   takt_key key_;
   bool own_ = false;  // some order was the host's own
+  bool held_ = false;  // what turns leave is held
+  std::deque<std::vector<std::uint64_t>> hashes_;
   TimePoint now_{};
   std::uint64_t last_id_ = 0;
   std::vector<RequestId> ids_;
@@ -514,15 +553,18 @@ class Twins {
 
 TEST_CASE("through C and through C++, plans, counters, explanations and logs are the same") {
   std::int64_t entries = 0, refused = 0, own = 0;
+  std::uint64_t gated = 0;
   for (std::int64_t seed = 1; seed <= Scaled(400); ++seed) {
     CAPTURE(seed);
     Twins twins(static_cast<std::uint64_t>(seed));
     twins.Run(300);
     twins.CompareWholes();
     entries += twins.entries(), refused += twins.refused(), own += twins.own();
+    gated += twins.gated();
   }
   CHECK(refused > Scaled(400));
   CHECK(own > Scaled(40));
+  CHECK(gated > 0);
   CHECK(entries > 10 * Scaled(400));
 }
 

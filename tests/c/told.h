@@ -143,6 +143,7 @@ class Told {
     c.sequences = r.sequences, c.priority = r.priority;
     c.output_tokens = InC(r.output_tokens), c.workflow_tokens_left = InC(r.workflow_tokens_left);
     c.after = InC(r.after), c.next_call = InC(r.next_call), c.compute = r.compute.count(), c.session = r.session.value;
+    c.branch = r.branch;
     c.prefix_hashes = r.prefix.hashes.data(), c.n_prefix_hashes = r.prefix.hashes.size();
     c.prefix_block_tokens = r.prefix.block_tokens.value;
     c.scores = reinterpret_cast<const takt_model_score*>(r.scores.data()), c.n_scores = r.scores.size();
@@ -177,6 +178,10 @@ class Told {
   }
   void Fill(const NotReady& e, takt_event& to) { to.type = TAKT_EVENT_NOT_READY, to.u.request = e.request.value; }
   void Fill(const KvPinned& e, takt_event& to) { to.type = TAKT_EVENT_KV_PINNED, to.u.request = e.request.value; }
+  void Fill(const TurnEnded& e, takt_event& to) {
+    to.type = TAKT_EVENT_TURN_ENDED;
+    to.u.turn_ended = {e.workflow.value, e.branch, static_cast<std::uint32_t>(e.why), 0, e.tool.value};
+  }
   void Fill(const KvFreed& e, takt_event& to) { to.type = TAKT_EVENT_KV_FREED, to.u.request = e.request.value; }
   void Fill(const ToolCalled& e, takt_event& to) {
     to.type = TAKT_EVENT_TOOL_CALLED;

@@ -11,8 +11,12 @@
 
 #include "catch.h"
 #include "takt/base/random.h"
+#include "takt/gate/price.h"
+#include "takt/gate/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
+#include "takt/retention/hold_value.h"
+#include "takt/retention/registry.h"
 #include "takt/scheduler.h"
 
 namespace takt {
@@ -81,7 +85,7 @@ Request SomeRequest(Random& random) {
 LoggedEvent SomeEvent(Random& random) {
   const RequestId id{random.Below(100)};
   const auto number = [&] { return static_cast<std::int32_t>(random.Bits()); };
-  switch (random.Below(18)) {
+  switch (random.Below(19)) {
     case 0: return Arrived{SomeRequest(random)};
     case 1: {
       Revised e;
@@ -110,6 +114,12 @@ LoggedEvent SomeEvent(Random& random) {
     case 15: return KvPinned{id};
     case 16: return TurnEnded{{random.Bits()}, random.Bits(), static_cast<TurnWhy>(random.Below(5)), {random.Bits()}};
     case 17: return WorkflowEnded{{random.Bits()}, random.Chance(0.5)};
+    case 18: {
+      LogRetention e{
+          random.Chance(0.5) ? "hold_value(alpha_ms=0.1)" : "ttl", random.Chance(0.5) ? "price" : "none", {}};
+      if (random.Chance(0.5)) e.times = {99, random.Uniform(), 1e300, 7, -3, random.Bits()};
+      return e;
+    }
     default: {
       Epoch e;
       if (random.Chance(0.5)) {
@@ -131,6 +141,8 @@ TEST_CASE("every event comes back as it was, bit for bit") {
     std::visit(
         [&]<class E>(const E& e) {
           if constexpr (std::same_as<E, LogPolicy>) recorder.ChangePolicy(*MakePolicy(e.policy), now);
+          else if constexpr (std::same_as<E, LogRetention>)
+            recorder.SetRetention(*MakeRetention(e.retention), *MakeGate(e.gate), e.times);
           else recorder.On(e, now);
         },
         event);
@@ -139,7 +151,8 @@ TEST_CASE("every event comes back as it was, bit for bit") {
   std::vector<TimePoint> times;
   for (int i = 0; i < 5000; ++i) {
     events.push_back(SomeEvent(random));
-    times.push_back(SomeTime(random));
+    const bool timeless = std::holds_alternative<LogRetention>(events.back());
+    times.push_back(!timeless ? SomeTime(random) : times.empty() ? TimePoint{} : times.back());
     record(first, events.back(), times.back());
   }
   const std::vector<LogRecord> records = ReadAll(first.bytes());
@@ -169,6 +182,13 @@ TEST_CASE("every event comes back as it was, bit for bit") {
       REQUIRE(a.after == b.after);
       REQUIRE(std::ranges::equal(a.prefix.hashes, b.prefix.hashes));
       REQUIRE(a.prefix.block_tokens == b.prefix.block_tokens);
+    }
+    if (const auto* set = std::get_if<LogRetention>(&e.event)) {
+      const auto& was = std::get<LogRetention>(events[i]);
+      REQUIRE(set->retention == was.retention);
+      REQUIRE(set->gate == was.gate);
+      REQUIRE(SameBits(set->times.window, was.times.window));
+      REQUIRE(set->times.hash_seed == was.times.hash_seed);
     }
     if (const auto* change = std::get_if<LogPolicy>(&e.event)) {
       REQUIRE(change->policy == MakePolicy(std::get<LogPolicy>(events[i]).policy)->spec());
@@ -405,6 +425,150 @@ TEST_CASE("the host's oracle is in the log: it replays without one") {
   CHECK(replay->stats.finished > 5);
 }
 
+// Agents whose turns, ends and losses are random, under a gate; returns their log.
+std::string RecordTurns(std::uint64_t seed, const AnyRetention& retention, const AnyGate& gate,
+                        const ReturnTimesOptions& times, Stats* stats) {
+  constexpr std::int32_t kBlock = 16;
+  Random random(seed);
+  Recorder recorder;
+  SchedulerOptions options;
+  options.kv_blocks = {60};
+  options.prefix_cache = true;
+  options.reserve_requests = 16;
+  auto scheduler = Recorded<Scheduler>::Create(recorder, options, AnyPolicy(Fcfs{}));
+  REQUIRE(scheduler.ok());
+  REQUIRE(scheduler->SetRetention(retention, gate, times).ok());
+  std::map<std::uint64_t, std::int32_t> blocks_of;
+  std::vector<RowResult> rows;
+  std::uint64_t last_id = 0;
+  TimePoint now = At(1);
+  for (int i = 0; i < 500; ++i) {
+    now += FromSeconds(2 * random.Uniform());
+    const WorkflowId workflow{1 + random.Below(8)};
+    const std::uint64_t branch = random.Below(2);
+    switch (random.Below(10)) {
+      case 0:
+      case 1:
+      case 2: {
+        std::int32_t& blocks = blocks_of[workflow.value * 10 + branch];
+        blocks = random.Chance(0.1) ? 1 : std::min(blocks + static_cast<std::int32_t>(random.Below(6)) + 1, 30);
+        std::vector<std::uint64_t> hashes;
+        for (std::int32_t b = 0; b < blocks; ++b)
+          hashes.push_back(Mix64((workflow.value * 100 + branch) * 10'000 + static_cast<std::uint64_t>(b)));
+        Arrived arrived;
+        arrived.request.id = {++last_id};
+        arrived.request.workflow = workflow, arrived.request.branch = branch;
+        arrived.request.prompt_tokens = {blocks * kBlock};
+        arrived.request.prefix = {{kBlock}, hashes};
+        scheduler->On(arrived, now);
+        break;
+      }
+      case 3:
+        scheduler->On(TurnEnded{workflow, branch, static_cast<TurnWhy>(random.Below(5)), {random.Below(3)}}, now);
+        break;
+      case 4:
+        if (random.Chance(0.3)) scheduler->On(WorkflowEnded{workflow}, now);
+        break;
+      case 5:
+        if (random.Chance(0.3)) scheduler->On(Cancelled{{1 + random.Below(last_id + 1)}}, now);
+        break;
+      case 6:
+        if (random.Chance(0.1)) scheduler->On(KvLost{}, now);
+        break;
+      default: {
+        const StepPlan& plan = scheduler->Plan(now, {.tokens = {300}});
+        rows.clear();
+        for (const PlanEntry& e : plan.run) {
+          const bool last = e.samples() && random.Chance(0.3);
+          rows.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0,
+                          static_cast<std::uint8_t>(last ? RowResult::kFinished : 0)});
+        }
+        if (!plan.run.empty()) scheduler->Commit({plan.id, rows}, now);
+      }
+    }
+  }
+  *stats = scheduler->scheduler().stats();
+  return std::string(recorder.bytes());
+}
+
+TEST_CASE("a log of turns behind a gate replays to the same plans, with what was learnt of returns") {
+  const HoldValue value{.alpha_ms = 21.1, .beta_ns = 5};
+  const Price price{.share = 0.2, .after_s = 5, .value = value};
+  const ReturnTimesOptions quick{.classes = 6, .window = 20, .prior_weight = 0.5, .refresh = 1};
+  LogReplayOptions open;
+  open.make_gate = [](std::string_view) { return AnyGate(); };
+  std::uint64_t refused = 0, otherwise = 0, times_matter = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    Stats stats;
+    const std::string log = RecordTurns(seed, value, price, quick, &stats);
+    const auto replay = ReplayLog(log);
+    REQUIRE(replay.ok());
+    INFO((replay->difference ? replay->difference->what : ""));
+    CHECK(!replay->difference);
+    CHECK(replay->plans == replay->plans_compared);
+    CHECK(replay->stats == stats);
+    CHECK(replay->retention == AnyRetention(value).spec());
+    CHECK(replay->gate == AnyGate(price).spec());
+    refused += stats.gate_refused;
+    // The gate and the return times have a say in these plans.
+    const auto without = ReplayLog(log, open);
+    REQUIRE(without.ok());
+    otherwise += without->difference.has_value();
+    Stats slow;
+    RecordTurns(seed, value, price, {}, &slow);
+    times_matter += slow != stats;
+  }
+  CHECK(refused > 20);
+  CHECK(otherwise > 0);
+  CHECK(times_matter > 0);
+}
+
+TEST_CASE("retention that was refused is not in the log, and that of the host's own is asked for") {
+  SchedulerOptions options;
+  options.kv_blocks = {60};
+  Recorder recorder;
+  auto scheduler = Recorded<Scheduler>::Create(recorder, options, AnyPolicy(Fcfs{}));
+  const std::size_t start = recorder.bytes().size();
+  CHECK(absl::IsInvalidArgument(scheduler->SetRetention(HoldValue{})));
+  CHECK(recorder.bytes().size() == start);
+
+  Recorder own;
+  options.prefix_cache = true;
+  own.Start(options, "fcfs", "keep_all");
+  AnyRetention of_the_host;
+  of_the_host.Rename("", "of_the_host");
+  own.SetRetention(of_the_host, {}, {});
+  const auto unknown = ReplayLog(own.bytes());
+  REQUIRE(!unknown.ok());
+  CHECK(std::string(unknown.status().message()).find("of_the_host") != std::string::npos);
+  LogReplayOptions made;
+  made.make_retention = [](std::string_view spec) { return spec == "of_the_host" ? AnyRetention() : HoldValue{}; };
+  CHECK(ReplayLog(own.bytes(), made).ok());
+}
+
+TEST_CASE("return times that no scheduler should be made with are refused, and named") {
+  SchedulerOptions options;
+  options.kv_blocks = {60};
+  options.prefix_cache = true;
+  const auto replayed = [&](const ReturnTimesOptions& times) {
+    Recorder recorder;
+    recorder.Start(options, "fcfs", "keep_all");
+    recorder.SetRetention(AnyRetention(), {}, times);
+    return ReplayLog(recorder.bytes()).status();
+  };
+  CHECK(replayed({}).ok());
+  CHECK(replayed({.classes = LogRetention::kMostClasses}).ok());
+  const absl::Status many = replayed({.classes = 4'000'000'000u});
+  CHECK(absl::IsDataLoss(many));
+  CHECK(std::string(many.message()).find("classes=4000000000") != std::string::npos);
+  CHECK(absl::IsDataLoss(replayed({.window = std::numeric_limits<double>::quiet_NaN()})));
+  CHECK(absl::IsDataLoss(replayed({.prior_weight = std::numeric_limits<double>::infinity()})));
+  Recorder early;
+  early.SetRetention(AnyRetention(), {}, {});
+  CHECK(absl::IsDataLoss(ReplayLog(early.bytes()).status()));
+}
+
 TEST_CASE("a scheduler composed at compile time is recorded too, and replays with the erased one") {
   Recorder recorder;
   SchedulerOptions options;
@@ -527,11 +691,14 @@ TEST_CASE("a dump has a line a record") {
   SchedulerOptions options;
   options.kv_blocks = {100};
   recorder.Start(options, "sjf", "keep_all");
+  recorder.SetRetention(HoldValue{.alpha_ms = 0.25}, Price{.share = 0.5}, {.window = 100});
   Arrived arrived;
   arrived.request.id = {7};
   arrived.request.prompt_tokens = {300};
   arrived.request.output_tokens = Estimate::Exact(12.5);
   recorder.On(arrived, At(1.5));
+  recorder.On(TurnEnded{{3}, 1, TurnWhy::kTool, {2}}, At(1.5));
+  recorder.On(WorkflowEnded{{3}}, At(1.5));
   recorder.ChangePolicy(Fcfs{}, At(2));
   recorder.On(Drain{}, At(2));
   recorder.Plan(At(2), {});
@@ -543,7 +710,10 @@ TEST_CASE("a dump has a line a record") {
   CHECK(DumpLog(recorder.bytes(), append).ok());
   CHECK(text ==
         "start policy=sjf pause=keep_all kv_blocks=100\n"
+        "0.000000000s retention_set retention=hold_value(alpha_ms=0.25) gate=price(share=0.5) times={window=100}\n"
         "1.500000000s arrived request={id=7 prompt_tokens=300 output_tokens=12.5}\n"
+        "1.500000000s turn_ended workflow=3 branch=1 why=tool tool=2\n"
+        "1.500000000s workflow_ended workflow=3\n"
         "2.000000000s policy_changed policy=fcfs\n"
         "2.000000000s drain\n"
         "2.000000000s plan\n"

@@ -4,9 +4,11 @@
 
 #include "catch.h"
 #include "tool/tool.h"
+#include "takt/gate/price.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
 #include "takt/record.h"
+#include "takt/retention/hold_value.h"
 #include "takt/scheduler.h"
 #include "takt/sim/profiles.h"
 #include "takt/version.h"
@@ -232,6 +234,28 @@ TEST_CASE("a log replays, also one that was cut off") {
   CHECK(dump.exit_code == 0);
   CHECK(Has(dump.out, "\n"));
   CHECK(Has(whole.out, "nothing that cannot be"));
+}
+
+TEST_CASE("a log says what was held between turns, and by which gate") {
+  const TempDir dir;
+  const auto said = [&](const AnyGate& gate, Args args) {
+    Recorder recorder;
+    auto scheduler = Recorded<Scheduler>::Create(recorder, {.kv_blocks = {100}, .prefix_cache = true}, Fcfs{});
+    REQUIRE(scheduler->SetRetention(HoldValue{.alpha_ms = 0.25}, gate).ok());
+    scheduler->On(TurnEnded{.workflow = {7}, .why = TurnWhy::kUser}, {});
+    args.push_back(dir.Write("held", std::string(recorder.bytes())));
+    return RunTool(args).out;
+  };
+  CHECK(Has(said(Price{.share = 0.5}, {"replay-log"}),
+            "KV of workflows between their turns was held by hold_value(alpha_ms=0.25), behind the gate "
+            "price(share=0.5).\n"));
+  CHECK(Has(said({}, {"replay-log"}), "hold_value(alpha_ms=0.25), without a gate.\n"));
+  const std::string dump = said({}, {"replay-log", "--dump"});
+  CHECK(Has(dump, "retention_set retention=hold_value(alpha_ms=0.25) gate=none\n"));
+  CHECK(Has(dump, "turn_ended workflow=7 why=user\n"));
+  const Ended none = RunTool({"replay-log", dir.Write("log", SomeLog())});
+  CHECK(none.exit_code == 0);
+  CHECK_FALSE(Has(none.out, "between their turns"));
 }
 
 TEST_CASE("a log shows what its host said and cannot be") {

@@ -19,9 +19,9 @@
 // Memory. What is handed in is copied. What is handed out belongs to the handle, as long as each
 //   function says. After warm-up, these alone allocate: what brings prefix hashes or scores of models
 //   (arrivals, keys, scores of instances), workflows and their stages, an instance that comes up, a
-//   policy or an epoch that is set, an id that takt_ids or a class that a tool profile has not met, and
-//   more than was ever there at once (requests, rows, events in an inbox, calls to predict). Where memory ends at
-//   creation, the status is TAKT_E_NOMEM; later, the process is aborted.
+//   policy, an epoch or retention that is set, an id that takt_ids or a class that a tool profile has not
+//   met, and more than was ever there at once (requests, rows, events in an inbox, calls to predict). Where
+//   memory ends at creation, or as retention is set, the status is TAKT_E_NOMEM; later, the process is aborted.
 // Threads. One thread at a time may call a handle, and different handles have nothing to do with one
 //   another. takt_inbox_push alone may be called by any thread at any time, and alone may wait: for a
 //   lock, which is held for the time of one move. A callback may not call the handle that calls it
@@ -200,6 +200,7 @@ typedef struct takt_request {
   const takt_model_score* scores;  // for placements among models; or NULL
   size_t n_scores;
   uint64_t session;  // whose turn it is, where the host knows it
+  uint64_t branch;  // of its workflow: contexts of one that grow apart, such as a sub-agent's
 } takt_request;
 
 TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;
@@ -307,7 +308,7 @@ TAKT_API void takt_epoch_init(takt_epoch* epoch, size_t size) TAKT_NOEXCEPT;
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 enum {  // takt_event.type. 11, 12 and 17 (a context that was cut) are kept
-  // of schedulers; arrived, revised and cancelled also of routers
+  // of schedulers; arrived, revised, cancelled and workflow_ended also of routers
   TAKT_EVENT_ARRIVED = 1,
   TAKT_EVENT_REVISED = 2,
   TAKT_EVENT_BLOCKED = 3,
@@ -322,6 +323,7 @@ enum {  // takt_event.type. 11, 12 and 17 (a context that was cut) are kept
   TAKT_EVENT_KV_ARRIVED = 14,
   TAKT_EVENT_KV_LOST = 15,
   TAKT_EVENT_KV_PINNED = 16,
+  TAKT_EVENT_TURN_ENDED = 18,
   // of routers
   TAKT_EVENT_REQUEST_STARTED = 64,
   TAKT_EVENT_REQUEST_SERVED = 65,
@@ -332,7 +334,15 @@ enum {  // takt_event.type. 11, 12 and 17 (a context that was cut) are kept
   TAKT_EVENT_WORKFLOW_DECLARED = 70,
   TAKT_EVENT_WORKFLOW_GROWN = 71,
   TAKT_EVENT_STAGE_ENDED = 72,
-  TAKT_EVENT_WORKFLOW_ENDED = 73
+  TAKT_EVENT_WORKFLOW_ENDED = 73  // also of schedulers
+};
+
+enum {  // takt_event.turn_ended.why: what the branch waits for from here on
+  TAKT_TURN_UNKNOWN = 0,
+  TAKT_TURN_TOOL = 1,
+  TAKT_TURN_USER = 2,
+  TAKT_TURN_CHILDREN = 3,
+  TAKT_TURN_OVER = 4  // nothing: what it alone holds is dead
 };
 
 enum {  // takt_event.revised.told: the fields of the request that hold from here on; the others stay as they were
@@ -381,6 +391,13 @@ typedef struct takt_event {
       int32_t tokens;  // unblocked, kv_arrived: so many first tokens; kv_lost: those from this one on
       uint32_t reserved;
     } kv;
+    struct {  // may be told late, and again: the newest holds, until the branch's next request arrives
+      uint64_t workflow;
+      uint64_t branch;
+      uint32_t why;  // TAKT_TURN_...
+      uint32_t reserved;
+      uint64_t tool;  // of TAKT_TURN_TOOL; 0: not told which
+    } turn_ended;
     struct {
       uint64_t move;
       uint32_t failed;  // 1: the copy was lost, and the KV must be computed again
@@ -434,7 +451,7 @@ typedef struct takt_event {
       uint64_t workflow;
       uint32_t cancelled;  // 1: nothing is learnt of it
       uint32_t reserved;
-    } workflow_ended;
+    } workflow_ended;  // of a scheduler: what it alone holds in the prefix cache is dead
     uint64_t words[7];
   } u;
 } takt_event;
@@ -459,7 +476,8 @@ TAKT_API void takt_limits_init(takt_limits* limits, size_t size) TAKT_NOEXCEPT;
 enum {  // takt_plan_entry.flags
   TAKT_ENTRY_PREFILL = 1,  // computes known tokens
   TAKT_ENTRY_SAMPLES = 2,  // ends at the last known token: yields a new one per sequence
-  TAKT_ENTRY_ADMITTED = 4  // first step since it left the waiting queue
+  TAKT_ENTRY_ADMITTED = 4,  // first step since it left the waiting queue
+  TAKT_ENTRY_GATED = 8  // of those, that it was kept out by the gate before
 };
 
 typedef struct takt_plan_entry {
@@ -541,7 +559,8 @@ enum {  // takt_plan.idle: why a plan runs nothing
   TAKT_IDLE_NO_BUDGET = 8,
   TAKT_IDLE_KV_HELD = 9,
   TAKT_IDLE_ENDED = 10,
-  TAKT_IDLE_DECLINED = 11
+  TAKT_IDLE_DECLINED = 11,
+  TAKT_IDLE_GATED = 12  // the gate keeps out what could run, until wake_at perhaps
 };
 
 // What the next iteration runs. The arrays belong to the scheduler. They stay until this plan's commit, those of a plan
@@ -699,6 +718,14 @@ TAKT_API takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t ste
 // Another order from here on; allocates. `policy` and `key` as in takt_scheduler_options.
 TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, const takt_key* key,
                                                int64_t now, takt_error* error) TAKT_NOEXCEPT;
+// What turns of workflows leave in the prefix cache is held by `retention` ("hold_value", NULL: lru) from here on, told
+// by TAKT_EVENT_TURN_ENDED and TAKT_EVENT_WORKFLOW_ENDED, and what would take it asks `gate` ("price", NULL: none).
+// A token of prefill behind d others takes alpha_ms [ms] and d times beta_ns [ns], for what the texts do not say; both
+// 0: not told. TAKT_E_INVALID: a text or a number that cannot be meant; another kv than TAKT_KV_MODE_LEDGER, or no
+// prefix_cache; a request has arrived before. TAKT_E_NOMEM, which may leave it half set: call it again, or destroy the
+// scheduler.
+TAKT_API takt_status takt_scheduler_set_retention(takt_scheduler* scheduler, const char* retention, const char* gate,
+                                                  double alpha_ms, double beta_ns, takt_error* error) TAKT_NOEXCEPT;
 // TAKT_E_INVALID: a number that cannot be meant, or an agent twice.
 TAKT_API takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* epoch,
                                           int64_t now) TAKT_NOEXCEPT;
@@ -742,7 +769,8 @@ enum {  // takt_explanation.waits_for
   TAKT_WAITS_FOR_MOVE = 6,
   TAKT_WAITS_FOR_TOOL = 7,
   TAKT_WAITS_FOR_UNBLOCK = 8,
-  TAKT_WAITS_FOR_DECLINED = 9
+  TAKT_WAITS_FOR_DECLINED = 9,
+  TAKT_WAITS_FOR_GATE = 10  // memory that it would take is worth more to workflows that will come back
 };
 
 typedef struct takt_key_part {

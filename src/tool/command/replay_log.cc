@@ -55,6 +55,13 @@ std::string FaultsText(const ReplayLogArguments& arguments, const LogReplay& rep
   return left > 0 ? text + fmt::format("  and {} more\n", Grouped(left)) : text;
 }
 
+// What was held between turns, where anything was.
+std::string RetentionText(const LogReplay& replay) {
+  if (replay.retention.empty()) return {};
+  const std::string gate = replay.gate == NoGate::kName ? "without a gate" : "behind the gate " + replay.gate;
+  return fmt::format("KV of workflows between their turns was held by {}, {}.\n", replay.retention, gate);
+}
+
 int RunReplayLog(const ReplayLogArguments& arguments) {
   const absl::StatusOr<std::string> log = ReadFile(arguments.file);
   if (!log.ok()) return Complain("replay-log", log.status(), kFailed);
@@ -64,6 +71,7 @@ int RunReplayLog(const ReplayLogArguments& arguments) {
 
   std::string text = fmt::format("{}: {}, {}, {}\n", arguments.file, Counted(replay->events, "event"),
                                  Counted(replay->plans, "plan"), Counted(replay->commits, "commit"));
+  text += RetentionText(*replay);
   if (replay->truncated) {
     text += fmt::format("The log is cut off in the middle of a record: replayed up to there, {} of {} bytes.\n",
                         Grouped(static_cast<long long>(replay->bytes)), Grouped(static_cast<long long>(log->size())));
