@@ -8,8 +8,8 @@
 
 namespace takt {
 
-// Continuum's order: what finds KV of its workflow, then the rest; each by when the workflow arrived [s]. Departure: what
-// was preempted goes first there; here it does where any of it is cached or kept.
+// Continuum's order: what finds KV of its workflow, then the rest; each by when the workflow arrived [s]. Departure:
+// what was preempted goes first there; here it does where any of it is cached or kept.
 struct PrefixThenWorkflow {
   static constexpr std::string_view kName = "prefix_then_workflow";
 
