@@ -143,6 +143,7 @@ class World {
   void Note(const char* format, const Args&... args);
 
   Setup setup_;
+  std::uint64_t policy_;  // in force: bits for PolicyOf
   std::optional<HostKv> kv_;
   std::optional<Scheduler> scheduler_;
   std::unique_ptr<Twin> twin_;

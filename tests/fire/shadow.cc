@@ -1604,6 +1604,7 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
     case Idle::kDeclined:
       FIRE_CHECK(policy_.hooks().declines, "idle since the policy declines, which it cannot");
       break;
+    case Idle::kGated: return Violate("idle for a gate, of which there is none");
   }
   FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
   if (!steps_.empty() || limits.tokens.value <= 0 || left_out) return;

@@ -132,7 +132,7 @@ TEST_CASE("chunks of prefixes that were evicted leave their room to others") {
   const std::vector<std::uint64_t> hashes = {1, 2, 3, 4};
   const std::size_t before = allocations;
   ledger.Allocate(4);
-  for (const std::uint64_t hash : hashes) static_cast<void>(ledger.Publish(hash, 1));
+  for (std::size_t n = 1; n <= hashes.size(); ++n) static_cast<void>(ledger.Publish(std::span(hashes).first(n), 1));
   ledger.Release(hashes, 1);
   ledger.Allocate(64);
   ledger.MakeRoom(16);

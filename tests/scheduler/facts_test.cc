@@ -158,32 +158,6 @@ TEST_CASE("what is pinned stays from its end until it is freed, and is released 
   CHECK(host.scheduler.stats().events_unknown == 1);
 }
 
-// The KV of a request that fails in the middle of a plan was ranked for dropping as the plan began.
-TEST_CASE("what is pinned is not dropped for others in the plan in which its request fails") {
-  SchedulerOptions options = Blocks16(10);
-  options.max_step_tokens = {32};
-  Host host(options, {.tokens = {32}});
-  host.Arrive(1, 160);
-  host.On(Blocked{{1}});
-  Request whole = Prompt(2, 64);
-  whole.chunkable = false;
-  host.Arrive(whole);
-  host.On(KvArrived{{2}, {63}});
-  CHECK(host.Step() == "2:1");
-  host.On(ToolCalled{{2}});
-  host.On(KvPinned{{2}});
-  host.On(ToolReturned{{2}});
-  host.On(Unblocked{{1}});
-  host.On(KvLost{{2}, {8}});  // what is left to compute is more than any step may
-  const StepPlan& plan = host.Plan();
-  REQUIRE(plan.failed.size() == 1);
-  CHECK(plan.failed[0].reason == FailReason::kNeverFits);
-  CHECK(plan.run.empty());
-  CHECK(host.used() == 4);
-  host.On(KvFreed{{2}});
-  CHECK(host.Step() == "1:32");
-}
-
 TEST_CASE("a row that waits for pinned KV gets what a later row leaves in the same plan") {
   const int sequences = GENERATE(2, 3);  // the later row gives way, or can never have enough
   Host host(Blocks16(3));

@@ -674,6 +674,26 @@ TEST_CASE("a turn finds what the turns of its session before it have left, and n
   CHECK_FALSE(MustReplay(Requests({{AtMs(0), {10, 1}}}), options).metrics.sessions.has_value());
 }
 
+TEST_CASE("a gate keeps a session out until another is over, and what that takes is told") {
+  Workload w = TwoTurns();
+  AddWorkflow(w, AtMs(50), {{100, 2}});
+  w.calls[2].runs = 1;
+  ReplayOptions options = LinearSteps();
+  options.scheduler.prefix_cache = true;
+  options.kv_tokens = 192;  // each alone
+  options.retention = *MakeRetentionFactory("lru");
+  const ReplayResult crowded = MustReplay(w, options);
+  CHECK(crowded.requests[1].cached_tokens < 96);
+  CHECK_FALSE(crowded.requests[2].gated);
+  options.gate = *MakeGateFactory("lease(seconds=100)");
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.requests[1].cached_tokens == 96);
+  CHECK(result.requests[2].gated);
+  CHECK(result.requests[2].first_step >= result.requests[1].end);  // which was its session's last turn
+  CHECK(result.metrics.sessions->gate_wait.max == Approx(ToSeconds(result.requests[2].first_step - AtMs(50))));
+  CHECK(result.stats.gate_refused > 0);
+}
+
 TEST_CASE("a horizon ends the run, and its figures are of what comes after the warm-up") {
   const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(20), {10, 2}}, {AtMs(45), {10, 9}}, {AtMs(90), {10, 1}}});
   ReplayOptions options = ConstantSteps();

@@ -248,7 +248,7 @@ TEST_CASE("no arrow between rooms runs upward") {
   CHECK(Catches(ArrowsUpward, "include/takt/router.h", "// One.\n  # include \"takt/sim/engine.h\"\n"));
   CHECK(Catches(ArrowsUpward, "src/workload/a.cc", "#include \"sim/profiles_table.h\"\n"));
   CHECK(Catches(ArrowsUpward, "include/takt/attic/a.h", ""));
-  CHECK_FALSE(Catches(ArrowsUpward, "include/takt/policy/a.h", "#include \"takt/kv/kv.h\"\n"));
+  CHECK_FALSE(Catches(ArrowsUpward, "include/takt/policy/a.h", "#include \"takt/state/kv.h\"\n"));
   CHECK_FALSE(Catches(ArrowsUpward, "src/sim/a.cc", "#include \"fmt/format.h\"\n#include \"sim/profiles_table.h\"\n"));
   CHECK_FALSE(Catches(ArrowsUpward, "include/takt/router.h", "#include \"takt/scheduler.h\"\n"));
   CHECK(Catches(ArrowsUpward, "src/tool/report/a.cc", "#include \"tool/command/options.h\"\n"));

@@ -239,6 +239,8 @@ TEST_CASE("sessions: a rate or a closed loop until a horizon, and what is told o
   CHECK(open["horizon_s"] == 40);
   CHECK(open["warm_up"] == 0.25);
   CHECK(open["engine"]["prefix_cache"] == true);
+  CHECK(open["engine"]["retention"] == "hold_value");
+  CHECK(open["engine"]["gate"] == "price");
   const Json& metrics = open["runs"][0]["metrics"];
   CHECK(metrics["makespan_s"].get<double>() == Approx(30));
   CHECK(metrics["turns"] > 10);
@@ -246,8 +248,16 @@ TEST_CASE("sessions: a rate or a closed loop until a horizon, and what is told o
   CHECK(metrics["cached_share"] > 0.3);
   CHECK(metrics["prefill_excess"].get<double>() == Approx(1));
   CHECK(metrics["gate_wait_s"]["max"] == 0);
-  const Json small = run({"--session-rate", "0.5", "--kv-tokens", "8000"});
+  const Json small = run({"--session-rate", "0.5", "--kv-tokens", "8000", "--retention", "lru"});
+  CHECK(small["engine"]["gate"] == "none");
   CHECK(small["runs"][0]["metrics"]["prefill_excess"] > 1.2);
+  CHECK(small["runs"][0]["metrics"]["gate_wait_s"]["max"] == 0);
+  const Json gated = run({"--session-rate", "0.5", "--kv-tokens", "8000", "--gate", "lease(seconds=1000)"});
+  CHECK(gated["engine"]["retention"] == "lru");
+  CHECK(gated["runs"][0]["metrics"]["prefill_excess"].get<double>() == Approx(1));
+  CHECK(gated["runs"][0]["metrics"]["gate_wait_s"]["max"] > 1);
+  CHECK(Has(RunTool({"replay", "--gate", "leas"}).err, "did you mean 'lease'?"));
+  CHECK(Has(RunTool({"replay", "--retention", "lru(x=1)"}).err, "unknown option 'x'"));
 
   const Json closed = run({"--closed-loop", "3", "--think-cap", "0.5", "--horizon", "20", "--warm-up", "0.5"});
   CHECK(closed["closed_loop"] == 3);

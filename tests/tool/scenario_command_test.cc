@@ -44,6 +44,40 @@ std::string Trace(const TempDir& dir) {
   return dir.Write("trace.csv", text);
 }
 
+TEST_CASE("a small run of the scenario of agents, with all its systems, loads and claims") {
+  const TempDir dir;
+  std::string lines;
+  for (int i = 0; i < 30; ++i) {
+    lines += R"({"block_tokens":64,"calls":[{"t":0,"in":6400,"out":9,"next":"tool","blocks":[[1,100]]},)"
+             R"({"t":1,"in":7040,"out":9,"think_s":2,"blocks":[[1,110]]}]})"
+             "\n";
+  }
+  const std::string file = dir.Write("coding_sessions.jsonl", lines);
+  const Args args = {"scenario",  "agents", "--data", file, "--seeds",  "1",
+                     "--minutes", "9",      "--json", "-",  "--no-wall"};
+  const Ended ended = RunTool(args);
+  CAPTURE(ended.err);
+  REQUIRE(ended.exit_code == 0);
+  const Json json = Json::parse(ended.out);
+  std::map<std::string, int> loads;
+  for (const Json& row : json["rows"]) {
+    ++loads[row["system"]];
+    CHECK(row["turns"].is_number());
+    CHECK(row["ttft_max_s_1"].is_number());
+  }
+  CHECK(loads["takt's"] == 8);  // open at three loads, closed at five
+  CHECK(loads["belady"] == 3);
+  CHECK(loads["lru, no gate, fcfs"] == 8);
+  CHECK(json["claims"].size() == 23);
+  CHECK(RunTool(args).out == ended.out);
+  const std::string other =
+      dir.Write("flat.jsonl", R"({"timestamp":0,"input_length":9,"output_length":3,"hash_ids":[1]})"
+                              "\n");
+  const Ended none = RunTool({"scenario", "agents", "--data", other});
+  CHECK(none.exit_code == 1);
+  CHECK(Has(none.err, "has no sessions with the blocks of their prompts"));
+}
+
 TEST_CASE("a small run of the Kairos scenario, with all its rows, claims and the graph that was learnt") {
   const TempDir dir;
   const Args args = {"scenario", "kairos", "--data", Trace(dir), "--seeds", "2", "--minutes", "0.1", "--no-wall"};

@@ -32,6 +32,7 @@ struct Scenario {
 // All that there are, by name. A folder defines each; a further one is a line here and a section of
 // docs/background/lab/scenarios.md.
 #define TAKT_SCENARIOS(X) \
+  X(Agents)               \
   X(Aging)                \
   X(Cascadia)             \
   X(Chimera)              \

@@ -1,0 +1,408 @@
+// Recorded sessions of coding agents, whose prompts are nearly all cached: what stays in the cache, who is let in
+// beside it, and who goes first, below, at and beyond the load at which engines collapse.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tool/lab/claim.h"
+#include "tool/lab/figure.h"
+#include "tool/lab/scenario.h"
+#include "tool/lab/study.h"
+#include "tool/run/load_workload.h"
+#include "tool/run/terminal.h"
+#include "fmt/format.h"
+#include "takt/gate/registry.h"
+#include "takt/policy/registry.h"
+#include "takt/retention/registry.h"
+#include "takt/sim/replay.h"
+#include "takt/workload/sessions.h"
+
+namespace takt::tool {
+namespace {
+
+constexpr std::string_view kProfile = "aic/llama-3.1-70b/h100/fp8/tp8";
+constexpr StepLimits kAgentLimits{.tokens = {4096}, .max_seqs = 256, .chunk_tokens = {2048}};
+constexpr std::int64_t kLoopTokens = 2'240'000;  // of KV, in the closed loop
+constexpr double kThinkCap = 10, kLoopHorizon = 1800, kLoopWarmUp = 1.0 / 3, kWarmUp = 0.25;
+
+// What one engine does with its cache and its queue.
+struct AgentSystem {
+  std::string label, retention, gate, policy;
+
+  friend bool operator==(const AgentSystem&, const AgentSystem&) = default;
+};
+
+// `rate` sessions begin each second, or `loop` of them are there at any time.
+struct AgentSetup {
+  AgentSystem system;
+  std::int64_t kv_tokens = 0;
+  double rate = 0;
+  std::int64_t loop = 0;
+
+  friend bool operator==(const AgentSetup&, const AgentSetup&) = default;
+};
+
+struct AgentFigures {
+  double turns = 0, sessions = 0, hits = 0, excess = 0;
+  double mean = 0, p50 = 0, p95 = 0, p99 = 0, longest = 0;  // s, to the first token, of all turns that arrived
+};
+using AgentCell = Cell<AgentSetup, AgentFigures>;
+using AgentStudy = Study<AgentSetup, AgentFigures>;
+
+constexpr Figure<AgentFigures> kAgentFigures[] = {
+    {"turns", &AgentFigures::turns, "turns completed", "", "", "turns", Best::kLargest},
+    {"sessions", &AgentFigures::sessions, "sessions completed", "", "", "sessions", Best::kLargest},
+    {"cached_share", &AgentFigures::hits, "share of prompts cached", "", "", "hits", Best::kLargest},
+    {"prefill_excess", &AgentFigures::excess, "prefill over that of an endless cache", "", "", "excess",
+     Best::kSmallest},
+    {"ttft_mean_s", &AgentFigures::mean, "first token, mean", "s", "first token [s]", "mean", Best::kSmallest},
+    {"ttft_p50_s", &AgentFigures::p50, "first token, p50", "s", "first token [s]", "p50", Best::kSmallest},
+    {"ttft_p95_s", &AgentFigures::p95, "first token, p95", "s", "first token [s]", "p95", Best::kSmallest},
+    {"ttft_p99_s", &AgentFigures::p99, "first token, p99", "s", "first token [s]", "p99", Best::kSmallest},
+    {"ttft_max_s", &AgentFigures::longest, "first token, longest", "s", "first token [s]", "longest", Best::kSmallest}};
+
+const AgentSystem kToday{"lru, no gate, fcfs", "lru", "none", "fcfs"};
+const AgentSystem kTakts{"takt's", "hold_value", "price", "uncached"};
+const AgentSystem kNoDoor{"takt's without the door", "hold_value", "price(share=0)", "uncached"};
+const AgentSystem kClairvoyant{"clairvoyant victims, price", "belady_cost", "price", "uncached"};
+
+std::vector<AgentSystem> VictimOrders() {
+  std::vector<AgentSystem> systems;
+  for (const char* retention :
+       {"lru", "lfu", "slru", "tlru", "wa", "shortest", "ttl(seconds=60)", "hold_value", "belady", "belady_cost"}) {
+    systems.push_back({retention, retention, "none", "fcfs"});
+  }
+  return systems;
+}
+
+std::vector<AgentSystem> GatesAndOrders() {
+  return {kToday,
+          {"lru, no gate, workflow_fcfs", "lru", "none", "workflow_fcfs"},
+          {"lru, no gate, lpm", "lru", "none", "lpm"},
+          {"lru, no gate, uncached", "lru", "none", "uncached"},
+          {"hold_value, no gate, fcfs", "hold_value", "none", "fcfs"},
+          {"belady, no gate, fcfs", "belady", "none", "fcfs"},
+          {"lease of 2 s, prefix_then_workflow", "lru", "lease(seconds=2)", "prefix_then_workflow"},
+          {"lease of 30 s, prefix_then_workflow", "lru", "lease(seconds=30)", "prefix_then_workflow"},
+          {"lease of 120 s, uncached", "hold_value", "lease(seconds=120)", "uncached"},
+          {"working set, half-life 1 s", "lru", "working_set", "uncached"},
+          {"working set, half-life 60 s", "hold_value", "working_set(half_life_s=60,force_s=0)", "uncached"},
+          {"congestion control", "lru", "concur", "uncached"},
+          kNoDoor,
+          kTakts,
+          {"takt's, victims by lru", "lru", "price", "uncached"},
+          kClairvoyant};
+}
+
+std::vector<AgentSystem> LoopSystems() {
+  return {kToday,
+          {"working set, half-life 10 s, fcfs", "lru", "working_set(half_life_s=10)", "fcfs"},
+          {"lease of 30 s, uncached", "lru", "lease(seconds=30)", "uncached"},
+          kTakts};
+}
+
+struct AgentPlan {
+  std::vector<std::int64_t> victim_tokens = {1'000'000, 1'500'000, 2'000'000};
+  double victim_rate = 0.0025;
+  std::vector<std::pair<std::int64_t, double>> loads = {{1'500'000, 0.002}, {1'500'000, 0.004}, {1'500'000, 0.006}};
+  std::vector<std::int64_t> loops = {16, 24, 32, 48, 84};
+};
+
+ReplayOptions OptionsOf(const AgentSetup& setup, const Profile& profile, std::uint64_t seed) {
+  ReplayOptions options;
+  options.profile = profile;
+  options.seed = seed;
+  options.kv_tokens = setup.kv_tokens;
+  options.engine.limits = kAgentLimits;
+  options.scheduler.prefix_cache = true;
+  options.estimates = {EstimateKind::kNone, 0};
+  options.policy = *MakePolicyFactory(setup.system.policy);
+  options.retention = *MakeRetentionFactory(setup.system.retention);
+  options.gate = *MakeGateFactory(setup.system.gate);
+  return options;
+}
+
+AgentFigures FiguresOf(const ReplayResult& result) {
+  const Metrics& m = result.metrics;
+  const SessionFigures& s = *m.sessions;
+  return {.turns = static_cast<double>(s.turns),
+          .sessions = static_cast<double>(s.sessions),
+          .hits = s.cached_share,
+          .excess = s.prefill_excess,
+          .mean = m.ttft.mean,
+          .p50 = m.ttft.p50,
+          .p95 = m.ttft.p95,
+          .p99 = m.ttft.p99,
+          .longest = m.ttft.max};
+}
+
+// `minutes`: of the run; 0: as many as bring each session once, and half an hour of the closed loop.
+absl::Status RunAgents(const Workload& sessions, const Profile& profile, double minutes, int threads, ProgressBar& bar,
+                       AgentStudy& study) {
+  return study.RunCells(threads, "replaying", bar,
+                        [&](const AgentSetup& setup, std::uint64_t seed,
+                            const RunProgress& progress) -> absl::StatusOr<std::optional<AgentFigures>> {
+                          const bool closed = setup.loop > 0;
+                          const double once =
+                              static_cast<double>(sessions.workflows.size()) / (closed ? 1 : setup.rate);
+                          SessionLoad load{.rate = setup.rate, .closed_loop = setup.loop, .seed = seed};
+                          load.horizon = FromSeconds(minutes > 0 ? 60 * minutes : closed ? kLoopHorizon : once);
+                          if (closed) load.think_cap = FromSeconds(kThinkCap);
+                          const absl::StatusOr<Workload> drawn = DrawSessions(sessions, load);
+                          if (!drawn.ok()) return drawn.status();
+                          ReplayOptions options = OptionsOf(setup, profile, seed);
+                          options.cluster.horizon = load.horizon;
+                          options.cluster.closed_loop = setup.loop;
+                          options.warm_up = FromSeconds(ToSeconds(load.horizon) * (closed ? kLoopWarmUp : kWarmUp));
+                          options.cluster.progress = progress;
+                          const absl::StatusOr<ReplayResult> result = Replay(*drawn, options);
+                          if (!result.ok()) return result.status();
+                          if (result->stopped) return std::nullopt;
+                          return FiguresOf(*result);
+                        });
+}
+
+std::string LoadText(const AgentSetup& s) {
+  return s.loop > 0
+             ? fmt::format("{} sessions at a time", s.loop)
+             : fmt::format("{:.2f}M tokens of KV, {:g} sessions/s", static_cast<double>(s.kv_tokens) / 1e6, s.rate);
+}
+
+ScenarioRow RowOf(const AgentCell& cell) {
+  const AgentSetup& s = cell.setup;
+  ScenarioRow row = {{"system", s.system.label}, {"retention", s.system.retention},
+                     {"gate", s.system.gate},    {"policy", s.system.policy},
+                     {"kv_tokens", s.kv_tokens}, {"session_rate", s.rate},
+                     {"closed_loop", s.loop},    {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
+  AddMeans(row, cell, kAgentFigures);
+  for (std::size_t i = 0; i < cell.seeds.size(); ++i) {
+    row.emplace_back(fmt::format("turns_{}", i + 1), cell.seeds[i].turns);
+    row.emplace_back(fmt::format("ttft_p95_s_{}", i + 1), cell.seeds[i].p95);
+    row.emplace_back(fmt::format("ttft_max_s_{}", i + 1), cell.seeds[i].longest);
+  }
+  return row;
+}
+
+// The systems under each of these loads.
+Table LoadTable(const AgentStudy& study, const std::vector<AgentSystem>& systems,
+                const std::vector<AgentSetup>& loads) {
+  Table table = TableOf({{"", "load", false}, {"", "system", false}}, kAgentFigures);
+  for (AgentSetup setup : loads) {
+    table.BeginSection();
+    for (const AgentSystem& system : systems) {
+      setup.system = system;
+      const AgentCell* c = study.Find(setup);
+      if (c == nullptr) continue;
+      table.BeginRow();
+      table.Text(LoadText(setup));
+      table.Text(system.label);
+      FillCells(kAgentFigures, [&](auto figure) { table.Number(c->Mean(figure)); });
+    }
+  }
+  return table;
+}
+
+std::vector<AgentSetup> VictimLoads(const AgentPlan& plan) {
+  std::vector<AgentSetup> loads;
+  for (const std::int64_t tokens : plan.victim_tokens) loads.push_back({{}, tokens, plan.victim_rate, 0});
+  return loads;
+}
+std::vector<AgentSetup> GateLoads(const AgentPlan& plan) {
+  std::vector<AgentSetup> loads;
+  for (const auto& [tokens, rate] : plan.loads) loads.push_back({{}, tokens, rate, 0});
+  return loads;
+}
+std::vector<AgentSetup> Loops(const AgentPlan& plan) {
+  std::vector<AgentSetup> loads;
+  for (const std::int64_t loop : plan.loops) loads.push_back({{}, kLoopTokens, 0, loop});
+  return loads;
+}
+
+// Figures of one system over those of another, seed by seed; nothing where one was not run to the end.
+std::optional<Interval> RatioOf(const AgentStudy& study, AgentSetup load, const AgentSystem& ours,
+                                const AgentSystem& other, double AgentFigures::* figure) {
+  load.system = ours;
+  const AgentCell* a = study.Find(load);
+  load.system = other;
+  const AgentCell* b = study.Find(load);
+  if (a == nullptr || b == nullptr) return std::nullopt;
+  Moments ratios;
+  for (std::size_t i = 0; i < a->seeds.size(); ++i) {
+    if (b->seeds[i].*figure > 0) ratios.Add(a->seeds[i].*figure / (b->seeds[i].*figure));
+  }
+  if (ratios.count() == 0) return std::nullopt;
+  return IntervalOf(ratios);
+}
+
+// The largest figure of a seed.
+std::optional<double> WorstOf(const AgentStudy& study, AgentSetup load, const AgentSystem& system,
+                              double AgentFigures::* figure) {
+  load.system = system;
+  const AgentCell* c = study.Find(load);
+  if (c == nullptr) return std::nullopt;
+  double worst = 0;
+  for (const AgentFigures& seed : c->seeds) worst = std::max(worst, seed.*figure);
+  return worst;
+}
+std::optional<double> LeastOf(const AgentStudy& study, AgentSetup load, const AgentSystem& system,
+                              double AgentFigures::* figure) {
+  load.system = system;
+  const AgentCell* c = study.Find(load);
+  if (c == nullptr) return std::nullopt;
+  double least = c->seeds.front().*figure;
+  for (const AgentFigures& seed : c->seeds) least = std::min(least, seed.*figure);
+  return least;
+}
+
+std::vector<ScenarioClaim> ClaimsOf(const AgentStudy& study, const AgentPlan& plan) {
+  Claims claims;
+  const auto ratio = [&](const std::string& name, const AgentSetup& load, double AgentFigures::* figure, double least,
+                         const std::string& reason, const AgentSystem& other = kToday) {
+    const std::optional<Interval> r = RatioOf(study, load, kTakts, other, figure);
+    if (!r) return claims.Lacking(name, Over(least), "x");
+    claims.Add(name, r->mean, Over(least), "x", r->mean >= least, reason + "; " + IntervalText(*r));
+  };
+  const auto at_most = [&](const std::string& name, const AgentSetup& load, double AgentFigures::* figure, double most,
+                           const std::string& unit) {
+    claims.AtMost(name, WorstOf(study, load, kTakts, figure), most, unit, "of the worst seed");
+  };
+  const auto at_least = [&](const std::string& name, const AgentSetup& load, const AgentSystem& system,
+                            double AgentFigures::* figure, double least, const std::string& unit) {
+    claims.AtLeast(name, LeastOf(study, load, system, figure), least, unit, "of the worst seed");
+  };
+  const auto load = [](std::int64_t tokens, double rate) { return AgentSetup{{}, tokens, rate, 0}; };
+  const AgentSetup low = load(1'500'000, 0.002), high = load(1'500'000, 0.004), over = load(1'500'000, 0.006);
+  ratio("no harm below the cliff: turns of lru's, 0.002/s", low, &AgentFigures::turns, 0.98, "paired seeds");
+  const std::optional<Interval> p95 = RatioOf(study, low, kTakts, kToday, &AgentFigures::p95);
+  claims.AtMost("no harm below the cliff: p95 of lru's, 0.002/s", p95 ? std::optional(p95->mean) : std::nullopt, 1.02,
+                "x", "paired seeds");
+  at_least("hits at 0.004/s", high, kTakts, &AgentFigures::hits, 0.87, "");
+  at_most("p95 at 0.004/s", high, &AgentFigures::p95, 11, "s");
+  ratio("turns of lru's at 0.006/s", over, &AgentFigures::turns, 2, "paired seeds");
+  at_least("hits at 0.006/s", over, kTakts, &AgentFigures::hits, 0.8, "");
+  at_most("p95 at 0.006/s", over, &AgentFigures::p95, 37, "s");
+  ratio("turns of clairvoyant victims behind the same gate, 0.006/s", over, &AgentFigures::turns, 0.95, "paired seeds",
+        kClairvoyant);
+  at_most("longest wait at 0.006/s", over, &AgentFigures::longest, 2800, "s");
+  for (const AgentSetup& victim : VictimLoads(plan)) {
+    const auto hits = [&](const char* retention) -> std::optional<double> {
+      AgentSetup setup = victim;
+      setup.system = {retention, retention, "none", "fcfs"};
+      const AgentCell* c = study.Find(setup);
+      if (c == nullptr) return std::nullopt;
+      return c->Mean(&AgentFigures::hits);
+    };
+    const std::optional<double> lru = hits("lru"), ours = hits("hold_value"), best = hits("belady");
+    const bool known = lru && ours && best && *best > *lru;
+    claims.AtLeast(fmt::format("victims at {}: of the gap to the clairvoyant", LoadText(victim)),
+                   known ? std::optional(100 * (*ours - *lru) / (*best - *lru)) : std::nullopt,
+                   victim.kv_tokens < 2'000'000 ? 15 : 25, "%",
+                   known ? fmt::format("hits {:.3f}, {:.3f}, {:.3f}", *lru, *ours, *best) : "no gap");
+  }
+  for (const AgentSetup& loop : Loops(plan)) {
+    if (loop.loop == 24) at_least("closed loop: hits of lru with 24", loop, kToday, &AgentFigures::hits, 0.75, "");
+    if (loop.loop < 32) continue;
+    at_least(fmt::format("closed loop: hits with {}", loop.loop), loop, kTakts, &AgentFigures::hits, 0.85, "");
+    ratio(fmt::format("closed loop: turns of lru's with {}", loop.loop), loop, &AgentFigures::turns,
+          loop.loop == 32 ? 3.5 : 4, "paired seeds");
+    at_most(fmt::format("closed loop: p50 with {}", loop.loop), loop, &AgentFigures::p50, 1, "s");
+  }
+  return claims.Take();
+}
+
+std::vector<ScenarioPlots> PlotsOf(const AgentStudy& study, const AgentPlan& plan) {
+  ScenarioPlots group{"Closed loop", {}};
+  for (const auto& figure :
+       Only(kAgentFigures, {&AgentFigures::hits, &AgentFigures::turns, &AgentFigures::p50, &AgentFigures::p95})) {
+    Plot plot{.title = figure.Text(),
+              .x_label = "sessions at a time",
+              .y_label = figure.Text(),
+              .x_scale = Scale::kFit,
+              .y_scale = Scale::kAuto,
+              .marks = true,
+              .lines = {}};
+    std::size_t style = 0;
+    for (const AgentSystem& system : LoopSystems()) {
+      plot.lines.push_back(LineOf(system.label, style++, figure.member, plan.loops,
+                                  [&](std::int64_t loop) { return study.Find({system, kLoopTokens, 0, loop}); }));
+    }
+    // Measured by others: 4 pods of 2 H100, Qwen3-Coder-30B-A3B fp8, sessions of the same recording, 10 s at most
+    // between turns (zetxqx/thunderagent-original-verification): the default and a gate that resumes at home.
+    if (figure.member == &AgentFigures::hits) {
+      plot.lines.push_back(
+          {"GPUs: llm-d's default", style++, {{16, 0.93}, {24, 0.63}, {32, 0.04}, {48, 0.003}, {84, 0.002}}});
+      plot.lines.push_back({"GPUs: gate, at home", style++, {{24, 0.82}, {32, 0.63}, {48, 0.53}, {84, 0.42}}});
+    }
+    group.plots.push_back(std::move(plot));
+  }
+  return {group};
+}
+
+absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, ProgressBar& bar) {
+  const absl::StatusOr<std::string> file = FindData(settings.data, "agents", "coding_sessions.jsonl.gz");
+  if (!file.ok()) return file.status();
+  WorkloadSource from;
+  from.file = *file;
+  const absl::StatusOr<Workload> sessions = LoadWorkload(from);
+  if (!sessions.ok()) return sessions.status();
+  if (sessions->prefix_runs.empty()) {
+    return absl::InvalidArgumentError(fmt::format("{}: has no sessions with the blocks of their prompts", *file));
+  }
+  const absl::StatusOr<Profile> profile = FindProfile(std::string(kProfile));
+  if (!profile.ok()) return profile.status();
+
+  const AgentPlan plan;
+  AgentStudy study(settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
+  const auto add = [&](const std::vector<AgentSystem>& systems, const std::vector<AgentSetup>& loads) {
+    for (AgentSetup setup : loads) {
+      for (const AgentSystem& system : systems) setup.system = system, study.Add(setup);
+    }
+  };
+  add(VictimOrders(), VictimLoads(plan));
+  add(GatesAndOrders(), GateLoads(plan));
+  add(LoopSystems(), Loops(plan));
+  if (absl::Status run = RunAgents(*sessions, *profile, settings.minutes, settings.threads, bar, study); !run.ok()) {
+    return run;
+  }
+
+  ScenarioReport report;
+  report.title = "Agents: what stays cached, who is let in, who goes first";
+  report.seeds = study.seeds();
+  report.interrupted = Interrupted();
+  report.conditions = {
+      {"Sessions", fmt::format("{}: {} sessions, {} turns", file->substr(file->rfind('/') + 1),
+                               sessions->workflows.size(), sessions->calls.size())},
+      {"Engine", fmt::format("{}; a step: 4,096 tokens, of one prompt 2,048 (chosen)", kProfile)},
+      {"Open loop",
+       "sessions begin at random, each once; gaps as recorded; figures are of what follows the first quarter"},
+      {"Closed loop", "so many sessions at a time, 2.24M tokens of KV, gaps of 10 s at most, 20 of 30 minutes counted"},
+      {"Known",
+       "how each turn ends (a tool, a user, over), as it ends; lengths: nothing; the clairvoyants: the next turn"},
+      {"First tokens", "of all turns that arrived: one that still waits at the end counts as long as it has waited"},
+      {"Chosen on these sessions", "kappa of the price gate (0.3), and the prior of return times"}};
+  for (std::size_t c = 0; c < study.size(); ++c) {
+    if (study[c].complete()) report.rows.push_back(RowOf(study[c]));
+  }
+  report.tables.push_back({"Victims alone: fcfs, no gate", LoadTable(study, VictimOrders(), VictimLoads(plan))});
+  report.tables.push_back({"Gates and orders", LoadTable(study, GatesAndOrders(), GateLoads(plan))});
+  report.tables.push_back({"Closed loop", LoadTable(study, LoopSystems(), Loops(plan))});
+  report.plots = PlotsOf(study, plan);
+  report.claims = ClaimsOf(study, plan);
+  report.claims_heading = "What is wished";
+  report.claimed_by = "wish";
+  return report;
+}
+
+}  // namespace
+
+Scenario AgentsScenario() {
+  return {"agents", "coding agents whose prompts are cached: retention, gates and orders, and the collapse without",
+          RunAgentsScenario};
+}
+
+}  // namespace takt::tool
