@@ -177,7 +177,6 @@ class Told {
     to.type = type, to.u.kv = {request.value, tokens.value, 0};
   }
   void Fill(const NotReady& e, takt_event& to) { to.type = TAKT_EVENT_NOT_READY, to.u.request = e.request.value; }
-  void Fill(const TurnEnded&, takt_event& to) { to.type = 0; }  // C has no such event yet
   void Fill(const KvPinned& e, takt_event& to) { to.type = TAKT_EVENT_KV_PINNED, to.u.request = e.request.value; }
   void Fill(const TurnEnded& e, takt_event& to) {
     to.type = TAKT_EVENT_TURN_ENDED;
