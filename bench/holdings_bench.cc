@@ -1,6 +1,6 @@
-// Ten thousand holdings: look-up of a long prompt, eviction, the gate's walk, a whole turn; beside PrefixCache, which
-// looks at one chunk after the other and evicts by age. With --benchmark_enable_random_interleaving=true and
-// --benchmark_repetitions=9 each pair is interleaved, and its spread is told.
+// Ten thousand holdings: look-up of a long prompt, eviction, the gate's walk, a whole turn. With
+// --benchmark_enable_random_interleaving=true and --benchmark_repetitions=9 policies are interleaved, and the spread is
+// told.
 #include "takt/kv/holdings.h"
 
 #include <benchmark/benchmark.h>
@@ -13,7 +13,6 @@
 
 #include "counting_new.h"
 #include "takt/base/random.h"
-#include "takt/kv/prefix_cache.h"
 #include "takt/learning/return_times.h"
 #include "takt/retention/hold_value.h"
 #include "takt/retention/lru.h"
@@ -68,26 +67,6 @@ struct ByHolding {
 
   internal::BasicHoldings<Policy> cache;
 };
-struct ByChunk {
-  ByChunk() {
-    cache.MakeRoom(800'000);
-    cache.dropped().reserve(1'000'000);
-  }
-  void Turn(const Hashes& prompt, std::uint64_t, double) {
-    auto found = static_cast<std::size_t>(cache.Find(prompt, 1).chunks);
-    cache.Acquire(std::span(prompt).first(found), 1);
-    while (found < prompt.size()) cache.Publish(prompt[found++], 1);
-    cache.Release(prompt, 1);
-  }
-  std::int32_t Evict(std::int32_t blocks, double) {
-    std::int32_t gone = 0;
-    while (gone < blocks && cache.Evict()) ++gone;
-    return gone;
-  }
-
-  internal::PrefixCache cache;
-};
-
 template <class Cache>
 Cache Made() {
   if constexpr (requires { Cache(Lru{}); }) return Cache(Lru{});
@@ -182,13 +161,10 @@ void BM_Turn(benchmark::State& state) {
 }
 
 BENCHMARK(BM_LookUp<ByHolding<HoldValue>>);
-BENCHMARK(BM_LookUp<ByChunk>);
 BENCHMARK(BM_Evict<ByHolding<HoldValue>>)->Arg(1)->Arg(12)->Arg(256)->UseManualTime();
 BENCHMARK(BM_Evict<ByHolding<Lru>>)->Arg(1)->Arg(12)->Arg(256)->UseManualTime();
-BENCHMARK(BM_Evict<ByChunk>)->Arg(1)->Arg(12)->Arg(256)->UseManualTime();
 BENCHMARK(BM_Gate)->ArgName("lack")->Arg(12)->Arg(256)->Arg(1'700);
 BENCHMARK(BM_Turn<ByHolding<HoldValue>>)->UseManualTime();
-BENCHMARK(BM_Turn<ByChunk>)->UseManualTime();
 
 }  // namespace
 }  // namespace takt

@@ -25,6 +25,7 @@
 #include "takt/config.h"
 #include "takt/fwd.h"
 #include "takt/gate/any_gate.h"
+#include "takt/gate/price.h"
 #include "takt/learning/return_times.h"
 #include "takt/model/event.h"
 #include "takt/model/fault.h"
@@ -39,6 +40,7 @@
 #include "takt/scheduler/review_list.h"
 #include "takt/scheduler/step_budget.h"
 #include "takt/scheduler/step_ring.h"
+#include "takt/retention/hold_value.h"
 #include "takt/scheduler_options.h"
 #include "takt/kv/kv_ledger.h"
 #include "takt/kv/kv_oracle.h"
@@ -157,8 +159,10 @@ class BasicScheduler {
     requires std::same_as<Policy, AnyPolicy>;
 
   // From here on what turns of workflows leave in the prefix cache is held by this policy, told by TurnEnded and
-  // WorkflowEnded, and what would take it asks this gate. InvalidArgument: without kLedger and prefix_cache;
-  // FailedPrecondition: a request has arrived before.
+  // WorkflowEnded, and what would take it asks this gate. What was learnt of turns is forgotten. A host that never
+  // calls it has HoldValue and the gate Price from the first TurnEnded or WorkflowEnded on, and until then, and for
+  // what has no workflow, what was used least recently goes first, without a gate. InvalidArgument: without kLedger
+  // and prefix_cache, where those events change nothing.
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
                             const ReturnTimesOptions& times = {});
   // What it has learnt of how long workflows stay away; null without retention.
@@ -170,6 +174,8 @@ class BasicScheduler {
   Ignored Commit(const StepResult& result, TimePoint now);
 
   Explanation Explain(RequestId id) const;
+  // What a workflow's branch holds in the prefix cache, and what would go before it. For people: O(what could go).
+  HeldExplanation ExplainHeld(WorkflowId workflow, std::uint64_t branch = 0);
 
   const Stats& stats() const {
     stats_.promoted = queue_.promotions();
@@ -216,7 +222,6 @@ class BasicScheduler {
   using Transit = internal::Transit;
   using Row = internal::Row;
   using RowState = internal::RowState;
-  using PrefixCache = internal::PrefixCache;
 
   friend struct SchedulerCounters;  // of tests: years of planning in no time
 
@@ -298,7 +303,7 @@ class BasicScheduler {
 
   // KV that is held for workflows which will come back, and who is let in beside it.
   struct HeldKv {
-    std::unique_ptr<ReturnTimes> times;  // null: no retention was set
+    std::unique_ptr<ReturnTimes> times;  // null: no retention was set, and no turn told of
     AnyGate gate;
     GateDoor door;
     TimePoint next_door = kUnset;  // not before then is anything let in by the door's share
@@ -480,9 +485,9 @@ class BasicScheduler {
   void AdmitPastTop();
   WaitsFor PassedOverFor(const Record& record) const;
   bool NeedsLargerStep(const Record& record) const;
-  PrefixCache::Hit HitOf(const Record& record) const;
-  std::int32_t SharedBlocks(const Record& record, const PrefixCache::Hit& hit) const;
-  std::int32_t BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const;
+  internal::PrefixHit HitOf(const Record& record) const;
+  std::int32_t SharedBlocks(const Record& record, const internal::PrefixHit& hit) const;
+  std::int32_t BlocksNeeded(const Record& record, const internal::PrefixHit& hit) const;
   std::int32_t ArrivedOf(const Record& record) const;
   Fit TryAdmit(Slot slot, std::span<const Slot> next = {});
   Fit TrySwapIn(Slot slot);
@@ -492,6 +497,7 @@ class BasicScheduler {
   // ---- scheduler/holding.h
   static constexpr double kMostWait = 1e9;  // [s]
   bool Holds() const { return held_.times != nullptr; }
+  void Hold(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times);
   static std::uint64_t GapOf(WorkflowId workflow, std::uint64_t branch);
   HeldTurn TurnOf(const Record& record) const;
   void TurnBegins(const Record& record);

@@ -311,6 +311,10 @@ class Recorded {
   }
   void HandleFaults(FaultHandler handler) { scheduler_.HandleFaults(handler); }
 
+  // Only looks, and is not in the log.
+  HeldExplanation ExplainHeld(WorkflowId workflow, std::uint64_t branch = 0) {
+    return scheduler_.ExplainHeld(workflow, branch);
+  }
   // For all that only looks: stats, Explain, kv and counts.
   const SchedulerT& scheduler() const { return scheduler_; }
 

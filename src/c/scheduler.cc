@@ -340,6 +340,23 @@ takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t req
   return TAKT_OK;
 }
 
+takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t workflow, uint64_t branch,
+                                        takt_held* held) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Writable(held)); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
+  const HeldExplanation why = scheduler->scheduler->ExplainHeld({workflow}, branch);
+  takt_held to{};
+  to.its_class = why.its_class;
+  to.tokens = why.tokens.value, to.own = why.own.value, to.turns = why.turns;
+  to.awaited = why.awaited ? 1 : 0, to.in_use = why.in_use ? 1 : 0;
+  to.ahead = why.ahead.value;
+  to.since = Ns(why.since);
+  to.value = why.value, to.price = why.price;
+  to.next = why.next.value, to.next_branch = why.next_branch;
+  Write(to, held);
+  return TAKT_OK;
+}
+
 takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* error) noexcept {
   if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
     return Say(error, status, takt_status_name(status));

@@ -294,6 +294,21 @@ SIZE(takt_key_part, 32);
 PLACE(takt_key_part, name, 0);
 PLACE(takt_key_part, value, 24);
 
+SIZE(takt_held, 72);
+PLACE(takt_held, struct_size, 0);
+PLACE(takt_held, its_class, 4);
+PLACE(takt_held, tokens, 8);
+PLACE(takt_held, own, 12);
+PLACE(takt_held, turns, 16);
+PLACE(takt_held, awaited, 20);
+PLACE(takt_held, in_use, 24);
+PLACE(takt_held, ahead, 28);
+PLACE(takt_held, since, 32);
+PLACE(takt_held, value, 40);
+PLACE(takt_held, price, 48);
+PLACE(takt_held, next, 56);
+PLACE(takt_held, next_branch, 64);
+
 SIZE(takt_explanation, 448);
 PLACE(takt_explanation, struct_size, 0);
 PLACE(takt_explanation, status, 4);

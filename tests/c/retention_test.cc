@@ -216,9 +216,27 @@ TEST_CASE("retention that cannot be set is named, and changes nothing") {
   CHECK(error.code == TAKT_E_NULL);
   Agents late(100);
   late.Run(1, 7, 60);
-  CHECK(takt_scheduler_set_retention(late.scheduler, "lru", "lease", 0, 0, &error) == TAKT_E_INVALID);
-  CHECK(has(error.text, "before the first request"));
+  CHECK(takt_scheduler_set_retention(late.scheduler, "lru", "lease", 0, 0, &error) == TAKT_OK);
   CHECK(late.Run(2, 8, 60) == 0);
+}
+
+TEST_CASE("what a workflow holds is explained") {
+  Agents host(100, "hold_value", nullptr);
+  host.Run(1, 7, 60);
+  takt_held held;
+  held.struct_size = sizeof held;
+  REQUIRE(takt_scheduler_explain_held(host.scheduler, 7, 0, &held) == TAKT_OK);
+  CHECK(held.tokens > 0);
+  CHECK(held.own == held.tokens);
+  CHECK(held.turns == 1);
+  CHECK(held.value > 0);
+  CHECK(held.price > 0);
+  CHECK(held.next == 7);
+  CHECK(held.ahead == 0);
+  REQUIRE(takt_scheduler_explain_held(host.scheduler, 8, 0, &held) == TAKT_OK);
+  CHECK(held.tokens == 0);
+  CHECK(takt_scheduler_explain_held(nullptr, 7, 0, &held) == TAKT_E_NULL);
+  CHECK(takt_scheduler_explain_held(host.scheduler, 7, 0, nullptr) == TAKT_E_NULL);
 }
 
 TEST_CASE("ends of turns that cannot be meant are refused, and those of nobody counted") {

@@ -104,7 +104,7 @@ TEST_CASE("the ledger agrees with a list of chunks, whatever comes") {
           while (found < hashes.size() && shadow.chunks.contains({hashes[found], size})) {
             idle += shadow.chunks.at({hashes[found++], size}).references == 0 ? 1 : 0;
           }
-          const internal::PrefixCache::Hit hit = ledger.Find(hashes, size);
+          const internal::PrefixHit hit = ledger.Find(hashes, size);
           REQUIRE(hit.chunks == static_cast<std::int32_t>(found));
           REQUIRE(hit.idle == idle);
           const auto rest = static_cast<std::int32_t>(hashes.size() - found) * size;

@@ -67,7 +67,7 @@ struct Agents : Host<> {
 
 }  // namespace
 
-TEST_CASE("retention needs a ledger with a prefix cache, and comes before the first request") {
+TEST_CASE("retention needs a ledger with a prefix cache") {
   SchedulerOptions options = Cached(10);
   options.prefix_cache = false;
   Host<> without(options);
@@ -75,9 +75,45 @@ TEST_CASE("retention needs a ledger with a prefix cache, and comes before the fi
   CHECK(absl::IsInvalidArgument(status));
   CHECK(status.message() == "retention: needs kv to be ledger, and prefix_cache");
   CHECK(without.scheduler.return_times() == nullptr);
-  Host<> late(Cached(10));
-  late.Arrive(1, 16);
-  CHECK(absl::IsFailedPrecondition(late.scheduler.SetRetention(Lru{})));
+  without.On(TurnEnded{{7}, 0, TurnWhy::kTool});
+  CHECK(without.scheduler.return_times() == nullptr);
+}
+
+TEST_CASE("retention may change at any time, and what is cached stays") {
+  Agents host(60);
+  host.Run(Turn(1, 7, 20));
+  host.Run(Turn(2, 8, 20));
+  host.Ended(7, TurnWhy::kUser), host.Ended(8, TurnWhy::kTool);
+  host.Arrive(Turn(3, 9, 5));
+  const StepPlan& running = host.Plan();
+  REQUIRE(running.run.size() == 1);
+  REQUIRE(host.scheduler.SetRetention(HoldValue{}, Lease{.seconds = 1}).ok());
+  host.Commit(running, {3});
+  CHECK(host.Run(Turn(4, 8, 25)) == 20 * kBlock);
+  CHECK(host.Run(Turn(5, 7, 20)) == 19 * kBlock);  // all but the last block
+  CHECK(host.scheduler.kv().cached == Blocks{50});
+  CHECK(host.scheduler.kv().used == Blocks{0});
+}
+
+TEST_CASE("a host that tells of turns has takt's retention and gate without choosing, another has neither") {
+  for (const bool tells : {true, false}) {
+    CAPTURE(tells);
+    SchedulerOptions options = Cached(5000);
+    Host<> host(options, {.tokens = {1'000'000}});
+    const auto run = [&](const Request& turn) {
+      host.Arrive(turn);
+      host.Commit(host.Plan(), {turn.id.value});
+    };
+    run(Turn(1, 7, 4500));
+    CHECK(host.scheduler.return_times() == nullptr);
+    if (tells) host.On(TurnEnded{{7}, 0, TurnWhy::kTool});
+    CHECK((host.scheduler.return_times() != nullptr) == tells);
+    run(Turn(2, 7, 4501));  // its blocks are known as its workflow's from here on
+    if (tells) host.On(TurnEnded{{7}, 0, TurnWhy::kTool});
+    for (std::uint64_t id = 3; id <= 7; ++id) host.Arrive(Turn(id, 5 + id, 4500));
+    CHECK(host.Plan().idle == (tells ? Idle::kGated : Idle::kBusy));
+    CHECK((host.scheduler.stats().gate_refused > 0) == tells);
+  }
 }
 
 TEST_CASE("what a turn leaves is found by the next one of its workflow") {
@@ -259,6 +295,54 @@ TEST_CASE("while what the door lets in does not fit beside what runs, nobody els
 }
 
 // Random turns, ends, losses and cancellations under every gate: counts hold, everybody is served in the end.
+TEST_CASE("what a workflow holds is explained: since when, its worth, the price, and who would go first") {
+  Agents host(100, HoldValue{});
+  host.Run(Turn(1, 7, 20));
+  host.Ended(7, TurnWhy::kTool);
+  host.now += 3000;
+  host.Run(Turn(2, 8, 30));
+  const TimePoint ended = Ms(host.now);
+  host.Ended(8, TurnWhy::kUser);
+  host.now += 2000;
+  host.Arrive(Turn(3, 9, 1));
+  HeldExplanation tool = host.scheduler.ExplainHeld({7}), user = host.scheduler.ExplainHeld({8});
+  CHECK(tool.tokens == Tokens{20 * kBlock});
+  CHECK(tool.own == tool.tokens);
+  CHECK(tool.its_class == ReturnClass::kTool);
+  CHECK(tool.turns == 1);
+  CHECK(user.since == ended);
+  CHECK(user.its_class == ReturnClass::kUser);
+  // By hand: G of the prior for a gap of 5 s of a tool and 2 s of a user, times 16 tokens of prefill behind the others.
+  const ReturnCurves& curves = host.scheduler.return_times()->curves();
+  const HoldValue value;
+  const auto worth = [&](std::uint32_t its_class, double age, std::int32_t tokens) {
+    return curves.Of(its_class).Gain(age) * kBlock * (value.alpha_ms * 1e-3 + value.beta_ns * 1e-9 * tokens);
+  };
+  CHECK(tool.value == Approx(worth(ReturnClass::kTool, 5, 320)));
+  CHECK(user.value == Approx(worth(ReturnClass::kUser, 2, 480)));
+  REQUIRE(user.value < tool.value);
+  CHECK(user.next == WorkflowId{8});
+  CHECK(tool.next == WorkflowId{8});
+  CHECK(user.ahead == Blocks{0});
+  CHECK(tool.ahead == Blocks{30});
+  CHECK(tool.price == Approx(user.price));
+  CHECK(tool.price < tool.value);
+
+  host.Arrive(Turn(4, 8, 31));
+  CHECK(host.scheduler.ExplainHeld({8}).awaited);
+  CHECK(host.scheduler.ExplainHeld({8}).ahead == Blocks{20});
+  CHECK(host.scheduler.ExplainHeld({7}).ahead == Blocks{0});
+  const StepPlan& plan = host.Plan();
+  CHECK(host.scheduler.ExplainHeld({8}).in_use);
+  host.Commit(plan, {3, 4});
+  host.On(WorkflowEnded{{8}});
+  CHECK(host.scheduler.ExplainHeld({8}).tokens == Tokens{0});
+  CHECK(host.scheduler.ExplainHeld({7}).price == 0);  // dead blocks go first
+  CHECK(host.scheduler.ExplainHeld({7}).ahead == Blocks{32});
+  CHECK(host.scheduler.ExplainHeld({55}).tokens == Tokens{0});
+  CHECK(host.scheduler.ExplainHeld({}).turns == 0);
+}
+
 TEST_CASE("whatever happens, counts hold and everybody gets in") {
   const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
   const std::vector<std::pair<AnyRetention, AnyGate>> settings = {

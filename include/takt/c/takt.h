@@ -720,10 +720,9 @@ TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const 
                                                int64_t now, takt_error* error) TAKT_NOEXCEPT;
 // What turns of workflows leave in the prefix cache is held by `retention` ("hold_value", NULL: lru) from here on, told
 // by TAKT_EVENT_TURN_ENDED and TAKT_EVENT_WORKFLOW_ENDED, and what would take it asks `gate` ("price", NULL: none).
-// A token of prefill behind d others takes alpha_ms [ms] and d times beta_ns [ns], for what the texts do not say; both
-// 0: not told. TAKT_E_INVALID: a text or a number that cannot be meant; another kv than TAKT_KV_MODE_LEDGER, or no
-// prefix_cache; a request has arrived before. TAKT_E_NOMEM, which may leave it half set: call it again, or destroy the
-// scheduler.
+// Never called, both are takt's own from the first of these events on. A token of prefill behind d others takes
+// alpha_ms [ms] and d times beta_ns [ns], for what the texts do not say; both 0: not told. TAKT_E_INVALID: a text or a
+// number that cannot be meant; another kv than TAKT_KV_MODE_LEDGER, or no prefix_cache. TAKT_E_NOMEM: as before.
 TAKT_API takt_status takt_scheduler_set_retention(takt_scheduler* scheduler, const char* retention, const char* gate,
                                                   double alpha_ms, double beta_ns, takt_error* error) TAKT_NOEXCEPT;
 // TAKT_E_INVALID: a number that cannot be meant, or an agent twice.
@@ -794,6 +793,26 @@ typedef struct takt_explanation {
 } takt_explanation;
 TAKT_API takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t request,
                                             takt_explanation* explanation) TAKT_NOEXCEPT;
+
+// What a branch of a workflow has in the prefix cache between its turns, and what would become of it.
+typedef struct takt_held {
+  uint32_t struct_size;
+  uint32_t its_class;  // what its last turn has ended with: 0 unknown, 1 a tool, 2 a user, 3 children, 3 + n the tool n
+  int32_t tokens;  // from the start of its context on; 0: it holds nothing
+  int32_t own;  // of these, the last ones, which are in no other workflow's context
+  int32_t turns;  // that have ended
+  uint32_t awaited;  // 1: its next turn waits here; its blocks go last
+  uint32_t in_use;  // 1: a request that runs uses it to its end; nothing of it can go
+  int32_t ahead;  // blocks that would go before its first one
+  int64_t since;  // end of its last turn
+  double value;  // of its last block, to the retention policy; of hold_value: seconds of work saved per second held
+  double price;  // the same of the block that would go next; 0: a dead one, or none could go
+  uint64_t next;  // the workflow whose block would go next; 0: nobody's alone
+  uint64_t next_branch;
+} takt_held;
+// O(what could go).
+TAKT_API takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t workflow, uint64_t branch,
+                                                 takt_held* held) TAKT_NOEXCEPT;
 
 // Counts everything anew, for tests. TAKT_E_CORRUPT says what contradicts itself.
 TAKT_API takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* error) TAKT_NOEXCEPT;

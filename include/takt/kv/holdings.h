@@ -17,7 +17,6 @@
 #include "takt/base/slot_table.h"
 #include "takt/config.h"
 #include "takt/model/held.h"
-#include "takt/kv/prefix_cache.h"
 #include "takt/model/step.h"
 
 namespace takt {
@@ -31,6 +30,12 @@ struct HeldTurn {
 };
 
 namespace internal {
+
+// What is there of a prompt.
+struct PrefixHit {
+  std::int32_t chunks = 0;  // leading chunks that are there
+  std::int32_t idle = 0;  // of these, how many no request refers to now
+};
 
 // A tree of prompts. A chunk is so many blocks, and is named by the hash of itself and all before it. Chunks in a row
 // that the same requests and the same workflows use are one node, so that a prompt of thousands of chunks is a path of
@@ -49,7 +54,6 @@ namespace internal {
 template <RetentionPolicy Policy>
 class BasicHoldings {
  public:
-  using Hit = PrefixHit;
   using Victim = HeldVictim;
 
   explicit BasicHoldings(Policy policy = {}, Tokens block_tokens = {16})
@@ -71,8 +75,17 @@ class BasicHoldings {
   }
   void MakeRoomToHold(std::size_t n) { Grow(holdings_, n), Grow(flows_, n); }
 
-  Policy& policy() { return policy_; }
   const Policy& policy() const { return policy_; }
+  // Another order from here on: all that could go is listed anew.
+  void SetPolicy(Policy policy) {
+    policy_ = std::move(policy);
+    stack_.clear();
+    for (std::size_t i = 1; i < kAwaitedLine; ++i) {
+      for (Slot n = lines_[i].oldest; n != kNoSlot; n = nodes_[n].age.newer) stack_.push_back(n);
+    }
+    for (const Slot n : stack_) Unlist(n);
+    for (const Slot n : stack_) Relist(n);
+  }
 
   std::int32_t referenced() const { return referenced_; }  // blocks that a request refers to
   std::int32_t idle() const { return idle_; }  // blocks that could go
@@ -83,9 +96,9 @@ class BasicHoldings {
 
   // --- Prompts. All hashes of one call are those of chunks of `blocks` blocks each, from the first one on. ---
 
-  Hit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+  PrefixHit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     const std::int32_t found = Search(hashes, blocks);
-    Hit hit{found, 0};
+    PrefixHit hit{found, 0};
     if (found == 0) return hit;
     Slot n = chunks_[chunks_.Find(NameOf(hashes[Index(found - 1)], blocks))].node;
     std::int32_t end = found;
@@ -229,6 +242,14 @@ class BasicHoldings {
       holding.own_from = TokensOf(nodes_[n], nodes_[n].first);
     }
     return holding;
+  }
+
+  // Of its last block, to the policy; 0 where it holds nothing.
+  double ValueOf(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
+    const Slot h = FindHolding(workflow, branch);
+    if (h == kNoSlot) return 0;
+    now_ = now;
+    return ValueOf(nodes_[holdings_[h].tip], nodes_[holdings_[h].tip].end);
   }
 
   // Times that blocks went although a waiting turn would have used them.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "takt/base/count.h"
 #include "takt/base/id.h"
 #include "takt/base/time.h"
 
@@ -69,6 +70,22 @@ struct Holding {
   bool in_use = false;  // a request that runs uses it to its end
 
   friend bool operator==(const Holding&, const Holding&) = default;
+};
+
+// What a branch of a workflow has in the cache, and what would become of it.
+struct HeldExplanation {
+  Tokens tokens{0};  // from the start of its context on; 0: it holds nothing
+  Tokens own{0};  // of these, the last ones, which are in no other workflow's context
+  std::uint32_t its_class = 0;  // what its last turn has ended with, as ReturnClass
+  std::int32_t turns = 0;  // that have ended
+  TimePoint since = kUnset;  // end of the last one
+  bool awaited = false;  // its next turn waits here: its blocks go last
+  bool in_use = false;  // a request that runs uses it to its end: nothing of it can go
+  double value = 0;  // of its last block, to the retention policy; of hold_value: seconds of work saved per second held
+  double price = 0;  // the same of the block that would go next; 0: a dead one, or none could go
+  Blocks ahead{0};  // blocks that would go before its first one
+  WorkflowId next = {};  // whose block would go next; none: nobody's alone
+  std::uint64_t next_branch = 0;
 };
 
 }  // namespace takt

@@ -132,7 +132,7 @@ bool BasicScheduler<Policy, Pause>::NeedsLargerStep(const Record& record) const 
 
 // What the prefix cache has of its prompt; but the last token is always computed, to sample from.
 template <RankPolicy Policy, PausePolicy Pause>
-internal::PrefixCache::Hit BasicScheduler<Policy, Pause>::HitOf(const Record& record) const {
+internal::PrefixHit BasicScheduler<Policy, Pause>::HitOf(const Record& record) const {
   const Request& r = record.state.request;
   if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return {};
   const std::int32_t chunk_blocks = ChunkBlocks(record);
@@ -144,7 +144,7 @@ internal::PrefixCache::Hit BasicScheduler<Policy, Pause>::HitOf(const Record& re
 
 // Blocks of a hit that others use. Idle chunks count as free memory until they are taken over.
 template <RankPolicy Policy, PausePolicy Pause>
-std::int32_t BasicScheduler<Policy, Pause>::SharedBlocks(const Record& record, const PrefixCache::Hit& hit) const {
+std::int32_t BasicScheduler<Policy, Pause>::SharedBlocks(const Record& record, const internal::PrefixHit& hit) const {
   return hit.chunks > hit.idle ? (hit.chunks - hit.idle) * ChunkBlocks(record) : 0;
 }
 
@@ -157,7 +157,7 @@ std::int32_t BasicScheduler<Policy, Pause>::ArrivedOf(const Record& record) cons
 
 // Blocks that must be free for a waiting request to be let in.
 template <RankPolicy Policy, PausePolicy Pause>
-std::int32_t BasicScheduler<Policy, Pause>::BlocksNeeded(const Record& record, const PrefixCache::Hit& hit) const {
+std::int32_t BasicScheduler<Policy, Pause>::BlocksNeeded(const Record& record, const internal::PrefixHit& hit) const {
   return std::max({BlocksFor(record), record.blocks, record.cpu_blocks}) - record.blocks - SharedBlocks(record, hit);
 }
 
@@ -187,7 +187,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
 
   // What is there already: kept KV, or a prefix.
   std::int32_t start = record.computed;
-  const PrefixCache::Hit hit = HitOf(record);
+  const internal::PrefixHit hit = HitOf(record);
   if (hit.chunks > 0) start = hit.chunks * r.prefix.block_tokens.value;
   if (kv_.oracle != nullptr && start == 0 && record.blocks == 0) {
     start = CachedOf(slot, next);

@@ -29,25 +29,34 @@ class HoldingsOrder final : public HeldOrder {
 template <RankPolicy Policy, PausePolicy Pause>
 absl::Status BasicScheduler<Policy, Pause>::SetRetention(const AnyRetention& retention, const AnyGate& gate,
                                                          const ReturnTimesOptions& times) {
-  if (!Counts() || !options_.prefix_cache) {
+  if (kv_.ledger.holdings() == nullptr) {
     return absl::InvalidArgumentError("retention: needs kv to be ledger, and prefix_cache");
   }
-  if (stats_.arrived > 0 || table_.size() > 0) {
-    return absl::FailedPreconditionError("retention: set before the first request arrives");
-  }
+  Hold(retention, gate, times);
+  return absl::OkStatus();
+}
+
+// Nothing has changed where memory fails.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Hold(const AnyRetention& retention, const AnyGate& gate,
+                                         const ReturnTimesOptions& times) {
   ReturnTimesOptions keyed = times;
   if (keyed.hash_seed == 0) keyed.hash_seed = Mix64(options_.hash_seed + 1);
-  held_.times = std::make_unique<ReturnTimes>(keyed);
+  auto learns = std::make_unique<ReturnTimes>(keyed);
+  const std::size_t requests = std::max<std::size_t>(slots_reserved_, table_.size() + 1);
+  learns->MakeRoom(requests);
   AnyRetention reads = retention;
-  reads.Read(&held_.times->curves());
-  kv_.ledger.Hold(reads, options_.hash_seed);
-  kv_.ledger.MakeRoomToHold(static_cast<std::size_t>(options_.reserve_requests));
-  kv_.ledger.dropped().reserve(kv_.ledger.chunk_capacity());
-  held_.times->MakeRoom(static_cast<std::size_t>(options_.reserve_requests));
-  held_.gate = gate;
-  held_.gate.Read(&held_.times->curves());
-  held_.door = gate.Door();
-  return absl::OkStatus();
+  reads.Read(&learns->curves());
+  AnyGate asks = gate;
+  asks.Read(&learns->curves());
+  kv_.ledger.MakeRoomToHold(requests);
+  kv_.ledger.holdings()->SetPolicy(std::move(reads));
+  held_.times = std::move(learns);
+  held_.gate = std::move(asks);
+  held_.door = held_.gate.Door();
+  held_.state = 0, held_.tell_at = {}, held_.next_door = kUnset;
+  held_.in_vain = false;
+  ++held_.changes;
 }
 
 // What ReturnTimes knows a branch by.
@@ -59,9 +68,10 @@ std::uint64_t BasicScheduler<Policy, Pause>::GapOf(WorkflowId workflow, std::uin
 // Whose blocks they are that a request gives back.
 template <RankPolicy Policy, PausePolicy Pause>
 HeldTurn BasicScheduler<Policy, Pause>::TurnOf(const Record& record) const {
+  if (!Holds()) return {};
   const Request& r = record.state.request;
   HeldTurn turn{.workflow = r.workflow, .branch = r.branch, .over = record.last_turn};
-  if (Holds() && record.status == RequestStatus::kDead) {
+  if (record.status == RequestStatus::kDead) {
     turn.its_class = held_.times->ClassOf(GapOf(r.workflow, r.branch));
   }
   return turn;
@@ -176,6 +186,31 @@ GateAsk BasicScheduler<Policy, Pause>::AskFor(const Record& record, std::int32_t
           .state = held_.state,
           .stuck = held_.stuck,
           .now = now_};
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+HeldExplanation BasicScheduler<Policy, Pause>::ExplainHeld(WorkflowId workflow, std::uint64_t branch) {
+  HeldExplanation e;
+  if (ended() || !Holds()) return e;
+  internal::Holdings& holdings = *kv_.ledger.holdings();
+  const Holding held = holdings.Find(workflow, branch);
+  e.tokens = {held.tokens}, e.own = {held.tokens - held.own_from};
+  e.its_class = held.its_class, e.turns = held.uses;
+  e.since = held.uses > 0 ? held.since : kUnset;
+  e.awaited = held.awaited, e.in_use = held.in_use;
+  e.value = holdings.ValueOf(workflow, branch, now_);
+  bool first = true;
+  holdings.Walk(holdings.idle(), now_, [&](const HeldVictim& victim) {
+    if (std::exchange(first, false)) {
+      e.price = victim.value / std::max(victim.blocks, 1);
+      e.next = victim.held.workflow, e.next_branch = victim.held.branch;
+    }
+    if (victim.held.workflow == workflow && victim.held.branch == branch) return false;
+    e.ahead.value += victim.blocks;
+    return true;
+  });
+  if (e.tokens == Tokens{0}) e.ahead = {};
+  return e;
 }
 
 // Whether the gate lets it in. What has had a token already has paid.

@@ -16,7 +16,8 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
       queue_(std::move(policy)),
       pause_(std::move(pause)),
       kv_{.ledger =
-              internal::KvLedger(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks, options.prefix_cache),
+              internal::KvLedger(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks,
+                                 options.prefix_cache && options.kv == KvMode::kLedger),
           .oracle = oracle},
       steps_(options.first_step, 2 * static_cast<std::size_t>(options.max_running)) {  // rows that give way leave gaps
   const auto requests = static_cast<std::size_t>(options.reserve_requests);
@@ -38,7 +39,7 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
   reserve_lists(notices_);
   moves_.Reserve(2 * rows + requests);
   ReserveSlots(requests);
-  if (options.prefix_cache && Counts()) {  // chunks are mostly of so many tokens, or more; smaller ones grow
+  if (kv_.ledger.holdings() != nullptr) {  // chunks are mostly of so many tokens, or more; smaller ones grow
     const std::int64_t chunks = std::int64_t{options.kv_blocks.value} * options.kv_block_tokens.value / 512;
     kv_.ledger.MakeRoom(static_cast<std::size_t>(std::clamp<std::int64_t>(chunks, 64, 1 << 20)));
     kv_.ledger.dropped().reserve(kv_.ledger.chunk_capacity());
@@ -108,6 +109,10 @@ bool BasicScheduler<Policy, Pause>::MayBegin(const E& event) {
     table_.MakeRoomFor(event.request);
     if (Holds()) kv_.ledger.MakeRoomToHold(table_.size() + 1), held_.times->MakeRoom(table_.size() + 1);
   }
+  if constexpr (std::same_as<E, TurnEnded> || std::same_as<E, WorkflowEnded>) {
+    // A host that tells of turns has takt's own retention and gate without choosing.
+    if (event.workflow && !Holds() && kv_.ledger.holdings() != nullptr) Hold(HoldValue{}, Price{}, {});
+  }
   if constexpr (std::same_as<E, TurnEnded>) {
     if (Holds()) held_.times->MakeRoom(table_.size() + 1);
   }
@@ -132,7 +137,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::MakeRoomFor(const internal::Step& step) {
   const std::span<const PlanEntry> run = step.plan.run;
   MakeRoomForNotices(run.size(), run.size());
-  if (options_.prefix_cache && Counts()) {
+  if (kv_.ledger.holdings() != nullptr) {
     std::size_t chunks = 0;
     for (const PlanEntry& entry : run) {
       if (!entry.prefill()) continue;
