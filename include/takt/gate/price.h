@@ -51,7 +51,8 @@ struct Price {
 
   double PrefillSeconds(const GateAsk& ask) const {
     const double from = ask.cached, to = std::max(ask.tokens, ask.cached);
-    return Rounded(value.alpha_ms * 1e-3 * (to - from)) + Rounded(value.beta_ns * 1e-9 * (to * to - from * from) / 2);
+    return Rounded(value.alpha_ms * 1e-3 * (to - from)) +
+           Rounded(value.beta_ns * 1e-9 * (Rounded(to * to) - Rounded(from * from)) / 2);
   }
 
   template <class Self, class V>

@@ -40,7 +40,7 @@ struct ReturnCurve {
   static double Edge(std::size_t bin) {
     if (bin == 0) return 0;
     const std::uint64_t bits = (static_cast<std::uint64_t>(bin - 1) + 2 * 1023) << 51;
-    return std::bit_cast<double>(bits) / 4;
+    return Rounded(std::bit_cast<double>(bits) / 4);
   }
   static double Width(std::size_t bin) { return Edge(bin + 1) - Edge(bin); }
 

@@ -23,7 +23,7 @@ struct Uncached {
   RankKey Key(const RequestState& r) const {
     const double n = r.request.prompt_tokens.value + r.returned.value + r.generated.value;
     const double c = std::min<double>(std::max(r.cached.value, r.computed.value), n);
-    return {Rounded(alpha_ms * 1e-3 * (n - c)) + Rounded(beta_ns * 1e-9 * (n * n - c * c) / 2)};
+    return {Rounded(alpha_ms * 1e-3 * (n - c)) + Rounded(beta_ns * 1e-9 * (Rounded(n * n) - Rounded(c * c)) / 2)};
   }
 
   template <class Self, class V>

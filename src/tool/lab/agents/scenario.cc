@@ -25,10 +25,10 @@
 namespace takt::tool {
 namespace {
 
-constexpr std::string_view kProfile = "aic/llama-3.1-70b/h100/fp8/tp8";
+constexpr std::string_view kAgentProfile = "aic/llama-3.1-70b/h100/fp8/tp8";
 constexpr StepLimits kAgentLimits{.tokens = {4096}, .max_seqs = 256, .chunk_tokens = {2048}};
 constexpr std::int64_t kLoopTokens = 2'240'000;  // of KV, in the closed loop
-constexpr double kThinkCap = 10, kLoopHorizon = 1800, kLoopWarmUp = 1.0 / 3, kWarmUp = 0.25;
+constexpr double kAgentThinkCap = 10, kLoopHorizon = 1800, kAgentLoopWarmUp = 1.0 / 3, kAgentWarmUp = 0.25;
 
 // What one engine does with its cache and its queue.
 struct AgentSystem {
@@ -66,8 +66,8 @@ constexpr Figure<AgentFigures> kAgentFigures[] = {
     {"ttft_p99_s", &AgentFigures::p99, "first token, p99", "s", "first token [s]", "p99", Best::kSmallest},
     {"ttft_max_s", &AgentFigures::longest, "first token, longest", "s", "first token [s]", "longest", Best::kSmallest}};
 
-const AgentSystem kToday{"lru, no gate, fcfs", "lru", "none", "fcfs"};
-const AgentSystem kTakts{"takt's", "hold_value", "price", "uncached"};
+const AgentSystem kAgentToday{"lru, no gate, fcfs", "lru", "none", "fcfs"};
+const AgentSystem kAgentTakts{"takt's", "hold_value", "price", "uncached"};
 const AgentSystem kNoDoor{"takt's without the door", "hold_value", "price(share=0)", "uncached"};
 const AgentSystem kClairvoyant{"clairvoyant victims, price", "belady_cost", "price", "uncached"};
 
@@ -81,7 +81,7 @@ std::vector<AgentSystem> VictimOrders() {
 }
 
 std::vector<AgentSystem> GatesAndOrders() {
-  return {kToday,
+  return {kAgentToday,
           {"lru, no gate, workflow_fcfs", "lru", "none", "workflow_fcfs"},
           {"lru, no gate, lpm", "lru", "none", "lpm"},
           {"lru, no gate, uncached", "lru", "none", "uncached"},
@@ -94,16 +94,16 @@ std::vector<AgentSystem> GatesAndOrders() {
           {"working set, half-life 60 s", "hold_value", "working_set(half_life_s=60,force_s=0)", "uncached"},
           {"congestion control", "lru", "concur", "uncached"},
           kNoDoor,
-          kTakts,
+          kAgentTakts,
           {"takt's, victims by lru", "lru", "price", "uncached"},
           kClairvoyant};
 }
 
 std::vector<AgentSystem> LoopSystems() {
-  return {kToday,
+  return {kAgentToday,
           {"working set, half-life 10 s, fcfs", "lru", "working_set(half_life_s=10)", "fcfs"},
           {"lease of 30 s, uncached", "lru", "lease(seconds=30)", "uncached"},
-          kTakts};
+          kAgentTakts};
 }
 
 struct AgentPlan {
@@ -113,7 +113,7 @@ struct AgentPlan {
   std::vector<std::int64_t> loops = {16, 24, 32, 48, 84};
 };
 
-ReplayOptions OptionsOf(const AgentSetup& setup, const Profile& profile, std::uint64_t seed) {
+ReplayOptions AgentOptionsOf(const AgentSetup& setup, const Profile& profile, std::uint64_t seed) {
   ReplayOptions options;
   options.profile = profile;
   options.seed = seed;
@@ -127,7 +127,7 @@ ReplayOptions OptionsOf(const AgentSetup& setup, const Profile& profile, std::ui
   return options;
 }
 
-AgentFigures FiguresOf(const ReplayResult& result) {
+AgentFigures AgentFiguresOf(const ReplayResult& result) {
   const Metrics& m = result.metrics;
   const SessionFigures& s = *m.sessions;
   return {.turns = static_cast<double>(s.turns),
@@ -144,36 +144,36 @@ AgentFigures FiguresOf(const ReplayResult& result) {
 // `minutes`: of the run; 0: as many as bring each session once, and half an hour of the closed loop.
 absl::Status RunAgents(const Workload& sessions, const Profile& profile, double minutes, int threads, ProgressBar& bar,
                        AgentStudy& study) {
-  return study.RunCells(threads, "replaying", bar,
-                        [&](const AgentSetup& setup, std::uint64_t seed,
-                            const RunProgress& progress) -> absl::StatusOr<std::optional<AgentFigures>> {
-                          const bool closed = setup.loop > 0;
-                          const double once =
-                              static_cast<double>(sessions.workflows.size()) / (closed ? 1 : setup.rate);
-                          SessionLoad load{.rate = setup.rate, .closed_loop = setup.loop, .seed = seed};
-                          load.horizon = FromSeconds(minutes > 0 ? 60 * minutes : closed ? kLoopHorizon : once);
-                          if (closed) load.think_cap = FromSeconds(kThinkCap);
-                          const absl::StatusOr<Workload> drawn = DrawSessions(sessions, load);
-                          if (!drawn.ok()) return drawn.status();
-                          ReplayOptions options = OptionsOf(setup, profile, seed);
-                          options.cluster.horizon = load.horizon;
-                          options.cluster.closed_loop = setup.loop;
-                          options.warm_up = FromSeconds(ToSeconds(load.horizon) * (closed ? kLoopWarmUp : kWarmUp));
-                          options.cluster.progress = progress;
-                          const absl::StatusOr<ReplayResult> result = Replay(*drawn, options);
-                          if (!result.ok()) return result.status();
-                          if (result->stopped) return std::nullopt;
-                          return FiguresOf(*result);
-                        });
+  return study.RunCells(
+      threads, "replaying", bar,
+      [&](const AgentSetup& setup, std::uint64_t seed,
+          const RunProgress& progress) -> absl::StatusOr<std::optional<AgentFigures>> {
+        const bool closed = setup.loop > 0;
+        const double once = static_cast<double>(sessions.workflows.size()) / (closed ? 1 : setup.rate);
+        SessionLoad load{.rate = setup.rate, .closed_loop = setup.loop, .seed = seed};
+        load.horizon = FromSeconds(minutes > 0 ? 60 * minutes : closed ? kLoopHorizon : once);
+        if (closed) load.think_cap = FromSeconds(kAgentThinkCap);
+        const absl::StatusOr<Workload> drawn = DrawSessions(sessions, load);
+        if (!drawn.ok()) return drawn.status();
+        ReplayOptions options = AgentOptionsOf(setup, profile, seed);
+        options.cluster.horizon = load.horizon;
+        options.cluster.closed_loop = setup.loop;
+        options.warm_up = FromSeconds(ToSeconds(load.horizon) * (closed ? kAgentLoopWarmUp : kAgentWarmUp));
+        options.cluster.progress = progress;
+        const absl::StatusOr<ReplayResult> result = Replay(*drawn, options);
+        if (!result.ok()) return result.status();
+        if (result->stopped) return std::nullopt;
+        return AgentFiguresOf(*result);
+      });
 }
 
-std::string LoadText(const AgentSetup& s) {
+std::string AgentLoadText(const AgentSetup& s) {
   return s.loop > 0
              ? fmt::format("{} sessions at a time", s.loop)
              : fmt::format("{:.2f}M tokens of KV, {:g} sessions/s", static_cast<double>(s.kv_tokens) / 1e6, s.rate);
 }
 
-ScenarioRow RowOf(const AgentCell& cell) {
+ScenarioRow AgentRowOf(const AgentCell& cell) {
   const AgentSetup& s = cell.setup;
   ScenarioRow row = {{"system", s.system.label}, {"retention", s.system.retention},
                      {"gate", s.system.gate},    {"policy", s.system.policy},
@@ -189,8 +189,8 @@ ScenarioRow RowOf(const AgentCell& cell) {
 }
 
 // The systems under each of these loads.
-Table LoadTable(const AgentStudy& study, const std::vector<AgentSystem>& systems,
-                const std::vector<AgentSetup>& loads) {
+Table AgentTable(const AgentStudy& study, const std::vector<AgentSystem>& systems,
+                 const std::vector<AgentSetup>& loads) {
   Table table = TableOf({{"", "load", false}, {"", "system", false}}, kAgentFigures);
   for (AgentSetup setup : loads) {
     table.BeginSection();
@@ -199,7 +199,7 @@ Table LoadTable(const AgentStudy& study, const std::vector<AgentSystem>& systems
       const AgentCell* c = study.Find(setup);
       if (c == nullptr) continue;
       table.BeginRow();
-      table.Text(LoadText(setup));
+      table.Text(AgentLoadText(setup));
       table.Text(system.label);
       FillCells(kAgentFigures, [&](auto figure) { table.Number(c->Mean(figure)); });
     }
@@ -224,8 +224,8 @@ std::vector<AgentSetup> Loops(const AgentPlan& plan) {
 }
 
 // Figures of one system over those of another, seed by seed; nothing where one was not run to the end.
-std::optional<Interval> RatioOf(const AgentStudy& study, AgentSetup load, const AgentSystem& ours,
-                                const AgentSystem& other, double AgentFigures::* figure) {
+std::optional<Interval> AgentRatioOf(const AgentStudy& study, AgentSetup load, const AgentSystem& ours,
+                                     const AgentSystem& other, double AgentFigures::* figure) {
   load.system = ours;
   const AgentCell* a = study.Find(load);
   load.system = other;
@@ -240,8 +240,8 @@ std::optional<Interval> RatioOf(const AgentStudy& study, AgentSetup load, const 
 }
 
 // The largest figure of a seed.
-std::optional<double> WorstOf(const AgentStudy& study, AgentSetup load, const AgentSystem& system,
-                              double AgentFigures::* figure) {
+std::optional<double> WorstAgentFigure(const AgentStudy& study, AgentSetup load, const AgentSystem& system,
+                                       double AgentFigures::* figure) {
   load.system = system;
   const AgentCell* c = study.Find(load);
   if (c == nullptr) return std::nullopt;
@@ -249,8 +249,8 @@ std::optional<double> WorstOf(const AgentStudy& study, AgentSetup load, const Ag
   for (const AgentFigures& seed : c->seeds) worst = std::max(worst, seed.*figure);
   return worst;
 }
-std::optional<double> LeastOf(const AgentStudy& study, AgentSetup load, const AgentSystem& system,
-                              double AgentFigures::* figure) {
+std::optional<double> LeastAgentFigure(const AgentStudy& study, AgentSetup load, const AgentSystem& system,
+                                       double AgentFigures::* figure) {
   load.system = system;
   const AgentCell* c = study.Find(load);
   if (c == nullptr) return std::nullopt;
@@ -259,32 +259,32 @@ std::optional<double> LeastOf(const AgentStudy& study, AgentSetup load, const Ag
   return least;
 }
 
-std::vector<ScenarioClaim> ClaimsOf(const AgentStudy& study, const AgentPlan& plan) {
+std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPlan& plan) {
   Claims claims;
   const auto ratio = [&](const std::string& name, const AgentSetup& load, double AgentFigures::* figure, double least,
-                         const std::string& reason, const AgentSystem& other = kToday) {
-    const std::optional<Interval> r = RatioOf(study, load, kTakts, other, figure);
+                         const std::string& reason, const AgentSystem& other = kAgentToday) {
+    const std::optional<Interval> r = AgentRatioOf(study, load, kAgentTakts, other, figure);
     if (!r) return claims.Lacking(name, Over(least), "x");
     claims.Add(name, r->mean, Over(least), "x", r->mean >= least, reason + "; " + IntervalText(*r));
   };
   const auto at_most = [&](const std::string& name, const AgentSetup& load, double AgentFigures::* figure, double most,
                            const std::string& unit) {
-    claims.AtMost(name, WorstOf(study, load, kTakts, figure), most, unit, "of the worst seed");
+    claims.AtMost(name, WorstAgentFigure(study, load, kAgentTakts, figure), most, unit, "of the worst seed");
   };
   const auto at_least = [&](const std::string& name, const AgentSetup& load, const AgentSystem& system,
                             double AgentFigures::* figure, double least, const std::string& unit) {
-    claims.AtLeast(name, LeastOf(study, load, system, figure), least, unit, "of the worst seed");
+    claims.AtLeast(name, LeastAgentFigure(study, load, system, figure), least, unit, "of the worst seed");
   };
   const auto load = [](std::int64_t tokens, double rate) { return AgentSetup{{}, tokens, rate, 0}; };
   const AgentSetup low = load(1'500'000, 0.002), high = load(1'500'000, 0.004), over = load(1'500'000, 0.006);
   ratio("no harm below the cliff: turns of lru's, 0.002/s", low, &AgentFigures::turns, 0.98, "paired seeds");
-  const std::optional<Interval> p95 = RatioOf(study, low, kTakts, kToday, &AgentFigures::p95);
+  const std::optional<Interval> p95 = AgentRatioOf(study, low, kAgentTakts, kAgentToday, &AgentFigures::p95);
   claims.AtMost("no harm below the cliff: p95 of lru's, 0.002/s", p95 ? std::optional(p95->mean) : std::nullopt, 1.02,
                 "x", "paired seeds");
-  at_least("hits at 0.004/s", high, kTakts, &AgentFigures::hits, 0.87, "");
+  at_least("hits at 0.004/s", high, kAgentTakts, &AgentFigures::hits, 0.87, "");
   at_most("p95 at 0.004/s", high, &AgentFigures::p95, 11, "s");
   ratio("turns of lru's at 0.006/s", over, &AgentFigures::turns, 2, "paired seeds");
-  at_least("hits at 0.006/s", over, kTakts, &AgentFigures::hits, 0.8, "");
+  at_least("hits at 0.006/s", over, kAgentTakts, &AgentFigures::hits, 0.8, "");
   at_most("p95 at 0.006/s", over, &AgentFigures::p95, 37, "s");
   ratio("turns of clairvoyant victims behind the same gate, 0.006/s", over, &AgentFigures::turns, 0.95, "paired seeds",
         kClairvoyant);
@@ -299,15 +299,15 @@ std::vector<ScenarioClaim> ClaimsOf(const AgentStudy& study, const AgentPlan& pl
     };
     const std::optional<double> lru = hits("lru"), ours = hits("hold_value"), best = hits("belady");
     const bool known = lru && ours && best && *best > *lru;
-    claims.AtLeast(fmt::format("victims at {}: of the gap to the clairvoyant", LoadText(victim)),
+    claims.AtLeast(fmt::format("victims at {}: of the gap to the clairvoyant", AgentLoadText(victim)),
                    known ? std::optional(100 * (*ours - *lru) / (*best - *lru)) : std::nullopt,
                    victim.kv_tokens < 2'000'000 ? 15 : 25, "%",
                    known ? fmt::format("hits {:.3f}, {:.3f}, {:.3f}", *lru, *ours, *best) : "no gap");
   }
   for (const AgentSetup& loop : Loops(plan)) {
-    if (loop.loop == 24) at_least("closed loop: hits of lru with 24", loop, kToday, &AgentFigures::hits, 0.75, "");
+    if (loop.loop == 24) at_least("closed loop: hits of lru with 24", loop, kAgentToday, &AgentFigures::hits, 0.75, "");
     if (loop.loop < 32) continue;
-    at_least(fmt::format("closed loop: hits with {}", loop.loop), loop, kTakts, &AgentFigures::hits, 0.85, "");
+    at_least(fmt::format("closed loop: hits with {}", loop.loop), loop, kAgentTakts, &AgentFigures::hits, 0.85, "");
     ratio(fmt::format("closed loop: turns of lru's with {}", loop.loop), loop, &AgentFigures::turns,
           loop.loop == 32 ? 3.5 : 4, "paired seeds");
     at_most(fmt::format("closed loop: p50 with {}", loop.loop), loop, &AgentFigures::p50, 1, "s");
@@ -315,7 +315,7 @@ std::vector<ScenarioClaim> ClaimsOf(const AgentStudy& study, const AgentPlan& pl
   return claims.Take();
 }
 
-std::vector<ScenarioPlots> PlotsOf(const AgentStudy& study, const AgentPlan& plan) {
+std::vector<ScenarioPlots> AgentPlotsOf(const AgentStudy& study, const AgentPlan& plan) {
   ScenarioPlots group{"Closed loop", {}};
   for (const auto& figure :
        Only(kAgentFigures, {&AgentFigures::hits, &AgentFigures::turns, &AgentFigures::p50, &AgentFigures::p95})) {
@@ -353,7 +353,7 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   if (sessions->prefix_runs.empty()) {
     return absl::InvalidArgumentError(fmt::format("{}: has no sessions with the blocks of their prompts", *file));
   }
-  const absl::StatusOr<Profile> profile = FindProfile(std::string(kProfile));
+  const absl::StatusOr<Profile> profile = FindProfile(std::string(kAgentProfile));
   if (!profile.ok()) return profile.status();
 
   const AgentPlan plan;
@@ -377,7 +377,7 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   report.conditions = {
       {"Sessions", fmt::format("{}: {} sessions, {} turns", file->substr(file->rfind('/') + 1),
                                sessions->workflows.size(), sessions->calls.size())},
-      {"Engine", fmt::format("{}; a step: 4,096 tokens, of one prompt 2,048 (chosen)", kProfile)},
+      {"Engine", fmt::format("{}; a step: 4,096 tokens, of one prompt 2,048 (chosen)", kAgentProfile)},
       {"Open loop",
        "sessions begin at random, each once; gaps as recorded; figures are of what follows the first quarter"},
       {"Closed loop", "so many sessions at a time, 2.24M tokens of KV, gaps of 10 s at most, 20 of 30 minutes counted"},
@@ -386,13 +386,13 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
       {"First tokens", "of all turns that arrived: one that still waits at the end counts as long as it has waited"},
       {"Chosen on these sessions", "kappa of the price gate (0.3), and the prior of return times"}};
   for (std::size_t c = 0; c < study.size(); ++c) {
-    if (study[c].complete()) report.rows.push_back(RowOf(study[c]));
+    if (study[c].complete()) report.rows.push_back(AgentRowOf(study[c]));
   }
-  report.tables.push_back({"Victims alone: fcfs, no gate", LoadTable(study, VictimOrders(), VictimLoads(plan))});
-  report.tables.push_back({"Gates and orders", LoadTable(study, GatesAndOrders(), GateLoads(plan))});
-  report.tables.push_back({"Closed loop", LoadTable(study, LoopSystems(), Loops(plan))});
-  report.plots = PlotsOf(study, plan);
-  report.claims = ClaimsOf(study, plan);
+  report.tables.push_back({"Victims alone: fcfs, no gate", AgentTable(study, VictimOrders(), VictimLoads(plan))});
+  report.tables.push_back({"Gates and orders", AgentTable(study, GatesAndOrders(), GateLoads(plan))});
+  report.tables.push_back({"Closed loop", AgentTable(study, LoopSystems(), Loops(plan))});
+  report.plots = AgentPlotsOf(study, plan);
+  report.claims = AgentClaimsOf(study, plan);
   report.claims_heading = "What is wished";
   report.claimed_by = "wish";
   return report;

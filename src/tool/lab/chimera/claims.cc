@@ -39,9 +39,9 @@ ChimeraGain GainOf(const ChimeraStudy& study, const std::vector<double>& rates, 
   return gain;
 }
 
-class PaperClaims : Claims {
+class ChimeraPaperClaims : Claims {
  public:
-  PaperClaims(const ChimeraStudy& study, const ChimeraPlan& plan) : study_(study), plan_(plan) {}
+  ChimeraPaperClaims(const ChimeraStudy& study, const ChimeraPlan& plan) : study_(study), plan_(plan) {}
 
   std::vector<ScenarioClaim> All() {
     const ChimeraDataset apps = ChimeraDataset::kApps, math = ChimeraDataset::kMath;
@@ -350,7 +350,7 @@ class PaperClaims : Claims {
 }  // namespace
 
 std::vector<ScenarioClaim> ChimeraClaims(const ChimeraStudy& study, const ChimeraPlan& plan) {
-  return PaperClaims(study, plan).All();
+  return ChimeraPaperClaims(study, plan).All();
 }
 
 std::vector<std::string> ChimeraFindings(const ChimeraStudy& study, const ChimeraPlan& plan) {

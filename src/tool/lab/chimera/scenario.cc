@@ -41,7 +41,7 @@ void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
   }
 }
 
-constexpr std::pair<const char*, ChimeraFigure> kFigures[] = {
+constexpr std::pair<const char*, ChimeraFigure> kChimeraFigures[] = {
     {"ms_per_token", &ChimeraFigures::per_token},
     {"ms_per_token_of_each", &ChimeraFigures::each_per_token},
     {"workflow_latency_mean_s", &ChimeraFigures::latency},
@@ -76,7 +76,7 @@ ScenarioRow RowOf(const ChimeraCell& cell) {
                      {"tau", s.system.tau},
                      {"gap_s", s.gap_s},
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
-  for (const auto& [key, figure] : kFigures) row.emplace_back(key, cell.Mean(figure));
+  for (const auto& [key, figure] : kChimeraFigures) row.emplace_back(key, cell.Mean(figure));
   row.emplace_back("ms_per_token_sd", cell.Deviation(&ChimeraFigures::per_token));
   row.emplace_back("score_sd", cell.Deviation(&ChimeraFigures::score));
   return row;

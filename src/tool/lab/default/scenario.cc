@@ -45,7 +45,7 @@ using Shown = Figure<DefaultFigures>;
 constexpr Shown Latency(const char* key, DefaultFigure member, const char* name) {
   return {key, member, name, "", "", name, Best::kSmallest};
 }
-constexpr Shown kFigures[] = {
+constexpr Shown kDefaultFigures[] = {
     Latency("latency_mean_s", &DefaultFigures::mean, "mean"),
     Latency("latency_p50_s", &DefaultFigures::p50, "p50"),
     Latency("latency_p95_s", &DefaultFigures::p95, "p95"),
@@ -75,7 +75,7 @@ ScenarioRow RowOf(const DefaultStudy& study, const DefaultCell& cell) {
                      {"policy", s.system.policy},
                      {"estimates", s.estimates.ToString()},
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
-  AddMeans(row, cell, kFigures);
+  AddMeans(row, cell, kDefaultFigures);
   row.emplace_back("latency_sd_s", cell.Deviation(&DefaultFigures::mean));
   row.emplace_back("kv_mean", cell.Mean(&DefaultFigures::kv));
   row.emplace_back("preemptions", cell.Mean(&DefaultFigures::preempted));
@@ -141,7 +141,7 @@ Table KnowledgeTable(const DefaultStudy& study, const DefaultPlan& plan) {
 // All figures of all orders on one workload.
 Table FiguresTable(const DefaultStudy& study, const DefaultPlan& plan, Served s) {
   std::vector<Table::Column> columns = {{"", "rho"}, {"", "order", false}};
-  for (const Shown& shown : kFigures) columns.push_back({"", shown.column, true, shown.best});
+  for (const Shown& shown : kDefaultFigures) columns.push_back({"", shown.column, true, shown.best});
   columns.push_back({"", "regret %", true, Best::kSmallest});
   Table table(std::move(columns));
   for (const double load : plan.loads) {
@@ -153,7 +153,7 @@ Table FiguresTable(const DefaultStudy& study, const DefaultPlan& plan, Served s)
       table.BeginRow();
       table.Text(fmt::format("{:g}", load));
       table.Text(system.label);
-      for (const Shown& shown : kFigures) table.Number(cell->Mean(shown.member));
+      for (const Shown& shown : kDefaultFigures) table.Number(cell->Mean(shown.member));
       table.Number(RegretOf(study, setup));
     }
   }
@@ -279,7 +279,7 @@ absl::StatusOr<ScenarioReport> RunDefault(const StudySettings& settings, Progres
   for (std::size_t c = 0; c < study.size(); ++c) {
     if (study[c].complete()) report.rows.push_back(RowOf(study, study[c]));
   }
-  for (const Shown& shown : kFigures) {
+  for (const Shown& shown : kDefaultFigures) {
     const bool mapped = shown.member == &DefaultFigures::mean || shown.member == &DefaultFigures::p95 ||
                         shown.member == &DefaultFigures::p99 || shown.member == &DefaultFigures::max ||
                         shown.member == &DefaultFigures::ttft || shown.member == &DefaultFigures::scale;

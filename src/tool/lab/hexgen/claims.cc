@@ -46,9 +46,9 @@ struct Spread {
   }
 };
 
-class PaperClaims : Claims {
+class HexgenPaperClaims : Claims {
  public:
-  PaperClaims(const HexgenStudy& study, const HexgenPlan& plan) : study_(study), plan_(plan) {
+  HexgenPaperClaims(const HexgenStudy& study, const HexgenPlan& plan) : study_(study), plan_(plan) {
     for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
       for (const Load load : {Load::kTrace1, Load::kTrace2}) {
         for (const double rate : plan.published) hetero_.push_back({cluster, load, rate});
@@ -328,7 +328,7 @@ class PaperClaims : Claims {
 }  // namespace
 
 std::vector<ScenarioClaim> HexgenClaims(const HexgenStudy& study, const HexgenPlan& plan) {
-  return PaperClaims(study, plan).All();
+  return HexgenPaperClaims(study, plan).All();
 }
 
 std::vector<std::string> HexgenFindings(const HexgenStudy& study, const HexgenPlan& plan) {

@@ -39,9 +39,9 @@ constexpr const Measure &kMean = FigureOf(kKairosFigures, &KairosFigures::mean),
                         &kP95 = FigureOf(kKairosFigures, &KairosFigures::p95),
                         &kP99 = FigureOf(kKairosFigures, &KairosFigures::p99);
 
-class PaperClaims : Claims {
+class KairosPaperClaims : Claims {
  public:
-  PaperClaims(const KairosStudy& study, const KairosPlan& plan, const std::vector<KairosAccuracy>& accuracies)
+  KairosPaperClaims(const KairosStudy& study, const KairosPlan& plan, const std::vector<KairosAccuracy>& accuracies)
       : study_(study), plan_(plan), accuracies_(accuracies) {}
 
   std::vector<ScenarioClaim> All() {
@@ -188,7 +188,7 @@ class PaperClaims : Claims {
 
 std::vector<ScenarioClaim> KairosClaims(const KairosStudy& study, const KairosPlan& plan,
                                         const std::vector<KairosAccuracy>& accuracies) {
-  return PaperClaims(study, plan, accuracies).All();
+  return KairosPaperClaims(study, plan, accuracies).All();
 }
 
 std::vector<std::string> KairosFindings(const KairosStudy& study, const KairosPlan& plan,

@@ -27,9 +27,9 @@ constexpr const Measure &kLatency = FigureOf(kLampsFigures, &LampsFigures::laten
                         &kTtft = FigureOf(kLampsFigures, &LampsFigures::ttft),
                         &kTailTtft = FigureOf(kLampsFigures, &LampsFigures::ttft_p99);
 
-class PaperClaims : Claims {
+class LampsPaperClaims : Claims {
  public:
-  PaperClaims(const LampsStudy& study, const LampsPlan& plan, const LampsPredictor& predictor)
+  LampsPaperClaims(const LampsStudy& study, const LampsPlan& plan, const LampsPredictor& predictor)
       : study_(study), plan_(plan), predictor_(predictor) {}
 
   std::vector<ScenarioClaim> All() {
@@ -312,7 +312,7 @@ std::string Standing(const std::vector<std::pair<double, Reduction>>& by_rate) {
 
 std::vector<ScenarioClaim> LampsClaims(const LampsStudy& study, const LampsPlan& plan,
                                        const LampsPredictor& predictor) {
-  return PaperClaims(study, plan, predictor).All();
+  return LampsPaperClaims(study, plan, predictor).All();
 }
 
 std::vector<std::string> LampsFindings(const LampsStudy& study, const LampsPlan& plan) {
