@@ -68,6 +68,25 @@ TEST_CASE("KV that is lost is computed again in its place, and what was in fligh
   CHECK(host.Step() == "1:1 2:1");
 }
 
+TEST_CASE("what has its last token computes nothing more, also where an earlier step comes late and its KV is lost") {
+  Host host(Blocks16(10), {.tokens = {10}});
+  Request request = Prompt(1, 12);
+  request.max_output_tokens = {1};
+  host.Arrive(request);
+  const StepPlan &first = host.Plan(), &second = host.Plan();
+  REQUIRE(Shape(first) == "1:10");
+  REQUIRE(Shape(second) == "1:2");
+  host.Commit(second);
+  host.On(KvLost{{1}});
+  CHECK(Shape(host.Plan()).empty());
+  host.Commit(first);
+  const StepPlan& last = host.Plan();
+  CHECK(Shape(last).empty());
+  CHECK(Released(last.released.begin(), last.released.end()) == Released{{1}});
+  CHECK(host.scheduler.stats().tokens_output == 1);
+  CHECK(host.used() == 0);
+}
+
 TEST_CASE("where all KV is lost whoever waits with some gives it up, and no prefix is found") {
   SchedulerOptions options = Blocks16(20);
   options.prefix_cache = true;

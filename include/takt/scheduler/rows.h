@@ -170,7 +170,8 @@ void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
     Shrink(row, record);
   }
   Refresh(row, record);
-  if (row.in_flight == 0 && row.known >= row.cap) {
+  if (row.known >= row.cap) {
+    if (row.in_flight > 0) return;  // a step before its last one, committed late; its KV may be lost meanwhile
     draft_.displaced = true;
     return EndAtCap(row.slot);
   }

@@ -1,0 +1,24 @@
+// Where most of the prompt is cached.
+#ifndef TAKT_PLACEMENT_PREFIX_H_
+#define TAKT_PLACEMENT_PREFIX_H_
+
+#include <string_view>
+
+#include "takt/base/spec.h"
+#include "takt/placement/residence.h"
+
+namespace takt {
+
+// The most cached tokens; among equals the fewest requests.
+class PrefixPlacement : public Residence {
+ public:
+  static constexpr std::string_view kName = "prefix";
+
+  double Score(const RequestState&, const InstanceState& i, TimePoint) const {
+    return Cached(i.slot) - Rounded(Requests(i.slot) * 0x1p-30);
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_PREFIX_H_

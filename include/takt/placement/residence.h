@@ -1,0 +1,261 @@
+// Which workflow's context lies in which instance's prefix cache, as far as a router can tell, and how much prefill
+// stands there before a turn.
+#ifndef TAKT_PLACEMENT_RESIDENCE_H_
+#define TAKT_PLACEMENT_RESIDENCE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "takt/base/age_list.h"
+#include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
+#include "takt/model/instance.h"
+#include "takt/model/prefill_pace.h"
+#include "takt/placement/due_work.h"
+#include "takt/placement/work_in_flight.h"
+#include "takt/state/instance_state.h"
+#include "takt/state/request_state.h"
+
+namespace takt {
+
+// The base of placements that go by what is cached. A workflow's newest context is taken to be one line: where its last
+// turn ran, its prompt is there, and its output once it has ended. An instance keeps what was used last, up to its
+// kv_tokens. So a turn's cached tokens are a guess: branches, prompts that workflows share and the instance's own order
+// of victims are not seen. What an instance is told to hold that names no kv_tokens is bounded by kMostCopies.
+//
+// Prefill seconds of what is not cached count from placement on until the first step, and from then on what is left of
+// them (DueWork); hosts that do not tell RequestStarted have them counted until the request ends. The pace of an
+// instance is its profile's, or without one that of PrefillPace.
+//
+// Nothing is allocated but where there is more than ever before. Places of a turn cost O(instances).
+class Residence {
+ public:
+  static constexpr std::size_t kMostCopies = 65536;  // of an instance
+
+  void KeyHashes(std::uint64_t seed) { flows_.KeyHashes(seed); }
+
+  void Up(const InstanceState& i, TimePoint) {
+    if (i.slot >= places_.size()) places_.resize(i.slot + std::size_t{1});
+    Place& place = places_[i.slot];
+    if (place.id != i.instance.id || !place.up) Empty(i.slot);
+    place.id = i.instance.id;
+    place.up = true;
+    place.kv_tokens = i.instance.kv_tokens.value;
+    place.pace = {};
+    if (i.profile != nullptr && i.profile->cost != nullptr) {
+      place.pace = PrefillPace::From(i.profile->cost->model(), kChunk);
+    }
+    Trim(i.slot, kNoSlot);
+  }
+
+  void Observe(const RouterEvent& event, TimePoint) {
+    if (const auto* ended = std::get_if<WorkflowEnded>(&event)) {
+      const Slot f = flows_.Find(ended->workflow);
+      while (f != kNoSlot && flows_[f].copies != kNoSlot && Drop(flows_[f].copies)) {
+      }
+    }
+    if (const auto* down = std::get_if<InstanceDown>(&event)) {
+      for (std::uint32_t slot = 0; slot < places_.size(); ++slot) {
+        if (places_[slot].up && places_[slot].id == down->instance) Empty(slot), places_[slot].up = false;
+      }
+    }
+  }
+
+  void Prepare(const RequestState& r, TimePoint now) {
+    left_.Advance(now);
+    now_ = now;
+    prompt_ = r.request.prompt_tokens.value;
+    for (const std::uint32_t slot : cached_at_) places_[slot].cached = 0;
+    cached_at_.clear();
+    home_ = kNowhere;
+    const Flow* flow = r.request.workflow ? flows_.Get(r.request.workflow) : nullptr;
+    if (flow != nullptr) {
+      home_ = places_[flow->home].up ? flow->home : kNowhere;
+      for (Slot c = flow->copies; c != kNoSlot; c = copies_[c].next) {
+        places_[copies_[c].place].cached = std::min<std::int64_t>(copies_[c].tokens, std::max(prompt_ - 1, 0));
+        cached_at_.push_back(copies_[c].place);
+      }
+    }
+    least_ = most_ = -1;
+    for (const Place& place : places_) {
+      if (!place.up) continue;
+      least_ = least_ < 0 ? place.requests : std::min(least_, place.requests);
+      most_ = std::max(most_, place.requests);
+    }
+  }
+
+  void Placed(const RequestState& r, const InstanceState& i, TimePoint now) {
+    if (i.slot >= places_.size()) return;
+    const double seconds = PrefillSeconds(i.slot);
+    work_.Placed(r.slot, i.slot, FromSeconds(seconds).count());
+    contexts_.Placed(r.slot, i.slot, r.request.prompt_tokens.value);
+    ++places_[i.slot].requests;
+    Learn(r, i.slot, r.request.prompt_tokens.value, now);
+  }
+  void Started(const RequestState& r, const InstanceState& i, TimePoint now) {
+    if (work_.Started(r.slot)) left_.Began(r.slot, i.slot, Duration(work_.AmountOf(r.slot)), now);
+  }
+  void Released(const RequestState& r, const InstanceState& i, TimePoint now) {
+    work_.Released(r.slot);
+    contexts_.Released(r.slot);
+    left_.Ended(r.slot);
+    if (i.slot >= places_.size()) return;
+    --places_[i.slot].requests;
+    if (places_[i.slot].up) Learn(r, i.slot, r.request.prompt_tokens.value + r.generated.value, now);
+  }
+
+ protected:
+  static constexpr std::uint32_t kNowhere = UINT32_MAX;
+
+  // Of the turn that was prepared.
+  std::uint32_t home() const {
+    return home_;
+  }  // where its workflow's last turn went; kNowhere: it has none, or is down
+  double prompt() const { return std::max(prompt_, 1); }
+  double Cached(std::uint32_t slot) const { return static_cast<double>(At(slot).cached); }
+  double Uncached(std::uint32_t slot) const { return prompt() - Cached(slot); }
+  double Match(std::uint32_t slot) const { return Cached(slot) / prompt(); }
+  // Of what is not cached there [s].
+  double PrefillSeconds(std::uint32_t slot) const { return Seconds(At(slot).pace, Cached(slot), prompt()); }
+
+  // Of each instance.
+  double Requests(std::uint32_t slot) const { return static_cast<double>(At(slot).requests); }
+  double LeastRequests() const { return static_cast<double>(std::max<std::int64_t>(least_, 0)); }
+  double MostRequests() const { return static_cast<double>(std::max<std::int64_t>(most_, 0)); }
+  double Held(std::uint32_t slot) const { return static_cast<double>(At(slot).tokens); }
+  double KvTokens(std::uint32_t slot) const { return static_cast<double>(At(slot).kv_tokens); }
+  bool IsUp(std::uint32_t slot) const { return At(slot).up; }
+  // Of its requests: tokens of prompts that are not through yet, by the seconds they take at the start of a prompt; and
+  // tokens of contexts.
+  double PendingTokens(std::uint32_t slot, TimePoint now) const {
+    const double token_s = At(slot).pace.alpha_ms * 1e-3;
+    return token_s > 0 ? Rounded(WaitSeconds(slot, now) / token_s) : 0;
+  }
+  double RunningTokens(std::uint32_t slot) const { return static_cast<double>(contexts_.outstanding(slot)); }
+  // Prefill that stands before it there [s].
+  double WaitSeconds(std::uint32_t slot, TimePoint now) const {
+    return Rounded(static_cast<double>(work_.waiting(slot) + left_.Left(slot, now)) * 1e-9);
+  }
+  // To compute again what would go for the turn, of workflows that were there less than `recent` ago [s].
+  double DisplacedSeconds(std::uint32_t slot, Duration recent) const {
+    const Place& place = At(slot);
+    if (place.kv_tokens <= 0) return 0;
+    double lack = Uncached(slot) + static_cast<double>(place.tokens - place.kv_tokens), seconds = 0;
+    for (Slot c = place.ages.oldest(); c != kNoSlot && lack > 0; c = copies_[c].age.newer) {
+      const Copy& copy = copies_[c];
+      const double tokens = copy.tokens, gone = std::min(tokens, lack);  // its tail
+      if (now_ - copy.used < recent) seconds += Seconds(place.pace, tokens - gone, tokens);
+      lack -= gone;
+    }
+    return seconds;
+  }
+
+ private:
+  static constexpr std::int64_t kChunk = 2048;  // of the profile's pace
+
+  struct Copy {
+    WorkflowId workflow;
+    std::uint32_t place = 0;
+    std::int32_t tokens = 0;
+    TimePoint used{};
+    Slot next = kNoSlot;  // of the workflow
+    AgeLink age = {};  // on the instance
+  };
+  struct Flow {
+    Slot copies = kNoSlot;
+    std::uint32_t home = 0;
+  };
+  struct Place {
+    InstanceId id;
+    bool up = false;
+    std::int64_t kv_tokens = 0;
+    std::int64_t tokens = 0;  // of its copies
+    std::int64_t requests = 0;
+    std::int64_t cached = 0;  // of the turn that was prepared
+    PrefillPace pace;
+    AgeList ages;
+  };
+
+  static double Seconds(const PrefillPace& pace, double from, double to) {
+    return Rounded(pace.alpha_ms * 1e-3 * (to - from)) +
+           Rounded(pace.beta_ns * 1e-9 * (Rounded(to * to) - Rounded(from * from)) / 2);
+  }
+
+  const Place& At(std::uint32_t slot) const {
+    static constexpr Place kNone = {};
+    return slot < places_.size() ? places_[slot] : kNone;
+  }
+
+  // The turn's context is there, and its instance is its workflow's home.
+  void Learn(const RequestState& r, std::uint32_t place, std::int64_t tokens, TimePoint now) {
+    if (!r.request.workflow) return;
+    tokens = std::min<std::int64_t>(tokens, INT32_MAX);
+    Slot f = flows_.Find(r.request.workflow);
+    if (f == kNoSlot) f = flows_.Insert(r.request.workflow, {kNoSlot, place});
+    Flow& flow = flows_[f];
+    Slot c = flow.copies;
+    while (c != kNoSlot && copies_[c].place != place) c = copies_[c].next;
+    Place& at = places_[place];
+    if (c == kNoSlot) {
+      c = copies_.Take();
+      copies_[c] = {r.request.workflow, place, 0, now, flow.copies, {}};
+      flow.copies = c;
+      at.ages.Append(copies_, c);
+    } else {
+      at.ages.MoveToEnd(copies_, c);
+    }
+    Copy& copy = copies_[c];
+    at.tokens += tokens - copy.tokens;
+    copy.tokens = static_cast<std::int32_t>(tokens);
+    copy.used = now;
+    flow.home = place;
+    Trim(place, c);
+  }
+
+  // What was used least recently goes, whole.
+  void Trim(std::uint32_t place, Slot spared) {
+    Place& at = places_[place];
+    while (!at.ages.empty() && at.ages.oldest() != spared &&
+           ((at.kv_tokens > 0 && at.tokens > at.kv_tokens) || at.ages.size() > kMostCopies)) {
+      Drop(at.ages.oldest());
+    }
+  }
+  void Empty(std::uint32_t place) {
+    while (!places_[place].ages.empty()) Drop(places_[place].ages.oldest());
+  }
+
+  // False where it was the last of its workflow, which is forgotten.
+  bool Drop(Slot c) {
+    const Copy copy = copies_[c];
+    const Slot f = flows_.Find(copy.workflow);
+    Slot* link = &flows_[f].copies;
+    while (*link != c) link = &copies_[*link].next;
+    *link = copy.next;
+    places_[copy.place].ages.Remove(copies_, c);
+    places_[copy.place].tokens -= copy.tokens;
+    copies_.Give(c);
+    if (flows_[f].copies != kNoSlot) return true;
+    flows_.Erase(f, copy.workflow);
+    return false;
+  }
+
+  SlotTable<Copy> copies_;
+  IdTable<WorkflowId, Flow> flows_;
+  std::vector<Place> places_;  // by slot
+  WorkInFlight work_;  // ns of prefill
+  WorkInFlight contexts_;  // tokens
+  DueWork left_;
+  // Of the turn that was prepared:
+  std::vector<std::uint32_t> cached_at_;
+  std::uint32_t home_ = kNowhere;
+  std::int32_t prompt_ = 0;
+  TimePoint now_{};
+  std::int64_t least_ = 0, most_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_RESIDENCE_H_

@@ -1,0 +1,24 @@
+// Each workflow stays where it is.
+#ifndef TAKT_PLACEMENT_SESSION_H_
+#define TAKT_PLACEMENT_SESSION_H_
+
+#include <string_view>
+
+#include "takt/base/spec.h"
+#include "takt/placement/residence.h"
+
+namespace takt {
+
+// Where its last turn went; what has no home goes to the instance with the fewest requests.
+class SessionPlacement : public Residence {
+ public:
+  static constexpr std::string_view kName = "session";
+
+  double Score(const RequestState&, const InstanceState& i, TimePoint) const {
+    return (i.slot == home() ? 0x1p40 : 0) - Requests(i.slot);
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_SESSION_H_
