@@ -207,6 +207,9 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
   std::int64_t tokens = 0, cached = 0;
   double seconds = 0, least_seconds = 0;
   std::vector<double> waits;
+  constexpr std::uint32_t kNone = UINT32_MAX;
+  std::vector<std::uint32_t> instance_of(workflows.size(), kNone);  // that ran the workflow's turn before
+  std::int64_t followers = 0, moved = 0;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const RequestRecord& r = records[i];
     const bool waits_still = r.gated && r.first_step == kNever;
@@ -214,7 +217,11 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
       waits.push_back(ToSeconds((waits_still ? window.until : r.first_step) - r.arrival));
     }
     figures.turns += r.outcome == Outcome::kCompleted && window.contains(r.end) ? 1 : 0;
+    if (r.first_step == kNever) continue;
+    const std::uint32_t before = std::exchange(instance_of[r.workflow], r.instance);
     if (!window.contains(r.first_step)) continue;
+    followers += before != kNone ? 1 : 0;
+    moved += before != kNone && before != r.instance ? 1 : 0;
     const PrefillTime& time = times[r.instance];
     const std::int32_t prompt = workload.calls[i].prompt_tokens;
     tokens += prompt;
@@ -227,6 +234,7 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
   }
   figures.gate_wait = Summary::Of(waits);
   if (tokens > 0) figures.cached_share = static_cast<double>(cached) / static_cast<double>(tokens);
+  if (followers > 0) figures.moved_share = static_cast<double>(moved) / static_cast<double>(followers);
   if (least_seconds > 0) figures.prefill_excess = seconds / least_seconds;
   return figures;
 }

@@ -136,6 +136,7 @@ class World {
   std::int32_t OutputLeft(RequestId id, const Life& life) const;
   void Settle();
   void OutlastTools();
+  double ShareForOthers() const;
   std::int64_t PlansToDrain();
   std::int64_t PlansOfFreshDrain() const;
   static Scheduler MakeScheduler(const Setup& setup, AnyPause pause, HostKv* kv);

@@ -105,6 +105,7 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
 // A row that what is left allows.
 bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limits) const {
   if (life.is != Is::kRunning || life.moving_in || life.left_out || life.row_sequences > limits.max_seqs) return false;
+  if (AtCap(life)) return false;  // an earlier step of it is still in flight
   if (life.prefilling) {
     const std::int32_t allowed = std::min(left.tokens, left.prefill);
     const Request& r = life.state.request;

@@ -56,7 +56,7 @@ TEST_CASE("an unknown placement is named, with those that exist") {
   REQUIRE(!placement.ok());
   const auto message = std::string(placement.status().message());
   CHECK(message.find("'best'") != std::string::npos);
-  CHECK(message.find("least_loaded, least_outstanding_tokens, random, round_robin") != std::string::npos);
+  CHECK(message.find("least_loaded, least_outstanding_tokens, llmd, mooncake") != std::string::npos);
 }
 
 TEST_CASE("every option of a placement can be told by name") {

@@ -79,19 +79,21 @@ TEST_CASE("retention needs a ledger with a prefix cache") {
   CHECK(without.scheduler.return_times() == nullptr);
 }
 
-TEST_CASE("retention may change at any time, and what is cached stays") {
+TEST_CASE("retention may change at any time, and what is cached stays, in the new order") {
   Agents host(60);
   host.Run(Turn(1, 7, 20));
   host.Run(Turn(2, 8, 20));
-  host.Ended(7, TurnWhy::kUser), host.Ended(8, TurnWhy::kTool);
+  host.Ended(7, TurnWhy::kTool), host.Ended(8, TurnWhy::kUser);
   host.Arrive(Turn(3, 9, 5));
   const StepPlan& running = host.Plan();
   REQUIRE(running.run.size() == 1);
-  REQUIRE(host.scheduler.SetRetention(HoldValue{}, Lease{.seconds = 1}).ok());
+  REQUIRE(host.scheduler.SetRetention(HoldValue{}).ok());
+  host.Ended(7, TurnWhy::kTool), host.Ended(8, TurnWhy::kUser);
   host.Commit(running, {3});
-  CHECK(host.Run(Turn(4, 8, 25)) == 20 * kBlock);
-  CHECK(host.Run(Turn(5, 7, 20)) == 19 * kBlock);  // all but the last block
-  CHECK(host.scheduler.kv().cached == Blocks{50});
+  CHECK(host.scheduler.kv().cached == Blocks{45});
+  CHECK(host.Run(Turn(4, 10, 25)) == 0);
+  // By age alone the tool's would have gone.
+  CHECK(host.Run(Turn(5, 7, 21)) == 20 * kBlock);
   CHECK(host.scheduler.kv().used == Blocks{0});
 }
 

@@ -650,6 +650,23 @@ Workload TwoTurns() {
   return w;
 }
 
+TEST_CASE("turns that go elsewhere than the turn before have moved, and find nothing there") {
+  Workload w = TwoTurns();
+  ReplayOptions options = LinearSteps();
+  options.scheduler.prefix_cache = true;
+  options.instances = 2;
+  options.placement = *MakePlacement("round_robin");
+  const SessionFigures moved = *MustReplay(w, options).metrics.sessions;
+  CHECK(moved.moved_share == 1);
+  CHECK(moved.cached_share == 0);
+  for (const char* placement : {"session", "cached_cost"}) {
+    options.placement = *MakePlacement(placement);
+    const SessionFigures stays = *MustReplay(w, options).metrics.sessions;
+    CHECK(stays.moved_share == 0);
+    CHECK(stays.cached_share == Approx(96.0 / 240));
+  }
+}
+
 TEST_CASE("a turn finds what the turns of its session before it have left, and not what others have") {
   Workload w = TwoTurns();
   AddWorkflow(w, AtMs(50), {{100, 2}});
@@ -667,6 +684,7 @@ TEST_CASE("a turn finds what the turns of its session before it have left, and n
   CHECK(s.cached_share == Approx(96.0 / 340));
   CHECK(s.prefill_excess == Approx(1));
   CHECK(s.gate_wait.max == 0);
+  CHECK(s.moved_share == 0);
   options.scheduler.prefix_cache = false;
   const SessionFigures cold = *MustReplay(w, options).metrics.sessions;
   CHECK(cold.cached_share == 0);

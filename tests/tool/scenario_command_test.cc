@@ -68,7 +68,9 @@ TEST_CASE("a small run of the scenario of agents, with all its systems, loads an
   CHECK(loads["takt's"] == 8);  // open at three loads, closed at five
   CHECK(loads["belady"] == 3);
   CHECK(loads["lru, no gate, fcfs"] == 8);
-  CHECK(json["claims"].size() == 22);
+  CHECK(loads["cached_cost"] == 1);
+  CHECK(loads["cached_cost, takt's engines"] == 1);
+  CHECK(json["claims"].size() == 25);
   CHECK(RunTool(args).out == ended.out);
   const std::string other =
       dir.Write("flat.jsonl", R"({"timestamp":0,"input_length":9,"output_length":3,"hash_ids":[1]})"

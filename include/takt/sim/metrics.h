@@ -117,6 +117,7 @@ struct SessionFigures {
   // Of the turns that began to be computed in it:
   double cached_share = 0;    // of their prompts' tokens, found in the cache
   double prefill_excess = 0;  // seconds of prefill over those that a cache which forgets nothing would have left
+  double moved_share = 0;     // of those that follow another turn: on another instance than that
   Summary gate_wait;          // s, of turns that were kept waiting by a gate
 
   friend bool operator==(const SessionFigures&, const SessionFigures&) = default;

@@ -21,7 +21,8 @@ void WriteMetrics(JsonWriter& json, const Metrics& metrics) {
   for (const ScalarField& field : kScalars) json.Field(field.key, metrics.*field.member);
   if (const std::optional<SessionFigures>& s = metrics.sessions) {
     json.Field("turns", s->turns).Field("sessions", s->sessions);
-    json.Field("cached_share", s->cached_share).Field("prefill_excess", s->prefill_excess).Key("gate_wait_s");
+    json.Field("cached_share", s->cached_share).Field("prefill_excess", s->prefill_excess);
+    json.Field("moved_share", s->moved_share).Key("gate_wait_s");
     WriteSummary(json, s->gate_wait);
   }
   if (metrics.score) json.Field("score", *metrics.score);

@@ -17,6 +17,7 @@
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "takt/gate/registry.h"
+#include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/retention/registry.h"
 #include "takt/sim/replay.h"
@@ -30,9 +31,9 @@ constexpr StepLimits kAgentLimits{.tokens = {4096}, .max_seqs = 256, .chunk_toke
 constexpr std::int64_t kLoopTokens = 2'240'000;  // of KV, in the closed loop
 constexpr double kAgentThinkCap = 10, kLoopHorizon = 1800, kAgentLoopWarmUp = 1.0 / 3, kAgentWarmUp = 0.25;
 
-// What one engine does with its cache and its queue.
+// What each engine does with its cache and its queue; which of several a turn goes to.
 struct AgentSystem {
-  std::string label, retention, gate, policy;
+  std::string label, retention, gate, policy, placement = "least_loaded";
 
   friend bool operator==(const AgentSystem&, const AgentSystem&) = default;
 };
@@ -40,15 +41,16 @@ struct AgentSystem {
 // `rate` sessions begin each second, or `loop` of them are there at any time.
 struct AgentSetup {
   AgentSystem system;
-  std::int64_t kv_tokens = 0;
+  std::int64_t kv_tokens = 0;  // of each instance
   double rate = 0;
   std::int64_t loop = 0;
+  std::int64_t instances = 1;
 
   friend bool operator==(const AgentSetup&, const AgentSetup&) = default;
 };
 
 struct AgentFigures {
-  double turns = 0, sessions = 0, hits = 0, excess = 0;
+  double turns = 0, sessions = 0, hits = 0, excess = 0, moved = 0;
   double mean = 0, p50 = 0, p95 = 0, p99 = 0, longest = 0;  // s, to the first token, of all turns that arrived
 };
 using AgentCell = Cell<AgentSetup, AgentFigures>;
@@ -60,6 +62,7 @@ constexpr Figure<AgentFigures> kAgentFigures[] = {
     {"cached_share", &AgentFigures::hits, "share of prompts cached", "", "", "hits", Best::kLargest},
     {"prefill_excess", &AgentFigures::excess, "prefill over that of an endless cache", "", "", "excess",
      Best::kSmallest},
+    {"moved_share", &AgentFigures::moved, "share of turns that moved", "", "", "moved", Best::kSmallest},
     {"ttft_mean_s", &AgentFigures::mean, "first token, mean", "s", "first token [s]", "mean", Best::kSmallest},
     {"ttft_p50_s", &AgentFigures::p50, "first token, p50", "s", "first token [s]", "p50", Best::kSmallest},
     {"ttft_p95_s", &AgentFigures::p95, "first token, p95", "s", "first token [s]", "p95", Best::kSmallest},
@@ -106,11 +109,26 @@ std::vector<AgentSystem> LoopSystems() {
           kAgentTakts};
 }
 
+// On engines that hold and gate nothing, and on takt's.
+std::vector<AgentSystem> AgentPlacements() {
+  std::vector<AgentSystem> systems;
+  for (const bool gated : {false, true}) {
+    for (const char* placement : {"random", "least_loaded", "session", "prefix", "sglang", "llmd", "dynamo", "preble",
+                                  "mooncake", "cached_cost(move=1)", "cached_cost"}) {
+      systems.push_back(gated ? AgentSystem{fmt::format("{}, takt's engines", placement), "hold_value", "price",
+                                            "uncached", placement}
+                              : AgentSystem{placement, "lru", "none", "fcfs", placement});
+    }
+  }
+  return systems;
+}
+
 struct AgentPlan {
   std::vector<std::int64_t> victim_tokens = {1'000'000, 1'500'000, 2'000'000};
   double victim_rate = 0.0025;
   std::vector<std::pair<std::int64_t, double>> loads = {{1'500'000, 0.002}, {1'500'000, 0.004}, {1'500'000, 0.006}};
   std::vector<std::int64_t> loops = {16, 24, 32, 48, 84};
+  AgentSetup fleet = {.kv_tokens = 1'500'000, .rate = 0.024, .instances = 4};
 };
 
 ReplayOptions AgentOptionsOf(const AgentSetup& setup, const Profile& profile, std::uint64_t seed) {
@@ -121,6 +139,8 @@ ReplayOptions AgentOptionsOf(const AgentSetup& setup, const Profile& profile, st
   options.engine.limits = kAgentLimits;
   options.scheduler.prefix_cache = true;
   options.estimates = {EstimateKind::kNone, 0};
+  options.instances = static_cast<std::int32_t>(setup.instances);
+  options.placement = *MakePlacement(setup.system.placement);
   options.policy = *MakePolicyFactory(setup.system.policy);
   options.retention = *MakeRetentionFactory(setup.system.retention);
   options.gate = *MakeGateFactory(setup.system.gate);
@@ -134,6 +154,7 @@ AgentFigures AgentFiguresOf(const ReplayResult& result) {
           .sessions = static_cast<double>(s.sessions),
           .hits = s.cached_share,
           .excess = s.prefill_excess,
+          .moved = s.moved_share,
           .mean = m.ttft.mean,
           .p50 = m.ttft.p50,
           .p95 = m.ttft.p95,
@@ -168,6 +189,10 @@ absl::Status RunAgents(const Workload& sessions, const Profile& profile, double 
 }
 
 std::string AgentLoadText(const AgentSetup& s) {
+  if (s.instances > 1) {
+    return fmt::format("{} instances of {:.2f}M, {:g} sessions/s", s.instances, static_cast<double>(s.kv_tokens) / 1e6,
+                       s.rate);
+  }
   return s.loop > 0
              ? fmt::format("{} sessions at a time", s.loop)
              : fmt::format("{:.2f}M tokens of KV, {:g} sessions/s", static_cast<double>(s.kv_tokens) / 1e6, s.rate);
@@ -175,10 +200,11 @@ std::string AgentLoadText(const AgentSetup& s) {
 
 ScenarioRow AgentRowOf(const AgentCell& cell) {
   const AgentSetup& s = cell.setup;
-  ScenarioRow row = {{"system", s.system.label}, {"retention", s.system.retention},
-                     {"gate", s.system.gate},    {"policy", s.system.policy},
-                     {"kv_tokens", s.kv_tokens}, {"session_rate", s.rate},
-                     {"closed_loop", s.loop},    {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
+  ScenarioRow row = {{"system", s.system.label},        {"retention", s.system.retention},
+                     {"gate", s.system.gate},           {"policy", s.system.policy},
+                     {"kv_tokens", s.kv_tokens},        {"session_rate", s.rate},
+                     {"placement", s.system.placement}, {"instances", s.instances},
+                     {"closed_loop", s.loop},           {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
   AddMeans(row, cell, kAgentFigures);
   for (std::size_t i = 0; i < cell.seeds.size(); ++i) {
     row.emplace_back(fmt::format("turns_{}", i + 1), cell.seeds[i].turns);
@@ -312,6 +338,30 @@ std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPla
           loop.loop == 32 ? 3.5 : 4, "paired seeds");
     at_most(fmt::format("closed loop: p50 with {}", loop.loop), loop, &AgentFigures::p50, 1, "s");
   }
+  const auto fleet = [&](const std::string& placement, double AgentFigures::* figure) -> std::optional<double> {
+    AgentSetup setup = plan.fleet;
+    for (const AgentSystem& system : AgentPlacements()) {
+      if (system.placement != placement || system.gate != "price") continue;
+      setup.system = system;
+      if (const AgentCell* c = study.Find(setup)) return c->Mean(figure);
+    }
+    return std::nullopt;
+  };
+  std::optional<double> most_turns, least_p95;  // of the rivals
+  for (const char* rival : {"session", "prefix", "llmd", "sglang", "preble", "mooncake", "dynamo"}) {
+    const std::optional<double> turns = fleet(rival, &AgentFigures::turns), p95 = fleet(rival, &AgentFigures::p95);
+    if (turns) most_turns = std::max(*turns, most_turns.value_or(0));
+    if (p95) least_p95 = std::min(*p95, least_p95.value_or(*p95));
+  }
+  const auto over_rival = [](std::optional<double> ours, std::optional<double> rivals) -> std::optional<double> {
+    if (!ours || !rivals || !(*rivals > 0)) return std::nullopt;
+    return *ours / *rivals;
+  };
+  claims.AtLeast("placement: turns of the best rival's",
+                 over_rival(fleet("cached_cost", &AgentFigures::turns), most_turns), 0.98, "x", "means");
+  claims.AtMost("placement: p95 of the best rival's", over_rival(fleet("cached_cost", &AgentFigures::p95), least_p95),
+                1.05, "x", "means");
+  claims.AtMost("placement: turns that moved", fleet("cached_cost", &AgentFigures::moved), 0.15, "", "mean");
   return claims.Take();
 }
 
@@ -366,6 +416,7 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   add(VictimOrders(), VictimLoads(plan));
   add(GatesAndOrders(), GateLoads(plan));
   add(LoopSystems(), Loops(plan));
+  add(AgentPlacements(), {plan.fleet});
   if (absl::Status run = RunAgents(*sessions, *profile, settings.minutes, settings.threads, bar, study); !run.ok()) {
     return run;
   }
@@ -380,17 +431,18 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
       {"Engine", fmt::format("{}; a step: 4,096 tokens, of one prompt 2,048 (chosen)", kAgentProfile)},
       {"Open loop",
        "sessions begin at random, each once; gaps as recorded; figures are of what follows the first quarter"},
-      {"Closed loop", "so many sessions at a time, 2.24M tokens of KV, gaps of 10 s at most, 20 of 30 minutes counted"},
+      {"Closed", "so many sessions at a time, 2.24M tokens of KV, gaps of 10 s at most, 20 of 30 minutes counted"},
       {"Known",
        "how each turn ends (a tool, a user, over), as it ends; lengths: nothing; the clairvoyants: the next turn"},
-      {"First tokens", "of all turns that arrived: one that still waits at the end counts as long as it has waited"},
-      {"Chosen on these sessions", "kappa of the price gate (0.3), and the prior of return times"}};
+      {"TTFT", "of all turns that arrived: one that still waits at the end counts as long as it has waited"},
+      {"Chosen", "on these sessions: kappa of the price gate (0.3), and the prior of return times"}};
   for (std::size_t c = 0; c < study.size(); ++c) {
     if (study[c].complete()) report.rows.push_back(AgentRowOf(study[c]));
   }
   report.tables.push_back({"Victims alone: fcfs, no gate", AgentTable(study, VictimOrders(), VictimLoads(plan))});
   report.tables.push_back({"Gates and orders", AgentTable(study, GatesAndOrders(), GateLoads(plan))});
   report.tables.push_back({"Closed loop", AgentTable(study, LoopSystems(), Loops(plan))});
+  report.tables.push_back({"Placements on 4 instances", AgentTable(study, AgentPlacements(), {plan.fleet})});
   report.plots = AgentPlotsOf(study, plan);
   report.claims = AgentClaimsOf(study, plan);
   report.claims_heading = "What is wished";

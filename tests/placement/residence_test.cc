@@ -1,0 +1,220 @@
+// Placements that go by what is cached: what they take to lie where, and whom they choose.
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "counting_new.h"
+#include "takt/base/random.h"
+#include "takt/placement/cached_cost.h"
+#include "takt/placement/llmd.h"
+#include "takt/placement/mooncake.h"
+#include "takt/placement/registry.h"
+#include "takt/policy/fcfs.h"
+#include "takt/router.h"
+
+namespace takt {
+namespace {
+
+TimePoint At(double seconds) { return TimePoint{} + FromSeconds(seconds); }
+
+struct Fleet {
+  explicit Fleet(const std::string& placement, int instances = 3, std::int32_t kv_tokens = 100'000)
+      : router(*Router::Create({}, Fcfs{}, *MakePlacement(placement))) {
+    for (int i = 1; i <= instances; ++i) Up(static_cast<std::uint64_t>(i), kv_tokens);
+  }
+  void Up(std::uint64_t id, std::int32_t kv_tokens) {
+    Instance instance;
+    instance.id = {id};
+    instance.kv_tokens = {kv_tokens};
+    router.On(InstanceUp{instance}, At(now));
+  }
+  void Down(std::uint64_t id) { router.On(InstanceDown{{id}}, At(now)); }
+
+  // Where it goes.
+  std::uint64_t Begin(std::uint64_t id, std::uint64_t workflow, std::int32_t prompt) {
+    Request r;
+    r.id = {id};
+    r.workflow = {workflow};
+    r.prompt_tokens = {prompt};
+    r.arrival = At(now);
+    router.On(Arrived{r}, At(now));
+    std::uint64_t place = 0;
+    for (const Placement& p : router.Place(At(now))) place = p.instance.value;
+    return place;
+  }
+  void End(std::uint64_t id) { router.On(RequestEnded{{id}, {}}, At(now)); }
+  std::uint64_t Turn(std::uint64_t id, std::uint64_t workflow, std::int32_t prompt) {
+    const std::uint64_t place = Begin(id, workflow, prompt);
+    router.On(RequestStarted{{id}, {place}}, At(now));
+    End(id);
+    now += 1;
+    return place;
+  }
+  // Of each instance, for a turn of the workflow.
+  std::vector<double> Scores(std::uint64_t workflow, std::int32_t prompt) {
+    Request r;
+    r.id = {9999};
+    r.workflow = {workflow};
+    r.prompt_tokens = {prompt};
+    std::vector<InstanceId> ids;
+    for (const InstanceState& i : router.instances()) ids.push_back(i.instance.id);
+    std::vector<double> scores(ids.size());
+    router.Score(r, ids, At(now), scores);
+    return scores;
+  }
+
+  Router router;
+  double now = 1;
+};
+
+const std::vector<std::string> kCacheAware = {"session", "prefix",   "sglang",      "llmd",    "dynamo",
+                                              "preble",  "mooncake", "cached_cost", "autellix"};
+
+}  // namespace
+
+TEST_CASE("a workflow's turns stay where its context is, though another instance has as little to do") {
+  for (const std::string& placement : kCacheAware) {
+    CAPTURE(placement);
+    Fleet fleet(placement);
+    fleet.Begin(1, 1, 5'000);  // stays there, so that the first is not the least loaded
+    const std::uint64_t home = fleet.Turn(2, 7, 20'000);
+    CHECK(home != 1);
+    for (std::uint64_t turn = 3; turn < 8; ++turn) {
+      CHECK(fleet.Turn(turn, 7, 20'000 + 500 * static_cast<std::int32_t>(turn)) == home);
+    }
+  }
+}
+
+TEST_CASE("what an instance that was down held is gone, and so is what a workflow that is over held") {
+  for (const std::string& placement : kCacheAware) {
+    CAPTURE(placement);
+    Fleet fleet(placement);
+    fleet.Begin(1, 1, 5'000);
+    const std::uint64_t home = fleet.Turn(2, 7, 50'000);
+    CHECK(fleet.Scores(7, 50'001) != fleet.Scores(8, 50'001));
+    fleet.Down(home);
+    fleet.Up(home, 100'000);
+    CHECK(fleet.Scores(7, 50'001) == fleet.Scores(8, 50'001));
+    fleet.Turn(3, 7, 50'000);
+    CHECK(fleet.Scores(7, 50'001) != fleet.Scores(8, 50'001));
+    fleet.router.On(WorkflowEnded{{7}}, At(fleet.now));
+    CHECK(fleet.Scores(7, 50'001) == fleet.Scores(8, 50'001));
+  }
+}
+
+TEST_CASE("an instance is taken to hold what was used last, up to its size") {
+  Fleet fleet("prefix", 1, 100'000);
+  fleet.Turn(1, 7, 60'000);
+  CHECK(fleet.Scores(7, 60'001) == std::vector<double>{60'000});
+  CHECK(fleet.Scores(7, 30'000) == std::vector<double>{29'999});  // one token at least is computed
+  fleet.Turn(2, 8, 30'000);
+  CHECK(fleet.Scores(7, 60'001) == std::vector<double>{60'000});
+  fleet.Turn(3, 9, 30'000);
+  CHECK(fleet.Scores(7, 60'001) == std::vector<double>{0});
+  CHECK(fleet.Scores(8, 30'001) == std::vector<double>{30'000});
+}
+
+TEST_CASE("scores by hand") {
+  SECTION("llmd: 2 match + shorter queue + emptier cache") {
+    Fleet fleet("llmd", 2);
+    fleet.Turn(1, 7, 40'000);
+    fleet.Begin(2, 8, 10'000);  // to the other one, whose cache is empty
+    const std::vector<double> scores = fleet.Scores(7, 50'000);
+    CHECK(scores[0] == Approx(2 * 0.8 + 1 + 0.6));
+    CHECK(scores[1] == Approx(0 + 0 + 0.9));
+  }
+  SECTION("mooncake: the wait and the prefill, 0.0387 ms and 0.546 ns a token") {
+    Fleet fleet("mooncake", 2);
+    fleet.Turn(1, 7, 40'000);
+    fleet.Begin(2, 8, 10'000);
+    const auto prefill = [](double from, double to) {
+      return 0.0387e-3 * (to - from) + 0.546e-9 * (to * to - from * from) / 2;
+    };
+    const std::vector<double> scores = fleet.Scores(7, 50'000);
+    CHECK(scores[0] == Approx(-prefill(40'000, 50'000) - prefill(0, 10'000)));
+    CHECK(scores[1] == Approx(-prefill(0, 50'000)));
+  }
+  SECTION("cached_cost: what would go counts where it was used within two minutes") {
+    Fleet fleet("cached_cost", 1);
+    fleet.Turn(1, 7, 60'000);
+    const auto prefill = [](double from, double to) {
+      return 0.0387e-3 * (to - from) + 0.546e-9 * (to * to - from * from) / 2;
+    };
+    // 70,000 more, of 100,000: 30,000 tokens of the tail go.
+    CHECK(fleet.Scores(8, 70'000)[0] == Approx(-10 * prefill(0, 70'000) - prefill(30'000, 60'000) - 0.6e-3));
+    fleet.now += 200;
+    CHECK(fleet.Scores(8, 70'000)[0] == Approx(-10 * prefill(0, 70'000) - 0.6e-3));
+  }
+  SECTION("dynamo: pending prefill, new prefill and contexts that run, in tokens") {
+    Fleet fleet("dynamo", 1);
+    fleet.Begin(1, 7, 100);
+    const double pending = (0.0387e-3 * 100 + 0.546e-9 * 100 * 100 / 2) / 0.0387e-3;
+    CHECK(fleet.Scores(8, 1000)[0] == Approx(-(pending + 1000) - 100).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("rules of thumb") {
+  SECTION("sglang leaves a match where loads are apart") {
+    Fleet fleet("sglang(abs=3)", 2);
+    const std::uint64_t home = fleet.Turn(1, 7, 10'000);
+    for (std::uint64_t id = 2; id < 6; ++id) CHECK(fleet.Begin(id, 7, 10'000) == home);
+    CHECK(fleet.Begin(6, 7, 10'000) != home);
+  }
+  SECTION("preble leaves a match where its load is far above the least") {
+    Fleet fleet("preble", 2);
+    const std::uint64_t home = fleet.Turn(1, 7, 5'000);
+    CHECK(fleet.Turn(2, 8, 6'000) != home);
+    CHECK(fleet.Turn(3, 9, 60'000) == home);  // 3.3 s of prefill
+    CHECK(fleet.Begin(4, 7, 5'001) != home);
+    fleet.now += 1000;
+    CHECK(fleet.Begin(5, 9, 60'001) == home);
+  }
+  SECTION("autellix sends short prompts anywhere") {
+    Fleet fleet("autellix", 2);
+    const std::uint64_t home = fleet.Begin(1, 7, 5'000);
+    CHECK(fleet.Begin(2, 7, 2'000) != home);
+    CHECK(fleet.Scores(7, 3'000) != fleet.Scores(8, 3'000));
+  }
+  SECTION("a session whose home is down goes on elsewhere, and stays there") {
+    Fleet fleet("session", 3);
+    const std::uint64_t home = fleet.Turn(1, 7, 5'000);
+    fleet.Down(home);
+    const std::uint64_t next = fleet.Turn(2, 7, 5'000);
+    CHECK(next != home);
+    fleet.Up(home, 100'000);
+    CHECK(fleet.Turn(3, 7, 5'000) == next);
+  }
+}
+
+TEST_CASE("whatever is told, scores are numbers, and warm placements allocate nothing") {
+  for (const std::string& placement : kCacheAware) {
+    CAPTURE(placement);
+    Fleet fleet(placement, 4, 50'000);
+    Random random(7);
+    std::uint64_t id = 1;
+    std::size_t allocated = 0;
+    for (int step = 0; step < 30'000; ++step) {
+      const std::size_t before = allocations;
+      const std::uint64_t workflow = random.Below(60);
+      Request r;
+      r.id = {id};
+      r.workflow = {workflow};
+      r.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(20'000))};
+      fleet.router.On(Arrived{r}, At(fleet.now));
+      fleet.router.Place(At(fleet.now));
+      if (id > 20) fleet.router.On(RequestStarted{{id - 10}, {}}, At(fleet.now));
+      if (id > 20) fleet.router.On(RequestEnded{{id - 20}, {}}, At(fleet.now));
+      fleet.now += 0.01;
+      ++id;
+      if (step >= 25'000) allocated += allocations - before;
+    }
+    CHECK(allocated == 0);
+    for (const double score : fleet.Scores(3, 1000)) CHECK(std::isfinite(score));
+    CHECK(fleet.router.alive() == 20);
+  }
+}
+
+}  // namespace takt
