@@ -315,9 +315,9 @@ void World::Arrive(const Request& r, std::int32_t length) {
   const std::int32_t most_sequences = std::max(setup_.most_sequences, 4);
   longest_ = std::max(longest_, std::min(r.prompt_tokens.value, 1000) + length * most_sequences);
   if (r.id.value != name) Note("id {}, ", r.id.value);
-  Note("prompt {}, output {}, cap {}, {} sequences{}{}{}{}", r.prompt_tokens.value, length, r.max_output_tokens.value, r.sequences,
-       r.chunkable ? "" : ", whole", r.preemptible ? "" : ", not preemptible", r.adapter ? ", adapter" : "",
-       r.expires_at == kNever ? "" : ", expires");
+  Note("prompt {}, output {}, cap {}, {} sequences{}{}{}{}", r.prompt_tokens.value, length, r.max_output_tokens.value,
+       r.sequences, r.chunkable ? "" : ", whole", r.preemptible ? "" : ", not preemptible",
+       r.adapter ? ", adapter" : "", r.expires_at == kNever ? "" : ", expires");
   if (!r.prefix.hashes.empty()) Note(", prefix of {}", r.prefix.hashes.size());
   Tell(Arrived{r});
 }
