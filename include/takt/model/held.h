@@ -85,7 +85,7 @@ struct HeldExplanation {
   double price = 0;  // the same of the block that would go next; 0: a dead one, or none could go
   Blocks ahead{0};  // blocks that would go before its first one
   WorkflowId next = {};  // whose block would go next; none: nobody's alone
-  std::uint64_t next_branch = 0;
+  std::uint64_t next_branch = 0;  // of that workflow
 };
 
 }  // namespace takt
