@@ -1144,7 +1144,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   std::ranges::sort(scratch_, [this](const Life* a, const Life* b) { return Before(*a, *b); });
   const auto surely = [&](const Life* life) {
     const Request& r = life->state.request;
-    return !life->in_transit() && !r.adapter && r.chunkable &&
+    return !life->in_transit() && !life->declined && !r.adapter && r.chunkable &&
            r.sequences <= std::min(limits.max_seqs, limits.tokens.value);
   };
   const auto head = std::ranges::find_if(scratch_, surely);

@@ -56,6 +56,16 @@ TEST_CASE("those that a policy declines are passed over, however many they are, 
   CHECK(host.Step() == "41:1 2:16");
 }
 
+TEST_CASE("what is declined waits for that, and not for its adapter, which it would not get either") {
+  Host<AnyPolicy> host({.kv_blocks = {1000}}, {.adapters = 1}, AnyPolicy(Capped{}));
+  Request holds = Of(1, 1), declined = Of(1, 2), waits = Of(2, 3);
+  holds.adapter = {1}, declined.adapter = {2}, waits.adapter = {3};
+  for (const Request& r : {holds, declined, waits}) host.Arrive(r);
+  CHECK(host.Step() == "1:16");
+  CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kDeclined);
+  CHECK(host.scheduler.Explain({3}).waits_for == WaitsFor::kItsTurn);
+}
+
 TEST_CASE("a plan that runs nothing since the policy declines all says so, and asks again") {
   Host<Later> host({.kv_blocks = {1000}});
   host.Arrive(1, 16);

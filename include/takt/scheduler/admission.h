@@ -114,8 +114,8 @@ WaitsFor BasicScheduler<Policy, Pause>::PassedOverFor(const Record& record) cons
   if (record.lane != kNoLane || record.transit != Transit::kNone) return WaitsFor::kMove;
   if (r.sequences > budget_.limits.max_seqs) return WaitsFor::kSequences;
   if (r.sequences > budget_.limits.tokens.value && record.cpu_blocks == 0) return WaitsFor::kBudget;
-  if (r.adapter && !adapters_.Fits(r.adapter, budget_.limits.adapters)) return WaitsFor::kAdapter;
   if (!queue_.Admits(record.state, now_)) return WaitsFor::kDeclined;
+  if (r.adapter && !adapters_.Fits(r.adapter, budget_.limits.adapters)) return WaitsFor::kAdapter;
   return WaitsFor::kNothing;
 }
 
