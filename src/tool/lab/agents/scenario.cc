@@ -128,7 +128,7 @@ struct AgentPlan {
   double victim_rate = 0.0025;
   std::vector<std::pair<std::int64_t, double>> loads = {{1'500'000, 0.002}, {1'500'000, 0.004}, {1'500'000, 0.006}};
   std::vector<std::int64_t> loops = {16, 24, 32, 48, 84};
-  AgentSetup fleet = {.kv_tokens = 1'500'000, .rate = 0.024, .instances = 4};
+  AgentSetup fleet = {.system = {}, .kv_tokens = 1'500'000, .rate = 0.024, .loop = 0, .instances = 4};
 };
 
 ReplayOptions AgentOptionsOf(const AgentSetup& setup, const Profile& profile, std::uint64_t seed) {
@@ -349,9 +349,9 @@ std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPla
   };
   std::optional<double> most_turns, least_p95;  // of the rivals
   for (const char* rival : {"session", "prefix", "llmd", "sglang", "preble", "mooncake", "dynamo"}) {
-    const std::optional<double> turns = fleet(rival, &AgentFigures::turns), p95 = fleet(rival, &AgentFigures::p95);
+    const std::optional<double> turns = fleet(rival, &AgentFigures::turns), soon = fleet(rival, &AgentFigures::p95);
     if (turns) most_turns = std::max(*turns, most_turns.value_or(0));
-    if (p95) least_p95 = std::min(*p95, least_p95.value_or(*p95));
+    if (soon) least_p95 = std::min(*soon, least_p95.value_or(*soon));
   }
   const auto over_rival = [](std::optional<double> ours, std::optional<double> rivals) -> std::optional<double> {
     if (!ours || !rivals || !(*rivals > 0)) return std::nullopt;
