@@ -31,6 +31,8 @@ enum class Do : std::uint8_t {
   kKvArrive,
   kKvLose,
   kPinKv,
+  kEndTurn,
+  kRetain,
   // Of a host with a router in front of several instances.
   kPlace,
   kUp,
@@ -40,10 +42,10 @@ enum class Do : std::uint8_t {
   kHear,
   kReport,
 };
-inline constexpr std::array<std::string_view, 25> kVerbs = {
+inline constexpr std::array<std::string_view, 27> kVerbs = {
     "arrive",        "revise", "block", "unblock", "call_tool", "return_tool", "cancel",    "finish_move", "free_kv",
     "change_policy", "drain",  "plan",  "commit",  "relocate",  "not_ready",   "kv_arrive", "kv_lose",     "pin_kv",
-    "place",         "up",     "down",  "die",     "post",      "hear",        "report"};
+    "end_turn",      "retain", "place", "up",      "down",      "die",         "post",      "hear",        "report"};
 
 // `name`: a request, a step or a move. `bits`: all that is random about it. `dt`: nanoseconds that pass before. `at`:
 // the instance, where there are several; 0: the router, or the only one.

@@ -30,6 +30,9 @@ class CScheduler final : public Twin {
       options.oracle = &oracle;
     }
     Must(takt_scheduler_create(&options, &scheduler_, nullptr), "create");
+    if (setup.agents && setup.retention % 4 > 0) {
+      SetRetention(Setup::RetentionOf(setup.retention), Setup::GateOf(setup.retention));
+    }
   }
   ~CScheduler() override { takt_scheduler_destroy(scheduler_); }
 
@@ -41,6 +44,10 @@ class CScheduler final : public Twin {
 
   void ChangePolicy(const AnyPolicy& policy, TimePoint now) override {
     Must(takt_scheduler_set_policy(scheduler_, policy.spec().c_str(), nullptr, Ns(now), nullptr), "set_policy");
+  }
+
+  void SetRetention(const std::string& retention, const std::string& gate) override {
+    Must(takt_scheduler_set_retention(scheduler_, retention.c_str(), gate.c_str(), 0, 0, nullptr), "set_retention");
   }
 
   const StepPlan& Plan(TimePoint now, const StepLimits& limits) override {

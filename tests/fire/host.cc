@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "takt/base/exact_math.h"
+#include "takt/gate/registry.h"
+#include "takt/retention/registry.h"
 #include "views.h"
 
 namespace takt::fire {
@@ -116,6 +118,7 @@ Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t
   r.sequences = dice.Int(1, setup.most_sequences);
   r.tenant = {dice.Bits() % 3};
   r.workflow = {Mix64(bits) % 6};  // 0: none
+  if (setup.agents) r.branch = Mix64(bits + 1) % 2;
   length = dice.Int(1, setup.most_output);
   if (dice.Chance(0.3)) {
     r.max_output_tokens = {dice.Int(1, setup.most_output)};
@@ -191,7 +194,13 @@ void World::Note(const char* format, const Args&... args) {
 }
 
 Scheduler World::MakeScheduler(const Setup& setup, AnyPause pause, HostKv* kv) {
-  return *Scheduler::Create(setup.options, setup.PolicyOf(setup.policy), std::move(pause), kv);
+  Scheduler scheduler = *Scheduler::Create(setup.options, setup.PolicyOf(setup.policy), std::move(pause), kv);
+  if (setup.agents && setup.retention % 4 > 0) {  // else it gets them with the first turn that ends
+    const absl::Status set = scheduler.SetRetention(*MakeRetention(Setup::RetentionOf(setup.retention)),
+                                                    *MakeGate(Setup::GateOf(setup.retention)));
+    if (!set.ok()) throw Broken(std::string(set.message()));
+  }
+  return scheduler;
 }
 
 World::World(const Setup& setup)
@@ -275,6 +284,22 @@ void World::Do(const Action& a) {
       return Tell(KvLost{of.Chance(0.02) ? RequestId{} : id, {from}});
     }
     case Do::kPinKv: ++tally_.facts; return Tell(KvPinned{id});
+    case Do::kEndTurn: {
+      ++tally_.facts;
+      Dice of(a.bits);
+      const WorkflowId workflow = {of.Bits() % 8};  // none, or one that never was
+      if (of.Chance(0.1)) return Tell(WorkflowEnded{workflow, of.Chance(0.5)});
+      return Tell(TurnEnded{workflow, of.Bits() % 3, static_cast<TurnWhy>(of.Index(5)), {of.Bits() % 100}});
+    }
+    case Do::kRetain: {
+      const std::string retention = Setup::RetentionOf(a.bits), gate = Setup::GateOf(a.bits);
+      Note("{}, {}", retention, gate);
+      const AnyRetention holds = *MakeRetention(retention);
+      const AnyGate lets_in = *MakeGate(gate);
+      Attempt([&] { (void)scheduler_->SetRetention(holds, lets_in); });
+      if (twin_) twin_->SetRetention(retention, gate);
+      return;
+    }
     case Do::kChangePolicy: {
       ++tally_.policy_changes;
       policy_ = a.bits;
@@ -555,6 +580,7 @@ void World::Drain() {
     if (plans < 0) return shadow_.Violate("what lives does not end");
     Compare(1);
     shadow_.CheckEmpty(*scheduler_);
+    if (setup_.agents) return;  // a gate goes by time
     if (share * static_cast<double>(plans) > 2 * static_cast<double>(fresh)) {
       shadow_.Violate(fmt::format("drains in {} plans, and afresh in {}", plans, fresh));
     }
@@ -637,6 +663,8 @@ std::int64_t World::PlansToDrain() {
     if (shadow_.unreleased().empty()) return plans;
     Pass(1000);
     Plan(limits);
+    const bool gated = setup_.agents && shadow_.steps().empty() && last_wake_at_ != kNever;
+    if (gated) Pass(std::max((last_wake_at_ - now_).count(), 1'000 * std::int64_t{1'000'000'000}));
   }
   return -1;
 }
@@ -711,6 +739,7 @@ Action RandomHost::Next(const World& world) {
     if (shadow.life(s.ids.Of(name)).pinned && dice_.Chance(0.7)) return with(Do::kFreeKv, name);
     return with(dice_.Of({Do::kNotReady, Do::kKvArrive, Do::kKvLose, Do::kPinKv}), name);
   }
+  if (s.agents && dice_.Chance(0.05)) return with(dice_.Chance(0.02) ? Do::kRetain : Do::kEndTurn, 0);
   if (dice_.Chance(0.02)) return with(Do::kRevise, Anyone(world));
   if (dice_.Chance(0.2 * s.share_tools)) {
     const std::vector<RequestId>& ids = shadow.unreleased();

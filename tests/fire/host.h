@@ -64,6 +64,7 @@ class Twin {
 
   virtual void On(const Event& event, TimePoint now) = 0;
   virtual void ChangePolicy(const AnyPolicy& policy, TimePoint now) = 0;
+  virtual void SetRetention(const std::string& retention, const std::string& gate) = 0;
   virtual const StepPlan& Plan(TimePoint now, const StepLimits& limits) = 0;  // stays until its commit
   virtual void Commit(const StepResult& result, TimePoint now) = 0;
   virtual HostKv* kv() { return nullptr; }  // its host's block manager

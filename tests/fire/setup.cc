@@ -253,6 +253,18 @@ AnyPolicy Setup::PolicyOf(std::uint64_t bits) const {
   return fire::PolicyOf(bits);
 }
 
+std::string Setup::RetentionOf(std::uint64_t bits) {
+  return Dice(bits).Of<const char*>({"lru", "lfu", "slru", "ttl(seconds=1)", "tlru", "wa", "shortest", "continuum",
+                                     "hold_value", "hold_value", "hold_value"});
+}
+
+// Memory is small here and prompts are short, so that the price is told a slow engine.
+std::string Setup::GateOf(std::uint64_t bits) {
+  return Dice(Mix64(bits))
+      .Of<const char*>({"none", "lease(seconds=0.001)", "lease(seconds=5)", "working_set", "concur", "price",
+                        "price(alpha_ms=1000)", "price(alpha_ms=1000,after_s=1)", "price(alpha_ms=100000,share=0.5)"});
+}
+
 AnyPause Setup::PauseOf(std::uint64_t bits) const {
   for (; by_name; bits = Mix64(bits)) {
     if (auto made = MakePause(fire::PauseOf(bits).spec()); made.ok()) return *std::move(made);
@@ -361,6 +373,11 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   if (Setup::with_facts && dice.Chance(0.5)) {
     s.facts = dice.Of({0.01, 0.05, 0.2});
     s.limits.chunk_align = {dice.Of({1, 1, 2, 8})};
+  }
+  Dice more(Mix64(seed ^ 0xa6e47u));
+  if (Setup::with_facts && s.families > 0 && o.kv == KvMode::kLedger && o.prefix_cache && more.Chance(0.3)) {
+    s.agents = true;
+    s.retention = more.Bits();
   }
   return s;
 }

@@ -50,7 +50,10 @@ struct Setup {
   std::int32_t refuses_each = 0, spell_plans = 0;
   bool drains = false;
   double facts = 0;  // KV that arrives, is lost or is pinned, rows that are not ready
-  static inline bool with_facts = true;  // false: in no world
+  // Workflows whose turns end, with a retention and a gate: the ledger's prefix cache alone. Drawn apart from all else.
+  bool agents = false;
+  std::uint64_t retention = 0;  // which ones
+  static inline bool with_facts = true;  // false: in no world, nor agents
 
   // Policies and pauses are those that a registry makes of a text, as hosts in other languages name them.
   bool by_name = false;
@@ -59,6 +62,9 @@ struct Setup {
 
   AnyPolicy PolicyOf(std::uint64_t bits) const;
   AnyPause PauseOf(std::uint64_t bits) const;
+  // Texts of the registries.
+  static std::string RetentionOf(std::uint64_t bits);
+  static std::string GateOf(std::uint64_t bits);
 };
 
 // Any of the policies, aged or not, with any options.

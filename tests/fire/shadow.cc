@@ -48,7 +48,9 @@ Shadow::Shadow(const Setup& setup, const HostKv* host_kv, WatchedPause::List ask
       static_order_(OrderIsStatic(policy_)),
       known_order_(OrderIsKnown(policy_)),
       seen_(4096),
-      last_step_(setup.options.first_step.value - 1) {}
+      last_step_(setup.options.first_step.value - 1) {
+  if (setup.agents) prefixes_.Doubt();  // what goes first is the retention's to say
+}
 
 Life& Shadow::At(RequestId id) {
   const std::uint64_t name = setup_.ids.NameOf(id);
@@ -936,7 +938,8 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
     if (life.may_expire()) wake_at = std::min(wake_at, life.state.request.expires_at);
     if (life.is == Is::kPaused) wake_at = std::min(wake_at, life.review_at);
   }
-  FIRE_CHECK(plan.wake_at == wake_at, "wake_at is {}, the next to expire or to be reviewed is at {}",
+  const bool gated = setup_.agents && plan.run.empty() && plan.wake_at < wake_at;
+  FIRE_CHECK(gated || plan.wake_at == wake_at, "wake_at is {}, the next to expire or to be reviewed is at {}",
              plan.wake_at.time_since_epoch().count(), wake_at.time_since_epoch().count());
   CheckMemory(scheduler);
   CheckWatermark(plan, scheduler);
@@ -1126,7 +1129,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
     return Rank(policy_.hooks().victims ? 0 : GroupKeyOf(life), VictimKeyOf(life));
   };
   // Where nothing runs, it was for the first of the queue, which must have needed it.
-  if (plan.run.empty() && plan.moves.empty() && first != nullptr && !stalled_ && !unknown) {
+  if (!setup_.agents && plan.run.empty() && plan.moves.empty() && first != nullptr && !stalled_ && !unknown) {
     std::int64_t room = FreeBlocks(scheduler);
     for (const Holder& holder : holders) room -= holder.lost ? holder.life->most_blocks : 0;
     const bool needed = std::ranges::any_of(unreleased_, [&](RequestId id) {
@@ -1153,7 +1156,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   if (head != scratch_.end()) scratch_.erase(head + 1, scratch_.end());
   const auto spared = [this](const Life* life) { return std::ranges::find(scratch_, life) != scratch_.end(); };
   for (const Holder& gone : holders) {
-    if (!known) break;
+    if (!known || setup_.agents) break;
     if (!gone.lost || gone.unknown) continue;
     for (const Holder& kept : holders) {
       if (kept.lost || kept.unknown || kept.admitted || spared(kept.life)) continue;
@@ -1539,8 +1542,9 @@ void Shadow::Overtake(Life& passed, const Life& by, const StepLimits& limits) {
 }
 
 void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
-  // Where nothing else can run, whoever fits may; CheckIdle looks after the others.
-  if (plan.run.size() == 1) return;
+  // Where nothing else can run, whoever fits may; CheckIdle looks after the others. A gate passes over whom it keeps
+  // out.
+  if (plan.run.size() == 1 || setup_.agents) return;
   for (const PlanEntry& entry : plan.run) {
     const Life& picked = At(entry.request);
     // Where the first waits for memory, those that hold some go on.
@@ -1604,7 +1608,10 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
     case Idle::kDeclined:
       FIRE_CHECK(policy_.hooks().declines, "idle since the policy declines, which it cannot");
       break;
-    case Idle::kGated: return Violate("idle for a gate, of which there is none");
+    case Idle::kGated:
+      FIRE_CHECK(setup_.agents && waiting > 0, "idle for a gate, and {} wait", waiting);
+      FIRE_CHECK(plan.wake_at != kNever, "idle for a gate, and it is not said until when");
+      return;
   }
   FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
   if (!steps_.empty() || limits.tokens.value <= 0 || left_out) return;
@@ -1618,8 +1625,8 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     FIRE_CHECK(!CouldRun(life, left, limits), "idle as {}, and request {} could run on", Name(plan.idle), id.value);
-    FIRE_CHECK(life.is != Is::kWaiting || BarOf(life, left, limits) != Bar::kNone, "idle as {}, and request {} fits",
-               Name(plan.idle), id.value);
+    FIRE_CHECK(life.is != Is::kWaiting || setup_.agents || BarOf(life, left, limits) != Bar::kNone,
+               "idle as {}, and request {} fits", Name(plan.idle), id.value);
   }
 }
 
@@ -1842,7 +1849,9 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
     for (RequestId other : unreleased_) {
       ahead += Of(other).is == Is::kWaiting && Before(Of(other), life);
     }
-    const bool fresh = built_ || static_order_;  // keys, in the queue and in here
+    // Keys, in the queue and in here. What is cached of a request changes, too, and then it is ranked by what the
+    // policy has observed since.
+    const bool fresh = (built_ || static_order_) && !(setup_.agents && policy_.hooks().observes);
     FIRE_CHECK(!fresh || e.ahead >= ahead, "request {}: {} ahead, not {}", id.value, e.ahead, ahead);
   }
 }

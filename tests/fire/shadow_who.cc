@@ -211,7 +211,7 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
     if (life.is == Is::kWaiting && (head == nullptr || Before(life, *head))) head = &life;
     admitted += life.picked_in == last_step_ || (life.moving_in && life.is == Is::kRunning);
   }
-  if (head == nullptr || (!known_order_ && !head->promoted())) return;
+  if (head == nullptr || setup_.agents || (!known_order_ && !head->promoted())) return;
   // Where nothing else can run, whoever fits may.
   if (plan.run.size() == 1 && plan.run[0].admitted()) return;
   const bool unclear = std::ranges::any_of(unreleased_, [&](RequestId id) {

@@ -18,9 +18,10 @@ namespace takt {
 template <class T, class Records = std::vector<T>>
 class SlotTable {
  public:
+  // The records last: what is read as capacity is there in full, also where memory fails half-way.
   void Reserve(std::size_t n) {
-    records_.reserve(n);
     free_.reserve(n);
+    records_.reserve(n);
   }
 
   bool HasSlot() const { return !free_.empty(); }  // Take makes none that was not there before
@@ -64,8 +65,8 @@ class IdTable : public SlotTable<T, Records> {
 
  public:
   void Reserve(std::size_t n) {
-    Slots::Reserve(n);
     index_.Reserve(n);
+    Slots::Reserve(n);
   }
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 

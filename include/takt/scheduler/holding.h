@@ -235,23 +235,26 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
   return false;
 }
 
-// That which has waited longest, and long enough for the door's share; kNoSlot where none has.
+// That which has waited longest of those that the policy does not decline, and long enough for the door's share;
+// kNoSlot where none has.
 template <RankPolicy Policy, PausePolicy Pause>
 Slot BasicScheduler<Policy, Pause>::Elder() {
   const Duration enough = FromSeconds(held_.door.after_s);
   if (!(held_.door.share > 0) || now_ < held_.next_door || now_ - held_.oldest < enough) return kNoSlot;
   Slot elder = kNoSlot;
   const Request* first = nullptr;
+  held_.oldest = kNever;
   for (Slot slot = 0; slot < table_.slots(); ++slot) {
     const Record& record = table_[slot];
     const Request& r = record.state.request;
     if (record.status != RequestStatus::kWaiting) continue;
+    held_.oldest = std::min(held_.oldest, r.arrival);
+    if (now_ - r.arrival < enough || !queue_.Admits(record.state, now_)) continue;
     if (first != nullptr && (r.arrival != first->arrival ? r.arrival > first->arrival : r.id > first->id)) continue;
     first = &r;
     elder = slot;
   }
-  held_.oldest = first != nullptr ? first->arrival : kNever;
-  return now_ - held_.oldest < enough ? kNoSlot : elder;
+  return elder;
 }
 
 // As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over, however many.
