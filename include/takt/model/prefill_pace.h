@@ -26,7 +26,7 @@ struct PrefillPace {
     const double tokens = static_cast<double>(chunk);
     const double at_start = seconds(0), there = seconds(depth);
     const double beta = std::max(there - at_start, 0.0) / (tokens * static_cast<double>(depth));
-    return {std::max(at_start / tokens - Rounded(beta * tokens / 2), 0.0) * 1e3, beta * 1e9};
+    return {std::max(Rounded(at_start / tokens) - Rounded(beta * tokens / 2), 0.0) * 1e3, beta * 1e9};
   }
 
   friend bool operator==(const PrefillPace&, const PrefillPace&) = default;

@@ -31,7 +31,7 @@ struct HoldValue {
   const ReturnCurves* curves = nullptr;  // must outlive it; null: all gaps are alike, and c alone decides
 
   double Cost(const Held& held) const {  // [s]
-    const double per_token = alpha_ms * 1e-3 + Rounded(beta_ns * 1e-9 * held.tokens);
+    const double per_token = Rounded(alpha_ms * 1e-3) + Rounded(beta_ns * 1e-9 * held.tokens);
     return Rounded(held.block_tokens * per_token);
   }
 
