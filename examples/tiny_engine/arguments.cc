@@ -59,6 +59,10 @@ void AddEngine(Group group, Arguments& to) {
   group.Add("--block-tokens", to.block_tokens, "N", "tokens of a block", Whole(1, 4096));
   group.Add("--cpu-blocks", to.cpu_blocks, "N", "blocks of the memory that KV is swapped out to", Whole(0, 1 << 24));
   group.AddFlag("--prefix-cache", to.common.prefix_cache, "keep the KV of prompts for others that begin alike");
+  group.Add("--retention", to.common.retention, "NAME",
+            "takt counts the blocks, and decides by this what goes first of KV that workflows have left behind; see "
+            "'takt policies'");
+  group.Add("--gate", to.common.gate, "NAME", "which requests may take what is held for others; see 'takt policies'");
   group.AddFlag("--overlap", to.overlap, "plan a step while the one before it runs");
   group.AddFlag("--awake", to.awake, "with --overlap: wait for the step without sleeping; takes a core of its own");
   group.Add("--policy", to.common.policies, "NAME",
@@ -81,6 +85,11 @@ void AddTrace(CLI::App& app, Arguments& to) {
       .Add("--closed-loop", to.common.closed_loop, "N",
            "N workflows in flight: one starts when another ends, whenever it had come", Whole(1, INT64_MAX))
       .Excludes({scale});
+  group.Add("--horizon", to.common.horizon, "S", "the run ends after S seconds, whatever still waits or runs",
+            Positive());
+  group.Add("--think-cap", to.common.think_cap, "S",
+            "with --closed-loop and --horizon: pauses between the requests of a workflow last at most S seconds",
+            takt::tool::Share(1e9));
   group.AddFlag("--processor-time", to.processor_time,
                 "count the time in which the engine has a processor, and skip what it waits: for a machine that others "
                 "use too; needs --threads 1");

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "takt/gate/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/retention/registry.h"
 
 namespace tiny {
 namespace {
@@ -28,16 +30,35 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Model& model, Engin
   if (!policy.ok()) return policy.status();
   auto pause = MakePause(options.pause);
   if (!pause.ok()) return pause.status();
-  options.scheduler.kv = takt::KvMode::kOracle;
+  const bool counts = !options.retention.empty();
+  takt::AnyRetention retention;
+  takt::AnyGate gate;
+  if (counts) {
+    if (!options.prefix_cache) return absl::InvalidArgumentError("retention: needs prefix_cache");
+    if (options.cpu_blocks.value > 0) return absl::InvalidArgumentError("retention: goes without cpu_blocks");
+    if (options.pause != takt::KeepAll::kName) return absl::InvalidArgumentError("retention: needs pause keep_all");
+    auto holds = takt::MakeRetention(options.retention);
+    if (!holds.ok()) return holds.status();
+    auto lets_in = takt::MakeGate(options.gate);
+    if (!lets_in.ok()) return lets_in.status();
+    retention = *std::move(holds), gate = *std::move(lets_in);
+  }
+  options.scheduler.kv = counts ? takt::KvMode::kLedger : takt::KvMode::kOracle;
+  options.scheduler.kv_blocks = options.gpu_blocks;
+  options.scheduler.kv_block_tokens = options.block_tokens;
+  options.scheduler.prefix_cache = counts;
   options.scheduler.cpu_blocks = options.cpu_blocks;
   if (absl::Status status = options.scheduler.Validate(); !status.ok()) return status;
 
   const KvLayout layout(model.config(), static_cast<std::size_t>(options.block_tokens.value));
   auto kv = std::make_unique<KvMemory>(layout.block(), options.block_tokens, options.gpu_blocks, options.cpu_blocks,
-                                       options.prefix_cache);
-  auto scheduler =
-      Scheduler::Create(options.recorder, options.scheduler, *std::move(policy), *std::move(pause), kv.get());
+                                       options.prefix_cache, counts);
+  auto scheduler = Scheduler::Create(options.recorder, options.scheduler, *std::move(policy), *std::move(pause),
+                                     counts ? nullptr : kv.get());
   if (!scheduler.ok()) return scheduler.status();
+  if (counts) {
+    if (absl::Status set = scheduler->SetRetention(retention, gate); !set.ok()) return set;
+  }
   return std::unique_ptr<Engine>(new Engine(model, std::move(options), std::move(kv), *std::move(scheduler)));
 }
 
@@ -156,6 +177,7 @@ bool Engine::Heed(const takt::StepPlan& plan) {
   for (const takt::Preemption& preemption : plan.preempted) {
     ++(preemption.action == takt::KvAction::kOut ? counters_.preempted_swap : counters_.preempted_recompute);
     if (Live* live = Find(preemption.request)) live->void_through = plan.id.value - 1;
+    if (TaktCounts()) kv_->Free(preemption.request);
   }
   for (const takt::Failure& failure : plan.failed) {
     if (failure.reason == takt::FailReason::kIdInUse) continue;  // whoever has the id goes on
@@ -168,6 +190,7 @@ bool Engine::Heed(const takt::StepPlan& plan) {
     kv_->Forget(id);
     requests_.erase(id);
   }
+  for (const takt::DroppedPrefix& dropped : plan.dropped) kv_->Drop(dropped.hash);
   for (const takt::KvMove& move : plan.moves) Move(move);
   return !plan.moves.empty();
 }
@@ -196,6 +219,11 @@ void Engine::Launch(const takt::StepPlan& plan) {
   flight_.planning = planning_;
   flight_.plan = &plan;
   flight_.rows.clear(), flight_.tables.clear(), flight_.entries.clear();
+  for (const takt::PlanEntry& entry : plan.run) {
+    const Live* live = TaktCounts() ? Find(entry.request) : nullptr;
+    if (live == nullptr || live->ended || live->void_through >= plan.id.value) continue;
+    kv_->Room(entry.request, live->request.prompt, entry.position, entry.position + entry.tokens);
+  }
   std::size_t blocks = 0;
   for (const takt::PlanEntry& entry : plan.run) blocks += kv_->table(entry.request).size();
   flight_.tables.reserve(blocks);  // rows point into it
@@ -267,7 +295,10 @@ bool Engine::Land() {
 // One entry's result: its KV is there, and perhaps a token.
 takt::RowResult Engine::Take(const takt::PlanEntry& entry, Live& live, const Sample* sample) {
   takt::RowResult result{.request = entry.request, .lane = entry.lane};
-  kv_->Publish(entry.request, live.context, static_cast<std::size_t>(entry.position + entry.tokens));
+  // takt knows the hashes of the prompt alone.
+  const auto computed = static_cast<std::size_t>(entry.position + entry.tokens);
+  if (TaktCounts()) kv_->Publish(entry.request, live.request.prompt, std::min(computed, live.request.prompt.size()));
+  else kv_->Publish(entry.request, live.context, computed);
   if (sample == nullptr) return result;
   live.context.push_back(sample->token);
   ++live.generated;

@@ -78,6 +78,10 @@ struct EngineOptions {
   takt::Blocks gpu_blocks{256};
   takt::Blocks cpu_blocks{0};
   bool prefix_cache = true;
+  // Not empty: takt counts blocks and decides what stays in the prefix cache, by this retention policy, and a gate
+  // decides who may take what is held (takt::MakeRetention, takt::MakeGate). Without CPU blocks, and with keep_all.
+  std::string retention = {};
+  std::string gate = "none";
   bool overlap = false;
   bool awake = false;  // with overlap: wait for the step in flight without sleeping; takes a core
   std::size_t threads = 1;
@@ -162,6 +166,7 @@ class Engine {
   Live* Find(takt::RequestId id);
   const takt::StepPlan& Plan();
   takt::Duration Commit(const takt::StepPlan& plan);
+  bool TaktCounts() const { return !options_.retention.empty(); }
   void KeepForReport(const takt::StepPlan& plan);
   bool Heed(const takt::StepPlan& plan);
   void Move(const takt::KvMove& move);

@@ -19,10 +19,11 @@ void ExtendChain(std::vector<std::uint64_t>& chain, std::span<const std::int32_t
 }
 
 KvMemory::KvMemory(std::size_t block_floats, takt::Tokens block_tokens, takt::Blocks gpu_blocks,
-                   takt::Blocks cpu_blocks, bool prefix_cache)
+                   takt::Blocks cpu_blocks, bool prefix_cache, bool scheduler_counts)
     : block_floats_(block_floats),
       block_tokens_(static_cast<std::size_t>(block_tokens.value)),
       prefix_cache_(prefix_cache),
+      stops_at_others_(scheduler_counts),
       gpu_(block_floats * static_cast<std::size_t>(gpu_blocks.value)),
       cpu_(block_floats * static_cast<std::size_t>(cpu_blocks.value)),
       blocks_(static_cast<std::size_t>(gpu_blocks.value)),
@@ -125,6 +126,42 @@ takt::Blocks KvMemory::Release(takt::RequestId request, takt::KvAction) {
   return free_blocks() - before;
 }
 
+// ---- where the scheduler counts -------------------------------------------------------------------------------------
+
+void KvMemory::Room(takt::RequestId request, std::span<const std::int32_t> prompt, std::int32_t cached,
+                    std::int32_t tokens) {
+  Holding& holding = holdings_[request];
+  ExtendChain(holding.chain, prompt, block_tokens_);
+  if (holding.table.empty()) {
+    const auto shared = static_cast<std::size_t>(cached) / block_tokens_;
+    for (std::size_t i = 0; i < shared; ++i) {
+      holding.table.push_back(by_hash_.at(holding.chain[i]));
+      Hold(holding.table.back());
+    }
+    holding.published = shared;
+    reused_tokens_ += TokensOf(shared).value;
+  }
+  const std::size_t blocks = (static_cast<std::size_t>(tokens) + block_tokens_ - 1) / block_tokens_;
+  while (holding.table.size() < blocks) holding.table.push_back(Take());
+}
+
+void KvMemory::Free(takt::RequestId request) {
+  const auto found = holdings_.find(request);
+  if (found != holdings_.end()) Shrink(found->second, 0);
+}
+
+void KvMemory::Drop(std::uint64_t hash) {
+  const auto found = by_hash_.find(hash);
+  if (found == by_hash_.end()) return;
+  const BlockId id = found->second;
+  by_hash_.erase(found);
+  Block& block = At(id);
+  block.hash = 0;
+  if (block.holders > 0) return;
+  idle_.erase(block.idle);
+  free_.push_back(id);
+}
+
 // ---- the engine's ---------------------------------------------------------------------------------------------------
 
 std::span<const std::int32_t> KvMemory::table(takt::RequestId request) const {
@@ -144,8 +181,9 @@ void KvMemory::Publish(takt::RequestId request, std::span<const std::int32_t> co
   for (; (holding.published + 1) * block_tokens_ <= computed; ++holding.published) {
     Block& block = At(holding.table[holding.published]);
     const std::uint64_t hash = holding.chain[holding.published];
-    // Where another request was first, this copy stays private.
+    // Where another request was first, this copy stays private; and all that follow, where the scheduler counts so.
     if (by_hash_.emplace(hash, holding.table[holding.published]).second) block.hash = hash;
+    else if (stops_at_others_) break;
   }
 }
 

@@ -18,8 +18,10 @@ namespace tiny {
 // to tell prefixes apart; an engine that serves strangers takes a hash that nobody can aim at.
 void ExtendChain(std::vector<std::uint64_t>& chain, std::span<const std::int32_t> tokens, std::size_t block_tokens);
 
-// Answers the scheduler's questions about memory, and has the memory. Blocks that were computed stay behind as a
-// prefix cache when their last holder is gone; the least recently used give way. Not thread-safe: the step loop owns
+// Has the memory. Either it answers the scheduler's questions (KvMode::kOracle): blocks that were computed stay behind
+// as a prefix cache when their last holder is gone, and the least recently used give way. Or the scheduler counts
+// (kLedger), and Room, Free and Drop do what its plans say: then it decides what stays in the cache.
+// Not thread-safe: the step loop owns
 // it, while a step in flight reads and writes the numbers of blocks that its requests hold.
 //
 // Nothing is ever pending here: the scheduler releases a block only when no step in flight names its holder.
@@ -27,7 +29,7 @@ class KvMemory final : public takt::KvOracle {
  public:
   // block_floats: size of a block, as laid out by the model.
   KvMemory(std::size_t block_floats, takt::Tokens block_tokens, takt::Blocks gpu_blocks, takt::Blocks cpu_blocks,
-           bool prefix_cache);
+           bool prefix_cache, bool scheduler_counts = false);
 
   takt::Blocks total_blocks() const { return Count(blocks_.size()); }
   takt::Blocks free_blocks() const { return Count(free_.size() + idle_.size()); }
@@ -43,6 +45,15 @@ class KvMemory final : public takt::KvOracle {
   std::span<float> arena() { return gpu_; }
   std::span<const std::int32_t> table(takt::RequestId request) const;  // its blocks, in order of position
   bool swapped_out(takt::RequestId request) const;
+
+  // ---- where the scheduler counts ----
+  // Blocks for the first `tokens` tokens of its context. One that has none begins with those of the first `cached`
+  // tokens of its prompt, which the scheduler has found.
+  void Room(takt::RequestId request, std::span<const std::int32_t> prompt, std::int32_t cached, std::int32_t tokens);
+  // It has lost its place. Its blocks that are findable stay.
+  void Free(takt::RequestId request);
+  // A block of the cache is wanted for something else.
+  void Drop(std::uint64_t hash);
 
   // The leading `computed` tokens of this context have their KV: whole blocks become findable.
   void Publish(takt::RequestId request, std::span<const std::int32_t> context, std::size_t computed);
@@ -92,6 +103,7 @@ class KvMemory final : public takt::KvOracle {
 
   std::size_t block_floats_, block_tokens_;
   bool prefix_cache_;
+  bool stops_at_others_;
   std::vector<float> gpu_, cpu_;
   std::vector<Block> blocks_;
   std::vector<BlockId> free_, cpu_free_;

@@ -20,6 +20,7 @@
 #include "setup.h"
 #include "step_log.h"
 #include "takt/record.h"
+#include "takt/workload/sessions.h"
 #include "trace_run.h"
 
 namespace tiny {
@@ -62,6 +63,8 @@ absl::Status CheckUsage(const Arguments& arguments) {
   const CommonArguments& common = arguments.common;
   if (!arguments.trace) return absl::InvalidArgumentError("--trace FILE is needed");
   if (common.estimates.size() > 1) return absl::InvalidArgumentError("--estimates: one kind at a time");
+  if (common.horizon > 0 && common.closed_loop == 0) return absl::InvalidArgumentError("--horizon: needs --closed-loop");
+  if (common.think_cap && !(common.horizon > 0)) return absl::InvalidArgumentError("--think-cap: needs --horizon");
   if (common.policies.size() > 1 && !(arguments.log.empty() && arguments.steps.empty())) {
     return absl::InvalidArgumentError("--log and --steps are of one run: give one --policy");
   }
@@ -92,6 +95,7 @@ absl::Status RunPolicy(const Model& model, const Arguments& arguments, const Eng
   options.seed = common.workload.seed;
   options.rate_scale = common.rate_scale;
   options.closed_loop = common.closed_loop;
+  options.horizon = takt::FromSeconds(common.horizon);
   options.processor_time = arguments.processor_time;
   options.slo = {takt::FromSeconds(common.slo_ttft), takt::FromSeconds(common.slo_tpot)};
   options.progress = [&](double share) {
@@ -146,6 +150,15 @@ int PlayTrace(Arguments arguments) {
   absl::StatusOr<takt::Workload> workload = takt::tool::LoadWorkload(common.workload);
   if (!workload.ok()) return Complain(workload.status(), kFailed);
   comparison.workload = *std::move(workload);
+  if (common.horizon > 0) {
+    takt::SessionLoad load{.closed_loop = common.closed_loop,
+                           .horizon = takt::FromSeconds(common.horizon),
+                           .seed = common.workload.seed};
+    if (common.think_cap) load.think_cap = takt::FromSeconds(*common.think_cap);
+    workload = takt::DrawSessions(comparison.workload, load);
+    if (!workload.ok()) return Complain(workload.status(), kFailed);
+    comparison.workload = *std::move(workload);
+  }
   comparison.profile = ProfileOf(*model, arguments);
   for (const std::string& policy : common.policies) {
     comparison.runs.emplace_back().settings = {policy, *estimates, std::nullopt, common.rate_scale};

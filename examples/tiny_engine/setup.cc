@@ -55,6 +55,10 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   options.gpu_blocks = {arguments.kv_blocks};
   options.cpu_blocks = settings.scheduler.cpu_blocks;
   options.prefix_cache = common.prefix_cache;
+  options.retention = common.retention;
+  options.gate = common.gate.empty() ? "none" : common.gate;
+  if (options.retention.empty() && !common.gate.empty()) options.retention = "lru";
+  options.prefix_cache |= !options.retention.empty();
   options.overlap = settings.engine.overlap > 0;
   options.awake = arguments.awake;
   options.threads = arguments.threads;

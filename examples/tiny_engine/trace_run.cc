@@ -84,6 +84,8 @@ class TraceRun {
   std::vector<std::int32_t> Prompt(std::uint32_t call) const;
   void Hear(const Output& output);
   void End(std::uint32_t call, Outcome outcome, takt::FailReason reason);
+  void TellTurnEnded(std::uint32_t call);
+  takt::SessionFigures Sessions() const;
   void OnStep(const StepReport& report);
   void Sample();
 
@@ -96,6 +98,7 @@ class TraceRun {
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;  // calls to be made
   std::uint32_t next_workflow_ = 0;
   RunClock clock_;
+  std::vector<takt::Event> ended_;  // turns and workflows, to be told
   TimePoint busy_since_ = {};  // the end of the last step, or of a wait since then
   std::unique_ptr<Engine> engine_;
   takt::Series series_;
@@ -118,7 +121,11 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
   const auto workflows = static_cast<std::int64_t>(workload_.workflows.size());
   for (std::int64_t i = 0; i < std::min(options_.closed_loop, workflows); ++i) StartWorkflow({});
   while (!progress_.over()) {
-    const double share = static_cast<double>(progress_.calls_over()) / static_cast<double>(workload_.calls.size());
+    double share = static_cast<double>(progress_.calls_over()) / static_cast<double>(workload_.calls.size());
+    if (options_.horizon > takt::Duration{0}) {
+      if (Now() >= TimePoint(options_.horizon)) break;
+      share = std::max(share, takt::ToSeconds(Now()) / takt::ToSeconds(options_.horizon));
+    }
     if (options_.progress && !options_.progress(share)) {
       result_.stopped = true;
       break;
@@ -130,6 +137,7 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
       due_.pop();
       Submit(due);
     }
+    for (const takt::Event& ended : std::exchange(ended_, {})) engine_->On(ended);
     if (engine_->Step()) continue;
     const TimePoint wake = std::min({engine_->wake_at(), NextArrival(), due_.empty() ? takt::kNever : due_.top().time});
     if (wake == takt::kNever && !progress_.over()) {
@@ -139,13 +147,15 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
     busy_since_ = Now();
   }
 
-  while (!result_.stopped && !engine_->empty()) engine_->Step();  // hears what is released
+  while (!result_.stopped && progress_.over() && !engine_->empty()) engine_->Step();  // hears what is released
   Sample();
   const takt::Scheduler& scheduler = engine_->scheduler();
   TraceResult traced{.counters = engine_->counters(),
                      .cut_running = scheduler.running(),
                      .cut_waiting = scheduler.alive() - scheduler.running()};
-  result_.metrics = takt::Summarize(result_.requests, progress_.workflows(), {}, options_.slo);
+  if (options_.horizon > takt::Duration{0}) result_.window = takt::Window{TimePoint{}, Now()};
+  result_.metrics = takt::Summarize(result_.requests, progress_.workflows(), {}, options_.slo, result_.window);
+  if (!workload_.prefix_runs.empty()) result_.metrics.sessions = Sessions();
   result_.kv_blocks = scheduler.kv().total.value;
   result_.metrics.kv_mean = kv_used_.mean() / static_cast<double>(result_.kv_blocks);
   result_.metrics.kv_peak = kv_used_.peak() / static_cast<double>(result_.kv_blocks);
@@ -193,7 +203,8 @@ std::vector<std::int32_t> TraceRun::Prompt(std::uint32_t index) const {
     const auto tokens = RandomTokens(seed, std::min(most, length - prompt.size()), model_.config().vocab);
     prompt.insert(prompt.end(), tokens.begin(), tokens.end());
   };
-  for (const std::uint64_t hash : workload_.hashes_of(call)) {
+  std::vector<std::uint64_t> made;
+  for (const std::uint64_t hash : workload_.PrefixOf(result_.requests[index].workflow, call, made)) {
     add(hash, static_cast<std::size_t>(workload_.prefix_block_tokens));
   }
   add(takt::Mix64(options_.seed + index), length);
@@ -221,8 +232,42 @@ void TraceRun::End(std::uint32_t call, Outcome outcome, takt::FailReason reason)
     }
   }
   const TimePoint now = Now();
+  if (!options_.engine.retention.empty()) TellTurnEnded(call);
   const bool last = progress_.End(call, outcome, reason, now, [&](std::uint32_t next) { Ready(next, now); });
+  if (last && !options_.engine.retention.empty()) {
+    ended_.push_back(takt::WorkflowEnded{takt::WorkloadProgress::IdOf(result_.requests[call].workflow)});
+  }
   if (last && options_.closed_loop > 0 && next_workflow_ < workload_.workflows.size()) StartWorkflow(now);
+}
+
+// What its branch waits for from here on. Told before the next step, since the engine may not be called by what it
+// calls.
+void TraceRun::TellTurnEnded(std::uint32_t index) {
+  const takt::WorkloadCall& call = workload_.calls[index];
+  const std::uint32_t of = result_.requests[index].workflow;
+  const takt::WorkloadWorkflow& workflow = workload_.workflows[of];
+  const auto later = workload_.calls_of(workflow).subspan(index - workflow.first_call + 1);
+  const bool more = std::ranges::find(later, call.branch, &takt::WorkloadCall::branch) != later.end();
+  const takt::TurnWhy why = !more                               ? takt::TurnWhy::kOver
+                            : call.then == takt::TurnEnd::kTool ? takt::TurnWhy::kTool
+                            : call.then == takt::TurnEnd::kUser ? takt::TurnWhy::kUser
+                                                                : takt::TurnWhy::kUnknown;
+  ended_.push_back(takt::TurnEnded{takt::WorkloadProgress::IdOf(of), call.branch, why});
+}
+
+takt::SessionFigures TraceRun::Sessions() const {
+  takt::SessionFigures figures;
+  std::int64_t tokens = 0, cached = 0;
+  for (std::size_t i = 0; i < result_.requests.size(); ++i) {
+    const takt::RequestRecord& r = result_.requests[i];
+    figures.turns += r.outcome == Outcome::kCompleted ? 1 : 0;
+    if (r.first_step == takt::kNever) continue;
+    tokens += workload_.calls[i].prompt_tokens;
+    cached += r.cached_tokens;
+  }
+  for (const takt::WorkflowRecord& w : progress_.workflows()) figures.sessions += w.outcome == Outcome::kCompleted ? 1 : 0;
+  if (tokens > 0) figures.cached_share = static_cast<double>(cached) / static_cast<double>(tokens);
+  return figures;
 }
 
 void TraceRun::OnStep(const StepReport& report) {

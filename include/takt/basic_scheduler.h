@@ -27,6 +27,7 @@
 #include "takt/gate/any_gate.h"
 #include "takt/gate/price.h"
 #include "takt/learning/return_times.h"
+#include "takt/learning/turn_hints.h"
 #include "takt/model/event.h"
 #include "takt/model/fault.h"
 #include "takt/model/step.h"
@@ -165,6 +166,9 @@ class BasicScheduler {
   // and prefix_cache, where those events change nothing.
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
                             const ReturnTimesOptions& times = {});
+  // kOracle: plans bear hints for the host's cache from here on, by these values; nothing else changes. A host that
+  // never calls it has those of HoldValue from the first TurnEnded or WorkflowEnded on.
+  void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {});
   // What it has learnt of how long workflows stay away; null without retention.
   const ReturnTimes* return_times() const { return held_.times.get(); }
 
@@ -180,6 +184,10 @@ class BasicScheduler {
   const Stats& stats() const {
     stats_.promoted = queue_.promotions();
     stats_.keys_not_a_number = queue_.nan_keys();
+    if (Holds()) {
+      stats_.pins_broken = kv_.ledger.holdings()->pins_broken();
+      stats_.pins_refused = kv_.ledger.holdings()->pins_refused();
+    }
     return stats_;
   }
 
@@ -304,11 +312,13 @@ class BasicScheduler {
   // KV that is held for workflows which will come back, and who is let in beside it.
   struct HeldKv {
     std::unique_ptr<ReturnTimes> times;  // null: no retention was set, and no turn told of
+    std::unique_ptr<TurnHints> hints;  // of an oracle's host; null: no turn was told of
     AnyGate gate;
     GateDoor door;
     TimePoint next_door = kUnset;  // not before then is anything let in by the door's share
     TimePoint oldest = kNever;  // nothing that waits arrived before
     Slot elder = kNoSlot;  // that is let in by the door's share right now
+    bool pins = false;  // the host has pinned something once
     std::uint64_t changes = 0;  // times at which the gate may have come to answer otherwise
     // Of the last search: it found none that the gate lets in, though all were asked.
     bool in_vain = false;
@@ -384,6 +394,7 @@ class BasicScheduler {
   void Handle(const KvLost& e, TimePoint now);
   void Handle(const KvPinned& e, TimePoint now);
   void Handle(const TurnEnded& e, TimePoint now);
+  void Handle(const TurnExpected& e, TimePoint now);
   void Handle(const WorkflowEnded& e, TimePoint now);
   void LoseKv(Slot slot, std::int32_t from);
 
@@ -408,6 +419,8 @@ class BasicScheduler {
   void Release(Slot slot);
   void ShedDownTo(std::int64_t bound);
   void Expire(TimePoint now);
+  void EndPins();
+  void Hint(const std::optional<CacheHint>& hint);
 
   // ---- scheduler/ranks.h
   void Score(Record& record);

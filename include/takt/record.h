@@ -35,6 +35,7 @@
 #include "takt/pause/any_pause.h"
 #include "takt/policy/any_policy.h"
 #include "takt/retention/any_retention.h"
+#include "takt/retention/hold_value.h"
 #include "takt/scheduler_options.h"
 #include "takt/kv/kv_oracle.h"
 #include "takt/state/stats.h"
@@ -64,7 +65,7 @@ struct LogRetention {
 // All that is no plan and no commit. A place in it is a number of the log's format.
 using LoggedEvent = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone,
                                  KvFreed, LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned, TurnEnded,
-                                 WorkflowEnded, LogRetention>;
+                                 WorkflowEnded, LogRetention, TurnExpected>;
 
 struct LogEvent {
   TimePoint now{};
@@ -310,6 +311,9 @@ class Recorded {
     return ignored;
   }
   void HandleFaults(FaultHandler handler) { scheduler_.HandleFaults(handler); }
+
+  // Hints change no plan, and are not in the log.
+  void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {}) { scheduler_.SetHints(value, times); }
 
   // Only looks, and is not in the log.
   HeldExplanation ExplainHeld(WorkflowId workflow, std::uint64_t branch = 0) {

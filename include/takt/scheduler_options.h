@@ -59,6 +59,10 @@ struct SchedulerOptions {
   double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free for growth (vLLM's figure)
   bool prefix_cache = false;  // kLedger: keep finished prefixes, least recently used out first
 
+  // kLedger with prefix_cache: share of the cache that one tenant's workflows may have pinned at once (TurnEnded::pin);
+  // all together may have half of it. More is refused, and held as if it were not pinned.
+  double pin_share = 0.1;
+
   // Waiting requests looked at past one whose adapter has no place; and how many that use an adapter may overtake one
   // that waits for its own, in all. Those that need a larger step do not count.
   std::int32_t admission_window = 16;
@@ -95,7 +99,8 @@ struct SchedulerOptions {
         Option("kv_watermark", self.kv_watermark, {.most = 1, .below_most = true}),
         Option("prefix_cache", self.prefix_cache), Option("admission_window", self.admission_window, {.least = 1}),
         Option("first_step", self.first_step, {.least = 1, .most = 0x1p63}), Option("hash_seed", self.hash_seed),
-        Option("max_step_tokens", self.max_step_tokens), Option("max_step_seqs", self.max_step_seqs));
+        Option("max_step_tokens", self.max_step_tokens), Option("max_step_seqs", self.max_step_seqs),
+        Option("pin_share", self.pin_share, {.most = 1}));
   }
 };
 

@@ -43,6 +43,8 @@ using namespace takt::c;
 uint32_t takt_abi_version(void) noexcept { return TAKT_ABI_VERSION; }
 const char* takt_version(void) noexcept { return TAKT_VERSION; }
 
+uint64_t takt_salted_hash(uint64_t hash, uint64_t salt) noexcept { return takt::SaltedHash(hash, salt); }
+
 const char* takt_status_name(takt_status status) noexcept {
   const auto index = static_cast<std::size_t>(status);
   return index < kStatusNames.size() ? kStatusNames[index] : "no status of takt's";

@@ -120,6 +120,7 @@ void Fill(const takt_request* from, Request& to) {
   to.compute = Duration(r.compute);
   to.session = {r.session};
   to.branch = r.branch;
+  to.salt = r.salt;
   to.prefix = {{r.prefix_block_tokens}, {r.prefix_hashes, r.n_prefix_hashes}};
   if (r.n_prefix_hashes == 0) to.prefix = {};
   to.scores = {FromC<ModelScore>(r.scores), r.n_scores};
@@ -132,6 +133,7 @@ void Fill(const Request& from, takt_request& to) {
   to.id = from.id.value, to.workflow = from.workflow.value, to.stage = from.stage.value, to.agent = from.agent.value;
   to.tenant = from.tenant.value, to.adapter = from.adapter.value, to.session = from.session.value;
   to.branch = from.branch;
+  to.salt = from.salt;
   to.arrival = Ns(from.arrival), to.workflow_arrival = Ns(from.workflow_arrival);
   to.deadline = Ns(from.deadline), to.expires_at = Ns(from.expires_at);
   to.prompt_tokens = from.prompt_tokens.value, to.max_output_tokens = from.max_output_tokens.value;
@@ -234,7 +236,11 @@ static_assert(static_cast<int>(TurnWhy::kTool) == TAKT_TURN_TOOL &&
               static_cast<int>(TurnWhy::kOver) == TAKT_TURN_OVER);
 void Fill(const takt_event& from, TurnEnded& to) {
   const auto& e = from.u.turn_ended;
-  to = {{e.workflow}, e.branch, static_cast<TurnWhy>(e.why), {e.tool}};
+  to = {{e.workflow}, e.branch, static_cast<TurnWhy>(e.why), {e.tool}, Duration(e.expected), Duration(e.pin)};
+}
+void Fill(const takt_event& from, TurnExpected& to) {
+  const auto& e = from.u.turn_expected;
+  to = {{e.workflow}, e.branch, TimePoint(Duration(e.when))};
 }
 void Fill(const takt_event& from, KvFreed& to) { to.request = {from.u.request}; }
 void Fill(const takt_event& from, ToolCalled& to) {

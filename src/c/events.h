@@ -80,6 +80,7 @@ T OfType(std::uint32_t type, T otherwise, F&& f) {
     case TAKT_EVENT_KV_LOST: return as.template operator()<KvLost>();
     case TAKT_EVENT_KV_PINNED: return as.template operator()<KvPinned>();
     case TAKT_EVENT_TURN_ENDED: return as.template operator()<TurnEnded>();
+    case TAKT_EVENT_TURN_EXPECTED: return as.template operator()<TurnExpected>();
     case TAKT_EVENT_REQUEST_STARTED: return as.template operator()<RequestStarted>();
     case TAKT_EVENT_REQUEST_SERVED: return as.template operator()<RequestServed>();
     case TAKT_EVENT_REQUEST_ENDED: return as.template operator()<RequestEnded>();
@@ -108,7 +109,8 @@ takt_status SoundAs(const E*, const takt_event& e) {
     return Meant(e.u.kv.reserved == 0);
   }
   if constexpr (std::same_as<E, TurnEnded>) {
-    return Meant(e.u.turn_ended.why <= TAKT_TURN_OVER && e.u.turn_ended.reserved == 0);
+    const auto& turn = e.u.turn_ended;
+    return Meant(turn.why <= TAKT_TURN_OVER && turn.reserved == 0 && turn.expected >= 0 && turn.pin >= 0);
   }
   if constexpr (std::same_as<E, MoveDone>) return Meant(e.u.move_done.reserved == 0);
   if constexpr (std::same_as<E, InstanceUp>) return Sound(e.u.instance_up.instance);
@@ -150,6 +152,7 @@ void Fill(const takt_event& from, KvArrived& to);
 void Fill(const takt_event& from, KvLost& to);
 void Fill(const takt_event& from, KvPinned& to);
 void Fill(const takt_event& from, TurnEnded& to);
+void Fill(const takt_event& from, TurnExpected& to);
 void Fill(const takt_event& from, ToolCalled& to);
 void Fill(const takt_event& from, ToolReturned& to);
 void Fill(const takt_event& from, Cancelled& to);

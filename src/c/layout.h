@@ -70,6 +70,16 @@ TAKT_SAME_PLACE(DroppedPrefix, takt_dropped_prefix, hash);
 TAKT_SAME_PLACE(DroppedPrefix, takt_dropped_prefix, blocks);
 TAKT_SAME_PLACE(DroppedPrefix, takt_dropped_prefix, reserved);
 
+TAKT_SAME_SIZE(CacheHint, takt_cache_hint);
+TAKT_SAME_PLACE(CacheHint, takt_cache_hint, workflow);
+TAKT_SAME_PLACE(CacheHint, takt_cache_hint, branch);
+TAKT_SAME_PLACE(CacheHint, takt_cache_hint, action);
+TAKT_SAME_PLACE(CacheHint, takt_cache_hint, priority);
+TAKT_SAME_PLACE(CacheHint, takt_cache_hint, reserved);
+TAKT_SAME_PLACE(CacheHint, takt_cache_hint, until);
+TAKT_SAME_PLACE(CacheHint, takt_cache_hint, tokens);
+TAKT_SAME_PLACE(CacheHint, takt_cache_hint, reserved_too);
+
 TAKT_SAME_SIZE(RequestId, std::uint64_t);
 
 TAKT_SAME_SIZE(Placement, takt_placement);

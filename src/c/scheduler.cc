@@ -68,6 +68,7 @@ takt_scheduler_options Defaults<takt_scheduler_options>() {
   to.first_step = plain.first_step.value, to.hash_seed = plain.hash_seed;
   to.max_step_tokens = plain.max_step_tokens.value, to.max_step_seqs = plain.max_step_seqs;
   to.record_flush_bytes = RecorderOptions{}.flush_bytes;
+  to.pin_share = plain.pin_share;
   return to;
 }
 
@@ -94,6 +95,7 @@ SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
   to.admission_window = from.admission_window;
   to.first_step = {from.first_step}, to.hash_seed = from.hash_seed;
   to.max_step_tokens = {from.max_step_tokens}, to.max_step_seqs = from.max_step_seqs;
+  to.pin_share = from.pin_share;
   return to;
 }
 
@@ -145,18 +147,24 @@ void Tell(const StepPlan& plan, takt_plan* out) {
   to.tokens = plan.tokens.value;
   to.reserved = 0;
   to.dropped = AsC<takt_dropped_prefix>(plan.dropped.data()), to.n_dropped = plan.dropped.size();
+  to.hints = AsC<takt_cache_hint>(plan.hints.data()), to.n_hints = plan.hints.size();
   Write(to, out);
 }
 
 static_assert(static_cast<int>(Idle::kGated) == TAKT_IDLE_GATED);
 static_assert(static_cast<int>(PlanEntry::kGated) == TAKT_ENTRY_GATED);
 
-takt_status SetRetention(takt_scheduler& scheduler, const char* retention, const char* gate, const PrefillPace& pace,
-                         takt_error* error) {
+takt_status Meant(const PrefillPace& pace, takt_error* error) {
   for (const auto& [field, value] : {std::pair("alpha_ms", pace.alpha_ms), std::pair("beta_ns", pace.beta_ns)}) {
     if (value >= 0 && std::isfinite(value)) continue;
     return Say(error, TAKT_E_INVALID, field + (" is " + OptionToText(value)) + ": must be 0 or more, and finite");
   }
+  return TAKT_OK;
+}
+
+takt_status SetRetention(takt_scheduler& scheduler, const char* retention, const char* gate, const PrefillPace& pace,
+                         takt_error* error) {
+  if (const takt_status status = Meant(pace, error); status != TAKT_OK) return status;
   const PrefillPace* told = pace.alpha_ms > 0 || pace.beta_ns > 0 ? &pace : nullptr;
   absl::StatusOr<AnyRetention> holds = retention == nullptr ? AnyRetention() : MakeRetention(retention, told);
   if (!holds.ok()) return Invalid(error, "retention: ", holds.status());
@@ -268,6 +276,23 @@ takt_status takt_scheduler_set_retention(takt_scheduler* scheduler, const char* 
   return UnlessMemoryEnds(error, [&] { return SetRetention(*scheduler, retention, gate, {alpha_ms, beta_ns}, error); });
 }
 
+takt_status takt_scheduler_set_hints(takt_scheduler* scheduler, double alpha_ms, double beta_ns,
+                                     takt_error* error) noexcept {
+  if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
+    return Say(error, status, takt_status_name(status));
+  }
+  const Busy busy(*scheduler);
+  return UnlessMemoryEnds(error, [&]() -> takt_status {
+    const PrefillPace pace{alpha_ms, beta_ns};
+    if (const takt_status status = Meant(pace, error); status != TAKT_OK) return status;
+    if (!scheduler->oracle) return Say(error, TAKT_E_INVALID, "hints: need kv to be TAKT_KV_MODE_ORACLE");
+    HoldValue value;
+    if (alpha_ms > 0 || beta_ns > 0) value.alpha_ms = alpha_ms, value.beta_ns = beta_ns;
+    scheduler->scheduler->SetHints(value);
+    return TAKT_OK;
+  });
+}
+
 takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* epoch, int64_t now) noexcept {
   Epoch taken;
   if (const takt_status status = FirstOf(Valid(scheduler), Take(epoch, taken)); status != TAKT_OK) return status;
@@ -353,6 +378,7 @@ takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t work
   to.since = Ns(why.since);
   to.value = why.value, to.price = why.price;
   to.next = why.next.value, to.next_branch = why.next_branch;
+  to.pinned_until = Ns(why.pinned_until);
   Write(to, held);
   return TAKT_OK;
 }

@@ -39,7 +39,7 @@ TAKT_FIELDS(WorkAfter, calls, prompt_tokens, output_tokens, kv_steps, path_token
 TAKT_FIELDS(NextCall, tool, after, returned, duration)
 TAKT_FIELDS(Request, id, workflow, stage, agent, tenant, adapter, arrival, workflow_arrival, deadline, expires_at,
             prompt_tokens, max_output_tokens, sequences, priority, chunkable, preemptible, output_tokens,
-            workflow_tokens_left, after, prefix, next_call, compute, scores, session, branch)
+            workflow_tokens_left, after, prefix, next_call, compute, scores, session, branch, salt)
 
 TAKT_FIELDS(Arrived, request)
 TAKT_FIELDS(Revised, request, output_tokens, workflow_tokens_left, after, deadline, expires_at, priority, sequences,
@@ -55,7 +55,8 @@ TAKT_FIELDS(NotReady, request)
 TAKT_FIELDS(KvArrived, request, computed)
 TAKT_FIELDS(KvLost, request, from)
 TAKT_FIELDS(KvPinned, request)
-TAKT_FIELDS(TurnEnded, workflow, branch, why, tool)
+TAKT_FIELDS(TurnEnded, workflow, branch, why, tool, expected, pin)
+TAKT_FIELDS(TurnExpected, workflow, branch, when)
 TAKT_FIELDS(WorkflowEnded, workflow, cancelled)
 TAKT_FIELDS(LogPolicy, policy)
 TAKT_FIELDS(ReturnTimesOptions, classes, window, prior_weight, max_open, refresh, hash_seed)

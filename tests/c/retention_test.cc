@@ -62,7 +62,7 @@ struct Agents {
   void TurnEnds(std::uint64_t workflow, std::uint32_t why, std::uint64_t branch = 0) {
     takt_event event{};
     event.type = TAKT_EVENT_TURN_ENDED;
-    event.u.turn_ended = {workflow, branch, why, 0, 0};
+    event.u.turn_ended = {workflow, branch, why, 0, 0, 0, 0};
     REQUIRE(On(event) == TAKT_OK);
   }
 
@@ -243,14 +243,20 @@ TEST_CASE("ends of turns that cannot be meant are refused, and those of nobody c
   Agents host(100, "hold_value", "price");
   takt_event event{};
   event.type = TAKT_EVENT_TURN_ENDED;
-  event.u.turn_ended = {7, 0, TAKT_TURN_OVER + 1, 0, 0};
+  event.u.turn_ended = {7, 0, TAKT_TURN_OVER + 1, 0, 0, 0, 0};
   CHECK(host.On(event) == TAKT_E_INVALID);
-  event.u.turn_ended = {7, 0, TAKT_TURN_TOOL, 1, 0};
+  event.u.turn_ended = {7, 0, TAKT_TURN_TOOL, 1, 0, 0, 0};
   CHECK(host.On(event) == TAKT_E_INVALID);
-  event.u.turn_ended = {7, 0, TAKT_TURN_TOOL, 0, ~std::uint64_t{0}};
+  event.u.turn_ended = {7, 0, TAKT_TURN_TOOL, 0, ~std::uint64_t{0}, 0, 0};
+  CHECK(host.On(event) == TAKT_OK);
+  event.u.turn_ended = {7, 0, TAKT_TURN_TOOL, 0, 0, -1, 0};
+  CHECK(host.On(event) == TAKT_E_INVALID);
+  event.u.turn_ended = {7, 0, TAKT_TURN_TOOL, 0, 0, 0, -1};
+  CHECK(host.On(event) == TAKT_E_INVALID);
+  event.u.turn_ended = {7, 0, TAKT_TURN_TOOL, 0, 0, TAKT_NEVER, TAKT_NEVER};
   CHECK(host.On(event) == TAKT_OK);
   CHECK(host.Stat("events_out_of_place") == 0);
-  event.u.turn_ended = {0, 0, TAKT_TURN_TOOL, 0, 0};
+  event.u.turn_ended = {0, 0, TAKT_TURN_TOOL, 0, 0, 0, 0};
   CHECK(host.On(event) == TAKT_OK);
   CHECK(host.Stat("events_out_of_place") == 1);
 

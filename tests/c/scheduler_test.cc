@@ -396,7 +396,11 @@ class Twins {
   void TellOfTurn() {
     const WorkflowId workflow{dice_.Bits() % 5};  // 0 is none
     if (dice_.Chance(0.1)) return Tell(WorkflowEnded{workflow, dice_.Chance(0.5)});
-    Tell(TurnEnded{workflow, dice_.Bits() % 2, static_cast<TurnWhy>(dice_.Int(0, 4)), {dice_.Bits() % 3}});
+    TurnEnded ended{workflow, dice_.Bits() % 2, static_cast<TurnWhy>(dice_.Int(0, 4)), {dice_.Bits() % 3}};
+    if (dice_.Chance(0.3)) ended.expected = std::chrono::milliseconds(dice_.Int(1, 1000));
+    if (dice_.Chance(0.3)) ended.pin = std::chrono::milliseconds(dice_.Int(1, 1000));
+    if (dice_.Chance(0.2)) Tell(TurnExpected{workflow, dice_.Bits() % 2, now_ + std::chrono::milliseconds(50)});
+    Tell(ended);
   }
 
   void TellEpoch() {

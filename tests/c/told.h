@@ -71,6 +71,7 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
   c.admission_window = o.admission_window;
   c.first_step = o.first_step.value, c.hash_seed = o.hash_seed;
   c.max_step_tokens = o.max_step_tokens.value, c.max_step_seqs = o.max_step_seqs;
+  c.pin_share = o.pin_share;
   return c;
 }
 
@@ -144,6 +145,7 @@ class Told {
     c.output_tokens = InC(r.output_tokens), c.workflow_tokens_left = InC(r.workflow_tokens_left);
     c.after = InC(r.after), c.next_call = InC(r.next_call), c.compute = r.compute.count(), c.session = r.session.value;
     c.branch = r.branch;
+    c.salt = r.salt;
     c.prefix_hashes = r.prefix.hashes.data(), c.n_prefix_hashes = r.prefix.hashes.size();
     c.prefix_block_tokens = r.prefix.block_tokens.value;
     c.scores = reinterpret_cast<const takt_model_score*>(r.scores.data()), c.n_scores = r.scores.size();
@@ -180,7 +182,12 @@ class Told {
   void Fill(const KvPinned& e, takt_event& to) { to.type = TAKT_EVENT_KV_PINNED, to.u.request = e.request.value; }
   void Fill(const TurnEnded& e, takt_event& to) {
     to.type = TAKT_EVENT_TURN_ENDED;
-    to.u.turn_ended = {e.workflow.value, e.branch, static_cast<std::uint32_t>(e.why), 0, e.tool.value};
+    to.u.turn_ended = {e.workflow.value, e.branch, static_cast<std::uint32_t>(e.why), 0, e.tool.value,
+                       std::max(e.expected, Duration::zero()).count(), std::max(e.pin, Duration::zero()).count()};
+  }
+  void Fill(const TurnExpected& e, takt_event& to) {
+    to.type = TAKT_EVENT_TURN_EXPECTED;
+    to.u.turn_expected = {e.workflow.value, e.branch, e.when.time_since_epoch().count()};
   }
   void Fill(const KvFreed& e, takt_event& to) { to.type = TAKT_EVENT_KV_FREED, to.u.request = e.request.value; }
   void Fill(const ToolCalled& e, takt_event& to) {

@@ -289,7 +289,15 @@ void World::Do(const Action& a) {
       Dice of(a.bits);
       const WorkflowId workflow = {of.Bits() % 8};  // none, or one that never was
       if (of.Chance(0.1)) return Tell(WorkflowEnded{workflow, of.Chance(0.5)});
-      return Tell(TurnEnded{workflow, of.Bits() % 3, static_cast<TurnWhy>(of.Index(5)), {of.Bits() % 100}});
+      const std::uint64_t branch = of.Bits() % 3;
+      TurnEnded ended{workflow, branch, static_cast<TurnWhy>(of.Index(5)), {of.Bits() % 100}};
+      // Of another stream, so that what was said before stays.
+      Dice more(Mix64(a.bits));
+      const auto gap = [&] { return FromSeconds(more.Chance(0.1) ? 1e11 : more.Int(-10, 2000) / 1e3); };
+      if (more.Chance(0.2)) return Tell(TurnExpected{workflow, branch, After(now_, gap())});
+      if (more.Chance(0.3)) ended.expected = gap();
+      if (more.Chance(0.3)) ended.pin = gap();
+      return Tell(ended);
     }
     case Do::kRetain: {
       const std::string retention = Setup::RetentionOf(a.bits), gate = Setup::GateOf(a.bits);

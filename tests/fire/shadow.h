@@ -150,6 +150,7 @@ class Shadow {
   void On(const KvArrived& e);
   void On(const KvLost& e);
   void On(const KvPinned& e);
+  void On(const TurnExpected& e) { ours_.events_out_of_place += e.workflow ? 0U : 1U; }
   void On(const TurnEnded& e) { ours_.events_out_of_place += e.workflow ? 0U : 1U; }  // no retention is set
   void On(const WorkflowEnded& e) { ours_.events_out_of_place += e.workflow ? 0U : 1U; }
   void Lose(Life& life, std::int32_t from);

@@ -75,6 +75,9 @@ std::span<const std::uint64_t> First(const Hashes& hashes, std::int32_t n) {
 
 using Branch = std::pair<std::uint64_t, std::uint64_t>;
 
+// Of blocks that may be pinned, in the shadow's test.
+constexpr std::int32_t kMostOfOne = 60, kMostOfAll = 150;
+
 template <class Policy>
 struct Shadow {
   struct Chunk {
@@ -92,6 +95,9 @@ struct Shadow {
     TimePoint since = {};
     bool awaited = false;
     std::int32_t context = 0;
+    TenantId tenant = {};
+    TimePoint pinned_until = kUnset;
+    std::int32_t pinned = 0;  // blocks
   };
   Policy policy;
   std::map<std::uint64_t, Chunk> chunks = {};
@@ -138,13 +144,31 @@ struct Shadow {
                            uses + 1,
                            now,
                            false,
-                           static_cast<std::int32_t>(path.size()) * kBlocks * kBlockTokens};
+                           static_cast<std::int32_t>(path.size()) * kBlocks * kBlockTokens,
+                           turn.tenant};
         for (const std::uint64_t hash : path) chunks[hash].holders.insert(branch);
+        if (turn.pinned_until > now) Pin(branch, turn.pinned_until);
       }
     }
     for (std::size_t i = path.size(); i-- > 0;) {
       if (chunks[path[i]].spoiled && chunks[path[i]].references == 0 && Leaf(path[i])) Drop(path[i]);
     }
+  }
+  bool Pin(const Branch& branch, TimePoint until) {
+    if (!records.contains(branch)) return true;
+    Record& r = records[branch];
+    r.pinned_until = kUnset;
+    if (until == kUnset || r.awaited) return true;
+    const auto blocks = static_cast<std::int32_t>(r.path.size()) * kBlocks;
+    std::int32_t of_one = blocks, of_all = blocks;
+    for (const auto& [other, record] : records) {
+      if (record.pinned_until == kUnset) continue;
+      of_all += record.pinned;
+      of_one += record.tenant == r.tenant ? record.pinned : 0;
+    }
+    if (of_one > kMostOfOne || of_all > kMostOfAll) return false;
+    r.pinned_until = until, r.pinned = blocks;
+    return true;
   }
   // What follows the chunk, itself included.
   std::set<std::uint64_t> From(std::uint64_t top) const {
@@ -188,14 +212,16 @@ struct Shadow {
       held.workflow = {branch.first}, held.branch = branch.second;
       held.its_class = r.its_class, held.uses = r.uses, held.context = r.context;
     }
+    const bool pinned = std::any_of(c.holders.begin(), c.holders.end(),
+                                    [&](const Branch& b) { return records.at(b).pinned_until != kUnset; });
     if (held.uses == 0) return {HeldTier::kDead, 0, 0, c.stamp};
-    Order order = {awaited ? HeldTier::kAwaited : HeldTier::kHeld, 0, 0, c.stamp};
+    Order order = {awaited ? HeldTier::kAwaited : pinned ? HeldTier::kPinned : HeldTier::kHeld, 0, 0, c.stamp};
     order.value = policy.Value(held, now);
     if constexpr (AwaitedRetention<Policy>) {
-      if (awaited) order.value = policy.AwaitedValue(held);
+      if (awaited || pinned) order.value = policy.AwaitedValue(held);
     }
     if constexpr (ListedRetention<Policy>) {
-      if (!awaited) order.list = policy.List(held);
+      if (!awaited && !pinned) order.list = policy.List(held);
     }
     return order;
   }
@@ -237,6 +263,7 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
   Random random(seed);
   BasicHoldings<Its> holdings(std::move(held), {kBlockTokens});
   holdings.KeyHashes(seed);
+  holdings.BoundPins(kMostOfOne, kMostOfAll);
   Shadow<Policy> shadow{policy};
   std::vector<Running> running;
   std::map<Branch, Hashes> last;  // prompts
@@ -248,6 +275,26 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
     clock += random.Chance(0.3) ? 0 : random.LogNormal(1, 2);
     const TimePoint now = At(clock);
     CAPTURE(seed, step);
+    if (random.Chance(0.1)) {  // a pin, or one less
+      const Branch branch = any_branch();
+      const TimePoint until = random.Chance(0.2) ? kUnset : now + FromSeconds(random.LogNormal(3, 2));
+      REQUIRE(holdings.Pin({branch.first}, branch.second, until) == shadow.Pin(branch, until));
+    } else if (random.Chance(0.03)) {
+      const Branch branch = any_branch();
+      const auto its_class = static_cast<std::uint32_t>(random.Below(5));
+      holdings.Touch({branch.first}, branch.second, its_class, now);
+      if (shadow.records.contains(branch)) {
+        ++shadow.stamp;
+        shadow.records[branch].its_class = its_class;
+        for (const std::uint64_t hash : shadow.records[branch].path) {
+          shadow.chunks[hash].used = now, shadow.chunks[hash].stamp = shadow.stamp;
+        }
+      }
+    }
+    holdings.EndPins(now);
+    for (auto& [branch, r] : shadow.records) {
+      if (r.pinned_until <= now) r.pinned_until = kUnset;
+    }
     const std::uint64_t what = random.Below(100);
     if (what < 30 && running.size() < 6) {  // a turn begins
       const Branch branch = any_branch();
@@ -268,6 +315,8 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
       for (const std::uint64_t hash : First(prompt, take)) ++shadow.chunks[hash].references;
       HeldTurn turn = {{branch.first}, branch.second, static_cast<std::uint32_t>(random.Below(5)), random.Chance(0.05)};
       if (random.Chance(0.1)) turn.workflow = {};
+      turn.tenant = {branch.first % 3};
+      if (random.Chance(0.2)) turn.pinned_until = now + FromSeconds(random.LogNormal(3, 2));
       last[branch] = prompt;
       running.push_back({std::move(prompt), take, turn});
     } else if (what < 60 && !running.empty()) {  // a chunk is computed
@@ -291,7 +340,10 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
       const Branch branch = any_branch();
       const bool awaited = random.Chance(0.5);
       holdings.Await({branch.first}, branch.second, awaited);
-      if (shadow.records.contains(branch)) shadow.records[branch].awaited = awaited;
+      if (shadow.records.contains(branch) && shadow.records[branch].awaited != awaited) {
+        shadow.records[branch].awaited = awaited;
+        shadow.records[branch].pinned_until = kUnset;
+      }
     } else if (what < 89) {
       const Branch branch = any_branch();
       const auto its_class = static_cast<std::uint32_t>(random.Below(5));
@@ -353,13 +405,16 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
     const Branch branch = any_branch();
     Holding expected;
     if (const auto r = shadow.records.find(branch); r != shadow.records.end()) {
-      const auto& [path, its_class, uses, since, awaited, context] = r->second;
+      const auto& [path, its_class, uses, since, awaited, context, tenant, pinned_until, pinned] = r->second;
       const std::int32_t tokens = kBlocks * kBlockTokens;
       auto own = static_cast<std::int32_t>(path.size());
       while (own > 0 && shadow.chunks[path[static_cast<std::size_t>(own - 1)]].holders.size() == 1) --own;
       expected = {static_cast<std::int32_t>(path.size()) * tokens, own * tokens, its_class, uses, since, awaited,
-                  shadow.chunks[path.back()].references > 0};
+                  shadow.chunks[path.back()].references > 0, pinned_until != kUnset};
     }
+    std::int32_t pinned = 0;
+    for (const auto& [other, r] : shadow.records) pinned += r.pinned_until != kUnset ? r.pinned : 0;
+    REQUIRE(holdings.pinned() == pinned);
     REQUIRE(holdings.Find({branch.first}, branch.second) == expected);
   }
 }

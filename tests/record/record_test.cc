@@ -112,7 +112,12 @@ LoggedEvent SomeEvent(Random& random) {
     case 13: return KvArrived{id, {number()}};
     case 14: return KvLost{id, {number()}};
     case 15: return KvPinned{id};
-    case 16: return TurnEnded{{random.Bits()}, random.Bits(), static_cast<TurnWhy>(random.Below(5)), {random.Bits()}};
+    case 16: {
+      const auto duration = [&] { return Duration(static_cast<std::int64_t>(random.Bits())); };
+      if (random.Chance(0.3)) return TurnExpected{{random.Bits()}, random.Bits(), SomeTime(random)};
+      return TurnEnded{{random.Bits()}, random.Bits(), static_cast<TurnWhy>(random.Below(5)), {random.Bits()},
+                       duration(),      duration()};
+    }
     case 17: return WorkflowEnded{{random.Bits()}, random.Chance(0.5)};
     case 18: {
       LogRetention e{
@@ -464,7 +469,14 @@ std::string RecordTurns(std::uint64_t seed, const AnyRetention& retention, const
         break;
       }
       case 3:
-        scheduler->On(TurnEnded{workflow, branch, static_cast<TurnWhy>(random.Below(5)), {random.Below(3)}}, now);
+        if (random.Chance(0.2)) scheduler->On(TurnExpected{workflow, branch, now + FromSeconds(random.Uniform())}, now);
+        scheduler->On(TurnEnded{.workflow = workflow,
+                                .branch = branch,
+                                .why = static_cast<TurnWhy>(random.Below(5)),
+                                .tool = {random.Below(3)},
+                                .expected = FromSeconds(random.Chance(0.3) ? random.Uniform() : 0),
+                                .pin = FromSeconds(random.Chance(0.3) ? random.Uniform() : 0)},
+                      now);
         break;
       case 4:
         if (random.Chance(0.3)) scheduler->On(WorkflowEnded{workflow}, now);

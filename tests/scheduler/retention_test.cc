@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -297,6 +298,165 @@ TEST_CASE("while what the door lets in does not fit beside what runs, nobody els
 }
 
 // Random turns, ends, losses and cancellations under every gate: counts hold, everybody is served in the end.
+namespace {
+
+// A host that says what it wishes of turns that have ended.
+struct Wishes : Agents {
+  using Agents::Agents;
+
+  Request TurnOf(std::uint64_t id, std::uint64_t workflow, std::int32_t blocks, std::uint64_t tenant) {
+    Request r = Turn(id, workflow, blocks);
+    r.tenant = {tenant};
+    return r;
+  }
+  void Pin(std::uint64_t workflow, Duration pin) { On(TurnEnded{.workflow = {workflow}, .pin = pin}); }
+  std::int32_t Has(std::uint64_t workflow) { return scheduler.ExplainHeld({workflow}).tokens.value / kBlock; }
+};
+
+}  // namespace
+
+TEST_CASE("what is pinned goes after all that is not, until its time, or until the host says otherwise") {
+  using std::chrono::seconds;
+  Wishes host(100);
+  host.Run(host.TurnOf(1, 7, 10, 1));
+  host.Pin(7, seconds(60));
+  host.now += 1'000;
+  host.Run(host.TurnOf(2, 8, 30, 2)), host.Run(host.TurnOf(3, 9, 30, 3));
+  CHECK(host.scheduler.ExplainHeld({7}).pinned_until == Ms(host.now - 1'000) + seconds(60));
+  CHECK(host.scheduler.ExplainHeld({8}).pinned_until == kUnset);
+  host.Run(host.TurnOf(4, 10, 60, 4));  // 40 of others'
+  CHECK(host.Has(7) == 10);
+  CHECK(host.Has(8) == 0);
+  CHECK(host.scheduler.stats().pins_broken == 0);
+
+  host.now += 60'000;
+  host.Run(host.TurnOf(5, 11, 30, 5));  // the pin has ended, and the oldest goes first
+  CHECK(host.Has(7) == 0);
+  CHECK(host.scheduler.ExplainHeld({7}).pinned_until == kUnset);
+
+  host.Run(host.TurnOf(6, 12, 5, 1));
+  host.Pin(12, seconds(60)), host.Pin(12, {});  // the newest holds
+  CHECK(host.scheduler.ExplainHeld({12}).pinned_until == kUnset);
+  host.Pin(12, seconds(60));
+  host.Ended(12, TurnWhy::kUser);
+  CHECK(host.scheduler.ExplainHeld({12}).pinned_until == kUnset);
+  CHECK(host.scheduler.stats().faults() == 0);
+}
+
+TEST_CASE("a pin that is told of while the turn's last step is in flight holds what it leaves") {
+  Wishes host(100);
+  host.Arrive(host.TurnOf(1, 7, 10, 1));
+  const StepPlan& plan = host.Plan();
+  host.Pin(7, std::chrono::seconds(60));
+  CHECK(host.scheduler.ExplainHeld({7}).pinned_until == kUnset);
+  host.Commit(plan, {1});
+  CHECK(host.scheduler.ExplainHeld({7}).pinned_until != kUnset);
+  // Its next turn needs no pin.
+  host.Arrive(host.TurnOf(2, 7, 11, 1));
+  CHECK(host.scheduler.ExplainHeld({7}).pinned_until == kUnset);
+  CHECK(host.scheduler.ExplainHeld({7}).awaited);
+}
+
+TEST_CASE("pins are wishes: where nothing else could go they break, and nobody waits for them") {
+  Wishes host(100, HoldValue{}, Price{});
+  host.Run(host.TurnOf(1, 7, 10, 1));
+  host.Pin(7, std::chrono::hours(1'000'000));
+  CHECK(host.Run(host.TurnOf(2, 8, 95, 2)) == 0);
+  CHECK(host.Has(7) < 10);
+  CHECK(host.scheduler.stats().pins_broken > 0);
+  // Longer than time goes.
+  host.Run(host.TurnOf(3, 9, 5, 3));
+  host.Pin(9, Duration::max());
+  CHECK(host.scheduler.ExplainHeld({9}).pinned_until == kNever);
+}
+
+TEST_CASE("a tenant pins no more than its share, however it asks, and all of them no more than half the cache") {
+  using std::chrono::hours;
+  Wishes host(200);  // 20 blocks a tenant
+  std::uint64_t id = 0;
+  for (std::uint64_t workflow = 1; workflow <= 5; ++workflow) {
+    host.Run(host.TurnOf(++id, workflow, 8, 1));
+    host.Pin(workflow, hours(1));
+  }
+  CHECK(host.scheduler.stats().pins_refused == 3);
+  host.Pin(1, hours(2));  // anew: the first one counts no longer
+  CHECK(host.scheduler.stats().pins_refused == 3);
+  host.Pin(3, hours(1));
+  CHECK(host.scheduler.stats().pins_refused == 4);
+  host.On(WorkflowEnded{{1}});
+  host.Pin(3, hours(1));
+  CHECK(host.scheduler.ExplainHeld({3}).pinned_until != kUnset);
+  for (std::uint64_t tenant = 2; tenant <= 6; ++tenant) {
+    host.Run(host.TurnOf(++id, 100 + tenant, 19, tenant));
+    host.Pin(100 + tenant, hours(1));
+  }
+  // 16 + 4 * 19 of 100; the fifth would be more than that
+  CHECK(host.scheduler.stats().pins_refused == 5);
+  CHECK(host.scheduler.ExplainHeld({105}).pinned_until != kUnset);
+  CHECK(host.scheduler.ExplainHeld({106}).pinned_until == kUnset);
+}
+
+TEST_CASE("a time that is told is a class of its own, whose gaps are learnt as they come true") {
+  Agents host(100, HoldValue{});
+  std::uint64_t id = 0;
+  // Told 2 s, 20 s it is.
+  for (int i = 0; i < 300; ++i) {
+    host.Run(Turn(++id, 7, 2));
+    host.On(TurnEnded{.workflow = {7}, .why = TurnWhy::kTool, .expected = std::chrono::seconds(2)});
+    host.now += 20'000;
+  }
+  const std::uint32_t its_class = ReturnClass::Expected(2);
+  CHECK(host.scheduler.ExplainHeld({7}).its_class == its_class);
+  const ReturnTimes& times = *host.scheduler.return_times();
+  CHECK(times.counts(its_class).ended[ReturnCurve::BinOf(20)] >= 290);
+  CHECK(times.Survival(its_class, 15) > 0.8);
+  CHECK(times.Survival(its_class, 26) < 0.2);
+  CHECK(times.counts(ReturnClass::kTool).ended[ReturnCurve::BinOf(20)] == 0);
+  static_assert(ReturnClass::kFirstExpected + 8 == ReturnClass::kFirstTool);
+  CHECK(ReturnClass::Expected(0.5) == ReturnClass::kFirstExpected);
+  CHECK(ReturnClass::Expected(-1) == ReturnClass::kFirstExpected);
+  CHECK(ReturnClass::Expected(1.5) == ReturnClass::kFirstExpected + 1);
+  CHECK(ReturnClass::Expected(1e300) == ReturnClass::kFirstTool - 1);
+}
+
+TEST_CASE("a turn that is expected makes what is held as good as just used, and by when it comes") {
+  Agents host(60);
+  host.Run(Turn(1, 7, 20)), host.now += 1'000;
+  host.Run(Turn(2, 8, 20)), host.now += 1'000;
+  host.On(TurnExpected{{7}, 0, Ms(host.now + 3'000)});
+  CHECK(host.scheduler.ExplainHeld({7}).its_class == ReturnClass::Expected(3));
+  host.Run(Turn(3, 9, 40));
+  CHECK(host.scheduler.ExplainHeld({7}).tokens == Tokens{20 * kBlock});
+  CHECK(host.scheduler.ExplainHeld({8}).tokens == Tokens{0});
+  // Of the first gap only its beginning was seen.
+  const ReturnCounts& unknown = host.scheduler.return_times()->counts(ReturnClass::kUnknown);
+  CHECK(unknown.lost[ReturnCurve::BinOf(2)] == 1);
+  // What is not away is not expected, and nobody is nobody.
+  host.On(TurnExpected{{55}, 0, Ms(host.now)});
+  CHECK(host.scheduler.stats().events_out_of_place == 0);
+  host.On(TurnExpected{{}, 0, Ms(host.now)});
+  CHECK(host.scheduler.stats().events_out_of_place == 1);
+}
+
+TEST_CASE("prefixes of different salts never meet, and what is dropped is named by hash and salt") {
+  Agents host(100);
+  Request mine = Turn(1, 7, 20), same = Turn(2, 7, 20), other = Turn(3, 7, 20), none = Turn(4, 7, 20);
+  mine.salt = same.salt = 1, other.salt = 2;
+  CHECK(host.Run(mine) == 0);
+  CHECK(host.Run(other) == 0);
+  CHECK(host.Run(none) == 0);
+  CHECK(host.Run(same) == 19 * kBlock);  // the last token is always computed
+  CHECK(host.scheduler.kv().cached == Blocks{60});
+  host.Arrive(Turn(5, 8, 100));
+  std::set<std::uint64_t> dropped, expected;
+  for (const DroppedPrefix& one : host.Plan().dropped) dropped.insert(one.hash);
+  for (const std::uint64_t hash : mine.prefix.hashes) {
+    for (const std::uint64_t salt : {0u, 1u, 2u}) expected.insert(SaltedHash(hash, salt));
+  }
+  CHECK(expected.size() == 60);
+  CHECK(dropped == expected);
+}
+
 TEST_CASE("what a workflow holds is explained: since when, its worth, the price, and who would go first") {
   Agents host(100, HoldValue{});
   host.Run(Turn(1, 7, 20));

@@ -1197,6 +1197,32 @@ TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for
   CHECK(host.Step() == "2:17 3:1");  // all but the last token of 3's prompt was cached
 }
 
+TEST_CASE("host-owned KV: once told of turns, plans bear hints for the host's cache; else none, and the same plans") {
+  for (const bool tells : {false, true}) {
+    CAPTURE(tells);
+    Oracle oracle;
+    SchedulerOptions options;
+    options.kv = KvMode::kOracle;
+    Host<Fcfs> host(options, {}, {}, &oracle);
+    if (tells) host.On(TurnEnded{{9}, 0, TurnWhy::kTool});
+    Request turn = Prompt(1, 32);
+    turn.workflow = {7}, turn.branch = 2;
+    host.Arrive(turn);
+    CHECK(host.Step({1}) == "1:32");
+    const StepPlan& after = host.Plan();
+    REQUIRE(after.hints.size() == (tells ? 1 : 0));
+    if (!tells) continue;
+    CHECK(after.hints[0] == CacheHint{.workflow = {7}, .branch = 2, .priority = 35, .tokens = {33}});
+    host.On(TurnEnded{{7}, 2, TurnWhy::kUser});
+    host.On(TurnExpected{{7}, 2, Ms(host.now + 2000)});
+    host.On(WorkflowEnded{{7}});
+    std::vector<CacheAction> actions;
+    for (const CacheHint& hint : host.Plan().hints) actions.push_back(hint.action);
+    CHECK(actions == std::vector{CacheAction::kHold, CacheAction::kFetch, CacheAction::kDrop});
+    CHECK(host.Plan().hints.empty());
+  }
+}
+
 TEST_CASE("where a row gave way to one that has to wait all the same, others get its share of the step") {
   Oracle oracle;
   SchedulerOptions options;

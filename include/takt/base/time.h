@@ -26,6 +26,13 @@ inline constexpr TimePoint kUnset = TimePoint::min();  // "not told": the event'
 constexpr double ToSeconds(Duration d) { return Rounded(static_cast<double>(d.count()) * 1e-9); }
 constexpr double ToSeconds(TimePoint t) { return ToSeconds(t.time_since_epoch()); }
 
+// Saturates.
+constexpr TimePoint After(TimePoint at, Duration by) {
+  std::int64_t ns = 0;
+  const bool beyond = __builtin_add_overflow(at.time_since_epoch().count(), by.count(), &ns);
+  return beyond ? (by < Duration::zero() ? kUnset : kNever) : TimePoint(Duration(ns));
+}
+
 // Rounded to whole nanoseconds, half away from zero; saturates, and NaN becomes zero.
 constexpr Duration FromSeconds(double seconds) {
   const double ns = Rounded(seconds * 1e9);

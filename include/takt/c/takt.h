@@ -201,7 +201,11 @@ typedef struct takt_request {
   size_t n_scores;
   uint64_t session;  // whose turn it is, where the host knows it
   uint64_t branch;  // of its workflow: contexts of one that grow apart, such as a sub-agent's
+  uint64_t salt;  // prefixes of requests with different salts never meet; 0: none. TAKT_KV_MODE_LEDGER alone
 } takt_request;
+
+// What takt_plan.dropped says of a hash with a salt.
+TAKT_API uint64_t takt_salted_hash(uint64_t hash, uint64_t salt) TAKT_NOEXCEPT;
 
 TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;
 
@@ -324,6 +328,7 @@ enum {  // takt_event.type. 11, 12 and 17 (a context that was cut) are kept
   TAKT_EVENT_KV_LOST = 15,
   TAKT_EVENT_KV_PINNED = 16,
   TAKT_EVENT_TURN_ENDED = 18,
+  TAKT_EVENT_TURN_EXPECTED = 19,
   // of routers
   TAKT_EVENT_REQUEST_STARTED = 64,
   TAKT_EVENT_REQUEST_SERVED = 65,
@@ -397,7 +402,14 @@ typedef struct takt_event {
       uint32_t why;  // TAKT_TURN_...
       uint32_t reserved;
       uint64_t tool;  // of TAKT_TURN_TOOL; 0: not told which
+      int64_t expected;  // from the turn's end to the next request; 0: not known
+      int64_t pin;  // so long from now on it goes after all that is not pinned, within pin_share; 0: no pin
     } turn_ended;
+    struct {  // of a branch that is away; what it holds counts as used just now
+      uint64_t workflow;
+      uint64_t branch;
+      int64_t when;  // its next request is expected
+    } turn_expected;
     struct {
       uint64_t move;
       uint32_t failed;  // 1: the copy was lost, and the KV must be computed again
@@ -547,6 +559,24 @@ typedef struct takt_dropped_prefix {
   uint32_t reserved;
 } takt_dropped_prefix;
 
+enum {  // takt_cache_hint.action
+  TAKT_CACHE_HOLD = 0,  // worth so much, and until then
+  TAKT_CACHE_DROP = 1,  // nothing comes after it
+  TAKT_CACHE_FETCH = 2  // its next turn is expected by then
+};
+
+// What a workflow's branch has left in the host's own cache. The newest of a branch holds.
+typedef struct takt_cache_hint {
+  uint64_t workflow;
+  uint64_t branch;
+  uint8_t action;
+  uint8_t priority;  // 15 to 55; below 35 it is worth less than what would go for it
+  uint8_t reserved[6];
+  int64_t until;  // TAKT_CACHE_HOLD: from here on it is worth less than what it keeps out; TAKT_CACHE_FETCH: the time
+  int32_t tokens;  // of the branch's context, as far as is known
+  uint32_t reserved_too;
+} takt_cache_hint;
+
 enum {  // takt_plan.idle: why a plan runs nothing
   TAKT_IDLE_BUSY = 0,  // it does run something
   TAKT_IDLE_NO_REQUESTS = 1,
@@ -584,6 +614,8 @@ typedef struct takt_plan {
   uint32_t reserved;
   const takt_dropped_prefix* dropped;
   size_t n_dropped;
+  const takt_cache_hint* hints;  // for a host that keeps its cache by itself (TAKT_KV_MODE_ORACLE), once told of turns
+  size_t n_hints;
 } takt_plan;
 
 // ---- the scheduler --------------------------------------------------------------------------------------------------
@@ -684,6 +716,7 @@ typedef struct takt_scheduler_options {
   uint32_t reserved;
   const takt_kv_oracle* oracle;  // TAKT_KV_MODE_ORACLE: who counts; it is copied. NULL for the other modes
   const takt_key* key;  // of the host's own; it is copied. NULL: none
+  double pin_share;  // of the cache, that one tenant's workflows may have pinned
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
@@ -725,6 +758,10 @@ TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const 
 // number that cannot be meant; another kv than TAKT_KV_MODE_LEDGER, or no prefix_cache. TAKT_E_NOMEM: as before.
 TAKT_API takt_status takt_scheduler_set_retention(takt_scheduler* scheduler, const char* retention, const char* gate,
                                                   double alpha_ms, double beta_ns, takt_error* error) TAKT_NOEXCEPT;
+// Of TAKT_KV_MODE_ORACLE: plans bear hints for the host's own cache from here on, for a prefill of this pace; 0 and 0:
+// the default's. Never called, they do from the first event that tells of turns on.
+TAKT_API takt_status takt_scheduler_set_hints(takt_scheduler* scheduler, double alpha_ms, double beta_ns,
+                                              takt_error* error) TAKT_NOEXCEPT;
 // TAKT_E_INVALID: a number that cannot be meant, or an agent twice.
 TAKT_API takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* epoch,
                                           int64_t now) TAKT_NOEXCEPT;
@@ -797,7 +834,7 @@ TAKT_API takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uin
 // What a branch of a workflow has in the prefix cache between its turns, and what would become of it.
 typedef struct takt_held {
   uint32_t struct_size;
-  uint32_t its_class;  // what its last turn has ended with: 0 unknown, 1 a tool, 2 a user, 3 children, 3 + n the tool n
+  uint32_t its_class;  // 0: its last turn ended with nothing known, 1 a tool, 2 a user, 3 children, 4 to 11 a time told, 11 + n the tool n
   int32_t tokens;  // from the start of its context on; 0: it holds nothing
   int32_t own;  // of these, the last ones, which are in no other workflow's context
   int32_t turns;  // that have ended
@@ -809,6 +846,7 @@ typedef struct takt_held {
   double price;  // the same of the block that would go next; 0: a dead one, or none could go
   uint64_t next;  // the workflow whose block would go next; 0: nobody's alone
   uint64_t next_branch;
+  int64_t pinned_until;  // its blocks go after all that is not pinned; TAKT_UNSET: no pin
 } takt_held;
 // O(what could go).
 TAKT_API takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t workflow, uint64_t branch,

@@ -29,7 +29,7 @@ struct GateAsk {
   std::int32_t total = 0;  // blocks of the cache
   double hits = 1;   // of the tokens of late prompts, the share that was cached
   double state = 0;  // what the gate's Told has answered last; 0: not told yet
-  bool stuck = false;  // nothing runs: somebody must go first, and blocks that a waiting turn will use count nothing
+  bool stuck = false;  // nothing runs: somebody must go first, and blocks of kPinned and kAwaited count nothing
   TimePoint now = {};
 };
 
@@ -48,7 +48,7 @@ class HeldOrder {
   virtual void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const = 0;
 };
 
-// Whether anything would be taken that is somebody else's, who is away.
+// Whether anything would be taken that is somebody else's, who is away, and has not pinned it.
 inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
   bool takes = false;
   held.Walk(ask.lack, [&](const HeldVictim& victim) {
@@ -62,8 +62,8 @@ inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
 // infinity is not as things are. What lacks more, needs more, has waited no longer and holds
 // nothing itself must not be let in sooner. It is
 // asked where something would be taken from others, and again as things change, at least twice a second. Where nothing
-// runs and nothing but blocks that waiting turns will use would be taken, it must let in: else none would ever go
-// first.
+// runs and nothing but blocks that are pinned, or that waiting turns will use, would be taken, it must let in: else none
+// would ever go first.
 template <class G>
 concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& held) {
   { g.LetsInAfter(ask, held) } -> std::same_as<double>;

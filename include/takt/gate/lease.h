@@ -20,8 +20,10 @@ struct Lease {
     bool broken = false;
     held.Walk(ask.lack, [&](const HeldVictim& victim) {
       if (IsOwn(ask, victim.held)) return true;
+      const bool kept = victim.tier >= HeldTier::kPinned;
       const bool leased = victim.held.workflow && ToSeconds(ask.now - victim.held.since) < seconds;
-      broken = leased && victim.tier != HeldTier::kDead && !(ask.stuck && victim.tier == HeldTier::kAwaited);
+      const bool pinned = victim.tier == HeldTier::kPinned;
+      broken = (leased || pinned) && victim.tier != HeldTier::kDead && !(ask.stuck && kept);
       return !broken;
     });
     return broken ? kNotNow : 0;

@@ -22,7 +22,7 @@ namespace takt {
 // Values are those of HoldValue, whatever the victims' order is by. Blocks whose turn waits here go last. That has
 // waited for w seconds so far, and is taken to wait for as long again: their G is 1/w, at most 1/s. At once they would
 // be worth their whole cost, and where all that is held is waited for, which is so in any crowd, no turn would ever
-// come to the few blocks that it lacks.
+// come to the few blocks that it lacks. What is pinned is worth its whole cost all the time.
 //
 // `share` and `after_s` bound the wait (GateDoor).
 struct Price {
@@ -39,8 +39,8 @@ struct Price {
     const double n = static_cast<double>(std::max<std::int64_t>(ask.delayed, 1));
     double loss = 0;
     held.Walk(ask.lack, [&](const HeldVictim& victim) {
-      const bool waits = victim.tier == HeldTier::kAwaited;
-      if (!IsOwn(ask, victim.held) && !(waits && ask.stuck)) loss += ValueOf(victim, ask.now);
+      const bool kept = victim.tier >= HeldTier::kPinned;
+      if (!IsOwn(ask, victim.held) && !(kept && ask.stuck)) loss += ValueOf(victim, ask.now);
       return true;
     });
     if (!(loss > 0 && loss * n >= right)) return 0;  // what costs nobody anything needs no worth
@@ -70,8 +70,8 @@ struct Price {
     if (victim.tier == HeldTier::kDead) return 0;
     Held first = victim.held;
     first.tokens -= (victim.blocks - 1) * first.block_tokens;
-    const bool waits = victim.tier == HeldTier::kAwaited;
-    const double waited_s = waits && victim.held.awaited != kNever ? ToSeconds(now - victim.held.awaited) : 0;
+    const bool waits = victim.tier >= HeldTier::kPinned;
+    const double waited_s = victim.tier == HeldTier::kAwaited && victim.held.awaited != kNever ? ToSeconds(now - victim.held.awaited) : 0;
     const auto of = [&](const Held& held) {
       return waits ? Rounded(value.AwaitedValue(held) / std::max(waited_s, 1.0)) : value.Value(held, now);
     };

@@ -15,6 +15,7 @@
 #include "takt/base/age_list.h"
 #include "takt/base/random.h"
 #include "takt/base/slot_table.h"
+#include "takt/base/time_heap.h"
 #include "takt/config.h"
 #include "takt/model/held.h"
 #include "takt/model/step.h"
@@ -27,6 +28,8 @@ struct HeldTurn {
   std::uint64_t branch = 0;  // of the workflow: its main line, its sub-agents
   std::uint32_t its_class = 0;
   bool over = false;  // nothing comes after it: it holds nothing
+  TenantId tenant = {};
+  TimePoint pinned_until = kUnset;  // unset: no pin
 };
 
 namespace internal {
@@ -47,6 +50,9 @@ struct PrefixHit {
 // stay as long as one of these has blocks behind them here, and then go by the age of their last use by anyone, as of
 // an unknown class.
 //
+// What a host has pinned goes after all that it has not, the longest unused first. A tenant's pins are bounded, and so
+// are those of all; more are refused.
+//
 // Victims: a list per class and power of two of the cost (RetentionPolicy), ordered by the turn that used them last; an
 // eviction compares the heads. Nothing is allocated but where there is more than ever before.
 //
@@ -60,7 +66,8 @@ class BasicHoldings {
       : policy_(std::move(policy)), block_tokens_(std::max(block_tokens.value, 1)) {}
 
   void KeyHashes(std::uint64_t seed) {
-    chunks_.KeyHashes(seed), holdings_.KeyHashes(Mix64(seed)), flows_.KeyHashes(Mix64(seed + 1));
+    chunks_.KeyHashes(seed), holdings_.KeyHashes(Mix64(seed)), flows_.KeyHashes(Mix64(seed + 1)),
+        pinning_.KeyHashes(Mix64(seed + 3));
     key_ = Mix64(seed + 2);
   }
 
@@ -73,14 +80,18 @@ class BasicHoldings {
     spare_.reserve(nodes_.capacity());
     taken_.reserve(nodes_.capacity() * kMostParts);
   }
-  void MakeRoomToHold(std::size_t n) { Grow(holdings_, n), Grow(flows_, n); }
+  void MakeRoomToHold(std::size_t n) {
+    Grow(holdings_, n), Grow(flows_, n);
+    pins_.Reserve(holdings_.capacity());
+    if (pinning_.capacity() < holdings_.capacity()) pinning_.Reserve(holdings_.capacity());
+  }
 
   const Policy& policy() const { return policy_; }
   // Another order from here on: all that could go is listed anew.
   void SetPolicy(Policy policy) {
     policy_ = std::move(policy);
     stack_.clear();
-    for (std::size_t i = 1; i < kAwaitedLine; ++i) {
+    for (std::size_t i = 1; i < kPinnedLine; ++i) {
       for (Slot n = lines_[i].oldest; n != kNoSlot; n = nodes_[n].age.newer) stack_.push_back(n);
     }
     for (const Slot n : stack_) Unlist(n);
@@ -209,10 +220,54 @@ class BasicHoldings {
   void Await(WorkflowId workflow, std::uint64_t branch, bool awaited, TimePoint now = {}) {
     const Slot h = FindHolding(workflow, branch);
     if (h == kNoSlot || holdings_[h].awaited == awaited) return;
+    Unpin(h);
     holdings_[h].awaited = awaited;
     holdings_[h].awaited_since = now;
     for (Slot n = holdings_[h].tip; n != kNoSlot; n = nodes_[n].parent) nodes_[n].awaited += awaited ? 1 : -1;
     Relist(holdings_[h].tip);
+  }
+
+  // As if a turn had used now what the branch holds, which ended with this class. A branch that is awaited stays so.
+  void Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class, TimePoint now) {
+    const Slot h = FindHolding(workflow, branch);
+    if (h == kNoSlot) return;
+    holdings_[h].its_class = its_class;
+    ++stamp_;
+    const Slot tip = holdings_[h].tip;
+    for (Slot n = tip; n != kNoSlot; n = nodes_[n].parent) nodes_[n].used = now, nodes_[n].stamp = stamp_;
+    Unlist(tip);
+    Relist(tip);
+  }
+
+  // --- Pins. ---
+
+  // Blocks that one tenant may have pinned, and all of them together.
+  void BoundPins(std::int32_t of_one, std::int32_t of_all) { most_of_one_ = of_one, most_of_all_ = of_all; }
+
+  // Until then, in place of what was said before; unset: no longer. Nothing, where it holds nothing or is awaited.
+  // False: more than its tenant may pin.
+  bool Pin(WorkflowId workflow, std::uint64_t branch, TimePoint until) {
+    const Slot h = FindHolding(workflow, branch);
+    return h == kNoSlot || Pin(h, until);
+  }
+
+  // Those end whose time has come.
+  void EndPins(TimePoint now) {
+    while (pins_.next() <= now) {
+      const Slot h = pins_.Top();
+      Unpin(h);
+      Relist(holdings_[h].tip);
+    }
+  }
+
+  TimePoint next_pin_end() const { return pins_.next(); }
+  std::size_t pins() const { return pins_.size(); }
+  std::int32_t pinned() const { return pinned_; }  // blocks, as many as there were when they were pinned
+  std::uint64_t pins_broken() const { return pins_broken_; }  // times that pinned blocks went
+  std::uint64_t pins_refused() const { return pins_refused_; }
+  TimePoint PinnedUntil(WorkflowId workflow, std::uint64_t branch) const {
+    const Slot h = FindHolding(workflow, branch);
+    return h == kNoSlot ? kUnset : holdings_[h].pinned_until;
   }
 
   // Nothing comes after the branch's last turn, or the workflow's: what it alone holds is dead.
@@ -235,7 +290,8 @@ class BasicHoldings {
                        r.uses,
                        r.since,
                        r.awaited,
-                       nodes_[r.tip].references > 0};
+                       nodes_[r.tip].references > 0,
+                       r.pinned_until != kUnset};
     Slot n = r.tip;
     holding.own_from = holding.tokens;
     for (; n != kNoSlot && nodes_[n].holders == 1; n = nodes_[n].parent) {
@@ -270,7 +326,7 @@ class BasicHoldings {
       if (r.tip == kNoSlot) continue;
       tell(r.workflow, r.branch,
            Holding{TokensOf(nodes_[r.tip], nodes_[r.tip].end), 0, r.its_class, r.uses, r.since, r.awaited,
-                   nodes_[r.tip].references > 0});
+                   nodes_[r.tip].references > 0, r.pinned_until != kUnset});
     }
   }
 
@@ -363,6 +419,7 @@ class BasicHoldings {
     std::int32_t references = 0;  // requests that go through it or end with it
     std::int32_t holders = 0;  // holdings, likewise
     std::int32_t awaited = 0;  // of these, whose next turn waits
+    std::int32_t pinned = 0;  // of these, that are pinned
     std::uint32_t holder = 0;  // the exclusive or of their slots: where there is one, its slot
     bool loose = false;  // a request without a workflow has left it behind
     bool spoiled = false;
@@ -386,13 +443,20 @@ class BasicHoldings {
     TimePoint since = {};
     bool awaited = false;
     TimePoint awaited_since = {};
+    TimePoint pinned_until = kUnset;
+    TenantId tenant = {};
+    std::int32_t pinned_blocks = 0;  // as many as it had when it was pinned
     AgeLink tips = {}, branches = {};  // of its tip, of its workflow
   };
   struct Flow {
     Slot branch = kNoSlot;
   };
+  // A tenant's pins.
+  struct Pinning {
+    std::int32_t pins = 0, blocks = 0;
+  };
 
-  // Nodes in the order in which they were used last: dead ones, the policy's lists, awaited ones.
+  // Nodes in the order in which they were used last: dead ones, the policy's lists, pinned ones, awaited ones.
   struct Line {
     Slot oldest = kNoSlot, newest = kNoSlot;
   };
@@ -401,7 +465,8 @@ class BasicHoldings {
     if constexpr (ListedRetention<P>) return P::kLists;
     return 1;
   }
-  static constexpr std::size_t kLists = ListsOf<Policy>(), kAwaitedLine = kLists + 1, kLines = kLists + 2;
+  static constexpr std::size_t kLists = ListsOf<Policy>(), kPinnedLine = kLists + 1, kAwaitedLine = kLists + 2,
+                               kLines = kLists + 3;
   using LineSet = std::array<std::uint64_t, (kLines + 63) / 64>;
 
   // What a walk has left of a node.
@@ -569,6 +634,7 @@ class BasicHoldings {
     end = std::max(end, node.first);
     idle_ -= (node.end - end) * node.blocks;
     awaited_lost_ += node.awaited > 0 ? 1u : 0u;
+    pins_broken_ += node.pinned > 0 ? 1u : 0u;
     Slot ahead = node.last;  // what is looked up some chunks later, or by the next call, is fetched meanwhile
     const auto fetch = [&] {
       if (ahead == kNoSlot) return;
@@ -623,6 +689,7 @@ class BasicHoldings {
     for (Slot n = record.tip; n != kNoSlot; n = nodes_[n].parent) {
       nodes_[n].holders += times;
       nodes_[n].awaited += record.awaited ? times : 0;
+      nodes_[n].pinned += record.pinned_until != kUnset ? times : 0;
       nodes_[n].holder ^= h;
     }
   }
@@ -642,6 +709,7 @@ class BasicHoldings {
       if (f == kNoSlot) f = flows_.Insert(turn.workflow, {});
       Link<&Record::branches>(holdings_, flows_[f].branch, h);
     }
+    Unpin(h);
     Record& record = holdings_[h];
     const Slot before = record.tip;
     CountPath(h, -1);
@@ -649,15 +717,50 @@ class BasicHoldings {
     record.tip = tip;
     record.awaited = false;
     record.its_class = turn.its_class;
+    record.tenant = turn.tenant;
     record.tokens = TokensOf(nodes_[tip], nodes_[tip].end);
     record.since = now;
     ++record.uses;
     CountPath(h, 1);
     Link<&Record::tips>(holdings_, nodes_[tip].tips, h);
     if (before != kNoSlot && before != tip) Relist(before);
+    if (turn.pinned_until > now) Pin(h, turn.pinned_until);
+  }
+
+  bool Pin(Slot h, TimePoint until) {
+    Unpin(h);
+    Record& record = holdings_[h];
+    if (until == kUnset || record.awaited) return Relist(record.tip), true;
+    const Node& tip = nodes_[record.tip];
+    const std::int32_t blocks = tip.end * tip.blocks;
+    const Slot known = pinning_.Find(record.tenant);
+    const std::int32_t has = known == kNoSlot ? 0 : pinning_[known].blocks;
+    if (blocks > most_of_one_ - has || blocks > most_of_all_ - pinned_) {
+      ++pins_refused_;
+      return Relist(record.tip), false;
+    }
+    Pinning& of = pinning_[known != kNoSlot ? known : pinning_.Insert(record.tenant, {})];
+    ++of.pins, of.blocks += blocks, pinned_ += blocks;
+    record.pinned_until = until, record.pinned_blocks = blocks;
+    pins_.Push(h, until, {}, {h});
+    for (Slot n = record.tip; n != kNoSlot; n = nodes_[n].parent) ++nodes_[n].pinned;
+    return Relist(record.tip), true;
+  }
+
+  // Its blocks are listed anew by the caller.
+  void Unpin(Slot h) {
+    Record& record = holdings_[h];
+    if (record.pinned_until == kUnset) return;
+    for (Slot n = record.tip; n != kNoSlot; n = nodes_[n].parent) --nodes_[n].pinned;
+    pins_.Erase(h);
+    const Slot of = pinning_.Find(record.tenant);
+    pinned_ -= record.pinned_blocks, pinning_[of].blocks -= record.pinned_blocks;
+    if (--pinning_[of].pins == 0) pinning_.Erase(of, record.tenant);
+    record.pinned_until = kUnset;
   }
 
   void EndHolding(Slot h) {
+    Unpin(h);
     const Slot tip = holdings_[h].tip;
     CountPath(h, -1);
     Unlink<&Record::tips>(holdings_, nodes_[tip].tips, h);
@@ -667,6 +770,7 @@ class BasicHoldings {
 
   // It has no blocks any more.
   void Forget(Slot h) {
+    Unpin(h);
     const Record record = holdings_[h];
     const Slot f = flows_.Find(record.workflow);
     Unlink<&Record::branches>(holdings_, flows_[f].branch, h);
@@ -696,11 +800,13 @@ class BasicHoldings {
   }
   static HeldTier TierOf(const Node& node) {
     if (node.awaited > 0) return HeldTier::kAwaited;
+    if (node.pinned > 0) return HeldTier::kPinned;
     return node.holders > 0 || node.loose ? HeldTier::kHeld : HeldTier::kDead;
   }
   std::size_t LineOf(const Node& node, std::int32_t end) const {
     const HeldTier tier = TierOf(node);
-    if (tier != HeldTier::kHeld) return tier == HeldTier::kDead ? 0 : kAwaitedLine;
+    if (tier == HeldTier::kDead) return 0;
+    if (tier != HeldTier::kHeld) return tier == HeldTier::kPinned ? kPinnedLine : kAwaitedLine;
     if constexpr (ListedRetention<Policy>) {
       if (Listed()) return 1 + std::min(policy_.List(HeldOf(node, end)), kLists - 1);
     }
@@ -710,7 +816,7 @@ class BasicHoldings {
     const HeldTier tier = TierOf(node);
     if (tier == HeldTier::kDead) return 0;
     if constexpr (AwaitedRetention<Policy>) {
-      if (tier == HeldTier::kAwaited && Awaits()) return policy_.AwaitedValue(HeldOf(node, end));
+      if (tier >= HeldTier::kPinned && Awaits()) return policy_.AwaitedValue(HeldOf(node, end));
     }
     return policy_.Value(HeldOf(node, end), now_);
   }
@@ -824,18 +930,19 @@ class BasicHoldings {
     if (Has(shown_, 0)) return 0;
     std::size_t best = kNone;
     ForEach(shown_, [&](std::size_t i) {
-      if (i == kAwaitedLine) return;
+      if (i >= kPinnedLine) return;
       if (best != kNone && heads_[i].value > heads_[best].value) return;
       if (best != kNone && heads_[i].value == heads_[best].value && StampOf(best) <= StampOf(i)) return;
       best = i;
     });
-    return best == kNone && Has(shown_, kAwaitedLine) ? kAwaitedLine : best;
+    if (best != kNone) return best;
+    return Has(shown_, kPinnedLine) ? kPinnedLine : Has(shown_, kAwaitedLine) ? kAwaitedLine : kNone;
   }
   std::uint64_t StampOf(std::size_t line) const { return nodes_[heads_[line].part.node].stamp; }
 
   // How much of a node is left where its tail would leave the line.
   std::int32_t EndInLine(const Node& node, std::int32_t end, std::size_t line) const {
-    if (!Listed() || line == 0 || line == kAwaitedLine || LineOf(node, node.first + 1) == line) return node.first;
+    if (!Listed() || line == 0 || line >= kPinnedLine || LineOf(node, node.first + 1) == line) return node.first;
     std::int32_t out = node.first + 1;  // an end that is not in the line; `end` is
     while (end - out > 1) {
       const std::int32_t middle = out + (end - out) / 2;
@@ -881,6 +988,10 @@ class BasicHoldings {
   SlotTable<Node> nodes_;
   IdTable<std::uint64_t, Record> holdings_;
   IdTable<WorkflowId, Flow> flows_;
+  IdTable<TenantId, Pinning> pinning_;  // tenants that have pinned anything
+  TimeHeap pins_;  // slots of holdings_, by the end of the pin
+  std::int32_t most_of_one_ = 0, most_of_all_ = 0, pinned_ = 0;
+  std::uint64_t pins_broken_ = 0, pins_refused_ = 0;
   std::array<Line, kLines> lines_;
   LineSet filled_ = {};  // lines that are not empty
   std::uint64_t stamp_ = 0;

@@ -14,6 +14,7 @@
 #include "takt/base/rounded.h"
 #include "takt/base/slot_table.h"
 #include "takt/base/time.h"
+#include "takt/model/event.h"
 #include "takt/model/return_curve.h"
 
 namespace takt {
@@ -43,7 +44,7 @@ struct ReturnCounts {
 //
 // Where little was seen, a bin's share is drawn towards what stands behind the class, by prior_weight pseudo-gaps:
 //   single tool -> all tools -> kToolHazards;  user -> kUserHazards;
-//   sub-agent, unknown -> the pool of all gaps -> the mix of both, 5.7 % of it users' turns.
+//   sub-agent, unknown, expected -> the pool of all gaps -> the mix of both, 5.7 % of it users' turns.
 // These hazards are those of 493 recorded sessions of coding agents, and are all that is known at first; nothing is
 // known to return after 4,096 s. A host whose workflows are others' learns its own within some hundred turns.
 //
@@ -95,6 +96,23 @@ class ReturnTimes {
   std::uint32_t ClassOf(std::uint64_t gap) const {
     const Open* open = open_.Get(gap);
     return open != nullptr ? open->its_class : ReturnClass::kUnknown;
+  }
+
+  // What the turn has ended with, as a class. Not of kOver.
+  std::uint32_t ClassOf(const TurnEnded& e) const {
+    if (e.expected > Duration::zero()) return Known(ReturnClass::Expected(ToSeconds(e.expected)));
+    switch (e.why) {
+      case TurnWhy::kTool:
+        if (e.tool && e.tool.value <= options_.classes - ReturnClass::kFirstTool) {
+          return ReturnClass::kFirstTool + static_cast<std::uint32_t>(e.tool.value) - 1;
+        }
+        return ReturnClass::kTool;
+      case TurnWhy::kUser: return ReturnClass::kUser;
+      case TurnWhy::kChildren: return ReturnClass::kSubAgent;
+      case TurnWhy::kUnknown:
+      case TurnWhy::kOver: break;
+    }
+    return ReturnClass::kUnknown;
   }
 
   // Room for n more that are open, without allocation; grows by doubling.

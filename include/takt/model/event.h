@@ -117,6 +117,16 @@ struct TurnEnded {
   std::uint64_t branch = 0;
   TurnWhy why = TurnWhy::kUnknown;
   ToolId tool = {};  // of kTool, where the host knows which
+  Duration expected{0};  // from the turn's end to the next request; 0: not known. Need not be true: what is learnt is
+                         // how long those stay away of whom about that was said
+  Duration pin{0};  // so long from now on it goes after all that is not pinned, as far as pin_share allows; 0: no pin
+};
+// The next turn of a workflow's branch, which is away, is expected at this time: a user types, a tool is nearly done.
+// What it holds counts as used just now.
+struct TurnExpected {
+  WorkflowId workflow = {};
+  std::uint64_t branch = 0;
+  TimePoint when = {};
 };
 // The workflow is over, early or not. To a router, requests of it that are alive have failed, wherever they are; in a
 // scheduler they go on, and what the workflow alone holds in the prefix cache is dead.
@@ -129,7 +139,7 @@ struct WorkflowEnded {
 struct Drain {};
 
 using Event = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone, KvFreed,
-                           Drain, NotReady, KvArrived, KvLost, KvPinned, TurnEnded, WorkflowEnded>;
+                           Drain, NotReady, KvArrived, KvLost, KvPinned, TurnEnded, WorkflowEnded, TurnExpected>;
 static_assert(std::is_trivially_copyable_v<Event>);  // plain data: batches of them cross threads and languages
 
 // No event, and told by a call of its own: tables from slow work (learning, tuning), which from here on hold; what is

@@ -47,8 +47,9 @@ concept AwaitedRetention = requires(const P& p, const Held& held) {
   { p.AwaitedValue(held) } -> std::same_as<double>;
 };
 
-// Blocks in the order in which they would go: dead first, then by value, then what a waiting turn will use.
-enum class HeldTier : std::uint8_t { kDead, kHeld, kAwaited };
+// Blocks in the order in which they would go: dead first, then by value, then what hosts have pinned, then what a
+// waiting turn will use.
+enum class HeldTier : std::uint8_t { kDead, kHeld, kPinned, kAwaited };
 
 // Some blocks, one behind the other, which would go next; the last one goes first.
 struct HeldVictim {
@@ -68,6 +69,7 @@ struct Holding {
   TimePoint since = {};  // end of the last one
   bool awaited = false;  // its next turn waits here
   bool in_use = false;  // a request that runs uses it to its end
+  bool pinned = false;
 
   friend bool operator==(const Holding&, const Holding&) = default;
 };
@@ -81,6 +83,7 @@ struct HeldExplanation {
   TimePoint since = kUnset;  // end of the last one
   bool awaited = false;  // its next turn waits here: its blocks go last
   bool in_use = false;  // a request that runs uses it to its end: nothing of it can go
+  TimePoint pinned_until = kUnset;  // its blocks go after all that is not pinned; unset: no pin
   double value = 0;  // of its last block, to the retention policy; of hold_value: seconds of work saved per second held
   double price = 0;  // the same of the block that would go next; 0: a dead one, or none could go
   Blocks ahead{0};  // blocks that would go before its first one

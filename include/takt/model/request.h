@@ -7,6 +7,7 @@
 
 #include "takt/base/count.h"
 #include "takt/base/id.h"
+#include "takt/base/random.h"
 #include "takt/base/time.h"
 #include "takt/model/estimate.h"
 
@@ -84,7 +85,14 @@ struct Request {
   SessionId session = {};  // whose turn it is, where the host knows it
   std::uint64_t branch =
       0;  // of its workflow: 0 is the main line, others are sub-agents'; what is held is held by branch
+  // Prefixes of requests with different salts never meet, whatever their hashes: one a tenant, say, so that none can
+  // tell by the time that it takes what others have asked. kLedger alone; StepPlan::dropped has SaltedHash of both.
+  std::uint64_t salt = 0;  // 0: none
 };
+
+constexpr std::uint64_t SaltedHash(std::uint64_t hash, std::uint64_t salt) {
+  return salt == 0 ? hash : Mix64(hash ^ Mix64(salt));
+}
 
 }  // namespace takt
 

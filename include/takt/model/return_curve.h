@@ -13,9 +13,18 @@
 
 namespace takt {
 
-// What a turn has ended with, as far as its host tells; further classes are single tools, from kFirstTool on.
+// What a turn has ended with, as far as its host tells: with what, or when the next one is expected; further classes
+// are single tools, from kFirstTool on.
 struct ReturnClass {
-  static constexpr std::uint32_t kUnknown = 0, kTool = 1, kUser = 2, kSubAgent = 3, kFirstTool = 4;
+  static constexpr std::uint32_t kUnknown = 0, kTool = 1, kUser = 2, kSubAgent = 3, kFirstExpected = 4, kFirstTool = 12;
+
+  // Of those that are expected within 1, 4, 16, 64, 256, 1,024, 4,096 s, and later. A class and not the time itself:
+  // where hosts err, or lie, by a factor, the class learns what comes true.
+  static std::uint32_t Expected(double seconds) {
+    std::uint32_t its_class = kFirstExpected;
+    for (double most = 1; seconds > most && its_class + 1 < kFirstTool; most *= 4) ++its_class;
+    return its_class;
+  }
 };
 
 // Of one class: which share of gaps lasts longer than an age, at 42 edges two to an octave (0, 1/4, 3/8, 1/2, 3/4, 1,

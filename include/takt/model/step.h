@@ -166,6 +166,28 @@ struct DroppedPrefix {
   friend constexpr bool operator==(const DroppedPrefix&, const DroppedPrefix&) = default;
 };
 
+enum class CacheAction : std::uint8_t {
+  kHold,  // worth so much, and until then
+  kDrop,  // nothing comes after it
+  kFetch,  // its next turn is expected by then
+};
+constexpr auto NamesOf(CacheAction) { return std::to_array<std::string_view>({"hold", "drop", "fetch"}); }
+
+// A wish to a host that keeps its cache of prompts by itself (kOracle): what a workflow's branch has left there. The
+// newest of a branch holds.
+struct CacheHint {
+  WorkflowId workflow = {};
+  std::uint64_t branch = 0;
+  CacheAction action = CacheAction::kHold;
+  std::uint8_t priority = 0;  // 15 to 55; below 35 it is worth less than what would go for it
+  std::array<std::uint8_t, 6> reserved = {};
+  TimePoint until = kNever;  // kHold: from here on it is worth less than what it keeps out; kFetch: the time
+  Tokens tokens{0};  // of the branch's context, as far as is known
+  std::uint32_t reserved_too = 0;
+
+  friend bool operator==(const CacheHint&, const CacheHint&) = default;
+};
+
 // Why a plan runs nothing.
 enum class Idle : std::uint8_t {
   kBusy,  // it does run something
@@ -200,6 +222,7 @@ struct StepPlan {
   Idle idle = Idle::kNoRequests;
   TimePoint wake_at = kNever;  // without an event before, ask again then
   std::span<const DroppedPrefix> dropped = {};  // kLedger with a prefix cache: what it has dropped since the last plan
+  std::span<const CacheHint> hints = {};  // kOracle, once told of turns: for the host's own cache
 };
 
 // What a step did for one request. 16 bytes.

@@ -51,12 +51,30 @@ void BasicScheduler<Policy, Pause>::Hold(const AnyRetention& retention, const An
   asks.Read(&learns->curves());
   kv_.ledger.MakeRoomToHold(requests);
   kv_.ledger.holdings()->SetPolicy(std::move(reads));
+  const std::int32_t total = kv_.ledger.total();
+  kv_.ledger.holdings()->BoundPins(static_cast<std::int32_t>(total * options_.pin_share), total / 2);
   held_.times = std::move(learns);
   held_.gate = std::move(asks);
   held_.door = held_.gate.Door();
   held_.state = 0, held_.tell_at = {}, held_.next_door = kUnset;
   held_.in_vain = false;
   ++held_.changes;
+}
+
+// By the size of the host's cache as of each plan.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::SetHints(const HoldValue& value, const ReturnTimesOptions& times) {
+  if (kv_.oracle == nullptr) return;
+  ReturnTimesOptions keyed = times;
+  if (keyed.hash_seed == 0) keyed.hash_seed = Mix64(options_.hash_seed + 1);
+  auto hints = std::make_unique<TurnHints>(value, keyed);
+  hints->MakeRoom(std::max<std::size_t>(slots_reserved_, table_.size() + 1));
+  held_.hints = std::move(hints);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Hint(const std::optional<CacheHint>& hint) {
+  if (hint) notices_.hints.push_back(*hint);
 }
 
 // What ReturnTimes knows a branch by.
@@ -70,9 +88,10 @@ template <RankPolicy Policy, PausePolicy Pause>
 HeldTurn BasicScheduler<Policy, Pause>::TurnOf(const Record& record) const {
   if (!Holds()) return {};
   const Request& r = record.state.request;
-  HeldTurn turn{.workflow = r.workflow, .branch = r.branch, .over = record.last_turn};
+  HeldTurn turn{.workflow = r.workflow, .branch = r.branch, .over = record.last_turn, .tenant = r.tenant};
   if (record.status == RequestStatus::kDead) {
     turn.its_class = held_.times->ClassOf(GapOf(r.workflow, r.branch));
+    turn.pinned_until = record.pinned_until;
   }
   return turn;
 }
@@ -108,6 +127,7 @@ void BasicScheduler<Policy, Pause>::TurnReleased(const Record& record) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const TurnEnded& e, TimePoint now) {
   if (!e.workflow) return OutOfPlace({});
+  if (held_.hints) Hint(held_.hints->On(e, now));
   if (!Holds()) return;
   ++held_.changes;
   const std::uint64_t gap = GapOf(e.workflow, e.branch);
@@ -120,26 +140,46 @@ void BasicScheduler<Policy, Pause>::Handle(const TurnEnded& e, TimePoint now) {
     kv_.ledger.holdings()->End(e.workflow, e.branch);
     return;
   }
-  std::uint32_t its_class = ReturnClass::kUnknown;
-  switch (e.why) {
-    case TurnWhy::kTool:
-      its_class = ReturnClass::kTool;
-      if (e.tool && e.tool.value <= held_.times->classes() - ReturnClass::kFirstTool) {
-        its_class = ReturnClass::kFirstTool + static_cast<std::uint32_t>(e.tool.value) - 1;
-      }
-      break;
-    case TurnWhy::kUser: its_class = ReturnClass::kUser; break;
-    case TurnWhy::kChildren: its_class = ReturnClass::kSubAgent; break;
-    case TurnWhy::kUnknown:
-    case TurnWhy::kOver: break;
+  internal::Holdings& holdings = *kv_.ledger.holdings();
+  const TimePoint until = e.pin > Duration::zero() ? After(now, e.pin) : kUnset;
+  if (until != kUnset || held_.pins) {
+    held_.pins = true;
+    for (Slot slot = 0; slot < table_.slots(); ++slot) {  // its blocks are still in use
+      const Request& r = table_[slot].state.request;
+      if (r.workflow == e.workflow && r.branch == e.branch) table_[slot].pinned_until = until;
+    }
+    holdings.Pin(e.workflow, e.branch, until);
   }
+  const std::uint32_t its_class = held_.times->ClassOf(e);
   if (!held_.times->Told(gap, its_class)) held_.times->Began(gap, its_class, now);
   kv_.ledger.holdings()->SetClass(e.workflow, e.branch, its_class);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Handle(const TurnExpected& e, TimePoint now) {
+  if (!e.workflow) return OutOfPlace({});
+  if (held_.hints) Hint(held_.hints->On(e, now));
+  if (!Holds()) return;
+  const std::uint64_t gap = GapOf(e.workflow, e.branch);
+  if (!held_.times->IsOpen(gap)) return;  // it is not away, or nothing is known of it
+  ++held_.changes;
+  const std::uint32_t its_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
+  held_.times->Lost(gap, now);  // how long it would have stayed away without that is not seen
+  held_.times->Began(gap, its_class, now);
+  kv_.ledger.holdings()->Touch(e.workflow, e.branch, its_class, now);
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::EndPins() {
+  if (!Holds() || kv_.ledger.holdings()->next_pin_end() > now_) return;
+  kv_.ledger.holdings()->EndPins(now_);
+  ++held_.changes;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const WorkflowEnded& e, TimePoint now) {
   if (!e.workflow) return OutOfPlace({});
+  if (held_.hints) held_.hints->On(e, now, [this](const CacheHint& hint) { Hint(hint); });
   if (!Holds()) return;
   ++held_.changes;
   for (Slot slot = 0; slot < table_.slots(); ++slot) {
@@ -198,6 +238,7 @@ HeldExplanation BasicScheduler<Policy, Pause>::ExplainHeld(WorkflowId workflow, 
   e.its_class = held.its_class, e.turns = held.uses;
   e.since = held.uses > 0 ? held.since : kUnset;
   e.awaited = held.awaited, e.in_use = held.in_use;
+  e.pinned_until = holdings.PinnedUntil(workflow, branch);
   e.value = holdings.ValueOf(workflow, branch, now_);
   bool first = true;
   holdings.Walk(holdings.idle(), now_, [&](const HeldVictim& victim) {

@@ -270,6 +270,10 @@ std::uint64_t& BasicScheduler<Policy, Pause>::Failures(FailReason reason) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Release(Slot slot) {
   notices_.released.push_back(table_[slot].state.request.id);
+  if (const Request& r = table_[slot].state.request; held_.hints && r.workflow) {
+    const Tokens context{table_[slot].state.has_run ? table_[slot].known : 0};
+    Hint(held_.hints->Ended(r.workflow, r.branch, context, now_));
+  }
   queue_.Forget(slot, table_[slot].state, now_);
   table_[slot].status = RequestStatus::kDead;
   table_.PrefetchErase(slot);

@@ -92,6 +92,7 @@ void BasicScheduler<Policy, Pause>::MakeRoom(std::vector<T>& list, std::size_t m
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::MakeRoomForNotices(std::size_t ends, std::size_t moves) {
   MakeRoom(notices_.failed, ends), MakeRoom(notices_.released, ends);
+  if (held_.hints) MakeRoom(notices_.hints, ends);
   MakeRoom(notices_.moves, moves), moves_.MakeRoom(moves);
   kv_.ledger.MakeRoomToDrop();
 }
@@ -107,12 +108,16 @@ bool BasicScheduler<Policy, Pause>::MayBegin(const E& event) {
       ReserveSlots(std::max<std::size_t>(2 * slots_reserved_, 16));
     table_.MakeRoomFor(event.request);
     if (Holds()) kv_.ledger.MakeRoomToHold(table_.size() + 1), held_.times->MakeRoom(table_.size() + 1);
+    if (held_.hints) held_.hints->MakeRoom(table_.size() + 1);
   }
   if constexpr (std::same_as<E, TurnEnded> || std::same_as<E, WorkflowEnded>) {
     // A host that tells of turns has takt's own retention and gate without choosing.
     if (event.workflow && !Holds() && kv_.ledger.holdings() != nullptr) Hold(HoldValue{}, Price{}, {});
+    if (event.workflow && !held_.hints && kv_.oracle != nullptr) SetHints();
+    if (held_.hints) held_.hints->MakeRoom(table_.size() + 1), MakeRoom(notices_.hints, held_.hints->branches() + 1);
   }
-  if constexpr (std::same_as<E, TurnEnded>) {
+  if constexpr (std::same_as<E, TurnEnded> || std::same_as<E, TurnExpected>) {
+    if (held_.hints) MakeRoom(notices_.hints, 1);
     if (Holds()) held_.times->MakeRoom(table_.size() + 1);
   }
   return true;

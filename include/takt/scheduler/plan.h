@@ -28,6 +28,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   held_.refused = false;
   victims_.way_for = kNoSlot;
   Expire(now_);
+  EndPins();
   Review();
   RefreshScores();
   const bool builds = !steps_.full();
@@ -56,6 +57,10 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   draft_.plan->failed = say(step.said.failed, notices_.failed);
   draft_.plan->released = say(step.said.released, notices_.released);
   draft_.plan->dropped = say(step.said.dropped, kv_.ledger.dropped());
+  if (held_.hints) {
+    draft_.plan->hints = say(step.said.hints, notices_.hints);
+    held_.hints->SetCapacity(std::int64_t{kv_.snapshot.total.value} * kv_.block_tokens);
+  }
 
   budget_.EndPlan();
 

@@ -453,13 +453,19 @@ void VirtualCluster<Scheduler>::TellTurnEnded(std::uint32_t index) {
   const WorkloadCall& call = CallOf(index);
   const WorkloadWorkflow& workflow = workload_->workflows[requests_.records[index].workflow];
   const std::span<const WorkloadCall> later = workload_->calls_of(workflow).subspan(index - workflow.first_call + 1);
-  const bool more = std::ranges::any_of(later, [&](const WorkloadCall& c) { return c.branch == call.branch; });
+  const auto next = std::ranges::find(later, call.branch, &WorkloadCall::branch);
+  const bool more = next != later.end();
   const TurnWhy why = !more                         ? TurnWhy::kOver
                       : call.then == TurnEnd::kTool ? TurnWhy::kTool
                       : call.then == TurnEnd::kUser ? TurnWhy::kUser
                                                     : TurnWhy::kUnknown;
-  Tell(requests_.records[index].instance,
-       TurnEnded{WorkloadProgress::IdOf(requests_.records[index].workflow), call.branch, why});
+  TurnEnded ended{WorkloadProgress::IdOf(requests_.records[index].workflow), call.branch, why};
+  // Where it waits for nothing but this call.
+  if (more && options_.tell_gaps > 0 && next->predecessors == 1 &&
+      workload_->predecessors[next->first_predecessor] == index - workflow.first_call) {
+    ended.expected = FromSeconds(ToSeconds(next->delay) * options_.tell_gaps);
+  }
+  Tell(requests_.records[index].instance, ended);
 }
 
 // At the end of a run: which of those that still wait are kept out by a gate.

@@ -43,6 +43,7 @@ struct VirtualClusterOptions {
   bool declare_workflows = false;    // to the router, with their deadlines and without their graphs
   bool send_prefixes = false;        // tell schedulers the prompts' prefix hashes
   bool tell_turns = false;  // tell them what workflows wait for when a call has ended, and when they are over
+  double tell_gaps = 0;  // > 0: and when they are expected back: so many times the true time
   Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
   std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins

@@ -38,6 +38,12 @@ class RequestParts {
     r.scores = parts.scores;
   }
 
+  // The hashes that it sees become those of its salt.
+  void Salt(Slot slot, const Request& r) {
+    if (r.salt == 0 || r.prefix.hashes.empty()) return;
+    for (std::uint64_t& hash : parts_[slot].hashes) hash = SaltedHash(hash, r.salt);
+  }
+
  private:
   struct Parts {
     std::vector<std::uint64_t> hashes;

@@ -43,6 +43,7 @@ struct Record {
   bool pinned = false;  // somebody reads its KV
   bool gated = false;  // the gate has kept it out
   bool last_turn = false;  // nothing comes after it in its branch
+  TimePoint pinned_until = kUnset;  // what it leaves in the prefix cache, once it has ended; unset: no pin
   std::uint32_t lane = kNoLane;
   // Known tokens are prompt, tools' answers and output of all sequences together.
   std::int32_t known = 0;
@@ -73,6 +74,8 @@ class RequestTable : public IdTable<RequestId, Record> {
     if (RequestParts::Any(request)) parts_.Keep(slot, record.state.request);
     return slot;
   }
+
+  void Salt(Slot slot) { parts_.Salt(slot, (*this)[slot].state.request); }
 
   void Erase(Slot slot) {
     Record& record = (*this)[slot];
