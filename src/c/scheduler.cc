@@ -154,7 +154,7 @@ void Tell(const StepPlan& plan, takt_plan* out) {
 static_assert(static_cast<int>(Idle::kGated) == TAKT_IDLE_GATED);
 static_assert(static_cast<int>(PlanEntry::kGated) == TAKT_ENTRY_GATED);
 
-takt_status Meant(const PrefillPace& pace, takt_error* error) {
+takt_status MeantPace(const PrefillPace& pace, takt_error* error) {
   for (const auto& [field, value] : {std::pair("alpha_ms", pace.alpha_ms), std::pair("beta_ns", pace.beta_ns)}) {
     if (value >= 0 && std::isfinite(value)) continue;
     return Say(error, TAKT_E_INVALID, field + (" is " + OptionToText(value)) + ": must be 0 or more, and finite");
@@ -164,7 +164,7 @@ takt_status Meant(const PrefillPace& pace, takt_error* error) {
 
 takt_status SetRetention(takt_scheduler& scheduler, const char* retention, const char* gate, const PrefillPace& pace,
                          takt_error* error) {
-  if (const takt_status status = Meant(pace, error); status != TAKT_OK) return status;
+  if (const takt_status status = MeantPace(pace, error); status != TAKT_OK) return status;
   const PrefillPace* told = pace.alpha_ms > 0 || pace.beta_ns > 0 ? &pace : nullptr;
   absl::StatusOr<AnyRetention> holds = retention == nullptr ? AnyRetention() : MakeRetention(retention, told);
   if (!holds.ok()) return Invalid(error, "retention: ", holds.status());
@@ -284,7 +284,7 @@ takt_status takt_scheduler_set_hints(takt_scheduler* scheduler, double alpha_ms,
   const Busy busy(*scheduler);
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     const PrefillPace pace{alpha_ms, beta_ns};
-    if (const takt_status status = Meant(pace, error); status != TAKT_OK) return status;
+    if (const takt_status status = MeantPace(pace, error); status != TAKT_OK) return status;
     if (!scheduler->oracle) return Say(error, TAKT_E_INVALID, "hints: need kv to be TAKT_KV_MODE_ORACLE");
     HoldValue value;
     if (alpha_ms > 0 || beta_ns > 0) value.alpha_ms = alpha_ms, value.beta_ns = beta_ns;

@@ -320,9 +320,10 @@ TEST_CASE("what is pinned goes after all that is not, until its time, or until t
   Wishes host(100);
   host.Run(host.TurnOf(1, 7, 10, 1));
   host.Pin(7, seconds(60));
+  const TimePoint until = Ms(host.now) + seconds(60);
   host.now += 1'000;
   host.Run(host.TurnOf(2, 8, 30, 2)), host.Run(host.TurnOf(3, 9, 30, 3));
-  CHECK(host.scheduler.ExplainHeld({7}).pinned_until == Ms(host.now - 1'000) + seconds(60));
+  CHECK(host.scheduler.ExplainHeld({7}).pinned_until == until);
   CHECK(host.scheduler.ExplainHeld({8}).pinned_until == kUnset);
   host.Run(host.TurnOf(4, 10, 60, 4));  // 40 of others'
   CHECK(host.Has(7) == 10);
