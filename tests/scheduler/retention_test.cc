@@ -10,6 +10,7 @@
 #include "takt/base/random.h"
 #include "takt/gate/lease.h"
 #include "takt/gate/price.h"
+#include "takt/policy/sjf.h"
 #include "takt/retention/hold_value.h"
 #include "takt/retention/lru.h"
 #include "catch.h"
@@ -89,7 +90,6 @@ TEST_CASE("retention may change at any time, and what is cached stays, in the ne
   const StepPlan& running = host.Plan();
   REQUIRE(running.run.size() == 1);
   REQUIRE(host.scheduler.SetRetention(HoldValue{}).ok());
-  host.Ended(7, TurnWhy::kTool), host.Ended(8, TurnWhy::kUser);
   host.Commit(running, {3});
   CHECK(host.scheduler.kv().cached == Blocks{45});
   CHECK(host.Run(Turn(4, 10, 25)) == 0);
@@ -456,6 +456,35 @@ TEST_CASE("prefixes of different salts never meet, and what is dropped is named 
   }
   CHECK(expected.size() == 60);
   CHECK(dropped == expected);
+TEST_CASE("what the gate has kept out is let in by the next plan after what it was kept out for is over") {
+  Agents host(100, HoldValue{}, Lease{});
+  host.Run(Turn(1, 7, 95));
+  host.Ended(7, TurnWhy::kTool);
+  host.Arrive(Turn(2, 8, 20));
+  CHECK(host.Plan().idle == Idle::kGated);
+  CHECK(host.Plan().idle == Idle::kGated);
+  host.On(WorkflowEnded{{7}});
+  CHECK(host.RunWhatWaits(2) == 0);
+}
+
+TEST_CASE("while what the door has chosen does not fit, nobody else is let in") {
+  Host<Sjf> host(Cached(100), {.tokens = {100'000}});
+  REQUIRE(host.scheduler.SetRetention(HoldValue{}, Price{.share = 0.1, .after_s = 300}).ok());
+  const auto arrive = [&](std::uint64_t id, std::int32_t blocks, double output) {
+    Request turn = Turn(id, 10 + id, blocks);
+    turn.output_tokens = Estimate::Exact(output);
+    host.Arrive(turn);
+  };
+  arrive(2, 60, 100);
+  CHECK(host.Step() == "2:960");
+  arrive(3, 50, 100);  // 40 are not in use
+  CHECK(host.Step() == "2:1");
+  host.now += 301'000;
+  arrive(4, 5, 1);  // as many are free, and more, and it is the shortest
+  CHECK(host.Step() == "2:1");
+  CHECK(host.scheduler.Explain({4}).waits_for != WaitsFor::kNothing);
+  CHECK(host.Step({2}) == "2:1");
+  CHECK(host.Step() == "3:800 4:80");
 }
 
 TEST_CASE("what a workflow holds is explained: since when, its worth, the price, and who would go first") {
