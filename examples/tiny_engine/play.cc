@@ -63,7 +63,8 @@ absl::Status CheckUsage(const Arguments& arguments) {
   const CommonArguments& common = arguments.common;
   if (!arguments.trace) return absl::InvalidArgumentError("--trace FILE is needed");
   if (common.estimates.size() > 1) return absl::InvalidArgumentError("--estimates: one kind at a time");
-  if (common.horizon > 0 && common.closed_loop == 0) return absl::InvalidArgumentError("--horizon: needs --closed-loop");
+  if (common.horizon > 0 && common.closed_loop == 0)
+    return absl::InvalidArgumentError("--horizon: needs --closed-loop");
   if (common.think_cap && !(common.horizon > 0)) return absl::InvalidArgumentError("--think-cap: needs --horizon");
   if (common.policies.size() > 1 && !(arguments.log.empty() && arguments.steps.empty())) {
     return absl::InvalidArgumentError("--log and --steps are of one run: give one --policy");
@@ -151,9 +152,8 @@ int PlayTrace(Arguments arguments) {
   if (!workload.ok()) return Complain(workload.status(), kFailed);
   comparison.workload = *std::move(workload);
   if (common.horizon > 0) {
-    takt::SessionLoad load{.closed_loop = common.closed_loop,
-                           .horizon = takt::FromSeconds(common.horizon),
-                           .seed = common.workload.seed};
+    takt::SessionLoad load{
+        .closed_loop = common.closed_loop, .horizon = takt::FromSeconds(common.horizon), .seed = common.workload.seed};
     if (common.think_cap) load.think_cap = takt::FromSeconds(*common.think_cap);
     workload = takt::DrawSessions(comparison.workload, load);
     if (!workload.ok()) return Complain(workload.status(), kFailed);

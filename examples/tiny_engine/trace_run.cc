@@ -265,7 +265,8 @@ takt::SessionFigures TraceRun::Sessions() const {
     tokens += workload_.calls[i].prompt_tokens;
     cached += r.cached_tokens;
   }
-  for (const takt::WorkflowRecord& w : progress_.workflows()) figures.sessions += w.outcome == Outcome::kCompleted ? 1 : 0;
+  for (const takt::WorkflowRecord& w : progress_.workflows())
+    figures.sessions += w.outcome == Outcome::kCompleted ? 1 : 0;
   if (tokens > 0) figures.cached_share = static_cast<double>(cached) / static_cast<double>(tokens);
   return figures;
 }

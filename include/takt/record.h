@@ -313,7 +313,9 @@ class Recorded {
   void HandleFaults(FaultHandler handler) { scheduler_.HandleFaults(handler); }
 
   // Hints change no plan, and are not in the log.
-  void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {}) { scheduler_.SetHints(value, times); }
+  void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {}) {
+    scheduler_.SetHints(value, times);
+  }
 
   // Only looks, and is not in the log.
   HeldExplanation ExplainHeld(WorkflowId workflow, std::uint64_t branch = 0) {

@@ -182,8 +182,13 @@ class Told {
   void Fill(const KvPinned& e, takt_event& to) { to.type = TAKT_EVENT_KV_PINNED, to.u.request = e.request.value; }
   void Fill(const TurnEnded& e, takt_event& to) {
     to.type = TAKT_EVENT_TURN_ENDED;
-    to.u.turn_ended = {e.workflow.value, e.branch, static_cast<std::uint32_t>(e.why), 0, e.tool.value,
-                       std::max(e.expected, Duration::zero()).count(), std::max(e.pin, Duration::zero()).count()};
+    to.u.turn_ended = {e.workflow.value,
+                       e.branch,
+                       static_cast<std::uint32_t>(e.why),
+                       0,
+                       e.tool.value,
+                       std::max(e.expected, Duration::zero()).count(),
+                       std::max(e.pin, Duration::zero()).count()};
   }
   void Fill(const TurnExpected& e, takt_event& to) {
     to.type = TAKT_EVENT_TURN_EXPECTED;

@@ -155,7 +155,8 @@ struct Shadow {
     }
   }
   bool NothingKept() const {
-    return std::ranges::none_of(records, [](const auto& r) { return r.second.awaited || r.second.pinned_until != kUnset; });
+    return std::ranges::none_of(records,
+                                [](const auto& r) { return r.second.awaited || r.second.pinned_until != kUnset; });
   }
   bool Pin(const Branch& branch, TimePoint until) {
     if (!records.contains(branch)) return true;
@@ -414,8 +415,9 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
       const std::int32_t tokens = kBlocks * kBlockTokens;
       auto own = static_cast<std::int32_t>(path.size());
       while (own > 0 && shadow.chunks[path[static_cast<std::size_t>(own - 1)]].holders.size() == 1) --own;
-      expected = {static_cast<std::int32_t>(path.size()) * tokens, own * tokens, its_class, uses, since, awaited,
-                  shadow.chunks[path.back()].references > 0, pinned_until != kUnset};
+      expected = {
+          static_cast<std::int32_t>(path.size()) * tokens, own * tokens,          its_class, uses, since, awaited,
+          shadow.chunks[path.back()].references > 0,       pinned_until != kUnset};
     }
     std::int32_t pinned = 0;
     for (const auto& [other, r] : shadow.records) pinned += r.pinned_until != kUnset ? r.pinned : 0;

@@ -57,8 +57,8 @@ TEST_CASE("beyond what fits, a hint is by the ratio of its value to the price, a
   CHECK(user.priority < tool.priority);
   CHECK(user.until <= tool.until);
   // A pin is a wish of the host's own, and holds in any case.
-  const auto pinned = hints.On(
-      TurnEnded{.workflow = {12}, .why = TurnWhy::kUser, .pin = std::chrono::seconds(5000)}, At(12));
+  const auto pinned =
+      hints.On(TurnEnded{.workflow = {12}, .why = TurnWhy::kUser, .pin = std::chrono::seconds(5000)}, At(12));
   REQUIRE(pinned.has_value());
   CHECK(pinned->until >= At(5012));
 }
@@ -113,7 +113,10 @@ TEST_CASE("whatever is told, hints are bounded, and so is what is known") {
         case 0: hints.Began(workflow, branch, now); break;
         case 1: check(hints.Ended(workflow, branch, {static_cast<std::int32_t>(random.Bits())}, now)); break;
         case 2: {
-          const TurnEnded ended{workflow, branch, static_cast<TurnWhy>(random.Below(5)), {random.Bits()},
+          const TurnEnded ended{workflow,
+                                branch,
+                                static_cast<TurnWhy>(random.Below(5)),
+                                {random.Bits()},
                                 Duration(static_cast<std::int64_t>(random.Bits())),
                                 Duration(static_cast<std::int64_t>(random.Bits()))};
           if (const auto hint = hints.On(ended, now)) check(*hint);

@@ -115,8 +115,8 @@ LoggedEvent SomeEvent(Random& random) {
     case 16: {
       const auto duration = [&] { return Duration(static_cast<std::int64_t>(random.Bits())); };
       if (random.Chance(0.3)) return TurnExpected{{random.Bits()}, random.Bits(), SomeTime(random)};
-      return TurnEnded{{random.Bits()}, random.Bits(), static_cast<TurnWhy>(random.Below(5)), {random.Bits()},
-                       duration(),      duration()};
+      return TurnEnded{{random.Bits()}, random.Bits(), static_cast<TurnWhy>(random.Below(5)),
+                       {random.Bits()}, duration(),    duration()};
     }
     case 17: return WorkflowEnded{{random.Bits()}, random.Chance(0.5)};
     case 18: {

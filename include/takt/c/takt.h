@@ -834,7 +834,8 @@ TAKT_API takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uin
 // What a branch of a workflow has in the prefix cache between its turns, and what would become of it.
 typedef struct takt_held {
   uint32_t struct_size;
-  uint32_t its_class;  // 0: its last turn ended with nothing known, 1 a tool, 2 a user, 3 children, 4 to 11 a time told, 11 + n the tool n
+  uint32_t its_class;  // 0: its last turn ended with nothing known, 1 a tool, 2 a user, 3 children, 4 to 11 a time
+                       // told, 11 + n the tool n
   int32_t tokens;  // from the start of its context on; 0: it holds nothing
   int32_t own;  // of these, the last ones, which are in no other workflow's context
   int32_t turns;  // that have ended

@@ -62,8 +62,8 @@ inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
 // infinity is not as things are. What lacks more, needs more, has waited no longer and holds
 // nothing itself must not be let in sooner. It is
 // asked where something would be taken from others, and again as things change, at least twice a second. Where nothing
-// runs and nothing but blocks that are pinned, or that waiting turns will use, would be taken, it must let in: else none
-// would ever go first.
+// runs and nothing but blocks that are pinned, or that waiting turns will use, would be taken, it must let in: else
+// none would ever go first.
 template <class G>
 concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& held) {
   { g.LetsInAfter(ask, held) } -> std::same_as<double>;

@@ -160,11 +160,10 @@ class TurnHints {
     return CacheHint{.workflow = gone.workflow, .branch = gone.branch, .action = CacheAction::kDrop};
   }
 
-  double CostOf(const Branch& of) const {
-    return value_.Cost({.tokens = of.tokens / 2, .block_tokens = 1});
-  }
+  double CostOf(const Branch& of) const { return value_.Cost({.tokens = of.tokens / 2, .block_tokens = 1}); }
   double ValueOf(const Branch& of, TimePoint now) const {
-    return value_.Value({.its_class = of.its_class, .since = of.since, .tokens = of.tokens / 2, .block_tokens = 1}, now);
+    return value_.Value({.its_class = of.its_class, .since = of.since, .tokens = of.tokens / 2, .block_tokens = 1},
+                        now);
   }
 
   void FindPrice(TimePoint now) {
