@@ -97,6 +97,7 @@ absl::Status RunPolicy(const Model& model, const Arguments& arguments, const Eng
   options.rate_scale = common.rate_scale;
   options.closed_loop = common.closed_loop;
   options.horizon = takt::FromSeconds(common.horizon);
+  options.warm_up = takt::FromSeconds(common.horizon * common.warm_up);
   options.processor_time = arguments.processor_time;
   options.slo = {takt::FromSeconds(common.slo_ttft), takt::FromSeconds(common.slo_tpot)};
   options.progress = [&](double share) {

@@ -153,7 +153,7 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
   TraceResult traced{.counters = engine_->counters(),
                      .cut_running = scheduler.running(),
                      .cut_waiting = scheduler.alive() - scheduler.running()};
-  if (options_.horizon > takt::Duration{0}) result_.window = takt::Window{TimePoint{}, Now()};
+  if (options_.horizon > takt::Duration{0}) result_.window = takt::Window{TimePoint(options_.warm_up), Now()};
   result_.metrics = takt::Summarize(result_.requests, progress_.workflows(), {}, options_.slo, result_.window);
   if (!workload_.prefix_runs.empty()) result_.metrics.sessions = Sessions();
   result_.kv_blocks = scheduler.kv().total.value;
@@ -256,17 +256,18 @@ void TraceRun::TellTurnEnded(std::uint32_t index) {
 }
 
 takt::SessionFigures TraceRun::Sessions() const {
+  const takt::Window window = result_.window.value_or(takt::Window{TimePoint{}, takt::kNever});
   takt::SessionFigures figures;
   std::int64_t tokens = 0, cached = 0;
   for (std::size_t i = 0; i < result_.requests.size(); ++i) {
     const takt::RequestRecord& r = result_.requests[i];
-    figures.turns += r.outcome == Outcome::kCompleted ? 1 : 0;
-    if (r.first_step == takt::kNever) continue;
+    figures.turns += r.outcome == Outcome::kCompleted && window.contains(r.end) ? 1 : 0;
+    if (r.first_step == takt::kNever || !window.contains(r.first_step)) continue;
     tokens += workload_.calls[i].prompt_tokens;
     cached += r.cached_tokens;
   }
   for (const takt::WorkflowRecord& w : progress_.workflows())
-    figures.sessions += w.outcome == Outcome::kCompleted ? 1 : 0;
+    figures.sessions += w.outcome == Outcome::kCompleted && window.contains(w.end) ? 1 : 0;
   if (tokens > 0) figures.cached_share = static_cast<double>(cached) / static_cast<double>(tokens);
   return figures;
 }

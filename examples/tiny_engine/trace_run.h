@@ -20,6 +20,7 @@ struct TraceOptions {
   double rate_scale = 1;        // arrivals come so many times as fast
   std::int64_t closed_loop = 0;  // > 0: so many workflows in flight, the next starts when one ends
   takt::Duration horizon{0};     // > 0: the run ends then, whatever still waits or runs
+  takt::Duration warm_up{0};     // of it, that figures leave out
   takt::SloTarget slo = {};
   // Time is what this thread had a processor for, and waiting is skipped: on a machine that others use too, the run
   // then tells what the engine takes, and not what it was kept waiting. For one thread, without overlap.

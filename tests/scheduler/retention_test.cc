@@ -280,24 +280,6 @@ TEST_CASE("the door lets in what has waited longest, and the next only when that
   CHECK(host.scheduler.stats().gate_doors == 2);
 }
 
-TEST_CASE("while what the door lets in does not fit beside what runs, nobody else comes in") {
-  const HoldValue value{.alpha_ms = 100, .beta_ns = 0};
-  Agents host(100, value, Price{.wait_s = 1e12, .share = 0.5, .after_s = 60, .value = value});
-  host.Arrive(Turn(1, 7, 50));
-  host.Commit(host.Plan());  // it goes on
-  host.Arrive(Turn(2, 8, 60));
-  for (int i = 0; i < 61; ++i) {
-    host.now += 1000;
-    host.Commit(host.Plan());
-  }
-  host.Arrive(Turn(3, 9, 10));
-  const StepPlan& plan = host.Plan();
-  CHECK(Shape(plan) == "1:1");
-  host.Commit(plan, {1});
-  CHECK(host.RunWhatWaits(2) == 0);
-}
-
-// Random turns, ends, losses and cancellations under every gate: counts hold, everybody is served in the end.
 namespace {
 
 // A host that says what it wishes of turns that have ended.
@@ -456,168 +438,171 @@ TEST_CASE("prefixes of different salts never meet, and what is dropped is named 
   }
   CHECK(expected.size() == 60);
   CHECK(dropped == expected);
-  TEST_CASE("what the gate has kept out is let in by the next plan after what it was kept out for is over") {
-    Agents host(100, HoldValue{}, Lease{});
-    host.Run(Turn(1, 7, 95));
-    host.Ended(7, TurnWhy::kTool);
-    host.Arrive(Turn(2, 8, 20));
-    CHECK(host.Plan().idle == Idle::kGated);
-    CHECK(host.Plan().idle == Idle::kGated);
-    host.On(WorkflowEnded{{7}});
-    CHECK(host.RunWhatWaits(2) == 0);
-  }
+}
 
-  TEST_CASE("while what the door has chosen does not fit, nobody else is let in") {
-    Host<Sjf> host(Cached(100), {.tokens = {100'000}});
-    REQUIRE(host.scheduler.SetRetention(HoldValue{}, Price{.share = 0.1, .after_s = 300}).ok());
-    const auto arrive = [&](std::uint64_t id, std::int32_t blocks, double output) {
-      Request turn = Turn(id, 10 + id, blocks);
-      turn.output_tokens = Estimate::Exact(output);
-      host.Arrive(turn);
-    };
-    arrive(2, 60, 100);
-    CHECK(host.Step() == "2:960");
-    arrive(3, 50, 100);  // 40 are not in use
-    CHECK(host.Step() == "2:1");
-    host.now += 301'000;
-    arrive(4, 5, 1);  // as many are free, and more, and it is the shortest
-    CHECK(host.Step() == "2:1");
-    CHECK(host.scheduler.Explain({4}).waits_for != WaitsFor::kNothing);
-    CHECK(host.Step({2}) == "2:1");
-    CHECK(host.Step() == "3:800 4:80");
-  }
+TEST_CASE("what the gate has kept out is let in by the next plan after what it was kept out for is over") {
+  Agents host(100, HoldValue{}, Lease{});
+  host.Run(Turn(1, 7, 95));
+  host.Ended(7, TurnWhy::kTool);
+  host.Arrive(Turn(2, 8, 20));
+  CHECK(host.Plan().idle == Idle::kGated);
+  CHECK(host.Plan().idle == Idle::kGated);
+  host.On(WorkflowEnded{{7}});
+  CHECK(host.RunWhatWaits(2) == 0);
+}
 
-  TEST_CASE("what a workflow holds is explained: since when, its worth, the price, and who would go first") {
-    Agents host(100, HoldValue{});
-    host.Run(Turn(1, 7, 20));
-    host.Ended(7, TurnWhy::kTool);
-    host.now += 3000;
-    host.Run(Turn(2, 8, 30));
-    const TimePoint ended = Ms(host.now);
-    host.Ended(8, TurnWhy::kUser);
-    host.now += 2000;
-    host.Arrive(Turn(3, 9, 1));
-    HeldExplanation tool = host.scheduler.ExplainHeld({7}), user = host.scheduler.ExplainHeld({8});
-    CHECK(tool.tokens == Tokens{20 * kBlock});
-    CHECK(tool.own == tool.tokens);
-    CHECK(tool.its_class == ReturnClass::kTool);
-    CHECK(tool.turns == 1);
-    CHECK(user.since == ended);
-    CHECK(user.its_class == ReturnClass::kUser);
+TEST_CASE("while what the door has chosen does not fit, nobody else is let in") {
+  Host<Sjf> host(Cached(100), {.tokens = {100'000}});
+  REQUIRE(host.scheduler.SetRetention(HoldValue{}, Price{.share = 0.1, .after_s = 300}).ok());
+  const auto arrive = [&](std::uint64_t id, std::int32_t blocks, double output) {
+    Request turn = Turn(id, 10 + id, blocks);
+    turn.output_tokens = Estimate::Exact(output);
+    host.Arrive(turn);
+  };
+  arrive(2, 60, 100);
+  CHECK(host.Step() == "2:960");
+  arrive(3, 50, 100);  // 40 are not in use
+  CHECK(host.Step() == "2:1");
+  host.now += 301'000;
+  arrive(4, 5, 1);  // as many are free, and more, and it is the shortest
+  CHECK(host.Step() == "2:1");
+  CHECK(host.scheduler.Explain({4}).waits_for != WaitsFor::kNothing);
+  CHECK(host.Step({2}) == "2:1");
+  CHECK(host.Step() == "3:800 4:80");
+}
+
+TEST_CASE("what a workflow holds is explained: since when, its worth, the price, and who would go first") {
+  Agents host(100, HoldValue{});
+  host.Run(Turn(1, 7, 20));
+  host.Ended(7, TurnWhy::kTool);
+  host.now += 3000;
+  host.Run(Turn(2, 8, 30));
+  const TimePoint ended = Ms(host.now);
+  host.Ended(8, TurnWhy::kUser);
+  host.now += 2000;
+  host.Arrive(Turn(3, 9, 1));
+  HeldExplanation tool = host.scheduler.ExplainHeld({7}), user = host.scheduler.ExplainHeld({8});
+  CHECK(tool.tokens == Tokens{20 * kBlock});
+  CHECK(tool.own == tool.tokens);
+  CHECK(tool.its_class == ReturnClass::kTool);
+  CHECK(tool.turns == 1);
+  CHECK(user.since == ended);
+  CHECK(user.its_class == ReturnClass::kUser);
   // By hand: G of the prior for a gap of 5 s of a tool and 2 s of a user, times 16 tokens of prefill behind the
   // others.
-    const ReturnCurves& curves = host.scheduler.return_times()->curves();
-    const HoldValue value;
-    const auto worth = [&](std::uint32_t its_class, double age, std::int32_t tokens) {
-      return curves.Of(its_class).Gain(age) * kBlock * (value.alpha_ms * 1e-3 + value.beta_ns * 1e-9 * tokens);
-    };
-    CHECK(tool.value == Approx(worth(ReturnClass::kTool, 5, 320)));
-    CHECK(user.value == Approx(worth(ReturnClass::kUser, 2, 480)));
-    REQUIRE(user.value < tool.value);
-    CHECK(user.next == WorkflowId{8});
-    CHECK(tool.next == WorkflowId{8});
-    CHECK(user.ahead == Blocks{0});
-    CHECK(tool.ahead == Blocks{30});
-    CHECK(tool.price == Approx(user.price));
-    CHECK(tool.price < tool.value);
+  const ReturnCurves& curves = host.scheduler.return_times()->curves();
+  const HoldValue value;
+  const auto worth = [&](std::uint32_t its_class, double age, std::int32_t tokens) {
+    return curves.Of(its_class).Gain(age) * kBlock * (value.alpha_ms * 1e-3 + value.beta_ns * 1e-9 * tokens);
+  };
+  CHECK(tool.value == Approx(worth(ReturnClass::kTool, 5, 320)));
+  CHECK(user.value == Approx(worth(ReturnClass::kUser, 2, 480)));
+  REQUIRE(user.value < tool.value);
+  CHECK(user.next == WorkflowId{8});
+  CHECK(tool.next == WorkflowId{8});
+  CHECK(user.ahead == Blocks{0});
+  CHECK(tool.ahead == Blocks{30});
+  CHECK(tool.price == Approx(user.price));
+  CHECK(tool.price < tool.value);
 
-    host.Arrive(Turn(4, 8, 31));
-    CHECK(host.scheduler.ExplainHeld({8}).awaited);
-    CHECK(host.scheduler.ExplainHeld({8}).ahead == Blocks{20});
-    CHECK(host.scheduler.ExplainHeld({7}).ahead == Blocks{0});
-    const StepPlan& plan = host.Plan();
-    CHECK(host.scheduler.ExplainHeld({8}).in_use);
-    host.Commit(plan, {3, 4});
-    host.On(WorkflowEnded{{8}});
-    CHECK(host.scheduler.ExplainHeld({8}).tokens == Tokens{0});
-    CHECK(host.scheduler.ExplainHeld({7}).price == 0);  // dead blocks go first
-    CHECK(host.scheduler.ExplainHeld({7}).ahead == Blocks{32});
-    CHECK(host.scheduler.ExplainHeld({55}).tokens == Tokens{0});
-    CHECK(host.scheduler.ExplainHeld({}).turns == 0);
-  }
+  host.Arrive(Turn(4, 8, 31));
+  CHECK(host.scheduler.ExplainHeld({8}).awaited);
+  CHECK(host.scheduler.ExplainHeld({8}).ahead == Blocks{20});
+  CHECK(host.scheduler.ExplainHeld({7}).ahead == Blocks{0});
+  const StepPlan& plan = host.Plan();
+  CHECK(host.scheduler.ExplainHeld({8}).in_use);
+  host.Commit(plan, {3, 4});
+  host.On(WorkflowEnded{{8}});
+  CHECK(host.scheduler.ExplainHeld({8}).tokens == Tokens{0});
+  CHECK(host.scheduler.ExplainHeld({7}).price == 0);  // dead blocks go first
+  CHECK(host.scheduler.ExplainHeld({7}).ahead == Blocks{32});
+  CHECK(host.scheduler.ExplainHeld({55}).tokens == Tokens{0});
+  CHECK(host.scheduler.ExplainHeld({}).turns == 0);
+}
 
-  TEST_CASE("whatever happens, counts hold and everybody gets in") {
-    const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
-    const std::vector<std::pair<AnyRetention, AnyGate>> settings = {
-        {Lru{}, {}},
-        {Lru{}, Lease{.seconds = 5}},
-        {value, Price{.share = 0.2, .after_s = 5, .value = value}},
-        {Lru{}, Price{.share = 0, .value = value}}};
-    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
-      for (const auto& [retention, gate] : settings) {
-        Random random(seed);
-        Agents host(static_cast<std::int32_t>(40 + random.Below(60)), retention, gate);
-        host.limits.tokens = {static_cast<std::int32_t>(64 + random.Below(400))};
-        std::map<std::uint64_t, std::int32_t> blocks_of;
-        std::uint64_t id = 0;
-        for (int i = 0; i < 400; ++i) {
-          host.now += static_cast<std::int64_t>(random.Below(2000));
-          const std::uint64_t workflow = 1 + random.Below(8), branch = random.Below(2);
-          switch (random.Below(10)) {
-            case 0:
-            case 1:
-            case 2: {
-              std::int32_t& blocks = blocks_of[workflow * 10 + branch];
-              blocks = random.Chance(0.1) ? 1 : std::min(blocks + static_cast<std::int32_t>(random.Below(6)) + 1, 30);
-              Request turn = Turn(++id, workflow, blocks, branch);
-              turn.max_output_tokens = {static_cast<std::int32_t>(1 + random.Below(20))};
-              host.Arrive(turn);
-              break;
-            }
-            case 3: host.Ended(workflow, static_cast<TurnWhy>(random.Below(5)), branch); break;
-            case 4:
-              if (random.Chance(0.3)) host.On(WorkflowEnded{{workflow}});
-              break;
-            case 5:
-              if (id > 0 && random.Chance(0.3)) host.On(Cancelled{{1 + random.Below(id)}});
-              break;
-            case 6:
-              if (random.Chance(0.1)) host.On(KvLost{});
-              break;
-            default: host.Step();
+// Random turns, ends, losses and cancellations under every gate: counts hold, everybody is served in the end.
+TEST_CASE("whatever happens, counts hold and everybody gets in") {
+  const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
+  const std::vector<std::pair<AnyRetention, AnyGate>> settings = {
+      {Lru{}, {}},
+      {Lru{}, Lease{.seconds = 5}},
+      {value, Price{.share = 0.2, .after_s = 5, .value = value}},
+      {Lru{}, Price{.share = 0, .value = value}}};
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    for (const auto& [retention, gate] : settings) {
+      Random random(seed);
+      Agents host(static_cast<std::int32_t>(40 + random.Below(60)), retention, gate);
+      host.limits.tokens = {static_cast<std::int32_t>(64 + random.Below(400))};
+      std::map<std::uint64_t, std::int32_t> blocks_of;
+      std::uint64_t id = 0;
+      for (int i = 0; i < 400; ++i) {
+        host.now += static_cast<std::int64_t>(random.Below(2000));
+        const std::uint64_t workflow = 1 + random.Below(8), branch = random.Below(2);
+        switch (random.Below(10)) {
+          case 0:
+          case 1:
+          case 2: {
+            std::int32_t& blocks = blocks_of[workflow * 10 + branch];
+            blocks = random.Chance(0.1) ? 1 : std::min(blocks + static_cast<std::int32_t>(random.Below(6)) + 1, 30);
+            Request turn = Turn(++id, workflow, blocks, branch);
+            turn.max_output_tokens = {static_cast<std::int32_t>(1 + random.Below(20))};
+            host.Arrive(turn);
+            break;
           }
+          case 3: host.Ended(workflow, static_cast<TurnWhy>(random.Below(5)), branch); break;
+          case 4:
+            if (random.Chance(0.3)) host.On(WorkflowEnded{{workflow}});
+            break;
+          case 5:
+            if (id > 0 && random.Chance(0.3)) host.On(Cancelled{{1 + random.Below(id)}});
+            break;
+          case 6:
+            if (random.Chance(0.1)) host.On(KvLost{});
+            break;
+          default: host.Step();
         }
-        for (int i = 0; i < 3000 && host.scheduler.alive() > 0; ++i) {
-          host.now += 1000;
-          host.Step();
-        }
-        INFO("seed " << seed << ", gate " << gate.spec());
-        REQUIRE(host.scheduler.alive() == 0);
-        REQUIRE(host.scheduler.kv().used == Blocks{0});
       }
+      for (int i = 0; i < 3000 && host.scheduler.alive() > 0; ++i) {
+        host.now += 1000;
+        host.Step();
+      }
+      INFO("seed " << seed << ", gate " << gate.spec());
+      REQUIRE(host.scheduler.alive() == 0);
+      REQUIRE(host.scheduler.kv().used == Blocks{0});
     }
   }
+}
 
-  TEST_CASE("with retention and a gate nothing is allocated when warm") {
-    const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
-    SchedulerOptions options = Cached(200);
-    auto scheduler = Scheduler::Create(options, AnyPolicy(Fcfs{}));
-    REQUIRE(scheduler.ok());
-    REQUIRE(scheduler->SetRetention(value, Price{.value = value}).ok());
-    std::vector<Request> turns;
-    for (std::uint64_t i = 0; i < 2000; ++i) {
-      turns.push_back(Turn(i + 1, 1 + Mix64(i) % 8, 30));
-    }
-    std::vector<RowResult> rows(64);
-    std::int64_t now = 0;
-    const auto play = [&](std::size_t from, std::size_t to) {
-      for (std::size_t i = from; i < to; ++i) {
-        scheduler->On(Arrived{turns[i]}, Ms(now += 300));
-        const StepPlan& plan = scheduler->Plan(Ms(++now), {.tokens = {1000}});
-        std::size_t n = 0;
-        for (const PlanEntry& e : plan.run) {
-          const std::uint8_t done = e.samples() ? RowResult::kFinished : 0;
-          rows[n++] = {e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0, done};
-        }
-        if (n > 0) scheduler->Commit({plan.id, std::span(rows).first(n)}, Ms(++now));
-        scheduler->On(TurnEnded{turns[i].workflow, 0, TurnWhy::kTool}, Ms(now));
-      }
-    };
-    play(0, 1000);
-    const std::size_t before = allocations;
-    play(1000, 2000);
-    CHECK(allocations == before);
-    CHECK(scheduler->stats().tokens_cached > 0);
+TEST_CASE("with retention and a gate nothing is allocated when warm") {
+  const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
+  SchedulerOptions options = Cached(200);
+  auto scheduler = Scheduler::Create(options, AnyPolicy(Fcfs{}));
+  REQUIRE(scheduler.ok());
+  REQUIRE(scheduler->SetRetention(value, Price{.value = value}).ok());
+  std::vector<Request> turns;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    turns.push_back(Turn(i + 1, 1 + Mix64(i) % 8, 30));
   }
+  std::vector<RowResult> rows(64);
+  std::int64_t now = 0;
+  const auto play = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      scheduler->On(Arrived{turns[i]}, Ms(now += 300));
+      const StepPlan& plan = scheduler->Plan(Ms(++now), {.tokens = {1000}});
+      std::size_t n = 0;
+      for (const PlanEntry& e : plan.run) {
+        const std::uint8_t done = e.samples() ? RowResult::kFinished : 0;
+        rows[n++] = {e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0, done};
+      }
+      if (n > 0) scheduler->Commit({plan.id, std::span(rows).first(n)}, Ms(++now));
+      scheduler->On(TurnEnded{turns[i].workflow, 0, TurnWhy::kTool}, Ms(now));
+    }
+  };
+  play(0, 1000);
+  const std::size_t before = allocations;
+  play(1000, 2000);
+  CHECK(allocations == before);
+  CHECK(scheduler->stats().tokens_cached > 0);
+}
 
 }  // namespace takt::testing
