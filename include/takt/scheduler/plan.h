@@ -56,6 +56,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   draft_.plan->failed = say(step.said.failed, notices_.failed);
   draft_.plan->released = say(step.said.released, notices_.released);
   draft_.plan->dropped = say(step.said.dropped, kv_.ledger.dropped());
+  draft_.plan->host_chunks = say(step.said.host_chunks, kv_.ledger.told());
 
   budget_.EndPlan();
 

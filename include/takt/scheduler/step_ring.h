@@ -26,6 +26,7 @@ struct Notices {
   std::vector<Failure> failed;
   std::vector<RequestId> released;
   std::vector<DroppedPrefix> dropped;
+  std::vector<HostChunk> host_chunks;
 };
 
 struct Step {
