@@ -170,7 +170,13 @@ PLACE(takt_dropped_prefix, hash, 0);
 PLACE(takt_dropped_prefix, blocks, 8);
 PLACE(takt_dropped_prefix, reserved, 12);
 
-SIZE(takt_plan, 128);
+SIZE(takt_host_chunk, 16);
+PLACE(takt_host_chunk, hash, 0);
+PLACE(takt_host_chunk, blocks, 8);
+PLACE(takt_host_chunk, action, 12);
+PLACE(takt_host_chunk, reserved, 13);
+
+SIZE(takt_plan, 144);
 PLACE(takt_plan, struct_size, 0);
 PLACE(takt_plan, idle, 4);
 PLACE(takt_plan, id, 8);
@@ -189,6 +195,8 @@ PLACE(takt_plan, tokens, 104);
 PLACE(takt_plan, reserved, 108);
 PLACE(takt_plan, dropped, 112);
 PLACE(takt_plan, n_dropped, 120);
+PLACE(takt_plan, host_chunks, 128);
+PLACE(takt_plan, n_host_chunks, 136);
 
 SIZE(takt_kv_snapshot, 16);
 PLACE(takt_kv_snapshot, total, 0);
@@ -240,7 +248,7 @@ PLACE(takt_key, name, 8);
 PLACE(takt_key, context, 16);
 PLACE(takt_key, key, 24);
 
-SIZE(takt_scheduler_options, 168);
+SIZE(takt_scheduler_options, 176);
 PLACE(takt_scheduler_options, struct_size, 0);
 PLACE(takt_scheduler_options, max_running, 4);
 PLACE(takt_scheduler_options, max_waiting, 8);
@@ -270,6 +278,8 @@ PLACE(takt_scheduler_options, record_plans, 144);
 PLACE(takt_scheduler_options, reserved, 148);
 PLACE(takt_scheduler_options, oracle, 152);
 PLACE(takt_scheduler_options, key, 160);
+PLACE(takt_scheduler_options, prefix_cpu_blocks, 168);
+PLACE(takt_scheduler_options, reserved_too, 172);
 
 SIZE(takt_scheduler_counts, 48);
 PLACE(takt_scheduler_counts, struct_size, 0);
@@ -280,7 +290,7 @@ PLACE(takt_scheduler_counts, running, 24);
 PLACE(takt_scheduler_counts, paused, 32);
 PLACE(takt_scheduler_counts, blocked, 40);
 
-SIZE(takt_kv_use, 32);
+SIZE(takt_kv_use, 40);
 PLACE(takt_kv_use, struct_size, 0);
 PLACE(takt_kv_use, total, 4);
 PLACE(takt_kv_use, used, 8);
@@ -289,6 +299,8 @@ PLACE(takt_kv_use, cached, 16);
 PLACE(takt_kv_use, pending, 20);
 PLACE(takt_kv_use, cpu_total, 24);
 PLACE(takt_kv_use, cpu_used, 28);
+PLACE(takt_kv_use, cpu_cached, 32);
+PLACE(takt_kv_use, reserved, 36);
 
 SIZE(takt_key_part, 32);
 PLACE(takt_key_part, name, 0);

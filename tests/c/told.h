@@ -71,6 +71,7 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
   c.admission_window = o.admission_window;
   c.first_step = o.first_step.value, c.hash_seed = o.hash_seed;
   c.max_step_tokens = o.max_step_tokens.value, c.max_step_seqs = o.max_step_seqs;
+  c.prefix_cpu_blocks = o.prefix_cpu_blocks.value;
   return c;
 }
 
