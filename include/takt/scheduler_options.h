@@ -96,8 +96,7 @@ struct SchedulerOptions {
         Option("kv_blocks", self.kv_blocks, {.meaning = "where the library counts KV", .least = 1}),
         Option("cpu_blocks", self.cpu_blocks),
         Option("kv_watermark", self.kv_watermark, {.most = 1, .below_most = true}),
-        Option("prefix_cache", self.prefix_cache),
-        Option("admission_window", self.admission_window, {.least = 1}),
+        Option("prefix_cache", self.prefix_cache), Option("admission_window", self.admission_window, {.least = 1}),
         Option("first_step", self.first_step, {.least = 1, .most = 0x1p63}), Option("hash_seed", self.hash_seed),
         Option("max_step_tokens", self.max_step_tokens), Option("max_step_seqs", self.max_step_seqs),
         Option("prefix_cpu_blocks", self.prefix_cpu_blocks));

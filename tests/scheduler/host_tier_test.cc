@@ -32,8 +32,7 @@ Request Turn(std::uint64_t id, std::uint64_t workflow, std::int32_t blocks) {
   Request r = Prompt(id, blocks * kBlock);
   r.workflow = {workflow};
   std::vector<std::uint64_t> hashes;
-  for (std::int32_t i = 0; i < blocks; ++i)
-    hashes.push_back(Mix64(workflow * 10'000 + static_cast<std::uint64_t>(i)));
+  for (std::int32_t i = 0; i < blocks; ++i) hashes.push_back(Mix64(workflow * 10'000 + static_cast<std::uint64_t>(i)));
   r.prefix = Prefix(kBlock, hashes);
   return r;
 }

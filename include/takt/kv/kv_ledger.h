@@ -35,8 +35,8 @@ using Holdings = BasicHoldings<AnyRetention>;
 // least recently.
 //
 // A second tier in the host's memory, where there is one, has copies: what a request gives back on the GPU is copied at
-// once (write-through), so that it may leave the GPU at any time without a copy. In there the same retention has an order
-// of its own. What is swapped out comes first: copies make room for it, but for those that are being loaded.
+// once (write-through), so that it may leave the GPU at any time without a copy. In there the same retention has an
+// order of its own. What is swapped out comes first: copies make room for it, but for those that are being loaded.
 class KvLedger {
  public:
   KvLedger() = default;
@@ -89,16 +89,12 @@ class KvLedger {
   std::int32_t free() const { return total_ - used(); }
   std::int32_t idle() const { return holdings_ != nullptr ? holdings_->idle() : 0; }
   // For what is swapped out: copies make room, but for those that are being loaded.
-  std::int32_t cpu_free() const {
-    return cpu_total_ - cpu_used_ - (copies_ != nullptr ? copies_->referenced() : 0);
-  }
+  std::int32_t cpu_free() const { return cpu_total_ - cpu_used_ - (copies_ != nullptr ? copies_->referenced() : 0); }
   std::int32_t cpu_cached() const { return copies_ != nullptr ? copies_->referenced() + copies_->idle() : 0; }
   // For further copies, without losing any.
   std::int32_t copy_room() const { return std::min(prefix_cpu_, cpu_total_ - cpu_used_) - cpu_cached(); }
 
-  KvUse use() const {
-    return {{total_}, {used()}, {free()}, {idle()}, {0}, {cpu_total_}, {cpu_used_}, {cpu_cached()}};
-  }
+  KvUse use() const { return {{total_}, {used()}, {free()}, {idle()}, {0}, {cpu_total_}, {cpu_used_}, {cpu_cached()}}; }
 
   // `blocks` must be free; idle prefixes make room.
   void Allocate(std::int32_t blocks) {

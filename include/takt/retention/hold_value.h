@@ -17,8 +17,8 @@ namespace takt {
 
 // The value of a block at depth d [tokens], idle for a, of a gap of class k, in seconds of work saved per second held:
 //   v = G_k(a) c(d),   c(d) = block (alpha + beta d)   the time to compute it again.
-// A workflow whose turn waits here is back within the second: G = 1/s. Of a block that the next tier has a copy of, c is
-// what is lost without it: block load, the time to load it.
+// A workflow whose turn waits here is back within the second: G = 1/s. Of a block that the next tier has a copy of, c
+// is what is lost without it: block load, the time to load it.
 //
 // Lists: one per class and power of two of c, so that within one order of age is order of value but where G rises
 // first and by the factor of two in c; one per class of what has a copy. Classes beyond the last single tool are those

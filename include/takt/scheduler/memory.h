@@ -15,9 +15,9 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
     : options_(options),
       queue_(std::move(policy)),
       pause_(std::move(pause)),
-      kv_{.ledger = internal::KvLedger(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks,
-                                       options.prefix_cache && options.kv == KvMode::kLedger,
-                                       options.prefix_cpu_blocks),
+      kv_{.ledger =
+              internal::KvLedger(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks,
+                                 options.prefix_cache && options.kv == KvMode::kLedger, options.prefix_cpu_blocks),
           .oracle = oracle},
       steps_(options.first_step, 2 * static_cast<std::size_t>(options.max_running)) {  // rows that give way leave gaps
   const auto requests = static_cast<std::size_t>(options.reserve_requests);

@@ -55,7 +55,7 @@ namespace takt {
   X(calls_after_end, "calls of a scheduler that an exception had ended; ignored")                \
   X(short_of_rows, "times that max_running kept out a request that max_seqs allowed")            \
   X(gate_refused, "times that the gate kept out a request that would have fitted")               \
-  X(gate_doors, "requests let in by the door's share, for having waited longest")                   \
+  X(gate_doors, "requests let in by the door's share, for having waited longest")                \
   X(tokens_loaded, "prompt tokens loaded from the host's memory, contained in tokens_cached")
 
 struct Stats {
