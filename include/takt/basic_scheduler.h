@@ -332,7 +332,7 @@ class BasicScheduler {
     double prompt_tokens = 0, cached_tokens = 0;  // of requests that began to run
     double hits = 1;  // share, as it was told last
     // Of this plan: what lacks, and needs, at least so much is refused unless it has waited for `until_s`.
-    std::int32_t lack = 0, need = 0;
+    std::int32_t lack = 0, need = 0, copies_lack = 0, copies_need = 0;
     double until_s = 0;
     bool refused = false;
     // When what waits was last looked up in the cache.
@@ -397,6 +397,7 @@ class BasicScheduler {
   void Handle(const TurnExpected& e, TimePoint now);
   void Handle(const WorkflowEnded& e, TimePoint now);
   void LoseKv(Slot slot, std::int32_t from);
+  void Fetched(Slot slot, bool failed);
 
   // ---- scheduler/lives.h
   void Join(Slot slot);
@@ -499,12 +500,16 @@ class BasicScheduler {
   WaitsFor PassedOverFor(const Record& record) const;
   bool NeedsLargerStep(const Record& record) const;
   internal::PrefixHit HitOf(const Record& record) const;
+  std::int32_t CopiesOf(const Record& record) const;
+  std::int32_t CachedTokensOf(const Record& record) const;
   std::int32_t SharedBlocks(const Record& record, const internal::PrefixHit& hit) const;
   std::int32_t BlocksNeeded(const Record& record, const internal::PrefixHit& hit) const;
   std::int32_t ArrivedOf(const Record& record) const;
   Fit TryAdmit(Slot slot, std::span<const Slot> next = {});
   Fit TrySwapIn(Slot slot);
   void SwapIn(Slot slot, std::int32_t blocks);
+  bool MayMoveIn(std::int32_t blocks) const;
+  void Fetch(Slot slot, std::int32_t start, std::int32_t chunks);
   void Admit(Slot slot, std::int32_t start, std::int32_t tokens);
 
   // ---- scheduler/holding.h
@@ -518,6 +523,7 @@ class BasicScheduler {
   void TurnReleased(const Record& record);
   void LookUpHits();
   GateAsk AskFor(const Record& record, std::int32_t need, std::int32_t start) const;
+  GateAsk AskForCopies(const Record& record, const GateAsk& of_gpu) const;
   bool LetsIn(Record& record, std::int32_t need, std::int32_t start);
   Slot Elder();
   void AdmitThroughGate();

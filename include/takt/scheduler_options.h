@@ -55,9 +55,12 @@ struct SchedulerOptions {
   KvMode kv = KvMode::kLedger;
   Tokens kv_block_tokens{16};          // vLLM's default block
   Blocks kv_blocks{0};                 // kLedger: size of the cache
-  Blocks cpu_blocks{0};                // host memory for swapped KV; 0: no swapping
+  Blocks cpu_blocks{0};                // host memory for swapped KV, and for prefixes; 0: no swapping
   double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free for growth (vLLM's figure)
   bool prefix_cache = false;  // kLedger: keep finished prefixes, least recently used out first
+  // Of cpu_blocks, so many may keep copies of finished prefixes, as long as nothing that is swapped out needs them: a
+  // second tier of the prefix cache, from which what has left the GPU is loaded. 0: there is none.
+  Blocks prefix_cpu_blocks{0};
 
   // kLedger with prefix_cache: share of the cache that one tenant's workflows may have pinned at once (TurnEnded::pin);
   // all together may have half of it. More is refused, and held as if it were not pinned.
@@ -100,7 +103,7 @@ struct SchedulerOptions {
         Option("prefix_cache", self.prefix_cache), Option("admission_window", self.admission_window, {.least = 1}),
         Option("first_step", self.first_step, {.least = 1, .most = 0x1p63}), Option("hash_seed", self.hash_seed),
         Option("max_step_tokens", self.max_step_tokens), Option("max_step_seqs", self.max_step_seqs),
-        Option("pin_share", self.pin_share, {.most = 1}));
+        Option("pin_share", self.pin_share, {.most = 1}), Option("prefix_cpu_blocks", self.prefix_cpu_blocks));
   }
 };
 
@@ -112,6 +115,8 @@ inline absl::Status SchedulerOptions::Validate() const {
   });
   faults.Expect(preempt_action != KvAction::kOut || cpu_blocks.value > 0 || kv == KvMode::kNone,
                 "preempt_action is out: needs cpu_blocks, the host's memory for it, of at least 1");
+  faults.Expect(prefix_cpu_blocks <= cpu_blocks, "prefix_cpu_blocks", prefix_cpu_blocks.value,
+                "must be at most cpu_blocks, of which they are a part");
   return faults.ToStatus();
 }
 

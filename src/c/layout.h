@@ -69,6 +69,11 @@ TAKT_SAME_SIZE(DroppedPrefix, takt_dropped_prefix);
 TAKT_SAME_PLACE(DroppedPrefix, takt_dropped_prefix, hash);
 TAKT_SAME_PLACE(DroppedPrefix, takt_dropped_prefix, blocks);
 TAKT_SAME_PLACE(DroppedPrefix, takt_dropped_prefix, reserved);
+TAKT_SAME_SIZE(HostChunk, takt_host_chunk);
+TAKT_SAME_PLACE(HostChunk, takt_host_chunk, hash);
+TAKT_SAME_PLACE(HostChunk, takt_host_chunk, blocks);
+TAKT_SAME_PLACE(HostChunk, takt_host_chunk, action);
+TAKT_SAME_PLACE(HostChunk, takt_host_chunk, reserved);
 
 TAKT_SAME_SIZE(CacheHint, takt_cache_hint);
 TAKT_SAME_PLACE(CacheHint, takt_cache_hint, workflow);

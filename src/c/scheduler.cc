@@ -67,6 +67,7 @@ takt_scheduler_options Defaults<takt_scheduler_options>() {
   to.admission_window = plain.admission_window;
   to.first_step = plain.first_step.value, to.hash_seed = plain.hash_seed;
   to.max_step_tokens = plain.max_step_tokens.value, to.max_step_seqs = plain.max_step_seqs;
+  to.prefix_cpu_blocks = plain.prefix_cpu_blocks.value;
   to.record_flush_bytes = RecorderOptions{}.flush_bytes;
   to.pin_share = plain.pin_share;
   return to;
@@ -96,11 +97,12 @@ SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
   to.first_step = {from.first_step}, to.hash_seed = from.hash_seed;
   to.max_step_tokens = {from.max_step_tokens}, to.max_step_seqs = from.max_step_seqs;
   to.pin_share = from.pin_share;
+  to.prefix_cpu_blocks = {from.prefix_cpu_blocks};
   return to;
 }
 
 takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt_error* error) {
-  if (from.reserved != 0) return NotReserved(error);
+  if (from.reserved != 0 || from.reserved_too != 0) return NotReserved(error);
   const SchedulerOptions options = OptionsOf(from);
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
   AnyPolicy policy;
@@ -148,6 +150,7 @@ void Tell(const StepPlan& plan, takt_plan* out) {
   to.reserved = 0;
   to.dropped = AsC<takt_dropped_prefix>(plan.dropped.data()), to.n_dropped = plan.dropped.size();
   to.hints = AsC<takt_cache_hint>(plan.hints.data()), to.n_hints = plan.hints.size();
+  to.host_chunks = AsC<takt_host_chunk>(plan.host_chunks.data()), to.n_host_chunks = plan.host_chunks.size();
   Write(to, out);
 }
 
@@ -337,7 +340,9 @@ takt_status takt_scheduler_kv(const takt_scheduler* scheduler, takt_kv_use* use)
                  kv.cached.value,
                  kv.pending.value,
                  kv.cpu_total.value,
-                 kv.cpu_used.value};
+                 kv.cpu_used.value,
+                 kv.cpu_cached.value,
+                 0};
   Write(to, use);
   return TAKT_OK;
 }

@@ -37,7 +37,8 @@ absl::StatusOr<AnyGate> MakeGate(std::string_view spec, const PrefillPace* pace)
       "gate", spec, OwnGates(), [](auto&& visit) { ForEachGate(visit); },
       [pace](auto& gate) {
         if constexpr (requires { gate.value.alpha_ms; }) {
-          if (pace != nullptr) gate.value.alpha_ms = pace->alpha_ms, gate.value.beta_ns = pace->beta_ns;
+          if (pace == nullptr) return;
+          gate.value.alpha_ms = pace->alpha_ms, gate.value.beta_ns = pace->beta_ns, gate.value.load_ms = pace->load_ms;
         }
       },
       pace);

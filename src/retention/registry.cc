@@ -52,6 +52,9 @@ absl::StatusOr<AnyRetention> MakeRetention(std::string_view spec, const PrefillP
         if constexpr (requires { policy.alpha_ms; }) {
           if (pace != nullptr) policy.alpha_ms = pace->alpha_ms, policy.beta_ns = pace->beta_ns;
         }
+        if constexpr (requires { policy.load_ms; }) {
+          if (pace != nullptr) policy.load_ms = pace->load_ms;
+        }
       },
       pace);
 }

@@ -45,6 +45,10 @@ SchedulerOptions SchedulerOptionsOf(const ReplayOptions& options, std::int32_t i
   if (s.kv == KvMode::kLedger) {
     const std::int64_t blocks = KvTokens(options, instance) / std::max(s.kv_block_tokens.value, 1);
     s.kv_blocks = {static_cast<std::int32_t>(std::min<std::int64_t>(blocks, Blocks::Max().value))};
+    const std::int64_t copies = options.host_kv_tokens / std::max(s.kv_block_tokens.value, 1);
+    const std::int64_t most = Blocks::Max().value - s.cpu_blocks.value;
+    const Blocks more{static_cast<std::int32_t>(std::min(copies, most))};
+    s.cpu_blocks += more, s.prefix_cpu_blocks += more;
   }
   return s;
 }
@@ -358,6 +362,7 @@ absl::Status ReplayOptions::Validate() const {
   faults.Expect(limit >= 0, "limit", limit, "must not be negative");
   faults.ExpectOptions(engine);
   faults.ExpectOptions(engine.limits, "limits.");
+  faults.Expect(host_kv_tokens >= 0, "host_kv_tokens", host_kv_tokens, "must not be negative");
   faults.Expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle",
                 "the simulator owns no memory to answer for");
   const auto profiles = static_cast<std::int32_t>(std::max<std::size_t>(engines.size(), 1));

@@ -180,7 +180,13 @@ PLACE(takt_cache_hint, until, 24);
 PLACE(takt_cache_hint, tokens, 32);
 PLACE(takt_cache_hint, reserved_too, 36);
 
-SIZE(takt_plan, 144);
+SIZE(takt_host_chunk, 16);
+PLACE(takt_host_chunk, hash, 0);
+PLACE(takt_host_chunk, blocks, 8);
+PLACE(takt_host_chunk, action, 12);
+PLACE(takt_host_chunk, reserved, 13);
+
+SIZE(takt_plan, 160);
 PLACE(takt_plan, struct_size, 0);
 PLACE(takt_plan, idle, 4);
 PLACE(takt_plan, id, 8);
@@ -201,6 +207,8 @@ PLACE(takt_plan, dropped, 112);
 PLACE(takt_plan, n_dropped, 120);
 PLACE(takt_plan, hints, 128);
 PLACE(takt_plan, n_hints, 136);
+PLACE(takt_plan, host_chunks, 144);
+PLACE(takt_plan, n_host_chunks, 152);
 
 SIZE(takt_kv_snapshot, 16);
 PLACE(takt_kv_snapshot, total, 0);
@@ -252,7 +260,7 @@ PLACE(takt_key, name, 8);
 PLACE(takt_key, context, 16);
 PLACE(takt_key, key, 24);
 
-SIZE(takt_scheduler_options, 176);
+SIZE(takt_scheduler_options, 184);
 PLACE(takt_scheduler_options, struct_size, 0);
 PLACE(takt_scheduler_options, max_running, 4);
 PLACE(takt_scheduler_options, max_waiting, 8);
@@ -283,6 +291,8 @@ PLACE(takt_scheduler_options, reserved, 148);
 PLACE(takt_scheduler_options, oracle, 152);
 PLACE(takt_scheduler_options, key, 160);
 PLACE(takt_scheduler_options, pin_share, 168);
+PLACE(takt_scheduler_options, prefix_cpu_blocks, 176);
+PLACE(takt_scheduler_options, reserved_too, 180);
 
 SIZE(takt_scheduler_counts, 48);
 PLACE(takt_scheduler_counts, struct_size, 0);
@@ -293,7 +303,7 @@ PLACE(takt_scheduler_counts, running, 24);
 PLACE(takt_scheduler_counts, paused, 32);
 PLACE(takt_scheduler_counts, blocked, 40);
 
-SIZE(takt_kv_use, 32);
+SIZE(takt_kv_use, 40);
 PLACE(takt_kv_use, struct_size, 0);
 PLACE(takt_kv_use, total, 4);
 PLACE(takt_kv_use, used, 8);
@@ -302,6 +312,8 @@ PLACE(takt_kv_use, cached, 16);
 PLACE(takt_kv_use, pending, 20);
 PLACE(takt_kv_use, cpu_total, 24);
 PLACE(takt_kv_use, cpu_used, 28);
+PLACE(takt_kv_use, cpu_cached, 32);
+PLACE(takt_kv_use, reserved, 36);
 
 SIZE(takt_key_part, 32);
 PLACE(takt_key_part, name, 0);

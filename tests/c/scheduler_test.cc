@@ -511,7 +511,8 @@ class Twins {
     same_ &= a.id.value == b.id && static_cast<std::uint32_t>(a.idle) == b.idle && a.tokens.value == b.tokens &&
              Ns(a.wake_at) == b.wake_at && SameAll(a.run, b.run, b.n_run) && SameAll(a.moves, b.moves, b.n_moves) &&
              SameAll(a.preempted, b.preempted, b.n_preempted) && SameAll(a.failed, b.failed, b.n_failed) &&
-             SameAll(a.released, b.released, b.n_released) && SameAll(a.dropped, b.dropped, b.n_dropped);
+             SameAll(a.released, b.released, b.n_released) && SameAll(a.dropped, b.dropped, b.n_dropped) &&
+             SameAll(a.host_chunks, b.host_chunks, b.n_host_chunks);
   }
 
   void CompareExplanations(RequestId id) {

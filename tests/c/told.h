@@ -72,6 +72,7 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
   c.first_step = o.first_step.value, c.hash_seed = o.hash_seed;
   c.max_step_tokens = o.max_step_tokens.value, c.max_step_seqs = o.max_step_seqs;
   c.pin_share = o.pin_share;
+  c.prefix_cpu_blocks = o.prefix_cpu_blocks.value;
   return c;
 }
 

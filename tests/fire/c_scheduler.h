@@ -63,6 +63,7 @@ class CScheduler final : public Twin {
     made.failed = {reinterpret_cast<const Failure*>(plan.failed), plan.n_failed};
     made.released = {reinterpret_cast<const RequestId*>(plan.released), plan.n_released};
     made.dropped = {reinterpret_cast<const DroppedPrefix*>(plan.dropped), plan.n_dropped};
+    made.host_chunks = {reinterpret_cast<const HostChunk*>(plan.host_chunks), plan.n_host_chunks};
     made.tokens = {plan.tokens};
     made.idle = static_cast<Idle>(plan.idle);
     made.wake_at = TimePoint(Duration(plan.wake_at));

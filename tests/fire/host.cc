@@ -79,9 +79,9 @@ std::uint64_t HashOf(const StepPlan& plan) {
 }
 
 bool Same(const StepPlan& a, const StepPlan& b) {
-  return a.id == b.id && std::ranges::equal(a.run, b.run) && a.dropped == b.dropped && a.moves == b.moves &&
-         a.preempted == b.preempted && a.failed == b.failed && a.released == b.released && a.tokens == b.tokens &&
-         a.idle == b.idle && a.wake_at == b.wake_at;
+  return a.id == b.id && std::ranges::equal(a.run, b.run) && a.dropped == b.dropped && a.host_chunks == b.host_chunks &&
+         a.moves == b.moves && a.preempted == b.preempted && a.failed == b.failed && a.released == b.released &&
+         a.tokens == b.tokens && a.idle == b.idle && a.wake_at == b.wake_at;
 }
 
 }  // namespace

@@ -378,6 +378,11 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   if (Setup::with_facts && s.families > 0 && o.kv == KvMode::kLedger && o.prefix_cache && more.Chance(0.3)) {
     s.agents = true;
     s.retention = more.Bits();
+    if (more.Chance(0.5)) {  // a tier in the host's memory, which what is swapped out shares
+      const std::int32_t blocks = more.Of({1, o.kv_blocks.value / 2, o.kv_blocks.value, 3 * o.kv_blocks.value});
+      o.prefix_cpu_blocks = {std::max(blocks, 1)};
+      o.cpu_blocks = std::max(o.cpu_blocks, o.prefix_cpu_blocks);
+    }
   }
   return s;
 }

@@ -329,6 +329,10 @@ void Shadow::On(const KvLost& e) {
 // Its KV is lost from this token on.
 void Shadow::Lose(Life& life, std::int32_t from) {
   life.arrived = std::min(life.arrived, from);
+  if (life.fetching) {
+    const std::int32_t tokens = life.state.request.prefix.block_tokens.value;
+    life.fetched = std::min(life.fetched, from / tokens * tokens);
+  }
   if (from >= life.computed) return;
   if (!life.in_lane) {
     life.computed = from;
@@ -437,7 +441,7 @@ void Shadow::CheckAsked(const Life& life, const Asked& asked) {
 
 // A decision to move blocks out comes to all that it says, or to nothing where that is not possible.
 void Shadow::CheckMovedOut(Life& life, const Asked& asked, const Scheduler& scheduler) {
-  if (life.cpu_blocks > 0) return;  // what there is is there already, and it comes to nothing
+  if (life.cpu_blocks > 0 || life.fetching) return;  // what there is is there already, and it comes to nothing
   const std::uint64_t id = life.state.request.id.value;
   const std::int64_t block = Counts() || host_kv_ != nullptr ? setup_.options.kv_block_tokens.value : 0;
   const std::int32_t wish =
@@ -515,15 +519,83 @@ void Shadow::CheckPredictions(bool settled) {
   asked_->clear();
 }
 
+std::int64_t Shadow::CpuUsed() const {
+  std::int64_t used = 0;
+  for (RequestId id : unreleased_) used += Of(id).cpu_blocks;
+  return used;
+}
+
+// For what is swapped out; copies of prompts make room, but for those that are being loaded.
 std::int64_t Shadow::CpuFree() const {
-  std::int64_t free = setup_.options.cpu_blocks.value;
-  for (RequestId id : unreleased_) free -= Of(id).cpu_blocks;
+  std::int64_t free = setup_.options.cpu_blocks.value - CpuUsed();
+  for (const auto& [hash, blocks] : pinned_) free -= blocks;
   return free;
+}
+
+// What loads that have not ended need of the host's memory.
+void Shadow::CountPinned() {
+  pinned_.clear();
+  for (const Move& move : moves_) {
+    if (move.action != KvAction::kFetch) continue;
+    const Life& life = Of(move.request);
+    for (const std::uint64_t hash : HashesOf(life).first(static_cast<std::size_t>(life.pinned_chunks))) {
+      pinned_.insert({hash, ChunkBlocks(life)});
+    }
+  }
+}
+
+// The plan names each change of what the host's memory keeps of prompts, in order: there is room at any time, and
+// nothing goes that is being loaded.
+void Shadow::CheckCopies(const StepPlan& plan, const Scheduler& scheduler) {
+  for (const HostChunk& chunk : plan.host_chunks) {
+    const std::pair name(chunk.hash, chunk.blocks.value);
+    if (chunk.action == KvAction::kOut) {
+      FIRE_CHECK(chunk.hash < seen_.size() && seen_[chunk.hash], "a chunk {} is copied that nobody has computed",
+                 chunk.hash);
+      FIRE_CHECK(copies_.insert(name).second, "a chunk {} is copied twice", chunk.hash);
+      copied_blocks_ += chunk.blocks.value;
+      FIRE_CHECK(copied_blocks_ <= setup_.options.prefix_cpu_blocks.value, "{} blocks of prompts in the host's memory",
+                 copied_blocks_);
+    } else {
+      FIRE_CHECK(chunk.action == KvAction::kDrop && copies_.erase(name) == 1, "a chunk {} is forgotten, unknown",
+                 chunk.hash);
+      FIRE_CHECK(!pinned_.contains(name), "a chunk {} is forgotten while it is loaded", chunk.hash);
+      copied_blocks_ -= chunk.blocks.value;
+    }
+  }
+  FIRE_CHECK(scheduler.kv().cpu_cached.value == copied_blocks_, "{} blocks of prompts in the host's memory, not {}",
+             scheduler.kv().cpu_cached.value, copied_blocks_);
+}
+
+// A prompt begins with KV of the GPU, and goes on with what the host's memory has.
+void Shadow::CheckFetch(const KvMove& move, Life& life) {
+  const std::uint64_t id = move.request.value;
+  const std::int32_t chunk = ChunkBlocks(life);
+  FIRE_CHECK(life.is == Is::kWaiting && !life.copied && !life.in_transit() && chunk > 0, "request {} loads a prompt",
+             id);
+  FIRE_CHECK(!(life.sure && life.computed > 0), "request {} loads what it has", id);
+  FIRE_CHECK(move.count.value > 0 && move.first.value % chunk == 0 && move.count.value % chunk == 0,
+             "request {} loads {} blocks from {}", id, move.count.value, move.first.value);
+  const std::int32_t first = move.first.value / chunk, last = first + move.count.value / chunk;
+  const Request& r = life.state.request;
+  const std::int32_t tokens = r.prefix.block_tokens.value;
+  FIRE_CHECK(std::cmp_less_equal(last, r.prefix.hashes.size()) && last * tokens < r.prompt_tokens.value,
+             "request {} loads {} chunks", id, last);
+  for (std::int32_t i = 0; i < last; ++i) {
+    const std::uint64_t hash = r.prefix.hashes[static_cast<std::size_t>(i)];
+    FIRE_CHECK(copies_.contains({hash, chunk}), "request {} loads a chunk that the host's memory does not have", id);
+  }
+  const std::int32_t start = std::max(first * tokens, ArrivedOf(life));
+  FIRE_CHECK(start < last * tokens, "request {} loads what has arrived", id);
+  if (life.shared_chunks > 0 || !life.sure) DropKv(life);
+  life.computed = start;
+  life.prefilling = life.fetching = life.sure = true;
+  life.fetched = last * tokens, life.pinned_chunks = last;
 }
 
 void Shadow::CheckCpu(const Scheduler& scheduler) {
   const KvUse use = scheduler.kv();
-  const std::int64_t used = use.cpu_total.value - CpuFree();
+  const std::int64_t used = CpuUsed();
   FIRE_CHECK(use.cpu_used.value == used && used <= use.cpu_total.value,
              "{} of {} blocks in the host's memory, and the ledger says {}", used, use.cpu_total.value,
              use.cpu_used.value);
@@ -573,6 +645,12 @@ void Shadow::On(const MoveDone& e) {
     return;
   }
   life.moving_in = false;
+  if (std::exchange(life.fetching, false)) {
+    CountPinned();
+    if (!e.failed && life.fetched > life.computed) life.computed = life.scheduled = life.fetched;
+    if (life.is != Is::kRunning) Settle(life);
+    return;
+  }
   life.copied = false;
   life.cpu_blocks = 0;
   if (e.failed) life.computed = life.scheduled = 0;
@@ -890,7 +968,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   CheckReclaimed(plan, limits, scheduler);
   // Who joined the queue, and who had left it by then, cannot be told, and so not whom the policy lifted.
   const bool swaps_in =
-      std::ranges::any_of(plan.moves, [](const KvMove& move) { return move.action == KvAction::kIn; });
+      std::ranges::any_of(plan.moves, [](const KvMove& move) { return move.action != KvAction::kOut; });
   const bool enters = std::ranges::any_of(plan.run, &PlanEntry::admitted);
   const int ways = (enters ? 1 : 0) + (swaps_in ? 1 : 0) + (fails ? 1 : 0);
   if (policy_.hooks().group_wake && (ways > 1 || (!plan.preempted.empty() && ways > 0))) known_order_ = false;
@@ -899,6 +977,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   if (built_) FinishAtCap();
   CheckFailed(plan, limits);
   if (built_) ReadKeys();
+  CheckCopies(plan, scheduler);
   CheckMoves(plan, limits);
   CheckEntries(plan, limits);
   shed_kv_ = false;
@@ -1258,20 +1337,24 @@ void Shadow::CheckAllShed(const StepPlan& plan) {
 void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
   std::int64_t in = 0, ins = 0;
   for (const KvMove& move : plan.moves) {
-    if (move.action == KvAction::kIn) in += move.count.value, ++ins;
+    if (move.action == KvAction::kIn || move.action == KvAction::kFetch) in += move.count.value, ++ins;
   }
   FIRE_CHECK(ins == 0 || in <= limits.swap_in.value || (ins == 1 && limits.swap_in.value > 0),
              "{} blocks are moved in, of {}", in, limits.swap_in.value);
   for (const KvMove& move : plan.moves) {
     Life& life = At(move.request);
-    FIRE_CHECK(move.count.value > 0 && move.first.value == 0 && move.count.value == life.cpu_blocks,
+    const bool fetches = move.action == KvAction::kFetch;
+    if (fetches) CheckFetch(move, life);
+    if (!violation_.empty()) return;
+    FIRE_CHECK(fetches || (move.count.value > 0 && move.first.value == 0 && move.count.value == life.cpu_blocks),
                "a move of {} blocks from {}, of {}", move.count.value, move.first.value, life.cpu_blocks);
     if (move.action == KvAction::kOut) {
       FIRE_CHECK(life.moving_out && !life.move, "request {} is moved out unasked", move.request.value);
       ++ours_.moves_out;
     } else {
-      FIRE_CHECK(move.action == KvAction::kIn && life.is == Is::kWaiting && life.copied && !life.in_transit(),
-                 "request {} is moved in", move.request.value);
+      FIRE_CHECK(
+          fetches || (move.action == KvAction::kIn && life.is == Is::kWaiting && life.copied && !life.in_transit()),
+          "request {} is moved in", move.request.value);
       LeaveQueue(life);
       life.refused = false;
       life.is = Is::kRunning;
@@ -1287,7 +1370,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       life.drafts = life.steps = 0;
       life.void_through = last_step_ - 1;
       life.most_blocks = std::max(BlocksOf(life, life.known), move.count.value);
-      if (move.count.value > BlocksOf(life, life.known)) life.spare_blocks = life.row_sequences - 1;
+      if (!fetches && move.count.value > BlocksOf(life, life.known)) life.spare_blocks = life.row_sequences - 1;
       life.tokens_held = life.computed;
       life.victim_key = VictimKeyOf(life);
       life.admission = ++admissions_;
@@ -1296,6 +1379,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       ++ours_.admitted;
     }
     moves_.push_back({move.id, move.request, move.action});
+    if (fetches) CountPinned();
   }
   for (const Move& move : moves_) {
     if (move.action == KvAction::kOut) At(move.request).move = move.id;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -51,6 +52,9 @@ struct Life {
   bool part = false;              // which are not all that it held
   bool sure = true;               // what it is thought to hold may not have been reclaimed
   MoveId move = {};               // as told
+  bool fetching = false;          // the beginning of its prompt is on its way from the host's memory
+  std::int32_t fetched = 0;       // tokens that will be there then
+  std::int32_t pinned_chunks = 0;  // of its prompt, which stay in the host's memory as long
   bool went_on = false;           // was admitted to KV that it held
   std::int32_t tokens_held = 0;   // least number of tokens that have room
   std::int32_t most_blocks = 0;   // that it can have been given
@@ -157,6 +161,8 @@ class Shadow {
   static std::int32_t ArrivedOf(const Life& life);
   bool AnyLeftOut() const;
   void CheckDropped(const StepPlan& plan);
+  void CheckCopies(const StepPlan& plan, const Scheduler& scheduler);
+  void CheckFetch(const KvMove& move, Life& life);
   void On(const Drain&) { draining_ = true; }
   void Looked(const Scheduler& scheduler);
 
@@ -192,7 +198,9 @@ class Shadow {
   void ReadVictimKey(Life& life);
   void CheckReclaimed(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);
   void CheckEvictions(const StepPlan& plan, const Scheduler& scheduler);
+  std::int64_t CpuUsed() const;
   std::int64_t CpuFree() const;
+  void CountPinned();
   static bool Keeps(const PauseDecision& decision);
   void CheckAsked(const Life& life, const Asked& asked);
   void CheckMovedOut(Life& life, const Asked& asked, const Scheduler& scheduler);
@@ -281,6 +289,9 @@ class Shadow {
   std::vector<Move> moves_;
   std::vector<bool> seen_;  // prefix chunks, by hash: computed by anyone at any time
   Prefixes prefixes_;
+  std::set<std::pair<std::uint64_t, std::int32_t>> copies_;  // that the host's memory has: hash and blocks
+  std::int64_t copied_blocks_ = 0;
+  std::set<std::pair<std::uint64_t, std::int32_t>> pinned_;  // of them, that are being loaded
   std::vector<std::uint64_t> waited_last_;  // one of these groups was the last to wait, and left the queue empty
   std::int64_t due_ = 0;    // ended, with nothing in flight: the next plan releases so many
   std::int64_t must_fail_ = 0;

@@ -25,7 +25,8 @@ Shadow::Left Shadow::LeftOf(const StepPlan& plan, const StepLimits& limits, cons
     if (entry.prefill()) left.prefill -= entry.tokens;
   }
   for (const KvMove& move : plan.moves) {
-    if (move.action == KvAction::kIn) left.swap_in -= move.count.value, left.swapped_in = true;
+    if (move.action == KvAction::kIn || move.action == KvAction::kFetch)
+      left.swap_in -= move.count.value, left.swapped_in = true;
   }
   left.rows = setup_.options.max_running, left.sequences = limits.max_seqs;
   for (RequestId id : unreleased_) {

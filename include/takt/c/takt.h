@@ -513,13 +513,19 @@ typedef struct takt_row_result {
   uint8_t flags;
 } takt_row_result;
 
-enum { TAKT_KV_KEEP = 0, TAKT_KV_DROP = 1, TAKT_KV_OUT = 2, TAKT_KV_IN = 3 };  // what becomes of KV
+enum {  // what becomes of KV
+  TAKT_KV_KEEP = 0,
+  TAKT_KV_DROP = 1,
+  TAKT_KV_OUT = 2,
+  TAKT_KV_IN = 3,
+  TAKT_KV_FETCH = 4  // the beginning of a prompt, copied from chunks that the host's memory keeps
+};
 
 // Blocks [first, first + count) of the request, which the host copies and reports by TAKT_EVENT_MOVE_DONE.
 typedef struct takt_move {
   uint64_t id;
   uint64_t request;
-  uint8_t action;  // TAKT_KV_OUT, TAKT_KV_IN
+  uint8_t action;  // TAKT_KV_OUT, TAKT_KV_IN, TAKT_KV_FETCH
   uint8_t reserved[3];
   int32_t first;
   int32_t count;
@@ -577,6 +583,14 @@ typedef struct takt_cache_hint {
   uint32_t reserved_too;
 } takt_cache_hint;
 
+// A chunk of a prefix that is to be kept in the host's memory, or no more. In their order, and before the plan's moves.
+typedef struct takt_host_chunk {
+  uint64_t hash;
+  int32_t blocks;
+  uint8_t action;  // TAKT_KV_OUT: copied there before anything overwrites it on the GPU; TAKT_KV_DROP: forgotten there
+  uint8_t reserved[3];
+} takt_host_chunk;
+
 enum {  // takt_plan.idle: why a plan runs nothing
   TAKT_IDLE_BUSY = 0,  // it does run something
   TAKT_IDLE_NO_REQUESTS = 1,
@@ -616,6 +630,8 @@ typedef struct takt_plan {
   size_t n_dropped;
   const takt_cache_hint* hints;  // for a host that keeps its cache by itself (TAKT_KV_MODE_ORACLE), once told of turns
   size_t n_hints;
+  const takt_host_chunk* host_chunks;
+  size_t n_host_chunks;
 } takt_plan;
 
 // ---- the scheduler --------------------------------------------------------------------------------------------------
@@ -699,7 +715,7 @@ typedef struct takt_scheduler_options {
   uint32_t kv;  // TAKT_KV_MODE_...
   int32_t kv_block_tokens;
   int32_t kv_blocks;  // size of the cache
-  int32_t cpu_blocks;  // host memory for swapped KV
+  int32_t cpu_blocks;  // host memory for swapped KV, and for prefixes
   double kv_watermark;  // share of the cache that admissions leave free
   uint32_t prefix_cache;  // 1: keep finished prefixes, least recently used out first
   int32_t admission_window;
@@ -717,6 +733,8 @@ typedef struct takt_scheduler_options {
   const takt_kv_oracle* oracle;  // TAKT_KV_MODE_ORACLE: who counts; it is copied. NULL for the other modes
   const takt_key* key;  // of the host's own; it is copied. NULL: none
   double pin_share;  // of the cache, that one tenant's workflows may have pinned
+  int32_t prefix_cpu_blocks;  // of cpu_blocks, so many may keep copies of prefixes; 0: none
+  uint32_t reserved_too;
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
@@ -784,6 +802,8 @@ typedef struct takt_kv_use {
   int32_t cached;  // idle prefixes, contained in free
   int32_t pending;  // free soon
   int32_t cpu_total, cpu_used;  // of the host's memory
+  int32_t cpu_cached;  // of it, copies of prefixes, not contained in cpu_used
+  uint32_t reserved;
 } takt_kv_use;
 TAKT_API takt_status takt_scheduler_kv(const takt_scheduler* scheduler, takt_kv_use* use) TAKT_NOEXCEPT;
 

@@ -159,14 +159,15 @@ class BasicHoldings {
   }
 
   // A request gives its chunks back: its turn has ended, or it was preempted. They become the holding of the turn's
-  // branch, in place of what that had.
-  void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn, TimePoint now) {
+  // branch, in place of what that had. The next tier has a copy of the first `copied` of them.
+  void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn, TimePoint now,
+               std::int32_t copied = 0) {
     const Slot tip = hashes.empty() ? kNoSlot : NodeOf(hashes, blocks);
     ++stamp_;
     const bool loose = !turn.workflow && !turn.over;
     for (Slot n = tip; n != kNoSlot; n = nodes_[n].parent) {
       Node& node = nodes_[n];
-      node.used = now, node.stamp = stamp_;
+      node.used = now, node.stamp = stamp_, node.copied = copied;
       node.loose |= loose;
       if (--node.references > 0) continue;
       referenced_ -= node.all_blocks();
@@ -204,6 +205,16 @@ class BasicHoldings {
       else Shrink(lines_[i].oldest, 0), i = 0;
     }
     for (Slot n = 0; n < nodes_.slots(); ++n) nodes_[n].spoiled |= nodes_[n].chunks() > 0;
+  }
+
+  // The next tier has this chunk no more.
+  void Uncopy(std::uint64_t hash, std::int32_t blocks) {
+    const Slot c = chunks_.Find(NameOf(hash, blocks));
+    if (c == kNoSlot) return;
+    Node& node = nodes_[chunks_[c].node];
+    if (node.copied <= chunks_[c].depth) return;
+    node.copied = chunks_[c].depth;
+    if (CanGo(node)) Relist(chunks_[c].node);
   }
 
   // --- Workflows. Names that hold nothing here are harmless. ---
@@ -342,7 +353,8 @@ class BasicHoldings {
       const Part part = heads_[i].part;
       const Node& node = nodes_[part.node];
       const std::int32_t enough = part.end - (blocks - found + node.blocks - 1) / node.blocks;
-      const std::int32_t end = std::max(EndInLine(node, part.end, i), enough);
+      std::int32_t end = std::max(EndInLine(node, part.end, i), enough);
+      if (node.copied < part.end) end = std::max(end, node.copied);  // what has a copy is worth less
       const std::int32_t chunks = part.end - end, of_blocks = chunks * node.blocks;
       const double mean = (heads_[i].value + ValueOf(node, end + 1)) / 2;
       const Victim victim{HeldOf(node, part.end), TierOf(node), chunks, of_blocks, mean * of_blocks};
@@ -415,6 +427,7 @@ class BasicHoldings {
     std::size_t line = kNone;
     std::int32_t first = 0, end = 0;
     std::int32_t blocks = 0;  // of a chunk
+    std::int32_t copied = 0;  // of the prompt's chunks, so many from the first on have a copy in the next tier
     std::int32_t children = 0;
     std::int32_t references = 0;  // requests that go through it or end with it
     std::int32_t holders = 0;  // holdings, likewise
@@ -611,6 +624,7 @@ class BasicHoldings {
     Node& before = nodes_[p];
     for (Slot c = node.last; c != before.last; c = chunks_[c].before) chunks_[c].node = p;
     for (Slot h = node.tips; h != kNoSlot; h = holdings_[h].tips.newer) holdings_[h].tip = p;
+    if (before.copied >= before.end) before.copied = node.copied;
     before.last = node.last;
     before.end = node.end;
     before.tips = node.tips;  // it has none: the holdings that go through it go through what follows
@@ -787,7 +801,8 @@ class BasicHoldings {
     Held held = {.uses = node.holders + (node.loose ? 1 : 0),
                  .since = node.used,
                  .tokens = TokensOf(node, end),
-                 .block_tokens = block_tokens_};
+                 .block_tokens = block_tokens_,
+                 .copied = node.copied >= end};
     if (held.uses != 1 || node.loose) return held;
     const Record& record = holdings_[node.holder];
     held.workflow = record.workflow;

@@ -2,6 +2,7 @@
 #ifndef TAKT_KV_KV_LEDGER_H_
 #define TAKT_KV_KV_LEDGER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "takt/config.h"
 #include "takt/kv/holdings.h"
 #include "takt/model/request.h"
+#include "takt/model/step.h"
 #include "takt/retention/any_retention.h"
 
 namespace takt {
@@ -18,6 +20,7 @@ namespace takt {
 struct KvUse {
   Blocks total{0}, used{0}, free{0}, cached{0}, pending{0};  // cached: idle prefixes, contained in free
   Blocks cpu_total{0}, cpu_used{0};
+  Blocks cpu_cached{0};  // of the host's memory: prefixes, not contained in cpu_used
 
   friend constexpr bool operator==(const KvUse&, const KvUse&) = default;
 };
@@ -30,20 +33,33 @@ using Holdings = BasicHoldings<AnyRetention>;
 // Blocks are private to a request, or belong to a prefix chunk that requests share and that counts once. A chunk
 // no request refers to is free memory until one needs it: then what the retention says goes, without one what was used
 // least recently.
+//
+// A second tier in the host's memory, where there is one, has copies: what a request gives back on the GPU is copied at
+// once (write-through), so that it may leave the GPU at any time without a copy. In there the same retention has an
+// order of its own. What is swapped out comes first: copies make room for it, but for those that are being loaded.
 class KvLedger {
  public:
   KvLedger() = default;
-  KvLedger(Blocks total, Tokens block_tokens, Blocks cpu_total, bool prefix_cache)
-      : total_(total.value), block_tokens_(block_tokens.value), cpu_total_(cpu_total.value) {
-    if (prefix_cache) holdings_ = std::make_unique<Holdings>(AnyRetention(), block_tokens);
+  KvLedger(Blocks total, Tokens block_tokens, Blocks cpu_total, bool prefix_cache, Blocks prefix_cpu = {0})
+      : total_(total.value),
+        block_tokens_(block_tokens.value),
+        cpu_total_(cpu_total.value),
+        prefix_cpu_(prefix_cpu.value) {
+    if (!prefix_cache) return;
+    holdings_ = std::make_unique<Holdings>(AnyRetention(), block_tokens);
+    if (prefix_cpu_ > 0) copies_ = std::make_unique<Holdings>(AnyRetention(), block_tokens);
   }
 
   // Null where nothing is cached.
   Holdings* holdings() { return holdings_.get(); }
   const Holdings* holdings() const { return holdings_.get(); }
+  // What the host's memory has of prefixes; null where it keeps none.
+  Holdings* copies() { return copies_.get(); }
+  const Holdings* copies() const { return copies_.get(); }
 
   void KeyHashes(std::uint64_t seed) {
     if (holdings_ != nullptr) holdings_->KeyHashes(seed);
+    if (copies_ != nullptr) copies_->KeyHashes(seed);
   }
   void SetNow(TimePoint now) { now_ = now; }
 
@@ -54,6 +70,15 @@ class KvLedger {
   // For so many more holdings.
   void MakeRoomToHold(std::size_t n) {
     if (holdings_ != nullptr) holdings_->MakeRoomToHold(n);
+    if (copies_ != nullptr) copies_->MakeRoomToHold(n);
+  }
+  // For copies of so many more chunks, and to tell of them.
+  void MakeRoomToCopy(std::size_t chunks) {
+    if (copies_ == nullptr) return;
+    copies_->MakeRoom(chunks);
+    copies_->MakeRoomToDrop();
+    const std::size_t room = told_.size() + 2 * (chunks + copies_->chunks());
+    if (room > told_.capacity()) told_.reserve(std::max(room, 2 * told_.capacity()));
   }
 
   std::int32_t total() const { return total_; }
@@ -63,9 +88,13 @@ class KvLedger {
   std::int32_t shared() const { return holdings_ != nullptr ? holdings_->referenced() : 0; }
   std::int32_t free() const { return total_ - used(); }
   std::int32_t idle() const { return holdings_ != nullptr ? holdings_->idle() : 0; }
-  std::int32_t cpu_free() const { return cpu_total_ - cpu_used_; }
+  // For what is swapped out: copies make room, but for those that are being loaded.
+  std::int32_t cpu_free() const { return cpu_total_ - cpu_used_ - (copies_ != nullptr ? copies_->referenced() : 0); }
+  std::int32_t cpu_cached() const { return copies_ != nullptr ? copies_->referenced() + copies_->idle() : 0; }
+  // For further copies, without losing any.
+  std::int32_t copy_room() const { return std::min(prefix_cpu_, cpu_total_ - cpu_used_) - cpu_cached(); }
 
-  KvUse use() const { return {{total_}, {used()}, {free()}, {idle()}, {0}, {cpu_total_}, {cpu_used_}}; }
+  KvUse use() const { return {{total_}, {used()}, {free()}, {idle()}, {0}, {cpu_total_}, {cpu_used_}, {cpu_cached()}}; }
 
   // `blocks` must be free; idle prefixes make room.
   void Allocate(std::int32_t blocks) {
@@ -79,7 +108,11 @@ class KvLedger {
     TAKT_ASSERT(private_ >= 0);
   }
 
-  void AllocateCpu(std::int32_t blocks) { cpu_used_ += blocks; }
+  void AllocateCpu(std::int32_t blocks) {
+    cpu_used_ += blocks;
+    if (copies_ == nullptr) return;
+    if (const std::int32_t lack = -copy_room(); lack > 0) DropCopies(lack);
+  }
   void FreeCpu(std::int32_t blocks) { cpu_used_ -= blocks; }
 
   // Blocks of one chunk of this prefix; 0: it cannot be shared here.
@@ -101,15 +134,68 @@ class KvLedger {
   }
   // Whose they were.
   void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn = {}) {
-    if (holdings_ != nullptr) holdings_->Release(hashes, blocks, turn, now_);
+    if (holdings_ == nullptr) return;
+    const std::int32_t copied = copies_ != nullptr ? Copy(hashes, blocks, turn) : 0;
+    holdings_->Release(hashes, blocks, turn, now_, copied);
   }
 
   // Those from `first` on.
   void Spoil(std::span<const std::uint64_t> hashes, std::int32_t first, std::int32_t blocks) {
-    if (!hashes.empty()) holdings_->Spoil(hashes, first, blocks);
+    if (hashes.empty()) return;
+    holdings_->Spoil(hashes, first, blocks);
+    SpoilCopies(hashes, first, blocks);
   }
   void SpoilAll() {
     if (holdings_ != nullptr) holdings_->SpoilAll();
+    if (copies_ == nullptr) return;
+    copies_->SpoilAll();
+    TellDropped();
+  }
+
+  // --- The host's memory. ---
+
+  // How many chunks it has of these, from the first one on.
+  std::int32_t FindCopies(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
+    return hashes.empty() || copies_ == nullptr ? 0 : copies_->Find(hashes, blocks).chunks;
+  }
+  // They stay while they are being loaded.
+  void PinCopies(std::span<const std::uint64_t> hashes, std::int32_t blocks) { copies_->Acquire(hashes, blocks); }
+  void UnpinCopies(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
+    copies_->Release(hashes, blocks, {.over = true}, now_);
+    TellDropped();
+  }
+  // Of those that are there, those from `first` on are not to be found any more.
+  void SpoilCopies(std::span<const std::uint64_t> hashes, std::int32_t first, std::int32_t blocks) {
+    const std::int32_t there = FindCopies(hashes, blocks);
+    if (first >= there) return;
+    copies_->Spoil(hashes.first(static_cast<std::size_t>(there)), first, blocks);
+    TellDropped();
+  }
+  // What is to be kept there, and to be forgotten, since the list was last taken.
+  std::vector<HostChunk>& told() { return told_; }
+
+  // --- Workflows, in both tiers. Pins are of the GPU's alone. ---
+
+  void SetPolicy(const AnyRetention& retention) {
+    ForTiers([&](Holdings& tier) { tier.SetPolicy(retention); });
+  }
+  void Await(WorkflowId workflow, std::uint64_t branch, bool awaited, TimePoint now = {}) {
+    ForTiers([&](Holdings& tier) { tier.Await(workflow, branch, awaited, now); });
+  }
+  void SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
+    ForTiers([&](Holdings& tier) { tier.SetClass(workflow, branch, its_class); });
+  }
+  void Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
+    ForTiers([&](Holdings& tier) { tier.Touch(workflow, branch, its_class, now_); });
+  }
+  void End(WorkflowId workflow, std::uint64_t branch) {
+    ForTiers([&](Holdings& tier) { tier.End(workflow, branch); });
+  }
+  void End(WorkflowId workflow) {
+    ForTiers([&](Holdings& tier) { tier.End(workflow); });
+  }
+  std::uint64_t awaited_lost() const {
+    return holdings_->awaited_lost() + (copies_ != nullptr ? copies_->awaited_lost() : 0);
   }
 
   // Chunks that have left the cache since the list was last taken.
@@ -128,6 +214,43 @@ class KvLedger {
   }
 
  private:
+  template <class F>
+  void ForTiers(F&& f) {
+    f(*holdings_);
+    if (copies_ != nullptr) f(*copies_);
+  }
+
+  // As much of a prompt as fits, where its branch goes on; how many chunks are there then.
+  std::int32_t Copy(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn) {
+    if (turn.over) {  // dead: not kept
+      if (turn.workflow) copies_->End(turn.workflow, turn.branch);
+      return FindCopies(hashes, blocks);
+    }
+    const std::int32_t all = hashes.empty() ? 0 : holdings_->Find(hashes, blocks).chunks;  // not what is lost
+    std::int32_t there = FindCopies(hashes.first(static_cast<std::size_t>(all)), blocks);
+    const auto first = [&](std::int32_t n) { return hashes.first(static_cast<std::size_t>(n)); };
+    copies_->Acquire(first(there), blocks);
+    if (const std::int32_t lack = (all - there) * blocks - copy_room(); lack > 0) DropCopies(lack);
+    for (; there < all && copy_room() >= blocks && copies_->Publish(first(there + 1), blocks); ++there) {
+      told_.push_back({hashes[static_cast<std::size_t>(there)], {blocks}, KvAction::kOut});
+    }
+    copies_->Release(first(there), blocks, turn, now_);
+    TellDropped();
+    return there;
+  }
+
+  void DropCopies(std::int32_t blocks) {
+    copies_->Evict(blocks, now_);
+    TellDropped();
+  }
+  void TellDropped() {
+    for (const DroppedPrefix& chunk : copies_->dropped()) {
+      told_.push_back({chunk.hash, chunk.blocks, KvAction::kDrop});
+      holdings_->Uncopy(chunk.hash, chunk.blocks.value);
+    }
+    copies_->dropped().clear();
+  }
+
   // Memory in use and memory kept for idle prefixes must not exceed the cache.
   void Trim() {
     if (holdings_ == nullptr) return;
@@ -139,9 +262,12 @@ class KvLedger {
   std::int32_t private_ = 0;
   std::int32_t cpu_total_ = 0;
   std::int32_t cpu_used_ = 0;
+  std::int32_t prefix_cpu_ = 0;  // of cpu_total_, for copies
   TimePoint now_ = kUnset;
   std::vector<DroppedPrefix> none_;
   std::unique_ptr<Holdings> holdings_;  // null: nothing is cached
+  std::unique_ptr<Holdings> copies_;  // null: nor copied
+  std::vector<HostChunk> told_;
 };
 
 }  // namespace internal

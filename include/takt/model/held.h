@@ -23,6 +23,7 @@ struct Held {
   std::int32_t block_tokens = 16;  // tokens of a block
   TimePoint awaited = kNever;  // when its workflow's next turn arrived, which waits here; kNever: none does, or shared
   std::int32_t context = 0;  // tokens of the workflow's context when that turn ended; 0: not known, or shared
+  bool copied = false;  // the next tier has a copy: to lose them costs a load
 };
 
 // Answers: what is one of these blocks worth? The smallest value goes first, the longest unused among equals. As the

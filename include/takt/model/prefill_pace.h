@@ -10,10 +10,12 @@
 
 namespace takt {
 
-// A token of prefill behind d others takes alpha + beta d. The defaults are of Llama-3.1-70B fp8 on 8 H100.
+// A token of prefill behind d others takes alpha + beta d; one that is loaded from the host's memory takes load. The
+// defaults are of Llama-3.1-70B fp8 on 8 H100.
 struct PrefillPace {
   double alpha_ms = 0.0387;
   double beta_ns = 0.546;
+  double load_ms = 0.00164;
 
   // Of chunks of so many tokens, at the start of a prompt and `depth` tokens into it.
   static PrefillPace From(const CostModel& cost, std::int64_t chunk, std::int64_t depth = 100'000) {
@@ -26,7 +28,8 @@ struct PrefillPace {
     const double tokens = static_cast<double>(chunk);
     const double at_start = seconds(0), there = seconds(depth);
     const double beta = std::max(there - at_start, 0.0) / (tokens * static_cast<double>(depth));
-    return {std::max(Rounded(at_start / tokens) - Rounded(beta * tokens / 2), 0.0) * 1e3, beta * 1e9};
+    return {std::max(Rounded(at_start / tokens) - Rounded(beta * tokens / 2), 0.0) * 1e3, beta * 1e9,
+            ToSeconds(cost.SwapTime(1'000'000)) * 1e-3};
   }
 
   friend bool operator==(const PrefillPace&, const PrefillPace&) = default;

@@ -98,11 +98,13 @@ enum class KvAction : std::uint8_t {
   kDrop,  // freed; to be computed again
   kOut,  // copied to the host's memory, then freed
   kIn,  // copied back
+  kFetch,  // the beginning of a prompt, copied from what the host's memory keeps of prompts
 };
-constexpr auto NamesOf(KvAction) { return std::to_array<std::string_view>({"keep", "drop", "out", "in"}); }
+constexpr auto NamesOf(KvAction) { return std::to_array<std::string_view>({"keep", "drop", "out", "in", "fetch"}); }
 
 // A KV move that the host carries out and reports by MoveDone. Blocks [first, first + count) of the request. What lies
-// behind blocks that move out is dropped: the host frees it with them, and its tokens are computed again.
+// behind blocks that move out is dropped: the host frees it with them, and its tokens are computed again. kFetch: these
+// blocks of its prompt come from chunks that the host's memory keeps (StepPlan::host_chunks), which stay there.
 struct KvMove {
   MoveId id = {};
   RequestId request = {};
@@ -188,6 +190,17 @@ struct CacheHint {
   friend bool operator==(const CacheHint&, const CacheHint&) = default;
 };
 
+// A chunk of a prefix that is to be kept in the host's memory, or no more. kOut: to be copied there before anything
+// overwrites its blocks on the GPU, which this plan or a later one may do. kDrop: forgotten there.
+struct HostChunk {
+  std::uint64_t hash = 0;  // as in Request::prefix
+  Blocks blocks{0};
+  KvAction action = KvAction::kOut;
+  std::array<std::uint8_t, 3> reserved = {};
+
+  friend constexpr bool operator==(const HostChunk&, const HostChunk&) = default;
+};
+
 // Why a plan runs nothing.
 enum class Idle : std::uint8_t {
   kBusy,  // it does run something
@@ -223,6 +236,8 @@ struct StepPlan {
   TimePoint wake_at = kNever;  // without an event before, ask again then
   std::span<const DroppedPrefix> dropped = {};  // kLedger with a prefix cache: what it has dropped since the last plan
   std::span<const CacheHint> hints = {};  // kOracle, once told of turns: for the host's own cache
+  // Where the host's memory keeps prefixes: what it is to keep, and to forget, in this order, and before `moves`.
+  std::span<const HostChunk> host_chunks = {};
 };
 
 // What a step did for one request. 16 bytes.

@@ -20,7 +20,7 @@ namespace takt {
 // inside has.
 class AnyRetention {
  public:
-  static constexpr std::size_t kLists = 256;  // a policy's own must be at most so many
+  static constexpr std::size_t kLists = 288;  // a policy's own must be at most so many
 
   AnyRetention() : AnyRetention(Lru{}) {}
 

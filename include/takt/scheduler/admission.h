@@ -142,6 +142,25 @@ internal::PrefixHit BasicScheduler<Policy, Pause>::HitOf(const Record& record) c
   return kv_.ledger.Find(Hashes(record, 0, chunks), chunk_blocks);
 }
 
+// How many chunks the host's memory has of its prompt; 0 where the prefix cache has as many, or they may not be loaded.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::CopiesOf(const Record& record) const {
+  if (kv_.ledger.copies() == nullptr) return 0;
+  const Request& r = record.state.request;
+  if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return 0;
+  const std::int32_t chunk_blocks = ChunkBlocks(record);
+  if (chunk_blocks == 0) return 0;
+  const auto chunks = std::min(static_cast<std::int32_t>(r.prefix.hashes.size()),
+                               (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value);
+  return kv_.ledger.FindCopies(Hashes(record, 0, chunks), chunk_blocks);
+}
+
+// Tokens of its prompt that are there, in any tier.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::CachedTokensOf(const Record& record) const {
+  return std::max(HitOf(record).chunks, CopiesOf(record)) * record.state.request.prefix.block_tokens.value;
+}
+
 // Blocks of a hit that others use. Idle chunks count as free memory until they are taken over.
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::SharedBlocks(const Record& record, const internal::PrefixHit& hit) const {
@@ -193,9 +212,14 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
     start = CachedOf(slot, next);
   }
   if (record.computed == 0 && record.blocks == 0) start = std::max(start, ArrivedOf(record));
+  // What is loaded is computed behind, when it is there. Should the load fail, a step must be able to compute it whole.
+  std::int32_t copies = r.chunkable || budget_.WouldFit(r.prompt_tokens.value - start) ? CopiesOf(record) : 0;
+  if (copies * r.prefix.block_tokens.value <= start) copies = 0;
   std::int32_t n = record.known - start;
   const bool decodes = n == r.sequences && record.state.generated.value > 0;
-  if (decodes) {
+  if (copies > 0) {
+    if (!MayMoveIn((copies - hit.chunks) * ChunkBlocks(record))) return stop(WaitsFor::kMove);
+  } else if (decodes) {
     if (n > budget_.tokens) return stop(WaitsFor::kBudget);
   } else {
     n = budget_.Chunk(r, start, n);
@@ -216,7 +240,8 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
     const std::int32_t need = blocks - record.blocks - SharedBlocks(record, hit);
     const std::int32_t spared = counts_.rows > 0 ? kv_.watermark : 0;
     if (need > 0 && need > FreeBlocks() - spared) return stop(WaitsFor::kKv);
-    if (!held_.gate.open() && !LetsIn(record, blocks - record.blocks - hit.chunks * ChunkBlocks(record), start)) {
+    const std::int32_t there = std::max(start, copies * r.prefix.block_tokens.value);
+    if (!held_.gate.open() && !LetsIn(record, blocks - record.blocks - hit.chunks * ChunkBlocks(record), there)) {
       return skip(WaitsFor::kGate);
     }
   }
@@ -234,7 +259,11 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
     kv_.ledger.Allocate(blocks - record.blocks - hit.chunks * chunk_blocks);
   }
   record.blocks = blocks;
-  Admit(slot, start, n);
+  if (copies > 0) {
+    Fetch(slot, start, copies);
+  } else {
+    Admit(slot, start, n);
+  }
   return Fit::kAdmitted;
 }
 
@@ -244,9 +273,7 @@ auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
   const Record& record = table_[slot];
   const std::int32_t blocks = std::max(BlocksFor(record), record.cpu_blocks);
   const bool fits = blocks <= FreeBlocks() - (counts_.rows > 0 ? kv_.watermark : 0);
-  // The first of a step may exceed the step's allowance: else what is larger than it would never move.
-  const bool allowed =
-      record.cpu_blocks <= budget_.swap_in || (budget_.swap_in == budget_.limits.swap_in.value && budget_.swap_in > 0);
+  const bool allowed = MayMoveIn(record.cpu_blocks);
   if (!fits || !allowed) {
     draft_.top_waits_for = fits ? WaitsFor::kMove : WaitsFor::kKv;
     draft_.head = slot;
@@ -260,6 +287,32 @@ auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
     SwapIn(slot, blocks);
   }
   return Fit::kAdmitted;
+}
+
+// The first of a step may exceed the step's allowance: else what is larger than it would never move.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::MayMoveIn(std::int32_t blocks) const {
+  return blocks <= budget_.swap_in || (budget_.swap_in == budget_.limits.swap_in.value && budget_.swap_in > 0);
+}
+
+// Takes a row now, for which the host's memory has so many chunks, and runs when those are loaded that the prefix cache
+// does not have.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Fetch(Slot slot, std::int32_t start, std::int32_t chunks) {
+  Record& record = table_[slot];
+  const std::int32_t chunk_blocks = ChunkBlocks(record);
+  const Blocks first{record.shared_chunks * chunk_blocks}, count{(chunks - record.shared_chunks) * chunk_blocks};
+  stats_.tokens_cached += static_cast<std::uint64_t>(start);
+  held_.prompt_tokens += record.known;
+  held_.cached_tokens += chunks * record.state.request.prefix.block_tokens.value;
+  budget_.swap_in -= count.value;
+  kv_.ledger.PinCopies(Hashes(record, 0, chunks), chunk_blocks);
+  record.fetching = record.fetched = chunks;
+  AddRow(slot, start, RowState::kMoving);
+  record.transit = Transit::kMovingIn;
+  const MoveId id = moves_.Begin(slot, KvAction::kFetch);
+  notices_.moves.push_back({id, record.state.request.id, KvAction::kFetch, first, count});
+  ++stats_.moves_in;
 }
 
 // Takes a row now, runs when the move is done.

@@ -210,6 +210,11 @@ void BasicScheduler<Policy, Pause>::LoseKv(Slot slot, std::int32_t from) {
     record.arrived = from;
     NoteJoined(slot);
   }
+  if (record.fetching > 0) {
+    const std::int32_t whole = from / record.state.request.prefix.block_tokens.value;
+    record.fetched = std::min(record.fetched, whole);
+    kv_.ledger.SpoilCopies(Hashes(record, 0, record.fetching), whole, ChunkBlocks(record));
+  }
   if (record.shared_chunks > 0) {
     const std::int32_t whole = from / record.state.request.prefix.block_tokens.value;
     if (whole < record.shared_chunks)
@@ -351,11 +356,36 @@ void BasicScheduler<Policy, Pause>::Handle(const MoveDone& e, TimePoint) {
     NoteJoined(slot);
     return;
   }
+  if (move->action == KvAction::kFetch) return Fetched(slot, e.failed);
   FreeCpu(record);
   Row& row = running_[record.lane];
   if (e.failed) {
     record.was_computed = std::max(record.was_computed, row.computed);
     row.computed = row.scheduled = 0;
+  }
+  if (row.state == RowState::kLeaving) return Settle(slot);
+  row.state = RowState::kUnsteady;
+  Refresh(row, record);
+}
+
+// What was loaded is there for others too. Where the load has failed, or what it loaded is lost, it is computed.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Fetched(Slot slot, bool failed) {
+  Record& record = table_[slot];
+  Row& row = running_[record.lane];
+  const std::int32_t chunk_blocks = ChunkBlocks(record);
+  const std::span<const std::uint64_t> hashes = Hashes(record, 0, std::exchange(record.fetching, 0));
+  if (failed) {
+    record.fetched = 0;
+    kv_.ledger.SpoilCopies(hashes, record.shared_chunks, chunk_blocks);
+  }
+  kv_.ledger.UnpinCopies(hashes, chunk_blocks);
+  const std::int32_t there = std::exchange(record.fetched, 0) * record.state.request.prefix.block_tokens.value;
+  if (there > row.computed) {
+    stats_.tokens_cached += static_cast<std::uint64_t>(there - row.computed);
+    stats_.tokens_loaded += static_cast<std::uint64_t>(there - row.computed);
+    row.computed = row.scheduled = there;
+    PublishPrefix(row, record);
   }
   if (row.state == RowState::kLeaving) return Settle(slot);
   row.state = RowState::kUnsteady;

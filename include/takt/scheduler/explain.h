@@ -53,7 +53,7 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
   if (ended()) return nullptr;
   if (faults_.count() != stats_.faults()) return "faults are told otherwise than they are counted";
   std::int64_t blocks = 0, cpu = 0, leaving = 0, waiting = 0, paused = 0, blocked = 0, alive = 0, in_flight = 0;
-  std::int64_t rows = 0, seqs = 0, shared = 0;
+  std::int64_t rows = 0, seqs = 0, shared = 0, fetching = 0;
   for (Slot slot = 0; slot < table_.slots(); ++slot) {
     const Record& r = table_[slot];
     if (r.status == RequestStatus::kUnknown) continue;
@@ -66,6 +66,7 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
     if ((r.status == RequestStatus::kWaiting) != queue_.contains(slot)) return "waiting and the queue disagree";
     const std::int32_t held_shared = r.shared_chunks > 0 ? r.shared_chunks * ChunkBlocks(r) : 0;
     shared += held_shared;
+    fetching += r.fetching > 0 ? std::int64_t{r.fetching} * ChunkBlocks(r) : 0;
     std::int32_t held = r.blocks;
     if (r.lane != kNoLane) {
       const Row row = running_.Look(r.lane);
@@ -98,7 +99,10 @@ const char* BasicScheduler<Policy, Pause>::Inconsistency() const {
     const KvUse use = kv_.ledger.use();
     if (use.used > use.total) return "the KV cache is overcommitted";
     if (use.cpu_used.value != cpu) return "the host's memory is miscounted";
-    if (use.cpu_used > use.cpu_total) return "the host's memory is overcommitted";
+    if (use.cpu_used + use.cpu_cached > use.cpu_total) return "the host's memory is overcommitted";
+    if (use.cpu_cached > options_.prefix_cpu_blocks) return "the host's memory keeps too much of prefixes";
+    const std::int64_t pinned = kv_.ledger.copies() != nullptr ? kv_.ledger.copies()->referenced() : 0;
+    if (pinned > fetching || (pinned == 0) != (fetching == 0)) return "what is being loaded is miscounted";
     if (blocks + kv_.ledger.shared() != use.used.value) return "KV blocks are miscounted";
     if (shared < kv_.ledger.shared()) return "prefix chunks are referred to that nobody uses";
   }

@@ -50,7 +50,7 @@ void BasicScheduler<Policy, Pause>::Hold(const AnyRetention& retention, const An
   AnyGate asks = gate;
   asks.Read(&learns->curves());
   kv_.ledger.MakeRoomToHold(requests);
-  kv_.ledger.holdings()->SetPolicy(std::move(reads));
+  kv_.ledger.SetPolicy(reads);
   const std::int32_t total = kv_.ledger.total();
   kv_.ledger.holdings()->BoundPins(static_cast<std::int32_t>(total * options_.pin_share), total / 2);
   held_.times = std::move(learns);
@@ -102,14 +102,14 @@ void BasicScheduler<Policy, Pause>::TurnBegins(const Record& record) {
   const Request& r = record.state.request;
   if (!r.workflow) return;
   held_.times->Returned(GapOf(r.workflow, r.branch), now_);
-  kv_.ledger.holdings()->Await(r.workflow, r.branch, true, now_);
+  kv_.ledger.Await(r.workflow, r.branch, true, now_);
 }
 
 // It runs, and refers to what it uses; or it has ended without that.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::TurnNotAwaited(const Record& record) {
   const Request& r = record.state.request;
-  if (r.workflow) kv_.ledger.holdings()->Await(r.workflow, r.branch, false);
+  if (r.workflow) kv_.ledger.Await(r.workflow, r.branch, false);
 }
 
 // It has given its blocks back: its workflow is away from now on, or it waits for them.
@@ -118,7 +118,7 @@ void BasicScheduler<Policy, Pause>::TurnReleased(const Record& record) {
   const Request& r = record.state.request;
   if (!r.workflow) return;
   if (record.status != RequestStatus::kDead) {
-    kv_.ledger.holdings()->Await(r.workflow, r.branch, true, now_);
+    kv_.ledger.Await(r.workflow, r.branch, true, now_);
   } else if (const std::uint64_t gap = GapOf(r.workflow, r.branch); !record.last_turn && !held_.times->IsOpen(gap)) {
     held_.times->Began(gap, ReturnClass::kUnknown, now_);
   }
@@ -137,7 +137,7 @@ void BasicScheduler<Policy, Pause>::Handle(const TurnEnded& e, TimePoint now) {
       if (r.workflow == e.workflow && r.branch == e.branch) table_[slot].last_turn = true;
     }
     held_.times->Lost(gap, now);
-    kv_.ledger.holdings()->End(e.workflow, e.branch);
+    kv_.ledger.End(e.workflow, e.branch);
     return;
   }
   internal::Holdings& holdings = *kv_.ledger.holdings();
@@ -152,7 +152,7 @@ void BasicScheduler<Policy, Pause>::Handle(const TurnEnded& e, TimePoint now) {
   }
   const std::uint32_t its_class = held_.times->ClassOf(e);
   if (!held_.times->Told(gap, its_class)) held_.times->Began(gap, its_class, now);
-  kv_.ledger.holdings()->SetClass(e.workflow, e.branch, its_class);
+  kv_.ledger.SetClass(e.workflow, e.branch, its_class);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -166,7 +166,7 @@ void BasicScheduler<Policy, Pause>::Handle(const TurnExpected& e, TimePoint now)
   const std::uint32_t its_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
   held_.times->Lost(gap, now);  // how long it would have stayed away without that is not seen
   held_.times->Began(gap, its_class, now);
-  kv_.ledger.holdings()->Touch(e.workflow, e.branch, its_class, now);
+  kv_.ledger.Touch(e.workflow, e.branch, its_class);
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
@@ -187,21 +187,21 @@ void BasicScheduler<Policy, Pause>::Handle(const WorkflowEnded& e, TimePoint now
   }
   kv_.ledger.holdings()->ForEachBranch(
       e.workflow, [&](std::uint64_t branch) { held_.times->Lost(GapOf(e.workflow, branch), now); });
-  kv_.ledger.holdings()->End(e.workflow);
+  kv_.ledger.End(e.workflow);
 }
 
 // What is cached of each that waits changes as blocks go that it would have used, which are the last to go, and as
 // others compute what it shares with them.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::LookUpHits() {
-  const std::uint64_t lost = kv_.ledger.holdings()->awaited_lost();
+  const std::uint64_t lost = kv_.ledger.awaited_lost();
   if (lost == held_.lost && now_ - held_.looked_up < std::chrono::seconds(1)) return;
   held_.lost = lost;
   held_.looked_up = now_;
   for (Slot slot = 0; slot < table_.slots(); ++slot) {
     const Record& record = table_[slot];
     if (record.status != RequestStatus::kWaiting) continue;
-    const std::int32_t cached = HitOf(record).chunks * record.state.request.prefix.block_tokens.value;
+    const std::int32_t cached = CachedTokensOf(record);
     if (cached != record.state.cached.value) Rank(slot);
   }
 }
@@ -254,19 +254,43 @@ HeldExplanation BasicScheduler<Policy, Pause>::ExplainHeld(WorkflowId workflow, 
   return e;
 }
 
+// The same of the host's memory, which will have a copy: there is lost for good what gives way. `lack` 0: nothing does.
+template <RankPolicy Policy, PausePolicy Pause>
+GateAsk BasicScheduler<Policy, Pause>::AskForCopies(const Record& record, const GateAsk& of_gpu) const {
+  GateAsk ask = of_gpu;
+  ask.need = ask.lack = 0;
+  const std::int32_t chunk_blocks = ChunkBlocks(record);
+  if (kv_.ledger.copies() == nullptr || chunk_blocks == 0) return ask;
+  const auto chunks = static_cast<std::int32_t>(record.state.request.prefix.hashes.size());
+  const std::int32_t new_chunks = chunks - kv_.ledger.FindCopies(Hashes(record, 0, chunks), chunk_blocks);
+  const KvUse use = kv_.ledger.use();
+  ask.total = std::min(options_.prefix_cpu_blocks.value, use.cpu_total.value - use.cpu_used.value);
+  ask.used = 0;
+  ask.need = std::min(new_chunks * chunk_blocks, ask.total);
+  ask.lack = std::max(ask.need - kv_.ledger.copy_room(), 0);
+  return ask;
+}
+
 // Whether the gate lets it in. What has had a token already has paid.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, std::int32_t start) {
   if (need <= 0 || record.state.generated.value > 0 || record.state.slot == held_.elder) return true;
   const GateAsk ask = AskFor(record, need, start);
-  if (ask.lack <= 0) return true;
-  const bool known = held_.refused && start == 0 && ask.lack >= held_.lack && ask.need >= held_.need;
+  const GateAsk copies = AskForCopies(record, ask);
+  if (ask.lack <= 0 && copies.lack <= 0) return true;
+  const bool known = held_.refused && start == 0 && ask.lack >= held_.lack && ask.need >= held_.need &&
+                     copies.lack >= held_.copies_lack && copies.need >= held_.copies_need;
   double until_s = held_.until_s;
   if (!known || ask.waited_s >= until_s) {
-    until_s = held_.gate.LetsInAfter(ask, internal::HoldingsOrder(*kv_.ledger.holdings(), now_));
+    until_s = 0;
+    if (ask.lack > 0) until_s = held_.gate.LetsInAfter(ask, internal::HoldingsOrder(*kv_.ledger.holdings(), now_));
+    if (copies.lack > 0 && until_s <= ask.waited_s) {
+      until_s = std::max(until_s, held_.gate.LetsInAfter(copies, internal::HoldingsOrder(*kv_.ledger.copies(), now_)));
+    }
     if (until_s <= ask.waited_s) return true;
     if (!held_.refused || (ask.lack <= held_.lack && ask.need <= held_.need)) {
       held_.lack = ask.lack, held_.need = ask.need, held_.until_s = until_s;
+      held_.copies_lack = copies.lack, held_.copies_need = copies.need;
     }
     held_.refused = true;
   }

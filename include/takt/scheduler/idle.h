@@ -136,8 +136,8 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
                   .by_memory = by_memory,
                   .tried = tried || (held && search_.vain.tried),
                   // What may move in one step has been used up, perhaps, or an oracle has refused what it will grant.
-                  .holds = !queue_.declines() && held_.gate.open() && !draft_.refused && search_.asks_left > 0 &&
-                           budget_.swap_in >= budget_.limits.swap_in.value};
+                  .holds = !queue_.declines() && held_.gate.open() && kv_.ledger.copies() == nullptr &&
+                           !draft_.refused && search_.asks_left > 0 && budget_.swap_in >= budget_.limits.swap_in.value};
   return false;
 }
 

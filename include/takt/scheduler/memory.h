@@ -15,8 +15,9 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
     : options_(options),
       queue_(std::move(policy)),
       pause_(std::move(pause)),
-      kv_{.ledger = internal::KvLedger(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks,
-                                       options.prefix_cache && options.kv == KvMode::kLedger),
+      kv_{.ledger =
+              internal::KvLedger(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks,
+                                 options.prefix_cache && options.kv == KvMode::kLedger, options.prefix_cpu_blocks),
           .oracle = oracle},
       steps_(options.first_step, 2 * static_cast<std::size_t>(options.max_running)) {  // rows that give way leave gaps
   const auto requests = static_cast<std::size_t>(options.reserve_requests);
@@ -43,6 +44,10 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
     kv_.ledger.MakeRoom(static_cast<std::size_t>(std::clamp<std::int64_t>(chunks, 64, 1 << 20)));
     kv_.ledger.dropped().reserve(kv_.ledger.chunk_capacity());
     for (internal::Step& step : steps_.steps()) step.said.dropped.reserve(kv_.ledger.chunk_capacity());
+    if (kv_.ledger.copies() != nullptr) {
+      const std::int64_t copies = std::int64_t{options.prefix_cpu_blocks.value} * options.kv_block_tokens.value / 512;
+      kv_.ledger.MakeRoomToCopy(static_cast<std::size_t>(std::clamp<std::int64_t>(copies, 64, 1 << 20)));
+    }
   }
   if (Counts()) {
     kv_.block_tokens = options.kv_block_tokens.value;
@@ -95,6 +100,7 @@ void BasicScheduler<Policy, Pause>::MakeRoomForNotices(std::size_t ends, std::si
   if (held_.hints) MakeRoom(notices_.hints, ends);
   MakeRoom(notices_.moves, moves), moves_.MakeRoom(moves);
   kv_.ledger.MakeRoomToDrop();
+  kv_.ledger.MakeRoomToCopy(table_.hashes());
 }
 
 // True where a call may go on: there is room for it, and no call before it has stopped half-way.
@@ -109,6 +115,12 @@ bool BasicScheduler<Policy, Pause>::MayBegin(const E& event) {
     table_.MakeRoomFor(event.request);
     if (Holds()) kv_.ledger.MakeRoomToHold(table_.size() + 1), held_.times->MakeRoom(table_.size() + 1);
     if (held_.hints) held_.hints->MakeRoom(table_.size() + 1);
+  }
+  if constexpr (std::same_as<E, MoveDone>) {
+    const internal::Move* move = moves_.Find(event.move);
+    if (move != nullptr && move->action == KvAction::kFetch) {
+      kv_.ledger.MakeRoom(table_[move->slot].state.request.prefix.hashes.size());
+    }
   }
   if constexpr (std::same_as<E, TurnEnded> || std::same_as<E, WorkflowEnded>) {
     // A host that tells of turns has takt's own retention and gate without choosing.

@@ -35,6 +35,12 @@ class MoveList {
     return moves_.back().id;
   }
 
+  // Null where there is none.
+  const Move* Find(MoveId id) const {
+    const auto move = std::ranges::find(moves_, id, &Move::id);
+    return move != moves_.end() ? &*move : nullptr;
+  }
+
   // The move of that name, which ends with this; nothing where there is none.
   std::optional<Move> End(MoveId id) {
     const auto move = std::ranges::find(moves_, id, &Move::id);

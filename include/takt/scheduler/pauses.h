@@ -45,7 +45,7 @@ PauseView BasicScheduler<Policy, Pause>::ViewOf(const Record& record) {
 template <RankPolicy Policy, PausePolicy Pause>
 std::int32_t BasicScheduler<Policy, Pause>::BlocksOut(const Record& record, const PauseDecision& decision,
                                                       const PauseView& view) const {
-  if (decision.action != KvAction::kOut || record.cpu_blocks > 0) return 0;
+  if (decision.action != KvAction::kOut || record.cpu_blocks > 0 || record.fetching > 0) return 0;
   const std::int32_t blocks = std::clamp(decision.out.value, 0, view.held.value);
   const bool may = blocks <= std::min(kv_.ledger.cpu_free(), budget_.swap_out) &&
                    HasOwnKv(record, blocks, std::min(view.context.value, blocks * kv_.block_tokens));

@@ -61,6 +61,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
     draft_.plan->hints = say(step.said.hints, notices_.hints);
     held_.hints->SetCapacity(std::int64_t{kv_.snapshot.total.value} * kv_.block_tokens);
   }
+  draft_.plan->host_chunks = say(step.said.host_chunks, kv_.ledger.told());
 
   budget_.EndPlan();
 

@@ -11,7 +11,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Score(Record& record) {
   RequestState& state = record.state;
   state.computed = {KeptOf(record).computed};
-  if (Holds()) state.cached = {HitOf(record).chunks * state.request.prefix.block_tokens.value};
+  if (Holds()) state.cached = {CachedTokensOf(record)};
   if constexpr (RefreshingPolicy<Policy>) {
     if (queue_.policy().refresh_interval() > 0) {
       state.beside = static_cast<std::int32_t>(std::min<std::int64_t>(RunningTokens(), INT32_MAX));

@@ -27,6 +27,7 @@ struct Notices {
   std::vector<RequestId> released;
   std::vector<DroppedPrefix> dropped;
   std::vector<CacheHint> hints;
+  std::vector<HostChunk> host_chunks;
 };
 
 struct Step {

@@ -49,6 +49,7 @@ struct ReplayOptions {
 
   Profile profile;  // what a step costs, and how much KV there is
   std::int64_t kv_tokens = 0;  // > 0: so much KV instead of the profile's
+  std::int64_t host_kv_tokens = 0;  // of the host's memory, for copies of prefixes that have left the cache
   std::int32_t instances = 1;
   std::vector<Profile> engines = {};  // not empty: an instance each, instead of `instances` of `profile`
   // Of interest to several instances only:

@@ -131,6 +131,7 @@ class VirtualEngine {
   bool Seat(const PlanEntry& entry, StepId step);
   void Unseat(RequestId id);
   void StartMove(const KvMove& move, TimePoint now);
+  TimePoint Copy(std::int64_t blocks, TimePoint& link, TimePoint now);
 
   Scheduler scheduler_;
   const PreparedCostModel* cost_;
@@ -183,6 +184,9 @@ bool VirtualEngine<Scheduler>::PlanOne(TimePoint now) {
     Unseat(f.request);
     failed_.push_back(f);
   }
+  std::int64_t copies = 0;
+  for (const HostChunk& chunk : plan.host_chunks) copies += chunk.action == KvAction::kOut ? chunk.blocks.value : 0;
+  if (copies > 0) Copy(copies, link_free_out_, now);
   for (const KvMove& move : plan.moves) StartMove(move, now);
   idle_ = plan.idle;
   wake_at_ = plan.wake_at;
@@ -329,18 +333,22 @@ void VirtualEngine<Scheduler>::Resolve(TimePoint now) {
 // do so one after the other, from when the plan that lists them was made: a step that runs by then is not held up.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::StartMove(const KvMove& move, TimePoint now) {
-  const bool copies = move.action == KvAction::kOut || move.action == KvAction::kIn;
-  if (!copies) {
+  if (move.action == KvAction::kKeep || move.action == KvAction::kDrop) {
     moves_.push_back({move.id, now});
     return;
   }
   TimePoint& link = move.action == KvAction::kOut ? link_free_out_ : link_free_in_;
-  const Duration time =
-      cost_->model().SwapTime(std::int64_t{move.count.value} * scheduler_.options().kv_block_tokens.value);
+  moves_.push_back({move.id, Copy(move.count.value, link, now)});
+}
+
+// When so many blocks are copied.
+template <class Scheduler>
+TimePoint VirtualEngine<Scheduler>::Copy(std::int64_t blocks, TimePoint& link, TimePoint now) {
+  const Duration time = cost_->model().SwapTime(blocks * scheduler_.options().kv_block_tokens.value);
   link = std::max(link, now) + time;
   const double stall = 1 - options_.swap_overlap;
   if (stall > 0) stalled_until_ = std::max(stalled_until_, now) + FromSeconds(stall * ToSeconds(time));
-  moves_.push_back({move.id, link});
+  return link;
 }
 
 }  // namespace takt

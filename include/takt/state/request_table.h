@@ -56,6 +56,8 @@ struct Record {
   std::int32_t cached = 0;  // tokens that the oracle's prefix cache had of its prompt
   std::uint64_t cached_at = 0;  // OracleRound::hits_of when it was asked
   std::int32_t shared_chunks = 0;  // leading prefix chunks it refers to; contained in blocks
+  // Of its prefix chunks, so many stay in the host's memory while they are being loaded, and so many are good then.
+  std::int32_t fetching = 0, fetched = 0;
   std::int32_t overtaken = 0;  // times that another with an adapter was let in while it waited for its own
 };
 
@@ -71,6 +73,7 @@ class RequestTable : public IdTable<RequestId, Record> {
     const Slot slot = IdTable::Insert(request.id);
     Record& record = (*this)[slot];
     record = {.state = {.request = request, .slot = slot}, .came_back = record.came_back, .holds = record.holds};
+    hashes_ += request.prefix.hashes.size();
     if (RequestParts::Any(request)) parts_.Keep(slot, record.state.request);
     return slot;
   }
@@ -80,9 +83,13 @@ class RequestTable : public IdTable<RequestId, Record> {
   void Erase(Slot slot) {
     Record& record = (*this)[slot];
     record.status = RequestStatus::kUnknown;
+    hashes_ -= record.state.request.prefix.hashes.size();
     record.state.request.prefix = {}, record.state.request.scores = {};
     IdTable::Erase(slot, record.state.request.id);
   }
+
+  // Prefix hashes of all of them.
+  std::size_t hashes() const { return hashes_; }
 
   // Brings what Erase will touch, or what admission will read, into the cache.
   void PrefetchErase(Slot slot) const { IdTable::Prefetch((*this)[slot].state.request.id); }
@@ -93,6 +100,7 @@ class RequestTable : public IdTable<RequestId, Record> {
 
  private:
   RequestParts parts_;
+  std::size_t hashes_ = 0;
 };
 
 }  // namespace internal

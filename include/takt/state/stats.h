@@ -57,7 +57,8 @@ namespace takt {
   X(gate_refused, "times that the gate kept out a request that would have fitted")               \
   X(gate_doors, "requests let in by the door's share, for having waited longest")                \
   X(pins_refused, "pins beyond pin_share of their tenant, or half the cache in all")             \
-  X(pins_broken, "times that pinned KV was taken, since nothing else could go")
+  X(pins_broken, "times that pinned KV was taken, since nothing else could go")                  \
+  X(tokens_loaded, "prompt tokens loaded from the host's memory, contained in tokens_cached")
 
 struct Stats {
 #define TAKT_STATS_FIELD(name, text) std::uint64_t name = 0;

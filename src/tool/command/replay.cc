@@ -74,6 +74,7 @@ absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
   options.profile = *std::move(profile);
   options.seed = arguments.workload.seed;
   options.kv_tokens = arguments.kv_tokens;
+  options.host_kv_tokens = arguments.host_kv_tokens;
   options.instances = arguments.instances;
   options.placement = *std::move(placement);
   options.engine.limits.tokens = {arguments.token_budget};
@@ -314,6 +315,10 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.Add("--max-seqs", to.max_seqs, "N", "requests that run at once at most", Whole(1, 1 << 20));
   group.Add("--kv-tokens", to.kv_tokens, "N", "size of each instance's KV cache instead of the profile's",
             Whole(1, INT64_MAX));
+  group.Add(
+      "--host-kv-tokens", to.host_kv_tokens, "N",
+      "tokens of prompts' beginnings that the host's memory keeps for each instance when they have left its KV cache",
+      Whole(1, INT64_MAX));
   group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompts' beginnings for requests that share them");
   group.Add("--retention", to.retention, "NAME",
             "what goes first of KV that workflows have left behind; see 'takt policies' [hold_value for sessions]");

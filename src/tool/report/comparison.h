@@ -74,6 +74,7 @@ struct ReplaySetup {
   std::int32_t token_budget = 2048;
   std::int32_t max_seqs = 256;
   std::int64_t kv_tokens = 0;  // 0: as many as the profile has
+  std::int64_t host_kv_tokens = 0;  // of the host's memory, for prefixes
   bool prefix_cache = false;
   std::vector<std::string> options;  // of schedulers and policies, "key=value"
   double rate_scale = 1;

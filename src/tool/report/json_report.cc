@@ -106,6 +106,7 @@ void WriteConditions(JsonWriter& json, const Comparison& comparison) {
   json.Field("token_budget", setup.token_budget);
   json.Field("max_seqs", setup.max_seqs);
   json.Field("kv_tokens", setup.kv_tokens > 0 ? setup.kv_tokens : comparison.profile.kv_capacity_tokens);
+  if (setup.host_kv_tokens > 0) json.Field("host_kv_tokens", setup.host_kv_tokens);
   json.Field("prefix_cache", setup.prefix_cache);
   json.Key("options").BeginArray();
   for (const std::string& option : setup.options) json.Value(option);
