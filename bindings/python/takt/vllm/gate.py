@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Gate", "Returns"]
 
+_LOOKS = 64  # turns that are looked at in an iteration; those behind them wait
 _BINS = 24  # of ages, each twice the one before; the first ends at a quarter of a second
 _FIRST_S = 0.25
 # Return hazard [1/s] after a turn of a coding agent, by age [s], until it is known of this engine's sessions.
@@ -90,8 +91,6 @@ class Gate:
         self._second_s = options.prefill_s
         self._since: dict[int, int] = {}  # when a turn was first kept out [ns]
         self._door_opens = 0  # [ns]
-        self._at_door = 0  # the turn that goes next whatever it costs
-        self._looked = 0
 
     def _session(self, who: Identity) -> str:
         return f"{who.workflow}/{who.branch}"
@@ -111,8 +110,6 @@ class Gate:
     def admitted(self, numbers: list[int], now: int) -> None:
         for number in numbers:
             self._since.pop(number, None)
-            if number == self._at_door:
-                self._at_door = 0
             request = self._scheduler.takt_order.request(number)
             known = self._scheduler._takt_known.get(request.request_id) if request is not None else None
             if known is None:
@@ -125,30 +122,35 @@ class Gate:
         """Turns that must not be admitted in this iteration."""
         scheduler, options = self._scheduler, self._options
         order = scheduler.takt_order
-        waiting = [n for n in order.queue.list(64) if n in scheduler.waiting.members]
+        members = scheduler.waiting.members
+        waiting = [n for n in order.queue.list(_LOOKS) if n in members]
         if not waiting:
             return set()
+        out = members.keys() - set(waiting) if len(members) > len(waiting) else set()
         self._since = {n: t for n, t in self._since.items() if order.request(n) is not None}
         pool = scheduler.kv_cache_manager.block_pool
         size = scheduler.block_size
         free = pool.get_num_free_blocks()
-        # Sessions that wait here are about to return for certain; what they hold is worth all of it at once.
+        held = sum(each.blocks for each in self._held.values())  # an upper bound: sessions share their heads
+        while held > free:  # what is not free to be taken has been taken, the oldest first
+            _, gone = self._held.popitem(last=False)
+            held -= gone.blocks
+            self._returns.observe((now - gone.since) * 1e-9, False)
+        # Sessions that wait here are about to return for certain: what they hold is worth all of it at once.
         back = {}
         for number in waiting:
             known = scheduler._takt_known.get(order.request(number).request_id)
             if known is not None and known.who.workflow:
                 back[self._session(known.who)] = number
-        held = sum(each.blocks for each in self._held.values())
         empty = max(0, free - held)  # free blocks that nobody comes back for
         present = len(waiting) + len(scheduler.running)
-        out: set[int] = set()
-        door_shut = False
+        kept: list[int] = []
         for number in waiting:
             request = order.request(number)
             uncached = scheduler.takt_uncached_tokens(request)
             need = -(-(uncached + 1) // size)
             lack = need - empty
-            if lack <= 0 or not scheduler.running and not out:
+            if lack <= 0:
                 empty = max(0, empty - need)
                 continue
             waited = (now - self._since.get(number, now)) * 1e-9
@@ -169,17 +171,16 @@ class Gate:
                 empty = 0
                 continue
             self._since.setdefault(number, now)
-            out.add(number)
+            kept.append(number)
         # The door: the one that has waited longest goes in whatever it costs, a share of the time.
-        if out:
-            oldest = min(out, key=lambda n: (self._since[n], n))
-            if (now - self._since[oldest]) * 1e-9 >= options.gate_door_s and now >= self._door_opens and not door_shut:
-                out.discard(oldest)
+        if kept:
+            oldest = min(kept, key=lambda n: (self._since[n], n))
+            if (now - self._since[oldest]) * 1e-9 >= options.gate_door_s and now >= self._door_opens:
+                kept.remove(oldest)
                 cost = scheduler.takt_uncached_tokens(order.request(oldest)) * self._second_s
                 self._door_opens = now + int(cost / max(1e-6, options.gate_door_share) * 1e9)
-                self._at_door = oldest
                 scheduler.takt_counters["gate_doors"] += 1
-        if not scheduler.running and len(out) == len(waiting):
-            out.discard(waiting[0])  # where nothing runs somebody goes in
-        scheduler.takt_counters["gate_kept_out"] += len(out)
-        return out
+        if kept and not scheduler.running and len(kept) == len(waiting):
+            kept.remove(waiting[0])  # where nothing runs somebody goes in
+        scheduler.takt_counters["gate_kept_out"] += len(kept)
+        return out.union(kept)

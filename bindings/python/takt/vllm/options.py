@@ -42,7 +42,7 @@ class Options:
     warm_first: bool = False
     """The least uncached prefill first, where the gate is on or asked for; ``policy`` must be empty then."""
     prefill_s: float = 1e-4
-    """Prefill time of a token [s], until it is measured."""
+    """Prefill time of a token [s], by which the gate counts what a turn costs."""
     idle_s: float = 60.0
     """Without a call for this long [s] a workflow counts as ended."""
     metrics: bool = True

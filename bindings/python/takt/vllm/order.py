@@ -210,6 +210,9 @@ class TaktRequestQueue(RequestQueue):
     def __len__(self) -> int:
         return len(self.members)
 
+    def __getitem__(self, i: int) -> VllmRequest:
+        return list(self)[i]
+
     def __iter__(self) -> Iterator[VllmRequest]:
         order = self.order.queue.list()
         return iter([self.members[number] for number in order if number in self.members])

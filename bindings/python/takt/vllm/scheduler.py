@@ -43,6 +43,8 @@ class _Known:
 
 
 class _Takt(Scheduler):
+    takt_order: Order | None = None  # None until the end of __init__: vLLM's own order until then
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         from vllm import __version__
@@ -60,7 +62,7 @@ class _Takt(Scheduler):
         self._takt_in_order_of_entry = policy == "fcfs"
         self._takt_learns = "learns" in queue.traits
         self._takt_pressed = "pressure" in queue.traits
-        self.takt_order = Order(queue, self._takt_describe)
+        self.takt_order = order = Order(queue, self._takt_describe)
         self._takt_known: dict[str, _Known] = {}
         self._takt_lengths = Lengths(int(options.idle_s * _SECOND)) if options.lengths else None
         self._takt_prefilling: set[int] = set()
@@ -72,10 +74,9 @@ class _Takt(Scheduler):
             ("requests", "admitted", "requeued", "ended", "aborted", "steps", "order_ns", "gate_kept_out", "gate_doors"), 0
         )
         self._takt_metrics = Metrics(self) if options.metrics else None
-        self.waiting = TaktRequestQueue(self.takt_order)
-        setattr(self, generation, TaktRequestQueue(self.takt_order))
-        self._takt_other: TaktRequestQueue = getattr(self, generation)
-        self._takt_before_0_31 = generation == "skipped_waiting"
+        self.waiting = TaktRequestQueue(order)
+        self._takt_other = TaktRequestQueue(order)
+        setattr(self, generation, self._takt_other)
 
     # ---- what takt is told ------------------------------------------------------------------------------------------
 
@@ -138,6 +139,8 @@ class _Takt(Scheduler):
 
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
         order = self.takt_order
+        if order is None:
+            return super().schedule(*args, **kwargs)
         began = time.perf_counter_ns()
         now = order.begin()
         if self._takt_gate is not None and order.queue:
@@ -209,6 +212,8 @@ class _Takt(Scheduler):
 
     # vLLM before 0.31 lets what was passed over go before what waits; takt's order is one for both.
     def _select_waiting_queue_for_scheduling(self) -> RequestQueue | None:
+        if self.takt_order is None:
+            return super()._select_waiting_queue_for_scheduling()  # type: ignore[misc]
         waiting, other = self.waiting, self._takt_other
         if not waiting:
             return other or None
@@ -223,19 +228,22 @@ class _Takt(Scheduler):
         return waiting
 
     def update_from_output(self, scheduler_output: SchedulerOutput, *args: Any, **kwargs: Any) -> Any:
+        if self.takt_order is None:
+            return super().update_from_output(scheduler_output, *args, **kwargs)
         self._takt_updating = True
+        result = None
         try:
             result = super().update_from_output(scheduler_output, *args, **kwargs)
         finally:
             self._takt_updating = False
             ended, self._takt_ended = self._takt_ended, []
             if self._takt_learns:
-                self._takt_computed(locals().get("result"), scheduler_output)
+                self._takt_computed(result)
             for request in ended:
                 self.takt_order.ended(request)
         return result
 
-    def _takt_computed(self, result: Any, scheduler_output: SchedulerOutput) -> None:
+    def _takt_computed(self, result: Any) -> None:
         order = self.takt_order
         numbers = order._numbers
         one: set[int] = set()
@@ -254,6 +262,8 @@ class _Takt(Scheduler):
         order.queue.computed(other, rest_output=1 if one else 0)
 
     def _free_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> Any:
+        if self.takt_order is None:
+            return super()._free_request(request, *args, **kwargs)
         known = self._takt_known.pop(request.request_id, None)
         if known is not None:
             now = self.takt_order.now()
@@ -265,9 +275,7 @@ class _Takt(Scheduler):
                 )
             if self._takt_gate is not None:
                 self._takt_gate.ended(request, known.who, now)
-        number = self.takt_order.number(request)
-        if number is not None:
-            self._takt_prefilling.discard(number)
+        self._takt_prefilling.discard(self.takt_order.number(request) or 0)
         if self._takt_updating:
             self._takt_ended.append(request)
         else:
@@ -275,14 +283,13 @@ class _Takt(Scheduler):
         return super()._free_request(request, *args, **kwargs)
 
     def _preempt_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> None:
-        self.takt_counters["requeued"] += 1
-        number = self.takt_order.number(request)
-        if number is not None:
-            self._takt_prefilling.discard(number)
+        if self.takt_order is not None:
+            self.takt_counters["requeued"] += 1
+            self._takt_prefilling.discard(self.takt_order.number(request) or 0)
         super()._preempt_request(request, *args, **kwargs)
 
     def make_stats(self, *args: Any, **kwargs: Any) -> Any:
-        if self._takt_metrics is not None:
+        if self.takt_order is not None and self._takt_metrics is not None:
             self._takt_metrics.told()
         return super().make_stats(*args, **kwargs)
 
