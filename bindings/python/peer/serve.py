@@ -80,7 +80,7 @@ class Server:
             stdout=self.log, stderr=subprocess.STDOUT, env=environment, start_new_session=True,
         )  # fmt: skip
 
-    async def ready(self, session, seconds: float = 600) -> None:
+    async def ready(self, session, seconds: float = 1200) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.process.poll() is not None:
@@ -224,7 +224,7 @@ async def main_async(options) -> dict:
         common = [
             "--enforce-eager", "--dtype", "float32", "--max-num-seqs", str(options.max_num_seqs),
             "--max-num-batched-tokens", "512", "--max-model-len", "8192", "--stream-interval", "16",
-            "--no-enable-log-requests",
+            "--no-enable-log-requests", "--disable-uvicorn-access-log",
         ]  # fmt: skip
         logs = Path(options.logs or folder)
         names = options.orders.split(",")
@@ -234,7 +234,7 @@ async def main_async(options) -> dict:
             try:
                 for name in names:
                     servers.append(Server(model, name, ORDERS[name], logs / f"{name}.log", common))
-                    await servers[-1].ready(session)
+                await asyncio.gather(*(server.ready(session) for server in servers))
                 result: dict = {"same_outputs": await same_outputs(session, servers), "runs": []}
                 for server in servers:  # warm
                     await run(session, server, draw(10, 999, options.rate))

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
 pytest.importorskip("vllm", reason="vLLM is not installed: scripts/peer-vllm makes an environment that has it")
 
-import torch
-from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, VllmConfig
-from vllm.sampling_params import SamplingParams
-from vllm.utils.hashing import sha256
-from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
-from vllm.v1.outputs import ModelRunnerOutput
-from vllm.v1.request import Request, RequestStatus
-from vllm.v1.structured_output import StructuredOutputManager
+from vllm.v1.request import RequestStatus
+from vllm_host import model as config_of
+from vllm_host import request, scheduler as made_by, step
 
 from takt import OptionError, TaktError
 from takt.vllm import Options, TaktScheduler, TaktSyncScheduler
@@ -30,95 +26,17 @@ from takt.vllm.gate import Returns
 from takt.vllm.identity import identity_of, number_of
 from takt.vllm.lengths import Lengths
 
-try:
-    from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
-except ImportError:
-    register_all_kvcache_specs = None
-
-BLOCK = 16
-init_none_hash(sha256)
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> str:
-    """A config is all that a scheduler reads of a model."""
-    folder = tmp_path_factory.mktemp("model")
-    (folder / "config.json").write_text(
-        json.dumps(
-            {
-                "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 64,
-                "num_attention_heads": 2, "num_hidden_layers": 2, "num_key_value_heads": 2, "vocab_size": 1024,
-                "max_position_embeddings": 65536, "torch_dtype": "float32", "bos_token_id": 1, "eos_token_id": 2,
-            }
-        )
-    )  # fmt: skip
-    return str(folder)
+    return config_of(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture
 def make(model, monkeypatch):
-    for name in [name for name in __import__("os").environ if name.startswith("TAKT_VLLM_")]:
+    for name in [name for name in os.environ if name.startswith("TAKT_VLLM_")]:
         monkeypatch.delenv(name)
-
-    def made(kind=TaktSyncScheduler, *, blocks=1000, seqs=4, tokens=256, caching=False, policy="fcfs", order=None, **takt):
-        if order is not None:
-            takt["policy"] = order
-        config = VllmConfig(
-            scheduler_config=SchedulerConfig(
-                max_num_seqs=seqs, max_num_batched_tokens=tokens, max_model_len=8192, enable_chunked_prefill=True,
-                async_scheduling=issubclass(kind, AsyncScheduler), is_encoder_decoder=False, watermark=0.0, policy=policy,
-            ),
-            model_config=ModelConfig(model=model, skip_tokenizer_init=True, dtype="float32", max_model_len=8192),
-            cache_config=CacheConfig(block_size=BLOCK, enable_prefix_caching=caching),
-            additional_config={"takt": takt} if takt else {},
-        )  # fmt: skip
-        config.cache_config.num_gpu_blocks = blocks
-        if register_all_kvcache_specs is not None:
-            register_all_kvcache_specs(config)
-        spec = FullAttentionSpec(block_size=BLOCK, num_kv_heads=1, head_size=1, dtype=torch.float32)
-        return kind(
-            vllm_config=config,
-            kv_cache_config=KVCacheConfig(
-                num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
-            ),
-            block_size=BLOCK,
-            log_stats=True,
-            structured_output_manager=StructuredOutputManager(config),
-        )
-
-    return made
-
-
-def request(name, prompt=20, most=4, priority=0, arrival=None, first=None, trace=None, hasher=True, **extra):
-    tokens = list(first) if first is not None else []
-    tokens += [3 + hash((name, i)) % 1000 for i in range(len(tokens), prompt)]
-    parameters = SamplingParams(max_tokens=most, ignore_eos=True, extra_args=extra or None)
-    return Request(
-        request_id=name, prompt_token_ids=tokens, sampling_params=parameters, pooling_params=None, priority=priority,
-        arrival_time=arrival, trace_headers=trace, block_hasher=get_request_block_hasher(BLOCK, sha256) if hasher else None,
-    )  # fmt: skip
-
-
-def step(scheduler, check=True):
-    """One iteration, and the results of a model that says 7."""
-    output = scheduler.schedule()
-    if check and isinstance(scheduler, (TaktScheduler, TaktSyncScheduler)):
-        scheduler.takt_order.check()
-    names = list(output.num_scheduled_tokens)
-    sampled = []
-    for name in names:
-        each = scheduler.requests[name]
-        sampled.append([] if each.num_computed_tokens < each.num_tokens else [7])
-    result = ModelRunnerOutput(
-        req_ids=names,
-        req_id_to_index={name: i for i, name in enumerate(names)},
-        sampled_token_ids=sampled,
-        logprobs=None,
-        prompt_logprobs_dict={},
-        pooler_output=[],
-    )
-    scheduler.update_from_output(output, result)
-    return output
+    return lambda kind=TaktSyncScheduler, **options: made_by(model, kind, **options)
 
 
 def drain(scheduler, steps=2000):
@@ -300,8 +218,8 @@ def test_streaming_sessions(make):
 def test_victims_are_the_worst(make):
     """Off, vLLM preempts what was admitted last; on, what takt ranks last."""
     for victims, expected in ((False, "short"), (True, "long")):
-        scheduler = make(order="sjf", blocks=12, seqs=4, victims=victims, victims_above=0.5)
-        scheduler.add_request(request("long", prompt=60, most=150))
+        scheduler = make(order="sjf", blocks=14, seqs=4, victims=victims, victims_above=0.5)
+        scheduler.add_request(request("long", prompt=60, most=140))
         step(scheduler)
         scheduler.add_request(request("short", prompt=60, most=60))
         lost = []
@@ -335,7 +253,7 @@ def test_lengths():
     second = 10**9
     lengths = Lengths(idle_ns=60 * second)
     told = [identity_of(request("r", takt_workflow=f"w{i}", takt_agent="a")) for i in range(8)]
-    assert lengths.output(told[0], 0, 100) is None and lengths.after(told[0], 0) is None
+    assert lengths.output(told[0], 0, 100).mean == 100 and lengths.after(told[0], 0) is None
     for i, who in enumerate(told):
         for place, (prompt, output) in enumerate(((100, 10), (200, 20), (300, 30))):
             got, arrival = lengths.begins(who, i * second, i * second)

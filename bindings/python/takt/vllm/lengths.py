@@ -105,7 +105,9 @@ class Lengths:
             factor = (came + 32.0) / (told + 32.0)
             return Estimate(min(bound, factor * who.output_tokens))
         known = self._ask(self._outputs, who.agent, place)
-        return known.estimate(bound) if known is not None else None
+        if known is not None:
+            return known.estimate(bound)
+        return Estimate(float(most)) if most > 0 else None  # all that is known
 
     def after(self, who: Identity, place: int) -> WorkAfter | None:
         """What follows the call in its workflow."""
