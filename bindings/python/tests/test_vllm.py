@@ -7,6 +7,7 @@ import os
 import random
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -213,6 +214,19 @@ def test_streaming_sessions(make):
     scheduler.finish_requests("session", RequestStatus.FINISHED_ABORTED)
     drain(scheduler)
     scheduler.takt_order.check()
+
+
+def test_adapters_that_do_not_fit_keep_their_place(make):
+    """vLLM passes over a request whose adapter is one too many."""
+    scheduler = make(order="sjf", seqs=4)
+    for name, most, adapter in (("a", 9, 1), ("b", 10, 2), ("c", 11, 1)):
+        one = request(name, most=most)
+        one.lora_request = SimpleNamespace(lora_int_id=adapter, lora_name=str(adapter))
+        scheduler.add_request(one)
+    scheduler.lora_config = SimpleNamespace(max_loras=1)
+    assert [each.req_id for each in step(scheduler).scheduled_new_reqs] == ["a", "c"]
+    assert len(scheduler.takt_order.queue) == 1
+    assert drain(scheduler) == ["b"]
 
 
 def test_victims_are_the_worst(make):
