@@ -83,8 +83,8 @@ class Server:
     async def ready(self, session, seconds: float = 1200) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if self.process.poll() is not None:
-                raise RuntimeError(f"{self.name}: vllm serve has ended: {self.log.name}")
+            if self.process is not None and self.process.poll() is not None:
+                raise RuntimeError(f"{self.name}: vllm serve has ended; see its log")
             try:
                 async with session.get(self.url + "/health") as answer:
                     if answer.status == 200:
@@ -95,9 +95,18 @@ class Server:
                 if type(error).__module__.split(".")[0] != "aiohttp":
                     raise
             await asyncio.sleep(1)
-        raise RuntimeError(f"{self.name}: not ready after {seconds} s: {self.log.name}")
+        raise RuntimeError(f"{self.name}: not ready after {seconds} s")
+
+    @classmethod
+    def at(cls, name: str, port: int) -> Server:
+        """One that is up already, and stays."""
+        server = cls.__new__(cls)
+        server.name, server.port, server.url, server.process = name, port, f"http://127.0.0.1:{port}", None
+        return server
 
     def stop(self) -> None:
+        if self.process is None:
+            return
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -232,7 +241,11 @@ async def main_async(options) -> dict:
         servers: list[Server] = []
         async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
             try:
+                up = dict(each.split("=") for each in options.attach.split(",")) if options.attach else {}
                 for name in names:
+                    if name in up:
+                        servers.append(Server.at(name, int(up[name])))
+                        continue
                     servers.append(Server(model, name, ORDERS[name], logs / f"{name}.log", common))
                 await asyncio.gather(*(server.ready(session) for server in servers))
                 result: dict = {"same_outputs": await same_outputs(session, servers), "runs": []}
@@ -244,6 +257,8 @@ async def main_async(options) -> dict:
                         row["seed"] = 100 + i
                         result["runs"].append(row)
                         print(json.dumps(row), flush=True)
+                        if options.json:
+                            Path(options.json).write_text(json.dumps(result, indent=1))
                 async with session.get(servers[-1].url + "/metrics") as answer:
                     text = await answer.text()
                     result["metrics"] = [line for line in text.splitlines() if line.startswith("takt_")]
@@ -260,6 +275,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=4.0, help="workflows that arrive in a second")
     parser.add_argument("--max-num-seqs", type=int, default=8)
     parser.add_argument("--orders", default=",".join(ORDERS))
+    parser.add_argument("--attach", default="", help="servers that are up: order=port,...")
     parser.add_argument("--logs", help="folder for what the servers say")
     parser.add_argument("--json", help="file for the result")
     options = parser.parse_args()
