@@ -211,6 +211,15 @@ def test_streaming_sessions(make):
         step(scheduler)
     assert session.status == RequestStatus.WAITING_FOR_STREAMING_REQ
     scheduler.takt_order.check()
+    more = request("session", prompt=50, most=3)
+    more.resumable = True
+    scheduler.add_request(more)  # the next input: vLLM changes the session in place
+    scheduler.takt_order.check()
+    output = step(scheduler)
+    assert output.num_scheduled_tokens["session"] >= 50 and scheduler.requests["session"] is session
+    for _ in range(4):
+        step(scheduler)
+    assert session.status == RequestStatus.WAITING_FOR_STREAMING_REQ
     scheduler.finish_requests("session", RequestStatus.FINISHED_ABORTED)
     drain(scheduler)
     scheduler.takt_order.check()

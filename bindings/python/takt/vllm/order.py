@@ -76,6 +76,15 @@ class Order:
         self.changed()
         return number
 
+    def restated(self, request: VllmRequest) -> None:
+        """A session that streams its input has another prompt, and another arrival."""
+        number = self._numbers.get(request.request_id)
+        if number is not None:
+            arrival = min(self.now(), int(request.arrival_time * 1e9))
+            prompt = int(request.num_prompt_tokens)
+            self.queue.revise(number, prompt_tokens=prompt, arrival=arrival, now=self.now())
+            self.changed()
+
     def popped(self, number: int) -> None:
         self._popped[number] = None
 

@@ -288,6 +288,11 @@ class _Takt(Scheduler):
             self._takt_prefilling.discard(self.takt_order.number(request) or 0)
         super()._preempt_request(request, *args, **kwargs)
 
+    def _update_request_as_session(self, session: VllmRequest, *args: Any, **kwargs: Any) -> None:
+        super()._update_request_as_session(session, *args, **kwargs)
+        if self.takt_order is not None:
+            self.takt_order.restated(session)
+
     def make_stats(self, *args: Any, **kwargs: Any) -> Any:
         if self.takt_order is not None and self._takt_metrics is not None:
             self._takt_metrics.told()
