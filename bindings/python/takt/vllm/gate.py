@@ -137,11 +137,13 @@ class Gate:
             held -= gone.blocks
             self._returns.observe((now - gone.since) * 1e-9, False)
         # Sessions that wait here are about to return for certain: what they hold is worth all of it at once.
-        back = {}
+        back: set[str] = set()
+        session_of: dict[int, str] = {}
         for number in waiting:
             known = scheduler._takt_known.get(order.request(number).request_id)
             if known is not None and known.who.workflow:
-                back[self._session(known.who)] = number
+                session_of[number] = self._session(known.who)
+        back.update(session_of.values())
         empty = max(0, free - held)  # free blocks that nobody comes back for
         present = len(waiting) + len(scheduler.running)
         kept: list[int] = []
@@ -154,7 +156,7 @@ class Gate:
                 empty = max(0, empty - need)
                 continue
             waited = (now - self._since.get(number, now)) * 1e-9
-            mine = next((s for s, n in back.items() if n == number), None)
+            mine = session_of.get(number)
             loss, found = 0.0, 0
             for session, each in self._held.items():  # LRU
                 if found >= lack:

@@ -37,8 +37,7 @@ class Order:
         self._running: set[int] = set()  # as takt sees it
         self._popped: dict[int, None] = {}  # since the iteration began, and not come back
         self._views: list[TaktRequestQueue] = []
-        # Requests that are kept out of this iteration, and how they are found: see the gate.
-        self.kept_out: set[int] = set()
+        self.kept_out: set[int] = set()  # of this iteration, by the gate
         self.in_iteration = False
 
     def now(self) -> int:
@@ -65,14 +64,11 @@ class Order:
             self._numbers[request.request_id] = number
             self._requests[number] = request
             self.queue.push(self._describe(request, number), now=self.now())
-        elif number in self._popped:
-            del self._popped[number]
+        else:
+            self._popped.pop(number, None)  # for takt it has waited all the time
             if number in self._running:
                 self._running.discard(number)
                 self.queue.requeue(number, self.now())
-        elif number in self._running:
-            self._running.discard(number)
-            self.queue.requeue(number, self.now())
         self.changed()
         return number
 

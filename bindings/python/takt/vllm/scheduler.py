@@ -173,16 +173,18 @@ class _Takt(Scheduler):
 
     def _takt_prefilled(self, admitted: list[int], output: SchedulerOutput) -> list[tuple[int, int, int]]:
         """What the step computes of prompts; a step that only decodes names nobody."""
-        self._takt_prefilling.update(admitted)
+        order, now_in = self.takt_order, set(admitted)
+        self._takt_prefilling |= now_in
         ran = []
         for number in sorted(self._takt_prefilling):
-            request = self.takt_order.request(number)
-            if request is None:
+            request = order.request(number)
+            if request is None or not (number in now_in or number in order.running):
                 self._takt_prefilling.discard(number)
                 continue
             tokens = output.num_scheduled_tokens.get(request.request_id, 0)
-            ran.append((number, tokens, 0)) if tokens or number in admitted else None
-            if request.num_computed_tokens >= request.num_tokens or number not in self.takt_order.running | set(admitted):
+            if tokens or number in now_in:
+                ran.append((number, tokens, 0))
+            if request.num_computed_tokens >= request.num_tokens:
                 self._takt_prefilling.discard(number)
         return ran
 
@@ -257,9 +259,11 @@ class _Takt(Scheduler):
                     one.add(number)
                 elif each.new_token_ids:
                     other.append((number, 0, len(each.new_token_ids)))
-        named = {number for number, _, _ in other}
-        other += [(number, 0, 0) for number in order.running - one - named]
-        order.queue.computed(other, rest_output=1 if one else 0)
+        if one:  # all that runs has yielded a token, but for those that are named
+            named = {number for number, _, _ in other}
+            other += [(number, 0, 0) for number in order.running - one - named]
+        if one or other:
+            order.queue.computed(other, rest_output=1 if one else 0)
 
     def _free_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> Any:
         if self.takt_order is None:
