@@ -385,13 +385,22 @@ def test_the_gate_keeps_the_cache(make):
     assert results["price"][1] > results["none"][1], results
 
 
+def resident() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) // 1024
+    return 0
+
+
 def test_soak(make):
     """Aborts, preemptions, and workflows: none lost, and the length agrees with vLLM's at every step."""
     rng = random.Random(3)
     scheduler = make(TaktScheduler, blocks=80, seqs=8, caching=True)
-    n = ended = preempted = steps = 0
-    while n < 1500 or scheduler.has_unfinished_requests():
-        for _ in range(rng.randrange(4) if n < 1500 else 0):
+    n = preempted = steps = 0
+    most = int(os.environ.get("TAKT_SOAK_REQUESTS", 1500))
+    memory = []
+    while n < most or scheduler.has_unfinished_requests():
+        for _ in range(rng.randrange(4) if n < most and len(scheduler.waiting) < 200 else 0):
             scheduler.add_request(
                 request(f"r{n}", rng.randint(1, 200), rng.randint(1, 40), takt_workflow=f"w{rng.randrange(100)}",
                         takt_agent=rng.choice("abc"), takt_last=str(rng.randrange(2)))
@@ -404,7 +413,11 @@ def test_soak(make):
         preempted += len(output.preempted_req_ids or ())
         assert len(scheduler.takt_order.queue) == scheduler.get_request_counts()[1]
         steps += 1
-        assert steps < 100000
+        assert steps < 100 * most
+        if n % (most // 4) == 0 and len(memory) < n // (most // 4):
+            memory.append(resident())
+    print(f"{n} requests, {steps} steps, {preempted} preemptions, resident memory [MB]: {memory}")
+    assert memory[-1] < 1.1 * memory[0] + 20
     counters = scheduler.takt_counters
     assert counters["ended"] + counters["aborted"] == n and counters["aborted"] > 0 and preempted > 0
     assert not scheduler._takt_known and not len(scheduler.takt_order)
