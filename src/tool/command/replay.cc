@@ -356,7 +356,8 @@ void AddLoad(Group group, ReplayArguments& to) {
   group.Add("--think-cap", to.think_cap, "S", "pauses between the requests of a workflow last at most S seconds",
             Share(1e9));
   group.Add("--expected-gaps", to.expected_gaps, "X",
-            "when a turn ends, the engine is told when the next is expected: X times the true time [not told]", Positive());
+            "when a turn ends, the engine is told when the next is expected: X times the true time [not told]",
+            Positive());
   scale.Excludes({load, sweep, closed, sessions});
   closed.Excludes({load, sweep, sessions});
   sessions.Excludes({load, sweep});

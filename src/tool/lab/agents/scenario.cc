@@ -208,8 +208,8 @@ absl::StatusOr<std::optional<AgentFigures>> RunChat(const Workload& chat, const 
 }
 
 // `minutes`: of the run; 0: as many as bring each session once, and half an hour of the closed loop and of chat.
-absl::Status RunAgents(const Workload& sessions, const Workload& chat, const Profile& profile, double minutes, int threads, ProgressBar& bar,
-                       AgentStudy& study) {
+absl::Status RunAgents(const Workload& sessions, const Workload& chat, const Profile& profile, double minutes,
+                       int threads, ProgressBar& bar, AgentStudy& study) {
   return study.RunCells(
       threads, "replaying", bar,
       [&](const AgentSetup& setup, std::uint64_t seed,
@@ -251,12 +251,19 @@ std::string AgentLoadText(const AgentSetup& s) {
 
 ScenarioRow AgentRowOf(const AgentCell& cell) {
   const AgentSetup& s = cell.setup;
-  ScenarioRow row = {{"system", s.system.label},        {"retention", s.system.retention},
-                     {"gate", s.system.gate},           {"policy", s.system.policy},
-                     {"kv_tokens", s.kv_tokens},        {"session_rate", s.rate},
-                     {"placement", s.system.placement}, {"instances", s.instances},
-                     {"expected_gaps", s.system.told},  {"host_kv_tokens", s.host_tokens},
-                     {"chat", s.chat},                  {"closed_loop", s.loop},           {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
+  ScenarioRow row = {{"system", s.system.label},
+                     {"retention", s.system.retention},
+                     {"gate", s.system.gate},
+                     {"policy", s.system.policy},
+                     {"kv_tokens", s.kv_tokens},
+                     {"session_rate", s.rate},
+                     {"placement", s.system.placement},
+                     {"instances", s.instances},
+                     {"expected_gaps", s.system.told},
+                     {"host_kv_tokens", s.host_tokens},
+                     {"chat", s.chat},
+                     {"closed_loop", s.loop},
+                     {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
   AddMeans(row, cell, kAgentFigures);
   for (std::size_t i = 0; i < cell.seeds.size(); ++i) {
     row.emplace_back(fmt::format("turns_{}", i + 1), cell.seeds[i].turns);
@@ -422,16 +429,15 @@ std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPla
                    r ? std::optional(r->mean) : std::nullopt, 0.95, "x", "paired seeds");
   }
   for (const AgentSetup& chat : plan.chats) {
-    const std::optional<Interval> r =
-        AgentRatioOf(study, chat, ChatSystems()[1], kAgentToday, &AgentFigures::p95);
+    const std::optional<Interval> r = AgentRatioOf(study, chat, ChatSystems()[1], kAgentToday, &AgentFigures::p95);
     claims.AtMost(AgentLoadText(chat) + ": p95 of today's", r ? std::optional(r->mean) : std::nullopt, 1.01, "x",
                   "one trace");
   }
   return claims.Take();
 }
 
-// What papers claim, against the nearest that stands here. Their engines, models and loads are others: a claim that does
-// not hold here is not refuted.
+// What papers claim, against the nearest that stands here. Their engines, models and loads are others: a claim that
+// does not hold here is not refuted.
 std::vector<ScenarioClaim> AgentPaperClaims(const AgentStudy& study, const AgentPlan& plan) {
   Claims claims;
   const auto load = [](std::int64_t tokens, double rate) { return AgentSetup{{}, tokens, rate, 0}; };
@@ -445,14 +451,14 @@ std::vector<ScenarioClaim> AgentPaperClaims(const AgentStudy& study, const Agent
   };
   const auto victims = [](const char* retention) { return AgentSystem{retention, retention, "none", "fcfs"}; };
   const AgentSetup at_cliff = load(plan.victim_tokens.front(), plan.victim_rate);
-  claims.AtLeast("Continuum: throughput 1.10 to 3.22 times vLLM's (its released rule: a lease of 2 s)",
-                 mean(AgentRatioOf(study, high, system("lease of 2 s, prefix_then_workflow"), kAgentToday,
-                                   &AgentFigures::turns)),
-                 1.10, "x", "turns at 0.004/s");
-  claims.AtLeast("ThunderAgent: serving 1.48 to 3.58 times vLLM's (half-life 1 s, as published)",
-                 mean(AgentRatioOf(study, over, system("working set, half-life 1 s"), kAgentToday,
-                                   &AgentFigures::turns)),
-                 1.48, "x", "turns at 0.006/s; with gaps of 9 s a half-life of 1 s forgets who will be back");
+  claims.AtLeast(
+      "Continuum: throughput 1.10 to 3.22 times vLLM's (its released rule: a lease of 2 s)",
+      mean(AgentRatioOf(study, high, system("lease of 2 s, prefix_then_workflow"), kAgentToday, &AgentFigures::turns)),
+      1.10, "x", "turns at 0.004/s");
+  claims.AtLeast(
+      "ThunderAgent: serving 1.48 to 3.58 times vLLM's (half-life 1 s, as published)",
+      mean(AgentRatioOf(study, over, system("working set, half-life 1 s"), kAgentToday, &AgentFigures::turns)), 1.48,
+      "x", "turns at 0.006/s; with gaps of 9 s a half-life of 1 s forgets who will be back");
   claims.AtLeast("CacheWise: completion 3.5 times vLLM's (its order alone: longest cached prefix first)",
                  mean(AgentRatioOf(study, high, system("lru, no gate, lpm"), kAgentToday, &AgentFigures::turns)), 1.1,
                  "x", "turns at 0.004/s");
@@ -535,7 +541,8 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
     chat = *std::move(read);
     add(ChatSystems(), plan.chats);
   }
-  if (absl::Status run = RunAgents(*sessions, chat, *profile, settings.minutes, settings.threads, bar, study); !run.ok()) {
+  if (absl::Status run = RunAgents(*sessions, chat, *profile, settings.minutes, settings.threads, bar, study);
+      !run.ok()) {
     return run;
   }
 
