@@ -213,8 +213,14 @@ class Twins {
 
     auto use = Sized<takt_kv_use>();
     REQUIRE(takt_scheduler_kv(c_, &use) == TAKT_OK);
-    CHECK(KvUse{{use.total}, {use.used}, {use.free}, {use.cached}, {use.pending}, {use.cpu_total}, {use.cpu_used}} ==
-          s.kv());
+    CHECK(KvUse{{use.total},
+                {use.used},
+                {use.free},
+                {use.cached},
+                {use.pending},
+                {use.cpu_total},
+                {use.cpu_used},
+                {use.cpu_cached}} == s.kv());
 
     for (const RequestId id : ids_) CompareExplanations(id);
 
