@@ -61,6 +61,7 @@ TAKT_EVENT_KV_ARRIVED: Final = 14
 TAKT_EVENT_KV_LOST: Final = 15
 TAKT_EVENT_KV_PINNED: Final = 16
 TAKT_EVENT_TURN_ENDED: Final = 18
+TAKT_EVENT_TURN_EXPECTED: Final = 19
 TAKT_EVENT_REQUEST_STARTED: Final = 64
 TAKT_EVENT_REQUEST_SERVED: Final = 65
 TAKT_EVENT_REQUEST_ENDED: Final = 66
@@ -96,6 +97,7 @@ TAKT_KV_KEEP: Final = 0
 TAKT_KV_DROP: Final = 1
 TAKT_KV_OUT: Final = 2
 TAKT_KV_IN: Final = 3
+TAKT_KV_FETCH: Final = 4
 TAKT_FAIL_INVALID: Final = 0
 TAKT_FAIL_NEVER_FITS: Final = 1
 TAKT_FAIL_KV_EXHAUSTED: Final = 2
@@ -104,6 +106,9 @@ TAKT_FAIL_SHED: Final = 4
 TAKT_FAIL_DRAINING: Final = 5
 TAKT_FAIL_HOST: Final = 6
 TAKT_FAIL_ID_IN_USE: Final = 7
+TAKT_CACHE_HOLD: Final = 0
+TAKT_CACHE_DROP: Final = 1
+TAKT_CACHE_FETCH: Final = 2
 TAKT_IDLE_BUSY: Final = 0
 TAKT_IDLE_NO_REQUESTS: Final = 1
 TAKT_IDLE_DRAINED: Final = 2
@@ -305,6 +310,7 @@ class takt_request(ctypes.Structure):
     n_scores: int
     session: int
     branch: int
+    salt: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("flags", ctypes.c_uint32),
@@ -335,6 +341,7 @@ class takt_request(ctypes.Structure):
         ("n_scores", ctypes.c_size_t),
         ("session", ctypes.c_uint64),
         ("branch", ctypes.c_uint64),
+        ("salt", ctypes.c_uint64),
     ]
 
 
@@ -530,12 +537,27 @@ class takt_event_u_turn_ended(ctypes.Structure):
     why: int
     reserved: int
     tool: int
+    expected: int
+    pin: int
     _fields_ = [
         ("workflow", ctypes.c_uint64),
         ("branch", ctypes.c_uint64),
         ("why", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
         ("tool", ctypes.c_uint64),
+        ("expected", ctypes.c_int64),
+        ("pin", ctypes.c_int64),
+    ]
+
+
+class takt_event_u_turn_expected(ctypes.Structure):
+    workflow: int
+    branch: int
+    when: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("branch", ctypes.c_uint64),
+        ("when", ctypes.c_int64),
     ]
 
 
@@ -663,6 +685,7 @@ class takt_event_u(ctypes.Union):
     tool_returned: takt_event_u_tool_returned
     kv: takt_event_u_kv
     turn_ended: takt_event_u_turn_ended
+    turn_expected: takt_event_u_turn_expected
     move_done: takt_event_u_move_done
     request_started: takt_event_u_request_started
     request_served: takt_event_u_request_served
@@ -683,6 +706,7 @@ class takt_event_u(ctypes.Union):
         ("tool_returned", takt_event_u_tool_returned),
         ("kv", takt_event_u_kv),
         ("turn_ended", takt_event_u_turn_ended),
+        ("turn_expected", takt_event_u_turn_expected),
         ("move_done", takt_event_u_move_done),
         ("request_started", takt_event_u_request_started),
         ("request_served", takt_event_u_request_served),
@@ -820,6 +844,40 @@ class takt_dropped_prefix(ctypes.Structure):
     ]
 
 
+class takt_cache_hint(ctypes.Structure):
+    workflow: int
+    branch: int
+    action: int
+    priority: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    until: int
+    tokens: int
+    reserved_too: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("branch", ctypes.c_uint64),
+        ("action", ctypes.c_uint8),
+        ("priority", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 6),
+        ("until", ctypes.c_int64),
+        ("tokens", ctypes.c_int32),
+        ("reserved_too", ctypes.c_uint32),
+    ]
+
+
+class takt_host_chunk(ctypes.Structure):
+    hash: int
+    blocks: int
+    action: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    _fields_ = [
+        ("hash", ctypes.c_uint64),
+        ("blocks", ctypes.c_int32),
+        ("action", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 3),
+    ]
+
+
 class takt_plan(ctypes.Structure):
     struct_size: int
     idle: int
@@ -839,6 +897,10 @@ class takt_plan(ctypes.Structure):
     reserved: int
     dropped: Any
     n_dropped: int
+    hints: Any
+    n_hints: int
+    host_chunks: Any
+    n_host_chunks: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("idle", ctypes.c_uint32),
@@ -858,6 +920,10 @@ class takt_plan(ctypes.Structure):
         ("reserved", ctypes.c_uint32),
         ("dropped", ctypes.POINTER(takt_dropped_prefix)),
         ("n_dropped", ctypes.c_size_t),
+        ("hints", ctypes.POINTER(takt_cache_hint)),
+        ("n_hints", ctypes.c_size_t),
+        ("host_chunks", ctypes.POINTER(takt_host_chunk)),
+        ("n_host_chunks", ctypes.c_size_t),
     ]
 
 
@@ -961,6 +1027,9 @@ class takt_scheduler_options(ctypes.Structure):
     reserved: int
     oracle: Any
     key: Any
+    pin_share: float
+    prefix_cpu_blocks: int
+    reserved_too: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("max_running", ctypes.c_int32),
@@ -991,6 +1060,9 @@ class takt_scheduler_options(ctypes.Structure):
         ("reserved", ctypes.c_uint32),
         ("oracle", ctypes.POINTER(takt_kv_oracle)),
         ("key", ctypes.POINTER(takt_key)),
+        ("pin_share", ctypes.c_double),
+        ("prefix_cpu_blocks", ctypes.c_int32),
+        ("reserved_too", ctypes.c_uint32),
     ]
 
 
@@ -1022,6 +1094,8 @@ class takt_kv_use(ctypes.Structure):
     pending: int
     cpu_total: int
     cpu_used: int
+    cpu_cached: int
+    reserved: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("total", ctypes.c_int32),
@@ -1031,6 +1105,8 @@ class takt_kv_use(ctypes.Structure):
         ("pending", ctypes.c_int32),
         ("cpu_total", ctypes.c_int32),
         ("cpu_used", ctypes.c_int32),
+        ("cpu_cached", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
     ]
 
 
@@ -1092,6 +1168,7 @@ class takt_held(ctypes.Structure):
     price: float
     next: int
     next_branch: int
+    pinned_until: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("its_class", ctypes.c_uint32),
@@ -1106,6 +1183,7 @@ class takt_held(ctypes.Structure):
         ("price", ctypes.c_double),
         ("next", ctypes.c_uint64),
         ("next_branch", ctypes.c_uint64),
+        ("pinned_until", ctypes.c_int64),
     ]
 
 
@@ -1416,6 +1494,8 @@ STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
     takt_preemption,
     takt_failure,
     takt_dropped_prefix,
+    takt_cache_hint,
+    takt_host_chunk,
     takt_plan,
     takt_kv_snapshot,
     takt_kv_hit,
@@ -1450,6 +1530,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_version": (ctypes.c_char_p, []),
     "takt_status_name": (ctypes.c_char_p, [ctypes.c_int32]),
     "takt_error_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_salted_hash": (ctypes.c_uint64, [ctypes.c_uint64, ctypes.c_uint64]),
     "takt_request_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_key_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_instance_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
@@ -1466,6 +1547,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_scheduler_step": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
     "takt_scheduler_set_policy": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
     "takt_scheduler_set_retention": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_double, ctypes.c_void_p]),
+    "takt_scheduler_set_hints": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_double, ctypes.c_double, ctypes.c_void_p]),
     "takt_scheduler_epoch": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]),
     "takt_scheduler_policy": (ctypes.c_char_p, [ctypes.c_void_p]),
     "takt_scheduler_last_fault": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),

@@ -140,6 +140,8 @@ class Request:
     """Whose turn it is, where the host knows it."""
     branch: int = 0
     """Of its workflow: contexts of one that grow apart, such as a sub-agent's."""
+    salt: int = 0
+    """Prefixes of requests with different salts never meet; 0: none. Where takt counts KV alone."""
     adapter: int = 0
     """The LoRA adapter that it needs while it runs."""
     arrival: int = UNSET
@@ -176,7 +178,7 @@ class Request:
 
 _BOUNDS = {
     "id": (1, 2**64 - 1),
-    **dict.fromkeys(("workflow", "stage", "agent", "tenant", "session", "branch", "adapter"), _U64),
+    **dict.fromkeys(("workflow", "stage", "agent", "tenant", "session", "branch", "salt", "adapter"), _U64),
     **dict.fromkeys(("arrival", "workflow_arrival", "deadline", "expires_at"), _I64),
     "compute": (0, _I64[1]),
     **dict.fromkeys(("prompt_tokens", "max_output_tokens", "prefix_block_tokens"), _COUNT),

@@ -80,14 +80,14 @@ _CHOICES: dict[str, dict[str, int]] = {
     "preempt_action": {"drop": abi.TAKT_KV_DROP, "out": abi.TAKT_KV_OUT},
 }
 _RANGES: dict[str, tuple[int, int]] = {
-    **dict.fromkeys(("max_running", "kv_block_tokens", "kv_blocks", "cpu_blocks"), _I32),
+    **dict.fromkeys(("max_running", "kv_block_tokens", "kv_blocks", "cpu_blocks", "prefix_cpu_blocks"), _I32),
     **dict.fromkeys(("admission_window", "max_step_tokens", "max_step_seqs"), _I32),
     **dict.fromkeys(("max_waiting", "reserve_requests"), (-(2**63), 2**63 - 1)),
     **dict.fromkeys(("first_step", "hash_seed", "record_flush_bytes"), _U64),
 }
 # takt_plan, up to its end: struct_size, idle, id, run, n_run, moves ... n_released, wake_at, tokens, reserved, dropped,
-# n_dropped. One call reads all of it; tests compare it with the struct.
-_PLAN = struct.Struct("=IIQQQQQQQQQQQqiIQQ")
+# n_dropped, hints, n_hints, host_chunks, n_host_chunks. One call reads all of it; tests compare it with the struct.
+_PLAN = struct.Struct("=IIQQQQQQQQQQQqiIQQQQQQ")
 _PLANS_KEPT = 8  # plans in flight are fewer, so that no array is written before its plan's results are in
 
 
@@ -182,6 +182,32 @@ class Dropped(NamedTuple):
     blocks: int
 
 
+class CacheHint(NamedTuple):
+    """A wish to a host that keeps its cache of prompts by itself, about what a workflow's branch has left there.
+
+    ``action``: "hold", "drop" or "fetch". ``priority``: 15 to 55; below 35 it is worth less than what would go for it.
+    ``until``: of "hold", when it is worth no more than what it keeps out; of "fetch", when its next turn is expected [ns].
+    """
+
+    action: str
+    workflow: int
+    branch: int
+    priority: int
+    until: int
+    tokens: int
+
+
+_CACHE_ACTIONS = {abi.TAKT_CACHE_HOLD: "hold", abi.TAKT_CACHE_DROP: "drop", abi.TAKT_CACHE_FETCH: "fetch"}
+
+
+class HostChunk(NamedTuple):
+    """A chunk of a prefix that is to be copied to the host's memory (``keep``), or to be forgotten there."""
+
+    hash: int
+    blocks: int
+    keep: bool
+
+
 class KvHit(NamedTuple):
     """A question about a waiting request: how many tokens of its prompt does the host's prefix cache hold now?"""
 
@@ -239,12 +265,12 @@ class Plan:
     structured, where numpy is there, else one of ctypes whose elements have these names. It shares a buffer of the
     scheduler's which later plans write again, once this plan's results are in.
     ``idle``: why it is empty ("busy" where it is not); ``wake_at``: without an event before, plan again then [ns].
-    ``tokens``: of all entries. ``moves``, ``preempted``, ``failed``, ``released``, ``dropped``: lists, mostly empty.
+    ``tokens``: of all entries. ``moves``, ``preempted``, ``failed``, ``released``, ``dropped``, ``hints``, ``host_chunks``: lists, mostly empty.
     ``fault``: what the results that came with the call had in them and cannot be; None where they were sound.
     """
 
     __slots__ = (
-        "id", "idle", "run", "wake_at", "tokens", "moves", "preempted", "failed", "released", "dropped", "fault", "_rows"
+        "id", "idle", "run", "wake_at", "tokens", "moves", "preempted", "failed", "released", "dropped", "hints", "host_chunks", "fault", "_rows"
     )  # fmt: skip
 
     id: int
@@ -257,6 +283,8 @@ class Plan:
     failed: list[Failure]
     released: list[int]
     dropped: list[Dropped]
+    hints: list[CacheHint]
+    host_chunks: list[HostChunk]
     fault: Fault | None
     _rows: Any
 
@@ -351,6 +379,8 @@ class Scheduler(Handle):
         hash_seed: int | None = None,
         max_step_tokens: int | None = None,
         max_step_seqs: int | None = None,
+        pin_share: float | None = None,
+        prefix_cpu_blocks: int | None = None,
         limits: Limits | None = None,
         record: Callable[[bytes], object] | None = None,
         record_flush_bytes: int | None = None,
@@ -364,7 +394,7 @@ class Scheduler(Handle):
         for name, bounds in _RANGES.items():
             if given[name] is not None:
                 setattr(options, name, whole(name, given[name], bounds))
-        for name in ("kv_watermark", "preempt_margin"):
+        for name in ("kv_watermark", "preempt_margin", "pin_share"):
             if given[name] is not None:
                 setattr(options, name, real(name, given[name]))
         if kv is None and oracle is not None:
@@ -550,10 +580,19 @@ class Scheduler(Handle):
         self._fact(abi.TAKT_EVENT_TOOL_RETURNED, now, "tool_returned")
 
     def turn_ended(
-        self, workflow: int, *, branch: int = 0, why: str = "unknown", tool: int = 0, now: Now = None
+        self,
+        workflow: int,
+        *,
+        branch: int = 0,
+        why: str = "unknown",
+        tool: int = 0,
+        expected: int = 0,
+        pin: int = 0,
+        now: Now = None,
     ) -> None:
         """A turn of a workflow's branch has ended. ``why`` says what it waits for: "unknown", "tool", "user", "children";
-        "over": nothing, and what it alone holds is dead."""
+        "over": nothing, and what it alone holds is dead. ``expected``: until its next request [ns], 0: not known. ``pin``:
+        for so long from now on what it holds goes after all that is not pinned [ns], within ``pin_share``."""
         if why not in _TURNS:
             raise RequestError("why", why, f"must be one of {', '.join(_TURNS)}")
         told = self._event.u.turn_ended
@@ -562,7 +601,18 @@ class Scheduler(Handle):
         told.branch = whole("branch", branch, _U64)
         told.why = _TURNS[why]
         told.tool = whole("tool", tool, _U64)
+        told.expected = whole("expected", expected, (0, 2**63 - 1))
+        told.pin = whole("pin", pin, (0, 2**63 - 1))
         self._fact(abi.TAKT_EVENT_TURN_ENDED, now, "turn_ended")
+
+    def turn_expected(self, workflow: int, when: int, *, branch: int = 0, now: Now = None) -> None:
+        """The next request of a branch that is away is expected at ``when`` [ns]; what it holds counts as used just now."""
+        told = self._event.u.turn_expected
+        ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
+        told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
+        told.branch = whole("branch", branch, _U64)
+        told.when = whole("when", when, (-(2**63), 2**63 - 1))
+        self._fact(abi.TAKT_EVENT_TURN_EXPECTED, now, "turn_expected")
 
     def workflow_ended(self, workflow: int, *, cancelled: bool = False, now: Now = None) -> None:
         """What it alone holds in the prefix cache is dead. Where it was cancelled, nothing is learnt of it."""
@@ -754,11 +804,12 @@ class Scheduler(Handle):
     def _told(self, buffer: _Buffer, fault: Fault | None) -> Plan:
         """What the library has written, as a plan; lists are copied, since they are the library's."""
         (_, idle, plan_id, _, n_run, moves, n_moves, preempted, n_preempted, failed, n_failed, released, n_released,
-         wake_at, tokens, _, dropped, n_dropped) = _PLAN.unpack_from(self._plan)  # fmt: skip
+         wake_at, tokens, _, dropped, n_dropped, hints, n_hints, chunks_at, n_chunks) = _PLAN.unpack_from(self._plan)  # fmt: skip
         plan = Plan()
         plan.id, plan.idle, plan.wake_at, plan.tokens, plan.fault = plan_id, _IDLE.get(idle, str(idle)), wake_at, tokens, fault
         plan.run, plan._rows = _arrays.first(buffer.entries, n_run), buffer.rows
         plan.moves, plan.preempted, plan.failed, plan.released, plan.dropped = [], [], [], [], []
+        plan.hints, plan.host_chunks = [], []
         if n_moves:
             plan.moves = [
                 Move(m.id, m.request, _KV[m.action], m.first, m.count) for m in _array(abi.takt_move, moves, n_moves)
@@ -774,6 +825,16 @@ class Scheduler(Handle):
         if n_dropped:
             chunks = _array(abi.takt_dropped_prefix, dropped, n_dropped)
             plan.dropped = [Dropped(d.hash, d.blocks) for d in chunks]
+        if n_hints:
+            plan.hints = [
+                CacheHint(_CACHE_ACTIONS[h.action], h.workflow, h.branch, h.priority, h.until, h.tokens)
+                for h in _array(abi.takt_cache_hint, hints, n_hints)
+            ]
+        if n_chunks:
+            plan.host_chunks = [
+                HostChunk(c.hash, c.blocks, c.action == abi.TAKT_KV_OUT)
+                for c in _array(abi.takt_host_chunk, chunks_at, n_chunks)
+            ]
         if n_run:
             buffer.busy = plan_id
             self._in_flight[plan_id] = plan, buffer
