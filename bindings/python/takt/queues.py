@@ -167,10 +167,10 @@ class Queue(Handle):
                 raise TaktError(f"push: request {each.struct.id} was refused ({result})")
 
     def put(self, request: Request, now: int | None = None) -> bool:
-        """Push, or requeue where it is known; what is known of it stays. True where it was known."""
+        """Push, or requeue where it is known and does not wait; what is known of it stays. True where it was known."""
         result = lib.takt_queue_put(self._handle, self._request.fill(request), moment(now))
         if not self._done(result, "put"):
-            raise TaktError(f"put: request {request.id} is running or paused, and cannot be put")
+            raise TaktError(f"put: request {request.id} waits already, and does not come back")
         return bool(result == abi.TAKT_RESULT_REQUEUED)
 
     def revise(
