@@ -13,7 +13,6 @@ OpenAI Agents: hand the hooks to the run, which sets the agent as agents take tu
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
@@ -72,7 +71,8 @@ def node(agent: str, function: Callable[..., Any] | None = None, *, upstream: st
 
 def agent_hooks(base: type | None = None) -> Any:
     """Hooks for ``Runner.run(..., hooks=...)`` of OpenAI Agents: as an agent starts or is handed over to, calls are its,
-    and the agent before is its upstream. They act within a `takt.workflow`, and do nothing without.
+    and the agent before is its upstream. They act within a `takt.workflow`, and do nothing without. Runs that go side by
+    side need a `takt.workflow` each.
 
     ``base`` is ``agents.RunHooks``; left out, it is imported where it is installed.
     """
@@ -82,19 +82,15 @@ def agent_hooks(base: type | None = None) -> Any:
         except ImportError:
             base = object
 
-    def enter(agent: Any, before: str | None) -> None:
-        told = identity.current()
-        name = str(getattr(agent, "name", agent))
-        if told is None or told.agent == name:
-            return
-        upstream = before or told.agent or told.upstream
-        identity._current.set(dataclasses.replace(told, agent=name, upstream=upstream))
-
     class Hooks(base):  # type: ignore[misc, valid-type]
         async def on_agent_start(self, context: Any, agent: Any) -> None:
-            enter(agent, None)
+            identity.turn_of(_name_of(agent))
 
         async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
-            enter(to_agent, str(getattr(from_agent, "name", from_agent)))
+            identity.turn_of(_name_of(to_agent), _name_of(from_agent))
 
     return Hooks()
+
+
+def _name_of(agent: Any) -> str:
+    return str(getattr(agent, "name", agent))

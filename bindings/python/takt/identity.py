@@ -45,6 +45,7 @@ __all__ = [
     "openai_arguments",
     "parse_headers",
     "parse_xargs",
+    "turn_of",
     "workflow",
 ]
 
@@ -85,7 +86,17 @@ class Identity:
         return out
 
 
-_current: contextvars.ContextVar[Identity | None] = contextvars.ContextVar("takt_identity", default=None)
+class _Scope:
+    """What a `with` has set. Tasks that are made within share it, so that a framework's hooks, which may run in tasks of
+    their own, can say whose turn it is."""
+
+    __slots__ = ("told",)
+
+    def __init__(self, told: Identity) -> None:
+        self.told = told
+
+
+_current: contextvars.ContextVar[_Scope | None] = contextvars.ContextVar("takt_identity", default=None)
 
 
 def _sent(name: str) -> str:
@@ -106,7 +117,17 @@ def _checked(field: str, value: object) -> str:
 
 def current() -> Identity | None:
     """What holds here; None outside of `workflow`."""
-    return _current.get()
+    scope = _current.get()
+    return None if scope is None else scope.told
+
+
+def turn_of(agent: str, upstream: str | None = None) -> None:
+    """From here on calls of the `workflow` around are this agent's, in all tasks that were made within. The agent before
+    becomes its upstream, where none is named. Without a workflow around nothing happens."""
+    scope = _current.get()
+    if scope is None or scope.told.agent == agent:
+        return
+    scope.told = replace(scope.told, agent=agent, upstream=upstream or scope.told.agent or scope.told.upstream)
 
 
 @contextlib.contextmanager
@@ -124,7 +145,7 @@ def workflow(
     is none. ``deadline_s``: the workflow is to end so many seconds from now. Within another `workflow` of the same id what
     is left out is inherited, and ``upstream`` becomes the agent around, where another agent is named.
     """
-    around = _current.get()
+    around = current()
     if id is None:
         name = around.workflow if around is not None else uuid.uuid4().hex
     else:
@@ -153,7 +174,7 @@ def workflow(
             deadline=around.deadline if told.deadline is None else told.deadline,
             tenant=told.tenant or around.tenant,
         )
-    token = _current.set(told)
+    token = _current.set(_Scope(told))
     try:
         yield told
     finally:
@@ -163,7 +184,7 @@ def workflow(
 def headers(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The headers of a call that is made here, and ``more`` of the caller's own, which win. Outside of `workflow` there
     are none of takt's."""
-    told = _current.get()
+    told = current()
     out = told.headers() if told is not None else {}
     out.update(more or {})
     return out
@@ -211,7 +232,7 @@ def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
 def extra_body() -> dict[str, Any]:
     """For engines whose front keeps no headers: the same as ``vllm_xargs`` of a request's body, which vLLM hands to its
     scheduler. Empty outside of `workflow`."""
-    told = _current.get()
+    told = current()
     if told is None:
         return {}
     return {"vllm_xargs": {name[2:].lower().replace("-", "_"): value for name, value in told.headers().items()}}
@@ -242,13 +263,14 @@ def event_hook(request: _HasHeaders) -> None:
     """A hook for httpx: every request of the client carries the identity of where it is made.
 
     ``OpenAI(http_client=httpx.Client(event_hooks={"request": [takt.identity.event_hook]}))``. Headers that the caller has
-    set stay.
+    set stay; where that is X-Takt-Workflow, none is added.
     """
-    told = _current.get()
+    told = current()
     if told is None or WORKFLOW in request.headers:
         return
     for name, value in told.headers().items():
-        request.headers[name] = value
+        if name not in request.headers:
+            request.headers[name] = value
 
 
 async def async_event_hook(request: _HasHeaders) -> None:

@@ -28,6 +28,7 @@ def test_an_iteration(three: list[takt.Request]) -> None:
         assert queue.pause(3, 4) and queue.place(3) == "paused" and queue.requeue(3, 5)
         assert queue.erase(1) and not queue.erase(1) and 1 not in queue and 3 in queue
         assert queue.victims({3: 10, 2: 10}, 12) == []  # neither runs
+        queue.begin(6)
         assert queue.take(2) and queue.put(takt.Request(2), now=6) and not queue.put(takt.Request(9), now=6)
 
 

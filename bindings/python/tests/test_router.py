@@ -49,7 +49,7 @@ def test_workflows() -> None:
     for request, stage in ((1, 1), (2, 2)):
         router.arrive(takt.Request(request, prompt_tokens=5, workflow=5, stage=stage), now=request)
         assert [p.request for p in router.place(now=request).placed] == [request]
-        router.request_ended(request, now=request + 100)
+        router.request_ended(request, now=request)
     ended = router.place(now=300).ended
     assert [(end.workflow, end.how, end.deadline) for end in ended] == [(5, "completed", 10**9)]
 
@@ -63,7 +63,10 @@ def test_facts_that_cannot_be_are_named() -> None:
     with pytest.raises(takt.OptionError, match="unknown placement"):
         takt.Router(placement="nearest")
     router.instance_up(1, now=0)
-    router.arrive(takt.Request(1), now=0)
+    router.arrive(takt.Request(1, prompt_tokens=9), now=0)
     with pytest.raises(takt.FaultError, match="id_in_use"):
-        router.arrive(takt.Request(1), now=0)
+        router.arrive(takt.Request(1, prompt_tokens=9), now=0)
+    with pytest.raises(takt.FaultError, match="clock_back"):
+        router.arrive(takt.Request(2, prompt_tokens=9), now=-5)
+    assert router.cancel(2, now=0)  # the time was ignored, and the request was not
     assert router.place(now=1).placed == [takt.Placement(1, 1)]
