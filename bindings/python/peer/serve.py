@@ -143,7 +143,10 @@ async def call(session, server: Server, body: dict) -> tuple[float, list[int], i
         async for line in answer.content:
             if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
                 continue
-            choice = json.loads(line[6:])["choices"]
+            told = json.loads(line[6:])
+            if "choices" not in told:
+                raise RuntimeError(f"{server.name}: {told}")
+            choice = told["choices"]
             if not choice:
                 continue
             got = choice[0].get("token_ids") or []
@@ -232,7 +235,8 @@ async def main_async(options) -> dict:
         make_model(model)
         common = [
             "--enforce-eager", "--dtype", "float32", "--max-num-seqs", str(options.max_num_seqs),
-            "--max-num-batched-tokens", "512", "--max-model-len", "8192", "--stream-interval", "16",
+            "--max-num-batched-tokens", "8192", "--max-model-len", "8192", "--stream-interval", "16",
+            "--no-enable-chunked-prefill",  # vLLM 0.32 on a CPU fails on a chunk of a request that has a seed
             "--no-enable-log-requests", "--disable-uvicorn-access-log",
         ]  # fmt: skip
         logs = Path(options.logs or folder)
