@@ -308,6 +308,9 @@ class Scheduler(Handle):
     leave free; ``prefix_cache``; ``max_running``: rows; ``max_waiting``, ``shed`` ("newest", "worst"); ``order``
     ("running_first", "prefill_first"); ``preempt`` ("off", "on_memory", "by_rank"), ``preempt_action`` ("drop", "out"),
     ``preempt_margin``; ``record``: a function that takes the log, bytes by bytes. None: takt's default.
+
+    ``last_plan`` is the newest plan that was made, also where the call that made it has raised what a key, an oracle or
+    ``record`` had raised.
     """
 
     _kind = "scheduler"
@@ -387,6 +390,7 @@ class Scheduler(Handle):
         self._rows = options.max_running
         self._buffers: list[_arrays.Buffer] = []
         self._newest: Plan | None = None
+        self.last_plan: Plan | None = None
         self._in_flight: dict[int, tuple[Plan, _arrays.Buffer]] = {}
         self.limits = limits or Limits()
 
@@ -770,6 +774,7 @@ class Scheduler(Handle):
             self._newest = plan
         else:
             self._newest = None
+        self.last_plan = plan
         if self._errors or self._key is not None:
             self._raise_errors()
         return plan
