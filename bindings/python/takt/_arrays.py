@@ -20,11 +20,13 @@ except ImportError:
 else:
     HAS_NUMPY = True
 
+_DTYPES: dict[type[ctypes.Structure], Any] = {}
+
 
 def make(kind: type[ctypes.Structure], n: int) -> tuple[Any, int]:
     """n zeros of a struct, and their address."""
     if HAS_NUMPY:
-        array = numpy.zeros(n, dtype=numpy.dtype(kind))
+        array = numpy.zeros(n, dtype=_DTYPES.get(kind) or _DTYPES.setdefault(kind, numpy.dtype(kind)))
         return array, int(array.ctypes.data)
     made = (kind * n)()
     return made, ctypes.addressof(made)
@@ -54,6 +56,61 @@ def as_planned(rows: Any, run: Any, n: int) -> Any:
     return rows
 
 
+class Buffer:
+    """Where one plan's entries and its results stand."""
+
+    __slots__ = ("_n", "_parts", "_run", "_words", "busy", "entries", "entries_at", "newest", "rows", "rows_at")
+
+    def __init__(self, n: int) -> None:
+        self.entries, self.entries_at = make(abi.takt_plan_entry, n)
+        self.rows, self.rows_at = make(abi.takt_row_result, n)
+        self.busy = 0  # the plan that is in flight
+        self._n, self._run = -1, first(self.entries, 0)
+        self._parts: tuple[Any, ...] = ()
+        self._words: Any = None
+        self.newest: Any = None  # that results() has given
+        if HAS_NUMPY and sys.byteorder == "little":
+            # Five operations on whole words instead of as many on each column, which numpy copies one by one. An entry is
+            # {request}, {lane, tokens}, {position, speculative, flags}, and a result {request}, {lane, tokens, drafts,
+            # flags}: of the second words the lanes are the same, and the bit that says "samples" moves from 49 to 32.
+            self._words = (
+                self.entries.view(numpy.uint64).reshape(n, 3),
+                self.rows.view(numpy.uint64).reshape(n, 2),
+                numpy.zeros(n, numpy.uint64),
+                numpy.array([0xFFFFFFFF], numpy.uint64),
+                numpy.array([48 + 1 - 32], numpy.uint64),
+                numpy.array([1 << 32], numpy.uint64),
+            )
+
+    def _slice(self, n: int) -> None:
+        """Views of the first n, kept while n stays what it is: a view costs as much as the work on it."""
+        self._n, self._run = n, first(self.entries, n)
+        if self._words is not None:
+            e, r, scratch, *_ = self._words
+            self._parts = (first(self.rows, n), e[:n, 0], e[:n, 1], e[:n, 2], r[:n, 0], r[:n, 1], scratch[:n])
+
+    def run(self, n: int) -> Any:
+        if n != self._n:
+            self._slice(n)
+        return self._run
+
+    def results(self, n: int) -> Any:
+        if n != self._n:
+            self._slice(n)
+        if self._words is None:
+            self.newest = as_planned(first(self.rows, n), self._run, n)
+            return self.newest
+        rows, request, lane, flags, to_request, to_rest, scratch = self._parts
+        *_, low, shift, one = self._words
+        numpy.copyto(to_request, request)
+        numpy.bitwise_and(lane, low, out=to_rest)
+        numpy.right_shift(flags, shift, out=scratch)
+        numpy.bitwise_and(scratch, one, out=scratch)
+        numpy.bitwise_or(to_rest, scratch, out=to_rest)
+        self.newest = rows
+        return rows
+
+
 def tuples(run: Any) -> list[tuple[int, ...]]:
     """Elements as tuples of Python's ints."""
     if HAS_NUMPY:
@@ -77,8 +134,8 @@ def index_of(run: Any, request: int) -> int:
 def address_of(rows: Any, kind: type[ctypes.Structure]) -> tuple[int, Any]:
     """The address of rows that a caller hands back, and what must stay alive meanwhile."""
     if HAS_NUMPY and isinstance(rows, numpy.ndarray):
-        wanted = numpy.dtype(kind)
-        if rows.dtype != wanted or rows.ndim != 1:
+        wanted = _DTYPES.get(kind) or _DTYPES.setdefault(kind, numpy.dtype(kind))
+        if (rows.dtype is not wanted and rows.dtype != wanted) or rows.ndim != 1:
             raise TypeError(f"results must have the dtype {wanted} and one dimension; Plan.results() makes such")
         if not rows.flags.c_contiguous:
             rows = rows.copy()

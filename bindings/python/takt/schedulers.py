@@ -270,7 +270,7 @@ class Plan:
     """
 
     __slots__ = (
-        "id", "idle", "run", "wake_at", "tokens", "moves", "preempted", "failed", "released", "dropped", "hints", "host_chunks", "fault", "_rows"
+        "id", "idle", "run", "wake_at", "tokens", "moves", "preempted", "failed", "released", "dropped", "hints", "host_chunks", "fault", "_buffer"
     )  # fmt: skip
 
     id: int
@@ -286,7 +286,7 @@ class Plan:
     hints: list[CacheHint]
     host_chunks: list[HostChunk]
     fault: Fault | None
-    _rows: Any
+    _buffer: _arrays.Buffer
 
     def __len__(self) -> int:
         """Entries; a plan without any runs nothing."""
@@ -310,8 +310,7 @@ class Plan:
         An array of shape (n,) with the columns request, lane, tokens (new ones per sequence), drafts, and flags
         (`takt.FINISHED`, `takt.FAILED`). It is the scheduler's buffer, one for each plan.
         """
-        n = len(self.run)
-        return _arrays.as_planned(_arrays.first(self._rows, n), self.run, n)
+        return self._buffer.results(len(self.run))
 
     def __repr__(self) -> str:
         if not len(self):
@@ -320,17 +319,6 @@ class Plan:
 
 
 Now = Union[int, None]
-
-
-class _Buffer:
-    """Where one plan's entries and its results stand."""
-
-    __slots__ = ("busy", "entries", "entries_at", "rows", "rows_at")
-
-    def __init__(self, n: int) -> None:
-        self.entries, self.entries_at = _arrays.make(abi.takt_plan_entry, n)
-        self.rows, self.rows_at = _arrays.make(abi.takt_row_result, n)
-        self.busy = 0  # the plan that is in flight
 
 
 class Scheduler(Handle):
@@ -348,6 +336,9 @@ class Scheduler(Handle):
     leave free; ``prefix_cache``; ``max_running``: rows; ``max_waiting``, ``shed`` ("newest", "worst"); ``order``
     ("running_first", "prefill_first"); ``preempt`` ("off", "on_memory", "by_rank"), ``preempt_action`` ("drop", "out"),
     ``preempt_margin``; ``record``: a function that takes the log, bytes by bytes. None: takt's default.
+
+    ``last_plan`` is the newest plan that was made, also where the call that made it has raised what a key, an oracle or
+    ``record`` had raised.
     """
 
     _kind = "scheduler"
@@ -427,9 +418,10 @@ class Scheduler(Handle):
         self._event_at = ctypes.c_void_p(ctypes.addressof(self._event))
         self._faults = 0
         self._rows = options.max_running
-        self._buffers: list[_Buffer] = []
+        self._buffers: list[_arrays.Buffer] = []
         self._newest: Plan | None = None
-        self._in_flight: dict[int, tuple[Plan, _Buffer]] = {}
+        self.last_plan: Plan | None = None
+        self._in_flight: dict[int, tuple[Plan, _arrays.Buffer]] = {}
         self.limits = limits or Limits()
 
     # ---- callbacks ----------------------------------------------------------------------------------------------
@@ -661,13 +653,13 @@ class Scheduler(Handle):
         self._limits, self._limits_struct = limits, told
         self._limits_at = ctypes.c_void_p(ctypes.addressof(told))
 
-    def _buffer(self) -> _Buffer:
+    def _buffer(self) -> _arrays.Buffer:
         for buffer in self._buffers:
             if not buffer.busy:
                 return buffer
         if len(self._buffers) == _PLANS_KEPT:
             raise TaktError(f"{_PLANS_KEPT} plans wait for their results")
-        self._buffers.append(_Buffer(self._rows))
+        self._buffers.append(_arrays.Buffer(self._rows))
         return self._buffers[-1]
 
     def step(
@@ -769,6 +761,8 @@ class Scheduler(Handle):
         if results is not None:
             if finished or failed or tokens or drafts:
                 raise TaktError("results have a row for each entry; `finished` and its like are for those without")
+            if results is plan._buffer.newest:
+                return plan._buffer.rows_at, len(results), 0, None
             address, kept = _arrays.address_of(results, abi.takt_row_result)
             return address, len(results), 0, kept
         if not (finished or failed or tokens or drafts):
@@ -801,13 +795,13 @@ class Scheduler(Handle):
             into.request, into.lane, into.tokens, into.drafts, into.flags = request, lane, count, draft, flags
         return ctypes.addressof(array), len(told), abi.TAKT_REST_AS_PLANNED, array
 
-    def _told(self, buffer: _Buffer, fault: Fault | None) -> Plan:
+    def _told(self, buffer: _arrays.Buffer, fault: Fault | None) -> Plan:
         """What the library has written, as a plan; lists are copied, since they are the library's."""
         (_, idle, plan_id, _, n_run, moves, n_moves, preempted, n_preempted, failed, n_failed, released, n_released,
          wake_at, tokens, _, dropped, n_dropped, hints, n_hints, chunks_at, n_chunks) = _PLAN.unpack_from(self._plan)  # fmt: skip
         plan = Plan()
         plan.id, plan.idle, plan.wake_at, plan.tokens, plan.fault = plan_id, _IDLE.get(idle, str(idle)), wake_at, tokens, fault
-        plan.run, plan._rows = _arrays.first(buffer.entries, n_run), buffer.rows
+        plan.run, plan._buffer = buffer.run(n_run), buffer
         plan.moves, plan.preempted, plan.failed, plan.released, plan.dropped = [], [], [], [], []
         plan.hints, plan.host_chunks = [], []
         if n_moves:
@@ -841,6 +835,7 @@ class Scheduler(Handle):
             self._newest = plan
         else:
             self._newest = None
+        self.last_plan = plan
         if self._errors or self._key is not None:
             self._raise_errors()
         return plan

@@ -301,6 +301,7 @@ def test_memory_that_the_host_counts() -> None:
     scheduler.arrive(takt.Request(2, prompt_tokens=100), now=3)
     with pytest.raises(RuntimeError, match="block manager is down"):
         scheduler.step(now=3)
+    assert scheduler.last_plan is not None and not len(scheduler.last_plan)
     kv.broken = False
     assert scheduler.step(now=4).requests == [2]
 
