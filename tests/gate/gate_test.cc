@@ -166,6 +166,26 @@ TEST_CASE("price: a turn that has waited for long is taken to wait for as long a
   CHECK(price.LetsInAfter(ask, order) == Approx(300));
 }
 
+TEST_CASE("what is pinned is worth its whole cost however long it was not used, unless somebody must go first") {
+  const ReturnTimes times;
+  HoldValue value = kFlat;
+  value.curves = &times.curves();
+  const Price price{.kappa = 1, .value = value};
+  FakeOrder order;
+  order.Of(1, 0, 4, HeldTier::kPinned);
+  GateAsk ask = Crowd(Ask(4, 4), 50);  // 4 times 10 ms, for 50
+  CHECK(price.LetsInAfter(ask, order) == Approx(300));
+  CHECK(Lease{.seconds = 30}.LetsInAfter(ask, order) == kNotNow);
+  ask.stuck = true;
+  CHECK(price.LetsInAfter(ask, order) == 0);
+  CHECK(Lease{.seconds = 30}.LetsInAfter(ask, order) == 0);
+  CHECK_FALSE(TakesOfOthers(ask, order));
+  ask.stuck = false;
+  order.victims[0].tier = HeldTier::kHeld;
+  CHECK(price.LetsInAfter(ask, order) == 0);
+  CHECK(Lease{.seconds = 30}.LetsInAfter(ask, order) == 0);
+}
+
 TEST_CASE("what a branch has left itself and cannot use may be taken for it; what another branch has left may not") {
   GateAsk ask = Crowd(Ask(4, 4), 50);
   ask.workflow = {1}, ask.branch = 7;

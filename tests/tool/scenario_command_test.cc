@@ -65,12 +65,13 @@ TEST_CASE("a small run of the scenario of agents, with all its systems, loads an
     CHECK(row["turns"].is_number());
     CHECK(row["ttft_max_s_1"].is_number());
   }
-  CHECK(loads["takt's"] == 8);  // open at three loads, closed at five
+  CHECK(loads["takt's"] == 11);  // open at three loads, closed at five, three with other memory
   CHECK(loads["belady"] == 3);
-  CHECK(loads["lru, no gate, fcfs"] == 8);
+  CHECK(loads["lru, no gate, fcfs"] == 11);
+  CHECK(loads["times told"] == 1);
   CHECK(loads["cached_cost"] == 1);
   CHECK(loads["cached_cost, takt's engines"] == 1);
-  CHECK(json["claims"].size() == 25);
+  CHECK(json["claims"].size() == 36);
   CHECK(RunTool(args).out == ended.out);
   const std::string other =
       dir.Write("flat.jsonl", R"({"timestamp":0,"input_length":9,"output_length":3,"hash_ids":[1]})"

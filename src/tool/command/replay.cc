@@ -143,6 +143,7 @@ absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOpti
     options.gate = *std::move(gate);
   }
   options.scheduler.prefix_cache |= has_sessions;
+  options.cluster.tell_gaps = arguments.expected_gaps;
   arguments.prefix_cache = options.scheduler.prefix_cache;
   const bool closed = arguments.closed_loop > 0 && (has_sessions || arguments.horizon > 0 || arguments.think_cap);
   if (!(arguments.session_rate > 0) && !closed) return absl::OkStatus();
@@ -354,6 +355,9 @@ void AddLoad(Group group, ReplayArguments& to) {
   group.Add("--warm-up", to.warm_up, "SHARE", "of the horizon that figures leave out", Share(0.99));
   group.Add("--think-cap", to.think_cap, "S", "pauses between the requests of a workflow last at most S seconds",
             Share(1e9));
+  group.Add("--expected-gaps", to.expected_gaps, "X",
+            "when a turn ends, the engine is told when the next is expected: X times the true time [not told]",
+            Positive());
   scale.Excludes({load, sweep, closed, sessions});
   closed.Excludes({load, sweep, sessions});
   sessions.Excludes({load, sweep});

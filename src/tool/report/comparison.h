@@ -83,6 +83,7 @@ struct ReplaySetup {
   double horizon = 0;            // s; > 0: the run ends then
   double warm_up = 0.25;         // share of the horizon that figures leave out
   std::optional<double> think_cap;  // s
+  double expected_gaps = 0;      // > 0: turns tell when the next is expected, so many times the true time
   double slo_ttft = 2;           // s
   double slo_tpot = 0.1;         // s
 };

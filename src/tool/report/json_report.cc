@@ -116,6 +116,7 @@ void WriteConditions(JsonWriter& json, const Comparison& comparison) {
   if (setup.session_rate > 0) json.Field("session_rate", setup.session_rate);
   if (setup.horizon > 0) json.Field("horizon_s", setup.horizon).Field("warm_up", setup.warm_up);
   if (setup.think_cap) json.Field("think_cap_s", *setup.think_cap);
+  if (setup.expected_gaps > 0) json.Field("expected_gaps", setup.expected_gaps);
   json.Key("slo").BeginObject();
   json.Field("ttft_s", setup.slo_ttft).Field("tpot_s", setup.slo_tpot).EndObject();
   json.Field("seed", comparison.seed);

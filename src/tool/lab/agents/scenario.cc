@@ -29,22 +29,28 @@ namespace {
 constexpr std::string_view kAgentProfile = "aic/llama-3.1-70b/h100/fp8/tp8";
 constexpr StepLimits kAgentLimits{.tokens = {4096}, .max_seqs = 256, .chunk_tokens = {2048}};
 constexpr std::int64_t kLoopTokens = 2'240'000;  // of KV, in the closed loop
+constexpr double kChatHorizon = 1800;
 constexpr double kAgentThinkCap = 10, kLoopHorizon = 1800, kAgentLoopWarmUp = 1.0 / 3, kAgentWarmUp = 0.25;
 
-// What each engine does with its cache and its queue; which of several a turn goes to.
+// What each engine does with its cache and its queue; which of several a turn goes to. `told`: how turns end, and,
+// above 0, when the next is expected, by so many times the true time.
 struct AgentSystem {
   std::string label, retention, gate, policy, placement = "least_loaded";
+  double told = 0;
 
   friend bool operator==(const AgentSystem&, const AgentSystem&) = default;
 };
 
-// `rate` sessions begin each second, or `loop` of them are there at any time.
+// `rate` sessions begin each second, or `loop` of them are there at any time; or it is chat, `chat` times as fast as
+// recorded.
 struct AgentSetup {
-  AgentSystem system;
+  AgentSystem system = {};
   std::int64_t kv_tokens = 0;  // of each instance
   double rate = 0;
   std::int64_t loop = 0;
   std::int64_t instances = 1;
+  std::int64_t host_tokens = 0;  // of the host's memory
+  double chat = 0;
 
   friend bool operator==(const AgentSetup&, const AgentSetup&) = default;
 };
@@ -123,12 +129,34 @@ std::vector<AgentSystem> AgentPlacements() {
   return systems;
 }
 
+// By what is known of gaps.
+std::vector<AgentSystem> Knowing() {
+  const auto told = [](const char* label, double times) {
+    return AgentSystem{label, "hold_value", "price", "uncached", "least_loaded", times};
+  };
+  return {kAgentTakts, told("times told", 1), told("times told, a tenth", 0.1), told("times told, ten times", 10),
+          kClairvoyant};
+}
+
+std::vector<AgentSystem> TodayAndTakts() { return {kAgentToday, kAgentTakts}; }
+
+// Chat has turns of its own, each a workflow: order of arrival in both, so that the cache and the gate alone differ.
+std::vector<AgentSystem> ChatSystems() {
+  return {kAgentToday, {"takt's cache and gate, fcfs", "hold_value", "price", "fcfs"}};
+}
+
 struct AgentPlan {
   std::vector<std::int64_t> victim_tokens = {1'000'000, 1'500'000, 2'000'000};
   double victim_rate = 0.0025;
   std::vector<std::pair<std::int64_t, double>> loads = {{1'500'000, 0.002}, {1'500'000, 0.004}, {1'500'000, 0.006}};
   std::vector<std::int64_t> loops = {16, 24, 32, 48, 84};
   AgentSetup fleet = {.system = {}, .kv_tokens = 1'500'000, .rate = 0.024, .loop = 0, .instances = 4};
+  AgentSetup known = {.system = {}, .kv_tokens = 1'500'000, .rate = 0.006};
+  std::vector<AgentSetup> tiers = {{.kv_tokens = 750'000, .rate = 0.0025},
+                                   {.kv_tokens = 750'000, .rate = 0.0025, .host_tokens = 1'500'000},
+                                   {.kv_tokens = 750'000, .rate = 0.006, .host_tokens = 1'500'000},
+                                   {.kv_tokens = 1'500'000, .rate = 0.006}};
+  std::vector<AgentSetup> chats = {{.kv_tokens = 1'500'000, .chat = 0.25}, {.kv_tokens = 1'500'000, .chat = 0.4}};
 };
 
 ReplayOptions AgentOptionsOf(const AgentSetup& setup, const Profile& profile, std::uint64_t seed) {
@@ -136,6 +164,8 @@ ReplayOptions AgentOptionsOf(const AgentSetup& setup, const Profile& profile, st
   options.profile = profile;
   options.seed = seed;
   options.kv_tokens = setup.kv_tokens;
+  options.host_kv_tokens = setup.host_tokens;
+  options.cluster.tell_gaps = setup.system.told;
   options.engine.limits = kAgentLimits;
   options.scheduler.prefix_cache = true;
   options.estimates = {EstimateKind::kNone, 0};
@@ -162,13 +192,29 @@ AgentFigures AgentFiguresOf(const ReplayResult& result) {
           .longest = m.ttft.max};
 }
 
-// `minutes`: of the run; 0: as many as bring each session once, and half an hour of the closed loop.
-absl::Status RunAgents(const Workload& sessions, const Profile& profile, double minutes, int threads, ProgressBar& bar,
-                       AgentStudy& study) {
+// Chat, as recorded.
+absl::StatusOr<std::optional<AgentFigures>> RunChat(const Workload& chat, const AgentSetup& setup,
+                                                    const Profile& profile, double minutes, std::uint64_t seed,
+                                                    const RunProgress& progress) {
+  ReplayOptions options = AgentOptionsOf(setup, profile, seed);
+  options.cluster.rate_scale = setup.chat;
+  options.cluster.horizon = FromSeconds(minutes > 0 ? 60 * minutes : kChatHorizon);
+  options.warm_up = FromSeconds(ToSeconds(options.cluster.horizon) * kAgentWarmUp);
+  options.cluster.progress = progress;
+  const absl::StatusOr<ReplayResult> result = Replay(chat, options);
+  if (!result.ok()) return result.status();
+  if (result->stopped) return std::nullopt;
+  return AgentFiguresOf(*result);
+}
+
+// `minutes`: of the run; 0: as many as bring each session once, and half an hour of the closed loop and of chat.
+absl::Status RunAgents(const Workload& sessions, const Workload& chat, const Profile& profile, double minutes,
+                       int threads, ProgressBar& bar, AgentStudy& study) {
   return study.RunCells(
       threads, "replaying", bar,
       [&](const AgentSetup& setup, std::uint64_t seed,
           const RunProgress& progress) -> absl::StatusOr<std::optional<AgentFigures>> {
+        if (setup.chat > 0) return RunChat(chat, setup, profile, minutes, seed, progress);
         const bool closed = setup.loop > 0;
         const double once = static_cast<double>(sessions.workflows.size()) / (closed ? 1 : setup.rate);
         SessionLoad load{.rate = setup.rate, .closed_loop = setup.loop, .seed = seed};
@@ -189,6 +235,11 @@ absl::Status RunAgents(const Workload& sessions, const Profile& profile, double 
 }
 
 std::string AgentLoadText(const AgentSetup& s) {
+  if (s.chat > 0) return fmt::format("chat, {:g} times as fast", s.chat);
+  if (s.host_tokens > 0) {
+    return fmt::format("{:.2f}M tokens of KV, {:.2f}M of the host's, {:g} sessions/s",
+                       static_cast<double>(s.kv_tokens) / 1e6, static_cast<double>(s.host_tokens) / 1e6, s.rate);
+  }
   if (s.instances > 1) {
     return fmt::format("{} instances of {:.2f}M, {:g} sessions/s", s.instances, static_cast<double>(s.kv_tokens) / 1e6,
                        s.rate);
@@ -200,11 +251,19 @@ std::string AgentLoadText(const AgentSetup& s) {
 
 ScenarioRow AgentRowOf(const AgentCell& cell) {
   const AgentSetup& s = cell.setup;
-  ScenarioRow row = {{"system", s.system.label},        {"retention", s.system.retention},
-                     {"gate", s.system.gate},           {"policy", s.system.policy},
-                     {"kv_tokens", s.kv_tokens},        {"session_rate", s.rate},
-                     {"placement", s.system.placement}, {"instances", s.instances},
-                     {"closed_loop", s.loop},           {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
+  ScenarioRow row = {{"system", s.system.label},
+                     {"retention", s.system.retention},
+                     {"gate", s.system.gate},
+                     {"policy", s.system.policy},
+                     {"kv_tokens", s.kv_tokens},
+                     {"session_rate", s.rate},
+                     {"placement", s.system.placement},
+                     {"instances", s.instances},
+                     {"expected_gaps", s.system.told},
+                     {"host_kv_tokens", s.host_tokens},
+                     {"chat", s.chat},
+                     {"closed_loop", s.loop},
+                     {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
   AddMeans(row, cell, kAgentFigures);
   for (std::size_t i = 0; i < cell.seeds.size(); ++i) {
     row.emplace_back(fmt::format("turns_{}", i + 1), cell.seeds[i].turns);
@@ -362,6 +421,59 @@ std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPla
   claims.AtMost("placement: p95 of the best rival's", over_rival(fleet("cached_cost", &AgentFigures::p95), least_p95),
                 1.05, "x", "means");
   claims.AtMost("placement: turns that moved", fleet("cached_cost", &AgentFigures::moved), 0.15, "", "mean");
+  const AgentSetup known = plan.known;
+  const auto told = [&](double times) { return Knowing()[times == 1 ? 1 : times < 1 ? 2 : 3]; };
+  for (const double times : {0.1, 10.0}) {
+    const std::optional<Interval> r = AgentRatioOf(study, known, told(times), kAgentTakts, &AgentFigures::turns);
+    claims.AtLeast(fmt::format("times told {:g} times as long: turns of those without", times),
+                   r ? std::optional(r->mean) : std::nullopt, 0.95, "x", "paired seeds");
+  }
+  for (const AgentSetup& chat : plan.chats) {
+    const std::optional<Interval> r = AgentRatioOf(study, chat, ChatSystems()[1], kAgentToday, &AgentFigures::p95);
+    claims.AtMost(AgentLoadText(chat) + ": p95 of today's", r ? std::optional(r->mean) : std::nullopt, 1.01, "x",
+                  "one trace");
+  }
+  return claims.Take();
+}
+
+// What papers claim, against the nearest that stands here. Their engines, models and loads are others: a claim that
+// does not hold here is not refuted.
+std::vector<ScenarioClaim> AgentPaperClaims(const AgentStudy& study, const AgentPlan& plan) {
+  Claims claims;
+  const auto load = [](std::int64_t tokens, double rate) { return AgentSetup{{}, tokens, rate, 0}; };
+  const AgentSetup high = load(1'500'000, 0.004), over = load(1'500'000, 0.006);
+  const auto mean = [&](const std::optional<Interval>& r) { return r ? std::optional(r->mean) : std::nullopt; };
+  const auto system = [&](const std::string& label) {
+    for (const AgentSystem& s : GatesAndOrders()) {
+      if (s.label == label) return s;
+    }
+    return AgentSystem{};
+  };
+  const auto victims = [](const char* retention) { return AgentSystem{retention, retention, "none", "fcfs"}; };
+  const AgentSetup at_cliff = load(plan.victim_tokens.front(), plan.victim_rate);
+  claims.AtLeast(
+      "Continuum: throughput 1.10 to 3.22 times vLLM's (its released rule: a lease of 2 s)",
+      mean(AgentRatioOf(study, high, system("lease of 2 s, prefix_then_workflow"), kAgentToday, &AgentFigures::turns)),
+      1.10, "x", "turns at 0.004/s");
+  claims.AtLeast(
+      "ThunderAgent: serving 1.48 to 3.58 times vLLM's (half-life 1 s, as published)",
+      mean(AgentRatioOf(study, over, system("working set, half-life 1 s"), kAgentToday, &AgentFigures::turns)), 1.48,
+      "x", "turns at 0.006/s; with gaps of 9 s a half-life of 1 s forgets who will be back");
+  claims.AtLeast("CacheWise: completion 3.5 times vLLM's (its order alone: longest cached prefix first)",
+                 mean(AgentRatioOf(study, high, system("lru, no gate, lpm"), kAgentToday, &AgentFigures::turns)), 1.1,
+                 "x", "turns at 0.004/s");
+  claims.AtLeast("CONCUR: batch throughput up to 4.09 times",
+                 mean(AgentRatioOf(study, over, system("congestion control"), kAgentToday, &AgentFigures::turns)), 1.1,
+                 "x", "turns at 0.006/s");
+  claims.AtLeast("Bailian: classes of requests raise hits over LRU",
+                 mean(AgentRatioOf(study, at_cliff, victims("wa"), victims("lru"), &AgentFigures::hits)), 1.0, "x",
+                 AgentLoadText(at_cliff));
+  claims.AtMost("T-LRU: cuts the tail of first tokens under LRU",
+                mean(AgentRatioOf(study, at_cliff, victims("tlru"), victims("lru"), &AgentFigures::p95)), 1.0, "x",
+                "p95, " + AgentLoadText(at_cliff) + "; a threshold for turns of chat spares nothing at 108,000 tokens");
+  claims.AtLeast("KVFlow: knowing the next use raises hits over LRU (the clairvoyant's, its upper bound)",
+                 mean(AgentRatioOf(study, at_cliff, victims("belady"), victims("lru"), &AgentFigures::hits)), 1.0, "x",
+                 AgentLoadText(at_cliff));
   return claims.Take();
 }
 
@@ -417,7 +529,20 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   add(GatesAndOrders(), GateLoads(plan));
   add(LoopSystems(), Loops(plan));
   add(AgentPlacements(), {plan.fleet});
-  if (absl::Status run = RunAgents(*sessions, *profile, settings.minutes, settings.threads, bar, study); !run.ok()) {
+  add(Knowing(), {plan.known});
+  add(TodayAndTakts(), plan.tiers);
+  Workload chat;
+  const absl::StatusOr<std::string> trace = FindData(settings.data, "traces", "mooncake_fast25_conversation.jsonl.gz");
+  const bool chats = trace.ok() && *trace != *file;  // without that trace nothing is said of chat
+  if (chats) {
+    from.file = *trace;
+    absl::StatusOr<Workload> read = LoadWorkload(from);
+    if (!read.ok()) return read.status();
+    chat = *std::move(read);
+    add(ChatSystems(), plan.chats);
+  }
+  if (absl::Status run = RunAgents(*sessions, chat, *profile, settings.minutes, settings.threads, bar, study);
+      !run.ok()) {
     return run;
   }
 
@@ -443,8 +568,12 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   report.tables.push_back({"Gates and orders", AgentTable(study, GatesAndOrders(), GateLoads(plan))});
   report.tables.push_back({"Closed loop", AgentTable(study, LoopSystems(), Loops(plan))});
   report.tables.push_back({"Placements on 4 instances", AgentTable(study, AgentPlacements(), {plan.fleet})});
+  report.tables.push_back({"What is known", AgentTable(study, Knowing(), {plan.known})});
+  report.tables.push_back({"A tier in the host's memory", AgentTable(study, TodayAndTakts(), plan.tiers)});
+  if (chats) report.tables.push_back({"Chat", AgentTable(study, ChatSystems(), plan.chats)});
   report.plots = AgentPlotsOf(study, plan);
   report.claims = AgentClaimsOf(study, plan);
+  for (ScenarioClaim& claim : AgentPaperClaims(study, plan)) report.claims.push_back(std::move(claim));
   report.claims_heading = "What is wished";
   report.claimed_by = "wish";
   return report;
