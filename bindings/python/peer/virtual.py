@@ -19,7 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from serve import AGENTS, MOST, draw, quantile  # noqa: E402
+from serve import AGENTS, MOST, draw  # noqa: E402
+from servers import quantile  # noqa: E402
 from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
 from vllm_host import ModelRunnerOutput, model, request, scheduler  # noqa: E402
 

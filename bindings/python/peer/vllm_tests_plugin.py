@@ -35,6 +35,13 @@ if os.environ.get("TAKT_IN_VLLM") == "1":
     async_scheduler.AsyncScheduler = TaktScheduler
 
 
+def pytest_collection_modifyitems(items):
+    """TAKT_RANDOM_STEPS: steps of the random tests of priorities, instead of 20,000."""
+    steps = int(os.environ.get("TAKT_RANDOM_STEPS") or 0)
+    for module in {item.module for item in items if "random" in item.module.__name__} if steps else ():
+        module.range = lambda *bounds: range(steps) if bounds == (20000,) else range(*bounds)
+
+
 @pytest.fixture
 def caplog_vllm(caplog):
     """vLLM's own is in a conftest.py that wants devices."""
