@@ -112,8 +112,9 @@ async def at_temperature_0(session, server, n: int = 64) -> dict[str, str]:
     for i in range(n):
         prompt = [rng.randrange(TEXT, VOCABULARY) for _ in range(rng.randint(20, 200))]
         extra = {"takt_workflow": f"burst-{i}", "takt_agent": "burst", "takt_last": "1"}
-        more = {"priority": rng.randrange(9)} if server.name == "vllm_priority" else {}
-        bodies.append(body_of(prompt, rng.randint(4, 64), temperature=0.0, ignore_eos=True, vllm_xargs=extra, **more))
+        most, priority = rng.randint(4, 64), rng.randrange(9)
+        more = {"priority": priority} if server.name == "vllm_priority" else {}
+        bodies.append(body_of(prompt, most, temperature=0.0, ignore_eos=True, vllm_xargs=extra, **more))
     answers = await asyncio.gather(*(call(session, server, body) for body in bodies))
     return {str(i): digest(tokens) for i, (_, tokens) in enumerate(answers)}
 

@@ -375,6 +375,37 @@ def sessions(scheduler, n, turns, prompt, seed):
     return hits / total, done / steps
 
 
+@pytest.mark.parametrize("gate", ["none", "price"])
+def test_what_is_cached_is_known_without_a_look_at_every_block(make, gate):
+    """What the gate is told of a waiting turn is what vLLM would find, in a cache that loses blocks at every step."""
+    scheduler = make(caching=True, blocks=200, seqs=2, tokens=256, gate=gate)
+    find = scheduler.kv_cache_manager.coordinator.find_longest_cache_hit
+    looked, compared, quick = 0, 0, 0
+
+    def counted(*args):
+        nonlocal looked
+        looked += 1
+        return find(*args)
+
+    scheduler.kv_cache_manager.coordinator.find_longest_cache_hit = counted
+    plain = scheduler.schedule
+
+    def schedule():
+        nonlocal compared, quick
+        for each in scheduler.waiting:
+            before = looked
+            total = each.num_tokens
+            assert scheduler.takt_uncached_tokens(each) == max(1, total - find(each.block_hashes, total - 1)[1])
+            compared += 1
+            quick += looked == before
+        return plain()
+
+    scheduler.schedule = schedule
+    sessions(scheduler, 12, 6, 400, 2)
+    assert compared > 300 and 0.5 * compared < quick < compared, (compared, quick)
+    assert not scheduler._takt_found
+
+
 def test_the_gate_keeps_the_cache(make):
     """Twelve sessions of 640 tokens and more in a cache for six: vLLM's LRU loses them all, the gate keeps most."""
     results = {}

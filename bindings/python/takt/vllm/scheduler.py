@@ -66,6 +66,8 @@ class _Takt(Scheduler):
         self._takt_known: dict[str, _Known] = {}
         self._takt_lengths = Lengths(int(options.idle_s * _SECOND)) if options.lengths else None
         self._takt_prefilling: set[int] = set()
+        self._takt_found: dict[str, int] = {}  # tokens that the prefix cache held when it was last asked
+        self._takt_chained = _chained(self)
         self._takt_updating = False
         self._takt_ended: list[VllmRequest] = []
         self._takt_kv_tokens = self._takt_blocks() * self.block_size
@@ -124,13 +126,30 @@ class _Takt(Scheduler):
         return float(self.takt_uncached_tokens(request) if request is not None else state.request.prompt_tokens)
 
     def takt_uncached_tokens(self, request: VllmRequest) -> int:
-        """Tokens of its context that vLLM's prefix cache does not hold now. Changes nothing."""
+        """Tokens of its context that vLLM's prefix cache does not hold now. Changes nothing.
+
+        The gate asks in each iteration, and a long context has thousands of blocks: where the last block that was found is
+        still there and the next one still is not, what was found stands. vLLM takes the ends of contexts first.
+        """
         total = int(request.num_tokens)
         manager = self.kv_cache_manager
-        if not manager.enable_caching or request.skip_reading_prefix_cache or not request.block_hashes:
+        hashes = request.block_hashes
+        if not manager.enable_caching or request.skip_reading_prefix_cache or not hashes:
             return total
-        found = manager.coordinator.find_longest_cache_hit(request.block_hashes, total - 1)
-        return max(1, total - int(found[1]))
+        found = self._takt_found.get(request.request_id, -1)
+        if found < 0 or not self._takt_stands(hashes, found, total):
+            found = int(manager.coordinator.find_longest_cache_hit(hashes, total - 1)[1])
+            if self._takt_chained and request.request_id in self._takt_known:
+                self._takt_found[request.request_id] = found
+        return max(1, total - found)
+
+    def _takt_stands(self, hashes: Any, found: int, total: int) -> bool:
+        pool, size = self.kv_cache_manager.block_pool, self.block_size
+        blocks = found // size
+        if blocks and pool.get_cached_block(hashes[blocks - 1], [0]) is None:
+            return False
+        most = min(len(hashes), (total - 1) // size)
+        return blocks >= most or pool.get_cached_block(hashes[blocks], [0]) is None
 
     def _takt_blocks(self) -> int:
         return int(self.kv_cache_manager.block_pool.num_gpu_blocks)
@@ -268,6 +287,7 @@ class _Takt(Scheduler):
     def _free_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> Any:
         if self.takt_order is None:
             return super()._free_request(request, *args, **kwargs)
+        self._takt_found.pop(request.request_id, None)
         known = self._takt_known.pop(request.request_id, None)
         if known is not None:
             now = self.takt_order.now()
@@ -316,8 +336,16 @@ _WHOLE = (RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED)
 _FIELDS = (
     "vllm_config", "scheduler_config", "kv_cache_manager", "requests", "running", "max_num_running_reqs",
     "max_num_scheduled_tokens", "num_waiting_for_streaming_input", "block_size",
+    "kv_cache_config",
 )  # fmt: skip
 _METHODS = ("schedule", "update_from_output", "finish_requests", "_free_request", "_preempt_request", "make_stats")
+
+
+def _chained(scheduler: Scheduler) -> bool:
+    """Whether a block's hit means that all before it are hits: one group of full attention, hashed block by block."""
+    groups = scheduler.kv_cache_config.kv_cache_groups
+    plain = len(groups) == 1 and type(groups[0].kv_cache_spec).__name__ == "FullAttentionSpec"
+    return plain and groups[0].kv_cache_spec.block_size == scheduler.block_size
 
 
 def _probe(scheduler: Scheduler, version: str) -> str:
