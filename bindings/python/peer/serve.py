@@ -2,6 +2,8 @@
 
     python serve.py --runs 5 --workflows 200 --json FILE
 
+Before each round it is measured what the servers can serve, since machines are shared: the load is relative to it.
+
 Orders: vLLM's fcfs, vLLM's priority (a workflow's calls bear the workflow's arrival), and takt's default. All servers are up
 at once and the runs take turns. A call ends at a token out of a list, whose length gives the mean length of its agent's
 outputs, so that nobody knows an output's length before it ends; max_tokens is the same for all. Each call has a seed of its
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import statistics
 import time
@@ -105,6 +108,37 @@ async def run(session, server, workflows: list[dict]) -> tuple[dict, dict[str, s
     }, out["outputs"]
 
 
+def tokens_of_a_workflow() -> float:
+    """Output tokens in the mean."""
+    total = 0.0
+    for calls, mean, _, _, _, share in AGENTS.values():
+        total += share * calls * mean * (1 - (1 - 1 / mean) ** MOST)  # geometric, and cut off
+    return total
+
+
+async def capacity(session, server, lanes: int, seconds: float = 8.0) -> float:
+    """Workflows a second that this machine serves now: so many clients as the server has lanes, without a pause."""
+    got = 0
+    end = time.monotonic() + seconds
+
+    async def client(i: int) -> None:
+        nonlocal got
+        rng = random.Random(i)
+        names = list(AGENTS)
+        while time.monotonic() < end:
+            agent = rng.choices(names, [AGENTS[name][0] * AGENTS[name][5] for name in names])[0]
+            _, mean, first, adds, _, _ = AGENTS[agent]
+            prompt = [rng.randrange(TEXT, VOCABULARY) for _ in range(first + adds)]
+            extra = {"takt_workflow": f"capacity-{rng.random()}", "takt_agent": "capacity", "takt_last": "1"}
+            body = body_of(prompt, MOST, temperature=1.0, seed=rng.randrange(2**20), ignore_eos=True,
+                           stop_token_ids=stops(mean), vllm_xargs=extra)  # fmt: skip
+            _, tokens = await call(session, server, body)
+            got += len(tokens) if time.monotonic() < end else 0
+
+    await asyncio.gather(*(client(i) for i in range(lanes)))
+    return got / seconds / tokens_of_a_workflow()
+
+
 async def at_temperature_0(session, server, n: int = 64) -> dict[str, str]:
     """A burst of calls of many lengths, so that an order shows in who runs beside whom."""
     rng = random.Random(5)
@@ -139,13 +173,16 @@ async def main_async(options) -> dict:
         result: dict = {"settings": vars(options), "temperature_0": compared(burst), "under_load": [], "runs": []}
         print(json.dumps({"temperature_0": result["temperature_0"]}), flush=True)
         for server in servers:  # warm
-            await run(session, server, draw(10, 999, options.rate))
+            await run(session, server, draw(10, 999, 4.0))
         for i in range(options.runs):
-            workflows = draw(options.workflows, 100 + i, options.rate)
+            served = [await capacity(session, server, options.max_num_seqs) for server in servers]
+            rate = options.rate or round(options.load * statistics.fmean(served), 2)
+            print(json.dumps({"round": i, "capacity": [round(each, 2) for each in served], "rate": rate}), flush=True)
+            workflows = draw(options.workflows, 100 + i, rate)
             outputs = {}
             for server in servers[i % len(servers) :] + servers[: i % len(servers)]:
                 row, outputs[server.name] = await run(session, server, workflows)
-                result["runs"].append({**row, "seed": 100 + i})
+                result["runs"].append({**row, "seed": 100 + i, "rate": rate, "machine_load": os.getloadavg()[0]})
                 print(json.dumps(result["runs"][-1]), flush=True)
             result["under_load"].append(compared(outputs))
             print(json.dumps({"under_load": result["under_load"][-1]}), flush=True)
@@ -160,7 +197,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=1, help="of each order")
     parser.add_argument("--workflows", type=int, default=40)
-    parser.add_argument("--rate", type=float, default=4.0, help="workflows that arrive in a second")
+    parser.add_argument("--load", type=float, default=1.3, help="workflows that arrive, over what the servers can serve")
+    parser.add_argument("--rate", type=float, help="workflows that arrive in a second, instead")
     parser.add_argument("--max-num-seqs", type=int, default=8)
     parser.add_argument("--orders", default=",".join(ORDERS))
     parser.add_argument("--logs", help="folder for what the servers say")

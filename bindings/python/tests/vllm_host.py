@@ -83,14 +83,19 @@ def request(name, prompt=20, most=4, priority=0, arrival=None, first=None, trace
     )  # fmt: skip
 
 
-def finish(scheduler: Any, output: Any) -> None:
-    """The results of a model that says 7."""
+def outputs_of(scheduler: Any, output: Any) -> ModelRunnerOutput:
+    """The results of a model that says 7, made up as the step is begun."""
     names = list(output.num_scheduled_tokens)
     sampled = []
     for name in names:
         each = scheduler.requests[name]
-        sampled.append([] if each.num_computed_tokens < each.num_tokens else [7])
-    result = ModelRunnerOutput(
+        coming = each.num_output_placeholders  # of steps that overlap: outputs that are not there yet, this one with them
+        if isinstance(scheduler, AsyncScheduler):
+            whole = coming > 0 and each.num_computed_tokens == each.num_tokens + coming - 1
+        else:
+            whole = each.num_computed_tokens >= each.num_tokens
+        sampled.append([7] if whole else [])
+    return ModelRunnerOutput(
         req_ids=names,
         req_id_to_index={name: i for i, name in enumerate(names)},
         sampled_token_ids=sampled,
@@ -98,7 +103,6 @@ def finish(scheduler: Any, output: Any) -> None:
         prompt_logprobs_dict={},
         pooler_output=[],
     )
-    scheduler.update_from_output(output, result)
 
 
 def step(scheduler: Any) -> Any:
@@ -106,5 +110,5 @@ def step(scheduler: Any) -> Any:
     output = scheduler.schedule()
     if getattr(scheduler, "takt_order", None) is not None:
         scheduler.takt_order.check()
-    finish(scheduler, output)
+    scheduler.update_from_output(output, outputs_of(scheduler, output))
     return output
