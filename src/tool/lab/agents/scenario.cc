@@ -562,14 +562,13 @@ ScenarioPlots LoopPlots(const AgentStudy& study, const AgentPlan& plan, bool gpu
         return study.Find({.system = system, .kv_tokens = kLoopTokens, .loop = loop, .gpus = gpus});
       }));
     }
-    if (gpus || figure.member != &AgentFigures::tokens) {
-      const std::string of = gpus ? "measured on GPUs: " : "measured on GPUs, another model: ";
-      for (const bool gate : {false, true}) {
-        const std::vector<PlotPoint> points = GpuPoints(figure.member, gate);
-        if (!points.empty()) {
-          plot.lines.push_back({of + (gate ? "gate, at home" : "llm-d's default"), style + (gate ? 1 : 0), points});
-        }
-      }
+    // Broken, in the colours of the default and of the gate that they ran.
+    constexpr std::size_t kBroken = 7;
+    const std::string of = gpus ? "measured on GPUs: " : "measured on GPUs, another model: ";
+    for (const bool gate : {false, true}) {
+      const std::vector<PlotPoint> points = GpuPoints(figure.member, gate);
+      if (points.empty()) continue;
+      plot.lines.push_back({of + (gate ? "gate, at home" : "llm-d's default"), kBroken + (gate ? 1 : 0), points});
     }
     group.plots.push_back(std::move(plot));
   }
