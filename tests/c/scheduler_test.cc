@@ -45,6 +45,13 @@ bool Same(const Preemption& a, const takt_preemption& b) {
 bool Same(const Failure& a, const takt_failure& b) {
   return a.request.value == b.request && static_cast<std::uint8_t>(a.reason) == b.reason;
 }
+bool Same(const HostChunk& a, const takt_host_chunk& b) {
+  return a.hash == b.hash && a.blocks.value == b.blocks && static_cast<std::uint8_t>(a.action) == b.action;
+}
+bool Same(const CacheHint& a, const takt_cache_hint& b) {
+  return a.workflow.value == b.workflow && a.branch == b.branch && static_cast<std::uint8_t>(a.action) == b.action &&
+         a.priority == b.priority && a.until.time_since_epoch().count() == b.until && a.tokens.value == b.tokens;
+}
 bool Same(const DroppedPrefix& a, const takt_dropped_prefix& b) {
   return a.hash == b.hash && a.blocks.value == b.blocks;
 }
@@ -206,8 +213,14 @@ class Twins {
 
     auto use = Sized<takt_kv_use>();
     REQUIRE(takt_scheduler_kv(c_, &use) == TAKT_OK);
-    CHECK(KvUse{{use.total}, {use.used}, {use.free}, {use.cached}, {use.pending}, {use.cpu_total}, {use.cpu_used}} ==
-          s.kv());
+    CHECK(KvUse{{use.total},
+                {use.used},
+                {use.free},
+                {use.cached},
+                {use.pending},
+                {use.cpu_total},
+                {use.cpu_used},
+                {use.cpu_cached}} == s.kv());
 
     for (const RequestId id : ids_) CompareExplanations(id);
 
@@ -512,7 +525,7 @@ class Twins {
              Ns(a.wake_at) == b.wake_at && SameAll(a.run, b.run, b.n_run) && SameAll(a.moves, b.moves, b.n_moves) &&
              SameAll(a.preempted, b.preempted, b.n_preempted) && SameAll(a.failed, b.failed, b.n_failed) &&
              SameAll(a.released, b.released, b.n_released) && SameAll(a.dropped, b.dropped, b.n_dropped) &&
-             SameAll(a.host_chunks, b.host_chunks, b.n_host_chunks);
+             SameAll(a.host_chunks, b.host_chunks, b.n_host_chunks) && SameAll(a.hints, b.hints, b.n_hints);
   }
 
   void CompareExplanations(RequestId id) {

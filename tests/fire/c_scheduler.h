@@ -98,9 +98,14 @@ class CScheduler final : public Twin {
         counts.blocked != s.blocked() || (counts.draining != 0) != s.draining()) {
       return "other requests";
     }
-    if (takt_scheduler_kv(scheduler_, &use) != TAKT_OK ||
-        KvUse{{use.total}, {use.used}, {use.free}, {use.cached}, {use.pending}, {use.cpu_total}, {use.cpu_used}} !=
-            s.kv()) {
+    if (takt_scheduler_kv(scheduler_, &use) != TAKT_OK || KvUse{{use.total},
+                                                                {use.used},
+                                                                {use.free},
+                                                                {use.cached},
+                                                                {use.pending},
+                                                                {use.cpu_total},
+                                                                {use.cpu_used},
+                                                                {use.cpu_cached}} != s.kv()) {
       return "other KV";
     }
     takt_error error;

@@ -164,6 +164,7 @@ TEST_CASE("gain is the best ratio of returns to time held, never below the hazar
 }
 
 TEST_CASE("what nothing was seen of is taken from the table, a single tool from all tools, the rest from the pool") {
+  constexpr std::uint32_t kGrep = ReturnClass::kFirstTool + 3;
   ReturnTimes times;
   for (std::size_t row = 0; row < ReturnTimes::kToolHazards.size(); ++row) {
     const double age = row == 0 ? 0.25 : std::ldexp(2.0, static_cast<int>(row));
@@ -175,13 +176,13 @@ TEST_CASE("what nothing was seen of is taken from the table, a single tool from 
   CHECK(times.Survival(kTool, 4096) < 0.01);
   CHECK(times.Survival(kUser, 4096) == Approx(0.19).margin(0.02));
   CHECK(times.Survival(kUser, 1e6) == times.Survival(kUser, 4096));
-  CHECK(times.Survival(7, 10) == times.Survival(kTool, 10));
+  CHECK(times.Survival(kGrep, 10) == times.Survival(kTool, 10));
   CHECK(times.Survival(1000, 10) == times.Survival(ReturnClass::kUnknown, 10));
   CHECK(times.Survival(ReturnClass::kSubAgent, 100) == times.Survival(ReturnClass::kUnknown, 100));
-  for (int i = 0; i < 2000; ++i) times.Learn(7, 100, true);
+  for (int i = 0; i < 2000; ++i) times.Learn(kGrep, 100, true);
   times.Refresh({});
-  for (const std::uint32_t of_tools : {7u, 8u, kTool}) CHECK(times.Survival(of_tools, 64) > 0.8);
-  CHECK(times.Survival(7, 128) < 0.02);
+  for (const std::uint32_t of_tools : {kGrep, kGrep + 1, kTool}) CHECK(times.Survival(of_tools, 64) > 0.8);
+  CHECK(times.Survival(kGrep, 128) < 0.02);
   CHECK(times.Survival(ReturnClass::kUnknown, 64) > 0.8);
   CHECK(times.Survival(kUser, 64) < 0.9);  // users are not tools
 }

@@ -41,7 +41,10 @@ TEST_CASE("what is no chunk or no depth is one token") {
   cost.served = CostModel::Served{.constant_ms = 5, .per_prefill_ms = 1};
   CHECK(PrefillPace::From(cost, 0, 0) == PrefillPace::From(cost, 1, 1));
   CHECK(PrefillPace::From(cost, -7).alpha_ms == Approx(6));
-  CHECK(PrefillPace::From(CostModel(), 100) == PrefillPace{.alpha_ms = 0, .beta_ns = 0});
+  CHECK(PrefillPace::From(CostModel(), 100).alpha_ms == 0);
+  CHECK(PrefillPace::From(CostModel(), 100).beta_ns == 0);
+  cost.kv_bytes_per_token = 1e6;
+  CHECK(PrefillPace::From(cost, 1).load_ms == Approx(1e6 / (cost.host_link_gb_s * 1e9) * 1e3));
 }
 
 TEST_CASE("of Llama-3.1-70B fp8 on 8 H100, by hand; and a prompt's prefill in chunks is what it tells") {

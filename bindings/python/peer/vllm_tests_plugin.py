@@ -1,0 +1,49 @@
+"""A plugin of pytest for vLLM's own tests. With TAKT_IN_VLLM=1 they make takt's schedulers where they mean vLLM's:
+
+    TAKT_IN_VLLM=1 TAKT_VLLM_POLICY=vllm python -m pytest --noconftest -p vllm_tests_plugin tests/v1/core/test_scheduler.py
+"""
+
+import logging
+import os
+
+import pytest
+import vllm.v1.core.sched.async_scheduler as async_scheduler
+import vllm.v1.core.sched.scheduler as scheduler
+
+made = {"steps": 0}
+
+
+def _counted(kind):
+    plain = kind.schedule
+
+    def schedule(self, *args, **kwargs):
+        output = plain(self, *args, **kwargs)
+        made["steps"] += 1
+        if self.takt_order is not None:
+            self.takt_order.check()  # vLLM and takt agree on who waits, after each step of each test
+        return output
+
+    kind.schedule = schedule
+
+
+if os.environ.get("TAKT_IN_VLLM") == "1":
+    from takt.vllm import TaktScheduler, TaktSyncScheduler
+
+    for kind in (TaktScheduler, TaktSyncScheduler):
+        _counted(kind)
+    scheduler.Scheduler = TaktSyncScheduler
+    async_scheduler.AsyncScheduler = TaktScheduler
+
+
+@pytest.fixture
+def caplog_vllm(caplog):
+    """vLLM's own is in a conftest.py that wants devices."""
+    logger = logging.getLogger("vllm")
+    before, logger.propagate = logger.propagate, True
+    with caplog.at_level(logging.DEBUG, logger="vllm"):
+        yield caplog
+    logger.propagate = before
+
+
+def pytest_terminal_summary(terminalreporter):
+    terminalreporter.write_line(f"takt ordered {made['steps']} steps of vLLM's tests")

@@ -1,0 +1,52 @@
+"""takt decides what an LLM serving engine runs next.
+
+`Queue` orders what waits, `Scheduler` plans whole steps, `Router` chooses among engines, `replay` compares policies on a
+workload in a simulator, and `takt.workloads` reads and makes workloads. `takt.workflow` and `takt.headers` carry the
+identity of a workflow from the program that makes calls to the engine that serves them. docs/start/python.md begins at
+the beginning.
+"""
+
+from . import frameworks, identity, workloads
+from ._abi import TAKT_ROW_FAILED as FAILED
+from ._abi import TAKT_ROW_FINISHED as FINISHED
+from ._library import version as __version__
+from .errors import Fault, FaultError, OptionError, RequestError, TaktError, ToolError
+from .identity import Identity, headers, parse_headers, workflow
+from .queues import Queue, Ran, Ranker, order
+from .replays import Report, replay
+from .requests import (
+    NEVER,
+    UNBOUNDED,
+    UNSET,
+    Estimate,
+    ModelScore,
+    NextCall,
+    Request,
+    RequestState,
+    WorkAfter,
+)
+from .routers import Instance, Placement, Router, Routing, Stage, WorkflowEnd, WorkflowFault
+from .schedulers import (
+    AgentRank,
+    Dropped,
+    Failure,
+    KvHit,
+    KvOracle,
+    KvWish,
+    Limits,
+    Move,
+    Plan,
+    PlanEntry,
+    Preemption,
+    Scheduler,
+    replay_log,
+)
+
+__all__ = [
+    "AgentRank", "Dropped", "Estimate", "FAILED", "FINISHED", "Failure", "Fault", "FaultError", "Identity", "Instance",
+    "KvHit", "KvOracle", "KvWish", "Limits", "ModelScore", "Move", "NEVER", "NextCall", "OptionError", "Placement", "Plan",
+    "PlanEntry", "Preemption", "Queue", "Ran", "Ranker", "Report", "Request", "RequestError", "RequestState", "Router",
+    "Routing", "Scheduler", "Stage", "TaktError", "ToolError", "UNBOUNDED", "UNSET", "WorkAfter", "WorkflowEnd",
+    "WorkflowFault", "__version__", "frameworks", "headers", "identity", "order", "parse_headers", "replay", "replay_log", "workflow",
+    "workloads",
+]  # fmt: skip

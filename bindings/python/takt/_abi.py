@@ -1,0 +1,1627 @@
+"""The C interface for ctypes. tools/abi.py writes this file from include/takt/c/takt.h."""
+
+# ruff: noqa
+from __future__ import annotations
+
+import builtins
+import ctypes
+from typing import Any, Final
+
+VERSION: Final = "0.1.0"
+
+TAKT_ABI_VERSION: Final = 0
+TAKT_NEVER: Final = 9223372036854775807
+TAKT_UNSET: Final = -9223372036854775808
+TAKT_UNBOUNDED: Final = 2147483647
+TAKT_OK: Final = 0
+TAKT_E_INVALID: Final = 1
+TAKT_E_NULL: Final = 2
+TAKT_E_SIZE: Final = 3
+TAKT_E_HANDLE: Final = 4
+TAKT_E_BUSY: Final = 5
+TAKT_E_NOMEM: Final = 6
+TAKT_E_CORRUPT: Final = 7
+TAKT_FAULT_NONE: Final = 0
+TAKT_FAULT_NO_ID: Final = 1
+TAKT_FAULT_ID_IN_USE: Final = 2
+TAKT_FAULT_PROMPT_TOKENS: Final = 3
+TAKT_FAULT_MAX_OUTPUT_TOKENS: Final = 4
+TAKT_FAULT_SEQUENCES: Final = 5
+TAKT_FAULT_UNKNOWN_REQUEST: Final = 6
+TAKT_FAULT_UNKNOWN_MOVE: Final = 7
+TAKT_FAULT_OUT_OF_PLACE: Final = 8
+TAKT_FAULT_ABSURD_ESTIMATE: Final = 9
+TAKT_FAULT_CLOCK_BACK: Final = 10
+TAKT_FAULT_UNKNOWN_STEP: Final = 11
+TAKT_FAULT_UNKNOWN_ROW: Final = 12
+TAKT_FAULT_INVALID_ROW: Final = 13
+TAKT_FAULT_UNKNOWN_INSTANCE: Final = 14
+TAKT_FAULT_INVALID_EVENT: Final = 15
+TAKT_FAULT_WORKFLOW: Final = 16
+TAKT_FAULT_ENDED: Final = 17
+TAKT_REQUEST_UNCHUNKABLE: Final = 1
+TAKT_REQUEST_UNPREEMPTIBLE: Final = 2
+TAKT_ROLE_BOTH: Final = 0
+TAKT_ROLE_PREFILL: Final = 1
+TAKT_ROLE_DECODE: Final = 2
+TAKT_EPOCH_AGENT_RANKS: Final = 1
+TAKT_EPOCH_ALPHA: Final = 2
+TAKT_EVENT_ARRIVED: Final = 1
+TAKT_EVENT_REVISED: Final = 2
+TAKT_EVENT_BLOCKED: Final = 3
+TAKT_EVENT_UNBLOCKED: Final = 4
+TAKT_EVENT_TOOL_CALLED: Final = 5
+TAKT_EVENT_TOOL_RETURNED: Final = 6
+TAKT_EVENT_CANCELLED: Final = 7
+TAKT_EVENT_MOVE_DONE: Final = 8
+TAKT_EVENT_KV_FREED: Final = 9
+TAKT_EVENT_DRAIN: Final = 10
+TAKT_EVENT_NOT_READY: Final = 13
+TAKT_EVENT_KV_ARRIVED: Final = 14
+TAKT_EVENT_KV_LOST: Final = 15
+TAKT_EVENT_KV_PINNED: Final = 16
+TAKT_EVENT_TURN_ENDED: Final = 18
+TAKT_EVENT_TURN_EXPECTED: Final = 19
+TAKT_EVENT_REQUEST_STARTED: Final = 64
+TAKT_EVENT_REQUEST_SERVED: Final = 65
+TAKT_EVENT_REQUEST_ENDED: Final = 66
+TAKT_EVENT_INSTANCE_UP: Final = 67
+TAKT_EVENT_INSTANCE_DOWN: Final = 68
+TAKT_EVENT_INSTANCE_REPORTED: Final = 69
+TAKT_EVENT_WORKFLOW_DECLARED: Final = 70
+TAKT_EVENT_WORKFLOW_GROWN: Final = 71
+TAKT_EVENT_STAGE_ENDED: Final = 72
+TAKT_EVENT_WORKFLOW_ENDED: Final = 73
+TAKT_TURN_UNKNOWN: Final = 0
+TAKT_TURN_TOOL: Final = 1
+TAKT_TURN_USER: Final = 2
+TAKT_TURN_CHILDREN: Final = 3
+TAKT_TURN_OVER: Final = 4
+TAKT_TOLD_OUTPUT_TOKENS: Final = 1
+TAKT_TOLD_WORKFLOW_TOKENS_LEFT: Final = 2
+TAKT_TOLD_AFTER: Final = 4
+TAKT_TOLD_DEADLINE: Final = 8
+TAKT_TOLD_EXPIRES_AT: Final = 16
+TAKT_TOLD_PRIORITY: Final = 32
+TAKT_TOLD_SEQUENCES: Final = 64
+TAKT_TOLD_NEXT_CALL: Final = 128
+TAKT_TOLD_PROMPT_TOKENS: Final = 256
+TAKT_TOLD_ARRIVAL: Final = 512
+TAKT_ENTRY_PREFILL: Final = 1
+TAKT_ENTRY_SAMPLES: Final = 2
+TAKT_ENTRY_ADMITTED: Final = 4
+TAKT_ENTRY_GATED: Final = 8
+TAKT_ROW_FINISHED: Final = 1
+TAKT_ROW_FAILED: Final = 2
+TAKT_KV_KEEP: Final = 0
+TAKT_KV_DROP: Final = 1
+TAKT_KV_OUT: Final = 2
+TAKT_KV_IN: Final = 3
+TAKT_KV_FETCH: Final = 4
+TAKT_FAIL_INVALID: Final = 0
+TAKT_FAIL_NEVER_FITS: Final = 1
+TAKT_FAIL_KV_EXHAUSTED: Final = 2
+TAKT_FAIL_EXPIRED: Final = 3
+TAKT_FAIL_SHED: Final = 4
+TAKT_FAIL_DRAINING: Final = 5
+TAKT_FAIL_HOST: Final = 6
+TAKT_FAIL_ID_IN_USE: Final = 7
+TAKT_CACHE_HOLD: Final = 0
+TAKT_CACHE_DROP: Final = 1
+TAKT_CACHE_FETCH: Final = 2
+TAKT_IDLE_BUSY: Final = 0
+TAKT_IDLE_NO_REQUESTS: Final = 1
+TAKT_IDLE_DRAINED: Final = 2
+TAKT_IDLE_STEPS_IN_FLIGHT: Final = 3
+TAKT_IDLE_MOVES_IN_FLIGHT: Final = 4
+TAKT_IDLE_KV_PENDING: Final = 5
+TAKT_IDLE_PAUSED: Final = 6
+TAKT_IDLE_BLOCKED: Final = 7
+TAKT_IDLE_NO_BUDGET: Final = 8
+TAKT_IDLE_KV_HELD: Final = 9
+TAKT_IDLE_ENDED: Final = 10
+TAKT_IDLE_DECLINED: Final = 11
+TAKT_IDLE_GATED: Final = 12
+TAKT_SHED_NEWEST: Final = 0
+TAKT_SHED_WORST: Final = 1
+TAKT_ORDER_RUNNING_FIRST: Final = 0
+TAKT_ORDER_PREFILL_FIRST: Final = 1
+TAKT_PREEMPT_OFF: Final = 0
+TAKT_PREEMPT_ON_MEMORY: Final = 1
+TAKT_PREEMPT_BY_RANK: Final = 2
+TAKT_KV_MODE_NONE: Final = 0
+TAKT_KV_MODE_LEDGER: Final = 1
+TAKT_KV_MODE_ORACLE: Final = 2
+TAKT_KV_REFUSED_FOR_NOW: Final = 0
+TAKT_KV_REFUSED_FOR_EVER: Final = 1
+TAKT_REST_AS_PLANNED: Final = 1
+TAKT_REQUEST_UNKNOWN: Final = 0
+TAKT_REQUEST_WAITING: Final = 1
+TAKT_REQUEST_RUNNING: Final = 2
+TAKT_REQUEST_PAUSED: Final = 3
+TAKT_REQUEST_BLOCKED: Final = 4
+TAKT_REQUEST_DEAD: Final = 5
+TAKT_WAITS_FOR_NOTHING: Final = 0
+TAKT_WAITS_FOR_ITS_TURN: Final = 1
+TAKT_WAITS_FOR_SEQUENCES: Final = 2
+TAKT_WAITS_FOR_KV: Final = 3
+TAKT_WAITS_FOR_BUDGET: Final = 4
+TAKT_WAITS_FOR_ADAPTER: Final = 5
+TAKT_WAITS_FOR_MOVE: Final = 6
+TAKT_WAITS_FOR_TOOL: Final = 7
+TAKT_WAITS_FOR_UNBLOCK: Final = 8
+TAKT_WAITS_FOR_DECLINED: Final = 9
+TAKT_WAITS_FOR_GATE: Final = 10
+TAKT_TRAIT_FIXED: Final = 1
+TAKT_TRAIT_TIMED: Final = 2
+TAKT_TRAIT_MOVING: Final = 4
+TAKT_TRAIT_GROUPS: Final = 8
+TAKT_TRAIT_LEARNS: Final = 16
+TAKT_TRAIT_PRESSURE: Final = 32
+TAKT_TRAIT_AGES: Final = 64
+TAKT_RESULT_DONE: Final = 0
+TAKT_RESULT_UNKNOWN: Final = 1
+TAKT_RESULT_IN_USE: Final = 2
+TAKT_RESULT_INVALID: Final = 3
+TAKT_RESULT_OUT_OF_PLACE: Final = 4
+TAKT_RESULT_ENDED: Final = 5
+TAKT_RESULT_REQUEUED: Final = 6
+TAKT_PLACE_NONE: Final = 0
+TAKT_PLACE_WAITING: Final = 1
+TAKT_PLACE_TAKEN: Final = 2
+TAKT_PLACE_HELD: Final = 3
+TAKT_PLACE_RUNNING: Final = 4
+TAKT_PLACE_PAUSED: Final = 5
+TAKT_WORKFLOW_COMPLETED: Final = 0
+TAKT_WORKFLOW_CANCELLED: Final = 1
+TAKT_WORKFLOW_SILENT: Final = 2
+TAKT_INBOX_OF_SCHEDULER: Final = 0
+TAKT_INBOX_OF_ROUTER: Final = 1
+TAKT_PUSHED_FULL: Final = 0
+TAKT_PUSHED_QUEUED: Final = 1
+TAKT_PUSHED_FIRST: Final = 2
+
+
+takt_sink = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+class takt_error(ctypes.Structure):
+    struct_size: int
+    code: int
+    text: builtins.bytes
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("code", ctypes.c_int32),
+        ("text", ctypes.c_char * 504),
+    ]
+
+
+class takt_stat(ctypes.Structure):
+    name: builtins.bytes | None
+    value: int
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("value", ctypes.c_uint64),
+    ]
+
+
+class takt_fault(ctypes.Structure):
+    struct_size: int
+    kind: int
+    count: int
+    step: int
+    request: int
+    at: int
+    said: int
+    expected: int
+    lane: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("count", ctypes.c_uint64),
+        ("step", ctypes.c_uint64),
+        ("request", ctypes.c_uint64),
+        ("at", ctypes.c_int64),
+        ("said", ctypes.c_int64),
+        ("expected", ctypes.c_int64),
+        ("lane", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_estimate(ctypes.Structure):
+    mean: float
+    quantiles: ctypes.Array[ctypes.c_float]
+    reserved: int
+    _fields_ = [
+        ("mean", ctypes.c_double),
+        ("quantiles", ctypes.c_float * 5),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_work_after(ctypes.Structure):
+    calls: float
+    prompt_tokens: float
+    output_tokens: float
+    kv_steps: float
+    path_tokens: float
+    _fields_ = [
+        ("calls", ctypes.c_double),
+        ("prompt_tokens", ctypes.c_double),
+        ("output_tokens", ctypes.c_double),
+        ("kv_steps", ctypes.c_double),
+        ("path_tokens", ctypes.c_double),
+    ]
+
+
+class takt_next_call(ctypes.Structure):
+    tool: int
+    after: int
+    returned: int
+    duration: int
+    _fields_ = [
+        ("tool", ctypes.c_uint64),
+        ("after", ctypes.c_int32),
+        ("returned", ctypes.c_int32),
+        ("duration", ctypes.c_int64),
+    ]
+
+
+class takt_model_score(ctypes.Structure):
+    model: int
+    score: float
+    tokens: float
+    _fields_ = [
+        ("model", ctypes.c_uint64),
+        ("score", ctypes.c_float),
+        ("tokens", ctypes.c_float),
+    ]
+
+
+class takt_request(ctypes.Structure):
+    struct_size: int
+    flags: int
+    id: int
+    workflow: int
+    stage: int
+    agent: int
+    tenant: int
+    adapter: int
+    arrival: int
+    workflow_arrival: int
+    deadline: int
+    expires_at: int
+    prompt_tokens: int
+    max_output_tokens: int
+    sequences: int
+    priority: int
+    output_tokens: takt_estimate
+    workflow_tokens_left: takt_estimate
+    after: takt_work_after
+    next_call: takt_next_call
+    compute: int
+    prefix_hashes: Any
+    n_prefix_hashes: int
+    prefix_block_tokens: int
+    reserved: int
+    scores: Any
+    n_scores: int
+    session: int
+    branch: int
+    salt: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("id", ctypes.c_uint64),
+        ("workflow", ctypes.c_uint64),
+        ("stage", ctypes.c_uint64),
+        ("agent", ctypes.c_uint64),
+        ("tenant", ctypes.c_uint64),
+        ("adapter", ctypes.c_uint64),
+        ("arrival", ctypes.c_int64),
+        ("workflow_arrival", ctypes.c_int64),
+        ("deadline", ctypes.c_int64),
+        ("expires_at", ctypes.c_int64),
+        ("prompt_tokens", ctypes.c_int32),
+        ("max_output_tokens", ctypes.c_int32),
+        ("sequences", ctypes.c_int32),
+        ("priority", ctypes.c_int32),
+        ("output_tokens", takt_estimate),
+        ("workflow_tokens_left", takt_estimate),
+        ("after", takt_work_after),
+        ("next_call", takt_next_call),
+        ("compute", ctypes.c_int64),
+        ("prefix_hashes", ctypes.POINTER(ctypes.c_uint64)),
+        ("n_prefix_hashes", ctypes.c_size_t),
+        ("prefix_block_tokens", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+        ("scores", ctypes.POINTER(takt_model_score)),
+        ("n_scores", ctypes.c_size_t),
+        ("session", ctypes.c_uint64),
+        ("branch", ctypes.c_uint64),
+        ("salt", ctypes.c_uint64),
+    ]
+
+
+class takt_request_state(ctypes.Structure):
+    struct_size: int
+    has_run: int
+    request: Any
+    enqueued: int
+    generated: int
+    returned: int
+    computed: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("has_run", ctypes.c_uint32),
+        ("request", ctypes.POINTER(takt_request)),
+        ("enqueued", ctypes.c_int64),
+        ("generated", ctypes.c_int32),
+        ("returned", ctypes.c_int32),
+        ("computed", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_key(ctypes.Structure):
+    struct_size: int
+    reserved: int
+    name: builtins.bytes | None
+    context: int | None
+    key: Any
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("name", ctypes.c_char_p),
+        ("context", ctypes.c_void_p),
+        ("key", ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)),
+    ]
+
+
+class takt_instance(ctypes.Structure):
+    struct_size: int
+    kv_tokens: int
+    id: int
+    model: int
+    capacity: int
+    token_s: float
+    profile: int
+    role: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("kv_tokens", ctypes.c_int32),
+        ("id", ctypes.c_uint64),
+        ("model", ctypes.c_uint64),
+        ("capacity", ctypes.c_int64),
+        ("token_s", ctypes.c_double),
+        ("profile", ctypes.c_uint64),
+        ("role", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_stage(ctypes.Structure):
+    stage: int
+    after: Any
+    n_after: int
+    cost_s: float
+    calls: int
+    reserved: int
+    _fields_ = [
+        ("stage", ctypes.c_uint64),
+        ("after", ctypes.POINTER(ctypes.c_uint32)),
+        ("n_after", ctypes.c_size_t),
+        ("cost_s", ctypes.c_double),
+        ("calls", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_workflow(ctypes.Structure):
+    struct_size: int
+    open: int
+    id: int
+    tenant: int
+    arrival: int
+    deadline: int
+    stages: Any
+    n_stages: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("open", ctypes.c_uint32),
+        ("id", ctypes.c_uint64),
+        ("tenant", ctypes.c_uint64),
+        ("arrival", ctypes.c_int64),
+        ("deadline", ctypes.c_int64),
+        ("stages", ctypes.POINTER(takt_stage)),
+        ("n_stages", ctypes.c_size_t),
+    ]
+
+
+class takt_agent_rank(ctypes.Structure):
+    agent: int
+    rank: float
+    execution_s: float
+    stages_left: int
+    reserved: int
+    _fields_ = [
+        ("agent", ctypes.c_uint64),
+        ("rank", ctypes.c_double),
+        ("execution_s", ctypes.c_double),
+        ("stages_left", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_epoch(ctypes.Structure):
+    struct_size: int
+    told: int
+    ranks: Any
+    n_ranks: int
+    otherwise: takt_agent_rank
+    alpha: float
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("told", ctypes.c_uint32),
+        ("ranks", ctypes.POINTER(takt_agent_rank)),
+        ("n_ranks", ctypes.c_size_t),
+        ("otherwise", takt_agent_rank),
+        ("alpha", ctypes.c_double),
+    ]
+
+
+class takt_event_u_arrived(ctypes.Structure):
+    request: Any
+    _fields_ = [
+        ("request", ctypes.POINTER(takt_request)),
+    ]
+
+
+class takt_event_u_revised(ctypes.Structure):
+    request: Any
+    told: int
+    reserved: int
+    _fields_ = [
+        ("request", ctypes.POINTER(takt_request)),
+        ("told", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_event_u_tool_called(ctypes.Structure):
+    request: int
+    expected: int
+    expected_returned: int
+    reserved: int
+    tool: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("expected", ctypes.c_int64),
+        ("expected_returned", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+        ("tool", ctypes.c_uint64),
+    ]
+
+
+class takt_event_u_tool_returned(ctypes.Structure):
+    request: int
+    returned: int
+    reserved: int
+    next_call: takt_next_call
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("returned", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+        ("next_call", takt_next_call),
+    ]
+
+
+class takt_event_u_kv(ctypes.Structure):
+    request: int
+    tokens: int
+    reserved: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("tokens", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_event_u_turn_ended(ctypes.Structure):
+    workflow: int
+    branch: int
+    why: int
+    reserved: int
+    tool: int
+    expected: int
+    pin: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("branch", ctypes.c_uint64),
+        ("why", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("tool", ctypes.c_uint64),
+        ("expected", ctypes.c_int64),
+        ("pin", ctypes.c_int64),
+    ]
+
+
+class takt_event_u_turn_expected(ctypes.Structure):
+    workflow: int
+    branch: int
+    when: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("branch", ctypes.c_uint64),
+        ("when", ctypes.c_int64),
+    ]
+
+
+class takt_event_u_move_done(ctypes.Structure):
+    move: int
+    failed: int
+    reserved: int
+    _fields_ = [
+        ("move", ctypes.c_uint64),
+        ("failed", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_event_u_request_started(ctypes.Structure):
+    request: int
+    instance: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("instance", ctypes.c_uint64),
+    ]
+
+
+class takt_event_u_request_served(ctypes.Structure):
+    request: int
+    instance: int
+    prefill: int
+    output: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("instance", ctypes.c_uint64),
+        ("prefill", ctypes.c_int32),
+        ("output", ctypes.c_int32),
+    ]
+
+
+class takt_event_u_request_ended(ctypes.Structure):
+    request: int
+    instance: int
+    prefill: int
+    output: int
+    failed: int
+    served: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("instance", ctypes.c_uint64),
+        ("prefill", ctypes.c_int32),
+        ("output", ctypes.c_int32),
+        ("failed", ctypes.c_uint32),
+        ("served", ctypes.c_uint32),
+    ]
+
+
+class takt_event_u_instance_up(ctypes.Structure):
+    instance: Any
+    _fields_ = [
+        ("instance", ctypes.POINTER(takt_instance)),
+    ]
+
+
+class takt_event_u_instance_reported(ctypes.Structure):
+    instance: int
+    waiting: int
+    running: int
+    preempted: int
+    kv_used: int
+    reserved: int
+    _fields_ = [
+        ("instance", ctypes.c_uint64),
+        ("waiting", ctypes.c_int64),
+        ("running", ctypes.c_int64),
+        ("preempted", ctypes.c_int64),
+        ("kv_used", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_event_u_workflow_declared(ctypes.Structure):
+    workflow: Any
+    _fields_ = [
+        ("workflow", ctypes.POINTER(takt_workflow)),
+    ]
+
+
+class takt_event_u_workflow_grown(ctypes.Structure):
+    workflow: int
+    stage: Any
+    before: Any
+    n_before: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("stage", ctypes.POINTER(takt_stage)),
+        ("before", ctypes.POINTER(ctypes.c_uint32)),
+        ("n_before", ctypes.c_size_t),
+    ]
+
+
+class takt_event_u_stage_ended(ctypes.Structure):
+    workflow: int
+    stage: int
+    reserved: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("stage", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_event_u_workflow_ended(ctypes.Structure):
+    workflow: int
+    cancelled: int
+    reserved: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("cancelled", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_event_u(ctypes.Union):
+    request: int
+    arrived: takt_event_u_arrived
+    revised: takt_event_u_revised
+    tool_called: takt_event_u_tool_called
+    tool_returned: takt_event_u_tool_returned
+    kv: takt_event_u_kv
+    turn_ended: takt_event_u_turn_ended
+    turn_expected: takt_event_u_turn_expected
+    move_done: takt_event_u_move_done
+    request_started: takt_event_u_request_started
+    request_served: takt_event_u_request_served
+    request_ended: takt_event_u_request_ended
+    instance_up: takt_event_u_instance_up
+    instance: int
+    instance_reported: takt_event_u_instance_reported
+    workflow_declared: takt_event_u_workflow_declared
+    workflow_grown: takt_event_u_workflow_grown
+    stage_ended: takt_event_u_stage_ended
+    workflow_ended: takt_event_u_workflow_ended
+    words: ctypes.Array[ctypes.c_uint64]
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("arrived", takt_event_u_arrived),
+        ("revised", takt_event_u_revised),
+        ("tool_called", takt_event_u_tool_called),
+        ("tool_returned", takt_event_u_tool_returned),
+        ("kv", takt_event_u_kv),
+        ("turn_ended", takt_event_u_turn_ended),
+        ("turn_expected", takt_event_u_turn_expected),
+        ("move_done", takt_event_u_move_done),
+        ("request_started", takt_event_u_request_started),
+        ("request_served", takt_event_u_request_served),
+        ("request_ended", takt_event_u_request_ended),
+        ("instance_up", takt_event_u_instance_up),
+        ("instance", ctypes.c_uint64),
+        ("instance_reported", takt_event_u_instance_reported),
+        ("workflow_declared", takt_event_u_workflow_declared),
+        ("workflow_grown", takt_event_u_workflow_grown),
+        ("stage_ended", takt_event_u_stage_ended),
+        ("workflow_ended", takt_event_u_workflow_ended),
+        ("words", ctypes.c_uint64 * 7),
+    ]
+
+
+class takt_event(ctypes.Structure):
+    type: int
+    reserved: int
+    u: takt_event_u
+    _fields_ = [
+        ("type", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("u", takt_event_u),
+    ]
+
+
+class takt_limits(ctypes.Structure):
+    struct_size: int
+    tokens: int
+    max_seqs: int
+    prefill_tokens: int
+    chunk_tokens: int
+    adapters: int
+    swap_out: int
+    swap_in: int
+    chunk_align: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("tokens", ctypes.c_int32),
+        ("max_seqs", ctypes.c_int32),
+        ("prefill_tokens", ctypes.c_int32),
+        ("chunk_tokens", ctypes.c_int32),
+        ("adapters", ctypes.c_int32),
+        ("swap_out", ctypes.c_int32),
+        ("swap_in", ctypes.c_int32),
+        ("chunk_align", ctypes.c_int32),
+    ]
+
+
+class takt_plan_entry(ctypes.Structure):
+    request: int
+    lane: int
+    tokens: int
+    position: int
+    speculative: int
+    flags: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("lane", ctypes.c_uint32),
+        ("tokens", ctypes.c_int32),
+        ("position", ctypes.c_int32),
+        ("speculative", ctypes.c_uint16),
+        ("flags", ctypes.c_uint16),
+    ]
+
+
+class takt_row_result(ctypes.Structure):
+    request: int
+    lane: int
+    tokens: int
+    drafts: int
+    flags: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("lane", ctypes.c_uint32),
+        ("tokens", ctypes.c_uint16),
+        ("drafts", ctypes.c_uint8),
+        ("flags", ctypes.c_uint8),
+    ]
+
+
+class takt_move(ctypes.Structure):
+    id: int
+    request: int
+    action: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    first: int
+    count: int
+    reserved_too: int
+    _fields_ = [
+        ("id", ctypes.c_uint64),
+        ("request", ctypes.c_uint64),
+        ("action", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 3),
+        ("first", ctypes.c_int32),
+        ("count", ctypes.c_int32),
+        ("reserved_too", ctypes.c_uint32),
+    ]
+
+
+class takt_preemption(ctypes.Structure):
+    request: int
+    action: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("action", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 7),
+    ]
+
+
+class takt_failure(ctypes.Structure):
+    request: int
+    reason: int
+    reserved: int
+    code: int
+    reserved_too: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("reason", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8),
+        ("code", ctypes.c_uint16),
+        ("reserved_too", ctypes.c_uint32),
+    ]
+
+
+class takt_dropped_prefix(ctypes.Structure):
+    hash: int
+    blocks: int
+    reserved: int
+    _fields_ = [
+        ("hash", ctypes.c_uint64),
+        ("blocks", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_cache_hint(ctypes.Structure):
+    workflow: int
+    branch: int
+    action: int
+    priority: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    until: int
+    tokens: int
+    reserved_too: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("branch", ctypes.c_uint64),
+        ("action", ctypes.c_uint8),
+        ("priority", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 6),
+        ("until", ctypes.c_int64),
+        ("tokens", ctypes.c_int32),
+        ("reserved_too", ctypes.c_uint32),
+    ]
+
+
+class takt_host_chunk(ctypes.Structure):
+    hash: int
+    blocks: int
+    action: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    _fields_ = [
+        ("hash", ctypes.c_uint64),
+        ("blocks", ctypes.c_int32),
+        ("action", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 3),
+    ]
+
+
+class takt_plan(ctypes.Structure):
+    struct_size: int
+    idle: int
+    id: int
+    run: Any
+    n_run: int
+    moves: Any
+    n_moves: int
+    preempted: Any
+    n_preempted: int
+    failed: Any
+    n_failed: int
+    released: Any
+    n_released: int
+    wake_at: int
+    tokens: int
+    reserved: int
+    dropped: Any
+    n_dropped: int
+    hints: Any
+    n_hints: int
+    host_chunks: Any
+    n_host_chunks: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("idle", ctypes.c_uint32),
+        ("id", ctypes.c_uint64),
+        ("run", ctypes.POINTER(takt_plan_entry)),
+        ("n_run", ctypes.c_size_t),
+        ("moves", ctypes.POINTER(takt_move)),
+        ("n_moves", ctypes.c_size_t),
+        ("preempted", ctypes.POINTER(takt_preemption)),
+        ("n_preempted", ctypes.c_size_t),
+        ("failed", ctypes.POINTER(takt_failure)),
+        ("n_failed", ctypes.c_size_t),
+        ("released", ctypes.POINTER(ctypes.c_uint64)),
+        ("n_released", ctypes.c_size_t),
+        ("wake_at", ctypes.c_int64),
+        ("tokens", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+        ("dropped", ctypes.POINTER(takt_dropped_prefix)),
+        ("n_dropped", ctypes.c_size_t),
+        ("hints", ctypes.POINTER(takt_cache_hint)),
+        ("n_hints", ctypes.c_size_t),
+        ("host_chunks", ctypes.POINTER(takt_host_chunk)),
+        ("n_host_chunks", ctypes.c_size_t),
+    ]
+
+
+class takt_kv_snapshot(ctypes.Structure):
+    total: int
+    free: int
+    pending: int
+    reserved: int
+    _fields_ = [
+        ("total", ctypes.c_int32),
+        ("free", ctypes.c_int32),
+        ("pending", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_kv_hit(ctypes.Structure):
+    request: int
+    prefix_hashes: Any
+    n_prefix_hashes: int
+    prefix_block_tokens: int
+    prompt_tokens: int
+    tokens: int
+    reserved: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("prefix_hashes", ctypes.POINTER(ctypes.c_uint64)),
+        ("n_prefix_hashes", ctypes.c_size_t),
+        ("prefix_block_tokens", ctypes.c_int32),
+        ("prompt_tokens", ctypes.c_int32),
+        ("tokens", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_kv_wish(ctypes.Structure):
+    request: int
+    have: int
+    want: int
+    admission: int
+    granted: int
+    refusal: int
+    reserved: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("have", ctypes.c_int32),
+        ("want", ctypes.c_int32),
+        ("admission", ctypes.c_uint32),
+        ("granted", ctypes.c_uint32),
+        ("refusal", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_kv_oracle(ctypes.Structure):
+    struct_size: int
+    block_tokens: int
+    context: int | None
+    snapshot: Any
+    cached: Any
+    reserve: Any
+    release: Any
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("block_tokens", ctypes.c_int32),
+        ("context", ctypes.c_void_p),
+        ("snapshot", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)),
+        ("cached", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)),
+        ("reserve", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t)),
+        ("release", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32)),
+    ]
+
+
+class takt_scheduler_options(ctypes.Structure):
+    struct_size: int
+    max_running: int
+    max_waiting: int
+    reserve_requests: int
+    shed: int
+    order: int
+    preempt: int
+    preempt_action: int
+    preempt_margin: float
+    kv: int
+    kv_block_tokens: int
+    kv_blocks: int
+    cpu_blocks: int
+    kv_watermark: float
+    prefix_cache: int
+    admission_window: int
+    first_step: int
+    hash_seed: int
+    max_step_tokens: int
+    max_step_seqs: int
+    policy: builtins.bytes | None
+    pause: builtins.bytes | None
+    record: Any
+    record_context: int | None
+    record_flush_bytes: int
+    record_plans: int
+    reserved: int
+    oracle: Any
+    key: Any
+    pin_share: float
+    prefix_cpu_blocks: int
+    reserved_too: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("max_running", ctypes.c_int32),
+        ("max_waiting", ctypes.c_int64),
+        ("reserve_requests", ctypes.c_int64),
+        ("shed", ctypes.c_uint32),
+        ("order", ctypes.c_uint32),
+        ("preempt", ctypes.c_uint32),
+        ("preempt_action", ctypes.c_uint32),
+        ("preempt_margin", ctypes.c_double),
+        ("kv", ctypes.c_uint32),
+        ("kv_block_tokens", ctypes.c_int32),
+        ("kv_blocks", ctypes.c_int32),
+        ("cpu_blocks", ctypes.c_int32),
+        ("kv_watermark", ctypes.c_double),
+        ("prefix_cache", ctypes.c_uint32),
+        ("admission_window", ctypes.c_int32),
+        ("first_step", ctypes.c_uint64),
+        ("hash_seed", ctypes.c_uint64),
+        ("max_step_tokens", ctypes.c_int32),
+        ("max_step_seqs", ctypes.c_int32),
+        ("policy", ctypes.c_char_p),
+        ("pause", ctypes.c_char_p),
+        ("record", takt_sink),
+        ("record_context", ctypes.c_void_p),
+        ("record_flush_bytes", ctypes.c_size_t),
+        ("record_plans", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("oracle", ctypes.POINTER(takt_kv_oracle)),
+        ("key", ctypes.POINTER(takt_key)),
+        ("pin_share", ctypes.c_double),
+        ("prefix_cpu_blocks", ctypes.c_int32),
+        ("reserved_too", ctypes.c_uint32),
+    ]
+
+
+class takt_scheduler_counts(ctypes.Structure):
+    struct_size: int
+    draining: int
+    alive: int
+    waiting: int
+    running: int
+    paused: int
+    blocked: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("draining", ctypes.c_uint32),
+        ("alive", ctypes.c_int64),
+        ("waiting", ctypes.c_int64),
+        ("running", ctypes.c_int64),
+        ("paused", ctypes.c_int64),
+        ("blocked", ctypes.c_int64),
+    ]
+
+
+class takt_kv_use(ctypes.Structure):
+    struct_size: int
+    total: int
+    used: int
+    free: int
+    cached: int
+    pending: int
+    cpu_total: int
+    cpu_used: int
+    cpu_cached: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("total", ctypes.c_int32),
+        ("used", ctypes.c_int32),
+        ("free", ctypes.c_int32),
+        ("cached", ctypes.c_int32),
+        ("pending", ctypes.c_int32),
+        ("cpu_total", ctypes.c_int32),
+        ("cpu_used", ctypes.c_int32),
+        ("cpu_cached", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_key_part(ctypes.Structure):
+    name: builtins.bytes
+    value: float
+    _fields_ = [
+        ("name", ctypes.c_char * 24),
+        ("value", ctypes.c_double),
+    ]
+
+
+class takt_explanation(ctypes.Structure):
+    struct_size: int
+    status: int
+    waits_for: int
+    promoted: int
+    key: float
+    ahead: int
+    known: int
+    computed: int
+    in_flight: int
+    generated: int
+    kv_blocks: int
+    cpu_blocks: int
+    n_parts: int
+    reserved: int
+    parts: ctypes.Array[takt_key_part]
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("status", ctypes.c_uint32),
+        ("waits_for", ctypes.c_uint32),
+        ("promoted", ctypes.c_uint32),
+        ("key", ctypes.c_double),
+        ("ahead", ctypes.c_int64),
+        ("known", ctypes.c_int32),
+        ("computed", ctypes.c_int32),
+        ("in_flight", ctypes.c_int32),
+        ("generated", ctypes.c_int32),
+        ("kv_blocks", ctypes.c_int32),
+        ("cpu_blocks", ctypes.c_int32),
+        ("n_parts", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("parts", takt_key_part * 12),
+    ]
+
+
+class takt_held(ctypes.Structure):
+    struct_size: int
+    its_class: int
+    tokens: int
+    own: int
+    turns: int
+    awaited: int
+    in_use: int
+    ahead: int
+    since: int
+    value: float
+    price: float
+    next: int
+    next_branch: int
+    pinned_until: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("its_class", ctypes.c_uint32),
+        ("tokens", ctypes.c_int32),
+        ("own", ctypes.c_int32),
+        ("turns", ctypes.c_int32),
+        ("awaited", ctypes.c_uint32),
+        ("in_use", ctypes.c_uint32),
+        ("ahead", ctypes.c_int32),
+        ("since", ctypes.c_int64),
+        ("value", ctypes.c_double),
+        ("price", ctypes.c_double),
+        ("next", ctypes.c_uint64),
+        ("next_branch", ctypes.c_uint64),
+        ("pinned_until", ctypes.c_int64),
+    ]
+
+
+class takt_queue_options(ctypes.Structure):
+    struct_size: int
+    reserved: int
+    reserve_requests: int
+    hash_seed: int
+    policy: builtins.bytes | None
+    key: Any
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("reserve_requests", ctypes.c_int64),
+        ("hash_seed", ctypes.c_uint64),
+        ("policy", ctypes.c_char_p),
+        ("key", ctypes.POINTER(takt_key)),
+    ]
+
+
+class takt_ran(ctypes.Structure):
+    request: int
+    prefill: int
+    output: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("prefill", ctypes.c_int32),
+        ("output", ctypes.c_int32),
+    ]
+
+
+class takt_pressure(ctypes.Structure):
+    struct_size: int
+    head: int
+    limits: Any
+    kv_tokens: int
+    engines: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("head", ctypes.c_uint32),
+        ("limits", ctypes.POINTER(takt_limits)),
+        ("kv_tokens", ctypes.c_int32),
+        ("engines", ctypes.c_int32),
+    ]
+
+
+class takt_holding(ctypes.Structure):
+    request: int
+    blocks: int
+    reserved: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("blocks", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_router_options(ctypes.Structure):
+    struct_size: int
+    window: int
+    max_outstanding: int
+    reserve_requests: int
+    hash_seed: int
+    fail_unfit: int
+    reserved: int
+    policy: builtins.bytes | None
+    placement: builtins.bytes | None
+    key: Any
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("window", ctypes.c_int32),
+        ("max_outstanding", ctypes.c_int64),
+        ("reserve_requests", ctypes.c_int64),
+        ("hash_seed", ctypes.c_uint64),
+        ("fail_unfit", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("policy", ctypes.c_char_p),
+        ("placement", ctypes.c_char_p),
+        ("key", ctypes.POINTER(takt_key)),
+    ]
+
+
+class takt_placement(ctypes.Structure):
+    request: int
+    instance: int
+    decode: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("instance", ctypes.c_uint64),
+        ("decode", ctypes.c_uint64),
+    ]
+
+
+class takt_workflow_end(ctypes.Structure):
+    workflow: int
+    how: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    arrival: int
+    end: int
+    deadline: int
+    stage: int
+    reserved_too: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("how", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 7),
+        ("arrival", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+        ("deadline", ctypes.c_int64),
+        ("stage", ctypes.c_uint32),
+        ("reserved_too", ctypes.c_uint32),
+    ]
+
+
+class takt_workflow_fault(ctypes.Structure):
+    kind: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    workflow: int
+    stage: int
+    reserved_too: int
+    site: int
+    _fields_ = [
+        ("kind", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 7),
+        ("workflow", ctypes.c_uint64),
+        ("stage", ctypes.c_uint32),
+        ("reserved_too", ctypes.c_uint32),
+        ("site", ctypes.c_uint64),
+    ]
+
+
+class takt_routing(ctypes.Structure):
+    struct_size: int
+    reserved: int
+    placed: Any
+    n_placed: int
+    failed: Any
+    n_failed: int
+    ended: Any
+    n_ended: int
+    faults: Any
+    n_faults: int
+    wake_at: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("placed", ctypes.POINTER(takt_placement)),
+        ("n_placed", ctypes.c_size_t),
+        ("failed", ctypes.POINTER(takt_failure)),
+        ("n_failed", ctypes.c_size_t),
+        ("ended", ctypes.POINTER(takt_workflow_end)),
+        ("n_ended", ctypes.c_size_t),
+        ("faults", ctypes.POINTER(takt_workflow_fault)),
+        ("n_faults", ctypes.c_size_t),
+        ("wake_at", ctypes.c_int64),
+    ]
+
+
+class takt_router_counts(ctypes.Structure):
+    struct_size: int
+    instances: int
+    alive: int
+    waiting: int
+    set_aside: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("instances", ctypes.c_uint32),
+        ("alive", ctypes.c_int64),
+        ("waiting", ctypes.c_int64),
+        ("set_aside", ctypes.c_int64),
+    ]
+
+
+class takt_call(ctypes.Structure):
+    struct_size: int
+    calls_before: int
+    model: builtins.bytes | None
+    kind: builtins.bytes | None
+    stage: builtins.bytes | None
+    text: builtins.bytes | None
+    n_text: int
+    prompt_tokens: int
+    system_tokens: int
+    user_tokens: int
+    tokens_before: int
+    generated: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("calls_before", ctypes.c_int32),
+        ("model", ctypes.c_char_p),
+        ("kind", ctypes.c_char_p),
+        ("stage", ctypes.c_char_p),
+        ("text", ctypes.c_char_p),
+        ("n_text", ctypes.c_size_t),
+        ("prompt_tokens", ctypes.c_int32),
+        ("system_tokens", ctypes.c_int32),
+        ("user_tokens", ctypes.c_int32),
+        ("tokens_before", ctypes.c_int32),
+        ("generated", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_tool_profile_options(ctypes.Structure):
+    struct_size: int
+    max_classes: int
+    window: int
+    seed_weight: int
+    max_seconds: float
+    hash_seed: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("max_classes", ctypes.c_uint32),
+        ("window", ctypes.c_int64),
+        ("seed_weight", ctypes.c_int64),
+        ("max_seconds", ctypes.c_double),
+        ("hash_seed", ctypes.c_uint64),
+    ]
+
+
+class takt_tool_call(ctypes.Structure):
+    tool: int
+    seconds: float
+    returned_tokens: int
+    tokens_before: int
+    _fields_ = [
+        ("tool", ctypes.c_uint64),
+        ("seconds", ctypes.c_double),
+        ("returned_tokens", ctypes.c_int64),
+        ("tokens_before", ctypes.c_int64),
+    ]
+
+
+class takt_tool_expectation(ctypes.Structure):
+    struct_size: int
+    pooled: int
+    seconds: takt_estimate
+    returned_tokens: takt_estimate
+    tokens_before: takt_estimate
+    seconds_spread: float
+    returned_spread: float
+    before_spread: float
+    observations: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("pooled", ctypes.c_uint32),
+        ("seconds", takt_estimate),
+        ("returned_tokens", takt_estimate),
+        ("tokens_before", takt_estimate),
+        ("seconds_spread", ctypes.c_double),
+        ("returned_spread", ctypes.c_double),
+        ("before_spread", ctypes.c_double),
+        ("observations", ctypes.c_int64),
+    ]
+
+
+class takt_replay_report(ctypes.Structure):
+    struct_size: int
+    differs: int
+    truncated: int
+    reserved: int
+    events: int
+    plans: int
+    commits: int
+    plans_compared: int
+    bytes: int
+    different_step: int
+    different_at: int
+    difference: builtins.bytes
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("differs", ctypes.c_uint32),
+        ("truncated", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("events", ctypes.c_int64),
+        ("plans", ctypes.c_int64),
+        ("commits", ctypes.c_int64),
+        ("plans_compared", ctypes.c_int64),
+        ("bytes", ctypes.c_uint64),
+        ("different_step", ctypes.c_uint64),
+        ("different_at", ctypes.c_int64),
+        ("difference", ctypes.c_char * 256),
+    ]
+
+
+STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
+    takt_error,
+    takt_stat,
+    takt_fault,
+    takt_estimate,
+    takt_work_after,
+    takt_next_call,
+    takt_model_score,
+    takt_request,
+    takt_request_state,
+    takt_key,
+    takt_instance,
+    takt_stage,
+    takt_workflow,
+    takt_agent_rank,
+    takt_epoch,
+    takt_event,
+    takt_limits,
+    takt_plan_entry,
+    takt_row_result,
+    takt_move,
+    takt_preemption,
+    takt_failure,
+    takt_dropped_prefix,
+    takt_cache_hint,
+    takt_host_chunk,
+    takt_plan,
+    takt_kv_snapshot,
+    takt_kv_hit,
+    takt_kv_wish,
+    takt_kv_oracle,
+    takt_scheduler_options,
+    takt_scheduler_counts,
+    takt_kv_use,
+    takt_key_part,
+    takt_explanation,
+    takt_held,
+    takt_queue_options,
+    takt_ran,
+    takt_pressure,
+    takt_holding,
+    takt_router_options,
+    takt_placement,
+    takt_workflow_end,
+    takt_workflow_fault,
+    takt_routing,
+    takt_router_counts,
+    takt_call,
+    takt_tool_profile_options,
+    takt_tool_call,
+    takt_tool_expectation,
+    takt_replay_report,
+)
+
+# Result, and arguments; of pointers the address.
+FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
+    "takt_abi_version": (ctypes.c_uint32, []),
+    "takt_version": (ctypes.c_char_p, []),
+    "takt_status_name": (ctypes.c_char_p, [ctypes.c_int32]),
+    "takt_error_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_salted_hash": (ctypes.c_uint64, [ctypes.c_uint64, ctypes.c_uint64]),
+    "takt_request_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_key_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_instance_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_workflow_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_epoch_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_limits_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_kv_oracle_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_scheduler_options_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_scheduler_create": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_scheduler_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_scheduler_on": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64]),
+    "takt_scheduler_plan": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_scheduler_commit": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_int64]),
+    "takt_scheduler_step": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_scheduler_set_policy": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_scheduler_set_retention": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_double, ctypes.c_void_p]),
+    "takt_scheduler_set_hints": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_double, ctypes.c_double, ctypes.c_void_p]),
+    "takt_scheduler_epoch": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]),
+    "takt_scheduler_policy": (ctypes.c_char_p, [ctypes.c_void_p]),
+    "takt_scheduler_last_fault": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_scheduler_stats": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_scheduler_count": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_scheduler_kv": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_scheduler_explain": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
+    "takt_scheduler_explain_held": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p]),
+    "takt_scheduler_check": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_scheduler_flush": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_ranker_create": (ctypes.c_int32, [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_ranker_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_ranker_traits": (ctypes.c_uint32, [ctypes.c_void_p]),
+    "takt_ranker_keys": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_queue_options_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_queue_create": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_queue_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_queue_policy": (ctypes.c_char_p, [ctypes.c_void_p]),
+    "takt_queue_traits": (ctypes.c_uint32, [ctypes.c_void_p]),
+    "takt_queue_size": (ctypes.c_size_t, [ctypes.c_void_p]),
+    "takt_queue_place": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
+    "takt_queue_push": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]),
+    "takt_queue_put": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]),
+    "takt_queue_revise": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int64]),
+    "takt_queue_erase": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
+    "takt_queue_begin": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64]),
+    "takt_queue_top": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_queue_list": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_queue_take": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
+    "takt_queue_hold": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
+    "takt_queue_pause": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int64]),
+    "takt_queue_requeue": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int64]),
+    "takt_pressure_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_queue_end": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_queue_computed": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32, ctypes.c_void_p]),
+    "takt_queue_victims": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_router_options_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_router_create": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_router_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_router_on": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64]),
+    "takt_router_epoch": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]),
+    "takt_router_place": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_router_wake_at": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_router_score": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_router_place_at": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64]),
+    "takt_router_instance_of": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
+    "takt_router_policy": (ctypes.c_char_p, [ctypes.c_void_p]),
+    "takt_router_add_profile": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]),
+    "takt_router_last_fault": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_router_stats": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_router_count": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_inbox_create": (ctypes.c_int32, [ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_inbox_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_inbox_push": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_scheduler_take": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_router_take": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_ids_create": (ctypes.c_int32, [ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_ids_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_ids_of": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]),
+    "takt_ids_find": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]),
+    "takt_ids_name": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_ids_release": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
+    "takt_ids_size": (ctypes.c_size_t, [ctypes.c_void_p]),
+    "takt_call_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_predictor_create": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_predictor_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_predictor_model": (ctypes.c_char_p, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_predictor_predict": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_tool_profile_options_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_tool_expectation_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_tool_profile_create": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_tool_profile_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_tool_profile_seed": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
+    "takt_tool_profile_observe": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]),
+    "takt_tool_profile_expect": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
+    "takt_replay": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]),
+}

@@ -1,0 +1,145 @@
+"""Arrays of structs that the library writes and reads: numpy's where numpy is there, else those of ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import TYPE_CHECKING, Any
+
+from . import _abi as abi
+
+if TYPE_CHECKING:
+    import numpy
+
+try:
+    if "numpy" in sys.modules and sys.modules["numpy"] is None:  # switched off, for tests
+        raise ImportError
+    import numpy
+except ImportError:
+    HAS_NUMPY = False
+else:
+    HAS_NUMPY = True
+
+_DTYPES: dict[type[ctypes.Structure], Any] = {}
+
+
+def make(kind: type[ctypes.Structure], n: int) -> tuple[Any, int]:
+    """n zeros of a struct, and their address."""
+    if HAS_NUMPY:
+        array = numpy.zeros(n, dtype=_DTYPES.get(kind) or _DTYPES.setdefault(kind, numpy.dtype(kind)))
+        return array, int(array.ctypes.data)
+    made = (kind * n)()
+    return made, ctypes.addressof(made)
+
+
+def first(array: Any, n: int) -> Any:
+    """The first n elements, sharing memory."""
+    if HAS_NUMPY:
+        return array[:n]
+    view = (array._type_ * n).from_buffer(array)
+    return view
+
+
+def as_planned(rows: Any, run: Any, n: int) -> Any:
+    """Results that say what the entries of a plan said."""
+    if HAS_NUMPY:
+        rows["request"] = run["request"]
+        rows["lane"] = run["lane"]
+        rows["tokens"] = (run["flags"] & abi.TAKT_ENTRY_SAMPLES) >> 1
+        rows["drafts"] = 0
+        rows["flags"] = 0
+        return rows
+    for row, entry in zip(rows, run):
+        row.request, row.lane = entry.request, entry.lane
+        row.tokens = 1 if entry.flags & abi.TAKT_ENTRY_SAMPLES else 0
+        row.drafts = row.flags = 0
+    return rows
+
+
+class Buffer:
+    """Where one plan's entries and its results stand."""
+
+    __slots__ = ("_n", "_parts", "_run", "_words", "busy", "entries", "entries_at", "newest", "rows", "rows_at")
+
+    def __init__(self, n: int) -> None:
+        self.entries, self.entries_at = make(abi.takt_plan_entry, n)
+        self.rows, self.rows_at = make(abi.takt_row_result, n)
+        self.busy = 0  # the plan that is in flight
+        self._n, self._run = -1, first(self.entries, 0)
+        self._parts: tuple[Any, ...] = ()
+        self._words: Any = None
+        self.newest: Any = None  # that results() has given
+        if HAS_NUMPY and sys.byteorder == "little":
+            # Five operations on whole words instead of as many on each column, which numpy copies one by one. An entry is
+            # {request}, {lane, tokens}, {position, speculative, flags}, and a result {request}, {lane, tokens, drafts,
+            # flags}: of the second words the lanes are the same, and the bit that says "samples" moves from 49 to 32.
+            self._words = (
+                self.entries.view(numpy.uint64).reshape(n, 3),
+                self.rows.view(numpy.uint64).reshape(n, 2),
+                numpy.zeros(n, numpy.uint64),
+                numpy.array([0xFFFFFFFF], numpy.uint64),
+                numpy.array([48 + 1 - 32], numpy.uint64),
+                numpy.array([1 << 32], numpy.uint64),
+            )
+
+    def _slice(self, n: int) -> None:
+        """Views of the first n, kept while n stays what it is: a view costs as much as the work on it."""
+        self._n, self._run = n, first(self.entries, n)
+        if self._words is not None:
+            e, r, scratch, *_ = self._words
+            self._parts = (first(self.rows, n), e[:n, 0], e[:n, 1], e[:n, 2], r[:n, 0], r[:n, 1], scratch[:n])
+
+    def run(self, n: int) -> Any:
+        if n != self._n:
+            self._slice(n)
+        return self._run
+
+    def results(self, n: int) -> Any:
+        if n != self._n:
+            self._slice(n)
+        if self._words is None:
+            self.newest = as_planned(first(self.rows, n), self._run, n)
+            return self.newest
+        rows, request, lane, flags, to_request, to_rest, scratch = self._parts
+        *_, low, shift, one = self._words
+        numpy.copyto(to_request, request)
+        numpy.bitwise_and(lane, low, out=to_rest)
+        numpy.right_shift(flags, shift, out=scratch)
+        numpy.bitwise_and(scratch, one, out=scratch)
+        numpy.bitwise_or(to_rest, scratch, out=to_rest)
+        self.newest = rows
+        return rows
+
+
+def tuples(run: Any) -> list[tuple[int, ...]]:
+    """Elements as tuples of Python's ints."""
+    if HAS_NUMPY:
+        found: list[tuple[int, ...]] = run.tolist()
+        return found
+    names = [name for name, *_ in run._type_._fields_]
+    return [tuple(getattr(each, name) for name in names) for each in run]
+
+
+def index_of(run: Any, request: int) -> int:
+    """Where an entry of this request stands; -1: nowhere."""
+    if HAS_NUMPY:
+        found = (run["request"] == request).nonzero()[0]
+        return int(found[0]) if len(found) else -1
+    for i, entry in enumerate(run):
+        if entry.request == request:
+            return i
+    return -1
+
+
+def address_of(rows: Any, kind: type[ctypes.Structure]) -> tuple[int, Any]:
+    """The address of rows that a caller hands back, and what must stay alive meanwhile."""
+    if HAS_NUMPY and isinstance(rows, numpy.ndarray):
+        wanted = _DTYPES.get(kind) or _DTYPES.setdefault(kind, numpy.dtype(kind))
+        if (rows.dtype is not wanted and rows.dtype != wanted) or rows.ndim != 1:
+            raise TypeError(f"results must have the dtype {wanted} and one dimension; Plan.results() makes such")
+        if not rows.flags.c_contiguous:
+            rows = rows.copy()
+        return int(rows.ctypes.data), rows
+    if isinstance(rows, ctypes.Array) and rows._type_ is kind:
+        return ctypes.addressof(rows), rows
+    raise TypeError("results must be an array that Plan.results() has made, or a part of it")

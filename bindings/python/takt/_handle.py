@@ -1,0 +1,64 @@
+"""What queues, schedulers, routers and rankers have in common."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, ClassVar, TypeVar
+
+from . import _abi as abi
+from ._library import check, check_options, initialised, lib
+from .requests import Key, KeyFunction
+
+SelfT = TypeVar("SelfT", bound="Handle")
+
+
+class Handle:
+    """A handle of the C interface. One thread at a time may call it. It is a context manager, and `close` may be called
+    twice; any other call after it is a `TaktError`."""
+
+    _kind: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._handle = ctypes.c_void_p()
+        self._key: Key | None = None
+        self._errors: list[BaseException] = []  # of callbacks, raised when the call that caused them has returned
+
+    def _create(self, *arguments: Any) -> None:
+        error = initialised(abi.takt_error)
+        create = getattr(lib, f"takt_{self._kind}_create")
+        status = create(*arguments, ctypes.byref(self._handle), ctypes.byref(error))
+        self._raise_errors()
+        check_options(status, f"{self._kind}", error)
+
+    def _keep_key(self, key: KeyFunction | None, name: str | None) -> Any:
+        """The pointer for an option `key`; the function lives as long as the handle does."""
+        if key is None:
+            return None
+        self._key = Key(key, name)
+        return ctypes.pointer(self._key.struct)
+
+    def _raise_errors(self) -> None:
+        if self._key is not None and self._key.error is not None:
+            self._key.raise_error()
+        if self._errors:
+            first = self._errors[0]
+            self._errors.clear()
+            raise first
+
+    def close(self) -> None:
+        """Gives back all memory."""
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        if handle:
+            check(getattr(lib, f"takt_{self._kind}_destroy")(handle), "close")
+
+    def __enter__(self: SelfT) -> SelfT:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # at the interpreter's end
+            pass

@@ -1,0 +1,314 @@
+"""The order alone: the key of one request (L0), and a queue for hosts that admit by themselves (L1)."""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import _abi as abi
+from ._handle import Handle
+from ._library import check, encoded, initialised, lib, moment, names, text
+from .errors import RequestError, TaktError
+from .requests import (
+    TOLD_TO_QUEUES,
+    Filled,
+    KeyFunction,
+    Request,
+    told_by,
+    whole,
+)
+
+__all__ = ["Queue", "Ranker", "Ran", "order"]
+
+_TRAITS = names("TAKT_TRAIT_")
+_PLACES = names("TAKT_PLACE_")
+_WAITS_FOR = {name: value for value, name in names("TAKT_WAITS_FOR_").items()}
+_U64 = (0, 2**64 - 1)
+
+
+def traits_of(mask: int) -> frozenset[str]:
+    return frozenset(name for bit, name in _TRAITS.items() if mask & bit)
+
+
+class Ran(NamedTuple):
+    """What an iteration computed for a request: ``prefill`` known tokens, and ``output`` new ones per sequence."""
+
+    request: int
+    prefill: int = 0
+    output: int = 0
+
+
+def _ran_array(ran: Iterable[Ran | tuple[int, int, int] | int]) -> tuple[Any, int]:
+    told = [(each, 0, 0) if isinstance(each, int) else tuple(each) for each in ran]
+    array = (abi.takt_ran * len(told))()
+    for into, (request, prefill, output) in zip(array, told):
+        into.request = whole("request", request, _U64)
+        into.prefill = whole("prefill", prefill, (0, 2**28))
+        into.output = whole("output", output, (0, 2**28))
+    return array, len(told)
+
+
+class Ranker(Handle):
+    """The key of one request, for hosts that compare by themselves: smaller is sooner."""
+
+    _kind = "ranker"
+
+    def __init__(
+        self, policy: str | None = None, *, key: KeyFunction | None = None, key_name: str | None = None
+    ) -> None:
+        super().__init__()
+        pointer = self._keep_key(key, key_name)
+        self._create(encoded(policy), pointer)
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """How long a key is good: ``{"fixed"}`` as long as the request waits; else what changes it."""
+        return traits_of(lib.takt_ranker_traits(self._handle))
+
+    def keys(self, requests: Sequence[Request], now: int | None = None) -> builtins.list[float]:
+        """Their keys, in their order. Equal ones go by arrival, then by id."""
+        array = (abi.takt_request * len(requests))()
+        kept = [Filled(struct) for struct in array]
+        for filled, request in zip(kept, requests):
+            filled.fill(request)
+        keys = (ctypes.c_double * len(requests))()
+        size = ctypes.sizeof(abi.takt_request)
+        status = lib.takt_ranker_keys(
+            self._handle, ctypes.addressof(array), len(requests), size, moment(now), ctypes.addressof(keys)
+        )
+        self._raise_errors()
+        check(status, "keys")
+        return list(keys)
+
+
+class Queue(Handle):
+    """Requests in the order of a policy, for hosts that keep admission and KV to themselves (level L1).
+
+    ``policy`` is a text such as ``"sjf"`` or ``"aged(edf,threshold=100)"``; None is takt's own, `boosted_footprint`.
+    ``key`` is an order of the host's own: a function of a `RequestState`, smaller is sooner, called when a request joins
+    those that wait, when it comes back and when it is revised. Where no policy is named the key alone orders; else the
+    policy has it inside, as in ``"aged(custom,threshold=100)"``.
+
+    An iteration is `begin`; `top` or `list`, `take` and `hold` as often as the host likes; `end` with what ran.
+    A call that names a request which is not here is False, and changes nothing. Times are nanoseconds; where ``now`` is
+    left out it is `time.monotonic_ns()`.
+    """
+
+    _kind = "queue"
+
+    def __init__(
+        self,
+        policy: str | None = None,
+        *,
+        key: KeyFunction | None = None,
+        key_name: str | None = None,
+        reserve_requests: int = 1024,
+        hash_seed: int = 0,
+    ) -> None:
+        super().__init__()
+        options = initialised(abi.takt_queue_options)
+        options.policy = encoded(policy)
+        options.reserve_requests = whole("reserve_requests", reserve_requests, (0, 2**40))
+        options.hash_seed = whole("hash_seed", hash_seed, _U64)
+        pointer = self._keep_key(key, key_name)
+        if pointer is not None:
+            options.key = pointer
+        self._create(ctypes.byref(options))
+        self._request = Filled()
+        self._top = ctypes.c_uint64()
+
+    @property
+    def policy(self) -> str:
+        """The policy in use, as a text that makes the same."""
+        return text(lib.takt_queue_policy(self._handle))
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """As of `Ranker.traits`."""
+        return traits_of(lib.takt_queue_traits(self._handle))
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return int(lib.takt_queue_size(self._handle))
+
+    def __contains__(self, request: object) -> bool:
+        return isinstance(request, int) and self.place(request) is not None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.list())
+
+    def place(self, request: int) -> str | None:
+        """Where it stands: "waiting", "taken", "held", "running", "paused"; None where it is not here."""
+        place = lib.takt_queue_place(self._handle, whole("request", request, _U64))
+        return _PLACES[place] if place > 0 else None
+
+    def _done(self, result: int, call: str) -> bool:
+        self._raise_errors()
+        if result < 0:
+            check(-result, call)
+        return result in (abi.TAKT_RESULT_DONE, abi.TAKT_RESULT_REQUEUED)
+
+    def push(self, *requests: Request, now: int | None = None) -> None:
+        """They join those that wait. Either all do, or none: `RequestError` names what is wrong of which."""
+        at = moment(now)
+        seen: set[int] = set()
+        filled = []
+        for request in requests:
+            filled.append(Filled())
+            filled[-1].fill(request)
+            if request.id in seen or self.place(request.id) is not None:
+                raise RequestError("id", request.id, "is that of a request which is here already")
+            seen.add(request.id)
+        for each in filled:
+            result = lib.takt_queue_push(self._handle, each.address, at)
+            if not self._done(result, "push"):
+                raise TaktError(f"push: request {each.struct.id} was refused ({result})")
+
+    def put(self, request: Request, now: int | None = None) -> bool:
+        """Push, or requeue where it is known and does not wait; what is known of it stays. True where it was known."""
+        result = lib.takt_queue_put(self._handle, self._request.fill(request), moment(now))
+        if not self._done(result, "put"):
+            raise TaktError(f"put: request {request.id} waits already, and does not come back")
+        return bool(result == abi.TAKT_RESULT_REQUEUED)
+
+    def revise(
+        self,
+        request: int,
+        *,
+        now: int | None = None,
+        **changes: Any,
+    ) -> bool:
+        """What holds of it from here on: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
+        sequences, next_call, prompt_tokens, arrival, as of `Request`."""
+        told = told_by(changes, TOLD_TO_QUEUES)
+        address = self._request.fill(Request(request, **changes))
+        return self._done(lib.takt_queue_revise(self._handle, address, told, moment(now)), "revise")
+
+    def erase(self, request: int) -> bool:
+        """It has ended, or was cancelled."""
+        return self._done(lib.takt_queue_erase(self._handle, whole("request", request, _U64)), "erase")
+
+    def begin(self, now: int | None = None) -> None:
+        """An iteration begins."""
+        check(lib.takt_queue_begin(self._handle, moment(now)), "begin")
+        self._raise_errors()
+
+    def top(self) -> int | None:
+        """The first of the order, which stays; None where none waits."""
+        found = lib.takt_queue_top(self._handle, ctypes.byref(self._top))
+        if found < 0:
+            check(-found, "top")
+        return self._top.value if found else None
+
+    def list(self, n: int | None = None) -> builtins.list[int]:
+        """The first n of the order, best first; all where n is None. Shape (at most n,)."""
+        most = len(self) if n is None else min(whole("n", n, (0, 2**40)), len(self))
+        ids = (ctypes.c_uint64 * most)()
+        return list(ids[: lib.takt_queue_list(self._handle, ctypes.addressof(ids), most)])
+
+    def take(self, request: int) -> bool:
+        """It leaves the order for this iteration. What `end` does not name waits again, as though nothing had happened."""
+        return self._done(lib.takt_queue_take(self._handle, whole("request", request, _U64)), "take")
+
+    def hold(self, request: int) -> bool:
+        """It is blocked, until `requeue`."""
+        return self._done(lib.takt_queue_hold(self._handle, whole("request", request, _U64)), "hold")
+
+    def pause(self, request: int, now: int | None = None) -> bool:
+        """It is in a tool call, until `requeue`."""
+        return self._done(lib.takt_queue_pause(self._handle, whole("request", request, _U64), moment(now)), "pause")
+
+    def requeue(self, request: int, now: int | None = None) -> bool:
+        """It waits again: it was taken, held, in a tool call, or preempted."""
+        return self._done(lib.takt_queue_requeue(self._handle, whole("request", request, _U64), moment(now)), "requeue")
+
+    def end(
+        self,
+        ran: Iterable[Ran | tuple[int, int, int] | int] = (),
+        *,
+        head: str | None = None,
+        kv_tokens: int = 0,
+        engines: int = 1,
+        now: int | None = None,
+    ) -> int:
+        """The iteration ends, and ``ran`` names what it took in. How many of them were of use.
+
+        ``head`` says what kept the first of the queue out ("its_turn", "sequences", "kv", "budget", ...), for policies
+        that price resources; ``kv_tokens`` is the size of the KV cache [tokens], 0: not told.
+        """
+        array, n = _ran_array(ran)
+        pressure = None
+        if head is not None:
+            if head not in _WAITS_FOR:
+                raise RequestError("head", head, f"must be one of {', '.join(_WAITS_FOR)}")
+            pressure = initialised(abi.takt_pressure)
+            pressure.head = _WAITS_FOR[head]
+            pressure.kv_tokens = whole("kv_tokens", kv_tokens, (0, 2**31 - 1))
+            pressure.engines = whole("engines", engines, (1, 2**31 - 1))
+        counted = ctypes.c_size_t()
+        status = lib.takt_queue_end(
+            self._handle,
+            ctypes.addressof(array),
+            n,
+            None if pressure is None else ctypes.addressof(pressure),
+            moment(now),
+            ctypes.byref(counted),
+        )
+        self._raise_errors()
+        check(status, "end")
+        return counted.value
+
+    def computed(self, ran: Iterable[Ran | tuple[int, int, int] | int], *, rest_output: int = 0) -> int:
+        """What was computed in a step, where the host learns it after the end. Each other request that runs has yielded
+        ``rest_output`` tokens per sequence; with 0 nothing is said of them. How many of ``ran`` were of use."""
+        array, n = _ran_array(ran)
+        counted = ctypes.c_size_t()
+        rest = whole("rest_output", rest_output, (0, 2**28))
+        check(
+            lib.takt_queue_computed(self._handle, ctypes.addressof(array), n, rest, ctypes.byref(counted)), "computed"
+        )
+        self._raise_errors()
+        return counted.value
+
+    def victims(
+        self, holding: Mapping[int, int], need: int, *, beneficiary: int = 0, now: int | None = None
+    ) -> builtins.list[int]:
+        """Which requests to preempt for ``need`` KV blocks, worst first. ``holding`` is {request: blocks that it would
+        free}. With a ``beneficiary`` only those that it outranks. Empty where all together would not free enough."""
+        array = (abi.takt_holding * len(holding))()
+        for into, (request, blocks) in zip(array, holding.items()):
+            into.request = whole("request", request, _U64)
+            into.blocks = whole("blocks", blocks, (0, 2**31 - 1))
+        found, n = ctypes.c_void_p(), ctypes.c_size_t()
+        status = lib.takt_queue_victims(
+            self._handle,
+            ctypes.addressof(array),
+            len(array),
+            whole("need", need, (0, 2**31 - 1)),
+            whole("beneficiary", beneficiary, _U64),
+            moment(now),
+            ctypes.byref(found),
+            ctypes.byref(n),
+        )
+        self._raise_errors()
+        check(status, "victims")
+        return list((ctypes.c_uint64 * n.value).from_address(found.value or 0)) if n.value else []
+
+
+def order(
+    requests: Iterable[Request],
+    policy: str | None = None,
+    *,
+    key: KeyFunction | None = None,
+    now: int | None = None,
+) -> list[Request]:
+    """The requests in the order of a policy, first one first."""
+    told = list(requests)
+    at = moment(now)
+    with Queue(policy, key=key, reserve_requests=len(told)) as queue:
+        queue.push(*told, now=at)
+        queue.begin(at)
+        by_id = {request.id: request for request in told}
+        return [by_id[request] for request in queue.list()]

@@ -1,0 +1,187 @@
+"""Replays of workloads through the simulator, for comparing policies."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+from . import workloads
+from ._tool import Progress, progress_of, run
+from .errors import RequestError
+
+__all__ = ["Report", "replay"]
+
+Workload = Union[str, "Path", Sequence[Mapping[str, Any]]]
+
+
+class Report(list[dict[str, Any]]):
+    """A record per run: a list of flat dicts, which ``pandas.DataFrame`` takes.
+
+    Keys: ``policy``, ``estimates``, ``load``, ``rate_scale``; counts ``requests``, ``completed``, ``failed``, ...; of each
+    latency [s] ``workflow_s.mean``, ``workflow_s.p99``, ``ttft_s.p95``, ``e2e_s.mean``, ``tpot_s.p50``, ...;
+    ``throughput_rps``, ``kv_peak``, ``preemptions``, ... (docs/reference/cli.md). ``json`` is the tool's whole report, and
+    ``requests`` a dict per request and run, where they were asked for.
+    """
+
+    json: dict[str, Any]
+    requests: list[dict[str, Any]]
+    parts: list[dict[str, Any]]
+
+    def best(self, figure: str = "workflow_s.mean") -> dict[str, Any]:
+        """The run with the smallest figure."""
+        told = [run for run in self if run.get(figure) is not None]
+        if not told:
+            raise KeyError(figure)
+        return min(told, key=lambda run: run[figure])
+
+
+def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
+    out = {key: value for key, value in run.items() if not isinstance(value, (dict, list))}
+    for name, figure in run.get("metrics", {}).items():
+        if isinstance(figure, dict):
+            out.update((f"{name}.{part}", value) for part, value in figure.items())
+        else:
+            out[name] = figure
+    out.update((f"failed.{reason}", count) for reason, count in run.get("failures", {}).items())
+    return out
+
+
+def _number(text: str) -> Any:
+    if text == "":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _several(value: Any) -> list[Any]:
+    return [value] if isinstance(value, (str, int, float)) else list(value)
+
+
+def replay(
+    workload: Workload = "bundled",
+    policy: str | Iterable[str] = ("fcfs", "boosted_footprint"),
+    *,
+    estimates: str | Iterable[str] = "oracle",
+    profile: str | None = None,
+    profiles: str | Path | None = None,
+    instances: int | None = None,
+    placement: str | None = None,
+    token_budget: int | None = None,
+    max_seqs: int | None = None,
+    kv_tokens: int | None = None,
+    prefix_cache: bool = False,
+    retention: str | None = None,
+    gate: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    rate_scale: float | None = None,
+    load: float | None = None,
+    sweep: Sequence[float] | None = None,
+    closed_loop: int | None = None,
+    session_rate: float | None = None,
+    horizon_s: float | None = None,
+    warm_up: float | None = None,
+    think_cap_s: float | None = None,
+    slo_ttft_s: float | None = None,
+    slo_tpot_s: float | None = None,
+    by: str | None = None,
+    regret: bool = False,
+    format: str | None = None,
+    columns: str | Mapping[str, str] | None = None,
+    limit: int | None = None,
+    draw: int | None = None,
+    skip_bad_lines: bool = False,
+    seed: int | None = None,
+    threads: int | None = None,
+    requests: bool = False,
+    html: str | Path | None = None,
+    progress: bool | Progress | None = None,
+) -> Report:
+    """Replays a workload through virtual engines, once per load, policy and kind of estimates.
+
+    ``workload``: a file, "bundled", a generator such as ``"gen:multi_stage,rate=6"``, or a list of workflows as
+    `takt.workloads` gives it. ``policy``: one or several. ``estimates``: what is known of lengths that have not been seen
+    ("oracle", "noise:0.5", "class-mean", "none", ...), one or several. ``rate_scale``: requests come so many times as
+    fast; ``load``: they come at this share of what the engines can do at most; ``sweep``: several loads. ``profile`` names
+    the engine, ``kv_tokens`` the size of each KV cache [tokens]. ``options`` are of the scheduler or a policy, such as
+    ``{"preempt": "by_rank"}``. ``by``: figures by "tenant", "class", "agent" or "stage" too (`Report.parts`).
+    ``requests``: also a record per request. ``html``: a page with plots. ``progress``: a bar in terminals and notebooks
+    (None: where somebody looks), or a function of the share that is done and of what is being done.
+    The others are those of ``takt replay --help``; seconds where a name ends in ``_s``.
+
+    The tool runs beside this process. Ctrl-C ends it, and is raised. `ToolError` has what the tool said.
+    """
+    if prefix_cache and not isinstance(prefix_cache, bool):
+        raise RequestError("prefix_cache", prefix_cache, "must be True or False")
+    with tempfile.TemporaryDirectory(prefix="takt-") as folder:
+        arguments = ["replay", "--workload", _path_of(workload, Path(folder)), "--no-wall"]
+        for each in _several(policy):
+            arguments += ["--policy", str(each)]
+        for each in _several(estimates):
+            arguments += ["--estimates", str(each)]
+        told: dict[str, Any] = {
+            "--profile": profile, "--profiles": profiles, "--instances": instances, "--placement": placement,
+            "--token-budget": token_budget, "--max-seqs": max_seqs, "--kv-tokens": kv_tokens, "--retention": retention,
+            "--gate": gate, "--rate-scale": rate_scale, "--load": load, "--closed-loop": closed_loop,
+            "--session-rate": session_rate, "--horizon": horizon_s, "--warm-up": warm_up, "--think-cap": think_cap_s,
+            "--slo-ttft": slo_ttft_s, "--slo-tpot": slo_tpot_s, "--by": by, "--format": format, "--limit": limit,
+            "--draw": draw, "--seed": seed, "--threads": threads, "--html": html,
+        }  # fmt: skip
+        for name, value in told.items():
+            if value is not None:
+                arguments += [name, str(value)]
+        if sweep is not None:
+            arguments += ["--sweep", ",".join(str(each) for each in _several(sweep))]
+        if columns is not None:
+            arguments += ["--columns", workloads.columns_text(columns)]
+        for name, value in (options or {}).items():
+            arguments += ["--option", f"{name}={value}"]
+        for name, wanted in (
+            ("--prefix-cache", prefix_cache),
+            ("--regret", regret),
+            ("--skip-bad-lines", skip_bad_lines),
+        ):
+            if wanted:
+                arguments.append(name)
+        report_path, rows_path = Path(folder, "report.json"), Path(folder, "requests.csv")
+        arguments += ["--json", str(report_path)]
+        if requests:
+            arguments += ["--csv", str(rows_path)]
+        shown = progress_of(progress)
+        if shown is None:
+            arguments.append("--quiet")
+        run(arguments, shown)
+        whole_report = json.loads(report_path.read_text())
+        report = Report(_flat(each) for each in whole_report["runs"])
+        report.json = whole_report
+        report.requests = []
+        if requests:
+            with rows_path.open(newline="") as rows:
+                names = ("policy", "estimates", "outcome", "stage", "agent", "tenant", "class")
+                report.requests = [
+                    {key: text if key in names else _number(text) for key, text in row.items()}
+                    for row in csv.DictReader(rows)
+                ]
+        report.parts = [
+            {"policy": each["policy"], "estimates": each["estimates"], "load": each["load"], **_flat(part)}
+            for each in whole_report["runs"]
+            for part in each.get("parts", ())
+        ]
+        return report
+
+
+def _path_of(workload: Workload, folder: Path) -> str:
+    if isinstance(workload, (str, Path)):
+        return str(workload)
+    path = folder / "workload.jsonl"
+    workloads.write(workload, path)
+    return str(path)

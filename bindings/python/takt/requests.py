@@ -1,0 +1,357 @@
+"""Requests, and what is believed of them."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Union
+
+from . import _abi as abi
+from ._library import field_types, initialised
+from .errors import RequestError
+
+__all__ = ["Estimate", "WorkAfter", "NextCall", "ModelScore", "Request", "RequestState", "NEVER", "UNSET", "UNBOUNDED"]
+
+NEVER: int = abi.TAKT_NEVER
+"""A time that never comes; of a duration or a bound: none."""
+UNSET: int = abi.TAKT_UNSET
+"""A time that is not told."""
+UNBOUNDED: int = abi.TAKT_UNBOUNDED
+"""Of a limit: none."""
+
+_U32, _U64, _I32, _I64 = (0, 2**32 - 1), (0, 2**64 - 1), (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+_COUNT = (0, 2**31 - 1)
+
+
+def whole(field: str, value: object, bounds: tuple[int, int]) -> int:
+    """The value as an int of C; numpy's integers are welcome, and what would be cut off is refused."""
+    try:
+        number = value.__index__()  # type: ignore[attr-defined]
+    except AttributeError:
+        raise RequestError(field, value, "must be a whole number") from None
+    if isinstance(value, bool) or not bounds[0] <= number <= bounds[1]:
+        raise RequestError(field, value, f"must be a whole number from {bounds[0]} to {bounds[1]}")
+    return int(number)
+
+
+def real(field: str, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise RequestError(field, value, "must be a number") from None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A prediction: its mean, and its quantiles 0.1, 0.25, 0.5, 0.75, 0.9, in the unit of the field that has it.
+
+    Quantiles that are all 0 beside a mean above 0 are taken as those of an exponential distribution.
+    """
+
+    mean: float
+    quantiles: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
+
+    @classmethod
+    def exact(cls, value: float) -> Estimate:
+        """Known for certain."""
+        return cls(float(value), (float(value),) * 5)
+
+    @classmethod
+    def of_quantiles(cls, quantiles: Sequence[float]) -> Estimate:
+        """Of five quantiles that do not fall. The mean is that of a distribution which is linear between them."""
+        if len(quantiles) != 5 or any(b < a for a, b in zip(quantiles, list(quantiles)[1:])):
+            raise RequestError("quantiles", quantiles, "must be five numbers that do not fall")
+        levels = (0.1, 0.25, 0.5, 0.75, 0.9)
+        mean = levels[0] * quantiles[0] + (1 - levels[4]) * quantiles[4]
+        for i in range(1, 5):
+            mean += (levels[i] - levels[i - 1]) * (quantiles[i - 1] + quantiles[i]) / 2
+        a, b, c, d, e = map(float, quantiles)
+        return cls(mean, (a, b, c, d, e))
+
+
+@dataclass(frozen=True)
+class WorkAfter:
+    """Expected work of the calls of a request's workflow that have not ended, but for the request itself.
+
+    ``calls`` is their number, ``prompt_tokens`` and ``output_tokens`` are sums [tokens], ``kv_steps`` is the context of
+    each, summed over its decode steps [tokens x steps], and ``path_tokens`` the output of the longest chain of calls
+    [tokens]. None: not known.
+    """
+
+    calls: float | None = None
+    prompt_tokens: float | None = None
+    output_tokens: float | None = None
+    kv_steps: float | None = None
+    path_tokens: float | None = None
+
+
+@dataclass(frozen=True)
+class NextCall:
+    """The tool call that a request is expected to make next.
+
+    ``after`` is the output before it [tokens], ``duration`` how long it takes [ns], ``returned`` what its answer adds to
+    the context [tokens].
+    """
+
+    tool: int = 0
+    after: int = 0
+    returned: int = 0
+    duration: int = 0
+
+
+@dataclass(frozen=True)
+class ModelScore:
+    """What a model would make of a request: ``score`` is the probability that it solves what is asked, ``tokens`` the
+    output of this call and of all that follow in its workflow; None: not told."""
+
+    model: int
+    score: float
+    tokens: float | None = None
+
+
+Length = Union[Estimate, float, int, None]
+"""An estimate, or its mean alone, or None where nothing is known."""
+
+
+@dataclass
+class Request:
+    """One call of a model, as takt is told of it. Text and sampling parameters stay with the host.
+
+    Times are nanoseconds of the host's clock, lengths are tokens. takt copies what it is told, so that an object may be
+    used again. A field that cannot be meant is a `RequestError` that names it, when the request is handed over.
+    """
+
+    id: int
+    """Unique among the living; not 0."""
+    prompt_tokens: int = 0
+    output_tokens: Length = None
+    """Of this call, per sequence [tokens]; a number is the mean, `Estimate.exact` a length that is known."""
+    workflow: int = 0
+    """0: a workflow of its own."""
+    stage: int = 0
+    """The call site, where the host knows it."""
+    agent: int = 0
+    """The role, where the host knows it."""
+    tenant: int = 0
+    """For fair sharing."""
+    session: int = 0
+    """Whose turn it is, where the host knows it."""
+    branch: int = 0
+    """Of its workflow: contexts of one that grow apart, such as a sub-agent's."""
+    salt: int = 0
+    """Prefixes of requests with different salts never meet; 0: none. Where takt counts KV alone."""
+    adapter: int = 0
+    """The LoRA adapter that it needs while it runs."""
+    arrival: int = UNSET
+    """[ns]; unset: the time of the event."""
+    workflow_arrival: int = UNSET
+    """[ns]; unset: `arrival`."""
+    deadline: int = NEVER
+    """Of its end [ns]."""
+    expires_at: int = NEVER
+    """It waits no longer than this before its first step, then it fails [ns]."""
+    max_output_tokens: int = 0
+    """The host's cap, which the host enforces; 0: none told."""
+    sequences: int = 1
+    """Parallel samples of one prompt."""
+    priority: int = 0
+    """Lower is sooner."""
+    workflow_tokens_left: Length = None
+    """Output of this call and of all that follow in its workflow [tokens]."""
+    after: WorkAfter | None = None
+    next_call: NextCall | None = None
+    compute: int = 0
+    """Expected time of this call alone, where it runs [ns]; 0: not known."""
+    prefix_hashes: Sequence[int] = ()
+    """Of the prompt's leading blocks, each of a block and of all before it; shape (blocks,)."""
+    prefix_block_tokens: int = 0
+    """Tokens of such a block."""
+    scores: Sequence[ModelScore] = ()
+    """For placements among models."""
+    chunkable: bool = True
+    """False: its whole prompt in one step."""
+    preemptible: bool = True
+    """False: it keeps its place once it runs."""
+
+
+_BOUNDS = {
+    "id": (1, 2**64 - 1),
+    **dict.fromkeys(("workflow", "stage", "agent", "tenant", "session", "branch", "salt", "adapter"), _U64),
+    **dict.fromkeys(("arrival", "workflow_arrival", "deadline", "expires_at"), _I64),
+    "compute": (0, _I64[1]),
+    **dict.fromkeys(("prompt_tokens", "max_output_tokens", "prefix_block_tokens"), _COUNT),
+    "sequences": (1, 2**31 - 1),
+    "priority": _I32,
+}
+_PLAIN = tuple(_BOUNDS.items())
+_DEFAULTS = {field.name: field.default for field in fields(Request)}
+_WORK = tuple(field.name for field in fields(WorkAfter))
+
+
+def _set_estimate(name: str, value: Length, into: abi.takt_estimate) -> None:
+    if value is None:
+        into.mean = -1.0
+        for i in range(5):
+            into.quantiles[i] = 0.0
+        return
+    if isinstance(value, Estimate):
+        mean, quantiles = value.mean, value.quantiles
+    else:
+        mean, quantiles = real(name, value), (0.0,) * 5
+    if not 0 <= mean <= 1e15:
+        raise RequestError(name, value, "must be an estimate from 0 to 1e15, or None where nothing is known")
+    if len(quantiles) != 5 or not all(math.isfinite(q) and q >= 0 for q in quantiles):
+        raise RequestError(name, value, "must have five quantiles, none of them below 0")
+    into.mean = mean
+    into.quantiles[:] = list(quantiles)
+
+
+def set_next_call(value: NextCall | None, into: abi.takt_next_call) -> None:
+    value = value or NextCall()
+    into.tool = whole("next_call.tool", value.tool, _U64)
+    into.after = whole("next_call.after", value.after, _COUNT)
+    into.returned = whole("next_call.returned", value.returned, _COUNT)
+    into.duration = whole("next_call.duration", value.duration, (0, _I64[1]))
+
+
+class Filled:
+    """A takt_request that is filled anew for each call, with the arrays that it points to."""
+
+    __slots__ = ("address", "kept", "struct", "_default")
+
+    def __init__(self, struct: abi.takt_request | None = None) -> None:
+        self._default = bytes(initialised(abi.takt_request))
+        self.struct = abi.takt_request() if struct is None else struct
+        self.address = ctypes.addressof(self.struct)
+        self.kept: Any = None
+
+    def fill(self, request: Request) -> int:
+        """The address of the request in C."""
+        into = self.struct
+        ctypes.memmove(self.address, self._default, len(self._default))
+        told = request.__dict__
+        for name, bounds in _PLAIN:
+            value = told[name]
+            if type(value) is int and bounds[0] <= value <= bounds[1]:
+                if value != _DEFAULTS.get(name):
+                    setattr(into, name, value)
+            else:
+                setattr(into, name, whole(name, value, bounds))
+        if request.output_tokens is not None:
+            _set_estimate("output_tokens", request.output_tokens, into.output_tokens)
+        if request.workflow_tokens_left is not None:
+            _set_estimate("workflow_tokens_left", request.workflow_tokens_left, into.workflow_tokens_left)
+        if request.after is not None:
+            for name in _WORK:
+                value = getattr(request.after, name)
+                setattr(into.after, name, -1.0 if value is None else real(f"after.{name}", value))
+        if request.next_call is not None:
+            set_next_call(request.next_call, into.next_call)
+        into.flags = (0 if request.chunkable else abi.TAKT_REQUEST_UNCHUNKABLE) | (
+            0 if request.preemptible else abi.TAKT_REQUEST_UNPREEMPTIBLE
+        )
+        self.kept = None
+        if len(request.prefix_hashes):
+            if request.prefix_block_tokens < 1:
+                raise RequestError("prefix_block_tokens", request.prefix_block_tokens, "must be told with prefix_hashes")
+            hashes = [whole("prefix_hashes", each, _U64) for each in request.prefix_hashes]
+            array = (ctypes.c_uint64 * len(hashes))(*hashes)
+            into.prefix_hashes = ctypes.cast(array, ctypes.POINTER(ctypes.c_uint64))
+            into.n_prefix_hashes = len(hashes)
+            self.kept = array
+        if len(request.scores):
+            scores = (abi.takt_model_score * len(request.scores))()
+            for score, model in zip(scores, request.scores):
+                score.model = whole("scores.model", model.model, _U64)
+                score.score = real("scores.score", model.score)
+                score.tokens = -1.0 if model.tokens is None else real("scores.tokens", model.tokens)
+            into.scores = ctypes.cast(scores, ctypes.POINTER(abi.takt_model_score))
+            into.n_scores = len(scores)
+            self.kept = (self.kept, scores)
+        return self.address
+
+
+TOLD = {
+    "output_tokens": abi.TAKT_TOLD_OUTPUT_TOKENS,
+    "workflow_tokens_left": abi.TAKT_TOLD_WORKFLOW_TOKENS_LEFT,
+    "after": abi.TAKT_TOLD_AFTER,
+    "deadline": abi.TAKT_TOLD_DEADLINE,
+    "expires_at": abi.TAKT_TOLD_EXPIRES_AT,
+    "priority": abi.TAKT_TOLD_PRIORITY,
+    "sequences": abi.TAKT_TOLD_SEQUENCES,
+    "next_call": abi.TAKT_TOLD_NEXT_CALL,
+}
+TOLD_TO_QUEUES = {**TOLD, "prompt_tokens": abi.TAKT_TOLD_PROMPT_TOKENS, "arrival": abi.TAKT_TOLD_ARRIVAL}
+
+
+def told_by(changes: dict[str, Any], allowed: dict[str, int]) -> int:
+    """The mask of what a revision tells."""
+    told = 0
+    for name in changes:
+        if name not in allowed:
+            raise RequestError(name, changes[name], f"cannot be revised; there are {', '.join(allowed)}")
+        told |= allowed[name]
+    return told
+
+
+# ---- keys of the host's own -----------------------------------------------------------------------------------------
+
+
+class RequestState:
+    """What a key function is shown, for the time of the call: copy what is to outlive it.
+
+    ``request`` is the request as it was revised, with the fields of `Request` (``request.output_tokens.mean`` is below 0
+    where nothing is known). ``has_run`` says whether a step has made progress for it. ``enqueued`` is when it last joined
+    those that wait [ns]. ``generated``, ``returned`` and ``computed`` are output so far per sequence, tokens that tools
+    have added, and tokens of its context whose KV was there when it last joined.
+    """
+
+    __slots__ = ("_state", "request")
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+        self.request = state.request.contents
+
+    has_run = property(lambda self: bool(self._state.has_run))
+    enqueued = property(lambda self: int(self._state.enqueued))
+    generated = property(lambda self: int(self._state.generated))
+    returned = property(lambda self: int(self._state.returned))
+    computed = property(lambda self: int(self._state.computed))
+
+
+KeyFunction = Callable[[RequestState], float]
+_KEY_TYPE = field_types(abi.takt_key)["key"]
+_STATE_POINTER = ctypes.POINTER(abi.takt_request_state)
+
+
+class Key:
+    """A key function for C. An exception in it is kept, and raised again when the call that asked has returned."""
+
+    def __init__(self, function: KeyFunction, name: str | None = None) -> None:
+        if not callable(function):
+            raise RequestError("key", function, "must be a function of a RequestState")
+        self.error: BaseException | None = None
+        self.struct = initialised(abi.takt_key)
+        name = name if name is not None else getattr(function, "__name__", "python")
+        safe = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+        self.struct.name = safe.strip("_")[:64].encode() or b"python"
+
+        def call(_: Any, address: int) -> float:
+            try:
+                return float(function(RequestState(ctypes.cast(address, _STATE_POINTER).contents)))
+            except BaseException as error:  # nothing may pass through C
+                self.error = self.error or error
+                return math.nan
+
+        self.struct.key = self._call = _KEY_TYPE(call)
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.struct)
+
+    def raise_error(self) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error

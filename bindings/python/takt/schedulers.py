@@ -1,0 +1,1022 @@
+"""Whole steps (L2): events in, a plan out, results back in."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Protocol, Union
+
+from . import _abi as abi
+from . import _arrays
+from ._handle import Handle
+from ._library import (
+    check,
+    check_options,
+    encoded,
+    field_types,
+    initialised,
+    last_fault,
+    lib,
+    moment,
+    names,
+    read_stats,
+    text,
+)
+from .errors import Fault, FaultError, RequestError, TaktError
+from .requests import (
+    TOLD,
+    Filled,
+    KeyFunction,
+    NextCall,
+    Request,
+    told_by,
+    real,
+    set_next_call,
+    whole,
+)
+
+__all__ = [
+    "AgentRank",
+    "Dropped",
+    "Failure",
+    "KvHit",
+    "KvOracle",
+    "KvWish",
+    "Limits",
+    "Move",
+    "Plan",
+    "PlanEntry",
+    "Preemption",
+    "Scheduler",
+    "replay_log",
+]
+
+_U64, _I32, _COUNT = (0, 2**64 - 1), (-(2**31), 2**31 - 1), (0, 2**31 - 1)
+_IDLE = names("TAKT_IDLE_")
+_FAIL = names("TAKT_FAIL_")
+_KV = {abi.TAKT_KV_KEEP: "keep", abi.TAKT_KV_DROP: "drop", abi.TAKT_KV_OUT: "out", abi.TAKT_KV_IN: "in"}
+_TURNS = {name: value for value, name in names("TAKT_TURN_").items()}
+_REQUEST_STATUS = {
+    abi.TAKT_REQUEST_UNKNOWN: "unknown",
+    abi.TAKT_REQUEST_WAITING: "waiting",
+    abi.TAKT_REQUEST_RUNNING: "running",
+    abi.TAKT_REQUEST_PAUSED: "paused",
+    abi.TAKT_REQUEST_BLOCKED: "blocked",
+    abi.TAKT_REQUEST_DEAD: "dead",
+}
+_WAITS_FOR = names("TAKT_WAITS_FOR_")
+_MODES = {"none": abi.TAKT_KV_MODE_NONE, "ledger": abi.TAKT_KV_MODE_LEDGER, "oracle": abi.TAKT_KV_MODE_ORACLE}
+_CHOICES: dict[str, dict[str, int]] = {
+    "kv": _MODES,
+    "shed": {"newest": abi.TAKT_SHED_NEWEST, "worst": abi.TAKT_SHED_WORST},
+    "order": {"running_first": abi.TAKT_ORDER_RUNNING_FIRST, "prefill_first": abi.TAKT_ORDER_PREFILL_FIRST},
+    "preempt": {
+        "off": abi.TAKT_PREEMPT_OFF,
+        "on_memory": abi.TAKT_PREEMPT_ON_MEMORY,
+        "by_rank": abi.TAKT_PREEMPT_BY_RANK,
+    },
+    "preempt_action": {"drop": abi.TAKT_KV_DROP, "out": abi.TAKT_KV_OUT},
+}
+_RANGES: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(("max_running", "kv_block_tokens", "kv_blocks", "cpu_blocks", "prefix_cpu_blocks"), _I32),
+    **dict.fromkeys(("admission_window", "max_step_tokens", "max_step_seqs"), _I32),
+    **dict.fromkeys(("max_waiting", "reserve_requests"), (-(2**63), 2**63 - 1)),
+    **dict.fromkeys(("first_step", "hash_seed", "record_flush_bytes"), _U64),
+}
+# takt_plan, up to its end: struct_size, idle, id, run, n_run, moves ... n_released, wake_at, tokens, reserved, dropped,
+# n_dropped, hints, n_hints, host_chunks, n_host_chunks. One call reads all of it; tests compare it with the struct.
+_PLAN = struct.Struct("=IIQQQQQQQQQQQqiIQQQQQQ")
+_PLANS_KEPT = 8  # plans in flight are fewer, so that no array is written before its plan's results are in
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the host allows an iteration.
+
+    ``tokens``: prefill and decode together; ``max_seqs``: sequences that run at once; ``prefill_tokens``: share of the
+    tokens that prefill may take; ``chunk_tokens``: longest prefill chunk of one request; ``adapters``: distinct adapters
+    at once; ``swap_out``, ``swap_in``: KV blocks that may start to move; ``chunk_align``: prefill chunks end at multiples
+    of so many tokens. None: takt's default.
+    """
+
+    tokens: int | None = None
+    max_seqs: int | None = None
+    prefill_tokens: int | None = None
+    chunk_tokens: int | None = None
+    adapters: int | None = None
+    swap_out: int | None = None
+    swap_in: int | None = None
+    chunk_align: int | None = None
+
+    def _told(self) -> abi.takt_limits:
+        told = initialised(abi.takt_limits)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                setattr(told, field.name, whole(f"limits.{field.name}", value, _I32))
+        return told
+
+
+class PlanEntry(NamedTuple):
+    """Compute ``tokens`` known tokens of a request from ``position`` of its context on, and verify ``speculative`` drafts.
+
+    ``lane`` is the scheduler's row, stable while the request runs.
+    """
+
+    request: int
+    lane: int
+    tokens: int
+    position: int
+    speculative: int
+    flags: int
+
+    @property
+    def samples(self) -> bool:
+        """It ends at the last known token: it yields a new one per sequence."""
+        return bool(self.flags & abi.TAKT_ENTRY_SAMPLES)
+
+    @property
+    def prefill(self) -> bool:
+        """It computes known tokens."""
+        return bool(self.flags & abi.TAKT_ENTRY_PREFILL)
+
+    @property
+    def admitted(self) -> bool:
+        """Its first step since it left the waiting queue."""
+        return bool(self.flags & abi.TAKT_ENTRY_ADMITTED)
+
+
+class Move(NamedTuple):
+    """KV blocks [first, first + blocks) which the host copies ("out" to its memory, or back "in") and reports by
+    `Scheduler.move_done`."""
+
+    id: int
+    request: int
+    action: str
+    first: int
+    blocks: int
+
+
+class Preemption(NamedTuple):
+    """A running request that lost its place; its KV is dropped ("drop") or moved out ("out")."""
+
+    request: int
+    action: str
+
+
+class Failure(NamedTuple):
+    """A request that the host fails towards its client. ``reason`` is such as "never_fits"; ``code`` that of the host's
+    own result, where the reason is "host"."""
+
+    request: int
+    reason: str
+    code: int
+
+
+class Dropped(NamedTuple):
+    """A chunk of a prefix that left the prefix cache: whoever finds blocks by its hash must forget it."""
+
+    hash: int
+    blocks: int
+
+
+class CacheHint(NamedTuple):
+    """A wish to a host that keeps its cache of prompts by itself, about what a workflow's branch has left there.
+
+    ``action``: "hold", "drop" or "fetch". ``priority``: 15 to 55; below 35 it is worth less than what would go for it.
+    ``until``: of "hold", when it is worth no more than what it keeps out; of "fetch", when its next turn is expected [ns].
+    """
+
+    action: str
+    workflow: int
+    branch: int
+    priority: int
+    until: int
+    tokens: int
+
+
+_CACHE_ACTIONS = {abi.TAKT_CACHE_HOLD: "hold", abi.TAKT_CACHE_DROP: "drop", abi.TAKT_CACHE_FETCH: "fetch"}
+
+
+class HostChunk(NamedTuple):
+    """A chunk of a prefix that is to be copied to the host's memory (``keep``), or to be forgotten there."""
+
+    hash: int
+    blocks: int
+    keep: bool
+
+
+class KvHit(NamedTuple):
+    """A question about a waiting request: how many tokens of its prompt does the host's prefix cache hold now?"""
+
+    request: int
+    prompt_tokens: int
+    prefix_hashes: list[int]
+    prefix_block_tokens: int
+
+
+class KvWish(NamedTuple):
+    """Whole blocks for ``want`` tokens of context where blocks for ``have`` are held."""
+
+    request: int
+    have: int
+    want: int
+    admission: bool
+
+
+class KvOracle(Protocol):
+    """KV memory that the host counts. An exception in it is raised by the call that asked, which granted nothing then."""
+
+    block_tokens: int
+
+    def snapshot(self) -> tuple[int, int, int]:
+        """Blocks of an empty cache, usable now, and usable once `Scheduler.kv_freed` is told."""
+
+    def cached(self, hits: list[KvHit]) -> Sequence[int]:
+        """Tokens of each prompt that the prefix cache holds."""
+
+    def reserve(self, step: int, wishes: list[KvWish]) -> Sequence[bool | None]:
+        """Of each, the most important first: True granted, False refused for now, None refused for ever."""
+
+    def release(self, request: int, action: str) -> int:
+        """Takes back what it holds; how many blocks are usable now."""
+
+
+@dataclass(frozen=True)
+class AgentRank:
+    """``rank``: smaller is sooner; ``execution_s``: expected time that one of its calls runs [s], 0: not known;
+    ``stages_left``: calls to the end of its workflow, this one included, 0: not known."""
+
+    rank: float
+    execution_s: float = 0.0
+    stages_left: int = 0
+
+
+def _array(kind: type[Any], address: int, n: int) -> Any:
+    return (kind * n).from_address(address)
+
+
+class Plan:
+    """What the next iteration runs, and what else the host does.
+
+    ``run``: an array of shape (n,) with the columns request, lane, tokens, position, speculative and flags: numpy's,
+    structured, where numpy is there, else one of ctypes whose elements have these names. It shares a buffer of the
+    scheduler's which later plans write again, once this plan's results are in.
+    ``idle``: why it is empty ("busy" where it is not); ``wake_at``: without an event before, plan again then [ns].
+    ``tokens``: of all entries. ``moves``, ``preempted``, ``failed``, ``released``, ``dropped``, ``hints``, ``host_chunks``: lists, mostly empty.
+    ``fault``: what the results that came with the call had in them and cannot be; None where they were sound.
+    """
+
+    __slots__ = (
+        "id", "idle", "run", "wake_at", "tokens", "moves", "preempted", "failed", "released", "dropped", "hints", "host_chunks", "fault", "_buffer"
+    )  # fmt: skip
+
+    id: int
+    idle: str
+    run: Any
+    wake_at: int
+    tokens: int
+    moves: list[Move]
+    preempted: list[Preemption]
+    failed: list[Failure]
+    released: list[int]
+    dropped: list[Dropped]
+    hints: list[CacheHint]
+    host_chunks: list[HostChunk]
+    fault: Fault | None
+    _buffer: _arrays.Buffer
+
+    def __len__(self) -> int:
+        """Entries; a plan without any runs nothing."""
+        return len(self.run)
+
+    def entries(self) -> list[PlanEntry]:
+        """`run` as tuples."""
+        return [PlanEntry(*each) for each in _arrays.tuples(self.run)]
+
+    @property
+    def requests(self) -> list[int]:
+        """The requests that it runs."""
+        if _arrays.HAS_NUMPY:
+            found: list[int] = self.run["request"].tolist()
+            return found
+        return [entry.request for entry in self.run]
+
+    def results(self) -> Any:
+        """Results as planned, to be changed where a request went otherwise, and handed to `Scheduler.step` or `commit`.
+
+        An array of shape (n,) with the columns request, lane, tokens (new ones per sequence), drafts, and flags
+        (`takt.FINISHED`, `takt.FAILED`). It is the scheduler's buffer, one for each plan.
+        """
+        return self._buffer.results(len(self.run))
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return f"<takt.Plan idle={self.idle!r}>"
+        return f"<takt.Plan {self.id}: {len(self)} requests, {self.tokens} tokens>"
+
+
+Now = Union[int, None]
+
+
+class Scheduler(Handle):
+    """Decides, at every iteration of an engine, what runs next (level L2).
+
+    The host tells facts by methods (`arrive`, `cancel`, ...), and asks for a plan once per iteration by `step`, which
+    takes the results of the plan before. Times are nanoseconds of the host's clock; where ``now`` is left out it is
+    `time.monotonic_ns()`. A fact that cannot be, such as an id that is in use, is ignored and raised as `FaultError`,
+    unless ``strict`` is False; then `last_fault` names it.
+
+    Options (docs/howto/embedding.md tells what each does): ``policy`` such as ``"aged(stjf,threshold=100)"``, None: takt's
+    own; ``key``, ``key_name``: an order of the host's own, as of `Queue`; ``pause`` such as ``"infercept(...)"``, None: KV is
+    kept during tool calls; ``kv``: "ledger" (takt counts ``kv_blocks`` of ``kv_block_tokens``), "oracle" (the host counts,
+    ``oracle``) or "none"; ``cpu_blocks``: host memory for swapped KV; ``kv_watermark``: share of the cache that admissions
+    leave free; ``prefix_cache``; ``max_running``: rows; ``max_waiting``, ``shed`` ("newest", "worst"); ``order``
+    ("running_first", "prefill_first"); ``preempt`` ("off", "on_memory", "by_rank"), ``preempt_action`` ("drop", "out"),
+    ``preempt_margin``; ``record``: a function that takes the log, bytes by bytes. None: takt's default.
+
+    ``last_plan`` is the newest plan that was made, also where the call that made it has raised what a key, an oracle or
+    ``record`` had raised.
+    """
+
+    _kind = "scheduler"
+
+    def __init__(
+        self,
+        policy: str | None = None,
+        *,
+        key: KeyFunction | None = None,
+        key_name: str | None = None,
+        pause: str | None = None,
+        kv: str | None = None,
+        kv_blocks: int | None = None,
+        kv_block_tokens: int | None = None,
+        cpu_blocks: int | None = None,
+        kv_watermark: float | None = None,
+        prefix_cache: bool = False,
+        oracle: KvOracle | None = None,
+        max_running: int | None = None,
+        max_waiting: int | None = None,
+        reserve_requests: int | None = None,
+        shed: str | None = None,
+        order: str | None = None,
+        preempt: str | None = None,
+        preempt_action: str | None = None,
+        preempt_margin: float | None = None,
+        admission_window: int | None = None,
+        first_step: int | None = None,
+        hash_seed: int | None = None,
+        max_step_tokens: int | None = None,
+        max_step_seqs: int | None = None,
+        pin_share: float | None = None,
+        prefix_cpu_blocks: int | None = None,
+        limits: Limits | None = None,
+        record: Callable[[bytes], object] | None = None,
+        record_flush_bytes: int | None = None,
+        record_plans: bool = False,
+        strict: bool = True,
+    ) -> None:
+        super().__init__()
+        given = dict(locals())
+        options = initialised(abi.takt_scheduler_options)
+        options.policy, options.pause = encoded(policy), encoded(pause)
+        for name, bounds in _RANGES.items():
+            if given[name] is not None:
+                setattr(options, name, whole(name, given[name], bounds))
+        for name in ("kv_watermark", "preempt_margin", "pin_share"):
+            if given[name] is not None:
+                setattr(options, name, real(name, given[name]))
+        if kv is None and oracle is not None:
+            given["kv"] = "oracle"
+        for name, choices in _CHOICES.items():
+            value = given[name]
+            if value is None:
+                continue
+            if value not in choices:
+                raise RequestError(name, value, f"must be one of {', '.join(choices)}")
+            setattr(options, name, choices[value])
+        options.prefix_cache, options.record_plans = int(prefix_cache), int(record_plans)
+        pointer = self._keep_key(key, key_name)
+        if pointer is not None:
+            options.key = pointer
+        if oracle is not None:
+            self._oracle = self._oracle_of(oracle)
+            options.oracle = ctypes.pointer(self._oracle)
+        if record is not None:
+            options.record = self._sink = self._sink_of(record)
+        self._create(ctypes.byref(options))
+        self.strict = strict
+        self._request = Filled()
+        self._event = abi.takt_event()
+        self._fault = abi.takt_fault(struct_size=ctypes.sizeof(abi.takt_fault))
+        self._plan = abi.takt_plan(struct_size=ctypes.sizeof(abi.takt_plan))
+        # Made once, so that a step converts nothing that it need not.
+        self._fault_at = ctypes.c_void_p(ctypes.addressof(self._fault))
+        self._plan_at = ctypes.c_void_p(ctypes.addressof(self._plan))
+        self._event_at = ctypes.c_void_p(ctypes.addressof(self._event))
+        self._faults = 0
+        self._rows = options.max_running
+        self._buffers: list[_arrays.Buffer] = []
+        self._newest: Plan | None = None
+        self.last_plan: Plan | None = None
+        self._in_flight: dict[int, tuple[Plan, _arrays.Buffer]] = {}
+        self.limits = limits or Limits()
+
+    # ---- callbacks ----------------------------------------------------------------------------------------------
+
+    def _sink_of(self, record: Callable[[bytes], object]) -> Any:
+        def take(_: Any, address: int | None, n: int) -> None:
+            try:
+                record(ctypes.string_at(address or 0, n))
+            except BaseException as error:  # nothing may pass through C
+                self._errors.append(error)
+
+        return abi.takt_sink(take)
+
+    def _oracle_of(self, oracle: KvOracle) -> abi.takt_kv_oracle:
+        told = initialised(abi.takt_kv_oracle)
+        kinds = field_types(abi.takt_kv_oracle)
+        told.block_tokens = whole("oracle.block_tokens", oracle.block_tokens, (1, 2**20))
+
+        def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                try:
+                    return function(*arguments)
+                except BaseException as error:  # nothing may pass through C
+                    self._errors.append(error)
+                    return 0
+
+            return call
+
+        def snapshot(_: Any, address: int) -> None:
+            into = abi.takt_kv_snapshot.from_address(address)
+            into.total, into.free, into.pending = (whole("snapshot", each, _COUNT) for each in oracle.snapshot())
+
+        def cached(_: Any, address: int, n: int) -> None:
+            hits = _array(abi.takt_kv_hit, address, n)
+            asked = [
+                KvHit(h.request, h.prompt_tokens, h.prefix_hashes[: h.n_prefix_hashes], h.prefix_block_tokens)
+                for h in hits
+            ]
+            for hit, tokens in zip(hits, oracle.cached(asked)):
+                hit.tokens = whole("cached", tokens, _COUNT)
+
+        def reserve(_: Any, step: int, address: int, n: int) -> None:
+            wishes = _array(abi.takt_kv_wish, address, n)
+            asked = [KvWish(w.request, w.have, w.want, bool(w.admission)) for w in wishes]
+            for wish, granted in zip(wishes, oracle.reserve(step, asked)):
+                wish.granted = 1 if granted else 0
+                wish.refusal = abi.TAKT_KV_REFUSED_FOR_EVER if granted is None else abi.TAKT_KV_REFUSED_FOR_NOW
+
+        def release(_: Any, request: int, action: int) -> int:
+            return whole("release", oracle.release(request, _KV[action]), _COUNT)
+
+        for name, function in (("snapshot", snapshot), ("cached", cached), ("reserve", reserve), ("release", release)):
+            setattr(told, name, kinds[name](guarded(function)))
+        return told
+
+    # ---- facts --------------------------------------------------------------------------------------------------
+
+    def _tell(self, events_at: Any, n: int, now: Now, call: str, quiet: bool = False) -> Fault | None:
+        check(lib.takt_scheduler_on(self._handle, events_at, n, moment(now)), call)
+        if self._errors or self._key is not None:
+            self._raise_errors()
+        fault = self._new_fault()
+        if fault is not None and self.strict and not quiet:
+            raise FaultError(fault)
+        return fault
+
+    def _new_fault(self) -> Fault | None:
+        lib.takt_scheduler_last_fault(self._handle, self._fault_at)
+        if self._fault.count == self._faults:
+            return None
+        self._faults = self._fault.count
+        return Fault.of(self._fault)
+
+    def _fact(self, kind: int, now: Now, call: str, quiet: bool = False) -> Fault | None:
+        self._event.type = kind
+        return self._tell(self._event_at, 1, now, call, quiet)
+
+    def _of_request(self, kind: int, request: int, now: Now, call: str, quiet: bool = False) -> Fault | None:
+        self._event.u.request = whole("request", request, _U64)
+        return self._fact(kind, now, call, quiet)
+
+    def _of_kv(self, kind: int, request: int, tokens: int, now: Now, call: str) -> None:
+        self._event.u.kv.request = whole("request", request, _U64)
+        self._event.u.kv.tokens = whole("tokens", tokens, _COUNT)
+        self._event.u.kv.reserved = 0
+        self._fact(kind, now, call)
+
+    def arrive(self, *requests: Request, now: Now = None) -> None:
+        """They arrive, in their order. Fields are read before any of them does: `RequestError` names what is wrong."""
+        if len(requests) == 1:
+            address = self._request.fill(requests[0])
+            self._event.u.words[0] = address
+            self._fact(abi.TAKT_EVENT_ARRIVED, now, "arrive")
+            return
+        filled = [Filled() for _ in requests]
+        events = (abi.takt_event * len(requests))()
+        for event, each, request in zip(events, filled, requests):
+            event.type = abi.TAKT_EVENT_ARRIVED
+            event.u.words[0] = each.fill(request)
+        self._tell(ctypes.addressof(events), len(requests), now, "arrive")
+
+    def revise(self, request: int, *, now: Now = None, **changes: Any) -> None:
+        """What holds of it from here on: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
+        sequences (may only fall), next_call, as of `Request`."""
+        told = told_by(changes, TOLD)
+        self._event.u.words[0] = self._request.fill(Request(request, **changes))
+        self._event.u.revised.told = told
+        self._event.u.revised.reserved = 0
+        self._fact(abi.TAKT_EVENT_REVISED, now, "revise")
+
+    def cancel(self, request: int, now: Now = None) -> bool:
+        """It ends; the plan that no step names it after says `released`. False where it was not here."""
+        return self._of_request(abi.TAKT_EVENT_CANCELLED, request, now, "cancel", quiet=True) is None
+
+    def block(self, request: int, now: Now = None) -> None:
+        """It cannot run until `unblock`."""
+        self._of_request(abi.TAKT_EVENT_BLOCKED, request, now, "block")
+
+    def unblock(self, request: int, tokens: int = 0, now: Now = None) -> None:
+        """It can run again; ``tokens`` first tokens of its context are there already."""
+        self._of_kv(abi.TAKT_EVENT_UNBLOCKED, request, tokens, now, "unblock")
+
+    def not_ready(self, request: int, now: Now = None) -> None:
+        """It is left out of this plan, and asked for again."""
+        self._of_request(abi.TAKT_EVENT_NOT_READY, request, now, "not_ready")
+
+    def tool_called(
+        self, request: int, *, expected: int = 0, expected_returned: int = 0, tool: int = 0, now: Now = None
+    ) -> None:
+        """It waits for a tool: ``expected`` [ns] and ``expected_returned`` [tokens] are predictions, 0: not known."""
+        told = self._event.u.tool_called
+        told.request = whole("request", request, _U64)
+        told.expected = whole("expected", expected, (0, 2**63 - 1))
+        told.expected_returned = whole("expected_returned", expected_returned, _COUNT)
+        told.reserved = 0
+        told.tool = whole("tool", tool, _U64)
+        self._fact(abi.TAKT_EVENT_TOOL_CALLED, now, "tool_called")
+
+    def tool_returned(
+        self, request: int, returned: int = 0, *, next_call: NextCall | None = None, now: Now = None
+    ) -> None:
+        """The tool has answered; ``returned`` tokens join the context."""
+        told = self._event.u.tool_returned
+        told.request = whole("request", request, _U64)
+        told.returned = whole("returned", returned, _COUNT)
+        told.reserved = 0
+        set_next_call(next_call, told.next_call)
+        self._fact(abi.TAKT_EVENT_TOOL_RETURNED, now, "tool_returned")
+
+    def turn_ended(
+        self,
+        workflow: int,
+        *,
+        branch: int = 0,
+        why: str = "unknown",
+        tool: int = 0,
+        expected: int = 0,
+        pin: int = 0,
+        now: Now = None,
+    ) -> None:
+        """A turn of a workflow's branch has ended. ``why`` says what it waits for: "unknown", "tool", "user", "children";
+        "over": nothing, and what it alone holds is dead. ``expected``: until its next request [ns], 0: not known. ``pin``:
+        for so long from now on what it holds goes after all that is not pinned [ns], within ``pin_share``."""
+        if why not in _TURNS:
+            raise RequestError("why", why, f"must be one of {', '.join(_TURNS)}")
+        told = self._event.u.turn_ended
+        ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
+        told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
+        told.branch = whole("branch", branch, _U64)
+        told.why = _TURNS[why]
+        told.tool = whole("tool", tool, _U64)
+        told.expected = whole("expected", expected, (0, 2**63 - 1))
+        told.pin = whole("pin", pin, (0, 2**63 - 1))
+        self._fact(abi.TAKT_EVENT_TURN_ENDED, now, "turn_ended")
+
+    def turn_expected(self, workflow: int, when: int, *, branch: int = 0, now: Now = None) -> None:
+        """The next request of a branch that is away is expected at ``when`` [ns]; what it holds counts as used just now."""
+        told = self._event.u.turn_expected
+        ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
+        told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
+        told.branch = whole("branch", branch, _U64)
+        told.when = whole("when", when, (-(2**63), 2**63 - 1))
+        self._fact(abi.TAKT_EVENT_TURN_EXPECTED, now, "turn_expected")
+
+    def workflow_ended(self, workflow: int, *, cancelled: bool = False, now: Now = None) -> None:
+        """What it alone holds in the prefix cache is dead. Where it was cancelled, nothing is learnt of it."""
+        told = self._event.u.workflow_ended
+        told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
+        told.cancelled, told.reserved = int(cancelled), 0
+        self._fact(abi.TAKT_EVENT_WORKFLOW_ENDED, now, "workflow_ended")
+
+    def move_done(self, move: int, *, failed: bool = False, now: Now = None) -> None:
+        """A copy of KV has ended; where it ``failed`` the KV must be computed again."""
+        told = self._event.u.move_done
+        told.move, told.failed, told.reserved = whole("move", move, _U64), int(failed), 0
+        self._fact(abi.TAKT_EVENT_MOVE_DONE, now, "move_done")
+
+    def kv_freed(self, request: int = 0, now: Now = None) -> None:
+        """What the oracle counted as pending is usable now."""
+        self._of_request(abi.TAKT_EVENT_KV_FREED, request, now, "kv_freed")
+
+    def kv_arrived(self, request: int, tokens: int, now: Now = None) -> None:
+        """KV of so many first tokens has come from elsewhere."""
+        self._of_kv(abi.TAKT_EVENT_KV_ARRIVED, request, tokens, now, "kv_arrived")
+
+    def kv_lost(self, request: int = 0, tokens: int = 0, now: Now = None) -> None:
+        """KV from this token on is lost; request 0: of all."""
+        self._of_kv(abi.TAKT_EVENT_KV_LOST, request, tokens, now, "kv_lost")
+
+    def kv_pinned(self, request: int, now: Now = None) -> None:
+        """Its KV stays with the host after its end."""
+        self._of_request(abi.TAKT_EVENT_KV_PINNED, request, now, "kv_pinned")
+
+    def drain(self, now: Now = None) -> None:
+        """Nothing new is taken in from here on; what is there ends."""
+        self._event.u.request = 0
+        self._fact(abi.TAKT_EVENT_DRAIN, now, "drain")
+
+    # ---- steps --------------------------------------------------------------------------------------------------
+
+    @property
+    def limits(self) -> Limits:
+        """Those of every step that is not told others."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        told = limits._told()
+        self._limits, self._limits_struct = limits, told
+        self._limits_at = ctypes.c_void_p(ctypes.addressof(told))
+
+    def _buffer(self) -> _arrays.Buffer:
+        for buffer in self._buffers:
+            if not buffer.busy:
+                return buffer
+        if len(self._buffers) == _PLANS_KEPT:
+            raise TaktError(f"{_PLANS_KEPT} plans wait for their results")
+        self._buffers.append(_arrays.Buffer(self._rows))
+        return self._buffers[-1]
+
+    def step(
+        self,
+        results: Any = None,
+        now: Now = None,
+        *,
+        finished: Iterable[int] = (),
+        failed: Mapping[int, int] | None = None,
+        tokens: Mapping[int, int] | None = None,
+        drafts: Mapping[int, int] | None = None,
+        limits: Limits | None = None,
+    ) -> Plan:
+        """Results of the newest plan in, and the next plan out: one call an iteration.
+
+        Either ``results`` has a row for each entry (`Plan.results` makes them; a row that is left out made no progress);
+        or all went as planned, but for what is named: requests that have ``finished`` with this step, ``failed`` with a
+        code of the host's own, yielded other than one of ``tokens`` per sequence, or have ``drafts`` to verify next time.
+        """
+        committed = self._newest
+        buffer = self._buffer()
+        if committed is None:
+            step_id, rows_at, n, flags, kept = 0, None, 0, 0, None
+            if results is not None or finished or failed or tokens or drafts:
+                raise TaktError("there are results, and no plan that they could be of")
+        else:
+            step_id = committed.id
+            rows_at, n, flags, kept = self._results(committed, results, finished, failed, tokens, drafts)
+        limits_at = self._limits_at
+        if limits is not None and limits is not self._limits:
+            other = limits._told()
+            limits_at = ctypes.c_void_p(ctypes.addressof(other))
+        status = lib.takt_scheduler_step(
+            self._handle,
+            step_id,
+            rows_at,
+            n,
+            flags,
+            moment(now) if now is None else now,
+            limits_at,
+            self._plan_at,
+            buffer.entries_at,
+            self._rows,
+        )
+        if status != abi.TAKT_OK:
+            check(status, "step")
+        if committed is not None:
+            self._landed(committed.id)
+        fault = self._new_fault() if n else None
+        return self._told(buffer, fault)
+
+    def plan(self, now: Now = None, limits: Limits | None = None) -> Plan:
+        """The next plan, while the one before may still be computed; `commit` takes the results of each."""
+        limits_at = self._limits_at
+        if limits is not None and limits is not self._limits:
+            other = limits._told()
+            limits_at = ctypes.c_void_p(ctypes.addressof(other))
+        buffer = self._buffer()
+        status = lib.takt_scheduler_step(
+            self._handle, 0, None, 0, 0, moment(now), limits_at, self._plan_at, buffer.entries_at, self._rows
+        )
+        check(status, "plan")
+        return self._told(buffer, None)
+
+    def commit(
+        self,
+        plan: Plan,
+        results: Any = None,
+        *,
+        finished: Iterable[int] = (),
+        failed: Mapping[int, int] | None = None,
+        tokens: Mapping[int, int] | None = None,
+        drafts: Mapping[int, int] | None = None,
+        now: Now = None,
+    ) -> Fault | None:
+        """The results of a plan, as of `step`. What they have in them and cannot be, if anything; the rest holds."""
+        rows_at, n, flags, kept = self._results(plan, results, finished, failed, tokens, drafts)
+        check(lib.takt_scheduler_commit(self._handle, plan.id, rows_at, n, flags, moment(now)), "commit")
+        self._landed(plan.id)
+        if self._newest is plan:
+            self._newest = None
+        self._raise_errors()
+        return self._new_fault()
+
+    def _landed(self, plan: int) -> None:
+        found = self._in_flight.pop(plan, None)
+        if found is not None:
+            found[1].busy = 0
+
+    def _results(
+        self,
+        plan: Plan,
+        results: Any,
+        finished: Iterable[int],
+        failed: Mapping[int, int] | None,
+        tokens: Mapping[int, int] | None,
+        drafts: Mapping[int, int] | None,
+    ) -> tuple[Any, int, int, Any]:
+        if results is not None:
+            if finished or failed or tokens or drafts:
+                raise TaktError("results have a row for each entry; `finished` and its like are for those without")
+            if results is plan._buffer.newest:
+                return plan._buffer.rows_at, len(results), 0, None
+            address, kept = _arrays.address_of(results, abi.takt_row_result)
+            return address, len(results), 0, kept
+        if not (finished or failed or tokens or drafts):
+            return None, 0, abi.TAKT_REST_AS_PLANNED, None
+        told: dict[int, list[int]] = {}  # request: tokens or None, drafts, flags
+
+        def row(request: int) -> list[int]:
+            if request not in told:
+                at = _arrays.index_of(plan.run, request)
+                if at < 0:
+                    raise RequestError("request", request, f"is not in plan {plan.id}")
+                entry = plan.run[at]
+                lane, entry_flags = (
+                    (int(entry["lane"]), int(entry["flags"])) if _arrays.HAS_NUMPY else (entry.lane, entry.flags)
+                )
+                told[request] = [lane, 1 if entry_flags & abi.TAKT_ENTRY_SAMPLES else 0, 0, 0]
+            return told[request]
+
+        for request, count in (tokens or {}).items():
+            row(request)[1] = whole("tokens", count, (0, 65535))
+        for request, count in (drafts or {}).items():
+            row(request)[2] = whole("drafts", count, (0, 255))
+        for request in finished:
+            row(request)[3] |= abi.TAKT_ROW_FINISHED
+        for request, code in (failed or {}).items():
+            found = row(request)
+            found[1], found[3] = whole("failed", code, (0, 65535)), abi.TAKT_ROW_FAILED
+        array = (abi.takt_row_result * len(told))()
+        for into, (request, (lane, count, draft, flags)) in zip(array, told.items()):
+            into.request, into.lane, into.tokens, into.drafts, into.flags = request, lane, count, draft, flags
+        return ctypes.addressof(array), len(told), abi.TAKT_REST_AS_PLANNED, array
+
+    def _told(self, buffer: _arrays.Buffer, fault: Fault | None) -> Plan:
+        """What the library has written, as a plan; lists are copied, since they are the library's."""
+        (_, idle, plan_id, _, n_run, moves, n_moves, preempted, n_preempted, failed, n_failed, released, n_released,
+         wake_at, tokens, _, dropped, n_dropped, hints, n_hints, chunks_at, n_chunks) = _PLAN.unpack_from(self._plan)  # fmt: skip
+        plan = Plan()
+        plan.id, plan.idle, plan.wake_at, plan.tokens, plan.fault = plan_id, _IDLE.get(idle, str(idle)), wake_at, tokens, fault
+        plan.run, plan._buffer = buffer.run(n_run), buffer
+        plan.moves, plan.preempted, plan.failed, plan.released, plan.dropped = [], [], [], [], []
+        plan.hints, plan.host_chunks = [], []
+        if n_moves:
+            plan.moves = [
+                Move(m.id, m.request, _KV[m.action], m.first, m.count) for m in _array(abi.takt_move, moves, n_moves)
+            ]
+        if n_preempted:
+            found = _array(abi.takt_preemption, preempted, n_preempted)
+            plan.preempted = [Preemption(p.request, _KV[p.action]) for p in found]
+        if n_failed:
+            gone = _array(abi.takt_failure, failed, n_failed)
+            plan.failed = [Failure(f.request, _FAIL.get(f.reason, str(f.reason)), f.code) for f in gone]
+        if n_released:
+            plan.released = list(_array(ctypes.c_uint64, released, n_released))
+        if n_dropped:
+            chunks = _array(abi.takt_dropped_prefix, dropped, n_dropped)
+            plan.dropped = [Dropped(d.hash, d.blocks) for d in chunks]
+        if n_hints:
+            plan.hints = [
+                CacheHint(_CACHE_ACTIONS[h.action], h.workflow, h.branch, h.priority, h.until, h.tokens)
+                for h in _array(abi.takt_cache_hint, hints, n_hints)
+            ]
+        if n_chunks:
+            plan.host_chunks = [
+                HostChunk(c.hash, c.blocks, c.action == abi.TAKT_KV_OUT)
+                for c in _array(abi.takt_host_chunk, chunks_at, n_chunks)
+            ]
+        if n_run:
+            buffer.busy = plan_id
+            self._in_flight[plan_id] = plan, buffer
+            self._newest = plan
+        else:
+            self._newest = None
+        self.last_plan = plan
+        if self._errors or self._key is not None:
+            self._raise_errors()
+        return plan
+
+    # ---- what may change, and what can be asked -----------------------------------------------------------------
+
+    @property
+    def policy(self) -> str:
+        """The policy in use, as a text that makes the same."""
+        return text(lib.takt_scheduler_policy(self._handle))
+
+    def set_policy(
+        self,
+        policy: str | None = None,
+        *,
+        key: KeyFunction | None = None,
+        key_name: str | None = None,
+        now: Now = None,
+    ) -> None:
+        """Another order from here on, for what waits too."""
+        before, self._key = self._key, None
+        pointer = self._keep_key(key, key_name)
+        error = initialised(abi.takt_error)
+        try:
+            status = lib.takt_scheduler_set_policy(
+                self._handle,
+                encoded(policy),
+                None if pointer is None else self._key.address,  # type: ignore[attr-defined]
+                moment(now),
+                ctypes.byref(error),
+            )
+            check_options(status, "set_policy", error)
+        except TaktError:
+            self._key = before
+            raise
+        self._raise_errors()
+
+    def set_retention(
+        self,
+        retention: str | None = "hold_value",
+        gate: str | None = "price",
+        *,
+        alpha_ms: float = 0.0,
+        beta_ns: float = 0.0,
+    ) -> None:
+        """What turns of workflows leave in the prefix cache is held by ``retention`` (None: lru) from here on, and what
+        would take it asks ``gate`` (None: there is none). A token of prefill behind d others takes ``alpha_ms`` [ms] and d
+        times ``beta_ns`` [ns]; both 0: not told. Needs ``prefix_cache`` and kv "ledger"."""
+        error = initialised(abi.takt_error)
+        status = lib.takt_scheduler_set_retention(
+            self._handle, encoded(retention), encoded(gate), alpha_ms, beta_ns, ctypes.byref(error)
+        )
+        check_options(status, "set_retention", error)
+
+    def epoch(
+        self,
+        ranks: Mapping[int, AgentRank] | None = None,
+        *,
+        otherwise: AgentRank | None = None,
+        alpha: float | None = None,
+        now: Now = None,
+    ) -> None:
+        """Tables that slow work beside the loop has found: ranks of agents and what holds ``otherwise``; ``alpha`` of
+        workload_balance, 0 to 1. What is None stays as it was."""
+        told = epoch_of(ranks, otherwise, alpha)
+        check(lib.takt_scheduler_epoch(self._handle, ctypes.addressof(told[0]), moment(now)), "epoch")
+        self._raise_errors()
+
+    def explain(self, request: int) -> dict[str, Any]:
+        """Where a request stands, and why: ``status`` ("waiting", ...), ``waits_for`` ("kv", ...), ``key`` (smaller is
+        sooner) and its ``parts``, ``ahead`` (requests that wait before it), ``promoted``, tokens ``known``, ``computed``,
+        ``in_flight`` and ``generated``, ``kv_blocks``, ``cpu_blocks``. Takes O(waiting)."""
+        told = initialised(abi.takt_explanation)
+        request = whole("request", request, _U64)
+        check(lib.takt_scheduler_explain(self._handle, request, ctypes.addressof(told)), "explain")
+        self._raise_errors()
+        out: dict[str, Any] = {
+            "status": _REQUEST_STATUS.get(told.status, str(told.status)),
+            "waits_for": _WAITS_FOR.get(told.waits_for, str(told.waits_for)),
+            "promoted": bool(told.promoted),
+        }
+        names_ = ("key", "ahead", "known", "computed", "in_flight", "generated", "kv_blocks", "cpu_blocks")
+        out.update((name, getattr(told, name)) for name in names_)
+        out["parts"] = {part.name.decode(): part.value for part in told.parts[: told.n_parts]}
+        return out
+
+    def explain_held(self, workflow: int, branch: int = 0) -> dict[str, Any]:
+        """What a branch of a workflow has in the prefix cache between its turns: ``tokens`` from the start of its context
+        on, ``own`` of them in no other workflow's context, ``turns`` that have ended, ``awaited``, ``in_use``, blocks
+        ``ahead`` of its first one, ``since`` [ns], ``value`` and ``price``, the ``next`` workflow and branch to lose a
+        block. Takes O(what could go)."""
+        told = initialised(abi.takt_held)
+        workflow, branch = whole("workflow", workflow, _U64), whole("branch", branch, _U64)
+        status = lib.takt_scheduler_explain_held(self._handle, workflow, branch, ctypes.addressof(told))
+        check(status, "explain_held")
+        return {
+            name: bool(getattr(told, name)) if name in ("awaited", "in_use") else getattr(told, name)
+            for name, *_ in abi.takt_held._fields_
+            if name != "struct_size"
+        }
+
+    def counts(self) -> dict[str, int]:
+        """Requests, now: alive, waiting, running, paused, blocked; and whether it is draining."""
+        told = initialised(abi.takt_scheduler_counts)
+        check(lib.takt_scheduler_count(self._handle, ctypes.addressof(told)), "counts")
+        return {name: getattr(told, name) for name in ("alive", "waiting", "running", "paused", "blocked", "draining")}
+
+    def kv(self) -> dict[str, int]:
+        """KV blocks: total, used, free, cached (idle prefixes, contained in free), pending, cpu_total, cpu_used."""
+        told = initialised(abi.takt_kv_use)
+        check(lib.takt_scheduler_kv(self._handle, ctypes.addressof(told)), "kv")
+        return {name: getattr(told, name) for name, *_ in abi.takt_kv_use._fields_ if name != "struct_size"}
+
+    def stats(self) -> dict[str, int]:
+        """All counters since creation: docs/reference/stats.md."""
+        return read_stats(lib.takt_scheduler_stats, self._handle)
+
+    @property
+    def last_fault(self) -> Fault | None:
+        """The last thing that the host said and that cannot be; None in a sound host."""
+        return last_fault(lib.takt_scheduler_last_fault, self._handle)
+
+    def check(self) -> None:
+        """Counts everything anew, for tests; `TaktError` says what contradicts itself."""
+        error = initialised(abi.takt_error)
+        status = lib.takt_scheduler_check(self._handle, ctypes.byref(error))
+        check_options(status, "check", error)
+
+    def flush(self) -> None:
+        """Hands ``record`` what it has not been given yet."""
+        check(lib.takt_scheduler_flush(self._handle), "flush")
+        self._raise_errors()
+
+    def close(self) -> None:
+        """Flushes the log, and gives back all memory."""
+        if self._handle and hasattr(self, "_sink"):
+            self.flush()
+        super().close()
+
+
+def epoch_of(
+    ranks: Mapping[int, AgentRank] | None, otherwise: AgentRank | None, alpha: float | None
+) -> tuple[abi.takt_epoch, Any]:
+    told = initialised(abi.takt_epoch)
+    kept: Any = None
+
+    def fill(into: abi.takt_agent_rank, agent: int, rank: AgentRank) -> None:
+        into.agent, into.rank = whole("agent", agent, _U64), real("rank", rank.rank)
+        into.execution_s = real("execution_s", rank.execution_s)
+        into.stages_left = whole("stages_left", rank.stages_left, _COUNT)
+
+    if ranks is not None:
+        kept = (abi.takt_agent_rank * len(ranks))()
+        for into, (agent, rank) in zip(kept, ranks.items()):
+            fill(into, agent, rank)
+        told.told |= abi.TAKT_EPOCH_AGENT_RANKS
+        told.ranks, told.n_ranks = ctypes.cast(kept, ctypes.POINTER(abi.takt_agent_rank)), len(ranks)
+        fill(told.otherwise, 0, otherwise or AgentRank(0.0))
+    if alpha is not None:
+        told.told |= abi.TAKT_EPOCH_ALPHA
+        told.alpha = real("alpha", alpha)
+    return told, kept
+
+
+def replay_log(log: bytes) -> dict[str, Any]:
+    """Builds the scheduler of a log anew and does all again: whether a plan ``differs`` and how (``different_step``,
+    ``difference``), whether the log is ``truncated``, how many ``events``, ``plans`` and ``commits`` there are, and the
+    ``stats`` at the end. A log that is damaged, or was made with what is not here (a key function), is a `TaktError`."""
+    report = initialised(abi.takt_replay_report)
+    error = initialised(abi.takt_error)
+    room = (abi.takt_stat * 512)()
+    status = lib.takt_replay(
+        log, len(log), ctypes.addressof(report), ctypes.addressof(room), len(room), ctypes.byref(error)
+    )
+    check_options(status, "replay_log", error)
+    out: dict[str, Any] = {
+        name: getattr(report, name)
+        for name, *_ in abi.takt_replay_report._fields_
+        if name not in ("struct_size", "reserved")
+    }
+    out["differs"], out["truncated"] = bool(report.differs), bool(report.truncated)
+    out["difference"] = report.difference.decode(errors="replace")
+    out["stats"] = {text(stat.name): stat.value for stat in room if stat.name}
+    return out

@@ -1,0 +1,188 @@
+"""Who is let in where the prefix cache is too small for all sessions: a cold turn waits as long as it would take more from
+sessions that are about to return than it gains."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from .identity import Identity
+from .options import Options
+
+if TYPE_CHECKING:
+    from vllm.v1.request import Request as VllmRequest
+
+__all__ = ["Gate", "Returns"]
+
+_LOOKS = 64  # turns that are looked at in an iteration; those behind them wait
+_BINS = 24  # of ages, each twice the one before; the first ends at a quarter of a second
+_FIRST_S = 0.25
+# Return hazard [1/s] after a turn of a coding agent, by age [s], until it is known of this engine's sessions.
+_PRIOR = ((0.0, 0.003), (4.0, 0.10), (8.0, 0.11), (16.0, 0.053), (32.0, 0.022), (64.0, 0.013), (128.0, 0.007),
+          (256.0, 0.004), (512.0, 0.001), (1024.0, 0.0003))  # fmt: skip
+_PRIOR_RETURNS = 4.0  # returns that the prior counts for, in each bin
+
+
+def _bin(age: float) -> int:
+    return 0 if age < _FIRST_S else min(_BINS - 1, 1 + int(math.log2(age / _FIRST_S)))
+
+
+def _edge(i: int) -> float:
+    return 0.0 if i == 0 else _FIRST_S * 2.0 ** (i - 1)
+
+
+class Returns:
+    """When sessions come back after a turn: returns over time at risk, by age; who has not come back counts as long as
+    was waited for. `worth` is the best ratio of probability of return to time held, from an age on."""
+
+    def __init__(self) -> None:
+        self._returned = [0.0] * _BINS
+        self._at_risk = [0.0] * _BINS
+        for i in range(_BINS):
+            hazard = [h for age, h in _PRIOR if age <= _edge(i)][-1]
+            self._returned[i] = _PRIOR_RETURNS
+            self._at_risk[i] = _PRIOR_RETURNS / hazard
+        self._worth: list[float] | None = None
+
+    def observe(self, gap: float, returned: bool) -> None:
+        last = _bin(gap)
+        for i in range(last):
+            self._at_risk[i] += _edge(i + 1) - _edge(i)
+        self._at_risk[last] += gap - _edge(last)
+        self._returned[last] += returned
+        self._worth = None
+
+    def worth(self, age: float) -> float:
+        """[1/s]"""
+        if self._worth is None:
+            hazard = [self._returned[i] / self._at_risk[i] for i in range(_BINS)]
+            self._worth = []
+            for i in range(_BINS):
+                stays, held, best = 1.0, 0.0, 0.0
+                for j in range(i, _BINS):
+                    width = _edge(j + 1) - _edge(j)
+                    gone = math.exp(-hazard[j] * width)
+                    held += stays * (1 - gone) / hazard[j]
+                    stays *= gone
+                    best = max(best, (1 - stays) / held)
+                self._worth.append(best)
+        return self._worth[_bin(age)]
+
+
+class _Held:
+    __slots__ = ("blocks", "since", "seconds")
+
+    def __init__(self, blocks: int, since: int, seconds: float) -> None:
+        self.blocks = blocks
+        self.since = since
+        self.seconds = seconds
+
+
+class Gate:
+    """The price gate of docs/reference/gates.md over what vLLM does: it evicts by LRU, so that what a session's last turn
+    left goes in the order in which the turns have ended, and the walk that finds what a cold turn takes is that list."""
+
+    def __init__(self, scheduler: Any, options: Options) -> None:
+        self._scheduler = scheduler
+        self._options = options
+        self._held: OrderedDict[str, _Held] = OrderedDict()  # by session, the one whose turn ended first in front
+        self._returns = Returns()
+        self._second_s = options.prefill_s
+        self._since: dict[int, int] = {}  # when a turn was first kept out [ns]
+        self._door_opens = 0  # [ns]
+
+    def _session(self, who: Identity) -> str:
+        return f"{who.workflow}/{who.branch}"
+
+    def ended(self, request: VllmRequest, who: Identity, now: int) -> None:
+        """A turn has ended: its blocks stay until vLLM needs them."""
+        if not who.workflow:
+            return
+        session = self._session(who)
+        self._held.pop(session, None)
+        if who.last:
+            return
+        size = self._scheduler.block_size
+        tokens = min(int(request.num_computed_tokens), int(request.num_tokens))
+        self._held[session] = _Held(tokens // size, now, tokens * self._second_s)
+
+    def admitted(self, numbers: list[int], now: int) -> None:
+        for number in numbers:
+            self._since.pop(number, None)
+            request = self._scheduler.takt_order.request(number)
+            known = self._scheduler._takt_known.get(request.request_id) if request is not None else None
+            if known is None:
+                continue
+            held = self._held.pop(self._session(known.who), None)
+            if held is not None:
+                self._returns.observe((known.arrival - held.since) * 1e-9, True)
+
+    def keep_out(self, now: int) -> set[int]:
+        """Turns that must not be admitted in this iteration."""
+        scheduler, options = self._scheduler, self._options
+        order = scheduler.takt_order
+        members = scheduler.waiting.members
+        waiting = [n for n in order.queue.list(_LOOKS) if n in members]
+        if not waiting:
+            return set()
+        out = members.keys() - set(waiting) if len(members) > len(waiting) else set()
+        self._since = {n: t for n, t in self._since.items() if order.request(n) is not None}
+        pool = scheduler.kv_cache_manager.block_pool
+        size = scheduler.block_size
+        free = pool.get_num_free_blocks()
+        held = sum(each.blocks for each in self._held.values())  # an upper bound: sessions share their heads
+        while held > free:  # what is not free to be taken has been taken, the oldest first
+            _, gone = self._held.popitem(last=False)
+            held -= gone.blocks
+            self._returns.observe((now - gone.since) * 1e-9, False)
+        # Sessions that wait here are about to return for certain: what they hold is worth all of it at once.
+        back: set[str] = set()
+        session_of: dict[int, str] = {}
+        for number in waiting:
+            known = scheduler._takt_known.get(order.request(number).request_id)
+            if known is not None and known.who.workflow:
+                session_of[number] = self._session(known.who)
+        back.update(session_of.values())
+        empty = max(0, free - held)  # free blocks that nobody comes back for
+        present = len(waiting) + len(scheduler.running)
+        kept: list[int] = []
+        for number in waiting:
+            request = order.request(number)
+            uncached = scheduler.takt_uncached_tokens(request)
+            need = -(-(uncached + 1) // size)
+            lack = need - empty
+            if lack <= 0:
+                empty = max(0, empty - need)
+                continue
+            waited = (now - self._since.get(number, now)) * 1e-9
+            mine = session_of.get(number)
+            loss, found = 0.0, 0
+            for session, each in self._held.items():  # LRU
+                if found >= lack:
+                    break
+                if session == mine:
+                    continue
+                part = min(1.0, (lack - found) / max(1, each.blocks))
+                if session in back:
+                    loss += part * each.seconds  # a second from now it is wanted
+                else:
+                    loss += part * each.seconds * self._returns.worth((now - each.since) * 1e-9)
+                found += each.blocks
+            if loss * present < options.gate_kappa * (lack / need) * (1 + waited / max(1e-9, options.gate_patience_s)):
+                empty = 0
+                continue
+            self._since.setdefault(number, now)
+            kept.append(number)
+        # The door: the one that has waited longest goes in whatever it costs, a share of the time.
+        if kept:
+            oldest = min(kept, key=lambda n: (self._since[n], n))
+            if (now - self._since[oldest]) * 1e-9 >= options.gate_door_s and now >= self._door_opens:
+                kept.remove(oldest)
+                cost = scheduler.takt_uncached_tokens(order.request(oldest)) * self._second_s
+                self._door_opens = now + int(cost / max(1e-6, options.gate_door_share) * 1e9)
+                scheduler.takt_counters["gate_doors"] += 1
+        if kept and not scheduler.running and len(kept) == len(waiting):
+            kept.remove(waiting[0])  # where nothing runs somebody goes in
+        scheduler.takt_counters["gate_kept_out"] += len(kept)
+        return out.union(kept)

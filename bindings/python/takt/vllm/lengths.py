@@ -1,0 +1,160 @@
+"""How long outputs are and what follows them, learnt from what has ended, by agent and place in the workflow."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from ..requests import Estimate, WorkAfter
+from .identity import Identity
+
+__all__ = ["Lengths"]
+
+_WINDOW = 512  # observations at which what was learnt counts half
+_ENOUGH = 4  # observations from which a class is asked before a wider one
+_PLACES = 16  # calls of a workflow that are told apart; later ones are alike
+_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+_KEPT = 64  # the last values of a class, for its quantiles
+
+
+@dataclass
+class _Class:
+    weight: float = 0.0
+    sums: list[float] = field(default_factory=lambda: [0.0] * 5)
+    last: list[float] = field(default_factory=list)
+
+    def learn(self, values: tuple[float, ...]) -> None:
+        if self.weight >= _WINDOW:
+            self.weight /= 2
+            self.sums = [each / 2 for each in self.sums]
+        self.weight += 1
+        for i, value in enumerate(values):
+            self.sums[i] += value
+        self.last.append(values[0])
+        if len(self.last) > _KEPT:
+            del self.last[0]
+
+    def mean(self, i: int) -> float:
+        return self.sums[i] / self.weight
+
+    def estimate(self, most: float, factor: float = 1.0) -> Estimate:
+        ordered = sorted(self.last)
+        q = [min(most, factor * ordered[min(len(ordered) - 1, int(level * len(ordered)))]) for level in _QUANTILES]
+        return Estimate(min(most, factor * self.mean(0)), (q[0], q[1], q[2], q[3], q[4]))
+
+
+@dataclass
+class _Workflow:
+    calls: list[tuple[Identity, int, int, int]] = field(default_factory=list)  # who, place, prompt, output
+    alive: int = 0
+    begun: int = 0
+    arrival: int = 0
+    touched: int = 0
+
+
+class Lengths:
+    """Class means. A class is an agent and a place in its workflow; where it has not enough, the agent; where that has
+    not, all. A client's own guess is corrected by the ratio of what came to what was guessed by its agent.
+
+    Of a workflow's rest the classes hold number of calls, prompt, output and context-steps of what came after the call;
+    a workflow is learnt from as it ends, which is told (`takt_last`) or is `idle_ns` without a call.
+    """
+
+    def __init__(self, idle_ns: int) -> None:
+        self._idle = idle_ns
+        self._outputs: dict[tuple[str, int], _Class] = {}
+        self._after: dict[tuple[str, int], _Class] = {}
+        self._guesses: dict[str, list[float]] = {}
+        self.workflows: OrderedDict[str, _Workflow] = OrderedDict()  # the least recently touched first
+
+    def _learn(self, table: dict[tuple[str, int], _Class], agent: str, place: int, values: tuple[float, ...]) -> None:
+        for key in {(agent, place), (agent, -1), ("", -1)}:
+            known = table.get(key)
+            if known is None:
+                if len(table) > 65536:  # names come from clients
+                    continue
+                known = table[key] = _Class()
+            known.learn(values)
+
+    def _ask(self, table: dict[tuple[str, int], _Class], agent: str, place: int) -> _Class | None:
+        for key in ((agent, place), (agent, -1), ("", -1)):
+            known = table.get(key)
+            if known is not None and known.weight >= _ENOUGH:
+                return known
+        return None
+
+    def begins(self, who: Identity, now: int, arrival: int) -> tuple[int, int]:
+        """A call has come: its place in the workflow, and the workflow's arrival [ns]."""
+        self.forget(now)
+        if not who.workflow:
+            return 0, arrival
+        known = self.workflows.get(who.workflow)
+        if known is None:
+            known = self.workflows[who.workflow] = _Workflow(arrival=arrival)
+        known.alive += 1
+        known.begun += 1
+        known.touched = now
+        self.workflows.move_to_end(who.workflow)
+        return min(known.begun - 1, _PLACES - 1), known.arrival
+
+    def output(self, who: Identity, place: int, most: int) -> Estimate | None:
+        """Of a call's output, which vLLM cuts off at ``most`` [tokens]."""
+        bound = float(most) if most > 0 else 1e9
+        if who.output_tokens is not None:
+            told, came = self._guesses.get(who.agent, (0.0, 0.0))
+            factor = (came + 32.0) / (told + 32.0)
+            return Estimate(min(bound, factor * who.output_tokens))
+        known = self._ask(self._outputs, who.agent, place)
+        if known is not None:
+            return known.estimate(bound)
+        return Estimate(float(most)) if most > 0 else None  # all that is known
+
+    def after(self, who: Identity, place: int) -> WorkAfter | None:
+        """What follows the call in its workflow."""
+        if not who.workflow or who.last:
+            return WorkAfter(0, 0, 0, 0, 0)
+        known = self._ask(self._after, who.agent, place)
+        if known is None:
+            return None
+        return WorkAfter(known.mean(0), known.mean(1), known.mean(2), known.mean(3), known.mean(2))
+
+    def ends(self, who: Identity, place: int, prompt: int, output: int, now: int, whole: bool) -> None:
+        """A call has ended; ``whole``: by itself, and not because it was aborted."""
+        if whole:
+            self._learn(self._outputs, who.agent, place, (float(output),))
+            if who.output_tokens:
+                told = self._guesses.setdefault(who.agent, [0.0, 0.0])
+                if told[0] > 1e5:
+                    told[:] = [told[0] / 2, told[1] / 2]
+                told[0] += who.output_tokens
+                told[1] += output
+        known = self.workflows.get(who.workflow)
+        if known is None:
+            return
+        known.alive -= 1
+        known.touched = now
+        self.workflows.move_to_end(who.workflow)
+        if whole:
+            known.calls.append((who, place, prompt, output))
+        if who.last and known.alive == 0:
+            self._close(who.workflow)
+
+    def forget(self, now: int) -> None:
+        """Workflows that are long without a call have ended."""
+        while self.workflows:
+            name, known = next(iter(self.workflows.items()))
+            if now - known.touched < self._idle:
+                return
+            if known.alive > 0:  # a call of it still waits or runs
+                known.touched = now
+                self.workflows.move_to_end(name)
+                return
+            self._close(name)
+
+    def _close(self, name: str) -> None:
+        known = self.workflows.pop(name)
+        calls = prompt = output = steps = 0.0
+        for who, place, p, o in reversed(known.calls):
+            self._learn(self._after, who.agent, place, (calls, prompt, output, steps))
+            calls, prompt, output = calls + 1, prompt + p, output + o
+            steps += o * (p + o / 2)

@@ -1,0 +1,223 @@
+"""takt's order as vLLM's request queues: one `takt.Queue`, and views of it that vLLM peeks at and pops from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from vllm.v1.core.sched.request_queue import RequestQueue
+
+from ..queues import Queue
+from ..requests import Request
+
+if TYPE_CHECKING:
+    from vllm.v1.request import Request as VllmRequest
+
+__all__ = ["Order", "TaktRequestQueue"]
+
+_FIRST = 32  # requests that a step looks at, as a rule: as many as it admits, and some
+
+
+class Order:
+    """One order over all that waits in a scheduler of vLLM, whichever of its queues a request stands in.
+
+    vLLM's ids are texts, takt's are numbers: a request has its number from when it first waits until `ended`. A pop is
+    no admission, since vLLM pops what it passes over and gives it back; what was popped and has not come back at the
+    iteration's end was admitted.
+    """
+
+    def __init__(self, queue: Queue, describe: Callable[[VllmRequest, int], Request]) -> None:
+        self.queue = queue
+        self._describe = describe  # what takt is told of a request that bears this number
+        self._wall = time.time_ns() - time.monotonic_ns()
+        self._last = 0
+        self._numbers: dict[str, int] = {}
+        self._requests: dict[int, VllmRequest] = {}
+        self._running: set[int] = set()  # as takt sees it
+        self._popped: dict[int, None] = {}  # since the iteration began, and not come back
+        self._views: list[TaktRequestQueue] = []
+        self.kept_out: set[int] = set()  # of this iteration, by the gate
+        self.in_iteration = False
+
+    def now(self) -> int:
+        """Nanoseconds on the scale of vLLM's arrival times, which never go back."""
+        return time.monotonic_ns() + self._wall
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def number(self, request: VllmRequest) -> int | None:
+        return self._numbers.get(request.request_id)
+
+    def request(self, number: int) -> VllmRequest | None:
+        return self._requests.get(number)
+
+    def enter(self, request: VllmRequest) -> int:
+        """It waits: it is new, was preempted, or comes back after vLLM had passed it over."""
+        number = self._numbers.get(request.request_id)
+        if number is not None and self._requests[number] is not request:
+            self.ended(request)  # another one of the same name
+            number = None
+        if number is None:
+            self._last = number = self._last + 1
+            self._numbers[request.request_id] = number
+            self._requests[number] = request
+            self.queue.push(self._describe(request, number), now=self.now())
+        else:
+            self._popped.pop(number, None)  # for takt it has waited all the time
+            if number in self._running:
+                self._running.discard(number)
+                self.queue.requeue(number, self.now())
+        self.changed()
+        return number
+
+    def restated(self, request: VllmRequest) -> None:
+        """A session that streams its input has another prompt, and another arrival."""
+        number = self._numbers.get(request.request_id)
+        if number is not None:
+            arrival = min(self.now(), int(request.arrival_time * 1e9))
+            prompt = int(request.num_prompt_tokens)
+            self.queue.revise(number, prompt_tokens=prompt, arrival=arrival, now=self.now())
+            self.changed()
+
+    def popped(self, number: int) -> None:
+        self._popped[number] = None
+
+    def ended(self, request: VllmRequest) -> None:
+        """It needs no place any more. Also of one that was never here."""
+        number = self._numbers.pop(request.request_id, None)
+        if number is None:
+            return
+        del self._requests[number]
+        self._running.discard(number)
+        self._popped.pop(number, None)
+        self.kept_out.discard(number)
+        for view in self._views:
+            view.members.pop(number, None)
+        self.queue.erase(number)
+        self.changed()
+
+    @property
+    def running(self) -> set[int]:
+        return self._running
+
+    def check(self) -> None:
+        """That vLLM's view and takt's are the same. For tests: it looks at each request."""
+        waiting = [number for view in self._views for number in view.members]
+        assert len(waiting) == len(set(waiting)), "a request waits in two queues"
+        assert sorted(waiting) == sorted(self.queue.list()), "takt orders other requests than wait"
+        assert not self._running & set(waiting), "a request waits and runs"
+        assert self._numbers.keys() == {r.request_id for r in self._requests.values()}
+        assert self._running | set(waiting) == set(self._requests), "a request is lost"
+
+    def changed(self) -> None:
+        for view in self._views:
+            view.read = 0
+            view.ahead.clear()
+
+    def begin(self) -> int:
+        now = self.now()
+        self._popped.clear()
+        self.in_iteration = True
+        self.changed()
+        self.queue.begin(now)
+        return now
+
+    def admitted(self) -> list[int]:
+        return list(self._popped)
+
+    def end(self, ran: list[Any], **pressure: Any) -> None:
+        """``ran`` names what was admitted, and may name what ran already."""
+        self._running.update(self._popped)
+        self._popped.clear()
+        self.in_iteration = False
+        self.kept_out.clear()
+        self.changed()
+        self.queue.end(ran, now=self.now(), **pressure)
+
+
+class TaktRequestQueue(RequestQueue):
+    """A queue of vLLM's scheduler in takt's order. Several may share one order, each with requests of its own."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.members: dict[int, VllmRequest] = {}
+        self.ahead: list[int] = []  # the first of the order that stand here, the very first one last
+        self.read = 0  # how many of the order were looked at for that
+        order._views.append(self)
+
+    def add_request(self, request: VllmRequest) -> None:
+        self.members[self.order.enter(request)] = request
+
+    # To go first is what a preempted request and one that was passed over get in a queue without an order.
+    def prepend_request(self, request: VllmRequest) -> None:
+        self.add_request(request)
+
+    def prepend_requests(self, requests: Iterable[VllmRequest]) -> None:
+        for request in list(requests):
+            self.add_request(request)
+
+    def _first(self) -> int:
+        """The number of the first one; 0 where there is none that may go."""
+        members, ahead, kept_out = self.members, self.ahead, self.order.kept_out
+        while True:
+            while ahead:
+                number = ahead[-1]
+                if number in members and number not in kept_out:
+                    return number
+                ahead.pop()
+            if not members or (kept_out and self.read and members.keys() <= kept_out):
+                return 0
+            total = len(self.order.queue)
+            if self.read >= total:
+                return 0
+            start = self.read
+            self.read = min(total, max(_FIRST, 4 * self.read))
+            ahead.extend(reversed(self.order.queue.list(self.read)[start:]))
+
+    def peek_request(self) -> VllmRequest:
+        number = self._first()
+        if not number:
+            raise IndexError("peek from an empty queue")
+        return self.members[number]
+
+    def pop_request(self) -> VllmRequest:
+        number = self._first()
+        if not number:
+            raise IndexError("pop from an empty queue")
+        self.ahead.pop()
+        self.order.popped(number)
+        return self.members.pop(number)
+
+    def remove_request(self, request: VllmRequest) -> None:
+        number = self.order.number(request)
+        if number not in self.members:
+            raise ValueError(f"request {request.request_id} is not in the queue")
+        self.remove_requests((request,))
+
+    def remove_requests(self, requests: Iterable[VllmRequest]) -> None:
+        for request in requests:
+            number = self.order.number(request)
+            if number is not None and self.members.pop(number, None) is not None:
+                self.order.ended(request)
+
+    def __contains__(self, request: object) -> bool:
+        number = self.order._numbers.get(getattr(request, "request_id", ""))
+        return number is not None and self.members.get(number) is request
+
+    def __bool__(self) -> bool:
+        """Within an iteration: whether there is one that may go."""
+        if not self.members:
+            return False
+        return not self.order.in_iteration or not self.order.kept_out or self._first() != 0
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, i: int) -> VllmRequest:
+        return list(self)[i]
+
+    def __iter__(self) -> Iterator[VllmRequest]:
+        order = self.order.queue.list()
+        return iter([self.members[number] for number in order if number in self.members])

@@ -1,0 +1,349 @@
+"""vLLM's scheduler with takt's order: what vLLM's own waiting queues held stands in a `takt.Queue`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.request_queue import RequestQueue
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.request import RequestStatus
+
+from ..errors import TaktError
+from ..queues import Queue
+from ..requests import NEVER, Request, RequestState
+from .gate import Gate
+from .identity import Identity, identity_of, number_of
+from .lengths import Lengths
+from .metrics import Metrics
+from .options import Options
+from .order import Order, TaktRequestQueue
+
+if TYPE_CHECKING:
+    from vllm.v1.core.sched.output import SchedulerOutput
+    from vllm.v1.request import Request as VllmRequest
+
+__all__ = ["TaktScheduler", "TaktSyncScheduler"]
+
+_SECOND = 1_000_000_000
+
+
+class _Known:
+    """What is kept of a request beside vLLM's own."""
+
+    __slots__ = ("who", "place", "arrival", "workflow_arrival", "prompt")
+
+    def __init__(self, who: Identity, place: int, arrival: int, workflow_arrival: int, prompt: int) -> None:
+        self.who = who
+        self.place = place
+        self.arrival = arrival
+        self.workflow_arrival = workflow_arrival
+        self.prompt = prompt
+
+
+class _Takt(Scheduler):
+    takt_order: Order | None = None  # None until the end of __init__: vLLM's own order until then
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        from vllm import __version__
+
+        generation = _probe(self, __version__)
+        self.takt_options = options = Options.of(self.vllm_config.additional_config)
+        policy: str | None = options.policy or None
+        of_vllm = str(getattr(self.scheduler_config, "policy", "fcfs"))
+        if policy == "vllm" or (policy is None and of_vllm == "priority" and not options.warm_first):
+            policy = of_vllm
+        if options.warm_first or (options.gate != "none" and policy is None):
+            queue = Queue(key=self._takt_uncached, key_name="uncached")
+        else:
+            queue = Queue(policy)
+        self._takt_in_order_of_entry = policy == "fcfs"
+        self._takt_learns = "learns" in queue.traits
+        self._takt_pressed = "pressure" in queue.traits
+        self.takt_order = order = Order(queue, self._takt_describe)
+        self._takt_known: dict[str, _Known] = {}
+        self._takt_lengths = Lengths(int(options.idle_s * _SECOND)) if options.lengths else None
+        self._takt_prefilling: set[int] = set()
+        self._takt_updating = False
+        self._takt_ended: list[VllmRequest] = []
+        self._takt_kv_tokens = self._takt_blocks() * self.block_size
+        self._takt_gate = Gate(self, options) if options.gate != "none" else None
+        self.takt_counters = dict.fromkeys(
+            ("requests", "admitted", "requeued", "ended", "aborted", "steps", "order_ns", "gate_kept_out", "gate_doors"), 0
+        )
+        self._takt_metrics = Metrics(self) if options.metrics else None
+        self.waiting = TaktRequestQueue(order)
+        self._takt_other = TaktRequestQueue(order)
+        setattr(self, generation, self._takt_other)
+
+    # ---- what takt is told ------------------------------------------------------------------------------------------
+
+    def _takt_describe(self, request: VllmRequest, number: int) -> Request:
+        now = self.takt_order.now()
+        arrival = now if self._takt_in_order_of_entry else min(now, int(request.arrival_time * 1e9))
+        known = self._takt_known.get(request.request_id)
+        if known is None:
+            who = identity_of(request)
+            place, workflow_arrival = 0, arrival
+            if self._takt_lengths is not None:
+                place, workflow_arrival = self._takt_lengths.begins(who, now, arrival)
+            known = _Known(who, place, arrival, min(arrival, workflow_arrival), request.num_prompt_tokens)
+            self._takt_known[request.request_id] = known
+            self.takt_counters["requests"] += 1
+        who = known.who
+        told = Request(
+            number,
+            request.num_prompt_tokens,
+            workflow=number_of(who.workflow),
+            agent=number_of(who.agent),
+            stage=number_of(who.stage),
+            tenant=number_of(who.tenant),
+            branch=number_of(who.branch),
+            adapter=getattr(request.lora_request, "lora_int_id", 0) if request.lora_request else 0,
+            arrival=arrival,
+            workflow_arrival=known.workflow_arrival,
+            max_output_tokens=min(max(int(request.max_tokens or 0), 0), 2**28),
+            priority=max(-(2**31), min(2**31 - 1, int(request.priority))),
+        )
+        if who.deadline is not None:
+            told.deadline = min(NEVER - 1, arrival + int(who.deadline * _SECOND))
+        if self._takt_lengths is not None:
+            told.output_tokens = self._takt_lengths.output(who, known.place, told.max_output_tokens)
+            told.after = self._takt_lengths.after(who, known.place)
+            if who.workflow_tokens_left is not None:
+                told.workflow_tokens_left = who.workflow_tokens_left
+            elif told.output_tokens is not None and told.after is not None:
+                told.workflow_tokens_left = told.output_tokens.mean + (told.after.output_tokens or 0.0)
+        return told
+
+    def _takt_uncached(self, state: RequestState) -> float:
+        """A key: prefill that is left of a prompt [tokens], asked of vLLM's own block hashes when the request joins."""
+        request = self.takt_order.request(state.request.id)
+        return float(self.takt_uncached_tokens(request) if request is not None else state.request.prompt_tokens)
+
+    def takt_uncached_tokens(self, request: VllmRequest) -> int:
+        """Tokens of its context that vLLM's prefix cache does not hold now. Changes nothing."""
+        total = int(request.num_tokens)
+        manager = self.kv_cache_manager
+        if not manager.enable_caching or request.skip_reading_prefix_cache or not request.block_hashes:
+            return total
+        found = manager.coordinator.find_longest_cache_hit(request.block_hashes, total - 1)
+        return max(1, total - int(found[1]))
+
+    def _takt_blocks(self) -> int:
+        return int(self.kv_cache_manager.block_pool.num_gpu_blocks)
+
+    # ---- one iteration ----------------------------------------------------------------------------------------------
+
+    def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
+        order = self.takt_order
+        if order is None:
+            return super().schedule(*args, **kwargs)
+        began = time.perf_counter_ns()
+        now = order.begin()
+        if self._takt_gate is not None and order.queue:
+            order.kept_out = self._takt_gate.keep_out(now)
+            order.changed()
+        if self.takt_options.victims:
+            self._takt_steer(now)
+        spent = time.perf_counter_ns() - began
+        try:
+            output = super().schedule(*args, **kwargs)
+        except BaseException:
+            order.end([])
+            raise
+        began = time.perf_counter_ns()
+        admitted = order.admitted()
+        counters = self.takt_counters
+        counters["admitted"] += len(admitted)
+        counters["steps"] += 1
+        ran: list[Any] = list(admitted)
+        if self._takt_learns:
+            ran = self._takt_prefilled(admitted, output)
+        pressure: dict[str, Any] = {}
+        if self._takt_pressed:
+            pressure = {"head": self._takt_head(output), "kv_tokens": self._takt_kv_tokens}
+        order.end(ran, **pressure)
+        if self._takt_gate is not None and admitted:
+            self._takt_gate.admitted(admitted, now)
+        counters["order_ns"] += spent + time.perf_counter_ns() - began
+        return output
+
+    def _takt_prefilled(self, admitted: list[int], output: SchedulerOutput) -> list[tuple[int, int, int]]:
+        """What the step computes of prompts; a step that only decodes names nobody."""
+        order, now_in = self.takt_order, set(admitted)
+        self._takt_prefilling |= now_in
+        ran = []
+        for number in sorted(self._takt_prefilling):
+            request = order.request(number)
+            if request is None or not (number in now_in or number in order.running):
+                self._takt_prefilling.discard(number)
+                continue
+            tokens = output.num_scheduled_tokens.get(request.request_id, 0)
+            if tokens or number in now_in:
+                ran.append((number, tokens, 0))
+            if request.num_computed_tokens >= request.num_tokens:
+                self._takt_prefilling.discard(number)
+        return ran
+
+    def _takt_head(self, output: SchedulerOutput) -> str:
+        """What kept the first one out."""
+        if not self.waiting.members:
+            return "nothing"
+        if len(self.running) + self.num_waiting_for_streaming_input >= self.max_num_running_reqs:
+            return "sequences"
+        if output.total_num_scheduled_tokens >= self.max_num_scheduled_tokens:
+            return "budget"
+        return "kv"
+
+    def _takt_steer(self, now: int) -> None:
+        """Where KV is short vLLM preempts the last of those that run: the worst one stands there."""
+        if len(self.running) < 2 or self.kv_cache_manager.usage < self.takt_options.victims_above:
+            return
+        order = self.takt_order
+        holding = {}
+        for request in self.running:
+            number = order.number(request)
+            if number is not None and number in order.running:
+                holding[number] = sum(len(blocks) for blocks in self.kv_cache_manager.get_block_ids(request.request_id))
+        worst = order.queue.victims(holding, sum(holding.values()), now=now)
+        rank = {number: i for i, number in enumerate(worst)}
+        self.running.sort(key=lambda request: -rank.get(order.number(request) or 0, len(rank)))
+
+    # vLLM before 0.31 lets what was passed over go before what waits; takt's order is one for both.
+    def _select_waiting_queue_for_scheduling(self) -> RequestQueue | None:
+        if self.takt_order is None:
+            return super()._select_waiting_queue_for_scheduling()  # type: ignore[misc]
+        waiting, other = self.waiting, self._takt_other
+        if not waiting:
+            return other or None
+        if not other:
+            return waiting
+        first, passed_over = waiting._first(), other._first()
+        for number in self.takt_order.queue.list(max(waiting.read, other.read)):
+            if number == first:
+                return waiting
+            if number == passed_over:
+                return other
+        return waiting
+
+    def update_from_output(self, scheduler_output: SchedulerOutput, *args: Any, **kwargs: Any) -> Any:
+        if self.takt_order is None:
+            return super().update_from_output(scheduler_output, *args, **kwargs)
+        self._takt_updating = True
+        result = None
+        try:
+            result = super().update_from_output(scheduler_output, *args, **kwargs)
+        finally:
+            self._takt_updating = False
+            ended, self._takt_ended = self._takt_ended, []
+            if self._takt_learns:
+                self._takt_computed(result)
+            for request in ended:
+                self.takt_order.ended(request)
+        return result
+
+    def _takt_computed(self, result: Any) -> None:
+        order = self.takt_order
+        numbers = order._numbers
+        one: set[int] = set()
+        other: list[tuple[int, int, int]] = []
+        for outputs in (result or {}).values():
+            for each in outputs.outputs:
+                number = numbers.get(each.request_id)
+                if number is None:
+                    continue
+                if len(each.new_token_ids) == 1 and number in order.running:
+                    one.add(number)
+                elif each.new_token_ids:
+                    other.append((number, 0, len(each.new_token_ids)))
+        if one:  # all that runs has yielded a token, but for those that are named
+            named = {number for number, _, _ in other}
+            other += [(number, 0, 0) for number in order.running - one - named]
+        if one or other:
+            order.queue.computed(other, rest_output=1 if one else 0)
+
+    def _free_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> Any:
+        if self.takt_order is None:
+            return super()._free_request(request, *args, **kwargs)
+        known = self._takt_known.pop(request.request_id, None)
+        if known is not None:
+            now = self.takt_order.now()
+            whole = request.status in _WHOLE
+            self.takt_counters["ended" if whole else "aborted"] += 1
+            if self._takt_lengths is not None:
+                self._takt_lengths.ends(
+                    known.who, known.place, request.num_prompt_tokens, request.num_output_tokens, now, whole
+                )
+            if self._takt_gate is not None:
+                self._takt_gate.ended(request, known.who, now)
+        self._takt_prefilling.discard(self.takt_order.number(request) or 0)
+        if self._takt_updating:
+            self._takt_ended.append(request)
+        else:
+            self.takt_order.ended(request)
+        return super()._free_request(request, *args, **kwargs)
+
+    def _preempt_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> None:
+        if self.takt_order is not None:
+            self.takt_counters["requeued"] += 1
+            self._takt_prefilling.discard(self.takt_order.number(request) or 0)
+        super()._preempt_request(request, *args, **kwargs)
+
+    def _update_request_as_session(self, session: VllmRequest, *args: Any, **kwargs: Any) -> None:
+        super()._update_request_as_session(session, *args, **kwargs)
+        if self.takt_order is not None:
+            self.takt_order.restated(session)
+
+    def make_stats(self, *args: Any, **kwargs: Any) -> Any:
+        if self.takt_order is not None and self._takt_metrics is not None:
+            self._takt_metrics.told()
+        return super().make_stats(*args, **kwargs)
+
+
+class TaktSyncScheduler(_Takt):
+    """For engines that do not overlap their steps (--no-async-scheduling)."""
+
+
+class TaktScheduler(_Takt, AsyncScheduler):
+    """``vllm serve MODEL --scheduler-cls takt.vllm.TaktScheduler``."""
+
+
+_WHOLE = (RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED)
+
+_FIELDS = (
+    "vllm_config", "scheduler_config", "kv_cache_manager", "requests", "running", "max_num_running_reqs",
+    "max_num_scheduled_tokens", "num_waiting_for_streaming_input", "block_size",
+)  # fmt: skip
+_METHODS = ("schedule", "update_from_output", "finish_requests", "_free_request", "_preempt_request", "make_stats")
+
+
+def _probe(scheduler: Scheduler, version: str) -> str:
+    """The name of the queue beside `waiting`. vLLM's scheduler is no public interface: one that takt does not know must
+    not start."""
+    missing = [name for name in _FIELDS if not hasattr(scheduler, name)]
+    missing += [name for name in _METHODS if not callable(getattr(Scheduler, name, None))]
+    if not isinstance(getattr(scheduler, "waiting", None), RequestQueue):
+        missing.append("waiting: RequestQueue")
+    others = [
+        name
+        for name in ("skipped_waiting", "kv_holding_waiting")
+        if isinstance(getattr(scheduler, name, None), RequestQueue)
+    ]
+    known = {"waiting", *others}
+    unknown = [
+        name
+        for name, value in vars(scheduler).items()
+        if isinstance(value, RequestQueue) and name not in known
+    ]
+    if others == ["skipped_waiting"] and not callable(getattr(Scheduler, "_select_waiting_queue_for_scheduling", None)):
+        missing.append("_select_waiting_queue_for_scheduling")
+    if missing or unknown or len(others) != 1:
+        what = [f"has no {', '.join(missing)}"] if missing else []
+        what += [f"has queues that takt does not know: {', '.join(unknown)}"] if unknown else []
+        if len(others) != 1:
+            what.append("has neither skipped_waiting nor kv_holding_waiting" if not others else "has two generations' queues")
+        raise TaktError(f"takt.vllm: the scheduler of vLLM {version} {'; it '.join(what)}; takt knows 0.30 and 0.32")
+    return others[0]

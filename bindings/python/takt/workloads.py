@@ -1,0 +1,157 @@
+"""Workloads as plain records: read from traces, generated, written.
+
+A workload is a list of workflows. A workflow is a dict: ``arrival_s`` [s], ``calls``, and where they are known ``class``,
+``deadline_s``, ``tenant``, ``priority``. A call is a dict: ``prompt`` and ``output`` [tokens], and where they are known
+``stage``, ``agent``, ``after`` (calls that must end before, by position or stage), ``delay_s``, ``tools``, ``prefix``.
+docs/reference/workloads.md has all keys.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ._tool import run
+from .errors import RequestError, TaktError
+from .requests import NEVER, Estimate, Request
+
+__all__ = ["Workflows", "calls", "columns_text", "generate", "read", "requests", "write"]
+
+
+class Workflows(list[dict[str, Any]]):
+    """A list of workflows; ``header`` has what holds of all: name, tokens per prefix block, names of tenants."""
+
+    header: dict[str, Any]
+
+    def __init__(self, workflows: Iterable[dict[str, Any]] = (), header: Mapping[str, Any] | None = None) -> None:
+        super().__init__(workflows)
+        self.header = dict(header or {"takt_workload": 1})
+
+
+def columns_text(columns: str | Mapping[str, str]) -> str:
+    """{"arrival": "ts:ms", "prompt": "in"} as the tool takes it."""
+    if isinstance(columns, str):
+        return columns
+
+    def quoted(text: str) -> str:
+        return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
+
+    return ",".join(quoted(f"{key}={value}") for key, value in columns.items())
+
+
+def _parse(text: str) -> Workflows:
+    workflows = Workflows()
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        told = json.loads(line)
+        if "takt_workload" in told:
+            workflows.header = told
+        else:
+            workflows.append(told)
+    return workflows
+
+
+def _made(arguments: Sequence[str]) -> Workflows:
+    with tempfile.TemporaryDirectory(prefix="takt-") as folder:
+        path = Path(folder, "workload.jsonl")
+        run([*arguments, "--output", str(path)])
+        return _parse(path.read_text())
+
+
+def read(
+    path: str | Path = "bundled",
+    *,
+    format: str | None = None,
+    columns: str | Mapping[str, str] | None = None,
+    limit: int | None = None,
+    draw: int | None = None,
+    length_scale: float | None = None,
+    skip_bad_lines: bool = False,
+    seed: int | None = None,
+) -> Workflows:
+    """Reads a trace: workflow JSONL, Azure, Mooncake, BurstGPT, ShareGPT, sessions, ..., also packed by gzip, or any CSV
+    file or JSON lines by ``columns`` ({"arrival": "ts:ms", "prompt": "in", "output": "out"}). "bundled" is the workload
+    that the tool brings along. A bad line is a `ToolError` that names file, line, field and value."""
+    arguments = ["workload", str(path)]
+    told: dict[str, Any] = {
+        "--format": format, "--limit": limit, "--draw": draw, "--length-scale": length_scale, "--seed": seed,
+    }  # fmt: skip
+    for name, value in told.items():
+        if value is not None:
+            arguments += [name, str(value)]
+    if columns is not None:
+        arguments += ["--columns", columns_text(columns)]
+    if skip_bad_lines:
+        arguments.append("--skip-bad-lines")
+    return _made(arguments)
+
+
+def generate(name: str, **keys: Any) -> Workflows:
+    """Random arrivals and lengths, the same for the same keys everywhere: "poisson", "constant", "gamma", "weibull" (single
+    requests), "multi_stage" (workflows). ``generate("poisson", requests=1000, rate=5, output="lognormal:200:0.8")``."""
+    spec = name if name.startswith("gen:") else f"gen:{name}"
+    return _made(["generate", ",".join([spec, *(f"{key}={value}" for key, value in keys.items())])])
+
+
+def write(workflows: Iterable[Mapping[str, Any]], path: str | Path) -> None:
+    """Writes workflow JSONL, which `read` and the tool read; packed where the name ends in ".gz"."""
+    header = workflows.header if isinstance(workflows, Workflows) else {"takt_workload": 1}
+    lines = []
+    for number, workflow in enumerate(workflows):
+        if not isinstance(workflow, Mapping) or not workflow.get("calls"):
+            raise RequestError(f"workflows[{number}]", workflow, "must be a dict with calls")
+        lines.append(workflow)
+    try:
+        text = "".join(json.dumps(each, allow_nan=False) + "\n" for each in [header, *lines])
+    except (TypeError, ValueError) as error:
+        raise TaktError(f"workflows: {error}") from error
+    data = text.encode()
+    Path(path).write_bytes(gzip.compress(data) if str(path).endswith(".gz") else data)
+
+
+def calls(workflows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One flat record per call, which ``pandas.DataFrame`` takes: ``workflow`` and ``call`` (positions), then the keys of
+    the workflow (``arrival_s``, ``class``, ...) and of the call (``prompt``, ``output``, ``stage``, ...)."""
+    records = []
+    for number, workflow in enumerate(workflows):
+        about = {key: value for key, value in workflow.items() if key not in ("calls", "id")}
+        for position, call in enumerate(workflow["calls"]):
+            records.append({"workflow": number, "call": position, **about, **call})
+    return records
+
+
+def requests(workflows: Iterable[Mapping[str, Any]], *, lengths: bool = True) -> list[Request]:
+    """A `Request` per call, in the order of `calls`: ids from 1, workflows from 1, and names of stages, agents and tenants
+    as numbers from 1 in the order in which they come. With ``lengths`` the true outputs are told as exact estimates."""
+    numbers: dict[tuple[str, str], int] = {}
+
+    def number(kind: str, name: Any) -> int:
+        if name in (None, "", 0):
+            return 0
+        return numbers.setdefault((kind, str(name)), 1 + sum(known == kind for known, _ in numbers))
+
+    made: list[Request] = []
+    for record in calls(workflows):
+        arrival = round(record["arrival_s"] * 1e9)
+        deadline = record.get("deadline_s")
+        made.append(
+            Request(
+                len(made) + 1,
+                prompt_tokens=record["prompt"],
+                output_tokens=Estimate.exact(record["output"]) if lengths else None,
+                workflow=record["workflow"] + 1,
+                stage=number("stage", record.get("stage")),
+                agent=number("agent", record.get("agent")),
+                tenant=number("tenant", record.get("tenant")),
+                arrival=arrival,
+                workflow_arrival=arrival,
+                deadline=NEVER if deadline is None else arrival + round(deadline * 1e9),
+                priority=record.get("priority", 0),
+            )
+        )
+    return made

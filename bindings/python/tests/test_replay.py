@@ -1,0 +1,161 @@
+"""Replays and workloads, by the tool."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import takt
+from takt import workloads
+
+try:
+    from takt._tool import tool
+
+    tool()
+except takt.ToolError:
+    pytest.skip("this build has no tool", allow_module_level=True)
+
+
+def test_a_replay_in_five_lines() -> None:
+    report = takt.replay("gen:poisson,requests=400,rate=90,output=lognormal:300:1.2,seed=5", ["fcfs", "sjf"], max_seqs=32)
+    for run in report:
+        print(run["policy"], run["e2e_s.mean"])
+    best = report.best("e2e_s.mean")
+    assert best["policy"] == "sjf" and best["completed"] == best["requests"] == 400
+
+
+def test_records_are_plain_and_pandas_takes_them() -> None:
+    report = takt.replay("gen:poisson,requests=50,rate=5", "fcfs", estimates=["oracle", "none"], requests=True, by="class")
+    assert [run["estimates"] for run in report] == ["oracle", "none"]
+    assert len(report.requests) == 100 and report.requests[0]["outcome"] == "completed"
+    assert isinstance(report.requests[0]["ttft_s"], float) and isinstance(report.requests[0]["prompt_tokens"], int)
+    assert report.json["engine"]["instances"] == 1
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(report)
+    assert frame["ttft_s.p95"].dtype == float and len(pandas.DataFrame(report.requests)) == 100
+
+
+def test_a_workload_of_ones_own_and_back(tmp_path: Path) -> None:
+    mine = [
+        {"arrival_s": 0.0, "class": "agents", "calls": [
+            {"stage": "plan", "prompt": 700, "output": 25},
+            {"stage": "code", "agent": "coder", "prompt": 1200, "output": 30, "after": [0]},
+        ]},
+        {"arrival_s": 0.5, "tenant": "alice", "calls": [{"prompt": 10, "output": 5}]},
+    ]  # fmt: skip
+    assert takt.replay(mine, "fcfs")[0]["workflows_completed"] == 2
+    for name in ("own.jsonl", "own.jsonl.gz"):
+        workloads.write(mine, tmp_path / name)
+        again = workloads.read(tmp_path / name)
+        assert [[c["output"] for c in w["calls"]] for w in again] == [[25, 30], [5]]
+    records = workloads.calls(again)
+    assert records[1]["stage"] == "code" and records[1]["class"] == "agents" and records[2]["workflow"] == 1
+    made = workloads.requests(again)
+    assert [r.workflow for r in made] == [1, 1, 2] and made[2].tenant == 1 and made[2].arrival == 500_000_000
+    ordered = takt.order(made, "sjf", now=10**9)
+    assert ordered[0].id == 3
+
+
+def test_generators_are_the_same_for_the_same_keys() -> None:
+    first = workloads.generate("poisson", requests=5, rate=2, seed=7)
+    assert first == workloads.generate("poisson", requests=5, rate=2, seed=7) != workloads.generate("poisson", requests=5)
+    assert len(first) == 5 and first.header["takt_workload"] == 1
+
+
+def test_any_table(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("ts,in,out\n1000,10,5\n2500,20,6\n")
+    read = workloads.read(tmp_path / "log.csv", columns={"arrival": "ts:ms", "prompt": "in", "output": "out"})
+    assert [w["arrival_s"] for w in read] == [0, 1.5]
+    (tmp_path / "log.csv").write_text("ts,in,out\n1000,10,5\n2500,x,6\n")
+    with pytest.raises(takt.ToolError, match='log.csv:3: in: "x"'):
+        workloads.read(tmp_path / "log.csv", columns={"arrival": "ts:ms", "prompt": "in", "output": "out"})
+
+
+def test_what_is_wrong_is_said() -> None:
+    with pytest.raises(takt.ToolError, match="unknown policy 'sjff'") as caught:
+        takt.replay("bundled", "sjff")
+    assert caught.value.code in (1, 2)
+    with pytest.raises(takt.ToolError, match="absent.csv"):
+        takt.replay("absent.csv")
+    with pytest.raises(takt.RequestError, match=r"workflows\[0\]"):
+        takt.replay([{"arrival_s": 0}])
+    with pytest.raises(TypeError):
+        takt.replay("bundled", policies="fcfs")  # type: ignore[call-arg]
+
+
+SECONDS = "gen:multi_stage,workflows=20000,rate=6"
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[float, str]] = []
+    takt.replay(SECONDS, ["fcfs", "sjf"], threads=1, progress=lambda share, what: told.append((share, what)))
+    assert told and all(0 <= share <= 1 for share, _ in told)
+    with pytest.raises(takt.ToolError, match="unknown policy"):
+        takt.replay("bundled", "sjff", progress=lambda share, what: None)
+
+
+def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    takt.replay(SECONDS, ["fcfs", "sjf"], threads=1)
+    assert "[" in screen.getvalue() and screen.getvalue().endswith("\r")
+
+
+LONG = (
+    "import sys, takt\n"
+    "print('begins', flush=True)\n"
+    "try:\n"
+    "    takt.replay('gen:multi_stage,workflows=400000,rate=6', ['fcfs', 'sjf', 'stjf'], progress=False)\n"
+    "except KeyboardInterrupt:\n"
+    "    print('interrupted', flush=True)\n"
+    "    sys.exit(130)\n"
+)
+
+
+def test_ctrl_c_ends_a_replay_cleanly(tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert child.stdout is not None and child.stdout.readline() == "begins\n"
+    tools: list[str] = []
+    for _ in range(200):
+        tools = _children(child.pid)
+        if tools:
+            break
+        time.sleep(0.05)
+    assert tools, "the tool has not begun"
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    output, said = child.communicate(timeout=30)
+    assert (child.returncode, output, said) == (130, "interrupted\n", "")
+    assert not any(Path("/proc", each).exists() for each in tools)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _children(process: int) -> list[str]:
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = each.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == process:
+            found.append(each.parent.name)
+    return found
+
+
+def test_the_tool_is_a_module_and_an_entry_point() -> None:
+    told = subprocess.run([sys.executable, "-m", "takt", "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == f"takt {takt.__version__}"

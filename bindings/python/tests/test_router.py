@@ -1,0 +1,72 @@
+"""Which engine takes a request."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import takt
+
+
+def test_places_by_load_and_gives_back_what_an_engine_had() -> None:
+    with takt.Router("sjf", "least_loaded", max_outstanding=2) as router:
+        router.instance_up(takt.Instance(1, kv_tokens=10_000), now=0)
+        router.instance_up(2, now=0)
+        router.arrive(*(takt.Request(i, prompt_tokens=100, output_tokens=10 * i) for i in range(1, 6)), now=0)
+        routing = router.place(now=1)
+        assert [p.request for p in routing.placed] == [1, 2, 3, 4] and {p.instance for p in routing.placed} == {1, 2}
+        assert router.counts() == {"instances": 2, "alive": 5, "waiting": 1, "set_aside": 0}
+        first = router.instance_of(1)
+        assert first in (1, 2) and router.instance_of(5) is None
+        router.request_started(1, first, now=2)
+        router.request_ended(1, prefill=100, output=10, now=3)
+        assert router.place(now=4).placed == [takt.Placement(5, first)]
+        had = [i for i in range(2, 6) if router.instance_of(i) == 1]
+        router.instance_down(1, now=5)
+        assert all(router.instance_of(i) is None for i in had) and router.counts()["waiting"] == len(had)
+        assert router.last_fault is None and router.policy == "sjf"
+
+
+def test_scores_and_a_hosts_own_choice() -> None:
+    router = takt.Router(placement="least_loaded")
+    for instance in (1, 2):
+        router.instance_up(instance, now=0)
+    router.instance_reported(1, waiting=5, running=3, kv_used=100, now=0)
+    scores = router.score(takt.Request(9, prompt_tokens=10), [1, 2, 77], now=1)
+    assert scores[1] > scores[0] and math.isnan(scores[2])
+    router.arrive(takt.Request(9, prompt_tokens=10), now=1)
+    router.place_at(9, 1, now=2)
+    assert router.instance_of(9) == 1
+    with pytest.raises(takt.RequestError, match="does not wait here"):
+        router.place_at(9, 2, now=3)
+
+
+def test_workflows() -> None:
+    router = takt.Router()
+    router.instance_up(1, now=0)
+    router.workflow_declared(5, [takt.Stage(1), takt.Stage(2, after=[0], cost_s=0.5)], deadline=10**9, now=0)
+    for request, stage in ((1, 1), (2, 2)):
+        router.arrive(takt.Request(request, prompt_tokens=5, workflow=5, stage=stage), now=request)
+        assert [p.request for p in router.place(now=request).placed] == [request]
+        router.request_ended(request, now=request)
+    ended = router.place(now=300).ended
+    assert [(end.workflow, end.how, end.deadline) for end in ended] == [(5, "completed", 10**9)]
+
+
+def test_facts_that_cannot_be_are_named() -> None:
+    router = takt.Router()
+    with pytest.raises(takt.FaultError):
+        router.instance_down(3, now=0)
+    with pytest.raises(takt.RequestError, match="kv_tokens is -1"):
+        router.instance_up(takt.Instance(1, kv_tokens=-1))
+    with pytest.raises(takt.OptionError, match="unknown placement"):
+        takt.Router(placement="nearest")
+    router.instance_up(1, now=0)
+    router.arrive(takt.Request(1, prompt_tokens=9), now=0)
+    with pytest.raises(takt.FaultError, match="id_in_use"):
+        router.arrive(takt.Request(1, prompt_tokens=9), now=0)
+    with pytest.raises(takt.FaultError, match="clock_back"):
+        router.arrive(takt.Request(2, prompt_tokens=9), now=-5)
+    assert router.cancel(2, now=0)  # the time was ignored, and the request was not
+    assert router.place(now=1).placed == [takt.Placement(1, 1)]

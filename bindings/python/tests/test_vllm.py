@@ -1,0 +1,444 @@
+"""takt in vLLM's own scheduler, without a device: vLLM plans and counts KV, and the model's outputs are made up here."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+pytest.importorskip("vllm", reason="vLLM is not installed: scripts/peer-vllm makes an environment that has it")
+
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.interface import PauseState
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.request import RequestStatus
+from vllm_host import model as config_of
+from vllm_host import request, scheduler as made_by, step
+
+from takt import OptionError, TaktError
+from takt.vllm import Options, TaktScheduler, TaktSyncScheduler
+from takt.vllm.gate import Returns
+from takt.vllm.identity import identity_of, number_of
+from takt.vllm.lengths import Lengths
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return config_of(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def make(model, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("TAKT_VLLM_")]:
+        monkeypatch.delenv(name)
+    return lambda kind=TaktSyncScheduler, **options: made_by(model, kind, **options)
+
+
+def drain(scheduler, steps=2000):
+    """The order in which requests first ran."""
+    begun = []
+    for _ in range(steps):
+        if not scheduler.has_unfinished_requests():
+            return begun
+        output = step(scheduler)
+        begun += [each.req_id for each in output.scheduled_new_reqs]
+    raise AssertionError("it stalls")
+
+
+@pytest.mark.parametrize("kind", [TaktSyncScheduler, TaktScheduler])
+@pytest.mark.parametrize("policy", ["", "fcfs", "priority", "sjf", "fair_share", "aged(stjf,threshold=100)"])
+def test_all_requests_are_served(make, kind, policy):
+    scheduler = make(kind, order=policy)
+    for i in range(40):
+        scheduler.add_request(request(f"r{i}", prompt=10 + 37 * i % 300, most=1 + i % 7, takt_tenant=f"t{i % 3}"))
+    assert len(drain(scheduler)) == 40
+    assert not scheduler.takt_order.queue and not scheduler.takt_order.running and not len(scheduler.takt_order)
+    assert scheduler.takt_counters["ended"] == scheduler.takt_counters["admitted"] == 40
+
+
+def test_orders(make):
+    sizes = [120, 40, 80, 20, 60]
+    for policy, expected in (("fcfs", "01234"), ("sjf", "31420"), ("priority", "43210")):
+        scheduler = make(order=policy, seqs=1)
+        for i, size in enumerate(sizes):
+            scheduler.add_request(request(str(i), prompt=20, most=size, priority=-i))
+        assert "".join(drain(scheduler)) == expected, policy
+
+
+def requests_of(seed, n=60):
+    rng = random.Random(seed)
+    return [
+        (f"q{i}", rng.randint(1, 400), rng.randint(1, 60), rng.randint(0, 3), 1000.0 + rng.random() * 50)
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("kinds", [(Scheduler, TaktSyncScheduler), (AsyncScheduler, TaktScheduler)])
+@pytest.mark.parametrize("policy", ["fcfs", "priority"])
+@pytest.mark.parametrize("blocks", [1000, 60])
+@pytest.mark.parametrize("seed", range(4))
+def test_vllms_own_order_step_by_step(make, kinds, policy, blocks, seed):
+    """With policy "vllm" each plan is vLLM's own, in spite of preemptions and aborts."""
+    plain, ours = make(kinds[0], policy=policy, blocks=blocks), make(kinds[1], order="vllm", policy=policy, blocks=blocks)
+    told = requests_of(seed)
+    rng = random.Random(seed)
+    preempted = 0
+    for i in range(3000):
+        while told and rng.random() < 0.3:
+            name, prompt, most, priority, arrival = told.pop()
+            for scheduler in (plain, ours):
+                scheduler.add_request(request(name, prompt, most, priority, arrival))
+        if rng.random() < 0.02 and plain.requests:
+            victim = rng.choice(sorted(plain.requests))
+            for scheduler in (plain, ours):
+                scheduler.finish_requests(victim, RequestStatus.FINISHED_ABORTED)
+        a, b = step(plain), step(ours)
+        assert a.num_scheduled_tokens == b.num_scheduled_tokens, i
+        assert [r.request_id for r in plain.running] == [r.request_id for r in ours.running], i
+        assert len(plain.waiting) == len(ours.waiting), i
+        preempted += len(b.preempted_req_ids or ())
+        if not told and not plain.has_unfinished_requests():
+            break
+    else:
+        raise AssertionError("it stalls")
+    assert preempted > 0 or blocks > 100
+
+
+def test_a_pop_is_no_admission(make):
+    """What vLLM passes over comes back to its place, not to the front."""
+    scheduler = make(order="sjf", seqs=2)
+    scheduler.add_request(request("short", most=2))
+    scheduler.add_request(request("long", most=50))
+    scheduler.takt_order.begin()
+    first = scheduler.waiting.pop_request()
+    second = scheduler.waiting.pop_request()
+    assert [first.request_id, second.request_id] == ["short", "long"]
+    assert not scheduler.waiting and len(scheduler.waiting) == 0
+    scheduler.waiting.prepend_requests([second, first])
+    assert [each.request_id for each in scheduler.waiting] == ["short", "long"]
+    scheduler.takt_order.end([])
+    scheduler.takt_order.check()
+    assert drain(scheduler) == ["short", "long"]
+
+
+def test_queue_is_as_vllms(make):
+    queue = make(order="fcfs").waiting
+    with pytest.raises(IndexError):
+        queue.peek_request()
+    with pytest.raises(IndexError):
+        queue.pop_request()
+    a, b, c = (request(name) for name in "abc")
+    for each in (a, b, c):
+        queue.add_request(each)
+    assert queue[1] is b and b in queue and request("z") not in queue
+    queue.remove_requests([b, request("never")])
+    assert list(queue) == [a, c] and len(queue) == 2
+    with pytest.raises(ValueError):
+        queue.remove_request(b)
+    queue.remove_request(a)
+    assert queue.peek_request() is c and queue.pop_request() is c and not queue
+
+
+def test_pause(make):
+    scheduler = make(order="sjf")
+    scheduler.add_request(request("a"))
+    scheduler.set_pause_state(PauseState.PAUSED_NEW)
+    assert not step(scheduler).num_scheduled_tokens
+    scheduler.set_pause_state(PauseState.PAUSED_ALL)
+    assert not step(scheduler).num_scheduled_tokens
+    scheduler.set_pause_state(PauseState.UNPAUSED)
+    assert drain(scheduler) == ["a"]
+
+
+def test_reset_of_the_prefix_cache_brings_the_running_back(make):
+    scheduler = make(order="sjf", caching=True)
+    for name in "abc":
+        scheduler.add_request(request(name, most=30))
+    step(scheduler)
+    scheduler.reset_prefix_cache(reset_running_requests=True)
+    scheduler.takt_order.check()
+    assert len(scheduler.waiting) == 3 and not scheduler.running
+    drain(scheduler)
+
+
+def test_an_id_that_comes_again(make):
+    scheduler = make(order="sjf")
+    for _ in range(3):
+        scheduler.add_request(request("same"))
+        assert drain(scheduler) == ["same"]
+    scheduler.add_request(request("same"))
+    scheduler.finish_requests("same", RequestStatus.FINISHED_ABORTED)
+    assert not len(scheduler.takt_order)
+
+
+def test_grammars_that_are_not_ready_keep_their_place(make):
+    """vLLM passes over what waits for its grammar in every step, and takt's order stays."""
+    scheduler = make(order="sjf", seqs=1)
+    for name, most in (("blocked", 1), ("b", 5), ("a", 3)):
+        scheduler.add_request(request(name, most=most))
+    blocked = scheduler.requests["blocked"]
+    blocked.status = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
+
+    class NotReady:
+        grammar = None
+
+    blocked.structured_output_request = NotReady()
+    begun = []
+    for _ in range(12):
+        begun += [each.req_id for each in step(scheduler).scheduled_new_reqs]
+    assert begun == ["a", "b"] and len(scheduler.waiting) + len(scheduler._takt_other) == 1
+    blocked.status, blocked.structured_output_request = RequestStatus.WAITING, None
+    assert drain(scheduler) == ["blocked"]
+
+
+def test_streaming_sessions(make):
+    """A session that waits for input is held by vLLM, and goes on in takt's order."""
+    scheduler = make(order="sjf")
+    session = request("session", most=3)
+    session.resumable = True
+    from collections import deque
+
+    session.streaming_queue = deque()
+    scheduler.add_request(session)
+    scheduler.add_request(request("other", most=9))
+    for _ in range(5):
+        step(scheduler)
+    assert session.status == RequestStatus.WAITING_FOR_STREAMING_REQ
+    scheduler.takt_order.check()
+    more = request("session", prompt=50, most=3)
+    more.resumable = True
+    scheduler.add_request(more)  # the next input: vLLM changes the session in place
+    scheduler.takt_order.check()
+    output = step(scheduler)
+    assert output.num_scheduled_tokens["session"] >= 50 and scheduler.requests["session"] is session
+    for _ in range(4):
+        step(scheduler)
+    assert session.status == RequestStatus.WAITING_FOR_STREAMING_REQ
+    scheduler.finish_requests("session", RequestStatus.FINISHED_ABORTED)
+    drain(scheduler)
+    scheduler.takt_order.check()
+
+
+def test_adapters_that_do_not_fit_keep_their_place(make):
+    """vLLM passes over a request whose adapter is one too many."""
+    scheduler = make(order="sjf", seqs=4)
+    for name, most, adapter in (("a", 9, 1), ("b", 10, 2), ("c", 11, 1)):
+        one = request(name, most=most)
+        one.lora_request = SimpleNamespace(lora_int_id=adapter, lora_name=str(adapter))
+        scheduler.add_request(one)
+    scheduler.lora_config = SimpleNamespace(max_loras=1)
+    assert [each.req_id for each in step(scheduler).scheduled_new_reqs] == ["a", "c"]
+    assert len(scheduler.takt_order.queue) == 1
+    assert drain(scheduler) == ["b"]
+
+
+def test_victims_are_the_worst(make):
+    """Off, vLLM preempts what was admitted last; on, what takt ranks last."""
+    for victims, expected in ((False, "short"), (True, "long")):
+        scheduler = make(order="sjf", blocks=14, seqs=4, victims=victims, victims_above=0.5)
+        scheduler.add_request(request("long", prompt=60, most=140))
+        step(scheduler)
+        scheduler.add_request(request("short", prompt=60, most=60))
+        lost = []
+        while scheduler.requests and not lost:
+            lost = list(step(scheduler).preempted_req_ids or ())
+        assert lost == [expected]
+        drain(scheduler)
+
+
+def test_identity():
+    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    assert identity_of(request("r")).workflow == ""
+    assert identity_of(request("r", trace=trace)).workflow == "trace:0af7651916cd43dd8448eb211c80319c"
+    who = identity_of(
+        request("r", trace=trace, takt_workflow="w", takt_agent="coder", takt_deadline="2.5", takt_last="1",
+                takt_output_tokens=-3, takt_stage=4)
+    )  # fmt: skip
+    assert (who.workflow, who.agent, who.deadline, who.last, who.output_tokens, who.stage) == ("w", "coder", 2.5, True, None, "4")
+    assert identity_of(request("r", takt_workflow=["no"], takt_deadline="nan")).workflow == ""
+    assert number_of("") == 0 and number_of("a") != number_of("b") and 0 < number_of("a") < 2**64
+
+
+def test_workflows_keep_their_place(make):
+    scheduler = make(order="workflow_fcfs", seqs=1)
+    for name, workflow in (("a1", "a"), ("b1", "b"), ("a2", "a"), ("c1", "c"), ("b2", "b")):
+        scheduler.add_request(request(name, takt_workflow=workflow))
+    assert drain(scheduler) == ["a1", "a2", "b1", "b2", "c1"]
+
+
+def test_lengths():
+    second = 10**9
+    lengths = Lengths(idle_ns=60 * second)
+    told = [identity_of(request("r", takt_workflow=f"w{i}", takt_agent="a")) for i in range(8)]
+    assert lengths.output(told[0], 0, 100).mean == 100 and lengths.after(told[0], 0) is None
+    for i, who in enumerate(told):
+        for place, (prompt, output) in enumerate(((100, 10), (200, 20), (300, 30))):
+            got, arrival = lengths.begins(who, i * second, i * second)
+            assert got == place and arrival == i * second
+            lengths.ends(who, got, prompt, output, i * second, True)
+    lengths.forget(200 * second)
+    assert not lengths.workflows
+    new = identity_of(request("r", takt_workflow="new", takt_agent="a"))
+    assert lengths.output(new, 1, 100).mean == 20 and lengths.output(new, 1, 15).mean == 15
+    after = lengths.after(new, 0)
+    assert (after.calls, after.prompt_tokens, after.output_tokens) == (2, 500, 50)
+    other = identity_of(request("r", takt_workflow="x", takt_agent="unknown"))
+    assert lengths.output(other, 1, 100).mean == 20  # of all agents
+
+
+def test_clients_guesses_are_corrected():
+    lengths = Lengths(idle_ns=10**9)
+    who = identity_of(request("r", takt_agent="a", takt_output_tokens=100))
+    assert lengths.output(who, 0, 1000).mean == 100
+    for _ in range(200):
+        lengths.ends(who, 0, 10, 200, 0, True)
+    assert 190 < lengths.output(who, 0, 1000).mean < 201
+
+
+def test_options(monkeypatch):
+    assert Options.of({}, {}) == Options()
+    assert Options.of({"takt": {"policy": "sjf"}}, {"TAKT_VLLM_POLICY": "edf"}).policy == "sjf"
+    assert Options.of({}, {"TAKT_VLLM_LENGTHS": "false", "TAKT_VLLM_GATE_KAPPA": "2"}) == Options(lengths=False, gate_kappa=2.0)
+    for wrong in ({"polciy": "sjf"}, {"lengths": 3}, {"gate": "shut"}, {"gate_kappa": -1}, {"policy": 5}):
+        with pytest.raises(OptionError, match=next(iter(wrong))):
+            Options.of({"takt": wrong}, {})
+
+
+def test_an_unknown_policy_fails_at_start(make):
+    with pytest.raises(OptionError):
+        make(order="no_such_policy")
+
+
+def test_an_unknown_vllm_fails_at_start(make, monkeypatch):
+    plain = Scheduler.__init__
+
+    def later(self, *args, **kwargs):
+        plain(self, *args, **kwargs)
+        self.third_queue = type(self.waiting)()
+
+    monkeypatch.setattr(Scheduler, "__init__", later)
+    with pytest.raises(TaktError, match="third_queue") as told:
+        make()
+    assert "\n" not in str(told.value)
+
+
+def test_warm_turns_go_first(make):
+    scheduler = make(caching=True, seqs=1, blocks=200, warm_first=True)
+    first = [5 + i % 900 for i in range(160)]
+    scheduler.add_request(request("turn1", prompt=160, first=first))
+    drain(scheduler)
+    scheduler.add_request(request("cold", prompt=100))
+    scheduler.add_request(request("turn2", prompt=180, first=first))
+    assert scheduler.takt_uncached_tokens(scheduler.requests["turn2"]) == 180 - 160
+    assert drain(scheduler) == ["turn2", "cold"]
+
+
+def test_returns():
+    returns = Returns()
+    assert returns.worth(5) > returns.worth(100) > returns.worth(2000) > 0
+    for _ in range(500):
+        returns.observe(100.0, True)
+    assert returns.worth(64) > 0.01 > returns.worth(2000)
+
+
+def sessions(scheduler, n, turns, prompt, seed):
+    """Sessions whose turns grow by 64 tokens, and think for some steps: hits over prompts, turns a step."""
+    rng = random.Random(seed)
+    state = [{"turn": 0, "tokens": [3 + rng.randrange(1000) for _ in range(prompt)], "at": i, "busy": ""} for i in range(n)]
+    hits = total = done = steps = 0
+    while done < n * turns and steps < 20000:
+        for i, each in enumerate(state):
+            if each["busy"] and each["busy"] not in scheduler.requests:
+                each["busy"] = ""
+                each["turn"] += 1
+                done += 1
+                each["tokens"] += [3 + rng.randrange(1000) for _ in range(64)]
+                each["at"] = steps + rng.randint(2, 8)
+            if not each["busy"] and each["turn"] < turns and steps >= each["at"]:
+                each["busy"] = f"s{i}t{each['turn']}"
+                scheduler.add_request(
+                    request(each["busy"], len(each["tokens"]), 4, first=each["tokens"], takt_workflow=f"s{i}",
+                            takt_last=str(int(each["turn"] == turns - 1)))
+                )  # fmt: skip
+        output = step(scheduler)
+        for new in output.scheduled_new_reqs:
+            total += len(scheduler.requests[new.req_id].prompt_token_ids) if new.req_id in scheduler.requests else 0
+            hits += new.num_computed_tokens
+        steps += 1
+    assert done == n * turns, "somebody waits at the gate for ever"
+    return hits / total, done / steps
+
+
+def test_the_gate_keeps_the_cache(make):
+    """Twelve sessions of 640 tokens and more in a cache for six: vLLM's LRU loses them all, the gate keeps most."""
+    results = {}
+    for name, options in (("none", {"order": "fcfs"}), ("price", {"gate": "price", "gate_door_s": 1000.0})):
+        scheduler = make(caching=True, blocks=300, seqs=4, tokens=256, **options)
+        results[name] = sessions(scheduler, 12, 8, 640, 1)
+    assert results["price"][0] > results["none"][0] + 0.1, results
+    assert results["price"][1] > results["none"][1], results
+
+
+def test_soak(make):
+    """Aborts, preemptions, and workflows: none lost, and the length agrees with vLLM's at every step."""
+    rng = random.Random(3)
+    scheduler = make(TaktScheduler, blocks=80, seqs=8, caching=True)
+    n = ended = preempted = steps = 0
+    while n < 1500 or scheduler.has_unfinished_requests():
+        for _ in range(rng.randrange(4) if n < 1500 else 0):
+            scheduler.add_request(
+                request(f"r{n}", rng.randint(1, 200), rng.randint(1, 40), takt_workflow=f"w{rng.randrange(100)}",
+                        takt_agent=rng.choice("abc"), takt_last=str(rng.randrange(2)))
+            )  # fmt: skip
+            n += 1
+        if rng.random() < 0.1 and scheduler.requests:
+            names = rng.sample(sorted(scheduler.requests), min(3, len(scheduler.requests)))
+            scheduler.finish_requests([*names, "never"], RequestStatus.FINISHED_ABORTED)
+        output = step(scheduler)
+        preempted += len(output.preempted_req_ids or ())
+        assert len(scheduler.takt_order.queue) == scheduler.get_request_counts()[1]
+        steps += 1
+        assert steps < 100000
+    counters = scheduler.takt_counters
+    assert counters["ended"] + counters["aborted"] == n and counters["aborted"] > 0 and preempted > 0
+    assert not scheduler._takt_known and not len(scheduler.takt_order)
+
+
+@pytest.mark.parametrize("body", [{"prompt": "p"}, {"vllm_xargs": {"takt_agent": "of the body"}}, [1], None])
+def test_headers(body):
+    import asyncio
+
+    from takt.vllm.headers import Headers
+
+    raw = b"no json" if body is None else json.dumps(body).encode()
+    seen = {}
+
+    async def app(scope, receive, send):
+        message = await receive()
+        seen["body"] = message["body"]
+        seen["length"] = int(dict(scope["headers"])[b"content-length"])
+
+    async def receive():
+        part = parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+    parts = [raw[:3], raw[3:]]
+    headers = [(b"content-length", b"%d" % len(raw)), (b"x-takt-workflow", b"w1"), (b"x-takt-agent", b"coder")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": headers}
+    asyncio.run(Headers(app)(scope, receive, None))
+    assert seen["length"] == len(seen["body"])
+    if isinstance(body, dict):
+        agent = body.get("vllm_xargs", {}).get("takt_agent", "coder")
+        assert json.loads(seen["body"])["vllm_xargs"] == {"takt_workflow": "w1", "takt_agent": agent}
+    else:
+        assert seen["body"] == raw
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([str(Path(__file__))]))
