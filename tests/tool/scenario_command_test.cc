@@ -116,7 +116,8 @@ TEST_CASE("chat beside agents, where there is a trace of it") {
   CAPTURE(ended.err);
   REQUIRE(ended.exit_code == 0);
   std::map<std::string, int> mixes;
-  for (const Json& row : Json::parse(ended.out)["rows"]) {
+  const Json json = Json::parse(ended.out);
+  for (const Json& row : json["rows"]) {
     if (!row.contains("mix")) continue;
     ++mixes[row["mix"]];
     CAPTURE(row);
