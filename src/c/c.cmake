@@ -14,6 +14,7 @@ add_library(takt_c SHARED
   c/router.cc
   c/scheduler.cc)
 add_library(takt::c ALIAS takt_c)
+set_source_files_properties(c/inbox.cc c/scheduler.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # names of their own
 set_target_properties(takt_c PROPERTIES
   CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON EXPORT_NAME c
   UNITY_BUILD ${TAKT_UNITY} UNITY_BUILD_BATCH_SIZE 5
