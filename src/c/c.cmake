@@ -14,10 +14,8 @@ add_library(takt_c SHARED
   c/router.cc
   c/scheduler.cc)
 add_library(takt::c ALIAS takt_c)
-set_source_files_properties(c/inbox.cc c/scheduler.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # names of their own
 set_target_properties(takt_c PROPERTIES
   CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON EXPORT_NAME c
-  UNITY_BUILD ${TAKT_UNITY} UNITY_BUILD_BATCH_SIZE 5
   VERSION 0.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} SOVERSION 0
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
   LINK_DEPENDS "$<TARGET_FILE:takt>;$<TARGET_FILE:takt_learning>;${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map")

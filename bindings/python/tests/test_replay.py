@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,19 @@ def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
     takt.replay(SECONDS, ["fcfs", "sjf"], threads=1)
     assert "[" in screen.getvalue() and screen.getvalue().endswith("\r")
+
+
+def test_a_bar_in_a_notebook_and_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = io.StringIO()  # no terminal
+    monkeypatch.setattr(sys, "stderr", cell)
+    takt.replay("gen:poisson,requests=50,rate=5", "fcfs")
+    assert cell.getvalue() == ""
+    shell = types.ModuleType("IPython")
+    shell.get_ipython = lambda: types.SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    takt.replay(SECONDS, ["fcfs", "sjf"], threads=1)
+    assert "[#" in cell.getvalue() and cell.getvalue().endswith("\r")
 
 
 LONG = (
