@@ -158,7 +158,8 @@ def test_a_bar_in_a_notebook_and_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch)
 
 
 LONG = (
-    "import sys, takt\n"
+    "import signal, sys, takt\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job is begun without
     "print('begins', flush=True)\n"
     "try:\n"
     "    takt.replay('gen:multi_stage,workflows=400000,rate=6', ['fcfs', 'sjf', 'stjf'], progress=False)\n"
