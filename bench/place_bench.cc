@@ -122,8 +122,8 @@ void BM_RouterPlace(benchmark::State& state) {
 }
 BENCHMARK(BM_RouterPlace)->ArgNames({"instances", "waiting"})->Args({4, 100})->Args({4, 10'000})->Args({64, 10'000});
 
-// A turn of one of 32 sessions an instance, of 108,000 tokens: it arrives, goes where its cache and its cost say, starts
-// and ends.
+// A turn of one of 32 sessions an instance, of 108,000 tokens: it arrives, goes where its cache and its cost say,
+// starts and ends.
 void BM_RouterTurns(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
   Router router = *Router::Create({.window = 0}, AnyPolicy(Fcfs{}), AnyPlacement(CachedCost{}));
