@@ -8,9 +8,11 @@
 
 #include "counting_new.h"
 #include "takt/base/random.h"
+#include "takt/placement/cached_cost.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/time_slot_packer.h"
 #include "takt/policy/agent_priority.h"
+#include "takt/policy/fcfs.h"
 #include "takt/router.h"
 
 namespace takt {
@@ -119,6 +121,31 @@ void BM_RouterPlace(benchmark::State& state) {
   state.counters["allocations"] = static_cast<double>(allocations - before);
 }
 BENCHMARK(BM_RouterPlace)->ArgNames({"instances", "waiting"})->Args({4, 100})->Args({4, 10'000})->Args({64, 10'000});
+
+// A turn of one of 32 sessions an instance, of 108,000 tokens: it arrives, goes where its cache and its cost say,
+// starts and ends.
+void BM_RouterTurns(benchmark::State& state) {
+  const auto n = static_cast<std::uint64_t>(state.range(0));
+  Router router = *Router::Create({.window = 0}, AnyPolicy(Fcfs{}), AnyPlacement(CachedCost{}));
+  for (std::uint64_t i = 1; i <= n; ++i) router.On(InstanceUp{{.id = {i}, .kv_tokens = {2'000'000}}}, At(0));
+  Random random(1);
+  std::uint64_t id = 0;
+  const auto turn = [&](std::uint64_t workflow) {
+    const TimePoint now = At(static_cast<double>(++id) * 1e-3);
+    router.On(Arrived{{.id = {id}, .workflow = {workflow}, .prompt_tokens = {108'000}}}, now);
+    for (const Placement& placed : router.Place(now)) {
+      router.On(RequestStarted{placed.request, placed.instance}, now);
+      router.On(RequestEnded{placed.request, placed.instance}, now);
+    }
+  };
+  const std::uint64_t sessions = n * kPerInstance;
+  for (std::uint64_t w = 1; w <= sessions; ++w) turn(w);
+  for (std::uint64_t i = 0; i < sessions; ++i) turn(1 + random.Below(sessions));
+  const std::size_t before = allocations;
+  for (auto _ : state) turn(1 + random.Below(sessions));
+  state.counters["allocations"] = static_cast<double>(allocations - before);
+}
+BENCHMARK(BM_RouterTurns)->ArgName("instances")->Arg(4)->Arg(64)->Arg(1024);
 
 }  // namespace
 }  // namespace takt

@@ -81,6 +81,8 @@ std::string SourceOf(std::string_view family) {
   if (family == "vidur") return "microsoft/vidur (MIT), attention ai-dynamo/aiconfigurator (Apache-2.0)";
   if (family == "e2e") return "served runs, framework overhead included";
   if (family == "lamps") return "constants of the LAMPS and InferCept papers";
+  if (family == "fit")
+    return "scaled, one constant fitted to a closed loop on GPUs (zetxqx/thunderagent-original-verification)";
   return std::string(family);
 }
 
@@ -118,6 +120,7 @@ Profile Make(const LayerRow& r) {
   p.cost.head = r.head;
   p.cost.all_reduce = FindCurve(fmt::format("allreduce/{}/tp{}", r.network, r.tp));
   p.kv_heads = r.kv_heads;
+  p.derived = r.family == "fit";
   p.decode_error_pct = r.decode_error_pct;
   p.prefill_error_pct = r.prefill_error_pct;
   p.kv_capacity_tokens = KvCapacityTokens(p);

@@ -359,6 +359,8 @@ absl::Status ReplayOptions::Validate() const {
   faults.Expect(cluster.horizon >= Duration{0}, "horizon", ToSeconds(cluster.horizon), "must not be negative");
   faults.Expect(warm_up >= Duration{0} && (warm_up == Duration{0} || warm_up < cluster.horizon), "warm_up",
                 ToSeconds(warm_up), "must not be negative, and end before the horizon");
+  faults.Expect(cluster.cold_at >= Duration{0} && (cluster.cold_at == Duration{0} || engine.overlap == 0), "cold_at",
+                ToSeconds(cluster.cold_at), "must not be negative, and overlap zero beside it");
   faults.Expect(limit >= 0, "limit", limit, "must not be negative");
   faults.ExpectOptions(engine);
   faults.ExpectOptions(engine.limits, "limits.");

@@ -60,6 +60,32 @@ TEST_CASE("two requests with steps of 10 ms, by hand") {
   CHECK(result.metrics.queue.max == Approx(0.005));
 }
 
+TEST_CASE("an engine that loses all KV between two steps computes it again, and goes on where it was") {
+  Workload w = Requests({{AtMs(0), {150, 5}}, {AtMs(100), {150, 1}}, {AtMs(200), {150, 1}}});
+  w.prefix_block_tokens = 16;
+  w.prefix_hashes = {1, 2, 3};
+  for (WorkloadCall& call : w.calls) call.hashes = 3;
+  ReplayOptions options = ConstantSteps();
+  options.engine.limits.tokens = {64};
+  options.scheduler.prefix_cache = true;
+  const ReplayResult calm = MustReplay(w, options);
+  options.cluster.cold_at = Ms(45);  // the step that ends at 50 yields the third token
+  const ReplayResult cold = MustReplay(w, options);
+  CHECK(calm.requests[0].end == AtMs(70));
+  CHECK(cold.requests[0].end == AtMs(90));  // three steps for 152 tokens, of which the last yields a token
+  CHECK(cold.requests[0].output_tokens == 5);
+  CHECK(cold.requests[0].recomputed_tokens >= 150);
+  CHECK(cold.requests[1].cached_tokens == 0);  // what is computed anew belongs to its request alone
+  CHECK(cold.requests[2].cached_tokens == 48);
+  options.cluster.cold_at = Ms(150);
+  const ReplayResult lost = MustReplay(w, options);
+  CHECK(lost.requests[1].cached_tokens == 48);
+  CHECK(lost.requests[2].cached_tokens == 0);
+  CHECK(calm.requests[2].cached_tokens == 48);
+  options.engine.overlap = 1;
+  CHECK_FALSE(Replay(w, options).ok());
+}
+
 TEST_CASE("a prompt beyond the token budget is computed in chunks") {
   ReplayOptions options = ConstantSteps();
   options.engine.limits.tokens = {64};

@@ -44,34 +44,54 @@ std::string Trace(const TempDir& dir) {
   return dir.Write("trace.csv", text);
 }
 
-TEST_CASE("a small run of the scenario of agents, with all its systems, loads and claims") {
-  const TempDir dir;
+// Thirty sessions of two turns.
+std::string AgentLines() {
   std::string lines;
   for (int i = 0; i < 30; ++i) {
     lines += R"({"block_tokens":64,"calls":[{"t":0,"in":6400,"out":9,"next":"tool","blocks":[[1,100]]},)"
              R"({"t":1,"in":7040,"out":9,"think_s":2,"blocks":[[1,110]]}]})"
              "\n";
   }
-  const std::string file = dir.Write("coding_sessions.jsonl", lines);
+  return lines;
+}
+
+TEST_CASE("a small run of the scenario of agents, with all its systems, loads and claims") {
+  const TempDir dir;
+  const std::string file = dir.Write("coding_sessions.jsonl", AgentLines());
   const Args args = {"scenario",  "agents", "--data", file, "--seeds",  "1",
                      "--minutes", "9",      "--json", "-",  "--no-wall"};
   const Ended ended = RunTool(args);
   CAPTURE(ended.err);
   REQUIRE(ended.exit_code == 0);
   const Json json = Json::parse(ended.out);
-  std::map<std::string, int> loads;
+  std::map<std::string, int> loads, verdicts, troubles;
   for (const Json& row : json["rows"]) {
-    ++loads[row["system"]];
-    CHECK(row["turns"].is_number());
-    CHECK(row["ttft_max_s_1"].is_number());
+    if (row.contains("paper")) {
+      ++verdicts[row["verdict"]];
+      CHECK(row.contains("times") == (row["verdict"] != "cannot be judged"));
+    } else if (row.contains("trouble")) {
+      ++troubles[row["trouble"]];
+      CHECK(row["calm_cached_share"].is_number());
+      CHECK(row["ttft_max_s"].get<double>() >= 0);
+    } else {
+      ++loads[row["system"]];
+      CHECK(row["turns"].is_number());
+      CHECK(row["ttft_max_s_1"].is_number());
+    }
   }
-  CHECK(loads["takt's"] == 11);  // open at three loads, closed at five, three with other memory
+  CHECK(loads["takt's"] == 16);  // open at three loads, closed at five on two engines, three with other memory
   CHECK(loads["belady"] == 3);
-  CHECK(loads["lru, no gate, fcfs"] == 11);
+  CHECK(loads["lru, no gate, fcfs"] == 16);
   CHECK(loads["times told"] == 1);
+  CHECK(loads["one class for all gaps"] == 1);
+  CHECK(loads["gaps learnt before, 10 times as long"] == 1);
   CHECK(loads["cached_cost"] == 1);
   CHECK(loads["cached_cost, takt's engines"] == 1);
-  CHECK(json["claims"].size() == 36);
+  CHECK(verdicts["cannot be judged"] == 2);
+  CHECK(verdicts["holds"] + verdicts["does not"] == 9);
+  CHECK(troubles.size() == 4);
+  CHECK(troubles["all KV lost at once"] == 4);
+  CHECK(json["claims"].size() == 52);
   CHECK(RunTool(args).out == ended.out);
   const std::string other =
       dir.Write("flat.jsonl", R"({"timestamp":0,"input_length":9,"output_length":3,"hash_ids":[1]})"
@@ -79,6 +99,35 @@ TEST_CASE("a small run of the scenario of agents, with all its systems, loads an
   const Ended none = RunTool({"scenario", "agents", "--data", other});
   CHECK(none.exit_code == 1);
   CHECK(Has(none.err, "has no sessions with the blocks of their prompts"));
+}
+
+TEST_CASE("chat beside agents, where there is a trace of it") {
+  const TempDir dir;
+  dir.Write("coding_sessions.jsonl.gz", AgentLines());
+  std::string chat;
+  for (int i = 0; i < 60; ++i) {
+    chat +=
+        fmt::format(R"({{"timestamp":{},"input_length":1500,"output_length":3,"hash_ids":[1,2,{}]}})", 1000 * i, i + 3);
+    chat += "\n";
+  }
+  dir.Write("mooncake_fast25_conversation.jsonl.gz", chat);
+  const Ended ended = RunTool(
+      {"scenario", "agents", "--data", dir / ".", "--seeds", "1", "--minutes", "4", "--json", "-", "--no-wall"});
+  CAPTURE(ended.err);
+  REQUIRE(ended.exit_code == 0);
+  std::map<std::string, int> mixes;
+  const Json json = Json::parse(ended.out);
+  for (const Json& row : json["rows"]) {
+    if (!row.contains("mix")) continue;
+    ++mixes[row["mix"]];
+    CAPTURE(row);
+    CHECK(row["chat_turns"] == 15);  // one each eight seconds in two minutes
+    CHECK(row["chat_cached_share"].get<double>() == Approx(1024.0 / 1500));  // of 64 tokens each, 16 blocks
+    const bool alone = row["mix"].get<std::string>().ends_with("chat alone");
+    CHECK((row["turns"].get<double>() == 0 || !alone));
+  }
+  CHECK(mixes.size() == 4);
+  for (const auto& [mix, rows] : mixes) CHECK(rows == 3);
 }
 
 TEST_CASE("a small run of the Kairos scenario, with all its rows, claims and the graph that was learnt") {

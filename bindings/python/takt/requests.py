@@ -29,7 +29,7 @@ def whole(field: str, value: object, bounds: tuple[int, int]) -> int:
     """The value as an int of C; numpy's integers are welcome, and what would be cut off is refused."""
     try:
         number = value.__index__()  # type: ignore[attr-defined]
-    except AttributeError:
+    except (AttributeError, TypeError):  # an array has it, and raises
         raise RequestError(field, value, "must be a whole number") from None
     if isinstance(value, bool) or not bounds[0] <= number <= bounds[1]:
         raise RequestError(field, value, f"must be a whole number from {bounds[0]} to {bounds[1]}")
@@ -37,10 +37,14 @@ def whole(field: str, value: object, bounds: tuple[int, int]) -> int:
 
 
 def real(field: str, value: object) -> float:
+    """The value as a double of C; a text is no number, and NaN and the infinities never mean anything."""
     try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise RequestError(field, value, "must be a number") from None
+        number = math.nan if isinstance(value, (str, bytes, bool)) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise RequestError(field, value, "must be a number")
+    return number
 
 
 @dataclass(frozen=True)
@@ -312,7 +316,7 @@ class RequestState:
 
     def __init__(self, state: Any) -> None:
         self._state = state
-        self.request = state.request.contents
+        self.request: abi.takt_request = state.request.contents
 
     has_run = property(lambda self: bool(self._state.has_run))
     enqueued = property(lambda self: int(self._state.enqueued))

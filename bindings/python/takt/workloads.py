@@ -11,15 +11,17 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ._tool import run
 from .errors import RequestError, TaktError
-from .requests import NEVER, Estimate, Request
+from .requests import NEVER, Estimate, Request, real, whole
 
 __all__ = ["Workflows", "calls", "columns_text", "generate", "read", "requests", "write"]
+
+_TOKENS = (0, 2**31 - 1)
 
 
 class Workflows(list[dict[str, Any]]):
@@ -98,14 +100,25 @@ def generate(name: str, **keys: Any) -> Workflows:
     return _made(["generate", ",".join([spec, *(f"{key}={value}" for key, value in keys.items())])])
 
 
+def _checked(workflows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each with its name for errors, once it is known to have calls."""
+    for number, workflow in enumerate(workflows):
+        name = f"workflows[{number}]"
+        if not isinstance(workflow, Mapping):
+            raise RequestError(name, workflow, "must be a dict with calls")
+        told = workflow.get("calls")
+        if not isinstance(told, Sequence) or isinstance(told, (str, bytes)) or not told:
+            raise RequestError(f"{name}.calls", told, "must be a list of at least one call")
+        for position, call in enumerate(told):
+            if not isinstance(call, Mapping):
+                raise RequestError(f"{name}.calls[{position}]", call, "must be a dict with prompt and output")
+        yield name, workflow
+
+
 def write(workflows: Iterable[Mapping[str, Any]], path: str | Path) -> None:
     """Writes workflow JSONL, which `read` and the tool read; packed where the name ends in ".gz"."""
     header = workflows.header if isinstance(workflows, Workflows) else {"takt_workload": 1}
-    lines = []
-    for number, workflow in enumerate(workflows):
-        if not isinstance(workflow, Mapping) or not workflow.get("calls"):
-            raise RequestError(f"workflows[{number}]", workflow, "must be a dict with calls")
-        lines.append(workflow)
+    lines = [workflow for _, workflow in _checked(workflows)]
     try:
         text = "".join(json.dumps(each, allow_nan=False) + "\n" for each in [header, *lines])
     except (TypeError, ValueError) as error:
@@ -118,7 +131,7 @@ def calls(workflows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One flat record per call, which ``pandas.DataFrame`` takes: ``workflow`` and ``call`` (positions), then the keys of
     the workflow (``arrival_s``, ``class``, ...) and of the call (``prompt``, ``output``, ``stage``, ...)."""
     records = []
-    for number, workflow in enumerate(workflows):
+    for number, (_, workflow) in enumerate(_checked(workflows)):
         about = {key: value for key, value in workflow.items() if key not in ("calls", "id")}
         for position, call in enumerate(workflow["calls"]):
             records.append({"workflow": number, "call": position, **about, **call})
@@ -137,21 +150,30 @@ def requests(workflows: Iterable[Mapping[str, Any]], *, lengths: bool = True) ->
 
     made: list[Request] = []
     for record in calls(workflows):
-        arrival = round(record["arrival_s"] * 1e9)
-        deadline = record.get("deadline_s")
+        of_workflow = f"workflows[{record['workflow']}]"
+        of_call = f"{of_workflow}.calls[{record['call']}]"
+
+        def seconds(name: str) -> int:
+            value = real(f"{of_workflow}.{name}", record.get(name))
+            if not 0 <= value <= 9e9:
+                raise RequestError(f"{of_workflow}.{name}", value, "must be seconds from 0 to 9e9")
+            return round(value * 1e9)
+
+        arrival = seconds("arrival_s")
+        output = whole(f"{of_call}.output", record.get("output"), _TOKENS)
         made.append(
             Request(
                 len(made) + 1,
-                prompt_tokens=record["prompt"],
-                output_tokens=Estimate.exact(record["output"]) if lengths else None,
+                prompt_tokens=whole(f"{of_call}.prompt", record.get("prompt"), _TOKENS),
+                output_tokens=Estimate.exact(output) if lengths else None,
                 workflow=record["workflow"] + 1,
                 stage=number("stage", record.get("stage")),
                 agent=number("agent", record.get("agent")),
                 tenant=number("tenant", record.get("tenant")),
                 arrival=arrival,
                 workflow_arrival=arrival,
-                deadline=NEVER if deadline is None else arrival + round(deadline * 1e9),
-                priority=record.get("priority", 0),
+                deadline=NEVER if record.get("deadline_s") is None else arrival + seconds("deadline_s"),
+                priority=whole(f"{of_workflow}.priority", record.get("priority", 0), (-(2**31), 2**31 - 1)),
             )
         )
     return made

@@ -61,7 +61,7 @@ def test_tasks_and_threads_have_contexts_of_their_own() -> None:
 
 def test_names_travel_whatever_they_are() -> None:
     for name in ("Träger 7", "a%20b", "x" * 200, "日本", 'q"u,o;te', "line\nbreak", 17):
-        with takt.workflow(name):  # type: ignore[arg-type]
+        with takt.workflow(name):
             sent = takt.headers()["X-Takt-Workflow"]
             assert sent.isascii() and sent.isprintable()
             assert takt.parse_headers({"x-takt-workflow": sent}).workflow == str(name)

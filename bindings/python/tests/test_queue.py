@@ -95,13 +95,20 @@ def test_an_exception_in_a_key_reaches_the_caller_and_loses_no_request() -> None
         ("output_tokens", -3),
         ("output_tokens", math.nan),
         ("output_tokens", "many"),
+        ("output_tokens", "30"),
         ("output_tokens", takt.Estimate(3.0, (1, 2, 3, 4, math.inf))),
+        ("after.calls", takt.WorkAfter(calls=math.nan)),
+        ("after.kv_steps", takt.WorkAfter(kv_steps=math.inf)),
+        ("next_call.after", takt.NextCall(after=-1)),
+        ("scores.score", [takt.ModelScore(1, math.nan)]),
+        ("prefix_hashes", [1, -1]),
     ],
 )
 def test_a_field_that_cannot_be_meant_is_named_and_nothing_happens(field: str, value: object) -> None:
     queue = takt.Queue("sjf")
     wrong = takt.Request(5)
-    setattr(wrong, field, value)
+    wrong.prefix_block_tokens = 16
+    setattr(wrong, field.partition(".")[0], value)
     with pytest.raises(takt.RequestError, match=f"^{field} is ") as caught:
         queue.push(takt.Request(1), wrong, now=0)
     assert caught.value.field == field

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,10 +86,40 @@ def test_what_is_wrong_is_said() -> None:
     assert caught.value.code in (1, 2)
     with pytest.raises(takt.ToolError, match="absent.csv"):
         takt.replay("absent.csv")
-    with pytest.raises(takt.RequestError, match=r"workflows\[0\]"):
-        takt.replay([{"arrival_s": 0}])
     with pytest.raises(TypeError):
         takt.replay("bundled", policies="fcfs")  # type: ignore[call-arg]
+
+
+CALL = {"prompt": 10, "output": 5}
+
+
+@pytest.mark.parametrize(
+    ("workflow", "field"),
+    [
+        (7, "workflows[0]"), ({"arrival_s": 0}, "workflows[0].calls"), ({"arrival_s": 0, "calls": "ab"}, "workflows[0].calls"),
+        ({"arrival_s": 0, "calls": []}, "workflows[0].calls"), ({"arrival_s": 0, "calls": [3]}, "workflows[0].calls[0]"),
+        ({"calls": [CALL]}, "workflows[0].arrival_s"), ({"arrival_s": float("nan"), "calls": [CALL]}, "workflows[0].arrival_s"),
+        ({"arrival_s": "1", "calls": [CALL]}, "workflows[0].arrival_s"), ({"arrival_s": -1, "calls": [CALL]}, "workflows[0].arrival_s"),
+        ({"arrival_s": 0, "deadline_s": float("inf"), "calls": [CALL]}, "workflows[0].deadline_s"),
+        ({"arrival_s": 0, "priority": 0.5, "calls": [CALL]}, "workflows[0].priority"),
+        ({"arrival_s": 0, "calls": [CALL, {"prompt": -1, "output": 5}]}, "workflows[0].calls[1].prompt"),
+        ({"arrival_s": 0, "calls": [{"prompt": 10}]}, "workflows[0].calls[0].output"),
+        ({"arrival_s": 0, "calls": [{"prompt": 10, "output": float("nan")}]}, "workflows[0].calls[0].output"),
+    ],
+)  # fmt: skip
+def test_a_field_of_a_workflow_that_cannot_be_meant_is_named(workflow: Any, field: str) -> None:
+    with pytest.raises(takt.RequestError) as caught:
+        workloads.requests([workflow])
+    assert caught.value.field == field
+    with pytest.raises(takt.TaktError):
+        takt.replay([workflow], "fcfs")
+
+
+def test_a_field_that_nobody_knows_is_named() -> None:
+    with pytest.raises(takt.ToolError, match="promt"):
+        takt.replay([{"arrival_s": 0, "calls": [{"promt": 10, "output": 5}]}], "fcfs")
+    with pytest.raises(takt.ToolError, match="deadlin_s"):
+        takt.replay([{"arrival_s": 0, "deadlin_s": 3, "calls": [CALL]}], "fcfs")
 
 
 SECONDS = "gen:multi_stage,workflows=20000,rate=6"
@@ -112,8 +144,22 @@ def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[" in screen.getvalue() and screen.getvalue().endswith("\r")
 
 
+def test_a_bar_in_a_notebook_and_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = io.StringIO()  # no terminal
+    monkeypatch.setattr(sys, "stderr", cell)
+    takt.replay("gen:poisson,requests=50,rate=5", "fcfs")
+    assert cell.getvalue() == ""
+    shell = types.ModuleType("IPython")
+    shell.get_ipython = lambda: types.SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    takt.replay(SECONDS, ["fcfs", "sjf"], threads=1)
+    assert "[#" in cell.getvalue() and cell.getvalue().endswith("\r")
+
+
 LONG = (
-    "import sys, takt\n"
+    "import signal, sys, takt\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job is begun without
     "print('begins', flush=True)\n"
     "try:\n"
     "    takt.replay('gen:multi_stage,workflows=400000,rate=6', ['fcfs', 'sjf', 'stjf'], progress=False)\n"

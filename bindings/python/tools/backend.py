@@ -45,4 +45,5 @@ def _sources() -> Iterator[None]:
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:
     with _sources():
-        return _build.build_sdist(sdist_directory, config_settings)
+        made: str = _build.build_sdist(sdist_directory, config_settings)
+        return made

@@ -147,6 +147,7 @@ class VirtualCluster {
   TimePoint next_arrival_ = kNever;
   TimePoint next_report_ = kNever;  // of all instances to the router
   TimePoint next_control_ = kNever;
+  TimePoint cold_at_ = kNever;
   TimePoint now_{};
   bool stalled_ = false;
   Series series_;
@@ -211,6 +212,7 @@ bool VirtualCluster<Scheduler>::Run() {
     while (next_workflow_ < first) StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
   }
   if (routed()) next_report_ = now_ + options_.report_interval;
+  if (options_.cold_at > Duration{0}) cold_at_ = TimePoint(options_.cold_at);
   if (options_.control && options_.control_interval > Duration{0}) next_control_ = now_ + options_.control_interval;
   for (std::uint64_t moments = 1; !progress_.over(); ++moments) {
     const TimePoint next = NextTime();
@@ -246,6 +248,10 @@ void VirtualCluster<Scheduler>::Moment() {
     if (next_[i] > now_) continue;
     if (engines_[i].busy()) Resolve(i);
     Touch(i);
+  }
+  if (cold_at_ <= now_ && !engines_.front().busy()) {
+    cold_at_ = kNever;
+    Tell(0, KvLost{});
   }
   if (next_report_ <= now_) Report();
   if (next_control_ <= now_) Control();

@@ -43,6 +43,7 @@ struct VirtualClusterOptions {
   bool declare_workflows = false;    // to the router, with their deadlines and without their graphs
   bool send_prefixes = false;        // tell schedulers the prompts' prefix hashes
   bool tell_turns = false;  // tell them what workflows wait for when a call has ended, and when they are over
+  Duration cold_at{0};  // > 0: the first engine loses all KV then, cached and in use, between two steps
   double tell_gaps = 0;  // > 0: and when they are expected back: so many times the true time
   Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run

@@ -25,7 +25,7 @@ dt { color: var(--soft); } dd { margin: 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th, td { padding: 4px 10px; text-align: right; } th { font-weight: 600; color: var(--soft); }
-th.text, td.text { text-align: left; } thead tr:last-child th { border-bottom: 1px solid var(--soft); }
+th.text, td.text { text-align: left; } td.text:first-child, td.text:last-child { white-space: normal; min-width: 14em; } thead tr:last-child th { border-bottom: 1px solid var(--soft); }
 th.group { text-align: center; border-bottom: 1px solid var(--grid); }
 tbody tr.new td { border-top: 1px solid var(--grid); } td.best { background: var(--best); font-weight: 600; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 16px; }

@@ -68,7 +68,7 @@ absl::Status Stretch(Workload& workload, double seconds) {
   return span > 0 && seconds > 0 ? ScaleRate(workload, span / seconds) : absl::OkStatus();
 }
 
-DefaultFigures FiguresOf(const Workload& workload, const IsolatedLatencies& alone, const ReplayResult& result) {
+DefaultFigures DefaultFiguresOf(const Workload& workload, const IsolatedLatencies& alone, const ReplayResult& result) {
   const Metrics& m = result.metrics;
   DefaultFigures f{.mean = m.workflow.mean,
                    .p50 = m.workflow.p50,
@@ -323,7 +323,7 @@ absl::StatusOr<std::optional<DefaultFigures>> DefaultStudy::RunOne(const Default
                                     seed, std::string(result.status().message())));
   }
   if (result->stopped) return std::nullopt;
-  return FiguresOf(ground.workload, ground.alone, *result);
+  return DefaultFiguresOf(ground.workload, ground.alone, *result);
 }
 
 absl::Status DefaultStudy::Run(int threads, ProgressBar& bar) {

@@ -43,7 +43,7 @@ absl::StatusOr<Workload> Changing(const Workload& calm, const Workload& peak, do
 // Within which 95 % of them end. Reorders them.
 double P95(std::vector<double>& values) { return values.empty() ? 0 : Quantile(values, 0.95); }
 
-HexgenFigures FiguresOf(const Workload& workload, const IsolatedLatencies& alone, const ReplayResult& result) {
+HexgenFigures HexgenFiguresOf(const Workload& workload, const IsolatedLatencies& alone, const ReplayResult& result) {
   HexgenFigures f;
   std::vector<double> latency, middle, scale, scale_middle, user[2];
   const std::size_t n = result.workflows.size();
@@ -202,7 +202,7 @@ absl::StatusOr<std::optional<HexgenFigures>> HexgenStudy::RunOne(const HexgenSet
   const absl::StatusOr<ReplayResult> result = Replay(*workload, options);
   if (!result.ok()) return result.status();
   if (result->stopped) return std::nullopt;
-  HexgenFigures figures = FiguresOf(*workload, MeasureIsolated(*workload, options), *result);
+  HexgenFigures figures = HexgenFiguresOf(*workload, MeasureIsolated(*workload, options), *result);
   if (tuner) tuner->Tell(figures);
   return figures;
 }
