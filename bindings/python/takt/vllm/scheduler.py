@@ -44,6 +44,7 @@ class _Known:
 
 class _Takt(Scheduler):
     takt_order: Order | None = None  # None until the end of __init__: vLLM's own order until then
+    _takt_orders: Order  # the same, from there on
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -62,7 +63,7 @@ class _Takt(Scheduler):
         self._takt_in_order_of_entry = policy == "fcfs"
         self._takt_learns = "learns" in queue.traits
         self._takt_pressed = "pressure" in queue.traits
-        self.takt_order = order = Order(queue, self._takt_describe)
+        self.takt_order = self._takt_orders = order = Order(queue, self._takt_describe)
         self._takt_known: dict[str, _Known] = {}
         self._takt_lengths = Lengths(int(options.idle_s * _SECOND)) if options.lengths else None
         self._takt_prefilling: set[int] = set()
@@ -83,7 +84,7 @@ class _Takt(Scheduler):
     # ---- what takt is told ------------------------------------------------------------------------------------------
 
     def _takt_describe(self, request: VllmRequest, number: int) -> Request:
-        now = self.takt_order.now()
+        now = self._takt_orders.now()
         arrival = now if self._takt_in_order_of_entry else min(now, int(request.arrival_time * 1e9))
         known = self._takt_known.get(request.request_id)
         if known is None:
@@ -122,7 +123,7 @@ class _Takt(Scheduler):
 
     def _takt_uncached(self, state: RequestState) -> float:
         """A key: prefill that is left of a prompt [tokens], asked of vLLM's own block hashes when the request joins."""
-        request = self.takt_order.request(state.request.id)
+        request = self._takt_orders.request(state.request.id)
         return float(self.takt_uncached_tokens(request) if request is not None else state.request.prompt_tokens)
 
     def takt_uncached_tokens(self, request: VllmRequest) -> int:
@@ -192,7 +193,7 @@ class _Takt(Scheduler):
 
     def _takt_prefilled(self, admitted: list[int], output: SchedulerOutput) -> list[tuple[int, int, int]]:
         """What the step computes of prompts; a step that only decodes names nobody."""
-        order, now_in = self.takt_order, set(admitted)
+        order, now_in = self._takt_orders, set(admitted)
         self._takt_prefilling |= now_in
         ran = []
         for number in sorted(self._takt_prefilling):
@@ -221,7 +222,7 @@ class _Takt(Scheduler):
         """Where KV is short vLLM preempts the last of those that run: the worst one stands there."""
         if len(self.running) < 2 or self.kv_cache_manager.usage < self.takt_options.victims_above:
             return
-        order = self.takt_order
+        order = self._takt_orders
         holding = {}
         for request in self.running:
             number = order.number(request)
@@ -265,7 +266,7 @@ class _Takt(Scheduler):
         return result
 
     def _takt_computed(self, result: Any) -> None:
-        order = self.takt_order
+        order = self._takt_orders
         numbers = order._numbers
         one: set[int] = set()
         other: list[tuple[int, int, int]] = []
