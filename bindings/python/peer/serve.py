@@ -197,7 +197,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=1, help="of each order")
     parser.add_argument("--workflows", type=int, default=40)
-    parser.add_argument("--load", type=float, default=1.3, help="workflows that arrive, over what the servers can serve")
+    parser.add_argument("--load", type=float, default=2.0, help="workflows that arrive, over what the servers can serve")
     parser.add_argument("--rate", type=float, help="workflows that arrive in a second, instead")
     parser.add_argument("--max-num-seqs", type=int, default=8)
     parser.add_argument("--orders", default=",".join(ORDERS))

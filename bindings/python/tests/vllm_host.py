@@ -105,10 +105,14 @@ def outputs_of(scheduler: Any, output: Any) -> ModelRunnerOutput:
     )
 
 
+def finish(scheduler: Any, output: Any) -> None:
+    scheduler.update_from_output(output, outputs_of(scheduler, output))
+
+
 def step(scheduler: Any) -> Any:
     """One iteration, whose results are there at once."""
     output = scheduler.schedule()
     if getattr(scheduler, "takt_order", None) is not None:
         scheduler.takt_order.check()
-    scheduler.update_from_output(output, outputs_of(scheduler, output))
+    finish(scheduler, output)
     return output
