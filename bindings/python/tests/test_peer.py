@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "peer-vllm"
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="scripts/peer-vllm is in the tree, and not in the package")
 
 
-def start(home: Path, *arguments: str) -> subprocess.Popen:
+def start(home: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(SCRIPT), *arguments], env=dict(os.environ, TAKT_PEER_VLLM=str(home)), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -31,7 +31,7 @@ def pretend(home: Path, body: str) -> None:
     (home / "ready-0.32.0").write_text("")
 
 
-def test_without_an_environment(tmp_path):
+def test_without_an_environment(tmp_path: Path) -> None:
     child = start(tmp_path, "--existing")
     out, error = child.communicate(timeout=60)
     assert child.returncode == 1 and not out
@@ -40,12 +40,13 @@ def test_without_an_environment(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--only", "sessions"], ["--sessions", "no/such/file"], ["--json", "no/such/folder/f"]])
-def test_wrong_arguments(tmp_path, arguments):
+def test_wrong_arguments(tmp_path: Path, arguments: list[str]) -> None:
     child = start(tmp_path, "--existing", *arguments)
-    assert child.wait(60) == 2 and "Traceback" not in child.stderr.read()
+    _, error = child.communicate(timeout=60)
+    assert child.returncode == 2 and "Traceback" not in error
 
 
-def test_what_fails_is_one_line(tmp_path):
+def test_what_fails_is_one_line(tmp_path: Path) -> None:
     pretend(tmp_path, "exit 3")
     child = start(tmp_path, "--existing", "--only", "cost")
     _, error = child.communicate(timeout=60)
@@ -55,7 +56,7 @@ def test_what_fails_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_what_it_had_begun_ends_with_it(tmp_path, sent):
+def test_what_it_had_begun_ends_with_it(tmp_path: Path, sent: signal.Signals) -> None:
     pretend(tmp_path, 'trap "echo told > told; exit 0" INT\necho $$ > pid\nwhile :; do sleep 0.05; done')
     child = start(tmp_path, "--existing", "--only", "serve")
     pid = tmp_path / "pid"
