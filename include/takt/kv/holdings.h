@@ -87,13 +87,14 @@ class BasicHoldings {
   }
 
   const Policy& policy() const { return policy_; }
-  // Another order from here on: all that could go is listed anew.
+  // Another order from here on: all that could go is listed anew. O(n log n).
   void SetPolicy(Policy policy) {
     policy_ = std::move(policy);
     stack_.clear();
     for (std::size_t i = 1; i < kPinnedLine; ++i) {
       for (Slot n = lines_[i].oldest; n != kNoSlot; n = nodes_[n].age.newer) stack_.push_back(n);
     }
+    std::ranges::sort(stack_, {}, [this](Slot n) { return nodes_[n].stamp; });  // each is its line's newest then
     for (const Slot n : stack_) Unlist(n);
     for (const Slot n : stack_) Relist(n);
   }
