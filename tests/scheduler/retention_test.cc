@@ -471,6 +471,21 @@ TEST_CASE("while what the door has chosen does not fit, nobody else is let in") 
   CHECK(host.Step() == "3:800 4:80");
 }
 
+TEST_CASE("whatever times a host tells, waits and bounds stay within what can be counted") {
+  Agents host(100, HoldValue{}, Price{.kappa = 0, .after_s = 1e11});
+  host.now = 5'000;
+  host.Run(Turn(1, 7, 60));
+  Request old = Turn(2, 8, 60), young = Turn(3, 9, 60);
+  old.arrival = TimePoint(Duration(INT64_MIN + 1)), young.arrival = TimePoint::max();
+  host.Arrive(young);
+  const StepPlan& gated = host.Plan();
+  CHECK(gated.idle == Idle::kGated);
+  CHECK(gated.wake_at == Ms(host.now + 500));
+  host.Arrive(old);
+  host.RunWhatWaits(2);
+  CHECK(host.Plan().run.empty());
+}
+
 TEST_CASE("what a workflow holds is explained: since when, its worth, the price, and who would go first") {
   Agents host(100, HoldValue{});
   host.Run(Turn(1, 7, 20));

@@ -217,7 +217,7 @@ GateAsk BasicScheduler<Policy, Pause>::AskFor(const Record& record, std::int32_t
           .block_tokens = kv_.block_tokens,
           .tokens = record.known,
           .cached = start,
-          .waited_s = std::max(ToSeconds(now_ - r.arrival), 0.0),
+          .waited_s = std::max(ToSeconds(Between(r.arrival, now_)), 0.0),
           .delayed = static_cast<std::int64_t>(queue_.size()) + counts_.rows,
           .running = counts_.rows,
           .used = kv_.ledger.used(),
@@ -305,7 +305,7 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
 template <RankPolicy Policy, PausePolicy Pause>
 Slot BasicScheduler<Policy, Pause>::Elder() {
   const Duration enough = FromSeconds(held_.door.after_s);
-  if (!(held_.door.share > 0) || now_ < held_.next_door || now_ - held_.oldest < enough) return kNoSlot;
+  if (!(held_.door.share > 0) || now_ < held_.next_door || Between(held_.oldest, now_) < enough) return kNoSlot;
   Slot elder = kNoSlot;
   const Request* first = nullptr;
   held_.oldest = kNever;
@@ -314,7 +314,7 @@ Slot BasicScheduler<Policy, Pause>::Elder() {
     const Request& r = record.state.request;
     if (record.status != RequestStatus::kWaiting) continue;
     held_.oldest = std::min(held_.oldest, r.arrival);
-    if (now_ - r.arrival < enough || !queue_.Admits(record.state, now_)) continue;
+    if (Between(r.arrival, now_) < enough || !queue_.Admits(record.state, now_)) continue;
     if (first != nullptr && (r.arrival != first->arrival ? r.arrival > first->arrival : r.id > first->id)) continue;
     first = &r;
     elder = slot;
@@ -406,7 +406,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 TimePoint BasicScheduler<Policy, Pause>::AskGateAt() const {
   TimePoint at = std::min(held_.ask_at, now_ + std::chrono::milliseconds(500));
   if (held_.door.share > 0 && held_.oldest != kNever) {
-    at = std::min(at, std::max(held_.next_door, held_.oldest + FromSeconds(held_.door.after_s)));
+    at = std::min(at, std::max(held_.next_door, After(held_.oldest, FromSeconds(held_.door.after_s))));
   }
   return std::max(at, now_ + std::chrono::milliseconds(1));
 }
