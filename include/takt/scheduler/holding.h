@@ -300,8 +300,8 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
   return false;
 }
 
-// That which has waited longest of those that the policy does not decline, and long enough for the door's share;
-// kNoSlot where none has.
+// That which has waited longest, and long enough for the door's share, of those that could run in a step of these
+// limits; kNoSlot where none has.
 template <RankPolicy Policy, PausePolicy Pause>
 Slot BasicScheduler<Policy, Pause>::Elder() {
   const Duration enough = FromSeconds(held_.door.after_s);
@@ -314,12 +314,22 @@ Slot BasicScheduler<Policy, Pause>::Elder() {
     const Request& r = record.state.request;
     if (record.status != RequestStatus::kWaiting) continue;
     held_.oldest = std::min(held_.oldest, r.arrival);
-    if (Between(r.arrival, now_) < enough || !queue_.Admits(record.state, now_)) continue;
+    if (Between(r.arrival, now_) < enough || !MayStandAtDoor(record)) continue;
     if (first != nullptr && (r.arrival != first->arrival ? r.arrival > first->arrival : r.id > first->id)) continue;
     first = &r;
     elder = slot;
   }
   return elder;
+}
+
+// Not what the policy declines, nor what waits for reasons of its own, perhaps for ever: all behind it would wait with
+// it. What waits for its adapter does stand there, as long as there is a place for any.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::MayStandAtDoor(const Record& record) const {
+  const Request& r = record.state.request;
+  const WaitsFor reason = PassedOverFor(record);
+  if (reason != WaitsFor::kNothing && (reason != WaitsFor::kAdapter || budget_.limits.adapters < 1)) return false;
+  return r.chunkable || record.computed > 0 || budget_.WouldFit(r.prompt_tokens.value - record.state.cached.value);
 }
 
 // As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over, however many.
