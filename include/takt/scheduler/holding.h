@@ -128,14 +128,17 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const TurnEnded& e, TimePoint now) {
   if (!e.workflow) return OutOfPlace({});
   if (held_.hints) Hint(held_.hints->On(e, now));
-  if (!Holds()) return;
-  ++held_.changes;
-  const std::uint64_t gap = GapOf(e.workflow, e.branch);
+  if (!Holds() && !held_.hints) return;
   if (e.why == TurnWhy::kOver) {
     for (Slot slot = 0; slot < table_.slots(); ++slot) {
       const Request& r = table_[slot].state.request;
       if (r.workflow == e.workflow && r.branch == e.branch) table_[slot].last_turn = true;
     }
+  }
+  if (!Holds()) return;
+  ++held_.changes;
+  const std::uint64_t gap = GapOf(e.workflow, e.branch);
+  if (e.why == TurnWhy::kOver) {
     held_.times->Lost(gap, now);
     kv_.ledger.End(e.workflow, e.branch);
     return;
@@ -180,11 +183,12 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const WorkflowEnded& e, TimePoint now) {
   if (!e.workflow) return OutOfPlace({});
   if (held_.hints) held_.hints->On(e, now, [this](const CacheHint& hint) { Hint(hint); });
-  if (!Holds()) return;
-  ++held_.changes;
+  if (!Holds() && !held_.hints) return;
   for (Slot slot = 0; slot < table_.slots(); ++slot) {
     if (table_[slot].state.request.workflow == e.workflow) table_[slot].last_turn = true;
   }
+  if (!Holds()) return;
+  ++held_.changes;
   kv_.ledger.holdings()->ForEachBranch(
       e.workflow, [&](std::uint64_t branch) { held_.times->Lost(GapOf(e.workflow, branch), now); });
   kv_.ledger.End(e.workflow);
