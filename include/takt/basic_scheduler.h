@@ -526,6 +526,7 @@ class BasicScheduler {
   GateAsk AskForCopies(const Record& record, const GateAsk& of_gpu) const;
   bool LetsIn(Record& record, std::int32_t need, std::int32_t start);
   Slot Elder();
+  bool MayStandAtDoor(const Record& record) const;
   void AdmitThroughGate();
   void TellGate();
   TimePoint AskGateAt() const;

@@ -346,6 +346,30 @@ TEST_CASE("chunks of two sizes may have one hash; hashes that are no chain are l
   CHECK(holdings.Find(Hashes{}, 1).chunks == 0);
 }
 
+TEST_CASE("of more holdings than may be, those whose last turns ended first are over; what they share stays") {
+  constexpr std::uint64_t kMost = BasicHoldings<Lru>::kMostHoldings;
+  BasicHoldings<Lru> holdings;
+  const Hashes prompt = {1, 2};
+  const auto turn = [&](std::uint64_t workflow, int at) {
+    holdings.Acquire(First(prompt, holdings.Find(prompt, 1).chunks), 1);
+    while (holdings.Find(prompt, 1).chunks < 2) holdings.Publish(First(prompt, holdings.Find(prompt, 1).chunks + 1), 1);
+    holdings.Release(prompt, 1, {{workflow}, 0, 0}, At(at));
+  };
+  for (std::uint64_t i = 1; i <= kMost; ++i) turn(i, 1);
+  CHECK(holdings.holdings() == kMost);
+  turn(1, 2);
+  holdings.Await({3}, 0, true, At(2));
+  for (std::uint64_t i = 1; i <= 3; ++i) turn(kMost + i, 3);
+  CHECK(holdings.holdings() == kMost);
+  CHECK(holdings.Find({1}, 0).tokens == 32);
+  for (std::uint64_t gone = 2; gone <= 4; ++gone) CHECK(holdings.Find({gone}, 0).tokens == 0);
+  CHECK(holdings.Find({5}, 0).tokens == 32);
+  holdings.Await({3}, 0, false);
+  CHECK(holdings.idle() == 2);
+  CHECK(holdings.Evict(2, At(4)) == 2);
+  CHECK(holdings.holdings() == 0);
+}
+
 TEST_CASE("nothing is allocated once there was room") {
   constexpr std::size_t kFlows = 40;
   Random random(3);

@@ -471,6 +471,48 @@ TEST_CASE("while what the door has chosen does not fit, nobody else is let in") 
   CHECK(host.Step() == "3:800 4:80");
 }
 
+TEST_CASE("the door is not kept by what no step of these limits can run") {
+  enum class Own { kSequences, kPrompt, kAdapter };
+  for (const Own own : {Own::kSequences, Own::kPrompt, Own::kAdapter}) {
+    CAPTURE(static_cast<int>(own));
+    Agents host(100, HoldValue{}, Price{.kappa = 0, .after_s = 60});
+    Request never = Turn(1, 7, 5);
+    if (own == Own::kSequences) never.sequences = 9, host.limits.max_seqs = 8;
+    if (own == Own::kPrompt) never.chunkable = false, host.limits.tokens = {5 * kBlock - 1};
+    if (own == Own::kAdapter) never.adapter = {1}, host.limits.adapters = 0;
+    host.Arrive(never);
+    host.now += 1000;
+    CHECK(host.Run(Turn(2, 8, 4)) == 0);
+    std::uint64_t id = 10;
+    for (; host.scheduler.kv().cached < Blocks{100}; ++id) host.Run(Turn(id, id, 4));
+    host.Arrive(Turn(3, 9, 4));  // takes what others hold
+    CHECK(host.RunWhatWaits(3) == -1);
+    host.now += 61'000;
+    CHECK(host.RunWhatWaits(3) == 0);
+    CHECK(host.scheduler.stats().gate_doors == 1);
+    // And nobody waits for it.
+    host.On(WorkflowEnded{{9}});
+    host.now += 1000;
+    host.Arrive(Turn(4, id - 1, 4)), host.Arrive(Turn(5, id - 2, 4));
+    CHECK(host.Plan().run.size() == 2);
+  }
+}
+
+TEST_CASE("whatever times a host tells, waits and bounds stay within what can be counted") {
+  Agents host(100, HoldValue{}, Price{.kappa = 0, .after_s = 1e11});
+  host.now = 5'000;
+  host.Run(Turn(1, 7, 60));
+  Request old = Turn(2, 8, 60), young = Turn(3, 9, 60);
+  old.arrival = TimePoint(Duration(INT64_MIN + 1)), young.arrival = TimePoint::max();
+  host.Arrive(young);
+  const StepPlan& gated = host.Plan();
+  CHECK(gated.idle == Idle::kGated);
+  CHECK(gated.wake_at == Ms(host.now + 500));
+  host.Arrive(old);
+  host.RunWhatWaits(2);
+  CHECK(host.Plan().run.empty());
+}
+
 TEST_CASE("what a workflow holds is explained: since when, its worth, the price, and who would go first") {
   Agents host(100, HoldValue{});
   host.Run(Turn(1, 7, 20));

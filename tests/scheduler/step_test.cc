@@ -1223,6 +1223,35 @@ TEST_CASE("host-owned KV: once told of turns, plans bear hints for the host's ca
   }
 }
 
+TEST_CASE("host-owned KV: what ends after its workflow, or its branch, is to be dropped, and not to be held") {
+  for (const bool all : {false, true}) {
+    CAPTURE(all);
+    Oracle oracle;
+    SchedulerOptions options;
+    options.kv = KvMode::kOracle;
+    Host<Fcfs> host(options, {}, {}, &oracle);
+    host.On(TurnEnded{{9}, 0, TurnWhy::kTool});
+    for (std::uint64_t id = 1; id <= 2; ++id) {
+      Request turn = Prompt(id, 16);
+      turn.workflow = {7}, turn.branch = id;
+      host.Arrive(turn);
+    }
+    const StepPlan& running = host.Plan();
+    if (all) host.On(WorkflowEnded{{7}});
+    else host.On(TurnEnded{{7}, 1, TurnWhy::kOver});
+    host.Commit(running, {1, 2});
+    const auto last = [&, hints = host.Plan().hints](std::uint64_t branch) {
+      CacheAction action = CacheAction::kFetch;
+      for (const CacheHint& hint : hints) {
+        if (hint.branch == branch) action = hint.action;
+      }
+      return action;
+    };
+    CHECK(last(1) == CacheAction::kDrop);
+    CHECK(last(2) == (all ? CacheAction::kDrop : CacheAction::kHold));
+  }
+}
+
 TEST_CASE("where a row gave way to one that has to wait all the same, others get its share of the step") {
   Oracle oracle;
   SchedulerOptions options;

@@ -33,6 +33,13 @@ constexpr TimePoint After(TimePoint at, Duration by) {
   return beyond ? (by < Duration::zero() ? kUnset : kNever) : TimePoint(Duration(ns));
 }
 
+// From one time to another; saturates.
+constexpr Duration Between(TimePoint from, TimePoint to) {
+  std::int64_t ns = 0;
+  const bool beyond = __builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(), &ns);
+  return beyond ? (to < from ? Duration::min() : Duration::max()) : Duration(ns);
+}
+
 // Rounded to whole nanoseconds, half away from zero; saturates, and NaN becomes zero.
 constexpr Duration FromSeconds(double seconds) {
   const double ns = Rounded(seconds * 1e9);

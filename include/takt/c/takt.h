@@ -204,7 +204,7 @@ typedef struct takt_request {
   uint64_t salt;  // prefixes of requests with different salts never meet; 0: none. TAKT_KV_MODE_LEDGER alone
 } takt_request;
 
-// What takt_plan.dropped says of a hash with a salt.
+// What takt_plan.dropped and host_chunks say of a hash with a salt.
 TAKT_API uint64_t takt_salted_hash(uint64_t hash, uint64_t salt) TAKT_NOEXCEPT;
 
 TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;

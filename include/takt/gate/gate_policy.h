@@ -70,8 +70,8 @@ concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& h
 };
 inline constexpr double kNotNow = std::numeric_limits<double>::infinity();
 
-// Who waits at the gate waits no longer than for its share of the engine: of those that have waited at least `after_s`
-// the first to come is let in without being asked; after one whose prefill takes c seconds the next comes c / share
+// Who waits at the gate waits no longer than for its share of the engine: of those that have waited at least `after_s`,
+// and that a step of these limits could run, the first to come is let in without being asked; after one whose prefill takes c seconds the next comes c / share
 // later. While such a one does not fit, nobody is let in. share 0: no bound.
 struct GateDoor {
   double share = 0;  // of prefill time

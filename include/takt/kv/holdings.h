@@ -56,11 +56,16 @@ struct PrefixHit {
 // Victims: a list per class and power of two of the cost (RetentionPolicy), ordered by the turn that used them last; an
 // eviction compares the heads. Nothing is allocated but where there is more than ever before.
 //
+// Holdings are at most kMostHoldings: of more, that whose last turn ended first is taken to be over. So workflows that
+// never come back, and are never said to be over, cost no more, though what they hold is others' too and stays.
+//
 // A contract of hosts: equal hashes mean equal prefixes. Where a host breaks it, hits are wrong and nothing else.
 template <RetentionPolicy Policy>
 class BasicHoldings {
  public:
   using Victim = HeldVictim;
+
+  static constexpr std::size_t kMostHoldings = 65536;
 
   explicit BasicHoldings(Policy policy = {}, Tokens block_tokens = {16})
       : policy_(std::move(policy)), block_tokens_(std::max(block_tokens.value, 1)) {}
@@ -87,13 +92,14 @@ class BasicHoldings {
   }
 
   const Policy& policy() const { return policy_; }
-  // Another order from here on: all that could go is listed anew.
+  // Another order from here on: all that could go is listed anew. O(n log n).
   void SetPolicy(Policy policy) {
     policy_ = std::move(policy);
     stack_.clear();
     for (std::size_t i = 1; i < kPinnedLine; ++i) {
       for (Slot n = lines_[i].oldest; n != kNoSlot; n = nodes_[n].age.newer) stack_.push_back(n);
     }
+    std::ranges::sort(stack_, {}, [this](Slot n) { return nodes_[n].stamp; });  // each is its line's newest then
     for (const Slot n : stack_) Unlist(n);
     for (const Slot n : stack_) Relist(n);
   }
@@ -460,6 +466,7 @@ class BasicHoldings {
     TenantId tenant = {};
     std::int32_t pinned_blocks = 0;  // as many as it had when it was pinned
     AgeLink tips = {}, branches = {};  // of its tip, of its workflow
+    AgeLink age = {};
   };
   struct Flow {
     Slot branch = kNoSlot;
@@ -718,10 +725,14 @@ class BasicHoldings {
     if (h == kNoSlot) {
       const std::uint64_t key = KeyOf(turn.workflow, turn.branch);
       if (holdings_.Find(key) != kNoSlot) return;  // of another name: one in 2^64
+      if (holdings_.size() >= kMostHoldings) EndHolding(ages_.oldest());
       h = holdings_.Insert(key, {.workflow = turn.workflow, .branch = turn.branch});
       Slot f = flows_.Find(turn.workflow);
       if (f == kNoSlot) f = flows_.Insert(turn.workflow, {});
       Link<&Record::branches>(holdings_, flows_[f].branch, h);
+      ages_.Append(holdings_, h);
+    } else {
+      ages_.MoveToEnd(holdings_, h);
     }
     Unpin(h);
     Record& record = holdings_[h];
@@ -785,6 +796,7 @@ class BasicHoldings {
   // It has no blocks any more.
   void Forget(Slot h) {
     Unpin(h);
+    ages_.Remove(holdings_, h);
     const Record record = holdings_[h];
     const Slot f = flows_.Find(record.workflow);
     Unlink<&Record::branches>(holdings_, flows_[f].branch, h);
@@ -1002,6 +1014,7 @@ class BasicHoldings {
   IdTable<std::uint64_t, Chunk> chunks_;
   SlotTable<Node> nodes_;
   IdTable<std::uint64_t, Record> holdings_;
+  AgeList ages_;  // of holdings_, by the ends of their last turns
   IdTable<WorkflowId, Flow> flows_;
   IdTable<TenantId, Pinning> pinning_;  // tenants that have pinned anything
   TimeHeap pins_;  // slots of holdings_, by the end of the pin

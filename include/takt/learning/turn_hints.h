@@ -78,6 +78,13 @@ class TurnHints {
     return HintOf(known, now);
   }
 
+  // The last request of a branch has ended, of which nothing more was expected. None where the branch goes on after
+  // all.
+  std::optional<CacheHint> EndedLast(WorkflowId workflow, std::uint64_t branch) const {
+    if (branches_.Find(KeyOf(workflow, branch)) != kNoSlot) return std::nullopt;
+    return CacheHint{.workflow = workflow, .branch = branch, .action = CacheAction::kDrop};
+  }
+
   // None where nothing is known of it, and for what is over where nothing is held.
   std::optional<CacheHint> On(const TurnEnded& e, TimePoint now) {
     const std::uint64_t key = KeyOf(e.workflow, e.branch);

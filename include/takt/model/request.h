@@ -86,7 +86,8 @@ struct Request {
   std::uint64_t branch =
       0;  // of its workflow: 0 is the main line, others are sub-agents'; what is held is held by branch
   // Prefixes of requests with different salts never meet, whatever their hashes: one a tenant, say, so that none can
-  // tell by the time that it takes what others have asked. kLedger alone; StepPlan::dropped has SaltedHash of both.
+  // tell by the time that it takes what others have asked. kLedger alone; StepPlan::dropped and
+  // host_chunks have SaltedHash of both.
   std::uint64_t salt = 0;  // 0: none
 };
 

@@ -193,7 +193,7 @@ struct CacheHint {
 // A chunk of a prefix that is to be kept in the host's memory, or no more. kOut: to be copied there before anything
 // overwrites its blocks on the GPU, which this plan or a later one may do. kDrop: forgotten there.
 struct HostChunk {
-  std::uint64_t hash = 0;  // as in Request::prefix
+  std::uint64_t hash = 0;  // as in Request::prefix; of a request with a salt, SaltedHash of both
   Blocks blocks{0};
   KvAction action = KvAction::kOut;
   std::array<std::uint8_t, 3> reserved = {};

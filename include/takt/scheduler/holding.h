@@ -128,14 +128,17 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const TurnEnded& e, TimePoint now) {
   if (!e.workflow) return OutOfPlace({});
   if (held_.hints) Hint(held_.hints->On(e, now));
-  if (!Holds()) return;
-  ++held_.changes;
-  const std::uint64_t gap = GapOf(e.workflow, e.branch);
+  if (!Holds() && !held_.hints) return;
   if (e.why == TurnWhy::kOver) {
     for (Slot slot = 0; slot < table_.slots(); ++slot) {
       const Request& r = table_[slot].state.request;
       if (r.workflow == e.workflow && r.branch == e.branch) table_[slot].last_turn = true;
     }
+  }
+  if (!Holds()) return;
+  ++held_.changes;
+  const std::uint64_t gap = GapOf(e.workflow, e.branch);
+  if (e.why == TurnWhy::kOver) {
     held_.times->Lost(gap, now);
     kv_.ledger.End(e.workflow, e.branch);
     return;
@@ -180,11 +183,12 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Handle(const WorkflowEnded& e, TimePoint now) {
   if (!e.workflow) return OutOfPlace({});
   if (held_.hints) held_.hints->On(e, now, [this](const CacheHint& hint) { Hint(hint); });
-  if (!Holds()) return;
-  ++held_.changes;
+  if (!Holds() && !held_.hints) return;
   for (Slot slot = 0; slot < table_.slots(); ++slot) {
     if (table_[slot].state.request.workflow == e.workflow) table_[slot].last_turn = true;
   }
+  if (!Holds()) return;
+  ++held_.changes;
   kv_.ledger.holdings()->ForEachBranch(
       e.workflow, [&](std::uint64_t branch) { held_.times->Lost(GapOf(e.workflow, branch), now); });
   kv_.ledger.End(e.workflow);
@@ -217,7 +221,7 @@ GateAsk BasicScheduler<Policy, Pause>::AskFor(const Record& record, std::int32_t
           .block_tokens = kv_.block_tokens,
           .tokens = record.known,
           .cached = start,
-          .waited_s = std::max(ToSeconds(now_ - r.arrival), 0.0),
+          .waited_s = std::max(ToSeconds(Between(r.arrival, now_)), 0.0),
           .delayed = static_cast<std::int64_t>(queue_.size()) + counts_.rows,
           .running = counts_.rows,
           .used = kv_.ledger.used(),
@@ -300,12 +304,12 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
   return false;
 }
 
-// That which has waited longest of those that the policy does not decline, and long enough for the door's share;
-// kNoSlot where none has.
+// That which has waited longest, and long enough for the door's share, of those that could run in a step of these
+// limits; kNoSlot where none has.
 template <RankPolicy Policy, PausePolicy Pause>
 Slot BasicScheduler<Policy, Pause>::Elder() {
   const Duration enough = FromSeconds(held_.door.after_s);
-  if (!(held_.door.share > 0) || now_ < held_.next_door || now_ - held_.oldest < enough) return kNoSlot;
+  if (!(held_.door.share > 0) || now_ < held_.next_door || Between(held_.oldest, now_) < enough) return kNoSlot;
   Slot elder = kNoSlot;
   const Request* first = nullptr;
   held_.oldest = kNever;
@@ -314,12 +318,22 @@ Slot BasicScheduler<Policy, Pause>::Elder() {
     const Request& r = record.state.request;
     if (record.status != RequestStatus::kWaiting) continue;
     held_.oldest = std::min(held_.oldest, r.arrival);
-    if (now_ - r.arrival < enough || !queue_.Admits(record.state, now_)) continue;
+    if (Between(r.arrival, now_) < enough || !MayStandAtDoor(record)) continue;
     if (first != nullptr && (r.arrival != first->arrival ? r.arrival > first->arrival : r.id > first->id)) continue;
     first = &r;
     elder = slot;
   }
   return elder;
+}
+
+// Not what the policy declines, nor what waits for reasons of its own, perhaps for ever: all behind it would wait with
+// it. What waits for its adapter does stand there, as long as there is a place for any.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::MayStandAtDoor(const Record& record) const {
+  const Request& r = record.state.request;
+  const WaitsFor reason = PassedOverFor(record);
+  if (reason != WaitsFor::kNothing && (reason != WaitsFor::kAdapter || budget_.limits.adapters < 1)) return false;
+  return r.chunkable || record.computed > 0 || budget_.WouldFit(r.prompt_tokens.value - record.state.cached.value);
 }
 
 // As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over, however many.
@@ -406,7 +420,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 TimePoint BasicScheduler<Policy, Pause>::AskGateAt() const {
   TimePoint at = std::min(held_.ask_at, now_ + std::chrono::milliseconds(500));
   if (held_.door.share > 0 && held_.oldest != kNever) {
-    at = std::min(at, std::max(held_.next_door, held_.oldest + FromSeconds(held_.door.after_s)));
+    at = std::min(at, std::max(held_.next_door, After(held_.oldest, FromSeconds(held_.door.after_s))));
   }
   return std::max(at, now_ + std::chrono::milliseconds(1));
 }
