@@ -71,8 +71,8 @@ concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& h
 inline constexpr double kNotNow = std::numeric_limits<double>::infinity();
 
 // Who waits at the gate waits no longer than for its share of the engine: of those that have waited at least `after_s`,
-// and that a step of these limits could run, the first to come is let in without being asked; after one whose prefill takes c seconds the next comes c / share
-// later. While such a one does not fit, nobody is let in. share 0: no bound.
+// and that a step of these limits could run, the first to come is let in without being asked; after one whose prefill
+// takes c seconds the next comes c / share later. While such a one does not fit, nobody is let in. share 0: no bound.
 struct GateDoor {
   double share = 0;  // of prefill time
   double after_s = 300;
@@ -87,7 +87,7 @@ concept DoorGate = GatePolicy<G> && requires(const G& g, const GateAsk& ask) {
 
 // What an engine has done since it was told last.
 struct GateSigns {
-  double use = 0;   // share of its blocks that requests use
+  double use = 0;  // share of its blocks that requests use
   double hits = 1;  // of the tokens of prompts that began to run, the share that was cached
   std::int64_t running = 0;  // requests
 };
