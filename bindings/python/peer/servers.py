@@ -66,7 +66,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         environment = dict(
             os.environ, HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", DO_NOT_TRACK="1", VLLM_CPU_KVCACHE_SPACE="1",
-            OMP_NUM_THREADS="1", VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_LOGGING_LEVEL="WARNING",
+            OMP_NUM_THREADS="1", VLLM_HTTP_TIMEOUT_KEEP_ALIVE="3600", VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_LOGGING_LEVEL="WARNING",
             PROMETHEUS_MULTIPROC_DIR=tempfile.mkdtemp(prefix="metrics-", dir=model.parent),
         )  # fmt: skip
         self.path = log
@@ -160,6 +160,15 @@ def body_of(prompt: list[int], most: int, **more: Any) -> dict:
 
 async def call(session: Any, server: Server, body: dict) -> tuple[float, list[int]]:
     """Time to the first token [s], and the tokens."""
+    import aiohttp
+
+    try:
+        return await _call(session, server, body)
+    except aiohttp.ClientError as why:
+        raise Failed(f"{server.name}: {type(why).__name__}: {why}; see {server.path}") from None
+
+
+async def _call(session: Any, server: Server, body: dict) -> tuple[float, list[int]]:
     began = time.monotonic()
     first, tokens = None, []
     async with session.post(server.url + "/v1/completions", json=body) as answer:

@@ -158,6 +158,13 @@ async def pace(session, server, factor: int) -> float:
     return min(times)
 
 
+def gate_of(factor: int, prefill_s: float) -> dict:
+    """takt's options, in the time of the replay."""
+    return {
+        "gate": "price", "prefill_s": prefill_s, "gate_patience_s": 300 / factor, "gate_door_s": 60 / factor, "idle_s": 600.0,
+    }  # fmt: skip
+
+
 async def main_async(options) -> dict:
     recorded = read(options.data)
     longest = LONGEST // options.factor + 64
@@ -165,10 +172,7 @@ async def main_async(options) -> dict:
         "--max-num-seqs", str(options.max_num_seqs), "--max-num-batched-tokens", "2048", "--max-model-len", str(longest),
         "--block-size", "32", "--num-gpu-blocks-override", str(options.kv_tokens // 32), "--stream-interval", "16",
     ]  # fmt: skip
-    takt = {
-        "gate": "price", "prefill_s": options.prefill_s, "gate_patience_s": 300 / options.factor,
-        "gate_door_s": 60 / options.factor, "idle_s": 600.0,
-    }  # fmt: skip
+    takt = gate_of(options.factor, options.prefill_s)
     orders = {
         "vllm_fcfs": common,
         "takt_gate": [
@@ -177,8 +181,9 @@ async def main_async(options) -> dict:
     }  # fmt: skip
     result: dict = {"settings": vars(options) | {"data": Path(options.data).name}, "usable_sessions": len(recorded), "runs": []}
     async with serving(orders, options.logs, longest) as (session, servers):
-        result["prefill_s_per_token"] = round(await pace(session, servers[0], options.factor), 7)
-        print(json.dumps({"prefill_s_per_token": result["prefill_s_per_token"]}), flush=True)
+        paces = {server.name: round(await pace(session, server, options.factor), 7) for server in servers}
+        result["prefill_s_per_token"] = paces
+        print(json.dumps({"prefill_s_per_token": paces}), flush=True)
         for i in range(options.runs):
             for j, n in enumerate(int(each) for each in options.sessions.split(",")):
                 for server in servers if (i + j) % 2 == 0 else servers[::-1]:

@@ -415,6 +415,36 @@ def test_the_gate_keeps_the_cache(make):
     assert results["price"][1] > results["none"][1], results
 
 
+@pytest.mark.parametrize("n", [20, 90])
+def test_no_turn_waits_at_the_gate_for_ever(make, n):
+    """Cold turns, 90 of them more than the gate looks at, beside warm sessions that take every place: each goes in by the
+    door, also where no place is free as it opens, and in the time that the door's share gives them."""
+    scheduler = make(
+        caching=True, blocks=300, seqs=2, tokens=256, gate="price", gate_kappa=1e-9, gate_door_s=0.5, gate_door_share=1.0, prefill_s=2e-3
+    )  # fmt: skip
+    now = 10**12
+    scheduler.takt_order.now = lambda: now
+    rng = random.Random(n)
+    cold = {f"cold{i}": 1600 + rng.randrange(800) for i in range(n)}
+    for name, tokens in cold.items():
+        scheduler.add_request(request(name, tokens, 4, arrival=1000.0, takt_workflow=name))
+    warm = {f"w{k}": [3 + rng.randrange(1000) for _ in range(300)] for k in range(6)}
+    busy = dict.fromkeys(warm, "")
+    steps = 0
+    while scheduler.requests.keys() & cold.keys() and steps < 200 * n:
+        for name, tokens in warm.items():
+            if busy[name] not in scheduler.requests:
+                tokens += [3 + rng.randrange(1000) for _ in range(8)]
+                busy[name] = f"{name}.{steps}"
+                scheduler.add_request(request(busy[name], len(tokens), 30, first=tokens, takt_workflow=name))
+                del tokens[2000:]
+        step(scheduler)
+        now += 50_000_000
+        steps += 1
+    assert not scheduler.requests.keys() & cold.keys()
+    assert n <= scheduler.takt_counters["gate_doors"] < 2 * n
+
+
 def resident() -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS"):

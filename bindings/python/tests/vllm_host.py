@@ -43,17 +43,17 @@ def model(folder: Path) -> str:
 
 
 def scheduler(
-    model: str, kind: type, *, blocks=1000, seqs=4, tokens=256, caching=False, policy="fcfs", order=None, **takt: Any
+    model: str, kind: type, *, blocks=1000, seqs=4, tokens=256, caching=False, policy="fcfs", longest=8192, order=None, **takt: Any
 ) -> Any:
     """`policy` is vLLM's, `order` takt's."""
     if order is not None:
         takt["policy"] = order
     config = VllmConfig(
         scheduler_config=SchedulerConfig(
-            max_num_seqs=seqs, max_num_batched_tokens=tokens, max_model_len=8192, enable_chunked_prefill=True,
+            max_num_seqs=seqs, max_num_batched_tokens=tokens, max_model_len=longest, enable_chunked_prefill=True,
             async_scheduling=issubclass(kind, AsyncScheduler), is_encoder_decoder=False, watermark=0.0, policy=policy,
         ),
-        model_config=ModelConfig(model=model, skip_tokenizer_init=True, dtype="float32", max_model_len=8192),
+        model_config=ModelConfig(model=model, skip_tokenizer_init=True, dtype="float32", max_model_len=longest),
         cache_config=CacheConfig(block_size=BLOCK, enable_prefix_caching=caching),
         additional_config={"takt": takt} if takt else {},
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who is let in where the prefix cache is too small for all sessions: a cold turn waits as long as it would take more from
+"""Which turns are let in where the prefix cache is too small for all sessions: a cold turn waits as long as it would take more from
 sessions that are about to return than it gains."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _edge(i: int) -> float:
 
 
 class Returns:
-    """When sessions come back after a turn: returns over time at risk, by age; who has not come back counts as long as
+    """When sessions come back after a turn: returns over time at risk, by age; one that has not come back counts as long as
     was waited for. `worth` is the best ratio of probability of return to time held, from an age on."""
 
     def __init__(self) -> None:
@@ -91,6 +91,7 @@ class Gate:
         self._second_s = options.prefill_s
         self._since: dict[int, int] = {}  # when a turn was first kept out [ns]
         self._door_opens = 0  # [ns]
+        self._at_door: tuple[int, int] | None = None  # the turn that goes in next, and what that costs [ns]
 
     def _session(self, who: Identity) -> str:
         return f"{who.workflow}/{who.branch}"
@@ -110,6 +111,9 @@ class Gate:
     def admitted(self, numbers: list[int], now: int) -> None:
         for number in numbers:
             self._since.pop(number, None)
+            if self._at_door is not None and number == self._at_door[0]:
+                self._door_opens = now + int(self._at_door[1] / max(1e-6, self._options.gate_door_share))
+                self._at_door = None
             request = self._scheduler.takt_order.request(number)
             known = self._scheduler._takt_known.get(request.request_id) if request is not None else None
             if known is None:
@@ -126,8 +130,15 @@ class Gate:
         waiting = [n for n in order.queue.list(_LOOKS) if n in members]
         if not waiting:
             return set()
+        if self._at_door is not None:
+            if self._at_door[0] in members:  # until blocks and a place are free for it
+                scheduler.takt_counters["gate_kept_out"] += len(members) - 1
+                return members.keys() - {self._at_door[0]}
+            self._at_door = None  # it has gone, or vLLM holds it back
         out = members.keys() - set(waiting) if len(members) > len(waiting) else set()
         self._since = {n: t for n, t in self._since.items() if order.request(n) is not None}
+        for number in out:
+            self._since.setdefault(number, now)
         pool = scheduler.kv_cache_manager.block_pool
         size = scheduler.block_size
         free = pool.get_num_free_blocks()
@@ -144,7 +155,7 @@ class Gate:
             if known is not None and known.who.workflow:
                 session_of[number] = self._session(known.who)
         back.update(session_of.values())
-        empty = max(0, free - held)  # free blocks that nobody comes back for
+        empty = max(0, free - held)  # free blocks that no session comes back for
         present = len(waiting) + len(scheduler.running)
         kept: list[int] = []
         for number in waiting:
@@ -174,15 +185,16 @@ class Gate:
                 continue
             self._since.setdefault(number, now)
             kept.append(number)
-        # The door: the one that has waited longest goes in whatever it costs, a share of the time.
-        if kept:
-            oldest = min(kept, key=lambda n: (self._since[n], n))
-            if (now - self._since[oldest]) * 1e-9 >= options.gate_door_s and now >= self._door_opens:
-                kept.remove(oldest)
+        # The door: the turn that has waited longest goes in next whatever it costs, a share of the time, and none before it.
+        if (kept or out) and now >= self._door_opens:
+            oldest = min((*kept, *out), key=lambda n: (self._since[n], n))
+            if (now - self._since[oldest]) * 1e-9 >= options.gate_door_s:
                 cost = scheduler.takt_uncached_tokens(order.request(oldest)) * self._second_s
-                self._door_opens = now + int(cost / max(1e-6, options.gate_door_share) * 1e9)
+                self._at_door = oldest, int(cost * 1e9)
                 scheduler.takt_counters["gate_doors"] += 1
+                scheduler.takt_counters["gate_kept_out"] += len(members) - 1
+                return members.keys() - {oldest}
         if kept and not scheduler.running and len(kept) == len(waiting):
-            kept.remove(waiting[0])  # where nothing runs somebody goes in
+            kept.remove(waiting[0])  # where nothing runs a turn goes in
         scheduler.takt_counters["gate_kept_out"] += len(kept)
         return out.union(kept)
