@@ -133,7 +133,7 @@ class Gate:
         if self._at_door is not None:
             if self._at_door[0] in members:  # until blocks and a place are free for it
                 scheduler.takt_counters["gate_kept_out"] += len(members) - 1
-                return members.keys() - {self._at_door[0]}
+                return set(members) - {self._at_door[0]}
             self._at_door = None  # it has gone, or vLLM holds it back
         out = members.keys() - set(waiting) if len(members) > len(waiting) else set()
         self._since = {n: t for n, t in self._since.items() if order.request(n) is not None}
@@ -193,7 +193,7 @@ class Gate:
                 self._at_door = oldest, int(cost * 1e9)
                 scheduler.takt_counters["gate_doors"] += 1
                 scheduler.takt_counters["gate_kept_out"] += len(members) - 1
-                return members.keys() - {oldest}
+                return set(members) - {oldest}
         if kept and not scheduler.running and len(kept) == len(waiting):
             kept.remove(waiting[0])  # where nothing runs a turn goes in
         scheduler.takt_counters["gate_kept_out"] += len(kept)
