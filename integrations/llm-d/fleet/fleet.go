@@ -77,6 +77,9 @@ type Options struct {
 	Placement string      // docs/howto/router.md; empty: least_loaded
 	Log       func(Entry) // takes what happens, in its order; nil: nobody
 	Absent    takt.Time   // an engine that nobody names for so long, and that has no requests, is gone; 0: 30 s
+	// Share hands what happens to a log that several routers follow (package replica), of which it comes back by Follow.
+	// nil: this router is alone.
+	Share func(Entry)
 }
 
 // Fleet has the placement, and tells it what happens. Any goroutine may call it.
@@ -88,6 +91,8 @@ type Fleet struct {
 	events  []takt.Event
 	ids     []uint64
 	counts  Counts
+
+	followed takt.Time // of the newest entry that Follow was told
 }
 
 // Counts since creation.
@@ -165,6 +170,12 @@ func (f *Fleet) tell(placed *takt.Placement, now takt.Time) error {
 	if len(f.events) == 0 && placed == nil {
 		return nil
 	}
+	if f.options.Share != nil {
+		f.options.Share(Entry{now, append([]takt.Event(nil), f.events...), placed})
+		clear(f.events)
+		f.events = f.events[:0]
+		return nil
+	}
 	err := f.router.On(now, f.events...)
 	if err == nil && placed != nil {
 		err = f.router.PlaceAt(placed.Request, placed.Instance, now)
@@ -194,6 +205,9 @@ func (f *Fleet) Score(c *Call, engines []*Slot, report func(i int) (Report, floa
 		return err
 	}
 	f.counts.Scored++
+	if f.options.Share != nil { // a score must not move the clock, which is that of the log
+		now = f.followed
+	}
 	if _, err := f.router.Score(&c.Request, f.ids, now, scores); err != nil {
 		return err
 	}
@@ -296,7 +310,7 @@ func (f *Fleet) Ended(c *Call, engine string, prompt, output int, now takt.Time)
 		}
 	}
 	f.counts.InFlight--
-	if f.router.InstanceOf(c.Request.ID) == 0 { // its engine has gone, and it waits
+	if f.options.Share == nil && f.router.InstanceOf(c.Request.ID) == 0 { // its engine has gone, and it waits
 		f.events = append(f.events, takt.Cancelled{Request: c.Request.ID})
 		f.counts.Returned++
 	} else {

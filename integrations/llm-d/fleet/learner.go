@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -18,6 +19,7 @@ type Learner struct {
 	swept     takt.Time
 	perByte   float64 // tokens of a prompt a byte of its request
 	completed uint64
+	share     func(Fact)
 }
 
 const (
@@ -103,56 +105,102 @@ func (l *Learner) agentOf(name string) *agent {
 	return a
 }
 
+// Fact is what is learnt of: a call that begins, or its end. Output below 0: it has failed, or nobody knows.
+type Fact struct {
+	At       takt.Time `json:"at"`
+	Workflow uint64    `json:"workflow"`
+	Agent    string    `json:"agent,omitempty"`
+	Ended    bool      `json:"ended,omitempty"`
+	Last     bool      `json:"last,omitempty"` // no call of its workflow follows
+	Bytes    int       `json:"bytes,omitempty"`
+	Prompt   int       `json:"prompt,omitempty"`
+	Output   int       `json:"output,omitempty"`
+}
+
+// learn a fact, or hand it to the log that several routers follow, of which it comes back by Follow.
+func (l *Learner) learn(fact Fact) {
+	if l.share != nil {
+		l.share(fact)
+	} else {
+		l.follow(fact)
+	}
+}
+
+// known is what an agent is known by; nothing of it is kept.
+func (l *Learner) known(name string) *agent {
+	if a := l.agents[name]; a != nil {
+		return a
+	}
+	if a := l.agents[""]; a != nil && len(l.agents) >= mostAgents {
+		return a
+	}
+	return &agent{}
+}
+
 // begun tells of a call, and fills in what is known of its workflow. bytes: of its request, where the prompt's tokens are
 // not known.
 func (l *Learner) begun(r *takt.Request, told *Identity, bytes int, now takt.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sweep(now)
+	if l.share == nil {
+		l.sweep(now)
+	}
 	if r.PromptTokens == 0 {
 		r.PromptTokens = max(1, int(l.perByte*float64(bytes)))
 	}
-	a := l.agentOf(told.Agent)
-	r.OutputTokens = a.output.of()
-	w := l.workflows[r.Workflow]
-	if w == nil {
-		w = &workflow{agent: told.Agent, arrival: now}
-		if len(l.workflows) < mostFlows {
-			l.workflows[r.Workflow] = w
-		}
+	r.OutputTokens = l.known(told.Agent).output.of()
+	first, before := told.Agent, 0
+	r.WorkflowArrival = now
+	if w := l.workflows[r.Workflow]; w != nil {
+		first, before, r.WorkflowArrival = w.agent, w.begun, w.arrival
 	}
-	w.last = now
-	r.WorkflowArrival = w.arrival
-	r.Stage = uint64(1 + min(w.begun, mostCalls-1))
-	r.WorkflowTokensLeft = l.agentOf(w.agent).left[min(w.begun, mostCalls-1)].of()
+	r.Stage = uint64(1 + min(before, mostCalls-1))
+	r.WorkflowTokensLeft = l.known(first).left[min(before, mostCalls-1)].of()
 	if told.Last || told.Alone {
 		r.WorkflowTokensLeft = r.OutputTokens
 	}
-	w.begun++
-	w.open++
+	l.learn(Fact{At: now, Workflow: r.Workflow, Agent: told.Agent})
 }
 
 // ended tells of a call's answer; output below 0: it has failed, or nobody knows.
 func (l *Learner) ended(c *Call, prompt, output int, now takt.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if output >= 0 {
-		l.agentOf(c.Identity.Agent).output.add(float32(output))
-		if prompt > 0 && c.Bytes > 0 {
-			l.perByte += perByteShare * (float64(prompt)/float64(c.Bytes) - l.perByte)
+	l.learn(Fact{At: now, Workflow: c.Request.Workflow, Agent: c.Identity.Agent, Ended: true,
+		Last: c.Identity.Last || c.Identity.Alone, Bytes: c.Bytes, Prompt: prompt, Output: output})
+}
+
+func (l *Learner) follow(fact Fact) {
+	l.sweep(fact.At)
+	w := l.workflows[fact.Workflow]
+	if !fact.Ended {
+		if w == nil {
+			w = &workflow{agent: fact.Agent, arrival: fact.At}
+			if len(l.workflows) < mostFlows {
+				l.workflows[fact.Workflow] = w
+			}
+		}
+		w.last = fact.At
+		w.begun++
+		w.open++
+		return
+	}
+	if fact.Output >= 0 {
+		l.agentOf(fact.Agent).output.add(float32(fact.Output))
+		if fact.Prompt > 0 && fact.Bytes > 0 {
+			l.perByte += perByteShare * (float64(fact.Prompt)/float64(fact.Bytes) - l.perByte)
 		}
 	}
-	w := l.workflows[c.Request.Workflow]
 	if w == nil {
 		return
 	}
-	w.last = now
+	w.last = fact.At
 	w.open = max(0, w.open-1)
-	if output >= 0 && len(w.outputs) < mostOutputs {
-		w.outputs = append(w.outputs, int32(output))
+	if fact.Output >= 0 && len(w.outputs) < mostOutputs {
+		w.outputs = append(w.outputs, int32(min(fact.Output, math.MaxInt32)))
 	}
-	if (c.Identity.Last || c.Identity.Alone) && w.open == 0 {
-		l.over(c.Request.Workflow, w)
+	if fact.Last && w.open == 0 {
+		l.over(fact.Workflow, w)
 	}
 }
 
@@ -190,6 +238,13 @@ func (l *Learner) SetIdle(idle takt.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.idle = idle
+}
+
+// Idle is how long a workflow may be silent.
+func (l *Learner) Idle() takt.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.idle
 }
 
 // Knows counts agents, workflows under way, and workflows that are over.
