@@ -26,7 +26,7 @@ type Log interface {
 	Read(ctx context.Context, after string, most int, wait time.Duration) ([]Record, error)
 	// Before says whether a position is before another.
 	Before(a, b string) bool
-	// Save keeps a snapshot of the state behind a position, in place of the one before.
+	// Save keeps a snapshot of the state behind a position, unless one of a later position is kept.
 	Save(ctx context.Context, position string, snapshot []byte) error
 	// Load gives the newest snapshot; position "": there is none.
 	Load(ctx context.Context) (position string, snapshot []byte, err error)

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,8 +33,21 @@ func OpenRedis(url, stream string) (Log, error) {
 		return nil, errors.New("log: stream is empty")
 	}
 	options.MaxRetries = -1 // a connection that ended is told: the server may have begun anew
+	options.DialerRetries = 1
+	quiet.Do(func() { redis.SetLogger(logger{}) })
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = time.Second, 3*time.Second, 3*time.Second
 	return &redisLog{client: redis.NewClient(options), stream: stream}, nil
+}
+
+// logger drops the client's line about each failed attempt to connect: an outage is told once, to Options.Failed.
+type logger struct{}
+
+var quiet sync.Once
+
+func (logger) Printf(_ context.Context, format string, args ...any) {
+	if !strings.Contains(format, "failed to dial") {
+		log.Printf("redis: "+format, args...)
+	}
 }
 
 func (l *redisLog) told(err error) error {
@@ -81,8 +96,8 @@ func (l *redisLog) Read(ctx context.Context, after string, most int, wait time.D
 		}
 		records = append(records, Record{message.ID, time.UnixMilli(at), []byte(value)})
 	}
-	if len(records) == most && after != "0-0" { // far behind: was something trimmed before it was read?
-		if err := l.verify(ctx, after); err != nil {
+	if after != "0-0" { // was something trimmed before it was read?
+		if err := l.verify(ctx, after); err != nil && !errors.Is(err, ErrLost) { // which is told when it is first seen
 			return nil, err
 		}
 	}
@@ -104,10 +119,10 @@ func (l *redisLog) verify(ctx context.Context, position string) error {
 	} else if err != nil {
 		return l.told(err)
 	}
-	if !l.Before(info.MaxDeletedEntryID, position) {
+	if l.Before(position, info.FirstEntry.ID) && info.EntriesAdded > info.Length {
 		return ErrTrimmed
 	}
-	return ErrLost
+	return ErrLost // nothing was ever trimmed, or it ends before the position
 }
 
 // Before compares ids of a stream, MS-NUMBER.
@@ -133,7 +148,25 @@ func (l *redisLog) Save(ctx context.Context, position string, snapshot []byte) e
 	if err != nil {
 		return err
 	}
-	return l.told(l.client.Set(ctx, l.stream+":snapshot", text, 0).Err())
+	key := l.stream + ":snapshot"
+	change := func(tx *redis.Tx) error {
+		kept, err := tx.Get(ctx, key).Bytes()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		var newest saved
+		if json.Unmarshal(kept, &newest) == nil && l.Before(position, newest.Position) {
+			return nil
+		}
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Set(ctx, key, text, 0).Err() })
+		return err
+	}
+	for range 5 { // another router may save just now
+		if err = l.client.Watch(ctx, change, key); !errors.Is(err, redis.TxFailedErr) {
+			break
+		}
+	}
+	return l.told(err)
 }
 
 func (l *redisLog) Load(ctx context.Context) (string, []byte, error) {

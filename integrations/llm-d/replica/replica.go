@@ -287,7 +287,7 @@ func (r *Replica) read(ctx context.Context) error {
 		r.begun, r.dirty, r.ahead = true, false, 0
 		r.position, r.base, r.tail, r.lastMark = position, snapshot, nil, position
 		if position != "" {
-			r.count(func(c *Counts) { c.Restored++; c.Position = position })
+			r.count(func(c *Counts) { c.Restored++; c.Position = position; r.confirm() })
 		}
 	}
 	records, err := r.log.Read(ctx, r.position, 1024, 200*time.Millisecond)
@@ -352,10 +352,7 @@ func (r *Replica) tell(ctx context.Context, record Record) {
 		}
 	}
 	mine := it != nil && it.From == r.options.Name
-	for mine && len(r.pending) > 0 && r.pending[0].Seq <= it.Seq {
-		r.pending = r.pending[1:]
-		r.sent = max(0, r.sent-1)
-	}
+	r.confirm()
 	r.mu.Unlock()
 	if err == nil && it.Mark != nil {
 		r.marked(ctx, record, mine)
@@ -367,6 +364,15 @@ func (r *Replica) tell(ctx context.Context, record Record) {
 	if r.state.diverged > diverged { // two cannot both be right; what the log keeps is what a new router would know
 		r.options.Failed(errors.New("this router knew other things than the one that marked the log, and begins anew"))
 		r.begun = false
+	}
+}
+
+// confirm drops what is pending and has come back, also by way of a snapshot.
+func (r *Replica) confirm() {
+	known := r.state.k.Routers[r.options.Name]
+	for known != nil && len(r.pending) > 0 && r.pending[0].Seq <= known.Seq {
+		r.pending = r.pending[1:]
+		r.sent = max(0, r.sent-1)
 	}
 }
 

@@ -112,7 +112,9 @@ func (v *view) Save(_ context.Context, position string, snapshot []byte) error {
 	if err := v.reach(); err != nil {
 		return err
 	}
-	v.position, v.snapshot = position, bytes.Clone(snapshot)
+	if number(position) > number(v.position) {
+		v.position, v.snapshot = position, bytes.Clone(snapshot)
+	}
 	return nil
 }
 
@@ -156,6 +158,7 @@ func start(t *testing.T, log Log, placement, name string, options Options) *node
 	}
 	n := &node{fleet: f, learner: fleet.NewLearner(60e9), done: make(chan struct{})}
 	options.Name = name
+	options.Failed = func(err error) { t.Log(name, "hears:", err) }
 	n.replica = New(log, f, n.learner, options)
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
@@ -407,7 +410,7 @@ func TestNothingStaysInFlightForEver(t *testing.T) {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if is() {
 			return
 		}
