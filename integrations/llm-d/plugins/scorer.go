@@ -28,6 +28,8 @@ type ScorerParameters struct {
 	TokenSecondsLabel string `json:"tokenSecondsLabel"`
 	// WorkflowIdleSeconds: a workflow that nothing was heard of for so long is over.
 	WorkflowIdleSeconds float64 `json:"workflowIdleSeconds"`
+	// UseMaxTokens: the cap that a client sets on its answer bounds what is expected of it.
+	UseMaxTokens bool `json:"useMaxTokens"`
 	// LogFile takes what the placement is told, one JSON object a line; empty: none.
 	LogFile string `json:"logFile"`
 }
@@ -59,7 +61,8 @@ var (
 )
 
 func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plugin.Plugin, error) {
-	p := ScorerParameters{Placement: "confidence_slack", TokenSecondsLabel: "takt.dev/token-seconds", WorkflowIdleSeconds: 60}
+	p := ScorerParameters{Placement: "confidence_slack", TokenSecondsLabel: "takt.dev/token-seconds", WorkflowIdleSeconds: 60,
+		UseMaxTokens: true}
 	if err := decoded(ScorerType, name, parameters, &p); err != nil {
 		return nil, err
 	}
@@ -80,6 +83,7 @@ func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plu
 		return nil, fmt.Errorf("%s %q: %w", ScorerType, name, err)
 	}
 	learned.SetIdle(takt.Time(p.WorkflowIdleSeconds * 1e9))
+	useMaxTokens.Store(p.UseMaxTokens)
 	s := &scorer{name: plugin.TypedName{Type: ScorerType, Name: name}, fleet: f, label: p.TokenSecondsLabel,
 		known: map[datalayer.ID]*fleet.Slot{}, pool: sync.Pool{New: func() any { return &scratch{} }}}
 	if handle != nil {
@@ -226,16 +230,13 @@ func (s *scorer) ResponseHeader(ctx context.Context, request *scheduling.Inferen
 }
 
 func (s *scorer) ResponseBody(ctx context.Context, request *scheduling.InferenceRequest, response *requestcontrol.Response,
-	endpoint *datalayer.EndpointMetadata) {
+	_ *datalayer.EndpointMetadata) {
 	c := existing(request)
 	if c == nil || !response.EndOfStream {
 		return
 	}
 	prompt, output := lengths(response)
-	at, name := now(), ""
-	if endpoint != nil {
-		name = endpoint.ID.String()
-	}
-	s.complain(ctx, s.fleet.Ended(c, name, prompt, output, at))
+	at := now()
+	s.complain(ctx, s.fleet.Ended(c, prompt, output, at))
 	c.End(prompt, output, at)
 }
