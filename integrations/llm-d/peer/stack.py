@@ -146,6 +146,13 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> di
                                 "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]},
                                 "http_filters": [
                                     processing,
+                                    {  # tiny_engine takes no chunked requests: this one gives them a length
+                                        "name": "envoy.filters.http.buffer",
+                                        "typed_config": {
+                                            "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer",
+                                            "max_request_bytes": 8 << 20,
+                                        },
+                                    },
                                     {
                                         "name": "envoy.filters.http.router",
                                         "typed_config": {

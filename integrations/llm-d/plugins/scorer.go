@@ -40,11 +40,12 @@ type scorer struct {
 	label string
 	pods  func() []string
 
-	mu    sync.Mutex
-	known map[datalayer.ID]*fleet.Slot
-	order []slotOf // of the newest request: the next one mostly names the same
-	swept time.Time
-	pool  sync.Pool
+	mu     sync.Mutex
+	known  map[datalayer.ID]*fleet.Slot
+	order  []slotOf // of the newest request
+	newest []*fleet.Slot
+	swept  time.Time
+	pool   sync.Pool // of scores
 }
 
 type slotOf struct {
@@ -85,7 +86,7 @@ func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plu
 	learned.SetIdle(takt.Time(p.WorkflowIdleSeconds * 1e9))
 	useMaxTokens.Store(p.UseMaxTokens)
 	s := &scorer{name: plugin.TypedName{Type: ScorerType, Name: name}, fleet: f, label: p.TokenSecondsLabel,
-		known: map[datalayer.ID]*fleet.Slot{}, pool: sync.Pool{New: func() any { return &scratch{} }}}
+		known: map[datalayer.ID]*fleet.Slot{}, pool: sync.Pool{New: func() any { return new([]float64) }}}
 	if handle != nil {
 		s.pods = func() []string {
 			pods := handle.PodList()
@@ -107,15 +108,9 @@ func (s *scorer) TypedName() plugin.TypedName { return s.name }
 // Category: some placements prefer where a workflow's context is, others the emptier engine.
 func (s *scorer) Category() scheduling.ScorerCategory { return scheduling.Balance }
 
-type scratch struct {
-	slots  []*fleet.Slot
-	scores []float64
-}
-
-// slots of the endpoints, by name.
-func (s *scorer) slots(endpoints []scheduling.Endpoint, to []*fleet.Slot) []*fleet.Slot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// slots of the endpoints, by name. The next request mostly names the same ones in the same order.
+func (s *scorer) slots(endpoints []scheduling.Endpoint) []*fleet.Slot {
+	s.newest = s.newest[:0]
 	for i, e := range endpoints {
 		id := e.GetMetadata().ID
 		if i == len(s.order) {
@@ -130,9 +125,9 @@ func (s *scorer) slots(endpoints []scheduling.Endpoint, to []*fleet.Slot) []*fle
 			}
 			*at = slotOf{id, slot}
 		}
-		to = append(to, at.slot)
+		s.newest = append(s.newest, at.slot)
 	}
-	return to
+	return s.newest
 }
 
 // sweep drops endpoints that are gone, once a second at most.
@@ -162,25 +157,34 @@ func (s *scorer) complain(ctx context.Context, err error) {
 func (s *scorer) Score(ctx context.Context, request *scheduling.InferenceRequest,
 	endpoints []scheduling.Endpoint) map[scheduling.Endpoint]float64 {
 	s.sweep(ctx)
-	room := s.pool.Get().(*scratch)
+	room := s.pool.Get().(*[]float64)
 	defer s.pool.Put(room)
-	room.slots = s.slots(endpoints, room.slots[:0])
-	if cap(room.scores) < len(endpoints) {
-		room.scores = make([]float64, len(endpoints))
-	}
-	room.scores = room.scores[:len(endpoints)]
-	err := s.fleet.Score(callOf(request), room.slots, func(i int) (fleet.Report, float64) {
-		return reportOf(endpoints[i].GetMetrics()), s.tokenSeconds(endpoints[i].GetMetadata())
-	}, now(), room.scores)
-	if err != nil {
-		s.complain(ctx, err)
-		clear(room.scores)
-	}
+	told, err := s.scored(request, endpoints, *room)
+	*room = told
+	s.complain(ctx, err)
 	scores := make(map[scheduling.Endpoint]float64, len(endpoints))
 	for i, e := range endpoints {
-		scores[e] = room.scores[i]
+		scores[e] = told[i]
 	}
 	return scores
+}
+
+// scored into to, which grows. Where the placement is at fault, all are 0.
+func (s *scorer) scored(request *scheduling.InferenceRequest, endpoints []scheduling.Endpoint,
+	to []float64) ([]float64, error) {
+	if cap(to) < len(endpoints) {
+		to = make([]float64, len(endpoints))
+	}
+	to = to[:len(endpoints)]
+	s.mu.Lock() // of the slots; the fleet has one of its own
+	defer s.mu.Unlock()
+	err := s.fleet.Score(callOf(request), s.slots(endpoints), func(i int) (fleet.Report, float64) {
+		return reportOf(endpoints[i].GetMetrics()), s.tokenSeconds(endpoints[i].GetMetadata())
+	}, now(), to)
+	if err != nil {
+		clear(to)
+	}
+	return to, err
 }
 
 func (s *scorer) tokenSeconds(meta *datalayer.EndpointMetadata) float64 {
