@@ -36,8 +36,8 @@ if(TAKT_SANITIZE)  # their runtime is the program's
 endif()
 add_dependencies(takt_c takt takt_learning)
 
-# The same as one archive, for hosts that link statically (Go's, Rust's): what takt needs is inside, and takt_* alone can be
-# seen. They add the C++ runtime: -lstdc++ -lm.
+# The same as one archive, for hosts that link statically (Go's): what takt needs is inside, and can be seen no more, but
+# for unique statics of templates. Hosts add the C++ runtime: -lstdc++ -lm.
 find_program(TAKT_OBJCOPY NAMES objcopy llvm-objcopy-19 llvm-objcopy)
 if(TAKT_OBJCOPY AND NOT APPLE AND NOT TAKT_SANITIZE AND NOT TAKT_COVERAGE)
   set(archive ${PROJECT_BINARY_DIR}/lib/libtakt_c.a)

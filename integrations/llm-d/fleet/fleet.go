@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,7 +20,7 @@ type Call struct {
 	learner *Learner
 	done    atomic.Bool
 	mu      sync.Mutex // of what follows
-	at      uint64     // instance
+	at      *Slot      // nil: it is nowhere
 	first   takt.Time  // of its answer
 }
 
@@ -88,6 +89,7 @@ type Fleet struct {
 	options Options
 	router  *takt.Router
 	slots   map[string]*Slot
+	flight  map[uint64]*Slot // requests that the placement counts
 	events  []takt.Event
 	ids     []uint64
 	counts  Counts
@@ -111,7 +113,7 @@ func New(options Options) (*Fleet, error) {
 	if options.Absent == 0 {
 		options.Absent = 30e9
 	}
-	return &Fleet{options: options, router: router, slots: map[string]*Slot{}}, nil
+	return &Fleet{options: options, router: router, slots: map[string]*Slot{}, flight: map[uint64]*Slot{}}, nil
 }
 
 // Close frees the placement.
@@ -252,19 +254,19 @@ func (f *Fleet) Placed(c *Call, engine string, now takt.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hear(s, &Report{At: s.told}, 0, now)
-	if f.router.InstanceOf(c.Request.ID) != 0 { // sent again
+	if before := f.flight[c.Request.ID]; before != nil { // sent again
 		f.events = append(f.events, takt.Cancelled{Request: c.Request.ID})
-		f.counts.InFlight--
+		before.running--
 	}
 	f.events = append(f.events, takt.Arrived{Request: c.Request})
 	err := f.tell(&takt.Placement{Request: c.Request.ID, Instance: s.id}, now)
 	if err == nil {
 		f.counts.Placed++
-		f.counts.InFlight++
+		f.flight[c.Request.ID] = s
 		s.running++
 		s.busiest = max(s.busiest, min(s.running, 1024))
 		c.mu.Lock()
-		c.at = s.id
+		c.at = s
 		c.mu.Unlock()
 	}
 	return err
@@ -278,48 +280,48 @@ func (f *Fleet) Started(c *Call, now takt.Time) error {
 		c.first = now
 	}
 	c.mu.Unlock()
-	if again || at == 0 {
+	if again || at == nil {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.events = append(f.events, takt.RequestStarted{Request: c.Request.ID, Instance: at})
+	if f.flight[c.Request.ID] == nil { // its engine has gone
+		return nil
+	}
+	f.events = append(f.events, takt.RequestStarted{Request: c.Request.ID, Instance: at.id})
 	return f.tell(nil, now)
 }
 
 // Ended says that its answer has ended, or failed: a call that was never placed, or has ended, is none. output below 0:
 // it has failed, or nobody knows.
-func (f *Fleet) Ended(c *Call, engine string, prompt, output int, now takt.Time) error {
+func (f *Fleet) Ended(c *Call, prompt, output int, now takt.Time) error {
 	c.mu.Lock()
-	at, first := c.at, c.first
-	c.at = 0
+	s, first := c.at, c.first
+	c.at = nil
 	c.mu.Unlock()
-	if at == 0 {
+	if s == nil {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s := f.slots[engine]; s != nil && s.id == at {
-		s.running = max(0, s.running-1)
-		if first != 0 && output > 1 {
-			if per := float64(now-first) / 1e9 / float64(output-1); s.perToken == 0 {
-				s.perToken = per
-			} else {
-				s.perToken += 0.1 * (per - s.perToken)
-			}
-		}
-	}
-	f.counts.InFlight--
-	if f.options.Share == nil && f.router.InstanceOf(c.Request.ID) == 0 { // its engine has gone, and it waits
-		f.events = append(f.events, takt.Cancelled{Request: c.Request.ID})
-		f.counts.Returned++
-	} else {
-		f.events = append(f.events, takt.RequestEnded{Request: c.Request.ID, Failed: output < 0, Served: output >= 0,
-			Prefill: min(max(0, prompt), math.MaxInt32), Output: min(max(0, output), math.MaxInt32)})
-	}
 	if f.counts.Ended++; output < 0 {
 		f.counts.Failed++
 	}
+	if f.flight[c.Request.ID] == nil { // its engine has gone
+		f.counts.Returned++
+		return nil
+	}
+	delete(f.flight, c.Request.ID)
+	s.running--
+	if first != 0 && output > 1 {
+		if per := float64(now-first) / 1e9 / float64(output-1); s.perToken == 0 {
+			s.perToken = per
+		} else {
+			s.perToken += 0.1 * (per - s.perToken)
+		}
+	}
+	f.events = append(f.events, takt.RequestEnded{Request: c.Request.ID, Failed: output < 0, Served: output >= 0,
+		Prefill: min(max(0, prompt), math.MaxInt32), Output: min(max(0, output), math.MaxInt32)})
 	return f.tell(nil, now)
 }
 
@@ -333,6 +335,18 @@ func (f *Fleet) Gone(names []string, now takt.Time) error {
 	}
 	for name, s := range f.slots {
 		if s.up && (names != nil && !there[name] || names == nil && s.running == 0 && now-s.seen > f.options.Absent) {
+			// The router does not send again what was there.
+			var lost []uint64
+			for id, at := range f.flight {
+				if at == s {
+					lost = append(lost, id)
+				}
+			}
+			slices.Sort(lost)
+			for _, id := range lost {
+				delete(f.flight, id)
+				f.events = append(f.events, takt.Cancelled{Request: id})
+			}
 			f.events = append(f.events, takt.InstanceDown{Instance: s.id})
 			*s = Slot{name: s.name, id: s.id}
 		}
@@ -345,6 +359,7 @@ func (f *Fleet) Count() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.counts
+	c.InFlight = len(f.flight)
 	c.Engines = f.router.Count().Instances
 	return c
 }

@@ -5,6 +5,7 @@ package plugins
 import (
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/llm-d/llm-d-router/pkg/epp/framework/interface/plugin"
@@ -32,6 +33,13 @@ func Register() {
 // What one process has learnt is one, however many plug-ins ask.
 var learned = fleet.NewLearner(60e9)
 
+// Whether caps that clients set are believed; one for all plug-ins.
+var useMaxTokens = func() *atomic.Bool {
+	var b atomic.Bool
+	b.Store(true)
+	return &b
+}()
+
 func now() takt.Time { return takt.Time(time.Now().UnixNano()) }
 
 const callKey = "takt-call"
@@ -48,7 +56,7 @@ func callOf(request *scheduling.InferenceRequest) *fleet.Call {
 				prompt += len(tokens)
 			}
 		}
-		if body.MaxOutputTokens != nil {
+		if body.MaxOutputTokens != nil && useMaxTokens.Load() {
 			most = int(*body.MaxOutputTokens)
 		}
 	}

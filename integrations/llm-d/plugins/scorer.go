@@ -28,6 +28,8 @@ type ScorerParameters struct {
 	TokenSecondsLabel string `json:"tokenSecondsLabel"`
 	// WorkflowIdleSeconds: a workflow that nothing was heard of for so long is over.
 	WorkflowIdleSeconds float64 `json:"workflowIdleSeconds"`
+	// UseMaxTokens: the cap that a client sets on its answer bounds what is expected of it.
+	UseMaxTokens bool `json:"useMaxTokens"`
 	// LogFile takes what the placement is told, one JSON object a line; empty: none.
 	LogFile string `json:"logFile"`
 }
@@ -38,11 +40,12 @@ type scorer struct {
 	label string
 	pods  func() []string
 
-	mu    sync.Mutex
-	known map[datalayer.ID]*fleet.Slot
-	order []slotOf // of the newest request: the next one mostly names the same
-	swept time.Time
-	pool  sync.Pool
+	mu     sync.Mutex
+	known  map[datalayer.ID]*fleet.Slot
+	order  []slotOf // of the newest request
+	newest []*fleet.Slot
+	swept  time.Time
+	pool   sync.Pool // of scores
 }
 
 type slotOf struct {
@@ -59,7 +62,8 @@ var (
 )
 
 func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plugin.Plugin, error) {
-	p := ScorerParameters{Placement: "confidence_slack", TokenSecondsLabel: "takt.dev/token-seconds", WorkflowIdleSeconds: 60}
+	p := ScorerParameters{Placement: "confidence_slack", TokenSecondsLabel: "takt.dev/token-seconds", WorkflowIdleSeconds: 60,
+		UseMaxTokens: true}
 	if err := decoded(ScorerType, name, parameters, &p); err != nil {
 		return nil, err
 	}
@@ -80,8 +84,9 @@ func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plu
 		return nil, fmt.Errorf("%s %q: %w", ScorerType, name, err)
 	}
 	learned.SetIdle(takt.Time(p.WorkflowIdleSeconds * 1e9))
+	useMaxTokens.Store(p.UseMaxTokens)
 	s := &scorer{name: plugin.TypedName{Type: ScorerType, Name: name}, fleet: f, label: p.TokenSecondsLabel,
-		known: map[datalayer.ID]*fleet.Slot{}, pool: sync.Pool{New: func() any { return &scratch{} }}}
+		known: map[datalayer.ID]*fleet.Slot{}, pool: sync.Pool{New: func() any { return new([]float64) }}}
 	if handle != nil {
 		s.pods = func() []string {
 			pods := handle.PodList()
@@ -103,15 +108,9 @@ func (s *scorer) TypedName() plugin.TypedName { return s.name }
 // Category: some placements prefer where a workflow's context is, others the emptier engine.
 func (s *scorer) Category() scheduling.ScorerCategory { return scheduling.Balance }
 
-type scratch struct {
-	slots  []*fleet.Slot
-	scores []float64
-}
-
-// slots of the endpoints, by name.
-func (s *scorer) slots(endpoints []scheduling.Endpoint, to []*fleet.Slot) []*fleet.Slot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// slots of the endpoints, by name. The next request mostly names the same ones in the same order.
+func (s *scorer) slots(endpoints []scheduling.Endpoint) []*fleet.Slot {
+	s.newest = s.newest[:0]
 	for i, e := range endpoints {
 		id := e.GetMetadata().ID
 		if i == len(s.order) {
@@ -126,9 +125,9 @@ func (s *scorer) slots(endpoints []scheduling.Endpoint, to []*fleet.Slot) []*fle
 			}
 			*at = slotOf{id, slot}
 		}
-		to = append(to, at.slot)
+		s.newest = append(s.newest, at.slot)
 	}
-	return to
+	return s.newest
 }
 
 // sweep drops endpoints that are gone, once a second at most.
@@ -158,25 +157,34 @@ func (s *scorer) complain(ctx context.Context, err error) {
 func (s *scorer) Score(ctx context.Context, request *scheduling.InferenceRequest,
 	endpoints []scheduling.Endpoint) map[scheduling.Endpoint]float64 {
 	s.sweep(ctx)
-	room := s.pool.Get().(*scratch)
+	room := s.pool.Get().(*[]float64)
 	defer s.pool.Put(room)
-	room.slots = s.slots(endpoints, room.slots[:0])
-	if cap(room.scores) < len(endpoints) {
-		room.scores = make([]float64, len(endpoints))
-	}
-	room.scores = room.scores[:len(endpoints)]
-	err := s.fleet.Score(callOf(request), room.slots, func(i int) (fleet.Report, float64) {
-		return reportOf(endpoints[i].GetMetrics()), s.tokenSeconds(endpoints[i].GetMetadata())
-	}, now(), room.scores)
-	if err != nil {
-		s.complain(ctx, err)
-		clear(room.scores)
-	}
+	told, err := s.scored(request, endpoints, *room)
+	*room = told
+	s.complain(ctx, err)
 	scores := make(map[scheduling.Endpoint]float64, len(endpoints))
 	for i, e := range endpoints {
-		scores[e] = room.scores[i]
+		scores[e] = told[i]
 	}
 	return scores
+}
+
+// scored into to, which grows. Where the placement is at fault, all are 0.
+func (s *scorer) scored(request *scheduling.InferenceRequest, endpoints []scheduling.Endpoint,
+	to []float64) ([]float64, error) {
+	if cap(to) < len(endpoints) {
+		to = make([]float64, len(endpoints))
+	}
+	to = to[:len(endpoints)]
+	s.mu.Lock() // of the slots; the fleet has one of its own
+	defer s.mu.Unlock()
+	err := s.fleet.Score(callOf(request), s.slots(endpoints), func(i int) (fleet.Report, float64) {
+		return reportOf(endpoints[i].GetMetrics()), s.tokenSeconds(endpoints[i].GetMetadata())
+	}, now(), to)
+	if err != nil {
+		clear(to)
+	}
+	return to, err
 }
 
 func (s *scorer) tokenSeconds(meta *datalayer.EndpointMetadata) float64 {
@@ -226,16 +234,13 @@ func (s *scorer) ResponseHeader(ctx context.Context, request *scheduling.Inferen
 }
 
 func (s *scorer) ResponseBody(ctx context.Context, request *scheduling.InferenceRequest, response *requestcontrol.Response,
-	endpoint *datalayer.EndpointMetadata) {
+	_ *datalayer.EndpointMetadata) {
 	c := existing(request)
 	if c == nil || !response.EndOfStream {
 		return
 	}
 	prompt, output := lengths(response)
-	at, name := now(), ""
-	if endpoint != nil {
-		name = endpoint.ID.String()
-	}
-	s.complain(ctx, s.fleet.Ended(c, name, prompt, output, at))
+	at := now()
+	s.complain(ctx, s.fleet.Ended(c, prompt, output, at))
 	c.End(prompt, output, at)
 }

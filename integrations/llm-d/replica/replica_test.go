@@ -445,7 +445,7 @@ func work(t *testing.T, n *node, seed int64, calls, open int) {
 		if i >= calls-open {
 			continue
 		}
-		n.fleet.Ended(c, slots[0].Name(), 100, 20+dice.Intn(100), now())
+		n.fleet.Ended(c, 100, 20+dice.Intn(100), now())
 		c.End(100, 20+dice.Intn(100), now())
 	}
 }
