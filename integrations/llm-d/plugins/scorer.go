@@ -32,6 +32,8 @@ type ScorerParameters struct {
 	UseMaxTokens bool `json:"useMaxTokens"`
 	// LogFile takes what the placement is told, one JSON object a line; empty: none.
 	LogFile string `json:"logFile"`
+	// Replicas of the router that share what they know; nil: it is alone.
+	Replicas *Replicas `json:"replicas"`
 }
 
 type scorer struct {
@@ -98,6 +100,11 @@ func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plu
 		}
 		if err := measured(handle, f); err != nil {
 			return nil, fmt.Errorf("%s %q: %w", ScorerType, name, err)
+		}
+		if p.Replicas != nil {
+			if err := p.Replicas.share(handle.Context(), handle, f); err != nil {
+				return nil, fmt.Errorf("%s %q: %w", ScorerType, name, err)
+			}
 		}
 	}
 	return s, nil
