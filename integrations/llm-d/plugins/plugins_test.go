@@ -44,7 +44,7 @@ func request(id, workflow, agent string, last bool) *scheduling.InferenceRequest
 	return &scheduling.InferenceRequest{RequestID: id, Headers: h, RequestSizeBytes: 400}
 }
 
-func endpoints(n int) []scheduling.Endpoint {
+func engines(n int) []scheduling.Endpoint {
 	var to []scheduling.Endpoint
 	for i := range n {
 		m := datalayer.NewMetrics()
@@ -127,7 +127,7 @@ func TestScorerFollowsARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := p.(*scorer)
-	there := endpoints(3)
+	there := engines(3)
 	chosen := map[string]bool{}
 	var flight []*scheduling.InferenceRequest
 	for i := range 3 {
@@ -231,7 +231,7 @@ func TestFairnessSharesAmongFlows(t *testing.T) {
 // queue-scorer.
 func BenchmarkScorer(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
-		there := endpoints(n)
+		there := engines(n)
 		for _, placement := range []string{"confidence_slack", "least_loaded", "time_slot_packer"} {
 			s := made[*scorer](b, newScorer, fmt.Sprintf(`{"placement": %q}`, placement))
 			r := request("b", "w", "x", false)

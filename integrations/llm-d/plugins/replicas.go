@@ -72,11 +72,11 @@ type sharedCollector struct{ replica *replica.Replica }
 var (
 	connected = described("log_connected", "1: the log of the replicas is followed.")
 	pending   = described("log_pending", "Items that the log has not taken and given back yet.")
-	items     = described("log_items_total", "Items and records of the log, by what became of them.", "what")
+	logItems  = described("log_items_total", "Items and records of the log, by what became of them.", "what")
 )
 
 func (c sharedCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connected, pending, items} {
+	for _, d := range []*prometheus.Desc{connected, pending, logItems} {
 		to <- d
 	}
 }
@@ -93,6 +93,6 @@ func (c sharedCollector) Collect(to chan<- prometheus.Metric) {
 		"duplicate": n.Duplicates, "malformed": n.Malformed, "mark": n.Marks, "snapshot_kept": n.Saved,
 		"snapshot_begun_from": n.Restored, "end_lost": n.Lost, "outage": n.Outages, "diverged": n.Diverged,
 		"left_in_flight": n.Swept} {
-		to <- prometheus.MustNewConstMetric(items, prometheus.CounterValue, float64(value), what)
+		to <- prometheus.MustNewConstMetric(logItems, prometheus.CounterValue, float64(value), what)
 	}
 }

@@ -331,10 +331,9 @@ func (r *Replica) count(change func(*Counts)) {
 // tell the state a record of the log.
 func (r *Replica) tell(ctx context.Context, record Record) {
 	diverged := r.state.diverged
-	err := r.state.Apply(record)
+	it, err := r.state.tell(record)
 	r.position = record.Position
 	r.tail = append(r.tail, record)
-	it, _ := parse(record.Value)
 	r.mu.Lock()
 	r.counts.Followed++
 	r.counts.Position = record.Position

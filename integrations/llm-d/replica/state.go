@@ -125,6 +125,12 @@ var errDuplicate = errors.New("a duplicate")
 
 // Apply tells a record. An error: it is malformed or a duplicate, and counts for nothing but that its time has come.
 func (s *State) Apply(r Record) error {
+	_, err := s.tell(r)
+	return err
+}
+
+// tell is Apply, and gives what the record says; nil: it is malformed.
+func (s *State) tell(r Record) (*item, error) {
 	if at := takt.Time(r.At.UnixNano()); at > s.k.At {
 		s.k.Lived += min(at-s.k.At, 1e9)
 		s.k.At = at
@@ -136,7 +142,7 @@ func (s *State) Apply(r Record) error {
 		err = s.apply(it, r.Position)
 	}
 	s.sweep()
-	return err
+	return it, err
 }
 
 func (s *State) apply(it *item, position string) error {
