@@ -17,7 +17,7 @@ from typing import Any
 from .queues import Queue, Ran
 from .requests import UNSET, Request
 
-__all__ = ["Order", "TARGET", "install"]
+__all__ = ["TARGET", "Order", "install"]
 
 TARGET = "sglang.srt.managers.schedule_policy.SchedulePolicy.calc_priority"
 
@@ -80,7 +80,9 @@ class Order:
         admitted = self._waits - still
         self._waits -= admitted
         self.queue.begin(now)
-        self.queue.end([Ran(number, min(len(self._known[number].origin_input_ids), 2**28)) for number in admitted], now=now)
+        self.queue.end(
+            [Ran(number, min(len(self._known[number].origin_input_ids), 2**28)) for number in admitted], now=now
+        )
         grown, gone = [], []
         for number in self._known:  # not by pairs, which would hold it too
             req = self._known[number]

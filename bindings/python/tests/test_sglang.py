@@ -25,7 +25,8 @@ class Req:
 
     def __init__(self, rid: int, tokens: int = 100, priority: int | None = None, key: str | None = None, at: float = 0):
         self.rid, self.priority, self.routing_key, self.session_id = str(rid), priority, key, None
-        self.origin_input_ids, self.output_ids = [1] * tokens, []
+        self.origin_input_ids = [1] * tokens
+        self.output_ids: list[int] = []
         self.sampling_params = SimpleNamespace(max_new_tokens=64)
         self.time_stats = SimpleNamespace(wait_queue_entry_time=at)
         self.done = False
@@ -128,7 +129,12 @@ def test_through_sglangs_own_hooks_policy_and_requests(monkeypatch: pytest.Monke
 
     def request(rid: int, prompt: int, priority: int, at: float) -> Any:
         made = SglangReq(
-            str(rid), "", array("q", range(prompt)), SamplingParams(max_new_tokens=8), priority=priority, routing_key="a"
+            str(rid),
+            "",
+            array("q", range(prompt)),
+            SamplingParams(max_new_tokens=8),
+            priority=priority,
+            routing_key="a",
         )
         made.time_stats.wait_queue_entry_time = at
         return made

@@ -282,7 +282,7 @@ func newState(t *testing.T, placement string) (*State, *fleet.Fleet) {
 // Two states that follow the same log agree bit for bit; and so does a third, that begins from a snapshot of the first at
 // any mark. Scores asked of one of them in between change nothing.
 func TestTheSameLogGivesTheSameBits(t *testing.T) {
-	logs := 2 * len(placements)
+	logs := len(placements)
 	if n, err := strconv.Atoi(os.Getenv("TAKT_LOGS")); err == nil {
 		logs = n
 	}
@@ -296,7 +296,7 @@ func TestTheSameLogGivesTheSameBits(t *testing.T) {
 		b, fb := newState(t, placement)
 		var c *State
 		var fc *fleet.Fleet
-		for i := range 800 {
+		for i := range 500 {
 			at = at.Add(time.Duration(l.dice.ExpFloat64() * 2e7))
 			if l.dice.Intn(100) == 0 { // one router alone talks for a while
 				l.only = 10
@@ -334,7 +334,7 @@ func TestTheSameLogGivesTheSameBits(t *testing.T) {
 					}
 				}
 			}
-			if i == 799 {
+			if i == 499 {
 				swept += a.left
 			}
 			if i%100 == 99 {
