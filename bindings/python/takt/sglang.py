@@ -33,10 +33,15 @@ class Order:
     the waiting queue was admitted. SGLang's own sort comes first, since it also matches prefixes. With SGLang's
     `--enable-priority-scheduling` its priorities come before takt's order: higher ones are sooner, unless SGLang was told
     otherwise.
+
+    With `step_s` above 0 a sort is taken as so many seconds after the one before, and no clock is read: schedulers of
+    several ranks, which must agree, then give the same order for the same sorts.
     """
 
-    def __init__(self, policy: str | None = None) -> None:
+    def __init__(self, policy: str | None = None, *, step_s: float = 0.0) -> None:
         self.queue = Queue(policy)
+        self._step = int(step_s * 1e9)
+        self._sorts = 0
         self._numbers: dict[int, int] = {}  # by id(req)
         self._known: dict[int, Any] = {}  # number to the request, which it keeps alive
         self._waits: set[int] = set()  # numbers, as of the last sort
@@ -56,12 +61,16 @@ class Order:
             max_output_tokens=min(req.sampling_params.max_new_tokens or 0, 2**28),
             workflow=_number(req.routing_key or req.session_id),
             priority=max(-(2**31), min(2**31 - 1, (req.priority or 0) * sign)),
-            arrival=int(entered * 1e9) if entered > 0 else UNSET,
+            arrival=int(entered * 1e9) if entered > 0 and not self._step else UNSET,
         )
 
     def sort(self, waiting: list[Any], *, by_priority: bool = False, sign: int = -1, now: int | None = None) -> None:
         """Sorts the waiting requests in place; `sign` is SGLang's `priority_sign`, -1 where higher is sooner."""
-        now = time.monotonic_ns() if now is None else now
+        self._sorts += 1
+        if self._step:
+            now = self._sorts * self._step
+        elif now is None:
+            now = time.monotonic_ns()
         self._ran({self._numbers.get(id(req), 0) for req in waiting}, now)
         places = {}
         for req in waiting:
@@ -114,12 +123,14 @@ def install() -> None:
         return
     Queue(text).close()  # what is wrong with the text is said now
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+    from sglang.srt.runtime_context import get_parallel
 
     def around(original: Callable[..., None], policy: Any, waiting_queue: list[Any], *args: Any, **more: Any) -> None:
         """SGLang's own first, and takt's order of what it left."""
         original(policy, waiting_queue, *args, **more)
         if "takt_order" not in vars(policy):
-            policy.takt_order = Order(text)
+            ranks = get_parallel()
+            policy.takt_order = Order(text, step_s=0.02 if ranks.tp_size * ranks.pp_size > 1 else 0.0)
         policy.takt_order.sort(waiting_queue, by_priority=policy.enable_priority_scheduling, sign=policy.priority_sign)
 
     HookRegistry.register(TARGET, around, HookType.AROUND)

@@ -90,6 +90,24 @@ def test_retracted_requests_wait_again_and_aborted_ones_are_forgotten() -> None:
     assert rids(waiting) == [1, 4] and len(order) == 2
 
 
+def test_ranks_agree_whatever_their_clocks_say() -> None:
+    dice = random.Random(5)
+    for policy in ("autellix", "boosted_footprint", "hrrn"):
+        ranks = [Order(policy, step_s=0.02) for _ in range(2)]
+        queues: list[list[Req]] = [[], []]
+        for step in range(200):
+            if dice.random() < 0.6:
+                tokens, key = dice.randrange(1, 900), dice.choice("abc")
+                for queue in queues:
+                    queue.append(Req(step, tokens, key=key, at=dice.random() * 1e5))
+            for rank, queue in zip(ranks, queues):
+                rank.sort(queue, now=dice.randrange(2**60))
+            assert rids(queues[0]) == rids(queues[1]), policy
+            if dice.random() < 0.4:
+                for queue in queues:
+                    del queue[:1]
+
+
 def test_nothing_is_lost_in_a_random_run() -> None:
     dice = random.Random(7)
     order, waiting, running, last = Order("boosted_footprint"), [], [], 0
@@ -125,6 +143,7 @@ def test_through_sglangs_own_hooks_policy_and_requests(monkeypatch: pytest.Monke
     from sglang.srt.managers.schedule_batch import Req as SglangReq
     from sglang.srt.mem_cache.radix_cache import RadixCache
     from sglang.srt.plugins.hook_registry import HookRegistry
+    from sglang.srt.runtime_context import get_parallel
     from sglang.srt.sampling.sampling_params import SamplingParams
 
     def request(rid: int, prompt: int, priority: int, at: float) -> Any:
@@ -156,12 +175,17 @@ def test_through_sglangs_own_hooks_policy_and_requests(monkeypatch: pytest.Monke
     install()
     HookRegistry.apply_hooks()
     assert TARGET in HookRegistry._patched
-    policy(False, False).calc_priority(waiting)
-    assert rids(waiting) == [3, 2, 1]  # by arrival
-    low = policy(True, True)
-    low.calc_priority(waiting)
-    assert rids(waiting) == [2, 1, 3]
-    high = policy(True, False)
-    high.calc_priority(waiting, None, processed_tokens=5)
-    assert rids(waiting) == [3, 2, 1]
-    assert len(high.takt_order) == 3
+    with get_parallel().override(tp_size=1, pp_size=1):
+        policy(False, False).calc_priority(waiting)
+        assert rids(waiting) == [3, 2, 1]  # by arrival
+        low = policy(True, True)
+        low.calc_priority(waiting)
+        assert rids(waiting) == [2, 1, 3]
+        high = policy(True, False)
+        high.calc_priority(waiting, None, processed_tokens=5)
+        assert rids(waiting) == [3, 2, 1]
+        assert len(high.takt_order) == 3
+    with get_parallel().override(tp_size=2, pp_size=1):
+        waiting = [waiting[1], waiting[2], waiting[0]]
+        policy(False, False).calc_priority(waiting)
+        assert rids(waiting) == [2, 1, 3]  # as they came, whatever a rank's clock says

@@ -512,13 +512,13 @@ func TestReplicasAgreeWhileTheyWorkAndMark(t *testing.T) {
 		eventually(t, "all is published", settled(nodes...))
 		late := start(t, &view{memoryLog: log}, placement, "c", quick)
 		eventually(t, "the late one has caught up", settled(append(nodes, late)...))
+		same(t, append(nodes, late)...)
 		if c := late.replica.Count(); c.Restored != 1 || log.trimmed == 0 {
 			t.Fatalf("the late one began from the first record: %+v", c)
 		}
 		if n := len(late.replica.state.k.Flights); n != 4 {
 			t.Fatalf("%d in flight", n)
 		}
-		same(t, append(nodes, late)...)
 	}
 }
 
@@ -532,7 +532,9 @@ func TestAKilledReplicaLosesNothing(t *testing.T) {
 	if agents != 3 || over != 19 {
 		t.Fatalf("learnt %d agents, %d and %d workflows", agents, flows, over)
 	}
+	log.mu.Lock()
 	first.replica.log.(*view).cut = true // it says no more
+	log.mu.Unlock()
 	first.end()
 	second := start(t, &view{memoryLog: log}, "least_loaded", "b", quick)
 	eventually(t, "the second has caught up", func() bool { a, f, o := second.learner.Knows(); return a == agents && f == flows && o == over })
