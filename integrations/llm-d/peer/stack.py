@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -260,7 +261,9 @@ class Stack:
 
     def start_engine(self, name: str) -> None:
         log = self.folder / f"{name}.log"
-        if name in SIMULATED:
+        if name in SIMULATED and self.programs["sim"].suffix == ".py":
+            command = [sys.executable, self.programs["sim"], MODEL, LANES, f"{self.ports[name]}={SIMULATED[name]}"]
+        elif name in SIMULATED:
             command = [
                 self.programs["sim"], "--port", self.ports[name], "--model", MODEL, "--max-num-seqs", LANES,
                 "--time-to-first-token", f"{2 * SIMULATED[name]}ms", "--inter-token-latency", f"{SIMULATED[name]}ms",
