@@ -53,7 +53,7 @@ def identity_of(request: VllmRequest) -> Identity:
     for name in TEXTS:
         value = told.get(PREFIX + name)
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            setattr(found, name, str(value)[:256])
+            setattr(found, name, str(value)[:256].encode(errors="replace").decode())  # JSON may hold half a character
     for name in NUMBERS:
         try:
             value = float(told[PREFIX + name])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from ..requests import Estimate, WorkAfter
+from ..requests import Estimate, Request, WorkAfter
+from .forest import Forest
 from .identity import Identity
 
 __all__ = ["Lengths"]
@@ -45,7 +46,8 @@ class _Class:
 
 @dataclass
 class _Workflow:
-    calls: list[tuple[Identity, int, int, int]] = field(default_factory=list)  # who, place, prompt, output
+    calls: list[tuple[Identity, int, int, int]] = field(default_factory=list)  # who, calls before, prompt, output
+    tokens: int = 0  # output of those
     alive: int = 0
     begun: int = 0
     arrival: int = 0
@@ -57,18 +59,20 @@ class Lengths:
     not, all. A client's own guess is corrected by the ratio of what came to what was guessed by its agent.
 
     Of a workflow's rest the classes hold number of calls, prompt, output and context-steps of what came after the call;
-    a workflow is learnt from as it ends, which is told (`takt_last`) or is `idle_ns` without a call.
+    a workflow is learnt from as it ends, which is told (`takt_last`) or is `idle_ns` without a call. A forest that was
+    trained goes before the classes in what it predicts.
     """
 
-    def __init__(self, idle_ns: int) -> None:
+    def __init__(self, idle_ns: int, forest: Forest | None = None) -> None:
         self._idle = idle_ns
+        self._forest = forest
         self._outputs: dict[tuple[str, int], _Class] = {}
         self._after: dict[tuple[str, int], _Class] = {}
         self._guesses: dict[str, list[float]] = {}
         self.workflows: OrderedDict[str, _Workflow] = OrderedDict()  # the least recently touched first
 
     def _learn(self, table: dict[tuple[str, int], _Class], agent: str, place: int, values: tuple[float, ...]) -> None:
-        for key in {(agent, place), (agent, -1), ("", -1)}:
+        for key in {(agent, min(place, _PLACES - 1)), (agent, -1), ("", -1)}:
             known = table.get(key)
             if known is None:
                 if len(table) > 65536:  # names come from clients
@@ -77,17 +81,18 @@ class Lengths:
             known.learn(values)
 
     def _ask(self, table: dict[tuple[str, int], _Class], agent: str, place: int) -> _Class | None:
-        for key in ((agent, place), (agent, -1), ("", -1)):
+        for key in ((agent, min(place, _PLACES - 1)), (agent, -1), ("", -1)):
             known = table.get(key)
             if known is not None and known.weight >= _ENOUGH:
                 return known
         return None
 
-    def begins(self, who: Identity, now: int, arrival: int) -> tuple[int, int]:
-        """A call has come: its place in the workflow, and the workflow's arrival [ns]."""
+    def begins(self, who: Identity, now: int, arrival: int) -> tuple[int, int, int]:
+        """A call has come: calls of its workflow before it, what those that have ended have generated [tokens], and the
+        workflow's arrival [ns]."""
         self.forget(now)
         if not who.workflow:
-            return 0, arrival
+            return 0, 0, arrival
         known = self.workflows.get(who.workflow)
         if known is None:
             known = self.workflows[who.workflow] = _Workflow(arrival=arrival)
@@ -95,7 +100,25 @@ class Lengths:
         known.begun += 1
         known.touched = now
         self.workflows.move_to_end(who.workflow)
-        return min(known.begun - 1, _PLACES - 1), known.arrival
+        return known.begun - 1, known.tokens, known.arrival
+
+    def tell(self, told: Request, who: Identity, calls: int, tokens: int) -> None:
+        """Says of a request what is known of its length and of what follows it."""
+        told.output_tokens = output = self.output(who, calls, told.max_output_tokens)
+        told.after = after = self.after(who, calls)
+        left: Estimate | float | None = who.workflow_tokens_left
+        if left is None and self._forest is not None:
+            left = forecast = self._forest.left(who, told.prompt_tokens, calls, tokens)
+            if forecast is not None and who.output_tokens is None and (who.last or not who.workflow):  # it is all that is left
+                most = float(told.max_output_tokens) if told.max_output_tokens > 0 else 1e9
+                a, b, c, d, e = (min(most, q) for q in forecast.quantiles)
+                told.output_tokens = left = Estimate(min(most, forecast.mean), (a, b, c, d, e))
+        if left is not None:
+            told.workflow_tokens_left = left
+            if who.workflow and not who.last:
+                told.after = None  # orders would ask it first
+        elif output is not None and after is not None:
+            told.workflow_tokens_left = output.mean + (after.output_tokens or 0.0)
 
     def output(self, who: Identity, place: int, most: int) -> Estimate | None:
         """Of a call's output, which vLLM cuts off at ``most`` [tokens]."""
@@ -136,6 +159,7 @@ class Lengths:
         self.workflows.move_to_end(who.workflow)
         if whole:
             known.calls.append((who, place, prompt, output))
+            known.tokens += output
         if who.last and known.alive == 0:
             self._close(who.workflow)
 

@@ -13,6 +13,7 @@ from vllm.v1.request import RequestStatus
 from ..errors import TaktError
 from ..queues import Queue
 from ..requests import NEVER, Request, RequestState
+from .forest import CallsLog, Forest
 from .gate import Gate
 from .identity import Identity, identity_of, number_of
 from .lengths import Lengths
@@ -32,14 +33,14 @@ _SECOND = 1_000_000_000
 class _Known:
     """What is kept of a request beside vLLM's own."""
 
-    __slots__ = ("who", "place", "arrival", "workflow_arrival", "prompt")
+    __slots__ = ("who", "calls", "tokens", "arrival", "workflow_arrival")
 
-    def __init__(self, who: Identity, place: int, arrival: int, workflow_arrival: int, prompt: int) -> None:
+    def __init__(self, who: Identity, calls: int, tokens: int, arrival: int, workflow_arrival: int) -> None:
         self.who = who
-        self.place = place
+        self.calls = calls  # of its workflow, before it
+        self.tokens = tokens  # that those have generated
         self.arrival = arrival
         self.workflow_arrival = workflow_arrival
-        self.prompt = prompt
 
 
 class _Takt(Scheduler):
@@ -65,7 +66,10 @@ class _Takt(Scheduler):
         self._takt_pressed = "pressure" in queue.traits
         self.takt_order = self._takt_orders = order = Order(queue, self._takt_describe)
         self._takt_known: dict[str, _Known] = {}
-        self._takt_lengths = Lengths(int(options.idle_s * _SECOND)) if options.lengths else None
+        served = _served(self.vllm_config) if options.forest or options.calls_log else []
+        forest = Forest(options.forest, options.forest_model, served) if options.forest else None
+        self._takt_lengths = Lengths(int(options.idle_s * _SECOND), forest) if options.lengths else None
+        self._takt_log = CallsLog(options.calls_log, served[0]) if options.calls_log else None
         self._takt_prefilling: set[int] = set()
         self._takt_found: dict[str, int] = {}  # tokens that the prefix cache held when it was last asked
         self._takt_chained = _chained(self)
@@ -89,10 +93,10 @@ class _Takt(Scheduler):
         known = self._takt_known.get(request.request_id)
         if known is None:
             who = identity_of(request)
-            place, workflow_arrival = 0, arrival
+            calls, tokens, workflow_arrival = 0, 0, arrival
             if self._takt_lengths is not None:
-                place, workflow_arrival = self._takt_lengths.begins(who, now, arrival)
-            known = _Known(who, place, arrival, min(arrival, workflow_arrival), request.num_prompt_tokens)
+                calls, tokens, workflow_arrival = self._takt_lengths.begins(who, now, arrival)
+            known = _Known(who, calls, tokens, arrival, min(arrival, workflow_arrival))
             self._takt_known[request.request_id] = known
             self.takt_counters["requests"] += 1
         who = known.who
@@ -113,12 +117,7 @@ class _Takt(Scheduler):
         if who.deadline is not None:
             told.deadline = min(NEVER - 1, arrival + int(who.deadline * _SECOND))
         if self._takt_lengths is not None:
-            told.output_tokens = self._takt_lengths.output(who, known.place, told.max_output_tokens)
-            told.after = self._takt_lengths.after(who, known.place)
-            if who.workflow_tokens_left is not None:
-                told.workflow_tokens_left = who.workflow_tokens_left
-            elif told.output_tokens is not None and told.after is not None:
-                told.workflow_tokens_left = told.output_tokens.mean + (told.after.output_tokens or 0.0)
+            self._takt_lengths.tell(told, who, known.calls, known.tokens)
         return told
 
     def _takt_uncached(self, state: RequestState) -> float:
@@ -232,15 +231,18 @@ class _Takt(Scheduler):
         rank = {number: i for i, number in enumerate(worst)}
         self.running.sort(key=lambda request: -rank.get(order.number(request) or 0, len(rank)))
 
-    # vLLM before 0.31 lets what was passed over go before what waits; takt's order is one for both.
+    # vLLM before 0.31 lets what was passed over go before what waits. takt's order is one for both, after those that hold
+    # blocks, for which later ones have a queue of their own.
     def _select_waiting_queue_for_scheduling(self) -> RequestQueue | None:
         if self.takt_order is None:
             return super()._select_waiting_queue_for_scheduling()  # type: ignore[misc]
         waiting, other = self.waiting, self._takt_other
         if not waiting:
             return other or None
-        if not other:
+        if not other or (waiting.holding and not other.holding):
             return waiting
+        if other.holding:
+            return other
         first, passed_over = waiting._first(), other._first()
         for number in self.takt_order.queue.list(max(waiting.read, other.read)):
             if number == first:
@@ -294,10 +296,11 @@ class _Takt(Scheduler):
             now = self.takt_order.now()
             whole = request.status in _WHOLE
             self.takt_counters["ended" if whole else "aborted"] += 1
+            prompt, output = request.num_prompt_tokens, request.num_output_tokens
             if self._takt_lengths is not None:
-                self._takt_lengths.ends(
-                    known.who, known.place, request.num_prompt_tokens, request.num_output_tokens, now, whole
-                )
+                self._takt_lengths.ends(known.who, known.calls, prompt, output, now, whole)
+            if self._takt_log is not None and whole:
+                self._takt_log.add(known.who, prompt, output, known.calls, known.tokens)
             if self._takt_gate is not None:
                 self._takt_gate.ended(request, known.who, now)
         self._takt_prefilling.discard(self.takt_order.number(request) or 0)
@@ -340,6 +343,12 @@ _FIELDS = (
     "kv_cache_config",
 )  # fmt: skip
 _METHODS = ("schedule", "update_from_output", "finish_requests", "_free_request", "_preempt_request", "make_stats")
+
+
+def _served(config: Any) -> list[str]:
+    """The names that clients call the model by; the first one is what a log says."""
+    names = config.model_config.served_model_name or config.model_config.model
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _chained(scheduler: Scheduler) -> bool:
