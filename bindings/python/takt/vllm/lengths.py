@@ -23,6 +23,7 @@ class _Class:
     weight: float = 0.0
     sums: list[float] = field(default_factory=lambda: [0.0] * 5)
     last: list[float] = field(default_factory=list)
+    known: Estimate | None = None  # what these say, until the next one comes
 
     def learn(self, values: tuple[float, ...]) -> None:
         if self.weight >= _WINDOW:
@@ -34,14 +35,25 @@ class _Class:
         self.last.append(values[0])
         if len(self.last) > _KEPT:
             del self.last[0]
+        self.known = None
 
     def mean(self, i: int) -> float:
         return self.sums[i] / self.weight
 
-    def estimate(self, most: float, factor: float = 1.0) -> Estimate:
-        ordered = sorted(self.last)
-        q = [min(most, factor * ordered[min(len(ordered) - 1, int(level * len(ordered)))]) for level in _QUANTILES]
-        return Estimate(min(most, factor * self.mean(0)), (q[0], q[1], q[2], q[3], q[4]))
+    def estimate(self, most: float) -> Estimate:
+        if self.known is None:
+            ordered = sorted(self.last)
+            a, b, c, d, e = (ordered[min(len(ordered) - 1, int(level * len(ordered)))] for level in _QUANTILES)
+            self.known = Estimate(self.mean(0), (a, b, c, d, e))
+        return _at_most(most, self.known)
+
+
+def _at_most(most: float, of: Estimate) -> Estimate:
+    """vLLM cuts an output off."""
+    if of.mean <= most and of.quantiles[4] <= most:
+        return of
+    a, b, c, d, e = (min(most, q) for q in of.quantiles)
+    return Estimate(min(most, of.mean), (a, b, c, d, e))
 
 
 @dataclass
@@ -111,8 +123,7 @@ class Lengths:
             left = forecast = self._forest.left(who, told.prompt_tokens, calls, tokens)
             if forecast is not None and who.output_tokens is None and (who.last or not who.workflow):  # it is all that is left
                 most = float(told.max_output_tokens) if told.max_output_tokens > 0 else 1e9
-                a, b, c, d, e = (min(most, q) for q in forecast.quantiles)
-                told.output_tokens = left = Estimate(min(most, forecast.mean), (a, b, c, d, e))
+                told.output_tokens = left = _at_most(most, forecast)
         if left is not None:
             told.workflow_tokens_left = left
             if who.workflow and not who.last:

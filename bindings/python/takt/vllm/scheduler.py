@@ -269,23 +269,21 @@ class _Takt(Scheduler):
 
     def _takt_computed(self, result: Any) -> None:
         order = self._takt_orders
-        numbers = order._numbers
-        one: set[int] = set()
-        other: list[tuple[int, int, int]] = []
-        for outputs in (result or {}).values():
-            for each in outputs.outputs:
-                number = numbers.get(each.request_id)
-                if number is None:
-                    continue
-                if len(each.new_token_ids) == 1 and number in order.running:
-                    one.add(number)
-                elif each.new_token_ids:
-                    other.append((number, 0, len(each.new_token_ids)))
-        if one:  # all that runs has yielded a token, but for those that are named
-            named = {number for number, _, _ in other}
-            other += [(number, 0, 0) for number in order.running - one - named]
-        if one or other:
-            order.queue.computed(other, rest_output=1 if one else 0)
+        numbers, running = order._numbers, order.running
+        told = {
+            numbers.get(each.request_id, 0): len(each.new_token_ids)
+            for outputs in (result or {}).values()
+            for each in outputs.outputs
+        }
+        told.pop(0, None)
+        if not told:
+            return
+        # All that runs has yielded a token, but for those that are named.
+        named = [(number, 0, tokens) for number, tokens in told.items() if tokens != 1 or number not in running]
+        one = len(named) < len(told)
+        if one:
+            named += [(number, 0, 0) for number in running - told.keys()]
+        order.queue.computed(named, rest_output=1 if one else 0)
 
     def _free_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> Any:
         if self.takt_order is None:
