@@ -212,7 +212,7 @@ def _set_estimate(name: str, value: Length, into: abi.takt_estimate) -> None:
         return
     if len(quantiles) != 5 or not (min(quantiles) >= 0 and max(quantiles) < math.inf and sum(quantiles) >= 0):
         raise RequestError(name, value, "must have five quantiles, none of them below 0")
-    into.quantiles[:] = quantiles
+    into.quantiles[:] = list(quantiles)
 
 
 def set_next_call(value: NextCall | None, into: abi.takt_next_call) -> None:
