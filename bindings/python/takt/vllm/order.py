@@ -39,6 +39,7 @@ class Order:
         self._popped: dict[int, None] = {}  # since the iteration began, and not come back
         self._views: list[TaktRequestQueue] = []
         self.kept_out: set[int] = set()  # of this iteration, by the gate
+        self.stranded = False  # those that hold blocks go first
         self.in_iteration = False
 
     def now(self) -> int:
@@ -167,8 +168,7 @@ class TaktRequestQueue(RequestQueue):
     def _first(self) -> int:
         """The number of the first one; 0 where there is none that may go."""
         members, ahead, kept_out = self.members, self.ahead, self.order.kept_out
-        # vLLM stops at the first one that does not fit: behind it, those that hold the blocks could never go on.
-        if len(self.holding) < len(members):
+        if self.order.stranded:
             for number in self.holding:
                 if number not in kept_out:
                     return number

@@ -185,6 +185,7 @@ class _Takt(Scheduler):
         if self._takt_pressed:
             pressure = {"head": self._takt_head(output), "kv_tokens": self._takt_kv_tokens}
         order.end(ran, **pressure)
+        order.stranded = not self.running and self._takt_stranded()
         if self._takt_gate is not None and admitted:
             self._takt_gate.admitted(admitted, now)
         counters["order_ns"] += spent + time.perf_counter_ns() - began
@@ -231,18 +232,28 @@ class _Takt(Scheduler):
         rank = {number: i for i, number in enumerate(worst)}
         self.running.sort(key=lambda request: -rank.get(order.number(request) or 0, len(rank)))
 
-    # vLLM before 0.31 lets what was passed over go before what waits. takt's order is one for both, after those that hold
-    # blocks, for which later ones have a queue of their own.
+    def _takt_stranded(self) -> bool:
+        """Nothing runs, and one that holds blocks could go on. vLLM stops at the first one that does not fit, so that those
+        blocks would never be free for it; vLLM since 0.31 has a queue for such ones, which goes first."""
+        landed = getattr(self, "finished_recving_kv_req_ids", ())
+        return any(
+            view.members[number].status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
+            or view.members[number].request_id in landed
+            for view in (self.waiting, self._takt_other)
+            for number in view.holding
+        )
+
+    # vLLM before 0.31 lets what was passed over go before what waits; takt's order is one for both.
     def _select_waiting_queue_for_scheduling(self) -> RequestQueue | None:
         if self.takt_order is None:
             return super()._select_waiting_queue_for_scheduling()  # type: ignore[misc]
         waiting, other = self.waiting, self._takt_other
         if not waiting:
             return other or None
-        if not other or (waiting.holding and not other.holding):
+        if not other:
             return waiting
-        if other.holding:
-            return other
+        if self.takt_order.stranded and (waiting.holding or other.holding):
+            return other if other.holding else waiting
         first, passed_over = waiting._first(), other._first()
         for number in self.takt_order.queue.list(max(waiting.read, other.read)):
             if number == first:
