@@ -27,7 +27,7 @@ from vllm_host import outputs_of, request, scheduler as made_by, step
 from takt import OptionError, TaktError, ToolError, _tool
 from takt.vllm import Options, TaktScheduler, TaktSyncScheduler
 from takt.vllm.gate import Returns
-from takt.vllm.identity import identity_of, number_of
+from takt.vllm.identity import Identity, identity_of, number_of
 from takt.vllm.lengths import Lengths
 
 
@@ -54,7 +54,10 @@ def drain(scheduler, steps=2000):
     raise AssertionError("it stalls")
 
 
-@pytest.mark.parametrize("kind", [TaktSyncScheduler, TaktScheduler])
+KINDS = pytest.mark.parametrize("kind", [TaktSyncScheduler, TaktScheduler])
+
+
+@KINDS
 @pytest.mark.parametrize("policy", ["", "fcfs", "priority", "sjf", "fair_share", "aged(stjf,threshold=100)"])
 def test_all_requests_are_served(make, kind, policy):
     scheduler = make(kind, order=policy)
@@ -226,6 +229,22 @@ def test_streaming_sessions(make):
     scheduler.takt_order.check()
 
 
+@KINDS
+def test_sessions_that_wait_for_input_take_places(make, kind):
+    """Where they take all of them nobody is admitted until one ends (thread 53130 of vLLM)."""
+    scheduler = make(kind, order="sjf", seqs=2)
+    for name in ("s0", "s1"):
+        session = request(name, most=2)
+        session.resumable = True
+        scheduler.add_request(session)
+    for _ in range(5):
+        step(scheduler)
+    scheduler.add_request(request("other", most=1))
+    assert not step(scheduler).scheduled_new_reqs and scheduler._takt_head(SimpleNamespace(total_num_scheduled_tokens=0)) == "sequences"
+    scheduler.finish_requests("s0", RequestStatus.FINISHED_ABORTED)
+    assert [each.req_id for each in step(scheduler).scheduled_new_reqs] == ["other"]
+
+
 def test_adapters_that_do_not_fit_keep_their_place(make):
     """vLLM passes over a request whose adapter is one too many."""
     scheduler = make(order="sjf", seqs=4)
@@ -270,9 +289,6 @@ def loaded(scheduler, *names):
     results = outputs_of(scheduler, output)
     results.kv_connector_output = KVConnectorOutput(finished_recving=set(names))
     scheduler.update_from_output(output, results)
-
-
-KINDS = pytest.mark.parametrize("kind", [TaktSyncScheduler, TaktScheduler])
 
 
 @KINDS
@@ -481,6 +497,18 @@ def test_lengths():
     assert (after.calls, after.prompt_tokens, after.output_tokens) == (2, 500, 50)
     other = identity_of(request("r", takt_workflow="x", takt_agent="unknown"))
     assert lengths.output(other, 1, 100).mean == 20  # of all agents
+
+
+def test_names_without_end_take_no_memory_without_end():
+    lengths = Lengths(idle_ns=10**9)
+    one = identity_of(request("r", takt_workflow="all", takt_agent="a"))
+    for i in range(3000):
+        lengths.begins(one, i, i)
+        lengths.ends(one, i, 10, 5, i, True)
+    assert len(lengths.workflows["all"].calls) <= 1024
+    for i in range(70000):
+        lengths.ends(Identity(agent=f"a{i}", output_tokens=9.0), 0, 10, 5, i, True)
+    assert len(lengths._guesses) <= 65536 and len(lengths._outputs) <= 65536
 
 
 def test_clients_guesses_are_corrected():

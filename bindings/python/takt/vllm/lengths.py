@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
 from ..requests import Estimate, Request, WorkAfter
@@ -14,6 +14,8 @@ __all__ = ["Lengths"]
 _WINDOW = 512  # observations at which what was learnt counts half
 _ENOUGH = 4  # observations from which a class is asked before a wider one
 _PLACES = 16  # calls of a workflow that are told apart; later ones are alike
+_CALLS = 1024  # of a workflow that are learnt from as it ends
+_NAMES = 65536  # of agents and their places: names come from clients
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _KEPT = 64  # the last values of a class, for its quantiles
 
@@ -58,7 +60,8 @@ def _at_most(most: float, of: Estimate) -> Estimate:
 
 @dataclass
 class _Workflow:
-    calls: list[tuple[Identity, int, int, int]] = field(default_factory=list)  # who, calls before, prompt, output
+    # Who, calls before, prompt, output: the last ones, where a client gives all its calls the same name for ever.
+    calls: deque[tuple[Identity, int, int, int]] = field(default_factory=lambda: deque(maxlen=_CALLS))
     tokens: int = 0  # output of those
     alive: int = 0
     begun: int = 0
@@ -87,7 +90,7 @@ class Lengths:
         for key in {(agent, min(place, _PLACES - 1)), (agent, -1), ("", -1)}:
             known = table.get(key)
             if known is None:
-                if len(table) > 65536:  # names come from clients
+                if len(table) >= _NAMES:
                     continue
                 known = table[key] = _Class()
             known.learn(values)
@@ -156,7 +159,7 @@ class Lengths:
         """A call has ended; ``whole``: by itself, and not because it was aborted."""
         if whole:
             self._learn(self._outputs, who.agent, place, (float(output),))
-            if who.output_tokens:
+            if who.output_tokens and (who.agent in self._guesses or len(self._guesses) < _NAMES):
                 told = self._guesses.setdefault(who.agent, [0.0, 0.0])
                 if told[0] > 1e5:
                     told[:] = [told[0] / 2, told[1] / 2]
