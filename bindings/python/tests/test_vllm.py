@@ -565,7 +565,8 @@ def test_a_trained_forest(make, forest):
     assert 5 < alone.output_tokens.mean < 8 and alone.after.calls == 0 and alone.workflow_tokens_left == alone.output_tokens
     assert of("short", most=3).output_tokens.mean <= 3
     assert of("short", takt_output_tokens=44).output_tokens.mean == 44  # what the client says goes first
-    assert of("plan", takt_workflow="w", takt_workflow_tokens_left=9).workflow_tokens_left == 9
+    told = of("plan", takt_workflow="w", takt_workflow_tokens_left=9)
+    assert told.workflow_tokens_left == 9 and told.after is None  # an order would ask `after` first
     odd = scheduler._takt_describe(request("odd", 20, takt_workflow="x", takt_agent="\ud800"), 1)
     assert odd.workflow_tokens_left.mean > 0  # an agent that it has never seen, and that is no text
 
