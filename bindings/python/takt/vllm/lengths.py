@@ -15,7 +15,7 @@ _WINDOW = 512  # observations at which what was learnt counts half
 _ENOUGH = 4  # observations from which a class is asked before a wider one
 _PLACES = 16  # calls of a workflow that are told apart; later ones are alike
 _CALLS = 1024  # of a workflow that are learnt from as it ends
-_NAMES = 65536  # of agents and their places: names come from clients
+_AGENTS = 65536  # classes that are kept, since their names come from clients
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _KEPT = 64  # the last values of a class, for its quantiles
 
@@ -90,7 +90,7 @@ class Lengths:
         for key in {(agent, min(place, _PLACES - 1)), (agent, -1), ("", -1)}:
             known = table.get(key)
             if known is None:
-                if len(table) >= _NAMES:
+                if len(table) >= _AGENTS:
                     continue
                 known = table[key] = _Class()
             known.learn(values)
@@ -159,7 +159,7 @@ class Lengths:
         """A call has ended; ``whole``: by itself, and not because it was aborted."""
         if whole:
             self._learn(self._outputs, who.agent, place, (float(output),))
-            if who.output_tokens and (who.agent in self._guesses or len(self._guesses) < _NAMES):
+            if who.output_tokens and (who.agent in self._guesses or len(self._guesses) < _AGENTS):
                 told = self._guesses.setdefault(who.agent, [0.0, 0.0])
                 if told[0] > 1e5:
                     told[:] = [told[0] / 2, told[1] / 2]

@@ -64,7 +64,10 @@ class Options:
                 told[name] = value
         section = config.get("takt") if isinstance(config, Mapping) else None
         if isinstance(section, str):
-            section = json.loads(section)
+            try:
+                section = json.loads(section)
+            except ValueError as error:
+                raise OptionError(f"takt.vllm: additional_config['takt'] is no JSON: {error}") from None
         if section is not None and not isinstance(section, Mapping):
             raise OptionError(f"takt.vllm: additional_config['takt'] is {section!r}, and must be a table of options")
         for name, value in (section or {}).items():
