@@ -10,7 +10,7 @@
 #include "takt/base/random.h"
 #include "text.h"
 
-namespace tiny {
+namespace serving {
 namespace {
 
 using Json = nlohmann::json;
@@ -212,4 +212,4 @@ TEST_CASE("text that comes in pieces is the text that comes at once") {
 }
 
 }  // namespace
-}  // namespace tiny
+}  // namespace serving

@@ -120,7 +120,7 @@ TEST_CASE("many clients at once are answered as if each were alone, streamed or 
       }
     }
     CHECK(Metric(site.port, "takt_finished_total") == kClients);
-    CHECK(Metric(site.port, "tiny_engine_request_seconds_count") == kClients);
+    CHECK(Metric(site.port, "engine_request_seconds_count") == kClients);
     CHECK(site.End() == 0);
   }
 }
