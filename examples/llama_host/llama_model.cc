@@ -319,9 +319,11 @@ absl::StatusOr<std::unique_ptr<serving::ComputedKv>> LlamaModel::Open(const serv
   params.n_batch = static_cast<std::uint32_t>(options.limits.tokens.value);
   params.n_ubatch = std::min(params.n_batch, static_cast<std::uint32_t>(options_.ubatch));
   params.n_seq_max = static_cast<std::uint32_t>(sequences);
+  params.n_outputs_max = std::max(params.n_batch, params.n_seq_max);  // the library reserves as many as sequences
   params.n_threads = params.n_threads_batch = static_cast<std::int32_t>(options.threads);
   params.kv_unified = true;
   params.no_perf = true;
+  if (options_.no_flash) params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
   if (options_.kv_f32) params.type_k = params.type_v = GGML_TYPE_F32;
   llama_context* context = llama_init_from_model(model_, params);
   if (context == nullptr) return absl::ResourceExhaustedError("the library makes no context of this size");

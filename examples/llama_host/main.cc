@@ -33,6 +33,8 @@ class LlamaHost final : public serving::Program {
 
   void AddModel(Group group) override {
     group.Add("--model", options_.path, "FILE", "the model, in GGUF");
+    group.AddFlag("--no-flash-attention", options_.no_flash,
+                  "attention whose sums do not go by how many rows of a sequence stand in a batch");
     group.AddFlag("--kv-f32", options_.kv_f32, "keys and values in single precision, not half");
   }
 
