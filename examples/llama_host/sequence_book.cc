@@ -172,7 +172,7 @@ bool SequenceBook::Grant(takt::RequestId request, Holding& holding, std::int32_t
       }
     }
   }
-  if (free_.size() < more) MakeRoom(more);
+  if (more > free_.size()) MakeRoom(more);
   Sequence& s = At(holding.sequence);
   for (std::size_t i = 0; i < more; ++i) {
     const std::uint32_t cell = free_.back();
@@ -246,6 +246,13 @@ void SequenceBook::DropIdle() {
     Trim(idle, 0);
     At(idle) = {};
   }
+}
+
+void SequenceBook::NoRoom(std::int32_t rows) {
+  DropIdle();
+  std::int32_t held = 0;
+  for (const Sequence& s : sequences_) held += static_cast<std::int32_t>(s.tokens.size());  // at most: some are shared
+  total_ = std::min(total_, held + rows / 2);
 }
 
 std::int32_t SequenceBook::idle_sequences() const {
