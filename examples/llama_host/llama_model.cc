@@ -144,7 +144,6 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
   takt::Random random_;
   SequenceBook book_;
   std::unordered_map<RequestId, Away> away_;
-  std::int32_t rows_without_room_ = 0;  // of the step that llama_decode gave 1 for by itself
   std::int64_t nodes_left_ = -1;  // of the graph, before the step is aborted; -1: it is not
 
   // The step, by row.
@@ -211,7 +210,6 @@ void LlamaCompute::Add(const takt::PlanEntry& entry, std::span<const std::int32_
 }
 
 std::int32_t LlamaCompute::Decode() {
-  rows_without_room_ = 0;
   if (Strikes(options_.faults.no_room)) return 1;
   nodes_left_ = Strikes(options_.faults.aborted) ? static_cast<std::int64_t>(random_.Below(400)) : -1;
   one_.assign(token_.size(), 1);
@@ -226,7 +224,6 @@ std::int32_t LlamaCompute::Decode() {
                              .logits = wanted_.data()};
   const std::int32_t code = llama_decode(context_.get(), batch);
   nodes_left_ = -1;
-  rows_without_room_ = code == 1 ? batch.n_tokens : 0;
   return code;
 }
 
@@ -235,7 +232,7 @@ Computed LlamaCompute::Run() {
   if (const std::int32_t code = Decode(); code != 0) {
     // Parts of the batch that were computed stay behind: they go, so that all is as it was.
     for (const auto& [sequence, position] : begins_) Remove(sequence, position);
-    if (code == 1 && rows_without_room_ > 0) book_.NoRoom(rows_without_room_);
+    if (code == 1) book_.DropIdle();  // the counts differ: what nobody needs goes
     return code > 0 ? Computed::kNothing : Computed::kBroken;
   }
   for (std::size_t row = 0; row < wanted_.size(); ++row) {

@@ -248,13 +248,6 @@ void SequenceBook::DropIdle() {
   }
 }
 
-void SequenceBook::NoRoom(std::int32_t rows) {
-  DropIdle();
-  std::int32_t held = 0;
-  for (const Sequence& s : sequences_) held += static_cast<std::int32_t>(s.tokens.size());  // at most: some are shared
-  total_ = std::min(total_, held + rows / 2);
-}
-
 std::int32_t SequenceBook::idle_sequences() const {
   return static_cast<std::int32_t>(
       std::ranges::count_if(sequences_, [](const Sequence& s) { return s.used && !s.owner; }));

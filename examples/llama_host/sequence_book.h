@@ -4,7 +4,6 @@
 #ifndef TAKT_EXAMPLES_LLAMA_HOST_SEQUENCE_BOOK_H_
 #define TAKT_EXAMPLES_LLAMA_HOST_SEQUENCE_BOOK_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -52,9 +51,6 @@ class SequenceBook final : public takt::KvOracle {
   // Its KV is in the host's memory, or was lost there: no prefix is looked for while it is.
   void SetAway(takt::RequestId request, bool away);
   void DropIdle();
-  // The cache had no room for `rows` more tokens: so there are fewer cells than was thought. Idle sequences go, and from
-  // here on there is no more than what is held and half of those rows.
-  void NoRoom(std::int32_t rows);
 
   std::int64_t reused_tokens() const { return reused_tokens_; }
   std::int64_t evicted_tokens() const { return evicted_tokens_; }
@@ -89,7 +85,7 @@ class SequenceBook final : public takt::KvOracle {
   };
 
   Sequence& At(std::int32_t sequence) { return sequences_[static_cast<std::size_t>(sequence)]; }
-  std::int32_t Unused() const { return std::max(0, total_ - live_cells_); }
+  std::int32_t Unused() const { return total_ - live_cells_; }
   std::int32_t Promise(takt::RequestId request, std::int32_t most);
   bool Stands(const Holding& holding) const;
   void Pin(const Holding& holding);

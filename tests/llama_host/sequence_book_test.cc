@@ -134,21 +134,6 @@ TEST_CASE("a wish does not evict what another one of the plan was promised") {
   CHECK(host.book.Inconsistency() == nullptr);
 }
 
-TEST_CASE("a cache that has less room than was thought is believed") {
-  Host host(100, 4);
-  const Tokens prompt = {1, 2, 3, 4, 5, 6, 7, 8}, other = {9, 9};
-  host.Admit(1, other), host.Compute(1, other, 2), host.book.Forget({1});
-  host.Admit(2, prompt), host.Compute(2, prompt, 4);
-  host.book.NoRoom(4);
-  CHECK(host.book.idle_sequences() == 0);
-  CHECK((host.book.Snapshot().total == Blocks{6} && host.free() == 0));  // it holds eight: two more than there are
-  CHECK(!host.Wish(2, 9));
-  host.book.Release({2}, KvAction::kDrop);
-  CHECK(host.free() == 6);
-  CHECK((host.Admit(3, {5, 5, 5, 5, 5, 5, 5}) == -1 && host.Admit(4, {5, 5, 5, 5, 5, 5}) == 0));
-  CHECK(host.book.Inconsistency() == nullptr);
-}
-
 TEST_CASE("the book agrees with the cache after any history") {
   for (const bool prefixes : {true, false}) {
     takt::Random random(prefixes ? 1 : 2);

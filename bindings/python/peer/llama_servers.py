@@ -66,7 +66,7 @@ async def running(*servers: Llama):
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=None, sock_read=900)
-    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0, force_close=True)) as session:
         try:
             await asyncio.gather(*(server.ready(session) for server in servers))
             yield session
@@ -119,22 +119,30 @@ class Alone:
     """`llama-server` with one slot, asked one thing after another: what a request yields by itself."""
 
     def __init__(self, server: Llama) -> None:
-        self._line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
+        self._port = server.port
 
-    def ask(self, prompt: list[int], most: int) -> tuple[list[int], list[float]]:
-        """The tokens, and by how much each one's logit is above the next one's."""
-        body = {"prompt": prompt, "n_predict": most, "temperature": -1, "cache_prompt": False, "return_tokens": True, "n_probs": 2}
-        self._line.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
-        answer = self._line.getresponse()
+    def ask(self, prompt: list[int], most: int) -> list[int]:
+        return self._told(prompt, most)["tokens"]
+
+    def gap(self, context: list[int]) -> float | None:
+        """By how much the next token's logit is above the second one's. None: the server does not tell, as it does of bytes
+        that are not a whole character."""
+        told = self._told(context, 1, n_probs=2).get("completion_probabilities")
+        if not told:
+            return None
+        best, second = told[0]["top_logprobs"]
+        return best["logprob"] - second["logprob"]
+
+    def _told(self, prompt: list[int], most: int, **more: object) -> dict:
+        body = {"prompt": prompt, "n_predict": most, "temperature": 0.0, "cache_prompt": False, "return_tokens": True, **more}
+        line = http.client.HTTPConnection("127.0.0.1", self._port, timeout=600)  # the server ends those that are idle
+        line.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
+        answer = line.getresponse()
         text = answer.read()
+        line.close()
         if answer.status != 200:
             raise Failed(f"llama-server: {answer.status} {text.decode()}")
-        told = json.loads(text)
-        gaps = []
-        for each in told["completion_probabilities"]:
-            best, next_best = each["top_logprobs"][:2]
-            gaps.append(best["logprob"] - next_best["logprob"])
-        return told["tokens"], gaps
+        return json.loads(text)
 
 
 def drawn(rng: Any, n: int) -> list[int]:
