@@ -170,7 +170,7 @@ class GainSlack {
 
   ModelFleet fleet_;
   std::vector<Price> prices_;  // by ModelFleet::models
-  RequestId chosen_for_;       // the request at hand, where it was not kept
+  RequestId chosen_for_;  // the request at hand, where it was not kept
 };
 
 }  // namespace takt
