@@ -438,7 +438,10 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
 }  // namespace
 
 Scenario CascadiaScenario() {
-  return {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia};
+  return {.name = "cascadia",
+          .text = "cascades of models: GPUs, replicas and thresholds, against six rivals",
+          .run = RunCascadia,
+          .has_regimes = true};
 }
 
 }  // namespace takt::tool

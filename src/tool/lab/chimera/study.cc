@@ -64,7 +64,7 @@ double TotalOf(const Workload& w, const WorkloadWorkflow& workflow, std::uint32_
   return sum;
 }
 
-absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment) {
+absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment, std::int32_t seqs) {
   ReplayOptions options;
   for (const std::string& model : deployment.models) {
     absl::StatusOr<Profile> profile = FindProfile(fmt::format("derived/{}/a6000/bf16/tp1", model));
@@ -73,6 +73,7 @@ absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment) {
   }
   options.profile = options.engines.front();
   options.engine.limits = kStepLimits;
+  options.engine.limits.max_seqs = seqs;
   return options;
 }
 
@@ -196,7 +197,7 @@ absl::Status ChimeraStudy::Prepare(int threads) {
     if (absl::Status s = Learn(d, threads); !s.ok()) return s;
     const Workload sample = Generate(d, kRate, 500, 1002);
     for (std::size_t i = 0; i < kDeployments; ++i) {
-      const absl::StatusOr<ReplayOptions> options = EngineOptions(Deployments()[i]);
+      const absl::StatusOr<ReplayOptions> options = EngineOptions(Deployments()[i], seqs_);
       if (!options.ok()) return options.status();
       const absl::StatusOr<double> calls = MeasureSaturation(sample, *options);
       if (!calls.ok()) return calls.status();
@@ -227,7 +228,7 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   const Seed& seed = seeds_of_[static_cast<std::size_t>(setup.dataset)][seed_number - 1];
   const Deployment& deployment = Deployments()[setup.deployment];
   const ChimeraSystem& system = setup.system;
-  absl::StatusOr<ReplayOptions> options = EngineOptions(deployment);
+  absl::StatusOr<ReplayOptions> options = EngineOptions(deployment, setup.seqs > 0 ? setup.seqs : seqs_);
   if (!options.ok()) return options.status();
   const bool alone = setup.deployment >= kFirstAlone;
   const double rate = alone ? setup.rate * capacity(setup.dataset, setup.deployment) : setup.rate;

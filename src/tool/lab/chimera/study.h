@@ -61,6 +61,7 @@ struct ChimeraSetup {
   double rate = 8;  // workflows per second; of a model alone: as a share of what it can serve
   ChimeraSystem system;
   double gap_s = 0;  // between the end of a call and the next of its workflow
+  std::int32_t seqs = 0;  // most sequences in a step; 0: the study's
 
   friend bool operator==(const ChimeraSetup&, const ChimeraSetup&) = default;
 };
@@ -96,10 +97,11 @@ struct ChimeraPrediction {
 class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
  public:
   // `minutes` of arrivals at each rate; 0: `workflows` at any.
-  ChimeraStudy(double minutes, int seeds) : Study(seeds), minutes_(minutes) {}
+  ChimeraStudy(double minutes, int seeds, std::int32_t seqs) : Study(seeds), minutes_(minutes), seqs_(seqs) {}
 
   absl::Status Run(int threads, ProgressBar& bar);
 
+  std::int32_t seqs() const { return seqs_; }
   static constexpr int kWorkflows = 1000, kTraining = 2000;
   const std::vector<ChimeraPrediction>& predictions() const { return predictions_; }
   double capacity(ChimeraDataset d, std::size_t deployment) const {  // workflows per second
@@ -120,6 +122,7 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
                                                        const RunProgress& progress) const;
 
   double minutes_;
+  std::int32_t seqs_;  // most sequences in a step
   std::array<std::vector<Seed>, 2> seeds_of_;
   std::array<std::array<double, kDeployments>, 2> capacity_ = {};
   std::vector<ChimeraPrediction> predictions_;
