@@ -108,7 +108,7 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
   options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/background/lab/scenarios.md says");
   options.Add("--regime", to.regime_name, "NAME",
               "of chimera, lamps, kairos, hexgen-flow, cascadia: engines fitted to what the paper measured of its "
-              "baselines (paper), or as takt has chosen them (takt); --full tells both [paper]",
+              "baselines, rivals as published (paper), or all as takt has chosen it (takt); --full tells both [paper]",
               OneOf({"paper", "takt"}));
   options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/background/lab/scenarios.md says]",
               Whole(1, 1000));

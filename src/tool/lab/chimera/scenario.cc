@@ -315,9 +315,12 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
       {"Engines", fmt::format("one A6000 a model, derived profiles (bf16); a step: 2,048 tokens, {} requests ({})", study.seqs(),
                    study.seqs() == kStepLimits.max_seqs ? "chosen" : "fitted to the paper's vLLM")},
       {"Capacity", fmt::format("workflows a second, evenly spread over the models: {}", fmt::join(capacity, "; "))},
+      {"Score", study.published() ? "APPS: mean share of the tests that the last answer passes; MATH: share solved"
+                                  : "share of workflows whose last answer solves them"},
       {"Systems",
-       "vLLM: fcfs, least loaded; MLFQ: mlfq, levels preempt; LTR: shortest predicted call first; Chimera: stjf, "
-       "confidence_slack (delta_s 0.05), no guard against starvation"},
+       fmt::format("vLLM: fcfs, least loaded; MLFQ: mlfq, levels displace, by {}; LTR: shortest predicted call first; "
+                   "Chimera: stjf, confidence_slack (delta_s 0.05), no guard against starvation",
+                   study.published() ? "swapping" : "recompute")},
       {"Known",
        fmt::format("forests and router: trained on {} workflows of another seed, each on every model; they see the "
                    "prompt's counts, kind and stage, and what was written before",
@@ -328,7 +331,8 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
 absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar) {
   const ChimeraPlan plan;
   ChimeraStudy study(settings.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3,
-                     settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs);
+                     settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs,
+                     settings.regime == Regime::kPaper);
   AddRuns(study, plan);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 

@@ -17,8 +17,8 @@ struct KairosPlan {
   double accuracy_load = 0.8;
   // Lengths of regime paper, times those of gen:kairos, by the fit below; what the fit tried, and at which rate the
   // paper has its figure.
-  static constexpr double kPaperLengths = 2.5;
-  std::vector<double> fit = {1, 1.5, 2, 2.5, 3, 3.5};
+  static constexpr double kPaperLengths = 2;
+  std::vector<double> fit = {1, 1.6, 1.8, 2, 2.2, 2.5, 3};
   double fit_calls_per_s = 8;
 
   const std::vector<double>& LoadsOf(std::size_t scenario) const { return scenario == kMix ? mix_loads : loads; }
