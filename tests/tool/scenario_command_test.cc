@@ -236,8 +236,8 @@ TEST_CASE("a small run of the Chimera scenario, with all its rows and claims") {
     CHECK((row["between_stages_tokens"].get<double>() > 0) == gap);
   }
   const int rivals = 4, taus = 6, serving = 2 * 5 * (4 * rivals + (2 * 4 + 2) * taus), sweeps = 2 * (5 + 5 + 3);
-  CHECK(parts ==
-        std::map<std::string, int>{{"serving", serving + sweeps}, {"queue", 2 * 4 * 3 * 5}, {"prediction", 12}, {"fit", 8}});
+  CHECK(parts == std::map<std::string, int>{
+                     {"serving", serving + sweeps}, {"queue", 2 * 4 * 3 * 5}, {"prediction", 12}, {"fit", 8}});
   CHECK(json["claims"].size() > 65);
   for (const Json& claim : json["claims"]) {
     CAPTURE(claim);
@@ -325,7 +325,8 @@ TEST_CASE("a scenario is judged under the paper's regime, or takt's, or with --f
     REQUIRE(ended.exit_code == 0);
     return ended;
   };
-  const Ended by_default = run({"-q"}), paper = run({"-q", "--regime", "paper"}), takt = run({"-q", "--regime", "takt"});
+  const Ended by_default = run({"-q"}), paper = run({"-q", "--regime", "paper"}),
+              takt = run({"-q", "--regime", "takt"});
   CHECK(by_default.out == paper.out);
   const Json a = Json::parse(paper.out), b = Json::parse(takt.out);
   CHECK(a["regime"] == "paper");

@@ -45,8 +45,8 @@ std::vector<ScenarioRow> FitRows(const Fit& fit) {
   std::vector<ScenarioRow> rows;
   for (const Fit::Tried& t : fit.tried) {
     if (t.ours.empty()) continue;
-    ScenarioRow& row = rows.emplace_back(ScenarioRow{
-        {"part", std::string("fit")}, {"parameter", fit.parameter}, {"value", t.value}, {"note", t.note}});
+    ScenarioRow& row = rows.emplace_back(
+        ScenarioRow{{"part", std::string("fit")}, {"parameter", fit.parameter}, {"value", t.value}, {"note", t.note}});
     for (std::size_t i = 0; i < fit.figures.size(); ++i) {
       row.emplace_back(fit.figures[i].first, t.ours[i]);
       row.emplace_back(fit.figures[i].first + ", paper", fit.figures[i].second);

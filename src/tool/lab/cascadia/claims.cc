@@ -40,8 +40,7 @@ bool IsAt(const CascadiaFindings& all, const CascadiaCase& c, Where where) {
 }
 
 // The rival's p95 along the path over takt's, where both have a plan, or a bound of it.
-Ratios Latency(const CascadiaFindings& all, CascadiaSystem rival, CascadiaSystem ours,
-               Where where = kAnywhere) {
+Ratios Latency(const CascadiaFindings& all, CascadiaSystem rival, CascadiaSystem ours, Where where = kAnywhere) {
   Ratios ratios;
   for (const CascadiaCase* c : all.Cases([&](const CascadiaCase& x) { return IsAt(all, x, where); })) {
     const CascadiaResult &r = c->of(rival), &o = c->of(ours);
@@ -55,9 +54,8 @@ Ratios Latency(const CascadiaFindings& all, CascadiaSystem rival, CascadiaSystem
 // What takt sustains over what the rival sustains, at each quality.
 Ratios Throughput(const CascadiaFindings& all, CascadiaSystem rival, Where where = kAnywhere) {
   Ratios ratios;
-  for (const CascadiaCase* c : all.Cases([&](const CascadiaCase& x) {
-         return x.load == kCascadiaLoad && IsAt(all, x, where);
-       })) {
+  for (const CascadiaCase* c :
+       all.Cases([&](const CascadiaCase& x) { return x.load == kCascadiaLoad && IsAt(all, x, where); })) {
     const double r = c->of(rival).sustains, o = c->of(CascadiaSystem::kTakt).sustains;
     if (r > 0 && o > 0) ratios.values.push_back(o / r);
   }
@@ -74,9 +72,10 @@ std::vector<ScenarioClaim> CascadiaClaims(const CascadiaFindings& all) {
   const CascadiaSystem path = CascadiaSystem::kTaktPath, slowest = CascadiaSystem::kTakt;
   const auto count = [](const Ratios& r) {
     return r.bounds == 0 ? fmt::format("{} cases in which both have a plan", r.values.size())
-                         : fmt::format("{} cases, in {} of which the rival has no plan for the rate and counts with its "
-                                       "latency at the largest rate that it serves",
-                                       r.values.size(), r.bounds);
+                         : fmt::format(
+                               "{} cases, in {} of which the rival has no plan for the rate and counts with its "
+                               "latency at the largest rate that it serves",
+                               r.values.size(), r.bounds);
   };
 
   const Ratios alone = Latency(all, CascadiaSystem::kStandAlone, path);
@@ -191,9 +190,11 @@ std::vector<ScenarioClaim> CascadiaClaims(const CascadiaFindings& all) {
   const auto saving = [](const Ratios& r) {
     return r.empty() ? std::nullopt : std::optional(100 * (1 - 1 / r.mean()));
   };
-  claims.AtLeast("cost per request below CascadeServe", saving(Throughput(all, CascadiaSystem::kCascadeServe, kAtNinety)), 20,
-                 "%", "32 GPUs at 2.67 USD/h in either");
-  claims.AtLeast("cost per request below stand-alone", saving(Throughput(all, CascadiaSystem::kStandAlone, kAtNinety)), 33, "%", "likewise");
+  claims.AtLeast("cost per request below CascadeServe",
+                 saving(Throughput(all, CascadiaSystem::kCascadeServe, kAtNinety)), 20, "%",
+                 "32 GPUs at 2.67 USD/h in either");
+  claims.AtLeast("cost per request below stand-alone", saving(Throughput(all, CascadiaSystem::kStandAlone, kAtNinety)),
+                 33, "%", "likewise");
 
   // Fluctuating.
   const auto fluctuating = [&](std::string_view rival) {

@@ -232,18 +232,16 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
       settings_.published && path.feasible() ? RoutingOf(takt, path.plan.thresholds) : std::nullopt;
   rival(CascadiaSystem::kUniformGpus, takt.problem(),
         [&](double rate) { return ResultOf(PlanEvenSplit(takt, c.quality, rate, routing)); });
-  const std::optional<std::size_t> same =
-      routing ? RoutingOf(*planners.uniform, path.plan.thresholds) : std::nullopt;
+  const std::optional<std::size_t> same = routing ? RoutingOf(*planners.uniform, path.plan.thresholds) : std::nullopt;
   rival(CascadiaSystem::kUniformParallelism, planners.uniform->problem(), [&](double rate) {
     return same ? ResultOf(PlanRouting(*planners.uniform, *same, rate)) : Planned(*planners.uniform, c.quality, rate);
   });
 
   const CascadePlanner& profiled = settings_.published ? *planners.pooled : *planners.mean_lengths;
-  rival(CascadiaSystem::kCascadeServe, ProblemOf(profiled.problem().models, sample, settings_.gpus),
-        [&](double rate) {
-          return ResultOf(settings_.published ? PlanPooledCascadeServe(profiled, takt, c.quality, rate)
-                                              : PlanCascadeServe(profiled, takt, c.quality, rate));
-        });
+  rival(CascadiaSystem::kCascadeServe, ProblemOf(profiled.problem().models, sample, settings_.gpus), [&](double rate) {
+    return ResultOf(settings_.published ? PlanPooledCascadeServe(profiled, takt, c.quality, rate)
+                                        : PlanCascadeServe(profiled, takt, c.quality, rate));
+  });
 
   if (takt.problem().models.size() == 2) {
     of(CascadiaSystem::kRouteLlm) = Routed(takt, planners.router, c.quality, c.rate, arrivals);

@@ -53,9 +53,11 @@ Fit FitOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
     fit.figures.emplace_back(fmt::format("vLLM at {:g}/s [ms per token]", plan.rates[i]), kPaper[i]);
   }
   for (const std::int32_t seqs : plan.fit) {
-    Fit::Tried tried{fmt::format("{}", seqs), {}, seqs == ChimeraPlan::kPaperSeqs ? "taken in regime paper"
-                                                  : seqs == kStepLimits.max_seqs ? "regime takt"
-                                                                                 : ""};
+    Fit::Tried tried{fmt::format("{}", seqs),
+                     {},
+                     seqs == ChimeraPlan::kPaperSeqs ? "taken in regime paper"
+                     : seqs == kStepLimits.max_seqs  ? "regime takt"
+                                                     : ""};
     for (const double rate : plan.rates) {
       const ChimeraCell* c = study.Find({ChimeraDataset::kApps, kQwen7, rate, chimera::Vllm(), 0, seqs});
       if (c != nullptr) tried.ours.push_back(c->Mean(&ChimeraFigures::per_token));
@@ -312,7 +314,8 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
                                        : fmt::format("{} workflows", ChimeraStudy::kWorkflows);
   return {
       {"Workload", "gen:apps and gen:math; lengths and success of each model reconstructed from the paper's figures"},
-      {"Engines", fmt::format("one A6000 a model, derived profiles (bf16); a step: 2,048 tokens, {} requests ({})", study.seqs(),
+      {"Engines",
+       fmt::format("one A6000 a model, derived profiles (bf16); a step: 2,048 tokens, {} requests ({})", study.seqs(),
                    study.seqs() == kStepLimits.max_seqs ? "chosen" : "fitted to the paper's vLLM")},
       {"Capacity", fmt::format("workflows a second, evenly spread over the models: {}", fmt::join(capacity, "; "))},
       {"Score", study.published() ? "APPS: mean share of the tests that the last answer passes; MATH: share solved"
@@ -330,7 +333,10 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
 
 absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar) {
   const ChimeraPlan plan;
-  ChimeraStudy study(settings.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3,
+  ChimeraStudy study(settings.minutes,
+                     settings.seeds > 0 ? settings.seeds
+                     : settings.full    ? 10
+                                        : 3,
                      settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs,
                      settings.regime == Regime::kPaper);
   AddRuns(study, plan);

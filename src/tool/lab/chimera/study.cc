@@ -70,7 +70,8 @@ double TotalOf(const Workload& w, const WorkloadWorkflow& workflow, std::uint32_
 // The share of a problem's tests that each model's answer passes, in place of whether it solves it. A test is passed
 // with the probability with which gen:apps has a problem of this difficulty solved; the difficulty is drawn anew from
 // what the marker words of the prompt say of it. `solved`: of each model, of all prompts.
-void GradeByTests(const Workload& w, const std::vector<double>& solved, std::uint64_t seed, std::vector<float>& shares) {
+void GradeByTests(const Workload& w, const std::vector<double>& solved, std::uint64_t seed,
+                  std::vector<float>& shares) {
   constexpr int kTests = 21;  // of a problem, about as many as APPS has on average
   // gen:apps: marker words at mean difficulty, and more for each standard deviation of it; Poisson, so that their noise
   // has the variance of their mean. What is left of a difficulty's variance when they are known.

@@ -348,8 +348,8 @@ std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
                                Counted(std::ssize(study.trace(Load::kTrace1).calls), "call"),
                                study.trace(Load::kTrace2).workflows.size(),
                                Counted(std::ssize(study.trace(Load::kTrace2).calls), "call"), study.seeds() - 1)},
-      {"Clusters", fmt::format("Hetero-1: {}; Hetero-2: {}; Homo: {}. A6000 and L40 are {}",
-                               ids(Cluster::kHetero1), ids(Cluster::kHetero2), ids(Cluster::kHomo),
+      {"Clusters", fmt::format("Hetero-1: {}; Hetero-2: {}; Homo: {}. A6000 and L40 are {}", ids(Cluster::kHetero1),
+                               ids(Cluster::kHetero2), ids(Cluster::kHomo),
                                study.as_measured() ? "the A100, 1.66 and 1.56 times as slow as the authors measured"
                                                    : "derived, not measured")},
       {"Systems",

@@ -35,10 +35,11 @@ Fit FitOf(const KairosStudy& study, const KairosPlan& plan) {
           .figures = {{fmt::format("calls preempted under round robin at {:g}/s [%]", plan.fit_calls_per_s), 18.4}},
           .tried = {}};
   for (const double lengths : plan.fit) {
-    Fit::Tried& tried = fit.tried.emplace_back(
-        Fit::Tried{fmt::format("{:g}", lengths), {}, lengths == KairosPlan::kPaperLengths ? "taken in regime paper"
-                                                     : lengths == 1                       ? "regime takt"
-                                                                                          : ""});
+    Fit::Tried& tried = fit.tried.emplace_back(Fit::Tried{fmt::format("{:g}", lengths),
+                                                          {},
+                                                          lengths == KairosPlan::kPaperLengths ? "taken in regime paper"
+                                                          : lengths == 1                       ? "regime takt"
+                                                                                               : ""});
     const KairosCell* c = study.Find(FitSetup(plan, lengths));
     if (c != nullptr) tried.ours.push_back(std::max(c->Mean(&KairosFigures::preempted), 0.01));
   }
@@ -178,7 +179,10 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
 
   KairosPlan plan;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
-  KairosStudy study(*trace, plan.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3,
+  KairosStudy study(*trace, plan.minutes,
+                    settings.seeds > 0 ? settings.seeds
+                    : settings.full    ? 10
+                                       : 3,
                     settings.regime == Regime::kPaper ? KairosPlan::kPaperLengths : 1);
   for (const auto& [model, scenario] : Grounds()) {
     for (const double load : plan.LoadsOf(scenario)) {

@@ -152,9 +152,9 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
   options.policy = *MakePolicyFactory(system.policy);
   options.placement = *MakePlacement(system.placement);
   options.cluster.rate_scale =
-      setup.calls_per_s > 0 ? RateScaleForLoad(workload, setup.calls_per_s, 1)
-                            : RateScaleForLoad(workload, setup.load,
-                                               study.ground(setup.model, setup.scenario, setup.lengths).saturation);
+      setup.calls_per_s > 0
+          ? RateScaleForLoad(workload, setup.calls_per_s, 1)
+          : RateScaleForLoad(workload, setup.load, study.ground(setup.model, setup.scenario, setup.lengths).saturation);
   options.estimates = {system.knows == Knows::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   if (system.placement == "time_slot_packer") {
     TimeSlotPacker packer;

@@ -138,10 +138,11 @@ Fit FitOf(const LampsStudy& study, const LampsPlan& plan) {
     fit.figures.emplace_back(fmt::format("InferCept / vLLM, {}", p.name), p.paper());
   }
   for (const std::int32_t seqs : plan.fit) {
-    Fit::Tried& tried = fit.tried.emplace_back(
-        Fit::Tried{fmt::format("{}", seqs), {}, seqs == LampsPlan::kPaperSeqs ? "taken in regime paper"
-                                                : seqs == kStepLimits.max_seqs ? "regime takt"
-                                                                               : ""});
+    Fit::Tried& tried = fit.tried.emplace_back(Fit::Tried{fmt::format("{}", seqs),
+                                                          {},
+                                                          seqs == LampsPlan::kPaperSeqs  ? "taken in regime paper"
+                                                          : seqs == kStepLimits.max_seqs ? "regime takt"
+                                                                                         : ""});
     for (const LampsFitPoint& p : kLampsFit) {
       const auto cell = [&](const LampsSystem& system) {
         return study.Find({p.model, LampsCalls::kSingle, system, p.rate, plan.minutes, seqs});
@@ -332,7 +333,10 @@ absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressB
   LampsPlan plan;
   if (settings.full) plan.minutes = plan.throughput_minutes, plan.throughput_rates = plan.rates;
   if (settings.minutes > 0) plan.minutes = plan.throughput_minutes = settings.minutes;
-  LampsStudy study(*std::move(workload), settings.seeds > 0 ? settings.seeds : settings.full ? 20 : 10,
+  LampsStudy study(*std::move(workload),
+                   settings.seeds > 0 ? settings.seeds
+                   : settings.full    ? 20
+                                      : 10,
                    settings.regime == Regime::kPaper ? LampsPlan::kPaperSeqs : kStepLimits.max_seqs);
   const StudyParts parts = PartsOf(study, plan);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;

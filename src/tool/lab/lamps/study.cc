@@ -85,7 +85,8 @@ absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
   return RunCells(threads, "replaying", bar,
                   [&](const LampsSetup& setup, std::uint64_t seed,
                       const RunProgress& progress) -> absl::StatusOr<std::optional<LampsFigures>> {
-                    ReplayOptions options = OptionsOf(setup, seqs_, profiles[static_cast<std::size_t>(setup.model)], seed);
+                    ReplayOptions options =
+                        OptionsOf(setup, seqs_, profiles[static_cast<std::size_t>(setup.model)], seed);
                     options.cluster.progress = progress;
                     const Workload& workload = drawn[static_cast<std::size_t>(setup.calls)][seed - 1];
                     const absl::StatusOr<ReplayResult> result = Replay(workload, options);
