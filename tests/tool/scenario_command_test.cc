@@ -331,7 +331,7 @@ TEST_CASE("a scenario is judged under the paper's regime, or takt's, or with --f
   const Json a = Json::parse(paper.out), b = Json::parse(takt.out);
   CHECK(a["regime"] == "paper");
   CHECK(b["regime"] == "takt");
-  CHECK(Has(a["conditions"]["Engines"], "14 requests"));
+  CHECK(Has(a["conditions"]["Engines"], "10 requests"));
   CHECK(Has(b["conditions"]["Engines"], "256 requests"));
   REQUIRE(a["claims"].size() == b["claims"].size());
   for (std::size_t i = 0; i < a["claims"].size(); ++i) CHECK(a["claims"][i]["name"] == b["claims"][i]["name"]);

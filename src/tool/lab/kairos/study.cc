@@ -107,7 +107,7 @@ absl::Status KairosStudy::Prepare() {
   }
   for (std::size_t c = 0; c < size(); ++c) {
     const KairosSetup& setup = (*this)[c].setup;
-    const double lengths = setup.lengths > 0 ? setup.lengths : lengths_;
+    const double lengths = LengthsOf(setup.model, setup.lengths);
     KairosGround& ground = grounds_[{setup.model, setup.scenario, lengths}];
     if (!ground.workloads.empty()) continue;
     const std::string spec = fmt::format("gen:kairos,app={},rate=1", kKairosScenarios[setup.scenario]);

@@ -102,12 +102,12 @@ struct KairosGround {
 class KairosStudy : public Study<KairosSetup, KairosFigures> {
  public:
   // `arrivals`: a trace whose times are taken.
-  // `lengths`: prompts and outputs, times those of gen:kairos.
+  // `lengths`: prompts and outputs of the 8B, times those of gen:kairos, which the 13B has.
   KairosStudy(const Workload& arrivals, double minutes, int seeds, double lengths);
 
   absl::Status Run(int threads, ProgressBar& bar);
   const KairosGround& ground(KairosModel model, std::size_t scenario, double lengths = 0) const {
-    return grounds_.at({model, scenario, lengths > 0 ? lengths : lengths_});
+    return grounds_.at({model, scenario, LengthsOf(model, lengths)});
   }
   double lengths() const { return lengths_; }
   double decode_rate(KairosModel model) const { return decode_rate_[static_cast<std::size_t>(model)]; }
@@ -115,6 +115,9 @@ class KairosStudy : public Study<KairosSetup, KairosFigures> {
 
  private:
   absl::Status Prepare();
+  double LengthsOf(KairosModel model, double lengths) const {
+    return lengths > 0 ? lengths : model == KairosModel::k8B ? lengths_ : 1;
+  }
 
   std::vector<TimePoint> arrivals_;
   double minutes_, lengths_;

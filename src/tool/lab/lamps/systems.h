@@ -18,8 +18,8 @@ struct LampsPlan {
   std::vector<double> throughput_rates = {4, 6, 8, 10};
   double rate = 9;  // of the ablation and the sweeps
   // Most sequences in a step: of regime paper, by the fit below, and what the fit tried.
-  static constexpr std::int32_t kPaperSeqs = 14;
-  std::vector<std::int32_t> fit = {8, 10, 12, 14, 16, 20, 24, 32, 256};
+  static constexpr std::int32_t kPaperSeqs = 10;
+  std::vector<std::int32_t> fit = {8, 9, 10, 11, 12, 14, 16, 24, 256};
   std::vector<double> errors = {0.05, 0.1, 0.2, 0.3, 0.5};
   std::vector<double> error_rates = {6, 8, 10};
   std::vector<int> thresholds = {25, 50, 100, 200, 400};  // iterations
