@@ -3,6 +3,7 @@
 #define TAKT_SRC_TOOL_LAB_CHIMERA_SYSTEMS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct ChimeraPlan {
   std::vector<double> gaps = {0, 0.1, 1, 5};                // seconds
   std::vector<int> thresholds = {25, 50, 100, 200, 400};    // plans, of the guard against starvation
   double tau = 0.5, rate = 48;  // of the parts that vary something else
+  // Most sequences in a step: of regime paper, by the fit below, and what the fit tried.
+  static constexpr std::int32_t kPaperSeqs = 24;
+  std::vector<std::int32_t> fit = {16, 20, 24, 28, 32, 48, 64, 256};
 
   std::vector<double> AllRates() const {
     std::vector<double> all = rates;

@@ -23,7 +23,7 @@ namespace {
 constexpr std::int32_t kInstances = 4;
 // Chosen: where the decode rate of the packer is read off the profile.
 constexpr std::int64_t kTypicalContext = 600, kTypicalBatch = 128;
-constexpr std::int64_t kSample = 2000;  // workflows by which capacity is measured
+constexpr std::size_t kSample = 2000;  // workflows by which capacity is measured
 
 // Of each agent, as its developers would say: the stages to the end, loops not followed.
 std::int32_t DepthOf(std::string_view agent) {
@@ -88,7 +88,8 @@ ReplayOptions EngineOptions(const Profile& profile) {
 
 }  // namespace
 
-KairosStudy::KairosStudy(const Workload& arrivals, double minutes, int seeds) : Study(seeds), minutes_(minutes) {
+KairosStudy::KairosStudy(const Workload& arrivals, double minutes, int seeds, double lengths)
+    : Study(seeds), minutes_(minutes), lengths_(lengths) {
   for (const WorkloadWorkflow& w : arrivals.workflows) arrivals_.push_back(w.arrival);
 }
 
@@ -106,11 +107,19 @@ absl::Status KairosStudy::Prepare() {
   }
   for (std::size_t c = 0; c < size(); ++c) {
     const KairosSetup& setup = (*this)[c].setup;
-    KairosGround& ground = grounds_[{setup.model, setup.scenario}];
+    const double lengths = LengthsOf(setup.model, setup.lengths);
+    KairosGround& ground = grounds_[{setup.model, setup.scenario, lengths}];
     if (!ground.workloads.empty()) continue;
     const std::string spec = fmt::format("gen:kairos,app={},rate=1", kKairosScenarios[setup.scenario]);
     const ReplayOptions options = EngineOptions(profile(setup.model));
-    const absl::StatusOr<Workload> sample = GenerateWorkload(fmt::format("{},workflows={},seed=1000", spec, kSample));
+    const auto generate = [&](std::size_t workflows, std::uint64_t seed) {
+      absl::StatusOr<Workload> made = GenerateWorkload(fmt::format("{},workflows={},seed={}", spec, workflows, seed));
+      if (made.ok() && lengths != 1) {
+        if (absl::Status scaled = ScaleLengths(*made, lengths); !scaled.ok()) return absl::StatusOr<Workload>(scaled);
+      }
+      return made;
+    };
+    const absl::StatusOr<Workload> sample = generate(kSample, 1000);
     if (!sample.ok()) return sample.status();
     const absl::StatusOr<double> saturation = MeasureSaturation(*sample, options);
     if (!saturation.ok()) return saturation.status();
@@ -120,7 +129,7 @@ absl::Status KairosStudy::Prepare() {
     const auto n = static_cast<std::size_t>(std::clamp(std::round(ground.workflows_per_s * minutes_ * 60), 20.0,
                                                        static_cast<double>(arrivals_.size()) * 0.8));
     for (int seed = 1; seed <= seeds(); ++seed) {
-      absl::StatusOr<Workload> workload = GenerateWorkload(fmt::format("{},workflows={},seed={}", spec, n, seed));
+      absl::StatusOr<Workload> workload = generate(n, static_cast<std::uint64_t>(seed));
       if (!workload.ok()) return workload.status();
       Random random(static_cast<std::uint64_t>(seed));
       const std::size_t from = random.Below(arrivals_.size() - n + 1);
@@ -143,7 +152,9 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
   options.policy = *MakePolicyFactory(system.policy);
   options.placement = *MakePlacement(system.placement);
   options.cluster.rate_scale =
-      RateScaleForLoad(workload, setup.load, study.ground(setup.model, setup.scenario).saturation);
+      setup.calls_per_s > 0
+          ? RateScaleForLoad(workload, setup.calls_per_s, 1)
+          : RateScaleForLoad(workload, setup.load, study.ground(setup.model, setup.scenario, setup.lengths).saturation);
   options.estimates = {system.knows == Knows::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   if (system.placement == "time_slot_packer") {
     TimeSlotPacker packer;
@@ -170,7 +181,7 @@ absl::Status KairosStudy::Run(int threads, ProgressBar& bar) {
   return RunCells(threads, "replaying", bar,
                   [&](const KairosSetup& setup, std::uint64_t seed,
                       const RunProgress& progress) -> absl::StatusOr<std::optional<KairosFigures>> {
-                    const Workload& workload = ground(setup.model, setup.scenario).workloads[seed - 1];
+                    const Workload& workload = ground(setup.model, setup.scenario, setup.lengths).workloads[seed - 1];
                     AgentLearner learner({.order = {.by = setup.system.by}});
                     ReplayOptions options = KairosOptionsOf(setup, *this, workload, seed, learner);
                     options.cluster.progress = progress;

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,8 @@ struct KairosSetup {
   std::size_t scenario;  // of kKairosScenarios
   KairosSystem system;
   double load;  // share of what the four instances can serve
+  double calls_per_s = 0;  // above 0: so many, whatever the load
+  double lengths = 0;  // times those of gen:kairos; 0: the study's
 
   friend bool operator==(const KairosSetup&, const KairosSetup&) = default;
 };
@@ -99,19 +102,26 @@ struct KairosGround {
 class KairosStudy : public Study<KairosSetup, KairosFigures> {
  public:
   // `arrivals`: a trace whose times are taken.
-  KairosStudy(const Workload& arrivals, double minutes, int seeds);
+  // `lengths`: prompts and outputs of the 8B, times those of gen:kairos, which the 13B has.
+  KairosStudy(const Workload& arrivals, double minutes, int seeds, double lengths);
 
   absl::Status Run(int threads, ProgressBar& bar);
-  const KairosGround& ground(KairosModel model, std::size_t scenario) const { return grounds_.at({model, scenario}); }
+  const KairosGround& ground(KairosModel model, std::size_t scenario, double lengths = 0) const {
+    return grounds_.at({model, scenario, LengthsOf(model, lengths)});
+  }
+  double lengths() const { return lengths_; }
   double decode_rate(KairosModel model) const { return decode_rate_[static_cast<std::size_t>(model)]; }
   const Profile& profile(KairosModel model) const { return profiles_[static_cast<std::size_t>(model)]; }
 
  private:
   absl::Status Prepare();
+  double LengthsOf(KairosModel model, double lengths) const {
+    return lengths > 0 ? lengths : model == KairosModel::k8B ? lengths_ : 1;
+  }
 
   std::vector<TimePoint> arrivals_;
-  double minutes_;
-  std::map<std::pair<KairosModel, std::size_t>, KairosGround> grounds_;
+  double minutes_, lengths_;
+  std::map<std::tuple<KairosModel, std::size_t, double>, KairosGround> grounds_;  // by lengths, too
   std::vector<Profile> profiles_;
   std::vector<double> decode_rate_;
 };
