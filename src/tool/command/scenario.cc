@@ -119,7 +119,8 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
               "as many seeds as make the claims' 95 % intervals about so wide to either side, as a share: 0.02 is 2 "
               "points; --seeds is then how many show how many that takes [6]; at most 64",
               Positive());
-  options.Add("--first-seed", to.first_seed, "N", "of them; default and default-sensitivity only", Whole(1, 1'000'000));
+  options.Add("--first-seed", to.first_seed, "N", "of them; default, default-sensitivity and strangers only",
+              Whole(1, 1'000'000));
   options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/background/lab/scenarios.md says]",
               Positive());
   options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
