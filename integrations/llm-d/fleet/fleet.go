@@ -60,9 +60,10 @@ type Slot struct {
 	kv       int
 	tokenS   float64 // as it was told to the placement
 	perToken float64 // seconds, learnt of answers
-	busiest  int     // requests that it ran at once
-	running  int     // of takt's count
+	busiest  int     // requests that it has said it runs at once: never what waits there, or a crowd would look fast
+	running  int     // of takt's count, waiting ones too
 	told     int64   // At of the newest report
+	refused  bool    // it has failed a call since
 	seen     takt.Time
 }
 
@@ -143,6 +144,9 @@ func (f *Fleet) hear(s *Slot, report *Report, tokenS float64, now takt.Time) {
 	if tokenS <= 0 {
 		tokenS = s.pace()
 	}
+	if tokenS <= 0 { // nothing is known of it: as fast as the others in the mean
+		tokenS = f.meanPace()
+	}
 	kv := s.kv
 	if report.KVTokens > 0 {
 		kv = min(report.KVTokens, math.MaxInt32)
@@ -152,11 +156,25 @@ func (f *Fleet) hear(s *Slot, report *Report, tokenS float64, now takt.Time) {
 		f.events = append(f.events, takt.InstanceUp{Instance: takt.Instance{ID: s.id, KVTokens: kv, TokenS: tokenS}})
 	}
 	if report.At != 0 && report.At != s.told {
-		s.told = report.At
+		s.told, s.refused = report.At, false
 		s.busiest = max(s.busiest, report.Running)
 		f.events = append(f.events, takt.InstanceReported{Instance: s.id, Waiting: int64(max(0, report.Waiting)),
 			Running: int64(max(0, report.Running)), KVUsed: min(max(0, report.KVUsed), math.MaxInt32)})
 	}
+}
+
+// meanPace of those of which something is known; 0: there is none.
+func (f *Fleet) meanPace() float64 {
+	var sum, n float64
+	for _, s := range f.slots {
+		if pace := s.pace(); pace > 0 {
+			sum, n = sum+pace, n+1
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / n
 }
 
 // pace is the time of a token at full batch over that batch [s]; 0: nothing is known.
@@ -213,6 +231,11 @@ func (f *Fleet) Score(c *Call, engines []*Slot, report func(i int) (Report, floa
 	if _, err := f.router.Score(&c.Request, f.ids, now, scores); err != nil {
 		return err
 	}
+	for i, s := range engines { // one that has failed looks empty, and would draw all
+		if s.refused {
+			scores[i] = math.NaN()
+		}
+	}
 	scale(scores, f.ids)
 	return nil
 }
@@ -264,7 +287,6 @@ func (f *Fleet) Placed(c *Call, engine string, now takt.Time) error {
 		f.counts.Placed++
 		f.flight[c.Request.ID] = s
 		s.running++
-		s.busiest = max(s.busiest, min(s.running, 1024))
 		c.mu.Lock()
 		c.at = s
 		c.mu.Unlock()
@@ -290,6 +312,18 @@ func (f *Fleet) Started(c *Call, now takt.Time) error {
 	}
 	f.events = append(f.events, takt.RequestStarted{Request: c.Request.ID, Instance: at.id})
 	return f.tell(nil, now)
+}
+
+// Refused says that its engine answers with a failure of its own, or not at all: until it reports again it has no place.
+func (f *Fleet) Refused(c *Call) {
+	c.mu.Lock()
+	at := c.at
+	c.mu.Unlock()
+	if at != nil {
+		f.mu.Lock()
+		at.refused = true
+		f.mu.Unlock()
+	}
 }
 
 // Ended says that its answer has ended, or failed: a call that was never placed, or has ended, is none. output below 0:

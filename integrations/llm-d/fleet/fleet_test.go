@@ -166,6 +166,36 @@ func TestScoresNameThePlacementsChoice(t *testing.T) {
 	}
 }
 
+// An engine that fails its calls has the shortest queue, and must not draw the next ones.
+func TestAnEngineThatFailsHasNoPlaceUntilItReports(t *testing.T) {
+	f := newFleet(t, Options{})
+	l := NewLearner(second)
+	a, b := f.Slot("a"), f.Slot("b")
+	scores := make([]float64, 2)
+	score := func(stamp int64) {
+		t.Helper()
+		c := l.Begin(fmt.Sprint(stamp), nil, 10, 10, 0, 0, 0)
+		must(t, f.Score(c, []*Slot{a, b}, reports(Report{At: stamp}, Report{At: 1, Running: 9}), 0, scores))
+	}
+	score(1)
+	if scores[0] != 1 {
+		t.Errorf("%v", scores)
+	}
+	c := l.Begin("r", nil, 10, 10, 0, 0, 0)
+	must(t, f.Placed(c, "a", 0))
+	f.Refused(c)
+	must(t, f.Ended(c, 0, -1, 0))
+	f.Refused(c) // it is nowhere now
+	score(1)
+	if scores[0] != 0 || scores[1] != 1 {
+		t.Errorf("%v", scores)
+	}
+	score(2)
+	if scores[0] != 1 {
+		t.Errorf("%v", scores)
+	}
+}
+
 func TestUnknownPlacementIsNamed(t *testing.T) {
 	_, err := New(Options{Placement: "nearest"})
 	var told *takt.Error

@@ -178,7 +178,7 @@ async def compare(session, stack: Stack, options, result: dict) -> None:
     for profile in profiles:  # warm
         stack.only(profile)
         await asyncio.sleep(0.5)
-        await run(session, stack, profile, draw(int(rate * 8), 999, rate))
+        await run(session, stack, profile, draw(max(8, int(rate * 3)), 999, rate))
     for i in range(options.runs):
         stack.only(profiles[0])
         tokens = await capacity(session, stack)
@@ -250,7 +250,7 @@ async def faults(session, stack: Stack, options, result: dict) -> None:
             ("endpoints that come and go in the discovery file", come_and_go),
             ("router killed, and started again", lambda: restart(profile)),
         ):
-            during = asyncio.ensure_future(run(session, stack, profile, draw(int(rate * 12), 7, rate), 60))
+            during = asyncio.ensure_future(run(session, stack, profile, draw(int(rate * 8), 7, rate), 60))
             await asyncio.sleep(3)
             await action()
             row = await during

@@ -49,9 +49,18 @@ PROFILES = {
         + FLOW_CONTROL
         + "  defaultPriorityBand: {priority: 0, fairnessPolicyRef: program-aware-fairness}\n",
     ),
-    "takt": (
+    "takt_paces": (
         DETECTOR
         + "- {type: takt-scorer, parameters: {placement: confidence_slack, useMaxTokens: false}}\n"
+        + "- {type: takt-ordering-policy, parameters: {policy: workflow_fcfs}}\n",
+        "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: takt-scorer}]\n"
+        + FLOW_CONTROL
+        + "  defaultPriorityBand: {priority: 0, orderingPolicyRef: takt-ordering-policy}\n",
+    ),
+    # takt's order, and the placement that goes by reports alone, as the queue-scorer does.
+    "takt": (
+        DETECTOR
+        + "- {type: takt-scorer, parameters: {placement: least_loaded, useMaxTokens: false}}\n"
         + "- {type: takt-ordering-policy, parameters: {policy: workflow_fcfs}}\n",
         "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: takt-scorer}]\n"
         + FLOW_CONTROL

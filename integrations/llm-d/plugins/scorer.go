@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ var (
 )
 
 func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plugin.Plugin, error) {
-	p := ScorerParameters{Placement: "confidence_slack", TokenSecondsLabel: "takt.dev/token-seconds", WorkflowIdleSeconds: 60,
+	p := ScorerParameters{Placement: "least_loaded", TokenSecondsLabel: "takt.dev/token-seconds", WorkflowIdleSeconds: 60,
 		UseMaxTokens: true}
 	if err := decoded(ScorerType, name, parameters, &p); err != nil {
 		return nil, err
@@ -233,9 +234,12 @@ func (s *scorer) PreRequest(ctx context.Context, request *scheduling.InferenceRe
 	return nil
 }
 
-func (s *scorer) ResponseHeader(ctx context.Context, request *scheduling.InferenceRequest, _ *requestcontrol.Response,
-	_ *datalayer.EndpointMetadata) {
+func (s *scorer) ResponseHeader(ctx context.Context, request *scheduling.InferenceRequest,
+	response *requestcontrol.Response, _ *datalayer.EndpointMetadata) {
 	if c := existing(request); c != nil {
+		if strings.HasPrefix(response.Headers[":status"], "5") {
+			s.fleet.Refused(c)
+		}
 		s.complain(ctx, s.fleet.Started(c, now()))
 	}
 }
