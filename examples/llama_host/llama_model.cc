@@ -129,9 +129,7 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
   void Copy(std::int32_t from, std::int32_t to, std::int32_t tokens) override {
     llama_memory_seq_cp(memory_, from, to, 0, tokens);
   }
-  void Remove(std::int32_t sequence, std::int32_t from) override {
-    llama_memory_seq_rm(memory_, sequence, from, -1);
-  }
+  void Remove(std::int32_t sequence, std::int32_t from) override { llama_memory_seq_rm(memory_, sequence, from, -1); }
 
   bool Strikes(double chance) { return chance > 0 && random_.Uniform() < chance; }
   bool Aborts() { return nodes_left_ >= 0 && nodes_left_-- == 0; }
@@ -159,8 +157,8 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
 
 bool LlamaCompute::CopyOut(RequestId request, takt::Blocks count) {
   const std::int32_t sequence = book_.sequence(request);
-  const auto tokens = book_.tokens(request).first(
-      std::min(book_.tokens(request).size(), static_cast<std::size_t>(count.value)));
+  const auto tokens =
+      book_.tokens(request).first(std::min(book_.tokens(request).size(), static_cast<std::size_t>(count.value)));
   if (sequence < 0 || Strikes(options_.faults.move)) return false;
   Away away;
   try {

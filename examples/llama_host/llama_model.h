@@ -17,9 +17,9 @@ namespace llama_host {
 // Faults on purpose, for tests: each with this chance, from a seed. Context cells that takt is told of and that are not
 // there make llama_decode find no room by itself.
 struct Faults {
-  double no_room = 0;   // llama_decode is not called, and counts as 1
-  double aborted = 0;   // llama_decode is aborted in the middle, and gives 2
-  double move = 0;      // no memory for a copy to the host
+  double no_room = 0;  // llama_decode is not called, and counts as 1
+  double aborted = 0;  // llama_decode is aborted in the middle, and gives 2
+  double move = 0;  // no memory for a copy to the host
   std::int32_t missing_cells = 0;
   std::uint64_t seed = 1;
 };
@@ -28,11 +28,11 @@ struct Faults {
 absl::StatusOr<Faults> ParseFaults(const std::string& text);
 
 struct LlamaOptions {
-  std::string path;               // of a GGUF file
-  std::int32_t sequences = 0;     // that the context is made with: those that run, wait with KV, and lie idle; 0: 256
-  std::int32_t ubatch = 512;      // tokens that are computed at once, at most
-  bool kv_f32 = false;            // keys and values in single precision, not half
-  bool no_flash = false;          // attention in one piece: its sums do not go by how many rows a sequence has in a batch
+  std::string path;  // of a GGUF file
+  std::int32_t sequences = 0;  // that the context is made with: those that run, wait with KV, and lie idle; 0: 256
+  std::int32_t ubatch = 512;  // tokens that are computed at once, at most
+  bool kv_f32 = false;  // keys and values in single precision, not half
+  bool no_flash = false;  // attention in one piece: its sums do not go by how many rows a sequence has in a batch
   Faults faults = {};
 };
 

@@ -149,8 +149,7 @@ void SequenceBook::Reserve(takt::StepId, std::span<takt::KvReservation> wishes) 
 
 bool SequenceBook::Grant(takt::RequestId request, Holding& holding, std::int32_t want) {
   const bool fresh = holding.sequence == kNone;
-  const std::size_t held =
-      fresh ? static_cast<std::size_t>(holding.promised) : At(holding.sequence).cells.size();
+  const std::size_t held = fresh ? static_cast<std::size_t>(holding.promised) : At(holding.sequence).cells.size();
   const std::size_t more = static_cast<std::size_t>(std::max(want, 0)) - std::min(held, static_cast<std::size_t>(want));
   if (more > static_cast<std::size_t>(Unused())) return false;
   if (fresh) {
@@ -184,8 +183,8 @@ bool SequenceBook::Grant(takt::RequestId request, Holding& holding, std::int32_t
   return true;
 }
 
-// One that holds nothing; where all hold something, the idle one that was used least recently gives way, and last of all
-// the donor itself, which the request then takes over.
+// One that holds nothing; where all hold something, the idle one that was used least recently gives way, and last of
+// all the donor itself, which the request then takes over.
 std::int32_t SequenceBook::TakeSequence(const Holding& holding) {
   const auto empty = std::ranges::find(sequences_, false, &Sequence::used);
   if (empty != sequences_.end()) return static_cast<std::int32_t>(empty - sequences_.begin());

@@ -1,6 +1,6 @@
 // Who holds which cells of libllama's unified KV cache. A sequence for each request that has KV, out of those that the
-// context was made with; where a request ends, its sequence stays idle, and another request that begins alike copies its
-// beginning. No arithmetic here, and no libllama: what is to be done to sequences is told to an interface.
+// context was made with; where a request ends, its sequence stays idle, and another request that begins alike copies
+// its beginning. No arithmetic here, and no libllama: what is to be done to sequences is told to an interface.
 #ifndef TAKT_EXAMPLES_LLAMA_HOST_SEQUENCE_BOOK_H_
 #define TAKT_EXAMPLES_LLAMA_HOST_SEQUENCE_BOOK_H_
 
@@ -24,8 +24,8 @@ class Sequences {
   virtual void Remove(std::int32_t sequence, std::int32_t from) = 0;
 };
 
-// The scheduler's oracle, with blocks of one token. A cell counts once, however many sequences share it. Cells that idle
-// sequences alone hold are free: the least recently used ones give way, each from its end.
+// The scheduler's oracle, with blocks of one token. A cell counts once, however many sequences share it. Cells that
+// idle sequences alone hold are free: the least recently used ones give way, each from its end.
 class SequenceBook final : public takt::KvOracle {
  public:
   // `cache` must outlive this.

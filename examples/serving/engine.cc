@@ -64,10 +64,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const ServedModel& model,
 }
 
 Engine::Engine(const ServedModel& model, EngineOptions options, std::unique_ptr<ComputedKv> kv, Scheduler scheduler)
-    : model_(model),
-      options_(std::move(options)),
-      kv_(std::move(kv)),
-      scheduler_(std::move(scheduler)) {}
+    : model_(model), options_(std::move(options)), kv_(std::move(kv)), scheduler_(std::move(scheduler)) {}
 
 // ---- what comes in --------------------------------------------------------------------------------------------------
 

@@ -264,8 +264,8 @@ class HttpServer::Impl {
     wanted.end_token = asked.end_token;
     wanted.prompt = std::move(asked.prompt);
     const std::size_t prompt_tokens = wanted.prompt.size();
-    auto a = std::make_shared<Answering>(Answering{
-        service_, service_.Submit(std::move(wanted)), {}, client_socket, Decoder(*limits_.text)});
+    auto a = std::make_shared<Answering>(
+        Answering{service_, service_.Submit(std::move(wanted)), {}, client_socket, Decoder(*limits_.text)});
     a->answer = {api, a->ticket.id.value, UnixSeconds(), limits_.model, prompt_tokens, 0, asked.token_ids};
     response.set_header(kRequestId, std::to_string(a->ticket.id.value));
     ++answering_;

@@ -2,10 +2,10 @@
 //
 //   POST /v1/completions  POST /v1/chat/completions  GET /v1/models  GET /health  GET /metrics
 //
-// Headers of a request tell takt more about it: X-Takt-Workflow (any text; requests that bear the same belong together),
-// X-Takt-Agent and X-Takt-Tenant (any text), X-Takt-Priority (a whole number, lower is sooner), X-Takt-Deadline (of the
-// workflow, in seconds from here), X-Takt-Last (1: no request of the workflow follows). X-Workflow-Id, X-Agent and
-// X-Priority are the first, second and fourth, too.
+// Headers of a request tell takt more about it: X-Takt-Workflow (any text; requests that bear the same belong
+// together), X-Takt-Agent and X-Takt-Tenant (any text), X-Takt-Priority (a whole number, lower is sooner),
+// X-Takt-Deadline (of the workflow, in seconds from here), X-Takt-Last (1: no request of the workflow follows).
+// X-Workflow-Id, X-Agent and X-Priority are the first, second and fourth, too.
 #ifndef TAKT_EXAMPLES_SERVING_HTTP_SERVER_H_
 #define TAKT_EXAMPLES_SERVING_HTTP_SERVER_H_
 

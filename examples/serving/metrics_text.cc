@@ -42,7 +42,8 @@ class Writer {
 
 }  // namespace
 
-std::string MetricsText(std::string_view program, const ServiceReport& report, const std::map<int, std::int64_t>& responses) {
+std::string MetricsText(std::string_view program, const ServiceReport& report,
+                        const std::map<int, std::int64_t>& responses) {
   Writer w;
 #define TAKT_WRITE_METRIC(name, text) w.Metric("takt_" #name "_total", "counter", text, report.stats.name);
   TAKT_STATS(TAKT_WRITE_METRIC)

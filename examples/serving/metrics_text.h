@@ -11,8 +11,10 @@
 
 namespace serving {
 
-// `program` begins the names of what is not takt's. `responses`: how many by status. Every counter of takt's Stats is takt_NAME_total.
-std::string MetricsText(std::string_view program, const ServiceReport& report, const std::map<int, std::int64_t>& responses);
+// `program` begins the names of what is not takt's. `responses`: how many by status. Every counter of takt's Stats is
+// takt_NAME_total.
+std::string MetricsText(std::string_view program, const ServiceReport& report,
+                        const std::map<int, std::int64_t>& responses);
 
 }  // namespace serving
 

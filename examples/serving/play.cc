@@ -35,10 +35,9 @@ using takt::tool::Run;
 // For reports, which speak of profiles.
 takt::Profile ProfileOf(const Program& program, const ServedModel& model, const Arguments& arguments) {
   takt::Profile profile;
-  profile.id =
-      fmt::format("{}, {:.1f} M parameters, {}{}", program.name(), model.parameters() / 1e6,
-                  takt::tool::Counted(static_cast<long long>(arguments.threads), "thread"),
-                  arguments.processor_time ? ", processor time" : "");
+  profile.id = fmt::format("{}, {:.1f} M parameters, {}{}", program.name(), model.parameters() / 1e6,
+                           takt::tool::Counted(static_cast<long long>(arguments.threads), "thread"),
+                           arguments.processor_time ? ", processor time" : "");
   profile.kv_capacity_tokens = std::int64_t{arguments.kv_blocks} * arguments.block_tokens;
   return profile;
 }
@@ -51,7 +50,7 @@ struct TraceFiles {
 absl::StatusOr<TraceFiles> OpenFiles(const Arguments& arguments) {
   TraceFiles files;
   absl::StatusOr<std::optional<OutputFile>> steps = OpenIfNamed(arguments.steps), log = OpenIfNamed(arguments.log),
-                                                   tokens = OpenIfNamed(arguments.tokens);
+                                            tokens = OpenIfNamed(arguments.tokens);
   auto reports = takt::tool::OpenReports(arguments.common);
   for (const absl::Status& status : {steps.status(), log.status(), tokens.status(), reports.status()}) {
     if (!status.ok()) return status;
@@ -111,8 +110,8 @@ std::string TokensLine(const CallTokens& call) {
   return json.Take() + "\n";
 }
 
-absl::Status RunPolicy(const ServedModel& model, const Arguments& arguments, const EngineOptions& engine, TraceFiles& files,
-                       takt::tool::ProgressBar& bar, Comparison& comparison, Run& run) {
+absl::Status RunPolicy(const ServedModel& model, const Arguments& arguments, const EngineOptions& engine,
+                       TraceFiles& files, takt::tool::ProgressBar& bar, Comparison& comparison, Run& run) {
   const CommonArguments& common = arguments.common;
   TraceOptions options;
   options.engine = engine;

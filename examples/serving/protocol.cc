@@ -38,7 +38,7 @@ const std::vector<Fixed>& FixedFields() {
   return kFields;
 }
 constexpr const char* kNotServed[] = {"stop", "suffix", "tools", "functions", "response_format", "logit_bias"};
-constexpr const char* kServed[] = {"model",  "prompt",    "messages", "max_tokens", "max_completion_tokens",
+constexpr const char* kServed[] = {"model",  "prompt",     "messages",        "max_tokens", "max_completion_tokens",
                                    "stream", "ignore_eos", "return_token_ids"};
 
 bool IsKnown(std::string_view field) {
@@ -206,9 +206,7 @@ class Parser {
     to = value->get<bool>();
     return true;
   }
-  bool ReadStream() {
-    return ReadBool("stream", request_.stream) && ReadBool("return_token_ids", request_.token_ids);
-  }
+  bool ReadStream() { return ReadBool("stream", request_.stream) && ReadBool("return_token_ids", request_.token_ids); }
 
   bool ReadPrompt() {
     if (api_ == Api::kChat) return ReadMessages();
@@ -238,8 +236,7 @@ class Parser {
       const std::string name = fmt::format("messages[{}]", i);
       if (!message.is_object()) return Wrong(name, "is no object");
       const auto role = message.find("role"), content = message.find("content");
-      const bool known =
-          role != message.end() && (*role == "system" || *role == "user" || *role == "assistant");
+      const bool known = role != message.end() && (*role == "system" || *role == "user" || *role == "assistant");
       if (!known) return Wrong(name + ".role", "is none of system, user and assistant");
       if (content == message.end() || !content->is_string()) return Wrong(name + ".content", "is no string");
       read.push_back({role->get_ref<const std::string&>(), content->get_ref<const std::string&>()});
@@ -272,7 +269,8 @@ class Parser {
   bool ReadEnd() {
     bool ignore_eos = false;
     if (!ReadBool("ignore_eos", ignore_eos)) return false;
-    if (!ignore_eos) request_.end_token = api_ == Api::kChat ? limits_.text->end_of_turn() : limits_.text->end_of_text();
+    if (!ignore_eos)
+      request_.end_token = api_ == Api::kChat ? limits_.text->end_of_turn() : limits_.text->end_of_text();
     return true;
   }
 

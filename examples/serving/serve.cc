@@ -56,20 +56,19 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Program& program, const Argumen
   const ApiLimits limits{model.name(), model.max_context(), model.text()->size(), model.text()};
   HttpServer server(**service, limits, arguments.http);
   if (absl::Status started = server.Start(); !started.ok()) return started;
-  Say(program, fmt::format("{} ({:.1f} M parameters) under {} at http://{}:{}", limits.model,
-                  model.parameters() / 1e6, arguments.common.policies[0],
-                  arguments.http.host, server.port()));
+  Say(program, fmt::format("{} ({:.1f} M parameters) under {} at http://{}:{}", limits.model, model.parameters() / 1e6,
+                           arguments.common.policies[0], arguments.http.host, server.port()));
   while (!takt::tool::Interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 
   const auto report = (*service)->Report(std::chrono::seconds(5));
   const std::int64_t left = report ? report->waiting + report->running + report->paused : 0;
   Say(program, fmt::format("ending; {} left, which {} {} s", Counted(left, "request"), left == 1 ? "has" : "have",
-                  arguments.drain_s));
+                           arguments.drain_s));
   server.Refuse();
   const std::int64_t cut = (*service)->Drain(takt::FromSeconds(arguments.drain_s));
   server.Stop();
   Say(program, cut == 0 ? std::string("all requests have been answered")
-               : fmt::format("{} cut: no time was left", Counted(cut, "request")));
+                        : fmt::format("{} cut: no time was left", Counted(cut, "request")));
   return cut == 0;
 }
 

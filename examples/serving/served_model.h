@@ -28,7 +28,7 @@ struct Sample {
 enum class Computed : std::uint8_t {
   kDone,
   kNothing,  // no row was computed, and each is as it was before the step: it can be tried again
-  kBroken,   // likewise, and it makes no sense to try again
+  kBroken,  // likewise, and it makes no sense to try again
 };
 
 // The memory and the arithmetic of one engine. Its thread calls; Run may be called on another one, at the same time as
@@ -75,7 +75,7 @@ class ServedModel {
   virtual double parameters() const = 0;
   virtual std::size_t vocab() const = 0;
   virtual std::size_t max_context() const = 0;  // prompt and output of a request [tokens]
-  virtual const Vocabulary* text() const = 0;   // null: it speaks none
+  virtual const Vocabulary* text() const = 0;  // null: it speaks none
 
   // For an engine with these options, which are valid. InvalidArgument names what it cannot do. The model must outlive
   // it.

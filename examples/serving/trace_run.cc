@@ -315,7 +315,8 @@ void TraceRun::Sample() {
 
 }  // namespace
 
-absl::StatusOr<TraceResult> RunTrace(const ServedModel& model, const takt::Workload& workload, const TraceOptions& options) {
+absl::StatusOr<TraceResult> RunTrace(const ServedModel& model, const takt::Workload& workload,
+                                     const TraceOptions& options) {
   return TraceRun(model, workload, options).Run();
 }
 

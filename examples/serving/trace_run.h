@@ -48,7 +48,8 @@ struct TraceResult {
 
 // Serves the workload to its end. Prompts are random tokens; those that share prefixes in the workload begin alike. A
 // request that the model cannot hold has failed (kNeverFits). Internal: requests live that nothing will ever run.
-absl::StatusOr<TraceResult> RunTrace(const ServedModel& model, const takt::Workload& workload, const TraceOptions& options);
+absl::StatusOr<TraceResult> RunTrace(const ServedModel& model, const takt::Workload& workload,
+                                     const TraceOptions& options);
 
 }  // namespace serving
 

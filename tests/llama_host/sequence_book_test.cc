@@ -1,4 +1,5 @@
-// The book of sequences: who holds which cells, what is copied from whom, and that it agrees with what the cache is told.
+// The book of sequences: who holds which cells, what is copied from whom, and that it agrees with what the cache is
+// told.
 #include "sequence_book.h"
 
 #include <algorithm>
@@ -145,7 +146,8 @@ TEST_CASE("the book agrees with the cache after any history") {
       if (random.Below(3) == 0) {
         Tokens prompt(1 + random.Below(25));
         const auto kind = static_cast<std::int32_t>(random.Below(3));
-        for (std::int32_t& token : prompt) token = random.Below(12) == 0 ? static_cast<std::int32_t>(random.Below(5)) : kind;
+        for (std::int32_t& token : prompt)
+          token = random.Below(12) == 0 ? static_cast<std::int32_t>(random.Below(5)) : kind;
         const std::int32_t hits = host.Admit(++last, prompt);
         if (hits < 0) {
           host.book.Forget({last});

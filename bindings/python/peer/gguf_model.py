@@ -69,6 +69,7 @@ def make(path: Path, layers: int, width: int, context: int, seed: int, ends: flo
     ones("output_norm.weight")
     head = rng.standard_normal((VOCABULARY, width), dtype=np.float32) * np.float32(4.0 / width**0.5)
     head[:TEXT] *= np.array([[0.0], [0.0], [ends]], dtype=np.float32)
+    head[TEXT + 128 :] = 0.0  # outputs are ASCII: a server holds back bytes that are not a whole character, and their tokens
     writer.add_tensor("output.weight", head)
 
     writer.write_header_to_file()

@@ -105,7 +105,10 @@ async def complete(session: Any, server: Llama, prompt: list[int], most: int, he
             if "error" in told:
                 raise Refused(200, json.dumps(told["error"]))
             got = told["choices"][0].get("token_ids", []) if ours else ([] if told.get("stop") else told["tokens"])
-            done = done or bool(told.get("stop"))
+            if not ours and told.get("stop"):
+                done = True
+                if told["tokens_predicted"] != len(tokens) and told["stop_type"] != "eos":
+                    raise Failed(f"{server.name}: {len(tokens)} of {told['tokens_predicted']} tokens came")
             if got and first is None:
                 first = time.monotonic() - began
             tokens += got
@@ -125,8 +128,7 @@ class Alone:
         return self._told(prompt, most)["tokens"]
 
     def gap(self, context: list[int]) -> float | None:
-        """By how much the next token's logit is above the second one's. None: the server does not tell, as it does of bytes
-        that are not a whole character."""
+        """By how much the next token's logit is above the second one's. None: the server does not tell."""
         told = self._told(context, 1, n_probs=2).get("completion_probabilities")
         if not told:
             return None
