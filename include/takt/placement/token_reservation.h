@@ -44,7 +44,7 @@ class TokenReservation {
   static constexpr std::size_t kWindow = 64;
   static constexpr std::size_t kMost = 4096;
 
-  double quantile = 0.9;
+  double quantile = 0.35;
   double share = 1;
   std::int64_t waiting = 4;
   double unknown = 512;
