@@ -139,7 +139,7 @@ class TokenReservation {
 
   WorkInFlight work_;  // tokens
   double needed_ = 0;  // of the request at hand
-  RequestId well_;     // the request that is just ending, whose output was told
+  RequestId well_;  // the request that is just ending, whose output was told
   IdTable<AgentId, Agent> agents_;
   AgeList by_age_;
   Outputs all_;
