@@ -182,9 +182,9 @@ TEST_CASE("absurd lengths neither overflow nor stop the rest") {
 }
 
 TEST_CASE("through a router: what finds no room waits there, and rank decides who is next") {
-  const auto placement = MakePlacement("token_reservation(quantile=0.5,share=0.9,waiting=8,unknown=100)");
+  const auto placement = MakePlacement("token_reservation(quantile=0.75,share=0.9,waiting=8,unknown=100)");
   REQUIRE(placement.ok());
-  CHECK(placement->spec() == "token_reservation(quantile=0.5,share=0.9,waiting=8,unknown=100)");
+  CHECK(placement->spec() == "token_reservation(quantile=0.75,share=0.9,waiting=8,unknown=100)");
   CHECK_FALSE(MakePlacement("token_reservation(quantile=1.5)").ok());
   CHECK_FALSE(MakePlacement("token_reservation(share=0)").ok());
   CHECK_FALSE(MakePlacement("token_reservation(waiting=-1)").ok());

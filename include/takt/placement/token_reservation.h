@@ -44,7 +44,7 @@ class TokenReservation {
   static constexpr std::size_t kWindow = 64;
   static constexpr std::size_t kMost = 4096;
 
-  double quantile = 0.9;
+  double quantile = 0.35;
   double share = 1;
   std::int64_t waiting = 4;
   double unknown = 512;
@@ -139,7 +139,7 @@ class TokenReservation {
 
   WorkInFlight work_;  // tokens
   double needed_ = 0;  // of the request at hand
-  RequestId well_;     // the request that is just ending, whose output was told
+  RequestId well_;  // the request that is just ending, whose output was told
   IdTable<AgentId, Agent> agents_;
   AgeList by_age_;
   Outputs all_;
