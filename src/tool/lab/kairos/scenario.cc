@@ -150,8 +150,9 @@ std::vector<Condition> ConditionsOf(const std::string& file, const KairosStudy& 
                                    study.ground(model, scenario).workflows_per_s));
   }
   const std::string lengths =
-      study.lengths() == 1 ? "as chosen"
-                           : fmt::format("{:g} times as long for the 8B, fitted to the paper's preemptions", study.lengths());
+      study.lengths() == 1
+          ? "as chosen"
+          : fmt::format("{:g} times as long for the 8B, fitted to the paper's preemptions", study.lengths());
   return {{"Workload", fmt::format("gen:kairos, lengths {}; arrivals: windows of {}, stretched", lengths,
                                    file.substr(file.rfind('/') + 1))},
           {"Engines", fmt::format("four of {}, and four of {}; a step: 2,048 tokens, 256 requests (chosen)",

@@ -17,7 +17,7 @@ struct KairosPlan {
   double accuracy_load = 0.8;
   // Lengths of regime paper on the 8B, times those of gen:kairos, by the fit below; what the fit tried, and at which
   // rate the paper has its figure, which is of the 8B alone.
-  static constexpr double kPaperLengths = 1.8;
+  static constexpr double kPaperLengths = 3;
   std::vector<double> fit = {1, 1.6, 1.8, 2, 2.2, 2.5, 3};
   double fit_calls_per_s = 8;
 
