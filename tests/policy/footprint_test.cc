@@ -433,7 +433,7 @@ TEST_CASE("equal works have no tail") {
 
 TEST_CASE("a work that is expected counts within bounds, and not at all once withdrawn") {
   WorkSizes works;
-  for (int i = 0; i < 100; ++i) works.End({}, 3, kFactor);
+  for (int i = 1; i < 6 * WorkSizes::kEnough; ++i) works.End({}, 3, kFactor);
   std::vector<WorkSizes::Entry> entries;
   for (int i = 0; i < WorkSizes::kEnough; ++i) entries.push_back(works.Expect(1e9, kFactor));
   CHECK(entries.front().size == Approx(48));
@@ -549,7 +549,8 @@ TEST_CASE("footprint: the least work first") {
 TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   auto policy = Experienced<BoostedFootprint>();
   // E[C] = 0.19, E[C^2] = 0.109: q = 3.02. Of the work, 18 of 38 s are of size 0.1 s, each of which has a head start of
-  // kappa ln(Cw / 0.1) V: 1.1 allows 0.2 V at most, and Cw lies between the two sizes.
+  // kappa ln(Cw / 0.1) V, and Cw lies between the two sizes. Each tenth workflow is a giant, which so waits F times as
+  // long: the largest kappa of those that keep p99 within 1.1 is taken.
   RequestState giant = Call(0, 1, 5000), small = Call(1, 1, 20);
   giant.request.arrival = giant.request.workflow_arrival = At(7);
   small.request.arrival = small.request.workflow_arrival = At(9);
@@ -562,8 +563,12 @@ TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   const double expected = 9 - kappa * Part(parts, "V_s") * std::log(cut / 0.02);
   CHECK(policy.Key(small).key == Approx(expected));
   CHECK(Part(parts, "q") == Approx(0.109 / (0.19 * 0.19)));
-  CHECK(kappa == 0.15);
-  CHECK(kappa * std::log(cut / 0.1) * 18 / 38 <= 0.1);
+  const auto beyond = [&](double weight) {
+    return 0.1 * (1 - 0.99 * 1.1 / (1 + 18.0 / 38 * weight * std::log(cut / 0.1)));
+  };
+  CHECK(kappa == 0.3);
+  CHECK(beyond(0.3) <= 0.01);
+  CHECK(beyond(0.5) > 0.01);
   CHECK(cut == Approx(std::sqrt(0.1)).epsilon(0.2));
   CHECK(Part(parts, "deadline_s") == 0);
   CHECK(Part(parts, "p_kv") == Approx(1.0 / 3));

@@ -118,6 +118,7 @@ class WorkSizes {
     buckets_ = {};
     for (const auto& [predicted, came] : first_) Count(predicted, 1, came);
     since_halved_ = kEnough;
+    changes_ = 0;  // sizes are others
     Changed(tail_factor);
   }
 
@@ -138,10 +139,11 @@ class WorkSizes {
     b.count += count, b.work += Rounded(work);
   }
 
-  // A pass over the buckets, for every work at first, later for some.
+  // A pass over the buckets and the forecast, for every work at first, later for some.
   void Changed(double tail_factor) {
     ++changes_;
-    if (changes_ > 2 * kEnough && changes_ % (ended_ < 16 * kEnough ? kEnough : 8 * kEnough) != 0) return;
+    const std::int64_t period = ended_ < 16 * kEnough ? kEnough : ended_ < kHalveAfter ? 8 * kEnough : 32 * kEnough;
+    if (changes_ > 2 * kEnough && changes_ % period != 0) return;
     constexpr double kNothing = 1e-9;  // what is left of works that were corrected
     double count = 0, work = 0, squares = 0;
     for (const Bucket& b : buckets_) {
@@ -210,6 +212,7 @@ class WorkSizes {
         }
         f = std::max(sum, 0.0);
       }
+      if (f > 1 + Rounded(kMostExcess * (tail_factor - 1))) return std::numeric_limits<double>::infinity();
       mean += classes[i].count * f;
       if (f > 0) {
         beyond_95 += classes[i].count * std::max(1 - 0.95 * tail_factor / f, 0.0);
@@ -220,6 +223,8 @@ class WorkSizes {
     return mean;
   }
 
+  // No class, however few it has, is forecast to wait more than 1 + kMostExcess (tail_factor - 1) times as long.
+  static constexpr double kMostExcess = 8;
   static constexpr double kLn2 = 0.6931471805599453, kLnLeast = -13.815510557964274;  // ln kLeast
 
   std::array<Bucket, 160> buckets_ = {};
