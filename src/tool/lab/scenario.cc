@@ -45,7 +45,7 @@ void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other) {
     table.Text(PaperText(claim));
     const auto fill = [&](const ScenarioClaim* c) {
       table.Text(c != nullptr && c->ours ? Short(*c->ours) : "-");
-      table.Text(c == nullptr ? "-" : VerdictText(c->verdict));
+      table.Text(c == nullptr ? "-" : std::string(takt::Name(c->verdict)));
     };
     fill(&claim);
     fill(there != other.claims.end() ? &*there : nullptr);
