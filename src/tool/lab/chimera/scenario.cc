@@ -403,10 +403,11 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
       {"Score", study.published() ? "APPS: mean share of the tests that the last answer passes; MATH: share solved"
                                   : "share of workflows whose last answer solves them"},
       {"Systems",
-       fmt::format("vLLM: fcfs, least loaded; MLFQ: mlfq, levels displace, by {}; LTR: shortest predicted call first; "
-                   "Chimera: stjf, confidence_slack (delta_s 0.05), no guard against starvation; by gain: the same with "
-                   "gain_slack",
-                   study.published() ? "swapping" : "recompute")},
+       fmt::format(
+           "vLLM: fcfs, least loaded; MLFQ: mlfq, levels displace, by {}; LTR: shortest predicted call first; "
+           "Chimera: stjf, confidence_slack (delta_s 0.05), no guard against starvation; by gain: the same with "
+           "gain_slack",
+           study.published() ? "swapping" : "recompute")},
       {"Known",
        fmt::format("forests and router: trained on {} workflows of another seed, each on every model; they see the "
                    "prompt's counts, kind and stage, and what was written before",

@@ -38,9 +38,7 @@ struct StrangerSystem {
 };
 const StrangerSystem kOurs = {"default", "boosted_footprint"};
 const StrangerSystem kFcfs = {"fcfs", "fcfs", false}, kByWorkflow = {"workflow_fcfs", "workflow_fcfs", false};
-const StrangerSystem kTight = {"tail_factor 1.03", "boosted_footprint(tail_factor=1.03)"};
-const StrangerSystem kNarrow = {"tail_factor 1.05", "boosted_footprint(tail_factor=1.05)"};
-const StrangerSystem kWide = {"tail_factor 1.1", kOurs.policy};  // the default's own
+const StrangerSystem kTail = {"tail preset", "boosted_footprint(preset=tail)"};
 const StrangerSystem kMean = {"mean preset", "boosted_footprint(preset=mean)"};
 const StrangerSystem kUniBoost = {"uniboost", "uniboost"};
 
@@ -273,7 +271,7 @@ void AddRuns(StrangerStudy& study, const StrangerPlan& plan, bool full) {
   for (std::size_t i = 0; i < kInputs; ++i) {
     for (const double load : loads) {
       std::vector<StrangerSystem> systems = StrangerRivals();
-      for (const StrangerSystem& ours : {kOurs, kTight, kNarrow, kMean}) systems.push_back(ours);
+      for (const StrangerSystem& ours : {kOurs, kTail, kMean}) systems.push_back(ours);
       for (const StrangerSystem& system : systems) study.AddRun({i, load, system, plan.none});
       std::vector<EstimateSpec> told = plan.told;
       if (full) told.push_back(plan.learnt);
@@ -306,10 +304,8 @@ class StrangerClaims : Claims {
       Against(i, kOurs, "p99", &StrangerFigures::p99, 1.05);
       Against(i, kOurs, "max slowdown", &StrangerFigures::slowdown_max, 1.05);
       Against(i, kOurs, "mean TTFT", &StrangerFigures::ttft, 1.05);
-      Against(i, kNarrow, "p95", &StrangerFigures::p95, 1.05);
-      Against(i, kNarrow, "p99", &StrangerFigures::p99, 1.05);
-      Against(i, kTight, "p99", &StrangerFigures::p99, 1.05);
-      Against(i, kWide, "p99", &StrangerFigures::p99, 1.12);
+      Against(i, kTail, "p95", &StrangerFigures::p95, 1.05);
+      Against(i, kTail, "p99", &StrangerFigures::p99, 1.05);
     }
     for (std::size_t i = 0; i < kInputs; ++i) Gains(i);
     for (std::size_t i = 0; i < kInputs; ++i) BestMean(i);
@@ -483,7 +479,7 @@ ScenarioFigure MapOf(const StrangerStudy& study, const StrangerPlan& plan, const
 // mean/p95/p99 of each system over fcfs.
 Table OverFcfs(const StrangerStudy& study, const StrangerPlan& plan, double load) {
   std::vector<Table::Column> columns = {{"", "workload", false}, {"", "half", false}};
-  std::vector<StrangerSystem> systems = {kOurs, kNarrow, kTight, kMean, kByWorkflow, kUniBoost};
+  std::vector<StrangerSystem> systems = {kOurs, kTail, kMean, kByWorkflow, kUniBoost};
   for (const StrangerSystem& system : systems) columns.push_back({"nothing told", system.label});
   for (const EstimateSpec& told : plan.told) columns.push_back({told.ToString(), "default"});
   Table table(std::move(columns));
