@@ -358,7 +358,7 @@ class StrangerClaims : Claims {
   void Gains(std::size_t i) {
     const double load = LoadsOf(i).back();
     const std::string claim =
-        fmt::format("{}: mean of the default over the better of fcfs and workflow_fcfs, learning by itself, rho {:g}",
+        fmt::format("{}: mean of the default over the better of fcfs and workflow_fcfs, nothing told, rho {:g}",
                     Where(i), load);
     const std::optional<Interval> r = OverBetter({i, load, kStrangerOurs, plan_.none}, &StrangerFigures::mean);
     if (!r) return Lacking(claim, {{}, 0.85}, "x", Why(i));
