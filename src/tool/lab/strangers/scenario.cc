@@ -357,9 +357,8 @@ class StrangerClaims : Claims {
 
   void Gains(std::size_t i) {
     const double load = LoadsOf(i).back();
-    const std::string claim =
-        fmt::format("{}: mean of the default over the better of fcfs and workflow_fcfs, nothing told, rho {:g}",
-                    Where(i), load);
+    const std::string claim = fmt::format(
+        "{}: mean of the default over the better of fcfs and workflow_fcfs, nothing told, rho {:g}", Where(i), load);
     const std::optional<Interval> r = OverBetter({i, load, kStrangerOurs, plan_.none}, &StrangerFigures::mean);
     if (!r) return Lacking(claim, {{}, 0.85}, "x", Why(i));
     Add(claim, *r, {{}, 0.85}, "x", r->high <= 0.85, fmt::format("[{:.3f}, {:.3f}]", r->low, r->high), r->high);
