@@ -68,7 +68,7 @@ TEST_CASE("a small run of the scenario of strangers, with all its rows, claims a
     CAPTURE(system);
     CHECK(systems.count(system) == 1);
   }
-  CHECK(lies == 10);
+  CHECK(lies == 9);  // three lies and honesty, with exact predictions too, which fcfs does not ask
   std::map<std::string, int> verdicts;
   for (const Json& claim : json["claims"]) {
     CAPTURE(claim);
