@@ -261,7 +261,9 @@ func TestGoroutines(t *testing.T) {
 	closing := newRouter(t, RouterOptions{})
 	var all sync.WaitGroup
 	for g := range uint64(8) {
-		all.Go(func() {
+		all.Add(1)
+		go func() {
+			defer all.Done()
 			random := rand.New(rand.NewPCG(g, 1))
 			instances, scores := []uint64{1, 2, 3, 4, 5, 6, 7, 8}, make([]float64, 8)
 			for i := range uint64(300) {
@@ -289,7 +291,7 @@ func TestGoroutines(t *testing.T) {
 					runtime.GC()
 				}
 			}
-		})
+		}()
 	}
 	all.Wait()
 	if s := r.Stats(); s["arrived"] != 2400 || s["ended"] != 2400 || r.Count().Alive != 0 || r.LastFault().Count != 0 {

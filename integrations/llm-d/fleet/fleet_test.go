@@ -348,7 +348,9 @@ func TestGoroutines(t *testing.T) {
 	slots := []*Slot{f.Slot("a"), f.Slot("b"), f.Slot("c")}
 	var all sync.WaitGroup
 	for g := range 8 {
-		all.Go(func() {
+		all.Add(1)
+		go func() {
+			defer all.Done()
 			scores := make([]float64, 3)
 			for i := range 200 {
 				c := l.Begin(fmt.Sprint(g, ".", i), headers(fmt.Sprint(g), "x", i%5 == 4), 10, 10, 0, 0, takt.Time(i))
@@ -363,7 +365,7 @@ func TestGoroutines(t *testing.T) {
 				}
 				c.End(10, 10, takt.Time(i))
 			}
-		})
+		}()
 	}
 	all.Wait()
 	if n := f.Count(); n.Ended != 1600 || n.InFlight != 0 {
