@@ -171,6 +171,14 @@ async def capacity(session, stack: Stack, seconds: float = 4.0) -> float:
     return got / seconds
 
 
+async def watch_queue(session, stack: Stack, profile: str, to: list[float], seconds: float) -> None:
+    """How many requests wait in the router's flow control, once a second while workflows arrive."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        await asyncio.sleep(1)
+        to.append((await stack.metrics(session, profile)).get("llm_d_epp_flow_control_queue_size", 0.0))
+
+
 async def compare(session, stack: Stack, options, result: dict) -> None:
     profiles = [name for name in options.profiles.split(",") if name]
     stack.only(profiles[0])
@@ -179,7 +187,7 @@ async def compare(session, stack: Stack, options, result: dict) -> None:
         stack.only(profile)
         await asyncio.sleep(0.5)
         await run(session, stack, profile, draw(max(8, int(rate * 3)), 999, rate))
-    for i in range(options.runs):
+    for i in range(options.first, options.first + options.runs):
         stack.only(profiles[0])
         tokens = await capacity(session, stack)
         print(json.dumps({"round": i, "tokens_per_s": round(tokens, 1), "machine_load": os.getloadavg()[0]}), flush=True)
@@ -189,8 +197,13 @@ async def compare(session, stack: Stack, options, result: dict) -> None:
             for profile in profiles[i % len(profiles) :] + profiles[: i % len(profiles)]:
                 stack.only(profile)
                 await asyncio.sleep(0.7)  # its metrics are of now again
+                queued: list[float] = []
+                watch = asyncio.ensure_future(watch_queue(session, stack, profile, queued, options.seconds))
                 row = await run(session, stack, profile, workflows)
+                await watch
                 stack.check()
+                row["queued_mean"] = round(statistics.fmean(queued or [0.0]), 1)
+                row["queued_most"] = max(queued or [0.0])
                 result["runs"].append({**row, "load": load, "seed": 100 + i, "machine_load": os.getloadavg()[0]})
                 print(json.dumps(result["runs"][-1]), flush=True)
                 save(options, result)
@@ -309,6 +322,7 @@ def main() -> int:
     parser.add_argument("--programs", required=True, help="JSON: the paths of envoy, router, sim and tiny_engine")
     parser.add_argument("--folder", required=True, help="for configurations and what the programs say")
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first run, of which its seed and the order of profiles follow")
     parser.add_argument("--seconds", type=float, default=25.0, help="in which workflows arrive")
     parser.add_argument("--loads", type=lambda s: [float(x) for x in s.split(",")], default=[0.9, 1.1])
     parser.add_argument("--profiles", default=",".join(COMPARED), help="of " + ", ".join(PROFILES))
