@@ -40,10 +40,10 @@ func newKeys() *keys {
 	return k
 }
 
-// fresh begins a new table where this one is old, or always.
-func (k *keys) fresh(now int64, always bool) {
+// fresh begins a new table where this one is old.
+func (k *keys) fresh(now int64) {
 	since := k.since.Load()
-	if (always || now-since >= keyPeriod) && k.since.CompareAndSwap(since, now) {
+	if now-since >= keyPeriod && k.since.CompareAndSwap(since, now) {
 		k.table.Store(new(keyTable))
 	}
 }

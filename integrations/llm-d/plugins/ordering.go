@@ -86,7 +86,7 @@ func (o *ordering) RequestHeader(_ context.Context, request *scheduling.Inferenc
 		return fmt.Errorf("%s %q: %w", OrderingType, o.name.Name, err)
 	}
 	c.Key = key
-	o.keys.fresh(int64(at), false)
+	o.keys.fresh(int64(at))
 	return nil
 }
 

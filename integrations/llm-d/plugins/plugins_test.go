@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -116,6 +117,44 @@ func TestOrderIsTheKeys(t *testing.T) {
 	if o.Less(nil, items[0]) || !o.Less(items[0], nil) || o.Less(nil, nil) {
 		t.Error("what is not there comes first")
 	}
+}
+
+// More items than the cache has slots, compared by goroutines while it is begun anew: each has the key of its request.
+func TestKeysAreThoseOfTheRequests(t *testing.T) {
+	o := made[*ordering](t, newOrdering, `{"policy": "priority"}`)
+	var items []flowcontrol.QueueItemAccessor
+	for i := range 3 << (keyBits - 1) {
+		r := request(fmt.Sprint("k", i), fmt.Sprint("kw", i), "x", true)
+		r.Objectives.Priority = (i * 7919) % 100003
+		if err := o.RequestHeader(background, r); err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item(r, i))
+	}
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			random := rand.New(rand.NewPCG(uint64(g), 3))
+			for i := range 20000 {
+				if i%5000 == 0 {
+					o.keys.fresh(int64(i) + time.Now().UnixNano() + keyPeriod*int64(i))
+				}
+				a, b := items[random.IntN(len(items))], items[random.IntN(len(items))]
+				pa, pb := priorityOf(a), priorityOf(b)
+				if want := pa > pb || pa == pb && a.EnqueueTime().Before(b.EnqueueTime()); o.Less(a, b) != want {
+					t.Errorf("priorities %d and %d: not %v", pa, pb, want)
+					return
+				}
+			}
+		}()
+	}
+	group.Wait()
+}
+
+func priorityOf(i flowcontrol.QueueItemAccessor) int {
+	return i.OriginalRequest().InferenceRequest().Objectives.Priority
 }
 
 // A request through the scorer's hooks: its endpoint, its end, its metrics.
