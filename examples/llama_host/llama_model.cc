@@ -307,7 +307,9 @@ absl::StatusOr<std::unique_ptr<serving::ComputedKv>> LlamaModel::Open(const serv
   if (options.overlap) return absl::InvalidArgumentError("--option overlap: the library computes one thing at a time");
   if (!options.retention.empty()) return absl::InvalidArgumentError("--retention: this host counts its KV itself");
   const auto most = static_cast<std::int32_t>(llama_max_parallel_sequences());
-  const std::int32_t sequences = options_.sequences > 0 ? options_.sequences : most;
+  // Idle sequences keep prefixes, and cost: the library attends over all cells up to the last one in use, whoever's.
+  const std::int32_t sequences = options_.sequences > 0 ? options_.sequences
+                                                        : std::min(2 * options.scheduler.max_running, most);
   if (options.scheduler.max_running > sequences) {
     return absl::InvalidArgumentError(fmt::format("--max-seqs {}: there are --sequences {} for those that run",
                                                   options.scheduler.max_running, sequences));
