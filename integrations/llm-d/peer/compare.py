@@ -149,18 +149,22 @@ async def run(session, stack: Stack, profile: str, workflows: list[dict], second
     }
 
 
-async def capacity(session, stack: Stack, seconds: float = 4.0) -> float:
-    """Tokens a second that the engines generate, each asked directly by so many clients as it has lanes."""
-    got = 0
+async def capacity(session, stack: Stack, seconds: float = 8.0) -> float:
+    """Tokens a second that the engines generate of this load: each is asked directly, by so many clients as it has lanes,
+    for calls as the workflows make them, first and later ones, with prompts that no engine has seen."""
+    got = 0.0
     end = time.monotonic() + seconds
+    names = list(AGENTS)
 
     async def client(name: str, i: int) -> None:
         nonlocal got
         rng = random.Random(f"{name}{i}")
         while time.monotonic() < end:
-            n = 1 + int(rng.expovariate(1 / 30))
-            body = {"model": MODEL, "prompt": words(rng, 50), "max_tokens": min(n, MOST), "ignore_eos": True, "stream": True,
-                    "stream_options": {"include_usage": True}}  # fmt: skip
+            agent = rng.choices(names, [AGENTS[each][0] * AGENTS[each][5] for each in names])[0]
+            calls, mean, first, adds, _, _ = AGENTS[agent]
+            prompt = words(rng, first // 4 + rng.randrange(calls) * ((mean + adds) // 4))
+            body = {"model": MODEL, "prompt": prompt, "max_tokens": min(MOST, 1 + int(rng.expovariate(1 / mean))), "ignore_eos": True,
+                    "stream": True, "stream_options": {"include_usage": True}}  # fmt: skip
             began = time.monotonic()
             _, tokens, _ = await call(session, f"http://127.0.0.1:{stack.ports[name]}", body, {})
             took = time.monotonic() - began

@@ -49,19 +49,19 @@ PROFILES = {
         + FLOW_CONTROL
         + "  defaultPriorityBand: {priority: 0, fairnessPolicyRef: program-aware-fairness}\n",
     ),
-    "takt_paces": (
+    # What was compared before: arrival order of workflows, and the placement that goes by reports alone, as the queue-scorer.
+    "takt_fcfs": (
         DETECTOR
-        + "- {type: takt-scorer, parameters: {placement: confidence_slack, useMaxTokens: false}}\n"
+        + "- {type: takt-scorer, parameters: {placement: least_loaded, useMaxTokens: false}}\n"
         + "- {type: takt-ordering-policy, parameters: {policy: workflow_fcfs}}\n",
         "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: takt-scorer}]\n"
         + FLOW_CONTROL
         + "  defaultPriorityBand: {priority: 0, orderingPolicyRef: takt-ordering-policy}\n",
     ),
-    # takt's order, and the placement that goes by reports alone, as the queue-scorer does.
     "takt": (
         DETECTOR
-        + "- {type: takt-scorer, parameters: {placement: least_loaded, useMaxTokens: false}}\n"
-        + "- {type: takt-ordering-policy, parameters: {policy: workflow_fcfs}}\n",
+        + "- {type: takt-scorer, parameters: {placement: minimum_completion_time, useMaxTokens: false}}\n"
+        + "- {type: takt-ordering-policy, parameters: {policy: stjf}}\n",
         "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: takt-scorer}]\n"
         + FLOW_CONTROL
         + "  defaultPriorityBand: {priority: 0, orderingPolicyRef: takt-ordering-policy}\n",

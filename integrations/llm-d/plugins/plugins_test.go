@@ -189,8 +189,7 @@ func TestScorerFollowsARequest(t *testing.T) {
 		t.Errorf("three equal requests went to %v", chosen)
 	}
 	for _, r := range flight {
-		s.ResponseHeader(background, r, &requestcontrol.Response{}, nil)
-		s.ResponseBody(background, r, &requestcontrol.Response{}, nil)
+		s.ResponseBody(background, r, &requestcontrol.Response{StartOfStream: true}, nil)
 		s.ResponseBody(background, r, &requestcontrol.Response{EndOfStream: true,
 			Usage: requesthandling.Usage{PromptTokens: 90, CompletionTokens: 10}}, nil)
 	}

@@ -234,20 +234,23 @@ func (s *scorer) PreRequest(ctx context.Context, request *scheduling.InferenceRe
 	return nil
 }
 
-func (s *scorer) ResponseHeader(ctx context.Context, request *scheduling.InferenceRequest,
+func (s *scorer) ResponseHeader(_ context.Context, request *scheduling.InferenceRequest,
 	response *requestcontrol.Response, _ *datalayer.EndpointMetadata) {
-	if c := existing(request); c != nil {
-		if strings.HasPrefix(response.Headers[":status"], "5") {
-			s.fleet.Refused(c)
-		}
-		s.complain(ctx, s.fleet.Started(c, now()))
+	if c := existing(request); c != nil && strings.HasPrefix(response.Headers[":status"], "5") {
+		s.fleet.Refused(c)
 	}
 }
 
 func (s *scorer) ResponseBody(ctx context.Context, request *scheduling.InferenceRequest, response *requestcontrol.Response,
 	_ *datalayer.EndpointMetadata) {
 	c := existing(request)
-	if c == nil || !response.EndOfStream {
+	if c == nil {
+		return
+	}
+	if !response.EndOfStream {
+		if response.StartOfStream { // not its headers, which engines send before they have begun with it
+			s.complain(ctx, s.fleet.Started(c, now()))
+		}
 		return
 	}
 	prompt, output := lengths(response)
