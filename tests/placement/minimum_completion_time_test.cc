@@ -28,8 +28,8 @@ RequestState RequestAt(std::uint32_t slot, std::int32_t prompt, double output) {
   return r;
 }
 
-void End(MinimumCompletionTime& placement, const RequestState& r, const InstanceState& i, std::int32_t output, double at,
-         bool failed = false) {
+void End(MinimumCompletionTime& placement, const RequestState& r, const InstanceState& i, std::int32_t output,
+         double at, bool failed = false) {
   RequestEnded ended{r.request.id, i.instance.id, failed};
   if (output >= 0) ended.served = TokensServed{{r.request.prompt_tokens.value}, {output}};
   placement.Observe(ended, At(at));
@@ -67,7 +67,8 @@ TEST_CASE("longer prompts are never expected to be shorter, and nothing takes le
   placement.Up(one, {});
   Serve(placement, RequestAt(0, 100, 5), one, 0, 0.9, 0.1, 5);
   Serve(placement, RequestAt(0, 300, 5), one, 10, 0.1, 0.1, 5);
-  CHECK(placement.Own(RequestAt(9, 5000, 1).request, 0, At(11)) == placement.Own(RequestAt(9, 1, 1).request, 0, At(11)));
+  CHECK(placement.Own(RequestAt(9, 5000, 1).request, 0, At(11)) ==
+        placement.Own(RequestAt(9, 1, 1).request, 0, At(11)));
   CHECK(placement.Own(RequestAt(9, 5000, 1).request, 0, At(11)) > 0);
 }
 

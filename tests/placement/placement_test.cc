@@ -56,7 +56,8 @@ TEST_CASE("an unknown placement is named, with those that exist") {
   REQUIRE(!placement.ok());
   const auto message = std::string(placement.status().message());
   CHECK(message.find("'best'") != std::string::npos);
-  CHECK(message.find("least_loaded, least_outstanding_tokens, llmd, minimum_completion_time, mooncake") != std::string::npos);
+  CHECK(message.find("least_loaded, least_outstanding_tokens, llmd, minimum_completion_time, mooncake") !=
+        std::string::npos);
 }
 
 TEST_CASE("every option of a placement can be told by name") {
@@ -76,7 +77,8 @@ TEST_CASE("every option of a placement can be told by name") {
        {"code_ratio(alpha=1.1)", "code_ratio(alpha=-1)", "workload_balance(alpha=2)", "workload_balance(beta=-1)",
         "workload_balance(beta=2e9)", "workload_balance(queue=running)", "time_slot_packer(slot=0)",
         "time_slot_packer(slot=1001)", "time_slot_packer(decode_rate=-1)", "time_slot_packer(decode_rate=2e6)",
-        "minimum_completion_time(fade=2)", "time_slot_packer(unknown=-1)", "time_slot_packer(unknown=2e5)", "confidence_slack(delta_s=-1)"}) {
+        "minimum_completion_time(fade=2)", "time_slot_packer(unknown=-1)", "time_slot_packer(unknown=2e5)",
+        "confidence_slack(delta_s=-1)"}) {
     INFO(wrong);
     CHECK_FALSE(MakePlacement(wrong).ok());
   }

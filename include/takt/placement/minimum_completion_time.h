@@ -57,8 +57,8 @@ class MinimumCompletionTime {
 
   void Observe(const RouterEvent& event, TimePoint) {
     const auto* ended = std::get_if<RequestEnded>(&event);
-    ended_ = ended != nullptr && !ended->failed && ended->served && !ended->served->absurd() ? ended->request
-                                                                                             : RequestId{};
+    ended_ =
+        ended != nullptr && !ended->failed && ended->served && !ended->served->absurd() ? ended->request : RequestId{};
     if (ended_) output_ = ended->served->output.value;
   }
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import fcntl
 import json
 import os
 import random
@@ -183,34 +185,52 @@ async def watch_queue(session, stack: Stack, profile: str, to: list[float], seco
         to.append((await stack.metrics(session, profile)).get("llm_d_epp_flow_control_queue_size", 0.0))
 
 
+@contextlib.asynccontextmanager
+async def alone(options):
+    """Nobody else who takes this lock measures meanwhile."""
+    if not options.lock:
+        yield
+        return
+    with open(options.lock, "ab") as file:
+        await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX)
+        yield
+
+
 async def compare(session, stack: Stack, options, result: dict) -> None:
     profiles = [name for name in options.profiles.split(",") if name]
-    stack.only(profiles[0])
-    rate = 0.9 * await capacity(session, stack) / tokens_of_a_workflow()
-    for profile in profiles:  # warm
-        stack.only(profile)
-        await asyncio.sleep(0.5)
-        await run(session, stack, profile, draw(max(8, int(rate * 3)), 999, rate))
-    for i in range(options.first, options.first + options.runs):
+    async with alone(options):
         stack.only(profiles[0])
-        tokens = await capacity(session, stack)
-        print(json.dumps({"round": i, "tokens_per_s": round(tokens, 1), "machine_load": os.getloadavg()[0]}), flush=True)
-        for load in options.loads:
-            rate = load * tokens / tokens_of_a_workflow()
-            workflows = draw(max(10, int(rate * options.seconds)), 100 + i, rate)
-            for profile in profiles[i % len(profiles) :] + profiles[: i % len(profiles)]:
-                stack.only(profile)
-                await asyncio.sleep(0.7)  # its metrics are of now again
-                queued: list[float] = []
-                watch = asyncio.ensure_future(watch_queue(session, stack, profile, queued, options.seconds))
-                row = await run(session, stack, profile, workflows)
-                await watch
-                stack.check()
-                row["queued_mean"] = round(statistics.fmean(queued or [0.0]), 1)
-                row["queued_most"] = max(queued or [0.0])
-                result["runs"].append({**row, "load": load, "seed": 100 + i, "machine_load": os.getloadavg()[0]})
-                print(json.dumps(result["runs"][-1]), flush=True)
-                save(options, result)
+        rate = 0.9 * await capacity(session, stack) / tokens_of_a_workflow()
+        for profile in profiles:  # warm
+            stack.only(profile)
+            await asyncio.sleep(0.5)
+            await run(session, stack, profile, draw(max(8, int(rate * 3)), 999, rate))
+    for i in range(options.first, options.first + options.runs):
+        async with alone(options):
+            await compare_round(session, stack, options, profiles, i, result)
+
+
+async def compare_round(session, stack: Stack, options, profiles: list[str], i: int, result: dict) -> None:
+    """Each profile in turn, under each load."""
+    stack.only(profiles[0])
+    tokens = await capacity(session, stack)
+    print(json.dumps({"round": i, "tokens_per_s": round(tokens, 1), "machine_load": os.getloadavg()[0]}), flush=True)
+    for load in options.loads:
+        rate = load * tokens / tokens_of_a_workflow()
+        workflows = draw(max(10, int(rate * options.seconds)), 100 + i, rate)
+        for profile in profiles[i % len(profiles) :] + profiles[: i % len(profiles)]:
+            stack.only(profile)
+            await asyncio.sleep(0.7)  # its metrics are of now again
+            queued: list[float] = []
+            watch = asyncio.ensure_future(watch_queue(session, stack, profile, queued, options.seconds))
+            row = await run(session, stack, profile, workflows)
+            await watch
+            stack.check()
+            row["queued_mean"] = round(statistics.fmean(queued or [0.0]), 1)
+            row["queued_most"] = max(queued or [0.0])
+            result["runs"].append({**row, "load": load, "seed": 100 + i, "machine_load": os.getloadavg()[0]})
+            print(json.dumps(result["runs"][-1]), flush=True)
+            save(options, result)
 
 
 # ---- faults ---------------------------------------------------------------------------------------------------------
@@ -331,6 +351,7 @@ def main() -> int:
     parser.add_argument("--loads", type=lambda s: [float(x) for x in s.split(",")], default=[0.9, 1.1])
     parser.add_argument("--profiles", default=",".join(COMPARED), help="of " + ", ".join(PROFILES))
     parser.add_argument("--parts", default="compare,faults")
+    parser.add_argument("--lock", help="a file that is locked during each round, for who measures on the same machine by turns")
     parser.add_argument("--json")
     options = parser.parse_args()
     try:

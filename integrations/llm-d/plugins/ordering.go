@@ -104,7 +104,8 @@ func (o *ordering) Less(a, b flowcontrol.QueueItemAccessor) bool {
 	if a == nil || b == nil {
 		return a != nil
 	}
-	if ka, kb := o.keys.of(a), o.keys.of(b); ka != kb {
+	table := o.keys.table.Load()
+	if ka, kb := table.of(a), table.of(b); ka != kb {
 		return ka < kb
 	}
 	return a.EnqueueTime().Before(b.EnqueueTime())
