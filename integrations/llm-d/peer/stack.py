@@ -118,8 +118,8 @@ def free_ports(n: int) -> list[int]:
 HTTP = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 
-def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> dict:
-    """A listener for each router: (its port, the router's)."""
+def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]], engines: list[int]) -> dict:
+    """A listener for each router: (its port, the router's). engines: their ports."""
 
     def address(port: int) -> dict:
         return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
@@ -141,7 +141,13 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> di
                 "message_timeout": "1000s",
             },
         }
-        route = {"match": {"prefix": "/"}, "route": {"cluster": "engines", "timeout": "600s", "idle_timeout": "600s"}}
+        # Envoy tries again only what has no answer's headers yet. The first engine is the router's choice, the next ones are not.
+        retry = {"retry_on": "connect-failure,refused-stream,reset", "num_retries": 3, "host_selection_retry_max_attempts": 5,
+                 "retry_host_predicate": [{"name": "envoy.retry_host_predicates.previous_hosts", "typed_config": {
+                     "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"}}],
+                 "retry_back_off": {"base_interval": "0.025s"}}  # fmt: skip
+        to = {"cluster": "engines", "timeout": "600s", "idle_timeout": "600s", "retry_policy": retry}
+        route = {"match": {"prefix": "/"}, "route": to}
         return {
             "name": name,
             "address": address(port),
@@ -153,7 +159,8 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> di
                             "typed_config": {
                                 "@type": HTTP,
                                 "stat_prefix": name,
-                                "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]},
+                                "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route],
+                                                                    "include_attempt_count_in_response": True}]},
                                 "http_filters": [
                                     processing,
                                     {  # tiny_engine takes no chunked requests: this one gives them a length
@@ -194,18 +201,32 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> di
             },
         }
 
-    engines = {
+    extension = "type.googleapis.com/envoy.extensions.load_balancing_policies"
+
+    def policy(name: str, kind: str, **config) -> dict:
+        config = {"@type": f"{extension}.{name}.v3.{kind}", **config}
+        return {"policies": [{"typed_extension_config": {"name": f"envoy.load_balancing_policies.{name}", "typed_config": config}}]}
+
+    cluster_of_engines = {
         "name": "engines",
-        "type": "ORIGINAL_DST",
-        "lb_policy": "CLUSTER_PROVIDED",
+        "type": "STATIC",
         "connect_timeout": "2s",
-        "original_dst_lb_config": {"use_http_header": True, "http_header_name": "x-gateway-destination-endpoint"},
+        "load_balancing_policy": policy(
+            "override_host",
+            "OverrideHost",
+            override_host_sources=[{"header": "x-gateway-destination-endpoint"}],
+            fallback_policy=policy("least_request", "LeastRequest"),
+        ),
+        "load_assignment": {
+            "cluster_name": "engines",
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}} for port in engines]}],
+        },
     }
     return {
         "admin": {"address": address(admin)},
         "static_resources": {
             "listeners": [listener(name, port) for name, (port, _) in listeners.items()],
-            "clusters": [engines, *(cluster(name, router) for name, (_, router) in listeners.items())],
+            "clusters": [cluster_of_engines, *(cluster(name, router) for name, (_, router) in listeners.items())],
         },
     }
 
@@ -296,7 +317,7 @@ class Stack:
             await self.start_router(session, profile)
         file = self.folder / "envoy.json"
         listeners = {name: (ports[0], ports[1]) for name, ports in self.of.items()}
-        file.write_text(json.dumps(envoy_configuration(self.admin, listeners), indent=1))
+        file.write_text(json.dumps(envoy_configuration(self.admin, listeners, list(self.ports.values())), indent=1))
         command = [self.programs["envoy"], "-c", file, "--concurrency", 1, "--disable-hot-restart", "-l", "warning"]
         self.running["envoy"] = Program("envoy", command, self.folder / "envoy.log")
         await self.answers(session, "envoy", f"http://127.0.0.1:{self.admin}/ready")

@@ -210,6 +210,56 @@ func TestScorerFollowsARequest(t *testing.T) {
 	}
 }
 
+// An answer that says it is another engine's: the one that was meant has no place until it reports again, and has the call no more.
+func TestScorerHearsOfRetries(t *testing.T) {
+	s := made[*scorer](t, newScorer, `{"placement": "least_loaded"}`)
+	there := engines(2)
+	best := func(name string) (scheduling.Endpoint, *scheduling.InferenceRequest) {
+		r := request(name, name, "x", false)
+		if err := s.RequestHeader(background, r); err != nil {
+			t.Fatal(err)
+		}
+		for e, score := range s.Score(background, r, there) {
+			if score == 1 {
+				return e, r
+			}
+		}
+		t.Fatal("no endpoint has score 1")
+		return nil, nil
+	}
+	e, r := best("a")
+	result := &scheduling.SchedulingResult{PrimaryProfileName: "p", ProfileResults: map[string]*scheduling.ProfileRunResult{
+		"p": {TargetEndpoints: []scheduling.Endpoint{e}}}}
+	if err := s.PreRequest(background, r, result); err != nil {
+		t.Fatal(err)
+	}
+	s.ResponseHeader(background, r, &requestcontrol.Response{Headers: map[string]string{":status": "200",
+		"x-envoy-attempt-count": "2"}}, nil)
+	if n := s.fleet.Count().InFlight; n != 0 {
+		t.Errorf("%d calls in flight, want none", n)
+	}
+	for i := range 3 {
+		if other, _ := best(fmt.Sprint("b", i)); other == e {
+			t.Error("a call goes to the engine that had failed one")
+		}
+	}
+	s.ResponseBody(background, r, &requestcontrol.Response{EndOfStream: true,
+		Usage: requesthandling.Usage{PromptTokens: 90, CompletionTokens: 10}}, nil)
+	if c := s.fleet.Count(); c.Ended != 1 || c.Returned != 0 {
+		t.Errorf("%+v: want one that has ended", c)
+	}
+	e2, r2 := best("c")
+	result.ProfileResults["p"].TargetEndpoints[0] = e2
+	if err := s.PreRequest(background, r2, result); err != nil {
+		t.Fatal(err)
+	}
+	s.ResponseHeader(background, r2, &requestcontrol.Response{Headers: map[string]string{":status": "200",
+		"x-envoy-attempt-count": "1"}}, nil)
+	if n := s.fleet.Count().InFlight; n != 1 {
+		t.Errorf("%d calls in flight, want one", n)
+	}
+}
+
 func band(flows map[string]*scheduling.InferenceRequest) flowcontrol.PriorityBandAccessor {
 	return &mocks.MockPriorityBandAccessor{IterateQueuesFunc: func(call func(flowcontrol.FlowQueueAccessor) bool) {
 		for id, r := range flows {

@@ -234,10 +234,20 @@ func (s *scorer) PreRequest(ctx context.Context, request *scheduling.InferenceRe
 	return nil
 }
 
-func (s *scorer) ResponseHeader(_ context.Context, request *scheduling.InferenceRequest,
+func (s *scorer) ResponseHeader(ctx context.Context, request *scheduling.InferenceRequest,
 	response *requestcontrol.Response, _ *datalayer.EndpointMetadata) {
-	if c := existing(request); c != nil && strings.HasPrefix(response.Headers[":status"], "5") {
+	c := existing(request)
+	if c == nil {
+		return
+	}
+	// Envoy's retries are not told to the router but by this header, where its route says include_attempt_count_in_response.
+	attempts, err := strconv.Atoi(response.Headers["x-envoy-attempt-count"])
+	moved := err == nil && attempts > 1
+	if moved || strings.HasPrefix(response.Headers[":status"], "5") {
 		s.fleet.Refused(c)
+	}
+	if moved { // to an engine that nobody names: it is not where it was placed
+		s.complain(ctx, s.fleet.Ended(c, 0, -1, now()))
 	}
 }
 
