@@ -125,6 +125,36 @@ TEST_CASE("the score: alone while places are free, else behind what is there") {
   CHECK(placement.Score(ask, one, At(3.5)) == Approx(-1.5));
 }
 
+TEST_CASE("reports tell how many run at once") {
+  MinimumCompletionTime placement;
+  placement.recent_s = 60;
+  InstanceState one = InstanceAt(0, 7);
+  placement.Up(one, {});
+  Serve(placement, RequestAt(0, 100, 11), one, 0, 0.5, 0.1, 11);
+  const RequestState ask = RequestAt(9, 100, 11);
+  const auto put = [&](std::uint32_t slot, double at) { placement.Placed(RequestAt(slot, 100, 11), one, At(at)); };
+  put(0, 2);
+  CHECK(placement.Score(ask, one, At(2)) == Approx(-3));
+  one.reported = true;
+  one.report = {.waiting = 0, .running = 1};
+  CHECK(placement.Score(ask, one, At(2)) == Approx(-1.5));  // nothing waits: one more may run
+  put(1, 2);
+  put(2, 2);
+  one.report = {.waiting = 1, .running = 2};
+  put(3, 3);
+  CHECK(placement.Score(ask, one, At(3)) == Approx(-(1.5 + 4 * 1.5 / 2)));
+  one.report = {.waiting = 0, .running = 2};
+  End(placement, RequestAt(3, 100, 11), one, -1, 4);
+  End(placement, RequestAt(2, 100, 11), one, -1, 4);
+  CHECK(placement.Score(ask, one, At(5)) == Approx(-(1.5 + 2 * 1.5 / 2)));  // two are believed to be all
+  one.report = {.waiting = 0, .running = 3};
+  CHECK(placement.Score(ask, one, At(5)) == Approx(-1.5));
+  one.report = {.waiting = 0, .running = 2};
+  Serve(placement, RequestAt(5, 100, 11), one, 60, 0.5, 0.1, 11);
+  CHECK(placement.Score(ask, one, At(62.9)) == Approx(-(1.5 + 2 * 1.5 / 2)));
+  CHECK(placement.Score(ask, one, At(63.1)) == Approx(-1.5));  // for a minute
+}
+
 TEST_CASE("an instance that was not heard of counts as all do, and one in another's place as new") {
   MinimumCompletionTime placement;
   placement.recent_s = 60;

@@ -29,7 +29,9 @@ namespace takt {
 //   when it is placed, if fewer than B have one, else when its turn has come, by arrival, as one of them ends.
 //   c: mean time of an output token after the first, from Started to the end. Each further call takes `fade` of the
 //   weight of those before it.
-// - B: the most calls that were seen to run there at once, at least 1.
+// - B: how many calls run there at once. Reports tell: what runs while something waits is all that can run; that is
+//   believed for `recent_s`, unless more are seen to run. Where nothing was seen to wait, one more than the newest report
+//   has running, or as many as were ever seen to run. Without reports: as many as were ever seen to run, at least 1.
 // - What is known of no call of an instance, or of none that ended in the last `recent_s`, is taken from all instances
 //   together: it is tried, since it may be new, or no longer slow. Before anything is known: the fewest calls.
 // - Lengths: Request::prompt_tokens, CallCosts::OutputTokens.
@@ -66,7 +68,7 @@ class MinimumCompletionTime {
     const std::int64_t there = work_.waiting_count(i.slot) + work_.running_count(i.slot);
     const double own = Own(r.request, i.slot, now);
     if (!(own > 0)) return -static_cast<double>(there);
-    const std::int64_t most = i.slot < instances_.size() ? instances_[i.slot].most : 1;
+    const std::int64_t most = i.slot < instances_.size() ? MostOn(instances_[i.slot], i, now) : 1;
     if (there < most) return -own;
     return -(own + Rounded(static_cast<double>(work_.outstanding(i.slot)) * 1e-9 / static_cast<double>(most)));
   }
@@ -76,7 +78,13 @@ class MinimumCompletionTime {
     if (i.slot >= instances_.size()) instances_.resize(i.slot + std::size_t{1});
     Instance& at = instances_[i.slot];
     calls_[r.slot] = {};
-    if (at.begun < at.most) {
+    if (i.report.waiting > 0 && i.report.running > 0) {
+      at.full = Believed(at, now) ? std::max(at.full, i.report.running) : i.report.running;
+      at.full_at = now;
+    }
+    at.most = std::max(at.most, i.report.running);
+    at.now = MostOn(at, i, now);
+    if (at.begun < at.now) {
       Begin(at, r.slot, now);
     } else {
       at.behind.push_back(r.slot);
@@ -88,7 +96,8 @@ class MinimumCompletionTime {
     if (!work_.Started(r.slot)) return;
     Call& call = calls_[r.slot];
     Instance& at = instances_[i.slot];
-    at.most = std::max(at.most, work_.running_count(i.slot));
+    // Where an instance reports, its own count stands: ends are told late, and make more seem to run.
+    if (!i.reported) at.most = at.now = std::max(at.most, work_.running_count(i.slot));
     call.started = now;
     call.runs = true;
     if (!call.has_place) {  // more run at once than was known, or in another order: its wait tells nothing
@@ -112,7 +121,7 @@ class MinimumCompletionTime {
     } else {
       std::erase(at.behind, r.slot);
     }
-    while (at.begun < at.most && !at.behind.empty()) {
+    while (at.begun < at.now && !at.behind.empty()) {
       const std::uint32_t next = at.behind.front();
       at.behind.erase(at.behind.begin());
       Begin(at, next, now);
@@ -174,7 +183,10 @@ class MinimumCompletionTime {
   };
   struct Instance {
     InstanceId id;
-    std::int64_t most = 1;   // B
+    std::int64_t most = 1;   // that were seen to run
+    std::int64_t full = 0;   // that ran while something waited; 0: never
+    TimePoint full_at{};
+    std::int64_t now = 1;    // B, when a call was placed last
     std::int64_t begun = 0;  // calls that have a place
     std::vector<std::uint32_t> behind = {};  // slots of those that have none, by arrival
     TimePoint heard{};
@@ -184,6 +196,15 @@ class MinimumCompletionTime {
     TimePoint begun{}, started{};
     bool has_place = false, runs = false;
   };
+
+  bool Believed(const Instance& at, TimePoint now) const {
+    return at.full > 0 && !(ToSeconds(now - at.full_at) > recent_s);
+  }
+  std::int64_t MostOn(const Instance& at, const InstanceState& i, TimePoint now) const {
+    if (!i.reported) return at.most;
+    if (Believed(at, now)) return std::max(at.full, i.report.running);
+    return std::max(at.most, i.report.running + 1);
+  }
 
   void Begin(Instance& at, std::uint32_t slot, TimePoint now) {
     calls_[slot].begun = now;

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bindings" / "pytho
 import serve  # noqa: E402
 from servers import quantile, until_stopped  # noqa: E402
 
-from stack import LANES, MODEL, PROFILES, REAL, SIMULATED, Failed, Stack  # noqa: E402
+from stack import LANES, MODEL, PAIR, PROFILES, REAL, SIMULATED, Failed, Stack  # noqa: E402
 
 # As in serve.py, and shorter: agent: calls, mean output, tokens of the first prompt, tokens that a tool adds, mean pause of the
 # tool [s], share.
@@ -274,33 +274,88 @@ async def faults(session, stack: Stack, options, result: dict) -> None:
         stack.running[f"router-{profile}"].process.wait()
         await stack.start_router(session, profile)
 
-    for profile in ("takt", "takt_fair"):
-        if profile not in stack.profiles:
-            continue
+    async def restart_log() -> None:
+        stack.running["log"].signal(signal.SIGKILL)
+        stack.running["log"].process.wait()
+        await asyncio.sleep(2)
+        await stack.start_log()
+
+    for profile in ("takt", "takt_fair", "takt_pair"):
         stack.only(profile)
         tokens = await capacity(session, stack)
         rate = 0.9 * tokens / tokens_of_a_workflow()
-        for what, action in (
+        cases = (
             ("backend killed in mid-stream, its endpoint removed, then back", lambda: kill("sim-a")),
             ("backend that answers slowly", lambda: slow("sim-b")),
             ("backend whose metrics stop, and that stands still", lambda: freeze("sim-c", 5)),
             ("endpoints that come and go in the discovery file", come_and_go),
             ("router killed, and started again", lambda: restart(profile)),
-        ):
+        )
+        if profile == "takt_pair":
+            cases = (
+                ("server of the log killed, and started again", restart_log),
+                ("one of two routers killed, and started again", lambda: restart(PAIR[1])),
+                cases[0],
+            )
+        for what, action in cases:
             during = asyncio.ensure_future(run(session, stack, profile, draw(int(rate * 8), 7, rate), 60))
             await asyncio.sleep(3)
             await action()
             row = await during
             stack.check()
             await asyncio.sleep(1.5)
-            told = await stack.metrics(session, profile)
-            left = told.get("takt_in_flight", -1)
+            of = [await stack.metrics(session, name) for name in (PAIR if profile == "takt_pair" else (profile,))]
+            left = max(told.get("takt_in_flight", -1) for told in of)
             failed = row["lost"] + row["begun"]
             told = {"what": f"{profile}: {what}", "requests": row["calls"], "lost": row["unended"], "errors": failed,
                     "in_flight_after": left, "workflows": row["workflows"], "said": sorted(set(row["errors"]))[:6]}  # fmt: skip
+            if profile == "takt_pair":
+                told["learned_workflows"] = [told.get("takt_learned_workflows_ended_total", -1) for told in of]
             result["faults"].append(told)
             print(json.dumps(told), flush=True)
             save(options, result)
+
+
+# ---- throughput -----------------------------------------------------------------------------------------------------
+
+
+async def throughput(session, programs: dict[str, Path], options, result: dict) -> None:
+    """Calls a second through Envoy and the router with 64 clients that ask engines which answer at once, and the router's time on
+    a core a call: without takt and with it, by turns."""
+    stack = Stack(programs, Path(options.folder), ["plain", "takt_wide"], instant=True)
+
+    def cpu(profile: str) -> float:
+        fields = Path(f"/proc/{stack.running[f'router-{profile}'].process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    async def client(profile: str, i: int, end: float) -> int:
+        calls = 0
+        while time.monotonic() < end:
+            body = {"model": MODEL, "prompt": "read the file " * 20, "max_tokens": 2}
+            headers = {"X-Takt-Workflow": f"{profile}-{i}-{calls // 4}", "X-Takt-Agent": "x"}
+            async with session.post(stack.url(profile) + "/v1/completions", json=body, headers=headers) as answer:
+                await answer.read()
+                if answer.status != 200:
+                    raise Lost(False, f"{answer.status} {(await answer.text())[:120]}")
+            calls += 1
+        return calls
+
+    try:
+        async with alone(options):
+            await stack.start(session)
+            for i in range(-1, 2 * options.runs):
+                for profile in (stack.profiles if i % 2 else stack.profiles[::-1]):
+                    stack.only(profile)
+                    await asyncio.sleep(0.5)
+                    before, begun = cpu(profile), time.monotonic()
+                    calls = sum(await asyncio.gather(*(client(profile, c, begun + 4) for c in range(64))))
+                    took = time.monotonic() - begun
+                    row = {"profile": profile, "calls_per_s": round(calls / took, 1), "router_ms_a_call": round(1e3 * (cpu(profile) - before) / calls, 3)}  # fmt: skip
+                    if i >= 0:  # the first one warms up
+                        result.setdefault("throughput", []).append(row)
+                        print(json.dumps(row), flush=True)
+    finally:
+        stack.stop()
 
 
 def save(options, result: dict) -> None:
@@ -314,12 +369,18 @@ async def main_async(options) -> dict:
     programs = {name: Path(path) for name, path in json.loads(Path(options.programs).read_text()).items()}
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [name for name in options.profiles.split(",") if name] if options.parts != "faults" else []
+    wanted = [name for name in options.profiles.split(",") if name] if options.parts not in ("faults", "throughput") else []
     if "faults" in options.parts:
-        wanted += [name for name in ("takt", "takt_fair") if name not in wanted]
+        wanted += [name for name in ("takt", "takt_fair", *PAIR) if name not in wanted]
     stack = Stack(programs, folder, wanted)
     result: dict = {"runs": [], "faults": []}
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=120)
+    if "throughput" in options.parts:
+        async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
+            await throughput(session, programs, options, result)
+    if options.parts == "throughput":
+        save(options, result)
+        return result
     try:
         async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
             await stack.start(session)
@@ -329,7 +390,8 @@ async def main_async(options) -> dict:
             if "compare" in options.parts:
                 await compare(session, stack, options, result)
             if "faults" in options.parts:
-                await faults(session, stack, options, result)
+                async with alone(options):
+                    await faults(session, stack, options, result)
             for profile in wanted:
                 if profile.startswith("takt"):
                     stack.only(profile)

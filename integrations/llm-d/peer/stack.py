@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -80,12 +82,25 @@ PROFILES = {
 }
 
 
+WIDE = "- {type: concurrency-detector, parameters: {maxConcurrency: 256}}\n"
+PROFILES["plain"] = (  # for throughput: the router's flow control, and one scorer that costs little
+    WIDE + "- {type: queue-scorer}\n",
+    "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: queue-scorer}]\n" + FLOW_CONTROL,
+)
+PROFILES["takt_wide"] = (PROFILES["takt"][0].replace(DETECTOR, WIDE), PROFILES["takt"][1])
+PAIR = ("takt_one", "takt_two")  # two routers that follow one log, behind the listener "takt_pair"
+for each in PAIR:
+    shared = "useMaxTokens: false, replicas: {url: LOG, stream: peer, leaseSeconds: 2}"
+    PROFILES[each] = (PROFILES["takt"][0].replace("useMaxTokens: false", shared), PROFILES["takt"][1])
+
+
 class Failed(Exception):
     """One line that says what, and where to look."""
 
 
-def configuration(profile: str, endpoints: Path) -> str:
+def configuration(profile: str, endpoints: Path, log: int) -> str:
     plugins, rest = PROFILES[profile]
+    plugins = plugins.replace("LOG", f'"redis://127.0.0.1:{log}/0"')
     return f"""apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
 plugins:
@@ -118,8 +133,8 @@ def free_ports(n: int) -> list[int]:
 HTTP = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 
-def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]], engines: list[int]) -> dict:
-    """A listener for each router: (its port, the router's). engines: their ports."""
+def envoy_configuration(admin: int, listeners: dict[str, tuple[int, list[int]]], engines: list[int]) -> dict:
+    """Listeners: (its port, those of its routers). engines: their ports."""
 
     def address(port: int) -> dict:
         return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
@@ -129,7 +144,9 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]], engin
             "name": "envoy.filters.http.ext_proc",
             "typed_config": {
                 "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
-                "grpc_service": {"envoy_grpc": {"cluster_name": f"router-{name}"}, "timeout": "10s"},
+                # A router that does not answer is passed over.
+                "grpc_service": {"envoy_grpc": {"cluster_name": f"router-{name}"}, "timeout": "10s",
+                                 "retry_policy": {"num_retries": 3}},
                 "processing_mode": {
                     "request_header_mode": "SEND",
                     "response_header_mode": "SEND",
@@ -184,7 +201,7 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]], engin
             ],
         }
 
-    def cluster(name: str, port: int) -> dict:
+    def cluster(name: str, routers: list[int]) -> dict:
         return {
             "name": f"router-{name}",
             "type": "STATIC",
@@ -197,7 +214,7 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]], engin
             },
             "load_assignment": {
                 "cluster_name": f"router-{name}",
-                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}}]}],
+                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}} for port in routers]}],
             },
         }
 
@@ -226,7 +243,7 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]], engin
         "admin": {"address": address(admin)},
         "static_resources": {
             "listeners": [listener(name, port) for name, (port, _) in listeners.items()],
-            "clusters": [cluster_of_engines, *(cluster(name, router) for name, (_, router) in listeners.items())],
+            "clusters": [cluster_of_engines, *(cluster(name, routers) for name, (_, routers) in listeners.items())],
         },
     }
 
@@ -263,24 +280,27 @@ class Program:
 class Stack:
     """All processes. `url` of a profile is where its clients go."""
 
-    def __init__(self, programs: dict[str, Path], folder: Path, profiles: list[str]) -> None:
+    def __init__(self, programs: dict[str, Path], folder: Path, profiles: list[str], instant: bool = False) -> None:
+        """instant: simulated engines alone, which answer at once."""
         self.programs, self.folder, self.profiles = programs, folder, profiles
+        self.simulated, self.real = (dict.fromkeys(SIMULATED, 0), {}) if instant else (SIMULATED, REAL)
+        self.lanes = 256 if instant else LANES
         self.running: dict[str, Program] = {}
-        names = [*SIMULATED, *REAL]
+        names = [*self.simulated, *self.real]
         self.ports = dict(zip(names, free_ports(len(names))))
-        ports = free_ports(4 * len(profiles) + 1)
-        self.admin = ports.pop()
+        ports = free_ports(4 * len(profiles) + 3)
+        self.admin, self.log, self.pair = ports.pop(), ports.pop(), ports.pop()
         self.of = {name: ports[4 * i : 4 * i + 4] for i, name in enumerate(profiles)}  # Envoy's, router's, health, metrics
         self.endpoints = folder / "endpoints.yaml"
         self.there = list(names)
 
     def url(self, profile: str) -> str:
-        return f"http://127.0.0.1:{self.of[profile][0]}"
+        return f"http://127.0.0.1:{self.pair if profile == 'takt_pair' else self.of[profile][0]}"
 
     def write_endpoints(self, names: list[str]) -> None:
         """Atomically, as the router's watcher wants it."""
         self.there = list(names)
-        kinds = {name: "tiny" if name in REAL else "vllm" for name in names}
+        kinds = {name: "tiny" if name in self.real else "vllm" for name in names}
         lines = [
             f'- {{name: {name}, address: 127.0.0.1, port: "{self.ports[name]}", labels: {{llm-d.ai/engine-type: {kinds[name]}}}}}'
             for name in names
@@ -291,16 +311,16 @@ class Stack:
 
     def start_engine(self, name: str) -> None:
         log = self.folder / f"{name}.log"
-        if name in SIMULATED and self.programs["sim"].suffix == ".py":
-            command = [sys.executable, self.programs["sim"], MODEL, LANES, f"{self.ports[name]}={SIMULATED[name]}"]
-        elif name in SIMULATED:
+        if name in self.simulated and self.programs["sim"].suffix == ".py":
+            command = [sys.executable, self.programs["sim"], MODEL, self.lanes, f"{self.ports[name]}={self.simulated[name]}"]
+        elif name in self.simulated:
             command = [
-                self.programs["sim"], "--port", self.ports[name], "--model", MODEL, "--max-num-seqs", LANES,
-                "--time-to-first-token", f"{2 * SIMULATED[name]}ms", "--inter-token-latency", f"{SIMULATED[name]}ms",
+                self.programs["sim"], "--port", self.ports[name], "--model", MODEL, "--max-num-seqs", self.lanes,
+                "--time-to-first-token", f"{2 * self.simulated[name]}ms", "--inter-token-latency", f"{self.simulated[name]}ms",
                 "--max-model-len", 8192, "--force-dummy-tokenizer", "--seed", 1, "-v", 0,
             ]  # fmt: skip
         else:
-            size, lanes = REAL[name]
+            size, lanes = self.real[name]
             command = [
                 self.programs["tiny_engine"], "--serve", self.ports[name], "--model", size, "--threads", 1, "--max-seqs",
                 lanes, "--prefix-cache", "--policy", "fcfs",
@@ -308,15 +328,20 @@ class Stack:
         self.running[name] = Program(name, command, log)
 
     async def start(self, session) -> None:
-        self.write_endpoints([*SIMULATED, *REAL])
+        self.write_endpoints([*self.simulated, *self.real])
         for name in self.there:
             self.start_engine(name)
         for name in self.there:
             await self.answers(session, name, f"http://127.0.0.1:{self.ports[name]}/v1/models")
+        paired = PAIR[0] in self.profiles
+        if paired:
+            await self.start_log()
         for profile in self.profiles:
             await self.start_router(session, profile)
         file = self.folder / "envoy.json"
-        listeners = {name: (ports[0], ports[1]) for name, ports in self.of.items()}
+        listeners = {name: (ports[0], [ports[1]]) for name, ports in self.of.items()}
+        if paired:
+            listeners["takt_pair"] = (self.pair, [self.of[name][1] for name in PAIR])
         file.write_text(json.dumps(envoy_configuration(self.admin, listeners, list(self.ports.values())), indent=1))
         command = [self.programs["envoy"], "-c", file, "--concurrency", 1, "--disable-hot-restart", "-l", "warning"]
         self.running["envoy"] = Program("envoy", command, self.folder / "envoy.log")
@@ -324,9 +349,28 @@ class Stack:
         for profile in self.profiles:  # ready when a request comes through
             await self.answers(session, "envoy", self.url(profile) + "/v1/completions", {"model": MODEL, "prompt": "x", "max_tokens": 1})
 
+    async def start_log(self) -> None:
+        """A server of the log that writes it to its disk."""
+        server = shutil.which("valkey-server") or shutil.which("redis-server")
+        if not server:
+            raise Failed("there is no valkey-server and no redis-server, which has the log of the replicas")
+        folder = self.folder / "log"
+        folder.mkdir(exist_ok=True)
+        command = [server, "--port", self.log, "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--appendonly", "yes"]
+        self.running["log"] = Program("log", command, self.folder / "log.log")
+        end = time.monotonic() + 20
+        while True:
+            self.running["log"].check()
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.log), 1).close()
+                return
+            if time.monotonic() > end:
+                raise Failed(f"the log does not listen; see {self.running['log'].log}")
+            await asyncio.sleep(0.05)
+
     async def start_router(self, session, profile: str) -> None:
         file = self.folder / f"{profile}.yaml"
-        file.write_text(configuration(profile, self.endpoints))
+        file.write_text(configuration(profile, self.endpoints, self.log))
         _, port, health, metrics = self.of[profile]
         command = [
             self.programs["router"], "--config-file", file, "--grpc-port", port, "--grpc-health-port", health,
@@ -371,7 +415,8 @@ class Stack:
     def only(self, profile: str) -> None:
         """The other routers stand still, so that each has the machine for itself when it is measured."""
         for other in self.profiles:
-            self.running[f"router-{other}"].signal(signal.SIGCONT if other == profile else signal.SIGSTOP)
+            runs = other == profile or profile == "takt_pair" and other in PAIR
+            self.running[f"router-{other}"].signal(signal.SIGCONT if runs else signal.SIGSTOP)
 
     def check(self) -> None:
         for each in self.running.values():
