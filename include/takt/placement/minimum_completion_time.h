@@ -30,8 +30,9 @@ namespace takt {
 //   c: mean time of an output token after the first, from Started to the end. Each further call takes `fade` of the
 //   weight of those before it.
 // - B: how many calls run there at once. Reports tell: what runs while something waits is all that can run; that is
-//   believed for `recent_s`, unless more are seen to run. Where nothing was seen to wait, one more than the newest report
-//   has running, or as many as were ever seen to run. Without reports: as many as were ever seen to run, at least 1.
+//   believed for `recent_s`, unless more are seen to run. Where nothing was seen to wait, one more than the newest
+//   report has running, or as many as were ever seen to run. Without reports: as many as were ever seen to run, at
+//   least 1.
 // - What is known of no call of an instance, or of none that ended in the last `recent_s`, is taken from all instances
 //   together: it is tried, since it may be new, or no longer slow. Before anything is known: the fewest calls.
 // - Lengths: Request::prompt_tokens, CallCosts::OutputTokens.
