@@ -280,7 +280,7 @@ async def faults(session, stack: Stack, options, result: dict) -> None:
         await asyncio.sleep(2)
         await stack.start_log()
 
-    for profile in ("takt", "takt_fair", "takt_pair"):
+    for profile in options.fault_profiles.split(","):
         stack.only(profile)
         tokens = await capacity(session, stack)
         rate = 0.9 * tokens / tokens_of_a_workflow()
@@ -371,7 +371,8 @@ async def main_async(options) -> dict:
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [name for name in options.profiles.split(",") if name] if options.parts not in ("faults", "throughput") else []
     if "faults" in options.parts:
-        wanted += [name for name in ("takt", "takt_fair", *PAIR) if name not in wanted]
+        for name in options.fault_profiles.split(","):
+            wanted += [each for each in (PAIR if name == "takt_pair" else (name,)) if each not in wanted]
     stack = Stack(programs, folder, wanted)
     result: dict = {"runs": [], "faults": []}
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=120)
@@ -412,6 +413,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=25.0, help="in which workflows arrive")
     parser.add_argument("--loads", type=lambda s: [float(x) for x in s.split(",")], default=[0.9, 1.1])
     parser.add_argument("--profiles", default=",".join(COMPARED), help="of " + ", ".join(PROFILES))
+    parser.add_argument("--fault-profiles", default="takt,takt_fair,takt_pair", help="takt_pair: two routers that follow one log")
     parser.add_argument("--parts", default="compare,faults")
     parser.add_argument("--lock", help="a file that is locked during each round, for who measures on the same machine by turns")
     parser.add_argument("--json")
