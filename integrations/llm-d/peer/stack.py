@@ -228,6 +228,7 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, list[int]]],
         "name": "engines",
         "type": "STATIC",
         "connect_timeout": "2s",
+        "circuit_breakers": {"thresholds": [{"max_retries": 1024}]},  # 3 unless told, and an engine that dies has more calls
         "load_balancing_policy": policy(
             "override_host",
             "OverrideHost",

@@ -322,7 +322,7 @@ func TestFairnessSharesAmongFlows(t *testing.T) {
 func BenchmarkScorer(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		there := engines(n)
-		for _, placement := range []string{"confidence_slack", "least_loaded", "time_slot_packer"} {
+		for _, placement := range []string{"confidence_slack", "least_loaded", "time_slot_packer", "minimum_completion_time"} {
 			s := made[*scorer](b, newScorer, fmt.Sprintf(`{"placement": %q}`, placement))
 			r := request("b", "w", "x", false)
 			b.Run(fmt.Sprintf("%s/%d", placement, n), func(b *testing.B) {
@@ -334,7 +334,7 @@ func BenchmarkScorer(b *testing.B) {
 		}
 		s := made[*scorer](b, newScorer, `{}`)
 		r := request("c", "w", "x", false)
-		b.Run(fmt.Sprintf("confidence_slack_without_map/%d", n), func(b *testing.B) {
+		b.Run(fmt.Sprintf("least_loaded_without_map/%d", n), func(b *testing.B) {
 			scores := make([]float64, n)
 			for b.Loop() {
 				if _, err := s.scored(r, there, scores); err != nil {
