@@ -227,8 +227,9 @@ class BasicRouter {
     if constexpr (PreparingPlacement<Placer>) placer_.Prepare(state, now_);
     std::size_t possible = 0;
     for (std::size_t c = 0; c < std::min(candidates.size(), scores.size()); ++c) {
-      const InstanceState* i = Known(candidates[c]);
-      const bool may = i != nullptr && Fits(state.request, i->instance) && HasRoom(*i);
+      const auto i = std::ranges::lower_bound(instances_, candidates[c], {}, IdOf);
+      const bool may =
+          i != instances_.end() && IdOf(*i) == candidates[c] && Fits(state.request, i->instance) && HasRoom(*i);
       const double score = may ? placer_.Score(state, *i, now_) : std::numeric_limits<double>::quiet_NaN();
       // As Place reads it: what is not above -infinity is no place.
       scores[c] = score > -std::numeric_limits<double>::infinity() ? score : std::numeric_limits<double>::quiet_NaN();
@@ -247,10 +248,10 @@ class BasicRouter {
     inside_ = true;
     Clock(now);
     const Slot slot = table_.Find(request);
-    InstanceState* at = Known(instance);
+    const auto at = std::ranges::lower_bound(instances_, instance, {}, IdOf);
     const RequestStatus status = slot != kNoSlot ? table_[slot].status : RequestStatus::kUnknown;
     const bool waits = status == RequestStatus::kWaiting || status == RequestStatus::kBlocked;
-    const bool may = waits && at != nullptr;
+    const bool may = waits && at != instances_.end() && IdOf(*at) == instance;
     if (may) {
       if constexpr (PreparingPlacement<Placer>) placer_.Prepare(table_[slot].state, now_);
       if (status == RequestStatus::kWaiting) {
@@ -354,7 +355,7 @@ class BasicRouter {
     MakeRoom(refused_, table_.size() + 1);  // all of a workflow may go
     MakeRoom(ending_workflows_, workflows_.size() + 1);
     MakeRoom(new_faults_, 1);
-    MakeRoom(instances_, 1), MakeRoom(instance_ids_, 1), MakeRoom(free_slots_, 1);
+    MakeRoom(instances_, 1), MakeRoom(free_slots_, 1);
   }
   void MakeRoomForPlacements() {
     // No request ends, or is placed, twice. What the host still has of the last call makes room, too.
@@ -512,15 +513,12 @@ class BasicRouter {
       return Invalid(e.instance.id);
     }
     const InstanceProfile* profile = named ? &profiles_[named.value - 1] : nullptr;
-    InstanceState* at = Known(e.instance.id);
-    if (at != nullptr) {
+    auto at = std::ranges::lower_bound(instances_, e.instance.id, {}, IdOf);
+    if (at != instances_.end() && IdOf(*at) == e.instance.id) {
       at->instance = e.instance, at->profile = profile;
     } else {
       if (free_slots_.empty()) free_slots_.push_back(static_cast<std::uint32_t>(instances_.size()));
-      const auto before = std::ranges::lower_bound(instance_ids_, e.instance.id) - instance_ids_.begin();
-      instance_ids_.insert(instance_ids_.begin() + before, e.instance.id);
-      at = &*instances_.insert(instances_.begin() + before,
-                               {.instance = e.instance, .profile = profile, .slot = free_slots_.back()});
+      at = instances_.insert(at, {.instance = e.instance, .profile = profile, .slot = free_slots_.back()});
       free_slots_.pop_back();
     }
     if constexpr (InstancePlacement<Placer>) placer_.Up(*at, now_);
@@ -538,7 +536,6 @@ class BasicRouter {
     ++stats_.instances_lost;
     const InstanceState gone = std::move(*lost);
     free_slots_.push_back(gone.slot);
-    instance_ids_.erase(instance_ids_.begin() + (lost - instances_.data()));
     instances_.erase(instances_.begin() + (lost - instances_.data()));
     for (Slot slot = 0; slot < table_.slots(); ++slot) {
       if (table_[slot].status != RequestStatus::kRunning || place_of_[slot] != e.instance) continue;
@@ -708,15 +705,12 @@ class BasicRouter {
 
   // ---- placing ------------------------------------------------------------------------------------------------
 
-  // Null where the instance is not up.
-  InstanceState* Known(InstanceId id) {
-    const auto at = std::ranges::lower_bound(instance_ids_, id);
-    return at != instance_ids_.end() && *at == id ? &instances_[static_cast<std::size_t>(at - instance_ids_.begin())]
-                                                  : nullptr;
-  }
+  static InstanceId IdOf(const InstanceState& i) { return i.instance.id; }
+
   // Null, and counted, where the instance is not up.
   InstanceState* Up(InstanceId id) {
-    if (InstanceState* at = Known(id)) return at;
+    const auto at = std::ranges::lower_bound(instances_, id, {}, IdOf);
+    if (at != instances_.end() && IdOf(*at) == id) return &*at;
     Blame(&RouterStats::events_unknown,
           {.kind = FaultKind::kUnknownInstance, .said = static_cast<std::int64_t>(id.value)});
     return nullptr;
@@ -791,13 +785,13 @@ class BasicRouter {
   void Assign(Slot slot, InstanceState& instance) {
     Record& record = table_[slot];
     record.status = RequestStatus::kRunning;
-    place_of_[slot] = instance.instance.id;
+    place_of_[slot] = IdOf(instance);
     expiries_.Erase(slot);
     ++instance.outstanding;
     ++outstanding_;
     ++instance.since_report;
     instance.last_placed = ++stats_.placed;
-    placed_.push_back({record.state.request.id, instance.instance.id, {}});
+    placed_.push_back({record.state.request.id, IdOf(instance), {}});
     if (options_.budgets) {
       Budget(slot);
       costs_.Prepare(record.state);
@@ -853,8 +847,7 @@ class BasicRouter {
   TimeHeap expiries_;  // of requests that wait here
   std::vector<InstanceId> place_of_;  // by slot
   std::vector<Charged> charged_;  // by slot
-  std::vector<InstanceState> instances_;    // by id
-  std::vector<InstanceId> instance_ids_;    // of instances_: a search among them stays in the nearest cache
+  std::vector<InstanceState> instances_;  // by id
   std::vector<std::uint32_t> free_slots_;  // of instances that went down
   std::vector<Placement> placed_;
   std::vector<Failure> failed_;
