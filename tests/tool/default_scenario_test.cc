@@ -87,6 +87,13 @@ TEST_CASE("a small run of the default's scenario, with all its rows, claims and 
     if (!claim["ours"].is_null()) {
       ++measured;
       CHECK(claim.contains("limit_95"));
+      REQUIRE(claim.contains("interval_95"));
+      const double low = claim["interval_95"][0], high = claim["interval_95"][1];
+      if (!claim["paper_high"].is_null()) {
+        const double most = claim["paper_high"];
+        const bool neither = low <= std::min(most, 1.0) && high >= std::max(most, 1.0);
+        CHECK(claim["verdict"] == (high <= most ? "holds" : neither ? "undecided" : "fails"));
+      }
     } else {
       CHECK(claim["holds"] == false);
       without_data += claim["reason"] == "no data";

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,24 +41,49 @@ inline bool Reaches(const Interval& ours, const Claimed& claimed, double none = 
   return ours.high >= *claimed.low && (!gain || ours.low > none);
 }
 
+// What is made of an interval that does not hold what is claimed beyond chance: it decides nothing where it holds both
+// the figure and no effect.
+inline Verdict VerdictOf(bool holds, const Interval& ours, const Claimed& claimed, double none) {
+  if (holds) return Verdict::kHolds;
+  const bool figure =
+      !(claimed.low && ours.high < *claimed.low) && !(claimed.high && !claimed.low && ours.low > *claimed.high);
+  return figure && ours.low <= none && none <= ours.high ? Verdict::kUndecided : Verdict::kFails;
+}
+
+// The figure of no effect.
+inline double NoEffect(std::string_view unit) { return unit == "x" ? 1 : 0; }
+
 class Claims {
  public:
   // Judged by the caller. `limit`: the end of the interval that decides.
-  void Add(std::string name, std::optional<double> ours, const Claimed& claimed, std::string unit, bool holds,
+  void Add(std::string name, std::optional<double> ours, const Claimed& claimed, std::string unit, Verdict verdict,
            std::string reason, std::optional<double> limit = {}) {
     claims_.push_back(
-        {std::move(name), ours, claimed.low, claimed.high, std::move(unit), holds, std::move(reason), limit});
+        {std::move(name), ours, claimed.low, claimed.high, std::move(unit), verdict, std::move(reason), limit});
+  }
+  void Add(std::string name, std::optional<double> ours, const Claimed& claimed, std::string unit, bool holds,
+           std::string reason, std::optional<double> limit = {}) {
+    Add(std::move(name), ours, claimed, std::move(unit), holds ? Verdict::kHolds : Verdict::kFails, std::move(reason),
+        limit);
+  }
+  // The caller says whether it holds beyond chance; what does not may still be undecided.
+  void Add(std::string name, const Interval& ours, const Claimed& claimed, std::string unit, bool holds,
+           std::string reason, std::optional<double> limit = {}) {
+    const Verdict verdict = VerdictOf(holds, ours, claimed, NoEffect(unit));
+    Add(std::move(name), std::optional(ours.mean), claimed, std::move(unit), verdict, std::move(reason), limit);
+    claims_.back().low = ours.low, claims_.back().high = ours.high;
   }
 
   // Not measured.
   void Lacking(std::string name, const Claimed& claimed, std::string unit, std::string why = kNotRun) {
-    Add(std::move(name), std::nullopt, claimed, std::move(unit), false, std::move(why));
+    Add(std::move(name), std::nullopt, claimed, std::move(unit), Verdict::kUndecided, std::move(why));
   }
 
   // Judged by the figure alone, without one it was not measured.
   void Between(std::string name, std::optional<double> ours, const Claimed& claimed, std::string unit,
                std::string reason) {
-    const bool holds = ours && (!claimed.low || *ours >= *claimed.low) && (!claimed.high || *ours <= *claimed.high);
+    if (!ours) return Lacking(std::move(name), claimed, std::move(unit), std::move(reason));
+    const bool holds = (!claimed.low || *ours >= *claimed.low) && (!claimed.high || *ours <= *claimed.high);
     Add(std::move(name), ours, claimed, std::move(unit), holds, std::move(reason));
   }
   void AtLeast(std::string name, std::optional<double> ours, double low, std::string unit, std::string reason) {
@@ -70,7 +96,7 @@ class Claims {
   // Judged by the interval of an improvement: by how many % or points, or, with the unit "x", by which factor.
   void Reach(std::string name, const Interval& ours, const Claimed& claimed, const std::string& unit,
              std::string reason) {
-    Add(std::move(name), ours.mean, claimed, unit, Reaches(ours, claimed, unit == "x" ? 1 : 0), std::move(reason));
+    Add(std::move(name), ours, claimed, unit, Reaches(ours, claimed, NoEffect(unit)), std::move(reason));
   }
 
   std::vector<ScenarioClaim> Take() { return std::move(claims_); }

@@ -34,9 +34,9 @@ void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other) {
   Table table({{"", "claim", false},
                {"", "paper"},
                {"regime " + report.regime, "here"},
-               {"regime " + report.regime, "holds", false},
+               {"regime " + report.regime, "verdict", false},
                {"regime " + other.regime, "here "},
-               {"regime " + other.regime, "holds ", false},
+               {"regime " + other.regime, "verdict ", false},
                {"", "unit", false}});
   for (const ScenarioClaim& claim : report.claims) {
     const auto there = std::ranges::find(other.claims, claim.name, &ScenarioClaim::name);
@@ -45,7 +45,7 @@ void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other) {
     table.Text(PaperText(claim));
     const auto fill = [&](const ScenarioClaim* c) {
       table.Text(c != nullptr && c->ours ? Short(*c->ours) : "-");
-      table.Text(c == nullptr ? "-" : c->holds ? "yes" : "no");
+      table.Text(c == nullptr ? "-" : std::string(takt::Name(c->verdict)));
     };
     fill(&claim);
     fill(there != other.claims.end() ? &*there : nullptr);

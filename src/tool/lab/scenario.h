@@ -50,7 +50,8 @@ struct Scenario {
   X(DefaultSensitivity)   \
   X(HexgenFlow)           \
   X(Kairos)               \
-  X(Lamps)
+  X(Lamps)                \
+  X(Strangers)
 #define TAKT_DECLARE_SCENARIO(name) Scenario name##Scenario();
 TAKT_SCENARIOS(TAKT_DECLARE_SCENARIO)
 #undef TAKT_DECLARE_SCENARIO

@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -23,12 +27,14 @@ std::string PaperText(const ScenarioClaim& claim) {
 
 namespace {
 
+std::string VerdictText(Verdict verdict) { return std::string(NamesOf(Verdict{})[static_cast<std::size_t>(verdict)]); }
+
 // Those that were measured, or all.
 Table ClaimTable(const ScenarioReport& report, bool all) {
   const bool limits = std::ranges::any_of(report.claims, [](const ScenarioClaim& c) { return !!c.limit; });
   std::vector<Table::Column> columns = {{"", "claim", false}, {"", report.claimed_by}, {"", "here"}};
   if (limits) columns.push_back({"", "95 % limit"});
-  for (const char* name : {"unit", "holds", "because"}) columns.push_back({"", name, false});
+  for (const char* name : {"unit", "verdict", "because"}) columns.push_back({"", name, false});
   Table table(std::move(columns));
   for (const ScenarioClaim& claim : report.claims) {
     if (!all && !claim.ours) continue;
@@ -38,18 +44,23 @@ Table ClaimTable(const ScenarioReport& report, bool all) {
     table.Text(claim.ours ? Short(*claim.ours) : "-");
     if (limits) table.Text(claim.limit ? Short(*claim.limit) : "-");
     table.Text(claim.unit);
-    table.Text(claim.holds ? "yes" : "no");
+    table.Text(VerdictText(claim.verdict));
     table.Text(claim.reason);
   }
   return table;
 }
 
-// How many hold, and how many could not be measured.
+// How many were measured, and what came of them.
 std::string ClaimCount(const ScenarioReport& report) {
-  const auto measured = std::count_if(report.claims.begin(), report.claims.end(), [](auto& c) { return !!c.ours; });
-  const auto hold = std::count_if(report.claims.begin(), report.claims.end(), [](auto& c) { return c.holds; });
-  return fmt::format("Of {} {} were measured, of which {} hold.", Counted(std::ssize(report.claims), "claim"), measured,
-                     hold);
+  std::int64_t measured = 0;
+  std::array<std::int64_t, NamesOf(Verdict{}).size()> verdicts = {};
+  for (const ScenarioClaim& c : report.claims) {
+    if (!c.ours) continue;
+    ++measured;
+    ++verdicts[static_cast<std::size_t>(c.verdict)];
+  }
+  return fmt::format("Of {} {} were measured, of which {} hold, {} fail and {} are undecided.",
+                     Counted(std::ssize(report.claims), "claim"), measured, verdicts[0], verdicts[1], verdicts[2]);
 }
 
 void WriteNumber(JsonWriter& json, std::string_view key, const std::optional<double>& number) {
@@ -135,7 +146,16 @@ std::string ScenarioJson(const ScenarioReport& report) {
     WriteNumber(json, "paper_low", claim.paper_low);
     WriteNumber(json, "paper_high", claim.paper_high);
     if (claim.limit) json.Field("limit_95", *claim.limit);
-    json.Field("unit", claim.unit).Field("holds", claim.holds).Field("reason", claim.reason).EndObject();
+    if (claim.low && claim.high) {
+      json.Key("interval_95").BeginArray();
+      for (const double end : {*claim.low, *claim.high}) {
+        if (std::isfinite(end)) json.Value(end);
+        else json.Null();
+      }
+      json.EndArray();
+    }
+    json.Field("unit", claim.unit).Field("holds", claim.holds()).Field("verdict", VerdictText(claim.verdict));
+    json.Field("reason", claim.reason).EndObject();
   }
   json.EndArray().Key("findings").BeginArray();
   for (const std::string& finding : report.findings) json.Value(finding);

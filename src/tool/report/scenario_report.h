@@ -2,6 +2,7 @@
 #ifndef TAKT_SRC_TOOL_REPORT_SCENARIO_REPORT_H_
 #define TAKT_SRC_TOOL_REPORT_SCENARIO_REPORT_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,14 +20,21 @@ namespace takt::tool {
 // Figures of one set of conditions, by their keys in the JSON.
 using ScenarioRow = std::vector<std::pair<std::string, std::variant<std::string, std::int64_t, double>>>;
 
+// Undecided: the 95 % interval holds what is claimed and no effect alike, or nothing could be measured.
+enum class Verdict : std::uint8_t { kHolds, kFails, kUndecided };
+constexpr auto NamesOf(Verdict) { return std::to_array<std::string_view>({"holds", "fails", "undecided"}); }
+
 struct ScenarioClaim {
   std::string name;
   std::optional<double> ours;  // none: it could not be measured
   std::optional<double> paper_low, paper_high;  // none: without that bound
   std::string unit;
-  bool holds = false;
+  Verdict verdict = Verdict::kUndecided;
   std::string reason;
   std::optional<double> limit = {};  // the end of ours' 95 % interval that decides; none: not shown
+  std::optional<double> low = {}, high = {};  // ours' 95 % interval; none: judged by the figure alone
+
+  bool holds() const { return verdict == Verdict::kHolds; }
 };
 
 // "4.61", "over 98", "27 to 85"

@@ -344,7 +344,7 @@ std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPla
                          const std::string& reason, const AgentSystem& other = kAgentToday) {
     const std::optional<Interval> r = AgentRatioOf(study, load, kAgentTakts, other, figure);
     if (!r) return claims.Lacking(name, Over(least), "x");
-    claims.Add(name, r->mean, Over(least), "x", r->mean >= least, reason + "; " + IntervalText(*r));
+    claims.Add(name, *r, Over(least), "x", r->mean >= least, reason + "; " + IntervalText(*r));
   };
   const auto at_most = [&](const std::string& name, const AgentSetup& load, double AgentFigures::* figure, double most,
                            const std::string& unit) {

@@ -202,7 +202,7 @@ class ChimeraPaperClaims : Claims {
     if (gain.speed.count() == 0) return Lacking(name, Over(0), "points");
     const Interval p = IntervalOf(gain.points);
     const double slower = 100 * (1 / gain.speed.mean() - 1);
-    Add(name, p.mean, Over(0), "points", p.low > 0 && slower <= 5,
+    Add(name, p, Over(0), "points", p.low > 0 && slower <= 5,
         fmt::format("tau {:g} against {:g}; {}; latency per token {:+.0f} % (holds up to 5)", plan_.taus.back(),
                     plan_.taus.front(), IntervalText(p), slower));
   }
@@ -256,7 +256,7 @@ class ChimeraPaperClaims : Claims {
         texts.push_back(fmt::format(
             "{:g}: {}", t, Short(Differences(at, chimera::OraclePredictor(t), chimera::Chimera(t), false).mean())));
       }
-      Add(name, s.mean, claimed, "x", at == kQwen7 ? s.low > 1 : s.mean < 1.05,
+      Add(name, s, claimed, "x", at == kQwen7 ? s.low > 1 : s.mean < 1.05,
           fmt::format("at tau {:g}; {}; by tau: {}", tau, IntervalText(s), fmt::join(texts, ", ")));
     }
   }

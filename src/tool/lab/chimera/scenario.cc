@@ -11,6 +11,10 @@
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "takt/numeric/frontier.h"
+#include "takt/numeric/summary.h"
+#include "takt/placement/confidence_slack.h"
+#include "takt/placement/gain_slack.h"
 
 namespace takt::tool {
 
@@ -100,6 +104,9 @@ ScenarioRow RowOf(const ChimeraCell& cell, std::int32_t seqs) {
                      {"policy", s.system.policy},
                      {"lengths", std::string(lengths)},
                      {"router", std::string(router)},
+                     {"placement", std::string(s.system.router == RouterBy::kNobody ? "least_loaded"
+                                               : s.system.gain                      ? GainSlack::kName
+                                                                                    : ConfidenceSlack::kName)},
                      {"tau", s.system.tau},
                      {"gap_s", s.gap_s},
                      {"max_seqs", static_cast<std::int64_t>(seqs)},
@@ -186,6 +193,79 @@ Table ServingTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraDa
   return table;
 }
 
+// At equal latency, what gain_slack scores above confidence_slack: the area between the two frontiers over the
+// latencies that both reach, over their width, seed by seed.
+struct ChimeraGap {
+  ChimeraDataset dataset;
+  std::size_t deployment = 0;
+  double rate = 0;
+  Interval points;
+  double from = 0, to = 0;  // ms per token, means over the seeds
+  std::size_t seeds = 0;    // with a range that both reach
+};
+
+std::vector<ChimeraGap> GapsOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
+  std::vector<ChimeraGap> gaps;
+  for (const ChimeraDataset d : kDatasets) {
+    for (std::size_t at = 0; at < kFirstAlone; ++at) {
+      for (const double rate : plan.AllRates()) {
+        const auto points = [&](chimera::ByTau kind, std::size_t seed) {
+          std::vector<TradeOff> all;
+          for (const double tau : plan.taus) {
+            const ChimeraCell* c = study.Find({d, at, rate, kind(tau)});
+            if (c != nullptr) all.push_back({c->seeds[seed].per_token, c->seeds[seed].score});
+          }
+          return all;
+        };
+        Moments gap, from, to;
+        for (std::size_t seed = 0; seed < static_cast<std::size_t>(study.seeds()); ++seed) {
+          const auto g = GapBetween(points(&chimera::ByGain, seed), points(&chimera::Chimera, seed));
+          if (g) gap.Add(g->mean), from.Add(g->from), to.Add(g->to);
+        }
+        if (gap.count() == 0) continue;
+        gaps.push_back({d, at, rate, IntervalOf(gap), from.mean(), to.mean(), static_cast<std::size_t>(gap.count())});
+      }
+    }
+  }
+  return gaps;
+}
+
+ScenarioRow RowOf(const ChimeraGap& g) {
+  return {{"part", std::string("frontier")},
+          {"dataset", std::string(Name(g.dataset))},
+          {"models", std::string(Deployments()[g.deployment].name)},
+          {"rate_workflows", g.rate},
+          {"points_at_equal_latency", g.points.mean},
+          {"points_low", g.points.low},
+          {"points_high", g.points.high},
+          {"from_ms_per_token", g.from},
+          {"to_ms_per_token", g.to},
+          {"seeds", static_cast<std::int64_t>(g.seeds)}};
+}
+
+Table GapTable(const std::vector<ChimeraGap>& gaps) {
+  Table table({{"", "dataset", false},
+               {"", "models", false},
+               {"", "rate"},
+               {"points at equal latency", "mean"},
+               {"points at equal latency", "95 % from"},
+               {"points at equal latency", "to"},
+               {"ms per token", "from"},
+               {"ms per token", "to"},
+               {"", "seeds"}});
+  for (const ChimeraGap& g : gaps) {
+    table.BeginRow();
+    table.Text(std::string(Name(g.dataset)));
+    table.Text(Deployments()[g.deployment].name);
+    table.Text(fmt::format("{:g}", g.rate));
+    for (const double x : {g.points.mean, g.points.low, g.points.high}) table.Text(fmt::format("{:+.1f}", x));
+    table.Number(g.from);
+    table.Number(g.to);
+    table.Text(fmt::format("{}", g.seeds));
+  }
+  return table;
+}
+
 Table QueueTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraDataset d) {
   std::vector<Table::Column> columns = {{"", "model", false}, {"", "load"}, {"", "workflows/s"}};
   for (const ChimeraSystem& order : chimera::Orders()) {
@@ -247,6 +327,8 @@ std::vector<ScenarioTable> TablesOf(const ChimeraStudy& study, const ChimeraPlan
       tables.push_back({fmt::format("{}, {}", Name(d), Deployments()[at].name), ServingTable(study, plan, d, at)});
     }
   }
+  tables.push_back(
+      {"gain_slack above confidence_slack, by the area between their frontiers", GapTable(GapsOf(study, plan))});
   for (const ChimeraDataset d : kDatasets) {
     tables.push_back({fmt::format("{}: one model alone", Name(d)), QueueTable(study, plan, d)});
   }
@@ -321,9 +403,11 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
       {"Score", study.published() ? "APPS: mean share of the tests that the last answer passes; MATH: share solved"
                                   : "share of workflows whose last answer solves them"},
       {"Systems",
-       fmt::format("vLLM: fcfs, least loaded; MLFQ: mlfq, levels displace, by {}; LTR: shortest predicted call first; "
-                   "Chimera: stjf, confidence_slack (delta_s 0.05), no guard against starvation",
-                   study.published() ? "swapping" : "recompute")},
+       fmt::format(
+           "vLLM: fcfs, least loaded; MLFQ: mlfq, levels displace, by {}; LTR: shortest predicted call first; "
+           "Chimera: stjf, confidence_slack (delta_s 0.05), no guard against starvation; by gain: the same with "
+           "gain_slack",
+           study.published() ? "swapping" : "recompute")},
       {"Known",
        fmt::format("forests and router: trained on {} workflows of another seed, each on every model; they see the "
                    "prompt's counts, kind and stage, and what was written before",
@@ -351,6 +435,7 @@ absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, Progres
     if (study[c].complete() && study[c].setup.seqs == 0) report.rows.push_back(RowOf(study[c], study.seqs()));
   }
   for (const ChimeraPrediction& p : study.predictions()) report.rows.push_back(RowOf(p));
+  for (const ChimeraGap& g : GapsOf(study, plan)) report.rows.push_back(RowOf(g));
   const Fit fit = FitOf(study, plan);
   report.tables = TablesOf(study, plan);
   report.tables.insert(report.tables.begin(), FitTable(fit));

@@ -16,6 +16,7 @@
 #include "takt/numeric/classification.h"
 #include "takt/numeric/correlation.h"
 #include "takt/placement/confidence_slack.h"
+#include "takt/placement/gain_slack.h"
 #include "takt/policy/registry.h"
 #include "takt/workload/transform.h"
 
@@ -302,10 +303,16 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   options->cluster.progress = progress;
   if (system.router != RouterBy::kNobody) {
     // Workflows wait for longer than a model is usually kept.
-    ConfidenceSlack placement;
-    placement.tau = system.tau;
-    placement.sticky_s = 1e6;
-    options->placement = placement;
+    const auto place_by = [&](auto placement) {
+      placement.tau = system.tau;
+      placement.sticky_s = 1e6;
+      options->placement = placement;
+    };
+    if (system.gain) {
+      place_by(GainSlack{});
+    } else {
+      place_by(ConfidenceSlack{});
+    }
   }
   if (system.levels) {
     options->scheduler.preempt = PreemptMode::kByRank;

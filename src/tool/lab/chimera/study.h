@@ -47,11 +47,12 @@ struct ChimeraSystem {
   RouterBy router = RouterBy::kNobody;  // nobody: least loaded
   double tau = 0;                       // latency slack, with a router
   bool levels = false;                  // waiting requests displace running ones of a level below (MLFQ)
+  bool gain = false;                    // gain_slack instead of confidence_slack
 
   // By what is run, under whatever label.
   friend bool operator==(const ChimeraSystem& a, const ChimeraSystem& b) {
     return a.policy == b.policy && a.lengths == b.lengths && a.router == b.router && a.tau == b.tau &&
-           a.levels == b.levels;
+           a.levels == b.levels && a.gain == b.gain;
   }
 };
 

@@ -40,11 +40,12 @@ ChimeraSystem Chimera(double tau);
 ChimeraSystem NoRouter(double tau);         // the same score for every prompt
 ChimeraSystem OraclePredictor(double tau);
 ChimeraSystem OracleRouter(double tau);
+ChimeraSystem ByGain(double tau);        // takt's own router: score less the price of the work
 ChimeraSystem Weighted(double tau, double weight);  // stjf's key with a share of the prompt
 ChimeraSystem Guarded(double tau, int threshold);   // aged(stjf), quantum 10
 std::vector<ChimeraSystem> Rivals();
 std::vector<ChimeraSystem> Orders();  // of a model alone
-// Chimera's kind under each slack.
+// Under each slack: Chimera's kinds, and takt's own beside them.
 using ByTau = ChimeraSystem (*)(double);
 std::vector<ByTau> Kinds(std::size_t deployment);
 }  // namespace chimera

@@ -134,7 +134,7 @@ class DefaultJudge : Claims {
       if (r->high / most > margin) margin = r->high / most, worst = *r, target = most;
     }
     const bool holds = margin <= 1;
-    Add(name, worst.mean, {{}, target}, "x", holds,
+    Add(name, worst, {{}, target}, "x", holds,
         fmt::format("by rho: {}{}{}", fmt::join(by_load, ", "), holds ? "" : "; ", holds ? "" : why), worst.high);
   }
 
@@ -154,7 +154,7 @@ class DefaultJudge : Claims {
       if (whose.empty() || r->high > worst.high) worst = *r, whose = rival.label;
     }
     const bool holds = worst.high <= 1.02;
-    Add(name, worst.mean, {{}, 1.02}, "x", holds,
+    Add(name, worst, {{}, 1.02}, "x", holds,
         fmt::format("nearest comes {}: [{:.3f}, {:.3f}]{}", whose, worst.low, worst.high,
                     holds ? "" : "; by remaining work alone it is, but work is not all that a mean needs"),
         worst.high);
@@ -171,7 +171,7 @@ class DefaultJudge : Claims {
     const auto share = [&](const DefaultSystem& system) {
       return study_.FindRun({s, plan_.load, system, plan_.usual})->Mean(kInTime.figure);
     };
-    Add(name, r->mean, Over(2.5), "x", r->low >= 2.5,
+    Add(name, *r, Over(2.5), "x", r->low >= 2.5,
         fmt::format("{:.1f} % against {:.1f} %; the default {:.1f} %, slack {:.1f} %", share(defaults::GoodputPreset()),
                     share(defaults::Urgency()), share(defaults::Ours()), share(defaults::Slack())),
         r->low);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tool/lab/claim.h"
 #include "tool/lab/default/systems.h"
 #include "tool/lab/scenario.h"
 #include "tool/run/terminal.h"
@@ -170,7 +171,7 @@ class Sensitivity {
                1.1);
       }
     }
-    return std::move(claims_);
+    return claims_.Take();
   }
 
  private:
@@ -272,13 +273,11 @@ class Sensitivity {
               double target) {
     const std::optional<Reduction> r = study_.Compare(ours, other, figure);
     if (!r) {
-      claims_.push_back({name, std::nullopt, std::nullopt, target, "x", false,
-                         study_.has(ours.served) ? "not run to the end" : "no data"});
-      return;
+      return claims_.Lacking(name, {{}, target}, "x", study_.has(ours.served) ? kNotRun : "no data");
     }
-    const double most = 1 - r->low / 100;
-    claims_.push_back({name, 1 - r->mean / 100, std::nullopt, target, "x", most <= target,
-                       fmt::format("[{:.3f}, {:.3f}]", 1 - r->high / 100, most), most});
+    const Interval ratio = {1 - r->mean / 100, 1 - r->high / 100, 1 - r->low / 100};
+    claims_.Add(name, ratio, {{}, target}, "x", ratio.high <= target,
+                fmt::format("[{:.3f}, {:.3f}]", ratio.low, ratio.high), ratio.high);
   }
 
   // By how much a constant moves mean and p99, at most, over all workloads.
@@ -300,15 +299,14 @@ class Sensitivity {
     }
     const std::string name = fmt::format("{} {}: mean and p99 move by at most, rho {:g}", constant, how, plan_.load);
     constexpr double kTarget = 10;
-    claims_.push_back({name, any ? std::optional(most) : std::nullopt, std::nullopt, kTarget, "%",
-                       any && most <= kTarget, any ? where : "not run to the end"});
+    claims_.AtMost(name, any ? std::optional(most) : std::nullopt, kTarget, "%", any ? where : kNotRun);
   }
 
   DefaultStudy& study_;
   const DefaultPlan& plan_;
   std::vector<Constant> constants_;
   std::vector<std::string> placements_ = Placements();
-  std::vector<ScenarioClaim> claims_;
+  Claims claims_;
 };
 
 absl::StatusOr<ScenarioReport> RunSensitivity(const StudySettings& settings, ProgressBar& bar) {

@@ -31,14 +31,19 @@ std::string Name(const Conditions& c) { return fmt::format("{}, {}, {:g}/s", Nam
 // What came out over several conditions.
 struct Spread {
   double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
-  std::size_t found = 0, within = 0;  // within: what is claimed holds there
+  std::size_t found = 0, within = 0, undecided = 0;  // within: what is claimed holds there
 
-  void Add(double figure, bool holds) {
-    sum += figure;
-    least = std::min(least, figure);
-    most = std::max(most, figure);
+  void Add(const Interval& ours, const Claimed& claimed) {
+    sum += ours.mean;
+    least = std::min(least, ours.mean);
+    most = std::max(most, ours.mean);
     ++found;
-    within += holds;
+    const Verdict verdict = VerdictOf(Reaches(ours, claimed), ours, claimed, 0);
+    within += verdict == Verdict::kHolds;
+    undecided += verdict == Verdict::kUndecided;
+  }
+  Verdict verdict() const {
+    return within == found ? Verdict::kHolds : within + undecided == found ? Verdict::kUndecided : Verdict::kFails;
   }
   double mean() const { return sum / static_cast<double>(found); }
   std::string Text(const char* where) const {
@@ -85,14 +90,14 @@ class HexgenPaperClaims : Claims {
       if (!r) continue;
       if (above) r = Increase(*r);
       const bool holds = Reaches(*r, {low, high});
-      spread.Add(r->mean, holds);
+      spread.Add(*r, {low, high});
       if (!holds) short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r->mean));
     }
     if (spread.found < all.size()) return Lacking(name, {low, high}, "%");
     std::string reason = spread.Text("");
     if (!short_of.empty()) reason += fmt::format("; falls short at {}", fmt::join(short_of, ", "));
     else if (spread.most > high) reason += "; more than the paper's where slow instances hold up round robin";
-    Add(name, spread.mean(), {low, high}, "%", spread.within == spread.found, reason);
+    Add(name, spread.mean(), {low, high}, "%", spread.verdict(), reason);
   }
 
   // A pair of scales that the paper names.
@@ -176,10 +181,10 @@ class HexgenPaperClaims : Claims {
           if (c.cluster != Cluster::kHetero2) continue;
           const auto r = study_.Compare({c.cluster, c.load, c.rate, Flow(c), 5, true},
                                         {c.cluster, c.load, c.rate, other, 5, true}, figure);
-          if (r) spread.Add(r->mean, Reaches(*r, claimed));
+          if (r) spread.Add(*r, claimed);
         }
         if (spread.found == 0) Lacking(name, claimed, "%");
-        else Add(name, spread.mean(), claimed, "%", spread.within == spread.found, spread.Text(" of Hetero-2"));
+        else Add(name, spread.mean(), claimed, "%", spread.verdict(), spread.Text(" of Hetero-2"));
       }
     }
   }

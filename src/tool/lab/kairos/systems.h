@@ -34,6 +34,7 @@ KairosSystem Oracle();
 KairosSystem ByMean();       // agents by the mean alone
 KairosSystem ByMedian();
 KairosSystem AsPublished();  // packing that does not count what outlives its expected time
+KairosSystem Reserving();    // takt's own: room for a quantile of each agent's outputs
 KairosSystem BestFit();      // Parrot's order, the instance that fits best
 std::vector<KairosSystem> OfMix();                  // all of them
 std::vector<KairosSystem> Of(std::size_t scenario);  // fewer where applications are alone
