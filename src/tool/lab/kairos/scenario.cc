@@ -25,22 +25,23 @@ std::vector<std::pair<KairosModel, std::size_t>> Grounds() {
   return grounds;
 }
 
-KairosSetup FitSetup(const KairosPlan& plan, double lengths) {
-  return {KairosModel::k8B, kMix, kairos::Parrot(), 0, plan.fit_calls_per_s, lengths};
+KairosSetup FitSetup(const KairosPlan& plan, std::int64_t kv_tokens) {
+  return {KairosModel::k8B, kMix, kairos::Parrot(), 0, plan.fit_calls_per_s, kv_tokens};
 }
 
 // Section 2.2.3: 18.4 % of the requests are preempted under round robin at 8 requests a second.
 Fit FitOf(const KairosStudy& study, const KairosPlan& plan) {
-  Fit fit{.parameter = "lengths, times those of gen:kairos",
+  Fit fit{.parameter = "tokens of each KV cache",
           .figures = {{fmt::format("calls preempted under round robin at {:g}/s [%]", plan.fit_calls_per_s), 18.4}},
           .tried = {}};
-  for (const double lengths : plan.fit) {
-    Fit::Tried& tried = fit.tried.emplace_back(Fit::Tried{fmt::format("{:g}", lengths),
-                                                          {},
-                                                          lengths == KairosPlan::kPaperLengths ? "taken in regime paper"
-                                                          : lengths == 1                       ? "regime takt"
-                                                                                               : ""});
-    const KairosCell* c = study.Find(FitSetup(plan, lengths));
+  for (const std::int64_t kv_tokens : plan.fit) {
+    Fit::Tried& tried =
+        fit.tried.emplace_back(Fit::Tried{fmt::format("{}", study.KvTokensOf(KairosModel::k8B, kv_tokens)),
+                                          {},
+                                          kv_tokens == KairosPlan::kPaperKvTokens ? "taken in regime paper"
+                                          : kv_tokens == KairosPlan::kWhole       ? "regime takt: the profile's"
+                                                                                  : ""});
+    const KairosCell* c = study.Find(FitSetup(plan, kv_tokens));
     if (c != nullptr) tried.ours.push_back(std::max(c->Mean(&KairosFigures::preempted), 0.01));
   }
   return fit;
@@ -149,14 +150,14 @@ std::vector<Condition> ConditionsOf(const std::string& file, const KairosStudy& 
     capacity.push_back(fmt::format("{} {} {:.1f}", Name(model), kKairosScenarios[scenario],
                                    study.ground(model, scenario).workflows_per_s));
   }
-  const std::string lengths =
-      study.lengths() == 1
-          ? "as chosen"
-          : fmt::format("{:g} times as long for the 8B, fitted to the paper's preemptions", study.lengths());
-  return {{"Workload", fmt::format("gen:kairos, lengths {}; arrivals: windows of {}, stretched", lengths,
+  const bool fitted = study.KvTokensOf(KairosModel::k8B) == KairosPlan::kPaperKvTokens;
+  return {{"Workload", fmt::format("gen:kairos, lengths as chosen; arrivals: windows of {}, stretched",
                                    file.substr(file.rfind('/') + 1))},
-          {"Engines", fmt::format("four of {}, and four of {}; a step: 2,048 tokens, 256 requests (chosen)",
-                                  ProfileOf(KairosModel::k8B), ProfileOf(KairosModel::k13B))},
+          {"Engines", fmt::format("four of {}, {} tokens of KV each ({}), and four of {}, {} (its profile's); a step: "
+                                  "2,048 tokens, 256 requests (chosen)",
+                                  ProfileOf(KairosModel::k8B), study.KvTokensOf(KairosModel::k8B),
+                                  fitted ? "fitted to the paper's preemptions" : "its profile's",
+                                  ProfileOf(KairosModel::k13B), study.KvTokensOf(KairosModel::k13B))},
           {"Capacity", fmt::format("workflows a second: {}", fmt::join(capacity, ", "))},
           {"Systems",
            "Parrot: fcfs, round robin; Ayo: fewest stages left, round robin; Kairos: agents in the learnt order, "
@@ -184,13 +185,13 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
                     settings.seeds > 0 ? settings.seeds
                     : settings.full    ? 10
                                        : 3,
-                    settings.regime == Regime::kPaper ? KairosPlan::kPaperLengths : 1);
+                    settings.regime == Regime::kPaper ? KairosPlan::kPaperKvTokens : KairosPlan::kWhole);
   for (const auto& [model, scenario] : Grounds()) {
     for (const double load : plan.LoadsOf(scenario)) {
       for (const KairosSystem& system : kairos::Of(scenario)) study.Add({model, scenario, system, load});
     }
   }
-  for (const double lengths : plan.fit) study.Add(FitSetup(plan, lengths));
+  for (const std::int64_t kv_tokens : plan.fit) study.Add(FitSetup(plan, kv_tokens));
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
   ScenarioReport report;

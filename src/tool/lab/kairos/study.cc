@@ -78,9 +78,10 @@ KairosFigures FiguresOf(const Workload& workload, const ReplayResult& result) {
   return f;
 }
 
-ReplayOptions EngineOptions(const Profile& profile) {
+ReplayOptions EngineOptions(const Profile& profile, std::int64_t kv_tokens) {
   ReplayOptions options;
   options.profile = profile;
+  options.kv_tokens = kv_tokens;
   options.instances = kInstances;
   options.engine.limits = kStepLimits;
   return options;
@@ -88,9 +89,17 @@ ReplayOptions EngineOptions(const Profile& profile) {
 
 }  // namespace
 
-KairosStudy::KairosStudy(const Workload& arrivals, double minutes, int seeds, double lengths)
-    : Study(seeds), minutes_(minutes), lengths_(lengths) {
+KairosStudy::KairosStudy(const Workload& arrivals, double minutes, int seeds, std::int64_t kv_tokens)
+    : Study(seeds), minutes_(minutes), kv_tokens_(kv_tokens) {
   for (const WorkloadWorkflow& w : arrivals.workflows) arrivals_.push_back(w.arrival);
+}
+
+double KairosStudy::DecodeRateOf(KairosModel model, std::int64_t kv_tokens) const {
+  const PreparedCostModel cost(profile(model).cost, 1 << 12, kStepLimits.max_seqs);
+  const std::int64_t room = KvTokensOf(model, kv_tokens) / kTypicalContext;
+  StepLoad load;
+  for (std::int64_t i = 0; i < std::clamp<std::int64_t>(room, 1, kTypicalBatch); ++i) load.AddDecode(kTypicalContext);
+  return 1 / ToSeconds(VirtualStepTime(cost, load));
 }
 
 // Workflows for so many minutes at full load, the same at all loads; a window of the trace, stretched.
@@ -99,25 +108,16 @@ absl::Status KairosStudy::Prepare() {
     absl::StatusOr<Profile> profile = FindProfile(ProfileOf(model));
     if (!profile.ok()) return profile.status();
     profiles_.push_back(*std::move(profile));
-    const PreparedCostModel cost(profiles_.back().cost, 1 << 12, kStepLimits.max_seqs);
-    const std::int64_t room = profiles_.back().kv_capacity_tokens / kTypicalContext;
-    StepLoad load;
-    for (std::int64_t i = 0; i < std::clamp<std::int64_t>(room, 1, kTypicalBatch); ++i) load.AddDecode(kTypicalContext);
-    decode_rate_.push_back(1 / ToSeconds(VirtualStepTime(cost, load)));
   }
   for (std::size_t c = 0; c < size(); ++c) {
     const KairosSetup& setup = (*this)[c].setup;
-    const double lengths = LengthsOf(setup.model, setup.lengths);
-    KairosGround& ground = grounds_[{setup.model, setup.scenario, lengths}];
+    const std::int64_t kv_tokens = KvTokensOf(setup.model, setup.kv_tokens);
+    KairosGround& ground = grounds_[{setup.model, setup.scenario, kv_tokens}];
     if (!ground.workloads.empty()) continue;
     const std::string spec = fmt::format("gen:kairos,app={},rate=1", kKairosScenarios[setup.scenario]);
-    const ReplayOptions options = EngineOptions(profile(setup.model));
+    const ReplayOptions options = EngineOptions(profile(setup.model), kv_tokens);
     const auto generate = [&](std::size_t workflows, std::uint64_t seed) {
-      absl::StatusOr<Workload> made = GenerateWorkload(fmt::format("{},workflows={},seed={}", spec, workflows, seed));
-      if (made.ok() && lengths != 1) {
-        if (absl::Status scaled = ScaleLengths(*made, lengths); !scaled.ok()) return absl::StatusOr<Workload>(scaled);
-      }
-      return made;
+      return GenerateWorkload(fmt::format("{},workflows={},seed={}", spec, workflows, seed));
     };
     const absl::StatusOr<Workload> sample = generate(kSample, 1000);
     if (!sample.ok()) return sample.status();
@@ -147,18 +147,18 @@ absl::Status KairosStudy::Prepare() {
 ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study, const Workload& workload,
                               std::uint64_t seed, AgentLearner& learner) {
   const KairosSystem& system = setup.system;
-  ReplayOptions options = EngineOptions(study.profile(setup.model));
+  ReplayOptions options = EngineOptions(study.profile(setup.model), study.KvTokensOf(setup.model, setup.kv_tokens));
   options.seed = seed;
   options.policy = *MakePolicyFactory(system.policy);
   options.placement = *MakePlacement(system.placement);
   options.cluster.rate_scale =
-      setup.calls_per_s > 0
-          ? RateScaleForLoad(workload, setup.calls_per_s, 1)
-          : RateScaleForLoad(workload, setup.load, study.ground(setup.model, setup.scenario, setup.lengths).saturation);
+      setup.calls_per_s > 0 ? RateScaleForLoad(workload, setup.calls_per_s, 1)
+                            : RateScaleForLoad(workload, setup.load,
+                                               study.ground(setup.model, setup.scenario, setup.kv_tokens).saturation);
   options.estimates = {system.knows == Knows::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   if (system.placement == "time_slot_packer") {
     TimeSlotPacker packer;
-    packer.decode_rate = std::round(1e3 * study.decode_rate(setup.model)) / 1e3;
+    packer.decode_rate = std::round(1e3 * study.DecodeRateOf(setup.model, setup.kv_tokens)) / 1e3;
     packer.late = system.counts_late;
     options.placement = packer;
   }
@@ -181,7 +181,7 @@ absl::Status KairosStudy::Run(int threads, ProgressBar& bar) {
   return RunCells(threads, "replaying", bar,
                   [&](const KairosSetup& setup, std::uint64_t seed,
                       const RunProgress& progress) -> absl::StatusOr<std::optional<KairosFigures>> {
-                    const Workload& workload = ground(setup.model, setup.scenario, setup.lengths).workloads[seed - 1];
+                    const Workload& workload = ground(setup.model, setup.scenario, setup.kv_tokens).workloads[seed - 1];
                     AgentLearner learner({.order = {.by = setup.system.by}});
                     ReplayOptions options = KairosOptionsOf(setup, *this, workload, seed, learner);
                     options.cluster.progress = progress;

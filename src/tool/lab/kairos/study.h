@@ -2,6 +2,7 @@
 #ifndef TAKT_SRC_TOOL_LAB_KAIROS_STUDY_H_
 #define TAKT_SRC_TOOL_LAB_KAIROS_STUDY_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -60,7 +61,7 @@ struct KairosSetup {
   KairosSystem system;
   double load;  // share of what the four instances can serve
   double calls_per_s = 0;  // above 0: so many, whatever the load
-  double lengths = 0;  // times those of gen:kairos; 0: the study's
+  std::int64_t kv_tokens = 0;  // of each instance's KV cache, as far as the profile has them; 0: the study's
 
   friend bool operator==(const KairosSetup&, const KairosSetup&) = default;
 };
@@ -102,28 +103,28 @@ struct KairosGround {
 class KairosStudy : public Study<KairosSetup, KairosFigures> {
  public:
   // `arrivals`: a trace whose times are taken.
-  // `lengths`: prompts and outputs of the 8B, times those of gen:kairos, which the 13B has.
-  KairosStudy(const Workload& arrivals, double minutes, int seeds, double lengths);
+  // `kv_tokens`: of each instance's KV cache of the 8B, as far as the profile has them; the 13B has all of its own.
+  KairosStudy(const Workload& arrivals, double minutes, int seeds, std::int64_t kv_tokens);
 
   absl::Status Run(int threads, ProgressBar& bar);
-  const KairosGround& ground(KairosModel model, std::size_t scenario, double lengths = 0) const {
-    return grounds_.at({model, scenario, LengthsOf(model, lengths)});
+  const KairosGround& ground(KairosModel model, std::size_t scenario, std::int64_t kv_tokens = 0) const {
+    return grounds_.at({model, scenario, KvTokensOf(model, kv_tokens)});
   }
-  double lengths() const { return lengths_; }
-  double decode_rate(KairosModel model) const { return decode_rate_[static_cast<std::size_t>(model)]; }
+  std::int64_t KvTokensOf(KairosModel model, std::int64_t kv_tokens = 0) const {
+    const std::int64_t all = profile(model).kv_capacity_tokens;
+    return kv_tokens > 0 ? std::min(kv_tokens, all) : model == KairosModel::k8B ? std::min(kv_tokens_, all) : all;
+  }
+  double DecodeRateOf(KairosModel model, std::int64_t kv_tokens = 0) const;  // tokens per second of one request
   const Profile& profile(KairosModel model) const { return profiles_[static_cast<std::size_t>(model)]; }
 
  private:
   absl::Status Prepare();
-  double LengthsOf(KairosModel model, double lengths) const {
-    return lengths > 0 ? lengths : model == KairosModel::k8B ? lengths_ : 1;
-  }
 
   std::vector<TimePoint> arrivals_;
-  double minutes_, lengths_;
-  std::map<std::tuple<KairosModel, std::size_t, double>, KairosGround> grounds_;  // by lengths, too
+  double minutes_;
+  std::int64_t kv_tokens_;
+  std::map<std::tuple<KairosModel, std::size_t, std::int64_t>, KairosGround> grounds_;  // by KV tokens, too
   std::vector<Profile> profiles_;
-  std::vector<double> decode_rate_;
 };
 
 // The options of a run. `learner` is taught as it goes, where the system learns.
