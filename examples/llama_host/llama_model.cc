@@ -92,13 +92,13 @@ struct FreeContext {
 class LlamaCompute final : public serving::ComputedKv, private Sequences {
  public:
   LlamaCompute(const LlamaOptions& options, llama_context* context, std::int32_t vocab, std::int32_t cells,
-               bool prefix_cache)
+               bool prefix_cache, std::int32_t idle_cells)
       : options_(options),
         context_(context),
         memory_(llama_get_memory(context)),
         vocab_(vocab),
         random_(options.faults.seed),
-        book_(*this, cells, static_cast<std::int32_t>(llama_n_seq_max(context)), prefix_cache) {
+        book_(*this, cells, static_cast<std::int32_t>(llama_n_seq_max(context)), prefix_cache, idle_cells) {
     llama_set_abort_callback(context, [](void* self) { return static_cast<LlamaCompute*>(self)->Aborts(); }, this);
   }
 
@@ -307,7 +307,8 @@ absl::StatusOr<std::unique_ptr<serving::ComputedKv>> LlamaModel::Open(const serv
   if (options.overlap) return absl::InvalidArgumentError("--option overlap: the library computes one thing at a time");
   if (!options.retention.empty()) return absl::InvalidArgumentError("--retention: this host counts its KV itself");
   const auto most = static_cast<std::int32_t>(llama_max_parallel_sequences());
-  const std::int32_t sequences = options_.sequences > 0 ? options_.sequences : most;
+  const std::int32_t sequences =
+      options_.sequences > 0 ? options_.sequences : std::min(4 * options.scheduler.max_running, most);
   if (options.scheduler.max_running > sequences) {
     return absl::InvalidArgumentError(fmt::format("--max-seqs {}: there are --sequences {} for those that run",
                                                   options.scheduler.max_running, sequences));
@@ -326,7 +327,9 @@ absl::StatusOr<std::unique_ptr<serving::ComputedKv>> LlamaModel::Open(const serv
   llama_context* context = llama_init_from_model(model_, params);
   if (context == nullptr) return absl::ResourceExhaustedError("the library makes no context of this size");
   const auto vocab = static_cast<std::int32_t>(text_->size());
-  return std::make_unique<LlamaCompute>(options_, context, vocab, options.gpu_blocks.value, options.prefix_cache);
+  const std::int32_t cells = options.gpu_blocks.value;
+  const std::int32_t idle = options_.idle_cells >= 0 ? options_.idle_cells : cells / 4;
+  return std::make_unique<LlamaCompute>(options_, context, vocab, cells, options.prefix_cache, idle);
 }
 
 }  // namespace llama_host

@@ -7,10 +7,12 @@
 
 namespace llama_host {
 
-SequenceBook::SequenceBook(Sequences& cache, std::int32_t cells, std::int32_t sequences, bool prefix_cache)
+SequenceBook::SequenceBook(Sequences& cache, std::int32_t cells, std::int32_t sequences, bool prefix_cache,
+                           std::int32_t idle_cells)
     : cache_(cache),
       total_(cells),
       prefix_cache_(prefix_cache),
+      idle_cells_(idle_cells),
       cells_(static_cast<std::size_t>(cells)),
       free_(cells_.size()),
       sequences_(static_cast<std::size_t>(sequences)) {
@@ -85,6 +87,7 @@ void SequenceBook::LetGo(std::int32_t sequence, bool keep) {
   for (const std::uint32_t cell : s.cells) Live(cell, -1);
   s.owner = {};
   s.touched = ++clock_;
+  MakeRoom(static_cast<std::size_t>(std::max(0, Unused() - idle_cells_)));
 }
 
 // ---- the scheduler's questions --------------------------------------------------------------------------------------

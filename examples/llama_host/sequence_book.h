@@ -28,8 +28,10 @@ class Sequences {
 // idle sequences alone hold are free: the least recently used ones give way, each from its end.
 class SequenceBook final : public takt::KvOracle {
  public:
-  // `cache` must outlive this.
-  SequenceBook(Sequences& cache, std::int32_t cells, std::int32_t sequences, bool prefix_cache);
+  // `cache` must outlive this. Idle sequences hold at most `idle_cells` that no request holds; 0: no prefix is kept of
+  // what has ended, only copied from what lives.
+  SequenceBook(Sequences& cache, std::int32_t cells, std::int32_t sequences, bool prefix_cache,
+               std::int32_t idle_cells);
 
   // ---- for the scheduler ----
   takt::Tokens block_tokens() const override { return {1}; }
@@ -64,16 +66,16 @@ class SequenceBook final : public takt::KvOracle {
 
   struct Cell {
     std::int32_t holders = 0;  // sequences
-    std::int32_t live = 0;     // of them, those that a request holds, or is about to
+    std::int32_t live = 0;  // of them, those that a request holds, or is about to
   };
 
   struct Sequence {
     bool used = false;
-    takt::RequestId owner = {};        // none: idle, where it is used
+    takt::RequestId owner = {};  // none: idle, where it is used
     std::vector<std::int32_t> tokens;  // that are in the cache
     std::vector<std::uint32_t> cells;  // as many at least: the rest is reserved
     std::uint64_t touched = 0;
-    std::int32_t pins = 0;             // wishes of this plan that will copy its beginning
+    std::int32_t pins = 0;  // wishes of this plan that will copy its beginning
   };
 
   struct Holding {
@@ -102,6 +104,7 @@ class SequenceBook final : public takt::KvOracle {
   Sequences& cache_;
   std::int32_t total_;
   bool prefix_cache_;
+  std::int32_t idle_cells_;
   std::vector<Cell> cells_;
   std::vector<std::uint32_t> free_;
   std::vector<Sequence> sequences_;

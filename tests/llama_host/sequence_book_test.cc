@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -38,7 +39,8 @@ class Cache final : public Sequences {
 };
 
 struct Host {
-  Host(std::int32_t cells, std::int32_t sequences, bool prefixes = true) : book(cache, cells, sequences, prefixes) {}
+  Host(std::int32_t cells, std::int32_t sequences, bool prefixes = true, std::int32_t idle_cells = 1 << 20)
+      : book(cache, cells, sequences, prefixes, idle_cells) {}
 
   // A request comes in, and is let in if it can be: the tokens that it found, or -1.
   std::int32_t Admit(std::uint64_t id, const Tokens& prompt) {
@@ -106,6 +108,23 @@ TEST_CASE("idle sequences give way from their ends, the least recently used firs
   CHECK(host.book.Inconsistency() == nullptr);
 }
 
+TEST_CASE("idle sequences keep no more cells than they may") {
+  Host host(20, 4, true, 6);
+  const Tokens a = {1, 1, 1, 1}, b = {1, 1, 2, 2, 2, 2};
+  host.Admit(1, a), host.Compute(1, a, 4), host.book.Forget({1});
+  CHECK(host.book.evicted_tokens() == 0);
+  CHECK(host.Admit(2, b) == 2);
+  host.Compute(2, b, 6),
+      host.book.Forget({2});  // eight cells in all, since they share two: the older one loses its own
+  CHECK(host.book.evicted_tokens() == 2);
+  CHECK(host.cache.held[0] == Tokens{1, 1});
+  CHECK(host.cache.held[1] == b);
+  CHECK(host.book.Inconsistency() == nullptr);
+  Host none(20, 4, true, 0);
+  none.Admit(1, a), none.Compute(1, a, 4), none.book.Forget({1});
+  CHECK((none.book.idle_sequences() == 0 && none.free() == 20));
+}
+
 TEST_CASE("where no sequence is left an idle one goes, at last the one that is copied from") {
   Host host(20, 2);
   const Tokens a = {1, 2, 3, 4}, b = {1, 2, 3, 5}, c = {7, 7};
@@ -136,9 +155,9 @@ TEST_CASE("a wish does not evict what another one of the plan was promised") {
 }
 
 TEST_CASE("the book agrees with the cache after any history") {
-  for (const bool prefixes : {true, false}) {
+  for (const auto& [prefixes, idle_cells] : {std::pair(true, 60), std::pair(true, 10), std::pair(false, 60)}) {
     takt::Random random(prefixes ? 1 : 2);
-    Host host(60, 6, prefixes);
+    Host host(60, 6, prefixes, idle_cells);
     std::map<std::uint64_t, Tokens> contexts;
     std::int64_t found = 0;
     std::uint64_t last = 0;

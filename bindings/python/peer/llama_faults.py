@@ -84,6 +84,8 @@ async def storm(session, server: Llama, seconds: float, known: dict, counts: Cou
     async def watch() -> None:
         while time.monotonic() < end:
             memory.append(server.resident())
+            if len(memory) % 60 == 0:
+                print(f"{seconds - (end - time.monotonic()):.0f} s: {memory[-1] / 1e6:.1f} MB,", dict(counts), flush=True)
             await asyncio.sleep(max(0.5, seconds / 600))
 
     await asyncio.gather(watch(), *(client(i) for i in range(24)))
@@ -142,7 +144,8 @@ async def main_async(options) -> dict:
     names = ("steps_total", "steps_lost_total", "moves_out_total", "moves_lost_total")
     result = {
         "seconds": options.seconds, "counts": counts, "left": left, "server": {name: metrics[f"llama_host_{name}"] for name in names},
-        "memory_mb": {"middle_third": round(early / 1e6, 1), "last_third": round(late / 1e6, 1)},
+        "memory_mb": {name: round(mb / 1e6, 1) for name, mb in (("first", memory[0]), ("middle", memory[len(memory) // 2]), ("last", memory[-1]),
+                                                              ("most_middle_third", early), ("most_last_third", late))},
         "term": await ended_by_term(kit, options.model), "missing_cells": await cells_missing(kit, options.model),
     }  # fmt: skip
     term, missing = result["term"], result["missing_cells"]
