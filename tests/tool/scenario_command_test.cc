@@ -164,7 +164,7 @@ TEST_CASE("a small run of the Kairos scenario, with all its rows, claims and the
       CHECK(row["fcfs_pct"].get<double>() == Approx(50));
     }
   }
-  CHECK(parts == std::map<std::string, int>{{"loads", 9 * 3 * 4 + 2 * 7 * 11}, {"accuracy", 10}, {"fit", 7}});
+  CHECK(parts == std::map<std::string, int>{{"loads", 9 * 3 * 4 + 2 * 7 * 11}, {"accuracy", 10}, {"fit", 8}});
   CHECK(json["claims"].size() > 60);
   const std::string html = ReadWhole(dir / "a.html");
   for (const char* agent : {"Router", "Humanities", "Writer", "ProjectManager", "Engineer", "stroke-dasharray"}) {
