@@ -351,7 +351,7 @@ absl::StatusOr<std::unique_ptr<serving::ComputedKv>> LlamaModel::Open(const serv
                             .sequences = static_cast<std::int32_t>(llama_n_seq_max(context)),
                             .lanes = options.scheduler.max_running,
                             .prefix_cache = options.prefix_cache,
-                            .saved_tokens = options_.saved_cells >= 0 ? options_.saved_cells : cells};
+                            .saved_tokens = options_.saved_cells >= 0 ? options_.saved_cells : 4 * cells};
   return std::make_unique<LlamaCompute>(options_, context, vocab, book);
 }
 

@@ -48,7 +48,7 @@ class LlamaHost final : public serving::Program {
               Whole(1, 256));
     group.Add(
         "--saved-cells", options_.saved_cells, "N",
-        "tokens of KV that the host's memory keeps of requests that have ended, for prefixes [as many as --cells]",
+        "tokens of KV that the host's memory keeps of requests that have ended, for prefixes [4 * --cells]",
         Whole(0, 1 << 24));
     group.Add("--ubatch", options_.ubatch, "N", "tokens that the library computes at once (n_ubatch)",
               Whole(1, 1 << 20));

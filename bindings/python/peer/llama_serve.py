@@ -129,7 +129,8 @@ async def main_async(options) -> dict:
     kit = Kit(options.llama, options.host, options.logs)
     size = (options.model, options.lanes, options.cells, options.batch)
     default = options.default or "boosted_footprint"
-    shared = ("--prefix-cache", "--host-cells", 4 * options.cells, "--connections", 512)
+    # llama-server keeps what leaves its slots in 8 GiB of memory.
+    shared = ("--prefix-cache", "--saved-cells", 1 << 22, "--host-cells", 4 * options.cells, "--connections", 512)
     servers = [
         kit.llama_server("llama-server:own", *size),
         kit.llama_host("takt:fcfs", *size, "--policy", "fcfs", *shared),
@@ -180,7 +181,8 @@ async def main_async(options) -> dict:
         shares[name] = {
             "plan_commit_us": round(1e6 * planning / steps, 1), "step_ms": round(1e3 * computing / steps, 3),
             "share": round(planning / (planning + computing), 5), "steps": steps, "steps_lost": told["llama_host_steps_lost_total"],
-            "preemptions": told.get("takt_preemptions_total"),
+            "preempted": told["takt_preempted_recompute_total"] + told["takt_preempted_swap_total"],
+            "prefill_tokens": told["takt_tokens_prefill_total"], "cached_tokens": told["takt_tokens_cached_total"],
         }  # fmt: skip
     return {"settings": {k: str(v) for k, v in vars(options).items()}, "runs": rows, "plan_commit": shares}
 
