@@ -31,8 +31,8 @@ struct LlamaOptions {
   std::string path;  // of a GGUF file
   std::int32_t sequences =
       0;  // that the context is made with: those that run, wait with KV, and lie idle; 0: 4 * max_running
-  // That the host's memory keeps of requests that have ended and whose sequences gave way, for prefixes; -1: four times as many as
-  // the context has.
+  // That the host's memory keeps of requests that have ended and whose sequences gave way, for prefixes; -1: four times
+  // as many as the context has.
   std::int32_t saved_cells = -1;
   std::int32_t ubatch = 512;  // tokens that are computed at once, at most
   bool kv_f32 = false;  // keys and values in single precision, not half

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "takt/base/random.h"
 #include "takt/config.h"
 
 namespace llama_host {
@@ -115,55 +116,80 @@ bool BeginsWith(std::span<const std::int32_t> tokens, std::span<const std::int32
 
 }  // namespace
 
-const SequenceBook::Saved* SequenceBook::FindSaved(std::uint64_t number) const {
-  const auto found = std::ranges::find(saved_, number, &Saved::number);
-  return found == saved_.end() ? nullptr : &*found;
+std::uint64_t SequenceBook::Head(std::span<const std::int32_t> tokens) const {
+  if (std::cmp_less(tokens.size(), options_.head_tokens)) return 0;
+  std::uint64_t hash = 1;
+  for (const std::int32_t token : tokens.first(static_cast<std::size_t>(options_.head_tokens))) {
+    hash = takt::Mix64(hash ^ static_cast<std::uint32_t>(token));
+  }
+  return std::max<std::uint64_t>(hash, 1);
 }
 
-void SequenceBook::DropSaved(std::size_t at) {
-  cache_.Drop(saved_[at].number);
-  saved_tokens_ -= static_cast<std::int64_t>(saved_[at].tokens.size());
-  saved_.erase(saved_.begin() + static_cast<std::ptrdiff_t>(at));
+SequenceBook::Saved* SequenceBook::FindSaved(const Holding& holding) {
+  const auto shelf = saved_.find(holding.head);
+  if (shelf == saved_.end()) return nullptr;
+  const auto found = std::ranges::find(shelf->second, holding.saved, &Saved::number);
+  return found == shelf->second.end() ? nullptr : &*found;
+}
+
+void SequenceBook::DropSaved(Shelf& shelf, std::size_t at) {
+  cache_.Drop(shelf[at].number);
+  saved_tokens_ -= static_cast<std::int64_t>(shelf[at].tokens.size());
+  shelf.erase(shelf.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+// The least recently used go, until there is room for so many tokens or all that are left are about to be loaded.
+void SequenceBook::MakeRoomToSave(std::size_t tokens) {
+  while (saved_tokens_ + static_cast<std::int64_t>(tokens) > options_.saved_tokens) {
+    Shelf* of = nullptr;
+    std::size_t oldest = 0;
+    for (auto& [head, shelf] : saved_) {
+      for (std::size_t i = 0; i < shelf.size(); ++i) {
+        if (shelf[i].pins == 0 && (of == nullptr || shelf[i].touched < (*of)[oldest].touched)) of = &shelf, oldest = i;
+      }
+    }
+    if (of == nullptr) return;
+    const std::uint64_t head = Head((*of)[oldest].tokens);
+    DropSaved(*of, oldest);
+    if (of->empty()) saved_.erase(head);
+  }
 }
 
 // An idle sequence, before it gives way, unless another one has all of it.
 void SequenceBook::Save(std::int32_t sequence) {
   const Sequence& s = At(sequence);
-  if (s.tokens.empty() || std::cmp_greater(s.tokens.size(), options_.saved_tokens)) return;
+  const std::uint64_t head = Head(s.tokens);
+  if (head == 0 || std::cmp_greater(s.tokens.size(), options_.saved_tokens)) return;
   for (const Sequence& other : sequences_) {
     if (&other != &s && BeginsWith(other.tokens, s.tokens)) return;
   }
-  if (std::ranges::any_of(saved_, [&s](const Saved& other) { return BeginsWith(other.tokens, s.tokens); })) return;
-  for (std::size_t i = saved_.size(); i-- > 0;) {
-    if (saved_[i].pins == 0 && BeginsWith(s.tokens, saved_[i].tokens)) DropSaved(i);
-  }
-  while (saved_tokens_ + static_cast<std::int64_t>(s.tokens.size()) > options_.saved_tokens) {
-    std::size_t oldest = saved_.size();
-    for (std::size_t i = 0; i < saved_.size(); ++i) {
-      if (saved_[i].pins > 0) continue;
-      if (oldest == saved_.size() || saved_[i].touched < saved_[oldest].touched) oldest = i;
+  if (const auto found = saved_.find(head); found != saved_.end()) {
+    Shelf& shelf = found->second;
+    if (std::ranges::any_of(shelf, [&s](const Saved& other) { return BeginsWith(other.tokens, s.tokens); })) return;
+    for (std::size_t i = shelf.size(); i-- > 0;) {
+      if (shelf[i].pins == 0 && BeginsWith(s.tokens, shelf[i].tokens)) DropSaved(shelf, i);
     }
-    if (oldest == saved_.size()) return;
-    DropSaved(oldest);
   }
-  if (!cache_.Save(sequence, ++last_saved_)) return;
+  MakeRoomToSave(s.tokens.size());
+  const bool fits = saved_tokens_ + static_cast<std::int64_t>(s.tokens.size()) <= options_.saved_tokens;
+  if (!fits || !cache_.Save(sequence, ++last_saved_)) return;
   saved_tokens_ += static_cast<std::int64_t>(s.tokens.size());
-  saved_.push_back({.number = last_saved_, .tokens = s.tokens, .touched = s.touched});
+  saved_[head].push_back({.number = last_saved_, .tokens = s.tokens, .touched = s.touched});
 }
 
 // Into a request's sequence, which is empty: what was promised of what is saved. There is room for all that is saved.
 bool SequenceBook::LoadSaved(Holding& holding, std::int32_t sequence) {
-  const auto found = std::ranges::find(saved_, holding.saved, &Saved::number);
-  if (found == saved_.end()) return false;  // it failed another wish of this plan
+  Saved* saved = FindSaved(holding);
+  if (saved == nullptr) return false;  // it failed another wish of this plan
   if (!cache_.Load(holding.saved, sequence)) {  // it is of no use to the next one, either
-    DropSaved(static_cast<std::size_t>(found - saved_.begin()));
+    Shelf& shelf = saved_[holding.head];
+    DropSaved(shelf, static_cast<std::size_t>(saved - shelf.data()));
     return false;
   }
-  const auto promised = static_cast<std::size_t>(holding.promised);
-  if (promised < found->tokens.size()) cache_.Remove(sequence, holding.promised);
-  At(sequence).tokens.assign(found->tokens.begin(), found->tokens.begin() + holding.promised);
-  found->touched = ++clock_;
-  --found->pins;
+  if (std::cmp_less(holding.promised, saved->tokens.size())) cache_.Remove(sequence, holding.promised);
+  At(sequence).tokens.assign(saved->tokens.begin(), saved->tokens.begin() + holding.promised);
+  saved->touched = ++clock_;
+  --saved->pins;
   reused_tokens_ += holding.promised;
   return true;
 }
@@ -192,15 +218,17 @@ std::int32_t SequenceBook::Promise(takt::RequestId request, std::int32_t most) {
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     if (longer(sequences_[i].tokens)) holding.donor = static_cast<std::int32_t>(i);
   }
-  for (const Saved& saved : saved_) {
-    if (longer(saved.tokens)) holding.donor = kNone, holding.saved = saved.number;
+  if (const auto shelf = saved_.find(holding.head); shelf != saved_.end()) {
+    for (const Saved& saved : shelf->second) {
+      if (longer(saved.tokens)) holding.donor = kNone, holding.saved = saved.number;
+    }
   }
   return holding.promised;
 }
 
 std::span<const std::int32_t> SequenceBook::Promising(const Holding& holding) const {
   if (holding.saved == 0) return sequences_[static_cast<std::size_t>(holding.donor)].tokens;
-  const Saved* saved = FindSaved(holding.saved);
+  const Saved* saved = FindSaved(holding);
   return saved == nullptr ? std::span<const std::int32_t>() : saved->tokens;
 }
 
@@ -213,8 +241,7 @@ bool SequenceBook::Stands(const Holding& holding) const {
 // What was promised stays until the plan's wishes are answered, or (-1) need not any more.
 void SequenceBook::Pin(const Holding& holding, std::int32_t by) {
   if (holding.saved != 0) {
-    const auto found = std::ranges::find(saved_, holding.saved, &Saved::number);
-    if (found != saved_.end()) found->pins += by;
+    if (Saved* saved = FindSaved(holding)) saved->pins += by;
     return;
   }
   Sequence& donor = At(holding.donor);
@@ -313,7 +340,9 @@ takt::Blocks SequenceBook::Release(takt::RequestId request, takt::KvAction actio
 // ---- the host's -----------------------------------------------------------------------------------------------------
 
 void SequenceBook::Arrive(takt::RequestId request, std::span<const std::int32_t> prompt) {
-  holdings_[request].prompt.assign(prompt.begin(), prompt.end());
+  Holding& holding = holdings_[request];
+  holding.prompt.assign(prompt.begin(), prompt.end());
+  holding.head = Head(prompt);
 }
 
 void SequenceBook::Forget(takt::RequestId request) {
@@ -377,9 +406,12 @@ const char* SequenceBook::Inconsistency() const {
   }
   if (unheld != free_.size()) return "a cell is lost";
   std::int64_t saved = 0;
-  for (const Saved& each : saved_) {
-    saved += static_cast<std::int64_t>(each.tokens.size());
-    if (each.pins != 0) return "what is saved is pinned between plans";
+  for (const auto& [head, shelf] : saved_) {
+    for (const Saved& each : shelf) {
+      saved += static_cast<std::int64_t>(each.tokens.size());
+      if (each.pins != 0) return "what is saved is pinned between plans";
+      if (Head(each.tokens) != head) return "what is saved stands on a wrong shelf";
+    }
   }
   if (saved != saved_tokens_ || saved > options_.saved_tokens) return "saved tokens are miscounted, or too many";
   return live == live_cells_ ? nullptr : "living cells are miscounted";

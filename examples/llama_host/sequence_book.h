@@ -39,6 +39,8 @@ struct BookOptions {
   std::int32_t lanes = 0;
   bool prefix_cache = false;
   std::int32_t saved_tokens = 0;  // in the host's memory, at most; 0: what gives way is gone
+  std::int32_t head_tokens =
+      16;  // what is saved is found by so many leading tokens; shorter beginnings are not looked for
 };
 
 // The scheduler's oracle, with blocks of one token. A cell counts once, however many sequences share it. Cells that
@@ -108,6 +110,7 @@ class SequenceBook final : public takt::KvOracle {
     // Of the last answer of CachedTokens: the sequence that has the tokens, or what is saved under a number.
     std::int32_t donor = kNone;
     std::uint64_t saved = 0;  // 0: it is a sequence
+    std::uint64_t head = 0;  // of the prompt
     std::int32_t promised = 0;
     bool away = false;
   };
@@ -121,9 +124,14 @@ class SequenceBook final : public takt::KvOracle {
   bool Grant(takt::RequestId request, Holding& holding, std::int32_t want);
   bool LoadSaved(Holding& holding, std::int32_t sequence);
   std::int32_t TakeSequence(const Holding& holding);
-  const Saved* FindSaved(std::uint64_t number) const;
+  // Those that begin alike are one shelf, by a hash of so many tokens; 0: fewer tokens than that.
+  using Shelf = std::vector<Saved>;
+  std::uint64_t Head(std::span<const std::int32_t> tokens) const;
+  Saved* FindSaved(const Holding& holding);
+  const Saved* FindSaved(const Holding& holding) const { return const_cast<SequenceBook*>(this)->FindSaved(holding); }
   void Save(std::int32_t sequence);
-  void DropSaved(std::size_t at);
+  void MakeRoomToSave(std::size_t tokens);
+  void DropSaved(Shelf& shelf, std::size_t at);
   void Evict(std::int32_t sequence);
   void Live(std::uint32_t cell, std::int32_t by);
   void Trim(std::int32_t sequence, std::size_t cells);
@@ -138,7 +146,7 @@ class SequenceBook final : public takt::KvOracle {
   std::vector<Cell> cells_;
   std::vector<std::uint32_t> free_;
   std::vector<Sequence> sequences_;
-  std::vector<Saved> saved_;
+  std::unordered_map<std::uint64_t, Shelf> saved_;  // by Head
   std::unordered_map<takt::RequestId, Holding> holdings_;
   std::int32_t live_cells_ = 0;
   std::uint64_t clock_ = 0;

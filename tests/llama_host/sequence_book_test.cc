@@ -59,10 +59,12 @@ class Cache final : public Sequences {
 struct Host {
   Host(std::int32_t cells, std::int32_t sequences, bool prefixes = true, std::int32_t lanes = 100,
        std::int32_t saved = 0)
-      : book(
-            cache,
-            {.cells = cells, .sequences = sequences, .lanes = lanes, .prefix_cache = prefixes, .saved_tokens = saved}) {
-  }
+      : book(cache, {.cells = cells,
+                     .sequences = sequences,
+                     .lanes = lanes,
+                     .prefix_cache = prefixes,
+                     .saved_tokens = saved,
+                     .head_tokens = 1}) {}
 
   // A request comes in, and is let in if it can be: the tokens that it found, or -1.
   std::int32_t Admit(std::uint64_t id, const Tokens& prompt) {
