@@ -1,6 +1,6 @@
 """takt's simulator against llama_host: a profile fitted to one run, and what it says of others, beside what the host does.
 
-    python llama_fidelity.py --llama PREFIX --host llama_host --takt takt --model middle.gguf --logs FOLDER --json FILE
+    python llama_fidelity.py --llama PREFIX --host llama_host --takt takt --model small.gguf --logs FOLDER --json FILE
 
 The host's clock counts the instructions of the program under callgrind, a nanosecond each (instruction_clock.c): they repeat
 themselves to the last digit, where seconds and even the processor's time do not on a machine that others use. One run is made

@@ -1,6 +1,6 @@
 """`llama-server` beside llama_host on the same library, model, limits and machine, under chat and agents' workflows.
 
-    python llama_serve.py --llama PREFIX --host llama_host --model middle.gguf --logs FOLDER --json FILE
+    python llama_serve.py --llama PREFIX --host llama_host --model small.gguf --logs FOLDER --json FILE
 
 Three servers are up at once and take turns, round by round: `llama-server`, takt(fcfs) and takt's default. Loads:
 
@@ -193,11 +193,11 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--loads", default="throughput,mixed,pressure")
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--workflows", type=int, default=120)
-    parser.add_argument("--calls", type=int, default=3, help="of each client under `throughput`")
+    parser.add_argument("--workflows", type=int, default=500)
+    parser.add_argument("--calls", type=int, default=24, help="of each client under `throughput`")
     parser.add_argument("--load", type=float, default=1.1, help="what arrives, over what is served")
     parser.add_argument("--lanes", type=int, default=8)
-    parser.add_argument("--cells", type=int, default=8192)
+    parser.add_argument("--cells", type=int, default=24576)
     parser.add_argument("--pressure-cells", type=int, default=768)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--default", help="takt's default with a pace of its own")
