@@ -199,6 +199,23 @@ TEST_CASE("a small run of the aging scenario, with all its rows") {
   CHECK(rows == std::map<std::string, int>{{"no", 3 * 9 * 9}, {"yes", 3 * 2 * (2 + 2 * 6)}});
 }
 
+TEST_CASE("the figures of two seeds are the means of those of either") {
+  const auto rows = [](const char* seeds, const char* first) {
+    const Ended ended = RunTool({"scenario", "chimera", "--regime", "takt", "--minutes", "0.02", "--seeds", seeds,
+                                 "--first-seed", first, "-q", "--json", "-"});
+    REQUIRE(ended.exit_code == 0);
+    return Json::parse(ended.out)["rows"];
+  };
+  const Json both = rows("2", "41"), one = rows("1", "41"), other = rows("1", "42");
+  int differ = 0;
+  for (std::size_t i = 0; i < both.size() && both[i].contains("ms_per_token"); ++i) {
+    const double a = one[i]["ms_per_token"].get<double>(), b = other[i]["ms_per_token"].get<double>();
+    CHECK(both[i]["ms_per_token"].get<double>() == Approx((a + b) / 2).epsilon(1e-4));  // six digits are written
+    differ += a != b ? 1 : 0;
+  }
+  CHECK(differ > 100);
+}
+
 TEST_CASE("a small run of the Chimera scenario, with all its rows and claims") {
   const TempDir dir;
   const auto run = [&](const std::string& name, const std::string& threads) {

@@ -417,10 +417,7 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
 
 absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar) {
   const ChimeraPlan plan;
-  ChimeraStudy study(settings.minutes,
-                     settings.seeds > 0 ? settings.seeds
-                     : settings.full    ? 10
-                                        : 3,
+  ChimeraStudy study(settings.minutes, settings.Seeds(3, 10),
                      settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs,
                      settings.regime == Regime::kPaper);
   AddRuns(study, plan);

@@ -170,7 +170,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
     Seed& seed = all[s];
     // As many as the highest rate needs; others take the first of them.
     const auto n = minutes_ > 0 ? static_cast<std::int64_t>(std::ceil(kMostRate * 60 * minutes_)) : kWorkflows;
-    seed.workload = Generate(d, kRate, n, s + 1);
+    seed.workload = Generate(d, kRate, n, seed_range().At(s));
     const Workload& w = seed.workload;
     LengthForest::Scratch scratch;
     std::vector<LengthForest::Query> queries;
@@ -188,7 +188,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
         seed.truth.push_back((workflow.solved_by >> m & 1) != 0 ? 1.0f : 0.0f);
       }
     }
-    if (published_ && d == ChimeraDataset::kApps) GradeByTests(w, solved, s + 1, seed.truth);
+    if (published_ && d == ChimeraDataset::kApps) GradeByTests(w, solved, seed_range().At(s), seed.truth);
     seed.learnt.left.resize(queries.size());
     seed.learnt.output.resize(queries.size());
     constexpr std::size_t kBatch = 1024;
@@ -264,7 +264,7 @@ std::shared_ptr<const Forecasts> ChimeraStudy::ForecastsOf(const Seed& seed, con
 
 absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const ChimeraSetup& setup, std::uint64_t seed_number,
                                                                    const RunProgress& progress) const {
-  const Seed& seed = seeds_of_[static_cast<std::size_t>(setup.dataset)][seed_number - 1];
+  const Seed& seed = seeds_of_[static_cast<std::size_t>(setup.dataset)][seed_range().IndexOf(seed_number)];
   const Deployment& deployment = Deployments()[setup.deployment];
   const ChimeraSystem& system = setup.system;
   absl::StatusOr<ReplayOptions> options = EngineOptions(deployment, setup.seqs > 0 ? setup.seqs : seqs_);

@@ -100,7 +100,7 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
   // `minutes` of arrivals at each rate; 0: `workflows` at any.
   // `published`: what MLFQ displaces is swapped out, and not computed again; the score of APPS is the share of a
   // problem's tests that the answer passes, and not whether it passes all.
-  ChimeraStudy(double minutes, int seeds, std::int32_t seqs, bool published)
+  ChimeraStudy(double minutes, SeedRange seeds, std::int32_t seqs, bool published)
       : Study(seeds), minutes_(minutes), seqs_(seqs), published_(published) {}
 
   absl::Status Run(int threads, ProgressBar& bar);
