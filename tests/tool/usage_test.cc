@@ -163,6 +163,17 @@ TEST_CASE("policies and profiles are listed") {
   CHECK(Has(policies, "least_loaded"));
   const std::string profiles = RunTool({"profiles"}).out;
   for (const Profile& profile : BuiltInProfiles()) CHECK(Has(profiles, profile.id + " "));
+
+  // The 70B on two GPUs is measured, and on four and eight, where it was served, too.
+  const std::string derived = RunTool({"profiles", "--derived"}).out;
+  for (const char* tp : {"4", "8"}) {
+    const std::size_t at = derived.find(std::string("aic/llama-3.1-70b/h100/fp8/tp") + tp);
+    REQUIRE(at != std::string::npos);
+    const std::string row = derived.substr(at, derived.find('\n', at) - at);
+    CAPTURE(row);
+    CHECK(row.find('-', 30) != std::string::npos);  // derived is faster than served
+    CHECK(row.find('+', 30) != std::string::npos);  // the measured kernels are slower
+  }
 }
 
 TEST_CASE("a workload is described, and written so that it can be read back") {

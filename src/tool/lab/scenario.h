@@ -49,6 +49,7 @@ struct Scenario {
   X(Aging)                \
   X(Cascadia)             \
   X(Chimera)              \
+  X(ChimeraFrontier)      \
   X(Default)              \
   X(DefaultSensitivity)   \
   X(HexgenFlow)           \
