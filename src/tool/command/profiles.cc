@@ -31,8 +31,7 @@ TokenError ErrorOf(const Profile& ours, const Profile& truth) {
     for (const int sequences : {4, 8, 16, 32, 64}) {
       StepLoad load;
       for (int i = 0; i < sequences; ++i) load.AddDecode(context);
-      const double off =
-          100 * (ToSeconds(ours.cost.StepTime(load)) / ToSeconds(truth.cost.StepTime(load)) - 1);
+      const double off = 100 * (ToSeconds(ours.cost.StepTime(load)) / ToSeconds(truth.cost.StepTime(load)) - 1);
       error.mean += off;
       error.absolute += std::abs(off);
       ++steps;
@@ -53,24 +52,31 @@ std::string DerivedText(const std::vector<Profile>& profiles) {
     return a.model == b.model && a.gpu == b.gpu && a.dtype == b.dtype && !a.derived && !b.derived && a.cost.pp == 1 &&
            b.cost.pp == 1;
   };
+  // Of the same GPUs, with kernels measured or as it was served; null: there is none.
+  const auto find = [&](const Profile& like, bool served) -> const Profile* {
+    const auto at = std::ranges::find_if(profiles, [&](const Profile& p) {
+      return p.cost.served.has_value() == served && alike(p, like) && p.cost.tp == like.cost.tp;
+    });
+    return at != profiles.end() ? &*at : nullptr;
+  };
   for (const Profile& there : profiles) {
-    if (there.cost.served) continue;
+    const Profile *kernels = find(there, false), *served = find(there, true);
+    if (&there != (kernels != nullptr ? kernels : served)) continue;
     for (const Profile& anchor : profiles) {
       if (anchor.cost.served || !alike(anchor, there) || anchor.cost.tp >= there.cost.tp) continue;
       const absl::StatusOr<Profile> derived = DeriveProfile(anchor, "", "", there.cost.tp);
       if (!derived.ok()) continue;
-      const auto served = std::ranges::find_if(profiles, [&](const Profile& p) {
-        return p.cost.served && alike(p, there) && p.cost.tp == there.cost.tp;
-      });
-      const TokenError error = ErrorOf(*derived, there);
+      const auto add = [&](const Profile* ours, const Profile* truth, double TokenError::* figure, const char* form) {
+        if (ours == nullptr || truth == nullptr) return table.Text("-");
+        table.Text(fmt::format(fmt::runtime(form), ErrorOf(*ours, *truth).*figure));
+      };
       table.BeginRow();
       table.Text(there.id);
       table.Number(anchor.cost.tp);
-      table.Text(fmt::format("{:+.1f}", error.mean));
-      table.Text(fmt::format("{:.1f}", error.absolute));
-      for (const Profile* p : {&*derived, &there}) {
-        table.Text(served != profiles.end() ? fmt::format("{:+.1f}", ErrorOf(*p, *served).mean) : "-");
-      }
+      add(&*derived, kernels, &TokenError::mean, "{:+.1f}");
+      add(&*derived, kernels, &TokenError::absolute, "{:.1f}");
+      add(&*derived, served, &TokenError::mean, "{:+.1f}");
+      add(kernels, served, &TokenError::mean, "{:+.1f}");
     }
   }
   return "Time per output token of profiles derived from fewer GPUs, above what was measured: means over steps of 4 to "
@@ -116,7 +122,8 @@ void AddProfiles(CLI::App& tool, Chosen& chosen) {
       AddCommand(tool, chosen, "profiles", "list the profiles: models on GPUs, by what a step costs", RunProfiles);
   Group options(app, "Options");
   options.Add("--profiles", to.file, "FILE", "a JSON file with more");
-  options.AddFlag("--derived", to.derived, "how far profiles that are derived from fewer GPUs are off what was measured");
+  options.AddFlag("--derived", to.derived,
+                  "how far profiles that are derived from fewer GPUs are off what was measured");
 }
 
 }  // namespace takt::tool

@@ -133,7 +133,8 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
               "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
   options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/background/lab/scenarios.md says");
   options.Add("--regime", to.regime_name, "NAME",
-              "of chimera, lamps, kairos, hexgen-flow, cascadia: engines fitted to what the paper measured of its "
+              "of chimera, chimera-frontier, lamps, kairos, hexgen-flow, cascadia: engines fitted to what the paper "
+              "measured of its "
               "baselines, rivals as published (paper), or all as takt has chosen it (takt); --full tells both [paper]",
               OneOf({"paper", "takt"}));
   options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/background/lab/scenarios.md says]",
