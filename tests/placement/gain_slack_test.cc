@@ -72,7 +72,7 @@ struct Cluster {
 
 TEST_CASE("by hand: latency has its price, one's own and what it adds to others") {
   GainSlack policy;
-  policy.per_s = 0.1, policy.tau = 1e9;  // no slack binds
+  policy.per_s = 0.1, policy.floor_s = 1e9;  // no slack binds
   Cluster c(policy);
   c.Add(1);
   c.Add(2);
