@@ -350,7 +350,8 @@ async def throughput(session, programs: dict[str, Path], options, result: dict) 
                     before, begun = cpu(profile), time.monotonic()
                     calls = sum(await asyncio.gather(*(client(profile, c, begun + 4) for c in range(64))))
                     took = time.monotonic() - begun
-                    row = {"profile": profile, "calls_per_s": round(calls / took, 1), "router_ms_a_call": round(1e3 * (cpu(profile) - before) / calls, 3)}  # fmt: skip
+                    row = {"profile": profile, "calls_per_s": round(calls / took, 1),
+                           "router_ms_a_call": round(1e3 * (cpu(profile) - before) / calls, 3)}  # fmt: skip
                     if i >= 0:  # the first one warms up
                         result.setdefault("throughput", []).append(row)
                         print(json.dumps(row), flush=True)
