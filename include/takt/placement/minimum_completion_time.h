@@ -157,16 +157,16 @@ class MinimumCompletionTime {
     double further = 0, seconds = 0;             // calls, and their seconds of a further token
 
     bool known() const { return further > 0; }
-    void First(double prompt, double took, double fade) {
-      const double keep = 1 - fade;
+    void First(double prompt, double took, double share) {
+      const double keep = 1 - share;
       n = Rounded(n * keep) + 1;
       x = Rounded(x * keep) + prompt;
       y = Rounded(y * keep) + took;
       xx = Rounded(xx * keep) + Rounded(prompt * prompt);
       xy = Rounded(xy * keep) + Rounded(prompt * took);
     }
-    void Further(double took, double fade) {
-      const double keep = 1 - fade;
+    void Further(double took, double share) {
+      const double keep = 1 - share;
       further = Rounded(further * keep) + 1;
       seconds = Rounded(seconds * keep) + took;
     }
