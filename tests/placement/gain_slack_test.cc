@@ -96,7 +96,7 @@ TEST_CASE("by hand: latency by a cost model") {
   fleet.Up(i);
   RequestState r = Asking(0, {{{1}, 0.5f, 100}});
   r.request.prompt_tokens = {100};
-  const auto latency = [&] { return fleet.Latency(fleet.Loaded()[0], 100, r.request); };
+  const auto latency = [&] { return fleet.Latency(fleet.models()[0], 100, r.request); };
   CHECK(latency() == Approx(0.020 + 100 * 0.011));
   fleet.Placed(r, i, {}, 512);
   CHECK(latency() == Approx(0.010 + 100 * 0.012 + 1 * (0.010 + 100 * 0.001)));

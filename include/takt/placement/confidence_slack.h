@@ -62,22 +62,23 @@ class ConfidenceSlack {
 
  private:
   void Choose(const RequestState& r) {
-    const std::span<const ModelFleet::Model> models = fleet_.Loaded();
-    const auto fast = std::ranges::min_element(models, {}, &ModelFleet::Model::load);
-    if (fast == models.end()) return;
-    const double most = std::max((1 + tau) * fast->load, floor_s);
-    const ModelFleet::Model* best = nullptr;
+    const std::span<const ModelFleet::Model> models = fleet_.models();
+    if (models.empty()) return;
+    const std::span<const double> loads = fleet_.loads();
+    const auto fast = static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin());
+    const double most = std::max((1 + tau) * loads[fast], floor_s);
+    constexpr std::size_t kNone = SIZE_MAX;
+    std::size_t best = kNone;
     double best_score = 0, fast_score = 0;
     for (std::size_t i = 0; i < models.size(); ++i) {
-      const ModelFleet::Model& m = models[i];
-      const double score = ModelFleet::ScoreOf(ModelFleet::ToldOf(r, m.id, i));
-      if (&m == &*fast) fast_score = score;
-      if (m.load > most) continue;
-      if (best != nullptr && (score < best_score || (score == best_score && m.load >= best->load))) continue;
-      best = &m;
+      const double score = ModelFleet::ScoreOf(ModelFleet::ToldOf(r, models[i].id, i));
+      if (i == fast) fast_score = score;
+      if (loads[i] > most) continue;
+      if (best != kNone && (score < best_score || (score == best_score && loads[i] >= loads[best]))) continue;
+      best = i;
       best_score = score;
     }
-    fleet_.Choose(best != nullptr && best_score >= fast_score + delta_s ? best->id : fast->id);
+    fleet_.Choose(models[best != kNone && best_score >= fast_score + delta_s ? best : fast].id);
   }
 
   ModelFleet fleet_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -110,7 +111,7 @@ class GainSlack {
     double price = 0;
     double mean = 0, count = 0;  // of predicted tokens, at least 1
     double inverse = 1;  // of the mean
-    double tokens = 0, excess = 0;  // of the request at hand
+    double tokens = 0;  // of the request at hand
   };
 
   const Price* Find(ModelId model) const {
@@ -127,21 +128,24 @@ class GainSlack {
       prices.push_back(known != nullptr ? *known : Price{.model = m.id, .mean = mean, .inverse = 1 / mean});
     }
     prices_.swap(prices);
+    excess_.assign(prices_.size(), 0);
     chosen_for_ = {};  // loads are of other models
   }
 
   void Choose(const RequestState& r) {
-    const std::span<const ModelFleet::Model> models = fleet_.Loaded();
-    const auto fast = std::ranges::min_element(models, {}, &ModelFleet::Model::load);
-    if (fast == models.end()) return;
-    if (r.request.scores.empty()) return fleet_.Choose(fast->id);
-    const double bound = std::max(Rounded((1 + tau) * fast->load), floor_s);
+    const std::span<const ModelFleet::Model> models = fleet_.models();
+    if (models.empty()) return;
+    const std::span<const double> loads = fleet_.loads();
+    if (r.request.scores.empty()) {
+      return fleet_.Choose(models[static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin())].id);
+    }
+    const double bound = std::max(Rounded((1 + tau) * std::ranges::min(loads)), floor_s);
+    Exceed(loads, bound);
     double untold = -1;
     std::size_t best = 0;
-    double most = 0;
-    for (std::size_t i = 0; i < models.size(); ++i) {
+    double most = -std::numeric_limits<double>::infinity(), least = 0;
+    for (std::size_t i = 0; i < prices_.size(); ++i) {
       Price& p = prices_[i];
-      const double load = models[i].load;
       const ModelScore* told = ModelFleet::ToldOf(r, p.model, i);
       if (ModelFleet::TellsTokens(told)) {
         p.tokens = static_cast<double>(ModelFleet::TokensOf(*told));
@@ -149,21 +153,35 @@ class GainSlack {
         if (untold < 0) untold = static_cast<double>(ModelFleet::UntoldTokens(r, unknown));
         p.tokens = untold;
       }
-      p.excess = load + bound > 0 ? (load - bound) / (load + bound) : -1;
-      const double price = std::max(p.price + Rounded(pull * p.excess), 0.0);
+      const double price = std::max(p.price + Rounded(pull * excess_[i]), 0.0);
       double value = ModelFleet::ScoreOf(told) - Rounded(price * (p.tokens * p.inverse));
       if (per_s > 0) value -= Rounded(per_s * fleet_.Latency(models[i], p.tokens, r.request));
-      if (i > 0 && (value < most || (value == most && load >= models[best].load))) continue;
-      best = i;
-      most = value;
+      // Without a branch, since which of them is better cannot be foretold.
+      const bool better = bool(value > most) | (bool(value == most) & bool(loads[i] < least));
+      best = better ? i : best;
+      most = better ? value : most;
+      least = better ? loads[i] : least;
     }
     fleet_.Choose(models[best].id);
   }
 
+  // By how much each load is above the bound. Without a condition a compiler divides for several models at once.
+  void Exceed(std::span<const double> loads, double bound) {
+    double* const excess = excess_.data();
+    if (bound > 0) {
+      for (std::size_t i = 0; i < loads.size(); ++i) excess[i] = (loads[i] - bound) / (loads[i] + bound);
+    } else {
+      for (std::size_t i = 0; i < loads.size(); ++i) {
+        excess[i] = loads[i] + bound > 0 ? (loads[i] - bound) / (loads[i] + bound) : -1;
+      }
+    }
+  }
+
   // With what Choose has found.
   void Learn() {
-    for (Price& p : prices_) {
-      p.price = std::clamp(p.price + Rounded(step * p.excess), 0.0, kMostPrice);
+    for (std::size_t i = 0; i < prices_.size(); ++i) {
+      Price& p = prices_[i];
+      p.price = std::clamp(p.price + Rounded(step * excess_[i]), 0.0, kMostPrice);
       p.count = std::min(p.count + 1, kMemory);
       const double sample = std::min(p.tokens, kMostRatio * p.mean);
       p.mean = std::max(p.mean + (sample - p.mean) / p.count, 1.0);
@@ -173,6 +191,7 @@ class GainSlack {
 
   ModelFleet fleet_;
   std::vector<Price> prices_;  // by ModelFleet::models
+  std::vector<double> excess_;  // likewise, of the request at hand
   RequestId chosen_for_;  // the request at hand, where it was not kept
 };
 

@@ -23,14 +23,15 @@
 
 namespace takt {
 
-// For placements that choose a model first: pass on every hook, ask Kept, else choose one of Loaded.
+// For placements that choose a model first: pass on every hook, ask Kept, else choose one of `models`.
 //
 //   L(m) = sum of predicted tokens in flight on m * decode time per token(m) / max batch size(m)   [s]
 //
 // - Predicted tokens: of the workflow from this request on: ModelScore::tokens, else the median of
 //   workflow_tokens_left, else of output_tokens, else `unknown`; rounded to whole ones, counted once and taken back
 //   when the request leaves, so that sums cannot drift. The quotient is Instance::token_s; 1 ms where it was not told.
-// - Several replicas of a model: L is that of the least loaded, and the request goes there.
+// - Several replicas of a model: L is that of the least loaded, and the request goes there. Loads are counted when a
+//   request comes or leaves, in O(replicas of its model), so that a choice only reads them.
 // - A model is kept from the first request that was placed until `sticky_s` after the last one was heard of, until the
 //   workflow has ended (WorkflowEnded), or until no instance of the model is up. Requests without a workflow keep
 //   nothing.
@@ -42,7 +43,6 @@ class ModelFleet {
   struct Model {
     ModelId id;
     std::vector<std::uint32_t> slots = {};
-    double load = 0;  // as of Loaded [s]
   };
 
   void KeyHashes(std::uint64_t seed) { programs_.KeyHashes(seed); }
@@ -75,42 +75,35 @@ class ModelFleet {
     chosen_ = program->model;
     return true;
   }
-  // The models that are up, by id, with their loads.
-  std::span<const Model> Loaded() {
-    for (Model& m : models_) {
-      m.load = std::numeric_limits<double>::infinity();
-      for (const std::uint32_t slot : m.slots) m.load = std::min(m.load, LoadOf(slot));
-    }
-    return models_;
-  }
+  // That are up, by id; and of each its load [s].
   std::span<const Model> models() const { return models_; }
+  std::span<const double> loads() const { return loads_; }
   void Choose(ModelId model) { chosen_ = model; }
 
   // The replica with the least load of the model that was chosen.
   double Score(const InstanceState& i) const {
     const bool there = i.slot < slots_.size() && slots_[i.slot].up && slots_[i.slot].model == chosen_;
-    return there ? -LoadOf(i.slot) : -std::numeric_limits<double>::infinity();
+    return there ? -slots_[i.slot].load : -std::numeric_limits<double>::infinity();
   }
 
   void Placed(const RequestState& r, const InstanceState& i, TimePoint now, double unknown) {
     const ModelScore* told = ToldOf(r, i.instance.model, 0);
+    Leave(r.slot);
     work_.Placed(r.slot, i.slot, TellsTokens(told) ? TokensOf(*told) : UntoldTokens(r, unknown));
+    Weigh(i.slot);
     if (r.request.workflow) Keep(r.request.workflow, i.instance.model, now);
     ++placed_;
     TAKT_ASSERT(placed_ % 1024 != 0 || work_.Exact());
   }
   void Released(const RequestState& r, TimePoint now) {
-    work_.Released(r.slot);
+    Leave(r.slot);
     if (const Program* program = programs_.Get(r.request.workflow)) Keep(r.request.workflow, program->model, now);
   }
 
   // Predicted seconds of work on a model's least loaded replica; 0 where there is none.
   double LoadOf(ModelId model) const {
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t s = 0; s < slots_.size(); ++s) {
-      if (slots_[s].up && slots_[s].model == model) least = std::min(least, LoadOf(static_cast<std::uint32_t>(s)));
-    }
-    return least < std::numeric_limits<double>::infinity() ? least : 0;
+    const auto at = std::ranges::lower_bound(models_, model, {}, &Model::id);
+    return at != models_.end() && at->id == model ? loads_[static_cast<std::size_t>(at - models_.begin())] : 0;
   }
   std::size_t programs() const { return programs_.size(); }
 
@@ -123,7 +116,7 @@ class ModelFleet {
   double Latency(const Model& m, double tokens, const Request& r) const {
     std::uint32_t slot = m.slots.front();
     for (const std::uint32_t s : m.slots) {
-      if (LoadOf(s) < LoadOf(slot)) slot = s;
+      if (slots_[s].load < slots_[slot].load) slot = s;
     }
     const std::int64_t n = work_.waiting_count(slot) + work_.running_count(slot);
     const double there = static_cast<double>(n);
@@ -172,6 +165,8 @@ class ModelFleet {
     double token_s = 0;
     std::shared_ptr<const PreparedCostModel> cost = {};
     bool up = false;
+    std::uint32_t at = 0;  // of its model in models_, where it is up
+    double load = 0;  // [s]
   };
   // In a list by when it was last heard of.
   struct Program {
@@ -185,8 +180,21 @@ class ModelFleet {
     return static_cast<std::int64_t>(std::min(tokens + 0.5, static_cast<double>(WorkInFlight::kMost)));
   }
 
-  double LoadOf(std::uint32_t slot) const {
-    return Rounded(static_cast<double>(work_.outstanding(slot)) * slots_[slot].token_s);
+  // A request that may be somewhere is no longer there.
+  void Leave(std::uint32_t request) {
+    const std::uint32_t slot = work_.InstanceOf(request);
+    work_.Released(request);
+    if (slot != kNoSlot) Weigh(slot);
+  }
+  // The load of an instance, and of its model, after its work has changed.
+  void Weigh(std::uint32_t slot) {
+    if (slot >= slots_.size()) return;
+    Slot& s = slots_[slot];
+    s.load = Rounded(static_cast<double>(work_.outstanding(slot)) * s.token_s);
+    if (!s.up) return;
+    double least = std::numeric_limits<double>::infinity();
+    for (const std::uint32_t replica : models_[s.at].slots) least = std::min(least, slots_[replica].load);
+    loads_[s.at] = least;
   }
 
   void Regroup() {
@@ -196,6 +204,11 @@ class ModelFleet {
       auto at = std::ranges::lower_bound(models_, slots_[s].model, {}, &Model::id);
       if (at == models_.end() || at->id != slots_[s].model) at = models_.insert(at, {slots_[s].model});
       at->slots.push_back(s);
+    }
+    loads_.assign(models_.size(), 0);
+    for (std::uint32_t m = 0; m < models_.size(); ++m) {
+      for (const std::uint32_t slot : models_[m].slots) slots_[slot].at = m;
+      for (const std::uint32_t slot : models_[m].slots) Weigh(slot);
     }
   }
 
@@ -228,6 +241,7 @@ class ModelFleet {
 
   std::vector<Slot> slots_;  // by InstanceState::slot
   std::vector<Model> models_;  // that are up, ascending
+  std::vector<double> loads_;  // of each [s]
   WorkInFlight work_;  // tokens
   ModelId chosen_;  // for the request at hand
   IdTable<WorkflowId, Program> programs_;

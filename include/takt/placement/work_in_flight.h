@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "takt/base/slot.h"
+
 namespace takt {
 
 // Each request brings an amount, which is counted once and taken back in full when it leaves. Whole numbers, so that an
@@ -64,6 +66,11 @@ class WorkInFlight {
   // What it brought; zero where it is not here.
   std::int64_t AmountOf(std::uint32_t request) const {
     return request < entries_.size() && entries_[request].state != State::kGone ? entries_[request].amount : 0;
+  }
+
+  // The slot of the instance where it is; kNoSlot where it is nowhere.
+  std::uint32_t InstanceOf(std::uint32_t request) const {
+    return request < entries_.size() && entries_[request].state != State::kGone ? entries_[request].instance : kNoSlot;
   }
 
   // Whether the sums are those of the entries, counted anew. O(requests).
