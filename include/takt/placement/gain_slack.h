@@ -111,7 +111,7 @@ class GainSlack {
     double price = 0;
     double mean = 0, count = 0;  // of predicted tokens, at least 1
     double inverse = 1;  // of the mean
-    double tokens = 0;  // of the request at hand
+    double tokens = 0, value = 0;  // of the request at hand
   };
 
   const Price* Find(ModelId model) const {
@@ -141,9 +141,7 @@ class GainSlack {
     }
     const double bound = std::max(Rounded((1 + tau) * std::ranges::min(loads)), floor_s);
     Exceed(loads, bound);
-    double untold = -1;
-    std::size_t best = 0;
-    double most = -std::numeric_limits<double>::infinity(), least = 0;
+    double untold = -1, most = -std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < prices_.size(); ++i) {
       Price& p = prices_[i];
       const ModelScore* told = ModelFleet::ToldOf(r, p.model, i);
@@ -154,13 +152,20 @@ class GainSlack {
         p.tokens = untold;
       }
       const double price = std::max(p.price + Rounded(pull * excess_[i]), 0.0);
-      double value = ModelFleet::ScoreOf(told) - Rounded(price * (p.tokens * p.inverse));
-      if (per_s > 0) value -= Rounded(per_s * fleet_.Latency(models[i], p.tokens, r.request));
-      // Without a branch, since which of them is better cannot be foretold.
-      const bool better = bool(value > most) | (bool(value == most) & bool(loads[i] < least));
-      best = better ? i : best;
-      most = better ? value : most;
-      least = better ? loads[i] : least;
+      p.value = ModelFleet::ScoreOf(told) - Rounded(price * (p.tokens * p.inverse));
+    }
+    if (per_s > 0) {
+      for (std::size_t i = 0; i < prices_.size(); ++i) {
+        Price& p = prices_[i];
+        p.value -= Rounded(per_s * fleet_.Latency(models[i], p.tokens, r.request));
+      }
+    }
+    for (const Price& p : prices_) most = std::max(most, p.value);
+    // Looked for afterwards, since a branch on each that is better so far could not be foretold.
+    std::size_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < prices_.size(); ++i) {
+      if (prices_[i].value == most && loads[i] < least) best = i, least = loads[i];
     }
     fleet_.Choose(models[best].id);
   }
