@@ -21,16 +21,63 @@ namespace takt::tool {
 
 namespace {
 
-void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
+// What a deployment serves, in sections of its table: systems at one rate.
+struct ServingSection {
+  double rate = 0;
+  std::vector<ChimeraSystem> systems = {};
+};
+using ServingSections = std::vector<ServingSection> (*)(const ChimeraPlan&, std::size_t deployment);
+
+std::vector<ServingSection> SectionsOfPaper(const ChimeraPlan& plan, std::size_t at) {
+  std::vector<ServingSection> sections;
+  for (const double rate : plan.AllRates()) {
+    sections.push_back({rate, chimera::Rivals()});
+    for (const auto kind : chimera::Kinds(at)) {
+      for (const double tau : plan.taus) sections.back().systems.push_back(kind(tau));
+    }
+  }
+  return sections;
+}
+
+// One of the routers that are compared, at each of its values.
+struct ChimeraRouter {
+  chimera::ByTau kind;
+  std::vector<double> values;
+  std::string label;
+};
+std::vector<ChimeraRouter> RoutersOf(const ChimeraPlan& plan) {
+  return {{&chimera::ByGain, plan.taus, std::string(GainSlack::kName)},
+          {&chimera::ByLatency, plan.per_s, "gain_slack, by latency"},
+          {&chimera::ByLatencyOracle, plan.per_s, "gain_slack, by latency, exact lengths"},
+          {&chimera::Assigned, plan.prices, chimera::Assigned(0).label},
+          {&chimera::AssignedByTruth, plan.truth_prices, chimera::AssignedByTruth(0).label}};
+}
+
+// Of the frontier.
+std::vector<ServingSection> SectionsOfFrontier(const ChimeraPlan& plan, std::size_t) {
+  std::vector<ChimeraRouter> routers = RoutersOf(plan);
+  routers.insert(routers.begin(), {&chimera::Chimera, plan.taus, ""});
+  std::vector<ServingSection> sections;
+  for (const ChimeraRouter& router : routers) {
+    sections.push_back({plan.rates.front()});
+    for (const double value : router.values) sections.back().systems.push_back(router.kind(value));
+  }
+  return sections;
+}
+
+void AddServing(const ChimeraPlan& plan, ServingSections sections, ChimeraStudy& study) {
   for (const ChimeraDataset d : kDatasets) {
     for (std::size_t at = 0; at < kFirstAlone; ++at) {
-      for (const double rate : plan.AllRates()) {
-        for (const ChimeraSystem& rival : chimera::Rivals()) study.Add({d, at, rate, rival});
-        for (const double tau : plan.taus) {
-          for (const auto kind : chimera::Kinds(at)) study.Add({d, at, rate, kind(tau)});
-        }
+      for (const ServingSection& section : sections(plan, at)) {
+        for (const ChimeraSystem& system : section.systems) study.Add({d, at, section.rate, system});
       }
     }
+  }
+}
+
+void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
+  AddServing(plan, &SectionsOfPaper, study);
+  for (const ChimeraDataset d : kDatasets) {
     for (std::size_t at = kFirstAlone; at < kDeployments; ++at) {
       for (const double load : plan.loads) {
         for (const ChimeraSystem& order : chimera::Orders()) study.Add({d, at, load, order});
@@ -157,45 +204,39 @@ Table PredictionTable(const std::vector<ChimeraPrediction>& predictions) {
   return table;
 }
 
-const std::vector<Table::Column>& ServingColumns() {
-  static const std::vector<Table::Column> columns = {{"", "rate"},
-                                                     {"", "system", false},
-                                                     {"", "tau"},
-                                                     {"", "score %", true, Best::kLargest},
-                                                     {"ms per token", "mean", true, Best::kSmallest},
-                                                     {"ms per token", "of each"},
-                                                     {"latency [s]", "mean", true, Best::kSmallest},
-                                                     {"latency [s]", "P95", true, Best::kSmallest},
-                                                     {"", "queue [s]"},
-                                                     {"", "strongest %"}};
-  return columns;
-}
-
-void AddServing(const ChimeraStudy& study, const ChimeraSetup& setup, Table& table) {
-  const ChimeraCell* c = study.Find(setup);
-  if (c == nullptr) return;
-  table.BeginRow();
-  table.Text(fmt::format("{:g}", setup.rate));
-  table.Text(setup.system.label);
-  table.Text(setup.system.router == RouterBy::kNobody ? "" : fmt::format("{:g}", setup.system.value()));
-  for (const ChimeraFigure figure :
-       {&ChimeraFigures::score, &ChimeraFigures::per_token, &ChimeraFigures::each_per_token, &ChimeraFigures::latency,
-        &ChimeraFigures::p95, &ChimeraFigures::queue, &ChimeraFigures::strongest}) {
-    table.Number(c->Mean(figure));
-  }
-}
-
-Table ServingTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraDataset d, std::size_t at) {
-  Table table(ServingColumns());
-  const auto add = [&](double rate, const ChimeraSystem& system) { AddServing(study, {d, at, rate, system}, table); };
-  for (const double rate : plan.AllRates()) {
-    table.BeginSection();
-    for (const ChimeraSystem& rival : chimera::Rivals()) add(rate, rival);
-    for (const auto kind : chimera::Kinds(at)) {
-      for (const double tau : plan.taus) add(rate, kind(tau));
+void AddServingTables(const ChimeraStudy& study, const ChimeraPlan& plan, ServingSections sections,
+                      std::vector<ScenarioTable>& tables) {
+  for (const ChimeraDataset d : kDatasets) {
+    for (std::size_t at = 0; at < kFirstAlone; ++at) {
+      Table table({{"", "rate"},
+                   {"", "system", false},
+                   {"", "tau"},
+                   {"", "score %", true, Best::kLargest},
+                   {"ms per token", "mean", true, Best::kSmallest},
+                   {"ms per token", "of each"},
+                   {"latency [s]", "mean", true, Best::kSmallest},
+                   {"latency [s]", "P95", true, Best::kSmallest},
+                   {"", "queue [s]"},
+                   {"", "strongest %"}});
+      for (const ServingSection& section : sections(plan, at)) {
+        table.BeginSection();
+        for (const ChimeraSystem& system : section.systems) {
+          const ChimeraCell* c = study.Find({d, at, section.rate, system});
+          if (c == nullptr) continue;
+          table.BeginRow();
+          table.Text(fmt::format("{:g}", section.rate));
+          table.Text(system.label);
+          table.Text(system.router == RouterBy::kNobody ? "" : fmt::format("{:g}", system.value()));
+          for (const ChimeraFigure figure :
+               {&ChimeraFigures::score, &ChimeraFigures::per_token, &ChimeraFigures::each_per_token,
+                &ChimeraFigures::latency, &ChimeraFigures::p95, &ChimeraFigures::queue, &ChimeraFigures::strongest}) {
+            table.Number(c->Mean(figure));
+          }
+        }
+      }
+      tables.push_back({fmt::format("{}, {}", Name(d), Deployments()[at].name), std::move(table)});
     }
   }
-  return table;
 }
 
 // At equal latency, what a router scores above confidence_slack: the area between the two frontiers over the latencies
@@ -205,55 +246,48 @@ struct ChimeraGap {
   std::size_t deployment = 0;
   double rate = 0;
   std::string of;  // the router
-  Interval points;
-  double from = 0, to = 0;  // ms per token, means over the seeds
-  std::size_t seeds = 0;    // with a range that both reach
+  // At equal ms per token, and at equal mean latency of a workflow; and the ranges, means over the seeds.
+  struct Area {
+    Interval points;
+    double from = 0, to = 0;
+    std::size_t seeds = 0;  // with a range that both reach
+  };
+  Area per_token, latency;
 };
-
-// One of the routers that are compared, at each of its values.
-struct ChimeraRouter {
-  chimera::ByTau kind;
-  std::vector<double> values;
-  std::string label;
-};
-std::vector<ChimeraRouter> RoutersOf(const ChimeraPlan& plan) {
-  return {{&chimera::ByGain, plan.taus, std::string(GainSlack::kName)},
-          {&chimera::ByLatency, plan.per_s, "gain_slack, by latency"},
-          {&chimera::Assigned, plan.prices, chimera::Assigned(0).label},
-          {&chimera::AssignedByTruth, plan.truth_prices, chimera::AssignedByTruth(0).label}};
-}
 
 std::vector<ChimeraGap> GapsOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
   std::vector<ChimeraGap> gaps;
   for (const ChimeraDataset d : kDatasets) {
     for (std::size_t at = 0; at < kFirstAlone; ++at) {
       for (const double rate : plan.AllRates()) {
-        const auto points = [&](const ChimeraRouter& router, std::size_t seed) {
+        const auto points = [&](const ChimeraRouter& router, ChimeraFigure cost, std::size_t seed) {
           std::vector<TradeOff> all;
           for (const double value : router.values) {
             const ChimeraCell* c = study.Find({d, at, rate, router.kind(value)});
-            if (c != nullptr) all.push_back({c->seeds[seed].per_token, c->seeds[seed].score});
+            if (c != nullptr) all.push_back({c->seeds[seed].*cost, c->seeds[seed].score});
           }
           return all;
         };
         const ChimeraRouter paper{&chimera::Chimera, plan.taus, ""};
         const auto add = [&](const std::string& label, auto ours) {
-          Moments gap, from, to;
-          for (std::size_t seed = 0; seed < static_cast<std::size_t>(study.seeds()); ++seed) {
-            const auto g = GapBetween(ours(seed), points(paper, seed));
-            if (g) gap.Add(g->mean), from.Add(g->from), to.Add(g->to);
-          }
-          if (gap.count() == 0) return;
-          gaps.push_back(
-              {d, at, rate, label, IntervalOf(gap), from.mean(), to.mean(), static_cast<std::size_t>(gap.count())});
+          const auto area = [&](ChimeraFigure cost) {
+            Moments gap, from, to;
+            for (std::size_t seed = 0; seed < static_cast<std::size_t>(study.seeds()); ++seed) {
+              const auto g = GapBetween(ours(cost, seed), points(paper, cost, seed));
+              if (g) gap.Add(g->mean), from.Add(g->from), to.Add(g->to);
+            }
+            return ChimeraGap::Area{IntervalOf(gap), from.mean(), to.mean(), static_cast<std::size_t>(gap.count())};
+          };
+          const ChimeraGap gap{d, at, rate, label, area(&ChimeraFigures::per_token), area(&ChimeraFigures::latency)};
+          if (gap.per_token.seeds > 0) gaps.push_back(gap);
         };
         for (const ChimeraRouter& router : RoutersOf(plan)) {
-          add(router.label, [&](std::size_t seed) { return points(router, seed); });
+          add(router.label, [&](ChimeraFigure cost, std::size_t seed) { return points(router, cost, seed); });
         }
         // Each workflow on the model of its highest score, at any latency: no router that knows no more has more.
         if (const ChimeraCell* c = study.Find({d, at, rate, chimera::Assigned(0)})) {
-          add("highest score, at any latency", [&](std::size_t seed) {
-            const std::vector<TradeOff> theirs = FrontierOf(points(paper, seed));
+          add("highest score, at any latency", [&](ChimeraFigure cost, std::size_t seed) {
+            const std::vector<TradeOff> theirs = FrontierOf(points(paper, cost, seed));
             const double score = c->seeds[seed].score;
             return std::vector<TradeOff>{{0, score}, {theirs.back().cost, score}};
           });
@@ -270,12 +304,15 @@ ScenarioRow RowOf(const ChimeraGap& g) {
           {"models", std::string(Deployments()[g.deployment].name)},
           {"rate_workflows", g.rate},
           {"router", g.of},
-          {"points_at_equal_latency", g.points.mean},
-          {"points_low", g.points.low},
-          {"points_high", g.points.high},
-          {"from_ms_per_token", g.from},
-          {"to_ms_per_token", g.to},
-          {"seeds", static_cast<std::int64_t>(g.seeds)}};
+          {"points_at_equal_latency", g.per_token.points.mean},
+          {"points_low", g.per_token.points.low},
+          {"points_high", g.per_token.points.high},
+          {"from_ms_per_token", g.per_token.from},
+          {"to_ms_per_token", g.per_token.to},
+          {"seeds", static_cast<std::int64_t>(g.per_token.seeds)},
+          {"points_at_equal_mean_latency", g.latency.points.mean},
+          {"from_mean_latency_s", g.latency.from},
+          {"to_mean_latency_s", g.latency.to}};
 }
 
 Table GapTable(const std::vector<ChimeraGap>& gaps) {
@@ -288,17 +325,20 @@ Table GapTable(const std::vector<ChimeraGap>& gaps) {
                {"points at equal latency", "to"},
                {"ms per token", "from"},
                {"ms per token", "to"},
-               {"", "seeds"}});
+               {"", "seeds"},
+               {"points at equal mean latency", "mean"}});
   for (const ChimeraGap& g : gaps) {
     table.BeginRow();
     table.Text(std::string(Name(g.dataset)));
     table.Text(Deployments()[g.deployment].name);
     table.Text(fmt::format("{:g}", g.rate));
     table.Text(g.of);
-    for (const double x : {g.points.mean, g.points.low, g.points.high}) table.Text(fmt::format("{:+.1f}", x));
-    table.Number(g.from);
-    table.Number(g.to);
-    table.Text(fmt::format("{}", g.seeds));
+    const ChimeraGap::Area& area = g.per_token;
+    for (const double x : {area.points.mean, area.points.low, area.points.high}) table.Text(fmt::format("{:+.1f}", x));
+    table.Number(area.from);
+    table.Number(area.to);
+    table.Text(fmt::format("{}", area.seeds));
+    table.Text(fmt::format("{:+.1f}", g.latency.points.mean));
   }
   return table;
 }
@@ -359,11 +399,7 @@ Table SweepTable(const ChimeraStudy& study, const ChimeraPlan& plan, const char*
 std::vector<ScenarioTable> TablesOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
   std::vector<ScenarioTable> tables = {
       {"Predictions at arrival, and the router's", PredictionTable(study.predictions())}};
-  for (const ChimeraDataset d : kDatasets) {
-    for (std::size_t at = 0; at < kFirstAlone; ++at) {
-      tables.push_back({fmt::format("{}, {}", Name(d), Deployments()[at].name), ServingTable(study, plan, d, at)});
-    }
-  }
+  AddServingTables(study, plan, &SectionsOfPaper, tables);
   tables.push_back({"Above confidence_slack, by the area between the frontiers", GapTable(GapsOf(study, plan))});
   for (const ChimeraDataset d : kDatasets) {
     tables.push_back({fmt::format("{}: one model alone", Name(d)), QueueTable(study, plan, d)});
@@ -459,14 +495,7 @@ absl::StatusOr<ScenarioReport> RunChimeraFrontier(const StudySettings& settings,
   ChimeraStudy study(settings.minutes, settings.Seeds(3, 10),
                      settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs,
                      settings.regime == Regime::kPaper);
-  for (const ChimeraDataset d : kDatasets) {
-    for (std::size_t at = 0; at < kFirstAlone; ++at) {
-      for (const double tau : plan.taus) study.Add({d, at, plan.rates.front(), chimera::Chimera(tau)});
-      for (const ChimeraRouter& router : RoutersOf(plan)) {
-        for (const double value : router.values) study.Add({d, at, plan.rates.front(), router.kind(value)});
-      }
-    }
-  }
+  AddServing(plan, &SectionsOfFrontier, study);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
   ScenarioReport report;
@@ -476,20 +505,7 @@ absl::StatusOr<ScenarioReport> RunChimeraFrontier(const StudySettings& settings,
   report.conditions = ConditionsOf(study, settings.minutes);
   const std::vector<ChimeraGap> gaps = GapsOf(study, plan);
   report.tables.push_back({"Points above confidence_slack at equal latency", GapTable(gaps)});
-  for (const ChimeraDataset d : kDatasets) {
-    for (std::size_t at = 0; at < kFirstAlone; ++at) {
-      Table table(ServingColumns());
-      const auto add = [&](const ChimeraSystem& system) {
-        AddServing(study, {d, at, plan.rates.front(), system}, table);
-      };
-      for (const double tau : plan.taus) add(chimera::Chimera(tau));
-      for (const ChimeraRouter& router : RoutersOf(plan)) {
-        table.BeginSection();
-        for (const double value : router.values) add(router.kind(value));
-      }
-      report.tables.push_back({fmt::format("{}, {}", Name(d), Deployments()[at].name), std::move(table)});
-    }
-  }
+  AddServingTables(study, plan, &SectionsOfFrontier, report.tables);
   for (const ChimeraGap& g : gaps) report.rows.push_back(RowOf(g));
   for (std::size_t c = 0; c < study.size(); ++c) {
     if (study[c].complete()) report.rows.push_back(RowOf(study[c], study.seqs()));

@@ -28,6 +28,11 @@ ChimeraSystem ByLatency(double per_s) {
   system.label = "Chimera by latency", system.price = per_s;
   return system;
 }
+ChimeraSystem ByLatencyOracle(double per_s) {
+  ChimeraSystem system = ByLatency(per_s);
+  system.label = "Chimera by latency, exact lengths", system.lengths = LengthsBy::kTruth;
+  return system;
+}
 ChimeraSystem Assigned(double price) {
   ChimeraSystem system = Chimera(0);
   system.label = "assigned beforehand", system.assigned = true, system.price = price;

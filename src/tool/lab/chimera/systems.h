@@ -19,7 +19,7 @@ struct ChimeraPlan {
   std::vector<double> weights = {0, 0.1, 0.25, 0.5, 1, 2};  // of the prompt in the key
   std::vector<double> gaps = {0, 0.1, 1, 5};                // seconds
   std::vector<int> thresholds = {25, 50, 100, 200, 400};    // plans, of the guard against starvation
-  std::vector<double> per_s = {0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2};  // % a second, of latency
+  std::vector<double> per_s = {0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2};  // % a second, of latency
   std::vector<double> prices = {0,   0.02, 0.05, 0.1, 0.15, 0.2,
                                 0.3, 0.4,  0.6,  0.8, 1.6};  // % per ms per token, of bounds
   std::vector<double> truth_prices = {0.1, 0.4, 1.6};  // the same where answers are known
@@ -46,6 +46,7 @@ ChimeraSystem OraclePredictor(double tau);
 ChimeraSystem OracleRouter(double tau);
 ChimeraSystem ByGain(double tau);        // takt's own router: score less the price of the work
 ChimeraSystem ByLatency(double per_s);   // the same with a fixed price of latency, in % a second
+ChimeraSystem ByLatencyOracle(double per_s);  // and with exact lengths
 // What knows all beforehand but which answers are right: scores as the router was trained; and that, too.
 ChimeraSystem Assigned(double price);
 ChimeraSystem AssignedByTruth(double price);
