@@ -1,5 +1,6 @@
 // Chimera (2026): agentic workflows on models of unlike sizes.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -248,8 +249,8 @@ struct ChimeraGap {
   std::string of;  // the router
   // At equal ms per token, and at equal mean latency of a workflow; and the ranges, means over the seeds.
   struct Area {
-    Interval points;
-    double from = 0, to = 0;
+    Interval points = {std::nan(""), std::nan(""), std::nan("")};
+    double from = std::nan(""), to = std::nan("");
     std::size_t seeds = 0;  // with a range that both reach
   };
   Area per_token, latency;
@@ -276,6 +277,7 @@ std::vector<ChimeraGap> GapsOf(const ChimeraStudy& study, const ChimeraPlan& pla
               const auto g = GapBetween(ours(cost, seed), points(paper, cost, seed));
               if (g) gap.Add(g->mean), from.Add(g->from), to.Add(g->to);
             }
+            if (gap.count() == 0) return ChimeraGap::Area{};
             return ChimeraGap::Area{IntervalOf(gap), from.mean(), to.mean(), static_cast<std::size_t>(gap.count())};
           };
           const ChimeraGap gap{d, at, rate, label, area(&ChimeraFigures::per_token), area(&ChimeraFigures::latency)};
@@ -338,7 +340,7 @@ Table GapTable(const std::vector<ChimeraGap>& gaps) {
     table.Number(area.from);
     table.Number(area.to);
     table.Text(fmt::format("{}", area.seeds));
-    table.Text(fmt::format("{:+.1f}", g.latency.points.mean));
+    table.Text(g.latency.seeds > 0 ? fmt::format("{:+.1f}", g.latency.points.mean) : "-");
   }
   return table;
 }
