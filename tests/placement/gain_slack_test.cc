@@ -335,6 +335,47 @@ TEST_CASE("of a batch that is half too much for the dear model, the choice is ne
   CHECK(gained > 1.2 * by_score);
 }
 
+TEST_CASE("a model's load is that of its least loaded replica, whatever comes, ends, goes and comes back") {
+  Random random(5);
+  for (std::int64_t round = 0; round < Scaled(100); ++round) {
+    Cluster c;
+    for (std::uint64_t i = 0; i < 6; ++i) c.Add(1 + random.Below(3), 0.001 * static_cast<double>(1 + random.Below(9)));
+    std::vector<bool> up(6, true);
+    std::vector<double> work(6);
+    std::vector<std::pair<std::size_t, double>> at(16, {6, 0.0});  // by request: its instance and tokens
+    for (int step = 0; step < 200; ++step) {
+      const std::size_t i = random.Below(6);
+      const auto r = static_cast<std::uint32_t>(random.Below(at.size()));
+      const auto leave = [&] {
+        if (at[r].first < 6) work[at[r].first] -= at[r].second;
+        at[r] = {6, 0.0};
+      };
+      if (random.Chance(0.1)) {
+        if (up[i]) c.policy.Observe(InstanceDown{c.instances[i].instance.id}, {});
+        else c.policy.Up(c.instances[i], {});
+        up[i] = !up[i];
+      } else if (random.Chance(0.4)) {
+        c.End(Asking(r, {}));
+        leave();
+      } else if (up[i]) {  // also one that is somewhere already
+        const auto tokens = static_cast<float>(random.Below(2000));
+        c.policy.Placed(Asking(r, {{c.instances[i].instance.model, 0, tokens}}), c.instances[i], {});
+        leave();
+        at[r] = {i, static_cast<double>(tokens)};
+        work[i] += at[r].second;
+      }
+      for (std::uint64_t m = 1; m <= 3; ++m) {
+        double least = std::numeric_limits<double>::infinity();
+        for (std::size_t k = 0; k < 6; ++k) {
+          const Instance& instance = c.instances[k].instance;
+          if (up[k] && instance.model == ModelId{m}) least = std::min(least, work[k] * instance.token_s);
+        }
+        REQUIRE(c.policy.LoadOf({m}) == (std::isinf(least) ? 0 : least));
+      }
+    }
+  }
+}
+
 TEST_CASE("a workflow keeps its model, and does not move prices again") {
   Cluster c;
   c.policy.tau = 0;

@@ -59,6 +59,7 @@ TEST_CASE("sums are those of what is under way, whatever comes, and an instance 
       default: work.Released(r); s = {.amount = 0, .instance = s.instance, .state = Shadow::kGone};
     }
     CHECK(work.AmountOf(r) == s.amount);
+    CHECK(work.InstanceOf(r) == (s.state == Shadow::kGone ? kNoSlot : s.instance));
     if (step % 16 != 0) continue;
     check();
     REQUIRE(work.Exact());
@@ -68,6 +69,7 @@ TEST_CASE("sums are those of what is under way, whatever comes, and an instance 
   CHECK(work.Exact());
   CHECK(work.outstanding(99) == 0);
   CHECK(work.AmountOf(99) == 0);
+  CHECK(work.InstanceOf(99) == kNoSlot);
   CHECK_FALSE(work.Started(99));
   work.Released(99);
 }
