@@ -64,7 +64,7 @@ absl::StatusOr<Workload> SingleCalls(std::size_t calls, std::uint64_t seed, Leng
   return made;
 }
 
-std::vector<std::string_view> Fields(std::string_view line) {
+std::vector<std::string_view> StrangerFields(std::string_view line) {
   std::vector<std::string_view> fields;
   for (std::size_t begin = 0; begin <= line.size();) {
     const std::size_t comma = std::min(line.find(',', begin), line.size());
@@ -74,7 +74,7 @@ std::vector<std::string_view> Fields(std::string_view line) {
   return fields;
 }
 
-double NumberOf(std::string_view text) {
+double StrangerNumberOf(std::string_view text) {
   double number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
@@ -90,7 +90,7 @@ absl::Status ForLines(const std::string& path, Line line) {
     const absl::StatusOr<bool> more = reader.Next();
     if (!more.ok()) return more.status();
     if (!*more) return absl::OkStatus();
-    if (reader.number() > 1) line(Fields(reader.line()));
+    if (reader.number() > 1) line(StrangerFields(reader.line()));
   }
 }
 
@@ -117,16 +117,17 @@ absl::Status StrangerInputs::ReadClients() {
   if (!path.ok()) return path.status();
   absl::Status read = ForLines(*means, [&](const std::vector<std::string_view>& f) {
     if (f.size() < 8 || f[0] != "deepseek-r1" || f[6].empty() || f[7].empty()) return;
-    clients[static_cast<std::uint32_t>(NumberOf(f[1]))] = {.prompt = NumberOf(f[6]), .output = NumberOf(f[7])};
+    clients[static_cast<std::uint32_t>(StrangerNumberOf(f[1]))] = {.prompt = StrangerNumberOf(f[6]),
+                                                                   .output = StrangerNumberOf(f[7])};
   });
   if (!read.ok()) return read;
   return ForLines(*path, [&](const std::vector<std::string_view>& f) {
     if (f.size() < 4) return;
-    const auto client = clients.find(static_cast<std::uint32_t>(NumberOf(f[0])));
-    if (client == clients.end() || !(NumberOf(f[2]) > 0)) return;
+    const auto client = clients.find(static_cast<std::uint32_t>(StrangerNumberOf(f[0])));
+    if (client == clients.end() || !(StrangerNumberOf(f[2]) > 0)) return;
     Client now = client->second;
-    now.rate = NumberOf(f[2]), now.cv = std::clamp(NumberOf(f[3]), 0.5, 8.0);
-    windows_[static_cast<std::int64_t>(NumberOf(f[1]))].emplace_back(client->first + 1, now);
+    now.rate = StrangerNumberOf(f[2]), now.cv = std::clamp(StrangerNumberOf(f[3]), 0.5, 8.0);
+    windows_[static_cast<std::int64_t>(StrangerNumberOf(f[1]))].emplace_back(client->first + 1, now);
   });
 }
 
@@ -177,7 +178,7 @@ absl::StatusOr<Workload> StrangerInputs::Make(const Stranger& stranger, double s
     return GenerateWorkload(fmt::format("gen:kairos,app=mix,rate=1,workflows={},seed={}", calls / 4, seed));
   }
   if (stranger.name.starts_with("prompts")) {
-    const double sigma = NumberOf(stranger.name.substr(stranger.name.rfind(' ') + 1));
+    const double sigma = StrangerNumberOf(stranger.name.substr(stranger.name.rfind(' ') + 1));
     return SingleCalls(calls, seed, [sigma](Random& random) {
       const double prompt = random.LogNormal(std::log(kMedianPrompt), sigma);
       return std::pair{prompt, 1 + kMeanOutput * random.Exponential()};

@@ -27,8 +27,8 @@
 namespace takt::tool {
 namespace {
 
-constexpr std::size_t kInputs = std::size(kStrangers), kLies = std::size(kLieNames);
-constexpr Blocks kHostBlocks{12'500};  // of the host's memory, for KV that is swapped out (chosen)
+constexpr std::size_t kStrangerInputs = std::size(kStrangers), kStrangerLies = std::size(kLieNames);
+constexpr Blocks kStrangerHostBlocks{12'500};  // of the host's memory, for KV that is swapped out (chosen)
 
 struct StrangerSystem {
   std::string label, policy;
@@ -36,16 +36,21 @@ struct StrangerSystem {
 
   friend bool operator==(const StrangerSystem& a, const StrangerSystem& b) { return a.policy == b.policy; }
 };
-const StrangerSystem kOurs = {"default", "boosted_footprint"};
-const StrangerSystem kFcfs = {"fcfs", "fcfs", false}, kByWorkflow = {"workflow_fcfs", "workflow_fcfs", false};
-const StrangerSystem kTight = {"tail_factor 1.03", "boosted_footprint(tail_factor=1.03)"};
-const StrangerSystem kNarrow = {"tail_factor 1.05", "boosted_footprint(tail_factor=1.05)"};
-const StrangerSystem kWide = {"tail_factor 1.1", kOurs.policy};  // the default's own
-const StrangerSystem kMean = {"mean preset", "boosted_footprint(preset=mean)"};
-const StrangerSystem kUniBoost = {"uniboost", "uniboost"};
+const StrangerSystem kStrangerOurs = {"default", "boosted_footprint"};
+const StrangerSystem kStrangerFcfs = {"fcfs", "fcfs", false},
+                     kStrangerByWorkflow = {"workflow_fcfs", "workflow_fcfs", false};
+const StrangerSystem kStrangerTight = {"tail_factor 1.03", "boosted_footprint(tail_factor=1.03)"};
+const StrangerSystem kStrangerNarrow = {"tail_factor 1.05", "boosted_footprint(tail_factor=1.05)"};
+const StrangerSystem kStrangerWide = {"tail_factor 1.1", kStrangerOurs.policy};  // the default's own
+const StrangerSystem kStrangerMean = {"mean preset", "boosted_footprint(preset=mean)"};
+const StrangerSystem kStrangerUniBoost = {"uniboost", "uniboost"};
 
 std::vector<StrangerSystem> StrangerRivals() {
-  return {kFcfs, kByWorkflow, kUniBoost, {"sagesched", "sagesched"}, {"memory_integral", "memory_integral"}};
+  return {kStrangerFcfs,
+          kStrangerByWorkflow,
+          kStrangerUniBoost,
+          {"sagesched", "sagesched"},
+          {"memory_integral", "memory_integral"}};
 }
 
 struct StrangerSetup {
@@ -88,7 +93,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
  public:
   StrangerStudy(const std::string& data, double share, int seeds, int first_seed)
       : Study(seeds, first_seed), inputs_(data), share_(share) {
-    for (std::size_t i = 0; i < kInputs; ++i) {
+    for (std::size_t i = 0; i < kStrangerInputs; ++i) {
       has_[i] = inputs_.Has(kStrangers[i]);
       if (!has_[i]) missing_.emplace_back(kStrangers[i].data);
     }
@@ -96,7 +101,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
     missing_.erase(std::unique(missing_.begin(), missing_.end()), missing_.end());
   }
 
-  bool has(std::size_t input) const { return has_[input < kInputs ? input : 0]; }
+  bool has(std::size_t input) const { return has_[input < kStrangerInputs ? input : 0]; }
   const std::vector<std::string>& missing() const { return missing_; }
 
   void AddRun(const StrangerSetup& setup) {
@@ -112,7 +117,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
   }
 
   absl::Status Run(int threads, ProgressBar& bar) {
-    std::array<bool, kInputs + kLies> wanted = {};
+    std::array<bool, kStrangerInputs + kStrangerLies> wanted = {};
     for (std::size_t c = 0; c < size(); ++c) wanted[(*this)[c].setup.input] = true;
     std::vector<std::pair<std::size_t, std::size_t>> all;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -146,13 +151,13 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
 
   // What looks at no estimates is run once; what is in a closed loop has no load.
   static StrangerSetup Reduced(StrangerSetup setup) {
-    const bool tools = setup.input < kInputs && kStrangers[setup.input].name == "tools";
+    const bool tools = setup.input < kStrangerInputs && kStrangers[setup.input].name == "tools";
     if (!setup.system.asks && !tools) setup.estimates = {};
-    if (setup.input < kInputs && kStrangers[setup.input].in_flight > 0) setup.load = 1;
+    if (setup.input < kStrangerInputs && kStrangers[setup.input].in_flight > 0) setup.load = 1;
     return setup;
   }
 
-  static const Stranger& StrangerOf(std::size_t input) { return kStrangers[input < kInputs ? input : 0]; }
+  static const Stranger& StrangerOf(std::size_t input) { return kStrangers[input < kStrangerInputs ? input : 0]; }
 
   static ReplayOptions OptionsOf(const StrangerSetup& setup, std::uint64_t seed) {
     const Stranger& stranger = StrangerOf(setup.input);
@@ -166,14 +171,15 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
     if (stranger.in_flight > 0) options.instances = 2;
     options.placement = *MakePlacement("least_loaded");
     options.engine.limits = {.tokens = {stranger.step_tokens}, .max_seqs = 256};
-    options.scheduler.cpu_blocks = kHostBlocks;
+    options.scheduler.cpu_blocks = kStrangerHostBlocks;
     options.scheduler.prefix_cache = stranger.prefix_cache;
     return options;
   }
 
   absl::StatusOr<Ground> MakeGround(std::size_t input, std::uint64_t seed) const {
-    absl::StatusOr<Workload> made = input < kInputs ? inputs_.Make(kStrangers[input], share_, seed)
-                                                    : inputs_.MakeLie(static_cast<Lie>(input - kInputs), share_, seed);
+    absl::StatusOr<Workload> made = input < kStrangerInputs
+                                        ? inputs_.Make(kStrangers[input], share_, seed)
+                                        : inputs_.MakeLie(static_cast<Lie>(input - kStrangerInputs), share_, seed);
     if (!made.ok()) return made.status();
     const ReplayOptions options = OptionsOf({.input = input}, seed);
     Ground ground{.workload = *std::move(made), .alone = {}};
@@ -194,7 +200,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
     if (options.cluster.closed_loop == 0) {
       options.cluster.rate_scale = RateScaleForLoad(ground.workload, setup.load, ground.capacity_rps);
     }
-    const bool predicts = setup.input == kInputs + static_cast<std::size_t>(Lie::kPredictTenth);
+    const bool predicts = setup.input == kStrangerInputs + static_cast<std::size_t>(Lie::kPredictTenth);
     const Workload told = predicts ? Predicted(ground.workload, options) : Workload{};
     const absl::StatusOr<ReplayResult> result = Replay(predicts ? told : ground.workload, options);
     if (!result.ok()) {
@@ -223,7 +229,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
       if (piece) all.back() = std::max(all.back(), seconds);
       else all.push_back(seconds);
     }
-    if (setup.input >= kInputs) f.polite_p95 = Summary::Of(took[0]).p95, f.liar_p95 = Summary::Of(took[1]).p95;
+    if (setup.input >= kStrangerInputs) f.polite_p95 = Summary::Of(took[0]).p95, f.liar_p95 = Summary::Of(took[1]).p95;
     return f;
   }
 
@@ -248,16 +254,16 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
 
  public:
   static std::string NameOf(std::size_t input) {
-    return input < kInputs ? std::string(kStrangers[input].name)
-                           : fmt::format("one of ten {}", kLieNames[input - kInputs]);
+    return input < kStrangerInputs ? std::string(kStrangers[input].name)
+                                   : fmt::format("one of ten {}", kLieNames[input - kStrangerInputs]);
   }
 
  private:
   StrangerInputs inputs_;
   double share_;
-  std::array<bool, kInputs> has_ = {};
+  std::array<bool, kStrangerInputs> has_ = {};
   std::vector<std::string> missing_;
-  std::array<std::vector<Ground>, kInputs + kLies> grounds_;  // by seed
+  std::array<std::vector<Ground>, kStrangerInputs + kStrangerLies> grounds_;  // by seed
 };
 
 // ---- what is run ---------------------------------------------------------------------------------------------------
@@ -265,29 +271,30 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
 EstimateSpec LieEstimates(Lie lie) {
   return lie == Lie::kPredictTenth ? EstimateSpec{EstimateKind::kOracle, 0} : EstimateSpec{};
 }
-std::size_t InputOf(Lie lie) { return kInputs + static_cast<std::size_t>(lie); }
+std::size_t InputOf(Lie lie) { return kStrangerInputs + static_cast<std::size_t>(lie); }
 
-void AddRuns(StrangerStudy& study, const StrangerPlan& plan, bool full) {
+void AddStrangerRuns(StrangerStudy& study, const StrangerPlan& plan, bool full) {
   std::vector<double> loads = plan.loads;
   if (full) loads.insert(loads.end(), plan.more_loads.begin(), plan.more_loads.end());
-  for (std::size_t i = 0; i < kInputs; ++i) {
+  for (std::size_t i = 0; i < kStrangerInputs; ++i) {
     for (const double load : loads) {
       std::vector<StrangerSystem> systems = StrangerRivals();
-      for (const StrangerSystem& ours : {kOurs, kTight, kNarrow, kMean}) systems.push_back(ours);
+      for (const StrangerSystem& ours : {kStrangerOurs, kStrangerTight, kStrangerNarrow, kStrangerMean})
+        systems.push_back(ours);
       for (const StrangerSystem& system : systems) study.AddRun({i, load, system, plan.none});
       std::vector<EstimateSpec> told = plan.told;
       if (full) told.push_back(plan.learnt);
       for (const EstimateSpec& estimates : told) {
         if (!full && load != plan.loads.back()) continue;
-        for (const StrangerSystem& system : {kFcfs, kByWorkflow, kUniBoost, kOurs}) {
+        for (const StrangerSystem& system : {kStrangerFcfs, kStrangerByWorkflow, kStrangerUniBoost, kStrangerOurs}) {
           study.AddRun({i, load, system, estimates});
         }
       }
     }
   }
-  for (std::size_t l = 0; l < kLies; ++l) {
-    for (const StrangerSystem& system : {kOurs, kFcfs}) {
-      study.AddRun({kInputs + l, plan.lie_load, system, LieEstimates(static_cast<Lie>(l))});
+  for (std::size_t l = 0; l < kStrangerLies; ++l) {
+    for (const StrangerSystem& system : {kStrangerOurs, kStrangerFcfs}) {
+      study.AddRun({kStrangerInputs + l, plan.lie_load, system, LieEstimates(static_cast<Lie>(l))});
       study.AddRun({InputOf(Lie::kNone), plan.lie_load, system, LieEstimates(static_cast<Lie>(l))});
     }
   }
@@ -300,19 +307,19 @@ class StrangerClaims : Claims {
   StrangerClaims(const StrangerStudy& study, const StrangerPlan& plan) : study_(study), plan_(plan) {}
 
   std::vector<ScenarioClaim> All() {
-    for (std::size_t i = 0; i < kInputs; ++i) {
-      Against(i, kOurs, "mean", &StrangerFigures::mean, 1.0);
-      Against(i, kOurs, "p95", &StrangerFigures::p95, 1.05);
-      Against(i, kOurs, "p99", &StrangerFigures::p99, 1.05);
-      Against(i, kOurs, "max slowdown", &StrangerFigures::slowdown_max, 1.05);
-      Against(i, kOurs, "mean TTFT", &StrangerFigures::ttft, 1.05);
-      Against(i, kNarrow, "p95", &StrangerFigures::p95, 1.05);
-      Against(i, kNarrow, "p99", &StrangerFigures::p99, 1.05);
-      Against(i, kTight, "p99", &StrangerFigures::p99, 1.05);
-      Against(i, kWide, "p99", &StrangerFigures::p99, 1.12);
+    for (std::size_t i = 0; i < kStrangerInputs; ++i) {
+      Against(i, kStrangerOurs, "mean", &StrangerFigures::mean, 1.0);
+      Against(i, kStrangerOurs, "p95", &StrangerFigures::p95, 1.05);
+      Against(i, kStrangerOurs, "p99", &StrangerFigures::p99, 1.05);
+      Against(i, kStrangerOurs, "max slowdown", &StrangerFigures::slowdown_max, 1.05);
+      Against(i, kStrangerOurs, "mean TTFT", &StrangerFigures::ttft, 1.05);
+      Against(i, kStrangerNarrow, "p95", &StrangerFigures::p95, 1.05);
+      Against(i, kStrangerNarrow, "p99", &StrangerFigures::p99, 1.05);
+      Against(i, kStrangerTight, "p99", &StrangerFigures::p99, 1.05);
+      Against(i, kStrangerWide, "p99", &StrangerFigures::p99, 1.12);
     }
-    for (std::size_t i = 0; i < kInputs; ++i) Gains(i);
-    for (std::size_t i = 0; i < kInputs; ++i) BestMean(i);
+    for (std::size_t i = 0; i < kStrangerInputs; ++i) Gains(i);
+    for (std::size_t i = 0; i < kStrangerInputs; ++i) BestMean(i);
     Dominated();
     for (const Lie lie : {Lie::kSplit, Lie::kPad, Lie::kPredictTenth}) Gain(lie);
     return Take();
@@ -330,7 +337,7 @@ class StrangerClaims : Claims {
   // Of the two orders by arrival, the one that is better on average.
   std::optional<Interval> OverBetter(const StrangerSetup& ours, StrangerFigure figure) const {
     StrangerSetup better = ours, other = ours;
-    better.system = kFcfs, other.system = kByWorkflow;
+    better.system = kStrangerFcfs, other.system = kStrangerByWorkflow;
     const StrangerCell *a = study_.FindRun(better), *b = study_.FindRun(other);
     if (a == nullptr || b == nullptr) return std::nullopt;
     if (b->Mean(figure) < a->Mean(figure)) std::swap(better, other);
@@ -358,7 +365,7 @@ class StrangerClaims : Claims {
     const std::string claim =
         fmt::format("{}: mean of the default over the better of fcfs and workflow_fcfs, learning by itself, rho {:g}",
                     Where(i), load);
-    const std::optional<Interval> r = OverBetter({i, load, kOurs, plan_.none}, &StrangerFigures::mean);
+    const std::optional<Interval> r = OverBetter({i, load, kStrangerOurs, plan_.none}, &StrangerFigures::mean);
     if (!r) return Lacking(claim, {{}, 0.85}, "x", Why(i));
     Add(claim, *r, {{}, 0.85}, "x", r->high <= 0.85, fmt::format("[{:.3f}, {:.3f}]", r->low, r->high), r->high);
   }
@@ -370,10 +377,10 @@ class StrangerClaims : Claims {
     std::optional<Interval> worst;
     std::string whose;
     std::vector<StrangerSystem> others = StrangerRivals();
-    others.push_back(kOurs);
+    others.push_back(kStrangerOurs);
     for (const StrangerSystem& other : others) {
       const std::optional<Interval> r =
-          study_.RatioOf({i, load, kMean, plan_.none}, {i, load, other, plan_.none}, &StrangerFigures::mean);
+          study_.RatioOf({i, load, kStrangerMean, plan_.none}, {i, load, other, plan_.none}, &StrangerFigures::mean);
       if (!r) return Lacking(claim, {{}, 1.02}, "x", Why(i));
       if (!worst || r->high > worst->high) worst = *r, whose = other.label;
     }
@@ -384,9 +391,9 @@ class StrangerClaims : Claims {
   void Dominated() {
     int cells = 0, dominated = 0;
     std::vector<std::string> where;
-    for (std::size_t i = 0; i < kInputs; ++i) {
+    for (std::size_t i = 0; i < kStrangerInputs; ++i) {
       for (const double load : LoadsOf(i)) {
-        const StrangerSetup ours = {i, load, kOurs, plan_.none};
+        const StrangerSetup ours = {i, load, kStrangerOurs, plan_.none};
         const StrangerCell* cell = study_.FindRun(ours);
         if (cell == nullptr) continue;
         ++cells;
@@ -413,7 +420,7 @@ class StrangerClaims : Claims {
   }
 
   void Gain(Lie lie) {
-    const StrangerSetup lies = {InputOf(lie), plan_.lie_load, kOurs, LieEstimates(lie)};
+    const StrangerSetup lies = {InputOf(lie), plan_.lie_load, kStrangerOurs, LieEstimates(lie)};
     StrangerSetup honest = lies;
     honest.input = InputOf(Lie::kNone);
     const auto claim = [&](const char* whose, StrangerFigure figure, const Claimed& claimed, bool at_least) {
@@ -435,9 +442,9 @@ class StrangerClaims : Claims {
 
 // ---- what is told --------------------------------------------------------------------------------------------------
 
-ScenarioRow RowOf(const StrangerCell& cell) {
+ScenarioRow StrangerRowOf(const StrangerCell& cell) {
   const StrangerSetup& s = cell.setup;
-  const bool lie = s.input >= kInputs;
+  const bool lie = s.input >= kStrangerInputs;
   ScenarioRow row = {{"part", std::string(lie ? "lies" : "runs")},
                      {"workload", StrangerStudy::NameOf(s.input)},
                      {"half", std::string(lie                         ? "judged"
@@ -453,9 +460,10 @@ ScenarioRow RowOf(const StrangerCell& cell) {
 }
 
 // Ours over each rival, in every cell.
-ScenarioFigure MapOf(const StrangerStudy& study, const StrangerPlan& plan, const Figure<StrangerFigures>& shown) {
+ScenarioFigure StrangerMapOf(const StrangerStudy& study, const StrangerPlan& plan,
+                             const Figure<StrangerFigures>& shown) {
   HeatMap map;
-  for (std::size_t i = 0; i < kInputs; ++i) {
+  for (std::size_t i = 0; i < kStrangerInputs; ++i) {
     if (!study.has(i)) continue;
     HeatGroup& group = map.groups.emplace_back(HeatGroup{std::string(kStrangers[i].name), {}});
     for (const double load : plan.loads) group.columns.push_back(fmt::format("{:g}", load));
@@ -463,11 +471,11 @@ ScenarioFigure MapOf(const StrangerStudy& study, const StrangerPlan& plan, const
   for (const StrangerSystem& rival : StrangerRivals()) {
     map.rows.push_back(rival.label);
     std::vector<HeatCell>& row = map.cells.emplace_back();
-    for (std::size_t i = 0; i < kInputs; ++i) {
+    for (std::size_t i = 0; i < kStrangerInputs; ++i) {
       if (!study.has(i)) continue;
       for (const double load : plan.loads) {
         HeatCell& cell = row.emplace_back();
-        const auto r = study.RatioOf({i, load, kOurs, plan.none}, {i, load, rival, plan.none}, shown.member);
+        const auto r = study.RatioOf({i, load, kStrangerOurs, plan.none}, {i, load, rival, plan.none}, shown.member);
         if (!r) continue;
         cell.ratio = r->mean;
         cell.certain = r->high < 1 || r->low > 1;
@@ -483,11 +491,12 @@ ScenarioFigure MapOf(const StrangerStudy& study, const StrangerPlan& plan, const
 // mean/p95/p99 of each system over fcfs.
 Table OverFcfs(const StrangerStudy& study, const StrangerPlan& plan, double load) {
   std::vector<Table::Column> columns = {{"", "workload", false}, {"", "half", false}};
-  std::vector<StrangerSystem> systems = {kOurs, kNarrow, kTight, kMean, kByWorkflow, kUniBoost};
+  std::vector<StrangerSystem> systems = {kStrangerOurs, kStrangerNarrow,     kStrangerTight,
+                                         kStrangerMean, kStrangerByWorkflow, kStrangerUniBoost};
   for (const StrangerSystem& system : systems) columns.push_back({"nothing told", system.label});
   for (const EstimateSpec& told : plan.told) columns.push_back({told.ToString(), "default"});
   Table table(std::move(columns));
-  for (std::size_t i = 0; i < kInputs; ++i) {
+  for (std::size_t i = 0; i < kStrangerInputs; ++i) {
     if (!study.has(i)) continue;
     table.BeginRow();
     table.Text(std::string(kStrangers[i].name));
@@ -495,13 +504,13 @@ Table OverFcfs(const StrangerStudy& study, const StrangerPlan& plan, double load
     const auto cell = [&](const StrangerSystem& system, const EstimateSpec& estimates) {
       std::vector<std::string> parts;
       for (const StrangerFigure figure : {&StrangerFigures::mean, &StrangerFigures::p95, &StrangerFigures::p99}) {
-        const auto r = study.RatioOf({i, load, system, estimates}, {i, load, kFcfs, estimates}, figure);
+        const auto r = study.RatioOf({i, load, system, estimates}, {i, load, kStrangerFcfs, estimates}, figure);
         parts.push_back(r ? fmt::format("{:.2f}", r->mean) : "-");
       }
       table.Text(fmt::format("{}", fmt::join(parts, "/")));
     };
     for (const StrangerSystem& system : systems) cell(system, plan.none);
-    for (const EstimateSpec& told : plan.told) cell(kOurs, told);
+    for (const EstimateSpec& told : plan.told) cell(kStrangerOurs, told);
   }
   return table;
 }
@@ -515,7 +524,7 @@ absl::StatusOr<ScenarioReport> RunStrangers(const StudySettings& settings, Progr
                       : settings.full    ? 12
                                          : 4,
                       settings.first_seed);
-  AddRuns(study, plan, settings.full);
+  AddStrangerRuns(study, plan, settings.full);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
   ScenarioReport report;
@@ -543,10 +552,10 @@ absl::StatusOr<ScenarioReport> RunStrangers(const StudySettings& settings, Progr
   report.claims_heading = "What should hold among strangers";
   report.claimed_by = "target";
   for (std::size_t c = 0; c < study.size(); ++c) {
-    if (study[c].complete()) report.rows.push_back(RowOf(study[c]));
+    if (study[c].complete()) report.rows.push_back(StrangerRowOf(study[c]));
   }
   for (const auto& shown : kStrangerFigures) {
-    if (*shown.column != '\0') report.figures.push_back(MapOf(study, plan, shown));
+    if (*shown.column != '\0') report.figures.push_back(StrangerMapOf(study, plan, shown));
   }
   for (const double load : plan.loads) {
     report.tables.push_back(
