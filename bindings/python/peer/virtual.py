@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from serve import AGENTS, MOST, draw  # noqa: E402
+from serve import AGENTS, MOST, draw, first_half  # noqa: E402
 from servers import quantile  # noqa: E402
 from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
 from vllm_host import ModelRunnerOutput, model, request, scheduler  # noqa: E402
@@ -52,7 +52,7 @@ def run(folder: str, name: str, workflows: list[dict], seqs: int, start: float =
                      "prompt": [10 + rng.randrange(900) for _ in range(first)]}  # fmt: skip
         heapq.heappush(coming, (start + told["at"], i))
     living: dict[str, tuple[int, int, float]] = {}  # whose call, its length, when it came
-    latency, ttft, tokens = [], [], 0
+    latency, ttft, ends, tokens = [], [], [], 0
     while coming or living:
         if not living and coming[0][0] > now:
             now = coming[0][0]
@@ -100,6 +100,7 @@ def run(folder: str, name: str, workflows: list[dict], seqs: int, start: float =
             assert each not in host.requests
             del living[each]
             state = states[i]
+            ends.append((now - start, state["lengths"][state["at"]]))
             pause = state["pauses"][state["at"]]
             state["at"] += 1
             if state["at"] == len(state["lengths"]):
@@ -113,7 +114,8 @@ def run(folder: str, name: str, workflows: list[dict], seqs: int, start: float =
         "order": name, "mean_workflow_s": round(statistics.fmean(seconds), 3),
         "p95_workflow_s": round(quantile(seconds, 0.95), 3), "p99_workflow_s": round(quantile(seconds, 0.99), 3),
         "ttft_s": round(statistics.fmean(ttft), 3), "ttft_p95_s": round(quantile(ttft, 0.95), 3),
-        "tokens_per_s": round(tokens / (now - start), 1), "tokens": tokens, "seconds": round(now - start, 1),
+        "tokens_per_s": round(tokens / (now - start), 1),
+        "tokens_per_s_of_first_half": round(first_half(ends, tokens), 1), "tokens": tokens, "seconds": round(now - start, 1),
         "by_agent_s": {a: round(statistics.fmean([s for b, s in latency if b == a] or [0.0]), 3) for a in AGENTS},
     }  # fmt: skip
 

@@ -12,6 +12,7 @@ from ._abi import TAKT_ROW_FINISHED as FINISHED
 from ._library import version as __version__
 from .errors import Fault, FaultError, OptionError, RequestError, TaktError, ToolError
 from .identity import Identity, headers, parse_headers, workflow
+from .predictors import Call, Forecast, Predictor
 from .queues import Queue, Ran, Ranker, order
 from .replays import Report, replay
 from .requests import (
@@ -43,9 +44,9 @@ from .schedulers import (
 )
 
 __all__ = [
-    "AgentRank", "Dropped", "Estimate", "FAILED", "FINISHED", "Failure", "Fault", "FaultError", "Identity", "Instance",
+    "AgentRank", "Call", "Dropped", "Estimate", "FAILED", "FINISHED", "Failure", "Fault", "FaultError", "Forecast", "Identity", "Instance",
     "KvHit", "KvOracle", "KvWish", "Limits", "ModelScore", "Move", "NEVER", "NextCall", "OptionError", "Placement", "Plan",
-    "PlanEntry", "Preemption", "Queue", "Ran", "Ranker", "Report", "Request", "RequestError", "RequestState", "Router",
+    "PlanEntry", "Predictor", "Preemption", "Queue", "Ran", "Ranker", "Report", "Request", "RequestError", "RequestState", "Router",
     "Routing", "Scheduler", "Stage", "TaktError", "ToolError", "UNBOUNDED", "UNSET", "WorkAfter", "WorkflowEnd",
     "WorkflowFault", "__version__", "frameworks", "headers", "identity", "order", "parse_headers", "replay", "replay_log", "workflow",
     "workloads",

@@ -117,7 +117,8 @@ class Queue(Handle):
             options.key = pointer
         self._create(ctypes.byref(options))
         self._request = Filled()
-        self._top = ctypes.c_uint64()
+        self._top, self._counted = ctypes.c_uint64(), ctypes.c_size_t()
+        self._pressure = initialised(abi.takt_pressure)
 
     @property
     def policy(self) -> str:
@@ -153,6 +154,13 @@ class Queue(Handle):
     def push(self, *requests: Request, now: int | None = None) -> None:
         """They join those that wait. Either all do, or none: `RequestError` names what is wrong of which."""
         at = moment(now)
+        if len(requests) == 1:
+            result = lib.takt_queue_push(self._handle, self._request.fill(requests[0]), at)
+            if result == abi.TAKT_RESULT_IN_USE:
+                raise RequestError("id", requests[0].id, "is that of a request which is here already")
+            if not self._done(result, "push"):
+                raise TaktError(f"push: request {requests[0].id} was refused ({result})")
+            return
         seen: set[int] = set()
         filled = []
         for request in requests:
@@ -243,34 +251,31 @@ class Queue(Handle):
         if head is not None:
             if head not in _WAITS_FOR:
                 raise RequestError("head", head, f"must be one of {', '.join(_WAITS_FOR)}")
-            pressure = initialised(abi.takt_pressure)
+            pressure = self._pressure
             pressure.head = _WAITS_FOR[head]
             pressure.kv_tokens = whole("kv_tokens", kv_tokens, (0, 2**31 - 1))
             pressure.engines = whole("engines", engines, (1, 2**31 - 1))
-        counted = ctypes.c_size_t()
         status = lib.takt_queue_end(
             self._handle,
             ctypes.addressof(array),
             n,
             None if pressure is None else ctypes.addressof(pressure),
             moment(now),
-            ctypes.byref(counted),
+            ctypes.byref(self._counted),
         )
         self._raise_errors()
         check(status, "end")
-        return counted.value
+        return self._counted.value
 
     def computed(self, ran: Iterable[Ran | tuple[int, int, int] | int], *, rest_output: int = 0) -> int:
         """What was computed in a step, where the host learns it after the end. Each other request that runs has yielded
         ``rest_output`` tokens per sequence; with 0 nothing is said of them. How many of ``ran`` were of use."""
         array, n = _ran_array(ran)
-        counted = ctypes.c_size_t()
         rest = whole("rest_output", rest_output, (0, 2**28))
-        check(
-            lib.takt_queue_computed(self._handle, ctypes.addressof(array), n, rest, ctypes.byref(counted)), "computed"
-        )
+        counted = ctypes.byref(self._counted)
+        check(lib.takt_queue_computed(self._handle, ctypes.addressof(array), n, rest, counted), "computed")
         self._raise_errors()
-        return counted.value
+        return self._counted.value
 
     def victims(
         self, holding: Mapping[int, int], need: int, *, beneficiary: int = 0, now: int | None = None

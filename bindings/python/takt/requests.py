@@ -47,6 +47,9 @@ def real(field: str, value: object) -> float:
     return number
 
 
+_NO_QUANTILES = (0.0, 0.0, 0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A prediction: its mean, and its quantiles 0.1, 0.25, 0.5, 0.75, 0.9, in the unit of the field that has it.
@@ -55,7 +58,7 @@ class Estimate:
     """
 
     mean: float
-    quantiles: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
+    quantiles: tuple[float, float, float, float, float] = _NO_QUANTILES
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
@@ -189,26 +192,26 @@ _BOUNDS = {
     "sequences": (1, 2**31 - 1),
     "priority": _I32,
 }
-_PLAIN = tuple(_BOUNDS.items())
 _DEFAULTS = {field.name: field.default for field in fields(Request)}
+_PLAIN = tuple((name, *bounds, _DEFAULTS.get(name)) for name, bounds in _BOUNDS.items())
 _WORK = tuple(field.name for field in fields(WorkAfter))
 
 
 def _set_estimate(name: str, value: Length, into: abi.takt_estimate) -> None:
     if value is None:
         into.mean = -1.0
-        for i in range(5):
-            into.quantiles[i] = 0.0
         return
     if isinstance(value, Estimate):
         mean, quantiles = value.mean, value.quantiles
     else:
-        mean, quantiles = real(name, value), (0.0,) * 5
+        mean, quantiles = real(name, value), _NO_QUANTILES
     if not 0 <= mean <= 1e15:
         raise RequestError(name, value, "must be an estimate from 0 to 1e15, or None where nothing is known")
-    if len(quantiles) != 5 or not all(math.isfinite(q) and q >= 0 for q in quantiles):
-        raise RequestError(name, value, "must have five quantiles, none of them below 0")
     into.mean = mean
+    if quantiles is _NO_QUANTILES:
+        return
+    if len(quantiles) != 5 or not (min(quantiles) >= 0 and max(quantiles) < math.inf and sum(quantiles) >= 0):
+        raise RequestError(name, value, "must have five quantiles, none of them below 0")
     into.quantiles[:] = list(quantiles)
 
 
@@ -223,10 +226,10 @@ def set_next_call(value: NextCall | None, into: abi.takt_next_call) -> None:
 class Filled:
     """A takt_request that is filled anew for each call, with the arrays that it points to."""
 
-    __slots__ = ("address", "kept", "struct", "_default")
+    __slots__ = ("address", "kept", "struct")
+    _default = bytes(initialised(abi.takt_request))
 
     def __init__(self, struct: abi.takt_request | None = None) -> None:
-        self._default = bytes(initialised(abi.takt_request))
         self.struct = abi.takt_request() if struct is None else struct
         self.address = ctypes.addressof(self.struct)
         self.kept: Any = None
@@ -236,26 +239,30 @@ class Filled:
         into = self.struct
         ctypes.memmove(self.address, self._default, len(self._default))
         told = request.__dict__
-        for name, bounds in _PLAIN:
+        for name, low, high, default in _PLAIN:
             value = told[name]
-            if type(value) is int and bounds[0] <= value <= bounds[1]:
-                if value != _DEFAULTS.get(name):
-                    setattr(into, name, value)
+            if value is default:
+                continue
+            if type(value) is int and low <= value <= high:
+                setattr(into, name, value)
             else:
-                setattr(into, name, whole(name, value, bounds))
+                setattr(into, name, whole(name, value, (low, high)))
         if request.output_tokens is not None:
             _set_estimate("output_tokens", request.output_tokens, into.output_tokens)
         if request.workflow_tokens_left is not None:
             _set_estimate("workflow_tokens_left", request.workflow_tokens_left, into.workflow_tokens_left)
         if request.after is not None:
+            after = into.after
             for name in _WORK:
                 value = getattr(request.after, name)
-                setattr(into.after, name, -1.0 if value is None else real(f"after.{name}", value))
+                if value is not None:
+                    setattr(after, name, value if type(value) is float and 0 <= value < 1e300 else real(f"after.{name}", value))
         if request.next_call is not None:
             set_next_call(request.next_call, into.next_call)
-        into.flags = (0 if request.chunkable else abi.TAKT_REQUEST_UNCHUNKABLE) | (
-            0 if request.preemptible else abi.TAKT_REQUEST_UNPREEMPTIBLE
-        )
+        if not (request.chunkable and request.preemptible):
+            into.flags = (0 if request.chunkable else abi.TAKT_REQUEST_UNCHUNKABLE) | (
+                0 if request.preemptible else abi.TAKT_REQUEST_UNPREEMPTIBLE
+            )
         self.kept = None
         if len(request.prefix_hashes):
             if request.prefix_block_tokens < 1:

@@ -34,7 +34,7 @@ def pretend(home: Path, body: str) -> None:
 def test_without_an_environment(tmp_path: Path) -> None:
     child = start(tmp_path, "--existing")
     out, error = child.communicate(timeout=60)
-    assert child.returncode == 1 and not out
+    assert child.returncode == 77 and not out
     assert error == f"peer-vllm: no environment with vLLM 0.32.0 in {tmp_path}\n"
     assert not list(tmp_path.iterdir())
 

@@ -15,14 +15,16 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 pytest.importorskip("vllm", reason="vLLM is not installed: scripts/peer-vllm makes an environment that has it")
 
+from vllm.config import SchedulerConfig
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import RequestStatus
 from vllm_host import model as config_of
 from vllm_host import outputs_of, request, scheduler as made_by, step
 
-from takt import OptionError, TaktError
+from takt import OptionError, TaktError, ToolError, _tool
 from takt.vllm import Options, TaktScheduler, TaktSyncScheduler
 from takt.vllm.gate import Returns
 from takt.vllm.identity import identity_of, number_of
@@ -52,7 +54,10 @@ def drain(scheduler, steps=2000):
     raise AssertionError("it stalls")
 
 
-@pytest.mark.parametrize("kind", [TaktSyncScheduler, TaktScheduler])
+KINDS = pytest.mark.parametrize("kind", [TaktSyncScheduler, TaktScheduler])
+
+
+@KINDS
 @pytest.mark.parametrize("policy", ["", "fcfs", "priority", "sjf", "fair_share", "aged(stjf,threshold=100)"])
 def test_all_requests_are_served(make, kind, policy):
     scheduler = make(kind, order=policy)
@@ -224,6 +229,22 @@ def test_streaming_sessions(make):
     scheduler.takt_order.check()
 
 
+@KINDS
+def test_sessions_that_wait_for_input_take_places(make, kind):
+    """Where they take all of them nobody is admitted until one ends (thread 53130 of vLLM)."""
+    scheduler = make(kind, order="sjf", seqs=2)
+    for name in ("s0", "s1"):
+        session = request(name, most=2)
+        session.resumable = True
+        scheduler.add_request(session)
+    for _ in range(5):
+        step(scheduler)
+    scheduler.add_request(request("other", most=1))
+    assert not step(scheduler).scheduled_new_reqs and scheduler._takt_head(SimpleNamespace(total_num_scheduled_tokens=0)) == "sequences"
+    scheduler.finish_requests("s0", RequestStatus.FINISHED_ABORTED)
+    assert [each.req_id for each in step(scheduler).scheduled_new_reqs] == ["other"]
+
+
 def test_adapters_that_do_not_fit_keep_their_place(make):
     """vLLM passes over a request whose adapter is one too many."""
     scheduler = make(order="sjf", seqs=4)
@@ -235,6 +256,192 @@ def test_adapters_that_do_not_fit_keep_their_place(make):
     assert [each.req_id for each in step(scheduler).scheduled_new_reqs] == ["a", "c"]
     assert len(scheduler.takt_order.queue) == 1
     assert drain(scheduler) == ["b"]
+
+
+class Loads:
+    """A KV connector that brings `tokens[request]` from elsewhere; None: it does not know yet. What is not defined here says
+    None, which means nothing to vLLM."""
+
+    def __init__(self, tokens):
+        self.tokens = tokens
+
+    def get_num_new_matched_tokens(self, request, cached):
+        told = self.tokens.get(request.request_id, 0)
+        return (None, False) if told is None else (told, told > 0)
+
+    def get_loaded_kv_cache_group_ids(self, request):
+        return ()
+
+    def take_events(self):
+        return ()
+
+    def request_finished(self, *_):
+        return False, None
+
+    def __getattr__(self, name):
+        return lambda *_, **__: None
+
+
+def loaded(scheduler, *names):
+    """A step in which the KV of these has come."""
+    output = scheduler.schedule()
+    scheduler.takt_order.check()
+    results = outputs_of(scheduler, output)
+    results.kv_connector_output = KVConnectorOutput(finished_recving=set(names))
+    scheduler.update_from_output(output, results)
+
+
+@KINDS
+def test_kv_on_its_way(make, kind):
+    """A request whose KV is being loaded holds blocks as it waits. One that comes first in takt's order and does not fit must
+    not keep it from going on: nothing else would give blocks back (threads 45388, 57104 and 57841 of vLLM)."""
+    scheduler = make(kind, order="sjf", blocks=12, seqs=4)
+    scheduler.connector = Loads({"loads": 96})
+    scheduler.add_request(request("loads", prompt=100, most=30))
+    step(scheduler)
+    assert scheduler.requests["loads"].status == RequestStatus.WAITING_FOR_REMOTE_KVS
+    scheduler.add_request(request("first", prompt=150, most=1))  # does not fit beside it
+    scheduler.add_request(request("small", prompt=10, most=2))
+    step(scheduler)
+    scheduler.takt_order.check()
+    assert scheduler.takt_order.queue.list()[0] == scheduler.takt_order.number(scheduler.requests["first"])
+    loaded(scheduler, "loads")
+    assert drain(scheduler, 100) == ["loads", "first", "small"]
+
+
+@KINDS
+def test_a_connector_that_does_not_know_yet(make, kind):
+    scheduler = make(kind, order="sjf", seqs=1)
+    scheduler.connector = Loads({"asked": None})
+    for name, most in (("asked", 1), ("b", 5), ("a", 3)):
+        scheduler.add_request(request(name, most=most))
+    begun = []
+    for _ in range(12):
+        begun += [each.req_id for each in step(scheduler).scheduled_new_reqs]
+    assert begun == ["a", "b"]
+    scheduler.connector.tokens = {}
+    scheduler.add_request(request("c", most=2))
+    assert drain(scheduler) == ["asked", "c"]
+
+
+@KINDS
+def test_encoder_inputs_on_their_way(make, kind):
+    scheduler = make(kind, order="sjf", seqs=1)
+    scheduler._ec_transfer_pending = lambda each, _: each.request_id == "image"
+    for name, most in (("image", 1), ("text", 5)):
+        scheduler.add_request(request(name, most=most))
+    assert [each.req_id for each in step(scheduler).scheduled_new_reqs] == ["text"]
+    del scheduler._ec_transfer_pending
+    scheduler.add_request(request("later", most=3))
+    assert drain(scheduler) == ["image", "later"]
+
+
+@KINDS
+@pytest.mark.parametrize("held", ["grammar", "load", "unknown", "session", "waiting"])
+def test_abort_of_what_is_held(make, kind, held):
+    """Whatever vLLM waits for, a client may go away in the meantime; and the id may come again."""
+    scheduler = make(kind, order="sjf", seqs=4)
+    scheduler.connector = Loads({"load": {"id": 64}, "unknown": {"id": None}}.get(held, {}))
+    one = request("id", prompt=80, most=2)
+    if held == "grammar":
+        one.status, one.structured_output_request = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR, SimpleNamespace(grammar=None)
+    one.resumable = held == "session"
+    scheduler.add_request(one)
+    scheduler.add_request(request("other", most=30))
+    for _ in range(0 if held == "waiting" else 6):
+        step(scheduler)
+    assert one.status != RequestStatus.RUNNING
+    scheduler.finish_requests("id", RequestStatus.FINISHED_ABORTED)
+    if held == "load":
+        loaded(scheduler, "id")  # vLLM keeps its blocks until then
+    scheduler.takt_order.check()
+    assert "id" not in scheduler.requests and len(scheduler.takt_order) == 1
+    scheduler.connector.tokens = {}
+    scheduler.add_request(request("id", most=1))
+    drain(scheduler)
+    assert not len(scheduler.takt_order) and not scheduler._takt_known
+    assert not any(view.members or view.holding for view in scheduler.takt_order._views)
+
+
+def test_an_id_that_is_in_use(make):
+    """vLLM refuses it, and takt goes on."""
+    scheduler = make(order="sjf", seqs=1)
+    for name in ("a", "b"):
+        scheduler.add_request(request(name))
+    with pytest.raises(AssertionError):
+        scheduler.add_request(request("b"))
+    scheduler.takt_order.check()
+    assert drain(scheduler) == ["a", "b"]
+
+
+def test_pause_while_requests_are_held(make):
+    scheduler = make(order="sjf", seqs=4, blocks=40)
+    scheduler.connector = Loads({"load": 64})
+    scheduler.add_request(request("load", prompt=80))
+    step(scheduler)
+    for state in (PauseState.PAUSED_ALL, PauseState.PAUSED_NEW):
+        scheduler.set_pause_state(state)
+        scheduler.add_request(request(f"during {state.name}"))
+        step(scheduler)
+        scheduler.takt_order.check()
+        assert not scheduler.running and len(scheduler.takt_order.queue) == len(scheduler.requests)
+    scheduler.set_pause_state(PauseState.UNPAUSED)
+    loaded(scheduler, "load")
+    assert set(drain(scheduler)) >= {"load"}
+
+
+def test_the_first_that_does_not_fit_blocks_the_line(make):
+    """vLLM stops there; nobody behind it is taken for admitted, and takt is told that KV was short."""
+    scheduler = make(order="priority", blocks=12, seqs=4)
+    told = []
+    plain = scheduler.takt_order.end
+    scheduler.takt_order.end = lambda ran, **pressure: (told.append(pressure), plain(ran, **pressure))[1]
+    scheduler._takt_pressed = True
+    scheduler.add_request(request("runs", prompt=100, most=8))
+    step(scheduler)
+    scheduler.add_request(request("large", prompt=150, most=2, priority=1))
+    scheduler.add_request(request("small", prompt=10, most=2, priority=2))
+    assert not step(scheduler).scheduled_new_reqs
+    assert told[-1] == {"head": "kv", "kv_tokens": 12 * 16}
+    assert [each.request_id for each in scheduler.waiting] == ["large", "small"]
+    assert drain(scheduler) == ["large", "small"]
+
+
+def test_a_preempted_request_goes_back_to_its_place(make):
+    """In vLLM it goes to the front. In a step that preempts nobody is admitted."""
+    scheduler = make(order="sjf", blocks=14, seqs=4)
+    scheduler.add_request(request("a", prompt=60, most=140))
+    step(scheduler)
+    scheduler.add_request(request("b", prompt=60, most=100))
+    while True:
+        if "c" not in scheduler.requests and len(scheduler.running) == 2 and scheduler.kv_cache_manager.usage > 0.8:
+            scheduler.add_request(request("c", prompt=60, most=10))
+        output = step(scheduler)
+        if output.preempted_req_ids:
+            break
+    assert not output.scheduled_new_reqs and list(output.preempted_req_ids) == ["b"]
+    assert [each.request_id for each in scheduler.waiting] == ["c", "b"]
+    drain(scheduler)
+
+
+def test_what_takt_is_told(make):
+    scheduler = make()
+    one = request("r", 33, 12, priority=-2, arrival=1000.5, takt_workflow="w", takt_tenant="t", takt_branch="b", takt_deadline=2)
+    one.lora_request = SimpleNamespace(lora_int_id=7, lora_name="seven")
+    told = scheduler._takt_describe(one, 5)
+    assert (told.id, told.prompt_tokens, told.max_output_tokens, told.priority, told.adapter) == (5, 33, 12, -2, 7)
+    assert (told.arrival, told.deadline) == (1000_500_000_000, 1002_500_000_000)
+    assert (told.workflow, told.tenant, told.branch) == (number_of("w"), number_of("t"), number_of("b"))
+    assert told.agent == 0 and told.output_tokens.mean == 12
+    later = scheduler._takt_describe(request("later", arrival=1e12), 6)
+    assert later.arrival <= scheduler.takt_order.now(), "a time that has not come yet"
+
+
+def test_the_class_that_vllm_finds(make):
+    for name, kind, base in (("TaktScheduler", TaktScheduler, AsyncScheduler), ("TaktSyncScheduler", TaktSyncScheduler, Scheduler)):
+        config = SchedulerConfig(max_model_len=64, is_encoder_decoder=False, scheduler_cls=f"takt.vllm.{name}")
+        assert config.get_scheduler_cls() is kind and issubclass(kind, base)
+    assert not issubclass(TaktSyncScheduler, AsyncScheduler)
 
 
 def test_victims_are_the_worst(make):
@@ -261,6 +468,7 @@ def test_identity():
     )  # fmt: skip
     assert (who.workflow, who.agent, who.deadline, who.last, who.output_tokens, who.stage) == ("w", "coder", 2.5, True, None, "4")
     assert identity_of(request("r", takt_workflow=["no"], takt_deadline="nan")).workflow == ""
+    assert identity_of(request("r", takt_agent="a\ud800")).agent == "a?"
     assert number_of("") == 0 and number_of("a") != number_of("b") and 0 < number_of("a") < 2**64
 
 
@@ -278,8 +486,8 @@ def test_lengths():
     assert lengths.output(told[0], 0, 100).mean == 100 and lengths.after(told[0], 0) is None
     for i, who in enumerate(told):
         for place, (prompt, output) in enumerate(((100, 10), (200, 20), (300, 30))):
-            got, arrival = lengths.begins(who, i * second, i * second)
-            assert got == place and arrival == i * second
+            got, tokens, arrival = lengths.begins(who, i * second, i * second)
+            assert (got, tokens, arrival) == (place, (0, 10, 30)[place], i * second)
             lengths.ends(who, got, prompt, output, i * second, True)
     lengths.forget(200 * second)
     assert not lengths.workflows
@@ -291,6 +499,15 @@ def test_lengths():
     assert lengths.output(other, 1, 100).mean == 20  # of all agents
 
 
+def test_one_name_for_ever_takes_no_memory_without_end():
+    lengths = Lengths(idle_ns=10**9)
+    one = identity_of(request("r", takt_workflow="all", takt_agent="a"))
+    for i in range(3000):
+        lengths.begins(one, i, i)
+        lengths.ends(one, i, 10, 5, i, True)
+    assert len(lengths.workflows["all"].calls) <= 1024
+
+
 def test_clients_guesses_are_corrected():
     lengths = Lengths(idle_ns=10**9)
     who = identity_of(request("r", takt_agent="a", takt_output_tokens=100))
@@ -298,6 +515,94 @@ def test_clients_guesses_are_corrected():
     for _ in range(200):
         lengths.ends(who, 0, 10, 200, 0, True)
     assert 190 < lengths.output(who, 0, 1000).mean < 201
+
+
+@pytest.fixture(scope="module")
+def forest(model, tmp_path_factory) -> Path:
+    """Grown from what the engine itself has logged: workflows of an agent that says little and is followed by one that
+    says much, and calls of a third one alone."""
+    try:
+        _tool.tool()
+    except ToolError:
+        pytest.skip("this build has no tool")
+    folder = tmp_path_factory.mktemp("forest")
+    scheduler = made_by(model, TaktSyncScheduler, calls_log=str(folder / "calls.jsonl"), seqs=8)
+    for i in range(60):
+        for agent, most, last in (("short", 6, "1"), ("plan", 2, "0"), ("code", 50, "1")):
+            workflow = f"s{i}" if agent == "short" else f"w{i}"
+            scheduler.add_request(request(f"{agent}{i}", 20, most, takt_workflow=workflow, takt_agent=agent, takt_last=last))
+            drain(scheduler)
+        scheduler.add_request(request(f"gone{i}", 20, 9, takt_agent="short"))
+        scheduler.finish_requests(f"gone{i}", RequestStatus.FINISHED_ABORTED)
+    lines = [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()]
+    assert len(lines) == 180 and lines[2] == {
+        "workflow": "w0", "stage": "code", "model": lines[2]["model"], "prompt_tokens": 20, "output_tokens": 50,
+        "calls_before": 1, "tokens_before": 2,
+    }  # fmt: skip
+    _tool.run(["train", str(folder / "calls.jsonl"), "--out", str(folder / "calls.model"), "-q"])
+    return folder / "calls.model"
+
+
+def test_a_trained_forest(make, forest):
+    """A new engine has learnt nothing yet, and knows by the forest what an agent's call leads to."""
+    for options, expected in (({}, ["plan", "short"]), ({"forest": str(forest)}, ["short", "plan"])):
+        scheduler = make(order="stjf", seqs=1, **options)
+        for agent in ("plan", "short"):
+            scheduler.add_request(request(agent, 20, 100, takt_workflow=agent, takt_agent=agent))
+        assert drain(scheduler) == expected
+
+    scheduler = make(forest=str(forest))
+
+    def of(agent, most=100, **said):
+        return scheduler._takt_describe(request(f"{agent}{said}{most}", 20, most, takt_agent=agent, **said), 1)
+
+    plan = of("plan", takt_workflow="w")
+    assert plan.after is None and 45 < plan.workflow_tokens_left.mean < 60 and plan.output_tokens.mean == 100
+    alone = of("short")
+    assert 5 < alone.output_tokens.mean < 8 and alone.after.calls == 0 and alone.workflow_tokens_left == alone.output_tokens
+    assert of("short", most=3).output_tokens.mean <= 3
+    assert of("short", takt_output_tokens=44).output_tokens.mean == 44  # what the client says goes first
+    told = of("plan", takt_workflow="w", takt_workflow_tokens_left=9)
+    assert told.workflow_tokens_left == 9 and told.after is None  # an order would ask `after` first
+    odd = scheduler._takt_describe(request("odd", 20, takt_workflow="x", takt_agent="\ud800"), 1)
+    assert odd.workflow_tokens_left.mean > 0  # an agent that it has never seen, and that is no text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"forest": "no/such.model"}, "forest is 'no/such.model': .*No such file"),
+        ({"forest": __file__}, "forest is .*predictor"),
+        ({"forest": "TRAINED", "forest_model": "70b"}, "forest_model is '70b'"),
+        ({"forest": "TRAINED", "lengths": False}, "forest needs lengths"),
+        ({"forest_model": "70b"}, "forest_model needs forest"),
+        ({"calls_log": "no/such/folder/f"}, "calls_log is 'no/such/folder/f': No such file"),
+    ],
+)
+def test_a_forest_that_is_none_fails_at_start(make, forest, options, said):
+    told = {name: str(forest) if value == "TRAINED" else value for name, value in options.items()}
+    with pytest.raises(OptionError, match=said) as error:
+        make(**told)
+    assert "\n" not in str(error.value)
+
+
+def test_a_forest_of_several_models(make, tmp_path):
+    lines = [{"model": m, "prompt_tokens": 10, "output_tokens": n + i % 3} for m, n in (("a", 5), ("b", 90)) for i in range(60)]
+    (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _tool.run(["train", str(tmp_path / "log"), "--out", str(tmp_path / "m"), "-q"])
+    with pytest.raises(OptionError, match="forest_model is needed: .* knows 'a', 'b', and vLLM serves "):
+        make(forest=str(tmp_path / "m"))
+    scheduler = make(forest=str(tmp_path / "m"), forest_model="b")
+    assert scheduler._takt_describe(request("r", 10, 500), 1).output_tokens.mean > 80
+
+
+def test_a_full_disk_ends_the_log_alone(make, caplog):
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    scheduler = make(calls_log="/dev/full")
+    for i in range(3):
+        scheduler.add_request(request(f"r{i}"))
+    assert len(drain(scheduler)) == 3 and not len(scheduler.takt_order)
 
 
 def test_options(monkeypatch):

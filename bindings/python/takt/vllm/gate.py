@@ -46,6 +46,8 @@ class Returns:
         self._worth: list[float] | None = None
 
     def observe(self, gap: float, returned: bool) -> None:
+        """``gap`` [s]; below 0 where a session sends a turn before its last one has ended."""
+        gap = max(0.0, gap)
         last = _bin(gap)
         for i in range(last):
             self._at_risk[i] += _edge(i + 1) - _edge(i)

@@ -60,7 +60,7 @@ class Headers:
 def _with(body: bytes, told: dict[str, str]) -> bytes:
     try:
         parsed = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # the last of brackets within brackets
         return body
     if not isinstance(parsed, dict):
         return body

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import zlib
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ PREFIX = "takt_"
 
 TEXTS = ("workflow", "agent", "upstream", "stage", "tenant", "branch")
 NUMBERS = ("deadline", "output_tokens", "workflow_tokens_left")
+_NAMES = {PREFIX + name: name for name in (*TEXTS, *NUMBERS, "last")}
 
 
 @dataclass
@@ -50,18 +50,21 @@ def identity_of(request: VllmRequest) -> Identity:
             told = extra
             break
     found = Identity()
-    for name in TEXTS:
-        value = told.get(PREFIX + name)
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            setattr(found, name, str(value)[:256])
-    for name in NUMBERS:
-        try:
-            value = float(told[PREFIX + name])
-        except (KeyError, TypeError, ValueError):
+    for key, value in told.items():
+        name = _NAMES.get(key)
+        if name is None:
             continue
-        if math.isfinite(value) and 0 <= value <= 1e12:
-            setattr(found, name, value)
-    found.last = str(told.get(PREFIX + "last", "")).lower() in ("1", "true", "yes", "1.0")
+        if name == "last":
+            found.last = str(value).lower() in ("1", "true", "yes", "1.0")
+        elif name in NUMBERS:
+            try:
+                number = float(value)
+            except (TypeError, ValueError, OverflowError):
+                continue
+            if 0 <= number <= 1e12:
+                setattr(found, name, number)
+        elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            setattr(found, name, str(value)[:256].encode(errors="replace").decode())  # JSON may hold half a character
     if not found.workflow:
         session = getattr(request, "session_id", None)
         if isinstance(session, str) and session:
@@ -77,5 +80,5 @@ def number_of(text: str) -> int:
     """An id of takt's for a text that needs no way back; 0 for the empty one."""
     if not text:
         return 0
-    data = text.encode(errors="replace")
-    return zlib.crc32(data) << 32 | zlib.crc32(data, 0x5BD1E995) | 1
+    digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()  # clients name workflows: no collisions
+    return int.from_bytes(digest, "little") | 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
-from ..requests import Estimate, WorkAfter
+from ..requests import Estimate, Request, WorkAfter
+from .forest import Forest
 from .identity import Identity
 
 __all__ = ["Lengths"]
@@ -13,6 +14,8 @@ __all__ = ["Lengths"]
 _WINDOW = 512  # observations at which what was learnt counts half
 _ENOUGH = 4  # observations from which a class is asked before a wider one
 _PLACES = 16  # calls of a workflow that are told apart; later ones are alike
+_CALLS = 1024  # of a workflow that are learnt from as it ends
+_AGENTS = 65536  # classes that are kept, since their names come from clients
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _KEPT = 64  # the last values of a class, for its quantiles
 
@@ -22,6 +25,7 @@ class _Class:
     weight: float = 0.0
     sums: list[float] = field(default_factory=lambda: [0.0] * 5)
     last: list[float] = field(default_factory=list)
+    known: Estimate | None = None  # what these say, until the next one comes
 
     def learn(self, values: tuple[float, ...]) -> None:
         if self.weight >= _WINDOW:
@@ -33,19 +37,32 @@ class _Class:
         self.last.append(values[0])
         if len(self.last) > _KEPT:
             del self.last[0]
+        self.known = None
 
     def mean(self, i: int) -> float:
         return self.sums[i] / self.weight
 
-    def estimate(self, most: float, factor: float = 1.0) -> Estimate:
-        ordered = sorted(self.last)
-        q = [min(most, factor * ordered[min(len(ordered) - 1, int(level * len(ordered)))]) for level in _QUANTILES]
-        return Estimate(min(most, factor * self.mean(0)), (q[0], q[1], q[2], q[3], q[4]))
+    def estimate(self, most: float) -> Estimate:
+        if self.known is None:
+            ordered = sorted(self.last)
+            a, b, c, d, e = (ordered[min(len(ordered) - 1, int(level * len(ordered)))] for level in _QUANTILES)
+            self.known = Estimate(self.mean(0), (a, b, c, d, e))
+        return _at_most(most, self.known)
+
+
+def _at_most(most: float, of: Estimate) -> Estimate:
+    """vLLM cuts an output off."""
+    if of.mean <= most and of.quantiles[4] <= most:
+        return of
+    a, b, c, d, e = (min(most, q) for q in of.quantiles)
+    return Estimate(min(most, of.mean), (a, b, c, d, e))
 
 
 @dataclass
 class _Workflow:
-    calls: list[tuple[Identity, int, int, int]] = field(default_factory=list)  # who, place, prompt, output
+    # Who, calls before, prompt, output: the last ones, where a client gives all its calls the same name for ever.
+    calls: deque[tuple[Identity, int, int, int]] = field(default_factory=lambda: deque(maxlen=_CALLS))
+    tokens: int = 0  # output of those
     alive: int = 0
     begun: int = 0
     arrival: int = 0
@@ -57,37 +74,40 @@ class Lengths:
     not, all. A client's own guess is corrected by the ratio of what came to what was guessed by its agent.
 
     Of a workflow's rest the classes hold number of calls, prompt, output and context-steps of what came after the call;
-    a workflow is learnt from as it ends, which is told (`takt_last`) or is `idle_ns` without a call.
+    a workflow is learnt from as it ends, which is told (`takt_last`) or is `idle_ns` without a call. A forest that was
+    trained goes before the classes in what it predicts.
     """
 
-    def __init__(self, idle_ns: int) -> None:
+    def __init__(self, idle_ns: int, forest: Forest | None = None) -> None:
         self._idle = idle_ns
+        self._forest = forest
         self._outputs: dict[tuple[str, int], _Class] = {}
         self._after: dict[tuple[str, int], _Class] = {}
         self._guesses: dict[str, list[float]] = {}
         self.workflows: OrderedDict[str, _Workflow] = OrderedDict()  # the least recently touched first
 
     def _learn(self, table: dict[tuple[str, int], _Class], agent: str, place: int, values: tuple[float, ...]) -> None:
-        for key in {(agent, place), (agent, -1), ("", -1)}:
+        for key in {(agent, min(place, _PLACES - 1)), (agent, -1), ("", -1)}:
             known = table.get(key)
             if known is None:
-                if len(table) > 65536:  # names come from clients
+                if len(table) >= _AGENTS:
                     continue
                 known = table[key] = _Class()
             known.learn(values)
 
     def _ask(self, table: dict[tuple[str, int], _Class], agent: str, place: int) -> _Class | None:
-        for key in ((agent, place), (agent, -1), ("", -1)):
+        for key in ((agent, min(place, _PLACES - 1)), (agent, -1), ("", -1)):
             known = table.get(key)
             if known is not None and known.weight >= _ENOUGH:
                 return known
         return None
 
-    def begins(self, who: Identity, now: int, arrival: int) -> tuple[int, int]:
-        """A call has come: its place in the workflow, and the workflow's arrival [ns]."""
+    def begins(self, who: Identity, now: int, arrival: int) -> tuple[int, int, int]:
+        """A call has come: calls of its workflow before it, what those that have ended have generated [tokens], and the
+        workflow's arrival [ns]."""
         self.forget(now)
         if not who.workflow:
-            return 0, arrival
+            return 0, 0, arrival
         known = self.workflows.get(who.workflow)
         if known is None:
             known = self.workflows[who.workflow] = _Workflow(arrival=arrival)
@@ -95,7 +115,24 @@ class Lengths:
         known.begun += 1
         known.touched = now
         self.workflows.move_to_end(who.workflow)
-        return min(known.begun - 1, _PLACES - 1), known.arrival
+        return known.begun - 1, known.tokens, known.arrival
+
+    def tell(self, told: Request, who: Identity, calls: int, tokens: int) -> None:
+        """Says of a request what is known of its length and of what follows it."""
+        told.output_tokens = output = self.output(who, calls, told.max_output_tokens)
+        told.after = after = self.after(who, calls)
+        left: Estimate | float | None = who.workflow_tokens_left
+        if left is None and self._forest is not None:
+            left = forecast = self._forest.left(who, told.prompt_tokens, calls, tokens)
+            if forecast is not None and who.output_tokens is None and (who.last or not who.workflow):  # it is all that is left
+                most = float(told.max_output_tokens) if told.max_output_tokens > 0 else 1e9
+                told.output_tokens = left = _at_most(most, forecast)
+        if left is not None:
+            told.workflow_tokens_left = left
+            if who.workflow and not who.last:
+                told.after = None  # orders would ask it first
+        elif output is not None and after is not None:
+            told.workflow_tokens_left = output.mean + (after.output_tokens or 0.0)
 
     def output(self, who: Identity, place: int, most: int) -> Estimate | None:
         """Of a call's output, which vLLM cuts off at ``most`` [tokens]."""
@@ -122,7 +159,7 @@ class Lengths:
         """A call has ended; ``whole``: by itself, and not because it was aborted."""
         if whole:
             self._learn(self._outputs, who.agent, place, (float(output),))
-            if who.output_tokens:
+            if who.output_tokens and (who.agent in self._guesses or len(self._guesses) < _AGENTS):
                 told = self._guesses.setdefault(who.agent, [0.0, 0.0])
                 if told[0] > 1e5:
                     told[:] = [told[0] / 2, told[1] / 2]
@@ -136,6 +173,7 @@ class Lengths:
         self.workflows.move_to_end(who.workflow)
         if whole:
             known.calls.append((who, place, prompt, output))
+            known.tokens += output
         if who.last and known.alive == 0:
             self._close(who.workflow)
 

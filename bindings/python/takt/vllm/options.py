@@ -25,6 +25,12 @@ class Options:
     takt's default, or `priority` where vLLM was started with --scheduling-policy priority."""
     lengths: bool = True
     """Learn how long outputs are and what follows in their workflows, by agent and place in the workflow."""
+    forest: str = ""
+    """A file that `takt train` has written: what is left of a workflow is what its forest says. Needs ``lengths``."""
+    forest_model: str = ""
+    """Which of its models is asked. Empty: the one that is served, or the only one there is."""
+    calls_log: str = ""
+    """A file to which a line is added for each call that has ended, for `takt train`. Needs ``lengths``."""
     victims: bool = False
     """Choose by takt's order who is preempted, where the KV cache is nearly full."""
     victims_above: float = 0.9
@@ -58,7 +64,10 @@ class Options:
                 told[name] = value
         section = config.get("takt") if isinstance(config, Mapping) else None
         if isinstance(section, str):
-            section = json.loads(section)
+            try:
+                section = json.loads(section)
+            except ValueError as error:
+                raise OptionError(f"takt.vllm: additional_config['takt'] is no JSON: {error}") from None
         if section is not None and not isinstance(section, Mapping):
             raise OptionError(f"takt.vllm: additional_config['takt'] is {section!r}, and must be a table of options")
         for name, value in (section or {}).items():
@@ -70,6 +79,11 @@ class Options:
     def __post_init__(self) -> None:
         if self.gate not in ("none", "price"):
             raise OptionError(f"takt.vllm: gate is {self.gate!r}, and must be 'none' or 'price'")
+        for name in ("forest", "calls_log"):
+            if getattr(self, name) and not self.lengths:
+                raise OptionError(f"takt.vllm: {name} needs lengths, which is false")
+        if self.forest_model and not self.forest:
+            raise OptionError("takt.vllm: forest_model needs forest")
         if self.warm_first and self.policy:
             raise OptionError("takt.vllm: warm_first is an order of its own; leave policy empty")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from vllm.v1.core.sched.request_queue import RequestQueue
+from vllm.v1.request import RequestStatus
 
 from ..queues import Queue
 from ..requests import Request
@@ -38,6 +39,7 @@ class Order:
         self._popped: dict[int, None] = {}  # since the iteration began, and not come back
         self._views: list[TaktRequestQueue] = []
         self.kept_out: set[int] = set()  # of this iteration, by the gate
+        self.stranded = False  # those that hold blocks go first
         self.in_iteration = False
 
     def now(self) -> int:
@@ -95,6 +97,7 @@ class Order:
         self.kept_out.discard(number)
         for view in self._views:
             view.members.pop(number, None)
+            view.holding.pop(number, None)
         self.queue.erase(number)
         self.changed()
 
@@ -145,10 +148,14 @@ class TaktRequestQueue(RequestQueue):
         self.members: dict[int, VllmRequest] = {}
         self.ahead: list[int] = []  # the first of the order that stand here, the very first one last
         self.read = 0  # how many of the order were looked at for that
+        self.holding: dict[int, None] = {}  # those that hold blocks as they wait: their KV was on its way, or their input is
         order._views.append(self)
 
     def add_request(self, request: VllmRequest) -> None:
-        self.members[self.order.enter(request)] = request
+        number = self.order.enter(request)
+        self.members[number] = request
+        if request.num_computed_tokens > 0 or request.status == RequestStatus.WAITING_FOR_REMOTE_KVS:
+            self.holding[number] = None
 
     # To go first is what a preempted request and one that was passed over get in a queue without an order.
     def prepend_request(self, request: VllmRequest) -> None:
@@ -161,6 +168,10 @@ class TaktRequestQueue(RequestQueue):
     def _first(self) -> int:
         """The number of the first one; 0 where there is none that may go."""
         members, ahead, kept_out = self.members, self.ahead, self.order.kept_out
+        if self.order.stranded:
+            for number in self.holding:
+                if number not in kept_out:
+                    return number
         while True:
             while ahead:
                 number = ahead[-1]
@@ -186,9 +197,9 @@ class TaktRequestQueue(RequestQueue):
         number = self._first()
         if not number:
             raise IndexError("pop from an empty queue")
-        self.ahead.pop()
         self.order.popped(number)
-        return self.members.pop(number)
+        self.holding.pop(number, None)
+        return self.members.pop(number)  # from `ahead` it goes when that is read
 
     def remove_request(self, request: VllmRequest) -> None:
         number = self.order.number(request)
@@ -199,7 +210,7 @@ class TaktRequestQueue(RequestQueue):
     def remove_requests(self, requests: Iterable[VllmRequest]) -> None:
         for request in requests:
             number = self.order.number(request)
-            if number is not None and self.members.pop(number, None) is not None:
+            if number in self.members:
                 self.order.ended(request)
 
     def __contains__(self, request: object) -> bool:

@@ -13,6 +13,7 @@ from vllm.v1.request import RequestStatus
 from ..errors import TaktError
 from ..queues import Queue
 from ..requests import NEVER, Request, RequestState
+from .forest import CallsLog, Forest
 from .gate import Gate
 from .identity import Identity, identity_of, number_of
 from .lengths import Lengths
@@ -32,14 +33,14 @@ _SECOND = 1_000_000_000
 class _Known:
     """What is kept of a request beside vLLM's own."""
 
-    __slots__ = ("who", "place", "arrival", "workflow_arrival", "prompt")
+    __slots__ = ("who", "calls", "tokens", "arrival", "workflow_arrival")
 
-    def __init__(self, who: Identity, place: int, arrival: int, workflow_arrival: int, prompt: int) -> None:
+    def __init__(self, who: Identity, calls: int, tokens: int, arrival: int, workflow_arrival: int) -> None:
         self.who = who
-        self.place = place
+        self.calls = calls  # of its workflow, before it
+        self.tokens = tokens  # that those have generated
         self.arrival = arrival
         self.workflow_arrival = workflow_arrival
-        self.prompt = prompt
 
 
 class _Takt(Scheduler):
@@ -65,7 +66,10 @@ class _Takt(Scheduler):
         self._takt_pressed = "pressure" in queue.traits
         self.takt_order = self._takt_orders = order = Order(queue, self._takt_describe)
         self._takt_known: dict[str, _Known] = {}
-        self._takt_lengths = Lengths(int(options.idle_s * _SECOND)) if options.lengths else None
+        served = _served(self.vllm_config) if options.forest or options.calls_log else []
+        forest = Forest(options.forest, options.forest_model, served) if options.forest else None
+        self._takt_lengths = Lengths(int(options.idle_s * _SECOND), forest) if options.lengths else None
+        self._takt_log = CallsLog(options.calls_log, served[0]) if options.calls_log else None
         self._takt_prefilling: set[int] = set()
         self._takt_found: dict[str, int] = {}  # tokens that the prefix cache held when it was last asked
         self._takt_chained = _chained(self)
@@ -89,10 +93,10 @@ class _Takt(Scheduler):
         known = self._takt_known.get(request.request_id)
         if known is None:
             who = identity_of(request)
-            place, workflow_arrival = 0, arrival
+            calls, tokens, workflow_arrival = 0, 0, arrival
             if self._takt_lengths is not None:
-                place, workflow_arrival = self._takt_lengths.begins(who, now, arrival)
-            known = _Known(who, place, arrival, min(arrival, workflow_arrival), request.num_prompt_tokens)
+                calls, tokens, workflow_arrival = self._takt_lengths.begins(who, now, arrival)
+            known = _Known(who, calls, tokens, arrival, min(arrival, workflow_arrival))
             self._takt_known[request.request_id] = known
             self.takt_counters["requests"] += 1
         who = known.who
@@ -113,12 +117,7 @@ class _Takt(Scheduler):
         if who.deadline is not None:
             told.deadline = min(NEVER - 1, arrival + int(who.deadline * _SECOND))
         if self._takt_lengths is not None:
-            told.output_tokens = self._takt_lengths.output(who, known.place, told.max_output_tokens)
-            told.after = self._takt_lengths.after(who, known.place)
-            if who.workflow_tokens_left is not None:
-                told.workflow_tokens_left = who.workflow_tokens_left
-            elif told.output_tokens is not None and told.after is not None:
-                told.workflow_tokens_left = told.output_tokens.mean + (told.after.output_tokens or 0.0)
+            self._takt_lengths.tell(told, who, known.calls, known.tokens)
         return told
 
     def _takt_uncached(self, state: RequestState) -> float:
@@ -186,6 +185,7 @@ class _Takt(Scheduler):
         if self._takt_pressed:
             pressure = {"head": self._takt_head(output), "kv_tokens": self._takt_kv_tokens}
         order.end(ran, **pressure)
+        order.stranded = not self.running and self._takt_stranded()
         if self._takt_gate is not None and admitted:
             self._takt_gate.admitted(admitted, now)
         counters["order_ns"] += spent + time.perf_counter_ns() - began
@@ -232,6 +232,17 @@ class _Takt(Scheduler):
         rank = {number: i for i, number in enumerate(worst)}
         self.running.sort(key=lambda request: -rank.get(order.number(request) or 0, len(rank)))
 
+    def _takt_stranded(self) -> bool:
+        """Nothing runs, and one that holds blocks could go on. vLLM stops at the first one that does not fit, so that those
+        blocks would never be free for it; vLLM since 0.31 has a queue for such ones, which goes first."""
+        landed = getattr(self, "finished_recving_kv_req_ids", ())
+        return any(
+            view.members[number].status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
+            or view.members[number].request_id in landed
+            for view in (self.waiting, self._takt_other)
+            for number in view.holding
+        )
+
     # vLLM before 0.31 lets what was passed over go before what waits; takt's order is one for both.
     def _select_waiting_queue_for_scheduling(self) -> RequestQueue | None:
         if self.takt_order is None:
@@ -241,6 +252,8 @@ class _Takt(Scheduler):
             return other or None
         if not other:
             return waiting
+        if self.takt_order.stranded and (waiting.holding or other.holding):
+            return other if other.holding else waiting
         first, passed_over = waiting._first(), other._first()
         for number in self.takt_order.queue.list(max(waiting.read, other.read)):
             if number == first:
@@ -267,23 +280,21 @@ class _Takt(Scheduler):
 
     def _takt_computed(self, result: Any) -> None:
         order = self._takt_orders
-        numbers = order._numbers
-        one: set[int] = set()
-        other: list[tuple[int, int, int]] = []
-        for outputs in (result or {}).values():
-            for each in outputs.outputs:
-                number = numbers.get(each.request_id)
-                if number is None:
-                    continue
-                if len(each.new_token_ids) == 1 and number in order.running:
-                    one.add(number)
-                elif each.new_token_ids:
-                    other.append((number, 0, len(each.new_token_ids)))
-        if one:  # all that runs has yielded a token, but for those that are named
-            named = {number for number, _, _ in other}
-            other += [(number, 0, 0) for number in order.running - one - named]
-        if one or other:
-            order.queue.computed(other, rest_output=1 if one else 0)
+        numbers, running = order._numbers, order.running
+        told = {
+            numbers.get(each.request_id, 0): len(each.new_token_ids)
+            for outputs in (result or {}).values()
+            for each in outputs.outputs
+        }
+        told.pop(0, None)
+        if not told:
+            return
+        # All that runs has yielded a token, but for those that are named.
+        named = [(number, 0, tokens) for number, tokens in told.items() if tokens != 1 or number not in running]
+        one = len(named) < len(told)
+        if one:
+            named += [(number, 0, 0) for number in running - told.keys()]
+        order.queue.computed(named, rest_output=1 if one else 0)
 
     def _free_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> Any:
         if self.takt_order is None:
@@ -294,10 +305,11 @@ class _Takt(Scheduler):
             now = self.takt_order.now()
             whole = request.status in _WHOLE
             self.takt_counters["ended" if whole else "aborted"] += 1
+            prompt, output = request.num_prompt_tokens, request.num_output_tokens
             if self._takt_lengths is not None:
-                self._takt_lengths.ends(
-                    known.who, known.place, request.num_prompt_tokens, request.num_output_tokens, now, whole
-                )
+                self._takt_lengths.ends(known.who, known.calls, prompt, output, now, whole)
+            if self._takt_log is not None and whole:
+                self._takt_log.add(known.who, prompt, output, known.calls, known.tokens)
             if self._takt_gate is not None:
                 self._takt_gate.ended(request, known.who, now)
         self._takt_prefilling.discard(self.takt_order.number(request) or 0)
@@ -340,6 +352,12 @@ _FIELDS = (
     "kv_cache_config",
 )  # fmt: skip
 _METHODS = ("schedule", "update_from_output", "finish_requests", "_free_request", "_preempt_request", "make_stats")
+
+
+def _served(config: Any) -> list[str]:
+    """The names that clients call the model by; the first one is what a log says."""
+    names = config.model_config.served_model_name or config.model_config.model
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _chained(scheduler: Scheduler) -> bool:
