@@ -15,6 +15,7 @@
 #include "takt/learning/quantile_forest.h"
 #include "takt/learning/text_sketch.h"
 #include "takt/placement/confidence_slack.h"
+#include "takt/placement/gain_slack.h"
 #include "takt/policy/stjf.h"
 #include "takt/router.h"
 #include "takt/scheduler.h"
@@ -144,9 +145,10 @@ void BM_TextSketch4KB(benchmark::State& state) {
 BENCHMARK(BM_TextSketch4KB);
 
 // Which of 8 models, with 256 requests in flight: Prepare and 8 scores; and with Placed and Released.
+template <class Placer>
 void Route(benchmark::State& state, bool placed) {
   Random random(1);
-  ConfidenceSlack policy;
+  Placer policy;
   std::vector<InstanceState> instances(8);
   for (std::uint32_t i = 0; i < 8; ++i) {
     instances[i].slot = i;
@@ -178,10 +180,14 @@ void Route(benchmark::State& state, bool placed) {
     if (placed) policy.Placed(r, instances[best], {});
   }
 }
-void BM_RouteAmong8(benchmark::State& state) { Route(state, false); }
-void BM_RouteAndAccount(benchmark::State& state) { Route(state, true); }
+void BM_RouteAmong8(benchmark::State& state) { Route<ConfidenceSlack>(state, false); }
+void BM_RouteAndAccount(benchmark::State& state) { Route<ConfidenceSlack>(state, true); }
+void BM_RouteByGainAmong8(benchmark::State& state) { Route<GainSlack>(state, false); }
+void BM_RouteByGainAndAccount(benchmark::State& state) { Route<GainSlack>(state, true); }
 BENCHMARK(BM_RouteAmong8);
 BENCHMARK(BM_RouteAndAccount);
+BENCHMARK(BM_RouteByGainAmong8);
+BENCHMARK(BM_RouteByGainAndAccount);
 
 // The whole way of a request through the scheduler, alone and on one thread: the sketch of its prompt of 4 KB, the
 // confidence of two models, the tokens left on each (two forests of 100 trees and 60,000 rows), the router's choice

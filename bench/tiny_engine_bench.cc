@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine.h"
+#include "model.h"
 
 namespace {
 

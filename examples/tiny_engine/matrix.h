@@ -16,6 +16,8 @@
 
 namespace tiny {
 
+using namespace serving;  // what engines have in common
+
 inline constexpr std::size_t kLanes = 16;
 
 // Sixteen weights on a cache line of their own.

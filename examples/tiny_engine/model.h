@@ -10,13 +10,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "matrix.h"
+#include "served_model.h"
 
 namespace tiny {
 
@@ -42,7 +45,7 @@ struct ModelConfig {
 };
 
 // Weights, all in one piece; immutable.
-class Model {
+class Model : public ServedModel {
  public:
   // Seeded random weights, the same everywhere. The config must be valid.
   static Model Random(const ModelConfig& config, std::uint64_t seed);
@@ -65,12 +68,21 @@ class Model {
   std::span<const float> final_norm() const { return final_norm_; }
   const Matrix& head() const { return head_; }
 
+  std::string name() const override { return name_; }
+  void Rename(std::string name) { name_ = std::move(name); }
+  const Vocabulary* text() const override { return config_.vocab < kTextVocab ? nullptr : &ByteVocabulary(); }
+  double parameters() const override { return static_cast<double>(config_.parameters()); }
+  std::size_t vocab() const override { return config_.vocab; }
+  std::size_t max_context() const override { return config_.max_context; }
+  absl::StatusOr<std::unique_ptr<ComputedKv>> Open(const EngineOptions& options) const override;
+
   Model(Model&&) = default;
   Model& operator=(Model&&) = default;
 
  private:
   explicit Model(const ModelConfig& config);  // all weights zero
 
+  std::string name_ = "tiny";
   ModelConfig config_;
   std::vector<Lanes> weights_;
   std::vector<Layer> layers_;
@@ -97,14 +109,6 @@ struct Row {
   std::int32_t position = 0;
   std::span<const std::int32_t> blocks = {};  // of the sequence, up to the position's at least
   bool samples = false;                       // the next token is wanted
-};
-
-// The most likely next token, the first of equals, and its logit.
-struct Sample {
-  std::int32_t token = 0;
-  float logit = 0;
-
-  friend bool operator==(const Sample&, const Sample&) = default;
 };
 
 // What computes: a model, memory for keys and values that somebody else divides, and threads.

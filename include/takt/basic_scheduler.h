@@ -508,6 +508,7 @@ class BasicScheduler {
   Fit TryAdmit(Slot slot, std::span<const Slot> next = {});
   Fit TrySwapIn(Slot slot);
   void SwapIn(Slot slot, std::int32_t blocks);
+  bool Outgrows(std::int32_t blocks) const;
   bool MayMoveIn(std::int32_t blocks) const;
   void Fetch(Slot slot, std::int32_t start, std::int32_t chunks);
   void Admit(Slot slot, std::int32_t start, std::int32_t tokens);

@@ -35,3 +35,21 @@ if(TAKT_SANITIZE)  # their runtime is the program's
   target_link_options(takt_c PRIVATE -Wl,-z,undefs)
 endif()
 add_dependencies(takt_c takt takt_learning)
+
+# The same as one archive, for hosts that link statically (Go's): what takt needs is inside, and can be seen no more, but
+# for unique statics of templates. Hosts add the C++ runtime: -lstdc++ -lm.
+find_program(TAKT_OBJCOPY NAMES objcopy llvm-objcopy-19 llvm-objcopy)
+if(TAKT_OBJCOPY AND NOT APPLE AND NOT TAKT_SANITIZE AND NOT TAKT_COVERAGE)
+  set(archive ${PROJECT_BINARY_DIR}/lib/libtakt_c.a)
+  takt_inside(archives absl::status absl::statusor ZLIB::ZLIB)
+  list(FILTER archives EXCLUDE REGEX "^-")  # flags of whoever links a program
+  add_custom_command(OUTPUT ${archive}
+    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o takt_c_inside.o $<TARGET_OBJECTS:takt_c>
+      --start-group $<TARGET_FILE:takt_learning> $<TARGET_FILE:takt> ${archives} --end-group
+    COMMAND ${TAKT_OBJCOPY} --wildcard "--keep-global-symbol=takt_*" takt_c_inside.o
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+    COMMAND ${CMAKE_AR} qcs ${archive} takt_c_inside.o
+    DEPENDS takt_c takt_learning takt $<TARGET_OBJECTS:takt_c>
+    COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(takt_c_archive DEPENDS ${archive})
+endif()

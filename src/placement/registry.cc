@@ -11,6 +11,7 @@
 #include "takt/placement/code_ratio.h"
 #include "takt/placement/confidence_slack.h"
 #include "takt/placement/dynamo.h"
+#include "takt/placement/gain_slack.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/least_outstanding_tokens.h"
 #include "takt/placement/llmd.h"
@@ -22,6 +23,7 @@
 #include "takt/placement/session.h"
 #include "takt/placement/sglang.h"
 #include "takt/placement/time_slot_packer.h"
+#include "takt/placement/token_reservation.h"
 #include "takt/placement/workload_balance.h"
 
 namespace takt {
@@ -36,6 +38,7 @@ void ForEachPlacement(V&& visit) {
   visit(CodeRatio{}, "speed against all work ever sent, as in the code of HexGen-Flow's authors");
   visit(ConfidenceSlack{}, "the most capable model that is not too slow right now (Chimera, algorithm 1)");
   visit(DynamoPlacement{}, "the fewest tokens of prefill and decode, cached ones not counted (Dynamo)");
+  visit(GainSlack{}, "the best score less the price of the work, which keeps models within a slack (takt's)");
   visit(LeastLoaded{}, "fewest requests, those that wait counted four times (vLLM's balancer)");
   visit(LeastOutstandingTokens{}, "fewest tokens of prompt and estimated output that are not done");
   visit(LlmdPlacement{}, "weighted sum of cached share, shorter queue and emptier cache (llm-d)");
@@ -47,6 +50,8 @@ void ForEachPlacement(V&& visit) {
   visit(SessionPlacement{}, "where the workflow's last turn went");
   visit(SglangPlacement{}, "the longest match, unless loads are apart (SGLang)");
   visit(TimeSlotPacker{}, "the lowest peak of the KV memory that will be needed, by slots of time (Kairos)");
+  visit(TokenReservation{},
+        "room for the prompt and a learnt quantile of the agent's outputs, else the router's queue (takt's)");
   visit(WorkloadBalance{}, "speed against the work that stands before the call (HexGen-Flow, equation 4)");
 }
 

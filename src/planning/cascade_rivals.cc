@@ -52,6 +52,17 @@ std::optional<CascadePlan> PlanWith(const CascadePlanner& planner, std::size_t r
   return plan;
 }
 
+// The largest rate that so many GPUs serve of a routing, at any latency on the curves.
+double MostOf(const CascadePlanner& planner, std::size_t routing, const std::vector<std::int32_t>& gpus) {
+  const std::size_t top = planner.table().latencies().size() - 1;
+  const std::vector<double> work = planner.RatesOf(routing, 1);
+  double most = kUnbounded;
+  for (std::size_t m = 0; m < gpus.size(); ++m) {
+    if (work[m] > 0) most = std::min(most, planner.table().Rate(m, top, gpus[m]) / work[m]);
+  }
+  return most;
+}
+
 std::vector<std::int32_t> EvenSplit(std::int32_t gpus, std::size_t models) {
   std::vector<std::int32_t> split;
   const auto n = static_cast<std::int32_t>(models);
@@ -77,19 +88,14 @@ RoutedRequests Route(const std::vector<CascadeSample>& sample, std::span<const d
 
 }  // namespace
 
-RivalPlan PlanEvenSplit(const CascadePlanner& planner, double quality, double rate) {
+RivalPlan PlanEvenSplit(const CascadePlanner& planner, double quality, double rate,
+                        std::optional<std::size_t> routing) {
   const std::vector<std::int32_t> gpus = EvenSplit(planner.table().gpus(), planner.problem().models.size());
-  const std::size_t top = planner.table().latencies().size() - 1;
   std::optional<CascadePlan> best;
   double sustains = 0;
   for (std::size_t r = 0; r < planner.routings(); ++r) {
-    if (planner.quality(r) < quality) continue;
-    double most = kUnbounded;
-    const std::vector<double> work = planner.RatesOf(r, 1);
-    for (std::size_t m = 0; m < gpus.size(); ++m) {
-      if (work[m] > 0) most = std::min(most, planner.table().Rate(m, top, gpus[m]) / work[m]);
-    }
-    sustains = std::max(sustains, most);
+    if (routing ? r != *routing : planner.quality(r) < quality) continue;
+    sustains = std::max(sustains, MostOf(planner, r, gpus));
     std::optional<CascadePlan> plan = PlanWith(planner, r, rate, gpus);
     if (plan &&
         (!best || plan->latency < best->latency || (plan->latency == best->latency && plan->quality > best->quality))) {
@@ -103,6 +109,21 @@ RivalPlan PlanEvenSplit(const CascadePlanner& planner, double quality, double ra
   return {*std::move(best), sustains};
 }
 
+RivalPlan PlanRouting(const CascadePlanner& planner, std::size_t routing, double rate) {
+  double sustains = 0;
+  std::vector<std::int32_t> gpus(planner.problem().models.size());
+  const auto descend = [&](const auto& self, std::size_t m, std::int32_t left) -> void {
+    if (m + 1 == gpus.size()) {
+      gpus[m] = left;
+      sustains = std::max(sustains, MostOf(planner, routing, gpus));
+      return;
+    }
+    for (gpus[m] = 0; gpus[m] <= left; ++gpus[m]) self(self, m + 1, left - gpus[m]);
+  };
+  descend(descend, 0, planner.table().gpus());
+  return {planner.PlanOf(routing, rate), sustains};
+}
+
 RivalPlan PlanCascadeServe(const CascadePlanner& means, const CascadePlanner& truth, double quality, double rate) {
   constexpr double kRanges = 10;
   const double most = means.SustainableRate(quality);
@@ -114,7 +135,18 @@ RivalPlan PlanCascadeServe(const CascadePlanner& means, const CascadePlanner& tr
   const absl::StatusOr<CascadePlan> top = means.Plan({.quality_floor = quality}, most * (1 - 1e-6));
   if (!top.ok()) return rival;
   rival.sustains = kUnbounded;
+  const std::vector<CascadeSample>& sample = truth.problem().sample;
+  double share = 1;  // of the requests as they are that reach the model
   for (std::size_t m = 0; m < top->models.size(); ++m) {
+    if (m > 0) {
+      std::size_t reach = 0;
+      for (const CascadeSample& s : sample) {
+        std::size_t at = 0;
+        while (at < m && s.scores[at] < top->thresholds[at]) ++at;
+        reach += at == m ? 1 : 0;
+      }
+      share = static_cast<double>(reach) / static_cast<double>(sample.size());
+    }
     double serves = 0;
     for (const ReplicaCount& r : top->models[m].replicas) {
       const std::string& id = means.problem().models[m].shapes[r.shape].id;
@@ -122,7 +154,7 @@ RivalPlan PlanCascadeServe(const CascadePlanner& means, const CascadePlanner& tr
         if (truth.problem().models[m].shapes[s.shape].id == id) serves += r.count * s.curve.saturation();
       }
     }
-    if (top->models[m].share > 0) rival.sustains = std::min(rival.sustains, serves / top->models[m].share);
+    if (share > 0) rival.sustains = std::min(rival.sustains, serves / share);
   }
   return rival;
 }

@@ -93,15 +93,17 @@ double TokenSeconds(const ReplayOptions& options, const PreparedCostModel& cost,
   return ToSeconds(VirtualStepTime(cost, load)) / static_cast<double>(batch);
 }
 
-absl::StatusOr<Router> RouterOf(const Workload& workload, const ReplayOptions& options, const Costs& costs) {
+// Before the instances from `first` on, up to `end`.
+absl::StatusOr<Router> RouterOf(const Workload& workload, const ReplayOptions& options, const Costs& costs,
+                                std::int32_t first, std::int32_t end) {
   const PolicyFactory& policy = options.router_policy ? options.router_policy : options.policy;
   absl::StatusOr<Router> router = Router::Create({.max_outstanding = options.max_outstanding,
                                                   .fail_unfit = true,
                                                   .budgets = options.budgets,
                                                   .workflows = {.silence = Duration::max()}},
-                                                 policy(PaceOf(options, 0)), options.placement);
+                                                 policy(PaceOf(options, first)), options.placement);
   if (!router.ok()) return router;
-  for (std::int32_t i = 0; i < options.instance_count(); ++i) {
+  for (std::int32_t i = first; i < end; ++i) {
     Instance instance{.id = {static_cast<std::uint64_t>(i) + 1},
                       .profile = router->AddProfile({options.profile_of(i).id, costs[static_cast<std::size_t>(i)]}),
                       .model = ModelOf(workload, options, i),
@@ -267,9 +269,15 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
     if (absl::Status s = cluster.estimator().Use(options.forecasts, std::move(models)); !s.ok()) return s;
   }
   if (options.instance_count() > 1 || options.budgets) {
-    absl::StatusOr<Router> router = RouterOf(workload, options, costs);
+    const std::int32_t prefill = options.cluster.prefill_engines, all = options.instance_count();
+    absl::StatusOr<Router> router = RouterOf(workload, options, costs, 0, prefill > 0 ? prefill : all);
     if (!router.ok()) return router.status();
     cluster.SetRouter(*std::move(router));
+    if (prefill > 0) {
+      absl::StatusOr<Router> decode_router = RouterOf(workload, options, costs, prefill, all);
+      if (!decode_router.ok()) return decode_router.status();
+      cluster.SetDecodeRouter(*std::move(decode_router));
+    }
   }
 
   ReplayResult result;
@@ -361,6 +369,23 @@ absl::Status ReplayOptions::Validate() const {
                 ToSeconds(warm_up), "must not be negative, and end before the horizon");
   faults.Expect(cluster.cold_at >= Duration{0} && (cluster.cold_at == Duration{0} || engine.overlap == 0), "cold_at",
                 ToSeconds(cluster.cold_at), "must not be negative, and overlap zero beside it");
+  faults.Expect(cluster.prefill_engines >= 0 && cluster.prefill_engines < instance_count(), "prefill_engines",
+                cluster.prefill_engines, "must not be negative, and leave instances that decode");
+  if (cluster.prefill_engines > 0) {
+    faults.Expect(cluster.kv_link_gb_s > 0 && cluster.kv_link_gb_s <= 1e9, "kv_link_gb_s", cluster.kv_link_gb_s,
+                  "must be a positive number up to 1e9");
+    faults.Expect(cluster.deflect_tokens >= 0, "deflect_tokens", cluster.deflect_tokens, "must not be negative");
+    faults.Expect(!budgets && retention == nullptr && forecasts == nullptr, "prefill_engines", cluster.prefill_engines,
+                  "must be 0 beside budgets, retention and forecasts");
+    faults.Expect(profile_of(0).cost.kv_bytes_per_token > 0, "prefill_engines", cluster.prefill_engines,
+                  "must be 0: the profile does not tell how large KV is");
+    for (std::int32_t i = 1; i < instance_count(); ++i) {
+      if (profile_of(i).model == profile_of(0).model) continue;
+      faults.Add(fmt::format("prefill_engines: KV of model '{}' is of no use to '{}'", profile_of(0).model,
+                             profile_of(i).model));
+      break;
+    }
+  }
   faults.Expect(limit >= 0, "limit", limit, "must not be negative");
   faults.ExpectOptions(engine);
   faults.ExpectOptions(engine.limits, "limits.");
@@ -391,6 +416,9 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     ReplayOptions rest = options;
     rest.limit = 0;
     return Replay(first, rest);
+  }
+  if (options.cluster.prefill_engines > 0 && !workload.tools.empty()) {
+    return absl::InvalidArgumentError("prefill_engines: the workload has tool calls, which keep KV where it decodes");
   }
   const bool timed = !options.cluster.all_at_once && options.cluster.closed_loop == 0 && !workload.workflows.empty();
   if (timed &&

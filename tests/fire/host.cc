@@ -99,13 +99,13 @@ void Print(const HostTally& t, std::uint64_t seeds) {
       "{} preempted, {} promoted, {} out of KV, {} expired, {} shed, {} plans of which nothing was granted, {} moves "
       "of "
       "the scheduler, {} failed allocations\n"
-      "{} times KV came, was lost or pinned, or a row was not ready\n"
+      "{} times KV came, was lost or pinned, or a row was not ready; {} times an oracle's total changed\n"
       "no violation; all plans hash to {:016x}\n",
       t.events, seeds, t.plans, t.idle, t.odd_limits, t.commits, t.by_exception, t.out_of_order, t.unknown_steps,
       t.arrivals, t.absurd, t.finished, t.cancels, t.blocked, t.policy_changes, t.drains, t.tools, t.absurd_calls,
       t.answers, t.long_answers, t.let_go, t.parts, t.bad_rows, t.absent_rows, t.failed_rows, t.moves, t.failed_moves,
       t.clock_faults, t.kv_refused, t.preempted, t.promoted, t.kv_exhausted, t.expired, t.shed, t.plans_refused,
-      t.relocations, t.allocations_failed, t.facts, t.plan_hash);
+      t.relocations, t.allocations_failed, t.facts, t.resizes, t.plan_hash);
 }
 
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
@@ -249,7 +249,12 @@ void World::Do(const Action& a) {
   fails_at_ = setup_.failing_memory > 0 && dice.Chance(setup_.failing_memory) ? dice.Int(0, 3) : -1;
   if (kv_) {
     const bool all = a.what == Do::kPlan && RefusesAll(a.bits);
-    EachKv([&](HostKv& kv) { kv.Behave(setup_.refusals, setup_.deferred_frees, all, a.bits); });
+    const bool resizes = a.what == Do::kPlan && setup_.resizes > 0 && Dice(a.bits ^ 0x7e512eu).Chance(setup_.resizes);
+    EachKv([&](HostKv& kv) {
+      kv.Behave(setup_.refusals, setup_.deferred_frees, all, a.bits);
+      if (resizes) kv.Resize(a.bits);
+    });
+    if (resizes) ++tally_.resizes, shadow_.Resized(*scheduler_);
   }
   const RequestId id = setup_.ids.Of(a.name);
   switch (a.what) {
@@ -611,6 +616,9 @@ void World::Settle() {
   }
 }
 
+// A gate is asked again this late, in nanoseconds, so that what it lets in by time comes in after few plans.
+constexpr std::int64_t kGateAsksEach = 1'000 * std::int64_t{1'000'000'000};
+
 StepLimits QuietLimits(std::int32_t longest, std::int32_t max_running) {
   return {.tokens = {std::max(longest, 64) + 1024 * 4}, .max_seqs = max_running};
 }
@@ -628,7 +636,8 @@ void World::OutlastTools() {
     const bool idle = shadow_.steps().empty() && shadow_.moves().empty();
     if (!idle) continue;
     if (last_wake_at_ == kNever) break;
-    Pass(std::max<std::int64_t>((last_wake_at_ - now_).count(), 1));
+    const std::int64_t least = setup_.agents ? kGateAsksEach : 1;
+    Pass(std::max<std::int64_t>((last_wake_at_ - now_).count(), least));
   }
   if (!lets_go || setup_.options.kv == KvMode::kNone) return;
   for (RequestId id : shadow_.unreleased()) {
@@ -644,7 +653,8 @@ void World::OutlastTools() {
 double World::ShareForOthers() const {
   const SchedulerOptions& options = setup_.options;
   if (options.kv == KvMode::kNone) return 1;
-  const double most = (1 - options.kv_watermark) * options.kv_blocks.value;
+  const Blocks total = kv_ ? kv_->total_blocks() : options.kv_blocks;
+  const double most = total.value - options.kv_watermark * options.kv_blocks.value;
   double kept = 0;
   for (RequestId id : shadow_.unreleased()) {
     if (shadow_.life(id).is == Is::kWaiting) kept += scheduler_->Explain(id).kv_blocks.value;
@@ -672,7 +682,7 @@ std::int64_t World::PlansToDrain() {
     Pass(1000);
     Plan(limits);
     const bool gated = setup_.agents && shadow_.steps().empty() && last_wake_at_ != kNever;
-    if (gated) Pass(std::max((last_wake_at_ - now_).count(), 1'000 * std::int64_t{1'000'000'000}));
+    if (gated) Pass(std::max((last_wake_at_ - now_).count(), kGateAsksEach));
   }
   return -1;
 }
@@ -680,7 +690,7 @@ std::int64_t World::PlansToDrain() {
 // What is left, as new requests to a fresh scheduler with the same options and the policy of now, without any fault.
 std::int64_t World::PlansOfFreshDrain() const {
   std::optional<HostKv> kv;
-  if (kv_) kv.emplace(setup_.options.kv_blocks, setup_.options.kv_block_tokens, setup_.ids);
+  if (kv_) kv.emplace(kv_->total_blocks(), setup_.options.kv_block_tokens, setup_.ids);
   Setup setup = setup_;
   setup.policy = policy_;
   setup.options.max_waiting = std::numeric_limits<std::int64_t>::max();

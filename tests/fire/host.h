@@ -32,6 +32,7 @@ struct HostTally {
   std::uint64_t bad_rows = 0, absent_rows = 0, failed_rows = 0, out_of_order = 0, unknown_steps = 0, by_exception = 0;
   std::uint64_t absurd = 0, clock_faults = 0, moves = 0, failed_moves = 0, odd_limits = 0, preempted = 0, promoted = 0;
   std::uint64_t kv_refused = 0, kv_exhausted = 0, expired = 0, shed = 0, idle = 0, drains = 0, finished = 0;
+  std::uint64_t resizes = 0;
   std::uint64_t plan_hash = 0;  // of all plans, in order
 };
 

@@ -17,7 +17,7 @@ namespace takt::fire {
 class HostKv final : public KvOracle {
  public:
   HostKv(Blocks total, Tokens block_tokens, Ids ids)
-      : ids_(ids), total_(total.value), free_(total.value), block_tokens_(block_tokens) {}
+      : ids_(ids), most_(total.value), total_(most_), free_(most_), block_tokens_(block_tokens) {}
 
   // Chances from here on, decided by the bits of the action at hand. `all`: it refuses whatever it is asked.
   void Behave(double refuse, double defer, bool all, std::uint64_t bits) {
@@ -27,6 +27,14 @@ class HostKv final : public KvOracle {
     defer_ = defer;
     dice_ = Dice(bits ^ 0xfeedu);
     refused_.clear();
+  }
+
+  // Some of what is free is there no more, or what was taken away before is there again.
+  void Resize(std::uint64_t bits) {
+    Dice dice(bits ^ 0x5e512eu);
+    const std::int32_t change = dice.Chance(0.5) ? dice.Int(-free_, 0) : most_ - total_;
+    total_ += change;
+    free_ += change;
   }
 
   void FreePending() {
@@ -117,7 +125,7 @@ class HostKv final : public KvOracle {
   }
 
   Ids ids_;
-  std::int32_t total_, free_, pending_ = 0;
+  std::int32_t most_, total_, free_, pending_ = 0;
   Tokens block_tokens_;
   std::vector<std::int32_t> held_;  // by name
   std::vector<RequestId> refused_;  // in this plan

@@ -48,6 +48,7 @@ struct Setup {
   // Plans whose oracle refuses all: at random, each so many, and so many in a row.
   double refuses_all = 0, refusal_spells = 0;
   std::int32_t refuses_each = 0, spell_plans = 0;
+  double resizes = 0;  // the oracle's total changes before a plan
   bool drains = false;
   double facts = 0;  // KV that arrives, is lost or is pinned, rows that are not ready
   // Workflows whose turns end, with a retention and a gate: the ledger's prefix cache alone. Drawn apart from all else.

@@ -87,7 +87,8 @@ void Shadow::ReadVictimKey(Life& life) {
 }
 
 std::int32_t Shadow::TotalBlocks() const {
-  return setup_.options.kv == KvMode::kNone ? kMost : setup_.options.kv_blocks.value;
+  if (setup_.options.kv == KvMode::kNone) return kMost;
+  return host_kv_ != nullptr ? host_kv_->total_blocks().value : setup_.options.kv_blocks.value;
 }
 
 // By the rule of the docs: the prompt's whole blocks are shared by all sequences, the rest is each one's own.
@@ -1102,7 +1103,8 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
       if (!HashesOf(life).empty()) prefixes_.Doubt();  // it has used its prefix, perhaps
       ++ours_.admitted;
       LeaveQueue(life);
-      if (life.arrived > 0) life.computed = scheduler.Explain(p.request).computed.value;
+      const std::int32_t cached = host_kv_ != nullptr ? CachedTokens(life.state.request) : 0;
+      if (life.arrived > 0 || cached > 0) life.computed = scheduler.Explain(p.request).computed.value;
       life.arrived = 0;
       life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));  // it was let in to so many
       life.in_lane = true;
@@ -1190,8 +1192,9 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
       // Where it would begin without what it holds may be the same place.
       const Request& r = life.state.request;
       const std::int32_t chunk = r.prefix.hashes.empty() ? 0 : r.prefix.block_tokens.value;
-      holder.unknown |= life.computed == 0 || (host_kv_ == nullptr ? chunk > 0 && life.computed % chunk == 0
-                                                                   : life.computed == CachedTokens(r));
+      holder.unknown |=
+          life.computed == 0 || life.arrived > 0 ||
+          (host_kv_ == nullptr ? chunk > 0 && life.computed % chunk == 0 : life.computed == CachedTokens(r));
       holder.lost = entry->position != life.computed;
     } else if (fails || std::ranges::any_of(plan.preempted, names_it) || std::ranges::any_of(plan.moves, names_it)) {
       holder.unknown = true;
@@ -1296,8 +1299,9 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
     const Request& r = life.state.request;
     if (f.reason == FailReason::kNeverFits) {
       const std::int32_t most = setup_.options.max_step_tokens.value;
-      FIRE_CHECK(life.is == Is::kWaiting && !r.chunkable && most > 0 && r.prompt_tokens.value > most,
-                 "request {} fits, and fails", f.request.value);
+      const bool too_long = !r.chunkable && most > 0 && r.prompt_tokens.value > most;
+      const bool too_large = host_kv_ != nullptr && BlocksOf(life, life.known) > TotalBlocks();
+      FIRE_CHECK(life.is == Is::kWaiting && (too_long || too_large), "request {} fits, and fails", f.request.value);
       ++ours_.failed_never_fits;
     } else {
       FIRE_CHECK(f.reason == FailReason::kKvExhausted, "request {} fails as {}", f.request.value, Name(f.reason));
@@ -1710,7 +1714,8 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     FIRE_CHECK(!CouldRun(life, left, limits), "idle as {}, and request {} could run on", Name(plan.idle), id.value);
-    FIRE_CHECK(life.is != Is::kWaiting || setup_.agents || BarOf(life, left, limits) != Bar::kNone,
+    const bool comes_later = stalled_ && life.cpu_blocks > 0;  // rows that run come first
+    FIRE_CHECK(life.is != Is::kWaiting || setup_.agents || comes_later || BarOf(life, left, limits) != Bar::kNone,
                "idle as {}, and request {} fits", Name(plan.idle), id.value);
   }
 }

@@ -98,6 +98,7 @@ class Shadow {
 
   // To be told after the scheduler was.
   void Told(const Event& event, TimePoint now, const Scheduler& scheduler);
+  void Resized(const Scheduler& scheduler) { free_before_ = FreeBlocks(scheduler); }  // the oracle's memory
   void ChangePolicy(const AnyPolicy& policy, TimePoint now, const Scheduler& scheduler);
   void Planned(const StepPlan& plan, const StepLimits& limits, TimePoint now, const Scheduler& scheduler);
   void Committed(const StepResult& result, TimePoint now, const Scheduler& scheduler);

@@ -63,7 +63,9 @@ TEST_CASE("every option of a placement can be told by name") {
   for (const std::string spec :
        {"least_loaded(waiting_weight=2)", "random(seed=7)", "best_fit(output_tokens=3)", "code_ratio(alpha=0.3)",
         "confidence_slack(tau=1,delta_s=0.1,floor_s=0.5,sticky_s=5,unknown=100)",
+        "gain_slack(tau=1,step=0.1,pull=1,floor_s=0.5,sticky_s=5,unknown=100)",
         "time_slot_packer(slot=1,decode_rate=30,unknown=5,danger=0.9,recovered=0.8,late=false)",
+        "token_reservation(quantile=0.75,share=2,waiting=1,unknown=100)",
         "workload_balance(alpha=0.5,beta=7,queue=outstanding)"}) {
     const auto placement = MakePlacement(spec);
     REQUIRE(placement.ok());

@@ -393,6 +393,20 @@ TEST_CASE("rivals are planned from the same tables, and none is below the joint 
   for (const ModelPlan& m : even.plan->models) CHECK(m.gpus <= problem.gpus / 2);
   CHECK(absl::IsFailedPrecondition(PlanEvenSplit(planner, 101, kRate).plan.status()));
 
+  // The same with the optimum's thresholds kept, whatever quality is asked for.
+  std::size_t routing = 0;
+  while (planner.thresholds(routing) != optimum->thresholds) ++routing;
+  const RivalPlan kept = PlanRouting(planner, routing, kRate);
+  REQUIRE(kept.plan.ok());
+  CHECK(kept.plan->thresholds == optimum->thresholds);
+  CHECK(kept.plan->latency >= optimum->latency);
+  CHECK(kept.sustains >= kRate);
+  CHECK(absl::IsFailedPrecondition(PlanRouting(planner, routing, 2 * kept.sustains).plan.status()));
+  const RivalPlan fixed = PlanEvenSplit(planner, 101, kRate, routing);
+  CHECK(fixed.sustains <= kept.sustains);
+  CHECK(fixed.plan.ok() == (fixed.sustains >= kRate));
+  if (fixed.plan.ok()) CHECK(fixed.plan->thresholds == optimum->thresholds);
+
   const RivalPlan serve = PlanCascadeServe(planner, planner, kQuality, kRate);
   REQUIRE(serve.plan.ok());
   CHECK(serve.plan->quality >= kQuality);

@@ -4,12 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -20,7 +17,6 @@
 #include "takt/policy/footprint.h"
 #include "takt/policy/footprint_book.h"
 #include "takt/policy/registry.h"
-#include "takt/policy/seen_lengths.h"
 #include "takt/queue/waiting_queue.h"
 
 namespace takt {
@@ -28,7 +24,7 @@ namespace {
 
 constexpr StepPace kPace{.step_s = 1e-2, .prefill_s = 1e-4, .sequence_s = 1e-5, .context_s = 1e-8};
 
-constexpr double kFactor = 1.1;  // of tails
+constexpr double kWithin = 0.1;  // half of a quarter of an octave: how sharp a cut is
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
@@ -120,99 +116,6 @@ TEST_CASE("where nothing was predicted, a call is taken for the mean of those th
   CHECK(book.Left(unknown) == Approx(book.Left(r)).epsilon(0.05));
 }
 
-TEST_CASE("nothing is told: classes of calls are told apart by what is seen of them") {
-  FootprintBook book = Book();
-  const auto call = [](Slot slot, std::uint64_t agent, std::uint64_t tenant, int prompt) {
-    RequestState r = Call(slot, prompt, 0);
-    r.request.output_tokens = {};
-    r.request.agent = {agent}, r.request.tenant = {tenant};
-    return r;
-  };
-  const auto end = [&](RequestState r, int output, double now) {
-    book.Enters(r, At(now));
-    r.generated = {output};
-    book.Ends(r, At(now));
-  };
-  for (int i = 0; i < 200; ++i) {
-    end(call(0, 1, 0, 100), 10, i), end(call(0, 2, 0, 100), 500, i);
-    end(call(0, 3, 7, 100), 20, i), end(call(0, 3, 8, 100), 300, i);
-    end(call(0, 4, 0, 10), 50, i), end(call(0, 4, 0, 5000), 400, i);
-  }
-  const auto is_like = [&](RequestState unknown, int output) {
-    RequestState told = unknown;
-    told.slot = 1, told.request.tenant = {}, told.request.output_tokens = Estimate::Exact(output);
-    book.Enters(unknown, At(1000)), book.Enters(told, At(1000));
-    CHECK(book.Left(unknown) == Approx(book.Left(told)).epsilon(0.1));
-    book.Ends(unknown, At(1000)), book.Ends(told, At(1000));
-  };
-  is_like(call(0, 1, 0, 100), 10), is_like(call(0, 2, 0, 100), 500);
-  is_like(call(0, 3, 7, 100), 20), is_like(call(0, 3, 8, 100), 300);
-  is_like(call(0, 4, 0, 10), 50), is_like(call(0, 4, 0, 5000), 400);
-}
-
-TEST_CASE("nothing is told: what a workflow has left is learnt from its calls") {
-  FootprintBook book = Book();
-  const auto call = [](std::uint64_t workflow, int k) {
-    RequestState r = Call(0, 100, 50, workflow);
-    r.request.stage = {static_cast<std::uint64_t>(k) + 1};
-    return r;
-  };
-  for (std::uint64_t i = 1; i <= 300; ++i) {
-    for (int k = 0; k < 3; ++k) Run(book, call(i, k), 20 * static_cast<double>(i) + k);
-  }
-  RequestState alone = Call(1, 100, 50);
-  book.Enters(alone, At(1e5));
-  for (int k = 0; k < 3; ++k) {
-    RequestState r = call(1000, k);
-    book.Enters(r, At(1e5 + k));
-    CHECK(book.Left(r) == Approx((3 - k) * book.Left(alone)).epsilon(0.1));
-    r.generated = {50};
-    book.Ends(r, At(1e5 + k));
-  }
-}
-
-TEST_CASE("what was learnt is saved, and loaded by another that knows as much; anything else is refused") {
-  SeenLengths seen, other;
-  Request agent;
-  agent.agent = {3}, agent.prompt_tokens = {100};
-  for (int i = 0; i < 100; ++i) seen.ObserveOutput(agent, 40), seen.ObserveTruth({9}, 1, 3);
-  std::vector<std::uint64_t> words = seen.Save();
-  CHECK(other.Output(agent) == 256);
-  REQUIRE(other.Load(words));
-  CHECK(other.Output(agent) == seen.Output(agent));
-  CHECK(other.Output(agent) < 60);
-  CHECK(other.Truth({9}) == seen.Truth({9}));
-  CHECK(other.Truth({9}) > 2);
-  CHECK(other.Save() == words);
-  SeenLengths fresh;
-  CHECK_FALSE(fresh.Load({}));
-  CHECK_FALSE(fresh.Load(std::span(words).first(100)));
-  for (const std::size_t at : {0u, 1u, 3u, 9u}) {
-    std::vector<std::uint64_t> damaged = words;
-    damaged[at] = 0xfff8000000000000u;  // not a number
-    CHECK_FALSE(fresh.Load(damaged));
-  }
-  CHECK(fresh.Output(agent) == 256);
-}
-
-TEST_CASE("a tenant that predicts a tenth is taken for ten times that, and nobody else") {
-  FootprintBook book = Book();
-  for (int i = 0; i < 1000; ++i) {
-    for (const std::uint64_t tenant : {1u, 2u}) {
-      RequestState r = Call(0, 1, tenant == 1 ? 10 : 100);
-      r.request.tenant = {tenant};
-      book.Enters(r, At(i));
-      r.generated = {100};
-      book.Ends(r, At(i));
-    }
-  }
-  RequestState lies = Call(0, 1, 10), honest = Call(1, 1, 100);
-  lies.request.tenant = {1}, honest.request.tenant = {2};
-  book.Enters(lies, At(2000)), book.Enters(honest, At(2000));
-  CHECK(book.Left(lies) > 0.8 * book.Left(honest));
-  CHECK(book.Left(lies) < 1.1 * book.Left(honest));
-}
-
 TEST_CASE("prices follow what the first of the queue waits for, and sum to one") {
   ResourcePrices prices;
   for (int i = 0; i < 1000; ++i) prices.Learn(i % 4 == 0 ? WaitsFor::kKv : WaitsFor::kBudget, 0.005);
@@ -228,8 +131,7 @@ TEST_CASE("prices follow what the first of the queue waits for, and sum to one")
 TEST_CASE("the backlog is the sum over living workflows, whatever happens") {
   for (std::int64_t seed = 1; seed <= Scaled(20); ++seed) {
     Random random(static_cast<std::uint64_t>(seed));
-    FootprintBook book({.pace = kPace, .learn = false});
-    book.PlanEnds(Pressure(WaitsFor::kNothing));
+    FootprintBook book = Book();
     std::vector<RequestState> alive(64);
     std::vector<bool> lives(64);
     std::vector<double> own(64);
@@ -293,159 +195,95 @@ TEST_CASE("predictions that come true at double their size scale the backlog by 
   CHECK(book.Drain() == Approx(book.Left(r) * book.truth()));
 }
 
-TEST_CASE("the tail of works against the samples themselves") {
+TEST_CASE("tail and cut of works against the samples themselves") {
   for (const double sigma : {0.1, 0.7, 1.2, 1.8}) {
     Random random(7);
     WorkSizes works;
     std::vector<double> sizes;
-    for (int i = 0; i < 1920; ++i) {  // nothing has been forgotten yet
+    for (int i = 0; i < 2000; ++i) {  // nothing has been forgotten yet
       sizes.push_back(random.LogNormal(0, sigma));
-      works.End({}, sizes.back(), kFactor);
+      works.End({}, sizes.back(), {});
     }
     double sum = 0, squares = 0;
     for (const double c : sizes) sum += c, squares += c * c;
+    const double tail = squares * static_cast<double>(sizes.size()) / (sum * sum);
     INFO(sigma);
-    CHECK(works.tail() == Approx(squares * static_cast<double>(sizes.size()) / (sum * sum)).epsilon(0.02));
+    CHECK(works.tail() == Approx(tail).epsilon(0.02));
+    std::ranges::sort(sizes);
+    const double share = std::clamp(1 - 1.5 / (tail * std::max(1.0, tail / 3)), 0.15, 0.8);
+    double below = 0;
+    std::size_t at = 0;
+    while (below + sizes[at] < share * sum) below += sizes[at++];
+    CHECK(works.cut() == Approx(sizes[at]).epsilon(kWithin));
   }
 }
 
-// Sizes of works, as they were predicted, and as they were.
-using Sizes = std::vector<std::pair<double, double>>;
-
-struct Latencies {
-  double mean = 0, p95 = 0, p99 = 0;
-};
-
-// One server without preemption, to which works come at 1.1 times what it can do. head_start(predicted, backlog).
-template <class HeadStart>
-Latencies Serve(const Sizes& sizes, HeadStart head_start) {
-  double total = 0;
-  for (const auto& [predicted, size] : sizes) total += size;
-  const double gap = total / 1.1 / static_cast<double>(sizes.size());
-  std::set<std::tuple<double, std::size_t>> queue;  // by key
-  std::vector<double> took;
-  double now = 0, backlog = 0, free_at = 0, sum = 0;
-  for (std::size_t next = 0; took.size() < sizes.size();) {
-    const double arrives = next < sizes.size() ? gap * static_cast<double>(next) : 1e300;
-    if (arrives <= std::max(free_at, now) || queue.empty()) {
-      now = std::max(now, arrives);
-      backlog += sizes[next].second;
-      queue.emplace(arrives - head_start(sizes[next].first, backlog + std::max(free_at - now, 0.0)), next);
-      ++next;
-      continue;
-    }
-    now = std::max(free_at, now);
-    const std::size_t first = std::get<1>(*queue.begin());
-    queue.erase(queue.begin());
-    backlog -= sizes[first].second;
-    free_at = now + sizes[first].second;
-    took.push_back(free_at - gap * static_cast<double>(first));
-    sum += took.back();
-  }
-  std::ranges::sort(took);
-  const auto at = [&](double share) {
-    return took[static_cast<std::size_t>(share * static_cast<double>(took.size()))];
-  };
-  return {sum / static_cast<double>(took.size()), at(0.95), at(0.99)};
-}
-
-TEST_CASE("p95 and p99 stay within the tail factor of those of first come, first served; the mean falls") {
-  for (const double sigma : {0.7, 1.2, 2.0}) {
-    for (const double error : {0.0, 1.0}) {
-      for (const double factor : {1.03, 1.1, 1.5}) {
-        CAPTURE(sigma, error, factor);
-        Random random(11);
-        Sizes sizes;
-        for (int i = 0; i < 20'000; ++i) {
-          const double size = random.LogNormal(0, sigma);
-          sizes.emplace_back(size * random.LogNormal(0, error), size);
-        }
-        WorkSizes works;
-        for (int i = 0; i < 1920; ++i)
-          works.End(works.Expect(sizes[static_cast<std::size_t>(i)].first, factor),
-                    sizes[static_cast<std::size_t>(i)].second, factor);
-        const WorkSizes::Dial dial = works.dial();
-        const Latencies fcfs = Serve(sizes, [](double, double) { return 0.0; });
-        const Latencies ours = Serve(sizes, [&](double predicted, double backlog) {
-          return predicted < dial.cut ? dial.weight * backlog * std::log(dial.cut / predicted) : 0;
-        });
-        CHECK(ours.p95 <= factor * fcfs.p95 * 1.02);
-        CHECK(ours.p99 <= factor * fcfs.p99 * 1.02);
-        CHECK(ours.mean < fcfs.mean);
-        if (error == 0 && factor > 1.05) CHECK(ours.mean < 0.9 * fcfs.mean);
-      }
-    }
-  }
-}
-
-TEST_CASE("works count as what came of their like: predictions that tell nothing give no head starts") {
-  Random random(3);
-  WorkSizes alike, told, useless;
-  for (int i = 0; i < 1920; ++i) {
-    const double size = random.LogNormal(0, 1.5);
-    alike.End(alike.Expect(3, kFactor), size, kFactor);
-    told.End(told.Expect(size / 10, kFactor), size, kFactor);
-    useless.End(useless.Expect(random.LogNormal(0, 1.5), kFactor), random.Chance(0.5) ? 1 : 1.1, kFactor);
-  }
-  CHECK(alike.tail() == Approx(1));
-  CHECK(alike.dial().weight == 0);
-  CHECK(told.tail() > 4);
-  CHECK(told.dial().weight > 0);
-  CHECK(told.dial().mean < 0.9);
-  CHECK(useless.tail() == Approx(1).epsilon(0.01));
-  WorkSizes none;
-  for (int i = 0; i < 1920; ++i) none.End(none.Expect(random.LogNormal(0, 1), 1), 1, 1);
-  CHECK(none.dial().weight == 0);  // a tail factor of 1 leaves nothing
-}
-
-TEST_CASE("before enough works have ended predictions count; then they are forgotten") {
+TEST_CASE("before enough works have ended predictions count, beside a prior that fades; then they are forgotten") {
   WorkSizes works, known;
-  CHECK(works.tail() == 1);
-  CHECK(works.dial().weight == 0);
-  const WorkSizes::Entry giant = works.Expect(90, kFactor), small = works.Expect(2, kFactor);
-  CHECK(works.tail() == Approx((90 * 90 + 2 * 2) * 2 / (92.0 * 92.0)));
-  CHECK(works.dial().weight > 0);
-  CHECK(works.dial().cut > 2);
-  const WorkSizes::Entry absurd = works.Expect(1e300, kFactor);
+  CHECK(works.cut() == 0);
+  CHECK(works.tail() == 2);
+  const WorkSizes::Entry giant = works.Expect(90, {}), small = works.Expect(2, {});
+  const double q = (90 * 90 + 2 * 2) * 2 / (92.0 * 92.0);
+  CHECK(works.tail() == Approx((2 * 16 + q * 2) / 18).epsilon(0.01));
+  CHECK(works.cut() == Approx(90).epsilon(kWithin));
+  const WorkSizes::Entry absurd = works.Expect(1e300, {});
   CHECK(absurd.size == 100);
-  works.End(small, 2, kFactor), known.End({}, 2, kFactor);
-  for (int i = 1; i < WorkSizes::kEnough; ++i)
-    works.End(works.Expect(3, kFactor), 3, kFactor), known.End({}, 3, kFactor);
-  CHECK(works.dial().cut == known.dial().cut);
+  works.End(small, 3, {}), known.End({}, 3, {});
+  for (int i = 1; i < WorkSizes::kEnough; ++i) works.End(works.Expect(5, {}), 3, {}), known.End({}, 3, {});
+  CHECK(works.cut() == known.cut());
   CHECK(works.tail() == known.tail());
-  works.Withdraw(absurd, kFactor);
-  works.End(giant, 80, kFactor), known.End({90, UINT32_MAX}, 80, kFactor);
-  for (int i = 0; i < 2 * WorkSizes::kEnough; ++i) works.End({}, 3, kFactor), known.End({}, 3, kFactor);
-  CHECK(works.tail() == Approx(known.tail()));
+  works.Withdraw(absurd, {});
+  works.End(giant, 80, {}), known.End({}, 80, {});
+  CHECK(works.cut() == known.cut());
+  CHECK(works.tail() == known.tail());
 }
 
 TEST_CASE("equal works have no tail") {
   WorkSizes works;
-  for (int i = 0; i < WorkSizes::kEnough; ++i) works.End({}, 3, kFactor);
-  CHECK(works.dial().weight == 0);
+  for (int i = 0; i < WorkSizes::kEnough; ++i) works.End({}, 3, {});
+  CHECK(works.cut() == Approx(3).epsilon(kWithin));
   CHECK(works.tail() == Approx(1));
-  for (const double odd : {0.0, -1.0, 1e300, 1e-300}) {
-    for (int i = 0; i < 2 * WorkSizes::kEnough; ++i) works.End(works.Expect(odd, kFactor), odd, kFactor);
-  }
+  for (const double odd : {0.0, -1.0, 1e300, 1e-300}) works.End(works.Expect(odd, {}), odd, {});
   CHECK(std::isfinite(works.tail()));
-  CHECK(std::isfinite(works.dial().cut));
+}
+
+// A hundred works of a size of 3 have ended.
+WorkSizes Threes() {
+  WorkSizes works;
+  for (int i = 0; i < 100; ++i) works.End({}, 3, {});
+  return works;
+}
+
+TEST_CASE("a work that turns out to be another size counts as that, with the weight that it has left") {
+  for (const int later : {0, 100, 3000, 20'000}) {
+    WorkSizes told = Threes(), known = Threes();
+    const WorkSizes::Entry entry = told.Expect(1, {}), same = known.Expect(6, {});
+    for (int i = 0; i < later; ++i) {
+      for (WorkSizes* works : {&told, &known}) works->End(works->Expect(2 + i % 3, {}), 2 + i % 3, {});
+    }
+    told.End(entry, 6, {}), known.End(same, 6, {});
+    for (int i = 0; i < 2 * WorkSizes::kEnough; ++i) told.End({}, 3, {}), known.End({}, 3, {});
+    INFO(later);
+    CHECK(told.tail() == Approx(known.tail()).epsilon(1e-6));
+    CHECK(told.cut() == Approx(known.cut()));
+  }
 }
 
 TEST_CASE("a work that is expected counts within bounds, and not at all once withdrawn") {
-  WorkSizes works;
-  for (int i = 1; i < 6 * WorkSizes::kEnough; ++i) works.End({}, 3, kFactor);
-  std::vector<WorkSizes::Entry> entries;
-  for (int i = 0; i < WorkSizes::kEnough; ++i) entries.push_back(works.Expect(1e9, kFactor));
-  CHECK(entries.front().size == Approx(48));
-  CHECK(works.tail() > 2);
-  for (const WorkSizes::Entry& entry : entries) works.Withdraw(entry, kFactor);
+  WorkSizes works = Threes();
+  const WorkSizes::Entry entry = works.Expect(1e9, {});
+  CHECK(entry.size == Approx(48));
+  CHECK(works.tail() < 3);
+  CHECK(works.cut() == Approx(3).epsilon(kWithin));
+  works.Withdraw(entry, {});
   CHECK(works.tail() == Approx(1).margin(1e-9));
 }
 
 TEST_CASE("works of another size are believed after a while") {
   WorkSizes works;
-  for (int i = 0; i < 10'000; ++i) works.End({}, 1, kFactor);
-  for (int i = 0; i < 20'000; ++i) works.End(works.Expect(100, kFactor), 100, kFactor);
+  for (int i = 0; i < 10'000; ++i) works.End({}, 1, {});
+  for (int i = 0; i < 20'000; ++i) works.End(works.Expect(100, {}), 100, {});
+  CHECK(works.cut() == Approx(100).epsilon(kWithin));
   CHECK(works.tail() == Approx(1).epsilon(0.02));
 }
 
@@ -470,6 +308,7 @@ TEST_CASE("one absurd prediction counts for little") {
       for (int i = 0; i < 100; ++i) Run(book, Call(0, 100, 50), 2 + i);
       if (before < WorkSizes::kEnough || generated >= 0) CHECK(book.works().tail() < 1.1);
       CHECK(book.works().tail() < 2);
+      CHECK(book.works().cut() == Approx(book.Left(sane)).epsilon(kWithin));
       for (int i = 0; i < 10'000; ++i) Run(book, Call(0, 100, 50), 200 + i);
       CHECK(book.truth() == Approx(1).epsilon(0.02));
       const bool unseen = before < WorkSizes::kEnough && generated < 0;  // it came before anything was known, and stays
@@ -548,9 +387,10 @@ TEST_CASE("footprint: the least work first") {
 
 TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   auto policy = Experienced<BoostedFootprint>();
-  // E[C] = 0.19, E[C^2] = 0.109: q = 3.02. Of the work, 18 of 38 s are of size 0.1 s, each of which has a head start of
-  // kappa ln(Cw / 0.1) V, and Cw lies between the two sizes. Each tenth workflow is a giant, which so waits F times as
-  // long: the largest kappa of those that keep p99 within 1.1 is taken.
+  // E[C] = 0.19, E[C^2] = 0.109: q = 3.02. Of 38 s of work, 18 s are of size 0.1 s and 20 s of size 1 s, and the latter
+  // count as spread over a quarter of an octave.
+  const double q = 0.109 / (0.19 * 0.19);
+  const double below = 38 * (1 - 1.5 / (q * q / 3)), cut = std::exp2(((below - 18) / 20 - 0.5) / 4);
   RequestState giant = Call(0, 1, 5000), small = Call(1, 1, 20);
   giant.request.arrival = giant.request.workflow_arrival = At(7);
   small.request.arrival = small.request.workflow_arrival = At(9);
@@ -559,17 +399,10 @@ TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   const KeyParts parts = policy.Explain(small);
   CHECK(Part(parts, "C_s") == Approx(0.02));
   CHECK(Part(parts, "V_s") == Approx(5.02));
-  const double kappa = Part(parts, "kappa"), cut = Part(parts, "Cw_s");
-  const double expected = 9 - kappa * Part(parts, "V_s") * std::log(cut / 0.02);
+  const double expected = 9 - 0.85 * std::pow(q / 3, 4) * Part(parts, "V_s") * std::log(cut / 0.02);
   CHECK(policy.Key(small).key == Approx(expected));
-  CHECK(Part(parts, "q") == Approx(0.109 / (0.19 * 0.19)));
-  const auto beyond = [&](double weight) {
-    return 0.1 * (1 - 0.99 * 1.1 / (1 + 18.0 / 38 * weight * std::log(cut / 0.1)));
-  };
-  CHECK(kappa == 0.3);
-  CHECK(beyond(0.3) <= 0.01);
-  CHECK(beyond(0.5) > 0.01);
-  CHECK(cut == Approx(std::sqrt(0.1)).epsilon(0.2));
+  CHECK(Part(parts, "q") == Approx(q));
+  CHECK(Part(parts, "Cw_s") == Approx(cut));
   CHECK(Part(parts, "deadline_s") == 0);
   CHECK(Part(parts, "p_kv") == Approx(1.0 / 3));
 
@@ -588,7 +421,7 @@ TEST_CASE("an idle engine has next to no head starts: the backlog counts as a se
 
 // Twenty workflows that were given so many seconds have ended.
 AnyPolicy Dated(const std::string& options, double seconds) {
-  AnyPolicy policy = *MakePolicy("boosted_footprint(tail_factor=1" + options + ")");
+  AnyPolicy policy = *MakePolicy("boosted_footprint(boost=0" + options + ")");
   for (int i = 0; i < 20; ++i) {
     RequestState r = Call(0, 100, 50);
     r.request.deadline = At(seconds);
@@ -689,10 +522,10 @@ TEST_CASE("one giant among many does not make head starts of an idle engine larg
   const KeyParts parts = policy.Explain(r);
   CHECK(Part(parts, "q") > 100);
   CHECK(Part(parts, "V_s") == 1);
-  CHECK(-policy.Key(r).key <= 8 * std::log(Part(parts, "Cw_s") / Part(parts, "C_s")) + 1e-6);
+  CHECK(-policy.Key(r).key <= 0.85 * 16 * std::log(Part(parts, "Cw_s") / Part(parts, "C_s")) + 1e-6);
 }
 
-TEST_CASE("presets are values of the tail factor") {
+TEST_CASE("presets: a third of the boost, the order of footprint") {
   const auto key = [](const char* spec) {
     AnyPolicy policy = *MakePolicy(spec);
     RequestState r;
@@ -707,14 +540,10 @@ TEST_CASE("presets are values of the tail factor") {
     policy.Enters(small, At(300));
     return policy.Key(small).key;
   };
-  CHECK(key("boosted_footprint(preset=tail)") == key("boosted_footprint(tail_factor=1.03)"));
-  CHECK(key("boosted_footprint") == key("boosted_footprint(tail_factor=1.1)"));
-  CHECK(key("boosted_footprint(tail_factor=2)") < key("boosted_footprint(tail_factor=1.1)"));
-  CHECK(key("boosted_footprint(tail_factor=1.1)") < 300);
-  CHECK(key("boosted_footprint(tail_factor=100)") == Approx(key("footprint")));
+  CHECK(300 - key("boosted_footprint(preset=tail)") == Approx((300 - key("boosted_footprint")) / 3));
+  CHECK(300 - key("boosted_footprint(boost=0.425)") == Approx((300 - key("boosted_footprint")) / 2));
   CHECK(key("boosted_footprint(preset=mean)") == Approx(key("footprint")));
-  CHECK(key("boosted_footprint(tail_factor=1)") == 300);
-  CHECK_FALSE(MakePolicy("boosted_footprint(tail_factor=0.9)").ok());
+  CHECK(key("boosted_footprint(boost=0)") == 300);
   CHECK_FALSE(MakePolicy("boosted_footprint(preset=best)").ok());
 }
 
@@ -831,12 +660,11 @@ TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond 
     const std::string pace = "step_s=0,prefill_s=0,sequence_s=0.001,context_s=0";
     CAPTURE(one_workflow);
     CHECK(std::isinf(served_at("footprint(" + pace + ")")));
-    // Crumbs of their own are soon all the work that there is, and have no head start any more; those of one workflow
-    // go on.
-    CHECK(std::isinf(served_at("boosted_footprint(" + pace + ",horizon_s=100000)")) == one_workflow);
+    // Crumbs of their own are soon what a work is, and have no head start any more; those of one workflow go on.
+    CHECK(std::isinf(served_at("boosted_footprint(" + pace + ",boost=4,horizon_s=100000)")) == one_workflow);
     // 20 s of work are there, 2 s more come per second of two horizons.
     for (const double horizon : {5.0, 20.0}) {
-      const std::string spec = "boosted_footprint(" + pace + ",horizon_s=" + std::to_string(horizon) + ")";
+      const std::string spec = "boosted_footprint(" + pace + ",boost=4,horizon_s=" + std::to_string(horizon) + ")";
       INFO(spec);
       CHECK(served_at(spec) <= 20 + 20 + 2 * 2 * horizon + 1);
     }
@@ -881,9 +709,9 @@ TEST_CASE("idle workflows are kept for a while, in bounded number, and then coun
       other.Ends(r, At(static_cast<double>(i) + 5 * part));
     }
   }
-  RequestState one = Call(1, 10, 100);
-  other.Enters(one, At(1000));
-  CHECK(other.works().most() == Approx(WorkSizes::kMostOfLargest * 2 * other.Left(one)).epsilon(0.05));
+  RequestState two = Call(1, 10, 100);
+  other.Enters(two, At(1000));
+  CHECK(other.works().cut() == Approx(2 * other.Left(two)).epsilon(kWithin));
 }
 
 TEST_CASE("the default lets small requests pass larger ones from the first on") {

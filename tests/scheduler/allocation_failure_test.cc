@@ -487,6 +487,8 @@ TEST_CASE("whatever allocation of a router fails, the call was not made, or it h
                                                         {"aged(fair_share)", "time_slot_packer"},
                                                         {"boosted_footprint", "workload_balance"},
                                                         {"sjf", "confidence_slack"},
+                                                        {"sjf", "gain_slack"},
+                                                        {"fcfs", "token_reservation"},
                                                         {"fcfs", "best_fit"}}) {
     CAPTURE(policy, placement);
     const Tally tally = FailEachOnce([&](std::size_t fails, Then then, std::size_t left_out) {

@@ -1437,6 +1437,44 @@ TEST_CASE("KV that is kept is not given up for a refusal that comes when memory 
   CHECK(host.scheduler.stats().kv_reclaimed == 0);
 }
 
+TEST_CASE("what has come to need more than an oracle's total fails, and those behind it run") {
+  Pool pool(8);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  Host<Fcfs> host(options, {}, {}, &pool);
+  host.Arrive(1, 48);
+  CHECK(host.Step() == "1:48");
+  host.Arrive(2, 100);  // seven blocks: it waits for 1 to end
+  host.Arrive(3, 16);
+  pool.total -= 2, pool.free -= 2;
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "1:1 3:16");
+  CHECK(plan.failed == std::vector<Failure>{{.request = {2}, .reason = FailReason::kNeverFits}});
+  CHECK(plan.released == Released{{2}});
+  host.Commit(plan);
+  pool.total -= 1;  // of what 1 and 3 hold nothing is to be had: they run until they need more
+  CHECK(host.Step() == "1:1 3:1");
+}
+
+TEST_CASE("what was swapped out of an oracle's memory fails where it no longer fits into the total") {
+  Pool pool(8);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  options.cpu_blocks = {8};
+  Host<Fcfs, SwapAll> host(options, {.swap_out = {8}, .swap_in = {8}}, {}, &pool);
+  host.Arrive(1, 100);
+  CHECK(host.Step() == "1:100");
+  host.On(ToolCalled{.request = {1}});
+  const StepPlan& out = host.Plan();
+  REQUIRE(out.moves.size() == 1);
+  host.On(MoveDone{out.moves[0].id});
+  host.On(ToolReturned{.request = {1}});
+  pool.total = pool.free = 6;
+  CHECK(host.Plan().failed.size() == 1);
+  CHECK(host.scheduler.kv().cpu_used == Blocks{0});
+  CHECK(host.scheduler.alive() == 0);
+}
+
 TEST_CASE("a search that an oracle stopped goes on where it was, and round to the others") {
   Pool pool(6);
   SchedulerOptions options;

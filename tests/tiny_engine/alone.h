@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine.h"
+#include "model.h"
 
 namespace tiny {
 

@@ -11,6 +11,7 @@
 
 #include "alone.h"
 #include "catch.h"
+#include "paged_compute.h"
 #include "scale.h"
 #include "takt/base/random.h"
 #include "takt/policy/registry.h"
@@ -42,6 +43,8 @@ std::vector<std::int32_t> RandomTokens(Random& random, std::uint64_t n) {
   return tokens;
 }
 
+const KvMemory& Kv(const Engine& engine) { return static_cast<const PagedCompute&>(engine.kv()).kv(); }
+
 // An engine in virtual time, one millisecond a step, and what came out of it.
 class Bench {
  public:
@@ -62,7 +65,7 @@ class Bench {
   bool Step(takt::TimePoint event = takt::kNever) {
     const bool busy = engine_->Step();
     const char* fault = engine_->scheduler().Inconsistency();
-    if (fault == nullptr) fault = engine_->kv().Inconsistency();
+    if (fault == nullptr) fault = Kv(*engine_).Inconsistency();
     if (fault != nullptr) FAIL(fault);
     if (busy) return now_ += 1'000'000, true;
     const takt::TimePoint wake = std::min(event, engine_->wake_at());
@@ -195,8 +198,8 @@ EngineCounters Serve(Bench& bench, std::vector<Client>& clients) {
   const Engine& engine = bench.engine();
   CHECK(engine.empty());
   CHECK(engine.idle() == takt::Idle::kNoRequests);
-  CHECK(engine.kv().free_blocks() == engine.kv().total_blocks());
-  CHECK(engine.kv().cpu_free() == engine.options().cpu_blocks);
+  CHECK(Kv(engine).free_blocks() == Kv(engine).total_blocks());
+  CHECK(Kv(engine).cpu_free() == engine.options().cpu_blocks);
   const takt::Stats& stats = engine.scheduler().stats();
   CHECK(stats.events_unknown + stats.events_out_of_place + stats.rows_unknown + stats.rows_invalid == 0);
   CHECK(stats.commits_unknown + stats.oracle_refused + stats.clock_stepped_back == 0);
@@ -233,7 +236,7 @@ TEST_CASE("every request is answered as if it were alone, whatever is planned") 
     Bench bench(options);
     const EngineCounters counters = Serve(bench, clients);
     for (std::size_t i = 0; i < features.size(); ++i) see(i, counters.*features[i].second);
-    see(features.size(), bench.engine().kv().reused_tokens());
+    see(features.size(), Kv(bench.engine()).reused_tokens());
     finished += counters.finished, steps += counters.steps, rows += counters.rows;
   }
   std::printf("%-26s %14s %10s\n", "feature", "configurations", "times");

@@ -10,7 +10,7 @@
 #include "takt/base/random.h"
 #include "text.h"
 
-namespace tiny {
+namespace serving {
 namespace {
 
 using Json = nlohmann::json;
@@ -161,25 +161,25 @@ TEST_CASE("no bytes whatever crash the parser") {
 
 TEST_CASE("answers say what OpenAI's say") {
   ApiAnswer a{Api::kCompletion, 7, 1234, "tiny", 3, 5};
-  Json j = Json::parse(AnswerBody(a, "text \"\n\xff", End::kLength));
+  Json j = Json::parse(AnswerBody(a, {"text \"\n\xff"}, End::kLength));
   CHECK(j["id"] == "cmpl-7");
   CHECK(j["object"] == "text_completion");
   CHECK(j["choices"][0]["text"] == "text \"\n\xef\xbf\xbd");
   CHECK(j["choices"][0]["finish_reason"] == "length");
   CHECK(j["usage"] == Json({{"prompt_tokens", 3}, {"completion_tokens", 5}, {"total_tokens", 8}}));
-  const std::string event = StreamEvent(a, "x", true, End::kNotYet);
+  const std::string event = StreamEvent(a, {"x"}, true, End::kNotYet);
   CHECK(event.starts_with("data: {"));
   CHECK(event.ends_with("}\n\n"));
   j = Json::parse(event.substr(6));
   CHECK(j["choices"][0]["finish_reason"].is_null());
   CHECK_FALSE(j.contains("usage"));
   a.api = Api::kChat;
-  j = Json::parse(AnswerBody(a, "hi", End::kEndToken));
+  j = Json::parse(AnswerBody(a, {"hi"}, End::kEndToken));
   CHECK(j["choices"][0]["message"] == Json({{"role", "assistant"}, {"content", "hi"}}));
   CHECK(j["choices"][0]["finish_reason"] == "stop");
-  j = Json::parse(StreamEvent(a, "hi", true, End::kNotYet).substr(6));
+  j = Json::parse(StreamEvent(a, {"hi"}, true, End::kNotYet).substr(6));
   CHECK(j["choices"][0]["delta"] == Json({{"role", "assistant"}, {"content", "hi"}}));
-  j = Json::parse(StreamEvent(a, "", false, End::kLength).substr(6));
+  j = Json::parse(StreamEvent(a, {""}, false, End::kLength).substr(6));
   CHECK(j["choices"][0]["delta"].empty());
   for (int reason = 0; reason < static_cast<int>(NamesOf(takt::FailReason{}).size()); ++reason) {
     CHECK(Json::parse(ErrorBody(ErrorOf(static_cast<takt::FailReason>(reason))))["error"].is_object());
@@ -193,7 +193,7 @@ TEST_CASE("text that comes in pieces is the text that comes at once") {
     std::string text;
     for (std::uint64_t n = random.Below(12); n > 0; --n) text += alphabet[random.Below(std::size(alphabet))];
     std::vector<std::int32_t> tokens;
-    Encode(text, tokens);
+    ByteVocabulary().Encode(text, tokens);
     Decoder decoder;
     std::string pieces;
     for (std::size_t at = 0; at < tokens.size();) {
@@ -212,4 +212,4 @@ TEST_CASE("text that comes in pieces is the text that comes at once") {
 }
 
 }  // namespace
-}  // namespace tiny
+}  // namespace serving

@@ -77,7 +77,7 @@ std::string Body(const std::string& prompt, int tokens, bool stream = false) {
 // What the engine says to a prompt alone, as JSON would show it.
 std::string TextAlone(const std::string& prompt, int tokens) {
   EngineRequest request{.max_output_tokens = tokens};
-  Encode(prompt, request.prompt);
+  ByteVocabulary().Encode(prompt, request.prompt);
   Decoder decoder;
   std::string text;
   for (const Sample& sample : Alone(TestModel(), request)) text += decoder.Add(std::vector{sample.token});
@@ -120,7 +120,7 @@ TEST_CASE("many clients at once are answered as if each were alone, streamed or 
       }
     }
     CHECK(Metric(site.port, "takt_finished_total") == kClients);
-    CHECK(Metric(site.port, "tiny_engine_request_seconds_count") == kClients);
+    CHECK(Metric(site.port, "engine_request_seconds_count") == kClients);
     CHECK(site.End() == 0);
   }
 }

@@ -155,6 +155,8 @@ TEST_CASE("a small run of the Kairos scenario, with all its rows, claims and the
       CHECK(row["token_latency_mean_ms"].get<double>() > 0);
       CHECK(row["token_latency_p99_ms"] >= row["token_latency_p90_ms"]);
       CHECK(row["queued_pct"].get<double>() <= 100);
+    } else if (row["part"] == "fit") {
+      CHECK(row["off_by_pct"].get<double>() >= 0);
     } else {
       for (const char* key : {"classical_pct", "smacof_pct", "mean_pct", "median_pct", "ayo_pct"}) {
         CHECK(row[key].get<double>() <= row["best_pct"].get<double>() + 1e-9);
@@ -162,7 +164,7 @@ TEST_CASE("a small run of the Kairos scenario, with all its rows, claims and the
       CHECK(row["fcfs_pct"].get<double>() == Approx(50));
     }
   }
-  CHECK(parts == std::map<std::string, int>{{"loads", 9 * 3 * 4 + 2 * 7 * 10}, {"accuracy", 10}});
+  CHECK(parts == std::map<std::string, int>{{"loads", 9 * 3 * 4 + 2 * 7 * 11}, {"accuracy", 10}, {"fit", 8}});
   CHECK(json["claims"].size() > 60);
   const std::string html = ReadWhole(dir / "a.html");
   for (const char* agent : {"Router", "Humanities", "Writer", "ProjectManager", "Engineer", "stroke-dasharray"}) {
@@ -221,15 +223,29 @@ TEST_CASE("a small run of the Chimera scenario, with all its rows and claims") {
       CHECK(row["tau_distance"].get<double>() < row["tau_distance_fcfs"].get<double>());
       continue;
     }
+    if (row["part"] == "fit") {
+      CHECK(row["vLLM at 8/s [ms per token], paper"] == 82.6);
+      CHECK(row["off_by_pct"].get<double>() >= 0);
+      continue;
+    }
+    if (row["part"] == "frontier") {
+      CHECK(row["to_ms_per_token"].get<double>() > row["from_ms_per_token"].get<double>());
+      CHECK(row["points_low"].is_null());  // of one seed
+      continue;
+    }
     CHECK(row["ms_per_token"].get<double>() > 0);
+    CHECK(row["max_seqs"] == 24);
     CHECK(row["score_pct"].get<double>() >= 0);
     CHECK(row["score_pct"].get<double>() <= 100);
     const bool gap = row["gap_s"].get<double>() > 0;
     CHECK((row["between_stages_tokens"].get<double>() > 0) == gap);
   }
-  const int rivals = 4, taus = 6, serving = 2 * 5 * (4 * rivals + (2 * 4 + 2) * taus), sweeps = 2 * (5 + 5 + 3);
-  CHECK(parts ==
-        std::map<std::string, int>{{"serving", serving + sweeps}, {"queue", 2 * 4 * 3 * 5}, {"prediction", 12}});
+  const int rivals = 4, taus = 6, serving = 2 * 5 * (4 * rivals + (3 * 4 + 2) * taus), sweeps = 2 * (5 + 5 + 3);
+  CHECK(parts == std::map<std::string, int>{{"serving", serving + sweeps},
+                                            {"queue", 2 * 4 * 3 * 5},
+                                            {"frontier", 2 * 5 * 4},
+                                            {"prediction", 12},
+                                            {"fit", 8}});
   CHECK(json["claims"].size() > 65);
   for (const Json& claim : json["claims"]) {
     CAPTURE(claim);
@@ -260,7 +276,7 @@ TEST_CASE("a small run of the LAMPS scenario, with all its rows and claims") {
   std::map<std::string, int> parts;
   for (const Json& row : json["rows"]) {
     ++parts[row["part"].get<std::string>()];
-    if (row["part"] == "predictor") continue;
+    if (row["part"] == "predictor" || row["part"] == "fit") continue;
     CAPTURE(row);
     CHECK(row["completed"] == row["requests"]);
     for (const char* key : {"latency_mean_s", "latency_p50_s", "latency_p99_s", "ttft_mean_s", "ttft_p99_s"}) {
@@ -275,7 +291,8 @@ TEST_CASE("a small run of the LAMPS scenario, with all its rows and claims") {
                                             {"mispredictions", 3 * 6},
                                             {"starvation threshold", 6},
                                             {"refresh interval", 5},
-                                            {"predictor", 1}});
+                                            {"predictor", 1},
+                                            {"fit", 9}});
 
   REQUIRE(json["claims"].size() > 60);
   int lacking = 0;
@@ -309,6 +326,44 @@ TEST_CASE("a small run of the LAMPS scenario, with all its rows and claims") {
 
   const Ended again = RunTool(Small(data, {"--json", "-", "--no-wall", "-j", "1", "-q"}));
   CHECK(again.out == ReadWhole(dir / "a.json"));
+}
+
+TEST_CASE("a scenario is judged under the paper's regime, or takt's, or with --full both side by side") {
+  const TempDir dir;
+  const std::string data = Requests(dir);
+  const auto run = [&](Args more) {
+    Args args = {"scenario", "lamps", "--data", data, "--seeds", "2", "--minutes", "0.02", "--json", "-", "--no-wall"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ended ended = RunTool(args);
+    CAPTURE(ended.err);
+    REQUIRE(ended.exit_code == 0);
+    return ended;
+  };
+  const Ended by_default = run({"-q"}), paper = run({"-q", "--regime", "paper"}),
+              takt = run({"-q", "--regime", "takt"});
+  CHECK(by_default.out == paper.out);
+  const Json a = Json::parse(paper.out), b = Json::parse(takt.out);
+  CHECK(a["regime"] == "paper");
+  CHECK(b["regime"] == "takt");
+  CHECK(Has(a["conditions"]["Engines"], "10 requests"));
+  CHECK(Has(b["conditions"]["Engines"], "256 requests"));
+  REQUIRE(a["claims"].size() == b["claims"].size());
+  for (std::size_t i = 0; i < a["claims"].size(); ++i) CHECK(a["claims"][i]["name"] == b["claims"][i]["name"]);
+  const Ended both = run({"--full", "--html", dir / "both.html"});
+  const std::string html = ReadWhole(dir / "both.html");
+  for (const char* part : {"The claims under both regimes", "(regime takt)", "The fit of sequences a step"}) {
+    CAPTURE(part);
+    CHECK(Has(html, part));
+  }
+  CHECK(Json::parse(both.out)["regime"] == "paper");
+
+  const Ended unknown = RunTool(Small(data, {"--regime", "vllm"}));
+  CHECK(unknown.exit_code == 2);
+  CHECK(Has(unknown.err, "--regime"));
+  CHECK(Has(unknown.err, "paper"));
+  const Ended none = RunTool({"scenario", "aging", "--regime", "takt"});
+  CHECK(none.exit_code == 2);
+  CHECK(Has(none.err, "--regime: scenario 'aging' has one alone"));
 }
 
 TEST_CASE("the data may be a file, a folder, or the folder that TAKT_DATA names") {

@@ -35,7 +35,10 @@ struct KvHit {
 
 // How much KV memory the host has.
 struct KvSnapshot {
-  Blocks total{0};  // of an empty cache, for "can never fit"
+  // Of an empty cache, for "can never fit". It may change between calls: what waits and needs more fails when its turn
+  // comes (kNeverFits), what runs and comes to need more then (kKvExhausted). Memory that is only out of use for a
+  // while should stay in the total.
+  Blocks total{0};
   Blocks free{0};  // usable now
   Blocks pending{0};  // released, usable after a KvFreed event
 };

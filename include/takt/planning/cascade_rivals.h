@@ -3,6 +3,8 @@
 #ifndef TAKT_PLANNING_CASCADE_RIVALS_H_
 #define TAKT_PLANNING_CASCADE_RIVALS_H_
 
+#include <cstddef>
+#include <optional>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -15,12 +17,17 @@ struct RivalPlan {
   double sustains = 0;  // the largest rate [1/s] at the quality
 };
 
-// As many GPUs for each model; thresholds and replicas are the best for these.
-RivalPlan PlanEvenSplit(const CascadePlanner& planner, double quality, double rate);
+// As many GPUs for each model; thresholds and replicas are the best for these. `routing`: of the planner's, whose
+// thresholds are to be kept instead, whatever their quality.
+RivalPlan PlanEvenSplit(const CascadePlanner& planner, double quality, double rate,
+                        std::optional<std::size_t> routing = {});
+
+// The thresholds of a routing of the planner's, with the best GPUs and replicas for them.
+RivalPlan PlanRouting(const CascadePlanner& planner, std::size_t routing, double rate);
 
 // CascadeServe: ten ranges of load, each with the plan that is best for requests of average length and one shape per
 // model; the measured load alone picks. `means` plans such requests with such shapes, `truth` is of the same models
-// with requests as they are.
+// with requests as they are, which may be others than those that it plans for.
 RivalPlan PlanCascadeServe(const CascadePlanner& means, const CascadePlanner& truth, double quality, double rate);
 
 // RouteLLM, of two models: it decides at once, by a learned score of each sampled request (`router`). A request below

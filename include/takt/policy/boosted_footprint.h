@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +22,9 @@
 namespace takt {
 
 enum class BoostPreset : std::uint8_t {
-  kDefault,  // `tail_factor`
-  kTail,     // a tail_factor of 1.03 at most: the tail of first come, first served, and some of the mean
-  kMean,     // no tail_factor, the order of footprint: the least mean latency, whatever the tail
+  kDefault,  // mean and tail
+  kTail,     // a third of the boost: the tail of first come, first served, and some of the mean
+  kMean,     // the order of footprint: the least mean latency, whatever the tail
   kGoodput,  // likewise, and a request that can no longer meet its deadline comes after all that can
 };
 constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"default", "tail", "mean", "goodput"}); }
@@ -36,10 +35,10 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 //
 // t: arrival of the workflow, or the call's less `horizon_s` where that is later. C: what the rest of the workflow will
 // cost the engine (FootprintBook). V: how long the engine will be busy with all that it has (at least `least_drain_s`),
-// so that head starts grow with the backlog and shrink with it. Cw and kappa are of least mean latency among those that
-// keep p95 and p99 within `tail_factor` of those of first come, first served: a forecast from the sizes of recent
-// works, as far as predictions tell them apart (WorkSizes). A larger request than Cw is a giant, and giants are served
-// as they came. Where sizes are alike, or nothing tells them apart, there are no head starts.
+// so that head starts grow with the backlog and shrink with it. kappa = `boost` h^4 with h = q / 3, 1 to 2, and
+// q = E[C^2] / E[C]^2 of recent workflows: where works are unequal an order by size gains much, where they are alike
+// little. Cw: the size below which a share w = 1 - 1.5 / (q h) of the work lies, 0.15 to 0.8; a larger request is a
+// giant, and giants are served as they came. w is about what giants pay: the work that may pass them.
 //
 // B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. A workflow
 // that is given half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do
@@ -61,7 +60,6 @@ class BoostedFootprint {
   void Reserve(std::size_t requests) { book_.Reserve(requests), calls_.reserve(requests); }
   void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
   void Enters(const RequestState& r, TimePoint now) {
-    book_.options().tail_factor = tail_factor();
     book_.Enters(r, now);
     if (r.slot >= calls_.size()) calls_.resize(r.slot + std::size_t{1});
     Call& call = calls_[r.slot];
@@ -74,8 +72,8 @@ class BoostedFootprint {
       const double own = ToSeconds(r.request.arrival);
       call = {.arrival = std::clamp(ToSeconds(r.request.workflow_arrival), own - options_.horizon_s, own),
               .drain = std::max(book_.Drain(), options_.least_drain_s),
-              .kappa = book_.works().dial().weight,
-              .cut = book_.works().dial().cut,
+              .kappa = kappa(),
+              .cut = book_.works().cut(),
               .tail = book_.works().tail(),
               .tightness = book_.Tightness(r),
               .enqueued = r.enqueued};
@@ -84,11 +82,6 @@ class BoostedFootprint {
     const double start = SizeStart(call) + DeadlineStart(call);
     call.key = call.arrival - std::min(start, options_.horizon_s);
   }
-  // That the preset leaves of the option's.
-  double tail_factor() const {
-    return options_.preset == BoostPreset::kTail ? std::min(options_.tail_factor, kTailPreset) : options_.tail_factor;
-  }
-
   void Ends(const RequestState& r, TimePoint now) {
     book_.Ends(r, now);
     if (r.slot < calls_.size()) calls_[r.slot] = {};
@@ -100,6 +93,11 @@ class BoostedFootprint {
     return r.slot < calls_.size() ? calls_[r.slot].hopeless_at : kNever;
   }
   void Change(const RequestState& r, TimePoint) { GiveUp(calls_[r.slot]); }
+
+  double kappa() const {
+    const double heavy = book_.works().Heaviness(book_.options().shares);
+    return options_.boost * Share() * (heavy * heavy) * (heavy * heavy);
+  }
 
   KeyParts Explain(const RequestState& r) const {
     KeyParts parts;
@@ -120,27 +118,25 @@ class BoostedFootprint {
   }
 
   const FootprintBook& book() const { return book_; }
-  // What was learnt of calls, to be kept and given to another: before requests enter.
-  std::vector<std::uint64_t> SaveLengths() const { return book_.seen().Save(); }
-  bool LoadLengths(std::span<const std::uint64_t> words) { return book_.seen().Load(words); }
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     auto& o = self.options_;
     visit("preset", o.preset, OptionText{"", "default | tail | mean | goodput"});
-    visit(
-        "tail_factor", o.tail_factor,
-        OptionText{"x", "p95 and p99 over those of first come, first served, at most; 100 and more: no limit", 1, 1e6});
+    visit("boost", o.boost, OptionText{"", "k0: weight of the head start, before the preset's", 0, 1e6});
     visit("least_drain_s", o.least_drain_s, OptionText{"s", "the backlog counts as at least", 0, 1e6});
     visit("horizon_s", o.horizon_s, OptionText{"s", "a head start is at most", 0, 1e9});
     visit("deadline_weight", o.deadline_weight,
-          OptionText{"", "delta, of preset tail a third; 0 ignores deadlines", 0, 1e6});
-    VisitFootprintOptions(self.book_.options(), visit);
+          OptionText{"", "delta, before the preset's; 0 ignores deadlines", 0, 1e6});
+    auto& book = self.book_.options();
+    visit("heavy_tail", book.shares.heavy_tail, OptionText{"", "q from which a tail is heavy", 1, 1e6});
+    visit("least_share", book.shares.least, OptionText{"share", "of the work lies below the cut, at least", 0, 1});
+    visit("most_share", book.shares.most, OptionText{"share", "of the work lies below the cut, at most", 0, 1});
+    VisitFootprintOptions(book, visit);
   }
 
  private:
   static constexpr double kBehindAll = 1e9;  // [s]
-  static constexpr double kTailPreset = 1.03, kNoTail = 100;
 
   struct Call {
     double key = 0, cost = 0;
@@ -151,21 +147,18 @@ class BoostedFootprint {
   };
   struct Options {
     BoostPreset preset = BoostPreset::kDefault;
-    double tail_factor = 1.1;
+    double boost = 0.85;
     double deadline_weight = 1;
     double least_drain_s = 1;
     double horizon_s = 3600;
   };
 
-  bool by_size() const {
-    return options_.preset == BoostPreset::kMean || options_.preset == BoostPreset::kGoodput ||
-           options_.tail_factor >= kNoTail;
-  }
+  bool by_size() const { return options_.preset == BoostPreset::kMean || options_.preset == BoostPreset::kGoodput; }
+
+  double Share() const { return options_.preset == BoostPreset::kTail ? 1.0 / 3 : 1; }
 
   double DeadlineStart(const Call& call) const {
-    const double weight =
-        options_.preset == BoostPreset::kTail ? options_.deadline_weight / 3 : options_.deadline_weight;
-    return Rounded(weight * call.drain * call.tightness);
+    return Rounded(options_.deadline_weight * Share() * call.drain * call.tightness);
   }
 
   // In seconds. So that none exceeds the horizon, and the order by size stays, all are scaled down where that of

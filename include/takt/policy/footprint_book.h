@@ -7,8 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,20 +16,17 @@
 #include "takt/base/slot_table.h"
 #include "takt/model/engine_pace.h"
 #include "takt/model/step.h"
-#include "takt/policy/seen_lengths.h"
 #include "takt/state/request_state.h"
 #include "takt/workflow/slo_budget.h"
 
 namespace takt {
 
-// The sizes of works, forgetting slowly, by what was predicted of them when they came: an order goes by predictions, so
-// that how unequal works are is what it can tell of it. A work counts from when it comes, as what was predicted, but
-// for no more than kMostOfLargest times the largest that has ended; once it has ended its true size is counted where
-// its prediction is, so that each prediction stands for the mean of what came of its like, E[true | predicted]. Works
-// that have ended alone would be the small ones for as long as the first giants are on their way. Before kEnough have
-// ended, predictions are all there is: they count as they are, up to kMostUnseen; then those of works that have not
-// ended are forgotten, since one that was absurd would stay. Of fixed size: quarters of an octave from a microsecond to
-// 10^6 s.
+// The sizes of works, forgetting slowly: how unequal they are, and which are the giants. A work counts from when it
+// comes, by its prediction, but for no more than kMostOfLargest times the largest that has ended; and by its true size
+// once it has ended. Sizes of those alone that have ended would be those of the small ones for as long as the first
+// giants are on their way. Before kEnough have ended, predictions are all there is: they count as they are, up to
+// kMostUnseen, beside a prior that fades with each that ends; then they are forgotten, since one that was absurd would
+// stay. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
 class WorkSizes {
  public:
   static constexpr double kMostOfLargest = 16;
@@ -43,107 +38,102 @@ class WorkSizes {
     std::uint32_t epoch = 0;
   };
 
-  // How the order is set: head starts of `weight` times the backlog per unit of ln(cut / size), below the cut.
-  struct Dial {
-    double cut = 0, weight = 0;
-    double mean = 1;  // that is forecast, over first come, first served
+  // Of the work, 1 - 1.5 / (q h) lies below the cut, within these bounds, with q = tail() and h = Heaviness().
+  struct Shares {
+    double least = 0.15, most = 0.8;
+    double heavy_tail = 3;  // q from which a tail is heavy
   };
 
-  Entry Expect(double seconds, double tail_factor) {
-    const Entry entry = ended_ >= kEnough ? Entry{std::clamp(std::min(seconds, most()), kLeast, kMost), epoch_}
-                                          : Entry{std::clamp(seconds, kLeast, kMostUnseen), kEarly};
-    Count(entry.size, 1, entry.size);
-    if (ended_ >= kEnough) Age();
-    Changed(tail_factor);
+  Entry Expect(double seconds, const Shares& shares) {
+    if (ended_ >= kEnough) return Add(std::min(seconds, most()), shares);
+    const Entry entry{std::clamp(seconds, kLeast, kMostUnseen), kEarly};
+    Count(entry.size, 1);
+    Changed(shares);
     return entry;
   }
 
-  void End(const Entry& entry, double seconds, double tail_factor) {
+  void End(const Entry& entry, double seconds, const Shares& shares) {
     ++ended_;
-    seconds = std::clamp(seconds, kLeast, kMost);
-    largest_ = std::max(seconds, kForget * largest_);
-    if (ended_ <= kEnough) return EndEarly(entry, seconds, tail_factor);
+    largest_ = std::max(std::clamp(seconds, kLeast, kMost), kForget * largest_);
+    if (ended_ <= kEnough) return EndEarly(entry, seconds, shares);
     if (Counts(entry)) {
-      const double weight = WeightOf(entry);
-      Count(entry.size, 0, weight * (seconds - entry.size));
+      Count(entry.size, -WeightOf(entry));
+      Count(std::clamp(seconds, kLeast, kMost), WeightOf(entry));
+      Changed(shares);
     } else {
-      Count(entry.size > 0 ? entry.size : seconds, 1, seconds);
-      Age();
+      Add(seconds, shares);
     }
-    Changed(tail_factor);
   }
 
   // Nothing came of it.
-  void Withdraw(const Entry& entry, double tail_factor) {
+  void Withdraw(const Entry& entry, const Shares& shares) {
     if (!Counts(entry)) return;
-    const double weight = WeightOf(entry);
-    Count(entry.size, -weight, -weight * entry.size);
-    Changed(tail_factor);
+    Count(entry.size, -WeightOf(entry));
+    Changed(shares);
   }
 
-  // E[C^2] / E[C]^2 of sizes as far as predictions tell them: 1 where all works look equal.
+  // E[C^2] / E[C]^2: 1 where all works are equal. Before enough have ended it leans towards 2, as of exponential sizes.
   double tail() const { return tail_; }
-  const Dial& dial() const { return dial_; }
+  // How many times as heavy the tail is as one that counts as heavy, 1 to 2: more makes no difference to the order.
+  double Heaviness(const Shares& shares) const { return std::clamp(tail_ / shares.heavy_tail, 1.0, 2.0); }
+  // The size that parts the giants from the others; 0 before the first.
+  double cut() const { return cut_; }
   // For which a work counts that has not ended.
   double most() const { return ended_ < kEnough ? kMostUnseen : kMostOfLargest * largest_; }
 
  private:
   static constexpr double kPerOctave = 4;
   static constexpr int kHalveAfter = 2048;
-  static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100;
+  static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100, kPriorTail = 2;
   static constexpr double kForget = 0.9995;  // of the largest, per work that ends
+
   static constexpr std::uint32_t kEarly = UINT32_MAX;  // the epoch of what came before enough had ended
 
   struct Bucket {
     double count = 0, work = 0;
   };
-  // What a share `count` of the works, which is a share `work` of the work, has in common: predictions about `size`.
-  struct Class {
-    double count = 0, work = 0, log_size = 0;
-  };
-  static constexpr std::size_t kClasses = 16;
-  static constexpr std::array<double, kClasses> kUpTo = {0.01, 0.025, 0.045, 0.07, 0.1,  0.14, 0.2,  0.28,
-                                                         0.38, 0.5,   0.62,  0.74, 0.84, 0.91, 0.96, 1};
 
   // Of what came early nothing is left once enough have ended.
   bool Counts(const Entry& entry) const { return entry.size > 0 && (entry.epoch != kEarly || ended_ < kEnough); }
 
-  void EndEarly(const Entry& entry, double seconds, double tail_factor) {
-    const double size = entry.size > 0 ? entry.size : seconds;
-    first_[static_cast<std::size_t>(ended_ - 1)] = {size, seconds};
+  void EndEarly(const Entry& entry, double seconds, const Shares& shares) {
+    first_[static_cast<std::size_t>(ended_ - 1)] = seconds;
     if (ended_ < kEnough) {
-      Count(size, entry.size > 0 ? 0 : 1, entry.size > 0 ? seconds - size : seconds);
-      return Changed(tail_factor);
+      if (entry.size > 0) Count(entry.size, -1);
+      Count(std::clamp(seconds, kLeast, kMost), 1);
+      return Changed(shares);
     }
     buckets_ = {};
-    for (const auto& [predicted, came] : first_) Count(predicted, 1, came);
+    for (const double size : first_) Count(std::clamp(size, kLeast, kMost), 1);
     since_halved_ = kEnough;
-    changes_ = 0;  // sizes are others
-    Changed(tail_factor);
+    Changed(shares);
   }
 
-  void Age() {
-    if (++since_halved_ < kHalveAfter) return;
-    for (Bucket& b : buckets_) b.count /= 2, b.work /= 2;
-    since_halved_ = 0;
-    ++epoch_;
+  Entry Add(double seconds, const Shares& shares) {
+    const Entry entry{std::clamp(seconds, kLeast, kMost), epoch_};
+    Count(entry.size, 1);
+    if (++since_halved_ == kHalveAfter) {
+      for (Bucket& b : buckets_) b.count /= 2, b.work /= 2;
+      since_halved_ = 0;
+      ++epoch_;
+    }
+    Changed(shares);
+    return entry;
   }
 
   double WeightOf(const Entry& entry) const {
     return entry.epoch == kEarly ? 1 : std::ldexp(1.0, -static_cast<int>(std::min(epoch_ - entry.epoch, 60u)));
   }
 
-  void Count(double size, double count, double work) {
+  void Count(double size, double weight) {
     const auto i = static_cast<std::size_t>(kPerOctave * exact::Log2(size / kLeast));
     Bucket& b = buckets_[std::min(i, buckets_.size() - 1)];
-    b.count += count, b.work += Rounded(work);
+    b.count += weight, b.work += Rounded(weight * size);
   }
 
-  // A pass over the buckets and the forecast, for every work at first, later for some.
-  void Changed(double tail_factor) {
-    ++changes_;
-    const std::int64_t period = ended_ < 16 * kEnough ? kEnough : ended_ < kHalveAfter ? 8 * kEnough : 32 * kEnough;
-    if (changes_ > 2 * kEnough && changes_ % period != 0) return;
+  // A pass over the buckets, for every work at first, later for some.
+  void Changed(const Shares& shares) {
+    if (ended_ >= kEnough && ++changes_ > 16 * kEnough && changes_ % kEnough != 0) return;
     constexpr double kNothing = 1e-9;  // what is left of works that were corrected
     double count = 0, work = 0, squares = 0;
     for (const Bucket& b : buckets_) {
@@ -152,89 +142,31 @@ class WorkSizes {
     }
     if (!(count > 0)) return;
     tail_ = squares * count / (work * work);
-
-    // Classes of like predictions, finer where works are small: there the cut tells most.
-    std::array<Class, kClasses> classes = {};
-    std::size_t n = 0, edge = 0;
-    double logs = 0, below = 0;
-    for (std::size_t i = 0; i < buckets_.size(); ++i) {
-      const Bucket& b = buckets_[i];
+    if (ended_ < kEnough) {
+      const auto prior = static_cast<double>(kEnough - ended_);
+      tail_ = (Rounded(kPriorTail * prior) + Rounded(tail_ * count)) / (prior + count);
+    }
+    constexpr double kEven = 1.5;  // the q of sizes of which none is large
+    const double share = std::max(std::min(1 - kEven / (tail_ * Heaviness(shares)), shares.most), shares.least);
+    double left = Rounded(share * work);
+    for (const Bucket& b : buckets_) {
       if (!(b.count > kNothing && b.work > 0)) continue;
-      Class& c = classes[n];
-      if (c.work > 0 && n + 1 < kClasses && below + b.work / work > kUpTo[edge]) {
-        c.log_size = logs / c.work, logs = 0;
-        ++n;
-        while (edge + 1 < kClasses && below + b.work / work > kUpTo[edge]) ++edge;
+      cut_ = b.work / b.count;
+      if (left <= b.work) {
+        cut_ *= exact::Exp2((left / b.work - 0.5) / kPerOctave);  // as if its work were spread over the bucket
+        break;
       }
-      below += b.work / work;
-      Class& now = classes[n];
-      now.count += b.count / count, now.work += b.work / work;
-      logs += b.work / work * ((static_cast<double>(i) + 0.5) / kPerOctave * kLn2 + kLnLeast);
+      left -= b.work;
     }
-    classes[n].log_size = logs / classes[n].work;
-    ++n;
-    dial_ = BestDial(std::span(classes).first(n), tail_factor);
   }
-
-  // The setting of least mean that keeps p95 and p99 where `tail_factor` wants them, as forecast: in a backlog that
-  // keeps an engine busy for W, first come, first served lets all wait W. Under head starts of h_i W a work of class i
-  // waits W F_i, with
-  //
-  //   F_i = 1 + sum_j w_j min(max(h_j - h_i, -1), F_i)
-  //
-  // since those of class j pass it that come up to (h_j - h_i) W after it, but not after it was served; and it passes
-  // those that came as long before it, as far as they still wait. W is taken to be uniform, as of a backlog that grows.
-  static Dial BestDial(std::span<const Class> classes, double tail_factor) {
-    Dial best;
-    if (!(tail_factor > 1)) return best;
-    for (std::size_t k = 1; k < classes.size(); ++k) {
-      const double cut = (classes[k - 1].log_size + classes[k].log_size) / 2;
-      for (const double weight : {0.15, 0.3, 0.5, 0.8, 1.4, 3.0, 8.0}) {
-        const double mean = ForecastMean(classes, cut, weight, tail_factor);
-        if (!(mean < 1)) break;  // more weight makes a longer tail
-        if (mean < best.mean) best = {exact::Exp(cut), weight, mean};
-      }
-    }
-    return best;
-  }
-
-  // Over that of first come, first served; infinite where a tail becomes longer than it may.
-  static double ForecastMean(std::span<const Class> classes, double cut, double weight, double tail_factor) {
-    std::array<double, kClasses> start = {};
-    for (std::size_t i = 0; i < classes.size(); ++i) start[i] = weight * std::max(cut - classes[i].log_size, 0.0);
-    double mean = 0, beyond_95 = 0, beyond_99 = 0;
-    for (std::size_t i = classes.size(); i-- > 0;) {
-      double f = 1;
-      for (int round = 0; round < 3; ++round) {
-        double sum = 1;
-        for (std::size_t j = 0; j < classes.size(); ++j) {
-          sum += classes[j].work * std::min(std::max(start[j] - start[i], -1.0), f);
-        }
-        f = std::max(sum, 0.0);
-      }
-      if (f > 1 + Rounded(kMostExcess * (tail_factor - 1))) return std::numeric_limits<double>::infinity();
-      mean += classes[i].count * f;
-      if (f > 0) {
-        beyond_95 += classes[i].count * std::max(1 - 0.95 * tail_factor / f, 0.0);
-        beyond_99 += classes[i].count * std::max(1 - 0.99 * tail_factor / f, 0.0);
-      }
-      if (beyond_95 > 0.05 || beyond_99 > 0.01) return std::numeric_limits<double>::infinity();
-    }
-    return mean;
-  }
-
-  // No class, however few it has, is forecast to wait more than 1 + kMostExcess (tail_factor - 1) times as long.
-  static constexpr double kMostExcess = 8;
-  static constexpr double kLn2 = 0.6931471805599453, kLnLeast = -13.815510557964274;  // ln kLeast
 
   std::array<Bucket, 160> buckets_ = {};
   std::int64_t changes_ = 0, ended_ = 0;
   double largest_ = 0;  // that has ended, forgetting
   std::uint32_t epoch_ = 0;  // counts halvings
   int since_halved_ = 0;
-  double tail_ = 1;
-  Dial dial_ = {};
-  std::array<std::pair<double, double>, kEnough> first_ = {};  // that have ended: predicted, and what came
+  double tail_ = kPriorTail, cut_ = 0;
+  std::array<double, kEnough> first_ = {};  // that have ended
 };
 
 // What an engine's scarce resources cost, as shares of a step: learnt from what keeps the first of the queue out.
@@ -262,11 +194,10 @@ struct ResourcePrices {
 // request holds its KV, or costs its recomputation: tool = p_kv min(context T_tool / KV, aQ context).
 //
 // P, G and M are of this call by its own prediction, and of the rest of its workflow by Request::after; where that is
-// not known, by workflow_tokens_left and what calls have taken per output token so far. Where the host predicts
-// nothing, SeenLengths tells what calls like this one have generated, and what their workflows then still had to do;
-// where it does, the prediction counts times what the tenant's came to so far. No output counts for more than the
-// host's cap on it, and to the backlog no workflow for more than WorkSizes::most(). State: a record per living
-// workflow, and a bounded number of those of which no call is there at present.
+// not known, by workflow_tokens_left and what calls have taken per output token so far; where nothing was predicted, a
+// call counts as the mean of those that have ended. No output counts for more than the host's cap on it, and to the
+// backlog no workflow for more than WorkSizes::most(). State: a record per living workflow, and a bounded number of
+// those of which no call is there at present.
 //
 // What is not seen: prefixes in the cache, which are looked up at admission (such prompts are priced whole); other
 // instances (each scheduler keeps its own book; that of a router's queue learns from what hosts tell of requests that
@@ -277,8 +208,7 @@ class FootprintBook {
     StepPace pace = {};
     double price_rate = 0.005;  // at which prices follow, per plan in which a request had to wait
     double idle_s = 10;  // without a call a workflow counts as ended
-    bool learn = true;  // what the host does not tell, and by how much tenants are off
-    double tail_factor = 1.1;  // p95 and p99 over those of first come, first served, at most
+    WorkSizes::Shares shares = {};
   };
 
   static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
@@ -300,35 +230,26 @@ class FootprintBook {
   void Enters(const RequestState& r, TimePoint now) {
     if (r.slot >= calls_.size()) calls_.resize(r.slot + std::size_t{1});
     Call& call = calls_[r.slot];
-    const bool comes = call.flow == kNoSlot;
-    if (comes) {
+    if (call.flow == kNoSlot) {
       call.flow = FlowOf(r.request.workflow);
       Flow& flow = flows_[call.flow];
       if (flow.idle) Leave(call.flow);
       ++flow.alive;
     }
+    call.cost = Price(r);
     Flow& flow = flows_[call.flow];
-    const bool tells = r.request.after.known() || r.request.workflow_tokens_left.known();
-    const bool predicted = tells || r.request.output_tokens.known();
-    const double price = Price(r);
-    // Of the whole workflow, or of each call.
-    if (comes && predicted && (!tells || flow.told == 0)) flow.told += price, flow.tenant = r.request.tenant;
-    const bool learns_rest = options_.learn && !tells && r.request.workflow;
-    const double rest = learns_rest ? seen_.Left(seen_.PlaceOf(r.request, flow.calls)) : 0;
-    const double truth = options_.learn && predicted ? seen_.Truth(r.request.tenant) : 1;
-    call.cost = std::min(Rounded(truth * price) + rest, kMostSeconds);
     if (!(flow.predicted > 0)) {
       flow.predicted = std::min(call.cost, works_.most());
       flow.number = ++flows_seen_;
       flow.given = TimeGiven(r.request);
-      flow.entry = works_.Expect(call.cost, options_.tail_factor);
+      flow.entry = works_.Expect(call.cost, options_.shares);
       predicted_ = Rounded(kForget * predicted_) + flow.predicted;
       corrected_ *= kForget;
     }
     // Side by side, calls that tell of the rest of their workflow tell of the same; others speak for themselves.
-    Count(call.counted_ns, tells ? 0 : std::max(call.cost - rest, 0.0));
+    const bool tells = r.request.after.known() || r.request.workflow_tokens_left.known();
+    Count(call.counted_ns, tells ? 0 : call.cost);
     if (tells) Count(flow.left_ns, call.cost);
-    else if (rest > 0) Count(flow.left_ns, rest);
     while (!by_age_.empty()) {
       const std::uint32_t oldest = by_age_.oldest();
       if (by_age_.size() <= most_idle_ && !(ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s)) break;
@@ -386,8 +307,6 @@ class FootprintBook {
   std::size_t records() const { return flows_.slots(); }  // of workflows, and of some that were
   const WorkSizes& works() const { return works_; }
   const ResourcePrices& prices() const { return prices_; }
-  const SeenLengths& seen() const { return seen_; }
-  SeenLengths& seen() { return seen_; }
   const Options& options() const { return options_; }
   Options& options() { return options_; }
 
@@ -417,10 +336,6 @@ class FootprintBook {
     double predicted = 0;  // when its first call came, as far as believed
     std::uint64_t number = 0;  // counting workflows
     double done = 0;  // by calls that have ended
-    double told = 0;  // cost, as the host told it; 0: nothing
-    TenantId tenant = {};
-    SeenLengths::Place last = {};  // of its call that ended last
-    std::int32_t calls = 0;  // that have ended
     double given = 0;  // [s] from its first call to its deadline; 0: none told
     std::int32_t alive = 0;  // calls
     bool idle = false;  // none, in the list
@@ -445,9 +360,7 @@ class FootprintBook {
 
   // Output of the call, all sequences.
   double Expected(const Request& q) const {
-    return q.output_tokens.known() ? Rounded(q.output_tokens.mean * q.sequences)
-           : options_.learn        ? Rounded(seen_.Output(q) * q.sequences)
-                                   : mean_output();
+    return q.output_tokens.known() ? Rounded(q.output_tokens.mean * q.sequences) : mean_output();
   }
 
   Own OwnOf(const RequestState& r) const {
@@ -499,15 +412,7 @@ class FootprintBook {
     if (!(output > 0)) return;
     const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
     const double kv_steps = Rounded(output * (prompt + Rounded(r.generated.value / 2.0)));
-    const double cost = Cost(prompt, output, kv_steps);
-    flow.done += cost;
-    if (options_.learn) seen_.ObserveOutput(r.request, static_cast<double>(r.generated.value));
-    if (options_.learn && r.request.workflow) {
-      const SeenLengths::Place place = seen_.PlaceOf(r.request, flow.calls);
-      if (flow.last) seen_.ObserveLeft(flow.last, cost + seen_.Left(place));
-      flow.last = place;
-      ++flow.calls;
-    }
+    flow.done += Cost(prompt, output, kv_steps);
     outputs_ = Rounded(kForget * outputs_) + 1;
     prompt_ = Rounded(kForget * prompt_) + prompt;
     output_ = Rounded(kForget * output_) + output;
@@ -540,13 +445,11 @@ class FootprintBook {
     Flow& flow = flows_[index];
     const double weight = exact::Pow(kForget, static_cast<double>(flows_seen_ - flow.number));
     if (flow.done > 0) {
-      works_.End(flow.entry, flow.done, options_.tail_factor);
+      works_.End(flow.entry, flow.done, options_.shares);
       corrected_ += Rounded((flow.done - flow.predicted) * weight);
       if (flow.given > 0) LearnGiven(flow.given);
-      if (flow.last) seen_.ObserveLeft(flow.last, 0);
-      if (flow.told > 0) seen_.ObserveTruth(flow.tenant, flow.told, flow.done);
     } else {
-      works_.Withdraw(flow.entry, options_.tail_factor);
+      works_.Withdraw(flow.entry, options_.shares);
       predicted_ = std::max(predicted_ - Rounded(flow.predicted * weight), 0.0);
     }
     flows_.Erase(index, flow.id);
@@ -564,7 +467,6 @@ class FootprintBook {
   double budget_ = 1.0 / 2048, sequences_ = 1.0 / 256, kv_ = 0;  // one over what a step has to give
   double engines_ = 1;  // that share the work
   WorkSizes works_;
-  SeenLengths seen_;
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Flow> flows_;
   AgeList by_age_;  // of those that are idle

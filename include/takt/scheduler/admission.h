@@ -180,6 +180,13 @@ std::int32_t BasicScheduler<Policy, Pause>::BlocksNeeded(const Record& record, c
   return std::max({BlocksFor(record), record.blocks, record.cpu_blocks}) - record.blocks - SharedBlocks(record, hit);
 }
 
+// Whether memory for so many blocks will never be free. What is counted here has been looked at when the request came:
+// only an oracle's total can have become less since.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::Outgrows(std::int32_t blocks) const {
+  return kv_.oracle != nullptr && blocks > TotalBlocks();
+}
+
 // Moves a waiting request to the running set if it fits this step. Those that may be tried after it are `next`.
 template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> next) -> Fit {
@@ -239,7 +246,11 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
   if (kv_.block_tokens > 0) {
     const std::int32_t need = blocks - record.blocks - SharedBlocks(record, hit);
     const std::int32_t spared = counts_.rows > 0 ? kv_.watermark : 0;
-    if (need > 0 && need > FreeBlocks() - spared) return stop(WaitsFor::kKv);
+    if (need > 0 && need > FreeBlocks() - spared) {
+      if (!Outgrows(blocks)) return stop(WaitsFor::kKv);
+      Fail(slot, FailReason::kNeverFits);
+      return Fit::kGone;
+    }
     const std::int32_t there = std::max(start, copies * r.prefix.block_tokens.value);
     if (!held_.gate.open() && !LetsIn(record, blocks - record.blocks - hit.chunks * ChunkBlocks(record), there)) {
       return skip(WaitsFor::kGate);
@@ -274,6 +285,10 @@ auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
   const std::int32_t blocks = std::max(BlocksFor(record), record.cpu_blocks);
   const bool fits = blocks <= FreeBlocks() - (counts_.rows > 0 ? kv_.watermark : 0);
   const bool allowed = MayMoveIn(record.cpu_blocks);
+  if (!fits && Outgrows(blocks)) {
+    Fail(slot, FailReason::kNeverFits);
+    return Fit::kGone;
+  }
   if (!fits || !allowed) {
     draft_.top_waits_for = fits ? WaitsFor::kMove : WaitsFor::kKv;
     draft_.head = slot;

@@ -81,6 +81,9 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
     ++stats_.searched;
     const Record& record = table_[slot];
     if (record.refused_at == stats_.plans || !queue_.Admits(record.state, now_)) return false;
+    // A row that runs lacks memory, and some will soon be free: who computes gets further, but what would only be moved
+    // in would be moved out again for that row, and so on for ever.
+    if (draft_.short_of_kv && record.cpu_blocks > 0) return false;
     if (!by_memory) return true;
     const std::int32_t blocks = BlocksNeeded(record, HitOf(record));
     if (blocks <= free) return true;
@@ -136,8 +139,9 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
                   .by_memory = by_memory,
                   .tried = tried || (held && search_.vain.tried),
                   // What may move in one step has been used up, perhaps, or an oracle has refused what it will grant.
-                  .holds = !queue_.declines() && held_.gate.open() && kv_.ledger.copies() == nullptr &&
-                           !draft_.refused && search_.asks_left > 0 && budget_.swap_in >= budget_.limits.swap_in.value};
+                  .holds = !queue_.declines() && !draft_.short_of_kv && held_.gate.open() &&
+                           kv_.ledger.copies() == nullptr && !draft_.refused && search_.asks_left > 0 &&
+                           budget_.swap_in >= budget_.limits.swap_in.value};
   return false;
 }
 

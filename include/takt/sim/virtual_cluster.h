@@ -29,6 +29,10 @@ namespace takt {
 // Runs a workload to its end. Deterministic: what happens at one moment happens in the order timers (by when they were
 // set), arrivals (in the order of the workload), step ends (by instance), placement, new steps (by instance).
 //
+// Where prefill and decode are apart, two routers place a call, each once: on an engine that computes its prompt, up to
+// the first token, and then on one that goes on. The prompt's KV takes its time on the links of both, and stays where
+// it was computed until the call has begun where it decodes. What is preempted there is computed again there.
+//
 // One engine needs no router before it.
 template <class Scheduler>
 class VirtualCluster {
@@ -44,6 +48,13 @@ class VirtualCluster {
   // Where there are several engines, or workflows are declared. Its instances are the engines in their order, ids
   // counting from 1.
   void SetRouter(Router router) { router_ = std::make_unique<Router>(std::move(router)); }
+  // Where prefill and decode are apart (VirtualClusterOptions::prefill_engines): SetRouter's is before the engines that
+  // compute prompts, this one before the others. Workloads without tools and without models of their own.
+  void SetDecodeRouter(Router router) {
+    decode_router_ = std::make_unique<Router>(std::move(router));
+    hands_.resize(requests_.records.size());
+    links_.resize(engines_.size());
+  }
 
   // False where it was stopped, or where requests live that nothing will ever run: then stalled() says so.
   bool Run();
@@ -63,7 +74,7 @@ class VirtualCluster {
   VirtualRequests TakeRequests() { return std::move(requests_); }
 
  private:
-  enum class Timed : std::uint8_t { kCall, kToolReturn, kMoveDone };
+  enum class Timed : std::uint8_t { kCall, kToolReturn, kMoveDone, kKvArrived };
 
   struct Timer {
     TimePoint time{};
@@ -78,11 +89,28 @@ class VirtualCluster {
     }
   };
 
+  // Of a call, where prefill and decode are apart.
+  struct Hand {
+    std::uint32_t from = kNone;  // the engine that holds its prompt's KV for another, pinned
+    std::uint32_t to = kNone;  // where that goes
+    bool decodes = false;  // the second router has it
+  };
+  struct Link {
+    TimePoint out_free{}, in_free{};
+  };
+  static constexpr std::uint32_t kNone = static_cast<std::uint32_t>(-1);
+
   const WorkloadCall& CallOf(std::uint32_t call) const { return workload_->calls[call]; }
   bool routed() const { return router_ != nullptr; }
+  bool apart() const { return decode_router_ != nullptr; }
+  bool OnlyPrompts(std::size_t instance) const {
+    return apart() && instance < static_cast<std::size_t>(options_.prefill_engines);
+  }
+  Router& RouterBefore(std::size_t instance) { return apart() && !OnlyPrompts(instance) ? *decode_router_ : *router_; }
+  Router& RouterWith(std::uint32_t call) { return apart() && hands_[call].decodes ? *decode_router_ : *router_; }
   template <class E>
-  void TellRouter(const E& event) {
-    router_->On(event, now_);
+  void TellRouter(std::uint32_t call, const E& event) {
+    RouterWith(call).On(event, now_);
     router_told_ = true;
   }
 
@@ -101,6 +129,10 @@ class VirtualCluster {
   void MakeCall(std::uint32_t call);
   void SendTo(std::uint32_t instance, Arrived arrived);
   void SetLeg(std::uint32_t call);
+  bool HandsOver(std::uint32_t call);
+  void SendKv(std::uint32_t call, std::uint32_t to);
+  void KvCame(std::uint32_t call);
+  void FreeKv(std::uint32_t call);
   void Left(std::uint32_t call, Outcome outcome, FailReason reason);
   void Ended(std::uint32_t call, Outcome outcome, FailReason reason);
   void Succeed(std::uint32_t call);
@@ -120,6 +152,7 @@ class VirtualCluster {
   }
   void Resolve(std::uint32_t instance);
   void Place();
+  void PlaceBy(Router& router);
   void Start(std::uint32_t instance);
   void Report();
   TokensServed ServedTo(std::uint32_t call, std::int32_t output) const;
@@ -131,7 +164,9 @@ class VirtualCluster {
   VirtualRequests requests_;
   WorkloadProgress progress_;
   std::vector<VirtualEngine<Scheduler>> engines_;
-  std::unique_ptr<Router> router_;
+  std::unique_ptr<Router> router_, decode_router_;
+  std::vector<Hand> hands_;  // by call; empty where every engine does both
+  std::vector<Link> links_;  // by engine; likewise
   std::vector<std::uint32_t> tool_of_;  // by call: the next tool; empty where none has any
 
   std::vector<Timer> timers_;  // a heap
@@ -271,6 +306,7 @@ void VirtualCluster<Scheduler>::Fire(const Timer& timer) {
     case Timed::kCall: MakeCall(timer.index); break;
     case Timed::kToolReturn: ReturnFromTool(timer.index); break;
     case Timed::kMoveDone: Tell(timer.index, MoveDone{timer.move}); break;
+    case Timed::kKvArrived: KvCame(timer.index); break;
   }
 }
 
@@ -297,7 +333,8 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
     next_[instance] = engine.wake_at() > now_ ? engine.wake_at() : kNever;
   }
   for (const std::uint32_t call : engine.started()) {
-    if (routed()) router_->On(RequestStarted{VirtualRequests::IdOf(call), {instance + 1u}}, now_);
+    if (routed()) RouterBefore(instance).On(RequestStarted{VirtualRequests::IdOf(call), {instance + 1u}}, now_);
+    if (apart() && !OnlyPrompts(instance)) FreeKv(call);
   }
   engine.started().clear();
   for (const auto& move : engine.moves()) At(move.done, Timed::kMoveDone, instance, move.id);
@@ -309,10 +346,22 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Place() {
   router_told_ = false;
-  for (const Placement& p : router_->Place(now_)) {
-    SendTo(static_cast<std::uint32_t>(p.instance.value - 1), Arrived{router_->Find(p.request)->request});
+  PlaceBy(*router_);
+  if (apart()) PlaceBy(*decode_router_);
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::PlaceBy(Router& router) {
+  for (const Placement& p : router.Place(now_)) {
+    const std::uint32_t call = VirtualRequests::IndexOf(p.request);
+    const auto instance = static_cast<std::uint32_t>(p.instance.value - 1);
+    if (apart() && hands_[call].from != kNone) {
+      SendKv(call, instance);
+    } else {
+      SendTo(instance, Arrived{router.Find(p.request)->request});
+    }
   }
-  refused_.assign(router_->failed().begin(), router_->failed().end());  // ends may make calls, and so change them
+  refused_.assign(router.failed().begin(), router.failed().end());  // ends may make calls, and so change them
   for (const Failure& f : refused_) Ended(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
 }
 
@@ -323,10 +372,11 @@ void VirtualCluster<Scheduler>::Report() {
     const Stats& stats = scheduler.stats();
     const auto preempted = static_cast<std::int64_t>(stats.preempted_recompute + stats.preempted_swap);
     const Tokens kv_used{scheduler.kv().used.value * scheduler.options().kv_block_tokens.value};
-    router_->On(InstanceReported{{i + 1}, {scheduler.waiting(), scheduler.running(), preempted, kv_used}}, now_);
-    if (!router_->goes_by_service()) continue;
+    Router& router = RouterBefore(i);
+    router.On(InstanceReported{{i + 1}, {scheduler.waiting(), scheduler.running(), preempted, kv_used}}, now_);
+    if (!router.goes_by_service()) continue;
     engines_[i].ForEachRunning([&](std::uint32_t call, std::int32_t output) {
-      router_->On(RequestServed{VirtualRequests::IdOf(call), {i + 1}, ServedTo(call, output)}, now_);
+      router.On(RequestServed{VirtualRequests::IdOf(call), {i + 1}, ServedTo(call, output)}, now_);
     });
   }
   next_report_ = now_ + options_.report_interval;
@@ -336,6 +386,7 @@ template <class Scheduler>
 void VirtualCluster<Scheduler>::Control() {
   if (const std::optional<Epoch> epoch = options_.control(now_, requests_, progress_.workflows())) {
     if (routed()) router_->On(*epoch, now_);
+    if (apart()) decode_router_->On(*epoch, now_);
     for (std::uint32_t i = 0; i < engines_.size(); ++i) Tell(i, *epoch);
   }
   next_control_ = now_ + options_.control_interval;
@@ -350,6 +401,7 @@ void VirtualCluster<Scheduler>::Sample() {
     point.kv_blocks += engine.scheduler().kv().used.value;
   }
   if (routed()) point.waiting += router_->waiting();
+  if (apart()) point.waiting += decode_router_->waiting();
   series_.Add(point);
 }
 
@@ -389,8 +441,9 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
     arrived.request.prefix = {{workload_->prefix_block_tokens}, hashes};
   }
   requests_.state[call].prompt = arrived.request.prompt_tokens.value;
+  if (apart()) hands_[call].decodes = arrived.request.prompt_tokens.value <= options_.deflect_tokens;
   if (routed()) {
-    TellRouter(arrived);
+    TellRouter(call, arrived);
   } else {
     SendTo(0, std::move(arrived));
   }
@@ -403,6 +456,64 @@ void VirtualCluster<Scheduler>::SendTo(std::uint32_t instance, Arrived arrived) 
   progress_.Place(call, engines_[instance].options().model, arrived.request);
   SetLeg(call);
   Tell(instance, arrived);
+  VirtualRequest& state = requests_.state[call];
+  if (!OnlyPrompts(instance) || state.stop_at == 1) return;
+  state.to_stop -= std::exchange(state.stop_at, 1) - 1;
+  state.engine = static_cast<std::uint16_t>(instance);
+  hands_[call].from = instance;
+  Tell(instance, KvPinned{arrived.request.id});
+}
+
+// ---- prefill and decode apart --------------------------------------------------------------------------------------
+
+// The call has left an engine with its prompt's first token: whether another goes on with it. That takes it for a
+// prompt of one token more, whose KV but for the last token's comes to it.
+template <class Scheduler>
+bool VirtualCluster<Scheduler>::HandsOver(std::uint32_t call) {
+  if (!apart() || hands_[call].from == kNone || hands_[call].decodes) return false;
+  const RequestId id = VirtualRequests::IdOf(call);
+  Request request = router_->Find(id)->request;
+  request.prefix = {}, request.scores = {};  // which the router owns
+  ++request.prompt_tokens.value;
+  if (request.max_output_tokens.value > 1) --request.max_output_tokens.value;
+  TellRouter(call, RequestEnded{id, {}, false, ServedTo(call, 1)});
+  SetLeg(call);
+  requests_.state[call].handed = true;
+  hands_[call].decodes = true;
+  TellRouter(call, Arrived{request});
+  return true;
+}
+
+// KV waits for its turn on both links.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::SendKv(std::uint32_t call, std::uint32_t to) {
+  Hand& hand = hands_[call];
+  hand.to = to;
+  Link &out = links_[hand.from], &in = links_[to];
+  const double bytes = requests_.state[call].prompt * engines_[hand.from].cost().model().kv_bytes_per_token;
+  const TimePoint done =
+      std::max({now_, out.out_free, in.in_free}) + FromSeconds(bytes / (options_.kv_link_gb_s * 1e9));
+  out.out_free = in.in_free = done;
+  At(done, Timed::kKvArrived, call);
+}
+
+template <class Scheduler>
+void VirtualCluster<Scheduler>::KvCame(std::uint32_t call) {
+  const RequestId id = VirtualRequests::IdOf(call);
+  const RequestState* state = decode_router_->Find(id);
+  if (state == nullptr) return;  // failed while it came
+  VirtualRequest& request = requests_.state[call];
+  request.engine = static_cast<std::uint16_t>(hands_[call].to);
+  request.void_through = 0;  // which was of plans of the engine that it has left
+  Tell(hands_[call].to, Arrived{state->request});
+  Tell(hands_[call].to, KvArrived{id, {request.prompt}});
+}
+
+// Nobody needs the KV any more that an engine holds for the call: it has begun on another, or has ended.
+template <class Scheduler>
+void VirtualCluster<Scheduler>::FreeKv(std::uint32_t call) {
+  const std::uint32_t from = std::exchange(hands_[call].from, kNone);
+  if (from != kNone) Tell(from, KvFreed{VirtualRequests::IdOf(call)});
 }
 
 // Where the call stops next.
@@ -449,7 +560,8 @@ template <class Scheduler>
 TokensServed VirtualCluster<Scheduler>::ServedTo(std::uint32_t call, std::int32_t output) const {
   const VirtualRequest& request = requests_.state[call];
   const RequestRecord& record = requests_.records[call];
-  const std::int32_t once = std::min(request.computed, request.prompt + request.returned) - record.cached_tokens;
+  std::int32_t once = std::min(request.computed, request.prompt + request.returned) - record.cached_tokens;
+  if (apart() && hands_[call].to != kNone) once = 0;  // elsewhere
   return {{std::max(once, 0) + record.recomputed_tokens}, {output}};
 }
 
@@ -490,9 +602,10 @@ void VirtualCluster<Scheduler>::NoteGated() {
 // The call has left its engine.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailReason reason) {
+  if (outcome == Outcome::kCompleted && HandsOver(call)) return;
   if (routed()) {
     const TokensServed served = ServedTo(call, requests_.state[call].generated());
-    TellRouter(RequestEnded{VirtualRequests::IdOf(call), {}, outcome != Outcome::kCompleted, served});
+    TellRouter(call, RequestEnded{VirtualRequests::IdOf(call), {}, outcome != Outcome::kCompleted, served});
   }
   Ended(call, outcome, reason);
 }
@@ -500,6 +613,7 @@ void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailRe
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Ended(std::uint32_t call, Outcome outcome, FailReason reason) {
   requests_.records[call].output_tokens = requests_.state[call].generated();
+  if (apart()) FreeKv(call);
   if (options_.tell_turns && requests_.records[call].first_step != kNever) TellTurnEnded(call);
   const bool last = progress_.End(call, outcome, reason, now_, [this](std::uint32_t next) { Succeed(next); });
   if (last && options_.declare_workflows) {

@@ -34,6 +34,10 @@ struct VirtualRequest {
   std::uint64_t void_through = 0;  // plans of its engine up to this one do not count for it
   bool last_stop = true;           // stop_at is the end
   bool decoding = false;           // its prefill has finished since it was admitted
+  bool handed = false;             // its KV came from another engine, and it has not begun on this one
+  std::uint16_t engine = kAnyEngine;  // the one it is on, where it goes from one to another: plans of others are void
+
+  static constexpr std::uint16_t kAnyEngine = 0xffff;
 
   std::int32_t generated() const { return stop_at - to_stop; }
 };
@@ -92,7 +96,7 @@ class VirtualEngine {
   // Of the last Resolve, by index.
   std::span<const std::uint32_t> finished() const { return finished_; }
   std::span<const std::uint32_t> tool_calls() const { return tool_calls_; }
-  // Since they were last cleared: whose first step has begun, by index; and what the owner must see to.
+  // Since they were last cleared: whose first step here has begun, by index; and what the owner must see to.
   std::vector<std::uint32_t>& started() { return started_; }
   std::vector<Failure>& failed() { return failed_; }
   std::vector<Move>& moves() { return moves_; }
@@ -117,6 +121,7 @@ class VirtualEngine {
   const TimeMean& kv_blocks_used() const { return kv_blocks_used_; }
   const Scheduler& scheduler() const { return scheduler_; }
   const VirtualEngineOptions& options() const { return options_; }
+  const PreparedCostModel& cost() const { return *cost_; }
 
  private:
   struct Lane {
@@ -148,8 +153,8 @@ class VirtualEngine {
   Idle idle_ = Idle::kNoRequests;
 
   std::vector<Lane> lanes_;
-  std::vector<RowResult> rows_;           // of the step that runs
-  std::vector<std::uint32_t> stops_;      // requests that stop with it, by index
+  std::vector<RowResult> rows_;  // of the step that runs
+  std::vector<std::uint32_t> stops_;  // requests that stop with it, by index
   std::vector<std::uint32_t> first_tokens_;
   std::vector<std::uint32_t> finished_, tool_calls_, started_;
   std::vector<Failure> failed_;
@@ -260,6 +265,9 @@ bool VirtualEngine<Scheduler>::BeginClosely(const PlanEntry& entry, StepId step,
     record.instance = options_.instance;
     record.cached_tokens = entry.position;
     record.gated = entry.gated();
+  } else if (request.handed) {
+    request.handed = false;
+    started_.push_back(index);
   }
   if (entry.prefill()) record.recomputed_tokens += std::max(0, std::min(end, request.computed) - entry.position);
   request.computed = std::max(request.computed, end);
@@ -288,6 +296,7 @@ bool VirtualEngine<Scheduler>::Seat(const PlanEntry& entry, StepId step) {
   if (lane.request == entry.request.value) return true;
   VirtualRequest& request = requests_->state[VirtualRequests::IndexOf(entry.request)];
   if (step.value <= request.void_through) return false;
+  if (request.engine != VirtualRequest::kAnyEngine && request.engine != options_.instance) return false;
   lane = {static_cast<std::uint32_t>(entry.request.value), request.to_stop};
   request.lane = entry.lane;
   request.decoding = !entry.prefill();

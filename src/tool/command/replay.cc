@@ -38,6 +38,8 @@ struct ReplayArguments : ReplaySetup, ReportFiles {
   bool regret = false;
   std::string by;  // empty: by nothing
 
+  std::int32_t decode_instances = 0;
+
   int threads = 0;  // 0: as many as there are cores
 };
 
@@ -76,6 +78,9 @@ absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
   options.kv_tokens = arguments.kv_tokens;
   options.host_kv_tokens = arguments.host_kv_tokens;
   options.instances = arguments.instances;
+  options.cluster.prefill_engines = arguments.prefill_instances;
+  options.cluster.kv_link_gb_s = arguments.kv_link_gb_s;
+  options.cluster.deflect_tokens = arguments.deflect_tokens;
   options.placement = *std::move(placement);
   options.engine.limits.tokens = {arguments.token_budget};
   options.engine.limits.max_seqs = arguments.max_seqs;
@@ -233,6 +238,7 @@ absl::Status FindRegret(const ReplayArguments& arguments, const ReplayOptions& c
 }
 
 void SetDefaults(ReplayArguments& arguments) {
+  if (arguments.prefill_instances > 0) arguments.instances = arguments.prefill_instances + arguments.decode_instances;
   if (arguments.policies.empty()) arguments.policies = {"fcfs", "sjf", "stjf", "boosted_footprint"};
   if (arguments.estimates.empty()) arguments.estimates = {"oracle"};
 }
@@ -242,6 +248,9 @@ absl::Status CheckUsage(const ReplayArguments& arguments) {
     if (absl::StatusOr<EstimateSpec> spec = EstimateSpec::Parse(estimates); !spec.ok()) {
       return absl::InvalidArgumentError("--estimates: " + std::string(spec.status().message()));
     }
+  }
+  if ((arguments.prefill_instances > 0) != (arguments.decode_instances > 0)) {
+    return absl::InvalidArgumentError("--prefill-instances and --decode-instances: either needs the other");
   }
   if (!(arguments.session_rate > 0) && arguments.closed_loop == 0) {
     if (arguments.horizon > 0) return absl::InvalidArgumentError("--horizon: needs --session-rate or --closed-loop");
@@ -309,7 +318,20 @@ void AddOrders(Group group, ReplayArguments& to) {
 void AddEngine(Group group, ReplayArguments& to) {
   group.Add("--profile", to.profile, "ID", "what a step costs and how much KV cache there is; see 'takt profiles'");
   group.Add("--profiles", to.profiles_file, "FILE", "a JSON file with more profiles");
-  group.Add("--instances", to.instances, "N", "engines side by side, each with its own KV cache", Whole(1, 1024));
+  const Flag instances =
+      group.Add("--instances", to.instances, "N", "engines side by side, each with its own KV cache", Whole(1, 1024));
+  const Flag prefill = group.Add("--prefill-instances", to.prefill_instances, "N",
+                                 "with --decode-instances: N engines compute prompts up to the first token, others go "
+                                 "on from there",
+                                 Whole(1, 1023));
+  group.Add("--decode-instances", to.decode_instances, "M", "with --prefill-instances: M engines go on",
+            Whole(1, 1023));
+  group.Add("--kv-link", to.kv_link_gb_s, "GB/S",
+            "with --prefill-instances: bandwidth for KV of each engine and direction [25]", Positive());
+  group.Add("--deflect", to.deflect_tokens, "TOKENS",
+            "with --prefill-instances: prompts of at most so many tokens are computed where they decode",
+            Whole(0, 1 << 30));
+  prefill.Excludes({instances});
   group.Add("--placement", to.placement, "NAME", "which instance a request goes to; see 'takt policies'");
   group.Add("--token-budget", to.token_budget, "N",
             "tokens that one step computes at most, prefill and decode together", Whole(1));

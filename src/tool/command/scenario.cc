@@ -20,6 +20,7 @@ namespace {
 struct ScenarioArguments : StudySettings {
   std::string name;  // empty: list what there is
   std::string json, html;
+  std::string regime_name;  // empty: the default
   double width = 0;  // 0: not by it
   bool quiet = false;
 };
@@ -49,6 +50,12 @@ int SeedsFor(const ScenarioReport& pilot, double width, int most) {
 constexpr ReportOf<ScenarioArguments, ScenarioReport> kScenarioReports[] = {
     {"--json", &ScenarioArguments::json, ScenarioJson}, {"--html", &ScenarioArguments::html, ScenarioHtml}};
 
+absl::StatusOr<ScenarioReport> RunUnder(const Scenario& scenario, const StudySettings& settings, ProgressBar& bar) {
+  absl::StatusOr<ScenarioReport> report = scenario.run(settings, bar);
+  if (report.ok() && scenario.has_regimes) report->regime = takt::Name(settings.regime);
+  return report;
+}
+
 int RunScenario(const ScenarioArguments& arguments) {
   if (arguments.name.empty()) return Print(kScenario, List());
   const auto begin = std::chrono::steady_clock::now();
@@ -65,6 +72,16 @@ int RunScenario(const ScenarioArguments& arguments) {
         absl::InvalidArgumentError(fmt::format("--first-seed: scenario '{}' begins with seed 1", arguments.name)),
         kUsage);
   }
+  StudySettings settings = arguments;
+  if (!arguments.regime_name.empty()) {
+    if (!scenario->has_regimes) {
+      return Complain(kScenario,
+                      absl::InvalidArgumentError(fmt::format(
+                          "--regime: scenario '{}' has one alone, since it repeats no paper's", arguments.name)),
+                      kUsage);
+    }
+    settings.regime = *FromName<Regime>(arguments.regime_name);
+  }
   const NamedPath data{"--data", arguments.data};
   if (absl::Status usage = CheckPaths(std::span(&data, 1), PathsOf(arguments, kScenarioReports)); !usage.ok()) {
     return Complain(kScenario, usage, kUsage);
@@ -73,20 +90,25 @@ int RunScenario(const ScenarioArguments& arguments) {
   if (!files.ok()) return Complain(kScenario, files.status(), kFailed);
 
   ProgressBar bar(!arguments.quiet);
-  StudySettings settings = arguments;
   if (arguments.width > 0 && settings.seeds == 0) settings.seeds = kPilotSeeds;
-  absl::StatusOr<ScenarioReport> report = scenario->run(settings, bar);
+  absl::StatusOr<ScenarioReport> report = RunUnder(*scenario, settings, bar);
   if (report.ok() && arguments.width > 0 && !report->interrupted) {
     const auto pilot = static_cast<int>(report->seeds);
     const int wanted = SeedsFor(*report, arguments.width, std::max(kMostSeeds, pilot));
     settings.seeds = wanted;
-    if (wanted > pilot) report = scenario->run(settings, bar);
+    if (wanted > pilot) report = RunUnder(*scenario, settings, bar);
     if (report.ok()) {
       report->conditions.push_back(
           {"Seeds", fmt::format("{}, so that the claims' intervals become {:g} wide to either side, by what {} of them "
                                 "showed; at most {}",
                                 wanted, arguments.width, pilot, std::max(kMostSeeds, pilot))});
     }
+  }
+  if (report.ok() && scenario->has_regimes && settings.full && !report->interrupted) {
+    settings.regime = settings.regime == Regime::kPaper ? Regime::kTakt : Regime::kPaper;
+    const absl::StatusOr<ScenarioReport> other = RunUnder(*scenario, settings, bar);
+    if (other.ok()) AddOtherRegime(*report, *other);
+    else report = other.status();
   }
   bar.Clear();
   if (!report.ok()) return Complain(kScenario, report.status(), kFailed);
@@ -113,6 +135,10 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
   options.Add("--data", to.data, "PATH",
               "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
   options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/background/lab/scenarios.md says");
+  options.Add("--regime", to.regime_name, "NAME",
+              "of chimera, lamps, kairos, hexgen-flow, cascadia: engines fitted to what the paper measured of its "
+              "baselines, rivals as published (paper), or all as takt has chosen it (takt); --full tells both [paper]",
+              OneOf({"paper", "takt"}));
   options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/background/lab/scenarios.md says]",
               Whole(1, 1000));
   options.Add("--width", to.width, "X",

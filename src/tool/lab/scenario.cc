@@ -1,5 +1,6 @@
 #include "tool/lab/scenario.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -24,6 +25,37 @@ absl::StatusOr<std::string> FindData(const std::string& given, const std::string
   }
   return absl::NotFoundError(fmt::format("neither {} nor {} is there; --data says where {} is",
                                          (root / folder / file).string(), (root / file).string(), file));
+}
+
+void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other) {
+  const auto hold = [](const ScenarioReport& r) { return std::ranges::count(r.claims, true, &ScenarioClaim::holds); };
+  report.findings.push_back(fmt::format("Of {} claims {} hold under regime {}, {} under {}.", report.claims.size(),
+                                        hold(report), report.regime, hold(other), other.regime));
+  Table table({{"", "claim", false},
+               {"", "paper"},
+               {"regime " + report.regime, "here"},
+               {"regime " + report.regime, "verdict", false},
+               {"regime " + other.regime, "here "},
+               {"regime " + other.regime, "verdict ", false},
+               {"", "unit", false}});
+  for (const ScenarioClaim& claim : report.claims) {
+    const auto there = std::ranges::find(other.claims, claim.name, &ScenarioClaim::name);
+    table.BeginRow();
+    table.Text(claim.name);
+    table.Text(PaperText(claim));
+    const auto fill = [&](const ScenarioClaim* c) {
+      table.Text(c != nullptr && c->ours ? Short(*c->ours) : "-");
+      table.Text(c == nullptr ? "-" : std::string(takt::Name(c->verdict)));
+    };
+    fill(&claim);
+    fill(there != other.claims.end() ? &*there : nullptr);
+    table.Text(claim.unit);
+  }
+  report.tables.push_back({"The claims under both regimes", std::move(table)});
+  for (const ScenarioTable& t : other.tables) {
+    report.tables.push_back({fmt::format("{} (regime {})", t.heading, other.regime), t.table, t.page_only});
+  }
+  report.interrupted = report.interrupted || other.interrupted;
 }
 
 }  // namespace takt::tool

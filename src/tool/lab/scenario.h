@@ -2,6 +2,7 @@
 #ifndef TAKT_SRC_TOOL_LAB_SCENARIO_H_
 #define TAKT_SRC_TOOL_LAB_SCENARIO_H_
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,13 @@
 
 namespace takt::tool {
 
+// Under which conditions a paper's systems are judged.
+enum class Regime : unsigned char {
+  kPaper,  // free engine parameters fitted to what the paper measured of its baselines, never of its own system
+  kTakt,   // what takt has chosen for all of them
+};
+constexpr auto NamesOf(Regime) { return std::to_array<std::string_view>({"paper", "takt"}); }
+
 // What a scenario is run with.
 struct StudySettings {
   std::string data;  // a file, or a folder that holds it; empty: where docs/background/lab/scenarios.md says
@@ -21,12 +29,14 @@ struct StudySettings {
   double minutes = 0;  // of arrivals in every run; 0: as the scenario has it
   int threads = 0;     // 0: as many as there are cores
   bool no_wall = false;  // leaves out what wall clocks tell
+  Regime regime = Regime::kPaper;  // of scenarios that have both
 };
 
 struct Scenario {
   std::string_view name, text;
   absl::StatusOr<ScenarioReport> (*run)(const StudySettings& settings, ProgressBar& bar);
   bool takes_first_seed = false;
+  bool has_regimes = false;
 };
 
 // All that there are, by name. A folder defines each; a further one is a line here and a section of
@@ -47,6 +57,9 @@ TAKT_SCENARIOS(TAKT_DECLARE_SCENARIO)
 #undef TAKT_DECLARE_SCENARIO
 
 std::vector<Scenario> Scenarios();
+
+// Puts the claims of another regime beside those of `report`: a table, and for each claim that differs why.
+void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other);
 
 // Where a scenario's file is: `given` itself, or in it where it is a folder, below `folder` or not; where nothing was
 // given, in the folder that TAKT_DATA names, or in ../shared/data. NotFound says where it was looked for.

@@ -101,6 +101,10 @@ void WriteConditions(JsonWriter& json, const Comparison& comparison) {
   json.Field("profile", comparison.profile.id);
   json.Field("derived", comparison.profile.derived);
   json.Field("instances", setup.instances);
+  if (setup.prefill_instances > 0) {
+    json.Field("prefill_instances", setup.prefill_instances);
+    json.Field("kv_link_gb_s", setup.kv_link_gb_s).Field("deflect_tokens", setup.deflect_tokens);
+  }
   json.Field("placement", setup.placement);
   if (!setup.retention.empty()) json.Field("retention", setup.retention).Field("gate", setup.gate);
   json.Field("token_budget", setup.token_budget);

@@ -17,15 +17,15 @@
 #include "takt/version.h"
 
 namespace takt::tool {
-namespace {
 
-// "4.61", "0 or more", "27 to 85"
 std::string PaperText(const ScenarioClaim& claim) {
   const auto &low = claim.paper_low, &high = claim.paper_high;
   if (!low) return high ? fmt::format("at most {:g}", *high) : "";
   if (!high) return *low == 0 ? "above 0" : fmt::format("over {:g}", *low);
   return *low == *high ? fmt::format("{:g}", *low) : fmt::format("{:g} to {:g}", *low, *high);
 }
+
+namespace {
 
 std::string VerdictText(Verdict verdict) { return std::string(NamesOf(Verdict{})[static_cast<std::size_t>(verdict)]); }
 
@@ -126,6 +126,7 @@ std::string ScenarioHtml(const ScenarioReport& report) {
 std::string ScenarioJson(const ScenarioReport& report) {
   JsonWriter json;
   json.BeginObject().Field("takt", TAKT_VERSION).Field("scenario", report.name).Field("full", report.full);
+  if (!report.regime.empty()) json.Field("regime", report.regime);
   json.Field("seeds", report.seeds).Field("partial", report.interrupted);
   json.Key("conditions").BeginObject();
   for (const Condition& c : report.conditions) json.Field(c.name, c.text);

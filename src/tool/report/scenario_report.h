@@ -37,6 +37,9 @@ struct ScenarioClaim {
   bool holds() const { return verdict == Verdict::kHolds; }
 };
 
+// "4.61", "over 98", "27 to 85"
+std::string PaperText(const ScenarioClaim& claim);
+
 struct ScenarioTable {
   std::string heading;
   Table table;
@@ -55,6 +58,7 @@ struct ScenarioFigure {
 
 struct ScenarioReport {
   std::string name;   // of the scenario
+  std::string regime = {};  // under which it was run; empty: it has one alone
   bool full = false;  // at its full length
   std::string title;
   std::vector<Condition> conditions;

@@ -52,7 +52,12 @@ std::string EngineLine(const Comparison& comparison) {
   const std::int64_t kv = setup.kv_tokens > 0 ? setup.kv_tokens : comparison.profile.kv_capacity_tokens;
   std::string line = fmt::format("{}{}, {} tokens of KV cache", comparison.profile.id,
                                  comparison.profile.derived ? " (derived, not measured)" : "", Grouped(kv));
-  if (setup.instances > 1) {
+  if (setup.prefill_instances > 0) {
+    line = fmt::format(
+        "{} for prompts{} and {} to decode, KV at {} GB/s, x {} each, placed by {}", setup.prefill_instances,
+        setup.deflect_tokens > 0 ? fmt::format(" of more than {}", Counted(setup.deflect_tokens, "token")) : "",
+        setup.instances - setup.prefill_instances, Short(setup.kv_link_gb_s), line, setup.placement);
+  } else if (setup.instances > 1) {
     line = fmt::format("{} x {} each, placed by {}", setup.instances, line, setup.placement);
   }
   return line + fmt::format("; a step: {} tokens, {} requests", Grouped(setup.token_budget), Grouped(setup.max_seqs));

@@ -44,10 +44,9 @@ ScenarioRow RowOf(const CascadiaCase& c, std::size_t system) {
                      {"system", std::string(kCascadiaSystemNames[system])},
                      {"feasible", static_cast<std::int64_t>(r.feasible() ? 1 : 0)},
                      {"sustains_rps", r.sustains}};
-  if (!r.feasible()) {
-    row.emplace_back("why", r.why);
-    return row;
-  }
+  if (!r.why.empty()) row.emplace_back("why", r.why);
+  if (!r.measured()) return row;
+  if (r.bound) row.emplace_back("bound", static_cast<std::int64_t>(1));
   row.emplace_back("p95_path_s", r.mean_e2e());
   double slowest = 0;
   for (const double s : r.slowest) slowest += s / static_cast<double>(r.slowest.size());
@@ -65,7 +64,8 @@ ScenarioRow RowOf(const CascadiaCase& c, std::size_t system) {
 
 // A line per case: what `figure` makes of each system.
 Table SystemTable(const std::vector<const CascadiaCase*>& cases, const char* group,
-                  const std::function<double(const CascadiaCase&, const CascadiaResult&)>& figure, Best best) {
+                  const std::function<double(const CascadiaCase&, const CascadiaResult&)>& figure, Best best,
+                  bool bounds) {
   std::vector<Table::Column> columns = {
       {"", "cascade", false}, {"", "trace"}, {"", "quality"}, {"", "load"}, {"", "rate"}};
   for (const std::string_view name : kCascadiaSystemNames) columns.push_back({group, std::string(name), true, best});
@@ -83,7 +83,7 @@ Table SystemTable(const std::vector<const CascadiaCase*>& cases, const char* gro
     for (const CascadiaResult& r : c->systems)
       table.Text([&] {
         const double value = figure(*c, r);
-        return std::isnan(value) ? std::string("-") : fmt::format("{:.1f}", value);
+        return std::isnan(value) ? std::string("-") : fmt::format("{}{:.1f}", r.bound && bounds ? "> " : "", value);
       }());
   }
   return table;
@@ -312,6 +312,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
   CascadiaFindings all;
   all.settings.full = settings.full;
   all.settings.seeds = settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3;
+  all.settings.published = settings.regime == Regime::kPaper;
   if (settings.minutes > 0) all.settings.minutes = settings.minutes;
   for (const CascadiaCascade cascade : kCascadiaCascades) {
     for (int trace = 1; trace <= 3; ++trace) all.studies.emplace_back(cascade, trace, all.settings);
@@ -363,6 +364,11 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
        "32 H100; llama-3.1-8b -> llama-3.1-70b (bf16), and the same -> deepseek-671b (4 bit, derived, not "
        "measured)"},
       {"Load", fmt::format("shares of what takt sustains at quality 80 [requests/s]: {}", sustains)},
+      {"Rivals", all.settings.published
+                     ? "as published: CascadeServe has profiled all traces together, with one shape per model; the "
+                       "even split and uniform parallelism keep takt's thresholds; stand-alone is the paper's model; "
+                       "'> ': there is no plan for the rate, and it takes so long at the largest that it serves"
+                     : "with what takt knows: thresholds and replicas are the best for each"},
       {"Runs",
        fmt::format("{:g} minutes of arrivals, at most 200,000 requests, {} seeds; the first quarter does not count",
                    all.settings.minutes, all.settings.seeds)}};
@@ -373,13 +379,13 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
       {"p95 along the path [s]",
        SystemTable(
            everything, "p95 [s]",
-           [](const CascadiaCase&, const CascadiaResult& r) { return r.feasible() ? r.mean_e2e() : Table::kNoNumber; },
-           Best::kNone)},
+           [](const CascadiaCase&, const CascadiaResult& r) { return r.measured() ? r.mean_e2e() : Table::kNoNumber; },
+           Best::kNone, true)},
       {"What each sustains at the quality [requests/s]",
        SystemTable(
            at_main, "requests/s",
            [](const CascadiaCase&, const CascadiaResult& r) { return r.sustains > 0 ? r.sustains : Table::kNoNumber; },
-           Best::kNone)},
+           Best::kNone, false)},
       {"Plans of the DeepSeek cascade beside the paper's Tables 2 and 3", PlanTable(all)},
       {"Optimality on one table, load 0.7", OptimalityTable(all)},
       {"Judges (Appendices K and N): Llama, trace 1, quality 80", JudgeTable(all)},
@@ -438,7 +444,10 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
 }  // namespace
 
 Scenario CascadiaScenario() {
-  return {"cascadia", "cascades of models: GPUs, replicas and thresholds, against six rivals", RunCascadia};
+  return {.name = "cascadia",
+          .text = "cascades of models: GPUs, replicas and thresholds, against six rivals",
+          .run = RunCascadia,
+          .has_regimes = true};
 }
 
 }  // namespace takt::tool

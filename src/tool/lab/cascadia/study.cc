@@ -18,6 +18,7 @@ namespace takt::tool {
 // All planners of one cascade and trace.
 struct CascadiaPlanners {
   std::optional<CascadePlanner> uniform, mean_lengths;
+  std::optional<CascadePlanner> pooled;              // requests of all traces, as long as they are on average
   std::vector<CascadePlanner> alone;                 // by model
   std::vector<std::vector<CascadePlanner>> chunked;  // by model, then size of chunk
   std::vector<double> router;                        // learned scores, by sampled request
@@ -95,6 +96,47 @@ CascadiaResult Routed(const CascadePlanner& planner, std::span<const double> rou
   return result;
 }
 
+// The routing of these thresholds among the planner's.
+std::optional<std::size_t> RoutingOf(const CascadePlanner& planner, const std::vector<double>& thresholds) {
+  for (std::size_t r = 0; r < planner.routings(); ++r) {
+    if (planner.thresholds(r) == thresholds) return r;
+  }
+  return std::nullopt;
+}
+
+double QualityOf(const std::vector<CascadeSample>& sample, const std::vector<double>& thresholds) {
+  double sum = 0;
+  for (const CascadeSample& s : sample) {
+    std::size_t m = 0;
+    while (m < thresholds.size() && s.scores[m] < thresholds[m]) ++m;
+    sum += s.scores[m];
+  }
+  return sum / static_cast<double>(sample.size());
+}
+
+// CascadeServe that has profiled the requests of all traces together, and so does not know this one's lengths and how
+// hard they are; it plans for the least quality at which these requests get theirs.
+RivalPlan PlanPooledCascadeServe(const CascadePlanner& pooled, const CascadePlanner& truth, double quality,
+                                 double rate) {
+  constexpr int kSteps = 64;
+  const double low = pooled.nadir(), high = pooled.best_quality();
+  const auto at = [&](int step) {
+    return PlanCascadeServe(pooled, truth, low + (high - low) * step / kSteps - 1e-9, rate);
+  };
+  const auto reaches = [&](const RivalPlan& p) {
+    return p.plan.ok() && QualityOf(truth.problem().sample, p.plan->thresholds) >= quality;
+  };
+  int least = 0, most = kSteps;  // it reaches the quality from somewhere in between on, or nowhere
+  while (least < most) {
+    const int middle = (least + most) / 2;
+    if (reaches(at(middle))) most = middle;
+    else least = middle + 1;
+  }
+  RivalPlan plan = at(most);
+  if (!reaches(plan)) return {absl::FailedPreconditionError("what it has profiled does not reach the quality here"), 0};
+  return plan;
+}
+
 std::int64_t RequestsOf(const CascadiaSettings& settings, double rate) {
   return static_cast<std::int64_t>(std::clamp(rate * settings.minutes * 60, 1000.0, 200'000.0));
 }
@@ -142,11 +184,15 @@ absl::StatusOr<CascadePlanner> CascadiaStudy::Planner(std::vector<ServedModel> m
 
 void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const CascadiaPlanners& planners) const {
   const std::vector<CascadeSample>& sample = takt.problem().sample;
-  std::vector<std::vector<CascadeArrival>> arrivals;
-  for (int seed = 1; seed <= settings_.seeds; ++seed) {
-    arrivals.push_back(DrawCascadeArrivals(sample.size(), c.rate, RequestsOf(settings_, c.rate),
-                                           static_cast<std::uint64_t>(1000 + seed)));
-  }
+  const auto draw = [&](double rate) {
+    std::vector<std::vector<CascadeArrival>> drawn;
+    for (int seed = 1; seed <= settings_.seeds; ++seed) {
+      drawn.push_back(DrawCascadeArrivals(sample.size(), rate, RequestsOf(settings_, rate),
+                                          static_cast<std::uint64_t>(1000 + seed)));
+    }
+    return drawn;
+  };
+  const std::vector<std::vector<CascadeArrival>> arrivals = draw(c.rate);
   const auto of = [&](CascadiaSystem s) -> CascadiaResult& { return c.systems[static_cast<std::size_t>(s)]; };
   const auto simulate = [&](CascadiaResult& result, const CascadeProblem& problem) {
     if (result.why.empty()) Simulate(problem, arrivals, result);
@@ -161,15 +207,41 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
   of(CascadiaSystem::kAlternation) = ResultOf({takt.Alternate({.quality_floor = c.quality}, c.rate), 0});
   simulate(of(CascadiaSystem::kAlternation), takt.problem());
 
-  of(CascadiaSystem::kUniformGpus) = ResultOf(PlanEvenSplit(takt, c.quality, c.rate));
-  simulate(of(CascadiaSystem::kUniformGpus), takt.problem());
+  // plan(rate): a CascadiaResult. Where it has none for the rate, what it takes at the largest that it serves.
+  const auto rival = [&](CascadiaSystem system, const CascadeProblem& problem, const auto& plan) {
+    constexpr double kNearly = 0.95;  // of the largest rate, where its queue is still short
+    CascadiaResult& result = of(system);
+    result = plan(c.rate);
+    if (settings_.published && result.sustains > 0 && (result.sustains < c.rate || !result.why.empty())) {
+      const double most = std::min(c.rate, kNearly * result.sustains);
+      CascadiaResult least = plan(most);
+      if (least.why.empty()) {
+        Simulate(problem, draw(most), least);
+        least.why = fmt::format("it serves {:.1f} requests a second", result.sustains);
+        least.bound = true;
+        result = std::move(least);
+        return;
+      }
+    }
+    simulate(result, problem);
+  };
 
-  of(CascadiaSystem::kUniformParallelism) = Planned(*planners.uniform, c.quality, c.rate);
-  simulate(of(CascadiaSystem::kUniformParallelism), planners.uniform->problem());
+  // Both take takt's thresholds as they are where they are published as takt without one of its parts.
+  const CascadiaResult& path = of(CascadiaSystem::kTaktPath);
+  const std::optional<std::size_t> routing =
+      settings_.published && path.feasible() ? RoutingOf(takt, path.plan.thresholds) : std::nullopt;
+  rival(CascadiaSystem::kUniformGpus, takt.problem(),
+        [&](double rate) { return ResultOf(PlanEvenSplit(takt, c.quality, rate, routing)); });
+  const std::optional<std::size_t> same = routing ? RoutingOf(*planners.uniform, path.plan.thresholds) : std::nullopt;
+  rival(CascadiaSystem::kUniformParallelism, planners.uniform->problem(), [&](double rate) {
+    return same ? ResultOf(PlanRouting(*planners.uniform, *same, rate)) : Planned(*planners.uniform, c.quality, rate);
+  });
 
-  CascadiaResult& serve = of(CascadiaSystem::kCascadeServe);
-  serve = ResultOf(PlanCascadeServe(*planners.mean_lengths, takt, c.quality, c.rate));
-  simulate(serve, ProblemOf(planners.mean_lengths->problem().models, sample, settings_.gpus));
+  const CascadePlanner& profiled = settings_.published ? *planners.pooled : *planners.mean_lengths;
+  rival(CascadiaSystem::kCascadeServe, ProblemOf(profiled.problem().models, sample, settings_.gpus), [&](double rate) {
+    return ResultOf(settings_.published ? PlanPooledCascadeServe(profiled, takt, c.quality, rate)
+                                        : PlanCascadeServe(profiled, takt, c.quality, rate));
+  });
 
   if (takt.problem().models.size() == 2) {
     of(CascadiaSystem::kRouteLlm) = Routed(takt, planners.router, c.quality, c.rate, arrivals);
@@ -181,13 +253,16 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
   CascadiaResult& chunked = of(CascadiaSystem::kSarathi);
   alone.why = chunked.why = "no model reaches the quality by itself";
   for (std::size_t m = 0; m < planners.alone.size(); ++m) {
-    if (planners.alone[m].nadir() < c.quality) continue;
-    alone = Planned(planners.alone[m], c.quality, c.rate);
-    simulate(alone, planners.alone[m].problem());
+    // The paper: 671B for 85 and more, else 70B, whether it reaches the quality or not.
+    const std::size_t published = cascade_ == CascadiaCascade::kDeepSeek && c.quality >= 85 ? 2 : 1;
+    if (settings_.published ? m != published : planners.alone[m].nadir() < c.quality) continue;
+    const double quality = settings_.published ? 0 : c.quality;
+    rival(CascadiaSystem::kStandAlone, planners.alone[m].problem(),
+          [&](double rate) { return Planned(planners.alone[m], quality, rate); });
     // The size of chunk with the least latency, among them the one of all others.
     chunked = alone;
     for (const CascadePlanner& planner : planners.chunked[m]) {
-      CascadiaResult tried = Planned(planner, c.quality, c.rate);
+      CascadiaResult tried = Planned(planner, quality, c.rate);
       simulate(tried, planner.problem());
       const double sustains = std::max(tried.sustains, chunked.sustains);
       if (tried.feasible() && (!chunked.feasible() || tried.mean_e2e() < chunked.mean_e2e())) chunked = tried;
@@ -225,6 +300,15 @@ absl::Status CascadiaStudy::Run(const RunProgress& progress) {
       emplace(Planner(uniform, draw.sample), [&](CascadePlanner p) { planners.uniform = std::move(p); });
   status.Update(emplace(Planner(fixed, WithMeanLengths(draw.sample)),
                         [&](CascadePlanner p) { planners.mean_lengths = std::move(p); }));
+  if (settings_.published) {
+    std::vector<CascadeSample> pooled;
+    for (int trace = 1; trace <= kCascadiaTraces; ++trace) {
+      const CascadiaDraw its = DrawCascadia(trace, models->size(), kProfiled / kCascadiaTraces, 1);
+      pooled.insert(pooled.end(), its.sample.begin(), its.sample.end());
+    }
+    status.Update(emplace(Planner(fixed, WithMeanLengths(std::move(pooled))),
+                          [&](CascadePlanner p) { planners.pooled = std::move(p); }));
+  }
   for (std::size_t m = 0; m < models->size() && status.ok(); ++m) {
     const std::vector<CascadeSample> own = OnlyModel(draw.sample, m);
     status.Update(

@@ -24,6 +24,8 @@ inline constexpr std::size_t kProfiled = 2000;  // sampled requests, before the 
 // One system under one set of conditions.
 struct CascadiaResult {
   std::string why;  // not empty: it has no plan
+  // It has none for the rate, but for a lower one: latencies are those at the largest that it serves, and so bounds.
+  bool bound = false;
   CascadePlan plan;
   std::vector<std::string> replicas;  // by model, as text
   std::vector<double> e2e;      // p95 along the path [s], by seed
@@ -32,6 +34,7 @@ struct CascadiaResult {
   double sustains = 0;          // requests/s at this quality
 
   bool feasible() const { return why.empty() && !e2e.empty(); }
+  bool measured() const { return !e2e.empty(); }
   double mean_e2e() const;
 };
 
@@ -53,6 +56,7 @@ struct CascadiaSettings {
   std::vector<double> qualities = {70, 75, 80, 85, 90};
   std::vector<double> loads = {0.4, 0.7, 0.9};  // above 0.7 at quality 80 alone
   bool full = false;
+  bool published = true;  // rivals as their authors have them; else all of them with what takt knows
 };
 
 // Of takt's own plan against all plans there are.

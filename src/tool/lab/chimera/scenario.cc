@@ -6,10 +6,15 @@
 #include <vector>
 
 #include "tool/lab/chimera/claims.h"
+#include "tool/lab/fit.h"
 #include "tool/lab/scenario.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "takt/numeric/frontier.h"
+#include "takt/numeric/summary.h"
+#include "takt/placement/confidence_slack.h"
+#include "takt/placement/gain_slack.h"
 
 namespace takt::tool {
 
@@ -31,6 +36,9 @@ void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
       }
     }
   }
+  for (const std::int32_t seqs : plan.fit) {
+    for (const double rate : plan.rates) study.Add({ChimeraDataset::kApps, kQwen7, rate, chimera::Vllm(), 0, seqs});
+  }
   for (const std::size_t at : {kQwen7, kQwen14}) {
     const auto add = [&](const ChimeraSystem& system, double gap = 0) {
       study.Add({ChimeraDataset::kApps, at, plan.rate, system, gap});
@@ -39,6 +47,29 @@ void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
     for (const int threshold : plan.thresholds) add(chimera::Guarded(plan.tau, threshold));
     for (const double gap : plan.gaps) add(chimera::Chimera(plan.tau), gap);
   }
+}
+
+// vLLM's ms per token on APPS with 1.5B + 7B (section 4.3) are the paper's only figures of a baseline alone.
+Fit FitOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
+  constexpr double kPaper[] = {82.6, 81.0, 107.8};
+  Fit fit{.parameter = "sequences a step", .figures = {}, .tried = {}};
+  for (std::size_t i = 0; i < plan.rates.size(); ++i) {
+    fit.figures.emplace_back(fmt::format("vLLM at {:g}/s [ms per token]", plan.rates[i]), kPaper[i]);
+  }
+  for (const std::int32_t seqs : plan.fit) {
+    Fit::Tried tried{fmt::format("{}", seqs),
+                     {},
+                     seqs == ChimeraPlan::kPaperSeqs ? "taken in regime paper"
+                     : seqs == kStepLimits.max_seqs  ? "regime takt"
+                                                     : ""};
+    for (const double rate : plan.rates) {
+      const ChimeraCell* c = study.Find({ChimeraDataset::kApps, kQwen7, rate, chimera::Vllm(), 0, seqs});
+      if (c != nullptr) tried.ours.push_back(c->Mean(&ChimeraFigures::per_token));
+    }
+    if (tried.ours.size() < plan.rates.size()) tried.ours.clear();
+    fit.tried.push_back(std::move(tried));
+  }
+  return fit;
 }
 
 constexpr std::pair<const char*, ChimeraFigure> kChimeraFigures[] = {
@@ -55,7 +86,7 @@ constexpr std::pair<const char*, ChimeraFigure> kChimeraFigures[] = {
     {"between_stages_tokens", &ChimeraFigures::between},
 };
 
-ScenarioRow RowOf(const ChimeraCell& cell) {
+ScenarioRow RowOf(const ChimeraCell& cell, std::int32_t seqs) {
   const ChimeraSetup& s = cell.setup;
   const bool alone = s.deployment >= kFirstAlone;
   const char* const lengths = s.system.lengths == LengthsBy::kNobody   ? "none"
@@ -73,8 +104,12 @@ ScenarioRow RowOf(const ChimeraCell& cell) {
                      {"policy", s.system.policy},
                      {"lengths", std::string(lengths)},
                      {"router", std::string(router)},
+                     {"placement", std::string(s.system.router == RouterBy::kNobody ? "least_loaded"
+                                               : s.system.gain                      ? GainSlack::kName
+                                                                                    : ConfidenceSlack::kName)},
                      {"tau", s.system.tau},
                      {"gap_s", s.gap_s},
+                     {"max_seqs", static_cast<std::int64_t>(seqs)},
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
   for (const auto& [key, figure] : kChimeraFigures) row.emplace_back(key, cell.Mean(figure));
   row.emplace_back("ms_per_token_sd", cell.Deviation(&ChimeraFigures::per_token));
@@ -158,6 +193,79 @@ Table ServingTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraDa
   return table;
 }
 
+// At equal latency, what gain_slack scores above confidence_slack: the area between the two frontiers over the
+// latencies that both reach, over their width, seed by seed.
+struct ChimeraGap {
+  ChimeraDataset dataset;
+  std::size_t deployment = 0;
+  double rate = 0;
+  Interval points;
+  double from = 0, to = 0;  // ms per token, means over the seeds
+  std::size_t seeds = 0;    // with a range that both reach
+};
+
+std::vector<ChimeraGap> GapsOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
+  std::vector<ChimeraGap> gaps;
+  for (const ChimeraDataset d : kDatasets) {
+    for (std::size_t at = 0; at < kFirstAlone; ++at) {
+      for (const double rate : plan.AllRates()) {
+        const auto points = [&](chimera::ByTau kind, std::size_t seed) {
+          std::vector<TradeOff> all;
+          for (const double tau : plan.taus) {
+            const ChimeraCell* c = study.Find({d, at, rate, kind(tau)});
+            if (c != nullptr) all.push_back({c->seeds[seed].per_token, c->seeds[seed].score});
+          }
+          return all;
+        };
+        Moments gap, from, to;
+        for (std::size_t seed = 0; seed < static_cast<std::size_t>(study.seeds()); ++seed) {
+          const auto g = GapBetween(points(&chimera::ByGain, seed), points(&chimera::Chimera, seed));
+          if (g) gap.Add(g->mean), from.Add(g->from), to.Add(g->to);
+        }
+        if (gap.count() == 0) continue;
+        gaps.push_back({d, at, rate, IntervalOf(gap), from.mean(), to.mean(), static_cast<std::size_t>(gap.count())});
+      }
+    }
+  }
+  return gaps;
+}
+
+ScenarioRow RowOf(const ChimeraGap& g) {
+  return {{"part", std::string("frontier")},
+          {"dataset", std::string(Name(g.dataset))},
+          {"models", std::string(Deployments()[g.deployment].name)},
+          {"rate_workflows", g.rate},
+          {"points_at_equal_latency", g.points.mean},
+          {"points_low", g.points.low},
+          {"points_high", g.points.high},
+          {"from_ms_per_token", g.from},
+          {"to_ms_per_token", g.to},
+          {"seeds", static_cast<std::int64_t>(g.seeds)}};
+}
+
+Table GapTable(const std::vector<ChimeraGap>& gaps) {
+  Table table({{"", "dataset", false},
+               {"", "models", false},
+               {"", "rate"},
+               {"points at equal latency", "mean"},
+               {"points at equal latency", "95 % from"},
+               {"points at equal latency", "to"},
+               {"ms per token", "from"},
+               {"ms per token", "to"},
+               {"", "seeds"}});
+  for (const ChimeraGap& g : gaps) {
+    table.BeginRow();
+    table.Text(std::string(Name(g.dataset)));
+    table.Text(Deployments()[g.deployment].name);
+    table.Text(fmt::format("{:g}", g.rate));
+    for (const double x : {g.points.mean, g.points.low, g.points.high}) table.Text(fmt::format("{:+.1f}", x));
+    table.Number(g.from);
+    table.Number(g.to);
+    table.Text(fmt::format("{}", g.seeds));
+  }
+  return table;
+}
+
 Table QueueTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraDataset d) {
   std::vector<Table::Column> columns = {{"", "model", false}, {"", "load"}, {"", "workflows/s"}};
   for (const ChimeraSystem& order : chimera::Orders()) {
@@ -219,6 +327,8 @@ std::vector<ScenarioTable> TablesOf(const ChimeraStudy& study, const ChimeraPlan
       tables.push_back({fmt::format("{}, {}", Name(d), Deployments()[at].name), ServingTable(study, plan, d, at)});
     }
   }
+  tables.push_back(
+      {"gain_slack above confidence_slack, by the area between their frontiers", GapTable(GapsOf(study, plan))});
   for (const ChimeraDataset d : kDatasets) {
     tables.push_back({fmt::format("{}: one model alone", Name(d)), QueueTable(study, plan, d)});
   }
@@ -286,11 +396,18 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
                                        : fmt::format("{} workflows", ChimeraStudy::kWorkflows);
   return {
       {"Workload", "gen:apps and gen:math; lengths and success of each model reconstructed from the paper's figures"},
-      {"Engines", "one A6000 a model, derived profiles (bf16); a step: 2,048 tokens, 256 requests (chosen)"},
+      {"Engines",
+       fmt::format("one A6000 a model, derived profiles (bf16); a step: 2,048 tokens, {} requests ({})", study.seqs(),
+                   study.seqs() == kStepLimits.max_seqs ? "chosen" : "fitted to the paper's vLLM")},
       {"Capacity", fmt::format("workflows a second, evenly spread over the models: {}", fmt::join(capacity, "; "))},
+      {"Score", study.published() ? "APPS: mean share of the tests that the last answer passes; MATH: share solved"
+                                  : "share of workflows whose last answer solves them"},
       {"Systems",
-       "vLLM: fcfs, least loaded; MLFQ: mlfq, levels preempt; LTR: shortest predicted call first; Chimera: stjf, "
-       "confidence_slack (delta_s 0.05), no guard against starvation"},
+       fmt::format(
+           "vLLM: fcfs, least loaded; MLFQ: mlfq, levels displace, by {}; LTR: shortest predicted call first; "
+           "Chimera: stjf, confidence_slack (delta_s 0.05), no guard against starvation; by gain: the same with "
+           "gain_slack",
+           study.published() ? "swapping" : "recompute")},
       {"Known",
        fmt::format("forests and router: trained on {} workflows of another seed, each on every model; they see the "
                    "prompt's counts, kind and stage, and what was written before",
@@ -300,7 +417,12 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
 
 absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar) {
   const ChimeraPlan plan;
-  ChimeraStudy study(settings.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
+  ChimeraStudy study(settings.minutes,
+                     settings.seeds > 0 ? settings.seeds
+                     : settings.full    ? 10
+                                        : 3,
+                     settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs,
+                     settings.regime == Regime::kPaper);
   AddRuns(study, plan);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
@@ -310,10 +432,14 @@ absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, Progres
   report.interrupted = Interrupted();
   report.conditions = ConditionsOf(study, settings.minutes);
   for (std::size_t c = 0; c < study.size(); ++c) {
-    if (study[c].complete()) report.rows.push_back(RowOf(study[c]));
+    if (study[c].complete() && study[c].setup.seqs == 0) report.rows.push_back(RowOf(study[c], study.seqs()));
   }
   for (const ChimeraPrediction& p : study.predictions()) report.rows.push_back(RowOf(p));
+  for (const ChimeraGap& g : GapsOf(study, plan)) report.rows.push_back(RowOf(g));
+  const Fit fit = FitOf(study, plan);
   report.tables = TablesOf(study, plan);
+  report.tables.insert(report.tables.begin(), FitTable(fit));
+  for (ScenarioRow& row : FitRows(fit)) report.rows.push_back(std::move(row));
   report.plots = PlotsOf(study, plan);
   report.claims = ChimeraClaims(study, plan);
   report.findings = ChimeraFindings(study, plan);
@@ -323,8 +449,10 @@ absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, Progres
 }  // namespace
 
 Scenario ChimeraScenario() {
-  return {"chimera", "agentic workflows on models of unlike sizes: vLLM, MLFQ, LTR and Chimera, latency against score",
-          RunChimera};
+  return {.name = "chimera",
+          .text = "agentic workflows on models of unlike sizes: vLLM, MLFQ, LTR and Chimera, latency against score",
+          .run = RunChimera,
+          .has_regimes = true};
 }
 
 }  // namespace takt::tool

@@ -10,11 +10,13 @@
 #include "tool/run/host_threads.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
+#include "takt/base/random.h"
 #include "takt/learning/confidence.h"
 #include "takt/learning/length_forest.h"
 #include "takt/numeric/classification.h"
 #include "takt/numeric/correlation.h"
 #include "takt/placement/confidence_slack.h"
+#include "takt/placement/gain_slack.h"
 #include "takt/policy/registry.h"
 #include "takt/workload/transform.h"
 
@@ -23,6 +25,8 @@ namespace {
 
 constexpr double kRate = 8;  // at which workloads are drawn
 constexpr double kMostRate = 48;
+// Chosen: of 16 tokens, for what MLFQ displaces; more than all that can wait.
+constexpr Blocks kHostBlocks = {1 << 20};
 
 std::uint64_t IdOf(const Workload& training, const std::string& name) {
   return static_cast<std::uint64_t>(std::ranges::find(training.names, name) - training.names.begin()) + 1;
@@ -64,7 +68,41 @@ double TotalOf(const Workload& w, const WorkloadWorkflow& workflow, std::uint32_
   return sum;
 }
 
-absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment) {
+// The share of a problem's tests that each model's answer passes, in place of whether it solves it. A test is passed
+// with the probability with which gen:apps has a problem of this difficulty solved; the difficulty is drawn anew from
+// what the marker words of the prompt say of it. `solved`: of each model, of all prompts.
+void GradeByTests(const Workload& w, const std::vector<double>& solved, std::uint64_t seed,
+                  std::vector<float>& shares) {
+  constexpr int kTests = 21;  // of a problem, about as many as APPS has on average
+  // gen:apps: marker words at mean difficulty, and more for each standard deviation of it; Poisson, so that their noise
+  // has the variance of their mean. What is left of a difficulty's variance when they are known.
+  constexpr double kMarkers = 80, kPerHard = 25, kNoise = kMarkers / (kPerHard * kPerHard), kWeight = 1.5;
+  constexpr std::size_t kHardWords = 3;
+  const auto passes = [](double ease, double difficulty) { return 1 / (1 + std::exp(kWeight * difficulty - ease)); };
+  Random random(seed);
+  std::vector<double> difficulty;
+  for (const WorkloadWorkflow& workflow : w.workflows) {
+    const double seen = (static_cast<double>(w.features_of(workflow.first_call)[kHardWords]) - kMarkers) / kPerHard;
+    difficulty.push_back(seen / (1 + kNoise) + std::sqrt(kNoise / (1 + kNoise)) * random.Normal());
+  }
+  const std::size_t models = w.models.size();
+  for (std::size_t m = 0; m < models; ++m) {
+    double low = -20, high = 20;
+    for (int i = 0; i < 50; ++i) {
+      const double middle = (low + high) / 2;
+      double sum = 0;
+      for (const double d : difficulty) sum += passes(middle, d);
+      (sum < solved[m] * static_cast<double>(difficulty.size()) ? low : high) = middle;
+    }
+    for (std::size_t i = 0; i < difficulty.size(); ++i) {
+      int passed = 0;
+      for (int t = 0; t < kTests; ++t) passed += random.Chance(passes(low, difficulty[i])) ? 1 : 0;
+      shares[i * models + m] = static_cast<float>(passed) / kTests;
+    }
+  }
+}
+
+absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment, std::int32_t seqs) {
   ReplayOptions options;
   for (const std::string& model : deployment.models) {
     absl::StatusOr<Profile> profile = FindProfile(fmt::format("derived/{}/a6000/bf16/tp1", model));
@@ -73,6 +111,7 @@ absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment) {
   }
   options.profile = options.engines.front();
   options.engine.limits = kStepLimits;
+  options.engine.limits.max_seqs = seqs;
   return options;
 }
 
@@ -149,6 +188,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
         seed.truth.push_back((workflow.solved_by >> m & 1) != 0 ? 1.0f : 0.0f);
       }
     }
+    if (published_ && d == ChimeraDataset::kApps) GradeByTests(w, solved, s + 1, seed.truth);
     seed.learnt.left.resize(queries.size());
     seed.learnt.output.resize(queries.size());
     constexpr std::size_t kBatch = 1024;
@@ -196,7 +236,7 @@ absl::Status ChimeraStudy::Prepare(int threads) {
     if (absl::Status s = Learn(d, threads); !s.ok()) return s;
     const Workload sample = Generate(d, kRate, 500, 1002);
     for (std::size_t i = 0; i < kDeployments; ++i) {
-      const absl::StatusOr<ReplayOptions> options = EngineOptions(Deployments()[i]);
+      const absl::StatusOr<ReplayOptions> options = EngineOptions(Deployments()[i], seqs_);
       if (!options.ok()) return options.status();
       const absl::StatusOr<double> calls = MeasureSaturation(sample, *options);
       if (!calls.ok()) return calls.status();
@@ -227,7 +267,7 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   const Seed& seed = seeds_of_[static_cast<std::size_t>(setup.dataset)][seed_number - 1];
   const Deployment& deployment = Deployments()[setup.deployment];
   const ChimeraSystem& system = setup.system;
-  absl::StatusOr<ReplayOptions> options = EngineOptions(deployment);
+  absl::StatusOr<ReplayOptions> options = EngineOptions(deployment, setup.seqs > 0 ? setup.seqs : seqs_);
   if (!options.ok()) return options.status();
   const bool alone = setup.deployment >= kFirstAlone;
   const double rate = alone ? setup.rate * capacity(setup.dataset, setup.deployment) : setup.rate;
@@ -263,14 +303,24 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   options->cluster.progress = progress;
   if (system.router != RouterBy::kNobody) {
     // Workflows wait for longer than a model is usually kept.
-    ConfidenceSlack placement;
-    placement.tau = system.tau;
-    placement.sticky_s = 1e6;
-    options->placement = placement;
+    const auto place_by = [&](auto placement) {
+      placement.tau = system.tau;
+      placement.sticky_s = 1e6;
+      options->placement = placement;
+    };
+    if (system.gain) {
+      place_by(GainSlack{});
+    } else {
+      place_by(ConfidenceSlack{});
+    }
   }
   if (system.levels) {
     options->scheduler.preempt = PreemptMode::kByRank;
     options->scheduler.preempt_margin = 0.5;
+    if (published_) {
+      options->scheduler.preempt_action = KvAction::kOut;
+      options->scheduler.cpu_blocks = kHostBlocks;
+    }
   }
   const absl::StatusOr<ReplayResult> result = Replay(w, *options);
   if (!result.ok()) return result.status();
@@ -282,10 +332,13 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   f.p95 = metrics.workflow.p95;
   f.each_per_token = 1e3 * metrics.workflow_per_token.mean;
   f.per_token = 1e3 * f.latency * static_cast<double>(w.workflows.size()) / static_cast<double>(metrics.output_tokens);
-  f.score = 100 * metrics.score.value_or(0);
   f.queue = metrics.queue.mean;
   f.drained = metrics.makespan;
   for (const WorkloadWorkflow& workflow : w.workflows) {
+    const auto number = static_cast<std::size_t>(&workflow - w.workflows.data());
+    const RequestRecord& answer = result->requests[workflow.first_call + workflow.calls - 1];
+    const std::size_t answered_by = w.ModelIndex(deployment.models[answer.instance]);
+    f.score += 100 * static_cast<double>(seed.truth[number * w.models.size() + answered_by]);
     for (std::uint32_t i = 0; i < workflow.calls; ++i) {
       const std::uint32_t c = workflow.first_call + i;
       const RequestRecord& call = result->requests[c];
@@ -299,6 +352,7 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
       if (i > 0) f.between += told * ToSeconds(call.arrival - result->requests[c - 1].end);
     }
   }
+  f.score /= static_cast<double>(w.workflows.size());
   f.strongest *= 100 / static_cast<double>(w.workflows.size());
   for (const ChimeraFigure figure : {&ChimeraFigures::in_flight, &ChimeraFigures::written, &ChimeraFigures::between}) {
     f.*figure /= std::max(f.drained, 1e-9);

@@ -47,11 +47,12 @@ struct ChimeraSystem {
   RouterBy router = RouterBy::kNobody;  // nobody: least loaded
   double tau = 0;                       // latency slack, with a router
   bool levels = false;                  // waiting requests displace running ones of a level below (MLFQ)
+  bool gain = false;                    // gain_slack instead of confidence_slack
 
   // By what is run, under whatever label.
   friend bool operator==(const ChimeraSystem& a, const ChimeraSystem& b) {
     return a.policy == b.policy && a.lengths == b.lengths && a.router == b.router && a.tau == b.tau &&
-           a.levels == b.levels;
+           a.levels == b.levels && a.gain == b.gain;
   }
 };
 
@@ -61,6 +62,7 @@ struct ChimeraSetup {
   double rate = 8;  // workflows per second; of a model alone: as a share of what it can serve
   ChimeraSystem system;
   double gap_s = 0;  // between the end of a call and the next of its workflow
+  std::int32_t seqs = 0;  // most sequences in a step; 0: the study's
 
   friend bool operator==(const ChimeraSetup&, const ChimeraSetup&) = default;
 };
@@ -70,7 +72,7 @@ struct ChimeraFigures {
   double each_per_token = 0;  // ms: mean of every workflow's own latency per token
   double latency = 0;         // s, mean of a workflow ("makespan" in the paper)
   double p95 = 0;             // s, of a workflow
-  double score = 0;           // % of workflows solved
+  double score = 0;           // %, mean of what the answers are worth
   double queue = 0;           // s, mean wait of a call for its first step
   double strongest = 0;       // % of workflows answered by the last model of the deployment
   double drained = 0;         // s, from the first arrival to the last end
@@ -96,10 +98,15 @@ struct ChimeraPrediction {
 class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
  public:
   // `minutes` of arrivals at each rate; 0: `workflows` at any.
-  ChimeraStudy(double minutes, int seeds) : Study(seeds), minutes_(minutes) {}
+  // `published`: what MLFQ displaces is swapped out, and not computed again; the score of APPS is the share of a
+  // problem's tests that the answer passes, and not whether it passes all.
+  ChimeraStudy(double minutes, int seeds, std::int32_t seqs, bool published)
+      : Study(seeds), minutes_(minutes), seqs_(seqs), published_(published) {}
 
   absl::Status Run(int threads, ProgressBar& bar);
 
+  std::int32_t seqs() const { return seqs_; }
+  bool published() const { return published_; }
   static constexpr int kWorkflows = 1000, kTraining = 2000;
   const std::vector<ChimeraPrediction>& predictions() const { return predictions_; }
   double capacity(ChimeraDataset d, std::size_t deployment) const {  // workflows per second
@@ -110,7 +117,7 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
   struct Seed {
     Workload workload;
     Forecasts learnt;                  // output, left; scores of the trained router
-    std::vector<float> mean, truth;  // other scores
+    std::vector<float> mean, truth;  // other scores; the truth is what answers are worth
   };
 
   absl::Status Prepare(int threads);
@@ -120,6 +127,8 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
                                                        const RunProgress& progress) const;
 
   double minutes_;
+  std::int32_t seqs_;  // most sequences in a step
+  bool published_;
   std::array<std::vector<Seed>, 2> seeds_of_;
   std::array<std::array<double, kDeployments>, 2> capacity_ = {};
   std::vector<ChimeraPrediction> predictions_;

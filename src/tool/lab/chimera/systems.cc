@@ -18,6 +18,11 @@ ChimeraSystem OraclePredictor(double tau) {
 ChimeraSystem OracleRouter(double tau) {
   return {"Chimera, oracle router", "stjf", LengthsBy::kForest, RouterBy::kTruth, tau};
 }
+ChimeraSystem ByGain(double tau) {
+  ChimeraSystem system = Chimera(tau);
+  system.label = "Chimera by gain", system.gain = true;
+  return system;
+}
 ChimeraSystem Weighted(double tau, double weight) {
   ChimeraSystem system = Chimera(tau);
   if (weight > 0) system.policy = fmt::format("stjf(input={})", weight);
@@ -40,8 +45,8 @@ std::vector<ChimeraSystem> Orders() {
 }
 
 std::vector<ByTau> Kinds(std::size_t deployment) {
-  if (deployment > kQwen14) return {&Chimera};
-  return {&Chimera, &NoRouter, &OraclePredictor, &OracleRouter};
+  if (deployment > kQwen14) return {&Chimera, &ByGain};
+  return {&Chimera, &ByGain, &NoRouter, &OraclePredictor, &OracleRouter};
 }
 
 }  // namespace takt::tool::chimera

@@ -3,6 +3,7 @@
 #define TAKT_SRC_TOOL_LAB_CHIMERA_SYSTEMS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct ChimeraPlan {
   std::vector<double> gaps = {0, 0.1, 1, 5};                // seconds
   std::vector<int> thresholds = {25, 50, 100, 200, 400};    // plans, of the guard against starvation
   double tau = 0.5, rate = 48;  // of the parts that vary something else
+  // Most sequences in a step: of regime paper, by the fit below, and what the fit tried.
+  static constexpr std::int32_t kPaperSeqs = 24;
+  std::vector<std::int32_t> fit = {16, 20, 24, 28, 32, 48, 64, 256};
 
   std::vector<double> AllRates() const {
     std::vector<double> all = rates;
@@ -36,11 +40,12 @@ ChimeraSystem Chimera(double tau);
 ChimeraSystem NoRouter(double tau);         // the same score for every prompt
 ChimeraSystem OraclePredictor(double tau);
 ChimeraSystem OracleRouter(double tau);
+ChimeraSystem ByGain(double tau);        // takt's own router: score less the price of the work
 ChimeraSystem Weighted(double tau, double weight);  // stjf's key with a share of the prompt
 ChimeraSystem Guarded(double tau, int threshold);   // aged(stjf), quantum 10
 std::vector<ChimeraSystem> Rivals();
 std::vector<ChimeraSystem> Orders();  // of a model alone
-// Chimera's kind under each slack.
+// Under each slack: Chimera's kinds, and takt's own beside them.
 using ByTau = ChimeraSystem (*)(double);
 std::vector<ByTau> Kinds(std::size_t deployment);
 }  // namespace chimera

@@ -19,6 +19,30 @@ namespace {
 
 constexpr std::uint64_t kTuningSeed = 1000;  // of arrivals on which alpha is tuned; runs have 0 and up
 
+// What the authors' simulator takes per decoded token, from their measurements [s].
+constexpr double kDecodeA100 = 0.035, kDecodeA6000 = 0.058, kDecodeL40 = 0.0545;
+
+// `to` takes `times` as long as `from` for everything; its memory stays as it is.
+void Slow(Profile& to, const Profile& from, double times, const char* gpu) {
+  CostModel cost = from.cost;
+  for (SoftFloor* part : {&cost.gemm, &cost.head}) {
+    part->offset_ms *= times;
+    part->floor_ms *= times;
+    part->slope_ms *= times;
+  }
+  for (CostModel::Attention* part : {&cost.prefill, &cost.decode}) {
+    part->constant_ms *= times;
+    part->per_token_ms *= times;
+    part->per_context_ms *= times;
+  }
+  for (TransferCurve::Point& p : cost.all_reduce.points) p.ms *= times;
+  cost.overhead_ms *= times;
+  cost.overhead_per_sample_ms *= times;
+  to.cost = std::move(cost);
+  to.id = fmt::format("measured-ratio/{}/{}/{}/tp{}", to.model, gpu, to.dtype, to.cost.tp);
+  to.source = "scaled by the authors' decode times";
+}
+
 // Fifteen minutes of ease, five at the peak with the other database's queries, fifteen of ease again.
 absl::StatusOr<Workload> Changing(const Workload& calm, const Workload& peak, double rate, std::uint64_t seed) {
   constexpr double kCalmRate = 0.08, kCalmSeconds = 900, kPeakSeconds = 300;
@@ -124,8 +148,10 @@ class TunerInRun {
 
 }  // namespace
 
-absl::StatusOr<HexgenStudy> HexgenStudy::Create(const std::string& trace1, const std::string& trace2, int seeds) {
+absl::StatusOr<HexgenStudy> HexgenStudy::Create(const std::string& trace1, const std::string& trace2, int seeds,
+                                                bool as_measured) {
   HexgenStudy study(seeds);
+  study.as_measured_ = as_measured;
   for (std::size_t t = 0; t < 2; ++t) {
     absl::StatusOr<Workload> trace = ReadWorkload(t == 0 ? trace1 : trace2, {.format = WorkloadFormat::kText2Sql});
     if (!trace.ok()) return trace.status();
@@ -136,9 +162,13 @@ absl::StatusOr<HexgenStudy> HexgenStudy::Create(const std::string& trace1, const
     const bool known = std::string_view(gpu) == "a100";
     return FindProfile(fmt::format("{}/llama-3.1-70b/{}/bf16/tp4", known ? "aic" : "derived", gpu));
   };
-  const absl::StatusOr<Profile> a100 = profile("a100"), a6000 = profile("a6000"), l40 = profile("l40");
+  absl::StatusOr<Profile> a100 = profile("a100"), a6000 = profile("a6000"), l40 = profile("l40");
   for (const auto* p : {&a100, &a6000, &l40}) {
     if (!p->ok()) return p->status();
+  }
+  if (as_measured) {
+    Slow(*a6000, *a100, kDecodeA6000 / kDecodeA100, "a6000");
+    Slow(*l40, *a100, kDecodeL40 / kDecodeA100, "l40");
   }
   study.engines_[0] = {*a100, *a100, *a6000, *a6000};
   study.engines_[1] = {*a100, *a100, *a6000, *l40};

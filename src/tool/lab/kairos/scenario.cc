@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tool/report/graph_figure.h"
+#include "tool/lab/fit.h"
 #include "tool/lab/kairos/claims.h"
 #include "tool/lab/scenario.h"
 #include "tool/run/load_workload.h"
@@ -22,6 +23,28 @@ std::vector<std::pair<KairosModel, std::size_t>> Grounds() {
   for (std::size_t s = 0; s <= kMix; ++s) grounds.emplace_back(KairosModel::k8B, s);
   grounds.emplace_back(KairosModel::k13B, kMix);
   return grounds;
+}
+
+KairosSetup FitSetup(const KairosPlan& plan, std::int64_t kv_tokens) {
+  return {KairosModel::k8B, kMix, kairos::Parrot(), 0, plan.fit_calls_per_s, kv_tokens};
+}
+
+// Section 2.2.3: 18.4 % of the requests are preempted under round robin at 8 requests a second.
+Fit FitOf(const KairosStudy& study, const KairosPlan& plan) {
+  Fit fit{.parameter = "tokens of each KV cache",
+          .figures = {{fmt::format("calls preempted under round robin at {:g}/s [%]", plan.fit_calls_per_s), 18.4}},
+          .tried = {}};
+  for (const std::int64_t kv_tokens : plan.fit) {
+    Fit::Tried& tried =
+        fit.tried.emplace_back(Fit::Tried{fmt::format("{}", study.KvTokensOf(KairosModel::k8B, kv_tokens)),
+                                          {},
+                                          kv_tokens == KairosPlan::kPaperKvTokens ? "taken in regime paper"
+                                          : kv_tokens == KairosPlan::kWhole       ? "regime takt: the profile's"
+                                                                                  : ""});
+    const KairosCell* c = study.Find(FitSetup(plan, kv_tokens));
+    if (c != nullptr) tried.ours.push_back(std::max(c->Mean(&KairosFigures::preempted), 0.01));
+  }
+  return fit;
 }
 
 ScenarioRow RowOf(const KairosStudy& study, const KairosCell& cell) {
@@ -127,9 +150,14 @@ std::vector<Condition> ConditionsOf(const std::string& file, const KairosStudy& 
     capacity.push_back(fmt::format("{} {} {:.1f}", Name(model), kKairosScenarios[scenario],
                                    study.ground(model, scenario).workflows_per_s));
   }
-  return {{"Workload", fmt::format("gen:kairos; arrivals: windows of {}, stretched", file.substr(file.rfind('/') + 1))},
-          {"Engines", fmt::format("four of {}, and four of {}; a step: 2,048 tokens, 256 requests (chosen)",
-                                  ProfileOf(KairosModel::k8B), ProfileOf(KairosModel::k13B))},
+  const bool fitted = study.KvTokensOf(KairosModel::k8B) == KairosPlan::kPaperKvTokens;
+  return {{"Workload", fmt::format("gen:kairos, lengths as chosen; arrivals: windows of {}, stretched",
+                                   file.substr(file.rfind('/') + 1))},
+          {"Engines", fmt::format("four of {}, {} tokens of KV each ({}), and four of {}, {} (its profile's); a step: "
+                                  "2,048 tokens, 256 requests (chosen)",
+                                  ProfileOf(KairosModel::k8B), study.KvTokensOf(KairosModel::k8B),
+                                  fitted ? "fitted to the paper's preemptions" : "its profile's",
+                                  ProfileOf(KairosModel::k13B), study.KvTokensOf(KairosModel::k13B))},
           {"Capacity", fmt::format("workflows a second: {}", fmt::join(capacity, ", "))},
           {"Systems",
            "Parrot: fcfs, round robin; Ayo: fewest stages left, round robin; Kairos: agents in the learnt order, "
@@ -153,12 +181,17 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
 
   KairosPlan plan;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
-  KairosStudy study(*trace, plan.minutes, settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
+  KairosStudy study(*trace, plan.minutes,
+                    settings.seeds > 0 ? settings.seeds
+                    : settings.full    ? 10
+                                       : 3,
+                    settings.regime == Regime::kPaper ? KairosPlan::kPaperKvTokens : KairosPlan::kWhole);
   for (const auto& [model, scenario] : Grounds()) {
     for (const double load : plan.LoadsOf(scenario)) {
       for (const KairosSystem& system : kairos::Of(scenario)) study.Add({model, scenario, system, load});
     }
   }
+  for (const std::int64_t kv_tokens : plan.fit) study.Add(FitSetup(plan, kv_tokens));
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
   ScenarioReport report;
@@ -181,8 +214,11 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
   }
   report.conditions = ConditionsOf(*file, study, plan);
   for (std::size_t c = 0; c < study.size(); ++c) {
-    if (study[c].complete()) report.rows.push_back(RowOf(study, study[c]));
+    if (study[c].complete() && study[c].setup.calls_per_s == 0) report.rows.push_back(RowOf(study, study[c]));
   }
+  const Fit fit = FitOf(study, plan);
+  report.tables.push_back(FitTable(fit));
+  for (ScenarioRow& row : FitRows(fit)) report.rows.push_back(std::move(row));
   for (const KairosAccuracy& a : accuracies) report.rows.push_back(RowOf(a));
   report.tables.push_back(
       {"Pairs of requests of different agents, ordered as their remaining time", AccuracyTable(accuracies)});
@@ -199,7 +235,10 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
 }  // namespace
 
 Scenario KairosScenario() {
-  return {"kairos", "agents that share a model: Parrot, Ayo and Kairos, from no queue to deep overload", RunKairos};
+  return {.name = "kairos",
+          .text = "agents that share a model: Parrot, Ayo and Kairos, from no queue to deep overload",
+          .run = RunKairos,
+          .has_regimes = true};
 }
 
 }  // namespace takt::tool

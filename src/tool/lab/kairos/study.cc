@@ -23,7 +23,7 @@ namespace {
 constexpr std::int32_t kInstances = 4;
 // Chosen: where the decode rate of the packer is read off the profile.
 constexpr std::int64_t kTypicalContext = 600, kTypicalBatch = 128;
-constexpr std::int64_t kSample = 2000;  // workflows by which capacity is measured
+constexpr std::size_t kSample = 2000;  // workflows by which capacity is measured
 
 // Of each agent, as its developers would say: the stages to the end, loops not followed.
 std::int32_t DepthOf(std::string_view agent) {
@@ -78,9 +78,10 @@ KairosFigures FiguresOf(const Workload& workload, const ReplayResult& result) {
   return f;
 }
 
-ReplayOptions EngineOptions(const Profile& profile) {
+ReplayOptions EngineOptions(const Profile& profile, std::int64_t kv_tokens) {
   ReplayOptions options;
   options.profile = profile;
+  options.kv_tokens = kv_tokens;
   options.instances = kInstances;
   options.engine.limits = kStepLimits;
   return options;
@@ -88,8 +89,17 @@ ReplayOptions EngineOptions(const Profile& profile) {
 
 }  // namespace
 
-KairosStudy::KairosStudy(const Workload& arrivals, double minutes, int seeds) : Study(seeds), minutes_(minutes) {
+KairosStudy::KairosStudy(const Workload& arrivals, double minutes, int seeds, std::int64_t kv_tokens)
+    : Study(seeds), minutes_(minutes), kv_tokens_(kv_tokens) {
   for (const WorkloadWorkflow& w : arrivals.workflows) arrivals_.push_back(w.arrival);
+}
+
+double KairosStudy::DecodeRateOf(KairosModel model, std::int64_t kv_tokens) const {
+  const PreparedCostModel cost(profile(model).cost, 1 << 12, kStepLimits.max_seqs);
+  const std::int64_t room = KvTokensOf(model, kv_tokens) / kTypicalContext;
+  StepLoad load;
+  for (std::int64_t i = 0; i < std::clamp<std::int64_t>(room, 1, kTypicalBatch); ++i) load.AddDecode(kTypicalContext);
+  return 1 / ToSeconds(VirtualStepTime(cost, load));
 }
 
 // Workflows for so many minutes at full load, the same at all loads; a window of the trace, stretched.
@@ -98,19 +108,18 @@ absl::Status KairosStudy::Prepare() {
     absl::StatusOr<Profile> profile = FindProfile(ProfileOf(model));
     if (!profile.ok()) return profile.status();
     profiles_.push_back(*std::move(profile));
-    const PreparedCostModel cost(profiles_.back().cost, 1 << 12, kStepLimits.max_seqs);
-    const std::int64_t room = profiles_.back().kv_capacity_tokens / kTypicalContext;
-    StepLoad load;
-    for (std::int64_t i = 0; i < std::clamp<std::int64_t>(room, 1, kTypicalBatch); ++i) load.AddDecode(kTypicalContext);
-    decode_rate_.push_back(1 / ToSeconds(VirtualStepTime(cost, load)));
   }
   for (std::size_t c = 0; c < size(); ++c) {
     const KairosSetup& setup = (*this)[c].setup;
-    KairosGround& ground = grounds_[{setup.model, setup.scenario}];
+    const std::int64_t kv_tokens = KvTokensOf(setup.model, setup.kv_tokens);
+    KairosGround& ground = grounds_[{setup.model, setup.scenario, kv_tokens}];
     if (!ground.workloads.empty()) continue;
     const std::string spec = fmt::format("gen:kairos,app={},rate=1", kKairosScenarios[setup.scenario]);
-    const ReplayOptions options = EngineOptions(profile(setup.model));
-    const absl::StatusOr<Workload> sample = GenerateWorkload(fmt::format("{},workflows={},seed=1000", spec, kSample));
+    const ReplayOptions options = EngineOptions(profile(setup.model), kv_tokens);
+    const auto generate = [&](std::size_t workflows, std::uint64_t seed) {
+      return GenerateWorkload(fmt::format("{},workflows={},seed={}", spec, workflows, seed));
+    };
+    const absl::StatusOr<Workload> sample = generate(kSample, 1000);
     if (!sample.ok()) return sample.status();
     const absl::StatusOr<double> saturation = MeasureSaturation(*sample, options);
     if (!saturation.ok()) return saturation.status();
@@ -120,7 +129,7 @@ absl::Status KairosStudy::Prepare() {
     const auto n = static_cast<std::size_t>(std::clamp(std::round(ground.workflows_per_s * minutes_ * 60), 20.0,
                                                        static_cast<double>(arrivals_.size()) * 0.8));
     for (int seed = 1; seed <= seeds(); ++seed) {
-      absl::StatusOr<Workload> workload = GenerateWorkload(fmt::format("{},workflows={},seed={}", spec, n, seed));
+      absl::StatusOr<Workload> workload = generate(n, static_cast<std::uint64_t>(seed));
       if (!workload.ok()) return workload.status();
       Random random(static_cast<std::uint64_t>(seed));
       const std::size_t from = random.Below(arrivals_.size() - n + 1);
@@ -138,16 +147,18 @@ absl::Status KairosStudy::Prepare() {
 ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study, const Workload& workload,
                               std::uint64_t seed, AgentLearner& learner) {
   const KairosSystem& system = setup.system;
-  ReplayOptions options = EngineOptions(study.profile(setup.model));
+  ReplayOptions options = EngineOptions(study.profile(setup.model), study.KvTokensOf(setup.model, setup.kv_tokens));
   options.seed = seed;
   options.policy = *MakePolicyFactory(system.policy);
   options.placement = *MakePlacement(system.placement);
   options.cluster.rate_scale =
-      RateScaleForLoad(workload, setup.load, study.ground(setup.model, setup.scenario).saturation);
+      setup.calls_per_s > 0 ? RateScaleForLoad(workload, setup.calls_per_s, 1)
+                            : RateScaleForLoad(workload, setup.load,
+                                               study.ground(setup.model, setup.scenario, setup.kv_tokens).saturation);
   options.estimates = {system.knows == Knows::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   if (system.placement == "time_slot_packer") {
     TimeSlotPacker packer;
-    packer.decode_rate = std::round(1e3 * study.decode_rate(setup.model)) / 1e3;
+    packer.decode_rate = std::round(1e3 * study.DecodeRateOf(setup.model, setup.kv_tokens)) / 1e3;
     packer.late = system.counts_late;
     options.placement = packer;
   }
@@ -170,7 +181,7 @@ absl::Status KairosStudy::Run(int threads, ProgressBar& bar) {
   return RunCells(threads, "replaying", bar,
                   [&](const KairosSetup& setup, std::uint64_t seed,
                       const RunProgress& progress) -> absl::StatusOr<std::optional<KairosFigures>> {
-                    const Workload& workload = ground(setup.model, setup.scenario).workloads[seed - 1];
+                    const Workload& workload = ground(setup.model, setup.scenario, setup.kv_tokens).workloads[seed - 1];
                     AgentLearner learner({.order = {.by = setup.system.by}});
                     ReplayOptions options = KairosOptionsOf(setup, *this, workload, seed, learner);
                     options.cluster.progress = progress;

@@ -2,11 +2,13 @@
 #ifndef TAKT_SRC_TOOL_LAB_KAIROS_STUDY_H_
 #define TAKT_SRC_TOOL_LAB_KAIROS_STUDY_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -58,6 +60,8 @@ struct KairosSetup {
   std::size_t scenario;  // of kKairosScenarios
   KairosSystem system;
   double load;  // share of what the four instances can serve
+  double calls_per_s = 0;  // above 0: so many, whatever the load
+  std::int64_t kv_tokens = 0;  // of each instance's KV cache, as far as the profile has them; 0: the study's
 
   friend bool operator==(const KairosSetup&, const KairosSetup&) = default;
 };
@@ -99,11 +103,18 @@ struct KairosGround {
 class KairosStudy : public Study<KairosSetup, KairosFigures> {
  public:
   // `arrivals`: a trace whose times are taken.
-  KairosStudy(const Workload& arrivals, double minutes, int seeds);
+  // `kv_tokens`: of each instance's KV cache of the 8B, as far as the profile has them; the 13B has all of its own.
+  KairosStudy(const Workload& arrivals, double minutes, int seeds, std::int64_t kv_tokens);
 
   absl::Status Run(int threads, ProgressBar& bar);
-  const KairosGround& ground(KairosModel model, std::size_t scenario) const { return grounds_.at({model, scenario}); }
-  double decode_rate(KairosModel model) const { return decode_rate_[static_cast<std::size_t>(model)]; }
+  const KairosGround& ground(KairosModel model, std::size_t scenario, std::int64_t kv_tokens = 0) const {
+    return grounds_.at({model, scenario, KvTokensOf(model, kv_tokens)});
+  }
+  std::int64_t KvTokensOf(KairosModel model, std::int64_t kv_tokens = 0) const {
+    const std::int64_t all = profile(model).kv_capacity_tokens;
+    return kv_tokens > 0 ? std::min(kv_tokens, all) : model == KairosModel::k8B ? std::min(kv_tokens_, all) : all;
+  }
+  double DecodeRateOf(KairosModel model, std::int64_t kv_tokens = 0) const;  // tokens per second of one request
   const Profile& profile(KairosModel model) const { return profiles_[static_cast<std::size_t>(model)]; }
 
  private:
@@ -111,9 +122,9 @@ class KairosStudy : public Study<KairosSetup, KairosFigures> {
 
   std::vector<TimePoint> arrivals_;
   double minutes_;
-  std::map<std::pair<KairosModel, std::size_t>, KairosGround> grounds_;
+  std::int64_t kv_tokens_;
+  std::map<std::tuple<KairosModel, std::size_t, std::int64_t>, KairosGround> grounds_;  // by KV tokens, too
   std::vector<Profile> profiles_;
-  std::vector<double> decode_rate_;
 };
 
 // The options of a run. `learner` is taught as it goes, where the system learns.

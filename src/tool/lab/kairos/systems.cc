@@ -19,11 +19,14 @@ KairosSystem AsPublished() {
   system.label = "Kairos, published packing", system.counts_late = false;
   return system;
 }
+KairosSystem Reserving() {
+  return {"Kairos, reservation by tokens", "agent_priority", "token_reservation", Knows::kLearns};
+}
 KairosSystem BestFit() { return {"Parrot, best fit", "fcfs", "best_fit"}; }
 
 std::vector<KairosSystem> OfMix() {
-  return {Parrot(),    BestFit(), Ayo(),      Kairos(),      NoPriority(),
-          NoPacking(), ByMean(),  ByMedian(), AsPublished(), Oracle()};
+  return {Parrot(), BestFit(),  Ayo(),         Kairos(),    NoPriority(), NoPacking(),
+          ByMean(), ByMedian(), AsPublished(), Reserving(), Oracle()};
 }
 
 std::vector<KairosSystem> Of(std::size_t scenario) {

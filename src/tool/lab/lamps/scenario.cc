@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tool/lab/fit.h"
 #include "tool/lab/lamps/claims.h"
 #include "tool/lab/scenario.h"
 #include "tool/run/load_workload.h"
@@ -15,6 +17,25 @@
 namespace takt::tool {
 
 namespace {
+
+// What the paper tells of its two baselines beside one another (section 6.2): both are compared with LAMPS, and so with
+// each other. Of the figures themselves only pictures are there.
+struct LampsFitPoint {
+  LampsModel model;
+  double rate;
+  LampsFigure figure;
+  const char* name;
+  double below_infercept, below_vllm;  // LAMPS', %
+
+  double paper() const { return (1 - below_vllm / 100) / (1 - below_infercept / 100); }
+};
+constexpr LampsFitPoint kLampsFit[] = {
+    {LampsModel::kGptJ, 3, &LampsFigures::ttft, "TTFT, GPT-J at 3/s", 4.61, 22.86},
+    {LampsModel::kGptJ, 3, &LampsFigures::latency, "latency, GPT-J at 3/s", -0.78, 14.48},
+    {LampsModel::kGptJ, 5, &LampsFigures::ttft, "TTFT, GPT-J at 5/s", 91.27, 95.71},
+    {LampsModel::kGptJ, 5, &LampsFigures::latency, "latency, GPT-J at 5/s", 65.51, 90.44},
+    {LampsModel::kVicuna, 3, &LampsFigures::ttft, "TTFT, Vicuna at 3/s", 4.78, 18.65},
+    {LampsModel::kVicuna, 3, &LampsFigures::latency, "latency, Vicuna at 3/s", 0.24, 15.73}};
 
 // ---- what is run ---------------------------------------------------------------------------------------------------
 
@@ -27,6 +48,14 @@ StudyParts<LampsStudy> PartsOf(LampsStudy& study, const LampsPlan& plan) {
     for (const LampsCalls calls : kLampsCalls) {
       for (const double rate : plan.RatesOf(calls)) {
         for (const LampsSystem& system : lamps::Main()) parts.Add({model, calls, system, rate, plan.minutes});
+      }
+    }
+  }
+  parts.Begin("fit");
+  for (const std::int32_t seqs : plan.fit) {
+    for (const LampsFitPoint& p : kLampsFit) {
+      for (const LampsSystem& system : {lamps::InferCept(), lamps::Vllm()}) {
+        parts.Add({p.model, LampsCalls::kSingle, system, p.rate, plan.minutes, seqs});
       }
     }
   }
@@ -100,6 +129,32 @@ ScenarioRow RowOf(const LampsPredictor& predictor) {
           {"acc_15_pct", predictor.acc_15},
           {"mae_tokens", predictor.mae},
           {"mae_first_20_bins_tokens", predictor.mae_first_20}};
+}
+
+// InferCept over vLLM, single calls.
+Fit FitOf(const LampsStudy& study, const LampsPlan& plan) {
+  Fit fit{.parameter = "sequences a step", .figures = {}, .tried = {}};
+  for (const LampsFitPoint& p : kLampsFit) {
+    fit.figures.emplace_back(fmt::format("InferCept / vLLM, {}", p.name), p.paper());
+  }
+  for (const std::int32_t seqs : plan.fit) {
+    Fit::Tried& tried = fit.tried.emplace_back(Fit::Tried{fmt::format("{}", seqs),
+                                                          {},
+                                                          seqs == LampsPlan::kPaperSeqs  ? "taken in regime paper"
+                                                          : seqs == kStepLimits.max_seqs ? "regime takt"
+                                                                                         : ""});
+    for (const LampsFitPoint& p : kLampsFit) {
+      const auto cell = [&](const LampsSystem& system) {
+        return study.Find({p.model, LampsCalls::kSingle, system, p.rate, plan.minutes, seqs});
+      };
+      const LampsCell *infercept = cell(lamps::InferCept()), *vllm = cell(lamps::Vllm());
+      if (infercept != nullptr && vllm != nullptr) {
+        tried.ours.push_back(infercept->Mean(p.figure) / vllm->Mean(p.figure));
+      }
+    }
+    if (tried.ours.size() < std::size(kLampsFit)) tried.ours.clear();
+  }
+  return fit;
 }
 
 // A line per rate: the figures of each system side by side, and how LAMPS stands to InferCept in the first two.
@@ -252,9 +307,10 @@ std::vector<Condition> ConditionsOf(const std::string& file, const LampsStudy& s
                                "to its second call",
                                file.substr(file.rfind('/') + 1), Counted(std::ssize(requests.calls), "request"),
                                Counted(std::ssize(requests.tools), "call"))},
-      {"Engines", fmt::format("{} and {}; a step: 2,048 tokens, 256 requests; 32,000 tokens of host memory for swaps "
-                              "(chosen)",
-                              ProfileOf(LampsModel::kGptJ), ProfileOf(LampsModel::kVicuna))},
+      {"Engines", fmt::format("{} and {}; a step: 2,048 tokens, {} requests ({}); 32,000 tokens of host memory "
+                              "for swaps (chosen)",
+                              ProfileOf(LampsModel::kGptJ), ProfileOf(LampsModel::kVicuna), study.seqs(),
+                              study.seqs() == kStepLimits.max_seqs ? "chosen" : "fitted to the paper's baselines")},
       {"Systems",
        "vLLM: fcfs, drop; InferCept: fcfs, least waste at the call; no order: fcfs, least waste predicted; "
        "LAMPS: memory integral, threshold 100; LAMPS means: with class means. All in one scheduler"},
@@ -277,7 +333,11 @@ absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressB
   LampsPlan plan;
   if (settings.full) plan.minutes = plan.throughput_minutes, plan.throughput_rates = plan.rates;
   if (settings.minutes > 0) plan.minutes = plan.throughput_minutes = settings.minutes;
-  LampsStudy study(*std::move(workload), settings.seeds > 0 ? settings.seeds : settings.full ? 20 : 10);
+  LampsStudy study(*std::move(workload),
+                   settings.seeds > 0 ? settings.seeds
+                   : settings.full    ? 20
+                                      : 10,
+                   settings.regime == Regime::kPaper ? LampsPlan::kPaperSeqs : kStepLimits.max_seqs);
   const StudyParts parts = PartsOf(study, plan);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
@@ -287,10 +347,13 @@ absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressB
   report.seeds = study.seeds();
   report.interrupted = Interrupted();
   parts.ForEach([&](const StudyPart& part, const LampsCell& cell, const std::string& label) {
-    report.rows.push_back(RowOf(study, part, cell, label));
+    if (part.name != "fit") report.rows.push_back(RowOf(study, part, cell, label));
   });
   const LampsPredictor predictor = ScorePredictor(study.requests(LampsCalls::kMulti));
   report.rows.push_back(RowOf(predictor));
+  const Fit fit = FitOf(study, plan);
+  report.tables.push_back(FitTable(fit));
+  for (ScenarioRow& row : FitRows(fit)) report.rows.push_back(std::move(row));
   for (const LampsModel model : kLampsModels) {
     for (const LampsCalls calls : {LampsCalls::kMulti, LampsCalls::kSingle}) {
       const std::string heading = fmt::format("{}, {}, rates in requests per second", Name(model), Name(calls));
@@ -302,7 +365,7 @@ absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressB
     }
   }
   for (const StudyPart& part : parts.parts()) {
-    if (part.name == "rates") continue;
+    if (part.name == "rates" || part.name == "fit") continue;
     report.tables.push_back({part.Heading(), CellTable(study, part)});
   }
   report.plots = PlotsOf(study, plan);
@@ -314,7 +377,10 @@ absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressB
 }  // namespace
 
 Scenario LampsScenario() {
-  return {"lamps", "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second", RunLamps};
+  return {.name = "lamps",
+          .text = "requests that call tools: vLLM, InferCept and LAMPS at 1 to 10 requests a second",
+          .run = RunLamps,
+          .has_regimes = true};
 }
 
 }  // namespace takt::tool

@@ -37,7 +37,7 @@ LampsFigures FiguresOf(const LampsSetup& setup, const ReplayResult& result) {
   return f;
 }
 
-ReplayOptions OptionsOf(const LampsSetup& setup, const Profile& profile, std::uint64_t seed) {
+ReplayOptions OptionsOf(const LampsSetup& setup, std::int32_t seqs, const Profile& profile, std::uint64_t seed) {
   ReplayOptions options;
   options.policy = *MakePolicyFactory(setup.system.policy);
   options.pause = *MakePauseFactory(setup.system.pause);
@@ -47,6 +47,7 @@ ReplayOptions OptionsOf(const LampsSetup& setup, const Profile& profile, std::ui
   options.cluster.rate_scale = setup.rate;
   options.limit = setup.requests();
   options.engine.limits = kStepLimits;
+  options.engine.limits.max_seqs = setup.seqs > 0 ? setup.seqs : seqs;
   options.scheduler.cpu_blocks = kCpuBlocks;
   if (setup.system.preemptive) options.scheduler.preempt = PreemptMode::kByRank;
   return options;
@@ -56,7 +57,7 @@ ReplayOptions OptionsOf(const LampsSetup& setup, const Profile& profile, std::ui
 
 std::int64_t LampsSetup::requests() const { return std::max(1LL, std::llround(rate * minutes * kMinute)); }
 
-LampsStudy::LampsStudy(Workload requests, int seeds) : Study(seeds) {
+LampsStudy::LampsStudy(Workload requests, int seeds, std::int32_t seqs) : Study(seeds), seqs_(seqs) {
   workloads_[0] = requests;
   LimitTools(workloads_[0], 1);
   workloads_[1] = std::move(requests);
@@ -84,7 +85,8 @@ absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
   return RunCells(threads, "replaying", bar,
                   [&](const LampsSetup& setup, std::uint64_t seed,
                       const RunProgress& progress) -> absl::StatusOr<std::optional<LampsFigures>> {
-                    ReplayOptions options = OptionsOf(setup, profiles[static_cast<std::size_t>(setup.model)], seed);
+                    ReplayOptions options =
+                        OptionsOf(setup, seqs_, profiles[static_cast<std::size_t>(setup.model)], seed);
                     options.cluster.progress = progress;
                     const Workload& workload = drawn[static_cast<std::size_t>(setup.calls)][seed - 1];
                     const absl::StatusOr<ReplayResult> result = Replay(workload, options);

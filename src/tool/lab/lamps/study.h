@@ -45,6 +45,7 @@ struct LampsSetup {
   LampsSystem system;
   double rate;     // requests per second
   double minutes;  // of arrivals
+  std::int32_t seqs = 0;  // most sequences in a step; 0: the study's
 
   std::int64_t requests() const;
   friend bool operator==(const LampsSetup&, const LampsSetup&) = default;
@@ -83,14 +84,16 @@ using LampsCell = Cell<LampsSetup, LampsFigures>;
 class LampsStudy : public Study<LampsSetup, LampsFigures> {
  public:
   // Requests of several calls; those of single calls are their first.
-  LampsStudy(Workload requests, int seeds);
+  LampsStudy(Workload requests, int seeds, std::int32_t seqs);
 
   absl::Status Run(int threads, ProgressBar& bar);
 
+  std::int32_t seqs() const { return seqs_; }
   const Workload& requests(LampsCalls calls) const { return workloads_[static_cast<std::size_t>(calls)]; }
 
  private:
   Workload workloads_[2];  // by LampsCalls
+  std::int32_t seqs_;      // most sequences in a step
 };
 
 // Tokens generated before a tool call, predicted by the mean of its class: 70 % of the requests teach, 30 % are asked.

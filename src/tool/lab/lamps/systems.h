@@ -2,6 +2,7 @@
 #ifndef TAKT_SRC_TOOL_LAB_LAMPS_SYSTEMS_H_
 #define TAKT_SRC_TOOL_LAB_LAMPS_SYSTEMS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct LampsPlan {
   std::vector<double> rates_beyond = {12, 14, 16, 18, 20};  // single calls do not queue before
   std::vector<double> throughput_rates = {4, 6, 8, 10};
   double rate = 9;  // of the ablation and the sweeps
+  // Most sequences in a step: of regime paper, by the fit below, and what the fit tried.
+  static constexpr std::int32_t kPaperSeqs = 10;
+  std::vector<std::int32_t> fit = {8, 9, 10, 11, 12, 14, 16, 24, 256};
   std::vector<double> errors = {0.05, 0.1, 0.2, 0.3, 0.5};
   std::vector<double> error_rates = {6, 8, 10};
   std::vector<int> thresholds = {25, 50, 100, 200, 400};  // iterations

@@ -39,9 +39,7 @@ struct StrangerSystem {
 const StrangerSystem kStrangerOurs = {"default", "boosted_footprint"};
 const StrangerSystem kStrangerFcfs = {"fcfs", "fcfs", false},
                      kStrangerByWorkflow = {"workflow_fcfs", "workflow_fcfs", false};
-const StrangerSystem kStrangerTight = {"tail_factor 1.03", "boosted_footprint(tail_factor=1.03)"};
-const StrangerSystem kStrangerNarrow = {"tail_factor 1.05", "boosted_footprint(tail_factor=1.05)"};
-const StrangerSystem kStrangerWide = {"tail_factor 1.1", kStrangerOurs.policy};  // the default's own
+const StrangerSystem kStrangerTail = {"tail preset", "boosted_footprint(preset=tail)"};
 const StrangerSystem kStrangerMean = {"mean preset", "boosted_footprint(preset=mean)"};
 const StrangerSystem kStrangerUniBoost = {"uniboost", "uniboost"};
 
@@ -279,8 +277,7 @@ void AddStrangerRuns(StrangerStudy& study, const StrangerPlan& plan, bool full) 
   for (std::size_t i = 0; i < kStrangerInputs; ++i) {
     for (const double load : loads) {
       std::vector<StrangerSystem> systems = StrangerRivals();
-      for (const StrangerSystem& ours : {kStrangerOurs, kStrangerTight, kStrangerNarrow, kStrangerMean})
-        systems.push_back(ours);
+      for (const StrangerSystem& ours : {kStrangerOurs, kStrangerTail, kStrangerMean}) systems.push_back(ours);
       for (const StrangerSystem& system : systems) study.AddRun({i, load, system, plan.none});
       std::vector<EstimateSpec> told = plan.told;
       if (full) told.push_back(plan.learnt);
@@ -313,10 +310,8 @@ class StrangerClaims : Claims {
       Against(i, kStrangerOurs, "p99", &StrangerFigures::p99, 1.05);
       Against(i, kStrangerOurs, "max slowdown", &StrangerFigures::slowdown_max, 1.05);
       Against(i, kStrangerOurs, "mean TTFT", &StrangerFigures::ttft, 1.05);
-      Against(i, kStrangerNarrow, "p95", &StrangerFigures::p95, 1.05);
-      Against(i, kStrangerNarrow, "p99", &StrangerFigures::p99, 1.05);
-      Against(i, kStrangerTight, "p99", &StrangerFigures::p99, 1.05);
-      Against(i, kStrangerWide, "p99", &StrangerFigures::p99, 1.12);
+      Against(i, kStrangerTail, "p95", &StrangerFigures::p95, 1.05);
+      Against(i, kStrangerTail, "p99", &StrangerFigures::p99, 1.05);
     }
     for (std::size_t i = 0; i < kStrangerInputs; ++i) Gains(i);
     for (std::size_t i = 0; i < kStrangerInputs; ++i) BestMean(i);
@@ -362,9 +357,8 @@ class StrangerClaims : Claims {
 
   void Gains(std::size_t i) {
     const double load = LoadsOf(i).back();
-    const std::string claim =
-        fmt::format("{}: mean of the default over the better of fcfs and workflow_fcfs, learning by itself, rho {:g}",
-                    Where(i), load);
+    const std::string claim = fmt::format(
+        "{}: mean of the default over the better of fcfs and workflow_fcfs, nothing told, rho {:g}", Where(i), load);
     const std::optional<Interval> r = OverBetter({i, load, kStrangerOurs, plan_.none}, &StrangerFigures::mean);
     if (!r) return Lacking(claim, {{}, 0.85}, "x", Why(i));
     Add(claim, *r, {{}, 0.85}, "x", r->high <= 0.85, fmt::format("[{:.3f}, {:.3f}]", r->low, r->high), r->high);
@@ -491,8 +485,8 @@ ScenarioFigure StrangerMapOf(const StrangerStudy& study, const StrangerPlan& pla
 // mean/p95/p99 of each system over fcfs.
 Table OverFcfs(const StrangerStudy& study, const StrangerPlan& plan, double load) {
   std::vector<Table::Column> columns = {{"", "workload", false}, {"", "half", false}};
-  std::vector<StrangerSystem> systems = {kStrangerOurs, kStrangerNarrow,     kStrangerTight,
-                                         kStrangerMean, kStrangerByWorkflow, kStrangerUniBoost};
+  std::vector<StrangerSystem> systems = {kStrangerOurs, kStrangerTail, kStrangerMean, kStrangerByWorkflow,
+                                         kStrangerUniBoost};
   for (const StrangerSystem& system : systems) columns.push_back({"nothing told", system.label});
   for (const EstimateSpec& told : plan.told) columns.push_back({told.ToString(), "default"});
   Table table(std::move(columns));

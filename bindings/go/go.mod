@@ -1,0 +1,3 @@
+module takt
+
+go 1.24

@@ -1,0 +1,269 @@
+package takt
+
+/*
+#include <stdlib.h>
+#include "takt/c/takt.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+)
+
+// RouterOptions are those of docs/howto/router.md. The zero value is takt's default.
+type RouterOptions struct {
+	Policy          string // order of what waits; empty: fcfs
+	Placement       string // such as "least_loaded(waiting_weight=2)"; empty: least_loaded
+	Window          int    // waiting requests looked at past the first one that must wait; 0: the default
+	MaxOutstanding  int64  // requests per instance at once; 0: no bound but the instance's
+	ReserveRequests int64  // storage made ready at creation; 0: the default
+	HashSeed        uint64
+	FailUnfit       bool // fail what is too large for every instance that is up
+}
+
+// Router gives requests to engines, and keeps those in order that must wait.
+type Router struct{ handle }
+
+func (r *Router) p() *C.takt_router { return (*C.takt_router)(r.c) }
+
+// NewRouter makes one. What is wrong with the options is named in the [Error].
+func NewRouter(options RouterOptions) (*Router, error) {
+	const op = "NewRouter"
+	var c C.takt_router_options
+	C.takt_router_options_init(&c, C.sizeof_takt_router_options)
+	if options.Window != 0 {
+		window, err := whole(op, "Window", options.Window, 0)
+		if err != nil {
+			return nil, err
+		}
+		c.window = window
+	}
+	if options.MaxOutstanding != 0 {
+		c.max_outstanding = C.int64_t(options.MaxOutstanding)
+	}
+	if options.ReserveRequests != 0 {
+		c.reserve_requests = C.int64_t(options.ReserveRequests)
+	}
+	c.hash_seed, c.fail_unfit = C.uint64_t(options.HashSeed), flag(options.FailUnfit)
+	c.policy, c.placement = text(options.Policy), text(options.Placement)
+	defer C.free(unsafe.Pointer(c.policy))
+	defer C.free(unsafe.Pointer(c.placement))
+	var told C.takt_error
+	C.takt_error_init(&told, C.sizeof_takt_error)
+	var made *C.takt_router
+	if err := failure(op, C.takt_router_create(&c, &made, &told), &told); err != nil {
+		return nil, err
+	}
+	r := &Router{}
+	r.open(unsafe.Pointer(made), func(c unsafe.Pointer) { C.takt_router_destroy((*C.takt_router)(c)) })
+	return r, nil
+}
+
+// On tells the router what has happened, in this order; where one of the events cannot be meant, none happens. Facts
+// about requests that are not there are no errors: they are counted, and LastFault names the last.
+func (r *Router) On(now Time, events ...Event) error {
+	defer r.mu.Unlock()
+	if err := r.enter("On"); err != nil || len(events) == 0 {
+		return err
+	}
+	r.room.reset()
+	c := take[C.takt_event](r.room, len(events))
+	for i, e := range events {
+		if err := e.put("On", r.room, &c[i]); err != nil {
+			return err
+		}
+	}
+	return failure("On", C.takt_router_on(r.p(), &c[0], C.size_t(len(c)), C.int64_t(now)), nil)
+}
+
+// Placement is a request and the instance that computes it.
+type Placement struct{ Request, Instance uint64 }
+
+// WorkflowEnd is a workflow that is over. How: "completed", "cancelled", or "silent": then Stage is the first that had not
+// ended.
+type WorkflowEnd struct {
+	Workflow               uint64
+	How                    string
+	Arrival, End, Deadline Time
+	Stage                  uint32
+}
+
+// WorkflowFault is something that was said of a workflow and cannot be. Nothing has changed then.
+type WorkflowFault struct {
+	Kind     int
+	Workflow uint64
+	Stage    uint32
+	Site     uint64
+}
+
+// Routing is what goes where. WakeAt: without an event before, place again then.
+type Routing struct {
+	Placed []Placement
+	Failed []Failure
+	Ended  []WorkflowEnd
+	Faults []WorkflowFault
+	WakeAt Time
+}
+
+// Place gives the waiting requests to instances, as far as there are places.
+func (r *Router) Place(now Time) (Routing, error) {
+	defer r.mu.Unlock()
+	if err := r.enter("Place"); err != nil {
+		return Routing{}, err
+	}
+	c := C.takt_routing{struct_size: C.sizeof_takt_routing}
+	if err := failure("Place", C.takt_router_place(r.p(), C.int64_t(now), &c), nil); err != nil {
+		return Routing{}, err
+	}
+	to := Routing{WakeAt: Time(c.wake_at)}
+	for _, p := range unsafe.Slice(c.placed, c.n_placed) {
+		to.Placed = append(to.Placed, Placement{uint64(p.request), uint64(p.instance)})
+	}
+	for _, f := range unsafe.Slice(c.failed, c.n_failed) {
+		to.Failed = append(to.Failed, Failure{uint64(f.request), FailReason(f.reason), uint16(f.code)})
+	}
+	for _, e := range unsafe.Slice(c.ended, c.n_ended) {
+		how := [...]string{"completed", "cancelled", "silent"}[e.how]
+		to.Ended = append(to.Ended,
+			WorkflowEnd{uint64(e.workflow), how, Time(e.arrival), Time(e.end), Time(e.deadline), uint32(e.stage)})
+	}
+	for _, f := range unsafe.Slice(c.faults, c.n_faults) {
+		to.Faults = append(to.Faults, WorkflowFault{int(f.kind), uint64(f.workflow), uint32(f.stage), uint64(f.site)})
+	}
+	return to, nil
+}
+
+// Score is what the placement gives each of these instances for a request that need not be known here: larger is better,
+// NaN: no place now. scores has as many elements as instances. It returns how many are places, and places nothing.
+func (r *Router) Score(request *Request, instances []uint64, now Time, scores []float64) (int, error) {
+	const op = "Score"
+	if len(scores) != len(instances) {
+		return 0, invalid(op, "scores", "scores has %d elements for %d instances", len(scores), len(instances))
+	}
+	defer r.mu.Unlock()
+	if err := r.enter(op); err != nil || len(instances) == 0 {
+		return 0, err
+	}
+	r.room.reset()
+	c := &take[C.takt_request](r.room, 1)[0]
+	if err := request.put(op, r.room, c); err != nil {
+		return 0, err
+	}
+	var possible C.size_t
+	err := failure(op, C.takt_router_score(r.p(), c, (*C.uint64_t)(&instances[0]), C.size_t(len(instances)), C.int64_t(now),
+		(*C.double)(&scores[0]), &possible), nil)
+	return int(possible), err
+}
+
+// PlaceAt gives a request that waits here to an instance of the host's choice. [ErrInvalid] where it does not wait here or
+// the instance is not up: nothing changes then.
+func (r *Router) PlaceAt(request, instance uint64, now Time) error {
+	defer r.mu.Unlock()
+	if err := r.enter("PlaceAt"); err != nil {
+		return err
+	}
+	return failure("PlaceAt", C.takt_router_place_at(r.p(), C.uint64_t(request), C.uint64_t(instance), C.int64_t(now)), nil)
+}
+
+// InstanceOf is where a request is; 0: it waits here, or is not alive.
+func (r *Router) InstanceOf(request uint64) uint64 {
+	defer r.mu.Unlock()
+	var instance C.uint64_t
+	if r.enter("InstanceOf") == nil {
+		C.takt_router_instance_of(r.p(), C.uint64_t(request), &instance)
+	}
+	return uint64(instance)
+}
+
+// AddProfile is the number of what instances of one model, GPU and parallelism are called; of a known name its own.
+func (r *Router) AddProfile(name string) (uint64, error) {
+	defer r.mu.Unlock()
+	if err := r.enter("AddProfile"); err != nil {
+		return 0, err
+	}
+	c := C.CString(name)
+	defer C.free(unsafe.Pointer(c))
+	var profile C.uint64_t
+	err := failure("AddProfile", C.takt_router_add_profile(r.p(), c, &profile), nil)
+	return uint64(profile), err
+}
+
+// AgentRank is what learning has found of an agent.
+type AgentRank struct {
+	Agent      uint64
+	Rank       float64 // smaller is sooner
+	ExecutionS float64 // expected time that one of its calls runs [s]; 0: not known
+	StagesLeft int     // calls one after another to the end of its workflow, this one included; 0: not known
+}
+
+func (a AgentRank) c() C.takt_agent_rank {
+	return C.takt_agent_rank{agent: C.uint64_t(a.Agent), rank: C.double(a.Rank), execution_s: C.double(a.ExecutionS),
+		stages_left: C.int32_t(a.StagesLeft)}
+}
+
+// RankAgents tells the policies and placements that go by it the ranks of agents, each once, and of those that are not
+// among them.
+func (r *Router) RankAgents(ranks []AgentRank, otherwise AgentRank, now Time) error {
+	defer r.mu.Unlock()
+	if err := r.enter("RankAgents"); err != nil {
+		return err
+	}
+	r.room.reset()
+	c := take[C.takt_agent_rank](r.room, len(ranks))
+	for i, rank := range ranks {
+		c[i] = rank.c()
+	}
+	epoch := &take[C.takt_epoch](r.room, 1)[0]
+	*epoch = C.takt_epoch{struct_size: C.sizeof_takt_epoch, told: C.TAKT_EPOCH_AGENT_RANKS, ranks: first(c),
+		n_ranks: C.size_t(len(c)), otherwise: otherwise.c()}
+	return failure("RankAgents", C.takt_router_epoch(r.p(), epoch, C.int64_t(now)), nil)
+}
+
+// SetAlpha tells workload_balance its alpha, 0 to 1.
+func (r *Router) SetAlpha(alpha float64, now Time) error {
+	defer r.mu.Unlock()
+	if err := r.enter("SetAlpha"); err != nil {
+		return err
+	}
+	epoch := C.takt_epoch{struct_size: C.sizeof_takt_epoch, told: C.TAKT_EPOCH_ALPHA, alpha: C.double(alpha)}
+	if C.takt_router_epoch(r.p(), &epoch, C.int64_t(now)) != C.TAKT_OK {
+		return invalid("SetAlpha", "alpha", "alpha is %v: must be from 0 to 1", alpha)
+	}
+	return nil
+}
+
+// RouterCounts are instances that are up and requests, now. SetAside: of those that wait, too large for every instance
+// that is up.
+type RouterCounts struct {
+	Instances                int
+	Alive, Waiting, SetAside int64
+}
+
+// Count what there is.
+func (r *Router) Count() RouterCounts {
+	defer r.mu.Unlock()
+	c := C.takt_router_counts{struct_size: C.sizeof_takt_router_counts}
+	if r.enter("Count") == nil {
+		C.takt_router_count(r.p(), &c)
+	}
+	return RouterCounts{int(c.instances), int64(c.alive), int64(c.waiting), int64(c.set_aside)}
+}
+
+// Stats are counters since creation, by name: docs/reference/stats.md.
+func (r *Router) Stats() map[string]uint64 {
+	defer r.mu.Unlock()
+	if r.enter("Stats") != nil {
+		return nil
+	}
+	return statsOf(func(to *C.takt_stat, n C.size_t) C.size_t { return C.takt_router_stats(r.p(), to, n) })
+}
+
+// LastFault is the last thing that the host said and that cannot be. Count 0: there was none.
+func (r *Router) LastFault() Fault {
+	defer r.mu.Unlock()
+	c := C.takt_fault{struct_size: C.sizeof_takt_fault}
+	if r.enter("LastFault") == nil {
+		C.takt_router_last_fault(r.p(), &c)
+	}
+	return Fault{int(c.kind), uint64(c.count), uint64(c.request), Time(c.at), int64(c.said), int64(c.expected)}
+}

@@ -1,0 +1,287 @@
+// Package takt decides what a serving engine of language models runs next, and where: the order of requests, keys for
+// hosts that compare by themselves, and the router before several engines. It is the C interface of takt
+// (include/takt/c/takt.h) through cgo.
+//
+// Handles ([Ranker], [Queue], [Router]) may be used by any goroutine: each has one lock, and calls wait for it. Close frees
+// what a handle holds, a second Close does nothing, and a handle that nobody has closed is freed by the garbage collector.
+// After Close every call says [ErrClosed]. C keeps no pointer of Go's: what is handed in is copied, what is handed out is
+// Go's own.
+//
+// Build the library first (cmake --build --preset release --target takt_c_archive): inside the source tree nothing more is
+// needed. Elsewhere CGO_CFLAGS names the folder of takt/c/takt.h and CGO_LDFLAGS that of libtakt_c.a:
+//
+//	CGO_CFLAGS=-I/opt/takt/include CGO_LDFLAGS=-L/opt/takt/lib go build
+//
+// With the tag takt_pkgconfig both come of pkg-config's takt_c, and the shared library is linked.
+package takt
+
+/*
+#cgo CFLAGS: -std=c11 -I${SRCDIR}/../../include
+#cgo !takt_pkgconfig LDFLAGS: -L${SRCDIR}/../../build/release/lib -l:libtakt_c.a -lstdc++ -lm
+#cgo takt_pkgconfig pkg-config: takt_c
+#include <stdlib.h>
+#include "takt/c/takt.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+// Time is an instant of the host's own clock [ns], which takt never reads.
+type Time int64
+
+const (
+	// Never is a time that never comes; of a bound: none.
+	Never Time = math.MaxInt64
+	// Unset is a time that is not told.
+	Unset Time = math.MinInt64
+)
+
+// What is wrong with a call, for errors.Is. Nothing of a call that fails has happened.
+var (
+	// ErrInvalid is a value that cannot be meant.
+	ErrInvalid = errors.New("a value that cannot be meant")
+	// ErrClosed is a handle that has been closed.
+	ErrClosed = errors.New("the handle is closed")
+	// ErrMemory is memory that has ended.
+	ErrMemory = errors.New("memory has ended")
+	// ErrInternal is a status that only a fault of this package can have.
+	ErrInternal = errors.New("internal")
+)
+
+// Error says which call failed, and what of it is at fault.
+type Error struct {
+	Op    string // "NewRouter"
+	Field string // that is at fault, such as "placement"; empty: not one alone
+	Text  string // for people
+	cause error
+}
+
+// Error is op, field and text in one line.
+func (e *Error) Error() string {
+	text := e.Text
+	if text == "" {
+		text = e.cause.Error()
+	}
+	if e.Field != "" && !strings.HasPrefix(text, e.Field) {
+		text = e.Field + ": " + text
+	}
+	return "takt: " + e.Op + ": " + text
+}
+
+// Unwrap gives [ErrInvalid] and the like.
+func (e *Error) Unwrap() error { return e.cause }
+
+func invalid(op, field, format string, args ...any) error {
+	return &Error{Op: op, Field: field, Text: fmt.Sprintf(format, args...), cause: ErrInvalid}
+}
+
+// failure of a status; told (may be nil) is what creation has said, "FIELD: what is wrong with it".
+func failure(op string, status C.takt_status, told *C.takt_error) error {
+	if status == C.TAKT_OK {
+		return nil
+	}
+	e := &Error{Op: op}
+	switch status {
+	case C.TAKT_E_INVALID:
+		e.cause = ErrInvalid
+	case C.TAKT_E_NOMEM:
+		e.cause = ErrMemory
+	default:
+		e.cause = ErrInternal
+		e.Text = C.GoString(C.takt_status_name(status))
+	}
+	if told != nil && told.text[0] != 0 {
+		e.Text = C.GoString(&told.text[0])
+		if field, _, found := strings.Cut(e.Text, ":"); found && !strings.ContainsAny(field, " '\n") {
+			e.Field = field
+		}
+	}
+	return e
+}
+
+// Version is that of the library, such as "0.1.0".
+func Version() string { return C.GoString(C.takt_version()) }
+
+// Fault is the last thing that the host said and that cannot be: nothing of it was believed. Kinds are those of
+// docs/reference/mistakes.md, by number as in takt.h.
+type Fault struct {
+	Kind           int
+	Count          uint64 // so far, with this one
+	Request        uint64 // that it names; 0: none
+	At             Time
+	Said, Expected int64
+}
+
+// Failure is a request that the host is to fail towards its client.
+type Failure struct {
+	Request uint64
+	Reason  FailReason
+	Code    uint16
+}
+
+// FailReason is why a request failed.
+type FailReason uint8
+
+// The reasons of takt.h.
+const (
+	FailInvalid FailReason = iota
+	FailNeverFits
+	FailKVExhausted
+	FailExpired
+	FailShed
+	FailDraining
+	FailHost
+	FailIDInUse
+)
+
+// String is the reason's name, such as "expired".
+func (r FailReason) String() string {
+	names := [...]string{"invalid", "never fits", "kv exhausted", "expired", "shed", "draining", "host", "id in use"}
+	if int(r) < len(names) {
+		return names[r]
+	}
+	return fmt.Sprintf("reason %d", uint8(r))
+}
+
+// ---- handles --------------------------------------------------------------------------------------------------------
+
+// handle is a C handle, its lock, and room for what is handed in.
+type handle struct {
+	mu      sync.Mutex
+	c       unsafe.Pointer // nil: it is closed
+	room    *room
+	release func(unsafe.Pointer)
+	cleanup runtime.Cleanup
+}
+
+func (h *handle) open(c unsafe.Pointer, release func(unsafe.Pointer)) {
+	room := &room{}
+	h.c, h.release, h.room = c, release, room
+	h.cleanup = runtime.AddCleanup(h, func(c unsafe.Pointer) {
+		release(c)
+		room.free()
+	}, c)
+}
+
+// Close frees what the handle holds. It never fails.
+func (h *handle) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.c == nil {
+		return nil
+	}
+	h.cleanup.Stop()
+	h.release(h.c)
+	h.room.free()
+	h.c = nil
+	return nil
+}
+
+// enter locks; the caller unlocks, which also keeps the handle from the garbage collector.
+func (h *handle) enter(op string) error {
+	h.mu.Lock()
+	if h.c == nil {
+		return &Error{Op: op, cause: ErrClosed}
+	}
+	return nil
+}
+
+// room is memory of C's for the arguments of one call: C must not see pointers that lie in memory of Go's.
+type room struct {
+	block unsafe.Pointer
+	size  uintptr
+	used  uintptr
+	more  []unsafe.Pointer // where one block was not enough; the next call has a larger one
+	asked uintptr
+}
+
+func (r *room) reset() {
+	for _, p := range r.more {
+		C.free(p)
+	}
+	r.more = r.more[:0]
+	if r.asked > r.size {
+		C.free(r.block)
+		r.size = 2 * r.asked
+		r.block = C.malloc(C.size_t(r.size))
+	}
+	r.used, r.asked = 0, 0
+}
+
+func (r *room) free() {
+	r.asked = 0
+	r.reset()
+	C.free(r.block)
+	r.block, r.size = nil, 0
+}
+
+// take gives n elements, zeroed.
+func take[T any](r *room, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var one T
+	bytes := (unsafe.Sizeof(one)*uintptr(n) + 15) &^ 15
+	r.asked += bytes
+	var at unsafe.Pointer
+	if r.used+bytes <= r.size {
+		at = unsafe.Add(r.block, r.used)
+		r.used += bytes
+	} else {
+		at = C.malloc(C.size_t(bytes))
+		r.more = append(r.more, at)
+	}
+	elements := unsafe.Slice((*T)(at), n)
+	clear(elements)
+	return elements
+}
+
+func copied[T any](r *room, from []T) *T {
+	if len(from) == 0 {
+		return nil
+	}
+	to := take[T](r, len(from))
+	copy(to, from)
+	return &to[0]
+}
+
+// text is nil where it is empty: takt's default.
+func text(s string) *C.char {
+	if s == "" {
+		return nil
+	}
+	return C.CString(s)
+}
+
+func first[T any](s []T) *T {
+	if len(s) == 0 {
+		return nil
+	}
+	return &s[0]
+}
+
+// whole is a number of C's int32_t.
+func whole(op, field string, value, least int) (C.int32_t, error) {
+	if value < least || value > math.MaxInt32 {
+		return 0, invalid(op, field, "%s is %d: must be a whole number from %d to %d", field, value, least, math.MaxInt32)
+	}
+	return C.int32_t(value), nil
+}
+
+func statsOf(read func(*C.takt_stat, C.size_t) C.size_t) map[string]uint64 {
+	stats := make([]C.takt_stat, read(nil, 0))
+	n := read(first(stats), C.size_t(len(stats)))
+	to := make(map[string]uint64, n)
+	for _, s := range stats[:min(int(n), len(stats))] {
+		to[C.GoString(s.name)] = uint64(s.value)
+	}
+	return to
+}

@@ -1,0 +1,340 @@
+package takt
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+)
+
+const second Time = 1e9
+
+func newRouter(t testing.TB, options RouterOptions) *Router {
+	t.Helper()
+	r, err := NewRouter(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ask(id uint64, prompt int, output float64) Request {
+	r := NewRequest(id, prompt)
+	r.OutputTokens = About(output)
+	return r
+}
+
+// Keys of sjf are by hand: the expected output alone orders.
+func TestRankerOrdersAsSaid(t *testing.T) {
+	r, err := NewRanker("sjf")
+	must(t, err)
+	defer r.Close()
+	if r.Traits() != Fixed {
+		t.Errorf("traits of sjf: %v", r.Traits())
+	}
+	requests := []Request{ask(1, 10, 900), ask(2, 10, 30), ask(3, 10, 200)}
+	keys := make([]float64, 3)
+	must(t, r.Keys(requests, 0, keys))
+	if !(keys[1] < keys[2] && keys[2] < keys[0]) {
+		t.Errorf("keys %v", keys)
+	}
+	for i := range requests {
+		key, err := r.Key(&requests[i], 0)
+		if err != nil || key != keys[i] {
+			t.Errorf("key of one: %v, %v; of many: %v", key, err, keys[i])
+		}
+	}
+}
+
+func TestTraitsTellWhatMoves(t *testing.T) {
+	for policy, want := range map[string]Traits{"fcfs": Fixed, "edf": Fixed, "hrrn": Moving, "mlfq": Learns, "aged(sjf)": Ages,
+		"slo_groups": Groups} {
+		r, err := NewRanker(policy)
+		must(t, err)
+		if r.Traits()&want == 0 {
+			t.Errorf("%s: %v, want %v among them", policy, r.Traits(), want)
+		}
+		r.Close()
+	}
+}
+
+func TestErrorsNameTheField(t *testing.T) {
+	_, err := NewRouter(RouterOptions{Placement: "nearest"})
+	var told *Error
+	if !errors.As(err, &told) || told.Field != "placement" || !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), "nearest") {
+		t.Errorf("placement: %v", err)
+	}
+	_, err = NewRouter(RouterOptions{Policy: "fcfsx"})
+	if !errors.As(err, &told) || told.Field != "policy" {
+		t.Errorf("policy: %v", err)
+	}
+	_, err = NewRanker("")
+	if !errors.As(err, &told) || told.Field != "policy" {
+		t.Errorf("no policy: %v", err)
+	}
+	r := newRouter(t, RouterOptions{})
+	for field, change := range map[string]func(*Request){
+		"PromptTokens":      func(r *Request) { r.PromptTokens = -5 },
+		"Sequences":         func(r *Request) { r.Sequences = 0 },
+		"MaxOutputTokens":   func(r *Request) { r.MaxOutputTokens = math.MaxInt32 + 1 },
+		"PrefixBlockTokens": func(r *Request) { r.PrefixHashes = []uint64{1} },
+	} {
+		request := NewRequest(1, 10)
+		change(&request)
+		err := r.On(0, InstanceUp{Instance{ID: 9}}, Arrived{request})
+		if !errors.As(err, &told) || told.Field != field || told.Op != "On" {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if c := r.Count(); c != (RouterCounts{}) { // nothing of a batch with a fault has happened
+		t.Errorf("counts %+v", c)
+	}
+}
+
+func TestRouterPlacesScoresAndForgets(t *testing.T) {
+	r := newRouter(t, RouterOptions{Policy: "sjf", Placement: "least_outstanding_tokens", MaxOutstanding: 1})
+	must(t, r.On(0, InstanceUp{Instance{ID: 1}}, InstanceUp{Instance{ID: 2, KVTokens: 50}},
+		Arrived{ask(11, 100, 900)}, Arrived{ask(12, 100, 30)}, Arrived{ask(13, 10, 50)}))
+	routing, err := r.Place(0)
+	must(t, err)
+	// 12 is the shortest and does not fit into 2; 13 is next; 11 waits.
+	if want := []Placement{{12, 1}, {13, 2}}; !slices.Equal(routing.Placed, want) {
+		t.Fatalf("placed %v, want %v", routing.Placed, want)
+	}
+	if r.InstanceOf(12) != 1 || r.InstanceOf(11) != 0 {
+		t.Error("instance of 12, 11")
+	}
+	must(t, r.On(second, RequestEnded{Request: 12, Served: true, Prefill: 100, Output: 31}))
+	must(t, r.PlaceAt(11, 1, second))
+	if err := r.PlaceAt(11, 1, second); !errors.Is(err, ErrInvalid) {
+		t.Errorf("placed twice: %v", err)
+	}
+	if c := r.Count(); c != (RouterCounts{Instances: 2, Alive: 2}) {
+		t.Errorf("counts %+v", c)
+	}
+	// An instance that goes leaves its requests waiting.
+	must(t, r.On(2*second, InstanceDown{1}))
+	if c := r.Count(); c.Waiting != 1 || c.Instances != 1 {
+		t.Errorf("counts %+v", c)
+	}
+	if s := r.Stats(); s["returned"] != 1 || s["arrived"] != 3 || s["ended"] != 1 {
+		t.Errorf("stats %v", s)
+	}
+	must(t, r.On(2*second, RequestEnded{Request: 77}))
+	if f := r.LastFault(); f.Count != 1 || f.Request != 77 {
+		t.Errorf("fault %+v", f)
+	}
+}
+
+// Scores of least_loaded are -(4 waiting + running), by hand.
+func TestScoresOfGivenInstances(t *testing.T) {
+	r := newRouter(t, RouterOptions{Placement: "least_loaded(waiting_weight=4)"})
+	must(t, r.On(0, InstanceUp{Instance{ID: 1}}, InstanceUp{Instance{ID: 2}},
+		InstanceReported{Instance: 1, Waiting: 2, Running: 3}, InstanceReported{Instance: 2, Running: 5}))
+	request := NewRequest(5, 100)
+	request.PrefixHashes, request.PrefixBlockTokens = []uint64{1, 2, 3}, 16
+	request.Scores = []ModelScore{{Model: 1, Score: 0.5, Tokens: 9}}
+	scores := make([]float64, 3)
+	n, err := r.Score(&request, []uint64{2, 1, 7}, 0, scores)
+	must(t, err)
+	if n != 2 || scores[0] != -5 || scores[1] != -11 || !math.IsNaN(scores[2]) {
+		t.Errorf("%d places, scores %v", n, scores)
+	}
+}
+
+func TestWorkflowsHoldCallsUntilTheirStage(t *testing.T) {
+	r := newRouter(t, RouterOptions{})
+	must(t, r.On(0, InstanceUp{Instance{ID: 1}}, WorkflowDeclared{Workflow{ID: 7, Arrival: Unset, Deadline: Unset,
+		Stages: []Stage{{Stage: 1}, {Stage: 2, After: []uint32{0}}}}}))
+	call := func(id, site uint64) Arrived {
+		request := NewRequest(id, 10)
+		request.Workflow, request.Stage = 7, site
+		return Arrived{request}
+	}
+	must(t, r.On(0, call(22, 2), call(21, 1)))
+	routing, err := r.Place(0)
+	must(t, err)
+	if want := []Placement{{21, 1}}; !slices.Equal(routing.Placed, want) {
+		t.Fatalf("placed %v", routing.Placed)
+	}
+	must(t, r.On(second, RequestEnded{Request: 21}))
+	routing, err = r.Place(second)
+	must(t, err)
+	if want := []Placement{{22, 1}}; !slices.Equal(routing.Placed, want) {
+		t.Fatalf("placed %v", routing.Placed)
+	}
+	must(t, r.On(2*second, RequestEnded{Request: 22}))
+	routing, err = r.Place(2 * second)
+	must(t, err)
+	if len(routing.Ended) != 1 || routing.Ended[0].Workflow != 7 || routing.Ended[0].How != "completed" {
+		t.Errorf("ended %+v", routing.Ended)
+	}
+}
+
+func TestQueueIterates(t *testing.T) {
+	q, err := NewQueue("sjf")
+	must(t, err)
+	defer q.Close()
+	for i, output := range []float64{900, 30, 200} {
+		request := ask(uint64(i+1), 10, output)
+		must(t, q.Push(&request, 0))
+	}
+	again := NewRequest(2, 10)
+	if err := q.Push(&again, 0); !errors.Is(err, ErrInUse) {
+		t.Errorf("pushed twice: %v", err)
+	}
+	must(t, q.Begin(0))
+	if got := q.List(9); !slices.Equal(got, []uint64{2, 3, 1}) {
+		t.Errorf("order %v", got)
+	}
+	top, found := q.Top()
+	if !found || top != 2 {
+		t.Errorf("top %d", top)
+	}
+	must(t, q.Take(2))
+	must(t, q.Hold(3))
+	counted, err := q.End([]Ran{{Request: 2, Prefill: 10, Output: 1}, {Request: 99}}, 0)
+	must(t, err)
+	if counted != 1 || q.Where(2) != Running || q.Where(3) != Held || q.Where(1) != Waiting || q.Where(99) != Nowhere {
+		t.Errorf("counted %d; places %v %v %v", counted, q.Where(2), q.Where(3), q.Where(1))
+	}
+	must(t, q.Requeue(3, 0))
+	victims, err := q.Victims([]Holding{{2, 8}}, 4, 0, 0)
+	must(t, err)
+	if !slices.Equal(victims, []uint64{2}) {
+		t.Errorf("victims %v", victims)
+	}
+	if requeued, err := q.Put(&again, 0); err != nil || !requeued {
+		t.Errorf("put: %v, %v", requeued, err)
+	}
+	must(t, q.Erase(2))
+	if err := q.Erase(2); !errors.Is(err, ErrUnknown) {
+		t.Errorf("erased twice: %v", err)
+	}
+}
+
+func TestClosedHandlesSaySo(t *testing.T) {
+	r := newRouter(t, RouterOptions{})
+	q, err := NewQueue("")
+	must(t, err)
+	k, err := NewRanker("fcfs")
+	must(t, err)
+	for range 2 {
+		must(t, r.Close())
+		must(t, q.Close())
+		must(t, k.Close())
+	}
+	request := NewRequest(1, 1)
+	_, keyed := k.Key(&request, 0)
+	_, placed := r.Place(0)
+	for _, err := range []error{r.On(0, Cancelled{1}), placed, q.Push(&request, 0), q.Begin(0), keyed} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%v", err)
+		}
+	}
+	if r.Stats() != nil || q.Len() != 0 || r.Count() != (RouterCounts{}) || k.Traits() != 0 {
+		t.Error("a closed handle knows something")
+	}
+}
+
+// One handle and many goroutines: under the race detector, and with a close in the middle.
+func TestGoroutines(t *testing.T) {
+	r := newRouter(t, RouterOptions{Policy: "sjf", Placement: "prefix"})
+	for i := range uint64(8) {
+		must(t, r.On(0, InstanceUp{Instance{ID: i + 1, KVTokens: 1 << 20}}))
+	}
+	closing := newRouter(t, RouterOptions{})
+	var all sync.WaitGroup
+	for g := range uint64(8) {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			random := rand.New(rand.NewPCG(g, 1))
+			instances, scores := []uint64{1, 2, 3, 4, 5, 6, 7, 8}, make([]float64, 8)
+			for i := range uint64(300) {
+				request := ask(1+g*1000+i, 64, float64(random.IntN(500)))
+				request.PrefixHashes, request.PrefixBlockTokens = []uint64{random.Uint64N(20), g, i}, 16
+				if err := r.On(0, Arrived{request}); err != nil {
+					t.Error(err)
+				}
+				if _, err := r.Score(&request, instances, 0, scores); err != nil {
+					t.Error(err)
+				}
+				if err := r.PlaceAt(request.ID, 1+random.Uint64N(8), 0); err != nil {
+					t.Error(err)
+				}
+				if err := r.On(0, RequestEnded{Request: request.ID}); err != nil {
+					t.Error(err)
+				}
+				if i == 150 && g == 3 {
+					closing.Close()
+				}
+				if err := closing.On(0, Cancelled{1}); err != nil && !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+				if i%100 == 0 {
+					runtime.GC()
+				}
+			}
+		}()
+	}
+	all.Wait()
+	if s := r.Stats(); s["arrived"] != 2400 || s["ended"] != 2400 || r.Count().Alive != 0 || r.LastFault().Count != 0 {
+		t.Errorf("%v", s)
+	}
+}
+
+func TestForgottenHandlesAreFreed(t *testing.T) {
+	freed := make(chan struct{})
+	func() {
+		k, err := NewRanker("fcfs")
+		must(t, err)
+		release := k.release
+		k.cleanup.Stop()
+		k.open(k.c, func(c unsafe.Pointer) { release(c); close(freed) })
+	}()
+	for range 100 {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+	<-freed
+}
+
+func BenchmarkScore(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := newRouter(b, RouterOptions{Placement: "least_outstanding_tokens"})
+			instances, scores := make([]uint64, n), make([]float64, n)
+			for i := range instances {
+				instances[i] = uint64(i + 1)
+				must(b, r.On(0, InstanceUp{Instance{ID: uint64(i + 1)}}))
+			}
+			request := ask(1, 1000, 200)
+			for b.Loop() {
+				if _, err := r.Score(&request, instances, 0, scores); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

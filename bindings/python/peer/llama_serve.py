@@ -1,0 +1,207 @@
+"""`llama-server` beside llama_host on the same library, model, limits and machine, under chat and agents' workflows.
+
+    python llama_serve.py --llama PREFIX --host llama_host --model middle.gguf --logs FOLDER --json FILE
+
+Three servers are up at once and take turns, round by round: `llama-server`, takt(fcfs) and takt's default. Loads:
+
+- `throughput`: as many clients as there are lanes, one call after another: how many tokens a second each serves.
+- `mixed`: chat beside agents of several calls with tool pauses, at a multiple of what was served in the round before.
+- `pressure`: a KV cache that holds about a third of what the lanes ask for.
+
+Outputs end where the model ends them, or at the agent's cap, so that nobody knows a length before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import statistics
+import time
+from pathlib import Path
+
+from llama_servers import Kit, Llama, Refused, complete, drawn, running
+from servers import quantile, until_stopped
+
+# agent: calls, cap of an output, tokens of the first prompt, tokens that a tool adds, mean pause of the tool [s], share
+AGENTS = {
+    "chat": (1, 64, 48, 0, 0.0, 0.50),
+    "lookup": (3, 32, 64, 32, 0.1, 0.25),
+    "support": (6, 64, 96, 48, 0.2, 0.15),
+    "research": (14, 96, 160, 64, 0.3, 0.10),
+}
+
+
+def draw(n: int, seed: int, rate: float) -> list[dict]:
+    rng = random.Random(seed)
+    names, at, workflows = list(AGENTS), 0.0, []
+    for i in range(n):
+        at += rng.expovariate(rate)
+        agent = rng.choices(names, [AGENTS[name][5] for name in names])[0]
+        calls = AGENTS[agent][0]
+        workflows.append({"id": f"{seed}-{i}", "agent": agent, "at": at, "seed": rng.randrange(2**31),
+                          "calls": max(1, calls + rng.randint(-calls // 4, calls // 4))})  # fmt: skip
+    return workflows
+
+
+class Out:
+    def __init__(self) -> None:
+        self.ttft: list[float] = []
+        self.latency: list[tuple[str, float]] = []
+        self.tokens = self.failed = self.calls = 0
+        self.why: str | None = None
+
+
+async def workflow(session, server: Llama, told: dict, begun: float, out: Out) -> None:
+    _, cap, first_prompt, adds, pause, _ = AGENTS[told["agent"]]
+    rng = random.Random(told["seed"])
+    await asyncio.sleep(max(0.0, begun + told["at"] - time.monotonic()))
+    arrived = time.monotonic()
+    prompt = drawn(rng, first_prompt)
+    for i in range(told["calls"]):
+        headers = {"X-Takt-Workflow": told["id"], "X-Takt-Agent": told["agent"], "X-Takt-Last": str(int(i + 1 == told["calls"]))}
+        try:
+            ttft, tokens, _ = await complete(session, server, list(prompt), cap, headers)
+        except Refused as why:
+            out.failed += 1
+            out.why = str(why)
+            return
+        out.ttft.append(ttft)
+        out.tokens += len(tokens)
+        out.calls += 1
+        prompt += tokens + drawn(rng, adds)
+        if i + 1 < told["calls"]:
+            await asyncio.sleep(rng.expovariate(1 / pause))
+    out.latency.append((told["agent"], time.monotonic() - arrived))
+
+
+async def play(session, server: Llama, workflows: list[dict], load: str) -> dict:
+    out, begun = Out(), time.monotonic()
+    await asyncio.gather(*(workflow(session, server, told, begun, out) for told in workflows))
+    took = time.monotonic() - begun
+    latency = [seconds for _, seconds in out.latency] or [0.0]
+    return {
+        "server": server.name.split(":")[0],
+        "order": server.name.split(":")[1],
+        "load": load,
+        "mean_workflow_s": round(statistics.fmean(latency), 3),
+        "p95_workflow_s": round(quantile(latency, 0.95), 3),
+        "ttft_s": round(statistics.fmean(out.ttft or [0.0]), 3),
+        "ttft_p95_s": round(quantile(out.ttft or [0.0], 0.95), 3),
+        "tokens_per_s": round(out.tokens / took, 1),
+        "failed": out.failed,
+        "why": out.why,
+        "calls": out.calls,
+        "seconds": round(took, 1),
+        "by_agent_s": {a: round(statistics.fmean([s for b, s in out.latency if a == b] or [0.0]), 3) for a in AGENTS},
+        "machine_load": os.getloadavg()[0],
+    }
+
+
+def closed(lanes: int, seed: int, calls: int) -> list[dict]:
+    """So many clients at once, each with calls that follow one another."""
+    return [{"id": f"c{seed}-{i}", "agent": "flat", "at": 0.0, "seed": seed * 1000 + i, "calls": calls} for i in range(lanes)]
+
+
+AGENTS["flat"] = (1, 64, 96, 32, 1e-4, 0.0)
+
+
+def tokens_of_a_workflow(rows: list[dict]) -> float:
+    """Output tokens of a workflow of the mixed load in the mean, as far as they are seen in the rows of it."""
+    mixed = [row for row in rows if row["load"] == "mixed"]
+    if mixed:
+        return statistics.fmean(row["tokens_per_s"] * row["seconds"] / row["workflows"] for row in mixed)
+    return sum(calls * 0.7 * cap * share for calls, cap, _, _, _, share in AGENTS.values())
+
+
+
+
+async def main_async(options) -> dict:
+    kit = Kit(options.llama, options.host, options.logs)
+    size = (options.model, options.lanes, options.cells, options.batch)
+    default = options.default or "boosted_footprint"
+    shared = ("--prefix-cache", "--host-cells", 4 * options.cells, "--connections", 512)
+    servers = [
+        kit.llama_server("llama-server:own", *size),
+        kit.llama_host("takt:fcfs", *size, "--policy", "fcfs", *shared),
+        kit.llama_host("takt:default", *size, "--policy", default, *shared),
+    ]
+    tight = (options.model, options.lanes, options.pressure_cells, options.batch)
+    rows: list[dict] = []
+
+    def keep(row: dict, **more) -> None:
+        rows.append({**row, **more})
+        print(json.dumps(rows[-1]), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps({"settings": {k: str(v) for k, v in vars(options).items()}, "runs": rows}, indent=1))
+
+    loads = options.loads.split(",")
+    if "throughput" in loads or "mixed" in loads:
+        async with running(*servers) as session:
+            for server in servers:  # warm; and takt learns lengths
+                await play(session, server, draw(40, 999, 20.0), "warm")
+            for i in range(options.runs):
+                turns = servers[i % 3 :] + servers[: i % 3]
+                served = []
+                for server in turns:
+                    row = await play(session, server, closed(options.lanes, i, options.calls), "throughput")
+                    served.append(row["tokens_per_s"])
+                    keep(row, round=i)
+                if "mixed" not in loads:
+                    continue
+                rate = options.load * statistics.fmean(served) / tokens_of_a_workflow(rows)
+                for server in turns:
+                    workflows = draw(options.workflows, 100 + i, rate)
+                    keep(await play(session, server, workflows, "mixed"), round=i, rate=round(rate, 3), workflows=len(workflows))
+            metrics = {server.name: await server.metrics(session) for server in servers[1:]}
+    else:
+        metrics = {}
+    if "pressure" in loads:
+        servers = [
+            kit.llama_server("llama-server:own", *tight),
+            kit.llama_host("takt:fcfs", *tight, "--policy", "fcfs", *shared),
+            kit.llama_host("takt:default", *tight, "--policy", default, *shared),
+        ]
+        async with running(*servers) as session:
+            for i in range(max(1, options.runs // 2)):
+                for server in servers:
+                    keep(await play(session, server, closed(options.lanes, 50 + i, options.calls), "pressure"), round=i)
+    shares = {}
+    for name, told in metrics.items():
+        planning, computing = told["llama_host_scheduling_seconds_total"], told["llama_host_computing_seconds_total"]
+        steps = told["llama_host_steps_total"]
+        shares[name] = {
+            "plan_commit_us": round(1e6 * planning / steps, 1), "step_ms": round(1e3 * computing / steps, 3),
+            "share": round(planning / (planning + computing), 5), "steps": steps, "steps_lost": told["llama_host_steps_lost_total"],
+            "preemptions": told.get("takt_preemptions_total"),
+        }  # fmt: skip
+    return {"settings": {k: str(v) for k, v in vars(options).items()}, "runs": rows, "plan_commit": shares}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    for name in ("llama", "host", "model", "logs"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--loads", default="throughput,mixed,pressure")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--workflows", type=int, default=40)
+    parser.add_argument("--calls", type=int, default=3, help="of each client under `throughput`")
+    parser.add_argument("--load", type=float, default=1.1, help="what arrives, over what is served")
+    parser.add_argument("--lanes", type=int, default=8)
+    parser.add_argument("--cells", type=int, default=8192)
+    parser.add_argument("--pressure-cells", type=int, default=768)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--default", help="takt's default with a pace of its own")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    result = until_stopped(main_async(options))
+    print(json.dumps(result["plan_commit"]), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

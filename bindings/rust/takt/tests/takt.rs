@@ -1,0 +1,158 @@
+//! Against hand calculation and sorting by brute force.
+use takt::{Error, Estimate, Instance, Outcome, Place, Queue, Ran, Ranker, Report, Request, Router, Stage, Tokens};
+use takt::{Workflow, NEVER, UNSET};
+
+/// xorshift64*: the same numbers in every run.
+struct Dice(u64);
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
+    }
+}
+
+#[test]
+fn the_queue_lists_by_the_rankers_keys() -> Result<(), Error> {
+    let mut dice = Dice(7);
+    for policy in ["fcfs", "sjf", "edf", "priority", "stjf"] {
+        let (mut ranker, mut queue) = (Ranker::new(policy)?, Queue::new(policy)?);
+        let arrivals: Vec<i64> = (0..300).map(|_| dice.below(50) as i64).collect();
+        let requests: Vec<Request> = (1..=300)
+            .map(|id| {
+                Request::new(id)
+                    .arrival(arrivals[id as usize - 1])
+                    .prompt_tokens(1 + dice.below(900) as i32)
+                    .output_tokens(Estimate::exact(1.0 + dice.below(40) as f64))
+                    .workflow_tokens_left(dice.below(40) as f64)
+                    .deadline(1_000 + dice.below(90) as i64)
+                    .priority(dice.below(9) as i32)
+                    .prefix(vec![dice.below(3), dice.below(3)], 16)
+            })
+            .collect();
+        for request in &requests {
+            assert_eq!(queue.push(&request.clone(), 100)?, Outcome::Done);
+        }
+        let mut keys = vec![0.0; requests.len()];
+        ranker.keys(&requests, 100, &mut keys)?;
+        assert!(ranker.traits().is_fixed(), "{policy}");
+        queue.begin(100)?;
+        let mut listed = vec![0; requests.len()];
+        assert_eq!(queue.list(&mut listed), requests.len());
+        let mut expected: Vec<u64> = (1..=300).collect(); // by key, then arrival, then id
+        expected.sort_by(|a, b| {
+            let of = |id: &u64| (keys[*id as usize - 1], arrivals[*id as usize - 1], *id);
+            of(a).partial_cmp(&of(b)).expect("no NaN")
+        });
+        assert_eq!(listed, expected, "{policy}");
+        let mut distinct = keys.clone();
+        distinct.sort_by(f64::total_cmp);
+        distinct.dedup();
+        assert!(policy == "fcfs" || distinct.len() > 5, "{policy}"); // of fcfs arrivals alone decide
+    }
+    Ok(())
+}
+
+#[test]
+fn an_iteration() -> Result<(), Error> {
+    let mut queue = Queue::new("sjf")?;
+    assert_eq!(queue.policy(), "sjf");
+    for (id, tokens) in [(1, 30.0), (2, 10.0), (3, 20.0)] {
+        let _ = queue.push(&Request::new(id).prompt_tokens(5).output_tokens(tokens), 0)?;
+    }
+    assert_eq!(queue.push(&Request::new(0), 0)?, Outcome::Invalid);
+    assert_eq!(queue.take(2)?, Outcome::OutOfPlace); // no iteration has begun
+    queue.begin(1)?;
+    assert_eq!(queue.top()?, Some(2));
+    assert_eq!((queue.take(2)?, queue.hold(3)?, queue.take(9)?), (Outcome::Done, Outcome::Done, Outcome::Unknown));
+    assert_eq!((queue.top()?, queue.len()), (Some(1), 1));
+    assert_eq!(queue.end(&[Ran { request: 2, prefill: 5, output: 1 }], 2)?, 1);
+    assert_eq!((queue.place(2), queue.place(3), queue.place(9)), (Some(Place::Running), Some(Place::Held), None));
+    assert_eq!(queue.computed(&[], 1)?, 0);
+    assert_eq!(queue.requeue(3, 3)?, Outcome::Done);
+    assert_eq!(queue.put(&Request::new(2), 3)?, Outcome::Requeued); // preempted
+    assert_eq!(queue.revise(&Request::new(1).output_tokens(1.0), takt_sys::TAKT_TOLD_OUTPUT_TOKENS, 3)?, Outcome::Done);
+    queue.begin(4)?;
+    let mut all = [0; 5];
+    let n = queue.list(&mut all);
+    assert_eq!(all[..n], [1, 2, 3]);
+    assert_eq!((queue.erase(1)?, queue.erase(1)?), (Outcome::Done, Outcome::Unknown));
+    Ok(())
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    let told = |error: Option<Error>| error.expect("an error").to_string();
+    assert!(told(Queue::new("sjff").err()).contains("sjff"));
+    assert!(told(Ranker::new("aged(sjf,threshold=-1)").err()).contains("threshold"));
+    assert!(told(Router::new("fcfs", "least_loaded(weight=1)").err()).contains("weight"));
+    assert!(told(Router::new("fc\0fs", "least_loaded").err()).contains("zero"));
+    let mut router = Router::new("fcfs", "least_loaded").unwrap();
+    assert!(told(router.score(&Request::new(1), &[1, 2], 0, &mut [0.0]).err()).contains("1 of 2"));
+    assert_eq!(router.place_at(1, 1, 0).unwrap_err().status(), takt_sys::TAKT_E_INVALID as i32);
+}
+
+#[test]
+fn a_routers_life() -> Result<(), Error> {
+    let mut router = Router::with("fcfs", "least_loaded(waiting_weight=2)", |options| options.max_outstanding = 2)?;
+    for id in [1, 2] {
+        router.instance_up(&Instance { capacity: 8, ..Instance::new(id) }, 0)?;
+        router.reported(id, Report { waiting: id as i64, running: 3, ..Report::default() }, 0)?;
+    }
+    let mut scores = [0.0; 3];
+    let request = Request::new(9).prompt_tokens(10);
+    assert_eq!(router.score(&request, &[1, 2, 3], 0, &mut scores)?, 2);
+    assert_eq!((scores[0], scores[1]), (-5.0, -7.0)); // -(2 waiting + running)
+    assert!(scores[2].is_nan());
+    for id in 11..=15 {
+        router.arrived(&Request::new(id).prompt_tokens(10), 1)?;
+    }
+    router.place_at(15, 2, 1)?;
+    let routing = router.place(1)?;
+    let placed: Vec<_> = routing.placed.iter().map(|it| (it.request, it.instance)).collect();
+    // 1 stands at -5 and 2 at -9; each has room for two, and 15 is on 2.
+    assert_eq!(placed, [(11, 1), (12, 1), (13, 2)]);
+    assert_eq!((routing.wake_at, routing.failed.len()), (NEVER, 0));
+    assert_eq!((router.instance_of(11), router.instance_of(14)), (Some(1), None));
+    router.started(11, 1, 2)?;
+    router.served(11, 1, Tokens { prefill: 10, output: 2 }, 3)?;
+    router.ended(11, 1, false, Some(Tokens { prefill: 10, output: 4 }), 4)?;
+    router.instance_down(2, 5)?; // 13 and 15 wait again
+    router.cancelled(13, 5)?;
+    let again: Vec<_> = router.place(6)?.placed.iter().map(|it| (it.request, it.instance)).collect();
+    assert_eq!(again.len(), 1);
+    let stats: std::collections::HashMap<_, _> = router.stats().into_iter().collect();
+    assert_eq!((stats["ended"], stats["cancelled"], stats["returned"], stats["arrived"]), (1, 1, 2, 5));
+    Ok(())
+}
+
+#[test]
+fn workflows_hold_later_stages_back() -> Result<(), Error> {
+    let mut router = Router::new("fcfs", "round_robin")?;
+    router.instance_up(&Instance::new(1), 0)?;
+    let stage = |stage, after: &[u32]| Stage { stage, after: after.to_vec(), cost_s: 1.0, calls: 1 };
+    let stages = vec![stage(5, &[]), stage(6, &[0])];
+    router
+        .workflow_declared(&Workflow { id: 4, tenant: 0, arrival: UNSET, deadline: NEVER, open: false, stages }, 0)?;
+    router.arrived(&Request::new(2).prompt_tokens(5).workflow(4u64).stage(6u64), 0)?;
+    router.arrived(&Request::new(1).prompt_tokens(5).workflow(4u64).stage(5u64), 0)?;
+    assert_eq!(router.place(0)?.placed.iter().map(|it| it.request).collect::<Vec<_>>(), [1]);
+    router.ended(1, 1, false, None, 1)?;
+    assert_eq!(router.place(1)?.placed.iter().map(|it| it.request).collect::<Vec<_>>(), [2]);
+    router.ended(2, 1, false, None, 2)?;
+    assert_eq!(router.place(2)?.ended.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn handles_move_between_threads() -> Result<(), Error> {
+    let mut router = Router::new("fcfs", "least_loaded")?;
+    router.instance_up(&Instance::new(1), 0)?;
+    let router = std::thread::spawn(move || router.arrived(&Request::new(1).prompt_tokens(1), 0).map(|()| router))
+        .join()
+        .expect("a thread")?;
+    let mut router = router;
+    assert_eq!(router.place(0)?.placed.len(), 1);
+    Ok(())
+}

@@ -1,0 +1,106 @@
+#include "arguments.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "tool/run/exit_code.h"
+#include "fmt/format.h"
+#include "program.h"
+#include "tool/command/options.h"
+#include "takt/version.h"
+
+namespace serving {
+namespace {
+
+using takt::tool::Group;
+using takt::tool::Positive;
+using takt::tool::Whole;
+
+void AddScheduling(Group group, Arguments& to) {
+  group.Add("--threads", to.threads, "N", "that compute a step", Whole(1, 256));
+  group.Add("--token-budget", to.common.token_budget, "N", "tokens that one step computes at most", Whole(1, 1 << 20));
+  group.Add("--max-seqs", to.common.max_seqs, "N", "requests that run at once at most", Whole(1, 1 << 16));
+  group.AddFlag("--prefix-cache", to.common.prefix_cache, "keep the KV of prompts for others that begin alike");
+  group.Add("--policy", to.common.policies, "NAME",
+            "which request first; with --trace several times, to compare with the first [fcfs]; see 'takt policies'");
+  group.Add("--option", to.common.options, "K=V",
+            "how the scheduler or a policy behaves: preempt=by_rank, preempt_action=out, pause=swap_all, "
+            "chunk_tokens=64, ... (docs/reference/cli.md lists them)");
+}
+
+void AddTrace(CLI::App& app, Arguments& to) {
+  Group group(app, "A trace");
+  group.Add("--trace", to.common.workload.file, "FILE", "play it in real time: a trace, 'bundled', or a generator")
+      .Each([&to] { to.trace = true; });
+  AddWorkloadSource(group, to.common.workload);
+  group.Add("--estimates", to.common.estimates, "KIND",
+            "what is known of lengths: oracle, noise:SIGMA, calibrated:SIGMA, class-mean, none [oracle]");
+  const takt::tool::Flag scale =
+      group.Add("--rate-scale", to.common.rate_scale, "X", "requests come X times as fast as they did", Positive());
+  group
+      .Add("--closed-loop", to.common.closed_loop, "N",
+           "N workflows in flight: one starts when another ends, whenever it had come", Whole(1, INT64_MAX))
+      .Excludes({scale});
+  group.Add("--horizon", to.common.horizon, "S", "the run ends after S seconds, whatever still waits or runs",
+            Positive());
+  group.Add("--think-cap", to.common.think_cap, "S",
+            "with --closed-loop and --horizon: pauses between the requests of a workflow last at most S seconds",
+            takt::tool::Share(1e9));
+  group.AddFlag("--processor-time", to.processor_time,
+                "count the time in which the engine has a processor, and skip what it waits: for a machine that others "
+                "use too; needs --threads 1");
+}
+
+void AddServer(CLI::App& app, Arguments& to) {
+  Group group(app, "A server");
+  group
+      .Add("--serve", to.http.port, "PORT", "answer HTTP requests at this port; 0: at any that is free",
+           Whole(0, 65535))
+      .Each([&to] { to.serve = true; });
+  group.Add("--host", to.http.host, "ADDRESS", "where to listen");
+  group.Add("--connections", to.http.connections, "N", "requests that are answered at once", Whole(1, 2048));
+  group.Add("--max-body", to.http.max_body, "BYTES", "longest body of a request", Whole(1, 1 << 30));
+  group.Add("--drain", to.drain_s, "S", "when asked to end, requests have S seconds to come to theirs", Positive());
+}
+
+void AddOutput(Group group, Arguments& to) {
+  AddReports(group, to.common, to.common);
+  group.Add("--steps", to.steps, "FILE", "what every step computed and how long it took, one a line (of one policy)");
+  group.Add("--tokens", to.tokens, "FILE",
+            "with --trace: prompt, answers of tools and output of each call that is completed, one a line");
+  group.Add("--log", to.log, "FILE", "all that takt was told and answered, for takt replay-log (of one policy)");
+}
+
+}  // namespace
+
+std::variant<Arguments, int> ParseArguments(Program& program, int argc, const char* const* argv) {
+  Arguments arguments;
+  arguments.http.program = program.name();
+  arguments.common.workload.file.clear();
+  arguments.common.token_budget = 256;
+  arguments.common.max_seqs = 64;
+  CLI::App app(program.help(), program.name());
+  app.formatter(takt::tool::HelpFormat());
+  app.set_version_flag("--version", fmt::format("{} of takt " TAKT_VERSION, program.name()));
+  app.footer(program.examples());
+  AddTrace(app, arguments);
+  AddServer(app, arguments);
+  program.AddModel({app, "Model"});
+  AddScheduling({app, "Engine"}, arguments);
+  program.AddEngine({app, "Engine"}, arguments);
+  AddOutput({app, "Output (a file, or - for standard output)"}, arguments);
+  if (argc < 2) {
+    std::fputs(app.help().c_str(), stderr);
+    return takt::tool::kUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error) == 0 ? takt::tool::kDone : takt::tool::kFailed;
+    return takt::tool::ReportUsage(app, error);
+  }
+  return arguments;
+}
+
+}  // namespace serving

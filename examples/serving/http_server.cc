@@ -1,0 +1,346 @@
+#include "http_server.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <charconv>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "connections.h"
+#include "fmt/format.h"
+#include "httplib.h"
+#include "metrics_text.h"
+#include "takt/base/random.h"
+
+namespace serving {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGlance{50};  // between two looks at whether a client is still there
+constexpr int kClientLeft = 499;     // for the counts; nobody reads it
+constexpr char kRequestId[] = "X-Request-Id";
+
+// An id for any text, the same for the same; none for none.
+std::uint64_t IdOfText(const std::string& text) {
+  if (text.empty()) return 0;
+  std::uint64_t id = 1;
+  for (const char c : text) id = takt::Mix64(id ^ static_cast<unsigned char>(c));
+  return id == 0 ? 1 : id;
+}
+
+// Of the request that this thread answers. The library does not hand it to handlers.
+thread_local int client_socket = -1;
+
+// The library parses requests that are whole, finds their handlers and writes what they answer. It is not let near a
+// socket: Connections reads them.
+class Library : public httplib::Server {
+ public:
+  explicit Library(std::function<void(int)> take) : take_(std::move(take)) {
+    new_task_queue = [] { return new AtOnce; };
+  }
+
+  // False where the connection is to end.
+  bool Answer(Exchange& exchange, bool last) {
+    client_socket = exchange.client();
+    bool closed = false;
+    const bool fine = process_request(exchange, last, closed, [](httplib::Request& request) {
+      request.ranges.clear();  // answers are not cut
+      // A body is JSON, whatever it is called, and its client has been told to send it.
+      for (const char* header : {"Range", "Content-Type", "Expect"}) request.headers.erase(header);
+    });
+    return fine && !closed;
+  }
+
+ private:
+  // On the thread that listens.
+  struct AtOnce : httplib::TaskQueue {
+    void enqueue(std::function<void()> task) override { task(); }
+    void shutdown() override {}
+  };
+  bool process_and_close_socket(socket_t socket) override { return take_(socket), true; }
+
+  const std::function<void(int)> take_;
+};
+
+bool HasLeft(int socket) {
+  pollfd look = {socket, POLLRDHUP, 0};
+  return socket >= 0 && poll(&look, 1, 0) > 0;
+}
+
+void SetError(const ApiError& error, httplib::Response& response) {
+  response.status = error.status;
+  if (error.status == 503) response.set_header("Retry-After", "1");
+  response.set_content(ErrorBody(error) + "\n", "application/json");
+}
+
+// What the library itself refuses.
+ApiError ErrorOfStatus(int status, std::size_t max_body) {
+  switch (status) {
+    case 404: return {404, "there is no such path", "", "not_found"};
+    case 413: return {413, fmt::format("the body is longer than {} bytes", max_body), "", "body_too_long"};
+    case 500: return {500, "something went wrong", "", "internal"};
+    default: return {status, "the request is no HTTP that is understood here", "", "bad_request"};
+  }
+}
+
+}  // namespace
+
+// ---- one answer ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// What is known of a request's answer so far.
+struct Answering {
+  Service& service;
+  Service::Ticket ticket;
+  ApiAnswer answer;
+  int socket = -1;
+  Decoder decoder;
+  std::vector<std::int32_t> tokens = {};  // told with the text, where they are asked for
+  Reply::News news = {};  // not told to the client yet
+  bool opened = false;    // the stream has begun
+  bool over = false;
+
+  // Waits for more; false where the client has left meanwhile, and its request was cancelled.
+  bool WaitForNews(milliseconds most = std::chrono::hours(1000)) {
+    const auto until = std::chrono::steady_clock::now() + most;
+    while (news.tokens.empty() && news.end == End::kNotYet && std::chrono::steady_clock::now() < until) {
+      news = ticket.reply->Wait(kGlance);
+      if (!HasLeft(socket)) continue;
+      Cancel();
+      return false;
+    }
+    return true;
+  }
+
+  void Cancel() {
+    if (!std::exchange(over, true)) service.Cancel(ticket.id);
+  }
+
+  // The news as text; they are told then.
+  std::string Text() {
+    answer.output_tokens += news.tokens.size();
+    std::string text = decoder.Add(news.tokens);
+    if (answer.token_ids) tokens.insert(tokens.end(), news.tokens.begin(), news.tokens.end());
+    news.tokens.clear();
+    if (news.end != End::kNotYet) text += decoder.Finish(), over = true;
+    return text;
+  }
+};
+
+void AnswerAtOnce(Answering& a, httplib::Response& response) {
+  std::string text;
+  while (!a.over) {
+    if (!a.WaitForNews()) {
+      response.status = kClientLeft;
+      return;
+    }
+    text += a.Text();
+  }
+  if (a.news.end == End::kFailed) return SetError(ErrorOf(a.news.reason), response);
+  response.set_content(AnswerBody(a.answer, {text, a.tokens}, a.news.end) + "\n", "application/json");
+}
+
+// Called by the library again and again until it is done. False ends the connection.
+bool StreamMore(Answering& a, httplib::DataSink& sink) {
+  if (!a.WaitForNews(kGlance)) return false;
+  if (a.news.tokens.empty() && a.news.end == End::kNotYet) return true;
+  const std::string text = a.Text();
+  if (text.empty() && a.tokens.empty() && !a.over) return true;  // half a character
+  std::string events;
+  if (a.news.end == End::kFailed || a.news.end == End::kCancelled) {
+    if (!text.empty()) events = StreamEvent(a.answer, {text, a.tokens}, !a.opened, End::kNotYet);
+    events += StreamError(ErrorOf(a.news.reason));  // and no [DONE]: nobody takes it for a whole answer
+  } else {
+    events = StreamEvent(a.answer, {text, a.tokens}, !a.opened, a.news.end);
+    if (a.over) events += kStreamDone;
+  }
+  a.opened = true;
+  a.tokens.clear();
+  if (!sink.write(events.data(), events.size())) return false;
+  if (a.over) sink.done();
+  return true;
+}
+
+}  // namespace
+
+// ---- the server ----------------------------------------------------------------------------------------------------
+
+class HttpServer::Impl {
+ public:
+  Impl(Service& service, ApiLimits limits, HttpOptions options)
+      : service_(service),
+        limits_(std::move(limits)),
+        options_(std::move(options)),
+        server_([this](int socket) { connections_.Take(socket); }),
+        connections_(
+            {.connections = options_.connections, .max_body = options_.max_body, .patience = options_.patience},
+            [this](Exchange& exchange, bool last) { return server_.Answer(exchange, last); },
+            [this](int status) { CountResponse(status); }) {
+    server_.set_payload_max_length(options_.max_body);
+    server_.set_tcp_nodelay(true);
+    server_.set_keep_alive_timeout(options_.patience.count());
+    server_.set_socket_options([this](int socket) {
+      httplib::default_socket_options(socket);
+      listener_ = socket;
+    });
+    Route();
+  }
+
+  absl::Status Start() {
+    port_ = options_.port == 0                                   ? server_.bind_to_any_port(options_.host)
+            : server_.bind_to_port(options_.host, options_.port) ? options_.port
+                                                                 : -1;
+    if (port_ <= 0) {
+      return absl::UnavailableError(fmt::format("cannot listen at {}:{}", options_.host, options_.port));
+    }
+    if (absl::Status status = connections_.Start(); !status.ok()) return status;
+    listen(listener_, 1024);  // the library lets 5 wait
+    listening_ = std::thread([this] { server_.listen_after_bind(); });
+    return absl::OkStatus();
+  }
+
+  void Stop() {
+    Refuse();
+    if (!listening_.joinable()) return;
+    while (!server_.is_running()) std::this_thread::sleep_for(milliseconds(1));  // stop() would not be heard before
+    // The library cuts streams off when it is stopped, last words included.
+    while (answering_ > 0) std::this_thread::sleep_for(milliseconds(1));
+    server_.stop();
+    listening_.join();
+    connections_.Stop();
+  }
+
+  void Refuse() { refusing_ = true; }
+  int port() const { return port_; }
+
+ private:
+  void Route() {
+    server_.Post("/v1/completions", [this](const auto& q, auto& r) { Complete(Api::kCompletion, q, r); });
+    server_.Post("/v1/chat/completions", [this](const auto& q, auto& r) { Complete(Api::kChat, q, r); });
+    server_.Get("/v1/models", [this](const auto&, auto& response) {
+      response.set_content(ModelsBody(limits_) + "\n", "application/json");
+    });
+    server_.Get("/health", [this](const auto&, auto& response) {
+      response.status = refusing_ ? 503 : 200;
+      response.set_content(refusing_ ? "{\"status\":\"draining\"}\n" : "{\"status\":\"ok\"}\n", "application/json");
+    });
+    server_.Get("/metrics", [this](const auto&, auto& response) { Metrics(response); });
+    server_.set_exception_handler([](const auto&, auto& response, std::exception_ptr) {
+      SetError({500, "something went wrong", "", "internal"}, response);  // and nothing of what the exception says
+    });
+    server_.set_error_handler([this](const auto&, auto& response) {
+      if (response.body.empty()) SetError(ErrorOfStatus(response.status, options_.max_body), response);
+    });
+    server_.set_logger([this](const auto&, const auto& response) {  // when all of it has been written, or cannot be
+      if (response.has_header(kRequestId)) --answering_;
+      CountResponse(response.status);
+    });
+  }
+
+  void CountResponse(int status) {
+    const std::lock_guard lock(mutex_);
+    ++responses_[status];
+  }
+
+  void Complete(Api api, const httplib::Request& request, httplib::Response& response) {
+    auto parsed = ParseRequest(api, request.body, limits_);
+    if (const ApiError* error = std::get_if<ApiError>(&parsed)) return SetError(*error, response);
+    ApiRequest& asked = std::get<ApiRequest>(parsed);
+    EngineRequest wanted;
+    if (const char* wrong = ReadHeaders(request, wanted)) {
+      return SetError({400, fmt::format("{} is no number that can be meant", wrong), wrong}, response);
+    }
+    if (refusing_) return SetError(ErrorOf(takt::FailReason::kDraining), response);
+    wanted.about.max_output_tokens = {asked.max_tokens};
+    wanted.max_output_tokens = asked.max_tokens;
+    wanted.end_token = asked.end_token;
+    wanted.prompt = std::move(asked.prompt);
+    const std::size_t prompt_tokens = wanted.prompt.size();
+    auto a = std::make_shared<Answering>(
+        Answering{service_, service_.Submit(std::move(wanted)), {}, client_socket, Decoder(*limits_.text)});
+    a->answer = {api, a->ticket.id.value, UnixSeconds(), limits_.model, prompt_tokens, 0, asked.token_ids};
+    response.set_header(kRequestId, std::to_string(a->ticket.id.value));
+    ++answering_;
+
+    // The status is open until the first token is there.
+    if (!a->WaitForNews()) {
+      response.status = kClientLeft;
+      return;
+    }
+    if (a->news.end == End::kFailed && a->news.tokens.empty()) return SetError(ErrorOf(a->news.reason), response);
+    if (!asked.stream) return AnswerAtOnce(*a, response);
+    response.set_header("Cache-Control", "no-cache");
+    response.set_chunked_content_provider(
+        "text/event-stream", [a](std::size_t, httplib::DataSink& sink) { return StreamMore(*a, sink); },
+        [a](bool) { a->Cancel(); });
+  }
+
+  // The header that is wrong; null: none.
+  static const char* ReadHeaders(const httplib::Request& request, EngineRequest& to) {
+    const auto either = [&](const char* name, const char* older) {
+      return request.get_header_value(request.has_header(name) ? name : older);
+    };
+    const auto number = [](const std::string& text, auto& value) {
+      const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      return text.empty() || (error == std::errc() && stop == text.data() + text.size());
+    };
+    takt::Request& about = to.about;
+    about.workflow = {IdOfText(either("X-Takt-Workflow", "X-Workflow-Id"))};
+    about.agent = {IdOfText(either("X-Takt-Agent", "X-Agent"))};
+    about.tenant = {IdOfText(request.get_header_value("X-Takt-Tenant"))};
+    to.last = request.get_header_value("X-Takt-Last") == "1";
+    if (!number(request.get_header_value("X-Takt-Priority"), about.priority)) return "X-Takt-Priority";
+    if (!number(request.get_header_value("X-Priority"), about.priority)) return "X-Priority";
+    double deadline = -1;
+    if (!number(request.get_header_value("X-Takt-Deadline"), deadline) || !(deadline < 1e9)) return "X-Takt-Deadline";
+    if (deadline >= 0) to.deadline = takt::FromSeconds(deadline);
+    return nullptr;
+  }
+
+  static std::int64_t UnixSeconds() {
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+
+  void Metrics(httplib::Response& response) {
+    const std::optional<ServiceReport> report = service_.Report(std::chrono::seconds(5));
+    if (!report) return SetError({503, "the engine does not answer", "", "busy"}, response);
+    std::map<int, std::int64_t> responses;
+    {
+      const std::lock_guard lock(mutex_);
+      responses = responses_;
+    }
+    response.set_content(MetricsText(options_.program, *report, responses), "text/plain; version=0.0.4");
+  }
+
+  Service& service_;
+  const ApiLimits limits_;
+  const HttpOptions options_;
+  Library server_;
+  std::thread listening_;
+  int listener_ = -1;
+  int port_ = -1;
+  std::atomic<bool> refusing_ = false;
+  std::atomic<int> answering_ = 0;  // requests that the engine has been given, and whose answer is not written yet
+  std::mutex mutex_;
+  std::map<int, std::int64_t> responses_;  // guarded by mutex_
+  Connections connections_;
+};
+
+HttpServer::HttpServer(Service& service, ApiLimits limits, HttpOptions options)
+    : impl_(std::make_unique<Impl>(service, std::move(limits), std::move(options))) {}
+HttpServer::~HttpServer() { Stop(); }
+absl::Status HttpServer::Start() { return impl_->Start(); }
+int HttpServer::port() const { return impl_->port(); }
+void HttpServer::Refuse() { impl_->Refuse(); }
+void HttpServer::Stop() { impl_->Stop(); }
+
+}  // namespace serving

@@ -1,0 +1,392 @@
+#include "protocol.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tool/report/json_writer.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace serving {
+namespace {
+
+using Json = nlohmann::json;
+using takt::tool::JsonWriter;
+
+constexpr std::int32_t kDefaultTokens = 16;
+
+// ---- in ------------------------------------------------------------------------------------------------------------
+
+// Fields at which an answer would have to be another one, and the only value that is served.
+struct Fixed {
+  const char* field;
+  Json value;
+  const char* why;
+};
+const std::vector<Fixed>& FixedFields() {
+  static const std::vector<Fixed> kFields = {
+      {"temperature", 0, "the most likely token is always taken"},
+      {"n", 1, "there is one choice"},
+      {"best_of", 1, "there is one choice"},
+      {"echo", false, "the prompt is not repeated"},
+      {"logprobs", false, "there are none"},
+      {"frequency_penalty", 0, "there are no penalties"},
+      {"presence_penalty", 0, "there are no penalties"},
+  };
+  return kFields;
+}
+constexpr const char* kNotServed[] = {"stop", "suffix", "tools", "functions", "response_format", "logit_bias"};
+constexpr const char* kServed[] = {"model",  "prompt",     "messages",        "max_tokens", "max_completion_tokens",
+                                   "stream", "ignore_eos", "return_token_ids"};
+
+bool IsKnown(std::string_view field) {
+  const auto is = [field](const char* name) { return field == name; };
+  return std::ranges::any_of(kServed, is) || std::ranges::any_of(kNotServed, is) ||
+         std::ranges::any_of(FixedFields(), [&](const Fixed& fixed) { return is(fixed.field); });
+}
+
+// Builds the values of known fields and passes over all others. A body is small, but what a JSON library makes of it
+// need not be: nothing nested deeper than a message's fields is built, and no field of more than `most` elements.
+class Filter : public nlohmann::json_sax<Json> {
+ public:
+  Filter(Json& to, std::size_t most) : build_(to, false), most_(most) {}
+
+  // What is wrong, once parsing has stopped, and in which field.
+  ApiError Fault() const {
+    const std::string field = field_.size() <= 64 ? field_ : "";
+    const auto wrong = [&](const std::string& what, std::string code) {
+      return ApiError{.message = (field.empty() ? "the body" : field) + what, .param = field, .code = std::move(code)};
+    };
+    if (too_many_) return wrong(fmt::format(" has more than {} elements", most_), "context_length_exceeded");
+    if (too_large_) return wrong(" has a number that is too large for any", "invalid_json");
+    return {.message = fmt::format("the body is no JSON: at byte {}", at_), .code = "invalid_json"};
+  }
+
+  bool null() override {
+    return Value([&] { return build_.null(); });
+  }
+  bool boolean(bool value) override {
+    return Value([&] { return build_.boolean(value); });
+  }
+  bool number_integer(Json::number_integer_t value) override {
+    return Value([&] { return build_.number_integer(value); });
+  }
+  bool number_unsigned(Json::number_unsigned_t value) override {
+    return Value([&] { return build_.number_unsigned(value); });
+  }
+  bool number_float(Json::number_float_t value, const std::string& text) override {
+    return Value([&] { return build_.number_float(value, text); });
+  }
+  bool string(std::string& value) override {
+    return Value([&] { return build_.string(value); });
+  }
+  bool binary(Json::binary_t&) override { return false; }  // there is none in text
+  bool start_object(std::size_t size) override { return Open(&Build::start_object, size); }
+  bool start_array(std::size_t size) override { return Open(&Build::start_array, size); }
+  bool end_object() override { return Close(&Build::end_object); }
+  bool end_array() override { return Close(&Build::end_array); }
+  bool key(std::string& name) override {
+    if (skipped_ > 0) return true;
+    if (depth_ == 1) {
+      field_ = name;
+      skip_next_ = !IsKnown(name);
+    }
+    if (depth_ == kDeepest) skip_next_ = name != "role" && name != "content";
+    return skip_next_ || build_.key(name);
+  }
+  bool parse_error(std::size_t at, const std::string&, const Json::exception& error) override {
+    at_ = at;
+    too_large_ = error.id == 406;  // out_of_range
+    return false;
+  }
+
+ private:
+  using Build = nlohmann::detail::json_sax_dom_parser<Json>;
+  static constexpr int kDeepest = 3;  // the body, its messages, one of them
+
+  // False where the field has too many.
+  bool Count() {
+    too_many_ = depth_ >= 2 && ++elements_ > most_;
+    return !too_many_;
+  }
+
+  template <class F>
+  bool Value(F&& build) {
+    if (skipped_ > 0 || std::exchange(skip_next_, false)) return true;
+    return Count() && build();
+  }
+  bool Open(bool (Build::*start)(std::size_t), std::size_t size) {
+    if (skipped_ == 0 && !std::exchange(skip_next_, false)) {
+      if (!Count()) return false;
+      const bool body = depth_ > 0 || start == &Build::start_object;
+      if (body && depth_ < kDeepest) {
+        if (++depth_ == 2) elements_ = 0;
+        return (build_.*start)(size);
+      }
+      build_.null();  // in its place
+    }
+    ++skipped_;
+    return true;
+  }
+  bool Close(bool (Build::*end)()) {
+    if (skipped_ > 0) {
+      --skipped_;
+      return true;
+    }
+    --depth_;
+    return (build_.*end)();
+  }
+
+  Build build_;
+  const std::size_t most_;
+  std::string field_;            // of the body, that was begun last
+  std::size_t elements_ = 0;     // of it, at any depth
+  int depth_ = 0;                // of what is built
+  std::size_t skipped_ = 0;      // structures that are open and not built
+  bool skip_next_ = false;       // the value of an unknown field follows
+  bool too_many_ = false, too_large_ = false;
+  std::size_t at_ = 0;
+};
+
+class Parser {
+ public:
+  Parser(Api api, const ApiLimits& limits) : api_(api), limits_(limits) { request_.api = api; }
+
+  std::variant<ApiRequest, ApiError> Parse(std::string_view text) {
+    Filter filter(body_, 2 * (limits_.max_context + 1));  // a message is three elements, and two tokens at least
+    if (!Json::sax_parse(text, &filter)) return filter.Fault();
+    if (!body_.is_object()) return ApiError{.message = "the body is no JSON object", .code = "invalid_json"};
+    const bool fine = CheckModel() && CheckFixed() && ReadStream() && ReadPrompt() && ReadMaxTokens() && ReadEnd();
+    if (!fine) return std::move(error_);
+    return std::move(request_);
+  }
+
+ private:
+  // Null where it is absent, or null.
+  const Json* Find(const char* field) const {
+    const auto found = body_.find(field);
+    return found == body_.end() || found->is_null() ? nullptr : &*found;
+  }
+  bool Wrong(std::string field, const std::string& what) {
+    error_.message = field + " " + what;
+    error_.param = std::move(field);
+    return false;
+  }
+
+  bool CheckModel() {
+    const Json* model = Find("model");
+    if (model == nullptr) return true;  // there is but one
+    if (!model->is_string()) return Wrong("model", "is no string");
+    if (*model == limits_.model) return true;
+    error_.status = 404;
+    error_.code = "model_not_found";
+    return Wrong("model", fmt::format("is unknown here: there is {}", limits_.model));
+  }
+
+  bool CheckFixed() {
+    for (const Fixed& fixed : FixedFields()) {
+      const Json* value = Find(fixed.field);
+      if (value != nullptr && *value != fixed.value) {
+        return Wrong(fixed.field, fmt::format("must be {} or absent: {}", fixed.value.dump(), fixed.why));
+      }
+    }
+    for (const char* field : kNotServed) {
+      if (const Json* value = Find(field); value != nullptr && !value->empty())
+        return Wrong(field, "is not served here");
+    }
+    return true;
+  }
+
+  bool ReadBool(const char* field, bool& to) {
+    const Json* value = Find(field);
+    if (value == nullptr) return true;
+    if (!value->is_boolean()) return Wrong(field, "is neither true nor false");
+    to = value->get<bool>();
+    return true;
+  }
+  bool ReadStream() { return ReadBool("stream", request_.stream) && ReadBool("return_token_ids", request_.token_ids); }
+
+  bool ReadPrompt() {
+    if (api_ == Api::kChat) return ReadMessages();
+    const Json* prompt = Find("prompt");
+    if (prompt == nullptr) return Wrong("prompt", "is missing");
+    if (prompt->is_string()) {
+      limits_.text->Encode(prompt->get_ref<const std::string&>(), request_.prompt);
+    } else if (!prompt->is_array()) {
+      return Wrong("prompt", "is neither a string nor a list of tokens");
+    } else {
+      for (const Json& token : *prompt) {
+        const bool known = token.is_number_unsigned() && token.get<std::uint64_t>() < limits_.vocab;
+        if (!known) return Wrong("prompt", fmt::format("has something other than tokens below {}", limits_.vocab));
+        request_.prompt.push_back(token.get<std::int32_t>());
+      }
+    }
+    return !request_.prompt.empty() || Wrong("prompt", "is empty");
+  }
+
+  bool ReadMessages() {
+    const Json* messages = Find("messages");
+    if (messages == nullptr) return Wrong("messages", "is missing");
+    if (!messages->is_array() || messages->empty()) return Wrong("messages", "is no list of messages");
+    std::vector<Message> read;
+    for (std::size_t i = 0; i < messages->size(); ++i) {
+      const Json& message = (*messages)[i];
+      const std::string name = fmt::format("messages[{}]", i);
+      if (!message.is_object()) return Wrong(name, "is no object");
+      const auto role = message.find("role"), content = message.find("content");
+      const bool known = role != message.end() && (*role == "system" || *role == "user" || *role == "assistant");
+      if (!known) return Wrong(name + ".role", "is none of system, user and assistant");
+      if (content == message.end() || !content->is_string()) return Wrong(name + ".content", "is no string");
+      read.push_back({role->get_ref<const std::string&>(), content->get_ref<const std::string&>()});
+    }
+    return limits_.text->EncodeChat(read, request_.prompt) ||
+           Wrong("messages", "are not served: the model has no form for conversations");
+  }
+
+  bool ReadMaxTokens() {
+    const char* field = Find("max_completion_tokens") != nullptr ? "max_completion_tokens" : "max_tokens";
+    std::int64_t tokens = kDefaultTokens;
+    if (const Json* value = Find(field); value != nullptr) {
+      if (!value->is_number_integer()) return Wrong(field, "is no whole number");
+      const bool huge = value->is_number_unsigned() && value->get<std::uint64_t>() > INT32_MAX;
+      tokens = huge ? INT32_MAX : value->get<std::int64_t>();
+      if (tokens < 1) return Wrong(field, fmt::format("is {}: must be at least 1", tokens));
+    }
+    const std::size_t prompt = request_.prompt.size();
+    if (prompt + static_cast<std::size_t>(tokens) > limits_.max_context) {
+      const char* at_fault = prompt < limits_.max_context ? field : api_ == Api::kChat ? "messages" : "prompt";
+      error_.code = "context_length_exceeded";
+      return Wrong(at_fault, fmt::format("asks for too much: a prompt of {} tokens and {} more are above the context "
+                                         "of {}",
+                                         prompt, tokens, limits_.max_context));
+    }
+    request_.max_tokens = static_cast<std::int32_t>(tokens);
+    return true;
+  }
+
+  bool ReadEnd() {
+    bool ignore_eos = false;
+    if (!ReadBool("ignore_eos", ignore_eos)) return false;
+    if (!ignore_eos)
+      request_.end_token = api_ == Api::kChat ? limits_.text->end_of_turn() : limits_.text->end_of_text();
+    return true;
+  }
+
+  Api api_;
+  const ApiLimits& limits_;
+  Json body_;
+  ApiRequest request_;
+  ApiError error_;
+};
+
+// ---- out -----------------------------------------------------------------------------------------------------------
+
+void WriteNullable(JsonWriter& json, std::string_view key, std::string_view value) {
+  json.Key(key);
+  if (value.empty()) json.Null();
+  else json.Value(value);
+}
+
+void WriteHead(JsonWriter& json, const ApiAnswer& answer, const char* object) {
+  json.BeginObject();
+  json.Field("id", fmt::format("{}-{}", answer.api == Api::kChat ? "chatcmpl" : "cmpl", answer.id));
+  json.Field("object", object).Field("created", answer.created).Field("model", answer.model);
+}
+
+void WriteUsage(JsonWriter& json, const ApiAnswer& answer) {
+  json.Key("usage").BeginObject();
+  json.Field("prompt_tokens", answer.prompt_tokens).Field("completion_tokens", answer.output_tokens);
+  json.Field("total_tokens", answer.prompt_tokens + answer.output_tokens).EndObject();
+}
+
+void WriteTokens(JsonWriter& json, const ApiAnswer& answer, std::span<const std::int32_t> tokens) {
+  if (!answer.token_ids) return;
+  json.Key("token_ids").BeginArray();
+  for (const std::int32_t token : tokens) json.Value(token);
+  json.EndArray();
+}
+
+std::string Event(const std::string& data) { return "data: " + data + "\n\n"; }
+
+}  // namespace
+
+std::variant<ApiRequest, ApiError> ParseRequest(Api api, std::string_view body, const ApiLimits& limits) {
+  return Parser(api, limits).Parse(body);
+}
+
+std::string ErrorBody(const ApiError& error) {
+  JsonWriter json(0);
+  json.BeginObject().Key("error").BeginObject();
+  json.Field("message", error.message);
+  json.Field("type", error.status < 500 ? "invalid_request_error" : "server_error");
+  WriteNullable(json, "param", error.param);
+  WriteNullable(json, "code", error.code);
+  json.EndObject().EndObject();
+  return json.Take();
+}
+
+ApiError ErrorOf(takt::FailReason reason) {
+  const std::string name(takt::Name(reason));
+  switch (reason) {
+    case takt::FailReason::kNeverFits:
+      return {400, "the request needs more KV memory, or more tokens in a step, than the engine has", "prompt", name};
+    case takt::FailReason::kKvExhausted: return {400, "the answer outgrew the engine's KV memory", "max_tokens", name};
+    case takt::FailReason::kShed: return {503, "too many requests wait already", "", name};
+    case takt::FailReason::kDraining: return {503, "the server is shutting down", "", name};
+    default: return {500, "the engine gave up on the request: " + name, "", name};
+  }
+}
+
+std::string_view FinishReason(End end) { return end == End::kLength ? "length" : end == End::kEndToken ? "stop" : ""; }
+
+std::string AnswerBody(const ApiAnswer& answer, const ApiPiece& piece, End end) {
+  const bool chat = answer.api == Api::kChat;
+  JsonWriter json(0);
+  WriteHead(json, answer, chat ? "chat.completion" : "text_completion");
+  json.Key("choices").BeginArray().BeginObject().Field("index", 0);
+  if (chat) {
+    json.Key("message").BeginObject().Field("role", "assistant").Field("content", piece.text).EndObject();
+  } else {
+    json.Field("text", piece.text);
+  }
+  WriteTokens(json, answer, piece.tokens);
+  json.Field("finish_reason", FinishReason(end)).EndObject().EndArray();
+  WriteUsage(json, answer);
+  json.EndObject();
+  return json.Take();
+}
+
+std::string StreamEvent(const ApiAnswer& answer, const ApiPiece& piece, bool opens, End end) {
+  const bool chat = answer.api == Api::kChat;
+  JsonWriter json(0);
+  WriteHead(json, answer, chat ? "chat.completion.chunk" : "text_completion");
+  json.Key("choices").BeginArray().BeginObject().Field("index", 0);
+  if (chat) {
+    json.Key("delta").BeginObject();
+    if (opens) json.Field("role", "assistant");
+    if (!piece.text.empty()) json.Field("content", piece.text);
+    json.EndObject();
+  } else {
+    json.Field("text", piece.text);
+  }
+  WriteTokens(json, answer, piece.tokens);
+  WriteNullable(json, "finish_reason", FinishReason(end));
+  json.EndObject().EndArray();
+  if (end != End::kNotYet) WriteUsage(json, answer);
+  json.EndObject();
+  return Event(json.Take());
+}
+
+std::string StreamError(const ApiError& error) { return Event(ErrorBody(error)); }
+
+std::string ModelsBody(const ApiLimits& limits) {
+  JsonWriter json(0);
+  json.BeginObject().Field("object", "list").Key("data").BeginArray().BeginObject();
+  json.Field("id", limits.model).Field("object", "model").Field("owned_by", "takt");
+  json.Field("max_model_len", limits.max_context).EndObject().EndArray().EndObject();
+  return json.Take();
+}
+
+}  // namespace serving

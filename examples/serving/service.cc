@@ -1,0 +1,215 @@
+#include "service.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace serving {
+namespace {
+
+const Output kTooLate = {.end = End::kFailed, .reason = takt::FailReason::kDraining};
+
+}  // namespace
+
+// ---- replies -------------------------------------------------------------------------------------------------------
+
+Reply::News Reply::Wait(std::chrono::milliseconds most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, most, [this] { return !news_.tokens.empty() || news_.end != End::kNotYet; });
+  return std::exchange(news_, {});
+}
+
+void Reply::Hear(const Output& output) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (output.token >= 0) news_.tokens.push_back(output.token);
+    news_.end = output.end;
+    news_.reason = output.reason;
+  }
+  changed_.notify_one();
+}
+
+// ---- workflows -----------------------------------------------------------------------------------------------------
+
+void Followers::Begin(takt::Request& request, bool last) {
+  if (!request.workflow) return;
+  Workflow& workflow = workflows_.Get(request.workflow.value, {.arrival = request.arrival});
+  request.workflow_arrival = workflow.arrival;
+  const std::size_t place = std::min(workflow.begun++, kLongest);
+  if (last) {
+    request.after = Class().sum;
+    return;
+  }
+  for (const std::uint64_t of : {Of(request.agent.value, place), Of(request.agent.value, kLongest + 1)}) {
+    const Class* known = classes_.Find(of);
+    if (known == nullptr || known->weight < kEnough) continue;
+    const auto& [calls, prompt, output, kv, path] = known->sum;
+    const double w = known->weight;
+    request.after = {calls / w, prompt / w, output / w, kv / w, path / w};
+    return;
+  }
+}
+
+void Followers::End(const takt::Request& request, std::int32_t output_tokens, bool last) {
+  if (!request.workflow) return;
+  Workflow& workflow = workflows_.Get(request.workflow.value, {.arrival = request.arrival});
+  if (workflow.ended.size() < kLongest) {
+    workflow.ended.push_back({request.agent.value, workflow.ended.size(),
+                              static_cast<double>(request.prompt_tokens.value), static_cast<double>(output_tokens)});
+  }
+  if (!last) return;
+  takt::WorkAfter after = Class().sum;
+  for (std::size_t i = workflow.ended.size(); i-- > 0;) {
+    const Call& call = workflow.ended[i];
+    for (const std::uint64_t of : {Of(call.agent, call.place), Of(call.agent, kLongest + 1)}) {
+      Class& to = classes_.Get(of);
+      to.weight += 1;
+      to.sum.calls += after.calls, to.sum.prompt_tokens += after.prompt_tokens;
+      to.sum.output_tokens += after.output_tokens, to.sum.kv_steps += after.kv_steps;
+      to.sum.path_tokens += after.path_tokens;
+    }
+    after.calls += 1, after.prompt_tokens += call.prompt, after.output_tokens += call.output;
+    after.kv_steps += call.output * (call.prompt + call.output / 2), after.path_tokens += call.output;
+  }
+  workflow.ended.clear();
+}
+
+// ---- from any thread -----------------------------------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<Service>> Service::Start(const ServedModel& model, EngineOptions options) {
+  auto service = std::unique_ptr<Service>(new Service(options.scheduler.hash_seed));
+  options.clock = [s = service.get()] { return s->Now(); };
+  options.output = [s = service.get()](const Output& output) { s->Hear(output); };
+  auto engine = Engine::Create(model, std::move(options));
+  if (!engine.ok()) return engine.status();
+  service->engine_ = *std::move(engine);
+  service->thread_ = std::thread([s = service.get()] { s->Run(); });
+  return service;
+}
+
+Service::~Service() { Drain({}); }
+
+Service::Ticket Service::Submit(EngineRequest request) {
+  request.about.id = {++last_id_};
+  request.about.arrival = Now();
+  Ticket ticket{request.about.id, std::make_shared<Reply>()};
+  if (!Push(Arrival{std::move(request), ticket.reply})) ticket.reply->Hear(kTooLate);
+  return ticket;
+}
+
+void Service::Cancel(takt::RequestId id) { Push(takt::Cancelled{id}); }
+
+std::optional<ServiceReport> Service::Report(std::chrono::milliseconds most) {
+  const Ask ask = std::make_shared<std::promise<ServiceReport>>();
+  std::future<ServiceReport> answer = ask->get_future();
+  if (!Push(ask)) return std::nullopt;
+  if (answer.wait_for(most) != std::future_status::ready) return std::nullopt;
+  return answer.get();
+}
+
+std::int64_t Service::Drain(std::chrono::nanoseconds patience) {
+  if (thread_.joinable()) {
+    Push(Draining{Now() + patience});
+    thread_.join();
+  }
+  return cut_;
+}
+
+bool Service::Push(Command command) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return false;
+  if (inbox_.Push(std::move(command)) == takt::Pushed::kFirst) {  // else the loop knows already
+    pushed_ = true;
+    changed_.notify_one();
+  }
+  return true;
+}
+
+// ---- the engine's thread -------------------------------------------------------------------------------------------
+
+void Service::Run() {
+  while (true) {
+    inbox_.Drain([this](Command& command) { std::visit([this](auto& c) { Do(c); }, command); });
+    if (drain_until_ && *drain_until_ <= Now()) CutAll();
+    if (engine_->Step()) continue;
+    if (drain_until_ && engine_->empty()) break;
+    SleepUntil(std::min(engine_->wake_at(), drain_until_.value_or(takt::kNever)));
+  }
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  inbox_.Drain([](Command& command) {
+    if (const Arrival* late = std::get_if<Arrival>(&command)) late->reply->Hear(kTooLate);
+  });
+}
+
+void Service::SleepUntil(takt::TimePoint wake) {
+  std::unique_lock lock(mutex_);
+  const auto pushed = [this] { return std::exchange(pushed_, false); };
+  if (wake == takt::kNever) {
+    changed_.wait(lock, pushed);
+  } else {
+    changed_.wait_until(lock, start_ + wake.time_since_epoch(), pushed);
+  }
+}
+
+void Service::Do(Arrival& arrival) {
+  Describe(arrival.request);
+  const takt::Request& about = arrival.request.about;
+  living_[about.id] = {arrival.reply, about, arrival.request.last};
+  living_[about.id].about.prompt_tokens = {static_cast<std::int32_t>(arrival.request.prompt.size())};
+  const takt::RequestId id = about.id;
+  const absl::Status status = engine_->Submit(std::move(arrival.request));
+  if (!status.ok()) Hear({.request = id, .end = End::kFailed, .reason = takt::FailReason::kInvalid});
+}
+
+// What is known of a request besides what its client says.
+void Service::Describe(EngineRequest& request) {
+  takt::Request& about = request.about;
+  if (request.deadline >= takt::Duration::zero()) about.deadline = about.arrival + request.deadline;
+  followers_.Begin(about, request.last);
+  const Mean* mean = outputs_.Find(about.agent.value);
+  if (mean != nullptr) about.output_tokens = takt::Estimate::Exact(mean->sum / mean->count);
+}
+
+void Service::Hear(const Output& output) {
+  const auto found = living_.find(output.request);
+  if (found == living_.end()) return;
+  Living& living = found->second;
+  const bool cut = output.end == End::kCancelled && drain_until_ && *drain_until_ <= Now();
+  living.reply->Hear(cut ? kTooLate : output);
+  const double since = takt::ToSeconds(Now() - living.about.arrival);
+  if (output.token >= 0 && living.output_tokens++ == 0) {
+    report_.ttft.Add(since);
+    report_.ttft_sum += since;
+  }
+  if (output.end == End::kLength || output.end == End::kEndToken) {
+    report_.e2e.Add(since);
+    report_.e2e_sum += since;
+    Mean& mean = outputs_.Get(living.about.agent.value);
+    mean.sum += living.output_tokens, mean.count += 1;
+    followers_.End(living.about, living.output_tokens, living.last);
+  }
+  if (output.end != End::kNotYet) living_.erase(found);
+}
+
+void Service::Do(const Ask& ask) {
+  const takt::Scheduler& scheduler = engine_->scheduler();
+  report_.stats = scheduler.stats();
+  report_.counters = engine_->counters();
+  report_.kv = scheduler.kv();
+  report_.waiting = scheduler.waiting(), report_.running = scheduler.running(), report_.paused = scheduler.paused();
+  ask->set_value(report_);
+}
+
+void Service::Do(const Draining& draining) {
+  drain_until_ = draining.until;
+  engine_->On(takt::Drain{});
+}
+
+void Service::CutAll() {
+  std::vector<takt::RequestId> left;
+  for (const auto& [id, living] : living_) left.push_back(id);
+  cut_ += static_cast<std::int64_t>(left.size());
+  for (const takt::RequestId id : left) engine_->Cancel(id);
+}
+
+}  // namespace serving

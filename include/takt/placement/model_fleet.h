@@ -1,0 +1,205 @@
+// Models of different sizes behind one router: the work predicted on each, and which workflow keeps which.
+#ifndef TAKT_PLACEMENT_MODEL_FLEET_H_
+#define TAKT_PLACEMENT_MODEL_FLEET_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "takt/base/age_list.h"
+#include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
+#include "takt/config.h"
+#include "takt/model/instance.h"
+#include "takt/placement/work_in_flight.h"
+#include "takt/state/instance_state.h"
+#include "takt/state/request_state.h"
+
+namespace takt {
+
+// For placements that choose a model first: pass on every hook, ask Kept, else choose one of Loaded.
+//
+//   L(m) = sum of predicted tokens in flight on m * decode time per token(m) / max batch size(m)   [s]
+//
+// - Predicted tokens: of the workflow from this request on: ModelScore::tokens, else the median of
+//   workflow_tokens_left, else of output_tokens, else `unknown`; rounded to whole ones, counted once and taken back
+//   when the request leaves, so that sums cannot drift. The quotient is Instance::token_s; 1 ms where it was not told.
+// - Several replicas of a model: L is that of the least loaded, and the request goes there.
+// - A model is kept from the first request that was placed until `sticky_s` after the last one was heard of, until the
+//   workflow has ended (WorkflowEnded), or until no instance of the model is up. Requests without a workflow keep
+//   nothing.
+// Source: Chimera, algorithm 1, lines 1 to 6.
+class ModelFleet {
+ public:
+  struct Model {
+    ModelId id;
+    std::vector<std::uint32_t> slots = {};
+    double load = 0;  // as of Loaded [s]
+  };
+
+  void KeyHashes(std::uint64_t seed) { programs_.KeyHashes(seed); }
+
+  void Up(const InstanceState& i) {
+    if (i.slot >= slots_.size()) slots_.resize(i.slot + std::size_t{1});
+    slots_[i.slot] = {i.instance.id, i.instance.model, i.instance.token_s > 0 ? i.instance.token_s : 0.001, true};
+    Regroup();
+  }
+  // True where the models that are up may be others now.
+  bool Observe(const RouterEvent& event) {
+    if (const auto* ended = std::get_if<WorkflowEnded>(&event)) Forget(ended->workflow);
+    const auto* down = std::get_if<InstanceDown>(&event);
+    if (down == nullptr) return false;
+    for (Slot& slot : slots_) {
+      if (slot.instance == down->instance) slot.up = false;
+    }
+    Regroup();
+    return true;
+  }
+
+  // Whether the request's workflow has a model that is up. It is chosen then.
+  bool Kept(const RequestState& r, TimePoint now, double sticky_s) {
+    Expire(now, sticky_s);
+    const Program* program = programs_.Get(r.request.workflow);
+    if (program == nullptr) return false;
+    const auto at = std::ranges::lower_bound(models_, program->model, {}, &Model::id);
+    if (at == models_.end() || at->id != program->model) return false;
+    chosen_ = program->model;
+    return true;
+  }
+  // The models that are up, by id, with their loads.
+  std::span<const Model> Loaded() {
+    for (Model& m : models_) {
+      m.load = std::numeric_limits<double>::infinity();
+      for (const std::uint32_t slot : m.slots) m.load = std::min(m.load, LoadOf(slot));
+    }
+    return models_;
+  }
+  std::span<const Model> models() const { return models_; }
+  void Choose(ModelId model) { chosen_ = model; }
+
+  // The replica with the least load of the model that was chosen.
+  double Score(const InstanceState& i) const {
+    const bool there = i.slot < slots_.size() && slots_[i.slot].up && slots_[i.slot].model == chosen_;
+    return there ? -LoadOf(i.slot) : -std::numeric_limits<double>::infinity();
+  }
+
+  void Placed(const RequestState& r, const InstanceState& i, TimePoint now, double unknown) {
+    const ModelScore* told = ToldOf(r, i.instance.model, 0);
+    work_.Placed(r.slot, i.slot, TellsTokens(told) ? TokensOf(*told) : UntoldTokens(r, unknown));
+    if (r.request.workflow) Keep(r.request.workflow, i.instance.model, now);
+    ++placed_;
+    TAKT_ASSERT(placed_ % 1024 != 0 || work_.Exact());
+  }
+  void Released(const RequestState& r, TimePoint now) {
+    work_.Released(r.slot);
+    if (const Program* program = programs_.Get(r.request.workflow)) Keep(r.request.workflow, program->model, now);
+  }
+
+  // Predicted seconds of work on a model's least loaded replica; 0 where there is none.
+  double LoadOf(ModelId model) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t s = 0; s < slots_.size(); ++s) {
+      if (slots_[s].up && slots_[s].model == model) least = std::min(least, LoadOf(static_cast<std::uint32_t>(s)));
+    }
+    return least < std::numeric_limits<double>::infinity() ? least : 0;
+  }
+  std::size_t programs() const { return programs_.size(); }
+
+  // What was told of a model; null: nothing. `hint`: where it stands if scores are in the order of ids.
+  static const ModelScore* ToldOf(const RequestState& r, ModelId model, std::size_t hint) {
+    const std::span<const ModelScore> all = r.request.scores;
+    if (hint < all.size() && all[hint].model == model) return &all[hint];
+    for (const ModelScore& score : all) {
+      if (score.model == model) return &score;
+    }
+    return nullptr;
+  }
+  // 0 where it was not told, below 0, or NaN.
+  static double ScoreOf(const ModelScore* told) {
+    return told != nullptr && told->score >= 0 ? static_cast<double>(told->score) : 0;
+  }
+  // Predicted tokens of the workflow: whether they were told for the model, and these; and what holds where not.
+  static bool TellsTokens(const ModelScore* told) { return told != nullptr && told->tokens >= 0; }
+  static std::int64_t TokensOf(const ModelScore& told) { return Whole(static_cast<double>(told.tokens)); }
+  static std::int64_t UntoldTokens(const RequestState& r, double unknown) {
+    const Estimate& workflow = r.request.workflow_tokens_left;
+    const Estimate& tokens = workflow.known() ? workflow : r.request.output_tokens;
+    return Whole(tokens.known() ? tokens.Quantile(0.5) : unknown);
+  }
+
+ private:
+  struct Slot {
+    InstanceId instance;
+    ModelId model;
+    double token_s = 0;
+    bool up = false;
+  };
+  // In a list by when it was last heard of.
+  struct Program {
+    WorkflowId workflow;
+    ModelId model;
+    TimePoint heard{};
+    AgeLink age = {};
+  };
+
+  static std::int64_t Whole(double tokens) {
+    return static_cast<std::int64_t>(std::min(tokens + 0.5, static_cast<double>(WorkInFlight::kMost)));
+  }
+
+  double LoadOf(std::uint32_t slot) const {
+    return Rounded(static_cast<double>(work_.outstanding(slot)) * slots_[slot].token_s);
+  }
+
+  void Regroup() {
+    models_.clear();
+    for (std::uint32_t s = 0; s < slots_.size(); ++s) {
+      if (!slots_[s].up) continue;
+      auto at = std::ranges::lower_bound(models_, slots_[s].model, {}, &Model::id);
+      if (at == models_.end() || at->id != slots_[s].model) at = models_.insert(at, {slots_[s].model});
+      at->slots.push_back(s);
+    }
+  }
+
+  // To the end of the list.
+  void Keep(WorkflowId workflow, ModelId model, TimePoint now) {
+    std::uint32_t at = programs_.Find(workflow);
+    if (at == kNoSlot) {
+      at = programs_.Insert(workflow);
+    } else {
+      by_age_.Remove(programs_, at);
+    }
+    programs_[at] = {workflow, model, now};
+    by_age_.Append(programs_, at);
+  }
+
+  void Expire(TimePoint now, double sticky_s) {
+    while (!by_age_.empty()) {
+      const Program& oldest = programs_[by_age_.oldest()];
+      if (!(ToSeconds(now - oldest.heard) > sticky_s)) return;
+      Forget(oldest.workflow);
+    }
+  }
+
+  void Forget(WorkflowId workflow) {
+    const std::uint32_t at = programs_.Find(workflow);
+    if (at == kNoSlot) return;
+    by_age_.Remove(programs_, at);
+    programs_.Erase(at, workflow);
+  }
+
+  std::vector<Slot> slots_;    // by InstanceState::slot
+  std::vector<Model> models_;  // that are up, ascending
+  WorkInFlight work_;          // tokens
+  ModelId chosen_;             // for the request at hand
+  IdTable<WorkflowId, Program> programs_;
+  AgeList by_age_;
+  std::uint64_t placed_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_MODEL_FLEET_H_

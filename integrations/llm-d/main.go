@@ -1,0 +1,18 @@
+// llm-d's router with takt's plug-ins: where a request goes, which one is next, and which flow. docs/guide/llm-d.md
+package main
+
+import (
+	"os"
+
+	"github.com/llm-d/llm-d-router/cmd/epp/runner"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"takt-llm-d/plugins"
+)
+
+func main() {
+	plugins.Register()
+	if runner.NewRunner().Run(ctrl.SetupSignalHandler()) != nil {
+		os.Exit(1) // the runner has told why
+	}
+}

@@ -1,0 +1,361 @@
+"""Envoy, llm-d's router with takt's plug-ins, simulated engines and real ones, all on 127.0.0.1 and without Kubernetes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+LANES = 4  # requests that an engine runs at once
+SIMULATED = {"sim-a": 40, "sim-b": 60, "sim-c": 80, "sim-d": 120}  # milliseconds between tokens, at any load
+REAL = {"tiny-a": ("10M", 2), "tiny-b": ("10M", 1)}  # parameters, requests at once
+MODEL = "tiny-10m"
+
+SCORERS = """
+- {type: queue-scorer}
+- {type: kv-cache-utilization-scorer}
+- {type: prefix-cache-scorer}
+"""
+DETECTOR = f"""
+- {{type: concurrency-detector, parameters: {{maxConcurrency: {LANES}, headroom: 0.5}}}}
+"""
+DEFAULT_PROFILE = """
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: queue-scorer, weight: 2}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 2}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+"""
+FLOW_CONTROL = """
+featureGates: [flowControl]
+flowControl:
+  saturationDetector: {pluginRef: concurrency-detector}
+"""
+
+# What each profile adds to what all have: plug-ins, profile, flow control.
+PROFILES = {
+    "default": (SCORERS, DEFAULT_PROFILE),  # the router's own, as it is without a configuration: no flow control
+    "prefix_load": (SCORERS + DETECTOR, DEFAULT_PROFILE + FLOW_CONTROL),  # the same scorers behind flow control
+    "program_aware": (
+        DETECTOR + "- {type: program-aware-fairness}\n- {type: queue-scorer}\n",
+        "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: queue-scorer}]\n"
+        + FLOW_CONTROL
+        + "  defaultPriorityBand: {priority: 0, fairnessPolicyRef: program-aware-fairness}\n",
+    ),
+    "takt_paces": (
+        DETECTOR
+        + "- {type: takt-scorer, parameters: {placement: confidence_slack, useMaxTokens: false}}\n"
+        + "- {type: takt-ordering-policy, parameters: {policy: workflow_fcfs}}\n",
+        "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: takt-scorer}]\n"
+        + FLOW_CONTROL
+        + "  defaultPriorityBand: {priority: 0, orderingPolicyRef: takt-ordering-policy}\n",
+    ),
+    # takt's order, and the placement that goes by reports alone, as the queue-scorer does.
+    "takt": (
+        DETECTOR
+        + "- {type: takt-scorer, parameters: {placement: least_loaded, useMaxTokens: false}}\n"
+        + "- {type: takt-ordering-policy, parameters: {policy: workflow_fcfs}}\n",
+        "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: takt-scorer}]\n"
+        + FLOW_CONTROL
+        + "  defaultPriorityBand: {priority: 0, orderingPolicyRef: takt-ordering-policy}\n",
+    ),
+    # Not in the comparison: the third plug-in, for the faults.
+    "takt_fair": (
+        DETECTOR
+        + "- {type: takt-scorer, parameters: {placement: confidence_slack, useMaxTokens: false}}\n"
+        + "- {type: takt-ordering-policy, parameters: {policy: stjf}}\n"
+        + "- {type: takt-fairness-policy, parameters: {policy: fair_share, group: workflow}}\n",
+        "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: takt-scorer}]\n"
+        + FLOW_CONTROL
+        + "  defaultPriorityBand: {priority: 0, orderingPolicyRef: takt-ordering-policy,"
+        + " fairnessPolicyRef: takt-fairness-policy}\n",
+    ),
+}
+
+
+class Failed(Exception):
+    """One line that says what, and where to look."""
+
+
+def configuration(profile: str, endpoints: Path) -> str:
+    plugins, rest = PROFILES[profile]
+    return f"""apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- {{type: file-discovery, parameters: {{path: {endpoints}, watchFile: true}}}}
+- {{type: metrics-data-source}}
+- type: core-metrics-extractor
+  parameters:
+    engineConfigs:
+    - {{name: tiny, queuedRequestsSpec: takt_waiting, runningRequestsSpec: takt_running}}
+{plugins.strip()}
+dataLayer:
+  injectDefaults: false
+  discovery: {{pluginRef: file-discovery}}
+  sources:
+  - {{pluginRef: metrics-data-source, extractors: [{{pluginRef: core-metrics-extractor}}]}}
+{rest.strip()}
+"""
+
+
+def free_ports(n: int) -> list[int]:
+    held = [socket.socket() for _ in range(n)]
+    for each in held:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
+HTTP = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+
+
+def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> dict:
+    """A listener for each router: (its port, the router's)."""
+
+    def address(port: int) -> dict:
+        return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
+
+    def listener(name: str, port: int) -> dict:
+        processing = {
+            "name": "envoy.filters.http.ext_proc",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
+                "grpc_service": {"envoy_grpc": {"cluster_name": f"router-{name}"}, "timeout": "10s"},
+                "processing_mode": {
+                    "request_header_mode": "SEND",
+                    "response_header_mode": "SEND",
+                    "request_body_mode": "FULL_DUPLEX_STREAMED",
+                    "response_body_mode": "FULL_DUPLEX_STREAMED",
+                    "request_trailer_mode": "SEND",
+                    "response_trailer_mode": "SEND",
+                },
+                "message_timeout": "1000s",
+            },
+        }
+        route = {"match": {"prefix": "/"}, "route": {"cluster": "engines", "timeout": "600s", "idle_timeout": "600s"}}
+        return {
+            "name": name,
+            "address": address(port),
+            "filter_chains": [
+                {
+                    "filters": [
+                        {
+                            "name": "envoy.filters.network.http_connection_manager",
+                            "typed_config": {
+                                "@type": HTTP,
+                                "stat_prefix": name,
+                                "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]},
+                                "http_filters": [
+                                    processing,
+                                    {  # tiny_engine takes no chunked requests: this one gives them a length
+                                        "name": "envoy.filters.http.buffer",
+                                        "typed_config": {
+                                            "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer",
+                                            "max_request_bytes": 8 << 20,
+                                        },
+                                    },
+                                    {
+                                        "name": "envoy.filters.http.router",
+                                        "typed_config": {
+                                            "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
+                                        },
+                                    },
+                                ],
+                            },
+                        }
+                    ]
+                }
+            ],
+        }
+
+    def cluster(name: str, port: int) -> dict:
+        return {
+            "name": f"router-{name}",
+            "type": "STATIC",
+            "connect_timeout": "5s",
+            "typed_extension_protocol_options": {
+                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                    "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                    "explicit_http_config": {"http2_protocol_options": {}},
+                }
+            },
+            "load_assignment": {
+                "cluster_name": f"router-{name}",
+                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}}]}],
+            },
+        }
+
+    engines = {
+        "name": "engines",
+        "type": "ORIGINAL_DST",
+        "lb_policy": "CLUSTER_PROVIDED",
+        "connect_timeout": "2s",
+        "original_dst_lb_config": {"use_http_header": True, "http_header_name": "x-gateway-destination-endpoint"},
+    }
+    return {
+        "admin": {"address": address(admin)},
+        "static_resources": {
+            "listeners": [listener(name, port) for name, (port, _) in listeners.items()],
+            "clusters": [engines, *(cluster(name, router) for name, (_, router) in listeners.items())],
+        },
+    }
+
+
+class Program:
+    """A process of its own group, whose output goes to a file."""
+
+    def __init__(self, name: str, command: list, log: Path, nice: int = 0, **environment: str) -> None:
+        self.name, self.log = name, log
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [str(word) for word in command], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                env={**os.environ, **environment}, start_new_session=True,
+            )  # fmt: skip
+
+    def check(self) -> None:
+        if self.process.poll() is not None:
+            raise Failed(f"{self.name} has ended with {self.process.returncode}; see {self.log}")
+
+    def signal(self, what: int) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, what)
+
+    def stop(self) -> None:
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+            self.process.wait()
+
+
+class Stack:
+    """All processes. `url` of a profile is where its clients go."""
+
+    def __init__(self, programs: dict[str, Path], folder: Path, profiles: list[str]) -> None:
+        self.programs, self.folder, self.profiles = programs, folder, profiles
+        self.running: dict[str, Program] = {}
+        names = [*SIMULATED, *REAL]
+        self.ports = dict(zip(names, free_ports(len(names))))
+        ports = free_ports(4 * len(profiles) + 1)
+        self.admin = ports.pop()
+        self.of = {name: ports[4 * i : 4 * i + 4] for i, name in enumerate(profiles)}  # Envoy's, router's, health, metrics
+        self.endpoints = folder / "endpoints.yaml"
+        self.there = list(names)
+
+    def url(self, profile: str) -> str:
+        return f"http://127.0.0.1:{self.of[profile][0]}"
+
+    def write_endpoints(self, names: list[str]) -> None:
+        """Atomically, as the router's watcher wants it."""
+        self.there = list(names)
+        kinds = {name: "tiny" if name in REAL else "vllm" for name in names}
+        lines = [
+            f'- {{name: {name}, address: 127.0.0.1, port: "{self.ports[name]}", labels: {{llm-d.ai/engine-type: {kinds[name]}}}}}'
+            for name in names
+        ]
+        new = self.endpoints.with_suffix(".new")
+        new.write_text("endpoints:\n" + "\n".join(lines) + "\n" if lines else "endpoints: []\n")
+        new.replace(self.endpoints)
+
+    def start_engine(self, name: str) -> None:
+        log = self.folder / f"{name}.log"
+        if name in SIMULATED and self.programs["sim"].suffix == ".py":
+            command = [sys.executable, self.programs["sim"], MODEL, LANES, f"{self.ports[name]}={SIMULATED[name]}"]
+        elif name in SIMULATED:
+            command = [
+                self.programs["sim"], "--port", self.ports[name], "--model", MODEL, "--max-num-seqs", LANES,
+                "--time-to-first-token", f"{2 * SIMULATED[name]}ms", "--inter-token-latency", f"{SIMULATED[name]}ms",
+                "--max-model-len", 8192, "--force-dummy-tokenizer", "--seed", 1, "-v", 0,
+            ]  # fmt: skip
+        else:
+            size, lanes = REAL[name]
+            command = [
+                self.programs["tiny_engine"], "--serve", self.ports[name], "--model", size, "--threads", 1, "--max-seqs",
+                lanes, "--prefix-cache", "--policy", "fcfs",
+            ]  # fmt: skip
+        self.running[name] = Program(name, command, log)
+
+    async def start(self, session) -> None:
+        self.write_endpoints([*SIMULATED, *REAL])
+        for name in self.there:
+            self.start_engine(name)
+        for name in self.there:
+            await self.answers(session, name, f"http://127.0.0.1:{self.ports[name]}/v1/models")
+        for profile in self.profiles:
+            await self.start_router(session, profile)
+        file = self.folder / "envoy.json"
+        listeners = {name: (ports[0], ports[1]) for name, ports in self.of.items()}
+        file.write_text(json.dumps(envoy_configuration(self.admin, listeners), indent=1))
+        command = [self.programs["envoy"], "-c", file, "--concurrency", 1, "--disable-hot-restart", "-l", "warning"]
+        self.running["envoy"] = Program("envoy", command, self.folder / "envoy.log")
+        await self.answers(session, "envoy", f"http://127.0.0.1:{self.admin}/ready")
+        for profile in self.profiles:  # ready when a request comes through
+            await self.answers(session, "envoy", self.url(profile) + "/v1/completions", {"model": MODEL, "prompt": "x", "max_tokens": 1})
+
+    async def start_router(self, session, profile: str) -> None:
+        file = self.folder / f"{profile}.yaml"
+        file.write_text(configuration(profile, self.endpoints))
+        _, port, health, metrics = self.of[profile]
+        command = [
+            self.programs["router"], "--config-file", file, "--grpc-port", port, "--grpc-health-port", health,
+            "--metrics-port", metrics, "--secure-serving=false", "--metrics-endpoint-auth=false", "--pool-name", "peer",
+            "--refresh-metrics-interval", "200ms", "--allow-experimental-plugins", "-v", "0",
+        ]  # fmt: skip
+        name = f"router-{profile}"
+        self.running[name] = Program(name, command, self.folder / f"{name}.log", GOMAXPROCS="2")
+        await self.answers(session, name, f"http://127.0.0.1:{metrics}/metrics")
+
+    async def answers(self, session, name: str, url: str, body: dict | None = None, seconds: float = 60) -> None:
+        import aiohttp
+
+        end = time.monotonic() + seconds
+        last = ""
+        while time.monotonic() < end:
+            self.running[name].check()
+            try:
+                async with session.request("POST" if body else "GET", url, json=body) as answer:
+                    if answer.status == 200:
+                        return
+                    last = f"{answer.status} {(await answer.text())[:200]}"
+            except (aiohttp.ClientError, OSError) as why:
+                last = str(why)
+            await asyncio.sleep(0.1)
+        raise Failed(f"{name}: no answer from {url} after {seconds:.0f} s ({last}); see {self.running[name].log}")
+
+    async def metrics(self, session, profile: str) -> dict[str, float]:
+        """A router's counters, summed over their labels; takt_router_total by its label."""
+        async with session.get(f"http://127.0.0.1:{self.of[profile][3]}/metrics") as answer:
+            text = await answer.text()
+        found: dict[str, float] = {}
+        for line in text.splitlines():
+            if line.startswith("#") or " " not in line:
+                continue
+            name, value = line.rsplit(" ", 1)
+            if not name.startswith("takt_router_total"):
+                name = name.split("{")[0]
+            found[name] = found.get(name, 0.0) + float(value)
+        return found
+
+    def only(self, profile: str) -> None:
+        """The other routers stand still, so that each has the machine for itself when it is measured."""
+        for other in self.profiles:
+            self.running[f"router-{other}"].signal(signal.SIGCONT if other == profile else signal.SIGSTOP)
+
+    def check(self) -> None:
+        for each in self.running.values():
+            each.check()
+
+    def stop(self) -> None:
+        for each in reversed(list(self.running.values())):
+            each.stop()

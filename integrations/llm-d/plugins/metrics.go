@@ -1,0 +1,70 @@
+package plugins
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/llm-d/llm-d-router/pkg/epp/framework/interface/plugin"
+
+	"takt-llm-d/fleet"
+)
+
+// collector tells what a fleet and the learner know, whenever Prometheus asks.
+type collector struct{ fleet *fleet.Fleet }
+
+func described(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("takt_"+name, help, labels, nil)
+}
+
+var (
+	scored    = described("scored_total", "Requests that the placement has scored endpoints for.")
+	placed    = described("placed_total", "Requests that were sent to an endpoint.")
+	ended     = described("ended_total", "Requests whose answer has ended, by how.", "how")
+	inFlight  = described("in_flight", "Requests that were sent to an endpoint, and have not ended.")
+	endpoints = described("endpoints", "Endpoints that the placement knows.")
+	agents    = described("learned_agents", "Agents whose answers' lengths are learnt.")
+	underWay  = described("learned_workflows", "Workflows that are under way.")
+	over      = described("learned_workflows_ended_total", "Workflows that were learnt from.")
+	counted   = described("router_total", "Counters of takt's router, by name (docs/reference/stats.md).", "counter")
+)
+
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{scored, placed, ended, inFlight, endpoints, agents, underWay, over, counted} {
+		to <- d
+	}
+}
+
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+	}
+	n := c.fleet.Count()
+	send(scored, prometheus.CounterValue, float64(n.Scored))
+	send(placed, prometheus.CounterValue, float64(n.Placed))
+	send(ended, prometheus.CounterValue, float64(n.Ended-n.Failed), "with_usage")
+	send(ended, prometheus.CounterValue, float64(n.Failed), "without_usage")
+	send(inFlight, prometheus.GaugeValue, float64(n.InFlight))
+	send(endpoints, prometheus.GaugeValue, float64(n.Engines))
+	a, u, o := learned.Knows()
+	send(agents, prometheus.GaugeValue, float64(a))
+	send(underWay, prometheus.GaugeValue, float64(u))
+	send(over, prometheus.CounterValue, float64(o))
+	for name, value := range c.fleet.Stats() {
+		send(counted, prometheus.CounterValue, float64(value), name)
+	}
+}
+
+// measured adds them to the router's. A second scorer has none of its own.
+func measured(handle plugin.Handle, f *fleet.Fleet) error {
+	recorder := handle.Metrics()
+	if recorder == nil {
+		return nil
+	}
+	err := recorder.Register(collector{f})
+	var twice prometheus.AlreadyRegisteredError
+	if errors.As(err, &twice) {
+		return nil
+	}
+	return err
+}

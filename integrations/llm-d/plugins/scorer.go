@@ -1,0 +1,257 @@
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/llm-d/llm-d-router/pkg/epp/framework/interface/datalayer"
+	"github.com/llm-d/llm-d-router/pkg/epp/framework/interface/plugin"
+	"github.com/llm-d/llm-d-router/pkg/epp/framework/interface/requestcontrol"
+	"github.com/llm-d/llm-d-router/pkg/epp/framework/interface/scheduling"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"takt"
+	"takt-llm-d/fleet"
+)
+
+// ScorerParameters are those of takt-scorer.
+type ScorerParameters struct {
+	// Placement is one of docs/howto/router.md, with its options.
+	Placement string `json:"placement"`
+	// TokenSecondsLabel is an endpoint's label that tells its seconds of an output token at full batch, over that batch.
+	// Where it has none, it is learnt of the answers.
+	TokenSecondsLabel string `json:"tokenSecondsLabel"`
+	// WorkflowIdleSeconds: a workflow that nothing was heard of for so long is over.
+	WorkflowIdleSeconds float64 `json:"workflowIdleSeconds"`
+	// UseMaxTokens: the cap that a client sets on its answer bounds what is expected of it.
+	UseMaxTokens bool `json:"useMaxTokens"`
+	// LogFile takes what the placement is told, one JSON object a line; empty: none.
+	LogFile string `json:"logFile"`
+	// Replicas of the router that share what they know; nil: it is alone.
+	Replicas *Replicas `json:"replicas"`
+}
+
+type scorer struct {
+	name  plugin.TypedName
+	fleet *fleet.Fleet
+	label string
+	pods  func() []string
+
+	mu     sync.Mutex
+	known  map[datalayer.ID]*fleet.Slot
+	order  []slotOf // of the newest request
+	newest []*fleet.Slot
+	swept  time.Time
+	pool   sync.Pool // of scores
+}
+
+type slotOf struct {
+	id   datalayer.ID
+	slot *fleet.Slot
+}
+
+var (
+	_ scheduling.Scorer                      = (*scorer)(nil)
+	_ requestcontrol.RequestHeaderProcessor  = (*scorer)(nil)
+	_ requestcontrol.PreRequest              = (*scorer)(nil)
+	_ requestcontrol.ResponseHeaderProcessor = (*scorer)(nil)
+	_ requestcontrol.ResponseBodyProcessor   = (*scorer)(nil)
+)
+
+func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plugin.Plugin, error) {
+	p := ScorerParameters{Placement: "least_loaded", TokenSecondsLabel: "takt.dev/token-seconds", WorkflowIdleSeconds: 60,
+		UseMaxTokens: true}
+	if err := decoded(ScorerType, name, parameters, &p); err != nil {
+		return nil, err
+	}
+	if !(p.WorkflowIdleSeconds > 0 && p.WorkflowIdleSeconds <= 1e6) {
+		return nil, fmt.Errorf("%s %q: workflowIdleSeconds is %v: must be above 0, and at most 1e6", ScorerType, name,
+			p.WorkflowIdleSeconds)
+	}
+	options := fleet.Options{Placement: p.Placement}
+	if p.LogFile != "" {
+		file, err := os.Create(p.LogFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: logFile: %w", ScorerType, name, err)
+		}
+		options.Log = fleet.LogTo(file, func(err error) { log.Log.Error(err, "logFile ends here", "plugin", name) })
+	}
+	f, err := fleet.New(options)
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w", ScorerType, name, err)
+	}
+	learned.SetIdle(takt.Time(p.WorkflowIdleSeconds * 1e9))
+	useMaxTokens.Store(p.UseMaxTokens)
+	s := &scorer{name: plugin.TypedName{Type: ScorerType, Name: name}, fleet: f, label: p.TokenSecondsLabel,
+		known: map[datalayer.ID]*fleet.Slot{}, pool: sync.Pool{New: func() any { return new([]float64) }}}
+	if handle != nil {
+		s.pods = func() []string {
+			pods := handle.PodList()
+			names := make([]string, len(pods))
+			for i, p := range pods {
+				names[i] = p.String()
+			}
+			return names
+		}
+		if err := measured(handle, f); err != nil {
+			return nil, fmt.Errorf("%s %q: %w", ScorerType, name, err)
+		}
+		if p.Replicas != nil {
+			if err := p.Replicas.share(handle.Context(), handle, f); err != nil {
+				return nil, fmt.Errorf("%s %q: %w", ScorerType, name, err)
+			}
+		}
+	}
+	return s, nil
+}
+
+func (s *scorer) TypedName() plugin.TypedName { return s.name }
+
+// Category: some placements prefer where a workflow's context is, others the emptier engine.
+func (s *scorer) Category() scheduling.ScorerCategory { return scheduling.Balance }
+
+// slots of the endpoints, by name. The next request mostly names the same ones in the same order.
+func (s *scorer) slots(endpoints []scheduling.Endpoint) []*fleet.Slot {
+	s.newest = s.newest[:0]
+	for i, e := range endpoints {
+		id := e.GetMetadata().ID
+		if i == len(s.order) {
+			s.order = append(s.order, slotOf{})
+		}
+		at := &s.order[i]
+		if at.slot == nil || at.id != id {
+			slot := s.known[id]
+			if slot == nil {
+				slot = s.fleet.Slot(id.String())
+				s.known[id] = slot
+			}
+			*at = slotOf{id, slot}
+		}
+		s.newest = append(s.newest, at.slot)
+	}
+	return s.newest
+}
+
+// sweep drops endpoints that are gone, once a second at most.
+func (s *scorer) sweep(ctx context.Context) {
+	s.mu.Lock()
+	due := time.Since(s.swept) >= time.Second
+	if due {
+		s.swept = time.Now()
+	}
+	s.mu.Unlock()
+	if due && s.pods != nil {
+		names := s.pods()
+		if len(names) == 0 { // no source of endpoints was configured, or there are none
+			names = nil
+		}
+		s.complain(ctx, s.fleet.Gone(names, now()))
+	}
+}
+
+func (s *scorer) complain(ctx context.Context, err error) {
+	if err != nil {
+		log.FromContext(ctx).Error(err, "the placement was not told", "plugin", s.name)
+	}
+}
+
+// Score gives the placement's choice 1, every other endpoint less, and one that has no place 0.
+func (s *scorer) Score(ctx context.Context, request *scheduling.InferenceRequest,
+	endpoints []scheduling.Endpoint) map[scheduling.Endpoint]float64 {
+	s.sweep(ctx)
+	room := s.pool.Get().(*[]float64)
+	defer s.pool.Put(room)
+	told, err := s.scored(request, endpoints, *room)
+	*room = told
+	s.complain(ctx, err)
+	scores := make(map[scheduling.Endpoint]float64, len(endpoints))
+	for i, e := range endpoints {
+		scores[e] = told[i]
+	}
+	return scores
+}
+
+// scored into to, which grows. Where the placement is at fault, all are 0.
+func (s *scorer) scored(request *scheduling.InferenceRequest, endpoints []scheduling.Endpoint,
+	to []float64) ([]float64, error) {
+	if cap(to) < len(endpoints) {
+		to = make([]float64, len(endpoints))
+	}
+	to = to[:len(endpoints)]
+	s.mu.Lock() // of the slots; the fleet has one of its own
+	defer s.mu.Unlock()
+	err := s.fleet.Score(callOf(request), s.slots(endpoints), func(i int) (fleet.Report, float64) {
+		return reportOf(endpoints[i].GetMetrics()), s.tokenSeconds(endpoints[i].GetMetadata())
+	}, now(), to)
+	if err != nil {
+		clear(to)
+	}
+	return to, err
+}
+
+func (s *scorer) tokenSeconds(meta *datalayer.EndpointMetadata) float64 {
+	if len(meta.Labels) == 0 || s.label == "" {
+		return 0
+	}
+	seconds, err := strconv.ParseFloat(meta.Labels[s.label], 64)
+	if err != nil || !(seconds > 0 && seconds < 1e3) {
+		return 0
+	}
+	return seconds
+}
+
+func reportOf(m *datalayer.Metrics) fleet.Report {
+	if m == nil || m.UpdateTime.IsZero() {
+		return fleet.Report{}
+	}
+	kv := m.CacheNumBlocks * m.CacheBlockSize
+	if kv <= 0 {
+		kv = m.KvCacheMaxTokenCapacity
+	}
+	return fleet.Report{At: m.UpdateTime.UnixNano(), Waiting: m.WaitingQueueSize, Running: m.RunningRequestsSize,
+		KVTokens: kv, KVUsed: int(m.KVCacheUsagePercent * float64(kv))}
+}
+
+func (s *scorer) RequestHeader(_ context.Context, request *scheduling.InferenceRequest) error {
+	callOf(request)
+	return nil
+}
+
+// PreRequest: the router has picked, this endpoint or another.
+func (s *scorer) PreRequest(ctx context.Context, request *scheduling.InferenceRequest,
+	result *scheduling.SchedulingResult) error {
+	profile := result.ProfileResults[result.PrimaryProfileName]
+	if profile == nil || len(profile.TargetEndpoints) == 0 {
+		return nil
+	}
+	s.complain(ctx, s.fleet.Placed(callOf(request), profile.TargetEndpoints[0].GetMetadata().ID.String(), now()))
+	return nil
+}
+
+func (s *scorer) ResponseHeader(ctx context.Context, request *scheduling.InferenceRequest,
+	response *requestcontrol.Response, _ *datalayer.EndpointMetadata) {
+	if c := existing(request); c != nil {
+		if strings.HasPrefix(response.Headers[":status"], "5") {
+			s.fleet.Refused(c)
+		}
+		s.complain(ctx, s.fleet.Started(c, now()))
+	}
+}
+
+func (s *scorer) ResponseBody(ctx context.Context, request *scheduling.InferenceRequest, response *requestcontrol.Response,
+	_ *datalayer.EndpointMetadata) {
+	c := existing(request)
+	if c == nil || !response.EndOfStream {
+		return
+	}
+	prompt, output := lengths(response)
+	at := now()
+	s.complain(ctx, s.fleet.Ended(c, prompt, output, at))
+	c.End(prompt, output, at)
+}
