@@ -1,12 +1,16 @@
 // The footprint of a workflow, by hand and against a recount, and the orders that are made of it.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -17,6 +21,7 @@
 #include "takt/policy/footprint.h"
 #include "takt/policy/footprint_book.h"
 #include "takt/policy/registry.h"
+#include "takt/policy/seen_lengths.h"
 #include "takt/queue/waiting_queue.h"
 
 namespace takt {
@@ -114,6 +119,143 @@ TEST_CASE("where nothing was predicted, a call is taken for the mean of those th
   unknown.request.output_tokens = {};
   book.Enters(r, At(0)), book.Enters(unknown, At(0));
   CHECK(book.Left(unknown) == Approx(book.Left(r)).epsilon(0.05));
+}
+
+TEST_CASE("nothing is told: classes of calls are told apart by what is seen of them") {
+  FootprintBook book = Book();
+  const auto call = [](Slot slot, std::uint64_t agent, std::uint64_t tenant, int prompt) {
+    RequestState r = Call(slot, prompt, 0);
+    r.request.output_tokens = {};
+    r.request.agent = {agent}, r.request.tenant = {tenant};
+    return r;
+  };
+  const auto end = [&](RequestState r, int output, double now) {
+    book.Enters(r, At(now));
+    r.generated = {output};
+    book.Ends(r, At(now));
+  };
+  for (int i = 0; i < 200; ++i) {
+    end(call(0, 1, 0, 100), 10, i), end(call(0, 2, 0, 100), 500, i);
+    end(call(0, 3, 7, 100), 20, i), end(call(0, 3, 8, 100), 300, i);
+    end(call(0, 4, 0, 10), 50, i), end(call(0, 4, 0, 5000), 400, i);
+  }
+  const auto is_like = [&](RequestState unknown, int output) {
+    RequestState told = unknown;
+    told.slot = 1, told.request.tenant = {}, told.request.output_tokens = Estimate::Exact(output);
+    book.Enters(unknown, At(1000)), book.Enters(told, At(1000));
+    CHECK(book.Left(unknown) == Approx(book.Left(told)).epsilon(0.1));
+    book.Ends(unknown, At(1000)), book.Ends(told, At(1000));
+  };
+  is_like(call(0, 1, 0, 100), 10), is_like(call(0, 2, 0, 100), 500);
+  is_like(call(0, 3, 7, 100), 20), is_like(call(0, 3, 8, 100), 300);
+  is_like(call(0, 4, 0, 10), 50), is_like(call(0, 4, 0, 5000), 400);
+}
+
+TEST_CASE("nothing is told: what a workflow has left is learnt from its calls") {
+  FootprintBook book = Book();
+  const auto call = [](std::uint64_t workflow, int k) {
+    RequestState r = Call(0, 100, 50, workflow);
+    r.request.stage = {static_cast<std::uint64_t>(k) + 1};
+    return r;
+  };
+  for (std::uint64_t i = 1; i <= 300; ++i) {
+    for (int k = 0; k < 3; ++k) Run(book, call(i, k), 20 * static_cast<double>(i) + k);
+  }
+  RequestState alone = Call(1, 100, 50);
+  book.Enters(alone, At(1e5));
+  for (int k = 0; k < 3; ++k) {
+    RequestState r = call(1000, k);
+    book.Enters(r, At(1e5 + k));
+    CHECK(book.Left(r) == Approx((3 - k) * book.Left(alone)).epsilon(0.1));
+    r.generated = {50};
+    book.Ends(r, At(1e5 + k));
+  }
+}
+
+TEST_CASE("what was learnt is saved, and loaded by another that knows as much; anything else is refused") {
+  SeenLengths seen, other;
+  Request agent;
+  agent.agent = {3}, agent.prompt_tokens = {100};
+  for (int i = 0; i < 100; ++i) seen.ObserveOutput(agent, 40);
+  std::vector<std::uint64_t> words = seen.Save();
+  CHECK(other.Output(agent, 256) == 256);
+  REQUIRE(other.Load(words));
+  CHECK(other.Output(agent, 256) == seen.Output(agent, 256));
+  CHECK(other.Output(agent, 256) == Approx(40).epsilon(0.01));
+  CHECK(other.Save() == words);
+  SeenLengths fresh;
+  CHECK_FALSE(fresh.Load({}));
+  CHECK_FALSE(fresh.Load(std::span(words).first(100)));
+  std::vector<std::uint64_t> damaged = words;
+  damaged[0] ^= 1;
+  CHECK_FALSE(fresh.Load(damaged));
+  for (const double odd : {-1.0, 1e300, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    for (const std::size_t at : {2u, 3u, 3071u, 3072u}) {
+      damaged = words;
+      damaged[at] = std::bit_cast<std::uint64_t>(odd);
+      CHECK_FALSE(fresh.Load(damaged));
+    }
+  }
+  CHECK(fresh.Output(agent, 256) == 256);
+}
+
+TEST_CASE("what a policy made by name has learnt is given to another, aged or not") {
+  AnyPolicy taught = *MakePolicy("aged(boosted_footprint)"), other = *MakePolicy("footprint");
+  RequestState r = Call(0, 100, 0);
+  r.request.output_tokens = {};
+  for (int i = 0; i < 200; ++i) {
+    taught.Enters(r, At(i));
+    RequestState done = r;
+    done.generated = {40};
+    taught.Ends(done, At(i));
+  }
+  const std::vector<std::uint64_t> words = taught.SaveLearnt();
+  other.Enters(r, At(0));
+  const double before = other.Key(r).key;
+  other = *MakePolicy("footprint");
+  REQUIRE(other.LoadLearnt(words));
+  other.Enters(r, At(0));
+  CHECK(other.Key(r).key < 0.5 * before);
+  CHECK(other.SaveLearnt() == words);
+  AnyPolicy fcfs = *MakePolicy("fcfs");
+  CHECK(fcfs.SaveLearnt().empty());
+  CHECK_FALSE(fcfs.LoadLearnt(words));
+}
+
+TEST_CASE("names without end push means out, and the memory stays as it is") {
+  SeenLengths seen;
+  Request known, stranger;
+  known.prompt_tokens = stranger.prompt_tokens = {100};
+  for (std::uint64_t i = 1; i <= 200'000; ++i) {
+    stranger.agent = {i}, stranger.tenant = {i};
+    seen.ObserveOutput(stranger, 40);
+    if (i % 10 == 0) seen.ObserveOutput(known, 7);
+  }
+  CHECK(seen.Save().size() == SeenLengths::kWords);
+  CHECK(seen.Output(known, 256) == Approx(7).epsilon(0.1));  // what is seen often is not the lightest
+  stranger.agent = {1'000'000};
+  CHECK(seen.Output(stranger, 256) == Approx(37).epsilon(0.1));  // of its octave
+}
+
+TEST_CASE("what the host tells is taken as it is, whatever was learnt; and learn=0 learns nothing") {
+  FootprintBook learnt = Book(), fresh = Book(), off({.pace = kPace, .learn = false});
+  off.PlanEnds(Pressure(WaitsFor::kNothing));
+  RequestState untold = Call(0, 100, 50, 7);
+  for (FootprintBook* book : {&learnt, &off}) {
+    for (int i = 0; i < 100; ++i) {
+      RequestState r = untold;
+      r.request.output_tokens = {};
+      book->Enters(r, At(i));
+      r.generated = {900};
+      book->Ends(r, At(i));
+    }
+  }
+  RequestState told = Call(1, 100, 50, 8);
+  told.request.after = {1, 200, 30, 9000, 30};
+  learnt.Enters(told, At(1000)), fresh.Enters(told, At(1000));
+  CHECK(learnt.Left(told) == fresh.Left(told));
+  CHECK(off.seen().Save() == SeenLengths().Save());
+  CHECK(learnt.seen().Save() != SeenLengths().Save());
 }
 
 TEST_CASE("prices follow what the first of the queue waits for, and sum to one") {
@@ -216,6 +358,106 @@ TEST_CASE("tail and cut of works against the samples themselves") {
     while (below + sizes[at] < share * sum) below += sizes[at++];
     CHECK(works.cut() == Approx(sizes[at]).epsilon(kWithin));
   }
+}
+
+// Sizes of works, as they were predicted, and as they were.
+using Sizes = std::vector<std::pair<double, double>>;
+
+struct Latencies {
+  double mean = 0, p95 = 0, p99 = 0;
+};
+
+// One server without preemption, to which works come at 1.1 times what it can do. head_start(predicted, backlog).
+template <class HeadStart>
+Latencies Serve(const Sizes& sizes, HeadStart head_start) {
+  double total = 0;
+  for (const auto& [predicted, size] : sizes) total += size;
+  const double gap = total / 1.1 / static_cast<double>(sizes.size());
+  std::set<std::tuple<double, std::size_t>> queue;  // by key
+  std::vector<double> took;
+  double now = 0, backlog = 0, free_at = 0, sum = 0;
+  for (std::size_t next = 0; took.size() < sizes.size();) {
+    const double arrives = next < sizes.size() ? gap * static_cast<double>(next) : 1e300;
+    if (arrives <= std::max(free_at, now) || queue.empty()) {
+      now = std::max(now, arrives);
+      backlog += sizes[next].second;
+      queue.emplace(arrives - head_start(sizes[next].first, backlog + std::max(free_at - now, 0.0)), next);
+      ++next;
+      continue;
+    }
+    now = std::max(free_at, now);
+    const std::size_t first = std::get<1>(*queue.begin());
+    queue.erase(queue.begin());
+    backlog -= sizes[first].second;
+    free_at = now + sizes[first].second;
+    took.push_back(free_at - gap * static_cast<double>(first));
+    sum += took.back();
+  }
+  std::ranges::sort(took);
+  const auto at = [&](double share) {
+    return took[static_cast<std::size_t>(share * static_cast<double>(took.size()))];
+  };
+  return {sum / static_cast<double>(took.size()), at(0.95), at(0.99)};
+}
+
+TEST_CASE("p95 and p99 stay within the tail factor of those of first come, first served; the mean falls") {
+  for (const double sigma : {0.7, 1.2, 2.0}) {
+    for (const double error : {0.0, 1.0}) {
+      for (const double factor : {1.03, 1.1, 1.5}) {
+        CAPTURE(sigma, error, factor);
+        Random random(11);
+        Sizes sizes;
+        for (int i = 0; i < 20'000; ++i) {
+          const double size = random.LogNormal(0, sigma);
+          sizes.emplace_back(size * random.LogNormal(0, error), size);
+        }
+        WorkSizes works;
+        const WorkSizes::Shares shares{.tail_factor = factor};
+        for (int i = 0; i < 1920; ++i)
+          works.End(works.Expect(sizes[static_cast<std::size_t>(i)].first, shares),
+                    sizes[static_cast<std::size_t>(i)].second, shares);
+        const Latencies fcfs = Serve(sizes, [](double, double) { return 0.0; });
+        const Latencies ours = Serve(sizes, [&](double predicted, double backlog) {
+          return predicted < works.cut() ? works.weight() * backlog * std::log(works.cut() / predicted) : 0;
+        });
+        CHECK(ours.p95 <= factor * fcfs.p95 * 1.02);
+        CHECK(ours.p99 <= factor * fcfs.p99 * 1.02);
+        CHECK(ours.mean < fcfs.mean);
+        if (error == 0 && factor > 1.05) CHECK(ours.mean < 0.9 * fcfs.mean);
+      }
+    }
+  }
+}
+
+TEST_CASE("under a tail factor works count as what came of their like; what looks alike has no head starts") {
+  Random random(3);
+  WorkSizes alike, told, useless, none;
+  const WorkSizes::Shares tenth{.tail_factor = 1.1}, least{.tail_factor = 1};
+  for (int i = 0; i < 1920; ++i) {
+    const double size = random.LogNormal(0, 1.5);
+    alike.End(alike.Expect(3, tenth), size, tenth);
+    told.End(told.Expect(size / 10, tenth), size, tenth);
+    useless.End(useless.Expect(random.LogNormal(0, 1.5), tenth), random.Chance(0.5) ? 1 : 1.1, tenth);
+    none.End(none.Expect(size, least), size, least);
+  }
+  CHECK(alike.tail() == Approx(1));
+  CHECK(alike.weight() == 0);
+  CHECK(told.tail() > 4);
+  CHECK(told.weight() > 0);
+  CHECK(useless.tail() == Approx(1).epsilon(0.01));
+  CHECK(none.weight() == 0);  // nobody may wait longer
+}
+
+TEST_CASE("works of which only means are known are as unequal as those means are") {
+  Random random(5);
+  WorkSizes guessed, predicted;
+  for (int i = 0; i < 1920; ++i) {
+    const double mean = i % 2 == 0 ? 1 : 4, size = mean * random.Exponential();
+    guessed.End(guessed.Expect(mean, {}, true), size, {});
+    predicted.End(predicted.Expect(mean, {}), size, {});
+  }
+  CHECK(guessed.tail() == Approx((1 + 16) * 2 / 25.0).epsilon(0.05));
+  CHECK(predicted.tail() == Approx((1 + 16) * 2 * 2 / 25.0).epsilon(0.1));  // exponential: twice that
 }
 
 TEST_CASE("before enough works have ended predictions count, beside a prior that fades; then they are forgotten") {
@@ -408,6 +650,40 @@ TEST_CASE("boosted_footprint: the key by hand, and it stays") {
 
   for (Slot slot = 2; slot < 50; ++slot) policy.Enters(Call(slot, 1, 900), At(10));
   CHECK(policy.Key(small).key == Approx(expected));
+}
+
+TEST_CASE("boosted_footprint: the key by hand under a tail factor") {
+  const auto experienced = [](const std::string& options) {
+    AnyPolicy policy =
+        *MakePolicy("boosted_footprint(step_s=0,prefill_s=0,sequence_s=0.001,context_s=0" + options + ")");
+    policy.PlanEnds(Pressure(WaitsFor::kNothing), At(0));
+    for (int i = 0; i < 200; ++i) {
+      RequestState r = Call(0, 1, i % 10 == 0 ? 1000 : 100);
+      policy.Enters(r, At(0));
+      r.generated = {static_cast<std::int32_t>(r.request.output_tokens.mean)};
+      policy.Ends(r, At(0));
+    }
+    RequestState giant = Call(0, 1, 5000), small = Call(1, 1, 20);
+    small.request.arrival = small.request.workflow_arrival = At(9);
+    policy.Enters(giant, At(0)), policy.Enters(small, At(9));
+    const KeyParts parts = policy.Explain(small);
+    return std::tuple{policy.Key(small).key, Part(parts, "kappa"), Part(parts, "Cw_s"), Part(parts, "V_s")};
+  };
+  // Of the work, 18 of 38 s are of size 0.1 s, each of which has a head start of kappa ln(Cw / 0.1) V, and Cw lies
+  // between the two sizes. Each tenth workflow is a giant, which so waits F times as long: the largest kappa of those
+  // that keep p99 within 1.1 is taken.
+  const auto [key, kappa, cut, drain] = experienced(",tail_factor=1.1");
+  const auto beyond = [&](double weight) {
+    return 0.1 * (1 - 0.99 * 1.1 / (1 + 18.0 / 38 * weight * std::log(cut / 0.1)));
+  };
+  CHECK(cut == Approx(std::sqrt(0.1)).epsilon(0.2));
+  CHECK(kappa == 0.3);
+  CHECK(beyond(0.3) <= 0.01);
+  CHECK(beyond(0.5) > 0.01);
+  CHECK(key == Approx(9 - kappa * drain * std::log(cut / 0.02)));
+  CHECK(std::get<0>(experienced(",tail_factor=1")) == 9);
+  CHECK(std::get<0>(experienced(",tail_factor=2")) < key);
+  CHECK(std::get<0>(experienced(",tail_factor=0")) == std::get<0>(experienced("")));
 }
 
 TEST_CASE("an idle engine has next to no head starts: the backlog counts as a second") {

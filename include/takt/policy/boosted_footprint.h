@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,8 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 // so that head starts grow with the backlog and shrink with it. kappa = `boost` h^4 with h = q / 3, 1 to 2, and
 // q = E[C^2] / E[C]^2 of recent workflows: where works are unequal an order by size gains much, where they are alike
 // little. Cw: the size below which a share w = 1 - 1.5 / (q h) of the work lies, 0.15 to 0.8; a larger request is a
-// giant, and giants are served as they came. w is about what giants pay: the work that may pass them.
+// giant, and giants are served as they came. w is about what giants pay: the work that may pass them. With a
+// `tail_factor` of 1 and more, kappa and Cw are those of TailForecast instead.
 //
 // B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. A workflow
 // that is given half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do
@@ -86,6 +88,9 @@ class BoostedFootprint {
     book_.Ends(r, now);
     if (r.slot < calls_.size()) calls_[r.slot] = {};
   }
+  // The means of what hosts did not tell.
+  std::vector<std::uint64_t> SaveLearnt() const { return book_.seen().Save(); }
+  bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.seen().Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
   RankKey Key(const RequestState& r) const { return {r.slot < calls_.size() ? calls_[r.slot].key : 0}; }
 
@@ -95,6 +100,7 @@ class BoostedFootprint {
   void Change(const RequestState& r, TimePoint) { GiveUp(calls_[r.slot]); }
 
   double kappa() const {
+    if (book_.options().shares.tail_factor >= 1) return book_.works().weight();
     const double heavy = book_.works().Heaviness(book_.options().shares);
     return options_.boost * Share() * (heavy * heavy) * (heavy * heavy);
   }
@@ -132,6 +138,9 @@ class BoostedFootprint {
     visit("heavy_tail", book.shares.heavy_tail, OptionText{"", "q from which a tail is heavy", 1, 1e6});
     visit("least_share", book.shares.least, OptionText{"share", "of the work lies below the cut, at least", 0, 1});
     visit("most_share", book.shares.most, OptionText{"share", "of the work lies below the cut, at most", 0, 1});
+    visit("tail_factor", book.shares.tail_factor,
+          OptionText{"x", "1 and more: p95 and p99 over those of fcfs, at most, as forecast; 0: boost and shares", 0,
+                     1e6});
     VisitFootprintOptions(book, visit);
   }
 
