@@ -91,14 +91,13 @@ struct FreeContext {
 
 class LlamaCompute final : public serving::ComputedKv, private Sequences {
  public:
-  LlamaCompute(const LlamaOptions& options, llama_context* context, std::int32_t vocab, std::int32_t cells,
-               bool prefix_cache, std::int32_t idle_cells)
+  LlamaCompute(const LlamaOptions& options, llama_context* context, std::int32_t vocab, const BookOptions& book)
       : options_(options),
         context_(context),
         memory_(llama_get_memory(context)),
         vocab_(vocab),
         random_(options.faults.seed),
-        book_(*this, cells, static_cast<std::int32_t>(llama_n_seq_max(context)), prefix_cache, idle_cells) {
+        book_(*this, book) {
     llama_set_abort_callback(context, [](void* self) { return static_cast<LlamaCompute*>(self)->Aborts(); }, this);
   }
 
@@ -120,9 +119,9 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
   std::span<const Sample> samples() const override { return samples_; }
 
  private:
-  // A sequence in the host's memory.
+  using State = std::vector<std::uint8_t>;  // of a sequence, in the host's memory
   struct Away {
-    std::vector<std::uint8_t> state;
+    State state;
     std::vector<std::int32_t> tokens;
   };
 
@@ -130,6 +129,15 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
     llama_memory_seq_cp(memory_, from, to, 0, tokens);
   }
   void Remove(std::int32_t sequence, std::int32_t from) override { llama_memory_seq_rm(memory_, sequence, from, -1); }
+  bool Save(std::int32_t sequence, std::uint64_t as) override {
+    return !Strikes(options_.faults.move) && StateOut(sequence, saved_[as]) ? true : (saved_.erase(as), false);
+  }
+  bool Load(std::uint64_t saved, std::int32_t sequence) override {
+    return !Strikes(options_.faults.move) && StateIn(saved_[saved], sequence);
+  }
+  void Drop(std::uint64_t saved) override { saved_.erase(saved); }
+  bool StateOut(std::int32_t sequence, State& state);
+  bool StateIn(const State& state, std::int32_t sequence);
 
   bool Strikes(double chance) { return chance > 0 && random_.Uniform() < chance; }
   bool Aborts() { return nodes_left_ >= 0 && nodes_left_-- == 0; }
@@ -142,6 +150,7 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
   takt::Random random_;
   SequenceBook book_;
   std::unordered_map<RequestId, Away> away_;
+  std::unordered_map<std::uint64_t, State> saved_;
   std::int64_t nodes_left_ = -1;  // of the graph, before the step is aborted; -1: it is not
 
   // The step, by row.
@@ -155,6 +164,19 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
   std::vector<Sample> samples_;
 };
 
+bool LlamaCompute::StateOut(std::int32_t sequence, State& state) {
+  try {
+    state.resize(llama_state_seq_get_size_ext(context_.get(), sequence, 0));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return llama_state_seq_get_data_ext(context_.get(), state.data(), state.size(), sequence, 0) != 0;
+}
+
+bool LlamaCompute::StateIn(const State& state, std::int32_t sequence) {
+  return llama_state_seq_set_data_ext(context_.get(), state.data(), state.size(), sequence, 0) != 0;
+}
+
 bool LlamaCompute::CopyOut(RequestId request, takt::Blocks count) {
   const std::int32_t sequence = book_.sequence(request);
   const auto tokens =
@@ -163,12 +185,10 @@ bool LlamaCompute::CopyOut(RequestId request, takt::Blocks count) {
   Away away;
   try {
     away.tokens.assign(tokens.begin(), tokens.end());
-    away.state.resize(llama_state_seq_get_size_ext(context_.get(), sequence, 0));
   } catch (const std::bad_alloc&) {
     return false;
   }
-  const std::size_t size = away.state.size();
-  if (llama_state_seq_get_data_ext(context_.get(), away.state.data(), size, sequence, 0) == 0) return false;
+  if (!StateOut(sequence, away.state)) return false;
   away_[request] = std::move(away);
   book_.SetAway(request, true);
   return true;
@@ -184,8 +204,7 @@ bool LlamaCompute::CopyIn(RequestId request) {
   if (sequence < 0 || Strikes(options_.faults.move)) return false;
   // The state may have more than was to be kept, and there are cells for that alone: so the rest is not written where
   // it does not fit.
-  const std::size_t size = away.state.size();
-  if (llama_state_seq_set_data_ext(context_.get(), away.state.data(), size, sequence, 0) == 0) return false;
+  if (!StateIn(away.state, sequence)) return false;
   Remove(sequence, static_cast<std::int32_t>(away.tokens.size()));
   book_.Publish(request, away.tokens, away.tokens.size());
   return true;
@@ -328,8 +347,12 @@ absl::StatusOr<std::unique_ptr<serving::ComputedKv>> LlamaModel::Open(const serv
   if (context == nullptr) return absl::ResourceExhaustedError("the library makes no context of this size");
   const auto vocab = static_cast<std::int32_t>(text_->size());
   const std::int32_t cells = options.gpu_blocks.value;
-  const std::int32_t idle = options_.idle_cells >= 0 ? options_.idle_cells : cells / 4;
-  return std::make_unique<LlamaCompute>(options_, context, vocab, cells, options.prefix_cache, idle);
+  const BookOptions book = {.cells = cells,
+                            .sequences = static_cast<std::int32_t>(llama_n_seq_max(context)),
+                            .lanes = options.scheduler.max_running,
+                            .prefix_cache = options.prefix_cache,
+                            .saved_tokens = options_.saved_cells >= 0 ? options_.saved_cells : 4 * cells};
+  return std::make_unique<LlamaCompute>(options_, context, vocab, book);
 }
 
 }  // namespace llama_host

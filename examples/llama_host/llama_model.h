@@ -31,9 +31,9 @@ struct LlamaOptions {
   std::string path;  // of a GGUF file
   std::int32_t sequences =
       0;  // that the context is made with: those that run, wait with KV, and lie idle; 0: 4 * max_running
-  // That idle sequences keep for their prefixes; -1: a quarter. They cost: the library attends over all cells up to the
-  // last one in use, whoever's.
-  std::int32_t idle_cells = -1;
+  // That the host's memory keeps of requests that have ended and whose sequences gave way, for prefixes; -1: four times
+  // as many as the context has.
+  std::int32_t saved_cells = -1;
   std::int32_t ubatch = 512;  // tokens that are computed at once, at most
   bool kv_f32 = false;  // keys and values in single precision, not half
   bool no_flash = false;  // attention in one piece: its sums do not go by how many rows a sequence has in a batch

@@ -46,8 +46,8 @@ class LlamaHost final : public serving::Program {
     group.Add("--sequences", options_.sequences, "N",
               "requests that may have KV, idle ones for their prefixes too (n_seq_max) [4 * --max-seqs]",
               Whole(1, 256));
-    group.Add("--idle-cells", options_.idle_cells, "N",
-              "tokens that are kept of requests that have ended, for prefixes [a quarter of --cells]",
+    group.Add("--saved-cells", options_.saved_cells, "N",
+              "tokens of KV that the host's memory keeps of requests that have ended, for prefixes [4 * --cells]",
               Whole(0, 1 << 24));
     group.Add("--ubatch", options_.ubatch, "N", "tokens that the library computes at once (n_ubatch)",
               Whole(1, 1 << 20));

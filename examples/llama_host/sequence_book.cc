@@ -3,19 +3,17 @@
 #include <algorithm>
 #include <numeric>
 
+#include "takt/base/random.h"
 #include "takt/config.h"
 
 namespace llama_host {
 
-SequenceBook::SequenceBook(Sequences& cache, std::int32_t cells, std::int32_t sequences, bool prefix_cache,
-                           std::int32_t idle_cells)
+SequenceBook::SequenceBook(Sequences& cache, const BookOptions& options)
     : cache_(cache),
-      total_(cells),
-      prefix_cache_(prefix_cache),
-      idle_cells_(idle_cells),
-      cells_(static_cast<std::size_t>(cells)),
+      options_(options),
+      cells_(static_cast<std::size_t>(options.cells)),
       free_(cells_.size()),
-      sequences_(static_cast<std::size_t>(sequences)) {
+      sequences_(static_cast<std::size_t>(options.sequences)) {
   std::iota(free_.rbegin(), free_.rend(), 0u);
 }
 
@@ -66,6 +64,7 @@ void SequenceBook::MakeRoom(std::size_t cells) {
         LeastRecentlyUsed([this](const Sequence& s) { return cells_[s.cells.back()].live == 0; });
     TAKT_ASSERT(oldest != kNone);
     Sequence& s = At(oldest);
+    Save(oldest);
     std::size_t keep = s.cells.size(), then = free_.size();
     for (; keep > 0 && then < cells && cells_[s.cells[keep - 1]].live == 0; --keep) {
       then += cells_[s.cells[keep - 1]].holders == 1 ? 1u : 0u;
@@ -73,6 +72,23 @@ void SequenceBook::MakeRoom(std::size_t cells) {
     evicted_tokens_ += static_cast<std::int64_t>(s.cells.size() - keep);
     Trim(oldest, keep);
     if (s.cells.empty()) s = {};
+  }
+}
+
+// An idle sequence gives way.
+void SequenceBook::Evict(std::int32_t sequence) {
+  Save(sequence);
+  evicted_tokens_ += static_cast<std::int64_t>(At(sequence).cells.size());
+  Trim(sequence, 0);
+  At(sequence) = {};
+}
+
+// Idle sequences beyond the lanes that no living one has give way.
+void SequenceBook::KeepToLanes() {
+  for (auto used = std::ranges::count(sequences_, true, &Sequence::used); used > options_.lanes; --used) {
+    const std::int32_t oldest = LeastRecentlyUsed([](const Sequence& s) { return s.pins == 0; });
+    if (oldest == kNone) return;
+    Evict(oldest);
   }
 }
 
@@ -87,50 +103,150 @@ void SequenceBook::LetGo(std::int32_t sequence, bool keep) {
   for (const std::uint32_t cell : s.cells) Live(cell, -1);
   s.owner = {};
   s.touched = ++clock_;
-  MakeRoom(static_cast<std::size_t>(std::max(0, Unused() - idle_cells_)));
+  KeepToLanes();
+}
+
+// ---- the host's memory ----------------------------------------------------------------------------------------------
+
+namespace {
+
+bool BeginsWith(std::span<const std::int32_t> tokens, std::span<const std::int32_t> beginning) {
+  return tokens.size() >= beginning.size() && std::ranges::equal(tokens.first(beginning.size()), beginning);
+}
+
+}  // namespace
+
+std::uint64_t SequenceBook::Head(std::span<const std::int32_t> tokens) const {
+  if (std::cmp_less(tokens.size(), options_.head_tokens)) return 0;
+  std::uint64_t hash = 1;
+  for (const std::int32_t token : tokens.first(static_cast<std::size_t>(options_.head_tokens))) {
+    hash = takt::Mix64(hash ^ static_cast<std::uint32_t>(token));
+  }
+  return std::max<std::uint64_t>(hash, 1);
+}
+
+SequenceBook::Saved* SequenceBook::FindSaved(const Holding& holding) {
+  const auto shelf = saved_.find(holding.head);
+  if (shelf == saved_.end()) return nullptr;
+  const auto found = std::ranges::find(shelf->second, holding.saved, &Saved::number);
+  return found == shelf->second.end() ? nullptr : &*found;
+}
+
+void SequenceBook::DropSaved(Shelf& shelf, std::size_t at) {
+  cache_.Drop(shelf[at].number);
+  saved_tokens_ -= static_cast<std::int64_t>(shelf[at].tokens.size());
+  shelf.erase(shelf.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+// The least recently used go, until there is room for so many tokens or all that are left are about to be loaded.
+void SequenceBook::MakeRoomToSave(std::size_t tokens) {
+  while (saved_tokens_ + static_cast<std::int64_t>(tokens) > options_.saved_tokens) {
+    Shelf* of = nullptr;
+    std::size_t oldest = 0;
+    for (auto& [head, shelf] : saved_) {
+      for (std::size_t i = 0; i < shelf.size(); ++i) {
+        if (shelf[i].pins == 0 && (of == nullptr || shelf[i].touched < (*of)[oldest].touched)) of = &shelf, oldest = i;
+      }
+    }
+    if (of == nullptr) return;
+    const std::uint64_t head = Head((*of)[oldest].tokens);
+    DropSaved(*of, oldest);
+    if (of->empty()) saved_.erase(head);
+  }
+}
+
+// An idle sequence, before it gives way, unless another one has all of it.
+void SequenceBook::Save(std::int32_t sequence) {
+  const Sequence& s = At(sequence);
+  const std::uint64_t head = Head(s.tokens);
+  if (head == 0 || std::cmp_greater(s.tokens.size(), options_.saved_tokens)) return;
+  for (const Sequence& other : sequences_) {
+    if (&other != &s && BeginsWith(other.tokens, s.tokens)) return;
+  }
+  if (const auto found = saved_.find(head); found != saved_.end()) {
+    Shelf& shelf = found->second;
+    if (std::ranges::any_of(shelf, [&s](const Saved& other) { return BeginsWith(other.tokens, s.tokens); })) return;
+    for (std::size_t i = shelf.size(); i-- > 0;) {
+      if (shelf[i].pins == 0 && BeginsWith(s.tokens, shelf[i].tokens)) DropSaved(shelf, i);
+    }
+  }
+  MakeRoomToSave(s.tokens.size());
+  const bool fits = saved_tokens_ + static_cast<std::int64_t>(s.tokens.size()) <= options_.saved_tokens;
+  if (!fits || !cache_.Save(sequence, ++last_saved_)) return;
+  saved_tokens_ += static_cast<std::int64_t>(s.tokens.size());
+  saved_[head].push_back({.number = last_saved_, .tokens = s.tokens, .touched = s.touched});
+}
+
+// Into a request's sequence, which is empty: what was promised of what is saved. There is room for all that is saved.
+bool SequenceBook::LoadSaved(Holding& holding, std::int32_t sequence) {
+  Saved* saved = FindSaved(holding);
+  if (saved == nullptr) return false;  // it failed another wish of this plan
+  if (!cache_.Load(holding.saved, sequence)) {  // it is of no use to the next one, either
+    Shelf& shelf = saved_[holding.head];
+    DropSaved(shelf, static_cast<std::size_t>(saved - shelf.data()));
+    return false;
+  }
+  if (std::cmp_less(holding.promised, saved->tokens.size())) cache_.Remove(sequence, holding.promised);
+  At(sequence).tokens.assign(saved->tokens.begin(), saved->tokens.begin() + holding.promised);
+  saved->touched = ++clock_;
+  --saved->pins;
+  reused_tokens_ += holding.promised;
+  return true;
 }
 
 // ---- the scheduler's questions --------------------------------------------------------------------------------------
 
-takt::KvSnapshot SequenceBook::Snapshot() const { return {{total_}, {Unused()}, {0}}; }
+takt::KvSnapshot SequenceBook::Snapshot() const { return {{options_.cells}, {Unused()}, {0}}; }
 
 void SequenceBook::CachedTokens(std::span<takt::KvHit> hits) {
   for (takt::KvHit& hit : hits) hit.tokens = {Promise(hit.request->id, hit.request->prompt_tokens.value - 1)};
 }
 
-// The longest beginning that any sequence shares with the prompt, but for the last token, which is computed to sample
-// from.
+// The longest beginning that any sequence shares with the prompt, or that is saved, but for the last token, which is
+// computed to sample from.
 std::int32_t SequenceBook::Promise(takt::RequestId request, std::int32_t most) {
   Holding& holding = holdings_[request];
-  holding.donor = kNone, holding.promised = 0;
-  if (!prefix_cache_ || holding.away || holding.sequence != kNone) return 0;
+  holding.donor = kNone, holding.saved = 0, holding.promised = 0;
+  if (!options_.prefix_cache || holding.away || holding.sequence != kNone) return 0;
   const auto prompt = std::span(holding.prompt).first(std::min(holding.prompt.size(), static_cast<std::size_t>(most)));
-  for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    const auto& tokens = sequences_[i].tokens;
+  const auto longer = [&](std::span<const std::int32_t> tokens) {
     const auto same = static_cast<std::int32_t>(std::ranges::mismatch(prompt, tokens).in1 - prompt.begin());
-    if (same > holding.promised) holding.promised = same, holding.donor = static_cast<std::int32_t>(i);
+    if (same <= holding.promised) return false;
+    holding.promised = same;
+    return true;
+  };
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    if (longer(sequences_[i].tokens)) holding.donor = static_cast<std::int32_t>(i);
+  }
+  if (const auto shelf = saved_.find(holding.head); shelf != saved_.end()) {
+    for (const Saved& saved : shelf->second) {
+      if (longer(saved.tokens)) holding.donor = kNone, holding.saved = saved.number;
+    }
   }
   return holding.promised;
+}
+
+std::span<const std::int32_t> SequenceBook::Promising(const Holding& holding) const {
+  if (holding.saved == 0) return sequences_[static_cast<std::size_t>(holding.donor)].tokens;
+  const Saved* saved = FindSaved(holding);
+  return saved == nullptr ? std::span<const std::int32_t>() : saved->tokens;
 }
 
 // What was promised is there still.
 bool SequenceBook::Stands(const Holding& holding) const {
   if (holding.promised == 0) return true;
-  const auto& tokens = sequences_[static_cast<std::size_t>(holding.donor)].tokens;
-  const auto promised = std::span(holding.prompt).first(static_cast<std::size_t>(holding.promised));
-  return tokens.size() >= promised.size() && std::ranges::equal(promised, std::span(tokens).first(promised.size()));
+  return BeginsWith(Promising(holding), std::span(holding.prompt).first(static_cast<std::size_t>(holding.promised)));
 }
 
-void SequenceBook::Pin(const Holding& holding) {
+// What was promised stays until the plan's wishes are answered, or (-1) need not any more.
+void SequenceBook::Pin(const Holding& holding, std::int32_t by) {
+  if (holding.saved != 0) {
+    if (Saved* saved = FindSaved(holding)) saved->pins += by;
+    return;
+  }
   Sequence& donor = At(holding.donor);
-  ++donor.pins;
-  for (std::int32_t i = 0; i < holding.promised; ++i) Live(donor.cells[static_cast<std::size_t>(i)], +1);
-}
-
-void SequenceBook::Unpin(const Holding& holding) {
-  Sequence& donor = At(holding.donor);
-  --donor.pins;
-  for (std::int32_t i = 0; i < holding.promised; ++i) Live(donor.cells[static_cast<std::size_t>(i)], -1);
+  donor.pins += by;
+  for (std::int32_t i = 0; i < holding.promised; ++i) Live(donor.cells[static_cast<std::size_t>(i)], by);
 }
 
 void SequenceBook::Reserve(takt::StepId, std::span<takt::KvReservation> wishes) {
@@ -139,29 +255,33 @@ void SequenceBook::Reserve(takt::StepId, std::span<takt::KvReservation> wishes) 
     Holding& holding = holdings_[wish.request];
     if (holding.sequence != kNone || holding.away) holding.promised = 0;
     if (!Stands(holding)) holding.promised = kNone;
-    if (holding.promised > 0) Pin(holding);
+    if (holding.promised > 0) Pin(holding, +1);
   }
   for (takt::KvReservation& wish : wishes) {
     Holding& holding = holdings_[wish.request];
     // Where a promise does not stand any more, the request is asked about again.
     wish.granted = holding.promised != kNone && Grant(wish.request, holding, wish.want.value);
-    if (!wish.granted && holding.promised > 0) Unpin(holding);
+    if (!wish.granted && holding.promised > 0) Pin(holding, -1);
     holding.promised = 0;
   }
 }
 
 bool SequenceBook::Grant(takt::RequestId request, Holding& holding, std::int32_t want) {
   const bool fresh = holding.sequence == kNone;
-  const std::size_t held = fresh ? static_cast<std::size_t>(holding.promised) : At(holding.sequence).cells.size();
+  const auto shared = static_cast<std::size_t>(holding.saved == 0 ? holding.promised : 0);
+  const std::size_t held = fresh ? shared : At(holding.sequence).cells.size();
   const std::size_t more = static_cast<std::size_t>(std::max(want, 0)) - std::min(held, static_cast<std::size_t>(want));
-  if (more > static_cast<std::size_t>(Unused())) return false;
+  // What is saved comes whole, and is cut then.
+  const bool loads = fresh && holding.promised > 0 && holding.saved != 0;
+  const std::size_t room = loads ? std::max(more, Promising(holding).size()) : more;
+  if (room > static_cast<std::size_t>(Unused())) return false;
   if (fresh) {
     const std::int32_t sequence = TakeSequence(holding);
     if (sequence == kNone) return false;
     Sequence& s = At(sequence);
     s.used = true, s.owner = request;
     holding.sequence = sequence;
-    if (holding.promised > 0) {  // its cells are living by the pin, which is the sequence's from here on
+    if (!loads && holding.promised > 0) {  // its cells are living by the pin, which is the sequence's from here on
       Sequence& donor = At(holding.donor);
       --donor.pins;
       donor.touched = ++clock_;
@@ -174,8 +294,13 @@ bool SequenceBook::Grant(takt::RequestId request, Holding& holding, std::int32_t
       }
     }
   }
-  if (more > free_.size()) MakeRoom(more);
+  if (room > free_.size()) MakeRoom(room);
   Sequence& s = At(holding.sequence);
+  if (loads && !LoadSaved(holding, holding.sequence)) {
+    s = {};
+    holding.sequence = kNone;
+    return false;
+  }
   for (std::size_t i = 0; i < more; ++i) {
     const std::uint32_t cell = free_.back();
     free_.pop_back();
@@ -183,6 +308,7 @@ bool SequenceBook::Grant(takt::RequestId request, Holding& holding, std::int32_t
     Live(cell, +1);
     s.cells.push_back(cell);
   }
+  if (fresh) KeepToLanes();
   return true;
 }
 
@@ -193,12 +319,11 @@ std::int32_t SequenceBook::TakeSequence(const Holding& holding) {
   if (empty != sequences_.end()) return static_cast<std::int32_t>(empty - sequences_.begin());
   const std::int32_t oldest = LeastRecentlyUsed([](const Sequence& s) { return s.pins == 0; });
   if (oldest != kNone) {
-    evicted_tokens_ += static_cast<std::int64_t>(At(oldest).cells.size());
-    Trim(oldest, 0);
-    At(oldest) = {};
+    Evict(oldest);
     return oldest;
   }
-  if (holding.promised == 0 || At(holding.donor).owner || At(holding.donor).pins > 1) return kNone;
+  if (holding.promised == 0 || holding.saved != 0 || At(holding.donor).owner || At(holding.donor).pins > 1)
+    return kNone;
   Trim(holding.donor, static_cast<std::size_t>(holding.promised));
   return holding.donor;
 }
@@ -207,7 +332,7 @@ takt::Blocks SequenceBook::Release(takt::RequestId request, takt::KvAction actio
   const auto found = holdings_.find(request);
   if (found == holdings_.end() || found->second.sequence == kNone) return {0};
   const std::int32_t before = Unused();
-  LetGo(found->second.sequence, prefix_cache_ && action == takt::KvAction::kDrop);
+  LetGo(found->second.sequence, options_.prefix_cache && action == takt::KvAction::kDrop);
   found->second.sequence = kNone;
   return {Unused() - before};
 }
@@ -215,7 +340,9 @@ takt::Blocks SequenceBook::Release(takt::RequestId request, takt::KvAction actio
 // ---- the host's -----------------------------------------------------------------------------------------------------
 
 void SequenceBook::Arrive(takt::RequestId request, std::span<const std::int32_t> prompt) {
-  holdings_[request].prompt.assign(prompt.begin(), prompt.end());
+  Holding& holding = holdings_[request];
+  holding.prompt.assign(prompt.begin(), prompt.end());
+  holding.head = Head(prompt);
 }
 
 void SequenceBook::Forget(takt::RequestId request) {
@@ -278,6 +405,15 @@ const char* SequenceBook::Inconsistency() const {
     live += counted[i].live > 0 ? 1 : 0;
   }
   if (unheld != free_.size()) return "a cell is lost";
+  std::int64_t saved = 0;
+  for (const auto& [head, shelf] : saved_) {
+    for (const Saved& each : shelf) {
+      saved += static_cast<std::int64_t>(each.tokens.size());
+      if (each.pins != 0) return "what is saved is pinned between plans";
+      if (Head(each.tokens) != head) return "what is saved stands on a wrong shelf";
+    }
+  }
+  if (saved != saved_tokens_ || saved > options_.saved_tokens) return "saved tokens are miscounted, or too many";
   return live == live_cells_ ? nullptr : "living cells are miscounted";
 }
 

@@ -363,6 +363,10 @@ absl::Status ReplayOptions::Validate() const {
                 "must be a positive number up to 1e9");
   faults.Expect(cluster.report_interval > Duration{0}, "report_interval", ToSeconds(cluster.report_interval),
                 "must be a positive number of seconds");
+  faults.Expect(cluster.front_end >= Duration{0} && cluster.front_end <= std::chrono::seconds(3600), "front_end",
+                ToSeconds(cluster.front_end), "must be 0 to 3,600 s");
+  faults.Expect(cluster.front_end_token >= Duration{0} && cluster.front_end_token <= std::chrono::seconds(1),
+                "front_end_token", ToSeconds(cluster.front_end_token), "must be 0 to 1 s");
   faults.Expect(cluster.closed_loop >= 0, "closed_loop", cluster.closed_loop, "must not be negative");
   faults.Expect(cluster.horizon >= Duration{0}, "horizon", ToSeconds(cluster.horizon), "must not be negative");
   faults.Expect(warm_up >= Duration{0} && (warm_up == Duration{0} || warm_up < cluster.horizon), "warm_up",

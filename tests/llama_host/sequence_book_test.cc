@@ -34,13 +34,37 @@ class Cache final : public Sequences {
     held[sequence].resize(static_cast<std::size_t>(from));
   }
 
+  bool Save(std::int32_t sequence, std::uint64_t as) override {
+    if (Fails()) return false;
+    saved[as] = held[sequence];
+    return true;
+  }
+  bool Load(std::uint64_t number, std::int32_t sequence) override {
+    REQUIRE((held[sequence].empty() && saved.contains(number)));
+    if (Fails()) return false;
+    held[sequence] = saved[number];
+    ++loads;
+    return true;
+  }
+  void Drop(std::uint64_t number) override { REQUIRE(saved.erase(number) == 1); }
+  bool Fails() { return failing > 0 && random.Below(failing) == 0; }
+
   std::map<std::int32_t, Tokens> held;
-  int copies = 0;
+  std::map<std::uint64_t, Tokens> saved;
+  int copies = 0, loads = 0;
+  std::uint64_t failing = 0;  // one in so many
+  takt::Random random{7};
 };
 
 struct Host {
-  Host(std::int32_t cells, std::int32_t sequences, bool prefixes = true, std::int32_t idle_cells = 1 << 20)
-      : book(cache, cells, sequences, prefixes, idle_cells) {}
+  Host(std::int32_t cells, std::int32_t sequences, bool prefixes = true, std::int32_t lanes = 100,
+       std::int32_t saved = 0)
+      : book(cache, {.cells = cells,
+                     .sequences = sequences,
+                     .lanes = lanes,
+                     .prefix_cache = prefixes,
+                     .saved_tokens = saved,
+                     .head_tokens = 1}) {}
 
   // A request comes in, and is let in if it can be: the tokens that it found, or -1.
   std::int32_t Admit(std::uint64_t id, const Tokens& prompt) {
@@ -108,21 +132,45 @@ TEST_CASE("idle sequences give way from their ends, the least recently used firs
   CHECK(host.book.Inconsistency() == nullptr);
 }
 
-TEST_CASE("idle sequences keep no more cells than they may") {
-  Host host(20, 4, true, 6);
-  const Tokens a = {1, 1, 1, 1}, b = {1, 1, 2, 2, 2, 2};
-  host.Admit(1, a), host.Compute(1, a, 4), host.book.Forget({1});
-  CHECK(host.book.evicted_tokens() == 0);
-  CHECK(host.Admit(2, b) == 2);
-  host.Compute(2, b, 6),
-      host.book.Forget({2});  // eight cells in all, since they share two: the older one loses its own
-  CHECK(host.book.evicted_tokens() == 2);
-  CHECK(host.cache.held[0] == Tokens{1, 1});
-  CHECK(host.cache.held[1] == b);
+TEST_CASE("idle sequences have the lanes that no living one has; those that give way are saved, and loaded again") {
+  Host host(40, 6, true, 2, 12);
+  const Tokens a = {1, 1, 1, 1}, b = {2, 2, 2, 2, 2}, c = {3, 3, 3};
+  const auto serve = [&host](std::uint64_t id, const Tokens& prompt) {
+    const std::int32_t found = host.Admit(id, prompt);
+    host.Compute(id, prompt, prompt.size()), host.book.Forget({id});
+    CHECK(host.book.Inconsistency() == nullptr);
+    return found;
+  };
+  CHECK((serve(1, a) == 0 && serve(2, b) == 0));
+  CHECK((host.book.idle_sequences() == 2 && host.cache.saved.empty()));
+  CHECK(serve(3, c) == 0);  // three: the first is saved
+  CHECK((host.book.idle_sequences() == 2 && host.cache.saved == std::map<std::uint64_t, Tokens>{{1, a}}));
+  CHECK(serve(4, {1, 1, 1, 1, 7}) == 4);  // comes back whole; what it becomes is kept, and b is saved
+  CHECK((host.cache.loads == 1 && host.book.saved_tokens() == 9));
+  CHECK(serve(5, {2, 2, 6}) == 2);  // comes back, and is cut; c is saved beside the others
+  CHECK((host.cache.loads == 2 && host.book.saved_tokens() == 12));
+  CHECK(serve(6, {4, 4}) == 0);  // of {1, 1, 1, 1, 7} its own beginning is replaced, and c, the oldest, goes
+  CHECK((host.book.saved_tokens() == 10 && host.cache.saved.size() == 2));
+  CHECK(serve(7, c) == 0);
+  // A copy that fails is gone: the next best is tried, and at last the prompt is computed.
+  host.cache.failing = 1;
+  const auto begins = std::ranges::count_if(host.cache.saved, [](const auto& each) { return each.second[0] == 2; });
+  CHECK(begins > 0);
+  for (auto i = begins; i > 0; --i) CHECK(host.Admit(8, {2, 2, 2, 2, 2, 2}) == -1);
+  CHECK(host.Admit(8, {2, 2, 2, 2, 2, 2}) == 0);
   CHECK(host.book.Inconsistency() == nullptr);
-  Host none(20, 4, true, 0);
-  none.Admit(1, a), none.Compute(1, a, 4), none.book.Forget({1});
-  CHECK((none.book.idle_sequences() == 0 && none.free() == 20));
+}
+
+TEST_CASE("what is saved waits for room for all of it") {
+  Host host(10, 6, true, 1, 20);
+  const Tokens a = {1, 1, 1, 1, 1, 1, 1, 1}, b = {2, 2, 2};
+  host.Admit(1, a), host.Compute(1, a, 8), host.book.Forget({1});
+  CHECK(host.Admit(2, b) == 0);  // the only lane
+  CHECK(host.cache.saved.size() == 1);
+  CHECK(host.Admit(3, {1, 1, 5}) == -1);  // three cells would do, and eight come
+  host.book.Forget({2});
+  CHECK(host.Admit(3, {1, 1, 5}) == 2);
+  CHECK((host.free() == 7 && host.book.Inconsistency() == nullptr));
 }
 
 TEST_CASE("where no sequence is left an idle one goes, at last the one that is copied from") {
@@ -155,9 +203,16 @@ TEST_CASE("a wish does not evict what another one of the plan was promised") {
 }
 
 TEST_CASE("the book agrees with the cache after any history") {
-  for (const auto& [prefixes, idle_cells] : {std::pair(true, 60), std::pair(true, 10), std::pair(false, 60)}) {
+  struct Case {
+    bool prefixes;
+    std::int32_t lanes, saved;
+    std::uint64_t failing;
+  };
+  for (const auto& [prefixes, lanes, saved, failing] :
+       {Case{true, 6, 0, 0}, Case{true, 2, 0, 0}, Case{true, 3, 100, 0}, Case{true, 2, 40, 3}, Case{false, 6, 0, 0}}) {
     takt::Random random(prefixes ? 1 : 2);
-    Host host(60, 6, prefixes, idle_cells);
+    Host host(60, 6, prefixes, lanes, saved);
+    host.cache.failing = failing;
     std::map<std::uint64_t, Tokens> contexts;
     std::int64_t found = 0;
     std::uint64_t last = 0;
@@ -201,6 +256,7 @@ TEST_CASE("the book agrees with the cache after any history") {
       }
     }
     CHECK((found > 1000) == prefixes);
+    CHECK((host.cache.loads > 100) == (saved > 0));
     for (const auto& [id, context] : contexts) host.book.Forget({id});
     host.book.DropIdle();
     CHECK((host.free() == 60 && host.book.idle_sequences() == 0 && host.book.Inconsistency() == nullptr));

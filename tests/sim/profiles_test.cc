@@ -9,6 +9,7 @@
 
 #include "catch.h"
 #include "fmt/format.h"
+#include "takt/sim/virtual_engine.h"
 
 namespace takt {
 namespace {
@@ -323,7 +324,9 @@ TEST_CASE("a derived profile scales by bytes per bandwidth and FLOP per peak") {
   REQUIRE(qwen.ok());
   const double weights = (14.7e9 * 2 / 48 / 4) / (16060522496.0 / 32);
   CHECK(qwen->cost.layers == 48);
-  CHECK(qwen->cost.gemm.floor_ms == Approx(anchor.cost.gemm.floor_ms * weights));
+  // 0.031 ms of a layer on an A100 stay as they are, however few of its weights a GPU has.
+  CHECK(qwen->cost.gemm.offset_ms + qwen->cost.gemm.floor_ms ==
+        Approx(0.031 + (anchor.cost.gemm.offset_ms + anchor.cost.gemm.floor_ms - 0.031) * weights));
   CHECK(qwen->cost.gemm.slope_ms == Approx(anchor.cost.gemm.slope_ms * weights));
   CHECK(qwen->cost.head.slope_ms == Approx(anchor.cost.head.slope_ms * 5120 / 4096 / 4));
   CHECK(qwen->cost.decode.per_context_ms ==
@@ -339,6 +342,30 @@ TEST_CASE("a derived profile scales by bytes per bandwidth and FLOP per peak") {
   odd.dtype = "bf7";
   CHECK_FALSE(DeriveProfile(odd, "", "qwen2.5-3b").ok());
   CHECK_FALSE(DeriveProfile(Find("e2e/llama-3.1-70b/h100/fp8/vllm/tp2"), "a100", "", 4).ok());
+}
+
+// Time per output token of Llama-3.1-70B, fp8, under vLLM: the fits to served runs were made of 4 to 64 sequences, and
+// are within 4 % of these. All-reduces among four and eight are measured curves, and no cause of what derived profiles
+// lack: when launches shrank with the weights, they were 12 and 25 % too fast, from two GPUs.
+TEST_CASE("a derived profile of more GPUs is as fast as what was served on them") {
+  for (const std::int32_t tp : {4, 8}) {
+    const auto derived = DeriveProfile(Find("aic/llama-3.1-70b/h100/fp8/tp2"), "", "", tp);
+    REQUIRE(derived.ok());
+    const PreparedCostModel ours(derived->cost, 1 << 10, 256);
+    const PreparedCostModel served(Find(fmt::format("e2e/llama-3.1-70b/h100/fp8/vllm/tp{}", tp)).cost, 1 << 10, 256);
+    double error = 0;
+    int cases = 0;
+    for (const std::int64_t context : {1536, 5120}) {
+      for (const int sequences : {4, 8, 16, 32, 64}) {
+        StepLoad load;
+        for (int i = 0; i < sequences; ++i) load.AddDecode(context);
+        error += ToSeconds(VirtualStepTime(ours, load)) / ToSeconds(VirtualStepTime(served, load)) - 1;
+        ++cases;
+      }
+    }
+    INFO("from tp 2 to " << tp << ": " << 100 * error / cases << " %");
+    CHECK(std::abs(error / cases) < 0.04);
+  }
 }
 
 TEST_CASE("an id asks for a derived profile, and the nearest anchor answers") {

@@ -161,6 +161,32 @@ TEST_CASE("calls wait for their predecessors and their delay") {
   CHECK(result.metrics.workflow.max == Approx(0.070));
 }
 
+TEST_CASE("a front end delays each call by itself and by its prompt, and latencies have that in them") {
+  Workload w;
+  AddWorkflow(w, AtMs(0), {{100, 2}, {200, 1, {0}, Ms(30)}});
+  ReplayOptions options = ConstantSteps();
+  options.cluster.front_end = Ms(5);
+  options.cluster.front_end_token = std::chrono::microseconds(20);
+  const ReplayResult result = MustReplay(w, options);
+  const RequestRecord &first = result.requests[0], &second = result.requests[1];
+  CHECK(first.arrival == AtMs(0));
+  CHECK(first.first_step == AtMs(7));  // 5 ms, and 100 tokens of 20 us
+  CHECK(first.first_token == AtMs(17));
+  CHECK(first.end == AtMs(27));
+  CHECK(second.arrival == AtMs(57));
+  CHECK(second.first_step == AtMs(66));
+  CHECK(second.end == AtMs(76));
+  CHECK(result.metrics.ttft.mean == Approx((0.017 + 0.019) / 2));
+  CHECK(result.workflows[0].end == AtMs(76));
+
+  options.cluster.front_end = Ms(-1);
+  options.cluster.front_end_token = std::chrono::seconds(2);
+  const absl::Status status = Replay(w, options).status();
+  for (const char* field : {"front_end is", "front_end_token is"}) {
+    CHECK(std::string(status.message()).find(field) != std::string::npos);
+  }
+}
+
 TEST_CASE("a tool takes its time, and its answer is computed") {
   // Two tokens (0 .. 20 ms), the tool until 50 ms, its answer and two more tokens (50 .. 70 ms).
   const Workload w = Requests({{AtMs(0), {.prompt = 10, .output = 4, .tools = {{2, 30, Ms(30), 0}}}}});

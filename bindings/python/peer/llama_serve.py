@@ -1,11 +1,12 @@
 """`llama-server` beside llama_host on the same library, model, limits and machine, under chat and agents' workflows.
 
-    python llama_serve.py --llama PREFIX --host llama_host --model middle.gguf --logs FOLDER --json FILE
+    python llama_serve.py --llama PREFIX --host llama_host --model small.gguf --logs FOLDER --json FILE
 
 Three servers are up at once and take turns, round by round: `llama-server`, takt(fcfs) and takt's default. Loads:
 
 - `throughput`: as many clients as there are lanes, one call after another: how many tokens a second each serves.
-- `mixed`: chat beside agents of several calls with tool pauses, at a multiple of what was served in the round before.
+- `mixed`: chat beside agents of several calls with tool pauses, at a multiple of what `llama-server` serves of this mix when
+  its lanes are never empty (`saturation`, measured once, before).
 - `pressure`: a KV cache that holds about a third of what the lanes ask for.
 
 Outputs end where the model ends them, or at the agent's cap, so that nobody knows a length before.
@@ -108,21 +109,28 @@ def closed(lanes: int, seed: int, calls: int) -> list[dict]:
 AGENTS["flat"] = (1, 64, 96, 32, 1e-4, 0.0)
 
 
-def tokens_of_a_workflow(rows: list[dict]) -> float:
-    """Output tokens of a workflow of the mixed load in the mean, as far as they are seen in the rows of it."""
-    mixed = [row for row in rows if row["load"] == "mixed"]
-    if mixed:
-        return statistics.fmean(row["tokens_per_s"] * row["seconds"] / row["workflows"] for row in mixed)
-    return sum(calls * 0.7 * cap * share for calls, cap, _, _, _, share in AGENTS.values())
+async def saturation(session, server: Llama, workflows: list[dict], clients: int) -> float:
+    """Workflows a second, while so many clients take one after another out of a list that is not empty yet."""
+    left, out, until = list(reversed(workflows)), Out(), []
 
+    async def client() -> None:
+        while left:
+            await workflow(session, server, left.pop() | {"at": 0.0}, 0.0, out)
+        if not until:
+            until.append((time.monotonic(), out.tokens))
 
+    begun = time.monotonic()
+    await asyncio.gather(*(client() for _ in range(clients)))
+    end, tokens = until[0]
+    return tokens / (end - begun) / (out.tokens / len(workflows))
 
 
 async def main_async(options) -> dict:
     kit = Kit(options.llama, options.host, options.logs)
     size = (options.model, options.lanes, options.cells, options.batch)
     default = options.default or "boosted_footprint"
-    shared = ("--prefix-cache", "--host-cells", 4 * options.cells, "--connections", 512)
+    # llama-server keeps what leaves its slots in 8 GiB of memory.
+    shared = ("--prefix-cache", "--saved-cells", 1 << 22, "--host-cells", 4 * options.cells, "--connections", 512)
     servers = [
         kit.llama_server("llama-server:own", *size),
         kit.llama_host("takt:fcfs", *size, "--policy", "fcfs", *shared),
@@ -142,17 +150,15 @@ async def main_async(options) -> dict:
         async with running(*servers) as session:
             for server in servers:  # warm; and takt learns lengths
                 await play(session, server, draw(40, 999, 20.0), "warm")
+            rate = 0.0
+            if "mixed" in loads:
+                rate = options.load * await saturation(session, servers[0], draw(options.workflows, 998, 1.0), 3 * options.lanes)
+                print(json.dumps({"rate_per_s": round(rate, 3)}), flush=True)
             for i in range(options.runs):
                 turns = servers[i % 3 :] + servers[: i % 3]
-                served = []
-                for server in turns:
-                    row = await play(session, server, closed(options.lanes, i, options.calls), "throughput")
-                    served.append(row["tokens_per_s"])
-                    keep(row, round=i)
-                if "mixed" not in loads:
-                    continue
-                rate = options.load * statistics.fmean(served) / tokens_of_a_workflow(rows)
-                for server in turns:
+                for server in turns if "throughput" in loads else []:
+                    keep(await play(session, server, closed(options.lanes, i, options.calls), "throughput"), round=i)
+                for server in turns if "mixed" in loads else []:
                     workflows = draw(options.workflows, 100 + i, rate)
                     keep(await play(session, server, workflows, "mixed"), round=i, rate=round(rate, 3), workflows=len(workflows))
             metrics = {server.name: await server.metrics(session) for server in servers[1:]}
@@ -175,7 +181,8 @@ async def main_async(options) -> dict:
         shares[name] = {
             "plan_commit_us": round(1e6 * planning / steps, 1), "step_ms": round(1e3 * computing / steps, 3),
             "share": round(planning / (planning + computing), 5), "steps": steps, "steps_lost": told["llama_host_steps_lost_total"],
-            "preemptions": told.get("takt_preemptions_total"),
+            "preempted": told["takt_preempted_recompute_total"] + told["takt_preempted_swap_total"],
+            "prefill_tokens": told["takt_tokens_prefill_total"], "cached_tokens": told["takt_tokens_cached_total"],
         }  # fmt: skip
     return {"settings": {k: str(v) for k, v in vars(options).items()}, "runs": rows, "plan_commit": shares}
 
@@ -186,11 +193,11 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--loads", default="throughput,mixed,pressure")
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--workflows", type=int, default=40)
-    parser.add_argument("--calls", type=int, default=3, help="of each client under `throughput`")
+    parser.add_argument("--workflows", type=int, default=500)
+    parser.add_argument("--calls", type=int, default=24, help="of each client under `throughput`")
     parser.add_argument("--load", type=float, default=1.1, help="what arrives, over what is served")
     parser.add_argument("--lanes", type=int, default=8)
-    parser.add_argument("--cells", type=int, default=8192)
+    parser.add_argument("--cells", type=int, default=24576)
     parser.add_argument("--pressure-cells", type=int, default=768)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--default", help="takt's default with a pace of its own")

@@ -9,6 +9,9 @@ import sys
 from collections.abc import Callable
 
 
+ENDS = (signal.SIGINT, signal.SIGTERM)
+
+
 def say(*words: object) -> None:
     print(*words, flush=True)
 
@@ -17,10 +20,24 @@ class Failed(Exception):
     """One line: what failed, and where more is told."""
 
 
+class Missing(Failed):
+    """There is no environment to work in: exit 77, by which test runners know what was skipped."""
+
+
 def start(*command: object, **more) -> int:
     """Runs it to its end, and hands on what ends this program: a child that is killed could not end its servers."""
-    child = subprocess.Popen([str(word) for word in command], start_new_session=True, **more)
+    # Not while it is begun: it would run, and nobody here would know of it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     try:
+        child = subprocess.Popen(
+            [str(word) for word in command], start_new_session=True,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS), **more,
+        )  # fmt: skip
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
+        raise
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         return child.wait()
     except BaseException:
         try:
@@ -44,7 +61,7 @@ def until_ended(name: str, work: Callable[[], int]) -> int:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for each in (signal.SIGINT, signal.SIGTERM):  # a shell's background job is begun with the first one ignored
+    for each in ENDS:  # a shell's background job is begun with the first one ignored
         signal.signal(each, stop)
     try:
         return work()
@@ -53,6 +70,7 @@ def until_ended(name: str, work: Callable[[], int]) -> int:
         return 130
     except Failed as why:
         print(f"{name}: {why}", file=sys.stderr)
+        return 77 if isinstance(why, Missing) else 1
     except (OSError, subprocess.CalledProcessError, StopIteration) as why:
         print(f"{name}: {type(why).__name__}: {why}", file=sys.stderr)
     return 1

@@ -101,6 +101,9 @@ class VirtualCluster {
   static constexpr std::uint32_t kNone = static_cast<std::uint32_t>(-1);
 
   const WorkloadCall& CallOf(std::uint32_t call) const { return workload_->calls[call]; }
+  Duration FrontEndOf(std::uint32_t call) const {
+    return options_.front_end + options_.front_end_token * CallOf(call).prompt_tokens;
+  }
   bool routed() const { return router_ != nullptr; }
   bool apart() const { return decode_router_ != nullptr; }
   bool OnlyPrompts(std::size_t instance) const {
@@ -421,7 +424,7 @@ void VirtualCluster<Scheduler>::StartWorkflow(std::uint32_t index) {
 // All that the call waited for has ended.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
-  const Duration delay = CallOf(call).delay;
+  const Duration delay = CallOf(call).delay + FrontEndOf(call);
   if (options_.tell_turns) {
     next_uses_->Set(WorkloadProgress::IdOf(requests_.records[call].workflow), CallOf(call).branch, now_ + delay);
   }
@@ -435,6 +438,7 @@ void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
   Arrived arrived{progress_.Make(call, now_)};
+  requests_.records[call].arrival -= FrontEndOf(call);
   arrived.request.next_call = NextTool(call);
   if (const WorkloadCall& c = CallOf(call); options_.send_prefixes && (c.hashes > 0 || c.runs > 0)) {
     const auto hashes = workload_->PrefixOf(requests_.records[call].workflow, c, prefix_);

@@ -45,12 +45,16 @@ struct VirtualClusterOptions {
   bool tell_turns = false;  // tell them what workflows wait for when a call has ended, and when they are over
   Duration cold_at{0};  // > 0: the first engine loses all KV then, cached and in use, between two steps
   double tell_gaps = 0;  // > 0: and when they are expected back: so many times the true time
+  // What a server does around its engine: HTTP, tokenising, detokenising. A request comes to the engine, or the router,
+  // so much later than it was made; all of its latencies have that in them. None by default.
+  Duration front_end{0};  // of each request
+  Duration front_end_token{0};  // and of each token of its prompt
   Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
   // Prefill and decode apart. > 0: the first so many engines compute prompts, each up to its first token, and the
   // others go on from the KV that they are sent. 0: every engine does both.
   std::int32_t prefill_engines = 0;
-  double kv_link_gb_s = 25;          // of each engine and direction, for KV [10^9 bytes/s]; chosen: 200 Gb/s
-  std::int32_t deflect_tokens = 0;   // prompts of at most so many tokens are computed where they decode
+  double kv_link_gb_s = 25;  // of each engine and direction, for KV [10^9 bytes/s]; chosen: 200 Gb/s
+  std::int32_t deflect_tokens = 0;  // prompts of at most so many tokens are computed where they decode
   std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
   std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
   // Slow work beside the engines (tuning, learning): asked every so often, what it answers reaches router and engines.

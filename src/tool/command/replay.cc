@@ -81,6 +81,8 @@ absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
   options.cluster.prefill_engines = arguments.prefill_instances;
   options.cluster.kv_link_gb_s = arguments.kv_link_gb_s;
   options.cluster.deflect_tokens = arguments.deflect_tokens;
+  options.cluster.front_end = FromSeconds(arguments.front_end_ms / 1e3);
+  options.cluster.front_end_token = FromSeconds(arguments.front_end_token_us / 1e6);
   options.placement = *std::move(placement);
   options.engine.limits.tokens = {arguments.token_budget};
   options.engine.limits.max_seqs = arguments.max_seqs;
@@ -332,6 +334,10 @@ void AddEngine(Group group, ReplayArguments& to) {
             "with --prefill-instances: prompts of at most so many tokens are computed where they decode",
             Whole(0, 1 << 30));
   prefill.Excludes({instances});
+  group.Add("--front-end", to.front_end_ms, "MS",
+            "what a server does before its engine has a request, HTTP and tokenising: latencies have it in them [0]",
+            Positive());
+  group.Add("--front-end-token", to.front_end_token_us, "US", "the same for each token of a prompt [0]", Positive());
   group.Add("--placement", to.placement, "NAME", "which instance a request goes to; see 'takt policies'");
   group.Add("--token-budget", to.token_budget, "N",
             "tokens that one step computes at most, prefill and decode together", Whole(1));

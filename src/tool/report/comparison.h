@@ -72,6 +72,7 @@ struct ReplaySetup {
   std::int32_t prefill_instances = 0;  // > 0: so many of them compute prompts only, and the others decode
   double kv_link_gb_s = 25;            // between these
   std::int32_t deflect_tokens = 0;     // prompts of at most so many tokens are computed where they decode
+  double front_end_ms = 0, front_end_token_us = 0;  // of a request, and of a token of its prompt, before the engine
   std::string placement = "least_loaded";
   std::string retention, gate;  // empty: not chosen
   std::int32_t token_budget = 2048;

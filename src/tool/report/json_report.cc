@@ -105,6 +105,9 @@ void WriteConditions(JsonWriter& json, const Comparison& comparison) {
     json.Field("prefill_instances", setup.prefill_instances);
     json.Field("kv_link_gb_s", setup.kv_link_gb_s).Field("deflect_tokens", setup.deflect_tokens);
   }
+  if (setup.front_end_ms > 0 || setup.front_end_token_us > 0) {
+    json.Field("front_end_ms", setup.front_end_ms).Field("front_end_token_us", setup.front_end_token_us);
+  }
   json.Field("placement", setup.placement);
   if (!setup.retention.empty()) json.Field("retention", setup.retention).Field("gate", setup.gate);
   json.Field("token_budget", setup.token_budget);

@@ -60,7 +60,12 @@ std::string EngineLine(const Comparison& comparison) {
   } else if (setup.instances > 1) {
     line = fmt::format("{} x {} each, placed by {}", setup.instances, line, setup.placement);
   }
-  return line + fmt::format("; a step: {} tokens, {} requests", Grouped(setup.token_budget), Grouped(setup.max_seqs));
+  line += fmt::format("; a step: {} tokens, {} requests", Grouped(setup.token_budget), Grouped(setup.max_seqs));
+  if (setup.front_end_ms > 0 || setup.front_end_token_us > 0) {
+    line += fmt::format("; before it {} ms a request and {} us a token of its prompt", Short(setup.front_end_ms),
+                        Short(setup.front_end_token_us));
+  }
+  return line;
 }
 
 std::string LoadLine(const Comparison& comparison) {
