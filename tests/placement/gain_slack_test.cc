@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,40 @@ struct Cluster {
   }
   void End(const RequestState& r, TimePoint now = {}) { policy.Released(r, instances[0], now); }
 };
+
+TEST_CASE("by hand: latency has its price, one's own and what it adds to others") {
+  GainSlack policy;
+  policy.per_s = 0.1, policy.floor_s = 1e9;  // no slack binds
+  Cluster c(policy);
+  c.Add(1);
+  c.Add(2);
+  // 100 tokens of 10 ms: 1 s on either, and 2 s more for each request that is there.
+  CHECK(c.Place(Asking(0, {{{1}, 0.2f, 100}, {{2}, 0.6f, 100}})) == 1);
+  CHECK(c.Place(Asking(1, {{{1}, 0.2f, 100}, {{2}, 0.6f, 100}})) == 1);    // 0.6 - 0.3 > 0.2 - 0.1
+  CHECK(c.Choose(Asking(2, {{{1}, 0.2f, 100}, {{2}, 0.55f, 100}})) == 0);  // 0.55 - 0.5 < 0.1
+  CHECK(c.Choose(Asking(2, {{{1}, 0.2f, 100}, {{2}, 0.65f, 100}})) == 1);
+  CHECK(c.policy.PriceOf({2}) == 0);
+}
+
+TEST_CASE("by hand: latency by a cost model") {
+  InstanceProfile profile;
+  CostModel cost;
+  cost.served = {.constant_ms = 10, .per_decode_ms = 1, .per_context_ms = 0, .per_prefill_ms = 0.1};
+  profile.cost = std::make_shared<const PreparedCostModel>(cost);
+  InstanceState i;
+  i.instance = {.id = {1}, .model = {1}, .token_s = 1};
+  i.profile = &profile;
+  ModelFleet fleet;
+  fleet.Up(i);
+  RequestState r = Asking(0, {{{1}, 0.5f, 100}});
+  r.request.prompt_tokens = {100};
+  const auto latency = [&] { return fleet.Latency(fleet.Loaded()[0], 100, r.request); };
+  CHECK(latency() == Approx(0.020 + 100 * 0.011));
+  fleet.Placed(r, i, {}, 512);
+  CHECK(latency() == Approx(0.010 + 100 * 0.012 + 1 * (0.010 + 100 * 0.001)));
+  r.request.output_tokens = Estimate::Exact(50);  // of two calls, then
+  CHECK(latency() == Approx(0.020 + 100 * 0.012 + 1 * (0.020 + 100 * 0.001)));
+}
 
 TEST_CASE("by hand: prices follow loads, and who gains most by the token goes to the dear model") {
   GainSlack policy;

@@ -199,6 +199,52 @@ TEST_CASE("a small run of the aging scenario, with all its rows") {
   CHECK(rows == std::map<std::string, int>{{"no", 3 * 9 * 9}, {"yes", 3 * 2 * (2 + 2 * 6)}});
 }
 
+TEST_CASE("the figures of two seeds are the means of those of either") {
+  const auto rows = [](const char* seeds, const char* first) {
+    const Ended ended = RunTool({"scenario", "chimera", "--regime", "takt", "--minutes", "0.02", "--seeds", seeds,
+                                 "--first-seed", first, "-q", "--json", "-"});
+    REQUIRE(ended.exit_code == 0);
+    return Json::parse(ended.out)["rows"];
+  };
+  const Json both = rows("2", "41"), one = rows("1", "41"), other = rows("1", "42");
+  int differ = 0;
+  for (std::size_t i = 0; i < both.size() && both[i].contains("ms_per_token"); ++i) {
+    const double a = one[i]["ms_per_token"].get<double>(), b = other[i]["ms_per_token"].get<double>();
+    CHECK(both[i]["ms_per_token"].get<double>() == Approx((a + b) / 2).epsilon(1e-4));  // six digits are written
+    differ += a != b ? 1 : 0;
+  }
+  CHECK(differ > 100);
+}
+
+TEST_CASE("a small run of Chimera's frontier: dearer latency is less of it") {
+  const Ended ended = RunTool({"scenario", "chimera-frontier", "--regime", "takt", "--minutes", "0.05", "--seeds", "1",
+                               "--no-wall", "-q", "--json", "-"});
+  REQUIRE(ended.exit_code == 0);
+  const Json rows = Json::parse(ended.out)["rows"];
+  std::map<std::string, int> systems;
+  std::map<std::string, double> any, dearest;  // ms per token of the assignment, by setting
+  for (const Json& row : rows) {
+    if (row["part"] == "frontier") continue;
+    CHECK(row["rate_workflows"] == 16);
+    ++systems[row["system"].get<std::string>()];
+    if (row["system"] != "assigned beforehand") continue;
+    CHECK(row["placement"] == "assigned");
+    const std::string setting = row["dataset"].get<std::string>() + row["models"].get<std::string>();
+    if (row["price"] == 0) any[setting] = row["ms_per_token"].get<double>();
+    if (row["price"] == 1.6) dearest[setting] = row["ms_per_token"].get<double>();
+  }
+  CHECK(systems == std::map<std::string, int>{{"Chimera", 8 * 6},
+                                              {"Chimera by gain", 8 * 6},
+                                              {"Chimera by latency", 8 * 8},
+                                              {"assigned beforehand", 8 * 11},
+                                              {"assigned beforehand, answers known", 8 * 3}});
+  REQUIRE(any.size() == 8);
+  for (const auto& [setting, latency] : any) {
+    CAPTURE(setting);
+    CHECK(dearest[setting] < latency);
+  }
+}
+
 TEST_CASE("a small run of the Chimera scenario, with all its rows and claims") {
   const TempDir dir;
   const auto run = [&](const std::string& name, const std::string& threads) {

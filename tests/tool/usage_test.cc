@@ -1,5 +1,6 @@
 // The tool as a newcomer meets it: help, mistakes, files that are not there.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -163,6 +164,16 @@ TEST_CASE("policies and profiles are listed") {
   CHECK(Has(policies, "least_loaded"));
   const std::string profiles = RunTool({"profiles"}).out;
   for (const Profile& profile : BuiltInProfiles()) CHECK(Has(profiles, profile.id + " "));
+
+  // The 70B on two GPUs is measured; on four it was served, on eight measured and served.
+  const std::string derived = RunTool({"profiles", "--derived"}).out;
+  for (const auto& [id, error] :
+       {std::pair{"e2e/llama-3.1-70b/h100/fp8/vllm/tp4", " -0.8 "}, {"aic/llama-3.1-70b/h100/fp8/tp8", " -3.0 "}}) {
+    const std::size_t at = derived.find(id);
+    REQUIRE(at != std::string::npos);
+    CHECK(Has(derived.substr(at, derived.find('\n', at) - at), error));
+  }
+  CHECK(Has(derived, " +5.2"));  // and the measured kernels of eight are slower
 }
 
 TEST_CASE("a workload is described, and written so that it can be read back") {

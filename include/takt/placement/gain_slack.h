@@ -50,6 +50,7 @@ class GainSlack {
   double tau = 0.5;
   double step = 0.02;
   double pull = 2;
+  double per_s = 0;
   double floor_s = 0;
   double sticky_s = 600;
   double unknown = 512;
@@ -59,6 +60,7 @@ class GainSlack {
     visit("tau", self.tau, OptionText{"share", "latency slack: how much slower than the fastest a model may be"});
     visit("step", self.step, OptionText{"", "by how much a price moves at most when a workflow is placed", 0, 1});
     visit("pull", self.pull, OptionText{"", "by how much a price is higher or lower at once, at most", 0, 16});
+    visit("per_s", self.per_s, OptionText{"", "what a second of latency is worth in points of score", 0, 1e9});
     visit("floor_s", self.floor_s, OptionText{"s", "load up to which a model is always within the slack"});
     visit("sticky_s", self.sticky_s, OptionText{"s", "how long a workflow keeps its model after its last request"});
     visit("unknown", self.unknown, OptionText{"tokens", "taken where nothing was predicted"});
@@ -149,7 +151,8 @@ class GainSlack {
       }
       p.excess = load + bound > 0 ? (load - bound) / (load + bound) : -1;
       const double price = std::max(p.price + Rounded(pull * p.excess), 0.0);
-      const double value = ModelFleet::ScoreOf(told) - Rounded(price * (p.tokens * p.inverse));
+      double value = ModelFleet::ScoreOf(told) - Rounded(price * (p.tokens * p.inverse));
+      if (per_s > 0) value -= Rounded(per_s * fleet_.Latency(models[i], p.tokens, r.request));
       if (i > 0 && (value < most || (value == most && load >= models[best].load))) continue;
       best = i;
       most = value;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <variant>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "takt/base/rounded.h"
 #include "takt/base/slot_table.h"
 #include "takt/config.h"
+#include "takt/model/cost_model.h"
 #include "takt/model/instance.h"
 #include "takt/placement/work_in_flight.h"
 #include "takt/state/instance_state.h"
@@ -35,6 +37,8 @@ namespace takt {
 // Source: Chimera, algorithm 1, lines 1 to 6.
 class ModelFleet {
  public:
+  static constexpr double kMostCalls = 64;  // of a workflow, that are expected
+
   struct Model {
     ModelId id;
     std::vector<std::uint32_t> slots = {};
@@ -45,7 +49,8 @@ class ModelFleet {
 
   void Up(const InstanceState& i) {
     if (i.slot >= slots_.size()) slots_.resize(i.slot + std::size_t{1});
-    slots_[i.slot] = {i.instance.id, i.instance.model, i.instance.token_s > 0 ? i.instance.token_s : 0.001, true};
+    slots_[i.slot] = {i.instance.id, i.instance.model, i.instance.token_s > 0 ? i.instance.token_s : 0.001,
+                      i.profile != nullptr ? i.profile->cost : nullptr, true};
     Regroup();
   }
   // True where the models that are up may be others now.
@@ -109,6 +114,34 @@ class ModelFleet {
   }
   std::size_t programs() const { return programs_.size(); }
 
+  // Latency that a workflow of so many tokens would bring about on the least loaded replica of a model, its own and
+  // that which it adds to that of all n that are there [s]:
+  //   prompt(n) + tokens step(n) + n (prompt(n) + tokens (step(n + 1) - step(n)))
+  // step(n): of n that decode; prompt(n): how much longer one becomes by the prompt, times the calls that are to come
+  // where this one's share of the tokens is told. By the instance's cost model; where it has none, step(n) is n times
+  // its time per token, and prompts take none.
+  double Latency(const Model& m, double tokens, const Request& r) const {
+    std::uint32_t slot = m.slots.front();
+    for (const std::uint32_t s : m.slots) {
+      if (LoadOf(s) < LoadOf(slot)) slot = s;
+    }
+    const std::int64_t n = work_.waiting_count(slot) + work_.running_count(slot);
+    const double there = static_cast<double>(n);
+    const PreparedCostModel* cost = slots_[slot].cost.get();
+    if (cost == nullptr) return Rounded(slots_[slot].token_s * tokens * (2 * there + 1));
+    const std::int64_t context = r.prompt_tokens.value + static_cast<std::int64_t>(tokens / 2);
+    StepLoad load{.decodes = n, .decode_context = n * context, .samples = n};
+    const double before = n > 0 ? ToSeconds(cost->StepTime(load)) : 0;
+    StepLoad with = load;
+    with.AddDecode(context);
+    const double step = ToSeconds(cost->StepTime(with));
+    load.AddPrefill(r.prompt_tokens.value, 0, true);
+    const double output = r.output_tokens.known() ? r.output_tokens.Quantile(0.5) : 0;
+    const double calls = output > 0 ? std::clamp(tokens / output, 1.0, kMostCalls) : 1;
+    const double prompt = Rounded(calls * (ToSeconds(cost->StepTime(load)) - before));
+    return prompt + tokens * step + there * (prompt + tokens * (step - before));
+  }
+
   // What was told of a model; null: nothing. `hint`: where it stands if scores are in the order of ids.
   static const ModelScore* ToldOf(const RequestState& r, ModelId model, std::size_t hint) {
     const std::span<const ModelScore> all = r.request.scores;
@@ -136,6 +169,7 @@ class ModelFleet {
     InstanceId instance;
     ModelId model;
     double token_s = 0;
+    std::shared_ptr<const PreparedCostModel> cost = {};
     bool up = false;
   };
   // In a list by when it was last heard of.
@@ -191,10 +225,10 @@ class ModelFleet {
     programs_.Erase(at, workflow);
   }
 
-  std::vector<Slot> slots_;    // by InstanceState::slot
+  std::vector<Slot> slots_;  // by InstanceState::slot
   std::vector<Model> models_;  // that are up, ascending
-  WorkInFlight work_;          // tokens
-  ModelId chosen_;             // for the request at hand
+  WorkInFlight work_;  // tokens
+  ModelId chosen_;  // for the request at hand
   IdTable<WorkflowId, Program> programs_;
   AgeList by_age_;
   std::uint64_t placed_ = 0;

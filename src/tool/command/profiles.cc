@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,7 +16,73 @@ namespace {
 
 struct ProfilesArguments {
   std::string file;
+  bool derived = false;
 };
+
+// Time per output token of one profile over that of another, less one: means over steps of 4 to 64 sequences that
+// decode at two lengths of context, in %.
+struct TokenError {
+  double mean = 0, absolute = 0;
+};
+TokenError ErrorOf(const Profile& ours, const Profile& truth) {
+  TokenError error;
+  int steps = 0;
+  for (const std::int64_t context : {1536, 5120}) {
+    for (const int sequences : {4, 8, 16, 32, 64}) {
+      StepLoad load;
+      for (int i = 0; i < sequences; ++i) load.AddDecode(context);
+      const double off = 100 * (ToSeconds(ours.cost.StepTime(load)) / ToSeconds(truth.cost.StepTime(load)) - 1);
+      error.mean += off;
+      error.absolute += std::abs(off);
+      ++steps;
+    }
+  }
+  return {error.mean / steps, error.absolute / steps};
+}
+
+// What comes of deriving each measured profile from those of fewer GPUs, beside what was measured.
+std::string DerivedText(const std::vector<Profile>& profiles) {
+  Table table({{"", "profile", false},
+               {"", "from tp"},
+               {"of kernels measured there", "mean %"},
+               {"of kernels measured there", "absolute %"},
+               {"of served runs", "mean %"},
+               {"of served runs", "kernels %"}});
+  const auto alike = [](const Profile& a, const Profile& b) {
+    return a.model == b.model && a.gpu == b.gpu && a.dtype == b.dtype && !a.derived && !b.derived && a.cost.pp == 1 &&
+           b.cost.pp == 1;
+  };
+  // Of the same GPUs, with kernels measured or as it was served; null: there is none.
+  const auto find = [&](const Profile& like, bool served) -> const Profile* {
+    const auto at = std::ranges::find_if(profiles, [&](const Profile& p) {
+      return p.cost.served.has_value() == served && alike(p, like) && p.cost.tp == like.cost.tp;
+    });
+    return at != profiles.end() ? &*at : nullptr;
+  };
+  for (const Profile& there : profiles) {
+    const Profile *kernels = find(there, false), *served = find(there, true);
+    if (&there != (kernels != nullptr ? kernels : served)) continue;
+    for (const Profile& anchor : profiles) {
+      if (anchor.cost.served || !alike(anchor, there) || anchor.cost.tp >= there.cost.tp) continue;
+      const absl::StatusOr<Profile> derived = DeriveProfile(anchor, "", "", there.cost.tp);
+      if (!derived.ok()) continue;
+      const auto add = [&](const Profile* ours, const Profile* truth, double TokenError::* figure, const char* form) {
+        if (ours == nullptr || truth == nullptr) return table.Text("-");
+        table.Text(fmt::format(fmt::runtime(form), ErrorOf(*ours, *truth).*figure));
+      };
+      table.BeginRow();
+      table.Text(there.id);
+      table.Number(anchor.cost.tp);
+      add(&*derived, kernels, &TokenError::mean, "{:+.1f}");
+      add(&*derived, kernels, &TokenError::absolute, "{:.1f}");
+      add(&*derived, served, &TokenError::mean, "{:+.1f}");
+      add(kernels, served, &TokenError::mean, "{:+.1f}");
+    }
+  }
+  return "Time per output token of profiles derived from fewer GPUs, above what was measured: means over steps of 4 to "
+         "64\nsequences, contexts of 1,536 and 5,120 tokens; and that of the measured kernels above served runs\n\n" +
+         table.ToString();
+}
 
 int RunProfiles(const ProfilesArguments& arguments) {
   std::vector<Profile> profiles = BuiltInProfiles();
@@ -22,6 +91,7 @@ int RunProfiles(const ProfilesArguments& arguments) {
     if (!more.ok()) return Complain("profiles", more.status(), kFailed);
     profiles.insert(profiles.end(), more->begin(), more->end());
   }
+  if (arguments.derived) return Print("profiles", DerivedText(profiles));
   Table table(
       {{"", "profile", false}, {"", "GPUs"}, {"KV cache", "tokens"}, {"error", "decode %"}, {"error", "prefill %"}});
   std::map<std::string, std::string> sources;  // by family
@@ -50,7 +120,10 @@ int RunProfiles(const ProfilesArguments& arguments) {
 void AddProfiles(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] =
       AddCommand(tool, chosen, "profiles", "list the profiles: models on GPUs, by what a step costs", RunProfiles);
-  Group(app, "Options").Add("--profiles", to.file, "FILE", "a JSON file with more");
+  Group options(app, "Options");
+  options.Add("--profiles", to.file, "FILE", "a JSON file with more");
+  options.AddFlag("--derived", to.derived,
+                  "how far profiles that are derived from fewer GPUs are off what was measured");
 }
 
 }  // namespace takt::tool

@@ -66,12 +66,6 @@ int RunScenario(const ScenarioArguments& arguments) {
     return Complain(kScenario, absl::InvalidArgumentError(fmt::format("there is no '{}'\n{}", arguments.name, List())),
                     kUsage);
   }
-  if (arguments.first_seed != 1 && !scenario->takes_first_seed) {
-    return Complain(
-        kScenario,
-        absl::InvalidArgumentError(fmt::format("--first-seed: scenario '{}' begins with seed 1", arguments.name)),
-        kUsage);
-  }
   StudySettings settings = arguments;
   if (!arguments.regime_name.empty()) {
     if (!scenario->has_regimes) {
@@ -113,6 +107,9 @@ int RunScenario(const ScenarioArguments& arguments) {
   bar.Clear();
   if (!report.ok()) return Complain(kScenario, report.status(), kFailed);
   report->name = arguments.name;
+  if (settings.first_seed != 1) {
+    report->conditions.push_back({"First seed", fmt::format("{}", settings.first_seed)});
+  }
   report->full = arguments.full;
   if (!arguments.no_wall)
     report->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -136,7 +133,8 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
               "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
   options.AddFlag("--full", to.full, "longer runs, more seeds, as docs/background/lab/scenarios.md says");
   options.Add("--regime", to.regime_name, "NAME",
-              "of chimera, lamps, kairos, hexgen-flow, cascadia: engines fitted to what the paper measured of its "
+              "of chimera, chimera-frontier, lamps, kairos, hexgen-flow, cascadia: engines fitted to what the paper "
+              "measured of its "
               "baselines, rivals as published (paper), or all as takt has chosen it (takt); --full tells both [paper]",
               OneOf({"paper", "takt"}));
   options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as docs/background/lab/scenarios.md says]",
@@ -145,7 +143,8 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
               "as many seeds as make the claims' 95 % intervals about so wide to either side, as a share: 0.02 is 2 "
               "points; --seeds is then how many show how many that takes [6]; at most 64",
               Positive());
-  options.Add("--first-seed", to.first_seed, "N", "of them; default, default-sensitivity and strangers only",
+  options.Add("--first-seed", to.first_seed, "N",
+              "the seed of the first of them [1]; what is fitted and learnt beforehand has its own",
               Whole(1, 1'000'000));
   options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as docs/background/lab/scenarios.md says]",
               Positive());

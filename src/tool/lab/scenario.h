@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tool/lab/study.h"
 #include "tool/report/scenario_report.h"
 #include "tool/run/progress_bar.h"
 
@@ -30,12 +31,14 @@ struct StudySettings {
   int threads = 0;     // 0: as many as there are cores
   bool no_wall = false;  // leaves out what wall clocks tell
   Regime regime = Regime::kPaper;  // of scenarios that have both
+
+  // What was asked for; else so many as are usual, or with --full.
+  SeedRange Seeds(int usual, int thorough) const { return {seeds > 0 ? seeds : full ? thorough : usual, first_seed}; }
 };
 
 struct Scenario {
   std::string_view name, text;
   absl::StatusOr<ScenarioReport> (*run)(const StudySettings& settings, ProgressBar& bar);
-  bool takes_first_seed = false;
   bool has_regimes = false;
 };
 
@@ -46,6 +49,7 @@ struct Scenario {
   X(Aging)                \
   X(Cascadia)             \
   X(Chimera)              \
+  X(ChimeraFrontier)      \
   X(Default)              \
   X(DefaultSensitivity)   \
   X(HexgenFlow)           \

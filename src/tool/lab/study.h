@@ -24,6 +24,16 @@ namespace takt::tool {
 // Of every engine of a study, unless the paper tells another: vLLM's customary limits of a step.
 inline constexpr StepLimits kStepLimits{.tokens = {2048}, .max_seqs = 256};
 
+// Seeds count from the first; the runs of each setup have them all.
+struct SeedRange {
+  int count = 1;
+  int first = 1;
+
+  // Where the results of a seed stand.
+  std::size_t IndexOf(std::uint64_t seed) const { return seed - static_cast<std::uint64_t>(first); }
+  std::uint64_t At(std::size_t index) const { return index + static_cast<std::uint64_t>(first); }
+};
+
 // Setup: what is run, an equality; Figures: what came of it, in doubles.
 template <class Setup, class Figures>
 struct Cell {
@@ -78,7 +88,7 @@ class Study {
  public:
   using CellType = Cell<Setup, Figures>;
 
-  explicit Study(int seeds, int first_seed = 1) : seeds_(seeds), first_seed_(first_seed) {}
+  explicit Study(SeedRange seeds) : seeds_(seeds) {}
 
   // The cell of these conditions, which is made where there is none.
   std::size_t Add(const Setup& setup) {
@@ -90,8 +100,8 @@ class Study {
 
   const CellType& operator[](std::size_t cell) const { return cells_[cell]; }
   std::size_t size() const { return cells_.size(); }
-  int seeds() const { return seeds_; }
-  int first_seed() const { return first_seed_; }
+  int seeds() const { return seeds_.count; }
+  const SeedRange& seed_range() const { return seeds_; }
 
   // Null where it is not complete, or was never added. Valid until the next Add.
   const CellType* Find(const Setup& setup) const {
@@ -110,11 +120,11 @@ class Study {
   // the first. Called from several threads. The first error; after an interrupt some cells stay incomplete.
   template <class Run>
   absl::Status RunCells(int threads, std::string_view what, ProgressBar& bar, Run run) {
-    const auto seeds = static_cast<std::size_t>(seeds_);
+    const auto seeds = static_cast<std::size_t>(seeds_.count);
     std::vector<std::optional<Figures>> figures(cells_.size() * seeds);
     std::vector<absl::Status> faults(figures.size());
     RunEach(figures.size(), threads, what, bar, [&](std::size_t i, const RunProgress& progress) {
-      const std::uint64_t seed = i % seeds + static_cast<std::uint64_t>(first_seed_);
+      const std::uint64_t seed = seeds_.At(i % seeds);
       absl::StatusOr<std::optional<Figures>> result = run(cells_[i / seeds].setup, seed, progress);
       faults[i] = result.status();
       if (result.ok()) figures[i] = *result;
@@ -133,7 +143,7 @@ class Study {
   }
 
  private:
-  int seeds_, first_seed_;
+  SeedRange seeds_;
   std::vector<CellType> cells_;
 };
 

@@ -592,7 +592,7 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   for (WorkloadCall& call : one_class.calls) call.then = TurnEnd::kUnknown;
 
   const AgentPlan plan;
-  AgentStudy study(settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
+  AgentStudy study(settings.Seeds(3, 10));
   const auto add = [&](const std::vector<AgentSystem>& systems, const std::vector<AgentSetup>& loads) {
     for (AgentSetup setup : loads) {
       for (const AgentSystem& system : systems) setup.system = system, study.Add(setup);
@@ -659,7 +659,7 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
     if (claim.ours) report.rows.back().emplace_back("times", *claim.ours);
   }
   report.claims = AgentClaimsOf(study, plan);
-  run = AddTrouble(*sessions, chats ? &chat : nullptr, *profile, settings, study.seeds(), bar, report);
+  run = AddTrouble(*sessions, chats ? &chat : nullptr, *profile, settings, study.seed_range(), bar, report);
   if (!run.ok()) return run;
   report.claims_heading = "What is wished";
   report.claimed_by = "wish";

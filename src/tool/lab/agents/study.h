@@ -39,7 +39,7 @@ ReplayOptions AgentOptionsOf(const AgentSystem& system, const Workload& sessions
 // What happens to an engine that serves agents, and how long it stays: tables, rows and claims of their own. `chat`:
 // null where there is none.
 absl::Status AddTrouble(const Workload& sessions, const Workload* chat, const Profile& profile,
-                        const StudySettings& settings, int seeds, ProgressBar& bar, ScenarioReport& report);
+                        const StudySettings& settings, SeedRange seeds, ProgressBar& bar, ScenarioReport& report);
 
 }  // namespace takt::tool
 

@@ -360,7 +360,7 @@ void TellMixes(const MixStudy& study, ScenarioReport& report, Claims& claims) {
 }  // namespace
 
 absl::Status AddTrouble(const Workload& sessions, const Workload* chat, const Profile& profile,
-                        const StudySettings& settings, int seeds, ProgressBar& bar, ScenarioReport& report) {
+                        const StudySettings& settings, SeedRange seeds, ProgressBar& bar, ScenarioReport& report) {
   const TroubleRuns runs(sessions, chat, profile, settings.minutes);
   const auto run = [&](const auto& setup, std::uint64_t seed, const RunProgress& progress) {
     return runs.Run(setup, seed, progress);

@@ -87,7 +87,7 @@ ReplayOptions EngineOptions(const Profile& profile) {
 
 // `from`: a trace of single calls, or null: the generator of this spec.
 absl::StatusOr<Ground> Prepare(const std::string& name, const std::string& spec, const Workload* from,
-                               const Profile& profile, double minutes, int seeds) {
+                               const Profile& profile, double minutes, SeedRange seeds) {
   const auto draw = [&](std::int64_t workflows, std::uint64_t seed) {
     return from != nullptr ? Draw(*from, workflows, Arrivals{}, seed)
                            : GenerateWorkload(fmt::format("{},workflows={},rate=1,seed={}", spec, workflows, seed));
@@ -100,8 +100,8 @@ absl::StatusOr<Ground> Prepare(const std::string& name, const std::string& spec,
   ground.saturation = *saturation;
   const double calls = static_cast<double>(sample->calls.size()) / static_cast<double>(sample->workflows.size());
   const auto workflows = static_cast<std::int64_t>(std::max(20.0, std::round(*saturation / calls * minutes * 60)));
-  for (int seed = 1; seed <= seeds; ++seed) {
-    absl::StatusOr<Workload> workload = draw(workflows, static_cast<std::uint64_t>(seed));
+  for (std::size_t s = 0; s < static_cast<std::size_t>(seeds.count); ++s) {
+    absl::StatusOr<Workload> workload = draw(workflows, seeds.At(s));
     if (!workload.ok()) return workload.status();
     ground.seeds.push_back(*std::move(workload));
   }
@@ -328,12 +328,12 @@ absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressB
 
   Plan plan;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
-  AgingStudy study(settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3);
+  AgingStudy study(settings.Seeds(3, 10));
   std::vector<Ground> grounds;
   for (const auto& [name, spec] : {std::pair{"apps", "gen:apps"}, {"math", "gen:math"}, {"conversations", ""}}) {
     const bool is_trace = *spec == '\0';
     absl::StatusOr<Ground> ground =
-        Prepare(name, spec, is_trace ? &*trace : nullptr, *profile, plan.minutes, study.seeds());
+        Prepare(name, spec, is_trace ? &*trace : nullptr, *profile, plan.minutes, study.seed_range());
     if (!ground.ok()) return ground.status();
     if (is_trace) ground->text = file->substr(file->rfind('/') + 1) + ", drawn with replacement";
     grounds.push_back(*std::move(ground));
@@ -353,7 +353,7 @@ absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressB
                                           [&](const Setup& setup, std::uint64_t seed,
                                               const RunProgress& progress) -> absl::StatusOr<std::optional<Figures>> {
                                             const Ground& ground = grounds[setup.workload];
-                                            const Workload& workload = ground.seeds[seed - 1];
+                                            const Workload& workload = ground.seeds[study.seed_range().IndexOf(seed)];
                                             ReplayOptions options = EngineOptions(*profile);
                                             options.policy = *MakePolicyFactory(PolicyOf(setup));
                                             if (setup.preemptive) options.scheduler.preempt = PreemptMode::kByRank;

@@ -311,7 +311,7 @@ std::vector<std::string> Sentences(const CascadiaFindings& all) {
 absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, ProgressBar& bar) {
   CascadiaFindings all;
   all.settings.full = settings.full;
-  all.settings.seeds = settings.seeds > 0 ? settings.seeds : settings.full ? 10 : 3;
+  all.settings.seeds = settings.Seeds(3, 10);
   all.settings.published = settings.regime == Regime::kPaper;
   if (settings.minutes > 0) all.settings.minutes = settings.minutes;
   for (const CascadiaCascade cascade : kCascadiaCascades) {
@@ -349,7 +349,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
 
   ScenarioReport report;
   report.title = "Cascadia: GPUs, replicas and thresholds of a cascade, takt and its rivals";
-  report.seeds = all.settings.seeds;
+  report.seeds = all.settings.seeds.count;
   report.interrupted = Interrupted();
   std::string sustains;
   for (const CascadiaStudy& s : all.studies) {
@@ -371,7 +371,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
                      : "with what takt knows: thresholds and replicas are the best for each"},
       {"Runs",
        fmt::format("{:g} minutes of arrivals, at most 200,000 requests, {} seeds; the first quarter does not count",
-                   all.settings.minutes, all.settings.seeds)}};
+                   all.settings.minutes, all.settings.seeds.count)}};
   report.findings = Sentences(all);
   const auto everything = all.Cases([](const CascadiaCase&) { return true; });
   const auto at_main = all.Cases([](const CascadiaCase& c) { return c.load == kCascadiaLoad; });

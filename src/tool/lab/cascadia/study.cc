@@ -186,9 +186,9 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
   const std::vector<CascadeSample>& sample = takt.problem().sample;
   const auto draw = [&](double rate) {
     std::vector<std::vector<CascadeArrival>> drawn;
-    for (int seed = 1; seed <= settings_.seeds; ++seed) {
-      drawn.push_back(DrawCascadeArrivals(sample.size(), rate, RequestsOf(settings_, rate),
-                                          static_cast<std::uint64_t>(1000 + seed)));
+    for (std::size_t s = 0; s < static_cast<std::size_t>(settings_.seeds.count); ++s) {
+      drawn.push_back(
+          DrawCascadeArrivals(sample.size(), rate, RequestsOf(settings_, rate), 1000 + settings_.seeds.At(s)));
     }
     return drawn;
   };
@@ -501,17 +501,17 @@ absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings&
     }
     judge.share = plan->models[1].share;
     judge.slowest = plan->latency;
-    for (int seed = 1; seed <= settings.seeds; ++seed) {
-      const std::vector<CascadeArrival> arrivals = DrawCascadeArrivals(
-          v.sample.size(), rate, RequestsOf(settings, rate), static_cast<std::uint64_t>(1000 + seed));
+    for (std::size_t s = 0; s < static_cast<std::size_t>(settings.seeds.count); ++s) {
+      const std::vector<CascadeArrival> arrivals =
+          DrawCascadeArrivals(v.sample.size(), rate, RequestsOf(settings, rate), 1000 + settings.seeds.At(s));
       const CascadeRun run = SimulateCascade(seen, plan->thresholds, ReplicasOf(*plan), arrivals);
-      judge.p95 += run.p95 / settings.seeds;
+      judge.p95 += run.p95 / settings.seeds.count;
       double quality = 0;
       for (const CascadeArrival& a : arrivals) {
         const bool accepted = v.sample[a.sample].scores[0] >= plan->thresholds[0];
         quality += draw.sample[a.sample].scores[accepted ? 0 : 1] / static_cast<double>(arrivals.size());
       }
-      judge.quality += quality / settings.seeds;
+      judge.quality += quality / settings.seeds.count;
     }
     if (!progress(static_cast<double>(judges.size()) / static_cast<double>(std::size(variants)))) break;
   }

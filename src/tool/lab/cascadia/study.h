@@ -51,7 +51,7 @@ struct CascadiaCase {
 
 struct CascadiaSettings {
   std::int32_t gpus = 32;
-  int seeds = 5;
+  SeedRange seeds = {};
   double minutes = 10;  // of arrivals in a run
   std::vector<double> qualities = {70, 75, 80, 85, 90};
   std::vector<double> loads = {0.4, 0.7, 0.9};  // above 0.7 at quality 80 alone

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tool/lab/chimera/assignment.h"
 #include "tool/lab/chimera/claims.h"
 #include "tool/lab/fit.h"
 #include "tool/lab/scenario.h"
@@ -105,9 +106,11 @@ ScenarioRow RowOf(const ChimeraCell& cell, std::int32_t seqs) {
                      {"lengths", std::string(lengths)},
                      {"router", std::string(router)},
                      {"placement", std::string(s.system.router == RouterBy::kNobody ? "least_loaded"
+                                               : s.system.assigned                  ? AssignedToModels::kName
                                                : s.system.gain                      ? GainSlack::kName
                                                                                     : ConfidenceSlack::kName)},
                      {"tau", s.system.tau},
+                     {"price", s.system.value()},
                      {"gap_s", s.gap_s},
                      {"max_seqs", static_cast<std::int64_t>(seqs)},
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
@@ -168,21 +171,23 @@ const std::vector<Table::Column>& ServingColumns() {
   return columns;
 }
 
+void AddServing(const ChimeraStudy& study, const ChimeraSetup& setup, Table& table) {
+  const ChimeraCell* c = study.Find(setup);
+  if (c == nullptr) return;
+  table.BeginRow();
+  table.Text(fmt::format("{:g}", setup.rate));
+  table.Text(setup.system.label);
+  table.Text(setup.system.router == RouterBy::kNobody ? "" : fmt::format("{:g}", setup.system.value()));
+  for (const ChimeraFigure figure :
+       {&ChimeraFigures::score, &ChimeraFigures::per_token, &ChimeraFigures::each_per_token, &ChimeraFigures::latency,
+        &ChimeraFigures::p95, &ChimeraFigures::queue, &ChimeraFigures::strongest}) {
+    table.Number(c->Mean(figure));
+  }
+}
+
 Table ServingTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraDataset d, std::size_t at) {
   Table table(ServingColumns());
-  const auto add = [&](double rate, const ChimeraSystem& system) {
-    const ChimeraCell* c = study.Find({d, at, rate, system});
-    if (c == nullptr) return;
-    table.BeginRow();
-    table.Text(fmt::format("{:g}", rate));
-    table.Text(system.label);
-    table.Text(system.router == RouterBy::kNobody ? "" : fmt::format("{:g}", system.tau));
-    for (const ChimeraFigure figure :
-         {&ChimeraFigures::score, &ChimeraFigures::per_token, &ChimeraFigures::each_per_token, &ChimeraFigures::latency,
-          &ChimeraFigures::p95, &ChimeraFigures::queue, &ChimeraFigures::strongest}) {
-      table.Number(c->Mean(figure));
-    }
-  };
+  const auto add = [&](double rate, const ChimeraSystem& system) { AddServing(study, {d, at, rate, system}, table); };
   for (const double rate : plan.AllRates()) {
     table.BeginSection();
     for (const ChimeraSystem& rival : chimera::Rivals()) add(rate, rival);
@@ -193,37 +198,66 @@ Table ServingTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraDa
   return table;
 }
 
-// At equal latency, what gain_slack scores above confidence_slack: the area between the two frontiers over the
-// latencies that both reach, over their width, seed by seed.
+// At equal latency, what a router scores above confidence_slack: the area between the two frontiers over the latencies
+// that both reach, over their width, seed by seed.
 struct ChimeraGap {
   ChimeraDataset dataset;
   std::size_t deployment = 0;
   double rate = 0;
+  std::string of;  // the router
   Interval points;
   double from = 0, to = 0;  // ms per token, means over the seeds
   std::size_t seeds = 0;    // with a range that both reach
 };
+
+// One of the routers that are compared, at each of its values.
+struct ChimeraRouter {
+  chimera::ByTau kind;
+  std::vector<double> values;
+  std::string label;
+};
+std::vector<ChimeraRouter> RoutersOf(const ChimeraPlan& plan) {
+  return {{&chimera::ByGain, plan.taus, std::string(GainSlack::kName)},
+          {&chimera::ByLatency, plan.per_s, "gain_slack, by latency"},
+          {&chimera::Assigned, plan.prices, chimera::Assigned(0).label},
+          {&chimera::AssignedByTruth, plan.truth_prices, chimera::AssignedByTruth(0).label}};
+}
 
 std::vector<ChimeraGap> GapsOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
   std::vector<ChimeraGap> gaps;
   for (const ChimeraDataset d : kDatasets) {
     for (std::size_t at = 0; at < kFirstAlone; ++at) {
       for (const double rate : plan.AllRates()) {
-        const auto points = [&](chimera::ByTau kind, std::size_t seed) {
+        const auto points = [&](const ChimeraRouter& router, std::size_t seed) {
           std::vector<TradeOff> all;
-          for (const double tau : plan.taus) {
-            const ChimeraCell* c = study.Find({d, at, rate, kind(tau)});
+          for (const double value : router.values) {
+            const ChimeraCell* c = study.Find({d, at, rate, router.kind(value)});
             if (c != nullptr) all.push_back({c->seeds[seed].per_token, c->seeds[seed].score});
           }
           return all;
         };
-        Moments gap, from, to;
-        for (std::size_t seed = 0; seed < static_cast<std::size_t>(study.seeds()); ++seed) {
-          const auto g = GapBetween(points(&chimera::ByGain, seed), points(&chimera::Chimera, seed));
-          if (g) gap.Add(g->mean), from.Add(g->from), to.Add(g->to);
+        const ChimeraRouter paper{&chimera::Chimera, plan.taus, ""};
+        const auto add = [&](const std::string& label, auto ours) {
+          Moments gap, from, to;
+          for (std::size_t seed = 0; seed < static_cast<std::size_t>(study.seeds()); ++seed) {
+            const auto g = GapBetween(ours(seed), points(paper, seed));
+            if (g) gap.Add(g->mean), from.Add(g->from), to.Add(g->to);
+          }
+          if (gap.count() == 0) return;
+          gaps.push_back(
+              {d, at, rate, label, IntervalOf(gap), from.mean(), to.mean(), static_cast<std::size_t>(gap.count())});
+        };
+        for (const ChimeraRouter& router : RoutersOf(plan)) {
+          add(router.label, [&](std::size_t seed) { return points(router, seed); });
         }
-        if (gap.count() == 0) continue;
-        gaps.push_back({d, at, rate, IntervalOf(gap), from.mean(), to.mean(), static_cast<std::size_t>(gap.count())});
+        // Each workflow on the model of its highest score, at any latency: no router that knows no more has more.
+        if (const ChimeraCell* c = study.Find({d, at, rate, chimera::Assigned(0)})) {
+          add("highest score, at any latency", [&](std::size_t seed) {
+            const std::vector<TradeOff> theirs = FrontierOf(points(paper, seed));
+            const double score = c->seeds[seed].score;
+            return std::vector<TradeOff>{{0, score}, {theirs.back().cost, score}};
+          });
+        }
       }
     }
   }
@@ -235,6 +269,7 @@ ScenarioRow RowOf(const ChimeraGap& g) {
           {"dataset", std::string(Name(g.dataset))},
           {"models", std::string(Deployments()[g.deployment].name)},
           {"rate_workflows", g.rate},
+          {"router", g.of},
           {"points_at_equal_latency", g.points.mean},
           {"points_low", g.points.low},
           {"points_high", g.points.high},
@@ -247,6 +282,7 @@ Table GapTable(const std::vector<ChimeraGap>& gaps) {
   Table table({{"", "dataset", false},
                {"", "models", false},
                {"", "rate"},
+               {"", "router", false},
                {"points at equal latency", "mean"},
                {"points at equal latency", "95 % from"},
                {"points at equal latency", "to"},
@@ -258,6 +294,7 @@ Table GapTable(const std::vector<ChimeraGap>& gaps) {
     table.Text(std::string(Name(g.dataset)));
     table.Text(Deployments()[g.deployment].name);
     table.Text(fmt::format("{:g}", g.rate));
+    table.Text(g.of);
     for (const double x : {g.points.mean, g.points.low, g.points.high}) table.Text(fmt::format("{:+.1f}", x));
     table.Number(g.from);
     table.Number(g.to);
@@ -327,8 +364,7 @@ std::vector<ScenarioTable> TablesOf(const ChimeraStudy& study, const ChimeraPlan
       tables.push_back({fmt::format("{}, {}", Name(d), Deployments()[at].name), ServingTable(study, plan, d, at)});
     }
   }
-  tables.push_back(
-      {"gain_slack above confidence_slack, by the area between their frontiers", GapTable(GapsOf(study, plan))});
+  tables.push_back({"Above confidence_slack, by the area between the frontiers", GapTable(GapsOf(study, plan))});
   for (const ChimeraDataset d : kDatasets) {
     tables.push_back({fmt::format("{}: one model alone", Name(d)), QueueTable(study, plan, d)});
   }
@@ -415,12 +451,55 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
       {"Runs", fmt::format("{} paired seeds; {}, all served to the end", study.seeds(), runs)}};
 }
 
+// The paper's highest rate alone.
+absl::StatusOr<ScenarioReport> RunChimeraFrontier(const StudySettings& settings, ProgressBar& bar) {
+  ChimeraPlan plan;
+  plan.rates = {plan.rates.back()};
+  plan.beyond.clear();
+  ChimeraStudy study(settings.minutes, settings.Seeds(3, 10),
+                     settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs,
+                     settings.regime == Regime::kPaper);
+  for (const ChimeraDataset d : kDatasets) {
+    for (std::size_t at = 0; at < kFirstAlone; ++at) {
+      for (const double tau : plan.taus) study.Add({d, at, plan.rates.front(), chimera::Chimera(tau)});
+      for (const ChimeraRouter& router : RoutersOf(plan)) {
+        for (const double value : router.values) study.Add({d, at, plan.rates.front(), router.kind(value)});
+      }
+    }
+  }
+  if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
+
+  ScenarioReport report;
+  report.title = "Chimera's frontier: what a router can reach at equal latency";
+  report.seeds = study.seeds();
+  report.interrupted = Interrupted();
+  report.conditions = ConditionsOf(study, settings.minutes);
+  const std::vector<ChimeraGap> gaps = GapsOf(study, plan);
+  report.tables.push_back({"Points above confidence_slack at equal latency", GapTable(gaps)});
+  for (const ChimeraDataset d : kDatasets) {
+    for (std::size_t at = 0; at < kFirstAlone; ++at) {
+      Table table(ServingColumns());
+      const auto add = [&](const ChimeraSystem& system) {
+        AddServing(study, {d, at, plan.rates.front(), system}, table);
+      };
+      for (const double tau : plan.taus) add(chimera::Chimera(tau));
+      for (const ChimeraRouter& router : RoutersOf(plan)) {
+        table.BeginSection();
+        for (const double value : router.values) add(router.kind(value));
+      }
+      report.tables.push_back({fmt::format("{}, {}", Name(d), Deployments()[at].name), std::move(table)});
+    }
+  }
+  for (const ChimeraGap& g : gaps) report.rows.push_back(RowOf(g));
+  for (std::size_t c = 0; c < study.size(); ++c) {
+    if (study[c].complete()) report.rows.push_back(RowOf(study[c], study.seqs()));
+  }
+  return report;
+}
+
 absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar) {
   const ChimeraPlan plan;
-  ChimeraStudy study(settings.minutes,
-                     settings.seeds > 0 ? settings.seeds
-                     : settings.full    ? 10
-                                        : 3,
+  ChimeraStudy study(settings.minutes, settings.Seeds(3, 10),
                      settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs,
                      settings.regime == Regime::kPaper);
   AddRuns(study, plan);
@@ -447,6 +526,13 @@ absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, Progres
 }
 
 }  // namespace
+
+Scenario ChimeraFrontierScenario() {
+  return {.name = "chimera-frontier",
+          .text = "by how much a router can be above Chimera's at equal latency, and by how much takt's is",
+          .run = RunChimeraFrontier,
+          .has_regimes = true};
+}
 
 Scenario ChimeraScenario() {
   return {.name = "chimera",

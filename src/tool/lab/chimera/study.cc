@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "tool/lab/chimera/assignment.h"
 #include "tool/run/host_threads.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
@@ -170,7 +171,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
     Seed& seed = all[s];
     // As many as the highest rate needs; others take the first of them.
     const auto n = minutes_ > 0 ? static_cast<std::int64_t>(std::ceil(kMostRate * 60 * minutes_)) : kWorkflows;
-    seed.workload = Generate(d, kRate, n, s + 1);
+    seed.workload = Generate(d, kRate, n, seed_range().At(s));
     const Workload& w = seed.workload;
     LengthForest::Scratch scratch;
     std::vector<LengthForest::Query> queries;
@@ -188,7 +189,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
         seed.truth.push_back((workflow.solved_by >> m & 1) != 0 ? 1.0f : 0.0f);
       }
     }
-    if (published_ && d == ChimeraDataset::kApps) GradeByTests(w, solved, s + 1, seed.truth);
+    if (published_ && d == ChimeraDataset::kApps) GradeByTests(w, solved, seed_range().At(s), seed.truth);
     seed.learnt.left.resize(queries.size());
     seed.learnt.output.resize(queries.size());
     constexpr std::size_t kBatch = 1024;
@@ -264,7 +265,7 @@ std::shared_ptr<const Forecasts> ChimeraStudy::ForecastsOf(const Seed& seed, con
 
 absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const ChimeraSetup& setup, std::uint64_t seed_number,
                                                                    const RunProgress& progress) const {
-  const Seed& seed = seeds_of_[static_cast<std::size_t>(setup.dataset)][seed_number - 1];
+  const Seed& seed = seeds_of_[static_cast<std::size_t>(setup.dataset)][seed_range().IndexOf(seed_number)];
   const Deployment& deployment = Deployments()[setup.deployment];
   const ChimeraSystem& system = setup.system;
   absl::StatusOr<ReplayOptions> options = EngineOptions(deployment, setup.seqs > 0 ? setup.seqs : seqs_);
@@ -301,6 +302,7 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   options->estimates = {system.lengths == LengthsBy::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   options->forecasts = forecasts;
   options->cluster.progress = progress;
+  if (system.assigned) return RunAssigned(setup, seed, *forecasts, w, *options);
   if (system.router != RouterBy::kNobody) {
     // Workflows wait for longer than a model is usually kept.
     const auto place_by = [&](auto placement) {
@@ -309,7 +311,9 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
       options->placement = placement;
     };
     if (system.gain) {
-      place_by(GainSlack{});
+      GainSlack placement;
+      placement.per_s = system.price / 100;
+      place_by(placement);
     } else {
       place_by(ConfidenceSlack{});
     }
@@ -326,8 +330,14 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   if (!result.ok()) return result.status();
   if (result->stopped) return std::nullopt;
 
+  return FiguresOf(setup, seed, *forecasts, w, *result);
+}
+
+ChimeraFigures ChimeraStudy::FiguresOf(const ChimeraSetup& setup, const Seed& seed, const Forecasts& forecasts,
+                                       const Workload& w, const ReplayResult& result) const {
+  const Deployment& deployment = Deployments()[setup.deployment];
   ChimeraFigures f;
-  const Metrics& metrics = result->metrics;
+  const Metrics& metrics = result.metrics;
   f.latency = metrics.workflow.mean;
   f.p95 = metrics.workflow.p95;
   f.each_per_token = 1e3 * metrics.workflow_per_token.mean;
@@ -336,20 +346,20 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   f.drained = metrics.makespan;
   for (const WorkloadWorkflow& workflow : w.workflows) {
     const auto number = static_cast<std::size_t>(&workflow - w.workflows.data());
-    const RequestRecord& answer = result->requests[workflow.first_call + workflow.calls - 1];
+    const RequestRecord& answer = result.requests[workflow.first_call + workflow.calls - 1];
     const std::size_t answered_by = w.ModelIndex(deployment.models[answer.instance]);
     f.score += 100 * static_cast<double>(seed.truth[number * w.models.size() + answered_by]);
     for (std::uint32_t i = 0; i < workflow.calls; ++i) {
       const std::uint32_t c = workflow.first_call + i;
-      const RequestRecord& call = result->requests[c];
+      const RequestRecord& call = result.requests[c];
       if (i + 1 == workflow.calls && call.instance + 1u == deployment.models.size()) f.strongest += 1;
       const std::size_t m = w.ModelIndex(deployment.models[call.instance]);
       const double told =
-          forecasts->left.empty() ? TotalOf(w, workflow, i, m) : forecasts->left[c * w.models.size() + m].Quantile(0.5);
+          forecasts.left.empty() ? TotalOf(w, workflow, i, m) : forecasts.left[c * w.models.size() + m].Quantile(0.5);
       f.in_flight += told * ToSeconds(call.end - call.arrival);
       // Steadily, from its first token to its last.
       f.written += 0.5 * call.output_tokens * ToSeconds(call.end - call.first_token);
-      if (i > 0) f.between += told * ToSeconds(call.arrival - result->requests[c - 1].end);
+      if (i > 0) f.between += told * ToSeconds(call.arrival - result.requests[c - 1].end);
     }
   }
   f.score /= static_cast<double>(w.workflows.size());
@@ -358,6 +368,28 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
     f.*figure /= std::max(f.drained, 1e-9);
   }
   return f;
+}
+
+// The best of what the assignments of each round come to.
+absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunAssigned(const ChimeraSetup& setup, const Seed& seed,
+                                                                        const Forecasts& forecasts, const Workload& w,
+                                                                        ReplayOptions& options) const {
+  constexpr int kRounds = 8;
+  const double price = setup.system.price;
+  Assignment assignment(w, options, forecasts.scores);
+  options.cluster.on_step = [&](const VirtualStep& step) { assignment.Saw(step); };
+  std::optional<ChimeraFigures> best;
+  for (int round = 0; round < (price > 0 ? kRounds : 1); ++round) {
+    options.placement = AssignedToModels{assignment.Choose(price)};
+    const absl::StatusOr<ReplayResult> result = Replay(w, options);
+    if (!result.ok()) return result.status();
+    if (result->stopped) return std::nullopt;
+    assignment.Learn(*result);
+    const ChimeraFigures f = FiguresOf(setup, seed, forecasts, w, *result);
+    const auto worth = [&](const ChimeraFigures& x) { return x.score - price * x.per_token; };
+    if (!best || worth(f) > worth(*best)) best = f;
+  }
+  return best;
 }
 
 absl::Status ChimeraStudy::Run(int threads, ProgressBar& bar) {

@@ -48,11 +48,16 @@ struct ChimeraSystem {
   double tau = 0;                       // latency slack, with a router
   bool levels = false;                  // waiting requests displace running ones of a level below (MLFQ)
   bool gain = false;                    // gain_slack instead of confidence_slack
+  // In place of the slack: points a second of latency with `gain`, points per ms of latency per token where assigned.
+  double price = 0;
+  bool assigned = false;  // by AssignedToModels
+
+  double value() const { return price > 0 || assigned ? price : tau; }
 
   // By what is run, under whatever label.
   friend bool operator==(const ChimeraSystem& a, const ChimeraSystem& b) {
     return a.policy == b.policy && a.lengths == b.lengths && a.router == b.router && a.tau == b.tau &&
-           a.levels == b.levels && a.gain == b.gain;
+           a.levels == b.levels && a.gain == b.gain && a.price == b.price && a.assigned == b.assigned;
   }
 };
 
@@ -68,14 +73,14 @@ struct ChimeraSetup {
 };
 
 struct ChimeraFigures {
-  double per_token = 0;       // ms: mean latency of a workflow over mean tokens of one
+  double per_token = 0;  // ms: mean latency of a workflow over mean tokens of one
   double each_per_token = 0;  // ms: mean of every workflow's own latency per token
-  double latency = 0;         // s, mean of a workflow ("makespan" in the paper)
-  double p95 = 0;             // s, of a workflow
-  double score = 0;           // %, mean of what the answers are worth
-  double queue = 0;           // s, mean wait of a call for its first step
-  double strongest = 0;       // % of workflows answered by the last model of the deployment
-  double drained = 0;         // s, from the first arrival to the last end
+  double latency = 0;  // s, mean of a workflow ("makespan" in the paper)
+  double p95 = 0;  // s, of a workflow
+  double score = 0;  // %, mean of what the answers are worth
+  double queue = 0;  // s, mean wait of a call for its first step
+  double strongest = 0;  // % of workflows answered by the last model of the deployment
+  double drained = 0;  // s, from the first arrival to the last end
   // Predicted tokens, means over the run: in flight; of them written already; of workflows between two calls, which
   // are not in flight.
   double in_flight = 0, written = 0, between = 0;
@@ -89,9 +94,9 @@ struct ChimeraPrediction {
   ChimeraDataset dataset;
   std::string model;
   double forest = 0, forest_all = 0;  // at arrival; at every call
-  double best = 0;                    // by the visible part alone, if it were seen exactly
+  double best = 0;  // by the visible part alone, if it were seen exactly
   double input = 0, fcfs = 0;
-  double solved = 0;                               // share
+  double solved = 0;  // share
   double average_precision = 0, calibration = 0;  // of the router
 };
 
@@ -100,7 +105,7 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
   // `minutes` of arrivals at each rate; 0: `workflows` at any.
   // `published`: what MLFQ displaces is swapped out, and not computed again; the score of APPS is the share of a
   // problem's tests that the answer passes, and not whether it passes all.
-  ChimeraStudy(double minutes, int seeds, std::int32_t seqs, bool published)
+  ChimeraStudy(double minutes, SeedRange seeds, std::int32_t seqs, bool published)
       : Study(seeds), minutes_(minutes), seqs_(seqs), published_(published) {}
 
   absl::Status Run(int threads, ProgressBar& bar);
@@ -116,7 +121,7 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
  private:
   struct Seed {
     Workload workload;
-    Forecasts learnt;                  // output, left; scores of the trained router
+    Forecasts learnt;  // output, left; scores of the trained router
     std::vector<float> mean, truth;  // other scores; the truth is what answers are worth
   };
 
@@ -125,6 +130,11 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
   std::shared_ptr<const Forecasts> ForecastsOf(const Seed& seed, const ChimeraSystem& system) const;
   absl::StatusOr<std::optional<ChimeraFigures>> RunOne(const ChimeraSetup& setup, std::uint64_t seed,
                                                        const RunProgress& progress) const;
+  absl::StatusOr<std::optional<ChimeraFigures>> RunAssigned(const ChimeraSetup& setup, const Seed& seed,
+                                                            const Forecasts& forecasts, const Workload& w,
+                                                            ReplayOptions& options) const;
+  ChimeraFigures FiguresOf(const ChimeraSetup& setup, const Seed& seed, const Forecasts& forecasts, const Workload& w,
+                           const ReplayResult& result) const;
 
   double minutes_;
   std::int32_t seqs_;  // most sequences in a step

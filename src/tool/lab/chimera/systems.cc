@@ -23,6 +23,21 @@ ChimeraSystem ByGain(double tau) {
   system.label = "Chimera by gain", system.gain = true;
   return system;
 }
+ChimeraSystem ByLatency(double per_s) {
+  ChimeraSystem system = ByGain(1e9);
+  system.label = "Chimera by latency", system.price = per_s;
+  return system;
+}
+ChimeraSystem Assigned(double price) {
+  ChimeraSystem system = Chimera(0);
+  system.label = "assigned beforehand", system.assigned = true, system.price = price;
+  return system;
+}
+ChimeraSystem AssignedByTruth(double price) {
+  ChimeraSystem system = Assigned(price);
+  system.label = "assigned beforehand, answers known", system.router = RouterBy::kTruth;
+  return system;
+}
 ChimeraSystem Weighted(double tau, double weight) {
   ChimeraSystem system = Chimera(tau);
   if (weight > 0) system.policy = fmt::format("stjf(input={})", weight);

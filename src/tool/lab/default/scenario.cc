@@ -231,7 +231,7 @@ std::vector<Condition> ConditionsOf(const DefaultStudy& study, const DefaultPlan
        "all of the negative rest where no time is left; slack: all time that is left; agent_priority and stage_depth "
        "learn from calls that have ended"},
       {"Runs", fmt::format("{} paired seeds from {} on: of sizes, arrivals and errors of estimates; 95 % intervals",
-                           study.seeds(), study.first_seed())}};
+                           study.seeds(), study.seed_range().first)}};
   if (!study.missing().empty()) {
     conditions.push_back({"Left out", fmt::format("for want of {}", fmt::join(study.missing(), ", "))});
   }
@@ -265,7 +265,7 @@ absl::StatusOr<ScenarioReport> RunDefault(const StudySettings& settings, Progres
   DefaultPlan plan;
   if (settings.full) plan.minutes = 30;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
-  DefaultStudy study(settings.data, plan.minutes, settings.seeds > 0 ? settings.seeds : 12, settings.first_seed);
+  DefaultStudy study(settings.data, plan.minutes, settings.Seeds(12, 12));
   AddRuns(study, plan, settings.full);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 

@@ -313,11 +313,7 @@ absl::StatusOr<ScenarioReport> RunSensitivity(const StudySettings& settings, Pro
   DefaultPlan plan;
   if (settings.full) plan.minutes = 30;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
-  DefaultStudy study(settings.data, plan.minutes,
-                     settings.seeds > 0 ? settings.seeds
-                     : settings.full    ? 12
-                                        : 6,
-                     settings.first_seed);
+  DefaultStudy study(settings.data, plan.minutes, settings.Seeds(6, 12));
   Sensitivity sensitivity(study, plan);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
@@ -327,7 +323,7 @@ absl::StatusOr<ScenarioReport> RunSensitivity(const StudySettings& settings, Pro
       {"Engine", std::string(kDefaultProfile)},
       {"Workloads", fmt::format("those of scenario default, {:g} minutes of arrivals at capacity", study.minutes())},
       {"Known", plan.usual.ToString()},
-      {"Runs", fmt::format("{} paired seeds from {} on; 95 % intervals", study.seeds(), study.first_seed())}};
+      {"Runs", fmt::format("{} paired seeds from {} on; 95 % intervals", study.seeds(), study.seed_range().first)}};
   if (!study.missing().empty()) {
     report.conditions.push_back({"Left out", fmt::format("for want of {}", fmt::join(study.missing(), ", "))});
   }

@@ -97,8 +97,8 @@ DefaultFigures DefaultFiguresOf(const Workload& workload, const IsolatedLatencie
 
 }  // namespace
 
-DefaultStudy::DefaultStudy(const std::string& data, double minutes, int seeds, int first_seed)
-    : Study(seeds, first_seed), minutes_(minutes), profile_(*FindProfile(kDefaultProfile)) {
+DefaultStudy::DefaultStudy(const std::string& data, double minutes, SeedRange seeds)
+    : Study(seeds), minutes_(minutes), profile_(*FindProfile(kDefaultProfile)) {
   const auto generated = [&](Served s, const char* spec) {
     Source& source = sources_[Index(s)];
     source.spec = spec;
@@ -297,7 +297,7 @@ absl::Status DefaultStudy::Prepare(int threads, ProgressBar& bar) {
     if (pace.ok()) pace_[Index(sampled[i])] = *pace;
   });
   RunEach(all.size(), threads, "making workloads", bar, [&](std::size_t i, const RunProgress&) {
-    absl::StatusOr<Ground> ground = MakeGround(all[i].first, all[i].second + static_cast<std::uint64_t>(first_seed()));
+    absl::StatusOr<Ground> ground = MakeGround(all[i].first, seed_range().At(all[i].second));
     faults[sampled.size() + i] = ground.status();
     if (ground.ok()) grounds_[Index(all[i].first)][all[i].second] = *std::move(ground);
   });
@@ -309,7 +309,7 @@ absl::Status DefaultStudy::Prepare(int threads, ProgressBar& bar) {
 
 absl::StatusOr<std::optional<DefaultFigures>> DefaultStudy::RunOne(const DefaultSetup& setup, std::uint64_t seed,
                                                                    const RunProgress& progress) const {
-  const Ground& ground = grounds_[Index(setup.served)][seed - static_cast<std::uint64_t>(first_seed())];
+  const Ground& ground = grounds_[Index(setup.served)][seed_range().IndexOf(seed)];
   if (ground.workload.workflows.empty()) return std::nullopt;
   ReplayOptions options = OptionsOf(setup, seed);
   options.cluster.rate_scale = RateScaleForLoad(ground.workload, setup.load * setup.instances, ground.capacity_rps);

@@ -98,7 +98,7 @@ using DefaultCell = Cell<DefaultSetup, DefaultFigures>;
 class DefaultStudy : public Study<DefaultSetup, DefaultFigures> {
  public:
   // `data`: a folder with text2sql/, tools/ and traces/, or what FindData makes of nothing.
-  DefaultStudy(const std::string& data, double minutes, int seeds, int first_seed);
+  DefaultStudy(const std::string& data, double minutes, SeedRange seeds);
 
   bool has(Served served) const { return sources_[static_cast<std::size_t>(served)].missing.empty(); }
   const std::vector<std::string>& missing() const { return missing_; }  // files, by name

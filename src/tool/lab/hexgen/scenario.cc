@@ -343,11 +343,12 @@ std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
   };
   return {
       {"Workload", fmt::format("text-to-SQL queries, Trace 1: {} of {}, Trace 2: {} of {}; Poisson arrivals as the "
-                               "authors draw them, seeds 0 to {}; Traces 3 and 4 are not at hand",
+                               "authors draw them, seeds {} to {}; Traces 3 and 4 are not at hand",
                                study.trace(Load::kTrace1).workflows.size(),
                                Counted(std::ssize(study.trace(Load::kTrace1).calls), "call"),
                                study.trace(Load::kTrace2).workflows.size(),
-                               Counted(std::ssize(study.trace(Load::kTrace2).calls), "call"), study.seeds() - 1)},
+                               Counted(std::ssize(study.trace(Load::kTrace2).calls), "call"),
+                               study.seed_range().first - 1, study.seed_range().first + study.seeds() - 2)},
       {"Clusters", fmt::format("Hetero-1: {}; Hetero-2: {}; Homo: {}. A6000 and L40 are {}", ids(Cluster::kHetero1),
                                ids(Cluster::kHetero2), ids(Cluster::kHomo),
                                study.as_measured() ? "the A100, 1.66 and 1.56 times as slow as the authors measured"
@@ -370,11 +371,8 @@ absl::StatusOr<ScenarioReport> RunHexgen(const StudySettings& settings, Progress
   if (!trace1.ok()) return trace1.status();
   const absl::StatusOr<std::string> trace2 = FindData(settings.data, "text2sql", "trace2.jsonl");
   if (!trace2.ok()) return trace2.status();
-  absl::StatusOr<HexgenStudy> study = HexgenStudy::Create(*trace1, *trace2,
-                                                          settings.seeds > 0 ? settings.seeds
-                                                          : settings.full    ? 50
-                                                                             : 20,
-                                                          settings.regime == Regime::kPaper);
+  absl::StatusOr<HexgenStudy> study =
+      HexgenStudy::Create(*trace1, *trace2, settings.Seeds(20, 50), settings.regime == Regime::kPaper);
   if (!study.ok()) return study.status();
   study->set_minutes(settings.minutes);
 

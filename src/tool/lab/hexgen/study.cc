@@ -148,7 +148,7 @@ class TunerInRun {
 
 }  // namespace
 
-absl::StatusOr<HexgenStudy> HexgenStudy::Create(const std::string& trace1, const std::string& trace2, int seeds,
+absl::StatusOr<HexgenStudy> HexgenStudy::Create(const std::string& trace1, const std::string& trace2, SeedRange seeds,
                                                 bool as_measured) {
   HexgenStudy study(seeds);
   study.as_measured_ = as_measured;

@@ -98,7 +98,7 @@ using HexgenCell = Cell<HexgenSetup, HexgenFigures>;
 class HexgenStudy : public Study<HexgenSetup, HexgenFigures> {
  public:
   // The files of traces 1 and 2. `as_measured`: A6000 and L40 are as much slower than the A100 as the authors measured.
-  static absl::StatusOr<HexgenStudy> Create(const std::string& trace1, const std::string& trace2, int seeds,
+  static absl::StatusOr<HexgenStudy> Create(const std::string& trace1, const std::string& trace2, SeedRange seeds,
                                             bool as_measured);
 
   absl::Status Run(int threads, ProgressBar& bar);

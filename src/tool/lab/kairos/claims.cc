@@ -33,11 +33,11 @@ const KairosCell* HalfQueued(const KairosStudy& study, const KairosPlan& plan, K
 
 constexpr const char* kNoQueue = "no queue forms under Parrot at any load";
 
-using Measure = Figure<KairosFigures>;
-constexpr const Measure &kMean = FigureOf(kKairosFigures, &KairosFigures::mean),
-                        &kP90 = FigureOf(kKairosFigures, &KairosFigures::p90),
-                        &kP95 = FigureOf(kKairosFigures, &KairosFigures::p95),
-                        &kP99 = FigureOf(kKairosFigures, &KairosFigures::p99);
+using KairosMeasure = Figure<KairosFigures>;
+constexpr const KairosMeasure &kMean = FigureOf(kKairosFigures, &KairosFigures::mean),
+                              &kP90 = FigureOf(kKairosFigures, &KairosFigures::p90),
+                              &kP95 = FigureOf(kKairosFigures, &KairosFigures::p95),
+                              &kP99 = FigureOf(kKairosFigures, &KairosFigures::p99);
 
 class KairosPaperClaims : Claims {
  public:
@@ -99,8 +99,8 @@ class KairosPaperClaims : Claims {
   }
 
   // Kairos below another; all loads that queue are in the reason.
-  void Below(KairosModel model, std::size_t scenario, const KairosSystem& other, const Measure& measure, double low,
-             double high) {
+  void Below(KairosModel model, std::size_t scenario, const KairosSystem& other, const KairosMeasure& measure,
+             double low, double high) {
     const Claimed claimed = {low, high};
     const std::string name = fmt::format("{}, {}: {} token latency below that of {}", Name(model),
                                          kKairosScenarios[scenario], measure.column, other.label);

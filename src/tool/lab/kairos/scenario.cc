@@ -181,10 +181,7 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
 
   KairosPlan plan;
   if (settings.minutes > 0) plan.minutes = settings.minutes;
-  KairosStudy study(*trace, plan.minutes,
-                    settings.seeds > 0 ? settings.seeds
-                    : settings.full    ? 10
-                                       : 3,
+  KairosStudy study(*trace, plan.minutes, settings.Seeds(3, 10),
                     settings.regime == Regime::kPaper ? KairosPlan::kPaperKvTokens : KairosPlan::kWhole);
   for (const auto& [model, scenario] : Grounds()) {
     for (const double load : plan.LoadsOf(scenario)) {

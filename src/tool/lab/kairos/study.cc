@@ -89,7 +89,7 @@ ReplayOptions EngineOptions(const Profile& profile, std::int64_t kv_tokens) {
 
 }  // namespace
 
-KairosStudy::KairosStudy(const Workload& arrivals, double minutes, int seeds, std::int64_t kv_tokens)
+KairosStudy::KairosStudy(const Workload& arrivals, double minutes, SeedRange seeds, std::int64_t kv_tokens)
     : Study(seeds), minutes_(minutes), kv_tokens_(kv_tokens) {
   for (const WorkloadWorkflow& w : arrivals.workflows) arrivals_.push_back(w.arrival);
 }
@@ -128,16 +128,17 @@ absl::Status KairosStudy::Prepare() {
         *saturation * static_cast<double>(sample->workflows.size()) / static_cast<double>(sample->calls.size());
     const auto n = static_cast<std::size_t>(std::clamp(std::round(ground.workflows_per_s * minutes_ * 60), 20.0,
                                                        static_cast<double>(arrivals_.size()) * 0.8));
-    for (int seed = 1; seed <= seeds(); ++seed) {
-      absl::StatusOr<Workload> workload = generate(n, static_cast<std::uint64_t>(seed));
+    for (std::size_t s = 0; s < static_cast<std::size_t>(seeds()); ++s) {
+      const std::uint64_t seed = seed_range().At(s);
+      absl::StatusOr<Workload> workload = generate(n, seed);
       if (!workload.ok()) return workload.status();
-      Random random(static_cast<std::uint64_t>(seed));
+      Random random(seed);
       const std::size_t from = random.Below(arrivals_.size() - n + 1);
       std::vector<TimePoint> times(arrivals_.begin() + static_cast<std::ptrdiff_t>(from),
                                    arrivals_.begin() + static_cast<std::ptrdiff_t>(from + n));
       const Duration start = times.front().time_since_epoch();
       for (TimePoint& t : times) t -= start;
-      if (absl::Status s = SetArrivals(*workload, times); !s.ok()) return s;
+      if (absl::Status set = SetArrivals(*workload, times); !set.ok()) return set;
       ground.workloads.push_back(*std::move(workload));
     }
   }
@@ -181,7 +182,8 @@ absl::Status KairosStudy::Run(int threads, ProgressBar& bar) {
   return RunCells(threads, "replaying", bar,
                   [&](const KairosSetup& setup, std::uint64_t seed,
                       const RunProgress& progress) -> absl::StatusOr<std::optional<KairosFigures>> {
-                    const Workload& workload = ground(setup.model, setup.scenario, setup.kv_tokens).workloads[seed - 1];
+                    const Workload& workload =
+                        ground(setup.model, setup.scenario, setup.kv_tokens).workloads[seed_range().IndexOf(seed)];
                     AgentLearner learner({.order = {.by = setup.system.by}});
                     ReplayOptions options = KairosOptionsOf(setup, *this, workload, seed, learner);
                     options.cluster.progress = progress;

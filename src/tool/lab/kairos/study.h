@@ -104,7 +104,7 @@ class KairosStudy : public Study<KairosSetup, KairosFigures> {
  public:
   // `arrivals`: a trace whose times are taken.
   // `kv_tokens`: of each instance's KV cache of the 8B, as far as the profile has them; the 13B has all of its own.
-  KairosStudy(const Workload& arrivals, double minutes, int seeds, std::int64_t kv_tokens);
+  KairosStudy(const Workload& arrivals, double minutes, SeedRange seeds, std::int64_t kv_tokens);
 
   absl::Status Run(int threads, ProgressBar& bar);
   const KairosGround& ground(KairosModel model, std::size_t scenario, std::int64_t kv_tokens = 0) const {

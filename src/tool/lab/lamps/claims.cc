@@ -22,10 +22,10 @@ constexpr double kQueueSeconds = 0.5;
 constexpr double kSignificant = 0.05;
 constexpr const char* kToolBench = "no data: the ToolBench file is not in the authors' release";
 
-using Measure = Figure<LampsFigures>;
-constexpr const Measure &kLatency = FigureOf(kLampsFigures, &LampsFigures::latency),
-                        &kTtft = FigureOf(kLampsFigures, &LampsFigures::ttft),
-                        &kTailTtft = FigureOf(kLampsFigures, &LampsFigures::ttft_p99);
+using LampsMeasure = Figure<LampsFigures>;
+constexpr const LampsMeasure &kLatency = FigureOf(kLampsFigures, &LampsFigures::latency),
+                             &kTtft = FigureOf(kLampsFigures, &LampsFigures::ttft),
+                             &kTailTtft = FigureOf(kLampsFigures, &LampsFigures::ttft_p99);
 
 class LampsPaperClaims : Claims {
  public:
@@ -89,13 +89,13 @@ class LampsPaperClaims : Claims {
   void RateFive() {
     for (const LampsModel model : kLampsModels) {
       for (const LampsCalls calls : kLampsCalls) {
-        for (const Measure& measure : {kLatency, kTtft}) {
+        for (const LampsMeasure& measure : {kLatency, kTtft}) {
           for (const LampsSystem& other : {lamps::InferCept(), lamps::Vllm()}) {
             At(model, calls, 5, other, measure, Over(0));
           }
         }
       }
-      for (const Measure& measure : {kLatency, kTtft}) {
+      for (const LampsMeasure& measure : {kLatency, kTtft}) {
         Lacking(fmt::format("{}, ToolBench at 5/s: {} below InferCept's and vLLM's", Name(model), measure.label), {},
                 "%", kToolBench);
       }
@@ -221,7 +221,7 @@ class LampsPaperClaims : Claims {
   // ---- 8: the abstract's ranges ----
 
   void Conclusion() {
-    const auto claim = [&](const Measure& measure, double low, double high) {
+    const auto claim = [&](const LampsMeasure& measure, double low, double high) {
       const std::string name =
           fmt::format("{} below InferCept's, at the best rate, model and kind of calls", measure.label);
       std::optional<Reduction> best;
@@ -256,7 +256,7 @@ class LampsPaperClaims : Claims {
   }
 
   // LAMPS against `other` at one rate.
-  void At(LampsModel model, LampsCalls calls, double rate, const LampsSystem& other, const Measure& measure,
+  void At(LampsModel model, LampsCalls calls, double rate, const LampsSystem& other, const LampsMeasure& measure,
           const Claimed& claimed) {
     const std::string name =
         fmt::format("{}, {} at {:g}/s: {} below {}'s", Name(model), Name(calls), rate, measure.label, other.label);
@@ -266,7 +266,7 @@ class LampsPaperClaims : Claims {
   }
 
   // Against the one of the two that it is further below.
-  void BestOf(LampsModel model, LampsCalls calls, double rate, const Measure& measure, double paper) {
+  void BestOf(LampsModel model, LampsCalls calls, double rate, const LampsMeasure& measure, double paper) {
     const std::string name = fmt::format("{}, {} at {:g}/s: {} below InferCept's and vLLM's, up to", Name(model),
                                          Name(calls), rate, measure.label);
     const LampsCell* a = Cell(model, calls, rate, lamps::Lamps());

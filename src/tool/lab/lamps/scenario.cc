@@ -333,10 +333,7 @@ absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressB
   LampsPlan plan;
   if (settings.full) plan.minutes = plan.throughput_minutes, plan.throughput_rates = plan.rates;
   if (settings.minutes > 0) plan.minutes = plan.throughput_minutes = settings.minutes;
-  LampsStudy study(*std::move(workload),
-                   settings.seeds > 0 ? settings.seeds
-                   : settings.full    ? 20
-                                      : 10,
+  LampsStudy study(*std::move(workload), settings.Seeds(10, 20),
                    settings.regime == Regime::kPaper ? LampsPlan::kPaperSeqs : kStepLimits.max_seqs);
   const StudyParts parts = PartsOf(study, plan);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;

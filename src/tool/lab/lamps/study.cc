@@ -57,7 +57,7 @@ ReplayOptions OptionsOf(const LampsSetup& setup, std::int32_t seqs, const Profil
 
 std::int64_t LampsSetup::requests() const { return std::max(1LL, std::llround(rate * minutes * kMinute)); }
 
-LampsStudy::LampsStudy(Workload requests, int seeds, std::int32_t seqs) : Study(seeds), seqs_(seqs) {
+LampsStudy::LampsStudy(Workload requests, SeedRange seeds, std::int32_t seqs) : Study(seeds), seqs_(seqs) {
   workloads_[0] = requests;
   LimitTools(workloads_[0], 1);
   workloads_[1] = std::move(requests);
@@ -69,8 +69,8 @@ absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
   for (std::size_t c = 0; c < size(); ++c) most = std::max(most, (*this)[c].setup.requests());
   std::vector<Workload> drawn[2];
   for (const LampsCalls calls : kLampsCalls) {
-    for (int s = 1; s <= seeds(); ++s) {
-      absl::StatusOr<Workload> w = Draw(requests(calls), most, Arrivals{}, static_cast<std::uint64_t>(s));
+    for (std::size_t s = 0; s < static_cast<std::size_t>(seeds()); ++s) {
+      absl::StatusOr<Workload> w = Draw(requests(calls), most, Arrivals{}, seed_range().At(s));
       if (!w.ok()) return w.status();
       drawn[static_cast<std::size_t>(calls)].push_back(*std::move(w));
     }
@@ -88,7 +88,7 @@ absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
                     ReplayOptions options =
                         OptionsOf(setup, seqs_, profiles[static_cast<std::size_t>(setup.model)], seed);
                     options.cluster.progress = progress;
-                    const Workload& workload = drawn[static_cast<std::size_t>(setup.calls)][seed - 1];
+                    const Workload& workload = drawn[static_cast<std::size_t>(setup.calls)][seed_range().IndexOf(seed)];
                     const absl::StatusOr<ReplayResult> result = Replay(workload, options);
                     if (!result.ok()) return result.status();
                     if (result->stopped) return std::nullopt;

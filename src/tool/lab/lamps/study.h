@@ -84,7 +84,7 @@ using LampsCell = Cell<LampsSetup, LampsFigures>;
 class LampsStudy : public Study<LampsSetup, LampsFigures> {
  public:
   // Requests of several calls; those of single calls are their first.
-  LampsStudy(Workload requests, int seeds, std::int32_t seqs);
+  LampsStudy(Workload requests, SeedRange seeds, std::int32_t seqs);
 
   absl::Status Run(int threads, ProgressBar& bar);
 

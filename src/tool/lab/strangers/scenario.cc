@@ -93,8 +93,7 @@ struct StrangerPlan {
 
 class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
  public:
-  StrangerStudy(const std::string& data, double share, int seeds, int first_seed)
-      : Study(seeds, first_seed), inputs_(data), share_(share) {
+  StrangerStudy(const std::string& data, double share, SeedRange seeds) : Study(seeds), inputs_(data), share_(share) {
     for (std::size_t i = 0; i < kStrangerInputs; ++i) {
       has_[i] = inputs_.Has(kStrangers[i]);
       if (!has_[i]) missing_.emplace_back(kStrangers[i].data);
@@ -130,7 +129,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
     std::vector<absl::Status> faults(all.size());
     RunEach(all.size(), threads, "making workloads", bar, [&](std::size_t i, const RunProgress&) {
       const auto [input, n] = all[i];
-      absl::StatusOr<Ground> ground = MakeGround(input, n + static_cast<std::uint64_t>(first_seed()));
+      absl::StatusOr<Ground> ground = MakeGround(input, seed_range().At(n));
       faults[i] = ground.status();
       if (ground.ok()) grounds_[input][n] = *std::move(ground);
     });
@@ -194,7 +193,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
 
   absl::StatusOr<std::optional<StrangerFigures>> RunOne(const StrangerSetup& setup, std::uint64_t seed,
                                                         const RunProgress& progress) const {
-    const Ground& ground = grounds_[setup.input][seed - static_cast<std::uint64_t>(first_seed())];
+    const Ground& ground = grounds_[setup.input][seed_range().IndexOf(seed)];
     if (ground.workload.workflows.empty()) return std::nullopt;
     ReplayOptions options = OptionsOf(setup, seed);
     options.cluster.progress = progress;
@@ -551,11 +550,7 @@ absl::StatusOr<ScenarioReport> RunStrangers(const StudySettings& settings, Progr
   StrangerPlan plan;
   constexpr double kOrdinaryMinutes = 3;  // that --minutes is a share of
   if (settings.minutes > 0) plan.share = settings.minutes / kOrdinaryMinutes;
-  StrangerStudy study(settings.data, plan.share,
-                      settings.seeds > 0 ? settings.seeds
-                      : settings.full    ? 12
-                                         : 4,
-                      settings.first_seed);
+  StrangerStudy study(settings.data, plan.share, settings.Seeds(4, 12));
   AddStrangerRuns(study, plan, settings.full);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
@@ -575,7 +570,7 @@ absl::StatusOr<ScenarioReport> RunStrangers(const StudySettings& settings, Progr
        "nothing, unless said otherwise; forest: learns from what has ended; calibrated: a posterior that was "
        "fitted on the whole workload"},
       {"Runs", fmt::format("{} paired seeds from {} on, {:g} of ordinary length; 95 % intervals", study.seeds(),
-                           study.first_seed(), plan.share)}};
+                           study.seed_range().first, plan.share)}};
   if (!study.missing().empty()) {
     report.conditions.push_back({"Left out", fmt::format("for want of {}", fmt::join(study.missing(), ", "))});
   }
