@@ -130,7 +130,9 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
   }
   void Remove(std::int32_t sequence, std::int32_t from) override { llama_memory_seq_rm(memory_, sequence, from, -1); }
   bool Save(std::int32_t sequence, std::uint64_t as) override {
-    return !Strikes(options_.faults.move) && StateOut(sequence, saved_[as]) ? true : (saved_.erase(as), false);
+    const bool saved = !Strikes(options_.faults.move) && StateOut(sequence, saved_[as]);
+    if (!saved) saved_.erase(as);
+    return saved;
   }
   bool Load(std::uint64_t saved, std::int32_t sequence) override {
     return !Strikes(options_.faults.move) && StateIn(saved_[saved], sequence);

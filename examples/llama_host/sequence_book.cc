@@ -132,26 +132,29 @@ SequenceBook::Saved* SequenceBook::FindSaved(const Holding& holding) {
   return found == shelf->second.end() ? nullptr : &*found;
 }
 
-void SequenceBook::DropSaved(Shelf& shelf, std::size_t at) {
+// The last one of a shelf takes the shelf with it.
+void SequenceBook::DropSaved(std::uint64_t head, std::size_t at) {
+  const auto found = saved_.find(head);
+  TAKT_ASSERT(found != saved_.end());
+  Shelf& shelf = found->second;
   cache_.Drop(shelf[at].number);
   saved_tokens_ -= static_cast<std::int64_t>(shelf[at].tokens.size());
   shelf.erase(shelf.begin() + static_cast<std::ptrdiff_t>(at));
+  if (shelf.empty()) saved_.erase(found);
 }
 
 // The least recently used go, until there is room for so many tokens or all that are left are about to be loaded.
 void SequenceBook::MakeRoomToSave(std::size_t tokens) {
   while (saved_tokens_ + static_cast<std::int64_t>(tokens) > options_.saved_tokens) {
-    Shelf* of = nullptr;
-    std::size_t oldest = 0;
-    for (auto& [head, shelf] : saved_) {
+    const Saved* oldest = nullptr;
+    std::size_t at = 0;  // on its shelf
+    for (const auto& [head, shelf] : saved_) {
       for (std::size_t i = 0; i < shelf.size(); ++i) {
-        if (shelf[i].pins == 0 && (of == nullptr || shelf[i].touched < (*of)[oldest].touched)) of = &shelf, oldest = i;
+        if (shelf[i].pins == 0 && (oldest == nullptr || shelf[i].touched < oldest->touched)) oldest = &shelf[i], at = i;
       }
     }
-    if (of == nullptr) return;
-    const std::uint64_t head = Head((*of)[oldest].tokens);
-    DropSaved(*of, oldest);
-    if (of->empty()) saved_.erase(head);
+    if (oldest == nullptr) return;
+    DropSaved(Head(oldest->tokens), at);
   }
 }
 
@@ -167,7 +170,7 @@ void SequenceBook::Save(std::int32_t sequence) {
     Shelf& shelf = found->second;
     if (std::ranges::any_of(shelf, [&s](const Saved& other) { return BeginsWith(other.tokens, s.tokens); })) return;
     for (std::size_t i = shelf.size(); i-- > 0;) {
-      if (shelf[i].pins == 0 && BeginsWith(s.tokens, shelf[i].tokens)) DropSaved(shelf, i);
+      if (shelf[i].pins == 0 && BeginsWith(s.tokens, shelf[i].tokens)) DropSaved(head, i);  // the shelf goes at 0 alone
     }
   }
   MakeRoomToSave(s.tokens.size());
@@ -182,8 +185,7 @@ bool SequenceBook::LoadSaved(Holding& holding, std::int32_t sequence) {
   Saved* saved = FindSaved(holding);
   if (saved == nullptr) return false;  // it failed another wish of this plan
   if (!cache_.Load(holding.saved, sequence)) {  // it is of no use to the next one, either
-    Shelf& shelf = saved_[holding.head];
-    DropSaved(shelf, static_cast<std::size_t>(saved - shelf.data()));
+    DropSaved(holding.head, static_cast<std::size_t>(saved - saved_[holding.head].data()));
     return false;
   }
   if (std::cmp_less(holding.promised, saved->tokens.size())) cache_.Remove(sequence, holding.promised);
@@ -407,6 +409,7 @@ const char* SequenceBook::Inconsistency() const {
   if (unheld != free_.size()) return "a cell is lost";
   std::int64_t saved = 0;
   for (const auto& [head, shelf] : saved_) {
+    if (shelf.empty()) return "a shelf is empty";
     for (const Saved& each : shelf) {
       saved += static_cast<std::int64_t>(each.tokens.size());
       if (each.pins != 0) return "what is saved is pinned between plans";

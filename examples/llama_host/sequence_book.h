@@ -131,7 +131,7 @@ class SequenceBook final : public takt::KvOracle {
   const Saved* FindSaved(const Holding& holding) const { return const_cast<SequenceBook*>(this)->FindSaved(holding); }
   void Save(std::int32_t sequence);
   void MakeRoomToSave(std::size_t tokens);
-  void DropSaved(Shelf& shelf, std::size_t at);
+  void DropSaved(std::uint64_t head, std::size_t at);
   void Evict(std::int32_t sequence);
   void Live(std::uint32_t cell, std::int32_t by);
   void Trim(std::int32_t sequence, std::size_t cells);

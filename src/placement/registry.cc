@@ -15,6 +15,7 @@
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/least_outstanding_tokens.h"
 #include "takt/placement/llmd.h"
+#include "takt/placement/minimum_completion_time.h"
 #include "takt/placement/mooncake.h"
 #include "takt/placement/preble.h"
 #include "takt/placement/prefix.h"
@@ -42,6 +43,7 @@ void ForEachPlacement(V&& visit) {
   visit(LeastLoaded{}, "fewest requests, those that wait counted four times (vLLM's balancer)");
   visit(LeastOutstandingTokens{}, "fewest tokens of prompt and estimated output that are not done");
   visit(LlmdPlacement{}, "weighted sum of cached share, shorter queue and emptier cache (llm-d)");
+  visit(MinimumCompletionTime{}, "the soonest expected end, by what calls were seen to take there (Ibarra and Kim)");
   visit(MooncakePlacement{}, "the soonest first token: queue and uncached prefill (Mooncake, without transfers)");
   visit(PreblePlacement{}, "the longest match if it is most of the prompt, else the least work (Preble)");
   visit(PrefixPlacement{}, "the most cached tokens");

@@ -56,7 +56,8 @@ TEST_CASE("an unknown placement is named, with those that exist") {
   REQUIRE(!placement.ok());
   const auto message = std::string(placement.status().message());
   CHECK(message.find("'best'") != std::string::npos);
-  CHECK(message.find("least_loaded, least_outstanding_tokens, llmd, mooncake") != std::string::npos);
+  CHECK(message.find("least_loaded, least_outstanding_tokens, llmd, minimum_completion_time, mooncake") !=
+        std::string::npos);
 }
 
 TEST_CASE("every option of a placement can be told by name") {
@@ -64,6 +65,7 @@ TEST_CASE("every option of a placement can be told by name") {
        {"least_loaded(waiting_weight=2)", "random(seed=7)", "best_fit(output_tokens=3)", "code_ratio(alpha=0.3)",
         "confidence_slack(tau=1,delta_s=0.1,floor_s=0.5,sticky_s=5,unknown=100)",
         "gain_slack(tau=1,step=0.1,pull=1,floor_s=0.5,sticky_s=5,unknown=100)",
+        "minimum_completion_time(recent_s=5,fade=0.5)",
         "time_slot_packer(slot=1,decode_rate=30,unknown=5,danger=0.9,recovered=0.8,late=false)",
         "token_reservation(quantile=0.75,share=2,waiting=1,unknown=100)",
         "workload_balance(alpha=0.5,beta=7,queue=outstanding)"}) {
@@ -75,7 +77,8 @@ TEST_CASE("every option of a placement can be told by name") {
        {"code_ratio(alpha=1.1)", "code_ratio(alpha=-1)", "workload_balance(alpha=2)", "workload_balance(beta=-1)",
         "workload_balance(beta=2e9)", "workload_balance(queue=running)", "time_slot_packer(slot=0)",
         "time_slot_packer(slot=1001)", "time_slot_packer(decode_rate=-1)", "time_slot_packer(decode_rate=2e6)",
-        "time_slot_packer(unknown=-1)", "time_slot_packer(unknown=2e5)", "confidence_slack(delta_s=-1)"}) {
+        "minimum_completion_time(fade=2)", "time_slot_packer(unknown=-1)", "time_slot_packer(unknown=2e5)",
+        "confidence_slack(delta_s=-1)"}) {
     INFO(wrong);
     CHECK_FALSE(MakePlacement(wrong).ok());
   }

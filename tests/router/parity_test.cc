@@ -137,7 +137,7 @@ void Write(const std::string& placement, const std::vector<Line>& lines, const c
 
 TEST_CASE("a router that hears what the simulator's has heard decides as it did") {
   for (const char* placement : {"least_loaded", "least_outstanding_tokens", "confidence_slack", "workload_balance",
-                                "time_slot_packer", "session", "cached_cost"}) {
+                                "time_slot_packer", "session", "cached_cost", "minimum_completion_time"}) {
     INFO(placement);
     const std::vector<Line> lines = Simulated(placement);
     Router router = *Router::Create({}, *MakePolicy("fcfs"), *MakePlacement(placement));

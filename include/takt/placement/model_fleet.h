@@ -128,7 +128,7 @@ class ModelFleet {
     const std::int64_t n = work_.waiting_count(slot) + work_.running_count(slot);
     const double there = static_cast<double>(n);
     const PreparedCostModel* cost = slots_[slot].cost.get();
-    if (cost == nullptr) return Rounded(slots_[slot].token_s * tokens * (2 * there + 1));
+    if (cost == nullptr) return Rounded(slots_[slot].token_s * tokens) * (Rounded(2 * there) + 1);
     const std::int64_t context = r.prompt_tokens.value + static_cast<std::int64_t>(tokens / 2);
     StepLoad load{.decodes = n, .decode_context = n * context, .samples = n};
     const double before = n > 0 ? ToSeconds(cost->StepTime(load)) : 0;
@@ -139,7 +139,8 @@ class ModelFleet {
     const double output = r.output_tokens.known() ? r.output_tokens.Quantile(0.5) : 0;
     const double calls = output > 0 ? std::clamp(tokens / output, 1.0, kMostCalls) : 1;
     const double prompt = Rounded(calls * (ToSeconds(cost->StepTime(load)) - before));
-    return prompt + tokens * step + there * (prompt + tokens * (step - before));
+    const double others = prompt + Rounded(tokens * (step - before));
+    return prompt + Rounded(tokens * step) + Rounded(there * others);
   }
 
   // What was told of a model; null: nothing. `hint`: where it stands if scores are in the order of ids.

@@ -97,7 +97,7 @@ class TimeSlotPacker {
             .begin = now_slot_,
             .end = now_slot_ + spanned,
             .is_held = true};
-    Add(held, 1.0f);
+    Add(held, true);
     Expect(r.slot);
   }
 
@@ -106,10 +106,10 @@ class TimeSlotPacker {
     Held& held = held_[r.slot];
     if (!held.is_held || held.begin == now_slot_) return;
     Unexpect(r.slot);
-    Add(held, -1.0f);
+    Add(held, false);
     held.begin = now_slot_;
     held.end = now_slot_ + held.spanned;
-    Add(held, 1.0f);
+    Add(held, true);
     Expect(r.slot);
   }
 
@@ -118,7 +118,7 @@ class TimeSlotPacker {
     Held& held = held_[r.slot];
     if (!held.is_held) return;
     Unexpect(r.slot);
-    Add(held, -1.0f);
+    Add(held, false);
     held.is_held = false;
   }
 
@@ -201,14 +201,15 @@ class TimeSlotPacker {
 
   std::size_t After(std::size_t row) const { return row + width_ < used_.size() ? row + width_ : 0; }
 
-  void Add(const Held& held, float sign) {
+  void Add(const Held& held, bool adds) {
     const std::int64_t first = std::max(held.begin, now_slot_);
     const std::int64_t last = std::min(held.end, now_slot_ + static_cast<std::int64_t>(kHorizon));
     if (first >= last) return;
     std::size_t row = RowOf(first);
     for (std::int64_t age = first - held.begin; age < last - held.begin; ++age) {
       const auto k = static_cast<std::size_t>(age);
-      used_[row + held.instance] += sign * (held.prompt + (k < kHorizon ? growth_[k] : Growth(age)));
+      const float tokens = held.prompt + (k < kHorizon ? growth_[k] : Growth(age));
+      used_[row + held.instance] += adds ? tokens : -tokens;
       row = After(row);
     }
   }

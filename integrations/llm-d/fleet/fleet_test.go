@@ -305,7 +305,7 @@ func drive(t testing.TB, f *Fleet, seed uint64, requests int) {
 }
 
 var placements = []string{"confidence_slack", "workload_balance", "time_slot_packer", "least_loaded", "cached_cost",
-	"least_outstanding_tokens", "session", "llmd"}
+	"least_outstanding_tokens", "session", "llmd", "minimum_completion_time"}
 
 // The log of a fleet, told to takt's own router with its own decision instead of PlaceAt, gives the same placements.
 func TestLogGivesTheSamePlacements(t *testing.T) {

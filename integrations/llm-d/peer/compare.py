@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import fcntl
 import json
 import os
 import random
@@ -25,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bindings" / "pytho
 import serve  # noqa: E402
 from servers import quantile, until_stopped  # noqa: E402
 
-from stack import LANES, MODEL, PROFILES, REAL, SIMULATED, Failed, Stack  # noqa: E402
+from stack import LANES, MODEL, PAIR, PROFILES, REAL, SIMULATED, Failed, Stack  # noqa: E402
 
 # As in serve.py, and shorter: agent: calls, mean output, tokens of the first prompt, tokens that a tool adds, mean pause of the
 # tool [s], share.
@@ -149,18 +151,22 @@ async def run(session, stack: Stack, profile: str, workflows: list[dict], second
     }
 
 
-async def capacity(session, stack: Stack, seconds: float = 4.0) -> float:
-    """Tokens a second that the engines generate, each asked directly by so many clients as it has lanes."""
-    got = 0
+async def capacity(session, stack: Stack, seconds: float = 8.0) -> float:
+    """Tokens a second that the engines generate of this load: each is asked directly, by so many clients as it has lanes,
+    for calls as the workflows make them, first and later ones, with prompts that no engine has seen."""
+    got = 0.0
     end = time.monotonic() + seconds
+    names = list(AGENTS)
 
     async def client(name: str, i: int) -> None:
         nonlocal got
         rng = random.Random(f"{name}{i}")
         while time.monotonic() < end:
-            n = 1 + int(rng.expovariate(1 / 30))
-            body = {"model": MODEL, "prompt": words(rng, 50), "max_tokens": min(n, MOST), "ignore_eos": True, "stream": True,
-                    "stream_options": {"include_usage": True}}  # fmt: skip
+            agent = rng.choices(names, [AGENTS[each][0] * AGENTS[each][5] for each in names])[0]
+            calls, mean, first, adds, _, _ = AGENTS[agent]
+            prompt = words(rng, first // 4 + rng.randrange(calls) * ((mean + adds) // 4))
+            body = {"model": MODEL, "prompt": prompt, "max_tokens": min(MOST, 1 + int(rng.expovariate(1 / mean))), "ignore_eos": True,
+                    "stream": True, "stream_options": {"include_usage": True}}  # fmt: skip
             began = time.monotonic()
             _, tokens, _ = await call(session, f"http://127.0.0.1:{stack.ports[name]}", body, {})
             took = time.monotonic() - began
@@ -171,29 +177,60 @@ async def capacity(session, stack: Stack, seconds: float = 4.0) -> float:
     return got / seconds
 
 
+async def watch_queue(session, stack: Stack, profile: str, to: list[float], seconds: float) -> None:
+    """How many requests wait in the router's flow control, once a second while workflows arrive."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        await asyncio.sleep(1)
+        to.append((await stack.metrics(session, profile)).get("llm_d_epp_flow_control_queue_size", 0.0))
+
+
+@contextlib.asynccontextmanager
+async def alone(options):
+    """Nobody else who takes this lock measures meanwhile."""
+    if not options.lock:
+        yield
+        return
+    with open(options.lock, "ab") as file:
+        await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX)
+        yield
+
+
 async def compare(session, stack: Stack, options, result: dict) -> None:
     profiles = [name for name in options.profiles.split(",") if name]
-    stack.only(profiles[0])
-    rate = 0.9 * await capacity(session, stack) / tokens_of_a_workflow()
-    for profile in profiles:  # warm
-        stack.only(profile)
-        await asyncio.sleep(0.5)
-        await run(session, stack, profile, draw(max(8, int(rate * 3)), 999, rate))
-    for i in range(options.runs):
+    async with alone(options):
         stack.only(profiles[0])
-        tokens = await capacity(session, stack)
-        print(json.dumps({"round": i, "tokens_per_s": round(tokens, 1), "machine_load": os.getloadavg()[0]}), flush=True)
-        for load in options.loads:
-            rate = load * tokens / tokens_of_a_workflow()
-            workflows = draw(max(10, int(rate * options.seconds)), 100 + i, rate)
-            for profile in profiles[i % len(profiles) :] + profiles[: i % len(profiles)]:
-                stack.only(profile)
-                await asyncio.sleep(0.7)  # its metrics are of now again
-                row = await run(session, stack, profile, workflows)
-                stack.check()
-                result["runs"].append({**row, "load": load, "seed": 100 + i, "machine_load": os.getloadavg()[0]})
-                print(json.dumps(result["runs"][-1]), flush=True)
-                save(options, result)
+        rate = 0.9 * await capacity(session, stack) / tokens_of_a_workflow()
+        for profile in profiles:  # warm
+            stack.only(profile)
+            await asyncio.sleep(0.5)
+            await run(session, stack, profile, draw(max(8, int(rate * 3)), 999, rate))
+    for i in range(options.first, options.first + options.runs):
+        async with alone(options):
+            await compare_round(session, stack, options, profiles, i, result)
+
+
+async def compare_round(session, stack: Stack, options, profiles: list[str], i: int, result: dict) -> None:
+    """Each profile in turn, under each load."""
+    stack.only(profiles[0])
+    tokens = await capacity(session, stack)
+    print(json.dumps({"round": i, "tokens_per_s": round(tokens, 1), "machine_load": os.getloadavg()[0]}), flush=True)
+    for load in options.loads:
+        rate = load * tokens / tokens_of_a_workflow()
+        workflows = draw(max(10, int(rate * options.seconds)), 100 + i, rate)
+        for profile in profiles[i % len(profiles) :] + profiles[: i % len(profiles)]:
+            stack.only(profile)
+            await asyncio.sleep(0.7)  # its metrics are of now again
+            queued: list[float] = []
+            watch = asyncio.ensure_future(watch_queue(session, stack, profile, queued, options.seconds))
+            row = await run(session, stack, profile, workflows)
+            await watch
+            stack.check()
+            row["queued_mean"] = round(statistics.fmean(queued or [0.0]), 1)
+            row["queued_most"] = max(queued or [0.0])
+            result["runs"].append({**row, "load": load, "seed": 100 + i, "machine_load": os.getloadavg()[0]})
+            print(json.dumps(result["runs"][-1]), flush=True)
+            save(options, result)
 
 
 # ---- faults ---------------------------------------------------------------------------------------------------------
@@ -237,33 +274,89 @@ async def faults(session, stack: Stack, options, result: dict) -> None:
         stack.running[f"router-{profile}"].process.wait()
         await stack.start_router(session, profile)
 
-    for profile in ("takt", "takt_fair"):
-        if profile not in stack.profiles:
-            continue
+    async def restart_log() -> None:
+        stack.running["log"].signal(signal.SIGKILL)
+        stack.running["log"].process.wait()
+        await asyncio.sleep(2)
+        await stack.start_log()
+
+    for profile in options.fault_profiles.split(","):
         stack.only(profile)
         tokens = await capacity(session, stack)
         rate = 0.9 * tokens / tokens_of_a_workflow()
-        for what, action in (
+        cases = (
             ("backend killed in mid-stream, its endpoint removed, then back", lambda: kill("sim-a")),
             ("backend that answers slowly", lambda: slow("sim-b")),
             ("backend whose metrics stop, and that stands still", lambda: freeze("sim-c", 5)),
             ("endpoints that come and go in the discovery file", come_and_go),
             ("router killed, and started again", lambda: restart(profile)),
-        ):
+        )
+        if profile == "takt_pair":
+            cases = (
+                ("server of the log killed, and started again", restart_log),
+                ("one of two routers killed, and started again", lambda: restart(PAIR[1])),
+                cases[0],
+            )
+        for what, action in cases:
             during = asyncio.ensure_future(run(session, stack, profile, draw(int(rate * 8), 7, rate), 60))
             await asyncio.sleep(3)
             await action()
             row = await during
             stack.check()
             await asyncio.sleep(1.5)
-            told = await stack.metrics(session, profile)
-            left = told.get("takt_in_flight", -1)
+            of = [await stack.metrics(session, name) for name in (PAIR if profile == "takt_pair" else (profile,))]
+            left = max(told.get("takt_in_flight", -1) for told in of)
             failed = row["lost"] + row["begun"]
             told = {"what": f"{profile}: {what}", "requests": row["calls"], "lost": row["unended"], "errors": failed,
                     "in_flight_after": left, "workflows": row["workflows"], "said": sorted(set(row["errors"]))[:6]}  # fmt: skip
+            if profile == "takt_pair":
+                told["learned_workflows"] = [told.get("takt_learned_workflows_ended_total", -1) for told in of]
             result["faults"].append(told)
             print(json.dumps(told), flush=True)
             save(options, result)
+
+
+# ---- throughput -----------------------------------------------------------------------------------------------------
+
+
+async def throughput(session, programs: dict[str, Path], options, result: dict) -> None:
+    """Calls a second through Envoy and the router with 64 clients that ask engines which answer at once, and the router's time on
+    a core a call: without takt and with it, by turns."""
+    stack = Stack(programs, Path(options.folder), ["plain", "takt_wide"], instant=True)
+
+    def cpu(profile: str) -> float:
+        fields = Path(f"/proc/{stack.running[f'router-{profile}'].process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    async def client(profile: str, i: int, end: float) -> int:
+        calls = 0
+        while time.monotonic() < end:
+            body = {"model": MODEL, "prompt": "read the file " * 20, "max_tokens": 2}
+            headers = {"X-Takt-Workflow": f"{profile}-{i}-{calls // 4}", "X-Takt-Agent": "x"}
+            async with session.post(stack.url(profile) + "/v1/completions", json=body, headers=headers) as answer:
+                await answer.read()
+                if answer.status != 200:
+                    raise Lost(False, f"{answer.status} {(await answer.text())[:120]}")
+            calls += 1
+        return calls
+
+    try:
+        async with alone(options):
+            await stack.start(session)
+            for i in range(-1, 2 * options.runs):
+                for profile in (stack.profiles if i % 2 else stack.profiles[::-1]):
+                    stack.only(profile)
+                    await asyncio.sleep(0.5)
+                    before, begun = cpu(profile), time.monotonic()
+                    calls = sum(await asyncio.gather(*(client(profile, c, begun + 4) for c in range(64))))
+                    took = time.monotonic() - begun
+                    row = {"profile": profile, "calls_per_s": round(calls / took, 1),
+                           "router_ms_a_call": round(1e3 * (cpu(profile) - before) / calls, 3)}  # fmt: skip
+                    if i >= 0:  # the first one warms up
+                        result.setdefault("throughput", []).append(row)
+                        print(json.dumps(row), flush=True)
+    finally:
+        stack.stop()
 
 
 def save(options, result: dict) -> None:
@@ -277,12 +370,19 @@ async def main_async(options) -> dict:
     programs = {name: Path(path) for name, path in json.loads(Path(options.programs).read_text()).items()}
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [name for name in options.profiles.split(",") if name] if options.parts != "faults" else []
+    wanted = [name for name in options.profiles.split(",") if name] if options.parts not in ("faults", "throughput") else []
     if "faults" in options.parts:
-        wanted += [name for name in ("takt", "takt_fair") if name not in wanted]
+        for name in options.fault_profiles.split(","):
+            wanted += [each for each in (PAIR if name == "takt_pair" else (name,)) if each not in wanted]
     stack = Stack(programs, folder, wanted)
     result: dict = {"runs": [], "faults": []}
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=120)
+    if "throughput" in options.parts:
+        async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
+            await throughput(session, programs, options, result)
+    if options.parts == "throughput":
+        save(options, result)
+        return result
     try:
         async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
             await stack.start(session)
@@ -292,7 +392,8 @@ async def main_async(options) -> dict:
             if "compare" in options.parts:
                 await compare(session, stack, options, result)
             if "faults" in options.parts:
-                await faults(session, stack, options, result)
+                async with alone(options):
+                    await faults(session, stack, options, result)
             for profile in wanted:
                 if profile.startswith("takt"):
                     stack.only(profile)
@@ -309,10 +410,13 @@ def main() -> int:
     parser.add_argument("--programs", required=True, help="JSON: the paths of envoy, router, sim and tiny_engine")
     parser.add_argument("--folder", required=True, help="for configurations and what the programs say")
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first run, of which its seed and the order of profiles follow")
     parser.add_argument("--seconds", type=float, default=25.0, help="in which workflows arrive")
     parser.add_argument("--loads", type=lambda s: [float(x) for x in s.split(",")], default=[0.9, 1.1])
     parser.add_argument("--profiles", default=",".join(COMPARED), help="of " + ", ".join(PROFILES))
+    parser.add_argument("--fault-profiles", default="takt,takt_fair,takt_pair", help="takt_pair: two routers that follow one log")
     parser.add_argument("--parts", default="compare,faults")
+    parser.add_argument("--lock", help="a file that is locked during each round, for who measures on the same machine by turns")
     parser.add_argument("--json")
     options = parser.parse_args()
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -49,19 +51,19 @@ PROFILES = {
         + FLOW_CONTROL
         + "  defaultPriorityBand: {priority: 0, fairnessPolicyRef: program-aware-fairness}\n",
     ),
-    "takt_paces": (
+    # What was compared before: arrival order of workflows, and the placement that goes by reports alone, as the queue-scorer.
+    "takt_fcfs": (
         DETECTOR
-        + "- {type: takt-scorer, parameters: {placement: confidence_slack, useMaxTokens: false}}\n"
+        + "- {type: takt-scorer, parameters: {placement: least_loaded, useMaxTokens: false}}\n"
         + "- {type: takt-ordering-policy, parameters: {policy: workflow_fcfs}}\n",
         "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: takt-scorer}]\n"
         + FLOW_CONTROL
         + "  defaultPriorityBand: {priority: 0, orderingPolicyRef: takt-ordering-policy}\n",
     ),
-    # takt's order, and the placement that goes by reports alone, as the queue-scorer does.
     "takt": (
         DETECTOR
-        + "- {type: takt-scorer, parameters: {placement: least_loaded, useMaxTokens: false}}\n"
-        + "- {type: takt-ordering-policy, parameters: {policy: workflow_fcfs}}\n",
+        + "- {type: takt-scorer, parameters: {placement: minimum_completion_time, useMaxTokens: false}}\n"
+        + "- {type: takt-ordering-policy, parameters: {policy: stjf}}\n",
         "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: takt-scorer}]\n"
         + FLOW_CONTROL
         + "  defaultPriorityBand: {priority: 0, orderingPolicyRef: takt-ordering-policy}\n",
@@ -80,12 +82,25 @@ PROFILES = {
 }
 
 
+WIDE = "- {type: concurrency-detector, parameters: {maxConcurrency: 256}}\n"
+PROFILES["plain"] = (  # for throughput: the router's flow control, and one scorer that costs little
+    WIDE + "- {type: queue-scorer}\n",
+    "schedulingProfiles:\n- name: default\n  plugins: [{pluginRef: queue-scorer}]\n" + FLOW_CONTROL,
+)
+PROFILES["takt_wide"] = (PROFILES["takt"][0].replace(DETECTOR, WIDE), PROFILES["takt"][1])
+PAIR = ("takt_one", "takt_two")  # two routers that follow one log, behind the listener "takt_pair"
+for each in PAIR:
+    shared = "useMaxTokens: false, replicas: {url: LOG, stream: peer, leaseSeconds: 2}"
+    PROFILES[each] = (PROFILES["takt"][0].replace("useMaxTokens: false", shared), PROFILES["takt"][1])
+
+
 class Failed(Exception):
     """One line that says what, and where to look."""
 
 
-def configuration(profile: str, endpoints: Path) -> str:
+def configuration(profile: str, endpoints: Path, log: int) -> str:
     plugins, rest = PROFILES[profile]
+    plugins = plugins.replace("LOG", f'"redis://127.0.0.1:{log}/0"')
     return f"""apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
 plugins:
@@ -118,8 +133,8 @@ def free_ports(n: int) -> list[int]:
 HTTP = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 
-def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> dict:
-    """A listener for each router: (its port, the router's)."""
+def envoy_configuration(admin: int, listeners: dict[str, tuple[int, list[int]]], engines: list[int]) -> dict:
+    """Listeners: (its port, those of its routers). engines: their ports."""
 
     def address(port: int) -> dict:
         return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
@@ -129,7 +144,9 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> di
             "name": "envoy.filters.http.ext_proc",
             "typed_config": {
                 "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
-                "grpc_service": {"envoy_grpc": {"cluster_name": f"router-{name}"}, "timeout": "10s"},
+                # A router that does not answer is passed over.
+                "grpc_service": {"envoy_grpc": {"cluster_name": f"router-{name}"}, "timeout": "10s",
+                                 "retry_policy": {"num_retries": 3}},
                 "processing_mode": {
                     "request_header_mode": "SEND",
                     "response_header_mode": "SEND",
@@ -141,7 +158,13 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> di
                 "message_timeout": "1000s",
             },
         }
-        route = {"match": {"prefix": "/"}, "route": {"cluster": "engines", "timeout": "600s", "idle_timeout": "600s"}}
+        # Envoy tries again only what has no answer's headers yet. The first engine is the router's choice, the next ones are not.
+        retry = {"retry_on": "connect-failure,refused-stream,reset", "num_retries": 3, "host_selection_retry_max_attempts": 5,
+                 "retry_host_predicate": [{"name": "envoy.retry_host_predicates.previous_hosts", "typed_config": {
+                     "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"}}],
+                 "retry_back_off": {"base_interval": "0.025s"}}  # fmt: skip
+        to = {"cluster": "engines", "timeout": "600s", "idle_timeout": "600s", "retry_policy": retry}
+        route = {"match": {"prefix": "/"}, "route": to}
         return {
             "name": name,
             "address": address(port),
@@ -153,7 +176,8 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> di
                             "typed_config": {
                                 "@type": HTTP,
                                 "stat_prefix": name,
-                                "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]},
+                                "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route],
+                                                                    "include_attempt_count_in_response": True}]},
                                 "http_filters": [
                                     processing,
                                     {  # tiny_engine takes no chunked requests: this one gives them a length
@@ -177,7 +201,7 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> di
             ],
         }
 
-    def cluster(name: str, port: int) -> dict:
+    def cluster(name: str, routers: list[int]) -> dict:
         return {
             "name": f"router-{name}",
             "type": "STATIC",
@@ -190,22 +214,37 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int]]) -> di
             },
             "load_assignment": {
                 "cluster_name": f"router-{name}",
-                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}}]}],
+                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}} for port in routers]}],
             },
         }
 
-    engines = {
+    extension = "type.googleapis.com/envoy.extensions.load_balancing_policies"
+
+    def policy(name: str, kind: str, **config) -> dict:
+        config = {"@type": f"{extension}.{name}.v3.{kind}", **config}
+        return {"policies": [{"typed_extension_config": {"name": f"envoy.load_balancing_policies.{name}", "typed_config": config}}]}
+
+    cluster_of_engines = {
         "name": "engines",
-        "type": "ORIGINAL_DST",
-        "lb_policy": "CLUSTER_PROVIDED",
+        "type": "STATIC",
         "connect_timeout": "2s",
-        "original_dst_lb_config": {"use_http_header": True, "http_header_name": "x-gateway-destination-endpoint"},
+        "circuit_breakers": {"thresholds": [{"max_retries": 1024}]},  # 3 unless told, and an engine that dies has more calls
+        "load_balancing_policy": policy(
+            "override_host",
+            "OverrideHost",
+            override_host_sources=[{"header": "x-gateway-destination-endpoint"}],
+            fallback_policy=policy("least_request", "LeastRequest"),
+        ),
+        "load_assignment": {
+            "cluster_name": "engines",
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}} for port in engines]}],
+        },
     }
     return {
         "admin": {"address": address(admin)},
         "static_resources": {
             "listeners": [listener(name, port) for name, (port, _) in listeners.items()],
-            "clusters": [engines, *(cluster(name, router) for name, (_, router) in listeners.items())],
+            "clusters": [cluster_of_engines, *(cluster(name, routers) for name, (_, routers) in listeners.items())],
         },
     }
 
@@ -242,24 +281,27 @@ class Program:
 class Stack:
     """All processes. `url` of a profile is where its clients go."""
 
-    def __init__(self, programs: dict[str, Path], folder: Path, profiles: list[str]) -> None:
+    def __init__(self, programs: dict[str, Path], folder: Path, profiles: list[str], instant: bool = False) -> None:
+        """instant: simulated engines alone, which answer at once."""
         self.programs, self.folder, self.profiles = programs, folder, profiles
+        self.simulated, self.real = (dict.fromkeys(SIMULATED, 0), {}) if instant else (SIMULATED, REAL)
+        self.lanes = 256 if instant else LANES
         self.running: dict[str, Program] = {}
-        names = [*SIMULATED, *REAL]
+        names = [*self.simulated, *self.real]
         self.ports = dict(zip(names, free_ports(len(names))))
-        ports = free_ports(4 * len(profiles) + 1)
-        self.admin = ports.pop()
+        ports = free_ports(4 * len(profiles) + 3)
+        self.admin, self.log, self.pair = ports.pop(), ports.pop(), ports.pop()
         self.of = {name: ports[4 * i : 4 * i + 4] for i, name in enumerate(profiles)}  # Envoy's, router's, health, metrics
         self.endpoints = folder / "endpoints.yaml"
         self.there = list(names)
 
     def url(self, profile: str) -> str:
-        return f"http://127.0.0.1:{self.of[profile][0]}"
+        return f"http://127.0.0.1:{self.pair if profile == 'takt_pair' else self.of[profile][0]}"
 
     def write_endpoints(self, names: list[str]) -> None:
         """Atomically, as the router's watcher wants it."""
         self.there = list(names)
-        kinds = {name: "tiny" if name in REAL else "vllm" for name in names}
+        kinds = {name: "tiny" if name in self.real else "vllm" for name in names}
         lines = [
             f'- {{name: {name}, address: 127.0.0.1, port: "{self.ports[name]}", labels: {{llm-d.ai/engine-type: {kinds[name]}}}}}'
             for name in names
@@ -270,16 +312,16 @@ class Stack:
 
     def start_engine(self, name: str) -> None:
         log = self.folder / f"{name}.log"
-        if name in SIMULATED and self.programs["sim"].suffix == ".py":
-            command = [sys.executable, self.programs["sim"], MODEL, LANES, f"{self.ports[name]}={SIMULATED[name]}"]
-        elif name in SIMULATED:
+        if name in self.simulated and self.programs["sim"].suffix == ".py":
+            command = [sys.executable, self.programs["sim"], MODEL, self.lanes, f"{self.ports[name]}={self.simulated[name]}"]
+        elif name in self.simulated:
             command = [
-                self.programs["sim"], "--port", self.ports[name], "--model", MODEL, "--max-num-seqs", LANES,
-                "--time-to-first-token", f"{2 * SIMULATED[name]}ms", "--inter-token-latency", f"{SIMULATED[name]}ms",
+                self.programs["sim"], "--port", self.ports[name], "--model", MODEL, "--max-num-seqs", self.lanes,
+                "--time-to-first-token", f"{2 * self.simulated[name]}ms", "--inter-token-latency", f"{self.simulated[name]}ms",
                 "--max-model-len", 8192, "--force-dummy-tokenizer", "--seed", 1, "-v", 0,
             ]  # fmt: skip
         else:
-            size, lanes = REAL[name]
+            size, lanes = self.real[name]
             command = [
                 self.programs["tiny_engine"], "--serve", self.ports[name], "--model", size, "--threads", 1, "--max-seqs",
                 lanes, "--prefix-cache", "--policy", "fcfs",
@@ -287,25 +329,49 @@ class Stack:
         self.running[name] = Program(name, command, log)
 
     async def start(self, session) -> None:
-        self.write_endpoints([*SIMULATED, *REAL])
+        self.write_endpoints([*self.simulated, *self.real])
         for name in self.there:
             self.start_engine(name)
         for name in self.there:
             await self.answers(session, name, f"http://127.0.0.1:{self.ports[name]}/v1/models")
+        paired = PAIR[0] in self.profiles
+        if paired:
+            await self.start_log()
         for profile in self.profiles:
             await self.start_router(session, profile)
         file = self.folder / "envoy.json"
-        listeners = {name: (ports[0], ports[1]) for name, ports in self.of.items()}
-        file.write_text(json.dumps(envoy_configuration(self.admin, listeners), indent=1))
+        listeners = {name: (ports[0], [ports[1]]) for name, ports in self.of.items()}
+        if paired:
+            listeners["takt_pair"] = (self.pair, [self.of[name][1] for name in PAIR])
+        file.write_text(json.dumps(envoy_configuration(self.admin, listeners, list(self.ports.values())), indent=1))
         command = [self.programs["envoy"], "-c", file, "--concurrency", 1, "--disable-hot-restart", "-l", "warning"]
         self.running["envoy"] = Program("envoy", command, self.folder / "envoy.log")
         await self.answers(session, "envoy", f"http://127.0.0.1:{self.admin}/ready")
         for profile in self.profiles:  # ready when a request comes through
             await self.answers(session, "envoy", self.url(profile) + "/v1/completions", {"model": MODEL, "prompt": "x", "max_tokens": 1})
 
+    async def start_log(self) -> None:
+        """A server of the log that writes it to its disk."""
+        server = shutil.which("valkey-server") or shutil.which("redis-server")
+        if not server:
+            raise Failed("there is no valkey-server and no redis-server, which has the log of the replicas")
+        folder = self.folder / "log"
+        folder.mkdir(exist_ok=True)
+        command = [server, "--port", self.log, "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--appendonly", "yes"]
+        self.running["log"] = Program("log", command, self.folder / "log.log")
+        end = time.monotonic() + 20
+        while True:
+            self.running["log"].check()
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.log), 1).close()
+                return
+            if time.monotonic() > end:
+                raise Failed(f"the log does not listen; see {self.running['log'].log}")
+            await asyncio.sleep(0.05)
+
     async def start_router(self, session, profile: str) -> None:
         file = self.folder / f"{profile}.yaml"
-        file.write_text(configuration(profile, self.endpoints))
+        file.write_text(configuration(profile, self.endpoints, self.log))
         _, port, health, metrics = self.of[profile]
         command = [
             self.programs["router"], "--config-file", file, "--grpc-port", port, "--grpc-health-port", health,
@@ -350,7 +416,8 @@ class Stack:
     def only(self, profile: str) -> None:
         """The other routers stand still, so that each has the machine for itself when it is measured."""
         for other in self.profiles:
-            self.running[f"router-{other}"].signal(signal.SIGCONT if other == profile else signal.SIGSTOP)
+            runs = other == profile or profile == "takt_pair" and other in PAIR
+            self.running[f"router-{other}"].signal(signal.SIGCONT if runs else signal.SIGSTOP)
 
     def check(self) -> None:
         for each in self.running.values():

@@ -25,6 +25,7 @@ type OrderingParameters struct {
 type ordering struct {
 	name   plugin.TypedName
 	ranker *takt.Ranker
+	keys   *keys
 }
 
 var (
@@ -47,7 +48,7 @@ func newOrdering(name string, parameters *json.Decoder, _ plugin.Handle) (plugin
 		return nil, fmt.Errorf("%s %q: policy: %q is no order for a heap, in which a key must stay as it is: %s",
 			OrderingType, name, p.Policy, reasons(traits))
 	}
-	return &ordering{plugin.TypedName{Type: OrderingType, Name: name}, ranker}, nil
+	return &ordering{plugin.TypedName{Type: OrderingType, Name: name}, ranker, newKeys()}, nil
 }
 
 // reasons why keys of these traits move.
@@ -79,11 +80,13 @@ func (o *ordering) TypedName() plugin.TypedName { return o.name }
 // RequestHeader reads the key, once a request, before it is queued.
 func (o *ordering) RequestHeader(_ context.Context, request *scheduling.InferenceRequest) error {
 	c := callOf(request)
-	key, err := o.ranker.Key(&c.Request, now())
+	at := now()
+	key, err := o.ranker.Key(&c.Request, at)
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", OrderingType, o.name.Name, err)
 	}
 	c.Key = key
+	o.keys.fresh(int64(at))
 	return nil
 }
 
@@ -101,7 +104,8 @@ func (o *ordering) Less(a, b flowcontrol.QueueItemAccessor) bool {
 	if a == nil || b == nil {
 		return a != nil
 	}
-	if ka, kb := keyOf(a), keyOf(b); ka != kb {
+	table := o.keys.table.Load()
+	if ka, kb := table.of(a), table.of(b); ka != kb {
 		return ka < kb
 	}
 	return a.EnqueueTime().Before(b.EnqueueTime())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,6 +119,44 @@ func TestOrderIsTheKeys(t *testing.T) {
 	}
 }
 
+// More items than the cache has slots, compared by goroutines while it is begun anew: each has the key of its request.
+func TestKeysAreThoseOfTheRequests(t *testing.T) {
+	o := made[*ordering](t, newOrdering, `{"policy": "priority"}`)
+	var items []flowcontrol.QueueItemAccessor
+	for i := range 3 << (keyBits - 1) {
+		r := request(fmt.Sprint("k", i), fmt.Sprint("kw", i), "x", true)
+		r.Objectives.Priority = (i * 7919) % 100003
+		if err := o.RequestHeader(background, r); err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item(r, i))
+	}
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			random := rand.New(rand.NewPCG(uint64(g), 3))
+			for i := range 20000 {
+				if i%5000 == 0 {
+					o.keys.fresh(int64(i) + time.Now().UnixNano() + keyPeriod*int64(i))
+				}
+				a, b := items[random.IntN(len(items))], items[random.IntN(len(items))]
+				pa, pb := priorityOf(a), priorityOf(b)
+				if want := pa > pb || pa == pb && a.EnqueueTime().Before(b.EnqueueTime()); o.Less(a, b) != want {
+					t.Errorf("priorities %d and %d: not %v", pa, pb, want)
+					return
+				}
+			}
+		}()
+	}
+	group.Wait()
+}
+
+func priorityOf(i flowcontrol.QueueItemAccessor) int {
+	return i.OriginalRequest().InferenceRequest().Objectives.Priority
+}
+
 // A request through the scorer's hooks: its endpoint, its end, its metrics.
 func TestScorerFollowsARequest(t *testing.T) {
 	registry := prometheus.NewRegistry()
@@ -150,8 +189,7 @@ func TestScorerFollowsARequest(t *testing.T) {
 		t.Errorf("three equal requests went to %v", chosen)
 	}
 	for _, r := range flight {
-		s.ResponseHeader(background, r, &requestcontrol.Response{}, nil)
-		s.ResponseBody(background, r, &requestcontrol.Response{}, nil)
+		s.ResponseBody(background, r, &requestcontrol.Response{StartOfStream: true}, nil)
 		s.ResponseBody(background, r, &requestcontrol.Response{EndOfStream: true,
 			Usage: requesthandling.Usage{PromptTokens: 90, CompletionTokens: 10}}, nil)
 	}
@@ -169,6 +207,56 @@ func TestScorerFollowsARequest(t *testing.T) {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
+	}
+}
+
+// An answer that says it is another engine's: the one that was meant has no place until it reports again, and has the call no more.
+func TestScorerHearsOfRetries(t *testing.T) {
+	s := made[*scorer](t, newScorer, `{"placement": "least_loaded"}`)
+	there := engines(2)
+	best := func(name string) (scheduling.Endpoint, *scheduling.InferenceRequest) {
+		r := request(name, name, "x", false)
+		if err := s.RequestHeader(background, r); err != nil {
+			t.Fatal(err)
+		}
+		for e, score := range s.Score(background, r, there) {
+			if score == 1 {
+				return e, r
+			}
+		}
+		t.Fatal("no endpoint has score 1")
+		return nil, nil
+	}
+	e, r := best("a")
+	result := &scheduling.SchedulingResult{PrimaryProfileName: "p", ProfileResults: map[string]*scheduling.ProfileRunResult{
+		"p": {TargetEndpoints: []scheduling.Endpoint{e}}}}
+	if err := s.PreRequest(background, r, result); err != nil {
+		t.Fatal(err)
+	}
+	s.ResponseHeader(background, r, &requestcontrol.Response{Headers: map[string]string{":status": "200",
+		"x-envoy-attempt-count": "2"}}, nil)
+	if n := s.fleet.Count().InFlight; n != 0 {
+		t.Errorf("%d calls in flight, want none", n)
+	}
+	for i := range 3 {
+		if other, _ := best(fmt.Sprint("b", i)); other == e {
+			t.Error("a call goes to the engine that had failed one")
+		}
+	}
+	s.ResponseBody(background, r, &requestcontrol.Response{EndOfStream: true,
+		Usage: requesthandling.Usage{PromptTokens: 90, CompletionTokens: 10}}, nil)
+	if c := s.fleet.Count(); c.Ended != 1 || c.Returned != 0 {
+		t.Errorf("%+v: want one that has ended", c)
+	}
+	e2, r2 := best("c")
+	result.ProfileResults["p"].TargetEndpoints[0] = e2
+	if err := s.PreRequest(background, r2, result); err != nil {
+		t.Fatal(err)
+	}
+	s.ResponseHeader(background, r2, &requestcontrol.Response{Headers: map[string]string{":status": "200",
+		"x-envoy-attempt-count": "1"}}, nil)
+	if n := s.fleet.Count().InFlight; n != 1 {
+		t.Errorf("%d calls in flight, want one", n)
 	}
 }
 
@@ -234,7 +322,7 @@ func TestFairnessSharesAmongFlows(t *testing.T) {
 func BenchmarkScorer(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		there := engines(n)
-		for _, placement := range []string{"confidence_slack", "least_loaded", "time_slot_packer"} {
+		for _, placement := range []string{"confidence_slack", "least_loaded", "time_slot_packer", "minimum_completion_time"} {
 			s := made[*scorer](b, newScorer, fmt.Sprintf(`{"placement": %q}`, placement))
 			r := request("b", "w", "x", false)
 			b.Run(fmt.Sprintf("%s/%d", placement, n), func(b *testing.B) {
@@ -246,7 +334,7 @@ func BenchmarkScorer(b *testing.B) {
 		}
 		s := made[*scorer](b, newScorer, `{}`)
 		r := request("c", "w", "x", false)
-		b.Run(fmt.Sprintf("confidence_slack_without_map/%d", n), func(b *testing.B) {
+		b.Run(fmt.Sprintf("least_loaded_without_map/%d", n), func(b *testing.B) {
 			scores := make([]float64, n)
 			for b.Loop() {
 				if _, err := s.scored(r, there, scores); err != nil {
@@ -302,25 +390,33 @@ func BenchmarkLess(b *testing.B) {
 	}
 }
 
-// A request into a queue of 1,000 of the router's, and the first one out.
+// A request into a queue of 1,000 of the router's, and the first one out. Its items come by turns, so that most have been
+// forgotten meanwhile.
 func BenchmarkQueue(b *testing.B) {
 	takts := made[*ordering](b, newOrdering, `{"policy": "priority"}`)
-	all := items(b, takts, 1001)
+	all := items(b, takts, 1<<15)
+	random := rand.New(rand.NewPCG(2, 2))
+	for _, each := range all {
+		rank := random.IntN(1 << 20)
+		each.(*mocks.MockQueueItemAccessor).EnqueueTimeV = time.Unix(int64(rank), 0)
+		existing(each.OriginalRequest().InferenceRequest()).Key = float64(rank)
+	}
 	for name, policy := range map[string]flowcontrol.OrderingPolicy{"takt": takts, "fcfs": fcfsPolicy(b)} {
 		b.Run(name, func(b *testing.B) {
 			q := queue.New(policy)
 			for _, each := range all[:1000] {
 				q.Add(each)
 			}
-			random := rand.New(rand.NewPCG(2, 2))
-			free := all[1000]
+			takts.keys.table.Store(new(keyTable))
+			next := 1000
 			for b.Loop() {
-				rank := random.IntN(1 << 20)
-				free.(*mocks.MockQueueItemAccessor).EnqueueTimeV = time.Unix(int64(rank), 0)
-				existing(free.OriginalRequest().InferenceRequest()).Key = float64(rank)
-				q.Add(free)
-				free = q.Peek()
-				q.Remove(free.Handle())
+				q.Add(all[next])
+				first := q.Peek()
+				q.Remove(first.Handle())
+				all[next], next = first, next+1
+				if next == len(all) {
+					next = 1000
+				}
 			}
 		})
 	}

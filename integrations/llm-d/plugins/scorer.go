@@ -236,18 +236,31 @@ func (s *scorer) PreRequest(ctx context.Context, request *scheduling.InferenceRe
 
 func (s *scorer) ResponseHeader(ctx context.Context, request *scheduling.InferenceRequest,
 	response *requestcontrol.Response, _ *datalayer.EndpointMetadata) {
-	if c := existing(request); c != nil {
-		if strings.HasPrefix(response.Headers[":status"], "5") {
-			s.fleet.Refused(c)
-		}
-		s.complain(ctx, s.fleet.Started(c, now()))
+	c := existing(request)
+	if c == nil {
+		return
+	}
+	// Envoy's retries are not told to the router but by this header, where its route says include_attempt_count_in_response.
+	attempts, err := strconv.Atoi(response.Headers["x-envoy-attempt-count"])
+	moved := err == nil && attempts > 1
+	if moved || strings.HasPrefix(response.Headers[":status"], "5") {
+		s.fleet.Refused(c)
+	}
+	if moved { // to an engine that nobody names: it is not where it was placed
+		s.complain(ctx, s.fleet.Ended(c, 0, -1, now()))
 	}
 }
 
 func (s *scorer) ResponseBody(ctx context.Context, request *scheduling.InferenceRequest, response *requestcontrol.Response,
 	_ *datalayer.EndpointMetadata) {
 	c := existing(request)
-	if c == nil || !response.EndOfStream {
+	if c == nil {
+		return
+	}
+	if !response.EndOfStream {
+		if response.StartOfStream { // not its headers, which engines send before they have begun with it
+			s.complain(ctx, s.fleet.Started(c, now()))
+		}
 		return
 	}
 	prompt, output := lengths(response)

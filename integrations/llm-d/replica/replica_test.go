@@ -140,7 +140,7 @@ func (v *view) Trim(_ context.Context, before string) error {
 func (v *view) Close() error { return nil }
 
 var placements = []string{"least_loaded", "workload_balance", "least_outstanding_tokens", "best_fit", "prefix",
-	"time_slot_packer", "confidence_slack", "session", "round_robin"}
+	"time_slot_packer", "confidence_slack", "session", "round_robin", "minimum_completion_time"}
 
 type node struct {
 	fleet   *fleet.Fleet

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tool/lab/cascadia/systems.h"
+#include "tool/lab/study.h"
 #include "tool/run/runner.h"
 #include "takt/planning/cascade.h"
 

@@ -1,0 +1,226 @@
+// The instance on which the call is expected to end first, by what calls were seen to take there.
+#ifndef TAKT_PLACEMENT_MINIMUM_COMPLETION_TIME_H_
+#define TAKT_PLACEMENT_MINIMUM_COMPLETION_TIME_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "takt/base/rounded.h"
+#include "takt/base/spec.h"
+#include "takt/base/time.h"
+#include "takt/model/instance.h"
+#include "takt/placement/call_costs.h"
+#include "takt/placement/work_in_flight.h"
+#include "takt/state/instance_state.h"
+#include "takt/state/request_state.h"
+
+namespace takt {
+
+// Least of own + wait [s], of which
+//
+//   own  = a + b prompt tokens + c (expected output tokens - 1)
+//   wait = what all calls there take by themselves / B, where at least B are there; else 0
+//
+// - a, b: least squares over the times from when a call had a place there to Started; b is never below 0. It has one
+//   when it is placed, if fewer than B have one, else when its turn has come, by arrival, as one of them ends.
+//   c: mean time of an output token after the first, from Started to the end. Each further call takes `fade` of the
+//   weight of those before it.
+// - B: how many calls run there at once. Reports tell: what runs while something waits is all that can run; that is
+//   believed for `recent_s`, unless more are seen to run. Where nothing was seen to wait, one more than the newest
+//   report has running, or as many as were ever seen to run. Without reports: as many as were ever seen to run, at
+//   least 1.
+// - What is known of no call of an instance, or of none that ended in the last `recent_s`, is taken from all instances
+//   together: it is tried, since it may be new, or no longer slow. Before anything is known: the fewest calls.
+// - Lengths: Request::prompt_tokens, CallCosts::OutputTokens.
+// - The router must tell of output by RequestEnded::served; ends without it, and failed ones, teach nothing.
+// Source: the rule is minimum completion time of Ibarra and Kim (1977), algorithm for unequal processors; estimating
+// the times is takt's.
+class MinimumCompletionTime {
+ public:
+  static constexpr std::string_view kName = "minimum_completion_time";
+
+  double recent_s = 60;
+  double fade = 0.02;
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("recent_s", self.recent_s,
+          OptionText{"s", "after which an instance where nothing ended counts as unknown", 0, 1e9});
+    visit("fade", self.fade, OptionText{"share", "of the weight of earlier calls that one takes", 0, 1});
+  }
+
+  void Up(const InstanceState& i, TimePoint) {
+    if (i.slot >= instances_.size()) instances_.resize(i.slot + std::size_t{1});
+    if (instances_[i.slot].id != i.instance.id) instances_[i.slot] = {.id = i.instance.id};
+  }
+
+  void Observe(const RouterEvent& event, TimePoint) {
+    const auto* ended = std::get_if<RequestEnded>(&event);
+    ended_ =
+        ended != nullptr && !ended->failed && ended->served && !ended->served->absurd() ? ended->request : RequestId{};
+    if (ended_) output_ = ended->served->output.value;
+  }
+
+  double Score(const RequestState& r, const InstanceState& i, TimePoint now) const {
+    const std::int64_t there = work_.waiting_count(i.slot) + work_.running_count(i.slot);
+    const double own = Own(r.request, i.slot, now);
+    if (!(own > 0)) return -static_cast<double>(there);
+    const std::int64_t most = i.slot < instances_.size() ? MostOn(instances_[i.slot], i, now) : 1;
+    if (there < most) return -own;
+    return -(own + Rounded(static_cast<double>(work_.outstanding(i.slot)) * 1e-9 / static_cast<double>(most)));
+  }
+
+  void Placed(const RequestState& r, const InstanceState& i, TimePoint now) {
+    if (r.slot >= calls_.size()) calls_.resize(r.slot + std::size_t{1});
+    if (i.slot >= instances_.size()) instances_.resize(i.slot + std::size_t{1});
+    Instance& at = instances_[i.slot];
+    calls_[r.slot] = {};
+    if (i.report.waiting > 0 && i.report.running > 0) {
+      at.full = Believed(at, now) ? std::max(at.full, i.report.running) : i.report.running;
+      at.full_at = now;
+    }
+    at.most = std::max(at.most, i.report.running);
+    at.now = MostOn(at, i, now);
+    if (at.begun < at.now) {
+      Begin(at, r.slot, now);
+    } else {
+      at.behind.push_back(r.slot);
+    }
+    work_.Placed(r.slot, i.slot, static_cast<std::int64_t>(std::min(Own(r.request, i.slot, now), 1e4) * 1e9));
+  }
+
+  void Started(const RequestState& r, const InstanceState& i, TimePoint now) {
+    if (!work_.Started(r.slot)) return;
+    Call& call = calls_[r.slot];
+    Instance& at = instances_[i.slot];
+    // Where an instance reports, its own count stands: ends are told late, and make more seem to run.
+    if (!i.reported) at.most = at.now = std::max(at.most, work_.running_count(i.slot));
+    call.started = now;
+    call.runs = true;
+    if (!call.has_place) {  // more run at once than was known, or in another order: its wait tells nothing
+      std::erase(at.behind, r.slot);
+      Begin(at, r.slot, now);
+      return;
+    }
+    const double prompt = static_cast<double>(r.request.prompt_tokens.value), took = ToSeconds(now - call.begun);
+    at.costs.First(prompt, took, fade);
+    all_.First(prompt, took, fade);
+  }
+
+  void Released(const RequestState& r, const InstanceState& i, TimePoint now) {
+    work_.Released(r.slot);
+    if (r.slot >= calls_.size() || i.slot >= instances_.size()) return;
+    const Call call = calls_[r.slot];
+    calls_[r.slot] = {};
+    Instance& at = instances_[i.slot];
+    if (call.has_place) {
+      --at.begun;
+    } else {
+      std::erase(at.behind, r.slot);
+    }
+    while (at.begun < at.now && !at.behind.empty()) {
+      const std::uint32_t next = at.behind.front();
+      at.behind.erase(at.behind.begin());
+      Begin(at, next, now);
+    }
+    if (!ended_ || r.request.id != ended_ || output_ <= 0) return;
+    at.heard = now;
+    const double tokens = static_cast<double>(output_);
+    double took = 0;
+    if (call.runs && output_ > 1) {
+      took = ToSeconds(now - call.started) / (tokens - 1);
+    } else if (!call.runs && call.has_place) {  // in one piece: nothing tells when the first token was there
+      took = ToSeconds(now - call.begun) / tokens;
+    } else {
+      return;
+    }
+    at.costs.Further(took, fade);
+    all_.Further(took, fade);
+  }
+
+  // Expected time of a call by itself on the instance of this slot [s]; 0: nothing is known of any.
+  double Own(const Request& r, std::uint32_t slot, TimePoint now) const {
+    const bool known = slot < instances_.size() && instances_[slot].costs.known() &&
+                       !(ToSeconds(now - instances_[slot].heard) > recent_s);
+    return (known ? instances_[slot].costs : all_)
+        .Of(static_cast<double>(r.prompt_tokens.value), static_cast<double>(CallCosts::OutputTokens(r)));
+  }
+
+ private:
+  // Sums whose older terms fade.
+  struct Costs {
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0;  // calls by x prompt tokens and y seconds to the first token
+    double further = 0, seconds = 0;             // calls, and their seconds of a further token
+
+    bool known() const { return further > 0; }
+    void First(double prompt, double took, double share) {
+      const double keep = 1 - share;
+      n = Rounded(n * keep) + 1;
+      x = Rounded(x * keep) + prompt;
+      y = Rounded(y * keep) + took;
+      xx = Rounded(xx * keep) + Rounded(prompt * prompt);
+      xy = Rounded(xy * keep) + Rounded(prompt * took);
+    }
+    void Further(double took, double share) {
+      const double keep = 1 - share;
+      further = Rounded(further * keep) + 1;
+      seconds = Rounded(seconds * keep) + took;
+    }
+    double Of(double prompt, double output) const {
+      double first = 0;
+      if (n > 0) {
+        const double spread = Rounded(n * xx) - Rounded(x * x), both = Rounded(n * xy) - Rounded(x * y);
+        // Prompts that are nearly alike tell no slope.
+        const double slope = spread > 1e-6 * Rounded(n * xx) && both > 0 ? both / spread : 0;
+        first = std::max(0.0, y / n + Rounded(slope * (prompt - x / n)));
+      }
+      if (further <= 0) return first;
+      return first + Rounded(seconds / further * std::max(0.0, output - (n > 0 ? 1 : 0)));
+    }
+  };
+  struct Instance {
+    InstanceId id;
+    std::int64_t most = 1;   // that were seen to run
+    std::int64_t full = 0;   // that ran while something waited; 0: never
+    TimePoint full_at{};
+    std::int64_t now = 1;    // B, when a call was placed last
+    std::int64_t begun = 0;  // calls that have a place
+    std::vector<std::uint32_t> behind = {};  // slots of those that have none, by arrival
+    TimePoint heard{};
+    Costs costs = {};
+  };
+  struct Call {
+    TimePoint begun{}, started{};
+    bool has_place = false, runs = false;
+  };
+
+  bool Believed(const Instance& at, TimePoint now) const {
+    return at.full > 0 && !(ToSeconds(now - at.full_at) > recent_s);
+  }
+  std::int64_t MostOn(const Instance& at, const InstanceState& i, TimePoint now) const {
+    if (!i.reported) return at.most;
+    if (Believed(at, now)) return std::max(at.full, i.report.running);
+    return std::max(at.most, i.report.running + 1);
+  }
+
+  void Begin(Instance& at, std::uint32_t slot, TimePoint now) {
+    calls_[slot].begun = now;
+    calls_[slot].has_place = true;
+    ++at.begun;
+  }
+
+  std::vector<Instance> instances_;  // by InstanceState::slot
+  std::vector<Call> calls_;          // by RequestState::slot
+  WorkInFlight work_;                // ns that calls take by themselves
+  Costs all_;
+  RequestId ended_;  // of the event at hand; none: it teaches nothing
+  std::int64_t output_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_MINIMUM_COMPLETION_TIME_H_
