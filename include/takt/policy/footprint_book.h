@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -18,7 +17,6 @@
 #include "takt/model/engine_pace.h"
 #include "takt/model/step.h"
 #include "takt/policy/seen_lengths.h"
-#include "takt/policy/tail_forecast.h"
 #include "takt/state/request_state.h"
 #include "takt/workflow/slo_budget.h"
 
@@ -27,15 +25,17 @@ namespace takt {
 // The sizes of works, forgetting slowly: how unequal they are, and which are the giants. A work counts from when it
 // comes, by its prediction, but for no more than kMostOfLargest times the largest that has ended; and by its true size
 // once it has ended. Sizes of those alone that have ended would be those of the small ones for as long as the first
-// giants are on their way. A work of which only means were known, or each under a tail factor, counts on where its
-// prediction is, and with its true size: the works of a bucket then stand for E[true | predicted], which is as far as
-// an order by predictions can tell works apart. Before kEnough have ended, predictions are all there is: they count as
+// giants are on their way. A work of which only means were known counts on where its prediction is, and with its true
+// size: the works of a bucket then stand for E[true | predicted], which is as far as an order by predictions can tell
+// works apart. Before kEnough have ended, predictions are all there is: they count as
 // they are, up to kMostUnseen, beside a prior that fades with each that ends; then they are forgotten, since one that
 // was absurd would stay. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
 class WorkSizes {
  public:
   static constexpr double kMostOfLargest = 16;
   static constexpr int kEnough = 16;  // works that have ended, before predictions are held against them
+  static constexpr double kShare = 0.95;  // of the work, below the cut
+  static constexpr double kHeavyTail = 3;  // q from which a tail is heavy
 
   // A work that is expected, and as what it counts; a size of zero: not yet.
   struct Entry {
@@ -44,28 +44,21 @@ class WorkSizes {
     bool guessed = false;  // nobody predicted it: a mean stands for it
   };
 
-  // Of the work, 1 - 1.5 / (q h) lies below the cut, within these bounds, with q = tail() and h = Heaviness().
-  struct Shares {
-    double least = 0.15, most = 0.8;
-    double heavy_tail = 3;  // q from which a tail is heavy
-    double tail_factor = 0;  // 1 and more: cut and weight are those of TailForecast instead
-  };
-
-  Entry Expect(double seconds, const Shares& shares, bool guessed = false) {
+  Entry Expect(double seconds, bool guessed = false) {
     Entry entry{std::clamp(seconds, kLeast, kMostUnseen), kEarly, guessed};
     if (ended_ >= kEnough) entry.size = std::clamp(std::min(seconds, most()), kLeast, kMost), entry.epoch = epoch_;
     Count(entry.size, 1, entry.size);
     if (ended_ >= kEnough) Age();
-    Changed(shares);
+    Changed();
     return entry;
   }
 
-  void End(const Entry& entry, double seconds, const Shares& shares) {
+  void End(const Entry& entry, double seconds) {
     ++ended_;
     seconds = std::clamp(seconds, kLeast, kMost);
     largest_ = std::max(seconds, kForget * largest_);
-    const double size = entry.size > 0 && (entry.guessed || shares.tail_factor >= 1) ? entry.size : seconds;
-    if (ended_ <= kEnough) return EndEarly(entry, {size, seconds}, shares);
+    const double size = entry.size > 0 && entry.guessed ? entry.size : seconds;
+    if (ended_ <= kEnough) return EndEarly(entry, {size, seconds});
     if (Counts(entry)) {
       const double weight = WeightOf(entry);
       Count(entry.size, -weight, -weight * entry.size);
@@ -74,25 +67,23 @@ class WorkSizes {
       Count(size, 1, seconds);
       Age();
     }
-    Changed(shares);
+    Changed();
   }
 
   // Nothing came of it.
-  void Withdraw(const Entry& entry, const Shares& shares) {
+  void Withdraw(const Entry& entry) {
     if (!Counts(entry)) return;
     const double weight = WeightOf(entry);
     Count(entry.size, -weight, -weight * entry.size);
-    Changed(shares);
+    Changed();
   }
 
   // E[C^2] / E[C]^2: 1 where all works are equal. Before enough have ended it leans towards 2, as of exponential sizes.
   double tail() const { return tail_; }
   // How many times as heavy the tail is as one that counts as heavy, 1 to 2: more makes no difference to the order.
-  double Heaviness(const Shares& shares) const { return std::clamp(tail_ / shares.heavy_tail, 1.0, 2.0); }
-  // The size that parts the giants from the others; 0 before the first.
+  double Heaviness() const { return std::clamp(tail_ / kHeavyTail, 1.0, 2.0); }
+  // The size below which kShare of the work lies; 0 before the first. Those above are the giants.
   double cut() const { return cut_; }
-  // Of head starts below the cut, under a tail factor.
-  double weight() const { return weight_; }
   // For which a work counts that has not ended.
   double most() const { return ended_ < kEnough ? kMostUnseen : kMostOfLargest * largest_; }
 
@@ -118,17 +109,17 @@ class WorkSizes {
   // Of what came early nothing is left once enough have ended.
   bool Counts(const Entry& entry) const { return entry.size > 0 && (entry.epoch != kEarly || ended_ < kEnough); }
 
-  void EndEarly(const Entry& entry, const Sized& work, const Shares& shares) {
+  void EndEarly(const Entry& entry, const Sized& work) {
     first_[static_cast<std::size_t>(ended_ - 1)] = work;
     if (ended_ < kEnough) {
       if (entry.size > 0) Count(entry.size, -1, -entry.size);
       Count(work.size, 1, work.seconds);
-      return Changed(shares);
+      return Changed();
     }
     buckets_ = {};
     for (const Sized& w : first_) Count(w.size, 1, w.seconds);
     since_halved_ = kEnough;
-    Changed(shares);
+    Changed();
   }
 
   void Age() {
@@ -148,13 +139,9 @@ class WorkSizes {
     b.count += count, b.work += Rounded(work);
   }
 
-  // A pass over the buckets, for every work at first, later for some; the forecast is made for fewer.
-  void Changed(const Shares& shares) {
-    const bool forecasts = shares.tail_factor >= 1;
-    const std::int64_t period = !forecasts || ended_ < 16 * kEnough ? kEnough
-                                : ended_ < kHalveAfter              ? 8 * kEnough
-                                                                    : 32 * kEnough;
-    if (ended_ >= kEnough && ++changes_ > 16 * kEnough && changes_ % period != 0) return;
+  // A pass over the buckets, for every work at first, later for some.
+  void Changed() {
+    if (ended_ >= kEnough && ++changes_ > 16 * kEnough && changes_ % kEnough != 0) return;
     double count = 0, work = 0, squares = 0;
     for (const Bucket& b : buckets_) {
       if (b.empty()) continue;
@@ -162,14 +149,11 @@ class WorkSizes {
     }
     if (!(count > 0)) return;
     tail_ = squares * count / (work * work);
-    if (forecasts) return Forecast(count, work, shares.tail_factor);
     if (ended_ < kEnough) {
       const auto prior = static_cast<double>(kEnough - ended_);
       tail_ = (Rounded(kPriorTail * prior) + Rounded(tail_ * count)) / (prior + count);
     }
-    constexpr double kEven = 1.5;  // the q of sizes of which none is large
-    const double share = std::max(std::min(1 - kEven / (tail_ * Heaviness(shares)), shares.most), shares.least);
-    double left = Rounded(share * work);
+    double left = Rounded(kShare * work);
     for (const Bucket& b : buckets_) {
       if (b.empty()) continue;
       cut_ = b.work / b.count;
@@ -181,40 +165,12 @@ class WorkSizes {
     }
   }
 
-  // Classes of like predictions, finer where works are small: there the cut tells most.
-  void Forecast(double count, double work, double tail_factor) {
-    constexpr double kUpTo[] = {0.01, 0.025, 0.045, 0.07, 0.1,  0.14, 0.2,  0.28,
-                                0.38, 0.5,   0.62,  0.74, 0.84, 0.91, 0.96, 1};  // of the work
-    constexpr double kLn2 = 0.6931471805599453, kLnLeast = -13.815510557964274;  // ln kLeast
-    static_assert(std::size(kUpTo) == TailForecast::kClasses);
-    TailForecast forecast;
-    std::size_t edge = 0;
-    double logs = 0, below = 0;
-    for (std::size_t i = 0; i < buckets_.size(); ++i) {
-      const Bucket& b = buckets_[i];
-      if (b.empty()) continue;
-      const double share = b.work / work;
-      if (forecast.size() == 0 || (below + share > kUpTo[edge] && forecast.size() < TailForecast::kClasses)) {
-        forecast.Begin();
-        logs = 0;
-        while (edge + 1 < std::size(kUpTo) && below + share > kUpTo[edge]) ++edge;
-      }
-      below += share;
-      TailForecast::Class& c = forecast.last();
-      c.count += b.count / count, c.work += share;
-      logs += Rounded(share * (Rounded((static_cast<double>(i) + 0.5) / kPerOctave * kLn2) + kLnLeast));
-      c.log_size = logs / c.work;
-    }
-    const TailForecast::Setting best = forecast.Best(tail_factor);
-    cut_ = best.cut, weight_ = best.weight;
-  }
-
   std::array<Bucket, 160> buckets_ = {};
   std::int64_t changes_ = 0, ended_ = 0;
   double largest_ = 0;  // that has ended, forgetting
   std::uint32_t epoch_ = 0;  // counts halvings
   int since_halved_ = 0;
-  double tail_ = kPriorTail, cut_ = 0, weight_ = 0;
+  double tail_ = kPriorTail, cut_ = 0;
   std::array<Sized, kEnough> first_ = {};  // that have ended
 };
 
@@ -258,7 +214,6 @@ class FootprintBook {
     double price_rate = 0.005;  // at which prices follow, per plan in which a request had to wait
     double idle_s = 10;  // without a call a workflow counts as ended
     bool learn = true;  // what the host does not tell
-    WorkSizes::Shares shares = {};
   };
 
   static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
@@ -298,7 +253,7 @@ class FootprintBook {
       flow.predicted = std::min(call.cost, works_.most());
       flow.number = ++flows_seen_;
       flow.given = TimeGiven(r.request);
-      flow.entry = works_.Expect(call.cost, options_.shares, Guesses(r.request));
+      flow.entry = works_.Expect(call.cost, Guesses(r.request));
       predicted_ = Rounded(kForget * predicted_) + flow.predicted;
       corrected_ *= kForget;
     }
@@ -525,12 +480,12 @@ class FootprintBook {
     Flow& flow = flows_[index];
     const double weight = exact::Pow(kForget, static_cast<double>(flows_seen_ - flow.number));
     if (flow.done > 0) {
-      works_.End(flow.entry, flow.done, options_.shares);
+      works_.End(flow.entry, flow.done);
       corrected_ += Rounded((flow.done - flow.predicted) * weight);
       if (flow.given > 0) LearnGiven(flow.given);
       if (flow.last) seen_.ObserveLeft(flow.last, 0);
     } else {
-      works_.Withdraw(flow.entry, options_.shares);
+      works_.Withdraw(flow.entry);
       predicted_ = std::max(predicted_ - Rounded(flow.predicted * weight), 0.0);
     }
     flows_.Erase(index, flow.id);
