@@ -421,7 +421,7 @@ TEST_CASE("p95 and p99 stay within the tail factor of those of first come, first
         const Latencies ours = Serve(sizes, [&](double predicted, double backlog) {
           if (backlog < usual) came = std::min(came, 4096.0);
           usual += (backlog - usual) / ++came;
-          const double kappa = 4 * (factor - 1) * works.Heaviness() * works.Heaviness();
+          const double kappa = 4 * (factor - 1) * works.Unequal() * works.Heaviness() * works.Heaviness();
           return predicted < works.cut() ? kappa * usual * std::log(works.cut() / predicted) : 0;
         });
         CHECK(ours.p95 <= factor * fcfs.p95);
@@ -467,9 +467,11 @@ TEST_CASE("before enough works have ended predictions count, beside a prior that
 
 TEST_CASE("equal works have no tail") {
   WorkSizes works;
+  CHECK(works.Unequal() == 1);  // as of exponential sizes, until more is known
   for (int i = 0; i < WorkSizes::kEnough; ++i) works.End({}, 3);
   CHECK(works.cut() == Approx(3).epsilon(kWithin));
   CHECK(works.tail() == Approx(1));
+  CHECK(works.Unequal() == Approx(0).margin(1e-9));
   for (const double odd : {0.0, -1.0, 1e300, 1e-300}) works.End(works.Expect(odd), odd);
   CHECK(std::isfinite(works.tail()));
 }

@@ -40,8 +40,9 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 // while V exceeds V~, so that V~ is half of V in a backlog that grows, however long. So head starts are small beside a
 // backlog far above the usual, where the waits of the tail are made, and large beside others: the boost that is best
 // for the tail of an M/G/1 does not move either (Yu and Scully, Strongly tail-optimal scheduling in the light-tailed
-// M/G/1, 2024). kappa = 4 (`tail_factor` - 1) h^2 with h = q / 3, 1 to 2, and q = E[C^2] / E[C]^2 of recent workflows:
-// where few giants have most of the work, few pay. Cw: the size below which
+// M/G/1, 2024). kappa = 4 (`tail_factor` - 1) u h^2 with u = 3 (1 - 1 / q), 0 to 1, h = q / 3, 1 to 2, and
+// q = E[C^2] / E[C]^2 of recent workflows: where sizes are alike nothing is gained, and where few giants have most of
+// the work, few pay. Cw: the size below which
 // 0.95 of the work lies; a larger request is a giant, and giants are served as they came.
 //
 // B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. A workflow
@@ -109,7 +110,7 @@ class BoostedFootprint {
 
   double kappa() const {
     const double heavy = book_.works().Heaviness();
-    return kWeight * (options_.tail_factor - 1) * Share() * (heavy * heavy);
+    return kWeight * (options_.tail_factor - 1) * Share() * book_.works().Unequal() * (heavy * heavy);
   }
 
   KeyParts Explain(const RequestState& r) const {

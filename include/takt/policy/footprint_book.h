@@ -82,6 +82,8 @@ class WorkSizes {
   double tail() const { return tail_; }
   // How many times as heavy the tail is as one that counts as heavy, 1 to 2: more makes no difference to the order.
   double Heaviness() const { return std::clamp(tail_ / kHeavyTail, 1.0, 2.0); }
+  // How much an order by size is worth: 0 where all works are equal, 1 from a q of 1.5 on.
+  double Unequal() const { return std::clamp(3 * (1 - 1 / tail_), 0.0, 1.0); }
   // The size below which kShare of the work lies; 0 before the first. Those above are the giants.
   double cut() const { return cut_; }
   // For which a work counts that has not ended.
