@@ -415,7 +415,8 @@ TEST_CASE("p95 and p99 stay within the tail factor of those of first come, first
           sizes.emplace_back(size * random.LogNormal(0, error), size);
         }
         WorkSizes works;
-        for (const auto& [predicted, size] : std::span(sizes).first(1920)) works.End(works.Expect(predicted, true), size);
+        for (const auto& [predicted, size] : std::span(sizes).first(1920))
+          works.End(works.Expect(predicted, true), size);
         const Latencies fcfs = Serve(sizes, [](double, double) { return 0.0; });
         double came = 0, usual = 0;
         const Latencies ours = Serve(sizes, [&](double predicted, double backlog) {
@@ -918,7 +919,8 @@ TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond 
     CHECK(std::isinf(served_at("boosted_footprint(" + pace + ",tail_factor=2,horizon_s=100000)")) == one_workflow);
     // 20 s of work are there, 2 s more come per second of two horizons.
     for (const double horizon : {5.0, 20.0}) {
-      const std::string spec = "boosted_footprint(" + pace + ",tail_factor=2,horizon_s=" + std::to_string(horizon) + ")";
+      const std::string spec =
+          "boosted_footprint(" + pace + ",tail_factor=2,horizon_s=" + std::to_string(horizon) + ")";
       INFO(spec);
       CHECK(served_at(spec) <= 20 + 20 + 2 * 2 * horizon + 1);
     }
