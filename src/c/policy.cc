@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "c/events.h"
@@ -66,6 +67,23 @@ takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy,
   }
   policy = *std::move(made);
   return TAKT_OK;
+}
+
+std::size_t TellLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::size_t n) {
+  std::size_t size = 0;
+  UnlessMemoryEnds(nullptr, [&]() -> takt_status {
+    const std::vector<std::uint64_t> learnt = policy.SaveLearnt();
+    size = learnt.size();
+    if (numbers != nullptr) std::copy_n(learnt.begin(), std::min(n, size), numbers);
+    return TAKT_OK;
+  });
+  return size;
+}
+
+takt_status LoadLearnt(const std::uint64_t* numbers, std::size_t n, AnyPolicy& policy, takt_error* error) {
+  if (numbers == nullptr && n > 0) return Say(error, TAKT_E_NULL, "numbers is NULL");
+  if (policy.LoadLearnt({numbers, n})) return TAKT_OK;
+  return Say(error, TAKT_E_INVALID, "numbers: not what this policy has learnt");
 }
 
 }  // namespace takt::c

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,10 @@ class HostKey {
 
 // The default where neither is given; the host's key alone where there is no text. Writes what is wrong.
 takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy, takt_error* error);
+
+// How many numbers it has learnt, of which the first n are written; 0 where memory ends.
+std::size_t TellLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::size_t n);
+takt_status LoadLearnt(const std::uint64_t* numbers, std::size_t n, AnyPolicy& policy, takt_error* error);
 
 }  // namespace takt::c
 

@@ -178,6 +178,16 @@ const char* takt_queue_policy(const takt_queue* queue) noexcept {
   return Valid(queue) == TAKT_OK ? queue->queue->policy().spec().c_str() : nullptr;
 }
 
+size_t takt_queue_learnt(const takt_queue* queue, uint64_t* numbers, size_t n) noexcept {
+  return Valid(queue) == TAKT_OK ? TellLearnt(std::as_const(*queue->queue).policy(), numbers, n) : 0;
+}
+
+takt_status takt_queue_load_learnt(takt_queue* queue, const uint64_t* numbers, size_t n, takt_error* error) noexcept {
+  if (const takt_status status = Valid(queue); status != TAKT_OK) return Say(error, status, takt_status_name(status));
+  const Busy busy(*queue);
+  return UnlessMemoryEnds(error, [&] { return LoadLearnt(numbers, n, queue->queue->policy(), error); });
+}
+
 uint32_t takt_queue_traits(const takt_queue* queue) noexcept {
   return Valid(queue) == TAKT_OK ? InC(queue->queue->traits()) : 0;
 }

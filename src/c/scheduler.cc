@@ -309,6 +309,27 @@ const char* takt_scheduler_policy(const takt_scheduler* scheduler) noexcept {
   return scheduler->scheduler->scheduler().policy().spec().c_str();
 }
 
+size_t takt_scheduler_learnt(const takt_scheduler* scheduler, uint64_t* numbers, size_t n) noexcept {
+  return Valid(scheduler) == TAKT_OK ? TellLearnt(scheduler->scheduler->scheduler().policy(), numbers, n) : 0;
+}
+
+takt_status takt_scheduler_load_learnt(takt_scheduler* scheduler, const uint64_t* numbers, size_t n, int64_t now,
+                                       takt_error* error) noexcept {
+  if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
+    return Say(error, status, takt_status_name(status));
+  }
+  const Busy busy(*scheduler);
+  return UnlessMemoryEnds(error, [&]() -> takt_status {
+    const Scheduler& s = scheduler->scheduler->scheduler();
+    if (scheduler->recorder) return Say(error, TAKT_E_INVALID, "a log is recorded, which would not replay");
+    if (s.alive() > 0) return Say(error, TAKT_E_INVALID, "there are requests");
+    AnyPolicy policy = s.policy();
+    if (const takt_status status = LoadLearnt(numbers, n, policy, error); status != TAKT_OK) return status;
+    scheduler->scheduler->ChangePolicy(policy, At(now));
+    return TAKT_OK;
+  });
+}
+
 takt_status takt_scheduler_last_fault(const takt_scheduler* scheduler, takt_fault* fault) noexcept {
   if (const takt_status status = FirstOf(Valid(scheduler), Writable(fault)); status != TAKT_OK) return status;
   const Scheduler& s = scheduler->scheduler->scheduler();

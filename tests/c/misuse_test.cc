@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "c/told.h"
 #include "catch.h"
@@ -142,6 +143,11 @@ TEST_CASE("null handles and null structs") {
   CHECK(takt_scheduler_step(scheduler, 1, nullptr, 1, 0, 0, nullptr, &plan, nullptr, 0) == TAKT_E_NULL);
   CHECK(takt_scheduler_set_policy(nullptr, "fcfs", nullptr, 0, nullptr) == TAKT_E_NULL);
   CHECK(takt_scheduler_policy(nullptr) == nullptr);
+  CHECK(takt_scheduler_learnt(nullptr, nullptr, 0) == 0);
+  CHECK(takt_scheduler_load_learnt(nullptr, nullptr, 0, 0, nullptr) == TAKT_E_NULL);
+  CHECK(takt_scheduler_load_learnt(scheduler, nullptr, 1, 0, nullptr) == TAKT_E_NULL);
+  CHECK(takt_queue_learnt(nullptr, nullptr, 0) == 0);
+  CHECK(takt_queue_load_learnt(nullptr, nullptr, 0, nullptr) == TAKT_E_NULL);
   std::array<takt_stat, 2> stats = {{{"none", 7}, {"none", 7}}};
   CHECK(takt_scheduler_stats(nullptr, stats.data(), 1) == 0);
   CHECK(takt_scheduler_stats(scheduler, nullptr, 1) == 0);
@@ -422,8 +428,17 @@ TEST_CASE("options at fault are named") {
   CHECK(takt_scheduler_set_policy(scheduler, "no_such", nullptr, 0, &watched.error) == TAKT_E_INVALID);
   CHECK(std::string_view(watched.error.text).find("policy: ") == 0);
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
+  // What has been learnt is as long as it says, and anything else is refused.
+  std::vector<std::uint64_t> numbers(takt_scheduler_learnt(scheduler, nullptr, 0));
+  REQUIRE(!numbers.empty());
+  CHECK(takt_scheduler_learnt(scheduler, numbers.data(), numbers.size()) == numbers.size());
+  CHECK(takt_scheduler_load_learnt(scheduler, numbers.data(), numbers.size(), 0, nullptr) == TAKT_OK);
+  CHECK(takt_scheduler_load_learnt(scheduler, numbers.data(), numbers.size() - 1, 0, &watched.error) == TAKT_E_INVALID);
+  CHECK(std::string_view(watched.error.text).find("numbers: ") == 0);
   CHECK(takt_scheduler_set_policy(scheduler, "fcfs", nullptr, 0, nullptr) == TAKT_OK);
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("fcfs"));
+  CHECK(takt_scheduler_learnt(scheduler, numbers.data(), numbers.size()) == 0);
+  CHECK(takt_scheduler_load_learnt(scheduler, numbers.data(), numbers.size(), 0, nullptr) == TAKT_E_INVALID);
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
 
   takt_router_options router_options;

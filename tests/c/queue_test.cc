@@ -144,6 +144,16 @@ TEST_CASE("a queue through C is the queue of C++") {
         for (std::size_t i = 0; i < order.size(); ++i) REQUIRE(order[i].value == order_c[i]);
         REQUIRE(static_cast<takt_result>(cxx.place({any})) == takt_queue_place(c, any));
       }
+      const std::vector<std::uint64_t> learnt = cxx.policy().SaveLearnt();
+      std::vector<std::uint64_t> learnt_c(learnt.size());
+      REQUIRE(takt_queue_learnt(c, learnt_c.data(), learnt_c.size()) == learnt.size());
+      CHECK(learnt_c == learnt);
+      takt_queue* other = Make(policy);
+      const takt_status loaded = takt_queue_load_learnt(other, learnt.data(), learnt.size(), nullptr);
+      CHECK((loaded == TAKT_OK) == !learnt.empty());
+      REQUIRE(takt_queue_learnt(other, learnt_c.data(), learnt_c.size()) == learnt.size());
+      CHECK(learnt_c == learnt);
+      CHECK(takt_queue_destroy(other) == TAKT_OK);
       CHECK(takt_queue_destroy(c) == TAKT_OK);
     }
   }

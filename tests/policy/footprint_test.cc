@@ -1,12 +1,16 @@
 // The footprint of a workflow, by hand and against a recount, and the orders that are made of it.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -17,6 +21,7 @@
 #include "takt/policy/footprint.h"
 #include "takt/policy/footprint_book.h"
 #include "takt/policy/registry.h"
+#include "takt/policy/seen_lengths.h"
 #include "takt/queue/waiting_queue.h"
 
 namespace takt {
@@ -116,6 +121,143 @@ TEST_CASE("where nothing was predicted, a call is taken for the mean of those th
   CHECK(book.Left(unknown) == Approx(book.Left(r)).epsilon(0.05));
 }
 
+TEST_CASE("nothing is told: classes of calls are told apart by what is seen of them") {
+  FootprintBook book = Book();
+  const auto call = [](Slot slot, std::uint64_t agent, std::uint64_t tenant, int prompt) {
+    RequestState r = Call(slot, prompt, 0);
+    r.request.output_tokens = {};
+    r.request.agent = {agent}, r.request.tenant = {tenant};
+    return r;
+  };
+  const auto end = [&](RequestState r, int output, double now) {
+    book.Enters(r, At(now));
+    r.generated = {output};
+    book.Ends(r, At(now));
+  };
+  for (int i = 0; i < 200; ++i) {
+    end(call(0, 1, 0, 100), 10, i), end(call(0, 2, 0, 100), 500, i);
+    end(call(0, 3, 7, 100), 20, i), end(call(0, 3, 8, 100), 300, i);
+    end(call(0, 4, 0, 10), 50, i), end(call(0, 4, 0, 5000), 400, i);
+  }
+  const auto is_like = [&](RequestState unknown, int output) {
+    RequestState told = unknown;
+    told.slot = 1, told.request.tenant = {}, told.request.output_tokens = Estimate::Exact(output);
+    book.Enters(unknown, At(1000)), book.Enters(told, At(1000));
+    CHECK(book.Left(unknown) == Approx(book.Left(told)).epsilon(0.1));
+    book.Ends(unknown, At(1000)), book.Ends(told, At(1000));
+  };
+  is_like(call(0, 1, 0, 100), 10), is_like(call(0, 2, 0, 100), 500);
+  is_like(call(0, 3, 7, 100), 20), is_like(call(0, 3, 8, 100), 300);
+  is_like(call(0, 4, 0, 10), 50), is_like(call(0, 4, 0, 5000), 400);
+}
+
+TEST_CASE("nothing is told: what a workflow has left is learnt from its calls") {
+  FootprintBook book = Book();
+  const auto call = [](std::uint64_t workflow, int k) {
+    RequestState r = Call(0, 100, 50, workflow);
+    r.request.stage = {static_cast<std::uint64_t>(k) + 1};
+    return r;
+  };
+  for (std::uint64_t i = 1; i <= 300; ++i) {
+    for (int k = 0; k < 3; ++k) Run(book, call(i, k), 20 * static_cast<double>(i) + k);
+  }
+  RequestState alone = Call(1, 100, 50);
+  book.Enters(alone, At(1e5));
+  for (int k = 0; k < 3; ++k) {
+    RequestState r = call(1000, k);
+    book.Enters(r, At(1e5 + k));
+    CHECK(book.Left(r) == Approx((3 - k) * book.Left(alone)).epsilon(0.1));
+    r.generated = {50};
+    book.Ends(r, At(1e5 + k));
+  }
+}
+
+TEST_CASE("what was learnt is saved, and loaded by another that knows as much; anything else is refused") {
+  SeenLengths seen, other;
+  Request agent;
+  agent.agent = {3}, agent.prompt_tokens = {100};
+  for (int i = 0; i < 100; ++i) seen.ObserveOutput(agent, 40);
+  std::vector<std::uint64_t> words = seen.Save();
+  CHECK(other.Output(agent, 256) == 256);
+  REQUIRE(other.Load(words));
+  CHECK(other.Output(agent, 256) == seen.Output(agent, 256));
+  CHECK(other.Output(agent, 256) == Approx(40).epsilon(0.01));
+  CHECK(other.Save() == words);
+  SeenLengths fresh;
+  CHECK_FALSE(fresh.Load({}));
+  CHECK_FALSE(fresh.Load(std::span(words).first(100)));
+  std::vector<std::uint64_t> damaged = words;
+  damaged[0] ^= 1;
+  CHECK_FALSE(fresh.Load(damaged));
+  for (const double odd : {-1.0, 1e300, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    for (const std::size_t at : {2u, 3u, 3071u, 3072u}) {
+      damaged = words;
+      damaged[at] = std::bit_cast<std::uint64_t>(odd);
+      CHECK_FALSE(fresh.Load(damaged));
+    }
+  }
+  CHECK(fresh.Output(agent, 256) == 256);
+}
+
+TEST_CASE("what a policy made by name has learnt is given to another, aged or not") {
+  AnyPolicy taught = *MakePolicy("aged(boosted_footprint)"), other = *MakePolicy("footprint");
+  RequestState r = Call(0, 100, 0);
+  r.request.output_tokens = {};
+  for (int i = 0; i < 200; ++i) {
+    taught.Enters(r, At(i));
+    RequestState done = r;
+    done.generated = {40};
+    taught.Ends(done, At(i));
+  }
+  const std::vector<std::uint64_t> words = taught.SaveLearnt();
+  other.Enters(r, At(0));
+  const double before = other.Key(r).key;
+  other = *MakePolicy("footprint");
+  REQUIRE(other.LoadLearnt(words));
+  other.Enters(r, At(0));
+  CHECK(other.Key(r).key < 0.7 * before);
+  CHECK(other.SaveLearnt() == words);
+  AnyPolicy fcfs = *MakePolicy("fcfs");
+  CHECK(fcfs.SaveLearnt().empty());
+  CHECK_FALSE(fcfs.LoadLearnt(words));
+}
+
+TEST_CASE("names without end push means out, and the memory stays as it is") {
+  SeenLengths seen;
+  Request known, stranger;
+  known.prompt_tokens = stranger.prompt_tokens = {100};
+  for (std::uint64_t i = 1; i <= 200'000; ++i) {
+    stranger.agent = {i}, stranger.tenant = {i};
+    seen.ObserveOutput(stranger, 40);
+    if (i % 10 == 0) seen.ObserveOutput(known, 7);
+  }
+  CHECK(seen.Save().size() == SeenLengths::kWords);
+  CHECK(seen.Output(known, 256) == Approx(7).epsilon(0.1));  // what is seen often is not the lightest
+  stranger.agent = {1'000'000};
+  CHECK(seen.Output(stranger, 60) == Approx(37).epsilon(0.1));  // of its octave
+}
+
+TEST_CASE("what the host tells is taken as it is, whatever was learnt; and learn=0 learns nothing") {
+  FootprintBook learnt = Book(), fresh = Book(), off({.pace = kPace, .learn = false});
+  off.PlanEnds(Pressure(WaitsFor::kNothing));
+  RequestState untold = Call(0, 100, 50, 7);
+  for (FootprintBook* book : {&learnt, &off}) {
+    for (int i = 0; i < 100; ++i) {
+      RequestState r = untold;
+      r.request.output_tokens = {};
+      book->Enters(r, At(i));
+      r.generated = {900};
+      book->Ends(r, At(i));
+    }
+  }
+  RequestState told = Call(1, 100, 50, 8);
+  told.request.after = {1, 200, 30, 9000, 30};
+  learnt.Enters(told, At(1000)), fresh.Enters(told, At(1000));
+  CHECK(learnt.Left(told) == fresh.Left(told));
+  CHECK(off.seen().Save() == SeenLengths().Save());
+  CHECK(learnt.seen().Save() != SeenLengths().Save());
+}
+
 TEST_CASE("prices follow what the first of the queue waits for, and sum to one") {
   ResourcePrices prices;
   for (int i = 0; i < 1000; ++i) prices.Learn(i % 4 == 0 ? WaitsFor::kKv : WaitsFor::kBudget, 0.005);
@@ -131,7 +273,9 @@ TEST_CASE("prices follow what the first of the queue waits for, and sum to one")
 TEST_CASE("the backlog is the sum over living workflows, whatever happens") {
   for (std::int64_t seed = 1; seed <= Scaled(20); ++seed) {
     Random random(static_cast<std::uint64_t>(seed));
-    FootprintBook book = Book();
+    const bool learn = seed % 4 == 0;  // what is left of workflows counts besides, until nobody is there
+    FootprintBook book({.pace = kPace, .learn = learn});
+    book.PlanEnds(Pressure(WaitsFor::kNothing));
     std::vector<RequestState> alive(64);
     std::vector<bool> lives(64);
     std::vector<double> own(64);
@@ -168,6 +312,7 @@ TEST_CASE("the backlog is the sum over living workflows, whatever happens") {
       double sum = 0;
       for (const auto& [id, f] : flows) sum += f.told;
       for (const double c : own) sum += c;
+      if (learn) continue;
       REQUIRE(book.Drain() == Approx(sum * book.truth()).margin(1e-6));
     }
     for (Slot slot = 0; slot < 64; ++slot) {
@@ -202,7 +347,7 @@ TEST_CASE("tail and cut of works against the samples themselves") {
     std::vector<double> sizes;
     for (int i = 0; i < 2000; ++i) {  // nothing has been forgotten yet
       sizes.push_back(random.LogNormal(0, sigma));
-      works.End({}, sizes.back(), {});
+      works.End({}, sizes.back());
     }
     double sum = 0, squares = 0;
     for (const double c : sizes) sum += c, squares += c * c;
@@ -210,7 +355,7 @@ TEST_CASE("tail and cut of works against the samples themselves") {
     INFO(sigma);
     CHECK(works.tail() == Approx(tail).epsilon(0.02));
     std::ranges::sort(sizes);
-    const double share = std::clamp(1 - 1.5 / (tail * std::max(1.0, tail / 3)), 0.15, 0.8);
+    constexpr double share = WorkSizes::kShare;
     double below = 0;
     std::size_t at = 0;
     while (below + sizes[at] < share * sum) below += sizes[at++];
@@ -218,51 +363,136 @@ TEST_CASE("tail and cut of works against the samples themselves") {
   }
 }
 
+// Sizes of works, as they were predicted, and as they were.
+using Sizes = std::vector<std::pair<double, double>>;
+
+struct Latencies {
+  double mean = 0, p95 = 0, p99 = 0;
+};
+
+// One server without preemption, to which works come at 1.1 times what it can do. head_start(predicted, backlog).
+template <class HeadStart>
+Latencies Serve(const Sizes& sizes, HeadStart head_start) {
+  double total = 0;
+  for (const auto& [predicted, size] : sizes) total += size;
+  const double gap = total / 1.1 / static_cast<double>(sizes.size());
+  std::set<std::tuple<double, std::size_t>> queue;  // by key
+  std::vector<double> took;
+  double now = 0, backlog = 0, free_at = 0, sum = 0;
+  for (std::size_t next = 0; took.size() < sizes.size();) {
+    const double arrives = next < sizes.size() ? gap * static_cast<double>(next) : 1e300;
+    if (arrives <= std::max(free_at, now) || queue.empty()) {
+      now = std::max(now, arrives);
+      backlog += sizes[next].second;
+      queue.emplace(arrives - head_start(sizes[next].first, backlog + std::max(free_at - now, 0.0)), next);
+      ++next;
+      continue;
+    }
+    now = std::max(free_at, now);
+    const std::size_t first = std::get<1>(*queue.begin());
+    queue.erase(queue.begin());
+    backlog -= sizes[first].second;
+    free_at = now + sizes[first].second;
+    took.push_back(free_at - gap * static_cast<double>(first));
+    sum += took.back();
+  }
+  std::ranges::sort(took);
+  const auto at = [&](double share) {
+    return took[static_cast<std::size_t>(share * static_cast<double>(took.size()))];
+  };
+  return {sum / static_cast<double>(took.size()), at(0.95), at(0.99)};
+}
+
+TEST_CASE("p95 and p99 stay within the tail factor of those of first come, first served; the mean falls") {
+  for (const double sigma : {0.7, 1.2, 2.0}) {
+    for (const double error : {0.0, 1.0}) {
+      for (const double factor : {1.05, 1.1, 1.15}) {
+        CAPTURE(sigma, error, factor);
+        Random random(11);
+        Sizes sizes;
+        for (int i = 0; i < 20'000; ++i) {
+          const double size = random.LogNormal(0, sigma);
+          sizes.emplace_back(size * random.LogNormal(0, error), size);
+        }
+        WorkSizes works;
+        for (const auto& [predicted, size] : std::span(sizes).first(1920))
+          works.End(works.Expect(predicted, true), size);
+        const Latencies fcfs = Serve(sizes, [](double, double) { return 0.0; });
+        double came = 0, usual = 0;
+        const Latencies ours = Serve(sizes, [&](double predicted, double backlog) {
+          if (backlog < usual) came = std::min(came, 4096.0);
+          usual += (backlog - usual) / ++came;
+          const double kappa = 4 * (factor - 1) * works.Unequal() * works.Heaviness() * works.Heaviness();
+          return predicted < works.cut() ? kappa * usual * std::log(works.cut() / predicted) : 0;
+        });
+        CHECK(ours.p95 <= factor * fcfs.p95);
+        CHECK(ours.p99 <= factor * fcfs.p99);
+        CHECK(ours.mean < fcfs.mean);
+        if (error == 0 && factor > 1.1) CHECK(ours.mean < 0.9 * fcfs.mean);
+      }
+    }
+  }
+}
+
+TEST_CASE("works of which only means are known are as unequal as those means are") {
+  Random random(5);
+  WorkSizes guessed, predicted;
+  for (int i = 0; i < 1920; ++i) {
+    const double mean = i % 2 == 0 ? 1 : 4, size = mean * random.Exponential();
+    guessed.End(guessed.Expect(mean, true), size);
+    predicted.End(predicted.Expect(mean), size);
+  }
+  CHECK(guessed.tail() == Approx((1 + 16) * 2 / 25.0).epsilon(0.05));
+  CHECK(predicted.tail() == Approx((1 + 16) * 2 * 2 / 25.0).epsilon(0.2));  // exponential: twice that
+}
+
 TEST_CASE("before enough works have ended predictions count, beside a prior that fades; then they are forgotten") {
   WorkSizes works, known;
   CHECK(works.cut() == 0);
   CHECK(works.tail() == 2);
-  const WorkSizes::Entry giant = works.Expect(90, {}), small = works.Expect(2, {});
+  const WorkSizes::Entry giant = works.Expect(90), small = works.Expect(2);
   const double q = (90 * 90 + 2 * 2) * 2 / (92.0 * 92.0);
   CHECK(works.tail() == Approx((2 * 16 + q * 2) / 18).epsilon(0.01));
   CHECK(works.cut() == Approx(90).epsilon(kWithin));
-  const WorkSizes::Entry absurd = works.Expect(1e300, {});
+  const WorkSizes::Entry absurd = works.Expect(1e300);
   CHECK(absurd.size == 100);
-  works.End(small, 3, {}), known.End({}, 3, {});
-  for (int i = 1; i < WorkSizes::kEnough; ++i) works.End(works.Expect(5, {}), 3, {}), known.End({}, 3, {});
+  works.End(small, 3), known.End({}, 3);
+  for (int i = 1; i < WorkSizes::kEnough; ++i) works.End(works.Expect(5), 3), known.End({}, 3);
   CHECK(works.cut() == known.cut());
   CHECK(works.tail() == known.tail());
-  works.Withdraw(absurd, {});
-  works.End(giant, 80, {}), known.End({}, 80, {});
+  works.Withdraw(absurd);
+  works.End(giant, 80), known.End({}, 80);
   CHECK(works.cut() == known.cut());
   CHECK(works.tail() == known.tail());
 }
 
 TEST_CASE("equal works have no tail") {
   WorkSizes works;
-  for (int i = 0; i < WorkSizes::kEnough; ++i) works.End({}, 3, {});
+  CHECK(works.Unequal() == 1);  // as of exponential sizes, until more is known
+  for (int i = 0; i < WorkSizes::kEnough; ++i) works.End({}, 3);
   CHECK(works.cut() == Approx(3).epsilon(kWithin));
   CHECK(works.tail() == Approx(1));
-  for (const double odd : {0.0, -1.0, 1e300, 1e-300}) works.End(works.Expect(odd, {}), odd, {});
+  CHECK(works.Unequal() == Approx(0).margin(1e-9));
+  for (const double odd : {0.0, -1.0, 1e300, 1e-300}) works.End(works.Expect(odd), odd);
   CHECK(std::isfinite(works.tail()));
 }
 
 // A hundred works of a size of 3 have ended.
 WorkSizes Threes() {
   WorkSizes works;
-  for (int i = 0; i < 100; ++i) works.End({}, 3, {});
+  for (int i = 0; i < 100; ++i) works.End({}, 3);
   return works;
 }
 
 TEST_CASE("a work that turns out to be another size counts as that, with the weight that it has left") {
   for (const int later : {0, 100, 3000, 20'000}) {
     WorkSizes told = Threes(), known = Threes();
-    const WorkSizes::Entry entry = told.Expect(1, {}), same = known.Expect(6, {});
+    const WorkSizes::Entry entry = told.Expect(1), same = known.Expect(6);
     for (int i = 0; i < later; ++i) {
-      for (WorkSizes* works : {&told, &known}) works->End(works->Expect(2 + i % 3, {}), 2 + i % 3, {});
+      for (WorkSizes* works : {&told, &known}) works->End(works->Expect(2 + i % 3), 2 + i % 3);
     }
-    told.End(entry, 6, {}), known.End(same, 6, {});
-    for (int i = 0; i < 2 * WorkSizes::kEnough; ++i) told.End({}, 3, {}), known.End({}, 3, {});
+    told.End(entry, 6), known.End(same, 6);
+    for (int i = 0; i < 2 * WorkSizes::kEnough; ++i) told.End({}, 3), known.End({}, 3);
     INFO(later);
     CHECK(told.tail() == Approx(known.tail()).epsilon(1e-6));
     CHECK(told.cut() == Approx(known.cut()));
@@ -271,18 +501,19 @@ TEST_CASE("a work that turns out to be another size counts as that, with the wei
 
 TEST_CASE("a work that is expected counts within bounds, and not at all once withdrawn") {
   WorkSizes works = Threes();
-  const WorkSizes::Entry entry = works.Expect(1e9, {});
+  const WorkSizes::Entry entry = works.Expect(1e9);
   CHECK(entry.size == Approx(48));
   CHECK(works.tail() < 3);
-  CHECK(works.cut() == Approx(3).epsilon(kWithin));
-  works.Withdraw(entry, {});
+  CHECK(works.cut() == Approx(48).epsilon(kWithin));  // it is 48 of 348
+  works.Withdraw(entry);
   CHECK(works.tail() == Approx(1).margin(1e-9));
+  CHECK(works.cut() == Approx(3).epsilon(kWithin));
 }
 
 TEST_CASE("works of another size are believed after a while") {
   WorkSizes works;
-  for (int i = 0; i < 10'000; ++i) works.End({}, 1, {});
-  for (int i = 0; i < 20'000; ++i) works.End(works.Expect(100, {}), 100, {});
+  for (int i = 0; i < 10'000; ++i) works.End({}, 1);
+  for (int i = 0; i < 20'000; ++i) works.End(works.Expect(100), 100);
   CHECK(works.cut() == Approx(100).epsilon(kWithin));
   CHECK(works.tail() == Approx(1).epsilon(0.02));
 }
@@ -390,7 +621,7 @@ TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   // E[C] = 0.19, E[C^2] = 0.109: q = 3.02. Of 38 s of work, 18 s are of size 0.1 s and 20 s of size 1 s, and the latter
   // count as spread over a quarter of an octave.
   const double q = 0.109 / (0.19 * 0.19);
-  const double below = 38 * (1 - 1.5 / (q * q / 3)), cut = std::exp2(((below - 18) / 20 - 0.5) / 4);
+  const double below = 38 * 0.95, cut = std::exp2(((below - 18) / 20 - 0.5) / 4);
   RequestState giant = Call(0, 1, 5000), small = Call(1, 1, 20);
   giant.request.arrival = giant.request.workflow_arrival = At(7);
   small.request.arrival = small.request.workflow_arrival = At(9);
@@ -399,7 +630,8 @@ TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   const KeyParts parts = policy.Explain(small);
   CHECK(Part(parts, "C_s") == Approx(0.02));
   CHECK(Part(parts, "V_s") == Approx(5.02));
-  const double expected = 9 - 0.85 * std::pow(q / 3, 4) * Part(parts, "V_s") * std::log(cut / 0.02);
+  CHECK(Part(parts, "usual_s") == 1);  // the least, since the engine was idle until now
+  const double expected = 9 - 4 * 0.15 * std::pow(q / 3, 2) * std::log(cut / 0.02);
   CHECK(policy.Key(small).key == Approx(expected));
   CHECK(Part(parts, "q") == Approx(q));
   CHECK(Part(parts, "Cw_s") == Approx(cut));
@@ -408,6 +640,29 @@ TEST_CASE("boosted_footprint: the key by hand, and it stays") {
 
   for (Slot slot = 2; slot < 50; ++slot) policy.Enters(Call(slot, 1, 900), At(10));
   CHECK(policy.Key(small).key == Approx(expected));
+}
+
+TEST_CASE("head starts are of the backlog that calls found on average") {
+  AnyPolicy policy = *MakePolicy(
+      "boosted_footprint(step_s=0,prefill_s=0,sequence_s=0.001,context_s=0,least_drain_s=0.001,tail_factor=2)");
+  policy.PlanEnds(Pressure(WaitsFor::kNothing), At(0));
+  double sum = 0, backlog = 0;
+  for (Slot slot = 0; slot < 100; ++slot) {
+    const double seconds = slot % 10 == 0 ? 1 : 0.1;
+    policy.Enters(Call(slot, 1, 1000 * seconds), At(0));
+    sum += backlog += seconds;
+    const KeyParts parts = policy.Explain(Call(slot, 1, 1000 * seconds));
+    CHECK(Part(parts, "V_s") == Approx(backlog));
+    CHECK(Part(parts, "usual_s") == Approx(sum / (slot + 1)));
+  }
+  policy.Enters(Call(5, 1, 100), At(1));  // it is there already, and did not come
+  RequestState small = Call(100, 1, 20);
+  policy.Enters(small, At(1));
+  const KeyParts parts = policy.Explain(small);
+  CHECK(Part(parts, "usual_s") == Approx((sum + backlog + 0.02) / 101));
+  CHECK(Part(parts, "kappa") == Approx(4 * std::pow(std::max(Part(parts, "q") / 3, 1.0), 2)));
+  CHECK(-policy.Key(small).key ==
+        Approx(Part(parts, "kappa") * Part(parts, "usual_s") * std::log(Part(parts, "Cw_s") / 0.02)));
 }
 
 TEST_CASE("an idle engine has next to no head starts: the backlog counts as a second") {
@@ -421,7 +676,7 @@ TEST_CASE("an idle engine has next to no head starts: the backlog counts as a se
 
 // Twenty workflows that were given so many seconds have ended.
 AnyPolicy Dated(const std::string& options, double seconds) {
-  AnyPolicy policy = *MakePolicy("boosted_footprint(boost=0" + options + ")");
+  AnyPolicy policy = *MakePolicy("boosted_footprint(tail_factor=1" + options + ")");
   for (int i = 0; i < 20; ++i) {
     RequestState r = Call(0, 100, 50);
     r.request.deadline = At(seconds);
@@ -469,7 +724,7 @@ TEST_CASE("a deadline counts by how its time compares with what workflows are us
   r.request.compute = FromSeconds(1);  // the call's own deadline, of a router
   CHECK(DeadlineStart(policy, r) == 0);
   CHECK(DeadlineStart(policy, Call(31, 100, 50)) == 0);
-  AnyPolicy fresh = *MakePolicy("boosted_footprint");
+  AnyPolicy fresh = *MakePolicy("boosted_footprint(tail_factor=1)");
   CHECK(DeadlineStart(fresh, Due(10)) == 0);  // of no workflow is the time known
 }
 
@@ -522,10 +777,10 @@ TEST_CASE("one giant among many does not make head starts of an idle engine larg
   const KeyParts parts = policy.Explain(r);
   CHECK(Part(parts, "q") > 100);
   CHECK(Part(parts, "V_s") == 1);
-  CHECK(-policy.Key(r).key <= 0.85 * 16 * std::log(Part(parts, "Cw_s") / Part(parts, "C_s")) + 1e-6);
+  CHECK(-policy.Key(r).key <= 4 * 0.15 * 4 * std::log(Part(parts, "Cw_s") / Part(parts, "C_s")) + 1e-6);
 }
 
-TEST_CASE("presets: a third of the boost, the order of footprint") {
+TEST_CASE("presets: a third of the head starts, the order of footprint") {
   const auto key = [](const char* spec) {
     AnyPolicy policy = *MakePolicy(spec);
     RequestState r;
@@ -541,9 +796,9 @@ TEST_CASE("presets: a third of the boost, the order of footprint") {
     return policy.Key(small).key;
   };
   CHECK(300 - key("boosted_footprint(preset=tail)") == Approx((300 - key("boosted_footprint")) / 3));
-  CHECK(300 - key("boosted_footprint(boost=0.425)") == Approx((300 - key("boosted_footprint")) / 2));
+  CHECK(300 - key("boosted_footprint(tail_factor=1.075)") == Approx((300 - key("boosted_footprint")) / 2));
   CHECK(key("boosted_footprint(preset=mean)") == Approx(key("footprint")));
-  CHECK(key("boosted_footprint(boost=0)") == 300);
+  CHECK(key("boosted_footprint(tail_factor=1)") == 300);
   CHECK_FALSE(MakePolicy("boosted_footprint(preset=best)").ok());
 }
 
@@ -661,10 +916,11 @@ TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond 
     CAPTURE(one_workflow);
     CHECK(std::isinf(served_at("footprint(" + pace + ")")));
     // Crumbs of their own are soon what a work is, and have no head start any more; those of one workflow go on.
-    CHECK(std::isinf(served_at("boosted_footprint(" + pace + ",boost=4,horizon_s=100000)")) == one_workflow);
+    CHECK(std::isinf(served_at("boosted_footprint(" + pace + ",tail_factor=2,horizon_s=100000)")) == one_workflow);
     // 20 s of work are there, 2 s more come per second of two horizons.
     for (const double horizon : {5.0, 20.0}) {
-      const std::string spec = "boosted_footprint(" + pace + ",boost=4,horizon_s=" + std::to_string(horizon) + ")";
+      const std::string spec =
+          "boosted_footprint(" + pace + ",tail_factor=2,horizon_s=" + std::to_string(horizon) + ")";
       INFO(spec);
       CHECK(served_at(spec) <= 20 + 20 + 2 * 2 * horizon + 1);
     }

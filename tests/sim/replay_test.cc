@@ -561,6 +561,7 @@ TEST_CASE("several instances serve everything, and twice the same way") {
     ReplayOptions options = Varied(seed);
     options.instances = 2 + static_cast<std::int32_t>(seed % 3);
     options.placement = *MakePlacement(seed % 2 == 0 ? "round_robin" : "least_loaded");
+    if (seed % 4 >= 2) options.cluster.closed_loop = 6;
     INFO("seed " << seed);
     const ReplayResult result = MustReplay(w, options);
     CheckSound(w, result);

@@ -785,6 +785,13 @@ TAKT_API takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_
                                           int64_t now) TAKT_NOEXCEPT;
 // What takt_scheduler_create makes the same of. Valid until the policy is another; NULL where the handle is none.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
+// What the policy has learnt of lengths that it was not told, as numbers that mean the same on any machine: how many
+// they are (0: it learns nothing), of which the first n are written.
+TAKT_API size_t takt_scheduler_learnt(const takt_scheduler* scheduler, uint64_t* numbers, size_t n) TAKT_NOEXCEPT;
+// The policy goes on from what another has learnt. TAKT_E_INVALID, and as before: other numbers than those; a policy
+// that learns nothing; while there are requests, or a log is recorded, which would not replay.
+TAKT_API takt_status takt_scheduler_load_learnt(takt_scheduler* scheduler, const uint64_t* numbers, size_t n,
+                                                int64_t now, takt_error* error) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_scheduler_last_fault(const takt_scheduler* scheduler, takt_fault* fault) TAKT_NOEXCEPT;
 TAKT_API size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
@@ -927,6 +934,10 @@ TAKT_API takt_status takt_queue_create(const takt_queue_options* options, takt_q
                                        takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_queue_destroy(takt_queue* queue) TAKT_NOEXCEPT;
 TAKT_API const char* takt_queue_policy(const takt_queue* queue) TAKT_NOEXCEPT;
+// As takt_scheduler_learnt and takt_scheduler_load_learnt; what waits keeps its place.
+TAKT_API size_t takt_queue_learnt(const takt_queue* queue, uint64_t* numbers, size_t n) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_queue_load_learnt(takt_queue* queue, const uint64_t* numbers, size_t n,
+                                            takt_error* error) TAKT_NOEXCEPT;
 TAKT_API uint32_t takt_queue_traits(const takt_queue* queue) TAKT_NOEXCEPT;  // TAKT_TRAIT_..., as takt_ranker_traits
 
 // What became of a call that names a request. Below 0: a takt_status, negated. Where it is neither TAKT_RESULT_DONE nor

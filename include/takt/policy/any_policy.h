@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,6 +92,9 @@ class AnyPolicy {
   void Admitted(const RequestState& r, TimePoint now) { held_->Admitted(r, now); }
   KeyParts Explain(const RequestState& r) const { return held_->Explain(r); }
   RankKey VictimKey(const RequestState& r) const { return held_->VictimKey(r); }
+  // Nothing of one that learns nothing, and none of that is taken: false.
+  std::vector<std::uint64_t> SaveLearnt() const { return held_->SaveLearnt(); }
+  bool LoadLearnt(std::span<const std::uint64_t> words) { return held_->LoadLearnt(words); }
   const AgingOptions* aging() const { return aging_ ? &*aging_ : held_->aging(); }
   std::int64_t refresh_interval() const { return held_->refresh_interval(); }
 
@@ -120,6 +124,8 @@ class AnyPolicy {
     virtual void Admitted(const RequestState&, TimePoint) = 0;
     virtual KeyParts Explain(const RequestState&) const = 0;
     virtual RankKey VictimKey(const RequestState&) const = 0;
+    virtual std::vector<std::uint64_t> SaveLearnt() const = 0;
+    virtual bool LoadLearnt(std::span<const std::uint64_t>) = 0;
     virtual const AgingOptions* aging() const = 0;
     virtual std::int64_t refresh_interval() const = 0;
   };
@@ -200,6 +206,14 @@ class AnyPolicy {
     RankKey VictimKey(const RequestState& r) const override {
       if constexpr (VictimPolicy<P>) return policy.VictimKey(r);
       return policy.Key(r);
+    }
+    std::vector<std::uint64_t> SaveLearnt() const override {
+      if constexpr (LearningPolicy<P>) return policy.SaveLearnt();
+      return {};
+    }
+    bool LoadLearnt(std::span<const std::uint64_t> words) override {
+      if constexpr (LearningPolicy<P>) return policy.LoadLearnt(words);
+      return false;
     }
     const AgingOptions* aging() const override {
       if constexpr (AgingPolicy<P>) return policy.aging();

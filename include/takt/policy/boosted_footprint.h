@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,7 @@ namespace takt {
 
 enum class BoostPreset : std::uint8_t {
   kDefault,  // mean and tail
-  kTail,     // a third of the boost: the tail of first come, first served, and some of the mean
+  kTail,     // a third of what the tail may exceed: the tail of first come, first served, and some of the mean
   kMean,     // the order of footprint: the least mean latency, whatever the tail
   kGoodput,  // likewise, and a request that can no longer meet its deadline comes after all that can
 };
@@ -31,14 +32,18 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 
 // Key [s]:
 //
-//   t - kappa V ln(Cw / min(C, Cw)) - delta V (1 - min(B / B~, 1))
+//   t - kappa V~ ln(Cw / min(C, Cw)) - delta V (1 - min(B / B~, 1))
 //
 // t: arrival of the workflow, or the call's less `horizon_s` where that is later. C: what the rest of the workflow will
-// cost the engine (FootprintBook). V: how long the engine will be busy with all that it has (at least `least_drain_s`),
-// so that head starts grow with the backlog and shrink with it. kappa = `boost` h^4 with h = q / 3, 1 to 2, and
-// q = E[C^2] / E[C]^2 of recent workflows: where works are unequal an order by size gains much, where they are alike
-// little. Cw: the size below which a share w = 1 - 1.5 / (q h) of the work lies, 0.15 to 0.8; a larger request is a
-// giant, and giants are served as they came. w is about what giants pay: the work that may pass them.
+// cost the engine (FootprintBook). V: how long the engine will be busy with all that it has (at least `least_drain_s`).
+// V~: what that was on average, as the calls that came found it; beyond the last kMemory they are forgotten, but not
+// while V exceeds V~, so that V~ is half of V in a backlog that grows, however long. So head starts are small beside a
+// backlog far above the usual, where the waits of the tail are made, and large beside others: the boost that is best
+// for the tail of an M/G/1 does not move either (Yu and Scully, Strongly tail-optimal scheduling in the light-tailed
+// M/G/1, 2024). kappa = 4 (`tail_factor` - 1) u h^2 with u = 3 (1 - 1 / q), 0 to 1, h = q / 3, 1 to 2, and
+// q = E[C^2] / E[C]^2 of recent workflows: where sizes are alike nothing is gained, and where few giants have most of
+// the work, few pay. Cw: the size below which
+// 0.95 of the work lies; a larger request is a giant, and giants are served as they came.
 //
 // B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. A workflow
 // that is given half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do
@@ -69,9 +74,15 @@ class BoostedFootprint {
       return;
     }
     if (call.enqueued != r.enqueued) {
+      if (call.enqueued == kUnset) {
+        const double found = book_.Drain();
+        if (found < usual_drain_) came_ = std::min(came_, kMemory);
+        usual_drain_ += (found - usual_drain_) / ++came_;
+      }
       const double own = ToSeconds(r.request.arrival);
       call = {.arrival = std::clamp(ToSeconds(r.request.workflow_arrival), own - options_.horizon_s, own),
               .drain = std::max(book_.Drain(), options_.least_drain_s),
+              .usual = std::max(usual_drain_, options_.least_drain_s),
               .kappa = kappa(),
               .cut = book_.works().cut(),
               .tail = book_.works().tail(),
@@ -86,6 +97,9 @@ class BoostedFootprint {
     book_.Ends(r, now);
     if (r.slot < calls_.size()) calls_[r.slot] = {};
   }
+  // The means of what hosts did not tell.
+  std::vector<std::uint64_t> SaveLearnt() const { return book_.seen().Save(); }
+  bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.seen().Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
   RankKey Key(const RequestState& r) const { return {r.slot < calls_.size() ? calls_[r.slot].key : 0}; }
 
@@ -95,8 +109,8 @@ class BoostedFootprint {
   void Change(const RequestState& r, TimePoint) { GiveUp(calls_[r.slot]); }
 
   double kappa() const {
-    const double heavy = book_.works().Heaviness(book_.options().shares);
-    return options_.boost * Share() * (heavy * heavy) * (heavy * heavy);
+    const double heavy = book_.works().Heaviness();
+    return kWeight * (options_.tail_factor - 1) * Share() * book_.works().Unequal() * (heavy * heavy);
   }
 
   KeyParts Explain(const RequestState& r) const {
@@ -107,6 +121,7 @@ class BoostedFootprint {
     if (!by_size()) {
       parts.Add("arrival_s", call.arrival);
       parts.Add("V_s", call.drain);
+      parts.Add("usual_s", call.usual);
       parts.Add("kappa", call.kappa);
       parts.Add("q", call.tail);
       parts.Add("Cw_s", call.cut);
@@ -123,31 +138,30 @@ class BoostedFootprint {
   static void VisitOptions(Self& self, V&& visit) {
     auto& o = self.options_;
     visit("preset", o.preset, OptionText{"", "default | tail | mean | goodput"});
-    visit("boost", o.boost, OptionText{"", "k0: weight of the head start, before the preset's", 0, 1e6});
+    visit("tail_factor", o.tail_factor,
+          OptionText{"x", "p99 over that of fcfs, about, before the preset's; 1: no head starts by size", 1, 1e6});
     visit("least_drain_s", o.least_drain_s, OptionText{"s", "the backlog counts as at least", 0, 1e6});
     visit("horizon_s", o.horizon_s, OptionText{"s", "a head start is at most", 0, 1e9});
     visit("deadline_weight", o.deadline_weight,
           OptionText{"", "delta, before the preset's; 0 ignores deadlines", 0, 1e6});
-    auto& book = self.book_.options();
-    visit("heavy_tail", book.shares.heavy_tail, OptionText{"", "q from which a tail is heavy", 1, 1e6});
-    visit("least_share", book.shares.least, OptionText{"share", "of the work lies below the cut, at least", 0, 1});
-    visit("most_share", book.shares.most, OptionText{"share", "of the work lies below the cut, at most", 0, 1});
-    VisitFootprintOptions(book, visit);
+    VisitFootprintOptions(self.book_.options(), visit);
   }
 
  private:
   static constexpr double kBehindAll = 1e9;  // [s]
+  static constexpr double kMemory = 4096;  // calls that the usual backlog is of, while there is no more than that
+  static constexpr double kWeight = 4;  // of head starts, for each 1 that the tail may exceed that of fcfs by
 
   struct Call {
     double key = 0, cost = 0;
     // As of when it joined the queue.
-    double arrival = 0, drain = 0, kappa = 0, cut = 0, tail = 0, tightness = 0;
+    double arrival = 0, drain = 0, usual = 0, kappa = 0, cut = 0, tail = 0, tightness = 0;
     TimePoint enqueued = kUnset;
     TimePoint hopeless_at = kNever;
   };
   struct Options {
     BoostPreset preset = BoostPreset::kDefault;
-    double boost = 0.85;
+    double tail_factor = 1.15;
     double deadline_weight = 1;
     double least_drain_s = 1;
     double horizon_s = 3600;
@@ -166,7 +180,7 @@ class BoostedFootprint {
   double SizeStart(const Call& call) const {
     const double least = book_.LeastCost();
     if (!(call.cost < call.cut) || !(least < call.cut)) return 0;
-    const double scale = std::min(call.kappa * call.drain, options_.horizon_s / exact::Log(call.cut / least));
+    const double scale = std::min(call.kappa * call.usual, options_.horizon_s / exact::Log(call.cut / least));
     return Rounded(scale * exact::Log(call.cut / std::max(call.cost, least)));
   }
 
@@ -185,6 +199,7 @@ class BoostedFootprint {
   Options options_;
   FootprintBook book_;
   std::vector<Call> calls_;  // by slot
+  double came_ = 0, usual_drain_ = 0;  // calls, and the backlog that they found [s]
 };
 
 }  // namespace takt

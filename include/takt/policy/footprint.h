@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "takt/base/spec.h"
 #include "takt/policy/footprint_book.h"
@@ -21,6 +23,7 @@ void VisitFootprintOptions(Options& options, V&& visit) {
   visit("sequence_s", pace.sequence_s, OptionText{"s", "that a decoding sequence adds", 0, 1e3});
   visit("context_s", pace.context_s, OptionText{"s/token", "that a token of its context adds", 0, 1e3});
   visit("price_rate", options.price_rate, OptionText{"", "at which prices follow what the queue waits for", 0, 1});
+  visit("learn", options.learn, OptionText{"", "means of what the host does not tell"});
   visit("idle_s", options.idle_s, OptionText{"s", "without a call a workflow counts as ended", 0, 1e9});
 }
 
@@ -37,6 +40,9 @@ class Footprint {
   void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
   void Enters(const RequestState& r, TimePoint now) { book_.Enters(r, now); }
   void Ends(const RequestState& r, TimePoint now) { book_.Ends(r, now); }
+  // The means of what hosts did not tell.
+  std::vector<std::uint64_t> SaveLearnt() const { return book_.seen().Save(); }
+  bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.seen().Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
   RankKey Key(const RequestState& r) const { return {book_.Left(r)}; }
   KeyParts Explain(const RequestState& r) const {

@@ -16,6 +16,7 @@
 #include "takt/base/slot_table.h"
 #include "takt/model/engine_pace.h"
 #include "takt/model/step.h"
+#include "takt/policy/seen_lengths.h"
 #include "takt/state/request_state.h"
 #include "takt/workflow/slo_budget.h"
 
@@ -24,59 +25,66 @@ namespace takt {
 // The sizes of works, forgetting slowly: how unequal they are, and which are the giants. A work counts from when it
 // comes, by its prediction, but for no more than kMostOfLargest times the largest that has ended; and by its true size
 // once it has ended. Sizes of those alone that have ended would be those of the small ones for as long as the first
-// giants are on their way. Before kEnough have ended, predictions are all there is: they count as they are, up to
-// kMostUnseen, beside a prior that fades with each that ends; then they are forgotten, since one that was absurd would
-// stay. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
+// giants are on their way. A work of which only means were known counts on where its prediction is, and with its true
+// size: the works of a bucket then stand for E[true | predicted], which is as far as an order by predictions can tell
+// works apart. Before kEnough have ended, predictions are all there is: they count as
+// they are, up to kMostUnseen, beside a prior that fades with each that ends; then they are forgotten, since one that
+// was absurd would stay. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
 class WorkSizes {
  public:
   static constexpr double kMostOfLargest = 16;
   static constexpr int kEnough = 16;  // works that have ended, before predictions are held against them
+  static constexpr double kShare = 0.95;  // of the work, below the cut
+  static constexpr double kHeavyTail = 3;  // q from which a tail is heavy
 
   // A work that is expected, and as what it counts; a size of zero: not yet.
   struct Entry {
     double size = 0;
     std::uint32_t epoch = 0;
+    bool guessed = false;  // nobody predicted it: a mean stands for it
   };
 
-  // Of the work, 1 - 1.5 / (q h) lies below the cut, within these bounds, with q = tail() and h = Heaviness().
-  struct Shares {
-    double least = 0.15, most = 0.8;
-    double heavy_tail = 3;  // q from which a tail is heavy
-  };
-
-  Entry Expect(double seconds, const Shares& shares) {
-    if (ended_ >= kEnough) return Add(std::min(seconds, most()), shares);
-    const Entry entry{std::clamp(seconds, kLeast, kMostUnseen), kEarly};
-    Count(entry.size, 1);
-    Changed(shares);
+  Entry Expect(double seconds, bool guessed = false) {
+    Entry entry{std::clamp(seconds, kLeast, kMostUnseen), kEarly, guessed};
+    if (ended_ >= kEnough) entry.size = std::clamp(std::min(seconds, most()), kLeast, kMost), entry.epoch = epoch_;
+    Count(entry.size, 1, entry.size);
+    if (ended_ >= kEnough) Age();
+    Changed();
     return entry;
   }
 
-  void End(const Entry& entry, double seconds, const Shares& shares) {
+  void End(const Entry& entry, double seconds) {
     ++ended_;
-    largest_ = std::max(std::clamp(seconds, kLeast, kMost), kForget * largest_);
-    if (ended_ <= kEnough) return EndEarly(entry, seconds, shares);
+    seconds = std::clamp(seconds, kLeast, kMost);
+    largest_ = std::max(seconds, kForget * largest_);
+    const double size = entry.size > 0 && entry.guessed ? entry.size : seconds;
+    if (ended_ <= kEnough) return EndEarly(entry, {size, seconds});
     if (Counts(entry)) {
-      Count(entry.size, -WeightOf(entry));
-      Count(std::clamp(seconds, kLeast, kMost), WeightOf(entry));
-      Changed(shares);
+      const double weight = WeightOf(entry);
+      Count(entry.size, -weight, -weight * entry.size);
+      Count(size, weight, weight * seconds);
     } else {
-      Add(seconds, shares);
+      Count(size, 1, seconds);
+      Age();
     }
+    Changed();
   }
 
   // Nothing came of it.
-  void Withdraw(const Entry& entry, const Shares& shares) {
+  void Withdraw(const Entry& entry) {
     if (!Counts(entry)) return;
-    Count(entry.size, -WeightOf(entry));
-    Changed(shares);
+    const double weight = WeightOf(entry);
+    Count(entry.size, -weight, -weight * entry.size);
+    Changed();
   }
 
   // E[C^2] / E[C]^2: 1 where all works are equal. Before enough have ended it leans towards 2, as of exponential sizes.
   double tail() const { return tail_; }
   // How many times as heavy the tail is as one that counts as heavy, 1 to 2: more makes no difference to the order.
-  double Heaviness(const Shares& shares) const { return std::clamp(tail_ / shares.heavy_tail, 1.0, 2.0); }
-  // The size that parts the giants from the others; 0 before the first.
+  double Heaviness() const { return std::clamp(tail_ / kHeavyTail, 1.0, 2.0); }
+  // How much an order by size is worth: 0 where all works are equal, 1 from a q of 1.5 on.
+  double Unequal() const { return std::clamp(3 * (1 - 1 / tail_), 0.0, 1.0); }
+  // The size below which kShare of the work lies; 0 before the first. Those above are the giants.
   double cut() const { return cut_; }
   // For which a work counts that has not ended.
   double most() const { return ended_ < kEnough ? kMostUnseen : kMostOfLargest * largest_; }
@@ -86,58 +94,59 @@ class WorkSizes {
   static constexpr int kHalveAfter = 2048;
   static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100, kPriorTail = 2;
   static constexpr double kForget = 0.9995;  // of the largest, per work that ends
+  static constexpr double kNothing = 1e-9;  // what is left of works that were corrected
 
   static constexpr std::uint32_t kEarly = UINT32_MAX;  // the epoch of what came before enough had ended
 
   struct Bucket {
     double count = 0, work = 0;
+
+    bool empty() const { return !(count > kNothing && work > 0); }
+  };
+  // A work that has ended: as what it counts, and what it took.
+  struct Sized {
+    double size = 0, seconds = 0;
   };
 
   // Of what came early nothing is left once enough have ended.
   bool Counts(const Entry& entry) const { return entry.size > 0 && (entry.epoch != kEarly || ended_ < kEnough); }
 
-  void EndEarly(const Entry& entry, double seconds, const Shares& shares) {
-    first_[static_cast<std::size_t>(ended_ - 1)] = seconds;
+  void EndEarly(const Entry& entry, const Sized& work) {
+    first_[static_cast<std::size_t>(ended_ - 1)] = work;
     if (ended_ < kEnough) {
-      if (entry.size > 0) Count(entry.size, -1);
-      Count(std::clamp(seconds, kLeast, kMost), 1);
-      return Changed(shares);
+      if (entry.size > 0) Count(entry.size, -1, -entry.size);
+      Count(work.size, 1, work.seconds);
+      return Changed();
     }
     buckets_ = {};
-    for (const double size : first_) Count(std::clamp(size, kLeast, kMost), 1);
+    for (const Sized& w : first_) Count(w.size, 1, w.seconds);
     since_halved_ = kEnough;
-    Changed(shares);
+    Changed();
   }
 
-  Entry Add(double seconds, const Shares& shares) {
-    const Entry entry{std::clamp(seconds, kLeast, kMost), epoch_};
-    Count(entry.size, 1);
-    if (++since_halved_ == kHalveAfter) {
-      for (Bucket& b : buckets_) b.count /= 2, b.work /= 2;
-      since_halved_ = 0;
-      ++epoch_;
-    }
-    Changed(shares);
-    return entry;
+  void Age() {
+    if (++since_halved_ < kHalveAfter) return;
+    for (Bucket& b : buckets_) b.count /= 2, b.work /= 2;
+    since_halved_ = 0;
+    ++epoch_;
   }
 
   double WeightOf(const Entry& entry) const {
     return entry.epoch == kEarly ? 1 : std::ldexp(1.0, -static_cast<int>(std::min(epoch_ - entry.epoch, 60u)));
   }
 
-  void Count(double size, double weight) {
+  void Count(double size, double count, double work) {
     const auto i = static_cast<std::size_t>(kPerOctave * exact::Log2(size / kLeast));
     Bucket& b = buckets_[std::min(i, buckets_.size() - 1)];
-    b.count += weight, b.work += Rounded(weight * size);
+    b.count += count, b.work += Rounded(work);
   }
 
   // A pass over the buckets, for every work at first, later for some.
-  void Changed(const Shares& shares) {
+  void Changed() {
     if (ended_ >= kEnough && ++changes_ > 16 * kEnough && changes_ % kEnough != 0) return;
-    constexpr double kNothing = 1e-9;  // what is left of works that were corrected
     double count = 0, work = 0, squares = 0;
     for (const Bucket& b : buckets_) {
-      if (!(b.count > kNothing && b.work > 0)) continue;
+      if (b.empty()) continue;
       count += b.count, work += b.work, squares += b.work * b.work / b.count;
     }
     if (!(count > 0)) return;
@@ -146,11 +155,9 @@ class WorkSizes {
       const auto prior = static_cast<double>(kEnough - ended_);
       tail_ = (Rounded(kPriorTail * prior) + Rounded(tail_ * count)) / (prior + count);
     }
-    constexpr double kEven = 1.5;  // the q of sizes of which none is large
-    const double share = std::max(std::min(1 - kEven / (tail_ * Heaviness(shares)), shares.most), shares.least);
-    double left = Rounded(share * work);
+    double left = Rounded(kShare * work);
     for (const Bucket& b : buckets_) {
-      if (!(b.count > kNothing && b.work > 0)) continue;
+      if (b.empty()) continue;
       cut_ = b.work / b.count;
       if (left <= b.work) {
         cut_ *= exact::Exp2((left / b.work - 0.5) / kPerOctave);  // as if its work were spread over the bucket
@@ -166,7 +173,7 @@ class WorkSizes {
   std::uint32_t epoch_ = 0;  // counts halvings
   int since_halved_ = 0;
   double tail_ = kPriorTail, cut_ = 0;
-  std::array<double, kEnough> first_ = {};  // that have ended
+  std::array<Sized, kEnough> first_ = {};  // that have ended
 };
 
 // What an engine's scarce resources cost, as shares of a step: learnt from what keeps the first of the queue out.
@@ -194,10 +201,10 @@ struct ResourcePrices {
 // request holds its KV, or costs its recomputation: tool = p_kv min(context T_tool / KV, aQ context).
 //
 // P, G and M are of this call by its own prediction, and of the rest of its workflow by Request::after; where that is
-// not known, by workflow_tokens_left and what calls have taken per output token so far; where nothing was predicted, a
-// call counts as the mean of those that have ended. No output counts for more than the host's cap on it, and to the
-// backlog no workflow for more than WorkSizes::most(). State: a record per living workflow, and a bounded number of
-// those of which no call is there at present.
+// not known, by workflow_tokens_left and what calls have taken per output token so far. Where the host predicts
+// nothing, SeenLengths tells what calls like this one have generated, and what their workflows then still had to do.
+// No output counts for more than the host's cap on it, and to the backlog no workflow for more than WorkSizes::most().
+// State: a record per living workflow, and a bounded number of those of which no call is there at present.
 //
 // What is not seen: prefixes in the cache, which are looked up at admission (such prompts are priced whole); other
 // instances (each scheduler keeps its own book; that of a router's queue learns from what hosts tell of requests that
@@ -208,7 +215,7 @@ class FootprintBook {
     StepPace pace = {};
     double price_rate = 0.005;  // at which prices follow, per plan in which a request had to wait
     double idle_s = 10;  // without a call a workflow counts as ended
-    WorkSizes::Shares shares = {};
+    bool learn = true;  // what the host does not tell
   };
 
   static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
@@ -236,20 +243,24 @@ class FootprintBook {
       if (flow.idle) Leave(call.flow);
       ++flow.alive;
     }
-    call.cost = Price(r);
     Flow& flow = flows_[call.flow];
+    // Side by side, calls that tell of the rest of their workflow tell of the same; others speak for themselves.
+    const bool tells = r.request.after.known() || r.request.workflow_tokens_left.known();
+    flow.told |= tells;
+    const bool learns = options_.learn && !flow.told && r.request.workflow;
+    const double rest = learns ? seen_.Left(PlaceOf(r, flow)) : 0;
+    const double own = Price(r);
+    call.cost = std::min(own + rest, kMostSeconds);
     if (!(flow.predicted > 0)) {
       flow.predicted = std::min(call.cost, works_.most());
       flow.number = ++flows_seen_;
       flow.given = TimeGiven(r.request);
-      flow.entry = works_.Expect(call.cost, options_.shares);
+      flow.entry = works_.Expect(call.cost, Guesses(r.request));
       predicted_ = Rounded(kForget * predicted_) + flow.predicted;
       corrected_ *= kForget;
     }
-    // Side by side, calls that tell of the rest of their workflow tell of the same; others speak for themselves.
-    const bool tells = r.request.after.known() || r.request.workflow_tokens_left.known();
-    Count(call.counted_ns, tells ? 0 : call.cost);
-    if (tells) Count(flow.left_ns, call.cost);
+    Count(call.counted_ns, tells ? 0 : own);
+    if (tells || learns) Count(flow.left_ns, tells ? call.cost : rest);
     while (!by_age_.empty()) {
       const std::uint32_t oldest = by_age_.oldest();
       if (by_age_.size() <= most_idle_ && !(ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s)) break;
@@ -307,6 +318,8 @@ class FootprintBook {
   std::size_t records() const { return flows_.slots(); }  // of workflows, and of some that were
   const WorkSizes& works() const { return works_; }
   const ResourcePrices& prices() const { return prices_; }
+  const SeenLengths& seen() const { return seen_; }
+  SeenLengths& seen() { return seen_; }
   const Options& options() const { return options_; }
   Options& options() { return options_; }
 
@@ -336,6 +349,9 @@ class FootprintBook {
     double predicted = 0;  // when its first call came, as far as believed
     std::uint64_t number = 0;  // counting workflows
     double done = 0;  // by calls that have ended
+    bool told = false;  // what is left of it, by the host
+    SeenLengths::Place last = {};  // of its call that ended last
+    std::int32_t calls = 0;  // that have ended
     double given = 0;  // [s] from its first call to its deadline; 0: none told
     std::int32_t alive = 0;  // calls
     bool idle = false;  // none, in the list
@@ -360,7 +376,15 @@ class FootprintBook {
 
   // Output of the call, all sequences.
   double Expected(const Request& q) const {
-    return q.output_tokens.known() ? Rounded(q.output_tokens.mean * q.sequences) : mean_output();
+    if (q.output_tokens.known()) return Rounded(q.output_tokens.mean * q.sequences);
+    return Rounded((options_.learn ? seen_.Output(q, mean_output()) : mean_output()) * q.sequences);
+  }
+  // Of the whole workflow nothing was told.
+  bool Guesses(const Request& q) const {
+    return options_.learn && !q.output_tokens.known() && !q.workflow_tokens_left.known() && !q.after.known();
+  }
+  static SeenLengths::Place PlaceOf(const RequestState& r, const Flow& flow) {
+    return SeenLengths::PlaceOf(r.request, flow.calls);
   }
 
   Own OwnOf(const RequestState& r) const {
@@ -412,12 +436,25 @@ class FootprintBook {
     if (!(output > 0)) return;
     const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
     const double kv_steps = Rounded(output * (prompt + Rounded(r.generated.value / 2.0)));
-    flow.done += Cost(prompt, output, kv_steps);
-    outputs_ = Rounded(kForget * outputs_) + 1;
+    const double cost = Cost(prompt, output, kv_steps);
+    flow.done += cost;
+    if (options_.learn) LearnUntold(r, cost, flow);
+    outputs_ = Rounded(kForget * outputs_) + r.request.sequences;
     prompt_ = Rounded(kForget * prompt_) + prompt;
     output_ = Rounded(kForget * output_) + output;
     kv_steps_ = Rounded(kForget * kv_steps_) + kv_steps;
   }
+  // The means of what the host did not tell.
+  void LearnUntold(const RequestState& r, double cost, Flow& flow) {
+    const Request& q = r.request;
+    if (!q.output_tokens.known()) seen_.ObserveOutput(q, r.generated.value);
+    if (!q.workflow || flow.told) return;
+    const SeenLengths::Place place = PlaceOf(r, flow);
+    if (flow.last) seen_.ObserveLeft(flow.last, cost + seen_.Left(place));
+    flow.last = place;
+    ++flow.calls;
+  }
+  // Of a sequence, over all calls.
   double mean_output() const {
     constexpr double kGuess = 256, kGuesses = 4;
     return (output_ + kGuess * kGuesses) / (outputs_ + kGuesses);
@@ -445,11 +482,12 @@ class FootprintBook {
     Flow& flow = flows_[index];
     const double weight = exact::Pow(kForget, static_cast<double>(flows_seen_ - flow.number));
     if (flow.done > 0) {
-      works_.End(flow.entry, flow.done, options_.shares);
+      works_.End(flow.entry, flow.done);
       corrected_ += Rounded((flow.done - flow.predicted) * weight);
       if (flow.given > 0) LearnGiven(flow.given);
+      if (flow.last) seen_.ObserveLeft(flow.last, 0);
     } else {
-      works_.Withdraw(flow.entry, options_.shares);
+      works_.Withdraw(flow.entry);
       predicted_ = std::max(predicted_ - Rounded(flow.predicted * weight), 0.0);
     }
     flows_.Erase(index, flow.id);
@@ -467,6 +505,7 @@ class FootprintBook {
   double budget_ = 1.0 / 2048, sequences_ = 1.0 / 256, kv_ = 0;  // one over what a step has to give
   double engines_ = 1;  // that share the work
   WorkSizes works_;
+  SeenLengths seen_;
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Flow> flows_;
   AgeList by_age_;  // of those that are idle
@@ -474,7 +513,7 @@ class FootprintBook {
   bool reserved_ = false;
   std::int64_t sum_ns_ = 0;  // of all that live, exact
   // Sums over what has ended, forgetting.
-  double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // calls
+  double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // sequences, and of calls
   double predicted_ = 0, corrected_ = 0;  // of workflows, and by how much those that have ended were off
   double deadlines_ = 0, usual_ = 0;  // of workflows: how many count, and the mean logarithm of the time given
   std::uint64_t flows_seen_ = 0;

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -159,6 +160,14 @@ concept ScheduledPolicy =
 template <class P>
 concept VictimPolicy = requires(const P& p, const RequestState& r) {
   { p.VictimKey(r) } -> std::same_as<RankKey>;
+};
+
+// Optional: has learnt what another may begin with. LoadLearnt takes what SaveLearnt of the same policy gave, on any
+// machine, before any request enters; false, and nothing has changed, where it is anything else.
+template <class P>
+concept LearningPolicy = RankPolicy<P> && requires(P& p, const P& c, std::span<const std::uint64_t> words) {
+  { c.SaveLearnt() } -> std::same_as<std::vector<std::uint64_t>>;
+  { p.LoadLearnt(words) } -> std::same_as<bool>;
 };
 
 // Tells a policy that has the hook; whether the request's key has changed.

@@ -2083,6 +2083,14 @@ unsafe extern "C" {
     ) -> takt_status;
     pub fn takt_scheduler_epoch(scheduler: *mut takt_scheduler, epoch: *const takt_epoch, now: i64) -> takt_status;
     pub fn takt_scheduler_policy(scheduler: *const takt_scheduler) -> *const ::core::ffi::c_char;
+    pub fn takt_scheduler_learnt(scheduler: *const takt_scheduler, numbers: *mut u64, n: usize) -> usize;
+    pub fn takt_scheduler_load_learnt(
+        scheduler: *mut takt_scheduler,
+        numbers: *const u64,
+        n: usize,
+        now: i64,
+        error: *mut takt_error,
+    ) -> takt_status;
     pub fn takt_scheduler_last_fault(scheduler: *const takt_scheduler, fault: *mut takt_fault) -> takt_status;
     pub fn takt_scheduler_stats(scheduler: *const takt_scheduler, stats: *mut takt_stat, n: usize) -> usize;
     pub fn takt_scheduler_count(scheduler: *const takt_scheduler, counts: *mut takt_scheduler_counts) -> takt_status;
@@ -2124,6 +2132,13 @@ unsafe extern "C" {
     ) -> takt_status;
     pub fn takt_queue_destroy(queue: *mut takt_queue) -> takt_status;
     pub fn takt_queue_policy(queue: *const takt_queue) -> *const ::core::ffi::c_char;
+    pub fn takt_queue_learnt(queue: *const takt_queue, numbers: *mut u64, n: usize) -> usize;
+    pub fn takt_queue_load_learnt(
+        queue: *mut takt_queue,
+        numbers: *const u64,
+        n: usize,
+        error: *mut takt_error,
+    ) -> takt_status;
     pub fn takt_queue_traits(queue: *const takt_queue) -> u32;
     pub fn takt_queue_size(queue: *const takt_queue) -> usize;
     pub fn takt_queue_place(queue: *const takt_queue, request: u64) -> takt_result;

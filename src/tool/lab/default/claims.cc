@@ -31,8 +31,8 @@ constexpr const char* kOwnInformation =
     "of sizes no more is known than what a class does on average, so that no order can put more than classes in order";
 constexpr const char* kFirstTokens = "the order is by the end of workflows; nothing in it looks at first tokens";
 constexpr const char* kFlat =
-    "the boost is cut where the bulk of the work lies, so that the largest stay first come, first served among "
-    "themselves: that costs mean and saves tails";
+    "head starts grow with the logarithm of size, by as much as the tail bears, and not with size itself: that costs "
+    "mean and saves tails";
 constexpr const char* kNearEqual =
     "sizes are nearly equal, so that head starts by size are small; deadlines put those ahead that are given less time "
     "than is usual, and leave the others as they came";

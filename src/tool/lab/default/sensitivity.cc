@@ -36,7 +36,7 @@ double AsRun(const std::string& option, double value, const Profile& profile) {
   return value;
 }
 
-// Every option of the default that is a number other than zero; shares end at 1.
+// Every option of the default that is a number other than zero; of a factor, what it exceeds 1 by.
 std::vector<Constant> Constants(const Profile& profile) {
   std::vector<Constant> all;
   const DefaultSystem ours = defaults::Ours();
@@ -51,7 +51,7 @@ std::vector<Constant> Constants(const Profile& profile) {
       const auto with = [&](double times) {
         DefaultSystem system = ours;
         system.label = fmt::format("{} x {:g}", option.name, times);
-        const double changed = option.unit == "share" ? std::min(1.0, value * times) : value * times;
+        const double changed = option.unit == "x" ? 1 + (value - 1) * times : value * times;
         system.policy = fmt::format("{}({}={:.6g})", ours.policy, option.name, changed);
         return system;
       };

@@ -56,9 +56,9 @@ inline constexpr Stranger kStrangers[] = {
 };
 
 // What one of ten tenants does to be served sooner than the others. The last of all: nothing.
-enum class Lie : std::uint8_t { kSplit, kPad, kPredictTenth, kNone };
-inline constexpr std::string_view kLieNames[] = {"splits each job in four", "pads prompts by half", "predicts a tenth",
-                                                 "honest"};
+enum class Lie : std::uint8_t { kSplit, kPad, kEarly, kPredictTenth, kNone };
+inline constexpr std::string_view kLieNames[] = {"splits each job in four", "pads prompts by half",
+                                                 "opens workflows ten minutes early", "predicts a tenth", "honest"};
 inline constexpr std::uint32_t kLiar = 1;
 inline constexpr std::uint32_t kTenants = 10;
 

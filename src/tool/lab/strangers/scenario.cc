@@ -1,6 +1,7 @@
 // The default order where it was not made for: traffic that nobody has seen, bursts, no predictions, tenants who lie.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/sim/replay.h"
+#include "takt/workload/transform.h"
 
 namespace takt::tool {
 namespace {
@@ -40,6 +42,8 @@ const StrangerSystem kStrangerOurs = {"default", "boosted_footprint"};
 const StrangerSystem kStrangerFcfs = {"fcfs", "fcfs", false},
                      kStrangerByWorkflow = {"workflow_fcfs", "workflow_fcfs", false};
 const StrangerSystem kStrangerTail = {"tail preset", "boosted_footprint(preset=tail)"};
+const StrangerSystem kStrangerFactor = {"tail factor 1.1", "boosted_footprint(tail_factor=1.1)"},
+                     kStrangerNarrow = {"tail factor 1.03", "boosted_footprint(tail_factor=1.03)"};
 const StrangerSystem kStrangerMean = {"mean preset", "boosted_footprint(preset=mean)"};
 const StrangerSystem kStrangerUniBoost = {"uniboost", "uniboost"};
 
@@ -82,8 +86,8 @@ struct StrangerPlan {
   std::vector<double> more_loads = {0.6, 1.3};  // --full; no claim is of them
   double lie_load = 0.95;
   EstimateSpec none = {EstimateKind::kNone, 0};
-  std::vector<EstimateSpec> told = {{EstimateKind::kForest, 0}, {EstimateKind::kCalibrated, 0.7}};  // besides
-  EstimateSpec learnt = {EstimateKind::kClassMean, 0, true};
+  std::vector<EstimateSpec> told = {
+      {EstimateKind::kClassMean, 0, true}, {EstimateKind::kForest, 0}, {EstimateKind::kCalibrated, 0.7}};  // besides
   double share = 1;  // of the calls of an ordinary run
 };
 
@@ -198,8 +202,12 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
       options.cluster.rate_scale = RateScaleForLoad(ground.workload, setup.load, ground.capacity_rps);
     }
     const bool predicts = setup.input == kStrangerInputs + static_cast<std::size_t>(Lie::kPredictTenth);
-    const Workload told = predicts ? Predicted(ground.workload, options) : Workload{};
-    const absl::StatusOr<ReplayResult> result = Replay(predicts ? told : ground.workload, options);
+    const bool early = setup.input == kStrangerInputs + static_cast<std::size_t>(Lie::kEarly);
+    const Workload other = predicts ? Predicted(ground.workload, options)
+                           : early  ? OpenedEarly(ground.workload, options)
+                                    : Workload{};
+    const Workload& workload = predicts || early ? other : ground.workload;
+    const absl::StatusOr<ReplayResult> result = Replay(workload, options);
     if (!result.ok()) {
       return absl::Status(result.status().code(),
                           fmt::format("{}, {:g}, {}, seed {}: {}", NameOf(setup.input), setup.load, setup.system.policy,
@@ -217,17 +225,44 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
     for (std::size_t i = 0; i < result->workflows.size(); ++i) {
       const WorkflowRecord& w = result->workflows[i];
       if (w.outcome != Outcome::kCompleted) continue;
-      const double seconds = ToSeconds(w.end - w.arrival);
-      f.slowdown_max = std::max(f.slowdown_max, seconds / std::max(ToSeconds(ground.alone.workflows[i]), 1e-9));
-      const bool lies = ground.workload.workflows[i].tenant == kLiar;
+      const bool lies = workload.workflows[i].tenant == kLiar;
+      // A job begins with its call, whenever its workflow was opened.
+      const double seconds = ToSeconds(w.end - w.arrival - (lies ? DelayOf(workload, i) : Duration{0}));
+      if (!early) {
+        f.slowdown_max = std::max(f.slowdown_max, seconds / std::max(ToSeconds(ground.alone.workflows[i]), 1e-9));
+      }
       std::vector<double>& all = took[lies ? 1 : 0];
-      const bool piece = lies && i > 0 && !all.empty() && ground.workload.workflows[i - 1].tenant == kLiar &&
-                         ground.workload.workflows[i - 1].arrival == ground.workload.workflows[i].arrival;
+      const bool piece = lies && i > 0 && !all.empty() && workload.workflows[i - 1].tenant == kLiar &&
+                         workload.workflows[i - 1].arrival == workload.workflows[i].arrival;
       if (piece) all.back() = std::max(all.back(), seconds);
       else all.push_back(seconds);
     }
-    if (setup.input >= kStrangerInputs) f.polite_p95 = Summary::Of(took[0]).p95, f.liar_p95 = Summary::Of(took[1]).p95;
+    if (setup.input < kStrangerInputs) return f;
+    f.polite_p95 = Summary::Of(took[0]).p95, f.liar_p95 = Summary::Of(took[1]).p95;
+    took[0].insert(took[0].end(), took[1].begin(), took[1].end());
+    const Summary all = Summary::Of(took[0]);
+    f.mean = all.mean, f.p95 = all.p95, f.p99 = all.p99;
     return f;
+  }
+
+  static Duration DelayOf(const Workload& workload, std::size_t workflow) {
+    return workload.calls[workload.workflows[workflow].first_call].delay;
+  }
+
+  // One of them opens each workflow ten minutes before its call comes, which comes when it would have come.
+  static Workload OpenedEarly(const Workload& from, ReplayOptions& options) {
+    constexpr Duration kEarlier = std::chrono::minutes(10);
+    Workload workload = from;
+    for (WorkloadWorkflow& w : workload.workflows) {
+      w.arrival = TimePoint(FromSeconds(ToSeconds(w.arrival) / options.cluster.rate_scale));
+      if (w.tenant == kLiar) workload.calls[w.first_call].delay = kEarlier;
+      else w.arrival += kEarlier;
+    }
+    options.cluster.rate_scale = 1;
+    std::ranges::stable_sort(workload.workflows, {}, &WorkloadWorkflow::arrival);
+    const Duration first = workload.workflows.front().arrival.time_since_epoch();
+    for (WorkloadWorkflow& w : workload.workflows) w.arrival -= first;
+    return Tidied(workload);
   }
 
   // All tell how long their outputs will be, and one of them a tenth of it.
@@ -276,11 +311,12 @@ void AddStrangerRuns(StrangerStudy& study, const StrangerPlan& plan, bool full) 
   for (std::size_t i = 0; i < kStrangerInputs; ++i) {
     for (const double load : loads) {
       std::vector<StrangerSystem> systems = StrangerRivals();
-      for (const StrangerSystem& ours : {kStrangerOurs, kStrangerTail, kStrangerMean}) systems.push_back(ours);
+      for (const StrangerSystem& ours :
+           {kStrangerOurs, kStrangerTail, kStrangerFactor, kStrangerNarrow, kStrangerMean}) {
+        systems.push_back(ours);
+      }
       for (const StrangerSystem& system : systems) study.AddRun({i, load, system, plan.none});
-      std::vector<EstimateSpec> told = plan.told;
-      if (full) told.push_back(plan.learnt);
-      for (const EstimateSpec& estimates : told) {
+      for (const EstimateSpec& estimates : plan.told) {
         if (!full && load != plan.loads.back()) continue;
         for (const StrangerSystem& system : {kStrangerFcfs, kStrangerByWorkflow, kStrangerUniBoost, kStrangerOurs}) {
           study.AddRun({i, load, system, estimates});
@@ -311,11 +347,13 @@ class StrangerClaims : Claims {
       Against(i, kStrangerOurs, "mean TTFT", &StrangerFigures::ttft, 1.05);
       Against(i, kStrangerTail, "p95", &StrangerFigures::p95, 1.05);
       Against(i, kStrangerTail, "p99", &StrangerFigures::p99, 1.05);
+      Against(i, kStrangerFactor, "p99", &StrangerFigures::p99, 1.12);
+      Against(i, kStrangerNarrow, "p99", &StrangerFigures::p99, 1.05);
     }
     for (std::size_t i = 0; i < kStrangerInputs; ++i) Gains(i);
     for (std::size_t i = 0; i < kStrangerInputs; ++i) BestMean(i);
     Dominated();
-    for (const Lie lie : {Lie::kSplit, Lie::kPad, Lie::kPredictTenth}) Gain(lie);
+    for (const Lie lie : {Lie::kSplit, Lie::kPad, Lie::kEarly, Lie::kPredictTenth}) Gain(lie);
     return Take();
   }
 
@@ -484,8 +522,8 @@ ScenarioFigure StrangerMapOf(const StrangerStudy& study, const StrangerPlan& pla
 // mean/p95/p99 of each system over fcfs.
 Table OverFcfs(const StrangerStudy& study, const StrangerPlan& plan, double load) {
   std::vector<Table::Column> columns = {{"", "workload", false}, {"", "half", false}};
-  std::vector<StrangerSystem> systems = {kStrangerOurs, kStrangerTail, kStrangerMean, kStrangerByWorkflow,
-                                         kStrangerUniBoost};
+  std::vector<StrangerSystem> systems = {kStrangerOurs, kStrangerTail,       kStrangerFactor,  kStrangerNarrow,
+                                         kStrangerMean, kStrangerByWorkflow, kStrangerUniBoost};
   for (const StrangerSystem& system : systems) columns.push_back({"nothing told", system.label});
   for (const EstimateSpec& told : plan.told) columns.push_back({told.ToString(), "default"});
   Table table(std::move(columns));
