@@ -11,7 +11,7 @@ import (
 
 // Call is a request on its way.
 type Call struct {
-	Name     string // of the request, the router's own
+	Name     string // of the request, as the router has it: one that is sent again has the same
 	Identity Identity
 	Request  takt.Request
 	Bytes    int
@@ -28,7 +28,7 @@ type Call struct {
 func (l *Learner) Begin(name string, headers map[string]string, promptTokens, bytes, maxOutput, priority int,
 	now takt.Time) *Call {
 	c := &Call{Name: name, Identity: IdentityOf(headers), Bytes: bytes, learner: l, Key: math.NaN(),
-		Request: takt.NewRequest(IDOf(name), promptTokens)}
+		Request: takt.NewRequest(idOfCall(name), promptTokens)}
 	r := &c.Request
 	r.Workflow, r.Agent, r.Tenant = IDOf(c.Identity.Workflow), IDOf(c.Identity.Agent), IDOf(c.Identity.Tenant)
 	r.Arrival, r.Deadline = now, c.Identity.deadline(now)
