@@ -338,3 +338,53 @@ func BenchmarkScore(b *testing.B) {
 		})
 	}
 }
+
+// Candidates are looked for where they were the time before: whatever order they come in, and whatever comes and goes, each
+// has the score that it has alone.
+func TestScoreOfEachIsThatOfItAlone(t *testing.T) {
+	r := newRouter(t, RouterOptions{Placement: "least_loaded"})
+	random := rand.New(rand.NewPCG(7, 7))
+	request := NewRequest(99, 10)
+	possible := 0
+	for i := range 2000 {
+		now, id := Time(i), 1+random.Uint64N(40)
+		var event Event = InstanceUp{Instance: Instance{ID: id}}
+		switch random.IntN(3) {
+		case 0:
+			event = InstanceDown{Instance: id}
+		case 1:
+			event = InstanceReported{Instance: id, Running: random.Int64N(9), Waiting: random.Int64N(9)}
+		}
+		if err := r.On(now, event); err != nil {
+			t.Fatal(err)
+		}
+		ids := make([]uint64, random.IntN(50))
+		for j := range ids { // mostly in one order
+			ids[j] = 1 + uint64(j)%45
+		}
+		if i%3 == 0 {
+			random.Shuffle(len(ids), func(a, b int) { ids[a], ids[b] = ids[b], ids[a] })
+		}
+		scores, one := make([]float64, len(ids)), make([]float64, 1)
+		n, err := r.Score(&request, ids, now, scores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, id := range ids {
+			alone, err := r.Score(&request, []uint64{id}, now, one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n -= alone; math.Float64bits(one[0]) != math.Float64bits(scores[j]) {
+				t.Fatalf("instance %d: %v among %d, %v alone", id, scores[j], len(ids), one[0])
+			}
+			possible += alone
+		}
+		if n != 0 {
+			t.Fatalf("%d more scores than there are", n)
+		}
+	}
+	if possible < 1000 {
+		t.Errorf("%d scores in all", possible)
+	}
+}

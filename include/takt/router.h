@@ -212,7 +212,8 @@ class BasicRouter {
   // For hosts that filter and pick themselves: what the placement gives each of these instances for a request, larger
   // is better; NaN: not there now, or the instance is not up, has no room, or is too small. A request that is alive
   // here is scored as it was revised, another as it is told, and stays unknown. Places nothing. `scores` has room for
-  // all; the number of them that are not NaN. O(candidates log instances).
+  // all; the number of them that are not NaN. O(candidates log instances); O(candidates) where they come in the order
+  // of the call before.
   std::size_t Score(const Request& request, std::span<const InstanceId> candidates, TimePoint now,
                     std::span<double> scores) {
     if (Ended()) return 0;
@@ -227,9 +228,8 @@ class BasicRouter {
     if constexpr (PreparingPlacement<Placer>) placer_.Prepare(state, now_);
     std::size_t possible = 0;
     for (std::size_t c = 0; c < std::min(candidates.size(), scores.size()); ++c) {
-      const auto i = std::ranges::lower_bound(instances_, candidates[c], {}, IdOf);
-      const bool may =
-          i != instances_.end() && IdOf(*i) == candidates[c] && Fits(state.request, i->instance) && HasRoom(*i);
+      const InstanceState* i = Candidate(c, candidates[c]);
+      const bool may = i != nullptr && Fits(state.request, i->instance) && HasRoom(*i);
       const double score = may ? placer_.Score(state, *i, now_) : std::numeric_limits<double>::quiet_NaN();
       // As Place reads it: what is not above -infinity is no place.
       scores[c] = score > -std::numeric_limits<double>::infinity() ? score : std::numeric_limits<double>::quiet_NaN();
@@ -248,10 +248,10 @@ class BasicRouter {
     inside_ = true;
     Clock(now);
     const Slot slot = table_.Find(request);
-    const auto at = std::ranges::lower_bound(instances_, instance, {}, IdOf);
+    InstanceState* at = Known(instance);
     const RequestStatus status = slot != kNoSlot ? table_[slot].status : RequestStatus::kUnknown;
     const bool waits = status == RequestStatus::kWaiting || status == RequestStatus::kBlocked;
-    const bool may = waits && at != instances_.end() && IdOf(*at) == instance;
+    const bool may = waits && at != nullptr;
     if (may) {
       if constexpr (PreparingPlacement<Placer>) placer_.Prepare(table_[slot].state, now_);
       if (status == RequestStatus::kWaiting) {
@@ -355,7 +355,7 @@ class BasicRouter {
     MakeRoom(refused_, table_.size() + 1);  // all of a workflow may go
     MakeRoom(ending_workflows_, workflows_.size() + 1);
     MakeRoom(new_faults_, 1);
-    MakeRoom(instances_, 1), MakeRoom(free_slots_, 1);
+    MakeRoom(instances_, 1), MakeRoom(candidate_at_, 1), MakeRoom(free_slots_, 1);
   }
   void MakeRoomForPlacements() {
     // No request ends, or is placed, twice. What the host still has of the last call makes room, too.
@@ -520,6 +520,7 @@ class BasicRouter {
       if (free_slots_.empty()) free_slots_.push_back(static_cast<std::uint32_t>(instances_.size()));
       at = instances_.insert(at, {.instance = e.instance, .profile = profile, .slot = free_slots_.back()});
       free_slots_.pop_back();
+      if (candidate_at_.size() < instances_.size()) candidate_at_.push_back(0);
     }
     if constexpr (InstancePlacement<Placer>) placer_.Up(*at, now_);
     costs_.Up(*at);
@@ -707,13 +708,29 @@ class BasicRouter {
 
   static InstanceId IdOf(const InstanceState& i) { return i.instance.id; }
 
-  // Null, and counted, where the instance is not up.
-  InstanceState* Up(InstanceId id) {
+  // Null where the instance is not up.
+  InstanceState* Known(InstanceId id) {
     const auto at = std::ranges::lower_bound(instances_, id, {}, IdOf);
-    if (at != instances_.end() && IdOf(*at) == id) return &*at;
+    return at != instances_.end() && IdOf(*at) == id ? &*at : nullptr;
+  }
+
+  // Null, and counted, where it is not.
+  InstanceState* Up(InstanceId id) {
+    InstanceState* at = Known(id);
+    if (at != nullptr) return at;
     Blame(&RouterStats::events_unknown,
           {.kind = FaultKind::kUnknownInstance, .said = static_cast<std::int64_t>(id.value)});
     return nullptr;
+  }
+
+  // The c-th one that Score is asked for; null where it is not up.
+  const InstanceState* Candidate(std::size_t c, InstanceId id) {
+    if (c >= candidate_at_.size()) return Known(id);
+    std::uint32_t& at = candidate_at_[c];
+    if (at < instances_.size() && IdOf(instances_[at]) == id) return &instances_[at];
+    const InstanceState* found = Known(id);
+    if (found != nullptr) at = static_cast<std::uint32_t>(found - instances_.data());
+    return found;
   }
 
   bool HasRoom(const InstanceState& i) const {
@@ -848,6 +865,7 @@ class BasicRouter {
   std::vector<InstanceId> place_of_;  // by slot
   std::vector<Charged> charged_;  // by slot
   std::vector<InstanceState> instances_;  // by id
+  std::vector<std::uint32_t> candidate_at_;  // index in it of the c-th candidate that Score was asked for last
   std::vector<std::uint32_t> free_slots_;  // of instances that went down
   std::vector<Placement> placed_;
   std::vector<Failure> failed_;

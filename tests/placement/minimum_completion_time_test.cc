@@ -125,6 +125,37 @@ TEST_CASE("the score: alone while places are free, else behind what is there") {
   CHECK(placement.Score(ask, one, At(3.5)) == Approx(-1.5));
 }
 
+TEST_CASE("what waits for a place leaves from anywhere, and the next one has it by arrival") {
+  MinimumCompletionTime placement;
+  placement.fade = 0;
+  const InstanceState one = InstanceAt(0, 7);
+  placement.Up(one, {});
+  std::vector<RequestState> calls;
+  for (std::uint32_t slot = 0; slot < 6; ++slot) calls.push_back(RequestAt(slot, 100, 5));
+  for (const RequestState& r : calls) placement.Placed(r, one, At(0));  // the first one has the only place
+  placement.Placed(calls[2], one, At(0));                               // again: it is the last one now
+  End(placement, calls[1], one, -1, 1);
+  End(placement, calls[5], one, -1, 1);
+  // They wait in the order 3, 4, 2, and each has the place from the end of the one before it.
+  placement.Started(calls[0], one, At(2));
+  End(placement, calls[0], one, 5, 10);
+  double begin = 10, sum = 2;
+  for (const std::uint32_t next : {3u, 4u, 2u}) {
+    placement.Started(calls[next], one, At(begin + next));
+    sum += next;
+    begin += 10;
+    End(placement, calls[next], one, 5, begin);
+  }
+  CHECK(placement.Own(RequestAt(9, 100, 1).request, 0, At(begin)) == Approx(sum / 4));
+  // Another instance in its place: those that waited for the old one wait for nobody, whatever is told of them.
+  for (const RequestState& r : calls) placement.Placed(r, one, At(50));
+  const InstanceState two = InstanceAt(0, 8);
+  placement.Up(two, At(51));
+  placement.Placed(calls[4], two, At(51));
+  for (const RequestState& r : calls) End(placement, r, two, -1, 52);
+  CHECK(placement.Score(RequestAt(9, 100, 1), two, At(52)) == Approx(-sum / 4));
+}
+
 TEST_CASE("reports tell how many run at once") {
   MinimumCompletionTime placement;
   placement.recent_s = 60;

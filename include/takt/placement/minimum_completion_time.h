@@ -55,7 +55,10 @@ class MinimumCompletionTime {
 
   void Up(const InstanceState& i, TimePoint) {
     if (i.slot >= instances_.size()) instances_.resize(i.slot + std::size_t{1});
-    if (instances_[i.slot].id != i.instance.id) instances_[i.slot] = {.id = i.instance.id};
+    Instance& at = instances_[i.slot];
+    if (at.id == i.instance.id) return;
+    while (at.first != kNone) Leave(at.first);
+    at = {.id = i.instance.id};
   }
 
   void Observe(const RouterEvent& event, TimePoint) {
@@ -78,7 +81,8 @@ class MinimumCompletionTime {
     if (r.slot >= calls_.size()) calls_.resize(r.slot + std::size_t{1});
     if (i.slot >= instances_.size()) instances_.resize(i.slot + std::size_t{1});
     Instance& at = instances_[i.slot];
-    calls_[r.slot] = {};
+    Leave(r.slot);
+    calls_[r.slot] = {.instance = i.slot};
     if (i.report.waiting > 0 && i.report.running > 0) {
       at.full = Believed(at, now) ? std::max(at.full, i.report.running) : i.report.running;
       at.full_at = now;
@@ -88,7 +92,7 @@ class MinimumCompletionTime {
     if (at.begun < at.now) {
       Begin(at, r.slot, now);
     } else {
-      at.behind.push_back(r.slot);
+      Join(r.slot);
     }
     work_.Placed(r.slot, i.slot, static_cast<std::int64_t>(std::min(Own(r.request, i.slot, now), 1e4) * 1e9));
   }
@@ -102,7 +106,7 @@ class MinimumCompletionTime {
     call.started = now;
     call.runs = true;
     if (!call.has_place) {  // more run at once than was known, or in another order: its wait tells nothing
-      std::erase(at.behind, r.slot);
+      Leave(r.slot);
       Begin(at, r.slot, now);
       return;
     }
@@ -114,17 +118,17 @@ class MinimumCompletionTime {
   void Released(const RequestState& r, const InstanceState& i, TimePoint now) {
     work_.Released(r.slot);
     if (r.slot >= calls_.size() || i.slot >= instances_.size()) return;
-    const Call call = calls_[r.slot];
-    calls_[r.slot] = {};
     Instance& at = instances_[i.slot];
+    const Call call = calls_[r.slot];
     if (call.has_place) {
       --at.begun;
     } else {
-      std::erase(at.behind, r.slot);
+      Leave(r.slot);
     }
-    while (at.begun < at.now && !at.behind.empty()) {
-      const std::uint32_t next = at.behind.front();
-      at.behind.erase(at.behind.begin());
+    calls_[r.slot] = {};
+    while (at.begun < at.now && at.first != kNone) {
+      const std::uint32_t next = at.first;
+      Leave(next);
       Begin(at, next, now);
     }
     if (!ended_ || r.request.id != ended_ || output_ <= 0) return;
@@ -151,10 +155,13 @@ class MinimumCompletionTime {
   }
 
  private:
-  // Sums whose older terms fade.
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+
+  // Sums whose older terms fade, and what follows of them.
   struct Costs {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;  // calls by x prompt tokens and y seconds to the first token
     double further = 0, seconds = 0;             // calls, and their seconds of a further token
+    double mean_x = 0, mean_y = 0, slope = 0, token = 0;
 
     bool known() const { return further > 0; }
     void First(double prompt, double took, double share) {
@@ -164,22 +171,21 @@ class MinimumCompletionTime {
       y = Rounded(y * keep) + took;
       xx = Rounded(xx * keep) + Rounded(prompt * prompt);
       xy = Rounded(xy * keep) + Rounded(prompt * took);
+      const double spread = Rounded(n * xx) - Rounded(x * x), both = Rounded(n * xy) - Rounded(x * y);
+      // Prompts that are nearly alike tell no slope.
+      slope = spread > 1e-6 * Rounded(n * xx) && both > 0 ? both / spread : 0;
+      mean_x = x / n, mean_y = y / n;
     }
     void Further(double took, double share) {
       const double keep = 1 - share;
       further = Rounded(further * keep) + 1;
       seconds = Rounded(seconds * keep) + took;
+      token = seconds / further;
     }
     double Of(double prompt, double output) const {
-      double first = 0;
-      if (n > 0) {
-        const double spread = Rounded(n * xx) - Rounded(x * x), both = Rounded(n * xy) - Rounded(x * y);
-        // Prompts that are nearly alike tell no slope.
-        const double slope = spread > 1e-6 * Rounded(n * xx) && both > 0 ? both / spread : 0;
-        first = std::max(0.0, y / n + Rounded(slope * (prompt - x / n)));
-      }
+      const double first = n > 0 ? std::max(0.0, mean_y + Rounded(slope * (prompt - mean_x))) : 0;
       if (further <= 0) return first;
-      return first + Rounded(seconds / further * std::max(0.0, output - (n > 0 ? 1 : 0)));
+      return first + Rounded(token * std::max(0.0, output - (n > 0 ? 1 : 0)));
     }
   };
   struct Instance {
@@ -189,13 +195,15 @@ class MinimumCompletionTime {
     TimePoint full_at{};
     std::int64_t now = 1;    // B, when a call was placed last
     std::int64_t begun = 0;  // calls that have a place
-    std::vector<std::uint32_t> behind = {};  // slots of those that have none, by arrival
+    std::uint32_t first = kNone, last = kNone;  // slots of those that have none, by arrival
     TimePoint heard{};
     Costs costs = {};
   };
   struct Call {
     TimePoint begun{}, started{};
     bool has_place = false, runs = false;
+    bool waits = false;  // for a place there, between these two
+    std::uint32_t instance = 0, before = kNone, after = kNone;
   };
 
   bool Believed(const Instance& at, TimePoint now) const {
@@ -205,6 +213,25 @@ class MinimumCompletionTime {
     if (!i.reported) return at.most;
     if (Believed(at, now)) return std::max(at.full, i.report.running);
     return std::max(at.most, i.report.running + 1);
+  }
+
+  // Those that wait for a place are a list, since they leave it from anywhere.
+  void Join(std::uint32_t slot) {
+    Call& call = calls_[slot];
+    Instance& at = instances_[call.instance];
+    call.waits = true;
+    call.before = at.last;
+    (at.last == kNone ? at.first : calls_[at.last].after) = slot;
+    at.last = slot;
+  }
+  void Leave(std::uint32_t slot) {
+    Call& call = calls_[slot];
+    if (!call.waits) return;
+    Instance& at = instances_[call.instance];
+    (call.before == kNone ? at.first : calls_[call.before].after) = call.after;
+    (call.after == kNone ? at.last : calls_[call.after].before) = call.before;
+    call.waits = false;
+    call.before = call.after = kNone;
   }
 
   void Begin(Instance& at, std::uint32_t slot, TimePoint now) {

@@ -11,7 +11,7 @@ import (
 
 // Call is a request on its way.
 type Call struct {
-	Name     string // of the request, the router's own
+	Name     string // of the request, as the router has it: one that is sent again has the same
 	Identity Identity
 	Request  takt.Request
 	Bytes    int
@@ -28,7 +28,7 @@ type Call struct {
 func (l *Learner) Begin(name string, headers map[string]string, promptTokens, bytes, maxOutput, priority int,
 	now takt.Time) *Call {
 	c := &Call{Name: name, Identity: IdentityOf(headers), Bytes: bytes, learner: l, Key: math.NaN(),
-		Request: takt.NewRequest(IDOf(name), promptTokens)}
+		Request: takt.NewRequest(idOfCall(name), promptTokens)}
 	r := &c.Request
 	r.Workflow, r.Agent, r.Tenant = IDOf(c.Identity.Workflow), IDOf(c.Identity.Agent), IDOf(c.Identity.Tenant)
 	r.Arrival, r.Deadline = now, c.Identity.deadline(now)
@@ -54,17 +54,17 @@ type Report struct {
 
 // Slot is an engine that a Fleet knows. Names are those of the router.
 type Slot struct {
-	name     string
-	id       uint64
+	id       uint64 // what each score looks at comes first, so that it is near
+	told     int64  // At of the newest report
+	seen     takt.Time
 	up       bool
+	refused  bool // it has failed a call since the newest report
+	name     string
 	kv       int
 	tokenS   float64 // as it was told to the placement
 	perToken float64 // seconds, learnt of answers
 	busiest  int     // requests that it has said it runs at once: never what waits there, or a crowd would look fast
 	running  int     // of takt's count, waiting ones too
-	told     int64   // At of the newest report
-	refused  bool    // it has failed a call since
-	seen     takt.Time
 }
 
 // Entry of the log: what the placement was told in one call, and what became of it.
@@ -90,8 +90,10 @@ type Fleet struct {
 	options Options
 	router  *takt.Router
 	slots   map[string]*Slot
-	flight  map[uint64]*Slot // requests that the placement counts
+	of      func(string) *Slot // slot
+	flight  map[uint64]*Slot   // requests that the placement counts
 	events  []takt.Event
+	asked   []*Slot // by Score
 	ids     []uint64
 	counts  Counts
 
@@ -114,7 +116,9 @@ func New(options Options) (*Fleet, error) {
 	if options.Absent == 0 {
 		options.Absent = 30e9
 	}
-	return &Fleet{options: options, router: router, slots: map[string]*Slot{}, flight: map[uint64]*Slot{}}, nil
+	f := &Fleet{options: options, router: router, slots: map[string]*Slot{}, flight: map[uint64]*Slot{}}
+	f.of = f.slot
+	return f, nil
 }
 
 // Close frees the placement.
@@ -124,6 +128,10 @@ func (f *Fleet) Close() error { return f.router.Close() }
 func (f *Fleet) Slot(name string) *Slot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.slot(name)
+}
+
+func (f *Fleet) slot(name string) *Slot {
 	s := f.slots[name]
 	if s == nil {
 		s = &Slot{name: name, id: IDOf(name)}
@@ -208,18 +216,30 @@ func (f *Fleet) tell(placed *takt.Placement, now takt.Time) error {
 	return err
 }
 
-// Score each of these engines for a call into scores, from 0 to 1: the placement's choice (of equals the one of smallest
-// id, as in takt's own router) has 1, every other less, and one that has no place 0. report and tokenS give the i-th
-// engine's; tokenS 0: not told.
-func (f *Fleet) Score(c *Call, engines []*Slot, report func(i int) (Report, float64), now takt.Time,
-	scores []float64) error {
+// Engines that Score is asked for. It calls these while it has the fleet to itself: they must not call the fleet.
+type Engines interface {
+	// Engine i, and At of its newest report. of gives the slot of a name.
+	Engine(i int, of func(name string) *Slot) (s *Slot, at int64)
+	// Report of engine i, and seconds of a token, as its host says; 0: not told. It is asked for what has no report, or another
+	// one than before.
+	Report(i int) (report Report, tokenS float64)
+}
+
+// Score each engine for a call into scores, one of each, from 0 to 1: the placement's choice (of equals the one of
+// smallest id, as in takt's own router) has 1, every other less, and one that has no place 0.
+func (f *Fleet) Score(c *Call, engines Engines, now takt.Time, scores []float64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ids = f.ids[:0]
-	for i, s := range engines {
-		told, tokenS := report(i)
-		f.hear(s, &told, tokenS, now)
-		f.ids = append(f.ids, s.id)
+	f.asked, f.ids = f.asked[:0], f.ids[:0]
+	anyRefused := false
+	for i := range scores {
+		s, at := engines.Engine(i, f.of)
+		if s.seen = now; !s.up || at != s.told || at == 0 {
+			told, tokenS := engines.Report(i)
+			f.hear(s, &told, tokenS, now)
+		}
+		f.asked, f.ids = append(f.asked, s), append(f.ids, s.id)
+		anyRefused = anyRefused || s.refused
 	}
 	if err := f.tell(nil, now); err != nil {
 		return err
@@ -231,9 +251,11 @@ func (f *Fleet) Score(c *Call, engines []*Slot, report func(i int) (Report, floa
 	if _, err := f.router.Score(&c.Request, f.ids, now, scores); err != nil {
 		return err
 	}
-	for i, s := range engines { // one that has failed looks empty, and would draw all
-		if s.refused {
-			scores[i] = math.NaN()
+	if anyRefused { // one that has failed looks empty, and would draw all
+		for i, s := range f.asked {
+			if s.refused {
+				scores[i] = math.NaN()
+			}
 		}
 	}
 	scale(scores, f.ids)

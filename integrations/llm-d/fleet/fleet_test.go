@@ -138,14 +138,27 @@ func reports(of ...Report) func(int) (Report, float64) {
 	return func(i int) (Report, float64) { return of[i], 0 }
 }
 
+// listed engines, and what each reports.
+type listed struct {
+	slots   []*Slot
+	reports func(int) (Report, float64)
+}
+
+func (l listed) Engine(i int, _ func(string) *Slot) (*Slot, int64) {
+	r, _ := l.reports(i)
+	return l.slots[i], r.At
+}
+
+func (l listed) Report(i int) (Report, float64) { return l.reports(i) }
+
 func TestScoresNameThePlacementsChoice(t *testing.T) {
 	f := newFleet(t, Options{Placement: "least_loaded(waiting_weight=4)"})
 	l := NewLearner(second)
 	a, b, c := f.Slot("a"), f.Slot("b"), f.Slot("c")
 	call := l.Begin("r", nil, 10, 10, 0, 0, 0)
 	scores := make([]float64, 3)
-	must(t, f.Score(call, []*Slot{a, b, c},
-		reports(Report{At: 1, Waiting: 2}, Report{At: 1, Running: 3}, Report{At: 1, Waiting: 1}), 0, scores))
+	must(t, f.Score(call, listed{[]*Slot{a, b, c},
+		reports(Report{At: 1, Waiting: 2}, Report{At: 1, Running: 3}, Report{At: 1, Waiting: 1})}, 0, scores))
 	// -8, -3, -4
 	if scores[1] != 1 || scores[0] != 0.01 || math.Abs(scores[2]-(0.01+0.98*4/5)) > 1e-12 {
 		t.Errorf("scores %v", scores)
@@ -175,7 +188,7 @@ func TestAnEngineThatFailsHasNoPlaceUntilItReports(t *testing.T) {
 	score := func(stamp int64) {
 		t.Helper()
 		c := l.Begin(fmt.Sprint(stamp), nil, 10, 10, 0, 0, 0)
-		must(t, f.Score(c, []*Slot{a, b}, reports(Report{At: stamp}, Report{At: 1, Running: 9}), 0, scores))
+		must(t, f.Score(c, listed{[]*Slot{a, b}, reports(Report{At: stamp}, Report{At: 1, Running: 9})}, 0, scores))
 	}
 	score(1)
 	if scores[0] != 1 {
@@ -213,7 +226,7 @@ func TestEnginesComeAndGo(t *testing.T) {
 	var calls []*Call
 	for i := range 10 {
 		c := l.Begin(fmt.Sprint("r", i), nil, 10, 10, 0, 0, 0)
-		must(t, f.Score(c, []*Slot{a, b}, reports(Report{}, Report{}), 0, scores))
+		must(t, f.Score(c, listed{[]*Slot{a, b}, reports(Report{}, Report{})}, 0, scores))
 		at := "a"
 		if scores[1] == 1 {
 			at = "b"
@@ -236,7 +249,7 @@ func TestEnginesComeAndGo(t *testing.T) {
 	}
 	// It comes back, and gets what is new.
 	c := l.Begin("again", nil, 10, 10, 0, 0, 0)
-	must(t, f.Score(c, []*Slot{a, b}, reports(Report{}, Report{}), 3*second, scores))
+	must(t, f.Score(c, listed{[]*Slot{a, b}, reports(Report{}, Report{})}, 3*second, scores))
 	must(t, f.Placed(c, "a", 3*second))
 	must(t, f.Gone(nil, 4*second))
 	must(t, f.Gone(nil, 100*second)) // b was not named for long, a has a request
@@ -264,13 +277,13 @@ func drive(t testing.TB, f *Fleet, seed uint64, requests int) {
 		}
 		h := headers(fmt.Sprint("w", random.IntN(requests/4+1)), []string{"lookup", "support", "research"}[random.IntN(3)], false)
 		c := l.Begin(fmt.Sprint("r", i), h, 1+random.IntN(2000), 100, random.IntN(3)*500, 0, now)
-		must(t, f.Score(c, slots, func(i int) (Report, float64) {
+		must(t, f.Score(c, listed{slots, func(i int) (Report, float64) {
 			tokenS := 0.0
 			if i < 4 {
 				tokenS = float64(1+i) * 0.002
 			}
 			return Report{At: stamp, Waiting: (i + int(stamp)) % 3, Running: int(stamp) % 5, KVTokens: 20000, KVUsed: i * 1000}, tokenS
-		}, now, scores))
+		}}, now, scores))
 		best := 0
 		for j := range scores {
 			if scores[j] > scores[best] {
@@ -354,7 +367,7 @@ func TestGoroutines(t *testing.T) {
 			scores := make([]float64, 3)
 			for i := range 200 {
 				c := l.Begin(fmt.Sprint(g, ".", i), headers(fmt.Sprint(g), "x", i%5 == 4), 10, 10, 0, 0, takt.Time(i))
-				if err := f.Score(c, slots, reports(Report{At: int64(i)}, Report{}, Report{}), takt.Time(i), scores); err != nil {
+				if err := f.Score(c, listed{slots, reports(Report{At: int64(i)}, Report{}, Report{})}, takt.Time(i), scores); err != nil {
 					t.Error(err)
 				}
 				for _, err := range []error{f.Placed(c, "a", takt.Time(i)), f.Started(c, takt.Time(i)),
@@ -401,7 +414,7 @@ func TestSimulatorsLogGivesTheSamePlacements(t *testing.T) {
 				if e.Placed != nil {
 					scores := make([]float64, len(slots))
 					c := calls[e.Placed.Request]
-					must(t, f.Score(c, slots, func(i int) (Report, float64) { return Report{At: slots[i].told}, slots[i].tokenS },
+					must(t, f.Score(c, listed{slots, func(i int) (Report, float64) { return Report{At: slots[i].told}, slots[i].tokenS }},
 						e.At, scores))
 					if at := slices.Index(scores, 1); slots[at].id != e.Placed.Instance {
 						t.Fatalf("at %d: %d, want %+v", e.At, slots[at].id, *e.Placed)

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"takt"
 )
@@ -70,6 +71,15 @@ func IDOf(name string) uint64 {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return max(1, binary.BigEndian.Uint64(sum[:]))
+}
+
+// What tells this process's calls from those of others.
+var process, calls = rand.Text(), new(atomic.Uint64)
+
+// idOfCall is this call's alone. A name may come twice, to one router or to two: clients choose it, and Envoy keeps it when
+// it sends a request again, while the first one may still be in flight.
+func idOfCall(name string) uint64 {
+	return IDOf(name + " " + process + " " + strconv.FormatUint(calls.Add(1), 36))
 }
 
 // deadline of a call that arrives now.

@@ -43,22 +43,23 @@ COMPARED = ("default", "prefix_load", "program_aware", "takt")
 
 
 class Lost(Exception):
-    """A call that did not come to its end."""
+    """A call that did not come to its end. begun: it had an answer's head; token: it had one of its tokens, too."""
 
-    def __init__(self, begun: bool, what: str) -> None:
+    def __init__(self, begun: bool, what: str, token: bool = False) -> None:
         super().__init__(what)
-        self.begun = begun  # its answer had begun
+        self.begun, self.token = begun, token
 
 
 async def call(session, url: str, body: dict, headers: dict[str, str]) -> tuple[float, int, int]:
     """Time to the first token [s], tokens of the answer, and of the prompt."""
     import aiohttp
 
-    began, first, tokens, prompt, whole = time.monotonic(), None, 0, 0, False
+    began, begun, first, tokens, prompt, whole = time.monotonic(), False, None, 0, 0, False
     try:
         async with session.post(url + "/v1/completions", json=body, headers=headers) as answer:
             if answer.status != 200:
                 raise Lost(False, f"{answer.status} {(await answer.text())[:120]}")
+            begun = True
             async for line in answer.content:
                 if not line.startswith(b"data: "):
                     continue
@@ -67,15 +68,15 @@ async def call(session, url: str, body: dict, headers: dict[str, str]) -> tuple[
                     continue
                 told = json.loads(line[6:])
                 if "error" in told:
-                    raise Lost(first is not None, str(told["error"])[:120])
+                    raise Lost(True, str(told["error"])[:120], first is not None)
                 if first is None and told.get("choices"):
                     first = time.monotonic() - began
                 if told.get("usage"):
                     tokens, prompt = told["usage"]["completion_tokens"], told["usage"]["prompt_tokens"]
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError, json.JSONDecodeError) as why:
-        raise Lost(first is not None, f"{type(why).__name__}: {why}"[:120]) from None
+        raise Lost(begun, f"{type(why).__name__}: {why}"[:120], first is not None) from None
     if not whole:
-        raise Lost(first is not None, "the stream has no end")
+        raise Lost(True, "the stream has no end", first is not None)
     return first if first is not None else time.monotonic() - began, tokens, prompt
 
 
@@ -104,6 +105,7 @@ async def workflow(session, url: str, told: dict, begun: float, out: dict) -> No
         except Lost as why:
             out["errors"].append(str(why))
             out["begun" if why.begun else "lost"] += 1
+            out["no_token"] += why.begun and not why.token
             return  # a program that has no answer cannot go on
         out["ttft"].append(ttft)
         out["tokens"] += got
@@ -114,12 +116,13 @@ async def workflow(session, url: str, told: dict, begun: float, out: dict) -> No
     out["good"] += latency <= slo
 
 
-async def run(session, stack: Stack, profile: str, workflows: list[dict], seconds: float = 120.0) -> dict:
+async def run(session, stack: Stack, profile: str, workflows: list[dict], seconds: float = 120.0, again: bool = False) -> dict:
     """`goodput`: workflows a second that ended within what an engine of middling speed takes alone, twice over (half a
     second a call, 150 ms a token, and the pauses)."""
-    out: dict = {"ttft": [], "tokens": 0, "latency": [], "good": 0, "sent": 0, "errors": [], "lost": 0, "begun": 0}
+    out: dict = {"ttft": [], "tokens": 0, "latency": [], "good": 0, "sent": 0, "errors": [], "lost": 0, "begun": 0,
+                 "no_token": 0}  # fmt: skip
     begun = time.monotonic()
-    tasks = [asyncio.ensure_future(workflow(session, stack.url(profile), told, begun, out)) for told in workflows]
+    tasks = [asyncio.ensure_future(workflow(session, stack.url(profile, again), told, begun, out)) for told in workflows]
     try:
         _, late = await asyncio.wait(tasks, timeout=workflows[-1]["at"] + seconds)
     finally:
@@ -146,6 +149,7 @@ async def run(session, stack: Stack, profile: str, workflows: list[dict], second
         "lost": out["lost"],
         "errors": out["errors"],
         "begun": out["begun"],
+        "no_token": out["no_token"],
         "unended": len(late),
         "by_agent_s": {a: round(statistics.fmean([s for b, s in out["latency"] if a == b] or [0.0]), 3) for a in AGENTS},
     }
@@ -237,8 +241,8 @@ async def compare_round(session, stack: Stack, options, profiles: list[str], i: 
 
 
 async def faults(session, stack: Stack, options, result: dict) -> None:
-    """What happens to calls while something goes wrong. `lost` are those whose answer had not begun and that got neither an
-    answer nor an error; `errors` those that got a clear error, or an answer that was cut off."""
+    """What happens to calls while something goes wrong. `lost` are those whose answer had not begun, and that got none:
+    an error, or nothing; `errors` those whose answer was cut off (`before_a_token`: behind its head)."""
     everybody = [*SIMULATED, *REAL]
 
     async def kill(name: str) -> None:
@@ -298,7 +302,7 @@ async def faults(session, stack: Stack, options, result: dict) -> None:
                 cases[0],
             )
         for what, action in cases:
-            during = asyncio.ensure_future(run(session, stack, profile, draw(int(rate * 8), 7, rate), 60))
+            during = asyncio.ensure_future(run(session, stack, profile, draw(int(rate * 8), 7, rate), 60, again=True))
             await asyncio.sleep(3)
             await action()
             row = await during
@@ -306,9 +310,9 @@ async def faults(session, stack: Stack, options, result: dict) -> None:
             await asyncio.sleep(1.5)
             of = [await stack.metrics(session, name) for name in (PAIR if profile == "takt_pair" else (profile,))]
             left = max(told.get("takt_in_flight", -1) for told in of)
-            failed = row["lost"] + row["begun"]
-            told = {"what": f"{profile}: {what}", "requests": row["calls"], "lost": row["unended"], "errors": failed,
-                    "in_flight_after": left, "workflows": row["workflows"], "said": sorted(set(row["errors"]))[:6]}  # fmt: skip
+            told = {"what": f"{profile}: {what}", "requests": row["calls"], "lost": row["lost"] + row["unended"],
+                    "errors": row["begun"], "before_a_token": row["no_token"], "unended": row["unended"], "in_flight_after": left,
+                    "workflows": row["workflows"], "said": sorted(set(row["errors"]))[:6]}  # fmt: skip
             if profile == "takt_pair":
                 told["learned_workflows"] = [told.get("takt_learned_workflows_ended_total", -1) for told in of]
             result["faults"].append(told)
@@ -321,7 +325,7 @@ async def faults(session, stack: Stack, options, result: dict) -> None:
 
 async def throughput(session, programs: dict[str, Path], options, result: dict) -> None:
     """Calls a second through Envoy and the router with 64 clients that ask engines which answer at once, and the router's time on
-    a core a call: without takt and with it, by turns."""
+    a core a call: without takt and with it, in pairs whose order alternates."""
     stack = Stack(programs, Path(options.folder), ["plain", "takt_wide"], instant=True)
 
     def cpu(profile: str) -> float:
@@ -341,22 +345,39 @@ async def throughput(session, programs: dict[str, Path], options, result: dict) 
         return calls
 
     try:
-        async with alone(options):
-            await stack.start(session)
-            for i in range(-1, 2 * options.runs):
+        await stack.start(session)
+        rows = result.setdefault("throughput", [])
+        for i in range(-1, options.pairs):
+            async with alone(options):
                 for profile in (stack.profiles if i % 2 else stack.profiles[::-1]):
                     stack.only(profile)
                     await asyncio.sleep(0.5)
                     before, begun = cpu(profile), time.monotonic()
-                    calls = sum(await asyncio.gather(*(client(profile, c, begun + 4) for c in range(64))))
+                    calls = sum(await asyncio.gather(*(client(profile, c, begun + options.pair_seconds) for c in range(64))))
                     took = time.monotonic() - begun
-                    row = {"profile": profile, "calls_per_s": round(calls / took, 1),
-                           "router_ms_a_call": round(1e3 * (cpu(profile) - before) / calls, 3)}  # fmt: skip
-                    if i >= 0:  # the first one warms up
-                        result.setdefault("throughput", []).append(row)
-                        print(json.dumps(row), flush=True)
+                    if i < 0:  # warm
+                        continue
+                    rows.append({"pair": i, "profile": profile, "calls_per_s": round(calls / took, 1),
+                                 "router_ms_a_call": round(1e3 * (cpu(profile) - before) / calls, 3)})  # fmt: skip
+                    print(json.dumps(rows[-1]), flush=True)
+        for what in ("calls_per_s", "router_ms_a_call"):
+            ratios = [by["takt_wide"] / by["plain"] for by in
+                      ({row["profile"]: row[what] for row in rows if row["pair"] == i} for i in range(options.pairs))]  # fmt: skip
+            mean, half = interval(ratios)
+            result[f"{what}_ratio"] = {"mean": round(mean, 4), "half_95": round(half, 4), "least": round(min(ratios), 3),
+                                       "most": round(max(ratios), 3)}  # fmt: skip
+            print(what, json.dumps(result[f"{what}_ratio"]), flush=True)
     finally:
         stack.stop()
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """Mean, and half of its interval of 95 % by Student's t (Abramowitz and Stegun 26.7.5: 2 % short of it for 5 values)."""
+    n = len(values)
+    if n < 2:
+        return values[0], float("nan")
+    t = 1.95996 + 2.3723 / (n - 1) + 2.8224 / (n - 1) ** 2
+    return statistics.fmean(values), t * statistics.stdev(values) / n**0.5
 
 
 def save(options, result: dict) -> None:
@@ -387,7 +408,7 @@ async def main_async(options) -> dict:
         async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
             await stack.start(session)
             if options.parts == "shell":
-                print(json.dumps({name: stack.url(name) for name in wanted}), flush=True)
+                print(json.dumps({name: stack.url(name, again=True) for name in wanted}), flush=True)
                 await asyncio.Event().wait()
             if "compare" in options.parts:
                 await compare(session, stack, options, result)
@@ -415,6 +436,8 @@ def main() -> int:
     parser.add_argument("--loads", type=lambda s: [float(x) for x in s.split(",")], default=[0.9, 1.1])
     parser.add_argument("--profiles", default=",".join(COMPARED), help="of " + ", ".join(PROFILES))
     parser.add_argument("--fault-profiles", default="takt,takt_fair,takt_pair", help="takt_pair: two routers that follow one log")
+    parser.add_argument("--pairs", type=int, default=20, help="of throughput, without takt and with it")
+    parser.add_argument("--pair-seconds", type=float, default=10, help="of each of the two")
     parser.add_argument("--parts", default="compare,faults")
     parser.add_argument("--lock", help="a file that is locked during each round, for who measures on the same machine by turns")
     parser.add_argument("--json")

@@ -130,14 +130,34 @@ def free_ports(n: int) -> list[int]:
     return ports
 
 
+LOST = "x-router-lost"  # of an answer which says that the router ended before there was one
+LARGEST = 8 << 20  # bytes of a request that is sent again
 HTTP = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 
-def envoy_configuration(admin: int, listeners: dict[str, tuple[int, list[int]]], engines: list[int]) -> dict:
-    """Listeners: (its port, those of its routers). engines: their ports."""
+def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int, list[int]]], engines: list[int]) -> dict:
+    """Listeners: (its port, that of the hop before it, those of its routers). engines: their ports."""
 
     def address(port: int) -> dict:
         return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
+
+    def http(name: str, port: int, **config) -> dict:
+        manager = {"@type": HTTP, "stat_prefix": name, **config}
+        filters = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
+        return {"name": name, "address": address(port), "filter_chains": [{"filters": filters}]}
+
+    last = {"name": "envoy.filters.http.router",
+            "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}  # fmt: skip
+
+    def before(name: str, port: int) -> dict:
+        """Sends a request again whose router has ended before there was an answer: for half a minute or so."""
+        retry = {"retry_on": "retriable-headers,reset,connect-failure", "num_retries": 60,
+                 "retriable_headers": [{"name": LOST, "present_match": True}],
+                 "retry_back_off": {"base_interval": "0.05s", "max_interval": "1s"}}  # fmt: skip
+        to = {"cluster": f"before-{name}", "timeout": "600s", "idle_timeout": "600s", "retry_policy": retry}
+        host = {"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": to}],
+                "request_body_buffer_limit": LARGEST}  # fmt: skip
+        return http(f"before-{name}", port, route_config={"virtual_hosts": [host]}, http_filters=[last])
 
     def listener(name: str, port: int) -> dict:
         processing = {
@@ -164,59 +184,33 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, list[int]]],
                      "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"}}],
                  "retry_back_off": {"base_interval": "0.025s"}}  # fmt: skip
         to = {"cluster": "engines", "timeout": "600s", "idle_timeout": "600s", "retry_policy": retry}
-        route = {"match": {"prefix": "/"}, "route": to}
-        return {
-            "name": name,
-            "address": address(port),
-            "filter_chains": [
-                {
-                    "filters": [
-                        {
-                            "name": "envoy.filters.network.http_connection_manager",
-                            "typed_config": {
-                                "@type": HTTP,
-                                "stat_prefix": name,
-                                "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route],
-                                                                    "include_attempt_count_in_response": True}]},
-                                "http_filters": [
-                                    processing,
-                                    {  # tiny_engine takes no chunked requests: this one gives them a length
-                                        "name": "envoy.filters.http.buffer",
-                                        "typed_config": {
-                                            "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer",
-                                            "max_request_bytes": 8 << 20,
-                                        },
-                                    },
-                                    {
-                                        "name": "envoy.filters.http.router",
-                                        "typed_config": {
-                                            "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
-                                        },
-                                    },
-                                ],
-                            },
-                        }
-                    ]
-                }
-            ],
-        }
+        host = {"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": to}],
+                "include_attempt_count_in_response": True}  # fmt: skip
+        # tiny_engine takes no chunked requests: this one gives them a length.
+        buffer = {"name": "envoy.filters.http.buffer", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer", "max_request_bytes": LARGEST}}  # fmt: skip
+        # Envoy's own answers where the router has ended; what a router refuses is no such one.
+        ended = {
+            "filter": {"extension_filter": {"name": "cel", "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+                "expression": "response.code_details.startsWith('ext_proc_error')"}}},
+            "status_code": 503,
+            "body": {"inline_string": "the router ended before there was an answer"},
+            "headers_to_add": [{"header": {"key": LOST, "value": "1"}}],
+        }  # fmt: skip
+        return http(name, port, local_reply_config={"mappers": [ended]}, route_config={"virtual_hosts": [host]},
+                    http_filters=[processing, buffer, last])  # fmt: skip
 
-    def cluster(name: str, routers: list[int]) -> dict:
-        return {
-            "name": f"router-{name}",
-            "type": "STATIC",
-            "connect_timeout": "5s",
-            "typed_extension_protocol_options": {
-                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                    "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-                    "explicit_http_config": {"http2_protocol_options": {}},
-                }
-            },
-            "load_assignment": {
-                "cluster_name": f"router-{name}",
-                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}} for port in routers]}],
-            },
-        }
+    many = {"thresholds": [{"max_retries": 1024}]}  # 3 unless told, and what dies has more calls
+
+    def cluster(name: str, ports: list[int], **config) -> dict:
+        there = [{"endpoint": {"address": address(port)}} for port in ports]
+        return {"name": name, "type": "STATIC", "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": there}]},
+                **config}  # fmt: skip
+
+    options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+    http2 = {"connect_timeout": "5s", "typed_extension_protocol_options": {options: {
+        "@type": f"type.googleapis.com/{options}", "explicit_http_config": {"http2_protocol_options": {}}}}}  # fmt: skip
 
     extension = "type.googleapis.com/envoy.extensions.load_balancing_policies"
 
@@ -224,29 +218,17 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, list[int]]],
         config = {"@type": f"{extension}.{name}.v3.{kind}", **config}
         return {"policies": [{"typed_extension_config": {"name": f"envoy.load_balancing_policies.{name}", "typed_config": config}}]}
 
-    cluster_of_engines = {
-        "name": "engines",
-        "type": "STATIC",
-        "connect_timeout": "2s",
-        "circuit_breakers": {"thresholds": [{"max_retries": 1024}]},  # 3 unless told, and an engine that dies has more calls
-        "load_balancing_policy": policy(
-            "override_host",
-            "OverrideHost",
-            override_host_sources=[{"header": "x-gateway-destination-endpoint"}],
-            fallback_policy=policy("least_request", "LeastRequest"),
-        ),
-        "load_assignment": {
-            "cluster_name": "engines",
-            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}} for port in engines]}],
-        },
-    }
-    return {
-        "admin": {"address": address(admin)},
-        "static_resources": {
-            "listeners": [listener(name, port) for name, (port, _) in listeners.items()],
-            "clusters": [cluster_of_engines, *(cluster(name, routers) for name, (_, routers) in listeners.items())],
-        },
-    }
+    spread = policy(
+        "override_host",
+        "OverrideHost",
+        override_host_sources=[{"header": "x-gateway-destination-endpoint"}],
+        fallback_policy=policy("least_request", "LeastRequest"),
+    )
+    all_listeners, clusters = [], [cluster("engines", engines, connect_timeout="2s", circuit_breakers=many, load_balancing_policy=spread)]
+    for name, (port, hop, routers) in listeners.items():
+        all_listeners += [listener(name, port), before(name, hop)]
+        clusters += [cluster(f"router-{name}", routers, **http2), cluster(f"before-{name}", [port], circuit_breakers=many)]
+    return {"admin": {"address": address(admin)}, "static_resources": {"listeners": all_listeners, "clusters": clusters}}
 
 
 class Program:
@@ -289,14 +271,18 @@ class Stack:
         self.running: dict[str, Program] = {}
         names = [*self.simulated, *self.real]
         self.ports = dict(zip(names, free_ports(len(names))))
-        ports = free_ports(4 * len(profiles) + 3)
-        self.admin, self.log, self.pair = ports.pop(), ports.pop(), ports.pop()
-        self.of = {name: ports[4 * i : 4 * i + 4] for i, name in enumerate(profiles)}  # Envoy's, router's, health, metrics
+        ports = free_ports(5 * len(profiles) + 4)
+        self.admin, self.log = ports.pop(), ports.pop()
+        self.envoy = {"takt_pair": (ports.pop(), ports.pop())}  # listeners: of a profile, and the hop before it
+        self.of = {}  # its router's, health, metrics
+        for name in profiles:
+            self.envoy[name], self.of[name], ports = tuple(ports[:2]), ports[2:5], ports[5:]
         self.endpoints = folder / "endpoints.yaml"
         self.there = list(names)
 
-    def url(self, profile: str) -> str:
-        return f"http://127.0.0.1:{self.pair if profile == 'takt_pair' else self.of[profile][0]}"
+    def url(self, profile: str, again: bool = False) -> str:
+        """again: by way of the hop that sends requests again where a router has ended."""
+        return f"http://127.0.0.1:{self.envoy[profile][again]}"
 
     def write_endpoints(self, names: list[str]) -> None:
         """Atomically, as the router's watcher wants it."""
@@ -340,15 +326,15 @@ class Stack:
         for profile in self.profiles:
             await self.start_router(session, profile)
         file = self.folder / "envoy.json"
-        listeners = {name: (ports[0], [ports[1]]) for name, ports in self.of.items()}
+        listeners = {name: (*self.envoy[name], [self.of[name][0]]) for name in self.profiles}
         if paired:
-            listeners["takt_pair"] = (self.pair, [self.of[name][1] for name in PAIR])
+            listeners["takt_pair"] = (*self.envoy["takt_pair"], [self.of[name][0] for name in PAIR])
         file.write_text(json.dumps(envoy_configuration(self.admin, listeners, list(self.ports.values())), indent=1))
         command = [self.programs["envoy"], "-c", file, "--concurrency", 1, "--disable-hot-restart", "-l", "warning"]
         self.running["envoy"] = Program("envoy", command, self.folder / "envoy.log")
         await self.answers(session, "envoy", f"http://127.0.0.1:{self.admin}/ready")
         for profile in self.profiles:  # ready when a request comes through
-            await self.answers(session, "envoy", self.url(profile) + "/v1/completions", {"model": MODEL, "prompt": "x", "max_tokens": 1})
+            await self.answers(session, "envoy", self.url(profile, again=True) + "/v1/completions", {"model": MODEL, "prompt": "x", "max_tokens": 1})
 
     async def start_log(self) -> None:
         """A server of the log that writes it to its disk."""
@@ -372,7 +358,7 @@ class Stack:
     async def start_router(self, session, profile: str) -> None:
         file = self.folder / f"{profile}.yaml"
         file.write_text(configuration(profile, self.endpoints, self.log))
-        _, port, health, metrics = self.of[profile]
+        port, health, metrics = self.of[profile]
         command = [
             self.programs["router"], "--config-file", file, "--grpc-port", port, "--grpc-health-port", health,
             "--metrics-port", metrics, "--secure-serving=false", "--metrics-endpoint-auth=false", "--pool-name", "peer",
@@ -401,7 +387,7 @@ class Stack:
 
     async def metrics(self, session, profile: str) -> dict[str, float]:
         """A router's counters, summed over their labels; takt_router_total by its label."""
-        async with session.get(f"http://127.0.0.1:{self.of[profile][3]}/metrics") as answer:
+        async with session.get(f"http://127.0.0.1:{self.of[profile][2]}/metrics") as answer:
             text = await answer.text()
         found: dict[str, float] = {}
         for line in text.splitlines():

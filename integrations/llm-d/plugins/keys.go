@@ -1,7 +1,6 @@
 package plugins
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -11,22 +10,29 @@ import (
 
 const (
 	keyBits    = 13
+	keyWays    = 4 // slots in which an item may be: a line of a processor's cache
+	keyMisses  = 1024
 	keyPeriod  = int64(5 * time.Second)
 	hashFactor = 0x9e3779b97f4a7c15
 )
 
-// keySlot is written while its turn is odd. It keeps the item alive, so that no other can have its address.
+// keySlot is written once. It keeps the item alive, so that no other can have its address.
 type keySlot struct {
-	turn atomic.Uint32
-	item unsafe.Pointer // atomic
-	key  atomic.Uint64
+	item unsafe.Pointer // atomic; it is there when the key is
+	key  float64
 }
 
-type keyTable [1 << keyBits]keySlot
+type keyTable struct {
+	slots  [1 << keyBits]keySlot
+	misses atomic.Int64 // items for which there was no slot
+}
+
+// taken is where the item of a slot whose key is being written will be.
+var taken = unsafe.Pointer(new(int))
 
 // keys of items that were compared of late. A request keeps its key among its attributes, a concurrent map, and an item has
-// no room for one: this is a cache before it, by the address of the item. An item has one of two slots; what
-// is in neither costs a look into the attributes. A table serves for some seconds, so that items that are gone are not kept for ever.
+// no room for one: this is a cache before it, by the address of the item. What has no slot costs a look into the attributes.
+// A table serves for some seconds, or until too many items have no slot, so that items that are gone are not kept for ever.
 type keys struct {
 	table atomic.Pointer[keyTable]
 	since atomic.Int64 // when the table was begun [ns]
@@ -46,37 +52,33 @@ func (k *keys) fresh(now int64) {
 	}
 }
 
-// has the key of this item; false where it has another's, or is being written.
-func (s *keySlot) has(at unsafe.Pointer) (float64, bool) {
-	turn := s.turn.Load()
-	there, key := atomic.LoadPointer(&s.item), s.key.Load()
-	return math.Float64frombits(key), there == at && turn&1 == 0 && s.turn.Load() == turn
-}
-
 // of an item. The second word of an interface is where its value is.
-func (t *keyTable) of(item flowcontrol.QueueItemAccessor) float64 {
+func (k *keys) of(t *keyTable, item flowcontrol.QueueItemAccessor) float64 {
 	at := (*[2]unsafe.Pointer)(unsafe.Pointer(&item))[1]
 	home := uint64(uintptr(at)) * hashFactor >> (64 - keyBits)
-	if key, ok := t[home].has(at); ok {
-		return key
+	if s := &t.slots[home]; atomic.LoadPointer(&s.item) == at {
+		return s.key
 	}
-	return t.look(item, at, home)
+	return k.look(t, item, at, home)
 }
 
 //go:noinline
-func (t *keyTable) look(item flowcontrol.QueueItemAccessor, at unsafe.Pointer, home uint64) float64 {
-	if key, ok := t[home^1].has(at); ok {
-		return key
-	}
-	s := &t[home]
-	if atomic.LoadPointer(&s.item) != nil {
-		s = &t[home^1]
+func (k *keys) look(t *keyTable, item flowcontrol.QueueItemAccessor, at unsafe.Pointer, home uint64) float64 {
+	for i := range uint64(keyWays) {
+		if s := &t.slots[home^i]; atomic.LoadPointer(&s.item) == at {
+			return s.key
+		}
 	}
 	key := keyOf(item)
-	if turn := s.turn.Load(); turn&1 == 0 && s.turn.CompareAndSwap(turn, turn+1) {
-		atomic.StorePointer(&s.item, at)
-		s.key.Store(math.Float64bits(key))
-		s.turn.Store(turn + 2)
+	for i := range uint64(keyWays) {
+		if s := &t.slots[home^i]; atomic.CompareAndSwapPointer(&s.item, nil, taken) {
+			s.key = key
+			atomic.StorePointer(&s.item, at)
+			return key
+		}
+	}
+	if t.misses.Add(1) == keyMisses {
+		k.table.CompareAndSwap(t, new(keyTable))
 	}
 	return key
 }

@@ -105,7 +105,7 @@ func (o *ordering) Less(a, b flowcontrol.QueueItemAccessor) bool {
 		return a != nil
 	}
 	table := o.keys.table.Load()
-	if ka, kb := table.of(a), table.of(b); ka != kb {
+	if ka, kb := o.keys.of(table, a), o.keys.of(table, b); ka != kb {
 		return ka < kb
 	}
 	return a.EnqueueTime().Before(b.EnqueueTime())

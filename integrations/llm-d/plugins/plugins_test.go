@@ -260,6 +260,69 @@ func TestScorerHearsOfRetries(t *testing.T) {
 	}
 }
 
+// A router's Envoy sends a request again, under the same id, before its first try has ended: what is told of either is its own.
+func TestARequestThatIsSentAgainIsAnotherCall(t *testing.T) {
+	s := made[*scorer](t, newScorer, `{"placement": "least_outstanding_tokens"}`)
+	there := engines(2)
+	place := func() *scheduling.InferenceRequest {
+		r := request("again", "w", "x", true)
+		if err := s.RequestHeader(background, r); err != nil {
+			t.Fatal(err)
+		}
+		s.Score(background, r, there)
+		result := &scheduling.SchedulingResult{PrimaryProfileName: "p", ProfileResults: map[string]*scheduling.ProfileRunResult{
+			"p": {TargetEndpoints: there[:1]}}}
+		if err := s.PreRequest(background, r, result); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first, second := place(), place()
+	s.ResponseBody(background, first, &requestcontrol.Response{EndOfStream: true}, nil)
+	if n := s.fleet.Count().InFlight; n != 1 {
+		t.Errorf("%d in flight, want the second", n)
+	}
+	s.ResponseBody(background, second, &requestcontrol.Response{StartOfStream: true}, nil)
+	s.ResponseBody(background, second, &requestcontrol.Response{EndOfStream: true,
+		Usage: requesthandling.Usage{PromptTokens: 90, CompletionTokens: 10}}, nil)
+	if c := s.fleet.Count(); c.InFlight != 0 || c.Ended != 2 || c.Failed != 1 || c.Returned != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The router has the maps of scores for itself until it has picked.
+func TestMapsAreUsedAgainOnlyWhenTheyWereRead(t *testing.T) {
+	s := made[*scorer](t, newScorer, `{}`)
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			there := engines(3 + g%4)
+			for i := range 300 {
+				r := request(fmt.Sprint("m", g, "-", i), "w", "x", false)
+				two := []map[scheduling.Endpoint]float64{s.Score(background, r, there), s.Score(background, r, there[1:])}
+				for of, scores := range two {
+					if len(scores) != len(there)-of {
+						t.Errorf("%d scores of %d endpoints", len(scores), len(there)-of)
+					}
+					for _, e := range there[of:] {
+						if _, ok := scores[e]; !ok {
+							t.Error("an endpoint has no score")
+						}
+					}
+				}
+				if i%5 > 0 { // the others do not come so far
+					if err := s.PreRequest(background, r, &scheduling.SchedulingResult{}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}()
+	}
+	group.Wait()
+}
+
 func band(flows map[string]*scheduling.InferenceRequest) flowcontrol.PriorityBandAccessor {
 	return &mocks.MockPriorityBandAccessor{IterateQueuesFunc: func(call func(flowcontrol.FlowQueueAccessor) bool) {
 		for id, r := range flows {
@@ -329,6 +392,7 @@ func BenchmarkScorer(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					s.Score(background, r, there)
+					s.takeBack(r)
 				}
 			})
 		}

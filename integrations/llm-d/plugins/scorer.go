@@ -43,12 +43,12 @@ type scorer struct {
 	label string
 	pods  func() []string
 
-	mu     sync.Mutex
-	known  map[datalayer.ID]*fleet.Slot
-	order  []slotOf // of the newest request
-	newest []*fleet.Slot
-	swept  time.Time
-	pool   sync.Pool // of scores
+	mu    sync.Mutex
+	known map[datalayer.ID]*fleet.Slot
+	order []slotOf // of the newest request
+	swept time.Time
+	pool  sync.Pool // of scores
+	maps  sync.Pool // of maps that the router has done with
 }
 
 type slotOf struct {
@@ -116,26 +116,37 @@ func (s *scorer) TypedName() plugin.TypedName { return s.name }
 // Category: some placements prefer where a workflow's context is, others the emptier engine.
 func (s *scorer) Category() scheduling.ScorerCategory { return scheduling.Balance }
 
-// slots of the endpoints, by name. The next request mostly names the same ones in the same order.
-func (s *scorer) slots(endpoints []scheduling.Endpoint) []*fleet.Slot {
-	s.newest = s.newest[:0]
-	for i, e := range endpoints {
-		id := e.GetMetadata().ID
-		if i == len(s.order) {
-			s.order = append(s.order, slotOf{})
-		}
-		at := &s.order[i]
-		if at.slot == nil || at.id != id {
-			slot := s.known[id]
-			if slot == nil {
-				slot = s.fleet.Slot(id.String())
-				s.known[id] = slot
-			}
-			*at = slotOf{id, slot}
-		}
-		s.newest = append(s.newest, at.slot)
+// asked is the endpoints of a request, for the fleet.
+type asked struct {
+	*scorer
+	endpoints []scheduling.Endpoint
+}
+
+// Engine i's slot. The next request mostly names the same ones in the same order.
+func (a asked) Engine(i int, of func(string) *fleet.Slot) (*fleet.Slot, int64) {
+	e := a.endpoints[i]
+	id := &e.GetMetadata().ID
+	if i == len(a.order) {
+		a.order = append(a.order, slotOf{})
 	}
-	return s.newest
+	at := &a.order[i]
+	if at.slot == nil || at.id != *id {
+		slot := a.known[*id]
+		if slot == nil {
+			slot = of(id.String())
+			a.known[*id] = slot
+		}
+		*at = slotOf{*id, slot}
+	}
+	if m := e.GetMetrics(); m != nil && !m.UpdateTime.IsZero() {
+		return at.slot, m.UpdateTime.UnixNano()
+	}
+	return at.slot, 0
+}
+
+func (a asked) Report(i int) (fleet.Report, float64) {
+	e := a.endpoints[i]
+	return reportOf(e.GetMetrics()), a.tokenSeconds(e.GetMetadata())
 }
 
 // sweep drops endpoints that are gone, once a second at most.
@@ -170,11 +181,34 @@ func (s *scorer) Score(ctx context.Context, request *scheduling.InferenceRequest
 	told, err := s.scored(request, endpoints, *room)
 	*room = told
 	s.complain(ctx, err)
-	scores := make(map[scheduling.Endpoint]float64, len(endpoints))
+	scores, _ := s.maps.Get().(map[scheduling.Endpoint]float64)
+	if scores == nil {
+		scores = make(map[scheduling.Endpoint]float64, len(endpoints))
+	}
 	for i, e := range endpoints {
 		scores[e] = told[i]
 	}
+	request.PutAttribute(lentKey, append(lent(request), scores))
 	return scores
+}
+
+const lentKey = "takt-scores"
+
+// lent maps that the router may still read.
+func lent(request *scheduling.InferenceRequest) []map[scheduling.Endpoint]float64 {
+	kept, _ := request.GetAttribute(lentKey)
+	maps, _ := kept.([]map[scheduling.Endpoint]float64)
+	return maps
+}
+
+// takeBack the maps of a request: the router has picked, and reads them no more. Those of a request that does not come so
+// far are left to the collector.
+func (s *scorer) takeBack(request *scheduling.InferenceRequest) {
+	for _, scores := range lent(request) {
+		clear(scores)
+		s.maps.Put(scores)
+	}
+	request.PutAttribute(lentKey, nil)
 }
 
 // scored into to, which grows. Where the placement is at fault, all are 0.
@@ -186,9 +220,7 @@ func (s *scorer) scored(request *scheduling.InferenceRequest, endpoints []schedu
 	to = to[:len(endpoints)]
 	s.mu.Lock() // of the slots; the fleet has one of its own
 	defer s.mu.Unlock()
-	err := s.fleet.Score(callOf(request), s.slots(endpoints), func(i int) (fleet.Report, float64) {
-		return reportOf(endpoints[i].GetMetrics()), s.tokenSeconds(endpoints[i].GetMetadata())
-	}, now(), to)
+	err := s.fleet.Score(callOf(request), asked{s, endpoints}, now(), to)
 	if err != nil {
 		clear(to)
 	}
@@ -226,6 +258,7 @@ func (s *scorer) RequestHeader(_ context.Context, request *scheduling.InferenceR
 // PreRequest: the router has picked, this endpoint or another.
 func (s *scorer) PreRequest(ctx context.Context, request *scheduling.InferenceRequest,
 	result *scheduling.SchedulingResult) error {
+	s.takeBack(request)
 	profile := result.ProfileResults[result.PrimaryProfileName]
 	if profile == nil || len(profile.TargetEndpoints) == 0 {
 		return nil

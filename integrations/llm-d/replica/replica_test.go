@@ -418,6 +418,17 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Fatal("never: " + what)
 }
 
+// reporting engines, all alike.
+type reporting struct {
+	slots  []*fleet.Slot
+	report fleet.Report
+}
+
+func (r reporting) Engine(i int, _ func(string) *fleet.Slot) (*fleet.Slot, int64) {
+	return r.slots[i], r.report.At
+}
+func (r reporting) Report(int) (fleet.Report, float64) { return r.report, 0 }
+
 // work is calls through a node's fleet, as the plug-ins make them. It leaves `open` of them in flight.
 func work(t *testing.T, n *node, seed int64, calls, open int) {
 	t.Helper()
@@ -432,9 +443,7 @@ func work(t *testing.T, n *node, seed int64, calls, open int) {
 		c := n.learner.Begin(fmt.Sprint(n.replica.options.Name, seed, "call", i), map[string]string{
 			"x-takt-workflow": fmt.Sprint("flow", seed, i/3), "x-takt-agent": fmt.Sprint("agent", dice.Intn(3)),
 			"x-takt-last": fmt.Sprint(i % 3 / 2)}, 100, 400, 0, 0, now())
-		err := n.fleet.Score(c, slots, func(int) (fleet.Report, float64) {
-			return fleet.Report{At: int64(now()), Running: dice.Intn(9)}, 0
-		}, now(), scores)
+		err := n.fleet.Score(c, reporting{slots, fleet.Report{At: int64(now()), Running: dice.Intn(9)}}, now(), scores)
 		if err != nil {
 			t.Fatal(err)
 		}
