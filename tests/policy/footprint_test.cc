@@ -172,6 +172,21 @@ TEST_CASE("nothing is told: what a workflow has left is learnt from its calls") 
   }
 }
 
+TEST_CASE("nothing is told: a workflow that goes on for ever has a bounded number of calls left") {
+  FootprintBook book = Book();
+  RequestState single = Call(1, 100, 256);  // as many tokens as are guessed at first
+  book.Enters(single, At(0));
+  const double own = book.Left(single);
+  for (int i = 0; i < 50'000; ++i) {
+    RequestState r = Call(0, 100, 50, 7);
+    r.request.output_tokens = {};
+    book.Enters(r, At(0.1 * i));
+    CHECK(book.Left(r) < 60 * own);
+    r.generated = {50};
+    book.Ends(r, At(0.1 * i));
+  }
+}
+
 TEST_CASE("what was learnt is saved, and loaded by another that knows as much; anything else is refused") {
   SeenLengths seen, other;
   Request agent;
@@ -663,6 +678,19 @@ TEST_CASE("head starts are of the backlog that calls found on average") {
   CHECK(Part(parts, "kappa") == Approx(4 * std::pow(std::max(Part(parts, "q") / 3, 1.0), 2)));
   CHECK(-policy.Key(small).key ==
         Approx(Part(parts, "kappa") * Part(parts, "usual_s") * std::log(Part(parts, "Cw_s") / 0.02)));
+}
+
+TEST_CASE("a backlog that is cancelled again is soon forgotten") {
+  auto policy = Experienced<BoostedFootprint>();
+  for (Slot slot = 10; slot < 2010; ++slot) policy.Enters(Call(slot, 1, 1e9), At(1));
+  const RequestState early = Call(0, 1, 20);
+  policy.Enters(early, At(1));
+  CHECK(Part(policy.Explain(early), "usual_s") > 1000);
+  for (Slot slot = 10; slot < 2010; ++slot) policy.Ends(Call(slot, 1, 1e9), At(2));
+  policy.Ends(early, At(2));
+  const RequestState r = Call(0, 1, 900);
+  policy.Enters(r, At(3));
+  CHECK(Part(policy.Explain(r), "usual_s") <= 8 * Part(policy.Explain(r), "V_s"));
 }
 
 TEST_CASE("an idle engine has next to no head starts: the backlog counts as a second") {

@@ -37,13 +37,13 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 // t: arrival of the workflow, or the call's less `horizon_s` where that is later. C: what the rest of the workflow will
 // cost the engine (FootprintBook). V: how long the engine will be busy with all that it has (at least `least_drain_s`).
 // V~: what that was on average, as the calls that came found it; beyond the last kMemory they are forgotten, but not
-// while V exceeds V~, so that V~ is half of V in a backlog that grows, however long. So head starts are small beside a
-// backlog far above the usual, where the waits of the tail are made, and large beside others: the boost that is best
-// for the tail of an M/G/1 does not move either (Yu and Scully, Strongly tail-optimal scheduling in the light-tailed
-// M/G/1, 2024). kappa = 4 (`tail_factor` - 1) u h^2 with u = 3 (1 - 1 / q), 0 to 1, h = q / 3, 1 to 2, and
-// q = E[C^2] / E[C]^2 of recent workflows: where sizes are alike nothing is gained, and where few giants have most of
-// the work, few pay. Cw: the size below which
-// 0.95 of the work lies; a larger request is a giant, and giants are served as they came.
+// while V exceeds V~, so that V~ is half of V in a backlog that grows, however long; at most kMostUsual V. So head
+// starts are small beside a backlog far above the usual, where the waits of the tail are made, and large beside others:
+// the boost that is best for the tail of an M/G/1 does not move either (Yu and Scully, Strongly tail-optimal scheduling
+// in the light-tailed M/G/1, 2024). kappa = 4 (`tail_factor` - 1) u h^2 with u = 3 (1 - 1 / q), 0 to 1, h = q / 3, 1 to
+// 2, and q = E[C^2] / E[C]^2 of recent workflows: where sizes are alike nothing is gained, and where few giants have
+// most of the work, few pay. Cw: the size below which 0.95 of the work lies; a larger request is a giant, and giants
+// are served as they came.
 //
 // B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. A workflow
 // that is given half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do
@@ -82,7 +82,7 @@ class BoostedFootprint {
       const double own = ToSeconds(r.request.arrival);
       call = {.arrival = std::clamp(ToSeconds(r.request.workflow_arrival), own - options_.horizon_s, own),
               .drain = std::max(book_.Drain(), options_.least_drain_s),
-              .usual = std::max(usual_drain_, options_.least_drain_s),
+              .usual = std::max(std::min(usual_drain_, kMostUsual * book_.Drain()), options_.least_drain_s),
               .kappa = kappa(),
               .cut = book_.works().cut(),
               .tail = book_.works().tail(),
@@ -150,6 +150,7 @@ class BoostedFootprint {
  private:
   static constexpr double kBehindAll = 1e9;  // [s]
   static constexpr double kMemory = 4096;  // calls that the usual backlog is of, while there is no more than that
+  static constexpr double kMostUsual = 8;  // times the backlog of the moment: one that was cancelled is soon forgotten
   static constexpr double kWeight = 4;  // of head starts, for each 1 that the tail may exceed that of fcfs by
 
   struct Call {

@@ -450,9 +450,9 @@ class FootprintBook {
     if (!q.output_tokens.known()) seen_.ObserveOutput(q, r.generated.value);
     if (!q.workflow || flow.told) return;
     const SeenLengths::Place place = PlaceOf(r, flow);
-    if (flow.last) seen_.ObserveLeft(flow.last, cost + seen_.Left(place));
+    if (flow.last) seen_.ObserveLeft(flow.last, cost, place);
     flow.last = place;
-    ++flow.calls;
+    if (flow.calls < INT32_MAX) ++flow.calls;
   }
   // Of a sequence, over all calls.
   double mean_output() const {

@@ -21,8 +21,8 @@ namespace takt {
 // of like length (octaves), of calls of the same agent and stage, of those with both, and of those of the same tenant
 // besides: each mean is drawn to the one before it by kPrior pseudo-observations, so that a new class begins where the
 // wider one is. What a workflow has left after a call, in seconds of the engine, is learnt by agent, stage and the
-// number of calls before, from one call to the next: left(a) = cost(b) + left(b), as b follows a, and zero where the
-// workflow ended (temporal differences, Sutton 1988).
+// number of calls before (octaves), from one call to the next: left(a) = cost(b) + kGoesOn left(b), as b follows a, and
+// zero where the workflow ended (temporal differences, Sutton 1988): one that never ends has some fifty calls left.
 //
 // Of fixed size: kCells means; a new one takes the place of the lightest of kProbes. A mean forgets beyond kWindow
 // observations. Deterministic, and allocates only where it is made. The hashes have no key, since what is told must not
@@ -30,7 +30,7 @@ namespace takt {
 class SeenLengths {
  public:
   static constexpr std::size_t kCells = 1024, kProbes = 4;
-  static constexpr double kWindow = 256, kPrior = 8;
+  static constexpr double kWindow = 256, kPrior = 8, kGoesOn = 0.98;
   static constexpr std::size_t kWords = 1 + 3 * kCells;  // of Save
 
   SeenLengths() : cells_(kCells) {}
@@ -56,6 +56,10 @@ class SeenLengths {
   }
   // Seconds of the engine after the call itself.
   double Left(const Place& place) const { return Drawn(place.narrow, Drawn(place.wide, 0, 1)); }
+  // After it came a call that took so long, which is at `next`.
+  void ObserveLeft(const Place& place, double seconds, const Place& next) {
+    ObserveLeft(place, seconds + Rounded(kGoesOn * Left(next)));
+  }
   void ObserveLeft(const Place& place, double seconds) {
     Touch(place.narrow).Add(seconds);
     Touch(place.wide).Add(seconds);
@@ -80,6 +84,7 @@ class SeenLengths {
     for (std::size_t i = 0; i < kCells; ++i) {
       const Cell c = cell(i);
       if (!(c.count >= 0 && c.count <= kWindow && c.sum >= 0 && c.sum <= kMostMean * c.count)) return false;
+      if (c.count > 0 && c.key % 2 == 0) return false;  // no key is even
     }
     for (std::size_t i = 0; i < kCells; ++i) cells_[i] = cell(i);
     return true;
