@@ -92,7 +92,8 @@ class AnyPolicy {
   void Admitted(const RequestState& r, TimePoint now) { held_->Admitted(r, now); }
   KeyParts Explain(const RequestState& r) const { return held_->Explain(r); }
   RankKey VictimKey(const RequestState& r) const { return held_->VictimKey(r); }
-  // Nothing of one that learns nothing, and none of that is taken: false.
+  // Words that mean the same on any machine; none of a policy that learns nothing. LoadLearnt is false, and nothing has
+  // changed, where they are not such words or the policy learns nothing.
   std::vector<std::uint64_t> SaveLearnt() const { return held_->SaveLearnt(); }
   bool LoadLearnt(std::span<const std::uint64_t> words) { return held_->LoadLearnt(words); }
   const AgingOptions* aging() const { return aging_ ? &*aging_ : held_->aging(); }

@@ -42,8 +42,8 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 // the boost that is best for the tail of an M/G/1 does not move either (Yu and Scully, Strongly tail-optimal scheduling
 // in the light-tailed M/G/1, 2024). kappa = 4 (`tail_factor` - 1) u h^2 with u = 3 (1 - 1 / q), 0 to 1, h = q / 3, 1 to
 // 2, and q = E[C^2] / E[C]^2 of recent workflows: where sizes are alike nothing is gained, and where few giants have
-// most of the work, few pay. Cw: the size below which 0.95 of the work lies; a larger request is a giant, and giants
-// are served as they came.
+// most of the work, few wait longer. Cw: the size below which 0.95 of the work lies; a larger request is a giant, and
+// giants are served as they came.
 //
 // B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. A workflow
 // that is given half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do
@@ -74,15 +74,15 @@ class BoostedFootprint {
       return;
     }
     if (call.enqueued != r.enqueued) {
+      const double drain = book_.Drain();
       if (call.enqueued == kUnset) {
-        const double found = book_.Drain();
-        if (found < usual_drain_) came_ = std::min(came_, kMemory);
-        usual_drain_ += (found - usual_drain_) / ++came_;
+        if (drain < usual_drain_) came_ = std::min(came_, kMemory);
+        usual_drain_ += (drain - usual_drain_) / ++came_;
       }
       const double own = ToSeconds(r.request.arrival);
       call = {.arrival = std::clamp(ToSeconds(r.request.workflow_arrival), own - options_.horizon_s, own),
-              .drain = std::max(book_.Drain(), options_.least_drain_s),
-              .usual = std::max(std::min(usual_drain_, kMostUsual * book_.Drain()), options_.least_drain_s),
+              .drain = std::max(drain, options_.least_drain_s),
+              .usual = std::max(std::min(usual_drain_, kMostUsual * drain), options_.least_drain_s),
               .kappa = kappa(),
               .cut = book_.works().cut(),
               .tail = book_.works().tail(),

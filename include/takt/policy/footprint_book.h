@@ -27,9 +27,9 @@ namespace takt {
 // once it has ended. Sizes of those alone that have ended would be those of the small ones for as long as the first
 // giants are on their way. A work of which only means were known counts on where its prediction is, and with its true
 // size: the works of a bucket then stand for E[true | predicted], which is as far as an order by predictions can tell
-// works apart. Before kEnough have ended, predictions are all there is: they count as
-// they are, up to kMostUnseen, beside a prior that fades with each that ends; then they are forgotten, since one that
-// was absurd would stay. Of fixed size: quarters of an octave from a microsecond to 10^6 s.
+// works apart. Before kEnough have ended, predictions are all there is: they count as they are, up to kMostUnseen,
+// beside a prior that fades with each that ends; then they are forgotten, since one that was absurd would stay. Of
+// fixed size: quarters of an octave from a microsecond to 10^6 s.
 class WorkSizes {
  public:
   static constexpr double kMostOfLargest = 16;
