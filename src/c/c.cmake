@@ -1,9 +1,6 @@
 # takt_c, the C interface: a shared library that shows takt_* alone. What takt needs is inside, so that it meets no other
 # version of it in the host's process.
 add_library(takt_c SHARED
-  record/dump.cc
-  record/record.cc
-  record/replay.cc
   c/common.cc
   c/events.cc
   c/ids.cc
@@ -23,8 +20,7 @@ target_compile_features(takt_c PRIVATE cxx_std_20)
 target_compile_definitions(takt_c PRIVATE TAKT_COMPILED=1 TAKT_C_BUILD=1)
 target_include_directories(takt_c PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} PUBLIC
   $<BUILD_INTERFACE:${takt_tree}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_include_directories(takt_c SYSTEM PRIVATE $<TARGET_PROPERTY:absl::status,INTERFACE_INCLUDE_DIRECTORIES>
-  $<TARGET_PROPERTY:ZLIB::ZLIB,INTERFACE_INCLUDE_DIRECTORIES>)
+target_include_directories(takt_c SYSTEM PRIVATE $<TARGET_PROPERTY:absl::status,INTERFACE_INCLUDE_DIRECTORIES>)
 takt_absl_inside(absl_inside)
 takt_inside(zlib_inside ZLIB::ZLIB)
 target_link_libraries(takt_c PRIVATE $<BUILD_INTERFACE:takt_flags>
