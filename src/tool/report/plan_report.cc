@@ -177,7 +177,7 @@ std::string ReplicasText(const ServedModel& model, const ModelPlan& plan) {
 }
 
 std::string PlanPicture(const CascadeProblem& problem, const CascadePlan& plan) {
-  constexpr int kWidth = 1100, kLeft = 230, kCell = 22, kGap = 10, kRow = 30, kMostShown = 24;
+  constexpr int kPictureWidth = 1100, kLabelWidth = 230, kCell = 22, kGap = 10, kRow = 30, kMostShown = 24;
   std::string body;
   int y = 16;
   for (std::size_t m = 0; m < plan.models.size(); ++m) {
@@ -192,13 +192,13 @@ std::string PlanPicture(const CascadeProblem& problem, const CascadePlan& plan) 
     } else {
       body += fmt::format("<text x=0 y={}>no GPUs</text>", y + 50);
     }
-    int x = kLeft;
+    int x = kLabelWidth;
     for (const ReplicaCount& r : own.replicas) {
       const CostModel& cost = problem.models[m].shapes[r.shape].cost;
       const int width = cost.tp * kCell + 4;
       const int height = cost.pp * kCell + 4;
       for (std::int32_t i = 0; i < std::min(r.count, kMostShown); ++i) {
-        if (x + width > kWidth) x = kLeft, y += std::max(kRow, height + 24);
+        if (x + width > kPictureWidth) x = kLabelWidth, y += std::max(kRow, height + 24);
         body += fmt::format(
             "<rect x={} y={} width={} height={} rx=5 style='fill:none;stroke:var(--c{});stroke-width:1.5'/>", x, y,
             width, height, m % 7);
@@ -235,7 +235,7 @@ std::string PlanPicture(const CascadeProblem& problem, const CascadePlan& plan) 
   return fmt::format(
       "<div class=wide><svg viewBox='0 0 {} {}' style='min-width:760px' role=img "
       "aria-label='the plan'>{}</svg></div>\n",
-      kWidth, y + 8, body);
+      kPictureWidth, y + 8, body);
 }
 
 std::string PlanText(const PlanRun& run, bool colour) {

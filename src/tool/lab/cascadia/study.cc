@@ -366,7 +366,7 @@ absl::Status CascadiaStudy::Run(const RunProgress& progress) {
 
 absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64_t requests,
                                                    const RunProgress& progress) {
-  constexpr double kQuality = 80;
+  constexpr double kFloor = 80;
   absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama);
   if (!models.ok()) return models.status();
   const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, 1);
@@ -374,8 +374,8 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
   if (!planner.ok()) return planner.status();
   CascadiaSimulated result;
   result.gpus = gpus;
-  result.rate = 0.7 * planner->SustainableRate(kQuality);
-  const absl::StatusOr<CascadePlan> plan = planner->Plan({.quality_floor = kQuality}, result.rate);
+  result.rate = 0.7 * planner->SustainableRate(kFloor);
+  const absl::StatusOr<CascadePlan> plan = planner->Plan({.quality_floor = kFloor}, result.rate);
   if (!plan.ok()) return plan.status();
   const CascadeProblem& problem = planner->problem();
   const std::vector<CascadeArrival> arrivals = DrawCascadeArrivals(problem.sample.size(), result.rate, requests, 77);
@@ -424,14 +424,14 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
   const CascadeRun ours = SimulateCascade(problem, plan->thresholds, ReplicasOf(*plan), arrivals);
   result.takt_slowest = std::max(ours.models[0].p95, ours.models[1].p95);
   result.takt_e2e = ours.p95;
-  const absl::StatusOr<CascadePlan> path = planner->Plan({.quality_floor = kQuality, .end_to_end = true}, result.rate);
+  const absl::StatusOr<CascadePlan> path = planner->Plan({.quality_floor = kFloor, .end_to_end = true}, result.rate);
   if (!path.ok()) return path.status();
   result.path_e2e = SimulateCascade(problem, path->thresholds, ReplicasOf(*path), arrivals).p95;
   result.takt_plan = text(plan->thresholds[0], ReplicasOf(*plan));
   result.best_slowest = result.best_e2e = kInf;
   std::vector<std::size_t> routings;
   for (std::size_t r = 0; r < planner->routings(); ++r) {
-    if (planner->quality(r) >= kQuality) routings.push_back(r);
+    if (planner->quality(r) >= kFloor) routings.push_back(r);
   }
   for (std::size_t k = 0; k < routings.size(); ++k) {
     const std::size_t r = routings[k];
@@ -464,7 +464,7 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
 
 absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings& settings,
                                                          const RunProgress& progress) {
-  constexpr double kQuality = 80, kNoise = 8;  // points; "higher variance", but no figure: chosen
+  constexpr double kFloor = 80, kNoise = 8;  // points; "higher variance", but no figure: chosen
   absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama);
   if (!models.ok()) return models.status();
   const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, 1);
@@ -486,7 +486,7 @@ absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings&
     seen.judge_s = v.judge_s;
     const absl::StatusOr<CascadePlanner> planner = CascadePlanner::Create(seen, {});
     if (!planner.ok()) return planner.status();
-    if (judges.empty()) rate = 0.7 * planner->SustainableRate(kQuality);
+    if (judges.empty()) rate = 0.7 * planner->SustainableRate(kFloor);
     CascadiaJudge& judge = judges.emplace_back();
     judge.name = v.name;
     double ours = 0, first = 0;
@@ -494,7 +494,7 @@ absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings&
       for (std::size_t m = 0; m < 2; ++m) ours += v.sample[i].scores[m], first += draw.sample[i].scores[m];
     }
     judge.deviation = 100 * (ours / first - 1);
-    const absl::StatusOr<CascadePlan> plan = planner->Plan({.quality_floor = kQuality}, rate);
+    const absl::StatusOr<CascadePlan> plan = planner->Plan({.quality_floor = kFloor}, rate);
     if (!plan.ok()) {
       judge.why = std::string(plan.status().message());
       continue;
