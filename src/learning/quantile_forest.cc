@@ -154,12 +154,12 @@ struct ForestBuilder {
     std::vector<float> sorted = data.labels;
     std::ranges::sort(sorted);
     sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-    constexpr std::size_t kMostValues = 0x10000;
+    constexpr std::size_t kMostKept = 0x10000;
     std::vector<float>& values = forest.values_;
-    if (sorted.size() <= kMostValues) {
+    if (sorted.size() <= kMostKept) {
       values = std::move(sorted);
     } else {
-      for (std::size_t i = 0; i < kMostValues; ++i) values.push_back(sorted[i * (sorted.size() - 1) / (kMostValues - 1)]);
+      for (std::size_t i = 0; i < kMostKept; ++i) values.push_back(sorted[i * (sorted.size() - 1) / (kMostKept - 1)]);
     }
     std::map<std::uint64_t, std::uint32_t> numbers;
     for (const std::uint64_t group : data.groups) {
