@@ -128,7 +128,7 @@ class BoostedFootprint {
       parts.Add("q", call.tail);
       parts.Add("Cw_s", call.cut);
       parts.Add("deadline_s", DeadlineStart(call));
-      parts.Add("truth", book_.truth());
+      parts.Add("truth", book_.Truth(r));
     }
     Footprint::ExplainPrices(book_, parts);
     return parts;
