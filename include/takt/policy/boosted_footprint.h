@@ -38,12 +38,16 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 // cost the engine (FootprintBook). V: how long the engine will be busy with all that it has (at least `least_drain_s`).
 // V~: what that was on average, as the calls that came found it; beyond the last kMemory they are forgotten, but not
 // while V exceeds V~, so that V~ is half of V in a backlog that grows, however long; at most kMostUsual V. So head
-// starts are small beside a backlog far above the usual, where the waits of the tail are made, and large beside others:
-// the boost that is best for the tail of an M/G/1 does not move either (Yu and Scully, Strongly tail-optimal scheduling
-// in the light-tailed M/G/1, 2024). kappa = 4 (`tail_factor` - 1) u h^2 with u = 3 (1 - 1 / q), 0 to 1, h = q / 3, 1 to
-// 2, and q = E[C^2] / E[C]^2 of recent workflows: where sizes are alike nothing is gained, and where few giants have
-// most of the work, few wait longer. Cw: the size below which 0.95 of the work lies; a larger request is a giant, and
-// giants are served as they came.
+// starts are small beside a backlog far above the usual, where the waits of the tail are made, and large beside others.
+//
+// kappa = (`tail_factor` - 1) h^2 (kSteady p + kGrowing u (1 - p)). p: how much the backlog comes and goes, from the
+// share of the last kRecent calls that found less of it than V~: 0 where none did, 1 from a quarter on. Where it comes
+// and goes, a boost of V~ ln(1 / C) is best for the tail itself (an M/G/1 with light tails: Yu and Scully, Strongly
+// tail-optimal scheduling in the light-tailed M/G/1, 2024), and kSteady makes kappa 1 at the default's `tail_factor`;
+// where it grows, whatever is passed to the mean the tail pays. u = 3 (1 - 1 / q), 0 to 1, h = q / 3, 1 to 2, and
+// q = E[C^2] / E[C]^2 of recent workflows: where sizes are alike nothing is gained, and where few giants have most of
+// the work, few wait longer. Cw: the size below which 0.95 of the work lies; a larger request is a giant, and giants
+// are served as they came.
 //
 // B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. A workflow
 // that is given half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do
@@ -75,10 +79,7 @@ class BoostedFootprint {
     }
     if (call.enqueued != r.enqueued) {
       const double drain = book_.Drain();
-      if (call.enqueued == kUnset) {
-        if (drain < usual_drain_) came_ = std::min(came_, kMemory);
-        usual_drain_ += (drain - usual_drain_) / ++came_;
-      }
+      if (call.enqueued == kUnset) Found(drain);
       const double own = ToSeconds(r.request.arrival);
       call = {.arrival = std::clamp(ToSeconds(r.request.workflow_arrival), own - options_.horizon_s, own),
               .drain = std::max(drain, options_.least_drain_s),
@@ -109,8 +110,9 @@ class BoostedFootprint {
   void Change(const RequestState& r, TimePoint) { GiveUp(calls_[r.slot]); }
 
   double kappa() const {
-    const double heavy = book_.works().Heaviness();
-    return kWeight * (options_.tail_factor - 1) * Share() * book_.works().Unequal() * (heavy * heavy);
+    const double heavy = book_.works().Heaviness(), swings = std::min(4 * less_, 1.0);
+    const double weight = Rounded(kSteady * swings) + Rounded(kGrowing * book_.works().Unequal() * (1 - swings));
+    return (options_.tail_factor - 1) * Share() * (heavy * heavy) * weight;
   }
 
   KeyParts Explain(const RequestState& r) const {
@@ -126,7 +128,7 @@ class BoostedFootprint {
       parts.Add("q", call.tail);
       parts.Add("Cw_s", call.cut);
       parts.Add("deadline_s", DeadlineStart(call));
-      parts.Add("truth", book_.truth());
+      parts.Add("truth", book_.Truth(r));
     }
     Footprint::ExplainPrices(book_, parts);
     return parts;
@@ -151,7 +153,9 @@ class BoostedFootprint {
   static constexpr double kBehindAll = 1e9;  // [s]
   static constexpr double kMemory = 4096;  // calls that the usual backlog is of, while there is no more than that
   static constexpr double kMostUsual = 8;  // times the backlog of the moment: one that was cancelled is soon forgotten
-  static constexpr double kWeight = 4;  // of head starts, for each 1 that the tail may exceed that of fcfs by
+  static constexpr double kRecent = 256;  // calls that tell whether the backlog comes and goes
+  // Of head starts, for each 1 that the tail may exceed that of fcfs by.
+  static constexpr double kSteady = 20.0 / 3, kGrowing = 3;
 
   struct Call {
     double key = 0, cost = 0;
@@ -174,6 +178,13 @@ class BoostedFootprint {
 
   double DeadlineStart(const Call& call) const {
     return Rounded(options_.deadline_weight * Share() * call.drain * call.tightness);
+  }
+
+  void Found(double drain) {
+    const bool less = drain < usual_drain_;
+    if (less) came_ = std::min(came_, kMemory);
+    usual_drain_ += (drain - usual_drain_) / ++came_;
+    less_ += ((less ? 1 : 0) - less_) / std::min(came_, kRecent);
   }
 
   // In seconds. So that none exceeds the horizon, and the order by size stays, all are scaled down where that of
@@ -200,7 +211,8 @@ class BoostedFootprint {
   Options options_;
   FootprintBook book_;
   std::vector<Call> calls_;  // by slot
-  double came_ = 0, usual_drain_ = 0;  // calls, and the backlog that they found [s]
+  // Calls, the backlog that they found [s], and the share of them that found less than that.
+  double came_ = 0, usual_drain_ = 0, less_ = 0;
 };
 
 }  // namespace takt

@@ -23,7 +23,7 @@ void VisitFootprintOptions(Options& options, V&& visit) {
   visit("sequence_s", pace.sequence_s, OptionText{"s", "that a decoding sequence adds", 0, 1e3});
   visit("context_s", pace.context_s, OptionText{"s/token", "that a token of its context adds", 0, 1e3});
   visit("price_rate", options.price_rate, OptionText{"", "at which prices follow what the queue waits for", 0, 1});
-  visit("learn", options.learn, OptionText{"", "averages of what the host does not tell"});
+  visit("learn", options.learn, OptionText{"", "what the host does not tell, and what its predictions come true to"});
   visit("idle_s", options.idle_s, OptionText{"s", "without a call a workflow counts as ended", 0, 1e9});
 }
 

@@ -249,15 +249,14 @@ class FootprintBook {
     flow.told |= tells;
     const bool learns = options_.learn && !flow.told && r.request.workflow;
     const double rest = learns ? seen_.Left(PlaceOf(r, flow)) : 0;
-    const double own = Price(r);
+    const double predicted = Price(r);
+    if (!(call.truth > 0)) Believe(r.request, tells, predicted, call, flow);
+    const double own = Rounded(call.truth * predicted);
     call.cost = std::min(own + rest, kMostSeconds);
-    if (!(flow.predicted > 0)) {
-      flow.predicted = std::min(call.cost, works_.most());
-      flow.number = ++flows_seen_;
+    if (!flow.counts) {
+      flow.counts = true;
       flow.given = TimeGiven(r.request);
-      flow.entry = works_.Expect(call.cost, Guesses(r.request));
-      predicted_ = Rounded(kForget * predicted_) + flow.predicted;
-      corrected_ *= kForget;
+      flow.entry = works_.Expect(call.cost, options_.learn && !tells && !r.request.output_tokens.known());
     }
     Count(call.counted_ns, tells ? 0 : own);
     if (tells || learns) Count(flow.left_ns, tells ? call.cost : rest);
@@ -273,9 +272,9 @@ class FootprintBook {
     if (r.slot >= calls_.size() || calls_[r.slot].flow == kNoSlot) return;
     const std::uint32_t index = calls_[r.slot].flow;
     Count(calls_[r.slot].counted_ns, 0);
-    calls_[r.slot] = {};
+    const double predicted = std::exchange(calls_[r.slot], {}).predicted;
     Flow& flow = flows_[index];
-    Learn(r, flow);
+    Learn(r, predicted, flow);
     if (--flow.alive > 0) return;
     Count(flow.left_ns, 0);
     const double after = r.request.after.calls;
@@ -297,11 +296,13 @@ class FootprintBook {
   // What is left of the workflow of a request that has entered, this call included, as of then [s]; 0 of others.
   double Left(const RequestState& r) const { return r.slot < calls_.size() ? calls_[r.slot].cost : 0; }
 
-  // Until all that is known of is done, at the pace at which predictions have come true so far [s].
-  double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 * truth() / engines_; }
+  // Until all that is known of is done [s].
+  double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 / engines_; }
 
-  // Actual over predicted cost of workflows, where those that live are taken at their word.
-  double truth() const { return predicted_ > 0 ? std::clamp(1 + corrected_ / predicted_, 0.1, 10.0) : 1; }
+  // Times which what was predicted of a request that has entered is taken; 1 of others.
+  double Truth(const RequestState& r) const {
+    return r.slot < calls_.size() && calls_[r.slot].truth > 0 ? calls_[r.slot].truth : 1;
+  }
 
   // By how much the request's workflow is given less time than is usual, as a share of that: 0 (as much, more, or none
   // told) to 1. Of those that have entered. What is usual is a geometric mean over workflows that have ended, each of
@@ -341,15 +342,18 @@ class FootprintBook {
     std::uint32_t flow = kNoSlot;
     double cost = 0;
     std::int64_t counted_ns = 0;  // in the sum, besides its workflow
+    double truth = 0;  // times which its prediction is taken; 0: it has not entered
+    double predicted = 0;  // of itself alone, as it came; 0: nothing was
   };
   struct Flow {
     WorkflowId id = {};
     std::int64_t left_ns = 0;  // counted in the sum
     WorkSizes::Entry entry = {};
-    double predicted = 0;  // when its first call came, as far as believed
-    std::uint64_t number = 0;  // counting workflows
+    bool counts = false;  // among the works
     double done = 0;  // by calls that have ended
     bool told = false;  // what is left of it, by the host
+    double predicted = 0;  // that, as its first call came that told it
+    TenantId tenant = {};  // of that call
     SeenLengths::Place last = {};  // of its call that ended last
     std::int32_t calls = 0;  // that have ended
     double given = 0;  // [s] from its first call to its deadline; 0: none told
@@ -378,10 +382,6 @@ class FootprintBook {
   double Expected(const Request& q) const {
     if (q.output_tokens.known()) return Rounded(q.output_tokens.mean * q.sequences);
     return Rounded((options_.learn ? seen_.Output(q, mean_output()) : mean_output()) * q.sequences);
-  }
-  // Of the whole workflow nothing was told.
-  bool Guesses(const Request& q) const {
-    return options_.learn && !q.output_tokens.known() && !q.workflow_tokens_left.known() && !q.after.known();
   }
   static SeenLengths::Place PlaceOf(const RequestState& r, const Flow& flow) {
     return SeenLengths::PlaceOf(r.request, flow.calls);
@@ -430,14 +430,28 @@ class FootprintBook {
     counted_ns = ns;
   }
 
+  // A call comes, of which its host may have predicted something.
+  void Believe(const Request& q, bool tells, double predicted, Call& call, Flow& flow) {
+    call.truth = 1;
+    if (!options_.learn || !(predicted > 0) || !(tells || q.output_tokens.known())) return;
+    call.truth = seen_.Truth(predicted, q.tenant);
+    if (!tells) {
+      call.predicted = predicted;
+    } else if (!(flow.predicted > 0)) {
+      flow.predicted = predicted;
+      flow.tenant = q.tenant;
+    }
+  }
+
   // What a call that has ended has taken.
-  void Learn(const RequestState& r, Flow& flow) {
+  void Learn(const RequestState& r, double predicted, Flow& flow) {
     const double output = Rounded(static_cast<double>(r.generated.value) * r.request.sequences);
     if (!(output > 0)) return;
     const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
     const double kv_steps = Rounded(output * (prompt + Rounded(r.generated.value / 2.0)));
     const double cost = Cost(prompt, output, kv_steps);
     flow.done += cost;
+    if (predicted > 0) seen_.ObserveTruth(predicted, r.request.tenant, cost);
     if (options_.learn) LearnUntold(r, cost, flow);
     outputs_ = Rounded(kForget * outputs_) + r.request.sequences;
     prompt_ = Rounded(kForget * prompt_) + prompt;
@@ -480,15 +494,13 @@ class FootprintBook {
   // A workflow is over.
   void Close(std::uint32_t index) {
     Flow& flow = flows_[index];
-    const double weight = exact::Pow(kForget, static_cast<double>(flows_seen_ - flow.number));
     if (flow.done > 0) {
       works_.End(flow.entry, flow.done);
-      corrected_ += Rounded((flow.done - flow.predicted) * weight);
       if (flow.given > 0) LearnGiven(flow.given);
+      if (flow.predicted > 0) seen_.ObserveTruth(flow.predicted, flow.tenant, flow.done);
       if (flow.last) seen_.ObserveLeft(flow.last, 0);
     } else {
       works_.Withdraw(flow.entry);
-      predicted_ = std::max(predicted_ - Rounded(flow.predicted * weight), 0.0);
     }
     flows_.Erase(index, flow.id);
   }
@@ -514,9 +526,7 @@ class FootprintBook {
   std::int64_t sum_ns_ = 0;  // of all that live, exact
   // Sums over what has ended, forgetting.
   double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // sequences, and of calls
-  double predicted_ = 0, corrected_ = 0;  // of workflows, and by how much those that have ended were off
   double deadlines_ = 0, usual_ = 0;  // of workflows: how many count, and the mean logarithm of the time given
-  std::uint64_t flows_seen_ = 0;
 };
 
 }  // namespace takt

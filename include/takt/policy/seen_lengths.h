@@ -1,16 +1,19 @@
-// What calls have generated and what their workflows still had to do, by what is seen when a call begins.
+// What calls have generated and what their workflows still had to do, by what is seen when a call begins; and by how
+// much hosts' own predictions of it come true.
 #ifndef TAKT_POLICY_SEEN_LENGTHS_H_
 #define TAKT_POLICY_SEEN_LENGTHS_H_
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "takt/base/exact_math.h"
 #include "takt/base/random.h"
 #include "takt/base/rounded.h"
 #include "takt/model/request.h"
@@ -24,16 +27,23 @@ namespace takt {
 // number of calls before (octaves), from one call to the next: left(a) = cost(b) + kGoesOn left(b), as b follows a, and
 // zero where the workflow ended (temporal differences, Sutton 1988): one that never ends has some fifty calls left.
 //
+// What hosts predict, in seconds of the engine, is taken for E[true | predicted]: predicted times the mean ratio of
+// what was taken to what was predicted, by octave of the prediction, and then by tenant. Ratios of octaves are drawn to
+// a line of least squares through the logarithms of all octaves' means, by kLinePrior pseudo-observations: raw errors
+// put on top what was predicted too large, which an order by predictions serves last, so that its own ratios are never
+// seen. The line falls with size or is level: no prediction counts for more for its size.
+//
 // Of fixed size: kCells means; a new one takes the place of the lightest of kProbes. A mean forgets beyond kWindow
 // observations. Deterministic, and allocates only where it is made. The hashes have no key, since what is told must not
 // depend on one: names that strangers choose can push means out, and cost no more time than others.
 class SeenLengths {
  public:
   static constexpr std::size_t kCells = 1024, kProbes = 4;
-  static constexpr double kWindow = 256, kPrior = 8, kGoesOn = 0.98;
-  static constexpr std::size_t kWords = 1 + 3 * kCells;  // of Save
+  static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32, kGoesOn = 0.98;
+  static constexpr std::size_t kOctaves = 40;  // from a microsecond
+  static constexpr std::size_t kWords = 1 + 3 * kCells + 2 * kOctaves;  // of Save
 
-  SeenLengths() : cells_(kCells) {}
+  SeenLengths() : cells_(kCells) { truths_.fill(1); }
 
   // Output of a call per sequence [tokens], where that of all calls is `mean`.
   double Output(const Request& q, double mean) const {
@@ -65,6 +75,17 @@ class SeenLengths {
     Touch(place.wide).Add(seconds);
   }
 
+  // What is taken over what was predicted, on average, where that is so many seconds of the engine.
+  double Truth(double predicted, TenantId tenant) const {
+    return Rounded(OfOctave(OctaveOf(predicted)) * OfTenant(tenant));
+  }
+  void ObserveTruth(double predicted, TenantId tenant, double taken) {
+    const double octave = OctaveOf(predicted), ratio = Believed(taken / std::max(predicted, kInstant));
+    octaves_[static_cast<std::size_t>(octave)].Add(Believed(ratio / OfTenant(tenant)));
+    if (tenant) Touch(KeyOf(kTenantTruth, tenant.value, 0, 0)).Add(Believed(ratio / OfOctave(octave)));
+    if (++observed_ < kFitEach * kFitEach || observed_ % kFitEach == 0) Fit();
+  }
+
   // All that was learnt, as words that Load takes on any machine; kCells is of their format.
   std::vector<std::uint64_t> Save() const {
     std::vector<std::uint64_t> words = {kFormat};
@@ -73,42 +94,89 @@ class SeenLengths {
            {c.key, std::bit_cast<std::uint64_t>(c.count), std::bit_cast<std::uint64_t>(c.sum)})
         words.push_back(word);
     }
+    for (const Mean& m : octaves_) {
+      words.push_back(std::bit_cast<std::uint64_t>(m.count));
+      words.push_back(std::bit_cast<std::uint64_t>(m.sum));
+    }
     return words;
   }
   // False, and nothing has changed, where they are no such words.
   bool Load(std::span<const std::uint64_t> words) {
     if (words.size() != kWords || words[0] != kFormat) return false;
-    const auto cell = [words](std::size_t i) {
-      return Cell{words[1 + 3 * i], std::bit_cast<double>(words[2 + 3 * i]), std::bit_cast<double>(words[3 + 3 * i])};
+    const auto mean = [words](std::size_t i) {
+      return Mean{std::bit_cast<double>(words[i]), std::bit_cast<double>(words[i + 1])};
     };
+    constexpr std::size_t kFirst = 1 + 3 * kCells;
     for (std::size_t i = 0; i < kCells; ++i) {
-      const Cell c = cell(i);
-      if (!(c.count >= 0 && c.count <= kWindow && c.sum >= 0 && c.sum <= kMostMean * c.count)) return false;
-      if (c.count > 0 && c.key % 2 == 0) return false;  // no key is even
+      const Mean m = mean(2 + 3 * i);
+      if (!m.Sound(kMostMean) || (m.count > 0 && words[1 + 3 * i] % 2 == 0)) return false;  // no key is even
     }
-    for (std::size_t i = 0; i < kCells; ++i) cells_[i] = cell(i);
+    for (std::size_t i = 0; i < kOctaves; ++i) {
+      if (!mean(kFirst + 2 * i).Sound(kMostOff)) return false;
+    }
+    for (std::size_t i = 0; i < kCells; ++i) cells_[i] = {mean(2 + 3 * i), words[1 + 3 * i]};
+    for (std::size_t i = 0; i < kOctaves; ++i) octaves_[i] = mean(kFirst + 2 * i);
+    Fit();
     return true;
   }
 
  private:
+  static constexpr double kInstant = 1e-6, kLongest = 1e6;  // [s] predictions count as
+  static constexpr double kMostOff = 16;  // that predictions are believed to be, in either direction
+  static constexpr std::uint64_t kFitEach = 16;  // observations; each of the first ones
   static constexpr double kMostMean = 1e12;  // that is believed of words
-  static constexpr std::uint64_t kFormat = 0x74616b7473656e02u;
+  static constexpr std::uint64_t kFormat = 0x74616b7473656e03u;
 
-  enum Kind : std::uint64_t { kOctave = 1, kClass, kClassOctave, kTenant, kLeft, kLeftWide };
+  enum Kind : std::uint64_t { kOctave = 1, kClass, kClassOctave, kTenant, kLeft, kLeftWide, kTruth, kTenantTruth };
 
-  struct Cell {
-    std::uint64_t key = 0;
+  struct Mean {
     double count = 0, sum = 0;
 
     void Add(double x) {
       if (count >= kWindow) count /= 2, sum /= 2;
       ++count, sum += x;
     }
+    bool Sound(double most) const { return count >= 0 && count <= kWindow && sum >= 0 && sum <= most * count; }
+    double Drawn(double to, double prior) const { return (sum + Rounded(prior * to)) / (count + prior); }
   };
+  struct Cell : Mean {
+    std::uint64_t key = 0;
+  };
+
+  double OfTenant(TenantId tenant) const {
+    return tenant ? std::max(Drawn(KeyOf(kTenantTruth, tenant.value, 0, 0), 1), 1.0) : 1;
+  }
+  static double Believed(double ratio) { return std::clamp(ratio, 1 / kMostOff, kMostOff); }
+  static double OctaveOf(double seconds) { return exact::Log2(std::clamp(seconds, kInstant, kLongest) / kInstant); }
+  // Evenly from the middle of one octave to that of the next, so that the order by predictions stays.
+  double OfOctave(double octave) const {
+    const double at = std::max(octave - 0.5, 0.0), low = std::floor(at);
+    const auto k = static_cast<std::size_t>(low);
+    const double above = truths_[std::min(k + 1, kOctaves - 1)];
+    return truths_[k] + Rounded((above - truths_[k]) * (at - low));
+  }
+  void Fit() {
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+    for (std::size_t k = 0; k < kOctaves; ++k) {
+      const Mean& m = octaves_[k];
+      if (!(m.count > 0)) continue;
+      const double at = static_cast<double>(k), log = exact::Log2(Believed(m.sum / m.count));
+      n += m.count, x += Rounded(m.count * at), y += Rounded(m.count * log);
+      xx += Rounded(m.count * (at * at)), xy += Rounded(m.count * Rounded(at * log));
+    }
+    if (!(n > 0)) return truths_.fill(1);
+    const double spread = xx - Rounded(x * (x / n));
+    const double slope = std::clamp((xy - Rounded(x * (y / n))) / (spread + kPrior), -1.0, 0.0);
+    const double drawn = n / (n + kPrior);
+    for (std::size_t k = 0; k < kOctaves; ++k) {
+      const double line = Rounded((y / n + Rounded(slope * (static_cast<double>(k) - x / n))) * drawn);
+      truths_[k] = Believed(octaves_[k].Drawn(Believed(exact::Exp2(line)), kLinePrior));
+    }
+  }
 
   double Drawn(std::uint64_t key, double to, double prior = kPrior) const {
     const Cell* c = Find(key);
-    return c == nullptr ? to : (c->sum + Rounded(prior * to)) / (c->count + prior);
+    return c == nullptr ? to : c->Drawn(to, prior);
   }
 
   static std::uint64_t KeyOf(std::uint64_t kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
@@ -142,6 +210,9 @@ class SeenLengths {
   }
 
   std::vector<Cell> cells_;
+  std::array<Mean, kOctaves> octaves_ = {};  // ratios, by octave of what was predicted
+  std::array<double, kOctaves> truths_ = {};  // those, drawn to their line
+  std::uint64_t observed_ = 0;
 };
 
 }  // namespace takt
