@@ -1549,8 +1549,9 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
                                                 life.shared_chunks, ChunkBlocks(life));
     FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
   }
-  // What was loaded has a row's blocks, of which the others may hold some.
-  const bool holds_nothing = life.sure && life.tokens_held == 0 && life.fetched == 0;
+  // What was loaded has a row's blocks, of which the others may hold some. So has one that was blocked while its KV was
+  // on its way back, though that failed or was lost, and nothing of it is computed: it takes no memory that was free.
+  const bool holds_nothing = life.sure && life.most_blocks == 0 && life.fetched == 0;
   joined_others_ |= holds_nothing &&
                     std::ranges::any_of(unreleased_, [this](RequestId other) { return Of(other).is == Is::kRunning; });
   life.went_on = life.tokens_held > 0 || (!life.sure && entry.position > 0);
