@@ -263,6 +263,19 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
                                static_cast<int>(e.waits_for), e.ahead));
   }
   if (PassedOver(bar) || host_kv_ != nullptr) return;
+  // Where nothing runs, any that fits was let in at the plan's end: what the first waited for until then counts. Where
+  // that was the step's budget, nobody gives way for it, though it lacks a row or memory now.
+  if (plan.run.empty()) {
+    Left before = left;
+    for (const KvMove& move : plan.moves) {
+      if (move.action == KvAction::kOut) continue;
+      const Life& moved = Of(move.request);
+      ++before.rows, before.sequences += moved.row_sequences, before.blocks += moved.most_blocks;
+      before.swap_in += move.count.value, before.swapped_in = false;
+    }
+    const Bar then = BarOf(*head, before, limits);
+    if (then != Bar::kNone && then != Bar::kRows && then != Bar::kMemory) return;
+  }
   if (bar == Bar::kMemory && !passes) CheckKept(left, limits);
   if (violation_.empty() && !fails_) CheckDisplaces(*head, bar, left, limits);
 }
