@@ -1555,7 +1555,8 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   const bool holds_nothing = life.sure && life.most_blocks == 0 && life.fetched == 0;
   joined_others_ |= holds_nothing &&
                     std::ranges::any_of(unreleased_, [this](RequestId other) { return Of(other).is == Is::kRunning; });
-  life.went_on = life.tokens_held > 0 || (!life.sure && entry.position > 0);
+  // Blocks are what counts, though nothing in them is computed any more.
+  life.went_on = life.sure ? life.most_blocks > 0 : life.tokens_held > 0 || entry.position > 0;
   if (life.computed != entry.position) life.most_blocks = 0;
   if (life.computed != entry.position || !life.sure) life.tokens_held = 0;
   ours_.tokens_cached += static_cast<std::uint64_t>(entry.position - std::min(life.computed, entry.position));
