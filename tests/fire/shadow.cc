@@ -1709,8 +1709,8 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
   if (!steps_.empty() || limits.tokens.value <= 0 || left_out) return;
   if (host_kv_ != nullptr && host_kv_->refuses()) {
     // Who was refused and was then shed is no reason: where its KV is free for others, the plan is built without it.
-    const bool lives = std::ranges::any_of(
-        unreleased_, [this](RequestId id) { return Of(id).living() && host_kv_->refused(id); });
+    const bool lives =
+        std::ranges::any_of(unreleased_, [this](RequestId id) { return Of(id).living() && host_kv_->refused(id); });
     FIRE_CHECK(!lives || plan.idle != Idle::kNoBudget || limits.max_seqs <= 0,
                "idle for want of budget, and KV was refused");
     return;
