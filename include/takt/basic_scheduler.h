@@ -286,6 +286,7 @@ class BasicScheduler {
     std::vector<std::uint32_t> entry_of_lane;
     bool short_of_kv = false;
     bool refused = false, row_refused = false;  // by the oracle: anything; something for a row that runs
+    bool kept_out = false;  // by the oracle: somebody that waits, perhaps in an earlier build of the same plan
     bool displaced = false;  // a row gave up its place, or its share of the step
     WaitsFor top_waits_for = WaitsFor::kItsTurn;  // what keeps out the first that is not passed over
     Slot head = kNoSlot;  // which is this one; kNoSlot: the first of all, or none

@@ -1229,7 +1229,8 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   std::ranges::sort(scratch_, [this](const Life* a, const Life* b) { return Before(*a, *b); });
   const auto surely = [&](const Life* life) {
     const Request& r = life->state.request;
-    return !life->in_transit() && !life->declined && !r.adapter && r.chunkable &&
+    // What was declined is of the last plan: the policy may decline one that has joined since, or another by now.
+    return !life->in_transit() && !life->declined && policy_.Admits(life->state, now_) && !r.adapter && r.chunkable &&
            r.sequences <= std::min(limits.max_seqs, limits.tokens.value);
   };
   const auto head = std::ranges::find_if(scratch_, surely);
@@ -1549,11 +1550,13 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
                                                 life.shared_chunks, ChunkBlocks(life));
     FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
   }
-  // What was loaded has a row's blocks, of which the others may hold some.
-  const bool holds_nothing = life.sure && life.tokens_held == 0 && life.fetched == 0;
+  // What was loaded has a row's blocks, of which the others may hold some. So has one that was blocked while its KV was
+  // on its way back, though that failed or was lost, and nothing of it is computed: it takes no memory that was free.
+  const bool holds_nothing = life.sure && life.most_blocks == 0 && life.fetched == 0;
   joined_others_ |= holds_nothing &&
                     std::ranges::any_of(unreleased_, [this](RequestId other) { return Of(other).is == Is::kRunning; });
-  life.went_on = life.tokens_held > 0 || (!life.sure && entry.position > 0);
+  // Blocks are what counts, though nothing in them is computed any more.
+  life.went_on = life.sure ? life.most_blocks > 0 : life.tokens_held > 0 || entry.position > 0;
   if (life.computed != entry.position) life.most_blocks = 0;
   if (life.computed != entry.position || !life.sure) life.tokens_held = 0;
   ours_.tokens_cached += static_cast<std::uint64_t>(entry.position - std::min(life.computed, entry.position));
@@ -1705,7 +1708,11 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
   FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
   if (!steps_.empty() || limits.tokens.value <= 0 || left_out) return;
   if (host_kv_ != nullptr && host_kv_->refuses()) {
-    FIRE_CHECK(plan.idle != Idle::kNoBudget || limits.max_seqs <= 0, "idle for want of budget, and KV was refused");
+    // Who was refused and was then shed is no reason: where its KV is free for others, the plan is built without it.
+    const bool lives =
+        std::ranges::any_of(unreleased_, [this](RequestId id) { return Of(id).living() && host_kv_->refused(id); });
+    FIRE_CHECK(!lives || plan.idle != Idle::kNoBudget || limits.max_seqs <= 0,
+               "idle for want of budget, and KV was refused");
     return;
   }
   // An oracle is asked for so many in a plan, and no more.

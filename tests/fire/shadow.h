@@ -251,6 +251,7 @@ class Shadow {
     kUnknown
   };
   Left LeftOf(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const;
+  static bool LacksAdapter(const Life& life, const Left& left, const StepLimits& limits);
   Bar BarOf(const Life& life, const Left& left, const StepLimits& limits) const;
   static std::int32_t Aligned(std::int32_t start, std::int32_t n, std::int32_t left, const StepLimits& limits);
   bool BudgetAllows(const Life& life, std::int32_t start, const Left& left, const StepLimits& limits) const;

@@ -57,16 +57,20 @@ bool Shadow::BudgetAllows(const Life& life, std::int32_t start, const Left& left
   return n >= 1 && Aligned(start, n, life.known - start, limits) >= 1;
 }
 
+// Its adapter is not in use, and there is no place for another.
+bool Shadow::LacksAdapter(const Life& life, const Left& left, const StepLimits& limits) {
+  const AdapterId adapter = life.state.request.adapter;
+  return adapter && std::ranges::find(left.adapters, adapter) == left.adapters.end() &&
+         std::cmp_greater_equal(left.adapters.size(), limits.adapters);
+}
+
 // Why a waiting request is not let in, in the order in which the documentation names the reasons.
 Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& limits) const {
   if (life.in_transit()) return Bar::kTransit;
   if (life.declined) return Bar::kDeclined;
   const Request& r = life.state.request;
   if (r.sequences > limits.max_seqs || (r.sequences > limits.tokens.value && !life.copied)) return Bar::kTooLarge;
-  if (r.adapter && std::ranges::find(left.adapters, r.adapter) == left.adapters.end() &&
-      std::cmp_greater_equal(left.adapters.size(), limits.adapters)) {
-    return Bar::kAdapter;
-  }
+  if (LacksAdapter(life, left, limits)) return Bar::kAdapter;
   const bool crowded = left.rows <= 0 || r.sequences > left.sequences;
   // Whether it was that, or that its prompt is too large for this step, when its turn came, cannot be told.
   if (crowded) return !r.chunkable && !life.copied ? Bar::kUnknown : Bar::kRows;
@@ -252,7 +256,8 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
         if (!PassedOver(bar) && bar != Bar::kNone) return;  // it may have been this one that all others wait behind
         bar = Bar::kAdapter;
       }
-      overtaken |= bar == Bar::kAdapter;
+      // What the policy declines now it may have declined only since others were let in: before, it waited for that.
+      overtaken |= bar == Bar::kAdapter || (bar == Bar::kDeclined && LacksAdapter(*head, left, limits));
       if (!PassedOver(bar)) break;
     }
   }
@@ -263,6 +268,19 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
                                static_cast<int>(e.waits_for), e.ahead));
   }
   if (PassedOver(bar) || host_kv_ != nullptr) return;
+  // Where nothing runs, any that fits was let in at the plan's end: what the first waited for until then counts. Where
+  // that was the step's budget, nobody gives way for it, though it lacks a row or memory now.
+  if (plan.run.empty()) {
+    Left before = left;
+    for (const KvMove& move : plan.moves) {
+      if (move.action == KvAction::kOut) continue;
+      const Life& moved = Of(move.request);
+      ++before.rows, before.sequences += moved.row_sequences, before.blocks += moved.most_blocks;
+      before.swap_in += move.count.value, before.swapped_in = false;
+    }
+    const Bar then = BarOf(*head, before, limits);
+    if (then != Bar::kNone && then != Bar::kRows && then != Bar::kMemory) return;
+  }
   if (bar == Bar::kMemory && !passes) CheckKept(left, limits);
   if (violation_.empty() && !fails_) CheckDisplaces(*head, bar, left, limits);
 }
@@ -282,10 +300,7 @@ void Shadow::CheckDisplaces(const Life& head, Bar bar, const Left& left, const S
   if (o.preempt != PreemptMode::kByRank || !known_order_) return;
   if (bar != Bar::kRows && bar != Bar::kMemory) return;
   const Request& r = head.state.request;
-  if (r.adapter && std::ranges::find(left.adapters, r.adapter) == left.adapters.end() &&
-      std::cmp_greater_equal(left.adapters.size(), limits.adapters)) {
-    return;
-  }
+  if (LacksAdapter(head, left, limits)) return;
   if (Counts() && bar == Bar::kMemory && Pending()) return;
   const auto outranked = [&](Life life) {
     if (life.steps == 0 || (life.steps == 1 && life.planned_in == last_step_)) return false;  // a step first

@@ -1497,6 +1497,35 @@ TEST_CASE("a search that an oracle stopped goes on where it was, and round to th
   CHECK(host.Step() == "4:8");
 }
 
+TEST_CASE("a plan that is built again for what was shed still says that an oracle refused somebody") {
+  Pool pool(6);
+  SchedulerOptions options;
+  options.kv = KvMode::kOracle;
+  options.admission_window = 1;
+  options.max_waiting = 2;
+  Host<Priority> host(options, {.tokens = {8}, .chunk_align = {16}}, {}, &pool);
+  Request newest = Prompt(3, 8);
+  newest.priority = -1;
+  newest.arrival = Ms(5);
+  host.Arrive(newest);
+  const StepPlan& first = host.Plan();
+  host.On(Blocked{{3}});  // before it has run, with a block
+  host.Commit(first);
+  host.Arrive(1, 32);  // of which no chunk of 8 tokens may be computed
+  host.Arrive(2, 8);
+  host.On(Unblocked{{3}});
+  bool all = true;
+  pool.refuses = [&all](const KvReservation& wish) { return all || wish.request == RequestId{3}; };
+  const StepPlan& plan = host.Plan();
+  CHECK(plan.failed == Failed{{{3}, FailReason::kShed}});
+  CHECK(pool.Held({3}) == 0);
+  CHECK(plan.idle == Idle::kKvHeld);  // 2 was refused, though what 1 waits for is a larger step
+  CHECK(host.scheduler.stats().oracle_refused == 2);
+  all = false;
+  CHECK(host.Step({2}) == "2:8");
+  CHECK(host.Plan().idle == Idle::kNoBudget);
+}
+
 // Request 1 must be computed whole: 64 tokens, of which 48 are cached, in steps of no more than 17. It loses that KV on
 // its way back from the host's memory, and waits with five blocks for what can never fit. `first`: the next move.
 template <class Host>

@@ -155,6 +155,12 @@ Idle BasicScheduler<Policy, Pause>::WhyIdle() const {
   if (Pending() > 0 || (queue_.empty() && counts_.rows == 0 && counts_.pinned > 0)) return Idle::kKvPending;
   if (!queue_.empty() || counts_.rows > 0) {
     if (draft_.top_waits_for == WaitsFor::kKv || draft_.short_of_kv || draft_.refused) return Idle::kKvHeld;
+    // Built again, it did not ask again for those that the oracle had refused.
+    bool refused = false;
+    if (draft_.kept_out) {
+      queue_.ForEachInOrder([&](Slot slot) { return !(refused = table_[slot].refused_at == stats_.plans); });
+    }
+    if (refused) return Idle::kKvHeld;
     if (draft_.top_waits_for == WaitsFor::kGate) return Idle::kGated;
     return draft_.top_waits_for == WaitsFor::kDeclined ? Idle::kDeclined : Idle::kNoBudget;
   }

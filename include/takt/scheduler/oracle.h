@@ -73,6 +73,7 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
     adapters_.Remove(record.state.request.adapter);
     record.refused_at = wish.granted ? 0 : stats_.plans;
     if (!wish.granted) {
+      draft_.kept_out = true;
       draft_.top_waits_for = WaitsFor::kKv;
       if (c.tokens == 0) budget_.swap_in += record.cpu_blocks;
       if (for_ever) Fail(c.slot, FailReason::kNeverFits);

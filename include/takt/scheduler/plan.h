@@ -21,6 +21,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   draft_.entries = step.entries.data();
   draft_.step = step.bits;
   draft_.planned = 0;
+  draft_.kept_out = false;
   step.standing_plan = 0, step.standing = 0;
   round_.BeginPlan();
   budget_.BeginPlan(limits);
