@@ -31,7 +31,9 @@ namespace takt {
 // what was taken to what was predicted, by octave of the prediction, and then by tenant. Ratios of octaves are drawn to
 // a line of least squares through the logarithms of all octaves' means, by kLinePrior pseudo-observations: raw errors
 // put on top what was predicted too large, which an order by predictions serves last, so that its own ratios are never
-// seen. The line falls with size or is level: no prediction counts for more for its size.
+// seen. The line falls with size or is level: no prediction counts for more for its size. Of those that run at once the
+// shorter ones end first, so that ratios begin too small: where octaves are off by no more than kInDoubt in the mean
+// square predictions are taken at their word, from twice that on they are corrected in full; and so with tenants.
 //
 // Of fixed size: kCells means; a new one takes the place of the lightest of kProbes. A mean forgets beyond kWindow
 // observations. Deterministic, and allocates only where it is made. The hashes have no key, since what is told must not
@@ -123,6 +125,7 @@ class SeenLengths {
  private:
   static constexpr double kInstant = 1e-6, kLongest = 1e6;  // [s] predictions count as
   static constexpr double kMostOff = 16;  // that predictions are believed to be, in either direction
+  static constexpr double kInDoubt = 0.4;  // octaves by which ratios may be off, since shorter calls end first
   static constexpr std::uint64_t kFitEach = 16;  // observations; each of the first ones
   static constexpr double kMostMean = 1e12;  // that is believed of words
   static constexpr std::uint64_t kFormat = 0x74616b7473656e03u;
@@ -144,9 +147,14 @@ class SeenLengths {
   };
 
   double OfTenant(TenantId tenant) const {
-    return tenant ? std::max(Drawn(KeyOf(kTenantTruth, tenant.value, 0, 0), 1), 1.0) : 1;
+    if (!tenant) return 1;
+    const double off = exact::Log2(std::max(Drawn(KeyOf(kTenantTruth, tenant.value, 0, 0), 1), 1.0));
+    return off > kInDoubt ? exact::Exp2(Rounded(off * Share(off))) : 1;
   }
   static double Believed(double ratio) { return std::clamp(ratio, 1 / kMostOff, kMostOff); }
+  // How much of a correction is made where predictions are off by so many octaves.
+  static double Share(double octaves) { return std::clamp(octaves / kInDoubt - 1, 0.0, 1.0); }
+  // Of a microsecond, at least 0.
   static double OctaveOf(double seconds) { return exact::Log2(std::clamp(seconds, kInstant, kLongest) / kInstant); }
   // Evenly from the middle of one octave to that of the next, so that the order by predictions stays.
   double OfOctave(double octave) const {
@@ -156,21 +164,24 @@ class SeenLengths {
     return truths_[k] + Rounded((above - truths_[k]) * (at - low));
   }
   void Fit() {
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
     for (std::size_t k = 0; k < kOctaves; ++k) {
       const Mean& m = octaves_[k];
       if (!(m.count > 0)) continue;
       const double at = static_cast<double>(k), log = exact::Log2(Believed(m.sum / m.count));
       n += m.count, x += Rounded(m.count * at), y += Rounded(m.count * log);
       xx += Rounded(m.count * (at * at)), xy += Rounded(m.count * Rounded(at * log));
+      yy += Rounded(m.count * (log * log));
     }
-    if (!(n > 0)) return truths_.fill(1);
+    const double share = n > 0 ? Share(std::sqrt(yy / n)) : 0;
+    if (!(share > 0)) return truths_.fill(1);
     const double spread = xx - Rounded(x * (x / n));
     const double slope = std::clamp((xy - Rounded(x * (y / n))) / (spread + kPrior), -1.0, 0.0);
     const double drawn = n / (n + kPrior);
     for (std::size_t k = 0; k < kOctaves; ++k) {
       const double line = Rounded((y / n + Rounded(slope * (static_cast<double>(k) - x / n))) * drawn);
-      truths_[k] = Believed(octaves_[k].Drawn(Believed(exact::Exp2(line)), kLinePrior));
+      const double ratio = Believed(octaves_[k].Drawn(Believed(exact::Exp2(line)), kLinePrior));
+      truths_[k] = exact::Exp2(Rounded(share * exact::Log2(ratio)));
     }
   }
 
