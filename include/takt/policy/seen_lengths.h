@@ -156,7 +156,7 @@ class SeenLengths {
   static double Share(double octaves) { return std::clamp(octaves / kInDoubt - 1, 0.0, 1.0); }
   // Of a microsecond, at least 0.
   static double OctaveOf(double seconds) { return exact::Log2(std::clamp(seconds, kInstant, kLongest) / kInstant); }
-  // Evenly from the middle of one octave to that of the next, so that the order by predictions stays.
+  // Evenly from the middle of one octave to that of the next.
   double OfOctave(double octave) const {
     const double at = std::max(octave - 0.5, 0.0), low = std::floor(at);
     const auto k = static_cast<std::size_t>(low);
