@@ -45,7 +45,7 @@ class SeenLengths {
   static constexpr std::size_t kOctaves = 40;  // from a microsecond
   static constexpr std::size_t kWords = 1 + 3 * kCells + 2 * kOctaves;  // of Save
 
-  SeenLengths() : cells_(kCells) { truths_.fill(1); }
+  SeenLengths() : cells_(kCells) {}
 
   // Output of a call per sequence [tokens], where that of all calls is `mean`.
   double Output(const Request& q, double mean) const {
@@ -130,7 +130,7 @@ class SeenLengths {
   static constexpr double kMostMean = 1e12;  // that is believed of words
   static constexpr std::uint64_t kFormat = 0x74616b7473656e03u;
 
-  enum Kind : std::uint64_t { kOctave = 1, kClass, kClassOctave, kTenant, kLeft, kLeftWide, kTruth, kTenantTruth };
+  enum Kind : std::uint64_t { kOctave = 1, kClass, kClassOctave, kTenant, kLeft, kLeftWide, kTenantTruth };
 
   struct Mean {
     double count = 0, sum = 0;
@@ -148,7 +148,7 @@ class SeenLengths {
 
   double OfTenant(TenantId tenant) const {
     if (!tenant) return 1;
-    const double off = exact::Log2(std::max(Drawn(KeyOf(kTenantTruth, tenant.value, 0, 0), 1), 1.0));
+    const double off = exact::Log2(Believed(std::max(Drawn(KeyOf(kTenantTruth, tenant.value, 0, 0), 1), 1.0)));
     return off > kInDoubt ? exact::Exp2(Rounded(off * Share(off))) : 1;
   }
   static double Believed(double ratio) { return std::clamp(ratio, 1 / kMostOff, kMostOff); }
@@ -156,12 +156,12 @@ class SeenLengths {
   static double Share(double octaves) { return std::clamp(octaves / kInDoubt - 1, 0.0, 1.0); }
   // Of a microsecond, at least 0.
   static double OctaveOf(double seconds) { return exact::Log2(std::clamp(seconds, kInstant, kLongest) / kInstant); }
-  // Evenly from the middle of one octave to that of the next.
+  // Evenly from the middle of one octave to that of the next, in logarithms.
   double OfOctave(double octave) const {
     const double at = std::max(octave - 0.5, 0.0), low = std::floor(at);
     const auto k = static_cast<std::size_t>(low);
-    const double above = truths_[std::min(k + 1, kOctaves - 1)];
-    return truths_[k] + Rounded((above - truths_[k]) * (at - low));
+    const double above = off_[std::min(k + 1, kOctaves - 1)];
+    return exact::Exp2(off_[k] + Rounded((above - off_[k]) * (at - low)));
   }
   void Fit() {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
@@ -174,14 +174,15 @@ class SeenLengths {
       yy += Rounded(m.count * (log * log));
     }
     const double share = n > 0 ? Share(std::sqrt(yy / n)) : 0;
-    if (!(share > 0)) return truths_.fill(1);
+    if (!(share > 0)) return off_.fill(0);
     const double spread = xx - Rounded(x * (x / n));
     const double slope = std::clamp((xy - Rounded(x * (y / n))) / (spread + kPrior), -1.0, 0.0);
     const double drawn = n / (n + kPrior);
     for (std::size_t k = 0; k < kOctaves; ++k) {
       const double line = Rounded((y / n + Rounded(slope * (static_cast<double>(k) - x / n))) * drawn);
       const double ratio = Believed(octaves_[k].Drawn(Believed(exact::Exp2(line)), kLinePrior));
-      truths_[k] = exact::Exp2(Rounded(share * exact::Log2(ratio)));
+      off_[k] = Rounded(share * exact::Log2(ratio));
+      if (k > 0) off_[k] = std::max(off_[k], off_[k - 1] - 1);  // the order by predictions stays
     }
   }
 
@@ -222,7 +223,7 @@ class SeenLengths {
 
   std::vector<Cell> cells_;
   std::array<Mean, kOctaves> octaves_ = {};  // ratios, by octave of what was predicted
-  std::array<double, kOctaves> truths_ = {};  // those, drawn to their line
+  std::array<double, kOctaves> off_ = {};  // logarithms (base 2) of those, drawn to their line
   std::uint64_t observed_ = 0;
 };
 
