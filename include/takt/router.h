@@ -630,6 +630,7 @@ class BasicRouter {
     if (table_[slot].status == RequestStatus::kWaiting) queue_.Erase(slot);
     if (table_[slot].status == RequestStatus::kBlocked) --set_aside_;
     expiries_.Erase(slot);
+    table_[slot].state.cut = !well;
     queue_.Forget(slot, table_[slot].state, now_);
     table_.Erase(slot);
     if (!workflows_.contains(slot)) return;

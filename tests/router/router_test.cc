@@ -455,12 +455,12 @@ TEST_CASE("autellix in a router: the program that was served least goes first, a
 // Notes what it is told.
 struct Listening {
   std::vector<QueuePressure> pressures = {};
-  std::vector<std::uint64_t> entered = {}, ended = {};
+  std::vector<std::uint64_t> entered = {}, ended = {}, cut = {};
   std::int64_t prefill = 0, output = 0, steps = 0;
 
   RankKey Key(const RequestState&) const { return {}; }
   void Enters(const RequestState& r, TimePoint) { entered.push_back(r.request.id.value); }
-  void Ends(const RequestState& r, TimePoint) { ended.push_back(r.request.id.value); }
+  void Ends(const RequestState& r, TimePoint) { (r.cut ? cut : ended).push_back(r.request.id.value); }
   void PlanEnds(const QueuePressure& p, TimePoint) { pressures.push_back(p); }
   void Scheduled(const RequestState&, Tokens p, Tokens o, std::int64_t n) {
     prefill += p.value, output += o.value, steps += o.value > 0 ? n : 0;
@@ -512,6 +512,11 @@ TEST_CASE("a policy hears of requests as in an engine: news of those that run, t
   router.On(RequestEnded{{1}, {}, false, TokensServed{{9}, {30}}}, At(2));
   CHECK(router.policy().steps == 9);
   CHECK(router.policy().ended == Ids{1});
+  for (std::uint64_t id = 2; id <= 3; ++id) router.On(Arrival(id), At(3));
+  router.Place(At(3));
+  router.On(Cancelled{{2}}, At(4));
+  router.On(RequestEnded{{3}, {}, true}, At(4));
+  CHECK(router.policy().cut == Ids{2, 3});
 }
 
 // ---- against a model that is slow and plain -------------------------------------------------------------------

@@ -41,7 +41,7 @@ struct Probe {
     Of(r) = {r.generated.value >= 2 ? 1000.0 : r.request.prompt_tokens.value + 100.0 * r.request.priority,
              flip_ms > 0 ? now + std::chrono::milliseconds(flip_ms) : kNever};
   }
-  void Ends(const RequestState& r, TimePoint) { Note('-', r); }
+  void Ends(const RequestState& r, TimePoint) { Note(r.cut ? 'x' : '-', r); }
   bool Scheduled(const RequestState& r, Tokens, Tokens) {
     if (r.generated.value != 2) return false;
     Of(r).key = 1000;
@@ -87,7 +87,7 @@ TEMPLATE_TEST_CASE("a policy hears of requests that join, are revised and end", 
   host.On(Cancelled{{2}});
   CHECK(host.Step({1}) == "1:1");
   host.Plan();
-  CHECK(calls == "+1 +2 +2 +1 +2 -2 -1 ");
+  CHECK(calls == "+1 +2 +2 +1 +2 x2 -1 ");
   CHECK(host.scheduler.Explain({2}).key_parts.size == 0);
 }
 
@@ -194,10 +194,10 @@ TEST_CASE("who is turned away at a full queue has ended, too") {
   host.Arrive(1, 5);
   host.Arrive(2, 9);  // worse than who waits
   host.Plan();
-  CHECK(probe.told->calls == "+1 +2 -2 ");
+  CHECK(probe.told->calls == "+1 +2 x2 ");
   host.Arrive(3, 2);
   host.Plan();
-  CHECK(probe.told->calls == "+1 +2 -2 +3 -1 ");
+  CHECK(probe.told->calls == "+1 +2 x2 +3 x1 ");
 }
 
 TEST_CASE("at a full queue, whose time has come is the worst, and a newcomer has its own") {
@@ -216,7 +216,7 @@ TEST_CASE("at a full queue, whose time has come is the worst, and a newcomer has
   host.Arrive(4, 5);  // joins at 12 ms, and is better than both
   CHECK(host.scheduler.policy().kept[3].flips == Ms(host.now + 10));
   host.Step();
-  CHECK(probe.told->calls == "+1 +2 +3 !2 +4 -2 ");
+  CHECK(probe.told->calls == "+1 +2 +3 !2 +4 x2 ");
 }
 
 TEST_CASE("a request that runs is described as it is when something new is known of it") {

@@ -249,9 +249,8 @@ class FootprintBook {
     flow.told |= tells;
     const bool learns = options_.learn && !flow.told && r.request.workflow;
     const double rest = learns ? seen_.Left(PlaceOf(r, flow)) : 0;
-    const double predicted = Price(r);
-    if (!(call.truth > 0)) Believe(r.request, tells, predicted, call, flow);
-    const double own = Rounded(call.truth * predicted);
+    Believe(r, tells, call, flow);
+    const double own = Rounded(call.truth * Price(r));
     call.cost = std::min(own + rest, kMostSeconds);
     if (!flow.counts) {
       flow.counts = true;
@@ -264,7 +263,7 @@ class FootprintBook {
       const std::uint32_t oldest = by_age_.oldest();
       if (by_age_.size() <= most_idle_ && !(ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s)) break;
       Leave(oldest);
-      Close(oldest);
+      Close(oldest, false);
     }
   }
 
@@ -274,12 +273,13 @@ class FootprintBook {
     Count(calls_[r.slot].counted_ns, 0);
     const double predicted = std::exchange(calls_[r.slot], {}).predicted;
     Flow& flow = flows_[index];
+    flow.cut |= r.cut;
     Learn(r, predicted, flow);
     if (--flow.alive > 0) return;
     Count(flow.left_ns, 0);
     const double after = r.request.after.calls;
     const bool over = !r.request.workflow || (after >= 0 && after < 0.5);
-    if (over) return Close(index);
+    if (over) return Close(index, !flow.cut);
     flow.idle = true;
     flow.idle_since = now;
     by_age_.Append(flows_, index);
@@ -314,7 +314,7 @@ class FootprintBook {
   }
 
   // Of a token in, a token out [s].
-  double LeastCost() const { return Cost(1, 1, 1); }
+  double LeastCost() const { return Cost({1, 1, 1}); }
 
   std::size_t records() const { return flows_.slots(); }  // of workflows, and of some that were
   const WorkSizes& works() const { return works_; }
@@ -328,9 +328,10 @@ class FootprintBook {
   // themselves.
   double PathSeconds(const RequestState& r) const {
     const Own own = OwnOf(r);
-    const double path = own.output / r.request.sequences + std::max(r.request.after.path_tokens, 0.0);
+    const double said = own.work.output / r.request.sequences + std::max(r.request.after.path_tokens, 0.0);
+    const double path = Rounded(Truth(r) * said);
     const double step = options_.pace.step_s + Rounded(options_.pace.context_s * own.context);
-    return Rounded(path * step) + Rounded(options_.pace.prefill_s * own.prompt) + ToolSeconds(r.request);
+    return Rounded(path * step) + Rounded(options_.pace.prefill_s * own.work.prompt) + ToolSeconds(r.request);
   }
 
  private:
@@ -338,22 +339,34 @@ class FootprintBook {
   static constexpr double kMostSeconds = 1e6;  // of a price
   static constexpr double kMostCounted = 1e4;  // [s], so that no sum overflows
 
+  // What is asked of the engine: tokens of prompts, tokens of output, and token-steps of context.
+  struct Work {
+    double prompt = 0, output = 0, kv_steps = 0;
+
+    friend Work operator+(const Work& a, const Work& b) {
+      return {a.prompt + b.prompt, a.output + b.output, a.kv_steps + b.kv_steps};
+    }
+  };
   struct Call {
     std::uint32_t flow = kNoSlot;
     double cost = 0;
     std::int64_t counted_ns = 0;  // in the sum, besides its workflow
     double truth = 0;  // times which its prediction is taken; 0: it has not entered
-    double predicted = 0;  // of itself alone, as it came; 0: nothing was
+    double said = 0;  // output, of the prediction that is so taken
+    double predicted = 0;  // output of itself alone, the least that was; 0: nothing was
   };
   struct Flow {
     WorkflowId id = {};
     std::int64_t left_ns = 0;  // counted in the sum
     WorkSizes::Entry entry = {};
     bool counts = false;  // among the works
-    double done = 0;  // by calls that have ended
+    Work done = {};  // by calls that have ended
     bool told = false;  // what is left of it, by the host
-    double predicted = 0;  // that, as its first call came that told it
-    TenantId tenant = {};  // of that call
+    bool cut = false;  // a call of it
+    // As its first call came that told what is left: that, and what had been done before or was not foreseen. And as
+    // the last one came: what was left by its word, and done.
+    Work predicted = {}, aside = {}, latest = {};
+    TenantId tenant = {};  // of that first call
     SeenLengths::Place last = {};  // of its call that ended last
     std::int32_t calls = 0;  // that have ended
     double given = 0;  // [s] from its first call to its deadline; 0: none told
@@ -364,24 +377,37 @@ class FootprintBook {
   };
   // What a call has still to do.
   struct Own {
-    double prompt = 0, output = 0, kv_steps = 0, context = 0;
+    Work work = {};
+    double context = 0;
   };
 
   static double ToolSeconds(const Request& q) { return std::max(ToSeconds(q.next_call.duration), 0.0); }
   static double Reciprocal(std::int32_t limit) { return 1.0 / std::max(limit, 1); }
 
-  double Cost(double prompt, double output, double kv_steps) const {
+  double Cost(const Work& work) const {
     const StepPace& pace = options_.pace;
-    const double shares = Rounded(prices_.tokens * (prompt + output) * budget_) +
-                          Rounded(prices_.sequences * output * sequences_) + Rounded(prices_.kv * kv_steps * kv_);
-    return Rounded(pace.prefill_s * prompt) + Rounded(pace.sequence_s * output) + Rounded(pace.context_s * kv_steps) +
-           Rounded(pace.step_s * shares);
+    const double shares = Rounded(prices_.tokens * (work.prompt + work.output) * budget_) +
+                          Rounded(prices_.sequences * work.output * sequences_) +
+                          Rounded(prices_.kv * work.kv_steps * kv_);
+    const double cost = Rounded(pace.prefill_s * work.prompt) + Rounded(pace.sequence_s * work.output) +
+                        Rounded(pace.context_s * work.kv_steps) + Rounded(pace.step_s * shares);
+    return cost < kMostSeconds ? std::max(cost, 0.0) : kMostSeconds;
   }
 
   // Output of the call, all sequences.
   double Expected(const Request& q) const {
     if (q.output_tokens.known()) return Rounded(q.output_tokens.mean * q.sequences);
     return Rounded((options_.learn ? seen_.Output(q, mean_output()) : mean_output()) * q.sequences);
+  }
+  double Capped(const Request& q, double output) const {
+    const double cap = Rounded(1.0 * q.max_output_tokens.value * q.sequences);
+    return cap > 0 ? std::min(output, cap) : output;
+  }
+  // A call from its first token on, if it generates so much. Its sequences share the prompt, and each attends to its
+  // own output.
+  static Work WholeOf(const RequestState& r, double output) {
+    const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
+    return {prompt, output, Rounded(output * (prompt + Rounded(output / r.request.sequences / 2)))};
   }
   static SeenLengths::Place PlaceOf(const RequestState& r, const Flow& flow) {
     return SeenLengths::PlaceOf(r.request, flow.calls);
@@ -392,19 +418,15 @@ class FootprintBook {
     const double n = q.sequences;
     const double generated = Rounded(r.generated.value * n);
     const double known = 1.0 * q.prompt_tokens.value + r.returned.value + generated;
-    double expected = Expected(q);
-    if (q.max_output_tokens.value > 0) expected = std::min(expected, Rounded(q.max_output_tokens.value * n));
     // A request that has outrun its prediction is taken to be some way from its end.
-    const double left = std::max({expected - generated, generated / 4, 1.0});
-    // Its sequences share the prompt, and each attends to its own output.
+    const double left = std::max({Capped(q, Expected(q)) - generated, generated / 4, 1.0});
     const double context = known - generated + r.generated.value;
-    return {std::max(known - r.computed.value, 0.0), left, Rounded(left * (context + Rounded(left / n / 2))), context};
+    return {{std::max(known - r.computed.value, 0.0), left, Rounded(left * (context + Rounded(left / n / 2)))},
+            context};
   }
 
-  double Price(const RequestState& r) const {
-    const Request& q = r.request;
-    const Own own = OwnOf(r);
-    double prompt = own.prompt, output = own.output, kv_steps = own.kv_steps;
+  // Of the calls after it, as it tells.
+  Work After(const Request& q) const {
     const WorkAfter& after = q.after;
     double more = 0;
     if (after.known()) {
@@ -413,15 +435,19 @@ class FootprintBook {
       more = std::max(q.workflow_tokens_left.mean - Expected(q), 0.0);
     }
     const double rate = output_ > 0 ? more / output_ : 0;  // of what has ended
-    output += more;
-    prompt += after.prompt_tokens >= 0 ? after.prompt_tokens : Rounded(rate * prompt_);
-    kv_steps += after.kv_steps >= 0 ? after.kv_steps : Rounded(rate * kv_steps_);
-    double cost = Cost(prompt, output, kv_steps);
+    return {after.prompt_tokens >= 0 ? after.prompt_tokens : Rounded(rate * prompt_), more,
+            after.kv_steps >= 0 ? after.kv_steps : Rounded(rate * kv_steps_)};
+  }
+
+  double Price(const RequestState& r) const {
+    const Request& q = r.request;
+    const Own own = OwnOf(r);
+    double cost = Cost(own.work + After(q));
     if (q.next_call) {
       const double context = own.context + q.next_call.after.value;
       cost += Rounded(prices_.kv * std::min(context * ToolSeconds(q) * kv_, options_.pace.prefill_s * context));
     }
-    return cost < kMostSeconds ? std::max(cost, 0.0) : kMostSeconds;
+    return std::min(cost, kMostSeconds);
   }
 
   void Count(std::int64_t& counted_ns, double cost) {
@@ -430,33 +456,48 @@ class FootprintBook {
     counted_ns = ns;
   }
 
-  // A call comes, of which its host may have predicted something.
-  void Believe(const Request& q, bool tells, double predicted, Call& call, Flow& flow) {
-    call.truth = 1;
-    if (!options_.learn || !(predicted > 0) || !(tells || q.output_tokens.known())) return;
-    call.truth = seen_.Truth(predicted, q.tenant);
+  // A call comes, or what is told of it has changed: as how much its host's prediction is taken.
+  void Believe(const RequestState& r, bool tells, Call& call, Flow& flow) {
+    const Request& q = r.request;
+    if (!options_.learn || !(tells || q.output_tokens.known())) return static_cast<void>(call.truth = 1);
+    const Work whole = WholeOf(r, std::max(Capped(q, Expected(q)), 1.0)) + After(q);
+    if (call.truth > 0 && call.said == whole.output) return;
+    call.truth = seen_.Truth(Cost(whole), q.tenant);
+    call.said = whole.output;
     if (!tells) {
-      call.predicted = predicted;
-    } else if (!(flow.predicted > 0)) {
-      flow.predicted = predicted;
-      flow.tenant = q.tenant;
+      call.predicted = call.predicted > 0 ? std::min(call.predicted, whole.output) : whole.output;
+      return;
     }
+    if (!(flow.predicted.output > 0)) flow.predicted = whole, flow.aside = flow.done, flow.tenant = q.tenant;
+    flow.latest = flow.done + whole;
   }
 
   // What a call that has ended has taken.
   void Learn(const RequestState& r, double predicted, Flow& flow) {
     const double output = Rounded(static_cast<double>(r.generated.value) * r.request.sequences);
     if (!(output > 0)) return;
-    const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
-    const double kv_steps = Rounded(output * (prompt + Rounded(r.generated.value / 2.0)));
-    const double cost = Cost(prompt, output, kv_steps);
-    flow.done += cost;
-    if (predicted > 0) seen_.ObserveTruth(predicted, r.request.tenant, cost);
+    const Work taken = WholeOf(r, output);
+    const double cost = Cost(taken);
+    flow.done = flow.done + taken;
+    const double returned = r.returned.value;
+    flow.aside = flow.aside + Work{returned, 0, Rounded(returned * output)};
+    if (predicted > 0) Judge(Cost(WholeOf(r, predicted)), r.request.tenant, cost, r.cut);
     if (options_.learn) LearnUntold(r, cost, flow);
     outputs_ = Rounded(kForget * outputs_) + r.request.sequences;
-    prompt_ = Rounded(kForget * prompt_) + prompt;
+    prompt_ = Rounded(kForget * prompt_) + taken.prompt;
     output_ = Rounded(kForget * output_) + output;
-    kv_steps_ = Rounded(kForget * kv_steps_) + kv_steps;
+    kv_steps_ = Rounded(kForget * kv_steps_) + taken.kv_steps;
+  }
+  // A prediction, and what was taken; of what was cut off it is known only that it would have been no less.
+  void Judge(double predicted, TenantId tenant, double taken, bool cut) {
+    if (!cut || taken > predicted) seen_.ObserveTruth(predicted, tenant, taken);
+  }
+  // A workflow of which something was told. Where it has not come to its end, what its last call told still counts as
+  // to come: so those that tell of much that never comes teach nobody that predictions are too large.
+  void JudgeFlow(const Flow& flow, bool over) {
+    const double done = Cost(flow.done), aside = Cost(flow.aside);
+    const double taken = (over ? done : std::max(done, Cost(flow.latest))) - aside;
+    Judge(Cost(flow.predicted), flow.tenant, std::max(taken, 0.0), flow.cut);
   }
   // The means of what the host did not tell.
   void LearnUntold(const RequestState& r, double cost, Flow& flow) {
@@ -491,13 +532,13 @@ class FootprintBook {
     flows_[index].idle = false;
   }
 
-  // A workflow is over.
-  void Close(std::uint32_t index) {
+  // A workflow has come to its end, or (not `over`) does not go on, as far as can be told.
+  void Close(std::uint32_t index, bool over) {
     Flow& flow = flows_[index];
-    if (flow.done > 0) {
-      works_.End(flow.entry, flow.done);
+    if (flow.done.output > 0) {
+      works_.End(flow.entry, Cost(flow.done));
       if (flow.given > 0) LearnGiven(flow.given);
-      if (flow.predicted > 0) seen_.ObserveTruth(flow.predicted, flow.tenant, flow.done);
+      if (flow.predicted.output > 0) JudgeFlow(flow, over);
       if (flow.last) seen_.ObserveLeft(flow.last, 0);
     } else {
       works_.Withdraw(flow.entry);

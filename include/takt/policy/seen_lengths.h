@@ -33,7 +33,9 @@ namespace takt {
 // put on top what was predicted too large, which an order by predictions serves last, so that its own ratios are never
 // seen. The line falls with size or is level: no prediction counts for more for its size. Of those that run at once the
 // shorter ones end first, so that ratios begin too small: where octaves are off by no more than kInDoubt in the mean
-// square predictions are taken at their word, from twice that on they are corrected in full; and so with tenants.
+// square predictions are taken at their word, from twice that on they are corrected in full; and so with tenants. A
+// tenant's ratio begins at that of all who have no name or a new one, and what those are off by is not taken for their
+// octaves' fault: lies under names that are thrown away count against such names alone.
 //
 // Of fixed size: kCells means; a new one takes the place of the lightest of kProbes. A mean forgets beyond kWindow
 // observations. Deterministic, and allocates only where it is made. The hashes have no key, since what is told must not
@@ -43,7 +45,7 @@ class SeenLengths {
   static constexpr std::size_t kCells = 1024, kProbes = 4;
   static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32, kGoesOn = 0.98;
   static constexpr std::size_t kOctaves = 40;  // from a microsecond
-  static constexpr std::size_t kWords = 1 + 3 * kCells + 2 * kOctaves;  // of Save
+  static constexpr std::size_t kWords = 4 + 3 * kCells + 3 * kOctaves;  // of Save
 
   SeenLengths() : cells_(kCells) {}
 
@@ -83,23 +85,28 @@ class SeenLengths {
   }
   void ObserveTruth(double predicted, TenantId tenant, double taken) {
     const double octave = OctaveOf(predicted), ratio = Believed(taken / std::max(predicted, kInstant));
+    const double own = Believed(ratio / OfOctave(octave));
     octaves_[static_cast<std::size_t>(octave)].Add(Believed(ratio / OfTenant(tenant)));
-    if (tenant) Touch(KeyOf(kTenantTruth, tenant.value, 0, 0)).Add(Believed(ratio / OfOctave(octave)));
-    if (++observed_ < kFitEach * kFitEach || observed_ % kFitEach == 0) Fit();
+    if (tenant) {
+      Cell& known = Touch(KeyOf(kTenantTruth, tenant.value, 0, 0));
+      known.Add(own);
+      if (known.count > kPrior) return Observed();
+    }
+    strangers_.Add(own);
+    Observed();
   }
 
   // All that was learnt, as words that Load takes on any machine; kCells is of their format.
   std::vector<std::uint64_t> Save() const {
-    std::vector<std::uint64_t> words = {kFormat};
-    for (const Cell& c : cells_) {
-      for (const std::uint64_t word :
-           {c.key, std::bit_cast<std::uint64_t>(c.count), std::bit_cast<std::uint64_t>(c.sum)})
-        words.push_back(word);
-    }
-    for (const Mean& m : octaves_) {
+    std::vector<std::uint64_t> words = {kFormat, observed_};
+    const auto put = [&words](const Mean& m) {
       words.push_back(std::bit_cast<std::uint64_t>(m.count));
       words.push_back(std::bit_cast<std::uint64_t>(m.sum));
-    }
+    };
+    put(strangers_);
+    for (const Mean& m : octaves_) put(m);
+    for (const double off : off_) words.push_back(std::bit_cast<std::uint64_t>(off));
+    for (const Cell& c : cells_) words.push_back(c.key), put(c);
     return words;
   }
   // False, and nothing has changed, where they are no such words.
@@ -108,27 +115,35 @@ class SeenLengths {
     const auto mean = [words](std::size_t i) {
       return Mean{std::bit_cast<double>(words[i]), std::bit_cast<double>(words[i + 1])};
     };
-    constexpr std::size_t kFirst = 1 + 3 * kCells;
-    for (std::size_t i = 0; i < kCells; ++i) {
-      const Mean m = mean(2 + 3 * i);
-      if (!m.Sound(kMostMean) || (m.count > 0 && words[1 + 3 * i] % 2 == 0)) return false;  // no key is even
+    constexpr std::size_t kOff = 4 + 2 * kOctaves, kFirst = kOff + kOctaves;
+    for (std::size_t i = 2; i < kOff; i += 2) {
+      if (!mean(i).Sound(kMostOff)) return false;
     }
+    for (std::size_t i = kOff; i < kFirst; ++i) {
+      if (const double off = std::bit_cast<double>(words[i]); !(off >= -kMostOctaves && off <= kMostOctaves))
+        return false;
+    }
+    for (std::size_t i = kFirst; i < kWords; i += 3) {
+      const Mean m = mean(i + 1);
+      if (!m.Sound(kMostMean) || (m.count > 0 && words[i] % 2 == 0)) return false;  // no key is even
+    }
+    observed_ = words[1];
+    strangers_ = mean(2);
     for (std::size_t i = 0; i < kOctaves; ++i) {
-      if (!mean(kFirst + 2 * i).Sound(kMostOff)) return false;
+      octaves_[i] = mean(4 + 2 * i);
+      off_[i] = std::bit_cast<double>(words[kOff + i]);
     }
-    for (std::size_t i = 0; i < kCells; ++i) cells_[i] = {mean(2 + 3 * i), words[1 + 3 * i]};
-    for (std::size_t i = 0; i < kOctaves; ++i) octaves_[i] = mean(kFirst + 2 * i);
-    Fit();
+    for (std::size_t i = 0; i < kCells; ++i) cells_[i] = {mean(kFirst + 1 + 3 * i), words[kFirst + 3 * i]};
     return true;
   }
 
  private:
   static constexpr double kInstant = 1e-6, kLongest = 1e6;  // [s] predictions count as
-  static constexpr double kMostOff = 16;  // that predictions are believed to be, in either direction
+  static constexpr double kMostOctaves = 4, kMostOff = 16;  // that predictions are believed to be, in either direction
   static constexpr double kInDoubt = 0.4;  // octaves by which ratios may be off, since shorter calls end first
   static constexpr std::uint64_t kFitEach = 16;  // observations; each of the first ones
   static constexpr double kMostMean = 1e12;  // that is believed of words
-  static constexpr std::uint64_t kFormat = 0x74616b7473656e03u;
+  static constexpr std::uint64_t kFormat = 0x74616b7473656e04u;
 
   enum Kind : std::uint64_t { kOctave = 1, kClass, kClassOctave, kTenant, kLeft, kLeftWide, kTenantTruth };
 
@@ -147,8 +162,9 @@ class SeenLengths {
   };
 
   double OfTenant(TenantId tenant) const {
-    if (!tenant) return 1;
-    const double off = exact::Log2(Believed(std::max(Drawn(KeyOf(kTenantTruth, tenant.value, 0, 0), 1), 1.0)));
+    double ratio = std::max(strangers_.Drawn(1, kPrior), 1.0);
+    if (tenant) ratio = std::max(Drawn(KeyOf(kTenantTruth, tenant.value, 0, 0), ratio), 1.0);
+    const double off = exact::Log2(Believed(ratio));
     return off > kInDoubt ? exact::Exp2(Rounded(off * Share(off))) : 1;
   }
   static double Believed(double ratio) { return std::clamp(ratio, 1 / kMostOff, kMostOff); }
@@ -162,6 +178,9 @@ class SeenLengths {
     const auto k = static_cast<std::size_t>(low);
     const double above = off_[std::min(k + 1, kOctaves - 1)];
     return exact::Exp2(off_[k] + Rounded((above - off_[k]) * (at - low)));
+  }
+  void Observed() {
+    if (++observed_ < kFitEach * kFitEach || observed_ % kFitEach == 0) Fit();
   }
   void Fit() {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
@@ -222,6 +241,7 @@ class SeenLengths {
   }
 
   std::vector<Cell> cells_;
+  Mean strangers_;  // ratios of those who have no name or a new one
   std::array<Mean, kOctaves> octaves_ = {};  // ratios, by octave of what was predicted
   std::array<double, kOctaves> off_ = {};  // logarithms (base 2) of those, drawn to their line
   std::uint64_t observed_ = 0;

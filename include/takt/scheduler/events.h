@@ -328,6 +328,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Cancelled& e, TimePoint) {
   const Slot slot = Living(e.request);
   if (slot == kNoSlot) return;
   ++stats_.cancelled;
+  table_[slot].state.cut = true;
   End(slot);
 }
 

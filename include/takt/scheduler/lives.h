@@ -228,6 +228,7 @@ void BasicScheduler<Policy, Pause>::EndedAt(Slot slot) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Fail(Slot slot, FailReason reason, std::uint16_t code) {
   SayFailed(table_[slot].state.request.id, reason, code);
+  table_[slot].state.cut = true;
   End(slot);
 }
 
