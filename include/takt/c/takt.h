@@ -785,8 +785,9 @@ TAKT_API takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_
                                           int64_t now) TAKT_NOEXCEPT;
 // What takt_scheduler_create makes the same of. Valid until the policy is another; NULL where the handle is none.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
-// What the policy has learnt of lengths that it was not told, as numbers that mean the same on any machine: how many
-// they are (0: it learns nothing), of which the first n are written.
+// What the policy has learnt of lengths that it was not told, and of what predictions that it was told come true to, as
+// numbers that mean the same on any machine: how many they are (0: it learns nothing), of which the first n are
+// written.
 TAKT_API size_t takt_scheduler_learnt(const takt_scheduler* scheduler, uint64_t* numbers, size_t n) TAKT_NOEXCEPT;
 // The policy goes on from what another has learnt. TAKT_E_INVALID, and as before: other numbers than those; a policy
 // that learns nothing; while there are requests, or a log is recorded, which would not replay.

@@ -98,7 +98,7 @@ class BoostedFootprint {
     book_.Ends(r, now);
     if (r.slot < calls_.size()) calls_[r.slot] = {};
   }
-  // The means of what hosts did not tell.
+  // The means of what hosts did not tell, and what their predictions have come true to.
   std::vector<std::uint64_t> SaveLearnt() const { return book_.seen().Save(); }
   bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.seen().Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
