@@ -250,7 +250,7 @@ class FootprintBook {
     const bool learns = options_.learn && !flow.told && r.request.workflow;
     const double rest = learns ? seen_.Left(PlaceOf(r, flow)) : 0;
     Believe(r, tells, call, flow);
-    const double own = Rounded(call.truth * Price(r));
+    const double own = Price(r);
     call.cost = std::min(own + rest, kMostSeconds);
     if (!flow.counts) {
       flow.counts = true;
@@ -299,7 +299,7 @@ class FootprintBook {
   // Until all that is known of is done [s].
   double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 / engines_; }
 
-  // Times which what was predicted of a request that has entered is taken; 1 of others.
+  // Times which the output that was predicted of a request that has entered is taken; 1 of others.
   double Truth(const RequestState& r) const {
     return r.slot < calls_.size() && calls_[r.slot].truth > 0 ? calls_[r.slot].truth : 1;
   }
@@ -328,8 +328,8 @@ class FootprintBook {
   // themselves.
   double PathSeconds(const RequestState& r) const {
     const Own own = OwnOf(r);
-    const double said = own.work.output / r.request.sequences + std::max(r.request.after.path_tokens, 0.0);
-    const double path = Rounded(Truth(r) * said);
+    const double later = Rounded(Truth(r) * std::max(r.request.after.path_tokens, 0.0));
+    const double path = own.work.output / r.request.sequences + later;
     const double step = options_.pace.step_s + Rounded(options_.pace.context_s * own.context);
     return Rounded(path * step) + Rounded(options_.pace.prefill_s * own.work.prompt) + ToolSeconds(r.request);
   }
@@ -342,30 +342,26 @@ class FootprintBook {
   // What is asked of the engine: tokens of prompts, tokens of output, and token-steps of context.
   struct Work {
     double prompt = 0, output = 0, kv_steps = 0;
-
-    friend Work operator+(const Work& a, const Work& b) {
-      return {a.prompt + b.prompt, a.output + b.output, a.kv_steps + b.kv_steps};
-    }
   };
   struct Call {
     std::uint32_t flow = kNoSlot;
     double cost = 0;
     std::int64_t counted_ns = 0;  // in the sum, besides its workflow
-    double truth = 0;  // times which its prediction is taken; 0: it has not entered
-    double said = 0;  // output, of the prediction that is so taken
-    double predicted = 0;  // output of itself alone, the least that was; 0: nothing was
+    double truth = 0;  // times which the output that was predicted is taken; 0: it has not entered
+    double said = 0;  // that
+    double predicted = 0;  // of itself alone, the least that was; 0: nothing was
   };
   struct Flow {
     WorkflowId id = {};
     std::int64_t left_ns = 0;  // counted in the sum
     WorkSizes::Entry entry = {};
     bool counts = false;  // among the works
-    Work done = {};  // by calls that have ended
+    double done = 0;  // by calls that have ended
     bool told = false;  // what is left of it, by the host
     bool cut = false;  // a call of it
-    // As its first call came that told what is left: that, and what had been done before or was not foreseen. And as
-    // the last one came: what was left by its word, and done.
-    Work predicted = {}, aside = {}, latest = {};
+    // Output: of calls that have ended; predicted as its first call came that told what is left, and by then done; and
+    // done and predicted as the last one came.
+    double output = 0, predicted = 0, before = 0, latest = 0;
     TenantId tenant = {};  // of that first call
     SeenLengths::Place last = {};  // of its call that ended last
     std::int32_t calls = 0;  // that have ended
@@ -403,12 +399,6 @@ class FootprintBook {
     const double cap = Rounded(1.0 * q.max_output_tokens.value * q.sequences);
     return cap > 0 ? std::min(output, cap) : output;
   }
-  // A call from its first token on, if it generates so much. Its sequences share the prompt, and each attends to its
-  // own output.
-  static Work WholeOf(const RequestState& r, double output) {
-    const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
-    return {prompt, output, Rounded(output * (prompt + Rounded(output / r.request.sequences / 2)))};
-  }
   static SeenLengths::Place PlaceOf(const RequestState& r, const Flow& flow) {
     return SeenLengths::PlaceOf(r.request, flow.calls);
   }
@@ -419,22 +409,21 @@ class FootprintBook {
     const double generated = Rounded(r.generated.value * n);
     const double known = 1.0 * q.prompt_tokens.value + r.returned.value + generated;
     // A request that has outrun its prediction is taken to be some way from its end.
-    const double left = std::max({Capped(q, Expected(q)) - generated, generated / 4, 1.0});
+    const double expected = Capped(q, Rounded(Truth(r) * Expected(q)));
+    const double left = std::max({expected - generated, generated / 4, 1.0});
     const double context = known - generated + r.generated.value;
     return {{std::max(known - r.computed.value, 0.0), left, Rounded(left * (context + Rounded(left / n / 2)))},
             context};
   }
 
-  // Of the calls after it, as it tells.
+  // Output of the calls after it, as it tells.
+  double More(const Request& q) const {
+    if (q.after.known()) return q.after.output_tokens;
+    return q.workflow_tokens_left.known() ? std::max(q.workflow_tokens_left.mean - Expected(q), 0.0) : 0;
+  }
   Work After(const Request& q) const {
     const WorkAfter& after = q.after;
-    double more = 0;
-    if (after.known()) {
-      more = after.output_tokens;
-    } else if (q.workflow_tokens_left.known()) {
-      more = std::max(q.workflow_tokens_left.mean - Expected(q), 0.0);
-    }
-    const double rate = output_ > 0 ? more / output_ : 0;  // of what has ended
+    const double more = More(q), rate = output_ > 0 ? more / output_ : 0;  // of what has ended
     return {after.prompt_tokens >= 0 ? after.prompt_tokens : Rounded(rate * prompt_), more,
             after.kv_steps >= 0 ? after.kv_steps : Rounded(rate * kv_steps_)};
   }
@@ -442,7 +431,11 @@ class FootprintBook {
   double Price(const RequestState& r) const {
     const Request& q = r.request;
     const Own own = OwnOf(r);
-    double cost = Cost(own.work + After(q));
+    const double truth = Truth(r);
+    const Work after = After(q);
+    double cost =
+        Cost({own.work.prompt + Rounded(truth * after.prompt), own.work.output + Rounded(truth * after.output),
+              own.work.kv_steps + Rounded(truth * after.kv_steps)});
     if (q.next_call) {
       const double context = own.context + q.next_call.after.value;
       cost += Rounded(prices_.kv * std::min(context * ToolSeconds(q) * kv_, options_.pace.prefill_s * context));
@@ -460,44 +453,44 @@ class FootprintBook {
   void Believe(const RequestState& r, bool tells, Call& call, Flow& flow) {
     const Request& q = r.request;
     if (!options_.learn || !(tells || q.output_tokens.known())) return static_cast<void>(call.truth = 1);
-    const Work whole = WholeOf(r, std::max(Capped(q, Expected(q)), 1.0)) + After(q);
-    if (call.truth > 0 && call.said == whole.output) return;
-    call.truth = seen_.Truth(Cost(whole), q.tenant);
-    call.said = whole.output;
+    const double said = std::max(Capped(q, Expected(q)), 1.0) + More(q);
+    if (call.truth > 0 && call.said == said) return;
+    call.truth = seen_.Truth(said, q.tenant);
+    call.said = said;
     if (!tells) {
-      call.predicted = call.predicted > 0 ? std::min(call.predicted, whole.output) : whole.output;
+      call.predicted = call.predicted > 0 ? std::min(call.predicted, said) : said;
       return;
     }
-    if (!(flow.predicted.output > 0)) flow.predicted = whole, flow.aside = flow.done, flow.tenant = q.tenant;
-    flow.latest = flow.done + whole;
+    if (!(flow.predicted > 0)) flow.predicted = said, flow.before = flow.output, flow.tenant = q.tenant;
+    flow.latest = flow.output + said;
   }
 
   // What a call that has ended has taken.
   void Learn(const RequestState& r, double predicted, Flow& flow) {
     const double output = Rounded(static_cast<double>(r.generated.value) * r.request.sequences);
     if (!(output > 0)) return;
-    const Work taken = WholeOf(r, output);
-    const double cost = Cost(taken);
-    flow.done = flow.done + taken;
-    const double returned = r.returned.value;
-    flow.aside = flow.aside + Work{returned, 0, Rounded(returned * output)};
-    if (predicted > 0) Judge(Cost(WholeOf(r, predicted)), r.request.tenant, cost, r.cut);
+    const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
+    const double kv_steps = Rounded(output * (prompt + Rounded(r.generated.value / 2.0)));
+    const double cost = Cost({prompt, output, kv_steps});
+    flow.done += cost;
+    flow.output += output;
+    if (predicted > 0) Judge(predicted, r.request.tenant, output, r.cut);
     if (options_.learn) LearnUntold(r, cost, flow);
     outputs_ = Rounded(kForget * outputs_) + r.request.sequences;
-    prompt_ = Rounded(kForget * prompt_) + taken.prompt;
+    prompt_ = Rounded(kForget * prompt_) + prompt;
     output_ = Rounded(kForget * output_) + output;
-    kv_steps_ = Rounded(kForget * kv_steps_) + taken.kv_steps;
+    kv_steps_ = Rounded(kForget * kv_steps_) + kv_steps;
   }
-  // A prediction, and what was taken; of what was cut off it is known only that it would have been no less.
+  // Output that was predicted, and what there was; of what was cut off it is known only that it would have been no
+  // less.
   void Judge(double predicted, TenantId tenant, double taken, bool cut) {
     if (!cut || taken > predicted) seen_.ObserveTruth(predicted, tenant, taken);
   }
   // A workflow of which something was told. Where it has not come to its end, what its last call told still counts as
   // to come: so those that tell of much that never comes teach nobody that predictions are too large.
   void JudgeFlow(const Flow& flow, bool over) {
-    const double done = Cost(flow.done), aside = Cost(flow.aside);
-    const double taken = (over ? done : std::max(done, Cost(flow.latest))) - aside;
-    Judge(Cost(flow.predicted), flow.tenant, std::max(taken, 0.0), flow.cut);
+    const double output = over ? flow.output : std::max(flow.output, flow.latest);
+    Judge(flow.predicted, flow.tenant, output - flow.before, flow.cut);
   }
   // The means of what the host did not tell.
   void LearnUntold(const RequestState& r, double cost, Flow& flow) {
@@ -535,10 +528,10 @@ class FootprintBook {
   // A workflow has come to its end, or (not `over`) does not go on, as far as can be told.
   void Close(std::uint32_t index, bool over) {
     Flow& flow = flows_[index];
-    if (flow.done.output > 0) {
-      works_.End(flow.entry, Cost(flow.done));
+    if (flow.done > 0) {
+      works_.End(flow.entry, flow.done);
       if (flow.given > 0) LearnGiven(flow.given);
-      if (flow.predicted.output > 0) JudgeFlow(flow, over);
+      if (flow.predicted > 0) JudgeFlow(flow, over);
       if (flow.last) seen_.ObserveLeft(flow.last, 0);
     } else {
       works_.Withdraw(flow.entry);

@@ -27,15 +27,16 @@ namespace takt {
 // number of calls before (octaves), from one call to the next: left(a) = cost(b) + kGoesOn left(b), as b follows a, and
 // zero where the workflow ended (temporal differences, Sutton 1988): one that never ends has some fifty calls left.
 //
-// What hosts predict, in seconds of the engine, is taken for E[true | predicted]: predicted times the mean ratio of
-// what was taken to what was predicted, by octave of the prediction, and then by tenant. Ratios of octaves are drawn to
-// a line of least squares through the logarithms of all octaves' means, by kLinePrior pseudo-observations: raw errors
-// put on top what was predicted too large, which an order by predictions serves last, so that its own ratios are never
-// seen. The line falls with size or is level: no prediction counts for more for its size. Of those that run at once the
-// shorter ones end first, so that ratios begin too small: where octaves are off by no more than kInDoubt in the mean
-// square predictions are taken at their word, from twice that on they are corrected in full; and so with tenants. A
-// tenant's ratio begins at that of all who have no name or a new one, and what those are off by is not taken for their
-// octaves' fault: lies under names that are thrown away count against such names alone.
+// What hosts predict of outputs, of a call or of all that is left of a workflow, is taken for E[true | predicted]:
+// predicted times the mean ratio of the true to the predicted, by octave of the prediction, and then by tenant. Ratios
+// of octaves are drawn to a line of least squares through the logarithms of all octaves' means, by kLinePrior
+// pseudo-observations: raw errors put on top what was predicted too large, which an order by predictions serves last,
+// so that its own ratios are never seen. The line falls with size or is level: no prediction counts for more for its
+// size. Of those that run at once the shorter ones end first, so that ratios begin too small: where octaves are off by
+// no more than kInDoubt in the mean square predictions are taken at their word, from twice that on they are corrected
+// in full; and so with tenants. A tenant's ratio begins at that of all who have no name or a new one, and what those
+// are off by is not taken for their octaves' fault: lies under names that are thrown away count against such names
+// alone.
 //
 // Of fixed size: kCells means; a new one takes the place of the lightest of kProbes. A mean forgets beyond kWindow
 // observations. Deterministic, and allocates only where it is made. The hashes have no key, since what is told must not
@@ -44,7 +45,7 @@ class SeenLengths {
  public:
   static constexpr std::size_t kCells = 1024, kProbes = 4;
   static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32, kGoesOn = 0.98;
-  static constexpr std::size_t kOctaves = 40;  // from a microsecond
+  static constexpr std::size_t kOctaves = 28;  // from a token
   static constexpr std::size_t kWords = 4 + 3 * kCells + 3 * kOctaves;  // of Save
 
   SeenLengths() : cells_(kCells) {}
@@ -79,12 +80,12 @@ class SeenLengths {
     Touch(place.wide).Add(seconds);
   }
 
-  // What is taken over what was predicted, on average, where that is so many seconds of the engine.
+  // Output over what was predicted, on average, where that is so many tokens.
   double Truth(double predicted, TenantId tenant) const {
     return Rounded(OfOctave(OctaveOf(predicted)) * OfTenant(tenant));
   }
   void ObserveTruth(double predicted, TenantId tenant, double taken) {
-    const double octave = OctaveOf(predicted), ratio = Believed(taken / std::max(predicted, kInstant));
+    const double octave = OctaveOf(predicted), ratio = Believed(taken / std::max(predicted, 1.0));
     const double own = Believed(ratio / OfOctave(octave));
     octaves_[static_cast<std::size_t>(octave)].Add(Believed(ratio / OfTenant(tenant)));
     if (tenant) {
@@ -138,12 +139,11 @@ class SeenLengths {
   }
 
  private:
-  static constexpr double kInstant = 1e-6, kLongest = 1e6;  // [s] predictions count as
   static constexpr double kMostOctaves = 4, kMostOff = 16;  // that predictions are believed to be, in either direction
   static constexpr double kInDoubt = 0.4;  // octaves by which ratios may be off, since shorter calls end first
   static constexpr std::uint64_t kFitEach = 16;  // observations; each of the first ones
   static constexpr double kMostMean = 1e12;  // that is believed of words
-  static constexpr std::uint64_t kFormat = 0x74616b7473656e04u;
+  static constexpr std::uint64_t kFormat = 0x74616b7473656e05u;
 
   enum Kind : std::uint64_t { kOctave = 1, kClass, kClassOctave, kTenant, kLeft, kLeftWide, kTenantTruth };
 
@@ -170,8 +170,8 @@ class SeenLengths {
   static double Believed(double ratio) { return std::clamp(ratio, 1 / kMostOff, kMostOff); }
   // How much of a correction is made where predictions are off by so many octaves.
   static double Share(double octaves) { return std::clamp(octaves / kInDoubt - 1, 0.0, 1.0); }
-  // Of a microsecond, at least 0.
-  static double OctaveOf(double seconds) { return exact::Log2(std::clamp(seconds, kInstant, kLongest) / kInstant); }
+  // From 0 to the last one.
+  static double OctaveOf(double tokens) { return std::min(exact::Log2(std::max(tokens, 1.0)), kOctaves - 0.5); }
   // Evenly from the middle of one octave to that of the next, in logarithms.
   double OfOctave(double octave) const {
     const double at = std::max(octave - 0.5, 0.0), low = std::floor(at);
