@@ -356,7 +356,7 @@ TEST_CASE("predictions count as what such ones have come true to: of calls, and 
       if (whole) r.request.after = {0, 0, 0, 0, 0};
       return r;
     };
-    const RequestState told = call(0, 50, 5000), truly = call(1, 100, 5000);  // the prompt is known, whatever it costs
+    const RequestState told = call(0, 50), truly = call(1, 100);
     fresh.Enters(told, At(0)), fresh.Enters(truly, At(0));
     CHECK(fresh.Truth(told) == 1);
     for (int i = 0; i < 1000; ++i) {
@@ -369,6 +369,10 @@ TEST_CASE("predictions count as what such ones have come true to: of calls, and 
     CHECK(book.Left(told) == Approx(fresh.Left(truly)).epsilon(0.02));
     CHECK(book.Drain() == Approx(book.Left(told)));
     CHECK(book.works().cut() == Approx(book.Left(told)).epsilon(kWithin));
+    const RequestState asks = call(2, 50, 1000),
+                       truly_asks = call(3, 100, 1000);  // the prompt is known, and not corrected
+    book.Enters(asks, At(2000)), fresh.Enters(truly_asks, At(0));
+    CHECK(book.Left(asks) == Approx(fresh.Left(truly_asks)).epsilon(0.02));
   }
 }
 
