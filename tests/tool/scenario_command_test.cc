@@ -5,6 +5,7 @@
 #include <string>
 
 #include "catch.h"
+#include "scale.h"
 #include "tool/tool.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -200,6 +201,7 @@ TEST_CASE("a small run of the aging scenario, with all its rows") {
 }
 
 TEST_CASE("the figures of two seeds are the means of those of either") {
+  if (ScaledDown()) return;
   const auto rows = [](const char* seeds, const char* first) {
     const Ended ended = RunTool({"scenario", "chimera", "--regime", "takt", "--minutes", "0.02", "--seeds", seeds,
                                  "--first-seed", first, "-q", "--json", "-"});
@@ -303,6 +305,7 @@ TEST_CASE("a small run of the Chimera scenario, with all its rows and claims") {
     CHECK_FALSE(claim["reason"].get<std::string>().empty());
   }
   CHECK(Has(ReadWhole(dir / "a.html"), "<svg"));
+  if (ScaledDown()) return;
   REQUIRE(run("b", "1").exit_code == 0);
   CHECK(ReadWhole(dir / "a.json") == ReadWhole(dir / "b.json"));
 }
@@ -374,6 +377,7 @@ TEST_CASE("a small run of the LAMPS scenario, with all its rows and claims") {
   CHECK(Has(html, "predictor on ToolBench: Acc-5 in bin 10"));
   CHECK_FALSE(Has(html, "http"));
 
+  if (ScaledDown()) return;
   const Ended again = RunTool(Small(data, {"--json", "-", "--no-wall", "-j", "1", "-q"}));
   CHECK(again.out == ReadWhole(dir / "a.json"));
 }
