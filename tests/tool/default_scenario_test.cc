@@ -6,6 +6,7 @@
 #include <string>
 
 #include "catch.h"
+#include "scale.h"
 #include "tool/tool.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -105,6 +106,7 @@ TEST_CASE("a small run of the default's scenario, with all its rows, claims and 
   const std::string page = ReadWhole(dir / "a.html");
   for (const char* part : {"the default over each rival", "<svg", "rho 1.1", "fill-opacity"}) CHECK(Has(page, part));
 
+  if (ScaledDown()) return;
   Args serial = Small("default", dir / ".");
   serial.insert(serial.end(), {"--threads", "1", "--json", "-"});
   CHECK(RunTool(serial).out == text);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "catch.h"
+#include "scale.h"
 #include "tool/tool.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -82,6 +83,7 @@ TEST_CASE("a small run of the scenario of strangers, with all its rows, claims a
   CHECK(verdicts.size() >= 2);
   CHECK(Has(ReadWhole(dir / "a.html"), "the default over each rival, nothing told"));
 
+  if (ScaledDown()) return;
   args.insert(args.end(), {"--threads", "1", "--json", "-"});
   CHECK(RunTool(args).out == text);
 }
