@@ -394,22 +394,16 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
   };
   constexpr std::pair kExact(1.0, 1.0);
   SECTION("a tool is called, and its answer is long") {
-    CHECK(truth([&](FootprintBook& book, double now) {
-            RequestState r = Call(0, 2000, 30);
-            r.request.next_call = {.after = {20}, .duration = FromSeconds(50)};
-            book.Enters(r, At(now));
-            r.returned = {50'000};
-            end(book, r, now);
-          }) == kExact);
-  }
-  SECTION("a tool is called, in a workflow that was told of") {
-    CHECK(truth([&](FootprintBook& book, double now) {
-            RequestState r = Call(0, 2000, 30, 7);
-            r.request.after = {0, 0, 0, 0, 0};
-            book.Enters(r, At(now));
-            r.returned = {50'000};
-            end(book, r, now);
-          }) == kExact);
+    for (const bool whole : {false, true}) {  // of a call, and of a workflow that was told of
+      CHECK(truth([&](FootprintBook& book, double now) {
+              RequestState r = Call(0, 2000, 30, whole ? 7 : 0);
+              r.request.next_call = {.after = {20}, .duration = FromSeconds(50)};
+              if (whole) r.request.after = {0, 0, 0, 0, 0};
+              book.Enters(r, At(now));
+              r.returned = {50'000};
+              end(book, r, now);
+            }) == kExact);
+    }
   }
   SECTION("most of its prompt was there as it came") {
     CHECK(truth([&](FootprintBook& book, double now) {
@@ -445,10 +439,34 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
   }
   SECTION("the workflow pauses for so long that it counts as ended") {
     CHECK(truth([&](FootprintBook& book, double now) {
-            RequestState r = Call(0, 10, 10, 7);
+            RequestState r = Call(0, 10, 10, 100 + static_cast<std::uint64_t>(now));
             r.request.after = {9, 9'000, 9'000, 9'000 * 5'000.0, 9'000};
+            book.Enters(r, At(now));  // which closes the one before
+            end(book, r, now);
+          }) == kExact);
+  }
+  SECTION("the host caps its output, and tells what is left of the workflow") {
+    CHECK(truth([&](FootprintBook& book, double now) {
+            const std::uint64_t id = 100 + static_cast<std::uint64_t>(now);  // what comes closes the one before
+            RequestState first = Call(0, 10, 1000, id), second = Call(1, 10, 1000, id);
+            first.request.max_output_tokens = second.request.max_output_tokens = {100};
+            first.request.workflow_tokens_left = Estimate::Exact(200);
+            second.request.workflow_tokens_left = Estimate::Exact(100);
+            for (RequestState r : {first, second}) {
+              book.Enters(r, At(now));
+              r.generated = {100};
+              book.Ends(r, At(now));
+            }
+          }) == kExact);
+  }
+  SECTION("a part of what is predicted is a guess of takt's own") {
+    CHECK(truth([&](FootprintBook& book, double now) {
+            RequestState r = Call(0, 10, 0, 7);
+            r.request.output_tokens = {};
+            r.request.after = {0, 0, 0, 0, 0};
             book.Enters(r, At(now));
-            end(book, r, now);  // and the next comes when it has been closed
+            r.generated = {50'000};
+            book.Ends(r, At(now));
           }) == kExact);
   }
   SECTION("what is scarce has changed") {
@@ -463,17 +481,20 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
 }
 
 TEST_CASE("nobody teaches that predictions are too large by cancelling, or by a rest that never comes") {
-  for (const bool workflows : {false, true}) {
-    CAPTURE(workflows);
+  enum class Way { kCancelled, kNeverGoesOn, kNoWorkflow, kRevised };
+  for (const Way way : {Way::kCancelled, Way::kNeverGoesOn, Way::kNoWorkflow, Way::kRevised}) {
+    CAPTURE(static_cast<int>(way));
     FootprintBook book = Book();
-    for (int i = 0; i < 2000; ++i) {
+    for (std::uint64_t i = 0; i < 2000; ++i) {
       const double size = 20.0 * (1 << (i % 10));  // in every octave
-      RequestState r = Call(0, 10, workflows ? 1 : size, workflows ? 7u : 0u);
-      if (workflows) r.request.after = {5, 10, size, size * size / 2, size};
-      book.Enters(r, At(20.0 * i));
+      const double now = 20.0 * static_cast<double>(i);  // which closes the one before
+      RequestState r = Call(0, 10, way == Way::kCancelled ? size : 1, way == Way::kNoWorkflow ? 0 : 100 + i);
+      if (way != Way::kCancelled) r.request.after = {5, 10, size, size * size / 2, size};
+      book.Enters(r, At(now));
+      if (way == Way::kRevised) r.request.after = {5, 0, 0, 0, 0}, book.Enters(r, At(now));
       r.generated = {1};
-      r.cut = !workflows || i % 2 == 0;
-      book.Ends(r, At(20.0 * i));
+      r.cut = way == Way::kCancelled;
+      book.Ends(r, At(now));
     }
     for (Slot slot = 1; slot < 10; ++slot) {
       const RequestState honest = Call(slot, 10, 20.0 * (1 << slot));
@@ -481,6 +502,55 @@ TEST_CASE("nobody teaches that predictions are too large by cancelling, or by a 
       CHECK(book.Truth(honest) >= 1);
     }
   }
+}
+
+TEST_CASE("words alone do not make predictions look too small; what is told again counts as before") {
+  FootprintBook book = Book();
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    RequestState r = Call(0, 10, 1, 100 + i);
+    r.request.after = {1, 10, 99, 5000, 99};
+    book.Enters(r, At(20.0 * static_cast<double>(i)));
+    r.request.after.output_tokens = 1e6;
+    book.Enters(r, At(20.0 * static_cast<double>(i)));
+    r.generated = {1}, r.cut = true;
+    book.Ends(r, At(20.0 * static_cast<double>(i)));
+  }
+  RequestState asked = Call(1, 10, 100);
+  book.Enters(asked, At(1e6));
+  CHECK(book.Truth(asked) == 1);
+
+  FootprintBook taught = Book();
+  for (int i = 0; i < 1000; ++i) {
+    RequestState r = Call(0, 10, 100);
+    taught.Enters(r, At(i));
+    r.generated = {1000};
+    taught.Ends(r, At(i));
+  }
+  taught.Enters(asked, At(2000));
+  const double truth = taught.Truth(asked);
+  CHECK(truth > 4);
+  RequestState untold = asked;
+  untold.request.output_tokens = {};
+  taught.Enters(untold, At(2000));
+  CHECK(taught.Truth(asked) == 1);
+  taught.Enters(asked, At(2000));
+  CHECK(taught.Truth(asked) == truth);
+}
+
+TEST_CASE("a host that tells only what is left of workflows, and too much, is corrected when they do not go on") {
+  FootprintBook book = Book();
+  RequestState r;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    r = Call(0, 10, 0, 100 + i);
+    r.request.output_tokens = {};
+    r.request.workflow_tokens_left = Estimate::Exact(4000);
+    book.Enters(r, At(20.0 * static_cast<double>(i)));
+    r.generated = {1000};
+    book.Ends(r, At(20.0 * static_cast<double>(i)));
+  }
+  r.generated = {};
+  book.Enters(r, At(1e6));
+  CHECK(book.Truth(r) < 0.3);
 }
 
 TEST_CASE("lies under no name, or a new one each, count against such names alone") {

@@ -263,7 +263,7 @@ class FootprintBook {
       const std::uint32_t oldest = by_age_.oldest();
       if (by_age_.size() <= most_idle_ && !(ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s)) break;
       Leave(oldest);
-      Close(oldest, false);
+      Close(oldest);
     }
   }
 
@@ -279,7 +279,8 @@ class FootprintBook {
     Count(flow.left_ns, 0);
     const double after = r.request.after.calls;
     const bool over = !r.request.workflow || (after >= 0 && after < 0.5);
-    if (over) return Close(index, !flow.cut);
+    flow.goes_on = after >= 0.5;
+    if (over) return Close(index);
     flow.idle = true;
     flow.idle_since = now;
     by_age_.Append(flows_, index);
@@ -359,9 +360,9 @@ class FootprintBook {
     double done = 0;  // by calls that have ended
     bool told = false;  // what is left of it, by the host
     bool cut = false;  // a call of it
-    // Output: of calls that have ended; predicted as its first call came that told what is left, and by then done; and
-    // done and predicted as the last one came.
-    double output = 0, predicted = 0, before = 0, latest = 0;
+    bool goes_on = false;  // by the word of its call that ended last
+    // Output: of calls that have ended; as predicted when its first call came that told what is left, and by then done.
+    double output = 0, predicted = 0, before = 0;
     TenantId tenant = {};  // of that first call
     SeenLengths::Place last = {};  // of its call that ended last
     std::int32_t calls = 0;  // that have ended
@@ -411,6 +412,7 @@ class FootprintBook {
     // A request that has outrun its prediction is taken to be some way from its end.
     const double expected = Capped(q, Rounded(Truth(r) * Expected(q)));
     const double left = std::max({expected - generated, generated / 4, 1.0});
+    // Its sequences share the prompt, and each attends to its own output.
     const double context = known - generated + r.generated.value;
     return {{std::max(known - r.computed.value, 0.0), left, Rounded(left * (context + Rounded(left / n / 2)))},
             context};
@@ -419,7 +421,13 @@ class FootprintBook {
   // Output of the calls after it, as it tells.
   double More(const Request& q) const {
     if (q.after.known()) return q.after.output_tokens;
-    return q.workflow_tokens_left.known() ? std::max(q.workflow_tokens_left.mean - Expected(q), 0.0) : 0;
+    if (!q.workflow_tokens_left.known()) return 0;
+    return std::max(q.workflow_tokens_left.mean - Capped(q, Expected(q)), 0.0);
+  }
+  // Output that its host predicts, of the call and of what it tells of the rest; 0 where a part of it would be ours.
+  double Said(const Request& q) const {
+    if (q.output_tokens.known()) return std::max(Capped(q, Expected(q)), 1.0) + More(q);
+    return q.workflow_tokens_left.known() && !q.after.known() ? std::max(q.workflow_tokens_left.mean, 1.0) : 0;
   }
   Work After(const Request& q) const {
     const WorkAfter& after = q.after;
@@ -452,17 +460,16 @@ class FootprintBook {
   // A call comes, or what is told of it has changed: as how much its host's prediction is taken.
   void Believe(const RequestState& r, bool tells, Call& call, Flow& flow) {
     const Request& q = r.request;
-    if (!options_.learn || !(tells || q.output_tokens.known())) return static_cast<void>(call.truth = 1);
-    const double said = std::max(Capped(q, Expected(q)), 1.0) + More(q);
+    const double said = options_.learn ? Said(q) : 0;
     if (call.truth > 0 && call.said == said) return;
-    call.truth = seen_.Truth(said, q.tenant);
     call.said = said;
+    call.truth = said > 0 ? seen_.Truth(said, q.tenant) : 1;
+    if (!(said > 0)) return;
     if (!tells) {
       call.predicted = call.predicted > 0 ? std::min(call.predicted, said) : said;
-      return;
+    } else if (!(flow.predicted > 0)) {
+      flow.predicted = said, flow.before = flow.output, flow.tenant = q.tenant;
     }
-    if (!(flow.predicted > 0)) flow.predicted = said, flow.before = flow.output, flow.tenant = q.tenant;
-    flow.latest = flow.output + said;
   }
 
   // What a call that has ended has taken.
@@ -481,16 +488,10 @@ class FootprintBook {
     output_ = Rounded(kForget * output_) + output;
     kv_steps_ = Rounded(kForget * kv_steps_) + kv_steps;
   }
-  // Output that was predicted, and what there was; of what was cut off it is known only that it would have been no
-  // less.
+  // Output that was predicted, and what there was; of what has not come to its end it is known only that there would
+  // have been no less.
   void Judge(double predicted, TenantId tenant, double taken, bool cut) {
     if (!cut || taken > predicted) seen_.ObserveTruth(predicted, tenant, taken);
-  }
-  // A workflow of which something was told. Where it has not come to its end, what its last call told still counts as
-  // to come: so those that tell of much that never comes teach nobody that predictions are too large.
-  void JudgeFlow(const Flow& flow, bool over) {
-    const double output = over ? flow.output : std::max(flow.output, flow.latest);
-    Judge(flow.predicted, flow.tenant, output - flow.before, flow.cut);
   }
   // The means of what the host did not tell.
   void LearnUntold(const RequestState& r, double cost, Flow& flow) {
@@ -525,13 +526,15 @@ class FootprintBook {
     flows_[index].idle = false;
   }
 
-  // A workflow has come to its end, or (not `over`) does not go on, as far as can be told.
-  void Close(std::uint32_t index, bool over) {
+  // A workflow is over, or does not go on.
+  void Close(std::uint32_t index) {
     Flow& flow = flows_[index];
     if (flow.done > 0) {
       works_.End(flow.entry, flow.done);
       if (flow.given > 0) LearnGiven(flow.given);
-      if (flow.predicted > 0) JudgeFlow(flow, over);
+      if (flow.predicted > 0) {
+        Judge(flow.predicted, flow.tenant, flow.output - flow.before, flow.cut || flow.goes_on);
+      }
       if (flow.last) seen_.ObserveLeft(flow.last, 0);
     } else {
       works_.Withdraw(flow.entry);

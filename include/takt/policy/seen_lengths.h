@@ -35,8 +35,8 @@ namespace takt {
 // size. Of those that run at once the shorter ones end first, so that ratios begin too small: where octaves are off by
 // no more than kInDoubt in the mean square predictions are taken at their word, from twice that on they are corrected
 // in full; and so with tenants. A tenant's ratio begins at that of all who have no name or a new one, and what those
-// are off by is not taken for their octaves' fault: lies under names that are thrown away count against such names
-// alone.
+// are off by is not taken for their octaves' fault: lies under names that are thrown away count mostly against such
+// names.
 //
 // Of fixed size: kCells means; a new one takes the place of the lightest of kProbes. A mean forgets beyond kWindow
 // observations. Deterministic, and allocates only where it is made. The hashes have no key, since what is told must not
@@ -120,9 +120,11 @@ class SeenLengths {
     for (std::size_t i = 2; i < kOff; i += 2) {
       if (!mean(i).Sound(kMostOff)) return false;
     }
+    double least = -kMostOctaves;
     for (std::size_t i = kOff; i < kFirst; ++i) {
-      if (const double off = std::bit_cast<double>(words[i]); !(off >= -kMostOctaves && off <= kMostOctaves))
-        return false;
+      const double off = std::bit_cast<double>(words[i]);
+      if (!(off >= least && off <= kMostOctaves)) return false;
+      least = std::max(off - 1, -kMostOctaves);
     }
     for (std::size_t i = kFirst; i < kWords; i += 3) {
       const Mean m = mean(i + 1);
@@ -151,7 +153,7 @@ class SeenLengths {
     double count = 0, sum = 0;
 
     void Add(double x) {
-      if (count >= kWindow) count /= 2, sum /= 2;
+      if (count > kWindow - 1) count /= 2, sum /= 2;
       ++count, sum += x;
     }
     bool Sound(double most) const { return count >= 0 && count <= kWindow && sum >= 0 && sum <= most * count; }
