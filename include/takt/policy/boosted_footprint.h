@@ -99,8 +99,8 @@ class BoostedFootprint {
     if (r.slot < calls_.size()) calls_[r.slot] = {};
   }
   // The means of what hosts did not tell, and what their predictions have come true to.
-  std::vector<std::uint64_t> SaveLearnt() const { return book_.seen().Save(); }
-  bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.seen().Load(words); }
+  std::vector<std::uint64_t> SaveLearnt() const { return book_.Save(); }
+  bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
   RankKey Key(const RequestState& r) const { return {r.slot < calls_.size() ? calls_[r.slot].key : 0}; }
 

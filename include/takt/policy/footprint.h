@@ -41,8 +41,8 @@ class Footprint {
   void Enters(const RequestState& r, TimePoint now) { book_.Enters(r, now); }
   void Ends(const RequestState& r, TimePoint now) { book_.Ends(r, now); }
   // The means of what hosts did not tell.
-  std::vector<std::uint64_t> SaveLearnt() const { return book_.seen().Save(); }
-  bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.seen().Load(words); }
+  std::vector<std::uint64_t> SaveLearnt() const { return book_.Save(); }
+  bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
   RankKey Key(const RequestState& r) const { return {book_.Left(r)}; }
   KeyParts Explain(const RequestState& r) const {

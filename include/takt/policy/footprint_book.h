@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "takt/model/engine_pace.h"
 #include "takt/model/step.h"
 #include "takt/policy/seen_lengths.h"
+#include "takt/policy/told_lengths.h"
 #include "takt/state/request_state.h"
 #include "takt/workflow/slo_budget.h"
 
@@ -320,10 +322,26 @@ class FootprintBook {
   std::size_t records() const { return flows_.slots(); }  // of workflows, and of some that were
   const WorkSizes& works() const { return works_; }
   const ResourcePrices& prices() const { return prices_; }
-  const SeenLengths& seen() const { return seen_; }
-  SeenLengths& seen() { return seen_; }
   const Options& options() const { return options_; }
   Options& options() { return options_; }
+
+  // What was learnt of what hosts did not tell, and of what they did, as words that Load takes on any machine.
+  std::vector<std::uint64_t> Save() const {
+    std::vector<std::uint64_t> words = seen_.Save();
+    const std::vector<std::uint64_t> told = told_.Save();
+    words.insert(words.begin(), kFormat);
+    words.insert(words.end(), told.begin(), told.end());
+    return words;
+  }
+  // False, and nothing has changed, where they are no such words.
+  bool Load(std::span<const std::uint64_t> words) {
+    constexpr std::size_t kSeen = SeenLengths::kWords;
+    if (words.size() != 1 + kSeen + ToldLengths::kWords || words[0] != kFormat) return false;
+    SeenLengths seen;
+    if (!seen.Load(words.subspan(1, kSeen)) || !told_.Load(words.subspan(1 + kSeen))) return false;
+    seen_ = std::move(seen);
+    return true;
+  }
 
   // Seconds from now on that the call, and the calls of its workflow that wait for it, take at least: on an engine by
   // themselves.
@@ -336,6 +354,7 @@ class FootprintBook {
   }
 
  private:
+  static constexpr std::uint64_t kFormat = 0x74616b7473656e06u;  // of Save
   static constexpr double kForget = 0.998;  // of sums over what has ended, per call or workflow
   static constexpr double kMostSeconds = 1e6;  // of a price
   static constexpr double kMostCounted = 1e4;  // [s], so that no sum overflows
@@ -350,7 +369,7 @@ class FootprintBook {
     std::int64_t counted_ns = 0;  // in the sum, besides its workflow
     double truth = 0;  // times which the output that was predicted is taken; 0: it has not entered
     double said = 0;  // that
-    double predicted = 0;  // of itself alone, the least that was; 0: nothing was
+    double predicted = 0;  // of itself alone, when it first ran; 0: nothing was
   };
   struct Flow {
     WorkflowId id = {};
@@ -463,10 +482,10 @@ class FootprintBook {
     const double said = options_.learn ? Said(q) : 0;
     if (call.truth > 0 && call.said == said) return;
     call.said = said;
-    call.truth = said > 0 ? seen_.Truth(said, q.tenant) : 1;
+    call.truth = said > 0 ? told_.Truth(said, q.tenant) : 1;
     if (!(said > 0)) return;
     if (!tells) {
-      call.predicted = call.predicted > 0 ? std::min(call.predicted, said) : said;
+      if (!r.has_run || !(call.predicted > 0)) call.predicted = said;
     } else if (!(flow.predicted > 0)) {
       flow.predicted = said, flow.before = flow.output, flow.tenant = q.tenant;
     }
@@ -475,7 +494,10 @@ class FootprintBook {
   // What a call that has ended has taken.
   void Learn(const RequestState& r, double predicted, Flow& flow) {
     const double output = Rounded(static_cast<double>(r.generated.value) * r.request.sequences);
-    if (!(output > 0)) return;
+    if (!(output > 0)) {
+      flow.cut = true;  // as far as is known
+      return;
+    }
     const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
     const double kv_steps = Rounded(output * (prompt + Rounded(r.generated.value / 2.0)));
     const double cost = Cost({prompt, output, kv_steps});
@@ -491,7 +513,7 @@ class FootprintBook {
   // Output that was predicted, and what there was; of what has not come to its end it is known only that there would
   // have been no less.
   void Judge(double predicted, TenantId tenant, double taken, bool cut) {
-    if (!cut || taken > predicted) seen_.ObserveTruth(predicted, tenant, taken);
+    if (!cut || taken > predicted) told_.Observe(predicted, tenant, taken);
   }
   // The means of what the host did not tell.
   void LearnUntold(const RequestState& r, double cost, Flow& flow) {
@@ -555,6 +577,7 @@ class FootprintBook {
   double engines_ = 1;  // that share the work
   WorkSizes works_;
   SeenLengths seen_;
+  ToldLengths told_;
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Flow> flows_;
   AgeList by_age_;  // of those that are idle

@@ -1,0 +1,216 @@
+// By how much what hosts predict of outputs comes true.
+#ifndef TAKT_POLICY_TOLD_LENGTHS_H_
+#define TAKT_POLICY_TOLD_LENGTHS_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
+#include "takt/base/id.h"
+
+namespace takt {
+
+// What a host predicts of outputs, of a call or of all that is left of a workflow, is taken for E[true | predicted]:
+// predicted times the mean ratio of the true to the predicted, by octave of the prediction. Each tenant has ratios of
+// its own, so that what one tells moves nobody else's, and over a window all that it asks for counts as much as it
+// takes. Those who have no name, and the first kNewcomer observations of each other, share ratios: a name that is
+// thrown away gains nothing.
+//
+// Octaves are drawn to a line of least squares through the logarithms of all octaves' means, by kLinePrior
+// pseudo-observations: raw errors put on top what was predicted too large, which an order by predictions serves last,
+// so that its own ratios are never seen. The line falls with size or is level: no prediction counts for more for its
+// size. Of those that run at once the shorter ones end first, so that ratios begin too small: where they are off by no
+// more than kInDoubt in the mean square predictions are taken at their word, from twice that on they are corrected in
+// full.
+//
+// Of fixed size: kTenants are known at once, and a tenant of which more than one in kTenants + 1 observations is stays
+// known (Misra and Gries, Finding repeated elements, 1982). A mean forgets beyond kWindow observations. Deterministic,
+// and allocates only where it is made.
+class ToldLengths {
+ public:
+  static constexpr std::size_t kTenants = 64, kOctaves = 28;  // octaves: from a token
+  static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32;
+  static constexpr std::uint64_t kNewcomer = 8;
+  static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;  // of Save
+
+  ToldLengths() : ratios_(1 + kTenants) {}
+
+  // Output over what was predicted, on average, where that is so many tokens: 1/16 to 16.
+  double Truth(double predicted, TenantId tenant) const {
+    const std::size_t known = Find(tenant);
+    return ratios_[known > 0 && ratios_[known].known() ? known : kShared].Of(OctaveOf(predicted));
+  }
+  void Observe(double predicted, TenantId tenant, double taken) {
+    const double octave = OctaveOf(predicted), ratio = Believed(taken / std::max(predicted, 1.0));
+    if (const std::size_t own = Keep(tenant); own > 0) {
+      const bool knew = ratios_[own].known();
+      ratios_[own].Add(octave, ratio);
+      if (knew) return;
+    }
+    ratios_[kShared].Add(octave, ratio);
+  }
+
+  // All that was learnt, as words that Load takes on any machine.
+  std::vector<std::uint64_t> Save() const {
+    std::vector<std::uint64_t> words;
+    words.reserve(kWords);
+    for (const Ratios& r : ratios_) r.Save(words);
+    for (const Name& name : names_) words.push_back(name.tenant.value), words.push_back(name.weight);
+    return words;
+  }
+  // False, and nothing has changed, where they are no such words.
+  bool Load(std::span<const std::uint64_t> words) {
+    if (words.size() != kWords) return false;
+    std::vector<Ratios> ratios(1 + kTenants);
+    for (Ratios& r : ratios) {
+      if (!r.Load(words.first(Ratios::kWords))) return false;
+      words = words.subspan(Ratios::kWords);
+    }
+    std::array<Name, kTenants> names;
+    for (std::size_t i = 0; i < kTenants; ++i) {
+      names[i] = {{words[2 * i]}, words[2 * i + 1]};
+      if (names[i].weight > kMostWeight) return false;
+    }
+    ratios_ = std::move(ratios), names_ = names;
+    return true;
+  }
+
+ private:
+  static constexpr double kMostOctaves = 4;  // that predictions are believed to be off, in either direction
+  static constexpr double kInDoubt = 0.4;  // octaves
+  static constexpr std::uint64_t kFitEach = 16;  // observations; each of the first ones
+  static constexpr std::uint64_t kMostWeight = 1024;  // of a tenant that comes no more
+  static constexpr std::size_t kShared = 0;  // of ratios_; the tenants' follow
+
+  static double Believed(double ratio) {
+    constexpr double kMost = 16;
+    static_assert(kMost == 1 << static_cast<int>(kMostOctaves));
+    return std::clamp(ratio, 1 / kMost, kMost);
+  }
+  // From 0 to the last one.
+  static double OctaveOf(double tokens) { return std::min(exact::Log2(std::max(tokens, 1.0)), kOctaves - 0.5); }
+
+  struct Mean {
+    double count = 0, sum = 0;
+
+    void Add(double x) {
+      if (count > kWindow - 1) count /= 2, sum /= 2;
+      ++count, sum += x;
+    }
+    double Drawn(double to, double prior) const { return (sum + Rounded(prior * to)) / (count + prior); }
+    bool Sound() const { return count >= 0 && count <= kWindow && sum >= 0 && sum <= Believed(1e9) * count; }
+  };
+
+  class Ratios {
+   public:
+    static constexpr std::size_t kWords = 1 + 3 * kOctaves;
+
+    bool known() const { return observed_ >= kNewcomer; }
+    // Evenly from the middle of one octave to that of the next, in logarithms.
+    double Of(double octave) const {
+      const double at = std::max(octave - 0.5, 0.0), low = std::floor(at);
+      const auto k = static_cast<std::size_t>(low);
+      const double above = off_[std::min(k + 1, kOctaves - 1)];
+      return exact::Exp2(off_[k] + Rounded((above - off_[k]) * (at - low)));
+    }
+    void Add(double octave, double ratio) {
+      octaves_[static_cast<std::size_t>(octave)].Add(ratio);
+      if (++observed_ < kFitEach * kFitEach || observed_ % kFitEach == 0) Fit();
+    }
+
+    void Save(std::vector<std::uint64_t>& words) const {
+      words.push_back(observed_);
+      for (const Mean& m : octaves_) {
+        words.push_back(std::bit_cast<std::uint64_t>(m.count)), words.push_back(std::bit_cast<std::uint64_t>(m.sum));
+      }
+      for (const double off : off_) words.push_back(std::bit_cast<std::uint64_t>(off));
+    }
+    bool Load(std::span<const std::uint64_t> words) {
+      observed_ = words[0];
+      double least = -kMostOctaves;
+      for (std::size_t k = 0; k < kOctaves; ++k) {
+        octaves_[k] = {std::bit_cast<double>(words[1 + 2 * k]), std::bit_cast<double>(words[2 + 2 * k])};
+        off_[k] = std::bit_cast<double>(words[1 + 2 * kOctaves + k]);
+        if (!octaves_[k].Sound() || !(off_[k] >= least && off_[k] <= kMostOctaves)) return false;
+        least = std::max(off_[k] - 1, -kMostOctaves);
+      }
+      return true;
+    }
+
+   private:
+    void Fit() {
+      double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
+      for (std::size_t k = 0; k < kOctaves; ++k) {
+        const Mean& m = octaves_[k];
+        if (!(m.count > 0)) continue;
+        const double at = static_cast<double>(k), log = exact::Log2(Believed(m.sum / m.count));
+        n += m.count, x += Rounded(m.count * at), y += Rounded(m.count * log);
+        xx += Rounded(m.count * (at * at)), xy += Rounded(m.count * Rounded(at * log));
+        yy += Rounded(m.count * (log * log));
+      }
+      // How much of a correction is made.
+      const double share = std::clamp(std::sqrt(yy / n) / kInDoubt - 1, 0.0, 1.0);
+      if (!(share > 0)) return off_.fill(0);
+      const double spread = xx - Rounded(x * (x / n));
+      const double slope = std::clamp((xy - Rounded(x * (y / n))) / (spread + kPrior), -1.0, 0.0);
+      const double drawn = n / (n + kPrior);
+      for (std::size_t k = 0; k < kOctaves; ++k) {
+        const double line = Rounded((y / n + Rounded(slope * (static_cast<double>(k) - x / n))) * drawn);
+        const double ratio = Believed(octaves_[k].Drawn(Believed(exact::Exp2(line)), kLinePrior));
+        off_[k] = Rounded(share * exact::Log2(ratio));
+        if (k > 0) off_[k] = std::max(off_[k], off_[k - 1] - 1);  // the order by predictions stays
+      }
+    }
+
+    std::array<Mean, kOctaves> octaves_ = {};  // by octave of what was predicted
+    std::array<double, kOctaves> off_ = {};  // logarithms (base 2) of those, drawn to their line
+    std::uint64_t observed_ = 0;
+  };
+
+  struct Name {
+    TenantId tenant = {};
+    std::uint64_t weight = 0;
+  };
+
+  // The tenant's of ratios_; kShared where it has none.
+  std::size_t Find(TenantId tenant) const {
+    if (!tenant) return kShared;
+    for (std::size_t i = 0; i < kTenants; ++i) {
+      if (names_[i].tenant == tenant) return 1 + i;
+    }
+    return kShared;
+  }
+  // Likewise, and it counts once more; where all are taken by others, those count for less.
+  std::size_t Keep(TenantId tenant) {
+    if (!tenant) return kShared;
+    std::size_t own = Find(tenant);
+    if (own == kShared) {
+      for (std::size_t i = 0; i < kTenants && own == kShared; ++i) {
+        if (names_[i].weight == 0) own = 1 + i;
+      }
+      if (own == kShared) {
+        for (Name& name : names_) --name.weight;
+        return kShared;
+      }
+      names_[own - 1] = {tenant}, ratios_[own] = {};
+    }
+    std::uint64_t& weight = names_[own - 1].weight;
+    weight = std::min(weight + 1, kMostWeight);
+    return own;
+  }
+
+  std::vector<Ratios> ratios_;  // of those who have no name or a new one, and of each tenant that is known
+  std::array<Name, kTenants> names_ = {};  // of the latter
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_TOLD_LENGTHS_H_
