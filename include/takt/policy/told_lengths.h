@@ -45,17 +45,17 @@ class ToldLengths {
 
   // Output over what was predicted, on average, where that is so many tokens: 1/16 to 16.
   double Truth(double predicted, TenantId tenant) const {
-    const std::size_t known = Find(tenant);
-    return ratios_[known > 0 && ratios_[known].known() ? known : kShared].Of(OctaveOf(predicted));
+    const std::size_t own = Find(tenant);
+    return ratios_[ratios_[own].known() ? own : kShared].Of(predicted);
   }
   void Observe(double predicted, TenantId tenant, double taken) {
-    const double octave = OctaveOf(predicted), ratio = Believed(taken / std::max(predicted, 1.0));
-    if (const std::size_t own = Keep(tenant); own > 0) {
+    const double ratio = Believed(taken / std::max(predicted, 1.0));
+    if (const std::size_t own = Keep(tenant); own != kShared) {
       const bool knew = ratios_[own].known();
-      ratios_[own].Add(octave, ratio);
+      ratios_[own].Add(predicted, ratio);
       if (knew) return;
     }
-    ratios_[kShared].Add(octave, ratio);
+    ratios_[kShared].Add(predicted, ratio);
   }
 
   // All that was learnt, as words that Load takes on any machine.
@@ -86,7 +86,7 @@ class ToldLengths {
  private:
   static constexpr double kMostOctaves = 4;  // that predictions are believed to be off, in either direction
   static constexpr double kInDoubt = 0.4;  // octaves
-  static constexpr std::uint64_t kFitEach = 16;  // observations; each of the first ones
+  static constexpr std::uint64_t kFitEach = 64;  // observations; each of the first ones
   static constexpr std::uint64_t kMostWeight = 1024;  // of a tenant that comes no more
   static constexpr std::size_t kShared = 0;  // of ratios_; the tenants' follow
 
@@ -95,8 +95,6 @@ class ToldLengths {
     static_assert(kMost == 1 << static_cast<int>(kMostOctaves));
     return std::clamp(ratio, 1 / kMost, kMost);
   }
-  // From 0 to the last one.
-  static double OctaveOf(double tokens) { return std::min(exact::Log2(std::max(tokens, 1.0)), kOctaves - 0.5); }
 
   struct Mean {
     double count = 0, sum = 0;
@@ -115,15 +113,17 @@ class ToldLengths {
 
     bool known() const { return observed_ >= kNewcomer; }
     // Evenly from the middle of one octave to that of the next, in logarithms.
-    double Of(double octave) const {
-      const double at = std::max(octave - 0.5, 0.0), low = std::floor(at);
+    double Of(double tokens) const {
+      if (exact_) return 1;
+      const double at = std::clamp(exact::Log2(std::max(tokens, 1.0)) - 0.5, 0.0, kOctaves - 1.0), low = std::floor(at);
       const auto k = static_cast<std::size_t>(low);
       const double above = off_[std::min(k + 1, kOctaves - 1)];
       return exact::Exp2(off_[k] + Rounded((above - off_[k]) * (at - low)));
     }
-    void Add(double octave, double ratio) {
-      octaves_[static_cast<std::size_t>(octave)].Add(ratio);
-      if (++observed_ < kFitEach * kFitEach || observed_ % kFitEach == 0) Fit();
+    void Add(double tokens, double ratio) {
+      const auto whole = static_cast<std::uint64_t>(std::clamp(tokens, 1.0, 1e9));
+      octaves_[std::min(static_cast<std::size_t>(std::bit_width(whole)), kOctaves) - 1].Add(ratio);
+      if (++observed_ < kFitEach * 4 || observed_ % kFitEach == 0) Fit();
     }
 
     void Save(std::vector<std::uint64_t>& words) const {
@@ -142,6 +142,7 @@ class ToldLengths {
         if (!octaves_[k].Sound() || !(off_[k] >= least && off_[k] <= kMostOctaves)) return false;
         least = std::max(off_[k] - 1, -kMostOctaves);
       }
+      Fitted();
       return true;
     }
 
@@ -158,7 +159,10 @@ class ToldLengths {
       }
       // How much of a correction is made.
       const double share = std::clamp(std::sqrt(yy / n) / kInDoubt - 1, 0.0, 1.0);
-      if (!(share > 0)) return off_.fill(0);
+      if (!(share > 0)) {
+        off_.fill(0);
+        return Fitted();
+      }
       const double spread = xx - Rounded(x * (x / n));
       const double slope = std::clamp((xy - Rounded(x * (y / n))) / (spread + kPrior), -1.0, 0.0);
       const double drawn = n / (n + kPrior);
@@ -168,11 +172,16 @@ class ToldLengths {
         off_[k] = Rounded(share * exact::Log2(ratio));
         if (k > 0) off_[k] = std::max(off_[k], off_[k - 1] - 1);  // the order by predictions stays
       }
+      Fitted();
+    }
+    void Fitted() {
+      exact_ = std::ranges::all_of(off_, [](double off) { return off == 0; });
     }
 
     std::array<Mean, kOctaves> octaves_ = {};  // by octave of what was predicted
     std::array<double, kOctaves> off_ = {};  // logarithms (base 2) of those, drawn to their line
     std::uint64_t observed_ = 0;
+    bool exact_ = true;  // nothing is corrected
   };
 
   struct Name {
