@@ -804,6 +804,7 @@ class BasicRouter {
     Record& record = table_[slot];
     record.status = RequestStatus::kRunning;
     place_of_[slot] = IdOf(instance);
+    table_[slot].state.taken = true;
     expiries_.Erase(slot);
     ++instance.outstanding;
     ++outstanding_;

@@ -40,7 +40,7 @@ class Footprint {
   void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
   void Enters(const RequestState& r, TimePoint now) { book_.Enters(r, now); }
   void Ends(const RequestState& r, TimePoint now) { book_.Ends(r, now); }
-  // The means of what hosts did not tell.
+  // The means of what hosts did not tell, and what their predictions have come true to.
   std::vector<std::uint64_t> SaveLearnt() const { return book_.Save(); }
   bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }

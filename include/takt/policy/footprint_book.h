@@ -217,7 +217,7 @@ class FootprintBook {
     StepPace pace = {};
     double price_rate = 0.005;  // at which prices follow, per plan in which a request had to wait
     double idle_s = 10;  // without a call a workflow counts as ended
-    bool learn = true;  // what the host does not tell
+    bool learn = true;  // what the host does not tell, and what its predictions come true to
   };
 
   static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
@@ -225,7 +225,10 @@ class FootprintBook {
   FootprintBook() : FootprintBook(Options{}) {}
   explicit FootprintBook(const Options& options) : options_(options) {}
 
-  void KeyHashes(std::uint64_t seed) { flows_.KeyHashes(seed); }
+  void KeyHashes(std::uint64_t seed) {
+    flows_.KeyHashes(seed);
+    told_.KeyHashes(seed);
+  }
 
   // For so many requests at once; as many workflows, within bounds, are remembered while no call of theirs is there.
   void Reserve(std::size_t requests) {
@@ -263,7 +266,9 @@ class FootprintBook {
     if (tells || learns) Count(flow.left_ns, tells ? call.cost : rest);
     while (!by_age_.empty()) {
       const std::uint32_t oldest = by_age_.oldest();
-      if (by_age_.size() <= most_idle_ && !(ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s)) break;
+      const bool ended = ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s;
+      if (!ended && by_age_.size() <= most_idle_) break;
+      flows_[oldest].cut |= !ended;
       Leave(oldest);
       Close(oldest);
     }
@@ -275,6 +280,7 @@ class FootprintBook {
     Count(calls_[r.slot].counted_ns, 0);
     const double predicted = std::exchange(calls_[r.slot], {}).predicted;
     Flow& flow = flows_[index];
+    if (flow.teller == r.slot) flow.teller = kNoSlot;
     flow.cut |= r.cut;
     Learn(r, predicted, flow);
     if (--flow.alive > 0) return;
@@ -369,7 +375,7 @@ class FootprintBook {
     std::int64_t counted_ns = 0;  // in the sum, besides its workflow
     double truth = 0;  // times which the output that was predicted is taken; 0: it has not entered
     double said = 0;  // that
-    double predicted = 0;  // of itself alone, when it first ran; 0: nothing was
+    double predicted = 0;  // of itself alone, per sequence, when it was first taken; 0: nothing was
   };
   struct Flow {
     WorkflowId id = {};
@@ -380,9 +386,11 @@ class FootprintBook {
     bool told = false;  // what is left of it, by the host
     bool cut = false;  // a call of it
     bool goes_on = false;  // by the word of its call that ended last
-    // Output: of calls that have ended; as predicted when its first call came that told what is left, and by then done.
-    double output = 0, predicted = 0, before = 0;
-    TenantId tenant = {};  // of that first call
+    // Output: as predicted by its first call that told what is left, when that was first taken; of calls of that one's
+    // tenant that have ended since it came.
+    double predicted = 0, output = 0;
+    TenantId tenant = {};
+    Slot teller = kNoSlot;  // that call, as long as it lives
     SeenLengths::Place last = {};  // of its call that ended last
     std::int32_t calls = 0;  // that have ended
     double given = 0;  // [s] from its first call to its deadline; 0: none told
@@ -483,11 +491,11 @@ class FootprintBook {
     if (call.truth > 0 && call.said == said) return;
     call.said = said;
     call.truth = said > 0 ? told_.Truth(said, q.tenant) : 1;
-    if (!(said > 0)) return;
-    if (!tells) {
-      if (!r.has_run || !(call.predicted > 0)) call.predicted = said;
-    } else if (!(flow.predicted > 0)) {
-      flow.predicted = said, flow.before = flow.output, flow.tenant = q.tenant;
+    if (r.taken) return;  // by what was said before; what is said in hindsight is not judged
+    call.predicted = tells ? 0 : said / q.sequences;
+    if (flow.teller == r.slot || (tells && !(flow.predicted > 0))) {
+      flow.predicted = tells ? said : 0, flow.output = 0;
+      flow.tenant = q.tenant, flow.teller = r.slot;
     }
   }
 
@@ -502,8 +510,8 @@ class FootprintBook {
     const double kv_steps = Rounded(output * (prompt + Rounded(r.generated.value / 2.0)));
     const double cost = Cost({prompt, output, kv_steps});
     flow.done += cost;
-    flow.output += output;
-    if (predicted > 0) Judge(predicted, r.request.tenant, output, r.cut);
+    if (r.request.tenant == flow.tenant) flow.output += output;
+    if (predicted > 0) Judge(Rounded(predicted * r.request.sequences), r.request.tenant, output, r.cut);
     if (options_.learn) LearnUntold(r, cost, flow);
     outputs_ = Rounded(kForget * outputs_) + r.request.sequences;
     prompt_ = Rounded(kForget * prompt_) + prompt;
@@ -555,7 +563,7 @@ class FootprintBook {
       works_.End(flow.entry, flow.done);
       if (flow.given > 0) LearnGiven(flow.given);
       if (flow.predicted > 0) {
-        Judge(flow.predicted, flow.tenant, flow.output - flow.before, flow.cut || flow.goes_on);
+        Judge(flow.predicted, flow.tenant, flow.output, flow.cut || flow.goes_on);
       }
       if (flow.last) seen_.ObserveLeft(flow.last, 0);
     } else {

@@ -13,16 +13,18 @@
 #include <vector>
 
 #include "takt/base/exact_math.h"
-#include "takt/base/rounded.h"
 #include "takt/base/id.h"
+#include "takt/base/id_map.h"
+#include "takt/base/rounded.h"
+#include "takt/base/slot.h"
 
 namespace takt {
 
 // What a host predicts of outputs, of a call or of all that is left of a workflow, is taken for E[true | predicted]:
 // predicted times the mean ratio of the true to the predicted, by octave of the prediction. Each tenant has ratios of
-// its own, so that what one tells moves nobody else's, and over a window all that it asks for counts as much as it
-// takes. Those who have no name, and the first kNewcomer observations of each other, share ratios: a name that is
-// thrown away gains nothing.
+// its own, that nobody else's words move, and over a window what it asks for under predictions of like size counts for
+// what it takes, each for at most 16 times as much as was said. Those who have no name share ratios, and so do all
+// others in octaves in which they have not been seen kNewcomer times: a name that is thrown away gains nothing.
 //
 // Octaves are drawn to a line of least squares through the logarithms of all octaves' means, by kLinePrior
 // pseudo-observations: raw errors put on top what was predicted too large, which an order by predictions serves last,
@@ -31,55 +33,65 @@ namespace takt {
 // more than kInDoubt in the mean square predictions are taken at their word, from twice that on they are corrected in
 // full.
 //
-// Of fixed size: kTenants are known at once, and a tenant of which more than one in kTenants + 1 observations is stays
-// known (Misra and Gries, Finding repeated elements, 1982). A mean forgets beyond kWindow observations. Deterministic,
-// and allocates only where it is made.
+// Of fixed size: kTenants are known at once, and others count as nameless. Of names without end a tenant stays known of
+// which more than one in kTenants + 1 observations is (Misra and Gries, Finding repeated elements, 1982), unless it is
+// silent for kMostWeight. A mean forgets beyond kWindow observations. Deterministic, and allocates only where it is
+// made.
 class ToldLengths {
  public:
-  static constexpr std::size_t kTenants = 64, kOctaves = 28;  // octaves: from a token
+  static constexpr std::size_t kTenants = 256, kOctaves = 20;  // octaves: from a token
   static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32;
-  static constexpr std::uint64_t kNewcomer = 8;
+  static constexpr double kNewcomer = 8;  // of an octave
   static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;  // of Save
 
-  ToldLengths() : ratios_(1 + kTenants) {}
+  ToldLengths() : known_(kTenants), index_(kTenants) {}
+
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
   // Output over what was predicted, on average, where that is so many tokens: 1/16 to 16.
   double Truth(double predicted, TenantId tenant) const {
-    const std::size_t own = Find(tenant);
-    return ratios_[ratios_[own].known() ? own : kShared].Of(predicted);
+    const Slot own = index_.Find(tenant.value);
+    return (own != kNoSlot && known_[own].ratios.Knows(predicted) ? known_[own].ratios : shared_).Of(predicted);
   }
   void Observe(double predicted, TenantId tenant, double taken) {
-    const double ratio = Believed(taken / std::max(predicted, 1.0));
-    if (const std::size_t own = Keep(tenant); own != kShared) {
-      const bool knew = ratios_[own].known();
-      ratios_[own].Add(predicted, ratio);
+    const double ratio = Believed(taken / std::max(1.0, predicted));
+    if (Ratios* own = Keep(tenant)) {
+      const bool knew = own->Knows(predicted);
+      own->Add(predicted, ratio);
       if (knew) return;
     }
-    ratios_[kShared].Add(predicted, ratio);
+    shared_.Add(predicted, ratio);
   }
 
   // All that was learnt, as words that Load takes on any machine.
   std::vector<std::uint64_t> Save() const {
     std::vector<std::uint64_t> words;
     words.reserve(kWords);
-    for (const Ratios& r : ratios_) r.Save(words);
-    for (const Name& name : names_) words.push_back(name.tenant.value), words.push_back(name.weight);
+    shared_.Save(words);
+    for (std::size_t i = 0; i < kTenants; ++i) {
+      words.push_back(known_[i].name.value), words.push_back(weights_[i]);
+      known_[i].ratios.Save(words);
+    }
     return words;
   }
   // False, and nothing has changed, where they are no such words.
   bool Load(std::span<const std::uint64_t> words) {
     if (words.size() != kWords) return false;
-    std::vector<Ratios> ratios(1 + kTenants);
-    for (Ratios& r : ratios) {
-      if (!r.Load(words.first(Ratios::kWords))) return false;
-      words = words.subspan(Ratios::kWords);
+    Ratios shared;
+    if (!shared.Load(words.first(Ratios::kWords))) return false;
+    words = words.subspan(Ratios::kWords);
+    std::vector<Known> known(kTenants);
+    std::array<std::uint32_t, kTenants> weights = {};
+    IdMap index(kTenants);
+    for (std::size_t i = 0; i < kTenants; ++i, words = words.subspan(2 + Ratios::kWords)) {
+      if (words[1] > kMostWeight || !known[i].ratios.Load(words.subspan(2, Ratios::kWords))) return false;
+      known[i].name = {words[0]}, weights[i] = static_cast<std::uint32_t>(words[1]);
+      if (!known[i].name ? weights[i] > 0 : index.size() < i || !index.Insert(words[0], static_cast<Slot>(i)))
+        return false;
     }
-    std::array<Name, kTenants> names;
-    for (std::size_t i = 0; i < kTenants; ++i) {
-      names[i] = {{words[2 * i]}, words[2 * i + 1]};
-      if (names[i].weight > kMostWeight) return false;
-    }
-    ratios_ = std::move(ratios), names_ = names;
+    for (const Known& k : known_) index_.Erase(k.name.value);
+    for (std::size_t i = 0; i < index.size(); ++i) index_.Insert(known[i].name.value, static_cast<Slot>(i));
+    shared_ = shared, known_ = std::move(known), weights_ = weights;
     return true;
   }
 
@@ -87,13 +99,16 @@ class ToldLengths {
   static constexpr double kMostOctaves = 4;  // that predictions are believed to be off, in either direction
   static constexpr double kInDoubt = 0.4;  // octaves
   static constexpr std::uint64_t kFitEach = 64;  // observations; each of the first ones
-  static constexpr std::uint64_t kMostWeight = 1024;  // of a tenant that comes no more
-  static constexpr std::size_t kShared = 0;  // of ratios_; the tenants' follow
+  static constexpr std::uint32_t kMostWeight = 1024;  // observations of a tenant
 
   static double Believed(double ratio) {
     constexpr double kMost = 16;
     static_assert(kMost == 1 << static_cast<int>(kMostOctaves));
-    return std::clamp(ratio, 1 / kMost, kMost);
+    return std::min(std::max(1 / kMost, ratio), kMost);  // in an order that takes no NaN over
+  }
+  static std::size_t OctaveOf(double tokens) {
+    const auto whole = static_cast<std::uint32_t>(std::min(std::max(1.0, tokens), 1e9));
+    return std::min(static_cast<std::size_t>(std::bit_width(whole)), kOctaves) - 1;
   }
 
   struct Mean {
@@ -111,18 +126,17 @@ class ToldLengths {
    public:
     static constexpr std::size_t kWords = 1 + 3 * kOctaves;
 
-    bool known() const { return observed_ >= kNewcomer; }
+    bool Knows(double tokens) const { return octaves_[OctaveOf(tokens)].count >= kNewcomer; }
     // Evenly from the middle of one octave to that of the next, in logarithms.
     double Of(double tokens) const {
       if (exact_) return 1;
-      const double at = std::clamp(exact::Log2(std::max(tokens, 1.0)) - 0.5, 0.0, kOctaves - 1.0), low = std::floor(at);
+      const double at = std::clamp(exact::Log2(std::max(1.0, tokens)) - 0.5, 0.0, kOctaves - 1.0), low = std::floor(at);
       const auto k = static_cast<std::size_t>(low);
       const double above = off_[std::min(k + 1, kOctaves - 1)];
       return exact::Exp2(off_[k] + Rounded((above - off_[k]) * (at - low)));
     }
     void Add(double tokens, double ratio) {
-      const auto whole = static_cast<std::uint64_t>(std::clamp(tokens, 1.0, 1e9));
-      octaves_[std::min(static_cast<std::size_t>(std::bit_width(whole)), kOctaves) - 1].Add(ratio);
+      octaves_[OctaveOf(tokens)].Add(ratio);
       if (++observed_ < kFitEach * 4 || observed_ % kFitEach == 0) Fit();
     }
 
@@ -184,40 +198,37 @@ class ToldLengths {
     bool exact_ = true;  // nothing is corrected
   };
 
-  struct Name {
-    TenantId tenant = {};
-    std::uint64_t weight = 0;
+  struct Known {
+    TenantId name = {};
+    Ratios ratios = {};
   };
 
-  // The tenant's of ratios_; kShared where it has none.
-  std::size_t Find(TenantId tenant) const {
-    if (!tenant) return kShared;
-    for (std::size_t i = 0; i < kTenants; ++i) {
-      if (names_[i].tenant == tenant) return 1 + i;
-    }
-    return kShared;
-  }
-  // Likewise, and it counts once more; where all are taken by others, those count for less.
-  std::size_t Keep(TenantId tenant) {
-    if (!tenant) return kShared;
-    std::size_t own = Find(tenant);
-    if (own == kShared) {
-      for (std::size_t i = 0; i < kTenants && own == kShared; ++i) {
-        if (names_[i].weight == 0) own = 1 + i;
+  // The tenant's own, and it counts once more; null where it has none. Where all are taken by others, those count for
+  // less.
+  Ratios* Keep(TenantId tenant) {
+    if (!tenant) return nullptr;
+    Slot own = index_.Find(tenant.value);
+    if (own == kNoSlot) {
+      own = static_cast<Slot>(index_.size());
+      if (own == kTenants) {
+        own = static_cast<Slot>(std::ranges::find(weights_, 0u) - weights_.begin());
+        if (own == kTenants) {
+          for (std::uint32_t& weight : weights_) --weight;
+          return nullptr;
+        }
+        index_.Erase(known_[own].name.value);
       }
-      if (own == kShared) {
-        for (Name& name : names_) --name.weight;
-        return kShared;
-      }
-      names_[own - 1] = {tenant}, ratios_[own] = {};
+      index_.Insert(tenant.value, own);
+      known_[own] = {tenant};
     }
-    std::uint64_t& weight = names_[own - 1].weight;
-    weight = std::min(weight + 1, kMostWeight);
-    return own;
+    weights_[own] = std::min(weights_[own] + 1, kMostWeight);
+    return &known_[own].ratios;
   }
 
-  std::vector<Ratios> ratios_;  // of those who have no name or a new one, and of each tenant that is known
-  std::array<Name, kTenants> names_ = {};  // of the latter
+  Ratios shared_;  // of those who have no name, or are new
+  std::vector<Known> known_;  // the first index_.size() of them
+  IdMap index_;  // of names
+  std::array<std::uint32_t, kTenants> weights_ = {};
 };
 
 }  // namespace takt

@@ -209,6 +209,7 @@ class WaitingQueue {
     inside_ = true;
     queue_.SetAside(slot);
     Join(taken_, slot, QueuePlace::kTaken);
+    table_[slot].state.taken = true;
     Foresee();
     return Done();
   }
@@ -273,7 +274,7 @@ class WaitingQueue {
       if (entry.place != QueuePlace::kRunning) {
         Leave(slot);
         Join(running_, slot, QueuePlace::kRunning);
-        entry.state.has_run = true;
+        entry.state.taken = entry.state.has_run = true;
         entry.picked_at = iterations_;
       }
       if (r.prefill.value > 0 || r.output.value > 0) Charge(entry.state, r.prefill, r.output);
@@ -452,7 +453,9 @@ class WaitingQueue {
     if (taken) queue_.SetAside(slot);
   }
 
+  // As though it had not been taken.
   void PutBack(Slot slot) {
+    table_[slot].state.taken = table_[slot].state.has_run;
     queue_.PutBack(slot, table_[slot].state, begun_);  // a key that moves is as of then, like those of the others
     table_[slot].place = QueuePlace::kWaiting;
   }

@@ -274,6 +274,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t start, RowState state) {
   LeaveQueue(slot);
   Record& record = table_[slot];
+  record.state.taken = true;
   const Request& r = record.state.request;
   Row row;
   row.request = r.id;

@@ -24,6 +24,7 @@ struct RequestState {
   std::int32_t beside = 0;
   KvAction at_call = KvAction::kKeep;  // what the pause policy means to do at its next tool call
   bool has_run = false;     // a step has made progress for it
+  bool taken = false;       // a place was given to it: in a step, by a queue's host, or on a router's instance
   bool cut = false;         // as it ends: before its time (cancelled, failed, lost), as far as the host tells
   std::uint32_t slot = 0;   // small index, unique among the living of its scheduler or router; reused
 };
