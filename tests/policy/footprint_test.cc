@@ -237,6 +237,19 @@ TEST_CASE("what was learnt is saved, and loaded by another that knows as much; a
       CHECK_FALSE(fresh.Load(damaged));
     }
   }
+  // A weight without a name, a name after none, and one name twice.
+  constexpr std::size_t kPerTenant = 3 + 3 * ToldLengths::kOctaves, kName = kTold + kPerTenant - 2;
+  using Names = std::vector<std::pair<std::size_t, std::uint64_t>>;
+  for (const Names& names : {Names{{1, 1}}, Names{{kPerTenant, 9}}, Names{{0, 9}, {kPerTenant, 9}}}) {
+    std::vector<std::uint64_t> damaged = words;
+    for (const auto& [at, word] : names) damaged[kName + at] = word;
+    CHECK(!fresh.Load(damaged));
+  }
+  std::vector<std::uint64_t> named = words;
+  named[kName] = 9, named[kName + 1] = 1, named[kName + kPerTenant] = 8;
+  FootprintBook other = Book();
+  CHECK(other.Load(named));
+  CHECK(other.Save() == named);
   CHECK(fresh.Save() == nothing);
   REQUIRE(fresh.Load(words));
   CHECK(fresh.Save() == words);
