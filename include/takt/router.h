@@ -803,8 +803,8 @@ class BasicRouter {
   void Assign(Slot slot, InstanceState& instance) {
     Record& record = table_[slot];
     record.status = RequestStatus::kRunning;
+    record.state.taken = true;
     place_of_[slot] = IdOf(instance);
-    table_[slot].state.taken = true;
     expiries_.Erase(slot);
     ++instance.outstanding;
     ++outstanding_;

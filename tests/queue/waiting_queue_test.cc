@@ -189,6 +189,7 @@ struct Witness {
     std::map<std::uint64_t, TimePoint> times;
     std::string events;
     std::vector<RequestId> ended;
+    std::int32_t revisions = 0;
   };
   std::shared_ptr<Notes> notes = std::make_shared<Notes>();
 
@@ -274,6 +275,30 @@ TEST_CASE("all that a revision tells reaches the policy, whether the request wai
     CHECK(seen().output_tokens == Estimate::Exact(7));  // and nothing else changes
     CHECK(witness.notes->events == "arrrrrrrrrrr");
   }
+}
+
+TEST_CASE("a policy is told that a request was taken, until it is put back unrun") {
+  Witness witness;
+  WaitingQueue queue(witness);
+  const auto taken = [&](std::uint64_t id) {
+    CHECK(Done(queue.Revise({.request = {id}, .priority = ++witness.notes->revisions}, At(1))));
+    return witness.notes->states.at(id).taken;
+  };
+  for (std::uint64_t id : {1u, 2u, 3u}) queue.Push(Of(id, 1), At(0));
+  CHECK_FALSE(taken(1));
+  queue.Begin({});
+  for (std::uint64_t id : {1u, 2u}) CHECK(Done(queue.Take({id})));
+  CHECK(taken(1));
+  CHECK(taken(2));
+  Run(queue, {{1}, {3}});
+  CHECK(taken(1));
+  CHECK_FALSE(taken(2));
+  CHECK(taken(3));  // ran without
+  CHECK(Done(queue.Requeue({1}, At(2))));
+  queue.Begin({});
+  CHECK(Done(queue.Take({1})));
+  Run(queue, {});
+  CHECK(taken(1));  // put back, but it has run
 }
 
 TEST_CASE("a policy is told of calls, and of each end once") {

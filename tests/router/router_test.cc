@@ -500,7 +500,10 @@ TEST_CASE("a policy hears of requests as in an engine: news of those that run, t
   Arrived arrival = Arrival(1, 7);
   arrival.request.sequences = 3;
   router.On(arrival, At(0));
+  CHECK_FALSE(router.Find({1})->taken);
   router.Place(At(0));
+  CHECK(router.Find({1})->taken);
+  CHECK_FALSE(router.Find({1})->has_run);
   router.On(Revised{.request = {1}, .output_tokens = Estimate::Exact(5)}, At(1));
   CHECK(router.policy().entered == Ids{1, 1});
   router.On(RequestServed{{1}, {1}, {{9}, {6}}}, At(1));  // 2 tokens computed again; 1 step after the prompt's

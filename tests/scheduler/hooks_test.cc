@@ -228,7 +228,13 @@ TEST_CASE("a request that runs is described as it is when something new is known
   const Watching policy;
   Host<Watching> host(Small(), {}, policy);
   host.Arrive(1, 16);
-  for (int i = 0; i < 4; ++i) host.Step();
+  CHECK_FALSE(policy.last->taken);
+  const StepPlan& first = host.Plan();
+  host.On(Revised{.request = {1}, .priority = 2});
+  CHECK(policy.last->taken);  // and no step has come back
+  CHECK_FALSE(policy.last->has_run);
+  host.Commit(first);
+  for (int i = 0; i < 3; ++i) host.Step();
   host.On(Revised{.request = {1}, .priority = 3});
   CHECK(policy.last->generated == Tokens{4});
   CHECK(policy.last->computed == Tokens{19});

@@ -41,7 +41,7 @@ class ToldLengths {
  public:
   static constexpr std::size_t kTenants = 256, kOctaves = 20;  // octaves: from a token
   static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32;
-  static constexpr double kNewcomer = 8;  // of an octave
+  static constexpr double kNewcomer = 8;  // observations of an octave
   static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;  // of Save
 
   ToldLengths() : known_(kTenants), index_(kTenants) {}
