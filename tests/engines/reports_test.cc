@@ -1,0 +1,253 @@
+// Bug reports of other engines, as scenarios for takt: one case a report. The thread is named, the words are ours.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engines/engine.h"
+#include "takt/policy/boosted_footprint.h"
+#include "takt/policy/sjf.h"
+#include "takt/retention/lru.h"
+
+namespace takt::testing {
+namespace {
+
+constexpr std::int32_t kForEver = 1'000'000;
+
+SchedulerOptions Ledger(std::int32_t blocks, bool prefix_cache = false) {
+  return {.max_running = 64, .kv_blocks = {blocks}, .prefix_cache = prefix_cache};
+}
+SchedulerOptions Exact(std::int32_t blocks, bool prefix_cache = false) {
+  SchedulerOptions options = Ledger(blocks, prefix_cache);
+  options.kv_watermark = 0;
+  return options;
+}
+
+// FastDeploy#7438, TensorRT-LLM#16101: drafts of one row took the budget of the others.
+TEST_CASE("every row gets its own token before any row gets drafts") {
+  Engine e(Ledger(1000), {.tokens = {8}, .max_seqs = 4});
+  e.drafts = 7;
+  for (std::uint64_t id = 1; id <= 4; ++id) e.Arrive(id, 1, 1000);
+  e.Run(200);
+  for (std::uint64_t id = 1; id <= 4; ++id) CHECK(e.of[id].tokens == 200);
+}
+
+// FastDeploy#7499: the same for prompts.
+TEST_CASE("a prompt is computed beside rows that draft") {
+  Engine e(Ledger(1000), {.tokens = {16}, .max_seqs = 4});
+  e.drafts = 7;
+  e.Arrive(1, 1, 1000), e.Arrive(2, 1, 1000);
+  e.Run(5);
+  e.Arrive(3, 64, 5);
+  e.Run(100);
+  CHECK(e.of[3].tokens == 5);
+  CHECK(e.of[1].tokens == 105);
+}
+
+// local-inference-lab/vllm#394: an aligned chunk never fit beside a decode, and nothing passed it.
+TEST_CASE("a prompt whose aligned chunk does not fit keeps nobody out") {
+  Engine e(Ledger(100'000), {.tokens = {512}, .max_seqs = 64, .chunk_align = {512}});
+  e.Arrive(1, 10, kForEver);
+  e.Run(3);
+  e.Arrive(2, 2000, 5);
+  e.Run(1);
+  e.Arrive(3, 10, 5);
+  e.Run(1000);
+  CHECK(e.of[3].tokens == 5);
+  CHECK(e.of[3].first < 10);
+}
+
+// vllm#25787: a request that came back after a preemption found its own blocks, and they counted as hits.
+TEST_CASE("blocks of its own that a preempted request finds again are no hits") {
+  Engine e(Exact(60, true), {.tokens = {512}, .max_seqs = 8});
+  for (std::uint64_t id = 1; id <= 4; ++id) e.Arrive(id, 200, 400, Family(id, 12));
+  e.Run(4000);
+  CHECK(e.scheduler.stats().preempted_recompute > 0);
+  CHECK(e.scheduler.stats().tokens_cached == 0);
+  for (std::uint64_t id = 1; id <= 4; ++id) CHECK(e.of[id].tokens == 400);
+}
+
+// sglang#34623, vllm#57413: short prompts stood behind the chunks of a long one.
+TEST_CASE("short prompts start within a few steps beside a long one, which alone is not slowed") {
+  const bool fcfs = GENERATE(false, true);
+  for (const bool alone : {false, true}) {
+    CAPTURE(fcfs, alone);
+    Engine e(Ledger(100'000), {.tokens = {8192}, .max_seqs = 64},
+             fcfs ? AnyPolicy(Fcfs{}) : AnyPolicy(BoostedFootprint{}));
+    e.Arrive(1, 800'000, 2);
+    for (std::uint64_t id = 101; id <= 120; ++id) {
+      e.Run(1);
+      if (!alone) e.Arrive(id, 200, 2);
+    }
+    e.Run(200);
+    for (std::uint64_t id = 101; id <= 120 && !alone; ++id) CHECK(e.of[id].first - e.of[id].arrived <= 4);
+    if (alone) CHECK(e.of[1].first == 800'000 / 8192);
+    CHECK(e.of[1].tokens == 2);
+  }
+}
+
+// sglang#28530, vllm#31731, vllm#36390: a margin refused what fits exactly, and all behind it stood.
+TEST_CASE("a request that lacks memory is passed, and one that fits exactly gets in") {
+  Engine e(Ledger(1000), {.tokens = {8192}, .max_seqs = 8});
+  e.Arrive(1, 10, kForEver);
+  e.Run(3);
+  e.Arrive(2, 995 * 16, 2);
+  e.Run(1);
+  e.Arrive(3, 100, 2);
+  e.Run(100);
+  CHECK(e.of[3].tokens == 2);
+  CHECK(e.of[2].tokens == 2);
+}
+
+// TRT-LLM, SGLang, llm-d: equal prompts that arrive together were computed once each.
+TEST_CASE("a prompt that another request computes is not computed again") {
+  struct Step {
+    std::int32_t tokens;
+    Tokens chunk;
+  };
+  for (const Step& step : {Step{65536, Tokens::Max()}, Step{8192, {2048}}, Step{2048, Tokens::Max()}}) {
+    CAPTURE(step.tokens);
+    Engine e(Ledger(10'000, true), {.tokens = {step.tokens}, .max_seqs = 64, .chunk_tokens = step.chunk});
+    for (std::uint64_t id = 1; id <= 8; ++id) e.Arrive(id, 8001, 1, Family(1, 500));
+    e.Run(60);
+    CHECK(e.scheduler.stats().tokens_prefill <= 8801);
+    for (std::uint64_t id = 1; id <= 8; ++id) CHECK(e.of[id].tokens == 1);
+  }
+}
+
+// sglang#34149: a request that was aborted after its last chunk had been launched leaked a token, and its memory.
+TEST_CASE("a request that is cancelled in flight yields nothing, and is released once") {
+  Engine e(Ledger(100), {.tokens = {32}, .max_seqs = 4});
+  e.depth = 3;
+  e.Arrive(1, 64, 10);
+  e.Plan();
+  e.Plan();
+  e.On(Cancelled{{1}});
+  e.of[1].void_through = StepId{2};
+  CHECK(e.Plan().released.empty());
+  e.Commit(), e.Commit();
+  e.Run(2);
+  CHECK(e.of[1].released == 1);
+  CHECK(e.of[1].tokens == 0);
+  CHECK(e.scheduler.stats().tokens_output == 0);
+  CHECK(e.scheduler.kv().used == Blocks{0});
+}
+
+// sglang#38319, sglang#36926: chunks of a request that was retracted in flight were found by later readers.
+TEST_CASE("only committed chunks of a request that lost its KV in flight are found") {
+  for (const bool lost : {true, false}) {
+    CAPTURE(lost);
+    Engine e(Exact(100, true), {.tokens = {64}, .max_seqs = 4});
+    e.depth = 3;
+    e.Arrive(1, 256, 10, Family(1, 16));
+    e.Plan(), e.Plan(), e.Plan();  // three chunks of four blocks are in flight
+    e.Commit();                    // the first counts
+    if (lost) {
+      e.On(KvLost{{1}, {64}});
+    } else {
+      e.On(Cancelled{{1}});
+    }
+    e.of[1].void_through = StepId{3};
+    e.Arrive(2, 256, 10, Family(1, 16));
+    if (lost) e.On(Cancelled{{1}});
+    std::int32_t start = -1;
+    for (int i = 0; i < 8 && start < 0; ++i) {
+      for (const PlanEntry& entry : e.Plan().run) {
+        if (entry.request == RequestId{2}) start = entry.position;
+      }
+    }
+    CHECK(start >= 0);
+    CHECK(start <= 64);
+    e.Run(30);
+    CHECK(e.of[2].tokens == 10);
+  }
+}
+
+// sglang#25865, sglang#23141, tokenspeed#268: a started chunk's adapter was not counted, or that of a refused request.
+TEST_CASE("at most as many adapters run as the limit says, and none loses its place to a refused request") {
+  Engine e(Ledger(80), {.tokens = {64}, .max_seqs = 8, .adapters = 2});
+  const auto arrive = [&e](std::uint64_t id, std::int32_t prompt, std::uint64_t adapter) {
+    Request r;
+    r.id = {id};
+    r.prompt_tokens = {prompt};
+    r.adapter = {adapter};
+    e.Arrive(r, 20);
+  };
+  arrive(1, 1000, 1);
+  e.Run(2);
+  arrive(2, 600, 2);  // lacks memory
+  arrive(3, 30, 3), arrive(4, 30, 4), arrive(5, 30, 0);
+  for (int i = 0; i < 400; ++i) {
+    std::vector<std::uint64_t> adapters;
+    for (const PlanEntry& entry : e.Plan().run) {
+      if (entry.request.value <= 4) adapters.push_back(entry.request.value);
+    }
+    CHECK(adapters.size() <= 2);
+  }
+  for (std::uint64_t id = 1; id <= 5; ++id) CHECK(e.of[id].tokens == 20);
+}
+
+// vllm#48245, vllm-gaudi#1794: counts went below zero where output was in flight at a preemption.
+TEST_CASE("a preemption with three plans in flight loses no token and counts none twice") {
+  Engine e(Exact(20), {.tokens = {256}, .max_seqs = 8});
+  e.depth = 3;
+  e.Arrive(1, 120, 100), e.Arrive(2, 120, 100);
+  e.Run(500);
+  CHECK(e.scheduler.stats().preempted_recompute > 0);
+  for (std::uint64_t id = 1; id <= 2; ++id) CHECK(e.of[id].tokens == 100);
+  CHECK(e.scheduler.stats().tokens_output == 200);
+  CHECK(e.scheduler.kv().used == Blocks{0});
+}
+
+// unslothai/llama.cpp#184: a large slot was parked while small ones came in, grew, and were parked in its place.
+TEST_CASE("under fcfs no later request passes one that was swapped out") {
+  SchedulerOptions options = Exact(512);
+  options.cpu_blocks = {4096};
+  options.preempt_action = KvAction::kOut;
+  Engine e(options, {.tokens = {2048}, .max_seqs = 64});
+  for (std::uint64_t id = 1; id <= 4; ++id) e.Arrive(id, 1800, 2000);
+  std::vector<std::uint64_t> parked;
+  for (std::uint64_t id = 5; e.step < 20'000;) {
+    if (e.step % 40 == 0 && id < 100) e.Arrive(id++, 300, 200);
+    const StepPlan& plan = e.Plan();
+    for (const KvMove& move : plan.moves) {
+      if (move.action == KvAction::kIn) std::erase(parked, move.request.value);
+    }
+    for (const PlanEntry& entry : plan.run) {
+      if (!entry.admitted()) continue;
+      std::erase(parked, entry.request.value);
+      for (const std::uint64_t waiting : parked) CHECK(waiting > entry.request.value);
+    }
+    for (const KvMove& move : plan.moves) {
+      if (move.action == KvAction::kOut) parked.push_back(move.request.value);
+    }
+  }
+  CHECK(e.scheduler.stats().preempted_swap > 0);
+  for (std::uint64_t id = 1; id < 100; ++id) CHECK(e.of[id].tokens == (id <= 4 ? 2000 : 200));
+}
+
+// Mooncake#2187, Mooncake#3028: look-ups renewed what was held, and nothing was evicted any more.
+TEST_CASE("looking at what is held keeps nothing in the cache") {
+  Engine e(Exact(60, true), {.tokens = {2048}, .max_seqs = 8});
+  REQUIRE(e.scheduler.SetRetention(Lru{}).ok());
+  for (std::uint64_t workflow = 1; workflow <= 2; ++workflow) {
+    Request r;
+    r.id = {workflow};
+    r.workflow = {workflow};
+    r.prompt_tokens = {20 * 16};
+    const std::vector<std::uint64_t> hashes = Family(workflow, 20);
+    r.prefix = {{16}, hashes};
+    e.Arrive(r, 1);
+    e.Run(2);
+    e.On(TurnEnded{{workflow}, 0, TurnWhy::kTool});
+  }
+  for (int i = 0; i < 1000; ++i) CHECK(e.scheduler.ExplainHeld({1}).tokens == Tokens{320});
+  e.Run(50);
+  e.Arrive(3, 40 * 16, 1, Family(3, 40));
+  e.Run(2);
+  CHECK(e.scheduler.ExplainHeld({1}).tokens < Tokens{320});
+  CHECK(e.scheduler.ExplainHeld({2}).tokens == Tokens{320});
+}
+
+}  // namespace
+}  // namespace takt::testing
