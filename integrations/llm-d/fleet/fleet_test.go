@@ -179,7 +179,8 @@ func TestScoresNameThePlacementsChoice(t *testing.T) {
 	}
 }
 
-// An engine that fails its calls has the shortest queue, and must not draw the next ones.
+// An engine that fails its calls has the shortest queue, and must not draw the next ones. It has its place again with the
+// next report, even if that equals the last one (dynamo#12138: a mark was never cleared while the figures stayed equal).
 func TestAnEngineThatFailsHasNoPlaceUntilItReports(t *testing.T) {
 	f := newFleet(t, Options{})
 	l := NewLearner(second)
