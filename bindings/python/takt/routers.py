@@ -100,7 +100,8 @@ class Router(Handle):
     least_loaded), ``key`` an order of the host's own. ``max_outstanding``: requests per instance at once. ``fail_unfit``:
     fail what is too large for every instance that is up. Times are nanoseconds; where ``now`` is left out it is
     `time.monotonic_ns()`. ``life`` in an event: the life of the instance that sends it, from `Placement` or `Instance`. The
-    router ignores and counts a message of an earlier life; 0: the message is taken for one of the present life. A fact that cannot be is ignored and raised as `FaultError`, unless ``strict`` is False.
+    router ignores and counts a message of an earlier life; 0: the message is taken for one of the present life. A fact that
+    cannot be is ignored and raised as `FaultError`, unless ``strict`` is False.
     """
 
     _kind = "router"
