@@ -9,26 +9,30 @@ static inline void takt_go_arrived(takt_event* e, const takt_request* request) {
 static inline void takt_go_revised(takt_event* e, const takt_request* request, uint32_t told) {
   e->u.revised.request = request, e->u.revised.told = told;
 }
-static inline void takt_go_started(takt_event* e, uint64_t request, uint64_t instance) {
-  e->u.request_started.request = request, e->u.request_started.instance = instance;
+static inline void takt_go_started(takt_event* e, uint64_t request, uint64_t instance, uint64_t life) {
+  e->u.request_started.request = request, e->u.request_started.instance = instance, e->u.request_started.life = life;
 }
-static inline void takt_go_served(takt_event* e, uint64_t request, uint64_t instance, int32_t prefill, int32_t output) {
-  e->u.request_served.request = request, e->u.request_served.instance = instance;
+static inline void takt_go_served(takt_event* e, uint64_t request, uint64_t instance, int32_t prefill, int32_t output,
+                                  uint64_t life) {
+  e->u.request_served.request = request, e->u.request_served.instance = instance, e->u.request_served.life = life;
   e->u.request_served.prefill = prefill, e->u.request_served.output = output;
 }
 static inline void takt_go_ended(takt_event* e, uint64_t request, uint64_t instance, int32_t prefill, int32_t output,
-                                 uint32_t failed, uint32_t served) {
-  e->u.request_ended.request = request, e->u.request_ended.instance = instance;
+                                 uint32_t failed, uint32_t served, uint64_t life) {
+  e->u.request_ended.request = request, e->u.request_ended.instance = instance, e->u.request_ended.life = life;
   e->u.request_ended.prefill = prefill, e->u.request_ended.output = output;
   e->u.request_ended.failed = failed, e->u.request_ended.served = served;
 }
 static inline void takt_go_up(takt_event* e, const takt_instance* instance) { e->u.instance_up.instance = instance; }
-static inline void takt_go_down(takt_event* e, uint64_t instance) { e->u.instance = instance; }
+static inline void takt_go_down(takt_event* e, uint64_t instance, uint64_t life) {
+  e->u.instance_down.instance = instance, e->u.instance_down.life = life;
+}
 static inline void takt_go_reported(takt_event* e, uint64_t instance, int64_t waiting, int64_t running,
-                                    int64_t preempted, int32_t kv_used) {
+                                    int64_t preempted, int32_t kv_used, uint32_t dated, int64_t as_of, uint64_t life) {
   e->u.instance_reported.instance = instance, e->u.instance_reported.waiting = waiting;
   e->u.instance_reported.running = running, e->u.instance_reported.preempted = preempted;
-  e->u.instance_reported.kv_used = kv_used;
+  e->u.instance_reported.kv_used = kv_used, e->u.instance_reported.dated = dated;
+  e->u.instance_reported.as_of = as_of, e->u.instance_reported.life = life;
 }
 static inline void takt_go_declared(takt_event* e, const takt_workflow* workflow) {
   e->u.workflow_declared.workflow = workflow;
@@ -64,6 +68,7 @@ type Instance struct {
 	Capacity int64   // requests that it may hold at once; int64(Never), and 0: unbounded; below 0: no new ones
 	TokenS   float64 // time of an output token at full batch over that batch [s]; 0: not told
 	Profile  uint64  // of AddProfile; 0: nothing is known of how fast it is
+	Life     uint64  // grows each time the instance starts anew, such as a start time; 0: the router numbers it
 }
 
 // Stage is calls of a workflow that are made in parallel, once all stages before have ended. Stages are named by index,
@@ -93,12 +98,15 @@ type (
 	}
 	// Cancelled is a request that is forgotten, wherever it is.
 	Cancelled struct{ Request uint64 }
-	// RequestStarted is a request whose first step on its instance begins.
-	RequestStarted struct{ Request, Instance uint64 }
+	// RequestStarted is a request whose first step on its instance begins. Here and below, Life is that of the instance
+	// that sends the message, from [Placement] or [Instance]. The router ignores and counts a message of an earlier life. 0:
+	// the message is taken for one of the present life.
+	RequestStarted struct{ Request, Instance, Life uint64 }
 	// RequestServed is what the instance (0: wherever it is) has computed for a request since it was placed there.
 	RequestServed struct {
 		Request, Instance uint64
 		Prefill, Output   int
+		Life              uint64
 	}
 	// RequestEnded is a request that has finished or failed on its instance (0: wherever it is). Served: Prefill and
 	// Output are told.
@@ -106,17 +114,23 @@ type (
 		Request, Instance uint64
 		Failed, Served    bool
 		Prefill, Output   int
+		Life              uint64
 	}
 	// InstanceUp is an instance that takes requests from now on; told again, its new description.
 	InstanceUp struct{ Instance Instance }
 	// InstanceDown is one that takes none, and whose requests wait again.
-	InstanceDown struct{ Instance uint64 }
-	// InstanceReported is an instance's own counts.
+	InstanceDown struct{ Instance, Life uint64 }
+	// InstanceReported is an instance's own counts. Dated: AsOf is the time up to which they are complete. The report then
+	// includes all requests that were placed by that time, and none that were placed later. Otherwise it includes as many
+	// requests as it counts, the oldest first.
 	InstanceReported struct {
 		Instance         uint64
 		Waiting, Running int64
 		Preempted        int64 // preemptions since it came up
 		KVUsed           int   // tokens
+		Dated            bool
+		AsOf             Time
+		Life             uint64
 	}
 	// WorkflowDeclared is a workflow that begins.
 	WorkflowDeclared struct{ Workflow Workflow }
@@ -167,7 +181,7 @@ func (e Cancelled) put(_ string, _ *room, c *C.takt_event) error {
 
 func (e RequestStarted) put(_ string, _ *room, c *C.takt_event) error {
 	c._type = C.TAKT_EVENT_REQUEST_STARTED
-	C.takt_go_started(c, C.uint64_t(e.Request), C.uint64_t(e.Instance))
+	C.takt_go_started(c, C.uint64_t(e.Request), C.uint64_t(e.Instance), C.uint64_t(e.Life))
 	return nil
 }
 
@@ -181,14 +195,15 @@ func tokens(op string, prefill, output int) (p, o C.int32_t, err error) {
 func (e RequestServed) put(op string, _ *room, c *C.takt_event) error {
 	prefill, output, err := tokens(op, e.Prefill, e.Output)
 	c._type = C.TAKT_EVENT_REQUEST_SERVED
-	C.takt_go_served(c, C.uint64_t(e.Request), C.uint64_t(e.Instance), prefill, output)
+	C.takt_go_served(c, C.uint64_t(e.Request), C.uint64_t(e.Instance), prefill, output, C.uint64_t(e.Life))
 	return err
 }
 
 func (e RequestEnded) put(op string, _ *room, c *C.takt_event) error {
 	prefill, output, err := tokens(op, e.Prefill, e.Output)
 	c._type = C.TAKT_EVENT_REQUEST_ENDED
-	C.takt_go_ended(c, C.uint64_t(e.Request), C.uint64_t(e.Instance), prefill, output, flag(e.Failed), flag(e.Served))
+	C.takt_go_ended(c, C.uint64_t(e.Request), C.uint64_t(e.Instance), prefill, output, flag(e.Failed), flag(e.Served),
+		C.uint64_t(e.Life))
 	return err
 }
 
@@ -198,7 +213,7 @@ func (e InstanceUp) put(op string, room *room, c *C.takt_event) error {
 	*i = C.takt_instance{
 		struct_size: C.sizeof_takt_instance, kv_tokens: kv, id: C.uint64_t(e.Instance.ID),
 		model: C.uint64_t(e.Instance.Model), capacity: C.int64_t(e.Instance.Capacity),
-		token_s: C.double(e.Instance.TokenS), profile: C.uint64_t(e.Instance.Profile),
+		token_s: C.double(e.Instance.TokenS), profile: C.uint64_t(e.Instance.Profile), life: C.uint64_t(e.Instance.Life),
 	}
 	if i.capacity == 0 {
 		i.capacity = C.TAKT_NEVER
@@ -215,14 +230,15 @@ func (e InstanceUp) put(op string, room *room, c *C.takt_event) error {
 
 func (e InstanceDown) put(_ string, _ *room, c *C.takt_event) error {
 	c._type = C.TAKT_EVENT_INSTANCE_DOWN
-	C.takt_go_down(c, C.uint64_t(e.Instance))
+	C.takt_go_down(c, C.uint64_t(e.Instance), C.uint64_t(e.Life))
 	return nil
 }
 
 func (e InstanceReported) put(op string, _ *room, c *C.takt_event) error {
 	kv, err := whole(op, "KVUsed", e.KVUsed, 0)
 	c._type = C.TAKT_EVENT_INSTANCE_REPORTED
-	C.takt_go_reported(c, C.uint64_t(e.Instance), C.int64_t(e.Waiting), C.int64_t(e.Running), C.int64_t(e.Preempted), kv)
+	C.takt_go_reported(c, C.uint64_t(e.Instance), C.int64_t(e.Waiting), C.int64_t(e.Running), C.int64_t(e.Preempted), kv,
+		flag(e.Dated), C.int64_t(e.AsOf), C.uint64_t(e.Life))
 	return err
 }
 

@@ -76,8 +76,9 @@ func (r *Router) On(now Time, events ...Event) error {
 	return failure("On", C.takt_router_on(r.p(), &c[0], C.size_t(len(c)), C.int64_t(now)), nil)
 }
 
-// Placement is a request and the instance that computes it.
-type Placement struct{ Request, Instance uint64 }
+// Placement is a request and the instance that computes it. Life is that of the instance: events about this placement
+// name it.
+type Placement struct{ Request, Instance, Life uint64 }
 
 // WorkflowEnd is a workflow that is over. How: "completed", "cancelled", or "silent": then Stage is the first that had not
 // ended.
@@ -117,7 +118,7 @@ func (r *Router) Place(now Time) (Routing, error) {
 	}
 	to := Routing{WakeAt: Time(c.wake_at)}
 	for _, p := range unsafe.Slice(c.placed, c.n_placed) {
-		to.Placed = append(to.Placed, Placement{uint64(p.request), uint64(p.instance)})
+		to.Placed = append(to.Placed, Placement{uint64(p.request), uint64(p.instance), uint64(p.life)})
 	}
 	for _, f := range unsafe.Slice(c.failed, c.n_failed) {
 		to.Failed = append(to.Failed, Failure{uint64(f.request), FailReason(f.reason), uint16(f.code)})

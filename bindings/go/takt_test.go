@@ -113,7 +113,7 @@ func TestRouterPlacesScoresAndForgets(t *testing.T) {
 	routing, err := r.Place(0)
 	must(t, err)
 	// 12 is the shortest and does not fit into 2; 13 is next; 11 waits.
-	if want := []Placement{{12, 1}, {13, 2}}; !slices.Equal(routing.Placed, want) {
+	if want := []Placement{{12, 1, 1}, {13, 2, 2}}; !slices.Equal(routing.Placed, want) {
 		t.Fatalf("placed %v, want %v", routing.Placed, want)
 	}
 	if r.InstanceOf(12) != 1 || r.InstanceOf(11) != 0 {
@@ -128,12 +128,17 @@ func TestRouterPlacesScoresAndForgets(t *testing.T) {
 		t.Errorf("counts %+v", c)
 	}
 	// An instance that goes leaves its requests waiting.
-	must(t, r.On(2*second, InstanceDown{1}))
+	must(t, r.On(2*second, InstanceDown{Instance: 1}))
 	if c := r.Count(); c.Waiting != 1 || c.Instances != 1 {
 		t.Errorf("counts %+v", c)
 	}
 	if s := r.Stats(); s["returned"] != 1 || s["arrived"] != 3 || s["ended"] != 1 {
 		t.Errorf("stats %v", s)
+	}
+	must(t, r.On(2*second, RequestEnded{Request: 11, Instance: 1, Life: 1, Failed: true})) // of a life that is over
+	must(t, r.On(2*second, InstanceUp{Instance{ID: 1, Life: 9}}, InstanceDown{Instance: 1, Life: 8}))
+	if s, c := r.Stats(), r.Count(); s["told_late"] != 2 || c.Instances != 2 || c.Alive != 2 {
+		t.Errorf("stats %v, counts %+v", s, c)
 	}
 	must(t, r.On(2*second, RequestEnded{Request: 77}))
 	if f := r.LastFault(); f.Count != 1 || f.Request != 77 {
@@ -169,13 +174,13 @@ func TestWorkflowsHoldCallsUntilTheirStage(t *testing.T) {
 	must(t, r.On(0, call(22, 2), call(21, 1)))
 	routing, err := r.Place(0)
 	must(t, err)
-	if want := []Placement{{21, 1}}; !slices.Equal(routing.Placed, want) {
+	if want := []Placement{{21, 1, 1}}; !slices.Equal(routing.Placed, want) {
 		t.Fatalf("placed %v", routing.Placed)
 	}
 	must(t, r.On(second, RequestEnded{Request: 21}))
 	routing, err = r.Place(second)
 	must(t, err)
-	if want := []Placement{{22, 1}}; !slices.Equal(routing.Placed, want) {
+	if want := []Placement{{22, 1, 1}}; !slices.Equal(routing.Placed, want) {
 		t.Fatalf("placed %v", routing.Placed)
 	}
 	must(t, r.On(2*second, RequestEnded{Request: 22}))

@@ -87,31 +87,32 @@ struct Placement {
   RequestId request;
   InstanceId instance;  // that computes it
   InstanceId decode = {};  // that goes on with it after its prompt, where that is another; none in this version
+  std::uint64_t life = 0;  // of `instance`; events about this placement name it
 
   friend constexpr bool operator==(const Placement&, const Placement&) = default;
 };
 
 // X(name, what one unit of it is)
-#define TAKT_ROUTER_STATS(X)                                                                                \
-  X(arrived, "requests accepted")                                                                           \
-  X(placed, "placements, repeated ones included")                                                           \
-  X(ended, "requests that ended on their instance")                                                         \
-  X(cancelled, "requests cancelled while alive")                                                            \
-  X(failed_invalid, "requests refused: no id, or nothing to compute")                                       \
-  X(failed_id_in_use, "requests refused because another of their id is alive")                              \
-  X(failed_expired, "requests that waited here past expires_at")                                            \
-  X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")                     \
-  X(returned, "requests that came back because their instance went down")                                   \
-  X(held, "calls made before the stages ahead of theirs had ended")                                         \
-  X(dropped, "requests that failed because their workflow was over")                                        \
-  X(workflows_declared, "workflows that began")                                                             \
-  X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")                      \
-  X(workflow_faults, "what was said of workflows and cannot be")                                            \
-  X(instances_lost, "instances that went down")                                                             \
-  X(told_late, "what an instance told of a request that had left it; ignored")                              \
-  X(events_unknown, "events that name no living request, or no instance that is up")                        \
-  X(events_invalid, "instances without an id, of one role or an unknown profile, negative counts; ignored") \
-  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")                      \
+#define TAKT_ROUTER_STATS(X)                                                                              \
+  X(arrived, "requests accepted")                                                                         \
+  X(placed, "placements, repeated ones included")                                                         \
+  X(ended, "requests that ended on their instance")                                                       \
+  X(cancelled, "requests cancelled while alive")                                                          \
+  X(failed_invalid, "requests refused: no id, or nothing to compute")                                     \
+  X(failed_id_in_use, "requests refused because another of their id is alive")                            \
+  X(failed_expired, "requests that waited here past expires_at")                                          \
+  X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")                   \
+  X(returned, "requests that came back because their instance went down")                                 \
+  X(held, "calls made before the stages ahead of theirs had ended")                                       \
+  X(dropped, "requests that failed because their workflow was over")                                      \
+  X(workflows_declared, "workflows that began")                                                           \
+  X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")                    \
+  X(workflow_faults, "what was said of workflows and cannot be")                                          \
+  X(instances_lost, "instances that went down")                                                           \
+  X(told_late, "messages of a request's former place, of an earlier life, or out of date; ignored")       \
+  X(events_unknown, "events that name no living request, or no instance that is up")                      \
+  X(events_invalid, "instances with no id, one role, unknown profile; negative counts; as_of beyond now") \
+  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")                    \
   X(calls_after_end, "calls of a router that an exception had ended; ignored")
 
 struct RouterStats {
@@ -155,8 +156,7 @@ class BasicRouter {
     MakeRoomFor(event);
     inside_ = true;
     Clock(now);
-    if constexpr (ObservingPlacement<Placer>) placer_.Observe(event, now_);
-    std::visit([this](const auto& e) { this->Tell(e), this->Handle(e); }, event);
+    std::visit([this, &event](const auto& e) { this->Act(e, event); }, event);
     inside_ = false;
     return fault_log_.Said(0);
   }
@@ -335,7 +335,7 @@ class BasicRouter {
     table_.Reserve(slots);
     queue_.Reserve(slots);
     expiries_.Reserve(slots);
-    place_of_.resize(slots), charged_.resize(slots);
+    place_of_.resize(slots), charged_.resize(slots), unseen_.resize(slots);
     slots_reserved_ = slots;
   }
 
@@ -355,7 +355,7 @@ class BasicRouter {
     MakeRoom(refused_, table_.size() + 1);  // all of a workflow may go
     MakeRoom(ending_workflows_, workflows_.size() + 1);
     MakeRoom(new_faults_, 1);
-    MakeRoom(instances_, 1), MakeRoom(candidate_at_, 1), MakeRoom(free_slots_, 1);
+    MakeRoom(instances_, 1), MakeRoom(candidate_at_, 1), MakeRoom(free_slots_, 1), MakeRoom(seen_, 1);
   }
   void MakeRoomForPlacements() {
     // No request ends, or is placed, twice. What the host still has of the last call makes room, too.
@@ -376,6 +376,11 @@ class BasicRouter {
           {.kind = FaultKind::kInvalidEvent, .said = static_cast<std::int64_t>(instance.value)});
   }
 
+  void Unknown(InstanceId instance) {
+    Blame(&RouterStats::events_unknown,
+          {.kind = FaultKind::kUnknownInstance, .said = static_cast<std::int64_t>(instance.value)});
+  }
+
   void Clock(TimePoint now) {
     if (now < now_) {
       Blame(&RouterStats::clock_stepped_back, {.kind = FaultKind::kClockBack,
@@ -383,6 +388,71 @@ class BasicRouter {
                                                .expected = now_.time_since_epoch().count()});
     }
     now_ = std::max(now_, now);
+  }
+
+  template <class E>
+  void Act(const E& e, const RouterEvent& event) {
+    if constexpr (std::same_as<E, InstanceUp>) {
+      const InstanceState* at = Known(e.instance.id);
+      if (at != nullptr && e.instance.life > at->instance.life) {
+        const InstanceDown down{e.instance.id};
+        Act(down, down);
+      }
+    }
+    if (!Heeds(e)) return;
+    if constexpr (ObservingPlacement<Placer>) placer_.Observe(event, now_);
+    Tell(e);
+    Handle(e);
+  }
+
+  // False, and counted, if an instance or what it reports is invalid, unknown or late.
+  template <class E>
+  bool Heeds(const E&) {
+    return true;
+  }
+  bool Heeds(const InstanceUp& e) {
+    if (!e.instance.id || e.instance.role != InstanceRole::kBoth || e.instance.profile.value > profiles_.size()) {
+      Invalid(e.instance.id);
+      return false;
+    }
+    return Known(e.instance.id) == nullptr || Lives(e.instance.id, e.instance.life);
+  }
+  bool Heeds(const InstanceDown& e) { return Lives(e.instance, e.life) && Up(e.instance) != nullptr; }
+  bool Heeds(const InstanceReported& e) {
+    if (!Lives(e.instance, e.life)) return false;
+    const InstanceState* instance = Up(e.instance);
+    if (instance == nullptr) return false;
+    const InstanceReport& r = e.report;
+    if (r.waiting < 0 || r.running < 0 || r.preempted < 0 || r.kv_used < Tokens{0}) {
+      Invalid(e.instance);
+      return false;
+    }
+    const bool late = r.as_of != kUnset && r.as_of < seen_[instance->slot].as_of;
+    stats_.told_late += late ? 1 : 0;
+    return !late;
+  }
+  bool Heeds(const RequestStarted& e) { return Lives(e.instance, e.life); }
+  bool Heeds(const RequestServed& e) { return Lives(e.instance, e.life); }
+  bool Heeds(const RequestEnded& e) { return Lives(e.instance, e.life); }
+
+  // False, and counted, if the instance is not in this life: the message is late, or names a life that has not begun.
+  bool Lives(InstanceId id, std::uint64_t life) {
+    if (!id || life == 0) return true;
+    const InstanceState* at = Known(id);
+    if (at != nullptr && at->instance.life == life) return true;
+    if (at != nullptr ? life < at->instance.life : life <= newest_life_) {
+      ++stats_.told_late;
+    } else {
+      Unknown(id);
+    }
+    return false;
+  }
+
+  // Whether a message about a living request comes from a place that it has left.
+  bool Left(Slot slot, InstanceId instance, std::uint64_t life) {
+    const InstanceId place = place_of_[slot];
+    if (instance && instance != place) return true;
+    return life != 0 && (!place || Known(place)->instance.life != life);
   }
 
   // A policy that observes is told what the router shares with a scheduler.
@@ -455,7 +525,7 @@ class BasicRouter {
   void Handle(const RequestEnded& e) {
     const Slot slot = Living(e.request);
     if (slot == kNoSlot) return;
-    if (e.instance && e.instance != place_of_[slot]) {
+    if (Left(slot, e.instance, e.life)) {
       ++stats_.told_late;
       return;
     }
@@ -475,7 +545,7 @@ class BasicRouter {
   void Handle(const RequestServed& e) {
     const Slot slot = Living(e.request);
     if (slot == kNoSlot) return;
-    if (table_[slot].status != RequestStatus::kRunning || (e.instance && e.instance != place_of_[slot])) {
+    if (table_[slot].status != RequestStatus::kRunning || Left(slot, e.instance, e.life)) {
       ++stats_.told_late;
     } else if (e.served.absurd()) {
       Invalid(e.instance);
@@ -509,17 +579,20 @@ class BasicRouter {
 
   void Handle(const InstanceUp& e) {
     const ProfileId named = e.instance.profile;
-    if (!e.instance.id || e.instance.role != InstanceRole::kBoth || named.value > profiles_.size()) {
-      return Invalid(e.instance.id);
-    }
     const InstanceProfile* profile = named ? &profiles_[named.value - 1] : nullptr;
     auto at = std::ranges::lower_bound(instances_, e.instance.id, {}, IdOf);
     if (at != instances_.end() && IdOf(*at) == e.instance.id) {
+      const std::uint64_t life = at->instance.life;
       at->instance = e.instance, at->profile = profile;
+      at->instance.life = life;
     } else {
       if (free_slots_.empty()) free_slots_.push_back(static_cast<std::uint32_t>(instances_.size()));
       at = instances_.insert(at, {.instance = e.instance, .profile = profile, .slot = free_slots_.back()});
       free_slots_.pop_back();
+      if (at->instance.life == 0) at->instance.life = newest_life_ + (newest_life_ < UINT64_MAX ? 1 : 0);
+      newest_life_ = std::max(newest_life_, at->instance.life);
+      if (at->slot >= seen_.size()) seen_.resize(at->slot + std::size_t{1});
+      seen_[at->slot] = {.as_of = now_};
       if (candidate_at_.size() < instances_.size()) candidate_at_.push_back(0);
     }
     if constexpr (InstancePlacement<Placer>) placer_.Up(*at, now_);
@@ -532,8 +605,7 @@ class BasicRouter {
   }
 
   void Handle(const InstanceDown& e) {
-    InstanceState* lost = Up(e.instance);
-    if (lost == nullptr) return;
+    InstanceState* lost = Known(e.instance);
     ++stats_.instances_lost;
     const InstanceState gone = std::move(*lost);
     free_slots_.push_back(gone.slot);
@@ -545,20 +617,61 @@ class BasicRouter {
       if constexpr (AccountingPlacement<Placer>) placer_.Released(table_[slot].state, gone, now_);
       table_[slot].state.generated = {};  // it begins anew
       charged_[slot].told = false;
+      unseen_[slot].is_listed = false;
       Enqueue(slot);
       ExpectExpiry(slot);
     }
   }
 
   void Handle(const InstanceReported& e) {
-    InstanceState* instance = Up(e.instance);
-    if (instance == nullptr) return;
-    if (e.report.waiting < 0 || e.report.running < 0 || e.report.preempted < 0 || e.report.kv_used < Tokens{0}) {
-      return Invalid(e.instance);
+    InstanceState& instance = *Known(e.instance);
+    InstanceReport& report = instance.report;
+    report = e.report;
+    report.waiting = std::min(report.waiting, kMostCount), report.running = std::min(report.running, kMostCount);
+    instance.reported = true;
+    if (report.as_of > now_) {
+      Invalid(e.instance);
+      report.as_of = kUnset;
     }
-    instance->report = e.report;
-    instance->reported = true;
-    instance->since_report = 0;
+    Seen& seen = seen_[instance.slot];
+    seen.as_of = std::max(seen.as_of, report.as_of);
+    const std::int64_t missing = instance.outstanding - report.waiting - report.running;
+    const auto includes = [&](Slot slot) {
+      return report.as_of == kUnset ? seen.unseen > missing : unseen_[slot].placed <= report.as_of;
+    };
+    while (seen.oldest != kNoSlot && includes(seen.oldest)) See(seen.oldest, seen);
+    instance.since_report = seen.unseen;
+    instance.tokens_since_report = seen.tokens;
+  }
+
+  // ---- placements that no report includes yet: a list for each instance, oldest first --------------------------
+
+  struct Unseen {
+    TimePoint placed{};
+    Slot before = kNoSlot, after = kNoSlot;
+    bool is_listed = false;
+  };
+  struct Seen {
+    TimePoint as_of = kUnset;  // up to which an instance's reports are complete
+    Slot oldest = kNoSlot, newest = kNoSlot;  // living requests in no report of it
+    std::int64_t unseen = 0, tokens = 0;  // number of them, and tokens of their prompts
+  };
+  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // of a report: no sum of counts overflows
+
+  void ListUnseen(Slot slot, Seen& seen) {
+    unseen_[slot] = {.placed = now_, .before = seen.newest, .is_listed = true};
+    (seen.newest == kNoSlot ? seen.oldest : unseen_[seen.newest].after) = slot;
+    seen.newest = slot;
+    ++seen.unseen;
+    seen.tokens += table_[slot].state.request.prompt_tokens.value;
+  }
+  void See(Slot slot, Seen& seen) {
+    Unseen& one = unseen_[slot];
+    (one.before == kNoSlot ? seen.oldest : unseen_[one.before].after) = one.after;
+    (one.after == kNoSlot ? seen.newest : unseen_[one.after].before) = one.before;
+    one.is_listed = false;
+    --seen.unseen;
+    seen.tokens -= table_[slot].state.request.prompt_tokens.value;
   }
 
   // ---- requests -----------------------------------------------------------------------------------------------
@@ -625,6 +738,7 @@ class BasicRouter {
       InstanceState& instance = *Up(place_of_[slot]);
       --instance.outstanding;
       --outstanding_;
+      if (unseen_[slot].is_listed) See(slot, seen_[instance.slot]);
       if constexpr (AccountingPlacement<Placer>) placer_.Released(table_[slot].state, instance, now_);
     }
     if (table_[slot].status == RequestStatus::kWaiting) queue_.Erase(slot);
@@ -718,10 +832,8 @@ class BasicRouter {
   // Null, and counted, where it is not.
   InstanceState* Up(InstanceId id) {
     InstanceState* at = Known(id);
-    if (at != nullptr) return at;
-    Blame(&RouterStats::events_unknown,
-          {.kind = FaultKind::kUnknownInstance, .said = static_cast<std::int64_t>(id.value)});
-    return nullptr;
+    if (at == nullptr) Unknown(id);
+    return at;
   }
 
   // The c-th one that Score is asked for; null where it is not up.
@@ -809,8 +921,10 @@ class BasicRouter {
     ++instance.outstanding;
     ++outstanding_;
     ++instance.since_report;
+    instance.tokens_since_report += record.state.request.prompt_tokens.value;
+    ListUnseen(slot, seen_[instance.slot]);
     instance.last_placed = ++stats_.placed;
-    placed_.push_back({record.state.request.id, IdOf(instance), {}});
+    placed_.push_back({record.state.request.id, IdOf(instance), {}, instance.instance.life});
     if (options_.budgets) {
       Budget(slot);
       costs_.Prepare(record.state);
@@ -866,6 +980,9 @@ class BasicRouter {
   TimeHeap expiries_;  // of requests that wait here
   std::vector<InstanceId> place_of_;  // by slot
   std::vector<Charged> charged_;  // by slot
+  std::vector<Unseen> unseen_;  // by slot
+  std::vector<Seen> seen_;  // by slot of the instance
+  std::uint64_t newest_life_ = 0;  // the greatest of any instance
   std::vector<InstanceState> instances_;  // by id
   std::vector<std::uint32_t> candidate_at_;  // index in it of the c-th candidate that Score was asked for last
   std::vector<std::uint32_t> free_slots_;  // of instances that went down

@@ -170,6 +170,7 @@ void Fill(const takt_instance* from, Instance& to) {
   to.capacity = i.capacity;
   to.token_s = i.token_s;
   to.profile = {i.profile};
+  to.life = i.life;
 }
 
 void Fill(const takt_stage& from, WorkflowStage& to) {
@@ -255,23 +256,26 @@ void Fill(const takt_event& from, Cancelled& to) { to.request = {from.u.request}
 void Fill(const takt_event& from, MoveDone& to) { to = {{from.u.move_done.move}, from.u.move_done.failed != 0}; }
 void Fill(const takt_event&, Drain&) {}
 void Fill(const takt_event& from, RequestStarted& to) {
-  to = {{from.u.request_started.request}, {from.u.request_started.instance}};
+  const auto& e = from.u.request_started;
+  to = {{e.request}, {e.instance}, e.life};
 }
 void Fill(const takt_event& from, RequestServed& to) {
   const auto& e = from.u.request_served;
-  to = {{e.request}, {e.instance}, {{e.prefill}, {e.output}}};
+  to = {{e.request}, {e.instance}, {{e.prefill}, {e.output}}, e.life};
 }
 void Fill(const takt_event& from, RequestEnded& to) {
   const auto& e = from.u.request_ended;
-  to.request = {e.request}, to.instance = {e.instance};
+  to.request = {e.request}, to.instance = {e.instance}, to.life = e.life;
   to.failed = e.failed != 0;
   if (e.served != 0) to.served = TokensServed{{e.prefill}, {e.output}};
 }
 void Fill(const takt_event& from, InstanceUp& to) { Fill(from.u.instance_up.instance, to.instance); }
-void Fill(const takt_event& from, InstanceDown& to) { to.instance = {from.u.instance}; }
+void Fill(const takt_event& from, InstanceDown& to) {
+  to = {{from.u.instance_down.instance}, from.u.instance_down.life};
+}
 void Fill(const takt_event& from, InstanceReported& to) {
   const auto& e = from.u.instance_reported;
-  to = {{e.instance}, {e.waiting, e.running, e.preempted, {e.kv_used}}};
+  to = {{e.instance}, {e.waiting, e.running, e.preempted, {e.kv_used}, e.dated != 0 ? At(e.as_of) : kUnset}, e.life};
 }
 void Fill(const takt_event& from, WorkflowDeclared& to) { Fill(from.u.workflow_declared.workflow, to.workflow); }
 void Fill(const takt_event& from, WorkflowGrown& to) {

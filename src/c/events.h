@@ -114,7 +114,6 @@ takt_status SoundAs(const E*, const takt_event& e) {
   }
   if constexpr (std::same_as<E, MoveDone>) return Meant(e.u.move_done.reserved == 0);
   if constexpr (std::same_as<E, InstanceUp>) return Sound(e.u.instance_up.instance);
-  if constexpr (std::same_as<E, InstanceReported>) return Meant(e.u.instance_reported.reserved == 0);
   if constexpr (std::same_as<E, StageEnded>) return Meant(e.u.stage_ended.reserved == 0);
   if constexpr (std::same_as<E, WorkflowEnded>) return Meant(e.u.workflow_ended.reserved == 0);
   if constexpr (std::same_as<E, WorkflowDeclared>) return Sound(e.u.workflow_declared.workflow);

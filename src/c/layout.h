@@ -91,6 +91,7 @@ TAKT_SAME_SIZE(Placement, takt_placement);
 TAKT_SAME_PLACE(Placement, takt_placement, request);
 TAKT_SAME_PLACE(Placement, takt_placement, instance);
 TAKT_SAME_PLACE(Placement, takt_placement, decode);
+TAKT_SAME_PLACE(Placement, takt_placement, life);
 
 TAKT_SAME_SIZE(WorkflowEnd, takt_workflow_end);
 TAKT_SAME_PLACE(WorkflowEnd, takt_workflow_end, workflow);

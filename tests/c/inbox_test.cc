@@ -61,7 +61,7 @@ TEST_CASE("an inbox says what became of an event, and is of one kind") {
   CHECK(takt_inbox_create(2, 0, &inbox, nullptr) == TAKT_E_INVALID);
   REQUIRE(takt_inbox_create(TAKT_INBOX_OF_ROUTER, 2, &inbox, nullptr) == TAKT_OK);
   takt_event event{};
-  event.type = TAKT_EVENT_INSTANCE_DOWN, event.u.instance = 7;
+  event.type = TAKT_EVENT_INSTANCE_DOWN, event.u.instance_down = {7, 0};
   std::uint32_t pushed = 9;
   CHECK(takt_inbox_push(inbox, &event, &pushed) == TAKT_OK);
   CHECK(pushed == TAKT_PUSHED_FIRST);

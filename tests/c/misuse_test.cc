@@ -239,12 +239,11 @@ TEST_CASE("what is reserved in facts of routers is zero") {
   takt_workflow workflow;
   takt_workflow_init(&workflow, sizeof workflow);
   workflow.id = 1, workflow.stages = &stage, workflow.n_stages = 1;
-  std::array<takt_event, 5> events{};
-  events[0].type = TAKT_EVENT_INSTANCE_REPORTED, events[0].u.instance_reported = {1, 0, 0, 0, 0, 1};
-  events[1].type = TAKT_EVENT_STAGE_ENDED, events[1].u.stage_ended = {1, 0, 1};
-  events[2].type = TAKT_EVENT_WORKFLOW_ENDED, events[2].u.workflow_ended = {1, 0, 1};
-  events[3].type = TAKT_EVENT_WORKFLOW_DECLARED, events[3].u.workflow_declared = {&workflow};
-  events[4].type = TAKT_EVENT_WORKFLOW_GROWN, events[4].u.workflow_grown = {1, &stage, nullptr, 0};
+  std::array<takt_event, 4> events{};
+  events[0].type = TAKT_EVENT_STAGE_ENDED, events[0].u.stage_ended = {1, 0, 1};
+  events[1].type = TAKT_EVENT_WORKFLOW_ENDED, events[1].u.workflow_ended = {1, 0, 1};
+  events[2].type = TAKT_EVENT_WORKFLOW_DECLARED, events[2].u.workflow_declared = {&workflow};
+  events[3].type = TAKT_EVENT_WORKFLOW_GROWN, events[3].u.workflow_grown = {1, &stage, nullptr, 0};
   for (const takt_event& event : events) {
     CAPTURE(event.type);
     CHECK(takt_router_on(router, &event, 1, 0) == TAKT_E_INVALID);

@@ -301,7 +301,7 @@ TEST_CASE("a key of the host's own orders what waits in a router, and may not ca
   REQUIRE(routing.n_placed == 3);
   for (std::size_t i = 0; i < 3; ++i) CHECK(routing.placed[i].request == 3 - i);
   takt_event down{};
-  down.type = TAKT_EVENT_INSTANCE_DOWN, down.u.instance = 9;
+  down.type = TAKT_EVENT_INSTANCE_DOWN, down.u.instance_down = {9, 0};
   REQUIRE(takt_router_on(own.router, &down, 1, 2) == TAKT_OK);
   CHECK(own.calls == 6);  // at arrival, and when they come back
   CHECK(own.others == 0);

@@ -211,32 +211,35 @@ class Told {
   void Fill(const Drain&, takt_event& to) { to.type = TAKT_EVENT_DRAIN; }
 
   void Fill(const RequestStarted& e, takt_event& to) {
-    to.type = TAKT_EVENT_REQUEST_STARTED, to.u.request_started = {e.request.value, e.instance.value};
+    to.type = TAKT_EVENT_REQUEST_STARTED, to.u.request_started = {e.request.value, e.instance.value, e.life};
   }
   void Fill(const RequestServed& e, takt_event& to) {
     to.type = TAKT_EVENT_REQUEST_SERVED;
-    to.u.request_served = {e.request.value, e.instance.value, e.served.prefill.value, e.served.output.value};
+    to.u.request_served = {e.request.value, e.instance.value, e.served.prefill.value, e.served.output.value, e.life};
   }
   void Fill(const RequestEnded& e, takt_event& to) {
     to.type = TAKT_EVENT_REQUEST_ENDED;
     const TokensServed served = e.served.value_or(TokensServed{});
-    to.u.request_ended = {e.request.value,     e.instance.value, served.prefill.value,
-                          served.output.value, e.failed,         e.served.has_value()};
+    to.u.request_ended = {
+        e.request.value, e.instance.value, served.prefill.value, served.output.value, e.failed, e.served.has_value(),
+        e.life};
   }
   void Fill(const InstanceUp& e, takt_event& to) {
     takt_instance& c = instances_.emplace_back();
     takt_instance_init(&c, sizeof c);
     c.id = e.instance.id.value, c.model = e.instance.model.value, c.kv_tokens = e.instance.kv_tokens.value;
     c.capacity = e.instance.capacity, c.token_s = e.instance.token_s, c.profile = e.instance.profile.value;
+    c.life = e.instance.life;
     to.type = TAKT_EVENT_INSTANCE_UP, to.u.instance_up.instance = &c;
   }
   void Fill(const InstanceDown& e, takt_event& to) {
-    to.type = TAKT_EVENT_INSTANCE_DOWN, to.u.instance = e.instance.value;
+    to.type = TAKT_EVENT_INSTANCE_DOWN, to.u.instance_down = {e.instance.value, e.life};
   }
   void Fill(const InstanceReported& e, takt_event& to) {
     const InstanceReport& r = e.report;
     to.type = TAKT_EVENT_INSTANCE_REPORTED;
-    to.u.instance_reported = {e.instance.value, r.waiting, r.running, r.preempted, r.kv_used.value, 0};
+    to.u.instance_reported = {e.instance.value, r.waiting,         r.running,   r.preempted,
+                              r.kv_used.value,  r.as_of != kUnset, Ns(r.as_of), e.life};
   }
   static takt_stage StageInC(const WorkflowStage& s) {
     return {s.stage.value, s.after.data(), s.after.size(), s.cost_s, s.calls, 0};

@@ -97,12 +97,12 @@ void Print(const RouterTally& t, std::uint64_t seeds) {
       "{} events over {} seeds: {} arrivals, {} placements in {} answers, {} ended, {} steps of instances\n"
       "{} instances started, {} lost with {} requests that came back, {} of them unnoticed at first, {} drained\n"
       "{} cancels ({} in the router's queue), {} expired there, {} reports, {} told of requests' services, {} told "
-      "late, {} twice, {} of unknown "
+      "late, {} of former lives, {} twice, {} of unknown "
       "requests or instances, {} messages to the dead, {} clock faults\n"
       "no violation; all placements and plans hash to {:016x}\n",
       t.events, seeds, t.arrivals, t.placed, t.places, t.ended, t.steps, t.starts, t.lost, t.returned, t.died, t.drains,
-      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services, t.told_late, t.twice, t.unknown, t.unheard,
-      t.clock_faults, t.plan_hash);
+      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services, t.told_late, t.former, t.twice, t.unknown,
+      t.unheard, t.clock_faults, t.plan_hash);
 }
 
 RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
@@ -133,6 +133,8 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   s.twice = sometimes(0.2);
   s.absurd = sometimes(0.2);
   s.services = dice.Chance(0.7) ? dice.Of({0.1, 0.5, 1.0}) : 0.0;
+  s.lives = dice.Of({Lives::kUnnamed, Lives::kByRouter, Lives::kByHost});
+  s.dated = dice.Of({0.0, 0.5, 1.0});
   if (!dice.Chance(0.3)) return s;
   s.rules.fair = true;
   s.rules.plain = false;
@@ -262,7 +264,8 @@ Instance RouterWorld::Described(std::uint32_t at, std::int64_t capacity) const {
   return {.id = {at},
           .profile = {},
           .kv_tokens = {told ? o.kv_blocks.value * o.kv_block_tokens.value : 0},
-          .capacity = capacity};
+          .capacity = capacity,
+          .life = setup_.lives == Lives::kByHost ? members_[at].life : 0};
 }
 
 // Starts an instance, or says something new about one that runs.
@@ -272,12 +275,23 @@ void RouterWorld::Up(std::uint32_t at, std::uint64_t bits) {
   Dice dice(bits);
   std::int64_t capacity = dice.Of<std::int64_t>({1, 4, 20, Instance::kUnbounded, Instance::kUnbounded});
   if (member.world == nullptr) {
-    if (shadow_.up({at})) Down(at);  // its loss went unnoticed
+    // Its loss went unnoticed. A new life says so, too.
+    if (shadow_.up({at}) && (setup_.lives != Lives::kByHost || dice.Chance(0.5))) Down(at);
+    // Messages of its former life are still on their way. Nothing but as_of tells the router if they name no life.
+    if (member.life > 0) {
+      if (dice.Chance(0.3)) member.from.push_back(InstanceDown{{at}, member.life});
+    } else {
+      std::erase_if(member.from, [](const RouterEvent& event) {
+        const auto* reported = std::get_if<InstanceReported>(&event);
+        return reported == nullptr || reported->report.as_of == kUnset;
+      });
+    }
     member = {.world = std::make_unique<World>(MemberSetup(setup_, at)),
               .held = {},
               .to = {},
-              .from = {},
-              .starts = member.starts + 1};
+              .from = std::move(member.from),
+              .starts = member.starts + 1,
+              .life = setup_.lives == Lives::kByHost ? member.starts + 1 : 0};
     ++tally_.starts;
     Synchronise(*member.world);
   } else if (dice.Chance(0.3) || member.draining) {
@@ -290,6 +304,10 @@ void RouterWorld::Up(std::uint32_t at, std::uint64_t bits) {
   }
   Note("capacity {}", capacity);
   Tell(InstanceUp{Described(at, capacity)});
+  if (setup_.lives != Lives::kByRouter) return;
+  for (const InstanceState& i : router_.instances()) {
+    if (i.instance.id == InstanceId{at}) member.life = i.instance.life;
+  }
 }
 
 void RouterWorld::Down(std::uint32_t at) {
@@ -337,6 +355,17 @@ void RouterWorld::Hear(std::uint32_t at, std::uint64_t bits) {
     Note("request {} has ended", ended->request.value);
     if (shadow_.request(ended->request).place == InstanceId{at} && dice.Chance(0.2)) ended->instance = {};
   }
+  const auto named = [](auto& e) -> std::uint64_t* {
+    if constexpr (requires { e.life; }) return &e.life;
+    return nullptr;
+  };
+  std::uint64_t* life = std::visit(named, event);
+  tally_.former += life != nullptr && *life != 0 && *life < member.life ? 1u : 0u;
+  if (life != nullptr && dice.Chance(setup_.absurd * 0.2)) {
+    const std::uint64_t true_life = std::exchange(*life, UINT64_MAX);  // that has not begun
+    Tell(event);
+    *life = true_life;
+  }
   Tell(event);
   if (!dice.Chance(setup_.twice)) return;
   ++tally_.twice;
@@ -355,11 +384,18 @@ void RouterWorld::Report(std::uint32_t at, std::uint64_t bits) {
   if (dice.Chance(setup_.absurd * 0.2)) report.waiting = -1;
   if (dice.Chance(setup_.absurd * 0.2)) report.running = std::numeric_limits<std::int64_t>::max();
   if (dice.Chance(setup_.absurd * 0.2)) report.kv_used = Tokens::Max();
+  if (dice.Chance(setup_.dated)) report.as_of = now_;
+  if (dice.Chance(setup_.absurd * 0.2)) {
+    report.as_of = dice.Of({kNever, After(kUnset, Duration(1)), After(now_, Duration(1'000'000))});
+  }
   ++tally_.reports;
-  member.from.push_back(InstanceReported{{at}, report});
+  // It overtakes others, or is overtaken.
+  const std::size_t place = dice.Chance(0.3) ? dice.Index(member.from.size() + 1) : member.from.size();
+  member.from.insert(member.from.begin() + static_cast<std::ptrdiff_t>(place),
+                     InstanceReported{{at}, report, member.life});
   if (!dice.Chance(setup_.services)) return;
   for (RequestId id : member.held) {
-    member.from.push_back(RequestServed{id, {at}, Served(member.world->shadow().life(id), dice)});
+    member.from.push_back(RequestServed{id, {at}, Served(member.world->shadow().life(id), dice), member.life});
     ++tally_.services;
   }
 }
@@ -397,7 +433,7 @@ void RouterWorld::Watch(std::uint32_t at) {
     ++tally_.steps;
     for (const PlanEntry& entry : step.entries) {
       tally_.plan_hash = Mix64(tally_.plan_hash ^ entry.request.value);
-      if (tally_.plan_hash % 8 == 0) member.from.push_back(RequestStarted{entry.request, {at}});
+      if (tally_.plan_hash % 8 == 0) member.from.push_back(RequestStarted{entry.request, {at}, member.life});
       const RouterShadow::Request& request = shadow_.request(entry.request);
       if (cancelled_[NameOf(entry.request)] || (request.alive && request.place == InstanceId{at})) continue;
       return shadow_.Violate(fmt::format("request {} runs on {}, and is {}", entry.request.value, at,
@@ -407,7 +443,7 @@ void RouterWorld::Watch(std::uint32_t at) {
   std::erase_if(member.held, [&](RequestId id) {
     const Life& life = theirs.life(id);
     if (life.is != Is::kNowhere && (life.is != Is::kEnded || life.must_fail)) return false;
-    RequestEnded ended{id, {at}};
+    RequestEnded ended{.request = id, .instance = {at}, .life = member.life};
     Dice dice(Mix64(id.value ^ theirs.steps().size()));
     ended.failed = dice.Chance(0.1);
     if (dice.Chance(setup_.services)) ended.served = Served(life, dice);
@@ -436,6 +472,7 @@ void RouterWorld::Drain() {
     Member& last = members_.emplace_back();
     last.world = std::make_unique<World>(MemberSetup(setup_, members()));
     Synchronise(*last.world);
+    last.life = setup_.lives == Lives::kByHost ? 1 : 0;
     Instance described = Described(members(), Instance::kUnbounded);
     described.kv_tokens = {0};
     Tell(InstanceUp{described});

@@ -24,10 +24,12 @@ struct RouterTally {
   std::uint64_t events = 0, steps = 0, places = 0, placed = 0, arrivals = 0, ended = 0, told_late = 0, expired = 0;
   std::uint64_t cancels = 0, cancelled_waiting = 0, starts = 0, died = 0, lost = 0, returned = 0, drains = 0,
                 reports = 0;
-  std::uint64_t unheard = 0, twice = 0, unknown = 0, clock_faults = 0, services = 0;
+  std::uint64_t former = 0, unheard = 0, twice = 0, unknown = 0, clock_faults = 0, services = 0;
   std::uint64_t plan_hash = 0;  // of all placements and plans
 };
 void Print(const RouterTally& tally, std::uint64_t seeds);
+
+enum class Lives : std::uint8_t { kUnnamed, kByRouter, kByHost };
 
 struct RouterSetup {
   Setup instance;  // of each, but for the size of its KV cache
@@ -40,6 +42,8 @@ struct RouterSetup {
   double losses = 0, silent = 0, redescribed = 0;  // instances that go down; of these, unnoticed at first
   double slow = 0, slow_reports = 0;  // messages that wait
   double cancels = 0, clock = 0, twice = 0, absurd = 0;
+  Lives lives = Lives::kUnnamed;  // whether messages name a life, and the router or the host numbers it
+  double dated = 0;  // share of reports with as_of
   double services = 0;  // share of reports with what runs, and of ends with what was served
 
   static RouterSetup OfSeed(std::uint64_t seed);
@@ -71,6 +75,7 @@ class RouterWorld {
     std::deque<Message> to;  // on their way there, in order
     std::deque<RouterEvent> from;  // and back
     std::uint64_t starts = 0;
+    std::uint64_t life = 0;  // 0: its messages name none
     std::uint64_t last_step = 0;
     bool draining = false;  // takes no more, until it is started again
   };

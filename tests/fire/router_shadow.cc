@@ -42,6 +42,36 @@ const RouterShadow::Up* RouterShadow::Find(InstanceId id) const {
 }
 RouterShadow::Up* RouterShadow::Find(InstanceId id) { return const_cast<Up*>(std::as_const(*this).Find(id)); }
 
+// A message that names another life of its instance is late, or of a life that has not begun, and does nothing.
+bool RouterShadow::Lives(InstanceId id, std::uint64_t life) {
+  if (!id || life == 0) return true;
+  const Up* up = Find(id);
+  if (up != nullptr && up->instance.life == life) return true;
+  if (life <= (up != nullptr ? up->instance.life : newest_life_)) {
+    ++ours_.told_late;
+  } else {
+    ++ours_.events_unknown;
+  }
+  return false;
+}
+
+// Whether a message comes from where the request is not, or not any more.
+bool RouterShadow::Left(const Request& request, InstanceId instance, std::uint64_t life) const {
+  if (instance && instance != request.place) return true;
+  return life != 0 && (!request.place || Find(request.place)->instance.life != life);
+}
+
+// In the order in which they were placed there.
+std::vector<RouterShadow::Request*> RouterShadow::Unseen(InstanceId id) {
+  std::vector<Request*> unseen;
+  for (RequestId alive : alive_) {
+    Request& life = Of(alive);
+    if (life.place == id && life.unseen) unseen.push_back(&life);
+  }
+  std::ranges::sort(unseen, {}, &Request::number);
+  return unseen;
+}
+
 bool RouterShadow::HasRoom(const Up& up) const {
   return up.outstanding < std::min(up.instance.capacity, rules_.options.max_outstanding);
 }
@@ -125,6 +155,7 @@ void RouterShadow::On(const Cancelled& e) {
 }
 
 void RouterShadow::On(const RequestStarted& e) {
+  if (!Lives(e.instance, e.life)) return;
   const Request* life = Living(e.request);
   if (life != nullptr && (!life->place || e.instance != life->place)) ++ours_.told_late;
 }
@@ -139,9 +170,10 @@ void RouterShadow::Charge(Request& request, const TokensServed& served) {
 }
 
 void RouterShadow::On(const RequestServed& e) {
+  if (!Lives(e.instance, e.life)) return;
   Request* life = Living(e.request);
   if (life == nullptr) return;
-  if (!life->place || (e.instance && e.instance != life->place)) {
+  if (!life->place || Left(*life, e.instance, e.life)) {
     ++ours_.told_late;
   } else if (e.served.prefill.value < 0 || e.served.output.value < 0) {
     ++ours_.events_invalid;
@@ -152,9 +184,10 @@ void RouterShadow::On(const RequestServed& e) {
 }
 
 void RouterShadow::On(const RequestEnded& e) {
+  if (!Lives(e.instance, e.life)) return;
   Request* life = Living(e.request);
   if (life == nullptr) return;
-  if (e.instance && e.instance != life->place) {
+  if (Left(*life, e.instance, e.life)) {
     ++ours_.told_late;
     return;
   }
@@ -173,18 +206,35 @@ void RouterShadow::On(const RequestEnded& e) {
   End(*life);
 }
 
-void RouterShadow::On(const InstanceUp& e) {
-  if (!e.instance.id) {
+void RouterShadow::On(const InstanceUp& e, const Router& router) {
+  const InstanceId id = e.instance.id;
+  std::uint64_t life = e.instance.life;
+  if (!id) {
     ++ours_.events_invalid;
-  } else if (Up* known = Find(e.instance.id)) {
-    known->instance = e.instance;
-  } else {
-    up_.push_back({.instance = e.instance});
+    return;
   }
+  if (Up* known = Find(id)) {
+    const std::uint64_t present = known->instance.life;
+    if (life != 0 && life < present) {
+      ++ours_.told_late;
+      return;
+    }
+    if (life == 0 || life == present) {
+      known->instance = e.instance;
+      known->instance.life = present;
+      return;
+    }
+    On(InstanceDown{id}, router);
+  }
+  if (life == 0) life = newest_life_ + 1;
+  newest_life_ = std::max(newest_life_, life);
+  up_.push_back({.instance = e.instance, .complete = now_});
+  up_.back().instance.life = life;
 }
 
 // All that it held comes back, each once.
 void RouterShadow::On(const InstanceDown& e, const Router& router) {
+  if (!Lives(e.instance, e.life)) return;
   Up* lost = Find(e.instance);
   if (lost == nullptr) {
     ++ours_.events_unknown;
@@ -198,7 +248,7 @@ void RouterShadow::On(const InstanceDown& e, const Router& router) {
     if (life.place != e.instance) continue;
     ++ours_.returned;
     life.place = {};
-    life.told = false;
+    life.told = life.unseen = false;
     if (const RequestState* theirs = router.Find(id)) back.emplace_back(theirs->slot, life.state.request.tenant.value);
   }
   std::ranges::sort(back);
@@ -206,11 +256,35 @@ void RouterShadow::On(const InstanceDown& e, const Router& router) {
 }
 
 void RouterShadow::On(const InstanceReported& e) {
+  if (!Lives(e.instance, e.life)) return;
   const InstanceReport& r = e.report;
-  if (Find(e.instance) == nullptr) {
+  Up* up = Find(e.instance);
+  if (up == nullptr) {
     ++ours_.events_unknown;
-  } else if (r.waiting < 0 || r.running < 0 || r.preempted < 0 || r.kv_used < Tokens{0}) {
+    return;
+  }
+  if (r.waiting < 0 || r.running < 0 || r.preempted < 0 || r.kv_used < Tokens{0}) {
     ++ours_.events_invalid;
+    return;
+  }
+  bool dated = r.as_of != kUnset;
+  if (dated && r.as_of < up->complete) {
+    ++ours_.told_late;
+    return;
+  }
+  if (dated && r.as_of > now_) dated = false, ++ours_.events_invalid;
+  if (dated) up->complete = r.as_of;
+  const double counted = static_cast<double>(r.waiting) + static_cast<double>(r.running);
+  std::vector<Request*> unseen = Unseen(e.instance);
+  auto left = static_cast<double>(unseen.size());
+  for (Request* request : unseen) {
+    const bool included = dated ? request->placed <= r.as_of : left + counted > static_cast<double>(up->outstanding);
+    if (included) request->unseen = false, --left;
+  }
+  up->report = r;
+  up->since = up->tokens = 0;
+  for (const Request* request : Unseen(e.instance)) {
+    ++up->since, up->tokens += request->state.request.prompt_tokens.value;
   }
 }
 
@@ -270,7 +344,11 @@ void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
     CheckFair(p.request);
     if (!violation_.empty()) return;
     Request& placed = Of(p.request);
+    FIRE_CHECK(p.life == up->instance.life, "request {} is placed in life {} of {}, not {}", id, p.life,
+               p.instance.value, up->instance.life);
     placed.place = p.instance;
+    placed.number = ours_.placed, placed.placed = now_, placed.unseen = true;
+    ++up->since, up->tokens += placed.state.request.prompt_tokens.value;
     fair_.Leaves(placed.state.request.tenant.value);
     Charge(placed, {placed.state.request.prompt_tokens, {}});
     ++up->outstanding;
@@ -364,6 +442,13 @@ void RouterShadow::Compare(const Router& router) {
                theirs.instance.id.value);
     FIRE_CHECK(theirs.outstanding == up->outstanding, "instance {} holds {}, not {}", theirs.instance.id.value,
                theirs.outstanding, up->outstanding);
+    FIRE_CHECK(theirs.instance.life == up->instance.life, "instance {} is in life {}, not {}", theirs.instance.id.value,
+               theirs.instance.life, up->instance.life);
+    FIRE_CHECK(theirs.since_report == up->since && theirs.tokens_since_report == up->tokens,
+               "{} requests of {} tokens since the report of {}, not {} of {}", theirs.since_report,
+               theirs.tokens_since_report, theirs.instance.id.value, up->since, up->tokens);
+    FIRE_CHECK(theirs.report.kv_used == up->report.kv_used && theirs.report.preempted == up->report.preempted,
+               "the report of {} is another", theirs.instance.id.value);
   }
 }
 

@@ -73,6 +73,9 @@ class RouterShadow {
     InstanceId place = {};  // none: it waits in the router
     TokensServed charged = {};  // to its tenant
     bool told = false;          // its instance has told what it was served
+    std::uint64_t number = 0;  // of its placement
+    TimePoint placed{};
+    bool unseen = false;  // by the reports of its instance
   };
   const Request& request(RequestId id) const {
     const std::uint64_t name = rules_.ids.NameOf(id);
@@ -90,6 +93,9 @@ class RouterShadow {
   struct Up {
     Instance instance;
     std::int64_t outstanding = 0;
+    InstanceReport report{};
+    TimePoint complete = kUnset;  // up to which its reports are
+    std::int64_t since = 0, tokens = 0;  // requests that its reports cannot include, and their prompts
   };
 
   void On(const Arrived& e);
@@ -98,7 +104,7 @@ class RouterShadow {
   void On(const RequestStarted& e);
   void On(const RequestServed& e);
   void On(const RequestEnded& e);
-  void On(const InstanceUp& e);
+  void On(const InstanceUp& e, const Router& router);
   void On(const InstanceDown& e, const Router& router);
   void On(const InstanceReported& e);
   void On(const WorkflowDeclared&) {}  // its host declares none
@@ -113,6 +119,9 @@ class RouterShadow {
   void End(Request& request);
   const Up* Find(InstanceId id) const;
   Up* Find(InstanceId id);
+  bool Lives(InstanceId id, std::uint64_t life);
+  bool Left(const Request& request, InstanceId instance, std::uint64_t life) const;
+  std::vector<Request*> Unseen(InstanceId id);
   bool HasRoom(const Up& up) const;
   static bool Fits(const Request& request, const Up& up);
   bool Before(const Request& a, const Request& b) const;
@@ -132,6 +141,7 @@ class RouterShadow {
   std::vector<Failure> refused_;  // since the last Place
   TimePoint now_ = kUnset;
   RouterStats ours_;
+  std::uint64_t newest_life_ = 0;
   std::string violation_;
 };
 

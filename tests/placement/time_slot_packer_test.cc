@@ -336,7 +336,6 @@ TEST_CASE("best fit: the least to spare that is enough") {
   for (std::uint32_t i = 0; i < 3; ++i) {
     instances.push_back({.instance = {.id = {i + 1u}, .kv_tokens = {1000}}, .slot = i});
     instances[i].report.kv_used = {300 * static_cast<int>(i)};
-    fit.Up(instances[i], At(0));
   }
   RequestState r = Call(0, {1}, 300);
   r.request.output_tokens = Estimate::Exact(200);
@@ -348,9 +347,9 @@ TEST_CASE("best fit: the least to spare that is enough") {
     return at;
   };
   CHECK(best() == 1);
-  fit.Placed(r, instances[1], At(0));
+  instances[1].tokens_since_report = 300;
   CHECK(best() == 0);
-  fit.Observe(InstanceReported{{2}, {.kv_used = {500}}}, At(0));
+  instances[1].tokens_since_report = 0;
   CHECK(best() == 1);
   r.request.prompt_tokens = {1000};
   CHECK(best() == 0);  // enough nowhere: the one that lacks least
@@ -362,13 +361,12 @@ TEST_CASE("best fit: what to spare is counted to the token") {
   BestFit fit;
   InstanceState i{.instance = {.id = {1}, .kv_tokens = {1000}}};
   i.report.kv_used = {300};
-  fit.Up(i, At(0));
   RequestState r = Call(0, {1}, 200);
   const auto score = [&] { return fit.Score(r, i, At(0)); };
   CHECK(score() == -300);  // 200 of output where nothing is known
   r.request.output_tokens = Estimate::Exact(100);
   CHECK(score() == -400);
-  fit.Placed(r, i, At(0));
+  i.tokens_since_report = 200;
   CHECK(score() == -200);
   r.request.output_tokens = Estimate::Exact(300);
   CHECK(score() == 0);  // just enough is enough
@@ -376,18 +374,10 @@ TEST_CASE("best fit: what to spare is counted to the token") {
   const double lacks_one = score();
   r.request.output_tokens = Estimate::Exact(302);
   CHECK(lacks_one > score());
-  fit.Observe(InstanceReported{{7}, {}}, At(0));  // of nobody
   CHECK(score() == lacks_one - 1);
-  fit.Up(i, At(0));  // told again: what was placed there still is
-  CHECK(score() == lacks_one - 1);
-  fit.Observe(InstanceReported{{1}, {}}, At(0));
-  CHECK(score() == -198);
-  fit.Placed(r, i, At(0));
-  fit.Observe(InstanceDown{{1}}, At(0));
-  fit.Up(i, At(0));
+  i.tokens_since_report = 0;
   CHECK(score() == -198);
   InstanceState unbounded{.instance = {.id = {2}}, .slot = 1};
-  fit.Up(unbounded, At(0));
   r.request.prompt_tokens = {1000};
   CHECK(fit.Score(r, unbounded, At(0)) > score());   // one that lacks is worse
   r.request.prompt_tokens = {10};

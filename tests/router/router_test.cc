@@ -12,6 +12,7 @@
 
 #include "catch.h"
 #include "takt/base/random.h"
+#include "takt/placement/best_fit.h"
 #include "takt/placement/registry.h"
 #include "takt/placement/round_robin.h"
 #include "takt/policy/autellix.h"
@@ -533,14 +534,41 @@ class Model {
     std::int32_t prompt;
     std::int64_t expires;
     std::optional<std::uint64_t> instance;
+    std::int64_t number = 0;  // of its placement
+    TimePoint placed{};
+    bool unseen = false;  // by reports of its instance
   };
   struct Replica {
-    std::int64_t capacity;
-    std::int32_t kv;
+    std::int64_t capacity = 0;
+    std::int32_t kv = 0;
     InstanceReport report{};
     bool reported = false;
     std::int64_t since = 0;
+    TimePoint complete = kUnset;  // up to which its reports are
   };
+
+  // Of an instance: requests that no report includes yet, by the order of their placement.
+  std::map<std::int64_t, Waiting*> Unseen(std::uint64_t instance) {
+    std::map<std::int64_t, Waiting*> unseen;
+    for (auto& [id, r] : requests) {
+      if (r.instance == instance && r.unseen) unseen[r.number] = &r;
+    }
+    return unseen;
+  }
+
+  void Report(std::uint64_t instance, const InstanceReport& report) {
+    const auto it = instances.find(instance);
+    if (it == instances.end() || (report.as_of != kUnset && report.as_of < it->second.complete)) return;
+    const std::int64_t held = Outstanding(instance);
+    auto left = static_cast<std::int64_t>(Unseen(instance).size());
+    for (const auto& [number, r] : Unseen(instance)) {
+      const bool dated = report.as_of != kUnset;
+      if (dated ? r->placed <= report.as_of : left > held - report.waiting - report.running) r->unseen = false, --left;
+    }
+    it->second.complete = std::max(it->second.complete, report.as_of);
+    it->second.report = report, it->second.reported = true;
+    it->second.since = static_cast<std::int64_t>(Unseen(instance).size());
+  }
 
   std::int64_t Outstanding(std::uint64_t instance) const {
     return std::ranges::count_if(requests, [&](const auto& r) { return r.second.instance == instance; });
@@ -571,6 +599,7 @@ class Model {
       }
       if (!best) continue;
       ++instances.at(*r.instance).since;
+      r.number = ++placements, r.placed = TimePoint(Duration(now)), r.unseen = true;
       pairs.emplace_back(id, *r.instance);
     }
     return pairs;
@@ -578,6 +607,7 @@ class Model {
 
   std::map<std::uint64_t, Waiting> requests;
   std::map<std::uint64_t, Replica> instances;
+  std::int64_t placements = 0;
 };
 
 // The instance of the largest score, the smaller id among equals; 0: none.
@@ -629,6 +659,143 @@ TEST_CASE("scores of given candidates are those by which a placement places") {
     }
     CHECK(placed > 100);
   }
+}
+
+// Requests `first` to `last` arrive and are placed; how many each of instances 1 and 2 gets.
+Pairs Split(auto& router, std::uint64_t first, std::uint64_t last, double now) {
+  for (std::uint64_t id = first; id <= last; ++id) router.On(Arrival(id), At(now));
+  Pairs split{{1, 0}, {2, 0}};
+  for (const auto& [request, instance] : Place(router, now)) ++split[instance - 1].second;
+  return split;
+}
+
+auto TwoThatReport() {
+  auto router = Make<Fcfs, LeastLoaded>();
+  for (std::uint64_t id : {1u, 2u}) {
+    router.On(Up(id), At(0));
+    router.On(InstanceReported{{id}, {}}, At(0));
+  }
+  return router;
+}
+
+TEST_CASE("a report that was read before placements does not erase them") {
+  // llm-d-router#2066, aibrix#2422, dynamo#7753: all that arrives goes to the instance whose report is stale.
+  for (const TimePoint as_of : {kUnset, At(0), At(0.5)}) {
+    auto router = TwoThatReport();
+    CHECK(Split(router, 1, 10, 1) == Pairs{{1, 5}, {2, 5}});
+    for (const double now : {2, 3, 4}) router.On(InstanceReported{{1}, {.as_of = as_of}}, At(now));  // again and again
+    CHECK(Split(router, 11, 20, 5) == Pairs{{1, 5}, {2, 5}});
+    CHECK(router.stats().told_late == 0);
+    CHECK(router.stats().faults() == 0);
+  }
+}
+
+TEST_CASE("a report includes the placements up to as_of; without it, as many as it counts, the oldest first") {
+  auto router = TwoThatReport();
+  const auto since = [&] {
+    return std::pair(router.instances()[0].since_report, router.instances()[0].tokens_since_report);
+  };
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    router.On(Arrival(id, static_cast<std::int32_t>(10 * id)), At(static_cast<double>(id)));
+    router.PlaceAt({id}, {1}, At(static_cast<double>(id)));
+  }
+  CHECK(since() == std::pair<std::int64_t, std::int64_t>{4, 100});
+  router.On(InstanceReported{{1}, {.running = 1, .as_of = At(1)}}, At(5));
+  CHECK(since() == std::pair<std::int64_t, std::int64_t>{3, 90});
+  router.On(InstanceReported{{1}, {.waiting = 1, .running = 1}}, At(5));
+  CHECK(since() == std::pair<std::int64_t, std::int64_t>{2, 70});
+  router.On(RequestEnded{{3}, {1}}, At(6));  // the next report drops it
+  CHECK(since() == std::pair<std::int64_t, std::int64_t>{2, 70});
+  router.On(InstanceReported{{1}, {.running = 2}}, At(6));
+  CHECK(since() == std::pair<std::int64_t, std::int64_t>{1, 40});
+  router.On(InstanceReported{{1}, {.as_of = At(4)}}, At(6));
+  CHECK(since() == std::pair<std::int64_t, std::int64_t>{0, 0});
+  router.On(InstanceReported{{1}, {.running = 90, .as_of = At(3.9)}}, At(6));  // overtaken by the report before
+  CHECK(router.instances()[0].report.running == 0);
+  CHECK(router.stats().told_late == 1);
+  CHECK(router.stats().faults() == 0);
+}
+
+TEST_CASE("as_of at the ends of time, beyond now, and before the instance came up") {
+  auto router = TwoThatReport();
+  Split(router, 1, 10, 1);
+  const auto report = [&](TimePoint as_of, std::int64_t running) {
+    router.On(InstanceReported{{1}, {.running = running, .as_of = as_of}}, At(2));
+    return router.instances()[0].since_report;
+  };
+  CHECK(report(At(2.5), 1) == 4);  // a time that has not come: as without
+  CHECK(router.stats().events_invalid == 1);
+  CHECK(router.last_fault().kind == FaultKind::kInvalidEvent);
+  CHECK(report(kNever, 2) == 3);
+  CHECK(router.stats().events_invalid == 2);
+  CHECK(report(After(kUnset, Duration(1)), 3) == 3);
+  CHECK(report(At(-1e-9), 3) == 3);
+  CHECK(router.stats().told_late == 2);
+  CHECK(router.instances()[0].report.running == 2);
+  CHECK(report(At(2), INT64_MAX) == 0);
+  CHECK(router.instances()[0].report.running < INT64_MAX);  // so that sums with it do not overflow
+  CHECK(report(At(2), 0) == 0);  // the same time again is not late
+  CHECK(router.stats().told_late == 2);
+}
+
+TEST_CASE("messages of an earlier life of an instance change nothing and are counted") {
+  auto router = Make<Fcfs, LeastLoaded>();
+  router.On(Up(1), At(0));
+  router.On(Arrival(7), At(0));
+  const std::uint64_t first = router.Place(At(0))[0].life;
+  router.On(InstanceDown{{1}}, At(1));
+  router.On(RequestEnded{{7}, {1}, true, {}, first}, At(1));  // while it is gone
+  CHECK(router.stats().told_late == 1);
+  router.On(Up(1), At(2));
+  const std::uint64_t second = router.Place(At(2))[0].life;
+  CHECK(second > first);
+  // aibrix#2421: a pod is created again under its name.
+  router.On(RequestEnded{{7}, {1}, true, {}, first}, At(3));
+  router.On(RequestEnded{{7}, {}, true, {}, first}, At(3));
+  router.On(RequestServed{{7}, {1}, {{5}, {5}}, first}, At(3));
+  router.On(RequestStarted{{7}, {1}, first}, At(3));
+  router.On(InstanceReported{{1}, {.running = 9}, first}, At(3));
+  router.On(InstanceReported{{1}, {.running = 9, .as_of = At(1.5)}}, At(3));  // read before it came up again
+  router.On(InstanceDown{{1}, first}, At(3));
+  CHECK(router.stats().told_late == 8);
+  CHECK(router.stats().faults() == 0);
+  CHECK(router.InstanceOf({7}) == InstanceId{1});
+  CHECK(router.instances()[0].report == InstanceReport{});
+  CHECK_FALSE(router.instances()[0].reported);
+  router.On(RequestEnded{{7}, {1}, true, {}, second + 1}, At(3));  // a life that has not begun
+  CHECK(router.stats().events_unknown == 1);
+  router.On(RequestEnded{{7}, {1}, false, {}, second}, At(4));
+  CHECK(router.stats().ended == 1);
+  CHECK(router.alive() == 0);
+  router.On(RequestEnded{{7}, {1}, false, {}, first}, At(4));  // late, though 7 is over
+  CHECK(router.stats().told_late == 9);
+}
+
+TEST_CASE("a greater life of an instance that is up is a restart; a smaller one is late") {
+  auto router = Make<Fcfs, BestFit>();
+  const auto up = [&](std::uint64_t life, std::int64_t capacity) {
+    router.On(InstanceUp{{.id = {1}, .capacity = capacity, .life = life}}, At(0));
+  };
+  up(5, 1);
+  router.On(Arrival(7), At(0));
+  CHECK(router.Place(At(0))[0].life == 5);
+  up(5, 2), up(0, 3);  // described again
+  CHECK(router.instances()[0].instance.life == 5);
+  CHECK(router.instances()[0].instance.capacity == 3);
+  CHECK(router.InstanceOf({7}) == InstanceId{1});
+  up(4, 4);
+  CHECK(router.instances()[0].instance.capacity == 3);
+  CHECK(router.stats().told_late == 1);
+  up(6, 5);
+  CHECK(router.stats().instances_lost == 1);
+  CHECK(router.stats().returned == 1);
+  CHECK_FALSE(router.InstanceOf({7}));
+  CHECK(router.Place(At(0))[0].life == 6);
+  up(UINT64_MAX, 1);
+  router.On(InstanceDown{{1}}, At(0));
+  up(0, 1);  // no greater number is left
+  CHECK(router.Place(At(0))[0].life == UINT64_MAX);
+  CHECK(router.stats().faults() == 0);
 }
 
 TEST_CASE("a host that picks itself tells where a request went") {
@@ -699,7 +866,7 @@ TEST_CASE("the router agrees with a plain model under random hosts") {
           const auto capacity = static_cast<std::int64_t>(random.Below(6));
           const auto kv = static_cast<std::int32_t>(random.Chance(0.5) ? 0 : 20 + random.Below(100));
           router.On(Up(id, capacity, kv), t);
-          Model::Replica& i = model.instances[id];
+          Model::Replica& i = model.instances.try_emplace(id, Model::Replica{.complete = t}).first->second;
           i.capacity = capacity, i.kv = kv;
           break;
         }
@@ -714,12 +881,11 @@ TEST_CASE("the router agrees with a plain model under random hosts") {
         }
         default: {
           const std::uint64_t id = 1 + random.Below(4);
-          const InstanceReport report{.waiting = static_cast<std::int64_t>(random.Below(4)),
-                                      .running = static_cast<std::int64_t>(random.Below(9))};
+          InstanceReport report{.waiting = static_cast<std::int64_t>(random.Below(4)),
+                                .running = static_cast<std::int64_t>(random.Below(9))};
+          if (random.Chance(0.5)) report.as_of = t - Duration(random.Below(12));
           router.On(InstanceReported{{id}, report}, t);
-          if (const auto it = model.instances.find(id); it != model.instances.end()) {
-            it->second.report = report, it->second.reported = true, it->second.since = 0;
-          }
+          model.Report(id, report);
         }
       }
       if (random.Chance(0.3)) continue;

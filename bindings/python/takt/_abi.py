@@ -391,6 +391,7 @@ class takt_instance(ctypes.Structure):
     profile: int
     role: int
     reserved: int
+    life: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("kv_tokens", ctypes.c_int32),
@@ -401,6 +402,7 @@ class takt_instance(ctypes.Structure):
         ("profile", ctypes.c_uint64),
         ("role", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
+        ("life", ctypes.c_uint64),
     ]
 
 
@@ -575,9 +577,11 @@ class takt_event_u_move_done(ctypes.Structure):
 class takt_event_u_request_started(ctypes.Structure):
     request: int
     instance: int
+    life: int
     _fields_ = [
         ("request", ctypes.c_uint64),
         ("instance", ctypes.c_uint64),
+        ("life", ctypes.c_uint64),
     ]
 
 
@@ -586,11 +590,13 @@ class takt_event_u_request_served(ctypes.Structure):
     instance: int
     prefill: int
     output: int
+    life: int
     _fields_ = [
         ("request", ctypes.c_uint64),
         ("instance", ctypes.c_uint64),
         ("prefill", ctypes.c_int32),
         ("output", ctypes.c_int32),
+        ("life", ctypes.c_uint64),
     ]
 
 
@@ -601,6 +607,7 @@ class takt_event_u_request_ended(ctypes.Structure):
     output: int
     failed: int
     served: int
+    life: int
     _fields_ = [
         ("request", ctypes.c_uint64),
         ("instance", ctypes.c_uint64),
@@ -608,6 +615,7 @@ class takt_event_u_request_ended(ctypes.Structure):
         ("output", ctypes.c_int32),
         ("failed", ctypes.c_uint32),
         ("served", ctypes.c_uint32),
+        ("life", ctypes.c_uint64),
     ]
 
 
@@ -618,20 +626,33 @@ class takt_event_u_instance_up(ctypes.Structure):
     ]
 
 
+class takt_event_u_instance_down(ctypes.Structure):
+    instance: int
+    life: int
+    _fields_ = [
+        ("instance", ctypes.c_uint64),
+        ("life", ctypes.c_uint64),
+    ]
+
+
 class takt_event_u_instance_reported(ctypes.Structure):
     instance: int
     waiting: int
     running: int
     preempted: int
     kv_used: int
-    reserved: int
+    dated: int
+    as_of: int
+    life: int
     _fields_ = [
         ("instance", ctypes.c_uint64),
         ("waiting", ctypes.c_int64),
         ("running", ctypes.c_int64),
         ("preempted", ctypes.c_int64),
         ("kv_used", ctypes.c_int32),
-        ("reserved", ctypes.c_uint32),
+        ("dated", ctypes.c_uint32),
+        ("as_of", ctypes.c_int64),
+        ("life", ctypes.c_uint64),
     ]
 
 
@@ -691,7 +712,7 @@ class takt_event_u(ctypes.Union):
     request_served: takt_event_u_request_served
     request_ended: takt_event_u_request_ended
     instance_up: takt_event_u_instance_up
-    instance: int
+    instance_down: takt_event_u_instance_down
     instance_reported: takt_event_u_instance_reported
     workflow_declared: takt_event_u_workflow_declared
     workflow_grown: takt_event_u_workflow_grown
@@ -712,7 +733,7 @@ class takt_event_u(ctypes.Union):
         ("request_served", takt_event_u_request_served),
         ("request_ended", takt_event_u_request_ended),
         ("instance_up", takt_event_u_instance_up),
-        ("instance", ctypes.c_uint64),
+        ("instance_down", takt_event_u_instance_down),
         ("instance_reported", takt_event_u_instance_reported),
         ("workflow_declared", takt_event_u_workflow_declared),
         ("workflow_grown", takt_event_u_workflow_grown),
@@ -1270,10 +1291,12 @@ class takt_placement(ctypes.Structure):
     request: int
     instance: int
     decode: int
+    life: int
     _fields_ = [
         ("request", ctypes.c_uint64),
         ("instance", ctypes.c_uint64),
         ("decode", ctypes.c_uint64),
+        ("life", ctypes.c_uint64),
     ]
 
 

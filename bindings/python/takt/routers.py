@@ -28,7 +28,8 @@ class Instance:
     ``id`` is unique among those that are up. ``kv_tokens``: size of its KV cache [tokens], 0: not told, everything fits.
     ``model``: what it serves, where models differ. ``capacity``: requests that it may hold at once; `NEVER`: unbounded; 0:
     no new ones. ``token_s``: time of an output token at full batch over that batch [s], 0: not told. ``profile``: of
-    `Router.add_profile`, 0: nothing is known of how fast it is.
+    `Router.add_profile`, 0: nothing is known of how fast it is. ``life``: grows each time the instance starts anew, such
+    as a start time; 0: the router numbers it.
     """
 
     id: int
@@ -37,6 +38,7 @@ class Instance:
     capacity: int = NEVER
     token_s: float = 0.0
     profile: int = 0
+    life: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,11 @@ class Stage:
 
 
 class Placement(NamedTuple):
+    """``life``: of the instance; events about this placement name it."""
+
     request: int
     instance: int
+    life: int = 0
 
 
 class WorkflowEnd(NamedTuple):
@@ -94,7 +99,9 @@ class Router(Handle):
     ``policy`` is the order of what waits (None: fcfs), ``placement`` such as ``"least_loaded(waiting_weight=2)"`` (None:
     least_loaded), ``key`` an order of the host's own. ``max_outstanding``: requests per instance at once. ``fail_unfit``:
     fail what is too large for every instance that is up. Times are nanoseconds; where ``now`` is left out it is
-    `time.monotonic_ns()`. A fact that cannot be is ignored and raised as `FaultError`, unless ``strict`` is False.
+    `time.monotonic_ns()`. ``life`` in an event: the life of the instance that sends it, from `Placement` or `Instance`. The
+    router ignores and counts a message of an earlier life; 0: the message is taken for one of the present life. A fact that
+    cannot be is ignored and raised as `FaultError`, unless ``strict`` is False.
     """
 
     _kind = "router"
@@ -174,20 +181,22 @@ class Router(Handle):
         self._fresh().request = whole("request", request, _U64)
         return self._fact(abi.TAKT_EVENT_CANCELLED, now, "cancel", quiet=True) is None
 
-    def request_started(self, request: int, instance: int, now: int | None = None) -> None:
+    def request_started(self, request: int, instance: int, now: int | None = None, *, life: int = 0) -> None:
         """Its first step runs there."""
         told = self._fresh().request_started
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
+        told.life = whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_REQUEST_STARTED, now, "request_started")
 
     def request_served(
-        self, request: int, *, instance: int = 0, prefill: int = 0, output: int = 0, now: int | None = None
+        self, request: int, *, instance: int = 0, life: int = 0, prefill: int = 0, output: int = 0, now: int | None = None
     ) -> None:
         """``prefill``: tokens of its context that were computed since it was placed; ``output``: new tokens of all its
         sequences. Instance 0: wherever it is."""
         told = self._fresh().request_served
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
         told.prefill, told.output = whole("prefill", prefill, _COUNT), whole("output", output, _COUNT)
+        told.life = whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_REQUEST_SERVED, now, "request_served")
 
     def request_ended(
@@ -195,6 +204,7 @@ class Router(Handle):
         request: int,
         *,
         instance: int = 0,
+        life: int = 0,
         prefill: int | None = None,
         output: int | None = None,
         failed: bool = False,
@@ -204,7 +214,7 @@ class Router(Handle):
         lacks a call again."""
         told = self._fresh().request_ended
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
-        told.failed = int(failed)
+        told.failed, told.life = int(failed), whole("life", life, _U64)
         if prefill is not None or output is not None:
             told.prefill, told.output = whole("prefill", prefill or 0, _COUNT), whole("output", output or 0, _COUNT)
             told.served = 1
@@ -219,13 +229,14 @@ class Router(Handle):
         told.kv_tokens = whole("kv_tokens", instance.kv_tokens, _COUNT)
         told.model, told.profile = whole("model", instance.model, _U64), whole("profile", instance.profile, _U64)
         told.capacity = whole("capacity", instance.capacity, (0, 2**63 - 1))
-        told.token_s = real("token_s", instance.token_s)
+        told.token_s, told.life = real("token_s", instance.token_s), whole("life", instance.life, _U64)
         self._fresh().words[0] = ctypes.addressof(told)
         self._fact(abi.TAKT_EVENT_INSTANCE_UP, now, "instance_up")
 
-    def instance_down(self, instance: int, now: int | None = None) -> None:
+    def instance_down(self, instance: int, now: int | None = None, *, life: int = 0) -> None:
         """It is gone; the requests that it had wait here again, each once."""
-        self._fresh().instance = whole("instance", instance, _U64)
+        told = self._fresh().instance_down
+        told.instance, told.life = whole("instance", instance, _U64), whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_INSTANCE_DOWN, now, "instance_down")
 
     def instance_reported(
@@ -236,13 +247,20 @@ class Router(Handle):
         running: int = 0,
         preempted: int = 0,
         kv_used: int = 0,
+        as_of: int | None = None,
+        life: int = 0,
         now: int | None = None,
     ) -> None:
-        """What it says of itself: requests in its own queue, running, preemptions since it came up, KV in use [tokens]."""
+        """Its own counts: requests in its queue, running, preemptions since it came up, KV in use [tokens]. ``as_of``: time
+        up to which they are complete [ns]. The report then includes all requests that were placed by that time, and none
+        that were placed later. None: it includes as many requests as it counts, the oldest first."""
         told = self._fresh().instance_reported
         told.instance = whole("instance", instance, _U64)
         told.waiting, told.running = whole("waiting", waiting, _I64), whole("running", running, _I64)
         told.preempted, told.kv_used = whole("preempted", preempted, _I64), whole("kv_used", kv_used, _COUNT)
+        if as_of is not None:
+            told.dated, told.as_of = 1, whole("as_of", as_of, _I64)
+        told.life = whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_INSTANCE_REPORTED, now, "instance_reported")
 
     def workflow_declared(
@@ -297,7 +315,7 @@ class Router(Handle):
         check(lib.takt_router_place(self._handle, moment(now), ctypes.addressof(told)), "place")
         self._raise_errors()
         return Routing(
-            [Placement(p.request, p.instance) for p in told.placed[: told.n_placed]],
+            [Placement(p.request, p.instance, p.life) for p in told.placed[: told.n_placed]],
             [Failure(f.request, _FAIL.get(f.reason, str(f.reason)), f.code) for f in told.failed[: told.n_failed]],
             [
                 WorkflowEnd(e.workflow, _HOW.get(e.how, str(e.how)), e.arrival, e.end, e.deadline, e.stage)

@@ -21,7 +21,7 @@ def test_places_by_load_and_gives_back_what_an_engine_had() -> None:
         assert first in (1, 2) and router.instance_of(5) is None
         router.request_started(1, first, now=2)
         router.request_ended(1, prefill=100, output=10, now=3)
-        assert router.place(now=4).placed == [takt.Placement(5, first)]
+        assert [p[:2] for p in router.place(now=4).placed] == [(5, first)]
         had = [i for i in range(2, 6) if router.instance_of(i) == 1]
         router.instance_down(1, now=5)
         assert all(router.instance_of(i) is None for i in had) and router.counts()["waiting"] == len(had)
@@ -69,4 +69,39 @@ def test_facts_that_cannot_be_are_named() -> None:
     with pytest.raises(takt.FaultError, match="clock_back"):
         router.arrive(takt.Request(2, prompt_tokens=9), now=-5)
     assert router.cancel(2, now=0)  # the time was ignored, and the request was not
-    assert router.place(now=1).placed == [takt.Placement(1, 1)]
+    assert router.place(now=1).placed == [takt.Placement(1, 1, life=1)]
+
+
+@pytest.mark.parametrize("as_of", [None, 0, 500_000])
+def test_a_stale_report_does_not_erase_placements(as_of: int | None) -> None:
+    with takt.Router("fcfs", "least_loaded") as router:
+        for instance in (1, 2):
+            router.instance_up(instance, now=0)
+            router.instance_reported(instance, now=0)
+        for first, now in ((1, 1_000_000), (11, 3_000_000)):
+            router.arrive(*(takt.Request(i, prompt_tokens=100) for i in range(first, first + 10)), now=now)
+            placed = [p.instance for p in router.place(now=now).placed]
+            assert placed.count(1) == placed.count(2) == 5
+            router.instance_reported(1, as_of=as_of, now=now + 1_000_000)  # read before they came
+        router.instance_reported(1, waiting=10, as_of=3_000_000, now=4_000_000)
+        with pytest.raises(takt.FaultError, match="invalid_event"):
+            router.instance_reported(1, as_of=5_000_000, now=4_000_000)
+
+
+def test_a_message_of_an_earlier_life_is_late() -> None:
+    with takt.Router() as router:
+        router.instance_up(1, now=0)
+        router.arrive(takt.Request(7, prompt_tokens=100), now=0)
+        (first,) = router.place(now=0).placed
+        router.instance_down(1, now=1)
+        router.instance_up(1, now=2)
+        (second,) = router.place(now=2).placed
+        assert first[:2] == second[:2] == (7, 1) and second.life > first.life
+        router.request_ended(7, instance=1, life=first.life, failed=True, now=3)
+        router.request_started(7, 1, life=first.life, now=3)
+        router.request_served(7, instance=1, life=first.life, prefill=9, now=3)
+        router.instance_reported(1, life=first.life, now=3)
+        router.instance_down(1, life=first.life, now=3)
+        assert router.instance_of(7) == 1 and router.stats()["told_late"] == 5
+        router.instance_up(takt.Instance(1, life=second.life + 1), now=4)  # it has restarted
+        assert router.instance_of(7) is None and router.stats()["returned"] == 2

@@ -253,6 +253,7 @@ typedef struct takt_instance {
   uint64_t profile;  // of takt_router_add_profile; 0: nothing is known of how fast it is
   uint32_t role;  // TAKT_ROLE_BOTH; the others are refused in this version
   uint32_t reserved;
+  uint64_t life;  // grows each time the instance starts anew, such as a start time; 0: the router numbers it
 } takt_instance;
 
 TAKT_API void takt_instance_init(takt_instance* instance, size_t size) TAKT_NOEXCEPT;
@@ -415,15 +416,19 @@ typedef struct takt_event {
       uint32_t failed;  // 1: the copy was lost, and the KV must be computed again
       uint32_t reserved;
     } move_done;
+    // `life` below: of the instance that sends the message, from takt_placement or takt_instance. The router ignores
+    // and counts a message of an earlier life. 0: the message is taken for one of the present life.
     struct {
       uint64_t request;
       uint64_t instance;
+      uint64_t life;
     } request_started;
     struct {
       uint64_t request;
       uint64_t instance;  // 0: wherever it is
       int32_t prefill;  // tokens of its context that were computed since it was placed there
       int32_t output;  // new tokens of all its sequences
+      uint64_t life;
     } request_served;
     struct {
       uint64_t request;
@@ -432,18 +437,26 @@ typedef struct takt_event {
       int32_t output;
       uint32_t failed;  // 1: its stage of a workflow lacks a call again
       uint32_t served;  // 1: prefill and output are told
+      uint64_t life;
     } request_ended;
     struct {
       const takt_instance* instance;
     } instance_up;
-    uint64_t instance;  // instance_down
+    struct {
+      uint64_t instance;
+      uint64_t life;
+    } instance_down;
     struct {
       uint64_t instance;
       int64_t waiting;  // requests in its own queue
       int64_t running;
       int64_t preempted;  // preemptions since it came up
       int32_t kv_used;  // tokens
-      uint32_t reserved;
+      uint32_t dated;  // 1: as_of is set
+      // Time up to which the counts are complete. The report then includes all requests that were placed by that time,
+      // and none that were placed later. Otherwise it includes as many requests as it counts, the oldest first.
+      int64_t as_of;
+      uint64_t life;
     } instance_reported;
     struct {
       const takt_workflow* workflow;
@@ -1055,6 +1068,7 @@ typedef struct takt_placement {
   uint64_t request;
   uint64_t instance;  // that computes it
   uint64_t decode;  // that goes on with it after its prompt, where that is another; 0 in this version
+  uint64_t life;  // of `instance`; events about this placement name it
 } takt_placement;
 
 enum { TAKT_WORKFLOW_COMPLETED = 0, TAKT_WORKFLOW_CANCELLED = 1, TAKT_WORKFLOW_SILENT = 2 };  // takt_workflow_end.how

@@ -41,31 +41,43 @@ struct Instance {
   ModelId model = {};  // what it serves, where models differ
   double token_s = 0;  // time of an output token at full batch over that batch [s]; 0: not told
   InstanceRole role = InstanceRole::kBoth;
+  std::uint64_t life = 0;  // grows each time the instance starts anew, such as a start time; 0: the router numbers it
 };
 
-// Counts that an instance tells of itself.
+// Counts that an instance reports of itself.
 struct InstanceReport {
-  std::int64_t waiting = 0;    // requests in its own queue
-  std::int64_t running = 0;    // requests that run
+  std::int64_t waiting = 0;  // requests in its own queue
+  std::int64_t running = 0;  // requests that run
   std::int64_t preempted = 0;  // preemptions since it came up
-  Tokens kv_used{0};           // tokens whose KV it holds
+  Tokens kv_used{0};  // tokens whose KV it holds
+  // Time up to which the counts are complete, on the router's clock. The report then includes all requests that were
+  // placed by that time, and none that were placed later. kUnset: unknown; the report then includes as many requests as
+  // it counts, the oldest first.
+  TimePoint as_of = kUnset;
 
   friend constexpr bool operator==(const InstanceReport&, const InstanceReport&) = default;
 };
 
-// The instance takes requests from here on. Told again, its description is replaced and nothing else changes.
+// The instance takes requests from here on. A repeated event replaces its description and changes nothing else. A
+// greater `life` means that the instance has restarted, as InstanceDown before it would. A smaller one is late.
 struct InstanceUp {
   Instance instance;
 };
 
+// `life` in the events below comes from Placement or Instance. The router ignores and counts a message of an earlier
+// life.
+
 // The instance is gone, with all that it held: its requests go back to the queue and are placed again.
 struct InstanceDown {
   InstanceId instance;
+  std::uint64_t life = 0;  // of the instance; 0: the present one
 };
 
+// A report whose `as_of` lies before that of an earlier report, or before the instance came up, is late.
 struct InstanceReported {
   InstanceId instance;
   InstanceReport report;
+  std::uint64_t life = 0;  // of the instance; 0: the present one
 };
 
 // The first step of a request on its instance begins. For placements that count what waits there apart from what runs;
@@ -73,6 +85,7 @@ struct InstanceReported {
 struct RequestStarted {
   RequestId request;
   InstanceId instance;
+  std::uint64_t life = 0;  // of the instance; 0: the present one
 };
 
 // What has been computed for a request since it was placed on its instance.
@@ -90,6 +103,7 @@ struct RequestServed {
   RequestId request;
   InstanceId instance;
   TokensServed served;
+  std::uint64_t life = 0;  // of the instance; 0: the present one
 };
 
 // A request has left its instance: finished, or `failed`. `instance`: the one that says so, so that the late word of
@@ -99,6 +113,7 @@ struct RequestEnded {
   InstanceId instance;
   bool failed = false;  // its stage of a workflow lacks a call again
   std::optional<TokensServed> served = {};  // in all; none: not told
+  std::uint64_t life = 0;  // of the instance; 0: the present one
 };
 
 // Workflows (workflow/workflow_table.h). Requests that bear the id of one that is alive are calls of it, by their

@@ -12,7 +12,7 @@
 namespace takt {
 
 // vLLM's data-parallel balancer: load = 4 * waiting + running, of the newest report (vLLM: every 100 ms), and what
-// was placed since then counts as waiting. Requests that end between two reports are seen with the next one, as
+// that report cannot include counts as waiting. Requests that end between two reports are seen with the next one, as
 // there. Departure: an instance that has never reported is taken to have all its outstanding requests waiting.
 struct LeastLoaded {
   static constexpr std::string_view kName = "least_loaded";

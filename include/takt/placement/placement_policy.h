@@ -26,7 +26,8 @@ concept PlacementPolicy =
 // What keys the hashes of names that strangers may choose, before anything else.
 template <class P>
 concept HashingPlacement = requires(P& p, std::uint64_t seed) { p.KeyHashes(seed); };
-// Every event, before the router acts on it; it may name the unknown.
+// Every event that the router does not ignore as late, of an unknown instance or invalid, before the router acts on it.
+// Requests may be unknown.
 template <class P>
 concept ObservingPlacement = requires(P& p, const RouterEvent& event, TimePoint now) { p.Observe(event, now); };
 // Tables that an Epoch brings.

@@ -376,7 +376,7 @@ void VirtualCluster<Scheduler>::Report() {
     const auto preempted = static_cast<std::int64_t>(stats.preempted_recompute + stats.preempted_swap);
     const Tokens kv_used{scheduler.kv().used.value * scheduler.options().kv_block_tokens.value};
     Router& router = RouterBefore(i);
-    router.On(InstanceReported{{i + 1}, {scheduler.waiting(), scheduler.running(), preempted, kv_used}}, now_);
+    router.On(InstanceReported{{i + 1}, {scheduler.waiting(), scheduler.running(), preempted, kv_used, now_}}, now_);
     if (!router.goes_by_service()) continue;
     engines_[i].ForEachRunning([&](std::uint32_t call, std::int32_t output) {
       router.On(RequestServed{VirtualRequests::IdOf(call), {i + 1}, ServedTo(call, output)}, now_);

@@ -9,13 +9,14 @@
 namespace takt {
 
 struct InstanceState {
-  Instance instance;               // as the host has described it
+  Instance instance;               // as the host has described it; `life` is never 0
   const InstanceProfile* profile = nullptr;  // null: none was named
   std::uint32_t slot = 0;          // small index, unique among the instances that are up; reused
   InstanceReport report{};         // the newest; zeros before the first
   bool reported = false;           // there has been one
   std::int64_t outstanding = 0;    // requests placed here that have not ended
-  std::int64_t since_report = 0;   // requests placed here since the newest report
+  std::int64_t since_report = 0;   // requests placed here that the newest report cannot include
+  std::int64_t tokens_since_report = 0;  // tokens of their prompts
   std::uint64_t last_placed = 0;   // number of the router's placement that came here last, from 1; 0: none yet
 };
 

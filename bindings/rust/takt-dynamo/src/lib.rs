@@ -86,7 +86,7 @@ impl Scorer {
             let waiting = load.active_prefill_tokens().div_ceil(prompt).min(load.active_requests()) as i64;
             let running = load.active_requests() as i64 - waiting;
             let kv_used = (load.decode_cost_blocks() * f64::from(context.block_size())) as i32;
-            self.router.reported(id, Report { waiting, running, kv_used, ..Report::default() }, now)?;
+            self.router.reported(id, Report { waiting, running, kv_used, as_of: Some(now), ..Report::default() }, now)?;
         }
         let mut request = Request::new(1).prompt_tokens(context.prompt_tokens().clamp(1, 1 << 28) as i32);
         if let Some(tokens) = context.expected_output_tokens() {

@@ -298,10 +298,11 @@ pub struct takt_instance {
     pub profile: u64,
     pub role: u32,
     pub reserved: u32,
+    pub life: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_instance"][::core::mem::size_of::<takt_instance>() - 56usize];
+    ["Size of takt_instance"][::core::mem::size_of::<takt_instance>() - 64usize];
     ["Alignment of takt_instance"][::core::mem::align_of::<takt_instance>() - 8usize];
     ["Offset of field: takt_instance::struct_size"][::core::mem::offset_of!(takt_instance, struct_size) - 0usize];
     ["Offset of field: takt_instance::kv_tokens"][::core::mem::offset_of!(takt_instance, kv_tokens) - 4usize];
@@ -312,6 +313,7 @@ const _: () = {
     ["Offset of field: takt_instance::profile"][::core::mem::offset_of!(takt_instance, profile) - 40usize];
     ["Offset of field: takt_instance::role"][::core::mem::offset_of!(takt_instance, role) - 48usize];
     ["Offset of field: takt_instance::reserved"][::core::mem::offset_of!(takt_instance, reserved) - 52usize];
+    ["Offset of field: takt_instance::life"][::core::mem::offset_of!(takt_instance, life) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -469,12 +471,12 @@ pub union takt_event__bindgen_ty_1 {
     pub request_served: takt_event__bindgen_ty_1__bindgen_ty_10,
     pub request_ended: takt_event__bindgen_ty_1__bindgen_ty_11,
     pub instance_up: takt_event__bindgen_ty_1__bindgen_ty_12,
-    pub instance: u64,
-    pub instance_reported: takt_event__bindgen_ty_1__bindgen_ty_13,
-    pub workflow_declared: takt_event__bindgen_ty_1__bindgen_ty_14,
-    pub workflow_grown: takt_event__bindgen_ty_1__bindgen_ty_15,
-    pub stage_ended: takt_event__bindgen_ty_1__bindgen_ty_16,
-    pub workflow_ended: takt_event__bindgen_ty_1__bindgen_ty_17,
+    pub instance_down: takt_event__bindgen_ty_1__bindgen_ty_13,
+    pub instance_reported: takt_event__bindgen_ty_1__bindgen_ty_14,
+    pub workflow_declared: takt_event__bindgen_ty_1__bindgen_ty_15,
+    pub workflow_grown: takt_event__bindgen_ty_1__bindgen_ty_16,
+    pub stage_ended: takt_event__bindgen_ty_1__bindgen_ty_17,
+    pub workflow_ended: takt_event__bindgen_ty_1__bindgen_ty_18,
     pub words: [u64; 7usize],
 }
 #[repr(C)]
@@ -657,17 +659,20 @@ const _: () = {
 pub struct takt_event__bindgen_ty_1__bindgen_ty_9 {
     pub request: u64,
     pub instance: u64,
+    pub life: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of takt_event__bindgen_ty_1__bindgen_ty_9"]
-        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_9>() - 16usize];
+        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_9>() - 24usize];
     ["Alignment of takt_event__bindgen_ty_1__bindgen_ty_9"]
         [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_9>() - 8usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_9::request"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_9, request) - 0usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_9::instance"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_9, instance) - 8usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_9::life"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_9, life) - 16usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -676,11 +681,12 @@ pub struct takt_event__bindgen_ty_1__bindgen_ty_10 {
     pub instance: u64,
     pub prefill: i32,
     pub output: i32,
+    pub life: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of takt_event__bindgen_ty_1__bindgen_ty_10"]
-        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_10>() - 24usize];
+        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_10>() - 32usize];
     ["Alignment of takt_event__bindgen_ty_1__bindgen_ty_10"]
         [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_10>() - 8usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_10::request"]
@@ -691,6 +697,8 @@ const _: () = {
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_10, prefill) - 16usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_10::output"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_10, output) - 20usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_10::life"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_10, life) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -701,11 +709,12 @@ pub struct takt_event__bindgen_ty_1__bindgen_ty_11 {
     pub output: i32,
     pub failed: u32,
     pub served: u32,
+    pub life: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of takt_event__bindgen_ty_1__bindgen_ty_11"]
-        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_11>() - 32usize];
+        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_11>() - 40usize];
     ["Alignment of takt_event__bindgen_ty_1__bindgen_ty_11"]
         [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_11>() - 8usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_11::request"]
@@ -720,6 +729,8 @@ const _: () = {
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_11, failed) - 24usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_11::served"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_11, served) - 28usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_11::life"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_11, life) - 32usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -739,48 +750,71 @@ const _: () = {
 #[derive(Debug, Copy, Clone)]
 pub struct takt_event__bindgen_ty_1__bindgen_ty_13 {
     pub instance: u64,
-    pub waiting: i64,
-    pub running: i64,
-    pub preempted: i64,
-    pub kv_used: i32,
-    pub reserved: u32,
+    pub life: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of takt_event__bindgen_ty_1__bindgen_ty_13"]
-        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_13>() - 40usize];
+        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_13>() - 16usize];
     ["Alignment of takt_event__bindgen_ty_1__bindgen_ty_13"]
         [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_13>() - 8usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_13::instance"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_13, instance) - 0usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_13::waiting"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_13, waiting) - 8usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_13::running"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_13, running) - 16usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_13::preempted"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_13, preempted) - 24usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_13::kv_used"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_13, kv_used) - 32usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_13::reserved"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_13, reserved) - 36usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_13::life"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_13, life) - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct takt_event__bindgen_ty_1__bindgen_ty_14 {
-    pub workflow: *const takt_workflow,
+    pub instance: u64,
+    pub waiting: i64,
+    pub running: i64,
+    pub preempted: i64,
+    pub kv_used: i32,
+    pub dated: u32,
+    pub as_of: i64,
+    pub life: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of takt_event__bindgen_ty_1__bindgen_ty_14"]
-        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_14>() - 8usize];
+        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_14>() - 56usize];
     ["Alignment of takt_event__bindgen_ty_1__bindgen_ty_14"]
         [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_14>() - 8usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_14::workflow"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_14, workflow) - 0usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_14::instance"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_14, instance) - 0usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_14::waiting"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_14, waiting) - 8usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_14::running"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_14, running) - 16usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_14::preempted"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_14, preempted) - 24usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_14::kv_used"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_14, kv_used) - 32usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_14::dated"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_14, dated) - 36usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_14::as_of"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_14, as_of) - 40usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_14::life"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_14, life) - 48usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct takt_event__bindgen_ty_1__bindgen_ty_15 {
+    pub workflow: *const takt_workflow,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_event__bindgen_ty_1__bindgen_ty_15"]
+        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_15>() - 8usize];
+    ["Alignment of takt_event__bindgen_ty_1__bindgen_ty_15"]
+        [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_15>() - 8usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_15::workflow"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_15, workflow) - 0usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_event__bindgen_ty_1__bindgen_ty_16 {
     pub workflow: u64,
     pub stage: *const takt_stage,
     pub before: *const u32,
@@ -788,44 +822,24 @@ pub struct takt_event__bindgen_ty_1__bindgen_ty_15 {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_event__bindgen_ty_1__bindgen_ty_15"]
-        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_15>() - 32usize];
-    ["Alignment of takt_event__bindgen_ty_1__bindgen_ty_15"]
-        [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_15>() - 8usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_15::workflow"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_15, workflow) - 0usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_15::stage"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_15, stage) - 8usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_15::before"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_15, before) - 16usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_15::n_before"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_15, n_before) - 24usize];
-};
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct takt_event__bindgen_ty_1__bindgen_ty_16 {
-    pub workflow: u64,
-    pub stage: u32,
-    pub reserved: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
     ["Size of takt_event__bindgen_ty_1__bindgen_ty_16"]
-        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_16>() - 16usize];
+        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_16>() - 32usize];
     ["Alignment of takt_event__bindgen_ty_1__bindgen_ty_16"]
         [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_16>() - 8usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_16::workflow"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_16, workflow) - 0usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_16::stage"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_16, stage) - 8usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_16::reserved"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_16, reserved) - 12usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_16::before"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_16, before) - 16usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_16::n_before"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_16, n_before) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct takt_event__bindgen_ty_1__bindgen_ty_17 {
     pub workflow: u64,
-    pub cancelled: u32,
+    pub stage: u32,
     pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -836,10 +850,30 @@ const _: () = {
         [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_17>() - 8usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_17::workflow"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_17, workflow) - 0usize];
-    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_17::cancelled"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_17, cancelled) - 8usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_17::stage"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_17, stage) - 8usize];
     ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_17::reserved"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_17, reserved) - 12usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_event__bindgen_ty_1__bindgen_ty_18 {
+    pub workflow: u64,
+    pub cancelled: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_event__bindgen_ty_1__bindgen_ty_18"]
+        [::core::mem::size_of::<takt_event__bindgen_ty_1__bindgen_ty_18>() - 16usize];
+    ["Alignment of takt_event__bindgen_ty_1__bindgen_ty_18"]
+        [::core::mem::align_of::<takt_event__bindgen_ty_1__bindgen_ty_18>() - 8usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_18::workflow"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_18, workflow) - 0usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_18::cancelled"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_18, cancelled) - 8usize];
+    ["Offset of field: takt_event__bindgen_ty_1__bindgen_ty_18::reserved"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1__bindgen_ty_18, reserved) - 12usize];
 };
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -870,8 +904,8 @@ const _: () = {
         [::core::mem::offset_of!(takt_event__bindgen_ty_1, request_ended) - 0usize];
     ["Offset of field: takt_event__bindgen_ty_1::instance_up"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1, instance_up) - 0usize];
-    ["Offset of field: takt_event__bindgen_ty_1::instance"]
-        [::core::mem::offset_of!(takt_event__bindgen_ty_1, instance) - 0usize];
+    ["Offset of field: takt_event__bindgen_ty_1::instance_down"]
+        [::core::mem::offset_of!(takt_event__bindgen_ty_1, instance_down) - 0usize];
     ["Offset of field: takt_event__bindgen_ty_1::instance_reported"]
         [::core::mem::offset_of!(takt_event__bindgen_ty_1, instance_reported) - 0usize];
     ["Offset of field: takt_event__bindgen_ty_1::workflow_declared"]
@@ -1714,14 +1748,16 @@ pub struct takt_placement {
     pub request: u64,
     pub instance: u64,
     pub decode: u64,
+    pub life: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_placement"][::core::mem::size_of::<takt_placement>() - 24usize];
+    ["Size of takt_placement"][::core::mem::size_of::<takt_placement>() - 32usize];
     ["Alignment of takt_placement"][::core::mem::align_of::<takt_placement>() - 8usize];
     ["Offset of field: takt_placement::request"][::core::mem::offset_of!(takt_placement, request) - 0usize];
     ["Offset of field: takt_placement::instance"][::core::mem::offset_of!(takt_placement, instance) - 8usize];
     ["Offset of field: takt_placement::decode"][::core::mem::offset_of!(takt_placement, decode) - 16usize];
+    ["Offset of field: takt_placement::life"][::core::mem::offset_of!(takt_placement, life) - 24usize];
 };
 pub const TAKT_WORKFLOW_COMPLETED: _bindgen_ty_26 = 0;
 pub const TAKT_WORKFLOW_CANCELLED: _bindgen_ty_26 = 1;

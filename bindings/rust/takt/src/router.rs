@@ -24,11 +24,13 @@ pub struct Instance {
     pub capacity: i64,
     /// Time of an output token at full batch over that batch [s]; 0: not told.
     pub token_s: f64,
+    /// Grows each time the instance starts anew, such as a start time; 0: the router numbers it.
+    pub life: u64,
 }
 
 impl Instance {
     pub fn new(id: u64) -> Self {
-        Self { id, model: 0, profile: 0, kv_tokens: 0, capacity: sys::TAKT_NEVER, token_s: 0.0 }
+        Self { id, model: 0, profile: 0, kv_tokens: 0, capacity: sys::TAKT_NEVER, token_s: 0.0, life: 0 }
     }
 }
 
@@ -42,6 +44,10 @@ pub struct Report {
     pub preempted: i64,
     /// [tokens]
     pub kv_used: i32,
+    /// Time up to which the counts are complete [ns]. The report then includes all requests that were placed by that time,
+    /// and none that were placed later. None: it includes as many requests as it counts, the oldest first.
+    pub as_of: Option<i64>,
+    pub life: u64,
 }
 
 /// What an engine has computed for a request since it was placed there.
@@ -95,6 +101,9 @@ pub struct Routing<'a> {
 }
 
 /// Requests in, pairs of request and engine out.
+///
+/// `life` in an event: the life of the instance that sends it, from `Placement` or `Instance`. The router ignores and counts
+/// a message of an earlier life; 0: the message is taken for one of the present life.
 ///
 /// ```
 /// use takt::{Instance, Report, Request, Router};
@@ -182,23 +191,30 @@ impl Router {
     }
 
     /// Its first step on the instance begins.
-    pub fn started(&mut self, request: u64, instance: u64, now: i64) -> Result<()> {
+    pub fn started(&mut self, request: u64, instance: u64, life: u64, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REQUEST_STARTED);
-        it.u.request_started.request = request;
-        it.u.request_started.instance = instance;
+        it.u.request_started = sys::takt_event__bindgen_ty_1__bindgen_ty_9 { request, instance, life };
         self.on(it, now, "started")
     }
 
     /// Totals so far; told late or twice they do no harm.
-    pub fn served(&mut self, request: u64, instance: u64, tokens: Tokens, now: i64) -> Result<()> {
+    pub fn served(&mut self, request: u64, instance: u64, life: u64, tokens: Tokens, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REQUEST_SERVED);
         let Tokens { prefill, output } = tokens;
-        it.u.request_served = sys::takt_event__bindgen_ty_1__bindgen_ty_10 { request, instance, prefill, output };
+        it.u.request_served = sys::takt_event__bindgen_ty_1__bindgen_ty_10 { request, instance, prefill, output, life };
         self.on(it, now, "served")
     }
 
     /// `tokens` None: not told. A failed one's stage of a workflow lacks a call again.
-    pub fn ended(&mut self, request: u64, instance: u64, failed: bool, tokens: Option<Tokens>, now: i64) -> Result<()> {
+    pub fn ended(
+        &mut self,
+        request: u64,
+        instance: u64,
+        life: u64,
+        failed: bool,
+        tokens: Option<Tokens>,
+        now: i64,
+    ) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REQUEST_ENDED);
         let Tokens { prefill, output } = tokens.unwrap_or_default();
         it.u.request_ended = sys::takt_event__bindgen_ty_1__bindgen_ty_11 {
@@ -208,6 +224,7 @@ impl Router {
             output,
             failed: failed.into(),
             served: tokens.is_some().into(),
+            life,
         };
         self.on(it, now, "ended")
     }
@@ -215,7 +232,7 @@ impl Router {
     /// It takes requests from now on. Told again, it replaces the description.
     pub fn instance_up(&mut self, instance: &Instance, now: i64) -> Result<()> {
         let mut raw = initialised!(takt_instance, takt_instance_init);
-        (raw.id, raw.model, raw.profile) = (instance.id, instance.model, instance.profile);
+        (raw.id, raw.model, raw.profile, raw.life) = (instance.id, instance.model, instance.profile, instance.life);
         (raw.kv_tokens, raw.capacity, raw.token_s) = (instance.kv_tokens, instance.capacity, instance.token_s);
         let mut it = event(sys::TAKT_EVENT_INSTANCE_UP);
         it.u.instance_up.instance = &raw;
@@ -223,22 +240,24 @@ impl Router {
     }
 
     /// Its requests wait here again; the next `place` names them.
-    pub fn instance_down(&mut self, instance: u64, now: i64) -> Result<()> {
+    pub fn instance_down(&mut self, instance: u64, life: u64, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_INSTANCE_DOWN);
-        it.u.instance = instance;
+        it.u.instance_down = sys::takt_event__bindgen_ty_1__bindgen_ty_13 { instance, life };
         self.on(it, now, "instance_down")
     }
 
     pub fn reported(&mut self, instance: u64, report: Report, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_INSTANCE_REPORTED);
-        let Report { waiting, running, preempted, kv_used } = report;
-        it.u.instance_reported = sys::takt_event__bindgen_ty_1__bindgen_ty_13 {
+        let Report { waiting, running, preempted, kv_used, as_of, life } = report;
+        it.u.instance_reported = sys::takt_event__bindgen_ty_1__bindgen_ty_14 {
             instance,
             waiting,
             running,
             preempted,
             kv_used,
-            reserved: 0,
+            dated: as_of.is_some().into(),
+            as_of: as_of.unwrap_or_default(),
+            life,
         };
         self.on(it, now, "reported")
     }

@@ -115,10 +115,10 @@ fn a_routers_life() -> Result<(), Error> {
     assert_eq!(placed, [(11, 1), (12, 1), (13, 2)]);
     assert_eq!((routing.wake_at, routing.failed.len()), (NEVER, 0));
     assert_eq!((router.instance_of(11), router.instance_of(14)), (Some(1), None));
-    router.started(11, 1, 2)?;
-    router.served(11, 1, Tokens { prefill: 10, output: 2 }, 3)?;
-    router.ended(11, 1, false, Some(Tokens { prefill: 10, output: 4 }), 4)?;
-    router.instance_down(2, 5)?; // 13 and 15 wait again
+    router.started(11, 1, 0, 2)?;
+    router.served(11, 1, 0, Tokens { prefill: 10, output: 2 }, 3)?;
+    router.ended(11, 1, 0, false, Some(Tokens { prefill: 10, output: 4 }), 4)?;
+    router.instance_down(2, 0, 5)?; // 13 and 15 wait again
     router.cancelled(13, 5)?;
     let again: Vec<_> = router.place(6)?.placed.iter().map(|it| (it.request, it.instance)).collect();
     assert_eq!(again.len(), 1);
@@ -138,9 +138,9 @@ fn workflows_hold_later_stages_back() -> Result<(), Error> {
     router.arrived(&Request::new(2).prompt_tokens(5).workflow(4u64).stage(6u64), 0)?;
     router.arrived(&Request::new(1).prompt_tokens(5).workflow(4u64).stage(5u64), 0)?;
     assert_eq!(router.place(0)?.placed.iter().map(|it| it.request).collect::<Vec<_>>(), [1]);
-    router.ended(1, 1, false, None, 1)?;
+    router.ended(1, 1, 0, false, None, 1)?;
     assert_eq!(router.place(1)?.placed.iter().map(|it| it.request).collect::<Vec<_>>(), [2]);
-    router.ended(2, 1, false, None, 2)?;
+    router.ended(2, 1, 0, false, None, 2)?;
     assert_eq!(router.place(2)?.ended.len(), 1);
     Ok(())
 }
