@@ -1,13 +1,18 @@
 // Bug reports of other engines, as scenarios for takt: one case a report. The thread is named, the words are ours.
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engines/engine.h"
+#include "takt/placement/least_loaded.h"
 #include "takt/policy/boosted_footprint.h"
 #include "takt/policy/sjf.h"
 #include "takt/retention/lru.h"
+#include "takt/router.h"
 
 namespace takt::testing {
 namespace {
@@ -55,6 +60,65 @@ TEST_CASE("a prompt whose aligned chunk does not fit keeps nobody out") {
   e.Run(1000);
   CHECK(e.of[3].tokens == 5);
   CHECK(e.of[3].first < 10);
+}
+
+struct Fleet {
+  explicit Fleet(std::uint64_t instances) {
+    for (std::uint64_t id = 1; id <= instances; ++id) router.On(InstanceUp{{.id = {id}}}, At(0));
+  }
+  template <class E>
+  void On(std::int64_t ms, const E& event) {
+    router.On(event, At(ms));
+  }
+  // Requests from `first` to `last` arrive and are placed. How many each instance got.
+  std::map<std::uint64_t, int> Place(std::int64_t ms, std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t id = first; id <= last; ++id) On(ms, Arrived{{.id = {id}, .prompt_tokens = {100}}});
+    std::map<std::uint64_t, int> placed;
+    for (const Placement& p : router.Place(At(ms))) ++placed[p.instance.value];
+    return placed;
+  }
+  static TimePoint At(std::int64_t ms) { return TimePoint(std::chrono::milliseconds(ms)); }
+
+  Router router = *Router::Create({}, Fcfs{}, LeastLoaded{});
+};
+
+// llm-d-router#2066, aibrix#2422, dynamo#7753: a report erased placements that were made after it had been read.
+TEST_CASE("a stale report erases no placement that it has not seen") {
+  const bool dated = GENERATE(false, true);
+  Fleet f(2);
+  const InstanceReport read{.as_of = dated ? Fleet::At(0) : kUnset};
+  f.On(0, InstanceReported{{1}, read}), f.On(0, InstanceReported{{2}, read});
+  CHECK(f.Place(1, 1, 10) == std::map<std::uint64_t, int>{{1, 5}, {2, 5}});
+  f.On(2, InstanceReported{{1}, read});
+  CHECK(f.Place(3, 11, 20) == std::map<std::uint64_t, int>{{1, 5}, {2, 5}});
+  // A report that counts them takes their place.
+  f.On(4, InstanceReported{{1}, {.running = 2, .as_of = dated ? Fleet::At(4) : kUnset}});
+  f.On(4, InstanceReported{{2}, {.running = 12, .as_of = dated ? Fleet::At(4) : kUnset}});
+  CHECK(f.Place(5, 21, 24) == std::map<std::uint64_t, int>{{1, 4}});
+}
+
+// aibrix#2421: an instance came back under its name, and a late end of its first life counted against the second.
+TEST_CASE("a late end of an earlier life of an instance ends nothing") {
+  const std::uint64_t named = GENERATE(0, 77);  // lives that the router or the host numbers
+  Fleet f(0);
+  f.On(0, InstanceUp{{.id = {1}, .life = named}});
+  f.On(0, Arrived{{.id = {7}, .prompt_tokens = {100}}});
+  const auto place = [&f](std::int64_t ms) {
+    const auto placed = f.router.Place(Fleet::At(ms));
+    REQUIRE(placed.size() == 1);
+    return placed[0].life;
+  };
+  const std::uint64_t first = place(0);
+  f.On(1, InstanceDown{{1}});
+  f.On(2, InstanceUp{{.id = {1}, .life = named == 0 ? 0 : named + 1}});
+  const std::uint64_t second = place(2);
+  REQUIRE(first != second);
+  f.On(3, RequestEnded{.request = {7}, .instance = {1}, .failed = true, .life = first});
+  CHECK(f.router.stats().told_late == 1);
+  CHECK(f.router.InstanceOf({7}) == InstanceId{1});
+  f.On(4, RequestEnded{.request = {7}, .instance = {1}, .failed = true, .life = second});
+  CHECK(f.router.stats().told_late == 1);
+  CHECK(f.router.InstanceOf({7}) == InstanceId{});
 }
 
 // vllm#25787: a request that came back after a preemption found its own blocks, and they counted as hits.
@@ -163,9 +227,41 @@ TEST_CASE("only committed chunks of a request that lost its KV in flight are fou
   }
 }
 
+// A host that counts blocks.
+class Counter : public KvOracle {
+ public:
+  explicit Counter(std::int32_t blocks) : total_(blocks), free_(blocks) {}
+  Tokens block_tokens() const override { return {16}; }
+  KvSnapshot Snapshot() const override { return {{total_}, {free_}, {0}}; }
+  void CachedTokens(std::span<KvHit>) override {}
+  void Reserve(StepId, std::span<KvReservation> wishes) override {
+    for (KvReservation& wish : wishes) {
+      std::int32_t& held = held_[wish.request.value];
+      const std::int32_t more = (wish.want.value + 15) / 16 - held;
+      wish.granted = more <= free_;
+      if (wish.granted) held += more, free_ -= more;
+    }
+  }
+  Blocks Release(RequestId request, KvAction) override {
+    const std::int32_t given_back = std::exchange(held_[request.value], 0);
+    free_ += given_back;
+    return {given_back};
+  }
+
+ private:
+  std::int32_t total_, free_;
+  std::map<std::uint64_t, std::int32_t> held_;
+};
+
 // sglang#25865, sglang#23141, tokenspeed#268: a started chunk's adapter was not counted, or that of a refused request.
+// With takt's count of KV, and with a host's.
 TEST_CASE("at most as many adapters run as the limit says, and none loses its place to a refused request") {
-  Engine e(Ledger(80), {.tokens = {64}, .max_seqs = 8, .adapters = 2});
+  const bool oracle = GENERATE(false, true);
+  CAPTURE(oracle);
+  Counter counter(80);
+  SchedulerOptions options = Ledger(80);
+  if (oracle) options.kv = KvMode::kOracle;
+  Engine e(options, {.tokens = {64}, .max_seqs = 8, .adapters = 2}, Fcfs{}, oracle ? &counter : nullptr);
   const auto arrive = [&e](std::uint64_t id, std::int32_t prompt, std::uint64_t adapter) {
     Request r;
     r.id = {id};
