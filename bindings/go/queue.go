@@ -45,8 +45,12 @@ func NewQueue(policy string) (*Queue, error) {
 	}
 	var c C.takt_queue_options
 	C.takt_queue_options_init(&c, C.sizeof_takt_queue_options)
-	c.policy = text(policy)
-	defer C.free(unsafe.Pointer(c.policy))
+	name, err := text("NewQueue", "policy", policy)
+	if err != nil {
+		return nil, err
+	}
+	defer C.free(unsafe.Pointer(name))
+	c.policy = name
 	var told C.takt_error
 	C.takt_error_init(&told, C.sizeof_takt_error)
 	var made *C.takt_queue

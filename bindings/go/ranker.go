@@ -50,7 +50,10 @@ func NewRanker(policy string) (*Ranker, error) {
 	if policy == "" {
 		return nil, invalid("NewRanker", "policy", "policy is empty")
 	}
-	name := text(policy)
+	name, err := text("NewRanker", "policy", policy)
+	if err != nil {
+		return nil, err
+	}
 	defer C.free(unsafe.Pointer(name))
 	var told C.takt_error
 	C.takt_error_init(&told, C.sizeof_takt_error)

@@ -45,9 +45,20 @@ func NewRouter(options RouterOptions) (*Router, error) {
 		c.reserve_requests = C.int64_t(options.ReserveRequests)
 	}
 	c.hash_seed, c.fail_unfit = C.uint64_t(options.HashSeed), flag(options.FailUnfit)
-	c.policy, c.placement = text(options.Policy), text(options.Placement)
-	defer C.free(unsafe.Pointer(c.policy))
-	defer C.free(unsafe.Pointer(c.placement))
+	for _, field := range [...]struct {
+		name, value string
+		to          **C.char
+	}{{"Policy", options.Policy, &c.policy}, {"Placement", options.Placement, &c.placement}} {
+		if field.value == "" {
+			continue // takt's default
+		}
+		name, err := text(op, field.name, field.value)
+		if err != nil {
+			return nil, err
+		}
+		defer C.free(unsafe.Pointer(name))
+		*field.to = name
+	}
 	var told C.takt_error
 	C.takt_error_init(&told, C.sizeof_takt_error)
 	var made *C.takt_router
@@ -106,6 +117,8 @@ type Routing struct {
 	WakeAt Time
 }
 
+var hows = []string{"completed", "cancelled", "silent"}
+
 // Place gives the waiting requests to instances, as far as there are places.
 func (r *Router) Place(now Time) (Routing, error) {
 	defer r.mu.Unlock()
@@ -124,7 +137,7 @@ func (r *Router) Place(now Time) (Routing, error) {
 		to.Failed = append(to.Failed, Failure{uint64(f.request), FailReason(f.reason), uint16(f.code)})
 	}
 	for _, e := range unsafe.Slice(c.ended, c.n_ended) {
-		how := [...]string{"completed", "cancelled", "silent"}[e.how]
+		how := nameOf(hows, uint32(e.how))
 		to.Ended = append(to.Ended,
 			WorkflowEnd{uint64(e.workflow), how, Time(e.arrival), Time(e.end), Time(e.deadline), uint32(e.stage)})
 	}
@@ -182,10 +195,13 @@ func (r *Router) AddProfile(name string) (uint64, error) {
 	if err := r.enter("AddProfile"); err != nil {
 		return 0, err
 	}
-	c := C.CString(name)
+	c, err := text("AddProfile", "name", name)
+	if err != nil {
+		return 0, err
+	}
 	defer C.free(unsafe.Pointer(c))
 	var profile C.uint64_t
-	err := failure("AddProfile", C.takt_router_add_profile(r.p(), c, &profile), nil)
+	err = failure("AddProfile", C.takt_router_add_profile(r.p(), c, &profile), nil)
 	return uint64(profile), err
 }
 
@@ -197,9 +213,10 @@ type AgentRank struct {
 	StagesLeft int     // calls one after another to the end of its workflow, this one included; 0: not known
 }
 
-func (a AgentRank) c() C.takt_agent_rank {
-	return C.takt_agent_rank{agent: C.uint64_t(a.Agent), rank: C.double(a.Rank), execution_s: C.double(a.ExecutionS),
-		stages_left: C.int32_t(a.StagesLeft)}
+func (a AgentRank) put(op string, c *C.takt_agent_rank) (err error) {
+	c.agent, c.rank, c.execution_s = C.uint64_t(a.Agent), C.double(a.Rank), C.double(a.ExecutionS)
+	c.stages_left, err = whole(op, "StagesLeft", a.StagesLeft, 0)
+	return err
 }
 
 // RankAgents tells the policies and placements that go by it the ranks of agents, each once, and of those that are not
@@ -212,11 +229,16 @@ func (r *Router) RankAgents(ranks []AgentRank, otherwise AgentRank, now Time) er
 	r.room.reset()
 	c := take[C.takt_agent_rank](r.room, len(ranks))
 	for i, rank := range ranks {
-		c[i] = rank.c()
+		if err := rank.put("RankAgents", &c[i]); err != nil {
+			return err
+		}
 	}
 	epoch := &take[C.takt_epoch](r.room, 1)[0]
 	*epoch = C.takt_epoch{struct_size: C.sizeof_takt_epoch, told: C.TAKT_EPOCH_AGENT_RANKS, ranks: first(c),
-		n_ranks: C.size_t(len(c)), otherwise: otherwise.c()}
+		n_ranks: C.size_t(len(c))}
+	if err := otherwise.put("RankAgents", &epoch.otherwise); err != nil {
+		return err
+	}
 	return failure("RankAgents", C.takt_router_epoch(r.p(), epoch, C.int64_t(now)), nil)
 }
 

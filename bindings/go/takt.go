@@ -142,13 +142,11 @@ const (
 	FailIDInUse
 )
 
+var failReasons = []string{"invalid", "never fits", "kv exhausted", "expired", "shed", "draining", "host", "id in use"}
+
 // String is the reason's name, such as "expired".
 func (r FailReason) String() string {
-	names := [...]string{"invalid", "never fits", "kv exhausted", "expired", "shed", "draining", "host", "id in use"}
-	if int(r) < len(names) {
-		return names[r]
-	}
-	return fmt.Sprintf("reason %d", uint8(r))
+	return nameOf(failReasons, uint32(r))
 }
 
 // ---- handles --------------------------------------------------------------------------------------------------------
@@ -253,12 +251,20 @@ func copied[T any](r *room, from []T) *T {
 	return &to[0]
 }
 
-// text is nil where it is empty: takt's default.
-func text(s string) *C.char {
-	if s == "" {
-		return nil
+// text is a copy for C, which the caller frees.
+func text(op, field, s string) (*C.char, error) {
+	if strings.ContainsRune(s, 0) {
+		return nil, invalid(op, field, "%s is %q: must not contain a null character", field, s)
 	}
-	return C.CString(s)
+	return C.CString(s), nil
+}
+
+// nameOf is an enum's name; a number that a later library adds is its own.
+func nameOf(names []string, number uint32) string {
+	if int(number) < len(names) {
+		return names[number]
+	}
+	return fmt.Sprint(number)
 }
 
 func first[T any](s []T) *T {

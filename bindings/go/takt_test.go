@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -391,5 +393,48 @@ func TestScoreOfEachIsThatOfItAlone(t *testing.T) {
 	}
 	if possible < 1000 {
 		t.Errorf("%d scores in all", possible)
+	}
+}
+
+// C reads a text up to its first null character, and 32 bits of a number.
+func TestWhatCWouldCutOffIsRefused(t *testing.T) {
+	r := newRouter(t, RouterOptions{})
+	_, ranker := NewRanker("sjf\x00nonsense")
+	_, queue := NewQueue("sjf\x00nonsense")
+	_, policy := NewRouter(RouterOptions{Policy: "fcfs\x00nonsense"})
+	_, placement := NewRouter(RouterOptions{Placement: "least_loaded\x00nonsense"})
+	_, profile := r.AddProfile("h100\x00nonsense")
+	for _, c := range []struct {
+		err   error
+		field string
+	}{
+		{ranker, "policy"}, {queue, "policy"}, {policy, "Policy"}, {placement, "Placement"}, {profile, "name"},
+		{r.RankAgents([]AgentRank{{Agent: 1, StagesLeft: 1<<32 + 1}}, AgentRank{}, 0), "StagesLeft"},
+		{r.RankAgents(nil, AgentRank{StagesLeft: -1 << 32}, 0), "StagesLeft"},
+	} {
+		var e *Error
+		if !errors.As(c.err, &e) || e.Field != c.field || !errors.Is(c.err, ErrInvalid) {
+			t.Errorf("%v: must name %s", c.err, c.field)
+		}
+	}
+	must(t, r.RankAgents([]AgentRank{{Agent: 1, StagesLeft: 3}}, AgentRank{}, 0))
+}
+
+func TestEachNumberOfTheHeaderHasItsName(t *testing.T) {
+	header, err := os.ReadFile("../../include/takt/c/takt.h")
+	must(t, err)
+	for prefix, names := range map[string][]string{"FAIL": failReasons, "WORKFLOW": hows} {
+		found := regexp.MustCompile("TAKT_"+prefix+`_(\w+) = (\d+)`).FindAllStringSubmatch(string(header), -1)
+		if len(found) != len(names) {
+			t.Errorf("%s: the header has %d, and there are names for %d", prefix, len(found), len(names))
+		}
+		for i, f := range found {
+			if name := strings.ToLower(strings.ReplaceAll(f[1], "_", " ")); f[2] != fmt.Sprint(i) || nameOf(names, uint32(i)) != name {
+				t.Errorf("%s is %s, not %s", f[0], nameOf(names, uint32(i)), name)
+			}
+		}
+		if nameOf(names, 200) != "200" {
+			t.Errorf("of a later library: %s", nameOf(names, 200))
+		}
 	}
 }

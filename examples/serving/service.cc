@@ -32,15 +32,16 @@ void Reply::Hear(const Output& output) {
 
 void Followers::Begin(takt::Request& request, bool last) {
   if (!request.workflow) return;
-  Workflow& workflow = workflows_.Get(request.workflow.value, {.arrival = request.arrival});
+  const std::uint64_t tenant = request.tenant.value, agent = request.agent.value;
+  Workflow& workflow = workflows_.Get({tenant, request.workflow.value}, {.arrival = request.arrival});
   request.workflow_arrival = workflow.arrival;
   const std::size_t place = std::min(workflow.begun++, kLongest);
   if (last) {
     request.after = Class().sum;
     return;
   }
-  for (const std::uint64_t of : {Of(request.agent.value, place), Of(request.agent.value, kLongest + 1)}) {
-    const Class* known = classes_.Find(of);
+  for (const std::size_t of : {place, kAnyPlace}) {
+    const Class* known = classes_.Find({tenant, agent, of});
     if (known == nullptr || known->weight < kEnough) continue;
     const auto& [calls, prompt, output, kv, path] = known->sum;
     const double w = known->weight;
@@ -51,7 +52,8 @@ void Followers::Begin(takt::Request& request, bool last) {
 
 void Followers::End(const takt::Request& request, std::int32_t output_tokens, bool last) {
   if (!request.workflow) return;
-  Workflow& workflow = workflows_.Get(request.workflow.value, {.arrival = request.arrival});
+  const std::uint64_t tenant = request.tenant.value;
+  Workflow& workflow = workflows_.Get({tenant, request.workflow.value}, {.arrival = request.arrival});
   if (workflow.ended.size() < kLongest) {
     workflow.ended.push_back({request.agent.value, workflow.ended.size(),
                               static_cast<double>(request.prompt_tokens.value), static_cast<double>(output_tokens)});
@@ -60,8 +62,8 @@ void Followers::End(const takt::Request& request, std::int32_t output_tokens, bo
   takt::WorkAfter after = Class().sum;
   for (std::size_t i = workflow.ended.size(); i-- > 0;) {
     const Call& call = workflow.ended[i];
-    for (const std::uint64_t of : {Of(call.agent, call.place), Of(call.agent, kLongest + 1)}) {
-      Class& to = classes_.Get(of);
+    for (const std::size_t of : {call.place, kAnyPlace}) {
+      Class& to = classes_.Get({tenant, call.agent, of});
       to.weight += 1;
       to.sum.calls += after.calls, to.sum.prompt_tokens += after.prompt_tokens;
       to.sum.output_tokens += after.output_tokens, to.sum.kv_steps += after.kv_steps;
@@ -76,7 +78,7 @@ void Followers::End(const takt::Request& request, std::int32_t output_tokens, bo
 // ---- from any thread -----------------------------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<Service>> Service::Start(const ServedModel& model, EngineOptions options) {
-  auto service = std::unique_ptr<Service>(new Service(options.scheduler.hash_seed));
+  auto service = std::unique_ptr<Service>(new Service());
   options.clock = [s = service.get()] { return s->Now(); };
   options.output = [s = service.get()](const Output& output) { s->Hear(output); };
   auto engine = Engine::Create(model, std::move(options));
@@ -166,7 +168,7 @@ void Service::Describe(EngineRequest& request) {
   takt::Request& about = request.about;
   if (request.deadline >= takt::Duration::zero()) about.deadline = about.arrival + request.deadline;
   followers_.Begin(about, request.last);
-  const Mean* mean = outputs_.Find(about.agent.value);
+  const Mean* mean = outputs_.Find({about.tenant.value, about.agent.value});
   if (mean != nullptr) about.output_tokens = takt::Estimate::Exact(mean->sum / mean->count);
 }
 
@@ -184,7 +186,7 @@ void Service::Hear(const Output& output) {
   if (output.end == End::kLength || output.end == End::kEndToken) {
     report_.e2e.Add(since);
     report_.e2e_sum += since;
-    Mean& mean = outputs_.Get(living.about.agent.value);
+    Mean& mean = outputs_.Get({living.about.tenant.value, living.about.agent.value});
     mean.sum += living.output_tokens, mean.count += 1;
     followers_.End(living.about, living.output_tokens, living.last);
   }

@@ -19,8 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine.h"
-#include "takt/base/id_map.h"
-#include "takt/base/random.h"
+#include "remembered.h"
 #include "takt/inbox.h"
 #include "takt/numeric/histogram.h"
 #include "takt/state/stats.h"
@@ -47,41 +46,10 @@ class Reply {
   News news_;
 };
 
-// By names that clients choose (ids of them), under a keyed hash. Where it holds as many as fit, it begins anew.
-template <class T>
-class Remembered {
- public:
-  static constexpr std::size_t kMost = 1000;
-
-  explicit Remembered(std::uint64_t hash_seed) { index_.SetKey(hash_seed); }
-
-  // Null where the name is not known.
-  const T* Find(std::uint64_t name) const {
-    const std::uint32_t i = index_.Find(name);
-    return i == takt::kNoSlot ? nullptr : &values_[i].second;
-  }
-  // `fresh` where the name is new.
-  T& Get(std::uint64_t name, T fresh = {}) {
-    if (const std::uint32_t i = index_.Find(name); i != takt::kNoSlot) return values_[i].second;
-    if (values_.size() == kMost) {
-      for (const auto& [old, value] : values_) index_.Erase(old);
-      values_.clear();
-    }
-    index_.Insert(name, static_cast<std::uint32_t>(values_.size()));
-    return values_.emplace_back(name, fresh).second;
-  }
-
- private:
-  takt::IdMap index_;  // to values_
-  std::vector<std::pair<std::uint64_t, T>> values_;
-};
-
 // What follows a request in its workflow, in the mean, by agent and place in the workflow: learnt from workflows whose
 // last request said so.
 class Followers {
  public:
-  explicit Followers(std::uint64_t hash_seed) : workflows_(hash_seed), classes_(hash_seed) {}
-
   // A request has come. Sets its workflow's arrival and, where enough is known, what will follow.
   void Begin(takt::Request& request, bool last);
   // It has come to its end, with so many tokens.
@@ -105,10 +73,10 @@ class Followers {
     double weight = 0;
     takt::WorkAfter sum = {.calls = 0, .prompt_tokens = 0, .output_tokens = 0, .kv_steps = 0, .path_tokens = 0};
   };
-  static std::uint64_t Of(std::uint64_t agent, std::size_t place) { return takt::Mix64(agent + takt::Mix64(place)); }
+  static constexpr std::size_t kAnyPlace = kLongest + 1;
 
   Remembered<Workflow> workflows_;
-  Remembered<Class> classes_;
+  Remembered<Class> classes_;  // by agent and place
 };
 
 // Figures of the engine between two steps.
@@ -123,8 +91,7 @@ struct ServiceReport {
 
 class Service {
  public:
-  // Sets the options' clock and output; the scheduler's hash_seed keys this one's hashes, too. The model must outlive
-  // the service.
+  // Sets the options' clock and output. The model must outlive the service.
   static absl::StatusOr<std::unique_ptr<Service>> Start(const ServedModel& model, EngineOptions options);
   ~Service();  // cuts what is left
 
@@ -160,8 +127,6 @@ class Service {
     bool last = false;
     std::int32_t output_tokens = 0;
   };
-
-  explicit Service(std::uint64_t hash_seed) : outputs_(hash_seed), followers_(hash_seed) {}
 
   takt::TimePoint Now() const { return takt::TimePoint(std::chrono::steady_clock::now() - start_); }
   bool Push(Command command);  // false: nobody will look at it any more

@@ -133,7 +133,9 @@ class StepLogReader {
   absl::StatusOr<StepLog> Read() {
     absl::StatusOr<bool> more = lines_.Next();
     if (more.ok() && !*more) return absl::InvalidArgumentError(name_ + ": is empty");
-    if (more.ok() && !lines_.line().starts_with('{')) {
+    const bool csv = more.ok() && !lines_.line().starts_with('{');
+    if (csv) more = lines_.AsCsv();
+    if (csv && more.ok()) {
       if (absl::Status s = csv_.emplace().Header(lines_.line()); !s.ok()) return AtPlace(Place(), NotALog(s));
       more = lines_.Next();
     }

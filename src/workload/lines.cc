@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -175,29 +176,98 @@ absl::StatusOr<bool> LineReader::Next() {
   for (;;) {
     absl::StatusOr<bool> more = NextRaw();
     if (!more.ok() || !*more) return more;
-    if (number_ == 1 && line_.substr(0, 3) == "\xef\xbb\xbf") line_.remove_prefix(3);
     if (!line_.empty() && line_.back() == '\r') line_.remove_suffix(1);
     if (!Blank(line_)) return true;
   }
 }
 
+absl::StatusOr<bool> LineReader::AsCsv() {
+  csv_ = true;
+  begin_ -= taken_;
+  next_number_ = number_;
+  return Next();
+}
+
 absl::StatusOr<bool> LineReader::NextRaw() {
-  std::size_t searched = 0;
+  if (!begun_) {
+    if (absl::Status s = Begin(); !s.ok()) return s;
+  }
+  Scan scan;
   for (;;) {
-    const char* from = buffer_.data() + begin_;
-    const std::size_t size = end_ - begin_;
-    const auto* newline = static_cast<const char*>(std::memchr(from + searched, '\n', size - searched));
-    if (newline != nullptr || (at_end_ && size > 0)) {
-      const std::size_t length = newline != nullptr ? static_cast<std::size_t>(newline - from) : size;
-      line_ = {from, length};
-      begin_ += newline != nullptr ? length + 1 : length;
-      ++number_;
+    const std::string_view text(buffer_.data() + begin_, end_ - begin_);
+    const absl::StatusOr<std::size_t> end = csv_ ? RecordEnd(text, scan) : text.find('\n', scan.at);
+    if (!end.ok()) return end.status();
+    if (*end != std::string_view::npos || (at_end_ && !text.empty())) {
+      line_ = text.substr(0, *end);
+      taken_ = std::min(line_.size() + 1, text.size());
+      begin_ += taken_;
+      number_ = std::exchange(next_number_, next_number_ + 1 + std::ranges::count(line_, '\n'));
       return true;
     }
     if (at_end_) return false;
-    searched = size;
+    if (!csv_) scan.at = text.size();
     if (absl::Status s = Fill(); !s.ok()) return s;
   }
+}
+
+// npos: it does not end within the text.
+absl::StatusOr<std::size_t> LineReader::RecordEnd(std::string_view text, Scan& scan) const {
+  const auto fault = [&](std::string_view what) {
+    return absl::InvalidArgumentError(
+        fmt::format("line {}: {}", next_number_ + std::ranges::count(text.substr(0, scan.at), '\n'), what));
+  };
+  constexpr std::size_t kNone = std::string_view::npos;
+  if (scan.at == 0) {  // most records have no quotes
+    const std::size_t newline = text.find('\n');
+    if (newline != kNone && text.substr(0, newline).find('"') == kNone) return newline;
+  }
+  while (scan.at < text.size()) {
+    const char c = text[scan.at];
+    switch (scan.in) {
+      case In::kFieldStart:
+        scan.in = c == '"' ? In::kQuoted : In::kPlain;
+        scan.at += c == '"' ? 1 : 0;
+        break;
+      case In::kPlain: {
+        const std::size_t stop = text.find_first_of("\n\",", scan.at);
+        scan.at = std::min(stop, text.size());
+        if (stop == kNone) break;
+        if (text[stop] == '"') return fault("a quote in a field that is not quoted");
+        if (text[stop] == '\n') return stop;
+        ++scan.at;
+        scan.in = In::kFieldStart;
+        break;
+      }
+      case In::kQuoted: {
+        const std::size_t quote = text.find('"', scan.at);
+        scan.at = quote == kNone ? text.size() : quote + 1;
+        if (quote != kNone) scan.in = In::kAfterQuote;
+        break;
+      }
+      case In::kAfterQuote: {
+        const std::size_t end = scan.at + (c == '\r' ? 1 : 0);
+        if (end == text.size() && !at_end_) return kNone;  // what follows decides
+        if (end == text.size() || text[end] == '\n') return end < text.size() ? end : kNone;
+        if (c != '"' && c != ',') return fault("text after a field's closing quote");
+        scan.in = c == '"' ? In::kQuoted : In::kFieldStart;
+        ++scan.at;
+        break;
+      }
+    }
+  }
+  if (at_end_ && scan.in == In::kQuoted) return fault("a quoted field that does not end");
+  return kNone;
+}
+
+// Takes off a byte order mark.
+absl::Status LineReader::Begin() {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  while (end_ < kByteOrderMark.size() && !at_end_) {
+    if (absl::Status s = Fill(); !s.ok()) return s;
+  }
+  if (std::string_view(buffer_.data(), end_).starts_with(kByteOrderMark)) begin_ = kByteOrderMark.size();
+  begun_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status LineReader::Fill() {
@@ -205,7 +275,10 @@ absl::Status LineReader::Fill() {
   end_ -= begin_;
   begin_ = 0;
   if (end_ == buffer_.size()) {
-    if (end_ >= kMaxLine) return absl::ResourceExhaustedError(fmt::format("a line of more than {} bytes", kMaxLine));
+    if (end_ >= kMaxLine) {
+      return absl::ResourceExhaustedError(fmt::format("a {} of more than {} bytes{}", csv_ ? "record" : "line",
+                                                      kMaxLine, csv_ ? ": is a quote not closed?" : ""));
+    }
     buffer_.resize(2 * buffer_.size());
   }
   absl::StatusOr<std::size_t> got = source_->Read(std::span(buffer_).subspan(end_));

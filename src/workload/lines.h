@@ -35,19 +35,33 @@ class LineReader {
   // Steps to the next line that is not blank; false at the end. A byte order mark and carriage returns are taken off.
   absl::StatusOr<bool> Next();
 
+  // Reads the line that Next has just found, and all that follow, as records of CSV (RFC 4180): a quoted field may have
+  // line breaks. Fails, as Next does from there on, if a quote is out of place: nobody knows where such a record ends.
+  absl::StatusOr<bool> AsCsv();
+
   std::string_view line() const { return line_; }  // valid until Next()
-  std::int64_t number() const { return number_; }  // counts from 1
+  std::int64_t number() const { return number_; }  // counts from 1; of a record its first line
 
  private:
+  // Where a scan of a record stands.
+  enum class In : std::uint8_t { kFieldStart, kPlain, kQuoted, kAfterQuote };
+  struct Scan {
+    std::size_t at = 0;
+    In in = In::kFieldStart;
+  };
+
   absl::StatusOr<bool> NextRaw();
+  absl::StatusOr<std::size_t> RecordEnd(std::string_view text, Scan& scan) const;
+  absl::Status Begin();
   absl::Status Fill();
 
   std::unique_ptr<ByteSource> source_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // what is not consumed yet
-  bool at_end_ = false;
+  bool begun_ = false, at_end_ = false, csv_ = false;
   std::string_view line_;
-  std::int64_t number_ = 0;
+  std::size_t taken_ = 0;  // bytes of the buffer that line_ took
+  std::int64_t number_ = 0, next_number_ = 1;
 };
 
 }  // namespace takt

@@ -42,6 +42,7 @@ class Reader {
     builder_.workload().name = name_.substr(name_.rfind('/') + 1);
     absl::StatusOr<bool> more = lines_.Next();
     if (more.ok() && !*more) return absl::InvalidArgumentError(name_ + ": is empty");
+    if (more.ok() && MayBeCsv()) more = lines_.AsCsv();
     if (more.ok()) {
       if (absl::Status s = Begin(); !s.ok()) return AtPlace(Place(), s);
       if (parser_->has_header()) more = lines_.Next();
@@ -59,6 +60,12 @@ class Reader {
   std::int64_t Workflows() { return std::ssize(builder_.workload().workflows); }
   std::int64_t Lines() { return Workflows() + parser_->held(); }
   bool Full() { return options_.limit > 0 && (Workflows() >= options_.limit || parser_->full()); }
+
+  bool MayBeCsv() const {
+    const bool any = options_.format == WorkloadFormat::kAuto || options_.format == WorkloadFormat::kColumns;
+    const std::string_view line = lines_.line();
+    return any ? line.find_first_not_of(" \t") != line.find('{') && !line.starts_with("PAR1") : IsCsv(options_.format);
+  }
 
   // Finds the format by the first line, and reads that line where it is a header.
   absl::Status Begin() {

@@ -191,5 +191,33 @@ TEST_CASE("logs come from standard input, too") {
   CHECK(Has(fit.out, "standard input: 400 steps"));
 }
 
+TEST_CASE("control characters in names are shown escaped, in tables, errors and pages") {
+  const TempDir dir;
+  const std::string hostile = "a\x1b]0;title\x07\x1b[2J\x7f\xc2\x9b\xe2\x80\xae\xff\r";
+  const std::string shown = "a\\x1b]0;title\\x07\\x1b[2J\\x7f\\x9b\\u202e\\xff\\r";
+  const auto clean = [](const std::string& text) {
+    const std::string more = "\x1b\x07\x7f\xff\r";
+    return text.find_first_of(more) == std::string::npos && !Has(text, "\xc2\x9b") && !Has(text, "\xe2\x80\xae");
+  };
+  std::string csv = "ts,in,out,user\n";
+  for (int i = 0; i < 5; ++i) csv += std::to_string(i) + ",10,20,\"" + hostile + "\"\n";
+  const std::string log = dir.Write("log.csv", csv), map = "arrival=ts,prompt=in,output=out,tenant=user";
+  const Ended table = RunTool({"replay", "--workload", log, "--columns", map, "--policy", "fcfs", "--by", "tenant",
+                               "--no-wall", "--html", dir / "page.html"});
+  REQUIRE(table.exit_code == 0);
+  CHECK((Has(table.out, shown) && clean(table.out) && clean(table.err)));
+  const std::string page = ReadWhole(dir / "page.html");
+  CHECK((Has(page, shown) && clean(page)));
+
+  const std::string name = "bad\x1b[2J\xe2\x80\xae";
+  const Ended twice = RunTool({"replay", "--workload", dir.Write("twice.csv", name + "," + name + "\n1,2\n"),
+                               "--columns", "prompt=" + name + ",output=o"});
+  CHECK((twice.exit_code == 1 && Has(twice.err, "bad\\x1b[2J\\u202e") && clean(twice.err)));
+  const Ended option = RunTool({"replay", "--" + name});
+  CHECK((option.exit_code == 2 && clean(option.err)));
+  const Ended absent = RunTool({"workload", dir / name});
+  CHECK((absent.exit_code == 1 && Has(absent.err, "bad\\x1b[2J") && clean(absent.err)));
+}
+
 }  // namespace
 }  // namespace takt

@@ -195,8 +195,10 @@ TEST_CASE("what a log does not tell is not known, and quotes are read") {
     CHECK(ended.exit_code == 1);
     return ended.err;
   };
-  CHECK(Has(fault("model,stage\nm,\"say \"x\"\n"), "next:2: field 2: its quote does not end it"));
-  CHECK(Has(fault("model,stage\nm,\"say \"\"x\n"), "next:2: field 2: its quote does not end it"));
+  CHECK(Has(fault("model,stage\nm,\"say \"x\"\n"), "next: after line 1: line 2: text after a field's closing quote"));
+  CHECK(Has(fault("model,stage\nm,\"say \"\"x\n"), "next: after line 1: line 3: a quoted field that does not end"));
+  CHECK(told("model,stage,text\nm,\"say \"\"x\"\", then y\",\"a\nn,b\r\n\"\r\n") ==
+        told("model,stage\nm,\"say \"\"x\"\", then y\"\n"));
   CHECK(Has(fault("foo,bar\n1,2\n"), "next: tells nothing of its calls; known are output_tokens"));
   CHECK(Has(fault("{\"foo\": 1}\n"), "next: tells nothing of its calls"));
   const Ended other = RunTool({"predict", dir / "m", dir.Write("next", "model\nm\nn\nm\n")});

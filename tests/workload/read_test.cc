@@ -2,9 +2,12 @@
 
 #include <zlib.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "catch.h"
+#include "takt/base/random.h"
 #include "takt/workload/validate.h"
 #include "takt/workload/write.h"
 
@@ -691,6 +694,64 @@ TEST_CASE("columns of anybody's: CSV by its header, times in seconds, names kept
   CHECK(report.raised_lengths == 1);
   CHECK_FALSE(report.arrivals_generated);
   CHECK(ParseWorkload(ToJsonl(w), "t").value() == w);  // names and all
+}
+
+TEST_CASE("CSV: a quoted field has line breaks, commas and quotes, whatever the reader's buffer ends in (RFC 4180)") {
+  const std::string map = "arrival=t,prompt=p,output=o,tenant=u", alphabet = "a\",\r\n 9";
+  Random random(7);
+  for (int i = 0; i < 60; ++i) {
+    const std::string end = i % 2 == 0 ? "\n" : "\r\n";
+    std::string text = (i % 3 == 0 ? "\xef\xbb\xbf\"t\"" : "t") + std::string(",p,\"more\nof it\",u,o") + end;
+    std::vector<std::string> names;
+    for (int row = 0; row < 30; ++row) {
+      std::string& name = names.emplace_back("n");
+      const std::uint64_t length = random.Below(row == 3 ? 40'000 : 12);  // the buffer has 32 KiB at first
+      for (std::uint64_t k = 0; k < length; ++k) name += alphabet[random.Below(alphabet.size())];
+      std::string quoted;
+      for (const char c : name) quoted.append(c == '"' ? 2 : 1, c);
+      text += std::to_string(row) + ",5,\"" + (row % 2 == 0 ? "\n9,9,x,ghost,9\n" : "") + "\",\"" + quoted + "\",7";
+      if (row < 29 || i % 5 > 0) text += end;
+    }
+    for (const bool skip : {false, true}) {
+      ReadReport report;
+      const Workload w = Parsed(text, {.columns = map, .skip_bad_lines = skip}, &report);
+      REQUIRE(w.workflows.size() == names.size());
+      CHECK(report.bad_lines == 0);
+      for (std::size_t row = 0; row < names.size(); ++row) CHECK(w.TenantOf(w.workflows[row]) == names[row]);
+    }
+  }
+}
+
+TEST_CASE("CSV: a record is named by its first line") {
+  const std::string map = "prompt=p,output=o", text = "p,o,text\n1,1,\"a\n\nb\"\n1,x,\"c\nd\"\n1,1,e\n1,y,f\n";
+  CHECK(Error(text, Columns(map)) == "t:5: o: \"x\" is not a whole number");
+  ReadReport report;
+  CHECK(Parsed(text, {.columns = map, .skip_bad_lines = true}, &report).calls.size() == 2);
+  REQUIRE(report.bad_line_messages.size() == 2);
+  CHECK(report.bad_line_messages[1] == "t:8: o: \"y\" is not a whole number");
+}
+
+TEST_CASE("CSV: a quote out of place refuses the file, since nobody knows where its record ends") {
+  const std::string head = "p,o,text\n1,1,good\n";
+  for (const bool skip : {false, true}) {
+    const auto error = [&](const std::string& text) {
+      return Error(head + text, {.columns = "prompt=p,output=o", .skip_bad_lines = skip});
+    };
+    CHECK(error("1,1,\"he said \"hi\n9,100000,ghost\n") ==
+          "t: after line 2: line 3: text after a field's closing quote");
+    CHECK(error("1,1, \"hi\n9,100000,ghost\"\n") == "t: after line 2: line 3: a quote in a field that is not quoted");
+    CHECK(error("1,1,say \"hi\"\n") == "t: after line 2: line 3: a quote in a field that is not quoted");
+    CHECK(error("1,1,\"hi\n9,100000,ghost\n") == "t: after line 2: line 5: a quoted field that does not end");
+    CHECK(error("1,1,\"hi\"\r,\n") == "t: after line 2: line 3: text after a field's closing quote");
+    CHECK(error("1,1,\"" + std::string(70 << 20, 'x')) ==
+          "t: after line 2: a record of more than 67108864 bytes: is a quote not closed?");
+    CHECK(Error("num_prefill_tokens,num_decode_tokens,x\n1,2,\"\n", {.skip_bad_lines = skip}) ==
+          "t: after line 1: line 3: a quoted field that does not end");
+  }
+  // JSON lines have quotes of their own.
+  CHECK(Parsed("{\"p\": 1, \"o\": 2}\n\"oops\n{\"p\": 3, \"o\": 4}\n",
+               {.columns = "prompt=p,output=o", .skip_bad_lines = true})
+            .calls.size() == 2);
 }
 
 TEST_CASE("columns: times in every unit, also since 1970, and dates") {

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from . import _abi as abi
+from ._library import Single
 
 if TYPE_CHECKING:
     import numpy
@@ -57,7 +58,7 @@ def as_planned(rows: Any, run: Any, n: int) -> Any:
     return rows
 
 
-class Buffer:
+class Buffer(Single):
     """Where one plan's entries and its results stand."""
 
     __slots__ = ("_n", "_parts", "_run", "_words", "busy", "entries", "entries_at", "newest", "rows", "rows_at")
@@ -138,4 +139,7 @@ def address_of(rows: Any, kind: type[ctypes.Structure]) -> tuple[int, Any]:
         return int(rows.ctypes.data), rows
     if isinstance(rows, ctypes.Array) and rows._type_ is kind:
         return ctypes.addressof(rows), rows
+    if isinstance(rows, (list, tuple)) and all(isinstance(row, kind) for row in rows):  # a slice of such an array
+        made = (kind * len(rows))(*rows)
+        return ctypes.addressof(made), made
     raise TypeError("results must be an array that Plan.results() has made, or a part of it")

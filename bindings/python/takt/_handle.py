@@ -6,13 +6,13 @@ import ctypes
 from typing import Any, ClassVar, TypeVar
 
 from . import _abi as abi
-from ._library import check, check_options, initialised, lib
-from .requests import Key, KeyFunction
+from ._library import Single, check, check_options, initialised, lib
+from .requests import Inside, Key, KeyFunction
 
 SelfT = TypeVar("SelfT", bound="Handle")
 
 
-class Handle:
+class Handle(Single):
     """A handle of the C interface. One thread at a time may call it. It is a context manager, and `close` may be called
     twice; any other call after it is a `TaktError`."""
 
@@ -21,6 +21,7 @@ class Handle:
     def __init__(self) -> None:
         self._handle = ctypes.c_void_p()
         self._key: Key | None = None
+        self._inside = Inside()
         self._errors: list[BaseException] = []  # of callbacks, raised when the call that caused them has returned
 
     def _create(self, *arguments: Any) -> None:
@@ -34,7 +35,7 @@ class Handle:
         """The pointer for an option `key`; the function lives as long as the handle does."""
         if key is None:
             return None
-        self._key = Key(key, name)
+        self._key = Key(key, name, self._inside)
         return ctypes.pointer(self._key.struct)
 
     def _raise_errors(self) -> None:
@@ -45,11 +46,19 @@ class Handle:
             self._errors.clear()
             raise first
 
+    def _ready(self, call: str) -> ctypes.c_void_p:
+        """The handle, if it is open and none of its callbacks runs."""
+        if self._inside.runs:
+            check(abi.TAKT_E_BUSY, call)
+        if not self._handle:
+            check(abi.TAKT_E_NULL, call)
+        return self._handle
+
     def close(self) -> None:
-        """Gives back all memory."""
-        handle, self._handle = self._handle, ctypes.c_void_p()
-        if handle:
-            check(getattr(lib, f"takt_{self._kind}_destroy")(handle), "close")
+        """Gives back all memory. `TaktError` within a callback of the same handle, which stays open then."""
+        if self._handle:
+            check(getattr(lib, f"takt_{self._kind}_destroy")(self._ready("close")), "close")
+            self._handle = ctypes.c_void_p()
 
     def __enter__(self: SelfT) -> SelfT:
         return self

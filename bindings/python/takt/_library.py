@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from . import _abi as abi
-from .errors import Fault, OptionError, TaktError
+from .errors import Fault, OptionError, RequestError, TaktError
+
+I64 = (-(2**63), 2**63 - 1)
 
 NATIVE = Path(__file__).resolve().parent / "_native"
 
@@ -83,17 +87,59 @@ def field_types(kind: type[ctypes.Structure]) -> dict[str, Any]:
     return {field[0]: field[1] for field in kind._fields_}
 
 
+def whole(field: str, value: object, bounds: tuple[int, int]) -> int:
+    """Returns the value as an int of C, also of numpy's integers. `RequestError` if it is none, or is out of bounds."""
+    try:
+        number = value.__index__()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):  # an array has it, and raises
+        raise RequestError(field, value, "must be a whole number") from None
+    if isinstance(value, bool) or not bounds[0] <= number <= bounds[1]:
+        raise RequestError(field, value, f"must be a whole number from {bounds[0]} to {bounds[1]}")
+    return int(number)
+
+
+def real(field: str, value: object) -> float:
+    """Returns the value as a double of C. `RequestError` if it is a text, NaN, or infinite."""
+    try:
+        number = math.nan if isinstance(value, (str, bytes, bool)) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise RequestError(field, value, "must be a number")
+    return number
+
+
+def flag(field: str, value: object) -> int:
+    """Returns 1 for True and 1, and 0 for False and 0. `RequestError` for any other value."""
+    if type(value).__name__ in ("bool", "bool_"):  # numpy's too
+        return int(bool(value))
+    try:
+        return whole(field, value, (0, 1))
+    except RequestError:
+        raise RequestError(field, value, "must be True or False") from None
+
+
 def moment(now: int | None) -> int:
-    """The time of a call [ns]: what the host says, else the monotonic clock's."""
-    return time.monotonic_ns() if now is None else now
+    """Returns the time of a call [ns]: the host's, or the monotonic clock's if the host gives none."""
+    return time.monotonic_ns() if now is None else whole("now", now, I64)
 
 
 def text(of: bytes | None) -> str:
     return of.decode() if of is not None else ""
 
 
-def encoded(of: str | None) -> bytes | None:
-    return None if of is None else of.encode()
+def encoded(field: str, of: str | None, errors: str = "strict") -> bytes | None:
+    """Returns a text as C reads it. `RequestError` if C would read another text."""
+    if of is None:
+        return None
+    if not isinstance(of, str):
+        raise RequestError(field, of, "must be a text")
+    if "\0" in of:
+        raise RequestError(field, of, "must not contain a null character")
+    try:
+        return of.encode(errors=errors)
+    except UnicodeEncodeError:
+        raise RequestError(field, of, "must be a text of whole characters") from None
 
 
 def last_fault(function: Any, handle: ctypes.c_void_p) -> Fault | None:
@@ -109,7 +155,43 @@ def read_stats(function: Any, handle: ctypes.c_void_p) -> dict[str, int]:
     return {text(stat.name): stat.value for stat in stats}
 
 
-def names(prefix: str, lower: bool = True) -> dict[int, str]:
-    """Names of the numbers of an enum: {0: "busy", ...} of "TAKT_IDLE_"."""
-    found = {value: name[len(prefix) :] for name, value in vars(abi).items() if name.startswith(prefix)}
-    return {value: name.lower() for value, name in found.items()} if lower else found
+class Names(dict[int, str]):
+    """Names of an enum's numbers. A number that a later library adds is its own name."""
+
+    def __missing__(self, number: int) -> str:
+        return str(number)
+
+    def numbers(self, *chosen: str) -> dict[str, int]:
+        """The numbers of these names, or of all."""
+        return {name: number for number, name in self.items() if not chosen or name in chosen}
+
+
+def names(first: str) -> Names:
+    """Names of the enum whose first constant this is: {0: "busy", ...} of "TAKT_IDLE_BUSY"."""
+    return Names(abi.ENUMS[first])
+
+
+def items(field: str, value: object) -> list[tuple[Any, Any]]:
+    """Pairs of a mapping; none of None."""
+    if value is None:
+        return []
+    if not isinstance(value, Mapping):
+        raise RequestError(field, value, "must be a mapping")
+    return list(value.items())
+
+
+def chosen(field: str, value: object, choices: dict[str, int]) -> int:
+    """The number of one of the names."""
+    number = choices.get(value) if isinstance(value, str) else None
+    if number is None:
+        raise RequestError(field, value, f"must be one of {', '.join(choices)}")
+    return number
+
+
+class Single:
+    """An object that owns or shares memory of C's, so that a copy would outlive it."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"cannot copy or pickle a {type(self).__name__}: it owns or shares memory of the library")

@@ -8,10 +8,7 @@ from . import _abi as abi
 
 __all__ = ["TaktError", "OptionError", "RequestError", "FaultError", "Fault", "ToolError"]
 
-_STATUSES = {
-    value: name for name, value in vars(abi).items() if name == "TAKT_OK" or name.startswith("TAKT_E_")
-}
-_FAULTS = {value: name[11:].lower() for name, value in vars(abi).items() if name.startswith("TAKT_FAULT_")}
+_STATUSES, _FAULTS = abi.ENUMS["TAKT_OK"], abi.ENUMS["TAKT_FAULT_NONE"]
 
 
 class TaktError(Exception):
@@ -19,18 +16,26 @@ class TaktError(Exception):
 
     def __init__(self, message: str, status: int = abi.TAKT_E_INVALID) -> None:
         super().__init__(message)
-        self.status = _STATUSES.get(status, str(status))
+        self.status = f"TAKT_{_STATUSES[status].upper()}" if status in _STATUSES else str(status)
 
 
 class OptionError(TaktError, ValueError):
     """An option of a handle cannot be meant; the text names each that is at fault."""
 
 
+def _shown(value: object) -> str:
+    try:
+        shown = repr(value)
+    except Exception:  # an int of 5,000 digits has none
+        return f"a {type(value).__name__}"
+    return shown if len(shown) <= 200 else f"{shown[:200]}..."
+
+
 class RequestError(TaktError, ValueError):
     """A field cannot be meant, and nothing has happened. ``field`` is its name, ``value`` what stood there."""
 
     def __init__(self, field: str, value: object, why: str) -> None:
-        super().__init__(f"{field} is {value!r}: {why}")
+        super().__init__(f"{field} is {_shown(value)}: {why}")
         self.field = field
         self.value = value
 

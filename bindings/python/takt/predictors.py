@@ -11,9 +11,9 @@ from typing import NamedTuple, Union
 
 from . import _abi as abi
 from ._handle import Handle
-from ._library import check, lib, text
+from ._library import check, encoded, lib, text, whole
 from .errors import OptionError, RequestError
-from .requests import Estimate, whole
+from .requests import Estimate
 
 __all__ = ["Call", "Forecast", "Predictor"]
 
@@ -81,7 +81,7 @@ class Predictor(Handle):
     def models(self) -> list[str]:
         """The names of the models that it knows, in ascending order."""
         found: list[str] = []
-        while (name := lib.takt_predictor_model(self._handle, len(found))) is not None:
+        while (name := lib.takt_predictor_model(self._ready("models"), len(found))) is not None:
             found.append(text(name))
         return found
 
@@ -92,11 +92,7 @@ class Predictor(Handle):
         for into, call in zip(told, calls):
             lib.takt_call_init(ctypes.addressof(into), ctypes.sizeof(abi.takt_call))
             for name in ("model", "kind", "stage"):
-                value = getattr(call, name)
-                if value is not None:
-                    if not isinstance(value, str):
-                        raise RequestError(name, value, "must be a text")
-                    setattr(into, name, value.encode(errors="replace"))
+                setattr(into, name, encoded(name, getattr(call, name), errors="replace"))
             if call.text is not None:
                 into.text = data = call.text if isinstance(call.text, builtins.bytes) else call.text.encode(errors="replace")
                 into.n_text = len(data)

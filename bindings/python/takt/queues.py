@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from . import _abi as abi
 from ._handle import Handle
-from ._library import check, encoded, initialised, lib, moment, names, text
+from ._library import check, chosen, encoded, initialised, items, lib, moment, names, text, whole
 from .errors import RequestError, TaktError
 from .requests import (
     TOLD_TO_QUEUES,
@@ -17,14 +17,13 @@ from .requests import (
     KeyFunction,
     Request,
     told_by,
-    whole,
 )
 
 __all__ = ["Queue", "Ranker", "Ran", "order"]
 
-_TRAITS = names("TAKT_TRAIT_")
-_PLACES = names("TAKT_PLACE_")
-_WAITS_FOR = {name: value for value, name in names("TAKT_WAITS_FOR_").items()}
+_TRAITS = names("TAKT_TRAIT_FIXED")
+_PLACES = names("TAKT_PLACE_NONE")
+_WAITS_FOR = names("TAKT_WAITS_FOR_NOTHING").numbers()
 _U64 = (0, 2**64 - 1)
 
 
@@ -41,7 +40,9 @@ class Ran(NamedTuple):
 
 
 def _ran_array(ran: Iterable[Ran | tuple[int, int, int] | int]) -> tuple[Any, int]:
-    told = [(each, 0, 0) if isinstance(each, int) else tuple(each) for each in ran]
+    told = [tuple(each) if isinstance(each, (tuple, list)) else (each, 0, 0) for each in ran]
+    if wrong := [each for each in told if len(each) != 3]:
+        raise RequestError("ran", wrong[0], "must be a request, tokens of prefill and tokens of output")
     array = (abi.takt_ran * len(told))()
     for into, (request, prefill, output) in zip(array, told):
         into.request = whole("request", request, _U64)
@@ -60,12 +61,12 @@ class Ranker(Handle):
     ) -> None:
         super().__init__()
         pointer = self._keep_key(key, key_name)
-        self._create(encoded(policy), pointer)
+        self._create(encoded("policy", policy), pointer)
 
     @property
     def traits(self) -> frozenset[str]:
         """How long a key is good: ``{"fixed"}`` as long as the request waits; else what changes it."""
-        return traits_of(lib.takt_ranker_traits(self._handle))
+        return traits_of(lib.takt_ranker_traits(self._ready("traits")))
 
     def keys(self, requests: Sequence[Request], now: int | None = None) -> builtins.list[float]:
         """Their keys, in their order. Equal ones go by arrival, then by id."""
@@ -109,7 +110,7 @@ class Queue(Handle):
     ) -> None:
         super().__init__()
         options = initialised(abi.takt_queue_options)
-        options.policy = encoded(policy)
+        options.policy = encoded("policy", policy)
         options.reserve_requests = whole("reserve_requests", reserve_requests, (0, 2**40))
         options.hash_seed = whole("hash_seed", hash_seed, _U64)
         pointer = self._keep_key(key, key_name)
@@ -123,26 +124,26 @@ class Queue(Handle):
     @property
     def policy(self) -> str:
         """The policy in use, as a text that makes the same."""
-        return text(lib.takt_queue_policy(self._handle))
+        return text(lib.takt_queue_policy(self._ready("policy")))
 
     @property
     def traits(self) -> frozenset[str]:
         """As of `Ranker.traits`."""
-        return traits_of(lib.takt_queue_traits(self._handle))
+        return traits_of(lib.takt_queue_traits(self._ready("traits")))
 
     def __len__(self) -> int:
         """How many wait."""
-        return int(lib.takt_queue_size(self._handle))
+        return int(lib.takt_queue_size(self._ready("len")))
 
     def __contains__(self, request: object) -> bool:
-        return isinstance(request, int) and self.place(request) is not None
+        return isinstance(request, int) and 0 <= request < 2**64 and self.place(int(request)) is not None
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.list())
 
     def place(self, request: int) -> str | None:
         """Where it stands: "waiting", "taken", "held", "running", "paused"; None where it is not here."""
-        place = lib.takt_queue_place(self._handle, whole("request", request, _U64))
+        place = lib.takt_queue_place(self._ready("place"), whole("request", request, _U64))
         return _PLACES[place] if place > 0 else None
 
     def _done(self, result: int, call: str) -> bool:
@@ -154,6 +155,7 @@ class Queue(Handle):
     def push(self, *requests: Request, now: int | None = None) -> None:
         """They join those that wait. Either all do, or none: `RequestError` names what is wrong of which."""
         at = moment(now)
+        self._ready("push")
         if len(requests) == 1:
             result = lib.takt_queue_push(self._handle, self._request.fill(requests[0]), at)
             if result == abi.TAKT_RESULT_IN_USE:
@@ -176,7 +178,7 @@ class Queue(Handle):
 
     def put(self, request: Request, now: int | None = None) -> bool:
         """Push, or requeue where it is known and does not wait; what is known of it stays. True where it was known."""
-        result = lib.takt_queue_put(self._handle, self._request.fill(request), moment(now))
+        result = lib.takt_queue_put(self._ready("put"), self._request.fill(request), moment(now))
         if not self._done(result, "put"):
             raise TaktError(f"put: request {request.id} waits already, and does not come back")
         return bool(result == abi.TAKT_RESULT_REQUEUED)
@@ -191,6 +193,7 @@ class Queue(Handle):
         """What holds of it from here on: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
         sequences, next_call, prompt_tokens, arrival, as of `Request`."""
         told = told_by(changes, TOLD_TO_QUEUES)
+        self._ready("revise")
         address = self._request.fill(Request(request, **changes))
         return self._done(lib.takt_queue_revise(self._handle, address, told, moment(now)), "revise")
 
@@ -205,7 +208,7 @@ class Queue(Handle):
 
     def top(self) -> int | None:
         """The first of the order, which stays; None where none waits."""
-        found = lib.takt_queue_top(self._handle, ctypes.byref(self._top))
+        found = lib.takt_queue_top(self._ready("top"), ctypes.byref(self._top))
         if found < 0:
             check(-found, "top")
         return self._top.value if found else None
@@ -246,13 +249,12 @@ class Queue(Handle):
         ``head`` says what kept the first of the queue out ("its_turn", "sequences", "kv", "budget", ...), for policies
         that price resources; ``kv_tokens`` is the size of the KV cache [tokens], 0: not told.
         """
+        self._ready("end")
         array, n = _ran_array(ran)
         pressure = None
         if head is not None:
-            if head not in _WAITS_FOR:
-                raise RequestError("head", head, f"must be one of {', '.join(_WAITS_FOR)}")
             pressure = self._pressure
-            pressure.head = _WAITS_FOR[head]
+            pressure.head = chosen("head", head, _WAITS_FOR)
             pressure.kv_tokens = whole("kv_tokens", kv_tokens, (0, 2**31 - 1))
             pressure.engines = whole("engines", engines, (1, 2**31 - 1))
         status = lib.takt_queue_end(
@@ -282,8 +284,9 @@ class Queue(Handle):
     ) -> builtins.list[int]:
         """Which requests to preempt for ``need`` KV blocks, worst first. ``holding`` is {request: blocks that it would
         free}. With a ``beneficiary`` only those that it outranks. Empty where all together would not free enough."""
-        array = (abi.takt_holding * len(holding))()
-        for into, (request, blocks) in zip(array, holding.items()):
+        held = items("holding", holding)
+        array = (abi.takt_holding * len(held))()
+        for into, (request, blocks) in zip(array, held):
             into.request = whole("request", request, _U64)
             into.blocks = whole("blocks", blocks, (0, 2**31 - 1))
         found, n = ctypes.c_void_p(), ctypes.c_size_t()
@@ -310,8 +313,7 @@ def order(
     now: int | None = None,
 ) -> list[Request]:
     """The requests in the order of a policy, first one first."""
-    told = list(requests)
-    at = moment(now)
+    told, at = list(requests), moment(now)
     with Queue(policy, key=key, reserve_requests=len(told)) as queue:
         queue.push(*told, now=at)
         queue.begin(at)

@@ -6,10 +6,10 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from . import _abi as abi
-from ._library import field_types, initialised
+from ._library import I64, Single, field_types, initialised, real, whole
 from .errors import RequestError
 
 __all__ = ["Estimate", "WorkAfter", "NextCall", "ModelScore", "Request", "RequestState", "NEVER", "UNSET", "UNBOUNDED"]
@@ -21,30 +21,8 @@ UNSET: int = abi.TAKT_UNSET
 UNBOUNDED: int = abi.TAKT_UNBOUNDED
 """Of a limit: none."""
 
-_U32, _U64, _I32, _I64 = (0, 2**32 - 1), (0, 2**64 - 1), (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+_U64, _I32 = (0, 2**64 - 1), (-(2**31), 2**31 - 1)
 _COUNT = (0, 2**31 - 1)
-
-
-def whole(field: str, value: object, bounds: tuple[int, int]) -> int:
-    """The value as an int of C; numpy's integers are welcome, and what would be cut off is refused."""
-    try:
-        number = value.__index__()  # type: ignore[attr-defined]
-    except (AttributeError, TypeError):  # an array has it, and raises
-        raise RequestError(field, value, "must be a whole number") from None
-    if isinstance(value, bool) or not bounds[0] <= number <= bounds[1]:
-        raise RequestError(field, value, f"must be a whole number from {bounds[0]} to {bounds[1]}")
-    return int(number)
-
-
-def real(field: str, value: object) -> float:
-    """The value as a double of C; a text is no number, and NaN and the infinities never mean anything."""
-    try:
-        number = math.nan if isinstance(value, (str, bytes, bool)) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise RequestError(field, value, "must be a number")
-    return number
 
 
 _NO_QUANTILES = (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -118,6 +96,7 @@ class ModelScore:
     tokens: float | None = None
 
 
+KindT = TypeVar("KindT")
 Length = Union[Estimate, float, int, None]
 """An estimate, or its mean alone, or None where nothing is known."""
 
@@ -186,8 +165,8 @@ class Request:
 _BOUNDS = {
     "id": (1, 2**64 - 1),
     **dict.fromkeys(("workflow", "stage", "agent", "tenant", "session", "branch", "salt", "adapter"), _U64),
-    **dict.fromkeys(("arrival", "workflow_arrival", "deadline", "expires_at"), _I64),
-    "compute": (0, _I64[1]),
+    **dict.fromkeys(("arrival", "workflow_arrival", "deadline", "expires_at"), I64),
+    "compute": (0, I64[1]),
     **dict.fromkeys(("prompt_tokens", "max_output_tokens", "prefix_block_tokens"), _COUNT),
     "sequences": (1, 2**31 - 1),
     "priority": _I32,
@@ -202,7 +181,7 @@ def _set_estimate(name: str, value: Length, into: abi.takt_estimate) -> None:
         into.mean = -1.0
         return
     if isinstance(value, Estimate):
-        mean, quantiles = value.mean, value.quantiles
+        mean, quantiles = real(name, value.mean), value.quantiles
     else:
         mean, quantiles = real(name, value), _NO_QUANTILES
     if not 0 <= mean <= 1e15:
@@ -210,17 +189,26 @@ def _set_estimate(name: str, value: Length, into: abi.takt_estimate) -> None:
     into.mean = mean
     if quantiles is _NO_QUANTILES:
         return
-    if len(quantiles) != 5 or not (min(quantiles) >= 0 and max(quantiles) < math.inf and sum(quantiles) >= 0):
+    if not isinstance(quantiles, Sequence) or len(quantiles) != 5:
+        raise RequestError(name, value, "must have five quantiles")
+    told: list[Any] = [real(name, each) for each in quantiles]
+    if min(told) < 0:
         raise RequestError(name, value, "must have five quantiles, none of them below 0")
-    into.quantiles[:] = list(quantiles)
+    into.quantiles[:] = told
+
+
+def _instance(name: str, value: Any, kind: type[KindT]) -> KindT:
+    if not isinstance(value, kind):
+        raise RequestError(name, value, f"must be a takt.{kind.__name__}")
+    return value
 
 
 def set_next_call(value: NextCall | None, into: abi.takt_next_call) -> None:
-    value = value or NextCall()
+    value = _instance("next_call", NextCall() if value is None else value, NextCall)
     into.tool = whole("next_call.tool", value.tool, _U64)
     into.after = whole("next_call.after", value.after, _COUNT)
     into.returned = whole("next_call.returned", value.returned, _COUNT)
-    into.duration = whole("next_call.duration", value.duration, (0, _I64[1]))
+    into.duration = whole("next_call.duration", value.duration, (0, I64[1]))
 
 
 class Filled:
@@ -238,7 +226,7 @@ class Filled:
         """The address of the request in C."""
         into = self.struct
         ctypes.memmove(self.address, self._default, len(self._default))
-        told = request.__dict__
+        told = _instance("request", request, Request).__dict__
         for name, low, high, default in _PLAIN:
             value = told[name]
             if value is default:
@@ -252,9 +240,9 @@ class Filled:
         if request.workflow_tokens_left is not None:
             _set_estimate("workflow_tokens_left", request.workflow_tokens_left, into.workflow_tokens_left)
         if request.after is not None:
-            after = into.after
+            after, known = into.after, _instance("after", request.after, WorkAfter)
             for name in _WORK:
-                value = getattr(request.after, name)
+                value = getattr(known, name)
                 if value is not None:
                     setattr(after, name, value if type(value) is float and 0 <= value < 1e300 else real(f"after.{name}", value))
         if request.next_call is not None:
@@ -275,6 +263,7 @@ class Filled:
         if len(request.scores):
             scores = (abi.takt_model_score * len(request.scores))()
             for score, model in zip(scores, request.scores):
+                _instance("scores", model, ModelScore)
                 score.model = whole("scores.model", model.model, _U64)
                 score.score = real("scores.score", model.score)
                 score.tokens = -1.0 if model.tokens is None else real("scores.tokens", model.tokens)
@@ -310,8 +299,8 @@ def told_by(changes: dict[str, Any], allowed: dict[str, int]) -> int:
 # ---- keys of the host's own -----------------------------------------------------------------------------------------
 
 
-class RequestState:
-    """What a key function is shown, for the time of the call: copy what is to outlive it.
+class RequestState(Single):
+    """What a key function is shown. It is empty after the call: copy what you need later.
 
     ``request`` is the request as it was revised, with the fields of `Request` (``request.output_tokens.mean`` is below 0
     where nothing is known). ``has_run`` says whether a step has made progress for it. ``enqueued`` is when it last joined
@@ -323,7 +312,14 @@ class RequestState:
 
     def __init__(self, state: Any) -> None:
         self._state = state
-        self.request: abi.takt_request = state.request.contents
+        self.request: abi.takt_request = abi.takt_request.from_buffer_copy(state.request.contents)
+
+    def end(self) -> None:
+        """The memory that it shows is the library's, and the call is over."""
+        self._state = _OVER
+        for name in ("prefix_hashes", "scores"):
+            setattr(self.request, name, None)
+            setattr(self.request, f"n_{name}", 0)
 
     has_run = property(lambda self: bool(self._state.has_run))
     enqueued = property(lambda self: int(self._state.enqueued))
@@ -332,29 +328,49 @@ class RequestState:
     computed = property(lambda self: int(self._state.computed))
 
 
+_OVER = abi.takt_request_state()
 KeyFunction = Callable[[RequestState], float]
 _KEY_TYPE = field_types(abi.takt_key)["key"]
 _STATE_POINTER = ctypes.POINTER(abi.takt_request_state)
 
 
-class Key:
+class Inside:
+    """Whether a callback of a handle runs: the structs that its methods fill are in use meanwhile."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self) -> None:
+        self.runs = False
+
+    def __enter__(self) -> None:
+        self.runs = True
+
+    def __exit__(self, *_: object) -> None:
+        self.runs = False
+
+
+class Key(Single):
     """A key function for C. An exception in it is kept, and raised again when the call that asked has returned."""
 
-    def __init__(self, function: KeyFunction, name: str | None = None) -> None:
+    def __init__(self, function: KeyFunction, name: str | None, inside: Inside) -> None:
         if not callable(function):
             raise RequestError("key", function, "must be a function of a RequestState")
         self.error: BaseException | None = None
         self.struct = initialised(abi.takt_key)
-        name = name if name is not None else getattr(function, "__name__", "python")
+        name = str(name if name is not None else getattr(function, "__name__", "python"))
         safe = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
         self.struct.name = safe.strip("_")[:64].encode() or b"python"
 
         def call(_: Any, address: int) -> float:
+            state = RequestState(ctypes.cast(address, _STATE_POINTER).contents)
             try:
-                return float(function(RequestState(ctypes.cast(address, _STATE_POINTER).contents)))
+                with inside:
+                    return float(function(state))
             except BaseException as error:  # nothing may pass through C
                 self.error = self.error or error
                 return math.nan
+            finally:
+                state.end()
 
         self.struct.key = self._call = _KEY_TYPE(call)
 

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 from . import _abi as abi
 from ._handle import Handle
-from ._library import check, encoded, initialised, last_fault, lib, moment, names, read_stats, text
+from ._library import check, encoded, flag, initialised, last_fault, lib, moment, names, read_stats, real, text, whole
 from .errors import Fault, FaultError, RequestError
-from .requests import NEVER, TOLD, UNSET, Filled, KeyFunction, Request, real, told_by, whole
+from .requests import NEVER, TOLD, UNSET, Filled, KeyFunction, Request, told_by
 from .schedulers import AgentRank, Failure, epoch_of
 
 __all__ = ["Instance", "Placement", "Router", "Routing", "Stage", "WorkflowEnd", "WorkflowFault"]
 
 _U64, _I64, _COUNT = (0, 2**64 - 1), (-(2**63), 2**63 - 1), (0, 2**31 - 1)
-_FAIL = names("TAKT_FAIL_")
-_HOW = {0: "completed", 1: "cancelled", 2: "silent"}
+_FAIL = names("TAKT_FAIL_INVALID")
+_HOW = names("TAKT_WORKFLOW_COMPLETED")
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Router(Handle):
     ) -> None:
         super().__init__()
         options = initialised(abi.takt_router_options)
-        options.policy, options.placement = encoded(policy), encoded(placement)
+        options.policy, options.placement = encoded("policy", policy), encoded("placement", placement)
         if window is not None:
             options.window = whole("window", window, (-(2**31), 2**31 - 1))
         if max_outstanding is not None:
@@ -132,7 +132,7 @@ class Router(Handle):
         if hash_seed is not None:
             options.hash_seed = whole("hash_seed", hash_seed, _U64)
         if fail_unfit is not None:
-            options.fail_unfit = int(fail_unfit)
+            options.fail_unfit = flag("fail_unfit", fail_unfit)
         pointer = self._keep_key(key, key_name)
         if pointer is not None:
             options.key = pointer
@@ -158,32 +158,34 @@ class Router(Handle):
             raise FaultError(fault)
         return fault
 
-    def _fresh(self) -> Any:
+    def _fresh(self, call: str) -> Any:
+        """The event, all zeros, to be filled for a call."""
+        self._ready(call)
         ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
         return self._event.u
 
     def arrive(self, *requests: Request, now: int | None = None) -> None:
         """They arrive, in their order; the fields of each are read before it does."""
         for request in requests:
-            self._fresh().words[0] = self._request.fill(request)
+            self._fresh("arrive").words[0] = self._request.fill(request)
             self._fact(abi.TAKT_EVENT_ARRIVED, now, "arrive")
 
     def revise(self, request: int, *, now: int | None = None, **changes: Any) -> None:
         """What holds of it from here on, as of `Scheduler.revise`."""
         told = told_by(changes, TOLD)
-        u = self._fresh()
+        u = self._fresh("revise")
         u.words[0] = self._request.fill(Request(request, **changes))
         u.revised.told = told
         self._fact(abi.TAKT_EVENT_REVISED, now, "revise")
 
     def cancel(self, request: int, now: int | None = None) -> bool:
         """It ends, wherever it is. False where it was not here."""
-        self._fresh().request = whole("request", request, _U64)
+        self._fresh("cancel").request = whole("request", request, _U64)
         return self._fact(abi.TAKT_EVENT_CANCELLED, now, "cancel", quiet=True) is None
 
     def request_started(self, request: int, instance: int, now: int | None = None, *, life: int = 0) -> None:
         """Its first step runs there."""
-        told = self._fresh().request_started
+        told = self._fresh("request_started").request_started
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
         told.life = whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_REQUEST_STARTED, now, "request_started")
@@ -193,7 +195,7 @@ class Router(Handle):
     ) -> None:
         """``prefill``: tokens of its context that were computed since it was placed; ``output``: new tokens of all its
         sequences. Instance 0: wherever it is."""
-        told = self._fresh().request_served
+        told = self._fresh("request_served").request_served
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
         told.prefill, told.output = whole("prefill", prefill, _COUNT), whole("output", output, _COUNT)
         told.life = whole("life", life, _U64)
@@ -212,9 +214,9 @@ class Router(Handle):
     ) -> None:
         """It has ended; with ``prefill`` and ``output`` as of `request_served`. Where it ``failed``, its stage of a workflow
         lacks a call again."""
-        told = self._fresh().request_ended
+        told = self._fresh("request_ended").request_ended
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
-        told.failed, told.life = int(failed), whole("life", life, _U64)
+        told.failed, told.life = flag("failed", failed), whole("life", life, _U64)
         if prefill is not None or output is not None:
             told.prefill, told.output = whole("prefill", prefill or 0, _COUNT), whole("output", output or 0, _COUNT)
             told.served = 1
@@ -230,12 +232,12 @@ class Router(Handle):
         told.model, told.profile = whole("model", instance.model, _U64), whole("profile", instance.profile, _U64)
         told.capacity = whole("capacity", instance.capacity, (0, 2**63 - 1))
         told.token_s, told.life = real("token_s", instance.token_s), whole("life", instance.life, _U64)
-        self._fresh().words[0] = ctypes.addressof(told)
+        self._fresh("instance_up").words[0] = ctypes.addressof(told)
         self._fact(abi.TAKT_EVENT_INSTANCE_UP, now, "instance_up")
 
     def instance_down(self, instance: int, now: int | None = None, *, life: int = 0) -> None:
         """It is gone; the requests that it had wait here again, each once."""
-        told = self._fresh().instance_down
+        told = self._fresh("instance_down").instance_down
         told.instance, told.life = whole("instance", instance, _U64), whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_INSTANCE_DOWN, now, "instance_down")
 
@@ -254,7 +256,7 @@ class Router(Handle):
         """Its own counts: requests in its queue, running, preemptions since it came up, KV in use [tokens]. ``as_of``: time
         up to which they are complete [ns]. The report then includes all requests that were placed by that time, and none
         that were placed later. None: it includes as many requests as it counts, the oldest first."""
-        told = self._fresh().instance_reported
+        told = self._fresh("instance_reported").instance_reported
         told.instance = whole("instance", instance, _U64)
         told.waiting, told.running = whole("waiting", waiting, _I64), whole("running", running, _I64)
         told.preempted, told.kv_used = whole("preempted", preempted, _I64), whole("kv_used", kv_used, _COUNT)
@@ -279,6 +281,8 @@ class Router(Handle):
         array = (abi.takt_stage * len(listed))()
         kept = []
         for into, stage in zip(array, listed):
+            if not isinstance(stage, Stage):
+                raise RequestError("stages", stage, "must be takt.Stage")
             into.stage, into.calls = whole("stage", stage.stage, _U64), whole("calls", stage.calls, (1, 2**31 - 1))
             into.cost_s = real("cost_s", stage.cost_s)
             if len(stage.after):
@@ -289,22 +293,23 @@ class Router(Handle):
         told = initialised(abi.takt_workflow)
         told.id, told.tenant = whole("workflow", workflow, (1, 2**64 - 1)), whole("tenant", tenant, _U64)
         told.arrival, told.deadline = whole("arrival", arrival, _I64), whole("deadline", deadline, _I64)
-        told.open, told.n_stages = int(open), len(listed)
+        told.open, told.n_stages = flag("open", open), len(listed)
         if listed:
             told.stages = ctypes.cast(array, ctypes.POINTER(abi.takt_stage))
-        self._fresh().words[0] = ctypes.addressof(told)
+        self._fresh("workflow_declared").words[0] = ctypes.addressof(told)
         self._fact(abi.TAKT_EVENT_WORKFLOW_DECLARED, now, "workflow_declared")
 
     def stage_ended(self, workflow: int, stage: int, now: int | None = None) -> None:
         """A stage, named by its index, has ended."""
-        told = self._fresh().stage_ended
+        told = self._fresh("stage_ended").stage_ended
         told.workflow, told.stage = whole("workflow", workflow, _U64), whole("stage", stage, (0, 2**32 - 1))
         self._fact(abi.TAKT_EVENT_STAGE_ENDED, now, "stage_ended")
 
     def workflow_ended(self, workflow: int, *, cancelled: bool = False, now: int | None = None) -> None:
         """Nothing more comes of it. Where it was cancelled, nothing is learnt of it."""
-        told = self._fresh().workflow_ended
-        told.workflow, told.cancelled = whole("workflow", workflow, _U64), int(cancelled)
+        told = self._fresh("workflow_ended").workflow_ended
+        told.workflow = whole("workflow", workflow, _U64)
+        told.cancelled = flag("cancelled", cancelled)
         self._fact(abi.TAKT_EVENT_WORKFLOW_ENDED, now, "workflow_ended")
 
     # ---- decisions ----------------------------------------------------------------------------------------------
@@ -312,13 +317,13 @@ class Router(Handle):
     def place(self, now: int | None = None) -> Routing:
         """What goes where, now."""
         told = self._routing
-        check(lib.takt_router_place(self._handle, moment(now), ctypes.addressof(told)), "place")
+        check(lib.takt_router_place(self._ready("place"), moment(now), ctypes.addressof(told)), "place")
         self._raise_errors()
         return Routing(
             [Placement(p.request, p.instance, p.life) for p in told.placed[: told.n_placed]],
             [Failure(f.request, _FAIL.get(f.reason, str(f.reason)), f.code) for f in told.failed[: told.n_failed]],
             [
-                WorkflowEnd(e.workflow, _HOW.get(e.how, str(e.how)), e.arrival, e.end, e.deadline, e.stage)
+                WorkflowEnd(e.workflow, _HOW[e.how], e.arrival, e.end, e.deadline, e.stage)
                 for e in told.ended[: told.n_ended]
             ],
             [WorkflowFault(f.kind, f.workflow, f.stage, f.site) for f in told.faults[: told.n_faults]],
@@ -337,6 +342,7 @@ class Router(Handle):
     def score(self, request: Request, instances: Sequence[int], now: int | None = None) -> list[float]:
         """What the placement gives each of these instances for a request that need not be known here: larger is better,
         NaN: no place now. Shape (instances,). Places nothing."""
+        self._ready("score")
         address = self._request.fill(request)
         ids = (ctypes.c_uint64 * len(instances))(*(whole("instances", each, _U64) for each in instances))
         scores = (ctypes.c_double * len(instances))()
@@ -369,7 +375,7 @@ class Router(Handle):
     def add_profile(self, name: str) -> int:
         """The id of what instances of one model, GPU and parallelism are called; told twice, it is the same."""
         profile = ctypes.c_uint64()
-        check(lib.takt_router_add_profile(self._handle, name.encode(), ctypes.byref(profile)), "add_profile")
+        check(lib.takt_router_add_profile(self._ready("add_profile"), encoded("name", name), ctypes.byref(profile)), "add_profile")
         return profile.value
 
     def epoch(
@@ -388,12 +394,12 @@ class Router(Handle):
     @property
     def policy(self) -> str:
         """The policy in use, as a text that makes the same."""
-        return text(lib.takt_router_policy(self._handle))
+        return text(lib.takt_router_policy(self._ready("policy")))
 
     @property
     def last_fault(self) -> Fault | None:
         """The last thing that the host said and that cannot be; None in a sound host."""
-        return last_fault(lib.takt_router_last_fault, self._handle)
+        return last_fault(lib.takt_router_last_fault, self._ready("last_fault"))
 
     def counts(self) -> dict[str, int]:
         """``instances`` that are up; requests ``alive``, ``waiting``, and ``set_aside`` as too large for every instance."""
@@ -403,4 +409,4 @@ class Router(Handle):
 
     def stats(self) -> dict[str, int]:
         """All counters since creation: docs/reference/stats.md."""
-        return read_stats(lib.takt_router_stats, self._handle)
+        return read_stats(lib.takt_router_stats, self._ready("stats"))

@@ -14,15 +14,21 @@ from ._handle import Handle
 from ._library import (
     check,
     check_options,
+    Single,
+    chosen,
     encoded,
     field_types,
+    flag,
     initialised,
+    items,
     last_fault,
     lib,
     moment,
     names,
     read_stats,
+    real,
     text,
+    whole,
 )
 from .errors import Fault, FaultError, RequestError, TaktError
 from .requests import (
@@ -32,9 +38,7 @@ from .requests import (
     NextCall,
     Request,
     told_by,
-    real,
     set_next_call,
-    whole,
 )
 
 __all__ = [
@@ -54,30 +58,19 @@ __all__ = [
 ]
 
 _U64, _I32, _COUNT = (0, 2**64 - 1), (-(2**31), 2**31 - 1), (0, 2**31 - 1)
-_IDLE = names("TAKT_IDLE_")
-_FAIL = names("TAKT_FAIL_")
-_KV = {abi.TAKT_KV_KEEP: "keep", abi.TAKT_KV_DROP: "drop", abi.TAKT_KV_OUT: "out", abi.TAKT_KV_IN: "in"}
-_TURNS = {name: value for value, name in names("TAKT_TURN_").items()}
-_REQUEST_STATUS = {
-    abi.TAKT_REQUEST_UNKNOWN: "unknown",
-    abi.TAKT_REQUEST_WAITING: "waiting",
-    abi.TAKT_REQUEST_RUNNING: "running",
-    abi.TAKT_REQUEST_PAUSED: "paused",
-    abi.TAKT_REQUEST_BLOCKED: "blocked",
-    abi.TAKT_REQUEST_DEAD: "dead",
-}
-_WAITS_FOR = names("TAKT_WAITS_FOR_")
-_MODES = {"none": abi.TAKT_KV_MODE_NONE, "ledger": abi.TAKT_KV_MODE_LEDGER, "oracle": abi.TAKT_KV_MODE_ORACLE}
+_IDLE = names("TAKT_IDLE_BUSY")
+_FAIL = names("TAKT_FAIL_INVALID")
+_KV = names("TAKT_KV_KEEP")
+_CACHE = names("TAKT_CACHE_HOLD")
+_TURNS = names("TAKT_TURN_UNKNOWN").numbers()
+_REQUEST_STATUS = names("TAKT_REQUEST_UNKNOWN")
+_WAITS_FOR = names("TAKT_WAITS_FOR_NOTHING")
 _CHOICES: dict[str, dict[str, int]] = {
-    "kv": _MODES,
-    "shed": {"newest": abi.TAKT_SHED_NEWEST, "worst": abi.TAKT_SHED_WORST},
-    "order": {"running_first": abi.TAKT_ORDER_RUNNING_FIRST, "prefill_first": abi.TAKT_ORDER_PREFILL_FIRST},
-    "preempt": {
-        "off": abi.TAKT_PREEMPT_OFF,
-        "on_memory": abi.TAKT_PREEMPT_ON_MEMORY,
-        "by_rank": abi.TAKT_PREEMPT_BY_RANK,
-    },
-    "preempt_action": {"drop": abi.TAKT_KV_DROP, "out": abi.TAKT_KV_OUT},
+    "kv": names("TAKT_KV_MODE_NONE").numbers(),
+    "shed": names("TAKT_SHED_NEWEST").numbers(),
+    "order": names("TAKT_ORDER_RUNNING_FIRST").numbers(),
+    "preempt": names("TAKT_PREEMPT_OFF").numbers(),
+    "preempt_action": _KV.numbers("drop", "out"),
 }
 _RANGES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("max_running", "kv_block_tokens", "kv_blocks", "cpu_blocks", "prefix_cpu_blocks"), _I32),
@@ -110,13 +103,16 @@ class Limits:
     swap_in: int | None = None
     chunk_align: int | None = None
 
-    def _told(self) -> abi.takt_limits:
-        told = initialised(abi.takt_limits)
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None:
-                setattr(told, field.name, whole(f"limits.{field.name}", value, _I32))
-        return told
+
+def _limits_of(limits: Limits) -> abi.takt_limits:
+    if not isinstance(limits, Limits):
+        raise RequestError("limits", limits, "must be takt.Limits")
+    told = initialised(abi.takt_limits)
+    for field in fields(limits):
+        value = getattr(limits, field.name)
+        if value is not None:
+            setattr(told, field.name, whole(f"limits.{field.name}", value, _I32))
+    return told
 
 
 class PlanEntry(NamedTuple):
@@ -149,8 +145,8 @@ class PlanEntry(NamedTuple):
 
 
 class Move(NamedTuple):
-    """KV blocks [first, first + blocks) which the host copies ("out" to its memory, or back "in") and reports by
-    `Scheduler.move_done`."""
+    """KV blocks [first, first + blocks) which the host copies and reports by `Scheduler.move_done`: "out" to its memory,
+    back "in", or "fetch", the beginning of a prompt from chunks that its memory keeps."""
 
     id: int
     request: int
@@ -195,9 +191,6 @@ class CacheHint(NamedTuple):
     priority: int
     until: int
     tokens: int
-
-
-_CACHE_ACTIONS = {abi.TAKT_CACHE_HOLD: "hold", abi.TAKT_CACHE_DROP: "drop", abi.TAKT_CACHE_FETCH: "fetch"}
 
 
 class HostChunk(NamedTuple):
@@ -258,7 +251,7 @@ def _array(kind: type[Any], address: int, n: int) -> Any:
     return (kind * n).from_address(address)
 
 
-class Plan:
+class Plan(Single):
     """What the next iteration runs, and what else the host does.
 
     ``run``: an array of shape (n,) with the columns request, lane, tokens, position, speculative and flags: numpy's,
@@ -381,7 +374,7 @@ class Scheduler(Handle):
         super().__init__()
         given = dict(locals())
         options = initialised(abi.takt_scheduler_options)
-        options.policy, options.pause = encoded(policy), encoded(pause)
+        options.policy, options.pause = encoded("policy", policy), encoded("pause", pause)
         for name, bounds in _RANGES.items():
             if given[name] is not None:
                 setattr(options, name, whole(name, given[name], bounds))
@@ -394,10 +387,9 @@ class Scheduler(Handle):
             value = given[name]
             if value is None:
                 continue
-            if value not in choices:
-                raise RequestError(name, value, f"must be one of {', '.join(choices)}")
-            setattr(options, name, choices[value])
-        options.prefix_cache, options.record_plans = int(prefix_cache), int(record_plans)
+            setattr(options, name, chosen(name, value, choices))
+        options.prefix_cache = flag("prefix_cache", prefix_cache)
+        options.record_plans = flag("record_plans", record_plans)
         pointer = self._keep_key(key, key_name)
         if pointer is not None:
             options.key = pointer
@@ -422,14 +414,15 @@ class Scheduler(Handle):
         self._newest: Plan | None = None
         self.last_plan: Plan | None = None
         self._in_flight: dict[int, tuple[Plan, _arrays.Buffer]] = {}
-        self.limits = limits or Limits()
+        self.limits = Limits() if limits is None else limits
 
     # ---- callbacks ----------------------------------------------------------------------------------------------
 
     def _sink_of(self, record: Callable[[bytes], object]) -> Any:
         def take(_: Any, address: int | None, n: int) -> None:
             try:
-                record(ctypes.string_at(address or 0, n))
+                with self._inside:
+                    record(ctypes.string_at(address or 0, n))
             except BaseException as error:  # nothing may pass through C
                 self._errors.append(error)
 
@@ -443,7 +436,8 @@ class Scheduler(Handle):
         def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
             def call(*arguments: Any) -> Any:
                 try:
-                    return function(*arguments)
+                    with self._inside:
+                        return function(*arguments)
                 except BaseException as error:  # nothing may pass through C
                     self._errors.append(error)
                     return 0
@@ -495,25 +489,29 @@ class Scheduler(Handle):
         self._faults = self._fault.count
         return Fault.of(self._fault)
 
+    def _fresh(self, call: str) -> Any:
+        """The event, all zeros, to be filled for a call."""
+        self._ready(call)
+        ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
+        return self._event.u
+
     def _fact(self, kind: int, now: Now, call: str, quiet: bool = False) -> Fault | None:
         self._event.type = kind
         return self._tell(self._event_at, 1, now, call, quiet)
 
     def _of_request(self, kind: int, request: int, now: Now, call: str, quiet: bool = False) -> Fault | None:
-        self._event.u.request = whole("request", request, _U64)
+        self._fresh(call).request = whole("request", request, _U64)
         return self._fact(kind, now, call, quiet)
 
     def _of_kv(self, kind: int, request: int, tokens: int, now: Now, call: str) -> None:
-        self._event.u.kv.request = whole("request", request, _U64)
-        self._event.u.kv.tokens = whole("tokens", tokens, _COUNT)
-        self._event.u.kv.reserved = 0
+        told = self._fresh(call).kv
+        told.request, told.tokens = whole("request", request, _U64), whole("tokens", tokens, _COUNT)
         self._fact(kind, now, call)
 
     def arrive(self, *requests: Request, now: Now = None) -> None:
         """They arrive, in their order. Fields are read before any of them does: `RequestError` names what is wrong."""
         if len(requests) == 1:
-            address = self._request.fill(requests[0])
-            self._event.u.words[0] = address
+            self._fresh("arrive").words[0] = self._request.fill(requests[0])
             self._fact(abi.TAKT_EVENT_ARRIVED, now, "arrive")
             return
         filled = [Filled() for _ in requests]
@@ -527,9 +525,9 @@ class Scheduler(Handle):
         """What holds of it from here on: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
         sequences (may only fall), next_call, as of `Request`."""
         told = told_by(changes, TOLD)
+        into = self._fresh("revise").revised
         self._event.u.words[0] = self._request.fill(Request(request, **changes))
-        self._event.u.revised.told = told
-        self._event.u.revised.reserved = 0
+        into.told = told
         self._fact(abi.TAKT_EVENT_REVISED, now, "revise")
 
     def cancel(self, request: int, now: Now = None) -> bool:
@@ -552,11 +550,10 @@ class Scheduler(Handle):
         self, request: int, *, expected: int = 0, expected_returned: int = 0, tool: int = 0, now: Now = None
     ) -> None:
         """It waits for a tool: ``expected`` [ns] and ``expected_returned`` [tokens] are predictions, 0: not known."""
-        told = self._event.u.tool_called
+        told = self._fresh("tool_called").tool_called
         told.request = whole("request", request, _U64)
         told.expected = whole("expected", expected, (0, 2**63 - 1))
         told.expected_returned = whole("expected_returned", expected_returned, _COUNT)
-        told.reserved = 0
         told.tool = whole("tool", tool, _U64)
         self._fact(abi.TAKT_EVENT_TOOL_CALLED, now, "tool_called")
 
@@ -564,10 +561,9 @@ class Scheduler(Handle):
         self, request: int, returned: int = 0, *, next_call: NextCall | None = None, now: Now = None
     ) -> None:
         """The tool has answered; ``returned`` tokens join the context."""
-        told = self._event.u.tool_returned
+        told = self._fresh("tool_returned").tool_returned
         told.request = whole("request", request, _U64)
         told.returned = whole("returned", returned, _COUNT)
-        told.reserved = 0
         set_next_call(next_call, told.next_call)
         self._fact(abi.TAKT_EVENT_TOOL_RETURNED, now, "tool_returned")
 
@@ -585,13 +581,10 @@ class Scheduler(Handle):
         """A turn of a workflow's branch has ended. ``why`` says what it waits for: "unknown", "tool", "user", "children";
         "over": nothing, and what it alone holds is dead. ``expected``: until its next request [ns], 0: not known. ``pin``:
         for so long from now on what it holds goes after all that is not pinned [ns], within ``pin_share``."""
-        if why not in _TURNS:
-            raise RequestError("why", why, f"must be one of {', '.join(_TURNS)}")
-        told = self._event.u.turn_ended
-        ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
+        told = self._fresh("turn_ended").turn_ended
         told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
         told.branch = whole("branch", branch, _U64)
-        told.why = _TURNS[why]
+        told.why = chosen("why", why, _TURNS)
         told.tool = whole("tool", tool, _U64)
         told.expected = whole("expected", expected, (0, 2**63 - 1))
         told.pin = whole("pin", pin, (0, 2**63 - 1))
@@ -599,8 +592,7 @@ class Scheduler(Handle):
 
     def turn_expected(self, workflow: int, when: int, *, branch: int = 0, now: Now = None) -> None:
         """The next request of a branch that is away is expected at ``when`` [ns]; what it holds counts as used just now."""
-        told = self._event.u.turn_expected
-        ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
+        told = self._fresh("turn_expected").turn_expected
         told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
         told.branch = whole("branch", branch, _U64)
         told.when = whole("when", when, (-(2**63), 2**63 - 1))
@@ -608,15 +600,15 @@ class Scheduler(Handle):
 
     def workflow_ended(self, workflow: int, *, cancelled: bool = False, now: Now = None) -> None:
         """What it alone holds in the prefix cache is dead. Where it was cancelled, nothing is learnt of it."""
-        told = self._event.u.workflow_ended
+        told = self._fresh("workflow_ended").workflow_ended
         told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
-        told.cancelled, told.reserved = int(cancelled), 0
+        told.cancelled = flag("cancelled", cancelled)
         self._fact(abi.TAKT_EVENT_WORKFLOW_ENDED, now, "workflow_ended")
 
     def move_done(self, move: int, *, failed: bool = False, now: Now = None) -> None:
         """A copy of KV has ended; where it ``failed`` the KV must be computed again."""
-        told = self._event.u.move_done
-        told.move, told.failed, told.reserved = whole("move", move, _U64), int(failed), 0
+        told = self._fresh("move_done").move_done
+        told.move, told.failed = whole("move", move, _U64), flag("failed", failed)
         self._fact(abi.TAKT_EVENT_MOVE_DONE, now, "move_done")
 
     def kv_freed(self, request: int = 0, now: Now = None) -> None:
@@ -637,7 +629,7 @@ class Scheduler(Handle):
 
     def drain(self, now: Now = None) -> None:
         """Nothing new is taken in from here on; what is there ends."""
-        self._event.u.request = 0
+        self._fresh("drain")
         self._fact(abi.TAKT_EVENT_DRAIN, now, "drain")
 
     # ---- steps --------------------------------------------------------------------------------------------------
@@ -649,7 +641,7 @@ class Scheduler(Handle):
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        told = limits._told()
+        told = _limits_of(limits)
         self._limits, self._limits_struct = limits, told
         self._limits_at = ctypes.c_void_p(ctypes.addressof(told))
 
@@ -679,6 +671,7 @@ class Scheduler(Handle):
         or all went as planned, but for what is named: requests that have ``finished`` with this step, ``failed`` with a
         code of the host's own, yielded other than one of ``tokens`` per sequence, or have ``drafts`` to verify next time.
         """
+        self._ready("step")
         committed = self._newest
         buffer = self._buffer()
         if committed is None:
@@ -690,7 +683,7 @@ class Scheduler(Handle):
             rows_at, n, flags, kept = self._results(committed, results, finished, failed, tokens, drafts)
         limits_at = self._limits_at
         if limits is not None and limits is not self._limits:
-            other = limits._told()
+            other = _limits_of(limits)
             limits_at = ctypes.c_void_p(ctypes.addressof(other))
         status = lib.takt_scheduler_step(
             self._handle,
@@ -698,7 +691,7 @@ class Scheduler(Handle):
             rows_at,
             n,
             flags,
-            moment(now) if now is None else now,
+            moment(now),
             limits_at,
             self._plan_at,
             buffer.entries_at,
@@ -715,8 +708,9 @@ class Scheduler(Handle):
         """The next plan, while the one before may still be computed; `commit` takes the results of each."""
         limits_at = self._limits_at
         if limits is not None and limits is not self._limits:
-            other = limits._told()
+            other = _limits_of(limits)
             limits_at = ctypes.c_void_p(ctypes.addressof(other))
+        self._ready("plan")
         buffer = self._buffer()
         status = lib.takt_scheduler_step(
             self._handle, 0, None, 0, 0, moment(now), limits_at, self._plan_at, buffer.entries_at, self._rows
@@ -736,6 +730,7 @@ class Scheduler(Handle):
         now: Now = None,
     ) -> Fault | None:
         """The results of a plan, as of `step`. What they have in them and cannot be, if anything; the rest holds."""
+        self._ready("commit")
         rows_at, n, flags, kept = self._results(plan, results, finished, failed, tokens, drafts)
         check(lib.takt_scheduler_commit(self._handle, plan.id, rows_at, n, flags, moment(now)), "commit")
         self._landed(plan.id)
@@ -758,6 +753,8 @@ class Scheduler(Handle):
         tokens: Mapping[int, int] | None,
         drafts: Mapping[int, int] | None,
     ) -> tuple[Any, int, int, Any]:
+        if not isinstance(plan, Plan):
+            raise RequestError("plan", plan, "must be a takt.Plan")
         if results is not None:
             if finished or failed or tokens or drafts:
                 raise TaktError("results have a row for each entry; `finished` and its like are for those without")
@@ -770,6 +767,7 @@ class Scheduler(Handle):
         told: dict[int, list[int]] = {}  # request: tokens or None, drafts, flags
 
         def row(request: int) -> list[int]:
+            request = whole("request", request, _U64)
             if request not in told:
                 at = _arrays.index_of(plan.run, request)
                 if at < 0:
@@ -781,13 +779,13 @@ class Scheduler(Handle):
                 told[request] = [lane, 1 if entry_flags & abi.TAKT_ENTRY_SAMPLES else 0, 0, 0]
             return told[request]
 
-        for request, count in (tokens or {}).items():
+        for request, count in items("tokens", tokens):
             row(request)[1] = whole("tokens", count, (0, 65535))
-        for request, count in (drafts or {}).items():
+        for request, count in items("drafts", drafts):
             row(request)[2] = whole("drafts", count, (0, 255))
         for request in finished:
             row(request)[3] |= abi.TAKT_ROW_FINISHED
-        for request, code in (failed or {}).items():
+        for request, code in items("failed", failed):
             found = row(request)
             found[1], found[3] = whole("failed", code, (0, 65535)), abi.TAKT_ROW_FAILED
         array = (abi.takt_row_result * len(told))()
@@ -800,7 +798,7 @@ class Scheduler(Handle):
         (_, idle, plan_id, _, n_run, moves, n_moves, preempted, n_preempted, failed, n_failed, released, n_released,
          wake_at, tokens, _, dropped, n_dropped, hints, n_hints, chunks_at, n_chunks) = _PLAN.unpack_from(self._plan)  # fmt: skip
         plan = Plan()
-        plan.id, plan.idle, plan.wake_at, plan.tokens, plan.fault = plan_id, _IDLE.get(idle, str(idle)), wake_at, tokens, fault
+        plan.id, plan.idle, plan.wake_at, plan.tokens, plan.fault = plan_id, _IDLE[idle], wake_at, tokens, fault
         plan.run, plan._buffer = buffer.run(n_run), buffer
         plan.moves, plan.preempted, plan.failed, plan.released, plan.dropped = [], [], [], [], []
         plan.hints, plan.host_chunks = [], []
@@ -813,7 +811,7 @@ class Scheduler(Handle):
             plan.preempted = [Preemption(p.request, _KV[p.action]) for p in found]
         if n_failed:
             gone = _array(abi.takt_failure, failed, n_failed)
-            plan.failed = [Failure(f.request, _FAIL.get(f.reason, str(f.reason)), f.code) for f in gone]
+            plan.failed = [Failure(f.request, _FAIL[f.reason], f.code) for f in gone]
         if n_released:
             plan.released = list(_array(ctypes.c_uint64, released, n_released))
         if n_dropped:
@@ -821,7 +819,7 @@ class Scheduler(Handle):
             plan.dropped = [Dropped(d.hash, d.blocks) for d in chunks]
         if n_hints:
             plan.hints = [
-                CacheHint(_CACHE_ACTIONS[h.action], h.workflow, h.branch, h.priority, h.until, h.tokens)
+                CacheHint(_CACHE[h.action], h.workflow, h.branch, h.priority, h.until, h.tokens)
                 for h in _array(abi.takt_cache_hint, hints, n_hints)
             ]
         if n_chunks:
@@ -845,7 +843,7 @@ class Scheduler(Handle):
     @property
     def policy(self) -> str:
         """The policy in use, as a text that makes the same."""
-        return text(lib.takt_scheduler_policy(self._handle))
+        return text(lib.takt_scheduler_policy(self._ready("policy")))
 
     def set_policy(
         self,
@@ -856,19 +854,15 @@ class Scheduler(Handle):
         now: Now = None,
     ) -> None:
         """Another order from here on, for what waits too."""
+        self._ready("set_policy")
+        named, at = encoded("policy", policy), moment(now)
         before, self._key = self._key, None
-        pointer = self._keep_key(key, key_name)
         error = initialised(abi.takt_error)
         try:
-            status = lib.takt_scheduler_set_policy(
-                self._handle,
-                encoded(policy),
-                None if pointer is None else self._key.address,  # type: ignore[attr-defined]
-                moment(now),
-                ctypes.byref(error),
-            )
+            pointer = self._keep_key(key, key_name)
+            status = lib.takt_scheduler_set_policy(self._handle, named, pointer, at, ctypes.byref(error))
             check_options(status, "set_policy", error)
-        except TaktError:
+        except BaseException:  # the library still calls the key before
             self._key = before
             raise
         self._raise_errors()
@@ -886,7 +880,12 @@ class Scheduler(Handle):
         times ``beta_ns`` [ns]; both 0: not told. Needs ``prefix_cache`` and kv "ledger"."""
         error = initialised(abi.takt_error)
         status = lib.takt_scheduler_set_retention(
-            self._handle, encoded(retention), encoded(gate), alpha_ms, beta_ns, ctypes.byref(error)
+            self._ready("set_retention"),
+            encoded("retention", retention),
+            encoded("gate", gate),
+            real("alpha_ms", alpha_ms),
+            real("beta_ns", beta_ns),
+            ctypes.byref(error),
         )
         check_options(status, "set_retention", error)
 
@@ -913,8 +912,8 @@ class Scheduler(Handle):
         check(lib.takt_scheduler_explain(self._handle, request, ctypes.addressof(told)), "explain")
         self._raise_errors()
         out: dict[str, Any] = {
-            "status": _REQUEST_STATUS.get(told.status, str(told.status)),
-            "waits_for": _WAITS_FOR.get(told.waits_for, str(told.waits_for)),
+            "status": _REQUEST_STATUS[told.status],
+            "waits_for": _WAITS_FOR[told.waits_for],
             "promoted": bool(told.promoted),
         }
         names_ = ("key", "ahead", "known", "computed", "in_flight", "generated", "kv_blocks", "cpu_blocks")
@@ -951,12 +950,12 @@ class Scheduler(Handle):
 
     def stats(self) -> dict[str, int]:
         """All counters since creation: docs/reference/stats.md."""
-        return read_stats(lib.takt_scheduler_stats, self._handle)
+        return read_stats(lib.takt_scheduler_stats, self._ready("stats"))
 
     @property
     def last_fault(self) -> Fault | None:
         """The last thing that the host said and that cannot be; None in a sound host."""
-        return last_fault(lib.takt_scheduler_last_fault, self._handle)
+        return last_fault(lib.takt_scheduler_last_fault, self._ready("last_fault"))
 
     def check(self) -> None:
         """Counts everything anew, for tests; `TaktError` says what contradicts itself."""
@@ -971,9 +970,12 @@ class Scheduler(Handle):
 
     def close(self) -> None:
         """Flushes the log, and gives back all memory."""
-        if self._handle and hasattr(self, "_sink"):
-            self.flush()
-        super().close()
+        try:
+            if self._handle and hasattr(self, "_sink"):
+                self._ready("close")
+                self.flush()
+        finally:
+            super().close()
 
 
 def epoch_of(
@@ -983,17 +985,20 @@ def epoch_of(
     kept: Any = None
 
     def fill(into: abi.takt_agent_rank, agent: int, rank: AgentRank) -> None:
+        if not isinstance(rank, AgentRank):
+            raise RequestError("rank", rank, "must be a takt.AgentRank")
         into.agent, into.rank = whole("agent", agent, _U64), real("rank", rank.rank)
         into.execution_s = real("execution_s", rank.execution_s)
         into.stages_left = whole("stages_left", rank.stages_left, _COUNT)
 
     if ranks is not None:
-        kept = (abi.takt_agent_rank * len(ranks))()
-        for into, (agent, rank) in zip(kept, ranks.items()):
+        listed = items("ranks", ranks)
+        kept = (abi.takt_agent_rank * len(listed))()
+        for into, (agent, rank) in zip(kept, listed):
             fill(into, agent, rank)
         told.told |= abi.TAKT_EPOCH_AGENT_RANKS
-        told.ranks, told.n_ranks = ctypes.cast(kept, ctypes.POINTER(abi.takt_agent_rank)), len(ranks)
-        fill(told.otherwise, 0, otherwise or AgentRank(0.0))
+        told.ranks, told.n_ranks = ctypes.cast(kept, ctypes.POINTER(abi.takt_agent_rank)), len(listed)
+        fill(told.otherwise, 0, AgentRank(0.0) if otherwise is None else otherwise)
     if alpha is not None:
         told.told |= abi.TAKT_EPOCH_ALPHA
         told.alpha = real("alpha", alpha)
@@ -1007,6 +1012,8 @@ def replay_log(log: bytes) -> dict[str, Any]:
     report = initialised(abi.takt_replay_report)
     error = initialised(abi.takt_error)
     room = (abi.takt_stat * 512)()
+    if not isinstance(log, bytes):
+        raise RequestError("log", log, "must be bytes")
     status = lib.takt_replay(
         log, len(log), ctypes.addressof(report), ctypes.addressof(room), len(room), ctypes.byref(error)
     )

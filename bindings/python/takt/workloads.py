@@ -17,7 +17,8 @@ from typing import Any
 
 from ._tool import run
 from .errors import RequestError, TaktError
-from .requests import NEVER, Estimate, Request, real, whole
+from ._library import real, whole
+from .requests import NEVER, Estimate, Request
 
 __all__ = ["Workflows", "calls", "columns_text", "generate", "read", "requests", "write"]
 
@@ -47,7 +48,7 @@ def columns_text(columns: str | Mapping[str, str]) -> str:
 
 def _parse(text: str) -> Workflows:
     workflows = Workflows()
-    for line in text.splitlines():
+    for line in text.split("\n"):  # names may contain what other splits take for the end of a line
         if not line.strip():
             continue
         told = json.loads(line)

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.importorskip("vllm", reason="vLLM is not installed: scripts/peer-vllm makes an environment that has it")
 
+import takt
 from takt import OptionError
 from takt.vllm import Options
 from takt.vllm.gate import Returns
@@ -42,12 +42,90 @@ def test_names_of_one_length_and_one_checksum_are_told_apart():
     assert number_of("") == 0 and number_of("\ud800") != 0
 
 
-def test_guesses_of_agents_that_clients_name_are_bounded():
-    lengths = Lengths(1_000_000_000)
+def ended(lengths, who, output, now=0, times=1):
+    for _ in range(times):
+        place, *_ = lengths.begins(who, now, now)
+        lengths.ends(who, place, 10, output, now, True)
+
+
+def test_a_guess_moves_no_other_guess():
+    lengths = Lengths(10**9)
+    ended(lengths, Identity(agent="a", tenant="liar", output_tokens=1e12), 10, times=50)
+    honest = Identity(agent="a", tenant="honest", output_tokens=500.0)
+    assert lengths.output(honest, 0, 1000).mean == 500
+    assert lengths.output(Identity(agent="a", tenant="liar", output_tokens=1e12), 0, 1000).mean == 1000
+
+
+def test_takts_order_corrects_guesses_by_tenant():
+    queue, lengths, last = takt.Queue(), Lengths(10**9), 0
+
+    def waits(tenant, guess):
+        nonlocal last
+        last += 1
+        who = Identity(agent="a", tenant=tenant, output_tokens=guess)
+        told = takt.Request(last, 10, agent=1, tenant=number_of(tenant), max_output_tokens=10**6)
+        lengths.tell(told, who, 0, 0)
+        queue.push(told, now=last)
+        return last
+
+    def rank(first, second):
+        order = queue.list()
+        queue.erase(first), queue.erase(second)
+        return order.index(first) < order.index(second)
+
+    assert rank(waits("liar", 100), waits("honest", 400))
+    for _ in range(100):  # the liar takes more than it guesses
+        for tenant, guess, taken in (("liar", 100.0, 10_000), ("honest", 400.0, 400)):
+            number = waits(tenant, guess)
+            queue.begin(last)
+            queue.take(number)
+            queue.end([(number, 10, taken)], now=last)
+            queue.erase(number)
+    assert rank(waits("honest", 400), waits("liar", 100))
+    assert rank(waits("honest", 400), waits("new", 900))
+
+
+def test_classes_are_by_tenant_and_newcomers_share_them():
+    lengths = Lengths(10**9)
+    ended(lengths, Identity(agent="a", tenant="one"), 20, times=8)
+    assert lengths.output(Identity(agent="a", tenant="new"), 0, 1000).mean == 20
+    ended(lengths, Identity(agent="a", tenant="two"), 900, times=80)
+    assert lengths.output(Identity(agent="a", tenant="one"), 0, 1000).mean == 20
+    assert lengths.output(Identity(agent="a", tenant="two"), 0, 1000).mean == 900
+    assert 20 < lengths.output(Identity(agent="a", tenant="new"), 0, 1000).mean < 900
+
+
+def test_names_without_end_displace_the_names_of_their_own_tenant():
+    lengths = Lengths(10**18)
+    ended(lengths, Identity("w", "a", tenant="honest"), 20, now=7, times=8)
     for i in range(70_000):
-        lengths.ends(Identity(agent=f"a{i}", output_tokens=5.0), 0, 10, 5, i, True)
-    assert len(lengths._guesses) <= 65536 and len(lengths._outputs) <= 65536
-    assert lengths.output(Identity(agent="a69999", output_tokens=5.0), 0, 100) is not None
+        ended(lengths, Identity(f"w{i}", f"a{i}", tenant="flood"), 5, now=8 + i)
+    assert len(lengths._outputs) <= 65536 and len(lengths.workflows) <= 65536
+    honest = Identity("w", "a", tenant="honest")
+    assert lengths.output(honest, 0, 100).mean == 20 and lengths.output(Identity(agent="a69999", tenant="flood"), 0, 100).mean == 5
+    assert lengths.begins(honest, 10**6, 10**6) == (8, 160, 7)
+    for i in range(70_000):  # without a tenant
+        ended(lengths, Identity(f"w{i}", f"a{i}"), 5, now=10**6 + i)
+    assert len(lengths._outputs) <= 65536 and len(lengths.workflows) <= 65536
+    assert lengths.begins(honest, 2 * 10**6, 2 * 10**6) == (9, 160, 7)
+    assert lengths.output(Identity(agent="a69999"), 0, 100) is not None
+    for i in range(70_000):  # of as many tenants
+        ended(lengths, Identity("w", "a", tenant=f"t{i}"), 5, now=3 * 10**6 + i)
+        if i % 1000 == 0:
+            lengths.begins(honest, 3 * 10**6 + i, 0)
+    assert len(lengths.workflows) <= 65536 and lengths.begins(honest, 4 * 10**6, 0)[2] == 7
+
+
+def test_workflows_of_one_name_and_two_tenants_are_two():
+    lengths = Lengths(100)
+    assert lengths.begins(Identity("w", tenant="one"), 5, 5) == (0, 0, 5)
+    assert lengths.begins(Identity("w", tenant="two"), 6, 6) == (0, 0, 6)
+    assert lengths.begins(Identity("w", tenant="one"), 7, 7) == (1, 0, 5)
+    for tenant in ("one", "one", "two"):
+        lengths.ends(Identity("w", tenant=tenant), 0, 10, 5, 8, True)
+    lengths.forget(200)
+    lengths.forget(200)
+    assert not len(lengths.workflows)
 
 
 def test_turns_sent_before_the_last_one_ended_leave_hazards_as_they_can_be():

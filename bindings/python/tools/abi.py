@@ -77,6 +77,7 @@ class Header:
     def __init__(self, text: str) -> None:
         text = re.sub(r"//[^\n]*", "", text)
         self.constants: dict[str, int] = {}
+        self.enums: list[dict[str, int]] = []
         self.scalars = dict(SCALARS)
         self.structs: list[Struct] = []
         self.functions: list[Function] = []
@@ -87,9 +88,9 @@ class Header:
                 self.constants[name] = known[value] if value in known else int(value.rstrip("uUlL"), 0)
         text = re.sub(r"^[ \t]*#[^\n]*", "", text, flags=re.M)
         for body in re.findall(r"(?<![\w])enum *\{([^}]*)\}", text):
-            for item in filter(None, (part.strip() for part in body.split(","))):
-                name, value = (part.strip() for part in item.split("="))
-                self.constants[name] = int(value, 0)
+            items = [part.split("=") for part in body.split(",") if part.strip()]
+            self.enums.append({name.strip(): int(value, 0) for name, value in items})
+            self.constants.update(self.enums[-1])
         for old, new in re.findall(r"typedef (\w+) (takt_\w+);", text):
             self.scalars[new] = self.scalars[old]
         for result, name, arguments in re.findall(r"typedef ([\w ]+?\**) *\(\*(takt_\w+)\)\(([^)]*)\);", text):
@@ -135,6 +136,15 @@ class Header:
             assert array, text
             fields.append(Field(array[1], kind.rstrip("*"), pointer, int(array[2] or 0)))
         return fields
+
+
+def names_of(enum: dict[str, int]) -> dict[int, str]:
+    """Names of an enum's numbers, in lower case and without the words that all of them begin with."""
+    words = [name.split("_") for name in enum]
+    shared = 0
+    while shared < min(map(len, words)) - 1 and len({each[shared] for each in words}) == 1:
+        shared += 1
+    return {value: "_".join(each[shared:]).lower() for each, value in zip(words, enum.values())}
 
 
 def split_arguments(text: str) -> list[str]:
@@ -213,7 +223,13 @@ class Writer:
             "",
         ]
         self.lines += [f'VERSION: Final = "{version()}"', ""]
-        self.lines += [f"{name}: Final = {value}" for name, value in header.constants.items()] + ["", ""]
+        self.lines += [f"{name}: Final = {value}" for name, value in header.constants.items()] + [""]
+        self.lines.append("# Names of the numbers of each enum, by the enum's first constant.")
+        self.lines.append("ENUMS: Final[dict[str, dict[int, str]]] = {")
+        for enum in header.enums:
+            self.lines.append(f'    "{next(iter(enum))}": {{')
+            self.lines += [f'        {value}: "{name}",' for value, name in names_of(enum).items()] + ["    },"]
+        self.lines += ["}", "", ""]
         for name, told in header.callbacks.items():
             self.lines.append(f"{name} = {self.callback(told)}")
         self.lines += ["", ""]

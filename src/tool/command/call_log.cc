@@ -120,7 +120,9 @@ class Reader {
   absl::StatusOr<CallLog> Read() {
     absl::StatusOr<bool> more = lines_.Next();
     if (more.ok() && !*more) return absl::InvalidArgumentError(name_ + ": is empty");
-    if (more.ok() && !lines_.line().starts_with('{')) {
+    const bool csv = more.ok() && !lines_.line().starts_with('{');
+    if (csv) more = lines_.AsCsv();
+    if (csv && more.ok()) {
       if (absl::Status s = csv_.emplace(options_.outputs).Header(lines_.line()); !s.ok()) {
         return absl::InvalidArgumentError(
             fmt::format("{}: {}; a log of calls is JSON, one object a line, or CSV with a header, of: {}", Place(),

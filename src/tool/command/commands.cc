@@ -21,7 +21,7 @@ CLI::App& AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const cha
 
 int Complain(std::string_view command, const absl::Status& status, int exit_code) {
   const std::string name = command.empty() ? "takt" : fmt::format("takt {}", command);
-  std::fputs(fmt::format("{}: {}\n", name, std::string(status.message())).c_str(), stderr);
+  Note(fmt::format("{}: {}", name, std::string(status.message())));
   return exit_code;
 }
 

@@ -221,9 +221,7 @@ int ReportUsage(const CLI::App& tool, const CLI::ParseError& error) {
       message += fmt::format("; did you mean {}?", near);
   }
   const std::string command = commands.empty() ? "" : " " + app.get_name();
-  std::fputs(
-      fmt::format("{0}{1}: {2}\n'{0}{1} --help' says what there is.\n", tool.get_name(), command, message).c_str(),
-      stderr);
+  Note(fmt::format("{0}{1}: {2}\n'{0}{1} --help' says what there is.", tool.get_name(), command, message));
   return kUsage;
 }
 

@@ -98,10 +98,8 @@ int RunPredict(const PredictArguments& arguments) {
   }
   const absl::Status written = out->Close();
   if (unknown > 0) {
-    std::fputs(fmt::format("{}: {} of {} calls are of models that {} does not know\n", InputName(arguments.log),
-                           unknown, log->calls.size(), InputName(arguments.model))
-                   .c_str(),
-               stderr);
+    Note(fmt::format("{}: {} of {} calls are of models that {} does not know", InputName(arguments.log), unknown,
+                     log->calls.size(), InputName(arguments.model)));
   }
   return written.ok() ? kDone : Complain(kPredict, written, kFailed);
 }

@@ -4,12 +4,14 @@
 #include <string>
 #include <string_view>
 
+#include "tool/run/shown_text.h"
+
 namespace takt::tool {
 
-// The text with what HTML would take for markup escaped.
+// Returns the text with markup and control characters escaped.
 inline std::string HtmlText(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : ShownLines(text)) {
     switch (c) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tool/run/number_text.h"
+#include "tool/run/shown_text.h"
 
 namespace takt::tool {
 
@@ -23,14 +25,16 @@ class Table {
   };
   static constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {
+    for (Column& c : columns_) c.group = ShownName(c.group), c.name = ShownName(c.name);
+  }
 
   // The rows from here on are compared among themselves, and stand apart.
   void BeginSection() { ++section_; }
 
-  // Cells are filled from left to right. NaN is shown as a dash.
+  // Cells are filled from left to right. NaN is shown as a dash. Texts and names of columns are shown by ShownName.
   void BeginRow() { rows_.push_back({section_, {}}); }
-  void Text(std::string text) { rows_.back().cells.push_back({.text = std::move(text)}); }
+  void Text(std::string_view text) { rows_.back().cells.push_back({.text = ShownName(text)}); }
   void Number(double number) { rows_.back().cells.push_back({.number = number, .is_number = true}); }
 
   // Numbers of one column bear the same number of decimals, as many as three digits of the smallest need (at most 3).

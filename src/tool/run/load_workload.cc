@@ -5,6 +5,7 @@
 
 #include "tool/run/number_text.h"
 #include "tool/run/output.h"
+#include "tool/run/shown_text.h"
 #include "fmt/format.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/read.h"
@@ -16,7 +17,7 @@ namespace {
 
 void NoteReading(const WorkloadSource& source, const ReadReport& report) {
   const std::string& file = source.file;
-  const auto note = [&](const std::string& text) { std::fputs(fmt::format("{}: {}\n", file, text).c_str(), stderr); };
+  const auto note = [&](const std::string& text) { Note(fmt::format("{}: {}", file, text)); };
   NoteBadLines(file, report.bad_lines, report.bad_line_messages);
   if (report.raised_lengths > 0) {
     note(fmt::format("{} of no tokens read as one token", Counted(report.raised_lengths, "length")));
@@ -33,8 +34,8 @@ void NoteReading(const WorkloadSource& source, const ReadReport& report) {
 
 void NoteBadLines(const std::string& file, std::int64_t lines, const std::vector<std::string>& messages) {
   if (lines == 0) return;
-  std::fputs(fmt::format("{}: {} skipped\n", file, Counted(lines, "bad line")).c_str(), stderr);
-  for (const std::string& message : messages) std::fputs(("  " + message + "\n").c_str(), stderr);
+  Note(fmt::format("{}: {} skipped", file, Counted(lines, "bad line")));
+  for (const std::string& message : messages) Note("  " + ShownName(message));
 }
 
 absl::StatusOr<Workload> LoadWorkload(const WorkloadSource& source) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "tool/run/shown_text.h"
 #include "fmt/format.h"
 
 namespace takt::tool {
@@ -79,10 +80,12 @@ bool SameFile(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-absl::Status ShowText(std::FILE* stream, const std::string& text) {
-  if (std::fputs(text.c_str(), stream) >= 0 && std::fflush(stream) == 0) return absl::OkStatus();
+absl::Status ShowText(std::FILE* stream, std::string_view text) {
+  if (std::fputs(ShownLines(text).c_str(), stream) >= 0 && std::fflush(stream) == 0) return absl::OkStatus();
   return absl::UnavailableError("cannot write the table");
 }
+
+void Note(std::string_view line) { std::fputs((ShownLines(line) + "\n").c_str(), stderr); }
 
 bool IsStdout(std::string_view path) { return path == "-"; }
 

@@ -52,8 +52,11 @@ class OutputFile {
 
 bool IsStdout(std::string_view path);
 
-// Writes a command's own text, at once.
-absl::Status ShowText(std::FILE* stream, const std::string& text);
+// Writes a command's own text, at once, as ShownLines has it.
+absl::Status ShowText(std::FILE* stream, std::string_view text);
+
+// Writes a line to standard error.
+void Note(std::string_view line);
 
 // A path, and what the command line calls it. An empty path is none.
 struct NamedPath {

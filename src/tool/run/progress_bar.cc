@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "tool/run/shown_text.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 
@@ -22,7 +23,7 @@ void ProgressBar::Show(double share, std::string_view what) {
   std::string left;
   if (share > 0.02 && elapsed > 1) left = fmt::format(", {:.0f} s left", elapsed * (1 - share) / share);
   const std::string line = fmt::format("\r[{}{}] {:3.0f} %  {}{}\x1b[K", std::string(filled, '#'),
-                                       std::string(kWidth - filled, '.'), share * 100, what, left);
+                                       std::string(kWidth - filled, '.'), share * 100, ShownName(what), left);
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
   dirty_ = true;

@@ -6,7 +6,19 @@ next. docs/howto/vllm.md tells what can be chosen and what a client can say of i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .options import Options
-from .scheduler import TaktScheduler, TaktSyncScheduler
+
+if TYPE_CHECKING:
+    from .scheduler import TaktScheduler, TaktSyncScheduler
 
 __all__ = ["Options", "TaktScheduler", "TaktSyncScheduler"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(name)
+    from . import scheduler  # which needs vLLM
+
+    return getattr(scheduler, name)

@@ -88,15 +88,15 @@ class Gate:
     def __init__(self, scheduler: Any, options: Options) -> None:
         self._scheduler = scheduler
         self._options = options
-        self._held: OrderedDict[str, _Held] = OrderedDict()  # by session, the one whose turn ended first in front
+        self._held: OrderedDict[tuple[str, str, str], _Held] = OrderedDict()  # by session, the one whose turn ended first in front
         self._returns = Returns()
         self._second_s = options.prefill_s
         self._since: dict[int, int] = {}  # when a turn was first kept out [ns]
         self._door_opens = 0  # [ns]
         self._at_door: tuple[int, int] | None = None  # the turn that goes in next, and what that costs [ns]
 
-    def _session(self, who: Identity) -> str:
-        return f"{who.workflow}/{who.branch}"
+    def _session(self, who: Identity) -> tuple[str, str, str]:
+        return who.tenant, who.workflow, who.branch
 
     def ended(self, request: VllmRequest, who: Identity, now: int) -> None:
         """A turn has ended: its blocks stay until vLLM needs them."""
@@ -104,11 +104,10 @@ class Gate:
             return
         session = self._session(who)
         self._held.pop(session, None)
-        if who.last:
-            return
-        size = self._scheduler.block_size
         tokens = min(int(request.num_computed_tokens), int(request.num_tokens))
-        self._held[session] = _Held(tokens // size, now, tokens * self._second_s)
+        blocks = tokens // self._scheduler.block_size
+        if not who.last and blocks:  # so that at most as many sessions are kept as there are blocks
+            self._held[session] = _Held(blocks, now, tokens * self._second_s)
 
     def admitted(self, numbers: list[int], now: int) -> None:
         for number in numbers:
@@ -150,8 +149,8 @@ class Gate:
             held -= gone.blocks
             self._returns.observe((now - gone.since) * 1e-9, False)
         # Sessions that wait here are about to return for certain: what they hold is worth all of it at once.
-        back: set[str] = set()
-        session_of: dict[int, str] = {}
+        back: set[tuple[str, str, str]] = set()
+        session_of: dict[int, tuple[str, str, str]] = {}
         for number in waiting:
             known = scheduler._takt_known.get(order.request(number).request_id)
             if known is not None and known.who.workflow:

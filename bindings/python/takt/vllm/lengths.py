@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass, field
 
 from ..requests import Estimate, Request, WorkAfter
+from .bounded import Bounded
 from .forest import Forest
 from .identity import Identity
 
@@ -15,7 +16,8 @@ _WINDOW = 512  # observations at which what was learnt counts half
 _ENOUGH = 4  # observations from which a class is asked before a wider one
 _PLACES = 16  # calls of a workflow that are told apart; later ones are alike
 _CALLS = 1024  # of a workflow that are learnt from as it ends
-_AGENTS = 65536  # classes that are kept, since their names come from clients
+_CLASSES = 65536  # kept, since their names come from clients
+_WORKFLOWS = 65536  # likewise
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _KEPT = 64  # the last values of a class, for its quantiles
 
@@ -58,8 +60,12 @@ def _at_most(most: float, of: Estimate) -> Estimate:
     return Estimate(min(most, of.mean), (a, b, c, d, e))
 
 
+_Classes = Bounded[tuple[str, int], _Class]  # by agent and place; of the tenant "": all tenants together
+
+
 @dataclass
 class _Workflow:
+    name: str
     # Who, calls before, prompt, output: the last ones, where a client gives all its calls the same name for ever.
     calls: deque[tuple[Identity, int, int, int]] = field(default_factory=lambda: deque(maxlen=_CALLS))
     tokens: int = 0  # output of those
@@ -70,8 +76,9 @@ class _Workflow:
 
 
 class Lengths:
-    """Class means. A class is an agent and a place in its workflow; where it has not enough, the agent; where that has
-    not, all. A client's own guess is corrected by the ratio of what came to what was guessed by its agent.
+    """Class means. A class is an agent and a place in its workflow; if it has too few observations, the agent. A tenant
+    has classes of its own; if these have too few, all tenants' observations together answer. A client's own guess goes to
+    takt as it is: takt's default order corrects it by tenant, within bounds.
 
     Of a workflow's rest the classes hold number of calls, prompt, output and context-steps of what came after the call;
     a workflow is learnt from as it ends, which is told (`takt_last`) or is `idle_ns` without a call. A forest that was
@@ -81,23 +88,19 @@ class Lengths:
     def __init__(self, idle_ns: int, forest: Forest | None = None) -> None:
         self._idle = idle_ns
         self._forest = forest
-        self._outputs: dict[tuple[str, int], _Class] = {}
-        self._after: dict[tuple[str, int], _Class] = {}
-        self._guesses: dict[str, list[float]] = {}
-        self.workflows: OrderedDict[str, _Workflow] = OrderedDict()  # the least recently touched first
+        self._outputs: _Classes = Bounded(_CLASSES)
+        self._after: _Classes = Bounded(_CLASSES)
+        self.workflows: Bounded[str, _Workflow] = Bounded(_WORKFLOWS, self._learn_after)
 
-    def _learn(self, table: dict[tuple[str, int], _Class], agent: str, place: int, values: tuple[float, ...]) -> None:
-        for key in {(agent, min(place, _PLACES - 1)), (agent, -1), ("", -1)}:
-            known = table.get(key)
-            if known is None:
-                if len(table) >= _AGENTS:
-                    continue
-                known = table[key] = _Class()
-            known.learn(values)
+    def _learn(self, table: _Classes, who: Identity, place: int, values: tuple[float, ...]) -> None:
+        for tenant in {who.tenant, ""}:
+            for key in {(who.agent, min(place, _PLACES - 1)), (who.agent, -1), ("", -1)}:
+                (table.get(tenant, key) or table.add(tenant, key, _Class())).learn(values)
 
-    def _ask(self, table: dict[tuple[str, int], _Class], agent: str, place: int) -> _Class | None:
-        for key in ((agent, min(place, _PLACES - 1)), (agent, -1), ("", -1)):
-            known = table.get(key)
+    def _ask(self, table: _Classes, who: Identity, place: int) -> _Class | None:
+        keys = (who.agent, min(place, _PLACES - 1)), (who.agent, -1)
+        for tenant, key in [(who.tenant, key) for key in keys] + [("", key) for key in (*keys, ("", -1))]:
+            known = table.get(tenant, key)
             if known is not None and known.weight >= _ENOUGH:
                 return known
         return None
@@ -105,16 +108,15 @@ class Lengths:
     def begins(self, who: Identity, now: int, arrival: int) -> tuple[int, int, int]:
         """A call has come: calls of its workflow before it, what those that have ended have generated [tokens], and the
         workflow's arrival [ns]."""
-        self.forget(now)
+        self.forget(now, who.tenant)
         if not who.workflow:
             return 0, 0, arrival
-        known = self.workflows.get(who.workflow)
+        known = self.workflows.get(who.tenant, who.workflow)
         if known is None:
-            known = self.workflows[who.workflow] = _Workflow(arrival=arrival)
+            known = self.workflows.add(who.tenant, who.workflow, _Workflow(who.workflow, arrival=arrival))
         known.alive += 1
         known.begun += 1
         known.touched = now
-        self.workflows.move_to_end(who.workflow)
         return known.begun - 1, known.tokens, known.arrival
 
     def tell(self, told: Request, who: Identity, calls: int, tokens: int) -> None:
@@ -138,10 +140,8 @@ class Lengths:
         """Of a call's output, which vLLM cuts off at ``most`` [tokens]."""
         bound = float(most) if most > 0 else 1e9
         if who.output_tokens is not None:
-            told, came = self._guesses.get(who.agent, (0.0, 0.0))
-            factor = (came + 32.0) / (told + 32.0)
-            return Estimate(min(bound, factor * who.output_tokens))
-        known = self._ask(self._outputs, who.agent, place)
+            return Estimate(min(bound, who.output_tokens))
+        known = self._ask(self._outputs, who, place)
         if known is not None:
             return known.estimate(bound)
         return Estimate(float(most)) if most > 0 else None  # all that is known
@@ -150,7 +150,7 @@ class Lengths:
         """What follows the call in its workflow."""
         if not who.workflow or who.last:
             return WorkAfter(0, 0, 0, 0, 0)
-        known = self._ask(self._after, who.agent, place)
+        known = self._ask(self._after, who, place)
         if known is None:
             return None
         return WorkAfter(known.mean(0), known.mean(1), known.mean(2), known.mean(3), known.mean(2))
@@ -158,41 +158,33 @@ class Lengths:
     def ends(self, who: Identity, place: int, prompt: int, output: int, now: int, whole: bool) -> None:
         """A call has ended; ``whole``: by itself, and not because it was aborted."""
         if whole:
-            self._learn(self._outputs, who.agent, place, (float(output),))
-            if who.output_tokens and (who.agent in self._guesses or len(self._guesses) < _AGENTS):
-                told = self._guesses.setdefault(who.agent, [0.0, 0.0])
-                if told[0] > 1e5:
-                    told[:] = [told[0] / 2, told[1] / 2]
-                told[0] += who.output_tokens
-                told[1] += output
-        known = self.workflows.get(who.workflow)
+            self._learn(self._outputs, who, place, (float(output),))
+        known = self.workflows.get(who.tenant, who.workflow)
         if known is None:
             return
-        known.alive -= 1
+        known.alive = max(0, known.alive - 1)  # of its calls, some may have begun before it was evicted
         known.touched = now
-        self.workflows.move_to_end(who.workflow)
         if whole:
             known.calls.append((who, place, prompt, output))
             known.tokens += output
         if who.last and known.alive == 0:
-            self._close(who.workflow)
+            self._learn_after(self.workflows.pop(who.tenant, who.workflow))
 
-    def forget(self, now: int) -> None:
-        """Workflows that are long without a call have ended."""
-        while self.workflows:
-            name, known = next(iter(self.workflows.items()))
-            if now - known.touched < self._idle:
-                return
-            if known.alive > 0:  # a call of it still waits or runs
-                known.touched = now
-                self.workflows.move_to_end(name)
-                return
-            self._close(name)
+    def forget(self, now: int, tenant: str = "") -> None:
+        """Workflows that are long without a call have ended: those of this tenant, and of the one silent longest."""
+        for each in (tenant, self.workflows.silent_longest()):
+            while each is not None and (known := self.workflows.oldest(each)) is not None:
+                if now - known.touched < self._idle:
+                    break
+                if known.alive > 0:  # a call of it still waits or runs
+                    known.touched = now
+                    self.workflows.get(each, known.name)
+                    break
+                self._learn_after(self.workflows.pop_oldest(each))
 
-    def _close(self, name: str) -> None:
-        known = self.workflows.pop(name)
+    def _learn_after(self, known: _Workflow) -> None:
         calls = prompt = output = steps = 0.0
         for who, place, p, o in reversed(known.calls):
-            self._learn(self._after, who.agent, place, (calls, prompt, output, steps))
+            self._learn(self._after, who, place, (calls, prompt, output, steps))
             calls, prompt, output = calls + 1, prompt + p, output + o
             steps += o * (p + o / 2)

@@ -1,0 +1,71 @@
+// What is kept by names that clients choose.
+#ifndef TAKT_EXAMPLES_SERVING_REMEMBERED_H_
+#define TAKT_EXAMPLES_SERVING_REMEMBERED_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+namespace serving {
+
+struct ClientName {
+  std::uint64_t tenant = 0, name = 0, place = 0;  // ids; 0: none
+
+  friend auto operator<=>(const ClientName&, const ClientName&) = default;
+};
+
+// A table of at most kMost names. A new name evicts the least recently used name of the tenant that has most, so that a
+// client that makes up names displaces its own. An eviction costs O(kMost).
+template <class T>
+class Remembered {
+ public:
+  static constexpr std::size_t kMost = 1000;
+
+  // Null if the name is unknown. Else it counts as used.
+  const T* Find(const ClientName& name) {
+    const auto found = kept_.find(name);
+    return found == kept_.end() ? nullptr : &Use(found->second);
+  }
+  // `fresh` if the name is new. Valid until the next call.
+  T& Get(const ClientName& name, T fresh = {}) {
+    const auto found = kept_.find(name);
+    if (found != kept_.end()) return Use(found->second);
+    if (kept_.size() == kMost) Evict();
+    return Use(kept_.emplace(name, Kept{fresh}).first->second);
+  }
+  std::size_t size() const { return kept_.size(); }
+
+ private:
+  struct Kept {
+    T value;
+    std::uint64_t used = 0;
+  };
+  using Names = std::map<ClientName, Kept>;
+
+  T& Use(Kept& kept) {
+    kept.used = ++uses_;
+    return kept.value;
+  }
+  void Evict() {
+    typename Names::iterator victim = kept_.begin();
+    std::size_t most = 0;
+    for (auto begin = kept_.begin(); begin != kept_.end();) {
+      auto end = begin, oldest = begin;
+      std::size_t names = 0;
+      for (; end != kept_.end() && end->first.tenant == begin->first.tenant; ++end, ++names) {
+        if (end->second.used < oldest->second.used) oldest = end;
+      }
+      if (names > most || (names == most && oldest->second.used < victim->second.used)) victim = oldest, most = names;
+      begin = end;
+    }
+    kept_.erase(victim);
+  }
+
+  Names kept_;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace serving
+
+#endif  // TAKT_EXAMPLES_SERVING_REMEMBERED_H_
