@@ -44,7 +44,8 @@ struct SchedulerOptions {
   // Bounded waiting: of the requests that have never run, so many may still wait after a plan; the others are shed.
   // Between two plans max_running more may wait, since so many might be let in by the next.
   std::int64_t max_waiting = INT64_MAX;
-  std::int64_t reserve_requests = 1024;  // storage made ready at creation; up to here On allocates nothing
+  std::int64_t reserve_requests =
+      1024;  // storage made ready at creation, rows and KV too; up to here no call allocates
   Shed shed = Shed::kNewest;           // which: the last to arrive, or the worst by rank
 
   StepOrder order = StepOrder::kRunningFirst;
