@@ -9,7 +9,7 @@
 
 namespace takt {
 
-inline std::size_t allocations = 0;
+inline std::size_t allocations = 0, allocated_bytes = 0;
 
 // While `watched`, allocations are numbered from 1, and the one whose number is `failing` throws.
 inline bool watched = false;
@@ -17,6 +17,7 @@ inline std::size_t watched_allocations = 0, failing = 0;
 
 inline void* CountedAlloc(std::size_t size, std::size_t align = alignof(std::max_align_t)) {
   ++allocations;
+  allocated_bytes += size;
   return std::aligned_alloc(align, (size + align - 1) / align * align);
 }
 

@@ -361,6 +361,10 @@ class BasicScheduler {
   BasicScheduler(const SchedulerOptions& options, Policy policy, Pause pause, KvOracle* oracle);
 
   // ---- scheduler/memory.h
+  // Rows that so many requests may have.
+  static std::size_t RowsOf(const SchedulerOptions& options, std::size_t requests) {
+    return std::min(static_cast<std::size_t>(options.max_running), requests);
+  }
   void ReserveSlots(std::size_t slots);
   void ReserveLanes(std::size_t lanes);
   bool Reviews() const;

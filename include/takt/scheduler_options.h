@@ -40,11 +40,13 @@ enum class Shed : std::uint8_t { kNewest, kWorst };
 constexpr auto NamesOf(Shed) { return std::to_array<std::string_view>({"newest", "worst"}); }
 
 struct SchedulerOptions {
-  std::int32_t max_running = 1024;     // rows reserved for running requests; StepLimits.max_seqs may ask for less
+  std::int32_t max_running = 1024;     // rows of running requests at most; StepLimits.max_seqs may ask for less
   // Bounded waiting: of the requests that have never run, so many may still wait after a plan; the others are shed.
   // Between two plans max_running more may wait, since so many might be let in by the next.
   std::int64_t max_waiting = INT64_MAX;
-  std::int64_t reserve_requests = 1024;  // storage made ready at creation; up to here On allocates nothing
+  // Requests that storage is made ready for at creation, with their rows and prefix blocks; up to here On allocates
+  // nothing.
+  std::int64_t reserve_requests = 1024;
   Shed shed = Shed::kNewest;           // which: the last to arrive, or the worst by rank
 
   StepOrder order = StepOrder::kRunningFirst;

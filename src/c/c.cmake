@@ -17,6 +17,7 @@ set_target_properties(takt_c PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
   LINK_DEPENDS "$<TARGET_FILE:takt>;$<TARGET_FILE:takt_learning>;${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map")
 target_compile_features(takt_c PRIVATE cxx_std_20)
+target_compile_options(takt_c PRIVATE "SHELL:-include ${CMAKE_CURRENT_SOURCE_DIR}/saturating_times.h")
 target_compile_definitions(takt_c PRIVATE TAKT_COMPILED=1 TAKT_C_BUILD=1)
 target_include_directories(takt_c PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} PUBLIC
   $<BUILD_INTERFACE:${takt_tree}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

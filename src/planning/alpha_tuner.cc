@@ -23,7 +23,7 @@ namespace {
 double TailOf(const ReplayResult& result, double quantile) {
   std::vector<double> latencies;
   for (const WorkflowRecord& w : result.workflows) {
-    latencies.push_back(w.outcome == Outcome::kCompleted ? ToSeconds(w.end - w.arrival) : 1e9);
+    latencies.push_back(w.outcome == Outcome::kCompleted ? ToSeconds(Between(w.arrival, w.end)) : 1e9);
   }
   return Quantile(latencies, quantile);
 }
@@ -81,7 +81,7 @@ Workload Reshuffled(const Workload& workload, std::uint64_t seed) {
   Workload shuffled = workload;
   std::vector<WorkloadWorkflow>& flows = shuffled.workflows;
   std::vector<Duration> gaps;
-  for (std::size_t i = 1; i < flows.size(); ++i) gaps.push_back(flows[i].arrival - flows[i - 1].arrival);
+  for (std::size_t i = 1; i < flows.size(); ++i) gaps.push_back(Between(flows[i - 1].arrival, flows[i].arrival));
   Random random(seed);
   const auto shuffle = [&random](auto& values) {
     for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.Below(i)]);
@@ -183,17 +183,17 @@ void AlphaTuner::Ended(ServedWorkflow workflow) {
     ++ignored_;
     return;
   }
-  latencies_.push_back(ToSeconds(workflow.end - workflow.arrival));
+  latencies_.push_back(ToSeconds(Between(workflow.arrival, workflow.end)));
   served_.push_back(std::move(workflow));
   while (std::cmp_greater(served_.size(), options_.most)) served_.pop_front();
 }
 
 std::optional<AlphaSearch> AlphaTuner::Advance(TimePoint now) {
-  if (!started_) started_ = true, window_end_ = now + options_.window;
+  if (!started_) started_ = true, window_end_ = After(now, options_.window);
   if (now < window_end_) return std::nullopt;
   AlphaDecision decision = EndWindow();
   // Windows in which the host slept are one: there is nothing to tell them apart by.
-  window_end_ += options_.window * ((now - window_end_) / options_.window + 1);
+  window_end_ = After(window_end_, Times(options_.window, Between(window_end_, now) / options_.window + 1));
   const bool worse = decision.p < options_.p;
   const bool search = worse && !searching_;
   if (search) {
@@ -204,7 +204,7 @@ std::optional<AlphaSearch> AlphaTuner::Advance(TimePoint now) {
   }
   std::optional<AlphaSearch> snapshot;
   if (search) snapshot = Snapshot();
-  const TimePoint old = decision.time - options_.window;
+  const TimePoint old = Before(decision.time, options_.window);
   std::erase_if(served_, [old](const ServedWorkflow& w) { return w.end <= old; });
   Remember(std::move(decision));
   return snapshot;

@@ -196,7 +196,7 @@ void DriftSampler::Begin(TimePoint at) {
 
 bool DriftSampler::OnArrival(RequestId request, Tokens prompt, TimePoint now) {
   if (!begun_) Begin(now);
-  if (now >= begin_ && now < begin_ + period_ && !full() &&
+  if (now >= begin_ && now < After(begin_, period_) && !full() &&
       index_.Insert(request.value, static_cast<std::uint32_t>(ids_.size()))) {
     ids_.push_back(request.value);
     arrivals_.push_back(arrivals_.empty() ? now : std::max(now, arrivals_.back()));
@@ -224,10 +224,11 @@ void DriftSampler::OnScore(int model, double score) {
 
 WorkloadSample DriftSampler::Take(TimePoint now) {
   WorkloadSample window;
-  for (std::size_t i = 1; i < arrivals_.size(); ++i) window.gaps.push_back(ToSeconds(arrivals_[i] - arrivals_[i - 1]));
+  for (std::size_t i = 1; i < arrivals_.size(); ++i)
+    window.gaps.push_back(ToSeconds(Between(arrivals_[i - 1], arrivals_[i])));
   if (begun_ && !full()) {
     const TimePoint from = arrivals_.empty() ? begin_ : arrivals_.back();
-    window.open_s = std::max(0.0, ToSeconds(std::min(now, begin_ + period_) - from));
+    window.open_s = std::max(0.0, ToSeconds(Between(from, std::min(now, After(begin_, period_)))));
   }
   window.prompts = prompts_;
   for (const double output : outputs_) {
@@ -237,8 +238,8 @@ WorkloadSample DriftSampler::Take(TimePoint now) {
   window.scores = scores_;
   window.scores_missing = scores_missing_;
   // The next multiple; windows that nobody took are left out.
-  TimePoint next = begun_ ? begin_ + period_ : now;
-  if (next < now) next += (now - next) / period_ * period_;
+  TimePoint next = begun_ ? After(begin_, period_) : now;
+  if (next < now) next = After(next, Times(period_, Between(next, now) / period_));
   Begin(next);
   return window;
 }

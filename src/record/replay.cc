@@ -110,7 +110,8 @@ std::string Compare(const LogStep& logged, const StepPlan& replayed) {
 // One replay: feeds a scheduler with what a reader yields.
 class Replayer {
  public:
-  Replayer(LogReader reader, const LogReplayOptions& options) : reader_(reader), options_(options) {}
+  Replayer(std::string_view bytes, LogReader reader, const LogReplayOptions& options)
+      : bytes_(bytes), reader_(reader), options_(options) {}
 
   absl::StatusOr<LogReplay> Run() {
     if (absl::Status status = Advance(); !status.ok()) return status;
@@ -160,11 +161,11 @@ class Replayer {
 
   absl::Status Do(LogStart& start) {
     if (scheduler_) return OutOfPlace("a second start");
-    // Storage made ready is no part of any decision, and not a log's to claim.
-    constexpr std::int64_t kMostReserved = 1 << 16;
+    // Storage made ready is no part of any decision. A log may claim as much as the requests that fit into it need.
+    const std::int64_t most_reserved = std::min<std::int64_t>(1 << 16, std::ssize(bytes_) / kLeastRequestBytes);
     const LogStart s = std::move(start);
     SchedulerOptions options = s.options;
-    options.reserve_requests = std::min(options.reserve_requests, kMostReserved);
+    options.reserve_requests = std::min(options.reserve_requests, most_reserved);
     auto policy = MakeAnyPolicy(s.policy);
     if (!policy.ok()) return policy.status();
     auto pause = options_.make_pause ? options_.make_pause(s.pause) : MakePause(s.pause);
@@ -262,12 +263,15 @@ class Replayer {
     return options_.make_policy ? options_.make_policy(spec) : MakePolicy(spec);
   }
 
+  static constexpr std::int64_t kLeastRequestBytes = 10;  // of a record: 7 around it; time, kind and fields
+
+  std::string_view bytes_;
   LogReader reader_;
   const LogReplayOptions& options_;
   std::unique_ptr<ReplayOracle> oracle_ = std::make_unique<ReplayOracle>();
   std::optional<Scheduler> scheduler_;
   std::optional<LogRecord> record_;  // the next one
-  std::size_t offset_ = 0;           // its place
+  std::size_t offset_ = 0;  // its place
   StepId step_;
   TimePoint now_{};
   LogReplay replay_;
@@ -278,7 +282,7 @@ class Replayer {
 absl::StatusOr<LogReplay> ReplayLog(std::string_view bytes, const LogReplayOptions& options) {
   auto reader = LogReader::Open(bytes);
   if (!reader.ok()) return reader.status();
-  return Replayer(*std::move(reader), options).Run();
+  return Replayer(bytes, *std::move(reader), options).Run();
 }
 
 }  // namespace takt

@@ -9,14 +9,14 @@
 namespace takt {
 namespace {
 
-double Seconds(TimePoint from, TimePoint to) { return ToSeconds(to - from); }
+double Seconds(TimePoint from, TimePoint to) { return ToSeconds(Between(from, to)); }
 
 double Tpot(const RequestRecord& r) {
   return r.output_tokens > 1 ? Seconds(r.first_token, r.end) / (r.output_tokens - 1) : 0;
 }
 
 bool Meets(const RequestRecord& r, const SloTarget& slo) {
-  return r.first_token - r.arrival <= slo.ttft && Tpot(r) <= ToSeconds(slo.tpot);
+  return Between(r.arrival, r.first_token) <= slo.ttft && Tpot(r) <= ToSeconds(slo.tpot);
 }
 
 // The summary of `value(i)` over those i below `count` for which it is not negative.
@@ -38,7 +38,7 @@ double SloScale95(std::span<const WorkflowRecord> workflows, std::span<const Dur
   scales.reserve(workflows.size());
   for (std::size_t i = 0; i < workflows.size(); ++i) {
     const WorkflowRecord& w = workflows[i];
-    scales.push_back(w.outcome == Outcome::kCompleted ? Ratio(w.end - w.arrival, alone[i])
+    scales.push_back(w.outcome == Outcome::kCompleted ? Ratio(Between(w.arrival, w.end), alone[i])
                                                       : std::numeric_limits<double>::infinity());
   }
   return scales.empty() ? 0 : Quantile(scales, 0.95, QuantileKind::kNearestRank);
@@ -84,11 +84,11 @@ void Series::Add(const SeriesPoint& point) {
     // Every second point stays.
     for (std::size_t i = 0; 2 * i < limit_; ++i) points_[i] = points_[2 * i];
     points_.resize((limit_ + 1) / 2);
-    const Duration mean = (point.time - points_.front().time) / static_cast<std::int64_t>(points_.size());
-    interval_ = std::max(2 * interval_, mean);
+    const Duration mean = Between(points_.front().time, point.time) / static_cast<std::int64_t>(points_.size());
+    interval_ = std::max(Times(interval_, 2), mean);
   }
   points_.push_back(point);
-  next_ = point.time + interval_;
+  next_ = After(point.time, interval_);
 }
 
 void TimeMean::Set(TimePoint now, double value) {
@@ -160,12 +160,14 @@ Metrics Summarize(std::span<const RequestRecord> requests, std::span<const Workf
     return Seconds(w.arrival, w.end) / static_cast<double>(std::max<std::int64_t>(written[i], 1));
   });
   if (isolated.requests.size() == requests.size()) {
-    m.slowdown = over_requests([&](R r, std::size_t i) { return Ratio(r.end - r.arrival, isolated.requests[i]); });
+    m.slowdown =
+        over_requests([&](R r, std::size_t i) { return Ratio(Between(r.arrival, r.end), isolated.requests[i]); });
     m.max_slowdown = m.slowdown.max;
   }
   if (isolated.workflows.size() == workflows.size()) {
-    m.workflow_slowdown = over_workflows(
-        [&](const WorkflowRecord& w, std::size_t i) { return Ratio(w.end - w.arrival, isolated.workflows[i]); });
+    m.workflow_slowdown = over_workflows([&](const WorkflowRecord& w, std::size_t i) {
+      return Ratio(Between(w.arrival, w.end), isolated.workflows[i]);
+    });
     m.slo_scale_95 = SloScale95(workflows, isolated.workflows);
   }
   return m;

@@ -220,7 +220,7 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
     const RequestRecord& r = records[i];
     const bool waits_still = r.gated && r.first_step == kNever;
     if (waits_still || (r.gated && window.contains(r.first_step))) {
-      waits.push_back(ToSeconds((waits_still ? window.until : r.first_step) - r.arrival));
+      waits.push_back(ToSeconds(Between(r.arrival, waits_still ? window.until : r.first_step)));
     }
     figures.turns += r.outcome == Outcome::kCompleted && window.contains(r.end) ? 1 : 0;
     if (r.first_step == kNever) continue;
@@ -319,10 +319,10 @@ Duration AloneWithTools(const Workload& workload, std::size_t index, std::size_t
   LoneCall alone(cost, chunk, call.prompt_tokens);
   Duration total{0};
   for (const WorkloadTool& tool : workload.tools_of(call)) {
-    total += alone.Generate(tool.after_tokens) + tool.duration;
+    total = Sum(total, Sum(alone.Generate(tool.after_tokens), tool.duration));
     alone.Return(tool.returned_tokens);
   }
-  return total + alone.Generate(workload.OutputOf(index, model));
+  return Sum(total, alone.Generate(workload.OutputOf(index, model)));
 }
 
 }  // namespace
@@ -342,7 +342,7 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostMo
       for (const std::uint32_t before : workload.predecessors_of(call)) start = std::max(start, end[before]);
       const Duration own = AloneWithTools(workload, workflow.first_call + std::size_t{i}, model, cost, chunk);
       latencies.requests[workflow.first_call + i] = own;
-      end[i] = start + call.delay + own;
+      end[i] = Sum(Sum(start, call.delay), own);
     }
     latencies.workflows.push_back(*std::max_element(end.begin(), end.end()));
   }
@@ -470,7 +470,7 @@ double RateScaleForLoad(const Workload& workload, double load, double saturation
   if (workflows < 2) return 0;
   std::size_t calls = 0;
   for (std::size_t w = 0; w + 1 < workflows; ++w) calls += workload.workflows[w].calls;
-  const double span = ToSeconds(workload.workflows[workflows - 1].arrival - workload.workflows[0].arrival);
+  const double span = ToSeconds(Between(workload.workflows[0].arrival, workload.workflows[workflows - 1].arrival));
   return span > 0 ? load * saturation * span / static_cast<double>(calls) : 0;
 }
 

@@ -165,7 +165,7 @@ class StepLogReader {
     absl::StatusOr<ReadStep> read = csv_ ? csv_->Read(lines_.line()) : ReadJson(lines_.line());
     if (read.ok() && read->step.time <= Duration(0)) read = BadField("time_s", "0 is not above 0");
     if (read.ok()) {
-      if (options_.plan_time) read->step.time += read->plan_time;
+      if (options_.plan_time) read->step.time = Sum(read->step.time, read->plan_time);
       log_.knows_prefill_work &= read->knows_prefill_work;
       log_.knows_samples &= read->knows_samples;
       log_.steps.push_back(read->step);
@@ -220,7 +220,7 @@ std::string StepLogLine(const StepPlan& plan, TimePoint begin, TimePoint end, Du
   std::string line;
   const auto out = std::back_inserter(line);
   fmt::format_to(out, R"({{"step":{},"begin_s":{:.9f},"time_s":{:.9f},"plan_s":{:.9f},"rows":[)", plan.id.value,
-                 ToSeconds(begin), ToSeconds(end - begin), ToSeconds(plan_time));
+                 ToSeconds(begin), ToSeconds(Between(begin, end)), ToSeconds(plan_time));
   const char* comma = "";
   for (const PlanEntry& entry : plan.run) {
     fmt::format_to(out, "{}[{},{},{:d},{:d}]", std::exchange(comma, ","), entry.tokens + entry.speculative,

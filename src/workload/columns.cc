@@ -150,7 +150,8 @@ class ColumnsParser : public LineParser {
       }
       const Row& head = rows_[begin];
       // Nothing that was accepted line by line is refused here.
-      (void)builder_.Add({.arrival = TimePoint(head.time - first), .name = head.name, .tenant = head.tenant}, calls);
+      (void)builder_.Add({.arrival = TimePoint(Between(first, head.time)), .name = head.name, .tenant = head.tenant},
+                         calls);
       if (limit_ > 0 && builder_.workload().workflows.size() >= limit_) break;
     }
     rows_.clear();
@@ -203,9 +204,8 @@ class ColumnsParser : public LineParser {
     return found != object.end() && found->is_object() ? Member(*found, path.substr(dot + 1)) : nullptr;
   }
 
-  // What counts of times is how far they are apart.
   absl::StatusOr<TimePoint> Near(absl::StatusOr<TimePoint> time) const {
-    if (!time.ok() || !first_ || std::chrono::abs(*time - *first_) <= kMaxWorkloadTime / 2) return time;
+    if (!time.ok() || !first_ || NearEnough(*first_, *time)) return time;
     return absl::InvalidArgumentError(Quoted(Field(kArrival)) + " is too far from the first");
   }
 

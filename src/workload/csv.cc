@@ -60,11 +60,10 @@ class CsvParser : public LineParser {
     return TimePoint(*arrival);
   }
 
-  // Absolute times: what counts is how far they are apart.
   absl::StatusOr<TimePoint> NearTheFirst(absl::StatusOr<TimePoint> time) {
     if (!time.ok()) return time;
     if (!first_) first_ = *time;
-    if (std::chrono::abs(*time - *first_) <= kMaxWorkloadTime / 2) return time;
+    if (NearEnough(*first_, *time)) return time;
     return absl::InvalidArgumentError(Quoted(columns_.field(kTime)) + " is too far from the first");
   }
 

@@ -28,6 +28,11 @@ inline absl::Status AtPlace(const std::string& place, const absl::Status& status
   return absl::Status(status.code(), place + ": " + std::string(status.message()));
 }
 
+// Absolute times of one workload: what counts is how far they are apart.
+inline bool NearEnough(TimePoint a, TimePoint b) {
+  return Between(std::min(a, b), std::max(a, b)) <= kMaxWorkloadTime / 2;
+}
+
 // Turns lines into workflows. A line that fails leaves nothing behind but names; its message names field and value.
 class LineParser {
  public:
@@ -71,7 +76,7 @@ class GeneratedArrivals {
   explicit GeneratedArrivals(const ReadOptions& options) : rate_(options.rate), random_(options.seed) {}
 
   TimePoint now() const { return TimePoint(now_); }
-  void Next() { now_ += std::min(FromSeconds(random_.Exponential() / rate_), kMaxWorkloadTime - now_); }
+  void Next() { now_ = std::min(Sum(now_, FromSeconds(random_.Exponential() / rate_)), kMaxWorkloadTime); }
 
  private:
   double rate_;

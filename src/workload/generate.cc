@@ -74,8 +74,8 @@ std::int32_t Rounded(double tokens, std::int32_t most) {
 // Steps to the next arrival; whole nanoseconds add up without rounding.
 absl::Status Advance(const Arrivals& arrivals, Random& gaps, Duration& now) {
   const Duration gap = FromSeconds(arrivals.Gap(gaps));
-  if (gap > kMaxWorkloadTime - now) return absl::InvalidArgumentError("rate: too low, arrivals beyond 1e9 s");
-  now += gap;
+  now = Sum(now, gap);
+  if (now > kMaxWorkloadTime) return absl::InvalidArgumentError("rate: too low, arrivals beyond 1e9 s");
   return absl::OkStatus();
 }
 

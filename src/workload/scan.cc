@@ -115,8 +115,9 @@ absl::StatusOr<TimePoint> ParseTimestamp(std::string_view text) {
                                          std::chrono::day(static_cast<unsigned>(day)));
   if (!date.ok()) return bad();
   const auto days = std::chrono::sys_days(date).time_since_epoch();
-  return TimePoint(days + std::chrono::hours(hour) + std::chrono::minutes(minute) - zone.offset +
-                   std::chrono::seconds(second) + Duration(fraction));
+  return After(TimePoint(days + std::chrono::hours(hour) + std::chrono::minutes(minute) - zone.offset +
+                         std::chrono::seconds(second)),
+               Duration(fraction));
 }
 
 }  // namespace takt

@@ -22,7 +22,7 @@ Duration LeastTime(const Workload& w, const WorkloadWorkflow& workflow, Duration
   for (const WorkloadCall& call : w.calls_of(workflow)) {
     Duration start{0};
     for (const std::uint32_t p : w.predecessors_of(call)) start = std::max(start, end[p]);
-    end.push_back(start + std::min(call.delay, think_cap) + std::chrono::milliseconds(1));
+    end.push_back(Sum(Sum(start, std::min(call.delay, think_cap)), std::chrono::milliseconds(1)));
   }
   return std::ranges::max(end);
 }
@@ -94,7 +94,7 @@ absl::StatusOr<Workload> DrawSessions(const Workload& from, const SessionLoad& l
       Duration start{0};
       if (std::cmp_greater_equal(i, load.closed_loop)) start = ends.top(), ends.pop();
       const WorkloadWorkflow& session = add(Duration{0});
-      ends.push(start + LeastTime(builder.workload(), session, load.think_cap));
+      ends.push(Sum(start, LeastTime(builder.workload(), session, load.think_cap)));
     }
   }
   builder.Finish();

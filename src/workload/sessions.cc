@@ -98,7 +98,7 @@ class SessionsParser : public LineParser {
   Recorded Record(Members& call, Agents& agents, CallDraft& draft) {
     Recorded recorded;
     recorded.start = call.Time("t", 1);
-    recorded.end = recorded.start + call.Time("api_s", 1, Duration{0});
+    recorded.end = Sum(recorded.start, call.Time("api_s", 1, Duration{0}));
     if (call.Find("think_s") != nullptr) recorded.gap = call.Time("think_s", 1);
     const auto agent = agents.find(draft.call.branch);
     if (agent == agents.end()) {
@@ -130,7 +130,8 @@ class SessionsParser : public LineParser {
       }
       Duration end{0};
       for (const std::uint32_t p : after) end = std::max(end, recorded[p].end);
-      if (!after.empty()) drafts[i].call.delay = by_clock ? std::max(call.start - end, Duration{0}) : *call.gap;
+      if (!after.empty())
+        drafts[i].call.delay = by_clock ? std::max(Difference(call.start, end), Duration{0}) : *call.gap;
       ++agent.calls;
       agent.last = i;
       if (--agent.calls_left == 0 && &agent != &main) ended.push_back(i);

@@ -20,11 +20,11 @@ Summary SummaryOf(const Range& range, Value value) {
 
 void AddArrivals(const Workload& w, WorkloadSummary& s) {
   if (w.workflows.empty()) return;
-  s.span_s = ToSeconds(w.workflows.back().arrival - w.workflows.front().arrival);
+  s.span_s = ToSeconds(Between(w.workflows.front().arrival, w.workflows.back().arrival));
   if (s.span_s <= 0) return;
   Moments gaps;
   for (std::size_t i = 1; i < w.workflows.size(); ++i) {
-    gaps.Add(ToSeconds(w.workflows[i].arrival - w.workflows[i - 1].arrival));
+    gaps.Add(ToSeconds(Between(w.workflows[i - 1].arrival, w.workflows[i].arrival)));
   }
   s.rate = static_cast<double>(gaps.count()) / s.span_s;
   s.gap_cv = gaps.deviation() / gaps.mean();

@@ -71,12 +71,12 @@ absl::Status SetArrivals(Workload& workload, std::span<const TimePoint> arrivals
         fmt::format("arrivals: {} for {} workflows", arrivals.size(), workload.workflows.size()));
   }
   for (std::size_t i = 1; i < arrivals.size(); ++i) {
-    if (arrivals[i] >= arrivals[i - 1] && arrivals[i] - arrivals[0] <= kMaxWorkloadTime) continue;
+    if (arrivals[i] >= arrivals[i - 1] && Between(arrivals[0], arrivals[i]) <= kMaxWorkloadTime) continue;
     return absl::InvalidArgumentError(
         fmt::format("arrivals[{}]: {} s lies before the one before it, or beyond 1e9 s", i, ToSeconds(arrivals[i])));
   }
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
-    workload.workflows[i].arrival = TimePoint(arrivals[i] - arrivals[0]);
+    workload.workflows[i].arrival = TimePoint(Between(arrivals[0], arrivals[i]));
   }
   return absl::OkStatus();
 }
@@ -134,10 +134,10 @@ absl::StatusOr<Workload> Merge(std::span<const Part> parts) {
     }
     merged.name += (part > 0 ? "+" : "") + workload->name;
     for (WorkloadWorkflow w : workload->workflows) {
-      if (w.arrival.time_since_epoch() > kMaxWorkloadTime - starts) {
+      if (w.arrival.time_since_epoch() > Difference(kMaxWorkloadTime, starts)) {
         return absl::InvalidArgumentError("merge: arrivals beyond 1e9 s");
       }
-      w.arrival += starts;
+      w.arrival = After(w.arrival, starts);
       Copy(*workload, w, builder, [part](std::uint64_t hash) { return part == 0 ? hash : Mix64(hash ^ Mix64(part)); });
     }
     ++part;

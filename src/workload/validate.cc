@@ -26,8 +26,8 @@ struct TimeSum {
   Duration sum{0};
 
   bool Add(Duration d) {
-    if (!BoundedTime(d) || d > kMaxWorkloadTime - sum) return false;
-    sum += d;
+    if (!BoundedTime(d) || d > Difference(kMaxWorkloadTime, sum)) return false;
+    sum = Sum(sum, d);
     return true;
   }
 };

@@ -54,6 +54,29 @@ TEST_CASE("seconds become whole nanoseconds, rounded, saturating, never undefine
   CHECK(FromSeconds(std::numeric_limits<double>::infinity()) == Duration::max());
 }
 
+TEST_CASE("sums and products of times saturate at both ends") {
+  constexpr Duration kMost = Duration::max(), kLeast = Duration::min(), kOne(1);
+  CHECK(After(kNever, kOne) == kNever);
+  CHECK(After(kNever, -kOne) == kNever - kOne);
+  CHECK(After(kUnset, -kOne) == kUnset);
+  CHECK(After(kUnset, kMost) == TimePoint(-kOne));
+  CHECK(Before(kUnset, kOne) == kUnset);
+  CHECK(Before(kNever, kLeast) == kNever);
+  CHECK(Before(TimePoint(-kOne), kLeast) == kNever);
+  CHECK(Between(kUnset, kNever) == kMost);
+  CHECK(Between(kNever, kUnset) == kLeast);
+  CHECK(Between(TimePoint(kOne), TimePoint{}) == -kOne);
+  CHECK(Sum(kMost, kOne) == kMost);
+  CHECK(Sum(kLeast, -kOne) == kLeast);
+  CHECK(Difference(Duration(0), kLeast) == kMost);
+  CHECK(Difference(kLeast, kOne) == kLeast);
+  CHECK(Times(kMost, 2) == kMost);
+  CHECK(Times(kMost, -2) == kLeast);
+  CHECK(Times(kLeast, -1) == kMost);
+  CHECK(Times(kLeast, 0) == Duration(0));
+  CHECK(Times(kOne, -3) == Duration(-3));
+}
+
 TEST_CASE("the same seed gives the same numbers on every compiler") {
   Random random(42);
   CHECK(random.Bits() == Random(42).Bits());

@@ -4,7 +4,9 @@
 //   takt_fire --survey --seeds 1..100           goes on after a violation, and says for each seed what it was
 //   takt_fire --no-facts --seeds 1..100         no KV arrives, is lost or pinned, and all rows are ready
 //   takt_fire --router --seeds 1..50            the same with a router in front of several instances
-//   takt_fire --through c --seeds 1..100        the same through the C interface, beside one of C++; with set-ups that
+//   takt_fire --ends --seeds 1..50              times at both ends of the clock: no shadow, but nothing may break or
+//   stay takt_fire --through c --seeds 1..100        the same through the C interface, beside one of C++; with set-ups
+//   that
 //                                               C can tell, as has --through cxx: the hashes of both are equal
 //   takt_fire --replay FILE                     carries out such a log, line by line
 #include <fmt/format.h>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "campaign.h"
+#include "ends_host.h"
 #include "host.h"
 #include "router_host.h"
 #include "scale.h"
@@ -29,6 +32,7 @@ namespace {
 
 using SchedulerCampaign = Campaign<World, RandomHost>;
 using RouterCampaign = Campaign<RouterWorld, RouterHost>;
+using EndsCampaign = Campaign<EndsWorld, EndsHost>;
 
 // A world whose policy and pause a host in C can name.
 class NamedWorld : public World {
@@ -54,10 +58,11 @@ class WorldInC : public NamedWorld {
 using CCampaign = Campaign<WorldInC, RandomHost>;
 #endif
 
-enum class Through { kCxx, kNamed, kC, kRouter };
+enum class Through { kCxx, kNamed, kC, kRouter, kEnds };
 const char* PrefixOf(Through through) {
   switch (through) {
     case Through::kRouter: return RouterWorld::kLogPrefix;
+    case Through::kEnds: return EndsWorld::kLogPrefix;
     case Through::kNamed: return "cxx ";
     case Through::kC: return "c ";
     case Through::kCxx: break;
@@ -70,6 +75,7 @@ template <class F>
 int OfKind(Through through, F&& f) {
   switch (through) {
     case Through::kRouter: return f(static_cast<RouterCampaign*>(nullptr));
+    case Through::kEnds: return f(static_cast<EndsCampaign*>(nullptr));
     case Through::kNamed: return f(static_cast<NamedCampaign*>(nullptr));
 #ifdef TAKT_FIRE_C
     case Through::kC: return f(static_cast<CCampaign*>(nullptr));
@@ -88,7 +94,7 @@ int Replay(const std::string& path) {
   bool drain = false;
   Through through = Through::kCxx;
   for (std::string line; std::getline(file, line);) {
-    for (const Through kind : {Through::kRouter, Through::kNamed, Through::kC}) {
+    for (const Through kind : {Through::kRouter, Through::kEnds, Through::kNamed, Through::kC}) {
       const std::string prefix = PrefixOf(kind);
       if (line.starts_with(prefix + "seed ")) through = kind, line = line.substr(prefix.size());
     }
@@ -118,6 +124,8 @@ int Main(const std::vector<std::string>& args) {
       events = std::strtoll(args[++i].c_str(), nullptr, 10);
     } else if (args[i] == "--router") {
       through = Through::kRouter;
+    } else if (args[i] == "--ends") {
+      through = Through::kEnds;
     } else if (args[i] == "--through" && more && (args[i + 1] == "c" || args[i + 1] == "cxx")) {
       through = args[++i] == "c" ? Through::kC : Through::kNamed;
     } else if (args[i] == "--no-facts") {
@@ -132,7 +140,7 @@ int Main(const std::vector<std::string>& args) {
       return Replay(args[++i]);
     } else {
       fmt::print(
-          "usage: takt_fire [--router | --through c | --through cxx] [--no-facts] [--seeds A..B] [--events N] "
+          "usage: takt_fire [--router | --ends | --through c | --through cxx] [--no-facts] [--seeds A..B] [--events N] "
           "[--scaled] "
           "[--no-shrink | --survey] | takt_fire "
           "--replay FILE\n");

@@ -147,7 +147,7 @@ struct Whim {
   }
   static PauseDecision Any(const RequestState& r, const PauseView& view) {
     Dice dice(r.request.id.value ^ static_cast<std::uint64_t>(view.now.time_since_epoch().count()));
-    const TimePoint soon = view.now + Duration(dice.Between(-1000, 100'000));
+    const TimePoint soon = After(view.now, Duration(dice.Between(-1000, 100'000)));
     return {dice.Of({KvAction::kKeep, KvAction::kDrop, KvAction::kOut, KvAction::kOut, KvAction::kIn}),
             dice.Of({kNever, kUnset, soon, soon}),
             {dice.Of({INT32_MIN, -1, 0, 1, view.held.value / 2, view.held.value, view.held.value + 1, INT32_MAX})}};

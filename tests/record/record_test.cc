@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "counting_new.h"
 #include "takt/base/random.h"
 #include "takt/gate/price.h"
 #include "takt/gate/registry.h"
@@ -687,6 +688,58 @@ TEST_CASE("rubbish is refused") {
   const auto empty = ReplayLog(std::string("takt log") + '\x01');
   REQUIRE(empty.ok());
   CHECK(empty->plans == 0);
+}
+
+TEST_CASE("a log of a few bytes is replayed with little memory, whatever its options claim") {
+  for (const bool tier : {false, true}) {
+    SchedulerOptions options;
+    options.max_running = 1 << 20;
+    options.reserve_requests = 1 << 28;
+    options.kv_blocks = Blocks::Max();
+    options.kv_block_tokens = {1 << 20};
+    options.prefix_cache = true;
+    options.admission_window = std::numeric_limits<std::int32_t>::max();
+    options.max_waiting = 0;
+    options.shed = Shed::kWorst;
+    if (tier) options.cpu_blocks = options.prefix_cpu_blocks = Blocks::Max();
+    Recorder recorder;
+    recorder.Start(options, tier ? "vtc" : "footprint", "keep_all");
+    recorder.Plan(At(1), {});
+    const std::string log(recorder.bytes());
+    const std::size_t before = allocated_bytes;
+    const auto replay = ReplayLog(log);
+    INFO(replay.status().message() << ", " << log.size() << " bytes");
+    REQUIRE(replay.ok());
+    CHECK(replay->plans == 1);
+    CHECK(allocated_bytes - before < 4'000'000);
+  }
+}
+
+TEST_CASE("a scheduler with little reserved plans as one with much") {
+  const auto run = [](std::int64_t reserved) {
+    SchedulerOptions options;
+    options.reserve_requests = reserved;
+    options.kv_blocks = {4096};
+    Scheduler scheduler = *Scheduler::Create(options);
+    std::vector<PlanDigest> plans;
+    for (std::uint64_t step = 0; step < 200; ++step) {
+      const TimePoint now = At(static_cast<double>(step));
+      for (std::uint64_t i = 0; i < step % 40; ++i) {
+        scheduler.On(Arrived{{.id = {1000 * step + i + 1}, .prompt_tokens = {20}, .max_output_tokens = {30}}}, now);
+      }
+      const StepPlan& plan = scheduler.Plan(now, {.tokens = {4096}, .max_seqs = 1024});
+      plans.push_back(Digest(plan));
+      std::vector<RowResult> rows;
+      for (const PlanEntry& e : plan.run) rows.push_back({.request = e.request, .lane = e.lane, .tokens = e.samples()});
+      scheduler.Commit({plan.id, rows}, now);
+    }
+    REQUIRE(scheduler.Inconsistency() == nullptr);
+    REQUIRE(scheduler.running() > 400);
+    return plans;
+  };
+  const std::vector<PlanDigest> much = run(1 << 14);
+  CHECK(run(0) == much);
+  CHECK(run(1) == much);
 }
 
 TEST_CASE("records in an order that no recorder writes are errors") {

@@ -159,6 +159,13 @@ Found ForeignIncludes(const File& file) {
   return faults;
 }
 
+// Sums of nanoseconds since the epoch overflow as times do.
+Found CountsOfTimes(const File& file) {
+  static const std::regex kPlain(
+      R"(time_since_epoch\(\)\.count\(\) *[-+*]|[-+*] *[\w.()]*time_since_epoch\(\)\.count\(\))");
+  return std::regex_search(CodeOf(file.text), kPlain) ? Found{"counts of times are added"} : Found{};
+}
+
 Found Iostream(const File& file) {
   for (const Include& include : IncludesOf(file)) {
     if (include.target == "iostream") return {"includes <iostream>"};
@@ -265,6 +272,19 @@ TEST_CASE("public headers show the standard library and absl::Status alone") {
   CHECK(Catches(ForeignIncludes, path, "#include \"absl/container/flat_hash_map.h\"\n"));
   CHECK_FALSE(Catches(ForeignIncludes, path, "#include <vector>\n#include \"absl/status/status.h\"\n"));
   HoldsFor(PublicHeaders(), ForeignIncludes);
+}
+
+TEST_CASE("the library adds and subtracts times only with functions that saturate") {
+  // The operators of std::chrono do not compile there: tests/structure/saturating_times.cc.
+  for (const char* list : {"src/CMakeLists.txt", "src/c/c.cmake"}) {
+    INFO(list);
+    const std::string text = Read(std::filesystem::path(TAKT_SOURCE_DIR) / list);
+    CHECK(text.find("SHELL:-include ${CMAKE_CURRENT_SOURCE_DIR}/saturating_times.h") != std::string::npos);
+  }
+  CHECK(Catches(CountsOfTimes, "src/a.cc", "return a.time_since_epoch().count() - b;"));
+  CHECK(Catches(CountsOfTimes, "src/a.cc", "return b + a.time_since_epoch().count();"));
+  CHECK_FALSE(Catches(CountsOfTimes, "src/a.cc", "return a.time_since_epoch().count() / 1000;"));
+  HoldsFor(Library(), CountsOfTimes);
 }
 
 TEST_CASE("nothing includes <iostream>") {

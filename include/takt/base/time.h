@@ -1,4 +1,6 @@
-// Time as the host tells it. EngineClock has no now(): reading a clock inside the library does not compile.
+// Time as the host reports it. EngineClock has no now(): reading a clock inside the library does not compile.
+// A host may report any time, so the library adds and subtracts times only with the functions of this header, which
+// saturate. The operators of std::chrono overflow: src/saturating_times.h removes them from the library's own code.
 #ifndef TAKT_BASE_TIME_H_
 #define TAKT_BASE_TIME_H_
 
@@ -33,12 +35,25 @@ constexpr TimePoint After(TimePoint at, Duration by) {
   return beyond ? (by < Duration::zero() ? kUnset : kNever) : TimePoint(Duration(ns));
 }
 
+// Saturates.
+constexpr Duration Sum(Duration a, Duration b) { return After(TimePoint(a), b).time_since_epoch(); }
+
+// Saturates.
+constexpr Duration Times(Duration d, std::int64_t n) {
+  std::int64_t ns = 0;
+  const bool beyond = __builtin_mul_overflow(d.count(), n, &ns);
+  return beyond ? ((d < Duration::zero()) != (n < 0) ? Duration::min() : Duration::max()) : Duration(ns);
+}
+
 // From one time to another; saturates.
 constexpr Duration Between(TimePoint from, TimePoint to) {
   std::int64_t ns = 0;
   const bool beyond = __builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(), &ns);
   return beyond ? (to < from ? Duration::min() : Duration::max()) : Duration(ns);
 }
+
+constexpr Duration Difference(Duration a, Duration b) { return Between(TimePoint(b), TimePoint(a)); }
+constexpr TimePoint Before(TimePoint at, Duration by) { return TimePoint(Difference(at.time_since_epoch(), by)); }
 
 // Rounded to whole nanoseconds, half away from zero; saturates, and NaN becomes zero.
 constexpr Duration FromSeconds(double seconds) {

@@ -51,7 +51,7 @@ struct Concur {
     }
     std::int64_t active = ask.running + 1;
     held.ForEach([&](WorkflowId, std::uint64_t, const Holding& h) {
-      if (!h.in_use && !h.awaited && ToSeconds(ask.now - h.since) < idle_s) ++active;
+      if (!h.in_use && !h.awaited && ToSeconds(Between(h.since, ask.now)) < idle_s) ++active;
     });
     return static_cast<double>(active) <= ask.state ? 0 : kNotNow;
   }

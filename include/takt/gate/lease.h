@@ -21,7 +21,7 @@ struct Lease {
     held.Walk(ask.lack, [&](const HeldVictim& victim) {
       if (IsOwn(ask, victim.held)) return true;
       const bool kept = victim.tier >= HeldTier::kPinned;
-      const bool leased = victim.held.workflow && ToSeconds(ask.now - victim.held.since) < seconds;
+      const bool leased = victim.held.workflow && ToSeconds(Between(victim.held.since, ask.now)) < seconds;
       const bool pinned = victim.tier == HeldTier::kPinned;
       broken = (leased || pinned) && victim.tier != HeldTier::kDead && !(ask.stuck && kept);
       return !broken;

@@ -71,8 +71,9 @@ struct Price {
     Held first = victim.held;
     first.tokens -= (victim.blocks - 1) * first.block_tokens;
     const bool waits = victim.tier >= HeldTier::kPinned;
-    const double waited_s =
-        victim.tier == HeldTier::kAwaited && victim.held.awaited != kNever ? ToSeconds(now - victim.held.awaited) : 0;
+    const double waited_s = victim.tier == HeldTier::kAwaited && victim.held.awaited != kNever
+                                ? ToSeconds(Between(victim.held.awaited, now))
+                                : 0;
     const auto of = [&](const Held& held) {
       return waits ? Rounded(value.AwaitedValue(held) / std::max(waited_s, 1.0)) : value.Value(held, now);
     };

@@ -270,7 +270,7 @@ class BasicHoldings {
 
   // Those end whose time has come.
   void EndPins(TimePoint now) {
-    while (pins_.next() <= now) {
+    while (!pins_.empty() && pins_.next() <= now) {
       const Slot h = pins_.Top();
       Unpin(h);
       Relist(holdings_[h].tip);

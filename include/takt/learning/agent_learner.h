@@ -37,7 +37,7 @@ class AgentLearner {
   // True where the record is kept.
   bool Add(const CallRecord& record, TimePoint now) {
     const bool kept = graph_.Add(record, now);
-    if (kept) profile_.ObserveExecution(record.agent, std::max(0.0, ToSeconds(record.end - record.start)));
+    if (kept) profile_.ObserveExecution(record.agent, std::max(0.0, ToSeconds(Between(record.start, record.end))));
     TakeOutcomes();
     return kept;
   }

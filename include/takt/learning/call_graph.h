@@ -145,10 +145,10 @@ class CallGraph {
   // `now` is when the record came. True where it is kept.
   bool Add(const CallRecord& record, TimePoint now) {
     now_ = std::max(now_, std::min(now, TimePoint(kFarthest)));
-    while (!by_age_.empty() && now_ - open_[by_age_.oldest()].last > options_.retire_after) Retire();
+    while (!by_age_.empty() && Between(open_[by_age_.oldest()].last, now_) > options_.retire_after) Retire();
     if (!record.workflow) return Drop(stats_.unnamed);
-    const auto far = [](TimePoint t) { return t > TimePoint(kFarthest) || t < TimePoint(-kFarthest); };
-    if (far(record.start) || far(record.end) || record.end < record.start - options_.tolerance) {
+    const auto far = [](TimePoint t) { return t > TimePoint(kFarthest) || t < Before(TimePoint{}, kFarthest); };
+    if (far(record.start) || far(record.end) || record.end < Before(record.start, options_.tolerance)) {
       return Drop(stats_.backwards);
     }
     Slot slot = open_.Find(record.workflow);
@@ -339,7 +339,7 @@ class CallGraph {
     for (std::uint32_t p = 0; p < calls.size() && agent != kThen; ++p) {
       if (p == c || calls[p].agent != agent) continue;
       if (calls[p].start < call.start) begun = p;
-      if (calls[p].end > call.start + options_.tolerance || calls[p].start > call.end) continue;
+      if (calls[p].end > After(call.start, options_.tolerance) || calls[p].start > call.end) continue;
       if (p > c && calls[p].agent == call.agent) continue;  // a circle of two that begin together
       if (ended == kNoSlot || calls[p].end >= calls[ended].end) ended = p;
     }
@@ -374,16 +374,16 @@ class CallGraph {
     std::uint32_t cluster = 0;
     for (std::size_t i = 0; i < children.size(); ++i) {
       Call& call = calls[children[i]];
-      if (i > 0 && !(call.start + options_.tolerance < until)) ++cluster;
+      if (i > 0 && !(After(call.start, options_.tolerance) < until)) ++cluster;
       call.cluster = cluster;
       until = i > 0 ? std::max(until, call.end) : call.end;
       for (std::size_t j = 0; j < i && from != kThen; ++j) {
         const Call& before = calls[children[j]];
         CallSiblings* pair = SiblingsOf(from, before.agent, call.agent);
         if (pair == nullptr) continue;
-        const Duration overlap = std::min(before.end, call.end) - call.start;
-        const Duration shorter = std::min(before.end - before.start, call.end - call.start);
-        if (shorter <= 2 * options_.tolerance && overlap > -options_.tolerance) ++pair->undecided;
+        const Duration overlap = Between(call.start, std::min(before.end, call.end));
+        const Duration shorter = std::min(Between(before.start, before.end), Between(call.start, call.end));
+        if (shorter <= Times(options_.tolerance, 2) && overlap > Times(options_.tolerance, -1)) ++pair->undecided;
         else ++(overlap > options_.tolerance ? pair->parallel : pair->sequential);
       }
     }
@@ -445,8 +445,8 @@ class CallGraph {
       }
       if (join->after_all + join->after_last + join->before == 0) join->upstream = parent.agent;
       join->varies |= join->upstream != parent.agent || !call.also.empty() || join->members.size() == 1;
-      if (one_of_several || call.start + options_.tolerance < last) ++join->before;
-      else ++(parent.end + options_.tolerance < last ? join->after_all : join->after_last);
+      if (one_of_several || After(call.start, options_.tolerance) < last) ++join->before;
+      else ++(After(parent.end, options_.tolerance) < last ? join->after_all : join->after_last);
     }
   }
 
@@ -462,18 +462,18 @@ class CallGraph {
     std::vector<Duration> after(calls.size());
     Duration later{0};
     for (std::size_t i = calls.size(), s = spans.size(); i-- > 0;) {
-      while (spans[s - 1].first > calls[i].start) --s, later += spans[s].second - spans[s].first;
-      after[i] = later + (spans[s - 1].second - calls[i].start);
+      while (spans[s - 1].first > calls[i].start) --s, later = Sum(later, Between(spans[s].first, spans[s].second));
+      after[i] = Sum(later, Between(calls[i].start, spans[s - 1].second));
     }
     for (std::uint32_t c = 0; c < calls.size(); ++c) {
-      const double execution = ToSeconds(calls[c].end - calls[c].start), remaining = ToSeconds(after[c]);
+      const double execution = ToSeconds(Between(calls[c].start, calls[c].end)), remaining = ToSeconds(after[c]);
       CallNode& node = nodes_[calls[c].agent];
       const auto n = static_cast<double>(node.calls);
       node.execution_s += (execution - node.execution_s) / n;
       node.remaining_s += (remaining - node.remaining_s) / n;
       LearnPath(calls, c, remaining);
       if (outcomes_.size() == kMostOutcomes) ++stats_.untaken;
-      else outcomes_.push_back({node.agent, execution, remaining, ToSeconds(end - calls[c].start)});
+      else outcomes_.push_back({node.agent, execution, remaining, ToSeconds(Between(calls[c].start, end))});
     }
   }
 
@@ -492,7 +492,7 @@ class CallGraph {
       // Parents mostly stand before their children; one that does not is not followed.
       if (o == c || calls[o].parent == kNoSlot || !below_[calls[o].parent]) continue;
       below_[o] = true;
-      if (!way_.empty() && !(calls[o].start + options_.tolerance < until)) {
+      if (!way_.empty() && !(After(calls[o].start, options_.tolerance) < until)) {
         close();
         way_.push_back(kThen);
         key = Mix64(key);
@@ -554,7 +554,7 @@ class CallGraph {
   std::vector<WorkflowId> recent_;  // a ring of those that were closed last
   std::size_t next_recent_ = 0;
   AgeList by_age_;
-  TimePoint now_{-kFarthest};
+  TimePoint now_ = Before(TimePoint{}, kFarthest);
   std::vector<CallOutcome> outcomes_;
   std::vector<std::uint32_t> way_;
   std::vector<bool> below_;

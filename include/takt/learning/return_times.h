@@ -154,7 +154,7 @@ class ReturnTimes {
     std::fill(away_.begin(), away_.end(), ReturnCounts{});
     ReturnCounts all;
     for (Slot i = ages_.oldest(); i != kNoSlot; i = open_[i].age.newer) {
-      const double seconds = std::max(ToSeconds(now - open_[i].since), 0.0);
+      const double seconds = std::max(ToSeconds(Between(open_[i].since, now)), 0.0);
       Count(away_[open_[i].its_class], seconds, false);
       if (open_[i].its_class >= ReturnClass::kFirstTool) Count(away_[ReturnClass::kTool], seconds, false);
       Count(all, seconds, false);
@@ -208,7 +208,7 @@ class ReturnTimes {
     const Open open = open_[i];
     ages_.Remove(open_, i);
     open_.Erase(i, open.gap);
-    Learn(open.its_class, std::max(ToSeconds(now - open.since), 0.0), ended);
+    Learn(open.its_class, std::max(ToSeconds(Between(open.since, now)), 0.0), ended);
   }
 
   static void Count(ReturnCounts& counts, double seconds, bool ended) {

@@ -174,7 +174,7 @@ class TurnHints {
   }
 
   void FindPrice(TimePoint now) {
-    if (priced_ && now - priced_at_ < std::chrono::seconds(1)) return;
+    if (priced_ && Between(priced_at_, now) < std::chrono::seconds(1)) return;
     priced_ = true, priced_at_ = now;
     seen_.clear();
     const std::size_t stride = (branches_.slots() + kMostSeen - 1) / kMostSeen;
@@ -212,7 +212,7 @@ class TurnHints {
     const double cost = CostOf(of);
     hint.until = now;
     if (value < price_) return hint;
-    for (std::size_t bin = ReturnCurve::BinOf(ToSeconds(now - of.since)); bin < ReturnCurve::kBins; ++bin) {
+    for (std::size_t bin = ReturnCurve::BinOf(ToSeconds(Between(of.since, now))); bin < ReturnCurve::kBins; ++bin) {
       if (Rounded(curve.gain[bin] * cost) < price_) break;
       hint.until = After(of.since, FromSeconds(ReturnCurve::Edge(bin + 1)));
     }

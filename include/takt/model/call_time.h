@@ -21,7 +21,7 @@ constexpr StepLoad ShareOf(const StepLoad& load, std::int64_t parts) {
 // one behind the other: it takes pp times the slowest stage. At least a nanosecond, or virtual time would stand still.
 inline Duration VirtualStepTime(const PreparedCostModel& cost, const StepLoad& load) {
   const std::int32_t pp = cost.model().pp;
-  return std::max(pp <= 1 ? cost.StepTime(load) : cost.StepTime(ShareOf(load, pp)) * pp, Duration(1));
+  return std::max(pp <= 1 ? cost.StepTime(load) : Times(cost.StepTime(ShareOf(load, pp)), pp), Duration(1));
 }
 
 // A call on its way: prefill in chunks, then decodes, then perhaps a tool's answer and more of both.
@@ -41,14 +41,14 @@ class LoneCall {
       const std::int64_t tokens = std::min(known_ - computed_, chunk_);
       StepLoad load;
       load.AddPrefill(tokens, computed_, computed_ + tokens == known_);
-      total += VirtualStepTime(cost_, load);
+      total = Sum(total, VirtualStepTime(cost_, load));
       computed_ += tokens;
       if (computed_ == known_) ++known_, ++generated_;
     }
     const std::int64_t decodes = stop - generated_;
     if (decodes <= 0) return total;
     // The time of a decode is linear in its context, so that the first and the last tell the mean.
-    total += (Decode(known_) + Decode(known_ + decodes - 1)) * decodes / 2;
+    total = Sum(total, Times(Sum(Decode(known_), Decode(known_ + decodes - 1)), decodes) / 2);
     known_ += decodes;
     computed_ += decodes;
     generated_ = stop;

@@ -136,7 +136,7 @@ struct CostModel {
   }
 
   // From the start of a step to its tokens: all pp stages. A full pipeline has pp steps in flight.
-  Duration StepLatency(const StepLoad& load) const { return StepTime(load) * pp; }
+  Duration StepLatency(const StepLoad& load) const { return Times(StepTime(load), pp); }
 
   // T_fwd of InferCept and LAMPS: a step whose only content is a chunk of this many tokens after `context`.
   Duration ForwardTime(std::int64_t query_tokens, std::int64_t context = 0) const {
@@ -221,7 +221,7 @@ class PreparedCostModel {
                         sample < sample_ms_.size() ? sample_ms_[sample] : model_.SampleMs(load.samples));
   }
 
-  Duration StepLatency(const StepLoad& load) const { return StepTime(load) * model_.pp; }
+  Duration StepLatency(const StepLoad& load) const { return Times(StepTime(load), model_.pp); }
 
  private:
   CostModel model_;

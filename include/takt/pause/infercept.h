@@ -34,7 +34,7 @@ struct InferCept {
   PauseDecision AtCall(const RequestState&, const ToolCalled& call, const PauseView& view) const {
     const TimePoint let_go = LetGoAt(view.now, view);
     if (elapsed || call.expected == Duration::zero()) return {KvAction::kKeep, let_go};
-    if (view.now + call.expected <= let_go) return {KvAction::kKeep, let_go};
+    if (After(view.now, call.expected) <= let_go) return {KvAction::kKeep, let_go};
     return Away(view);
   }
 
@@ -51,7 +51,7 @@ struct InferCept {
   }
   TimePoint LetGoAt(TimePoint since, const PauseView& view) const {
     const double context = static_cast<double>(std::max(view.context.value, 1));
-    return since + FromSeconds(std::min(costs.Drop(view) / context, 1e6));
+    return After(since, FromSeconds(std::min(costs.Drop(view) / context, 1e6)));
   }
 };
 

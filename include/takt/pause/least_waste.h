@@ -46,7 +46,7 @@ struct PauseCosts {
   TimePoint LetGoAt(TimePoint since, const PauseView& view) const {
     const double context = static_cast<double>(std::max(view.context.value, 1));
     const double least = std::min(Drop(view), view.held <= view.swap_free ? Swap(view) : Drop(view));
-    return since + FromSeconds(std::min(least / context, 1e6));
+    return After(since, FromSeconds(std::min(least / context, 1e6)));
   }
 };
 
@@ -80,7 +80,7 @@ struct LeastWaste {
   PauseDecision AtCall(const RequestState&, const ToolCalled& call, const PauseView& view) const {
     const KvAction action = Best(view, ToSeconds(call.expected));
     if (action != KvAction::kKeep) return action;
-    return {KvAction::kKeep, std::max(view.now + call.expected, costs.LetGoAt(view.now, view))};
+    return {KvAction::kKeep, std::max(After(view.now, call.expected), costs.LetGoAt(view.now, view))};
   }
 
   PauseDecision Review(const RequestState&, const ToolCalled&, TimePoint since, const PauseView& view) const {

@@ -22,7 +22,7 @@ class DueWork {
     if (request >= runs_.size()) runs_.resize(request + std::size_t{1});
     if (instance >= instances_.size()) instances_.resize(instance + std::size_t{1});
     Run& run = runs_[request];
-    run = {now + amount, instance, run.turn + 1, true};
+    run = {After(now, amount), instance, run.turn + 1, true};
     Instance& i = instances_[instance];
     i.ends += Ns(run.end);
     ++i.count;

@@ -110,7 +110,8 @@ class MinimumCompletionTime {
       Begin(at, r.slot, now);
       return;
     }
-    const double prompt = static_cast<double>(r.request.prompt_tokens.value), took = ToSeconds(now - call.begun);
+    const double prompt = static_cast<double>(r.request.prompt_tokens.value),
+                 took = ToSeconds(Between(call.begun, now));
     at.costs.First(prompt, took, fade);
     all_.First(prompt, took, fade);
   }
@@ -136,9 +137,9 @@ class MinimumCompletionTime {
     const double tokens = static_cast<double>(output_);
     double took = 0;
     if (call.runs && output_ > 1) {
-      took = ToSeconds(now - call.started) / (tokens - 1);
+      took = ToSeconds(Between(call.started, now)) / (tokens - 1);
     } else if (!call.runs && call.has_place) {  // in one piece: nothing tells when the first token was there
-      took = ToSeconds(now - call.begun) / tokens;
+      took = ToSeconds(Between(call.begun, now)) / tokens;
     } else {
       return;
     }
@@ -149,7 +150,7 @@ class MinimumCompletionTime {
   // Expected time of a call by itself on the instance of this slot [s]; 0: nothing is known of any.
   double Own(const Request& r, std::uint32_t slot, TimePoint now) const {
     const bool known = slot < instances_.size() && instances_[slot].costs.known() &&
-                       !(ToSeconds(now - instances_[slot].heard) > recent_s);
+                       !(ToSeconds(Between(instances_[slot].heard, now)) > recent_s);
     return (known ? instances_[slot].costs : all_)
         .Of(static_cast<double>(r.prompt_tokens.value), static_cast<double>(CallCosts::OutputTokens(r)));
   }
@@ -207,7 +208,7 @@ class MinimumCompletionTime {
   };
 
   bool Believed(const Instance& at, TimePoint now) const {
-    return at.full > 0 && !(ToSeconds(now - at.full_at) > recent_s);
+    return at.full > 0 && !(ToSeconds(Between(at.full_at, now)) > recent_s);
   }
   std::int64_t MostOn(const Instance& at, const InstanceState& i, TimePoint now) const {
     if (!i.reported) return at.most;

@@ -227,7 +227,7 @@ class ModelFleet {
   void Expire(TimePoint now, double sticky_s) {
     while (!by_age_.empty()) {
       const Program& oldest = programs_[by_age_.oldest()];
-      if (!(ToSeconds(now - oldest.heard) > sticky_s)) return;
+      if (!(ToSeconds(Between(oldest.heard, now)) > sticky_s)) return;
       Forget(oldest.workflow);
     }
   }

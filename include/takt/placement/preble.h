@@ -62,7 +62,7 @@ class PreblePlacement : public Residence {
   };
   double LoadAt(std::uint32_t slot, TimePoint now) const {
     if (slot >= loads_.size()) return 0;
-    const double age = std::max(ToSeconds(now - loads_[slot].at), 0.0);
+    const double age = std::max(ToSeconds(Between(loads_[slot].at, now)), 0.0);
     return Rounded(loads_[slot].seconds * exact::Exp(-age / window_s));
   }
 

@@ -147,7 +147,7 @@ class Residence {
     for (Slot c = place.ages.oldest(); c != kNoSlot && lack > 0; c = copies_[c].age.newer) {
       const Copy& copy = copies_[c];
       const double tokens = copy.tokens, gone = std::min(tokens, lack);  // its tail
-      if (now_ - copy.used < recent) seconds += Seconds(place.pace, tokens - gone, tokens);
+      if (Between(copy.used, now_) < recent) seconds += Seconds(place.pace, tokens - gone, tokens);
       lack -= gone;
     }
     return seconds;

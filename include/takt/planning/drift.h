@@ -125,9 +125,9 @@ class DriftSampler {
   void OnScore(int model, double score);
 
   // The window is whole: all requests there and finished; or its time is over.
-  bool Ready(TimePoint now) const { return begun_ && ((full() && unfinished_ == 0) || now >= begin_ + period_); }
+  bool Ready(TimePoint now) const { return begun_ && ((full() && unfinished_ == 0) || now >= After(begin_, period_)); }
   // Ready at the latest then.
-  TimePoint wake_at() const { return begun_ ? begin_ + period_ : kNever; }
+  TimePoint wake_at() const { return begun_ ? After(begin_, period_) : kNever; }
 
   // The window; the next one begins at the next multiple of the period.
   WorkloadSample Take(TimePoint now);

@@ -266,7 +266,7 @@ class FootprintBook {
     if (tells || learns) Count(flow.left_ns, tells ? call.cost : rest);
     while (!by_age_.empty()) {
       const std::uint32_t oldest = by_age_.oldest();
-      const bool ended = ToSeconds(now - flows_[oldest].idle_since) > options_.idle_s;
+      const bool ended = ToSeconds(Between(flows_[oldest].idle_since, now)) > options_.idle_s;
       if (!ended && by_age_.size() <= most_idle_) break;
       flows_[oldest].cut |= !ended;
       Leave(oldest);

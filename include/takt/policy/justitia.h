@@ -123,7 +123,7 @@ class Justitia {
     if (now <= as_of_) return;
     const double kv = kv_told_ > 0 ? kv_told_ : kv_tokens;
     if (there_ > 0) {
-      virtual_time_ += ToSeconds(now - as_of_) / pace.decode_s * kv / static_cast<double>(there_);
+      virtual_time_ += ToSeconds(Between(as_of_, now)) / pace.decode_s * kv / static_cast<double>(there_);
     }
     as_of_ = now;
   }

@@ -58,7 +58,7 @@ class UniBoost {
     if (!r.has_run) return;
     const double own =
         Rounded(pace.forward_s * r.request.prompt_tokens.value) + Rounded(pace.decode_s * r.generated.value);
-    const double waited = std::clamp(ToSeconds(now - r.request.arrival) - own, 0.0, kLongest);
+    const double waited = std::clamp(ToSeconds(Between(r.request.arrival, now)) - own, 0.0, kLongest);
     ++ended_;
     excess_ += (waited - excess_) / std::min(ended_, std::max(memory, 1.0));
   }

@@ -47,7 +47,7 @@ struct Urgency {
     TimePoint due = r.request.deadline;
     if (due == kNever) due = Later(arrival, (compute > Duration::zero() ? ToSeconds(compute) : unknown) / batch_share);
     // In whole nanoseconds, so that the equally urgent are equal.
-    due = due < TimePoint::min() + compute ? TimePoint::min() : due - compute;
+    due = Before(due, compute);
     return {ToSeconds(std::clamp(due, Later(arrival, -horizon), Later(arrival, horizon)))};
   }
 

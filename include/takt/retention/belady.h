@@ -23,7 +23,7 @@ struct Belady {
     if (next_uses == nullptr) return 0;
     if (!held.workflow) return held.uses > 1 ? 0 : kFar;
     const TimePoint at = next_uses->Of(held.workflow, held.branch);
-    return at == kNever ? kFar : ToSeconds(at - now);
+    return at == kNever ? kFar : ToSeconds(Between(now, at));
   }
 
   double Value(const Held& held, TimePoint now) const { return -Away(held, now); }

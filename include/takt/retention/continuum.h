@@ -47,7 +47,7 @@ struct Continuum {
   }
 
   double Value(const Held& held, TimePoint now) const {
-    return held.workflow && ToSeconds(now - held.since) < PinSeconds(held) ? 1 : 0;
+    return held.workflow && ToSeconds(Between(held.since, now)) < PinSeconds(held) ? 1 : 0;
   }
 
   template <class Self, class V>

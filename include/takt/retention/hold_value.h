@@ -47,7 +47,7 @@ struct HoldValue {
   }
 
   double Value(const Held& held, TimePoint now) const {
-    const double gain = curves == nullptr ? 1 : curves->Of(ClassOf(held)).Gain(ToSeconds(now - held.since));
+    const double gain = curves == nullptr ? 1 : curves->Of(ClassOf(held)).Gain(ToSeconds(Between(held.since, now)));
     return Rounded(gain * Cost(held));
   }
   double AwaitedValue(const Held& held) const { return Cost(held); }

@@ -15,7 +15,7 @@ struct Lru {
   static constexpr std::size_t kLists = 1;
 
   std::size_t List(const Held&) const { return 0; }
-  double Value(const Held& held, TimePoint now) const { return ToSeconds(held.since - now); }
+  double Value(const Held& held, TimePoint now) const { return ToSeconds(Between(now, held.since)); }
 };
 
 }  // namespace takt

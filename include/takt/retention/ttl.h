@@ -18,7 +18,7 @@ struct Ttl {
   double seconds = 120;  // covers nine tenths of the gaps after tools
 
   std::size_t List(const Held&) const { return 0; }
-  double Value(const Held& held, TimePoint now) const { return ToSeconds(now - held.since) < seconds ? 1 : 0; }
+  double Value(const Held& held, TimePoint now) const { return ToSeconds(Between(held.since, now)) < seconds ? 1 : 0; }
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {

@@ -50,7 +50,7 @@ struct Wa {
       mean = share > 0 ? sum / share : 0;
     }
     if (!(mean > 0)) return 0;
-    const double age = std::max(ToSeconds(now - held.since), 0.0);
+    const double age = std::max(ToSeconds(Between(held.since, now)), 0.0);
     return Rounded(share * exact::Exp(-age / mean)) * (1 - exact::Exp(-life_s / mean));
   }
 

@@ -199,7 +199,7 @@ void BasicScheduler<Policy, Pause>::Handle(const WorkflowEnded& e, TimePoint now
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::LookUpHits() {
   const std::uint64_t lost = kv_.ledger.awaited_lost();
-  if (lost == held_.lost && now_ - held_.looked_up < std::chrono::seconds(1)) return;
+  if (lost == held_.lost && Between(held_.looked_up, now_) < std::chrono::seconds(1)) return;
   held_.lost = lost;
   held_.looked_up = now_;
   for (Slot slot = 0; slot < table_.slots(); ++slot) {
@@ -300,7 +300,7 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
   }
   record.gated = true;
   ++stats_.gate_refused;
-  if (until_s < kMostWait) held_.ask_at = std::min(held_.ask_at, now_ + FromSeconds(until_s - ask.waited_s));
+  if (until_s < kMostWait) held_.ask_at = std::min(held_.ask_at, After(now_, FromSeconds(until_s - ask.waited_s)));
   return false;
 }
 
@@ -342,7 +342,7 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
   TellGate();
   const Slot elder = Elder();
   if (elder == kNoSlot && held_.in_vain && held_.vain_changes == held_.changes && now_ < held_.ask_at &&
-      now_ - held_.vain_at < std::chrono::milliseconds(50)) {
+      Between(held_.vain_at, now_) < std::chrono::milliseconds(50)) {
     held_.refused = true;
     draft_.top_waits_for = WaitsFor::kGate;
     return;
@@ -357,7 +357,7 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
     held_.elder = kNoSlot;
     if (fit == Fit::kAdmitted) {
       ++stats_.gate_doors;
-      held_.next_door = now_ + FromSeconds(std::clamp(cost / held_.door.share, 0.0, kMostWait));
+      held_.next_door = After(now_, FromSeconds(std::clamp(cost / held_.door.share, 0.0, kMostWait)));
     }
     // While it does not fit nobody else is let in.
     const bool adapter = fit == Fit::kSkip && draft_.top_waits_for == WaitsFor::kAdapter;
@@ -411,18 +411,18 @@ void BasicScheduler<Policy, Pause>::TellGate() {
   const double state = held_.gate.Told(held_.state, {kv_.ledger.used() / total, held_.hits, counts_.rows});
   if (state != held_.state) ++held_.changes;
   held_.state = state;
-  held_.tell_at = now_ + FromSeconds(std::min(every_s, kMostWait));
+  held_.tell_at = After(now_, FromSeconds(std::min(every_s, kMostWait)));
   held_.prompt_tokens = held_.cached_tokens = 0;
 }
 
 // When the gate may let in what it has refused.
 template <RankPolicy Policy, PausePolicy Pause>
 TimePoint BasicScheduler<Policy, Pause>::AskGateAt() const {
-  TimePoint at = std::min(held_.ask_at, now_ + std::chrono::milliseconds(500));
+  TimePoint at = std::min(held_.ask_at, After(now_, std::chrono::milliseconds(500)));
   if (held_.door.share > 0 && held_.oldest != kNever) {
     at = std::min(at, std::max(held_.next_door, After(held_.oldest, FromSeconds(held_.door.after_s))));
   }
-  return std::max(at, now_ + std::chrono::milliseconds(1));
+  return std::max(at, After(now_, std::chrono::milliseconds(1)));
 }
 
 }  // namespace takt

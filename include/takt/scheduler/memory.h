@@ -19,9 +19,9 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
               internal::KvLedger(options.kv_blocks, options.kv_block_tokens, options.cpu_blocks,
                                  options.prefix_cache && options.kv == KvMode::kLedger, options.prefix_cpu_blocks),
           .oracle = oracle},
-      steps_(options.first_step, 2 * static_cast<std::size_t>(options.max_running)) {  // rows that give way leave gaps
+      steps_(options.first_step, 2 * RowsOf(options, static_cast<std::size_t>(options.reserve_requests))) {
   const auto requests = static_cast<std::size_t>(options.reserve_requests);
-  const auto rows = static_cast<std::size_t>(options.max_running);
+  const std::size_t rows = RowsOf(options, requests);
   table_.KeyHashes(options.hash_seed);
   queue_.KeyHashes(options.hash_seed);
   kv_.ledger.KeyHashes(options.hash_seed);
@@ -41,12 +41,13 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
   ReserveSlots(requests);
   if (kv_.ledger.holdings() != nullptr) {  // chunks are mostly of so many tokens, or more; smaller ones grow
     const std::int64_t chunks = std::int64_t{options.kv_blocks.value} * options.kv_block_tokens.value / 512;
-    kv_.ledger.MakeRoom(static_cast<std::size_t>(std::clamp<std::int64_t>(chunks, 64, 1 << 20)));
+    const std::int64_t most_chunks = std::clamp<std::int64_t>(64 * options.reserve_requests, 64, 1 << 20);
+    kv_.ledger.MakeRoom(static_cast<std::size_t>(std::clamp<std::int64_t>(chunks, 64, most_chunks)));
     kv_.ledger.dropped().reserve(kv_.ledger.chunk_capacity());
     for (internal::Step& step : steps_.steps()) step.said.dropped.reserve(kv_.ledger.chunk_capacity());
     if (kv_.ledger.copies() != nullptr) {
       const std::int64_t copies = std::int64_t{options.prefix_cpu_blocks.value} * options.kv_block_tokens.value / 512;
-      kv_.ledger.MakeRoomToCopy(static_cast<std::size_t>(std::clamp<std::int64_t>(copies, 64, 1 << 20)));
+      kv_.ledger.MakeRoomToCopy(static_cast<std::size_t>(std::clamp<std::int64_t>(copies, 64, most_chunks)));
     }
   }
   if (Counts()) {
@@ -140,7 +141,8 @@ bool BasicScheduler<Policy, Pause>::MayPlan() {
   if (inside_) return Ended();
   // No request ends twice. A row moves in or out, and all may be others at the end of the plan; a request that is
   // paused moves out.
-  const auto rows = static_cast<std::size_t>(options_.max_running);
+  const std::size_t rows = RowsOf(options_, table_.size());
+  steps_.MakeRoom(2 * rows, draft_.last);  // rows that give way leave gaps
   MakeRoomForNotices(table_.size() + 1, 2 * rows + reviews_.size());
   MakeRoom(notices_.preempted, 2 * rows);
   running_.MakeRoom(rows);

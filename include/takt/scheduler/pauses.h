@@ -76,14 +76,14 @@ void BasicScheduler<Policy, Pause>::Review() {
       Record& record = table_[slot];
       const internal::PausedCall call = reviews_.call(slot);
       if (record.transit != Transit::kNone) {  // steps in flight name it
-        ReviewAt(slot, now_ + kSoon, call);
+        ReviewAt(slot, After(now_, kSoon), call);
         continue;
       }
       if (record.blocks == 0) continue;  // others needed it more
       const PauseView view = ViewOf(record);
       const PauseDecision decision = pause_.Review(record.state, call.call, call.since, view);
       if (decision.action == KvAction::kKeep || decision.action == KvAction::kIn) {
-        ReviewAt(slot, std::max(decision.review_at, now_ + kSoon), call);
+        ReviewAt(slot, std::max(decision.review_at, After(now_, kSoon)), call);
         continue;
       }
       ++stats_.pauses_let_go;

@@ -56,9 +56,18 @@ class StepRing {
     }
   }
 
+  // Room for so many entries in the next plan. `last`, which may point to the first of its storage, follows it.
+  void MakeRoom(std::size_t entries, const PlanEntry*& last) {
+    std::vector<PlanEntry>& all = Unused().entries;
+    if (entries <= all.size()) return;
+    const bool points_there = last == all.data();
+    all.resize(std::max(entries, 2 * all.size()));
+    if (points_there) last = all.data();
+  }
+
   // One that is not in flight, under the next number.
   Step& Next() {
-    Step& next = *std::ranges::find(*steps_, false, &Step::in_flight);
+    Step& next = Unused();
     next.plan.id = {++last_};
     return next;
   }
@@ -81,6 +90,8 @@ class StepRing {
 
  private:
   friend struct takt::SchedulerCounters;
+
+  Step& Unused() { return *std::ranges::find(*steps_, false, &Step::in_flight); }
 
   std::unique_ptr<std::array<Step, kMostInFlight + 2>> steps_ = std::make_unique<std::array<Step, kMostInFlight + 2>>();
   std::uint64_t last_ = 0;

@@ -102,7 +102,7 @@ class VirtualCluster {
 
   const WorkloadCall& CallOf(std::uint32_t call) const { return workload_->calls[call]; }
   Duration FrontEndOf(std::uint32_t call) const {
-    return options_.front_end + options_.front_end_token * CallOf(call).prompt_tokens;
+    return Sum(options_.front_end, Times(options_.front_end_token, CallOf(call).prompt_tokens));
   }
   bool routed() const { return router_ != nullptr; }
   bool apart() const { return decode_router_ != nullptr; }
@@ -249,9 +249,10 @@ bool VirtualCluster<Scheduler>::Run() {
     const auto first = std::min(workload_->workflows.size(), static_cast<std::size_t>(options_.closed_loop));
     while (next_workflow_ < first) StartWorkflow(static_cast<std::uint32_t>(next_workflow_++));
   }
-  if (routed()) next_report_ = now_ + options_.report_interval;
+  if (routed()) next_report_ = After(now_, options_.report_interval);
   if (options_.cold_at > Duration{0}) cold_at_ = TimePoint(options_.cold_at);
-  if (options_.control && options_.control_interval > Duration{0}) next_control_ = now_ + options_.control_interval;
+  if (options_.control && options_.control_interval > Duration{0})
+    next_control_ = After(now_, options_.control_interval);
   for (std::uint64_t moments = 1; !progress_.over(); ++moments) {
     const TimePoint next = NextTime();
     if (options_.horizon > Duration{0} && next > TimePoint(options_.horizon)) {
@@ -382,7 +383,7 @@ void VirtualCluster<Scheduler>::Report() {
       router.On(RequestServed{VirtualRequests::IdOf(call), {i + 1}, ServedTo(call, output)}, now_);
     });
   }
-  next_report_ = now_ + options_.report_interval;
+  next_report_ = After(now_, options_.report_interval);
 }
 
 template <class Scheduler>
@@ -392,7 +393,7 @@ void VirtualCluster<Scheduler>::Control() {
     if (apart()) decode_router_->On(*epoch, now_);
     for (std::uint32_t i = 0; i < engines_.size(); ++i) Tell(i, *epoch);
   }
-  next_control_ = now_ + options_.control_interval;
+  next_control_ = After(now_, options_.control_interval);
 }
 
 template <class Scheduler>
@@ -424,12 +425,12 @@ void VirtualCluster<Scheduler>::StartWorkflow(std::uint32_t index) {
 // All that the call waited for has ended.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
-  const Duration delay = CallOf(call).delay + FrontEndOf(call);
+  const Duration delay = Sum(CallOf(call).delay, FrontEndOf(call));
   if (options_.tell_turns) {
-    next_uses_->Set(WorkloadProgress::IdOf(requests_.records[call].workflow), CallOf(call).branch, now_ + delay);
+    next_uses_->Set(WorkloadProgress::IdOf(requests_.records[call].workflow), CallOf(call).branch, After(now_, delay));
   }
   if (delay > Duration::zero()) {
-    At(now_ + delay, Timed::kCall, call);
+    At(After(now_, delay), Timed::kCall, call);
   } else {
     MakeCall(call);
   }
@@ -496,7 +497,7 @@ void VirtualCluster<Scheduler>::SendKv(std::uint32_t call, std::uint32_t to) {
   Link &out = links_[hand.from], &in = links_[to];
   const double bytes = requests_.state[call].prompt * engines_[hand.from].cost().model().kv_bytes_per_token;
   const TimePoint done =
-      std::max({now_, out.out_free, in.in_free}) + FromSeconds(bytes / (options_.kv_link_gb_s * 1e9));
+      After(std::max({now_, out.out_free, in.in_free}), FromSeconds(bytes / (options_.kv_link_gb_s * 1e9)));
   out.out_free = in.in_free = done;
   At(done, Timed::kKvArrived, call);
 }
@@ -544,7 +545,7 @@ void VirtualCluster<Scheduler>::CallTool(std::uint32_t call) {
   const NextCall expected = progress_.estimator().Tool(tool, requests_.state[call].generated());
   Tell(requests_.records[call].instance,
        ToolCalled{VirtualRequests::IdOf(call), expected.duration, expected.returned, expected.tool});
-  At(now_ + workload_->tools[tool].duration, Timed::kToolReturn, call);
+  At(After(now_, workload_->tools[tool].duration), Timed::kToolReturn, call);
 }
 
 template <class Scheduler>

@@ -237,7 +237,7 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
 
   busy_ = true;
   step_start_ = now;
-  step_end_ = std::max(now, stalled_until_) + VirtualStepTime(*cost_, load);
+  step_end_ = After(std::max(now, stalled_until_), VirtualStepTime(*cost_, load));
   for (const std::uint32_t index : first_tokens_) requests_->records[index].first_token = step_end_;
   first_tokens_.clear();
   ++steps_;
@@ -354,9 +354,9 @@ void VirtualEngine<Scheduler>::StartMove(const KvMove& move, TimePoint now) {
 template <class Scheduler>
 TimePoint VirtualEngine<Scheduler>::Copy(std::int64_t blocks, TimePoint& link, TimePoint now) {
   const Duration time = cost_->model().SwapTime(blocks * scheduler_.options().kv_block_tokens.value);
-  link = std::max(link, now) + time;
+  link = After(std::max(link, now), time);
   const double stall = 1 - options_.swap_overlap;
-  if (stall > 0) stalled_until_ = std::max(stalled_until_, now) + FromSeconds(stall * ToSeconds(time));
+  if (stall > 0) stalled_until_ = After(std::max(stalled_until_, now), FromSeconds(stall * ToSeconds(time)));
   return link;
 }
 

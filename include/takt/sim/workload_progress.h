@@ -51,7 +51,7 @@ class WorkloadProgress {
 
   static WorkflowId IdOf(std::uint32_t workflow) { return {std::uint64_t{workflow} + 1}; }
   static TimePoint DeadlineOf(const WorkloadWorkflow& workflow, TimePoint arrival) {
-    return workflow.deadline < kNever - arrival ? arrival + workflow.deadline : kNever;
+    return After(arrival, workflow.deadline);
   }
 
   // The workflow arrives. ready(call): for each that has no predecessor.

@@ -52,12 +52,7 @@ inline double SecondsBetween(TimePoint from, TimePoint to) {
 }
 
 // `from` and a number of seconds: the call's deadline. Saturates; NaN adds nothing.
-inline TimePoint Later(TimePoint from, double seconds) {
-  const Duration add = FromSeconds(seconds);
-  if (add > Duration::zero() && from > TimePoint::max() - add) return kNever;
-  if (add < Duration::zero() && from < TimePoint::min() - add) return TimePoint::min();
-  return from + add;
-}
+inline TimePoint Later(TimePoint from, double seconds) { return After(from, FromSeconds(seconds)); }
 
 }  // namespace takt
 

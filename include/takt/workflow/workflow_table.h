@@ -257,8 +257,7 @@ class WorkflowTable {
   // When Advance may have something to do.
   TimePoint wake_at() const {
     if (by_age_.empty() || options_.silence == Duration::max()) return kNever;
-    const TimePoint heard = workflows_[by_age_.oldest()].heard;
-    return heard > TimePoint::max() - options_.silence ? kNever : heard + options_.silence;
+    return takt::After(workflows_[by_age_.oldest()].heard, options_.silence);
   }
 
   // ---- what follows; the owner clears -----------------------------------------------------------------------------
