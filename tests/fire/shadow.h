@@ -32,6 +32,9 @@ struct Life {
   std::int32_t row_sequences = 1;  // as long as it has a lane; state.request.sequences: as told
   std::int32_t drafts = 0;         // offered, and not yet planned
   std::int32_t offered = 0;        // before the last plan
+  // Plans, the first and the last possible, in which it last got as many drafts as any row, though there was too little
+  // for all, or was admitted.
+  std::uint64_t turn_from = 0, turn_to = 0;
   std::int32_t in_flight = 0;      // steps
   std::int32_t steps = 0;          // since it was admitted
   std::uint64_t void_through = 0;  // results of steps up to this one do not count
@@ -57,6 +60,7 @@ struct Life {
   std::int32_t pinned_chunks = 0;  // of its prompt, which stay in the host's memory as long
   bool went_on = false;           // was admitted to KV that it held
   std::int32_t tokens_held = 0;   // least number of tokens that have room
+  std::int32_t held_before = 0;   // the same, before its last entry
   std::int32_t most_blocks = 0;   // that it can have been given
   std::int32_t spare_blocks = 0;  // left over where the sequences that remain cannot share evenly
   std::int32_t shared_chunks = 0;  // of its prefix, that it refers to
@@ -234,6 +238,10 @@ class Shadow {
   struct Left {
     std::int32_t tokens = 0, prefill = 0, swap_in = 0;
     std::int64_t rows = 0, sequences = 0, blocks = 0;
+    std::int32_t drafts = 0;        // tokens, and blocks, that drafts have taken
+    std::int64_t draft_blocks = 0;
+    // The fewest tokens that a started prompt lacks which does not end in this step and leaves room to others.
+    std::int32_t shortest = INT32_MAX;
     bool swapped_in = false;  // somebody, in this step
     std::vector<AdapterId> adapters = {};
   };
@@ -246,6 +254,7 @@ class Shadow {
     kMemory,
     kSwap,
     kBudget,
+    kLong,
     kTooLarge,
     kDeclined,
     kUnknown
@@ -261,8 +270,14 @@ class Shadow {
   void CheckHead(const StepPlan& plan, const Left& left, const StepLimits& limits, const Scheduler& scheduler);
   void CheckKept(const Left& left, const StepLimits& limits);
   void CheckDisplaces(const Life& head, Bar bar, const Left& left, const StepLimits& limits);
+  void CheckDrafts(const StepPlan& plan, const Left& left, bool sure);
+  static bool Shares(const StepLimits& limits) { return limits.chunk_tokens == Tokens::Max(); }
+  bool IsLong(const PlanEntry& entry) const;
+  std::int32_t ShortestOf(const StepPlan& plan, const StepLimits& limits) const;
+  void CheckShares(const StepPlan& plan, const StepLimits& limits, Left& left);
   static bool PassedOver(Bar bar) {
-    return bar == Bar::kTransit || bar == Bar::kAdapter || bar == Bar::kTooLarge || bar == Bar::kDeclined;
+    return bar == Bar::kTransit || bar == Bar::kAdapter || bar == Bar::kLong || bar == Bar::kTooLarge ||
+           bar == Bar::kDeclined;
   }
   void Admitted(const Life& life);
   void ReadDeclined(const StepPlan& plan, const Scheduler& scheduler);
