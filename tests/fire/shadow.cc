@@ -1653,7 +1653,7 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
       const Life& passed = Of(id);
       if (passed.is != Is::kWaiting || passed.in_transit() || passed.joined_in == last_step_) continue;
       if (NeedsMore(passed, limits) || passed.declined) continue;
-      if (passed.state.request.chunkable && passed.known > shortest / 2) continue;  // it would delay a started prompt
+      if (passed.known > shortest / 2) continue;  // it would delay a started prompt
       if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
       if (passed.state.request.adapter && limits.adapters < setup_.adapters) {
         Overtake(Of(id), picked, limits);

@@ -277,7 +277,7 @@ class Shadow {
   static bool Shares(const StepLimits& limits) { return limits.chunk_tokens == Tokens::Max(); }
   bool IsLong(const PlanEntry& entry) const;
   std::int32_t ShortestOf(const StepPlan& plan, const StepLimits& limits) const;
-  void CheckShares(const StepPlan& plan, const StepLimits& limits, Left& left);
+  void CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left);
   static bool PassedOver(Bar bar) {
     return bar == Bar::kTransit || bar == Bar::kAdapter || bar == Bar::kLong || bar == Bar::kTooLarge ||
            bar == Bar::kDeclined;

@@ -106,7 +106,7 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   if (whole > std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0)) return Bar::kTooLarge;
   const std::int32_t rest = life.known - start, allowed = std::min(left.tokens, left.prefill);
   const bool decodes = life.generated > 0 && rest == r.sequences;
-  if (whole <= 0 && !decodes && allowed >= 1 && allowed < life.known && life.known > left.shortest / 2) {
+  if (whole <= allowed && !decodes && allowed >= 1 && allowed < life.known && life.known > left.shortest / 2) {
     if (!life.sure || limits.chunk_align.value > 1) return Bar::kUnknown;
     if (allowed < rest && rest > left.shortest / 2) return Bar::kLong;
   }
@@ -156,12 +156,14 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
   if (!sure || !violation_.empty()) return;
   left.tokens += left.drafts, left.blocks += left.draft_blocks;  // they come last
   // A prompt that must be computed whole, and fits an empty step, is not kept waiting by others' chunks.
+  bool whole_waits = false;
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     const Request& r = life.state.request;
     if (life.is != Is::kRunning || life.moving_in || !life.prefilling || r.chunkable) continue;
-    if (life.planned_in != last_step_ && life.scheduled < r.prompt_tokens.value) left.prefill = 0;
+    whole_waits |= life.planned_in != last_step_ && life.scheduled < r.prompt_tokens.value;
   }
+  if (whole_waits) left.prefill = 0;
   CheckRows(plan, left, limits);
   if (!violation_.empty()) return;
 
@@ -175,14 +177,15 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
       left.prefill = std::min(left.prefill, left.tokens);
     }
   }
-  CheckShares(plan, limits, left);
+  CheckShares(plan, limits, whole_waits, left);
   if (violation_.empty()) CheckHead(plan, left, limits, scheduler);
 }
 
 // A started prompt that does not end in this step: others may have had some of it.
 bool Shadow::IsLong(const PlanEntry& entry) const {
   const Life& life = Of(entry.request);
-  return entry.prefill() && !entry.samples() && life.picked_in != last_step_ && life.state.request.chunkable;
+  return entry.prefill() && !entry.samples() && life.picked_in != last_step_ &&
+         (life.state.request.chunkable || entry.position >= life.state.request.prompt_tokens.value);
 }
 
 std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) const {
@@ -197,8 +200,9 @@ std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) 
 
 // Of m started prompts each has 1/(m + 1) of what decodes and prompts that end leave, at least; the rest of what it has
 // the first of the queue could have had.
-void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, Left& left) {
-  if (!Shares(limits) || limits.chunk_align.value > 1) return;
+void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left) {
+  left.shortest = ShortestOf(plan, limits);
+  if (!Shares(limits) || limits.chunk_align.value > 1 || whole_waits) return;
   std::int32_t prompts = 0, planned = 0, most = std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0);
   std::int32_t least = limits.tokens.value;
   for (RequestId id : unreleased_) {
@@ -220,7 +224,6 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, Left& l
     const std::int32_t more = std::max(entry.tokens - most, 0);
     left.tokens += more, left.prefill += more;
   }
-  left.shortest = ShortestOf(plan, limits);
 }
 
 // Drafts come last. Where there are too few tokens, rows have equal parts of them, and what does not divide goes first
