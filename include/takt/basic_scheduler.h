@@ -271,6 +271,18 @@ class BasicScheduler {
   };
   static constexpr std::size_t kMostGaps = 16;  // with more of them, rows are looked at one by one
 
+  // A started prompt of the plan that is being built; and the tokens that are set aside for it.
+  struct Prompt {
+    std::uint32_t lane = 0;
+    std::int32_t aside = 0;
+  };
+  // Drafts of a row that is planned: all, and those for which there is memory.
+  struct Offer {
+    std::size_t entry = 0;
+    std::uint32_t lane = 0;
+    std::int32_t all = 0, tokens = 0;
+  };
+
   // The plan that is being built, and of the last one what the next depends on.
   struct Draft {
     StepPlan* plan = nullptr;
@@ -284,6 +296,11 @@ class BasicScheduler {
     std::size_t indexed = 0;  // of these, so many are found by entry_of_lane
     // As far as `indexed`, and of the result that is being read: index + 1; 0 elsewhere.
     std::vector<std::uint32_t> entry_of_lane;
+    std::vector<Prompt> prompts;  // that are yet to be planned
+    std::vector<Offer> offers;
+    // By lane: when it last got as much as any row, in a plan that had too little for all drafts, or was admitted.
+    std::vector<std::uint64_t> served;
+    std::uint64_t turn = 0;  // of the last of them
     bool short_of_kv = false;
     bool refused = false, row_refused = false;  // by the oracle: anything; something for a row that runs
     bool kept_out = false;  // by the oracle: somebody that waits, perhaps in an earlier build of the same plan
@@ -487,7 +504,15 @@ class BasicScheduler {
   void PlanPrefills();
   void PlanDecodes();
   void PlanRow(std::uint32_t lane);
-  void Emit(std::uint32_t lane, std::int32_t tokens, std::int32_t drafts, std::uint16_t flags);
+  // The limit has fallen: not all may run.
+  bool Crowds(const Row& row) const { return row.sequences > budget_.seqs && counts_.seqs > budget_.limits.max_seqs; }
+  bool PlanPrompt(std::uint32_t lane);
+  void PlanPrompts();
+  void PlanLongPrompts();
+  void PlanDrafts();
+  void AddDrafts(PlanEntry& entry, std::int32_t n);
+  void Emit(std::uint32_t lane, std::int32_t tokens, std::uint16_t flags);
+  PlanEntry* EntryOf(std::uint32_t lane);
   bool Unplan(std::uint32_t lane);
   void CloseGaps();
   std::uint32_t AddRow(Slot slot, std::int32_t start, RowState state);
@@ -539,6 +564,7 @@ class BasicScheduler {
 
   // ---- scheduler/oracle.h
   std::int32_t CachedOf(Slot slot, std::span<const Slot> next);
+  bool LeaveDrafts(std::uint32_t lane, const KvReservation& wish);
   void Wish(Slot slot, const internal::Candidate& candidate, std::int32_t blocks);
   void AskOracle();
 

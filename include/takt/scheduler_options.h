@@ -24,7 +24,7 @@ enum class KvMode : std::uint8_t {
 constexpr auto NamesOf(KvMode) { return std::to_array<std::string_view>({"none", "ledger", "oracle"}); }
 
 enum class StepOrder : std::uint8_t {
-  kRunningFirst,  // decodes and started prefills take the budget first, admissions what is left
+  kRunningFirst,  // decodes take the budget first, then started prefills, and admissions what is left
   kPrefillFirst,  // started prefills and admissions first, decodes what is left
 };
 constexpr auto NamesOf(StepOrder) { return std::to_array<std::string_view>({"running_first", "prefill_first"}); }

@@ -1379,6 +1379,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       life.tokens_held = life.computed;
       life.victim_key = VictimKeyOf(life);
       life.admission = ++admissions_;
+      life.turn_from = life.turn_to = last_step_;
       life.lane = kNoLane;
       ++ours_.moves_in;
       ++ours_.admitted;
@@ -1497,7 +1498,7 @@ void Shadow::CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& l
   ++life.steps;
   ++life.in_flight;
   life.planned_in = step.value;
-  life.tokens_held = std::max(life.tokens_held, life.scheduled);
+  life.held_before = std::exchange(life.tokens_held, std::max(life.tokens_held, life.scheduled));
   life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.scheduled));
   if (host_kv_ != nullptr) {
     FIRE_CHECK(host_kv_->held(entry.request) >= BlocksOf(life, life.scheduled),
@@ -1578,6 +1579,7 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));
   life.victim_key = VictimKeyOf(life);
   life.admission = ++admissions_;
+  life.turn_from = life.turn_to = last_step_;
   FIRE_CHECK(policy_.Admits(life.state, now_), "request {} was picked, and the policy declines it",
              entry.request.value);
   Admitted(life);
@@ -1637,14 +1639,21 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
   // Where nothing else can run, whoever fits may; CheckIdle looks after the others. A gate passes over whom it keeps
   // out.
   if (plan.run.size() == 1 || setup_.agents) return;
+  const std::int32_t shortest = ShortestOf(plan, limits);
   for (const PlanEntry& entry : plan.run) {
     const Life& picked = At(entry.request);
+    const bool sure = plan.preempted.empty() && limits.chunk_align.value <= 1;
+    if (sure && picked.picked_in == last_step_ && entry.prefill() && !entry.samples()) {
+      FIRE_CHECK(picked.expected - entry.position <= shortest / 2 || entry.position + entry.tokens == picked.expected,
+                 "request {} starts beside a prompt that lacks {} tokens", entry.request.value, shortest);
+    }
     // Where the first waits for memory, those that hold some go on.
     if (picked.picked_in != last_step_ || picked.went_on) continue;
     for (RequestId id : unreleased_) {
       const Life& passed = Of(id);
       if (passed.is != Is::kWaiting || passed.in_transit() || passed.joined_in == last_step_) continue;
       if (NeedsMore(passed, limits) || passed.declined) continue;
+      if (passed.known > shortest / 2) continue;  // it would delay a started prompt
       if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
       if (passed.state.request.adapter && limits.adapters < setup_.adapters) {
         Overtake(Of(id), picked, limits);

@@ -85,6 +85,12 @@ struct Life {
   internal::FullKey key = {}, victim_key = {};
   double group_key = 0;            // as of the last plan
 
+  // Drafts.
+  std::int32_t held_before = 0;  // tokens_held before its last entry
+  // Plans, the first and the last possible, in which it last got as many drafts as any row, though there was too little
+  // for all, or was admitted.
+  std::uint64_t turn_from = 0, turn_to = 0;
+
   bool living() const { return is != Is::kNowhere && is != Is::kEnded; }
   bool in_transit() const { return in_lane || moving_out; }
   bool promoted() const { return quantum > 0; }
@@ -234,6 +240,11 @@ class Shadow {
   struct Left {
     std::int32_t tokens = 0, prefill = 0, swap_in = 0;
     std::int64_t rows = 0, sequences = 0, blocks = 0;
+    // Tokens, and blocks, that drafts have taken.
+    std::int32_t drafts = 0;
+    std::int64_t draft_blocks = 0;
+    // The fewest tokens that a started prompt lacks which does not end in this step and leaves room to others.
+    std::int32_t shortest = INT32_MAX;
     bool swapped_in = false;  // somebody, in this step
     std::vector<AdapterId> adapters = {};
   };
@@ -246,6 +257,7 @@ class Shadow {
     kMemory,
     kSwap,
     kBudget,
+    kLong,
     kTooLarge,
     kDeclined,
     kUnknown
@@ -261,8 +273,14 @@ class Shadow {
   void CheckHead(const StepPlan& plan, const Left& left, const StepLimits& limits, const Scheduler& scheduler);
   void CheckKept(const Left& left, const StepLimits& limits);
   void CheckDisplaces(const Life& head, Bar bar, const Left& left, const StepLimits& limits);
+  void CheckDrafts(const StepPlan& plan, const Left& left, bool sure);
+  static bool Shares(const StepLimits& limits) { return limits.chunk_tokens == Tokens::Max(); }
+  bool IsLong(const PlanEntry& entry) const;
+  std::int32_t ShortestOf(const StepPlan& plan, const StepLimits& limits) const;
+  void CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left);
   static bool PassedOver(Bar bar) {
-    return bar == Bar::kTransit || bar == Bar::kAdapter || bar == Bar::kTooLarge || bar == Bar::kDeclined;
+    return bar == Bar::kTransit || bar == Bar::kAdapter || bar == Bar::kLong || bar == Bar::kTooLarge ||
+           bar == Bar::kDeclined;
   }
   void Admitted(const Life& life);
   void ReadDeclined(const StepPlan& plan, const Scheduler& scheduler);
@@ -282,8 +300,8 @@ class Shadow {
   WatchedPause::List asked_;
   AnyPolicy policy_;
   bool static_order_ = false;  // the policy's keys depend on the request alone
-  bool known_order_ = false;   // or on what it has been told
-  std::vector<Life> lives_;    // by name
+  bool known_order_ = false;  // or on what it has been told
+  std::vector<Life> lives_;  // by name
   Life nobody_, scapegoat_;
   std::vector<RequestId> unreleased_;
   std::vector<Failure> turned_away_;  // without an id, or with somebody else's, since the last plan
@@ -295,12 +313,12 @@ class Shadow {
   std::int64_t copied_blocks_ = 0;
   std::set<std::pair<std::uint64_t, std::int32_t>> pinned_;  // of them, that are being loaded
   std::vector<std::uint64_t> waited_last_;  // one of these groups was the last to wait, and left the queue empty
-  std::int64_t due_ = 0;    // ended, with nothing in flight: the next plan releases so many
+  std::int64_t due_ = 0;  // ended, with nothing in flight: the next plan releases so many
   std::int64_t must_fail_ = 0;
   TimePoint now_ = kUnset;
   std::uint64_t last_step_ = 0;
   std::int64_t swap_out_limit_ = Blocks::Max().value;  // of the last plan
-  std::int64_t swap_out_left_ = Blocks::Max().value;   // may still move out
+  std::int64_t swap_out_left_ = Blocks::Max().value;  // may still move out
   bool draining_ = false;
   bool built_ = false;  // the last plan looked at anything
   std::int64_t free_before_ = 0;  // blocks, before the plan at hand
@@ -314,7 +332,7 @@ class Shadow {
   std::vector<const Life*> scratch_;
   std::vector<bool> told_;
   bool joined_others_ = false;  // the last plan let in somebody without any KV beside others
-  Stats before_;        // as of the last plan
+  Stats before_;  // as of the last plan
   Stats ours_;
   std::string violation_;
 };

@@ -23,6 +23,10 @@ Shadow::Left Shadow::LeftOf(const StepPlan& plan, const StepLimits& limits, cons
   for (const PlanEntry& entry : plan.run) {
     left.tokens -= entry.tokens + entry.speculative;
     if (entry.prefill()) left.prefill -= entry.tokens;
+    const Life& life = Of(entry.request);
+    left.drafts += entry.speculative;
+    const std::int32_t own = std::max(life.held_before, life.scheduled - entry.speculative);
+    if (entry.speculative > 0) left.draft_blocks += BlocksOf(life, life.tokens_held) - BlocksOf(life, own);
   }
   for (const KvMove& move : plan.moves) {
     if (move.action == KvAction::kIn || move.action == KvAction::kFetch)
@@ -100,6 +104,12 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   if (!life.sure && (limits.chunk_align.value > 1 || life.arrived > 0)) return Bar::kUnknown;
   const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
   if (whole > std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0)) return Bar::kTooLarge;
+  const std::int32_t rest = life.known - start, allowed = std::min(left.tokens, left.prefill);
+  const bool decodes = life.generated > 0 && rest == r.sequences;
+  if (whole <= allowed && !decodes && allowed >= 1 && allowed < life.known && life.known > left.shortest / 2) {
+    if (!life.sure || limits.chunk_align.value > 1) return Bar::kUnknown;
+    if (allowed < rest && rest > left.shortest / 2) return Bar::kLong;
+  }
   if (!BudgetAllows(life, start, left, limits) || !(life.sure || BudgetAllows(life, 0, left, limits))) {
     return Bar::kBudget;
   }
@@ -139,16 +149,21 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
   // Where rows lack memory, or some gave way, who was passed over before that cannot be told.
   if (!built_) return;
   const bool was_stalled = std::exchange(was_stalled_, stalled_);
-  if (stalled_ || shed_kv_ || !plan.preempted.empty()) return;
-  if (host_kv_ != nullptr && host_kv_->refuses()) return;
+  const bool refuses = host_kv_ != nullptr && host_kv_->refuses();
+  const bool sure = !stalled_ && !shed_kv_ && plan.preempted.empty() && !refuses;
   Left left = LeftOf(plan, limits, scheduler);
+  CheckDrafts(plan, left, sure);
+  if (!sure || !violation_.empty()) return;
+  left.tokens += left.drafts, left.blocks += left.draft_blocks;  // they come last
   // A prompt that must be computed whole, and fits an empty step, is not kept waiting by others' chunks.
+  bool whole_waits = false;
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     const Request& r = life.state.request;
     if (life.is != Is::kRunning || life.moving_in || !life.prefilling || r.chunkable) continue;
-    if (life.planned_in != last_step_ && life.scheduled < r.prompt_tokens.value) left.prefill = 0;
+    whole_waits |= life.planned_in != last_step_ && life.scheduled < r.prompt_tokens.value;
   }
+  if (whole_waits) left.prefill = 0;
   CheckRows(plan, left, limits);
   if (!violation_.empty()) return;
 
@@ -157,13 +172,108 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
     if (finished_ || shrunk_ || fails_ || !plan.released.empty()) return;  // what they left came later
     if (!was_stalled) {
       for (const PlanEntry& entry : plan.run) {
-        if (!entry.prefill() && !entry.admitted() && !Of(entry.request).started)
-          left.tokens += entry.tokens + entry.speculative;
+        if (!entry.prefill() && !entry.admitted() && !Of(entry.request).started) left.tokens += entry.tokens;
       }
       left.prefill = std::min(left.prefill, left.tokens);
     }
   }
-  CheckHead(plan, left, limits, scheduler);
+  CheckShares(plan, limits, whole_waits, left);
+  if (violation_.empty()) CheckHead(plan, left, limits, scheduler);
+}
+
+// A started prompt that does not end in this step: others may have had some of it.
+bool Shadow::IsLong(const PlanEntry& entry) const {
+  const Life& life = Of(entry.request);
+  return entry.prefill() && !entry.samples() && life.picked_in != last_step_ &&
+         (life.state.request.chunkable || entry.position >= life.state.request.prompt_tokens.value);
+}
+
+std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) const {
+  if (!Shares(limits)) return INT32_MAX;
+  if (!plan.preempted.empty()) return 0;  // it has given way since, perhaps
+  std::int32_t shortest = INT32_MAX;
+  for (const PlanEntry& entry : plan.run) {
+    if (IsLong(entry)) shortest = std::min(shortest, Of(entry.request).expected - entry.position);
+  }
+  return shortest;
+}
+
+// Of m started prompts each has 1/(m + 1) of what decodes and prompts that end leave, at least; the rest of what it has
+// the first of the queue could have had.
+void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left) {
+  left.shortest = ShortestOf(plan, limits);
+  if (!Shares(limits) || limits.chunk_align.value > 1 || whole_waits) return;
+  std::int32_t prompts = 0, planned = 0, most = std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0);
+  std::int32_t least = limits.tokens.value;
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    const bool unplanned = life.is == Is::kRunning && life.planned_in != last_step_ && life.prefilling;
+    prompts += unplanned || (life.planned_in == last_step_ && life.was_prefill && life.picked_in != last_step_);
+  }
+  for (const PlanEntry& entry : plan.run) {
+    const Life& life = Of(entry.request);
+    if (IsLong(entry)) ++planned;
+    else if (life.picked_in != last_step_) least -= entry.tokens;
+  }
+  least = std::max(std::min(least, limits.prefill_tokens.value), 0) / (prompts + 1);
+  most = std::max(most / (planned + 1), 1);
+  for (const PlanEntry& entry : plan.run) {
+    if (!IsLong(entry)) continue;
+    FIRE_CHECK(entry.tokens >= least, "request {} has {} tokens of its share of {}", entry.request.value, entry.tokens,
+               least);
+    const std::int32_t more = std::max(entry.tokens - most, 0);
+    left.tokens += more, left.prefill += more;
+  }
+}
+
+// Drafts come last. Where there are too few tokens, rows have equal parts of them, and what does not divide goes first
+// to those that have waited longest for their turn.
+void Shadow::CheckDrafts(const StepPlan& plan, const Left& left, bool sure) {
+  const auto wanted = [this](const PlanEntry& entry) {
+    const Life& life = Of(entry.request);
+    const std::int32_t cap = life.state.request.max_output_tokens.value;
+    if (entry.prefill() || life.row_sequences > 1) return 0;
+    return cap > 0 ? std::min(life.offered, life.base + cap - (life.expected - entry.speculative)) : life.offered;
+  };
+  const auto lacks_room = [this](const PlanEntry& entry) {
+    const Life& life = Of(entry.request);
+    return BlocksOf(life, life.scheduled + 1) > BlocksOf(life, life.tokens_held);
+  };
+  std::int32_t part = INT32_MAX;  // of each
+  bool any = false;
+  for (const PlanEntry& entry : plan.run) {
+    const std::int32_t want = wanted(entry);
+    if (entry.speculative >= want) continue;
+    any = true;
+    if (lacks_room(entry)) {
+      sure = false;
+      continue;
+    }
+    part = std::min(part, std::int32_t{entry.speculative});
+    FIRE_CHECK(!sure || left.tokens == 0, "request {} verifies {} drafts of {}, and {} tokens are left",
+               entry.request.value, entry.speculative, want, left.tokens);
+  }
+  if (!any) return;
+  for (const PlanEntry& entry : plan.run) {
+    if (!sure || wanted(entry) < 1) continue;
+    FIRE_CHECK(entry.speculative <= part + 1, "request {} verifies {} drafts, and others {}", entry.request.value,
+               entry.speculative, part);
+    if (entry.speculative <= part) continue;
+    for (const PlanEntry& other : plan.run) {
+      if (other.speculative != part || wanted(other) <= part) continue;
+      FIRE_CHECK(Of(entry.request).turn_from <= Of(other.request).turn_to,
+                 "request {} verifies a draft more than {}, whose turn it is", entry.request.value,
+                 other.request.value);
+    }
+  }
+  for (const PlanEntry& entry : plan.run) {
+    Life& life = Of(entry.request);
+    const std::int32_t want = wanted(entry);
+    const bool served = entry.speculative == want || entry.speculative > part;
+    if (want < 1 || (sure && !served)) continue;
+    life.turn_to = last_step_;
+    if (sure) life.turn_from = last_step_;
+  }
 }
 
 // Each row that runs has an entry, or there is a reason.
@@ -198,11 +308,6 @@ void Shadow::CheckRows(const StepPlan& plan, const Left& left, const StepLimits&
       FIRE_CHECK(left.tokens == 0 || left.prefill <= 0 || (!whole && full),
                  "request {} computes {} tokens, and {} are left", entry.request.value, entry.tokens, left.tokens);
     }
-    if (entry.prefill() || entry.speculative >= life.offered || life.row_sequences > 1) continue;
-    if (finished_ || shrunk_ || fails_) continue;  // and left room behind it
-    const bool capped = r.max_output_tokens.value > 0 && life.expected >= life.base + r.max_output_tokens.value;
-    FIRE_CHECK(left.tokens == 0 || capped || left.blocks <= life.offered, "request {} verifies {} drafts of {}",
-               entry.request.value, entry.speculative, life.offered);
   }
 }
 

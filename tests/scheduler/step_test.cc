@@ -49,16 +49,15 @@ TEST_CASE("a prompt is computed in chunks under the token budget, then decodes")
   CHECK(host.scheduler.stats().tokens_output == 2);
 }
 
-TEST_CASE("running first: decodes come before chunks, admissions get what is left") {
+TEST_CASE("running first: decodes come before chunks, and chunks leave room to admissions") {
   Host host(Blocks16(100), {.tokens = {20}});
   host.Arrive(1, 16);
   host.Step();
   host.Arrive(2, 64);
   host.Arrive(3, 8);
-  CHECK(host.Step() == "1:1 2:19");
-  CHECK(host.Step() == "1:1 2:19");
-  CHECK(host.Step() == "1:1 2:19");
-  CHECK(host.Step() == "1:1 2:7 3:8");
+  CHECK(host.Step() == "1:1 3:8 2:11");  // 2 leaves room to 3, and takes what that leaves
+  CHECK(host.Step() == "1:1 3:1 2:18");
+  CHECK(host.Step() == "1:1 3:1 2:16");
 }
 
 TEST_CASE("prefill first: prompts take the budget before decodes") {
@@ -345,7 +344,7 @@ TEST_CASE("drafts take what memory is free, and cost nobody anything") {
   host.Arrive(2, 12);
   drafts_next(host.Plan());
   const StepPlan& both = host.Plan();
-  CHECK(Shape(both) == "1:1+4 2:1");  // 17 tokens would need a block that only a preemption could give
+  CHECK(Shape(both) == "1:1+4 2:1+3");  // 17 tokens would need a block that only a preemption could give
   CHECK(both.preempted.empty());
   drafts_next(both, {1});
   const StepPlan& alone = host.Plan();
@@ -690,8 +689,8 @@ TEST_CASE("an absent row made no progress, and neither did what was planned on t
   CHECK(host.scheduler.stats().rows_absent == 1);
   CHECK(host.scheduler.stats().rows_dead == 1);
   const StepPlan& again = host.Plan();
-  CHECK(Shape(again) == "1:8 2:1");
-  CHECK(again.run[1].position == 9);
+  CHECK(Shape(again) == "2:1 1:8");
+  CHECK(again.run[0].position == 9);
 }
 
 TEST_CASE("results count however many plans have been made since their row was admitted") {

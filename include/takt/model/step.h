@@ -22,7 +22,9 @@ struct StepLimits {
   Tokens tokens{2048};                  // token budget: prefill and decode together
   std::int32_t max_seqs = 256;          // sequences that run at once
   Tokens prefill_tokens = Tokens::Max();  // share of the budget that prefill may take
-  Tokens chunk_tokens = Tokens::Max();    // longest prefill chunk of one request
+  // Longest prefill chunk of one request. Maximum: not set; a long prompt takes whole steps, and leaves others room in
+  // each while they wait.
+  Tokens chunk_tokens = Tokens::Max();
   std::int32_t adapters = std::numeric_limits<std::int32_t>::max();  // distinct adapters that run at once
   Blocks swap_out = Blocks::Max();        // KV blocks that may start to move to the host's memory
   Blocks swap_in = Blocks::Max();         // and back

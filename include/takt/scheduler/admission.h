@@ -229,7 +229,8 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
   } else if (decodes) {
     if (n > budget_.tokens) return stop(WaitsFor::kBudget);
   } else {
-    n = budget_.Chunk(r, start, n);
+    const std::int32_t rest = std::exchange(n, budget_.Chunk(r, start, n));
+    if (n > 0 && !budget_.MayStart(n, rest)) return skip(WaitsFor::kBudget);
     if (n == 0) {
       const std::int32_t whole = r.prompt_tokens.value - start;
       if (r.chunkable || budget_.WouldFit(whole)) {
@@ -349,7 +350,7 @@ void BasicScheduler<Policy, Pause>::Admit(Slot slot, std::int32_t start, std::in
   stats_.tokens_cached += static_cast<std::uint64_t>(std::max(start - record.computed, 0));
   held_.prompt_tokens += record.known, held_.cached_tokens += start;
   const std::uint32_t lane = AddRow(slot, start, RowState::kUnsteady);
-  Emit(lane, tokens, 0, static_cast<std::uint16_t>(running_[lane].prefilling ? PlanEntry::kPrefill : 0));
+  Emit(lane, tokens, static_cast<std::uint16_t>(running_[lane].prefilling ? PlanEntry::kPrefill : 0));
 }
 
 }  // namespace takt

@@ -75,7 +75,8 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::ReserveLanes(std::size_t lanes) {
   running_.Reserve(lanes);
   victims_.keys.reserve(lanes), victims_.heap.Reserve(lanes);
-  draft_.entry_of_lane.reserve(lanes), left_out_.reserve(lanes), round_.ReserveLanes(lanes);
+  draft_.entry_of_lane.reserve(lanes), draft_.served.reserve(lanes), draft_.prompts.reserve(lanes);
+  draft_.offers.reserve(lanes), left_out_.reserve(lanes), round_.ReserveLanes(lanes);
   lanes_reserved_ = running_.capacity();
 }
 

@@ -42,6 +42,18 @@ void BasicScheduler<Policy, Pause>::Wish(Slot slot, const internal::Candidate& c
   adapters_.Add(record.state.request.adapter);
 }
 
+// A row does not get what was wished for its drafts, and runs without those that lack a place. False: the wish was for
+// its own token.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::LeaveDrafts(std::uint32_t lane, const KvReservation& wish) {
+  PlanEntry* const entry = EntryOf(lane);
+  const Row& row = running_[lane];
+  if (entry == nullptr || entry->speculative == 0 || row.scheduled - entry->speculative > wish.have.value) return false;
+  AddDrafts(*entry, wish.have.value - row.scheduled);
+  WithdrawBlocks(running_[lane], wish);
+  return true;
+}
+
 // Asks the host's oracle for all that this plan needs. What it refuses is left out of this plan and loses nothing: how
 // much memory there is, its counts alone tell. So an admission that it grants takes nothing from a row that it refuses.
 template <RankPolicy Policy, PausePolicy Pause>
@@ -55,10 +67,12 @@ void BasicScheduler<Policy, Pause>::AskOracle() {
   for (std::size_t i = 0; i < wishes.size(); ++i) {
     const KvReservation& wish = wishes[i];
     stats_.oracle_refused += wish.granted ? 0 : 1;
+    const std::uint32_t lane = round_.lane(i);
+    if (!wish.granted && lane != kNoLane && LeaveDrafts(lane, wish)) continue;
     draft_.refused |= !wish.granted;
     const bool for_ever = !wish.granted && wish.refusal == KvRefusal::kForEver;
     draft_.displaced |= for_ever;
-    if (const std::uint32_t lane = round_.lane(i); lane != kNoLane) {
+    if (lane != kNoLane) {
       if (wish.granted) continue;
       draft_.row_refused = true;
       Unplan(lane);

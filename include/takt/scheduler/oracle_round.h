@@ -75,6 +75,7 @@ class OracleRound {
     if (at == 0) return std::nullopt;
     return std::exchange(wishes_[at - 1], KvReservation{});
   }
+  bool Asks(std::uint32_t lane) const { return wish_of_lane_[lane] != 0; }
   void Less(std::int32_t blocks) { blocks_ -= blocks; }
 
   // The wishes that were not withdrawn. From then on no row's can be.

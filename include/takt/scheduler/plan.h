@@ -102,12 +102,18 @@ void BasicScheduler<Policy, Pause>::Build() {
 
   if (running_first) {
     PlanRunning();
+    PlanPrompts();
     AdmitWaiting();
   } else {
     PlanPrefills();
+    PlanPrompts();
     AdmitWaiting();
+    PlanLongPrompts();
     PlanDecodes();
+    PlanPrompts();
   }
+  PlanLongPrompts();
+  PlanDrafts();
   if (!round_.empty()) AskOracle();
   CloseGaps();
 }

@@ -159,7 +159,8 @@ void BasicScheduler<Policy, Pause>::PlanDecodes() {
   }
 }
 
-// One row, whatever its state; leaves it out where nothing can be done for it in this step.
+// One row, whatever its state, with a token for each of its sequences; leaves it out if nothing can be done for it in
+// this step. A prompt waits for PlanPrompts, and drafts wait for PlanDrafts: all rows get their own tokens first.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
   Row& row = running_[lane];
@@ -175,32 +176,141 @@ void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
     draft_.displaced = true;
     return EndAtCap(row.slot);
   }
-  if (row.left_out || (row.sequences > budget_.seqs && counts_.seqs > budget_.limits.max_seqs)) return;
-  std::int32_t n = row.expected - row.scheduled;
-  std::int32_t drafts = 0;
+  if (row.left_out) return;
   if (row.prefilling) {
-    const Request& r = record.state.request;
-    n = budget_.Chunk(r, row.scheduled, n);
-    // Nobody starts before a prompt that must be computed whole, if it fits an empty step.
-    const std::int32_t whole = r.prompt_tokens.value - row.scheduled;
-    if (n == 0 && !r.chunkable && whole > 0 && budget_.WouldFit(whole)) budget_.prefill = 0;
-  } else {
-    if (n > budget_.tokens) return;
-    if (row.expected >= row.cap) return;  // its last token is in flight
-    if (row.sequences == 1)
-      drafts = std::clamp(std::min(budget_.tokens - n, row.cap - row.expected - 1), 0, +row.drafts);
+    draft_.prompts.push_back({lane, 0});
+    return;
   }
-  if (n <= 0) return;
-  // Nobody gives way to drafts.
-  if (drafts > 0 && row.scheduled + n + drafts > row.capacity && !SpareRoom(lane, row.scheduled + n + drafts))
-    drafts = 0;
+  const std::int32_t n = row.expected - row.scheduled;
+  if (n <= 0 || n > budget_.tokens || Crowds(row)) return;
+  if (row.expected >= row.cap) return;  // its last token is in flight
   if (row.scheduled + n > row.capacity && !Room(lane, row.scheduled + n)) return;
-  Emit(lane, n, drafts, static_cast<std::uint16_t>(row.prefilling ? PlanEntry::kPrefill : 0));
+  const std::int32_t drafts = row.sequences == 1 ? +row.drafts : 0;
+  Emit(lane, n, 0);
+  if (drafts > 0) draft_.offers.push_back({draft_.planned - 1, lane, drafts, drafts});
+}
+
+// The next chunk of a prompt that has started, as large as what is left allows. False: too little is left for any.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::PlanPrompt(std::uint32_t lane) {
+  const Row& row = running_.Stored(lane);  // it does not stand
+  if (!Runs(row) || Crowds(row)) return true;
+  const std::int32_t n = budget_.Chunk(table_[row.slot].state.request, row.scheduled, row.expected - row.scheduled);
+  if (n <= 0) return false;
+  if (row.scheduled + n <= row.capacity || Room(lane, row.scheduled + n)) Emit(lane, n, PlanEntry::kPrefill);
+  return true;
+}
+
+// Prompts that have started, once the rows that decode have their tokens. Prompts that must be computed whole come
+// first. A prompt that cannot end in this step leaves room to other prompts, running or waiting: its chunk comes after
+// admissions, from its share and all that the others have left (PlanLongPrompts).
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanPrompts() {
+  std::vector<Prompt>& prompts = draft_.prompts;
+  if (prompts.empty()) return;
+  bool whole_waits = false;
+  std::erase_if(prompts, [&](const Prompt& prompt) {
+    const Row& row = running_.Stored(prompt.lane);
+    if (!Runs(row)) return true;  // it gave way to a row that decodes
+    const Request& r = table_[row.slot].state.request;
+    const std::int32_t whole = r.prompt_tokens.value - row.scheduled;
+    if (r.chunkable || whole <= 0) return false;
+    if (!PlanPrompt(prompt.lane)) whole_waits |= budget_.WouldFit(whole);
+    return true;
+  });
+  const bool others_wait = !queue_.empty() && !whole_waits;
+  const std::int32_t share = budget_.ShareOfPrompt(prompts.size() + (others_wait ? 1 : 0));
+  std::size_t kept = 0;
+  for (const Prompt& prompt : prompts) {
+    const Row& row = running_.Stored(prompt.lane);
+    const std::int32_t rest = row.expected - row.scheduled, left = budget_.ForPrompts();
+    if (rest <= left || share >= left) {
+      PlanPrompt(prompt.lane);
+      continue;
+    }
+    const std::int32_t aside = budget_.LeastChunk(table_[row.slot].state.request, row.scheduled, rest, share);
+    budget_.SetAside(aside, true);
+    if (aside > 0) budget_.shortest_rest = std::min(budget_.shortest_rest, rest);
+    prompts[kept++] = {prompt.lane, aside};
+  }
+  prompts.resize(kept);
+  // No request starts before a prompt that must be computed whole, if it fits an empty step.
+  if (whole_waits) budget_.prefill = 0;
 }
 
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens, std::int32_t drafts,
-                                         std::uint16_t flags) {
+void BasicScheduler<Policy, Pause>::PlanLongPrompts() {
+  for (const Prompt& prompt : draft_.prompts) {
+    budget_.GiveBack(prompt.aside, true);
+    PlanPrompt(prompt.lane);
+  }
+  draft_.prompts.clear();
+}
+
+// Drafts take what budget and memory is left at the plan's end. If the tokens do not suffice for all, rows get equal
+// parts; the remainder, and blocks, go first to the rows that have waited longest for their turn. O(rows that offer
+// drafts), and a sort if they do not all get what they offer.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::PlanDrafts() {
+  std::vector<Offer>& offers = draft_.offers;
+  if (offers.empty()) return;
+  const bool short_of_kv = draft_.short_of_kv || draft_.top_waits_for == WaitsFor::kKv;
+  std::int32_t spare = short_of_kv ? 0 : std::max(FreeBlocks() - kv_.watermark, 0);
+  const auto blocks_for = [this](const Offer& offer) {
+    const Row& row = running_.Stored(offer.lane);
+    const std::int32_t lacks = offer.tokens - (row.capacity - row.scheduled);
+    return lacks > 0 ? (lacks - 1) / kv_.block_tokens + 1 : 0;
+  };
+  std::int64_t tokens = 0, blocks = 0;
+  std::erase_if(offers, [&](Offer& offer) {
+    if (draft_.entries[offer.entry].lane == kNoLane) return true;  // its row gave way
+    const Row& row = running_.Stored(offer.lane);
+    offer.tokens = offer.all = std::min(offer.all, row.cap - row.expected);
+    tokens += offer.tokens, blocks += blocks_for(offer);
+    return offer.tokens <= 0;
+  });
+  const bool in_turn = tokens > budget_.tokens || blocks > spare;
+  if (in_turn) std::ranges::sort(offers, {}, [this](const Offer& offer) { return draft_.served[offer.lane]; });
+  std::array<std::int32_t, 256> rows = {};  // by drafts for which they have memory
+  tokens = 0;
+  for (Offer& offer : offers) {
+    const Row& row = running_.Stored(offer.lane);
+    const std::int32_t lacks = blocks_for(offer), gets = round_.Asks(offer.lane) ? 0 : std::min(lacks, spare);
+    if (gets < lacks) offer.tokens = row.capacity - row.scheduled + gets * kv_.block_tokens;
+    spare -= gets, tokens += offer.tokens;
+    ++rows[static_cast<std::size_t>(offer.tokens)];
+  }
+  std::int32_t part = std::numeric_limits<std::int32_t>::max(), more = 0;  // each; so many rows get one more
+  if (tokens > budget_.tokens) {
+    part = 0, more = std::max(budget_.tokens, 0);
+    for (auto wanting = static_cast<std::int32_t>(offers.size()) - rows[0]; more >= wanting;
+         wanting -= rows[static_cast<std::size_t>(part)])
+      more -= wanting, ++part;
+  }
+  for (const Offer& offer : offers) {
+    const Row& row = running_.Stored(offer.lane);
+    std::int32_t n = std::min(offer.tokens, part);
+    if (offer.tokens > part && more > 0) ++n, --more;
+    if (row.scheduled + n > row.capacity) SpareRoom(offer.lane, row.scheduled + n);
+    if (in_turn && (n == offer.all || n > part)) draft_.served[offer.lane] = ++draft_.turn;
+    AddDrafts(draft_.entries[offer.entry], n);
+  }
+  offers.clear();
+}
+
+// Verifies so many more drafts of a row that is planned; fewer if negative.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AddDrafts(PlanEntry& entry, std::int32_t n) {
+  Row& row = running_[entry.lane];
+  entry.speculative = static_cast<std::uint16_t>(entry.speculative + n);
+  row.scheduled += n;
+  row.expected += n;
+  budget_.tokens -= n;
+  draft_.plan->tokens += {n};
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens, std::uint16_t flags) {
   Row& row = running_[lane];
   const bool samples = row.scheduled + tokens == row.expected;
   if (samples) flags |= PlanEntry::kSamples;
@@ -208,15 +318,14 @@ void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens
     flags |= PlanEntry::kAdmitted;
     if (std::exchange(table_[row.slot].gated, false)) flags |= PlanEntry::kGated;
   }
-  draft_.entries[draft_.planned++] = {row.request, lane, tokens, row.scheduled, static_cast<std::uint16_t>(drafts),
-                                      flags};
-  row.scheduled += tokens + drafts;
-  budget_.tokens -= tokens + drafts;
+  draft_.entries[draft_.planned++] = {row.request, lane, tokens, row.scheduled, 0, flags};
+  row.scheduled += tokens;
+  budget_.tokens -= tokens;
   budget_.seqs -= row.sequences;
-  draft_.plan->tokens += {tokens + drafts};
+  draft_.plan->tokens += {tokens};
   if (row.prefilling) budget_.prefill -= tokens;
   if (samples) {
-    row.expected += row.sequences + drafts;
+    row.expected += row.sequences;
     row.prefilling = false;
     if (row.sequences == Sequences(table_[row.slot])) row.state = RowState::kSteady;
   }
@@ -225,15 +334,23 @@ void BasicScheduler<Policy, Pause>::Emit(std::uint32_t lane, std::int32_t tokens
   ++row.steps;
 }
 
+// The entry of a row in the plan being built; null if it has none.
+template <RankPolicy Policy, PausePolicy Pause>
+PlanEntry* BasicScheduler<Policy, Pause>::EntryOf(std::uint32_t lane) {
+  for (; draft_.indexed < draft_.planned; ++draft_.indexed)
+    draft_.entry_of_lane[draft_.entries[draft_.indexed].lane] = static_cast<std::uint32_t>(draft_.indexed + 1);
+  const std::uint32_t at = draft_.entry_of_lane[lane];
+  return at == 0 ? nullptr : &draft_.entries[at - 1];
+}
+
 // Takes a row's entry, and what was wished for it, out of the plan being built; false where there is none. Both leave
 // gaps, so that taking out many costs no more than a look at each.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Unplan(std::uint32_t lane) {
-  for (; draft_.indexed < draft_.planned; ++draft_.indexed)
-    draft_.entry_of_lane[draft_.entries[draft_.indexed].lane] = static_cast<std::uint32_t>(draft_.indexed + 1);
-  const std::uint32_t at = std::exchange(draft_.entry_of_lane[lane], 0);
-  if (at == 0) return false;
-  PlanEntry& entry = draft_.entries[at - 1];
+  PlanEntry* const found = EntryOf(lane);
+  if (found == nullptr) return false;
+  draft_.entry_of_lane[lane] = 0;
+  PlanEntry& entry = *found;
   Row& row = running_[lane];
   if (kv_.oracle != nullptr) {
     if (const auto wish = round_.Withdraw(lane)) WithdrawBlocks(row, *wish);
@@ -289,9 +406,11 @@ std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t star
   Refresh(row, record);
   const std::uint32_t lane = running_.Add(row);
   if (lane >= victims_.keys.size()) {
-    victims_.keys.resize(lane + 1), draft_.entry_of_lane.resize(lane + 1), round_.ResizeLanes(lane + 1);
+    victims_.keys.resize(lane + 1), draft_.entry_of_lane.resize(lane + 1), draft_.served.resize(lane + 1);
+    round_.ResizeLanes(lane + 1);
   }
   victims_.keys[lane] = queue_.VictimKeyOf(record.state, now_);
+  draft_.served[lane] = ++draft_.turn;
   if (victims_.gathered && Runs(row)) victims_.heap.Push(lane, RankOfRow(lane));
   record.lane = lane;
   record.status = RequestStatus::kRunning;

@@ -3,7 +3,9 @@
 #define TAKT_SCHEDULER_STEP_BUDGET_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "takt/model/request.h"
 #include "takt/model/step.h"
@@ -13,8 +15,10 @@ namespace takt::internal {
 struct StepBudget {
   StepLimits limits = {};
   std::int32_t tokens = 0, prefill = 0, seqs = 0;
-  std::int32_t swap_in = 0;                       // blocks
-  std::int32_t swap_out = Blocks::Max().value;    // between plans: of the next one's, as far as known
+  // The fewest tokens that a started prompt lacks which cannot end in this step; the largest number if there is none.
+  std::int32_t shortest_rest = std::numeric_limits<std::int32_t>::max();
+  std::int32_t swap_in = 0;  // blocks
+  std::int32_t swap_out = Blocks::Max().value;  // between plans: of the next one's, as far as known
 
   // What was promised since the last plan to tool calls is of this one's.
   void BeginPlan(const StepLimits& of_step) {
@@ -29,11 +33,15 @@ struct StepBudget {
     tokens = std::max(limits.tokens.value, 0);
     prefill = std::clamp(limits.prefill_tokens.value, 0, tokens);
     seqs = limits.max_seqs;
+    shortest_rest = std::numeric_limits<std::int32_t>::max();
   }
+
+  // Tokens of prompts that this step may still compute.
+  std::int32_t ForPrompts() const { return std::max(std::min(tokens, prefill), 0); }
 
   // How many of the `left` known tokens from `start` on this step may compute; 0: none.
   std::int32_t Chunk(const Request& r, std::int32_t start, std::int32_t left) const {
-    const std::int32_t allowed = std::max(std::min(tokens, prefill), 0);
+    const std::int32_t allowed = ForPrompts();
     if (r.chunkable || start >= r.prompt_tokens.value) {
       const std::int32_t n = std::max(std::min({left, allowed, limits.chunk_tokens.value}), 0);
       const std::int32_t align = limits.chunk_align.value;
@@ -41,6 +49,24 @@ struct StepBudget {
     }
     return r.prompt_tokens.value - start <= allowed ? std::min(left, allowed) : 0;
   }
+
+  // Tokens of this step that each of so many prompts may take, before it takes what the others leave. The host decides
+  // by itself if it bounds chunks.
+  std::int32_t ShareOfPrompt(std::size_t prompts) const {
+    if (prompts < 2 || limits.chunk_tokens != Tokens::Max()) return std::numeric_limits<std::int32_t>::max();
+    return std::max(ForPrompts() / static_cast<std::int32_t>(prompts), 1);
+  }
+
+  // The shortest chunk of at least `share` tokens, of more than this step may compute; a shorter one if none fits.
+  std::int32_t LeastChunk(const Request& r, std::int32_t start, std::int32_t left, std::int32_t share) const {
+    const std::int64_t align = std::max(limits.chunk_align.value, 1), end = std::int64_t{start} + share;
+    const std::int64_t n = (end + align - 1) / align * align - start;
+    return n <= ForPrompts() ? static_cast<std::int32_t>(n) : Chunk(r, start, left);
+  }
+
+  // Whether a prompt that lacks `left` tokens, n of which fit, may start beside prompts that cannot end in this step:
+  // if it ends, or is at most half as long. Sharing a step equally with a longer one would delay both.
+  bool MayStart(std::int32_t n, std::int32_t left) const { return n == left || left <= shortest_rest / 2; }
 
   // Whether a step with nothing else in it computes so many tokens of a prompt at once.
   bool WouldFit(std::int32_t prompt) const {
