@@ -98,20 +98,6 @@ TEST_CASE("retention may change at any time, and what is cached stays, in the ne
   CHECK(host.scheduler.kv().used == Blocks{0});
 }
 
-TEST_CASE("those that a gate keeps out of an idle engine are not searched once more for any that fits") {
-  Agents host(60, Lru{}, Lease{});
-  CHECK(host.Run(Turn(1, 7, 50)) == 0);
-  host.Ended(7, TurnWhy::kTool);
-  for (std::uint64_t id = 10; id < 210; ++id) {
-    host.Arrive(Turn(id, id, 20));
-    CHECK(host.Plan().run.empty());
-  }
-  CHECK(host.scheduler.stats().searched == 0);
-  CHECK(host.scheduler.Explain({209}).waits_for == WaitsFor::kGate);
-  host.On(WorkflowEnded{{7}});
-  CHECK(host.Plan().run.size() == 3);
-}
-
 TEST_CASE("a host that tells of turns has takt's retention and gate without choosing, another has neither") {
   for (const bool tells : {true, false}) {
     CAPTURE(tells);

@@ -141,7 +141,8 @@ class Residence {
   double WaitSeconds(std::uint32_t slot, TimePoint now) const {
     return Rounded(static_cast<double>(work_.waiting(slot) + left_.Left(slot, now)) * 1e-9);
   }
-  // To compute again what would go for the turn, of workflows that were there less than `recent` ago [s]. O(log copies).
+  // To compute again what would go for the turn, of workflows that were there less than `recent` ago [s]. O(log
+  // copies).
   double DisplacedSeconds(std::uint32_t slot, Duration recent) const {
     const Place& place = At(slot);
     if (place.kv_tokens <= 0) return 0;
@@ -166,7 +167,8 @@ class Residence {
     }
     if (end < sums.size() && end >= from) {  // the tail of the next
       const auto tokens = static_cast<double>(sums.TokensAt(end));
-      seconds += Seconds(place.pace, tokens - static_cast<double>(lack - static_cast<std::int64_t>(gone.tokens)), tokens);
+      seconds +=
+          Seconds(place.pace, tokens - static_cast<double>(lack - static_cast<std::int64_t>(gone.tokens)), tokens);
     }
     return seconds;
   }
@@ -177,8 +179,8 @@ class Residence {
   static constexpr std::size_t kMostEmpty = 64;  // places of an instance's sums, and as many as it has copies
 
   // Of an instance's copies, in the order of their ages: sums of their tokens, and of the squares of these, over those
-  // used first, in O(log n). A binary indexed tree (Fenwick, 1994): element i has the sum of the last of the first i + 1
-  // places, as many as the lowest bit of i + 1. The place of a copy that has left is empty.
+  // used first, in O(log n). A binary indexed tree (Fenwick, 1994): element i has the sum of the last of the first i +
+  // 1 places, as many as the lowest bit of i + 1. The place of a copy that has left is empty.
   class CopySums {
    public:
     struct Sum {

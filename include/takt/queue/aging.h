@@ -99,17 +99,17 @@ class Aging {
 
  private:
   struct Record {
-    std::int64_t since = 0;      // plans_ when the count began; while it is counted
-    std::int64_t waited = 0;     // the count, while it is not
-    std::int64_t quantum = 0;    // steps that its promotion has left; 0: not promoted
+    std::int64_t since = 0;  // plans_ when the count began; while it is counted
+    std::int64_t waited = 0;  // the count, while it is not
+    std::int64_t quantum = 0;  // steps that its promotion has left; 0: not promoted
     std::uint64_t promotion = 0;  // its number
   };
 
   static internal::FullKey Place(std::uint64_t promotion) { return {0, {}, RequestId{promotion}}; }
 
   std::vector<Record> records_;  // by slot
-  IndexedHeap counting_;         // waiting and counted, by when the count began, then by when they were enlisted
-  IndexedHeap promoted_;         // waiting, by number of promotion
+  IndexedHeap counting_;  // waiting and counted, by when the count began, then by when they were enlisted
+  IndexedHeap promoted_;  // waiting, by number of promotion
   std::int64_t plans_ = 0;
   std::uint64_t promotions_ = 0, enlisted_ = 0;
 };

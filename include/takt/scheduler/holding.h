@@ -397,8 +397,7 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
       const bool by_rank = options_.preempt == PreemptMode::kByRank;
       const std::uint32_t worst = by_rank && most < SIZE_MAX ? Worst(true) : kNoLane;
       if (worst != kNoLane && Outranks(slot, worst)) most = SIZE_MAX, list();
-      const bool freed = (by_rank && MakeWayFor(slot)) ||
-                         (draft_.top_waits_for == WaitsFor::kKv && AdmitKept());
+      const bool freed = (by_rank && MakeWayFor(slot)) || (draft_.top_waits_for == WaitsFor::kKv && AdmitKept());
       if (!freed) return;
       --i;  // once more
       continue;

@@ -72,7 +72,6 @@ template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   if (queue_.empty()) return false;
   const WaitsFor top_waits_for = draft_.top_waits_for;
-  if (top_waits_for == WaitsFor::kGate && held_.in_vain) return false;  // each has been tried
   const Slot head = draft_.head;
   const bool held = SearchHolds(), by_memory = top_waits_for == WaitsFor::kKv;
   const std::int32_t free = FreeBlocks();
@@ -134,8 +133,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   draft_.head = queue_.contains(head) ? head : kNoSlot;
   search_.joined.clear();
   // If each request needs more than what is free, a gate, a policy or a move need not be asked again.
-  const bool all_need_more =
-      by_memory && search_.slots.empty() && !passed_over && !(held && search_.vain.passed_over);
+  const bool all_need_more = by_memory && search_.slots.empty() && !passed_over && !(held && search_.vain.passed_over);
   const std::int32_t enough = tried ? std::min(free, FreeBlocks()) : std::max(free, least - 1);  // for none
   search_.vain = {.limits = budget_.limits,
                   .free = held ? std::min(search_.vain.free, enough) : enough,
@@ -147,10 +145,9 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
                   .by_memory = by_memory,
                   .passed_over = !all_need_more,
                   // What may move in one step has been used up, perhaps, or an oracle has refused what it will grant.
-                  .holds = all_need_more ||
-                           (!queue_.declines() && !draft_.short_of_kv && held_.gate.open() &&
-                            kv_.ledger.copies() == nullptr && !draft_.refused && search_.asks_left > 0 &&
-                            budget_.swap_in >= budget_.limits.swap_in.value)};
+                  .holds = all_need_more || (!queue_.declines() && !draft_.short_of_kv && held_.gate.open() &&
+                                             kv_.ledger.copies() == nullptr && !draft_.refused &&
+                                             search_.asks_left > 0 && budget_.swap_in >= budget_.limits.swap_in.value)};
   return false;
 }
 
