@@ -10,6 +10,7 @@
 #include "takt/base/random.h"
 #include "takt/placement/cached_cost.h"
 #include "takt/placement/least_loaded.h"
+#include "takt/placement/preble.h"
 #include "takt/placement/time_slot_packer.h"
 #include "takt/policy/agent_priority.h"
 #include "takt/policy/fcfs.h"
@@ -81,6 +82,39 @@ void BM_Place(benchmark::State& state) {
 }
 BENCHMARK_TEMPLATE(BM_Place, TimeSlotPacker)->ArgName("instances")->Arg(4)->Arg(64)->Arg(1024);
 BENCHMARK_TEMPLATE(BM_Place, LeastLoaded)->ArgName("instances")->Arg(4)->Arg(64)->Arg(1024);
+
+// A decision for a prompt that would displace all that 16 full instances hold: so many small contexts each.
+template <class Placer>
+void BM_PlaceDisplacing(benchmark::State& state) {
+  constexpr std::uint32_t kInstances = 16, kTokens = 16;
+  const auto copies = static_cast<std::int32_t>(state.range(0));
+  Placer placer;
+  std::vector<InstanceState> instances;
+  RequestState r;
+  r.request.id = {1};
+  r.request.prompt_tokens = {kTokens};
+  for (std::uint32_t i = 0; i < kInstances; ++i) {
+    const auto kv_tokens = static_cast<std::int32_t>(kTokens) * copies;
+    instances.push_back({.instance = {.id = {i + 1}, .kv_tokens = {kv_tokens}}, .slot = i});
+    placer.Up(instances[i], At(0));
+  }
+  for (std::int32_t c = 0; c < copies; ++c) {
+    for (const InstanceState& i : instances) {
+      r.request.workflow = {++r.request.workflow.value};
+      placer.Prepare(r, At(0));
+      placer.Placed(r, i, At(0));
+      placer.Released(r, i, At(0));
+    }
+  }
+  r.request.workflow = {};
+  r.request.prompt_tokens = {static_cast<std::int32_t>(kTokens) * copies};
+  for (auto _ : state) {
+    placer.Prepare(r, At(1));
+    for (const InstanceState& i : instances) benchmark::DoNotOptimize(placer.Score(r, i, At(1)));
+  }
+}
+BENCHMARK_TEMPLATE(BM_PlaceDisplacing, PreblePlacement)->ArgName("copies")->Arg(1'000)->Arg(8'000)->Arg(64'000);
+BENCHMARK_TEMPLATE(BM_PlaceDisplacing, CachedCost)->ArgName("copies")->Arg(1'000)->Arg(8'000)->Arg(64'000);
 
 // The whole way through the router, with policies chosen at run time: a request arrives, is ordered and placed, and
 // ends; `waiting` others wait for an instance that never comes to have room.

@@ -23,13 +23,20 @@ Arrived Prompt(std::uint64_t id, std::int32_t tokens) {
   return event;
 }
 
-// Arrivals beside so many that wait for memory that is on its way to the host's, with a plan after each.
+// Arrivals while many requests wait for memory that is on its way to the host's, with a plan after each. Beside: 0
+// nothing, 1 the gate, 2 a host tier of the prefix cache.
 void BM_ArrivalsWhileStuck(benchmark::State& state) {
   const std::int64_t waiting = state.range(0);
   const StepLimits limits = {.tokens = {8192}};
-  auto made = BasicScheduler<Fcfs, SwapAll>::Create(
-      {.reserve_requests = 2 * waiting, .kv_blocks = {10}, .cpu_blocks = {10}, .kv_watermark = 0});
+  const bool gate = state.range(1) == 1, tier = state.range(1) == 2;
+  auto made = BasicScheduler<Fcfs, SwapAll>::Create({.reserve_requests = 2 * waiting,
+                                                     .kv_blocks = {10},
+                                                     .cpu_blocks = {20},
+                                                     .kv_watermark = 0,
+                                                     .prefix_cache = gate || tier,
+                                                     .prefix_cpu_blocks = {tier ? 10 : 0}});
   BasicScheduler<Fcfs, SwapAll>& scheduler = *made;
+  if (gate) scheduler.On(TurnEnded{.workflow = {7}}, At(0));
   scheduler.On(Prompt(1, 144), At(0));
   const StepPlan& first = scheduler.Plan(At(0), limits);
   const RowResult row = {{1}, first.run[0].lane, 1, 0, 0};
@@ -44,11 +51,8 @@ void BM_ArrivalsWhileStuck(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_ArrivalsWhileStuck)
-    ->ArgName("waiting")
-    ->Arg(1'000)
-    ->Arg(10'000)
-    ->Arg(100'000)
-    ->Arg(300'000)
+    ->ArgNames({"waiting", "beside"})
+    ->ArgsProduct({{1'000, 10'000, 100'000, 300'000}, {0, 1, 2}})
     ->Iterations(1'000);
 
 // One plan that drops what so many hold for the sake of the first in line: their tools have answered, or not yet.

@@ -316,7 +316,7 @@ class BasicScheduler {
     std::int32_t rows = 0, seqs = 0;
     std::uint64_t adapters = 0, host_changes = 0, prefixes = 0;
     bool by_memory = false;  // requests that need more than what was free were not tried
-    bool tried = false;  // others were
+    bool passed_over = false;  // some did not need more
     bool holds = false;
   };
   struct Search {

@@ -300,6 +300,26 @@ TEST_CASE("justitia: absurd predictions cost a bounded time, and what is remembe
   CHECK(policy.remembered() == Justitia::kRemembered);
 }
 
+TEST_CASE("justitia: the workflow that left first is forgotten, however many are there") {
+  constexpr std::uint32_t kThere = Justitia::kRemembered, kAway = 4;
+  Justitia policy = JustitiaOf(100);
+  const auto come = [&](std::uint32_t w) { return KeyOf(policy, CallOf(w + 1, w, 10, 95), At(1)); };
+  const auto leave = [&](std::uint32_t w) { policy.Ends(CallOf(w + 1, w, 10, 95), At(2)); };
+  for (std::uint32_t w = 0; w < 2 * kThere; ++w) come(w);
+  // Of a request without a workflow nothing is remembered.
+  policy.Enters(CallOf(0, 2 * kThere, 10, 95), At(1));
+  policy.Ends(CallOf(0, 2 * kThere, 10, 95), At(2));
+  CHECK(policy.remembered() == 0);
+  const double tag = policy.Key(CallOf(1, 0, 10, 95)).key;
+  for (std::uint32_t w = kThere; w-- > 0;) leave(w);
+  CHECK(policy.remembered() == Justitia::kRemembered);
+  for (std::uint32_t w = kThere; w < kThere + kAway; ++w) leave(w);
+  CHECK(policy.remembered() == Justitia::kRemembered);
+  for (std::uint32_t w = kThere - kAway; w < kThere; ++w) CHECK(come(w) > tag);  // they left first
+  for (std::uint32_t w = 0; w < kThere - kAway; ++w) REQUIRE(come(w) == tag);
+  CHECK(policy.remembered() == kAway);
+}
+
 // ---- urgency of the whole workflow --------------------------------------------------------------------------------
 
 TEST_CASE("urgency: least slack of the whole workflow, by hand") {

@@ -2025,6 +2025,26 @@ TEST_CASE("a queue in which nobody fits is searched once; after that only those 
   CHECK(Shape(host.Plan()).substr(0, 12) == "10:32 11:32 ");
 }
 
+TEST_CASE("where each needs more than is free, the queue is searched once, whatever else may keep them out") {
+  const bool gate = GENERATE(true, false), tier = GENERATE(true, false);
+  SchedulerOptions options = Blocks16(10);
+  options.prefix_cache = gate || tier;
+  options.cpu_blocks = {20};
+  options.prefix_cpu_blocks = {tier ? 10 : 0};
+  Host<Fcfs, SwapAll> host(options);
+  if (gate) host.On(TurnEnded{.workflow = {7}});
+  FillAndMoveOut(host, 144);  // one block is left
+  for (std::uint64_t id = 10; id < 1010; ++id) {
+    host.scheduler.On(Arrived{Prompt(id, 32)}, Ms(1));
+    CHECK(host.scheduler.Plan(Ms(1), host.limits).run.empty());
+  }
+  CHECK(host.scheduler.stats().searched <= 1010);
+  host.scheduler.On(Arrived{Prompt(2000, 16)}, Ms(1));
+  CHECK(Shape(host.scheduler.Plan(Ms(1), host.limits)) == "2000:16");
+  host.On(MoveDone{{1}});
+  CHECK(Shape(host.Plan()).substr(0, 12) == "2000:1 10:32");
+}
+
 TEST_CASE("among those that have joined since the search, the first by rank that fits runs") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};

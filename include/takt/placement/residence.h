@@ -4,8 +4,10 @@
 #define TAKT_PLACEMENT_RESIDENCE_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -139,30 +141,114 @@ class Residence {
   double WaitSeconds(std::uint32_t slot, TimePoint now) const {
     return Rounded(static_cast<double>(work_.waiting(slot) + left_.Left(slot, now)) * 1e-9);
   }
-  // To compute again what would go for the turn, of workflows that were there less than `recent` ago [s].
+  // To compute again what would go for the turn, of workflows that were there less than `recent` ago [s]. O(log
+  // copies).
   double DisplacedSeconds(std::uint32_t slot, Duration recent) const {
     const Place& place = At(slot);
     if (place.kv_tokens <= 0) return 0;
-    double lack = Uncached(slot) + static_cast<double>(place.tokens - place.kv_tokens), seconds = 0;
-    for (Slot c = place.ages.oldest(); c != kNoSlot && lack > 0; c = copies_[c].age.newer) {
+    const std::int64_t lack = std::max(prompt_, 1) - place.cached + place.tokens - place.kv_tokens;
+    double left = static_cast<double>(lack), seconds = 0;
+    Slot c = place.ages.oldest();
+    for (int few = 0; few < kFew && c != kNoSlot && left > 0; ++few, c = copies_[c].age.newer) {
       const Copy& copy = copies_[c];
-      const double tokens = copy.tokens, gone = std::min(tokens, lack);  // its tail
+      const double tokens = copy.tokens, gone = std::min(tokens, left);  // its tail
       if (Between(copy.used, now_) < recent) seconds += Seconds(place.pace, tokens - gone, tokens);
-      lack -= gone;
+      left -= gone;
+    }
+    if (c == kNoSlot || !(left > 0)) return seconds;
+    const CopySums& sums = place.sums;
+    CopySums::Sum gone;
+    const std::size_t end = sums.Within(static_cast<std::uint64_t>(lack), gone), from = sums.UsedWithin(recent, now_);
+    seconds = 0;
+    if (from < end) {
+      const CopySums::Sum spared = sums.Before(from);
+      seconds = Rounded(place.pace.alpha_ms * 1e-3 * static_cast<double>(gone.tokens - spared.tokens)) +
+                Rounded(place.pace.beta_ns * 1e-9 * static_cast<double>(gone.squares - spared.squares) / 2);
+    }
+    if (end < sums.size() && end >= from) {  // the tail of the next
+      const auto tokens = static_cast<double>(sums.TokensAt(end));
+      seconds +=
+          Seconds(place.pace, tokens - static_cast<double>(lack - static_cast<std::int64_t>(gone.tokens)), tokens);
     }
     return seconds;
   }
 
  private:
   static constexpr std::int64_t kChunk = 2048;  // of the profile's pace
+  static constexpr int kFew = 8;  // copies that are looked at one by one; more are asked of the sums
+  static constexpr std::size_t kMostEmpty = 64;  // places of an instance's sums, and as many as it has copies
+
+  // Of an instance's copies, in the order of their ages: sums of their tokens, and of the squares of these, over those
+  // used first, in O(log n). A binary indexed tree (Fenwick, 1994): element i has the sum of the last of the first i +
+  // 1 places, as many as the lowest bit of i + 1. The place of a copy that has left is empty.
+  class CopySums {
+   public:
+    struct Sum {
+      std::uint64_t tokens = 0, squares = 0;  // modulo 2^64; no instance that says how large it is has as many
+
+      static Sum Of(std::uint64_t tokens) { return {tokens, tokens * tokens}; }
+      void operator+=(const Sum& o) { tokens += o.tokens, squares += o.squares; }
+      void operator-=(const Sum& o) { tokens -= o.tokens, squares -= o.squares; }
+    };
+
+    std::size_t size() const { return places_.size(); }
+    void Clear() { places_.clear(); }
+    void Reserve(std::size_t n) {
+      if (n > places_.capacity()) places_.reserve(2 * n);
+    }
+
+    // The newest. Its place.
+    std::uint32_t Append(std::int32_t tokens, TimePoint used) {
+      const std::size_t end = places_.size() + 1;
+      Sum sum = Sum::Of(static_cast<std::uint64_t>(tokens));
+      for (std::size_t i = end - 1; i > (end & (end - 1)); i &= i - 1) sum += places_[i - 1].sum;
+      places_.push_back({sum, used, tokens});
+      return static_cast<std::uint32_t>(end - 1);
+    }
+    void Remove(std::uint32_t at) {
+      const Sum left = Sum::Of(static_cast<std::uint64_t>(std::exchange(places_[at].tokens, 0)));
+      for (std::size_t i = at + std::size_t{1}; i <= places_.size(); i += i & -i) places_[i - 1].sum -= left;
+    }
+
+    std::int32_t TokensAt(std::size_t at) const { return places_[at].tokens; }
+    Sum Before(std::size_t end) const {
+      Sum sum;
+      for (std::size_t i = end; i > 0; i &= i - 1) sum += places_[i - 1].sum;
+      return sum;
+    }
+    // As many places from the oldest on as have at most so many tokens together; and their sum.
+    std::size_t Within(std::uint64_t tokens, Sum& sum) const {
+      std::size_t end = 0;
+      for (std::size_t step = std::bit_floor(places_.size()); step > 0; step /= 2) {
+        if (end + step > places_.size() || sum.tokens + places_[end + step - 1].sum.tokens > tokens) continue;
+        end += step;
+        sum += places_[end - 1].sum;
+      }
+      return end;
+    }
+    // The first place that was used less than `recent` ago.
+    std::size_t UsedWithin(Duration recent, TimePoint now) const {
+      const auto longer = [&](const Place& place) { return Between(place.used, now) >= recent; };
+      return static_cast<std::size_t>(std::ranges::partition_point(places_, longer) - places_.begin());
+    }
+
+   private:
+    struct Place {
+      Sum sum;
+      TimePoint used{};
+      std::int32_t tokens = 0;
+    };
+    std::vector<Place> places_;
+  };
 
   struct Copy {
     WorkflowId workflow;
     std::uint32_t place = 0;
     std::int32_t tokens = 0;
-    TimePoint used{};
     Slot next = kNoSlot;  // of the workflow
     AgeLink age = {};  // on the instance
+    TimePoint used{};
+    std::uint32_t at = 0;  // in the sums of the instance
   };
   struct Flow {
     Slot copies = kNoSlot;
@@ -177,6 +263,7 @@ class Residence {
     std::int64_t cached = 0;  // of the turn that was prepared
     PrefillPace pace;
     AgeList ages;
+    CopySums sums;
   };
 
   static double Seconds(const PrefillPace& pace, double from, double to) {
@@ -199,20 +286,32 @@ class Residence {
     Slot c = flow.copies;
     while (c != kNoSlot && copies_[c].place != place) c = copies_[c].next;
     Place& at = places_[place];
+    if (at.sums.size() > 2 * at.ages.size() + kMostEmpty) Close(at);
+    at.sums.Reserve(2 * at.ages.size() + kMostEmpty + 2);
     if (c == kNoSlot) {
       c = copies_.Take();
-      copies_[c] = {r.request.workflow, place, 0, now, flow.copies, {}};
+      copies_[c] = {.workflow = r.request.workflow, .place = place, .next = flow.copies};
       flow.copies = c;
       at.ages.Append(copies_, c);
     } else {
       at.ages.MoveToEnd(copies_, c);
+      at.sums.Remove(copies_[c].at);
     }
     Copy& copy = copies_[c];
     at.tokens += tokens - copy.tokens;
     copy.tokens = static_cast<std::int32_t>(tokens);
     copy.used = now;
+    copy.at = at.sums.Append(copy.tokens, now);
     flow.home = place;
     Trim(place, c);
+  }
+
+  // Leaves no place of the sums empty: once in as many turns as there are copies.
+  void Close(Place& at) {
+    at.sums.Clear();
+    for (Slot c = at.ages.oldest(); c != kNoSlot; c = copies_[c].age.newer) {
+      copies_[c].at = at.sums.Append(copies_[c].tokens, copies_[c].used);
+    }
   }
 
   // What was used least recently goes, whole.
@@ -235,6 +334,7 @@ class Residence {
     while (*link != c) link = &copies_[*link].next;
     *link = copy.next;
     places_[copy.place].ages.Remove(copies_, c);
+    places_[copy.place].sums.Remove(copy.at);
     places_[copy.place].tokens -= copy.tokens;
     copies_.Give(c);
     if (flows_[f].copies != kNoSlot) return true;

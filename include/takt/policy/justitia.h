@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "takt/base/age_list.h"
 #include "takt/base/rounded.h"
 #include "takt/base/slot_table.h"
 #include "takt/base/spec.h"
@@ -45,9 +47,8 @@ class Justitia {
   void KeyHashes(std::uint64_t seed) { workflows_.KeyHashes(seed); }
 
   void Reserve(std::size_t requests) {
-    const std::size_t workflows = std::max(requests, kRemembered) + 1;
     calls_.reserve(requests);
-    workflows_.Reserve(workflows);
+    workflows_.Reserve(requests + kRemembered + 1);
   }
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
@@ -62,9 +63,10 @@ class Justitia {
     const WorkflowId id = r.request.workflow;
     Slot at = workflows_.Find(id);
     if (at == kNoSlot) {
-      if (!workflows_.HasSlot() && workflows_.slots() >= kRemembered) ForgetOne();
       at = id ? workflows_.Insert(id) : workflows_.Take();
       workflows_[at] = {.id = id, .tag = virtual_time_ + std::min(CostOf(r.request), kMost)};
+    } else if (workflows_[at].calls == 0) {
+      away_.Remove(workflows_, at);
     }
     if (workflows_[at].calls++ == 0) ++there_;
     call = {workflows_[at].tag, at, true};
@@ -72,13 +74,20 @@ class Justitia {
   void Ends(const RequestState& r, TimePoint now) {
     if (r.slot >= calls_.size() || !calls_[r.slot].tagged) return;
     Advance(now);
-    if (--workflows_[calls_[r.slot].workflow].calls == 0) --there_;
-    calls_[r.slot] = {};
+    const Slot at = std::exchange(calls_[r.slot], {}).workflow;
+    if (--workflows_[at].calls > 0) return;
+    --there_;
+    if (!workflows_[at].id) return workflows_.Give(at);
+    away_.Append(workflows_, at);
+    if (away_.size() <= kRemembered) return;
+    const Slot oldest = away_.oldest();
+    away_.Remove(workflows_, oldest);
+    workflows_.Erase(oldest, workflows_[oldest].id);
   }
 
   RankKey Key(const RequestState& r) const { return {r.slot < calls_.size() ? calls_[r.slot].tag : 0}; }
 
-  std::size_t remembered() const { return workflows_.slots(); }
+  std::size_t remembered() const { return away_.size(); }  // workflows without a call
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
@@ -99,6 +108,7 @@ class Justitia {
     WorkflowId id = {};  // none: of one request
     double tag = 0;
     std::int64_t calls = 0;  // that wait or run
+    AgeLink age = {};  // without one
   };
 
   double CostOf(const Request& q) const {
@@ -108,15 +118,6 @@ class Justitia {
     if (q.after.known()) return Rounded(output * each) + q.after.kv_steps;
     const double left = q.workflow_tokens_left.known() ? q.workflow_tokens_left.mean : 0;
     return std::max(left, output) * each;
-  }
-
-  // The oldest of those that are not there, if any is not.
-  void ForgetOne() {
-    for (std::size_t tried = 0; tried < workflows_.slots(); ++tried) {
-      const Slot at = next_;
-      next_ = static_cast<Slot>((next_ + 1) % workflows_.slots());
-      if (workflows_[at].calls == 0) return workflows_.Erase(at, workflows_[at].id);
-    }
   }
 
   void Advance(TimePoint now) {
@@ -130,7 +131,7 @@ class Justitia {
 
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Workflow> workflows_;
-  Slot next_ = 0;  // of workflows_, to be forgotten next
+  AgeList away_;  // workflows without a call, by when the last one ended
   std::int64_t there_ = 0;  // workflows of which a call waits or runs
   double virtual_time_ = 0, kv_told_ = 0;
   TimePoint as_of_{};

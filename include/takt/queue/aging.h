@@ -2,21 +2,23 @@
 #ifndef TAKT_QUEUE_AGING_H_
 #define TAKT_QUEUE_AGING_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
+#include "takt/base/full_key.h"
 #include "takt/base/indexed_heap.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt::internal {
 
-// A counter that grows by one per plan is "waiting since plan i": a FIFO list whose front alone needs a look.
+// A counter that grows by one per plan is "waiting since plan i": a heap whose top alone needs a look. O(log n) a call.
 class Aging {
  public:
   void Reserve(std::size_t n) {
     records_.reserve(n);
+    counting_.Reserve(n);
     promoted_.Reserve(n);
   }
 
@@ -40,43 +42,33 @@ class Aging {
     return false;
   }
 
-  // Starts to be counted, or goes on where it stopped. Only requests that joined during the plans it has already
-  // waited are passed on the way to its place.
+  // Starts to be counted, or goes on where it stopped.
   void Enlist(Slot slot) {
+    if (counting_.contains(slot)) return;
     Record& r = records_[slot];
-    if (r.counting) return;
     r.since = plans_ - r.waited;
-    Slot before = back_;
-    while (before != kNoSlot && records_[before].since > r.since) before = records_[before].prev;
-    r.prev = before;
-    r.next = std::exchange(before == kNoSlot ? front_ : records_[before].next, slot);
-    (r.next == kNoSlot ? back_ : records_[r.next].prev) = slot;
-    r.counting = true;
+    counting_.Push(slot, internal::PackedKey::OfTime(TimePoint(Duration(r.since)), {}, RequestId{++enlisted_}));
   }
 
   void Delist(Slot slot) {
-    if (slot >= records_.size() || !records_[slot].counting) return;
+    if (!counting_.contains(slot)) return;
+    counting_.Erase(slot);
     Record& r = records_[slot];
-    (r.prev == kNoSlot ? front_ : records_[r.prev].next) = r.next;
-    (r.next == kNoSlot ? back_ : records_[r.next].prev) = r.prev;
     r.waited = plans_ - r.since;
-    r.counting = false;
   }
 
   // Forgets count and promotion.
   void Reset(Slot slot) {
     if (slot >= records_.size()) return;
-    const bool counting = records_[slot].counting;
+    const bool counting = counting_.contains(slot);
     Delist(slot);
     records_[slot] = {};
     if (counting) Enlist(slot);
   }
 
   void ResetAll() {
-    for (Slot slot = 0; slot < records_.size(); ++slot) {
-      Delist(slot);
-      records_[slot] = {};
-    }
+    std::ranges::fill(records_, Record{});
+    counting_.Clear();
     promoted_.Clear();
   }
 
@@ -84,7 +76,8 @@ class Aging {
 
   // A request that has waited for `threshold` plans, longest first; kNoSlot: none.
   Slot Overdue(std::int64_t threshold) const {
-    return front_ != kNoSlot && plans_ - records_[front_].since >= threshold ? front_ : kNoSlot;
+    const Slot first = counting_.Top();
+    return first != kNoSlot && plans_ - records_[first].since >= threshold ? first : kNoSlot;
   }
 
   void Promote(Slot slot, std::int64_t quantum) {
@@ -106,21 +99,19 @@ class Aging {
 
  private:
   struct Record {
-    std::int64_t since = 0;      // plans_ when the count began; in the list
-    std::int64_t waited = 0;     // the count, out of the list
-    std::int64_t quantum = 0;    // steps that its promotion has left; 0: not promoted
+    std::int64_t since = 0;  // plans_ when the count began; while it is counted
+    std::int64_t waited = 0;  // the count, while it is not
+    std::int64_t quantum = 0;  // steps that its promotion has left; 0: not promoted
     std::uint64_t promotion = 0;  // its number
-    Slot prev = kNoSlot, next = kNoSlot;
-    bool counting = false;       // in the list
   };
 
   static internal::FullKey Place(std::uint64_t promotion) { return {0, {}, RequestId{promotion}}; }
 
   std::vector<Record> records_;  // by slot
-  Slot front_ = kNoSlot, back_ = kNoSlot;
-  IndexedHeap promoted_;         // waiting, by number of promotion
+  IndexedHeap counting_;  // waiting and counted, by when the count began, then by when they were enlisted
+  IndexedHeap promoted_;  // waiting, by number of promotion
   std::int64_t plans_ = 0;
-  std::uint64_t promotions_ = 0;
+  std::uint64_t promotions_ = 0, enlisted_ = 0;
 };
 
 }  // namespace takt::internal

@@ -363,15 +363,28 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
     const bool adapter = fit == Fit::kSkip && draft_.top_waits_for == WaitsFor::kAdapter;
     if (fit == Fit::kStop || adapter) return;
   }
+  // Mostly the first ones run, or the rest waits for them. The others are listed once these have been tried, or before
+  // a row that gives way joins the queue.
   search_.slots.clear();
-  queue_.ForEachInOrder([&](Slot slot) {
-    search_.slots.push_back(slot);
-    return true;
-  });
+  std::size_t most = static_cast<std::size_t>(options_.admission_window);
+  const auto list = [&] {
+    auto listed = static_cast<std::size_t>(
+        std::ranges::count_if(search_.slots, [this](Slot slot) { return queue_.contains(slot); }));
+    queue_.ForEachInOrder([&](Slot slot) {
+      if (listed > 0) {
+        --listed;
+      } else {
+        search_.slots.push_back(slot);
+      }
+      return search_.slots.size() < most;
+    });
+  };
+  list();
   std::int32_t window = options_.admission_window;
   bool gated = false;
   held_.stuck = false;
   for (std::size_t i = 0;; ++i) {
+    if (i == search_.slots.size() && std::exchange(most, SIZE_MAX) != SIZE_MAX) list();
     if (i == search_.slots.size()) {
       // Nothing runs, and all that wait keep each other out, perhaps: once more.
       if (!gated || held_.stuck || counts_.rows > 0) break;
@@ -381,8 +394,10 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
     if (!queue_.contains(slot)) continue;
     const Fit fit = TryAdmit(slot);
     if (fit == Fit::kStop) {
-      const bool freed = (options_.preempt == PreemptMode::kByRank && MakeWayFor(slot)) ||
-                         (draft_.top_waits_for == WaitsFor::kKv && AdmitKept());
+      const bool by_rank = options_.preempt == PreemptMode::kByRank;
+      const std::uint32_t worst = by_rank && most < SIZE_MAX ? Worst(true) : kNoLane;
+      if (worst != kNoLane && Outranks(slot, worst)) most = SIZE_MAX, list();
+      const bool freed = (by_rank && MakeWayFor(slot)) || (draft_.top_waits_for == WaitsFor::kKv && AdmitKept());
       if (!freed) return;
       --i;  // once more
       continue;

@@ -76,19 +76,23 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   const bool held = SearchHolds(), by_memory = top_waits_for == WaitsFor::kKv;
   const std::int32_t free = FreeBlocks();
   std::int32_t least = std::numeric_limits<std::int32_t>::max();  // that one needs that was not tried
-  bool tried = false;
+  bool tried = false, passed_over = false;
   const auto may_fit = [&](Slot slot) {
     ++stats_.searched;
     const Record& record = table_[slot];
-    if (record.refused_at == stats_.plans || !queue_.Admits(record.state, now_)) return false;
+    if (by_memory) {
+      const std::int32_t blocks = BlocksNeeded(record, HitOf(record));
+      if (blocks > free) {
+        least = std::min(least, blocks);
+        return false;
+      }
+    }
     // A row that runs lacks memory, and some will soon be free: who computes gets further, but what would only be moved
     // in would be moved out again for that row, and so on for ever.
-    if (draft_.short_of_kv && record.cpu_blocks > 0) return false;
-    if (!by_memory) return true;
-    const std::int32_t blocks = BlocksNeeded(record, HitOf(record));
-    if (blocks <= free) return true;
-    least = std::min(least, blocks);
-    return false;
+    const bool may = record.refused_at != stats_.plans && queue_.Admits(record.state, now_) &&
+                     !(draft_.short_of_kv && record.cpu_blocks > 0);
+    passed_over |= !may;
+    return may;
   };
   std::size_t next = 0;  // where the search stopped
   const auto try_from = [&](std::size_t first) {
@@ -128,6 +132,8 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   draft_.top_waits_for = top_waits_for;
   draft_.head = queue_.contains(head) ? head : kNoSlot;
   search_.joined.clear();
+  // If each request needs more than what is free, a gate, a policy or a move need not be asked again.
+  const bool all_need_more = by_memory && search_.slots.empty() && !passed_over && !(held && search_.vain.passed_over);
   const std::int32_t enough = tried ? std::min(free, FreeBlocks()) : std::max(free, least - 1);  // for none
   search_.vain = {.limits = budget_.limits,
                   .free = held ? std::min(search_.vain.free, enough) : enough,
@@ -137,11 +143,11 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
                   .host_changes = kv_.changes,
                   .prefixes = kv_.ledger.prefixes_used(),
                   .by_memory = by_memory,
-                  .tried = tried || (held && search_.vain.tried),
+                  .passed_over = !all_need_more,
                   // What may move in one step has been used up, perhaps, or an oracle has refused what it will grant.
-                  .holds = !queue_.declines() && !draft_.short_of_kv && held_.gate.open() &&
-                           kv_.ledger.copies() == nullptr && !draft_.refused && search_.asks_left > 0 &&
-                           budget_.swap_in >= budget_.limits.swap_in.value};
+                  .holds = all_need_more || (!queue_.declines() && !draft_.short_of_kv && held_.gate.open() &&
+                                             kv_.ledger.copies() == nullptr && !draft_.refused &&
+                                             search_.asks_left > 0 && budget_.swap_in >= budget_.limits.swap_in.value)};
   return false;
 }
 
