@@ -1545,9 +1545,11 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
     const std::int32_t whole = (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value;
     const std::span<const std::uint64_t> hashes = HashesOf(life);
     if (life.shared_chunks > 0) DropKv(life);  // it may have been reclaimed, and was
-    life.shared_chunks = entry.position / r.prefix.block_tokens.value;
+    const std::int32_t chunks = entry.position / r.prefix.block_tokens.value;
+    // KV that arrived may reach beyond the last hash.
+    life.shared_chunks = std::min(chunks, static_cast<std::int32_t>(hashes.size()));
     const std::string fault = prefixes_.Acquire(hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole))),
-                                                life.shared_chunks, ChunkBlocks(life));
+                                                chunks, ChunkBlocks(life));
     FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
   }
   // What was loaded has a row's blocks, of which the others may hold some. So has one that was blocked while its KV was

@@ -1,5 +1,6 @@
-// Random draws in tests do not depend on the order of evaluation, which is the compiler's choice for arguments of a call
-// and for operands. Reads the sources: a name is known to draw if it is a generator's, or a function's that uses one.
+// Random draws in tests do not depend on the order of evaluation, which is the compiler's choice for arguments of a
+// call and for operands. Reads the sources: a name is known to draw if it is a generator's, or a function's that uses
+// one.
 #include <cctype>
 #include <cstddef>
 #include <set>
@@ -24,8 +25,8 @@ bool IsName(const std::string& token) {
 }
 
 std::vector<std::string> TokensOf(const std::string& text) {
-  static const Names kTwo = {"&&", "||", "<<", ">>", "->", "::", "==", "!=", "<=", ">=",
-                             "+=", "-=", "*=", "/=", "|=", "&=", "^=", "++", "--"};
+  static const Names kTwo = {
+      "&&", "||", "<<", ">>", "->", "::", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "|=", "&=", "^=", "++", "--"};
   const std::string code = CodeOf(text);
   const auto in_word = [&](std::size_t i) {
     return i < code.size() && (std::isalnum(static_cast<unsigned char>(code[i])) != 0 || code[i] == '_');
@@ -146,9 +147,9 @@ class Draws {
       } else if (t == "(" || t == "[" || t == "{") {
         const std::string& before = i == 0 ? t : t_[i - 1];
         const bool control = t == "(" && kControl.contains(before);
-        const bool block = t == "{" && (before == ")" || before == ";" || before == "{" || before == "}" ||
-                                        before == "else" || before == "do" || before == "const" ||
-                                        (match_[i] + 1 < end && IsName(t_[match_[i] + 1])));
+        const bool block =
+            t == "{" && (before == ")" || before == ";" || before == "{" || before == "}" || before == "else" ||
+                         before == "do" || before == "const" || (match_[i] + 1 < end && IsName(t_[match_[i] + 1])));
         const bool draws = Region(i + 1, match_[i], t == "(" && !control);
         chain |= draws || (t == "(" && IsName(before) && !control && Given(i + 1, match_[i]));
         i = match_[i];

@@ -29,7 +29,8 @@ inline std::string Read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-inline std::vector<File> FilesUnder(const std::vector<std::string>& places, const std::vector<std::string>& extensions) {
+inline std::vector<File> FilesUnder(const std::vector<std::string>& places,
+                                    const std::vector<std::string>& extensions) {
   namespace fs = std::filesystem;
   const fs::path root = TAKT_SOURCE_DIR;
   std::vector<File> files;
