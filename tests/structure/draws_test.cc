@@ -1,10 +1,12 @@
 // Random draws in tests do not depend on the order of evaluation, which is the compiler's choice for arguments of a
 // call and for operands. Reads the sources: a name is known to draw if it is a generator's, or a function's that uses
 // one.
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
