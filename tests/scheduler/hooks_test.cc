@@ -274,6 +274,7 @@ TEST_CASE("a promotion lasts for its quantum of steps, also where another promot
   std::string order;
   while (order.size() < 13) order += host.Step().substr(0, 1);
   CHECK(order == "1222111222111");
+  CHECK(host.scheduler.stats().preempted_by_rank == 4);  // once a turn
 }
 
 }  // namespace
