@@ -13,6 +13,7 @@ target_compile_options(takt_flags INTERFACE
 if(TAKT_SANITIZE)
   string(REPLACE ";" "," _takt_sanitize "${TAKT_SANITIZE}")
   add_compile_options(-fsanitize=${_takt_sanitize} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)  # bounds of spans and vectors, which sanitizers do not see
   # g++ 12 takes <regex> for uninitialised once it is instrumented
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   add_link_options(-fsanitize=${_takt_sanitize})

@@ -570,6 +570,7 @@ class BasicScheduler {
 
   // ---- scheduler/displacing.h
   void Preempt(std::uint32_t lane, bool by_rank);
+  std::int64_t StepsBefore(const Row& row) const;
   Victim RankOfRow(std::uint32_t lane);
   std::uint32_t Worst(bool preemptible_only);
   bool Outranks(Slot slot, std::uint32_t lane);

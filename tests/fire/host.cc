@@ -648,8 +648,9 @@ void World::OutlastTools() {
   }
 }
 
-// Of the memory that others may take, the share that is not kept by requests which wait: a fresh scheduler has all of
-// it. As long as something runs nobody takes what is kept, so that up to then so many fewer run at a time.
+// Of the memory that others may take, the share that is not kept by requests which wait, or will: those that are
+// blocked or in a tool call come back at once. A fresh scheduler has all of it. As long as something runs nobody takes
+// what is kept, so that up to then so many fewer run at a time.
 double World::ShareForOthers() const {
   const SchedulerOptions& options = setup_.options;
   if (options.kv == KvMode::kNone) return 1;
@@ -657,7 +658,7 @@ double World::ShareForOthers() const {
   const double most = total.value - options.kv_watermark * options.kv_blocks.value;
   double kept = 0;
   for (RequestId id : shadow_.unreleased()) {
-    if (shadow_.life(id).is == Is::kWaiting) kept += scheduler_->Explain(id).kv_blocks.value;
+    if (shadow_.life(id).is != Is::kRunning) kept += scheduler_->Explain(id).kv_blocks.value;
   }
   return most > 0 ? std::max(most - kept, 0.0) / most : 1;
 }

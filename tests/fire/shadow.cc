@@ -197,13 +197,14 @@ void Shadow::FindShed(const Scheduler& scheduler) {
     shed = &life;
   }
   FIRE_CHECK(shed != nullptr, "too many wait, and nobody was shed");
-  CheckShed(*shed);
+  CheckShed(*shed, false);
   FailWith(*shed, FailReason::kShed);
 }
 
 // The worst by rank is shed, or the last to arrive. Who is promoted is not the worst while others are left, and of
 // groups with equal keys the one with more to shed is.
-void Shadow::CheckShed(const Life& shed) {
+// A plan that sheds KV is built again: a row that gave way only then ran while others were shed.
+void Shadow::CheckShed(const Life& shed, bool built_again) {
   const bool by_rank = setup_.options.shed == Shed::kWorst;
   if (by_rank && !known_order_) return;
   const PolicyHooks hooks = policy_.hooks();
@@ -226,7 +227,7 @@ void Shadow::CheckShed(const Life& shed) {
   };
   for (RequestId id : unreleased_) {
     const Life& other = Of(id);
-    if (&other == &shed || !MayBeShed(other)) continue;
+    if (&other == &shed || !MayBeShed(other) || (built_again && other.joined_in == last_step_)) continue;
     FIRE_CHECK(!worse(other, shed), "request {} was shed, and {} is worse", shed.state.request.id.value, id.value);
   }
 }
@@ -1026,9 +1027,9 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   before_ = scheduler.stats();
   free_before_ = FreeBlocks(scheduler);
   if (host_kv_ == nullptr) return;
-  // Once, and again only where somebody has given way, the policy declines, or nothing runs and others are tried one at
-  // a time.
-  const int gave_way = static_cast<int>(plan.preempted.size() + plan.failed.size());
+  // Once. Again only if a row has given way or ended by its cap, the policy declines, or nothing runs and others are
+  // tried one at a time.
+  const int gave_way = static_cast<int>(plan.preempted.size() + plan.failed.size()) + (finished_ ? 1 : 0);
   const int tries = std::max(setup_.options.admission_window, 1);
   FIRE_CHECK(policy_.hooks().declines || host_kv_->asked() <= 1 + tries + gave_way + static_cast<int>(reclaimed),
              "the oracle is asked {} times in one plan", host_kv_->asked());
@@ -1088,7 +1089,7 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
     const bool was_running = life.is == Is::kRunning;
     if (was_running) CheckWorst(life, plan);
     if (by_rank == plan.preempted.size() && known_order_ && was_running) {
-      FIRE_CHECK(life.quantum <= life.steps + 1, "request {} is promoted and was displaced", p.request.value);
+      FIRE_CHECK(life.quantum <= life.steps, "request {} is promoted and was displaced", p.request.value);
       bool gains = false;
       life.state.generated = {life.generated};
       for (RequestId id : unreleased_) {
@@ -1263,13 +1264,10 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
 // No row that runs could have given way instead, and ranks worse; promoted ones come last.
 void Shadow::CheckWorst(const Life& victim, const StepPlan& plan) {
   if (!known_order_) return;
-  // It may have had its step of this plan, which uses up its promotion.
-  const auto unclear = [](const Life& life) { return life.quantum == life.steps + 1; };
-  if (unclear(victim)) return;
   const auto rank = [this](const Life& life) { return std::pair(life.quantum <= life.steps, VictimRankOf(life)); };
   for (RequestId id : unreleased_) {
     const Life& other = Of(id);
-    if (other.is != Is::kRunning || other.moving_in || !other.state.request.preemptible || unclear(other)) continue;
+    if (other.is != Is::kRunning || other.moving_in || !other.state.request.preemptible) continue;
     if (EndsAtCap(other)) continue;  // before
     if (std::ranges::find(plan.failed, id, &Failure::request) != plan.failed.end()) continue;
     FIRE_CHECK(!(rank(victim) < rank(other)), "request {} was preempted, and {} is worse",
@@ -1328,7 +1326,7 @@ void Shadow::CheckAllShed(const StepPlan& plan) {
     Life& life = At(f.request);
     if (f.reason != FailReason::kShed || !life.living()) continue;
     FIRE_CHECK(built_ && MayBeShed(life), "request {} was shed, and may not be", f.request.value);
-    CheckShed(life);
+    CheckShed(life, shed_kv_);
     ++ours_.failed_shed;
     End(life);
     any = true;
@@ -1546,9 +1544,11 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
     const std::int32_t whole = (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value;
     const std::span<const std::uint64_t> hashes = HashesOf(life);
     if (life.shared_chunks > 0) DropKv(life);  // it may have been reclaimed, and was
-    life.shared_chunks = entry.position / r.prefix.block_tokens.value;
+    const std::int32_t chunks = entry.position / r.prefix.block_tokens.value;
+    // KV that arrived may reach beyond the last hash.
+    life.shared_chunks = std::min(chunks, static_cast<std::int32_t>(hashes.size()));
     const std::string fault = prefixes_.Acquire(hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole))),
-                                                life.shared_chunks, ChunkBlocks(life));
+                                                chunks, ChunkBlocks(life));
     FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
   }
   // What was loaded has a row's blocks, of which the others may hold some. So has one that was blocked while its KV was

@@ -190,7 +190,7 @@ class Shadow {
   static bool MayBeShed(const Life& life) { return life.is == Is::kWaiting && !life.state.has_run; }
   std::int64_t MayBeShed() const;
   void FindShed(const Scheduler& scheduler);
-  void CheckShed(const Life& shed);
+  void CheckShed(const Life& shed, bool built_again);
   void CheckAllShed(const StepPlan& plan);
   bool NeedsMore(const Life& life, const StepLimits& limits) const;
   void Overtake(Life& passed, const Life& by, const StepLimits& limits);

@@ -386,7 +386,8 @@ FakeOrder AnyOrder(Random& random, const HoldValue* sorted) {
   };
   const auto some = [&](HeldTier tier) {
     for (std::uint64_t n = random.Below(5); n > 0; --n) {
-      order.Add(held(), tier, static_cast<std::int32_t>(1 + random.Below(40)));
+      const Held victim = held();
+      order.Add(victim, tier, static_cast<std::int32_t>(1 + random.Below(40)));
     }
   };
   some(HeldTier::kDead);
@@ -399,8 +400,11 @@ FakeOrder AnyOrder(Random& random, const HoldValue* sorted) {
   }
   some(HeldTier::kAwaited);
   for (std::uint64_t n = random.Below(6); n > 0; --n) {
-    order.Holds(random.Below(9), 100 - random.LogNormal(3, 2), static_cast<std::int32_t>(random.Below(500)),
-                random.Chance(0.3), random.Chance(0.3));
+    const std::uint64_t workflow = random.Below(9);
+    const double since = 100 - random.LogNormal(3, 2);
+    const auto tokens = static_cast<std::int32_t>(random.Below(500));
+    const bool awaited = random.Chance(0.3);
+    order.Holds(workflow, since, tokens, awaited, random.Chance(0.3));
   }
   return order;
 }

@@ -130,7 +130,8 @@ std::int64_t Compare(const Policy& policy, std::uint64_t seed, std::int64_t step
       Hashes prompt = last[branch];
       if (prompt.empty() || random.Chance(0.05)) prompt = heads[random.Below(3)];
       if (random.Chance(0.2)) prompt.resize(random.Below(prompt.size() + 1));
-      prompt = GoOn(std::move(prompt), random.Below(8), random.Below(4));
+      const std::size_t more = random.Below(8);
+      prompt = GoOn(std::move(prompt), more, random.Below(4));
       if (prompt.size() > 25) prompt.resize(25);
       const internal::PrefixHit hit = ledger.Find(prompt, kBlocks);
       REQUIRE(hit.chunks == model.gpu.Find(prompt));

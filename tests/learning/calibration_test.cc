@@ -209,7 +209,8 @@ TEST_CASE("no drift is seen where there is none") {
     Calibration calibration;
     for (int i = 0; i < 10'000; ++i) {
       const double actual = random.LogNormal(5, 1.2);
-      calibration.Observe(actual * random.LogNormal(0, 1.2), random.LogNormal(4, 2), actual);
+      const double predicted = actual * random.LogNormal(0, 1.2);
+      calibration.Observe(predicted, random.LogNormal(4, 2), actual);
     }
     drifts += calibration.drifts();
   }
@@ -277,7 +278,8 @@ TEST_CASE("whatever comes in, what goes out is a length") {
       }
     };
     for (int i = 0; i < 1500; ++i) {
-      calibration.Observe(any(), any(), any());
+      const double predicted = any(), generated = any();
+      calibration.Observe(predicted, generated, any());
       const double asked = any();
       const Estimate e = calibration.Expect(asked, any());
       CAPTURE(i, asked, e.mean, e.quantiles[0]);

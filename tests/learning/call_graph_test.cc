@@ -159,7 +159,7 @@ TEST_CASE("a join that the host tells: one record per upstream") {
   for (int i = 0; i < 50; ++i) {
     fleet.Begin();
     const double a = fleet.Call(kA, kUser, fleet.start());
-    const double end = std::max(fleet.Beside(kB, kA, a), fleet.Beside(kC, kA, a));
+    const double b = fleet.Beside(kB, kA, a), end = std::max(b, fleet.Beside(kC, kA, a));
     fleet.Call(kD, kB, end);
   }
   for (const CallRecord& r : fleet.Told(0)) {
@@ -340,7 +340,8 @@ TEST_CASE("agents by the thousand, and anything at all: bounded, total, the same
                                     : At(std::floor(100 * random.Uniform()));
       };
       const std::uint64_t agents = random.Chance(0.5) ? 5000 : 8;
-      graph.Add({{random.Below(100)}, {random.Below(agents)}, {random.Below(agents)}, time(), time()}, time());
+      const CallRecord call = {{random.Below(100)}, {random.Below(agents)}, {random.Below(agents)}, time(), time()};
+      graph.Add(call, time());
       if (random.Chance(0.02)) graph.Close({random.Below(100)});
       if (random.Chance(0.01)) graph.TakeOutcomes([](const CallOutcome& o) { CHECK(o.remaining_s >= o.execution_s); });
     }
@@ -401,7 +402,7 @@ TEST_CASE("DOT that Graphviz takes, whatever agents are called") {
   for (int i = 0; i < 40; ++i) {
     fleet.Begin();
     const double a = fleet.Call(kA, kUser, fleet.start());
-    const double end = std::max(fleet.Beside(kB, kA, a), fleet.Beside(kC, kA, a));
+    const double b = fleet.Beside(kB, kA, a), end = std::max(b, fleet.Beside(kC, kA, a));
     double d = fleet.Call(kD, kC, end);
     if (fleet.random().Chance(0.5)) d = fleet.Call(kA, kD, d);
   }

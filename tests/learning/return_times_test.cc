@@ -149,7 +149,10 @@ TEST_CASE("gain is the best ratio of returns to time held, never below the hazar
     Random random(seed);
     ReturnTimes times = Bare();
     const double shape = 0.5 + 3 * random.Uniform(), scale = 100 * random.Uniform();
-    for (int i = 0; i < 300; ++i) times.Learn(kTool, scale * random.Gamma(shape), random.Chance(0.8));
+    for (int i = 0; i < 300; ++i) {
+      const double gap = scale * random.Gamma(shape);
+      times.Learn(kTool, gap, random.Chance(0.8));
+    }
     times.Refresh({});
     const ReturnCurve& curve = times.curves().Of(kTool);
     for (std::size_t i = 0; i < kBins; ++i) {

@@ -121,7 +121,10 @@ TEST_CASE("the prepared model gives the same nanoseconds as the direct one") {
     const PreparedCostModel prepared(m, 512, 32);
     for (int i = 0; i < 3000; ++i) {
       StepLoad load;  // half of them beyond the tables
-      if (random.Chance(0.7)) load.AddPrefill(static_cast<std::int64_t>(random.Below(1000)), 77, random.Chance(0.5));
+      if (random.Chance(0.7)) {
+        const auto tokens = static_cast<std::int64_t>(random.Below(1000));
+        load.AddPrefill(tokens, 77, random.Chance(0.5));
+      }
       for (std::uint64_t b = random.Below(64); b > 0; --b) {
         load.AddDecode(static_cast<std::int64_t>(random.Below(100'000)));
       }

@@ -89,7 +89,8 @@ constexpr std::size_t kLevels = 24;
 std::vector<float> Curves(Random& random, std::size_t n) {
   std::vector<float> rows;
   for (std::size_t i = 0; i < n; ++i) {
-    const std::vector<double> v = Sample(random, kLevels, 2 * random.Uniform(), 0.2 + random.Uniform());
+    const double mu = 2 * random.Uniform(), sigma = 0.2 + random.Uniform();
+    const std::vector<double> v = Sample(random, kLevels, mu, sigma);
     for (const double x : v) rows.push_back(static_cast<float>(x));
   }
   return rows;

@@ -133,7 +133,7 @@ TEST_CASE("serving by it is best") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(200)); ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    Two two(AnySize(random, 9), AnySize(random, 9));
+    Two two{AnySize(random, 9), AnySize(random, 9)};
     CHECK(two.ByRank() == Approx(two.Best()).epsilon(1e-9));
   }
 }

@@ -289,7 +289,9 @@ TEST_CASE("sums cannot drift: 50,000 requests come and go, and nothing is left")
       c.End(alive.back());
       alive.pop_back();
     } else {
-      alive.push_back(Asking(i % 60'000, {{{1 + random.Below(4)}, 0.5f}}, 1e4 * random.Uniform(), random.Below(50)));
+      const ModelId model{1 + random.Below(4)};
+      const double tokens = 1e4 * random.Uniform();
+      alive.push_back(Asking(i % 60'000, {{model, 0.5f}}, tokens, random.Below(50)));
       c.Place(alive.back());
     }
   }

@@ -309,7 +309,7 @@ TEST_CASE("of a batch that is half too much for the dear model, the choice is ne
   double gained = 0, used = 0;
   constexpr int kItems = 20'000, kSettled = 2'000;
   for (int i = 0; i < kItems; ++i) {
-    const double gain = random.Uniform(), tokens = 20 + 2000 * random.Uniform() * random.Uniform();
+    const double gain = random.Uniform(), most = 2000 * random.Uniform(), tokens = 20 + most * random.Uniform();
     alive.push_back(
         Asking(static_cast<std::uint32_t>(i % 4096),
                {{{1}, 0, static_cast<float>(tokens)}, {{2}, static_cast<float>(gain), static_cast<float>(tokens)}}));
@@ -339,7 +339,10 @@ TEST_CASE("a model's load is that of its least loaded replica, whatever comes, e
   Random random(5);
   for (std::int64_t round = 0; round < Scaled(100); ++round) {
     Cluster c;
-    for (std::uint64_t i = 0; i < 6; ++i) c.Add(1 + random.Below(3), 0.001 * static_cast<double>(1 + random.Below(9)));
+    for (std::uint64_t i = 0; i < 6; ++i) {
+      const std::uint64_t model = 1 + random.Below(3);
+      c.Add(model, 0.001 * static_cast<double>(1 + random.Below(9)));
+    }
     std::vector<bool> up(6, true);
     std::vector<double> work(6);
     std::vector<std::pair<std::size_t, double>> at(16, {6, 0.0});  // by request: its instance and tokens

@@ -39,7 +39,8 @@ std::int32_t Sum(const std::vector<std::int32_t>& gpus) {
 
 // Latencies from few values, so that ties are common; some cannot be, some models need no GPU.
 LatencyTable RandomTable(Random& random, bool falling) {
-  LatencyTable table(1 + random.Below(4), static_cast<std::int32_t>(random.Below(11)));
+  const std::size_t models = 1 + random.Below(4);
+  LatencyTable table(models, static_cast<std::int32_t>(random.Below(11)));
   for (std::size_t i = 0; i < table.models(); ++i) {
     double least = kInf;
     for (std::int32_t f = 0; f <= table.gpus(); ++f) {

@@ -285,7 +285,8 @@ TEST_CASE("whatever a host tells, the sampler stays whole and allocates nothing"
       const auto tokens = static_cast<std::int32_t>(random.Below(1000)) - 100;
       sampler.OnArrival(id, Tokens{tokens}, At(clock));
       sampler.OnFinished({random.Below(200)}, Tokens{tokens});
-      sampler.OnScore(static_cast<int>(random.Below(5)) - 1, random.Chance(0.1) ? std::nan("") : tokens);
+      const int stage = static_cast<int>(random.Below(5)) - 1;
+      sampler.OnScore(stage, random.Chance(0.1) ? std::nan("") : tokens);
     }
   };
   for (std::int64_t round = 0; round < Scaled(2000); ++round) {

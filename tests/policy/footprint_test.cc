@@ -346,8 +346,9 @@ TEST_CASE("the backlog is the sum over living workflows, whatever happens") {
       const auto slot = static_cast<Slot>(random.Below(64));
       RequestState& r = alive[slot];
       if (!lives[slot]) {
-        r = Call(slot, static_cast<std::int32_t>(1 + random.Below(500)), static_cast<double>(random.Below(200)),
-                 random.Below(20));
+        const auto prompt = static_cast<std::int32_t>(1 + random.Below(500));
+        const auto output = static_cast<double>(random.Below(200));
+        r = Call(slot, prompt, output, random.Below(20));
         if (random.Chance(0.3)) r.request.output_tokens = {};
         if (random.Chance(0.5)) r.request.after = {1, 50, 20, 900, 20};
       }
@@ -1393,7 +1394,8 @@ TEST_CASE("nobody is passed by who comes more than two horizons later") {
       std::vector<RequestState> alive;
       for (Slot slot = 0; slot < 400; ++slot) {
         now += random.Uniform();
-        RequestState r = Call(slot, static_cast<std::int32_t>(1 + random.Below(3000)), random.LogNormal(5, 2));
+        const auto prompt = static_cast<std::int32_t>(1 + random.Below(3000));
+        RequestState r = Call(slot, prompt, random.LogNormal(5, 2));
         r.request.arrival = At(now);
         r.request.workflow_arrival = At(now + (random.Chance(0.5) ? 0 : random.LogNormal(3, 3) - 200));
         if (random.Chance(0.5)) r.request.deadline = At(now + random.LogNormal(4, 3) - 10);

@@ -75,7 +75,8 @@ TEST_CASE("uniboost: first come first served at one end, shortest first at the o
   Random random(3);
   std::vector<RequestState> all;
   for (std::uint64_t id = 1; id <= 50; ++id) {
-    all.push_back(Some(id, 20 * random.Uniform(), std::floor(random.LogNormal(5, 1)), 0));
+    const double arrival = 20 * random.Uniform();
+    all.push_back(Some(id, arrival, std::floor(random.LogNormal(5, 1)), 0));
   }
   const auto order = [&](UniBoost policy) {
     std::vector<RequestState> sorted = all;

@@ -344,7 +344,11 @@ TEST_CASE("whatever a host says of workflows, all of them come to an end that is
           on.erase(it);
           break;
         }
-        case 6: router.On(Up(1 + random.Below(3), static_cast<std::int64_t>(random.Below(9))), At(now)); break;
+        case 6: {
+          const std::uint64_t instance = 1 + random.Below(3);
+          router.On(Up(instance, static_cast<std::int64_t>(random.Below(9))), At(now));
+          break;
+        }
         case 7: {
           if (!random.Chance(0.3)) break;
           const std::uint64_t instance = 1 + random.Below(3);

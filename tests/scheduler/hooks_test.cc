@@ -5,6 +5,7 @@
 #include "scheduler/host.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"
+#include "takt/policy/fcfs.h"
 #include "takt/queue/waiting_queue.h"
 
 namespace takt {
@@ -261,6 +262,19 @@ TEST_CASE("the queue alone tells as the scheduler does") {
   CHECK(queue.Requeue({2}, Ms(22)) == QueueResult::kDone);
   CHECK(queue.Erase({2}) == QueueResult::kDone);
   CHECK(probe.told->calls == "+1 +2 !1 +2 +2 -2 ");
+}
+
+TEST_CASE("a promotion lasts for its quantum of steps, also where another promoted request waits for the row") {
+  SchedulerOptions options = Small();
+  options.max_running = 1;
+  options.preempt = PreemptMode::kByRank;
+  Host<Aged<Fcfs>> host(options, {}, Aged<Fcfs>(Fcfs{}, {.threshold = 1, .quantum = 3}));
+  host.Arrive(1, 1);
+  host.Arrive(2, 1);
+  std::string order;
+  while (order.size() < 13) order += host.Step().substr(0, 1);
+  CHECK(order == "1222111222111");
+  CHECK(host.scheduler.stats().preempted_by_rank == 4);  // once a turn
 }
 
 }  // namespace

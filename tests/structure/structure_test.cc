@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "structure/sources.h"
 #include "takt/gate/registry.h"
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
@@ -23,67 +24,6 @@
 
 namespace takt {
 namespace {
-
-struct File {
-  std::string path;  // from the project's root, '/' between
-  std::string text;
-};
-
-using Found = std::vector<std::string>;
-using Rule = std::function<Found(const File&)>;
-
-bool StartsWith(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
-
-std::string Read(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::vector<File> FilesUnder(const std::vector<std::string>& places, const std::vector<std::string>& extensions) {
-  namespace fs = std::filesystem;
-  const fs::path root = TAKT_SOURCE_DIR;
-  std::vector<File> files;
-  const auto add = [&](const fs::path& path) {
-    const std::string extension = path.extension().string();
-    if (std::find(extensions.begin(), extensions.end(), extension) == extensions.end()) return;
-    files.push_back({fs::relative(path, root).generic_string(), Read(path)});
-  };
-  for (const std::string& place : places) {
-    if (fs::is_regular_file(root / place)) add(root / place);
-    if (!fs::is_directory(root / place)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(root / place)) {
-      if (entry.is_regular_file()) add(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.path < b.path; });
-  return files;
-}
-
-// Where the comment, string or character literal that begins at `at` ends; `at` itself where none begins.
-std::size_t EndOfNonCode(const std::string& text, std::size_t at) {
-  const auto after = [&](const std::string& end, std::size_t from) {
-    const std::size_t found = text.find(end, from);
-    return found == std::string::npos ? text.size() : found + end.size();
-  };
-  if (text.compare(at, 2, "//") == 0) return after("\n", at) - 1;
-  if (text.compare(at, 2, "/*") == 0) return after("*/", at + 2);
-  if (text.compare(at, 3, "R\"(") == 0) return after(")\"", at + 3);
-  const bool digit_separator = text[at] == '\'' && at > 0 && std::isxdigit(static_cast<unsigned char>(text[at - 1]));
-  if ((text[at] != '"' && text[at] != '\'') || digit_separator) return at;
-  std::size_t end = at + 1;
-  while (end < text.size() && text[end] != text[at]) end += text[end] == '\\' ? 2u : 1u;
-  return std::min(end + 1, text.size());
-}
-
-std::string CodeOf(const std::string& text) {
-  std::string code;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = EndOfNonCode(text, at);
-    if (end == at) code += text[at++];
-    else at = end;
-  }
-  return code;
-}
 
 struct Include {
   std::string target;
@@ -532,6 +472,25 @@ TEST_CASE("every page is found from docs/README.md") {
     CAPTURE(path);
     CHECK((found.contains(path) || moved.contains(path)));
   }
+}
+
+// scripts/mutate, which needs libclang, looks for the mutation itself.
+TEST_CASE("each line of the table of equivalent mutants is in its file") {
+  const std::filesystem::path root = TAKT_SOURCE_DIR;
+  std::ifstream table(root / "tests/equivalent_mutants.txt");
+  std::string row, file, line;
+  int entries = 0;
+  while (std::getline(table, row)) {
+    if (StartsWith(row, "#") || row.empty()) continue;
+    file = row;
+    std::getline(table, line);
+    CAPTURE(file, line);
+    const std::size_t at = Read(root / file).find("  " + line + "\n");
+    CHECK(at != std::string::npos);
+    ++entries;
+    while (std::getline(table, row) && !row.empty()) continue;
+  }
+  CHECK(entries > 5);
 }
 
 TEST_CASE("nothing is left lying about") {

@@ -30,9 +30,10 @@ double ResidentBytes(pid_t pid) {
 bool Ask(int port, takt::Random& random) {
   const std::string path = "/v1/completions";
   const bool stream = random.Chance(0.5);
-  const std::string workflow =
-      fmt::format("X-Workflow-Id: {}\r\nX-Agent: {}\r\n", random.Below(1'000'000'000), random.Below(1'000'000'000));
-  json body = {{"prompt", std::string(1 + random.Below(60), 'x') + std::to_string(random.Below(1000))},
+  const std::uint64_t name = random.Below(1'000'000'000), agent = random.Below(1'000'000'000);
+  const std::string workflow = fmt::format("X-Workflow-Id: {}\r\nX-Agent: {}\r\n", name, agent);
+  const std::string beginning(1 + random.Below(60), 'x');
+  json body = {{"prompt", beginning + std::to_string(random.Below(1000))},
                {"max_tokens", 1 + random.Below(20)},
                {"stream", stream}};
   switch (random.Below(20)) {

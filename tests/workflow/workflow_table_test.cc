@@ -826,8 +826,9 @@ TEST_CASE("every workflow ends, is cancelled, or is named as failed, whatever is
               after.push_back(static_cast<std::uint32_t>(random.Below(graph.size() + (random.Chance(0.02) ? 3 : 0))));
             }
             graph.push_back(after);
-            workflow.stages.push_back(Stage({1 + random.Below(4)}, after, random.Uniform() * 3 - 1,
-                                            1 + static_cast<std::int32_t>(random.Below(3))));
+            const StageId site{1 + random.Below(4)};
+            const double work = random.Uniform() * 3 - 1;
+            workflow.stages.push_back(Stage(site, after, work, 1 + static_cast<std::int32_t>(random.Below(3))));
           }
           if (table.Declare(workflow, At(now))) {
             REQUIRE_FALSE(table.alive({declared + 1}));
@@ -844,7 +845,8 @@ TEST_CASE("every workflow ends, is cancelled, or is named as failed, whatever is
         case 5: {
           const auto h = static_cast<Handle>(random.Below(64));
           if (table.contains(h)) break;
-          const auto made = table.Make(h, {w}, {1 + random.Below(5)}, random.Uniform(), At(now));
+          const StageId site{1 + random.Below(5)};
+          const auto made = table.Make(h, {w}, site, random.Uniform(), At(now));
           if (made.fault) break;
           (made.ready ? running : held)[h] = {w, made.stage};
           if (made.ready && made.stage < graphs[w].size()) {

@@ -20,13 +20,19 @@ void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
   Depart(lane, action, RequestStatus::kWaiting, row.blocks);
 }
 
+// Steps of the row before this plan. A row that gives way in this plan does not run the step that was planned for it.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int64_t BasicScheduler<Policy, Pause>::StepsBefore(const Row& row) const {
+  return row.steps - ((row.in_flight & draft_.step) != 0 ? 1 : 0);
+}
+
 // Promoted rows are better than all others; then by rank, as of now.
 template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::RankOfRow(std::uint32_t lane) -> Victim {
   const Row row = running_.Look(lane);
   const RequestState& state = StateOfRow(row);
   return {state.request.preemptible,
-          {!queue_.PromotedWith(row.slot, row.steps),
+          {!queue_.PromotedWith(row.slot, StepsBefore(row)),
            {queue_.VictimGroupOf(state), queue_.moving() ? queue_.VictimKeyOf(state, now_) : victims_.keys[lane]}}};
 }
 
@@ -49,8 +55,8 @@ std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) {
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Outranks(Slot slot, std::uint32_t lane) {
   const Row row = running_.Look(lane);
-  if (row.steps == 0 || (row.steps == 1 && (row.in_flight & draft_.step) != 0)) return false;
-  if (queue_.PromotedWith(row.slot, row.steps)) return false;
+  const std::int64_t steps = StepsBefore(row);
+  if (steps == 0 || queue_.PromotedWith(row.slot, steps)) return false;
   if (queue_.promoted(slot)) return true;
   return queue_.Outranks(table_[slot].state, StateOfRow(row), options_.preempt_margin, now_);
 }
