@@ -180,7 +180,8 @@ void BasicScheduler<Policy, Pause>::PlanRow(std::uint32_t lane) {
   std::int32_t drafts = 0;
   if (row.prefilling) {
     const Request& r = record.state.request;
-    n = budget_.Chunk(r, row.scheduled, n);
+    const std::int32_t left = std::exchange(n, budget_.Chunk(r, row.scheduled, n));
+    draft_.crowded |= n == 0 && left > 0 && budget_.HasRoom() && budget_.Fits(r, row.scheduled, left);
     // Nobody starts before a prompt that must be computed whole, if it fits an empty step.
     const std::int32_t whole = r.prompt_tokens.value - row.scheduled;
     if (n == 0 && !r.chunkable && whole > 0 && budget_.WouldFit(whole)) budget_.prefill = 0;
@@ -295,7 +296,7 @@ std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t star
   if (victims_.gathered && Runs(row)) victims_.heap.Push(lane, RankOfRow(lane));
   record.lane = lane;
   record.status = RequestStatus::kRunning;
-  record.overtaken = record.arrived = 0;
+  record.overtaken = record.passed = record.arrived = 0;
   if (Holds()) TurnNotAwaited(record);
   ++counts_.rows;
   counts_.seqs += r.sequences;
