@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,6 +39,7 @@
 #include "takt/scheduler/kept_kv.h"
 #include "takt/scheduler/move_list.h"
 #include "takt/scheduler/oracle_round.h"
+#include "takt/scheduler/prefix_leaders.h"
 #include "takt/scheduler/review_list.h"
 #include "takt/scheduler/step_budget.h"
 #include "takt/scheduler/step_ring.h"
@@ -62,6 +64,7 @@ struct Explanation {
   std::int64_t ahead = 0;   // waiting requests before it
   Tokens known{0}, computed{0}, in_flight{0}, generated{0};  // of its context: in all, computed, in flight; output
   Blocks kv_blocks{0}, cpu_blocks{0};                        // that it holds, on the GPU and in the host's memory
+  std::int32_t passed = 0;  // requests let in before it while it lacked memory, or room in a step
 };
 
 // The policy of a scheduler that is given none. That of one which chooses it at run time is in scheduler.h.
@@ -282,6 +285,8 @@ class BasicScheduler {
     std::uint32_t lane = 0;
     std::int32_t all = 0, tokens = 0;
   };
+  // After so many crowded plans in a row the next computes prompts before it decodes.
+  static constexpr std::int32_t kMostCrowdedPlans = 4;
 
   // The plan that is being built, and of the last one what the next depends on.
   struct Draft {
@@ -305,6 +310,9 @@ class BasicScheduler {
     bool refused = false, row_refused = false;  // by the oracle: anything; something for a row that runs
     bool kept_out = false;  // by the oracle: somebody that waits, perhaps in an earlier build of the same plan
     bool displaced = false;  // a row gave up its place, or its share of the step
+    bool crowded = false;  // a prompt had too little room for its next chunk, and an empty step has enough
+    bool prompts_first = false;  // prompts are computed before rows decode, for such a prompt
+    std::int32_t crowded_plans = 0;  // crowded plans in a row since the last with prompts first
     WaitsFor top_waits_for = WaitsFor::kItsTurn;  // what keeps out the first that is not passed over
     Slot head = kNoSlot;  // which is this one; kNoSlot: the first of all, or none
   };
@@ -323,6 +331,9 @@ class BasicScheduler {
     VainSearch vain;
     std::vector<Slot> joined;  // while that holds: those that have joined the queue, or may be looked at, since
     std::vector<Slot> slots;  // that are looked at
+    std::vector<Slot> passed;  // of these, that lack memory or room, and that others pass
+    std::int64_t passing = 0, most_passing = 0;  // admissions of this search, and how many it allows
+    WaitsFor stopped_for = WaitsFor::kNothing;  // of the first of `passed`
     std::size_t from = 0;  // of those that seem to fit, so many were asked for in vain in plans before
     std::int32_t asks_left = 0;  // of an oracle, in searches for any that fits
   };
@@ -485,6 +496,7 @@ class BasicScheduler {
   void RankHolders();
   bool Reclaim(Slot spared, bool waiting);
   void PublishPrefix(const Row& row, Record& record);
+  void LeadPrefix(const Record& record);
   bool Grow(Row& row);
   bool SpareRoom(std::uint32_t lane, std::int32_t want);
   bool Room(std::uint32_t lane, std::int32_t want);
@@ -526,9 +538,26 @@ class BasicScheduler {
   // ---- scheduler/admission.h
   void AdmitWaiting();
   bool AdmitKept();
-  void AdmitPastTop();
+  bool AwaitsPrefix(Record& record, std::int32_t found);
+  bool AwaitedPrefix(const Record& record) const {
+    return record.prefix_seen_at > 0 && record.prefix_seen_at + 1 >= stats_.plans;
+  }
+  bool MayBePassed(Slot slot) const;
+  bool LetPass(Slot slot);
+  void BeginPassing();
+  void EndPassing();
+  void AdmitPastTop(bool pass);
   WaitsFor PassedOverFor(const Record& record) const;
   bool NeedsLargerStep(const Record& record) const;
+  // A prefix is worth waiting for if it is this part of what a request must compute, or more.
+  static constexpr std::int64_t kLeastShare = 8;
+  // Requests that wait for a prefix, and are looked past in one plan without a place in the window.
+  static constexpr std::int64_t kMostFollowers = 64;
+  // Chunks of its prompt that it may find elsewhere: the last token is always computed, to sample from.
+  static std::int32_t UsableChunks(const Request& r) {
+    return std::min(static_cast<std::int32_t>(r.prefix.hashes.size()),
+                    (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value);
+  }
   internal::PrefixHit HitOf(const Record& record) const;
   std::int32_t CopiesOf(const Record& record) const;
   std::int32_t CachedTokensOf(const Record& record) const;
@@ -539,6 +568,11 @@ class BasicScheduler {
   Fit TrySwapIn(Slot slot);
   void SwapIn(Slot slot, std::int32_t blocks);
   bool Outgrows(std::int32_t blocks) const;
+  std::int32_t Spared(Slot slot, std::int32_t need);
+  std::uint64_t& HitsOf(const Record& record) {
+    return record.recovers ? stats_.tokens_recovered : stats_.tokens_cached;
+  }
+  void CountHits(Record& record, std::int32_t cached, std::int32_t there);
   bool MayMoveIn(std::int32_t blocks) const;
   void Fetch(Slot slot, std::int32_t start, std::int32_t chunks);
   void Admit(Slot slot, std::int32_t start, std::int32_t tokens);
@@ -615,6 +649,7 @@ class BasicScheduler {
   internal::MoveList moves_;
   internal::KeptKv kept_;
   internal::OracleRound round_;
+  internal::PrefixLeaders leaders_;
   internal::StepRing steps_;
   internal::StepBudget budget_;
   Draft draft_;

@@ -68,9 +68,16 @@ struct SchedulerOptions {
   // all together may have half of it. More is refused, and held as if it were not pinned.
   double pin_share = 0.1;
 
-  // Waiting requests looked at past one whose adapter has no place; and how many that use an adapter may overtake one
-  // that waits for its own, in all. Those that need a larger step do not count.
+  // Maximum requests that may pass a waiting one, over its whole wait: those that use an adapter, if it waits for its
+  // own; any, if it has never run and lacks memory or room in a step. Also the waiting requests that a plan looks at
+  // past one that has no place; requests that need a larger step do not count. Also the plans after which the first of
+  // the queue may take blocks of the watermark.
   std::int32_t admission_window = 16;
+
+  // kLedger with prefix_cache: maximum steps in a row, without progress, that a request waits for a running request to
+  // compute a prefix that both have; it then computes the prefix itself. It waits only if it has never run, and if that
+  // prefix is at least an eighth of what it must compute. 0: it never waits.
+  std::int32_t prefix_wait = 64;
 
   // Number of the first plan. A host whose results may come later than the end of their scheduler goes on counting with
   // the next one: what was meant for the first is then unknown to the second.
@@ -105,7 +112,8 @@ struct SchedulerOptions {
         Option("prefix_cache", self.prefix_cache), Option("admission_window", self.admission_window, {.least = 1}),
         Option("first_step", self.first_step, {.least = 1, .most = 0x1p63}), Option("hash_seed", self.hash_seed),
         Option("max_step_tokens", self.max_step_tokens), Option("max_step_seqs", self.max_step_seqs),
-        Option("pin_share", self.pin_share, {.most = 1}), Option("prefix_cpu_blocks", self.prefix_cpu_blocks));
+        Option("pin_share", self.pin_share, {.most = 1}), Option("prefix_cpu_blocks", self.prefix_cpu_blocks),
+        Option("prefix_wait", self.prefix_wait));
   }
 };
 

@@ -190,7 +190,7 @@ void Fill(const takt_workflow* from, Workflow& to) {
   for (std::size_t i = 0; i < w.n_stages; ++i) Fill(w.stages[i], to.stages[i]);
 }
 
-static_assert(static_cast<int>(FaultKind::kEnded) == TAKT_FAULT_ENDED &&
+static_assert(static_cast<int>(FaultKind::kChunkAlign) == TAKT_FAULT_CHUNK_ALIGN &&
               static_cast<int>(FaultKind::kUnknownRow) == TAKT_FAULT_UNKNOWN_ROW);
 takt_fault FaultOf(const Fault& f, std::uint64_t count) {
   return {

@@ -46,7 +46,7 @@ static_assert(static_cast<takt_result>(QueueResult::kDone) == TAKT_RESULT_DONE);
 static_assert(static_cast<takt_result>(QueueResult::kEnded) == TAKT_RESULT_ENDED);
 static_assert(static_cast<takt_result>(QueueResult::kRequeued) == TAKT_RESULT_REQUEUED);
 static_assert(static_cast<takt_result>(QueuePlace::kPaused) == TAKT_PLACE_PAUSED);
-static_assert(static_cast<std::uint32_t>(WaitsFor::kGate) == TAKT_WAITS_FOR_GATE);
+static_assert(static_cast<std::uint32_t>(WaitsFor::kPrefix) == TAKT_WAITS_FOR_PREFIX);
 
 template <>
 takt_queue_options Defaults<takt_queue_options>() {
@@ -262,7 +262,7 @@ takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, con
   if (pressure != nullptr) {
     takt_pressure local;
     const takt_pressure& whole = Whole(pressure, local);
-    if (whole.head > TAKT_WAITS_FOR_GATE || whole.kv_tokens < 0 || whole.engines < 1) return TAKT_E_INVALID;
+    if (whole.head > TAKT_WAITS_FOR_PREFIX || whole.kv_tokens < 0 || whole.engines < 1) return TAKT_E_INVALID;
     if (whole.limits != nullptr) {
       if (const takt_status of_limits = Readable(whole.limits); of_limits != TAKT_OK) return of_limits;
       takt_limits local_limits;

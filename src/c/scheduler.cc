@@ -68,6 +68,7 @@ takt_scheduler_options Defaults<takt_scheduler_options>() {
   to.first_step = plain.first_step.value, to.hash_seed = plain.hash_seed;
   to.max_step_tokens = plain.max_step_tokens.value, to.max_step_seqs = plain.max_step_seqs;
   to.prefix_cpu_blocks = plain.prefix_cpu_blocks.value;
+  to.prefix_wait = plain.prefix_wait;
   to.record_flush_bytes = RecorderOptions{}.flush_bytes;
   to.pin_share = plain.pin_share;
   return to;
@@ -98,6 +99,7 @@ SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
   to.max_step_tokens = {from.max_step_tokens}, to.max_step_seqs = from.max_step_seqs;
   to.pin_share = from.pin_share;
   to.prefix_cpu_blocks = {from.prefix_cpu_blocks};
+  to.prefix_wait = from.prefix_wait;
   return to;
 }
 
@@ -381,6 +383,7 @@ takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t req
   to.known = why.known.value, to.computed = why.computed.value;
   to.in_flight = why.in_flight.value, to.generated = why.generated.value;
   to.kv_blocks = why.kv_blocks.value, to.cpu_blocks = why.cpu_blocks.value;
+  to.passed = why.passed;
   static_assert(std::tuple_size_v<decltype(KeyParts::parts)> == std::size(to.parts));
   to.n_parts = static_cast<std::uint32_t>(why.key_parts.size);
   for (std::size_t i = 0; i < why.key_parts.size; ++i) {

@@ -293,7 +293,7 @@ PLACE(takt_scheduler_options, oracle, 152);
 PLACE(takt_scheduler_options, key, 160);
 PLACE(takt_scheduler_options, pin_share, 168);
 PLACE(takt_scheduler_options, prefix_cpu_blocks, 176);
-PLACE(takt_scheduler_options, reserved_too, 180);
+PLACE(takt_scheduler_options, prefix_wait, 180);
 
 SIZE(takt_scheduler_counts, 48);
 PLACE(takt_scheduler_counts, struct_size, 0);
@@ -350,7 +350,7 @@ PLACE(takt_explanation, generated, 44);
 PLACE(takt_explanation, kv_blocks, 48);
 PLACE(takt_explanation, cpu_blocks, 52);
 PLACE(takt_explanation, n_parts, 56);
-PLACE(takt_explanation, reserved, 60);
+PLACE(takt_explanation, passed, 60);
 PLACE(takt_explanation, parts, 64);
 
 SIZE(takt_queue_options, 40);

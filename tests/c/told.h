@@ -73,6 +73,7 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
   c.max_step_tokens = o.max_step_tokens.value, c.max_step_seqs = o.max_step_seqs;
   c.pin_share = o.pin_share;
   c.prefix_cpu_blocks = o.prefix_cpu_blocks.value;
+  c.prefix_wait = o.prefix_wait;
   return c;
 }
 

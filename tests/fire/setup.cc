@@ -384,6 +384,8 @@ Setup Setup::OfSeed(std::uint64_t seed) {
       o.cpu_blocks = std::max(o.cpu_blocks, o.prefix_cpu_blocks);
     }
   }
+  Dice waits(Mix64(seed ^ 0x3a175u));
+  o.prefix_wait = waits.Of({0, 1, 4, 64, 64});
   Dice size(Mix64(seed ^ 0x5e512eu));
   if (Setup::with_facts && o.kv == KvMode::kOracle && size.Chance(0.4)) s.resizes = size.Of({0.003, 0.1});
   return s;

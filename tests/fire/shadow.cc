@@ -925,6 +925,9 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   prefixes_.Tie(false);
   built_ = steps_.size() < static_cast<std::size_t>(Scheduler::kMaxStepsInFlight);
   ++ours_.plans;
+  if (const std::int32_t most = LargestChunk(limits); most > 0 && limits.chunk_align.value > most) {
+    ++ours_.limits_misaligned;
+  }
   if (policy_.hooks().declines) {
     for (RequestId id : plan.released) policy_.Ends(At(id).state, now_);
   }
@@ -992,6 +995,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   CheckEvictions(plan, scheduler);
   CheckDropped(plan);
   ReadDeclined(plan, scheduler);
+  ReadPrefixes(plan, scheduler);
   if (violation_.empty()) CheckOrder(plan, limits);
   if (violation_.empty()) CheckWho(plan, limits, scheduler);
   if (violation_.empty()) CheckAllShed(plan);
@@ -1623,8 +1627,24 @@ bool Shadow::Before(const Life& a, const Life& b) const {
 bool Shadow::NeedsMore(const Life& life, const StepLimits& limits) const {
   const Request& r = life.state.request;
   const std::int32_t tokens = limits.tokens.value;
-  return r.sequences > limits.max_seqs || r.sequences > tokens ||
+  return r.sequences > limits.max_seqs || r.sequences > tokens || FitsNoChunk(life, 0, limits) ||
          (!r.chunkable && r.prompt_tokens.value > std::min(tokens, limits.prefill_tokens.value));
+}
+
+// Prompts were computed before rows that run already: entries are not in the order of admission.
+bool Shadow::PromptsFirst(const StepPlan& plan) const {
+  return !std::ranges::is_sorted(plan.run, {}, [this](const PlanEntry& entry) { return Of(entry.request).admission; });
+}
+
+std::int32_t Shadow::LargestChunk(const StepLimits& limits) {
+  return std::max(std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value}), 0);
+}
+
+// No step of these limits computes any chunk of it that ends at a multiple of the alignment, or with what is known.
+bool Shadow::FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits) {
+  const std::int32_t most = LargestChunk(limits), align = std::max(limits.chunk_align.value, 1);
+  const std::int32_t to_next = align - start % align, left = life.known - start;
+  return life.state.request.chunkable && most > 0 && std::min(to_next, left) > most;
 }
 
 // One that may wait for its adapter, by one that uses an adapter.
@@ -1652,15 +1672,20 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
     for (RequestId id : unreleased_) {
       const Life& passed = Of(id);
       if (passed.is != Is::kWaiting || passed.in_transit() || passed.joined_in == last_step_) continue;
-      if (NeedsMore(passed, limits) || passed.declined) continue;
+      if (NeedsMore(passed, limits) || passed.declined || passed.awaits_prefix) continue;
       if (passed.known > shortest / 2) continue;  // it would delay a started prompt
       if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
       if (passed.state.request.adapter && limits.adapters < setup_.adapters) {
         Overtake(Of(id), picked, limits);
         continue;
       }
-      FIRE_CHECK(!Before(passed, picked), "request {} was picked before {}{}", entry.request.value, id.value,
+      if (!Before(passed, picked)) continue;
+      // While it lacks memory or room, others pass one that has never run; but not for ever.
+      const bool fresh = passed.admission == 0 && passed.most_blocks == 0 && !passed.promoted();
+      FIRE_CHECK(fresh, "request {} was picked before {}{}", entry.request.value, id.value,
                  passed.promoted() ? ", which is promoted" : "");
+      FIRE_CHECK(++Of(id).passed <= setup_.options.admission_window, "request {} waits, and {} passed it", id.value,
+                 passed.passed);
     }
   }
 }
@@ -1770,13 +1795,27 @@ void Shadow::CheckMemory(const Scheduler& scheduler) {
   FIRE_CHECK(most >= use.used.value, "{} blocks at most, and the ledger says {}", most, use.used.value);
 }
 
-// Who is let in beside others leaves room for their growth; only where rows grow first is it still there at the end.
+// Who is let in beside others leaves room for their growth, or, after a wait, a block for each sequence; only where
+// rows grow first is it still there at the end.
 void Shadow::CheckWatermark(const StepPlan& plan, const Scheduler& scheduler) {
   const SchedulerOptions& o = setup_.options;
   if (!joined_others_ || !Counts() || o.order != StepOrder::kRunningFirst || !plan.preempted.empty()) return;
+  if (PromptsFirst(plan)) return;
   const auto watermark = static_cast<std::int32_t>(o.kv_watermark * o.kv_blocks.value);
-  FIRE_CHECK(scheduler.kv().free.value >= watermark, "admits to {} free blocks, and the watermark is {}",
-             scheduler.kv().free.value, watermark);
+  if (scheduler.kv().free.value >= watermark) return;
+  // One at most: the first of the queue, after so many plans.
+  std::int64_t sequences = 0;
+  std::uint64_t waited = 0;
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (life.is != Is::kRunning) continue;
+    sequences += life.row_sequences;
+    if (life.picked_in != last_step_ && !(life.moving_in && life.lane == kNoLane)) continue;
+    waited = std::max(waited, last_step_ - life.joined_in);
+  }
+  FIRE_CHECK(std::cmp_greater_equal(waited, o.admission_window) && scheduler.kv().free.value >= sequences,
+             "admits to {} free blocks after {} plans, and the watermark is {}", scheduler.kv().free.value, waited,
+             watermark);
 }
 
 // ---- results --------------------------------------------------------------------------------------------------
@@ -1917,6 +1956,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
   FIRE_SAME(promoted);
   FIRE_SAME(events_unknown);
   FIRE_SAME(events_out_of_place);
+  FIRE_SAME(limits_misaligned);
 #undef FIRE_SAME
   if (Counts() && (setup_.families == 0 || prefixes_.sure())) {
     std::int64_t held = prefixes_.referenced_blocks();

@@ -73,11 +73,13 @@ struct Life {
   TimePoint called_at{}, review_at = kNever;
 
   int overtaken = 0;              // by requests that use adapters, while it waited, perhaps for its own
+  int passed = 0;                 // by others, while it waited, perhaps for memory or room
 
   // Aging.
   std::int64_t waited = 0, quantum = 0;
   bool counting = false;
   bool declined = false;  // by the policy, or perhaps
+  bool awaits_prefix = false;  // that a row computes, in the last plan
   bool refused = false;  // by the oracle, when it last waited; and no KV has been freed since
   std::uint64_t counted_from = 0;  // when that began, in the order of those
   std::uint64_t promotion = 0;     // its number
@@ -194,6 +196,9 @@ class Shadow {
   void CheckAllShed(const StepPlan& plan);
   bool NeedsMore(const Life& life, const StepLimits& limits) const;
   void Overtake(Life& passed, const Life& by, const StepLimits& limits);
+  bool PromptsFirst(const StepPlan& plan) const;
+  static std::int32_t LargestChunk(const StepLimits& limits);
+  static bool FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits);
 
   void Promote();
   void ReadKeys();
@@ -259,6 +264,7 @@ class Shadow {
     kBudget,
     kLong,
     kTooLarge,
+    kPrefix,
     kDeclined,
     kUnknown
   };
@@ -280,10 +286,12 @@ class Shadow {
   void CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left);
   static bool PassedOver(Bar bar) {
     return bar == Bar::kTransit || bar == Bar::kAdapter || bar == Bar::kLong || bar == Bar::kTooLarge ||
-           bar == Bar::kDeclined;
+           bar == Bar::kPrefix || bar == Bar::kDeclined;
   }
   void Admitted(const Life& life);
   void ReadDeclined(const StepPlan& plan, const Scheduler& scheduler);
+  void ReadPrefixes(const StepPlan& plan, const Scheduler& scheduler);
+  bool MayAwaitPrefix(const Life& life) const;
   bool CouldRun(const Life& life, const Left& left, const StepLimits& limits) const;
   std::int32_t ChunkBlocks(const Life& life) const;
 

@@ -78,6 +78,7 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   const bool crowded = left.rows <= 0 || r.sequences > left.sequences;
   // Whether it was that, or that its prompt is too large for this step, when its turn came, cannot be told.
   if (crowded) return !r.chunkable && !life.copied ? Bar::kUnknown : Bar::kRows;
+  if (life.awaits_prefix) return Bar::kPrefix;
   // Who is let in beside others leaves room for their growth.
   const bool alone = left.rows == setup_.options.max_running;
   const auto watermark =
@@ -104,6 +105,7 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   if (!life.sure && (limits.chunk_align.value > 1 || life.arrived > 0)) return Bar::kUnknown;
   const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
   if (whole > std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0)) return Bar::kTooLarge;
+  if (FitsNoChunk(life, start, limits)) return Bar::kTooLarge;
   const std::int32_t rest = life.known - start, allowed = std::min(left.tokens, left.prefill);
   const bool decodes = life.generated > 0 && rest == r.sequences;
   if (whole <= allowed && !decodes && allowed >= 1 && allowed < life.known && life.known > left.shortest / 2) {
@@ -115,6 +117,40 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   }
   const std::int64_t blocks = BlocksOf(life, life.known) - (life.sure ? BlocksOf(life, life.tokens_held) : 0) - shared;
   return blocks > 0 && blocks > free ? Bar::kMemory : Bar::kNone;
+}
+
+// Which of those that wait do so for a prefix, the scheduler says. Each may.
+void Shadow::ReadPrefixes(const StepPlan& plan, const Scheduler& scheduler) {
+  const bool leaders_stay = plan.preempted.empty() && !fails_ && !finished_ && !stalled_;
+  for (RequestId id : unreleased_) {
+    Life& life = Of(id);
+    life.awaits_prefix = built_ && life.is == Is::kWaiting && ChunkBlocks(life) > 0 &&
+                         scheduler.Explain(id).waits_for == WaitsFor::kPrefix;
+    FIRE_CHECK(!life.awaits_prefix || !leaders_stay || MayAwaitPrefix(life),
+               "request {} waits for a prefix that no row computes", id.value);
+  }
+}
+
+// It has never run, and a running request computes what it lacks: a part of its prompt that is worth the wait.
+bool Shadow::MayAwaitPrefix(const Life& life) const {
+  if (setup_.options.prefix_wait == 0 || life.admission > 0 || life.most_blocks > 0 || life.arrived > 0) return false;
+  const Request& r = life.state.request;
+  const auto whole = std::min(r.prefix.hashes.size(),
+                              static_cast<std::size_t>((r.prompt_tokens.value - 1) / r.prefix.block_tokens.value));
+  return std::ranges::any_of(unreleased_, [&](RequestId id) {
+    const Life& leader = Of(id);
+    const PrefixBlocks& its = leader.state.request.prefix;
+    if (leader.is != Is::kRunning || leader.in_flight == 0 || leader.planned_in <= leader.void_through) return false;
+    if (its.block_tokens != r.prefix.block_tokens) return false;
+    const std::size_t most = std::min(whole, its.hashes.size());
+    std::size_t same = 0;
+    while (same < most && its.hashes[same] == r.prefix.hashes[same]) ++same;
+    const auto first = static_cast<std::size_t>(leader.shared_chunks);
+    const std::int64_t tokens = r.prefix.block_tokens.value;
+    // Where the cache is known, it has just what comes before the leader's next chunk.
+    return same > first && 8 * static_cast<std::int64_t>(same - first) * tokens >=
+                               life.known - static_cast<std::int64_t>(first) * tokens;
+  });
 }
 
 // A row that what is left allows.
@@ -176,6 +212,8 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
       }
       left.prefill = std::min(left.prefill, left.tokens);
     }
+  } else if (PromptsFirst(plan)) {
+    return;  // what rows took later cannot be told
   }
   CheckShares(plan, limits, whole_waits, left);
   if (violation_.empty()) CheckHead(plan, left, limits, scheduler);

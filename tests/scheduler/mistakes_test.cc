@@ -98,6 +98,15 @@ TEST_CASE("max_seqs lies above max_running: it is counted when that keeps a requ
   CHECK(host.scheduler.stats().short_of_rows == 1);
 }
 
+TEST_CASE("chunk_align lies above the largest chunk: the fault has both numbers, and short prompts run") {
+  Begun b;
+  b.scheduler.On(Arrived{Prompt(8, 16)}, Ms(2));
+  CHECK(b.scheduler.Plan(Ms(2), {.chunk_tokens = {16}, .chunk_align = {64}}).run.size() == 2);
+  CHECK(b.scheduler.last_fault().kind == FaultKind::kChunkAlign);
+  CHECK((b.scheduler.last_fault().said == 64 && b.scheduler.last_fault().expected == 16));
+  CHECK(b.scheduler.stats().limits_misaligned == 1);
+}
+
 TEST_CASE("an id is used while its request lives, or has not been released") {
   Begun b;
   CHECK(b.scheduler.On(Arrived{Prompt(7, 5)}, Ms(1)).first == FaultKind::kIdInUse);

@@ -39,6 +39,7 @@ TAKT_FAULT_UNKNOWN_INSTANCE: Final = 14
 TAKT_FAULT_INVALID_EVENT: Final = 15
 TAKT_FAULT_WORKFLOW: Final = 16
 TAKT_FAULT_ENDED: Final = 17
+TAKT_FAULT_CHUNK_ALIGN: Final = 18
 TAKT_REQUEST_UNCHUNKABLE: Final = 1
 TAKT_REQUEST_UNPREEMPTIBLE: Final = 2
 TAKT_ROLE_BOTH: Final = 0
@@ -152,6 +153,7 @@ TAKT_WAITS_FOR_TOOL: Final = 7
 TAKT_WAITS_FOR_UNBLOCK: Final = 8
 TAKT_WAITS_FOR_DECLINED: Final = 9
 TAKT_WAITS_FOR_GATE: Final = 10
+TAKT_WAITS_FOR_PREFIX: Final = 11
 TAKT_TRAIT_FIXED: Final = 1
 TAKT_TRAIT_TIMED: Final = 2
 TAKT_TRAIT_MOVING: Final = 4
@@ -1277,7 +1279,7 @@ class takt_scheduler_options(ctypes.Structure):
     key: Any
     pin_share: float
     prefix_cpu_blocks: int
-    reserved_too: int
+    prefix_wait: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("max_running", ctypes.c_int32),
@@ -1310,7 +1312,7 @@ class takt_scheduler_options(ctypes.Structure):
         ("key", ctypes.POINTER(takt_key)),
         ("pin_share", ctypes.c_double),
         ("prefix_cpu_blocks", ctypes.c_int32),
-        ("reserved_too", ctypes.c_uint32),
+        ("prefix_wait", ctypes.c_int32),
     ]
 
 
@@ -1381,7 +1383,7 @@ class takt_explanation(ctypes.Structure):
     kv_blocks: int
     cpu_blocks: int
     n_parts: int
-    reserved: int
+    passed: int
     parts: ctypes.Array[takt_key_part]
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
@@ -1397,7 +1399,7 @@ class takt_explanation(ctypes.Structure):
         ("kv_blocks", ctypes.c_int32),
         ("cpu_blocks", ctypes.c_int32),
         ("n_parts", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("passed", ctypes.c_int32),
         ("parts", takt_key_part * 12),
     ]
 

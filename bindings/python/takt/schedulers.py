@@ -74,7 +74,7 @@ _CHOICES: dict[str, dict[str, int]] = {
 }
 _RANGES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("max_running", "kv_block_tokens", "kv_blocks", "cpu_blocks", "prefix_cpu_blocks"), _I32),
-    **dict.fromkeys(("admission_window", "max_step_tokens", "max_step_seqs"), _I32),
+    **dict.fromkeys(("admission_window", "max_step_tokens", "max_step_seqs", "prefix_wait"), _I32),
     **dict.fromkeys(("max_waiting", "reserve_requests"), (-(2**63), 2**63 - 1)),
     **dict.fromkeys(("first_step", "hash_seed", "record_flush_bytes"), _U64),
 }
@@ -365,6 +365,7 @@ class Scheduler(Handle):
         max_step_seqs: int | None = None,
         pin_share: float | None = None,
         prefix_cpu_blocks: int | None = None,
+        prefix_wait: int | None = None,
         limits: Limits | None = None,
         record: Callable[[bytes], object] | None = None,
         record_flush_bytes: int | None = None,
@@ -906,7 +907,8 @@ class Scheduler(Handle):
     def explain(self, request: int) -> dict[str, Any]:
         """Where a request stands, and why: ``status`` ("waiting", ...), ``waits_for`` ("kv", ...), ``key`` (smaller is
         sooner) and its ``parts``, ``ahead`` (requests that wait before it), ``promoted``, tokens ``known``, ``computed``,
-        ``in_flight`` and ``generated``, ``kv_blocks``, ``cpu_blocks``. Takes O(waiting)."""
+        ``in_flight`` and ``generated``, ``kv_blocks``, ``cpu_blocks``, and ``passed`` (requests let in before it while it
+        lacked memory, or room in a step). Takes O(waiting)."""
         told = initialised(abi.takt_explanation)
         request = whole("request", request, _U64)
         check(lib.takt_scheduler_explain(self._handle, request, ctypes.addressof(told)), "explain")
@@ -916,7 +918,7 @@ class Scheduler(Handle):
             "waits_for": _WAITS_FOR[told.waits_for],
             "promoted": bool(told.promoted),
         }
-        names_ = ("key", "ahead", "known", "computed", "in_flight", "generated", "kv_blocks", "cpu_blocks")
+        names_ = ("key", "ahead", "known", "computed", "in_flight", "generated", "kv_blocks", "cpu_blocks", "passed")
         out.update((name, getattr(told, name)) for name in names_)
         out["parts"] = {part.name.decode(): part.value for part in told.parts[: told.n_parts]}
         return out

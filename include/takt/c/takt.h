@@ -114,7 +114,8 @@ enum {  // takt_fault.kind: docs/reference/mistakes.md
   TAKT_FAULT_UNKNOWN_INSTANCE = 14,
   TAKT_FAULT_INVALID_EVENT = 15,
   TAKT_FAULT_WORKFLOW = 16,
-  TAKT_FAULT_ENDED = 17
+  TAKT_FAULT_ENDED = 17,
+  TAKT_FAULT_CHUNK_ALIGN = 18
 };
 
 // The last thing that the host said and that cannot be: nothing of it was believed. A count that is another after a
@@ -747,7 +748,7 @@ typedef struct takt_scheduler_options {
   const takt_key* key;  // of the host's own; it is copied. NULL: none
   double pin_share;  // of the cache, that one tenant's workflows may have pinned
   int32_t prefix_cpu_blocks;  // of cpu_blocks, so many may keep copies of prefixes; 0: none
-  uint32_t reserved_too;
+  int32_t prefix_wait;  // maximum steps without progress that a request waits for a prefix that another computes
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
@@ -847,7 +848,8 @@ enum {  // takt_explanation.waits_for
   TAKT_WAITS_FOR_TOOL = 7,
   TAKT_WAITS_FOR_UNBLOCK = 8,
   TAKT_WAITS_FOR_DECLINED = 9,
-  TAKT_WAITS_FOR_GATE = 10  // memory that it would take is worth more to workflows that will come back
+  TAKT_WAITS_FOR_GATE = 10,  // memory that it would take is worth more to workflows that will come back
+  TAKT_WAITS_FOR_PREFIX = 11  // a running request computes a prefix of its prompt
 };
 
 typedef struct takt_key_part {
@@ -866,7 +868,7 @@ typedef struct takt_explanation {
   int32_t known, computed, in_flight, generated;  // tokens
   int32_t kv_blocks, cpu_blocks;
   uint32_t n_parts;
-  uint32_t reserved;
+  int32_t passed;  // requests let in before it while it lacked memory, or room in a step
   takt_key_part parts[12];  // what the key came from, where the policy tells
 } takt_explanation;
 TAKT_API takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t request,

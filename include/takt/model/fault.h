@@ -33,12 +33,13 @@ enum class FaultKind : std::uint8_t {
   kInvalidEvent,  // a router is told a count below zero, or of an instance with no id or with one role; `said` its id
   kWorkflow,  // what a router is told of a workflow contradicts what it knows; `said` its id
   kEnded,  // a call after an exception, or while another is being made: from a policy, or from another thread
+  kChunkAlign,  // limits of a step with a chunk_align of `said`, above its largest chunk of `expected` tokens
 };
 constexpr auto NamesOf(FaultKind) {
   return std::to_array<std::string_view>({"none", "no_id", "id_in_use", "prompt_tokens", "max_output_tokens",
                                           "sequences", "unknown_request", "unknown_move", "out_of_place",
                                           "absurd_estimate", "clock_back", "unknown_step", "unknown_row", "invalid_row",
-                                          "unknown_instance", "invalid_event", "workflow", "ended"});
+                                          "unknown_instance", "invalid_event", "workflow", "ended", "chunk_align"});
 }
 
 struct Fault {

@@ -26,10 +26,10 @@ struct StepLimits {
   // each while they wait.
   Tokens chunk_tokens = Tokens::Max();
   std::int32_t adapters = std::numeric_limits<std::int32_t>::max();  // distinct adapters that run at once
-  Blocks swap_out = Blocks::Max();        // KV blocks that may start to move to the host's memory
-  Blocks swap_in = Blocks::Max();         // and back
-  // A prefill chunk of a request that is chunkable ends at a multiple of so many tokens, or with what is known. Where
-  // no multiple lies within the other limits the request waits for a larger step.
+  Blocks swap_out = Blocks::Max();  // KV blocks that may start to move to the host's memory
+  Blocks swap_in = Blocks::Max();  // and back
+  // A prefill chunk of a chunkable request ends at a multiple of this, or with what is known. A request waits for a
+  // larger step if no multiple lies within the other limits. An alignment above the largest chunk is a fault.
   Tokens chunk_align{1};
 
   // All fields in their order, which is that of a log. The bounds are those of limits that hold for every step.
@@ -58,6 +58,7 @@ enum class WaitsFor : std::uint8_t {
   kUnblock,
   kDeclined,  // its policy keeps it out for now
   kGate,  // memory that it would take is worth more to workflows that will come back
+  kPrefix,  // a running request computes a prefix of its prompt
 };
 
 // What kept the first of the queue out of a step, and what that step had to give.

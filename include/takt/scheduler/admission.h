@@ -15,8 +15,9 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
   }
   if (kv_.oracle != nullptr) {  // candidates stay in the queue until it has answered
     do {
-      AdmitPastTop();
+      AdmitPastTop(false);
     } while (round_.candidates() == 0 && options_.preempt == PreemptMode::kByRank && MakeWayFor(draft_.head));
+    if (round_.candidates() == 0 && MayBePassed(draft_.head)) AdmitPastTop(true);
     return;
   }
   if (!held_.gate.open()) return AdmitThroughGate();
@@ -25,15 +26,13 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
     switch (TryAdmit(slot)) {
       case Fit::kAdmitted:
       case Fit::kGone: continue;
-      case Fit::kSkip:
-        AdmitPastTop();
-        if (options_.preempt == PreemptMode::kByRank && MakeWayFor(draft_.head)) continue;
-        return;
-      case Fit::kStop:
-        if (options_.preempt == PreemptMode::kByRank && MakeWayFor(slot)) continue;
-        if (draft_.top_waits_for == WaitsFor::kKv && AdmitKept()) continue;
-        return;
+      case Fit::kSkip: AdmitPastTop(false); break;
+      case Fit::kStop: break;
     }
+    if (options_.preempt == PreemptMode::kByRank && MakeWayFor(draft_.head)) continue;
+    if (draft_.head == slot && draft_.top_waits_for == WaitsFor::kKv && AdmitKept()) continue;
+    if (MayBePassed(draft_.head)) AdmitPastTop(true);
+    return;
   }
 }
 
@@ -64,35 +63,112 @@ bool BasicScheduler<Policy, Pause>::AdmitKept() {
   return freed;
 }
 
-// Looks a bounded number of candidates past those that cannot run for reasons of their own. Those that no step of these
-// limits can run, and those that the policy declines, take no place among these: they may be many, and wait for long.
-// One that waits for its adapter is overtaken by at most `admission_window` requests that use one: from then on those
-// behind it wait until an adapter is out of use, and it gets in. Without any place for adapters there is nothing to
-// wait for.
+// Whether it waits for a running request that is computing a prefix which both have, of which `found` chunks are in the
+// cache. It does if the row is in flight, and as long as more chunks are found, within `prefix_wait` steps each time.
+// O(log chunks).
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::AdmitPastTop() {
+bool BasicScheduler<Policy, Pause>::AwaitsPrefix(Record& record, std::int32_t found) {
+  const Request& r = record.state.request;
+  if (options_.prefix_wait == 0 || record.state.taken || record.blocks > 0 || record.arrived > 0) return false;
+  if (ChunkBlocks(record) == 0) return false;
+  const std::int32_t tokens = r.prefix.block_tokens.value, chunks = UsableChunks(r);
+  if (found >= chunks) return false;
+  const std::uint32_t lane = leaders_.Find(r.prefix.hashes[static_cast<std::size_t>(found)]);
+  if (lane == kNoLane) return false;
+  const Row row = running_.Look(lane);
+  const Request& leader = table_[row.slot].state.request;
+  if (!Runs(row) || (row.in_flight & Row::kCounting) == 0 || leader.prefix.block_tokens.value != tokens) return false;
+  // A hash names all chunks before its own, too: so those that both have come first.
+  const auto most = std::min(static_cast<std::size_t>(chunks), leader.prefix.hashes.size());
+  const auto shared = static_cast<std::size_t>(
+      *std::ranges::partition_point(std::views::iota(std::size_t{0}, most),
+                                    [&](std::size_t i) { return r.prefix.hashes[i] == leader.prefix.hashes[i]; }));
+  const std::int64_t to_come = (static_cast<std::int64_t>(shared) - found) * tokens;
+  if (to_come * kLeastShare < record.known - found * tokens) return false;
+  if (record.prefix_since == 0 || found > record.prefix_chunks) {
+    record.prefix_chunks = found;
+    record.prefix_since = stats_.commits + 1;
+  }
+  if (std::cmp_greater_equal(stats_.commits + 1 - record.prefix_since, options_.prefix_wait)) return false;
+  record.prefix_seen_at = stats_.plans;
+  return true;
+}
+
+// Whether those behind a request that was just stopped may be let in before it. It has never run and holds nothing, and
+// fewer than `admission_window` have passed it. It lacks room in this step, or memory that is not about to be free.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::MayBePassed(Slot slot) const {
+  if (slot == kNoSlot || queue_.promoted(slot)) return false;
+  const Record& record = table_[slot];
+  if (record.state.taken || record.blocks > 0 || record.passed >= options_.admission_window) return false;
+  if (draft_.top_waits_for == WaitsFor::kBudget) return budget_.HasRoom();
+  if (draft_.top_waits_for != WaitsFor::kKv) return false;
+  const std::int64_t need = std::int64_t{BlocksNeeded(record, HitOf(record))} + (counts_.rows > 0 ? kv_.watermark : 0);
+  return need > FreeBlocks() + Pending();
+}
+
+// The search goes on behind a request that was just stopped. False: those behind it wait.
+template <RankPolicy Policy, PausePolicy Pause>
+bool BasicScheduler<Policy, Pause>::LetPass(Slot slot) {
+  if (!MayBePassed(slot)) return false;
+  if (search_.passed.empty()) search_.stopped_for = draft_.top_waits_for;
+  search_.passed.push_back(slot);
+  Record& record = table_[slot];
+  record.passed -= static_cast<std::int32_t>(search_.passing);  // by those before it
+  search_.most_passing = std::min(search_.most_passing, std::int64_t{options_.admission_window} - record.passed);
+  return true;
+}
+
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::BeginPassing() {
+  search_.passed.clear();
+  search_.passing = 0, search_.most_passing = INT64_MAX;
+}
+
+// Counts who was passed. The first of them is what the queue waits for.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::EndPassing() {
+  if (search_.passed.empty()) return;
+  for (Slot slot : search_.passed) table_[slot].passed += static_cast<std::int32_t>(search_.passing);
+  draft_.head = search_.passed.front();
+  draft_.top_waits_for = search_.stopped_for;
+}
+
+// Looks a bounded number of candidates past those that cannot run for reasons of their own, and with `pass` also past
+// those that may be passed: each is, by at most `admission_window` requests, over its whole wait. Those that no step of
+// these limits can run, and those that the policy declines, take no place among these: they may be many, and wait for
+// long. One that waits for its adapter is overtaken by at most `admission_window` requests that use one: from then on
+// those behind it wait until an adapter is out of use, and it gets in. Without any place for adapters there is nothing
+// to wait for.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AdmitPastTop(bool pass) {
   draft_.head = kNoSlot;
   const Slot first = queue_.Top();
   const Fit of_first = TryAdmit(first);
-  if (of_first == Fit::kStop) return;
+  if (of_first == Fit::kStop && !(pass && MayBePassed(first))) return;
+  BeginPassing();
   search_.slots.clear();
-  std::int64_t window = options_.admission_window;
+  std::int64_t window = std::int64_t{options_.admission_window} + (pass ? 1 : 0);
   if (kv_.oracle != nullptr) window += std::max(budget_.limits.max_seqs - counts_.seqs, 0);
+  std::int64_t followers = kMostFollowers;  // that do not count, since they waited for a prefix in the last plan
   queue_.ForEachInOrder([&](Slot slot) {
-    if (!queue_.Admits(table_[slot].state, now_)) return true;
+    const Record& record = table_[slot];
+    if (!queue_.Admits(record.state, now_)) return true;
     search_.slots.push_back(slot);
-    window -= NeedsLargerStep(table_[slot]) ? 0 : 1;
+    const bool counts = !NeedsLargerStep(record) && !(AwaitedPrefix(record) && followers-- > 0);
+    window -= counts ? 1 : 0;
     return window > 0;
   });
   std::size_t passed = 0;  // those that wait for their adapters come first in `search_.slots`
   std::int64_t admitted = 0, most = INT64_MAX;  // that use adapters; so many, until one has been overtaken too often
-  for (std::size_t i = 0; i < search_.slots.size(); ++i) {
+  for (std::size_t i = 0; i < search_.slots.size() && search_.passing < search_.most_passing; ++i) {
     const Slot slot = search_.slots[i];
     Record& record = table_[slot];
     const bool uses_adapter = static_cast<bool>(record.state.request.adapter);
     if (uses_adapter && admitted >= most) continue;
     const Fit fit = slot == first ? of_first : TryAdmit(slot, std::span(search_.slots).subspan(i + 1));
-    if (fit == Fit::kStop) break;
+    if (fit == Fit::kStop && !(pass && LetPass(slot))) break;
+    search_.passing += fit == Fit::kAdmitted ? 1 : 0;
     // The policy is to know of each before it is asked about the next.
     if (fit == Fit::kAdmitted && kv_.oracle != nullptr && queue_.declines()) AskOracle();
     if (!uses_adapter || budget_.limits.adapters < 1) continue;
@@ -104,6 +180,7 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop() {
   }
   for (Slot slot : std::span(search_.slots).first(passed))
     table_[slot].overtaken += static_cast<std::int32_t>(admitted);
+  EndPassing();
 }
 
 // Why it could not be let in by these limits, or by what is in use, whatever else were free: those behind it need not
@@ -127,7 +204,7 @@ bool BasicScheduler<Policy, Pause>::NeedsLargerStep(const Record& record) const 
   if (r.sequences > budget_.limits.max_seqs) return true;
   if (record.cpu_blocks > 0) return false;
   if (r.sequences > budget_.limits.tokens.value) return true;
-  return !r.chunkable && record.computed == 0 && !budget_.WouldFit(r.prompt_tokens.value);
+  return record.computed == 0 && !budget_.Fits(r, 0, record.known);
 }
 
 // What the prefix cache has of its prompt; but the last token is always computed, to sample from.
@@ -137,9 +214,7 @@ internal::PrefixHit BasicScheduler<Policy, Pause>::HitOf(const Record& record) c
   if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return {};
   const std::int32_t chunk_blocks = ChunkBlocks(record);
   if (chunk_blocks == 0 || !Counts()) return {};
-  const auto chunks = std::min(static_cast<std::int32_t>(r.prefix.hashes.size()),
-                               (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value);
-  return kv_.ledger.Find(Hashes(record, 0, chunks), chunk_blocks);
+  return kv_.ledger.Find(Hashes(record, 0, UsableChunks(r)), chunk_blocks);
 }
 
 // How many chunks the host's memory has of its prompt; 0 where the prefix cache has as many, or they may not be loaded.
@@ -150,9 +225,7 @@ std::int32_t BasicScheduler<Policy, Pause>::CopiesOf(const Record& record) const
   if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return 0;
   const std::int32_t chunk_blocks = ChunkBlocks(record);
   if (chunk_blocks == 0) return 0;
-  const auto chunks = std::min(static_cast<std::int32_t>(r.prefix.hashes.size()),
-                               (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value);
-  return kv_.ledger.FindCopies(Hashes(record, 0, chunks), chunk_blocks);
+  return kv_.ledger.FindCopies(Hashes(record, 0, UsableChunks(r)), chunk_blocks);
 }
 
 // Tokens of its prompt that are there, in any tier.
@@ -185,6 +258,24 @@ std::int32_t BasicScheduler<Policy, Pause>::BlocksNeeded(const Record& record, c
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::Outgrows(std::int32_t blocks) const {
   return kv_.oracle != nullptr && blocks > TotalBlocks();
+}
+
+// Blocks that an admission must leave free, so that rows can grow: the watermark, if anything runs. If only this has
+// kept out the first of the queue for `admission_window` plans, a block for each sequence is enough.
+template <RankPolicy Policy, PausePolicy Pause>
+std::int32_t BasicScheduler<Policy, Pause>::Spared(Slot slot, std::int32_t need) {
+  if (counts_.rows == 0) return 0;
+  std::uint64_t& fits_since = table_[slot].fits_since;
+  const std::int32_t free = FreeBlocks();
+  if (need > free) {
+    fits_since = 0;
+  } else if (need > free - kv_.watermark && (draft_.head == kNoSlot || draft_.head == slot)) {
+    if (fits_since == 0) fits_since = stats_.plans;
+    if (std::cmp_greater_equal(stats_.plans - fits_since, options_.admission_window)) {
+      return std::min(kv_.watermark, counts_.seqs + Sequences(table_[slot]));
+    }
+  }
+  return kv_.watermark;
 }
 
 // Moves a waiting request to the running set if it fits this step. Those that may be tried after it are `next`.
@@ -220,8 +311,9 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
   }
   if (record.computed == 0 && record.blocks == 0) start = std::max(start, ArrivedOf(record));
   // What is loaded is computed behind, when it is there. Should the load fail, a step must be able to compute it whole.
-  std::int32_t copies = r.chunkable || budget_.WouldFit(r.prompt_tokens.value - start) ? CopiesOf(record) : 0;
+  std::int32_t copies = budget_.Fits(r, start, record.known - start) ? CopiesOf(record) : 0;
   if (copies * r.prefix.block_tokens.value <= start) copies = 0;
+  if (copies == 0 && AwaitsPrefix(record, hit.chunks)) return skip(WaitsFor::kPrefix);
   std::int32_t n = record.known - start;
   const bool decodes = n == r.sequences && record.state.generated.value > 0;
   if (copies > 0) {
@@ -232,12 +324,12 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
     const std::int32_t rest = std::exchange(n, budget_.Chunk(r, start, n));
     if (n > 0 && !budget_.MayStart(n, rest)) return skip(WaitsFor::kBudget);
     if (n == 0) {
-      const std::int32_t whole = r.prompt_tokens.value - start;
-      if (r.chunkable || budget_.WouldFit(whole)) {
+      if (budget_.Fits(r, start, record.known - start)) {
+        draft_.crowded |= budget_.HasRoom() && (kv_.block_tokens == 0 || BlocksNeeded(record, hit) <= FreeBlocks());
         return stop(WaitsFor::kBudget);
       }
       const std::int32_t most = options_.max_step_tokens.value;
-      if (most == 0 || whole <= most) return skip(WaitsFor::kBudget);
+      if (r.chunkable || most == 0 || r.prompt_tokens.value - start <= most) return skip(WaitsFor::kBudget);
       Fail(slot, FailReason::kNeverFits);
       return Fit::kGone;
     }
@@ -246,8 +338,7 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
   const std::int32_t blocks = std::max(BlocksFor(record), record.blocks);
   if (kv_.block_tokens > 0) {
     const std::int32_t need = blocks - record.blocks - SharedBlocks(record, hit);
-    const std::int32_t spared = counts_.rows > 0 ? kv_.watermark : 0;
-    if (need > 0 && need > FreeBlocks() - spared) {
+    if (need > 0 && need > FreeBlocks() - Spared(slot, need)) {
       if (!Outgrows(blocks)) return stop(WaitsFor::kKv);
       Fail(slot, FailReason::kNeverFits);
       return Fit::kGone;
@@ -284,7 +375,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
   const Record& record = table_[slot];
   const std::int32_t blocks = std::max(BlocksFor(record), record.cpu_blocks);
-  const bool fits = blocks <= FreeBlocks() - (counts_.rows > 0 ? kv_.watermark : 0);
+  const bool fits = blocks <= FreeBlocks() - Spared(slot, blocks);
   const bool allowed = MayMoveIn(record.cpu_blocks);
   if (!fits && Outgrows(blocks)) {
     Fail(slot, FailReason::kNeverFits);
@@ -311,6 +402,16 @@ bool BasicScheduler<Policy, Pause>::MayMoveIn(std::int32_t blocks) const {
   return blocks <= budget_.swap_in || (budget_.swap_in == budget_.limits.swap_in.value && budget_.swap_in > 0);
 }
 
+// Counts what was found of a request that is about to run: `there` tokens, of which `cached` in the prefix cache. If it
+// ran before, it finds its own blocks, which say nothing of what requests share.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::CountHits(Record& record, std::int32_t cached, std::int32_t there) {
+  record.recovers = record.state.taken;
+  HitsOf(record) += static_cast<std::uint64_t>(std::max(cached, 0));
+  if (record.recovers) return;
+  held_.prompt_tokens += record.known, held_.cached_tokens += there;
+}
+
 // Takes a row now, for which the host's memory has so many chunks, and runs when those are loaded that the prefix cache
 // does not have.
 template <RankPolicy Policy, PausePolicy Pause>
@@ -318,9 +419,7 @@ void BasicScheduler<Policy, Pause>::Fetch(Slot slot, std::int32_t start, std::in
   Record& record = table_[slot];
   const std::int32_t chunk_blocks = ChunkBlocks(record);
   const Blocks first{record.shared_chunks * chunk_blocks}, count{(chunks - record.shared_chunks) * chunk_blocks};
-  stats_.tokens_cached += static_cast<std::uint64_t>(start);
-  held_.prompt_tokens += record.known;
-  held_.cached_tokens += chunks * record.state.request.prefix.block_tokens.value;
+  CountHits(record, start, chunks * record.state.request.prefix.block_tokens.value);
   budget_.swap_in -= count.value;
   kv_.ledger.PinCopies(Hashes(record, 0, chunks), chunk_blocks);
   record.fetching = record.fetched = chunks;
@@ -347,10 +446,10 @@ void BasicScheduler<Policy, Pause>::SwapIn(Slot slot, std::int32_t blocks) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Admit(Slot slot, std::int32_t start, std::int32_t tokens) {
   Record& record = table_[slot];
-  stats_.tokens_cached += static_cast<std::uint64_t>(std::max(start - record.computed, 0));
-  held_.prompt_tokens += record.known, held_.cached_tokens += start;
+  CountHits(record, start - record.computed, start);
   const std::uint32_t lane = AddRow(slot, start, RowState::kUnsteady);
   Emit(lane, tokens, static_cast<std::uint16_t>(running_[lane].prefilling ? PlanEntry::kPrefill : 0));
+  LeadPrefix(record);
 }
 
 }  // namespace takt

@@ -383,7 +383,7 @@ void BasicScheduler<Policy, Pause>::Fetched(Slot slot, bool failed) {
   kv_.ledger.UnpinCopies(hashes, chunk_blocks);
   const std::int32_t there = std::exchange(record.fetched, 0) * record.state.request.prefix.block_tokens.value;
   if (there > row.computed) {
-    stats_.tokens_cached += static_cast<std::uint64_t>(there - row.computed);
+    HitsOf(record) += static_cast<std::uint64_t>(there - row.computed);
     stats_.tokens_loaded += static_cast<std::uint64_t>(there - row.computed);
     row.computed = row.scheduled = there;
     PublishPrefix(row, record);

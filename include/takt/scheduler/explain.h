@@ -19,6 +19,7 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
   e.promoted = queue_.promoted(slot);
   e.known = {record.known}, e.computed = {record.computed}, e.generated = record.state.generated;
   e.kv_blocks = {record.blocks}, e.cpu_blocks = {record.cpu_blocks};
+  e.passed = record.passed;
   if (record.lane != kNoLane) {
     const Row row = running_.Look(record.lane);
     if (record.status == RequestStatus::kRunning) e.known = {row.known}, e.generated = {row.generated};
@@ -33,6 +34,8 @@ Explanation BasicScheduler<Policy, Pause>::Explain(RequestId id) const {
       if (e.waits_for != WaitsFor::kMove && e.waits_for != WaitsFor::kDeclined && e.ahead > 0)
         e.waits_for = WaitsFor::kItsTurn;
       if (e.waits_for == WaitsFor::kNothing) e.waits_for = draft_.top_waits_for;
+      if (e.waits_for == WaitsFor::kPrefix) e.waits_for = WaitsFor::kItsTurn;  // another did, and was the first
+      if (record.prefix_seen_at == stats_.plans) e.waits_for = WaitsFor::kPrefix;
       if (record.gated && (e.waits_for == WaitsFor::kItsTurn || e.waits_for == WaitsFor::kBudget)) {
         e.waits_for = WaitsFor::kGate;
       }

@@ -333,7 +333,8 @@ bool BasicScheduler<Policy, Pause>::MayStandAtDoor(const Record& record) const {
   const Request& r = record.state.request;
   const WaitsFor reason = PassedOverFor(record);
   if (reason != WaitsFor::kNothing && (reason != WaitsFor::kAdapter || budget_.limits.adapters < 1)) return false;
-  return r.chunkable || record.computed > 0 || budget_.WouldFit(r.prompt_tokens.value - record.state.cached.value);
+  const std::int32_t cached = record.state.cached.value;
+  return record.computed > 0 || budget_.Fits(r, cached, record.known - cached);
 }
 
 // As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over, however many.
@@ -380,8 +381,9 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
     });
   };
   list();
+  BeginPassing();
   std::int32_t window = options_.admission_window;
-  bool gated = false;
+  bool gated = false, follows = false;
   held_.stuck = false;
   for (std::size_t i = 0;; ++i) {
     if (i == search_.slots.size() && std::exchange(most, SIZE_MAX) != SIZE_MAX) list();
@@ -394,22 +396,29 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
     if (!queue_.contains(slot)) continue;
     const Fit fit = TryAdmit(slot);
     if (fit == Fit::kStop) {
-      const bool by_rank = options_.preempt == PreemptMode::kByRank;
-      const std::uint32_t worst = by_rank && most < SIZE_MAX ? Worst(true) : kNoLane;
-      if (worst != kNoLane && Outranks(slot, worst)) most = SIZE_MAX, list();
-      const bool freed = (by_rank && MakeWayFor(slot)) || (draft_.top_waits_for == WaitsFor::kKv && AdmitKept());
-      if (!freed) return;
-      --i;  // once more
+      bool freed = false;
+      if (search_.passed.empty()) {
+        const bool by_rank = options_.preempt == PreemptMode::kByRank;
+        const std::uint32_t worst = by_rank && most < SIZE_MAX ? Worst(true) : kNoLane;
+        if (worst != kNoLane && Outranks(slot, worst)) most = SIZE_MAX, list();
+        freed = (by_rank && MakeWayFor(slot)) || (draft_.top_waits_for == WaitsFor::kKv && AdmitKept());
+      }
+      if (freed) --i;  // once more
+      if (!freed && (!LetPass(slot) || --window == 0)) return EndPassing();
       continue;
     }
+    search_.passing += fit == Fit::kAdmitted ? 1 : 0;
+    if (search_.passing >= search_.most_passing) return EndPassing();
     held_.stuck &= counts_.rows == 0;
     if (fit != Fit::kSkip) continue;
     gated |= draft_.top_waits_for == WaitsFor::kGate;
+    follows |= draft_.top_waits_for == WaitsFor::kPrefix;
     const bool free = draft_.top_waits_for == WaitsFor::kGate || draft_.top_waits_for == WaitsFor::kDeclined ||
-                      NeedsLargerStep(table_[slot]);
-    if (!free && --window == 0) return;
+                      draft_.top_waits_for == WaitsFor::kPrefix || NeedsLargerStep(table_[slot]);
+    if (!free && --window == 0) return EndPassing();
   }
-  if (!gated) return;
+  EndPassing();
+  if (!gated || follows || !search_.passed.empty()) return;
   draft_.top_waits_for = WaitsFor::kGate;
   held_.in_vain = true;
   held_.vain_changes = held_.changes;

@@ -160,9 +160,24 @@ void BasicScheduler<Policy, Pause>::PublishPrefix(const Row& row, Record& record
       std::min(row.computed, record.state.request.prompt_tokens.value) / prefix.block_tokens.value;
   const std::int32_t last = std::min(whole, static_cast<std::int32_t>(prefix.hashes.size()));
   while (record.shared_chunks < last) {
-    if (!kv_.ledger.Publish(Hashes(record, 0, record.shared_chunks + 1), chunk_blocks)) return;
+    if (!kv_.ledger.Publish(Hashes(record, 0, record.shared_chunks + 1), chunk_blocks)) {
+      return leaders_.Leave(record.lane);  // another has
+    }
     ++record.shared_chunks;
   }
+  LeadPrefix(record);
+}
+
+// Requests with the same prefix may wait for the next chunk of this row.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::LeadPrefix(const Record& record) {
+  leaders_.Leave(record.lane);
+  if (ChunkBlocks(record) == 0) return;
+  const Request& r = record.state.request;
+  const std::int32_t chunk = record.shared_chunks, tokens = r.prefix.block_tokens.value;
+  if (chunk >= r.prompt_tokens.value / tokens || std::cmp_greater_equal(chunk, r.prefix.hashes.size())) return;
+  if (running_.Stored(record.lane).computed / tokens > chunk) return;  // it has computed that chunk before
+  leaders_.Lead(record.lane, r.prefix.hashes[static_cast<std::size_t>(chunk)]);
 }
 
 // One more block per sequence, if the ledger has them.

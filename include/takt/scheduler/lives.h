@@ -43,6 +43,7 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   Record& record = table_[slot];
   record.status = RequestStatus::kWaiting;
   record.state.enqueued = now_;
+  record.fits_since = 0;
   Score(record);
   queue_.Push(slot, record.state, now_, steps_run);
   WatchExpiry(slot);
@@ -112,6 +113,7 @@ void BasicScheduler<Policy, Pause>::Depart(std::uint32_t lane, KvAction action, 
   Record& record = table_[slot];
   const bool moving = row.state == RowState::kMoving;
   if (victims_.heap.contains(lane)) victims_.heap.Erase(lane);
+  leaders_.Leave(lane);
   Void(row);
   if (std::exchange(row.left_out, false)) std::erase(left_out_, lane);
   row.state = RowState::kLeaving;

@@ -25,6 +25,7 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
   table_.KeyHashes(options.hash_seed);
   queue_.KeyHashes(options.hash_seed);
   kv_.ledger.KeyHashes(options.hash_seed);
+  leaders_.KeyHashes(options.hash_seed);
   if (options.shed == Shed::kWorst && options.max_waiting < INT64_MAX) queue_.TrackWorst();
   ReserveLanes(3 * rows + 64);  // of those that run, may come, and leave
   adapters_.Reserve(rows);
@@ -65,7 +66,8 @@ void BasicScheduler<Policy, Pause>::ReserveSlots(std::size_t slots) {
   queue_.Reserve(slots);
   fresh_.expiries.Reserve(slots);
   if (options_.shed == Shed::kNewest && options_.max_waiting < INT64_MAX) fresh_.newest.Reserve(slots);
-  ended_.reserve(slots), search_.slots.reserve(slots), search_.joined.reserve(slots + 1);
+  ended_.reserve(slots), search_.slots.reserve(slots), search_.passed.reserve(slots);
+  search_.joined.reserve(slots + 1);
   kept_.Reserve(slots);
   if (Reviews()) reviews_.Reserve(slots);
   slots_reserved_ = slots;
@@ -78,6 +80,7 @@ void BasicScheduler<Policy, Pause>::ReserveLanes(std::size_t lanes) {
   draft_.entry_of_lane.reserve(lanes), draft_.served.reserve(lanes), draft_.prompts.reserve(lanes);
   draft_.offers.reserve(lanes), left_out_.reserve(lanes), round_.ReserveLanes(lanes);
   lanes_reserved_ = running_.capacity();
+  if (kv_.ledger.holdings() != nullptr && options_.prefix_wait > 0) leaders_.Reserve(lanes_reserved_);
 }
 
 // Whether the pause policy may ask for a review.

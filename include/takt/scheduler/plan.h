@@ -25,6 +25,10 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   step.standing_plan = 0, step.standing = 0;
   round_.BeginPlan();
   budget_.BeginPlan(limits);
+  if (const std::int32_t most = budget_.MisalignedAt(); most > 0) [[unlikely]] {
+    Blame(&Stats::limits_misaligned,
+          {.kind = FaultKind::kChunkAlign, .said = limits.chunk_align.value, .expected = most});
+  }
   search_.asks_left = std::max(options_.admission_window, 1);
   held_.refused = false;
   victims_.way_for = kNoSlot;
@@ -73,6 +77,7 @@ const StepPlan& BasicScheduler<Policy, Pause>::Plan(TimePoint now, const StepLim
   const bool runs = draft_.planned > 0;
   queue_.EndPlan(runs);
   if (builds) TellPressure();
+  if (runs) draft_.crowded_plans = draft_.crowded && !draft_.prompts_first ? draft_.crowded_plans + 1 : 0;
   if (runs) steps_.Depart(step);
   if (!runs && step.standing_plan != 0) running_.ForgetStanding(step.standing_plan);
   if (builds) draft_.last = draft_.entries;
@@ -94,8 +99,11 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::Build() {
   budget_.BeginBuild();
   // What had no memory last time is asked first: else what was freed for it goes to admissions, again and again.
-  const bool running_first = options_.order == StepOrder::kRunningFirst || draft_.short_of_kv || draft_.row_refused;
+  const bool lacked_kv = draft_.short_of_kv || draft_.row_refused;
+  draft_.prompts_first = draft_.crowded_plans >= kMostCrowdedPlans && !lacked_kv;
+  const bool running_first = (options_.order == StepOrder::kRunningFirst && !draft_.prompts_first) || lacked_kv;
   draft_.short_of_kv = draft_.displaced = draft_.refused = draft_.row_refused = false;
+  draft_.crowded = false;
   draft_.top_waits_for = WaitsFor::kItsTurn;
   draft_.head = kNoSlot;
   round_.Clear();

@@ -195,7 +195,9 @@ template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::PlanPrompt(std::uint32_t lane) {
   const Row& row = running_.Stored(lane);  // it does not stand
   if (!Runs(row) || Crowds(row)) return true;
-  const std::int32_t n = budget_.Chunk(table_[row.slot].state.request, row.scheduled, row.expected - row.scheduled);
+  const Request& r = table_[row.slot].state.request;
+  const std::int32_t left = row.expected - row.scheduled, n = budget_.Chunk(r, row.scheduled, left);
+  draft_.crowded |= n == 0 && left > 0 && budget_.HasRoom() && budget_.Fits(r, row.scheduled, left);
   if (n <= 0) return false;
   if (row.scheduled + n <= row.capacity || Room(lane, row.scheduled + n)) Emit(lane, n, PlanEntry::kPrefill);
   return true;
@@ -414,7 +416,7 @@ std::uint32_t BasicScheduler<Policy, Pause>::AddRow(Slot slot, std::int32_t star
   if (victims_.gathered && Runs(row)) victims_.heap.Push(lane, RankOfRow(lane));
   record.lane = lane;
   record.status = RequestStatus::kRunning;
-  record.overtaken = record.arrived = 0;
+  record.overtaken = record.passed = record.arrived = 0;
   if (Holds()) TurnNotAwaited(record);
   ++counts_.rows;
   counts_.seqs += r.sequences;

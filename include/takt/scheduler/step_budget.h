@@ -73,9 +73,36 @@ struct StepBudget {
     return prompt <= std::min(limits.tokens.value, limits.prefill_tokens.value);
   }
 
+  // The fewest tokens that a chunk of it may have, of the `left` known ones from `start` on.
+  std::int32_t Least(const Request& r, std::int32_t start, std::int32_t left) const {
+    if (IsWhole(r, start)) return r.prompt_tokens.value - start;
+    const std::int32_t align = limits.chunk_align.value;
+    return std::min(left, align > 1 ? align - start % align : 1);
+  }
+
+  // Whether a step with nothing else in it has room for such a chunk. True for chunks if the step allows none at all.
+  bool Fits(const Request& r, std::int32_t start, std::int32_t left) const {
+    if (IsWhole(r, start)) return WouldFit(r.prompt_tokens.value - start);
+    const std::int32_t most = std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value});
+    return most <= 0 || Least(r, start, left) <= most;
+  }
+
+  // Whether prompts may still be computed in this step.
+  bool HasRoom() const { return std::min(tokens, prefill) > 0; }
+
+  // The largest chunk if no aligned chunk fits any step of these limits; else 0.
+  std::int32_t MisalignedAt() const {
+    const std::int32_t most = std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value});
+    return limits.chunk_align.value > most ? std::max(most, 0) : 0;
+  }
+
   // Aside for an admission that an oracle is asked about, and back.
   void SetAside(std::int32_t n, bool of_prompt) { tokens -= n, prefill -= of_prompt ? n : 0; }
   void GiveBack(std::int32_t n, bool of_prompt) { SetAside(-n, of_prompt); }
+
+ private:
+  // Whether the rest of its prompt must be computed at once.
+  static bool IsWhole(const Request& r, std::int32_t start) { return !r.chunkable && start < r.prompt_tokens.value; }
 };
 
 }  // namespace takt::internal

@@ -43,6 +43,7 @@ struct Record {
   bool pinned = false;  // somebody reads its KV
   bool gated = false;  // the gate has kept it out
   bool last_turn = false;  // nothing comes after it in its branch
+  bool recovers = false;  // it ran before it was last admitted: hits are its own blocks
   TimePoint pinned_until = kUnset;  // what it leaves in the prefix cache, once it has ended; unset: no pin
   std::uint32_t lane = kNoLane;
   // Known tokens are prompt, tools' answers and output of all sequences together.
@@ -59,6 +60,11 @@ struct Record {
   // Of its prefix chunks, so many stay in the host's memory while they are being loaded, and so many are good then.
   std::int32_t fetching = 0, fetched = 0;
   std::int32_t overtaken = 0;  // times that another with an adapter was let in while it waited for its own
+  std::int32_t passed = 0;  // times that another was let in before it while it lacked memory or room
+  std::uint64_t prefix_seen_at = 0;  // the plan, by count, that last let it wait for a prefix that a row computes
+  std::uint64_t prefix_since = 0;  // steps committed, plus 1, when the chunks found of that prefix last became more
+  std::int32_t prefix_chunks = 0;  // these chunks
+  std::uint64_t fits_since = 0;  // the plan, by count, since which only the watermark keeps it out; 0: other reasons do
 };
 
 class RequestTable : public IdTable<RequestId, Record> {

@@ -30,7 +30,7 @@ namespace takt {
   X(rows_invalid, "results with a number that the entry does not allow, cut to what it does")    \
   X(tokens_prefill, "known tokens computed")                                                     \
   X(tokens_output, "new tokens, over all sequences")                                             \
-  X(tokens_cached, "prompt tokens found in the prefix cache at admission")                       \
+  X(tokens_cached, "prompt tokens found in the prefix cache when a request first runs")          \
   X(tokens_recomputed, "known tokens computed again after their KV was dropped")                 \
   X(tokens_void, "tokens in flight that were discarded")                                         \
   X(admitted, "requests moved from waiting to running")                                          \
@@ -58,7 +58,9 @@ namespace takt {
   X(gate_doors, "requests let in by the door's share, for having waited longest")                \
   X(pins_refused, "pins beyond pin_share of their tenant, or half the cache in all")             \
   X(pins_broken, "times that pinned KV was taken, since nothing else could go")                  \
-  X(tokens_loaded, "prompt tokens loaded from the host's memory, contained in tokens_cached")
+  X(tokens_recovered, "tokens found in the prefix cache when a request runs again")              \
+  X(tokens_loaded, "prompt tokens loaded from the host's memory, also cached or recovered")      \
+  X(limits_misaligned, "plans whose limits have no room for any chunk of chunk_align tokens")
 
 struct Stats {
 #define TAKT_STATS_FIELD(name, text) std::uint64_t name = 0;
@@ -68,7 +70,7 @@ struct Stats {
   // All that the host said and cannot be, in one number (model/fault.h): 0 is as it should be.
   constexpr std::uint64_t faults() const {
     return failed_invalid + failed_id_in_use + commits_unknown + rows_unknown + rows_invalid + events_unknown +
-           events_out_of_place + estimates_absurd + clock_stepped_back + calls_after_end;
+           events_out_of_place + estimates_absurd + clock_stepped_back + calls_after_end + limits_misaligned;
   }
 
   friend constexpr bool operator==(const Stats&, const Stats&) = default;

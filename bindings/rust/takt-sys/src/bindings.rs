@@ -59,6 +59,7 @@ pub const TAKT_FAULT_UNKNOWN_INSTANCE: _bindgen_ty_2 = 14;
 pub const TAKT_FAULT_INVALID_EVENT: _bindgen_ty_2 = 15;
 pub const TAKT_FAULT_WORKFLOW: _bindgen_ty_2 = 16;
 pub const TAKT_FAULT_ENDED: _bindgen_ty_2 = 17;
+pub const TAKT_FAULT_CHUNK_ALIGN: _bindgen_ty_2 = 18;
 pub type _bindgen_ty_2 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1358,7 +1359,7 @@ pub struct takt_scheduler_options {
     pub key: *const takt_key,
     pub pin_share: f64,
     pub prefix_cpu_blocks: i32,
-    pub reserved_too: u32,
+    pub prefix_wait: i32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1423,8 +1424,8 @@ const _: () = {
         [::core::mem::offset_of!(takt_scheduler_options, pin_share) - 168usize];
     ["Offset of field: takt_scheduler_options::prefix_cpu_blocks"]
         [::core::mem::offset_of!(takt_scheduler_options, prefix_cpu_blocks) - 176usize];
-    ["Offset of field: takt_scheduler_options::reserved_too"]
-        [::core::mem::offset_of!(takt_scheduler_options, reserved_too) - 180usize];
+    ["Offset of field: takt_scheduler_options::prefix_wait"]
+        [::core::mem::offset_of!(takt_scheduler_options, prefix_wait) - 180usize];
 };
 pub const TAKT_REST_AS_PLANNED: _bindgen_ty_20 = 1;
 pub type _bindgen_ty_20 = ::core::ffi::c_uint;
@@ -1504,6 +1505,7 @@ pub const TAKT_WAITS_FOR_TOOL: _bindgen_ty_22 = 7;
 pub const TAKT_WAITS_FOR_UNBLOCK: _bindgen_ty_22 = 8;
 pub const TAKT_WAITS_FOR_DECLINED: _bindgen_ty_22 = 9;
 pub const TAKT_WAITS_FOR_GATE: _bindgen_ty_22 = 10;
+pub const TAKT_WAITS_FOR_PREFIX: _bindgen_ty_22 = 11;
 pub type _bindgen_ty_22 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1534,7 +1536,7 @@ pub struct takt_explanation {
     pub kv_blocks: i32,
     pub cpu_blocks: i32,
     pub n_parts: u32,
-    pub reserved: u32,
+    pub passed: i32,
     pub parts: [takt_key_part; 12usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1554,7 +1556,7 @@ const _: () = {
     ["Offset of field: takt_explanation::kv_blocks"][::core::mem::offset_of!(takt_explanation, kv_blocks) - 48usize];
     ["Offset of field: takt_explanation::cpu_blocks"][::core::mem::offset_of!(takt_explanation, cpu_blocks) - 52usize];
     ["Offset of field: takt_explanation::n_parts"][::core::mem::offset_of!(takt_explanation, n_parts) - 56usize];
-    ["Offset of field: takt_explanation::reserved"][::core::mem::offset_of!(takt_explanation, reserved) - 60usize];
+    ["Offset of field: takt_explanation::passed"][::core::mem::offset_of!(takt_explanation, passed) - 60usize];
     ["Offset of field: takt_explanation::parts"][::core::mem::offset_of!(takt_explanation, parts) - 64usize];
 };
 #[repr(C)]
