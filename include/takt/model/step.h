@@ -26,8 +26,8 @@ struct StepLimits {
   // each while they wait.
   Tokens chunk_tokens = Tokens::Max();
   std::int32_t adapters = std::numeric_limits<std::int32_t>::max();  // distinct adapters that run at once
-  Blocks swap_out = Blocks::Max();        // KV blocks that may start to move to the host's memory
-  Blocks swap_in = Blocks::Max();         // and back
+  Blocks swap_out = Blocks::Max();  // KV blocks that may start to move to the host's memory
+  Blocks swap_in = Blocks::Max();  // and back
   // A prefill chunk of a request that is chunkable ends at a multiple of so many tokens, or with what is known. Where
   // no multiple lies within the other limits the request waits for a larger step.
   Tokens chunk_align{1};
