@@ -240,7 +240,8 @@ std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) 
 // the first of the queue could have had.
 void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left) {
   left.shortest = ShortestOf(plan, limits);
-  if (!Shares(limits) || limits.chunk_align.value > 1 || whole_waits) return;
+  const bool crowded = left.sequences < 0;
+  if (!Shares(limits) || limits.chunk_align.value > 1 || whole_waits || crowded) return;
   std::int32_t prompts = 0, planned = 0, most = std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0);
   std::int32_t least = limits.tokens.value;
   for (RequestId id : unreleased_) {

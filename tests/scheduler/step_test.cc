@@ -55,6 +55,7 @@ TEST_CASE("running first: decodes come before chunks, and chunks leave room to a
   host.Step();
   host.Arrive(2, 64);
   host.Arrive(3, 8);
+  CHECK(host.Step() == "1:1 2:19");
   CHECK(host.Step() == "1:1 3:8 2:11");  // 2 leaves room to 3, and takes what that leaves
   CHECK(host.Step() == "1:1 3:1 2:18");
   CHECK(host.Step() == "1:1 3:1 2:16");

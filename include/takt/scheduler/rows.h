@@ -221,7 +221,8 @@ void BasicScheduler<Policy, Pause>::PlanPrompts() {
     return true;
   });
   const bool others_wait = !queue_.empty() && !whole_waits;
-  const std::int32_t share = budget_.ShareOfPrompt(prompts.size() + (others_wait ? 1 : 0));
+  const bool crowded = counts_.seqs > budget_.limits.max_seqs;  // the limit has fallen: those that came first run
+  const std::int32_t share = budget_.ShareOfPrompt(crowded ? 1 : prompts.size() + (others_wait ? 1 : 0));
   std::size_t kept = 0;
   for (const Prompt& prompt : prompts) {
     const Row& row = running_.Stored(prompt.lane);
