@@ -1,4 +1,5 @@
-// Ten thousand holdings: look-up of a long prompt, eviction, the gate's walk, a whole turn. With
+// Ten thousand holdings: look-up of a long prompt, eviction, the gate's walk, a whole turn. And curves: what one
+// victim, one pin or one turn event costs among n, as `ratio` to what it costs among the fewest. With
 // --benchmark_enable_random_interleaving=true and --benchmark_repetitions=9 policies are interleaved, and the spread is
 // told.
 #include "takt/kv/holdings.h"
@@ -8,14 +9,21 @@
 #include <algorithm>
 #include <cstdint>
 #include <ctime>
+#include <map>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "counting_new.h"
 #include "takt/base/random.h"
 #include "takt/learning/return_times.h"
+#include "takt/retention/continuum.h"
 #include "takt/retention/hold_value.h"
+#include "takt/retention/lfu.h"
 #include "takt/retention/lru.h"
+#include "takt/retention/shortest.h"
+#include "takt/scheduler.h"
 
 namespace takt {
 namespace {
@@ -159,6 +167,126 @@ void BM_Turn(benchmark::State& state) {
   }
   state.counters["allocations"] = static_cast<double>(allocated);
 }
+
+// --- Curves. ---
+
+// `seconds` for n of them.
+void Report(benchmark::State& state, const std::string& curve, double seconds) {
+  static std::map<std::string, double> least;
+  state.SetIterationTime(seconds);
+  const double each = seconds / static_cast<double>(state.range(0));
+  const double first = least.try_emplace(curve, each).first->second;
+  state.counters["ns_each"] = each * 1e9;
+  state.counters["ratio"] = each / first;
+}
+
+constexpr std::uint64_t kPrime = 7919;
+
+// n pairs of holdings, of two blocks each, the first of which both share.
+template <class Policy>
+internal::BasicHoldings<Policy> Pairs(std::uint64_t n) {
+  Policy policy;
+  if constexpr (requires { policy.curves; }) policy.curves = &Times().curves();
+  internal::BasicHoldings<Policy> holdings(policy, {64});
+  holdings.MakeRoom(3 * n + 2);
+  holdings.MakeRoomToHold(2 * n);
+  holdings.MakeRoomToDrop();
+  for (std::uint64_t i = 0; i < 2 * n; ++i) {
+    const Hashes prompt = {Mix64(i / 2), Mix64(~i)};
+    auto found = static_cast<std::size_t>(holdings.Find(prompt, 1).chunks);
+    holdings.Acquire(std::span(prompt).first(found), 1);
+    while (found < prompt.size()) holdings.Publish(std::span(prompt).first(++found), 1);
+    holdings.Release(prompt, 1, {{i + 1}, 0, static_cast<std::uint32_t>(i % 4)}, At(1e-3 * static_cast<double>(i)));
+  }
+  return holdings;
+}
+
+// All of them go in one call of the host's: at once, or one by one.
+template <class Policy>
+void BM_EvictAll(benchmark::State& state) {
+  const auto n = static_cast<std::uint64_t>(state.range(0));
+  const bool one_by_one = state.range(1) != 0;
+  for (auto _ : state) {
+    auto holdings = Pairs<Policy>(n);
+    const std::clock_t start = std::clock();
+    if (!one_by_one) holdings.Evict(holdings.idle(), At(1e6));
+    while (holdings.idle() > 0) holdings.Evict(1, At(1e6));
+    Report(state, std::string(Policy::kName) + (one_by_one ? " by one" : ""), SecondsSince(start));
+  }
+}
+
+// Every other one is pinned, in mixed order, and all pins end together.
+void BM_PinsEnd(benchmark::State& state) {
+  const auto n = static_cast<std::uint64_t>(state.range(0));
+  for (auto _ : state) {
+    auto holdings = Pairs<Lru>(n);
+    holdings.BoundPins(1 << 30, 1 << 30);
+    for (std::uint64_t i = 0; i < n; ++i) holdings.Pin({2 * (i * kPrime % n) + 1}, 0, At(1e6));
+    const std::clock_t start = std::clock();
+    holdings.EndPins(At(1e6));
+    Report(state, "pins", SecondsSince(start));
+  }
+}
+
+// What each has ended with is reported late, in mixed order.
+void BM_SetClass(benchmark::State& state) {
+  const auto n = static_cast<std::uint64_t>(state.range(0));
+  for (auto _ : state) {
+    auto holdings = Pairs<HoldValue>(n);
+    const std::clock_t start = std::clock();
+    for (std::uint64_t i = 0; i < n; ++i) holdings.SetClass({2 * (i * kPrime % n) + 1}, 0, 5);
+    Report(state, "classes", SecondsSince(start));
+  }
+}
+
+// Of a workflow without requests, where n requests wait.
+void BM_TurnEvents(benchmark::State& state) {
+  const auto n = static_cast<std::uint64_t>(state.range(0));
+  const auto why = static_cast<TurnWhy>(state.range(1));
+  for (auto _ : state) {
+    SchedulerOptions options;
+    options.kv_blocks = {1 << 20};
+    options.prefix_cache = true;
+    options.reserve_requests = state.range(0);
+    Scheduler scheduler = *Scheduler::Create(options, AnyPolicy(Fcfs{}));
+    scheduler.On(TurnEnded{.workflow = {1}, .pin = std::chrono::seconds(1)}, At(0));
+    for (std::uint64_t i = 1; i <= n; ++i) {
+      Request r;
+      r.id = {i}, r.workflow = {i}, r.prompt_tokens = {100};
+      scheduler.On(Arrived{r}, At(0));
+    }
+    const std::clock_t start = std::clock();
+    for (std::uint64_t i = 1; i <= n; ++i) {
+      scheduler.On(TurnEnded{.workflow = {n + i}, .why = why}, At(1));
+      scheduler.On(WorkflowEnded{{n + i}}, At(1));
+    }
+    Report(state, "events " + std::to_string(state.range(1)), SecondsSince(start));
+  }
+}
+
+void Curve(benchmark::internal::Benchmark* benchmark) {
+  for (const std::int64_t n : {2'000, 20'000, 100'000}) benchmark->Arg(n);
+  benchmark->UseManualTime()->Iterations(1);
+}
+void CurveOfTwo(benchmark::internal::Benchmark* benchmark) {
+  for (const std::int64_t n : {2'000, 20'000, 100'000}) benchmark->Args({n, 0})->Args({n, 1});
+  benchmark->UseManualTime()->Iterations(1);
+}
+void CurveOfTurns(benchmark::internal::Benchmark* benchmark) {
+  for (const TurnWhy why : {TurnWhy::kTool, TurnWhy::kOver}) {
+    for (const std::int64_t n : {2'000, 20'000, 100'000}) benchmark->Args({n, static_cast<std::int64_t>(why)});
+  }
+  benchmark->UseManualTime()->Iterations(1);
+}
+
+BENCHMARK(BM_EvictAll<Lru>)->Apply(CurveOfTwo);
+BENCHMARK(BM_EvictAll<Lfu>)->Apply(CurveOfTwo);
+BENCHMARK(BM_EvictAll<HoldValue>)->Apply(CurveOfTwo);
+BENCHMARK(BM_EvictAll<Continuum>)->Apply(CurveOfTwo);
+BENCHMARK(BM_EvictAll<Shortest>)->Apply(CurveOfTwo);
+BENCHMARK(BM_PinsEnd)->Apply(Curve);
+BENCHMARK(BM_SetClass)->Apply(Curve);
+BENCHMARK(BM_TurnEvents)->Apply(CurveOfTurns);
 
 BENCHMARK(BM_LookUp<ByHolding<HoldValue>>);
 BENCHMARK(BM_Evict<ByHolding<HoldValue>>)->Arg(1)->Arg(12)->Arg(256)->UseManualTime();

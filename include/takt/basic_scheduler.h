@@ -190,6 +190,8 @@ class BasicScheduler {
     if (Holds()) {
       stats_.pins_broken = kv_.ledger.holdings()->pins_broken();
       stats_.pins_refused = kv_.ledger.holdings()->pins_refused();
+      stats_.holdings_crowded_out = kv_.ledger.holdings()->crowded_out();
+      stats_.pins_crowded_out = kv_.ledger.holdings()->pins_crowded_out();
     }
     return stats_;
   }
@@ -581,7 +583,7 @@ class BasicScheduler {
   static constexpr double kMostWait = 1e9;  // [s]
   bool Holds() const { return held_.times != nullptr; }
   void Hold(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times);
-  static std::uint64_t GapOf(WorkflowId workflow, std::uint64_t branch);
+  BranchName NameOf(WorkflowId workflow, std::uint64_t branch);
   HeldTurn TurnOf(const Record& record) const;
   void TurnBegins(const Record& record);
   void TurnNotAwaited(const Record& record);

@@ -108,6 +108,8 @@ void Print(const HostTally& t, std::uint64_t seeds) {
       t.relocations, t.allocations_failed, t.facts, t.resizes, t.plan_hash);
 }
 
+constexpr std::uint64_t kFirstOfFlood = 1'000;  // name that a flood bears
+
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
   Dice dice(bits);
   Drawn drawn;
@@ -119,6 +121,14 @@ Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t
   r.tenant = {dice.Bits() % 3};
   r.workflow = {Mix64(bits) % 6};  // 0: none
   if (setup.agents) r.branch = Mix64(bits + 1) % 2;
+  if (setup.flood != Setup::Flood::kNone && Mix64(bits + 2) % 2 == 0) {
+    const std::uint64_t name = kFirstOfFlood + Mix64(bits + 3) % 1'000'000;
+    r.workflow = {setup.flood == Setup::Flood::kBranches ? kFirstOfFlood : name};
+    r.branch = setup.flood == Setup::Flood::kBranches ? name : 0;
+    r.tenant = {setup.flood == Setup::Flood::kTenants    ? name
+                : setup.flood == Setup::Flood::kNameless ? 0
+                                                         : kFirstOfFlood};
+  }
   length = dice.Int(1, setup.most_output);
   if (dice.Chance(0.3)) {
     r.max_output_tokens = {dice.Int(1, setup.most_output)};
@@ -193,11 +203,18 @@ void World::Note(const char* format, const Args&... args) {
   if (comment != nullptr) *comment += fmt::format(fmt::runtime(format), args...);
 }
 
+// A bound that hosts in other languages do not choose.
+ReturnTimesOptions TimesOf(const Setup& setup) {
+  ReturnTimesOptions times;
+  if (!setup.by_name) times.max_open = setup.most_holdings;
+  return times;
+}
+
 Scheduler World::MakeScheduler(const Setup& setup, AnyPause pause, HostKv* kv) {
   Scheduler scheduler = *Scheduler::Create(setup.options, setup.PolicyOf(setup.policy), std::move(pause), kv);
   if (setup.agents && setup.retention % 4 > 0) {  // else it gets them with the first turn that ends
     const absl::Status set = scheduler.SetRetention(*MakeRetention(Setup::RetentionOf(setup.retention)),
-                                                    *MakeGate(Setup::GateOf(setup.retention)));
+                                                    *MakeGate(Setup::GateOf(setup.retention)), TimesOf(setup));
     if (!set.ok()) throw Broken(std::string(set.message()));
   }
   return scheduler;
@@ -236,10 +253,32 @@ void World::Pass(std::int64_t nanoseconds) { now_ += Duration(nanoseconds); }
 void World::Carry(const Action& action) {
   ++tally_.events;
   try {
+    const bool watched = setup_.flood != Setup::Flood::kNone && tally_.events % 8 == 0;
+    const WorkflowId workflow{1 + action.bits % 5};
+    const std::uint64_t branch = action.bits / 5 % 2;
+    const HeldExplanation before = watched ? scheduler_->ExplainHeld(workflow, branch) : HeldExplanation();
+    const std::uint64_t broken = scheduler_->stats().pins_broken;
     Do(action);
+    if (watched) CheckPin(action, workflow, branch, before, broken);
   } catch (const Broken& broken) {
     shadow_.Violate(broken.what());
   }
+}
+
+// A pin ends with its time, with the branch's next request, by what the host says of the workflow, with the KV, and if
+// nothing else could go. Whatever names others invent, it stays.
+void World::CheckPin(const Action& a, WorkflowId workflow, std::uint64_t branch, const HeldExplanation& before,
+                     std::uint64_t broken) {
+  const Stats& stats = scheduler_->stats();
+  if (stats.pins_crowded_out > 0) shadow_.Violate("a flood of names without pins has ended pins");
+  if (before.pinned_until == kUnset || before.pinned_until <= now_ || stats.pins_broken > broken) return;
+  if (a.what == Do::kEndTurn || a.what == Do::kKvLose) return;
+  for (RequestId id : shadow_.unreleased()) {
+    const Request& r = shadow_.life(id).state.request;
+    if (r.workflow == workflow && r.branch == branch) return;
+  }
+  if (scheduler_->ExplainHeld(workflow, branch).pinned_until == before.pinned_until) return;
+  shadow_.Violate(fmt::format("the pin of workflow {}, branch {} has ended early", workflow.value, branch));
 }
 
 void World::Do(const Action& a) {
@@ -309,7 +348,7 @@ void World::Do(const Action& a) {
       Note("{}, {}", retention, gate);
       const AnyRetention holds = *MakeRetention(retention);
       const AnyGate lets_in = *MakeGate(gate);
-      Attempt([&] { (void)scheduler_->SetRetention(holds, lets_in); });
+      Attempt([&] { (void)scheduler_->SetRetention(holds, lets_in, TimesOf(setup_)); });
       if (twin_) twin_->SetRetention(retention, gate);
       return;
     }

@@ -120,6 +120,8 @@ class World {
 
  private:
   void Do(const Action& action);
+  void CheckPin(const Action& a, WorkflowId workflow, std::uint64_t branch, const HeldExplanation& before,
+                std::uint64_t broken);
   void Arrive(const Action& action);
   void Revise(const Action& action);
   void CallTool(const Action& action);

@@ -378,6 +378,10 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   if (Setup::with_facts && s.families > 0 && o.kv == KvMode::kLedger && o.prefix_cache && more.Chance(0.3)) {
     s.agents = true;
     s.retention = more.Bits();
+    Dice flood(Mix64(seed ^ 0xf100du));
+    using enum Setup::Flood;
+    s.flood = flood.Of({kNone, kNone, kBranches, kWorkflows, kTenants, kNameless});
+    if (s.flood != kNone) s.most_holdings = flood.Of({65536u, 64u, 300u});
     if (more.Chance(0.5)) {  // a tier in the host's memory, which what is swapped out shares
       const std::int32_t blocks = more.Of({1, o.kv_blocks.value / 2, o.kv_blocks.value, 3 * o.kv_blocks.value});
       o.prefix_cpu_blocks = {std::max(blocks, 1)};

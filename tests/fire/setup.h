@@ -54,6 +54,11 @@ struct Setup {
   // Workflows whose turns end, with a retention and a gate: the ledger's prefix cache alone. Drawn apart from all else.
   bool agents = false;
   std::uint64_t retention = 0;  // which ones
+  // Half of the requests bear names without end, as a client invents them: of branches, of workflows, of tenants, or of
+  // workflows without a tenant.
+  enum class Flood : std::uint8_t { kNone, kBranches, kWorkflows, kTenants, kNameless };
+  Flood flood = Flood::kNone;
+  std::uint32_t most_holdings = 65536;
   static inline bool with_facts = true;  // false: in no world, nor agents
 
   // Policies and pauses are those that a registry makes of a text, as hosts in other languages name them.

@@ -69,7 +69,8 @@ struct Running {
 
 // `held`: the policy as holdings have it.
 template <class Policy, class Its = Policy>
-void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::type_identity_t<Its> held) {
+void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::type_identity_t<Its> held,
+             std::uint64_t workflows = 8) {
   Random random(seed);
   BasicHoldings<Its> holdings(std::move(held), {kBlockTokens});
   holdings.KeyHashes(seed);
@@ -81,7 +82,7 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
   std::vector<Hashes> heads;
   for (std::uint64_t i = 0; i < 3; ++i) heads.push_back(GoOn({}, 4 + 3 * i, 100 + i));
   double clock = 0;
-  const auto any_branch = [&] { return Branch{1 + random.Below(8), random.Below(2)}; };
+  const auto any_branch = [&] { return Branch{1 + random.Below(workflows), random.Below(2)}; };
   for (std::int64_t step = 0; step < steps; ++step) {
     clock += random.Chance(0.3) ? 0 : random.LogNormal(1, 2);
     const TimePoint now = At(clock);
@@ -256,6 +257,15 @@ TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims a
   }
 }
 
+TEST_CASE("the same of hundreds of holdings, which change their lists in any order") {
+  const std::int64_t steps = Scaled(2'000);
+  Compare(Lru{}, 1'501, steps, Lru{}, 150);
+  Compare(Lfu{}, 1'502, steps, Lfu{}, 150);
+  Compare(HoldValue{}, 1'503, steps, HoldValue{}, 150);
+  Compare(Exact{}, 1'504, steps, Exact{}, 150);
+  Compare(TailFirst{}, 1'505, steps, TailFirst{}, 150);
+}
+
 TEST_CASE(
     "a policy chosen at run time is as it is by itself, with lists or without, with a value when awaited or not") {
   const auto compare = [steps = Scaled(1'500)](const auto& policy, std::uint64_t seed) {
@@ -371,6 +381,41 @@ TEST_CASE("of more holdings than may be, those whose last turns ended first are 
   CHECK(holdings.idle() == 2);
   CHECK(holdings.Evict(2, At(4)) == 2);
   CHECK(holdings.holdings() == 0);
+}
+
+TEST_CASE("a flood of branches, workflows or tenants ends holdings of its own, and no pin of another tenant") {
+  constexpr std::uint64_t kMost = BasicHoldings<Lru>::kMostHoldings;
+  using Name = HeldTurn (*)(std::uint64_t);
+  for (const Name name : {Name([](std::uint64_t i) { return HeldTurn{.workflow = {9}, .branch = i, .tenant = {9}}; }),
+                          Name([](std::uint64_t i) { return HeldTurn{.workflow = {9 + i}, .tenant = {9}}; }),
+                          Name([](std::uint64_t i) { return HeldTurn{.workflow = {9 + i}, .tenant = {9 + i}}; }),
+                          Name([](std::uint64_t i) { return HeldTurn{.workflow = {9}, .branch = i}; }),
+                          Name([](std::uint64_t i) { return HeldTurn{.workflow = {9 + i}}; })}) {
+    BasicHoldings<Lru> holdings;
+    holdings.BoundPins(100, 200);
+    const auto turn = [&](std::uint64_t hash, HeldTurn of, double at) {
+      const Hashes prompt = {hash};
+      const std::int32_t found = holdings.Find(prompt, 1).chunks;
+      holdings.Acquire(First(prompt, found), 1);
+      if (found == 0) holdings.Publish(prompt, 1);
+      holdings.Release(prompt, 1, of, At(at));
+    };
+    for (const double at : {0.0, 1.0}) {
+      turn(1, {.workflow = {1}, .tenant = {1}, .pinned_until = At(100)}, at);
+      turn(2, {.workflow = {2}, .tenant = {1}}, at);
+    }
+    for (std::uint64_t i = 0; i < kMost + 1'000; ++i) {
+      HeldTurn of = name(i);
+      if (i < 10) of.pinned_until = At(100);
+      turn(100 + i, of, 2);
+    }
+    CHECK(holdings.holdings() == kMost);
+    CHECK(holdings.crowded_out() == 1'002);
+    CHECK(holdings.pins_crowded_out() == 0);
+    CHECK(holdings.pins() == 11);
+    CHECK(holdings.Find({1}, 0).pinned);
+    CHECK(holdings.Find({2}, 0).tokens == 16);
+  }
 }
 
 TEST_CASE("nothing is allocated once there was room") {

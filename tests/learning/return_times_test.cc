@@ -122,23 +122,23 @@ TEST_CASE("losses at the edges: exactly Kaplan and Meier's, between them nearly"
 
 TEST_CASE("gaps that are open are at risk as long as they have lasted, and count once when they end") {
   ReturnTimes times = Bare();
-  for (std::uint64_t gap = 1; gap <= 10; ++gap) times.Began(gap, kTool, At(0));
-  for (std::uint64_t gap = 1; gap <= 5; ++gap) CHECK(times.Returned(gap, At(1.25)));
+  for (std::uint64_t gap = 1; gap <= 10; ++gap) times.Began({{gap}}, kTool, At(0));
+  for (std::uint64_t gap = 1; gap <= 5; ++gap) CHECK(times.Returned({gap}, 0, At(1.25)));
   times.Refresh(At(8));
   CHECK(times.open() == 5);
   CHECK(times.Survival(kTool, 8) == Approx(0.5).margin(1e-6));
   CHECK(times.Survival(kTool, 1) == Approx(1).margin(1e-6));
   CHECK(times.Hazard(kTool, 1) == Approx(1).margin(1e-5));
-  CHECK(times.Lost(6, At(8)));
-  CHECK_FALSE(times.Lost(6, At(8)));
-  CHECK_FALSE(times.Returned(6, At(8)));
+  CHECK(times.Lost({6}, 0, At(8)));
+  CHECK_FALSE(times.Lost({6}, 0, At(8)));
+  CHECK_FALSE(times.Returned({6}, 0, At(8)));
   times.Refresh(At(8));
   CHECK(times.Survival(kTool, 8) == Approx(0.5).margin(1e-6));
-  times.Began(7, kUser, At(9));  // told anew: of another class, from now on
+  times.Began({{7}}, kUser, At(9));  // told anew: of another class, from now on
   CHECK(times.open() == 4);
-  CHECK(times.Returned(7, At(10.5)));
+  CHECK(times.Returned({7}, 0, At(10.5)));
   CHECK(times.counts(kUser).ended[ReturnCurve::BinOf(1.5)] == 1);
-  for (std::uint64_t gap = 8; gap <= 10; ++gap) CHECK(times.Returned(gap, At(20)));
+  for (std::uint64_t gap = 8; gap <= 10; ++gap) CHECK(times.Returned({gap}, 0, At(20)));
   CHECK(times.open() == 0);
   CHECK(times.pool().ended[ReturnCurve::BinOf(20)] == 3);
   CHECK(times.counts(kTool).ended[ReturnCurve::BinOf(20)] == 3);
@@ -225,9 +225,9 @@ TEST_CASE("whatever happens, survival falls from 1 and stays a share") {
     const std::uint64_t gap = random.Below(64);
     switch (random.Below(4)) {
       case 0:
-      case 1: times.Began(gap, static_cast<std::uint32_t>(random.Below(12)), At(clock)); break;
-      case 2: times.Returned(gap, At(clock)); break;
-      default: times.Lost(gap, At(clock));
+      case 1: times.Began({{gap}}, static_cast<std::uint32_t>(random.Below(12)), At(clock)); break;
+      case 2: times.Returned({gap}, 0, At(clock)); break;
+      default: times.Lost({gap}, 0, At(clock));
     }
     REQUIRE(times.open() <= 32);
     if (i % 64 != 0) continue;
@@ -242,6 +242,58 @@ TEST_CASE("whatever happens, survival falls from 1 and stays a share") {
       REQUIRE(sound);
     }
   }
+}
+
+// Tenant 1 returns after 3 s, turn for turn. What `flood` opens does not return.
+template <class Flood>
+double SurvivalBeside(Flood&& flood) {
+  ReturnTimes times;
+  double clock = 0;
+  for (std::uint64_t i = 0; i < 2'000; ++i) {
+    clock += 4;
+    if (i >= 500) flood(times, i, clock);
+    times.Began({{1}, 0, {1}}, kTool, At(clock));
+    times.Returned({1}, 0, At(clock + 3));
+  }
+  times.Refresh(At(clock + 4));
+  return times.Survival(kTool, 4);
+}
+
+TEST_CASE("a flood of gaps that never end leaves what others have taught") {
+  CHECK(SurvivalBeside([](auto&&...) {}) < 0.05);
+  const auto flooded = [](auto&& name) {
+    return SurvivalBeside([&](ReturnTimes& times, std::uint64_t i, double clock) {
+      for (std::uint64_t k = 0; k < 60; ++k) times.Began(name(60 * i + k), kTool, At(clock));
+    });
+  };
+  // All others together count for as much as tenant 1, which alone is known.
+  CHECK(flooded([](std::uint64_t i) { return BranchName{{9}, i, {9}}; }) < 0.6);
+  CHECK(flooded([](std::uint64_t i) { return BranchName{{9 + i}, 0, {9}}; }) < 0.6);
+  CHECK(flooded([](std::uint64_t i) { return BranchName{{9 + i}, 0, {9 + i}}; }) < 0.6);
+  CHECK(flooded([](std::uint64_t i) { return BranchName{{9 + i}, 0, {}}; }) < 0.6);
+  CHECK(flooded([](std::uint64_t i) { return BranchName{{9}, i, {}}; }) < 0.6);
+}
+
+TEST_CASE("a workflow's open gaps count for no more than 64, and a gap that is crowded out is not learnt") {
+  ReturnTimes times({.max_open = 1'000});
+  for (std::uint64_t i = 0; i < 3'000; ++i) times.Began({{9}, i}, kTool, At(0));
+  CHECK(times.open() == 1'000);
+  CHECK(times.counts(kTool) == ReturnCounts{});
+  for (int i = 0; i < 64; ++i) times.Learn(kTool, 3, true);
+  times.Refresh(At(100));
+  CHECK(times.Survival(kTool, 4) == Approx(0.5).margin(0.1));
+  times.Lost({9}, At(100));
+  CHECK(times.open() == 0);
+}
+
+TEST_CASE("no branch speaks for another workflow's gap") {
+  ReturnTimes times;
+  const std::uint64_t own = 222, branch = Mix64(111) - Mix64(own);  // what a sum of hashes takes for branch 0 of 111
+  times.Began({{111}, 0, {1}}, kTool, At(0));
+  CHECK_FALSE(times.IsOpen({own}, branch));
+  CHECK_FALSE(times.Told({own}, branch, kUser));
+  CHECK_FALSE(times.Returned({own}, branch, At(1)));
+  CHECK(times.IsOpen({111}, 0));
 }
 
 std::vector<std::string> LinesOf(const std::string& path) {

@@ -16,8 +16,8 @@ TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
 // A turn of the branch, which waits for a tool from `at` on.
 CacheHint Turn(TurnHints& hints, std::uint64_t workflow, std::int32_t tokens, double at, TurnWhy why = TurnWhy::kTool) {
-  hints.Began({workflow}, 0, At(at));
-  hints.Ended({workflow}, 0, {tokens}, At(at));
+  hints.Began({{workflow}, 0}, At(at));
+  hints.Ended({{workflow}, 0}, {tokens}, At(at));
   const auto hint = hints.On(TurnEnded{.workflow = {workflow}, .why = why}, At(at));
   REQUIRE(hint.has_value());
   return *hint;
@@ -69,7 +69,7 @@ TEST_CASE("what is over is to be dropped, and what is expected to be fetched") {
   CHECK(!hints.On(TurnEnded{.workflow = {7}, .why = TurnWhy::kTool}, At(0)).has_value());
   CHECK(!hints.On(TurnExpected{{7}, 0, At(5)}, At(0)).has_value());
   Turn(hints, 7, 100, 1);
-  hints.Began({7}, 3, At(1)), hints.Ended({7}, 3, {50}, At(1));
+  hints.Began({{7}, 3}, At(1)), hints.Ended({{7}, 3}, {50}, At(1));
   const auto fetch = hints.On(TurnExpected{{7}, 0, At(9)}, At(5));
   REQUIRE(fetch.has_value());
   CHECK(fetch->action == CacheAction::kFetch);
@@ -87,8 +87,25 @@ TEST_CASE("what is over is to be dropped, and what is expected to be fetched") {
   CHECK(told == 1);
   CHECK(hints.branches() == 0);
   // Not while a request of it is here.
-  hints.Began({8}, 0, At(8));
+  hints.Began({{8}, 0}, At(8));
   CHECK(!hints.On(TurnEnded{.workflow = {8}, .why = TurnWhy::kTool}, At(8)).has_value());
+}
+
+TEST_CASE("no branch speaks for another workflow's cache, and a flood ends hints of its own") {
+  TurnHints hints(HoldValue{}, {.max_open = 100});
+  hints.SetCapacity(1'000);
+  Turn(hints, 111, 100, 1), Turn(hints, 111, 100, 2);
+  const std::uint64_t own = 222, branch = Mix64(111) - Mix64(own);
+  hints.Began({{own}, branch, {2}}, At(3));
+  CHECK(hints.Ended({{own}, branch, {2}}, {5}, At(3)).workflow == WorkflowId{own});
+  const auto drop = hints.On(TurnEnded{.workflow = {own}, .branch = branch, .why = TurnWhy::kOver}, At(4));
+  CHECK((drop && drop->workflow == WorkflowId{own} && drop->branch == branch));
+  for (std::uint64_t i = 0; i < 1'000; ++i) {
+    hints.Began({{own}, i, {2}}, At(5));
+    hints.Ended({{own}, i, {2}}, {5}, At(5));
+  }
+  CHECK(hints.branches() == 100);
+  CHECK(hints.On(TurnEnded{.workflow = {111}, .why = TurnWhy::kTool}, At(6)).has_value());
 }
 
 TEST_CASE("whatever is told, hints are bounded, and so is what is known") {
@@ -110,8 +127,8 @@ TEST_CASE("whatever is told, hints are bounded, and so is what is known") {
       const WorkflowId workflow{1 + random.Below(100)};
       const std::uint64_t branch = random.Below(2);
       switch (random.Below(5)) {
-        case 0: hints.Began(workflow, branch, now); break;
-        case 1: check(hints.Ended(workflow, branch, {static_cast<std::int32_t>(random.Bits())}, now)); break;
+        case 0: hints.Began({workflow, branch}, now); break;
+        case 1: check(hints.Ended({workflow, branch}, {static_cast<std::int32_t>(random.Bits())}, now)); break;
         case 2: {
           const TurnEnded ended{workflow,
                                 branch,

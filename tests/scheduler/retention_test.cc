@@ -379,6 +379,45 @@ TEST_CASE("a tenant pins no more than its share, however it asks, and all of the
   CHECK(host.scheduler.ExplainHeld({106}).pinned_until == kUnset);
 }
 
+TEST_CASE("names without end, of branches or tenants, end what they hold themselves, and no pin of another tenant") {
+  for (const bool tenants : {false, true}) {
+    CAPTURE(tenants);
+    Agents host(2'000);
+    REQUIRE(host.scheduler.SetRetention(Lru{}, {}, {.max_open = 64}).ok());
+    for (std::uint64_t id = 1; id <= 2; ++id) {
+      Request turn = Turn(id, 7, 2);
+      turn.tenant = {1};
+      host.Run(turn);
+      host.On(TurnEnded{.workflow = {7}, .why = TurnWhy::kUser, .pin = std::chrono::seconds(1'000)});
+    }
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      Request turn = Turn(10 + i, tenants ? 10 + i : 9, 1, tenants ? 0 : i);
+      turn.tenant = {tenants ? 10 + i : 9};
+      host.Run(turn);
+      host.Ended(turn.workflow.value, TurnWhy::kTool, turn.branch);
+    }
+    CHECK(host.scheduler.stats().holdings_crowded_out == 137);
+    CHECK(host.scheduler.stats().pins_crowded_out == 0);
+    CHECK(host.scheduler.ExplainHeld({7}).pinned_until != kUnset);
+    CHECK(host.scheduler.return_times()->open() == 64);
+  }
+}
+
+TEST_CASE("no branch speaks for another workflow, and with a workflow all its gaps end") {
+  Agents host(60);
+  const std::uint64_t own = 222, branch = Mix64(111) - Mix64(own);  // what a sum of hashes takes for branch 0 of 111
+  host.Run(Turn(1, 111, 5));
+  host.Ended(111, TurnWhy::kTool);
+  host.Ended(own, TurnWhy::kOver, branch);
+  host.Ended(own, TurnWhy::kUser, branch);
+  CHECK(host.scheduler.return_times()->open() == 2);
+  CHECK(host.scheduler.ExplainHeld({111}).its_class == ReturnClass::kTool);
+  host.Run(Turn(2, 9, 60));  // what 111 held has left the cache
+  host.On(WorkflowEnded{{111}});
+  host.On(WorkflowEnded{{own}});
+  CHECK(host.scheduler.return_times()->open() == 1);
+}
+
 TEST_CASE("a time that is told is a class of its own, whose gaps are learnt as they come true") {
   Agents host(100, HoldValue{});
   std::uint64_t id = 0;

@@ -214,6 +214,7 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         15: "invalid_event",
         16: "workflow",
         17: "ended",
+        18: "chunk_align",
     },
     "TAKT_REQUEST_UNCHUNKABLE": {
         1: "unchunkable",
@@ -367,6 +368,7 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         8: "unblock",
         9: "declined",
         10: "gate",
+        11: "prefix",
     },
     "TAKT_TRAIT_FIXED": {
         1: "fixed",

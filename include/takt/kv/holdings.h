@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "takt/base/age_list.h"
+#include "takt/base/branch_table.h"
 #include "takt/base/random.h"
+#include "takt/base/skew_heap.h"
 #include "takt/base/slot_table.h"
 #include "takt/base/time_heap.h"
 #include "takt/config.h"
@@ -54,10 +56,14 @@ struct PrefixHit {
 // are those of all; more are refused.
 //
 // Victims: a list per class and power of two of the cost (RetentionPolicy), ordered by the turn that used them last; an
-// eviction compares the heads. Nothing is allocated but where there is more than ever before.
+// eviction compares the heads. A policy without lists has one heap by value, which is built once a call of the host's.
+// So a call that evicts n blocks, in one go or one by one, costs O(n log n). Nothing is allocated but where there is
+// more than ever before.
 //
-// Holdings are at most kMostHoldings: of more, that whose last turn ended first is taken to be over. So workflows that
-// never come back, and are never said to be over, cost no more, though what they hold is others' too and stays.
+// Holdings are at most kMostHoldings, or what BoundHoldings says. Of more, one is taken to be over (crowded_out): of
+// the largest share of BranchTable that whose last turn ended first, pinned ones last. So a tenant that floods the
+// table ends holdings of its own, and workflows that never come back cost no more, though what they hold is others' too
+// and stays.
 //
 // A contract of hosts: equal hashes mean equal prefixes. Where a host breaks it, hits are wrong and nothing else.
 template <RetentionPolicy Policy>
@@ -71,38 +77,55 @@ class BasicHoldings {
       : policy_(std::move(policy)), block_tokens_(std::max(block_tokens.value, 1)) {}
 
   void KeyHashes(std::uint64_t seed) {
-    chunks_.KeyHashes(seed), holdings_.KeyHashes(Mix64(seed)), flows_.KeyHashes(Mix64(seed + 1)),
-        pinning_.KeyHashes(Mix64(seed + 3));
-    key_ = Mix64(seed + 2);
+    chunks_.KeyHashes(seed), holdings_.KeyHashes(Mix64(seed)), pinning_.KeyHashes(Mix64(seed + 3));
   }
 
   // Room for n more chunks, and for n more holdings, without allocation; grows by doubling.
   void MakeRoom(std::size_t n) {
     Grow(chunks_, n);
     Grow(nodes_, n + 1);  // every node has a chunk; a split takes one before it has given one
+    MakeRoomFor(policy_);
     if (stack_.capacity() >= nodes_.capacity()) return;
     stack_.reserve(nodes_.capacity());
-    spare_.reserve(nodes_.capacity());
     taken_.reserve(nodes_.capacity() * kMostParts);
   }
   void MakeRoomToHold(std::size_t n) {
-    Grow(holdings_, n), Grow(flows_, n);
+    holdings_.MakeRoom(n);
     pins_.Reserve(holdings_.capacity());
     if (pinning_.capacity() < holdings_.capacity()) pinning_.Reserve(holdings_.capacity());
   }
 
   const Policy& policy() const { return policy_; }
+  // SetPolicy of this policy allocates nothing.
+  void MakeRoomFor(const Policy& policy) {
+    if (Listed(policy) || scan_.capacity() >= 2 * nodes_.capacity()) return;
+    scan_.reserve(2 * nodes_.capacity());
+    popped_.reserve(2 * nodes_.capacity());
+  }
   // Another order from here on: all that could go is listed anew. O(n log n).
   void SetPolicy(Policy policy) {
-    policy_ = std::move(policy);
+    MakeRoomFor(policy);
+    BeginCall();
     stack_.clear();
     for (std::size_t i = 1; i < kPinnedLine; ++i) {
       for (Slot n = lines_[i].oldest; n != kNoSlot; n = nodes_[n].age.newer) stack_.push_back(n);
+      std::size_t next = stack_.size();
+      if (lines_[i].strays != kNoSlot) stack_.push_back(lines_[i].strays);
+      for (; next < stack_.size(); ++next) {
+        const HeapLink link = nodes_[stack_[next]].stray;
+        for (const Slot n : {link.left, link.right}) {
+          if (n != kNoSlot) stack_.push_back(n);
+        }
+      }
     }
     std::ranges::sort(stack_, {}, [this](Slot n) { return nodes_[n].stamp; });  // each is its line's newest then
     for (const Slot n : stack_) Unlist(n);
+    policy_ = std::move(policy);
     for (const Slot n : stack_) Relist(n);
   }
+
+  // What the policy reads may have changed since: times, curves.
+  void BeginCall() { scanned_ = false; }
 
   std::int32_t referenced() const { return referenced_; }  // blocks that a request refers to
   std::int32_t idle() const { return idle_; }  // blocks that could go
@@ -110,6 +133,8 @@ class BasicHoldings {
   std::size_t chunks() const { return chunks_.size(); }
   std::size_t capacity() const { return chunks_.capacity(); }
   std::size_t holdings() const { return holdings_.size(); }
+  // Maximum holdings: at most kMostHoldings.
+  void BoundHoldings(std::size_t most) { most_holdings_ = std::clamp<std::size_t>(most, 1, kMostHoldings); }
 
   // --- Prompts. All hashes of one call are those of chunks of `blocks` blocks each, from the first one on. ---
 
@@ -207,8 +232,8 @@ class BasicHoldings {
   void SpoilAll() {
     // What comes to light under others may go into any line.
     for (std::size_t i = 0; i < kLines;) {
-      if (lines_[i].oldest == kNoSlot) ++i;
-      else Shrink(lines_[i].oldest, 0), i = 0;
+      if (!Has(filled_, i)) ++i;
+      else Shrink(lines_[i].oldest != kNoSlot ? lines_[i].oldest : lines_[i].strays, 0), i = 0;
     }
     for (Slot n = 0; n < nodes_.slots(); ++n) nodes_[n].spoiled |= nodes_[n].chunks() > 0;
   }
@@ -227,7 +252,7 @@ class BasicHoldings {
 
   // Told late, or anew: what the last turn has ended with.
   void SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
-    const Slot h = FindHolding(workflow, branch);
+    const Slot h = holdings_.Find(workflow, branch);
     if (h == kNoSlot) return;
     holdings_[h].its_class = its_class;
     Relist(holdings_[h].tip);
@@ -235,7 +260,7 @@ class BasicHoldings {
 
   // Its next turn waits here, or does not after all. A turn that ends is not awaited.
   void Await(WorkflowId workflow, std::uint64_t branch, bool awaited, TimePoint now = {}) {
-    const Slot h = FindHolding(workflow, branch);
+    const Slot h = holdings_.Find(workflow, branch);
     if (h == kNoSlot || holdings_[h].awaited == awaited) return;
     Unpin(h);
     holdings_[h].awaited = awaited;
@@ -246,7 +271,7 @@ class BasicHoldings {
 
   // As if a turn had used now what the branch holds, which ended with this class. A branch that is awaited stays so.
   void Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class, TimePoint now) {
-    const Slot h = FindHolding(workflow, branch);
+    const Slot h = holdings_.Find(workflow, branch);
     if (h == kNoSlot) return;
     holdings_[h].its_class = its_class;
     ++stamp_;
@@ -264,7 +289,7 @@ class BasicHoldings {
   // Until then, in place of what was said before; unset: no longer. Nothing, where it holds nothing or is awaited.
   // False: more than its tenant may pin.
   bool Pin(WorkflowId workflow, std::uint64_t branch, TimePoint until) {
-    const Slot h = FindHolding(workflow, branch);
+    const Slot h = holdings_.Find(workflow, branch);
     return h == kNoSlot || Pin(h, until);
   }
 
@@ -283,22 +308,22 @@ class BasicHoldings {
   std::uint64_t pins_broken() const { return pins_broken_; }  // times that pinned blocks went
   std::uint64_t pins_refused() const { return pins_refused_; }
   TimePoint PinnedUntil(WorkflowId workflow, std::uint64_t branch) const {
-    const Slot h = FindHolding(workflow, branch);
+    const Slot h = holdings_.Find(workflow, branch);
     return h == kNoSlot ? kUnset : holdings_[h].pinned_until;
   }
 
   // Nothing comes after the branch's last turn, or the workflow's: what it alone holds is dead.
   void End(WorkflowId workflow, std::uint64_t branch) {
-    const Slot h = FindHolding(workflow, branch);
+    const Slot h = holdings_.Find(workflow, branch);
     if (h != kNoSlot) EndHolding(h);
   }
   void End(WorkflowId workflow) {
-    for (Slot f; (f = flows_.Find(workflow)) != kNoSlot;) EndHolding(flows_[f].branch);
+    holdings_.ForEachBranch(workflow, [this](Slot h) { EndHolding(h); });
   }
 
   // All 0 where it holds nothing. O(nodes of its path).
   Holding Find(WorkflowId workflow, std::uint64_t branch) const {
-    const Slot h = FindHolding(workflow, branch);
+    const Slot h = holdings_.Find(workflow, branch);
     if (h == kNoSlot) return {};
     const Record& r = holdings_[h];
     Holding holding = {TokensOf(nodes_[r.tip], nodes_[r.tip].end),
@@ -319,29 +344,31 @@ class BasicHoldings {
 
   // Of its last block, to the policy; 0 where it holds nothing.
   double ValueOf(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
-    const Slot h = FindHolding(workflow, branch);
+    const Slot h = holdings_.Find(workflow, branch);
     if (h == kNoSlot) return 0;
-    now_ = now;
+    if (now != std::exchange(now_, now)) scanned_ = false;
     return ValueOf(nodes_[holdings_[h].tip], nodes_[holdings_[h].tip].end);
   }
 
   // Times that blocks went although a waiting turn would have used them.
   std::uint64_t awaited_lost() const { return awaited_lost_; }
 
-  // tell(branch) of each of its branches that holds anything.
-  template <class Tell>
-  void ForEachBranch(WorkflowId workflow, Tell&& tell) const {
-    const Slot f = flows_.Find(workflow);
-    if (f == kNoSlot) return;
-    for (Slot h = flows_[f].branch; h != kNoSlot; h = holdings_[h].branches.newer) tell(holdings_[h].branch);
+  // None if it holds nothing.
+  TenantId TenantOf(WorkflowId workflow, std::uint64_t branch) const {
+    const Slot h = holdings_.Find(workflow, branch);
+    return h == kNoSlot ? TenantId{} : holdings_[h].name.tenant;
   }
+  // Holdings that ended because there were too many, and of these, pinned ones.
+  std::uint64_t crowded_out() const { return crowded_out_; }
+  std::uint64_t pins_crowded_out() const { return pins_crowded_out_; }
+
   // tell(workflow, branch, Holding) of each; `own_from` is not told.
   template <class Tell>
   void ForEach(Tell&& tell) const {
     for (Slot h = 0; h < holdings_.slots(); ++h) {
+      if (!holdings_.Has(h)) continue;
       const Record& r = holdings_[h];
-      if (r.tip == kNoSlot) continue;
-      tell(r.workflow, r.branch,
+      tell(r.name.workflow, r.name.branch,
            Holding{TokensOf(nodes_[r.tip], nodes_[r.tip].end), 0, r.its_class, r.uses, r.since, r.awaited,
                    nodes_[r.tip].references > 0, r.pinned_until != kUnset});
     }
@@ -405,10 +432,11 @@ class BasicHoldings {
   static constexpr std::size_t kNone = SIZE_MAX;
 
   // Of the optional hooks, those that the policy has: a type has them or not, a policy chosen at run time says so.
-  bool Listed() const {
-    if constexpr (requires { policy_.listed(); }) return policy_.listed();
+  static bool Listed(const Policy& policy) {
+    if constexpr (requires { policy.listed(); }) return policy.listed();
     return ListedRetention<Policy>;
   }
+  bool Listed() const { return Listed(policy_); }
   bool Awaits() const {
     if constexpr (requires { policy_.awaits(); }) return policy_.awaits();
     return AwaitedRetention<Policy>;
@@ -431,6 +459,9 @@ class BasicHoldings {
     Slot last = kNoSlot;  // chunk
     Slot tips = kNoSlot;  // the first of the holdings that end with it
     std::size_t line = kNone;
+    bool astray = false;  // it is among its line's strays
+    HeapLink stray = {};
+    std::uint64_t scan = 0;  // which candidate of scan_ it is; 0: none
     std::int32_t first = 0, end = 0;
     std::int32_t blocks = 0;  // of a chunk
     std::int32_t copied = 0;  // of the prompt's chunks, so many from the first on have a copy in the next tier
@@ -447,14 +478,15 @@ class BasicHoldings {
     // Of the walk whose number it is:
     std::uint64_t walk = 0;
     std::int32_t children_left = 0;
+    HeapLink spare = {};
+    std::int32_t spare_end = 0;
+    double spare_value = 0;  // if it is looked up by value
 
     std::int32_t chunks() const { return end - first; }
     std::int32_t all_blocks() const { return chunks() * blocks; }
   };
 
-  struct Record {
-    WorkflowId workflow = {};
-    std::uint64_t branch = 0;
+  struct Record : BranchRecord {
     Slot tip = kNoSlot;
     std::uint32_t its_class = 0;
     std::int32_t uses = 0;
@@ -463,23 +495,21 @@ class BasicHoldings {
     bool awaited = false;
     TimePoint awaited_since = {};
     TimePoint pinned_until = kUnset;
-    TenantId tenant = {};
     std::int32_t pinned_blocks = 0;  // as many as it had when it was pinned
-    AgeLink tips = {}, branches = {};  // of its tip, of its workflow
-    AgeLink age = {};
-  };
-  struct Flow {
-    Slot branch = kNoSlot;
+    AgeLink tips = {};  // of its tip
   };
   // A tenant's pins.
   struct Pinning {
     std::int32_t pins = 0, blocks = 0;
   };
 
-  // Nodes in the order in which they were used last: dead ones, the policy's lists, pinned ones, awaited ones.
+  // Nodes in the order in which they were used last: dead ones, the policy's lists, pinned ones, awaited ones. Those
+  // whose place is far from both ends of the list are strays, in a heap.
   struct Line {
     Slot oldest = kNoSlot, newest = kNoSlot;
+    Slot strays = kNoSlot;
   };
+  static constexpr int kNear = 32;
   template <class P>
   static constexpr std::size_t ListsOf() {
     if constexpr (ListedRetention<P>) return P::kLists;
@@ -497,11 +527,14 @@ class BasicHoldings {
   struct Head {
     Part part;
     double value = 0;
-    std::size_t spare = kNone;  // its place in spare_, where it is not in the line
+    bool spare = false;  // it is the root of the line's spares
   };
-  struct Spare {
-    Part part;
-    std::size_t line = 0;
+  // A node of the list of a policy without lists.
+  struct Candidate {
+    double value = 0;
+    std::uint64_t stamp = 0;
+    std::uint64_t scan = 0;
+    Slot node = kNoSlot;
   };
 
   // Lists threaded through records, by their first one.
@@ -593,6 +626,8 @@ class BasicHoldings {
     TAKT_ASSERT(chunk != kNoSlot);
     const Slot n = chunks_[chunk].node;
     if (nodes_[n].last == chunk) return;
+    const std::size_t line = nodes_[n].line;
+    Unlist(n);
     const Slot m = nodes_.Take();
     Node& front = nodes_[n];
     Node& back = nodes_[m] = front;
@@ -602,17 +637,12 @@ class BasicHoldings {
     back.parent = n;
     back.siblings = {};
     back.first = chunks_[chunk].depth + 1;
-    if (back.line != kNone) {  // takes its place
-      (back.age.older == kNoSlot ? lines_[back.line].oldest : nodes_[back.age.older].age.newer) = m;
-      (back.age.newer == kNoSlot ? lines_[back.line].newest : nodes_[back.age.newer].age.older) = m;
-    }
-    front.line = kNone;
-    front.age = {};
     front.last = chunk;
     front.end = back.first;
     front.child = m;
     front.children = 1;
     front.tips = kNoSlot;
+    if (line != kNone) Enlist(m, line);
   }
 
   // What the same requests and workflows have used together may be one node again, the shorter one at the end.
@@ -695,15 +725,6 @@ class BasicHoldings {
 
   // --- Workflows. ---
 
-  std::uint64_t KeyOf(WorkflowId workflow, std::uint64_t branch) const {
-    return Mix64(Mix64(workflow.value ^ key_) + branch);
-  }
-  Slot FindHolding(WorkflowId workflow, std::uint64_t branch) const {
-    const Slot h = holdings_.Find(KeyOf(workflow, branch));
-    if (h == kNoSlot || holdings_[h].workflow != workflow || holdings_[h].branch != branch) return kNoSlot;
-    return h;
-  }
-
   // To all nodes of its path, once more or once less.
   void CountPath(Slot h, std::int32_t times) {
     const Record& record = holdings_[h];
@@ -717,24 +738,19 @@ class BasicHoldings {
 
   // The branch's holding ends with `tip`.
   void Hold(const HeldTurn& turn, Slot tip, TimePoint now) {
-    Slot h = FindHolding(turn.workflow, turn.branch);
+    Slot h = holdings_.Find(turn.workflow, turn.branch);
     if (tip == kNoSlot) {
       if (h != kNoSlot) EndHolding(h);
       return;
     }
     if (h == kNoSlot) {
-      const std::uint64_t key = KeyOf(turn.workflow, turn.branch);
-      if (holdings_.Find(key) != kNoSlot) return;  // of another name: one in 2^64
-      if (holdings_.size() >= kMostHoldings) EndHolding(ages_.oldest());
-      h = holdings_.Insert(key, {.workflow = turn.workflow, .branch = turn.branch});
-      Slot f = flows_.Find(turn.workflow);
-      if (f == kNoSlot) f = flows_.Insert(turn.workflow, {});
-      Link<&Record::branches>(holdings_, flows_[f].branch, h);
-      ages_.Append(holdings_, h);
+      while (holdings_.size() >= most_holdings_) CrowdOut(holdings_.Crowded());
+      h = holdings_.Insert({{{turn.workflow, turn.branch, turn.tenant}}});
     } else {
-      ages_.MoveToEnd(holdings_, h);
+      Unpin(h);
+      holdings_.Returned({turn.workflow, turn.branch, turn.tenant});
+      holdings_.Use(h, turn.tenant);
     }
-    Unpin(h);
     Record& record = holdings_[h];
     const Slot before = record.tip;
     CountPath(h, -1);
@@ -742,7 +758,6 @@ class BasicHoldings {
     record.tip = tip;
     record.awaited = false;
     record.its_class = turn.its_class;
-    record.tenant = turn.tenant;
     record.tokens = TokensOf(nodes_[tip], nodes_[tip].end);
     record.since = now;
     ++record.uses;
@@ -758,16 +773,17 @@ class BasicHoldings {
     if (until == kUnset || record.awaited) return Relist(record.tip), true;
     const Node& tip = nodes_[record.tip];
     const std::int32_t blocks = tip.end * tip.blocks;
-    const Slot known = pinning_.Find(record.tenant);
+    const Slot known = pinning_.Find(record.name.tenant);
     const std::int32_t has = known == kNoSlot ? 0 : pinning_[known].blocks;
     if (blocks > most_of_one_ - has || blocks > most_of_all_ - pinned_) {
       ++pins_refused_;
       return Relist(record.tip), false;
     }
-    Pinning& of = pinning_[known != kNoSlot ? known : pinning_.Insert(record.tenant, {})];
+    Pinning& of = pinning_[known != kNoSlot ? known : pinning_.Insert(record.name.tenant, {})];
     ++of.pins, of.blocks += blocks, pinned_ += blocks;
     record.pinned_until = until, record.pinned_blocks = blocks;
     pins_.Push(h, until, {}, {h});
+    holdings_.Keep(h, true);
     for (Slot n = record.tip; n != kNoSlot; n = nodes_[n].parent) ++nodes_[n].pinned;
     return Relist(record.tip), true;
   }
@@ -778,10 +794,17 @@ class BasicHoldings {
     if (record.pinned_until == kUnset) return;
     for (Slot n = record.tip; n != kNoSlot; n = nodes_[n].parent) --nodes_[n].pinned;
     pins_.Erase(h);
-    const Slot of = pinning_.Find(record.tenant);
+    holdings_.Keep(h, false);
+    const Slot of = pinning_.Find(record.name.tenant);
     pinned_ -= record.pinned_blocks, pinning_[of].blocks -= record.pinned_blocks;
-    if (--pinning_[of].pins == 0) pinning_.Erase(of, record.tenant);
+    if (--pinning_[of].pins == 0) pinning_.Erase(of, record.name.tenant);
     record.pinned_until = kUnset;
+  }
+
+  void CrowdOut(Slot h) {
+    ++crowded_out_;
+    pins_crowded_out_ += holdings_[h].pinned_until != kUnset ? 1u : 0u;
+    EndHolding(h);
   }
 
   void EndHolding(Slot h) {
@@ -796,13 +819,7 @@ class BasicHoldings {
   // It has no blocks any more.
   void Forget(Slot h) {
     Unpin(h);
-    ages_.Remove(holdings_, h);
-    const Record record = holdings_[h];
-    const Slot f = flows_.Find(record.workflow);
-    Unlink<&Record::branches>(holdings_, flows_[f].branch, h);
-    if (flows_[f].branch == kNoSlot) flows_.Erase(f, record.workflow);
-    holdings_[h].tip = kNoSlot;
-    holdings_.Erase(h, KeyOf(record.workflow, record.branch));
+    holdings_.Erase(h);
   }
 
   // --- Order. ---
@@ -817,8 +834,8 @@ class BasicHoldings {
                  .copied = node.copied >= end};
     if (held.uses != 1 || node.loose) return held;
     const Record& record = holdings_[node.holder];
-    held.workflow = record.workflow;
-    held.branch = record.branch;
+    held.workflow = record.name.workflow;
+    held.branch = record.name.branch;
     held.its_class = record.its_class;
     held.uses = record.uses;
     held.context = record.tokens;
@@ -845,13 +862,17 @@ class BasicHoldings {
     if constexpr (AwaitedRetention<Policy>) {
       if (tier >= HeldTier::kPinned && Awaits()) return policy_.AwaitedValue(HeldOf(node, end));
     }
-    return policy_.Value(HeldOf(node, end), now_);
+    const double value = policy_.Value(HeldOf(node, end), now_);
+    return value == value ? value : 0;
   }
 
   // Puts it where it belongs now: into a line, or, where it cannot go, into none.
   void Relist(Slot n) {
     const std::size_t line = CanGo(nodes_[n]) ? LineOf(nodes_[n], nodes_[n].end) : kNone;
-    if (line == nodes_[n].line) return;
+    if (line == nodes_[n].line) {
+      if (Scanned(line)) Offer(n);
+      return;
+    }
     Unlist(n);
     if (line != kNone) Enlist(n, line);
   }
@@ -860,11 +881,15 @@ class BasicHoldings {
     Node& node = nodes_[n];
     if (node.line == kNone) return;
     Line& line = lines_[node.line];
-    const AgeLink link = std::exchange(node.age, {});
-    (link.older == kNoSlot ? line.oldest : nodes_[link.older].age.newer) = link.newer;
-    (link.newer == kNoSlot ? line.newest : nodes_[link.newer].age.older) = link.older;
-    if (line.oldest == kNoSlot) Clear(filled_, node.line);
-    node.line = kNone;
+    if (node.astray) {
+      line.strays = EraseFromHeap<&Node::stray>(nodes_, line.strays, n, Older());
+    } else {
+      const AgeLink link = std::exchange(node.age, {});
+      (link.older == kNoSlot ? line.oldest : nodes_[link.older].age.newer) = link.newer;
+      (link.newer == kNoSlot ? line.newest : nodes_[link.newer].age.older) = link.older;
+    }
+    if (line.oldest == kNoSlot && line.strays == kNoSlot) Clear(filled_, node.line);
+    node.line = kNone, node.astray = false, node.scan = 0;
   }
 
   // By its stamp, from whichever end is nearer: what was just used is the newest; what comes to light as others are
@@ -872,8 +897,16 @@ class BasicHoldings {
   void Enlist(Slot n, std::size_t i) {
     Line& line = lines_[i];
     Node& node = nodes_[n];
+    node.line = i;
+    Set(filled_, i);
     Slot older = line.newest, newer = line.oldest;  // candidates for its neighbours
-    for (;;) {
+    if (Scanned(i)) newer = kNoSlot, Offer(n);  // in any order: the heap has them
+    for (int steps = 0; !Scanned(i); ++steps) {
+      if (steps == kNear) {
+        node.astray = true;
+        line.strays = PushHeap<&Node::stray>(nodes_, line.strays, n, Older());
+        return;
+      }
       if (older == kNoSlot || nodes_[older].stamp <= node.stamp) {
         newer = older == kNoSlot ? line.oldest : nodes_[older].age.newer;
         break;
@@ -886,10 +919,12 @@ class BasicHoldings {
       newer = nodes_[newer].age.newer;
     }
     node.age = {older, newer};
-    node.line = i;
     (older == kNoSlot ? line.oldest : nodes_[older].age.newer) = n;
     (newer == kNoSlot ? line.newest : nodes_[newer].age.older) = n;
-    Set(filled_, i);
+  }
+
+  auto Older() const {
+    return [this](Slot a, Slot b) { return nodes_[a].stamp < nodes_[b].stamp; };
   }
 
   static void Set(LineSet& set, std::size_t i) { set[i / 64] |= std::uint64_t{1} << i % 64; }
@@ -907,49 +942,90 @@ class BasicHoldings {
   // --- A walk: the lines as they would become. ---
 
   void BeginWalk(TimePoint now) {
-    now_ = now;
+    if (now != std::exchange(now_, now)) scanned_ = false;
     ++walk_;
     taken_.clear();
-    spare_.clear();
     shown_ = {};
+    spares_.fill(kNoSlot);
+    if (!Listed() && Has(filled_, 1)) Scan();
     ForEach(filled_, [this](std::size_t i) {
-      next_[i] = lines_[i].oldest;
+      next_[i] = Scanned(i) ? kNoSlot : lines_[i].oldest;
+      if (lines_[i].strays != kNoSlot) AddSpare(i, {lines_[i].strays, nodes_[lines_[i].strays].end});
       FindHead(i);
     });
   }
 
-  // Whether the policy's lists are in no order, so that all nodes are looked at.
+  // Whether the policy's lists are in no order, so that nodes are looked up by value.
   bool Scanned(std::size_t line) const { return line == 1 && !Listed(); }
+
+  // Candidates of all nodes of the list, by value. What has changed since the last time is a candidate anew (Offer).
+  void Scan() {
+    if (scanned_) {
+      for (const Candidate& c : popped_) {
+        if (nodes_[c.node].scan == c.scan) scan_.push_back(c), std::ranges::push_heap(scan_, Later);
+      }
+      popped_.clear();
+      return;
+    }
+    scanned_ = true;
+    scan_.clear(), popped_.clear();
+    for (Slot n = lines_[1].oldest; n != kNoSlot; n = nodes_[n].age.newer) scan_.push_back(CandidateOf(n));
+    std::ranges::make_heap(scan_, Later);
+  }
+  Candidate CandidateOf(Slot n) {
+    nodes_[n].scan = ++scans_;
+    return {ValueOf(nodes_[n], nodes_[n].end), nodes_[n].stamp, nodes_[n].scan, n};
+  }
+  void Offer(Slot n) {
+    if (!scanned_) return;
+    scanned_ = scan_.size() + popped_.size() < scan_.capacity();  // else all are looked at anew, before the next walk
+    if (!scanned_) return;
+    scan_.push_back(CandidateOf(n));
+    std::ranges::push_heap(scan_, Later);
+  }
+  Slot TopOfScan() {
+    while (!scan_.empty() && nodes_[scan_.front().node].scan != scan_.front().scan) {
+      std::ranges::pop_heap(scan_, Later);
+      scan_.pop_back();
+    }
+    return scan_.empty() ? kNoSlot : scan_.front().node;
+  }
+
+  static bool Later(const Candidate& a, const Candidate& b) {
+    return a.value != b.value ? a.value > b.value : a.stamp > b.stamp;
+  }
+
+  // What a walk may take of a line besides its list: what it has left of a node, or brought to light, and strays.
+  void AddSpare(std::size_t i, Part part) {
+    Node& node = nodes_[part.node];
+    node.spare_end = part.end;
+    if (Scanned(i)) node.spare_value = ValueOf(node, part.end);
+    spares_[i] = PushHeap<&Node::spare>(nodes_, spares_[i], part.node, SpareBefore(i));
+  }
+  auto SpareBefore(std::size_t i) const {
+    return [this, by_value = Scanned(i)](Slot a, Slot b) {
+      if (by_value && nodes_[a].spare_value != nodes_[b].spare_value) {
+        return nodes_[a].spare_value < nodes_[b].spare_value;
+      }
+      return nodes_[a].stamp < nodes_[b].stamp;
+    };
+  }
 
   void FindHead(std::size_t i) {
     if (!Has(filled_, i)) next_[i] = kNoSlot;
-    Head head;
-    const auto consider = [&](Part part, std::size_t spare) {
-      const Node& node = nodes_[part.node];
-      double value = 0;
-      if (Scanned(i)) {
-        value = ValueOf(node, part.end);
-        if (head.part.node != kNoSlot && value > head.value) return;
-        if (head.part.node != kNoSlot && value == head.value && nodes_[head.part.node].stamp <= node.stamp) return;
-      } else if (head.part.node != kNoSlot && nodes_[head.part.node].stamp <= node.stamp) {
-        return;
-      }
-      head = {part, value, spare};
-    };
-    for (Slot n = next_[i]; n != kNoSlot; n = nodes_[n].age.newer) {
-      if (nodes_[n].walk != walk_) consider({n, nodes_[n].end}, kNone);
-      if (!Scanned(i)) break;
-    }
-    for (std::size_t s = 0; s < spare_.size(); ++s) {
-      if (spare_[s].line == i) consider(spare_[s].part, s);
-    }
+    const bool scanned = Scanned(i);
+    Slot head = scanned && Has(filled_, i) ? TopOfScan() : next_[i];
+    const Slot spare = spares_[i];
     Clear(shown_, i);
-    if (head.part.node == kNoSlot) return;
-    if (!Scanned(i)) head.value = ValueOf(nodes_[head.part.node], head.part.end);
-    heads_[i] = head;
+    if (head == kNoSlot && spare == kNoSlot) return;
+    if (scanned && head != kNoSlot) nodes_[head].spare_value = scan_.front().value;
+    const bool from_spares = head == kNoSlot || (spare != kNoSlot && SpareBefore(i)(spare, head));
+    if (from_spares) head = spare;
+    const Node& node = nodes_[head];
+    const std::int32_t end = from_spares ? node.spare_end : node.end;
+    heads_[i] = {{head, end}, scanned ? node.spare_value : ValueOf(node, end), from_spares};
     Set(shown_, i);
-    const Slot after = nodes_[head.part.node].age.newer;
-    if (after != kNoSlot) __builtin_prefetch(&nodes_[after]);
+    if (node.age.newer != kNoSlot) __builtin_prefetch(&nodes_[node.age.newer]);
   }
 
   // The line whose head goes next.
@@ -981,45 +1057,49 @@ class BasicHoldings {
   // The line's head is taken from `end` on.
   void Took(std::size_t i, std::int32_t end) {
     const Part left = {heads_[i].part.node, end};
-    const Node& node = nodes_[left.node];
-    if (heads_[i].spare != kNone) {
-      spare_[heads_[i].spare] = spare_.back();
-      spare_.pop_back();
+    Node& node = nodes_[left.node];
+    if (heads_[i].spare) {
+      spares_[i] = EraseFromHeap<&Node::spare>(nodes_, left.node, left.node, SpareBefore(i));
+      if (node.walk != walk_ && node.astray) {
+        for (const Slot n : {node.stray.left, node.stray.right}) {
+          if (n != kNoSlot) AddSpare(i, {n, nodes_[n].end});
+        }
+      }
+    } else if (Scanned(i)) {
+      std::ranges::pop_heap(scan_, Later);
+      popped_.push_back(scan_.back());
+      scan_.pop_back();
     } else {
-      nodes_[left.node].walk = walk_;
-      if (!Scanned(i)) next_[i] = node.age.newer;
+      next_[i] = node.age.newer;
     }
-    std::size_t other = kNone;
+    if (node.walk != walk_) node.walk = walk_;
+    std::size_t other = i;
     if (left.end > node.first) {
       other = LineOf(node, left.end);
-      spare_.push_back({left, other});
+      AddSpare(other, left);
     } else if (node.parent != kNoSlot) {
       Node& before = nodes_[node.parent];
       if (before.walk != walk_) before.walk = walk_, before.children_left = before.children;
       if (--before.children_left == 0 && before.references == 0) {
         other = LineOf(before, before.end);
-        spare_.push_back({{node.parent, before.end}, other});
+        AddSpare(other, {node.parent, before.end});
       }
     }
-    // A spare may have changed its place.
-    ForEach(LineSet(shown_), [&](std::size_t line) {
-      if (line == i || line == other || heads_[line].spare != kNone) FindHead(line);
-    });
-    if (other != kNone && !Has(shown_, other)) FindHead(other);
+    FindHead(i);
+    if (other != i) FindHead(other);
   }
 
   Policy policy_;
   std::int32_t block_tokens_;
-  std::uint64_t key_ = 0;
   IdTable<std::uint64_t, Chunk> chunks_;
   SlotTable<Node> nodes_;
-  IdTable<std::uint64_t, Record> holdings_;
-  AgeList ages_;  // of holdings_, by the ends of their last turns
-  IdTable<WorkflowId, Flow> flows_;
+  BranchTable<Record> holdings_;  // the newest: whose last turn ended last
   IdTable<TenantId, Pinning> pinning_;  // tenants that have pinned anything
   TimeHeap pins_;  // slots of holdings_, by the end of the pin
   std::int32_t most_of_one_ = 0, most_of_all_ = 0, pinned_ = 0;
   std::uint64_t pins_broken_ = 0, pins_refused_ = 0;
+  std::size_t most_holdings_ = kMostHoldings;
+  std::uint64_t crowded_out_ = 0, pins_crowded_out_ = 0;
   std::array<Line, kLines> lines_;
   LineSet filled_ = {};  // lines that are not empty
   std::uint64_t stamp_ = 0;
@@ -1033,8 +1113,13 @@ class BasicHoldings {
   std::array<Slot, kLines> next_;
   std::array<Head, kLines> heads_;
   LineSet shown_ = {};  // lines that have a head
-  std::vector<Spare> spare_;
+  std::array<Slot, kLines> spares_;  // roots of heaps
   std::vector<Part> taken_;
+  // Of a policy without lists, as long as nothing that it reads has changed: candidates, and those that the last walk
+  // has taken out. One counts as long as its node has its number.
+  bool scanned_ = false;
+  std::uint64_t scans_ = 0;
+  std::vector<Candidate> scan_, popped_;
 };
 
 }  // namespace internal

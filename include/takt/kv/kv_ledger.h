@@ -61,7 +61,12 @@ class KvLedger {
     if (holdings_ != nullptr) holdings_->KeyHashes(seed);
     if (copies_ != nullptr) copies_->KeyHashes(seed);
   }
-  void SetNow(TimePoint now) { now_ = now; }
+  // A call of the host's begins.
+  void SetNow(TimePoint now) {
+    now_ = now;
+    if (holdings_ != nullptr) holdings_->BeginCall();
+    if (copies_ != nullptr) copies_->BeginCall();
+  }
 
   // For so many more chunks of prefixes.
   void MakeRoom(std::size_t chunks) {
@@ -176,8 +181,13 @@ class KvLedger {
 
   // --- Workflows, in both tiers. Pins are of the GPU's alone. ---
 
+  // Nothing has changed if memory fails.
   void SetPolicy(const AnyRetention& retention) {
+    ForTiers([&](Holdings& tier) { tier.MakeRoomFor(retention); });
     ForTiers([&](Holdings& tier) { tier.SetPolicy(retention); });
+  }
+  void BoundHoldings(std::size_t most) {
+    ForTiers([&](Holdings& tier) { tier.BoundHoldings(most); });
   }
   void Await(WorkflowId workflow, std::uint64_t branch, bool awaited, TimePoint now = {}) {
     ForTiers([&](Holdings& tier) { tier.Await(workflow, branch, awaited, now); });

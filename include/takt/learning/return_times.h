@@ -7,12 +7,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "takt/base/age_list.h"
+#include "takt/base/branch_table.h"
 #include "takt/base/exact_math.h"
 #include "takt/base/rounded.h"
-#include "takt/base/slot_table.h"
 #include "takt/base/time.h"
 #include "takt/model/event.h"
 #include "takt/model/return_curve.h"
@@ -23,17 +23,19 @@ struct ReturnTimesOptions {
   std::uint32_t classes = 64;     // those of ReturnClass, then single tools; gaps of others are of an unknown class
   double window = 4096;           // gaps of a class: when there are so many, what was learnt counts half; at least 2
   double prior_weight = 16;       // gaps that what stands behind a class counts as, in each bin; above 0
-  std::uint32_t max_open = 65536; // gaps that are open at once; of more, the oldest count as not seen any longer
-  std::int64_t refresh = 256;     // returns after which the curves are computed anew
-  std::uint64_t hash_seed = 0;    // keys the hashes of gaps, as SchedulerOptions::hash_seed does
+  // Maximum gaps that are open at once, and in a scheduler maximum holdings, up to 65,536. Of more, the largest share
+  // loses its oldest (BranchTable), and nothing is learnt of that.
+  std::uint32_t max_open = 65536;
+  std::int64_t refresh = 256;  // returns after which the curves are computed anew
+  std::uint64_t hash_seed = 0;  // keys the hashes of gaps, as SchedulerOptions::hash_seed does
 };
 
 // What is saved and loaded: of one class, by bin of ReturnCurve, the last beyond all edges.
 struct ReturnCounts {
   using Bins = std::array<double, ReturnCurve::kBins + 1>;
   Bins ended = {};  // gaps that ended in the bin
-  Bins lost = {};   // gaps of which nothing more was seen from some age in the bin on
-  Bins seen = {};   // of these, the sum of the shares of the bin that were seen
+  Bins lost = {};  // gaps of which nothing more was seen from some age in the bin on
+  Bins seen = {};  // of these, the sum of the shares of the bin that were seen
 
   friend bool operator==(const ReturnCounts&, const ReturnCounts&) = default;
 };
@@ -48,7 +50,12 @@ struct ReturnCounts {
 // These hazards are those of 493 recorded sessions of coding agents, and are all that is known at first; nothing is
 // known to return after 4,096 s. A host whose workflows are others' learns its own within some hundred turns.
 //
-// Deterministic and total: an id that is not open, an age that is none and time that runs backwards are harmless.
+// A client that opens gaps without end moves nobody else's curves by more than these bounds allow:
+//   - a tenant's gaps weigh at most as much as those of all others together, and so do those of all tenants that have
+//     not returned yet, or have no name. If nobody else is seen they weigh in full, else at least as much as kFew gaps;
+//   - open gaps of one workflow weigh at most as much as kMostOfWorkflow of them.
+//
+// Deterministic and total: a branch that is not open, an age that is none and time that runs backwards are harmless.
 // Nothing is allocated but where more gaps are open than ever before.
 class ReturnTimes {
  public:
@@ -58,6 +65,7 @@ class ReturnTimes {
   static constexpr std::array<double, 11> kUserHazards = {0.004, 0.003, 0.005,  0.002,  0.002, 0.001,
                                                           0.002, 0.001, 0.0004, 0.0003, 0.0002};
   static constexpr double kUserShare = 0.057;  // of the turns that end
+  static constexpr double kMostOfWorkflow = 64, kFew = 16;  // gaps
 
   explicit ReturnTimes(const ReturnTimesOptions& options = {}) : options_(options) {
     options_.classes = std::max(options.classes, ReturnClass::kFirstTool);
@@ -72,30 +80,30 @@ class ReturnTimes {
     Refresh({});
   }
 
-  // A turn has ended. `gap`: the caller's name of what stays away, a workflow's branch. Where it is open, it is told
-  // anew: the newest wins.
-  void Began(std::uint64_t gap, std::uint32_t its_class, TimePoint now) {
-    if (Open* open = open_.Get(gap)) {
-      open->its_class = Known(its_class);
-      open->since = now;
-      ages_.MoveToEnd(open_, open_.Find(gap));
-      return;
+  // A turn of the branch has ended. If its gap is open, the newest report counts.
+  void Began(const BranchName& name, std::uint32_t its_class, TimePoint now) {
+    Slot i = open_.Find(name.workflow, name.branch);
+    if (i != kNoSlot) {
+      open_.Use(i, name.tenant ? name.tenant : open_[i].name.tenant);
+    } else {
+      if (open_.size() >= options_.max_open) open_.Erase(open_.Crowded());
+      i = open_.Insert({{name}});
     }
-    if (open_.size() >= options_.max_open) Close(ages_.oldest(), now, false);
-    ages_.Append(open_, open_.Insert(gap, {gap, Known(its_class), now, {}}));
+    open_[i].its_class = Known(its_class);
+    open_[i].since = now;
   }
 
-  // What it waits for is told late, or anew. False where the gap is not open.
-  bool Told(std::uint64_t gap, std::uint32_t its_class) {
-    Open* open = open_.Get(gap);
-    if (open != nullptr) open->its_class = Known(its_class);
-    return open != nullptr;
+  // What it waits for is told late, or anew. False if the gap is not open.
+  bool Told(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
+    const Slot i = open_.Find(workflow, branch);
+    if (i != kNoSlot) open_[i].its_class = Known(its_class);
+    return i != kNoSlot;
   }
-  bool IsOpen(std::uint64_t gap) const { return open_.Find(gap) != kNoSlot; }
-  // Unknown where it is not open.
-  std::uint32_t ClassOf(std::uint64_t gap) const {
-    const Open* open = open_.Get(gap);
-    return open != nullptr ? open->its_class : ReturnClass::kUnknown;
+  bool IsOpen(WorkflowId workflow, std::uint64_t branch) const { return open_.Find(workflow, branch) != kNoSlot; }
+  // Unknown if it is not open.
+  std::uint32_t ClassOf(WorkflowId workflow, std::uint64_t branch) const {
+    const Slot i = open_.Find(workflow, branch);
+    return i != kNoSlot ? open_[i].its_class : ReturnClass::kUnknown;
   }
 
   // What the turn has ended with, as a class. Not of kOver.
@@ -116,48 +124,50 @@ class ReturnTimes {
   }
 
   // Room for n more that are open, without allocation; grows by doubling.
-  void MakeRoom(std::size_t n) {
-    n = std::min<std::size_t>(n, options_.max_open);
-    if (n > open_.room()) open_.Reserve(std::max(open_.slots() + n, 2 * open_.capacity()));
-  }
+  void MakeRoom(std::size_t n) { open_.MakeRoom(std::min<std::size_t>(n, options_.max_open)); }
 
-  // The next turn has come. False where the gap is not open.
-  bool Returned(std::uint64_t gap, TimePoint now) {
-    const Slot i = open_.Find(gap);
+  // The next turn has come. False if the gap is not open.
+  bool Returned(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
+    const Slot i = open_.Find(workflow, branch);
     if (i == kNoSlot) return false;
+    const BranchName name = open_[i].name;
     Close(i, now, true);
+    const std::size_t new_share = open_.Returned(name);
+    if (new_share != open_.kNoShare) {
+      seen_[open_.kCommon] += std::exchange(seen_[new_share], 0);
+      if (name.tenant) --seen_[open_.kCommon], ++seen_[new_share];
+    }
     if (++since_refresh_ >= options_.refresh) Refresh(now);
     return true;
   }
 
-  // No more will be seen of it: the host has said that the workflow is over, or has lost it.
-  bool Lost(std::uint64_t gap, TimePoint now) {
-    const Slot i = open_.Find(gap);
+  // No more will be seen of it: the host has said that the branch is over, or has lost it.
+  bool Lost(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
+    const Slot i = open_.Find(workflow, branch);
     if (i == kNoSlot) return false;
     Close(i, now, false);
     return true;
   }
+  // The same of all branches of a workflow.
+  void Lost(WorkflowId workflow, TimePoint now) {
+    open_.ForEachBranch(workflow, [&](Slot i) { Close(i, now, false); });
+  }
 
   // A gap that was watched elsewhere, for `seconds`, which `ended` or of which no more was seen. Counts from the next
   // Refresh on.
-  void Learn(std::uint32_t its_class, double seconds, bool ended) {
-    if (!(seconds >= 0)) return;
-    its_class = Known(its_class);
-    Add(counts_[its_class], seconds, ended);
-    if (its_class >= ReturnClass::kFirstTool) Add(counts_[ReturnClass::kTool], seconds, ended);
-    Add(pool_, seconds, ended);
-  }
+  void Learn(std::uint32_t its_class, double seconds, bool ended) { Learn(its_class, seconds, ended, 1); }
 
   // Computes the curves from what was learnt and what is open. O(open + classes), some microseconds a class.
   void Refresh(TimePoint now) {
     since_refresh_ = 0;
     std::fill(away_.begin(), away_.end(), ReturnCounts{});
     ReturnCounts all;
-    for (Slot i = ages_.oldest(); i != kNoSlot; i = open_[i].age.newer) {
-      const double seconds = std::max(ToSeconds(Between(open_[i].since, now)), 0.0);
-      Count(away_[open_[i].its_class], seconds, false);
-      if (open_[i].its_class >= ReturnClass::kFirstTool) Count(away_[ReturnClass::kTool], seconds, false);
-      Count(all, seconds, false);
+    for (Slot i = 0; i < open_.slots(); ++i) {
+      if (!open_.Has(i)) continue;
+      const double seconds = SecondsOf(i, now), weight = WeightOf(i);
+      Count(away_[open_[i].its_class], seconds, false, weight);
+      if (open_[i].its_class >= ReturnClass::kFirstTool) Count(away_[ReturnClass::kTool], seconds, false, weight);
+      Count(all, seconds, false, weight);
     }
     static_assert(ReturnClass::kTool < ReturnClass::kFirstTool);
     const ReturnCurve tools = Prior(kToolHazards), users = Prior(kUserHazards);
@@ -195,33 +205,56 @@ class ReturnTimes {
   bool RestorePool(const ReturnCounts& counts) { return Restore(pool_, counts); }
 
  private:
-  struct Open {
-    std::uint64_t gap = 0;
+  struct Open : BranchRecord {
     std::uint32_t its_class = 0;
     TimePoint since = {};
-    AgeLink age = {};
   };
 
   std::uint32_t Known(std::uint32_t its_class) const { return its_class < options_.classes ? its_class : 0; }
 
-  void Close(Slot i, TimePoint now, bool ended) {
-    const Open open = open_[i];
-    ages_.Remove(open_, i);
-    open_.Erase(i, open.gap);
-    Learn(open.its_class, std::max(ToSeconds(Between(open.since, now)), 0.0), ended);
+  double SecondsOf(Slot i, TimePoint now) const { return std::max(ToSeconds(Between(open_[i].since, now)), 0.0); }
+
+  // What an open gap counts for.
+  double WeightOf(Slot i) const {
+    const std::size_t share = open_.TenantShareOf(i);
+    const double own = seen_[share] + static_cast<double>(open_.TenantShareSize(share));
+    const double others = all_seen_ + static_cast<double>(open_.size()) - own;
+    const double of_tenant = others > 0 ? std::min(1.0, std::max(others, kFew) / own) : 1;
+    return of_tenant * std::min(1.0, kMostOfWorkflow / static_cast<double>(open_.BranchesOf(i)));
   }
 
-  static void Count(ReturnCounts& counts, double seconds, bool ended) {
+  void Close(Slot i, TimePoint now, bool ended) {
+    const std::uint32_t its_class = open_[i].its_class;
+    const std::size_t share = open_.TenantShareOf(i);
+    const double seconds = SecondsOf(i, now), weight = WeightOf(i);
+    open_.Erase(i);
+    Learn(its_class, seconds, ended, weight);
+    ++seen_[share], ++all_seen_;
+    if (all_seen_ < options_.window) return;
+    all_seen_ = 0;
+    for (double& seen : seen_) seen /= 2, all_seen_ += seen;
+  }
+
+  void Learn(std::uint32_t its_class, double seconds, bool ended, double weight) {
+    its_class = Known(its_class);
+    Add(counts_[its_class], seconds, ended, weight);
+    if (its_class >= ReturnClass::kFirstTool) Add(counts_[ReturnClass::kTool], seconds, ended, weight);
+    Add(pool_, seconds, ended, weight);
+  }
+
+  static void Count(ReturnCounts& counts, double seconds, bool ended, double weight) {
     const std::size_t bin = ReturnCurve::BinOf(seconds);
     if (ended) {
-      counts.ended[bin] += 1;
+      counts.ended[bin] += weight;
       return;
     }
-    counts.lost[bin] += 1;
-    if (bin < ReturnCurve::kBins) counts.seen[bin] += (seconds - ReturnCurve::Edge(bin)) / ReturnCurve::Width(bin);
+    counts.lost[bin] += weight;
+    if (bin >= ReturnCurve::kBins) return;
+    const double share = std::min((seconds - ReturnCurve::Edge(bin)) / ReturnCurve::Width(bin), 1.0);
+    counts.seen[bin] = std::min(counts.seen[bin] + Rounded(weight * share), counts.lost[bin]);
   }
 
-  void Add(ReturnCounts& counts, double seconds, bool ended) const {
+  void Add(ReturnCounts& counts, double seconds, bool ended, double weight) const {
     double sum = 0;
     for (std::size_t i = 0; i <= ReturnCurve::kBins; ++i) sum += counts.ended[i] + counts.lost[i];
     if (sum >= options_.window) {
@@ -229,7 +262,7 @@ class ReturnTimes {
         for (double& count : *bins) count /= 2;
       }
     }
-    Count(counts, seconds, ended);
+    Count(counts, seconds, ended, weight);
   }
 
   static bool Restore(ReturnCounts& own, const ReturnCounts& counts) {
@@ -285,8 +318,10 @@ class ReturnTimes {
   std::vector<ReturnCounts> counts_, away_;  // by class: learnt; open, as of the last Refresh
   ReturnCounts pool_;
   ReturnCurves curves_;
-  IdTable<std::uint64_t, Open> open_;
-  AgeList ages_;  // of open_, by the time they were told
+  BranchTable<Open> open_;
+  // Gaps that were closed, by the tenant's share; those of kCommon are of no share. Halved as counts are.
+  std::array<double, BranchTable<Open>::kShares + 1> seen_ = {};
+  double all_seen_ = 0;
   std::int64_t since_refresh_ = 0;
 };
 

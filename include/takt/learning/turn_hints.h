@@ -10,9 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "takt/base/age_list.h"
-#include "takt/base/random.h"
-#include "takt/base/slot_table.h"
+#include "takt/base/branch_table.h"
 #include "takt/learning/return_times.h"
 #include "takt/model/event.h"
 #include "takt/model/step.h"
@@ -49,7 +47,7 @@ class TurnHints {
   // Room for n branches more, without allocation; grows by doubling.
   void MakeRoom(std::size_t n) {
     n = std::min(n, most_);
-    if (n > branches_.room()) branches_.Reserve(std::max(branches_.slots() + n, 2 * branches_.capacity()));
+    branches_.MakeRoom(n);
     times_.MakeRoom(n);
   }
 
@@ -60,111 +58,98 @@ class TurnHints {
   std::size_t branches() const { return branches_.size(); }
 
   // A request of the branch has come.
-  void Began(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
-    times_.Returned(KeyOf(workflow, branch), now);
-    Branch& known = Know(workflow, branch);
-    known.here = true;
+  void Began(const BranchName& name, TimePoint now) {
+    times_.Returned(name.workflow, name.branch, now);
+    if (branches_.Find(name.workflow, name.branch) != kNoSlot) branches_.Returned(name);
+    Know(name).here = true;
   }
 
   // A request of the branch has ended, with a context of so many tokens.
-  CacheHint Ended(WorkflowId workflow, std::uint64_t branch, Tokens context, TimePoint now) {
-    const std::uint64_t key = KeyOf(workflow, branch);
-    Branch& known = Know(workflow, branch);
+  CacheHint Ended(const BranchName& name, Tokens context, TimePoint now) {
+    Branch& known = Know(name);
     known.here = false;
     known.tokens = std::max(context.value, 0);
     known.since = now;
-    if (!times_.IsOpen(key)) times_.Began(key, ReturnClass::kUnknown, now);
-    known.its_class = times_.ClassOf(key);
+    if (!times_.IsOpen(name.workflow, name.branch)) times_.Began(name, ReturnClass::kUnknown, now);
+    known.its_class = times_.ClassOf(name.workflow, name.branch);
     return HintOf(known, now);
   }
 
   // The last request of a branch has ended, of which nothing more was expected. None where the branch goes on after
   // all.
   std::optional<CacheHint> EndedLast(WorkflowId workflow, std::uint64_t branch) const {
-    if (branches_.Find(KeyOf(workflow, branch)) != kNoSlot) return std::nullopt;
+    if (branches_.Find(workflow, branch) != kNoSlot) return std::nullopt;
     return CacheHint{.workflow = workflow, .branch = branch, .action = CacheAction::kDrop};
   }
 
   // None where nothing is known of it, and for what is over where nothing is held.
   std::optional<CacheHint> On(const TurnEnded& e, TimePoint now) {
-    const std::uint64_t key = KeyOf(e.workflow, e.branch);
+    const Slot i = branches_.Find(e.workflow, e.branch);
     if (e.why == TurnWhy::kOver) {
-      times_.Lost(key, now);
-      return Forget(branches_.Find(key));
+      times_.Lost(e.workflow, e.branch, now);
+      if (i == kNoSlot) return std::nullopt;
+      return Forget(i);
     }
     const std::uint32_t its_class = times_.ClassOf(e);
-    if (!times_.Told(key, its_class)) times_.Began(key, its_class, now);
-    Branch* known = branches_.Get(key);
-    if (known == nullptr || known->here) return std::nullopt;
-    known->its_class = its_class;
-    CacheHint hint = HintOf(*known, now);
+    if (!times_.Told(e.workflow, e.branch, its_class)) {
+      times_.Began(i != kNoSlot ? branches_[i].name : BranchName{e.workflow, e.branch}, its_class, now);
+    }
+    if (i == kNoSlot || branches_[i].here) return std::nullopt;
+    branches_[i].its_class = its_class;
+    CacheHint hint = HintOf(branches_[i], now);
     if (e.pin > Duration::zero()) hint.until = std::max(hint.until, After(now, e.pin));
     return hint;
   }
 
   // It should be there by then.
   std::optional<CacheHint> On(const TurnExpected& e, TimePoint now) {
-    const std::uint64_t key = KeyOf(e.workflow, e.branch);
-    Branch* known = branches_.Get(key);
-    if (known == nullptr || known->here) return std::nullopt;
-    times_.Lost(key, now);
-    known->its_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
-    known->since = now;
-    times_.Began(key, known->its_class, now);
-    CacheHint hint = HintOf(*known, now);
+    const Slot i = branches_.Find(e.workflow, e.branch);
+    if (i == kNoSlot || branches_[i].here) return std::nullopt;
+    Branch& known = branches_[i];
+    times_.Lost(e.workflow, e.branch, now);
+    known.its_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
+    known.since = now;
+    times_.Began(known.name, known.its_class, now);
+    CacheHint hint = HintOf(known, now);
     hint.action = CacheAction::kFetch;
     hint.until = e.when;
     return hint;
   }
 
-  // tell(hint) for each of its branches. O(branches of all).
+  // tell(hint) for each of its branches.
   template <class Tell>
   void On(const WorkflowEnded& e, TimePoint now, Tell&& tell) {
-    for (Slot i = 0; i < branches_.slots(); ++i) {
-      if (!branches_[i].known || branches_[i].workflow != e.workflow) continue;
-      times_.Lost(KeyOf(e.workflow, branches_[i].branch), now);
-      tell(*Forget(i));
-    }
+    times_.Lost(e.workflow, now);
+    branches_.ForEachBranch(e.workflow, [&](Slot i) { tell(Forget(i)); });
   }
 
  private:
-  struct Branch {
-    WorkflowId workflow = {};
-    std::uint64_t branch = 0;
+  struct Branch : BranchRecord {
     std::int32_t tokens = 0;
     std::uint32_t its_class = 0;
     TimePoint since = {};
-    bool known = false;
     bool here = false;  // a request of it lives
-    AgeLink age = {};
   };
   struct Seen {
     double value = 0;
     double tokens = 0;
   };
 
-  static std::uint64_t KeyOf(WorkflowId workflow, std::uint64_t branch) { return Mix64(workflow.value) + branch; }
-
-  Branch& Know(WorkflowId workflow, std::uint64_t branch) {
-    const std::uint64_t key = KeyOf(workflow, branch);
-    Slot i = branches_.Find(key);
+  Branch& Know(const BranchName& name) {
+    Slot i = branches_.Find(name.workflow, name.branch);
     if (i == kNoSlot) {
-      if (branches_.size() >= most_) Forget(ages_.oldest());
-      i = branches_.Insert(key, {.workflow = workflow, .branch = branch, .known = true});
-      ages_.Append(branches_, i);
+      if (branches_.size() >= most_) branches_.Erase(branches_.Crowded());
+      i = branches_.Insert({{name}});
     } else {
-      ages_.MoveToEnd(branches_, i);
+      branches_.Use(i, name.tenant);
     }
     return branches_[i];
   }
 
-  std::optional<CacheHint> Forget(Slot i) {
-    if (i == kNoSlot) return std::nullopt;
-    const Branch gone = branches_[i];
-    branches_[i].known = false;
-    ages_.Remove(branches_, i);
-    branches_.Erase(i, KeyOf(gone.workflow, gone.branch));
-    return CacheHint{.workflow = gone.workflow, .branch = gone.branch, .action = CacheAction::kDrop};
+  CacheHint Forget(Slot i) {
+    const BranchName gone = branches_[i].name;
+    branches_.Erase(i);
+    return {.workflow = gone.workflow, .branch = gone.branch, .action = CacheAction::kDrop};
   }
 
   double CostOf(const Branch& of) const { return value_.Cost({.tokens = of.tokens / 2, .block_tokens = 1}); }
@@ -180,8 +165,8 @@ class TurnHints {
     const std::size_t stride = (branches_.slots() + kMostSeen - 1) / kMostSeen;
     double room = static_cast<double>(capacity_);
     for (std::size_t i = 0; i < branches_.slots(); i += stride) {
+      if (!branches_.Has(static_cast<Slot>(i))) continue;
       const Branch& of = branches_[static_cast<Slot>(i)];
-      if (!of.known) continue;
       const double tokens = static_cast<double>(of.tokens) * static_cast<double>(stride);
       if (of.here) room -= tokens;
       else seen_.push_back({ValueOf(of, now), tokens});
@@ -200,7 +185,7 @@ class TurnHints {
 
   CacheHint HintOf(const Branch& of, TimePoint now) {
     FindPrice(now);
-    CacheHint hint{.workflow = of.workflow, .branch = of.branch, .until = kNever, .tokens = {of.tokens}};
+    CacheHint hint{.workflow = of.name.workflow, .branch = of.name.branch, .until = kNever, .tokens = {of.tokens}};
     hint.priority = kMiddle;
     if (!(price_ > 0)) return hint;
     const double value = ValueOf(of, now);
@@ -223,8 +208,7 @@ class TurnHints {
   ReturnTimes times_;
   std::size_t most_;
   std::int64_t capacity_ = 0;
-  IdTable<std::uint64_t, Branch> branches_;
-  AgeList ages_;  // by the last request
+  BranchTable<Branch> branches_;
   bool priced_ = false;
   TimePoint priced_at_ = {};
   double price_ = 0;

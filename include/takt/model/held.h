@@ -35,7 +35,7 @@ concept RetentionPolicy = requires(const P& p, const Held& held, TimePoint now) 
 
 // Optional: lists (0 .. kLists - 1) within which the order of age is taken for the order of value, so that a victim is
 // found by a look at their heads. A list must not depend on time, and as the tail shrinks one that it has left must
-// not come again. Without them every victim costs a look at all holdings.
+// not come again. Without them each plan that evicts costs a look at all holdings.
 template <class P>
 concept ListedRetention = RetentionPolicy<P> && requires(const P& p, const Held& held) {
   { p.List(held) } -> std::same_as<std::size_t>;

@@ -11,7 +11,7 @@ namespace takt {
 
 // The value is minus the time to the next use [s]. Blocks that several workflows hold are taken for used now, since
 // whichever comes first uses them; those of requests without a workflow for never used again. Without lists: each
-// victim costs a look at all holdings.
+// plan that evicts costs a look at all holdings.
 struct Belady {
   static constexpr std::string_view kName = "belady";
   static constexpr double kFar = 1e10;  // [s] to what never is

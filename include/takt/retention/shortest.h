@@ -9,7 +9,7 @@
 namespace takt {
 
 // The value is the number of tokens up to the end of the blocks, so that a holding once begun goes on being the
-// shortest: ThunderAgent pauses the smallest first. Without lists: each victim costs a look at all holdings.
+// shortest: ThunderAgent pauses the smallest first. Without lists: each plan that evicts costs a look at all holdings.
 struct Shortest {
   static constexpr std::string_view kName = "shortest";
 

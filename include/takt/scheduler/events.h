@@ -95,7 +95,7 @@ void BasicScheduler<Policy, Pause>::Handle(const Arrived& e, TimePoint now) {
   }
   ++stats_.arrived;
   if (Holds()) TurnBegins(record);
-  if (held_.hints && kept.workflow) held_.hints->Began(kept.workflow, kept.branch, now);
+  if (held_.hints && kept.workflow) held_.hints->Began({kept.workflow, kept.branch, kept.tenant}, now);
   if (kv_.ledger.holdings() != nullptr) table_.Salt(slot);
   Join(slot);
 }

@@ -50,7 +50,9 @@ void BasicScheduler<Policy, Pause>::Hold(const AnyRetention& retention, const An
   AnyGate asks = gate;
   asks.Read(&learns->curves());
   kv_.ledger.MakeRoomToHold(requests);
+  table_.FollowWorkflows();
   kv_.ledger.SetPolicy(reads);
+  kv_.ledger.BoundHoldings(times.max_open);
   const std::int32_t total = kv_.ledger.total();
   kv_.ledger.holdings()->BoundPins(static_cast<std::int32_t>(total * options_.pin_share), total / 2);
   held_.times = std::move(learns);
@@ -67,6 +69,7 @@ void BasicScheduler<Policy, Pause>::SetHints(const HoldValue& value, const Retur
   if (kv_.oracle == nullptr) return;
   ReturnTimesOptions keyed = times;
   if (keyed.hash_seed == 0) keyed.hash_seed = Mix64(options_.hash_seed + 1);
+  table_.FollowWorkflows();
   auto hints = std::make_unique<TurnHints>(value, keyed);
   hints->MakeRoom(std::max<std::size_t>(slots_reserved_, table_.size() + 1));
   held_.hints = std::move(hints);
@@ -77,10 +80,14 @@ void BasicScheduler<Policy, Pause>::Hint(const std::optional<CacheHint>& hint) {
   if (hint) notices_.hints.push_back(*hint);
 }
 
-// What ReturnTimes knows a branch by.
+// With the tenant of its requests, or of what it holds.
 template <RankPolicy Policy, PausePolicy Pause>
-std::uint64_t BasicScheduler<Policy, Pause>::GapOf(WorkflowId workflow, std::uint64_t branch) {
-  return Mix64(workflow.value) + branch;
+BranchName BasicScheduler<Policy, Pause>::NameOf(WorkflowId workflow, std::uint64_t branch) {
+  BranchName name{workflow, branch, kv_.ledger.holdings()->TenantOf(workflow, branch)};
+  table_.ForEachOf(workflow, [&](const Record& record) {
+    if (const Request& r = record.state.request; r.branch == branch) name.tenant = r.tenant;
+  });
+  return name;
 }
 
 // Whose blocks they are that a request gives back.
@@ -90,7 +97,7 @@ HeldTurn BasicScheduler<Policy, Pause>::TurnOf(const Record& record) const {
   const Request& r = record.state.request;
   HeldTurn turn{.workflow = r.workflow, .branch = r.branch, .over = record.last_turn, .tenant = r.tenant};
   if (record.status == RequestStatus::kDead) {
-    turn.its_class = held_.times->ClassOf(GapOf(r.workflow, r.branch));
+    turn.its_class = held_.times->ClassOf(r.workflow, r.branch);
     turn.pinned_until = record.pinned_until;
   }
   return turn;
@@ -101,7 +108,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::TurnBegins(const Record& record) {
   const Request& r = record.state.request;
   if (!r.workflow) return;
-  held_.times->Returned(GapOf(r.workflow, r.branch), now_);
+  held_.times->Returned(r.workflow, r.branch, now_);
   kv_.ledger.Await(r.workflow, r.branch, true, now_);
 }
 
@@ -119,8 +126,8 @@ void BasicScheduler<Policy, Pause>::TurnReleased(const Record& record) {
   if (!r.workflow) return;
   if (record.status != RequestStatus::kDead) {
     kv_.ledger.Await(r.workflow, r.branch, true, now_);
-  } else if (const std::uint64_t gap = GapOf(r.workflow, r.branch); !record.last_turn && !held_.times->IsOpen(gap)) {
-    held_.times->Began(gap, ReturnClass::kUnknown, now_);
+  } else if (!record.last_turn && !held_.times->IsOpen(r.workflow, r.branch)) {
+    held_.times->Began({r.workflow, r.branch, r.tenant}, ReturnClass::kUnknown, now_);
   }
 }
 
@@ -130,16 +137,12 @@ void BasicScheduler<Policy, Pause>::Handle(const TurnEnded& e, TimePoint now) {
   if (held_.hints) Hint(held_.hints->On(e, now));
   if (!Holds() && !held_.hints) return;
   if (e.why == TurnWhy::kOver) {
-    for (Slot slot = 0; slot < table_.slots(); ++slot) {
-      const Request& r = table_[slot].state.request;
-      if (r.workflow == e.workflow && r.branch == e.branch) table_[slot].last_turn = true;
-    }
+    table_.ForEachOf(e.workflow, [&](Record& record) { record.last_turn |= record.state.request.branch == e.branch; });
   }
   if (!Holds()) return;
   ++held_.changes;
-  const std::uint64_t gap = GapOf(e.workflow, e.branch);
   if (e.why == TurnWhy::kOver) {
-    held_.times->Lost(gap, now);
+    held_.times->Lost(e.workflow, e.branch, now);
     kv_.ledger.End(e.workflow, e.branch);
     return;
   }
@@ -147,14 +150,15 @@ void BasicScheduler<Policy, Pause>::Handle(const TurnEnded& e, TimePoint now) {
   const TimePoint until = e.pin > Duration::zero() ? After(now, e.pin) : kUnset;
   if (until != kUnset || held_.pins) {
     held_.pins = true;
-    for (Slot slot = 0; slot < table_.slots(); ++slot) {  // its blocks are still in use
-      const Request& r = table_[slot].state.request;
-      if (r.workflow == e.workflow && r.branch == e.branch) table_[slot].pinned_until = until;
-    }
+    table_.ForEachOf(e.workflow, [&](Record& record) {  // its blocks are still in use
+      if (record.state.request.branch == e.branch) record.pinned_until = until;
+    });
     holdings.Pin(e.workflow, e.branch, until);
   }
   const std::uint32_t its_class = held_.times->ClassOf(e);
-  if (!held_.times->Told(gap, its_class)) held_.times->Began(gap, its_class, now);
+  if (!held_.times->Told(e.workflow, e.branch, its_class)) {
+    held_.times->Began(NameOf(e.workflow, e.branch), its_class, now);
+  }
   kv_.ledger.SetClass(e.workflow, e.branch, its_class);
 }
 
@@ -163,12 +167,11 @@ void BasicScheduler<Policy, Pause>::Handle(const TurnExpected& e, TimePoint now)
   if (!e.workflow) return OutOfPlace({});
   if (held_.hints) Hint(held_.hints->On(e, now));
   if (!Holds()) return;
-  const std::uint64_t gap = GapOf(e.workflow, e.branch);
-  if (!held_.times->IsOpen(gap)) return;  // it is not away, or nothing is known of it
+  if (!held_.times->IsOpen(e.workflow, e.branch)) return;  // it is not away, or nothing is known of it
   ++held_.changes;
   const std::uint32_t its_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
-  held_.times->Lost(gap, now);  // how long it would have stayed away without that is not seen
-  held_.times->Began(gap, its_class, now);
+  held_.times->Lost(e.workflow, e.branch, now);  // how long it would have stayed away without that is not seen
+  held_.times->Began(NameOf(e.workflow, e.branch), its_class, now);
   kv_.ledger.Touch(e.workflow, e.branch, its_class);
 }
 
@@ -184,13 +187,10 @@ void BasicScheduler<Policy, Pause>::Handle(const WorkflowEnded& e, TimePoint now
   if (!e.workflow) return OutOfPlace({});
   if (held_.hints) held_.hints->On(e, now, [this](const CacheHint& hint) { Hint(hint); });
   if (!Holds() && !held_.hints) return;
-  for (Slot slot = 0; slot < table_.slots(); ++slot) {
-    if (table_[slot].state.request.workflow == e.workflow) table_[slot].last_turn = true;
-  }
+  table_.ForEachOf(e.workflow, [](Record& record) { record.last_turn = true; });
   if (!Holds()) return;
   ++held_.changes;
-  kv_.ledger.holdings()->ForEachBranch(
-      e.workflow, [&](std::uint64_t branch) { held_.times->Lost(GapOf(e.workflow, branch), now); });
+  held_.times->Lost(e.workflow, now);
   kv_.ledger.End(e.workflow);
 }
 

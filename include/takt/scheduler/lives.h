@@ -276,7 +276,7 @@ void BasicScheduler<Policy, Pause>::Release(Slot slot) {
   if (const Request& r = table_[slot].state.request; held_.hints && r.workflow) {
     const Tokens context{table_[slot].state.has_run ? table_[slot].known : 0};
     Hint(table_[slot].last_turn ? held_.hints->EndedLast(r.workflow, r.branch)
-                                : held_.hints->Ended(r.workflow, r.branch, context, now_));
+                                : held_.hints->Ended({r.workflow, r.branch, r.tenant}, context, now_));
   }
   queue_.Forget(slot, table_[slot].state, now_);
   table_[slot].status = RequestStatus::kDead;

@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
+#include "takt/base/age_list.h"
+#include "takt/base/random.h"
 #include "takt/base/slot_table.h"
 #include "takt/model/step.h"
 #include "takt/state/request_parts.h"
@@ -65,10 +68,36 @@ struct Record {
   std::uint64_t prefix_since = 0;  // steps committed, plus 1, when the chunks found of that prefix last became more
   std::int32_t prefix_chunks = 0;  // these chunks
   std::uint64_t fits_since = 0;  // the plan, by count, since which only the watermark keeps it out; 0: other reasons do
+  AgeLink siblings = {};  // in the list of its workflow's requests, the newest first, once FollowWorkflows was called
 };
 
 class RequestTable : public IdTable<RequestId, Record> {
  public:
+  void Reserve(std::size_t n) {
+    if (follows_) flows_.Reserve(n);
+    IdTable::Reserve(n);
+  }
+  void KeyHashes(std::uint64_t seed) {
+    IdTable::KeyHashes(seed);
+    flows_.KeyHashes(Mix64(seed));
+  }
+
+  // From here on requests are found by their workflows, too. O(slots) the first time.
+  void FollowWorkflows() {
+    if (follows_) return;
+    flows_.Reserve(capacity());
+    follows_ = true;
+    for (Slot slot = 0; slot < slots(); ++slot) {
+      if ((*this)[slot].status != RequestStatus::kUnknown) Follow(slot);
+    }
+  }
+  // each(Record&) of each request of the workflow. O(these).
+  template <class Each>
+  void ForEachOf(WorkflowId workflow, Each&& each) {
+    const Slot* newest = flows_.Get(workflow);
+    for (Slot i = newest != nullptr ? *newest : kNoSlot; i != kNoSlot; i = (*this)[i].siblings.newer) each((*this)[i]);
+  }
+
   // Room for what the request's spans see, in the slot that Insert takes next.
   void MakeRoomFor(const Request& request) {
     if (RequestParts::Any(request)) parts_.MakeRoom(MakeSlot(), request);
@@ -81,6 +110,7 @@ class RequestTable : public IdTable<RequestId, Record> {
     record = {.state = {.request = request, .slot = slot}, .came_back = record.came_back, .holds = record.holds};
     hashes_ += request.prefix.hashes.size();
     if (RequestParts::Any(request)) parts_.Keep(slot, record.state.request);
+    if (follows_) Follow(slot);
     return slot;
   }
 
@@ -88,6 +118,7 @@ class RequestTable : public IdTable<RequestId, Record> {
 
   void Erase(Slot slot) {
     Record& record = (*this)[slot];
+    if (follows_) Unfollow(slot);
     record.status = RequestStatus::kUnknown;
     hashes_ -= record.state.request.prefix.hashes.size();
     record.state.request.prefix = {}, record.state.request.scores = {};
@@ -105,7 +136,32 @@ class RequestTable : public IdTable<RequestId, Record> {
   }
 
  private:
+  void Follow(Slot slot) {
+    const WorkflowId workflow = (*this)[slot].state.request.workflow;
+    if (!workflow) return;
+    Slot flow = flows_.Find(workflow);
+    if (flow == kNoSlot) flow = flows_.Insert(workflow, kNoSlot);
+    const Slot next = std::exchange(flows_[flow], slot);
+    (*this)[slot].siblings = {kNoSlot, next};
+    if (next != kNoSlot) (*this)[next].siblings.older = slot;
+  }
+  void Unfollow(Slot slot) {
+    const WorkflowId workflow = (*this)[slot].state.request.workflow;
+    if (!workflow) return;
+    const AgeLink link = std::exchange((*this)[slot].siblings, {});
+    if (link.newer != kNoSlot) (*this)[link.newer].siblings.older = link.older;
+    if (link.older != kNoSlot) {
+      (*this)[link.older].siblings.newer = link.newer;
+      return;
+    }
+    const Slot flow = flows_.Find(workflow);
+    flows_[flow] = link.newer;
+    if (link.newer == kNoSlot) flows_.Erase(flow, workflow);
+  }
+
   RequestParts parts_;
+  bool follows_ = false;
+  IdTable<WorkflowId, Slot> flows_;  // the newest request of each workflow
   std::size_t hashes_ = 0;
 };
 

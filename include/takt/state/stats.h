@@ -58,6 +58,8 @@ namespace takt {
   X(gate_doors, "requests let in by the door's share, for having waited longest")                \
   X(pins_refused, "pins beyond pin_share of their tenant, or half the cache in all")             \
   X(pins_broken, "times that pinned KV was taken, since nothing else could go")                  \
+  X(holdings_crowded_out, "holdings ended by a full table: the oldest of the largest tenant")    \
+  X(pins_crowded_out, "of these, holdings that were pinned")                                     \
   X(tokens_recovered, "tokens found in the prefix cache when a request runs again")              \
   X(tokens_loaded, "prompt tokens loaded from the host's memory, also cached or recovered")      \
   X(limits_misaligned, "plans whose limits have no room for any chunk of chunk_align tokens")

@@ -1,0 +1,256 @@
+// Records of workflows' branches, found by name: bounded, and fair to tenants once the bound is reached.
+#ifndef TAKT_BASE_BRANCH_TABLE_H_
+#define TAKT_BASE_BRANCH_TABLE_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "takt/base/age_list.h"
+#include "takt/base/id.h"
+#include "takt/base/id_map.h"
+#include "takt/base/random.h"
+#include "takt/base/slot_table.h"
+
+namespace takt {
+
+// A branch of a workflow, and whose requests it consists of.
+struct BranchName {
+  WorkflowId workflow = {};
+  std::uint64_t branch = 0;
+  TenantId tenant = {};  // none: the workflow's requests have none
+};
+
+// The base of a record of BranchTable, which alone changes it.
+struct BranchRecord {
+  BranchName name = {};
+  std::size_t share = 0;  // the share that counts it
+  bool kept = false;  // goes after all of its share that are not kept
+  Slot flow = kNoSlot;  // its workflow's
+  Slot alike = kNoSlot;  // the next record whose name has the same hash
+  AgeLink branches = {};  // in the list of its workflow, the newest first
+  AgeLink age = {};  // in its share
+};
+
+struct BranchHash {
+  std::uint64_t key = 0;  // secret
+  std::uint64_t operator()(WorkflowId workflow, std::uint64_t branch) const {
+    return Mix64(Mix64(workflow.value ^ key) + branch);
+  }
+};
+
+// Names are compared in full: a client that chooses the number of its branch, or of its workflow, reaches no record but
+// its own. Each record counts in one share:
+//   - each owner that comes back has a share of its own. An owner is a tenant, or a workflow that has no tenant;
+//   - all others have one share together, so that new names gain nothing.
+// Once the table is full, the largest share loses its oldest record (Crowded), those that are kept last. At most
+// kShares owners have a share of their own: an owner keeps it as long as more than one of kShares + 1 returns is its
+// own (Misra and Gries, Finding repeated elements, 1982), or until it is silent for kMostWeight of them.
+//
+// All in O(1), but for Crowded, in O(kShares), and an owner that loses its share, in O(kShares + its records). Nothing
+// is allocated within what was reserved.
+template <class T, class Hash = BranchHash>
+class BranchTable {
+ public:
+  static constexpr std::size_t kShares = 256;
+  static constexpr std::size_t kCommon = kShares;  // the share of all others
+  static constexpr std::size_t kNoShare = SIZE_MAX;
+
+  BranchTable() : owners_(kShares) {}
+
+  void KeyHashes(std::uint64_t seed) {
+    hash_.key = Mix64(seed);
+    index_.SetKey(Mix64(seed + 1)), flows_.KeyHashes(Mix64(seed + 2)), owners_.SetKey(Mix64(seed + 3));
+  }
+  // Room for n more records without allocation; grows by doubling.
+  void MakeRoom(std::size_t n) {
+    if (n <= records_.room()) return;
+    const std::size_t all = std::max(records_.slots() + n, 2 * records_.capacity());
+    index_.Reserve(all), flows_.Reserve(all), records_.Reserve(all);
+  }
+
+  std::size_t size() const { return size_; }
+  std::size_t slots() const { return records_.slots(); }
+  std::size_t capacity() const { return records_.capacity(); }
+  bool Has(Slot i) const { return records_[i].share != kNoShare; }  // the slot has a record
+  T& operator[](Slot i) { return records_[i]; }
+  const T& operator[](Slot i) const { return records_[i]; }
+
+  // kNoSlot if there is none.
+  Slot Find(WorkflowId workflow, std::uint64_t branch) const {
+    Slot i = index_.Find(hash_(workflow, branch));
+    while (i != kNoSlot && !Is(i, workflow, branch)) i = records_[i].alike;
+    return i;
+  }
+
+  // A new record, the newest of its share. `record.name` must not be there.
+  Slot Insert(T record) {
+    const Slot i = records_.Take();
+    T& r = records_[i] = std::move(record);
+    const std::uint64_t hash = hash_(r.name.workflow, r.name.branch);
+    if (const Slot first = index_.Find(hash); first == kNoSlot) index_.Insert(hash, i);
+    else r.alike = std::exchange(records_[first].alike, i);
+    Slot f = flows_.Find(r.name.workflow);
+    if (f == kNoSlot) f = flows_.Insert(r.name.workflow, {});
+    r.flow = f;
+    r.branches = {kNoSlot, flows_[f].newest};
+    if (flows_[f].newest != kNoSlot) records_[flows_[f].newest].branches.older = i;
+    flows_[f].newest = i;
+    ++flows_[f].branches;
+    ++size_;
+    Join(i);
+    return i;
+  }
+
+  void Erase(Slot i) {
+    Leave(i);
+    T& r = records_[i];
+    const std::uint64_t hash = hash_(r.name.workflow, r.name.branch);
+    if (Slot before = index_.Find(hash); before != i) {
+      while (records_[before].alike != i) before = records_[before].alike;
+      records_[before].alike = r.alike;
+    } else {
+      index_.Erase(hash);
+      if (r.alike != kNoSlot) index_.Insert(hash, r.alike);
+    }
+    Flow& flow = flows_[r.flow];
+    (r.branches.older == kNoSlot ? flow.newest : records_[r.branches.older].branches.newer) = r.branches.newer;
+    if (r.branches.newer != kNoSlot) records_[r.branches.newer].branches.older = r.branches.older;
+    if (--flow.branches == 0) flows_.Erase(r.flow, r.name.workflow);
+    r.alike = kNoSlot, r.share = kNoShare;
+    records_.Give(i);
+    --size_;
+  }
+
+  // A record is used anew, by this tenant: the newest of its share.
+  void Use(Slot i, TenantId tenant) {
+    Leave(i);
+    records_[i].name.tenant = tenant;
+    Join(i);
+  }
+  // Its owner has come back. Returns the share that another owner has lost for it, or kNoShare.
+  std::size_t Returned(const BranchName& name) {
+    const Owner owner = OwnerOf(name);
+    const std::uint64_t hash = HashOf(owner);
+    const Slot own = owners_.Find(hash);
+    if (own != kNoSlot) {
+      Share& s = shares_[own];
+      if (s.owner == owner) s.weight = std::min(s.weight + 1, kMostWeight);
+      return kNoShare;
+    }
+    const auto all = std::ranges::subrange(shares_.begin(), shares_.begin() + kShares);
+    const auto free = std::ranges::find(all, 0u, &Share::weight);
+    if (free == all.end()) {
+      for (Share& s : all) --s.weight;
+      return kNoShare;
+    }
+    const auto share = static_cast<std::size_t>(free - all.begin());
+    if (free->taken) owners_.Erase(HashOf(free->owner));
+    for (AgeList* list : {&free->kept, &free->others}) {
+      while (!list->empty()) {
+        const Slot i = list->oldest();
+        Leave(i);
+        Join(i, kCommon);
+      }
+    }
+    free->owner = owner, free->weight = 1, free->taken = true;
+    owners_.Insert(hash, static_cast<Slot>(share));
+    return share;
+  }
+
+  // Whether the record goes after the others of its share.
+  void Keep(Slot i, bool kept) {
+    if (records_[i].kept == kept) return;
+    Leave(i);
+    records_[i].kept = kept;
+    Join(i, records_[i].share);
+  }
+
+  // The record that goes if there are too many: of the largest share the oldest. kNoSlot if there is none.
+  Slot Crowded() const {
+    const Share& most = *std::ranges::max_element(shares_, {}, [](const Share& s) { return s.size(); });
+    return most.others.empty() ? most.kept.oldest() : most.others.oldest();
+  }
+
+  std::size_t BranchesOf(Slot i) const { return flows_[records_[i].flow].branches; }  // of the record's workflow
+  // The tenant's share that counts the record; kCommon if none does.
+  std::size_t TenantShareOf(Slot i) const { return OfTenant(records_[i].share) ? records_[i].share : kCommon; }
+  // Records in this share of a tenant; of kCommon: in no tenant's share.
+  std::size_t TenantShareSize(std::size_t share) const {
+    return share == kCommon ? size_ - of_tenants_ : shares_[share].size();
+  }
+
+  // each(slot) of each branch of the workflow, the newest first; may erase that one.
+  template <class Each>
+  void ForEachBranch(WorkflowId workflow, Each&& each) const {
+    const Slot f = flows_.Find(workflow);
+    if (f == kNoSlot) return;
+    for (Slot next, i = flows_[f].newest; i != kNoSlot; i = next) {
+      next = records_[i].branches.newer;
+      each(i);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kMostWeight = 1024;
+
+  struct Flow {
+    Slot newest = kNoSlot;
+    std::size_t branches = 0;
+  };
+  struct Owner {
+    TenantId tenant = {};
+    WorkflowId workflow = {};  // if there is no tenant
+    friend bool operator==(const Owner&, const Owner&) = default;
+  };
+  struct Share {
+    Owner owner = {};
+    std::uint32_t weight = 0;
+    bool taken = false;
+    AgeList others, kept;
+    std::size_t size() const { return others.size() + kept.size(); }
+  };
+
+  bool Is(Slot i, WorkflowId workflow, std::uint64_t branch) const {
+    return records_[i].name.workflow == workflow && records_[i].name.branch == branch;
+  }
+  static Owner OwnerOf(const BranchName& name) {
+    return name.tenant ? Owner{name.tenant, {}} : Owner{{}, name.workflow};
+  }
+  // Two owners of one hash: the later one has no share of its own.
+  std::uint64_t HashOf(const Owner& owner) const { return BranchHash{hash_.key}(owner.workflow, owner.tenant.value); }
+
+  AgeList& ListOf(Slot i) {
+    Share& s = shares_[records_[i].share];
+    return records_[i].kept ? s.kept : s.others;
+  }
+  void Join(Slot i) {
+    const Owner owner = OwnerOf(records_[i].name);
+    const Slot own = owners_.Find(HashOf(owner));
+    Join(i, own != kNoSlot && shares_[own].owner == owner ? own : kCommon);
+  }
+  void Join(Slot i, std::size_t share) {
+    records_[i].share = share;
+    ListOf(i).Append(records_, i);
+    of_tenants_ += OfTenant(share) ? 1u : 0u;
+  }
+  void Leave(Slot i) {
+    ListOf(i).Remove(records_, i);
+    of_tenants_ -= OfTenant(records_[i].share) ? 1u : 0u;
+  }
+  bool OfTenant(std::size_t share) const { return bool(shares_[share].owner.tenant); }
+
+  Hash hash_;
+  IdMap index_;  // by hash, the first record that has it
+  SlotTable<T> records_;
+  IdTable<WorkflowId, Flow> flows_;
+  IdMap owners_;
+  std::array<Share, kShares + 1> shares_ = {};
+  std::size_t size_ = 0, of_tenants_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_BASE_BRANCH_TABLE_H_
