@@ -28,8 +28,6 @@ BasicScheduler<Policy, Pause>::BasicScheduler(const SchedulerOptions& options, P
   leaders_.KeyHashes(options.hash_seed);
   if (options.shed == Shed::kWorst && options.max_waiting < INT64_MAX) queue_.TrackWorst();
   ReserveLanes(3 * rows + 64);  // of those that run, may come, and leave
-  adapters_.Reserve(rows);
-  if (oracle != nullptr) round_.Reserve(rows);
   const auto reserve_lists = [rows, requests](auto& lists) {
     lists.moves.reserve(2 * rows + requests), lists.preempted.reserve(2 * rows);
     lists.failed.reserve(2 * rows + requests), lists.released.reserve(2 * rows + requests);
@@ -79,6 +77,8 @@ void BasicScheduler<Policy, Pause>::ReserveLanes(std::size_t lanes) {
   victims_.keys.reserve(lanes), victims_.heap.Reserve(lanes);
   draft_.entry_of_lane.reserve(lanes), draft_.served.reserve(lanes), draft_.prompts.reserve(lanes);
   draft_.offers.reserve(lanes), left_out_.reserve(lanes), round_.ReserveLanes(lanes);
+  adapters_.Reserve(lanes);
+  if (kv_.oracle != nullptr) round_.Reserve(lanes);
   lanes_reserved_ = running_.capacity();
   if (kv_.ledger.holdings() != nullptr && options_.prefix_wait > 0) leaders_.Reserve(lanes_reserved_);
 }
