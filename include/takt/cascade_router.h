@@ -299,7 +299,7 @@ class CascadeRouter {
   void Await(std::uint32_t slot) {
     Alive& r = alive_[slot];
     r.awaits = true;
-    r.deadline = now_ > kNever - options_.judge_timeout ? kNever : now_ + options_.judge_timeout;
+    r.deadline = After(now_, options_.judge_timeout);
     awaiting_.Append(alive_, slot);
   }
 

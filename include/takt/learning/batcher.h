@@ -78,15 +78,16 @@ class Batcher {
   // Whether a batch is full, or its first has waited long enough.
   bool Due(TimePoint now) const {
     const std::lock_guard lock(mutex_);
-    return pending_.size() >= options_.most || (!pending_.empty() && now - pending_.front().since >= options_.longest);
+    return pending_.size() >= options_.most ||
+           (!pending_.empty() && Between(pending_.front().since, now) >= options_.longest);
   }
 
   // When Due or Drain will next have something to do of themselves; kNever: not before the next Add or Run.
   TimePoint wake_at() const {
     const std::lock_guard lock(mutex_);
     TimePoint at = ready_.empty() ? kNever : TimePoint{};
-    if (!pending_.empty()) at = std::min(at, pending_.front().since + options_.longest);
-    if (!bounds_.empty()) at = std::min(at, bounds_.front().since + options_.bound);
+    if (!pending_.empty()) at = std::min(at, After(pending_.front().since, options_.longest));
+    if (!bounds_.empty()) at = std::min(at, After(bounds_.front().since, options_.bound));
     return at;
   }
 
@@ -143,7 +144,7 @@ class Batcher {
     const std::size_t left = HandOver(f);
     {
       const std::lock_guard lock(mutex_);
-      const auto waits = [&](const Entry& entry) { return now - entry.since < options_.bound; };
+      const auto waits = [&](const Entry& entry) { return Between(entry.since, now) < options_.bound; };
       const auto due = std::distance(bounds_.begin(), std::ranges::find_if(bounds_, waits));
       taken_.reserve(ready_.size() + static_cast<std::size_t>(due));  // before anything is taken
       for (; !ready_.empty(); ready_.pop_front()) {
