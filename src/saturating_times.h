@@ -44,7 +44,12 @@ template <class Number>
   requires std::is_arithmetic_v<Number>
 void operator*(const Number&, const Duration&) = delete;
 
-// Members of std::chrono::duration and time_point, with which these are ambiguous.
+// Members of std::chrono::duration and time_point, with which these are ambiguous: each takes what the member takes.
+void operator+=(TimePoint&, const Duration&) = delete;
+void operator-=(TimePoint&, const Duration&) = delete;
+void operator+=(Duration&, const Duration&) = delete;
+void operator-=(Duration&, const Duration&) = delete;
+void operator*=(Duration&, const Duration::rep&) = delete;
 void operator-(const Duration&) = delete;
 template <class Rep, class Period>
 void operator+=(Duration&, const std::chrono::duration<Rep, Period>&) = delete;

@@ -99,7 +99,7 @@ TEST_CASE("a stale report erases no placement that it has not seen") {
 
 // aibrix#2421: an instance came back under its name, and a late end of its first life counted against the second.
 TEST_CASE("a late end of an earlier life of an instance ends nothing") {
-  const std::uint64_t named = GENERATE(0, 77);  // lives that the router or the host numbers
+  const std::uint64_t named = GENERATE(0u, 77u);  // lives that the router or the host numbers
   Fleet f(0);
   f.On(0, InstanceUp{{.id = {1}, .life = named}});
   f.On(0, Arrived{{.id = {7}, .prompt_tokens = {100}}});

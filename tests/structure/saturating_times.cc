@@ -31,7 +31,7 @@ static_assert(kRefused<Duration> && kRefused<std::chrono::milliseconds> && kRefu
               kRefused<std::chrono::duration<double>>);
 static_assert(!Subtracts<TimePoint, TimePoint>);
 static_assert(!Multiplies<Duration, int> && !Multiplies<std::int64_t, Duration> && !Multiplies<Duration, double>);
-static_assert(!Scales<Duration, int> && !Turns<Duration> && !Steps<Duration>);
+static_assert(!Scales<Duration, int> && !Scales<Duration, Duration::rep> && !Turns<Duration> && !Steps<Duration>);
 
 // The check sees what is allowed.
 static_assert(Adds<std::chrono::hours, std::chrono::hours> && Turns<std::chrono::hours> && Adds<int, int>);
