@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import takt
-from hostile_host import Hostile
+from hostile_host import Acts, Hostile
 from takt import _abi as abi
 from takt import _arrays, _library, schedulers
 from test_abi import TREES
@@ -252,18 +252,6 @@ def test_the_key_of_a_policy_that_was_refused_leaves_the_old_one() -> None:
             scheduler.set_policy(wrong, key=lambda state: 0.0, now=0)
     scheduler.arrive(takt.Request(2, prompt_tokens=9), takt.Request(1, prompt_tokens=9), now=0)
     assert scheduler.explain(2)["key"] == 2.0
-
-
-class Acts:
-    """A number that runs code of the host's when it is read."""
-
-    def __init__(self, act: Callable[[], object]) -> None:
-        self.act = act
-
-    def __index__(self) -> int:
-        act, self.act = self.act, lambda: None
-        act()
-        return 5
 
 
 CALLS: list[tuple[str, Callable[[], Any], Callable[[Any, Any], object]]] = [
