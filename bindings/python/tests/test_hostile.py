@@ -274,7 +274,7 @@ CALLS: list[tuple[str, Callable[[], Any], Callable[[Any, Any], object]]] = [
 @pytest.mark.parametrize("make, call", [(make, call) for _, make, call in CALLS], ids=[name for name, *_ in CALLS])
 def test_a_value_that_closes_the_handle_as_it_is_read(make: Any, call: Any) -> None:
     handle = make()
-    others = []
+    others: list[Any] = []
 
     def close() -> None:
         handle.close()
@@ -322,7 +322,7 @@ def test_results_have_the_length_of_their_memory() -> None:
     scheduler.arrive(takt.Request(1, prompt_tokens=5), now=0)
     plan = scheduler.plan(0)
 
-    class Long(abi.takt_row_result * 1):  # type: ignore[misc, name-defined]
+    class Long(abi.takt_row_result * 1):  # type: ignore[misc]
         def __len__(self) -> int:
             return 10_000_000
 

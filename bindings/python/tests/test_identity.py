@@ -292,7 +292,7 @@ def test_a_deadline_counts_down() -> None:
 
 def test_values_without_a_text() -> None:
     for value in ("\ud800", 10**5000):
-        with pytest.raises(takt.RequestError, match="whole characters"), takt.workflow(value):  # type: ignore[arg-type]
+        with pytest.raises(takt.RequestError, match="whole characters"), takt.workflow(value):
             pass
         with pytest.raises(takt.RequestError, match="whole characters"), takt.workflow("w", agent=value):  # type: ignore[arg-type]
             pass
