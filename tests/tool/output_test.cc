@@ -230,6 +230,16 @@ TEST_CASE("control characters in names are shown escaped, in tables, errors and 
     CHECK((Has(named.out, hidden) && !Has(named.out, "\nFAKE") && clean(named.out) && clean(named.err)));
     CHECK(clean(ReadWhole(dir / "named.html")));
   }
+  const std::string hostile_file = dir / "a\nFAKE\x1b[8m";
+  dir.Write("a\nFAKE\x1b[8m", ReadWhole(workload));
+  std::string calls = "model,output_tokens\n";
+  for (int i = 0; i < 50; ++i) calls += "\"a\nFAKE\x1b[8m\"," + std::to_string(i + 1) + "\n";
+  for (const Ended& ended : {RunTool({"workload", hostile_file}),
+                             RunTool({"train", dir.Write("calls.csv", calls), "--out", dir / "calls.model"})}) {
+    CAPTURE(ended.out, ended.err);
+    REQUIRE(ended.exit_code == 0);
+    CHECK((Has(ended.out, hidden) && !Has(ended.out, "\nFAKE") && clean(ended.out)));
+  }
 
   const Ended absent = RunTool({"workload", dir / name});
   CHECK((absent.exit_code == 1 && Has(absent.err, "bad\\x1b[2J") && clean(absent.err)));
