@@ -16,7 +16,7 @@
 #include "fmt/format.h"
 #include "httplib.h"
 #include "metrics_text.h"
-#include "takt/base/random.h"
+#include "remembered.h"
 
 namespace serving {
 namespace {
@@ -26,14 +26,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kGlance{50};  // between two looks at whether a client is still there
 constexpr int kClientLeft = 499;     // for the counts; nobody reads it
 constexpr char kRequestId[] = "X-Request-Id";
-
-// An id for any text, the same for the same; none for none.
-std::uint64_t IdOfText(const std::string& text) {
-  if (text.empty()) return 0;
-  std::uint64_t id = 1;
-  for (const char c : text) id = takt::Mix64(id ^ static_cast<unsigned char>(c));
-  return id == 0 ? 1 : id;
-}
 
 // Of the request that this thread answers. The library does not hand it to handlers.
 thread_local int client_socket = -1;
@@ -284,7 +276,7 @@ class HttpServer::Impl {
   }
 
   // The header that is wrong; null: none.
-  static const char* ReadHeaders(const httplib::Request& request, EngineRequest& to) {
+  const char* ReadHeaders(const httplib::Request& request, EngineRequest& to) const {
     const auto either = [&](const char* name, const char* older) {
       return request.get_header_value(request.has_header(name) ? name : older);
     };
@@ -293,9 +285,9 @@ class HttpServer::Impl {
       return text.empty() || (error == std::errc() && stop == text.data() + text.size());
     };
     takt::Request& about = to.about;
-    about.workflow = {IdOfText(either("X-Takt-Workflow", "X-Workflow-Id"))};
-    about.agent = {IdOfText(either("X-Takt-Agent", "X-Agent"))};
-    about.tenant = {IdOfText(request.get_header_value("X-Takt-Tenant"))};
+    about.tenant = {ids_.Of(request.get_header_value("X-Takt-Tenant"))};
+    about.workflow = {ids_.Of(either("X-Takt-Workflow", "X-Workflow-Id"), about.tenant.value)};
+    about.agent = {ids_.Of(either("X-Takt-Agent", "X-Agent"))};
     to.last = request.get_header_value("X-Takt-Last") == "1";
     if (!number(request.get_header_value("X-Takt-Priority"), about.priority)) return "X-Takt-Priority";
     if (!number(request.get_header_value("X-Priority"), about.priority)) return "X-Priority";
@@ -324,6 +316,7 @@ class HttpServer::Impl {
   Service& service_;
   const ApiLimits limits_;
   const HttpOptions options_;
+  const ClientIds ids_{options_.hash_seed};
   Library server_;
   std::thread listening_;
   int listener_ = -1;

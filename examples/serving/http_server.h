@@ -2,8 +2,8 @@
 //
 //   POST /v1/completions  POST /v1/chat/completions  GET /v1/models  GET /health  GET /metrics
 //
-// Headers of a request tell takt more about it: X-Takt-Workflow (any text; requests that bear the same belong
-// together), X-Takt-Agent and X-Takt-Tenant (any text), X-Takt-Priority (a whole number, lower is sooner),
+// Headers of a request tell takt more about it: X-Takt-Workflow (any text; a tenant's requests that bear the
+// same belong together), X-Takt-Agent and X-Takt-Tenant (any text), X-Takt-Priority (a whole number, lower is sooner),
 // X-Takt-Deadline (of the workflow, in seconds from here), X-Takt-Last (1: no request of the workflow follows).
 // X-Workflow-Id, X-Agent and X-Priority are the first, second and fourth, too.
 #ifndef TAKT_EXAMPLES_SERVING_HTTP_SERVER_H_
@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,7 @@ struct HttpOptions {
   int port = 0;                       // 0: any that is free
   std::size_t connections = 256;      // requests answered at once; each takes a thread, which mostly sleeps
   std::size_t max_body = 1 << 20;     // [bytes]; more is refused
+  std::uint64_t hash_seed = 0;        // keys the ids of names that clients choose
   std::chrono::seconds patience{10};  // for a whole request to come (longer bodies have longer), and to read its answer
 };
 

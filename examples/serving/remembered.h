@@ -6,8 +6,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string_view>
+
+#include "takt/base/random.h"
 
 namespace serving {
+
+// Ids of names that clients choose. Without the key nobody finds two names of one id.
+class ClientIds {
+ public:
+  explicit ClientIds(std::uint64_t key) : key_(key) {}
+
+  // The id of a name of this tenant's; 0: there is no name. Names of two tenants have two ids.
+  std::uint64_t Of(std::string_view name, std::uint64_t tenant = 0) const {
+    if (name.empty()) return 0;
+    std::uint64_t id = takt::Mix64(takt::Mix64(key_) ^ tenant);
+    for (const char c : name) id = takt::Mix64(id ^ static_cast<unsigned char>(c));
+    return id == 0 ? 1 : id;
+  }
+
+ private:
+  std::uint64_t key_;
+};
 
 struct ClientName {
   std::uint64_t tenant = 0, name = 0, place = 0;  // ids; 0: none

@@ -87,7 +87,7 @@ int Serve(Program& program, Arguments arguments) {
   if (!log.ok()) return program.Complain(log.status(), kFailed);
 
   options->policy = arguments.common.policies[0];
-  options->scheduler.hash_seed = DrawHashSeed();
+  options->scheduler.hash_seed = DrawHashSeed(), arguments.http.hash_seed = DrawHashSeed();
   takt::Recorder recorder([&](std::string_view bytes) { (*log)->Write(bytes); });
   if (*log) options->recorder = &recorder;
   if (*steps)

@@ -392,6 +392,7 @@ class BasicRouter {
 
   template <class E>
   void Act(const E& e, const RouterEvent& event) {
+    if (!Heeds(e)) return;
     if constexpr (std::same_as<E, InstanceUp>) {
       const InstanceState* at = Known(e.instance.id);
       if (at != nullptr && e.instance.life > at->instance.life) {
@@ -399,7 +400,6 @@ class BasicRouter {
         Act(down, down);
       }
     }
-    if (!Heeds(e)) return;
     if constexpr (ObservingPlacement<Placer>) placer_.Observe(event, now_);
     Tell(e);
     Handle(e);
@@ -415,7 +415,8 @@ class BasicRouter {
       Invalid(e.instance.id);
       return false;
     }
-    return Known(e.instance.id) == nullptr || Lives(e.instance.id, e.instance.life);
+    const InstanceState* at = Known(e.instance.id);
+    return at == nullptr || e.instance.life > at->instance.life || Lives(e.instance.id, e.instance.life);
   }
   bool Heeds(const InstanceDown& e) { return Lives(e.instance, e.life) && Up(e.instance) != nullptr; }
   bool Heeds(const InstanceReported& e) {

@@ -42,7 +42,8 @@ class Reader {
     builder_.workload().name = name_.substr(name_.rfind('/') + 1);
     absl::StatusOr<bool> more = lines_.Next();
     if (more.ok() && !*more) return absl::InvalidArgumentError(name_ + ": is empty");
-    if (more.ok() && MayBeCsv()) more = lines_.AsCsv();
+    csv_ = more.ok() && MayBeCsv();
+    if (csv_) more = lines_.AsCsv();
     if (more.ok()) {
       if (absl::Status s = Begin(); !s.ok()) return AtPlace(Place(), s);
       if (parser_->has_header()) more = lines_.Next();
@@ -61,11 +62,15 @@ class Reader {
   std::int64_t Lines() { return Workflows() + parser_->held(); }
   bool Full() { return options_.limit > 0 && (Workflows() >= options_.limit || parser_->full()); }
 
+  // Whatever is read as CSV afterwards must be so by this.
   bool MayBeCsv() const {
-    const bool any = options_.format == WorkloadFormat::kAuto || options_.format == WorkloadFormat::kColumns;
     const std::string_view line = lines_.line();
-    return any ? line.find_first_not_of(" \t") != line.find('{') && !line.starts_with("PAR1") : IsCsv(options_.format);
+    const bool parquet = line.starts_with("PAR1");
+    if (Mapped()) return !line.starts_with('{') && !parquet;  // as ColumnsParser has it
+    const bool json = line.find_first_not_of(" \t") == line.find('{');
+    return options_.format == WorkloadFormat::kAuto ? !json && !parquet : IsCsv(options_.format);
   }
+  bool Mapped() const { return !options_.columns.empty() || options_.format == WorkloadFormat::kColumns; }
 
   // Finds the format by the first line, and reads that line where it is a header.
   absl::Status Begin() {
@@ -75,7 +80,7 @@ class Reader {
           "is a Parquet file, of which takt reads none. Make it a CSV file first, for example by "
           "duckdb -c \"COPY (FROM 'trace.parquet') TO 'trace.csv'\", and read that with --columns");
     }
-    if (!options_.columns.empty() || options_.format == WorkloadFormat::kColumns) {
+    if (Mapped()) {
       absl::StatusOr<std::unique_ptr<LineParser>> parser = MakeColumnsParser(options_, builder_);
       if (!parser.ok()) return parser.status();
       report_.format = WorkloadFormat::kColumns;
@@ -84,7 +89,7 @@ class Reader {
     }
     WorkloadFormat format = options_.format;
     if (format == WorkloadFormat::kAuto) format = DetectJson(line);
-    if (format == WorkloadFormat::kAuto) format = DetectCsv(line);
+    if (format == WorkloadFormat::kAuto && csv_) format = DetectCsv(line);
     if (format == WorkloadFormat::kAuto) {
       return absl::InvalidArgumentError(fmt::format(
           "{} begins no known format; known are workflow (JSON with calls), mooncake (JSON with "
@@ -150,6 +155,7 @@ class Reader {
   ReadReport& report_;
   WorkloadBuilder builder_;
   std::unique_ptr<LineParser> parser_;
+  bool csv_ = false;  // lines are records
 };
 
 absl::StatusOr<Workload> Read(std::unique_ptr<ByteSource> source, const std::string& name, const ReadOptions& options,

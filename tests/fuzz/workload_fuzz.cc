@@ -79,8 +79,8 @@ void CheckWorkload(const Workload& w) {
   if (IsAscii(w) && ShortTimes(w)) Expect(*again == w, "what is written is read back unchanged");
 }
 
-void CheckText(std::string_view text, WorkloadFormat format) {
-  ReadOptions options{.format = format, .max_bytes = 1 << 20};
+void CheckText(std::string_view text, WorkloadFormat format, const std::string& columns = "") {
+  ReadOptions options{.format = format, .columns = columns, .max_bytes = 1 << 20};
   const absl::StatusOr<Workload> strict = ParseWorkload(text, "f", options);
   if (strict.ok()) CheckWorkload(*strict);
   options.skip_bad_lines = true;
@@ -106,5 +106,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (text.starts_with("gen:")) takt::CheckSpec(text);
   else
     for (const auto name : NamesOf(takt::WorkloadFormat{})) takt::CheckText(text, *takt::ParseWorkloadFormat(name));
+  takt::CheckText(text, takt::WorkloadFormat::kColumns, "arrival=t,prompt=p,output=o,tenant=u,workflow=w,class=c");
   return 0;
 }

@@ -771,6 +771,20 @@ TEST_CASE("messages of an earlier life of an instance change nothing and are cou
   CHECK(router.stats().told_late == 9);
 }
 
+TEST_CASE("an invalid description of a greater life leaves the present one as it is") {
+  auto router = Make<Fcfs, BestFit>();
+  router.On(Up(1), At(0));
+  router.On(Arrival(7), At(0));
+  const std::uint64_t life = router.Place(At(0))[0].life;
+  router.On(InstanceUp{{.id = {1}, .profile = {99}, .life = life + 1}}, At(0));  // there is no such profile
+  router.On(InstanceUp{{.id = {1}, .role = InstanceRole::kPrefill, .life = life + 1}}, At(0));
+  CHECK(router.stats().events_invalid == 2);
+  CHECK(router.stats().instances_lost == 0);
+  CHECK(router.InstanceOf({7}) == InstanceId{1});
+  REQUIRE(router.instances().size() == 1);
+  CHECK(router.instances()[0].instance.life == life);
+}
+
 TEST_CASE("a greater life of an instance that is up is a restart; a smaller one is late") {
   auto router = Make<Fcfs, BestFit>();
   const auto up = [&](std::uint64_t life, std::int64_t capacity) {

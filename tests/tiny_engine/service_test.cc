@@ -2,6 +2,7 @@
 #include "service.h"
 
 #include <cstdint>
+#include <set>
 
 #include "catch.h"
 #include "remembered.h"
@@ -22,6 +23,15 @@ std::int64_t ArrivalOf(Followers& followers, takt::Request call) {
 }
 
 }  // namespace
+
+TEST_CASE("the id of a client's name depends on its tenant and on a key") {
+  const ClientIds ids(1), others(2);
+  CHECK(ids.Of("") == 0);
+  CHECK(ids.Of("w", 3) == ids.Of("w", 3));
+  const std::set<std::uint64_t> all = {ids.Of("w"),    ids.Of("w", 3),    ids.Of("w", 4), ids.Of("ww"),
+                                       others.Of("w"), others.Of("w", 3), ids.Of("x")};
+  CHECK((all.size() == 7 && !all.contains(0)));
+}
 
 TEST_CASE("a name beyond the last that fits evicts the least recently used one, and no other") {
   Remembered<int> kept;

@@ -54,6 +54,11 @@ TEST_CASE("a cluster's plan") {
   CHECK(plan["groups"].size() == 5);
   CHECK(plan["routings"][0]["name"] == "half");
 
+  const Ended hostile = RunTool({"cluster", dir.Write("hostile.json", With(R"("half")", R"("half\nFAKE\u001b[8m")")),
+                                 "--mps", dir / "hostile.mps"});
+  CHECK((Has(hostile.out, "Routing  half\\nFAKE\\x1b[8m; quality 85") && !Has(hostile.out, "\nFAKE")));
+  CHECK_FALSE(Has(ReadWhole(dir / "hostile.mps"), "FAKE"));
+
   const Ended mixed =
       RunTool({"cluster", dir.Write("b.json", With("\"quality\": 80", "\"quality\": 80, \"mixed\": true"))});
   CHECK(mixed.exit_code == 0);

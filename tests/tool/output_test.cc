@@ -215,6 +215,32 @@ TEST_CASE("control characters in names are shown escaped, in tables, errors and 
   CHECK((twice.exit_code == 1 && Has(twice.err, "bad\\x1b[2J\\u202e") && clean(twice.err)));
   const Ended option = RunTool({"replay", "--" + name});
   CHECK((option.exit_code == 2 && clean(option.err)));
+  // Line breaks would make lines of the reader's own, and colours would hide them.
+  const std::string lines = R"(a\nFAKE\u001b[8m)", hidden = "a\\nFAKE\\x1b[8m";
+  const std::string workload = dir.Write("w.jsonl", R"({"takt_workload": 1, "name": ")" + lines +
+                                                        R"("})"
+                                                        "\n" +
+                                                        R"({"arrival_s": 0, "class": ")" + lines + R"(", )" +
+                                                        R"("calls": [{"prompt": 5, "output": 5, "stage": ")" + lines +
+                                                        R"(", "agent": ")" + lines + R"("}]})");
+  for (const std::string_view by : {"class", "stage", "agent"}) {
+    const Ended named = RunTool({"replay", "--workload", workload, "--policy", "fcfs", "--by", std::string(by),
+                                 "--no-wall", "--html", dir / "named.html"});
+    REQUIRE(named.exit_code == 0);
+    CHECK((Has(named.out, hidden) && !Has(named.out, "\nFAKE") && clean(named.out) && clean(named.err)));
+    CHECK(clean(ReadWhole(dir / "named.html")));
+  }
+  const std::string hostile_file = dir / "a\nFAKE\x1b[8m";
+  dir.Write("a\nFAKE\x1b[8m", ReadWhole(workload));
+  std::string calls = "model,output_tokens\n";
+  for (int i = 0; i < 50; ++i) calls += "\"a\nFAKE\x1b[8m\"," + std::to_string(i + 1) + "\n";
+  for (const Ended& ended : {RunTool({"workload", hostile_file}),
+                             RunTool({"train", dir.Write("calls.csv", calls), "--out", dir / "calls.model"})}) {
+    CAPTURE(ended.out, ended.err);
+    REQUIRE(ended.exit_code == 0);
+    CHECK((Has(ended.out, hidden) && !Has(ended.out, "\nFAKE") && clean(ended.out)));
+  }
+
   const Ended absent = RunTool({"workload", dir / name});
   CHECK((absent.exit_code == 1 && Has(absent.err, "bad\\x1b[2J") && clean(absent.err)));
 }

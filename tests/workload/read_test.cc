@@ -722,6 +722,17 @@ TEST_CASE("CSV: a quoted field has line breaks, commas and quotes, whatever the 
   }
 }
 
+TEST_CASE("CSV: a header that begins as JSON does, but for a blank, is one of CSV or of nothing") {
+  for (const bool skip : {false, true}) {
+    CHECK(
+        Parsed(" {x,p,o\n\"\n9,9,9\n\",1,1\n", {.columns = "prompt=p,output=o", .skip_bad_lines = skip}).calls.size() ==
+        1);
+    CHECK(Error(" {x,num_prefill_tokens,num_decode_tokens\n\"\n9,9,9\n\",1,1\n", {.skip_bad_lines = skip})
+              .starts_with("t:1: \" {x,num_prefill_tokens,num_decode_tokens\" begins no known format"));
+  }
+  CHECK(Parsed(" {\"calls\": [{\"prompt\": 1, \"output\": 1}], \"arrival_s\": 0}\n").calls.size() == 1);
+}
+
 TEST_CASE("CSV: a record is named by its first line") {
   const std::string map = "prompt=p,output=o", text = "p,o,text\n1,1,\"a\n\nb\"\n1,x,\"c\nd\"\n1,1,e\n1,y,f\n";
   CHECK(Error(text, Columns(map)) == "t:5: o: \"x\" is not a whole number");

@@ -61,13 +61,13 @@ def as_planned(rows: Any, run: Any, n: int) -> Any:
 class Buffer(Single):
     """Where one plan's entries and its results stand."""
 
-    __slots__ = ("_n", "_parts", "_run", "_words", "busy", "entries", "entries_at", "newest", "rows", "rows_at")
+    __slots__ = ("_parts", "_run", "_words", "busy", "entries", "entries_at", "newest", "rows", "rows_at", "sliced")
 
     def __init__(self, n: int) -> None:
         self.entries, self.entries_at = make(abi.takt_plan_entry, n)
         self.rows, self.rows_at = make(abi.takt_row_result, n)
         self.busy = 0  # the plan that is in flight
-        self._n, self._run = -1, first(self.entries, 0)
+        self.sliced, self._run = -1, first(self.entries, 0)
         self._parts: tuple[Any, ...] = ()
         self._words: Any = None
         self.newest: Any = None  # that results() has given
@@ -84,18 +84,19 @@ class Buffer(Single):
 
     def _slice(self, n: int) -> None:
         """Views of the first n, kept while n stays what it is: a view costs as much as the work on it."""
-        self._n, self._run = n, first(self.entries, n)
+        self._run = first(self.entries, n)
+        self.sliced, self.newest = len(self._run), None
         if self._words is not None:
             rows, entries, half_rows, half_entries = self._words
             self._parts = (first(self.rows, n), rows[:n], entries[:n, :2], half_rows[:n, 3], half_entries[:n, 5])
 
     def run(self, n: int) -> Any:
-        if n != self._n:
+        if n != self.sliced:
             self._slice(n)
         return self._run
 
     def results(self, n: int) -> Any:
-        if n != self._n:
+        if n != self.sliced:
             self._slice(n)
         if self._words is None:
             self.newest = as_planned(first(self.rows, n), self._run, n)
@@ -128,18 +129,18 @@ def index_of(run: Any, request: int) -> int:
     return -1
 
 
-def address_of(rows: Any, kind: type[ctypes.Structure]) -> tuple[int, Any]:
-    """The address of rows that a caller hands back, and what must stay alive meanwhile."""
+def address_of(rows: Any, kind: type[ctypes.Structure]) -> tuple[int, int, Any]:
+    """The address of rows that a caller hands back, their number, and what must stay alive meanwhile."""
     if HAS_NUMPY and isinstance(rows, numpy.ndarray):
         wanted = _DTYPES.get(kind) or _DTYPES.setdefault(kind, numpy.dtype(kind))
         if (rows.dtype is not wanted and rows.dtype != wanted) or rows.ndim != 1:
             raise TypeError(f"results must have the dtype {wanted} and one dimension; Plan.results() makes such")
         if not rows.flags.c_contiguous:
             rows = rows.copy()
-        return int(rows.ctypes.data), rows
+        return int(rows.ctypes.data), int(rows.shape[0]), rows
     if isinstance(rows, ctypes.Array) and rows._type_ is kind:
-        return ctypes.addressof(rows), rows
+        return ctypes.addressof(rows), int(rows._length_), rows
     if isinstance(rows, (list, tuple)) and all(isinstance(row, kind) for row in rows):  # a slice of such an array
         made = (kind * len(rows))(*rows)
-        return ctypes.addressof(made), made
+        return ctypes.addressof(made), int(made._length_), made
     raise TypeError("results must be an array that Plan.results() has made, or a part of it")

@@ -6,7 +6,8 @@ import ctypes
 from typing import Any, ClassVar, TypeVar
 
 from . import _abi as abi
-from ._library import Single, check, check_options, initialised, lib
+from ._library import Single, check, check_options, initialised, lib, moment
+from .errors import TaktError
 from .requests import Inside, Key, KeyFunction
 
 SelfT = TypeVar("SelfT", bound="Handle")
@@ -19,10 +20,14 @@ class Handle(Single):
     _kind: ClassVar[str]
 
     def __init__(self) -> None:
+        if "_handle" in vars(self):
+            raise TaktError(f"{self._kind}: is made already", abi.TAKT_E_BUSY)
         self._handle = ctypes.c_void_p()
         self._key: Key | None = None
         self._inside = Inside()
         self._errors: list[BaseException] = []  # of callbacks, raised when the call that caused them has returned
+        self._event = abi.takt_event()
+        self._filled = ""  # the call that the event is filled for
 
     def _create(self, *arguments: Any) -> None:
         error = initialised(abi.takt_error)
@@ -54,11 +59,27 @@ class Handle(Single):
             check(abi.TAKT_E_NULL, call)
         return self._handle
 
+    def _fresh(self, call: str) -> Any:
+        """The event, all zeros, to be filled for a call."""
+        self._ready(call)
+        ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
+        self._filled = call
+        return self._event.u
+
+    def _filled_at(self, now: int | None, call: str) -> int:
+        """The time of the call that has filled the event. `TaktError` if another call has filled it since: reading a
+        value may run code of the host's."""
+        at = moment(now)
+        if self._filled != call:
+            check(abi.TAKT_E_BUSY, call)
+        self._filled = ""
+        return at
+
     def close(self) -> None:
         """Gives back all memory. `TaktError` within a callback of the same handle, which stays open then."""
         if self._handle:
             check(getattr(lib, f"takt_{self._kind}_destroy")(self._ready("close")), "close")
-            self._handle = ctypes.c_void_p()
+            self._handle.value = None  # in place: a call whose arguments have closed it holds this object
 
     def __enter__(self: SelfT) -> SelfT:
         return self

@@ -88,7 +88,7 @@ def run(arguments: Sequence[str], progress: Progress | None = None) -> str:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=environment,
             start_new_session=True,
         )  # fmt: skip
-    except OSError as error:
+    except (OSError, ValueError) as error:  # no argument has a null character or half a character
         if master >= 0:
             os.close(master)
             os.close(stderr)

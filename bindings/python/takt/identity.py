@@ -105,12 +105,16 @@ def _sent(name: str) -> str:
 
 
 def _checked(field: str, value: object) -> str:
-    text = str(value)
+    try:
+        text = str(value)
+        sent = _sent(text)
+    except ValueError:  # half a character, or a number of too many digits
+        raise RequestError(field, value, "must be a text of whole characters") from None
     if not text.strip():
         raise RequestError(field, value, "must not be empty")
     if text != text.strip():
         raise RequestError(field, value, "must not begin or end with a blank")
-    if len(_sent(text)) > _LONGEST:
+    if len(sent) > _LONGEST:
         raise RequestError(field, value, f"must be at most {_LONGEST} bytes as a header")
     return text
 
@@ -201,7 +205,10 @@ def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
     told: dict[str, str] = {}
     for name, value in pairs:
         key = name.decode("latin-1") if isinstance(name, bytes) else str(name)
-        told[key.lower()] = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        try:
+            told[key.lower()] = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        except ValueError:  # Python has no text for the longest numbers
+            continue
 
     def said(name: str) -> str | None:
         value = told.get(name.lower(), "").strip()
@@ -240,9 +247,9 @@ def extra_body() -> dict[str, Any]:
 
 def parse_xargs(xargs: Mapping[str, Any] | None) -> Identity:
     """Whose call a request is, by the ``vllm_xargs`` of `extra_body`."""
-    told = xargs or {}
+    told = xargs if isinstance(xargs, Mapping) else {}
     names = {name[2:].lower().replace("-", "_"): name for name in HEADERS}
-    return parse_headers({names[name]: str(value) for name, value in told.items() if name in names})
+    return parse_headers({names[name]: value for name, value in told.items() if name in names})
 
 
 def openai_arguments(*, body: bool = False) -> dict[str, Any]:

@@ -75,6 +75,8 @@ class Predictor(Handle):
                 data = Path(file).read_bytes()
             except OSError as error:
                 raise OptionError(f"{file}: {error.strerror}") from None
+            except ValueError as error:  # no path has a null character or half a character
+                raise OptionError(f"{file!r}: {error}") from None
         self._create(data, len(data))
 
     @property

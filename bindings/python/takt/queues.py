@@ -70,14 +70,16 @@ class Ranker(Handle):
 
     def keys(self, requests: Sequence[Request], now: int | None = None) -> builtins.list[float]:
         """Their keys, in their order. Equal ones go by arrival, then by id."""
-        array = (abi.takt_request * len(requests))()
+        told = list(requests)  # reading a field may run code that changes the caller's
+        n = len(told)
+        array = (abi.takt_request * n)()
         kept = [Filled(struct) for struct in array]
-        for filled, request in zip(kept, requests):
+        for filled, request in zip(kept, told):
             filled.fill(request)
-        keys = (ctypes.c_double * len(requests))()
+        keys = (ctypes.c_double * n)()
         size = ctypes.sizeof(abi.takt_request)
         status = lib.takt_ranker_keys(
-            self._handle, ctypes.addressof(array), len(requests), size, moment(now), ctypes.addressof(keys)
+            self._handle, ctypes.addressof(array), n, size, moment(now), ctypes.addressof(keys)
         )
         self._raise_errors()
         check(status, "keys")

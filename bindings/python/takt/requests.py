@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar, Union
 
 from . import _abi as abi
-from ._library import I64, Single, field_types, initialised, real, whole
+from ._library import I64, Single, check, field_types, initialised, real, whole
 from .errors import RequestError
 
 __all__ = ["Estimate", "WorkAfter", "NextCall", "ModelScore", "Request", "RequestState", "NEVER", "UNSET", "UNBOUNDED"]
@@ -214,17 +214,19 @@ def set_next_call(value: NextCall | None, into: abi.takt_next_call) -> None:
 class Filled:
     """A takt_request that is filled anew for each call, with the arrays that it points to."""
 
-    __slots__ = ("address", "kept", "struct")
+    __slots__ = ("address", "fills", "kept", "struct")
     _default = bytes(initialised(abi.takt_request))
 
     def __init__(self, struct: abi.takt_request | None = None) -> None:
         self.struct = abi.takt_request() if struct is None else struct
         self.address = ctypes.addressof(self.struct)
         self.kept: Any = None
+        self.fills = 0
 
     def fill(self, request: Request) -> int:
         """The address of the request in C."""
         into = self.struct
+        self.fills = mine = self.fills + 1
         ctypes.memmove(self.address, self._default, len(self._default))
         told = _instance("request", request, Request).__dict__
         for name, low, high, default in _PLAIN:
@@ -270,6 +272,8 @@ class Filled:
             into.scores = ctypes.cast(scores, ctypes.POINTER(abi.takt_model_score))
             into.n_scores = len(scores)
             self.kept = (self.kept, scores)
+        if self.fills != mine:  # a value's own code has filled it for another call
+            check(abi.TAKT_E_BUSY, "fill")
         return self.address
 
 

@@ -139,15 +139,15 @@ class Router(Handle):
         self._create(ctypes.byref(options))
         self.strict = strict
         self._request = Filled()
-        self._event = abi.takt_event()
         self._faults = 0
         self._routing = initialised(abi.takt_routing)
 
     # ---- facts --------------------------------------------------------------------------------------------------
 
     def _fact(self, kind: int, now: int | None, call: str, quiet: bool = False) -> Fault | None:
+        at = self._filled_at(now, call)
         self._event.type = kind
-        check(lib.takt_router_on(self._handle, ctypes.addressof(self._event), 1, moment(now)), call)
+        check(lib.takt_router_on(self._handle, ctypes.addressof(self._event), 1, at), call)
         self._raise_errors()
         fault = self.last_fault
         count = 0 if fault is None else fault.faults
@@ -157,12 +157,6 @@ class Router(Handle):
         if fault is not None and self.strict and not quiet:
             raise FaultError(fault)
         return fault
-
-    def _fresh(self, call: str) -> Any:
-        """The event, all zeros, to be filled for a call."""
-        self._ready(call)
-        ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
-        return self._event.u
 
     def arrive(self, *requests: Request, now: int | None = None) -> None:
         """They arrive, in their order; the fields of each are read before it does."""
@@ -344,13 +338,14 @@ class Router(Handle):
         NaN: no place now. Shape (instances,). Places nothing."""
         self._ready("score")
         address = self._request.fill(request)
-        ids = (ctypes.c_uint64 * len(instances))(*(whole("instances", each, _U64) for each in instances))
-        scores = (ctypes.c_double * len(instances))()
+        told = [whole("instances", each, _U64) for each in instances]
+        ids = (ctypes.c_uint64 * len(told))(*told)
+        scores = (ctypes.c_double * len(told))()
         status = lib.takt_router_score(
             self._handle,
             address,
             ctypes.addressof(ids),
-            len(instances),
+            len(told),
             moment(now),
             ctypes.addressof(scores),
             None,

@@ -402,7 +402,6 @@ class Scheduler(Handle):
         self._create(ctypes.byref(options))
         self.strict = strict
         self._request = Filled()
-        self._event = abi.takt_event()
         self._fault = abi.takt_fault(struct_size=ctypes.sizeof(abi.takt_fault))
         self._plan = abi.takt_plan(struct_size=ctypes.sizeof(abi.takt_plan))
         # Made once, so that a step converts nothing that it need not.
@@ -474,8 +473,8 @@ class Scheduler(Handle):
 
     # ---- facts --------------------------------------------------------------------------------------------------
 
-    def _tell(self, events_at: Any, n: int, now: Now, call: str, quiet: bool = False) -> Fault | None:
-        check(lib.takt_scheduler_on(self._handle, events_at, n, moment(now)), call)
+    def _tell(self, events_at: Any, n: int, at: int, call: str, quiet: bool = False) -> Fault | None:
+        check(lib.takt_scheduler_on(self._handle, events_at, n, at), call)
         if self._errors or self._key is not None:
             self._raise_errors()
         fault = self._new_fault()
@@ -490,15 +489,10 @@ class Scheduler(Handle):
         self._faults = self._fault.count
         return Fault.of(self._fault)
 
-    def _fresh(self, call: str) -> Any:
-        """The event, all zeros, to be filled for a call."""
-        self._ready(call)
-        ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
-        return self._event.u
-
     def _fact(self, kind: int, now: Now, call: str, quiet: bool = False) -> Fault | None:
+        at = self._filled_at(now, call)
         self._event.type = kind
-        return self._tell(self._event_at, 1, now, call, quiet)
+        return self._tell(self._event_at, 1, at, call, quiet)
 
     def _of_request(self, kind: int, request: int, now: Now, call: str, quiet: bool = False) -> Fault | None:
         self._fresh(call).request = whole("request", request, _U64)
@@ -520,7 +514,7 @@ class Scheduler(Handle):
         for event, each, request in zip(events, filled, requests):
             event.type = abi.TAKT_EVENT_ARRIVED
             event.u.words[0] = each.fill(request)
-        self._tell(ctypes.addressof(events), len(requests), now, "arrive")
+        self._tell(ctypes.addressof(events), len(requests), moment(now), "arrive")
 
     def revise(self, request: int, *, now: Now = None, **changes: Any) -> None:
         """What holds of it from here on: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
@@ -760,9 +754,9 @@ class Scheduler(Handle):
             if finished or failed or tokens or drafts:
                 raise TaktError("results have a row for each entry; `finished` and its like are for those without")
             if results is plan._buffer.newest:
-                return plan._buffer.rows_at, len(results), 0, None
-            address, kept = _arrays.address_of(results, abi.takt_row_result)
-            return address, len(results), 0, kept
+                return plan._buffer.rows_at, plan._buffer.sliced, 0, None
+            address, n, kept = _arrays.address_of(results, abi.takt_row_result)
+            return address, n, 0, kept
         if not (finished or failed or tokens or drafts):
             return None, 0, abi.TAKT_REST_AS_PLANNED, None
         told: dict[int, list[int]] = {}  # request: tokens or None, drafts, flags

@@ -22,8 +22,15 @@ __all__ = ["TARGET", "Order", "install"]
 TARGET = "sglang.srt.managers.schedule_policy.SchedulePolicy.calc_priority"
 
 
-def _number(text: str | None) -> int:
-    return 0 if not text else int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") or 1
+def _number(name: object) -> int:
+    """An id for a name, which clients choose: JSON may hold half a character, or no text at all."""
+    if not name:
+        return 0
+    try:
+        data = (name if isinstance(name, str) else repr(name)).encode(errors="replace")
+    except ValueError:  # a number of too many digits
+        data = b"?"
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little") or 1
 
 
 class Order:
@@ -58,9 +65,9 @@ class Order:
         return Request(
             number,
             prompt_tokens=min(len(req.origin_input_ids), 2**28),
-            max_output_tokens=min(req.sampling_params.max_new_tokens or 0, 2**28),
+            max_output_tokens=max(0, min(int(req.sampling_params.max_new_tokens or 0), 2**28)),
             workflow=_number(req.routing_key or req.session_id),
-            priority=max(-(2**31), min(2**31 - 1, (req.priority or 0) * sign)),
+            priority=max(-(2**31), min(2**31 - 1, int(req.priority or 0) * sign)),
             arrival=int(entered * 1e9) if entered > 0 and not self._step else UNSET,
         )
 

@@ -14,6 +14,7 @@ import pickle
 import random
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import takt
@@ -26,6 +27,18 @@ OTHERS = [None, True, 0.0, 1.5, -0.5, 1e308, float("inf"), float("nan"), "", "x"
 POLICIES = ["fcfs", "sjf", "aged(sjf,threshold=20)", "boosted_footprint", "edf", "fair_share", "lpm", "hrrn", None]
 
 
+class Acts:
+    """A number that runs code of the host's when it is read for the first time."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.act = act
+
+    def __index__(self) -> int:
+        act, self.act = self.act, lambda: None
+        act()
+        return 5
+
+
 class Hostile:
     """``wrong``: share of arguments that are replaced by values which may be invalid."""
 
@@ -35,8 +48,11 @@ class Hostile:
         self.calls = self.refused = 0
         self.actions: set[str] = set()
         self.now = 0
+        self.handle: Any = None
 
     def any(self) -> Any:
+        if self.handle is not None and self.dice.random() < 0.05:
+            return Acts(lambda: self.random_call(self.handle))
         return self.dice.choice(EDGES if self.dice.random() < 0.5 else OTHERS)
 
     def may(self, value: Any) -> Any:
@@ -118,6 +134,7 @@ class Hostile:
         return key
 
     def random_call(self, handle: Any) -> None:
+        self.handle = handle
         {takt.Queue: self.of_queue, takt.Scheduler: self.of_scheduler, takt.Router: self.of_router}[type(handle)](handle)
 
     def guarded(self, function: Any, *args: Any) -> Any:
@@ -222,15 +239,19 @@ class Hostile:
         elif what == 4:
             self.call(router.cancel, self.id(), now)
         elif what == 5:
-            up = takt.Instance(instance, self.may(4000), self.may(0), self.may(9), self.may(0.1), self.may(0))
+            life = self.may(dice.choice((0, 0, 1, 2, 3)))
+            up = takt.Instance(instance, self.may(4000), self.may(0), self.may(9), self.may(0.1), self.may(0), life)
             self.call(router.instance_up, up, now)
         elif what == 6:
-            self.call(router.instance_reported, instance, waiting=1, running=2, preempted=0, kv_used=9, now=now)
+            read = dice.choice((None, now, now - MS, now + MS))
+            self.call(router.instance_reported, instance, waiting=1, running=2, preempted=0, kv_used=9, as_of=read,
+                      life=dice.randint(0, 3), now=now)  # fmt: skip
         elif what == 7:
-            self.call(router.request_started, self.id(), instance, now)
+            self.call(router.request_started, self.id(), instance, now, life=dice.randint(0, 3))
             self.call(router.request_served, self.id(), instance=instance, prefill=3, output=1, now=now)
         elif what == 8:
-            self.call(router.request_ended, self.id(), instance=0, prefill=1, output=2, failed=False, now=now)
+            self.call(router.request_ended, self.id(), instance=0, life=dice.randint(0, 3), prefill=1, output=2, failed=False,
+                      now=now)  # fmt: skip
         elif what == 9:
             stages = [takt.Stage(self.may(1)), takt.Stage(2, (self.may(0),), self.may(1), self.may(0.5))]
             self.call(router.workflow_declared, dice.randint(1, 5), stages, tenant=1, deadline=now + MS, open=True, now=now)
@@ -244,7 +265,7 @@ class Hostile:
             self.call(router.place, now)
             self.call(router.instance_of, self.id())
             self.call(router.add_profile, "h100")
-            self.call(router.instance_down, instance, now) if dice.random() < 0.2 else None
+            self.call(router.instance_down, instance, now, life=dice.randint(0, 2)) if dice.random() < 0.2 else None
         else:
             self.copies(router)
             for name in ("counts", "stats", "wake_at"):

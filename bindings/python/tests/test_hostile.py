@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import takt
-from hostile_host import Hostile
+from hostile_host import Acts, Hostile
 from takt import _abi as abi
 from takt import _arrays, _library, schedulers
 from test_abi import TREES
@@ -253,6 +253,99 @@ def test_the_key_of_a_policy_that_was_refused_leaves_the_old_one() -> None:
     scheduler.arrive(takt.Request(2, prompt_tokens=9), takt.Request(1, prompt_tokens=9), now=0)
     assert scheduler.explain(2)["key"] == 2.0
 
+
+CALLS: list[tuple[str, Callable[[], Any], Callable[[Any, Any], object]]] = [
+    ("a request's field", lambda: takt.Queue("fcfs"), lambda h, evil: h.push(takt.Request(1, prompt_tokens=evil), now=0)),
+    ("put", lambda: takt.Queue("fcfs"), lambda h, evil: h.put(takt.Request(1, prompt_tokens=evil), 0)),
+    ("an id", lambda: takt.Queue("fcfs"), lambda h, evil: h.erase(evil)),
+    ("what ran", lambda: takt.Queue("fcfs"), lambda h, evil: h.end([evil], now=0)),
+    ("a holding", lambda: takt.Queue("fcfs"), lambda h, evil: h.victims({1: evil}, 1, now=0)),
+    ("the time of an iteration", lambda: takt.Queue("fcfs"), lambda h, evil: h.begin(evil)),
+    ("the time of a rank", lambda: takt.Ranker("fcfs"), lambda h, evil: h.keys([takt.Request(1, 1)], evil)),
+    ("the time of a plan", lambda: takt.Scheduler("fcfs", kv="none"), lambda h, evil: h.plan(evil)),
+    ("the time of a step", lambda: takt.Scheduler("fcfs", kv="none"), lambda h, evil: h.step(None, evil)),
+    ("the time of a fact", lambda: takt.Scheduler("fcfs", kv="none"), lambda h, evil: h.drain(evil)),
+    ("the time of placements", lambda: takt.Router(), lambda h, evil: h.place(evil)),
+    ("a candidate", lambda: takt.Router(), lambda h, evil: h.score(takt.Request(1, 1), [evil], 0)),
+    ("a workflow", lambda: takt.Router(), lambda h, evil: h.workflow_declared(evil, [takt.Stage(1)], now=0)),
+]
+
+
+@pytest.mark.parametrize("make, call", [(make, call) for _, make, call in CALLS], ids=[name for name, *_ in CALLS])
+def test_a_value_that_closes_the_handle_as_it_is_read(make: Any, call: Any) -> None:
+    handle = make()
+    others: list[Any] = []
+
+    def close() -> None:
+        handle.close()
+        others.extend(make() for _ in range(8))  # one of them takes the memory
+
+    with pytest.raises(takt.TaktError) as failed:
+        call(handle, Acts(close))
+    assert failed.value.status == "TAKT_E_NULL"
+
+
+def test_a_value_that_calls_the_handle_as_it_is_read() -> None:
+    hashes = list(range(1000))
+    inner = takt.Request(2, prompt_tokens=16_000, prefix_hashes=hashes, prefix_block_tokens=16)
+    scheduler = takt.Scheduler("fcfs", kv="none")
+    with pytest.raises(takt.TaktError, match="TAKT_E_BUSY"):
+        scheduler.arrive(takt.Request(1, prompt_tokens=Acts(lambda: scheduler.arrive(inner, now=0))), now=0)  # type: ignore[arg-type]
+    assert scheduler.stats()["arrived"] == 1 and scheduler.explain(2)["status"] == "waiting"
+
+    router = takt.Router()
+
+    def declare() -> None:
+        router.workflow_declared(4, [takt.Stage(1, after=()), takt.Stage(2, after=[0])], now=0)
+
+    with pytest.raises(takt.TaktError, match="TAKT_E_BUSY"):
+        router.arrive(takt.Request(3, prompt_tokens=5), now=Acts(declare))  # type: ignore[arg-type]
+    assert router.stats()["workflows_declared"] == 1 and router.counts()["alive"] == 0
+
+
+def test_lists_that_change_as_they_are_read() -> None:
+    requests: list[takt.Request] = []
+    requests.append(takt.Request(1, prompt_tokens=Acts(lambda: requests.extend([takt.Request(2, 1)] * 100_000))))  # type: ignore[arg-type]
+    assert len(takt.Ranker("fcfs").keys(requests, 0)) == 1
+
+    class Long(list):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return 10_000_000
+
+    router = takt.Router()
+    router.instance_up(1, now=0)
+    assert len(router.score(takt.Request(1, 1), Long([1, 1]), 0)) == 2
+
+
+def test_results_have_the_length_of_their_memory() -> None:
+    scheduler = takt.Scheduler("fcfs", kv="none")
+    scheduler.arrive(takt.Request(1, prompt_tokens=5), now=0)
+    plan = scheduler.plan(0)
+
+    class Long(abi.takt_row_result * 1):  # type: ignore[misc]
+        def __len__(self) -> int:
+            return 10_000_000
+
+    assert scheduler._results(plan, Long(), (), None, None, None)[1] == 1
+    plan.run = range(10_000_000)
+    rows = plan.results()
+    assert scheduler._results(plan, rows, (), None, None, None)[1] == scheduler._rows
+
+
+def test_a_handle_is_made_once() -> None:
+    def key(_: Any) -> float:
+        queue.__init__("fcfs")  # type: ignore[misc]
+        return 0.0
+
+    queue = takt.Queue(key=key)
+    with pytest.raises(takt.TaktError, match="is made already"):
+        queue.push(takt.Request(1, prompt_tokens=5), now=0)
+
+
+def test_a_path_that_is_none_names_itself() -> None:
+    for path in ("a\0b", "\ud800"):
+        with pytest.raises(takt.OptionError):
+            takt.Predictor(path)
 
 @pytest.mark.parametrize("seed", range(60))
 def test_any_value_in_any_place(seed: int) -> None:

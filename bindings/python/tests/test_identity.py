@@ -288,3 +288,14 @@ def test_a_deadline_counts_down() -> None:
         time.sleep(0.002)
         assert takt.headers()["X-Takt-Deadline"] == "0.000"
         assert identity.current().deadline_s < 0  # type: ignore[union-attr, operator]
+
+
+def test_values_without_a_text() -> None:
+    for value in ("\ud800", 10**5000):
+        with pytest.raises(takt.RequestError, match="whole characters"), takt.workflow(value):
+            pass
+        with pytest.raises(takt.RequestError, match="whole characters"), takt.workflow("w", agent=value):  # type: ignore[arg-type]
+            pass
+    assert identity.parse_xargs({"takt_workflow": 10**5000}).source == "none"
+    assert identity.parse_xargs({"takt_workflow": 17, "takt_agent": 10**5000}).agent is None
+    assert identity.parse_xargs([1]).source == "none"  # type: ignore[arg-type]

@@ -50,6 +50,16 @@ def test_sorts_as_takt_orders() -> None:
         assert rids(waiting) == expected, policy
 
 
+def test_what_clients_say_stops_nothing() -> None:
+    waiting = [Req(i, key=key) for i, key in enumerate(("\ud800", "w", 17, [10**5000], ""), start=1)]  # type: ignore[arg-type]
+    waiting[1].sampling_params.max_new_tokens = -1
+    waiting[2].priority = 1.5  # type: ignore[assignment]
+    order = Order("fcfs")
+    order.sort(waiting, now=1)
+    assert rids(waiting) == [1, 2, 3, 4, 5]
+    assert [order.describe(req, 1).workflow != 0 for req in waiting] == [True, True, True, True, False]
+
+
 def test_higher_priority_is_sooner_unless_sglang_was_told_otherwise() -> None:
     waiting = [Req(1, priority=1), Req(2, priority=5), Req(3), Req(4, priority=5)]
     Order("priority").sort(waiting, now=1)

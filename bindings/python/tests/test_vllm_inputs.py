@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import takt
 from takt import OptionError
 from takt.vllm import Options
-from takt.vllm.gate import Returns
-from takt.vllm.headers import Headers
+from takt.vllm.gate import Gate, Returns
+from takt.vllm.headers import Headers, _with
 from takt.vllm.identity import Identity, identity_of, number_of
 from takt.vllm.lengths import Lengths
 
@@ -32,6 +32,20 @@ def test_a_number_that_cannot_be_meant_is_left_out(value):
     if value is not True:
         assert (who.deadline, who.output_tokens, who.workflow_tokens_left) == (None, None, None)
     assert who.workflow == "w"
+
+
+def test_a_number_without_a_text_is_left_out():
+    for number in (10**5000, -(10**5000)):  # Python refuses to write it down
+        who = said(workflow=number, agent=number, tenant=number, last=number, deadline=number)
+        assert who == Identity()
+    assert said(last=1).last and said(last=True).last and said(last="TRUE").last and not said(last=[1]).last
+    assert said(workflow=17, agent=1.5) == Identity(workflow="17", agent="1.5")
+
+
+def test_workflows_of_one_name_and_two_tenants_have_two_ids():
+    ids = {number_of("w", tenant) for tenant in ("", "a", "b", "aw", "\ud800")}
+    assert len(ids) == 5 and number_of("w") in ids and number_of("", "a") == 0
+    assert number_of("bc", "a") != number_of("c", "ab")
 
 
 def test_names_of_one_length_and_one_checksum_are_told_apart():
@@ -166,6 +180,31 @@ def test_a_header_becomes_an_argument_and_the_body_goes_before_it():
     scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": headers}
     asyncio.run(Headers(app)(scope, receive, None))
     assert reached == [{"prompt": "x", "vllm_xargs": {"takt_workflow": "w", "takt_agent": "coder"}}]
+
+
+def test_the_tenant_of_a_header_goes_before_the_bodys():
+    body = _with(b'{"vllm_xargs": {"takt_tenant": "victim", "takt_agent": "a"}}', {"takt_tenant": "me", "takt_agent": "b"})
+    assert json.loads(body)["vllm_xargs"] == {"takt_tenant": "me", "takt_agent": "a"}
+    body = _with(b'{"vllm_xargs": {"takt_tenant": "me"}}', {"takt_agent": "b"})
+    assert json.loads(body)["vllm_xargs"] == {"takt_tenant": "me", "takt_agent": "b"}
+
+
+def test_sessions_that_do_not_return_move_no_other_tenants_price():
+    turn = SimpleNamespace(num_computed_tokens=16, num_tokens=16, request_id="r")
+    free = 1000
+    scheduler = SimpleNamespace(
+        block_size=16, running=[], takt_counters=dict.fromkeys(("gate_kept_out", "gate_doors"), 0), _takt_known={},
+        waiting=SimpleNamespace(members={1: turn}), takt_uncached_tokens=lambda request: 16,
+        takt_order=SimpleNamespace(queue=SimpleNamespace(list=lambda n: [1]), request=lambda n: turn),
+        kv_cache_manager=SimpleNamespace(block_pool=SimpleNamespace(get_num_free_blocks=lambda: free)),
+    )  # fmt: skip
+    gate = Gate(scheduler, Options(gate="price"))
+    for i in range(1000):
+        gate.ended(turn, Identity(workflow=f"w{i}", tenant="flood"), 0)
+    free = 1
+    gate.keep_out(3600 * 10**9)  # all but one are gone
+    at = {name: gate._returns_of((name, "w", "")).worth(8.0) for name in ("flood", "honest", "")}
+    assert at["honest"] == at[""] == Returns().worth(8.0) > 10 * at["flood"]
 
 
 def test_options_that_are_no_json_name_themselves():

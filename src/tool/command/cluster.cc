@@ -98,7 +98,7 @@ std::string ClusterText(const ClusterProblem& problem, const ClusterPlan& plan, 
   bool first = true;
   for (std::size_t j = 0; j < problem.routings.size(); ++j) {
     if (!(plan.routing[j] > 0)) continue;
-    text += fmt::format("{}{}", first ? "" : ", ", problem.routings[j].name);
+    text += fmt::format("{}{}", first ? "" : ", ", ShownName(problem.routings[j].name));
     if (plan.routing[j] < 1) text += fmt::format(" ({:.1f} %)", 100 * plan.routing[j]);
     first = false;
   }

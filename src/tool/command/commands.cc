@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "tool/run/exit_code.h"
 #include "tool/run/output.h"
+#include "tool/run/shown_text.h"
 #include "fmt/format.h"
 
 namespace takt::tool {
@@ -27,7 +28,7 @@ int Complain(std::string_view command, const absl::Status& status, int exit_code
 
 int Print(std::string_view command, std::string_view text) {
   OutputFile out = OutputFile::Open("-").value();
-  out.Write(text);
+  out.Write(ShownLines(text));
   const absl::Status written = out.Close();
   return written.ok() ? kDone : Complain(command, written, kFailed);
 }

@@ -3,6 +3,7 @@
 #include "tool/command/commands.h"
 #include "tool/run/exit_code.h"
 #include "tool/run/output.h"
+#include "tool/run/shown_text.h"
 #include "tool/report/table.h"
 #include "fmt/format.h"
 #include "takt/base/time.h"
@@ -34,7 +35,7 @@ int Wrong(const ReplayLogArguments& arguments, const absl::Status& status) {
 int Dump(const ReplayLogArguments& arguments, std::string_view log) {
   OutputFile out = OutputFile::Open("-").value();
   const absl::Status read = DumpLog(log, [&](std::string_view line) {
-    out.Write(line);
+    out.Write(ShownName(line));
     out.Write("\n");
   });
   const absl::Status written = out.Close();

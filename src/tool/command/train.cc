@@ -20,6 +20,7 @@
 #include "tool/report/json_writer.h"
 #include "tool/run/load_workload.h"
 #include "tool/run/output.h"
+#include "tool/run/shown_text.h"
 #include "tool/report/plot.h"
 #include "tool/run/progress_bar.h"
 #include "tool/report/table.h"
@@ -189,7 +190,7 @@ std::string Shown(std::string_view model) { return model.empty() ? "(no name)" :
 
 std::string Text(const Training& run, bool colour) {
   const CallPredictor& predictor = *run.predictor;
-  std::string text = fmt::format("{}: {} of {}, {}; learnt from {}{}.\n", InputName(run.arguments.log),
+  std::string text = fmt::format("{}: {} of {}, {}; learnt from {}{}.\n", ShownName(InputName(run.arguments.log)),
                                  Counted(run.calls, "call"), Counted(run.workflows, "workflow"),
                                  Counted(static_cast<std::int64_t>(predictor.models().size()), "model"),
                                  Counted(run.learnt, "call"), predictor.sketch() == nullptr ? "" : " and their texts");
@@ -198,7 +199,7 @@ std::string Text(const Training& run, bool colour) {
     text += fmt::format(
         "  {}: {} kept, {} leaves; on workflows that trees had left out: tau distance {:.3f}, quantiles off "
         "by {:.1f} %\n",
-        Shown(model), Counted(r.rows, "call"), Grouped(r.leaves), r.tau_distance, 100 * r.calibration_error);
+        ShownName(Shown(model)), Counted(r.rows, "call"), Grouped(r.leaves), r.tau_distance, 100 * r.calibration_error);
   }
   if (run.checks.empty()) {
     text += "\nNone were held out.\n";

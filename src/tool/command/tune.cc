@@ -117,7 +117,7 @@ std::string Text(const AlphaSearch& search, const AlphaChoice& choice, bool colo
     table.Number(p.deviation);
     table.Number(p.p_worse);
   }
-  return fmt::format("{}, {} on {}\n\n{}\nTake alpha {:g}: {}.\n", search.workload.name,
+  return fmt::format("{}, {} on {}\n\n{}\nTake alpha {:g}: {}.\n", ShownName(search.workload.name),
                      Counted(std::ssize(search.workload.workflows), "workflow"),
                      Counted(std::ssize(search.replay.engines), "engine"), table.ToString(colour), choice.alpha,
                      choice.why);

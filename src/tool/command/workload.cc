@@ -6,6 +6,7 @@
 #include "tool/run/exit_code.h"
 #include "tool/run/load_workload.h"
 #include "tool/run/output.h"
+#include "tool/run/shown_text.h"
 #include "tool/report/table.h"
 #include "fmt/format.h"
 #include "takt/workload/summary.h"
@@ -26,7 +27,8 @@ void AddRow(Table& table, const char* name, const Summary& summary) {
 
 std::string Describe(const Workload& workload, const std::string& source) {
   const WorkloadSummary s = Summarise(workload);
-  std::string text = fmt::format("{}: {}, {}", source, Counted(s.workflows, "workflow"), Counted(s.calls, "request"));
+  std::string text =
+      fmt::format("{}: {}, {}", ShownName(source), Counted(s.workflows, "workflow"), Counted(s.calls, "request"));
   if (s.tools > 0) text += ", " + Counted(s.tools, "tool call");
   if (s.tenants > 0) text += ", " + Counted(s.tenants, "tenant");
   text += s.rate > 0 ? fmt::format(

@@ -240,7 +240,7 @@ std::string PlanPicture(const CascadeProblem& problem, const CascadePlan& plan) 
 
 std::string PlanText(const PlanRun& run, bool colour) {
   std::string text;
-  for (const Condition& c : ConditionsOf(run)) text += fmt::format("{:<10}{}\n", c.name, c.text);
+  for (const Condition& c : ConditionsOf(run)) text += fmt::format("{:<10}{}\n", c.name, ShownName(c.text));
   text += "\n" + PlanTable(run).ToString(colour) + "\n";
   for (const std::string& line : Sentences(run)) text += line + "\n";
   if (run.tells_wall) text += WallText(run) + "\n";

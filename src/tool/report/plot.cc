@@ -147,8 +147,9 @@ std::string DataOf(const Plot& plot, const Axis& x, const Axis& y) {
   }
   json.EndArray().EndObject();
   std::string text = json.Take();
-  // "</script>" in a name would end the element.
-  for (std::size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at)) text.insert(at + 1, "\\");
+  // "</script>" in a name would end the element, and "<!--<script>" would hide its end.
+  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
+    text.replace(at, 1, "\\u003c");
   return text;
 }
 

@@ -85,7 +85,7 @@ std::string PlotsHtml(const ScenarioPlots& group) {
 
 std::string ScenarioText(const ScenarioReport& report, bool colour) {
   std::string text = report.title + "\n";
-  for (const Condition& c : report.conditions) text += fmt::format("{:<11}{}\n", c.name, c.text);
+  for (const Condition& c : report.conditions) text += fmt::format("{:<11}{}\n", c.name, ShownName(c.text));
   for (const ScenarioTable& t : report.tables) {
     if (t.page_only) continue;
     text += fmt::format("\n{}\n\n{}", t.heading, Table(t.table).ToString(colour));

@@ -10,8 +10,6 @@
 namespace takt::tool {
 namespace {
 
-constexpr std::string_view kBold = "\x1b[1;32m";
-constexpr std::string_view kPlain = "\x1b[0m";
 constexpr std::size_t kGap = 2;   // before every column
 constexpr std::size_t kMark = 1;  // behind it, for the '*'
 

@@ -386,7 +386,7 @@ std::string TextReport(const Comparison& comparison, bool colour) {
   const auto ended =
       std::count_if(comparison.runs.begin(), comparison.runs.end(), [](const Run& r) { return r.ended; });
   std::string text;
-  for (const Condition& c : Conditions(comparison)) text += fmt::format("{:<10}{}\n", c.name, c.text);
+  for (const Condition& c : Conditions(comparison)) text += fmt::format("{:<10}{}\n", c.name, ShownName(c.text));
   text += "\n";
   if (ended > 0) text += RunTable(comparison).ToString(colour);
   if (ended > 1) text += "  * the best of its column\n";

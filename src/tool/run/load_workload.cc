@@ -17,7 +17,7 @@ namespace {
 
 void NoteReading(const WorkloadSource& source, const ReadReport& report) {
   const std::string& file = source.file;
-  const auto note = [&](const std::string& text) { Note(fmt::format("{}: {}", file, text)); };
+  const auto note = [&](const std::string& text) { Note(fmt::format("{}: {}", ShownName(file), text)); };
   NoteBadLines(file, report.bad_lines, report.bad_line_messages);
   if (report.raised_lengths > 0) {
     note(fmt::format("{} of no tokens read as one token", Counted(report.raised_lengths, "length")));
@@ -34,7 +34,7 @@ void NoteReading(const WorkloadSource& source, const ReadReport& report) {
 
 void NoteBadLines(const std::string& file, std::int64_t lines, const std::vector<std::string>& messages) {
   if (lines == 0) return;
-  Note(fmt::format("{}: {} skipped", file, Counted(lines, "bad line")));
+  Note(fmt::format("{}: {} skipped", ShownName(file), Counted(lines, "bad line")));
   for (const std::string& message : messages) Note("  " + ShownName(message));
 }
 

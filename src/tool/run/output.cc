@@ -81,7 +81,7 @@ bool SameFile(std::string_view a, std::string_view b) {
 }  // namespace
 
 absl::Status ShowText(std::FILE* stream, std::string_view text) {
-  if (std::fputs(ShownLines(text).c_str(), stream) >= 0 && std::fflush(stream) == 0) return absl::OkStatus();
+  if (std::fputs(ShownInColour(text).c_str(), stream) >= 0 && std::fflush(stream) == 0) return absl::OkStatus();
   return absl::UnavailableError("cannot write the table");
 }
 

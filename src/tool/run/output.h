@@ -52,7 +52,7 @@ class OutputFile {
 
 bool IsStdout(std::string_view path);
 
-// Writes a command's own text, at once, as ShownLines has it.
+// Writes a command's own text, at once, as ShownInColour has it.
 absl::Status ShowText(std::FILE* stream, std::string_view text);
 
 // Writes a line to standard error.

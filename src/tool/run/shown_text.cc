@@ -51,18 +51,16 @@ void AppendEscaped(const Character& c, std::string& out) {
   else fmt::format_to(std::back_inserter(out), "\\u{:04x}", c.code);
 }
 
-// Bytes of a colour at the front, such as "\x1b[1;32m"; 0: there is none.
+// Bytes of a table's colour at the front; 0: there is none.
 std::size_t ColourAt(std::string_view text) {
-  if (!text.starts_with("\x1b[")) return 0;
-  const std::size_t end = text.find_first_not_of("0123456789;", 2);
-  return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
+  return text.starts_with(kBold) ? kBold.size() : text.starts_with(kPlain) ? kPlain.size() : 0;
 }
 
-std::string Shown(std::string_view text, bool lines) {
+std::string Shown(std::string_view text, bool lines, bool colours) {
   std::string out;
   while (!text.empty()) {
     Character c = FirstOf(text);
-    const std::size_t colour = lines ? ColourAt(text) : 0;
+    const std::size_t colour = colours ? ColourAt(text) : 0;
     const bool kept = colour > 0 || (lines && c.code == '\n');
     if (colour > 0) c.bytes = colour;
     if (kept || (c.valid && !IsControl(c.code))) out += text.substr(0, c.bytes);
@@ -74,8 +72,10 @@ std::string Shown(std::string_view text, bool lines) {
 
 }  // namespace
 
-std::string ShownName(std::string_view name) { return Shown(name, false); }
+std::string ShownName(std::string_view name) { return Shown(name, false, false); }
 
-std::string ShownLines(std::string_view lines) { return Shown(lines, true); }
+std::string ShownLines(std::string_view lines) { return Shown(lines, true, false); }
+
+std::string ShownInColour(std::string_view lines) { return Shown(lines, true, true); }
 
 }  // namespace takt::tool

@@ -11,8 +11,14 @@ namespace takt::tool {
 // that change the direction of writing, and bytes that are no UTF-8.
 std::string ShownName(std::string_view name);
 
-// The same for whole lines: line breaks stay, and so do the colours of tables.
+// The same for whole lines: line breaks stay.
 std::string ShownLines(std::string_view lines);
+
+// Colours of tables.
+inline constexpr std::string_view kBold = "\x1b[1;32m", kPlain = "\x1b[0m";
+
+// The same as ShownLines, but for these colours, which stay.
+std::string ShownInColour(std::string_view lines);
 
 }  // namespace takt::tool
 

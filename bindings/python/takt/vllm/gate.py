@@ -7,6 +7,7 @@ import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from .bounded import Bounded
 from .identity import Identity
 from .options import Options
 
@@ -21,6 +22,7 @@ _FIRST_S = 0.25
 # Return hazard [1/s] after a turn of a coding agent, by age [s], until it is known of this engine's sessions.
 _PRIOR = ((0.0, 0.003), (4.0, 0.10), (8.0, 0.11), (16.0, 0.053), (32.0, 0.022), (64.0, 0.013), (128.0, 0.007),
           (256.0, 0.004), (512.0, 0.001), (1024.0, 0.0003))  # fmt: skip
+_TENANTS = 1024  # whose returns are kept apart, since their names come from clients
 _PRIOR_RETURNS = 4.0  # returns that the prior counts for, in each bin
 
 
@@ -89,7 +91,7 @@ class Gate:
         self._scheduler = scheduler
         self._options = options
         self._held: OrderedDict[tuple[str, str, str], _Held] = OrderedDict()  # by session, the one whose turn ended first in front
-        self._returns = Returns()
+        self._returns: Bounded[str, Returns] = Bounded(_TENANTS)  # by tenant: no other tenant's sessions move them
         self._second_s = options.prefill_s
         self._since: dict[int, int] = {}  # when a turn was first kept out [ns]
         self._door_opens = 0  # [ns]
@@ -97,6 +99,10 @@ class Gate:
 
     def _session(self, who: Identity) -> tuple[str, str, str]:
         return who.tenant, who.workflow, who.branch
+
+    def _returns_of(self, session: tuple[str, str, str]) -> Returns:
+        tenant = session[0]
+        return self._returns.get(tenant, "") or self._returns.add(tenant, "", Returns())
 
     def ended(self, request: VllmRequest, who: Identity, now: int) -> None:
         """A turn has ended: its blocks stay until vLLM needs them."""
@@ -119,9 +125,10 @@ class Gate:
             known = self._scheduler._takt_known.get(request.request_id) if request is not None else None
             if known is None:
                 continue
-            held = self._held.pop(self._session(known.who), None)
+            session = self._session(known.who)
+            held = self._held.pop(session, None)
             if held is not None:
-                self._returns.observe((known.arrival - held.since) * 1e-9, True)
+                self._returns_of(session).observe((known.arrival - held.since) * 1e-9, True)
 
     def keep_out(self, now: int) -> set[int]:
         """Turns that must not be admitted in this iteration."""
@@ -145,9 +152,9 @@ class Gate:
         free = pool.get_num_free_blocks()
         held = sum(each.blocks for each in self._held.values())  # an upper bound: sessions share their heads
         while held > free:  # what is not free to be taken has been taken, the oldest first
-            _, gone = self._held.popitem(last=False)
+            session, gone = self._held.popitem(last=False)
             held -= gone.blocks
-            self._returns.observe((now - gone.since) * 1e-9, False)
+            self._returns_of(session).observe((now - gone.since) * 1e-9, False)
         # Sessions that wait here are about to return for certain: what they hold is worth all of it at once.
         back: set[tuple[str, str, str]] = set()
         session_of: dict[int, tuple[str, str, str]] = {}
@@ -179,7 +186,7 @@ class Gate:
                 if session in back:
                     loss += part * each.seconds  # a second from now it is wanted
                 else:
-                    loss += part * each.seconds * self._returns.worth((now - each.since) * 1e-9)
+                    loss += part * each.seconds * self._returns_of(session).worth((now - each.since) * 1e-9)
                 found += each.blocks
             if loss * present < options.gate_kappa * (lack / need) * (1 + waited / max(1e-9, options.gate_patience_s)):
                 empty = 0

@@ -23,8 +23,8 @@ _PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messa
 
 
 class Headers:
-    """An ASGI application around vLLM's. What the body says of a name goes before its header; a body that is no JSON
-    object passes as it is."""
+    """An ASGI application around vLLM's. The body's value of a name goes before its header, except the tenant: a proxy
+    names it in a header. A body that is no JSON object passes as it is."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self.app = app
@@ -67,5 +67,5 @@ def _with(body: bytes, told: dict[str, str]) -> bytes:
     known = parsed.get("vllm_xargs") or {}
     if not isinstance(known, dict):
         return body
-    parsed["vllm_xargs"] = {**told, **known}
+    parsed["vllm_xargs"] = {**told, **known, **{name: told[name] for name in (PREFIX + "tenant",) if name in told}}
     return json.dumps(parsed).encode()

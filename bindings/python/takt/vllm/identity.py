@@ -52,10 +52,10 @@ def identity_of(request: VllmRequest) -> Identity:
     found = Identity()
     for key, value in told.items():
         name = _NAMES.get(key)
-        if name is None:
+        if name is None or isinstance(value, int) and not -(2**63) <= value < 2**64:  # Python has no text for the longest
             continue
         if name == "last":
-            found.last = str(value).lower() in ("1", "true", "yes", "1.0")
+            found.last = value in (1, True) or isinstance(value, str) and value.lower() in ("1", "true", "yes", "1.0")
         elif name in NUMBERS:
             try:
                 number = float(value)
@@ -76,9 +76,10 @@ def identity_of(request: VllmRequest) -> Identity:
     return found
 
 
-def number_of(text: str) -> int:
-    """An id of takt's for a text that needs no way back; 0 for the empty one."""
+def number_of(text: str, tenant: str = "") -> int:
+    """An id of takt's for a text that needs no way back; 0 for the empty one. Texts of two tenants have two ids."""
     if not text:
         return 0
-    digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()  # clients name workflows: no collisions
+    key = hashlib.blake2b(tenant.encode(errors="replace")).digest() if tenant else b""
+    digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8, key=key).digest()  # of clients' names: no collisions
     return int.from_bytes(digest, "little") | 1

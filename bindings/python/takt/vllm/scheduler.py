@@ -103,7 +103,7 @@ class _Takt(Scheduler):
         told = Request(
             number,
             request.num_prompt_tokens,
-            workflow=number_of(who.workflow),
+            workflow=number_of(who.workflow, who.tenant),
             agent=number_of(who.agent),
             stage=number_of(who.stage),
             tenant=number_of(who.tenant),
