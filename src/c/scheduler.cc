@@ -104,7 +104,7 @@ SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
 }
 
 takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt_error* error) {
-  if (from.reserved != 0 || from.reserved_too != 0) return NotReserved(error);
+  if (from.reserved != 0) return NotReserved(error);
   const SchedulerOptions options = OptionsOf(from);
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
   AnyPolicy policy;
