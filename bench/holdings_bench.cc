@@ -239,6 +239,33 @@ void BM_SetClass(benchmark::State& state) {
   }
 }
 
+// n branches have one prompt, or each goes on from it in its own way. Turns use ever longer parts of it, and all go.
+void BM_OnePrompt(benchmark::State& state) {
+  const auto n = static_cast<std::uint64_t>(state.range(0));
+  const bool goes_on = state.range(1) != 0;
+  for (auto _ : state) {
+    internal::BasicHoldings<Lru> holdings;
+    holdings.MakeRoom(2 * n), holdings.MakeRoomToHold(n + 1), holdings.dropped().reserve(2 * n);
+    const auto turn = [&](std::span<const std::uint64_t> prompt, std::uint64_t branch) {
+      auto found = static_cast<std::size_t>(holdings.Find(prompt, 1).chunks);
+      holdings.Acquire(prompt.first(found), 1);
+      while (found < prompt.size()) holdings.Publish(prompt.first(++found), 1);
+      holdings.Release(prompt, 1, {.workflow = {1}, .branch = branch}, At(0));
+    };
+    Hashes prompt;
+    GoOn(prompt, 256, 1);
+    for (std::uint64_t i = 1; i <= n; ++i) {
+      Hashes own = prompt;
+      if (goes_on) GoOn(own, 1, i);
+      turn(own, i);
+    }
+    const std::clock_t start = std::clock();
+    for (std::size_t i = 1; i < prompt.size(); ++i) turn(std::span(prompt).first(i), 0);
+    holdings.Evict(holdings.idle(), At(1));
+    Report(state, goes_on ? "goes on" : "one prompt", SecondsSince(start));
+  }
+}
+
 // Of a workflow without requests, where n requests wait.
 void BM_TurnEvents(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
@@ -286,6 +313,7 @@ BENCHMARK(BM_EvictAll<Continuum>)->Apply(CurveOfTwo);
 BENCHMARK(BM_EvictAll<Shortest>)->Apply(CurveOfTwo);
 BENCHMARK(BM_PinsEnd)->Apply(Curve);
 BENCHMARK(BM_SetClass)->Apply(Curve);
+BENCHMARK(BM_OnePrompt)->Apply(CurveOfTwo);
 BENCHMARK(BM_TurnEvents)->Apply(CurveOfTurns);
 
 BENCHMARK(BM_LookUp<ByHolding<HoldValue>>);

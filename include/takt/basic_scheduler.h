@@ -351,8 +351,10 @@ class BasicScheduler {
     Slot elder = kNoSlot;  // that is let in by the door's share right now
     bool pins = false;  // the host has pinned something once
     std::uint64_t changes = 0;  // times at which the gate may have come to answer otherwise
-    // Of the last search: it found none that the gate lets in, though all were asked.
-    bool in_vain = false;
+    // Of the last search: it found none that the gate lets in, and has looked at all, or at a part.
+    bool in_vain = false, partly = false;
+    std::uint64_t whole_at = 0;  // the plan, by count, in which all may be looked at again
+    std::vector<Slot> joined;  // those that have joined the queue since, of more than kMostLooks the first
     std::uint64_t vain_changes = 0;
     TimePoint vain_at = {};
     TimePoint ask_at = kNever;  // when the gate may let in one of them
@@ -368,6 +370,7 @@ class BasicScheduler {
     bool refused = false;
     // When what waits was last looked up in the cache.
     TimePoint looked_up = {};
+    std::size_t to_look_up = 0;  // slots that remain
     std::uint64_t lost = 0;  // Holdings::awaited_lost then
   };
 
@@ -594,7 +597,10 @@ class BasicScheduler {
   bool LetsIn(Record& record, std::int32_t need, std::int32_t start);
   Slot Elder();
   bool MayStandAtDoor(const Record& record) const;
+  // Waiting requests that one plan looks at without admitting them, or whose prompts it looks up.
+  static constexpr std::size_t kMostLooks = 128;
   void AdmitThroughGate();
+  void AdmitJoined();
   void TellGate();
   TimePoint AskGateAt() const;
 

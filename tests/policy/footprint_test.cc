@@ -223,10 +223,10 @@ TEST_CASE("what was learnt is saved, and loaded by another that knows as much; a
   CHECK_FALSE(fresh.Load(std::span(words).first(100)));
   constexpr std::size_t kTold = 1 + SeenLengths::kWords, kOff = kTold + 1 + 2 * ToldLengths::kOctaves;
   std::vector<std::size_t> places = {
-      0, 2, 3, kTold + 1, kTold + 2, kOff, kOff + ToldLengths::kOctaves - 1, words.size() - 1};
-  for (std::size_t i = 0; i < SeenLengths::kWords; i += 3) {
+      0, 5, 6, kTold + 1, kTold + 2, kOff, kOff + ToldLengths::kOctaves - 1, words.size() - 1};
+  for (std::size_t i = 0; i < SeenLengths::kWords; i += 6) {
     if (words[1 + i] == 0) continue;
-    places.insert(places.end(), {2 + i, 3 + i});
+    places.insert(places.end(), {1 + i, 5 + i, 6 + i});
     break;
   }
   for (const double odd : {-5.0, 1e300, std::numeric_limits<double>::infinity(), std::nan("")}) {
@@ -276,6 +276,20 @@ TEST_CASE("what a policy made by name has learnt is given to another, aged or no
   AnyPolicy fcfs = *MakePolicy("fcfs");
   CHECK(fcfs.SaveLearnt().empty());
   CHECK_FALSE(fcfs.LoadLearnt(words));
+}
+
+TEST_CASE("a chosen stage writes no other call's mean") {
+  // Sums of products collide: 3 x + b y + 7 z is 2 x + 5 y, for the right b.
+  constexpr std::uint64_t kX = 0x9e3779b97f4a7c15u, kY = 0xbf58476d1ce4e5b9u, kZ = 0x94d049bb133111ebu;
+  std::uint64_t inverse = kY;
+  for (int i = 0; i < 6; ++i) inverse *= 2 - kY * inverse;
+  SeenLengths seen;
+  Request victim, stranger;
+  victim.agent = stranger.agent = {1}, victim.stage = {5};
+  victim.prompt_tokens = {5}, stranger.prompt_tokens = {100};
+  stranger.stage = {5 - (kX + 7 * kZ) * inverse};
+  for (int i = 0; i < 100; ++i) seen.ObserveOutput(stranger, 1e6);
+  CHECK(seen.Output(victim, 10) == 10);
 }
 
 TEST_CASE("names without end push means out, and the memory stays as it is") {

@@ -98,6 +98,26 @@ TEST_CASE("retention may change at any time, and what is cached stays, in the ne
   CHECK(host.scheduler.kv().used == Blocks{0});
 }
 
+TEST_CASE("a plan looks at few of a crowd that the gate keeps out, and at who comes at once") {
+  constexpr std::uint64_t kCrowd = 1'000, kPlans = 20;
+  Agents host(100, Lru{}, Lease{.seconds = 1e6});
+  host.Run(Turn(1, 7, 60));
+  host.Ended(7, TurnWhy::kTool);
+  host.Arrive(Turn(2, 8, 10));
+  host.Step();
+  for (std::uint64_t i = 0; i < kCrowd; ++i) host.Arrive(Turn(10 + i, 100 + i, 50));
+  CHECK(host.Step() == "2:1");
+  const std::uint64_t before = host.scheduler.stats().gate_refused;
+  CHECK(before >= kCrowd);
+  for (std::uint64_t i = 0; i < kPlans; ++i) {
+    host.Arrive(Turn(2'000 + i, 2'000 + i, 50));
+    CHECK(host.Step() == "2:1");
+  }
+  CHECK(host.scheduler.stats().gate_refused - before < 2 * kCrowd + kPlans * 200);
+  host.Arrive(Turn(3, 7, 61));  // of what is held it uses its own
+  CHECK(host.Step() == "2:1 3:16");
+}
+
 TEST_CASE("a host that tells of turns has takt's retention and gate without choosing, another has neither") {
   for (const bool tells : {true, false}) {
     CAPTURE(tells);

@@ -92,6 +92,7 @@ class BasicHoldings {
   void MakeRoomToHold(std::size_t n) {
     holdings_.MakeRoom(n);
     pins_.Reserve(holdings_.capacity());
+    if (tips_.capacity() < holdings_.capacity()) tips_.Reserve(holdings_.capacity());
     if (pinning_.capacity() < holdings_.capacity()) pinning_.Reserve(holdings_.capacity());
   }
 
@@ -255,7 +256,7 @@ class BasicHoldings {
     const Slot h = holdings_.Find(workflow, branch);
     if (h == kNoSlot) return;
     holdings_[h].its_class = its_class;
-    Relist(holdings_[h].tip);
+    Relist(TipOf(holdings_[h]));
   }
 
   // Its next turn waits here, or does not after all. A turn that ends is not awaited.
@@ -265,8 +266,8 @@ class BasicHoldings {
     Unpin(h);
     holdings_[h].awaited = awaited;
     holdings_[h].awaited_since = now;
-    for (Slot n = holdings_[h].tip; n != kNoSlot; n = nodes_[n].parent) nodes_[n].awaited += awaited ? 1 : -1;
-    Relist(holdings_[h].tip);
+    for (Slot n = TipOf(holdings_[h]); n != kNoSlot; n = nodes_[n].parent) nodes_[n].awaited += awaited ? 1 : -1;
+    Relist(TipOf(holdings_[h]));
   }
 
   // As if a turn had used now what the branch holds, which ended with this class. A branch that is awaited stays so.
@@ -275,7 +276,7 @@ class BasicHoldings {
     if (h == kNoSlot) return;
     holdings_[h].its_class = its_class;
     ++stamp_;
-    const Slot tip = holdings_[h].tip;
+    const Slot tip = TipOf(holdings_[h]);
     for (Slot n = tip; n != kNoSlot; n = nodes_[n].parent) nodes_[n].used = now, nodes_[n].stamp = stamp_;
     Unlist(tip);
     Relist(tip);
@@ -298,7 +299,7 @@ class BasicHoldings {
     while (!pins_.empty() && pins_.next() <= now) {
       const Slot h = pins_.Top();
       Unpin(h);
-      Relist(holdings_[h].tip);
+      Relist(TipOf(holdings_[h]));
     }
   }
 
@@ -326,15 +327,15 @@ class BasicHoldings {
     const Slot h = holdings_.Find(workflow, branch);
     if (h == kNoSlot) return {};
     const Record& r = holdings_[h];
-    Holding holding = {TokensOf(nodes_[r.tip], nodes_[r.tip].end),
+    Holding holding = {TokensOf(nodes_[TipOf(r)], nodes_[TipOf(r)].end),
                        0,
                        r.its_class,
                        r.uses,
                        r.since,
                        r.awaited,
-                       nodes_[r.tip].references > 0,
+                       nodes_[TipOf(r)].references > 0,
                        r.pinned_until != kUnset};
-    Slot n = r.tip;
+    Slot n = TipOf(r);
     holding.own_from = holding.tokens;
     for (; n != kNoSlot && nodes_[n].holders == 1; n = nodes_[n].parent) {
       holding.own_from = TokensOf(nodes_[n], nodes_[n].first);
@@ -347,7 +348,7 @@ class BasicHoldings {
     const Slot h = holdings_.Find(workflow, branch);
     if (h == kNoSlot) return 0;
     if (now != std::exchange(now_, now)) scanned_ = false;
-    return ValueOf(nodes_[holdings_[h].tip], nodes_[holdings_[h].tip].end);
+    return ValueOf(nodes_[TipOf(holdings_[h])], nodes_[TipOf(holdings_[h])].end);
   }
 
   // Times that blocks went although a waiting turn would have used them.
@@ -369,8 +370,8 @@ class BasicHoldings {
       if (!holdings_.Has(h)) continue;
       const Record& r = holdings_[h];
       tell(r.name.workflow, r.name.branch,
-           Holding{TokensOf(nodes_[r.tip], nodes_[r.tip].end), 0, r.its_class, r.uses, r.since, r.awaited,
-                   nodes_[r.tip].references > 0, r.pinned_until != kUnset});
+           Holding{TokensOf(nodes_[TipOf(r)], nodes_[TipOf(r)].end), 0, r.its_class, r.uses, r.since, r.awaited,
+                   nodes_[TipOf(r)].references > 0, r.pinned_until != kUnset});
     }
   }
 
@@ -457,7 +458,7 @@ class BasicHoldings {
     AgeLink siblings = {};
     AgeLink age = {};  // in its line
     Slot last = kNoSlot;  // chunk
-    Slot tips = kNoSlot;  // the first of the holdings that end with it
+    Slot tips = kNoSlot;  // the holdings that end with it
     std::size_t line = kNone;
     bool astray = false;  // it is among its line's strays
     HeapLink stray = {};
@@ -487,7 +488,7 @@ class BasicHoldings {
   };
 
   struct Record : BranchRecord {
-    Slot tip = kNoSlot;
+    Slot tips = kNoSlot;  // those that end where it does
     std::uint32_t its_class = 0;
     std::int32_t uses = 0;
     std::int32_t tokens = 0;  // of its context, when its last turn ended
@@ -496,7 +497,13 @@ class BasicHoldings {
     TimePoint awaited_since = {};
     TimePoint pinned_until = kUnset;
     std::int32_t pinned_blocks = 0;  // as many as it had when it was pinned
-    AgeLink tips = {};  // of its tip
+    AgeLink fellows = {};  // among these
+  };
+  // The holdings that end with one node, which moves without a look at each.
+  struct Tips {
+    Slot node = kNoSlot;
+    Slot newest = kNoSlot;
+    std::int32_t size = 0;
   };
   // A tenant's pins.
   struct Pinning {
@@ -620,8 +627,8 @@ class BasicHoldings {
     return n;
   }
 
-  // The chunk becomes the last of its node; those behind it become a node of their own. O(what is behind it: chunks,
-  // nodes that follow, holdings that end there).
+  // The chunk becomes the last of its node; those behind it become a node of their own. The part that has less to tell
+  // of it takes another slot. O(chunks up to this one), or less.
   void Split(Slot chunk) {
     TAKT_ASSERT(chunk != kNoSlot);
     const Slot n = chunks_[chunk].node;
@@ -629,20 +636,30 @@ class BasicHoldings {
     const std::size_t line = nodes_[n].line;
     Unlist(n);
     const Slot m = nodes_.Take();
-    Node& front = nodes_[n];
-    Node& back = nodes_[m] = front;
-    for (Slot c = back.last; c != chunk; c = chunks_[c].before) chunks_[c].node = m;
-    for (Slot c = back.child; c != kNoSlot; c = nodes_[c].siblings.newer) nodes_[c].parent = m;
-    for (Slot h = back.tips; h != kNoSlot; h = holdings_[h].tips.newer) holdings_[h].tip = m;
-    back.parent = n;
-    back.siblings = {};
-    back.first = chunks_[chunk].depth + 1;
-    front.last = chunk;
-    front.end = back.first;
-    front.child = m;
-    front.children = 1;
-    front.tips = kNoSlot;
-    if (line != kNone) Enlist(m, line);
+    nodes_[m] = nodes_[n];
+    const std::int32_t first = nodes_[n].first, middle = chunks_[chunk].depth + 1, end = nodes_[n].end;
+    const bool back_moves = end - middle + nodes_[n].children <= middle - first;
+    const Slot front = back_moves ? n : m, back = back_moves ? m : n;
+    if (back_moves) {
+      for (Slot c = nodes_[n].last; c != chunk; c = chunks_[c].before) chunks_[c].node = m;
+      for (Slot c = nodes_[n].child; c != kNoSlot; c = nodes_[c].siblings.newer) nodes_[c].parent = m;
+      if (nodes_[n].tips != kNoSlot) tips_[nodes_[n].tips].node = m;
+    } else {
+      Slot c = chunk;
+      for (std::int32_t i = first; i < middle; ++i, c = chunks_[c].before) chunks_[c].node = m;
+      if (const Slot p = nodes_[n].parent; p != kNoSlot) {
+        Unlink<&Node::siblings>(nodes_, nodes_[p].child, n);
+        Link<&Node::siblings>(nodes_, nodes_[p].child, m);
+      }
+    }
+    nodes_[back].parent = front;
+    nodes_[back].siblings = {};
+    nodes_[back].first = nodes_[front].end = middle;
+    nodes_[front].last = chunk;
+    nodes_[front].child = back;
+    nodes_[front].children = 1;
+    nodes_[front].tips = kNoSlot;
+    if (line != kNone) Enlist(back, line);
   }
 
   // What the same requests and workflows have used together may be one node again, the shorter one at the end.
@@ -660,7 +677,7 @@ class BasicHoldings {
     const Slot p = node.parent;
     Node& before = nodes_[p];
     for (Slot c = node.last; c != before.last; c = chunks_[c].before) chunks_[c].node = p;
-    for (Slot h = node.tips; h != kNoSlot; h = holdings_[h].tips.newer) holdings_[h].tip = p;
+    if (node.tips != kNoSlot) tips_[node.tips].node = p;
     if (before.copied >= before.end) before.copied = node.copied;
     before.last = node.last;
     before.end = node.end;
@@ -707,12 +724,11 @@ class BasicHoldings {
     }
     Unlist(n);
     const Slot p = node.parent;
+    if (p != kNoSlot) MoveTips(n, p);
     while (node.tips != kNoSlot) {
-      const Slot h = node.tips;
-      Unlink<&Record::tips>(holdings_, node.tips, h);
-      holdings_[h].tip = p;
-      if (p == kNoSlot) Forget(h);
-      else Link<&Record::tips>(holdings_, nodes_[p].tips, h);
+      const Slot h = tips_[node.tips].newest;
+      RemoveTip(h);
+      Forget(h);
     }
     if (p != kNoSlot) {
       Unlink<&Node::siblings>(nodes_, nodes_[p].child, n);
@@ -725,10 +741,43 @@ class BasicHoldings {
 
   // --- Workflows. ---
 
+  Slot TipOf(const Record& record) const { return record.tips == kNoSlot ? kNoSlot : tips_[record.tips].node; }
+  void AddTip(Slot n, Slot h) {
+    Slot& t = nodes_[n].tips;
+    if (t == kNoSlot) t = tips_.Take(), tips_[t] = {n};
+    Link<&Record::fellows>(holdings_, tips_[t].newest, h);
+    holdings_[h].tips = t;
+    ++tips_[t].size;
+  }
+  void RemoveTip(Slot h) {
+    const Slot t = std::exchange(holdings_[h].tips, kNoSlot);
+    Unlink<&Record::fellows>(holdings_, tips_[t].newest, h);
+    if (--tips_[t].size > 0) return;
+    nodes_[tips_[t].node].tips = kNoSlot;
+    tips_.Give(t);
+  }
+  // The holdings that end with one node end with another from here on. The fewer join the more: O(log holdings) for
+  // each holding in all.
+  void MoveTips(Slot from, Slot to) {
+    Slot few = std::exchange(nodes_[from].tips, kNoSlot), many = nodes_[to].tips;
+    if (few == kNoSlot) return;
+    if (many == kNoSlot || tips_[few].size > tips_[many].size) std::swap(few, many);
+    while (few != kNoSlot && tips_[few].newest != kNoSlot) {
+      const Slot h = tips_[few].newest;
+      Unlink<&Record::fellows>(holdings_, tips_[few].newest, h);
+      Link<&Record::fellows>(holdings_, tips_[many].newest, h);
+      holdings_[h].tips = many;
+      ++tips_[many].size;
+    }
+    if (few != kNoSlot) tips_.Give(few);
+    nodes_[to].tips = many;
+    tips_[many].node = to;
+  }
+
   // To all nodes of its path, once more or once less.
   void CountPath(Slot h, std::int32_t times) {
     const Record& record = holdings_[h];
-    for (Slot n = record.tip; n != kNoSlot; n = nodes_[n].parent) {
+    for (Slot n = TipOf(record); n != kNoSlot; n = nodes_[n].parent) {
       nodes_[n].holders += times;
       nodes_[n].awaited += record.awaited ? times : 0;
       nodes_[n].pinned += record.pinned_until != kUnset ? times : 0;
@@ -752,17 +801,16 @@ class BasicHoldings {
       holdings_.Use(h, turn.tenant);
     }
     Record& record = holdings_[h];
-    const Slot before = record.tip;
+    const Slot before = TipOf(record);
     CountPath(h, -1);
-    if (before != kNoSlot) Unlink<&Record::tips>(holdings_, nodes_[before].tips, h);
-    record.tip = tip;
+    if (before != kNoSlot) RemoveTip(h);
+    AddTip(tip, h);
     record.awaited = false;
     record.its_class = turn.its_class;
     record.tokens = TokensOf(nodes_[tip], nodes_[tip].end);
     record.since = now;
     ++record.uses;
     CountPath(h, 1);
-    Link<&Record::tips>(holdings_, nodes_[tip].tips, h);
     if (before != kNoSlot && before != tip) Relist(before);
     if (turn.pinned_until > now) Pin(h, turn.pinned_until);
   }
@@ -770,29 +818,29 @@ class BasicHoldings {
   bool Pin(Slot h, TimePoint until) {
     Unpin(h);
     Record& record = holdings_[h];
-    if (until == kUnset || record.awaited) return Relist(record.tip), true;
-    const Node& tip = nodes_[record.tip];
+    if (until == kUnset || record.awaited) return Relist(TipOf(record)), true;
+    const Node& tip = nodes_[TipOf(record)];
     const std::int32_t blocks = tip.end * tip.blocks;
     const Slot known = pinning_.Find(record.name.tenant);
     const std::int32_t has = known == kNoSlot ? 0 : pinning_[known].blocks;
     if (blocks > most_of_one_ - has || blocks > most_of_all_ - pinned_) {
       ++pins_refused_;
-      return Relist(record.tip), false;
+      return Relist(TipOf(record)), false;
     }
     Pinning& of = pinning_[known != kNoSlot ? known : pinning_.Insert(record.name.tenant, {})];
     ++of.pins, of.blocks += blocks, pinned_ += blocks;
     record.pinned_until = until, record.pinned_blocks = blocks;
     pins_.Push(h, until, {}, {h});
     holdings_.Keep(h, true);
-    for (Slot n = record.tip; n != kNoSlot; n = nodes_[n].parent) ++nodes_[n].pinned;
-    return Relist(record.tip), true;
+    for (Slot n = TipOf(record); n != kNoSlot; n = nodes_[n].parent) ++nodes_[n].pinned;
+    return Relist(TipOf(record)), true;
   }
 
   // Its blocks are listed anew by the caller.
   void Unpin(Slot h) {
     Record& record = holdings_[h];
     if (record.pinned_until == kUnset) return;
-    for (Slot n = record.tip; n != kNoSlot; n = nodes_[n].parent) --nodes_[n].pinned;
+    for (Slot n = TipOf(record); n != kNoSlot; n = nodes_[n].parent) --nodes_[n].pinned;
     pins_.Erase(h);
     holdings_.Keep(h, false);
     const Slot of = pinning_.Find(record.name.tenant);
@@ -809,9 +857,9 @@ class BasicHoldings {
 
   void EndHolding(Slot h) {
     Unpin(h);
-    const Slot tip = holdings_[h].tip;
+    const Slot tip = TipOf(holdings_[h]);
     CountPath(h, -1);
-    Unlink<&Record::tips>(holdings_, nodes_[tip].tips, h);
+    RemoveTip(h);
     Forget(h);
     Relist(tip);
   }
@@ -1093,6 +1141,7 @@ class BasicHoldings {
   std::int32_t block_tokens_;
   IdTable<std::uint64_t, Chunk> chunks_;
   SlotTable<Node> nodes_;
+  SlotTable<Tips> tips_;
   BranchTable<Record> holdings_;  // the newest: whose last turn ended last
   IdTable<TenantId, Pinning> pinning_;  // tenants that have pinned anything
   TimeHeap pins_;  // slots of holdings_, by the end of the pin

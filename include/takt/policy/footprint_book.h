@@ -360,7 +360,7 @@ class FootprintBook {
   }
 
  private:
-  static constexpr std::uint64_t kFormat = 0x74616b7473656e06u;  // of Save
+  static constexpr std::uint64_t kFormat = 0x74616b7473656e07u;  // of Save
   static constexpr double kForget = 0.998;  // of sums over what has ended, per call or workflow
   static constexpr double kMostSeconds = 1e6;  // of a price
   static constexpr double kMostCounted = 1e4;  // [s], so that no sum overflows

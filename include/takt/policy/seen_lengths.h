@@ -28,33 +28,42 @@ namespace takt {
 //
 // Of fixed size: kCells means; a new one takes the place of the lightest of kProbes. A mean forgets beyond kWindow
 // observations. Deterministic, and allocates only where it is made. The hashes have no key, since what is told must not
-// depend on one: names that strangers choose can push means out, and cost no more time than others.
+// depend on one: names that strangers choose can push means out, and cost no more time than others. Names are compared
+// in full: no name reaches the mean of another.
 class SeenLengths {
  public:
   static constexpr std::size_t kCells = 1024, kProbes = 4;
   static constexpr double kWindow = 256, kPrior = 8, kGoesOn = 0.98;
-  static constexpr std::size_t kWords = 3 * kCells;  // of Save
+  static constexpr std::size_t kWords = 6 * kCells;  // of Save
 
   SeenLengths() : cells_(kCells) {}
 
   // Output of a call per sequence [tokens], where that of all calls is `mean`.
   double Output(const Request& q, double mean) const {
-    for (const std::uint64_t key : KeysOf(q)) mean = Drawn(key, mean);
+    for (const Name& name : NamesOf(q)) mean = Drawn(name, mean);
     return mean;
   }
   void ObserveOutput(const Request& q, double tokens) {
-    for (const std::uint64_t key : KeysOf(q)) Touch(key).Add(tokens);
+    for (const Name& name : NamesOf(q)) Touch(name).Add(tokens);
   }
+
+  enum Kind : std::uint64_t { kNone, kOctave, kClass, kClassOctave, kTenant, kLeft, kLeftWide };
+  // Of a mean; an octave of prompts or of calls.
+  struct Name {
+    std::uint64_t kind = kNone;
+    std::uint64_t agent = 0, stage = 0, octave = 0, tenant = 0;
+    friend bool operator==(const Name&, const Name&) = default;
+  };
 
   // Of which call of its workflow, counted from zero, it is told what is left after it.
   struct Place {
-    std::uint64_t narrow = 0, wide = 0;  // keys
-    explicit operator bool() const { return wide != 0; }
+    Name narrow = {}, wide = {};
+    explicit operator bool() const { return wide.kind != kNone; }
   };
   static Place PlaceOf(const Request& q, std::int32_t calls_before) {
     const auto depth =
         static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint32_t>(std::max(calls_before, 0))));
-    return {KeyOf(kLeft, q.agent.value, q.stage.value, depth), KeyOf(kLeftWide, depth, 0, 0)};
+    return {{kLeft, q.agent.value, q.stage.value, depth}, {kLeftWide, 0, 0, depth}};
   }
   // Seconds of the engine after the call itself.
   double Left(const Place& place) const { return Drawn(place.narrow, Drawn(place.wide, 0, 1)); }
@@ -72,7 +81,8 @@ class SeenLengths {
     std::vector<std::uint64_t> words;
     words.reserve(kWords);
     for (const Cell& c : cells_) {
-      words.insert(words.end(), {c.key, std::bit_cast<std::uint64_t>(c.count), std::bit_cast<std::uint64_t>(c.sum)});
+      words.insert(words.end(), {c.name.kind << 8 | c.name.octave, c.name.agent, c.name.stage, c.name.tenant,
+                                 std::bit_cast<std::uint64_t>(c.count), std::bit_cast<std::uint64_t>(c.sum)});
     }
     return words;
   }
@@ -82,8 +92,9 @@ class SeenLengths {
     std::vector<Cell> cells(kCells);
     for (std::size_t i = 0; i < kCells; ++i) {
       Cell& c = cells[i];
-      c = {words[3 * i], std::bit_cast<double>(words[3 * i + 1]), std::bit_cast<double>(words[3 * i + 2])};
-      if (!c.Sound() || (c.count > 0 && c.key % 2 == 0)) return false;  // no key is even
+      const std::span<const std::uint64_t> w = words.subspan(6 * i, 6);
+      c = {{w[0] >> 8, w[1], w[2], w[0] & 0xff, w[3]}, std::bit_cast<double>(w[4]), std::bit_cast<double>(w[5])};
+      if (!c.Sound()) return false;
     }
     cells_ = std::move(cells);
     return true;
@@ -92,51 +103,56 @@ class SeenLengths {
  private:
   static constexpr double kMostMean = 1e12;  // that is believed of words
 
-  enum Kind : std::uint64_t { kOctave = 1, kClass, kClassOctave, kTenant, kLeft, kLeftWide };
-
   struct Cell {
-    std::uint64_t key = 0;
+    Name name = {};
     double count = 0, sum = 0;
 
     void Add(double x) {
       if (count > kWindow - 1) count /= 2, sum /= 2;
       ++count, sum += x;
     }
-    bool Sound() const { return count >= 0 && count <= kWindow && sum >= 0 && sum <= kMostMean * count; }
+    bool Sound() const {
+      if (name.kind > kLeftWide || (name.kind == kNone) != (count == 0)) return false;
+      return count >= 0 && count <= kWindow && sum >= 0 && sum <= kMostMean * count;
+    }
   };
 
-  double Drawn(std::uint64_t key, double to, double prior = kPrior) const {
-    const Cell* c = Find(key);
+  double Drawn(const Name& name, double to, double prior = kPrior) const {
+    const Cell* c = Find(name);
     return c == nullptr ? to : (c->sum + Rounded(prior * to)) / (c->count + prior);
   }
 
-  static std::uint64_t KeyOf(std::uint64_t kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-    return Mix64(Mix64(a) + kind * 0x9e3779b97f4a7c15u + b * 0xbf58476d1ce4e5b9u + c * 0x94d049bb133111ebu) | 1;
-  }
-  static std::array<std::uint64_t, 4> KeysOf(const Request& q) {
+  static std::array<Name, 4> NamesOf(const Request& q) {
     const auto octave =
         static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint32_t>(std::max(q.prompt_tokens.value, 0))));
     const std::uint64_t a = q.agent.value, s = q.stage.value;
-    return {KeyOf(kOctave, octave, 0, 0), KeyOf(kClass, a, s, 0), KeyOf(kClassOctave, a, s, octave),
-            KeyOf(kTenant, a, s, Mix64(q.tenant.value) ^ octave)};
+    return {{{kOctave, 0, 0, octave},
+             {kClass, a, s},
+             {kClassOctave, a, s, octave},
+             {kTenant, a, s, octave, q.tenant.value}}};
   }
 
-  const Cell* Find(std::uint64_t key) const {
-    for (std::size_t i = 0; i < kProbes; ++i) {
-      const Cell& c = cells_[((key >> 32) + i) % kCells];
-      if (c.key == key) return &c;
+  // The first of the cells that the name may have.
+  static std::size_t FirstOf(const Name& name) {
+    std::uint64_t hash = name.kind << 8 | name.octave;
+    for (const std::uint64_t word : {name.agent, name.stage, name.tenant}) hash = Mix64(hash) + word;
+    return Mix64(hash) % kCells;
+  }
+  const Cell* Find(const Name& name) const {
+    for (std::size_t i = 0, first = FirstOf(name); i < kProbes; ++i) {
+      const Cell& c = cells_[(first + i) % kCells];
+      if (c.name == name) return &c;
     }
     return nullptr;
   }
-  Cell& Touch(std::uint64_t key) {
+  Cell& Touch(const Name& name) {
     Cell* lightest = nullptr;
-    for (std::size_t i = 0; i < kProbes; ++i) {
-      Cell& c = cells_[((key >> 32) + i) % kCells];
-      if (c.key == key) return c;
+    for (std::size_t i = 0, first = FirstOf(name); i < kProbes; ++i) {
+      Cell& c = cells_[(first + i) % kCells];
+      if (c.name == name) return c;
       if (lightest == nullptr || c.count < lightest->count) lightest = &c;
     }
-    *lightest = {};
-    lightest->key = key;
+    *lightest = {name};
     return *lightest;
   }
 

@@ -49,6 +49,7 @@ void BasicScheduler<Policy, Pause>::Hold(const AnyRetention& retention, const An
   reads.Read(&learns->curves());
   AnyGate asks = gate;
   asks.Read(&learns->curves());
+  held_.joined.reserve(kMostLooks);
   kv_.ledger.MakeRoomToHold(requests);
   table_.FollowWorkflows();
   kv_.ledger.SetPolicy(reads);
@@ -195,14 +196,18 @@ void BasicScheduler<Policy, Pause>::Handle(const WorkflowEnded& e, TimePoint now
 }
 
 // What is cached of each that waits changes as blocks go that it would have used, which are the last to go, and as
-// others compute what it shares with them.
+// others compute what it shares with them. At most kMostLooks slots a plan.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::LookUpHits() {
-  const std::uint64_t lost = kv_.ledger.awaited_lost();
-  if (lost == held_.lost && Between(held_.looked_up, now_) < std::chrono::seconds(1)) return;
-  held_.lost = lost;
-  held_.looked_up = now_;
-  for (Slot slot = 0; slot < table_.slots(); ++slot) {
+  if (held_.to_look_up == 0) {
+    const std::uint64_t lost = kv_.ledger.awaited_lost();
+    if (lost == held_.lost && Between(held_.looked_up, now_) < std::chrono::seconds(1)) return;
+    held_.lost = lost;
+    held_.looked_up = now_;
+    held_.to_look_up = table_.slots();
+  }
+  for (std::size_t n = std::min(held_.to_look_up, kMostLooks); n > 0; --n) {
+    const auto slot = static_cast<Slot>(--held_.to_look_up);
     const Record& record = table_[slot];
     if (record.status != RequestStatus::kWaiting) continue;
     const std::int32_t cached = CachedTokensOf(record);
@@ -323,6 +328,7 @@ Slot BasicScheduler<Policy, Pause>::Elder() {
     first = &r;
     elder = slot;
   }
+  if (elder == kNoSlot && Between(held_.oldest, now_) >= enough) held_.next_door = After(now_, std::chrono::seconds(1));
   return elder;
 }
 
@@ -337,12 +343,15 @@ bool BasicScheduler<Policy, Pause>::MayStandAtDoor(const Record& record) const {
   return record.computed > 0 || budget_.Fits(r, cached, record.known - cached);
 }
 
-// As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over, however many.
+// As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over. If they are many, a plan looks at the
+// first kMostLooks of them and at those that have joined the queue since; a search of all comes once in so many plans
+// that they, too, are at most kMostLooks a plan.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
   TellGate();
   const Slot elder = Elder();
-  if (elder == kNoSlot && held_.in_vain && held_.vain_changes == held_.changes && now_ < held_.ask_at &&
+  const bool due = held_.partly && stats_.plans >= held_.whole_at;
+  if (elder == kNoSlot && held_.in_vain && !due && held_.vain_changes == held_.changes && now_ < held_.ask_at &&
       Between(held_.vain_at, now_) < std::chrono::milliseconds(50)) {
     held_.refused = true;
     draft_.top_waits_for = WaitsFor::kGate;
@@ -367,7 +376,10 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
   // Mostly the first ones run, or the rest waits for them. The others are listed once these have been tried, or before
   // a row that gives way joins the queue.
   search_.slots.clear();
-  std::size_t most = static_cast<std::size_t>(options_.admission_window);
+  const bool whole = counts_.rows == 0 || stats_.plans >= held_.whole_at;
+  const std::size_t all =
+      whole ? SIZE_MAX : kMostLooks + static_cast<std::size_t>(options_.admission_window + options_.max_running);
+  std::size_t most = static_cast<std::size_t>(options_.admission_window), looks = 0;
   const auto list = [&] {
     auto listed = static_cast<std::size_t>(
         std::ranges::count_if(search_.slots, [this](Slot slot) { return queue_.contains(slot); }));
@@ -383,10 +395,13 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
   list();
   BeginPassing();
   std::int32_t window = options_.admission_window;
-  bool gated = false, follows = false;
+  bool gated = false, follows = false, stopped = false;
+  held_.partly = false;
   held_.stuck = false;
   for (std::size_t i = 0;; ++i) {
-    if (i == search_.slots.size() && std::exchange(most, SIZE_MAX) != SIZE_MAX) list();
+    if (i == search_.slots.size() && std::exchange(most, all) != all) list();
+    held_.partly = !whole && (looks >= kMostLooks || i == all);
+    if (held_.partly) break;
     if (i == search_.slots.size()) {
       // Nothing runs, and all that wait keep each other out, perhaps: once more.
       if (!gated || held_.stuck || counts_.rows > 0) break;
@@ -399,30 +414,53 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
       bool freed = false;
       if (search_.passed.empty()) {
         const bool by_rank = options_.preempt == PreemptMode::kByRank;
-        const std::uint32_t worst = by_rank && most < SIZE_MAX ? Worst(true) : kNoLane;
-        if (worst != kNoLane && Outranks(slot, worst)) most = SIZE_MAX, list();
+        const std::uint32_t worst = by_rank && most < all ? Worst(true) : kNoLane;
+        if (worst != kNoLane && Outranks(slot, worst)) most = all, list();
         freed = (by_rank && MakeWayFor(slot)) || (draft_.top_waits_for == WaitsFor::kKv && AdmitKept());
       }
       if (freed) --i;  // once more
-      if (!freed && (!LetPass(slot) || --window == 0)) return EndPassing();
+      stopped = !freed && (!LetPass(slot) || --window == 0);
+      if (stopped) break;
       continue;
     }
     search_.passing += fit == Fit::kAdmitted ? 1 : 0;
-    if (search_.passing >= search_.most_passing) return EndPassing();
+    stopped = search_.passing >= search_.most_passing;
+    if (stopped) break;
     held_.stuck &= counts_.rows == 0;
     if (fit != Fit::kSkip) continue;
     gated |= draft_.top_waits_for == WaitsFor::kGate;
     follows |= draft_.top_waits_for == WaitsFor::kPrefix;
     const bool free = draft_.top_waits_for == WaitsFor::kGate || draft_.top_waits_for == WaitsFor::kDeclined ||
                       draft_.top_waits_for == WaitsFor::kPrefix || NeedsLargerStep(table_[slot]);
-    if (!free && --window == 0) return EndPassing();
+    stopped = !free && --window == 0;
+    if (stopped) break;
+    looks += free ? 1 : 0;
   }
+  if (held_.partly) AdmitJoined();
+  if (whole) held_.whole_at = stats_.plans + looks / kMostLooks;
+  if (!stopped) held_.joined.clear();
   EndPassing();
-  if (!gated || follows || !search_.passed.empty()) return;
+  if (stopped || !gated || follows || !search_.passed.empty()) return;
   draft_.top_waits_for = WaitsFor::kGate;
   held_.in_vain = true;
   held_.vain_changes = held_.changes;
   held_.vain_at = now_;
+}
+
+// Those that have joined the queue since the last search. Those before them have been looked at, or none of these was
+// let in by the last search of all.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::AdmitJoined() {
+  const WaitsFor reason = draft_.top_waits_for;
+  const Slot head = draft_.head;
+  for (std::size_t i = 0; i < held_.joined.size() && search_.passing < search_.most_passing; ++i) {
+    if (!queue_.contains(held_.joined[i])) continue;
+    const Fit fit = TryAdmit(held_.joined[i]);
+    if (fit == Fit::kStop) break;
+    search_.passing += fit == Fit::kAdmitted ? 1 : 0;
+  }
+  draft_.top_waits_for = reason;
+  draft_.head = head;
 }
 
 // A gate that moves with how the engine fares hears of it.

@@ -55,6 +55,7 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
     }
   }
   ++held_.changes;
+  if (held_.joined.size() < held_.joined.capacity()) held_.joined.push_back(slot);
   held_.oldest = std::min(held_.oldest, record.state.request.arrival);
   NoteKept(slot);
   NoteJoined(slot);
