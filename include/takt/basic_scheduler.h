@@ -335,10 +335,13 @@ class BasicScheduler {
     GateDoor door;
     TimePoint next_door = kUnset;  // not before then is anything let in by the door's share
     TimePoint oldest = kNever;  // nothing that waits arrived before
+    TimeHeap by_arrival;  // of those that wait, if the door has a share
     Slot elder = kNoSlot;  // that is let in by the door's share right now
     bool pins = false;  // the host has pinned something once
     std::uint64_t changes = 0;  // times at which the gate may have come to answer otherwise
-    // Of the last search: it found none that the gate lets in, though all were asked.
+    std::optional<double> sum, copies_sum;  // of HeldOrder, as of
+    std::uint64_t sums_changes = 0;
+    // Of the last search: it found none that the gate lets in, though all were asked, or as many as a plan asks.
     bool in_vain = false;
     std::uint64_t vain_changes = 0;
     TimePoint vain_at = {};
@@ -353,9 +356,11 @@ class BasicScheduler {
     std::int32_t lack = 0, need = 0, copies_lack = 0, copies_need = 0;
     double until_s = 0;
     bool refused = false;
-    // When what waits was last looked up in the cache.
+    // When what waits was last to be looked up in the cache; slots that are yet to be, and the first of them.
     TimePoint looked_up = {};
     std::uint64_t lost = 0;  // Holdings::awaited_lost then
+    std::size_t look_ups = 0;
+    Slot look_next = 0;
   };
 
   // A row that runs, in the order in which rows give way.
@@ -556,6 +561,7 @@ class BasicScheduler {
   GateAsk AskFor(const Record& record, std::int32_t need, std::int32_t start) const;
   GateAsk AskForCopies(const Record& record, const GateAsk& of_gpu) const;
   bool LetsIn(Record& record, std::int32_t need, std::int32_t start);
+  void NoteAtDoor(Slot slot);
   Slot Elder();
   bool MayStandAtDoor(const Record& record) const;
   void AdmitThroughGate();

@@ -98,6 +98,48 @@ TEST_CASE("retention may change at any time, and what is cached stays, in the ne
   CHECK(host.scheduler.kv().used == Blocks{0});
 }
 
+TEST_CASE("a plan passes over a bounded number of requests that the gate refuses") {
+  Agents host(60, Lru{}, Lease{});
+  CHECK(host.Run(Turn(1, 7, 50)) == 0);
+  host.Ended(7, TurnWhy::kTool);
+  host.Arrive(Turn(2, 8, 5));
+  host.Commit(host.Plan(), {});
+  REQUIRE(host.scheduler.running() == 1);
+  for (std::uint64_t id = 10; id < 10'010; ++id) host.Arrive(Turn(id, id, 20));
+  host.Commit(host.Plan(), {});
+  CHECK(host.scheduler.stats().gate_refused == 4096);
+  host.Arrive(Turn(9, 9, 20));
+  host.Commit(host.Plan(), {});
+  CHECK(host.scheduler.stats().gate_refused == 2 * 4096);
+  host.On(WorkflowEnded{{7}});
+  CHECK(host.Plan().run.size() == 3);
+  CHECK(host.scheduler.Inconsistency() == nullptr);
+}
+
+int summed = 0;
+struct Summing {
+  double LetsInAfter(const GateAsk&, const HeldOrder& held) const {
+    return held.Sum([](const Holding&) { return ++summed, 1.0; }) > 0 ? kNotNow : 0;
+  }
+};
+
+TEST_CASE("a gate's sum over what is held is computed once for all that wait, and anew when things have changed") {
+  Agents host(60, Lru{}, Summing{});
+  CHECK(host.Run(Turn(1, 7, 50)) == 0);
+  host.Ended(7, TurnWhy::kTool);
+  host.Arrive(Turn(2, 8, 5));
+  host.Commit(host.Plan(), {});
+  for (std::int32_t i = 0; i < 20; ++i) {
+    const auto id = static_cast<std::uint64_t>(10 + i);
+    host.Arrive(Turn(id, id, 40 - i));  // each needs less than those before it
+  }
+  host.Commit(host.Plan(), {});
+  CHECK(host.scheduler.stats().gate_refused == 20);
+  CHECK(summed == 1);
+  host.On(WorkflowEnded{{7}});
+  CHECK(host.Plan().run.size() == 2);
+}
+
 TEST_CASE("a host that tells of turns has takt's retention and gate without choosing, another has neither") {
   for (const bool tells : {true, false}) {
     CAPTURE(tells);

@@ -10,7 +10,8 @@ namespace internal {
 // What a gate sees of the holdings.
 class HoldingsOrder final : public HeldOrder {
  public:
-  HoldingsOrder(Holdings& holdings, TimePoint now) : holdings_(&holdings), now_(now) {}
+  HoldingsOrder(Holdings& holdings, TimePoint now, std::optional<double>& sum)
+      : holdings_(&holdings), now_(now), sum_(&sum) {}
 
   void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const override {
     holdings_->Walk(blocks, now_, take);
@@ -18,10 +19,15 @@ class HoldingsOrder final : public HeldOrder {
   void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const override {
     holdings_->ForEach(tell);
   }
+  double Sum(FunctionRef<double(const Holding&)> of) const override {
+    if (!*sum_) *sum_ = HeldOrder::Sum(of);
+    return **sum_;
+  }
 
  private:
   Holdings* holdings_;
   TimePoint now_;
+  std::optional<double>* sum_;  // that the gate was given before, as things are
 };
 
 }  // namespace internal
@@ -53,9 +59,15 @@ void BasicScheduler<Policy, Pause>::Hold(const AnyRetention& retention, const An
   kv_.ledger.SetPolicy(reads);
   const std::int32_t total = kv_.ledger.total();
   kv_.ledger.holdings()->BoundPins(static_cast<std::int32_t>(total * options_.pin_share), total / 2);
+  const GateDoor door = asks.Door();
+  if (door.share > 0) held_.by_arrival.Reserve(requests);
   held_.times = std::move(learns);
   held_.gate = std::move(asks);
-  held_.door = held_.gate.Door();
+  held_.door = door;
+  held_.by_arrival.Clear();
+  for (Slot slot = 0; door.share > 0 && slot < table_.slots(); ++slot) {
+    if (queue_.contains(slot)) NoteAtDoor(slot);
+  }
   held_.state = 0, held_.tell_at = {}, held_.next_door = kUnset;
   held_.in_vain = false;
   ++held_.changes;
@@ -195,14 +207,21 @@ void BasicScheduler<Policy, Pause>::Handle(const WorkflowEnded& e, TimePoint now
 }
 
 // What is cached of each that waits changes as blocks go that it would have used, which are the last to go, and as
-// others compute what it shares with them.
+// others compute what it shares with them. All are looked up again, a slice in each plan.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::LookUpHits() {
   const std::uint64_t lost = kv_.ledger.awaited_lost();
-  if (lost == held_.lost && Between(held_.looked_up, now_) < std::chrono::seconds(1)) return;
-  held_.lost = lost;
-  held_.looked_up = now_;
-  for (Slot slot = 0; slot < table_.slots(); ++slot) {
+  if (lost != held_.lost || Between(held_.looked_up, now_) >= std::chrono::seconds(1)) {
+    held_.lost = lost;
+    held_.looked_up = now_;
+    if (held_.look_ups == 0) held_.look_next = 0;
+    held_.look_ups = table_.slots();
+  }
+  const std::size_t most = std::min<std::size_t>(held_.look_ups, 1024);
+  held_.look_ups -= most;
+  for (std::size_t n = 0; n < most; ++n) {
+    if (held_.look_next >= table_.slots()) held_.look_next = 0;
+    const Slot slot = held_.look_next++;
     const Record& record = table_[slot];
     if (record.status != RequestStatus::kWaiting) continue;
     const std::int32_t cached = CachedTokensOf(record);
@@ -287,9 +306,14 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
   double until_s = held_.until_s;
   if (!known || ask.waited_s >= until_s) {
     until_s = 0;
-    if (ask.lack > 0) until_s = held_.gate.LetsInAfter(ask, internal::HoldingsOrder(*kv_.ledger.holdings(), now_));
+    if (held_.sums_changes != held_.changes) held_.sum.reset(), held_.copies_sum.reset();
+    held_.sums_changes = held_.changes;
+    if (ask.lack > 0) {
+      until_s = held_.gate.LetsInAfter(ask, internal::HoldingsOrder(*kv_.ledger.holdings(), now_, held_.sum));
+    }
     if (copies.lack > 0 && until_s <= ask.waited_s) {
-      until_s = std::max(until_s, held_.gate.LetsInAfter(copies, internal::HoldingsOrder(*kv_.ledger.copies(), now_)));
+      const internal::HoldingsOrder order(*kv_.ledger.copies(), now_, held_.copies_sum);
+      until_s = std::max(until_s, held_.gate.LetsInAfter(copies, order));
     }
     if (until_s <= ask.waited_s) return true;
     if (!held_.refused || (ask.lack <= held_.lack && ask.need <= held_.need)) {
@@ -304,6 +328,13 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
   return false;
 }
 
+// It waits, and the door's share counts.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::NoteAtDoor(Slot slot) {
+  const Request& r = table_[slot].state.request;
+  held_.by_arrival.Push(slot, r.arrival, {}, r.id);
+}
+
 // That which has waited longest, and long enough for the door's share, of those that could run in a step of these
 // limits; kNoSlot where none has.
 template <RankPolicy Policy, PausePolicy Pause>
@@ -311,18 +342,13 @@ Slot BasicScheduler<Policy, Pause>::Elder() {
   const Duration enough = FromSeconds(held_.door.after_s);
   if (!(held_.door.share > 0) || now_ < held_.next_door || Between(held_.oldest, now_) < enough) return kNoSlot;
   Slot elder = kNoSlot;
-  const Request* first = nullptr;
-  held_.oldest = kNever;
-  for (Slot slot = 0; slot < table_.slots(); ++slot) {
+  held_.oldest = held_.by_arrival.next();
+  held_.by_arrival.VisitInOrder([&](Slot slot) {
     const Record& record = table_[slot];
-    const Request& r = record.state.request;
-    if (record.status != RequestStatus::kWaiting) continue;
-    held_.oldest = std::min(held_.oldest, r.arrival);
-    if (Between(r.arrival, now_) < enough || !MayStandAtDoor(record)) continue;
-    if (first != nullptr && (r.arrival != first->arrival ? r.arrival > first->arrival : r.id > first->id)) continue;
-    first = &r;
-    elder = slot;
-  }
+    if (Between(record.state.request.arrival, now_) < enough) return false;
+    if (MayStandAtDoor(record)) elder = slot;
+    return elder == kNoSlot;
+  });
   return elder;
 }
 
@@ -336,9 +362,10 @@ bool BasicScheduler<Policy, Pause>::MayStandAtDoor(const Record& record) const {
   return r.chunkable || record.computed > 0 || budget_.WouldFit(r.prompt_tokens.value - record.state.cached.value);
 }
 
-// As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over, however many.
+// As AdmitWaiting, by the ledger. Those that the gate keeps out are passed over, at most kMostGated in a plan.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
+  held_.sum.reset(), held_.copies_sum.reset();
   TellGate();
   const Slot elder = Elder();
   if (elder == kNoSlot && held_.in_vain && held_.vain_changes == held_.changes && now_ < held_.ask_at &&
@@ -363,8 +390,8 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
     const bool adapter = fit == Fit::kSkip && draft_.top_waits_for == WaitsFor::kAdapter;
     if (fit == Fit::kStop || adapter) return;
   }
-  // Mostly the first ones run, or the rest waits for them. The others are listed once these have been tried, or before
-  // a row that gives way joins the queue.
+  // Mostly the first ones run, or the rest waits for them. More and more others are listed once these have been tried,
+  // and all before a row that gives way joins the queue.
   search_.slots.clear();
   std::size_t most = static_cast<std::size_t>(options_.admission_window);
   const auto list = [&] {
@@ -381,14 +408,19 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
   };
   list();
   std::int32_t window = options_.admission_window;
-  bool gated = false;
+  constexpr int kMostGated = 4096;
+  int gated = 0;
+  bool any_gated = false;
   held_.stuck = false;
   for (std::size_t i = 0;; ++i) {
-    if (i == search_.slots.size() && std::exchange(most, SIZE_MAX) != SIZE_MAX) list();
-    if (i == search_.slots.size()) {
+    if (i == search_.slots.size() && gated < kMostGated && most < SIZE_MAX) {
+      most = i < most ? SIZE_MAX : 16 * std::max<std::size_t>(most, 1);
+      list();
+    }
+    if (i == search_.slots.size() || gated == kMostGated) {
       // Nothing runs, and all that wait keep each other out, perhaps: once more.
-      if (!gated || held_.stuck || counts_.rows > 0) break;
-      held_.stuck = true, held_.refused = false, i = 0;
+      if (gated == 0 || held_.stuck || counts_.rows > 0) break;
+      held_.stuck = true, held_.refused = false, i = 0, gated = 0;
     }
     const Slot slot = search_.slots[i];
     if (!queue_.contains(slot)) continue;
@@ -404,12 +436,12 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
     }
     held_.stuck &= counts_.rows == 0;
     if (fit != Fit::kSkip) continue;
-    gated |= draft_.top_waits_for == WaitsFor::kGate;
+    if (draft_.top_waits_for == WaitsFor::kGate) ++gated, any_gated = true;
     const bool free = draft_.top_waits_for == WaitsFor::kGate || draft_.top_waits_for == WaitsFor::kDeclined ||
                       NeedsLargerStep(table_[slot]);
     if (!free && --window == 0) return;
   }
-  if (!gated) return;
+  if (!any_gated) return;
   draft_.top_waits_for = WaitsFor::kGate;
   held_.in_vain = true;
   held_.vain_changes = held_.changes;
