@@ -11,10 +11,14 @@
 
 #include "takt/base/id_map.h"
 #include "takt/base/random.h"
-#include "takt/policy/any_policy.h"
 #include "takt/base/indexed_heap.h"
-#include "takt/queue/rank_queue.h"
+#include "takt/policy/aged.h"
+#include "takt/policy/any_policy.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/justitia.h"
 #include "takt/policy/sjf.h"
+#include "takt/queue/rank_queue.h"
+#include "takt/queue/waiting_queue.h"
 
 namespace takt {
 namespace {
@@ -111,6 +115,46 @@ void BM_QueuePushPop_rank_queue(benchmark::State& state) {
   }
 }
 
+// The call of a new workflow comes, and that of the oldest ends; `workflows` have a call each.
+void BM_Workflows_justitia(benchmark::State& state) {
+  const auto n = static_cast<std::size_t>(state.range(0));
+  internal::RankQueue<Justitia> queue{Justitia{}};
+  queue.Reserve(n + 1);
+  std::vector<RequestState> calls(n);
+  std::uint64_t next = 0;
+  const auto come = [&](Slot slot) {
+    RequestState& call = calls[slot];
+    call.slot = slot;
+    call.request.id = {++next}, call.request.workflow = {next};
+    call.request.prompt_tokens = {100}, call.request.output_tokens.mean = 100;
+    queue.Push(slot, call, {});
+  };
+  for (Slot slot = 0; slot < n; ++slot) come(slot);
+  Slot oldest = 0;
+  for (auto _ : state) {
+    queue.Erase(oldest);
+    queue.Forget(oldest, calls[oldest], {});
+    come(oldest);
+    oldest = oldest + 1 == n ? 0 : oldest + 1;
+  }
+}
+
+// A request is held and comes back, each next one after an iteration in which another ran; all others wait, and age.
+void BM_HoldRequeue_aged(benchmark::State& state) {
+  const auto n = static_cast<std::uint64_t>(state.range(0));
+  WaitingQueue<Aged<Fcfs>> queue(Aged(Fcfs{}, {.threshold = kForever}), n + 1);
+  for (std::uint64_t id = 1; id <= n + 1; ++id) queue.Push({.id = {id}}, {});
+  const std::vector<WaitingQueue<Aged<Fcfs>>::Ran> ran = {{{n + 1}}};
+  Random random(7);
+  for (auto _ : state) {
+    queue.Begin({});
+    queue.End(ran, {});
+    const RequestId id{1 + random.Below(n)};
+    queue.Hold(id);
+    queue.Requeue(id, {});
+  }
+}
+
 void Lengths(benchmark::internal::Benchmark* b) { b->RangeMultiplier(10)->Range(1'000, 1'000'000); }
 
 // Names as a counter gives them; and names that all had one place under Mix64, the hash of IdMap when it had no key.
@@ -143,6 +187,8 @@ BENCHMARK(BM_QueuePushPop_std_priority_queue)->Name("BM_QueuePushPop/std_priorit
 BENCHMARK(BM_QueuePushPop_indexed_heap)->Name("BM_QueuePushPop/indexed_heap")->Apply(Lengths);
 BENCHMARK(BM_QueuePushPop_rank_queue<Sjf>)->Name("BM_QueuePushPop/rank_queue_sjf")->Apply(Lengths);
 BENCHMARK(BM_QueuePushPop_rank_queue<AnyPolicy>)->Name("BM_QueuePushPop/rank_queue_any")->Apply(Lengths);
+BENCHMARK(BM_Workflows_justitia)->Name("BM_Workflows/justitia")->Arg(1'000)->Arg(65'536)->Arg(100'000)->Arg(300'000);
+BENCHMARK(BM_HoldRequeue_aged)->Name("BM_HoldRequeue/aged")->Arg(1'000)->Arg(10'000)->Arg(100'000)->Arg(300'000);
 BENCHMARK_CAPTURE(BM_IdMap, counted, false)->RangeMultiplier(4)->Range(1 << 10, 1 << 16);
 BENCHMARK_CAPTURE(BM_IdMap, hostile, true)->RangeMultiplier(4)->Range(1 << 10, 1 << 16);
 

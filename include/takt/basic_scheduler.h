@@ -348,9 +348,12 @@ class BasicScheduler {
     GateDoor door;
     TimePoint next_door = kUnset;  // not before then is anything let in by the door's share
     TimePoint oldest = kNever;  // nothing that waits arrived before
+    TimeHeap by_arrival;  // of those that wait, if the door has a share
     Slot elder = kNoSlot;  // that is let in by the door's share right now
     bool pins = false;  // the host has pinned something once
     std::uint64_t changes = 0;  // times at which the gate may have come to answer otherwise
+    std::optional<double> sum, copies_sum;  // of HeldOrder, as of
+    std::uint64_t sums_changes = 0;
     // Of the last search: it found none that the gate lets in, and has looked at all, or at a part.
     bool in_vain = false, partly = false;
     std::uint64_t whole_at = 0;  // the plan, by count, in which all may be looked at again
@@ -595,6 +598,7 @@ class BasicScheduler {
   GateAsk AskFor(const Record& record, std::int32_t need, std::int32_t start) const;
   GateAsk AskForCopies(const Record& record, const GateAsk& of_gpu) const;
   bool LetsIn(Record& record, std::int32_t need, std::int32_t start);
+  void NoteAtDoor(Slot slot);
   Slot Elder();
   bool MayStandAtDoor(const Record& record) const;
   // Waiting requests that one plan looks at without admitting them, or whose prompts it looks up.

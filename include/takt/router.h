@@ -257,6 +257,7 @@ class BasicRouter {
       if (status == RequestStatus::kWaiting) {
         queue_.Erase(slot);
       } else {
+        Unlist(slot, first_set_aside_);
         --set_aside_;
       }
       Assign(slot, *at);
@@ -335,7 +336,7 @@ class BasicRouter {
     table_.Reserve(slots);
     queue_.Reserve(slots);
     expiries_.Reserve(slots);
-    place_of_.resize(slots), charged_.resize(slots), unseen_.resize(slots);
+    place_of_.resize(slots), charged_.resize(slots), unseen_.resize(slots), links_.resize(slots);
     slots_reserved_ = slots;
   }
 
@@ -353,6 +354,10 @@ class BasicRouter {
       table_.MakeRoomFor(arrived->request);
     }
     MakeRoom(refused_, table_.size() + 1);  // all of a workflow may go
+    if (std::holds_alternative<InstanceUp>(event) || std::holds_alternative<InstanceDown>(event)) {
+      window_.clear();
+      MakeRoom(window_, table_.size());
+    }
     MakeRoom(ending_workflows_, workflows_.size() + 1);
     MakeRoom(new_faults_, 1);
     MakeRoom(instances_, 1), MakeRoom(candidate_at_, 1), MakeRoom(free_slots_, 1), MakeRoom(seen_, 1);
@@ -599,9 +604,7 @@ class BasicRouter {
     if constexpr (InstancePlacement<Placer>) placer_.Up(*at, now_);
     costs_.Up(*at);
     // What fitted no instance may fit this one.
-    for (Slot slot = 0; slot < table_.slots(); ++slot) {
-      if (table_[slot].status == RequestStatus::kBlocked) Enqueue(slot);
-    }
+    for (const Slot slot : TakeList(first_set_aside_)) Enqueue(slot);
     set_aside_ = 0;
   }
 
@@ -611,8 +614,7 @@ class BasicRouter {
     const InstanceState gone = std::move(*lost);
     free_slots_.push_back(gone.slot);
     instances_.erase(instances_.begin() + (lost - instances_.data()));
-    for (Slot slot = 0; slot < table_.slots(); ++slot) {
-      if (table_[slot].status != RequestStatus::kRunning || place_of_[slot] != e.instance) continue;
+    for (const Slot slot : TakeList(seen_[gone.slot].first)) {
       ++stats_.returned;
       --outstanding_;
       if constexpr (AccountingPlacement<Placer>) placer_.Released(table_[slot].state, gone, now_);
@@ -656,6 +658,7 @@ class BasicRouter {
     TimePoint as_of = kUnset;  // up to which an instance's reports are complete
     Slot oldest = kNoSlot, newest = kNoSlot;  // living requests in no report of it
     std::int64_t unseen = 0, tokens = 0;  // number of them, and tokens of their prompts
+    Slot first = kNoSlot;  // of all that are placed there
   };
   static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // of a report: no sum of counts overflows
 
@@ -673,6 +676,30 @@ class BasicRouter {
     one.is_listed = false;
     --seen.unseen;
     seen.tokens -= table_[slot].state.request.prompt_tokens.value;
+  }
+
+  // ---- requests on an instance, and those that are set aside: lists in no order -----------------------------
+
+  struct Link {
+    Slot before = kNoSlot, after = kNoSlot;
+  };
+
+  void List(Slot slot, Slot& first) {
+    links_[slot] = {.after = first};
+    if (first != kNoSlot) links_[first].before = slot;
+    first = slot;
+  }
+  void Unlist(Slot slot, Slot& first) {
+    const Link link = links_[slot];
+    (link.before == kNoSlot ? first : links_[link.before].after) = link.after;
+    if (link.after != kNoSlot) links_[link.after].before = link.before;
+  }
+  // All of a list, which is empty then, by slot.
+  std::span<const Slot> TakeList(Slot& first) {
+    window_.clear();
+    for (Slot slot = std::exchange(first, kNoSlot); slot != kNoSlot; slot = links_[slot].after) window_.push_back(slot);
+    std::ranges::sort(window_);
+    return window_;
   }
 
   // ---- requests -----------------------------------------------------------------------------------------------
@@ -740,10 +767,11 @@ class BasicRouter {
       --instance.outstanding;
       --outstanding_;
       if (unseen_[slot].is_listed) See(slot, seen_[instance.slot]);
+      Unlist(slot, seen_[instance.slot].first);
       if constexpr (AccountingPlacement<Placer>) placer_.Released(table_[slot].state, instance, now_);
     }
     if (table_[slot].status == RequestStatus::kWaiting) queue_.Erase(slot);
-    if (table_[slot].status == RequestStatus::kBlocked) --set_aside_;
+    if (table_[slot].status == RequestStatus::kBlocked) Unlist(slot, first_set_aside_), --set_aside_;
     expiries_.Erase(slot);
     table_[slot].state.cut = !well;
     queue_.Forget(slot, table_[slot].state, now_);
@@ -908,6 +936,7 @@ class BasicRouter {
       Assign(slot, *best);
     } else {
       record.status = RequestStatus::kBlocked;
+      List(slot, first_set_aside_);
       ++set_aside_;
     }
     return true;
@@ -924,6 +953,7 @@ class BasicRouter {
     ++instance.since_report;
     instance.tokens_since_report += record.state.request.prompt_tokens.value;
     ListUnseen(slot, seen_[instance.slot]);
+    List(slot, seen_[instance.slot].first);
     instance.last_placed = ++stats_.placed;
     placed_.push_back({record.state.request.id, IdOf(instance), {}, instance.instance.life});
     if (options_.budgets) {
@@ -982,6 +1012,7 @@ class BasicRouter {
   std::vector<InstanceId> place_of_;  // by slot
   std::vector<Charged> charged_;  // by slot
   std::vector<Unseen> unseen_;  // by slot
+  std::vector<Link> links_;  // by slot
   std::vector<Seen> seen_;  // by slot of the instance
   std::uint64_t newest_life_ = 0;  // the greatest of any instance
   std::vector<InstanceState> instances_;  // by id
@@ -998,6 +1029,7 @@ class BasicRouter {
   std::size_t slots_reserved_ = 0;
   std::int64_t outstanding_ = 0;  // requests on instances
   std::int64_t set_aside_ = 0;
+  Slot first_set_aside_ = kNoSlot;
   TimePoint now_ = kUnset;
   RouterStats stats_;
 };

@@ -164,10 +164,10 @@ TEST_CASE("where the first waits for memory, who comes back to KV that was kept 
   host.On(ToolCalled{.request = {1}});
   host.On(Arrived{{.id = {3}, .prompt_tokens = {160}, .priority = 0}});  // all there is
   host.On(Arrived{{.id = {4}, .prompt_tokens = {10}, .priority = 5}});
-  CHECK(host.Step() == "2:1");
+  CHECK(host.Step() == "2:1 4:10");  // 4 passes 3, which has never run
   host.On(ToolReturned{{1}, {3}});
-  CHECK(host.Step() == "2:1 1:4");  // its last token and the answer; 4, which holds nothing, waits behind 3
-  CHECK(host.Step({1, 2}) == "2:1 1:1");
+  CHECK(host.Step() == "2:1 4:1 1:4");  // its last token and the answer
+  CHECK(host.Step({1, 2, 4}) == "2:1 4:1 1:1");
   CHECK(host.Step() == "3:160");
 }
 

@@ -156,6 +156,31 @@ TEST_CASE("scores by hand") {
   }
 }
 
+TEST_CASE("a score looks at few copies one by one, however many the prompt would displace") {
+  for (const std::int32_t copies : {100, 10'000}) {
+    CAPTURE(copies);
+    CachedCost placer;
+    const InstanceState at{.instance = {.id = {1}, .kv_tokens = {16 * copies}}};
+    placer.Up(at, At(0));
+    RequestState r;
+    r.request.prompt_tokens = {16};
+    for (std::int32_t c = 0; c < copies; ++c) {
+      r.request.workflow = {static_cast<std::uint64_t>(c) + 1};
+      placer.Prepare(r, At(0));
+      placer.Placed(r, at, At(0));
+      placer.Released(r, at, At(0));
+    }
+    CHECK(placer.looks() == 0);
+    r.request = {.prompt_tokens = {16 * copies - 8}};
+    placer.Prepare(r, At(1));
+    const double displaced = (copies - 1) * (16 * 0.0387e-3 + 0.546e-9 * 16 * 16 / 2) +  // and the tail of the last
+                             8 * 0.0387e-3 + 0.546e-9 * (16 * 16 - 8 * 8) / 2;
+    const double prefill = 0.0387e-3 * (16 * copies - 8) + 0.546e-9 * std::pow(16 * copies - 8, 2) / 2;
+    CHECK(placer.Score(r, at, At(1)) == Approx(-10 * prefill - displaced - 1e-3));
+    CHECK(placer.looks() <= 10);
+  }
+}
+
 TEST_CASE("rules of thumb") {
   SECTION("sglang leaves a match where loads are apart") {
     Fleet fleet("sglang(abs=3)", 2);

@@ -703,7 +703,7 @@ TEST_CASE("a log of a few bytes is replayed with little memory, whatever its opt
     options.shed = Shed::kWorst;
     if (tier) options.cpu_blocks = options.prefix_cpu_blocks = Blocks::Max();
     Recorder recorder;
-    recorder.Start(options, tier ? "vtc" : "footprint", "keep_all");
+    recorder.Start(options, tier ? "fair_share" : "footprint", "keep_all");
     recorder.Plan(At(1), {});
     const std::string log(recorder.bytes());
     const std::size_t before = allocated_bytes;

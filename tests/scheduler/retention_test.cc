@@ -118,6 +118,30 @@ TEST_CASE("a plan looks at few of a crowd that the gate keeps out, and at who co
   CHECK(host.Step() == "2:1 3:16");
 }
 
+int summed = 0;
+struct Summing {
+  double LetsInAfter(const GateAsk&, const HeldOrder& held) const {
+    return held.Sum([](const Holding&) { return ++summed, 1.0; }) > 0 ? kNotNow : 0;
+  }
+};
+
+TEST_CASE("a gate's sum over what is held is computed once for all that wait, and anew when things have changed") {
+  Agents host(60, Lru{}, Summing{});
+  CHECK(host.Run(Turn(1, 7, 50)) == 0);
+  host.Ended(7, TurnWhy::kTool);
+  host.Arrive(Turn(2, 8, 5));
+  host.Commit(host.Plan(), {});
+  for (std::int32_t i = 0; i < 20; ++i) {
+    const auto id = static_cast<std::uint64_t>(10 + i);
+    host.Arrive(Turn(id, id, 40 - i));  // each needs less than those before it
+  }
+  host.Commit(host.Plan(), {});
+  CHECK(host.scheduler.stats().gate_refused == 20);
+  CHECK(summed == 1);
+  host.On(WorkflowEnded{{7}});
+  CHECK(host.Plan().run.size() == 2);
+}
+
 TEST_CASE("a host that tells of turns has takt's retention and gate without choosing, another has neither") {
   for (const bool tells : {true, false}) {
     CAPTURE(tells);

@@ -32,6 +32,11 @@ class TimeHeap {
     if (heap_.contains(slot)) heap_.Erase(slot);
   }
   void Clear() { heap_.Clear(); }
+  // f(slot) from the next on until it returns false. k visits cost O(k log k).
+  template <class F>
+  void VisitInOrder(F&& f) const {
+    heap_.VisitInOrder(f);
+  }
 
  private:
   IndexedHeap heap_;

@@ -49,11 +49,10 @@ struct Concur {
       const double use = static_cast<double>(ask.used) / std::max(ask.total, 1);
       return !ask.stuck && Congested(use, ask.hits) ? kNotNow : 0;
     }
-    std::int64_t active = ask.running + 1;
-    held.ForEach([&](WorkflowId, std::uint64_t, const Holding& h) {
-      if (!h.in_use && !h.awaited && ToSeconds(Between(h.since, ask.now)) < idle_s) ++active;
+    const double away = held.Sum([&](const Holding& h) {
+      return !h.in_use && !h.awaited && ToSeconds(Between(h.since, ask.now)) < idle_s ? 1.0 : 0.0;
     });
-    return static_cast<double>(active) <= ask.state ? 0 : kNotNow;
+    return static_cast<double>(ask.running + 1) + away <= ask.state ? 0 : kNotNow;
   }
 
   template <class Self, class V>

@@ -46,6 +46,13 @@ class HeldOrder {
   virtual void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const = 0;
   // Each branch of a workflow that holds anything; `own_from` is not told.
   virtual void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const = 0;
+  // Returns the sum of `of` over these. A gate asks for one sum only, in which nothing but its options and GateAsk::now
+  // counts: for all that are asked as things are, it is computed once.
+  virtual double Sum(FunctionRef<double(const Holding&)> of) const {
+    double sum = 0;
+    ForEach([&](WorkflowId, std::uint64_t, const Holding& h) { sum += of(h); });
+    return sum;
+  }
 };
 
 // Whether anything would be taken that is somebody else's, who is away, and has not pinned it.

@@ -35,13 +35,12 @@ struct WorkingSet {
     if (ask.stuck && !TakesOfOthers(ask, held)) return 0;
     double now = ToSeconds(ask.now);
     if (sweep_s > 0) now = Rounded(std::floor(now / sweep_s) * sweep_s);
-    double tokens = Rounded((static_cast<double>(ask.used) + ask.need) * ask.block_tokens) +
-                    Rounded(static_cast<double>(ask.running + 1) * buffer);
-    held.ForEach([&](WorkflowId, std::uint64_t, const Holding& h) {
-      if (h.in_use) return;
-      const double age = std::max(now - ToSeconds(h.since), 0.0);
-      tokens += Rounded((static_cast<double>(h.tokens) + buffer) * exact::Exp2(-age / half_life_s));
-    });
+    const double tokens =
+        Rounded((static_cast<double>(ask.used) + ask.need) * ask.block_tokens) +
+        Rounded(static_cast<double>(ask.running + 1) * buffer) + held.Sum([&](const Holding& h) {
+          const double age = std::max(now - ToSeconds(h.since), 0.0);
+          return h.in_use ? 0 : Rounded((static_cast<double>(h.tokens) + buffer) * exact::Exp2(-age / half_life_s));
+        });
     if (tokens <= static_cast<double>(ask.total) * ask.block_tokens) return 0;
     return force_s > 0 ? force_s : kNotNow;
   }

@@ -39,6 +39,8 @@ class Residence {
 
   void KeyHashes(std::uint64_t seed) { flows_.KeyHashes(seed); }
 
+  std::int64_t looks() const { return looks_; }  // at displaced copies, one by one, so far; for tests
+
   void Up(const InstanceState& i, TimePoint) {
     if (i.slot >= places_.size()) places_.resize(i.slot + std::size_t{1});
     Place& place = places_[i.slot];
@@ -149,7 +151,9 @@ class Residence {
     const std::int64_t lack = std::max(prompt_, 1) - place.cached + place.tokens - place.kv_tokens;
     double left = static_cast<double>(lack), seconds = 0;
     Slot c = place.ages.oldest();
-    for (int few = 0; few < kFew && c != kNoSlot && left > 0; ++few, c = copies_[c].age.newer) {
+    const bool summed = place.sums.size() > 0;
+    for (int few = 0; (few < kFew || !summed) && c != kNoSlot && left > 0; ++few, c = copies_[c].age.newer) {
+      ++looks_;
       const Copy& copy = copies_[c];
       const double tokens = copy.tokens, gone = std::min(tokens, left);  // its tail
       if (Between(copy.used, now_) < recent) seconds += Seconds(place.pace, tokens - gone, tokens);
@@ -175,7 +179,8 @@ class Residence {
 
  private:
   static constexpr std::int64_t kChunk = 2048;  // of the profile's pace
-  static constexpr int kFew = 8;  // copies that are looked at one by one; more are asked of the sums
+  static constexpr int kFew = 8;  // copies that are looked at one by one; more are asked of the sums, if there are any
+  static constexpr std::size_t kMany = 64;  // copies of an instance that has sums
   static constexpr std::size_t kMostEmpty = 64;  // places of an instance's sums, and as many as it has copies
 
   // Of an instance's copies, in the order of their ages: sums of their tokens, and of the squares of these, over those
@@ -286,8 +291,10 @@ class Residence {
     Slot c = flow.copies;
     while (c != kNoSlot && copies_[c].place != place) c = copies_[c].next;
     Place& at = places_[place];
-    if (at.sums.size() > 2 * at.ages.size() + kMostEmpty) Close(at);
-    at.sums.Reserve(2 * at.ages.size() + kMostEmpty + 2);
+    const bool lacks_sums = at.sums.size() == 0 && at.ages.size() >= kMany;
+    if (lacks_sums || at.sums.size() > 2 * at.ages.size() + kMostEmpty) Close(at);
+    const bool summed = at.sums.size() > 0;
+    if (summed) at.sums.Reserve(2 * at.ages.size() + kMostEmpty + 2);
     if (c == kNoSlot) {
       c = copies_.Take();
       copies_[c] = {.workflow = r.request.workflow, .place = place, .next = flow.copies};
@@ -295,20 +302,21 @@ class Residence {
       at.ages.Append(copies_, c);
     } else {
       at.ages.MoveToEnd(copies_, c);
-      at.sums.Remove(copies_[c].at);
+      if (summed) at.sums.Remove(copies_[c].at);
     }
     Copy& copy = copies_[c];
     at.tokens += tokens - copy.tokens;
     copy.tokens = static_cast<std::int32_t>(tokens);
     copy.used = now;
-    copy.at = at.sums.Append(copy.tokens, now);
+    if (summed) copy.at = at.sums.Append(copy.tokens, now);
     flow.home = place;
     Trim(place, c);
   }
 
-  // Leaves no place of the sums empty: once in as many turns as there are copies.
+  // Leaves no place of the sums empty, or no sums of few copies: once in as many turns as there are copies.
   void Close(Place& at) {
     at.sums.Clear();
+    if (at.ages.size() < kMany) return;
     for (Slot c = at.ages.oldest(); c != kNoSlot; c = copies_[c].age.newer) {
       copies_[c].at = at.sums.Append(copies_[c].tokens, copies_[c].used);
     }
@@ -334,7 +342,7 @@ class Residence {
     while (*link != c) link = &copies_[*link].next;
     *link = copy.next;
     places_[copy.place].ages.Remove(copies_, c);
-    places_[copy.place].sums.Remove(copy.at);
+    if (places_[copy.place].sums.size() > 0) places_[copy.place].sums.Remove(copy.at);
     places_[copy.place].tokens -= copy.tokens;
     copies_.Give(c);
     if (flows_[f].copies != kNoSlot) return true;
@@ -354,6 +362,7 @@ class Residence {
   std::int32_t prompt_ = 0;
   TimePoint now_{};
   std::int64_t least_ = 0, most_ = 0;
+  mutable std::int64_t looks_ = 0;
 };
 
 }  // namespace takt

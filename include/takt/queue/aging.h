@@ -14,7 +14,9 @@
 namespace takt::internal {
 
 // A counter that grows by one per plan is "waiting since plan i": a heap whose top alone needs a look. O(log n) a call.
-class Aging {
+// Heap: an IndexedHeapOf a key that a FullKey or a PackedKey makes.
+template <class Heap>
+class AgingBy {
  public:
   void Reserve(std::size_t n) {
     records_.reserve(n);
@@ -47,7 +49,7 @@ class Aging {
     if (counting_.contains(slot)) return;
     Record& r = records_[slot];
     r.since = plans_ - r.waited;
-    counting_.Push(slot, internal::PackedKey::OfTime(TimePoint(Duration(r.since)), {}, RequestId{++enlisted_}));
+    counting_.Push(slot, PackedKey::OfTime(TimePoint(Duration(r.since)), {}, RequestId{++enlisted_}));
   }
 
   void Delist(Slot slot) {
@@ -93,7 +95,7 @@ class Aging {
     return slot < records_.size() && records_[slot].quantum > steps;
   }
 
-  const IndexedHeap& promoted() const { return promoted_; }
+  const Heap& promoted() const { return promoted_; }
   void Pick(Slot slot) { promoted_.Erase(slot); }
   std::uint64_t promotions() const { return promotions_; }
 
@@ -108,11 +110,13 @@ class Aging {
   static internal::FullKey Place(std::uint64_t promotion) { return {0, {}, RequestId{promotion}}; }
 
   std::vector<Record> records_;  // by slot
-  IndexedHeap counting_;  // waiting and counted, by when the count began, then by when they were enlisted
-  IndexedHeap promoted_;  // waiting, by number of promotion
+  Heap counting_;  // waiting and counted, by when the count began, then by when they were enlisted
+  Heap promoted_;  // waiting, by number of promotion
   std::int64_t plans_ = 0;
   std::uint64_t promotions_ = 0, enlisted_ = 0;
 };
+
+using Aging = AgingBy<IndexedHeap>;
 
 }  // namespace takt::internal
 

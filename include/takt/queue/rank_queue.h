@@ -15,6 +15,7 @@
 #include "takt/base/full_key.h"
 #include "takt/queue/group_heap.h"
 #include "takt/base/indexed_heap.h"
+#include "takt/base/slot_table.h"
 #include "takt/base/time_heap.h"
 #include "takt/policy/rank_policy.h"
 
@@ -46,7 +47,7 @@ class RankQueue {
   // on it.
   void KeyHashes(std::uint64_t seed) {
     hash_seed_ = seed;
-    groups_.KeyHashes(seed), worst_.KeyHashes(seed);
+    groups_.KeyHashes(seed), worst_.KeyHashes(seed), aside_.KeyHashes(seed);
     if constexpr (HashingPolicy<P>) policy_.KeyHashes(seed);
   }
 
@@ -94,7 +95,12 @@ class RankQueue {
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
     if (worst_.contains(slot)) worst_.Erase(slot);
     if (!grouped()) return heap_.Erase(slot);
-    aside_.push_back({slot, groups_.GroupOf(slot)});
+    const std::uint64_t group = groups_.GroupOf(slot);
+    Slot at = aside_.Find(group);
+    if (at == kNoSlot) at = aside_.Insert(group, {group});
+    if (slot >= aside_at_.size()) aside_at_.resize(std::size_t{slot} + 1);
+    aside_at_[slot] = at;
+    ++aside_[at].members;
     groups_.Erase(slot);
   }
   void PutBack(Slot slot, const RequestState& state, TimePoint now) {
@@ -366,7 +372,8 @@ class RankQueue {
   void ReserveFor([[maybe_unused]] P& policy, const PolicyHooks& hooks, std::size_t slots) {
     if (kMayGroup && hooks.groups) {
       groups_.Reserve(slots);
-      aside_.reserve(slots);
+      aside_.Reserve(slots);
+      aside_at_.reserve(slots);
     } else {
       heap_.Reserve(slots);
     }
@@ -479,7 +486,7 @@ class RankQueue {
 
   void WakeGroup(std::uint64_t group) {
     if constexpr (GroupWakePolicy<P>) {
-      if (!hooks_.group_wake || (groups_.empty() && aside_.empty() && !waited_last_)) return;
+      if (!hooks_.group_wake || (groups_.empty() && NoneAside() && !waited_last_)) return;
       TakeInGroupKeys();
       policy_.GroupWakes(group, policy_.GroupKey(FirstGroup()));
     }
@@ -488,30 +495,30 @@ class RankQueue {
   // Of those with members that wait, or are aside, the one with the least key; the last that waited where there is
   // none.
   std::uint64_t FirstGroup() {
-    if (groups_.empty() && aside_.empty()) return *waited_last_;
-    std::uint64_t first = groups_.empty() ? aside_.front().group : groups_.TopGroup();
-    for (const Aside& a : aside_) {
-      if (GroupBits(a.group) < GroupBits(first)) first = a.group;
+    if (NoneAside()) return groups_.empty() ? *waited_last_ : groups_.TopGroup();
+    const Aside* first = nullptr;
+    for (const Aside& a : aside_.records()) {
+      if (a.members > 0 && (first == nullptr || GroupBits(a.group) < GroupBits(first->group))) first = &a;
     }
-    return first;
+    if (groups_.empty() || GroupBits(first->group) < GroupBits(groups_.TopGroup())) return first->group;
+    return groups_.TopGroup();
   }
 
-  bool IsAside(std::uint64_t group) const {
-    return !aside_.empty() && std::ranges::find(aside_, group, &Aside::group) != aside_.end();
-  }
+  bool NoneAside() const { return aside_.size() == 0; }
+  bool IsAside(std::uint64_t group) const { return !NoneAside() && aside_.Find(group) != kNoSlot; }
   std::int64_t MembersOf(std::uint64_t group) const {
-    return groups_.SizeOf(group) + (aside_.empty() ? 0 : std::ranges::count(aside_, group, &Aside::group));
+    const Aside* aside = NoneAside() ? nullptr : aside_.Get(group);
+    return groups_.SizeOf(group) + (aside == nullptr ? 0 : aside->members);
   }
-  // Its group. O(those that are set aside): few are, by iterations that end.
+  // Its group.
   std::uint64_t TakeAside(Slot slot) {
-    const auto at = std::ranges::find(aside_, slot, &Aside::slot);
-    const std::uint64_t group = at->group;
-    *at = aside_.back();
-    aside_.pop_back();
+    const Slot at = aside_at_[slot];
+    const std::uint64_t group = aside_[at].group;
+    if (--aside_[at].members == 0) aside_.Erase(at, group);
     return group;
   }
   void TellLeft(std::uint64_t group) {
-    if (groups_.empty() && aside_.empty()) waited_last_ = group;
+    if (groups_.empty() && NoneAside()) waited_last_ = group;
     Watch(group, MembersOf(group));
   }
 
@@ -578,10 +585,11 @@ class RankQueue {
   internal::GroupHeap worst_{
       true};  // TrackWorst: the same, backwards, of those that have never run, unless the policy moves
   struct Aside {
-    Slot slot = kNoSlot;
     std::uint64_t group = 0;
+    std::int64_t members = 0;
   };
-  std::vector<Aside> aside_;  // members of groups that are set aside
+  IdTable<std::uint64_t, Aside> aside_;  // groups with members that are set aside
+  std::vector<Slot> aside_at_;  // in it, by slot of such a member
   std::optional<std::uint64_t> waited_last_;  // the group whose last one left groups_ empty
   TimeHeap changes_;  // those that wait, by when their keys change
   internal::Aging aging_;

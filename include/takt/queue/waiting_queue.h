@@ -200,8 +200,7 @@ class WaitingQueue {
     return n;
   }
 
-  // A request that waits leaves the order until the iteration ends. O(log waiting), and O(taken) where the policy
-  // groups.
+  // A request that waits leaves the order until the iteration ends. O(log waiting).
   QueueResult Take(RequestId id) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;

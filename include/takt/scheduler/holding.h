@@ -10,7 +10,8 @@ namespace internal {
 // What a gate sees of the holdings.
 class HoldingsOrder final : public HeldOrder {
  public:
-  HoldingsOrder(Holdings& holdings, TimePoint now) : holdings_(&holdings), now_(now) {}
+  HoldingsOrder(Holdings& holdings, TimePoint now, std::optional<double>& sum)
+      : holdings_(&holdings), now_(now), sum_(&sum) {}
 
   void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const override {
     holdings_->Walk(blocks, now_, take);
@@ -18,10 +19,15 @@ class HoldingsOrder final : public HeldOrder {
   void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const override {
     holdings_->ForEach(tell);
   }
+  double Sum(FunctionRef<double(const Holding&)> of) const override {
+    if (!*sum_) *sum_ = HeldOrder::Sum(of);
+    return **sum_;
+  }
 
  private:
   Holdings* holdings_;
   TimePoint now_;
+  std::optional<double>* sum_;  // that the gate was given before, as things are
 };
 
 }  // namespace internal
@@ -56,9 +62,15 @@ void BasicScheduler<Policy, Pause>::Hold(const AnyRetention& retention, const An
   kv_.ledger.BoundHoldings(times.max_open);
   const std::int32_t total = kv_.ledger.total();
   kv_.ledger.holdings()->BoundPins(static_cast<std::int32_t>(total * options_.pin_share), total / 2);
+  const GateDoor door = asks.Door();
+  if (door.share > 0) held_.by_arrival.Reserve(requests);
   held_.times = std::move(learns);
   held_.gate = std::move(asks);
-  held_.door = held_.gate.Door();
+  held_.door = door;
+  held_.by_arrival.Clear();
+  for (Slot slot = 0; door.share > 0 && slot < table_.slots(); ++slot) {
+    if (queue_.contains(slot)) NoteAtDoor(slot);
+  }
   held_.state = 0, held_.tell_at = {}, held_.next_door = kUnset;
   held_.in_vain = false;
   ++held_.changes;
@@ -292,9 +304,14 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
   double until_s = held_.until_s;
   if (!known || ask.waited_s >= until_s) {
     until_s = 0;
-    if (ask.lack > 0) until_s = held_.gate.LetsInAfter(ask, internal::HoldingsOrder(*kv_.ledger.holdings(), now_));
+    if (held_.sums_changes != held_.changes) held_.sum.reset(), held_.copies_sum.reset();
+    held_.sums_changes = held_.changes;
+    if (ask.lack > 0) {
+      until_s = held_.gate.LetsInAfter(ask, internal::HoldingsOrder(*kv_.ledger.holdings(), now_, held_.sum));
+    }
     if (copies.lack > 0 && until_s <= ask.waited_s) {
-      until_s = std::max(until_s, held_.gate.LetsInAfter(copies, internal::HoldingsOrder(*kv_.ledger.copies(), now_)));
+      const internal::HoldingsOrder order(*kv_.ledger.copies(), now_, held_.copies_sum);
+      until_s = std::max(until_s, held_.gate.LetsInAfter(copies, order));
     }
     if (until_s <= ask.waited_s) return true;
     if (!held_.refused || (ask.lack <= held_.lack && ask.need <= held_.need)) {
@@ -309,6 +326,13 @@ bool BasicScheduler<Policy, Pause>::LetsIn(Record& record, std::int32_t need, st
   return false;
 }
 
+// It waits, and the door's share counts.
+template <RankPolicy Policy, PausePolicy Pause>
+void BasicScheduler<Policy, Pause>::NoteAtDoor(Slot slot) {
+  const Request& r = table_[slot].state.request;
+  held_.by_arrival.Push(slot, r.arrival, {}, r.id);
+}
+
 // That which has waited longest, and long enough for the door's share, of those that could run in a step of these
 // limits; kNoSlot where none has.
 template <RankPolicy Policy, PausePolicy Pause>
@@ -316,19 +340,13 @@ Slot BasicScheduler<Policy, Pause>::Elder() {
   const Duration enough = FromSeconds(held_.door.after_s);
   if (!(held_.door.share > 0) || now_ < held_.next_door || Between(held_.oldest, now_) < enough) return kNoSlot;
   Slot elder = kNoSlot;
-  const Request* first = nullptr;
-  held_.oldest = kNever;
-  for (Slot slot = 0; slot < table_.slots(); ++slot) {
+  held_.oldest = held_.by_arrival.next();
+  held_.by_arrival.VisitInOrder([&](Slot slot) {
     const Record& record = table_[slot];
-    const Request& r = record.state.request;
-    if (record.status != RequestStatus::kWaiting) continue;
-    held_.oldest = std::min(held_.oldest, r.arrival);
-    if (Between(r.arrival, now_) < enough || !MayStandAtDoor(record)) continue;
-    if (first != nullptr && (r.arrival != first->arrival ? r.arrival > first->arrival : r.id > first->id)) continue;
-    first = &r;
-    elder = slot;
-  }
-  if (elder == kNoSlot && Between(held_.oldest, now_) >= enough) held_.next_door = After(now_, std::chrono::seconds(1));
+    if (Between(record.state.request.arrival, now_) < enough) return false;
+    if (MayStandAtDoor(record)) elder = slot;
+    return elder == kNoSlot;
+  });
   return elder;
 }
 
@@ -348,6 +366,7 @@ bool BasicScheduler<Policy, Pause>::MayStandAtDoor(const Record& record) const {
 // that they, too, are at most kMostLooks a plan.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
+  held_.sum.reset(), held_.copies_sum.reset();
   TellGate();
   const Slot elder = Elder();
   const bool due = held_.partly && stats_.plans >= held_.whole_at;
@@ -377,8 +396,9 @@ void BasicScheduler<Policy, Pause>::AdmitThroughGate() {
   // a row that gives way joins the queue.
   search_.slots.clear();
   const bool whole = counts_.rows == 0 || stats_.plans >= held_.whole_at;
-  const std::size_t all =
-      whole ? SIZE_MAX : kMostLooks + static_cast<std::size_t>(options_.admission_window + options_.max_running);
+  const std::size_t all = whole ? SIZE_MAX
+                                : kMostLooks + static_cast<std::size_t>(options_.admission_window) +
+                                      static_cast<std::size_t>(options_.max_running);
   std::size_t most = static_cast<std::size_t>(options_.admission_window), looks = 0;
   const auto list = [&] {
     auto listed = static_cast<std::size_t>(

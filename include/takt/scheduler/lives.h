@@ -57,6 +57,7 @@ void BasicScheduler<Policy, Pause>::Enqueue(Slot slot, std::int64_t steps_run) {
   ++held_.changes;
   if (held_.joined.size() < held_.joined.capacity()) held_.joined.push_back(slot);
   held_.oldest = std::min(held_.oldest, record.state.request.arrival);
+  if (held_.door.share > 0) NoteAtDoor(slot);
   NoteKept(slot);
   NoteJoined(slot);
   if (record.known >= OutputCap(record)) return EndAtCap(slot);
@@ -81,6 +82,7 @@ void BasicScheduler<Policy, Pause>::LeaveQueue(Slot slot) {
   fresh_.waiting -= table_[slot].state.has_run ? 0 : 1;
   if (fresh_.newest.contains(slot)) fresh_.newest.Erase(slot);
   fresh_.expiries.Erase(slot);
+  held_.by_arrival.Erase(slot);
 }
 
 // Waiting or blocked, it expires before its first step.
@@ -289,14 +291,18 @@ void BasicScheduler<Policy, Pause>::Release(Slot slot) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::ShedDownTo(std::int64_t bound) {
   while (fresh_.waiting > bound) {
-    Slot shed = options_.shed == Shed::kNewest ? fresh_.newest.Top() : queue_.WorstNeverRun(now_, StateOf());
-    if (shed == kNoSlot) {  // all are promoted
-      queue_.ForEachInOrder([&](Slot slot) {
-        if (!table_[slot].state.has_run) shed = slot;
-        return true;
-      });
+    const Slot shed = options_.shed == Shed::kNewest ? fresh_.newest.Top() : queue_.WorstNeverRun(now_, StateOf());
+    if (shed != kNoSlot) {
+      Fail(shed, FailReason::kShed);
+      continue;
     }
-    Fail(shed, FailReason::kShed);
+    // All are promoted: the last of these goes first.
+    search_.slots.clear();
+    queue_.ForEachInOrder([&](Slot slot) {
+      if (!table_[slot].state.has_run) search_.slots.push_back(slot);
+      return true;
+    });
+    for (; fresh_.waiting > bound; search_.slots.pop_back()) Fail(search_.slots.back(), FailReason::kShed);
   }
 }
 

@@ -67,6 +67,7 @@ void BasicScheduler<Policy, Pause>::ReserveSlots(std::size_t slots) {
   ended_.reserve(slots), search_.slots.reserve(slots), search_.passed.reserve(slots);
   search_.joined.reserve(slots + 1);
   kept_.Reserve(slots);
+  if (held_.door.share > 0) held_.by_arrival.Reserve(slots);
   if (Reviews()) reviews_.Reserve(slots);
   slots_reserved_ = slots;
 }

@@ -6,10 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "takt/base/id.h"
-#include "takt/base/indexed_heap.h"
+#include "takt/base/slot_table.h"
 #include "takt/model/step.h"
 
 namespace takt::internal {
@@ -22,36 +21,33 @@ struct Move {
 
 class MoveList {
  public:
-  void Reserve(std::size_t moves) { moves_.reserve(moves); }
+  void Reserve(std::size_t moves) { moves_.Reserve(moves); }
   // Room for so many more; grows by doubling.
   void MakeRoom(std::size_t more) {
-    if (moves_.capacity() - moves_.size() < more) moves_.reserve(std::max(moves_.size() + more, 2 * moves_.capacity()));
+    if (more > moves_.room()) moves_.Reserve(std::max(moves_.slots() + more, 2 * moves_.capacity()));
   }
 
-  bool empty() const { return moves_.empty(); }
+  bool empty() const { return moves_.size() == 0; }
 
   MoveId Begin(Slot slot, KvAction action) {
-    moves_.push_back({{++last_}, slot, action});
-    return moves_.back().id;
+    const MoveId id{++last_};
+    moves_.Insert(id, {id, slot, action});
+    return id;
   }
 
   // Null where there is none.
-  const Move* Find(MoveId id) const {
-    const auto move = std::ranges::find(moves_, id, &Move::id);
-    return move != moves_.end() ? &*move : nullptr;
-  }
+  const Move* Find(MoveId id) const { return moves_.Get(id); }
 
   // The move of that name, which ends with this; nothing where there is none.
   std::optional<Move> End(MoveId id) {
-    const auto move = std::ranges::find(moves_, id, &Move::id);
-    if (move == moves_.end()) return std::nullopt;
-    const Move ended = *move;
-    moves_.erase(move);
-    return ended;
+    const Slot at = moves_.Find(id);
+    if (at == kNoSlot) return std::nullopt;
+    moves_.Erase(at, id);
+    return moves_[at];
   }
 
  private:
-  std::vector<Move> moves_;
+  IdTable<MoveId, Move> moves_;
   std::uint64_t last_ = 0;
 };
 
