@@ -249,7 +249,7 @@ TEST_CASE("what is reserved in facts of routers is zero") {
     CHECK(takt_router_on(router, &event, 1, 0) == TAKT_E_INVALID);
   }
   stage.reserved = 0;
-  CHECK(takt_router_on(router, &events[3], 1, 0) == TAKT_OK);
+  CHECK(takt_router_on(router, &events[2], 2, 0) == TAKT_OK);
   CHECK(takt_router_destroy(router) == TAKT_OK);
 }
 
