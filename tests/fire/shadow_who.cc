@@ -3,6 +3,7 @@
 // wait. All are judged by what is left at the plan's end, which is no more than there was when its turn came.
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -266,7 +267,7 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool wh
   }
   // Among those that one plan admitted, the order is not known: some are in its entries, and some in its moves.
   std::ranges::sort(started, {}, [this](const PlanEntry* entry) {
-    return std::pair(Of(entry->request).admitted_in, IsLong(*entry));
+    return std::tuple(Of(entry->request).admitted_in, IsLong(*entry), -entry->tokens);
   });
   std::int32_t rest = std::max(std::min(tokens, prefill), 0);
   const std::int32_t share = rest / (prompts + 1);
