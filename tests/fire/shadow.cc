@@ -1380,7 +1380,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
       if (!fetches && move.count.value > BlocksOf(life, life.known)) life.spare_blocks = life.row_sequences - 1;
       life.tokens_held = life.computed;
       life.victim_key = VictimKeyOf(life);
-      life.admission = ++admissions_;
+      life.admission = ++admissions_, life.admitted_in = last_step_;
       life.turn_from = life.turn_to = last_step_;
       life.lane = kNoLane;
       ++ours_.moves_in;
@@ -1582,7 +1582,7 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   life.prefilling = life.generated == 0 || life.known - life.computed != life.row_sequences;
   life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));
   life.victim_key = VictimKeyOf(life);
-  life.admission = ++admissions_;
+  life.admission = ++admissions_, life.admitted_in = last_step_;
   life.turn_from = life.turn_to = last_step_;
   FIRE_CHECK(policy_.Admits(life.state, now_), "request {} was picked, and the policy declines it",
              entry.request.value);

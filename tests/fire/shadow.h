@@ -36,6 +36,7 @@ struct Life {
   std::int32_t steps = 0;          // since it was admitted
   std::uint64_t void_through = 0;  // results of steps up to this one do not count
   std::uint64_t planned_in = 0;    // the last step that names it
+  std::uint64_t admitted_in = 0;   // the plan that let it in, with an entry or a move
   std::uint64_t picked_in = 0;     // the plan that took it from the queue, with an entry
   std::uint64_t joined_in = 0;     // the plan after which, or in which, it joined the queue
   std::uint64_t admission = 0;     // its number
@@ -281,6 +282,7 @@ class Shadow {
   void CheckDisplaces(const Life& head, Bar bar, const Left& left, const StepLimits& limits);
   void CheckDrafts(const StepPlan& plan, const Left& left, bool sure);
   static bool Shares(const StepLimits& limits) { return limits.chunk_tokens == Tokens::Max(); }
+  bool IsWhole(const PlanEntry& entry) const;
   bool IsLong(const PlanEntry& entry) const;
   std::int32_t ShortestOf(const StepPlan& plan, const StepLimits& limits) const;
   void CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left);

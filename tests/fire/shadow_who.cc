@@ -3,7 +3,9 @@
 // wait. All are judged by what is left at the plan's end, which is no more than there was when its turn came.
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "check.h"
 #include "shadow.h"
@@ -219,11 +221,16 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
   if (violation_.empty()) CheckHead(plan, left, limits, scheduler);
 }
 
+// It must be computed at once; it comes before the other prompts.
+bool Shadow::IsWhole(const PlanEntry& entry) const {
+  const Request& r = Of(entry.request).state.request;
+  return !r.chunkable && entry.position < r.prompt_tokens.value;
+}
+
 // A started prompt that does not end in this step: others may have had some of it.
 bool Shadow::IsLong(const PlanEntry& entry) const {
   const Life& life = Of(entry.request);
-  return entry.prefill() && !entry.samples() && life.picked_in != last_step_ &&
-         (life.state.request.chunkable || entry.position >= life.state.request.prompt_tokens.value);
+  return entry.prefill() && !entry.samples() && life.picked_in != last_step_ && !IsWhole(entry);
 }
 
 std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) const {
@@ -236,31 +243,42 @@ std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) 
   return shortest;
 }
 
-// Of m started prompts each has 1/(m + 1) of what decodes and prompts that end leave, at least; the rest of what it has
-// the first of the queue could have had.
+// In the order of admission, a started prompt that ends takes all that it lacks. Of m started prompts each other one
+// has 1/(m + 1) of what decodes and whole prompts leave, or all that those before it leave. The rest of what it has the
+// first of the queue could have had.
 void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left) {
   left.shortest = ShortestOf(plan, limits);
   const bool crowded = left.sequences < 0;
   if (!Shares(limits) || limits.chunk_align.value > 1 || whole_waits || crowded) return;
   std::int32_t prompts = 0, planned = 0, most = std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0);
-  std::int32_t least = limits.tokens.value;
+  std::int32_t tokens = std::max(limits.tokens.value, 0), prefill = std::min(tokens, limits.prefill_tokens.value);
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
-    const bool unplanned = life.is == Is::kRunning && life.planned_in != last_step_ && life.prefilling;
-    prompts += unplanned || (life.planned_in == last_step_ && life.was_prefill && life.picked_in != last_step_);
+    prompts += life.is == Is::kRunning && life.planned_in != last_step_ && life.prefilling;
   }
+  std::vector<const PlanEntry*> started;
   for (const PlanEntry& entry : plan.run) {
-    const Life& life = Of(entry.request);
-    if (IsLong(entry)) ++planned;
-    else if (life.picked_in != last_step_) least -= entry.tokens;
+    if (Of(entry.request).picked_in == last_step_) continue;
+    if (entry.prefill() && !IsWhole(entry)) {
+      started.push_back(&entry), ++prompts, planned += IsLong(entry);
+    } else {
+      tokens -= entry.tokens, prefill -= entry.prefill() ? entry.tokens : 0;
+    }
   }
-  least = std::max(std::min(least, limits.prefill_tokens.value), 0) / (prompts + 1);
+  // Among those that one plan admitted, the order is not known: some are in its entries, and some in its moves.
+  std::ranges::sort(started, {}, [this](const PlanEntry* entry) {
+    return std::tuple(Of(entry->request).admitted_in, IsLong(*entry), -entry->tokens);
+  });
+  std::int32_t rest = std::max(std::min(tokens, prefill), 0);
+  const std::int32_t share = rest / (prompts + 1);
   most = std::max(most / (planned + 1), 1);
-  for (const PlanEntry& entry : plan.run) {
-    if (!IsLong(entry)) continue;
-    FIRE_CHECK(entry.tokens >= least, "request {} has {} tokens of its share of {}", entry.request.value, entry.tokens,
-               least);
-    const std::int32_t more = std::max(entry.tokens - most, 0);
+  for (const PlanEntry* entry : started) {
+    const std::int32_t least = std::min(share, rest);
+    rest -= IsLong(*entry) ? least : std::min(entry->tokens, rest);
+    if (!IsLong(*entry)) continue;
+    FIRE_CHECK(entry->tokens >= least, "request {} has {} tokens of its share of {}", entry->request.value,
+               entry->tokens, least);
+    const std::int32_t more = std::max(entry->tokens - most, 0);
     left.tokens += more, left.prefill += more;
   }
 }
@@ -337,14 +355,11 @@ void Shadow::CheckRows(const StepPlan& plan, const Left& left, const StepLimits&
     FIRE_CHECK(!CouldRun(life, left, limits), "request {} could run on, with {} tokens left", id.value, left.tokens);
   }
   for (const PlanEntry& entry : plan.run) {
-    const Life& life = Of(entry.request);
-    const Request& r = life.state.request;
     if (entry.prefill() && !entry.samples()) {
-      const bool whole = !r.chunkable && entry.position < r.prompt_tokens.value;
       const std::int32_t more =
           std::min(entry.tokens + std::max(std::min(left.tokens, left.prefill), 0), limits.chunk_tokens.value);
       const bool full = Aligned(entry.position, more, INT32_MAX, limits) <= entry.tokens;
-      FIRE_CHECK(left.tokens == 0 || left.prefill <= 0 || (!whole && full),
+      FIRE_CHECK(left.tokens == 0 || left.prefill <= 0 || (!IsWhole(entry) && full),
                  "request {} computes {} tokens, and {} are left", entry.request.value, entry.tokens, left.tokens);
     }
   }
