@@ -1644,7 +1644,8 @@ std::int32_t Shadow::LargestChunk(const StepLimits& limits) {
 bool Shadow::FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits) {
   const std::int32_t most = LargestChunk(limits), align = std::max(limits.chunk_align.value, 1);
   const std::int32_t to_next = align - start % align, left = life.known - start;
-  return life.state.request.chunkable && most > 0 && std::min(to_next, left) > most;
+  const bool chunks = life.state.request.chunkable || life.computed >= life.state.request.prompt_tokens.value;
+  return chunks && most > 0 && std::min(to_next, left) > most;
 }
 
 // One that may wait for its adapter, by one that uses an adapter.

@@ -78,8 +78,10 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   if (r.sequences > limits.max_seqs || (r.sequences > limits.tokens.value && !life.copied)) return Bar::kTooLarge;
   if (LacksAdapter(life, left, limits)) return Bar::kAdapter;
   const bool crowded = left.rows <= 0 || r.sequences > left.sequences;
-  // Whether it was that, or that its prompt is too large for this step, when its turn came, cannot be told.
-  if (crowded) return !r.chunkable && !life.copied ? Bar::kUnknown : Bar::kRows;
+  // Whether it was that, or that its prompt is too large for this step, or too long to start beside others, when its
+  // turn came, cannot be told.
+  const bool too_long = !r.chunkable || life.known > left.shortest / 2;
+  if (crowded) return too_long && !life.copied ? Bar::kUnknown : Bar::kRows;
   if (life.awaits_prefix) return Bar::kPrefix;
   // Who is let in beside others leaves room for their growth.
   const bool alone = left.rows == setup_.options.max_running;
