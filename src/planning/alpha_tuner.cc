@@ -90,7 +90,7 @@ Workload Reshuffled(const Workload& workload, std::uint64_t seed) {
   shuffle(flows);
   TimePoint now{};
   for (std::size_t i = 0; i < flows.size(); ++i) {
-    if (i > 0) now += gaps[i - 1];
+    if (i > 0) now = After(now, gaps[i - 1]);
     flows[i].arrival = now;
   }
   return Tidied(shuffled);

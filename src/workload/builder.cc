@@ -179,7 +179,7 @@ bool WorkloadBuilder::Finish() {
   if (!sorted || !tidy_) workload_ = Tidied(workload_);
   if (!workflows.empty()) {
     const Duration first = workflows[0].arrival.time_since_epoch();
-    for (WorkloadWorkflow& w : workflows) w.arrival -= first;
+    for (WorkloadWorkflow& w : workflows) w.arrival = Before(w.arrival, first);
   }
   workflows.shrink_to_fit();
   workload_.calls.shrink_to_fit();

@@ -439,7 +439,8 @@ void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
   Arrived arrived{progress_.Make(call, now_)};
-  requests_.records[call].arrival -= FrontEndOf(call);
+  TimePoint& arrival = requests_.records[call].arrival;
+  arrival = Before(arrival, FrontEndOf(call));
   arrived.request.next_call = NextTool(call);
   if (const WorkloadCall& c = CallOf(call); options_.send_prefixes && (c.hashes > 0 || c.runs > 0)) {
     const auto hashes = workload_->PrefixOf(requests_.records[call].workflow, c, prefix_);
