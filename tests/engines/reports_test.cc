@@ -92,8 +92,8 @@ TEST_CASE("a stale report erases no placement that it has not seen") {
   f.On(2, InstanceReported{{1}, read});
   CHECK(f.Place(3, 11, 20) == std::map<std::uint64_t, int>{{1, 5}, {2, 5}});
   // A report that counts them takes their place.
-  f.On(4, InstanceReported{{1}, {.running = 2, .as_of = dated ? Fleet::At(4) : kUnset}});
-  f.On(4, InstanceReported{{2}, {.running = 12, .as_of = dated ? Fleet::At(4) : kUnset}});
+  f.On(4, InstanceReported{{1}, {.running = 10, .as_of = dated ? Fleet::At(4) : kUnset}});
+  f.On(4, InstanceReported{{2}, {.running = 40, .as_of = dated ? Fleet::At(4) : kUnset}});
   CHECK(f.Place(5, 21, 24) == std::map<std::uint64_t, int>{{1, 4}});
 }
 
