@@ -34,7 +34,11 @@ std::vector<FastRequest> RequestsOf(const Workload& w, double rate_scale) {
   return requests;
 }
 
-Both RunBoth(const Workload& w, const ReplayOptions& options) {
+// The fast path knows neither prompts that leave room to others nor requests that pass one that lacks memory: an explicit
+// chunk_tokens turns the first off, and at most one request may do the second.
+Both RunBoth(const Workload& w, ReplayOptions options) {
+  options.engine.limits.chunk_tokens = options.engine.limits.tokens;
+  options.scheduler.admission_window = 1;
   const absl::StatusOr<ReplayResult> full = Replay(w, options);
   REQUIRE(full.ok());
   Both both;
