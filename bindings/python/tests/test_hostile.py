@@ -354,10 +354,10 @@ def test_any_value_in_any_place(seed: int) -> None:
 
 
 def test_the_hostile_host_loads_from_its_memory() -> None:
-    host = Hostile(3, wrong=0.0)
+    host = Hostile(13, wrong=0.0)
     for _ in range(12):
         host.run_scheduler(200)
-    assert {"fetch", "chunk True"} <= host.actions
+    assert {"fetch", "chunk True", "in", "out"} <= host.actions
 
 
 def test_ranges_of_options_are_those_of_their_fields() -> None:
