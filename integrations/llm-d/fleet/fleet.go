@@ -50,6 +50,8 @@ type Report struct {
 	At               int64 // 0: there are none
 	Waiting, Running int
 	KVUsed, KVTokens int // tokens; 0: not told
+	Dated            bool
+	AsOf             takt.Time // if Dated: time up to which the counts are complete, on the fleet's clock
 }
 
 // Slot is an engine that a Fleet knows. Names are those of the router.
@@ -167,7 +169,8 @@ func (f *Fleet) hear(s *Slot, report *Report, tokenS float64, now takt.Time) {
 		s.told, s.refused = report.At, false
 		s.busiest = max(s.busiest, report.Running)
 		f.events = append(f.events, takt.InstanceReported{Instance: s.id, Waiting: int64(max(0, report.Waiting)),
-			Running: int64(max(0, report.Running)), KVUsed: min(max(0, report.KVUsed), math.MaxInt32)})
+			Running: int64(max(0, report.Running)), KVUsed: min(max(0, report.KVUsed), math.MaxInt32),
+			Dated: report.Dated, AsOf: report.AsOf})
 	}
 }
 

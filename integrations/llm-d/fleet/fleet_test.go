@@ -344,7 +344,8 @@ func TestLogGivesTheSamePlacements(t *testing.T) {
 					must(t, router.PlaceAt(e.Placed.Request, e.Placed.Instance, e.At))
 					continue
 				}
-				if routing.Placed[len(routing.Placed)-1] != *e.Placed {
+				last := routing.Placed[len(routing.Placed)-1]
+				if last.Request != e.Placed.Request || last.Instance != e.Placed.Instance {
 					t.Fatalf("at %d: %v, want %v", e.At, routing.Placed, *e.Placed)
 				}
 				compared++
@@ -433,7 +434,7 @@ func TestSimulatorsLogGivesTheSamePlacements(t *testing.T) {
 					case takt.InstanceReported:
 						stamp++
 						f.hear(byID[event.Instance], &Report{At: stamp, Waiting: int(event.Waiting), Running: int(event.Running),
-							KVUsed: event.KVUsed}, byID[event.Instance].tokenS, e.At)
+							KVUsed: event.KVUsed, Dated: true, AsOf: e.At}, byID[event.Instance].tokenS, e.At)
 					case takt.Arrived:
 						calls[event.Request.ID] = &Call{Request: event.Request, learner: l}
 					case takt.RequestStarted:
