@@ -1,6 +1,6 @@
 // Included before each file of the library (src/CMakeLists.txt), never installed. Here std::chrono's operators on a
 // TimePoint or a Duration that can overflow do not compile in namespace takt: base/time.h has functions that saturate.
-// Division and comparison remain. tests/compile_fail has a case for each operator.
+// Division and comparison remain. tests/structure/saturating_times.cc has a case for each operator.
 #ifndef TAKT_SRC_SATURATING_TIMES_H_
 #define TAKT_SRC_SATURATING_TIMES_H_
 
