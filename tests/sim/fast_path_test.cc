@@ -34,8 +34,8 @@ std::vector<FastRequest> RequestsOf(const Workload& w, double rate_scale) {
   return requests;
 }
 
-// The fast path knows neither prompts that leave room to others nor requests that pass one that lacks memory: an explicit
-// chunk_tokens turns the first off, and at most one request may do the second.
+// The fast path knows neither prompts that leave room to others nor requests that pass one that lacks memory: an
+// explicit chunk_tokens turns the first off, and at most one request may do the second.
 Both RunBoth(const Workload& w, ReplayOptions options) {
   options.engine.limits.chunk_tokens = options.engine.limits.tokens;
   options.scheduler.admission_window = 1;
