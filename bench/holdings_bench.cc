@@ -228,7 +228,7 @@ void BM_PinsEnd(benchmark::State& state) {
   }
 }
 
-// What each has ended with is reported late, in mixed order.
+// Turn ends that are reported late, in mixed order.
 void BM_SetClass(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
   for (auto _ : state) {

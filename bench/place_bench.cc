@@ -83,7 +83,7 @@ void BM_Place(benchmark::State& state) {
 BENCHMARK_TEMPLATE(BM_Place, TimeSlotPacker)->ArgName("instances")->Arg(4)->Arg(64)->Arg(1024);
 BENCHMARK_TEMPLATE(BM_Place, LeastLoaded)->ArgName("instances")->Arg(4)->Arg(64)->Arg(1024);
 
-// A decision for a prompt that would displace all that 16 full instances hold: so many small contexts each.
+// Places a prompt that would displace the contexts of 16 full instances, each with a given number of small ones.
 template <class Placer>
 void BM_PlaceDisplacing(benchmark::State& state) {
   constexpr std::uint32_t kInstances = 16, kTokens = 16;

@@ -1,4 +1,4 @@
-// What is kept by names that clients choose.
+// A bounded table of values by names that clients choose.
 #ifndef TAKT_EXAMPLES_SERVING_REMEMBERED_H_
 #define TAKT_EXAMPLES_SERVING_REMEMBERED_H_
 

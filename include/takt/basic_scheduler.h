@@ -287,7 +287,7 @@ class BasicScheduler {
     std::uint32_t lane = 0;
     std::int32_t all = 0, tokens = 0;
   };
-  // After so many crowded plans in a row the next computes prompts before it decodes.
+  // Crowded plans in a row, after which the next plan computes prompts before rows decode.
   static constexpr std::int32_t kMostCrowdedPlans = 4;
 
   // The plan that is being built, and of the last one what the next depends on.
@@ -397,7 +397,7 @@ class BasicScheduler {
   BasicScheduler(const SchedulerOptions& options, Policy policy, Pause pause, KvOracle* oracle);
 
   // ---- scheduler/memory.h
-  // Rows that so many requests may have.
+  // Maximum rows for this number of requests.
   static std::size_t RowsOf(const SchedulerOptions& options, std::size_t requests) {
     return std::min(static_cast<std::size_t>(options.max_running), requests);
   }
