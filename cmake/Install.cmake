@@ -20,7 +20,7 @@ if(TARGET takt_c)  # for hosts of other languages: the library and its header, w
   install(FILES include/takt/c/takt.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/takt/c COMPONENT takt_c)
 endif()
 if(TARGET takt_cli)
-  install(TARGETS takt_cli RUNTIME COMPONENT takt_tool)
+  install(TARGETS takt_cli takt_plan RUNTIME COMPONENT takt_tool)
 endif()
 install(DIRECTORY include/takt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT takt_development)
 

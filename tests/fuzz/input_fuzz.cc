@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "tool/command/call_log.h"
-#include "tool/command/cluster_input.h"
-#include "tool/command/plan_input.h"
+#include "tool/plan/cluster_input.h"
+#include "tool/plan/plan_input.h"
 #include "fmt/format.h"
 #include "takt/learning/agent_learner.h"
 #include "takt/pause/registry.h"

@@ -9,7 +9,6 @@
 #include "scale.h"
 #include "takt/base/random.h"
 #include "takt/numeric/line_mds.h"
-#include "takt/numeric/linear_order.h"
 #include "takt/numeric/mode.h"
 #include "takt/numeric/wasserstein.h"
 
@@ -184,28 +183,6 @@ TEST_CASE("points that are one, means that are one, and no points") {
   REQUIRE(mds.Fit(rows, kLevels));
   CHECK(std::abs(mds.coordinates()[0] - mds.coordinates()[1]) == Approx(5).epsilon(1e-4));
   CHECK(mds.coordinates()[1] == Approx(mds.coordinates()[2]).margin(1e-4));
-}
-
-TEST_CASE("the best linear order, against all permutations") {
-  Random random(6);
-  CHECK(BestLinearOrder({}, 0).empty());
-  for (int i = 0; i < Scaled(30); ++i) {
-    const std::size_t n = 1 + random.Below(6);
-    std::vector<double> gain(n * n);
-    for (double& g : gain) g = random.Uniform() - 0.2;
-    const auto sum = [&](const std::vector<std::size_t>& order) {
-      double total = 0;
-      for (std::size_t b = 0; b < n; ++b) {
-        for (std::size_t a = 0; a < b; ++a) total += gain[order[a] * n + order[b]];
-      }
-      return total;
-    };
-    std::vector<std::size_t> order(n);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    double most = sum(order);
-    while (std::next_permutation(order.begin(), order.end())) most = std::max(most, sum(order));
-    CHECK(sum(BestLinearOrder(gain, n)) == Approx(most));
-  }
 }
 
 TEST_CASE("a fit that is stopped knows nothing") {

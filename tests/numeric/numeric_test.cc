@@ -6,7 +6,6 @@
 #include "catch.h"
 #include "takt/base/random.h"
 #include "takt/numeric/correlation.h"
-#include "takt/numeric/frontier.h"
 #include "takt/numeric/histogram.h"
 #include "takt/numeric/quantile.h"
 #include "takt/numeric/summary.h"
@@ -305,26 +304,6 @@ TEST_CASE("a paired test") {
   CHECK(test.t == Approx(4).epsilon(1e-12));
   CHECK(test.p_greater == Approx(0.0140042).margin(1e-7));
   CHECK(PairedTest(Moments()).p_less == 1);
-}
-
-TEST_CASE("frontiers: what nothing dominates, and the area between two of them") {
-  const std::vector<TradeOff> a = {{30, 10}, {10, 2}, {20, 8}, {25, 7}, {10, 1}, {40, 9}};
-  CHECK(FrontierOf(a) == std::vector<TradeOff>{{10, 2}, {20, 8}, {30, 10}});
-  CHECK(ValueAt(FrontierOf(a), 10) == 2);
-  CHECK(ValueAt(FrontierOf(a), 15) == 5);
-  CHECK(ValueAt(FrontierOf(a), 30) == 10);
-  CHECK(ValueAt(FrontierOf(a), 99) == 10);
-  // From 15 to 40: 5 at 15, 8 at 20, 10 at 30 and from there on, against 4 throughout.
-  const auto gap = GapBetween(a, {{15, 4}, {45, 4}});
-  REQUIRE(gap);
-  CHECK(gap->from == 15);
-  CHECK(gap->to == 40);
-  CHECK(gap->mean == Approx((5 * 6.5 + 10 * 9 + 10 * 10) / 25 - 4));
-  CHECK(GapBetween({{15, 4}, {45, 4}}, a)->mean == Approx(-gap->mean));
-  CHECK(GapBetween(a, a)->mean == 0);
-  CHECK_FALSE(GapBetween(a, {{50, 4}}));
-  CHECK_FALSE(GapBetween(a, {}));
-  CHECK_FALSE(GapBetween({{1, 1}}, {{1, 1}}));  // no width
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "sim/sim_workloads.h"
 #include "takt/base/random.h"
 #include "takt/placement/registry.h"
-#include "takt/sim/agent_records.h"
 #include "takt/workload/generate.h"
 
 namespace takt {
@@ -840,22 +839,6 @@ TEST_CASE(
     CHECK(whole == none);
     CHECK(ends(instances, BudgetOptions{BudgetRule::kShare}) != none);
   }
-}
-
-TEST_CASE("a run teaches a learner what the identifiers and times of its calls tell") {
-  const Workload w = *GenerateWorkload("gen:kairos,app=qa:1,workflows=60,rate=2,seed=3");
-  AgentLearner learner;
-  ReplayOptions options = ConstantSteps();
-  TeachAgents(w, learner, options);
-  MustReplay(w, options);
-  const std::vector<std::int32_t> stages = learner.graph().StagesLeft();
-  const auto left = [&](const char* name) {
-    const auto agent = static_cast<std::uint64_t>(std::ranges::find(w.names, name) - w.names.begin());
-    return stages[learner.graph().Find({agent})];
-  };
-  CHECK(left("Router") == 2);
-  CHECK(left("Math") == 1);
-  CHECK(left("Humanities") == 1);
 }
 
 TEST_CASE("faults of the options are all named at once") {

@@ -150,7 +150,6 @@ TEST_CASE("one file is not two") {
       {planned({"--workload", log, "--models", other, "--json", other}), {"--models and --json"}},
       {planned({"--workload", "-", "--models", "-"}), {"standard input, not --workload and --models"}},
       {{"tune", "--workload", log, "--engine", "x", "--json", log}, {"--workload and --json"}},
-      {{"scenario", "lamps", "--data", log, "--json", log}, {"--data and --json"}},
       {{"compare", "--measured", "-", "--predicted", "-"}, {"--measured and --predicted"}},
   };
   const std::set<std::string> names = dir.Names();

@@ -32,7 +32,6 @@ TEST_CASE("help and version go to standard output") {
                                             {"train", "--help"},
                                             {"predict", "--help"},
                                             {"compare", "--help"},
-                                            {"scenario", "--help"},
                                             {"policies", "--help"},
                                             {"profiles", "--help"}}) {
     const Ended help = RunTool(args);

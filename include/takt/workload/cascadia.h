@@ -1,4 +1,4 @@
-// Requests as Cascadia's traces had them, as far as the tables of Jiang et al. tell: docs/background/lab/scenarios.md
+// Requests as Cascadia's traces had them, as far as the tables of Jiang et al. tell: bench/lab/README.md
 // says what was reconstructed, and how.
 #ifndef TAKT_WORKLOAD_CASCADIA_H_
 #define TAKT_WORKLOAD_CASCADIA_H_

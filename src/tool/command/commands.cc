@@ -9,8 +9,14 @@
 #include "tool/run/output.h"
 #include "tool/run/shown_text.h"
 #include "fmt/format.h"
+#include "takt/version.h"
 
 namespace takt::tool {
+namespace {
+
+std::string_view g_name = "takt";  // the program's
+
+}  // namespace
 
 CLI::App& AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const char* text, const char* footer,
                      Chosen run) {
@@ -20,8 +26,30 @@ CLI::App& AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const cha
   return *app;
 }
 
+int RunProgram(const Program& program, int argc, const char* const* argv) {
+  g_name = program.name;
+  CLI::App tool(program.help, program.name);
+  tool.formatter(HelpFormat());
+  tool.set_version_flag("--version", fmt::format("{} " TAKT_VERSION, program.name));
+  tool.require_subcommand(1);
+  tool.footer(program.examples);
+  Chosen chosen;
+  for (const auto add : program.commands) add(tool, chosen);
+  if (argc < 2) {
+    std::fputs(tool.help().c_str(), stderr);
+    return kUsage;
+  }
+  try {
+    tool.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return tool.exit(error) == 0 ? kDone : kFailed;
+    return ReportUsage(tool, error);
+  }
+  return chosen();
+}
+
 int Complain(std::string_view command, const absl::Status& status, int exit_code) {
-  const std::string name = command.empty() ? "takt" : fmt::format("takt {}", command);
+  const std::string name = command.empty() ? std::string(g_name) : fmt::format("{} {}", g_name, command);
   Note(fmt::format("{}: {}", name, std::string(status.message())));
   return exit_code;
 }

@@ -1,5 +1,5 @@
-// What the tool can do, and what its commands have in common. Each prints what goes wrong on standard error and returns
-// the exit code.
+// The parts that programs made of commands share. A command prints its error on standard error and returns the exit
+// code.
 #ifndef TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 #define TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 
@@ -7,36 +7,24 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "tool/command/options.h"
 
 namespace takt::tool {
 
-// In the order of the help. A command is a file of its own, with its arguments, its options and what it does, and a
-// line here.
-#define TAKT_COMMANDS(X) \
-  X(Replay)              \
-  X(Calibrate)           \
-  X(Train)               \
-  X(Predict)             \
-  X(Compare)             \
-  X(Scenario)            \
-  X(Plan)                \
-  X(Tune)                \
-  X(Cluster)             \
-  X(Policies)            \
-  X(Profiles)            \
-  X(Workload)            \
-  X(Generate)            \
-  X(ReplayLog)
-
-// What is to be run: that of the command which was given.
+// The work of the command that was given; it returns the exit code.
 using Chosen = std::function<int()>;
 
-#define TAKT_DECLARE_COMMAND(name) void Add##name(CLI::App& tool, Chosen& chosen);
-TAKT_COMMANDS(TAKT_DECLARE_COMMAND)
-#undef TAKT_DECLARE_COMMAND
+// A program made of commands. A command is a file of its own, with its arguments, its options and its work.
+struct Program {
+  const char* name;
+  const char* help;
+  const char* examples;
+  std::vector<void (*)(CLI::App& tool, Chosen& chosen)> commands;
+};
+int RunProgram(const Program& program, int argc, const char* const* argv);
 
 CLI::App& AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const char* text, const char* footer,
                      Chosen run);
@@ -49,7 +37,7 @@ std::pair<CLI::App&, Arguments&> AddCommand(CLI::App& tool, Chosen& chosen, cons
   return {AddCommand(tool, chosen, name, text, footer, [to, run] { return run(*to); }), *to};
 }
 
-// Says what is wrong on standard error, under the command's name; returns `exit_code`.
+// Prints the error on standard error, after the names of the program and the command; returns `exit_code`.
 int Complain(std::string_view command, const absl::Status& status, int exit_code);
 
 // Writes to standard output; the exit code says whether it could.

@@ -1,13 +1,37 @@
 #include "takt/tool.h"
 
-#include <cstdio>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "CLI/CLI.hpp"
+#include "fmt/format.h"
 #include "tool/command/commands.h"
 #include "tool/run/exit_code.h"
-#include "takt/version.h"
 
 namespace takt::tool {
+
+// In the order of the help.
+#define TAKT_COMMANDS(X) \
+  X(Replay)              \
+  X(Calibrate)           \
+  X(Train)               \
+  X(Predict)             \
+  X(Compare)             \
+  X(Policies)            \
+  X(Profiles)            \
+  X(Workload)            \
+  X(Generate)            \
+  X(ReplayLog)
+#define TAKT_DECLARE_COMMAND(name) void Add##name(CLI::App& tool, Chosen& chosen);
+TAKT_COMMANDS(TAKT_DECLARE_COMMAND)
+#undef TAKT_DECLARE_COMMAND
+
 namespace {
 
 constexpr const char* kToolHelp =
@@ -20,29 +44,49 @@ constexpr const char* kToolExamples = R"(Begin with
   takt policies                            which policies there are
   takt replay --help                       all that can be varied)";
 
+// Commands of takt-plan, a program of its own: it links solvers, and takes as long to build as takt.
+struct PlanCommand {
+  const char *name, *text;
+};
+constexpr std::array kPlanCommands = {
+    PlanCommand{"plan", "lay out models on GPUs for the least latency at a quality (runs takt-plan)"},
+    PlanCommand{"tune", "choose the alpha of workload_balance by simulation (runs takt-plan)"},
+    PlanCommand{"cluster", "solve a cluster's plan as an integer program (runs takt-plan)"}};
+
+// Replaces this process by takt-plan: the one in the folder of this program, else the first on PATH. Returns only if
+// there is none.
+int RunPlan(const char* command, const char* const* argv) {
+  std::error_code none;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
+  const std::string beside = none ? std::string() : (self.parent_path() / "takt-plan").string();
+  const auto arguments = const_cast<char* const*>(argv);
+  if (!beside.empty()) execv(beside.c_str(), arguments);
+  execvp("takt-plan", arguments);
+  return Complain(command,
+                  absl::NotFoundError(fmt::format(
+                      "needs the program takt-plan, which is neither in the folder of takt nor on PATH. Build it with\n"
+                      "  cmake --build --preset release --target takt_plan")),
+                  kFailed);
+}
+
+void AddPlanCommands(CLI::App& tool, Chosen&) {
+  for (const PlanCommand& command : kPlanCommands) tool.add_subcommand(command.name, command.text);
+}
+
 }  // namespace
 
 int Main(int argc, const char* const* argv) {
-  CLI::App tool(kToolHelp, "takt");
-  tool.formatter(HelpFormat());
-  tool.set_version_flag("--version", "takt " TAKT_VERSION);
-  tool.require_subcommand(1);
-  tool.footer(kToolExamples);
-  Chosen chosen;
-#define TAKT_ADD_COMMAND(name) Add##name(tool, chosen);
+  if (argc > 1) {
+    const std::string command = argv[1];
+    const auto found = std::ranges::find(kPlanCommands, command, &PlanCommand::name);
+    if (found != kPlanCommands.end()) return RunPlan(found->name, argv);
+  }
+  Program program{"takt", kToolHelp, kToolExamples, {}};
+#define TAKT_ADD_COMMAND(name) program.commands.push_back(Add##name);
   TAKT_COMMANDS(TAKT_ADD_COMMAND)
 #undef TAKT_ADD_COMMAND
-  if (argc < 2) {
-    std::fputs(tool.help().c_str(), stderr);
-    return kUsage;
-  }
-  try {
-    tool.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return tool.exit(error) == 0 ? kDone : kFailed;
-    return ReportUsage(tool, error);
-  }
-  return chosen();
+  program.commands.push_back(AddPlanCommands);
+  return RunProgram(program, argc, argv);
 }
 
 }  // namespace takt::tool

@@ -1,0 +1,40 @@
+// What the paper claims of Cascadia, beside what came out.
+#ifndef TAKT_BENCH_LAB_CASCADIA_CLAIMS_H_
+#define TAKT_BENCH_LAB_CASCADIA_CLAIMS_H_
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "lab/cascadia/fluctuation.h"
+#include "lab/cascadia/study.h"
+#include "lab/report/scenario_report.h"
+
+namespace takt::tool {
+
+inline constexpr double kCascadiaLoad = 0.7;  // of most claims
+
+// All that was run; what was stopped is missing.
+struct CascadiaFindings {
+  CascadiaSettings settings;
+  std::vector<CascadiaStudy> studies;  // by cascade and trace
+  std::vector<std::vector<CascadiaFluctuation>> fluctuations;  // by cascade
+  std::optional<CascadiaSimulated> simulated;
+  std::vector<CascadiaJudge> judges;
+
+  std::vector<const CascadiaCase*> Cases(const std::function<bool(const CascadiaCase&)>& which) const {
+    std::vector<const CascadiaCase*> cases;
+    for (const CascadiaStudy& s : studies) {
+      for (const CascadiaCase& c : s.cases()) {
+        if (which(c)) cases.push_back(&c);
+      }
+    }
+    return cases;
+  }
+};
+
+std::vector<ScenarioClaim> CascadiaClaims(const CascadiaFindings& all);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_BENCH_LAB_CASCADIA_CLAIMS_H_

@@ -1,0 +1,453 @@
+// Cascadia (Jiang et al.): planning a cascade, on requests reconstructed from its tables.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lab/cascadia/claims.h"
+#include "lab/scenario.h"
+#include "tool/run/terminal.h"
+#include "fmt/format.h"
+
+namespace takt::tool {
+namespace {
+
+std::string PlanOf(const CascadiaResult& r) {
+  std::string text;
+  for (std::size_t m = 0; m < r.plan.models.size(); ++m) {
+    text += fmt::format("{}{}", m == 0 ? "" : " | ", m < r.replicas.size() ? r.replicas[m] : "");
+  }
+  return text;
+}
+
+std::string Joined(const std::vector<double>& values) {
+  std::string text;
+  for (const double v : values) text += fmt::format("{}{:g}", text.empty() ? "" : "/", v);
+  return text;
+}
+
+// ---- rows and tables ------------------------------------------------------------------------------------------------
+
+ScenarioRow RowOf(const CascadiaCase& c, std::size_t system) {
+  const CascadiaResult& r = c.systems[system];
+  ScenarioRow row = {{"part", std::string("systems")},
+                     {"cascade", std::string(Name(c.cascade))},
+                     {"trace", static_cast<std::int64_t>(c.trace)},
+                     {"quality_floor", c.quality},
+                     {"load", c.load},
+                     {"rate_rps", c.rate},
+                     {"system", std::string(kCascadiaSystemNames[system])},
+                     {"feasible", static_cast<std::int64_t>(r.feasible() ? 1 : 0)},
+                     {"sustains_rps", r.sustains}};
+  if (!r.why.empty()) row.emplace_back("why", r.why);
+  if (!r.measured()) return row;
+  if (r.bound) row.emplace_back("bound", static_cast<std::int64_t>(1));
+  row.emplace_back("p95_path_s", r.mean_e2e());
+  double slowest = 0;
+  for (const double s : r.slowest) slowest += s / static_cast<double>(r.slowest.size());
+  row.emplace_back("p95_slowest_s", slowest);
+  row.emplace_back("p95_tables_s", r.plan.latency);
+  row.emplace_back("quality", r.quality);
+  row.emplace_back("thresholds", Joined(r.plan.thresholds));
+  row.emplace_back("replicas", PlanOf(r));
+  for (std::size_t m = 0; m < r.plan.models.size(); ++m) {
+    row.emplace_back(fmt::format("gpus_{}", m + 1), static_cast<std::int64_t>(r.plan.models[m].gpus));
+    row.emplace_back(fmt::format("share_{}", m + 1), r.plan.models[m].share);
+  }
+  return row;
+}
+
+// A line per case: what `figure` makes of each system.
+Table SystemTable(const std::vector<const CascadiaCase*>& cases, const char* group,
+                  const std::function<double(const CascadiaCase&, const CascadiaResult&)>& figure, Best best,
+                  bool bounds) {
+  std::vector<Table::Column> columns = {
+      {"", "cascade", false}, {"", "trace"}, {"", "quality"}, {"", "load"}, {"", "rate"}};
+  for (const std::string_view name : kCascadiaSystemNames) columns.push_back({group, std::string(name), true, best});
+  Table table(std::move(columns));
+  const CascadiaCase* before = nullptr;
+  for (const CascadiaCase* c : cases) {
+    if (before == nullptr || before->cascade != c->cascade || before->trace != c->trace) table.BeginSection();
+    before = c;
+    table.BeginRow();
+    table.Text(std::string(Name(c->cascade)));
+    table.Text(std::to_string(c->trace));
+    table.Text(fmt::format("{:g}", c->quality));
+    table.Text(fmt::format("{:g}", c->load));
+    table.Text(fmt::format("{:.1f}", c->rate));
+    for (const CascadiaResult& r : c->systems)
+      table.Text([&] {
+        const double value = figure(*c, r);
+        return std::isnan(value) ? std::string("-") : fmt::format("{}{:.1f}", r.bound && bounds ? "> " : "", value);
+      }());
+  }
+  return table;
+}
+
+struct PaperPlan {
+  int trace;
+  double quality;
+  const char *thresholds, *shares, *gpus, *parallelism;
+};
+
+// Tables 2 and 3.
+constexpr PaperPlan kPaperPlans[] = {
+    {1, 90, "99/91", "100/94/50", "4/8/20", "(DP=4) | (DP=2,TP=4) | (TP=4,PP=3), (TP=8)"},
+    {1, 85, "74/64", "100/62/21", "4/12/16", "(DP=2,TP=2) | (DP=6,TP=2) | (DP=2,TP=8)"},
+    {1, 80, "69/25", "100/54/11", "6/14/12", "(DP=6) | (DP=5,TP=2), (TP=4) | (TP=4,PP=3)"},
+    {2, 80, "61/18", "100/31/3", "8/16/8", "(DP=6), (TP=2) | (DP=8,TP=2) | (TP=8)"},
+    {3, 80, "32/0", "100/23/0", "18/14/0", "(DP=10), (DP=4,TP=2) | (DP=2,TP=4), (DP=3,TP=2) | -"},
+    {3, 70, "10/0", "100/5/0", "24/8/0", "(DP=16), (DP=4,TP=2) | (DP=4,TP=2) | -"}};
+
+Table PlanTable(const CascadiaFindings& all) {
+  Table table({{"", "trace"},
+               {"", "quality"},
+               {"", "load"},
+               {"", "who", false},
+               {"", "thresholds", false},
+               {"", "share %", false},
+               {"", "GPUs", false},
+               {"", "replicas", false}});
+  for (const PaperPlan& p : kPaperPlans) {
+    table.BeginSection();
+    table.BeginRow();
+    table.Text(std::to_string(p.trace));
+    table.Text(fmt::format("{:g}", p.quality));
+    table.Text("?");
+    for (const char* text : {"paper", p.thresholds, p.shares, p.gpus, p.parallelism}) table.Text(text);
+    for (const CascadiaCase* c : all.Cases([&](const CascadiaCase& x) {
+           return x.cascade == CascadiaCascade::kDeepSeek && x.trace == p.trace && x.quality == p.quality &&
+                  x.load <= kCascadiaLoad;
+         })) {
+      const CascadiaResult& r = c->of(CascadiaSystem::kTakt);
+      table.BeginRow();
+      table.Text(std::to_string(p.trace));
+      table.Text(fmt::format("{:g}", p.quality));
+      table.Text(fmt::format("{:g}", c->load));
+      table.Text("takt");
+      if (!r.feasible()) {
+        for (const char* text : {"no plan", "", "", ""}) table.Text(text);
+        continue;
+      }
+      std::string shares, gpus;
+      for (const ModelPlan& m : r.plan.models) {
+        shares += fmt::format("{}{:.0f}", shares.empty() ? "" : "/", 100 * m.share);
+        gpus += fmt::format("{}{}", gpus.empty() ? "" : "/", m.gpus);
+      }
+      table.Text(Joined(r.plan.thresholds));
+      table.Text(shares);
+      table.Text(gpus);
+      table.Text(PlanOf(r));
+    }
+  }
+  return table;
+}
+
+Table OptimalityTable(const CascadiaFindings& all) {
+  Table table({{"", "cascade", false},
+               {"", "trace"},
+               {"", "quality"},
+               {"p95 by tables [s]", "takt"},
+               {"p95 by tables [s]", "exhaustive"},
+               {"p95 by tables [s]", "alternation"},
+               {"", "alternation's gap %"},
+               {"J, penalty 100 s", "takt"},
+               {"J, penalty 100 s", "alternation"},
+               {"", "plans looked at"}});
+  for (const CascadiaStudy& s : all.studies) {
+    table.BeginSection();
+    for (const CascadiaOptimality& o : s.optimality()) {
+      table.BeginRow();
+      table.Text(std::string(Name(o.cascade)));
+      table.Text(std::to_string(o.trace));
+      table.Text(fmt::format("{:g}", o.quality));
+      for (const double v : {o.takt, o.exhaustive, o.alternation}) table.Text(fmt::format("{:.2f}", v));
+      table.Text(o.alternation > 0 ? fmt::format("{:.1f}", 100 * (o.alternation / o.takt - 1)) : "-");
+      for (const double v : {o.takt_soft, o.alternation_soft}) table.Text(fmt::format("{:.2f}", v));
+      table.Text(Grouped(o.plans));
+    }
+  }
+  return table;
+}
+
+Table JudgeTable(const CascadiaFindings& all) {
+  Table table({{"", "judge", false},
+               {"", "scores off by %"},
+               {"", "to the large model %"},
+               {"p95 [s]", "by tables"},
+               {"p95 [s]", "path"},
+               {"", "quality by GPT-4o"}});
+  for (const CascadiaJudge& j : all.judges) {
+    table.BeginRow();
+    table.Text(j.name);
+    table.Text(fmt::format("{:.1f}", j.deviation));
+    table.Text(j.why.empty() ? fmt::format("{:.1f}", 100 * j.share) : "no plan");
+    for (const double v : {j.slowest, j.p95, j.quality}) table.Text(j.why.empty() ? fmt::format("{:.1f}", v) : "-");
+  }
+  return table;
+}
+
+Table FluctuationTable(const CascadiaFindings& all) {
+  Table table({{"", "cascade", false},
+               {"", "system", false},
+               {"", "p95 [s]"},
+               {"p95 [s] of trace", "1"},
+               {"p95 [s] of trace", "2"},
+               {"p95 [s] of trace", "3"},
+               {"quality of trace", "1 "},
+               {"quality of trace", "2 "},
+               {"quality of trace", "3 "},
+               {"", "served 1/s"},
+               {"", "new plans [s]: noticed, all in place, by", false}});
+  for (const std::vector<CascadiaFluctuation>& cascade : all.fluctuations) {
+    table.BeginSection();
+    for (const CascadiaFluctuation& f : cascade) {
+      table.BeginRow();
+      table.Text(std::string(Name(f.cascade)));
+      table.Text(f.system);
+      table.Text(fmt::format("{:.1f}", f.p95));
+      for (const double v : f.segment_p95) table.Text(fmt::format("{:.1f}", v));
+      for (const double v : f.segment_quality) table.Text(fmt::format("{:.1f}", v));
+      table.Text(fmt::format("{:.1f}", f.throughput));
+      std::string changes;
+      for (const CascadiaChange& c : f.changes) {
+        changes += fmt::format("{}{:.0f}, {:.0f}, {}", changes.empty() ? "" : "; ", c.noticed_s, c.done_s, c.why);
+      }
+      table.Text(changes.empty() ? "-" : changes);
+    }
+  }
+  return table;
+}
+
+// ---- plots ----------------------------------------------------------------------------------------------------------
+
+std::vector<ScenarioPlots> PlotsOf(const CascadiaFindings& all) {
+  ScenarioPlots quality{"p95 along the path against quality, at 0.4 of what takt sustains at quality 80", {}};
+  ScenarioPlots load{"p95 along the path against load, at quality 80", {}};
+  ScenarioPlots frontier{"The frontier of latency and quality at load 0.7, by the tables", {}};
+  ScenarioPlots fluctuating{"p95 by minute of arrival, traces 1 -> 2 -> 3", {}};
+  for (const CascadiaStudy& s : all.studies) {
+    if (s.cases().empty()) continue;
+    const CascadiaCase& any = s.cases().front();
+    const std::string title = fmt::format("{}, trace {}", Name(any.cascade), any.trace);
+    Plot by_quality, by_load;
+    by_quality.title = by_load.title = title;
+    by_quality.x_label = "quality floor";
+    by_load.x_label = "requests per second";
+    by_quality.y_label = by_load.y_label = "p95 [s]";
+    by_quality.x_scale = by_load.x_scale = Scale::kFit;
+    by_quality.y_scale = by_load.y_scale = Scale::kAuto;
+    by_quality.marks = by_load.marks = true;
+    for (std::size_t i = 0; i < kCascadiaSystems; ++i) {
+      PlotLine q{std::string(kCascadiaSystemNames[i]), i, {}}, l = q;
+      for (const CascadiaCase& c : s.cases()) {
+        if (!c.systems[i].feasible()) continue;
+        if (c.load == 0.4) q.points.push_back({c.quality, c.systems[i].mean_e2e()});
+        if (c.quality == 80) l.points.push_back({c.rate, c.systems[i].mean_e2e()});
+      }
+      by_quality.lines.push_back(std::move(q));
+      by_load.lines.push_back(std::move(l));
+    }
+    quality.plots.push_back(std::move(by_quality));
+    load.plots.push_back(std::move(by_load));
+    Plot plot;
+    plot.title = title;
+    plot.x_label = "quality";
+    plot.y_label = "p95 of the slowest model [s]";
+    plot.x_scale = Scale::kFit;
+    plot.y_scale = Scale::kAuto;
+    PlotLine line{"takt", 0, {}};
+    for (const FrontierPoint& p : s.frontier()) line.points.push_back({p.quality, p.latency});
+    std::reverse(line.points.begin(), line.points.end());
+    plot.lines.push_back(std::move(line));
+    frontier.plots.push_back(std::move(plot));
+  }
+  for (const std::vector<CascadiaFluctuation>& cascade : all.fluctuations) {
+    Plot plot;
+    plot.title = cascade.empty() ? "" : std::string(Name(cascade.front().cascade));
+    plot.x_label = "minute";
+    plot.y_label = "p95 [s]";
+    plot.y_scale = Scale::kAuto;
+    for (std::size_t i = 0; i < cascade.size(); ++i) {
+      const std::size_t style = i == 0 ? 0 : i == 1 ? 9 : cascade[i].system == "CascadeServe" ? 5 : 7;
+      PlotLine line{cascade[i].system, style, {}};
+      for (std::size_t m = 0; m < cascade[i].minute_p95.size(); ++m) {
+        line.points.push_back({static_cast<double>(m) + 0.5, cascade[i].minute_p95[m]});
+      }
+      plot.lines.push_back(std::move(line));
+    }
+    fluctuating.plots.push_back(std::move(plot));
+  }
+  std::vector<ScenarioPlots> groups;
+  for (ScenarioPlots* group : {&quality, &load, &frontier, &fluctuating}) {
+    if (!group->plots.empty()) groups.push_back(std::move(*group));
+  }
+  return groups;
+}
+
+std::vector<std::string> Sentences(const CascadiaFindings& all) {
+  std::vector<std::string> text = {
+      "Plans are measured by the p95 along the path of each request, judges included. 'takt' minimises the p95 of the "
+      "slowest model, as the paper does; 'takt, path' the p95 along the path. A dash: no plan serves the rate at the "
+      "quality."};
+  if (all.simulated) {
+    const CascadiaSimulated& s = *all.simulated;
+    text.push_back(fmt::format(
+        "Beyond the table, {} GPUs, Llama, trace 1, quality 80, {:.2f} requests/s: all {} plans (threshold, split, "
+        "replicas) simulated. Slowest model: takt {:.2f} s, best {:.2f} s (gap {:.1f} %); along the path: takt {:.2f} "
+        "s, "
+        "takt, path {:.2f} s, best {:.2f} s (gaps {:.1f} and {:.1f} %).",
+        s.gpus, s.rate, Grouped(s.plans), s.takt_slowest, s.best_slowest, 100 * (s.takt_slowest / s.best_slowest - 1),
+        s.takt_e2e, s.path_e2e, s.best_e2e, 100 * (s.takt_e2e / s.best_e2e - 1), 100 * (s.path_e2e / s.best_e2e - 1)));
+  }
+  return text;
+}
+
+absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, ProgressBar& bar) {
+  CascadiaFindings all;
+  all.settings.full = settings.full;
+  all.settings.seeds = settings.Seeds(3, 10);
+  all.settings.published = settings.regime == Regime::kPaper;
+  if (settings.minutes > 0) all.settings.minutes = settings.minutes;
+  for (const CascadiaCascade cascade : kCascadiaCascades) {
+    for (int trace = 1; trace <= 3; ++trace) all.studies.emplace_back(cascade, trace, all.settings);
+  }
+  all.fluctuations.resize(std::size(kCascadiaCascades));
+
+  // Studies first: they take longest.
+  std::vector<std::function<absl::Status(const RunProgress&)>> work;
+  for (CascadiaStudy& study : all.studies) work.push_back([&study](const RunProgress& p) { return study.Run(p); });
+  work.push_back([&](const RunProgress& p) -> absl::Status {
+    constexpr std::int32_t kFew = 8, kFewer = 6;
+    absl::StatusOr<CascadiaSimulated> found = SimulateAllPlans(settings.full ? kFew : kFewer, 2000, p);
+    if (found.ok()) all.simulated = *std::move(found);
+    return absl::IsCancelled(found.status()) ? absl::OkStatus() : found.status();
+  });
+  for (std::size_t c = 0; c < all.fluctuations.size(); ++c) {
+    work.push_back([&, c](const RunProgress& p) -> absl::Status {
+      absl::StatusOr<std::vector<CascadiaFluctuation>> found = Fluctuate(kCascadiaCascades[c], all.settings, p);
+      if (found.ok()) all.fluctuations[c] = *std::move(found);
+      return absl::IsCancelled(found.status()) ? absl::OkStatus() : found.status();
+    });
+  }
+  work.push_back([&](const RunProgress& p) -> absl::Status {
+    absl::StatusOr<std::vector<CascadiaJudge>> found = CompareJudges(all.settings, p);
+    if (found.ok()) all.judges = *std::move(found);
+    return found.status();
+  });
+  std::vector<absl::Status> faults(work.size());
+  RunEach(work.size(), settings.threads, "cascadia", bar,
+          [&](std::size_t i, const RunProgress& progress) { faults[i] = work[i](progress); });
+  for (const absl::Status& fault : faults) {
+    if (!fault.ok()) return fault;
+  }
+
+  ScenarioReport report;
+  report.title = "Cascadia: GPUs, replicas and thresholds of a cascade, takt and its rivals";
+  report.seeds = all.settings.seeds.count;
+  report.interrupted = Interrupted();
+  std::string sustains;
+  for (const CascadiaStudy& s : all.studies) {
+    if (!s.cases().empty()) {
+      sustains += fmt::format("{}{} trace {} {:.1f}", sustains.empty() ? "" : ", ", Name(s.cases()[0].cascade),
+                              s.cases()[0].trace, s.sustains());
+    }
+  }
+  report.conditions = {
+      {"Requests", "scores and lengths reconstructed from the paper's Table 2 (bench/lab/cascadia/README.md), 2,000 profiled"},
+      {"Cluster",
+       "32 H100; llama-3.1-8b -> llama-3.1-70b (bf16), and the same -> deepseek-671b (4 bit, derived, not "
+       "measured)"},
+      {"Load", fmt::format("shares of what takt sustains at quality 80 [requests/s]: {}", sustains)},
+      {"Rivals", all.settings.published
+                     ? "as published: CascadeServe has profiled all traces together, with one shape per model; the "
+                       "even split and uniform parallelism keep takt's thresholds; stand-alone is the paper's model; "
+                       "'> ': there is no plan for the rate, and it takes so long at the largest that it serves"
+                     : "with what takt knows: thresholds and replicas are the best for each"},
+      {"Runs",
+       fmt::format("{:g} minutes of arrivals, at most 200,000 requests, {} seeds; the first quarter does not count",
+                   all.settings.minutes, all.settings.seeds.count)}};
+  report.findings = Sentences(all);
+  const auto everything = all.Cases([](const CascadiaCase&) { return true; });
+  const auto at_main = all.Cases([](const CascadiaCase& c) { return c.load == kCascadiaLoad; });
+  report.tables = {
+      {"p95 along the path [s]",
+       SystemTable(
+           everything, "p95 [s]",
+           [](const CascadiaCase&, const CascadiaResult& r) { return r.measured() ? r.mean_e2e() : Table::kNoNumber; },
+           Best::kNone, true)},
+      {"What each sustains at the quality [requests/s]",
+       SystemTable(
+           at_main, "requests/s",
+           [](const CascadiaCase&, const CascadiaResult& r) { return r.sustains > 0 ? r.sustains : Table::kNoNumber; },
+           Best::kNone, false)},
+      {"Plans of the DeepSeek cascade beside the paper's Tables 2 and 3", PlanTable(all)},
+      {"Optimality on one table, load 0.7", OptimalityTable(all)},
+      {"Judges (Appendices K and N): Llama, trace 1, quality 80", JudgeTable(all)},
+      {"A workload that changes: quality 80, load 0.7 of each trace", FluctuationTable(all)}};
+  report.plots = PlotsOf(all);
+  for (const CascadiaCase* c : everything) {
+    for (std::size_t i = 0; i < kCascadiaSystems; ++i) report.rows.push_back(RowOf(*c, i));
+  }
+  for (const CascadiaStudy& s : all.studies) {
+    for (const CascadiaOptimality& o : s.optimality()) {
+      report.rows.push_back({{"part", std::string("optimality")},
+                             {"cascade", std::string(Name(o.cascade))},
+                             {"trace", static_cast<std::int64_t>(o.trace)},
+                             {"quality_floor", o.quality},
+                             {"takt_s", o.takt},
+                             {"exhaustive_s", o.exhaustive},
+                             {"alternation_s", o.alternation},
+                             {"takt_soft", o.takt_soft},
+                             {"alternation_soft", o.alternation_soft},
+                             {"plans", o.plans}});
+    }
+  }
+  for (const CascadiaJudge& j : all.judges) {
+    report.rows.push_back({{"part", std::string("judges")},
+                           {"judge", j.name},
+                           {"deviation_pct", j.deviation},
+                           {"share_large", j.share},
+                           {"p95_tables_s", j.slowest},
+                           {"p95_path_s", j.p95},
+                           {"quality", j.quality}});
+  }
+  for (const std::vector<CascadiaFluctuation>& cascade : all.fluctuations) {
+    for (const CascadiaFluctuation& f : cascade) {
+      ScenarioRow row = {{"part", std::string("fluctuating")},
+                         {"cascade", std::string(Name(f.cascade))},
+                         {"system", f.system},
+                         {"p95_path_s", f.p95},
+                         {"served_rps", f.throughput},
+                         {"new_plans", static_cast<std::int64_t>(f.changes.size())}};
+      for (std::size_t s = 0; s < 3; ++s) {
+        row.emplace_back(fmt::format("p95_path_{}_s", s + 1), f.segment_p95[s]);
+        row.emplace_back(fmt::format("quality_{}", s + 1), f.segment_quality[s]);
+        row.emplace_back(fmt::format("rate_{}_rps", s + 1), f.segment_rate[s]);
+      }
+      report.rows.push_back(std::move(row));
+    }
+  }
+  report.claims = CascadiaClaims(all);
+  // Wall-clock time differs from run to run.
+  if (settings.no_wall) {
+    std::erase_if(report.claims, [](const ScenarioClaim& c) { return c.unit == "s"; });
+  }
+  return report;
+}
+
+}  // namespace
+
+Scenario CascadiaScenario() {
+  return {.name = "cascadia",
+          .text = "cascades of models: GPUs, replicas and thresholds, against six rivals",
+          .run = RunCascadia,
+          .has_regimes = true};
+}
+
+}  // namespace takt::tool

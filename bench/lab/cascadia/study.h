@@ -1,0 +1,130 @@
+// The runs of the Cascadia scenario: takt and its rivals on one table each, simulated with the same requests.
+#ifndef TAKT_BENCH_LAB_CASCADIA_STUDY_H_
+#define TAKT_BENCH_LAB_CASCADIA_STUDY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lab/cascadia/systems.h"
+#include "lab/study.h"
+#include "tool/run/runner.h"
+#include "takt/planning/cascade.h"
+
+namespace takt::tool {
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
+inline constexpr std::size_t kProfiled = 2000;  // sampled requests, before the start
+
+// One system under one set of conditions.
+struct CascadiaResult {
+  std::string why;  // not empty: it has no plan
+  // It has none for the rate, but for a lower one: latencies are those at the largest that it serves, and so bounds.
+  bool bound = false;
+  CascadePlan plan;
+  std::vector<std::string> replicas;  // by model, as text
+  std::vector<double> e2e;      // p95 along the path [s], by seed
+  std::vector<double> slowest;  // p95 of the slowest model [s], by seed
+  double quality = 0;           // mean over the runs
+  double sustains = 0;          // requests/s at this quality
+
+  bool feasible() const { return why.empty() && !e2e.empty(); }
+  bool measured() const { return !e2e.empty(); }
+  double mean_e2e() const;
+};
+
+struct CascadiaCase {
+  CascadiaCascade cascade = CascadiaCascade::kLlama;
+  int trace = 1;
+  double quality = 80;
+  double load = 0.7;  // of what takt's plan sustains at quality 80
+  double rate = 0;    // requests/s
+  std::array<CascadiaResult, kCascadiaSystems> systems;
+
+  const CascadiaResult& of(CascadiaSystem s) const { return systems[static_cast<std::size_t>(s)]; }
+};
+
+struct CascadiaSettings {
+  std::int32_t gpus = 32;
+  SeedRange seeds = {};
+  double minutes = 10;  // of arrivals in a run
+  std::vector<double> qualities = {70, 75, 80, 85, 90};
+  std::vector<double> loads = {0.4, 0.7, 0.9};  // above 0.7 at quality 80 alone
+  bool full = false;
+  bool published = true;  // rivals as their authors have them; else all of them with what takt knows
+};
+
+// Of takt's own plan against all plans there are.
+struct CascadiaOptimality {
+  CascadiaCascade cascade = CascadiaCascade::kLlama;
+  int trace = 1;
+  double quality = 80;
+  std::int32_t gpus = 32;
+  double takt = 0, alternation = 0, exhaustive = 0;  // L by the tables [s]; 0: none
+  double takt_soft = 0, alternation_soft = 0;  // J with the paper's penalty of 100 s
+  std::int64_t plans = 0;  // that the exhaustive search has looked at
+};
+
+// The same beyond the tables: each plan simulated.
+struct CascadiaSimulated {
+  std::int32_t gpus = 8;
+  double rate = 0;
+  std::int64_t plans = 0;
+  double takt_slowest = 0, best_slowest = 0;  // p95 of the slowest model [s], simulated
+  double takt_e2e = 0, path_e2e = 0, best_e2e = 0;  // p95 along the path [s]; path: planned for it
+  std::string takt_plan, best_plan;
+};
+
+struct CascadiaJudge {
+  std::string name;
+  double deviation = 0;  // of its scores from the first judge's, %
+  double share = 0;      // that reaches the larger model
+  double p95 = 0;        // s, simulated, along the path
+  double slowest = 0;    // s, by the tables
+  double quality = 0;    // as the first judge sees it
+  std::string why;       // not empty: no plan
+};
+
+// What all cases of a cascade and trace have in common: its planners.
+class CascadiaStudy {
+ public:
+  CascadiaStudy(CascadiaCascade cascade, int trace, CascadiaSettings settings)
+      : cascade_(cascade), trace_(trace), settings_(std::move(settings)) {}
+
+  // Measures, plans and simulates all cases. What was stopped is left out.
+  absl::Status Run(const RunProgress& progress);
+  const std::vector<CascadiaCase>& cases() const { return cases_; }
+  const std::vector<CascadiaOptimality>& optimality() const { return optimality_; }
+  const std::vector<FrontierPoint>& frontier() const { return frontier_; }
+  double sustains() const { return sustains_; }  // takt's at quality 80
+  double planning_s() const { return planning_s_; }  // wall clock of one planner, tables included, on one thread
+
+ private:
+  absl::StatusOr<CascadePlanner> Planner(std::vector<ServedModel> models, std::vector<CascadeSample> sample) const;
+  void Judge(CascadiaCase& c, const CascadePlanner& takt, const struct CascadiaPlanners& planners) const;
+
+  CascadiaCascade cascade_;
+  int trace_;
+  CascadiaSettings settings_;
+  std::vector<CascadiaCase> cases_;
+  std::vector<CascadiaOptimality> optimality_;
+  std::vector<FrontierPoint> frontier_;
+  double sustains_ = 0, planning_s_ = 0;
+};
+
+// Every threshold, split and mix of replicas of few GPUs, simulated; Llama cascade, trace 1, quality 80.
+absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64_t requests,
+                                                   const RunProgress& progress);
+
+// Weaker and learned judges (Appendices K and N); Llama cascade, trace 1, quality 80.
+absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings& settings, const RunProgress& progress);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_BENCH_LAB_CASCADIA_STUDY_H_

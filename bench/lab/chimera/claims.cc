@@ -1,0 +1,401 @@
+#include "lab/chimera/claims.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lab/claim.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "takt/numeric/summary.h"
+
+namespace takt::tool {
+namespace {
+
+// By how many times Chimera is faster per token, and how many points it scores more, means over the rates: a moment a
+// seed. Empty where a run is missing.
+struct ChimeraGain {
+  Moments speed, points;
+};
+ChimeraGain GainOf(const ChimeraStudy& study, const std::vector<double>& rates, ChimeraDataset d,
+                   std::size_t deployment, const ChimeraSystem& ours, const ChimeraSystem& other) {
+  ChimeraGain gain;
+  for (int seed = 0; seed < study.seeds(); ++seed) {
+    Moments speed, points;
+    for (const double rate : rates) {
+      const ChimeraCell *a = study.Find({d, deployment, rate, ours}), *b = study.Find({d, deployment, rate, other});
+      if (a == nullptr || b == nullptr) return {};
+      const ChimeraFigures &x = a->seeds[static_cast<std::size_t>(seed)], &y = b->seeds[static_cast<std::size_t>(seed)];
+      speed.Add(y.per_token / x.per_token);
+      points.Add(x.score - y.score);
+    }
+    gain.speed.Add(speed.mean());
+    gain.points.Add(points.mean());
+  }
+  return gain;
+}
+
+class ChimeraPaperClaims : Claims {
+ public:
+  ChimeraPaperClaims(const ChimeraStudy& study, const ChimeraPlan& plan) : study_(study), plan_(plan) {}
+
+  std::vector<ScenarioClaim> All() {
+    const ChimeraDataset apps = ChimeraDataset::kApps, math = ChimeraDataset::kMath;
+    const ChimeraSystem vllm = chimera::Vllm(), mlfq = chimera::Mlfq(), ltr = chimera::Ltr();
+    Frontier(apps, kQwen7, vllm, 3.4, 16.0);
+    Frontier(apps, kQwen7, mlfq, 1.42, 19.6);
+    Frontier(apps, kQwen7, ltr, 1.31, 16.0);
+    Frontier(apps, kQwen14, vllm, 2.9, 10.5);
+    Frontier(apps, kQwen14, mlfq, 1.7, 10.8);
+    Frontier(apps, kQwen14, ltr, 1.2, 10.9);
+    Frontier(apps, kLlama, vllm, 1.2, 15.7);
+    Frontier(apps, kLlama, mlfq, 1.2, 13.0);
+    Frontier(apps, kLlama, ltr, 1.1, 14.4);
+    Frontier(apps, kThree, vllm, 2.7, 8.2);
+    Frontier(apps, kThree, mlfq, 1.5, 6.7);
+    Frontier(apps, kThree, ltr, 1.3, 7.5);
+    Frontier(math, kQwen7, vllm, 2.5, 2.2);
+    Frontier(math, kQwen7, vllm, 1.9, 4.1);
+    Frontier(math, kQwen7, ltr, 1.2, 2.1);
+    Frontier(math, kQwen14, vllm, 2.1, 5.0);
+    Frontier(math, kQwen14, mlfq, 1.4, 3.8);
+    Frontier(math, kQwen14, ltr, 1.0, 3.7);
+    Frontier(math, kThree, vllm, 2.1, 1.6);
+    Frontier(math, kThree, mlfq, 1.2, 1.3);
+    Frontier(math, kThree, ltr, 1.2, 1.2);
+    Overall();
+    Rival(apps, kQwen7, mlfq, 2.4);
+    Rival(apps, kQwen7, ltr, 2.6);
+    Rival(apps, kQwen14, mlfq, 1.7);
+    Rival(apps, kQwen14, ltr, 2.5);
+    Rival(apps, kLlama, chimera::VllmStjf(), 1.2);
+    Rival(math, kQwen7, ltr, 2.2);
+    Vllm(8, 82.6, 22.7);
+    Vllm(12, 81.0, 23.5);
+    Vllm(16, 107.8, 20.6);
+    Slack();
+    Router(kQwen7);
+    Router(kQwen14);
+    OraclePredictor();
+    OracleRouter();
+    Queue();
+    Key();
+    Predictions();
+    return Take();
+  }
+
+ private:
+  std::string Where(ChimeraDataset d, std::size_t at) const {
+    return fmt::format("{}, {}: ", Name(d), Deployments()[at].name);
+  }
+  static std::string TextOf(double tau, const ChimeraGain& gain) {
+    return fmt::format("{:g}: {} x, {:+.1f}", tau, Short(gain.speed.mean()), gain.points.mean());
+  }
+  // Both figures of one sentence, at one slack: of those that reach the speed the one of the highest score, else the
+  // fastest.
+  void Frontier(ChimeraDataset d, std::size_t at, const ChimeraSystem& other, double speed, double points) {
+    const std::string faster = fmt::format("{}Chimera is faster than {} by a factor", Where(d, at), other.label);
+    const std::string better = fmt::format("{}Chimera scores more than {}", Where(d, at), other.label);
+    const ChimeraGain* best = nullptr;
+    double best_tau = 0;
+    std::vector<std::pair<double, ChimeraGain>> all;
+    for (const double tau : plan_.taus) {
+      all.emplace_back(tau, GainOf(study_, plan_.rates, d, at, chimera::Chimera(tau), other));
+    }
+    std::vector<std::string> texts, beyond;
+    for (const auto& [tau, gain] : all) {
+      if (gain.speed.count() == 0) continue;
+      texts.push_back(TextOf(tau, gain));
+      const ChimeraGain far = GainOf(study_, {plan_.beyond.back()}, d, at, chimera::Chimera(tau), other);
+      if (far.speed.count() > 0) beyond.push_back(TextOf(tau, far));
+      const auto reaches = [&](const ChimeraGain& g) { return g.speed.mean() >= speed; };
+      if (best == nullptr || (reaches(gain) ? !reaches(*best) || gain.points.mean() > best->points.mean()
+                                            : !reaches(*best) && gain.speed.mean() > best->speed.mean())) {
+        best = &gain, best_tau = tau;
+      }
+    }
+    if (best == nullptr) {
+      Lacking(faster, speed, "x");
+      Lacking(better, points, "points");
+      return;
+    }
+    const Interval s = IntervalOf(best->speed), p = IntervalOf(best->points);
+    const std::string reason =
+        fmt::format("at tau {:g}, means over the rates; {{}}; by tau: {}; at {:g}/s: {}", best_tau,
+                    fmt::join(texts, "; "), plan_.beyond.back(), fmt::join(beyond, "; "));
+    Reach(faster, s, speed, "x", fmt::format(fmt::runtime(reason), IntervalText(s)));
+    Reach(better, p, points, "points", fmt::format(fmt::runtime(reason), IntervalText(p)));
+  }
+
+  // The abstract's: means over datasets and deployments, at one slack for all.
+  void Overall() {
+    for (const auto& [other, speed] : {std::pair{chimera::Vllm(), 2.4}, std::pair{chimera::Ltr(), 1.2}}) {
+      double best_speed = 0, best_points = 0, best_tau = 0;
+      for (const double tau : plan_.taus) {
+        Moments s, p;
+        for (const ChimeraDataset d : kDatasets) {
+          for (std::size_t at = 0; at < kFirstAlone; ++at) {
+            const ChimeraGain gain = GainOf(study_, plan_.rates, d, at, chimera::Chimera(tau), other);
+            if (gain.speed.count() == 0) continue;
+            s.Add(gain.speed.mean());
+            p.Add(gain.points.mean());
+          }
+        }
+        const bool reaches = s.mean() >= speed, reached = best_speed >= speed;
+        if (s.count() > 0 &&
+            (best_speed == 0 || (reaches ? !reached || p.mean() > best_points : !reached && s.mean() > best_speed))) {
+          best_speed = s.mean(), best_points = p.mean(), best_tau = tau;
+        }
+      }
+      const std::string name = fmt::format("All datasets and models: Chimera against {}, ", other.label);
+      if (best_speed == 0) {
+        Lacking(name + "faster by a factor", speed, "x");
+        Lacking(name + "score", {8.0, 9.5}, "points");
+        continue;
+      }
+      const std::string reason = fmt::format("one slack for all, tau {:g}; mean over datasets and models", best_tau);
+      Add(name + "faster by a factor", best_speed, speed, "x", best_speed >= speed, reason);
+      Add(name + "score", best_points, {8.0, 9.5}, "points", best_points >= 8, reason);
+    }
+  }
+
+  void Rival(ChimeraDataset d, std::size_t at, const ChimeraSystem& rival, double speed) {
+    const std::string name = fmt::format("{}{} is faster than vLLM by a factor", Where(d, at), rival.label);
+    const ChimeraGain gain = GainOf(study_, plan_.rates, d, at, rival, chimera::Vllm());
+    if (gain.speed.count() == 0) return Lacking(name, speed, "x");
+    const Interval s = IntervalOf(gain.speed);
+    const ChimeraGain far = GainOf(study_, {plan_.beyond.back()}, d, at, rival, chimera::Vllm());
+    Reach(name, s, speed, "x",
+          fmt::format("mean over the rates; {}; score {:+.1f} points; at {:g}/s {} x", IntervalText(s),
+                      gain.points.mean(), plan_.beyond.back(), Short(far.speed.mean())));
+  }
+
+  void Vllm(double rate, double ms, double score) {
+    const ChimeraCell* c = study_.Find({ChimeraDataset::kApps, kQwen7, rate, chimera::Vllm()});
+    const std::string where = fmt::format("{}vLLM at {:g}/s: ", Where(ChimeraDataset::kApps, kQwen7), rate);
+    if (c == nullptr) {
+      Lacking(where + "ms per token", ms, "ms");
+      Lacking(where + "score", score, "%");
+      return;
+    }
+    const double ours = c->Mean(&ChimeraFigures::per_token), solved = c->Mean(&ChimeraFigures::score);
+    Add(where + "ms per token", ours, ms, "ms", ours >= ms / 2 && ours <= 2 * ms,
+        "holds within a factor of two; lengths of runs are chosen");
+    Add(where + "score", solved, score, "%", std::abs(solved - score) <= 3,
+        fmt::format("holds within 3 points; {:.0f} % of the workflows end on the larger model",
+                    c->Mean(&ChimeraFigures::strongest)));
+  }
+
+  // The means of two systems over all rates, seed by seed, of one figure.
+  Moments Differences(std::size_t at, const ChimeraSystem& ours, const ChimeraSystem& other, bool points) const {
+    const ChimeraGain gain = GainOf(study_, plan_.AllRates(), ChimeraDataset::kApps, at, ours, other);
+    return points ? gain.points : gain.speed;
+  }
+
+  void Slack() {
+    const std::string name = Where(ChimeraDataset::kApps, kQwen7) + "more slack, more score, no more latency: points";
+    const ChimeraGain gain = GainOf(study_, plan_.rates, ChimeraDataset::kApps, kQwen7,
+                                    chimera::Chimera(plan_.taus.back()), chimera::Chimera(plan_.taus.front()));
+    if (gain.speed.count() == 0) return Lacking(name, Over(0), "points");
+    const Interval p = IntervalOf(gain.points);
+    const double slower = 100 * (1 / gain.speed.mean() - 1);
+    Add(name, p, Over(0), "points", p.low > 0 && slower <= 5,
+        fmt::format("tau {:g} against {:g}; {}; latency per token {:+.0f} % (holds up to 5)", plan_.taus.back(),
+                    plan_.taus.front(), IntervalText(p), slower));
+  }
+
+  void Router(std::size_t at) {
+    const std::string name =
+        Where(ChimeraDataset::kApps, at) + "the router moves the frontier: points at the latency without it";
+    // At each slack with the router, against the score that its absence reaches at that latency.
+    Moments gap;
+    std::vector<std::string> texts;
+    for (const double rate : plan_.AllRates()) {
+      std::vector<std::pair<double, double>> without;  // latency, score
+      for (const double tau : plan_.taus) {
+        const ChimeraCell* c = study_.Find({ChimeraDataset::kApps, at, rate, chimera::NoRouter(tau)});
+        if (c == nullptr) return Lacking(name, Over(0), "points");
+        without.emplace_back(c->Mean(&ChimeraFigures::per_token), c->Mean(&ChimeraFigures::score));
+      }
+      std::ranges::sort(without);
+      Moments here;
+      for (const double tau : plan_.taus) {
+        const ChimeraCell* c = study_.Find({ChimeraDataset::kApps, at, rate, chimera::Chimera(tau)});
+        if (c == nullptr) return Lacking(name, Over(0), "points");
+        const double latency = c->Mean(&ChimeraFigures::per_token);
+        double best = -1;  // of those that are no slower
+        for (const auto& [x, y] : without) {
+          if (x <= latency * 1.02) best = std::max(best, y);
+        }
+        if (best >= 0) here.Add(c->Mean(&ChimeraFigures::score) - best);
+      }
+      if (here.count() == 0) continue;
+      gap.Add(here.mean());
+      texts.push_back(fmt::format("{:+.1f} at {:g}/s", here.mean(), rate));
+    }
+    if (gap.count() == 0) return Lacking(name, Over(0), "points");
+    Add(name, gap.mean(), Over(0), "points", gap.mean() > 0,
+        fmt::format("mean over slacks and rates, against the best score without it that takes at most 2 % longer: {}",
+                    fmt::join(texts, ", ")));
+  }
+
+  void OraclePredictor() {
+    for (const std::size_t at : {kQwen7, kQwen14}) {
+      const double tau = plan_.taus.front();
+      const std::string name = fmt::format("{}exact lengths lower latency {}", Where(ChimeraDataset::kApps, at),
+                                           at == kQwen7 ? "at little slack" : "by next to nothing");
+      const Claimed claimed = at == kQwen7 ? Over(1) : Claimed({}, 1.05);
+      const Moments speed = Differences(at, chimera::OraclePredictor(tau), chimera::Chimera(tau), false);
+      if (speed.count() == 0) return Lacking(name, claimed, "x");
+      const Interval s = IntervalOf(speed);
+      std::vector<std::string> texts;
+      for (const double t : plan_.taus) {
+        texts.push_back(fmt::format(
+            "{:g}: {}", t, Short(Differences(at, chimera::OraclePredictor(t), chimera::Chimera(t), false).mean())));
+      }
+      Add(name, s, claimed, "x", at == kQwen7 ? s.low > 1 : s.mean < 1.05,
+          fmt::format("at tau {:g}; {}; by tau: {}", tau, IntervalText(s), fmt::join(texts, ", ")));
+    }
+  }
+
+  void OracleRouter() {
+    const char* const name = "APPS: a perfect router gains more with 1.5B + 14B than with 1.5B + 7B: points more";
+    Moments by[2];
+    for (const std::size_t at : {kQwen7, kQwen14}) {
+      for (const double tau : plan_.taus) {
+        const Moments points = Differences(at, chimera::OracleRouter(tau), chimera::Chimera(tau), true);
+        if (points.count() == 0) return Lacking(name, Over(0), "points");
+        by[at].Add(points.mean());
+      }
+    }
+    Add(name, by[kQwen14].mean() - by[kQwen7].mean(), Over(0), "points", by[kQwen14].mean() > by[kQwen7].mean(),
+        fmt::format("mean over slacks and rates: {:+.1f} and {:+.1f} points over the trained router",
+                    by[kQwen14].mean(), by[kQwen7].mean()));
+  }
+
+  // Figure 3 gives no load.
+  void Queue() {
+    const std::vector<ChimeraSystem> orders = chimera::Orders();
+    const auto claim = [&](const char* name, std::size_t ours, std::size_t other, double low, double high) {
+      Moments all;
+      std::vector<std::string> texts;
+      for (const ChimeraDataset d : kDatasets) {
+        for (std::size_t at = kFirstAlone; at < kDeployments; ++at) {
+          for (const double load : plan_.loads) {
+            const auto r =
+                study_.Compare({d, at, load, orders[ours]}, {d, at, load, orders[other]}, &ChimeraFigures::queue);
+            if (!r || load <= 1) continue;
+            all.Add(r->mean);
+            texts.push_back(fmt::format("{} {} {:g}: {:.0f}", Name(d), Deployments()[at].name, load, r->mean));
+          }
+        }
+      }
+      if (all.count() == 0) return Lacking(name, {low, high}, "%");
+      Add(name, all.mean(), {low, high}, "%", all.mean() >= low,
+          fmt::format("mean of the loads above 1; {}", fmt::join(texts, ", ")));
+    };
+    claim("Queueing time of SJF below that of FCFS, one model alone", 1, 0, 26, 48);
+    claim("Queueing time of STJF below that of SJF, one model alone", 2, 1, 15, 34);
+    claim("Queueing time of SJF below that of FCFS, lengths by the forest", 3, 0, 26, 48);
+    claim("Queueing time of STJF below that of SJF, lengths by the forest", 4, 3, 15, 34);
+  }
+
+  void Key() {
+    const char* const name = "The prompt's length in the key gains nothing: the best weight's gain in latency";
+    double best = -std::numeric_limits<double>::infinity();
+    std::vector<std::string> texts;
+    for (const std::size_t at : {kQwen7, kQwen14}) {
+      for (const double weight : plan_.weights) {
+        if (weight == 0) continue;
+        const auto r = study_.Compare({ChimeraDataset::kApps, at, plan_.rate, chimera::Weighted(plan_.tau, weight)},
+                                      {ChimeraDataset::kApps, at, plan_.rate, chimera::Chimera(plan_.tau)},
+                                      &ChimeraFigures::per_token);
+        if (!r) return Lacking(name, {{}, 2.0}, "%");
+        texts.push_back(fmt::format("{} w {:g}: {:+.1f}", Deployments()[at].name, weight, r->mean));
+        best = std::max(best, r->mean);
+      }
+    }
+    AtMost(name, best, 2, "%", fmt::format("holds up to 2 %; {}", fmt::join(texts, ", ")));
+  }
+
+  void Predictions() {
+    if (study_.predictions().empty()) return;
+    Moments forest, precision[2];
+    double worst = 0;
+    std::vector<std::string> texts, heads;
+    for (const ChimeraPrediction& p : study_.predictions()) {
+      forest.Add(p.forest);
+      worst = std::max(worst, p.forest - p.best);
+      precision[static_cast<std::size_t>(p.dataset)].Add(p.average_precision);
+      texts.push_back(fmt::format("{} {} {:.3f}", Name(p.dataset), p.model, p.forest));
+    }
+    Add("Length predictor: Kendall tau distance at arrival, mean over models and datasets", forest.mean(),
+        {0.155, 0.262}, "", forest.mean() <= 0.262,
+        fmt::format("at most {:.3f} above the best possible here; {}", worst, fmt::join(texts, ", ")));
+    for (const ChimeraDataset d : kDatasets) {
+      const double paper = d == ChimeraDataset::kApps ? 0.521 : 0.740;
+      const double ours = precision[static_cast<std::size_t>(d)].mean();
+      Add(fmt::format("{}: router, macro mean average precision", Name(d)), ours, paper, "", ours >= paper,
+          "six models; the success of a model is a draw here, of known probability");
+    }
+  }
+
+  const ChimeraStudy& study_;
+  const ChimeraPlan& plan_;
+};
+
+}  // namespace
+
+std::vector<ScenarioClaim> ChimeraClaims(const ChimeraStudy& study, const ChimeraPlan& plan) {
+  return ChimeraPaperClaims(study, plan).All();
+}
+
+std::vector<std::string> ChimeraFindings(const ChimeraStudy& study, const ChimeraPlan& plan) {
+  std::vector<std::string> findings;
+  const auto at = [&](const ChimeraSystem& system, double gap = 0) {
+    return study.Find({ChimeraDataset::kApps, kQwen7, plan.rate, system, gap});
+  };
+  std::vector<std::string> texts;
+  for (const double gap : plan.gaps) {
+    const ChimeraCell* c = at(chimera::Chimera(plan.tau), gap);
+    if (c == nullptr) continue;
+    const double told = c->Mean(&ChimeraFigures::in_flight), between = c->Mean(&ChimeraFigures::between);
+    texts.push_back(fmt::format("{:g} s: {:.0f} % ({} ms per token, score {:.1f} %)", gap,
+                                100 * between / std::max(told + between, 1e-9),
+                                Short(c->Mean(&ChimeraFigures::per_token)), c->Mean(&ChimeraFigures::score)));
+  }
+  if (!texts.empty()) {
+    findings.push_back(
+        fmt::format("Between two calls of a workflow nothing of it is in flight. Share of the predicted tokens that "
+                    "algorithm 1 then "
+                    "does not see, by the time between calls (APPS, {}, {:g}/s, tau {:g}): {}.",
+                    Deployments()[kQwen7].name, plan.rate, plan.tau, fmt::join(texts, "; ")));
+  }
+  if (const ChimeraCell* c = at(chimera::Chimera(plan.tau))) {
+    findings.push_back(
+        fmt::format("Of the tokens in flight {:.0f} % have been written already: an entry is whole until "
+                    "its request ends.",
+                    100 * c->Mean(&ChimeraFigures::written) / c->Mean(&ChimeraFigures::in_flight)));
+  }
+  texts.clear();
+  for (const int s : plan.thresholds) {
+    const ChimeraCell* c = at(chimera::Guarded(plan.tau, s));
+    if (c != nullptr) {
+      texts.push_back(fmt::format("{}: {} and {} s", s, Short(c->Mean(&ChimeraFigures::per_token)),
+                                  Short(c->Mean(&ChimeraFigures::p95))));
+    }
+  }
+  if (const ChimeraCell* c = at(chimera::Chimera(plan.tau)); c != nullptr && !texts.empty()) {
+    findings.push_back(fmt::format(
+        "A guard against starvation of S plans, ms per token and P95 of workflows: none {} and "
+        "{} s; {}.",
+        Short(c->Mean(&ChimeraFigures::per_token)), Short(c->Mean(&ChimeraFigures::p95)), fmt::join(texts, "; ")));
+  }
+  return findings;
+}
+
+}  // namespace takt::tool

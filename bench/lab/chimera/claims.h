@@ -1,0 +1,18 @@
+// What the paper claims of Chimera, beside what came out.
+#ifndef TAKT_BENCH_LAB_CHIMERA_CLAIMS_H_
+#define TAKT_BENCH_LAB_CHIMERA_CLAIMS_H_
+
+#include <string>
+#include <vector>
+
+#include "lab/chimera/systems.h"
+#include "lab/report/scenario_report.h"
+
+namespace takt::tool {
+
+std::vector<ScenarioClaim> ChimeraClaims(const ChimeraStudy& study, const ChimeraPlan& plan);
+std::vector<std::string> ChimeraFindings(const ChimeraStudy& study, const ChimeraPlan& plan);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_BENCH_LAB_CHIMERA_CLAIMS_H_

@@ -1,0 +1,149 @@
+// The runs of the Chimera scenario.
+#ifndef TAKT_BENCH_LAB_CHIMERA_STUDY_H_
+#define TAKT_BENCH_LAB_CHIMERA_STUDY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tool/run/progress_bar.h"
+#include "lab/study.h"
+#include "takt/sim/estimates.h"
+#include "takt/sim/replay.h"
+#include "takt/workload/generate.h"
+#include "takt/workload/workload.h"
+
+namespace takt::tool {
+
+inline std::string_view Name(ChimeraDataset d) { return d == ChimeraDataset::kApps ? "APPS" : "MATH"; }
+inline constexpr ChimeraDataset kDatasets[] = {ChimeraDataset::kApps, ChimeraDataset::kMath};
+
+// One engine of each model. The paper's four combinations, then models alone.
+struct Deployment {
+  const char* name;
+  std::vector<std::string> models;
+};
+const std::vector<Deployment>& Deployments();
+inline constexpr std::size_t kQwen7 = 0, kQwen14 = 1, kLlama = 2, kThree = 3, kFirstAlone = 4, kDeployments = 8;
+
+enum class LengthsBy : unsigned char { kNobody, kForest, kTruth };
+// How probably a model solves a prompt, as placements are told.
+enum class RouterBy : unsigned char {
+  kNobody,
+  kTrained,  // logistic heads on what prompts show
+  kMean,     // the model's share of all prompts, the same for each
+  kTruth,
+};
+
+struct ChimeraSystem {
+  std::string label;
+  std::string policy = "fcfs";
+  LengthsBy lengths = LengthsBy::kNobody;
+  RouterBy router = RouterBy::kNobody;  // nobody: least loaded
+  double tau = 0;                       // latency slack, with a router
+  bool levels = false;                  // waiting requests displace running ones of a level below (MLFQ)
+  bool gain = false;                    // gain_slack instead of confidence_slack
+  // In place of the slack: points a second of latency with `gain`, points per ms of latency per token where assigned.
+  double price = 0;
+  bool assigned = false;  // by AssignedToModels
+
+  double value() const { return price > 0 || assigned ? price : tau; }
+
+  // By what is run, under whatever label.
+  friend bool operator==(const ChimeraSystem& a, const ChimeraSystem& b) {
+    return a.policy == b.policy && a.lengths == b.lengths && a.router == b.router && a.tau == b.tau &&
+           a.levels == b.levels && a.gain == b.gain && a.price == b.price && a.assigned == b.assigned;
+  }
+};
+
+struct ChimeraSetup {
+  ChimeraDataset dataset = ChimeraDataset::kApps;
+  std::size_t deployment = 0;
+  double rate = 8;  // workflows per second; of a model alone: as a share of what it can serve
+  ChimeraSystem system;
+  double gap_s = 0;  // between the end of a call and the next of its workflow
+  std::int32_t seqs = 0;  // most sequences in a step; 0: the study's
+
+  friend bool operator==(const ChimeraSetup&, const ChimeraSetup&) = default;
+};
+
+struct ChimeraFigures {
+  double per_token = 0;  // ms: mean latency of a workflow over mean tokens of one
+  double each_per_token = 0;  // ms: mean of every workflow's own latency per token
+  double latency = 0;  // s, mean of a workflow ("makespan" in the paper)
+  double p95 = 0;  // s, of a workflow
+  double score = 0;  // %, mean of what the answers are worth
+  double queue = 0;  // s, mean wait of a call for its first step
+  double strongest = 0;  // % of workflows answered by the last model of the deployment
+  double drained = 0;  // s, from the first arrival to the last end
+  // Predicted tokens, means over the run: in flight; of them written already; of workflows between two calls, which
+  // are not in flight.
+  double in_flight = 0, written = 0, between = 0;
+};
+using ChimeraFigure = double ChimeraFigures::*;
+using ChimeraCell = Cell<ChimeraSetup, ChimeraFigures>;
+
+// How well what is known at arrival orders the workflows of seed 1 by what they will generate on a model (Kendall's
+// tau distance), and predicts whether it solves them.
+struct ChimeraPrediction {
+  ChimeraDataset dataset;
+  std::string model;
+  double forest = 0, forest_all = 0;  // at arrival; at every call
+  double best = 0;  // by the visible part alone, if it were seen exactly
+  double input = 0, fcfs = 0;
+  double solved = 0;  // share
+  double average_precision = 0, calibration = 0;  // of the router
+};
+
+class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
+ public:
+  // `minutes` of arrivals at each rate; 0: `workflows` at any.
+  // `published`: what MLFQ displaces is swapped out, and not computed again; the score of APPS is the share of a
+  // problem's tests that the answer passes, and not whether it passes all.
+  ChimeraStudy(double minutes, SeedRange seeds, std::int32_t seqs, bool published)
+      : Study(seeds), minutes_(minutes), seqs_(seqs), published_(published) {}
+
+  absl::Status Run(int threads, ProgressBar& bar);
+
+  std::int32_t seqs() const { return seqs_; }
+  bool published() const { return published_; }
+  static constexpr int kWorkflows = 1000, kTraining = 2000;
+  const std::vector<ChimeraPrediction>& predictions() const { return predictions_; }
+  double capacity(ChimeraDataset d, std::size_t deployment) const {  // workflows per second
+    return capacity_[static_cast<std::size_t>(d)][deployment];
+  }
+
+ private:
+  struct Seed {
+    Workload workload;
+    Forecasts learnt;  // output, left; scores of the trained router
+    std::vector<float> mean, truth;  // other scores; the truth is what answers are worth
+  };
+
+  absl::Status Prepare(int threads);
+  absl::Status Learn(ChimeraDataset d, int threads);
+  std::shared_ptr<const Forecasts> ForecastsOf(const Seed& seed, const ChimeraSystem& system) const;
+  absl::StatusOr<std::optional<ChimeraFigures>> RunOne(const ChimeraSetup& setup, std::uint64_t seed,
+                                                       const RunProgress& progress) const;
+  absl::StatusOr<std::optional<ChimeraFigures>> RunAssigned(const ChimeraSetup& setup, const Seed& seed,
+                                                            const Forecasts& forecasts, const Workload& w,
+                                                            ReplayOptions& options) const;
+  ChimeraFigures FiguresOf(const ChimeraSetup& setup, const Seed& seed, const Forecasts& forecasts, const Workload& w,
+                           const ReplayResult& result) const;
+
+  double minutes_;
+  std::int32_t seqs_;  // most sequences in a step
+  bool published_;
+  std::array<std::vector<Seed>, 2> seeds_of_;
+  std::array<std::array<double, kDeployments>, 2> capacity_ = {};
+  std::vector<ChimeraPrediction> predictions_;
+};
+
+}  // namespace takt::tool
+
+#endif  // TAKT_BENCH_LAB_CHIMERA_STUDY_H_

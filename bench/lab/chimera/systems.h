@@ -1,0 +1,64 @@
+// What the Chimera scenario compares, and at which rates.
+#ifndef TAKT_BENCH_LAB_CHIMERA_SYSTEMS_H_
+#define TAKT_BENCH_LAB_CHIMERA_SYSTEMS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lab/chimera/study.h"
+
+namespace takt::tool {
+
+struct ChimeraPlan {
+  std::vector<double> rates = {8, 12, 16};  // the paper's, workflows per second
+  std::vector<double> beyond = {24, 48};    // where a queue forms for all
+  std::vector<double> taus = {0, 0.25, 0.5, 1, 2, 4};
+  std::vector<double> loads = {0.9, 1.2, 2};  // of a model alone
+  std::vector<double> weights = {0, 0.1, 0.25, 0.5, 1, 2};  // of the prompt in the key
+  std::vector<double> gaps = {0, 0.1, 1, 5};                // seconds
+  std::vector<int> thresholds = {25, 50, 100, 200, 400};    // plans, of the guard against starvation
+  std::vector<double> per_s = {0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2};  // % a second, of latency
+  std::vector<double> prices = {0,   0.02, 0.05, 0.1, 0.15, 0.2,
+                                0.3, 0.4,  0.6,  0.8, 1.6};  // % per ms per token, of bounds
+  std::vector<double> truth_prices = {0.1, 0.4, 1.6};  // the same where answers are known
+  double tau = 0.5, rate = 48;  // of the parts that vary something else
+  // Most sequences in a step: of regime paper, by the fit below, and what the fit tried.
+  static constexpr std::int32_t kPaperSeqs = 24;
+  std::vector<std::int32_t> fit = {16, 20, 24, 28, 32, 48, 64, 256};
+
+  std::vector<double> AllRates() const {
+    std::vector<double> all = rates;
+    all.insert(all.end(), beyond.begin(), beyond.end());
+    return all;
+  }
+};
+
+namespace chimera {
+ChimeraSystem Vllm();
+ChimeraSystem Mlfq();
+ChimeraSystem Ltr();
+ChimeraSystem VllmStjf();  // exact lengths
+ChimeraSystem Chimera(double tau);
+ChimeraSystem NoRouter(double tau);         // the same score for every prompt
+ChimeraSystem OraclePredictor(double tau);
+ChimeraSystem OracleRouter(double tau);
+ChimeraSystem ByGain(double tau);        // takt's own router: score less the price of the work
+ChimeraSystem ByLatency(double per_s);   // the same with a fixed price of latency, in % a second
+ChimeraSystem ByLatencyOracle(double per_s);  // and with exact lengths
+// What knows all beforehand but which answers are right: scores as the router was trained; and that, too.
+ChimeraSystem Assigned(double price);
+ChimeraSystem AssignedByTruth(double price);
+ChimeraSystem Weighted(double tau, double weight);  // stjf's key with a share of the prompt
+ChimeraSystem Guarded(double tau, int threshold);   // aged(stjf), quantum 10
+std::vector<ChimeraSystem> Rivals();
+std::vector<ChimeraSystem> Orders();  // of a model alone
+// Under each slack: Chimera's kinds, and takt's own beside them.
+using ByTau = ChimeraSystem (*)(double);
+std::vector<ByTau> Kinds(std::size_t deployment);
+}  // namespace chimera
+
+}  // namespace takt::tool
+
+#endif  // TAKT_BENCH_LAB_CHIMERA_SYSTEMS_H_

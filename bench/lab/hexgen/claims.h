@@ -1,0 +1,21 @@
+// What the paper claims of HexGen-Flow, beside what came out.
+#ifndef TAKT_BENCH_LAB_HEXGEN_CLAIMS_H_
+#define TAKT_BENCH_LAB_HEXGEN_CLAIMS_H_
+
+#include <string>
+#include <vector>
+
+#include "lab/hexgen/systems.h"
+#include "lab/report/scenario_report.h"
+
+namespace takt::tool {
+
+// One for each figure of the paper's evaluation.
+std::vector<ScenarioClaim> HexgenClaims(const HexgenStudy& study, const HexgenPlan& plan);
+
+// Where urgency wins and where another order does, what balance brings, what tuning brings.
+std::vector<std::string> HexgenFindings(const HexgenStudy& study, const HexgenPlan& plan);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_BENCH_LAB_HEXGEN_CLAIMS_H_

@@ -1,0 +1,23 @@
+// What the paper claims of Kairos, beside what came out.
+#ifndef TAKT_BENCH_LAB_KAIROS_CLAIMS_H_
+#define TAKT_BENCH_LAB_KAIROS_CLAIMS_H_
+
+#include <string>
+#include <vector>
+
+#include "lab/kairos/order.h"
+#include "lab/kairos/systems.h"
+#include "lab/report/scenario_report.h"
+
+namespace takt::tool {
+
+// One for each figure of the paper's sections 2 and 7.
+std::vector<ScenarioClaim> KairosClaims(const KairosStudy& study, const KairosPlan& plan,
+                                        const std::vector<KairosAccuracy>& accuracies);
+
+std::vector<std::string> KairosFindings(const KairosStudy& study, const KairosPlan& plan,
+                                        const std::vector<KairosAccuracy>& accuracies);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_BENCH_LAB_KAIROS_CLAIMS_H_

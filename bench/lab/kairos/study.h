@@ -1,0 +1,136 @@
+// The runs of the Kairos scenario.
+#ifndef TAKT_BENCH_LAB_KAIROS_STUDY_H_
+#define TAKT_BENCH_LAB_KAIROS_STUDY_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tool/run/progress_bar.h"
+#include "lab/figure.h"
+#include "lab/study.h"
+#include "takt/learning/agent_learner.h"
+#include "takt/sim/replay.h"
+#include "takt/workload/workload.h"
+
+namespace takt::tool {
+
+enum class KairosModel : unsigned char { k8B, k13B };
+inline std::string_view Name(KairosModel m) { return m == KairosModel::k8B ? "Llama-3-8B" : "Llama-2-13B"; }
+inline std::string_view ProfileOf(KairosModel m) {
+  return m == KairosModel::k8B ? "derived/llama-3-8b/a40/bf16/tp1" : "derived/llama-2-13b/a40/bf16/tp1";
+}
+
+// The paper's ten scenarios: three applications, each with three families of inputs, and all of the first family.
+inline constexpr std::string_view kKairosScenarios[] = {"qa:1", "qa:2", "qa:3", "rg:1", "rg:2",
+                                                        "rg:3", "cg:1", "cg:2", "cg:3", "mix:1"};
+inline constexpr std::size_t kMix = 9;
+
+enum class Knows : unsigned char {
+  kNothing,
+  kDepths,   // stages left of each agent, from the applications' graphs, which their developers hand over
+  kLearns,   // what records of calls that have ended tell
+  kTruth,    // the tokens that the workflow is still to generate
+};
+
+struct KairosSystem {
+  std::string label;
+  std::string policy;     // of the instances' queues
+  std::string placement;  // "time_slot_packer": with a global queue of `policy` before instances
+  Knows knows = Knows::kNothing;
+  AgentOrderBy by = AgentOrderBy::kClassical;
+  bool counts_late = true;  // time_slot_packer's `late`
+
+  // By what is run, under whatever label.
+  friend bool operator==(const KairosSystem& a, const KairosSystem& b) {
+    return a.policy == b.policy && a.placement == b.placement && a.knows == b.knows && a.by == b.by &&
+           a.counts_late == b.counts_late;
+  }
+};
+
+struct KairosSetup {
+  KairosModel model;
+  std::size_t scenario;  // of kKairosScenarios
+  KairosSystem system;
+  double load;  // share of what the four instances can serve
+  double calls_per_s = 0;  // above 0: so many, whatever the load
+  std::int64_t kv_tokens = 0;  // of each instance's KV cache, as far as the profile has them; 0: the study's
+
+  friend bool operator==(const KairosSetup&, const KairosSetup&) = default;
+};
+
+// Of one run, over all workflows. Token latency: from a workflow's arrival to its end, over the tokens it generated.
+struct KairosFigures {
+  double mean = 0, p90 = 0, p95 = 0, p99 = 0;  // ms per token
+  double latency = 0;      // s, mean of a workflow
+  double queued = 0;       // %, mean share of a workflow's time in which its calls waited before they first ran
+  double preempted = 0;    // % of calls, at least once
+  double recomputed = 0;   // % of all tokens computed
+  double kv_peak = 0;      // share of the KV cache
+  double rate = 0;         // workflows per second that arrived
+  double drained = 0;      // s, from the first arrival to the last end
+};
+inline constexpr char kTokenLatency[] = "token latency [ms]";
+inline constexpr Figure<KairosFigures> kKairosFigures[] = {
+    {"rate_workflows", &KairosFigures::rate},
+    {"token_latency_mean_ms", &KairosFigures::mean, "mean ms per token", "", kTokenLatency, "mean", Best::kSmallest},
+    {"token_latency_p90_ms", &KairosFigures::p90, "P90 ms per token", "", kTokenLatency, "P90", Best::kSmallest},
+    {"token_latency_p95_ms", &KairosFigures::p95, "P95 ms per token", "", kTokenLatency, "P95", Best::kSmallest},
+    {"token_latency_p99_ms", &KairosFigures::p99, "P99 ms per token", "", kTokenLatency, "P99", Best::kSmallest},
+    {"workflow_latency_mean_s", &KairosFigures::latency},
+    {"queued_pct", &KairosFigures::queued, "% of the time queued", "", "", "queued %"},
+    {"preempted_pct", &KairosFigures::preempted, "% of calls preempted", "", "", "preempted %"},
+    {"recomputed_pct", &KairosFigures::recomputed, "% of tokens recomputed", "", "", "recomputed %"},
+    {"kv_peak", &KairosFigures::kv_peak},
+    {"drained_s", &KairosFigures::drained},
+};
+using KairosCell = Cell<KairosSetup, KairosFigures>;
+
+// What one model and scenario come with: the workflows of every seed, and how many calls a second are capacity.
+struct KairosGround {
+  std::vector<Workload> workloads;  // by seed
+  double saturation = 0;            // calls per second
+  double workflows_per_s = 0;       // the same in workflows
+};
+
+class KairosStudy : public Study<KairosSetup, KairosFigures> {
+ public:
+  // `arrivals`: a trace whose times are taken.
+  // `kv_tokens`: of each instance's KV cache of the 8B, as far as the profile has them; the 13B has all of its own.
+  KairosStudy(const Workload& arrivals, double minutes, SeedRange seeds, std::int64_t kv_tokens);
+
+  absl::Status Run(int threads, ProgressBar& bar);
+  const KairosGround& ground(KairosModel model, std::size_t scenario, std::int64_t kv_tokens = 0) const {
+    return grounds_.at({model, scenario, KvTokensOf(model, kv_tokens)});
+  }
+  std::int64_t KvTokensOf(KairosModel model, std::int64_t kv_tokens = 0) const {
+    const std::int64_t all = profile(model).kv_capacity_tokens;
+    return kv_tokens > 0 ? std::min(kv_tokens, all) : model == KairosModel::k8B ? std::min(kv_tokens_, all) : all;
+  }
+  double DecodeRateOf(KairosModel model, std::int64_t kv_tokens = 0) const;  // tokens per second of one request
+  const Profile& profile(KairosModel model) const { return profiles_[static_cast<std::size_t>(model)]; }
+
+ private:
+  absl::Status Prepare();
+
+  std::vector<TimePoint> arrivals_;
+  double minutes_;
+  std::int64_t kv_tokens_;
+  std::map<std::tuple<KairosModel, std::size_t, std::int64_t>, KairosGround> grounds_;  // by KV tokens, too
+  std::vector<Profile> profiles_;
+};
+
+// The options of a run. `learner` is taught as it goes, where the system learns.
+ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study, const Workload& workload,
+                              std::uint64_t seed, AgentLearner& learner);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_BENCH_LAB_KAIROS_STUDY_H_

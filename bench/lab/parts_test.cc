@@ -1,0 +1,78 @@
+// Parts that several studies share, without a run of a study.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "catch.h"
+#include "lab/agent_records.h"
+#include "lab/chimera/frontier.h"
+#include "lab/kairos/linear_order.h"
+#include "scale.h"
+#include "takt/base/random.h"
+#include "takt/sim/replay.h"
+#include "takt/workload/read.h"
+
+namespace takt {
+namespace {
+
+TEST_CASE("the best linear order, against all permutations") {
+  Random random(6);
+  CHECK(BestLinearOrder({}, 0).empty());
+  for (int i = 0; i < Scaled(30); ++i) {
+    const std::size_t n = 1 + random.Below(6);
+    std::vector<double> gain(n * n);
+    for (double& g : gain) g = random.Uniform() - 0.2;
+    const auto sum = [&](const std::vector<std::size_t>& order) {
+      double total = 0;
+      for (std::size_t b = 0; b < n; ++b) {
+        for (std::size_t a = 0; a < b; ++a) total += gain[order[a] * n + order[b]];
+      }
+      return total;
+    };
+    std::vector<std::size_t> order(n);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    double most = sum(order);
+    while (std::next_permutation(order.begin(), order.end())) most = std::max(most, sum(order));
+    CHECK(sum(BestLinearOrder(gain, n)) == Approx(most));
+  }
+}
+
+TEST_CASE("frontiers: what nothing dominates, and the area between two of them") {
+  const std::vector<TradeOff> a = {{30, 10}, {10, 2}, {20, 8}, {25, 7}, {10, 1}, {40, 9}};
+  CHECK(FrontierOf(a) == std::vector<TradeOff>{{10, 2}, {20, 8}, {30, 10}});
+  CHECK(ValueAt(FrontierOf(a), 10) == 2);
+  CHECK(ValueAt(FrontierOf(a), 15) == 5);
+  CHECK(ValueAt(FrontierOf(a), 30) == 10);
+  CHECK(ValueAt(FrontierOf(a), 99) == 10);
+  // From 15 to 40: 5 at 15, 8 at 20, 10 at 30 and from there on, against 4 throughout.
+  const auto gap = GapBetween(a, {{15, 4}, {45, 4}});
+  REQUIRE(gap);
+  CHECK(gap->from == 15);
+  CHECK(gap->to == 40);
+  CHECK(gap->mean == Approx((5 * 6.5 + 10 * 9 + 10 * 10) / 25 - 4));
+  CHECK(GapBetween({{15, 4}, {45, 4}}, a)->mean == Approx(-gap->mean));
+  CHECK(GapBetween(a, a)->mean == 0);
+  CHECK_FALSE(GapBetween(a, {{50, 4}}));
+  CHECK_FALSE(GapBetween(a, {}));
+  CHECK_FALSE(GapBetween({{1, 1}}, {{1, 1}}));  // no width
+}
+
+TEST_CASE("a run teaches a learner what the identifiers and times of its calls tell") {
+  const Workload w = *GenerateWorkload("gen:kairos,app=qa:1,workflows=60,rate=2,seed=3");
+  AgentLearner learner;
+  ReplayOptions options;
+  TeachAgents(w, learner, options);
+  REQUIRE(Replay(w, options).ok());
+  const std::vector<std::int32_t> stages = learner.graph().StagesLeft();
+  const auto left = [&](const char* name) {
+    const auto agent = static_cast<std::uint64_t>(std::ranges::find(w.names, name) - w.names.begin());
+    return stages[learner.graph().Find({agent})];
+  };
+  CHECK(left("Router") == 2);
+  CHECK(left("Math") == 1);
+  CHECK(left("Humanities") == 1);
+}
+
+}  // namespace
+}  // namespace takt

@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tool/report/html_page.h"
+#include "tool/report/html_text.h"
+#include "tool/report/json_writer.h"
+#include "lab/report/scenario_report.h"
+#include "fmt/format.h"
+#include "takt/version.h"
+
+namespace takt::tool {
+
+std::string PaperText(const ScenarioClaim& claim) {
+  const auto &low = claim.paper_low, &high = claim.paper_high;
+  if (!low) return high ? fmt::format("at most {:g}", *high) : "";
+  if (!high) return *low == 0 ? "above 0" : fmt::format("over {:g}", *low);
+  return *low == *high ? fmt::format("{:g}", *low) : fmt::format("{:g} to {:g}", *low, *high);
+}
+
+namespace {
+
+std::string VerdictText(Verdict verdict) { return std::string(NamesOf(Verdict{})[static_cast<std::size_t>(verdict)]); }
+
+// Those that were measured, or all.
+Table ClaimTable(const ScenarioReport& report, bool all) {
+  const bool limits = std::ranges::any_of(report.claims, [](const ScenarioClaim& c) { return !!c.limit; });
+  std::vector<Table::Column> columns = {{"", "claim", false}, {"", report.claimed_by}, {"", "here"}};
+  if (limits) columns.push_back({"", "95 % limit"});
+  for (const char* name : {"unit", "verdict", "because"}) columns.push_back({"", name, false});
+  Table table(std::move(columns));
+  for (const ScenarioClaim& claim : report.claims) {
+    if (!all && !claim.ours) continue;
+    table.BeginRow();
+    table.Text(claim.name);
+    table.Text(PaperText(claim));
+    table.Text(claim.ours ? Short(*claim.ours) : "-");
+    if (limits) table.Text(claim.limit ? Short(*claim.limit) : "-");
+    table.Text(claim.unit);
+    table.Text(VerdictText(claim.verdict));
+    table.Text(claim.reason);
+  }
+  return table;
+}
+
+// How many were measured, and what came of them.
+std::string ClaimCount(const ScenarioReport& report) {
+  std::int64_t measured = 0;
+  std::array<std::int64_t, NamesOf(Verdict{}).size()> verdicts = {};
+  for (const ScenarioClaim& c : report.claims) {
+    if (!c.ours) continue;
+    ++measured;
+    ++verdicts[static_cast<std::size_t>(c.verdict)];
+  }
+  return fmt::format("Of {} {} were measured, of which {} hold, {} fail and {} are undecided.",
+                     Counted(std::ssize(report.claims), "claim"), measured, verdicts[0], verdicts[1], verdicts[2]);
+}
+
+void WriteNumber(JsonWriter& json, std::string_view key, const std::optional<double>& number) {
+  json.Key(key);
+  if (number) json.Value(*number);
+  else json.Null();
+}
+
+std::string PlotsHtml(const ScenarioPlots& group) {
+  std::map<std::size_t, std::string> legend;
+  for (const Plot& plot : group.plots) {
+    for (const PlotLine& line : plot.lines) legend.emplace(line.style, line.name);
+  }
+  std::string html = fmt::format("<h2>{}</h2>\n<div class=legend>", HtmlText(group.heading));
+  for (const auto& [style, name] : legend) html += LegendButton(style, name);
+  html += "</div>\n<div class=plots>\n";
+  for (const Plot& plot : group.plots) html += ToFigure(plot);
+  return html + "</div>\n";
+}
+
+}  // namespace
+
+std::string ScenarioText(const ScenarioReport& report, bool colour) {
+  std::string text = report.title + "\n";
+  for (const Condition& c : report.conditions) text += fmt::format("{:<11}{}\n", c.name, ShownName(c.text));
+  for (const ScenarioTable& t : report.tables) {
+    if (t.page_only) continue;
+    text += fmt::format("\n{}\n\n{}", t.heading, Table(t.table).ToString(colour));
+  }
+  text += "\n";
+  if (!report.claims.empty()) {
+    text += fmt::format("{}\n\n{}\n", report.claims_heading, ClaimTable(report, false).ToString(colour));
+    text += ClaimCount(report) + "\n";
+  }
+  for (const std::string& finding : report.findings) text += finding + "\n";
+  if (report.interrupted) text += "Interrupted: what had not ended is missing.\n";
+  return text;
+}
+
+std::string ScenarioHtml(const ScenarioReport& report) {
+  std::string html = fmt::format("<h1>{}</h1>\n<dl>\n", HtmlText(report.title));
+  for (const Condition& c : report.conditions) {
+    html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", HtmlText(c.name), HtmlText(c.text));
+  }
+  html += "</dl>\n";
+  if (report.interrupted) html += "<p>Interrupted: what had not ended is missing.</p>\n";
+  for (const std::string& finding : report.findings) html += fmt::format("<p>{}</p>\n", HtmlText(finding));
+  for (const ScenarioPlots& group : report.plots) html += PlotsHtml(group);
+  for (const ScenarioFigure& figure : report.figures) {
+    html += fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=wide>{}</div>\n", HtmlText(figure.heading),
+                        HtmlText(figure.text), figure.svg);
+  }
+  if (!report.claims.empty()) {
+    html += fmt::format("<h2>{}</h2>\n<p>{}</p>\n<div class=wide>{}</div>\n", HtmlText(report.claims_heading),
+                        ClaimCount(report), ClaimTable(report, true).ToHtml());
+  }
+  for (const ScenarioTable& t : report.tables) {
+    html += fmt::format("<h2>{}</h2>\n<div class=wide>{}</div>\n", HtmlText(t.heading), Table(t.table).ToHtml());
+  }
+  return HtmlPage(report.title, html);
+}
+
+std::string ScenarioJson(const ScenarioReport& report) {
+  JsonWriter json;
+  json.BeginObject().Field("takt", TAKT_VERSION).Field("scenario", report.name).Field("full", report.full);
+  if (!report.regime.empty()) json.Field("regime", report.regime);
+  json.Field("seeds", report.seeds).Field("partial", report.interrupted);
+  json.Key("conditions").BeginObject();
+  for (const Condition& c : report.conditions) json.Field(c.name, c.text);
+  json.EndObject();
+  json.Key("rows").BeginArray();
+  for (const ScenarioRow& row : report.rows) {
+    json.BeginObject();
+    for (const auto& [key, value] : row) {
+      std::visit([&, &name = key](const auto& v) { json.Field(name, v); }, value);
+    }
+    json.EndObject();
+  }
+  json.EndArray().Key("claims").BeginArray();
+  for (const ScenarioClaim& claim : report.claims) {
+    json.BeginObject().Field("name", claim.name);
+    WriteNumber(json, "ours", claim.ours);
+    WriteNumber(json, "paper_low", claim.paper_low);
+    WriteNumber(json, "paper_high", claim.paper_high);
+    if (claim.limit) json.Field("limit_95", *claim.limit);
+    if (claim.low && claim.high) {
+      json.Key("interval_95").BeginArray();
+      for (const double end : {*claim.low, *claim.high}) {
+        if (std::isfinite(end)) json.Value(end);
+        else json.Null();
+      }
+      json.EndArray();
+    }
+    json.Field("unit", claim.unit).Field("holds", claim.holds()).Field("verdict", VerdictText(claim.verdict));
+    json.Field("reason", claim.reason).EndObject();
+  }
+  json.EndArray().Key("findings").BeginArray();
+  for (const std::string& finding : report.findings) json.Value(finding);
+  json.EndArray();
+  if (report.wall_s) json.Key("wall").BeginObject().Field("total_s", *report.wall_s).EndObject();
+  json.EndObject();
+  return json.Take() + "\n";
+}
+
+}  // namespace takt::tool

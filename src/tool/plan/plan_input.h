@@ -1,0 +1,23 @@
+// What `takt plan` reads.
+#ifndef TAKT_SRC_TOOL_PLAN_PLAN_INPUT_H_
+#define TAKT_SRC_TOOL_PLAN_PLAN_INPUT_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "takt/planning/cascade.h"
+
+namespace takt::tool {
+
+// Models of a cascade from a JSON file (docs/howto/plan.md). Errors name file, model and field.
+absl::StatusOr<std::vector<ServedModel>> ReadModels(const std::string& path, std::span<const Profile> more);
+
+// The profiled requests, one JSON object a line, or "cascadia:1" .. "cascadia:3". Errors name file and line. A request
+// that lacks scores is fine where there is one model.
+absl::StatusOr<std::vector<CascadeSample>> ReadSample(const std::string& path, std::size_t models);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_PLAN_PLAN_INPUT_H_
