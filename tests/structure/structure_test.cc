@@ -123,6 +123,29 @@ Found GuardUnlikePath(const File& file) {
   return {"the include guard is not " + guard};
 }
 
+// --- Examples and bindings: small, and of no engine. ---
+
+Found NotForAnExample(const File& file) {
+  Found faults;
+  for (const Include& include : IncludesOf(file)) {
+    const bool standard = include.angled && include.target.find_first_of("./") == std::string::npos;
+    const bool own = !include.angled && StartsWith(include.target, "takt/");
+    if (!standard && !own) faults.push_back("an example includes " + include.target);
+  }
+  return faults;
+}
+
+Found EngineNamed(const File& file) {
+  static const std::regex kEngine("vllm|sglang|dynamo|llm-d|llama|triton|tensorrt", std::regex::icase);
+  Found faults;
+  for (const std::string& text : {file.path, file.text}) {
+    for (std::sregex_iterator match(text.begin(), text.end(), kEngine), end; match != end; ++match) {
+      faults.push_back("bindings name " + match->str());
+    }
+  }
+  return faults;
+}
+
 // --- The embeddable's oath, as far as words can tell; tests/embed looks at the symbols. ---
 
 Found BrokenOath(const File& file) {
@@ -182,9 +205,10 @@ std::vector<File> Library() {
   return files;
 }
 std::vector<File> Everything() {
-  return FilesUnder({"include", "src", "tests", "examples", "bench", "cmake", "docs", "scripts", "CMakeLists.txt",
-                     "CMakePresets.json", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"},
-                    {".h", ".cc", ".cmake", ".txt", ".md", ".json", ".in", ".sh", ".py", ""});
+  return FilesUnder(
+      {"include", "src", "tests", "examples", "integrations", "bench", "cmake", "docs", "scripts", "CMakeLists.txt",
+       "CMakePresets.json", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"},
+      {".h", ".cc", ".cmake", ".txt", ".md", ".json", ".in", ".sh", ".py", ""});
 }
 
 TEST_CASE("no arrow between rooms runs upward") {
@@ -227,6 +251,26 @@ TEST_CASE("the library adds and subtracts times only with functions that saturat
   HoldsFor(Library(), CountsOfTimes);
 }
 
+TEST_CASE("an example includes public headers and the standard library alone") {
+  CHECK(Catches(NotForAnExample, "examples/a.cc", "#include \"tool/run/a.h\"\n"));
+  CHECK(Catches(NotForAnExample, "examples/a.cc", "#include <zlib.h>\n"));
+  CHECK(Catches(NotForAnExample, "examples/a.cc", "#include \"fmt/format.h\"\n"));
+  CHECK_FALSE(Catches(NotForAnExample, "examples/a.cc", "#include <vector>\n#include \"takt/tool.h\"\n"));
+  HoldsFor(FilesUnder({"examples"}, {".h", ".cc"}), NotForAnExample);
+}
+
+TEST_CASE("bindings name no engine") {
+  CHECK(Catches(EngineNamed, "bindings/python/takt/a.py", "import vLLM\n"));
+  CHECK(Catches(EngineNamed, "bindings/rust/takt-dynamo/src/lib.rs", ""));
+  CHECK_FALSE(Catches(EngineNamed, "bindings/go/a.go", "// An engine's step.\n"));
+  std::vector<File> files = FilesUnder({"bindings"}, {".py", ".rs", ".go", ".mod", ".c", ".toml", ".txt", ".md", ""});
+  std::erase_if(files, [](const File& file) {  // made by builds
+    static const std::regex kMade("/(build|target|cpp|\\.[a-z_]+)/");
+    return std::regex_search(file.path, kMade);
+  });
+  HoldsFor(files, EngineNamed);
+}
+
 TEST_CASE("nothing includes <iostream>") {
   CHECK(Catches(Iostream, "src/a.cc", "#include <iostream>\n"));
   HoldsFor(Sources(), Iostream);
@@ -237,7 +281,7 @@ TEST_CASE("include guards are the path") {
                 "#ifndef TAKT_BASE_B_H_\n#define TAKT_BASE_B_H_\n#endif  // TAKT_BASE_B_H_\n"));
   CHECK_FALSE(Catches(GuardUnlikePath, "src/sim/a_b.h",
                       "#ifndef TAKT_SRC_SIM_A_B_H_\n#define TAKT_SRC_SIM_A_B_H_\n#endif  // TAKT_SRC_SIM_A_B_H_\n"));
-  HoldsFor(FilesUnder({"include/takt", "src", "tests", "bench"}, {".h"}), GuardUnlikePath);
+  HoldsFor(FilesUnder({"include/takt", "src", "tests", "bench", "integrations"}, {".h"}), GuardUnlikePath);
 }
 
 TEST_CASE(
@@ -252,7 +296,8 @@ TEST_CASE(
 TEST_CASE("sources are ASCII") {
   CHECK(Catches(NotAscii, "src/a.cc", "// caf\xc3\xa9\n"));
   CHECK(Catches(NotAscii, "src/a.cc", "\tint a;\n"));
-  HoldsFor(FilesUnder({"include", "src", "examples", "bench", "cmake"}, {".h", ".cc", ".cmake"}), NotAscii);
+  HoldsFor(FilesUnder({"include", "src", "examples", "integrations", "bench", "cmake"}, {".h", ".cc", ".cmake"}),
+           NotAscii);
 }
 
 // What stands between the fences of the first block of a language.

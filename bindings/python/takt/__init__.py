@@ -6,6 +6,12 @@ identity of a workflow from the program that makes calls to the engine that serv
 the beginning.
 """
 
+from glob import glob as _glob
+
+if __path__[0].endswith("/bindings/python/takt"):
+    # In the source tree the modules of integrations have folders of their own. An installed package has all in one.
+    __path__.extend(_glob(f"{__path__[0]}/../../../integrations/*/takt"))
+
 from . import frameworks, identity, workloads
 from ._abi import TAKT_ROW_FAILED as FAILED
 from ._abi import TAKT_ROW_FINISHED as FINISHED

@@ -40,11 +40,9 @@ __all__ = [
     "async_event_hook",
     "current",
     "event_hook",
-    "extra_body",
     "headers",
     "openai_arguments",
     "parse_headers",
-    "parse_xargs",
     "turn_of",
     "workflow",
 ]
@@ -236,29 +234,9 @@ def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
 # ---- clients of the OpenAI interface --------------------------------------------------------------------------------
 
 
-def extra_body() -> dict[str, Any]:
-    """For engines whose front keeps no headers: the same as ``vllm_xargs`` of a request's body, which vLLM hands to its
-    scheduler. Empty outside of `workflow`."""
-    told = current()
-    if told is None:
-        return {}
-    return {"vllm_xargs": {name[2:].lower().replace("-", "_"): value for name, value in told.headers().items()}}
-
-
-def parse_xargs(xargs: Mapping[str, Any] | None) -> Identity:
-    """Whose call a request is, by the ``vllm_xargs`` of `extra_body`."""
-    told = xargs if isinstance(xargs, Mapping) else {}
-    names = {name[2:].lower().replace("-", "_"): name for name in HEADERS}
-    return parse_headers({names[name]: value for name, value in told.items() if name in names})
-
-
-def openai_arguments(*, body: bool = False) -> dict[str, Any]:
-    """Keyword arguments for a call of the OpenAI client: ``client.chat.completions.create(..., **openai_arguments())``.
-    With ``body`` also `extra_body`."""
-    out: dict[str, Any] = {"extra_headers": headers()}
-    if body:
-        out["extra_body"] = extra_body()
-    return out
+def openai_arguments() -> dict[str, Any]:
+    """Keyword arguments for a call of the OpenAI client: ``client.chat.completions.create(..., **openai_arguments())``."""
+    return {"extra_headers": headers()}
 
 
 class _HasHeaders(Protocol):

@@ -102,17 +102,6 @@ def test_headers_of_strangers_fail_no_request() -> None:
     assert takt.parse_headers({}).source == "none"
 
 
-def test_bodies_for_fronts_that_keep_no_headers() -> None:
-    assert identity.extra_body() == {}
-    with takt.workflow("w", agent="a", deadline_s=5):
-        body = identity.extra_body()
-        assert set(body["vllm_xargs"]) == {"takt_workflow", "takt_agent", "takt_deadline"}
-        both = identity.openai_arguments(body=True)
-        assert both["extra_headers"]["X-Takt-Agent"] == "a" and both["extra_body"]["vllm_xargs"]["takt_workflow"] == "w"
-    got = identity.parse_xargs(body["vllm_xargs"])
-    assert (got.workflow, got.agent) == ("w", "a") and got.deadline is not None
-
-
 def test_httpx_sends_what_holds_where_the_call_is_made() -> None:
     httpx = pytest.importorskip("httpx")
     seen: list[dict[str, str]] = []
@@ -164,10 +153,10 @@ def test_the_openai_client() -> None:
         ),
     )  # fmt: skip
     with takt.workflow("w", agent="planner"):
-        plain.chat.completions.create(model="m", messages=messages, **identity.openai_arguments(body=True))
+        plain.chat.completions.create(model="m", messages=messages, **identity.openai_arguments())
         hooked.chat.completions.create(model="m", messages=messages)
     assert [told["x-takt-workflow"] for told, _ in seen] == ["w", "w"]
-    assert seen[0][1]["vllm_xargs"] == {"takt_workflow": "w", "takt_agent": "planner"}
+    assert seen[0][0]["x-takt-agent"] == "planner"
 
 
 def test_nodes_of_the_shape_of_langgraph() -> None:
@@ -296,6 +285,5 @@ def test_values_without_a_text() -> None:
             pass
         with pytest.raises(takt.RequestError, match="whole characters"), takt.workflow("w", agent=value):  # type: ignore[arg-type]
             pass
-    assert identity.parse_xargs({"takt_workflow": 10**5000}).source == "none"
-    assert identity.parse_xargs({"takt_workflow": 17, "takt_agent": 10**5000}).agent is None
-    assert identity.parse_xargs([1]).source == "none"  # type: ignore[arg-type]
+    assert takt.parse_headers({"X-Takt-Workflow": 10**5000}).source == "none"
+    assert takt.parse_headers({"X-Takt-Workflow": 17, "X-Takt-Agent": 10**5000}).agent is None

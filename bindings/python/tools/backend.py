@@ -1,9 +1,11 @@
-"""scikit-build-core, and a source distribution that has the C++ sources of the repository in cpp/."""
+"""scikit-build-core, a source distribution that has the C++ sources and the integrations' modules of the repository in
+cpp/, and entry points of the integrations."""
 
 from __future__ import annotations
 
+import configparser
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,26 +23,35 @@ from scikit_build_core.build import (  # noqa: F401
 
 HERE = Path(__file__).resolve().parent.parent
 REPOSITORY = HERE.parent.parent
-PARTS = ("CMakeLists.txt", "LICENSE", "cmake", "include", "src")
+CPP = HERE / "cpp"
+PARTS = ("CMakeLists.txt", "LICENSE", "cmake", "include", "src", "integrations/*/takt", "integrations/*/entry_points.txt")
+
+
+def dynamic_metadata(field: str, settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Returns the groups of entry points that integrations have in entry_points.txt."""
+    found = configparser.ConfigParser(delimiters=["="])
+    found.optionxform = str  # type: ignore[assignment, method-assign]  # names keep their case
+    found.read(sorted((CPP if CPP.exists() else REPOSITORY).glob("integrations/*/entry_points.txt")))
+    return {group: dict(found[group]) for group in found.sections()}
 
 
 @contextmanager
 def _sources() -> Iterator[None]:
-    cpp = HERE / "cpp"
-    if cpp.exists() or not (REPOSITORY / "include/takt/c/takt.h").exists():  # out of a source distribution already
+    if CPP.exists() or not (REPOSITORY / "include/takt/c/takt.h").exists():  # out of a source distribution already
         yield
         return
     try:
-        cpp.mkdir()
-        for part in PARTS:
-            source = REPOSITORY / part
+        CPP.mkdir()
+        for source in (path for part in PARTS for path in sorted(REPOSITORY.glob(part))):
+            target = CPP / source.relative_to(REPOSITORY)
+            target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, cpp / part, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
             else:
-                shutil.copy2(source, cpp / part)
+                shutil.copy2(source, target)
         yield
     finally:
-        shutil.rmtree(cpp, ignore_errors=True)
+        shutil.rmtree(CPP, ignore_errors=True)
 
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:

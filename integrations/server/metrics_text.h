@@ -1,0 +1,21 @@
+// What /metrics tells, in Prometheus' text format.
+#ifndef TAKT_INTEGRATIONS_SERVER_METRICS_TEXT_H_
+#define TAKT_INTEGRATIONS_SERVER_METRICS_TEXT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "service.h"
+
+namespace serving {
+
+// `program` begins the names of what is not takt's. `responses`: how many by status. Every counter of takt's Stats is
+// takt_NAME_total.
+std::string MetricsText(std::string_view program, const ServiceReport& report,
+                        const std::map<int, std::int64_t>& responses);
+
+}  // namespace serving
+
+#endif  // TAKT_INTEGRATIONS_SERVER_METRICS_TEXT_H_

@@ -1,0 +1,170 @@
+// The engine on a thread of its own. Other threads hand it requests through an inbox, and wait for replies.
+#ifndef TAKT_INTEGRATIONS_SERVER_SERVICE_H_
+#define TAKT_INTEGRATIONS_SERVER_SERVICE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine.h"
+#include "remembered.h"
+#include "takt/inbox.h"
+#include "takt/numeric/histogram.h"
+#include "takt/state/stats.h"
+
+namespace serving {
+
+// What comes of one request: from the engine's thread to the one that waits for it.
+class Reply {
+ public:
+  struct News {
+    std::vector<std::int32_t> tokens;  // since the last time
+    End end = End::kNotYet;            // nothing follows an end
+    takt::FailReason reason = {};      // of kFailed
+  };
+
+  // Waits until there is something new, or for so long.
+  News Wait(std::chrono::milliseconds most);
+
+  void Hear(const Output& output);  // from the engine's thread
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  News news_;
+};
+
+// What follows a request in its workflow, in the mean, by agent and place in the workflow: learnt from workflows whose
+// last request said so.
+class Followers {
+ public:
+  // A request has come. Sets its workflow's arrival and, where enough is known, what will follow.
+  void Begin(takt::Request& request, bool last);
+  // It has come to its end, with so many tokens.
+  void End(const takt::Request& request, std::int32_t output_tokens, bool last);
+
+ private:
+  static constexpr double kEnough = 4;  // workflows
+  static constexpr std::size_t kLongest = 64;  // calls of a workflow that are told apart
+
+  struct Call {
+    std::uint64_t agent = 0;
+    std::size_t place = 0;
+    double prompt = 0, output = 0;
+  };
+  struct Workflow {
+    takt::TimePoint arrival = {};
+    std::size_t begun = 0;
+    std::vector<Call> ended = {};
+  };
+  struct Class {
+    double weight = 0;
+    takt::WorkAfter sum = {.calls = 0, .prompt_tokens = 0, .output_tokens = 0, .kv_steps = 0, .path_tokens = 0};
+  };
+  static constexpr std::size_t kAnyPlace = kLongest + 1;
+
+  Remembered<Workflow> workflows_;
+  Remembered<Class> classes_;  // by agent and place
+};
+
+// Figures of the engine between two steps.
+struct ServiceReport {
+  takt::Stats stats;
+  EngineCounters counters;
+  takt::KvUse kv;
+  std::int64_t waiting = 0, running = 0, paused = 0;
+  takt::LogHistogram ttft{0.001, 1000, 24}, e2e{0.001, 1000, 24};  // [s], of requests that came to an end of their own
+  double ttft_sum = 0, e2e_sum = 0;
+};
+
+class Service {
+ public:
+  // Sets the options' clock and output. The model must outlive the service.
+  static absl::StatusOr<std::unique_ptr<Service>> Start(const ServedModel& model, EngineOptions options);
+  ~Service();  // cuts what is left
+
+  // ---- from any thread ----
+  struct Ticket {
+    takt::RequestId id;
+    std::shared_ptr<Reply> reply;
+  };
+  // Gives the request its id and the time of its arrival. A reply comes to an end in any case.
+  Ticket Submit(EngineRequest request);
+  void Cancel(takt::RequestId id);
+  // Nothing where the engine has not answered in time, or is gone.
+  std::optional<ServiceReport> Report(std::chrono::milliseconds most);
+
+  // New requests fail from now on. Returns when all others have ended, or after `patience`, when those that are left
+  // are cut: how many. The engine's thread is gone then.
+  std::int64_t Drain(std::chrono::nanoseconds patience);
+
+ private:
+  struct Arrival {
+    EngineRequest request;
+    std::shared_ptr<Reply> reply;
+  };
+  struct Draining {
+    takt::TimePoint until;
+  };
+  using Ask = std::shared_ptr<std::promise<ServiceReport>>;
+  using Command = std::variant<Arrival, takt::Cancelled, Ask, Draining>;
+
+  struct Living {
+    std::shared_ptr<Reply> reply;
+    takt::Request about;
+    bool last = false;
+    std::int32_t output_tokens = 0;
+  };
+
+  takt::TimePoint Now() const { return takt::TimePoint(std::chrono::steady_clock::now() - start_); }
+  bool Push(Command command);  // false: nobody will look at it any more
+
+  // ---- the engine's thread ----
+  void Run();
+  void SleepUntil(takt::TimePoint wake);
+  void Do(Arrival& arrival);
+  void Do(const takt::Cancelled& cancelled) { engine_->Cancel(cancelled.request); }
+  void Do(const Ask& ask);
+  void Do(const Draining& draining);
+  void Describe(EngineRequest& request);
+  void Hear(const Output& output);
+  void CutAll();
+
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::atomic<std::uint64_t> last_id_ = 0;
+  takt::BasicInbox<Command> inbox_;
+  std::mutex mutex_;  // of the next three
+  std::condition_variable changed_;
+  bool pushed_ = false;  // since the loop went to sleep
+  bool closed_ = false;  // the loop is over
+
+  // The engine's thread's own.
+  std::unique_ptr<Engine> engine_;
+  std::unordered_map<takt::RequestId, Living> living_;
+  struct Mean {
+    double sum = 0, count = 0;
+  };
+  Remembered<Mean> outputs_;  // by agent, lengths of what has finished
+  Followers followers_;
+  ServiceReport report_;
+  std::optional<takt::TimePoint> drain_until_;
+  std::int64_t cut_ = 0;
+
+  std::thread thread_;
+};
+
+}  // namespace serving
+
+#endif  // TAKT_INTEGRATIONS_SERVER_SERVICE_H_

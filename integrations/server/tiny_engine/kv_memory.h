@@ -1,0 +1,118 @@
+// The engine's KV cache: an arena of blocks, a second one for what is swapped out, and who holds which.
+#ifndef TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_KV_MEMORY_H_
+#define TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_KV_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "takt/kv/kv_oracle.h"
+
+namespace tiny {
+
+// Hashes of the whole blocks of `tokens`, each over its block and all before it; continues `chain`. 64 bits are trusted
+// to tell prefixes apart; an engine that serves strangers takes a hash that nobody can aim at.
+void ExtendChain(std::vector<std::uint64_t>& chain, std::span<const std::int32_t> tokens, std::size_t block_tokens);
+
+// Has the memory. Either it answers the scheduler's questions (KvMode::kOracle): blocks that were computed stay behind
+// as a prefix cache when their last holder is gone, and the least recently used give way. Or the scheduler counts
+// (kLedger), and Room, Free and Drop do what its plans say: then it decides what stays in the cache.
+// Not thread-safe: the step loop owns
+// it, while a step in flight reads and writes the numbers of blocks that its requests hold.
+//
+// Nothing is ever pending here: the scheduler releases a block only when no step in flight names its holder.
+class KvMemory final : public takt::KvOracle {
+ public:
+  // block_floats: size of a block, as laid out by the model.
+  KvMemory(std::size_t block_floats, takt::Tokens block_tokens, takt::Blocks gpu_blocks, takt::Blocks cpu_blocks,
+           bool prefix_cache, bool scheduler_counts = false);
+
+  takt::Blocks total_blocks() const { return Count(blocks_.size()); }
+  takt::Blocks free_blocks() const { return Count(free_.size() + idle_.size()); }
+
+  // ---- for the scheduler ----
+  takt::Tokens block_tokens() const override { return {static_cast<std::int32_t>(block_tokens_)}; }
+  takt::KvSnapshot Snapshot() const override { return {total_blocks(), free_blocks(), {0}}; }
+  void CachedTokens(std::span<takt::KvHit> hits) override;
+  void Reserve(takt::StepId step, std::span<takt::KvReservation> wishes) override;
+  takt::Blocks Release(takt::RequestId request, takt::KvAction action) override;
+
+  // ---- for the engine ----
+  std::span<float> arena() { return gpu_; }
+  std::span<const std::int32_t> table(takt::RequestId request) const;  // its blocks, in order of position
+  bool swapped_out(takt::RequestId request) const;
+
+  // ---- where the scheduler counts ----
+  // Blocks for the first `tokens` tokens of its context. One that has none begins with those of the first `cached`
+  // tokens of its prompt, which the scheduler has found.
+  void Room(takt::RequestId request, std::span<const std::int32_t> prompt, std::int32_t cached, std::int32_t tokens);
+  // It has lost its place. Its blocks that are findable stay.
+  void Free(takt::RequestId request);
+  // A block of the cache is wanted for something else.
+  void Drop(std::uint64_t hash);
+
+  // The leading `computed` tokens of this context have their KV: whole blocks become findable.
+  void Publish(takt::RequestId request, std::span<const std::int32_t> context, std::size_t computed);
+
+  // A plan's moves: the first `count` blocks to the second arena, which must have room, and all of them back.
+  void CopyOut(takt::RequestId request, takt::Blocks count);
+  void CopyIn(takt::RequestId request);
+
+  // The request is gone.
+  void Forget(takt::RequestId request);
+
+  takt::Blocks cpu_free() const { return Count(cpu_free_.size()); }
+  std::int64_t reused_tokens() const { return reused_tokens_; }  // of prefixes that were found
+  std::int64_t evicted_blocks() const { return evicted_blocks_; }
+
+  // Checks who holds what against the counts; for tests. Empty where they agree.
+  const char* Inconsistency() const;
+
+ private:
+  using BlockId = std::int32_t;
+
+  struct Block {
+    std::int32_t holders = 0;
+    std::uint64_t hash = 0;  // 0: not findable
+    std::list<BlockId>::iterator idle = {};
+  };
+
+  struct Holding {
+    std::vector<BlockId> table;  // in the arena
+    std::vector<BlockId> cpu;  // in the second one
+    std::vector<std::uint64_t> chain;  // hashes of what was published, or will be
+    std::size_t published = 0;  // leading blocks of the table
+    std::vector<BlockId> promised;  // found by CachedTokens, for Reserve to take
+  };
+
+  static takt::Blocks Count(std::size_t n) { return {static_cast<std::int32_t>(n)}; }
+  takt::Tokens TokensOf(std::size_t blocks) const { return {static_cast<std::int32_t>(blocks * block_tokens_)}; }
+  Block& At(BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
+  takt::Tokens Promise(const takt::Request& request);
+  float* Numbers(std::vector<float>& arena, BlockId id) const {
+    return arena.data() + static_cast<std::size_t>(id) * block_floats_;
+  }
+  BlockId Take();
+  void Hold(BlockId id);
+  void LetGo(BlockId id);
+  void Shrink(Holding& holding, std::size_t blocks);
+
+  std::size_t block_floats_, block_tokens_;
+  bool prefix_cache_;
+  bool stops_at_others_;
+  std::vector<float> gpu_, cpu_;
+  std::vector<Block> blocks_;
+  std::vector<BlockId> free_, cpu_free_;
+  std::list<BlockId> idle_;  // findable and held by nobody, least recently used first
+  std::unordered_map<std::uint64_t, BlockId> by_hash_;
+  std::unordered_map<takt::RequestId, Holding> holdings_;
+  std::int64_t reused_tokens_ = 0, evicted_blocks_ = 0;
+};
+
+}  // namespace tiny
+
+#endif  // TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_KV_MEMORY_H_

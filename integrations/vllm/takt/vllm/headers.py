@@ -1,0 +1,79 @@
+"""The headers X-Takt-Workflow, X-Takt-Agent, ... as vLLM's ``vllm_xargs``: headers do not reach vLLM's engine.
+
+    vllm serve MODEL --scheduler-cls takt.vllm.TaktScheduler --middleware takt.vllm.headers.Headers
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from ..identity import headers
+from .identity import NUMBERS, PREFIX, TEXTS
+
+__all__ = ["Headers", "extra_body"]
+
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_NAMES = {
+    f"x-takt-{name.replace('_', '-')}".encode(): PREFIX + name for name in (*TEXTS, *NUMBERS, "last")
+}
+_NAMES[b"x-takt-upstream-agent"] = PREFIX + "upstream"
+_PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages")
+
+
+def extra_body() -> dict[str, Any]:
+    """Returns what `takt.headers` returns, as ``vllm_xargs`` of a request's body, for fronts that drop headers:
+    ``client.chat.completions.create(..., extra_body=takt.vllm.extra_body())``. Empty outside of `takt.workflow`."""
+    told = {_NAMES[name.lower().encode()]: value for name, value in headers().items()}
+    return {"vllm_xargs": told} if told else {}
+
+
+class Headers:
+    """An ASGI application around vLLM's. The body's value of a name goes before its header, except the tenant: a proxy
+    names it in a header. A body that is no JSON object passes as it is."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self.app = app
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: Any) -> None:
+        if scope["type"] != "http" or scope.get("method") != "POST" or not scope.get("path", "").endswith(_PATHS):
+            return await self.app(scope, receive, send)
+        told = {_NAMES[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _NAMES}
+        if not told:
+            return await self.app(scope, receive, send)
+        parts, more = [], True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":  # the client has gone
+                return None
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+        body = _with(b"".join(parts), told)
+        headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
+        headers.append((b"content-length", str(len(body)).encode()))
+        given = False
+
+        async def again() -> _Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return await self.app({**scope, "headers": headers}, again, send)
+
+
+def _with(body: bytes, told: dict[str, str]) -> bytes:
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):  # the last of brackets within brackets
+        return body
+    if not isinstance(parsed, dict):
+        return body
+    known = parsed.get("vllm_xargs") or {}
+    if not isinstance(known, dict):
+        return body
+    parsed["vllm_xargs"] = {**told, **known, **{name: told[name] for name in (PREFIX + "tenant",) if name in told}}
+    return json.dumps(parsed).encode()
