@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "profiles_table.h"
+#include "takt/base/spec_parser.h"
 
 namespace takt {
 namespace internal {
@@ -133,21 +134,6 @@ Profile Make(const ServedRow& r) {
   p.decode_error_pct = r.error_pct;
   p.kv_capacity_tokens = r.kv_capacity_tokens > 0 ? r.kv_capacity_tokens : KvCapacityTokens(p);
   return p;
-}
-
-// Insertions, deletions and replacements from a to b.
-std::size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
 }
 
 std::string NearestIds(std::string_view id, std::span<const Profile> more) {

@@ -12,7 +12,7 @@
 namespace takt {
 namespace {
 
-absl::Status Fault(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+absl::Status Invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
 
 template <class T>
 bool Within(std::uint64_t first, std::uint64_t count, const std::vector<T>& all) {
@@ -38,29 +38,29 @@ absl::Status CheckTools(const Workload& w, const WorkloadCall& call, TimeSum& ti
   for (std::uint32_t i = 0; i < call.tools; ++i) {
     const WorkloadTool& tool = w.tools[call.first_tool + i];
     if (tool.after_tokens < 1 || tool.after_tokens >= call.output_tokens) {
-      return Fault(fmt::format("tools[{}].after: {} is not in 1..{}, inside the output", i, tool.after_tokens,
+      return Invalid(fmt::format("tools[{}].after: {} is not in 1..{}, inside the output", i, tool.after_tokens,
                                call.output_tokens - 1));
     }
     if (tool.after_tokens == before) {
-      return Fault(fmt::format("tools[{}].after: two tools after {} tokens", i, tool.after_tokens));
+      return Invalid(fmt::format("tools[{}].after: two tools after {} tokens", i, tool.after_tokens));
     }
-    if (tool.after_tokens < before) return Fault(fmt::format("tools[{}].after: not in rising order", i));
+    if (tool.after_tokens < before) return Invalid(fmt::format("tools[{}].after: not in rising order", i));
     before = tool.after_tokens;
     if (tool.returned_tokens < 0)
-      return Fault(fmt::format("tools[{}].returned: {} is negative", i, tool.returned_tokens));
-    if (!time.Add(tool.duration)) return Fault(fmt::format("tools[{}].duration: negative, or too long", i));
-    if (tool.name >= w.names.size()) return Fault(fmt::format("tools[{}].name: {} is no name", i, tool.name));
+      return Invalid(fmt::format("tools[{}].returned: {} is negative", i, tool.returned_tokens));
+    if (!time.Add(tool.duration)) return Invalid(fmt::format("tools[{}].duration: negative, or too long", i));
+    if (tool.name >= w.names.size()) return Invalid(fmt::format("tools[{}].name: {} is no name", i, tool.name));
     context += tool.returned_tokens;
   }
   if (context <= kMaxContextTokens) return absl::OkStatus();
-  return Fault(fmt::format("a context of {} tokens is above {}", context, kMaxContextTokens));
+  return Invalid(fmt::format("a context of {} tokens is above {}", context, kMaxContextTokens));
 }
 
 absl::Status CheckPredecessors(const Workload& w, const WorkloadCall& call, std::uint32_t self) {
   std::int64_t before = -1;
   for (const std::uint32_t p : w.predecessors_of(call)) {
-    if (p >= self) return Fault(fmt::format("after: call {} is not an earlier one", p));
-    if (p <= before) return Fault("after: not in rising order");
+    if (p >= self) return Invalid(fmt::format("after: call {} is not an earlier one", p));
+    if (p <= before) return Invalid("after: not in rising order");
     before = p;
   }
   return absl::OkStatus();
@@ -68,49 +68,49 @@ absl::Status CheckPredecessors(const Workload& w, const WorkloadCall& call, std:
 
 // The last block may be cut short by the end of the prompt, as with hashes.
 absl::Status CheckRuns(const Workload& w, const WorkloadCall& call) {
-  if (!Within(call.first_run, call.runs, w.prefix_runs)) return Fault("blocks: out of bounds");
-  if (call.runs > 0 && call.hashes > 0) return Fault("blocks: besides prefix");
+  if (!Within(call.first_run, call.runs, w.prefix_runs)) return Invalid("blocks: out of bounds");
+  if (call.runs > 0 && call.hashes > 0) return Invalid("blocks: besides prefix");
   std::uint64_t blocks = 0;
   for (const PrefixRun& run : w.runs_of(call)) {
-    if (run.count < 1) return Fault("blocks: a run of none");
-    if (std::uint64_t{run.first} + run.count > std::uint64_t{UINT32_MAX} + 1) return Fault("blocks: ids beyond 2^32");
+    if (run.count < 1) return Invalid("blocks: a run of none");
+    if (std::uint64_t{run.first} + run.count > std::uint64_t{UINT32_MAX} + 1) return Invalid("blocks: ids beyond 2^32");
     blocks += run.count;
   }
   const auto block_tokens = static_cast<std::uint64_t>(w.prefix_block_tokens);
   if (blocks == 0 || (blocks - 1) * block_tokens < static_cast<std::uint64_t>(call.prompt_tokens)) {
     return absl::OkStatus();
   }
-  return Fault(fmt::format("blocks: {} of {} tokens for a prompt of {}", blocks, block_tokens, call.prompt_tokens));
+  return Invalid(fmt::format("blocks: {} of {} tokens for a prompt of {}", blocks, block_tokens, call.prompt_tokens));
 }
 
 absl::Status CheckCall(const Workload& w, std::size_t index, std::uint32_t self, TimeSum& time) {
   const WorkloadCall& call = w.calls[index];
-  if (call.prompt_tokens < 1) return Fault(fmt::format("prompt_tokens: {} is below 1", call.prompt_tokens));
-  if (call.output_tokens < 1) return Fault(fmt::format("output_tokens: {} is below 1", call.output_tokens));
-  if (call.stage >= w.names.size()) return Fault(fmt::format("stage: {} is no name", call.stage));
-  if (call.agent >= w.names.size()) return Fault(fmt::format("agent: {} is no name", call.agent));
-  if (!Within(call.first_predecessor, call.predecessors, w.predecessors)) return Fault("after: out of bounds");
-  if (!Within(call.first_hash, call.hashes, w.prefix_hashes)) return Fault("prefix: out of bounds");
-  if (!Within(call.first_tool, call.tools, w.tools)) return Fault("tools: out of bounds");
+  if (call.prompt_tokens < 1) return Invalid(fmt::format("prompt_tokens: {} is below 1", call.prompt_tokens));
+  if (call.output_tokens < 1) return Invalid(fmt::format("output_tokens: {} is below 1", call.output_tokens));
+  if (call.stage >= w.names.size()) return Invalid(fmt::format("stage: {} is no name", call.stage));
+  if (call.agent >= w.names.size()) return Invalid(fmt::format("agent: {} is no name", call.agent));
+  if (!Within(call.first_predecessor, call.predecessors, w.predecessors)) return Invalid("after: out of bounds");
+  if (!Within(call.first_hash, call.hashes, w.prefix_hashes)) return Invalid("prefix: out of bounds");
+  if (!Within(call.first_tool, call.tools, w.tools)) return Invalid("tools: out of bounds");
   // The last block may be cut short by the end of the prompt.
   if (call.hashes > 0 && std::int64_t{call.hashes - 1} * w.prefix_block_tokens >= call.prompt_tokens) {
-    return Fault(fmt::format("prefix: {} blocks of {} tokens for a prompt of {}", call.hashes, w.prefix_block_tokens,
+    return Invalid(fmt::format("prefix: {} blocks of {} tokens for a prompt of {}", call.hashes, w.prefix_block_tokens,
                              call.prompt_tokens));
   }
   if (absl::Status s = CheckRuns(w, call); !s.ok()) return s;
   for (std::size_t m = 0; m < w.models.size(); ++m) {
     const std::int32_t tokens = w.OutputOf(index, m);
-    if (tokens < 1) return Fault(fmt::format("outputs[{}]: {} is below 1", m, tokens));
+    if (tokens < 1) return Invalid(fmt::format("outputs[{}]: {} is below 1", m, tokens));
     // What a model has written joins the prompts after it.
     if (std::int64_t{call.prompt_tokens} + tokens > kMaxContextTokens) {
-      return Fault(fmt::format("outputs[{}]: a context of more than {}", m, kMaxContextTokens));
+      return Invalid(fmt::format("outputs[{}]: a context of more than {}", m, kMaxContextTokens));
     }
   }
-  if (!w.models.empty() && call.tools > 0) return Fault("tools: where models differ there are none");
+  if (!w.models.empty() && call.tools > 0) return Invalid("tools: where models differ there are none");
   for (const float x : w.features_of(index)) {
-    if (!std::isfinite(x)) return Fault("features: not a finite number");
+    if (!std::isfinite(x)) return Invalid("features: not a finite number");
   }
-  if (!time.Add(call.delay)) return Fault("delay: negative, or too long");
+  if (!time.Add(call.delay)) return Invalid("delay: negative, or too long");
   if (absl::Status s = CheckPredecessors(w, call, self); !s.ok()) return s;
   return CheckTools(w, call, time);
 }
@@ -119,18 +119,18 @@ absl::Status CheckCall(const Workload& w, std::size_t index, std::uint32_t self,
 
 absl::Status ValidateWorkflow(const Workload& workload, std::size_t index) {
   const WorkloadWorkflow& w = workload.workflows[index];
-  if (!BoundedTime(w.arrival.time_since_epoch())) return Fault("arrival: before zero, or too late");
-  if (w.deadline != Duration::max() && !BoundedTime(w.deadline)) return Fault("deadline: negative, or too long");
-  if (w.name >= workload.names.size()) return Fault(fmt::format("class: {} is no name", w.name));
-  if (w.calls < 1) return Fault("calls: none");
-  if (!Within(w.first_call, w.calls, workload.calls)) return Fault("calls: out of bounds");
+  if (!BoundedTime(w.arrival.time_since_epoch())) return Invalid("arrival: before zero, or too late");
+  if (w.deadline != Duration::max() && !BoundedTime(w.deadline)) return Invalid("deadline: negative, or too long");
+  if (w.name >= workload.names.size()) return Invalid(fmt::format("class: {} is no name", w.name));
+  if (w.calls < 1) return Invalid("calls: none");
+  if (!Within(w.first_call, w.calls, workload.calls)) return Invalid("calls: out of bounds");
   if (!workload.tenant_names.empty() && w.tenant > workload.tenant_names.size()) {
-    return Fault(fmt::format("tenant: {} is no name", w.tenant));
+    return Invalid(fmt::format("tenant: {} is no name", w.tenant));
   }
   const std::size_t models = workload.models.size(), end = w.first_call + std::size_t{w.calls};
-  if (end * models > workload.model_tokens.size()) return Fault("outputs: not one of each model for every call");
-  if (end * workload.feature_names.size() > workload.features.size()) return Fault("features: not as many as names");
-  if (models < 32 && w.solved_by >> models != 0) return Fault("solved_by: a model that is not there");
+  if (end * models > workload.model_tokens.size()) return Invalid("outputs: not one of each model for every call");
+  if (end * workload.feature_names.size() > workload.features.size()) return Invalid("features: not as many as names");
+  if (models < 32 && w.solved_by >> models != 0) return Invalid("solved_by: a model that is not there");
   TimeSum time;
   for (std::uint32_t i = 0; i < w.calls; ++i) {
     const WorkloadCall& call = workload.calls[w.first_call + i];
@@ -139,43 +139,43 @@ absl::Status ValidateWorkflow(const Workload& workload, std::size_t index) {
     const std::string stage = call.stage > 0 && call.stage < workload.names.size()
                                   ? fmt::format(" (stage \"{}\")", workload.names[call.stage])
                                   : "";
-    return Fault(fmt::format("calls[{}]{}: {}", i, stage, std::string(status.message())));
+    return Invalid(fmt::format("calls[{}]{}: {}", i, stage, std::string(status.message())));
   }
   return absl::OkStatus();
 }
 
 absl::Status Validate(const Workload& workload) {
-  if (workload.names.empty() || !workload.names[0].empty()) return Fault("names[0]: must be the empty name");
+  if (workload.names.empty() || !workload.names[0].empty()) return Invalid("names[0]: must be the empty name");
   if (workload.prefix_block_tokens < 1 || workload.prefix_block_tokens > kMaxContextTokens) {
-    return Fault(fmt::format("prefix_block_tokens: {} is out of bounds", workload.prefix_block_tokens));
+    return Invalid(fmt::format("prefix_block_tokens: {} is out of bounds", workload.prefix_block_tokens));
   }
   const auto& models = workload.models;
-  if (models.size() > kMaxWorkloadModels) return Fault(fmt::format("models: more than {}", kMaxWorkloadModels));
+  if (models.size() > kMaxWorkloadModels) return Invalid(fmt::format("models: more than {}", kMaxWorkloadModels));
   for (std::size_t m = 0; m < models.size(); ++m) {
-    if (models[m].empty()) return Fault(fmt::format("models[{}]: has no name", m));
-    if (workload.ModelIndex(models[m]) != m) return Fault(fmt::format("models[{}]: is there twice", m));
+    if (models[m].empty()) return Invalid(fmt::format("models[{}]: has no name", m));
+    if (workload.ModelIndex(models[m]) != m) return Invalid(fmt::format("models[{}]: is there twice", m));
   }
   const std::set<std::string_view> tenants(workload.tenant_names.begin(), workload.tenant_names.end());
   if (tenants.contains("") || tenants.size() < workload.tenant_names.size()) {
-    return Fault("tenants: one has no name, or is there twice");
+    return Invalid("tenants: one has no name, or is there twice");
   }
   if (workload.feature_names.size() > kMaxWorkloadFeatures) {
-    return Fault(fmt::format("features: more than {}", kMaxWorkloadFeatures));
+    return Invalid(fmt::format("features: more than {}", kMaxWorkloadFeatures));
   }
   if (workload.model_tokens.size() != models.size() * workload.calls.size()) {
-    return Fault("outputs: not one of each model for every call");
+    return Invalid("outputs: not one of each model for every call");
   }
   if (workload.features.size() != workload.feature_names.size() * workload.calls.size()) {
-    return Fault("features: not as many as names for every call");
+    return Invalid("features: not as many as names for every call");
   }
   TimePoint before{};
   for (std::size_t i = 0; i < workload.workflows.size(); ++i) {
     if (const absl::Status s = ValidateWorkflow(workload, i); !s.ok()) {
-      return Fault(fmt::format("workflows[{}]: {}", i, std::string(s.message())));
+      return Invalid(fmt::format("workflows[{}]: {}", i, std::string(s.message())));
     }
     const TimePoint arrival = workload.workflows[i].arrival;
-    if (i == 0 && arrival != TimePoint{}) return Fault("workflows[0]: arrival: the first is not at zero");
-    if (arrival < before) return Fault(fmt::format("workflows[{}]: arrival: earlier than the one before", i));
+    if (i == 0 && arrival != TimePoint{}) return Invalid("workflows[0]: arrival: the first is not at zero");
+    if (arrival < before) return Invalid(fmt::format("workflows[{}]: arrival: earlier than the one before", i));
     before = arrival;
   }
   return absl::OkStatus();

@@ -14,10 +14,6 @@ namespace {
 
 struct PoliciesArguments {};
 
-struct ProfilesArguments {
-  std::string file;
-};
-
 std::size_t LongestName(const auto& infos) {
   std::size_t longest = 0;
   for (const auto& info : infos) longest = std::max(longest, info.name.size());

@@ -188,7 +188,7 @@ Order BestOrder(const Check& check) {
 
 std::string Shown(std::string_view model) { return model.empty() ? "(no name)" : std::string(model); }
 
-std::string Text(const Training& run, bool colour) {
+std::string TrainingText(const Training& run, bool colour) {
   const CallPredictor& predictor = *run.predictor;
   std::string text = fmt::format("{}: {} of {}, {}; learnt from {}{}.\n", ShownName(InputName(run.arguments.log)),
                                  Counted(run.calls, "call"), Counted(run.workflows, "workflow"),
@@ -326,7 +326,7 @@ std::string ReliabilityFigure(const char* title, const char* x, const char* y, s
 
 std::string Html(const Training& run) {
   std::string html = fmt::format("<h1>What {} teaches</h1>\n<pre>{}</pre>\n", HtmlText(InputName(run.arguments.log)),
-                                 HtmlText(Text(run, false)));
+                                 HtmlText(TrainingText(run, false)));
   html += "<div class=legend>";
   if (!run.checks.empty()) html += LegendButton(0, "all");
   for (std::size_t m = 0; m < run.predictor->models().size() && m < kLineStyles - 2; ++m) {
@@ -419,7 +419,7 @@ int RunTrain(const TrainArguments& arguments) {
   }
   if (Interrupted()) return fail(absl::CancelledError("interrupted"));
   bar.Clear();
-  const absl::Status written = WriteReports(run, arguments, kTrainReports, *files, arguments.quiet, Text);
+  const absl::Status written = WriteReports(run, arguments, kTrainReports, *files, arguments.quiet, TrainingText);
   return written.ok() ? kDone : Complain(kTrain, written, kFailed);
 }
 

@@ -16,7 +16,7 @@ namespace {
 // Kinds of steps, then outliers.
 constexpr std::array<std::string_view, 4> kClouds = {Name(StepKind::kPrefill), Name(StepKind::kDecode),
                                                      Name(StepKind::kMixed), "outliers"};
-constexpr std::size_t kPoints = 500;  // of a cloud; of longer ones every so many-th
+constexpr std::size_t kCloudPoints = 500;  // of a cloud; of longer ones every so many-th
 
 struct Dot {
   double predicted_ms = 0, measured_ms = 0;
@@ -37,7 +37,7 @@ Clouds CloudsOf(const CalibrationRun& run, const CostFit& fit) {
                              static_cast<double>(step.longest_context), static_cast<double>(i + 1)});
   }
   for (std::vector<Dot>& cloud : clouds) {
-    const std::size_t stride = cloud.size() / kPoints + 1;
+    const std::size_t stride = cloud.size() / kCloudPoints + 1;
     std::vector<Dot> some;
     for (std::size_t i = 0; i < cloud.size(); i += stride) some.push_back(cloud[i]);
     cloud = std::move(some);

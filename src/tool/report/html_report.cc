@@ -14,7 +14,7 @@ namespace {
 
 using Runs = std::vector<const Run*>;
 
-constexpr double kPercent = 100;
+constexpr double kInPercent = 100;
 
 // Runs that ended, by load; all in one where there is none.
 std::vector<Runs> ByLoad(const Comparison& comparison) {
@@ -49,7 +49,7 @@ std::string Distribution(const Comparison& comparison, const Runs& runs, const c
     const Quantiles& q = run.*quantiles;
     std::vector<PlotPoint> line;
     for (std::size_t i = 0; i < q.size(); ++i) {
-      line.push_back({q[i], kPercent * static_cast<double>(i) / static_cast<double>(q.size() - 1)});
+      line.push_back({q[i], kInPercent * static_cast<double>(i) / static_cast<double>(q.size() - 1)});
     }
     return line;
   };
@@ -118,7 +118,7 @@ std::string LoadPlots(const Comparison& comparison, const Runs& runs) {
                    [](const Run&, const SeriesPoint& p) { return static_cast<double>(p.running); });
   html +=
       OverTime(comparison, runs, "KV cache in use", "% of all blocks", 100, [](const Run& run, const SeriesPoint& p) {
-        return run.kv_blocks > 0 ? kPercent * static_cast<double>(p.kv_blocks) / static_cast<double>(run.kv_blocks) : 0;
+        return run.kv_blocks > 0 ? kInPercent * static_cast<double>(p.kv_blocks) / static_cast<double>(run.kv_blocks) : 0;
       });
   return html + "</div>\n";
 }
@@ -136,7 +136,7 @@ std::string SweepPlots(const Comparison& comparison, const std::vector<Runs>& lo
   html += OverLoad(comparison, loads, "Mean time to first token", "time to first token [s]", Scale::kAuto,
                    [](const Run& r) { return r.metrics.ttft.mean; });
   html += OverLoad(comparison, loads, "Requests served within the SLO", "%", Scale::kLinear,
-                   [](const Run& r) { return kPercent * r.metrics.slo_attainment; });
+                   [](const Run& r) { return kInPercent * r.metrics.slo_attainment; });
   return html + "</div>\n";
 }
 
