@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 
 namespace serving {
 namespace {

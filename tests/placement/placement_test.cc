@@ -10,7 +10,7 @@
 #include "catch.h"
 #include "takt/base/random.h"
 #include "takt/placement/any_placement.h"
-#include "takt/placement/call_costs.h"
+#include "takt/placement/books/call_costs.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/registry.h"
 #include "takt/placement/round_robin.h"

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "catch.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/pause/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 #include "takt/scheduler.h"
 
 namespace takt {

@@ -15,7 +15,7 @@
 #include "takt/base/rounded.h"
 #include "takt/model/instance.h"
 #include "takt/base/spec.h"
-#include "takt/placement/call_costs.h"
+#include "takt/placement/books/call_costs.h"
 
 namespace takt {
 

@@ -10,7 +10,7 @@
 
 #include "takt/base/exact_math.h"
 #include "takt/base/spec.h"
-#include "takt/placement/residence.h"
+#include "takt/placement/books/residence.h"
 
 namespace takt {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "takt/base/spec.h"
-#include "takt/policy/agent_table.h"
+#include "takt/policy/books/agent_table.h"
 
 namespace takt {
 

@@ -4,10 +4,10 @@
 
 #include "tool/command/commands.h"
 #include "fmt/format.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 
 namespace takt::tool {
 namespace {
