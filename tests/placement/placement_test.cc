@@ -36,7 +36,7 @@ TEST_CASE("every placement is found by its name, scores with a number, and twice
     auto placement = MakePlacement(info.name);
     REQUIRE(placement.ok());
     CHECK(placement->name() == info.name);
-    CHECK(!info.text.empty());
+    CHECK(!info.summary.empty());
     Random random(1);
     for (int n = 0; n < 1000; ++n) {
       const InstanceState i = RandomInstance(random);

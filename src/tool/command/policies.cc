@@ -42,7 +42,7 @@ int RunPolicies(const PoliciesArguments&) {
       "\nWhich instance? (takt replay --instances N --placement NAME)\n\n";
   const std::vector<PlacementInfo> placements = PlacementInfos();
   for (const PlacementInfo& placement : placements) {
-    text += fmt::format("  {:<{}} {}\n", placement.name, LongestName(placements), placement.text);
+    text += fmt::format("  {:<{}} {}\n", placement.name, LongestName(placements), placement.summary);
   }
   const auto list = [&text](const auto& infos) {
     for (const auto& info : infos) text += fmt::format("  {:<{}} {}\n", info.name, LongestName(infos), info.summary);
