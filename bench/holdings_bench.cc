@@ -18,7 +18,7 @@
 #include "counting_new.h"
 #include "takt/base/random.h"
 #include "takt/turns/return_times.h"
-#include "takt/turns/retention/continuum.h"
+#include "takt/rivals/retention/continuum.h"
 #include "takt/turns/retention/hold_value.h"
 #include "takt/turns/retention/lfu.h"
 #include "takt/turns/retention/lru.h"

@@ -1,6 +1,5 @@
 #include "takt/pause/registry.h"
 
-#include "takt/pause/infercept.h"
 #include "takt/pause/least_waste.h"
 
 namespace takt::internal {
@@ -13,8 +12,6 @@ PauseRegistry& Pauses() {
     registry.Add(KeepAll{}, "keeps the KV cache: right where tools are quick");
     registry.Add(DropAll{}, "drops it and computes it again (vLLM)");
     registry.Add(SwapAll{}, "swaps it to the host's memory");
-    registry.Add(InferCept{},
-                 "keeps or drops by least waste, and swaps what it would drop while the link has room (InferCept)");
     registry.Add(LeastWaste{}, "keeps, drops or swaps by least waste, decided before the request runs (LAMPS)");
     return registry;
   }();

@@ -1,23 +1,15 @@
 #include "takt/placement/registry.h"
 
-#include "takt/placement/autellix.h"
-#include "takt/placement/best_fit.h"
 #include "takt/placement/cached_cost.h"
-#include "takt/placement/code_ratio.h"
 #include "takt/placement/confidence_slack.h"
-#include "takt/placement/dynamo.h"
 #include "takt/placement/gain_slack.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/least_outstanding_tokens.h"
-#include "takt/placement/llmd.h"
 #include "takt/placement/minimum_completion_time.h"
-#include "takt/placement/mooncake.h"
-#include "takt/placement/preble.h"
 #include "takt/placement/prefix.h"
 #include "takt/placement/random.h"
 #include "takt/placement/round_robin.h"
 #include "takt/placement/session.h"
-#include "takt/placement/sglang.h"
 #include "takt/placement/time_slot_packer.h"
 #include "takt/placement/token_reservation.h"
 #include "takt/placement/workload_balance.h"
@@ -29,27 +21,18 @@ template class Registry<AnyPlacement>;
 PlacementRegistry& Placements() {
   static PlacementRegistry policies = [] {
     PlacementRegistry registry("placement");
-    registry.Add(AutellixPlacement{}, "short prompts anywhere, long ones where their workflow is (Autellix)");
-    registry.Add(BestFit{}, "the least KV memory to spare that is enough (Parrot)");
     registry.Add(CachedCost{},
                  "the least delay for all: wait, uncached prefill, and what would go (takt's, for agents)");
-    registry.Add(CodeRatio{}, "speed against all work ever sent, as in the code of HexGen-Flow's authors");
     registry.Add(ConfidenceSlack{}, "the most capable model that is not too slow right now (Chimera, algorithm 1)");
-    registry.Add(DynamoPlacement{}, "the fewest tokens of prefill and decode, cached ones not counted (Dynamo)");
     registry.Add(GainSlack{}, "the best score less the price of the work, which keeps models within a slack (takt's)");
     registry.Add(LeastLoaded{}, "fewest requests, those that wait counted four times (vLLM's balancer)");
     registry.Add(LeastOutstandingTokens{}, "fewest tokens of prompt and estimated output that are not done");
-    registry.Add(LlmdPlacement{}, "weighted sum of cached share, shorter queue and emptier cache (llm-d)");
     registry.Add(MinimumCompletionTime{},
                  "the soonest expected end, by what calls were seen to take there (Ibarra and Kim)");
-    registry.Add(MooncakePlacement{},
-                 "the soonest first token: queue and uncached prefill (Mooncake, without transfers)");
-    registry.Add(PreblePlacement{}, "the longest match if it is most of the prompt, else the least work (Preble)");
     registry.Add(PrefixPlacement{}, "the most cached tokens");
     registry.Add(RandomPlacement{}, "any, with equal chances");
     registry.Add(RoundRobin{}, "each instance in turn");
     registry.Add(SessionPlacement{}, "where the workflow's last turn went");
-    registry.Add(SglangPlacement{}, "the longest match, unless loads are apart (SGLang)");
     registry.Add(TimeSlotPacker{}, "the lowest peak of the KV memory that will be needed, by slots of time (Kairos)");
     registry.Add(TokenReservation{},
                  "room for the prompt and a learnt quantile of the agent's outputs, else the router's queue (takt's)");

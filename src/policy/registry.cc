@@ -9,27 +9,17 @@
 #include "takt/base/spec_parser.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/agent_priority.h"
-#include "takt/policy/autellix.h"
 #include "takt/policy/boosted_footprint.h"
 #include "takt/policy/edf.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/footprint.h"
 #include "takt/policy/hrrn.h"
-#include "takt/policy/justitia.h"
-#include "takt/policy/lpm.h"
-#include "takt/policy/ltr.h"
 #include "takt/policy/memory_integral.h"
-#include "takt/policy/mlfq.h"
-#include "takt/policy/prefix_then_workflow.h"
 #include "takt/policy/priority.h"
-#include "takt/policy/sagesched.h"
 #include "takt/policy/sjf.h"
-#include "takt/policy/slo_groups.h"
-#include "takt/policy/stage_depth.h"
 #include "takt/policy/stjf.h"
 #include "takt/policy/uncached.h"
-#include "takt/policy/uniboost.h"
 #include "takt/policy/urgency.h"
 #include "takt/policy/workflow_fcfs.h"
 
@@ -55,24 +45,12 @@ PolicyRegistry& Policies() {
     registry.Add(Edf{}, "earliest deadline first");
     registry.Add(Sjf{}, "fewest predicted output tokens of the call first");
     registry.Add(Stjf{}, "fewest predicted tokens left of the whole workflow first (Chimera)");
-    registry.Add(Ltr{}, "fewest predicted output tokens first, in buckets, by a score that is given once (LTR)");
     registry.Add(Hrrn{}, "highest response ratio next: short first, but waiting counts");
     registry.Add(MemoryIntegral{}, "least KV memory over time first, tool calls included (LAMPS)");
-    registry.Add(UniBoost{}, "one call's boost between first come and shortest first (UniBoost)");
-    registry.Add(SageSched{}, "one call's compute and memory by the Gittins index of its prediction (SageSched)");
-    registry.Add(Justitia{}, "fair virtual time by the memory that a whole workflow costs (Justitia)");
     registry.Add(Urgency{}, "tightest time budget for its own work first (HexGen-Flow)");
-    registry.Add(SloGroups{}, "groups of like deadlines as they came, by deadline once one would be late (QLM)");
     registry.Add(FairShare{}, "the tenant that was served least first (VTC)");
-    registry.Add(Mlfq{},
-                 "the request served longest comes last, by levels with growing quanta; no lengths needed (FastServe)");
-    registry.Add(Autellix{}, "calls of the workflow that was served least first, by queues with quanta (Autellix)");
     registry.Add(AgentPriority{}, "agents in a learnt order, by how much work remains behind them (Kairos)");
-    registry.Add(StageDepth{}, "fewest stages left of the workflow first (Ayo)");
     registry.Add(Uncached{}, "least prefill first, of what is not cached: takt's for agents");
-    registry.Add(Lpm{}, "longest cached prefix first (SGLang)");
-    registry.Add(PrefixThenWorkflow{},
-                 "what finds KV of its workflow first, then by the workflow's arrival (Continuum)");
     return registry;
   }();
   return policies;

@@ -36,6 +36,7 @@
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/record.h"
+#include "takt/rivals/rivals.h"
 #include "takt/router.h"
 #include "takt/scheduler.h"
 
@@ -371,6 +372,7 @@ int main(int argc, char** argv) {
     std::printf("skipped: this processor has no FMA\n");
     return 77;
   }
+  if (!RegisterRivals().ok()) return 1;
   const std::string_view what = argc == 3 ? argv[1] : "";
   if (what == "--log") return WriteLog(argv[2]);
   if (what == "--replay") return ReplayFile(argv[2]);

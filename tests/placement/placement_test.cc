@@ -14,6 +14,7 @@
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/registry.h"
 #include "takt/placement/round_robin.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -11,6 +11,7 @@
 #include "takt/policy/registry.h"
 #include "takt/turns/retention/registry.h"
 #include "takt/scheduler.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -14,6 +14,7 @@
 #include "takt/placement/registry.h"
 #include "takt/sim/agent_records.h"
 #include "takt/workload/generate.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

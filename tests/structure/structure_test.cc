@@ -21,6 +21,7 @@
 #include "takt/policy/registry.h"
 #include "takt/turns/retention/registry.h"
 #include "takt/state/stats.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -13,6 +13,7 @@
 #include "takt/scheduler.h"
 #include "takt/sim/profiles.h"
 #include "takt/version.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

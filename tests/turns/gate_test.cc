@@ -10,12 +10,13 @@
 #include "catch.h"
 #include "scale.h"
 #include "takt/base/random.h"
-#include "takt/turns/gates/concur.h"
+#include "takt/rivals/gates/concur.h"
 #include "takt/turns/gates/lease.h"
 #include "takt/turns/gates/price.h"
 #include "takt/turns/gates/registry.h"
-#include "takt/turns/gates/working_set.h"
+#include "takt/rivals/gates/working_set.h"
 #include "takt/turns/return_times.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -24,7 +24,7 @@
 #include "takt/turns/retention/hold_value.h"
 #include "takt/turns/retention/lfu.h"
 #include "takt/turns/retention/lru.h"
-#include "takt/turns/retention/tlru.h"
+#include "takt/rivals/retention/tlru.h"
 #include "takt/turns/retention/ttl.h"
 
 namespace takt {

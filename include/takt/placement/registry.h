@@ -2,6 +2,7 @@
 #ifndef TAKT_PLACEMENT_REGISTRY_H_
 #define TAKT_PLACEMENT_REGISTRY_H_
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,7 +38,12 @@ absl::Status RegisterPlacement(P plain, std::string summary) {
 }
 
 using PlacementInfo = RegistryInfo;
-inline std::vector<PlacementInfo> PlacementInfos() { return internal::Placements().Infos(); }
+// By name.
+inline std::vector<PlacementInfo> PlacementInfos() {
+  std::vector<PlacementInfo> infos = internal::Placements().Infos();
+  std::ranges::sort(infos, {}, &PlacementInfo::name);
+  return infos;
+}
 
 }  // namespace takt
 

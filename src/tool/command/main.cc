@@ -5,6 +5,7 @@
 #include "CLI/CLI.hpp"
 #include "tool/command/commands.h"
 #include "tool/run/exit_code.h"
+#include "takt/rivals/rivals.h"
 #include "takt/version.h"
 
 namespace takt::tool {
@@ -23,6 +24,7 @@ constexpr const char* kToolExamples = R"(Begin with
 }  // namespace
 
 int Main(int argc, const char* const* argv) {
+  RegisterRivals().IgnoreError();  // a name that the host has taken stays the host's
   CLI::App tool(kToolHelp, "takt");
   tool.formatter(HelpFormat());
   tool.set_version_flag("--version", "takt " TAKT_VERSION);

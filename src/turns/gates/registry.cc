@@ -1,9 +1,7 @@
 #include "takt/turns/gates/registry.h"
 
-#include "takt/turns/gates/concur.h"
 #include "takt/turns/gates/lease.h"
 #include "takt/turns/gates/price.h"
-#include "takt/turns/gates/working_set.h"
 
 namespace takt::internal {
 
@@ -14,8 +12,6 @@ GateRegistry& Gates() {
     GateRegistry registry("gate");
     registry.Add(NoGate{}, "lets in whatever fits");
     registry.Add(Lease{}, "takes no memory of workflows that were here a moment ago");
-    registry.Add(WorkingSet{}, "lets in while what runs and what was here of late fits (ThunderAgent)");
-    registry.Add(Concur{}, "bounds how many are active by congestion control on cache use and hits (CONCUR)");
     registry.Add(Price{}, "lets in what is worth more than what it takes from others; bounds every wait (takt's)");
     return registry;
   }();

@@ -12,9 +12,10 @@
 #include "takt/turns/held.h"
 #include "takt/turns/return_curve.h"
 #include "takt/turns/retention/lru.h"
-#include "takt/turns/retention/next_uses.h"
 
 namespace takt {
+
+class NextUses;  // takt/rivals/retention/next_uses.h: simulators alone know them
 
 // Copyable handle; copies share one immutable policy. `listed()` and `awaits()` say which optional hooks the policy
 // inside has.
