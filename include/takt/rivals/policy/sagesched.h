@@ -10,7 +10,7 @@
 #include "takt/base/rounded.h"
 #include "takt/base/spec.h"
 #include "takt/model/occupancy.h"
-#include "takt/numeric/gittins.h"
+#include "takt/rivals/gittins.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

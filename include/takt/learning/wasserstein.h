@@ -1,6 +1,6 @@
 // How far two distributions on a line lie apart.
-#ifndef TAKT_NUMERIC_WASSERSTEIN_H_
-#define TAKT_NUMERIC_WASSERSTEIN_H_
+#ifndef TAKT_LEARNING_WASSERSTEIN_H_
+#define TAKT_LEARNING_WASSERSTEIN_H_
 
 #include <algorithm>
 #include <cmath>
@@ -42,4 +42,4 @@ double QuantileDistance(std::span<const Real> a, std::span<const Real> b) {
 
 }  // namespace takt
 
-#endif  // TAKT_NUMERIC_WASSERSTEIN_H_
+#endif  // TAKT_LEARNING_WASSERSTEIN_H_

@@ -1,6 +1,6 @@
 // Mean, spread and quantiles of a quantity as it is observed, in memory that does not grow.
-#ifndef TAKT_NUMERIC_QUANTILE_SKETCH_H_
-#define TAKT_NUMERIC_QUANTILE_SKETCH_H_
+#ifndef TAKT_LEARNING_QUANTILE_SKETCH_H_
+#define TAKT_LEARNING_QUANTILE_SKETCH_H_
 
 #include <algorithm>
 #include <cmath>
@@ -94,4 +94,4 @@ class QuantileSketch {
 
 }  // namespace takt
 
-#endif  // TAKT_NUMERIC_QUANTILE_SKETCH_H_
+#endif  // TAKT_LEARNING_QUANTILE_SKETCH_H_

@@ -8,10 +8,10 @@
 #include "catch.h"
 #include "scale.h"
 #include "takt/base/random.h"
-#include "takt/numeric/line_mds.h"
+#include "takt/learning/line_mds.h"
 #include "takt/numeric/linear_order.h"
-#include "takt/numeric/mode.h"
-#include "takt/numeric/wasserstein.h"
+#include "takt/learning/mode.h"
+#include "takt/learning/wasserstein.h"
 
 namespace takt {
 namespace {

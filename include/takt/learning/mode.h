@@ -1,6 +1,6 @@
 // Where a sample is densest.
-#ifndef TAKT_NUMERIC_MODE_H_
-#define TAKT_NUMERIC_MODE_H_
+#ifndef TAKT_LEARNING_MODE_H_
+#define TAKT_LEARNING_MODE_H_
 
 #include <cstddef>
 #include <limits>
@@ -34,4 +34,4 @@ inline double HalfSampleMode(std::span<const double> ascending) {
 
 }  // namespace takt
 
-#endif  // TAKT_NUMERIC_MODE_H_
+#endif  // TAKT_LEARNING_MODE_H_

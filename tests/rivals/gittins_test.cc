@@ -1,4 +1,4 @@
-#include "takt/numeric/gittins.h"
+#include "takt/rivals/gittins.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // The Gittins index of work whose size is known as a distribution.
-#ifndef TAKT_NUMERIC_GITTINS_H_
-#define TAKT_NUMERIC_GITTINS_H_
+#ifndef TAKT_RIVALS_GITTINS_H_
+#define TAKT_RIVALS_GITTINS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -32,4 +32,4 @@ inline double GittinsRank(std::span<const double> sizes, std::span<const double>
 
 }  // namespace takt
 
-#endif  // TAKT_NUMERIC_GITTINS_H_
+#endif  // TAKT_RIVALS_GITTINS_H_

@@ -1,6 +1,6 @@
 // Multidimensional scaling onto a line: coordinates whose distances are like those of distributions.
-#ifndef TAKT_NUMERIC_LINE_MDS_H_
-#define TAKT_NUMERIC_LINE_MDS_H_
+#ifndef TAKT_LEARNING_LINE_MDS_H_
+#define TAKT_LEARNING_LINE_MDS_H_
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ struct LineMdsOptions {
 };
 
 // Points are quantile functions at the same `levels` evenly spaced levels; the distance of two is the mean of the
-// distances of their quantiles, which is their first Wasserstein distance (numeric/wasserstein.h).
+// distances of their quantiles, which is their first Wasserstein distance (learning/wasserstein.h).
 //
 // Classical scaling (Torgerson, 1952): the leading eigenvector of the doubly centred squared distances, by power
 // iteration. n points take 2 n^2 bytes while they are fitted and O(n levels) after that; time O(n^2 (levels + steps)).
@@ -276,4 +276,4 @@ class LineMds {
 
 }  // namespace takt
 
-#endif  // TAKT_NUMERIC_LINE_MDS_H_
+#endif  // TAKT_LEARNING_LINE_MDS_H_
