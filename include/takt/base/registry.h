@@ -88,10 +88,10 @@ class Registry {
   }
 
   // A factory of what Make makes of the text. It does not fail: faults of the text are returned now.
-  template <class EnginePace>
-  absl::StatusOr<std::function<Any(const EnginePace&)>> MakeFactory(std::string_view spec) const {
+  template <class OfEngine>
+  absl::StatusOr<std::function<Any(const OfEngine&)>> MakeFactory(std::string_view spec) const {
     if (const absl::StatusOr<Any> made = Make(spec, nullptr); !made.ok()) return made.status();
-    return [this, text = std::string(spec)](const EnginePace& pace) { return *Make(text, &pace); };
+    return [this, text = std::string(spec)](const OfEngine& pace) { return *Make(text, &pace); };
   }
 
   // In the order in which they were added.
