@@ -2,7 +2,7 @@
 // victim, one pin or one turn event costs among n, as `ratio` to what it costs among the fewest. With
 // --benchmark_enable_random_interleaving=true and --benchmark_repetitions=9 policies are interleaved, and the spread is
 // told.
-#include "takt/kv/holdings.h"
+#include "takt/turns/holdings.h"
 
 #include <benchmark/benchmark.h>
 
@@ -17,12 +17,12 @@
 
 #include "counting_new.h"
 #include "takt/base/random.h"
-#include "takt/learning/return_times.h"
-#include "takt/retention/continuum.h"
-#include "takt/retention/hold_value.h"
-#include "takt/retention/lfu.h"
-#include "takt/retention/lru.h"
-#include "takt/retention/shortest.h"
+#include "takt/turns/return_times.h"
+#include "takt/rivals/retention/continuum.h"
+#include "takt/turns/retention/hold_value.h"
+#include "takt/turns/retention/lfu.h"
+#include "takt/turns/retention/lru.h"
+#include "takt/turns/retention/shortest.h"
 #include "takt/scheduler.h"
 
 namespace takt {

@@ -10,7 +10,7 @@
 #include "takt/base/random.h"
 #include "takt/placement/cached_cost.h"
 #include "takt/placement/least_loaded.h"
-#include "takt/placement/preble.h"
+#include "takt/rivals/placement/preble.h"
 #include "takt/placement/time_slot_packer.h"
 #include "takt/policy/agent_priority.h"
 #include "takt/policy/fcfs.h"

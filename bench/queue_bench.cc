@@ -15,7 +15,7 @@
 #include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/fcfs.h"
-#include "takt/policy/justitia.h"
+#include "takt/rivals/policy/justitia.h"
 #include "takt/policy/sjf.h"
 #include "takt/queue/rank_queue.h"
 #include "takt/queue/waiting_queue.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "takt/pause/infercept.h"
+#include "takt/rivals/pause/infercept.h"
 #include "takt/pause/least_waste.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"

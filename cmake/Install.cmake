@@ -4,10 +4,11 @@ set(_takt_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/takt)
 
 # A component each, so that who wants a scheduler needs no solver.
 set(_takt_targets_core takt_core takt)
+set(_takt_targets_rivals takt_rivals)
 set(_takt_targets_learning takt_learning)
 set(_takt_targets_sim takt_sim)
 set(_takt_targets_planning takt_planning)
-foreach(_part core learning sim planning)
+foreach(_part core rivals learning sim planning)
   install(TARGETS ${_takt_targets_${_part}} EXPORT takt_${_part}
     ARCHIVE COMPONENT takt_development LIBRARY COMPONENT takt_development)
   install(EXPORT takt_${_part} FILE takt_${_part}.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir}
@@ -42,7 +43,7 @@ foreach(_component takt_development takt_c)
     DESTINATION ${_takt_cmake_dir} COMPONENT ${_component})
 endforeach()
 
-# pkg-config: takt_core, takt, takt_learning, takt_sim, takt_planning and takt_c, as the targets are.
+# pkg-config: takt_core, takt, takt_rivals, takt_learning, takt_sim, takt_planning and takt_c, as the targets are.
 file(RELATIVE_PATH _takt_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # so that the tree can be moved
 string(REGEX REPLACE "/$" "" _takt_pc_prefix ${_takt_pc_prefix})
 # takt_pc(NAME description LIBS flags CFLAGS flags REQUIRES packages PRIVATE packages COMPONENT component): a library that
@@ -62,6 +63,7 @@ function(takt_pc name description)
 endfunction()
 takt_pc(takt_core "${PROJECT_DESCRIPTION}: the headers" REQUIRES "absl_status absl_statusor")
 takt_pc(takt "${PROJECT_DESCRIPTION}" LIBS -ltakt CFLAGS -DTAKT_COMPILED=1 REQUIRES takt_core PRIVATE zlib)
+takt_pc(takt_rivals "takt: rules of other systems" LIBS -ltakt_rivals REQUIRES takt)
 takt_pc(takt_learning "takt: predictors" LIBS -ltakt_learning REQUIRES takt PRIVATE zlib)
 takt_pc(takt_sim "takt: workloads and the simulator" LIBS -ltakt_sim REQUIRES takt_learning PRIVATE "fmt zlib")
 takt_pc(takt_planning "takt: plans of clusters" LIBS -ltakt_planning REQUIRES takt_sim

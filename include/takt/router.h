@@ -42,7 +42,7 @@
 #include "takt/model/step.h"
 #include "takt/model/workflow.h"
 #include "takt/placement/any_placement.h"
-#include "takt/placement/call_costs.h"
+#include "takt/placement/books/call_costs.h"
 #include "takt/placement/placement_policy.h"
 #include "takt/policy/any_policy.h"
 #include "takt/policy/rank_policy.h"

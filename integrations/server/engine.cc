@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/rivals/rivals.h"
+#include "takt/turns/retention/registry.h"
 
 namespace serving {
 namespace {
@@ -28,6 +29,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const ServedModel& model,
   if (options.block_tokens.value < 1) return absl::InvalidArgumentError("block_tokens must be positive");
   if (options.gpu_blocks.value < 1) return absl::InvalidArgumentError("gpu_blocks must be positive");
   if (options.threads < 1) return absl::InvalidArgumentError("threads must be positive");
+  takt::RegisterRivals().IgnoreError();
   auto policy = takt::MakePolicy(options.policy);
   if (!policy.ok()) return policy.status();
   auto pause = MakePause(options.pause);

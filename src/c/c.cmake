@@ -15,7 +15,7 @@ set_target_properties(takt_c PROPERTIES
   CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON EXPORT_NAME c
   VERSION 0.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} SOVERSION 0
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
-  LINK_DEPENDS "$<TARGET_FILE:takt>;$<TARGET_FILE:takt_learning>;${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map")
+  LINK_DEPENDS "$<TARGET_FILE:takt>;$<TARGET_FILE:takt_learning>;$<TARGET_FILE:takt_rivals>;${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map")
 target_compile_features(takt_c PRIVATE cxx_std_20)
 target_compile_options(takt_c PRIVATE "SHELL:-include ${CMAKE_CURRENT_SOURCE_DIR}/saturating_times.h")
 target_compile_definitions(takt_c PRIVATE TAKT_COMPILED=1 TAKT_C_BUILD=1)
@@ -25,13 +25,13 @@ target_include_directories(takt_c SYSTEM PRIVATE $<TARGET_PROPERTY:absl::status,
 takt_absl_inside(absl_inside)
 takt_inside(zlib_inside ZLIB::ZLIB)
 target_link_libraries(takt_c PRIVATE $<BUILD_INTERFACE:takt_flags>
-  $<TARGET_FILE:takt_learning> $<TARGET_FILE:takt> -Wl,--start-group ${absl_inside} ${zlib_inside} -Wl,--end-group)
+  $<TARGET_FILE:takt_learning> $<TARGET_FILE:takt_rivals> $<TARGET_FILE:takt> -Wl,--start-group ${absl_inside} ${zlib_inside} -Wl,--end-group)
 target_link_options(takt_c PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map)
 if(TAKT_SANITIZE)  # their runtime is the program's
   target_link_options(takt_c PRIVATE -Wl,-z,undefs)
 endif()
-add_dependencies(takt_c takt takt_learning)
+add_dependencies(takt_c takt takt_learning takt_rivals)
 
 # The same as one archive, for hosts that link statically (Go's): what takt needs is inside, and can be seen no more, but
 # for unique statics of templates. Hosts add the C++ runtime: -lstdc++ -lm.
@@ -42,11 +42,11 @@ if(TAKT_OBJCOPY AND NOT APPLE AND NOT TAKT_SANITIZE AND NOT TAKT_COVERAGE)
   list(FILTER archives EXCLUDE REGEX "^-")  # flags of whoever links a program
   add_custom_command(OUTPUT ${archive}
     COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o takt_c_inside.o $<TARGET_OBJECTS:takt_c>
-      --start-group $<TARGET_FILE:takt_learning> $<TARGET_FILE:takt> ${archives} --end-group
+      --start-group $<TARGET_FILE:takt_learning> $<TARGET_FILE:takt_rivals> $<TARGET_FILE:takt> ${archives} --end-group
     COMMAND ${TAKT_OBJCOPY} --wildcard "--keep-global-symbol=takt_*" takt_c_inside.o
     COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
     COMMAND ${CMAKE_AR} qcs ${archive} takt_c_inside.o
-    DEPENDS takt_c takt_learning takt $<TARGET_OBJECTS:takt_c>
+    DEPENDS takt_c takt_learning takt_rivals takt $<TARGET_OBJECTS:takt_c>
     COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(takt_c_archive DEPENDS ${archive})
 endif()

@@ -10,6 +10,7 @@
 #include "c/memory.h"
 #include "c/stats.h"
 #include "takt/record.h"
+#include "takt/rivals/rivals.h"
 #include "takt/version.h"
 
 namespace takt::c {
@@ -62,6 +63,7 @@ takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report,
   if (const takt_status status = FirstOf(Given(bytes, n), Writable(report), Given(stats, n_stats)); status != TAKT_OK)
     return status;
   return UnlessMemoryEnds(error, [&]() -> takt_status {
+    RegisterRivals().IgnoreError();  // the log may name one
     const absl::StatusOr<LogReplay> replay = ReplayLog(std::string_view(static_cast<const char*>(bytes), n));
     if (!replay.ok()) return Unreadable(error, replay.status());
     takt_replay_report to{};

@@ -10,6 +10,7 @@
 #include "c/handle.h"
 #include "c/memory.h"
 #include "takt/policy/registry.h"
+#include "takt/rivals/rivals.h"
 #include "takt/scheduler.h"
 
 namespace takt::c {
@@ -39,6 +40,7 @@ double HostKey::Ask(const RequestState& r) const {
 }
 
 takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy, takt_error* error) {
+  RegisterRivals().IgnoreError();  // before any name is read: each handle is made with a policy first
   AnyPolicy own;
   if (key != nullptr) {
     if (const takt_status status = Readable(key); status != TAKT_OK) {

@@ -22,11 +22,11 @@
 #include "c/policy.h"
 #include "c/stats.h"
 #include "takt/base/spec.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/model/prefill_pace.h"
 #include "takt/pause/registry.h"
 #include "takt/record.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 
 // A scheduler, recorded where the host has a sink for the log.
 struct takt_scheduler : takt::c::Handle {

@@ -10,7 +10,7 @@
 #include "takt/base/random.h"
 #include "takt/numeric/quantile.h"
 #include "takt/numeric/ttest.h"
-#include "takt/placement/code_ratio.h"
+#include "takt/rivals/placement/code_ratio.h"
 #include "takt/placement/workload_balance.h"
 #include "takt/workload/transform.h"
 #include "takt/workload/validate.h"

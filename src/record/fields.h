@@ -8,7 +8,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include "takt/learning/return_times.h"
+#include "takt/turns/return_times.h"
 #include "takt/model/event.h"
 #include "takt/model/step.h"
 #include "takt/record.h"

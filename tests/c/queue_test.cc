@@ -13,6 +13,7 @@
 #include "takt/policy/registry.h"
 #include "takt/queue/ranker.h"
 #include "takt/queue/waiting_queue.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -21,11 +21,11 @@
 #include "fire/setup.h"
 #include "scale.h"
 #include "takt/c/takt.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/pause/registry.h"
 #include "takt/record.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 #include "takt/scheduler.h"
 
 namespace takt {

@@ -13,6 +13,7 @@
 #include "takt/placement/least_loaded.h"
 #include "takt/policy/registry.h"
 #include "takt/router.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -24,18 +24,19 @@
 #include "takt/model/memory_time.h"
 #include "takt/numeric/classification.h"
 #include "takt/numeric/correlation.h"
-#include "takt/numeric/gittins.h"
+#include "takt/rivals/gittins.h"
 #include "takt/numeric/histogram.h"
-#include "takt/numeric/line_mds.h"
-#include "takt/numeric/quantile_sketch.h"
+#include "takt/learning/line_mds.h"
+#include "takt/learning/quantile_sketch.h"
 #include "takt/numeric/summary.h"
 #include "takt/numeric/ttest.h"
 #include "takt/numeric/two_sample.h"
-#include "takt/numeric/wasserstein.h"
+#include "takt/learning/wasserstein.h"
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/record.h"
+#include "takt/rivals/rivals.h"
 #include "takt/router.h"
 #include "takt/scheduler.h"
 
@@ -371,6 +372,7 @@ int main(int argc, char** argv) {
     std::printf("skipped: this processor has no FMA\n");
     return 77;
   }
+  if (!RegisterRivals().ok()) return 1;
   const std::string_view what = argc == 3 ? argv[1] : "";
   if (what == "--log") return WriteLog(argv[2]);
   if (what == "--replay") return ReplayFile(argv[2]);

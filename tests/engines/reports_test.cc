@@ -11,7 +11,7 @@
 #include "takt/placement/least_loaded.h"
 #include "takt/policy/boosted_footprint.h"
 #include "takt/policy/sjf.h"
-#include "takt/retention/lru.h"
+#include "takt/turns/retention/lru.h"
 #include "takt/router.h"
 
 namespace takt::testing {

@@ -8,9 +8,9 @@
 
 #include "broken.h"
 #include "host.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/placement/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 
 namespace takt::fire {
 namespace {

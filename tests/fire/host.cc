@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "takt/base/exact_math.h"
-#include "takt/gate/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/gates/registry.h"
+#include "takt/turns/retention/registry.h"
 #include "views.h"
 
 namespace takt::fire {

@@ -8,23 +8,24 @@
 #include <unordered_map>
 #include <vector>
 
-#include "takt/pause/infercept.h"
+#include "takt/rivals/pause/infercept.h"
 #include "takt/pause/least_waste.h"
 #include "takt/pause/registry.h"
 #include "takt/policy/aged.h"
-#include "takt/policy/autellix.h"
+#include "takt/rivals/policy/autellix.h"
 #include "takt/policy/boosted_footprint.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/footprint.h"
-#include "takt/policy/justitia.h"
-#include "takt/policy/ltr.h"
+#include "takt/rivals/policy/justitia.h"
+#include "takt/rivals/policy/ltr.h"
 #include "takt/policy/memory_integral.h"
-#include "takt/policy/mlfq.h"
+#include "takt/rivals/policy/mlfq.h"
 #include "takt/policy/registry.h"
-#include "takt/policy/sagesched.h"
+#include "takt/rivals/policy/sagesched.h"
 #include "takt/policy/sjf.h"
-#include "takt/policy/uniboost.h"
+#include "takt/rivals/policy/uniboost.h"
+#include "with_rivals.h"
 
 namespace takt::fire {
 namespace {

@@ -19,11 +19,14 @@
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/rivals/rivals.h"
 #include "takt/sim/estimates.h"
 #include "takt/sim/profiles.h"
 
 namespace takt {
 namespace {
+
+const absl::Status kRivals = RegisterRivals();
 
 void Expect(bool holds, const char* what) {
   if (holds) return;

@@ -14,15 +14,18 @@
 
 #include "record/codec.h"
 #include "record/frame.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/pause/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/record.h"
-#include "takt/retention/registry.h"
+#include "takt/rivals/rivals.h"
+#include "takt/turns/retention/registry.h"
 #include "takt/scheduler.h"
 
 namespace takt {
 namespace {
+
+const absl::Status kRivals = RegisterRivals();
 
 constexpr std::uint8_t kEvent = 1, kPlan = 2, kCommit = 4;  // of records that have a time, in LogRecord
 

@@ -10,5 +10,6 @@ build() {  # SOURCE PACKAGE; not quoted: flags are words
 flags=$*
 build consumer.cc takt
 build core_consumer.cc takt_core
+build rivals_consumer.cc takt_rivals
 # A step loop needs no solver, no formatting and no headers but Abseil's.
 if pkg-config --cflags --libs takt | grep -iE 'fmt|cbc|clp|lapack|bz2|coin'; then exit 1; fi

@@ -5,7 +5,7 @@
 
 #include "catch.h"
 #include "scheduler/host.h"
-#include "takt/pause/infercept.h"
+#include "takt/rivals/pause/infercept.h"
 #include "takt/pause/least_waste.h"
 #include "takt/pause/registry.h"
 #include "takt/policy/fcfs.h"
@@ -13,6 +13,7 @@
 #include "takt/policy/registry.h"
 #include "takt/record.h"
 #include "takt/scheduler.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

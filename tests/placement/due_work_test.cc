@@ -1,5 +1,5 @@
 // Work that shrinks with time, against a shadow that adds up what is left.
-#include "takt/placement/due_work.h"
+#include "takt/placement/books/due_work.h"
 
 #include <algorithm>
 #include <array>

@@ -10,10 +10,11 @@
 #include "catch.h"
 #include "takt/base/random.h"
 #include "takt/placement/any_placement.h"
-#include "takt/placement/call_costs.h"
+#include "takt/placement/books/call_costs.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/registry.h"
 #include "takt/placement/round_robin.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {
@@ -36,7 +37,7 @@ TEST_CASE("every placement is found by its name, scores with a number, and twice
     auto placement = MakePlacement(info.name);
     REQUIRE(placement.ok());
     CHECK(placement->name() == info.name);
-    CHECK(!info.text.empty());
+    CHECK(!info.summary.empty());
     Random random(1);
     for (int n = 0; n < 1000; ++n) {
       const InstanceState i = RandomInstance(random);

@@ -9,11 +9,12 @@
 #include "counting_new.h"
 #include "takt/base/random.h"
 #include "takt/placement/cached_cost.h"
-#include "takt/placement/llmd.h"
-#include "takt/placement/mooncake.h"
+#include "takt/rivals/placement/llmd.h"
+#include "takt/rivals/placement/mooncake.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/fcfs.h"
 #include "takt/router.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -12,9 +12,9 @@
 #include "catch.h"
 #include "scale.h"
 #include "takt/base/random.h"
-#include "takt/placement/best_fit.h"
+#include "takt/rivals/placement/best_fit.h"
 #include "takt/policy/agent_priority.h"
-#include "takt/policy/stage_depth.h"
+#include "takt/rivals/policy/stage_depth.h"
 #include "takt/router.h"
 
 namespace takt {

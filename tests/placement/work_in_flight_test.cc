@@ -1,5 +1,5 @@
 // Sums of what is under way, against a shadow that counts anew.
-#include "takt/placement/work_in_flight.h"
+#include "takt/placement/books/work_in_flight.h"
 
 #include <array>
 #include <cstdint>

@@ -19,10 +19,10 @@
 #include "takt/base/random.h"
 #include "takt/policy/boosted_footprint.h"
 #include "takt/policy/footprint.h"
-#include "takt/policy/footprint_book.h"
+#include "takt/policy/books/footprint_book.h"
 #include "takt/policy/registry.h"
-#include "takt/policy/seen_lengths.h"
-#include "takt/policy/told_lengths.h"
+#include "takt/policy/books/seen_lengths.h"
+#include "takt/policy/books/told_lengths.h"
 #include "takt/queue/waiting_queue.h"
 
 namespace takt {

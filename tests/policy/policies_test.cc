@@ -12,7 +12,7 @@
 #include "takt/queue/rank_queue.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
-#include "takt/policy/slo_groups.h"
+#include "takt/rivals/policy/slo_groups.h"
 #include "takt/policy/stjf.h"
 #include "takt/policy/urgency.h"
 #include "takt/policy/workflow_fcfs.h"

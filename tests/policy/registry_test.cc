@@ -13,6 +13,7 @@
 #include "takt/policy/fair_share.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/stjf.h"
+#include "takt/rivals/rivals.h"
 
 namespace takt {
 namespace {
@@ -118,6 +119,45 @@ TEST_CASE("copies of an erased policy share nothing") {
   CHECK(b.GroupKey(3).key == 0);
   b = a;
   CHECK(b.GroupKey(3).key == 20);
+}
+
+TEST_CASE("rules of other systems have names once they are registered, and the host's own come first") {
+  CHECK(Names(Fault("mlfq"), {"unknown policy 'mlfq'"}));
+  const OwnPolicyFactory make = [](auto, auto) { return absl::StatusOr<AnyPolicy>(AnyPolicy(Fcfs{})); };
+  REQUIRE(RegisterPolicy("lpm", "the host's", make).ok());
+  const absl::Status registered = RegisterRivals();
+  CHECK(Names(std::string(registered.message()), {"'lpm'", "there is one of this name"}));
+  CHECK(RegisterRivals() == registered);
+  CHECK(MakePolicy("lpm")->Key({}).key == MakePolicy("fcfs")->Key({}).key);
+  CHECK(MakePolicy("aged(mlfq(ratio=3))")->spec() == "aged(mlfq(ratio=3))");
+  CHECK(Names(Fault("mlfq", {"rati=3"}), {"did you mean 'ratio'?"}));
+  CHECK(Names(Fault("aged(mlfq)", {"rati=3"}), {"did you mean 'ratio'?", "threshold"}));
+  CHECK(MakePlacement("preble").ok());
+  CHECK(MakePause("infercept(elapsed=true)")->spec() == "infercept(elapsed=true)");
+  const EnginePace pace{.memory = {.decode_s = 0.5}};
+  CHECK(MakePolicy("justitia", {}, &pace)->spec() != "justitia");
+}
+
+// At other defaults than its type's.
+struct Scaled {
+  static constexpr std::string_view kName = "scaled";
+  double scale = 1;
+  RankKey Key(const RequestState&) const { return {scale}; }
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("scale", self.scale, OptionText{"", "of keys", 0.5, 9});
+  }
+};
+
+TEST_CASE("the spec of a registered type is relative to the defaults that it was registered with") {
+  REQUIRE(RegisterPolicy(Scaled{.scale = 4}, "scaled").ok());
+  CHECK(MakePolicy("scaled")->spec() == "scaled");
+  CHECK(MakePolicy("scaled")->Key({}).key == 4);
+  CHECK(MakePolicy("scaled(scale=1)")->spec() == "scaled(scale=1)");
+  CHECK(MakePolicy("scaled(scale=1)")->Key({}).key == 1);
+  const std::vector<PolicyInfo> infos = PolicyInfos();
+  REQUIRE(infos[infos.size() - 2].options.size() == 1);
+  CHECK(infos[infos.size() - 2].options[0].default_value == "4");
 }
 
 struct Backwards {

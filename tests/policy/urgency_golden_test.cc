@@ -13,7 +13,7 @@
 
 #include "catch.h"
 #include "takt/model/stage_times.h"
-#include "takt/placement/code_ratio.h"
+#include "takt/rivals/placement/code_ratio.h"
 #include "takt/placement/round_robin.h"
 #include "takt/policy/urgency.h"
 #include "takt/workflow/slo_budget.h"

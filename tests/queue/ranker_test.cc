@@ -13,6 +13,7 @@
 #include "takt/policy/registry.h"
 #include "takt/policy/stjf.h"
 #include "takt/queue/waiting_queue.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -18,6 +18,7 @@
 #include "takt/policy/fcfs.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

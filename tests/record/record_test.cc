@@ -12,12 +12,12 @@
 #include "catch.h"
 #include "counting_new.h"
 #include "takt/base/random.h"
-#include "takt/gate/price.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/price.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
-#include "takt/retention/hold_value.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/hold_value.h"
+#include "takt/turns/retention/registry.h"
 #include "takt/scheduler.h"
 
 namespace takt {

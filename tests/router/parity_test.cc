@@ -19,6 +19,7 @@
 #include "takt/policy/fcfs.h"
 #include "takt/router.h"
 #include "takt/sim/replay.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -12,12 +12,13 @@
 
 #include "catch.h"
 #include "takt/base/random.h"
-#include "takt/placement/best_fit.h"
+#include "takt/rivals/placement/best_fit.h"
 #include "takt/placement/registry.h"
 #include "takt/placement/round_robin.h"
-#include "takt/policy/autellix.h"
+#include "takt/rivals/policy/autellix.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -25,6 +25,7 @@
 #include "takt/queue/waiting_queue.h"
 #include "takt/router.h"
 #include "takt/scheduler.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

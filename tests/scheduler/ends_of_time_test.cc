@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "catch.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/pause/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 #include "takt/scheduler.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

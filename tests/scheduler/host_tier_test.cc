@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "takt/base/random.h"
-#include "takt/gate/price.h"
-#include "takt/retention/hold_value.h"
-#include "takt/retention/lru.h"
+#include "takt/turns/gates/price.h"
+#include "takt/turns/retention/hold_value.h"
+#include "takt/turns/retention/lru.h"
 #include "catch.h"
 #include "counting_new.h"
 #include "scheduler/host.h"

@@ -17,6 +17,7 @@
 #include "takt/policy/registry.h"
 #include "takt/router.h"
 #include "takt/scheduler.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

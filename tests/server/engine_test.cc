@@ -15,6 +15,7 @@
 #include "scale.h"
 #include "takt/base/random.h"
 #include "takt/policy/registry.h"
+#include "with_rivals.h"
 
 namespace tiny {
 namespace {

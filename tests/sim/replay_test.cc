@@ -13,6 +13,7 @@
 #include "takt/base/random.h"
 #include "takt/placement/registry.h"
 #include "takt/workload/generate.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

@@ -15,12 +15,13 @@
 
 #include "catch.h"
 #include "structure/sources.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 #include "takt/state/stats.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {
@@ -41,14 +42,58 @@ std::vector<Include> IncludesOf(const File& file) {
 
 // --- The house: a room includes only rooms of lower floors; on one floor, only itself. ---
 
+struct RoomRow {
+  int floor = 0;
+  std::vector<std::string> rooms;
+  std::string what, needs;
+};
+
+// The rows of tests/structure/rooms.txt: FLOOR | ROOM ... | what is in it | what it needs.
+const std::vector<RoomRow>& RoomRows() {
+  static const std::vector<RoomRow> kRows = [] {
+    static const std::regex kRow(R"((\d+) \| ([a-z/ ]+) \| ([^|]+) \| ([^|]+))"), kRoom("[a-z/]+");
+    std::ifstream table(std::filesystem::path(TAKT_SOURCE_DIR) / "tests/structure/rooms.txt");
+    std::vector<RoomRow> rows;
+    std::smatch part;
+    for (std::string line; std::getline(table, line);) {
+      if (StartsWith(line, "#")) continue;
+      CAPTURE(line);
+      REQUIRE(std::regex_match(line, part, kRow));
+      const std::string rooms = part[2];
+      rows.push_back({std::stoi(part[1]),
+                      {std::sregex_token_iterator(rooms.begin(), rooms.end(), kRoom), std::sregex_token_iterator()},
+                      part[3],
+                      part[4]});
+    }
+    return rows;
+  }();
+  return kRows;
+}
+
 const std::map<std::string, int>& Floors() {
-  static const std::map<std::string, int> kFloors = {
-      {"config", 0},       {"version", 0},   {"fwd", 0},           {"base", 1},     {"numeric", 2},   {"model", 3},
-      {"retention", 4},    {"state", 4},     {"workflow", 4},      {"policy", 5},   {"pause", 5},     {"placement", 5},
-      {"kv", 5},           {"gate", 6},      {"queue", 6},         {"learning", 6}, {"scheduler", 7}, {"record", 8},
-      {"workload", 8},     {"sim", 9},       {"planning", 10},     {"takt", 11},    {"c", 12},        {"tool/run", 13},
-      {"tool/report", 14}, {"tool/command", 15}, {"tool/plan", 16}, {"tool", 12}};
+  static const std::map<std::string, int> kFloors = [] {
+    std::map<std::string, int> floors;
+    for (const RoomRow& row : RoomRows())
+      for (const std::string& room : row.rooms) floors[room] = row.floor;
+    return floors;
+  }();
   return kFloors;
+}
+
+// The table of rooms in docs/project/architecture.md.
+std::string RoomTable() {
+  const std::filesystem::path root = TAKT_SOURCE_DIR;
+  std::string table = "| Floor | Room | What is in it | Needs |\n|---|---|---|---|\n";
+  for (const RoomRow& row : RoomRows()) {
+    std::string names;
+    for (const std::string& room : row.rooms) {
+      const bool folder = std::filesystem::is_directory(root / "include/takt" / room) ||
+                          std::filesystem::is_directory(root / "src" / room);
+      names += (names.empty() ? "`" : " `") + room + (folder ? "/`" : ".h`");
+    }
+    table += "| " + std::to_string(row.floor) + " | " + names + " | " + row.what + " | " + row.needs + " |\n";
+  }
+  return table;
 }
 
 // "policy" of "policy/fcfs.h", "tool/plan" of "tool/plan/plan_input.h". Headers at the top (router.h and its like) are
@@ -228,6 +273,17 @@ TEST_CASE("no arrow between rooms runs upward") {
   HoldsFor(Sources(), ArrowsUpward);
 }
 
+TEST_CASE("the table of rooms on the page of the architecture is that of the floors") {
+  INFO("The page needs this table, made of tests/structure/rooms.txt:\n" << RoomTable());
+  const std::string page = Read(std::filesystem::path(TAKT_SOURCE_DIR) / "docs/project/architecture.md");
+  CHECK(page.find("\n\n" + RoomTable() + "\n") != std::string::npos);
+  for (const auto& [room, floor] : Floors()) {
+    CAPTURE(room);
+    const auto in_room = [&](const File& file) { return RoomOf(WithinTakt(file.path).value()) == room; };
+    CHECK(std::ranges::any_of(Sources(), in_room));
+  }
+}
+
 TEST_CASE("public headers show the standard library and absl::Status alone") {
   const std::string path = "include/takt/base/a.h";
   CHECK(Catches(ForeignIncludes, path, "#include <Eigen/Core>\n"));
@@ -385,7 +441,7 @@ TEST_CASE("each public header is in one ring, and each name in the table of ring
   for (const PolicyInfo& policy : PolicyInfos()) entries.insert("policy/" + policy.name + ".h");
   for (const PlacementInfo& placement : PlacementInfos()) entries.insert("placement/" + placement.name + ".h");
   for (const PauseInfo& pause : PauseInfos()) entries.insert("pause/" + pause.name + ".h");
-  for (const GateInfo& gate : GateInfos()) entries.insert("gate/" + gate.name + ".h");
+  for (const GateInfo& gate : GateInfos()) entries.insert("turns/gates/" + gate.name + ".h");
   std::set<std::string> used;
   for (const File& file : PublicHeaders()) {
     CAPTURE(file.path);

@@ -5,14 +5,15 @@
 
 #include "catch.h"
 #include "tool/tool.h"
-#include "takt/gate/price.h"
+#include "takt/turns/gates/price.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
 #include "takt/record.h"
-#include "takt/retention/hold_value.h"
+#include "takt/turns/retention/hold_value.h"
 #include "takt/scheduler.h"
 #include "takt/sim/profiles.h"
 #include "takt/version.h"
+#include "with_rivals.h"
 
 namespace takt {
 namespace {

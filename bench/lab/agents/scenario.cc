@@ -17,10 +17,10 @@
 #include "tool/run/load_workload.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 #include "takt/sim/replay.h"
 #include "takt/workload/sessions.h"
 

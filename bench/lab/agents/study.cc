@@ -4,10 +4,10 @@
 #include <string_view>
 #include <utility>
 
-#include "takt/gate/price.h"
-#include "takt/learning/return_times.h"
+#include "takt/turns/gates/price.h"
+#include "takt/turns/return_times.h"
 #include "takt/placement/registry.h"
-#include "takt/retention/hold_value.h"
+#include "takt/turns/retention/hold_value.h"
 
 namespace takt::tool {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -151,32 +150,6 @@ absl::Status SetOwn(std::string_view kind, std::string_view spec, P& policy, std
   return absl::OkStatus();
 }
 
-// Those of a kind that a host has added: Factory makes one of the options in a spec.
-template <class Any, class... How>
-struct Own {
-  std::string name, summary;
-  std::function<absl::StatusOr<Any>(std::span<const KeyValue>, How...)> make;
-};
-
-// An entry of that name; null where there is none.
-template <class Owns>
-auto* FindOwn(const Owns& owns, std::string_view name) {
-  const auto at = std::ranges::find(owns, name, &Owns::value_type::name);
-  return at == owns.end() ? nullptr : &*at;
-}
-
-template <class OwnT>
-absl::Status AddOwn(std::string_view kind, std::vector<OwnT>& owns, OwnT own, const std::vector<std::string>& known) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";
-  if (own.name.empty() || own.name.find_first_not_of(kLetters) != std::string::npos) {
-    return Invalid(kind, own.name, "a name has lower-case letters, digits and _, and no others");
-  }
-  if (std::ranges::find(known, own.name) != known.end()) return Invalid(kind, own.name, "there is one of this name");
-  if (own.make == nullptr) return Invalid(kind, own.name, "has no factory");
-  owns.push_back(std::move(own));
-  return absl::OkStatus();
-}
-
 // "name(k=v,k=v)"
 inline std::string SpecOf(std::string_view name, std::span<const KeyValue> options) {
   std::string spec(name);
@@ -184,39 +157,6 @@ inline std::string SpecOf(std::string_view name, std::span<const KeyValue> optio
     spec.append(spec.size() == name.size() ? "(" : ",").append(option.key).append("=").append(option.value);
   }
   return spec.size() == name.size() ? spec : spec + ")";
-}
-
-// What the factory made, under the name by which it can be made again.
-template <class Any, class... How>
-absl::StatusOr<Any> MakeOwn(const Own<Any, std::type_identity_t<How>...>& own, std::span<const KeyValue> options,
-                            How... how) {
-  absl::StatusOr<Any> made = own.make(options, how...);
-  if (made.ok()) made->Rename(own.name, SpecOf(own.name, options));
-  return made;
-}
-
-// What the policies of a kind without others inside make of a spec. for_each(visit): visit(policy, summary) for each at
-// its defaults; prepare(policy): what it is given before its options.
-template <class Any, class OwnT, class ForEach, class Prepare, class... How>
-absl::StatusOr<Any> MakeByName(std::string_view kind, std::string_view spec, const std::vector<OwnT>& owns,
-                               ForEach for_each, Prepare prepare, How... how) {
-  const absl::StatusOr<Call> call = Parse(kind, spec);
-  if (!call.ok()) return call.status();
-  if (!call->policies.empty()) {
-    return Invalid(kind, spec, Quoted(call->policies.front()) + " is no option: options are NAME=VALUE");
-  }
-  if (const OwnT* own = FindOwn(owns, call->name)) return MakeOwn<Any>(*own, call->options, how...);
-  std::vector<std::string> names;
-  for_each([&](const auto& policy, std::string_view) { names.push_back(NameOf(policy)); });
-  for (const OwnT& own : owns) names.push_back(own.name);
-  absl::StatusOr<Any> made = Invalid(kind, spec, Unknown(kind, call->name, names));
-  for_each([&](auto policy, std::string_view) {
-    if (call->name != NameOf(policy)) return;
-    prepare(policy);
-    const absl::Status status = SetOwn(kind, spec, policy, call->options);
-    made = status.ok() ? absl::StatusOr<Any>(Any(std::move(policy))) : status;
-  });
-  return made;
 }
 
 }  // namespace internal

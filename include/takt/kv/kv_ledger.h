@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "takt/config.h"
-#include "takt/kv/holdings.h"
+#include "takt/turns/holdings.h"
 #include "takt/model/request.h"
 #include "takt/model/step.h"
-#include "takt/retention/any_retention.h"
+#include "takt/turns/retention/any_retention.h"
 
 namespace takt {
 

@@ -13,7 +13,7 @@
 
 #include "takt/base/id.h"
 #include "takt/learning/latency_profile.h"
-#include "takt/numeric/line_mds.h"
+#include "takt/learning/line_mds.h"
 
 namespace takt {
 

@@ -45,6 +45,8 @@ struct CallPath {
   std::uint64_t key = 0;
   std::int64_t count = 0;
   double remaining_s = 0;  // mean
+
+  friend bool operator==(const CallPath&, const CallPath&) = default;
 };
 
 struct CallNode {
@@ -55,6 +57,8 @@ struct CallNode {
   double execution_s = 0, remaining_s = 0;  // means
   std::vector<CallPath> paths = {};  // what came after, by number; bounded, the rest is in other_paths
   std::int64_t other_paths = 0;
+
+  friend bool operator==(const CallNode&, const CallNode&) = default;
 };
 
 struct CallEdge {
@@ -62,6 +66,8 @@ struct CallEdge {
   std::int64_t calls = 0;
   std::int64_t parents = 0;  // calls of `from` that led to at least one
   std::int64_t feedback = 0;  // calls whose agent had been before on their way
+
+  friend constexpr bool operator==(const CallEdge&, const CallEdge&) = default;
 };
 
 // Two agents that one call of another led to; `a` <= `b`, the same where it called one agent twice.

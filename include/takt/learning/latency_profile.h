@@ -13,9 +13,9 @@
 #include "takt/base/exact_math.h"
 #include "takt/base/id.h"
 #include "takt/base/slot_table.h"
-#include "takt/numeric/mode.h"
-#include "takt/numeric/quantile_sketch.h"
-#include "takt/numeric/wasserstein.h"
+#include "takt/learning/mode.h"
+#include "takt/learning/quantile_sketch.h"
+#include "takt/learning/wasserstein.h"
 
 namespace takt {
 

@@ -15,7 +15,7 @@
 #include "takt/base/slot_table.h"
 #include "takt/model/estimate.h"
 #include "takt/numeric/histogram.h"
-#include "takt/numeric/quantile_sketch.h"
+#include "takt/learning/quantile_sketch.h"
 
 namespace takt {
 

@@ -59,6 +59,14 @@ struct EnginePace {
   }
 };
 
+// Gives a policy the pace of the engine, as far as it uses it.
+template <class P>
+void SetPace(P& policy, const EnginePace& pace) {
+  if constexpr (requires { policy.pace; }) policy.pace = pace.memory;
+  if constexpr (requires { policy.set_pace(pace.steps); }) policy.set_pace(pace.steps);
+  if constexpr (requires { policy.beta_ns; }) SetPace(policy, pace.prefill);
+}
+
 }  // namespace takt
 
 #endif  // TAKT_MODEL_ENGINE_PACE_H_

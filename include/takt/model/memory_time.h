@@ -42,6 +42,12 @@ struct MemoryPace {
   }
 };
 
+// Gives a policy the pace of the engine, if it uses it.
+template <class P>
+void SetPace(P& policy, const MemoryPace& pace) {
+  if constexpr (requires { policy.costs.pace; }) policy.costs.pace = pace;
+}
+
 // What stands beside a request at the moment of its call.
 struct MemoryBeside {
   double other_tokens = 0;   // C_other: context of the other running requests

@@ -35,6 +35,14 @@ struct PrefillPace {
   friend bool operator==(const PrefillPace&, const PrefillPace&) = default;
 };
 
+// Gives a policy, or what it values KV by, the pace of the engine, as far as it uses it.
+template <class P>
+void SetPace(P& policy, const PrefillPace& pace) {
+  if constexpr (requires { policy.alpha_ms; }) policy.alpha_ms = pace.alpha_ms, policy.beta_ns = pace.beta_ns;
+  if constexpr (requires { policy.load_ms; }) policy.load_ms = pace.load_ms;
+  if constexpr (requires { policy.value.alpha_ms; }) SetPace(policy.value, pace);
+}
+
 }  // namespace takt
 
 #endif  // TAKT_MODEL_PREFILL_PACE_H_

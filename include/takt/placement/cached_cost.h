@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "takt/base/spec.h"
-#include "takt/placement/residence.h"
+#include "takt/placement/books/residence.h"
 
 namespace takt {
 

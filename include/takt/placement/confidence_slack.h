@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "takt/base/spec.h"
-#include "takt/placement/model_fleet.h"
+#include "takt/placement/books/model_fleet.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
 

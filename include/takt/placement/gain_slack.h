@@ -12,7 +12,7 @@
 
 #include "takt/base/rounded.h"
 #include "takt/base/spec.h"
-#include "takt/placement/model_fleet.h"
+#include "takt/placement/books/model_fleet.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "takt/placement/call_costs.h"
-#include "takt/placement/work_in_flight.h"
+#include "takt/placement/books/call_costs.h"
+#include "takt/placement/books/work_in_flight.h"
 
 namespace takt {
 

@@ -13,8 +13,8 @@
 #include "takt/base/spec.h"
 #include "takt/base/time.h"
 #include "takt/model/instance.h"
-#include "takt/placement/call_costs.h"
-#include "takt/placement/work_in_flight.h"
+#include "takt/placement/books/call_costs.h"
+#include "takt/placement/books/work_in_flight.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
 

@@ -2,48 +2,48 @@
 #ifndef TAKT_PLACEMENT_REGISTRY_H_
 #define TAKT_PLACEMENT_REGISTRY_H_
 
-#include <functional>
-#include <span>
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "takt/base/spec_parser.h"
+#include "takt/base/registry.h"
 #include "takt/placement/any_placement.h"
 
 namespace takt {
+namespace internal {
+using PlacementRegistry = Registry<AnyPlacement>;
+extern template class Registry<AnyPlacement>;
+PlacementRegistry& Placements();
+}  // namespace internal
 
-struct PlacementInfo {
-  std::string name;
-  std::string text;  // what it does, in one line
-};
+// A placement of the host's own, from its options in a spec.
+using OwnPlacementFactory = internal::PlacementRegistry::OwnFactory;
 
-// All there are, in the order of their names.
-std::vector<PlacementInfo> PlacementInfos();
+// Makes a placement from "round_robin" or "least_loaded(waiting_weight=2)". InvalidArgument names what is unknown or
+// out of bounds, and what there is instead.
+inline absl::StatusOr<AnyPlacement> MakePlacement(std::string_view spec) { return internal::Placements().Make(spec); }
 
-// One of the host's own, by its options in a spec.
-using OwnPlacementFactory = std::function<absl::StatusOr<AnyPlacement>(std::span<const KeyValue> options)>;
-
-// From here on MakePlacement knows the name. As RegisterPolicy.
-absl::Status RegisterPlacement(std::string name, std::string summary, OwnPlacementFactory factory);
-
-// One with a kName, and options, if any, that it visits.
+// Adds a placement of the host's own to those that MakePlacement knows. As RegisterPolicy.
+inline absl::Status RegisterPlacement(std::string name, std::string summary, OwnPlacementFactory factory) {
+  return internal::Placements().Register(std::move(name), std::move(summary), std::move(factory));
+}
 template <PlacementPolicy P>
   requires requires { P::kName; }
 absl::Status RegisterPlacement(P plain, std::string summary) {
-  return RegisterPlacement(std::string(P::kName), std::move(summary),
-                           [plain](std::span<const KeyValue> options) -> absl::StatusOr<AnyPlacement> {
-                             P placement = plain;
-                             const absl::Status status = internal::SetOwn("placement", P::kName, placement, options);
-                             if (!status.ok()) return status;
-                             return AnyPlacement(std::move(placement));
-                           });
+  return internal::Placements().Register(std::move(plain), std::move(summary));
 }
 
-// "round_robin", "least_loaded(waiting_weight=2)". InvalidArgument names what is wrong, and what there is.
-absl::StatusOr<AnyPlacement> MakePlacement(std::string_view spec);
+using PlacementInfo = RegistryInfo;
+// By name.
+inline std::vector<PlacementInfo> PlacementInfos() {
+  std::vector<PlacementInfo> infos = internal::Placements().Infos();
+  std::ranges::sort(infos, {}, &PlacementInfo::name);
+  return infos;
+}
 
 }  // namespace takt
 

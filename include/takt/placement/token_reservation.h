@@ -17,7 +17,7 @@
 #include "takt/base/spec.h"
 #include "takt/numeric/quantile.h"
 #include "takt/placement/placement_policy.h"
-#include "takt/placement/work_in_flight.h"
+#include "takt/placement/books/work_in_flight.h"
 
 namespace takt {
 

@@ -14,9 +14,9 @@
 #include "takt/base/rounded.h"
 #include "takt/base/spec.h"
 #include "takt/model/instance.h"
-#include "takt/placement/call_costs.h"
-#include "takt/placement/due_work.h"
-#include "takt/placement/work_in_flight.h"
+#include "takt/placement/books/call_costs.h"
+#include "takt/placement/books/due_work.h"
+#include "takt/placement/books/work_in_flight.h"
 
 namespace takt {
 

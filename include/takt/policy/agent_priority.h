@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "takt/policy/agent_table.h"
+#include "takt/policy/books/agent_table.h"
 
 namespace takt {
 

@@ -16,7 +16,7 @@
 #include "takt/base/rounded.h"
 #include "takt/base/spec.h"
 #include "takt/policy/footprint.h"
-#include "takt/policy/footprint_book.h"
+#include "takt/policy/books/footprint_book.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/workflow/slo_budget.h"
 

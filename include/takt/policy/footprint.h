@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "takt/base/spec.h"
-#include "takt/policy/footprint_book.h"
+#include "takt/policy/books/footprint_book.h"
 #include "takt/policy/rank_policy.h"
 
 namespace takt {

@@ -9,12 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "takt/base/spec_parser.h"
+#include "takt/base/registry.h"
 #include "takt/model/engine_pace.h"
 #include "takt/policy/any_policy.h"
 
 namespace takt {
+namespace internal {
+using PolicyRegistry = Registry<AnyPolicy, const EnginePace*>;
+extern template class Registry<AnyPolicy, const EnginePace*>;
+PolicyRegistry& Policies();
+}  // namespace internal
 
 // Makes a policy from "NAME", "NAME(k=v,...)" or "aged(POLICY,k=v,...)", where POLICY is one of the former two.
 // `options` are further "k=v", for whichever part of the spec knows k. InvalidArgument names what is unknown or out of
@@ -29,36 +35,24 @@ using PolicyFactory = std::function<AnyPolicy(const EnginePace&)>;
 // One that makes what MakePolicy makes of the text. What is wrong with the text is said now; the factory cannot fail.
 absl::StatusOr<PolicyFactory> MakePolicyFactory(std::string_view spec);
 
-// A policy of the host's own, by its options in a spec and the engine's pace, which may be null.
-using OwnPolicyFactory =
-    std::function<absl::StatusOr<AnyPolicy>(std::span<const KeyValue> options, const EnginePace* pace)>;
+// A policy of the host's own, from its options in a spec and the engine's pace, which may be null.
+using OwnPolicyFactory = internal::PolicyRegistry::OwnFactory;
 
-// From here on MakePolicy knows the name, alone and within aged, and so do replays, logs and the tool. InvalidArgument:
-// the name is taken, or is none (lower-case letters, digits, _). Before any thread makes policies; there is no lock.
-absl::Status RegisterPolicy(std::string name, std::string summary, OwnPolicyFactory factory);
-
-// One with a kName, and options, if any, that it visits.
+// Adds a policy of the host's own to those that MakePolicy knows, alone and within aged, and so do replays, logs and
+// the tool. InvalidArgument: the name is taken, or is invalid (lower-case letters, digits, _). Call it before any
+// thread makes policies: there is no lock.
+inline absl::Status RegisterPolicy(std::string name, std::string summary, OwnPolicyFactory factory) {
+  return internal::Policies().Register(std::move(name), std::move(summary), std::move(factory));
+}
+// The same for a type with a kName, and options, if any, that it visits.
 template <RankPolicy P>
   requires requires { P::kName; }
 absl::Status RegisterPolicy(P plain, std::string summary) {
-  return RegisterPolicy(std::string(P::kName), std::move(summary),
-                        [plain](std::span<const KeyValue> options, const EnginePace*) -> absl::StatusOr<AnyPolicy> {
-                          P policy = plain;
-                          const absl::Status status = internal::SetOwn("policy", P::kName, policy, options);
-                          if (!status.ok()) return status;
-                          return AnyPolicy(std::move(policy));
-                        });
+  return internal::Policies().Register(std::move(plain), std::move(summary));
 }
 
-// What can be made, those of the host's own and aged last, for people to read.
-struct PolicyInfo {
-  struct Option {
-    std::string name, default_value, unit, meaning;
-  };
-
-  std::string name, summary;
-  std::vector<Option> options;
-};
+// The policies that MakePolicy knows, registered ones and aged last, for people to read.
+using PolicyInfo = RegistryInfo;
 std::vector<PolicyInfo> PolicyInfos();
 
 }  // namespace takt

@@ -19,7 +19,7 @@
 #include "takt/sim/metrics.h"
 #include "takt/sim/virtual_engine.h"
 #include "takt/sim/virtual_options.h"
-#include "takt/retention/next_uses.h"
+#include "takt/rivals/retention/next_uses.h"
 #include "takt/sim/workload_progress.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"

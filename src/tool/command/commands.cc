@@ -9,6 +9,7 @@
 #include "tool/run/output.h"
 #include "tool/run/shown_text.h"
 #include "fmt/format.h"
+#include "takt/rivals/rivals.h"
 #include "takt/version.h"
 
 namespace takt::tool {
@@ -28,6 +29,7 @@ CLI::App& AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const cha
 
 int RunProgram(const Program& program, int argc, const char* const* argv) {
   g_name = program.name;
+  RegisterRivals().IgnoreError();  // a name that the host has taken stays the host's
   CLI::App tool(program.help, program.name);
   tool.formatter(HelpFormat());
   tool.set_version_flag("--version", fmt::format("{} " TAKT_VERSION, program.name));

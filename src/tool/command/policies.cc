@@ -4,10 +4,10 @@
 
 #include "tool/command/commands.h"
 #include "fmt/format.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 
 namespace takt::tool {
 namespace {
@@ -38,7 +38,7 @@ int RunPolicies(const PoliciesArguments&) {
       "\nWhich instance? (takt replay --instances N --placement NAME)\n\n";
   const std::vector<PlacementInfo> placements = PlacementInfos();
   for (const PlacementInfo& placement : placements) {
-    text += fmt::format("  {:<{}} {}\n", placement.name, LongestName(placements), placement.text);
+    text += fmt::format("  {:<{}} {}\n", placement.name, LongestName(placements), placement.summary);
   }
   const auto list = [&text](const auto& infos) {
     for (const auto& info : infos) text += fmt::format("  {:<{}} {}\n", info.name, LongestName(infos), info.summary);

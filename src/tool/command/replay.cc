@@ -16,10 +16,10 @@
 #include "tool/run/runner.h"
 #include "tool/command/scheduler_settings.h"
 #include "tool/run/terminal.h"
-#include "takt/gate/registry.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
-#include "takt/retention/registry.h"
+#include "takt/turns/retention/registry.h"
 #include "takt/workload/sessions.h"
 
 namespace takt::tool {

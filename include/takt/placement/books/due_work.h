@@ -1,0 +1,101 @@
+// Work that is being done, as it shrinks with time.
+#ifndef TAKT_PLACEMENT_BOOKS_DUE_WORK_H_
+#define TAKT_PLACEMENT_BOOKS_DUE_WORK_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/base/time.h"
+
+namespace takt {
+
+// A request that began at s and takes c has c - (now - s) left, and nothing once it is overdue. Per instance the sum
+// over all that run is kept as the sum of their ends less their number times now, and those whose end has passed are
+// taken out; each once, so that a request costs O(log running) in all. By slot, as WorkInFlight.
+class DueWork {
+ public:
+  // `amount` in 0 .. WorkInFlight::kMost ns.
+  void Began(std::uint32_t request, std::uint32_t instance, Duration amount, TimePoint now) {
+    Ended(request);
+    if (request >= runs_.size()) runs_.resize(request + std::size_t{1});
+    if (instance >= instances_.size()) instances_.resize(instance + std::size_t{1});
+    Run& run = runs_[request];
+    run = {After(now, amount), instance, run.turn + 1, true};
+    Instance& i = instances_[instance];
+    i.ends += Ns(run.end);
+    ++i.count;
+    if (i.heap.size() == i.heap.capacity()) MakeRoom(i);
+    i.heap.push_back({run.end, request, run.turn});
+    std::push_heap(i.heap.begin(), i.heap.end());
+  }
+
+  void Ended(std::uint32_t request) {
+    if (request >= runs_.size() || !runs_[request].counts) return;
+    TakeOut(instances_[runs_[request].instance], runs_[request]);
+  }
+
+  // Before Left(..., now). Time does not go back.
+  void Advance(TimePoint now) {
+    for (Instance& i : instances_) {
+      while (!i.heap.empty() && i.heap.front().end <= now) {
+        if (Counts(i.heap.front())) TakeOut(i, runs_[i.heap.front().request]);
+        std::pop_heap(i.heap.begin(), i.heap.end());
+        i.heap.pop_back();
+      }
+    }
+  }
+
+  // What is left to do on the instance, in ns; zero of one that was never seen.
+  std::int64_t Left(std::uint32_t instance, TimePoint now) const {
+    if (instance >= instances_.size()) return 0;
+    const Instance& i = instances_[instance];
+    return static_cast<std::int64_t>(i.ends - static_cast<std::uint64_t>(i.count) * Ns(now));
+  }
+
+ private:
+  struct Run {
+    TimePoint end{};
+    std::uint32_t instance = 0;
+    std::uint32_t turn = 0;  // counts the runs of this slot
+    bool counts = false;
+  };
+  struct Due {
+    TimePoint end{};
+    std::uint32_t request = 0;
+    std::uint32_t turn = 0;
+    friend bool operator<(const Due& a, const Due& b) { return a.end > b.end; }  // a heap's top is the soonest
+  };
+  struct Instance {
+    std::vector<Due> heap;
+    std::uint64_t ends = 0;  // modulo 2^64: the differences that are asked for are small
+    std::int64_t count = 0;
+  };
+
+  static std::uint64_t Ns(TimePoint t) { return static_cast<std::uint64_t>(t.time_since_epoch().count()); }
+
+  bool Counts(const Due& due) const { return runs_[due.request].counts && runs_[due.request].turn == due.turn; }
+
+  // What has left stays in the heap until its end would have come, or until room is short. So the heap is at most
+  // twice as large as the most that ran at a time.
+  void MakeRoom(Instance& i) {
+    std::erase_if(i.heap, [this](const Due& due) { return !Counts(due); });
+    std::make_heap(i.heap.begin(), i.heap.end());
+    constexpr std::size_t kLeast = 128;
+    if (2 * i.heap.size() >= i.heap.capacity()) i.heap.reserve(std::max(kLeast, 2 * i.heap.capacity()));
+  }
+
+  static void TakeOut(Instance& i, Run& run) {
+    run.counts = false;
+    i.ends -= Ns(run.end);
+    --i.count;
+  }
+
+  std::vector<Run> runs_;            // by request's slot
+  std::vector<Instance> instances_;  // by instance's slot
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_BOOKS_DUE_WORK_H_

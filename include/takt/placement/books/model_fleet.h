@@ -1,0 +1,254 @@
+// Models of different sizes behind one router: the work predicted on each, and which workflow keeps which.
+#ifndef TAKT_PLACEMENT_BOOKS_MODEL_FLEET_H_
+#define TAKT_PLACEMENT_BOOKS_MODEL_FLEET_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "takt/base/age_list.h"
+#include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
+#include "takt/config.h"
+#include "takt/model/cost_model.h"
+#include "takt/model/instance.h"
+#include "takt/placement/books/work_in_flight.h"
+#include "takt/state/instance_state.h"
+#include "takt/state/request_state.h"
+
+namespace takt {
+
+// For placements that choose a model first: pass on every hook, ask Kept, else choose one of `models`.
+//
+//   L(m) = sum of predicted tokens in flight on m * decode time per token(m) / max batch size(m)   [s]
+//
+// - Predicted tokens: of the workflow from this request on: ModelScore::tokens, else the median of
+//   workflow_tokens_left, else of output_tokens, else `unknown`; rounded to whole ones, counted once and taken back
+//   when the request leaves, so that sums cannot drift. The quotient is Instance::token_s; 1 ms where it was not told.
+// - Several replicas of a model: L is that of the least loaded, and the request goes there. Loads are counted when a
+//   request comes or leaves, in O(replicas of its model), so that a choice only reads them.
+// - A model is kept from the first request that was placed until `sticky_s` after the last one was heard of, until the
+//   workflow has ended (WorkflowEnded), or until no instance of the model is up. Requests without a workflow keep
+//   nothing.
+// Source: Chimera, algorithm 1, lines 1 to 6.
+class ModelFleet {
+ public:
+  static constexpr double kMostCalls = 64;  // of a workflow, that are expected
+
+  struct Model {
+    ModelId id;
+    std::vector<std::uint32_t> slots = {};
+  };
+
+  void KeyHashes(std::uint64_t seed) { programs_.KeyHashes(seed); }
+
+  void Up(const InstanceState& i) {
+    if (i.slot >= slots_.size()) slots_.resize(i.slot + std::size_t{1});
+    slots_[i.slot] = {i.instance.id, i.instance.model, i.instance.token_s > 0 ? i.instance.token_s : 0.001,
+                      i.profile != nullptr ? i.profile->cost : nullptr, true};
+    Regroup();
+  }
+  // True where the models that are up may be others now.
+  bool Observe(const RouterEvent& event) {
+    if (const auto* ended = std::get_if<WorkflowEnded>(&event)) Forget(ended->workflow);
+    const auto* down = std::get_if<InstanceDown>(&event);
+    if (down == nullptr) return false;
+    for (Slot& slot : slots_) {
+      if (slot.instance == down->instance) slot.up = false;
+    }
+    Regroup();
+    return true;
+  }
+
+  // Whether the request's workflow has a model that is up. It is chosen then.
+  bool Kept(const RequestState& r, TimePoint now, double sticky_s) {
+    Expire(now, sticky_s);
+    const Program* program = programs_.Get(r.request.workflow);
+    if (program == nullptr) return false;
+    const auto at = std::ranges::lower_bound(models_, program->model, {}, &Model::id);
+    if (at == models_.end() || at->id != program->model) return false;
+    chosen_ = program->model;
+    return true;
+  }
+  // That are up, by id; and of each its load [s].
+  std::span<const Model> models() const { return models_; }
+  std::span<const double> loads() const { return loads_; }
+  void Choose(ModelId model) { chosen_ = model; }
+
+  // The replica with the least load of the model that was chosen.
+  double Score(const InstanceState& i) const {
+    const bool there = i.slot < slots_.size() && slots_[i.slot].up && slots_[i.slot].model == chosen_;
+    return there ? -slots_[i.slot].load : -std::numeric_limits<double>::infinity();
+  }
+
+  void Placed(const RequestState& r, const InstanceState& i, TimePoint now, double unknown) {
+    const ModelScore* told = ToldOf(r, i.instance.model, 0);
+    Leave(r.slot);
+    work_.Placed(r.slot, i.slot, TellsTokens(told) ? TokensOf(*told) : UntoldTokens(r, unknown));
+    Weigh(i.slot);
+    if (r.request.workflow) Keep(r.request.workflow, i.instance.model, now);
+    ++placed_;
+    TAKT_ASSERT(placed_ % 1024 != 0 || work_.Exact());
+  }
+  void Released(const RequestState& r, TimePoint now) {
+    Leave(r.slot);
+    if (const Program* program = programs_.Get(r.request.workflow)) Keep(r.request.workflow, program->model, now);
+  }
+
+  // Predicted seconds of work on a model's least loaded replica; 0 where there is none.
+  double LoadOf(ModelId model) const {
+    const auto at = std::ranges::lower_bound(models_, model, {}, &Model::id);
+    return at != models_.end() && at->id == model ? loads_[static_cast<std::size_t>(at - models_.begin())] : 0;
+  }
+  std::size_t programs() const { return programs_.size(); }
+
+  // Latency that a workflow of so many tokens would bring about on the least loaded replica of a model, its own and
+  // that which it adds to that of all n that are there [s]:
+  //   prompt(n) + tokens step(n) + n (prompt(n) + tokens (step(n + 1) - step(n)))
+  // step(n): of n that decode; prompt(n): how much longer one becomes by the prompt, times the calls that are to come
+  // where this one's share of the tokens is told. By the instance's cost model; where it has none, step(n) is n times
+  // its time per token, and prompts take none.
+  double Latency(const Model& m, double tokens, const Request& r) const {
+    std::uint32_t slot = m.slots.front();
+    for (const std::uint32_t s : m.slots) {
+      if (slots_[s].load < slots_[slot].load) slot = s;
+    }
+    const std::int64_t n = work_.waiting_count(slot) + work_.running_count(slot);
+    const double there = static_cast<double>(n);
+    const PreparedCostModel* cost = slots_[slot].cost.get();
+    if (cost == nullptr) return Rounded(slots_[slot].token_s * tokens) * (Rounded(2 * there) + 1);
+    const std::int64_t context = r.prompt_tokens.value + static_cast<std::int64_t>(tokens / 2);
+    StepLoad load{.decodes = n, .decode_context = n * context, .samples = n};
+    const double before = n > 0 ? ToSeconds(cost->StepTime(load)) : 0;
+    StepLoad with = load;
+    with.AddDecode(context);
+    const double step = ToSeconds(cost->StepTime(with));
+    load.AddPrefill(r.prompt_tokens.value, 0, true);
+    const double output = r.output_tokens.known() ? r.output_tokens.Quantile(0.5) : 0;
+    const double calls = output > 0 ? std::clamp(tokens / output, 1.0, kMostCalls) : 1;
+    const double prompt = Rounded(calls * (ToSeconds(cost->StepTime(load)) - before));
+    const double others = prompt + Rounded(tokens * (step - before));
+    return prompt + Rounded(tokens * step) + Rounded(there * others);
+  }
+
+  // What was told of a model; null: nothing. `hint`: where it stands if scores are in the order of ids.
+  static const ModelScore* ToldOf(const RequestState& r, ModelId model, std::size_t hint) {
+    const std::span<const ModelScore> all = r.request.scores;
+    if (hint < all.size() && all[hint].model == model) return &all[hint];
+    for (const ModelScore& score : all) {
+      if (score.model == model) return &score;
+    }
+    return nullptr;
+  }
+  // 0 where it was not told, below 0, or NaN.
+  static double ScoreOf(const ModelScore* told) {
+    return told != nullptr && told->score >= 0 ? static_cast<double>(told->score) : 0;
+  }
+  // Predicted tokens of the workflow: whether they were told for the model, and these; and what holds where not.
+  static bool TellsTokens(const ModelScore* told) { return told != nullptr && told->tokens >= 0; }
+  static std::int64_t TokensOf(const ModelScore& told) { return Whole(static_cast<double>(told.tokens)); }
+  static std::int64_t UntoldTokens(const RequestState& r, double unknown) {
+    const Estimate& workflow = r.request.workflow_tokens_left;
+    const Estimate& tokens = workflow.known() ? workflow : r.request.output_tokens;
+    return Whole(tokens.known() ? tokens.Quantile(0.5) : unknown);
+  }
+
+ private:
+  struct Slot {
+    InstanceId instance;
+    ModelId model;
+    double token_s = 0;
+    std::shared_ptr<const PreparedCostModel> cost = {};
+    bool up = false;
+    std::uint32_t at = 0;  // of its model in models_, where it is up
+    double load = 0;  // [s]
+  };
+  // In a list by when it was last heard of.
+  struct Program {
+    WorkflowId workflow;
+    ModelId model;
+    TimePoint heard{};
+    AgeLink age = {};
+  };
+
+  static std::int64_t Whole(double tokens) {
+    return static_cast<std::int64_t>(std::min(tokens + 0.5, static_cast<double>(WorkInFlight::kMost)));
+  }
+
+  // A request that may be somewhere is no longer there.
+  void Leave(std::uint32_t request) {
+    const std::uint32_t slot = work_.InstanceOf(request);
+    work_.Released(request);
+    if (slot != kNoSlot) Weigh(slot);
+  }
+  // The load of an instance, and of its model, after its work has changed.
+  void Weigh(std::uint32_t slot) {
+    if (slot >= slots_.size()) return;
+    Slot& s = slots_[slot];
+    s.load = Rounded(static_cast<double>(work_.outstanding(slot)) * s.token_s);
+    if (!s.up) return;
+    double least = std::numeric_limits<double>::infinity();
+    for (const std::uint32_t replica : models_[s.at].slots) least = std::min(least, slots_[replica].load);
+    loads_[s.at] = least;
+  }
+
+  void Regroup() {
+    models_.clear();
+    for (std::uint32_t s = 0; s < slots_.size(); ++s) {
+      if (!slots_[s].up) continue;
+      auto at = std::ranges::lower_bound(models_, slots_[s].model, {}, &Model::id);
+      if (at == models_.end() || at->id != slots_[s].model) at = models_.insert(at, {slots_[s].model});
+      at->slots.push_back(s);
+    }
+    loads_.assign(models_.size(), 0);
+    for (std::uint32_t m = 0; m < models_.size(); ++m) {
+      for (const std::uint32_t slot : models_[m].slots) slots_[slot].at = m;
+      for (const std::uint32_t slot : models_[m].slots) Weigh(slot);
+    }
+  }
+
+  // To the end of the list.
+  void Keep(WorkflowId workflow, ModelId model, TimePoint now) {
+    std::uint32_t at = programs_.Find(workflow);
+    if (at == kNoSlot) {
+      at = programs_.Insert(workflow);
+    } else {
+      by_age_.Remove(programs_, at);
+    }
+    programs_[at] = {workflow, model, now};
+    by_age_.Append(programs_, at);
+  }
+
+  void Expire(TimePoint now, double sticky_s) {
+    while (!by_age_.empty()) {
+      const Program& oldest = programs_[by_age_.oldest()];
+      if (!(ToSeconds(Between(oldest.heard, now)) > sticky_s)) return;
+      Forget(oldest.workflow);
+    }
+  }
+
+  void Forget(WorkflowId workflow) {
+    const std::uint32_t at = programs_.Find(workflow);
+    if (at == kNoSlot) return;
+    by_age_.Remove(programs_, at);
+    programs_.Erase(at, workflow);
+  }
+
+  std::vector<Slot> slots_;  // by InstanceState::slot
+  std::vector<Model> models_;  // that are up, ascending
+  std::vector<double> loads_;  // of each [s]
+  WorkInFlight work_;  // tokens
+  ModelId chosen_;  // for the request at hand
+  IdTable<WorkflowId, Program> programs_;
+  AgeList by_age_;
+  std::uint64_t placed_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_PLACEMENT_BOOKS_MODEL_FLEET_H_

@@ -1,0 +1,236 @@
+// By how much what hosts predict of outputs comes true.
+#ifndef TAKT_POLICY_BOOKS_TOLD_LENGTHS_H_
+#define TAKT_POLICY_BOOKS_TOLD_LENGTHS_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "takt/base/exact_math.h"
+#include "takt/base/id.h"
+#include "takt/base/id_map.h"
+#include "takt/base/rounded.h"
+#include "takt/base/slot.h"
+
+namespace takt {
+
+// What a host predicts of outputs, of a call or of all that is left of a workflow, is taken for E[true | predicted]:
+// predicted times the mean ratio of the true to the predicted, by octave of the prediction. Each tenant has ratios of
+// its own, that nobody else's words move, and over a window what it asks for under predictions of like size counts for
+// what it takes, each for at most 16 times as much as was said. Those who have no name share ratios, and so do all
+// others in octaves in which they have not been seen kNewcomer times: a name that is thrown away gains nothing.
+//
+// Octaves are drawn to a line of least squares through the logarithms of all octaves' means, by kLinePrior
+// pseudo-observations: raw errors put on top what was predicted too large, which an order by predictions serves last,
+// so that its own ratios are never seen. The line falls with size or is level: no prediction counts for more for its
+// size. Of those that run at once the shorter ones end first, so that ratios begin too small: where they are off by no
+// more than kInDoubt in the mean square predictions are taken at their word, from twice that on they are corrected in
+// full.
+//
+// Of fixed size: kTenants are known at once, and others count as nameless. Of names without end a tenant stays known of
+// which more than one in kTenants + 1 observations is (Misra and Gries, Finding repeated elements, 1982), unless it is
+// silent for kMostWeight. A mean forgets beyond kWindow observations. Deterministic, and allocates only where it is
+// made.
+class ToldLengths {
+ public:
+  static constexpr std::size_t kTenants = 256, kOctaves = 20;  // octaves: from a token
+  static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32;
+  static constexpr double kNewcomer = 8;  // observations of an octave
+  static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;  // of Save
+
+  ToldLengths() : known_(kTenants), index_(kTenants) {}
+
+  void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
+
+  // Output over what was predicted, on average, where that is so many tokens: 1/16 to 16.
+  double Truth(double predicted, TenantId tenant) const {
+    const Slot own = index_.Find(tenant.value);
+    return (own != kNoSlot && known_[own].ratios.Knows(predicted) ? known_[own].ratios : shared_).Of(predicted);
+  }
+  void Observe(double predicted, TenantId tenant, double taken) {
+    const double ratio = Believed(taken / std::max(1.0, predicted));
+    if (Ratios* own = Keep(tenant)) {
+      const bool knew = own->Knows(predicted);
+      own->Add(predicted, ratio);
+      if (knew) return;
+    }
+    shared_.Add(predicted, ratio);
+  }
+
+  // All that was learnt, as words that Load takes on any machine.
+  std::vector<std::uint64_t> Save() const {
+    std::vector<std::uint64_t> words;
+    words.reserve(kWords);
+    shared_.Save(words);
+    for (std::size_t i = 0; i < kTenants; ++i) {
+      words.push_back(known_[i].name.value), words.push_back(weights_[i]);
+      known_[i].ratios.Save(words);
+    }
+    return words;
+  }
+  // False, and nothing has changed, where they are no such words.
+  bool Load(std::span<const std::uint64_t> words) {
+    if (words.size() != kWords) return false;
+    Ratios shared;
+    if (!shared.Load(words.first(Ratios::kWords))) return false;
+    words = words.subspan(Ratios::kWords);
+    std::vector<Known> known(kTenants);
+    std::array<std::uint32_t, kTenants> weights = {};
+    IdMap index(kTenants);
+    for (std::size_t i = 0; i < kTenants; ++i, words = words.subspan(2 + Ratios::kWords)) {
+      if (words[1] > kMostWeight || !known[i].ratios.Load(words.subspan(2, Ratios::kWords))) return false;
+      known[i].name = {words[0]}, weights[i] = static_cast<std::uint32_t>(words[1]);
+      if (!known[i].name ? weights[i] > 0 : index.size() < i || !index.Insert(words[0], static_cast<Slot>(i)))
+        return false;
+    }
+    for (const Known& k : known_) index_.Erase(k.name.value);
+    for (std::size_t i = 0; i < index.size(); ++i) index_.Insert(known[i].name.value, static_cast<Slot>(i));
+    shared_ = shared, known_ = std::move(known), weights_ = weights;
+    return true;
+  }
+
+ private:
+  static constexpr double kMostOctaves = 4;  // that predictions are believed to be off, in either direction
+  static constexpr double kInDoubt = 0.4;  // octaves
+  static constexpr std::uint64_t kFitEach = 64;  // observations; each of the first ones
+  static constexpr std::uint32_t kMostWeight = 1024;  // observations of a tenant
+
+  static double Believed(double ratio) {
+    constexpr double kMost = 16;
+    static_assert(kMost == 1 << static_cast<int>(kMostOctaves));
+    return std::min(std::max(1 / kMost, ratio), kMost);  // in an order that takes no NaN over
+  }
+  static std::size_t OctaveOf(double tokens) {
+    const auto whole = static_cast<std::uint32_t>(std::min(std::max(1.0, tokens), 1e9));
+    return std::min(static_cast<std::size_t>(std::bit_width(whole)), kOctaves) - 1;
+  }
+
+  struct Mean {
+    double count = 0, sum = 0;
+
+    void Add(double x) {
+      if (count > kWindow - 1) count /= 2, sum /= 2;
+      ++count, sum += x;
+    }
+    double Drawn(double to, double prior) const { return (sum + Rounded(prior * to)) / (count + prior); }
+    bool Sound() const { return count >= 0 && count <= kWindow && sum >= 0 && sum <= Believed(1e9) * count; }
+  };
+
+  class Ratios {
+   public:
+    static constexpr std::size_t kWords = 1 + 3 * kOctaves;
+
+    bool Knows(double tokens) const { return octaves_[OctaveOf(tokens)].count >= kNewcomer; }
+    // Evenly from the middle of one octave to that of the next, in logarithms.
+    double Of(double tokens) const {
+      if (exact_) return 1;
+      const double at = std::clamp(exact::Log2(std::max(1.0, tokens)) - 0.5, 0.0, kOctaves - 1.0), low = std::floor(at);
+      const auto k = static_cast<std::size_t>(low);
+      const double above = off_[std::min(k + 1, kOctaves - 1)];
+      return exact::Exp2(off_[k] + Rounded((above - off_[k]) * (at - low)));
+    }
+    void Add(double tokens, double ratio) {
+      octaves_[OctaveOf(tokens)].Add(ratio);
+      if (++observed_ < kFitEach * 4 || observed_ % kFitEach == 0) Fit();
+    }
+
+    void Save(std::vector<std::uint64_t>& words) const {
+      words.push_back(observed_);
+      for (const Mean& m : octaves_) {
+        words.push_back(std::bit_cast<std::uint64_t>(m.count)), words.push_back(std::bit_cast<std::uint64_t>(m.sum));
+      }
+      for (const double off : off_) words.push_back(std::bit_cast<std::uint64_t>(off));
+    }
+    bool Load(std::span<const std::uint64_t> words) {
+      observed_ = words[0];
+      double least = -kMostOctaves;
+      for (std::size_t k = 0; k < kOctaves; ++k) {
+        octaves_[k] = {std::bit_cast<double>(words[1 + 2 * k]), std::bit_cast<double>(words[2 + 2 * k])};
+        off_[k] = std::bit_cast<double>(words[1 + 2 * kOctaves + k]);
+        if (!octaves_[k].Sound() || !(off_[k] >= least && off_[k] <= kMostOctaves)) return false;
+        least = std::max(off_[k] - 1, -kMostOctaves);
+      }
+      Fitted();
+      return true;
+    }
+
+   private:
+    void Fit() {
+      double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
+      for (std::size_t k = 0; k < kOctaves; ++k) {
+        const Mean& m = octaves_[k];
+        if (!(m.count > 0)) continue;
+        const double at = static_cast<double>(k), log = exact::Log2(Believed(m.sum / m.count));
+        n += m.count, x += Rounded(m.count * at), y += Rounded(m.count * log);
+        xx += Rounded(m.count * (at * at)), xy += Rounded(m.count * Rounded(at * log));
+        yy += Rounded(m.count * (log * log));
+      }
+      // How much of a correction is made.
+      const double share = std::clamp(std::sqrt(yy / n) / kInDoubt - 1, 0.0, 1.0);
+      if (!(share > 0)) {
+        off_.fill(0);
+        return Fitted();
+      }
+      const double spread = xx - Rounded(x * (x / n));
+      const double slope = std::clamp((xy - Rounded(x * (y / n))) / (spread + kPrior), -1.0, 0.0);
+      const double drawn = n / (n + kPrior);
+      for (std::size_t k = 0; k < kOctaves; ++k) {
+        const double line = Rounded((y / n + Rounded(slope * (static_cast<double>(k) - x / n))) * drawn);
+        const double ratio = Believed(octaves_[k].Drawn(Believed(exact::Exp2(line)), kLinePrior));
+        off_[k] = Rounded(share * exact::Log2(ratio));
+        if (k > 0) off_[k] = std::max(off_[k], off_[k - 1] - 1);  // the order by predictions stays
+      }
+      Fitted();
+    }
+    void Fitted() {
+      exact_ = std::ranges::all_of(off_, [](double off) { return off == 0; });
+    }
+
+    std::array<Mean, kOctaves> octaves_ = {};  // by octave of what was predicted
+    std::array<double, kOctaves> off_ = {};  // logarithms (base 2) of those, drawn to their line
+    std::uint64_t observed_ = 0;
+    bool exact_ = true;  // nothing is corrected
+  };
+
+  struct Known {
+    TenantId name = {};
+    Ratios ratios = {};
+  };
+
+  // The tenant's own, and it counts once more; null where it has none. Where all are taken by others, those count for
+  // less.
+  Ratios* Keep(TenantId tenant) {
+    if (!tenant) return nullptr;
+    Slot own = index_.Find(tenant.value);
+    if (own == kNoSlot) {
+      own = static_cast<Slot>(index_.size());
+      if (own == kTenants) {
+        own = static_cast<Slot>(std::ranges::find(weights_, 0u) - weights_.begin());
+        if (own == kTenants) {
+          for (std::uint32_t& weight : weights_) --weight;
+          return nullptr;
+        }
+        index_.Erase(known_[own].name.value);
+      }
+      index_.Insert(tenant.value, own);
+      known_[own] = {tenant};
+    }
+    weights_[own] = std::min(weights_[own] + 1, kMostWeight);
+    return &known_[own].ratios;
+  }
+
+  Ratios shared_;  // of those who have no name, or are new
+  std::vector<Known> known_;  // the first index_.size() of them
+  IdMap index_;  // of names
+  std::array<std::uint32_t, kTenants> weights_ = {};
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_BOOKS_TOLD_LENGTHS_H_

@@ -1,0 +1,75 @@
+// As many active as the cache bears, found by congestion control: CONCUR's rule.
+#ifndef TAKT_RIVALS_GATES_CONCUR_H_
+#define TAKT_RIVALS_GATES_CONCUR_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "takt/base/rounded.h"
+#include "takt/base/spec.h"
+#include "takt/turns/gates/gate_policy.h"
+
+namespace takt {
+
+// A window of active branches, moved every `every_s` seconds:
+//   + alpha         where the use of the cache is below u_low
+//   * beta          where it is above u_high and hits are below hits_low; at least 1
+//   as it is        else.
+// Active is what runs, and what was here less than `idle_s` ago and does not wait. A turn is let in while the window
+// has room for it. Before the window was told anything, and where nobody tells it, a turn waits while use is above
+// u_high and hits are below hits_low.
+//
+// "CONCUR" (2601.22705), of which the abstract and the two bounds of use were read: that the window grows by alpha and
+// shrinks by beta, and when, is our reading; alpha, beta, hits_low and every_s are our choice. Departures: there, an
+// agent is active from its first step to its last, and agents are batch work without humans; here one that has been
+// away for `idle_s` is not, since nobody tells whether it will be back.
+struct Concur {
+  static constexpr std::string_view kName = "concur";
+
+  double u_low = 0.2;
+  double u_high = 0.5;
+  double hits_low = 0.5;
+  double alpha = 2;
+  double beta = 0.5;
+  double every_s = 5;
+  double idle_s = 60;
+
+  double Told(double window, const GateSigns& signs) const {
+    if (!(window > 0)) window = static_cast<double>(std::max<std::int64_t>(signs.running, 1));
+    if (signs.use < u_low) return window + alpha;
+    if (Congested(signs.use, signs.hits)) return std::max(Rounded(window * beta), 1.0);
+    return window;
+  }
+  double TellEvery() const { return every_s; }
+
+  double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
+    if (ask.stuck && !TakesOfOthers(ask, held)) return 0;
+    if (!(ask.state > 0)) {
+      const double use = static_cast<double>(ask.used) / std::max(ask.total, 1);
+      return !ask.stuck && Congested(use, ask.hits) ? kNotNow : 0;
+    }
+    const double away = held.Sum([&](const Holding& h) {
+      return !h.in_use && !h.awaited && ToSeconds(Between(h.since, ask.now)) < idle_s ? 1.0 : 0.0;
+    });
+    return static_cast<double>(ask.running + 1) + away <= ask.state ? 0 : kNotNow;
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("u_low", self.u_low, OptionText{"share", "of the cache in use, below which the window grows", 0, 1});
+    visit("u_high", self.u_high, OptionText{"share", "of the cache in use, above which it may shrink", 0, 1});
+    visit("hits_low", self.hits_low, OptionText{"share", "of prompts cached, below which it then does", 0, 1});
+    visit("alpha", self.alpha, OptionText{"", "by how many the window grows"});
+    visit("beta", self.beta, OptionText{"share", "of the window that is left as it shrinks", 0, 1});
+    visit("every_s", self.every_s, OptionText{"s", "between two moves of the window", 1e-3});
+    visit("idle_s", self.idle_s, OptionText{"s", "away, after which a branch is not active", 0, 1e9});
+  }
+
+ private:
+  bool Congested(double use, double hits) const { return use > u_high && hits < hits_low; }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_RIVALS_GATES_CONCUR_H_

@@ -1,0 +1,142 @@
+// Fair virtual time by the memory that a whole workflow costs (Justitia).
+#ifndef TAKT_RIVALS_POLICY_JUSTITIA_H_
+#define TAKT_RIVALS_POLICY_JUSTITIA_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "takt/base/age_list.h"
+#include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
+#include "takt/base/spec.h"
+#include "takt/model/memory_time.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// Workflows in the order in which they would end if each that is there had an equal share of the KV cache. Key [tokens
+// x steps]: the finish tag of the call's workflow, set when its first call comes and never changed:
+//
+//   tag = V(arrival) + cost,  cost = d (p + d / 2) + what the calls after it hold (Request::after.kv_steps)
+//
+// p, d: prompt and expected output of the call; where what follows is not known, its tokens of output (of
+// workflow_tokens_left) are taken to hold as much each as the call's. Virtual time V grows by KV / N per decode step,
+// with N the workflows of which a call waits or runs, and stands while there is none: fair queuing, as of generalised
+// processor sharing (Parekh and Gallager, 1993), with the workflows that are there in place of those that an ideal
+// server would still have.
+//
+// A stand-in for Justitia (Yang et al., arXiv 2510.17015), built from its abstract: cost by memory, virtual-time fair
+// queuing, workflows one after the other in the order of their fair completion. The cost's form, N, and the pace of V
+// in decode steps of fixed time are ours.
+//
+// Besides those that are there the tags of the last 65,536 workflows are remembered; a later call of an older one is
+// tagged anew.
+class Justitia {
+ public:
+  static constexpr std::string_view kName = "justitia";
+  static constexpr std::size_t kRemembered = 65'536;
+
+  MemoryPace pace{.decode_s = 0.02};
+  double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
+  double unknown = 256;  // output tokens, where there is no prediction
+
+  void KeyHashes(std::uint64_t seed) { workflows_.KeyHashes(seed); }
+
+  void Reserve(std::size_t requests) {
+    calls_.reserve(requests);
+    workflows_.Reserve(requests + kRemembered + 1);
+  }
+
+  void PlanEnds(const QueuePressure& pressure, TimePoint) {
+    if (pressure.kv_tokens.value > 0) kv_told_ = 1.0 * pressure.kv_tokens.value * pressure.engines;
+  }
+
+  void Enters(const RequestState& r, TimePoint now) {
+    if (calls_.size() <= r.slot) calls_.resize(r.slot + 1);
+    Call& call = calls_[r.slot];
+    if (call.tagged) return;
+    Advance(now);
+    const WorkflowId id = r.request.workflow;
+    Slot at = workflows_.Find(id);
+    if (at == kNoSlot) {
+      at = id ? workflows_.Insert(id) : workflows_.Take();
+      workflows_[at] = {.id = id, .tag = virtual_time_ + std::min(CostOf(r.request), kMost)};
+    } else if (workflows_[at].calls == 0) {
+      away_.Remove(workflows_, at);
+    }
+    if (workflows_[at].calls++ == 0) ++there_;
+    call = {workflows_[at].tag, at, true};
+  }
+  void Ends(const RequestState& r, TimePoint now) {
+    if (r.slot >= calls_.size() || !calls_[r.slot].tagged) return;
+    Advance(now);
+    const Slot at = std::exchange(calls_[r.slot], {}).workflow;
+    if (--workflows_[at].calls > 0) return;
+    --there_;
+    if (!workflows_[at].id) return workflows_.Give(at);
+    away_.Append(workflows_, at);
+    if (away_.size() <= kRemembered) return;
+    const Slot oldest = away_.oldest();
+    away_.Remove(workflows_, oldest);
+    workflows_.Erase(oldest, workflows_[oldest].id);
+  }
+
+  RankKey Key(const RequestState& r) const { return {r.slot < calls_.size() ? calls_[r.slot].tag : 0}; }
+
+  std::size_t remembered() const { return away_.size(); }  // workflows without a call
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step", 1e-6, 1e6});
+    visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache, until the scheduler tells its size", 1, 1e12});
+    visit("unknown", self.unknown, OptionText{"tokens", "output taken without a prediction", 1, 1e9});
+  }
+
+ private:
+  static constexpr double kMost = 1e12;  // no prediction counts for more than days
+
+  struct Call {
+    double tag = 0;
+    std::uint32_t workflow = 0;  // of workflows_
+    bool tagged = false;
+  };
+  struct Workflow {
+    WorkflowId id = {};  // none: of one request
+    double tag = 0;
+    std::int64_t calls = 0;  // that wait or run
+    AgeLink age = {};  // without one
+  };
+
+  double CostOf(const Request& q) const {
+    const double own = q.output_tokens.known() ? std::max(q.output_tokens.mean, 1.0) : unknown;
+    const double output = own * q.sequences;
+    const double each = q.prompt_tokens.value + own / 2;
+    if (q.after.known()) return Rounded(output * each) + q.after.kv_steps;
+    const double left = q.workflow_tokens_left.known() ? q.workflow_tokens_left.mean : 0;
+    return std::max(left, output) * each;
+  }
+
+  void Advance(TimePoint now) {
+    if (now <= as_of_) return;
+    const double kv = kv_told_ > 0 ? kv_told_ : kv_tokens;
+    if (there_ > 0) {
+      virtual_time_ += ToSeconds(Between(as_of_, now)) / pace.decode_s * kv / static_cast<double>(there_);
+    }
+    as_of_ = now;
+  }
+
+  std::vector<Call> calls_;  // by slot
+  IdTable<WorkflowId, Workflow> workflows_;
+  AgeList away_;  // workflows without a call, by when the last one ended
+  std::int64_t there_ = 0;  // workflows of which a call waits or runs
+  double virtual_time_ = 0, kv_told_ = 0;
+  TimePoint as_of_{};
+};
+
+}  // namespace takt
+
+#endif  // TAKT_RIVALS_POLICY_JUSTITIA_H_

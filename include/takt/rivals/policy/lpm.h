@@ -1,0 +1,23 @@
+// The longest cached prefix first.
+#ifndef TAKT_RIVALS_POLICY_LPM_H_
+#define TAKT_RIVALS_POLICY_LPM_H_
+
+#include <algorithm>
+#include <string_view>
+
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// Key: minus the tokens of its prompt that are cached (SGLang's longest prefix match; CacheWise's order). Equal ones as
+// they came.
+struct Lpm {
+  static constexpr std::string_view kName = "lpm";
+  RankKey Key(const RequestState& r) const {
+    return {-static_cast<double>(std::max(r.cached.value, r.computed.value))};
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_RIVALS_POLICY_LPM_H_

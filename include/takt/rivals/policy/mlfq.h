@@ -1,0 +1,155 @@
+// A multi-level feedback queue: the request that was served longest goes last, and no length need be known (FastServe).
+#ifndef TAKT_RIVALS_POLICY_MLFQ_H_
+#define TAKT_RIVALS_POLICY_MLFQ_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "takt/base/rounded.h"
+#include "takt/base/spec.h"
+#include "takt/rivals/policy/attained_service.h"
+#include "takt/policy/rank_policy.h"
+#include "takt/workflow/slo_budget.h"
+
+namespace takt {
+
+// Levels 0, 1, ... with quanta base * ratio^level. A request arrives at the end of the first level whose quantum lasts
+// for its prefill (skip-join). What a step has run goes to the front of its level, or of the next one below where it
+// has used its quantum up. A request that has waited for `starvation` seconds in a row goes before level 0, and begins
+// there anew.
+//
+// Key: level - (number of the move to a front) * 2^-40, so that a level is 1 wide: with PreemptMode::kByRank, as
+// published, a preempt_margin of 0.5 lets levels alone preempt. Source: FastServe (Wu et al., 2023) and its code.
+// Departures: a step's time is not measured but reckoned from tokens and `pace`, which is the host's own where it tells
+// one; the starving are moved when they are due, not by a look at all of them every 1,000 iterations, and stand in
+// order of arrival: there a request that is moved goes before those moved earlier.
+class Mlfq {
+ public:
+  static constexpr std::string_view kName = "mlfq";
+
+  struct Options {
+    double base = 0.01;  // quantum of level 0 [s]
+    double ratio = 2;  // of a level's quantum to that of the one above; all three as in FastServe's code
+    double starvation = 3;  // [s]
+    bool skip_join = true;  // false: all arrive at level 0, as in the plain feedback queue
+  };
+  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // of these two alone
+
+  Mlfq() = default;
+  explicit Mlfq(Options options) : options_(options) {}
+
+  void Reserve(std::size_t requests) { records_.reserve(requests); }
+  void Enters(const RequestState& r, TimePoint now) {
+    if (!Known(r)) {
+      if (r.slot >= records_.size()) records_.resize(std::size_t{r.slot} + 1);
+      const int level = LevelOf(r);
+      records_[r.slot] = {.id = r.request.id, .key = Back(level), .quantum = Quantum(level), .level = level};
+    } else if (Record& record = records_[r.slot]; record.enqueued == r.enqueued) {
+      if (!record.has_run && now >= record.due) Promote(record);
+      return;
+    }
+    Record& record = records_[r.slot];
+    record.enqueued = r.enqueued;
+    record.due = Later(r.enqueued, options_.starvation);
+    record.has_run = false;
+    if (now >= record.due) Promote(record);
+  }
+
+  void Ends(const RequestState& r, TimePoint) {
+    if (Known(r)) records_[r.slot] = {};
+  }
+
+  RankKey Key(const RequestState& r) const { return Known(r) ? records_[r.slot].key : Back(LevelOf(r)); }
+
+  bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps = 1) {
+    if (!Known(r)) return false;
+    Record& record = records_[r.slot];
+    record.service.Add(prefill, output, steps);
+    const bool used_up = record.level < kLast && record.service.Seconds(pace) > record.quantum;
+    if (used_up) {
+      ++record.level;
+      record.quantum *= options_.ratio;
+      record.service = {};
+    }
+    // Steps that follow upon one another would move it before itself.
+    if (!used_up && record.has_run) return false;
+    record.has_run = true;
+    record.key = Front(record.level);
+    return true;
+  }
+
+  TimePoint ChangesAt(const RequestState& r) const { return Known(r) ? records_[r.slot].due : kNever; }
+  void Change(const RequestState& r, TimePoint) {
+    if (Known(r)) Promote(records_[r.slot]);
+  }
+
+  // Where it stands, 0 being the first; -1: it has starved.
+  int level(const RequestState& r) const {
+    return !Known(r) ? LevelOf(r) : records_[r.slot].key.key == kStarved ? -1 : records_[r.slot].level;
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("base", self.options_.base, OptionText{"s", "quantum of the first level", 1e-9, 1e9});
+    visit("ratio", self.options_.ratio, OptionText{"", "of a level's quantum to that of the one above", 1, 1e6});
+    visit("starvation", self.options_.starvation,
+          OptionText{"s", "of waiting, after which a request goes first", 1e-3});
+    visit("skip_join", self.options_.skip_join, OptionText{"", "arrivals join the level that lasts for their prefill"});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step", 0, 1e9});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step", 0, 1e9});
+  }
+
+ private:
+  static constexpr int kLast = 63;  // whose quantum never ends
+  static constexpr double kMove = 0x1p-40;
+  static constexpr double kStarved = -1;
+
+  struct Record {
+    RequestId id = {};
+    RankKey key = {};
+    AttainedService service = {};  // at this level
+    double quantum = 0;  // of this level [s]
+    TimePoint enqueued{};  // when it last joined the queue
+    TimePoint due = kNever;  // when it starves
+    int level = 0;
+    bool has_run = false;  // since then
+  };
+
+  bool Known(const RequestState& r) const {
+    return r.slot < records_.size() && records_[r.slot].id && records_[r.slot].id == r.request.id;
+  }
+
+  double Quantum(int level) const {
+    double quantum = options_.base;
+    for (int i = 0; i < level; ++i) quantum *= options_.ratio;
+    return quantum;
+  }
+  int LevelOf(const RequestState& r) const {
+    if (!options_.skip_join) return 0;
+    const AttainedService prefill{.prefill = r.request.prompt_tokens.value};
+    int level = 0;
+    while (level < kLast && Quantum(level) < prefill.Seconds(pace)) ++level;
+    return level;
+  }
+
+  // Equal keys are in order of arrival, so that newcomers stand behind one another.
+  static RankKey Back(int level) { return {static_cast<double>(level)}; }
+  RankKey Front(int level) { return {level - Rounded(kMove * static_cast<double>(++moves_))}; }
+  void Promote(Record& record) {
+    record.level = 0;
+    record.quantum = options_.base;
+    record.service = {};
+    record.key = {kStarved};
+    record.due = kNever;
+  }
+
+  Options options_;
+  std::vector<Record> records_;  // by slot
+  std::int64_t moves_ = 0;  // to a front
+};
+
+}  // namespace takt
+
+#endif  // TAKT_RIVALS_POLICY_MLFQ_H_

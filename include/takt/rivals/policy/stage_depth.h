@@ -1,0 +1,37 @@
+// By the number of stages left in the workflow (Ayo).
+#ifndef TAKT_RIVALS_POLICY_STAGE_DEPTH_H_
+#define TAKT_RIVALS_POLICY_STAGE_DEPTH_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "takt/base/spec.h"
+#include "takt/policy/books/agent_table.h"
+
+namespace takt {
+
+// A group policy: the agents with the fewest stages left in the newest table that an Epoch brought come first;
+// among as many, first come, first served. How long a stage takes does not count.
+// Source: Tan et al., Towards End-to-End Optimization of LLM-based Applications with Ayo (ASPLOS 2025), as Kairos,
+// section 2.2, describes it. Departure: stages are those of an agent's place in the call graph, learnt or told.
+class StageDepth : public AgentTable {
+ public:
+  static constexpr std::string_view kName = "stage_depth";
+
+  bool fewest_first = true;
+
+  RankKey Key(const RequestState&) const { return {}; }
+  RankKey GroupKey(std::uint64_t agent) const {
+    const std::int32_t stages = Of(agent).stages_left;
+    return {static_cast<double>(fewest_first ? stages : -stages)};
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("fewest_first", self.fewest_first, OptionText{"", "false: those with the most stages left come first"});
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_RIVALS_POLICY_STAGE_DEPTH_H_

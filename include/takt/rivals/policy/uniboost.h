@@ -1,0 +1,111 @@
+// A boost on one call, between first come first served and shortest first (UniBoost).
+#ifndef TAKT_RIVALS_POLICY_UNIBOOST_H_
+#define TAKT_RIVALS_POLICY_UNIBOOST_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
+#include "takt/base/spec.h"
+#include "takt/model/occupancy.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// Key [s]: arrival - boost, as if short calls had come earlier:
+//
+//   boost = 1/gamma ln(M / (M - 1)),  M = E[exp(gamma S)]
+//
+// S: the call's size [s], over the estimate's quantiles: the time for which it fills the engine's compute, and that for
+// which it would fill the KV cache (model/occupancy.h). gamma to infinity is FCFS, gamma to zero shortest first.
+// Source: the boost of Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1 (2024), which is best
+// for the tail of an M/G/1 when gamma is the decay rate of the response time.
+//
+// With `gamma` 0 it is learnt: what ends tells its response time less its own steps, and gamma is one over the running
+// mean of that (over the last `memory` calls or so, at least `floor` seconds), which is the decay rate in heavy
+// traffic.
+//
+// A stand-in for UniBoost (Li et al., arXiv 2606.18431), built from its abstract and project page: a soft boost of
+// priority with one parameter gamma between FCFS and SJF, driven by light statistics instead of predictions. The boost
+// function, the learnt gamma and its constants are ours; its preemption with an eye on the KV cache is left out. It is
+// as free of predictions as what it is told: class means are statistics.
+class UniBoost {
+ public:
+  static constexpr std::string_view kName = "uniboost";
+
+  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
+  double gamma = 0;  // [1/s]; 0: learnt
+  double floor = 1;  // [s]
+  double memory = 256;  // calls
+  double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
+  double unknown = 256;  // output tokens, where there is no prediction
+
+  void PlanEnds(const QueuePressure& pressure, TimePoint) {
+    if (pressure.kv_tokens.value > 0) kv_told_ = pressure.kv_tokens.value;
+  }
+
+  // Read once, so that a key does not change with gamma while its request waits or runs.
+  void Reserve(std::size_t requests) { boosts_.reserve(requests); }
+  void Enters(const RequestState& r, TimePoint) {
+    if (boosts_.size() <= r.slot) boosts_.resize(r.slot + 1);
+    boosts_[r.slot] = Boost(r.request);
+  }
+  void Ends(const RequestState& r, TimePoint now) {
+    if (!r.has_run) return;
+    const double own =
+        Rounded(pace.forward_s * r.request.prompt_tokens.value) + Rounded(pace.decode_s * r.generated.value);
+    const double waited = std::clamp(ToSeconds(Between(r.request.arrival, now)) - own, 0.0, kLongest);
+    ++ended_;
+    excess_ += (waited - excess_) / std::min(ended_, std::max(memory, 1.0));
+  }
+
+  RankKey Key(const RequestState& r) const {
+    return {ToSeconds(r.request.arrival) - (r.slot < boosts_.size() ? boosts_[r.slot] : Boost(r.request))};
+  }
+  double Gamma() const { return gamma > 0 ? gamma : 1 / std::max({excess_, floor, 1e-3}); }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step"});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step"});
+    visit("gamma", self.gamma, OptionText{"1/s", "large: FCFS; small: shortest first; 0: learnt", 0, 1e6});
+    visit("floor", self.floor, OptionText{"s", "least mean wait that gamma is learnt from", 1e-3, 1e6});
+    visit("memory", self.memory, OptionText{"calls", "that the mean wait is taken over", 1, 1e9});
+    visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache, until the scheduler tells its size", 1, 1e12});
+    visit("unknown", self.unknown, OptionText{"tokens", "output taken without a prediction", 1, 1e9});
+  }
+
+ private:
+  static constexpr double kLongest = 1e6;  // [s] no wait is taken for longer
+  static constexpr double kMost = 1e9;  // [s] nor a boost
+
+  double Size(const Request& q, double output) const {
+    const double prompt = q.prompt_tokens.value;
+    const double kv = kv_told_ > 0 ? kv_told_ : kv_tokens;
+    const Occupancy size = Occupancy::Of(pace, prompt, prompt, std::max(output, 1.0) * q.sequences, kv);
+    return size.compute_s + size.memory_s;
+  }
+
+  double Boost(const Request& q) const {
+    // What of the distribution is nearest to each of the levels.
+    constexpr std::array<double, 5> kWeight = {0.175, 0.2, 0.25, 0.2, 0.175};
+    const double g = Gamma();
+    double grown = 0;  // M - 1
+    for (std::size_t i = 0; i < kWeight.size(); ++i) {
+      const double output = q.output_tokens.known() ? q.output_tokens.Quantile(Estimate::kLevels[i]) : unknown;
+      grown += Rounded(kWeight[i] * exact::Expm1(g * Size(q, output)));
+    }
+    return std::min(exact::Log1p(1 / grown) / g, kMost);
+  }
+
+  std::vector<double> boosts_;  // by slot
+  double excess_ = 0, ended_ = 0, kv_told_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_RIVALS_POLICY_UNIBOOST_H_

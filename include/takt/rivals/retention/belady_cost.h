@@ -1,0 +1,41 @@
+// What saves the least work per second until its next use goes first: a clairvoyant's order, for simulators.
+#ifndef TAKT_RIVALS_RETENTION_BELADY_COST_H_
+#define TAKT_RIVALS_RETENTION_BELADY_COST_H_
+
+#include <algorithm>
+#include <string_view>
+
+#include "takt/base/spec.h"
+#include "takt/turns/held.h"
+#include "takt/rivals/retention/belady.h"
+#include "takt/turns/retention/hold_value.h"
+#include "takt/rivals/retention/next_uses.h"
+
+namespace takt {
+
+// The value of a block at depth d [tokens] is c(d) / the time to its next use, c as of HoldValue, in seconds of work
+// saved per second held: HoldValue where the gap is known. Next uses as Belady; what is due or late is used within a
+// millisecond, and what never is has no value.
+struct BeladyCost {
+  static constexpr std::string_view kName = "belady_cost";
+
+  double alpha_ms = 0.0387;  // of a token's prefill; both of Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;    // of a token's prefill, per token before it
+  const NextUses* next_uses = nullptr;  // must outlive it; null: all alike, so that c decides
+
+  double Value(const Held& held, TimePoint now) const {
+    const double away = Belady{next_uses}.Away(held, now);
+    if (away >= Belady::kFar) return 0;
+    return HoldValue{.alpha_ms = alpha_ms, .beta_ns = beta_ns}.Cost(held) / std::max(away, 1e-3);
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("alpha_ms", self.alpha_ms, OptionText{"ms", "prefill time of a token at the start of a prompt"});
+    visit("beta_ns", self.beta_ns, OptionText{"ns", "more of it per token before"});
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_RIVALS_RETENTION_BELADY_COST_H_

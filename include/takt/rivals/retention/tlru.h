@@ -1,0 +1,46 @@
+// What the next turn can do without goes first, then what was used least recently: tail-optimized LRU.
+#ifndef TAKT_RIVALS_RETENTION_TLRU_H_
+#define TAKT_RIVALS_RETENTION_TLRU_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "takt/base/spec.h"
+#include "takt/turns/held.h"
+
+namespace takt {
+
+// A block is spare where without it the next turn finds no more than xi of its tokens uncached:
+//   context + Q - (tokens - block) <= xi,
+// context the workflow's after its last turn, Q what the next one is expected to add, tokens the depth at which the
+// block ends. The value is 0 of spare blocks, 1 of others; within each, age decides. Shared blocks, and those of a
+// context that is not known, are not spare.
+//
+// Zhang et al., "Tail-Optimized Caching for LLM Inference" (2510.15152). Theirs has one xi for all, as here; Q is a
+// mean of all turns in place of one per conversation.
+struct Tlru {
+  static constexpr std::string_view kName = "tlru";
+  static constexpr std::size_t kLists = 2;
+
+  std::int64_t xi = 4096;
+  std::int64_t next = 3000;  // Q
+
+  std::size_t List(const Held& held) const {
+    if (!held.workflow || held.context <= 0) return 1;
+    const std::int64_t cached = std::int64_t{held.tokens} - held.block_tokens;
+    return held.context - cached <= xi - next ? 0 : 1;
+  }
+  double Value(const Held& held, TimePoint) const { return static_cast<double>(List(held)); }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    constexpr double kMost = 1 << 28;
+    visit("xi", self.xi, OptionText{"tokens", "that a turn may find uncached", 0, kMost});
+    visit("next", self.next, OptionText{"tokens", "that a turn adds to its context", 0, kMost});
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_RIVALS_RETENTION_TLRU_H_

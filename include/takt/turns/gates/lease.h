@@ -1,0 +1,40 @@
+// A turn takes no memory of workflows that were here a moment ago.
+#ifndef TAKT_TURNS_GATES_LEASE_H_
+#define TAKT_TURNS_GATES_LEASE_H_
+
+#include <string_view>
+
+#include "takt/base/spec.h"
+#include "takt/turns/gates/gate_policy.h"
+
+namespace takt {
+
+// What a turn leaves is its workflow's for so long; blocks that nobody expects back may be taken at once. A request for
+// which leases would have to be broken waits, however long; where nothing runs, those of waiting turns are broken.
+struct Lease {
+  static constexpr std::string_view kName = "lease";
+
+  double seconds = 30;
+
+  double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
+    bool broken = false;
+    held.Walk(ask.lack, [&](const HeldVictim& victim) {
+      if (IsOwn(ask, victim.held)) return true;
+      const bool kept = victim.tier >= HeldTier::kPinned;
+      const bool leased = victim.held.workflow && ToSeconds(Between(victim.held.since, ask.now)) < seconds;
+      const bool pinned = victim.tier == HeldTier::kPinned;
+      broken = (leased || pinned) && victim.tier != HeldTier::kDead && !(ask.stuck && kept);
+      return !broken;
+    });
+    return broken ? kNotNow : 0;
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("seconds", self.seconds, OptionText{"s", "how long after a turn its blocks may not be taken"});
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_TURNS_GATES_LEASE_H_

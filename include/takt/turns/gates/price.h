@@ -1,0 +1,86 @@
+// A turn pays for the memory that it takes with the time that it has waited: takt's own gate.
+#ifndef TAKT_TURNS_GATES_PRICE_H_
+#define TAKT_TURNS_GATES_PRICE_H_
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+#include "takt/base/rounded.h"
+#include "takt/base/spec.h"
+#include "takt/turns/gates/gate_policy.h"
+#include "takt/turns/retention/hold_value.h"
+
+namespace takt {
+
+// Let in where
+//   loss n < kappa (lack / need) (1 + w / W),
+// loss the value of what is taken [s of work lost per s], n the requests that wait or run here, w the time waited. Left
+// is what the taking costs all that are delayed by computing it again; right is one request that waits no longer. How
+// long a workflow's blocks stay so follows from the queue.
+//
+// Values are those of HoldValue, whatever the victims' order is by. Blocks whose turn waits here go last. That has
+// waited for w seconds so far, and is taken to wait for as long again: their G is 1/w, at most 1/s. At once they would
+// be worth their whole cost, and where all that is held is waited for, which is so in any crowd, no turn would ever
+// come to the few blocks that it lacks. What is pinned is worth its whole cost all the time.
+//
+// `share` and `after_s` bound the wait (GateDoor).
+struct Price {
+  static constexpr std::string_view kName = "price";
+
+  double kappa = 0.3;  // chosen on recorded sessions of coding agents: 0.1 starves newcomers, 1 keeps less
+  double wait_s = 300;  // W
+  double share = 0.1;
+  double after_s = 300;
+  HoldValue value = {};
+
+  double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
+    const double right = kappa * ask.lack / std::max(ask.need, 1);
+    const double n = static_cast<double>(std::max<std::int64_t>(ask.delayed, 1));
+    double loss = 0;
+    held.Walk(ask.lack, [&](const HeldVictim& victim) {
+      const bool kept = victim.tier >= HeldTier::kPinned;
+      if (!IsOwn(ask, victim.held) && !(kept && ask.stuck)) loss += ValueOf(victim, ask.now);
+      return true;
+    });
+    if (!(loss > 0 && loss * n >= right)) return 0;  // what costs nobody anything needs no worth
+    return right > 0 ? Rounded(wait_s * (loss * n / right - 1)) : kNotNow;
+  }
+
+  GateDoor Door() const { return {share, after_s}; }
+
+  double PrefillSeconds(const GateAsk& ask) const {
+    const double from = ask.cached, to = std::max(ask.tokens, ask.cached);
+    return Rounded(value.alpha_ms * 1e-3 * (to - from)) +
+           Rounded(value.beta_ns * 1e-9 * (Rounded(to * to) - Rounded(from * from)) / 2);
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("kappa", self.kappa, OptionText{"", "how much loss a request is worth that stops waiting"});
+    visit("wait_s", self.wait_s, OptionText{"s", "by how much waiting its worth doubles", 1e-3});
+    visit("share", self.share, OptionText{"share", "of prefill for those that have waited longest; 0: no bound", 0, 1});
+    visit("after_s", self.after_s, OptionText{"s", "that they have waited at least"});
+    HoldValue::VisitOptions(self.value, visit);
+  }
+
+ private:
+  // The value is linear in the depth.
+  double ValueOf(const HeldVictim& victim, TimePoint now) const {
+    if (victim.tier == HeldTier::kDead) return 0;
+    Held first = victim.held;
+    first.tokens -= (victim.blocks - 1) * first.block_tokens;
+    const bool waits = victim.tier >= HeldTier::kPinned;
+    const double waited_s = victim.tier == HeldTier::kAwaited && victim.held.awaited != kNever
+                                ? ToSeconds(Between(victim.held.awaited, now))
+                                : 0;
+    const auto of = [&](const Held& held) {
+      return waits ? Rounded(value.AwaitedValue(held) / std::max(waited_s, 1.0)) : value.Value(held, now);
+    };
+    return Rounded((of(victim.held) + of(first)) / 2 * victim.blocks);
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_TURNS_GATES_PRICE_H_

@@ -1,0 +1,69 @@
+// What saves the least work per second held goes first: takt's own.
+#ifndef TAKT_TURNS_RETENTION_HOLD_VALUE_H_
+#define TAKT_TURNS_RETENTION_HOLD_VALUE_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "takt/base/rounded.h"
+#include "takt/base/spec.h"
+#include "takt/turns/held.h"
+#include "takt/turns/return_curve.h"
+
+namespace takt {
+
+// The value of a block at depth d [tokens], idle for a, of a gap of class k, in seconds of work saved per second held:
+//   v = G_k(a) c(d),   c(d) = block (alpha + beta d)   the time to compute it again.
+// A workflow whose turn waits here is back within the second: G = 1/s. Of a block that the next tier has a copy of, c
+// is what is lost without it: block load, the time to load it.
+//
+// Lists: one per class and power of two of c, so that within one order of age is order of value but where G rises
+// first and by the factor of two in c; one per class of what has a copy. Classes beyond the last single tool are those
+// of tools.
+struct HoldValue {
+  static constexpr std::string_view kName = "hold_value";
+  static constexpr std::size_t kClasses = 32, kCosts = 8;
+  static constexpr std::size_t kLists = kClasses * (kCosts + 1);
+
+  double alpha_ms = 0.0387;  // of a token's prefill; both of Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;    // of a token's prefill, per token before it
+  double load_ms = 0.00164;   // of a token that is loaded from the host's memory
+  const ReturnCurves* curves = nullptr;  // must outlive it; null: all gaps are alike, and c alone decides
+
+  double Cost(const Held& held) const {  // [s]
+    if (held.copied) return Rounded(held.block_tokens * Rounded(load_ms * 1e-3));
+    const double per_token = Rounded(alpha_ms * 1e-3) + Rounded(beta_ns * 1e-9 * held.tokens);
+    return Rounded(held.block_tokens * per_token);
+  }
+
+  std::size_t List(const Held& held) const {
+    if (held.copied) return kClasses * kCosts + ClassOf(held);
+    const double ratio = alpha_ms > 0 ? beta_ns * 1e-6 * held.tokens / alpha_ms : 0;  // c over that of the first token
+    const auto whole = static_cast<std::uint32_t>(std::clamp(1 + ratio, 1.0, 128.0));
+    return ClassOf(held) * kCosts + static_cast<std::size_t>(std::bit_width(whole)) - 1;
+  }
+
+  double Value(const Held& held, TimePoint now) const {
+    const double gain = curves == nullptr ? 1 : curves->Of(ClassOf(held)).Gain(ToSeconds(Between(held.since, now)));
+    return Rounded(gain * Cost(held));
+  }
+  double AwaitedValue(const Held& held) const { return Cost(held); }
+
+  static std::uint32_t ClassOf(const Held& held) {
+    return held.its_class < kClasses ? held.its_class : ReturnClass::kTool;
+  }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("alpha_ms", self.alpha_ms, OptionText{"ms", "prefill time of a token at the start of a prompt"});
+    visit("beta_ns", self.beta_ns, OptionText{"ns", "more of it per token before"});
+    visit("load_ms", self.load_ms, OptionText{"ms", "time to load a token of which the host's memory has a copy"});
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_TURNS_RETENTION_HOLD_VALUE_H_

@@ -1,0 +1,31 @@
+// Held for a fixed time after each turn; within and beyond it, what was used least recently goes first.
+#ifndef TAKT_TURNS_RETENTION_TTL_H_
+#define TAKT_TURNS_RETENTION_TTL_H_
+
+#include <cstddef>
+#include <string_view>
+
+#include "takt/base/spec.h"
+#include "takt/turns/held.h"
+
+namespace takt {
+
+// The value is 1 before the time is over and 0 after: the order is that of Lru, and a gate sees what it would break.
+struct Ttl {
+  static constexpr std::string_view kName = "ttl";
+  static constexpr std::size_t kLists = 1;
+
+  double seconds = 120;  // covers nine tenths of the gaps after tools
+
+  std::size_t List(const Held&) const { return 0; }
+  double Value(const Held& held, TimePoint now) const { return ToSeconds(Between(held.since, now)) < seconds ? 1 : 0; }
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    visit("seconds", self.seconds, OptionText{"s", "how long after a turn its blocks are held"});
+  }
+};
+
+}  // namespace takt
+
+#endif  // TAKT_TURNS_RETENTION_TTL_H_

@@ -1,0 +1,330 @@
+// How long workflows stay away between two turns, learnt as they return: per class of gap, with those still away.
+#ifndef TAKT_TURNS_RETURN_TIMES_H_
+#define TAKT_TURNS_RETURN_TIMES_H_
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "takt/base/branch_table.h"
+#include "takt/base/exact_math.h"
+#include "takt/base/rounded.h"
+#include "takt/base/time.h"
+#include "takt/model/event.h"
+#include "takt/turns/return_curve.h"
+
+namespace takt {
+
+struct ReturnTimesOptions {
+  std::uint32_t classes = 64;     // those of ReturnClass, then single tools; gaps of others are of an unknown class
+  double window = 4096;           // gaps of a class: when there are so many, what was learnt counts half; at least 2
+  double prior_weight = 16;       // gaps that what stands behind a class counts as, in each bin; above 0
+  // Maximum gaps that are open at once, and in a scheduler maximum holdings, up to 65,536. Of more, the largest share
+  // loses its oldest (BranchTable), and nothing is learnt of that.
+  std::uint32_t max_open = 65536;
+  std::int64_t refresh = 256;  // returns after which the curves are computed anew
+  std::uint64_t hash_seed = 0;  // keys the hashes of gaps, as SchedulerOptions::hash_seed does
+};
+
+// What is saved and loaded: of one class, by bin of ReturnCurve, the last beyond all edges.
+struct ReturnCounts {
+  using Bins = std::array<double, ReturnCurve::kBins + 1>;
+  Bins ended = {};  // gaps that ended in the bin
+  Bins lost = {};  // gaps of which nothing more was seen from some age in the bin on
+  Bins seen = {};  // of these, the sum of the shares of the bin that were seen
+
+  friend bool operator==(const ReturnCounts&, const ReturnCounts&) = default;
+};
+
+// Kaplan and Meier's estimator on the bins of ReturnCurve: of those at risk in a bin, the share whose gap ended there.
+// Gaps still open, and those of which no more is seen, are at risk as long as they were seen (censoring). Old counts
+// halve.
+//
+// Where little was seen, a bin's share is drawn towards what stands behind the class, by prior_weight pseudo-gaps:
+//   single tool -> all tools -> kToolHazards;  user -> kUserHazards;
+//   sub-agent, unknown, expected -> the pool of all gaps -> the mix of both, 5.7 % of it users' turns.
+// These hazards are those of 493 recorded sessions of coding agents, and are all that is known at first; nothing is
+// known to return after 4,096 s. A host whose workflows are others' learns its own within some hundred turns.
+//
+// A client that opens gaps without end moves nobody else's curves by more than these bounds allow:
+//   - a tenant's gaps weigh at most as much as those of all others together, and so do those of all tenants that have
+//     not returned yet, or have no name. If nobody else is seen they weigh in full, else at least as much as kFew gaps;
+//   - open gaps of one workflow weigh at most as much as kMostOfWorkflow of them.
+//
+// Deterministic and total: a branch that is not open, an age that is none and time that runs backwards are harmless.
+// Nothing is allocated but where more gaps are open than ever before.
+class ReturnTimes {
+ public:
+  // Returns per second, from 0, 4, 8, 16, ... 2,048 s on to the next.
+  static constexpr std::array<double, 11> kToolHazards = {0.003, 0.10,  0.11,  0.053,  0.022, 0.013,
+                                                          0.007, 0.004, 0.001, 0.0003, 0.0002};
+  static constexpr std::array<double, 11> kUserHazards = {0.004, 0.003, 0.005,  0.002,  0.002, 0.001,
+                                                          0.002, 0.001, 0.0004, 0.0003, 0.0002};
+  static constexpr double kUserShare = 0.057;  // of the turns that end
+  static constexpr double kMostOfWorkflow = 64, kFew = 16;  // gaps
+
+  explicit ReturnTimes(const ReturnTimesOptions& options = {}) : options_(options) {
+    options_.classes = std::max(options.classes, ReturnClass::kFirstTool);
+    options_.window = std::max(options.window, 2.0);
+    options_.prior_weight = std::max(options.prior_weight, 1e-6);
+    options_.refresh = std::max<std::int64_t>(options.refresh, 1);
+    options_.max_open = std::max(options.max_open, 1u);
+    counts_.resize(options_.classes);
+    away_.resize(options_.classes);
+    curves_.classes.resize(options_.classes);
+    open_.KeyHashes(options.hash_seed);
+    Refresh({});
+  }
+
+  // A turn of the branch has ended. If its gap is open, the newest report counts.
+  void Began(const BranchName& name, std::uint32_t its_class, TimePoint now) {
+    Slot i = open_.Find(name.workflow, name.branch);
+    if (i != kNoSlot) {
+      open_.Use(i, name.tenant ? name.tenant : open_[i].name.tenant);
+    } else {
+      if (open_.size() >= options_.max_open) open_.Erase(open_.Crowded());
+      i = open_.Insert({{name}});
+    }
+    open_[i].its_class = Known(its_class);
+    open_[i].since = now;
+  }
+
+  // What it waits for is told late, or anew. False if the gap is not open.
+  bool Told(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
+    const Slot i = open_.Find(workflow, branch);
+    if (i != kNoSlot) open_[i].its_class = Known(its_class);
+    return i != kNoSlot;
+  }
+  bool IsOpen(WorkflowId workflow, std::uint64_t branch) const { return open_.Find(workflow, branch) != kNoSlot; }
+  // Unknown if it is not open.
+  std::uint32_t ClassOf(WorkflowId workflow, std::uint64_t branch) const {
+    const Slot i = open_.Find(workflow, branch);
+    return i != kNoSlot ? open_[i].its_class : ReturnClass::kUnknown;
+  }
+
+  // What the turn has ended with, as a class. Not of kOver.
+  std::uint32_t ClassOf(const TurnEnded& e) const {
+    if (e.expected > Duration::zero()) return Known(ReturnClass::Expected(ToSeconds(e.expected)));
+    switch (e.why) {
+      case TurnWhy::kTool:
+        if (e.tool && e.tool.value <= options_.classes - ReturnClass::kFirstTool) {
+          return ReturnClass::kFirstTool + static_cast<std::uint32_t>(e.tool.value) - 1;
+        }
+        return ReturnClass::kTool;
+      case TurnWhy::kUser: return ReturnClass::kUser;
+      case TurnWhy::kChildren: return ReturnClass::kSubAgent;
+      case TurnWhy::kUnknown:
+      case TurnWhy::kOver: break;
+    }
+    return ReturnClass::kUnknown;
+  }
+
+  // Room for n more that are open, without allocation; grows by doubling.
+  void MakeRoom(std::size_t n) { open_.MakeRoom(std::min<std::size_t>(n, options_.max_open)); }
+
+  // The next turn has come. False if the gap is not open.
+  bool Returned(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
+    const Slot i = open_.Find(workflow, branch);
+    if (i == kNoSlot) return false;
+    const BranchName name = open_[i].name;
+    Close(i, now, true);
+    const std::size_t new_share = open_.Returned(name);
+    if (new_share != open_.kNoShare) {
+      seen_[open_.kCommon] += std::exchange(seen_[new_share], 0);
+      if (name.tenant) --seen_[open_.kCommon], ++seen_[new_share];
+    }
+    if (++since_refresh_ >= options_.refresh) Refresh(now);
+    return true;
+  }
+
+  // No more will be seen of it: the host has said that the branch is over, or has lost it.
+  bool Lost(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
+    const Slot i = open_.Find(workflow, branch);
+    if (i == kNoSlot) return false;
+    Close(i, now, false);
+    return true;
+  }
+  // The same of all branches of a workflow.
+  void Lost(WorkflowId workflow, TimePoint now) {
+    open_.ForEachBranch(workflow, [&](Slot i) { Close(i, now, false); });
+  }
+
+  // A gap that was watched elsewhere, for `seconds`, which `ended` or of which no more was seen. Counts from the next
+  // Refresh on.
+  void Learn(std::uint32_t its_class, double seconds, bool ended) { Learn(its_class, seconds, ended, 1); }
+
+  // Computes the curves from what was learnt and what is open. O(open + classes), some microseconds a class.
+  void Refresh(TimePoint now) {
+    since_refresh_ = 0;
+    std::fill(away_.begin(), away_.end(), ReturnCounts{});
+    ReturnCounts all;
+    for (Slot i = 0; i < open_.slots(); ++i) {
+      if (!open_.Has(i)) continue;
+      const double seconds = SecondsOf(i, now), weight = WeightOf(i);
+      Count(away_[open_[i].its_class], seconds, false, weight);
+      if (open_[i].its_class >= ReturnClass::kFirstTool) Count(away_[ReturnClass::kTool], seconds, false, weight);
+      Count(all, seconds, false, weight);
+    }
+    static_assert(ReturnClass::kTool < ReturnClass::kFirstTool);
+    const ReturnCurve tools = Prior(kToolHazards), users = Prior(kUserHazards);
+    ReturnCurve mix, pool;
+    for (std::size_t i = 0; i <= ReturnCurve::kBins; ++i) {
+      mix.survival[i] = Rounded((1 - kUserShare) * tools.survival[i]) + Rounded(kUserShare * users.survival[i]);
+    }
+    Estimate(pool_, all, mix, pool);
+    for (std::uint32_t k = 0; k < options_.classes; ++k) {
+      const bool single = k >= ReturnClass::kFirstTool;
+      const ReturnCurve& behind = single                    ? curves_.classes[ReturnClass::kTool]
+                                  : k == ReturnClass::kTool ? tools
+                                  : k == ReturnClass::kUser ? users
+                                                            : pool;
+      Estimate(counts_[k], away_[k], behind, curves_.classes[k]);
+      curves_.classes[k].FindGain();
+    }
+  }
+
+  // As of the last Refresh.
+  const ReturnCurves& curves() const { return curves_; }
+  double Survival(std::uint32_t its_class, double age_s) const { return curves_.Of(its_class).Survival(age_s); }
+  double Hazard(std::uint32_t its_class, double age_s) const { return curves_.Of(its_class).Hazard(age_s); }
+  double Gain(std::uint32_t its_class, double age_s) const { return curves_.Of(its_class).Gain(age_s); }
+
+  std::uint32_t classes() const { return options_.classes; }
+  std::size_t open() const { return open_.size(); }
+
+  // For what is saved and loaded. What is open is not among it. Counts that are none are refused.
+  const ReturnCounts& counts(std::uint32_t its_class) const { return counts_[Known(its_class)]; }
+  const ReturnCounts& pool() const { return pool_; }
+  bool Restore(std::uint32_t its_class, const ReturnCounts& counts) {
+    return its_class < options_.classes && Restore(counts_[its_class], counts);
+  }
+  bool RestorePool(const ReturnCounts& counts) { return Restore(pool_, counts); }
+
+ private:
+  struct Open : BranchRecord {
+    std::uint32_t its_class = 0;
+    TimePoint since = {};
+  };
+
+  std::uint32_t Known(std::uint32_t its_class) const { return its_class < options_.classes ? its_class : 0; }
+
+  double SecondsOf(Slot i, TimePoint now) const { return std::max(ToSeconds(Between(open_[i].since, now)), 0.0); }
+
+  // What an open gap counts for.
+  double WeightOf(Slot i) const {
+    const std::size_t share = open_.TenantShareOf(i);
+    const double own = seen_[share] + static_cast<double>(open_.TenantShareSize(share));
+    const double others = all_seen_ + static_cast<double>(open_.size()) - own;
+    const double of_tenant = others > 0 ? std::min(1.0, std::max(others, kFew) / own) : 1;
+    return of_tenant * std::min(1.0, kMostOfWorkflow / static_cast<double>(open_.BranchesOf(i)));
+  }
+
+  void Close(Slot i, TimePoint now, bool ended) {
+    const std::uint32_t its_class = open_[i].its_class;
+    const std::size_t share = open_.TenantShareOf(i);
+    const double seconds = SecondsOf(i, now), weight = WeightOf(i);
+    open_.Erase(i);
+    Learn(its_class, seconds, ended, weight);
+    ++seen_[share], ++all_seen_;
+    if (all_seen_ < options_.window) return;
+    all_seen_ = 0;
+    for (double& seen : seen_) seen /= 2, all_seen_ += seen;
+  }
+
+  void Learn(std::uint32_t its_class, double seconds, bool ended, double weight) {
+    its_class = Known(its_class);
+    Add(counts_[its_class], seconds, ended, weight);
+    if (its_class >= ReturnClass::kFirstTool) Add(counts_[ReturnClass::kTool], seconds, ended, weight);
+    Add(pool_, seconds, ended, weight);
+  }
+
+  static void Count(ReturnCounts& counts, double seconds, bool ended, double weight) {
+    const std::size_t bin = ReturnCurve::BinOf(seconds);
+    if (ended) {
+      counts.ended[bin] += weight;
+      return;
+    }
+    counts.lost[bin] += weight;
+    if (bin >= ReturnCurve::kBins) return;
+    const double share = std::min((seconds - ReturnCurve::Edge(bin)) / ReturnCurve::Width(bin), 1.0);
+    counts.seen[bin] = std::min(counts.seen[bin] + Rounded(weight * share), counts.lost[bin]);
+  }
+
+  void Add(ReturnCounts& counts, double seconds, bool ended, double weight) const {
+    double sum = 0;
+    for (std::size_t i = 0; i <= ReturnCurve::kBins; ++i) sum += counts.ended[i] + counts.lost[i];
+    if (sum >= options_.window) {
+      for (ReturnCounts::Bins* bins : {&counts.ended, &counts.lost, &counts.seen}) {
+        for (double& count : *bins) count /= 2;
+      }
+    }
+    Count(counts, seconds, ended, weight);
+  }
+
+  static bool Restore(ReturnCounts& own, const ReturnCounts& counts) {
+    for (const ReturnCounts::Bins* bins : {&counts.ended, &counts.lost, &counts.seen}) {
+      for (const double count : *bins) {
+        if (!(count >= 0 && count <= 1e15)) return false;
+      }
+    }
+    for (std::size_t i = 0; i <= ReturnCurve::kBins; ++i) {
+      if (counts.seen[i] > counts.lost[i]) return false;
+    }
+    own = counts;
+    return true;
+  }
+
+  // Hazards that are constant between the ages of the table.
+  static ReturnCurve Prior(const std::array<double, 11>& hazards) {
+    ReturnCurve curve;
+    double exponent = 0;
+    for (std::size_t i = 0; i <= ReturnCurve::kBins; ++i) {
+      curve.survival[i] = exact::Exp(-exponent);
+      if (i == ReturnCurve::kBins || ReturnCurve::Edge(i) >= 4096) continue;
+      std::size_t row = 0;
+      for (double from = 4; row + 1 < hazards.size() && ReturnCurve::Edge(i) >= from; from *= 2) ++row;
+      exponent += Rounded(hazards[row] * ReturnCurve::Width(i));
+    }
+    return curve;
+  }
+
+  // The survival that `learnt` and `away` tell, drawn towards `behind`.
+  void Estimate(const ReturnCounts& learnt, const ReturnCounts& away, const ReturnCurve& behind,
+                ReturnCurve& curve) const {
+    constexpr std::size_t kBins = ReturnCurve::kBins;
+    double later = 0;  // gaps that reach the end of the bin
+    std::array<double, kBins> returns;
+    for (std::size_t i = kBins + 1; i-- > 0;) {
+      const double ended = learnt.ended[i], lost = learnt.lost[i] + away.lost[i];
+      if (i < kBins) {
+        const double at_risk = later + ended + learnt.seen[i] + away.seen[i];
+        const double before = behind.survival[i];
+        const double expected = before > 0 ? (before - behind.survival[i + 1]) / before : 0;
+        returns[i] = (ended + Rounded(options_.prior_weight * expected)) / (at_risk + options_.prior_weight);
+      }
+      later += ended + lost;
+    }
+    curve.survival[0] = 1;
+    for (std::size_t i = 0; i < kBins; ++i) {
+      curve.survival[i + 1] = Rounded(curve.survival[i] * (1 - std::clamp(returns[i], 0.0, 1.0)));
+    }
+  }
+
+  ReturnTimesOptions options_;
+  std::vector<ReturnCounts> counts_, away_;  // by class: learnt; open, as of the last Refresh
+  ReturnCounts pool_;
+  ReturnCurves curves_;
+  BranchTable<Open> open_;
+  // Gaps that were closed, by the tenant's share; those of kCommon are of no share. Halved as counts are.
+  std::array<double, BranchTable<Open>::kShares + 1> seen_ = {};
+  double all_seen_ = 0;
+  std::int64_t since_refresh_ = 0;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_TURNS_RETURN_TIMES_H_

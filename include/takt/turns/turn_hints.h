@@ -1,0 +1,220 @@
+// What a host that keeps its cache of prompts by itself is told of workflows between two turns.
+#ifndef TAKT_TURNS_TURN_HINTS_H_
+#define TAKT_TURNS_TURN_HINTS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "takt/base/branch_table.h"
+#include "takt/turns/return_times.h"
+#include "takt/model/event.h"
+#include "takt/model/step.h"
+#include "takt/turns/retention/hold_value.h"
+
+namespace takt {
+
+// HoldValue in the words of hosts that evict by themselves: TensorRT-LLM's priority and duration of a range of tokens,
+// vLLM's proposed priority and TTL, Dynamo's hints.
+//
+// The price is the value of the context at which the memory is full, where those that are in use come first and those
+// that are away by their value; 0 where all fit. It is found anew once a second, from at most kMostSeen branches.
+//   priority = 35 + 5 round(log2(v / price)), from 15 to 55; 35, which is TensorRT-LLM's default, at the price or
+//              where all fit
+//   until    = the edge of the curve at which v falls below the price
+// v is that of the context's middle block, since a host is told of the whole of it.
+//
+// Total: a branch that is not known, and time that runs backwards, are harmless. Nothing is allocated but where more
+// branches are known than ever before.
+class TurnHints {
+ public:
+  static constexpr std::size_t kMostSeen = 1024;
+  static constexpr int kMiddle = 35, kStep = 5, kMostSteps = 4;
+
+  explicit TurnHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {})
+      : value_(value), times_(times), most_(std::max(times.max_open, 1u)) {
+    branches_.KeyHashes(times.hash_seed);
+    value_.curves = &times_.curves();
+    seen_.reserve(kMostSeen);
+  }
+  TurnHints(const TurnHints&) = delete;  // its values see its curves
+  TurnHints& operator=(const TurnHints&) = delete;
+
+  // Room for n branches more, without allocation; grows by doubling.
+  void MakeRoom(std::size_t n) {
+    n = std::min(n, most_);
+    branches_.MakeRoom(n);
+    times_.MakeRoom(n);
+  }
+
+  void SetCapacity(std::int64_t tokens) { capacity_ = tokens; }
+
+  const ReturnTimes& times() const { return times_; }
+  double price() const { return price_; }
+  std::size_t branches() const { return branches_.size(); }
+
+  // A request of the branch has come.
+  void Began(const BranchName& name, TimePoint now) {
+    times_.Returned(name.workflow, name.branch, now);
+    if (branches_.Find(name.workflow, name.branch) != kNoSlot) branches_.Returned(name);
+    Know(name).here = true;
+  }
+
+  // A request of the branch has ended, with a context of so many tokens.
+  CacheHint Ended(const BranchName& name, Tokens context, TimePoint now) {
+    Branch& known = Know(name);
+    known.here = false;
+    known.tokens = std::max(context.value, 0);
+    known.since = now;
+    if (!times_.IsOpen(name.workflow, name.branch)) times_.Began(name, ReturnClass::kUnknown, now);
+    known.its_class = times_.ClassOf(name.workflow, name.branch);
+    return HintOf(known, now);
+  }
+
+  // The last request of a branch has ended, of which nothing more was expected. None where the branch goes on after
+  // all.
+  std::optional<CacheHint> EndedLast(WorkflowId workflow, std::uint64_t branch) const {
+    if (branches_.Find(workflow, branch) != kNoSlot) return std::nullopt;
+    return CacheHint{.workflow = workflow, .branch = branch, .action = CacheAction::kDrop};
+  }
+
+  // None where nothing is known of it, and for what is over where nothing is held.
+  std::optional<CacheHint> On(const TurnEnded& e, TimePoint now) {
+    const Slot i = branches_.Find(e.workflow, e.branch);
+    if (e.why == TurnWhy::kOver) {
+      times_.Lost(e.workflow, e.branch, now);
+      if (i == kNoSlot) return std::nullopt;
+      return Forget(i);
+    }
+    const std::uint32_t its_class = times_.ClassOf(e);
+    if (!times_.Told(e.workflow, e.branch, its_class)) {
+      times_.Began(i != kNoSlot ? branches_[i].name : BranchName{e.workflow, e.branch}, its_class, now);
+    }
+    if (i == kNoSlot || branches_[i].here) return std::nullopt;
+    branches_[i].its_class = its_class;
+    CacheHint hint = HintOf(branches_[i], now);
+    if (e.pin > Duration::zero()) hint.until = std::max(hint.until, After(now, e.pin));
+    return hint;
+  }
+
+  // It should be there by then.
+  std::optional<CacheHint> On(const TurnExpected& e, TimePoint now) {
+    const Slot i = branches_.Find(e.workflow, e.branch);
+    if (i == kNoSlot || branches_[i].here) return std::nullopt;
+    Branch& known = branches_[i];
+    times_.Lost(e.workflow, e.branch, now);
+    known.its_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
+    known.since = now;
+    times_.Began(known.name, known.its_class, now);
+    CacheHint hint = HintOf(known, now);
+    hint.action = CacheAction::kFetch;
+    hint.until = e.when;
+    return hint;
+  }
+
+  // tell(hint) for each of its branches.
+  template <class Tell>
+  void On(const WorkflowEnded& e, TimePoint now, Tell&& tell) {
+    times_.Lost(e.workflow, now);
+    branches_.ForEachBranch(e.workflow, [&](Slot i) { tell(Forget(i)); });
+  }
+
+ private:
+  struct Branch : BranchRecord {
+    std::int32_t tokens = 0;
+    std::uint32_t its_class = 0;
+    TimePoint since = {};
+    bool here = false;  // a request of it lives
+  };
+  struct Seen {
+    double value = 0;
+    double tokens = 0;
+  };
+
+  Branch& Know(const BranchName& name) {
+    Slot i = branches_.Find(name.workflow, name.branch);
+    if (i == kNoSlot) {
+      if (branches_.size() >= most_) branches_.Erase(branches_.Crowded());
+      i = branches_.Insert({{name}});
+    } else {
+      branches_.Use(i, name.tenant);
+    }
+    return branches_[i];
+  }
+
+  CacheHint Forget(Slot i) {
+    const BranchName gone = branches_[i].name;
+    branches_.Erase(i);
+    return {.workflow = gone.workflow, .branch = gone.branch, .action = CacheAction::kDrop};
+  }
+
+  double CostOf(const Branch& of) const { return value_.Cost({.tokens = of.tokens / 2, .block_tokens = 1}); }
+  double ValueOf(const Branch& of, TimePoint now) const {
+    return value_.Value({.its_class = of.its_class, .since = of.since, .tokens = of.tokens / 2, .block_tokens = 1},
+                        now);
+  }
+
+  void FindPrice(TimePoint now) {
+    if (priced_ && Between(priced_at_, now) < std::chrono::seconds(1)) return;
+    priced_ = true, priced_at_ = now;
+    seen_.clear();
+    const std::size_t stride = (branches_.slots() + kMostSeen - 1) / kMostSeen;
+    double room = static_cast<double>(capacity_);
+    for (std::size_t i = 0; i < branches_.slots(); i += stride) {
+      if (!branches_.Has(static_cast<Slot>(i))) continue;
+      const Branch& of = branches_[static_cast<Slot>(i)];
+      const double tokens = static_cast<double>(of.tokens) * static_cast<double>(stride);
+      if (of.here) room -= tokens;
+      else seen_.push_back({ValueOf(of, now), tokens});
+    }
+    std::ranges::sort(seen_, [](const Seen& a, const Seen& b) {
+      return a.value != b.value ? a.value > b.value : a.tokens < b.tokens;
+    });
+    price_ = 0;
+    for (const Seen& one : seen_) {
+      room -= one.tokens;
+      if (room >= 0) continue;
+      price_ = one.value;
+      break;
+    }
+  }
+
+  CacheHint HintOf(const Branch& of, TimePoint now) {
+    FindPrice(now);
+    CacheHint hint{.workflow = of.name.workflow, .branch = of.name.branch, .until = kNever, .tokens = {of.tokens}};
+    hint.priority = kMiddle;
+    if (!(price_ > 0)) return hint;
+    const double value = ValueOf(of, now);
+    int steps = 0;
+    for (double ratio = value / price_; ratio >= 1.4142135623730951 && steps < kMostSteps; ratio /= 2) ++steps;
+    for (double ratio = value / price_; ratio < 0.70710678118654757 && steps > -kMostSteps; ratio *= 2) --steps;
+    hint.priority = static_cast<std::uint8_t>(kMiddle + kStep * steps);
+    const ReturnCurve& curve = times_.curves().Of(HoldValue::ClassOf({.its_class = of.its_class}));
+    const double cost = CostOf(of);
+    hint.until = now;
+    if (value < price_) return hint;
+    for (std::size_t bin = ReturnCurve::BinOf(ToSeconds(Between(of.since, now))); bin < ReturnCurve::kBins; ++bin) {
+      if (Rounded(curve.gain[bin] * cost) < price_) break;
+      hint.until = After(of.since, FromSeconds(ReturnCurve::Edge(bin + 1)));
+    }
+    return hint;
+  }
+
+  HoldValue value_;
+  ReturnTimes times_;
+  std::size_t most_;
+  std::int64_t capacity_ = 0;
+  BranchTable<Branch> branches_;
+  bool priced_ = false;
+  TimePoint priced_at_ = {};
+  double price_ = 0;
+  std::vector<Seen> seen_;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_TURNS_TURN_HINTS_H_

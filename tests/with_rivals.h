@@ -1,0 +1,13 @@
+// For tests that name rules of other systems: they are registered before main.
+#ifndef TAKT_TESTS_WITH_RIVALS_H_
+#define TAKT_TESTS_WITH_RIVALS_H_
+
+#include "takt/rivals/rivals.h"
+
+namespace takt {
+
+inline const absl::Status rivals_registered = RegisterRivals();
+
+}  // namespace takt
+
+#endif  // TAKT_TESTS_WITH_RIVALS_H_
