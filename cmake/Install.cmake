@@ -18,7 +18,7 @@ if(TARGET takt_c)  # for hosts of other languages: the library and its header, w
   install(TARGETS takt_c EXPORT takt_c LIBRARY COMPONENT takt_c)
   install(EXPORT takt_c FILE takt_c.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir} COMPONENT takt_c)
   install(FILES ${PROJECT_BINARY_DIR}/lib/libtakt_c.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT takt_c OPTIONAL)
-  install(FILES include/takt/c/takt.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/takt/c COMPONENT takt_c)
+  install(FILES include/takt/c/takt.h include/takt/c/model.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/takt/c COMPONENT takt_c)
 endif()
 if(TARGET takt_cli)
   install(TARGETS takt_cli takt_plan RUNTIME COMPONENT takt_tool)

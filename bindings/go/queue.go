@@ -220,7 +220,11 @@ func (q *Queue) ran(op string, ran []Ran, call func(*C.takt_ran, C.size_t, *C.si
 	q.room.reset()
 	c := take[C.takt_ran](q.room, len(ran))
 	for i, from := range ran {
-		prefill, output, err := tokens(op, from.Prefill, from.Output)
+		prefill, err := whole(op, "Prefill", from.Prefill, 0)
+		if err != nil {
+			return 0, err
+		}
+		output, err := whole(op, "Output", from.Output, 0)
 		if err != nil {
 			return 0, err
 		}

@@ -421,7 +421,7 @@ func TestWhatCWouldCutOffIsRefused(t *testing.T) {
 }
 
 func TestEachNumberOfTheHeaderHasItsName(t *testing.T) {
-	header, err := os.ReadFile("../../include/takt/c/takt.h")
+	header, err := os.ReadFile("../../include/takt/c/model.h")
 	must(t, err)
 	for prefix, names := range map[string][]string{"FAIL": failReasons, "WORKFLOW": hows} {
 		found := regexp.MustCompile("TAKT_"+prefix+`_(\w+) = (\d+)`).FindAllStringSubmatch(string(header), -1)

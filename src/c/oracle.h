@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "c/layout.h"
 #include "takt/c/takt.h"
 #include "takt/kv/kv_oracle.h"
 

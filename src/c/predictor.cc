@@ -14,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "c/events.h"
 #include "c/handle.h"
-#include "c/layout.h"
 #include "c/memory.h"
 #include "takt/learning/call_predictor.h"
 #include "takt/learning/tool_profile.h"

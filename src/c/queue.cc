@@ -11,7 +11,6 @@
 
 #include "c/events.h"
 #include "c/handle.h"
-#include "c/layout.h"
 #include "c/memory.h"
 #include "c/policy.h"
 #include "takt/queue/ranker.h"

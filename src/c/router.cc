@@ -12,7 +12,6 @@
 #include "c/events.h"
 #include "c/handle.h"
 #include "c/inbox.h"
-#include "c/layout.h"
 #include "c/memory.h"
 #include "c/policy.h"
 #include "c/stats.h"

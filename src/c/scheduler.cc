@@ -16,7 +16,6 @@
 #include "c/events.h"
 #include "c/handle.h"
 #include "c/inbox.h"
-#include "c/layout.h"
 #include "c/memory.h"
 #include "c/oracle.h"
 #include "c/policy.h"

@@ -10,10 +10,6 @@ namespace takt {
 namespace internal {
 namespace {
 
-constexpr std::string_view kEventNames[] = {
-    "arrived",   "revised",   "blocked",        "unblocked",      "tool_called",   "tool_returned", "cancelled",
-    "move_done", "kv_freed",  "policy_changed", "drain",          "epoch",         "not_ready",     "kv_arrived",
-    "kv_lost",   "kv_pinned", "turn_ended",     "workflow_ended", "retention_set", "turn_expected"};
 static_assert(std::size(kEventNames) == std::variant_size_v<LoggedEvent>);
 
 struct LineOf {

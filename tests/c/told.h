@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "c/convert.h"
 #include "fire/dice.h"
 #include "takt/c/takt.h"
 #include "takt/kv/kv_oracle.h"
@@ -38,24 +40,12 @@ std::vector<takt_stat> StatsOf(std::size_t (*stats_of)(const H*, takt_stat*, std
   return stats;
 }
 
-inline std::int64_t Ns(TimePoint t) { return t.time_since_epoch().count(); }
+using c::Ns;
 
-inline takt_estimate InC(const Estimate& e) {
-  takt_estimate c{};
-  c.mean = e.mean;
-  std::copy(e.quantiles.begin(), e.quantiles.end(), c.quantiles);
-  return c;
-}
-inline takt_work_after InC(const WorkAfter& a) {
-  return {a.calls, a.prompt_tokens, a.output_tokens, a.kv_steps, a.path_tokens};
-}
-inline takt_next_call InC(const NextCall& n) {
-  return {n.tool.value, n.after.value, n.returned.value, n.duration.count()};
-}
-
-inline takt_limits InC(const StepLimits& l) {
-  return {sizeof(takt_limits), l.tokens.value,   l.max_seqs,      l.prefill_tokens.value, l.chunk_tokens.value,
-          l.adapters,          l.swap_out.value, l.swap_in.value, l.chunk_align.value};
+inline takt_limits InC(const StepLimits& limits) {
+  auto out = Sized<takt_limits>();
+  Pair(c::IntoC(), out, limits);
+  return out;
 }
 
 inline takt_scheduler_options InC(const SchedulerOptions& o) {
@@ -115,8 +105,14 @@ class Told {
   template <class E>
   void Add(const E& e) {
     takt_event event{};
-    Fill(e, event);
+    event.type = c::kNumber<E>;
+    Pair(Teller(*this), event, e);
     events_.push_back(event);
+  }
+  // Of C, these are never negative.
+  void Add(TurnEnded e) {
+    e.expected = std::max(e.expected, Duration::zero()), e.pin = std::max(e.pin, Duration::zero());
+    Add<TurnEnded>(e);
   }
   template <class... Es>
   void Add(const std::variant<Es...>& event) {
@@ -128,143 +124,63 @@ class Told {
   std::size_t size() const { return events_.size(); }
 
  private:
-  takt_request* NewRequest() {
-    takt_request_init(&requests_.emplace_back(), sizeof(takt_request));
-    return &requests_.back();
-  }
+  // Keeps what it points to.
+  struct Teller : c::IntoC {
+    explicit Teller(Told& all) : told(all) {}
 
-  void Fill(const Arrived& e, takt_event& to) {
-    const Request& r = e.request;
-    takt_request& c = *NewRequest();
-    if (!r.chunkable) c.flags |= TAKT_REQUEST_UNCHUNKABLE;
-    if (!r.preemptible) c.flags |= TAKT_REQUEST_UNPREEMPTIBLE;
-    c.id = r.id.value, c.workflow = r.workflow.value, c.stage = r.stage.value, c.agent = r.agent.value;
-    c.tenant = r.tenant.value, c.adapter = r.adapter.value;
-    c.arrival = Ns(r.arrival), c.workflow_arrival = Ns(r.workflow_arrival);
-    c.deadline = Ns(r.deadline), c.expires_at = Ns(r.expires_at);
-    c.prompt_tokens = r.prompt_tokens.value, c.max_output_tokens = r.max_output_tokens.value;
-    c.sequences = r.sequences, c.priority = r.priority;
-    c.output_tokens = InC(r.output_tokens), c.workflow_tokens_left = InC(r.workflow_tokens_left);
-    c.after = InC(r.after), c.next_call = InC(r.next_call), c.compute = r.compute.count(), c.session = r.session.value;
-    c.branch = r.branch;
-    c.salt = r.salt;
-    c.prefix_hashes = r.prefix.hashes.data(), c.n_prefix_hashes = r.prefix.hashes.size();
-    c.prefix_block_tokens = r.prefix.block_tokens.value;
-    c.scores = reinterpret_cast<const takt_model_score*>(r.scores.data()), c.n_scores = r.scores.size();
-    to.type = TAKT_EVENT_ARRIVED, to.u.arrived.request = &c;
-  }
-  void Fill(const Revised& e, takt_event& to) {
-    takt_request& c = *NewRequest();
-    c.id = e.request.value;
-    std::uint32_t told = 0;
-    const auto tell = [&told](std::uint32_t bit, const auto& field, auto set) {
-      if (!field) return;
-      told |= bit;
-      set(*field);
-    };
-    tell(TAKT_TOLD_OUTPUT_TOKENS, e.output_tokens, [&](const Estimate& x) { c.output_tokens = InC(x); });
-    tell(TAKT_TOLD_WORKFLOW_TOKENS_LEFT, e.workflow_tokens_left,
-         [&](const Estimate& x) { c.workflow_tokens_left = InC(x); });
-    tell(TAKT_TOLD_AFTER, e.after, [&](const WorkAfter& x) { c.after = InC(x); });
-    tell(TAKT_TOLD_DEADLINE, e.deadline, [&](TimePoint x) { c.deadline = Ns(x); });
-    tell(TAKT_TOLD_EXPIRES_AT, e.expires_at, [&](TimePoint x) { c.expires_at = Ns(x); });
-    tell(TAKT_TOLD_PRIORITY, e.priority, [&](std::int32_t x) { c.priority = x; });
-    tell(TAKT_TOLD_SEQUENCES, e.sequences, [&](std::int32_t x) { c.sequences = x; });
-    tell(TAKT_TOLD_NEXT_CALL, e.next_call, [&](const NextCall& x) { c.next_call = InC(x); });
-    to.type = TAKT_EVENT_REVISED, to.u.revised.request = &c, to.u.revised.told = told;
-  }
-  void Fill(const Blocked& e, takt_event& to) { to.type = TAKT_EVENT_BLOCKED, to.u.request = e.request.value; }
-  void Fill(const Unblocked& e, takt_event& to) { OfKv(TAKT_EVENT_UNBLOCKED, e.request, e.computed, to); }
-  void Fill(const KvArrived& e, takt_event& to) { OfKv(TAKT_EVENT_KV_ARRIVED, e.request, e.computed, to); }
-  void Fill(const KvLost& e, takt_event& to) { OfKv(TAKT_EVENT_KV_LOST, e.request, e.from, to); }
-  static void OfKv(std::uint32_t type, RequestId request, Tokens tokens, takt_event& to) {
-    to.type = type, to.u.kv = {request.value, tokens.value, 0};
-  }
-  void Fill(const NotReady& e, takt_event& to) { to.type = TAKT_EVENT_NOT_READY, to.u.request = e.request.value; }
-  void Fill(const KvPinned& e, takt_event& to) { to.type = TAKT_EVENT_KV_PINNED, to.u.request = e.request.value; }
-  void Fill(const TurnEnded& e, takt_event& to) {
-    to.type = TAKT_EVENT_TURN_ENDED;
-    to.u.turn_ended = {e.workflow.value,
-                       e.branch,
-                       static_cast<std::uint32_t>(e.why),
-                       0,
-                       e.tool.value,
-                       std::max(e.expected, Duration::zero()).count(),
-                       std::max(e.pin, Duration::zero()).count()};
-  }
-  void Fill(const TurnExpected& e, takt_event& to) {
-    to.type = TAKT_EVENT_TURN_EXPECTED;
-    to.u.turn_expected = {e.workflow.value, e.branch, e.when.time_since_epoch().count()};
-  }
-  void Fill(const KvFreed& e, takt_event& to) { to.type = TAKT_EVENT_KV_FREED, to.u.request = e.request.value; }
-  void Fill(const ToolCalled& e, takt_event& to) {
-    to.type = TAKT_EVENT_TOOL_CALLED;
-    to.u.tool_called = {e.request.value, e.expected.count(), e.expected_returned.value, 0, e.tool.value};
-  }
-  void Fill(const ToolReturned& e, takt_event& to) {
-    to.type = TAKT_EVENT_TOOL_RETURNED;
-    to.u.tool_returned = {e.request.value, e.returned.value, 0, InC(e.next_call)};
-  }
-  void Fill(const Cancelled& e, takt_event& to) { to.type = TAKT_EVENT_CANCELLED, to.u.request = e.request.value; }
-  void Fill(const MoveDone& e, takt_event& to) {
-    to.type = TAKT_EVENT_MOVE_DONE, to.u.move_done = {e.move.value, e.failed, 0};
-  }
-  void Fill(const Drain&, takt_event& to) { to.type = TAKT_EVENT_DRAIN; }
+    using IntoC::Array;
+    void Array(const takt_stage*& first, std::size_t& n, const std::vector<WorkflowStage>& stages) const {
+      std::vector<takt_stage>& kept = told.stages_.emplace_back(stages.size());
+      for (std::size_t i = 0; i < stages.size(); ++i) Pair(*this, kept[i], stages[i]);
+      first = kept.data(), n = kept.size();
+    }
+    void Array(const std::uint32_t*& first, std::size_t& n, const std::vector<std::uint32_t>& all) const {
+      first = all.data(), n = all.size();
+    }
+    void Struct(const takt_request*& c, const Request& request) const {
+      Pair(*this, told.New(told.requests_, takt_request_init, c), request);
+    }
+    void Struct(const takt_instance*& c, const Instance& instance) const {
+      Pair(*this, told.New(told.instances_, takt_instance_init, c), instance);
+    }
+    void Struct(const takt_workflow*& c, const Workflow& workflow) const {
+      Pair(*this, told.New(told.workflows_, takt_workflow_init, c), workflow);
+    }
+    void Struct(const takt_stage*& c, const WorkflowStage& stage) const {
+      std::size_t n = 0;
+      Array(c, n, {stage});
+    }
+    void Dated(std::uint32_t& dated, std::int64_t& c, TimePoint time) const {
+      dated = time != kUnset;
+      (*this)(c, time);
+    }
+    template <class T, class F>
+    void Optional(std::uint32_t& c, const std::optional<T>& value, F&& fields) const {
+      c = value.has_value();
+      if (value) fields(*value);
+    }
+    void Revision(const takt_request*& c, std::uint32_t& bits, const Revised& revised) const;
 
-  void Fill(const RequestStarted& e, takt_event& to) {
-    to.type = TAKT_EVENT_REQUEST_STARTED, to.u.request_started = {e.request.value, e.instance.value, e.life};
-  }
-  void Fill(const RequestServed& e, takt_event& to) {
-    to.type = TAKT_EVENT_REQUEST_SERVED;
-    to.u.request_served = {e.request.value, e.instance.value, e.served.prefill.value, e.served.output.value, e.life};
-  }
-  void Fill(const RequestEnded& e, takt_event& to) {
-    to.type = TAKT_EVENT_REQUEST_ENDED;
-    const TokensServed served = e.served.value_or(TokensServed{});
-    to.u.request_ended = {
-        e.request.value, e.instance.value, served.prefill.value, served.output.value, e.failed, e.served.has_value(),
-        e.life};
-  }
-  void Fill(const InstanceUp& e, takt_event& to) {
-    takt_instance& c = instances_.emplace_back();
-    takt_instance_init(&c, sizeof c);
-    c.id = e.instance.id.value, c.model = e.instance.model.value, c.kv_tokens = e.instance.kv_tokens.value;
-    c.capacity = e.instance.capacity, c.token_s = e.instance.token_s, c.profile = e.instance.profile.value;
-    c.life = e.instance.life;
-    to.type = TAKT_EVENT_INSTANCE_UP, to.u.instance_up.instance = &c;
-  }
-  void Fill(const InstanceDown& e, takt_event& to) {
-    to.type = TAKT_EVENT_INSTANCE_DOWN, to.u.instance_down = {e.instance.value, e.life};
-  }
-  void Fill(const InstanceReported& e, takt_event& to) {
-    const InstanceReport& r = e.report;
-    to.type = TAKT_EVENT_INSTANCE_REPORTED;
-    to.u.instance_reported = {e.instance.value, r.waiting,         r.running,   r.preempted,
-                              r.kv_used.value,  r.as_of != kUnset, Ns(r.as_of), e.life};
-  }
-  static takt_stage StageInC(const WorkflowStage& s) {
-    return {s.stage.value, s.after.data(), s.after.size(), s.cost_s, s.calls, 0};
-  }
-  void Fill(const WorkflowDeclared& e, takt_event& to) {
-    takt_workflow& c = workflows_.emplace_back();
-    takt_workflow_init(&c, sizeof c);
-    std::vector<takt_stage>& stages = stages_.emplace_back();
-    for (const WorkflowStage& s : e.workflow.stages) stages.push_back(StageInC(s));
-    c.open = e.workflow.open, c.id = e.workflow.id.value, c.tenant = e.workflow.tenant.value;
-    c.arrival = Ns(e.workflow.arrival), c.deadline = Ns(e.workflow.deadline);
-    c.stages = stages.data(), c.n_stages = stages.size();
-    to.type = TAKT_EVENT_WORKFLOW_DECLARED, to.u.workflow_declared.workflow = &c;
-  }
-  void Fill(const WorkflowGrown& e, takt_event& to) {
-    to.type = TAKT_EVENT_WORKFLOW_GROWN;
-    to.u.workflow_grown = {e.workflow.value, &stages_.emplace_back(1, StageInC(e.stage)).front(), e.before.data(),
-                           e.before.size()};
-  }
-  void Fill(const StageEnded& e, takt_event& to) {
-    to.type = TAKT_EVENT_STAGE_ENDED, to.u.stage_ended = {e.workflow.value, e.stage, 0};
-  }
-  void Fill(const WorkflowEnded& e, takt_event& to) {
-    to.type = TAKT_EVENT_WORKFLOW_ENDED, to.u.workflow_ended = {e.workflow.value, e.cancelled, 0};
+    Told& told;
+  };
+  struct Reviser : Teller {
+    Reviser(Told& all, std::uint32_t& to) : Teller(all), bits(to) {}
+
+    template <class C, class T>
+    void IfTold(std::uint32_t bit, C& c, const std::optional<T>& value) const {
+      if (!value) return;
+      bits |= bit;
+      (*this)(c, *value);
+    }
+
+    std::uint32_t& bits;
+  };
+
+  template <class T>
+  T& New(std::deque<T>& all, void (*init)(T*, std::size_t) noexcept, const T*& c) {
+    init(&all.emplace_back(), sizeof(T));
+    c = &all.back();
+    return all.back();
   }
 
   std::vector<takt_event> events_;
@@ -273,6 +189,10 @@ class Told {
   std::deque<takt_workflow> workflows_;
   std::deque<std::vector<takt_stage>> stages_;
 };
+
+inline void Told::Teller::Revision(const takt_request*& c, std::uint32_t& bits, const Revised& revised) const {
+  Pair(Reviser(told, bits), told.New(told.requests_, takt_request_init, c), revised);
+}
 
 // A block manager as the functions of C; it outlives them.
 inline takt_kv_oracle InC(KvOracle& kv) {

@@ -2,15 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "catch.h"
 #include "counting_new.h"
+#include "record/fields.h"
 #include "takt/base/random.h"
 #include "takt/turns/gates/price.h"
 #include "takt/turns/gates/registry.h"
@@ -57,85 +65,69 @@ TimePoint SomeTime(Random& random) {
   }
 }
 
-Request SomeRequest(Random& random) {
-  const auto number = [&] { return static_cast<std::int32_t>(random.Bits()); };
-  Request r;
-  r.id = {random.Bits() >> random.Below(64)};
+// Values of all kinds that fields have, as Draw(random, field).
+template <class T>
+  requires std::integral<T>
+void Draw(Random& random, T& x) {
+  x = static_cast<T>(random.Bits());
+}
+void Draw(Random& random, bool& x) { x = random.Chance(0.5); }
+void Draw(Random& random, double& x) { x = random.Chance(0.2) ? 1e300 : random.Uniform(); }
+template <class E>
+  requires std::is_enum_v<E>
+void Draw(Random& random, E& x) {
+  x = static_cast<E>(random.Below(NamesOf(E{}).size()));
+}
+template <class Tag>
+void Draw(Random& random, Id<Tag>& x) {
+  x = {random.Bits() >> random.Below(64)};
+}
+template <class Tag>
+void Draw(Random& random, Count<Tag>& x) {
+  Draw(random, x.value);
+}
+void Draw(Random& random, Duration& x) { x = Duration(static_cast<std::int64_t>(random.Bits())); }
+void Draw(Random& random, TimePoint& x) { x = SomeTime(random); }
+void Draw(Random& random, Estimate& x) { x = SomeEstimate(random); }
+void Draw(Random&, std::span<const ModelScore>&) {}  // which no log holds
+void Draw(Random& random, PrefixBlocks& x) {
+  static std::deque<std::vector<std::uint64_t>> kept;
+  Draw(random, x.block_tokens);
+  std::vector<std::uint64_t>& hashes = kept.emplace_back(1 + random.Below(4));
+  for (std::uint64_t& hash : hashes) hash = random.Bits();
+  x.hashes = hashes;
+}
+template <internal::HasFields T>
+void Draw(Random& random, T& x);
+template <class T>
+void Draw(Random& random, std::optional<T>& x) {
+  Draw(random, x.emplace());
+}
+template <internal::HasFields T>
+void Draw(Random& random, T& x) {
+  std::apply([&](auto&... field) { ((random.Chance(0.5) ? Draw(random, field) : void()), ...); }, internal::Fields(x));
+}
+void Draw(Random& random, LogPolicy& x) { x.policy = random.Chance(0.5) ? "sjf" : "aged(fcfs)"; }
+void Draw(Random& random, LogRetention& x) {
+  x = {random.Chance(0.5) ? "hold_value(alpha_ms=0.1)" : "ttl", random.Chance(0.5) ? "price" : "none", {}};
+  if (random.Chance(0.5)) x.times = {99, random.Uniform(), 1e300, 7, -3, random.Bits()};
+}
+void Draw(Random& random, Epoch& x) {
   if (random.Chance(0.5)) {
-    r.workflow = {random.Below(9)}, r.stage = {random.Below(9)}, r.agent = {random.Below(9)};
-    r.tenant = {random.Bits()}, r.adapter = {random.Below(9)};
+    x.agent_ranks =
+        std::make_shared<const AgentRanks>(AgentRanks{{{{1}, 0.5, 2.5, 3}, {{random.Bits()}, -1}}, {{}, 0.25, 1}});
   }
-  r.arrival = SomeTime(random), r.workflow_arrival = SomeTime(random);
-  r.deadline = SomeTime(random), r.expires_at = SomeTime(random);
-  r.prompt_tokens = {number()}, r.max_output_tokens = {number()};
-  r.sequences = number(), r.priority = number();
-  r.chunkable = random.Chance(0.5), r.preemptible = random.Chance(0.5);
-  r.output_tokens = SomeEstimate(random), r.workflow_tokens_left = SomeEstimate(random);
-  if (random.Chance(0.3)) r.session = {random.Bits()};
-  if (random.Chance(0.5)) r.after = {random.Uniform(), 1e300, -1, 7, random.Uniform()};
-  if (random.Chance(0.3)) {
-    static std::deque<std::vector<std::uint64_t>> kept;
-    std::vector<std::uint64_t>& hashes = kept.emplace_back();
-    const std::int32_t tokens = number();
-    for (std::uint64_t n = 1 + random.Below(4); n > 0; --n) hashes.push_back(random.Bits());
-    r.prefix = {{tokens}, hashes};
-  }
-  return r;
+  if (random.Chance(0.5)) x.alpha = random.Uniform();
 }
 
-LoggedEvent SomeEvent(Random& random) {
-  const RequestId id{random.Below(100)};
-  const auto number = [&] { return static_cast<std::int32_t>(random.Bits()); };
-  switch (random.Below(19)) {
-    case 0: return Arrived{SomeRequest(random)};
-    case 1: {
-      Revised e;
-      e.request = id;
-      if (random.Chance(0.5)) e.output_tokens = SomeEstimate(random);
-      if (random.Chance(0.5)) e.workflow_tokens_left = SomeEstimate(random);
-      if (random.Chance(0.5)) e.after = WorkAfter{.kv_steps = random.Uniform()};
-      if (random.Chance(0.5)) e.deadline = SomeTime(random);
-      if (random.Chance(0.5)) e.expires_at = SomeTime(random);
-      if (random.Chance(0.5)) e.priority = number();
-      if (random.Chance(0.5)) e.sequences = number();
-      return e;
-    }
-    case 2: return Blocked{id};
-    case 3: return Unblocked{id, {number()}};
-    case 4: return ToolCalled{id, Duration(static_cast<std::int64_t>(random.Bits())), {number()}};
-    case 5: return ToolReturned{id, {number()}};
-    case 6: return Cancelled{id};
-    case 7: return MoveDone{{random.Bits()}, random.Chance(0.5)};
-    case 8: return KvFreed{id};
-    case 9: return LogPolicy{random.Chance(0.5) ? "sjf" : "aged(fcfs)"};
-    case 10: return Drain{};
-    case 12: return NotReady{id};
-    case 13: return KvArrived{id, {number()}};
-    case 14: return KvLost{id, {number()}};
-    case 15: return KvPinned{id};
-    case 16: {
-      const auto duration = [&] { return Duration(static_cast<std::int64_t>(random.Bits())); };
-      if (random.Chance(0.3)) return TurnExpected{{random.Bits()}, random.Bits(), SomeTime(random)};
-      return TurnEnded{{random.Bits()}, random.Bits(), static_cast<TurnWhy>(random.Below(5)),
-                       {random.Bits()}, duration(),    duration()};
-    }
-    case 17: return WorkflowEnded{{random.Bits()}, random.Chance(0.5)};
-    case 18: {
-      LogRetention e{
-          random.Chance(0.5) ? "hold_value(alpha_ms=0.1)" : "ttl", random.Chance(0.5) ? "price" : "none", {}};
-      if (random.Chance(0.5)) e.times = {99, random.Uniform(), 1e300, 7, -3, random.Bits()};
-      return e;
-    }
-    default: {
-      Epoch e;
-      if (random.Chance(0.5)) {
-        e.agent_ranks =
-            std::make_shared<const AgentRanks>(AgentRanks{{{{1}, 0.5, 2.5, 3}, {{random.Bits()}, -1}}, {{}, 0.25, 1}});
-      }
-      if (random.Chance(0.5)) e.alpha = random.Uniform();
-      return e;
-    }
+template <std::size_t I = 0>
+LoggedEvent SomeEvent(Random& random, std::size_t index) {
+  if constexpr (I + 1 < std::variant_size_v<LoggedEvent>) {
+    if (index > I) return SomeEvent<I + 1>(random, index);
   }
+  LoggedEvent event(std::in_place_index<I>);
+  Draw(random, std::get<I>(event));
+  return event;
 }
 
 bool SameBits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
@@ -156,7 +148,7 @@ TEST_CASE("every event comes back as it was, bit for bit") {
   std::vector<LoggedEvent> events;
   std::vector<TimePoint> times;
   for (int i = 0; i < 5000; ++i) {
-    events.push_back(SomeEvent(random));
+    events.push_back(SomeEvent(random, random.Below(std::variant_size_v<LoggedEvent>)));
     const bool timeless = std::holds_alternative<LogRetention>(events.back());
     times.push_back(!timeless ? SomeTime(random) : times.empty() ? TimePoint{} : times.back());
     record(first, events.back(), times.back());

@@ -13,14 +13,6 @@ TAKT_ABI_VERSION: Final = 0
 TAKT_NEVER: Final = 9223372036854775807
 TAKT_UNSET: Final = -9223372036854775808
 TAKT_UNBOUNDED: Final = 2147483647
-TAKT_OK: Final = 0
-TAKT_E_INVALID: Final = 1
-TAKT_E_NULL: Final = 2
-TAKT_E_SIZE: Final = 3
-TAKT_E_HANDLE: Final = 4
-TAKT_E_BUSY: Final = 5
-TAKT_E_NOMEM: Final = 6
-TAKT_E_CORRUPT: Final = 7
 TAKT_FAULT_NONE: Final = 0
 TAKT_FAULT_NO_ID: Final = 1
 TAKT_FAULT_ID_IN_USE: Final = 2
@@ -45,8 +37,21 @@ TAKT_REQUEST_UNPREEMPTIBLE: Final = 2
 TAKT_ROLE_BOTH: Final = 0
 TAKT_ROLE_PREFILL: Final = 1
 TAKT_ROLE_DECODE: Final = 2
-TAKT_EPOCH_AGENT_RANKS: Final = 1
-TAKT_EPOCH_ALPHA: Final = 2
+TAKT_TURN_UNKNOWN: Final = 0
+TAKT_TURN_TOOL: Final = 1
+TAKT_TURN_USER: Final = 2
+TAKT_TURN_CHILDREN: Final = 3
+TAKT_TURN_OVER: Final = 4
+TAKT_TOLD_OUTPUT_TOKENS: Final = 1
+TAKT_TOLD_WORKFLOW_TOKENS_LEFT: Final = 2
+TAKT_TOLD_AFTER: Final = 4
+TAKT_TOLD_DEADLINE: Final = 8
+TAKT_TOLD_EXPIRES_AT: Final = 16
+TAKT_TOLD_PRIORITY: Final = 32
+TAKT_TOLD_SEQUENCES: Final = 64
+TAKT_TOLD_NEXT_CALL: Final = 128
+TAKT_TOLD_PROMPT_TOKENS: Final = 256
+TAKT_TOLD_ARRIVAL: Final = 512
 TAKT_EVENT_ARRIVED: Final = 1
 TAKT_EVENT_REVISED: Final = 2
 TAKT_EVENT_BLOCKED: Final = 3
@@ -73,21 +78,6 @@ TAKT_EVENT_WORKFLOW_DECLARED: Final = 70
 TAKT_EVENT_WORKFLOW_GROWN: Final = 71
 TAKT_EVENT_STAGE_ENDED: Final = 72
 TAKT_EVENT_WORKFLOW_ENDED: Final = 73
-TAKT_TURN_UNKNOWN: Final = 0
-TAKT_TURN_TOOL: Final = 1
-TAKT_TURN_USER: Final = 2
-TAKT_TURN_CHILDREN: Final = 3
-TAKT_TURN_OVER: Final = 4
-TAKT_TOLD_OUTPUT_TOKENS: Final = 1
-TAKT_TOLD_WORKFLOW_TOKENS_LEFT: Final = 2
-TAKT_TOLD_AFTER: Final = 4
-TAKT_TOLD_DEADLINE: Final = 8
-TAKT_TOLD_EXPIRES_AT: Final = 16
-TAKT_TOLD_PRIORITY: Final = 32
-TAKT_TOLD_SEQUENCES: Final = 64
-TAKT_TOLD_NEXT_CALL: Final = 128
-TAKT_TOLD_PROMPT_TOKENS: Final = 256
-TAKT_TOLD_ARRIVAL: Final = 512
 TAKT_ENTRY_PREFILL: Final = 1
 TAKT_ENTRY_SAMPLES: Final = 2
 TAKT_ENTRY_ADMITTED: Final = 4
@@ -110,6 +100,9 @@ TAKT_FAIL_ID_IN_USE: Final = 7
 TAKT_CACHE_HOLD: Final = 0
 TAKT_CACHE_DROP: Final = 1
 TAKT_CACHE_FETCH: Final = 2
+TAKT_WORKFLOW_COMPLETED: Final = 0
+TAKT_WORKFLOW_CANCELLED: Final = 1
+TAKT_WORKFLOW_SILENT: Final = 2
 TAKT_IDLE_BUSY: Final = 0
 TAKT_IDLE_NO_REQUESTS: Final = 1
 TAKT_IDLE_DRAINED: Final = 2
@@ -123,6 +116,16 @@ TAKT_IDLE_KV_HELD: Final = 9
 TAKT_IDLE_ENDED: Final = 10
 TAKT_IDLE_DECLINED: Final = 11
 TAKT_IDLE_GATED: Final = 12
+TAKT_OK: Final = 0
+TAKT_E_INVALID: Final = 1
+TAKT_E_NULL: Final = 2
+TAKT_E_SIZE: Final = 3
+TAKT_E_HANDLE: Final = 4
+TAKT_E_BUSY: Final = 5
+TAKT_E_NOMEM: Final = 6
+TAKT_E_CORRUPT: Final = 7
+TAKT_EPOCH_AGENT_RANKS: Final = 1
+TAKT_EPOCH_ALPHA: Final = 2
 TAKT_SHED_NEWEST: Final = 0
 TAKT_SHED_WORST: Final = 1
 TAKT_ORDER_RUNNING_FIRST: Final = 0
@@ -174,9 +177,6 @@ TAKT_PLACE_TAKEN: Final = 2
 TAKT_PLACE_HELD: Final = 3
 TAKT_PLACE_RUNNING: Final = 4
 TAKT_PLACE_PAUSED: Final = 5
-TAKT_WORKFLOW_COMPLETED: Final = 0
-TAKT_WORKFLOW_CANCELLED: Final = 1
-TAKT_WORKFLOW_SILENT: Final = 2
 TAKT_INBOX_OF_SCHEDULER: Final = 0
 TAKT_INBOX_OF_ROUTER: Final = 1
 TAKT_PUSHED_FULL: Final = 0
@@ -185,16 +185,6 @@ TAKT_PUSHED_FIRST: Final = 2
 
 # Names of the numbers of each enum, by the enum's first constant.
 ENUMS: Final[dict[str, dict[int, str]]] = {
-    "TAKT_OK": {
-        0: "ok",
-        1: "e_invalid",
-        2: "e_null",
-        3: "e_size",
-        4: "e_handle",
-        5: "e_busy",
-        6: "e_nomem",
-        7: "e_corrupt",
-    },
     "TAKT_FAULT_NONE": {
         0: "none",
         1: "no_id",
@@ -225,9 +215,24 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         1: "prefill",
         2: "decode",
     },
-    "TAKT_EPOCH_AGENT_RANKS": {
-        1: "agent_ranks",
-        2: "alpha",
+    "TAKT_TURN_UNKNOWN": {
+        0: "unknown",
+        1: "tool",
+        2: "user",
+        3: "children",
+        4: "over",
+    },
+    "TAKT_TOLD_OUTPUT_TOKENS": {
+        1: "output_tokens",
+        2: "workflow_tokens_left",
+        4: "after",
+        8: "deadline",
+        16: "expires_at",
+        32: "priority",
+        64: "sequences",
+        128: "next_call",
+        256: "prompt_tokens",
+        512: "arrival",
     },
     "TAKT_EVENT_ARRIVED": {
         1: "arrived",
@@ -256,25 +261,6 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         71: "workflow_grown",
         72: "stage_ended",
         73: "workflow_ended",
-    },
-    "TAKT_TURN_UNKNOWN": {
-        0: "unknown",
-        1: "tool",
-        2: "user",
-        3: "children",
-        4: "over",
-    },
-    "TAKT_TOLD_OUTPUT_TOKENS": {
-        1: "output_tokens",
-        2: "workflow_tokens_left",
-        4: "after",
-        8: "deadline",
-        16: "expires_at",
-        32: "priority",
-        64: "sequences",
-        128: "next_call",
-        256: "prompt_tokens",
-        512: "arrival",
     },
     "TAKT_ENTRY_PREFILL": {
         1: "prefill",
@@ -308,6 +294,11 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         1: "drop",
         2: "fetch",
     },
+    "TAKT_WORKFLOW_COMPLETED": {
+        0: "completed",
+        1: "cancelled",
+        2: "silent",
+    },
     "TAKT_IDLE_BUSY": {
         0: "busy",
         1: "no_requests",
@@ -322,6 +313,20 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         10: "ended",
         11: "declined",
         12: "gated",
+    },
+    "TAKT_OK": {
+        0: "ok",
+        1: "e_invalid",
+        2: "e_null",
+        3: "e_size",
+        4: "e_handle",
+        5: "e_busy",
+        6: "e_nomem",
+        7: "e_corrupt",
+    },
+    "TAKT_EPOCH_AGENT_RANKS": {
+        1: "agent_ranks",
+        2: "alpha",
     },
     "TAKT_SHED_NEWEST": {
         0: "newest",
@@ -396,11 +401,6 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         4: "running",
         5: "paused",
     },
-    "TAKT_WORKFLOW_COMPLETED": {
-        0: "completed",
-        1: "cancelled",
-        2: "silent",
-    },
     "TAKT_INBOX_OF_SCHEDULER": {
         0: "scheduler",
         1: "router",
@@ -414,51 +414,6 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
 
 
 takt_sink = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-
-
-class takt_error(ctypes.Structure):
-    struct_size: int
-    code: int
-    text: builtins.bytes
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("code", ctypes.c_int32),
-        ("text", ctypes.c_char * 504),
-    ]
-
-
-class takt_stat(ctypes.Structure):
-    name: builtins.bytes | None
-    value: int
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("value", ctypes.c_uint64),
-    ]
-
-
-class takt_fault(ctypes.Structure):
-    struct_size: int
-    kind: int
-    count: int
-    step: int
-    request: int
-    at: int
-    said: int
-    expected: int
-    lane: int
-    reserved: int
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("kind", ctypes.c_uint32),
-        ("count", ctypes.c_uint64),
-        ("step", ctypes.c_uint64),
-        ("request", ctypes.c_uint64),
-        ("at", ctypes.c_int64),
-        ("said", ctypes.c_int64),
-        ("expected", ctypes.c_int64),
-        ("lane", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-    ]
 
 
 class takt_estimate(ctypes.Structure):
@@ -576,42 +531,6 @@ class takt_request(ctypes.Structure):
     ]
 
 
-class takt_request_state(ctypes.Structure):
-    struct_size: int
-    has_run: int
-    request: Any
-    enqueued: int
-    generated: int
-    returned: int
-    computed: int
-    reserved: int
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("has_run", ctypes.c_uint32),
-        ("request", ctypes.POINTER(takt_request)),
-        ("enqueued", ctypes.c_int64),
-        ("generated", ctypes.c_int32),
-        ("returned", ctypes.c_int32),
-        ("computed", ctypes.c_int32),
-        ("reserved", ctypes.c_uint32),
-    ]
-
-
-class takt_key(ctypes.Structure):
-    struct_size: int
-    reserved: int
-    name: builtins.bytes | None
-    context: int | None
-    key: Any
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-        ("name", ctypes.c_char_p),
-        ("context", ctypes.c_void_p),
-        ("key", ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)),
-    ]
-
-
 class takt_instance(ctypes.Structure):
     struct_size: int
     kv_tokens: int
@@ -690,31 +609,14 @@ class takt_agent_rank(ctypes.Structure):
     ]
 
 
-class takt_epoch(ctypes.Structure):
-    struct_size: int
-    told: int
-    ranks: Any
-    n_ranks: int
-    otherwise: takt_agent_rank
-    alpha: float
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("told", ctypes.c_uint32),
-        ("ranks", ctypes.POINTER(takt_agent_rank)),
-        ("n_ranks", ctypes.c_size_t),
-        ("otherwise", takt_agent_rank),
-        ("alpha", ctypes.c_double),
-    ]
-
-
-class takt_event_u_arrived(ctypes.Structure):
+class takt_event_arrived(ctypes.Structure):
     request: Any
     _fields_ = [
         ("request", ctypes.POINTER(takt_request)),
     ]
 
 
-class takt_event_u_revised(ctypes.Structure):
+class takt_event_revised(ctypes.Structure):
     request: Any
     told: int
     reserved: int
@@ -725,7 +627,7 @@ class takt_event_u_revised(ctypes.Structure):
     ]
 
 
-class takt_event_u_tool_called(ctypes.Structure):
+class takt_event_tool_called(ctypes.Structure):
     request: int
     expected: int
     expected_returned: int
@@ -740,7 +642,7 @@ class takt_event_u_tool_called(ctypes.Structure):
     ]
 
 
-class takt_event_u_tool_returned(ctypes.Structure):
+class takt_event_tool_returned(ctypes.Structure):
     request: int
     returned: int
     reserved: int
@@ -753,18 +655,18 @@ class takt_event_u_tool_returned(ctypes.Structure):
     ]
 
 
-class takt_event_u_kv(ctypes.Structure):
-    request: int
-    tokens: int
+class takt_event_move_done(ctypes.Structure):
+    move: int
+    failed: int
     reserved: int
     _fields_ = [
-        ("request", ctypes.c_uint64),
-        ("tokens", ctypes.c_int32),
+        ("move", ctypes.c_uint64),
+        ("failed", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
     ]
 
 
-class takt_event_u_turn_ended(ctypes.Structure):
+class takt_event_turn_ended(ctypes.Structure):
     workflow: int
     branch: int
     why: int
@@ -783,7 +685,7 @@ class takt_event_u_turn_ended(ctypes.Structure):
     ]
 
 
-class takt_event_u_turn_expected(ctypes.Structure):
+class takt_event_turn_expected(ctypes.Structure):
     workflow: int
     branch: int
     when: int
@@ -794,18 +696,7 @@ class takt_event_u_turn_expected(ctypes.Structure):
     ]
 
 
-class takt_event_u_move_done(ctypes.Structure):
-    move: int
-    failed: int
-    reserved: int
-    _fields_ = [
-        ("move", ctypes.c_uint64),
-        ("failed", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-    ]
-
-
-class takt_event_u_request_started(ctypes.Structure):
+class takt_event_request_started(ctypes.Structure):
     request: int
     instance: int
     life: int
@@ -816,7 +707,7 @@ class takt_event_u_request_started(ctypes.Structure):
     ]
 
 
-class takt_event_u_request_served(ctypes.Structure):
+class takt_event_request_served(ctypes.Structure):
     request: int
     instance: int
     prefill: int
@@ -831,7 +722,7 @@ class takt_event_u_request_served(ctypes.Structure):
     ]
 
 
-class takt_event_u_request_ended(ctypes.Structure):
+class takt_event_request_ended(ctypes.Structure):
     request: int
     instance: int
     prefill: int
@@ -850,14 +741,14 @@ class takt_event_u_request_ended(ctypes.Structure):
     ]
 
 
-class takt_event_u_instance_up(ctypes.Structure):
+class takt_event_instance_up(ctypes.Structure):
     instance: Any
     _fields_ = [
         ("instance", ctypes.POINTER(takt_instance)),
     ]
 
 
-class takt_event_u_instance_down(ctypes.Structure):
+class takt_event_instance_down(ctypes.Structure):
     instance: int
     life: int
     _fields_ = [
@@ -866,7 +757,7 @@ class takt_event_u_instance_down(ctypes.Structure):
     ]
 
 
-class takt_event_u_instance_reported(ctypes.Structure):
+class takt_event_instance_reported(ctypes.Structure):
     instance: int
     waiting: int
     running: int
@@ -887,14 +778,14 @@ class takt_event_u_instance_reported(ctypes.Structure):
     ]
 
 
-class takt_event_u_workflow_declared(ctypes.Structure):
+class takt_event_workflow_declared(ctypes.Structure):
     workflow: Any
     _fields_ = [
         ("workflow", ctypes.POINTER(takt_workflow)),
     ]
 
 
-class takt_event_u_workflow_grown(ctypes.Structure):
+class takt_event_workflow_grown(ctypes.Structure):
     workflow: int
     stage: Any
     before: Any
@@ -907,7 +798,7 @@ class takt_event_u_workflow_grown(ctypes.Structure):
     ]
 
 
-class takt_event_u_stage_ended(ctypes.Structure):
+class takt_event_stage_ended(ctypes.Structure):
     workflow: int
     stage: int
     reserved: int
@@ -918,7 +809,7 @@ class takt_event_u_stage_ended(ctypes.Structure):
     ]
 
 
-class takt_event_u_workflow_ended(ctypes.Structure):
+class takt_event_workflow_ended(ctypes.Structure):
     workflow: int
     cancelled: int
     reserved: int
@@ -929,47 +820,58 @@ class takt_event_u_workflow_ended(ctypes.Structure):
     ]
 
 
+class takt_event_kv(ctypes.Structure):
+    request: int
+    tokens: int
+    reserved: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("tokens", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
 class takt_event_u(ctypes.Union):
     request: int
-    arrived: takt_event_u_arrived
-    revised: takt_event_u_revised
-    tool_called: takt_event_u_tool_called
-    tool_returned: takt_event_u_tool_returned
-    kv: takt_event_u_kv
-    turn_ended: takt_event_u_turn_ended
-    turn_expected: takt_event_u_turn_expected
-    move_done: takt_event_u_move_done
-    request_started: takt_event_u_request_started
-    request_served: takt_event_u_request_served
-    request_ended: takt_event_u_request_ended
-    instance_up: takt_event_u_instance_up
-    instance_down: takt_event_u_instance_down
-    instance_reported: takt_event_u_instance_reported
-    workflow_declared: takt_event_u_workflow_declared
-    workflow_grown: takt_event_u_workflow_grown
-    stage_ended: takt_event_u_stage_ended
-    workflow_ended: takt_event_u_workflow_ended
+    arrived: takt_event_arrived
+    revised: takt_event_revised
+    kv: takt_event_kv
+    tool_called: takt_event_tool_called
+    tool_returned: takt_event_tool_returned
+    move_done: takt_event_move_done
+    turn_ended: takt_event_turn_ended
+    turn_expected: takt_event_turn_expected
+    request_started: takt_event_request_started
+    request_served: takt_event_request_served
+    request_ended: takt_event_request_ended
+    instance_up: takt_event_instance_up
+    instance_down: takt_event_instance_down
+    instance_reported: takt_event_instance_reported
+    workflow_declared: takt_event_workflow_declared
+    workflow_grown: takt_event_workflow_grown
+    stage_ended: takt_event_stage_ended
+    workflow_ended: takt_event_workflow_ended
     words: ctypes.Array[ctypes.c_uint64]
     _fields_ = [
         ("request", ctypes.c_uint64),
-        ("arrived", takt_event_u_arrived),
-        ("revised", takt_event_u_revised),
-        ("tool_called", takt_event_u_tool_called),
-        ("tool_returned", takt_event_u_tool_returned),
-        ("kv", takt_event_u_kv),
-        ("turn_ended", takt_event_u_turn_ended),
-        ("turn_expected", takt_event_u_turn_expected),
-        ("move_done", takt_event_u_move_done),
-        ("request_started", takt_event_u_request_started),
-        ("request_served", takt_event_u_request_served),
-        ("request_ended", takt_event_u_request_ended),
-        ("instance_up", takt_event_u_instance_up),
-        ("instance_down", takt_event_u_instance_down),
-        ("instance_reported", takt_event_u_instance_reported),
-        ("workflow_declared", takt_event_u_workflow_declared),
-        ("workflow_grown", takt_event_u_workflow_grown),
-        ("stage_ended", takt_event_u_stage_ended),
-        ("workflow_ended", takt_event_u_workflow_ended),
+        ("arrived", takt_event_arrived),
+        ("revised", takt_event_revised),
+        ("kv", takt_event_kv),
+        ("tool_called", takt_event_tool_called),
+        ("tool_returned", takt_event_tool_returned),
+        ("move_done", takt_event_move_done),
+        ("turn_ended", takt_event_turn_ended),
+        ("turn_expected", takt_event_turn_expected),
+        ("request_started", takt_event_request_started),
+        ("request_served", takt_event_request_served),
+        ("request_ended", takt_event_request_ended),
+        ("instance_up", takt_event_instance_up),
+        ("instance_down", takt_event_instance_down),
+        ("instance_reported", takt_event_instance_reported),
+        ("workflow_declared", takt_event_workflow_declared),
+        ("workflow_grown", takt_event_workflow_grown),
+        ("stage_ended", takt_event_stage_ended),
+        ("workflow_ended", takt_event_workflow_ended),
         ("words", ctypes.c_uint64 * 7),
     ]
 
@@ -1127,6 +1029,190 @@ class takt_host_chunk(ctypes.Structure):
         ("blocks", ctypes.c_int32),
         ("action", ctypes.c_uint8),
         ("reserved", ctypes.c_uint8 * 3),
+    ]
+
+
+class takt_ran(ctypes.Structure):
+    request: int
+    prefill: int
+    output: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("prefill", ctypes.c_int32),
+        ("output", ctypes.c_int32),
+    ]
+
+
+class takt_holding(ctypes.Structure):
+    request: int
+    blocks: int
+    reserved: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("blocks", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_placement(ctypes.Structure):
+    request: int
+    instance: int
+    decode: int
+    life: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("instance", ctypes.c_uint64),
+        ("decode", ctypes.c_uint64),
+        ("life", ctypes.c_uint64),
+    ]
+
+
+class takt_workflow_end(ctypes.Structure):
+    workflow: int
+    how: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    arrival: int
+    end: int
+    deadline: int
+    stage: int
+    reserved_too: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("how", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 7),
+        ("arrival", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+        ("deadline", ctypes.c_int64),
+        ("stage", ctypes.c_uint32),
+        ("reserved_too", ctypes.c_uint32),
+    ]
+
+
+class takt_workflow_fault(ctypes.Structure):
+    kind: int
+    reserved: ctypes.Array[ctypes.c_uint8]
+    workflow: int
+    stage: int
+    reserved_too: int
+    site: int
+    _fields_ = [
+        ("kind", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 7),
+        ("workflow", ctypes.c_uint64),
+        ("stage", ctypes.c_uint32),
+        ("reserved_too", ctypes.c_uint32),
+        ("site", ctypes.c_uint64),
+    ]
+
+
+class takt_tool_call(ctypes.Structure):
+    tool: int
+    seconds: float
+    returned_tokens: int
+    tokens_before: int
+    _fields_ = [
+        ("tool", ctypes.c_uint64),
+        ("seconds", ctypes.c_double),
+        ("returned_tokens", ctypes.c_int64),
+        ("tokens_before", ctypes.c_int64),
+    ]
+
+
+class takt_error(ctypes.Structure):
+    struct_size: int
+    code: int
+    text: builtins.bytes
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("code", ctypes.c_int32),
+        ("text", ctypes.c_char * 504),
+    ]
+
+
+class takt_stat(ctypes.Structure):
+    name: builtins.bytes | None
+    value: int
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("value", ctypes.c_uint64),
+    ]
+
+
+class takt_fault(ctypes.Structure):
+    struct_size: int
+    kind: int
+    count: int
+    step: int
+    request: int
+    at: int
+    said: int
+    expected: int
+    lane: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("count", ctypes.c_uint64),
+        ("step", ctypes.c_uint64),
+        ("request", ctypes.c_uint64),
+        ("at", ctypes.c_int64),
+        ("said", ctypes.c_int64),
+        ("expected", ctypes.c_int64),
+        ("lane", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_request_state(ctypes.Structure):
+    struct_size: int
+    has_run: int
+    request: Any
+    enqueued: int
+    generated: int
+    returned: int
+    computed: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("has_run", ctypes.c_uint32),
+        ("request", ctypes.POINTER(takt_request)),
+        ("enqueued", ctypes.c_int64),
+        ("generated", ctypes.c_int32),
+        ("returned", ctypes.c_int32),
+        ("computed", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_key(ctypes.Structure):
+    struct_size: int
+    reserved: int
+    name: builtins.bytes | None
+    context: int | None
+    key: Any
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("name", ctypes.c_char_p),
+        ("context", ctypes.c_void_p),
+        ("key", ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)),
+    ]
+
+
+class takt_epoch(ctypes.Structure):
+    struct_size: int
+    told: int
+    ranks: Any
+    n_ranks: int
+    otherwise: takt_agent_rank
+    alpha: float
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("told", ctypes.c_uint32),
+        ("ranks", ctypes.POINTER(takt_agent_rank)),
+        ("n_ranks", ctypes.c_size_t),
+        ("otherwise", takt_agent_rank),
+        ("alpha", ctypes.c_double),
     ]
 
 
@@ -1456,17 +1542,6 @@ class takt_queue_options(ctypes.Structure):
     ]
 
 
-class takt_ran(ctypes.Structure):
-    request: int
-    prefill: int
-    output: int
-    _fields_ = [
-        ("request", ctypes.c_uint64),
-        ("prefill", ctypes.c_int32),
-        ("output", ctypes.c_int32),
-    ]
-
-
 class takt_pressure(ctypes.Structure):
     struct_size: int
     head: int
@@ -1479,17 +1554,6 @@ class takt_pressure(ctypes.Structure):
         ("limits", ctypes.POINTER(takt_limits)),
         ("kv_tokens", ctypes.c_int32),
         ("engines", ctypes.c_int32),
-    ]
-
-
-class takt_holding(ctypes.Structure):
-    request: int
-    blocks: int
-    reserved: int
-    _fields_ = [
-        ("request", ctypes.c_uint64),
-        ("blocks", ctypes.c_int32),
-        ("reserved", ctypes.c_uint32),
     ]
 
 
@@ -1515,57 +1579,6 @@ class takt_router_options(ctypes.Structure):
         ("policy", ctypes.c_char_p),
         ("placement", ctypes.c_char_p),
         ("key", ctypes.POINTER(takt_key)),
-    ]
-
-
-class takt_placement(ctypes.Structure):
-    request: int
-    instance: int
-    decode: int
-    life: int
-    _fields_ = [
-        ("request", ctypes.c_uint64),
-        ("instance", ctypes.c_uint64),
-        ("decode", ctypes.c_uint64),
-        ("life", ctypes.c_uint64),
-    ]
-
-
-class takt_workflow_end(ctypes.Structure):
-    workflow: int
-    how: int
-    reserved: ctypes.Array[ctypes.c_uint8]
-    arrival: int
-    end: int
-    deadline: int
-    stage: int
-    reserved_too: int
-    _fields_ = [
-        ("workflow", ctypes.c_uint64),
-        ("how", ctypes.c_uint8),
-        ("reserved", ctypes.c_uint8 * 7),
-        ("arrival", ctypes.c_int64),
-        ("end", ctypes.c_int64),
-        ("deadline", ctypes.c_int64),
-        ("stage", ctypes.c_uint32),
-        ("reserved_too", ctypes.c_uint32),
-    ]
-
-
-class takt_workflow_fault(ctypes.Structure):
-    kind: int
-    reserved: ctypes.Array[ctypes.c_uint8]
-    workflow: int
-    stage: int
-    reserved_too: int
-    site: int
-    _fields_ = [
-        ("kind", ctypes.c_uint8),
-        ("reserved", ctypes.c_uint8 * 7),
-        ("workflow", ctypes.c_uint64),
-        ("stage", ctypes.c_uint32),
-        ("reserved_too", ctypes.c_uint32),
-        ("site", ctypes.c_uint64),
     ]
 
 
@@ -1659,19 +1672,6 @@ class takt_tool_profile_options(ctypes.Structure):
     ]
 
 
-class takt_tool_call(ctypes.Structure):
-    tool: int
-    seconds: float
-    returned_tokens: int
-    tokens_before: int
-    _fields_ = [
-        ("tool", ctypes.c_uint64),
-        ("seconds", ctypes.c_double),
-        ("returned_tokens", ctypes.c_int64),
-        ("tokens_before", ctypes.c_int64),
-    ]
-
-
 class takt_tool_expectation(ctypes.Structure):
     struct_size: int
     pooled: int
@@ -1725,21 +1725,33 @@ class takt_replay_report(ctypes.Structure):
 
 
 STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
-    takt_error,
-    takt_stat,
-    takt_fault,
     takt_estimate,
     takt_work_after,
     takt_next_call,
     takt_model_score,
     takt_request,
-    takt_request_state,
-    takt_key,
     takt_instance,
     takt_stage,
     takt_workflow,
     takt_agent_rank,
-    takt_epoch,
+    takt_event_arrived,
+    takt_event_revised,
+    takt_event_tool_called,
+    takt_event_tool_returned,
+    takt_event_move_done,
+    takt_event_turn_ended,
+    takt_event_turn_expected,
+    takt_event_request_started,
+    takt_event_request_served,
+    takt_event_request_ended,
+    takt_event_instance_up,
+    takt_event_instance_down,
+    takt_event_instance_reported,
+    takt_event_workflow_declared,
+    takt_event_workflow_grown,
+    takt_event_stage_ended,
+    takt_event_workflow_ended,
+    takt_event_kv,
     takt_event,
     takt_limits,
     takt_plan_entry,
@@ -1750,6 +1762,18 @@ STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
     takt_dropped_prefix,
     takt_cache_hint,
     takt_host_chunk,
+    takt_ran,
+    takt_holding,
+    takt_placement,
+    takt_workflow_end,
+    takt_workflow_fault,
+    takt_tool_call,
+    takt_error,
+    takt_stat,
+    takt_fault,
+    takt_request_state,
+    takt_key,
+    takt_epoch,
     takt_plan,
     takt_kv_snapshot,
     takt_kv_hit,
@@ -1762,18 +1786,12 @@ STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
     takt_explanation,
     takt_held,
     takt_queue_options,
-    takt_ran,
     takt_pressure,
-    takt_holding,
     takt_router_options,
-    takt_placement,
-    takt_workflow_end,
-    takt_workflow_fault,
     takt_routing,
     takt_router_counts,
     takt_call,
     takt_tool_profile_options,
-    takt_tool_call,
     takt_tool_expectation,
     takt_replay_report,
 )
@@ -1784,11 +1802,11 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_version": (ctypes.c_char_p, []),
     "takt_status_name": (ctypes.c_char_p, [ctypes.c_int32]),
     "takt_error_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
-    "takt_salted_hash": (ctypes.c_uint64, [ctypes.c_uint64, ctypes.c_uint64]),
     "takt_request_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
-    "takt_key_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_instance_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_workflow_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_salted_hash": (ctypes.c_uint64, [ctypes.c_uint64, ctypes.c_uint64]),
+    "takt_key_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_epoch_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_limits_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_kv_oracle_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),

@@ -39,6 +39,12 @@ def header_path() -> Path:
     raise SystemExit("abi.py: there is no include/takt/c/takt.h beside this package")
 
 
+def header_text() -> str:
+    """With what it includes of takt's."""
+    path = header_path()
+    return re.sub(r'#include "takt/c/(\w+\.h)"', lambda found: (path.parent / found[1]).read_text(), path.read_text())
+
+
 def version() -> str:
     """Of the library, which is that of the package."""
     found = re.search(r'define TAKT_VERSION "([^"]+)"', (header_path().parent.parent / "version.h").read_text())
@@ -52,8 +58,9 @@ class Field:
     name: str
     type: str  # of C, without const; "" for a nested struct or union
     pointer: bool = False
+    const: bool = False  # what it points to
     count: int = 0  # elements of an array; 0: no array
-    callback: tuple[str, list[str]] | None = None  # result, and arguments
+    callback: tuple[str, list[str]] | None = None  # result, and arguments with their names
     nested: Struct | None = None
 
 
@@ -69,6 +76,7 @@ class Function:
     name: str
     result: str
     arguments: list[str]
+    declared: list[str]  # the arguments, with their names
 
 
 class Header:
@@ -80,11 +88,12 @@ class Header:
         self.enums: list[dict[str, int]] = []
         self.scalars = dict(SCALARS)
         self.structs: list[Struct] = []
+        self.handles = re.findall(r"typedef struct (takt_\w+) \1;", text)
         self.functions: list[Function] = []
         self.callbacks: dict[str, tuple[str, list[str]]] = {}
         known = {"INT64_MAX": 2**63 - 1, "INT64_MIN": -(2**63), "INT32_MAX": 2**31 - 1}
         for name, value in re.findall(r"#define (TAKT_[A-Z0-9_]+) +(\w+)", text):
-            if name not in ("TAKT_API", "TAKT_NOEXCEPT", "TAKT_C_TAKT_H_"):
+            if name not in ("TAKT_API", "TAKT_NOEXCEPT"):
                 self.constants[name] = known[value] if value in known else int(value.rstrip("uUlL"), 0)
         text = re.sub(r"^[ \t]*#[^\n]*", "", text, flags=re.M)
         for body in re.findall(r"(?<![\w])enum *\{([^}]*)\}", text):
@@ -94,14 +103,14 @@ class Header:
         for old, new in re.findall(r"typedef (\w+) (takt_\w+);", text):
             self.scalars[new] = self.scalars[old]
         for result, name, arguments in re.findall(r"typedef ([\w ]+?\**) *\(\*(takt_\w+)\)\(([^)]*)\);", text):
-            self.callbacks[name] = (result.strip(), split_arguments(arguments))
+            self.callbacks[name] = (result.strip(), split_declared(arguments))
         for match in re.finditer(r"typedef struct (takt_\w+) \{", text):
             fields, _ = self._fields(text, match.end())
             self.structs.append(Struct(match[1], fields))
         for result, name, arguments in re.findall(
             r"TAKT_API ([\w ]+?\**) *(takt_\w+)\(([^)]*)\) *TAKT_NOEXCEPT;", text
         ):
-            self.functions.append(Function(name, result.strip(), split_arguments(arguments)))
+            self.functions.append(Function(name, result.strip(), split_arguments(arguments), split_declared(arguments)))
 
     def _fields(self, text: str, at: int) -> tuple[list[Field], int]:
         """Fields up to the brace that closes; the place after it."""
@@ -126,15 +135,16 @@ class Header:
     def _declared(self, text: str) -> list[Field]:
         function = re.fullmatch(r"([\w ]+?\**) *\(\*(\w+)\)\((.*)\)", text)
         if function:
-            return [Field(function[2], "", callback=(function[1].strip(), split_arguments(function[3])))]
-        text = text.replace("const ", "")
+            return [Field(function[2], "", callback=(function[1].strip(), split_declared(function[3])))]
+        const = text.startswith("const ")
+        text = text.removeprefix("const ")
         kind, names = text.split(" ", 1)
         pointer = kind.endswith("*")
         fields = []
         for name in names.split(","):
             array = re.fullmatch(r"\s*(\w+)(?:\[(\d+)\])?", name)
             assert array, text
-            fields.append(Field(array[1], kind.rstrip("*"), pointer, int(array[2] or 0)))
+            fields.append(Field(array[1], kind.rstrip("*"), pointer, const, int(array[2] or 0)))
         return fields
 
 
@@ -147,11 +157,14 @@ def names_of(enum: dict[str, int]) -> dict[int, str]:
     return {value: "_".join(each[shared:]).lower() for each, value in zip(words, enum.values())}
 
 
+def split_declared(text: str) -> list[str]:
+    """Arguments, with their names."""
+    return [] if text.strip() == "void" else [" ".join(part.split()) for part in text.split(",")]
+
+
 def split_arguments(text: str) -> list[str]:
     """Types of arguments, without their names."""
-    if text.strip() == "void":
-        return []
-    return [re.sub(r"\s*\w+$", "", " ".join(part.split())) for part in text.split(",")]
+    return [re.sub(r"\s*\w+$", "", part) for part in split_declared(text)]
 
 
 class Writer:
@@ -171,7 +184,8 @@ class Writer:
         return "None" if kind == "void" else self.argument(kind)
 
     def callback(self, told: tuple[str, list[str]]) -> str:
-        return f"ctypes.CFUNCTYPE({', '.join([self.result(told[0]), *map(self.argument, told[1])])})"
+        arguments = [re.sub(r"\s*\w+$", "", each) for each in told[1]]
+        return f"ctypes.CFUNCTYPE({', '.join([self.result(told[0]), *map(self.argument, arguments)])})"
 
     def field_type(self, field: Field, owner: str) -> tuple[str, str]:
         """The type for ctypes, and the one for who reads."""
@@ -270,7 +284,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--probe", action="store_true")
     arguments = parser.parse_args()
-    header = Header(header_path().read_text())
+    header = Header(header_text())
     if arguments.probe:
         sys.stdout.write(probe(header))
         return 0

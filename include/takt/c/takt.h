@@ -37,6 +37,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "takt/c/model.h"
+
 #define TAKT_ABI_VERSION 0u
 
 #if defined(_WIN32)
@@ -96,28 +98,6 @@ typedef struct takt_stat {
 
 // ---- faults ---------------------------------------------------------------------------------------------------------
 
-enum {  // takt_fault.kind: docs/reference/mistakes.md
-  TAKT_FAULT_NONE = 0,
-  TAKT_FAULT_NO_ID = 1,
-  TAKT_FAULT_ID_IN_USE = 2,
-  TAKT_FAULT_PROMPT_TOKENS = 3,
-  TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,
-  TAKT_FAULT_SEQUENCES = 5,
-  TAKT_FAULT_UNKNOWN_REQUEST = 6,
-  TAKT_FAULT_UNKNOWN_MOVE = 7,
-  TAKT_FAULT_OUT_OF_PLACE = 8,
-  TAKT_FAULT_ABSURD_ESTIMATE = 9,
-  TAKT_FAULT_CLOCK_BACK = 10,
-  TAKT_FAULT_UNKNOWN_STEP = 11,
-  TAKT_FAULT_UNKNOWN_ROW = 12,
-  TAKT_FAULT_INVALID_ROW = 13,
-  TAKT_FAULT_UNKNOWN_INSTANCE = 14,
-  TAKT_FAULT_INVALID_EVENT = 15,
-  TAKT_FAULT_WORKFLOW = 16,
-  TAKT_FAULT_ENDED = 17,
-  TAKT_FAULT_CHUNK_ALIGN = 18
-};
-
 // The last thing that the host said and that cannot be: nothing of it was believed. A count that is another after a
 // call says that the call ignored something.
 typedef struct takt_fault {
@@ -132,83 +112,14 @@ typedef struct takt_fault {
   uint32_t reserved;
 } takt_fault;
 
-// ---- requests -------------------------------------------------------------------------------------------------------
+// ---- requests, instances and workflows: takt/c/model.h --------------------------------------------------------------
 
-// A prediction as a mean and the quantiles 0.1, 0.25, 0.5, 0.75, 0.9. A mean below 0: nothing is known.
-typedef struct takt_estimate {
-  double mean;
-  float quantiles[5];
-  uint32_t reserved;
-} takt_estimate;
-
-// Expected work of the calls of a request's workflow that have not ended, but for the request itself. Below 0: not
-// known.
-typedef struct takt_work_after {
-  double calls;
-  double prompt_tokens;
-  double output_tokens;
-  double kv_steps;  // the context of each, summed over its decode steps
-  double path_tokens;  // output of the longest chain of calls, each of which waits for the one before
-} takt_work_after;
-
-// The tool call that a request is expected to make next. Without `after` and `duration`, none is expected.
-typedef struct takt_next_call {
-  uint64_t tool;
-  int32_t after;  // output tokens before it, from when this is told
-  int32_t returned;  // tokens that the answer will add to the context
-  int64_t duration;
-} takt_next_call;
-
-// What a model would make of a request.
-typedef struct takt_model_score {
-  uint64_t model;
-  float score;  // how probably it solves what is asked: 0 to 1
-  float tokens;  // output of this call and all that follow in its workflow, on this model; below 0: not told
-} takt_model_score;
-
-enum {  // of takt_request.flags
-  TAKT_REQUEST_UNCHUNKABLE = 1,  // its whole prompt in one step
-  TAKT_REQUEST_UNPREEMPTIBLE = 2  // it keeps its place once it runs
-};
-
-// One call of a model. takt is told counts and estimates; text and sampling parameters stay with the host.
-typedef struct takt_request {
-  uint32_t struct_size;
-  uint32_t flags;
-  uint64_t id;  // unique among the living
-  uint64_t workflow;  // 0: a workflow of its own
-  uint64_t stage;  // call site, where the host knows it
-  uint64_t agent;  // role, where the host knows it
-  uint64_t tenant;  // for fair sharing
-  uint64_t adapter;  // LoRA adapter that it needs while it runs
-  int64_t arrival;  // TAKT_UNSET: the time of the event
-  int64_t workflow_arrival;  // TAKT_UNSET: `arrival`
-  int64_t deadline;  // of its end, or TAKT_NEVER
-  int64_t expires_at;  // it waits no longer than this before its first step, then fails; or TAKT_NEVER
-  int32_t prompt_tokens;
-  int32_t max_output_tokens;  // the host's cap, which the host enforces; 0: none told
-  int32_t sequences;  // parallel samples of one prompt
-  int32_t priority;  // lower is sooner
-  takt_estimate output_tokens;  // of this call, per sequence
-  takt_estimate workflow_tokens_left;  // output of this call and all that follow in its workflow
-  takt_work_after after;
-  takt_next_call next_call;
-  int64_t compute;  // expected time of this call alone, where it runs; 0: not known
-  const uint64_t* prefix_hashes;  // of the prompt's leading blocks, each of a block and all before it; or NULL
-  size_t n_prefix_hashes;
-  int32_t prefix_block_tokens;
-  uint32_t reserved;
-  const takt_model_score* scores;  // for placements among models; or NULL
-  size_t n_scores;
-  uint64_t session;  // whose turn it is, where the host knows it
-  uint64_t branch;  // of its workflow: contexts of one that grow apart, such as a sub-agent's
-  uint64_t salt;  // prefixes of requests with different salts never meet; 0: none. TAKT_KV_MODE_LEDGER alone
-} takt_request;
+TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;
+TAKT_API void takt_instance_init(takt_instance* instance, size_t size) TAKT_NOEXCEPT;
+TAKT_API void takt_workflow_init(takt_workflow* workflow, size_t size) TAKT_NOEXCEPT;
 
 // What takt_plan.dropped and host_chunks say of a hash with a salt.
 TAKT_API uint64_t takt_salted_hash(uint64_t hash, uint64_t salt) TAKT_NOEXCEPT;
-
-TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;
 
 // ---- keys of the host's own -----------------------------------------------------------------------------------------
 
@@ -240,59 +151,7 @@ typedef struct takt_key {
 
 TAKT_API void takt_key_init(takt_key* key, size_t size) TAKT_NOEXCEPT;
 
-// ---- instances and workflows, for the router ------------------------------------------------------------------------
-
-enum { TAKT_ROLE_BOTH = 0, TAKT_ROLE_PREFILL = 1, TAKT_ROLE_DECODE = 2 };  // takt_instance.role
-
-typedef struct takt_instance {
-  uint32_t struct_size;
-  int32_t kv_tokens;  // size of its KV cache; 0: not told, everything fits
-  uint64_t id;  // unique among those that are up
-  uint64_t model;  // what it serves, where models differ
-  int64_t capacity;  // requests that it may hold at once; TAKT_NEVER: unbounded; 0: no new ones
-  double token_s;  // time of an output token at full batch over that batch [s]; 0: not told
-  uint64_t profile;  // of takt_router_add_profile; 0: nothing is known of how fast it is
-  uint32_t role;  // TAKT_ROLE_BOTH; the others are refused in this version
-  uint32_t reserved;
-  uint64_t life;  // grows each time the instance starts anew, such as a start time; 0: the router numbers it
-} takt_instance;
-
-TAKT_API void takt_instance_init(takt_instance* instance, size_t size) TAKT_NOEXCEPT;
-
-// Calls that are made in parallel, once all stages before have ended. Stages are named by index, in the order of
-// declaration.
-typedef struct takt_stage {
-  uint64_t stage;  // call site, as its requests bear it
-  const uint32_t* after;  // stages that must have ended before; or NULL
-  size_t n_after;
-  double cost_s;  // expected time of one call alone [s]; 0: what was learnt of the site
-  int32_t calls;  // made in parallel; at least 1
-  uint32_t reserved;
-} takt_stage;
-
-typedef struct takt_workflow {
-  uint32_t struct_size;
-  uint32_t open;  // 1: more stages may come after all that are known have ended
-  uint64_t id;
-  uint64_t tenant;
-  int64_t arrival;  // TAKT_UNSET: the time of the event
-  int64_t deadline;  // of the whole; TAKT_NEVER: none; TAKT_UNSET: as its tenant's class says
-  const takt_stage* stages;  // NULL: nothing is known of the graph
-  size_t n_stages;
-} takt_workflow;
-
-TAKT_API void takt_workflow_init(takt_workflow* workflow, size_t size) TAKT_NOEXCEPT;
-
-// ---- tables from slow work
-// --------------------------------------------------------------------------------------------
-
-typedef struct takt_agent_rank {
-  uint64_t agent;
-  double rank;  // smaller is sooner
-  double execution_s;  // expected time that one of its calls runs [s]; 0: not known
-  int32_t stages_left;  // calls one after another to the end of its workflow, this one included; 0: not known
-  uint32_t reserved;
-} takt_agent_rank;
+// ---- tables from slow work ------------------------------------------------------------------------------------------
 
 enum {  // takt_epoch.told: what holds from here on; the rest stays as it was
   TAKT_EPOCH_AGENT_RANKS = 1,
@@ -311,315 +170,9 @@ typedef struct takt_epoch {
 
 TAKT_API void takt_epoch_init(takt_epoch* epoch, size_t size) TAKT_NOEXCEPT;
 
-// ---- events ---------------------------------------------------------------------------------------------------------
-
-enum {  // takt_event.type. 11, 12 and 17 (a context that was cut) are kept
-  // of schedulers; arrived, revised, cancelled and workflow_ended also of routers
-  TAKT_EVENT_ARRIVED = 1,
-  TAKT_EVENT_REVISED = 2,
-  TAKT_EVENT_BLOCKED = 3,
-  TAKT_EVENT_UNBLOCKED = 4,
-  TAKT_EVENT_TOOL_CALLED = 5,
-  TAKT_EVENT_TOOL_RETURNED = 6,
-  TAKT_EVENT_CANCELLED = 7,
-  TAKT_EVENT_MOVE_DONE = 8,
-  TAKT_EVENT_KV_FREED = 9,
-  TAKT_EVENT_DRAIN = 10,
-  TAKT_EVENT_NOT_READY = 13,
-  TAKT_EVENT_KV_ARRIVED = 14,
-  TAKT_EVENT_KV_LOST = 15,
-  TAKT_EVENT_KV_PINNED = 16,
-  TAKT_EVENT_TURN_ENDED = 18,
-  TAKT_EVENT_TURN_EXPECTED = 19,
-  // of routers
-  TAKT_EVENT_REQUEST_STARTED = 64,
-  TAKT_EVENT_REQUEST_SERVED = 65,
-  TAKT_EVENT_REQUEST_ENDED = 66,
-  TAKT_EVENT_INSTANCE_UP = 67,
-  TAKT_EVENT_INSTANCE_DOWN = 68,
-  TAKT_EVENT_INSTANCE_REPORTED = 69,
-  TAKT_EVENT_WORKFLOW_DECLARED = 70,
-  TAKT_EVENT_WORKFLOW_GROWN = 71,
-  TAKT_EVENT_STAGE_ENDED = 72,
-  TAKT_EVENT_WORKFLOW_ENDED = 73  // also of schedulers
-};
-
-enum {  // takt_event.turn_ended.why: what the branch waits for from here on
-  TAKT_TURN_UNKNOWN = 0,
-  TAKT_TURN_TOOL = 1,
-  TAKT_TURN_USER = 2,
-  TAKT_TURN_CHILDREN = 3,
-  TAKT_TURN_OVER = 4  // nothing: what it alone holds is dead
-};
-
-enum {  // takt_event.revised.told: the fields of the request that hold from here on; the others stay as they were
-  TAKT_TOLD_OUTPUT_TOKENS = 1,
-  TAKT_TOLD_WORKFLOW_TOKENS_LEFT = 2,
-  TAKT_TOLD_AFTER = 4,
-  TAKT_TOLD_DEADLINE = 8,
-  TAKT_TOLD_EXPIRES_AT = 16,
-  TAKT_TOLD_PRIORITY = 32,
-  TAKT_TOLD_SEQUENCES = 64,  // may only fall: sequences that have ended
-  TAKT_TOLD_NEXT_CALL = 128,
-  // of takt_queue_revise alone: the next input of a session that is streamed
-  TAKT_TOLD_PROMPT_TOKENS = 256,
-  TAKT_TOLD_ARRIVAL = 512  // of the request; that of its workflow stays
-};
-
-// A fact, 64 bytes. Pointers in it are read during the call.
-typedef struct takt_event {
-  uint32_t type;
-  uint32_t reserved;
-  union {
-    uint64_t request;  // blocked, cancelled, not_ready, kv_pinned, kv_freed (0: what takt_kv_oracle counted as pending)
-    struct {
-      const takt_request* request;
-    } arrived;
-    struct {
-      const takt_request* request;  // its id says which; of the rest, what is told
-      uint32_t told;
-      uint32_t reserved;
-    } revised;
-    struct {
-      uint64_t request;
-      int64_t expected;  // predicted duration; 0: not known
-      int32_t expected_returned;  // predicted length of the answer
-      uint32_t reserved;
-      uint64_t tool;
-    } tool_called;
-    struct {
-      uint64_t request;
-      int32_t returned;  // tokens that join the context
-      uint32_t reserved;
-      takt_next_call next_call;
-    } tool_returned;
-    struct {
-      uint64_t request;  // kv_lost: 0: all of them
-      int32_t tokens;  // unblocked, kv_arrived: so many first tokens; kv_lost: those from this one on
-      uint32_t reserved;
-    } kv;
-    struct {  // may be told late, and again: the newest holds, until the branch's next request arrives
-      uint64_t workflow;
-      uint64_t branch;
-      uint32_t why;  // TAKT_TURN_...
-      uint32_t reserved;
-      uint64_t tool;  // of TAKT_TURN_TOOL; 0: not told which
-      int64_t expected;  // from the turn's end to the next request; 0: not known
-      int64_t pin;  // so long from now on it goes after all that is not pinned, within pin_share; 0: no pin
-    } turn_ended;
-    struct {  // of a branch that is away; what it holds counts as used just now
-      uint64_t workflow;
-      uint64_t branch;
-      int64_t when;  // its next request is expected
-    } turn_expected;
-    struct {
-      uint64_t move;
-      uint32_t failed;  // 1: the copy was lost, and the KV must be computed again
-      uint32_t reserved;
-    } move_done;
-    // `life` below: of the instance that sends the message, from takt_placement or takt_instance. The router ignores
-    // and counts a message of an earlier life. 0: the message is taken for one of the present life.
-    struct {
-      uint64_t request;
-      uint64_t instance;
-      uint64_t life;
-    } request_started;
-    struct {
-      uint64_t request;
-      uint64_t instance;  // 0: wherever it is
-      int32_t prefill;  // tokens of its context that were computed since it was placed there
-      int32_t output;  // new tokens of all its sequences
-      uint64_t life;
-    } request_served;
-    struct {
-      uint64_t request;
-      uint64_t instance;  // 0: wherever it is
-      int32_t prefill;
-      int32_t output;
-      uint32_t failed;  // 1: its stage of a workflow lacks a call again
-      uint32_t served;  // 1: prefill and output are told
-      uint64_t life;
-    } request_ended;
-    struct {
-      const takt_instance* instance;
-    } instance_up;
-    struct {
-      uint64_t instance;
-      uint64_t life;
-    } instance_down;
-    struct {
-      uint64_t instance;
-      int64_t waiting;  // requests in its own queue
-      int64_t running;
-      int64_t preempted;  // preemptions since it came up
-      int32_t kv_used;  // tokens
-      uint32_t dated;  // 1: as_of is set
-      // Time up to which the counts are complete. The report then includes all requests that were placed by that time,
-      // and none that were placed later. Otherwise it includes as many requests as it counts, the oldest first.
-      int64_t as_of;
-      uint64_t life;
-    } instance_reported;
-    struct {
-      const takt_workflow* workflow;
-    } workflow_declared;
-    struct {
-      uint64_t workflow;
-      const takt_stage* stage;
-      const uint32_t* before;  // stages that come after it; or NULL
-      size_t n_before;
-    } workflow_grown;
-    struct {
-      uint64_t workflow;
-      uint32_t stage;
-      uint32_t reserved;
-    } stage_ended;
-    struct {
-      uint64_t workflow;
-      uint32_t cancelled;  // 1: nothing is learnt of it
-      uint32_t reserved;
-    } workflow_ended;  // of a scheduler: what it alone holds in the prefix cache is dead
-    uint64_t words[7];
-  } u;
-} takt_event;
-
 // ---- steps ----------------------------------------------------------------------------------------------------------
 
-// What the host allows an iteration.
-typedef struct takt_limits {
-  uint32_t struct_size;
-  int32_t tokens;  // prefill and decode together
-  int32_t max_seqs;  // sequences that run at once
-  int32_t prefill_tokens;  // share of the tokens that prefill may take
-  int32_t chunk_tokens;  // longest prefill chunk of one request
-  int32_t adapters;  // distinct adapters that run at once
-  int32_t swap_out;  // KV blocks that may start to move to the host's memory
-  int32_t swap_in;  // and back
-  int32_t chunk_align;  // prefill chunks end at multiples of so many tokens, or with what is known; 1: anywhere
-} takt_limits;
-
 TAKT_API void takt_limits_init(takt_limits* limits, size_t size) TAKT_NOEXCEPT;
-
-enum {  // takt_plan_entry.flags
-  TAKT_ENTRY_PREFILL = 1,  // computes known tokens
-  TAKT_ENTRY_SAMPLES = 2,  // ends at the last known token: yields a new one per sequence
-  TAKT_ENTRY_ADMITTED = 4,  // first step since it left the waiting queue
-  TAKT_ENTRY_GATED = 8  // of those, that it was kept out by the gate before
-};
-
-typedef struct takt_plan_entry {
-  uint64_t request;
-  uint32_t lane;  // the scheduler's row; stable while the request runs
-  int32_t tokens;  // known tokens to compute, all sequences together
-  int32_t position;  // tokens of its context that are computed, or in flight, before this step
-  uint16_t speculative;  // draft tokens to verify on top
-  uint16_t flags;
-} takt_plan_entry;
-
-enum { TAKT_ROW_FINISHED = 1, TAKT_ROW_FAILED = 2 };  // takt_row_result.flags
-
-typedef struct takt_row_result {
-  uint64_t request;
-  uint32_t lane;  // as in the plan's entry
-  // New tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0. Of a row that has failed: a
-  // code of the host's own, which its takt_failure repeats.
-  uint16_t tokens;
-  uint8_t drafts;  // draft tokens to verify next time
-  uint8_t flags;
-} takt_row_result;
-
-enum {  // what becomes of KV
-  TAKT_KV_KEEP = 0,
-  TAKT_KV_DROP = 1,
-  TAKT_KV_OUT = 2,
-  TAKT_KV_IN = 3,
-  TAKT_KV_FETCH = 4  // the beginning of a prompt, copied from chunks that the host's memory keeps
-};
-
-// Blocks [first, first + count) of the request, which the host copies and reports by TAKT_EVENT_MOVE_DONE.
-typedef struct takt_move {
-  uint64_t id;
-  uint64_t request;
-  uint8_t action;  // TAKT_KV_OUT, TAKT_KV_IN, TAKT_KV_FETCH
-  uint8_t reserved[3];
-  int32_t first;
-  int32_t count;
-  uint32_t reserved_too;
-} takt_move;
-
-// A running request that lost its place: the host discards what steps in flight yield for it.
-typedef struct takt_preemption {
-  uint64_t request;
-  uint8_t action;  // TAKT_KV_DROP, TAKT_KV_OUT
-  uint8_t reserved[7];
-} takt_preemption;
-
-enum {  // takt_failure.reason
-  TAKT_FAIL_INVALID = 0,
-  TAKT_FAIL_NEVER_FITS = 1,
-  TAKT_FAIL_KV_EXHAUSTED = 2,
-  TAKT_FAIL_EXPIRED = 3,
-  TAKT_FAIL_SHED = 4,
-  TAKT_FAIL_DRAINING = 5,
-  TAKT_FAIL_HOST = 6,
-  TAKT_FAIL_ID_IN_USE = 7  // the newcomer of this id fails; the one that has the id goes on
-};
-
-typedef struct takt_failure {
-  uint64_t request;
-  uint8_t reason;
-  uint8_t reserved;
-  uint16_t code;  // TAKT_FAIL_HOST, by a row's result: the code that stood there
-  uint32_t reserved_too;
-} takt_failure;
-
-// A chunk of a prefix that left the scheduler's prefix cache: whoever finds blocks by its hash must forget it.
-typedef struct takt_dropped_prefix {
-  uint64_t hash;
-  int32_t blocks;
-  uint32_t reserved;
-} takt_dropped_prefix;
-
-enum {  // takt_cache_hint.action
-  TAKT_CACHE_HOLD = 0,  // worth so much, and until then
-  TAKT_CACHE_DROP = 1,  // nothing comes after it
-  TAKT_CACHE_FETCH = 2  // its next turn is expected by then
-};
-
-// What a workflow's branch has left in the host's own cache. The newest of a branch holds.
-typedef struct takt_cache_hint {
-  uint64_t workflow;
-  uint64_t branch;
-  uint8_t action;
-  uint8_t priority;  // 15 to 55; below 35 it is worth less than what would go for it
-  uint8_t reserved[6];
-  int64_t until;  // TAKT_CACHE_HOLD: from here on it is worth less than what it keeps out; TAKT_CACHE_FETCH: the time
-  int32_t tokens;  // of the branch's context, as far as is known
-  uint32_t reserved_too;
-} takt_cache_hint;
-
-// A chunk of a prefix that is to be kept in the host's memory, or no more. In their order, and before the plan's moves.
-typedef struct takt_host_chunk {
-  uint64_t hash;
-  int32_t blocks;
-  uint8_t action;  // TAKT_KV_OUT: copied there before anything overwrites it on the GPU; TAKT_KV_DROP: forgotten there
-  uint8_t reserved[3];
-} takt_host_chunk;
-
-enum {  // takt_plan.idle: why a plan runs nothing
-  TAKT_IDLE_BUSY = 0,  // it does run something
-  TAKT_IDLE_NO_REQUESTS = 1,
-  TAKT_IDLE_DRAINED = 2,
-  TAKT_IDLE_STEPS_IN_FLIGHT = 3,
-  TAKT_IDLE_MOVES_IN_FLIGHT = 4,
-  TAKT_IDLE_KV_PENDING = 5,
-  TAKT_IDLE_PAUSED = 6,
-  TAKT_IDLE_BLOCKED = 7,  // or not ready
-  TAKT_IDLE_NO_BUDGET = 8,
-  TAKT_IDLE_KV_HELD = 9,
-  TAKT_IDLE_ENDED = 10,
-  TAKT_IDLE_DECLINED = 11,
-  TAKT_IDLE_GATED = 12  // the gate keeps out what could run, until wake_at perhaps
-};
 
 // What the next iteration runs. The arrays belong to the scheduler. They stay until this plan's commit, those of a plan
 // with n_run 0 until the next plan.
@@ -999,12 +552,6 @@ TAKT_API takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64
 // Waits again: taken, held, in a tool call, or preempted.
 TAKT_API takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int64_t now) TAKT_NOEXCEPT;
 
-typedef struct takt_ran {
-  uint64_t request;
-  int32_t prefill;  // known tokens that were computed for it; 0 to 2^28, as the output
-  int32_t output;  // new tokens per sequence
-} takt_ran;
-
 // What kept the first of the queue out of an iteration, for policies that price resources.
 typedef struct takt_pressure {
   uint32_t struct_size;
@@ -1025,13 +572,6 @@ TAKT_API takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size
 // needs one, too, without tokens. With 0 nothing is said of the others.
 TAKT_API takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n, int32_t rest_output,
                                          size_t* counted) TAKT_NOEXCEPT;
-
-// A request on the host's engine, and the KV blocks that preempting it would free.
-typedef struct takt_holding {
-  uint64_t request;
-  int32_t blocks;
-  uint32_t reserved;
-} takt_holding;
 
 // Which of them to preempt for `need` blocks, worst first; with a `beneficiary` that waits or was taken (0: none), only
 // those that it outranks. None where all together would not free enough. The array stays until the next such call.
@@ -1065,34 +605,6 @@ TAKT_API takt_status takt_router_destroy(takt_router* router) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_on(takt_router* router, const takt_event* events, size_t n, int64_t now) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_router_epoch(takt_router* router, const takt_epoch* epoch, int64_t now) TAKT_NOEXCEPT;
-
-typedef struct takt_placement {
-  uint64_t request;
-  uint64_t instance;  // that computes it
-  uint64_t decode;  // that goes on with it after its prompt, where that is another; 0 in this version
-  uint64_t life;  // of `instance`; events about this placement name it
-} takt_placement;
-
-enum { TAKT_WORKFLOW_COMPLETED = 0, TAKT_WORKFLOW_CANCELLED = 1, TAKT_WORKFLOW_SILENT = 2 };  // takt_workflow_end.how
-
-typedef struct takt_workflow_end {
-  uint64_t workflow;
-  uint8_t how;
-  uint8_t reserved[7];
-  int64_t arrival, end, deadline;
-  uint32_t stage;  // TAKT_WORKFLOW_SILENT: the first stage that had not ended, or the number of stages
-  uint32_t reserved_too;
-} takt_workflow_end;
-
-// Something that was said of a workflow and cannot be. Nothing has changed then.
-typedef struct takt_workflow_fault {
-  uint8_t kind;
-  uint8_t reserved[7];
-  uint64_t workflow;
-  uint32_t stage;  // index
-  uint32_t reserved_too;
-  uint64_t site;
-} takt_workflow_fault;
 
 // What goes where. The arrays belong to the router, and stay until its next call.
 typedef struct takt_routing {
@@ -1163,8 +675,7 @@ TAKT_API takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* 
                                          size_t* n) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now, size_t* n) TAKT_NOEXCEPT;
 
-// ---- ids for names
-// ----------------------------------------------------------------------------------------------------
+// ---- ids for names --------------------------------------------------------------------------------------------------
 
 // For hosts whose requests, tools, agents or tenants have names: a counter gives each name an id. A released id never
 // means another name.
@@ -1233,14 +744,6 @@ typedef struct takt_tool_profile_options {
   uint64_t hash_seed;
 } takt_tool_profile_options;
 TAKT_API void takt_tool_profile_options_init(takt_tool_profile_options* options, size_t size) TAKT_NOEXCEPT;
-
-// A call that has returned.
-typedef struct takt_tool_call {
-  uint64_t tool;  // 0: of no class
-  double seconds;
-  int64_t returned_tokens;  // that join the context
-  int64_t tokens_before;  // generated since the prompt, or since the call before; below 0: not told
-} takt_tool_call;
 
 // What is expected of a class of tools, or told of it before its first call has returned. Spreads are standard
 // deviations of single calls.

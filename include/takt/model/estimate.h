@@ -11,9 +11,11 @@
 
 namespace takt {
 
+// Made by Exact, Mean, LogNormal or Quantiles.
+//
 // A prediction as a mean and five quantiles, in the unit of the field that holds it. Unknown by default:
-// policies then fall back to what their page says, usually to the order of arrival. Made by Exact, Mean, LogNormal or
-// Quantiles; a mean above 0 beside quantiles that are all 0 is taken as Mean.
+// policies then fall back to what their page says, usually to the order of arrival. A mean above 0 with quantiles that
+// are all 0: the mean alone is known.
 struct Estimate {
   static constexpr std::array<double, 5> kLevels = {0.1, 0.25, 0.5, 0.75, 0.9};
 

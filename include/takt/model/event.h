@@ -22,6 +22,7 @@ constexpr auto NamesOf(TurnWhy) {
   return std::to_array<std::string_view>({"unknown", "tool", "user", "children", "over"});
 }
 
+// A request that waits from now on.
 struct Arrived {
   Request request = {};
 };
@@ -44,10 +45,10 @@ struct Revised {
 struct Blocked {
   RequestId request = {};
 };
-// It may run. `computed`: as KvArrived says at the same time; 0: nothing came, or the load failed.
+// It may run.
 struct Unblocked {
   RequestId request = {};
-  Tokens computed{0};
+  Tokens computed{0};  // as KvArrived says at the same time; 0: nothing came, or the load failed
 };
 
 // A running request is not to be in the next plan (the grammar of its next token is not there yet). It keeps its row,
@@ -71,6 +72,7 @@ struct ToolReturned {
   NextCall next_call = {};  // what is expected from here on
 };
 
+// The request ends here, whatever it does.
 struct Cancelled {
   RequestId request = {};
 };
@@ -82,21 +84,21 @@ struct MoveDone {
   bool failed = false;  // the copy was lost: the KV must be computed again
 };
 
-// KV of so many first tokens of its context is there for a request that does not run (a transfer, a cache that was
+// KV of the first tokens of its context is there for a request that does not run (a transfer, a cache that was
 // asked late): it starts behind them where it holds no KV of its own by then. Blocks are counted when it is let in. The
 // last token, which is computed to sample from, does not count.
 struct KvArrived {
   RequestId request = {};
-  Tokens computed{0};
+  Tokens computed{0};  // how many
 };
 
-// KV is lost, and has to be computed again: that of the tokens from `from` on. Tokens in flight for the request are
+// KV is lost, and has to be computed again. Tokens in flight for the request are
 // void where any before them is lost. It keeps its row and its blocks; one without a row gives up what it holds where
 // all is lost. Prefix chunks that it shared are found no more; those who share them are lost only where they are named
 // too. No request: that of all, and whatever is cached (weights were loaded, the cache was reset).
 struct KvLost {
   RequestId request = {};
-  Tokens from{0};
+  Tokens from{0};  // that of the tokens from this one on
 };
 
 // Somebody reads the request's KV (a transfer to another engine): from its end on the KV stays, and the request is not
@@ -116,7 +118,7 @@ struct TurnEnded {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
   TurnWhy why = TurnWhy::kUnknown;
-  ToolId tool = {};  // of kTool, where the host knows which
+  ToolId tool = {};  // of kTool, where the host knows which; zero: not told
   Duration expected{0};  // from the turn's end to the next request; 0: not known. Need not be true: what is learnt is
                          // how long those stay away of whom about that was said
   Duration pin{0};  // so long from now on it goes after all that is not pinned, as far as pin_share allows; 0: no pin
@@ -138,8 +140,25 @@ struct WorkflowEnded {
 // No new work from here on; what lives is finished.
 struct Drain {};
 
-using Event = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone, KvFreed,
-                           Drain, NotReady, KvArrived, KvLost, KvPinned, TurnEnded, WorkflowEnded, TurnExpected>;
+// Behind each its number in the C interface. 11, 12 and 17 were other events'.
+using Event = std::variant<Arrived,  // 1
+                           Revised,  // 2
+                           Blocked,  // 3
+                           Unblocked,  // 4
+                           ToolCalled,  // 5
+                           ToolReturned,  // 6
+                           Cancelled,  // 7
+                           MoveDone,  // 8
+                           KvFreed,  // 9
+                           Drain,  // 10
+                           NotReady,  // 13
+                           KvArrived,  // 14
+                           KvLost,  // 15
+                           KvPinned,  // 16
+                           TurnEnded,  // 18
+                           WorkflowEnded,  // 73
+                           TurnExpected  // 19
+                           >;
 static_assert(std::is_trivially_copyable_v<Event>);  // plain data: batches of them cross threads and languages
 
 // No event, and told by a call of its own: tables from slow work (learning, tuning), which from here on hold; what is

@@ -30,17 +30,17 @@ struct InstanceProfile {
   friend bool operator==(const InstanceProfile&, const InstanceProfile&) = default;
 };
 
-// Plain data.
+// An engine with a KV cache of its own.
 struct Instance {
   static constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
 
   InstanceId id;                        // unique among those that are up; zero is refused
   ProfileId profile = {};               // of Router::AddProfile; none: nothing is known of how fast it is
   Tokens kv_tokens{0};                  // size of its KV cache; 0: not told, everything fits
-  std::int64_t capacity = kUnbounded;   // requests that it may hold at once, its own queue included; 0: no new ones
+  std::int64_t capacity = kUnbounded;  // requests at once, its own queue included; kUnbounded: no limit; 0: no new ones
   ModelId model = {};  // what it serves, where models differ
   double token_s = 0;  // time of an output token at full batch over that batch [s]; 0: not told
-  InstanceRole role = InstanceRole::kBoth;
+  InstanceRole role = InstanceRole::kBoth;  // kBoth; the others are refused
   std::uint64_t life = 0;  // grows each time the instance starts anew, such as a start time; 0: the router numbers it
 };
 
@@ -59,13 +59,11 @@ struct InstanceReport {
 };
 
 // The instance takes requests from here on. A repeated event replaces its description and changes nothing else. A
-// greater `life` means that the instance has restarted, as InstanceDown before it would. A smaller one is late.
+// greater `life` means that the instance has restarted, as InstanceDown before it would. A smaller one is late. `life`
+// in other events comes from Placement or Instance: the router ignores and counts a message of an earlier life.
 struct InstanceUp {
   Instance instance;
 };
-
-// `life` in the events below comes from Placement or Instance. The router ignores and counts a message of an earlier
-// life.
 
 // The instance is gone, with all that it held: its requests go back to the queue and are placed again.
 struct InstanceDown {
@@ -116,14 +114,14 @@ struct RequestEnded {
   std::uint64_t life = 0;  // of the instance; 0: the present one
 };
 
-// Workflows (workflow/workflow_table.h). Requests that bear the id of one that is alive are calls of it, by their
-// stage.
+// A workflow begins (workflow/workflow_table.h). Requests that bear its id are calls of it, by their stage.
 struct WorkflowDeclared {
   Workflow workflow;
 };
+// A workflow has one more stage.
 struct WorkflowGrown {
   WorkflowId workflow;
-  WorkflowStage stage;
+  WorkflowStage stage;  // the new one
   std::vector<std::uint32_t> before = {};  // stages that come after it
 };
 // No further calls are made at the stage.
@@ -131,9 +129,18 @@ struct StageEnded {
   WorkflowId workflow;
   std::uint32_t stage = 0;
 };
-using RouterEvent =
-    std::variant<Arrived, Revised, Cancelled, RequestStarted, RequestServed, RequestEnded, InstanceUp, InstanceDown,
-                 InstanceReported, WorkflowDeclared, WorkflowGrown, StageEnded, WorkflowEnded>;
+// Those that a scheduler takes, too, have their number in `Event`.
+using RouterEvent = std::variant<Arrived, Revised, Cancelled,
+                                 RequestStarted,  // 64
+                                 RequestServed,  // 65
+                                 RequestEnded,  // 66
+                                 InstanceUp,  // 67
+                                 InstanceDown,  // 68
+                                 InstanceReported,  // 69
+                                 WorkflowDeclared,  // 70
+                                 WorkflowGrown,  // 71
+                                 StageEnded,  // 72
+                                 WorkflowEnded>;
 
 }  // namespace takt
 

@@ -58,6 +58,8 @@ struct NextCall {
 
 // Plain data. What its spans see is the caller's, and is read within the call that the request is given to: a
 // scheduler, a queue and a router see to copies of their own, which live as long as the request does.
+//
+// One call of a model: counts and estimates. Text and sampling parameters stay with the host.
 struct Request {
   RequestId id = {};           // unique among the living; zero is refused
   WorkflowId workflow = {};    // none: a workflow of its own
@@ -65,10 +67,10 @@ struct Request {
   AgentId agent = {};          // role, where the host knows it
   TenantId tenant = {};        // for fair sharing
   AdapterId adapter = {};      // LoRA adapter it needs while it runs
-  TimePoint arrival = kUnset;           // of this call; unset: the time of the event
-  TimePoint workflow_arrival = kUnset;  // of the whole workflow; unset: `arrival`
-  TimePoint deadline = kNever;          // of this call's end; of its workflow's, where `compute` is not told
-  TimePoint expires_at = kNever;  // waits, or is blocked, no longer than this before its first step, then is failed
+  TimePoint arrival = kUnset;           // of this call; kUnset: the time of the event
+  TimePoint workflow_arrival = kUnset;  // of the whole workflow; kUnset: `arrival`
+  TimePoint deadline = kNever;          // of this call's end; of its workflow's, if `compute` is 0; kNever: none
+  TimePoint expires_at = kNever;  // it waits no longer than this before its first step, then fails; kNever: no bound
   Tokens prompt_tokens{0};      // of this call
   Tokens max_output_tokens{0};  // the host's cap on output, which it enforces itself; 0: none told
   std::int32_t sequences = 1;  // parallel samples of one prompt; they share its KV blocks
@@ -83,8 +85,8 @@ struct Request {
   Duration compute{0};      // expected time of this call alone, where it runs; 0: not known
   std::span<const ModelScore> scores = {};  // for placements among models; of those that are not there: not known
   SessionId session = {};  // whose turn it is, where the host knows it
-  std::uint64_t branch =
-      0;  // of its workflow: 0 is the main line, others are sub-agents'; what is held is held by branch
+  // Of its workflow: 0 is the main line, others are sub-agents'. What is held is held by branch.
+  std::uint64_t branch = 0;
   // Prefixes of requests with different salts never meet, whatever their hashes: one a tenant, say, so that none can
   // tell by the time that it takes what others have asked. kLedger alone; StepPlan::dropped and
   // host_chunks have SaltedHash of both.

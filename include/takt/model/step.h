@@ -243,7 +243,7 @@ struct StepPlan {
   std::span<const HostChunk> host_chunks = {};
 };
 
-// What a step did for one request. 16 bytes.
+// What a step did for one request.
 struct RowResult {
   enum Flag : std::uint8_t { kFinished = 1, kFailed = 2 };
 

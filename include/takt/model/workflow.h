@@ -18,7 +18,7 @@ namespace takt {
 struct WorkflowStage {
   StageId stage = {};                     // call site, as its requests bear it; a graph may visit one several times
   std::vector<std::uint32_t> after = {};  // stages that must have ended before
-  std::int32_t calls = 1;                 // made in parallel
+  std::int32_t calls = 1;                 // made in parallel; at least 1
   double cost_s = 0;  // expected time of one call alone, mean over the instances [s]; 0: what was learnt of the site
 };
 
@@ -36,11 +36,12 @@ struct ExpectedStages {
   std::vector<Stage> stages = {};
 };
 
+// A graph of calls, as far as the host knows it.
 struct Workflow {
   WorkflowId id = {};             // unique among the living; zero is refused
   TenantId tenant = {};           // its SLO class
-  TimePoint arrival = kUnset;     // unset: the time of the event
-  TimePoint deadline = kUnset;    // of the whole; kNever: none; unset: as its tenant's class says
+  TimePoint arrival = kUnset;     // kUnset: the time of the event
+  TimePoint deadline = kUnset;    // of the whole; kNever: none; kUnset: as its tenant's class says
   std::vector<WorkflowStage> stages = {};  // empty: nothing is known of the graph
   std::shared_ptr<const ExpectedStages> expected = {};  // where there are no stages; null: what was learnt
   // More stages may come after all that are known have ended: it ends when the host says so. Always so without stages.

@@ -75,7 +75,8 @@ class WaitingQueue {
   // A request that ran, and what was computed for it; a host that learns this later tells it by Computed.
   struct Ran {
     RequestId request;
-    Tokens prefill{0}, output{0};  // known tokens; new ones per sequence
+    Tokens prefill{0};  // known tokens that were computed
+    Tokens output{0};  // new ones per sequence
   };
   // What Revise may tell beyond the event of the same name: a request's next input has come, as of a session that is
   // streamed. A scheduler, which has computed the prompt that it knows, takes none of it.

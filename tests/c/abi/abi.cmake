@@ -13,6 +13,9 @@ elseif(NOT PROCESSOR STREQUAL x86_64)
 endif()
 
 file(READ ${HEADER} source)
+cmake_path(GET HEADER PARENT_PATH folder)
+file(READ ${folder}/model.h model)
+string(REPLACE "#include \"takt/c/model.h\"" "${model}" source "${source}")
 string(REGEX REPLACE " *//[^\n]*" "" source "${source}")
 string(REPLACE ") TAKT_NOEXCEPT;" ") TAKT_NOEXCEPT { __builtin_trap(); }" source "${source}")
 # Enums have no name, and no function takes them: each becomes the type of a variable, which is named by its first number.

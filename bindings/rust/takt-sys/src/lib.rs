@@ -1,8 +1,9 @@
 //! The C interface of takt as it is: `include/takt/c/takt.h`, where each function is told. The crate `takt` is the safe
-//! one. `src/bindings.rs` is made of the header by `bindings/rust/generate`.
+//! one. `scripts/mirrors` makes `src/bindings.rs` of the header.
 #![no_std]
 #![allow(non_camel_case_types, non_upper_case_globals)]
 
+#[rustfmt::skip]
 mod bindings;
 pub use bindings::*;
 

@@ -180,7 +180,7 @@ impl Router {
     /// Its id says which; `told` (`takt_sys::TAKT_TOLD_...`) what of it holds from here on.
     pub fn revised(&mut self, request: &Request, told: u32, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REVISED);
-        it.u.revised = sys::takt_event__bindgen_ty_1__bindgen_ty_2 { request: &request.raw, told, reserved: 0 };
+        it.u.revised = sys::takt_event_revised { request: &request.raw, told, reserved: 0 };
         self.on(it, now, "revised")
     }
 
@@ -193,7 +193,7 @@ impl Router {
     /// Its first step on the instance begins.
     pub fn started(&mut self, request: u64, instance: u64, life: u64, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REQUEST_STARTED);
-        it.u.request_started = sys::takt_event__bindgen_ty_1__bindgen_ty_9 { request, instance, life };
+        it.u.request_started = sys::takt_event_request_started { request, instance, life };
         self.on(it, now, "started")
     }
 
@@ -201,7 +201,7 @@ impl Router {
     pub fn served(&mut self, request: u64, instance: u64, life: u64, tokens: Tokens, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REQUEST_SERVED);
         let Tokens { prefill, output } = tokens;
-        it.u.request_served = sys::takt_event__bindgen_ty_1__bindgen_ty_10 { request, instance, prefill, output, life };
+        it.u.request_served = sys::takt_event_request_served { request, instance, prefill, output, life };
         self.on(it, now, "served")
     }
 
@@ -217,7 +217,7 @@ impl Router {
     ) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REQUEST_ENDED);
         let Tokens { prefill, output } = tokens.unwrap_or_default();
-        it.u.request_ended = sys::takt_event__bindgen_ty_1__bindgen_ty_11 {
+        it.u.request_ended = sys::takt_event_request_ended {
             request,
             instance,
             prefill,
@@ -242,14 +242,14 @@ impl Router {
     /// Its requests wait here again; the next `place` names them.
     pub fn instance_down(&mut self, instance: u64, life: u64, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_INSTANCE_DOWN);
-        it.u.instance_down = sys::takt_event__bindgen_ty_1__bindgen_ty_13 { instance, life };
+        it.u.instance_down = sys::takt_event_instance_down { instance, life };
         self.on(it, now, "instance_down")
     }
 
     pub fn reported(&mut self, instance: u64, report: Report, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_INSTANCE_REPORTED);
         let Report { waiting, running, preempted, kv_used, as_of, life } = report;
-        it.u.instance_reported = sys::takt_event__bindgen_ty_1__bindgen_ty_14 {
+        it.u.instance_reported = sys::takt_event_instance_reported {
             instance,
             waiting,
             running,
