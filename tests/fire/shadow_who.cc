@@ -79,7 +79,8 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   const bool crowded = left.rows <= 0 || r.sequences > left.sequences;
   // Whether it was that, or that its prompt is too large for this step, or too long to start beside others, when its
   // turn came, cannot be told.
-  const bool too_long = !r.chunkable || life.known > left.shortest / 2;
+  const bool too_long =
+      !r.chunkable || life.known > left.shortest / 2 || limits.chunk_align.value > LargestChunk(limits);
   if (crowded) return too_long && !life.copied ? Bar::kUnknown : Bar::kRows;
   if (life.awaits_prefix) return Bar::kPrefix;
   // Who is let in beside others leaves room for their growth.
