@@ -1720,7 +1720,15 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
       if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
       if (!Before(passed, picked)) continue;
       const bool may_lack = passed.state.request.adapter && limits.adapters < setup_.adapters;
-      PassBy(Of(id), picked, may_lack ? LackedAdapter(passed, used, limits) : false, limits);
+      const auto lacked = may_lack ? LackedAdapter(passed, used, limits) : false;
+      // One that ranks before it and lacks an adapter has been overtaken too often, perhaps: no adapter is given away.
+      const bool held_up = may_lack && !picked.state.request.adapter &&
+                           std::ranges::any_of(unreleased_, [&](RequestId other) {
+                             const Life& life = Of(other);
+                             return life.is == Is::kWaiting && life.state.request.adapter && Before(life, passed) &&
+                                    LackedAdapter(life, used, limits).value_or(true);
+                           });
+      if (!held_up) PassBy(Of(id), picked, lacked, limits);
       if (!violation_.empty()) return;
     }
   }

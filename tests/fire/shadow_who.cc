@@ -123,13 +123,16 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   return blocks > 0 && blocks > free ? Bar::kMemory : Bar::kNone;
 }
 
-// Which of those that wait do so for a prefix, the scheduler says. Each may.
+// Which of those that wait do so for a prefix, the scheduler says. Each may. Of a request that this plan sheds it says
+// nothing.
 void Shadow::ReadPrefixes(const StepPlan& plan, const Scheduler& scheduler) {
   const bool leaders_stay = plan.preempted.empty() && !fails_ && !finished_ && !stalled_;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
-    life.awaits_prefix = built_ && life.is == Is::kWaiting && ChunkBlocks(life) > 0 &&
-                         scheduler.Explain(id).waits_for == WaitsFor::kPrefix;
+    life.awaits_prefix = built_ && life.is == Is::kWaiting && ChunkBlocks(life) > 0;
+    if (!life.awaits_prefix) continue;
+    const Explanation e = scheduler.Explain(id);
+    life.awaits_prefix = e.status == RequestStatus::kWaiting ? e.waits_for == WaitsFor::kPrefix : MayAwaitPrefix(life);
     FIRE_CHECK(!life.awaits_prefix || !leaders_stay || MayAwaitPrefix(life),
                "request {} waits for a prefix that no row computes", id.value);
   }
