@@ -955,6 +955,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
         if (life.row_sequences != life.state.request.sequences) shrunk_ = true, Shrink(life);
         life.prefilling = life.generated == 0 || life.known - life.computed != life.row_sequences;
       }
+      life.most_before = life.most_blocks;
       life.most_blocks = std::max(
           life.most_blocks, BlocksOf(life, life.expected + life.drafts + (life.prefilling ? 0 : life.row_sequences)));
     }
@@ -1628,7 +1629,9 @@ bool Shadow::Before(const Life& a, const Life& b) const {
 bool Shadow::NeedsMore(const Life& life, const StepLimits& limits) const {
   const Request& r = life.state.request;
   const std::int32_t tokens = limits.tokens.value;
+  const std::int32_t start = std::max(life.computed, ArrivedOf(life));  // or 0, if that was reclaimed
   return r.sequences > limits.max_seqs || r.sequences > tokens || FitsNoChunk(life, 0, limits) ||
+         FitsNoChunk(life, start, limits) ||
          (!r.chunkable && r.prompt_tokens.value > std::min(tokens, limits.prefill_tokens.value));
 }
 
@@ -1645,7 +1648,7 @@ std::int32_t Shadow::LargestChunk(const StepLimits& limits) {
 bool Shadow::FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits) {
   const std::int32_t most = LargestChunk(limits), align = std::max(limits.chunk_align.value, 1);
   const std::int32_t to_next = align - start % align, left = life.known - start;
-  const bool chunks = life.state.request.chunkable || life.computed >= life.state.request.prompt_tokens.value;
+  const bool chunks = life.state.request.chunkable || start >= life.state.request.prompt_tokens.value;
   return chunks && most > 0 && std::min(to_next, left) > most;
 }
 
@@ -1721,13 +1724,13 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
       if (!Before(passed, picked)) continue;
       const bool may_lack = passed.state.request.adapter && limits.adapters < setup_.adapters;
       const auto lacked = may_lack ? LackedAdapter(passed, used, limits) : false;
-      // One that ranks before it and lacks an adapter has been overtaken too often, perhaps: no adapter is given away.
-      const bool held_up = may_lack && !picked.state.request.adapter &&
-                           std::ranges::any_of(unreleased_, [&](RequestId other) {
-                             const Life& life = Of(other);
-                             return life.is == Is::kWaiting && life.state.request.adapter && Before(life, passed) &&
-                                    LackedAdapter(life, used, limits).value_or(true);
-                           });
+      // One that may rank before it and lacks an adapter has been overtaken too often, perhaps: no adapter is given.
+      const bool held_up =
+          may_lack && !picked.state.request.adapter && std::ranges::any_of(unreleased_, [&](RequestId other) {
+            const Life& life = Of(other);
+            return life.is == Is::kWaiting && life.state.request.adapter && &life != &passed && !Before(passed, life) &&
+                   LackedAdapter(life, used, limits).value_or(true);
+          });
       if (!held_up) PassBy(Of(id), picked, lacked, limits);
       if (!violation_.empty()) return;
     }

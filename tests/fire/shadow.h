@@ -90,6 +90,7 @@ struct Life {
 
   // Drafts.
   std::int32_t held_without = 0;  // tokens_held, but for the drafts of its last entry
+  std::int32_t most_before = 0;   // most_blocks before the last plan
   // Plans, the first and the last possible, in which it last got as many drafts as any row, though there was too little
   // for all, or was admitted.
   std::uint64_t turn_from = 0, turn_to = 0;

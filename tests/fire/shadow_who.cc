@@ -181,7 +181,9 @@ bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limi
 
 // Blocks of a row but for those that drafts of this plan took: LeftOf counts these as left.
 std::int64_t Shadow::BlocksWithoutDrafts(const Life& life) const {
-  return BlocksOf(life, life.planned_in == last_step_ ? life.held_without : life.tokens_held);
+  const std::int32_t held = BlocksOf(life, life.tokens_held);
+  return life.planned_in != last_step_ ? held
+                                       : std::max(BlocksOf(life, life.held_without), std::min(held, life.most_before));
 }
 
 // Blocks are about to be free.
@@ -254,8 +256,8 @@ std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) 
 }
 
 // In the order of admission, a started prompt that ends takes all that it lacks. Of m started prompts each other one
-// has 1/m of what decodes and whole prompts leave, or 1/(m + 1) if requests wait; or all that those before it leave. The
-// rest of what it has the first of the queue could have had.
+// has 1/m of what decodes and whole prompts leave, or 1/(m + 1) if requests wait; or all that those before it leave.
+// The rest of what it has the first of the queue could have had.
 void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left) {
   left.shortest = ShortestOf(plan, limits);
   const bool crowded = left.sequences < 0;
