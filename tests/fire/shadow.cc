@@ -955,6 +955,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
         if (life.row_sequences != life.state.request.sequences) shrunk_ = true, Shrink(life);
         life.prefilling = life.generated == 0 || life.known - life.computed != life.row_sequences;
       }
+      life.most_before = life.most_blocks;
       life.most_blocks = std::max(
           life.most_blocks, BlocksOf(life, life.expected + life.drafts + (life.prefilling ? 0 : life.row_sequences)));
     }
@@ -1110,7 +1111,7 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
       LeaveQueue(life);
       const std::int32_t cached = host_kv_ != nullptr ? CachedTokens(life.state.request) : 0;
       if (life.arrived > 0 || cached > 0) life.computed = scheduler.Explain(p.request).computed.value;
-      life.arrived = 0;
+      LetIn(life);
       life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));  // it was let in to so many
       life.in_lane = true;
       life.counting = false;
@@ -1370,7 +1371,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
                  move.request.value);
       Admitted(life);
       life.counting = false;
-      life.overtaken = life.arrived = 0;
+      LetIn(life);
       life.row_sequences = life.state.request.sequences;
       life.scheduled = life.computed;
       life.expected = life.known;
@@ -1500,7 +1501,8 @@ void Shadow::CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& l
   ++life.steps;
   ++life.in_flight;
   life.planned_in = step.value;
-  life.held_before = std::exchange(life.tokens_held, std::max(life.tokens_held, life.scheduled));
+  life.held_without = std::max(life.tokens_held, life.scheduled - entry.speculative);
+  life.tokens_held = std::max(life.tokens_held, life.scheduled);
   life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.scheduled));
   if (host_kv_ != nullptr) {
     FIRE_CHECK(host_kv_->held(entry.request) >= BlocksOf(life, life.scheduled),
@@ -1569,7 +1571,7 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   life.refused = false;
   life.is = Is::kRunning;
   life.in_lane = true;
-  life.overtaken = life.arrived = 0;
+  LetIn(life);
   life.picked_in = last_step_;
   life.lane = entry.lane;
   life.counting = false;
@@ -1627,7 +1629,9 @@ bool Shadow::Before(const Life& a, const Life& b) const {
 bool Shadow::NeedsMore(const Life& life, const StepLimits& limits) const {
   const Request& r = life.state.request;
   const std::int32_t tokens = limits.tokens.value;
+  const std::int32_t start = std::max(life.computed, ArrivedOf(life));  // or 0, if that was reclaimed
   return r.sequences > limits.max_seqs || r.sequences > tokens || FitsNoChunk(life, 0, limits) ||
+         FitsNoChunk(life, start, limits) ||
          (!r.chunkable && r.prompt_tokens.value > std::min(tokens, limits.prefill_tokens.value));
 }
 
@@ -1644,16 +1648,56 @@ std::int32_t Shadow::LargestChunk(const StepLimits& limits) {
 bool Shadow::FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits) {
   const std::int32_t most = LargestChunk(limits), align = std::max(limits.chunk_align.value, 1);
   const std::int32_t to_next = align - start % align, left = life.known - start;
-  const bool chunks = life.state.request.chunkable || life.computed >= life.state.request.prompt_tokens.value;
+  const bool chunks = life.state.request.chunkable || start >= life.state.request.prompt_tokens.value;
   return chunks && most > 0 && std::min(to_next, left) > most;
 }
 
-// One that may wait for its adapter, by one that uses an adapter.
-void Shadow::Overtake(Life& passed, const Life& by, const StepLimits& limits) {
-  if (!by.state.request.adapter || limits.adapters < 1 || !Before(passed, by)) return;
-  ++passed.overtaken;
-  FIRE_CHECK(passed.overtaken <= setup_.options.admission_window,
-             "request {} waits for its adapter, and {} overtook it", passed.state.request.id.value, passed.overtaken);
+Shadow::Adapters Shadow::AdaptersOf(const StepPlan& plan) const {
+  Adapters used;
+  const auto add = [](std::vector<AdapterId>& to, AdapterId id) {
+    if (std::ranges::find(to, id) == to.end()) to.push_back(id);
+  };
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    const AdapterId adapter = life.state.request.adapter;
+    if (life.is != Is::kRunning || !adapter) continue;
+    add(used.any, adapter);
+    if (life.admitted_in != last_step_) add(used.always, adapter);
+  }
+  used.left = !plan.preempted.empty() || fails_ || finished_ || (host_kv_ != nullptr && host_kv_->refuses());
+  return used;
+}
+
+// Whether there was no place for its adapter when others were let in, as far as can be told.
+std::optional<bool> Shadow::LackedAdapter(const Life& life, const Adapters& used, const StepLimits& limits) {
+  const AdapterId adapter = life.state.request.adapter;
+  const auto has = [adapter](const std::vector<AdapterId>& in) { return std::ranges::find(in, adapter) != in.end(); };
+  if (!adapter || has(used.always)) return false;
+  if (used.left) return std::nullopt;
+  const bool in_use = has(used.any);
+  if (std::cmp_less(used.any.size(), limits.adapters + (in_use ? 1 : 0))) return false;
+  if (!in_use && std::cmp_greater_equal(used.always.size(), limits.adapters)) return true;
+  return std::nullopt;
+}
+
+// While it lacks memory or room, others pass one that has never run; while it lacks its adapter, those that use one
+// overtake any. Neither goes on for ever.
+void Shadow::PassBy(Life& passed, const Life& by, std::optional<bool> lacked, const StepLimits& limits) {
+  const std::uint64_t id = passed.state.request.id.value;
+  const int window = setup_.options.admission_window;
+  const bool fresh = passed.admission == 0 && passed.most_blocks == 0 && !passed.promoted();
+  if (lacked.value_or(true)) {
+    if (!by.state.request.adapter || limits.adapters < 1) return;
+    ++(lacked || !fresh ? passed.overtaken : passed.overtaken_or_passed);
+    FIRE_CHECK(passed.overtaken <= window, "request {} waits for its adapter, and {} overtook it", id,
+               passed.overtaken);
+  } else {
+    FIRE_CHECK(fresh, "request {} was picked before {}{}", by.state.request.id.value, id,
+               passed.promoted() ? ", which is promoted" : "");
+    FIRE_CHECK(++passed.passed <= window, "request {} waits, and {} passed it", id, passed.passed);
+  }
+  const int all = passed.overtaken + passed.passed + passed.overtaken_or_passed;
+  FIRE_CHECK(all <= 2 * window, "request {} waits, and {} overtook or passed it", id, all);
 }
 
 void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
@@ -1661,6 +1705,7 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
   // out.
   if (plan.run.size() == 1 || setup_.agents) return;
   const std::int32_t shortest = ShortestOf(plan, limits);
+  const Adapters used = AdaptersOf(plan);
   for (const PlanEntry& entry : plan.run) {
     const Life& picked = At(entry.request);
     const bool sure = plan.preempted.empty() && limits.chunk_align.value <= 1;
@@ -1676,17 +1721,18 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
       if (NeedsMore(passed, limits) || passed.declined || passed.awaits_prefix) continue;
       if (passed.known > shortest / 2) continue;  // it would delay a started prompt
       if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
-      if (passed.state.request.adapter && limits.adapters < setup_.adapters) {
-        Overtake(Of(id), picked, limits);
-        continue;
-      }
       if (!Before(passed, picked)) continue;
-      // While it lacks memory or room, others pass one that has never run; but not for ever.
-      const bool fresh = passed.admission == 0 && passed.most_blocks == 0 && !passed.promoted();
-      FIRE_CHECK(fresh, "request {} was picked before {}{}", entry.request.value, id.value,
-                 passed.promoted() ? ", which is promoted" : "");
-      FIRE_CHECK(++Of(id).passed <= setup_.options.admission_window, "request {} waits, and {} passed it", id.value,
-                 passed.passed);
+      const bool may_lack = passed.state.request.adapter && limits.adapters < setup_.adapters;
+      const auto lacked = may_lack ? LackedAdapter(passed, used, limits) : false;
+      // One that may rank before it and lacks an adapter has been overtaken too often, perhaps: no adapter is given.
+      const bool held_up =
+          may_lack && !picked.state.request.adapter && std::ranges::any_of(unreleased_, [&](RequestId other) {
+            const Life& life = Of(other);
+            return life.is == Is::kWaiting && life.state.request.adapter && &life != &passed && !Before(passed, life) &&
+                   LackedAdapter(life, used, limits).value_or(true);
+          });
+      if (!held_up) PassBy(Of(id), picked, lacked, limits);
+      if (!violation_.empty()) return;
     }
   }
 }
@@ -1804,15 +1850,21 @@ void Shadow::CheckWatermark(const StepPlan& plan, const Scheduler& scheduler) {
   if (PromptsFirst(plan)) return;
   const auto watermark = static_cast<std::int32_t>(o.kv_watermark * o.kv_blocks.value);
   if (scheduler.kv().free.value >= watermark) return;
-  // One at most: the first of the queue, after so many plans.
+  // One at most: the first of the queue, after so many plans. Those that go on with KV that they hold come after it.
   std::int64_t sequences = 0;
-  std::uint64_t waited = 0;
+  std::uint64_t waited = 0, last = 0;
+  const auto joins = [this](const Life& life) {
+    return life.is == Is::kRunning &&
+           (life.picked_in == last_step_ ? !life.went_on : life.moving_in && life.lane == kNoLane);
+  };
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
-    if (life.is != Is::kRunning) continue;
-    sequences += life.row_sequences;
-    if (life.picked_in != last_step_ && !(life.moving_in && life.lane == kNoLane)) continue;
+    if (!joins(life)) continue;
     waited = std::max(waited, last_step_ - life.joined_in);
+    last = std::max(last, life.admission);
+  }
+  for (RequestId id : unreleased_) {
+    if (const Life& life = Of(id); life.is == Is::kRunning && life.admission <= last) sequences += life.row_sequences;
   }
   FIRE_CHECK(std::cmp_greater_equal(waited, o.admission_window) && scheduler.kv().free.value >= sequences,
              "admits to {} free blocks after {} plans, and the watermark is {}", scheduler.kv().free.value, waited,

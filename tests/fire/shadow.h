@@ -73,8 +73,8 @@ struct Life {
   ToolCalled call = {};           // as far as it can be meant
   TimePoint called_at{}, review_at = kNever;
 
-  int overtaken = 0;              // by requests that use adapters, while it waited, perhaps for its own
-  int passed = 0;                 // by others, while it waited, perhaps for memory or room
+  // How many others were let in before it, while it waited for its adapter; for memory or room; for one of these.
+  int overtaken = 0, passed = 0, overtaken_or_passed = 0;
 
   // Aging.
   std::int64_t waited = 0, quantum = 0;
@@ -89,7 +89,8 @@ struct Life {
   double group_key = 0;            // as of the last plan
 
   // Drafts.
-  std::int32_t held_before = 0;  // tokens_held before its last entry
+  std::int32_t held_without = 0;  // tokens_held, but for the drafts of its last entry
+  std::int32_t most_before = 0;   // most_blocks before the last plan
   // Plans, the first and the last possible, in which it last got as many drafts as any row, though there was too little
   // for all, or was admitted.
   std::uint64_t turn_from = 0, turn_to = 0;
@@ -177,6 +178,7 @@ class Shadow {
   void Looked(const Scheduler& scheduler);
 
   void Enqueue(Life& life);
+  static void LetIn(Life& life) { life.overtaken = life.passed = life.overtaken_or_passed = life.arrived = 0; }
   void Depart(Life& life, Life::Leave leave, Is is);
   void Settle(Life& life);
   void End(Life& life);
@@ -196,7 +198,14 @@ class Shadow {
   void CheckShed(const Life& shed, bool built_again);
   void CheckAllShed(const StepPlan& plan);
   bool NeedsMore(const Life& life, const StepLimits& limits) const;
-  void Overtake(Life& passed, const Life& by, const StepLimits& limits);
+  // Adapters that are in use: at any time within the last plan, and all the time.
+  struct Adapters {
+    std::vector<AdapterId> any, always;
+    bool left = false;  // others may have been in use for a part of the plan
+  };
+  Adapters AdaptersOf(const StepPlan& plan) const;
+  static std::optional<bool> LackedAdapter(const Life& life, const Adapters& used, const StepLimits& limits);
+  void PassBy(Life& passed, const Life& by, std::optional<bool> lacked, const StepLimits& limits);
   bool PromptsFirst(const StepPlan& plan) const;
   static std::int32_t LargestChunk(const StepLimits& limits);
   static bool FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits);
@@ -275,6 +284,7 @@ class Shadow {
   static std::int32_t Aligned(std::int32_t start, std::int32_t n, std::int32_t left, const StepLimits& limits);
   bool BudgetAllows(const Life& life, std::int32_t start, const Left& left, const StepLimits& limits) const;
   bool Pending() const;
+  std::int64_t BlocksWithoutDrafts(const Life& life) const;
   void CheckWho(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);
   void CheckRows(const StepPlan& plan, const Left& left, const StepLimits& limits);
   void CheckHead(const StepPlan& plan, const Left& left, const StepLimits& limits, const Scheduler& scheduler);

@@ -27,8 +27,7 @@ Shadow::Left Shadow::LeftOf(const StepPlan& plan, const StepLimits& limits, cons
     if (entry.prefill()) left.prefill -= entry.tokens;
     const Life& life = Of(entry.request);
     left.drafts += entry.speculative;
-    const std::int32_t own = std::max(life.held_before, life.scheduled - entry.speculative);
-    if (entry.speculative > 0) left.draft_blocks += BlocksOf(life, life.tokens_held) - BlocksOf(life, own);
+    left.draft_blocks += BlocksOf(life, life.tokens_held) - BlocksWithoutDrafts(life);
   }
   for (const KvMove& move : plan.moves) {
     if (move.action == KvAction::kIn || move.action == KvAction::kFetch)
@@ -80,7 +79,8 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   const bool crowded = left.rows <= 0 || r.sequences > left.sequences;
   // Whether it was that, or that its prompt is too large for this step, or too long to start beside others, when its
   // turn came, cannot be told.
-  const bool too_long = !r.chunkable || life.known > left.shortest / 2;
+  const bool too_long =
+      !r.chunkable || life.known > left.shortest / 2 || limits.chunk_align.value > LargestChunk(limits);
   if (crowded) return too_long && !life.copied ? Bar::kUnknown : Bar::kRows;
   if (life.awaits_prefix) return Bar::kPrefix;
   // Who is let in beside others leaves room for their growth.
@@ -123,13 +123,16 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   return blocks > 0 && blocks > free ? Bar::kMemory : Bar::kNone;
 }
 
-// Which of those that wait do so for a prefix, the scheduler says. Each may.
+// Which of those that wait do so for a prefix, the scheduler says. Each may. Of a request that this plan sheds it says
+// nothing.
 void Shadow::ReadPrefixes(const StepPlan& plan, const Scheduler& scheduler) {
   const bool leaders_stay = plan.preempted.empty() && !fails_ && !finished_ && !stalled_;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
-    life.awaits_prefix = built_ && life.is == Is::kWaiting && ChunkBlocks(life) > 0 &&
-                         scheduler.Explain(id).waits_for == WaitsFor::kPrefix;
+    life.awaits_prefix = built_ && life.is == Is::kWaiting && ChunkBlocks(life) > 0;
+    if (!life.awaits_prefix) continue;
+    const Explanation e = scheduler.Explain(id);
+    life.awaits_prefix = e.status == RequestStatus::kWaiting ? e.waits_for == WaitsFor::kPrefix : MayAwaitPrefix(life);
     FIRE_CHECK(!life.awaits_prefix || !leaders_stay || MayAwaitPrefix(life),
                "request {} waits for a prefix that no row computes", id.value);
   }
@@ -174,6 +177,13 @@ bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limi
     return n >= 1 && more <= std::max<std::int64_t>(left.blocks, 0);
   }
   return life.row_sequences <= left.tokens && life.row_sequences <= left.blocks;
+}
+
+// Blocks of a row but for those that drafts of this plan took: LeftOf counts these as left.
+std::int64_t Shadow::BlocksWithoutDrafts(const Life& life) const {
+  const std::int32_t held = BlocksOf(life, life.tokens_held);
+  return life.planned_in != last_step_ ? held
+                                       : std::max(BlocksOf(life, life.held_without), std::min(held, life.most_before));
 }
 
 // Blocks are about to be free.
@@ -246,18 +256,21 @@ std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) 
 }
 
 // In the order of admission, a started prompt that ends takes all that it lacks. Of m started prompts each other one
-// has 1/(m + 1) of what decodes and whole prompts leave, or all that those before it leave. The rest of what it has the
-// first of the queue could have had.
+// has 1/m of what decodes and whole prompts leave, or 1/(m + 1) if requests wait; or all that those before it leave.
+// The rest of what it has the first of the queue could have had.
 void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left) {
   left.shortest = ShortestOf(plan, limits);
   const bool crowded = left.sequences < 0;
   if (!Shares(limits) || limits.chunk_align.value > 1 || whole_waits || crowded) return;
   std::int32_t prompts = 0, planned = 0, most = std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0);
   std::int32_t tokens = std::max(limits.tokens.value, 0), prefill = std::min(tokens, limits.prefill_tokens.value);
+  bool others_wait = false;
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
-    prompts += life.is == Is::kRunning && life.planned_in != last_step_ && life.prefilling;
+    others_wait |= life.is == Is::kWaiting || life.admitted_in == last_step_;
+    prompts += life.is == Is::kRunning && life.planned_in != last_step_ && life.prefilling && !life.left_out;
   }
+  if (!others_wait && fails_) return;  // it waited until it failed, perhaps
   std::vector<const PlanEntry*> started;
   for (const PlanEntry& entry : plan.run) {
     if (Of(entry.request).picked_in == last_step_) continue;
@@ -272,7 +285,7 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool wh
     return std::tuple(Of(entry->request).admitted_in, IsLong(*entry), -entry->tokens);
   });
   std::int32_t rest = std::max(std::min(tokens, prefill), 0);
-  const std::int32_t share = rest / (prompts + 1);
+  const std::int32_t parts = prompts + (others_wait ? 1 : 0), share = parts > 1 ? rest / parts : rest;
   most = std::max(most / (planned + 1), 1);
   for (const PlanEntry* entry : started) {
     const std::int32_t least = std::min(share, rest);
@@ -484,7 +497,7 @@ void Shadow::CheckDisplaces(const Life& head, Bar bar, const Left& left, const S
   std::int64_t blocks = left.blocks;
   for (const Life* life : scratch_) {
     if (!outranked(*life)) break;
-    blocks += BlocksOf(*life, life->tokens_held);
+    blocks += BlocksWithoutDrafts(*life);
   }
   const auto watermark = static_cast<std::int32_t>(o.kv_watermark * o.kv_blocks.value);
   if (Counts() && blocks < std::max(BlocksOf(head, head.known), head.cpu_blocks) + watermark) return;
