@@ -144,8 +144,7 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
   options.Add("--first-seed", to.first_seed, "N",
               "the seed of the first of them [1]; what is fitted and learnt beforehand has its own",
               Whole(1, 1'000'000));
-  options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as bench/lab/README.md says]",
-              Positive());
+  options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as bench/lab/README.md says]", Positive());
   options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
               Whole(1, 1024));
   Group output(app, "Output (a file, or - for standard output)");
@@ -160,7 +159,9 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
 
 int main(int argc, char** argv) {
   using namespace takt::tool;
-  return RunProgram({"takt-lab", "takt-lab repeats the experiments of papers, and puts their claims next to its results.",
-                     "Begin with\n  takt-lab scenario        which scenarios there are", {AddScenario}},
+  return RunProgram({"takt-lab",
+                     "takt-lab repeats the experiments of papers, and puts their claims next to its results.",
+                     "Begin with\n  takt-lab scenario        which scenarios there are",
+                     {AddScenario}},
                     argc, argv);
 }

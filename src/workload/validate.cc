@@ -39,7 +39,7 @@ absl::Status CheckTools(const Workload& w, const WorkloadCall& call, TimeSum& ti
     const WorkloadTool& tool = w.tools[call.first_tool + i];
     if (tool.after_tokens < 1 || tool.after_tokens >= call.output_tokens) {
       return Invalid(fmt::format("tools[{}].after: {} is not in 1..{}, inside the output", i, tool.after_tokens,
-                               call.output_tokens - 1));
+                                 call.output_tokens - 1));
     }
     if (tool.after_tokens == before) {
       return Invalid(fmt::format("tools[{}].after: two tools after {} tokens", i, tool.after_tokens));
@@ -95,7 +95,7 @@ absl::Status CheckCall(const Workload& w, std::size_t index, std::uint32_t self,
   // The last block may be cut short by the end of the prompt.
   if (call.hashes > 0 && std::int64_t{call.hashes - 1} * w.prefix_block_tokens >= call.prompt_tokens) {
     return Invalid(fmt::format("prefix: {} blocks of {} tokens for a prompt of {}", call.hashes, w.prefix_block_tokens,
-                             call.prompt_tokens));
+                               call.prompt_tokens));
   }
   if (absl::Status s = CheckRuns(w, call); !s.ok()) return s;
   for (std::size_t m = 0; m < w.models.size(); ++m) {

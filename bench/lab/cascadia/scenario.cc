@@ -359,7 +359,8 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
     }
   }
   report.conditions = {
-      {"Requests", "scores and lengths reconstructed from the paper's Table 2 (bench/lab/cascadia/README.md), 2,000 profiled"},
+      {"Requests",
+       "scores and lengths reconstructed from the paper's Table 2 (bench/lab/cascadia/README.md), 2,000 profiled"},
       {"Cluster",
        "32 H100; llama-3.1-8b -> llama-3.1-70b (bf16), and the same -> deepseek-671b (4 bit, derived, not "
        "measured)"},

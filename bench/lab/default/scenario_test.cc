@@ -1,5 +1,5 @@
-// takt-lab scenario default and default-sensitivity: what they are asked for is there, what cannot be read is left out and
-// named, and equal runs give equal bytes.
+// takt-lab scenario default and default-sensitivity: what they are asked for is there, what cannot be read is left out
+// and named, and equal runs give equal bytes.
 #include <filesystem>
 #include <map>
 #include <set>

@@ -1,5 +1,5 @@
-// takt-lab scenario strangers: what it is asked for is there, what cannot be read is left out and named, each claim has a
-// verdict, and equal runs give equal bytes.
+// takt-lab scenario strangers: what it is asked for is there, what cannot be read is left out and named, each claim has
+// a verdict, and equal runs give equal bytes.
 #include <filesystem>
 #include <map>
 #include <set>

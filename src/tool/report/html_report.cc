@@ -118,7 +118,8 @@ std::string LoadPlots(const Comparison& comparison, const Runs& runs) {
                    [](const Run&, const SeriesPoint& p) { return static_cast<double>(p.running); });
   html +=
       OverTime(comparison, runs, "KV cache in use", "% of all blocks", 100, [](const Run& run, const SeriesPoint& p) {
-        return run.kv_blocks > 0 ? kInPercent * static_cast<double>(p.kv_blocks) / static_cast<double>(run.kv_blocks) : 0;
+        return run.kv_blocks > 0 ? kInPercent * static_cast<double>(p.kv_blocks) / static_cast<double>(run.kv_blocks)
+                                 : 0;
       });
   return html + "</div>\n";
 }
