@@ -15,12 +15,12 @@
 namespace takt {
 namespace {
 
-constexpr std::string_view kMagic = "takt confidence ";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::string_view kConfidenceMagic = "takt confidence ";
+constexpr std::uint32_t kConfidenceVersion = 1;
 
 double Logistic(double x) { return x >= 0 ? 1 / (1 + exact::Exp(-x)) : exact::Exp(x) / (1 + exact::Exp(x)); }
 
-using Eigen::Index;
+using Index = Eigen::Index;
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
@@ -238,7 +238,7 @@ double Confidence::mean_average_precision() const {
 }
 
 std::string Confidence::Save() const {
-  internal::Packer out(kMagic, kVersion);
+  internal::Packer out(kConfidenceMagic, kConfidenceVersion);
   out.Put(static_cast<std::uint64_t>(features_));
   out.Put(static_cast<std::uint64_t>(models_.size()));
   for (const ModelId model : models_) out.Put(model.value);
@@ -248,7 +248,7 @@ std::string Confidence::Save() const {
 }
 
 absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Load(std::string_view bytes) {
-  auto in = internal::Unpacker::Open(bytes, kMagic, kVersion, "a file of confidence heads");
+  auto in = internal::Unpacker::Open(bytes, kConfidenceMagic, kConfidenceVersion, "a file of confidence heads");
   if (!in.ok()) return in.status();
   const auto made = std::make_shared<Confidence>();
   made->features_ = in->Get<std::uint64_t>();

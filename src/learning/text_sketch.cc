@@ -94,11 +94,11 @@ double Weight(std::uint32_t count, float idf) {
   return (1 + exact::Log(static_cast<double>(count))) * static_cast<double>(idf);
 }
 
-using Matrix = Eigen::MatrixXf;
+using FloatMatrix = Eigen::MatrixXf;
 
-Matrix Orthonormal(const Matrix& a) {
-  const Eigen::HouseholderQR<Matrix> qr(a);
-  return qr.householderQ() * Matrix::Identity(a.rows(), std::min(a.rows(), a.cols()));
+FloatMatrix Orthonormal(const FloatMatrix& a) {
+  const Eigen::HouseholderQR<FloatMatrix> qr(a);
+  return qr.householderQ() * FloatMatrix::Identity(a.rows(), std::min(a.rows(), a.cols()));
 }
 
 }  // namespace
@@ -153,18 +153,18 @@ absl::StatusOr<std::shared_ptr<const TextSketch>> TextSketch::Train(std::span<co
   constexpr std::size_t kMore = 8;  // columns beyond those that are wanted make the subspace accurate
   const auto width = static_cast<Eigen::Index>(std::min(options.dimensions + kMore, n));
   Random random(options.seed);
-  Matrix start(buckets, width);
+  FloatMatrix start(buckets, width);
   for (Eigen::Index c = 0; c < width; ++c) {
     for (Eigen::Index r = 0; r < buckets; ++r) start(r, c) = static_cast<float>(random.Normal());
   }
-  Matrix range = Orthonormal(x * start);
+  FloatMatrix range = Orthonormal(x * start);
   for (int i = 0; i < options.power_iterations; ++i) {
     if (!goes_on(0.5 + 0.5 * i / (options.power_iterations + 1.0))) return stopped;
     range = Orthonormal(x * Orthonormal(x.transpose() * range));
   }
   // Within the range: the eigenvectors of (Q'X)(Q'X)' are the left singular vectors.
-  const Matrix small = x.transpose() * range;  // buckets x width
-  const Eigen::SelfAdjointEigenSolver<Matrix> solver(small.transpose() * small);
+  const FloatMatrix small = x.transpose() * range;  // buckets x width
+  const Eigen::SelfAdjointEigenSolver<FloatMatrix> solver(small.transpose() * small);
   sketch->vectors_.assign(options.buckets * options.dimensions, 0);
   for (std::size_t d = 0; d < std::min(options.dimensions, static_cast<std::size_t>(width)); ++d) {
     const Eigen::Index column = width - 1 - static_cast<Eigen::Index>(d);  // ascending eigenvalues
