@@ -455,6 +455,18 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
                                static_cast<int>(e.waits_for), e.ahead));
   }
   if (PassedOver(bar) || host_kv_ != nullptr) return;
+  if (bar == Bar::kRows) {
+    // It waited for budget or memory, perhaps, until those that passed it took the last rows.
+    Left before = left;
+    for (RequestId id : unreleased_) {
+      const Life& life = Of(id);
+      if (life.is != Is::kRunning || life.admitted_in != last_step_ || !Before(*head, life)) continue;
+      ++before.rows, before.sequences += life.row_sequences, before.blocks += life.most_blocks;
+      const std::int32_t tokens = life.picked_in == last_step_ ? life.scheduled - life.computed : 0;
+      before.tokens += tokens, before.prefill += tokens;
+    }
+    if (BarOf(*head, before, limits) != Bar::kRows) return;
+  }
   // Where nothing runs, any that fits was let in at the plan's end: what the first waited for until then counts. Where
   // that was the step's budget, nobody gives way for it, though it lacks a row or memory now.
   if (plan.run.empty()) {
