@@ -1235,6 +1235,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   std::ranges::sort(scratch_, [this](const Life* a, const Life* b) { return Before(*a, *b); });
   const auto surely = [&](const Life* life) {
     const Request& r = life->state.request;
+    if (std::ranges::find(plan.failed, r.id, &Failure::request) != plan.failed.end()) return false;  // before, perhaps
     // What was declined is of the last plan: the policy may decline one that has joined since, or another by now.
     return !life->in_transit() && !life->declined && policy_.Admits(life->state, now_) && !r.adapter && r.chunkable &&
            r.sequences <= std::min(limits.max_seqs, limits.tokens.value);

@@ -207,6 +207,7 @@ class Shadow {
   static std::optional<bool> LackedAdapter(const Life& life, const Adapters& used, const StepLimits& limits);
   void PassBy(Life& passed, const Life& by, std::optional<bool> lacked, const StepLimits& limits);
   bool PromptsFirst(const StepPlan& plan) const;
+  bool MayComputePromptsFirst(const StepLimits& limits) const;
   static std::int32_t LargestChunk(const StepLimits& limits);
   static bool FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits);
 

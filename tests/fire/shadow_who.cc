@@ -152,7 +152,7 @@ bool Shadow::MayAwaitPrefix(const Life& life) const {
     const std::size_t most = std::min(whole, its.hashes.size());
     std::size_t same = 0;
     while (same < most && its.hashes[same] == r.prefix.hashes[same]) ++same;
-    const auto first = static_cast<std::size_t>(leader.shared_chunks);
+    const auto first = static_cast<std::size_t>(prefixes_.sure() ? leader.shared_chunks : 0);
     const std::int64_t tokens = r.prefix.block_tokens.value;
     // Where the cache is known, it has just what comes before the leader's next chunk.
     return same > first && 8 * static_cast<std::int64_t>(same - first) * tokens >=
@@ -226,11 +226,19 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
       }
       left.prefill = std::min(left.prefill, left.tokens);
     }
-  } else if (PromptsFirst(plan)) {
-    return;  // what rows took later cannot be told
+  } else if (PromptsFirst(plan) || ((finished_ || shrunk_) && MayComputePromptsFirst(limits))) {
+    return;  // what rows took or left later cannot be told
   }
   CheckShares(plan, limits, whole_waits, left);
   if (violation_.empty()) CheckHead(plan, left, limits, scheduler);
+}
+
+// After plans in which a chunk found no room: one that is aligned, or a prompt that must be computed whole.
+bool Shadow::MayComputePromptsFirst(const StepLimits& limits) const {
+  return limits.chunk_align.value > 1 || std::ranges::any_of(unreleased_, [this](RequestId id) {
+           const Life& life = Of(id);
+           return (life.is == Is::kWaiting || life.is == Is::kRunning) && !life.state.request.chunkable;
+         });
 }
 
 // It must be computed at once; it comes before the other prompts.
@@ -325,7 +333,12 @@ void Shadow::CheckDrafts(const StepPlan& plan, const Left& left, bool sure) {
     FIRE_CHECK(!sure || left.tokens == 0, "request {} verifies {} drafts of {}, and {} tokens are left",
                entry.request.value, entry.speculative, want, left.tokens);
   }
-  if (!any) return;
+  if (!any && sure) return;
+  // A row that an oracle refused has no entry, and may have had its turn.
+  for (RequestId id : unreleased_) {
+    Life& life = Of(id);
+    if (!sure && life.is == Is::kRunning && life.planned_in != last_step_ && life.drafts > 0) life.turn_to = last_step_;
+  }
   for (const PlanEntry& entry : plan.run) {
     if (!sure || wanted(entry) < 1) continue;
     FIRE_CHECK(entry.speculative <= part + 1, "request {} verifies {} drafts, and others {}", entry.request.value,
@@ -442,6 +455,18 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
                                static_cast<int>(e.waits_for), e.ahead));
   }
   if (PassedOver(bar) || host_kv_ != nullptr) return;
+  if (bar == Bar::kRows) {
+    // It waited for budget or memory, perhaps, until those that passed it took the last rows.
+    Left before = left;
+    for (RequestId id : unreleased_) {
+      const Life& life = Of(id);
+      if (life.is != Is::kRunning || life.admitted_in != last_step_ || !Before(*head, life)) continue;
+      ++before.rows, before.sequences += life.row_sequences, before.blocks += life.most_blocks;
+      const std::int32_t tokens = life.picked_in == last_step_ ? life.scheduled - life.computed : 0;
+      before.tokens += tokens, before.prefill += tokens;
+    }
+    if (BarOf(*head, before, limits) != Bar::kRows) return;
+  }
   // Where nothing runs, any that fits was let in at the plan's end: what the first waited for until then counts. Where
   // that was the step's budget, nobody gives way for it, though it lacks a row or memory now.
   if (plan.run.empty()) {
