@@ -576,7 +576,7 @@ class BasicScheduler {
   Fit TrySwapIn(Slot slot);
   void SwapIn(Slot slot, std::int32_t blocks);
   bool Outgrows(std::int32_t blocks) const;
-  std::int32_t Spared(Slot slot, std::int32_t need);
+  std::int32_t Spared(Slot slot, std::int32_t need, std::int32_t free);
   std::uint64_t& HitsOf(const Record& record) {
     return record.recovers ? stats_.tokens_recovered : stats_.tokens_cached;
   }

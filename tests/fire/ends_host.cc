@@ -33,7 +33,7 @@ Scheduler SchedulerOf(const Setup& setup) {
   return scheduler;
 }
 
-AnyPlacement PlacementOf(std::uint64_t bits) {
+AnyPlacement PlacementBy(std::uint64_t bits) {
   static const std::vector<PlacementInfo> all = PlacementInfos();
   return *MakePlacement(all[bits % all.size()].name);
 }
@@ -55,7 +55,7 @@ void Print(const EndsTally& t, std::uint64_t seeds) {
 EndsWorld::EndsWorld(std::uint64_t seed)
     : setup_(SetupOf(seed)),
       scheduler_(SchedulerOf(setup_)),
-      router_(*Router::Create(RouterOptions{}, setup_.PolicyOf(setup_.policy), PlacementOf(seed))),
+      router_(*Router::Create(RouterOptions{}, setup_.PolicyOf(setup_.policy), PlacementBy(seed))),
       queue_(setup_.PolicyOf(setup_.policy)) {
   Dice dice(seed ^ 0x7133u);
   now_ = Time(dice);

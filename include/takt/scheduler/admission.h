@@ -65,12 +65,11 @@ bool BasicScheduler<Policy, Pause>::AdmitKept() {
 
 // Whether it waits for a running request that is computing a prefix which both have, of which `found` chunks are in the
 // cache. It does if the row is in flight, and as long as more chunks are found, within `prefix_wait` steps each time.
-// O(log chunks).
+// Its prompt must have chunks. O(log chunks).
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::AwaitsPrefix(Record& record, std::int32_t found) {
   const Request& r = record.state.request;
   if (options_.prefix_wait == 0 || record.state.taken || record.blocks > 0 || record.arrived > 0) return false;
-  if (ChunkBlocks(record) == 0) return false;
   const std::int32_t tokens = r.prefix.block_tokens.value, chunks = UsableChunks(r);
   if (found >= chunks) return false;
   const std::uint32_t lane = leaders_.Find(r.prefix.hashes[static_cast<std::size_t>(found)]);
@@ -98,11 +97,12 @@ bool BasicScheduler<Policy, Pause>::AwaitsPrefix(Record& record, std::int32_t fo
 // fewer than `admission_window` have passed it. It lacks room in this step, or memory that is not about to be free.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::MayBePassed(Slot slot) const {
-  if (slot == kNoSlot || queue_.promoted(slot)) return false;
+  const bool lacks_room = draft_.top_waits_for == WaitsFor::kBudget;
+  if (slot == kNoSlot || !(lacks_room || draft_.top_waits_for == WaitsFor::kKv)) return false;
   const Record& record = table_[slot];
   if (record.state.taken || record.blocks > 0 || record.passed >= options_.admission_window) return false;
-  if (draft_.top_waits_for == WaitsFor::kBudget) return budget_.HasRoom();
-  if (draft_.top_waits_for != WaitsFor::kKv) return false;
+  if (queue_.promoted(slot)) return false;
+  if (lacks_room) return budget_.HasRoom();
   const std::int64_t need = std::int64_t{BlocksNeeded(record, HitOf(record))} + (counts_.rows > 0 ? kv_.watermark : 0);
   return need > FreeBlocks() + Pending();
 }
@@ -260,13 +260,12 @@ bool BasicScheduler<Policy, Pause>::Outgrows(std::int32_t blocks) const {
   return kv_.oracle != nullptr && blocks > TotalBlocks();
 }
 
-// Blocks that an admission must leave free, so that rows can grow: the watermark, if anything runs. If only this has
-// kept out the first of the queue for `admission_window` plans, a block for each sequence is enough.
+// Blocks of `free` ones that an admission must leave, so that rows can grow: the watermark, if anything runs. If only
+// this has kept out the first of the queue for `admission_window` plans, a block for each sequence is enough.
 template <RankPolicy Policy, PausePolicy Pause>
-std::int32_t BasicScheduler<Policy, Pause>::Spared(Slot slot, std::int32_t need) {
+std::int32_t BasicScheduler<Policy, Pause>::Spared(Slot slot, std::int32_t need, std::int32_t free) {
   if (counts_.rows == 0) return 0;
   std::uint64_t& fits_since = table_[slot].fits_since;
-  const std::int32_t free = FreeBlocks();
   if (need > free) {
     fits_since = 0;
   } else if (need > free - kv_.watermark && (draft_.head == kNoSlot || draft_.head == slot)) {
@@ -311,9 +310,10 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
   }
   if (record.computed == 0 && record.blocks == 0) start = std::max(start, ArrivedOf(record));
   // What is loaded is computed behind, when it is there. Should the load fail, a step must be able to compute it whole.
-  std::int32_t copies = budget_.Fits(r, start, record.known - start) ? CopiesOf(record) : 0;
+  std::int32_t copies = CopiesOf(record);
+  if (copies > 0 && !budget_.Fits(r, start, record.known - start)) copies = 0;
   if (copies * r.prefix.block_tokens.value <= start) copies = 0;
-  if (copies == 0 && AwaitsPrefix(record, hit.chunks)) return skip(WaitsFor::kPrefix);
+  if (copies == 0 && ChunkBlocks(record) > 0 && AwaitsPrefix(record, hit.chunks)) return skip(WaitsFor::kPrefix);
   std::int32_t n = record.known - start;
   const bool decodes = n == r.sequences && record.state.generated.value > 0;
   if (copies > 0) {
@@ -338,7 +338,8 @@ auto BasicScheduler<Policy, Pause>::TryAdmit(Slot slot, std::span<const Slot> ne
   const std::int32_t blocks = std::max(BlocksFor(record), record.blocks);
   if (kv_.block_tokens > 0) {
     const std::int32_t need = blocks - record.blocks - SharedBlocks(record, hit);
-    if (need > 0 && need > FreeBlocks() - Spared(slot, need)) {
+    const std::int32_t free = FreeBlocks();
+    if (need > 0 && need > free - Spared(slot, need, free)) {
       if (!Outgrows(blocks)) return stop(WaitsFor::kKv);
       Fail(slot, FailReason::kNeverFits);
       return Fit::kGone;
@@ -375,7 +376,8 @@ template <RankPolicy Policy, PausePolicy Pause>
 auto BasicScheduler<Policy, Pause>::TrySwapIn(Slot slot) -> Fit {
   const Record& record = table_[slot];
   const std::int32_t blocks = std::max(BlocksFor(record), record.cpu_blocks);
-  const bool fits = blocks <= FreeBlocks() - Spared(slot, blocks);
+  const std::int32_t free = FreeBlocks();
+  const bool fits = blocks <= free - Spared(slot, blocks, free);
   const bool allowed = MayMoveIn(record.cpu_blocks);
   if (!fits && Outgrows(blocks)) {
     Fail(slot, FailReason::kNeverFits);
@@ -449,7 +451,7 @@ void BasicScheduler<Policy, Pause>::Admit(Slot slot, std::int32_t start, std::in
   CountHits(record, start - record.computed, start);
   const std::uint32_t lane = AddRow(slot, start, RowState::kUnsteady);
   Emit(lane, tokens, static_cast<std::uint16_t>(running_[lane].prefilling ? PlanEntry::kPrefill : 0));
-  LeadPrefix(record);
+  if (ChunkBlocks(record) > 0) LeadPrefix(record);
 }
 
 }  // namespace takt

@@ -168,11 +168,10 @@ void BasicScheduler<Policy, Pause>::PublishPrefix(const Row& row, Record& record
   LeadPrefix(record);
 }
 
-// Requests with the same prefix may wait for the next chunk of this row.
+// Requests with the same prefix may wait for the next chunk of this row, whose prompt has chunks.
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::LeadPrefix(const Record& record) {
   leaders_.Leave(record.lane);
-  if (ChunkBlocks(record) == 0) return;
   const Request& r = record.state.request;
   const std::int32_t chunk = record.shared_chunks, tokens = r.prefix.block_tokens.value;
   if (chunk >= r.prompt_tokens.value / tokens || std::cmp_greater_equal(chunk, r.prefix.hashes.size())) return;

@@ -110,18 +110,18 @@ void BasicScheduler<Policy, Pause>::Build() {
 
   if (running_first) {
     PlanRunning();
-    PlanPrompts();
+    if (!draft_.prompts.empty()) PlanPrompts();
     AdmitWaiting();
   } else {
     PlanPrefills();
-    PlanPrompts();
+    if (!draft_.prompts.empty()) PlanPrompts();
     AdmitWaiting();
     PlanLongPrompts();
     PlanDecodes();
-    PlanPrompts();
+    if (!draft_.prompts.empty()) PlanPrompts();
   }
   PlanLongPrompts();
-  PlanDrafts();
+  if (!draft_.offers.empty()) PlanDrafts();
   if (!round_.empty()) AskOracle();
   CloseGaps();
 }

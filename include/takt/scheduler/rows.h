@@ -209,7 +209,6 @@ bool BasicScheduler<Policy, Pause>::PlanPrompt(std::uint32_t lane) {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::PlanPrompts() {
   std::vector<Prompt>& prompts = draft_.prompts;
-  if (prompts.empty()) return;
   bool whole_waits = false;
   std::erase_if(prompts, [&](const Prompt& prompt) {
     const Row& row = running_.Stored(prompt.lane);
@@ -256,7 +255,6 @@ void BasicScheduler<Policy, Pause>::PlanLongPrompts() {
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::PlanDrafts() {
   std::vector<Offer>& offers = draft_.offers;
-  if (offers.empty()) return;
   const bool short_of_kv = draft_.short_of_kv || draft_.top_waits_for == WaitsFor::kKv;
   std::int32_t spare = short_of_kv ? 0 : std::max(FreeBlocks() - kv_.watermark, 0);
   const auto blocks_for = [this](const Offer& offer) {

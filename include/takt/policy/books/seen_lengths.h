@@ -134,9 +134,9 @@ class SeenLengths {
 
   // The first of the cells that the name may have.
   static std::size_t FirstOf(const Name& name) {
-    std::uint64_t hash = name.kind << 8 | name.octave;
-    for (const std::uint64_t word : {name.agent, name.stage, name.tenant}) hash = Mix64(hash) + word;
-    return Mix64(hash) % kCells;
+    return Mix64((name.kind << 8 | name.octave) + name.agent * 0x9e3779b97f4a7c15u + name.stage * 0xbf58476d1ce4e5b9u +
+                 name.tenant * 0x94d049bb133111ebu) %
+           kCells;
   }
   const Cell* Find(const Name& name) const {
     for (std::size_t i = 0, first = FirstOf(name); i < kProbes; ++i) {
