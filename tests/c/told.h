@@ -147,8 +147,8 @@ class Told {
       Pair(*this, told.New(told.workflows_, takt_workflow_init, c), workflow);
     }
     void Struct(const takt_stage*& c, const WorkflowStage& stage) const {
-      std::size_t n = 0;
-      Array(c, n, {stage});
+      Pair(*this, told.stages_.emplace_back(1).front(), stage);
+      c = told.stages_.back().data();
     }
     void Dated(std::uint32_t& dated, std::int64_t& c, TimePoint time) const {
       dated = time != kUnset;
