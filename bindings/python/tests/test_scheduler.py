@@ -316,6 +316,17 @@ def test_an_exception_in_a_sink_reaches_the_caller(three: list[takt.Request]) ->
         scheduler.flush()
 
 
+def test_a_process_that_made_no_scheduler_replays_rules_of_other_systems() -> None:
+    logs: list[bytes] = []
+    with takt.Scheduler("aged(mlfq)", pause="infercept", kv_blocks=100, prefix_cache=True, record=logs.append) as scheduler:
+        scheduler.set_retention("wa", "concur")
+        scheduler.arrive(takt.Request(1, prompt_tokens=32), now=0)
+        scheduler.plan(now=1)
+    code = "import sys, takt; print(takt.replay_log(sys.stdin.buffer.read())['plans_compared'])"
+    done = subprocess.run([sys.executable, "-c", code], input=b"".join(logs), capture_output=True, check=True)
+    assert done.stdout.strip() == b"1"
+
+
 def test_a_damaged_log_is_an_error() -> None:
     logs: list[bytes] = []
     host(5, False, logs)
