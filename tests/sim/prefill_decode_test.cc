@@ -14,16 +14,10 @@ namespace {
 using testing::AtMs;
 using testing::ConstantSteps;
 using testing::LinearSteps;
+using testing::MustReplay;
 using testing::Ms;
 using testing::RandomWorkload;
 using testing::Requests;
-
-ReplayResult MustReplay(const Workload& workload, const ReplayOptions& options) {
-  absl::StatusOr<ReplayResult> result = Replay(workload, options);
-  INFO(result.status());
-  REQUIRE(result.ok());
-  return *std::move(result);
-}
 
 // KV of a token takes a millisecond on a link.
 ReplayOptions Apart(std::int32_t prefill, std::int32_t decode, ReplayOptions options = ConstantSteps()) {

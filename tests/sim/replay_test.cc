@@ -23,18 +23,12 @@ using testing::AtMs;
 using testing::Call;
 using testing::ConstantSteps;
 using testing::LinearSteps;
+using testing::MustReplay;
 using testing::Ms;
 using testing::PauseBy;
 using testing::PolicyBy;
 using testing::RandomWorkload;
 using testing::Requests;
-
-ReplayResult MustReplay(const Workload& workload, const ReplayOptions& options) {
-  absl::StatusOr<ReplayResult> result = Replay(workload, options);
-  INFO(result.status());
-  REQUIRE(result.ok());
-  return *std::move(result);
-}
 
 EstimateSpec Oracle() { return {EstimateKind::kOracle, 0}; }
 

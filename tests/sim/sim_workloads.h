@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "catch.h"
 #include "takt/base/random.h"
 #include "takt/base/time.h"
 #include "takt/pause/registry.h"
@@ -103,6 +104,13 @@ inline ReplayOptions LinearSteps() {
   options.profile.cost.served->per_decode_ms = 2;
   options.profile.cost.served->per_context_ms = 0.01;
   return options;
+}
+
+inline ReplayResult MustReplay(const Workload& workload, const ReplayOptions& options) {
+  absl::StatusOr<ReplayResult> result = Replay(workload, options);
+  INFO(result.status());
+  REQUIRE(result.ok());
+  return *std::move(result);
 }
 
 }  // namespace takt::testing

@@ -6,56 +6,10 @@
 #include <vector>
 
 #include "catch.h"
-#include "takt/base/random.h"
-#include "takt/planning/cascade.h"
+#include "planning/cascade_problems.h"
 
 namespace takt {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr std::int32_t kTp[] = {1, 2, 4, 8};
-constexpr std::int32_t kPp[] = {1, 2};
-
-ServedModel Llama(const std::string& size) {
-  return {.name = size, .shapes = *FindShapes("aic/llama-3.1-" + size + "/h100/bf16", kTp, kPp)};
-}
-
-// Scores that rise from model to model and hang together; lengths of a conversation.
-std::vector<CascadeSample> Sample(std::size_t models, int requests, std::uint64_t seed = 4) {
-  Random random(seed);
-  std::vector<CascadeSample> sample;
-  for (int i = 0; i < requests; ++i) {
-    CascadeSample s;
-    s.prompt = 1 + static_cast<std::int32_t>(random.LogNormal(std::log(400), 0.8));
-    const double z = random.Normal();
-    for (std::size_t m = 0; m < models; ++m) {
-      const double score = 60 + 15 * static_cast<double>(m) + 12 * (0.7 * z + 0.7 * random.Normal());
-      s.scores.push_back(std::clamp(std::round(score), 0.0, 100.0));
-      s.outputs.push_back(1 + static_cast<std::int32_t>(random.LogNormal(std::log(300), 0.6)));
-    }
-    sample.push_back(s);
-  }
-  return sample;
-}
-
-CascadeProblem TwoModels(std::int32_t gpus = 16, double rate = 4) {
-  return {.models = {Llama("8b"), Llama("70b")}, .sample = Sample(2, 300), .rate = rate, .gpus = gpus};
-}
-
-CascadeOptions Quick() {
-  CascadeOptions options;
-  options.rates.most_requests = 1000;
-  options.rates.runs = 12;
-  options.simulated = 1500;
-  return options;
-}
-
-CascadePlanner MustCreate(const CascadeProblem& problem, const CascadeOptions& options = Quick()) {
-  auto planner = CascadePlanner::Create(problem, options);
-  INFO(planner.status());
-  REQUIRE(planner.ok());
-  return *std::move(planner);
-}
 
 TEST_CASE("rivals are planned from the same tables, and none is below the joint optimum of its kind") {
   const CascadePlanner planner = MustCreate(TwoModels());

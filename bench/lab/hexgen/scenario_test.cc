@@ -6,8 +6,8 @@
 
 #include "catch.h"
 #include "scale.h"
+#include "tool/queries.h"
 #include "tool/tool.h"
-#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
 namespace takt {
@@ -16,21 +16,6 @@ namespace {
 using Json = nlohmann::json;
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-// Twelve queries of a few calls each, two of them side by side.
-std::string Queries(const TempDir& dir, const std::string& name) {
-  std::string text;
-  for (int i = 0; i < 12; ++i) {
-    text += fmt::format(R"({{"id":"q{0}","trace":"{1}","n_calls":4,"n_stages":3,"calls":[)"
-                        R"({{"step":"link","stage":0,"preds":[],"in":{2},"out":5,"paper_stage":1}},)"
-                        R"({{"step":"write","stage":1,"preds":[0],"in":2000,"out":{3},"paper_stage":2}},)"
-                        R"({{"step":"write","stage":1,"preds":[0],"in":1500,"out":{3},"paper_stage":2}},)"
-                        R"({{"step":"test","stage":2,"preds":[1,2],"in":300,"out":9,"paper_stage":4}}]}})",
-                        i, name, 300 + 10 * i, 20 + 7 * i);
-    text += "\n";
-  }
-  return dir.Write(name + ".jsonl", text);
-}
 
 TEST_CASE("a small run of the HexGen-Flow scenario, with all its rows and claims") {
   const TempDir dir;
