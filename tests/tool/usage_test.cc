@@ -295,5 +295,20 @@ TEST_CASE("a log shows what its host said and cannot be") {
   CHECK(Has(full.out, "0.030 s, step 3, request 2, lane 0: unknown_row, said 0, expected 1"));
 }
 
+TEST_CASE("without takt-plan, the commands that run it say how to build it") {
+  const TempDir dir;
+  const std::string tool = dir / "takt";
+  std::filesystem::copy_file(TAKT_TOOL_PATH, tool);
+  for (const char* command : {"plan", "tune", "cluster"}) {
+    CAPTURE(command);
+    const std::string line = "PATH=/nowhere " + tool + " " + command + " --help 2>" + (dir / "err");
+    CHECK(WEXITSTATUS(std::system(line.c_str())) == 1);
+    const std::string said = ReadWhole(dir / "err");
+    CHECK(Has(said, std::string("takt ") + command + ": needs the program takt-plan"));
+    CHECK(Has(said, "--target takt_plan"));
+  }
+  CHECK(Has(RunTool({"plan", "--help"}).out, "Usage: takt plan"));
+}
+
 }  // namespace
 }  // namespace takt
