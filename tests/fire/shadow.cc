@@ -1238,7 +1238,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
     if (std::ranges::find(plan.failed, r.id, &Failure::request) != plan.failed.end()) return false;  // before, perhaps
     // What was declined is of the last plan: the policy may decline one that has joined since, or another by now.
     return !life->in_transit() && !life->declined && policy_.Admits(life->state, now_) && !r.adapter && r.chunkable &&
-           r.sequences <= std::min(limits.max_seqs, limits.tokens.value);
+           !NeedsMore(*life, limits) && (host_kv_ == nullptr || !host_kv_->refused(r.id));
   };
   const auto head = std::ranges::find_if(scratch_, surely);
   const bool known = std::ranges::adjacent_find(
@@ -1305,7 +1305,8 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
     if (f.reason == FailReason::kNeverFits) {
       const std::int32_t most = setup_.options.max_step_tokens.value;
       const bool too_long = !r.chunkable && most > 0 && r.prompt_tokens.value > most;
-      const bool too_large = host_kv_ != nullptr && BlocksOf(life, life.known) > TotalBlocks();
+      const std::int32_t blocks = std::max(BlocksOf(life, life.known), life.copied ? life.cpu_blocks : 0);
+      const bool too_large = host_kv_ != nullptr && blocks > TotalBlocks();
       FIRE_CHECK(life.is == Is::kWaiting && (too_long || too_large), "request {} fits, and fails", f.request.value);
       ++ours_.failed_never_fits;
     } else {
@@ -1649,7 +1650,8 @@ std::int32_t Shadow::LargestChunk(const StepLimits& limits) {
 bool Shadow::FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits) {
   const std::int32_t most = LargestChunk(limits), align = std::max(limits.chunk_align.value, 1);
   const std::int32_t to_next = align - start % align, left = life.known - start;
-  const bool chunks = life.state.request.chunkable || start >= life.state.request.prompt_tokens.value;
+  const bool chunks =
+      life.state.request.chunkable || std::max(start, life.computed) >= life.state.request.prompt_tokens.value;
   return chunks && most > 0 && std::min(to_next, left) > most;
 }
 

@@ -273,5 +273,11 @@ TEST_CASE("two tiers: what is where, what goes and what is told are those of the
   CHECK(loaded > steps / 4);
 }
 
+TEST_CASE("a call that copies chunks and drops them again has room for that") {
+  internal::KvLedger ledger({100}, {4}, {3}, true, {3});
+  ledger.MakeRoomToCopy(3);
+  CHECK(ledger.copies()->dropped().capacity() >= 3);
+}
+
 }  // namespace
 }  // namespace takt

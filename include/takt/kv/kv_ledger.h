@@ -81,7 +81,7 @@ class KvLedger {
   void MakeRoomToCopy(std::size_t chunks) {
     if (copies_ == nullptr) return;
     copies_->MakeRoom(chunks);
-    copies_->MakeRoomToDrop();
+    copies_->MakeRoomToDrop(chunks);
     const std::size_t room = told_.size() + 2 * (chunks + copies_->chunks());
     if (room > told_.capacity()) told_.reserve(std::max(room, 2 * told_.capacity()));
   }

@@ -424,8 +424,9 @@ class BasicHoldings {
 
   // Chunks that are there no more, since the list was last taken. Without allocation where room was made since.
   std::vector<DroppedPrefix>& dropped() { return dropped_; }
-  void MakeRoomToDrop() {
-    const std::size_t room = dropped_.size() + chunks_.size();
+  // `more`: chunks that are published before the next call of this function.
+  void MakeRoomToDrop(std::size_t more = 0) {
+    const std::size_t room = dropped_.size() + chunks_.size() + more;
     if (room > dropped_.capacity()) dropped_.reserve(std::max(room, chunks_.capacity()));
   }
 
