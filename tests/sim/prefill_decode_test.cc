@@ -14,8 +14,8 @@ namespace {
 using testing::AtMs;
 using testing::ConstantSteps;
 using testing::LinearSteps;
-using testing::MustReplay;
 using testing::Ms;
+using testing::MustReplay;
 using testing::RandomWorkload;
 using testing::Requests;
 
