@@ -28,6 +28,7 @@ constexpr std::uint64_t kHonest = 8;  // workflows of two branches; each two hav
 struct Life {
   Branch branch = {};
   std::vector<std::uint64_t> hashes = {};
+  bool ran = false;
 
   std::size_t Chunks(std::int32_t tokens) const {
     return std::min(static_cast<std::size_t>(tokens / kBlock), hashes.size());
@@ -133,14 +134,17 @@ class Host {
     }
     for (const takt_move& move : std::span(plan.moves, plan.n_moves)) {
       moves_.push_back(move.id);
-      const Life& life = lives_.at(move.request);
+      Life& life = lives_.at(move.request);
+      life.ran = true;  // its load may fail: then it finds less than the plan says
       const std::span loads = std::span(life.hashes).subspan(std::size_t(move.first), std::size_t(move.count));
       for (const std::uint64_t hash : loads) CHECK(copies_.contains(hash));
       on_gpu_.insert(loads.begin(), loads.end());
     }
     std::vector<takt_row_result> rows;
     for (const takt_plan_entry& e : std::span(plan.run, plan.n_run)) {
-      const Life& life = lives_.at(e.request);
+      Life& life = lives_.at(e.request);
+      const std::size_t found = std::exchange(life.ran, true) ? 0 : life.Chunks(e.position);
+      for (std::size_t c = 0; c < found; ++c) CHECK(on_gpu_.contains(life.hashes[c]));
       for (std::size_t c = 0; c < life.Chunks(e.position + e.tokens); ++c) on_gpu_.insert(life.hashes[c]);
       const bool samples = (e.flags & TAKT_ENTRY_SAMPLES) != 0, over = samples && dice_.Chance(ends);
       rows.push_back({e.request, e.lane, samples, 0, static_cast<std::uint8_t>(over ? TAKT_ROW_FINISHED : 0)});

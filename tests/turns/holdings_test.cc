@@ -242,6 +242,22 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps) {
   Compare(policy, seed, steps, policy);
 }
 
+TEST_CASE("a chunk that left and came back before the list was taken is not in it") {
+  BasicHoldings<Lru> holdings(Lru{}, {kBlockTokens});
+  const std::vector<std::uint64_t> hashes = {1, 2};
+  const auto publish = [&] {
+    for (const std::size_t n : {1u, 2u}) REQUIRE(holdings.Publish(std::span(hashes).first(n), 1));
+    holdings.Release(hashes, 1, {.workflow = {1}}, TimePoint{});
+  };
+  publish();
+  REQUIRE(holdings.Evict(2, TimePoint{}) == 2);
+  publish();
+  CHECK(holdings.dropped().empty());
+  REQUIRE(holdings.Evict(1, TimePoint{}) == 1);
+  REQUIRE(holdings.dropped().size() == 1);
+  CHECK(holdings.dropped()[0].hash == 2);
+}
+
 TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims are those of the shadow") {
   const std::int64_t steps = Scaled(1'500);
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {

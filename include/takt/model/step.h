@@ -237,7 +237,7 @@ struct StepPlan {
   Tokens tokens{0};  // of all entries, drafts included
   Idle idle = Idle::kNoRequests;
   TimePoint wake_at = kNever;  // without an event before, ask again then
-  std::span<const DroppedPrefix> dropped = {};  // kLedger with a prefix cache: what it has dropped since the last plan
+  std::span<const DroppedPrefix> dropped = {};  // kLedger with a prefix cache: chunks that left it since the last plan
   std::span<const CacheHint> hints = {};  // kOracle, once told of turns: for the host's own cache
   // Where the host's memory keeps prefixes: what it is to keep, and to forget, in this order, and before `moves`.
   std::span<const HostChunk> host_chunks = {};

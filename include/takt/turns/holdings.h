@@ -422,8 +422,14 @@ class BasicHoldings {
     return found;
   }
 
-  // Chunks that are there no more, since the list was last taken. Without allocation where room was made since.
-  std::vector<DroppedPrefix>& dropped() { return dropped_; }
+  // Chunks that have left since the list was last taken, and have not come back. Without allocation if room was made
+  // since.
+  std::vector<DroppedPrefix>& dropped() {
+    std::erase_if(dropped_, [&](const DroppedPrefix& chunk) {
+      return chunks_.Find(NameOf(chunk.hash, chunk.blocks.value)) != kNoSlot;
+    });
+    return dropped_;
+  }
   // `more`: chunks that are published before the next call of this function.
   void MakeRoomToDrop(std::size_t more = 0) {
     const std::size_t room = dropped_.size() + chunks_.size() + more;
