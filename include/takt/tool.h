@@ -4,7 +4,8 @@
 
 namespace takt::tool {
 
-// All that bin/takt does; the exit code. It reads files and writes to standard output, unlike the rest of the library.
+// All that bin/takt does; the exit code. The commands plan, tune and cluster run the program takt-plan, which knows the
+// names of takt alone. It reads files and writes to standard output, unlike the rest of the library.
 //   int main(int argc, char** argv) {
 //     if (!takt::RegisterPolicy(Mine{}, "mine").ok()) return 1;
 //     return takt::tool::Main(argc, argv);

@@ -305,7 +305,7 @@ TEST_CASE("without takt-plan, the commands that run it say how to build it") {
     CHECK(WEXITSTATUS(std::system(line.c_str())) == 1);
     const std::string said = ReadWhole(dir / "err");
     CHECK(Has(said, std::string("takt ") + command + ": needs the program takt-plan"));
-    CHECK(Has(said, "--target takt_plan"));
+    CHECK(Has(said, "--target takt_cli takt_plan"));
   }
   CHECK(Has(RunTool({"plan", "--help"}).out, "Usage: takt plan"));
 }

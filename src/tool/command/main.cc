@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "fmt/format.h"
 #include "tool/command/commands.h"
 #include "tool/run/exit_code.h"
 
@@ -55,18 +54,21 @@ constexpr std::array kPlanCommands = {
 
 // Replaces this process by takt-plan: the one in the folder of this program, else the first on PATH. Returns only if
 // there is none.
-int RunPlan(const char* command, const char* const* argv) {
+int RunPlan(const char* command, int argc, const char* const* argv) {
   std::error_code none;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
   const std::string beside = none ? std::string() : (self.parent_path() / "takt-plan").string();
-  const auto arguments = const_cast<char* const*>(argv);
-  if (!beside.empty()) execv(beside.c_str(), arguments);
-  execvp("takt-plan", arguments);
-  return Complain(command,
-                  absl::NotFoundError(fmt::format(
-                      "needs the program takt-plan, which is neither in the folder of takt nor on PATH. Build it with\n"
-                      "  cmake --build --preset release --target takt_plan")),
-                  kFailed);
+  std::vector<char*> arguments;
+  for (int i = 0; i < argc; ++i) arguments.push_back(const_cast<char*>(argv[i]));
+  arguments.push_back(nullptr);
+  if (!beside.empty()) execv(beside.c_str(), arguments.data());
+  execvp("takt-plan", arguments.data());
+  return Complain(
+      command,
+      absl::NotFoundError("needs the program takt-plan, which is neither in the folder of takt nor on PATH. Build "
+                          "both in one folder with\n"
+                          "  cmake --preset release && cmake --build --preset release --target takt_cli takt_plan"),
+      kFailed);
 }
 
 void AddPlanCommands(CLI::App& tool, Chosen&) {
@@ -79,7 +81,7 @@ int Main(int argc, const char* const* argv) {
   if (argc > 1) {
     const std::string command = argv[1];
     const auto found = std::ranges::find(kPlanCommands, command, &PlanCommand::name);
-    if (found != kPlanCommands.end()) return RunPlan(found->name, argv);
+    if (found != kPlanCommands.end()) return RunPlan(found->name, argc, argv);
   }
   Program program{"takt", kToolHelp, kToolExamples, {}};
 #define TAKT_ADD_COMMAND(name) program.commands.push_back(Add##name);
