@@ -141,6 +141,8 @@ def pairs():
         body += pair(c, name, MADE[name].same)
     told = [f"f.IfTold(TAKT_TOLD_{bit}, c.{bit.lower()}, t.{bit.lower()});" for bit in told_bits()]
     body += pair("takt_request", "Revised", ["f(c.id, t.request);", *told])
+    all_bits = " | ".join(f"TAKT_TOLD_{bit}" for bit in told_bits() | QUEUE_TOLD)
+    body += f"\n// All that takt_queue_revise may be told.\ninline constexpr std::uint32_t kTold = {all_bits};\n\n"
     body += "".join(map(pair_event, NUMBERS))
     asked = {name: c for name, c in others.items() if MADE[name].sound}
     body += "\n" + "".join(f"takt_status Sound(const {c}* told);\n" for c in asked.values())

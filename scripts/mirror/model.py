@@ -381,7 +381,13 @@ def member(event):
 
 def told_bits():
     bits, bit = {}, 1
+    of_request = {each.name for each in MADE["Request"].fields}
     for each in MADE["Revised"].fields[1:]:
+        if not each.type.startswith("std::optional<") or each.name not in of_request:
+            sys.exit(
+                f"mirrors: Revised::{each.name}: a std::optional is expected, and a field of the same name in Request; "
+                "C tells a revision as a takt_request and a mask"
+            )
         while bit in [taken for taken, _ in QUEUE_TOLD.values()]:
             bit *= 2
         bits[each.name.upper()] = (bit, english(each.text, "Revised"))

@@ -269,6 +269,10 @@ void Pair(const F& f, C& c, T& t) {
   f.IfTold(TAKT_TOLD_SEQUENCES, c.sequences, t.sequences);
   f.IfTold(TAKT_TOLD_NEXT_CALL, c.next_call, t.next_call);
 }
+
+// All that takt_queue_revise may be told.
+inline constexpr std::uint32_t kTold = TAKT_TOLD_OUTPUT_TOKENS | TAKT_TOLD_WORKFLOW_TOKENS_LEFT | TAKT_TOLD_AFTER | TAKT_TOLD_DEADLINE | TAKT_TOLD_EXPIRES_AT | TAKT_TOLD_PRIORITY | TAKT_TOLD_SEQUENCES | TAKT_TOLD_NEXT_CALL | TAKT_TOLD_PROMPT_TOKENS | TAKT_TOLD_ARRIVAL;
+
 template <class F, Either<takt_event> C, Either<Arrived> T>
 void Pair(const F& f, C& c, T& t) {
   f.Struct(c.u.arrived.request, t.request);

@@ -207,7 +207,7 @@ takt_result takt_queue_put(takt_queue* queue, const takt_request* request, int64
 }
 
 takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told, int64_t now) noexcept {
-  if (told >= 2 * TAKT_TOLD_ARRIVAL) return -FirstOf(Valid(queue), TAKT_E_INVALID);
+  if ((told & ~kTold) != 0) return -FirstOf(Valid(queue), TAKT_E_INVALID);
   return AskOf(queue, request, [&](AnyWaitingQueue& q, const Request& r) {
     Revised revised;
     Fill(request, told, revised);
