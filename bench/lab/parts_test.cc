@@ -11,7 +11,7 @@
 #include "scale.h"
 #include "takt/base/random.h"
 #include "takt/sim/replay.h"
-#include "takt/workload/read.h"
+#include "takt/workload/generate.h"
 
 namespace takt {
 namespace {
