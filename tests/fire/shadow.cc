@@ -207,6 +207,8 @@ void Shadow::FindShed(const Scheduler& scheduler) {
 void Shadow::CheckShed(const Life& shed, bool built_again) {
   const bool by_rank = setup_.options.shed == Shed::kWorst;
   if (by_rank && !known_order_) return;
+  // What is cached of a request changes, and then it is ranked by what the policy has observed since.
+  if (by_rank && setup_.agents && policy_.hooks().observes) return;
   const PolicyHooks hooks = policy_.hooks();
   const auto to_shed = [&](const Life& life) -> std::int64_t {
     if (!hooks.groups) return 0;
@@ -971,6 +973,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   const bool capped = built_ && std::ranges::any_of(unreleased_, [this](RequestId id) { return EndsAtCap(Of(id)); });
   const std::uint64_t kinds = (plan.preempted.empty() ? 0u : 1u) + (fails ? 1u : 0u) + (capped ? 1u : 0u);
   prefixes_.Tie(kinds + reclaimed > 1);
+  if (built_) ReadKeys();
   CheckReclaimed(plan, limits, scheduler);
   // Who joined the queue, and who had left it by then, cannot be told, and so not whom the policy lifted.
   const bool swaps_in =
@@ -978,7 +981,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   const bool enters = std::ranges::any_of(plan.run, &PlanEntry::admitted);
   const int ways = (enters ? 1 : 0) + (swaps_in ? 1 : 0) + (fails ? 1 : 0);
   if (policy_.hooks().group_wake && (ways > 1 || (!plan.preempted.empty() && ways > 0))) known_order_ = false;
-  CheckNeeded(plan, scheduler);
+  CheckNeeded(plan, limits, scheduler);
   CheckPreempted(plan, scheduler);
   if (built_) FinishAtCap();
   CheckFailed(plan, limits);
@@ -1136,7 +1139,7 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
 
 // Who runs gives way, or fails, for want of memory only where the counts say that there is too little for all that
 // runs: not for an oracle's refusal.
-void Shadow::CheckNeeded(const StepPlan& plan, const Scheduler& scheduler) {
+void Shadow::CheckNeeded(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) {
   const std::uint64_t by_rank = scheduler.stats().preempted_by_rank - before_.preempted_by_rank;
   const bool exhausted = std::ranges::any_of(plan.failed, [this](const Failure& f) {
     const Life& life = At(f.request);  // which may need more than there is
@@ -1145,6 +1148,12 @@ void Shadow::CheckNeeded(const StepPlan& plan, const Scheduler& scheduler) {
   if (plan.preempted.size() <= by_rank && !exhausted) return;
   FIRE_CHECK(stalled_, "somebody gave way for memory, and none was missing");
   if (was_stalled_ || setup_.options.order != StepOrder::kRunningFirst || !violation_.empty()) return;
+  // Where prompts come first, an admission may have taken what rows need.
+  const bool admits =
+      std::ranges::any_of(plan.run, &PlanEntry::admitted) ||
+      std::ranges::any_of(plan.moves, [](const KvMove& move) { return move.action != KvAction::kOut; }) ||
+      std::ranges::any_of(plan.preempted, [this](const Preemption& p) { return At(p.request).is == Is::kWaiting; });
+  if (admits && MayComputePromptsFirst(limits)) return;
   std::int64_t most = 0;
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
@@ -1199,7 +1208,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
       const Request& r = life.state.request;
       const std::int32_t chunk = r.prefix.hashes.empty() ? 0 : r.prefix.block_tokens.value;
       holder.unknown |=
-          life.computed == 0 || life.arrived > 0 ||
+          life.computed == 0 || life.arrived > 0 || std::ranges::any_of(plan.preempted, names_it) ||
           (host_kv_ == nullptr ? chunk > 0 && life.computed % chunk == 0 : life.computed == CachedTokens(r));
       holder.lost = entry->position != life.computed;
     } else if (fails || std::ranges::any_of(plan.preempted, names_it) || std::ranges::any_of(plan.moves, names_it)) {
@@ -1223,6 +1232,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
     const bool needed = std::ranges::any_of(unreleased_, [&](RequestId id) {
       const Life& life = Of(id);
       const std::int32_t need = std::max(BlocksOf(life, life.known), life.cpu_blocks);
+      if (std::ranges::find(plan.preempted, id, &Preemption::request) != plan.preempted.end()) return need > room;
       return life.is == Is::kWaiting && need - BlocksOf(life, life.tokens_held) > room;
     });
     FIRE_CHECK(needed, "{} lose the KV kept for them, and {} blocks are free without", reclaimed, room);
@@ -1804,7 +1814,8 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
   const Left left = LeftOf(plan, limits, scheduler);
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
-    FIRE_CHECK(!CouldRun(life, left, limits), "idle as {}, and request {} could run on", Name(plan.idle), id.value);
+    FIRE_CHECK(!CouldRun(life, left, limits), "idle as {}, and request {} could run on, with {} blocks",
+               Name(plan.idle), id.value, left.blocks);
     const bool comes_later = stalled_ && life.cpu_blocks > 0;  // rows that run come first
     FIRE_CHECK(life.is != Is::kWaiting || setup_.agents || comes_later || BarOf(life, left, limits) != Bar::kNone,
                "idle as {}, and request {} fits", Name(plan.idle), id.value);

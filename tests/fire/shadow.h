@@ -234,7 +234,7 @@ class Shadow {
   void CheckPreempted(const StepPlan& plan, const Scheduler& scheduler);
   void FinishAtCap();
   void CheckFailed(const StepPlan& plan, const StepLimits& limits);
-  void CheckNeeded(const StepPlan& plan, const Scheduler& scheduler);
+  void CheckNeeded(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler);
   std::int64_t FreeBlocks(const Scheduler& scheduler) const;
   void CheckWorst(const Life& victim, const StepPlan& plan);
   void CheckMoves(const StepPlan& plan, const StepLimits& limits);

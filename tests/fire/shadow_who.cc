@@ -418,12 +418,16 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
     if (admitted + 1 > window) return;
   }
   Bar bar = BarOf(*head, left, limits);
-  // It waited for memory, perhaps, until one that went on with its own took the last adapter.
-  const bool took_adapter = std::ranges::any_of(unreleased_, [&](RequestId id) {
-    const Life& life = Of(id);
-    return life.picked_in == last_step_ && life.went_on && life.state.request.adapter;
-  });
-  if (bar == Bar::kAdapter && took_adapter) return;
+  // It waited for memory or budget, perhaps, until one that passed it, or went on with its own KV, took the last
+  // adapter.
+  const auto took_adapter = [&](const Life& from) {
+    return std::ranges::any_of(unreleased_, [&](RequestId id) {
+      const Life& life = Of(id);
+      return life.admitted_in == last_step_ && life.is == Is::kRunning && life.state.request.adapter &&
+             (life.went_on || Before(from, life));
+    });
+  };
+  if (bar == Bar::kAdapter && took_adapter(*head)) return;
   const bool passes = PassedOver(bar);
   bool overtaken = false;  // so often, perhaps, that nobody else gets an adapter before
   if (passes) {
@@ -439,6 +443,7 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
       if (++admitted > window) return;
       head = next;
       bar = BarOf(*head, left, limits);
+      if (bar == Bar::kAdapter && took_adapter(*head)) return;
       if (overtaken && head->state.request.adapter && limits.adapters > 0) {
         if (!PassedOver(bar) && bar != Bar::kNone) return;  // it may have been this one that all others wait behind
         bar = Bar::kAdapter;
