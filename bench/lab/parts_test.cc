@@ -9,6 +9,7 @@
 #include "lab/chimera/frontier.h"
 #include "lab/kairos/linear_order.h"
 #include "scale.h"
+#include "sim/sim_workloads.h"
 #include "takt/base/random.h"
 #include "takt/sim/replay.h"
 #include "takt/workload/generate.h"
@@ -61,7 +62,7 @@ TEST_CASE("frontiers: what nothing dominates, and the area between two of them")
 TEST_CASE("a run teaches a learner what the identifiers and times of its calls tell") {
   const Workload w = *GenerateWorkload("gen:kairos,app=qa:1,workflows=60,rate=2,seed=3");
   AgentLearner learner;
-  ReplayOptions options;
+  ReplayOptions options = testing::ConstantSteps();
   TeachAgents(w, learner, options);
   REQUIRE(Replay(w, options).ok());
   const std::vector<std::int32_t> stages = learner.graph().StagesLeft();
