@@ -79,8 +79,8 @@ BENCHMARK(BM_ReplayAzureConv_fcfs_erased)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_static)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayAzureConv_sjf_erased)->Unit(benchmark::kMillisecond);
 
-// Requests that call tools, as `takt-lab scenario lamps` runs them: the workload's 397 drawn fifty times over, arriving
-// at so many a second. Each makes some five calls and as many returns.
+// Requests that call tools, as `takt-lab scenario lamps` runs them: the workload's 397 drawn fifty times over. The
+// argument is their arrival rate [1/s]. Each makes about five calls and as many returns.
 template <class Policy, class Pause>
 void Tools(benchmark::State& state, Policy policy, Pause pause) {
   const absl::StatusOr<Workload> all = ReadWorkload(DataDir() + "/tools/infercept_multi_api.jsonl");

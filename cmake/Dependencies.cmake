@@ -1,4 +1,4 @@
-# What takt needs, of the distribution's packages.
+# The packages of the distribution that takt needs.
 find_package(Threads REQUIRED)
 
 # takt_dep(NAME DEBIAN_PACKAGE find_package arguments)

@@ -135,8 +135,7 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
               "measured of its "
               "baselines, rivals as published (paper), or all as takt has chosen it (takt); --full tells both [paper]",
               OneOf({"paper", "takt"}));
-  options.Add("--seeds", to.seeds, "N", "so many paired runs of everything [as bench/lab/README.md says]",
-              Whole(1, 1000));
+  options.Add("--seeds", to.seeds, "N", "paired runs of every system [as bench/lab/README.md says]", Whole(1, 1000));
   options.Add("--width", to.width, "X",
               "as many seeds as make the claims' 95 % intervals about so wide to either side, as a share: 0.02 is 2 "
               "points; --seeds is then how many show how many that takes [6]; at most 64",

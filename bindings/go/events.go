@@ -7,9 +7,9 @@ import "C"
 
 import "time"
 
-// Event is a fact that a [Router] is told: one of the types of router_events.go, which are plain values. There, Life is
-// that of the instance that sends the message, from [Placement] or [Instance]. The router ignores and counts a message of
-// an earlier life. 0: the message is taken for one of the present life.
+// Event is a fact for a [Router]: one of the types of router_events.go, which are plain values. Its Life is the life of
+// the instance that sends the message, from [Placement] or [Instance]. The router ignores and counts a message of an
+// earlier life. 0: the present life.
 type Event interface {
 	put(op string, room *room, c *C.takt_event) error
 }

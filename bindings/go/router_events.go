@@ -110,7 +110,7 @@ type RequestEnded struct {
 	Output int
 	// its stage of a workflow lacks a call again
 	Failed bool
-	// Prefill and Output are told
+	// Prefill and Output are valid
 	Served bool
 	// of the instance; 0: the present one
 	Life uint64

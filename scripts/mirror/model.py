@@ -281,7 +281,7 @@ def of_c(name, path, kind):
                 f"`{part.name}`"
                 for part in struct(PARTS[by_name[asked[:-1]].type[14:-1]], by_name[asked[:-1]].type[14:-1])[1]
             )
-            add(Place(asked[:-1], "uint32_t", f"1: {inner} are told"))
+            add(Place(asked[:-1], "uint32_t", f"1: {inner} are valid"))
         elif asked not in NOT_IN_C.get(name, ()):
             one(by_name[asked])
     c = STRUCTS[name][0] if name in STRUCTS else ""

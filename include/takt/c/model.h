@@ -23,10 +23,10 @@ enum {  // takt_fault.kind: docs/reference/mistakes.md
   // A result that matches no entry of its step: its request is on lane `expected` there, or not there
   TAKT_FAULT_UNKNOWN_ROW = 12,
   TAKT_FAULT_INVALID_ROW = 13,  // a result of `said` tokens where its entry allows at least one, or at most `expected`
-  TAKT_FAULT_UNKNOWN_INSTANCE = 14,  // a router is told of an instance that is not up; `said` its id
-  // A router is told a count below zero, or of an instance with no id or with one role; `said` its id
+  TAKT_FAULT_UNKNOWN_INSTANCE = 14,  // a router event names an instance that is not up; `said`: its id
+  // A count below zero, or an instance without id or with one role alone; `said`: its id
   TAKT_FAULT_INVALID_EVENT = 15,
-  TAKT_FAULT_WORKFLOW = 16,  // what a router is told of a workflow contradicts what it knows; `said` its id
+  TAKT_FAULT_WORKFLOW = 16,  // a router event contradicts what is known of its workflow; `said`: its id
   // A call after an exception, or while another is being made: from a policy, or from another thread
   TAKT_FAULT_ENDED = 17,
   // Limits of a step with a chunk_align of `said`, above its largest chunk of `expected` tokens
@@ -331,7 +331,7 @@ typedef struct takt_event_request_ended {
   int32_t prefill;  // tokens of its context; one that is computed again counts again, one found in a cache does not
   int32_t output;  // new tokens of all its sequences
   uint32_t failed;  // 1: its stage of a workflow lacks a call again
-  uint32_t served;  // 1: `prefill` and `output` are told
+  uint32_t served;  // 1: `prefill` and `output` are valid
   uint64_t life;  // of the instance; 0: the present one
 } takt_event_request_ended;
 

@@ -254,11 +254,12 @@ class KvLedger {
     TellDropped();
   }
   void TellDropped() {
-    for (const DroppedPrefix& chunk : copies_->dropped()) {
+    std::vector<DroppedPrefix>& dropped = copies_->dropped();
+    for (const DroppedPrefix& chunk : dropped) {
       told_.push_back({chunk.hash, chunk.blocks, KvAction::kDrop});
       holdings_->Uncopy(chunk.hash, chunk.blocks.value);
     }
-    copies_->dropped().clear();
+    dropped.clear();
   }
 
   // Memory in use and memory kept for idle prefixes must not exceed the cache.

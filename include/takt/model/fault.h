@@ -29,9 +29,9 @@ enum class FaultKind : std::uint8_t {
   kUnknownStep,      // a result for a step that is not in flight
   kUnknownRow,  // a result that matches no entry of its step: its request is on lane `expected` there, or not there
   kInvalidRow,  // a result of `said` tokens where its entry allows at least one, or at most `expected`
-  kUnknownInstance,  // a router is told of an instance that is not up; `said` its id
-  kInvalidEvent,  // a router is told a count below zero, or of an instance with no id or with one role; `said` its id
-  kWorkflow,  // what a router is told of a workflow contradicts what it knows; `said` its id
+  kUnknownInstance,  // a router event names an instance that is not up; `said`: its id
+  kInvalidEvent,  // a count below zero, or an instance without id or with one role alone; `said`: its id
+  kWorkflow,  // a router event contradicts what is known of its workflow; `said`: its id
   kEnded,  // a call after an exception, or while another is being made: from a policy, or from another thread
   kChunkAlign,  // limits of a step with a chunk_align of `said`, above its largest chunk of `expected` tokens
 };
