@@ -229,5 +229,72 @@ TEST_CASE("whatever clients name, blocks add up, and what others pinned stays or
   }
 }
 
+TEST_CASE("66,000 branches of one workflow end their own holdings alone, and are counted") {
+  takt_scheduler_options options;
+  takt_scheduler_options_init(&options, sizeof options);
+  options.kv_blocks = 70'000, options.kv_block_tokens = kBlock, options.prefix_cache = 1;
+  takt_scheduler* scheduler = nullptr;
+  REQUIRE(takt_scheduler_create(&options, &scheduler, nullptr) == TAKT_OK);
+  REQUIRE(takt_scheduler_set_retention(scheduler, "lru", nullptr, 0.1, 1, nullptr) == TAKT_OK);
+  std::int64_t now = 0;
+  std::uint64_t id = 0;
+  const auto tell = [&](const takt_event& event) {
+    REQUIRE(takt_scheduler_on(scheduler, &event, 1, ++now) == TAKT_OK);
+  };
+  // Requests of one block each, which run and end in one step. Returns how many tokens the last one found.
+  const auto run = [&](std::uint64_t workflow, std::uint64_t first, std::uint64_t n) {
+    for (std::uint64_t branch = first; branch < first + n; ++branch) {
+      const std::uint64_t hash = Mix64(Mix64(workflow) + branch);
+      takt_request request;
+      takt_request_init(&request, sizeof request);
+      request.id = ++id, request.tenant = workflow, request.workflow = workflow, request.branch = branch;
+      request.prompt_tokens = kBlock + 1, request.prefix_block_tokens = kBlock;
+      request.prefix_hashes = &hash, request.n_prefix_hashes = 1;
+      takt_event event{};
+      event.type = TAKT_EVENT_ARRIVED, event.u.arrived.request = &request;
+      tell(event);
+    }
+    takt_limits limits;
+    takt_limits_init(&limits, sizeof limits);
+    limits.tokens = 1 << 20;
+    auto plan = Sized<takt_plan>();
+    REQUIRE(takt_scheduler_plan(scheduler, ++now, &limits, &plan) == TAKT_OK);
+    REQUIRE(plan.n_run == n);
+    std::vector<takt_row_result> rows;
+    for (const takt_plan_entry& e : std::span(plan.run, plan.n_run)) {
+      rows.push_back({e.request, e.lane, 1, 0, TAKT_ROW_FINISHED});
+    }
+    const std::int32_t position = plan.run[n - 1].position;
+    takt_scheduler_commit(scheduler, plan.id, rows.data(), rows.size(), 0, ++now);
+    return position;
+  };
+  const auto held = [&](std::uint64_t workflow, std::uint64_t branch) {
+    auto now_held = Sized<takt_held>();
+    REQUIRE(takt_scheduler_explain_held(scheduler, workflow, branch, &now_held) == TAKT_OK);
+    return now_held;
+  };
+  // Another tenant's, older than all that follow: one is pinned, one is not. It comes back, so it has its own share.
+  run(1, 0, 1);
+  run(1, 1, 1);
+  CHECK(run(1, 1, 1) == kBlock);
+  takt_event turn{};
+  turn.type = TAKT_EVENT_TURN_ENDED;
+  turn.u.turn_ended = {1, 0, 0, 0, 0, 0, 0};
+  turn.u.turn_ended.expected = TAKT_NEVER, turn.u.turn_ended.pin = TAKT_NEVER;
+  tell(turn);
+  constexpr std::uint64_t kBranches = 66'000;
+  for (std::uint64_t branch = 0; branch < kBranches; branch += 250) run(2, branch, 250);
+  std::map<std::string_view, std::uint64_t> stats;
+  for (const takt_stat& stat : StatsOf(takt_scheduler_stats, scheduler)) stats[stat.name] = stat.value;
+  CHECK(stats.at("holdings_crowded_out") == kBranches + 2 - 65'536);
+  CHECK(stats.at("pins_crowded_out") == 0);
+  CHECK(held(1, 0).pinned_until == TAKT_NEVER);
+  CHECK(held(1, 1).tokens == kBlock);
+  CHECK(held(2, 0).tokens == 0);
+  CHECK(held(2, kBranches - 1).tokens == kBlock);
+  CHECK(run(1, 1, 1) == kBlock);  // a hit
+  takt_scheduler_destroy(scheduler);
+}
+
 }  // namespace
 }  // namespace takt
