@@ -639,7 +639,7 @@ void Shadow::On(const MoveDone& e) {
   moves_.erase(move);
   ours_.moves_failed += e.failed ? 1 : 0;
   if (action == KvAction::kOut) {
-    life.moving_out = false;
+    life.moving_out = false, life.move = {};
     const std::int32_t computed = life.computed;
     DropKv(life);
     life.copied = !e.failed;
