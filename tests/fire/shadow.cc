@@ -385,6 +385,7 @@ void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
     ++ours_.events_out_of_place;
     return;
   }
+  if (life->is == Is::kWaiting) LeaveQueue(*life);  // promoted or not, as it was before the call
   if (const AgingOptions* aging = policy_.aging(); aging != nullptr && aging->reset_at_tool_call) {
     life->waited = life->quantum = 0;
   }
@@ -405,7 +406,6 @@ void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
   if (life->is == Is::kRunning) {
     return Depart(*life, keeps ? Life::Leave::kKeep : out ? Life::Leave::kOut : Life::Leave::kDrop, Is::kPaused);
   }
-  LeaveQueue(*life);
   life->is = Is::kPaused;
   life->counting = false;
   if (keeps) return;
