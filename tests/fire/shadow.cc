@@ -1269,6 +1269,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   }
   for (const Holder& holder : holders) {
     if (holder.unknown) {
+      if (lost == reclaimed) continue;  // all that went was others'
       holder.life->sure = false;
       if (holder.life->shared_chunks > 0) prefixes_.Doubt();
     } else if (holder.lost) {
@@ -1561,12 +1562,15 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
     const Request& r = life.state.request;
     const std::int32_t whole = (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value;
     const std::span<const std::uint64_t> hashes = HashesOf(life);
+    const auto usable = hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole)));
+    // It goes on with blocks in which nothing is computed, or these were reclaimed and it finds nothing.
+    const bool unclear = !life.sure && life.computed == entry.position;
+    if (unclear && prefixes_.Found(usable, ChunkBlocks(life)) > 0) prefixes_.Doubt();
     if (life.shared_chunks > 0) DropKv(life);  // it may have been reclaimed, and was
     const std::int32_t chunks = entry.position / r.prefix.block_tokens.value;
     // KV that arrived may reach beyond the last hash.
     life.shared_chunks = std::min(chunks, static_cast<std::int32_t>(hashes.size()));
-    const std::string fault = prefixes_.Acquire(hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole))),
-                                                chunks, ChunkBlocks(life));
+    const std::string fault = prefixes_.Acquire(usable, chunks, ChunkBlocks(life));
     FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
   }
   // What was loaded has a row's blocks, of which the others may hold some. So has one that was blocked while its KV was
