@@ -114,7 +114,7 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   const bool decodes = life.generated > 0 && rest == r.sequences;
   if (whole <= allowed && !decodes && allowed >= 1 && allowed < life.known && life.known > left.shortest / 2) {
     if (!life.sure || limits.chunk_align.value > 1) return Bar::kUnknown;
-    if (allowed < rest && rest > left.shortest / 2) return Bar::kLong;
+    if (allowed < rest && rest > left.shortest / 2) return rest <= allowed + left.perhaps ? Bar::kUnknown : Bar::kLong;
   }
   if (!BudgetAllows(life, start, left, limits) || !(life.sure || BudgetAllows(life, 0, left, limits))) {
     return Bar::kBudget;
@@ -302,7 +302,7 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool wh
     FIRE_CHECK(entry->tokens >= least, "request {} has {} tokens of its share of {}", entry->request.value,
                entry->tokens, least);
     const std::int32_t more = std::max(entry->tokens - most, 0);
-    left.tokens += more, left.prefill += more;
+    left.tokens += more, left.prefill += more, left.perhaps += std::max(entry->tokens - least - more, 0);
   }
 }
 
