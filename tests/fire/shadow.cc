@@ -1868,18 +1868,18 @@ void Shadow::CheckWatermark(const StepPlan& plan, const Scheduler& scheduler) {
   if (PromptsFirst(plan)) return;
   const auto watermark = static_cast<std::int32_t>(o.kv_watermark * o.kv_blocks.value);
   if (scheduler.kv().free.value >= watermark) return;
-  // One at most: the first of the queue, after so many plans. Those that go on with KV that they hold come after it.
+  // One at most: the first of the queue, after so many plans. It may be one that goes on with KV that it holds; the
+  // others of these come after it.
   std::int64_t sequences = 0;
   std::uint64_t waited = 0, last = 0;
   const auto joins = [this](const Life& life) {
-    return life.is == Is::kRunning &&
-           (life.picked_in == last_step_ ? !life.went_on : life.moving_in && life.lane == kNoLane);
+    return life.is == Is::kRunning && (life.picked_in == last_step_ || (life.moving_in && life.lane == kNoLane));
   };
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     if (!joins(life)) continue;
     waited = std::max(waited, last_step_ - life.joined_in);
-    last = std::max(last, life.admission);
+    if (life.picked_in != last_step_ || !life.went_on) last = std::max(last, life.admission);
   }
   for (RequestId id : unreleased_) {
     if (const Life& life = Of(id); life.is == Is::kRunning && life.admission <= last) sequences += life.row_sequences;
