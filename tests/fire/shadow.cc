@@ -385,6 +385,7 @@ void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
     ++ours_.events_out_of_place;
     return;
   }
+  if (life->is == Is::kWaiting) LeaveQueue(*life);  // promoted or not, as it was before the call
   if (const AgingOptions* aging = policy_.aging(); aging != nullptr && aging->reset_at_tool_call) {
     life->waited = life->quantum = 0;
   }
@@ -405,7 +406,6 @@ void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
   if (life->is == Is::kRunning) {
     return Depart(*life, keeps ? Life::Leave::kKeep : out ? Life::Leave::kOut : Life::Leave::kDrop, Is::kPaused);
   }
-  LeaveQueue(*life);
   life->is = Is::kPaused;
   life->counting = false;
   if (keeps) return;
@@ -639,7 +639,7 @@ void Shadow::On(const MoveDone& e) {
   moves_.erase(move);
   ours_.moves_failed += e.failed ? 1 : 0;
   if (action == KvAction::kOut) {
-    life.moving_out = false;
+    life.moving_out = false, life.move = {};
     const std::int32_t computed = life.computed;
     DropKv(life);
     life.copied = !e.failed;
@@ -1269,6 +1269,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   }
   for (const Holder& holder : holders) {
     if (holder.unknown) {
+      if (lost == reclaimed) continue;  // all that went was others'
       holder.life->sure = false;
       if (holder.life->shared_chunks > 0) prefixes_.Doubt();
     } else if (holder.lost) {
@@ -1561,12 +1562,15 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
     const Request& r = life.state.request;
     const std::int32_t whole = (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value;
     const std::span<const std::uint64_t> hashes = HashesOf(life);
+    const auto usable = hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole)));
+    // It goes on with blocks in which nothing is computed, or these were reclaimed and it finds nothing.
+    const bool unclear = !life.sure && life.computed == entry.position;
+    if (unclear && prefixes_.Found(usable, ChunkBlocks(life)) > 0) prefixes_.Doubt();
     if (life.shared_chunks > 0) DropKv(life);  // it may have been reclaimed, and was
     const std::int32_t chunks = entry.position / r.prefix.block_tokens.value;
     // KV that arrived may reach beyond the last hash.
     life.shared_chunks = std::min(chunks, static_cast<std::int32_t>(hashes.size()));
-    const std::string fault = prefixes_.Acquire(hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole))),
-                                                chunks, ChunkBlocks(life));
+    const std::string fault = prefixes_.Acquire(usable, chunks, ChunkBlocks(life));
     FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
   }
   // What was loaded has a row's blocks, of which the others may hold some. So has one that was blocked while its KV was
@@ -1864,18 +1868,18 @@ void Shadow::CheckWatermark(const StepPlan& plan, const Scheduler& scheduler) {
   if (PromptsFirst(plan)) return;
   const auto watermark = static_cast<std::int32_t>(o.kv_watermark * o.kv_blocks.value);
   if (scheduler.kv().free.value >= watermark) return;
-  // One at most: the first of the queue, after so many plans. Those that go on with KV that they hold come after it.
+  // One at most: the first of the queue, after so many plans. It may be one that goes on with KV that it holds; the
+  // others of these come after it.
   std::int64_t sequences = 0;
   std::uint64_t waited = 0, last = 0;
   const auto joins = [this](const Life& life) {
-    return life.is == Is::kRunning &&
-           (life.picked_in == last_step_ ? !life.went_on : life.moving_in && life.lane == kNoLane);
+    return life.is == Is::kRunning && (life.picked_in == last_step_ || (life.moving_in && life.lane == kNoLane));
   };
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     if (!joins(life)) continue;
     waited = std::max(waited, last_step_ - life.joined_in);
-    last = std::max(last, life.admission);
+    if (life.picked_in != last_step_ || !life.went_on) last = std::max(last, life.admission);
   }
   for (RequestId id : unreleased_) {
     if (const Life& life = Of(id); life.is == Is::kRunning && life.admission <= last) sequences += life.row_sequences;

@@ -261,6 +261,7 @@ class Shadow {
     std::int64_t draft_blocks = 0;
     // The fewest tokens that a started prompt lacks which does not end in this step and leaves room to others.
     std::int32_t shortest = INT32_MAX;
+    std::int32_t perhaps = 0;  // further tokens that were left for admissions, if long prompts got them after these
     bool swapped_in = false;  // somebody, in this step
     std::vector<AdapterId> adapters = {};
   };

@@ -114,7 +114,7 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   const bool decodes = life.generated > 0 && rest == r.sequences;
   if (whole <= allowed && !decodes && allowed >= 1 && allowed < life.known && life.known > left.shortest / 2) {
     if (!life.sure || limits.chunk_align.value > 1) return Bar::kUnknown;
-    if (allowed < rest && rest > left.shortest / 2) return Bar::kLong;
+    if (allowed < rest && rest > left.shortest / 2) return rest <= allowed + left.perhaps ? Bar::kUnknown : Bar::kLong;
   }
   if (!BudgetAllows(life, start, left, limits) || !(life.sure || BudgetAllows(life, 0, left, limits))) {
     return Bar::kBudget;
@@ -302,7 +302,7 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool wh
     FIRE_CHECK(entry->tokens >= least, "request {} has {} tokens of its share of {}", entry->request.value,
                entry->tokens, least);
     const std::int32_t more = std::max(entry->tokens - most, 0);
-    left.tokens += more, left.prefill += more;
+    left.tokens += more, left.prefill += more, left.perhaps += std::max(entry->tokens - least - more, 0);
   }
 }
 
@@ -419,15 +419,20 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
   }
   Bar bar = BarOf(*head, left, limits);
   // It waited for memory or budget, perhaps, until one that passed it, or went on with its own KV, took the last
-  // adapter.
-  const auto took_adapter = [&](const Life& from) {
+  // adapter or made the policy decline it.
+  const auto barred_since = [&](Life from, Bar by) {
+    if (by != Bar::kAdapter && by != Bar::kDeclined) return false;
+    if (std::exchange(from.declined, false)) {
+      const Bar but_for_policy = BarOf(from, left, limits);
+      if (but_for_policy == Bar::kNone || PassedOver(but_for_policy)) return false;
+    }
     return std::ranges::any_of(unreleased_, [&](RequestId id) {
       const Life& life = Of(id);
-      return life.admitted_in == last_step_ && life.is == Is::kRunning && life.state.request.adapter &&
-             (life.went_on || Before(from, life));
+      return life.admitted_in == last_step_ && life.is == Is::kRunning &&
+             (by == Bar::kDeclined || life.state.request.adapter) && (life.went_on || Before(from, life));
     });
   };
-  if (bar == Bar::kAdapter && took_adapter(*head)) return;
+  if (barred_since(*head, bar)) return;
   const bool passes = PassedOver(bar);
   bool overtaken = false;  // so often, perhaps, that nobody else gets an adapter before
   if (passes) {
@@ -443,7 +448,7 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
       if (++admitted > window) return;
       head = next;
       bar = BarOf(*head, left, limits);
-      if (bar == Bar::kAdapter && took_adapter(*head)) return;
+      if (barred_since(*head, bar)) return;
       if (overtaken && head->state.request.adapter && limits.adapters > 0) {
         if (!PassedOver(bar) && bar != Bar::kNone) return;  // it may have been this one that all others wait behind
         bar = Bar::kAdapter;
