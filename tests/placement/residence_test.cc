@@ -198,6 +198,13 @@ TEST_CASE("rules of thumb") {
     fleet.now += 1000;
     CHECK(fleet.Begin(5, 9, 60'001) == home);
   }
+  SECTION("preble stays with a match within a second of the least load") {
+    Fleet fleet("preble", 2);
+    const std::uint64_t home = fleet.Turn(1, 7, 5'000);
+    CHECK(fleet.Turn(2, 8, 6'000) != home);
+    CHECK(fleet.Turn(3, 9, 8'000) == home);
+    CHECK(fleet.Begin(4, 7, 5'001) == home);  // 0.7 s of prefill, where the other has 0.3
+  }
   SECTION("autellix sends short prompts anywhere") {
     Fleet fleet("autellix", 2);
     const std::uint64_t home = fleet.Begin(1, 7, 5'000);

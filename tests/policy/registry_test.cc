@@ -160,6 +160,22 @@ TEST_CASE("the spec of a registered type is relative to the defaults that it was
   CHECK(infos[infos.size() - 2].options[0].default_value == "4");
 }
 
+// Goes to the instance with the largest id.
+struct Last {
+  static constexpr std::string_view kName = "last";
+  double Score(const RequestState&, const InstanceState& i, TimePoint) const { return i.slot; }
+};
+
+TEST_CASE("a placement of the host's own has a name, once") {
+  REQUIRE(RegisterPlacement("theirs", "the host's", [](std::span<const KeyValue>) {
+            return absl::StatusOr<AnyPlacement>(AnyPlacement(Last{}));
+          }).ok());
+  CHECK(MakePlacement("theirs")->name() == "last");
+  REQUIRE(RegisterPlacement(Last{}, "the last instance").ok());
+  CHECK(MakePlacement("last").ok());
+  CHECK(RegisterPlacement(Last{}, "").message().find("there is one of this name") != std::string::npos);
+}
+
 struct Backwards {
   static constexpr std::string_view kName = "backwards";
   double scale = 1;

@@ -68,6 +68,8 @@ TEST_CASE("a ranker says what a queue alone can do") {
   CHECK(traits("fair_share").groups);
   CHECK(traits("fair_share").learns);
   CHECK(traits("mlfq").timed);
+  CHECK(traits("memory_integral(stall=1)").moving);  // it refreshes keys
+  CHECK_FALSE(traits("memory_integral(stall=0)").moving);
   CHECK(traits("boosted_footprint").pressure);
   CHECK(TraitsOf(Stjf{}).fixed);  // of a policy that is known at compile time
   CHECK_FALSE(TraitsOf(Aged(Stjf{})).fixed);

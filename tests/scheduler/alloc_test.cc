@@ -9,6 +9,7 @@
 #include "takt/pause/any_pause.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/registry.h"
+#include "takt/queue/waiting_queue.h"
 #include "takt/scheduler.h"
 
 namespace takt {
@@ -139,6 +140,14 @@ TEST_CASE("chunks of prefixes that were evicted leave their room to others") {
   const std::size_t after = allocations;
   CHECK(after == before);
   CHECK(ledger.use().cached == Blocks{0});
+}
+
+TEST_CASE("a queue has room for the requests that it was made for") {
+  WaitingQueue<Fcfs> queue(Fcfs{}, 100);
+  Request request;
+  const std::size_t before = allocations;
+  for (request.id = {1}; request.id.value <= 100; ++request.id.value) queue.Push(request, {});
+  CHECK(allocations == before);
 }
 
 }  // namespace

@@ -460,6 +460,15 @@ TEST_CASE("expected stages: each is crossed out once, and some end others") {
   CHECK(after({99}) == Outlook{0, 0});
 }
 
+TEST_CASE("expected stages: a cost that is no time is one that was not told") {
+  const auto expected = std::make_shared<const ExpectedStages>(ExpectedStages{
+      {{kPlan, {}, 1}, {kWrite, {}, -10}, {kRevise, {}, std::nan("")}, {kTest, {}, 1e300}, {{99}, {}, 3}}});
+  WorkflowTable table;
+  REQUIRE_FALSE(table.Declare({.id = kW, .deadline = At(210), .expected = expected}, At(0)));
+  table.Make(0, kW, kPlan, 1, At(0));
+  CHECK(table.After(0) == Outlook{3, 4});
+}
+
 TEST_CASE("what nobody declared is learnt, per call site and visit") {
   WorkflowTable table;
   const auto play = [&](std::uint64_t id, int revisions, bool check) {

@@ -398,7 +398,6 @@ void BasicScheduler<Policy, Pause>::ChangePolicy(const Policy& policy, TimePoint
   requires std::same_as<Policy, AnyPolicy>
 {
   const internal::Owner::Inside one_thread(owner_);
-  faults_.Begin();
   if (inside_) return (void)Ended();
   queue_.PrepareChange(policy);
   inside_ = true;
