@@ -216,6 +216,22 @@ TEST_CASE("a row that waits for pinned KV gets what was kept for a waiting reque
   CHECK(host.scheduler.stats().kv_reclaimed == 1);
 }
 
+TEST_CASE("a prompt that waits for pinned KV keeps no longer one out of a plan that would be empty") {
+  Host host(Blocks16(6));
+  host.Arrive(1, 64);
+  Request r = Prompt(2, 16);
+  r.sequences = 4;
+  host.Arrive(r);
+  host.On(KvPinned{{1}});
+  CHECK(host.Step({1}) == "1:64 2:16");
+  host.On(KvLost{{2}});
+  host.limits.tokens = {15};
+  CHECK(host.Step() == "2:15");  // it lacks five tokens, of which four have no room
+  host.limits.tokens = {3};
+  host.Arrive(3, 8);
+  CHECK(host.Step() == "3:3");
+}
+
 TEST_CASE("chunks end at a multiple of the alignment, or with the prompt") {
   Host host(Blocks16(100), {.tokens = {50}, .chunk_align = {16}});
   host.Arrive(1, 100);
