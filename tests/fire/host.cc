@@ -633,7 +633,7 @@ void World::Drain() {
     Compare(1);
     shadow_.CheckEmpty(*scheduler_);
     if (setup_.agents) return;  // a gate goes by time
-    if (share * static_cast<double>(plans) > 2 * static_cast<double>(fresh)) {
+    if (share * static_cast<double>(plans) > 2 * PlansEachStep() * static_cast<double>(fresh)) {
       shadow_.Violate(fmt::format("drains in {} plans, and afresh in {}", plans, fresh));
     }
   } catch (const Broken& broken) {
@@ -700,6 +700,17 @@ double World::ShareForOthers() const {
     if (shadow_.life(id).is != Is::kRunning) kept += scheduler_->Explain(id).kv_blocks.value;
   }
   return most > 0 ? std::max(most - kept, 0.0) / most : 1;
+}
+
+// If preemption by rank swaps, a promoted request may displace another each time that a promotion is over: two plans
+// only move KV. Where aging counts from the first run, few are promoted in a fresh scheduler: none there has run.
+double World::PlansEachStep() const {
+  const SchedulerOptions& options = setup_.options;
+  const AnyPolicy policy = setup_.PolicyOf(policy_);
+  const AgingOptions* aging = policy.aging();
+  const bool moves = options.preempt == PreemptMode::kByRank && options.preempt_action == KvAction::kOut;
+  if (!moves || aging == nullptr || aging->count_from != AgingOptions::CountFrom::kFirstRun) return 1;
+  return 1 + 2.0 / static_cast<double>(std::max<std::int64_t>(aging->quantum, 1));
 }
 
 // Plans from the moment that faults stop, one step in flight at a time; -1: it does not end.

@@ -141,6 +141,7 @@ class World {
   void Settle();
   void OutlastTools();
   double ShareForOthers() const;
+  double PlansEachStep() const;
   std::int64_t PlansToDrain();
   std::int64_t PlansOfFreshDrain() const;
   static Scheduler MakeScheduler(const Setup& setup, AnyPause pause, HostKv* kv);

@@ -260,6 +260,12 @@ std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) 
   for (const PlanEntry& entry : plan.run) {
     if (IsLong(entry)) shortest = std::min(shortest, Of(entry.request).expected - entry.position);
   }
+  // One that lacks memory had its part set aside.
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (stalled_ && life.is == Is::kRunning && !life.moving_in && life.prefilling && life.planned_in != last_step_)
+      shortest = std::min(shortest, life.expected - life.scheduled);
+  }
   return shortest;
 }
 

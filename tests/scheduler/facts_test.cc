@@ -194,6 +194,44 @@ TEST_CASE("a row that waits for pinned KV gets what a later row leaves in the sa
   CHECK(plan.failed.size() == (sequences == 3 ? 1 : 0));
 }
 
+TEST_CASE("a row that waits for pinned KV gets what was kept for a waiting request and a later row finds too little") {
+  SchedulerOptions options = Blocks16(5);
+  options.kv_block_tokens = {1};
+  options.preempt = PreemptMode::kOff;
+  Host host(options, {.max_seqs = 5});
+  host.Arrive(1, 1);
+  host.Arrive(2, 2);
+  host.On(KvPinned{{1}});
+  CHECK(host.Step({1}) == "1:1 2:2");
+  host.On(ToolCalled{{2}});
+  host.Arrive(3, 1);
+  Request r = Prompt(4, 1);
+  r.sequences = 4;
+  host.Arrive(r);
+  CHECK(host.Step() == "3:1 4:1");
+  CHECK(host.used() == 5);
+  host.On(ToolReturned{{2}});  // it waits with two blocks; request 4 needs four more
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "3:1");
+  CHECK(host.scheduler.stats().kv_reclaimed == 1);
+}
+
+TEST_CASE("a prompt that waits for pinned KV keeps no longer one out of a plan that would be empty") {
+  Host host(Blocks16(6));
+  host.Arrive(1, 64);
+  Request r = Prompt(2, 16);
+  r.sequences = 4;
+  host.Arrive(r);
+  host.On(KvPinned{{1}});
+  CHECK(host.Step({1}) == "1:64 2:16");
+  host.On(KvLost{{2}});
+  host.limits.tokens = {15};
+  CHECK(host.Step() == "2:15");  // it lacks five tokens, of which four have no room
+  host.limits.tokens = {3};
+  host.Arrive(3, 8);
+  CHECK(host.Step() == "3:3");
+}
+
 TEST_CASE("chunks end at a multiple of the alignment, or with the prompt") {
   Host host(Blocks16(100), {.tokens = {50}, .chunk_align = {16}});
   host.Arrive(1, 100);

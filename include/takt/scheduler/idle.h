@@ -74,6 +74,7 @@ bool BasicScheduler<Policy, Pause>::AdmitWhoeverFits() {
   const WaitsFor top_waits_for = draft_.top_waits_for;
   const Slot head = draft_.head;
   held_.sum.reset(), held_.copies_sum.reset();
+  budget_.shortest_rest = std::numeric_limits<std::int32_t>::max();  // no started prompt has a part of this step
   const bool held = SearchHolds(), by_memory = top_waits_for == WaitsFor::kKv;
   const std::int32_t free = FreeBlocks();
   std::int32_t least = std::numeric_limits<std::int32_t>::max();  // that one needs that was not tried

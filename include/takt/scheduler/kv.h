@@ -236,7 +236,10 @@ bool BasicScheduler<Policy, Pause>::Room(std::uint32_t lane, std::int32_t want) 
     if (Pending() >= n) return false;
     // A waiting request can be computed again at no loss to those that run; not where an oracle is to be asked to let
     // it in.
-    if (round_.candidates() == 0 && Reclaim(kNoSlot, true)) continue;
+    if (round_.candidates() == 0 && Reclaim(kNoSlot, true)) {
+      draft_.displaced |= FreeBlocks() > free;
+      continue;
+    }
     if (options_.preempt == PreemptMode::kOff) return false;
     const std::uint32_t victim = Worst(true);
     if (victim == kNoLane) return false;
