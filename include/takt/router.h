@@ -86,7 +86,6 @@ struct RouterOptions {
 struct Placement {
   RequestId request;
   InstanceId instance;  // that computes it
-  InstanceId decode = {};  // that goes on with it after its prompt, where that is another; none in this version
   std::uint64_t life = 0;  // of `instance`; events about this placement name it
 
   friend constexpr bool operator==(const Placement&, const Placement&) = default;
@@ -955,7 +954,7 @@ class BasicRouter {
     ListUnseen(slot, seen_[instance.slot]);
     List(slot, seen_[instance.slot].first);
     instance.last_placed = ++stats_.placed;
-    placed_.push_back({record.state.request.id, IdOf(instance), {}, instance.instance.life});
+    placed_.push_back({record.state.request.id, IdOf(instance), instance.instance.life});
     if (options_.budgets) {
       Budget(slot);
       costs_.Prepare(record.state);

@@ -103,7 +103,6 @@ TAKT_SAME_PLACE(AnyWaitingQueue::Holding, takt_holding, blocks);
 TAKT_SAME_SIZE(Placement, takt_placement);
 TAKT_SAME_PLACE(Placement, takt_placement, request);
 TAKT_SAME_PLACE(Placement, takt_placement, instance);
-TAKT_SAME_PLACE(Placement, takt_placement, decode);
 TAKT_SAME_PLACE(Placement, takt_placement, life);
 TAKT_SAME_SIZE(WorkflowEnd, takt_workflow_end);
 TAKT_SAME_PLACE(WorkflowEnd, takt_workflow_end, workflow);

@@ -16,7 +16,7 @@ set(thread "pthread_create|std::thread::_M_start_thread.*|std::this_thread::.*|s
 set(throw "__cxa_throw")
 set(others_throw "nlohmann::|typeinfo for std::bad_variant_access$")
 # What a host registers before anything else: RegisterPolicy and its like.
-set(registered ".*takt::internal::(Policies|Placements|Pauses|Retentions|Gates)\\(\\)::policies")
+set(registered ".*takt::(internal::(Policies|Placements|Pauses|Retentions|Gates)\\(\\)::policies|RegisterRivals\\(\\)::registered)")
 set(kinds clock chance output environment thread)
 
 string(REPLACE "|" ";" FILES "${FILES}")

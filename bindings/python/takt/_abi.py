@@ -1057,12 +1057,10 @@ class takt_holding(ctypes.Structure):
 class takt_placement(ctypes.Structure):
     request: int
     instance: int
-    decode: int
     life: int
     _fields_ = [
         ("request", ctypes.c_uint64),
         ("instance", ctypes.c_uint64),
-        ("decode", ctypes.c_uint64),
         ("life", ctypes.c_uint64),
     ]
 

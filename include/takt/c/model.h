@@ -573,7 +573,6 @@ typedef struct takt_holding {
 typedef struct takt_placement {
   uint64_t request;
   uint64_t instance;  // that computes it
-  uint64_t decode;  // that goes on with it after its prompt, where that is another; none in this version
   uint64_t life;  // of `instance`; events about this placement name it
 } takt_placement;
 

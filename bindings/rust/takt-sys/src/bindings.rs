@@ -1018,17 +1018,15 @@ const _: () = {
 pub struct takt_placement {
     pub request: u64,
     pub instance: u64,
-    pub decode: u64,
     pub life: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_placement"][size_of::<takt_placement>() - 32usize];
+    ["Size of takt_placement"][size_of::<takt_placement>() - 24usize];
     ["Alignment of takt_placement"][align_of::<takt_placement>() - 8usize];
     ["Offset of field: takt_placement::request"][offset_of!(takt_placement, request) - 0usize];
     ["Offset of field: takt_placement::instance"][offset_of!(takt_placement, instance) - 8usize];
-    ["Offset of field: takt_placement::decode"][offset_of!(takt_placement, decode) - 16usize];
-    ["Offset of field: takt_placement::life"][offset_of!(takt_placement, life) - 24usize];
+    ["Offset of field: takt_placement::life"][offset_of!(takt_placement, life) - 16usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
