@@ -172,6 +172,7 @@ class Recorder {
   explicit Recorder(Sink sink = nullptr, RecorderOptions options = {});
 
   void Start(const SchedulerOptions& options, std::string_view policy, std::string_view pause);
+  void Refused();  // the scheduler of this Start was not created: takes back what was written since
   void On(const Event& event, TimePoint now);
   void On(const Epoch& epoch, TimePoint now);
   void ChangePolicy(const AnyPolicy& policy, TimePoint now);
@@ -202,6 +203,7 @@ class Recorder {
   std::string body_;
   internal::LogContext context_;
   LogAnswer reserved_;
+  std::optional<std::size_t> start_;  // in buffer_, of a Start that is not over: until then the sink is not called
   bool in_operation_ = false;
 };
 
@@ -246,6 +248,7 @@ template <class SchedulerT>
 class Recorded {
  public:
   template <class Policy, class Pause = KeepAll>
+  // A creation that fails leaves nothing in the log.
   static absl::StatusOr<Recorded> Create(Recorder* recorder, const SchedulerOptions& options, Policy policy,
                                          Pause pause = {}, KvOracle* oracle = nullptr) {
     std::unique_ptr<RecordedOracle> recorded;
@@ -255,6 +258,7 @@ class Recorded {
     }
     auto scheduler =
         SchedulerT::Create(options, std::move(policy), std::move(pause), recorded ? recorded.get() : oracle);
+    if (recorder != nullptr && !scheduler.ok()) recorder->Refused();
     if (recorder != nullptr) recorder->Done();
     if (!scheduler.ok()) return scheduler.status();
     return Recorded(recorder, std::move(recorded), *std::move(scheduler));

@@ -138,7 +138,7 @@ Recorder::Recorder(Sink sink, RecorderOptions options) : sink_(std::move(sink)),
 void Recorder::Append(std::uint8_t kind) {
   internal::AppendFrame(buffer_, kind, body_);
   body_.clear();
-  if (sink_ && buffer_.size() >= options_.flush_bytes) Flush();
+  if (sink_ && !start_ && buffer_.size() >= options_.flush_bytes) Flush();
 }
 
 void Recorder::Flush() {
@@ -150,10 +150,12 @@ void Recorder::Flush() {
 void Recorder::Begin(TimePoint now) {
   Writer(body_, context_.now).Put(now, TimePoint{});
   context_.now = now;
+  start_.reset();
   in_operation_ = true;
 }
 
 void Recorder::Start(const SchedulerOptions& options, std::string_view policy, std::string_view pause) {
+  start_ = buffer_.size();
   Writer(body_, context_.now).Put(LogStart{options, std::string(policy), std::string(pause)}, LogStart{});
   Append(kKind<LogStart>);
   in_operation_ = true;
@@ -202,7 +204,14 @@ void Recorder::Commit(const StepResult& result, TimePoint now) {
   Append(kKind<LogCommit>);
 }
 
-void Recorder::Done() { in_operation_ = false; }
+void Recorder::Refused() {
+  if (start_) buffer_.resize(*start_);
+}
+
+void Recorder::Done() {
+  in_operation_ = false;
+  if (std::exchange(start_, std::nullopt) && sink_ && buffer_.size() >= options_.flush_bytes) Flush();
+}
 
 void Recorder::Answer(OracleQuestion question, std::int32_t value) {
   if (!in_operation_) return;

@@ -26,6 +26,7 @@
 #include "takt/policy/sjf.h"
 #include "takt/turns/retention/hold_value.h"
 #include "takt/turns/retention/registry.h"
+#include "takt/policy/fcfs.h"
 #include "takt/scheduler.h"
 
 namespace takt {
@@ -596,10 +597,28 @@ TEST_CASE("a scheduler composed at compile time is recorded too, and replays wit
   CHECK(!replay->difference);
 }
 
+TEST_CASE("a scheduler that is not created leaves nothing in the log, so that the host may try again") {
+  for (const bool sinks : {false, true}) {
+    CAPTURE(sinks);
+    std::string sunk;
+    Recorder recorder(sinks ? [&](std::string_view bytes) { sunk += bytes; } : Recorder::Sink(), {.flush_bytes = 0});
+    CHECK_FALSE(Recorded<Scheduler>::Create(recorder, {.kv_blocks = {-8}}, Fcfs{}).ok());
+    auto scheduler = Recorded<Scheduler>::Create(recorder, {.kv_blocks = {100}}, Fcfs{});
+    REQUIRE(scheduler.ok());
+    CHECK(scheduler->Plan(At(1), {}).run.empty());
+    recorder.Flush();
+    const auto replay = ReplayLog(sunk + std::string(recorder.bytes()));
+    REQUIRE(replay.ok());
+    CHECK(replay->plans == 1);
+    CHECK(!replay->difference);
+  }
+}
+
 TEST_CASE("with flush_bytes 0 the sink gets every record at once, what is asked before it is answered") {
   std::vector<std::size_t> sizes;
   Recorder recorder([&](std::string_view bytes) { sizes.push_back(bytes.size()); }, {.flush_bytes = 0});
   recorder.Start({}, "sjf", "keep_all");
+  recorder.Done();
   recorder.Plan(At(1), {});
   CHECK(sizes.size() == 2);
   recorder.Planned({});
