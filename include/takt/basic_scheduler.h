@@ -554,7 +554,7 @@ class BasicScheduler {
   bool LetPass(Slot slot);
   void BeginPassing();
   void EndPassing();
-  void AdmitPastTop(bool pass);
+  bool AdmitPastTop(bool pass);
   WaitsFor PassedOverFor(const Record& record) const;
   bool NeedsLargerStep(const Record& record) const;
   // A prefix is worth waiting for if it is this part of what a request must compute, or more.

@@ -1660,13 +1660,15 @@ std::int32_t Shadow::LargestChunk(const StepLimits& limits) {
   return std::max(std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value}), 0);
 }
 
-// No step of these limits computes any chunk of it that ends at a multiple of the alignment, or with what is known.
+// No step of these limits computes any chunk of it that ends at a multiple of the alignment, or with what is known. A
+// request that lacks only its last tokens decodes them, which is no chunk.
 bool Shadow::FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits) {
   const std::int32_t most = LargestChunk(limits), align = std::max(limits.chunk_align.value, 1);
   const std::int32_t to_next = align - start % align, left = life.known - start;
   const bool chunks =
       life.state.request.chunkable || std::max(start, life.computed) >= life.state.request.prompt_tokens.value;
-  return chunks && most > 0 && std::min(to_next, left) > most;
+  const bool decodes = life.generated > 0 && left == life.state.request.sequences;
+  return chunks && !decodes && most > 0 && std::min(to_next, left) > most;
 }
 
 Shadow::Adapters Shadow::AdaptersOf(const StepPlan& plan) const {

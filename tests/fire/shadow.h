@@ -80,7 +80,8 @@ struct Life {
   std::int64_t waited = 0, quantum = 0;
   bool counting = false;
   bool declined = false;  // by the policy, or perhaps
-  bool awaits_prefix = false;  // that a row computes, in the last plan
+  bool awaits_prefix = false;   // that a row computes, in the last plan, or perhaps
+  bool perhaps_prefix = false;  // the plan shed it, and nobody says for what it waited
   bool refused = false;  // by the oracle, when it last waited; and no KV has been freed since
   std::uint64_t counted_from = 0;  // when that began, in the order of those
   std::uint64_t promotion = 0;     // its number

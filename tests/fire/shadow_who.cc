@@ -82,7 +82,7 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   const bool too_long =
       !r.chunkable || life.known > left.shortest / 2 || limits.chunk_align.value > LargestChunk(limits);
   if (crowded) return too_long && !life.copied ? Bar::kUnknown : Bar::kRows;
-  if (life.awaits_prefix) return Bar::kPrefix;
+  if (life.awaits_prefix) return life.perhaps_prefix ? Bar::kUnknown : Bar::kPrefix;
   // Who is let in beside others leaves room for their growth.
   const bool alone = left.rows == setup_.options.max_running;
   const auto watermark =
@@ -132,7 +132,9 @@ void Shadow::ReadPrefixes(const StepPlan& plan, const Scheduler& scheduler) {
     life.awaits_prefix = built_ && life.is == Is::kWaiting && ChunkBlocks(life) > 0;
     if (!life.awaits_prefix) continue;
     const Explanation e = scheduler.Explain(id);
-    life.awaits_prefix = e.status == RequestStatus::kWaiting ? e.waits_for == WaitsFor::kPrefix : MayAwaitPrefix(life);
+    const bool says = e.status == RequestStatus::kWaiting;
+    life.awaits_prefix = says ? e.waits_for == WaitsFor::kPrefix : MayAwaitPrefix(life);
+    life.perhaps_prefix = !says && life.awaits_prefix;
     FIRE_CHECK(!life.awaits_prefix || !leaders_stay || MayAwaitPrefix(life),
                "request {} waits for a prefix that no row computes", id.value);
   }

@@ -180,6 +180,31 @@ TEST_CASE("each request that lacks memory counts who passes it") {
   CHECK(host.scheduler.Explain({4}).passed == 1);
 }
 
+TEST_CASE("a request that can never fit leaves its memory to the first of the queue, not to those behind it") {
+  SchedulerOptions options = Blocks16(6);
+  options.max_step_tokens = {60};
+  Host host(options);
+  Request whole = Prompt(3, 64);
+  whole.chunkable = false;
+  host.Arrive(2, 64);
+  host.On(Blocked{{2}});
+  host.Arrive(1, 16);
+  host.Arrive(whole);
+  host.On(KvArrived{{3}, {32}});
+  host.limits.tokens = {60};
+  CHECK(host.Step() == "1:16 3:32");
+  host.On(ToolCalled{{3}});
+  CHECK(host.Step() == "1:1");
+  host.On(Unblocked{{2}});
+  host.On(ToolReturned{{3}, {1}, {}});
+  host.On(KvLost{{3}, {1}});  // without what arrived no step computes its prompt
+  host.Arrive(4, 16);
+  const StepPlan& plan = host.Plan();
+  CHECK(Shape(plan) == "1:1 2:59");
+  REQUIRE(plan.failed.size() == 1);
+  CHECK(plan.failed[0].reason == FailReason::kNeverFits);
+}
+
 TEST_CASE("no request passes one that lost its place, nor takes memory that is about to be free") {
   SchedulerOptions options{.kv_blocks = {8}, .kv_watermark = 0};
   Host host(options);

@@ -232,6 +232,22 @@ TEST_CASE("a prompt that waits for pinned KV keeps no longer one out of a plan t
   CHECK(host.Step() == "3:3");
 }
 
+TEST_CASE("the part of a step of a prompt that waits for pinned KV is for other prompts") {
+  Host host(Blocks16(20));
+  host.Arrive(1, 272);
+  Request r = Prompt(2, 16);
+  r.sequences = 16;
+  host.Arrive(r);
+  host.Arrive(3, 8);
+  host.On(KvPinned{{1}});
+  CHECK(host.Step({1}) == "1:272 2:16 3:8");
+  host.On(KvLost{{2}});
+  host.On(KvLost{{3}});
+  host.limits.tokens = host.limits.chunk_align = {12};
+  CHECK(host.Step() == "2:12");
+  CHECK(host.Step() == "3:9");  // the other lacks twenty tokens, of which sixteen have no room
+}
+
 TEST_CASE("chunks end at a multiple of the alignment, or with the prompt") {
   Host host(Blocks16(100), {.tokens = {50}, .chunk_align = {16}});
   host.Arrive(1, 100);

@@ -15,9 +15,10 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
   }
   if (kv_.oracle != nullptr) {  // candidates stay in the queue until it has answered
     do {
-      AdmitPastTop(false);
-    } while (round_.candidates() == 0 && options_.preempt == PreemptMode::kByRank && MakeWayFor(draft_.head));
-    if (round_.candidates() == 0 && MayBePassed(draft_.head)) AdmitPastTop(true);
+      do {
+        AdmitPastTop(false);
+      } while (round_.candidates() == 0 && options_.preempt == PreemptMode::kByRank && MakeWayFor(draft_.head));
+    } while (round_.candidates() == 0 && MayBePassed(draft_.head) && AdmitPastTop(true));
     return;
   }
   if (!held_.gate.open()) return AdmitThroughGate();
@@ -31,8 +32,7 @@ void BasicScheduler<Policy, Pause>::AdmitWaiting() {
     }
     if (options_.preempt == PreemptMode::kByRank && MakeWayFor(draft_.head)) continue;
     if (draft_.head == slot && draft_.top_waits_for == WaitsFor::kKv && AdmitKept()) continue;
-    if (MayBePassed(draft_.head)) AdmitPastTop(true);
-    return;
+    if (!MayBePassed(draft_.head) || !AdmitPastTop(true)) return;
   }
 }
 
@@ -139,13 +139,13 @@ void BasicScheduler<Policy, Pause>::EndPassing() {
 // these limits can run, and those that the policy declines, take no place among these: they may be many, and wait for
 // long. One that waits for its adapter is overtaken by at most `admission_window` requests that use one: from then on
 // those behind it wait until an adapter is out of use, and it gets in. Without any place for adapters there is nothing
-// to wait for.
+// to wait for. True: before any was let in, one that can never fit left memory, so the first is asked again.
 template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::AdmitPastTop(bool pass) {
+bool BasicScheduler<Policy, Pause>::AdmitPastTop(bool pass) {
   draft_.head = kNoSlot;
   const Slot first = queue_.Top();
   const Fit of_first = TryAdmit(first);
-  if (of_first == Fit::kStop && !(pass && MayBePassed(first))) return;
+  if (of_first == Fit::kStop && !(pass && MayBePassed(first))) return false;
   BeginPassing();
   search_.slots.clear();
   std::int64_t window = std::int64_t{options_.admission_window} + (pass ? 1 : 0);
@@ -161,6 +161,8 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop(bool pass) {
   });
   std::size_t passed = 0;  // those that wait for their adapters come first in `search_.slots`
   std::int64_t admitted = 0, most = INT64_MAX;  // that use adapters; so many, until one has been overtaken too often
+  const std::int32_t free = FreeBlocks();
+  bool freed = false;
   for (std::size_t i = 0; i < search_.slots.size() && search_.passing < search_.most_passing; ++i) {
     const Slot slot = search_.slots[i];
     Record& record = table_[slot];
@@ -169,6 +171,8 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop(bool pass) {
     const Fit fit = slot == first ? of_first : TryAdmit(slot, std::span(search_.slots).subspan(i + 1));
     if (fit == Fit::kStop && !(pass && LetPass(slot))) break;
     search_.passing += fit == Fit::kAdmitted ? 1 : 0;
+    freed = pass && search_.passing == 0 && fit == Fit::kGone && FreeBlocks() > free;
+    if (freed) break;
     // The policy is to know of each before it is asked about the next.
     if (fit == Fit::kAdmitted && kv_.oracle != nullptr && queue_.declines()) AskOracle();
     if (!uses_adapter || budget_.limits.adapters < 1) continue;
@@ -181,6 +185,7 @@ void BasicScheduler<Policy, Pause>::AdmitPastTop(bool pass) {
   for (Slot slot : std::span(search_.slots).first(passed))
     table_[slot].overtaken += static_cast<std::int32_t>(admitted);
   EndPassing();
+  return freed;
 }
 
 // Why it could not be let in by these limits, or by what is in use, whatever else were free: those behind it need not

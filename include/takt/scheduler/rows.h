@@ -226,13 +226,14 @@ void BasicScheduler<Policy, Pause>::PlanPrompts() {
   for (const Prompt& prompt : prompts) {
     const Row& row = running_.Stored(prompt.lane);
     const std::int32_t rest = row.expected - row.scheduled, left = budget_.ForPrompts();
+    std::int32_t aside = 0;
     if (rest <= left || share >= left) {
-      PlanPrompt(prompt.lane);
-      continue;
+      if (PlanPrompt(prompt.lane) || kept == 0) continue;  // else it gets what those before it find no memory for
+    } else {
+      aside = budget_.LeastChunk(table_[row.slot].state.request, row.scheduled, rest, share);
+      budget_.SetAside(aside, true);
+      if (aside > 0) budget_.shortest_rest = std::min(budget_.shortest_rest, rest);
     }
-    const std::int32_t aside = budget_.LeastChunk(table_[row.slot].state.request, row.scheduled, rest, share);
-    budget_.SetAside(aside, true);
-    if (aside > 0) budget_.shortest_rest = std::min(budget_.shortest_rest, rest);
     prompts[kept++] = {prompt.lane, aside};
   }
   prompts.resize(kept);
@@ -242,9 +243,12 @@ void BasicScheduler<Policy, Pause>::PlanPrompts() {
 
 template <RankPolicy Policy, PausePolicy Pause>
 void BasicScheduler<Policy, Pause>::PlanLongPrompts() {
-  for (const Prompt& prompt : draft_.prompts) {
+  std::erase_if(draft_.prompts, [this](const Prompt& prompt) {
     budget_.GiveBack(prompt.aside, true);
-    PlanPrompt(prompt.lane);
+    return PlanPrompt(prompt.lane);
+  });
+  if (draft_.short_of_kv) {  // the part of one that lacks memory is for others, also for those that came before it
+    for (const Prompt& prompt : draft_.prompts) PlanPrompt(prompt.lane);
   }
   draft_.prompts.clear();
 }
