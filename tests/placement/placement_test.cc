@@ -31,6 +31,19 @@ InstanceState RandomInstance(Random& random) {
   return i;
 }
 
+struct Hears {
+  std::shared_ptr<std::vector<double>> alphas;
+  double Score(const RequestState&, const InstanceState&, TimePoint) const { return 0; }
+  void Observe(const Epoch& epoch, TimePoint) { alphas->push_back(epoch.alpha.value_or(-1)); }
+};
+
+TEST_CASE("an erased placement hears of epochs") {
+  const auto alphas = std::make_shared<std::vector<double>>();
+  AnyPlacement placement(Hears{alphas});
+  placement.Observe(Epoch{.alpha = 0.3}, {});
+  CHECK(*alphas == std::vector{0.3});
+}
+
 TEST_CASE("every placement is found by its name, scores with a number, and twice the same") {
   REQUIRE(!PlacementInfos().empty());
   for (const PlacementInfo& info : PlacementInfos()) {

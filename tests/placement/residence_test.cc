@@ -205,6 +205,12 @@ TEST_CASE("rules of thumb") {
     CHECK(fleet.Turn(3, 9, 8'000) == home);
     CHECK(fleet.Begin(4, 7, 5'001) == home);  // 0.7 s of prefill, where the other has 0.3
   }
+  SECTION("preble still knows what an instance holds that is reported up again") {
+    Fleet fleet("preble", 2);
+    const std::uint64_t home = fleet.Turn(1, 7, 5'000);
+    fleet.Up(home, 1'000'000);
+    CHECK(fleet.Begin(2, 7, 5'001) == home);
+  }
   SECTION("autellix sends short prompts anywhere") {
     Fleet fleet("autellix", 2);
     const std::uint64_t home = fleet.Begin(1, 7, 5'000);

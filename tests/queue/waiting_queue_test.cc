@@ -50,6 +50,25 @@ void Run(WaitingQueue<P>& queue, const Ids& ids) {
 
 bool Done(QueueResult result) { return result == QueueResult::kDone; }
 
+struct ByFirstHash {
+  static constexpr std::string_view kName = "by_first_hash";
+  RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.prefix.hashes[0])}; }
+  RankKey KeyAt(const RequestState& r, TimePoint) const { return Key(r); }
+};
+
+TEST_CASE("a queue keeps a copy of a request's hashes") {
+  WaitingQueue queue(ByFirstHash{});
+  for (const std::uint64_t id : {1, 2}) {
+    std::vector<std::uint64_t> hashes = {10 - id};
+    Request r = Of(id, 1);
+    r.prefix = {{16}, hashes};
+    r.prompt_tokens = {17};
+    queue.Push(r, {});
+    hashes[0] = id;
+  }
+  CHECK(First(queue) == Ids{{2}, {1}});
+}
+
 TEST_CASE("the best k, and those that were picked are gone") {
   WaitingQueue queue(Sjf{});
   CHECK(First(queue).empty());

@@ -434,6 +434,24 @@ TEST_CASE("a flood of branches, workflows or tenants ends holdings of its own, a
   }
 }
 
+TEST_CASE("if all that a tenant holds is pinned, its oldest pins end, and are counted") {
+  BasicHoldings<Lru> holdings;
+  holdings.BoundPins(100, 200);
+  holdings.BoundHoldings(4);
+  for (std::uint64_t i = 1; i <= 6; ++i) {
+    const Hashes prompt = {i};
+    holdings.Acquire({}, 1);
+    holdings.Publish(prompt, 1);
+    holdings.Release(prompt, 1, {.workflow = {i}, .tenant = {1}, .pinned_until = At(100)}, At(0));
+  }
+  CHECK(holdings.holdings() == 4);
+  CHECK(holdings.crowded_out() == 2);
+  CHECK(holdings.pins_crowded_out() == 2);
+  CHECK(holdings.pins() == 4);
+  CHECK_FALSE(holdings.Find({1}, 0).pinned);
+  CHECK(holdings.Find({3}, 0).pinned);
+}
+
 TEST_CASE("nothing is allocated once there was room") {
   constexpr std::size_t kFlows = 40;
   Random random(3);
