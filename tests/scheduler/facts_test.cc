@@ -273,5 +273,25 @@ TEST_CASE("the code with which a row failed reaches its failure") {
   CHECK(next.failed[0].code == 4711);
 }
 
+TEST_CASE("a row that gives way is moved out if all its blocks may be in this step") {
+  for (const std::int32_t swap_out : {1, 2}) {
+    CAPTURE(swap_out);
+    SchedulerOptions options;
+    options.preempt_action = KvAction::kOut;
+    options.kv_block_tokens = {16}, options.kv_blocks = {4}, options.cpu_blocks = {10};
+    options.kv_watermark = 0;
+    Host<> host(options, {.tokens = {64}, .swap_out = {swap_out}});
+    for (const std::uint64_t id : {1, 2}) host.Arrive(id, 30);
+    std::vector<Preemption> preempted;
+    for (int i = 0; i < 10 && preempted.empty(); ++i) {
+      const StepPlan& plan = host.Plan();
+      preempted.assign(plan.preempted.begin(), plan.preempted.end());
+      host.Commit(plan);
+    }
+    REQUIRE(preempted.size() == 1);
+    CHECK(preempted[0].action == (swap_out == 2 ? KvAction::kOut : KvAction::kDrop));
+  }
+}
+
 }  // namespace
 }  // namespace takt
