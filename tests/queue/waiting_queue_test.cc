@@ -58,7 +58,7 @@ struct ByFirstHash {
 
 TEST_CASE("a queue keeps a copy of a request's hashes") {
   WaitingQueue queue(ByFirstHash{});
-  for (const std::uint64_t id : {1, 2}) {
+  for (const std::uint64_t id : {1u, 2u}) {
     std::vector<std::uint64_t> hashes = {10 - id};
     Request r = Of(id, 1);
     r.prefix = {{16}, hashes};

@@ -281,7 +281,7 @@ TEST_CASE("a row that gives way is moved out if all its blocks may be in this st
     options.kv_block_tokens = {16}, options.kv_blocks = {4}, options.cpu_blocks = {10};
     options.kv_watermark = 0;
     Host<> host(options, {.tokens = {64}, .swap_out = {swap_out}});
-    for (const std::uint64_t id : {1, 2}) host.Arrive(id, 30);
+    for (const std::uint64_t id : {1u, 2u}) host.Arrive(id, 30);
     std::vector<Preemption> preempted;
     for (int i = 0; i < 10 && preempted.empty(); ++i) {
       const StepPlan& plan = host.Plan();
