@@ -172,7 +172,7 @@ class Recorder {
   explicit Recorder(Sink sink = nullptr, RecorderOptions options = {});
 
   void Start(const SchedulerOptions& options, std::string_view policy, std::string_view pause);
-  void Refused();  // the scheduler of this Start was not created: takes back what was written since
+  void Refused();  // the scheduler of the last Start was not created: removes its records from the log
   void On(const Event& event, TimePoint now);
   void On(const Epoch& epoch, TimePoint now);
   void ChangePolicy(const AnyPolicy& policy, TimePoint now);
@@ -247,8 +247,8 @@ class RecordedOracle final : public KvOracle {
 template <class SchedulerT>
 class Recorded {
  public:
+  // As SchedulerT::Create. A creation that fails leaves nothing in the log.
   template <class Policy, class Pause = KeepAll>
-  // A creation that fails leaves nothing in the log.
   static absl::StatusOr<Recorded> Create(Recorder* recorder, const SchedulerOptions& options, Policy policy,
                                          Pause pause = {}, KvOracle* oracle = nullptr) {
     std::unique_ptr<RecordedOracle> recorded;
@@ -258,8 +258,7 @@ class Recorded {
     }
     auto scheduler =
         SchedulerT::Create(options, std::move(policy), std::move(pause), recorded ? recorded.get() : oracle);
-    if (recorder != nullptr && !scheduler.ok()) recorder->Refused();
-    if (recorder != nullptr) recorder->Done();
+    if (recorder != nullptr) scheduler.ok() ? recorder->Done() : recorder->Refused();
     if (!scheduler.ok()) return scheduler.status();
     return Recorded(recorder, std::move(recorded), *std::move(scheduler));
   }

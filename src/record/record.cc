@@ -206,6 +206,7 @@ void Recorder::Commit(const StepResult& result, TimePoint now) {
 
 void Recorder::Refused() {
   if (start_) buffer_.resize(*start_);
+  Done();
 }
 
 void Recorder::Done() {

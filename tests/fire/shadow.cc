@@ -1870,8 +1870,8 @@ void Shadow::CheckWatermark(const StepPlan& plan, const Scheduler& scheduler) {
   if (PromptsFirst(plan)) return;
   const auto watermark = static_cast<std::int32_t>(o.kv_watermark * o.kv_blocks.value);
   if (scheduler.kv().free.value >= watermark) return;
-  // One at most: the first of the queue, after so many plans. It may be one that goes on with KV that it holds; the
-  // others of these come after it.
+  // At most one request is admitted below the watermark: the first of the queue, after `admission_window` plans. It may
+  // hold KV; other requests that continue with their KV come after it.
   std::int64_t sequences = 0;
   std::uint64_t waited = 0, last = 0;
   const auto joins = [this](const Life& life) {

@@ -160,7 +160,7 @@ TEST_CASE("the spec of a registered type is relative to the defaults that it was
   CHECK(infos[infos.size() - 2].options[0].default_value == "4");
 }
 
-// Goes to the instance with the largest id.
+// Chooses the instance in the highest slot.
 struct Last {
   static constexpr std::string_view kName = "last";
   double Score(const RequestState&, const InstanceState& i, TimePoint) const { return i.slot; }

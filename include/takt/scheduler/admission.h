@@ -139,7 +139,8 @@ void BasicScheduler<Policy, Pause>::EndPassing() {
 // these limits can run, and those that the policy declines, take no place among these: they may be many, and wait for
 // long. One that waits for its adapter is overtaken by at most `admission_window` requests that use one: from then on
 // those behind it wait until an adapter is out of use, and it gets in. Without any place for adapters there is nothing
-// to wait for. True: before any was let in, one that can never fit left memory, so the first is asked again.
+// to wait for. Returns true if a request failed because it can never fit, and left memory, before any was admitted: the
+// caller tries the first again.
 template <RankPolicy Policy, PausePolicy Pause>
 bool BasicScheduler<Policy, Pause>::AdmitPastTop(bool pass) {
   draft_.head = kNoSlot;

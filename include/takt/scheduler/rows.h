@@ -228,7 +228,7 @@ void BasicScheduler<Policy, Pause>::PlanPrompts() {
     const std::int32_t rest = row.expected - row.scheduled, left = budget_.ForPrompts();
     std::int32_t aside = 0;
     if (rest <= left || share >= left) {
-      if (PlanPrompt(prompt.lane) || kept == 0) continue;  // else it gets what those before it find no memory for
+      if (PlanPrompt(prompt.lane) || kept == 0) continue;  // PlanLongPrompts tries it again
     } else {
       aside = budget_.LeastChunk(table_[row.slot].state.request, row.scheduled, rest, share);
       budget_.SetAside(aside, true);
@@ -247,7 +247,7 @@ void BasicScheduler<Policy, Pause>::PlanLongPrompts() {
     budget_.GiveBack(prompt.aside, true);
     return PlanPrompt(prompt.lane);
   });
-  if (draft_.short_of_kv) {  // the part of one that lacks memory is for others, also for those that came before it
+  if (draft_.short_of_kv) {  // other prompts, earlier ones too, get the part of a prompt that lacks memory
     for (const Prompt& prompt : draft_.prompts) PlanPrompt(prompt.lane);
   }
   draft_.prompts.clear();
