@@ -51,7 +51,6 @@ void Run(WaitingQueue<P>& queue, const Ids& ids) {
 bool Done(QueueResult result) { return result == QueueResult::kDone; }
 
 struct ByFirstHash {
-  static constexpr std::string_view kName = "by_first_hash";
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.prefix.hashes[0])}; }
   RankKey KeyAt(const RequestState& r, TimePoint) const { return Key(r); }
 };
