@@ -17,4 +17,12 @@
 #endif
 #endif
 
+// What does not depend on a policy is compiled once, in libtakt, where TAKT_COMPILED is defined (by linking
+// takt::takt); else it is inline, from the same source.
+#ifdef TAKT_COMPILED
+#define TAKT_INLINE
+#else
+#define TAKT_INLINE inline
+#endif
+
 #endif  // TAKT_CONFIG_H_

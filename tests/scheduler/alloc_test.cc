@@ -10,6 +10,7 @@
 #include "takt/policy/fcfs.h"
 #include "takt/policy/registry.h"
 #include "takt/queue/waiting_queue.h"
+#include "takt/kv/kv_ledger.h"
 #include "takt/scheduler.h"
 
 namespace takt {

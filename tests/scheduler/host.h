@@ -13,6 +13,7 @@
 #include "takt/policy/fcfs.h"
 #include "takt/policy/priority.h"
 #include "takt/scheduler.h"
+#include "takt/scheduler/loop_parts.h"
 
 namespace takt {
 
@@ -21,7 +22,7 @@ struct SchedulerCounters {
   // As if the host had asked so many times for plans that ran nothing.
   template <class Scheduler>
   static void SkipPlans(Scheduler& scheduler, std::uint64_t plans) {
-    scheduler.steps_.last_ += plans;
+    scheduler.loop_.parts_->state.steps.last_ += plans;
   }
 };
 

@@ -10,20 +10,13 @@
 #include <vector>
 
 #include "takt/config.h"
+#include "takt/kv/kv_use.h"
 #include "takt/turns/holdings.h"
 #include "takt/model/request.h"
 #include "takt/model/step.h"
 #include "takt/turns/retention/any_retention.h"
 
 namespace takt {
-
-struct KvUse {
-  Blocks total{0}, used{0}, free{0}, cached{0}, pending{0};  // cached: idle prefixes, contained in free
-  Blocks cpu_total{0}, cpu_used{0};
-  Blocks cpu_cached{0};  // of the host's memory: prefixes, not contained in cpu_used
-
-  friend constexpr bool operator==(const KvUse&, const KvUse&) = default;
-};
 
 namespace internal {
 

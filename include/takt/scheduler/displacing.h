@@ -1,102 +1,94 @@
-// BasicScheduler, continued: rows that give way.
+// Rows that give way.
 #ifndef TAKT_SCHEDULER_DISPLACING_H_
 #define TAKT_SCHEDULER_DISPLACING_H_
 
-#include "takt/basic_scheduler.h"
+#include "takt/scheduler/state.h"
+#include "takt/scheduler/kv.h"
+#include "takt/scheduler/victims.h"
+#include "takt/scheduler/lives.h"
+#include "takt/scheduler/entries.h"
 
-namespace takt {
+namespace takt::internal {
 
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Preempt(std::uint32_t lane, bool by_rank) {
-  draft_.displaced |= Unplan(lane);
-  const Row& row = running_[lane];
-  const bool swap = options_.preempt_action == KvAction::kOut && HasOwnKv(table_[row.slot], row.blocks, row.computed) &&
-                    row.blocks <= kv_.ledger.cpu_free() && row.blocks <= budget_.swap_out &&
-                    row.sequences == Sequences(table_[row.slot]);
-  const KvAction action = swap ? KvAction::kOut : KvAction::kDrop;
-  ++(swap ? stats_.preempted_swap : stats_.preempted_recompute);
-  stats_.preempted_by_rank += by_rank ? 1 : 0;
-  notices_.preempted.push_back({row.request, action});
-  Depart(lane, action, RequestStatus::kWaiting, row.blocks);
-}
+// Invariant: a row gives way for a waiting request only if together with others it frees enough.
+class Displacing {
+ public:
+  Displacing(EngineState& s, Kv& kv, Victims& victims, Lives& lives, Entries& entries)
+      : s_(s), kv_(kv), victims_(victims), lives_(lives), entries_(entries) {}
 
-// Steps of the row before this plan. A row that gives way in this plan does not run the step that was planned for it.
-template <RankPolicy Policy, PausePolicy Pause>
-std::int64_t BasicScheduler<Policy, Pause>::StepsBefore(const Row& row) const {
-  return row.steps - ((row.in_flight & draft_.step) != 0 ? 1 : 0);
-}
+  void BeginPlan() { way_for_ = kNoSlot; }
 
-// Promoted rows are better than all others; then by rank, as of now.
-template <RankPolicy Policy, PausePolicy Pause>
-auto BasicScheduler<Policy, Pause>::RankOfRow(std::uint32_t lane) -> Victim {
-  const Row row = running_.Look(lane);
-  const RequestState& state = StateOfRow(row);
-  return {state.request.preemptible,
-          {!queue_.PromotedWith(row.slot, StepsBefore(row)),
-           {queue_.VictimGroupOf(state), queue_.moving() ? queue_.VictimKeyOf(state, now_) : victims_.keys[lane]}}};
-}
-
-// The row to preempt first; kNoLane where there is none. The first question of a plan looks at all rows, and keeps them
-// in order: their ranks change between plans.
-template <RankPolicy Policy, PausePolicy Pause>
-std::uint32_t BasicScheduler<Policy, Pause>::Worst(bool preemptible_only) {
-  if (!std::exchange(victims_.gathered, true)) {
-    for (std::uint32_t lane : running_.order()) {
-      if (Runs(running_.Stored(lane)) && !victims_.heap.contains(lane)) victims_.heap.Push(lane, {});
-    }
-    victims_.heap.UpdateAll([this](std::uint32_t lane) { return RankOfRow(lane); });
+  void Preempt(std::uint32_t lane, bool by_rank) {
+    s_.draft.displaced |= entries_.Unplan(lane);
+    const Row& row = s_.running[lane];
+    const bool swap = s_.options.preempt_action == KvAction::kOut &&
+                      kv_.HasOwnKv(s_.table[row.slot], row.blocks, row.computed) &&
+                      row.blocks <= kv_.ledger.cpu_free() && row.blocks <= s_.budget.swap_out &&
+                      row.sequences == s_.Sequences(s_.table[row.slot]);
+    const KvAction action = swap ? KvAction::kOut : KvAction::kDrop;
+    ++(swap ? s_.stats.preempted_swap : s_.stats.preempted_recompute);
+    s_.stats.preempted_by_rank += by_rank ? 1 : 0;
+    s_.notices.preempted.push_back({row.request, action});
+    lives_.Depart(lane, action, RequestStatus::kWaiting, row.blocks);
   }
-  const std::uint32_t worst = victims_.heap.Top();
-  return preemptible_only && worst != kNoLane && !victims_.heap.TopKey().preemptible ? kNoLane : worst;
-}
 
-// A waiting request may displace a running one; equal ranks never swap. One that was let in runs a step first: else two
-// requests whose keys follow their waiting could displace each other for ever.
-template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::Outranks(Slot slot, std::uint32_t lane) {
-  const Row row = running_.Look(lane);
-  const std::int64_t steps = StepsBefore(row);
-  if (steps == 0 || queue_.PromotedWith(row.slot, steps)) return false;
-  if (queue_.promoted(slot)) return true;
-  return queue_.Outranks(table_[slot].state, StateOfRow(row), options_.preempt_margin, now_);
-}
-
-// PreemptMode::kByRank: frees a row's place, or its memory, for the first of the queue. False: nothing to gain.
-template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::MakeWayFor(Slot slot) {
-  if (slot == kNoSlot || (draft_.top_waits_for != WaitsFor::kSequences && draft_.top_waits_for != WaitsFor::kKv))
-    return false;
-  const Record& record = table_[slot];
-  if (record.refused_at > kv_.freed_at) return false;  // as it would be again, perhaps: no row loses its place for that
-  const std::uint32_t worst = Worst(true);
-  if (worst == kNoLane || !Outranks(slot, worst)) return false;
-  if (kv_.block_tokens > 0) {
-    // Those that it outranks, up to the first that it does not, must be enough together, or nothing is gained.
-    const std::int64_t need = std::max(BlocksFor(record), record.cpu_blocks) - record.blocks + kv_.watermark;
-    const std::int64_t missing = need - FreeBlocks() - Pending();
-    if (missing > 0 && (victims_.way_for != slot || victims_.way_blocks < missing)) {
-      victims_.way_for = slot;
-      victims_.way_blocks = 0;
-      victims_.heap.VisitInOrder([&](std::uint32_t lane) {
-        const Row row = running_.Look(lane);
-        if (!table_[row.slot].state.request.preemptible || !Outranks(slot, lane)) return false;
-        victims_.way_blocks += row.blocks;
-        return victims_.way_blocks < missing;
-      });
-      if (victims_.way_blocks < missing) return false;
-    }
-    if (draft_.top_waits_for == WaitsFor::kKv && Pending() > 0) return false;
+  // A waiting request may displace a running one; equal ranks never swap. One that was let in runs a step first: else
+  // two requests whose keys follow their waiting could displace each other for ever.
+  bool Outranks(Slot slot, std::uint32_t lane) {
+    const Row row = s_.running.Look(lane);
+    const std::int64_t steps = victims_.StepsBefore(row);
+    if (steps == 0 || s_.queue.PromotedWith(row.slot, steps)) return false;
+    if (s_.queue.promoted(slot)) return true;
+    return s_.queue.Outranks(s_.table[slot].state, s_.StateOfRow(row), s_.options.preempt_margin, s_.now);
   }
-  if (victims_.way_for == slot) victims_.way_blocks -= running_.Look(worst).blocks;  // the first of them
-  const bool resolved = running_.Look(worst).in_flight == 0;
-  const Slot victim = running_.Stored(worst).slot;
-  Preempt(worst, true);
-  draft_.displaced = true;
-  // The displaced request may come first even so, since its key follows what it has done: then it would displace back.
-  if (queue_.contains(victim) && queue_.IsBefore(victim, slot)) return false;
-  return resolved || draft_.top_waits_for == WaitsFor::kSequences;
-}
 
-}  // namespace takt
+  // PreemptMode::kByRank: frees a row's place, or its memory, for the first of the queue. False: nothing to gain.
+  bool MakeWayFor(Slot slot) {
+    if (slot == kNoSlot || (s_.draft.top_waits_for != WaitsFor::kSequences && s_.draft.top_waits_for != WaitsFor::kKv))
+      return false;
+    const Record& record = s_.table[slot];
+    if (record.refused_at > kv_.freed_at)
+      return false;  // as it would be again, perhaps: no row loses its place for that
+    const std::uint32_t worst = victims_.Worst(true);
+    if (worst == kNoLane || !Outranks(slot, worst)) return false;
+    if (kv_.block_tokens > 0) {
+      // Those that it outranks, up to the first that it does not, must be enough together, or nothing is gained.
+      const std::int64_t need = std::max(kv_.BlocksFor(record), record.cpu_blocks) - record.blocks + kv_.watermark;
+      const std::int64_t missing = need - kv_.FreeBlocks() - kv_.Pending();
+      if (missing > 0 && (way_for_ != slot || way_blocks_ < missing)) {
+        way_for_ = slot;
+        way_blocks_ = 0;
+        victims_.VisitInOrder([&](std::uint32_t lane) {
+          const Row row = s_.running.Look(lane);
+          if (!s_.table[row.slot].state.request.preemptible || !Outranks(slot, lane)) return false;
+          way_blocks_ += row.blocks;
+          return way_blocks_ < missing;
+        });
+        if (way_blocks_ < missing) return false;
+      }
+      if (s_.draft.top_waits_for == WaitsFor::kKv && kv_.Pending() > 0) return false;
+    }
+    if (way_for_ == slot) way_blocks_ -= s_.running.Look(worst).blocks;  // the first of them
+    const bool resolved = s_.running.Look(worst).in_flight == 0;
+    const Slot victim = s_.running.Stored(worst).slot;
+    Preempt(worst, true);
+    s_.draft.displaced = true;
+    // The displaced request may come first even so, since its key follows what it has done: then it would displace
+    // back.
+    if (s_.queue.contains(victim) && s_.queue.IsBefore(victim, slot)) return false;
+    return resolved || s_.draft.top_waits_for == WaitsFor::kSequences;
+  }
+
+ private:
+  EngineState& s_;
+  Kv& kv_;
+  Victims& victims_;
+  Lives& lives_;
+  Entries& entries_;
+  Slot way_for_ = kNoSlot;  // the last request for which others were to make way; and the blocks of those left of them
+  std::int64_t way_blocks_ = 0;
+};
+
+}  // namespace takt::internal
 
 #endif  // TAKT_SCHEDULER_DISPLACING_H_

@@ -1,105 +1,120 @@
-// BasicScheduler, continued: what keys are made from, and when they are made again.
+// What keys are made from, and when they are made again.
 #ifndef TAKT_SCHEDULER_RANKS_H_
 #define TAKT_SCHEDULER_RANKS_H_
 
-#include "takt/basic_scheduler.h"
+#include "takt/scheduler/state.h"
+#include "takt/scheduler/kv.h"
+#include "takt/scheduler/turns.h"
+#include "takt/scheduler/prefixes.h"
+#include "takt/scheduler/paused_requests.h"
+#include "takt/scheduler/victims.h"
 
-namespace takt {
+namespace takt::internal {
 
-// What a key may depend on besides the request itself, as it is now.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Score(Record& record) {
-  RequestState& state = record.state;
-  state.computed = {KeptOf(record).computed};
-  if (Holds()) state.cached = {CachedTokensOf(record)};
-  if constexpr (RefreshingPolicy<Policy>) {
-    if (queue_.policy().refresh_interval() > 0) {
-      state.beside = static_cast<std::int32_t>(std::min<std::int64_t>(RunningTokens(), INT32_MAX));
+// Invariant: the key of a waiting request is of its state as it was last scored; the key of a row as a victim is of
+// what the policy was last told of it.
+class Ranks {
+ public:
+  Ranks(EngineState& s, Kv& kv, Turns& turns, Prefixes& prefixes, PausedRequests& pauses, Victims& victims)
+      : s_(s), kv_(kv), turns_(turns), prefixes_(prefixes), pauses_(pauses), victims_(victims) {}
+
+  // What a key may depend on besides the request itself, as it is now.
+  void Score(Record& record) {
+    RequestState& state = record.state;
+    state.computed = {pauses_.KeptOf(record).computed};
+    if (turns_.Holds()) state.cached = {prefixes_.CachedTokensOf(record)};
+    if (s_.queue.hooks().refreshes && s_.queue.refresh_interval() > 0) {
+      state.beside = static_cast<std::int32_t>(std::min<std::int64_t>(pauses_.RunningTokens(), INT32_MAX));
     }
-  }
-  if constexpr (PredictingPause<Pause>) {
-    if constexpr (requires { pause_.predicts(); }) {
-      if (!pause_.predicts()) return;
-    }
-    if (!state.request.next_call) return;
-    PauseView view = ViewOf(record);
+    if (!s_.queue.predicts() || !state.request.next_call) return;
+    PauseView view = pauses_.ViewOf(record);
     view.context = {record.known};  // it will all have been computed
-    state.at_call = pause_.Predict(state, view);
+    state.at_call = s_.queue.Predict(state, view);
   }
-}
 
-// A waiting request's key may have changed.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Rank(Slot slot) {
-  Record& record = table_[slot];
-  Score(record);
-  queue_.Update(slot, record.state, now_);
-}
+  // A waiting request's key may have changed.
+  void Rank(Slot slot) {
+    Record& record = s_.table[slot];
+    Score(record);
+    s_.queue.Update(slot, record.state, s_.now);
+  }
 
-// What its policy sees of a request that runs, brought up to date.
-template <RankPolicy Policy, PausePolicy Pause>
-RequestState& BasicScheduler<Policy, Pause>::StateOfRow(const Row& row) {
-  RequestState& state = table_[row.slot].state;
-  state.generated = {row.generated};
-  state.has_run |= row.generated > 0;
-  return state;
-}
+  // A running request's key may have changed.
+  void RankRow(std::uint32_t lane) {
+    const Row row = s_.running.Look(lane);
+    RequestState& state = s_.StateOfRow(row);
+    state.computed = {row.computed};
+    s_.queue.Enter(state, s_.now);
+    victims_.SetKey(lane, state);
+  }
 
-// A running request's key may have changed.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::RankRow(std::uint32_t lane) {
-  const Row row = running_.Look(lane);
-  RequestState& state = StateOfRow(row);
-  state.computed = {row.computed};
-  queue_.Enter(state, now_);
-  victims_.keys[lane] = queue_.VictimKeyOf(state, now_);
-}
-
-// The next slice of those that wait is scored again.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::RefreshScores() {
-  if constexpr (RefreshingPolicy<Policy>) {
-    const std::int64_t interval = queue_.policy().refresh_interval();
+  // The next slice of those that wait is scored again.
+  void RefreshScores() {
+    if (!s_.queue.hooks().refreshes) return;
+    const std::int64_t interval = s_.queue.refresh_interval();
     if (interval <= 0 || interval == kForever) return;
-    const auto slots = static_cast<std::int64_t>(table_.slots());
+    const auto slots = static_cast<std::int64_t>(s_.table.slots());
     for (std::int64_t n = (slots + interval - 1) / interval; n > 0; --n) {
-      if (counts_.refresh_next >= table_.slots()) counts_.refresh_next = 0;
-      const Slot slot = counts_.refresh_next++;
-      if (table_[slot].status == RequestStatus::kWaiting) Rank(slot);
+      if (refresh_next_ >= s_.table.slots()) refresh_next_ = 0;
+      const Slot slot = refresh_next_++;
+      if (s_.table[slot].status == RequestStatus::kWaiting) Rank(slot);
     }
   }
-}
 
-// A policy that prices resources hears what the first of the queue waits for.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::TellPressure() {
-  if constexpr (PressurePolicy<Policy>) {
-    const std::int64_t tokens = Counts() || kv_.oracle != nullptr ? std::int64_t{TotalBlocks()} * kv_.block_tokens : 0;
+  // A policy that prices resources hears what the first of the queue waits for.
+  void TellPressure() {
+    if (!s_.queue.hooks().pressure) return;
+    const bool counted = kv_.Counts() || kv_.oracle != nullptr;
+    const std::int64_t tokens = counted ? std::int64_t{kv_.TotalBlocks()} * kv_.block_tokens : 0;
     const auto kv_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(tokens, INT32_MAX));
-    queue_.TellPressure({queue_.empty() ? WaitsFor::kNothing : draft_.top_waits_for, budget_.limits, {kv_tokens}},
-                        now_);
+    const WaitsFor top = s_.queue.empty() ? WaitsFor::kNothing : s_.draft.top_waits_for;
+    s_.queue.TellPressure({top, s_.budget.limits, {kv_tokens}}, s_.now);
   }
-}
 
-// Whether the policy is to be told what steps have computed.
-template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::TellsOfSteps() const {
-  if constexpr (requires { queue_.policy().wants_scheduled(); }) return queue_.policy().wants_scheduled();
-  return ScheduledPolicy<Policy>;
-}
+  // Whether the policy is to be told what steps have computed.
+  bool TellsOfSteps() const { return s_.queue.hooks().scheduled; }
 
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output) {
-  if constexpr (ScheduledPolicy<Policy>) {
+  void TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output) {
     if (!TellsOfSteps()) return;
-    const Row& row = running_.Stored(entry.lane);  // of such a policy none stands
-    RequestState& state = table_[row.slot].state;
+    const Row& row = s_.running.Stored(entry.lane);  // of such a policy none stands
+    RequestState& state = s_.table[row.slot].state;
     state.generated = {row.generated};
-    if (queue_.Scheduled(state, Tokens{prefill}, Tokens{output}))
-      victims_.keys[entry.lane] = queue_.VictimKeyOf(state, now_);
+    if (s_.queue.Scheduled(state, Tokens{prefill}, Tokens{output})) victims_.SetKey(entry.lane, state);
   }
-}
 
-}  // namespace takt
+  // What is cached of each that waits changes as blocks go that it would have used, which are the last to go, and as
+  // others compute what it shares with them. At most kMostLooks slots a plan.
+  void LookUpHits() {
+    if (to_look_up_ == 0) {
+      const std::uint64_t lost = kv_.ledger.awaited_lost();
+      if (lost == lost_ && Between(looked_up_, s_.now) < std::chrono::seconds(1)) return;
+      lost_ = lost;
+      looked_up_ = s_.now;
+      to_look_up_ = s_.table.slots();
+    }
+    for (std::size_t n = std::min(to_look_up_, Gate::kMostLooks); n > 0; --n) {
+      const auto slot = static_cast<Slot>(--to_look_up_);
+      const Record& record = s_.table[slot];
+      if (record.status != RequestStatus::kWaiting) continue;
+      const std::int32_t cached = prefixes_.CachedTokensOf(record);
+      if (cached != record.state.cached.value) Rank(slot);
+    }
+  }
+
+ private:
+  EngineState& s_;
+  Kv& kv_;
+  Turns& turns_;
+  Prefixes& prefixes_;
+  PausedRequests& pauses_;
+  Victims& victims_;
+  Slot refresh_next_ = 0;  // whose score is brought up to date next
+  // When what waits was last looked up in the cache, slots that remain, and awaited_lost() then.
+  TimePoint looked_up_ = {};
+  std::size_t to_look_up_ = 0;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace takt::internal
 
 #endif  // TAKT_SCHEDULER_RANKS_H_

@@ -1,12 +1,15 @@
-// BasicScheduler, continued: results of steps.
+// Results of steps.
 #ifndef TAKT_SCHEDULER_RESULTS_H_
 #define TAKT_SCHEDULER_RESULTS_H_
 
-#include "takt/basic_scheduler.h"
+#include "takt/scheduler/state.h"
+#include "takt/scheduler/faults.h"
+#include "takt/scheduler/kv.h"
+#include "takt/scheduler/prefixes.h"
+#include "takt/scheduler/ranks.h"
+#include "takt/scheduler/lives.h"
 
-namespace takt {
-
-namespace internal {
+namespace takt::internal {
 
 // The first of these entries of one token each, from the given one on, whose result is not one token and nothing else;
 // their number where there is none. There are as many results. Such an entry begins with the bytes of such a result:
@@ -32,266 +35,254 @@ inline std::size_t PlainResults(std::span<const PlanEntry> run, std::span<const 
   return i;
 }
 
-}  // namespace internal
+// Invariant: each entry of a step gets one result, or none.
+class Results {
+ public:
+  Results(EngineState& s, Faults& faults, Kv& kv, Prefixes& prefixes, Ranks& ranks, Lives& lives)
+      : s_(s), faults_(faults), kv_(kv), prefixes_(prefixes), ranks_(ranks), lives_(lives) {}
 
-template <RankPolicy Policy, PausePolicy Pause>
-Ignored BasicScheduler<Policy, Pause>::Commit(const StepResult& result, TimePoint now) {
-  const internal::Owner::Inside one_thread(owner_);
-  const std::uint64_t dead = stats_.rows_dead;
-  faults_.Begin();
-  if (inside_) return Ended(), faults_.Said(0);
-  internal::Step* const step = steps_.Find(result.step);
-  if (step != nullptr) MakeRoomFor(*step);
-  Clock(now);
-  kv_.changes += kv_.oracle != nullptr ? 1u : 0u;
-  if (step == nullptr) {
-    Blame(&Stats::commits_unknown, {.kind = FaultKind::kUnknownStep, .step = result.step});
-    return faults_.Said(0);
-  }
-  inside_ = true;
-  steps_.Return(*step);
-  ++stats_.commits;
-  result_of_ = result.step;
+  // The result of this step, whose requests get what it says.
+  void Read(const Step& step, const StepResult& result) {
+    result_of_ = result.step;
 
-  const std::uint64_t standing_plan = step->standing_plan;
-  // Rows that stand are as of their last commit in order; a policy is told of each step.
-  const bool out_of_order = standing_plan != 0 && !running_.InOrder(standing_plan);
-  if (running_.front() > 0 && (out_of_order || TellsOfSteps())) running_.StandNoMoreFrom(0);
-  std::uint64_t output = 0;
-  if (result.rest_as_planned) {
-    CommitExceptions(*step, result.rows, output);
-  } else {
-    const std::size_t read = CommitInOrder(*step, result.rows, output);
-    if (read < step->plan.run.size() || read < result.rows.size()) CommitScattered(*step, result.rows, read);
-  }
-  stats_.tokens_output += output;
-  if (standing_plan != 0) running_.CommitStanding(standing_plan);
-  inside_ = false;
-  return faults_.Said(stats_.rows_dead - dead);
-}
-
-// A row of a result that matches no entry.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::UnknownRow(const internal::Step& step, const RowResult& row) {
-  const std::span<const PlanEntry> run = step.plan.run;
-  Fault fault{.kind = FaultKind::kUnknownRow, .step = step.plan.id, .request = row.request, .lane = row.lane};
-  fault.said = row.lane, fault.expected = -1;
-  if (faults_.wants_detail()) {
-    const auto entry = std::ranges::find(run, row.request, &PlanEntry::request);
-    if (entry != run.end()) fault.expected = entry->lane;
-  }
-  Blame(&Stats::rows_unknown, fault);
-}
-
-// Results in the order of the plan, as far as they are; how many. Nearly always a row that decodes has one token per
-// sequence, and nothing else to say; then nothing is written for a row that stands.
-template <RankPolicy Policy, PausePolicy Pause>
-std::size_t BasicScheduler<Policy, Pause>::CommitInOrder(const internal::Step& step, std::span<const RowResult> rows,
-                                                         std::uint64_t& output) {
-  const std::uint16_t bits = step.bits;
-  const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting);
-  const std::span<const PlanEntry> run = step.plan.run;
-  const std::size_t both = std::min(run.size(), rows.size()), standing = std::min(step.standing, both);
-  const auto names = [&](std::size_t i) { return rows[i].request == run[i].request && rows[i].lane == run[i].lane; };
-  const auto plain = [&](std::size_t i) { return rows[i].tokens == 1 && (rows[i].flags | rows[i].drafts) == 0; };
-  std::size_t i = 0;
-  if (running_.Undisturbed(step.standing_plan)) {
-    while (i < standing) {
-      const std::size_t from = i;
-      i = internal::PlainResults(run.first(standing), rows, from);
-      output += i - from;
-      if (i == standing) break;
-      if (!names(i)) return i;
-      Apply(run[i], rows[i], bits);
-      ++i;
-    }
-  }
-  for (; i < both; ++i) {
-    const PlanEntry& entry = run[i];
-    if (!names(i)) return i;
-    if (i < standing && running_.StoodIn(entry.lane, step.standing_plan)) {
-      if (plain(i)) {
-        ++output;
-      } else {
-        Apply(entry, rows[i], bits);
-      }
-      continue;
-    }
-    if (!plain(i) || entry.flags != PlanEntry::kSamples || entry.speculative != 0 ||
-        (running_.Stored(entry.lane).in_flight & counting) == 0) [[unlikely]] {
-      Apply(entry, rows[i], bits);
-      continue;
-    }
-    Decoded(entry, bits, output);
-  }
-  return i;
-}
-
-// The rows that went otherwise than planned, and all others as planned, in the order of the plan. O(entries that do not
-// stand), and a search for each exception.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::CommitExceptions(const internal::Step& step, std::span<const RowResult> rows,
-                                                     std::uint64_t& output) {
-  const std::span<const PlanEntry> run = step.plan.run;
-  std::vector<std::uint32_t>& index = draft_.entry_of_lane;  // its entry, or, where it is named, that and its row
-  constexpr std::uint32_t kNamed = std::uint32_t{1} << 31;
-  const bool few = rows.size() <= kMostSearched;
-  const std::size_t unmoved = few && running_.Undisturbed(step.standing_plan) ? step.standing : 0;
-  if (!few) {
-    for (std::size_t i = 0; i < run.size(); ++i) index[run[i].lane] = static_cast<std::uint32_t>(i + 1);
-  }
-  std::array<std::pair<std::size_t, std::size_t>, kMostSearched> standing;  // entry and row
-  std::size_t n_standing = 0;
-  for (std::size_t j = 0; j < rows.size(); ++j) {
-    const std::uint32_t lane = rows[j].lane;
-    std::size_t at = lane < index.size() && (index[lane] & kNamed) == 0 ? index[lane] : run.size() + 1;
-    if (at == 0 && few) {
-      at = static_cast<std::size_t>(std::ranges::find(run, lane, &PlanEntry::lane) - run.begin()) + 1;
-    }
-    if (at == 0 || at > run.size() || run[at - 1].request != rows[j].request) {
-      UnknownRow(step, rows[j]);
-      continue;
-    }
-    index[lane] = kNamed | static_cast<std::uint32_t>(j);
-    if (at <= unmoved) standing[n_standing++] = {at - 1, j};
-  }
-  std::ranges::sort(standing.begin(), standing.begin() + static_cast<std::ptrdiff_t>(n_standing));
-  for (std::size_t i = 0; i < n_standing; ++i) Apply(run[standing[i].first], rows[standing[i].second], step.bits);
-  output += unmoved - n_standing;
-  const auto counting = static_cast<std::uint16_t>(step.bits & Row::kCounting);
-  for (std::size_t i = unmoved; i < run.size(); ++i) {
-    const PlanEntry& entry = run[i];
-    if (const std::uint32_t named = index[entry.lane]; (named & kNamed) != 0) {
-      Apply(entry, rows[named & ~kNamed], step.bits);
-    } else if (i < step.standing && running_.StoodIn(entry.lane, step.standing_plan)) {
-      ++output;
-    } else if (entry.flags == PlanEntry::kSamples && entry.speculative == 0 &&
-               (running_.Stored(entry.lane).in_flight & counting) != 0) {
-      Decoded(entry, step.bits, output);
+    const std::uint64_t standing_plan = step.standing_plan;
+    // Rows that stand are as of their last commit in order; a policy is told of each step.
+    const bool out_of_order = standing_plan != 0 && !s_.running.InOrder(standing_plan);
+    if (s_.running.front() > 0 && (out_of_order || ranks_.TellsOfSteps())) s_.running.StandNoMoreFrom(0);
+    std::uint64_t output = 0;
+    if (result.rest_as_planned) {
+      CommitExceptions(step, result.rows, output);
     } else {
-      Apply(entry, {entry.request, entry.lane, static_cast<std::uint16_t>(entry.samples() ? 1 : 0), 0, 0}, step.bits);
+      const std::size_t read = CommitInOrder(step, result.rows, output);
+      if (read < step.plan.run.size() || read < result.rows.size()) CommitScattered(step, result.rows, read);
+    }
+    s_.stats.tokens_output += output;
+    if (standing_plan != 0) s_.running.CommitStanding(standing_plan);
+  }
+
+ private:
+  static constexpr std::size_t kMostSearched = 16;  // of exceptions, without an index of entries
+
+  // Results in the order of the plan, as far as they are; how many. Nearly always a row that decodes has one token per
+  // sequence, and nothing else to say; then nothing is written for a row that stands.
+  std::size_t CommitInOrder(const Step& step, std::span<const RowResult> rows, std::uint64_t& output) {
+    const std::uint16_t bits = step.bits;
+    const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting);
+    const std::span<const PlanEntry> run = step.plan.run;
+    const std::size_t both = std::min(run.size(), rows.size()), standing = std::min(step.standing, both);
+    const auto names = [&](std::size_t i) { return rows[i].request == run[i].request && rows[i].lane == run[i].lane; };
+    const auto plain = [&](std::size_t i) { return rows[i].tokens == 1 && (rows[i].flags | rows[i].drafts) == 0; };
+    std::size_t i = 0;
+    if (s_.running.Undisturbed(step.standing_plan)) {
+      while (i < standing) {
+        const std::size_t from = i;
+        i = PlainResults(run.first(standing), rows, from);
+        output += i - from;
+        if (i == standing) break;
+        if (!names(i)) return i;
+        Apply(run[i], rows[i], bits);
+        ++i;
+      }
+    }
+    for (; i < both; ++i) {
+      const PlanEntry& entry = run[i];
+      if (!names(i)) return i;
+      if (i < standing && s_.running.StoodIn(entry.lane, step.standing_plan)) {
+        if (plain(i)) {
+          ++output;
+        } else {
+          Apply(entry, rows[i], bits);
+        }
+        continue;
+      }
+      if (!plain(i) || entry.flags != PlanEntry::kSamples || entry.speculative != 0 ||
+          (s_.running.Stored(entry.lane).in_flight & counting) == 0) [[unlikely]] {
+        Apply(entry, rows[i], bits);
+        continue;
+      }
+      Decoded(entry, bits, output);
+    }
+    return i;
+  }
+
+  // The rows that went otherwise than planned, and all others as planned, in the order of the plan. O(entries that do
+  // not stand), and a search for each exception.
+  void CommitExceptions(const Step& step, std::span<const RowResult> rows, std::uint64_t& output) {
+    const std::span<const PlanEntry> run = step.plan.run;
+    std::vector<std::uint32_t>& index = s_.draft.entry_of_lane;  // its entry, or, where it is named, that and its row
+    constexpr std::uint32_t kNamed = std::uint32_t{1} << 31;
+    const bool few = rows.size() <= kMostSearched;
+    const std::size_t unmoved = few && s_.running.Undisturbed(step.standing_plan) ? step.standing : 0;
+    if (!few) {
+      for (std::size_t i = 0; i < run.size(); ++i) index[run[i].lane] = static_cast<std::uint32_t>(i + 1);
+    }
+    std::array<std::pair<std::size_t, std::size_t>, kMostSearched> standing;  // entry and row
+    std::size_t n_standing = 0;
+    for (std::size_t j = 0; j < rows.size(); ++j) {
+      const std::uint32_t lane = rows[j].lane;
+      std::size_t at = lane < index.size() && (index[lane] & kNamed) == 0 ? index[lane] : run.size() + 1;
+      if (at == 0 && few) {
+        at = static_cast<std::size_t>(std::ranges::find(run, lane, &PlanEntry::lane) - run.begin()) + 1;
+      }
+      if (at == 0 || at > run.size() || run[at - 1].request != rows[j].request) {
+        UnknownRow(step, rows[j]);
+        continue;
+      }
+      index[lane] = kNamed | static_cast<std::uint32_t>(j);
+      if (at <= unmoved) standing[n_standing++] = {at - 1, j};
+    }
+    std::ranges::sort(standing.begin(), standing.begin() + static_cast<std::ptrdiff_t>(n_standing));
+    for (std::size_t i = 0; i < n_standing; ++i) Apply(run[standing[i].first], rows[standing[i].second], step.bits);
+    output += unmoved - n_standing;
+    const auto counting = static_cast<std::uint16_t>(step.bits & Row::kCounting);
+    for (std::size_t i = unmoved; i < run.size(); ++i) {
+      const PlanEntry& entry = run[i];
+      if (const std::uint32_t named = index[entry.lane]; (named & kNamed) != 0) {
+        Apply(entry, rows[named & ~kNamed], step.bits);
+      } else if (i < step.standing && s_.running.StoodIn(entry.lane, step.standing_plan)) {
+        ++output;
+      } else if (entry.flags == PlanEntry::kSamples && entry.speculative == 0 &&
+                 (s_.running.Stored(entry.lane).in_flight & counting) != 0) {
+        Decoded(entry, step.bits, output);
+      } else {
+        Apply(entry, {entry.request, entry.lane, static_cast<std::uint16_t>(entry.samples() ? 1 : 0), 0, 0}, step.bits);
+      }
+    }
+    if (few) {
+      for (const RowResult& row : rows) {
+        if (row.lane < index.size()) index[row.lane] = 0;
+      }
+    } else {
+      for (const PlanEntry& entry : run) index[entry.lane] = 0;
     }
   }
-  if (few) {
-    for (const RowResult& row : rows) {
-      if (row.lane < index.size()) index[row.lane] = 0;
+
+  // Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first
+  // row that names an entry's request and lane is its result; others are unknown, and change nothing.
+  void CommitScattered(const Step& step, std::span<const RowResult> rows, std::size_t first) {
+    const std::span<const PlanEntry> run = step.plan.run;
+    for (std::size_t i = first; i < run.size(); ++i)
+      s_.draft.entry_of_lane[run[i].lane] = static_cast<std::uint32_t>(i + 1);
+    for (std::size_t j = first; j < rows.size(); ++j) {
+      const std::uint32_t lane = rows[j].lane;
+      const std::uint32_t i = lane < s_.draft.entry_of_lane.size() ? s_.draft.entry_of_lane[lane] : 0;
+      if (i == 0 || run[i - 1].request != rows[j].request) {
+        UnknownRow(step, rows[j]);
+        continue;
+      }
+      s_.draft.entry_of_lane[lane] = 0;
+      Apply(run[i - 1], rows[j], step.bits);
     }
-  } else {
-    for (const PlanEntry& entry : run) index[entry.lane] = 0;
-  }
-}
-
-// One token per sequence for a row that decodes and does not stand.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Decoded(const PlanEntry& entry, std::uint16_t step, std::uint64_t& output) {
-  Row& row = running_.Stored(entry.lane);
-  row.computed += entry.tokens;
-  row.known += entry.tokens;
-  row.drafts = 0;
-  ++row.generated;
-  row.in_flight &= static_cast<std::uint16_t>(~step);
-  output += static_cast<std::uint64_t>(entry.tokens);
-  TellScheduled(entry, 0, entry.tokens);
-}
-
-// Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first
-// row that names an entry's request and lane is its result; others are unknown, and change nothing.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::CommitScattered(const internal::Step& step, std::span<const RowResult> rows,
-                                                    std::size_t first) {
-  const std::span<const PlanEntry> run = step.plan.run;
-  for (std::size_t i = first; i < run.size(); ++i)
-    draft_.entry_of_lane[run[i].lane] = static_cast<std::uint32_t>(i + 1);
-  for (std::size_t j = first; j < rows.size(); ++j) {
-    const std::uint32_t lane = rows[j].lane;
-    const std::uint32_t i = lane < draft_.entry_of_lane.size() ? draft_.entry_of_lane[lane] : 0;
-    if (i == 0 || run[i - 1].request != rows[j].request) {
-      UnknownRow(step, rows[j]);
-      continue;
+    for (std::size_t i = first; i < run.size(); ++i) {
+      if (std::exchange(s_.draft.entry_of_lane[run[i].lane], 0) != 0) Absent(run[i], step.bits);
     }
-    draft_.entry_of_lane[lane] = 0;
-    Apply(run[i - 1], rows[j], step.bits);
   }
-  for (std::size_t i = first; i < run.size(); ++i) {
-    if (std::exchange(draft_.entry_of_lane[run[i].lane], 0) != 0) Absent(run[i], step.bits);
-  }
-}
 
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Apply(const PlanEntry& entry, const RowResult& result, std::uint16_t step) {
-  if (Voided(entry, step)) return;
-  Row& row = running_[entry.lane];
-  const Slot slot = row.slot;
-  if (result.failed()) {
+  // A row of a result that matches no entry.
+  void UnknownRow(const Step& step, const RowResult& row) {
+    const std::span<const PlanEntry> run = step.plan.run;
+    Fault fault{.kind = FaultKind::kUnknownRow, .step = step.plan.id, .request = row.request, .lane = row.lane};
+    fault.said = row.lane, fault.expected = -1;
+    if (faults_.log.wants_detail()) {
+      const auto entry = std::ranges::find(run, row.request, &PlanEntry::request);
+      if (entry != run.end()) fault.expected = entry->lane;
+    }
+    faults_.Blame(&Stats::rows_unknown, fault);
+  }
+
+  // One token per sequence for a row that decodes and does not stand.
+  void Decoded(const PlanEntry& entry, std::uint16_t step, std::uint64_t& output) {
+    Row& row = s_.running.Stored(entry.lane);
+    row.computed += entry.tokens;
+    row.known += entry.tokens;
+    row.drafts = 0;
+    ++row.generated;
     row.in_flight &= static_cast<std::uint16_t>(~step);
-    return Fail(slot, FailReason::kHost, result.tokens);
+    output += static_cast<std::uint64_t>(entry.tokens);
+    ranks_.TellScheduled(entry, 0, entry.tokens);
   }
-  const std::int32_t most = entry.samples() ? 1 + entry.speculative : 0;
-  const std::int32_t sampled = std::min<std::int32_t>(result.tokens, most);
-  const auto invalid = [&] {
-    Blame(&Stats::rows_invalid, {.kind = FaultKind::kInvalidRow,
-                                 .step = result_of_,
-                                 .request = entry.request,
-                                 .lane = entry.lane,
-                                 .said = result.tokens,
-                                 .expected = most});
-  };
-  if (sampled != result.tokens) invalid();
-  if (entry.samples() && sampled == 0 && !result.finished()) {
-    invalid();
-    return Absent(entry, step);
+
+  void Apply(const PlanEntry& entry, const RowResult& result, std::uint16_t step) {
+    if (Voided(entry, step)) return;
+    Row& row = s_.running[entry.lane];
+    const Slot slot = row.slot;
+    if (result.failed()) {
+      row.in_flight &= static_cast<std::uint16_t>(~step);
+      return lives_.Fail(slot, FailReason::kHost, result.tokens);
+    }
+    const std::int32_t most = entry.samples() ? 1 + entry.speculative : 0;
+    const std::int32_t sampled = std::min<std::int32_t>(result.tokens, most);
+    const auto invalid = [&] {
+      faults_.Blame(&Stats::rows_invalid, {.kind = FaultKind::kInvalidRow,
+                                           .step = result_of_,
+                                           .request = entry.request,
+                                           .lane = entry.lane,
+                                           .said = result.tokens,
+                                           .expected = most});
+    };
+    if (sampled != result.tokens) invalid();
+    if (entry.samples() && sampled == 0 && !result.finished()) {
+      invalid();
+      return Absent(entry, step);
+    }
+    Record& record = s_.table[slot];
+    row.in_flight &= static_cast<std::uint16_t>(~step);
+    const std::int32_t accepted = std::max(sampled - 1, 0);
+    const std::int32_t rejected = entry.speculative - accepted;
+    const std::int32_t fresh = sampled > 0 ? row.sequences + accepted : 0;
+    row.computed += entry.tokens + accepted;
+    row.scheduled -= rejected;
+    row.expected -= rejected;
+    row.known += fresh;
+    row.generated += sampled;
+    row.drafts = result.drafts;
+    if (row.drafts > 0 && row.state == RowState::kSteady) row.state = RowState::kUnsteady;
+    record.state.has_run = true;
+    const std::int32_t prefilled = entry.prefill() ? entry.tokens : 0;
+    s_.stats.tokens_prefill += static_cast<std::uint64_t>(prefilled);
+    s_.stats.tokens_recomputed +=
+        static_cast<std::uint64_t>(std::clamp(record.was_computed - entry.position, 0, entry.tokens));
+    s_.stats.tokens_output += static_cast<std::uint64_t>(fresh);
+    if (prefilled > 0 && kv_.Counts()) prefixes_.PublishPrefix(row, record);
+    ranks_.TellScheduled(entry, prefilled, fresh);
+    if (result.finished()) {
+      ++s_.stats.finished;
+      lives_.Depart(entry.lane, KvAction::kDrop, RequestStatus::kDead);
+    }
   }
-  Record& record = table_[slot];
-  row.in_flight &= static_cast<std::uint16_t>(~step);
-  const std::int32_t accepted = std::max(sampled - 1, 0);
-  const std::int32_t rejected = entry.speculative - accepted;
-  const std::int32_t fresh = sampled > 0 ? row.sequences + accepted : 0;
-  row.computed += entry.tokens + accepted;
-  row.scheduled -= rejected;
-  row.expected -= rejected;
-  row.known += fresh;
-  row.generated += sampled;
-  row.drafts = result.drafts;
-  if (row.drafts > 0 && row.state == RowState::kSteady) row.state = RowState::kUnsteady;
-  record.state.has_run = true;
-  const std::int32_t prefilled = entry.prefill() ? entry.tokens : 0;
-  stats_.tokens_prefill += static_cast<std::uint64_t>(prefilled);
-  stats_.tokens_recomputed +=
-      static_cast<std::uint64_t>(std::clamp(record.was_computed - entry.position, 0, entry.tokens));
-  stats_.tokens_output += static_cast<std::uint64_t>(fresh);
-  if (prefilled > 0 && Counts()) PublishPrefix(row, record);
-  TellScheduled(entry, prefilled, fresh);
-  if (result.finished()) {
-    ++stats_.finished;
-    Depart(entry.lane, KvAction::kDrop, RequestStatus::kDead);
+
+  // No progress for this entry, so none for what was planned on top of it.
+  void Absent(const PlanEntry& entry, std::uint16_t step) {
+    if (Voided(entry, step)) return;
+    ++s_.stats.rows_absent;
+    Row& row = s_.running[entry.lane];
+    row.in_flight &= static_cast<std::uint16_t>(~step);
+    s_.Void(row);
+    row.drafts = 0;
+    row.state = RowState::kUnsteady;
+    row.prefilling = row.generated == 0 || row.known - row.computed != row.sequences;
   }
-}
 
-// No progress for this entry, so none for what was planned on top of it.
-template <RankPolicy Policy, PausePolicy Pause>
-void BasicScheduler<Policy, Pause>::Absent(const PlanEntry& entry, std::uint16_t step) {
-  if (Voided(entry, step)) return;
-  ++stats_.rows_absent;
-  Row& row = running_[entry.lane];
-  row.in_flight &= static_cast<std::uint16_t>(~step);
-  Void(row);
-  row.drafts = 0;
-  row.state = RowState::kUnsteady;
-  row.prefilling = row.generated == 0 || row.known - row.computed != row.sequences;
-}
+  // True where the row has left since this entry was planned, or what was in flight for it does not count.
+  bool Voided(const PlanEntry& entry, std::uint16_t step) {
+    Row& row = s_.running[entry.lane];
+    TAKT_ASSERT(row.request == entry.request && (row.in_flight & step) != 0);
+    if (row.Counts(step)) return false;
+    ++s_.stats.rows_dead;
+    row.in_flight &= static_cast<std::uint16_t>(~step);
+    if (row.state == RowState::kLeaving && row.in_flight == 0) lives_.Settle(row.slot);
+    return true;
+  }
 
-// True where the row has left since this entry was planned, or what was in flight for it does not count.
-template <RankPolicy Policy, PausePolicy Pause>
-bool BasicScheduler<Policy, Pause>::Voided(const PlanEntry& entry, std::uint16_t step) {
-  Row& row = running_[entry.lane];
-  TAKT_ASSERT(row.request == entry.request && (row.in_flight & step) != 0);
-  if (row.Counts(step)) return false;
-  ++stats_.rows_dead;
-  row.in_flight &= static_cast<std::uint16_t>(~step);
-  if (row.state == RowState::kLeaving && row.in_flight == 0) Settle(row.slot);
-  return true;
-}
+  EngineState& s_;
+  Faults& faults_;
+  Kv& kv_;
+  Prefixes& prefixes_;
+  Ranks& ranks_;
+  Lives& lives_;
+  StepId result_of_ = {};  // whose result was read last
+};
 
-}  // namespace takt
+}  // namespace takt::internal
 
 #endif  // TAKT_SCHEDULER_RESULTS_H_

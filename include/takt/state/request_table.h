@@ -12,18 +12,9 @@
 #include "takt/model/step.h"
 #include "takt/state/request_parts.h"
 #include "takt/state/request_state.h"
+#include "takt/state/request_status.h"
 
 namespace takt {
-
-// Where a request stands.
-enum class RequestStatus : std::uint8_t {
-  kUnknown,  // not here (any more)
-  kWaiting,  // in the ranked set
-  kRunning,  // has a lane
-  kPaused,   // in a tool call
-  kBlocked,  // until Unblocked
-  kDead,     // ended, but a step or a move in flight names it
-};
 
 namespace internal {
 

@@ -1,0 +1,274 @@
+// Whether a waiting request may take KV that is held for workflows.
+#ifndef TAKT_SCHEDULER_GATE_H_
+#define TAKT_SCHEDULER_GATE_H_
+
+#include "takt/scheduler/state.h"
+#include "takt/scheduler/kv.h"
+#include "takt/base/time_heap.h"
+#include "takt/turns/gates/any_gate.h"
+
+namespace takt::internal {
+
+// What a gate sees of the holdings.
+class HoldingsOrder final : public HeldOrder {
+ public:
+  HoldingsOrder(Holdings& holdings, TimePoint now, std::optional<double>& sum)
+      : holdings_(&holdings), now_(now), sum_(&sum) {}
+
+  void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const override {
+    holdings_->Walk(blocks, now_, take);
+  }
+  void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const override {
+    holdings_->ForEach(tell);
+  }
+  double Sum(FunctionRef<double(const Holding&)> of) const override {
+    if (!*sum_) *sum_ = HeldOrder::Sum(of);
+    return **sum_;
+  }
+
+ private:
+  Holdings* holdings_;
+  TimePoint now_;
+  std::optional<double>* sum_;  // that the gate was given before, as things are
+};
+
+// What the last search for requests that the gate lets in has left for the next.
+struct GatedSearch {
+  bool in_vain = false;        // it found none
+  bool partly = false;         // it has looked at a part of those that wait
+  std::uint64_t whole_at = 0;  // the plan, by count, in which all may be looked at again
+  std::vector<Slot> joined;    // those that have joined the queue since, of more than kMostLooks the first
+  std::uint64_t changes = 0;   // Gate::changes() then
+  TimePoint at = {};
+};
+
+// The gate, the share of its door, and what both go by.
+//
+// Invariant: changes() grows whenever the gate may have come to answer otherwise; if the door has a share, all requests
+// that wait are in the order of the door.
+class Gate {
+ public:
+  Gate(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
+
+  // Waiting requests that one plan looks at without admitting them, or whose prompts it looks up.
+  static constexpr std::size_t kMostLooks = 128;
+
+  bool open() const { return gate_.open(); }  // always: it need not be asked
+  void Changed() { ++changes_; }
+  std::uint64_t changes() const { return changes_; }
+  GatedSearch& search() { return search_; }
+
+  // Room for all that SetPolicy stores.
+  void Prepare(const GateDoor& door, std::size_t requests) {
+    search_.joined.reserve(kMostLooks);
+    if (door.share > 0) by_arrival_.Reserve(requests);
+  }
+  // Another gate. Allocates nothing after Prepare.
+  void SetPolicy(AnyGate gate, const GateDoor& door) {
+    gate_ = std::move(gate);
+    door_ = door;
+    by_arrival_.Clear();
+    for (Slot slot = 0; door.share > 0 && slot < s_.table.slots(); ++slot) {
+      if (s_.queue.contains(slot)) NoteAtDoor(slot);
+    }
+    state_ = 0, tell_at_ = {}, next_door_ = kUnset;
+    search_.in_vain = false;
+    Changed();
+  }
+  void Reserve(std::size_t slots) {
+    if (door_.share > 0) by_arrival_.Reserve(slots);
+  }
+
+  // A request has joined the queue, or has left it.
+  void Joined(Slot slot) {
+    Changed();
+    if (search_.joined.size() < search_.joined.capacity()) search_.joined.push_back(slot);
+    oldest_ = std::min(oldest_, s_.table[slot].state.request.arrival);
+    if (door_.share > 0) NoteAtDoor(slot);
+  }
+  void Left(Slot slot) {
+    Changed();
+    by_arrival_.Erase(slot);
+  }
+  // A request begins to run: of `prompt` tokens, `cached` were found.
+  void CountHits(std::int32_t prompt, std::int32_t cached) { prompt_tokens_ += prompt, cached_tokens_ += cached; }
+
+  void BeginPlan() { refused_ = false; }
+  // Sums over the holdings are taken anew.
+  void BeginSearch() { sum_.reset(), copies_sum_.reset(); }
+  // A search that looks at requests again: what may let them in is found out anew.
+  void ForgetAskTime() { ask_at_ = kNever; }
+  bool AskIsDue() const { return s_.now >= ask_at_; }
+  // As the last search found, which need not be repeated: something waits, and is refused.
+  void RefuseAsBefore() { refused_ = true; }
+  // Nothing runs, and all that wait keep each other out, perhaps (GateAsk::stuck).
+  bool stuck() const { return stuck_; }
+  void SetStuck(bool stuck) { stuck_ = stuck; }
+  void AskAgain() { refused_ = false; }
+  bool refused() const { return refused_; }
+
+  double PrefillSeconds(const Record& record) const {
+    return gate_.PrefillSeconds(AskFor(record, 0, record.state.cached.value));
+  }
+  // The door has let in a request whose prompt takes so long.
+  void UseDoor(double seconds) {
+    ++s_.stats.gate_doors;
+    next_door_ = After(s_.now, FromSeconds(std::clamp(seconds / door_.share, 0.0, kMostWait)));
+  }
+
+  // `need`: blocks beyond what it has and what is cached for it. `start`: tokens of its context that it need not
+  // compute.
+  GateAsk AskFor(const Record& record, std::int32_t need, std::int32_t start) const {
+    const Request& r = record.state.request;
+    return {.workflow = r.workflow,
+            .branch = r.branch,
+            .need = need,
+            .lack = need - (kv_.ledger.free() - kv_.ledger.idle()),
+            .block_tokens = kv_.block_tokens,
+            .tokens = record.known,
+            .cached = start,
+            .waited_s = std::max(ToSeconds(Between(r.arrival, s_.now)), 0.0),
+            .delayed = static_cast<std::int64_t>(s_.queue.size()) + s_.counts.rows,
+            .running = s_.counts.rows,
+            .used = kv_.ledger.used(),
+            .total = kv_.ledger.total(),
+            .hits = prompt_tokens_ > 0 ? cached_tokens_ / prompt_tokens_ : hits_,
+            .state = state_,
+            .stuck = stuck_,
+            .now = s_.now};
+  }
+
+  // Whether the gate lets it in. What has had a token already has paid.
+  bool LetsIn(Record& record, std::int32_t need, std::int32_t start) {
+    if (need <= 0 || record.state.generated.value > 0) return true;
+    const GateAsk ask = AskFor(record, need, start);
+    const GateAsk copies = AskForCopies(record, ask);
+    if (ask.lack <= 0 && copies.lack <= 0) return true;
+    const bool known = refused_ && start == 0 && ask.lack >= lack_ && ask.need >= need_ &&
+                       copies.lack >= copies_lack_ && copies.need >= copies_need_;
+    double until_s = until_s_;
+    if (!known || ask.waited_s >= until_s) {
+      until_s = 0;
+      if (sums_changes_ != changes_) sum_.reset(), copies_sum_.reset();
+      sums_changes_ = changes_;
+      if (ask.lack > 0) {
+        until_s = gate_.LetsInAfter(ask, HoldingsOrder(*kv_.ledger.holdings(), s_.now, sum_));
+      }
+      if (copies.lack > 0 && until_s <= ask.waited_s) {
+        const HoldingsOrder order(*kv_.ledger.copies(), s_.now, copies_sum_);
+        until_s = std::max(until_s, gate_.LetsInAfter(copies, order));
+      }
+      if (until_s <= ask.waited_s) return true;
+      if (!refused_ || (ask.lack <= lack_ && ask.need <= need_)) {
+        lack_ = ask.lack, need_ = ask.need, until_s_ = until_s;
+        copies_lack_ = copies.lack, copies_need_ = copies.need;
+      }
+      refused_ = true;
+    }
+    record.gated = true;
+    ++s_.stats.gate_refused;
+    if (until_s < kMostWait) ask_at_ = std::min(ask_at_, After(s_.now, FromSeconds(until_s - ask.waited_s)));
+    return false;
+  }
+
+  // It waits, and the door's share counts.
+  void NoteAtDoor(Slot slot) {
+    const Request& r = s_.table[slot].state.request;
+    by_arrival_.Push(slot, r.arrival, {}, r.id);
+  }
+
+  // That which has waited longest, and long enough for the door's share, of those that could run in a step of these
+  // limits; kNoSlot where none has.
+  Slot Elder() {
+    const Duration enough = FromSeconds(door_.after_s);
+    if (!(door_.share > 0) || s_.now < next_door_ || Between(oldest_, s_.now) < enough) return kNoSlot;
+    Slot elder = kNoSlot;
+    oldest_ = by_arrival_.next();
+    by_arrival_.VisitInOrder([&](Slot slot) {
+      const Record& record = s_.table[slot];
+      if (Between(record.state.request.arrival, s_.now) < enough) return false;
+      if (MayStandAtDoor(record)) elder = slot;
+      return elder == kNoSlot;
+    });
+    return elder;
+  }
+
+  // A gate that moves with how the engine fares hears of it.
+  void TellGate() {
+    const double every_s = gate_.TellEvery();
+    if (!(every_s > 0) || s_.now < tell_at_) return;
+    if (prompt_tokens_ > 0) hits_ = cached_tokens_ / prompt_tokens_;
+    const double total = std::max(kv_.ledger.total(), 1);
+    const double state = gate_.Told(state_, {kv_.ledger.used() / total, hits_, s_.counts.rows});
+    if (state != state_) ++changes_;
+    state_ = state;
+    tell_at_ = After(s_.now, FromSeconds(std::min(every_s, kMostWait)));
+    prompt_tokens_ = cached_tokens_ = 0;
+  }
+
+  // When the gate may let in what it has refused.
+  TimePoint AskGateAt() const {
+    TimePoint at = std::min(ask_at_, After(s_.now, std::chrono::milliseconds(500)));
+    if (door_.share > 0 && oldest_ != kNever) {
+      at = std::min(at, std::max(next_door_, After(oldest_, FromSeconds(door_.after_s))));
+    }
+    return std::max(at, After(s_.now, std::chrono::milliseconds(1)));
+  }
+
+ private:
+  static constexpr double kMostWait = 1e9;  // [s]
+
+  // The same of the host's memory, which will have a copy: there is lost for good what gives way. `lack` 0: nothing
+  // does.
+  GateAsk AskForCopies(const Record& record, const GateAsk& of_gpu) const {
+    GateAsk ask = of_gpu;
+    ask.need = ask.lack = 0;
+    const std::int32_t chunk_blocks = kv_.ChunkBlocks(record);
+    if (kv_.ledger.copies() == nullptr || chunk_blocks == 0) return ask;
+    const auto chunks = static_cast<std::int32_t>(record.state.request.prefix.hashes.size());
+    const std::int32_t new_chunks = chunks - kv_.ledger.FindCopies(kv_.Hashes(record, 0, chunks), chunk_blocks);
+    const KvUse use = kv_.ledger.use();
+    ask.total = std::min(s_.options.prefix_cpu_blocks.value, use.cpu_total.value - use.cpu_used.value);
+    ask.used = 0;
+    ask.need = std::min(new_chunks * chunk_blocks, ask.total);
+    ask.lack = std::max(ask.need - kv_.ledger.copy_room(), 0);
+    return ask;
+  }
+
+  // Not what the policy declines, nor what waits for reasons of its own, perhaps for ever: all behind it would wait
+  // with it. What waits for its adapter does stand there, as long as there is a place for any.
+  bool MayStandAtDoor(const Record& record) const {
+    const Request& r = record.state.request;
+    const WaitsFor reason = s_.PassedOverFor(record);
+    if (reason != WaitsFor::kNothing && (reason != WaitsFor::kAdapter || s_.budget.limits.adapters < 1)) return false;
+    const std::int32_t cached = record.state.cached.value;
+    return record.computed > 0 || s_.budget.Fits(r, cached, record.known - cached);
+  }
+
+  EngineState& s_;
+  Kv& kv_;
+  AnyGate gate_;
+  GateDoor door_;
+  TimePoint next_door_ = kUnset;  // before then the door's share lets nothing in
+  TimePoint oldest_ = kNever;  // nothing that waits arrived before
+  TimeHeap by_arrival_;  // of those that wait, if the door has a share
+  std::uint64_t changes_ = 0;
+  std::optional<double> sum_, copies_sum_;  // of HeldOrder, as of
+  std::uint64_t sums_changes_ = 0;
+  GatedSearch search_;
+  TimePoint ask_at_ = kNever;  // when the gate may let in a request that it has refused
+  bool stuck_ = false;
+  // For a gate that is told how the engine fares: what it has answered, when it is told again, and since then.
+  double state_ = 0;
+  TimePoint tell_at_ = {};
+  double prompt_tokens_ = 0, cached_tokens_ = 0;  // of requests that began to run
+  double hits_ = 1;  // share, as it was told last
+  // Of this plan: what lacks, and needs, at least so much is refused unless it has waited for `until_s_`.
+  std::int32_t lack_ = 0, need_ = 0, copies_lack_ = 0, copies_need_ = 0;
+  double until_s_ = 0;
+  bool refused_ = false;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SCHEDULER_GATE_H_

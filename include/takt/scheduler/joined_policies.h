@@ -1,0 +1,108 @@
+// A queue with its policy, and a pause policy, behind the seam of a scheduler.
+#ifndef TAKT_SCHEDULER_JOINED_POLICIES_H_
+#define TAKT_SCHEDULER_JOINED_POLICIES_H_
+
+#include <utility>
+
+#include "takt/queue/rank_queue.h"
+#include "takt/scheduler/policy_port.h"
+
+namespace takt::internal {
+
+// PolicyPort for these types.
+template <RankPolicy Policy, PausePolicy Pause>
+class JoinedPolicies final : public PolicyPort {
+ public:
+  JoinedPolicies(Policy policy, Pause pause) : queue_(std::move(policy)), pause_(std::move(pause)) {
+    hooks_ = HooksOf(queue_.policy());
+    predicts_ = reviews_ = false;
+    if constexpr (PredictingPause<Pause>) {
+      predicts_ = true;
+      if constexpr (requires { pause_.predicts(); }) predicts_ = pause_.predicts();
+    }
+    if constexpr (ReviewingPause<Pause>) {
+      reviews_ = true;
+      if constexpr (requires { pause_.reviews(); }) reviews_ = pause_.reviews();
+    }
+  }
+
+  Policy& policy() { return queue_.policy(); }
+  const Policy& policy() const { return queue_.policy(); }
+  // The first half of RankQueue::ChangePolicy.
+  void PrepareChange(const Policy& policy) { queue_.PrepareChange(policy); }
+
+  Slot Top() const override { return queue_.Top(); }
+  bool contains(Slot slot) const override { return queue_.contains(slot); }
+  void Update(Slot slot, const RequestState& state, TimePoint now) override { queue_.Update(slot, state, now); }
+  void Enter(const RequestState& state, TimePoint now) override { queue_.Enter(state, now); }
+  void Forget(Slot slot, const RequestState& state, TimePoint now) override { queue_.Forget(slot, state, now); }
+  void NoteToolCall(Slot slot) override { queue_.ToolCalled(slot); }
+  void ForEachInOrder(FunctionRef<bool(Slot)> visit) const override { queue_.ForEachInOrder(visit); }
+  bool IsBefore(Slot a, Slot b) const override { return queue_.IsBefore(a, b); }
+  bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) override {
+    return queue_.Outranks(a, b, margin, now);
+  }
+  FullRank VictimRankOf(const RequestState& r, TimePoint now) override { return queue_.VictimRankOf(r, now); }
+  FullKey VictimKeyOf(const RequestState& r, TimePoint now) override { return queue_.VictimKeyOf(r, now); }
+  std::uint64_t VictimGroupOf(const RequestState& r) override { return queue_.VictimGroupOf(r); }
+  Slot WorstNeverRun(TimePoint now, StateOf state_of) override { return queue_.WorstNeverRun(now, state_of); }
+  bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) override {
+    return queue_.Scheduled(state, prefill, output);
+  }
+  void TellPressure(const QueuePressure& pressure, TimePoint now) override { queue_.TellPressure(pressure, now); }
+  void Observe([[maybe_unused]] const Event& event, [[maybe_unused]] TimePoint now) override {
+    if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(event, now);
+  }
+  void Observe([[maybe_unused]] const Epoch& epoch, [[maybe_unused]] TimePoint now) override {
+    if constexpr (EpochPolicy<Policy>) queue_.policy().Observe(epoch, now);
+  }
+  std::int64_t refresh_interval() const override {
+    if constexpr (RefreshingPolicy<Policy>) return queue_.policy().refresh_interval();
+    return 0;
+  }
+  void TrackWorst() override { queue_.TrackWorst(); }
+  void Reserve(std::size_t slots) override { queue_.Reserve(slots); }
+  void KeyHashes(std::uint64_t seed) override { queue_.KeyHashes(seed); }
+  void ChangePolicy(TimePoint now, StateOf state_of) override {
+    queue_.ChangePolicy(now, state_of);
+    hooks_ = HooksOf(queue_.policy());
+  }
+
+  FullKey PeekKey(const RequestState& r, TimePoint now) const override { return queue_.PeekKey(r, now); }
+  KeyParts PartsOf(const RequestState& r) const override { return queue_.PartsOf(r); }
+  std::int64_t Ahead(Slot slot) const override { return queue_.Ahead(slot); }
+  std::uint64_t promotions() const override { return queue_.promotions(); }
+  std::uint64_t nan_keys() const override { return queue_.nan_keys(); }
+
+  PauseDecision AtCall(const RequestState& r, const ToolCalled& call, const PauseView& view) const override {
+    return pause_.AtCall(r, call, view);
+  }
+  KvAction Predict([[maybe_unused]] const RequestState& r, [[maybe_unused]] const PauseView& view) const override {
+    if constexpr (PredictingPause<Pause>) return pause_.Predict(r, view);
+    return KvAction::kKeep;
+  }
+  PauseDecision Review([[maybe_unused]] const RequestState& r, [[maybe_unused]] const ToolCalled& call,
+                       [[maybe_unused]] TimePoint since, [[maybe_unused]] const PauseView& view) const override {
+    if constexpr (ReviewingPause<Pause>) return pause_.Review(r, call, since, view);
+    return {};
+  }
+
+ private:
+  void DoPush(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run) override {
+    queue_.Push(slot, state, now, steps_run);
+  }
+  void DoErase(Slot slot) override { queue_.Erase(slot); }
+  void DoRan(Slot slot, std::int64_t steps_run) override { queue_.Ran(slot, steps_run); }
+  void DoBeginPlan(TimePoint now, StateOf state_of) override { queue_.BeginPlan(now, state_of); }
+  void DoEndPlan(bool something_ran) override { queue_.EndPlan(something_ran); }
+  bool DoAdmits(const RequestState& state, TimePoint now) const override { return queue_.Admits(state, now); }
+  void DoAdmitted(const RequestState& state, TimePoint now) override { queue_.Admitted(state, now); }
+  bool DoPromotedWith(Slot slot, std::int64_t steps_run) const override { return queue_.PromotedWith(slot, steps_run); }
+
+  RankQueue<Policy> queue_;
+  Pause pause_;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SCHEDULER_JOINED_POLICIES_H_

@@ -1,0 +1,125 @@
+// What a plan asks a KvOracle for.
+#ifndef TAKT_SCHEDULER_ORACLE_QUESTIONS_H_
+#define TAKT_SCHEDULER_ORACLE_QUESTIONS_H_
+
+#include "takt/scheduler/state.h"
+#include "takt/scheduler/kv.h"
+#include "takt/scheduler/lives.h"
+#include "takt/scheduler/entries.h"
+#include "takt/scheduler/placing.h"
+
+namespace takt::internal {
+
+// Invariant: what the oracle refuses is left out of the plan, and changes nothing else.
+class OracleQuestions {
+ public:
+  OracleQuestions(EngineState& s, Kv& kv, Lives& lives, Entries& entries, Placing& placing)
+      : s_(s), kv_(kv), lives_(lives), entries_(entries), placing_(placing) {}
+
+  // What the oracle's prefix cache has of its prompt. It is asked about a request once a plan, unless it has been asked
+  // to reserve since, and then about the first of the `next` requests too.
+  std::int32_t CachedOf(Slot slot, std::span<const Slot> next) {
+    if (s_.table[slot].cached_at == kv_.round.hits_of()) return s_.table[slot].cached;
+    kv_.round.BeginQuestion();
+    const auto ask = [this](Slot asked) {
+      Record& record = s_.table[asked];
+      record.cached_at = kv_.round.hits_of();
+      kv_.round.Ask(asked, record.state.request);
+    };
+    ask(slot);
+    for (std::size_t i = 0; i < next.size() && !kv_.round.asks_enough(); ++i) {
+      const Record& record = s_.table[next[i]];
+      if (record.cached_at != kv_.round.hits_of() && record.lane == kNoLane && record.blocks == 0 &&
+          record.cpu_blocks == 0)
+        ask(next[i]);
+    }
+    kv_.oracle->CachedTokens(kv_.round.hits());
+    kv_.round.EndQuestion([this](Slot asked, Tokens hit) {
+      Record& record = s_.table[asked];
+      record.cached = std::clamp(hit.value, 0, record.state.request.prompt_tokens.value - 1);
+    });
+    return s_.table[slot].cached;
+  }
+
+  // An admission that the oracle will be asked about.
+  void Wish(Slot slot, const Candidate& candidate, std::int32_t blocks) {
+    const Record& record = s_.table[slot];
+    kv_.round.AddCandidate(
+        candidate, s_.Sequences(record),
+        {record.state.request.id, {record.blocks * kv_.block_tokens}, {blocks * kv_.block_tokens}, true, false},
+        blocks - record.blocks);
+    s_.adapters.Add(record.state.request.adapter);
+  }
+
+  // Asks the host's oracle for all that this plan needs. What it refuses is left out of this plan and loses nothing:
+  // how much memory there is, its counts alone tell. So an admission that it grants takes nothing from a row that it
+  // refuses.
+  void AskOracle() {
+    const std::span<KvReservation> wishes = kv_.round.Close();
+    if (wishes.empty()) return;
+    kv_.oracle->Reserve(s_.draft.plan->id, wishes);
+    kv_.CountAgain();
+    kv_.round.ForgetHits();
+    std::size_t candidate = 0;
+    for (std::size_t i = 0; i < wishes.size(); ++i) {
+      const KvReservation& wish = wishes[i];
+      s_.stats.oracle_refused += wish.granted ? 0 : 1;
+      const std::uint32_t lane = kv_.round.lane(i);
+      if (!wish.granted && lane != kNoLane && LeaveDrafts(lane, wish)) continue;
+      s_.draft.refused |= !wish.granted;
+      const bool for_ever = !wish.granted && wish.refusal == KvRefusal::kForEver;
+      s_.draft.displaced |= for_ever;
+      if (lane != kNoLane) {
+        if (wish.granted) continue;
+        s_.draft.row_refused = true;
+        entries_.Unplan(lane);
+        kv_.WithdrawBlocks(s_.running[lane], wish);
+        if (for_ever) lives_.Fail(s_.running.Stored(lane).slot, FailReason::kKvExhausted);
+        continue;
+      }
+      const Candidate c = kv_.round.candidate(candidate++);
+      Record& record = s_.table[c.slot];
+      // What was set aside for it: Admit takes it again, and a refused request leaves it to others.
+      s_.budget.GiveBack(c.tokens, c.prefill);
+      s_.adapters.Remove(record.state.request.adapter);
+      record.refused_at = wish.granted ? 0 : s_.stats.plans;
+      if (!wish.granted) {
+        s_.draft.kept_out = true;
+        s_.draft.top_waits_for = WaitsFor::kKv;
+        if (c.tokens == 0) s_.budget.swap_in += record.cpu_blocks;
+        if (for_ever) lives_.Fail(c.slot, FailReason::kNeverFits);
+        continue;
+      }
+      if (record.cpu_blocks > 0) {
+        placing_.SwapIn(c.slot, std::max(kv_.BlocksFor(record), record.cpu_blocks));
+      } else {
+        record.blocks = std::max(kv_.BlocksFor(record), record.blocks);
+        placing_.Admit(c.slot, c.start, c.tokens);
+      }
+    }
+    kv_.round.Clear();
+  }
+
+ private:
+  // A row does not get what was wished for its drafts, and runs without those that lack a place. False: the wish was
+  // for its own token.
+  bool LeaveDrafts(std::uint32_t lane, const KvReservation& wish) {
+    PlanEntry* const entry = entries_.EntryOf(lane);
+    const Row& row = s_.running[lane];
+    if (entry == nullptr || entry->speculative == 0 || row.scheduled - entry->speculative > wish.have.value)
+      return false;
+    entries_.AddDrafts(*entry, wish.have.value - row.scheduled);
+    kv_.WithdrawBlocks(s_.running[lane], wish);
+    return true;
+  }
+
+  EngineState& s_;
+  Kv& kv_;
+  Lives& lives_;
+  Entries& entries_;
+  Placing& placing_;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SCHEDULER_ORACLE_QUESTIONS_H_

@@ -1,0 +1,118 @@
+// What the parts of a scheduler ask of its policies, whatever their types.
+#ifndef TAKT_SCHEDULER_POLICY_PORT_H_
+#define TAKT_SCHEDULER_POLICY_PORT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "takt/base/full_key.h"
+#include "takt/base/function_ref.h"
+#include "takt/model/event.h"
+#include "takt/pause/pause_policy.h"
+#include "takt/policy/rank_policy.h"
+#include "takt/state/request_state.h"
+
+namespace takt::internal {
+
+// The queue with its policy, and the pause policy: the only seam between the parts, which are compiled once, and what
+// is compiled for each policy. A virtual call is made per operation of the queue, and none per row that runs, but for a
+// policy that charges for tokens. The size and the hooks are kept here, so that a plan in which nobody waits, or whose
+// policy has no such hook, makes no call for them.
+//
+// Invariant: size() requests wait; they are those whose status is kWaiting.
+class PolicyPort {
+ public:
+  using StateOf = FunctionRef<const RequestState&(Slot)>;
+
+  PolicyPort() = default;
+  PolicyPort(const PolicyPort&) = delete;
+  PolicyPort& operator=(const PolicyPort&) = delete;
+  virtual ~PolicyPort() = default;
+
+  // ---- the queue; RankQueue explains each
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  void Push(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run) {
+    DoPush(slot, state, now, steps_run);
+    ++size_;
+  }
+  void Erase(Slot slot) {
+    DoErase(slot);
+    --size_;
+  }
+  void Ran(Slot slot, std::int64_t steps_run) {
+    if (hooks_.ages) DoRan(slot, steps_run);
+  }
+  void BeginPlan(TimePoint now, StateOf state_of) {
+    if (hooks_.ages || hooks_.timed || hooks_.moving || hooks_.begins || hooks_.groups) DoBeginPlan(now, state_of);
+  }
+  void EndPlan(bool something_ran) {
+    if (hooks_.ages) DoEndPlan(something_ran);
+  }
+  bool Admits(const RequestState& state, TimePoint now) const { return !hooks_.declines || DoAdmits(state, now); }
+  void Admitted(const RequestState& state, TimePoint now) {
+    if (hooks_.admitted) DoAdmitted(state, now);
+  }
+  bool promoted(Slot slot) const { return PromotedWith(slot, 0); }
+  bool PromotedWith(Slot slot, std::int64_t steps_run) const { return hooks_.ages && DoPromotedWith(slot, steps_run); }
+  const PolicyHooks& hooks() const { return hooks_; }
+  virtual Slot Top() const = 0;
+  virtual bool contains(Slot slot) const = 0;
+  virtual void Update(Slot slot, const RequestState& state, TimePoint now) = 0;
+  virtual void Enter(const RequestState& state, TimePoint now) = 0;
+  virtual void Forget(Slot slot, const RequestState& state, TimePoint now) = 0;
+  virtual void NoteToolCall(Slot slot) = 0;
+  virtual void ForEachInOrder(FunctionRef<bool(Slot)> visit) const = 0;
+  virtual bool IsBefore(Slot a, Slot b) const = 0;
+  virtual bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) = 0;
+  virtual FullRank VictimRankOf(const RequestState& r, TimePoint now) = 0;
+  virtual FullKey VictimKeyOf(const RequestState& r, TimePoint now) = 0;
+  virtual std::uint64_t VictimGroupOf(const RequestState& r) = 0;
+  virtual Slot WorstNeverRun(TimePoint now, StateOf state_of) = 0;
+  // Returns whether the key of the request has changed.
+  virtual bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) = 0;
+  virtual void TellPressure(const QueuePressure& pressure, TimePoint now) = 0;
+  virtual void Observe(const Event& event, TimePoint now) = 0;
+  virtual void Observe(const Epoch& epoch, TimePoint now) = 0;
+  virtual std::int64_t refresh_interval() const = 0;
+  virtual void TrackWorst() = 0;
+  virtual void Reserve(std::size_t slots) = 0;
+  virtual void KeyHashes(std::uint64_t seed) = 0;
+  // The second half of RankQueue::ChangePolicy.
+  virtual void ChangePolicy(TimePoint now, StateOf state_of) = 0;
+
+  // ---- for people
+  virtual FullKey PeekKey(const RequestState& r, TimePoint now) const = 0;
+  virtual KeyParts PartsOf(const RequestState& r) const = 0;
+  virtual std::int64_t Ahead(Slot slot) const = 0;
+  virtual std::uint64_t promotions() const = 0;
+  virtual std::uint64_t nan_keys() const = 0;
+
+  // ---- the pause policy
+  bool predicts() const { return predicts_; }
+  bool reviews() const { return reviews_; }
+  virtual PauseDecision AtCall(const RequestState& r, const ToolCalled& call, const PauseView& view) const = 0;
+  virtual KvAction Predict(const RequestState& r, const PauseView& view) const = 0;
+  virtual PauseDecision Review(const RequestState& r, const ToolCalled& call, TimePoint since,
+                               const PauseView& view) const = 0;
+
+ protected:
+  virtual void DoPush(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run) = 0;
+  virtual void DoErase(Slot slot) = 0;
+  virtual void DoRan(Slot slot, std::int64_t steps_run) = 0;
+  virtual void DoBeginPlan(TimePoint now, StateOf state_of) = 0;
+  virtual void DoEndPlan(bool something_ran) = 0;
+  virtual bool DoAdmits(const RequestState& state, TimePoint now) const = 0;
+  virtual void DoAdmitted(const RequestState& state, TimePoint now) = 0;
+  virtual bool DoPromotedWith(Slot slot, std::int64_t steps_run) const = 0;
+
+  PolicyHooks hooks_;  // of the policy as it is now
+  bool predicts_ = false, reviews_ = false;
+
+ private:
+  std::size_t size_ = 0;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SCHEDULER_POLICY_PORT_H_

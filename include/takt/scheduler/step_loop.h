@@ -1,0 +1,118 @@
+// The step loop of one engine, whatever its policies.
+#ifndef TAKT_SCHEDULER_STEP_LOOP_H_
+#define TAKT_SCHEDULER_STEP_LOOP_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "takt/base/function_ref.h"
+#include "takt/config.h"
+#include "takt/kv/kv_use.h"
+#include "takt/model/event.h"
+#include "takt/model/fault.h"
+#include "takt/model/step.h"
+#include "takt/scheduler/explanation.h"
+#include "takt/scheduler_options.h"
+#include "takt/state/stats.h"
+#include "takt/turns/held.h"
+
+namespace takt {
+
+class AnyGate;
+class AnyRetention;
+class HoldValue;
+class KvOracle;
+class ReturnTimes;
+struct ReturnTimesOptions;
+struct SchedulerCounters;
+
+namespace internal {
+
+class PolicyPort;
+struct LoopParts;
+
+// What BasicScheduler does, behind the seam of PolicyPort; BasicScheduler explains the calls. The parts lie at an
+// address that stays when it is moved. A call that an exception of the host's leaves half-way (from a policy, an
+// oracle) is never over, so that the loop has ended().
+class StepLoop {
+ public:
+  // `policies` and `oracle`, which may be null, must outlive the loop.
+  static absl::StatusOr<StepLoop> Create(const SchedulerOptions& options, PolicyPort& policies, KvOracle* oracle);
+  StepLoop(StepLoop&&) noexcept;
+  StepLoop& operator=(StepLoop&&) noexcept;
+  ~StepLoop();
+
+  template <class E>
+  Ignored On(const E& event, TimePoint now);
+  Ignored OnAny(const Event& event, TimePoint now);
+  Ignored OnEpoch(const Epoch& epoch, TimePoint now);
+  const StepPlan& Plan(TimePoint now, const StepLimits& limits);
+  Ignored Commit(const StepResult& result, TimePoint now);
+  // `prepare` changes nothing if it fails; then PolicyPort::ChangePolicy is called.
+  void ChangePolicy(FunctionRef<void()> prepare, TimePoint now);
+  absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times);
+  void SetHints(const HoldValue& value, const ReturnTimesOptions& times);
+
+  const ReturnTimes* return_times() const;
+  Explanation Explain(RequestId id) const;
+  HeldExplanation ExplainHeld(WorkflowId workflow, std::uint64_t branch);
+  const Stats& stats() const;
+  const Fault& last_fault() const;
+  void HandleFaults(FaultHandler handler);
+  KvUse kv() const;
+  bool ended() const;
+  std::int64_t alive() const;
+  std::int64_t waiting() const;
+  std::int64_t running() const;
+  std::int64_t paused() const;
+  std::int64_t blocked() const;
+  bool draining() const;
+  const SchedulerOptions& options() const;
+  const char* Inconsistency() const;
+
+ private:
+  friend struct takt::SchedulerCounters;  // of tests
+
+  explicit StepLoop(std::unique_ptr<LoopParts> parts);
+
+  std::unique_ptr<LoopParts> parts_;
+};
+
+// X(type) for each alternative of Event.
+// clang-format off
+#define TAKT_EVENTS(X) \
+  X(Arrived) \
+  X(Revised) \
+  X(Blocked) \
+  X(Unblocked) \
+  X(ToolCalled) \
+  X(ToolReturned) \
+  X(Cancelled) \
+  X(MoveDone) \
+  X(KvFreed) \
+  X(Drain) \
+  X(NotReady) \
+  X(KvArrived) \
+  X(KvLost) \
+  X(KvPinned) \
+  X(TurnEnded) \
+  X(TurnExpected) \
+  X(WorkflowEnded)
+// clang-format on
+
+#ifdef TAKT_COMPILED
+#define TAKT_EXTERN(E) extern template Ignored StepLoop::On<E>(const E&, TimePoint);
+TAKT_EVENTS(TAKT_EXTERN)
+#undef TAKT_EXTERN
+#endif
+
+}  // namespace internal
+}  // namespace takt
+
+#ifndef TAKT_COMPILED
+#include "takt/scheduler/step_loop_inl.h"
+#endif
+
+#endif  // TAKT_SCHEDULER_STEP_LOOP_H_
