@@ -179,7 +179,9 @@ class BasicRouter {
 
   std::int64_t alive() const { return static_cast<std::int64_t>(r_.table.size()); }
   std::int64_t waiting() const { return alive() - r_.placed.size(); }  // in the router's own queue, set aside or held
-  std::int64_t set_aside() const { return r_.set_aside.size(); }  // waiting, and too large for every instance that is up
+  std::int64_t set_aside() const {
+    return r_.set_aside.size();
+  }  // waiting, and too large for every instance that is up
   std::span<const InstanceState> instances() const { return r_.instances.all(); }  // those that are up, by id
   const WorkflowTable& workflows() const { return r_.calls.table(); }
   const Policy& policy() const { return r_.queue.policy(); }

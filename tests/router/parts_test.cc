@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "catch.h"
-#include "takt/model/call_desk.h"
 #include "takt/placement/round_robin.h"
 #include "takt/policy/fcfs.h"
 #include "takt/router/book.h"
@@ -17,6 +16,7 @@
 #include "takt/router/record.h"
 #include "takt/router/requests.h"
 #include "takt/router/workflow_calls.h"
+#include "takt/state/call_desk.h"
 
 namespace takt::internal {
 namespace {

@@ -8,7 +8,6 @@
 #include <variant>
 #include <vector>
 
-#include "takt/model/call_desk.h"
 #include "takt/model/instance.h"
 #include "takt/router/instance_table.h"
 #include "takt/router/notices.h"
@@ -17,6 +16,7 @@
 #include "takt/router/record.h"
 #include "takt/router/stats.h"
 #include "takt/router/workflow_calls.h"
+#include "takt/state/call_desk.h"
 
 namespace takt::internal {
 

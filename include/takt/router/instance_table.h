@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "takt/base/id.h"
-#include "takt/model/call_desk.h"
 #include "takt/model/instance.h"
+#include "takt/state/call_desk.h"
 #include "takt/state/instance_state.h"
 
 namespace takt::internal {
@@ -83,9 +83,7 @@ class InstanceTable {
   static InstanceId IdOf(const InstanceState& i) { return i.instance.id; }
 
  private:
-  std::vector<InstanceState>::iterator LowerBound(InstanceId id) {
-    return std::ranges::lower_bound(up_, id, {}, IdOf);
-  }
+  std::vector<InstanceState>::iterator LowerBound(InstanceId id) { return std::ranges::lower_bound(up_, id, {}, IdOf); }
 
   std::deque<InstanceProfile> profiles_;  // by id less one, each at an address that stays
   std::vector<InstanceState> up_;

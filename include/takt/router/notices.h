@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "takt/model/call_desk.h"
 #include "takt/model/instance.h"
 #include "takt/model/step.h"
 #include "takt/model/workflow.h"
+#include "takt/state/call_desk.h"
 
 namespace takt {
 
@@ -26,9 +26,7 @@ namespace internal {
 // Invariant: each failure, ended workflow and workflow fault is in one list of one Place. Between two calls of Place
 // they gather in `refused`, `ending` and `new_faults`.
 struct RouterNotices {
-  void Reserve(std::size_t requests) {
-    placed.reserve(requests), failed.reserve(requests), refused.reserve(requests);
-  }
+  void Reserve(std::size_t requests) { placed.reserve(requests), failed.reserve(requests), refused.reserve(requests); }
   // Makes room for an event: all requests of a workflow may go.
   void MakeRoomToGather(std::size_t alive, std::size_t workflows) {
     MakeRoom(refused, alive + 1);

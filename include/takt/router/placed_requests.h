@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "takt/base/age_list.h"
-#include "takt/model/call_desk.h"
 #include "takt/router/record.h"
+#include "takt/state/call_desk.h"
 #include "takt/state/instance_state.h"
 
 namespace takt::internal {

@@ -116,8 +116,7 @@ class Placing {
         places += static_cast<double>(most);
         sized += i.instance.kv_tokens.value > 0 ? 1 : 0;
         kv_tokens += std::max(i.instance.kv_tokens.value, 0);
-        declined |=
-            !r_.queue.empty() && r_.HasRoom(i) && r_.Fits(r_.table[r_.queue.Top()].state.request, i.instance);
+        declined |= !r_.queue.empty() && r_.HasRoom(i) && r_.Fits(r_.table[r_.queue.Top()].state.request, i.instance);
       }
       if (!r_.queue.empty()) pressure.head = declined ? WaitsFor::kKv : WaitsFor::kSequences;
       if (sized > 0) pressure.kv_tokens = {static_cast<std::int32_t>(kv_tokens / sized)};

@@ -1,6 +1,6 @@
 // The calls of one object that a host feeds: their time, their faults, and the room that they need.
-#ifndef TAKT_MODEL_CALL_DESK_H_
-#define TAKT_MODEL_CALL_DESK_H_
+#ifndef TAKT_STATE_CALL_DESK_H_
+#define TAKT_STATE_CALL_DESK_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -72,4 +72,4 @@ class CallDesk {
 
 }  // namespace takt::internal
 
-#endif  // TAKT_MODEL_CALL_DESK_H_
+#endif  // TAKT_STATE_CALL_DESK_H_
