@@ -13,11 +13,15 @@
 
 namespace takt::internal {
 
+template <class T>
+[[gnu::noinline, gnu::cold]] void Grow(std::vector<T>& list, std::size_t more) {
+  list.reserve(std::max(list.size() + more, 2 * list.capacity()));
+}
 // Makes room for `more` elements. The capacity grows by doubling.
 template <class T>
 void MakeRoom(std::vector<T>& list, std::size_t more) {
   if (list.capacity() - list.size() < more) [[unlikely]]
-    list.reserve(std::max(list.size() + more, 2 * list.capacity()));
+    Grow(list, more);
 }
 
 // A call asks MayEnter, makes room, and then changes the object between Enter and Leave.
