@@ -35,16 +35,16 @@ class Events {
     const Request& r = e.request;
     // Neither is released: the one has no name, and the name of the other still belongs to a request.
     if (!r.id) {
-      faults_.log.Add({.kind = FaultKind::kNoId, .step = {s_.steps.last()}, .at = s_.now});
+      faults_.Blame({.kind = FaultKind::kNoId});
       return lives_.SayFailed(r.id, FailReason::kInvalid);
     }
     if (s_.table.Find(r.id) != kNoSlot) {
-      faults_.log.Add({.kind = FaultKind::kIdInUse, .step = {s_.steps.last()}, .request = r.id, .at = s_.now});
+      faults_.Blame({.kind = FaultKind::kIdInUse, .request = r.id});
       return lives_.SayFailed(r.id, FailReason::kIdInUse);
     }
     if (s_.draining) return lives_.Refuse(r.id, FailReason::kDraining);
     const auto invalid = [&](FaultKind kind, std::int32_t said) {
-      faults_.log.Add({.kind = kind, .step = {s_.steps.last()}, .request = r.id, .at = s_.now, .said = said});
+      faults_.Blame({.kind = kind, .request = r.id, .said = said});
       lives_.Refuse(r.id, FailReason::kInvalid);
     };
     if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostRequestTokens) {

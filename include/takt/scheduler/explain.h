@@ -55,7 +55,7 @@ inline Explanation Explain(const Parts& p, RequestId id) {
 
 // Compares every redundant count with a recount, at O(all). Returns null if they agree.
 inline const char* Inconsistency(const Parts& p) {
-  if (p.faults.log.count() != p.state.stats.faults()) return "faults are told otherwise than they are counted";
+  if (p.faults.desk.log().count() != p.state.stats.faults()) return "faults are told otherwise than they are counted";
   std::int64_t blocks = 0, cpu = 0, leaving = 0, waiting = 0, paused = 0, blocked = 0, alive = 0, in_flight = 0;
   std::int64_t rows = 0, seqs = 0, shared = 0, fetching = 0;
   for (Slot slot = 0; slot < p.state.table.slots(); ++slot) {

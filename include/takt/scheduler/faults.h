@@ -1,23 +1,27 @@
-// What the host said that is wrong: counted, and kept for it to read.
+// Faults of the host: counted, and kept for it to read.
 #ifndef TAKT_SCHEDULER_FAULTS_H_
 #define TAKT_SCHEDULER_FAULTS_H_
 
 #include "takt/model/fault.h"
 #include "takt/scheduler/state.h"
+#include "takt/state/call_desk.h"
 
 namespace takt::internal {
 
-// Invariant: the log has as many faults as the counters of Stats that faults() adds up.
+// Invariant: the desk's log has as many faults as the counters of Stats that faults() adds up.
 class Faults {
  public:
   explicit Faults(EngineState& s) : s_(s) {}
 
-  // The host said what cannot be. `fault` comes without the step, unless it is in a result, and without the time.
+  // `fault` comes without the step, unless it is in a result, and without the time.
   void Blame(std::uint64_t Stats::* counter, Fault fault) {
-    ++(s_.stats.*counter);
     if (!fault.step) fault.step = {s_.steps.last()};
-    fault.at = s_.now;
-    log.Add(fault);
+    desk.Blame(s_.stats.*counter, fault);
+  }
+  // The same for what the counters of failures count already.
+  void Blame(Fault fault) {
+    fault.step = {s_.steps.last()};
+    desk.Blame(fault);
   }
 
   void UnknownRequest(RequestId id) {
@@ -40,7 +44,7 @@ class Faults {
     return kNoSlot;
   }
 
-  FaultLog log;
+  CallDesk desk;
 
  private:
   EngineState& s_;

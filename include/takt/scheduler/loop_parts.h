@@ -11,25 +11,22 @@
 
 namespace takt::internal {
 
-// Invariant: `inside` is true during a call; between calls it says that an exception has left one half-way.
+// Invariant: between calls nothing is set aside, wished for, or half done, unless an exception has left a call
+// half-way.
 struct LoopParts : Parts {
   LoopParts(const SchedulerOptions& options, PolicyPort& policies, KvOracle* oracle)
       : Parts(options, policies, oracle,
               2 * Storage::RowsOf(options, static_cast<std::size_t>(options.reserve_requests))),
         storage(*this, options) {}
 
-  TimePoint Clock(TimePoint now) {
-    if (now < state.now) {
-      faults.Blame(&Stats::clock_stepped_back, {.kind = FaultKind::kClockBack,
-                                                .said = now.time_since_epoch().count(),
-                                                .expected = state.now.time_since_epoch().count()});
-    }
-    state.now = std::max(now, state.now);
+  // Each call asks this first, makes room, and then enters.
+  bool MayEnter() { return faults.desk.MayEnter(state.stats.calls_after_end, {state.steps.last()}); }
+  TimePoint Enter(TimePoint now) {
+    state.now = faults.desk.Enter(now, state.stats.clock_stepped_back, {state.steps.last()});
     kv.ledger.SetNow(state.now);
-    kv.CountAgain();  // each call begins here, and an oracle may have come to have other memory
+    kv.CountAgain();  // an oracle may have come to have other memory since the last call
     return state.now;
   }
-  void Ended() { faults.Blame(&Stats::calls_after_end, {.kind = FaultKind::kEnded}); }
 
   // Crowded plans in a row, after which the next plan computes prompts before rows decode.
   static constexpr std::int32_t kMostCrowdedPlans = 4;
@@ -66,7 +63,6 @@ struct LoopParts : Parts {
 
   Storage storage;
   Owner owner;
-  bool inside = false;  // a call; between calls: one was left half-way
 };
 
 }  // namespace takt::internal

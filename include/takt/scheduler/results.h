@@ -183,7 +183,7 @@ class Results {
     const std::span<const PlanEntry> run = step.plan.run;
     Fault fault{.kind = FaultKind::kUnknownRow, .step = step.plan.id, .request = row.request, .lane = row.lane};
     fault.said = row.lane, fault.expected = -1;
-    if (faults_.log.wants_detail()) {
+    if (faults_.desk.log().wants_detail()) {
       const auto entry = std::ranges::find(run, row.request, &PlanEntry::request);
       if (entry != run.end()) fault.expected = entry->lane;
     }

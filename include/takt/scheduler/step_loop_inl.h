@@ -34,15 +34,14 @@ template <class E>
 Ignored StepLoop::On(const E& event, TimePoint now) {
   LoopParts& p = *parts_;
   const Owner::Inside one_thread(p.owner);
-  p.faults.log.Begin();
-  if (p.inside) return p.Ended(), p.faults.log.Said(0);
+  p.faults.desk.Begin();
+  if (!p.MayEnter()) return p.faults.desk.Said(0);
   p.storage.MakeRoomFor(event);
-  p.inside = true;
-  const TimePoint at = p.Clock(now);
+  const TimePoint at = p.Enter(now);
   if (p.state.queue.hooks().observes) p.state.queue.Observe(Event(event), at);
   p.events.Handle(event, at);
-  p.inside = false;
-  return p.faults.log.Said(0);
+  p.faults.desk.Leave();
+  return p.faults.desk.Said(0);
 }
 
 TAKT_INLINE Ignored StepLoop::OnAny(const Event& event, TimePoint now) {
@@ -53,22 +52,20 @@ TAKT_INLINE Ignored StepLoop::OnAny(const Event& event, TimePoint now) {
 TAKT_INLINE Ignored StepLoop::OnEpoch(const Epoch& epoch, TimePoint now) {
   LoopParts& p = *parts_;
   const Owner::Inside one_thread(p.owner);
-  p.faults.log.Begin();
-  if (p.inside) return p.Ended(), p.faults.log.Said(0);
-  p.inside = true;
-  p.state.queue.Observe(epoch, p.Clock(now));
-  p.inside = false;
-  return p.faults.log.Said(0);
+  p.faults.desk.Begin();
+  if (!p.MayEnter()) return p.faults.desk.Said(0);
+  p.state.queue.Observe(epoch, p.Enter(now));
+  p.faults.desk.Leave();
+  return p.faults.desk.Said(0);
 }
 
 TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limits) {
   LoopParts& p = *parts_;
   const Owner::Inside one_thread(p.owner);
-  p.faults.log.Begin();
-  if (p.inside) return p.Ended(), p.state.steps.after_the_end();
+  p.faults.desk.Begin();
+  if (!p.MayEnter()) return p.state.steps.after_the_end();
   p.storage.MakeRoomForPlan();
-  p.inside = true;
-  p.Clock(now);
+  p.Enter(now);
   ++p.state.stats.plans;
   Step& step = p.state.steps.Next();
   p.state.draft.plan = &step.plan;
@@ -149,7 +146,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   if (!runs && p.gate.refused())
     p.state.draft.plan->wake_at = std::min(p.state.draft.plan->wake_at, p.gate.AskGateAt());
   if (const Slot next = p.state.queue.Top(); next != kNoSlot) p.state.table.Prefetch(next);
-  p.inside = false;
+  p.faults.desk.Leave();
   return *p.state.draft.plan;
 }
 
@@ -157,38 +154,37 @@ TAKT_INLINE Ignored StepLoop::Commit(const StepResult& result, TimePoint now) {
   LoopParts& p = *parts_;
   const Owner::Inside one_thread(p.owner);
   const std::uint64_t dead = p.state.stats.rows_dead;
-  p.faults.log.Begin();
-  if (p.inside) return p.Ended(), p.faults.log.Said(0);
+  p.faults.desk.Begin();
+  if (!p.MayEnter()) return p.faults.desk.Said(0);
   Step* const step = p.state.steps.Find(result.step);
   if (step != nullptr) p.storage.MakeRoomForResult(*step);
-  p.Clock(now);
+  p.Enter(now);
   p.kv.changes += p.kv.oracle != nullptr ? 1u : 0u;
   if (step == nullptr) {
     p.faults.Blame(&Stats::commits_unknown, {.kind = FaultKind::kUnknownStep, .step = result.step});
-    return p.faults.log.Said(0);
+    p.faults.desk.Leave();
+    return p.faults.desk.Said(0);
   }
-  p.inside = true;
   p.state.steps.Return(*step);
   ++p.state.stats.commits;
   p.results.Read(*step, result);
-  p.inside = false;
-  return p.faults.log.Said(p.state.stats.rows_dead - dead);
+  p.faults.desk.Leave();
+  return p.faults.desk.Said(p.state.stats.rows_dead - dead);
 }
 
 TAKT_INLINE void StepLoop::ChangePolicy(FunctionRef<void()> prepare, TimePoint now) {
   LoopParts& p = *parts_;
   const Owner::Inside one_thread(p.owner);
-  if (p.inside) return p.Ended();
+  if (!p.MayEnter()) return;
   prepare();
-  p.inside = true;
-  p.state.queue.ChangePolicy(p.Clock(now), p.state.StateOf());
+  p.state.queue.ChangePolicy(p.Enter(now), p.state.StateOf());
   for (std::uint32_t lane : p.state.running.order()) {
     const Row& row = p.state.running.Stored(lane);
     if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
     p.ranks.RankRow(lane);
     p.state.queue.Admitted(p.state.StateOfRow(p.state.running.Look(lane)), p.state.now);
   }
-  p.inside = false;
+  p.faults.desk.Leave();
 }
 
 TAKT_INLINE absl::Status StepLoop::SetRetention(const AnyRetention& retention, const AnyGate& gate,
@@ -221,8 +217,8 @@ TAKT_INLINE const Stats& StepLoop::stats() const {
   return stats;
 }
 
-TAKT_INLINE const Fault& StepLoop::last_fault() const { return parts_->faults.log.last(); }
-TAKT_INLINE void StepLoop::HandleFaults(FaultHandler handler) { parts_->faults.log.Handle(handler); }
+TAKT_INLINE const Fault& StepLoop::last_fault() const { return parts_->faults.desk.log().last(); }
+TAKT_INLINE void StepLoop::HandleFaults(FaultHandler handler) { parts_->faults.desk.log().Handle(handler); }
 
 TAKT_INLINE KvUse StepLoop::kv() const {
   const Kv& kv = parts_->kv;
@@ -232,7 +228,7 @@ TAKT_INLINE KvUse StepLoop::kv() const {
   return {now.total, now.total - now.free, now.free, {0}, now.pending, cpu, cpu - Blocks{kv.ledger.cpu_free()}};
 }
 
-TAKT_INLINE bool StepLoop::ended() const { return parts_->inside; }
+TAKT_INLINE bool StepLoop::ended() const { return parts_->faults.desk.inside(); }
 TAKT_INLINE std::int64_t StepLoop::alive() const {
   return static_cast<std::int64_t>(parts_->state.table.size() - parts_->state.ended.size());
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "takt/scheduler/parts.h"
+#include "takt/state/call_desk.h"
 #include "takt/turns/gates/price.h"
 #include "takt/turns/retention/hold_value.h"
 
@@ -140,13 +141,6 @@ class Storage {
     if (p_.kv.oracle != nullptr) p_.kv.round.Reserve(lanes);
     lanes_reserved_ = p_.state.running.capacity();
     if (p_.kv.ledger.holdings() != nullptr && p_.state.options.prefix_wait > 0) p_.prefixes.Reserve(lanes_reserved_);
-  }
-
-  // Room for so many more; grows by doubling.
-  template <class T>
-  static void MakeRoom(std::vector<T>& list, std::size_t more) {
-    if (list.capacity() - list.size() < more) [[unlikely]]
-      list.reserve(std::max(list.size() + more, 2 * list.capacity()));
   }
 
   void MakeRoomForNotices(std::size_t ends, std::size_t moves) {

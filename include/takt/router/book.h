@@ -1,0 +1,184 @@
+// The facts that a router has of its requests and instances, and which reports of a host it believes.
+#ifndef TAKT_ROUTER_BOOK_H_
+#define TAKT_ROUTER_BOOK_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "takt/model/instance.h"
+#include "takt/router/instance_table.h"
+#include "takt/router/notices.h"
+#include "takt/router/options.h"
+#include "takt/router/placed_requests.h"
+#include "takt/router/record.h"
+#include "takt/router/stats.h"
+#include "takt/router/workflow_calls.h"
+#include "takt/state/call_desk.h"
+
+namespace takt::internal {
+
+// Invariant: a request has the status kPlaced exactly if its `place` names an instance that is up, and it is among the
+// requests of this instance in `placed`. An event that Heeds refuses changes nothing but counters and faults.
+struct RouterBook {
+  explicit RouterBook(const RouterOptions& from) : options(from), calls(from) {
+    table.KeyHashes(options.hash_seed);
+    calls.table().KeyHashes(options.hash_seed);
+    notices.Reserve(static_cast<std::size_t>(options.reserve_requests));
+    scratch.reserve(static_cast<std::size_t>(options.window) + 1);
+  }
+
+  // ---- calls of the host --------------------------------------------------------------------------------------------
+
+  bool MayEnter() { return desk.MayEnter(stats.calls_after_end); }
+  TimePoint Enter(TimePoint time) { return desk.Enter(time, stats.clock_stepped_back); }
+  TimePoint now() const { return desk.now(); }
+
+  void MakeRoomFor(const RouterEvent& event) {
+    notices.MakeRoomToGather(table.size(), calls.table().size());
+    if (std::holds_alternative<InstanceUp>(event) || std::holds_alternative<InstanceDown>(event)) {
+      scratch.clear();
+      MakeRoom(scratch, table.size());
+    }
+    instances.MakeRoomForOne(), placed.MakeRoomForOne();
+  }
+  void MakeRoomToPlace() { notices.MakeRoomToPlace(table.size(), calls.table().size()); }
+
+  // ---- faults -------------------------------------------------------------------------------------------------------
+
+  void Invalid(InstanceId instance) {
+    desk.Blame(stats.events_invalid,
+               {.kind = FaultKind::kInvalidEvent, .said = static_cast<std::int64_t>(instance.value)});
+  }
+  void Unknown(InstanceId instance) {
+    desk.Blame(stats.events_unknown,
+               {.kind = FaultKind::kUnknownInstance, .said = static_cast<std::int64_t>(instance.value)});
+  }
+  // Returns true if there is no fault.
+  bool Note(const WorkflowFault& fault) {
+    if (!fault) return true;
+    desk.Blame(stats.workflow_faults,
+               {.kind = FaultKind::kWorkflow, .said = static_cast<std::int64_t>(fault.workflow.value)});
+    notices.new_faults.push_back(fault);
+    return false;
+  }
+
+  // Returns false, and adds a fault, if a new request is invalid or its id is in use. The request then fails.
+  bool Accepts(const Request& r) {
+    if (r.id && table.Find(r.id) != kNoSlot) {
+      desk.Blame(stats.failed_id_in_use, {.kind = FaultKind::kIdInUse, .request = r.id});
+      notices.refused.push_back({r.id, FailReason::kIdInUse});
+      return false;
+    }
+    if (r.id && r.prompt_tokens.value >= 1 && r.sequences >= 1) return true;
+    const bool prompt = r.prompt_tokens.value < 1;
+    desk.Blame(stats.failed_invalid, {.kind = !r.id    ? FaultKind::kNoId
+                                              : prompt ? FaultKind::kPromptTokens
+                                                       : FaultKind::kSequences,
+                                      .request = r.id,
+                                      .said = prompt ? r.prompt_tokens.value : r.sequences});
+    notices.refused.push_back({r.id, FailReason::kInvalid});
+    return false;
+  }
+
+  // Returns the slot of a living request; kNoSlot, and a fault, if the request is not alive.
+  Slot Living(RequestId id) {
+    const Slot slot = table.Find(id);
+    if (slot == kNoSlot) desk.Blame(stats.events_unknown, {.kind = FaultKind::kUnknownRequest, .request = id});
+    return slot;
+  }
+
+  // ---- instances ----------------------------------------------------------------------------------------------------
+
+  // Returns the instance; null, and a fault, if it is not up.
+  InstanceState* UpOrFault(InstanceId id) {
+    InstanceState* at = instances.Find(id);
+    if (at == nullptr) Unknown(id);
+    return at;
+  }
+
+  // Returns false, and counts the event, if the instance or its report is invalid, unknown or late.
+  template <class E>
+  bool Heeds(const E&) {
+    return true;
+  }
+  bool Heeds(const InstanceUp& e) {
+    if (!e.instance.id || e.instance.role != InstanceRole::kBoth || !instances.Has(e.instance.profile)) {
+      Invalid(e.instance.id);
+      return false;
+    }
+    return Restarts(e) || instances.Find(e.instance.id) == nullptr || Lives(e.instance.id, e.instance.life);
+  }
+  bool Heeds(const InstanceDown& e) { return Lives(e.instance, e.life) && UpOrFault(e.instance) != nullptr; }
+  bool Heeds(const InstanceReported& e) {
+    if (!Lives(e.instance, e.life)) return false;
+    const InstanceState* instance = UpOrFault(e.instance);
+    if (instance == nullptr) return false;
+    const InstanceReport& r = e.report;
+    if (r.waiting < 0 || r.running < 0 || r.preempted < 0 || r.kv_used < Tokens{0}) {
+      Invalid(e.instance);
+      return false;
+    }
+    const bool late = placed.IsLate(*instance, r.as_of);
+    stats.told_late += late ? 1 : 0;
+    return !late;
+  }
+  bool Heeds(const RequestStarted& e) { return Lives(e.instance, e.life); }
+  bool Heeds(const RequestServed& e) { return Lives(e.instance, e.life); }
+  bool Heeds(const RequestEnded& e) { return Lives(e.instance, e.life); }
+
+  // Whether the instance is up in an earlier life.
+  bool Restarts(const InstanceUp& e) {
+    const InstanceState* at = instances.Find(e.instance.id);
+    return at != nullptr && e.instance.life > at->instance.life;
+  }
+
+  // Returns false, and counts the event, if the instance is not in this life: the event is late, or names a life that
+  // has not begun.
+  bool Lives(InstanceId id, std::uint64_t life) {
+    if (!id || life == 0) return true;
+    const InstanceState* at = instances.Find(id);
+    if (at != nullptr && at->instance.life == life) return true;
+    if (at != nullptr ? life < at->instance.life : life <= instances.newest_life()) {
+      ++stats.told_late;
+    } else {
+      Unknown(id);
+    }
+    return false;
+  }
+
+  // Whether an event about a living request comes from a place that the request has left.
+  bool Left(Slot slot, InstanceId instance, std::uint64_t life) {
+    const InstanceId place = table[slot].place;
+    if (instance && instance != place) return true;
+    return life != 0 && (!place || instances.Find(place)->instance.life != life);
+  }
+
+  // ---- rooms for a request ------------------------------------------------------------------------------------------
+
+  std::int64_t MostOn(const InstanceState& i) const { return std::min(i.instance.capacity, options.max_outstanding); }
+  bool HasRoom(const InstanceState& i) const { return i.outstanding < MostOn(i); }
+  bool AnyRoom() const {
+    return std::ranges::any_of(instances.all(), [this](const InstanceState& i) { return HasRoom(i); });
+  }
+  // An instance needs room for the prompt and one token more.
+  static bool Fits(const Request& r, const Instance& i) {
+    return i.kv_tokens.value == 0 || r.prompt_tokens < i.kv_tokens;
+  }
+
+  RouterOptions options;
+  CallDesk desk;
+  RouterStats stats;
+  RouteTable table;
+  InstanceTable instances;
+  PlacedRequests placed;
+  WorkflowCalls calls;
+  RouterNotices notices;
+  std::vector<Slot> scratch;  // of one event, or one search
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_ROUTER_BOOK_H_

@@ -1,0 +1,150 @@
+// The effect of each event on a router.
+#ifndef TAKT_ROUTER_EVENTS_H_
+#define TAKT_ROUTER_EVENTS_H_
+
+#include <concepts>
+#include <variant>
+
+#include "takt/model/event.h"
+#include "takt/router/requests.h"
+#include "takt/state/revise.h"
+
+namespace takt::internal {
+
+// One event, for the time of a call.
+//
+// Invariant: an event that the router heeds reaches the placement and the policy before the router acts on it. Other
+// events reach neither.
+template <RankPolicy Policy, PlacementPolicy Placer>
+class RouterActs {
+ public:
+  explicit RouterActs(RouterRequests<Policy, Placer>& requests) : r_(requests) {}
+
+  void Act(const RouterEvent& event) {
+    std::visit([this, &event](const auto& e) { Act(e, event); }, event);
+  }
+
+ private:
+  template <class E>
+  void Act(const E& e, const RouterEvent& event) {
+    if (!r_.Heeds(e)) return;
+    if constexpr (std::same_as<E, InstanceUp>) {
+      if (r_.Restarts(e)) {
+        const InstanceDown down{e.instance.id};
+        Act(down, down);
+      }
+    }
+    r_.placer.Observe(event, r_.now());
+    if constexpr (ObservingPolicy<Policy> && std::constructible_from<Event, const E&>) {
+      r_.queue.policy().Observe(e, r_.now());
+    }
+    Handle(e);
+  }
+
+  void Handle(const Arrived& e) {
+    if (r_.Accepts(e.request)) r_.Arrive(e.request);
+  }
+
+  void Handle(const Revised& e) {
+    const Slot slot = r_.Living(e.request);
+    if (slot == kNoSlot) return;
+    RouteRecord& record = r_.table[slot];
+    Revise(record.state.request, e);
+    const bool placed = record.status == RouteStatus::kPlaced;
+    if (record.status == RouteStatus::kWaiting) r_.queue.Update(slot, record.state, r_.now());
+    if (placed) r_.queue.Enter(record.state, r_.now());
+    if (!e.expires_at) return;
+    r_.expiries.Erase(slot);
+    if (!placed) r_.ExpectExpiry(slot);
+  }
+
+  void Handle(const Cancelled& e) {
+    const Slot slot = r_.Living(e.request);
+    if (slot == kNoSlot) return;
+    ++r_.stats.cancelled;
+    r_.End(slot, false);
+  }
+
+  void Handle(const RequestEnded& e) {
+    const Slot slot = r_.Living(e.request);
+    if (slot == kNoSlot) return;
+    if (r_.Left(slot, e.instance, e.life)) {
+      ++r_.stats.told_late;
+      return;
+    }
+    ++r_.stats.ended;
+    const bool reported = e.served && !e.served->absurd();
+    if (e.served && !reported) r_.Invalid(e.instance);
+    if (r_.table[slot].status == RouteStatus::kPlaced) {
+      if (reported) {
+        r_.Serve(slot, *e.served);
+      } else if (!r_.table[slot].charged.reported && !e.failed) {
+        r_.ChargeExpected(slot);
+      }
+    }
+    r_.End(slot, !e.failed);
+  }
+
+  void Handle(const RequestServed& e) {
+    const Slot slot = r_.Living(e.request);
+    if (slot == kNoSlot) return;
+    if (r_.table[slot].status != RouteStatus::kPlaced || r_.Left(slot, e.instance, e.life)) {
+      ++r_.stats.told_late;
+    } else if (e.served.absurd()) {
+      r_.Invalid(e.instance);
+    } else {
+      r_.Serve(slot, e.served);
+    }
+  }
+
+  void Handle(const RequestStarted& e) {
+    const Slot slot = r_.Living(e.request);
+    if (slot == kNoSlot) return;
+    if (r_.table[slot].status != RouteStatus::kPlaced || e.instance != r_.table[slot].place) {
+      ++r_.stats.told_late;
+      return;
+    }
+    r_.placer.Started(r_.table[slot].state, *r_.instances.Find(e.instance), r_.now());
+  }
+
+  void Handle(const WorkflowDeclared& e) {
+    if (r_.Note(r_.calls.table().Declare(e.workflow, r_.now()))) ++r_.stats.workflows_declared;
+  }
+  void Handle(const WorkflowGrown& e) { r_.Note(r_.calls.table().Grow(e.workflow, e.stage, e.before, r_.now())); }
+  void Handle(const StageEnded& e) {
+    r_.Note(r_.calls.table().EndStage(e.workflow, e.stage, r_.now()));
+    r_.Follow(FailReason::kHost);
+  }
+  void Handle(const WorkflowEnded& e) {
+    r_.Note(r_.calls.table().End(e.workflow, e.cancelled, r_.now()));
+    r_.Follow(FailReason::kHost);
+  }
+
+  void Handle(const InstanceUp& e) {
+    const auto [instance, is_new] = r_.instances.Up(e.instance);
+    if (is_new) r_.placed.Up(*instance, r_.now());
+    r_.placer.Up(*instance, r_.now());
+    r_.calls.Up(*instance);
+    r_.TakeBackAside();
+  }
+
+  void Handle(const InstanceDown& e) {
+    ++r_.stats.instances_lost;
+    r_.ReturnAll(r_.instances.Remove(e.instance));
+  }
+
+  void Handle(const InstanceReported& e) {
+    InstanceReport report = e.report;
+    if (report.as_of > r_.now()) {
+      r_.Invalid(e.instance);
+      report.as_of = kUnset;
+    }
+    r_.placed.Report(r_.table, *r_.instances.Find(e.instance), report);
+  }
+
+  RouterRequests<Policy, Placer>& r_;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_ROUTER_EVENTS_H_

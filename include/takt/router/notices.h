@@ -1,0 +1,55 @@
+// The lists that a router's Place returns.
+#ifndef TAKT_ROUTER_NOTICES_H_
+#define TAKT_ROUTER_NOTICES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/model/instance.h"
+#include "takt/model/step.h"
+#include "takt/model/workflow.h"
+#include "takt/state/call_desk.h"
+
+namespace takt {
+
+struct Placement {
+  RequestId request;
+  InstanceId instance;  // that computes it
+  std::uint64_t life = 0;  // of `instance`; events about this placement name it
+
+  friend constexpr bool operator==(const Placement&, const Placement&) = default;
+};
+
+namespace internal {
+
+// Invariant: each failure, ended workflow and workflow fault is in one list of one Place. Between two calls of Place
+// they gather in `refused`, `ending` and `new_faults`.
+struct RouterNotices {
+  void Reserve(std::size_t requests) { placed.reserve(requests), failed.reserve(requests), refused.reserve(requests); }
+  // Makes room for an event: all requests of a workflow may go.
+  void MakeRoomToGather(std::size_t alive, std::size_t workflows) {
+    MakeRoom(refused, alive + 1);
+    MakeRoom(ending, workflows + 1);
+    MakeRoom(new_faults, 1);
+  }
+  // Makes room for a Place. No request ends, or is placed, twice. The lists of the last call count, too.
+  void MakeRoomToPlace(std::size_t alive, std::size_t workflows) {
+    MakeRoom(refused, alive), MakeRoom(failed, alive), MakeRoom(placed, alive);
+    MakeRoom(ending, workflows), MakeRoom(ended, workflows);
+  }
+
+  void Clear() { placed.clear(), failed.clear(), ended.clear(), faults.clear(); }
+  // Moves the gathered notices to the lists, which are clear.
+  void TakeGathered() { failed.swap(refused), ended.swap(ending), faults.swap(new_faults); }
+
+  std::vector<Placement> placed;
+  std::vector<Failure> failed, refused;
+  std::vector<WorkflowEnd> ended, ending;
+  std::vector<WorkflowFault> faults, new_faults;
+};
+
+}  // namespace internal
+}  // namespace takt
+
+#endif  // TAKT_ROUTER_NOTICES_H_

@@ -1,0 +1,108 @@
+// The requests on each instance, and which of them no report of the instance includes yet.
+#ifndef TAKT_ROUTER_PLACED_REQUESTS_H_
+#define TAKT_ROUTER_PLACED_REQUESTS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/base/age_list.h"
+#include "takt/router/record.h"
+#include "takt/state/call_desk.h"
+#include "takt/state/instance_state.h"
+
+namespace takt::internal {
+
+// Invariant: an instance's `outstanding` is the number of its members. `since_report` and `tokens_since_report` count
+// the placements since its newest report that this report cannot include.
+class PlacedRequests {
+ public:
+  std::int64_t size() const { return size_; }  // on all instances
+
+  // Makes room for one more instance.
+  void MakeRoomForOne() { MakeRoom(lists_, 1); }
+
+  // A new instance comes up, in a slot whose list is empty.
+  void Up(const InstanceState& instance, TimePoint now) {
+    if (instance.slot >= lists_.size()) lists_.resize(instance.slot + std::size_t{1});
+    lists_[instance.slot] = {.as_of = now};
+  }
+
+  void Add(RouteTable& table, Slot slot, InstanceState& instance, TimePoint now) {
+    RouteRecord& record = table[slot];
+    List& list = lists_[instance.slot];
+    const std::int64_t tokens = record.state.request.prompt_tokens.value;
+    record.placed = now;
+    record.unseen = true;
+    list.unseen.Append(table, slot);
+    list.tokens += tokens;
+    list.all.Add(table, slot);
+    ++size_;
+    ++instance.outstanding;
+    ++instance.since_report;
+    instance.tokens_since_report += tokens;
+  }
+
+  void Remove(RouteTable& table, Slot slot, InstanceState& instance) {
+    List& list = lists_[instance.slot];
+    if (table[slot].unseen) See(table, slot, list);
+    list.all.Remove(table, slot);
+    --size_;
+    --instance.outstanding;
+  }
+
+  // Moves all requests of an instance that went down to `to`, by slot.
+  void TakeAll(RouteTable& table, const InstanceState& gone, std::vector<Slot>& to) {
+    SlotList& all = lists_[gone.slot].all;
+    size_ -= all.size();
+    all.TakeAll(table, to);
+    for (const Slot slot : to) table[slot].unseen = false;
+  }
+
+  // Whether a report as of this time is older than one before it.
+  bool IsLate(const InstanceState& instance, TimePoint as_of) const {
+    return as_of != kUnset && as_of < lists_[instance.slot].as_of;
+  }
+
+  // Takes the newest report of an instance, whose `as_of` is no later than now.
+  void Report(RouteTable& table, InstanceState& instance, const InstanceReport& told) {
+    InstanceReport& report = instance.report;
+    report = told;
+    report.waiting = std::min(report.waiting, kMostCount), report.running = std::min(report.running, kMostCount);
+    instance.reported = true;
+    List& list = lists_[instance.slot];
+    list.as_of = std::max(list.as_of, report.as_of);
+    const std::int64_t missing = instance.outstanding - report.waiting - report.running;
+    const auto includes = [&](Slot slot) {
+      const auto unseen = static_cast<std::int64_t>(list.unseen.size());
+      return report.as_of == kUnset ? unseen > missing : table[slot].placed <= report.as_of;
+    };
+    while (!list.unseen.empty() && includes(list.unseen.oldest())) See(table, list.unseen.oldest(), list);
+    instance.since_report = static_cast<std::int64_t>(list.unseen.size());
+    instance.tokens_since_report = list.tokens;
+  }
+
+ private:
+  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // of a report: no sum of counts overflows
+
+  struct List {
+    TimePoint as_of = kUnset;  // time up to which the reports are complete
+    AgeList unseen = {};  // living requests that no report includes
+    std::int64_t tokens = 0;  // of the prompts of these
+    SlotList all = {};
+  };
+
+  static void See(RouteTable& table, Slot slot, List& list) {
+    list.unseen.Remove(table, slot);
+    table[slot].unseen = false;
+    list.tokens -= table[slot].state.request.prompt_tokens.value;
+  }
+
+  std::vector<List> lists_;  // by slot of the instance
+  std::int64_t size_ = 0;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_ROUTER_PLACED_REQUESTS_H_

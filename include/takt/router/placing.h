@@ -1,0 +1,134 @@
+// The search for instances that take waiting requests.
+#ifndef TAKT_ROUTER_PLACING_H_
+#define TAKT_ROUTER_PLACING_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "takt/router/requests.h"
+
+namespace takt::internal {
+
+// One search, for the time of a call.
+//
+// Invariant: a request is placed only on an instance that is up, has room and is large enough, and whose score is above
+// -infinity. Of equal scores the smaller instance id wins.
+template <RankPolicy Policy, PlacementPolicy Placer>
+class Placing {
+ public:
+  explicit Placing(RouterRequests<Policy, Placer>& requests) : r_(requests) {}
+
+  // Places requests in rank order, and looks at most `window` requests past the first that must wait.
+  void Run() {
+    r_.queue.BeginPlan(r_.now(), r_.StateOf());
+    PlaceFromTop();
+    while (PlacePastTop()) PlaceFromTop();
+    r_.queue.EndPlan(!r_.notices.placed.empty());
+    TellPressure();
+  }
+
+  // Scores the candidates for a request, NaN for those that may not have it. Returns the number of other scores.
+  std::size_t Score(const RequestState& state, std::span<const InstanceId> candidates, std::span<double> scores) {
+    constexpr double kNoPlace = std::numeric_limits<double>::quiet_NaN();
+    r_.placer.Prepare(state, r_.now());
+    std::size_t possible = 0;
+    for (std::size_t c = 0; c < std::min(candidates.size(), scores.size()); ++c) {
+      const InstanceState* i = r_.instances.Candidate(c, candidates[c]);
+      const bool may = i != nullptr && r_.Fits(state.request, i->instance) && r_.HasRoom(*i);
+      const double score = may ? r_.placer.Score(state, *i, r_.now()) : kNoPlace;
+      scores[c] = score > -std::numeric_limits<double>::infinity() ? score : kNoPlace;
+      possible += std::isnan(scores[c]) ? 0u : 1u;
+    }
+    return possible;
+  }
+
+ private:
+  void PlaceFromTop() {
+    while (!r_.queue.empty() && r_.AnyRoom() && TryPlace(r_.queue.Top())) {
+    }
+  }
+
+  // Looks past a first request that must wait, in rank order. Returns true if it placed a request.
+  bool PlacePastTop() {
+    if (r_.queue.empty() || !r_.AnyRoom()) return false;
+    auto& window = r_.scratch;
+    window.clear();
+    r_.queue.ForEachInOrder([&](Slot slot) {
+      if (std::cmp_greater(window.size(), r_.options.window)) return false;
+      window.push_back(slot);
+      return true;
+    });
+    bool moved = false;
+    for (std::size_t i = 1; i < window.size() && !(moved && r_.queue.charges_groups()); ++i) {
+      moved |= TryPlace(window[i]);
+    }
+    return moved;
+  }
+
+  // Returns true if the request has left the queue: placed, set aside or failed.
+  bool TryPlace(Slot slot) {
+    const RequestState& state = r_.table[slot].state;
+    InstanceState* best = nullptr;
+    double best_score = -std::numeric_limits<double>::infinity();
+    bool fits = false;
+    r_.placer.Prepare(state, r_.now());
+    for (InstanceState& i : r_.instances.all()) {
+      if (!r_.Fits(state.request, i.instance)) continue;
+      fits = true;
+      if (!r_.HasRoom(i)) continue;
+      const double score = r_.placer.Score(state, i, r_.now());
+      if (score > best_score) best = &i, best_score = score;
+    }
+    if (best != nullptr) {
+      r_.queue.Erase(slot);
+      r_.Assign(slot, *best);
+      return true;
+    }
+    if (fits) return false;
+    if (r_.options.fail_unfit && !r_.instances.all().empty()) {
+      ++r_.stats.failed_unfit;
+      r_.notices.failed.push_back({state.request.id, FailReason::kNeverFits});
+      r_.End(slot, false);
+    } else {
+      r_.SetAside(slot);
+    }
+    return true;
+  }
+
+  // Tells a policy that prices resources why the first request still waits. It waits for places (kSequences) if the
+  // instances that are large enough are full, and for memory (kKv) if the placement wants none of them now. Sizes are
+  // means over the instances that take requests and have reported them.
+  void TellPressure() {
+    if constexpr (PressurePolicy<Policy>) {
+      QueuePressure pressure;
+      std::int32_t engines = 0, sized = 0;
+      double kv_tokens = 0, places = 0;
+      bool declined = false;
+      for (const InstanceState& i : r_.instances.all()) {
+        const std::int64_t most = r_.MostOn(i);
+        if (most <= 0) continue;
+        ++engines;
+        places += static_cast<double>(most);
+        sized += i.instance.kv_tokens.value > 0 ? 1 : 0;
+        kv_tokens += std::max(i.instance.kv_tokens.value, 0);
+        declined |= !r_.queue.empty() && r_.HasRoom(i) && r_.Fits(r_.table[r_.queue.Top()].state.request, i.instance);
+      }
+      if (!r_.queue.empty()) pressure.head = declined ? WaitsFor::kKv : WaitsFor::kSequences;
+      if (sized > 0) pressure.kv_tokens = {static_cast<std::int32_t>(kv_tokens / sized)};
+      if (engines > 0 && places < 1e9) pressure.limits.max_seqs = static_cast<std::int32_t>(places / engines);
+      pressure.engines = std::max(engines, 1);
+      r_.queue.TellPressure(pressure, r_.now());
+    }
+  }
+
+  RouterRequests<Policy, Placer>& r_;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_ROUTER_PLACING_H_

@@ -1,0 +1,127 @@
+// The living requests of a router: a record each, by slot or by id.
+#ifndef TAKT_ROUTER_RECORD_H_
+#define TAKT_ROUTER_RECORD_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "takt/base/age_list.h"
+#include "takt/base/id.h"
+#include "takt/base/slot_table.h"
+#include "takt/model/instance.h"
+#include "takt/state/request_parts.h"
+#include "takt/state/request_state.h"
+
+namespace takt::internal {
+
+enum class RouteStatus : std::uint8_t {
+  kUnknown,   // no living request has the slot
+  kWaiting,   // in the ranked queue
+  kSetAside,  // too large for every instance that is up
+  kHeld,      // until earlier stages of its workflow end
+  kPlaced,    // on an instance
+};
+
+// Service that the policy has heard of, wherever the request ran.
+struct Charged {
+  struct More {
+    Tokens prefill{0}, output{0};
+    std::int64_t steps = 0;  // of the output
+  };
+
+  // Raises the charge to `to` and returns the difference: repeated reports, and work that a lost instance had done
+  // before, are charged once.
+  More RaiseTo(const TokensServed& to, std::int32_t sequences) {
+    More more;
+    const bool first = served.output.value == 0;
+    if (to.prefill > served.prefill) more.prefill = {to.prefill.value - served.prefill.value};
+    if (to.output > served.output) {
+      more.output = {to.output.value - served.output.value};
+      // A token for each sequence and step. The step of the first token is that of the last prompt token.
+      more.steps = (std::int64_t{more.output.value} + sequences - 1) / sequences - (first ? 1 : 0);
+    }
+    served.prefill = std::max(served.prefill, to.prefill), served.output = std::max(served.output, to.output);
+    return more;
+  }
+
+  TokensServed served = {};
+  bool reported = false;  // by a host, since the request was placed
+};
+
+struct RouteRecord {
+  RequestState state = {};
+  RouteStatus status = RouteStatus::kUnknown;
+  bool unseen = false;  // no report of its instance includes it yet: `age` is in a list
+  InstanceId place = {};  // none: not placed
+  TimePoint placed{};
+  AgeLink age = {};
+  Slot before = kNoSlot, after = kNoSlot;  // in the SlotList of its instance, or of those that are set aside
+  Charged charged = {};
+};
+
+// Invariant: a slot has a status other than kUnknown exactly while its request is found by its id.
+class RouteTable : public IdTable<RequestId, RouteRecord> {
+ public:
+  // Makes room for the copies of the request's spans, in the slot that Insert takes next.
+  void MakeRoomFor(const Request& request) {
+    if (RequestParts::Any(request)) parts_.MakeRoom(MakeSlot(), request);
+  }
+
+  // Returns a fresh record's slot. `request.id` must be new, and have room.
+  Slot Insert(const Request& request) {
+    const Slot slot = IdTable::Insert(request.id);
+    RouteRecord& record = (*this)[slot];
+    record = {.state = {.request = request, .slot = slot}, .status = RouteStatus::kHeld};
+    if (RequestParts::Any(request)) parts_.Keep(slot, record.state.request);
+    return slot;
+  }
+
+  void Erase(Slot slot) {
+    RouteRecord& record = (*this)[slot];
+    record.status = RouteStatus::kUnknown;
+    record.state.request.prefix = {}, record.state.request.scores = {};
+    IdTable::Erase(slot, record.state.request.id);
+  }
+
+ private:
+  RequestParts parts_;
+};
+
+// Requests in no order, threaded through their records.
+//
+// Invariant: a record is in at most one list, and the list has size() members.
+class SlotList {
+ public:
+  std::int64_t size() const { return size_; }
+
+  void Add(RouteTable& table, Slot slot) {
+    table[slot].before = kNoSlot, table[slot].after = first_;
+    if (first_ != kNoSlot) table[first_].before = slot;
+    first_ = slot;
+    ++size_;
+  }
+  // `slot` must be a member.
+  void Remove(RouteTable& table, Slot slot) {
+    const Slot before = table[slot].before, after = table[slot].after;
+    (before == kNoSlot ? first_ : table[before].after) = after;
+    if (after != kNoSlot) table[after].before = before;
+    --size_;
+  }
+  // Moves all members to `to`, by slot.
+  void TakeAll(const RouteTable& table, std::vector<Slot>& to) {
+    to.clear();
+    for (Slot slot = std::exchange(first_, kNoSlot); slot != kNoSlot; slot = table[slot].after) to.push_back(slot);
+    std::ranges::sort(to);
+    size_ = 0;
+  }
+
+ private:
+  Slot first_ = kNoSlot;
+  std::int64_t size_ = 0;
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_ROUTER_RECORD_H_

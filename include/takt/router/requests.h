@@ -1,0 +1,212 @@
+// The life of a router's requests, from arrival to their end.
+#ifndef TAKT_ROUTER_REQUESTS_H_
+#define TAKT_ROUTER_REQUESTS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "takt/base/time_heap.h"
+#include "takt/policy/rank_policy.h"
+#include "takt/queue/rank_queue.h"
+#include "takt/router/book.h"
+#include "takt/router/placement_hooks.h"
+#include "takt/state/revise.h"
+
+namespace takt::internal {
+
+// Invariant: the queue holds exactly the requests with the status kWaiting, and `set_aside` those with kSetAside. A
+// request that may expire is in `expiries` until it is placed.
+template <RankPolicy Policy, PlacementPolicy Placer>
+struct RouterRequests : RouterBook {
+  RouterRequests(const RouterOptions& from, Policy policy, Placer placement)
+      : RouterBook(from), queue(std::move(policy)), placer(std::move(placement)) {
+    queue.KeyHashes(options.hash_seed);
+    placer.KeyHashes(options.hash_seed);
+    ReserveSlots(static_cast<std::size_t>(options.reserve_requests));
+  }
+
+  void ReserveSlots(std::size_t slots) {
+    table.Reserve(slots);
+    queue.Reserve(slots);
+    expiries.Reserve(slots);
+    slots_reserved = slots;
+  }
+  void MakeRoomFor(const RouterEvent& event) {
+    if (const auto* arrived = std::get_if<Arrived>(&event)) {
+      if (!table.HasSlot() && table.slots() >= slots_reserved) {
+        ReserveSlots(std::max<std::size_t>(2 * slots_reserved, 16));
+      }
+      table.MakeRoomFor(arrived->request);
+    }
+    RouterBook::MakeRoomFor(event);
+  }
+
+  auto StateOf() const {
+    return [this](Slot slot) -> const RequestState& { return table[slot].state; };
+  }
+
+  // ---- waiting ------------------------------------------------------------------------------------------------------
+
+  void Arrive(const Request& r) {
+    ++stats.arrived;
+    const Slot slot = table.Insert(r);
+    RouteRecord& record = table[slot];
+    Believe(record.state.request, now());
+    const WorkflowTable::Made made = calls.Make(record.state, instances.all(), now());
+    if (!Note(made.fault) || made.ready) {
+      Enqueue(slot);
+    } else {
+      ++stats.held;
+    }
+    ExpectExpiry(slot);
+  }
+
+  void Enqueue(Slot slot) {
+    RouteRecord& record = table[slot];
+    record.status = RouteStatus::kWaiting;
+    record.state.enqueued = now();
+    record.place = {};
+    calls.SetDeadline(record.state, instances.all(), now());
+    queue.Push(slot, record.state, now());
+  }
+
+  // A waiting request fits no instance that is up.
+  void SetAside(Slot slot) {
+    queue.Erase(slot);
+    table[slot].status = RouteStatus::kSetAside;
+    set_aside.Add(table, slot);
+  }
+  // All of these wait again: a new instance may be large enough.
+  void TakeBackAside() {
+    set_aside.TakeAll(table, scratch);
+    for (const Slot slot : scratch) Enqueue(slot);
+  }
+
+  void ExpectExpiry(Slot slot) {
+    const Request& r = table[slot].state.request;
+    if (r.expires_at == kNever) return;
+    expiries.Push(slot, r.expires_at, {}, r.id);
+  }
+  void Expire() {
+    while (!expiries.empty() && expiries.next() <= now()) {
+      const Slot slot = expiries.Top();
+      ++stats.failed_expired;
+      notices.refused.push_back({table[slot].state.request.id, FailReason::kExpired});
+      End(slot, false);
+    }
+  }
+
+  // ---- on an instance -----------------------------------------------------------------------------------------------
+
+  // A request that has left the queue goes to this instance.
+  void Assign(Slot slot, InstanceState& instance) {
+    RouteRecord& record = table[slot];
+    record.status = RouteStatus::kPlaced;
+    record.state.taken = true;
+    record.place = instance.instance.id;
+    expiries.Erase(slot);
+    placed.Add(table, slot, instance, now());
+    instance.last_placed = ++stats.placed;
+    notices.placed.push_back({record.state.request.id, instance.instance.id, instance.instance.life});
+    calls.Sent(record.state, instance, instances.all(), now());
+    placer.Placed(record.state, instance, now());
+    // No report counts it yet, but one Place must not give a group all instances.
+    Charge(slot, {record.state.request.prompt_tokens, {}});
+    queue.ReadGroupsAgain();
+  }
+
+  // The instance went down: its requests wait again.
+  void ReturnAll(const InstanceState& gone) {
+    placed.TakeAll(table, gone, scratch);
+    for (const Slot slot : scratch) {
+      ++stats.returned;
+      placer.Released(table[slot].state, gone, now());
+      table[slot].state.generated = {};
+      table[slot].charged.reported = false;
+      Enqueue(slot);
+      ExpectExpiry(slot);
+    }
+  }
+
+  // A host reported the service of a placed request.
+  void Serve(Slot slot, const TokensServed& served) {
+    RequestState& state = table[slot].state;
+    state.generated = std::max(state.generated, Tokens{served.output.value / state.request.sequences});
+    state.has_run |= served.prefill > Tokens{0} || served.output > Tokens{0};
+    table[slot].charged.reported = true;
+    Charge(slot, served);
+  }
+
+  // Charges a request that finished without a report for the output that was expected.
+  void ChargeExpected(Slot slot) {
+    const Request& r = table[slot].state.request;
+    if (!r.output_tokens.known()) return;
+    constexpr double kMost = 1e9;
+    const double cap = r.max_output_tokens.value > 0 ? r.max_output_tokens.value : kMost;
+    const double output = std::min(std::min(r.output_tokens.mean, cap) * r.sequences, kMost);
+    Charge(slot, {{}, {static_cast<std::int32_t>(output)}});
+  }
+
+  // ---- ends ---------------------------------------------------------------------------------------------------------
+
+  // Forgets a living request, wherever it is. `well`: its stage does not need it again.
+  void End(Slot slot, bool well) {
+    switch (table[slot].status) {
+      case RouteStatus::kPlaced: {
+        InstanceState& instance = *instances.Find(table[slot].place);
+        placed.Remove(table, slot, instance);
+        placer.Released(table[slot].state, instance, now());
+        break;
+      }
+      case RouteStatus::kWaiting: queue.Erase(slot); break;
+      case RouteStatus::kSetAside: set_aside.Remove(table, slot); break;
+      case RouteStatus::kHeld:
+      case RouteStatus::kUnknown: break;
+    }
+    expiries.Erase(slot);
+    table[slot].state.cut = !well;
+    queue.Forget(slot, table[slot].state, now());
+    table.Erase(slot);
+    if (!calls.table().contains(slot)) return;
+    calls.Ended(slot, well, now());
+    Follow(FailReason::kHost);
+  }
+
+  // Carries out the changes of the workflows. `reason`: for calls of a workflow that is over.
+  void Follow(FailReason reason) {
+    WorkflowTable& workflows = calls.table();
+    for (const Slot slot : workflows.released()) Enqueue(slot);
+    workflows.released().clear();
+    for (const Slot slot : workflows.dropped()) {
+      ++stats.dropped;
+      notices.refused.push_back({table[slot].state.request.id, reason});
+      End(slot, false);  // the workflow table has dropped it: nothing follows
+    }
+    workflows.dropped().clear();
+    stats.workflows_ended += workflows.ended().size();
+    notices.ending.insert(notices.ending.end(), workflows.ended().begin(), workflows.ended().end());
+    workflows.ended().clear();
+  }
+
+  RankQueue<Policy> queue;
+  PlacementHooks<Placer> placer;
+  TimeHeap expiries;
+  SlotList set_aside;
+  std::size_t slots_reserved = 0;
+
+ private:
+  // Tells the policy of service beyond its highest charge.
+  void Charge(Slot slot, const TokensServed& served) {
+    const RequestState& state = table[slot].state;
+    const Charged::More more = table[slot].charged.RaiseTo(served, state.request.sequences);
+    if (more.prefill > Tokens{0}) queue.Scheduled(state, more.prefill, {});
+    if (more.output > Tokens{0}) queue.Scheduled(state, {}, more.output, more.steps);
+  }
+};
+
+}  // namespace takt::internal
+
+#endif  // TAKT_ROUTER_REQUESTS_H_

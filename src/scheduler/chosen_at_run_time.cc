@@ -1,0 +1,7 @@
+#include "takt/scheduler.h"
+
+namespace takt {
+
+template class BasicScheduler<AnyPolicy, AnyPause>;
+
+}  // namespace takt
