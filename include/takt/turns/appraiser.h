@@ -44,7 +44,7 @@ class Appraiser {
     return chunks * node.blocks * block_tokens_;
   }
 
-  Held HeldOf(const CacheView& cache, const PrefixNode& node, std::int32_t end) const {
+  Held HeldOf(CacheView cache, const PrefixNode& node, std::int32_t end) const {
     Held held = {.uses = node.holders + (node.loose ? 1 : 0),
                  .since = node.used,
                  .tokens = TokensOf(node, end),
@@ -67,7 +67,7 @@ class Appraiser {
     return node.holders > 0 || node.loose ? HeldTier::kHeld : HeldTier::kDead;
   }
 
-  std::size_t LineOf(const CacheView& cache, const PrefixNode& node, std::int32_t end) const {
+  std::size_t LineOf(CacheView cache, const PrefixNode& node, std::int32_t end) const {
     const HeldTier tier = TierOf(node);
     if (tier == HeldTier::kDead) return kDeadLine;
     if (tier != HeldTier::kHeld) return tier == HeldTier::kPinned ? kPinnedLine : kAwaitedLine;
@@ -75,7 +75,7 @@ class Appraiser {
     return kFirstList + std::min(policy_.List(HeldOf(cache, node, end)), AnyRetention::kLists - 1);
   }
 
-  double ValueOf(const CacheView& cache, const PrefixNode& node, std::int32_t end) const {
+  double ValueOf(CacheView cache, const PrefixNode& node, std::int32_t end) const {
     const HeldTier tier = TierOf(node);
     if (tier == HeldTier::kDead) return 0;
     const Held held = HeldOf(cache, node, end);

@@ -139,7 +139,13 @@ class Holdings {
   // All 0 if it holds nothing. O(nodes of its path).
   Holding Find(WorkflowId workflow, std::uint64_t branch) const;
   // Of its last block, to the policy; 0 if it holds nothing.
-  double ValueOf(WorkflowId workflow, std::uint64_t branch, TimePoint now);
+  double ValueOf(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
+    const Slot h = table_.Find(workflow, branch);
+    if (h == kNoSlot) return 0;
+    order_.SetNow(now);
+    const PrefixNode& tip = nodes()[table_.TipOf(h)];
+    return order_.appraiser().ValueOf(view(), tip, tip.end);
+  }
   // None if it holds nothing.
   TenantId TenantOf(WorkflowId workflow, std::uint64_t branch) const {
     const Slot h = table_.Find(workflow, branch);

@@ -153,14 +153,6 @@ inline Holding Holdings::Find(WorkflowId workflow, std::uint64_t branch) const {
   return holding;
 }
 
-inline double Holdings::ValueOf(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
-  const Slot h = table_.Find(workflow, branch);
-  if (h == kNoSlot) return 0;
-  order_.SetNow(now);
-  const PrefixNode& tip = nodes()[table_.TipOf(h)];
-  return order_.appraiser().ValueOf(view(), tip, tip.end);
-}
-
 inline Holding Holdings::HoldingOf(Slot h) const {
   const HoldingRecord& r = table_[h];
   const PrefixNode& tip = nodes()[table_.TipOf(h)];

@@ -27,7 +27,7 @@ class ValueScan {
   void Forget() { holds_ = false; }
 
   // A walk begins: `first` is the first node of the line.
-  void Begin(const CacheView& cache, const Appraiser& appraiser, Slot first) {
+  void Begin(CacheView cache, const Appraiser& appraiser, Slot first) {
     if (holds_) {
       for (const Candidate& c : popped_) {
         if (cache.nodes[c.node].scan == c.scan) heap_.push_back(c), std::ranges::push_heap(heap_, Later);
@@ -42,7 +42,7 @@ class ValueScan {
   }
 
   // A node of the line is new, or has changed.
-  void Offer(const CacheView& cache, const Appraiser& appraiser, Slot n) {
+  void Offer(CacheView cache, const Appraiser& appraiser, Slot n) {
     if (!holds_) return;
     holds_ = heap_.size() + popped_.size() < heap_.capacity();  // else all are looked at anew, before the next walk
     if (!holds_) return;
@@ -74,7 +74,7 @@ class ValueScan {
     Slot node = kNoSlot;
   };
 
-  Candidate CandidateOf(const CacheView& cache, const Appraiser& appraiser, Slot n) {
+  Candidate CandidateOf(CacheView cache, const Appraiser& appraiser, Slot n) {
     PrefixNode& node = cache.nodes[n];
     node.scan = ++scans_;
     return {appraiser.ValueOf(cache, node, node.end), node.stamp, node.scan, n};

@@ -52,7 +52,7 @@ class VictimOrder {
     if (!policy.listed() && scan_.capacity() < 2 * nodes) scan_.Reserve(2 * nodes);
   }
   // All that could go is listed anew. O(n log n). `all` is scratch memory with room for all nodes.
-  void SetPolicy(const CacheView& cache, AnyRetention policy, std::vector<Slot>& all) {
+  void SetPolicy(CacheView cache, AnyRetention policy, std::vector<Slot>& all) {
     scan_.Forget();
     all.clear();
     lines_.CollectLists(cache.nodes, all);
@@ -70,7 +70,7 @@ class VictimOrder {
   // --- Nodes. ---
 
   // Puts it where it belongs now: into a line, or, if it cannot go, into none.
-  void Relist(const CacheView& cache, Slot n) {
+  void Relist(CacheView cache, Slot n) {
     const PrefixNode& node = cache.nodes[n];
     const std::size_t line = node.CanGo() ? appraiser_.LineOf(cache, node, node.end) : kNoLine;
     if (line == node.line) {
@@ -80,7 +80,7 @@ class VictimOrder {
     Unlist(cache.nodes, n);
     if (line != kNoLine) Enlist(cache, n, line);
   }
-  void Enlist(const CacheView& cache, Slot n, std::size_t line) {
+  void Enlist(CacheView cache, Slot n, std::size_t line) {
     if (Scanned(line)) scan_.Offer(cache, appraiser_, n);
     lines_.Enlist(cache.nodes, n, line, Scanned(line));
   }
@@ -93,7 +93,7 @@ class VictimOrder {
   // take(const Run&) of what would go next, in order, until there are as many blocks or it returns false. Returns the
   // sum of their blocks; less if no more could go.
   template <class Take>
-  std::int32_t Walk(const CacheView& cache, std::int32_t blocks, TimePoint now, Take&& take) {
+  std::int32_t Walk(CacheView cache, std::int32_t blocks, TimePoint now, Take&& take) {
     Begin(cache, now);
     std::int32_t found = 0;
     for (std::size_t i; found < blocks && (i = Best(cache.nodes)) != kNoLine;) {
@@ -112,7 +112,7 @@ class VictimOrder {
   // What the last walk has left of each node that it took from, in order.
   const std::vector<Part>& taken() const { return taken_; }
 
-  HeldVictim VictimOf(const CacheView& cache, const Run& run) const {
+  HeldVictim VictimOf(CacheView cache, const Run& run) const {
     const PrefixNode& node = cache.nodes[run.node];
     const std::int32_t chunks = run.from - run.end, blocks = chunks * node.blocks;
     const double mean = (run.value + appraiser_.ValueOf(cache, node, run.end + 1)) / 2;
@@ -142,7 +142,7 @@ class VictimOrder {
   // Whether the line is searched by value.
   bool Scanned(std::size_t line) const { return line == kFirstList && !appraiser_.listed(); }
 
-  void Begin(const CacheView& cache, TimePoint now) {
+  void Begin(CacheView cache, TimePoint now) {
     SetNow(now);
     ++walk_;
     taken_.clear();
@@ -156,13 +156,13 @@ class VictimOrder {
     });
   }
 
-  void AddSpare(const CacheView& cache, std::size_t i, Part part) {
+  void AddSpare(CacheView cache, std::size_t i, Part part) {
     PrefixNode& node = cache.nodes[part.node];
     node.spare_end = part.end;
     if (Scanned(i)) node.spare_value = appraiser_.ValueOf(cache, node, part.end);
     spares_[i] = PushHeap<&PrefixNode::spare>(cache.nodes, spares_[i], part.node, SpareBefore{cache.nodes, Scanned(i)});
   }
-  void FindHead(const CacheView& cache, std::size_t i) {
+  void FindHead(CacheView cache, std::size_t i) {
     PrefixNodes& nodes = cache.nodes;
     if (!lines_.Has(i)) next_[i] = kNoSlot;
     const bool scanned = Scanned(i);
@@ -196,7 +196,7 @@ class VictimOrder {
   }
 
   // How much of a node is left when its tail would leave the line.
-  std::int32_t EndInLine(const CacheView& cache, const PrefixNode& node, std::int32_t end, std::size_t line) const {
+  std::int32_t EndInLine(CacheView cache, const PrefixNode& node, std::int32_t end, std::size_t line) const {
     if (!appraiser_.listed() || line == kDeadLine || line >= kPinnedLine ||
         appraiser_.LineOf(cache, node, node.first + 1) == line) {
       return node.first;
@@ -210,7 +210,7 @@ class VictimOrder {
   }
 
   // The walk has taken the line's head from `end` on.
-  void Pass(const CacheView& cache, std::size_t i, std::int32_t end) {
+  void Pass(CacheView cache, std::size_t i, std::int32_t end) {
     PrefixNodes& nodes = cache.nodes;
     const Part left = {heads_[i].part.node, end};
     PrefixNode& node = nodes[left.node];
