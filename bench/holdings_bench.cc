@@ -73,7 +73,7 @@ struct ByHolding {
   }
   std::int32_t Evict(std::int32_t blocks, double now) { return cache.Evict(blocks, At(now)); }
 
-  internal::BasicHoldings<Policy> cache;
+  internal::Holdings cache;
 };
 template <class Cache>
 Cache Made() {
@@ -184,10 +184,10 @@ constexpr std::uint64_t kPrime = 7919;
 
 // n pairs of holdings, of two blocks each, the first of which both share.
 template <class Policy>
-internal::BasicHoldings<Policy> Pairs(std::uint64_t n) {
+internal::Holdings Pairs(std::uint64_t n) {
   Policy policy;
   if constexpr (requires { policy.curves; }) policy.curves = &Times().curves();
-  internal::BasicHoldings<Policy> holdings(policy, {64});
+  internal::Holdings holdings(policy, {64});
   holdings.MakeRoom(3 * n + 2);
   holdings.MakeRoomToHold(2 * n);
   holdings.MakeRoomToDrop();
@@ -244,7 +244,7 @@ void BM_OnePrompt(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
   const bool goes_on = state.range(1) != 0;
   for (auto _ : state) {
-    internal::BasicHoldings<Lru> holdings;
+    internal::Holdings holdings;
     holdings.MakeRoom(2 * n), holdings.MakeRoomToHold(n + 1), holdings.dropped().reserve(2 * n);
     const auto turn = [&](std::span<const std::uint64_t> prompt, std::uint64_t branch) {
       auto found = static_cast<std::size_t>(holdings.Find(prompt, 1).chunks);

@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,7 +19,6 @@
 #include "scale.h"
 #include "takt/base/random.h"
 #include "takt/turns/return_times.h"
-#include "takt/turns/retention/any_retention.h"
 #include "takt/turns/retention/hold_value.h"
 #include "takt/turns/retention/lfu.h"
 #include "takt/turns/retention/lru.h"
@@ -30,7 +28,7 @@
 namespace takt {
 namespace {
 
-using internal::BasicHoldings;
+using internal::Holdings;
 
 const ReturnTimes& Times() {
   static const ReturnTimes times;
@@ -67,12 +65,12 @@ struct Running {
   HeldTurn turn;
 };
 
-// `held`: the policy as holdings have it.
-template <class Policy, class Its = Policy>
-void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::type_identity_t<Its> held,
-             std::uint64_t workflows = 8) {
+template <class Policy>
+void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::uint64_t workflows = 8) {
   Random random(seed);
-  BasicHoldings<Its> holdings(std::move(held), {kBlockTokens});
+  Holdings holdings(policy, {kBlockTokens});
+  REQUIRE(holdings.policy().listed() == ListedRetention<Policy>);
+  REQUIRE(holdings.policy().awaits() == AwaitedRetention<Policy>);
   holdings.KeyHashes(seed);
   Shadow<Policy> shadow{policy};
   shadow.most_of_one = 60, shadow.most_of_all = 150;
@@ -237,13 +235,8 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
   }
 }
 
-template <class Policy>
-void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps) {
-  Compare(policy, seed, steps, policy);
-}
-
 TEST_CASE("a chunk that left and came back before the list was taken is not in it") {
-  BasicHoldings<Lru> holdings(Lru{}, {kBlockTokens});
+  Holdings holdings(Lru{}, {kBlockTokens});
   const std::vector<std::uint64_t> hashes = {1, 2};
   const auto publish = [&] {
     for (const std::size_t n : {1u, 2u}) REQUIRE(holdings.Publish(std::span(hashes).first(n), 1));
@@ -268,6 +261,7 @@ TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims a
     Compare(HoldValue{}, 400 + seed, steps);
     Compare(Exact{}, 500 + seed, steps);
     Compare(Clairvoyant{}, 600 + seed, steps);
+    Compare(ByClass{}, 1'200 + seed, steps);
     Compare(Tlru{.xi = 20'000, .next = 5'000}, 1'400 + seed, steps);
     Compare(TailFirst{}, 1'300 + seed, steps);
   }
@@ -275,33 +269,14 @@ TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims a
 
 TEST_CASE("the same of hundreds of holdings, which change their lists in any order") {
   const std::int64_t steps = Scaled(2'000);
-  Compare(Lru{}, 1'501, steps, Lru{}, 150);
-  Compare(Lfu{}, 1'502, steps, Lfu{}, 150);
-  Compare(HoldValue{}, 1'503, steps, HoldValue{}, 150);
-  Compare(Exact{}, 1'504, steps, Exact{}, 150);
-  Compare(TailFirst{}, 1'505, steps, TailFirst{}, 150);
+  Compare(Lru{}, 1'501, steps, 150);
+  Compare(Lfu{}, 1'502, steps, 150);
+  Compare(HoldValue{}, 1'503, steps, 150);
+  Compare(Exact{}, 1'504, steps, 150);
+  Compare(TailFirst{}, 1'505, steps, 150);
 }
 
-TEST_CASE(
-    "a policy chosen at run time is as it is by itself, with lists or without, with a value when awaited or not") {
-  const auto compare = [steps = Scaled(1'500)](const auto& policy, std::uint64_t seed) {
-    using Policy = std::remove_cvref_t<decltype(policy)>;
-    CHECK(AnyRetention(policy).listed() == ListedRetention<Policy>);
-    CHECK(AnyRetention(policy).awaits() == AwaitedRetention<Policy>);
-    Compare<Policy, AnyRetention>(policy, seed, steps, policy);
-  };
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    compare(Lru{}, 700 + seed);
-    compare(Lfu{}, 800 + seed);
-    compare(HoldValue{.curves = &Times().curves()}, 900 + seed);
-    compare(Exact{}, 1'000 + seed);
-    compare(Clairvoyant{}, 1'100 + seed);
-    compare(ByClass{}, 1'200 + seed);
-  }
-}
-
-template <class Policy>
-void Turn(BasicHoldings<Policy>& holdings, const Hashes& prompt, const HeldTurn& turn, double now) {
+void Turn(Holdings& holdings, const Hashes& prompt, const HeldTurn& turn, double now) {
   const std::int32_t found = holdings.Find(prompt, 1).chunks;
   holdings.Acquire(First(prompt, found), 1);
   for (std::int32_t n = found; n < static_cast<std::int32_t>(prompt.size()); ++n) {
@@ -311,7 +286,7 @@ void Turn(BasicHoldings<Policy>& holdings, const Hashes& prompt, const HeldTurn&
 }
 
 TEST_CASE("what a turn does not take over is a dead branch, and goes before all else") {
-  BasicHoldings<Lru> holdings;
+  Holdings holdings;
   const Hashes first = GoOn({}, 10, 1), other = GoOn({}, 5, 2),
                compacted = GoOn({first.begin(), first.begin() + 4}, 3, 3);
   Turn(holdings, other, {{2}}, 0);
@@ -327,7 +302,7 @@ TEST_CASE("what a turn does not take over is a dead branch, and goes before all 
 }
 
 TEST_CASE("a head that several workflows hold counts once, and goes by the last use by anyone") {
-  BasicHoldings<Lru> holdings;
+  Holdings holdings;
   const Hashes head = GoOn({}, 8, 1), a = GoOn(head, 4, 2), b = GoOn(head, 4, 3), lone = GoOn({}, 4, 4);
   Turn(holdings, a, {{1}}, 0);
   Turn(holdings, lone, {{3}}, 1);
@@ -346,7 +321,7 @@ TEST_CASE("a head that several workflows hold counts once, and goes by the last 
 }
 
 TEST_CASE("blocks of running requests never go, those of a turn that waits go last") {
-  BasicHoldings<Lru> holdings;
+  Holdings holdings;
   const Hashes a = GoOn({}, 6, 1), b = GoOn({}, 6, 2), c = GoOn({}, 6, 3);
   Turn(holdings, a, {{1}}, 0);
   Turn(holdings, b, {{2}}, 1);
@@ -363,7 +338,7 @@ TEST_CASE("blocks of running requests never go, those of a turn that waits go la
 }
 
 TEST_CASE("chunks of two sizes may have one hash; hashes that are no chain are looked up one by one") {
-  BasicHoldings<Lru> holdings;
+  Holdings holdings;
   const Hashes a = {7, 8, 9};
   Turn(holdings, a, {{1}}, 0);
   CHECK(holdings.Find(a, 2).chunks == 0);
@@ -376,8 +351,8 @@ TEST_CASE("chunks of two sizes may have one hash; hashes that are no chain are l
 }
 
 TEST_CASE("of more holdings than may be, those whose last turns ended first are over; what they share stays") {
-  constexpr std::uint64_t kMost = BasicHoldings<Lru>::kMostHoldings;
-  BasicHoldings<Lru> holdings;
+  constexpr std::uint64_t kMost = Holdings::kMostHoldings;
+  Holdings holdings;
   const Hashes prompt = {1, 2};
   const auto turn = [&](std::uint64_t workflow, int at) {
     holdings.Acquire(First(prompt, holdings.Find(prompt, 1).chunks), 1);
@@ -400,14 +375,14 @@ TEST_CASE("of more holdings than may be, those whose last turns ended first are 
 }
 
 TEST_CASE("a flood of branches, workflows or tenants ends holdings of its own, and no pin of another tenant") {
-  constexpr std::uint64_t kMost = BasicHoldings<Lru>::kMostHoldings;
+  constexpr std::uint64_t kMost = Holdings::kMostHoldings;
   using Name = HeldTurn (*)(std::uint64_t);
   for (const Name name : {Name([](std::uint64_t i) { return HeldTurn{.workflow = {9}, .branch = i, .tenant = {9}}; }),
                           Name([](std::uint64_t i) { return HeldTurn{.workflow = {9 + i}, .tenant = {9}}; }),
                           Name([](std::uint64_t i) { return HeldTurn{.workflow = {9 + i}, .tenant = {9 + i}}; }),
                           Name([](std::uint64_t i) { return HeldTurn{.workflow = {9}, .branch = i}; }),
                           Name([](std::uint64_t i) { return HeldTurn{.workflow = {9 + i}}; })}) {
-    BasicHoldings<Lru> holdings;
+    Holdings holdings;
     holdings.BoundPins(100, 200);
     const auto turn = [&](std::uint64_t hash, HeldTurn of, double at) {
       const Hashes prompt = {hash};
@@ -435,7 +410,7 @@ TEST_CASE("a flood of branches, workflows or tenants ends holdings of its own, a
 }
 
 TEST_CASE("if all that a tenant holds is pinned, its oldest pins end, and are counted") {
-  BasicHoldings<Lru> holdings;
+  Holdings holdings;
   holdings.BoundPins(100, 200);
   holdings.BoundHoldings(4);
   for (std::uint64_t i = 1; i <= 6; ++i) {
@@ -455,7 +430,7 @@ TEST_CASE("if all that a tenant holds is pinned, its oldest pins end, and are co
 TEST_CASE("nothing is allocated once there was room") {
   constexpr std::size_t kFlows = 40;
   Random random(3);
-  BasicHoldings<HoldValue> holdings({.curves = &Times().curves()});
+  Holdings holdings(HoldValue{.curves = &Times().curves()});
   holdings.MakeRoom(6'000);
   holdings.MakeRoomToHold(2 * kFlows);
   holdings.dropped().reserve(200'000);

@@ -349,7 +349,7 @@ TEST_CASE("holdings evict by a clairvoyant's order") {
   uses.Set({2}, 0, At(10));
   AnyRetention belady = Belady{};
   belady.Read(&uses);
-  internal::BasicHoldings<AnyRetention> holdings(belady);
+  internal::Holdings holdings(belady);
   const std::vector<std::vector<std::uint64_t>> prompts = {{11, 12, 13}, {21, 22, 23}, {31, 32, 33}};
   for (std::size_t i = 0; i < 3; ++i) {
     for (std::size_t n = 1; n <= 3; ++n) holdings.Publish(std::span(prompts[i]).first(n), 1);

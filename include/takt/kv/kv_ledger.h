@@ -20,9 +20,6 @@ namespace takt {
 
 namespace internal {
 
-// What idle prefixes are kept by, where a retention policy is chosen.
-using Holdings = BasicHoldings<AnyRetention>;
-
 // Blocks are private to a request, or belong to a prefix chunk that requests share and that counts once. A chunk
 // no request refers to is free memory until one needs it: then what the retention says goes, without one what was used
 // least recently.

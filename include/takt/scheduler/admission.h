@@ -7,7 +7,7 @@
 #include "takt/scheduler/gate.h"
 #include "takt/scheduler/prefixes.h"
 #include "takt/scheduler/lives.h"
-#include "takt/scheduler/placing.h"
+#include "takt/scheduler/new_rows.h"
 #include "takt/scheduler/oracle_questions.h"
 
 namespace takt::internal {
@@ -17,9 +17,9 @@ enum class Fit : std::uint8_t { kAdmitted, kGone, kSkip, kStop };
 // Invariant: a request that does not fit is as it was, but for what it waits for.
 class Admission {
  public:
-  Admission(EngineState& s, Kv& kv, Gate& gate, Prefixes& prefixes, Lives& lives, Placing& placing,
+  Admission(EngineState& s, Kv& kv, Gate& gate, Prefixes& prefixes, Lives& lives, NewRows& new_rows,
             OracleQuestions& questions)
-      : s_(s), kv_(kv), gate_(gate), prefixes_(prefixes), lives_(lives), placing_(placing), questions_(questions) {}
+      : s_(s), kv_(kv), gate_(gate), prefixes_(prefixes), lives_(lives), new_rows_(new_rows), questions_(questions) {}
 
   // Moves a waiting request to the running set if it fits this step. Those that may be tried after it are `next`.
   Fit TryAdmit(Slot slot, std::span<const Slot> next = {}, bool through_gate = true) {
@@ -111,9 +111,9 @@ class Admission {
     }
     record.blocks = blocks;
     if (copies > 0) {
-      placing_.Fetch(slot, start, copies);
+      new_rows_.Fetch(slot, start, copies);
     } else {
-      placing_.Admit(slot, start, n);
+      new_rows_.Admit(slot, start, n);
     }
     return Fit::kAdmitted;
   }
@@ -140,7 +140,7 @@ class Admission {
       questions_.Wish(slot, {.slot = slot, .start = record.computed, .tokens = 0}, blocks);
     } else {
       kv_.ledger.Allocate(blocks);
-      placing_.SwapIn(slot, blocks);
+      new_rows_.SwapIn(slot, blocks);
     }
     return Fit::kAdmitted;
   }
@@ -176,7 +176,7 @@ class Admission {
   Gate& gate_;
   Prefixes& prefixes_;
   Lives& lives_;
-  Placing& placing_;
+  NewRows& new_rows_;
   OracleQuestions& questions_;
 };
 

@@ -6,15 +6,15 @@
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/lives.h"
 #include "takt/scheduler/entries.h"
-#include "takt/scheduler/placing.h"
+#include "takt/scheduler/new_rows.h"
 
 namespace takt::internal {
 
 // Invariant: what the oracle refuses is left out of the plan, and changes nothing else.
 class OracleQuestions {
  public:
-  OracleQuestions(EngineState& s, Kv& kv, Lives& lives, Entries& entries, Placing& placing)
-      : s_(s), kv_(kv), lives_(lives), entries_(entries), placing_(placing) {}
+  OracleQuestions(EngineState& s, Kv& kv, Lives& lives, Entries& entries, NewRows& new_rows)
+      : s_(s), kv_(kv), lives_(lives), entries_(entries), new_rows_(new_rows) {}
 
   // What the oracle's prefix cache has of its prompt. It is asked about a request once a plan, unless it has been asked
   // to reserve since, and then about the first of the `next` requests too.
@@ -91,10 +91,10 @@ class OracleQuestions {
         continue;
       }
       if (record.cpu_blocks > 0) {
-        placing_.SwapIn(c.slot, std::max(kv_.BlocksFor(record), record.cpu_blocks));
+        new_rows_.SwapIn(c.slot, std::max(kv_.BlocksFor(record), record.cpu_blocks));
       } else {
         record.blocks = std::max(kv_.BlocksFor(record), record.blocks);
-        placing_.Admit(c.slot, c.start, c.tokens);
+        new_rows_.Admit(c.slot, c.start, c.tokens);
       }
     }
     kv_.round.Clear();
@@ -117,7 +117,7 @@ class OracleQuestions {
   Kv& kv_;
   Lives& lives_;
   Entries& entries_;
-  Placing& placing_;
+  NewRows& new_rows_;
 };
 
 }  // namespace takt::internal

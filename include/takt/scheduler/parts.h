@@ -18,7 +18,7 @@
 #include "takt/scheduler/row_room.h"
 #include "takt/scheduler/standing.h"
 #include "takt/scheduler/rows.h"
-#include "takt/scheduler/placing.h"
+#include "takt/scheduler/new_rows.h"
 #include "takt/scheduler/oracle_questions.h"
 #include "takt/scheduler/admission.h"
 #include "takt/scheduler/admission_walk.h"
@@ -54,9 +54,9 @@ struct Parts {
   RowRoom room{state, kv, resting, victims, lives, entries, displacing};
   Standing standing{state, kv, ranks};
   Rows rows{state, kv, lives, entries, room, standing};
-  Placing placing{state, kv, turns, prefixes, resting, victims, lives, entries};
-  OracleQuestions questions{state, kv, lives, entries, placing};
-  Admission admission{state, kv, gate, prefixes, lives, placing, questions};
+  NewRows new_rows{state, kv, turns, prefixes, resting, victims, lives, entries};
+  OracleQuestions questions{state, kv, lives, entries, new_rows};
+  Admission admission{state, kv, gate, prefixes, lives, new_rows, questions};
   Passing passing{state, kv, prefixes};
   KeptWalk kept_walk{state, kv, resting, admission};
   GatedWalk gated{state, gate, victims, ranks, displacing, admission, passing, kept_walk};

@@ -1,6 +1,6 @@
 // From the queue into a row.
-#ifndef TAKT_SCHEDULER_PLACING_H_
-#define TAKT_SCHEDULER_PLACING_H_
+#ifndef TAKT_SCHEDULER_NEW_ROWS_H_
+#define TAKT_SCHEDULER_NEW_ROWS_H_
 
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
@@ -14,9 +14,9 @@
 namespace takt::internal {
 
 // Invariant: a request that is placed leaves the queue and gets a lane, its KV and, unless it moves, an entry.
-class Placing {
+class NewRows {
  public:
-  Placing(EngineState& s, Kv& kv, Turns& turns, Prefixes& prefixes, RestingKv& resting, Victims& victims, Lives& lives,
+  NewRows(EngineState& s, Kv& kv, Turns& turns, Prefixes& prefixes, RestingKv& resting, Victims& victims, Lives& lives,
           Entries& entries)
       : s_(s),
         kv_(kv),
@@ -112,4 +112,4 @@ class Placing {
 
 }  // namespace takt::internal
 
-#endif  // TAKT_SCHEDULER_PLACING_H_
+#endif  // TAKT_SCHEDULER_NEW_ROWS_H_
