@@ -42,7 +42,8 @@ struct DefaultPolicy {
 // stays valid until its own Commit, an empty one until the next Plan. Up to three plans may be outstanding; a plan
 // with an empty `run` needs no Commit. Time never runs backwards in here: an earlier `now` is taken as the latest.
 //
-// It moves and does not copy. Plans that the host holds stay valid, and then belong to the one that it was moved to.
+// It moves and does not copy. Plans that the host holds stay valid, and then belong to the one that it was moved to; a
+// scheduler that was moved from may be assigned to or destroyed, and nothing else.
 //
 // No call throws, blocks or reads a clock. After warm-up (storage as reserved in the options) none allocates. Where the
 // host's operator new throws, and the host catches it, the call was not made, or the scheduler has ended(): it has not
@@ -75,7 +76,8 @@ class BasicScheduler {
   template <class E>
     requires std::constructible_from<Event, const E&> && (!std::same_as<E, Event>)
   Ignored On(const E& event, TimePoint now) {
-    return loop_.On(event, now);
+    if constexpr (internal::EventType<E>) return loop_.On(event, now);
+    return loop_.OnAny(Event(event), now);
   }
 
   // Tables that policies by agent go by.

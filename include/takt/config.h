@@ -18,10 +18,8 @@
 #endif
 
 // What does not depend on a policy is compiled once, in libtakt, where TAKT_COMPILED is defined (by linking
-// takt::takt); else it is inline, from the same source.
-#ifdef TAKT_COMPILED
-#define TAKT_INLINE
-#else
+// takt::takt); else it is inline, from the same source. In libtakt, the TAKT_ASSERT of its build holds.
+#ifndef TAKT_INLINE
 #define TAKT_INLINE inline
 #endif
 

@@ -21,7 +21,7 @@ class RouterActs {
   explicit RouterActs(RouterRequests<Policy, Placer>& requests) : r_(requests) {}
 
   void Act(const RouterEvent& event) {
-    std::visit([this, &event](const auto& e) { Act(e, event); }, event);
+    std::visit([this, &event](const auto& e) { this->Act(e, event); }, event);
   }
 
  private:

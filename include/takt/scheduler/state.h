@@ -25,7 +25,7 @@
 
 namespace takt::internal {
 
-// Counts of what is in the table and in the running set. EngineCounts of a consistent scheduler equal a recount.
+// Counts of what is in the table and in the running set. Invariant: they equal a recount.
 struct EngineCounts {
   std::int64_t paused = 0, blocked = 0;
   std::int32_t rows = 0, seqs = 0;   // that run

@@ -2,8 +2,10 @@
 #ifndef TAKT_SCHEDULER_STEP_LOOP_H_
 #define TAKT_SCHEDULER_STEP_LOOP_H_
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,7 +24,7 @@ namespace takt {
 
 class AnyGate;
 class AnyRetention;
-class HoldValue;
+struct HoldValue;
 class KvOracle;
 class ReturnTimes;
 struct ReturnTimesOptions;
@@ -32,6 +34,11 @@ namespace internal {
 
 class PolicyPort;
 struct LoopParts;
+
+// A program may have both, the library's and its own inline one: they have names of their own.
+#ifndef TAKT_COMPILED
+inline namespace header_only {
+#endif
 
 // What BasicScheduler does, behind the seam of PolicyPort; BasicScheduler explains the calls. The parts lie at an
 // address that stays when it is moved. A call that an exception of the host's leaves half-way (from a policy, an
@@ -80,6 +87,10 @@ class StepLoop {
   std::unique_ptr<LoopParts> parts_;
 };
 
+#ifndef TAKT_COMPILED
+}  // namespace header_only
+#endif
+
 // X(type) for each alternative of Event.
 // clang-format off
 #define TAKT_EVENTS(X) \
@@ -101,6 +112,13 @@ class StepLoop {
   X(TurnExpected) \
   X(WorkflowEnded)
 // clang-format on
+
+// An event's own type, not one that only converts to Event.
+#define TAKT_IS(E) || std::same_as<T, E>
+template <class T>
+concept EventType = false TAKT_EVENTS(TAKT_IS);
+#undef TAKT_IS
+static_assert(std::variant_size_v<Event> == 17, "an event is missing in TAKT_EVENTS");
 
 #ifdef TAKT_COMPILED
 #define TAKT_EXTERN(E) extern template Ignored StepLoop::On<E>(const E&, TimePoint);
