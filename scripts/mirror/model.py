@@ -31,7 +31,7 @@ STRUCTS = {
     "HostChunk": ("takt_host_chunk", "model/step.h", "exact"),
     "AnyWaitingQueue::Ran": ("takt_ran", "queue/waiting_queue.h", "exact"),
     "AnyWaitingQueue::Holding": ("takt_holding", "queue/waiting_queue.h", "exact"),
-    "Placement": ("takt_placement", "router.h", "exact"),
+    "Placement": ("takt_placement", "router/notices.h", "exact"),
     "WorkflowEnd": ("takt_workflow_end", "model/workflow.h", "exact"),
     "WorkflowFault": ("takt_workflow_fault", "model/workflow.h", "exact"),
     "ToolObservation": ("takt_tool_call", "learning/tool_profile.h", "exact"),

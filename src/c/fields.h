@@ -17,7 +17,7 @@
 #include "takt/model/step.h"
 #include "takt/model/workflow.h"
 #include "takt/queue/waiting_queue.h"
-#include "takt/router.h"
+#include "takt/router/notices.h"
 
 namespace takt::c {
 
