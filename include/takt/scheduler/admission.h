@@ -44,7 +44,7 @@ class Admission {
     }
     if (record.cpu_blocks > 0) return TrySwapIn(slot);
 
-    // What is there already: kept KV, or a prefix.
+    // The request may have KV already: kept KV, or a prefix.
     std::int32_t start = record.computed;
     const PrefixHit hit = prefixes_.HitOf(record);
     if (hit.chunks > 0) start = hit.chunks * r.prefix.block_tokens.value;
@@ -52,7 +52,7 @@ class Admission {
       start = questions_.CachedOf(slot, next);
     }
     if (record.computed == 0 && record.blocks == 0) start = std::max(start, prefixes_.ArrivedOf(record));
-    // What is loaded is computed behind, when it is there. Should the load fail, a step must be able to compute it
+    // The rest of the prompt is computed once the load has ended. If the load fails, a step must be able to compute it
     // whole.
     std::int32_t copies = prefixes_.CopiesOf(record);
     if (copies > 0 && !s_.budget.Fits(r, start, record.known - start)) copies = 0;
@@ -161,8 +161,8 @@ class Admission {
     return kv_.watermark;
   }
 
-  // Whether memory for so many blocks will never be free. What is counted here has been looked at when the request
-  // came: only an oracle's total can have become less since.
+  // Returns true if this many blocks can never be free. The ledger's total was checked at arrival; only the total of an
+  // oracle can have shrunk since.
   bool Outgrows(std::int32_t blocks) const { return kv_.oracle != nullptr && blocks > kv_.TotalBlocks(); }
 
   // The first of a step may exceed the step's allowance: else what is larger than it would never move.

@@ -113,7 +113,7 @@ class AnyFit {
          .prefixes = kv_.ledger.prefixes_used(),
          .by_memory = by_memory,
          .passed_over = !all_need_more,
-         // What may move in one step has been used up, perhaps, or an oracle has refused what it will grant.
+         // The step may have used up its moves, or an oracle may have refused what it will grant later.
          .holds = all_need_more || (!s_.queue.hooks().declines && !s_.draft.short_of_kv && gate_.open() &&
                                     kv_.ledger.copies() == nullptr && !s_.draft.refused && asks_left_ > 0 &&
                                     s_.budget.swap_in >= s_.budget.limits.swap_in.value)});

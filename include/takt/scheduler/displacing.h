@@ -32,8 +32,8 @@ class Displacing {
     lives_.Depart(lane, action, RequestStatus::kWaiting, row.blocks);
   }
 
-  // A waiting request may displace a running one; equal ranks never swap. One that was let in runs a step first: else
-  // two requests whose keys follow their waiting could displace each other for ever.
+  // A waiting request may displace a running one; equal ranks never swap. A row runs a step before it can be displaced.
+  // Otherwise two requests whose keys follow their waiting could displace each other for ever.
   bool Outranks(Slot slot, std::uint32_t lane) {
     const Row row = s_.running.Look(lane);
     const std::int64_t steps = victims_.StepsBefore(row);
@@ -52,7 +52,7 @@ class Displacing {
     const std::uint32_t worst = victims_.Worst(true);
     if (worst == kNoLane || !Outranks(slot, worst)) return false;
     if (kv_.block_tokens > 0) {
-      // Those that it outranks, up to the first that it does not, must be enough together, or nothing is gained.
+      // The rows that it outranks, up to the first that it does not, must free enough together.
       const std::int64_t need = std::max(kv_.BlocksFor(record), record.cpu_blocks) - record.blocks + kv_.watermark;
       const std::int64_t missing = need - kv_.FreeBlocks() - kv_.Pending();
       if (missing > 0 && (way_for_ != slot || way_blocks_ < missing)) {

@@ -88,7 +88,7 @@ class Entries {
     s_.draft.indexed = 0;
   }
 
-  // Verifies so many more drafts of a row that is planned; fewer if negative.
+  // Adds n drafts to the entry of a row; takes drafts away if n is negative.
   void AddDrafts(PlanEntry& entry, std::int32_t n) {
     Row& row = s_.running[entry.lane];
     entry.speculative = static_cast<std::uint16_t>(entry.speculative + n);
