@@ -275,7 +275,7 @@ TEST_CASE("Passing: of requests with adapters at most admission_window pass one 
   CHECK(bench.record(1).overtaken == 2);
 }
 
-TEST_CASE("ThroughGate: a search that is not of all ends after so many looks, one of all asks twice if nothing runs") {
+TEST_CASE("ThroughGate: a search of a part ends after kMostLooks looks, one of all asks twice if nothing runs") {
   SchedulerOptions options = Blocks16(10);
   options.admission_window = 2;
   Bench bench(options);

@@ -226,7 +226,7 @@ class AdmissionWalk {
     memory_.Remember(search);
   }
 
-  // The request that the door lets in. As long as it does not fit no other request is admitted: then it returns false.
+  // Tries the request that the door admits. Returns false if no other request may be admitted before it fits.
   bool AdmitElder(Slot elder) {
     const double seconds = gate_.PrefillSeconds(s_.table[elder]);
     const Fit fit = admission_.TryAdmit(elder, {}, false);

@@ -82,7 +82,8 @@ class SearchMemory {
     return gated_.in_vain && !(gated_.partly && s_.stats.plans >= whole_at_) && changes_ == gate_.changes() &&
            !gate_.AskIsDue() && Between(gated_at_, s_.now) < std::chrono::milliseconds(50);
   }
-  // Returns whether the next gated search may try all that wait: so seldom that it looks at Gate::kMostLooks a plan.
+  // Returns whether the next gated search may try all that wait. On average it looks at Gate::kMostLooks of them a
+  // plan.
   bool WholeIsDue() const { return s_.counts.rows == 0 || s_.stats.plans >= whole_at_; }
   // The first Gate::kMostLooks requests that have joined since the last gated search that was not stopped.
   const std::vector<Slot>& joined_at_gate() const { return joined_at_gate_; }
