@@ -155,12 +155,10 @@ struct MayFit {
   void ListIfItMay(Slot slot) {
     ++s.stats.searched;
     const Record& record = s.table[slot];
-    if (search.by_memory) {
-      const std::int32_t blocks = prefixes.BlocksNeeded(record, prefixes.HitOf(record));
-      if (blocks > search.free) {
-        search.least = std::min(search.least, blocks);
-        return;
-      }
+    const std::int32_t blocks = search.by_memory ? prefixes.BlocksNeeded(record, prefixes.HitOf(record)) : 0;
+    if (search.by_memory && blocks > search.free) {
+      search.least = std::min(search.least, blocks);
+      return;
     }
     // If a row lacks memory and some will soon be free, a request that computes gets further. A request that would only
     // be moved in would be moved out again for that row, and so on for ever.

@@ -100,7 +100,6 @@ class SearchMemory {
   struct Seen {
     StepLimits limits = {};
     std::uint64_t adapters = 0, host_changes = 0, prefixes = 0;
-
     bool operator==(const Seen&) const = default;
   };
   Seen Now() const { return {s_.budget.limits, s_.adapters.version(), kv_.changes, kv_.ledger.prefixes_used()}; }
