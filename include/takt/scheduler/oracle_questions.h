@@ -63,14 +63,14 @@ class OracleQuestions {
     std::size_t candidate = 0;
     for (std::size_t i = 0; i < wishes.size(); ++i) {
       const KvReservation& wish = wishes[i];
-      s_.stats.oracle_refused += wish.granted ? 0 : 1;
       const std::uint32_t lane = kv_.round.lane(i);
+      if (wish.granted && lane != kNoLane) continue;
+      s_.stats.oracle_refused += wish.granted ? 0 : 1;
       if (!wish.granted && lane != kNoLane && LeaveDrafts(lane, wish)) continue;
       s_.draft.refused |= !wish.granted;
       const bool for_ever = !wish.granted && wish.refusal == KvRefusal::kForEver;
       s_.draft.displaced |= for_ever;
       if (lane != kNoLane) {
-        if (wish.granted) continue;
         s_.draft.row_refused = true;
         entries_.Unplan(lane);
         kv_.WithdrawBlocks(s_.running[lane], wish);
